@@ -1,0 +1,155 @@
+//! Addresses. IP addresses are `core::net`'s.
+
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::str::FromStr;
+
+/// The two versions of IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IpVersion {
+    /// RFC 791.
+    V4,
+    /// RFC 8200.
+    V6,
+}
+
+impl IpVersion {
+    /// The version of an address.
+    pub const fn of(addr: &IpAddr) -> IpVersion {
+        match addr {
+            IpAddr::V4(_) => IpVersion::V4,
+            IpAddr::V6(_) => IpVersion::V6,
+        }
+    }
+}
+
+/// What a port's frames begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkKind {
+    /// An Ethernet header.
+    Ethernet,
+    /// An IP header at once (TUN, raw IP).
+    Ip,
+}
+
+/// An Ethernet address.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct MacAddr(pub [u8; 6]);
+
+impl MacAddr {
+    /// All ones: everyone on the link.
+    pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
+
+    /// Broadcast or multicast: the group bit of the first byte (IEEE 802.3 section 3.2.3).
+    #[inline]
+    pub const fn is_group(self) -> bool {
+        self.0[0] & 1 == 1
+    }
+}
+
+impl fmt::Display for MacAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl fmt::Debug for MacAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// An address with the length of its network's prefix, as in `192.0.2.1/24`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Cidr {
+    /// The address, host bits kept.
+    pub addr: IpAddr,
+    /// 0 to 32, or 0 to 128.
+    pub prefix_len: u8,
+}
+
+impl Cidr {
+    /// `addr/prefix_len`, or `None` if the prefix is longer than the address.
+    pub const fn new(addr: IpAddr, prefix_len: u8) -> Option<Cidr> {
+        let max = match addr {
+            IpAddr::V4(_) => 32,
+            IpAddr::V6(_) => 128,
+        };
+        if prefix_len <= max { Some(Cidr { addr, prefix_len }) } else { None }
+    }
+
+    /// Is `other` of the same version and inside this network?
+    pub fn contains(&self, other: IpAddr) -> bool {
+        match (self.addr, other) {
+            (IpAddr::V4(a), IpAddr::V4(b)) => {
+                let mask = mask_v4(self.prefix_len);
+                a.to_bits() & mask == b.to_bits() & mask
+            }
+            (IpAddr::V6(a), IpAddr::V6(b)) => {
+                let mask = u128::MAX.checked_shl(128 - u32::from(self.prefix_len)).unwrap_or(0);
+                a.to_bits() & mask == b.to_bits() & mask
+            }
+            _ => false,
+        }
+    }
+
+    /// The directed broadcast address of an IPv4 network of at most 30 bits (the 1-form).
+    pub fn broadcast(&self) -> Option<Ipv4Addr> {
+        match self.addr {
+            IpAddr::V4(a) if self.prefix_len <= 30 => {
+                Some(Ipv4Addr::from_bits(a.to_bits() | !mask_v4(self.prefix_len)))
+            }
+            _ => None,
+        }
+    }
+
+    /// The 0-form of the broadcast address, as 4.2BSD had it.
+    pub fn broadcast_zero_form(&self) -> Option<Ipv4Addr> {
+        match self.addr {
+            IpAddr::V4(a) if self.prefix_len <= 30 => {
+                Some(Ipv4Addr::from_bits(a.to_bits() & mask_v4(self.prefix_len)))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn mask_v4(prefix_len: u8) -> u32 {
+    u32::MAX.checked_shl(32 - u32::from(prefix_len)).unwrap_or(0)
+}
+
+impl fmt::Display for Cidr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.addr, self.prefix_len)
+    }
+}
+
+/// Why a text is not an `ADDRESS/LENGTH`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CidrError;
+
+impl fmt::Display for CidrError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected ADDRESS/LENGTH, as in 192.0.2.1/24 or 2001:db8::1/64")
+    }
+}
+
+impl core::error::Error for CidrError {}
+
+impl FromStr for Cidr {
+    type Err = CidrError;
+    fn from_str(text: &str) -> Result<Cidr, CidrError> {
+        let (addr, len) = text.split_once('/').ok_or(CidrError)?;
+        let addr: IpAddr = addr.parse().map_err(|_| CidrError)?;
+        Cidr::new(addr, len.parse().map_err(|_| CidrError)?).ok_or(CidrError)
+    }
+}
+
+/// The all-zero address of a version, which as a local address means "any".
+pub const fn unspecified(version: IpVersion) -> IpAddr {
+    match version {
+        IpVersion::V4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        IpVersion::V6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    }
+}

@@ -1,0 +1,90 @@
+//! The one memory budget of a stack: every limit has a name, and a counter for hitting it.
+
+macro_rules! limits {
+    ($($variant:ident $name:literal $default:literal $meaning:literal;)*) => {
+        /// Something bounded.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Limit { $(#[doc = $meaning] $variant,)* }
+
+        impl Limit {
+            /// Every limit, in order.
+            pub const ALL: &'static [Limit] = &[$(Limit::$variant,)*];
+
+            /// The name in configuration and JSON.
+            pub const fn name(self) -> &'static str {
+                match self { $(Limit::$variant => $name,)* }
+            }
+
+            /// The value unless configured.
+            pub const fn default_value(self) -> usize {
+                match self { $(Limit::$variant => $default,)* }
+            }
+
+            /// One line for people.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Limit::$variant => $meaning,)* }
+            }
+        }
+    };
+}
+
+limits! {
+    MbufBytes "mbuf_bytes" 268_435_456 "bytes of buffers a stack may hold";
+    Connections "connections" 1_048_576 "TCP connections, TIME-WAIT records not counted";
+    TimeWait "time_wait" 131_072 "TIME-WAIT records; the oldest goes first";
+    HalfOpen "half_open" 4_096 "connections in SYN-RECEIVED";
+    Sockets "sockets" 1_048_576 "listeners and UDP sockets";
+    ReassemblySegments "reassembly_segments" 4_096 "out-of-order segments a connection may hold";
+    UdpQueueBytes "udp_queue_bytes" 262_144 "bytes waiting in one UDP socket";
+    ArpHold "arp_hold" 16 "packets waiting for one neighbour's address";
+    Neighbours "neighbours" 4_096 "neighbour entries";
+    IcmpPerSecond "icmp_per_second" 1_000 "ICMP replies and errors sent in a second";
+    ChallengeAcksPerSecond "challenge_acks_per_second" 100 "challenge ACKs a connection sends in a second";
+    ResetsPerSecond "resets_per_second" 10_000 "RSTs for no connection sent in a second";
+}
+
+/// The value of every limit, and how often each was hit.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    values: [usize; Limit::ALL.len()],
+    hits: [u64; Limit::ALL.len()],
+}
+
+impl Default for Budget {
+    fn default() -> Budget {
+        let mut values = [0; Limit::ALL.len()];
+        for &l in Limit::ALL {
+            values[l as usize] = l.default_value();
+        }
+        Budget { values, hits: [0; Limit::ALL.len()] }
+    }
+}
+
+impl Budget {
+    /// The value of `limit`.
+    #[inline]
+    pub fn of(&self, limit: Limit) -> usize {
+        self.values[limit as usize]
+    }
+
+    /// Set `limit`.
+    pub fn set(&mut self, limit: Limit, value: usize) {
+        self.values[limit as usize] = value;
+    }
+
+    /// Is there room for one more beside `used`? If not, the hit is counted.
+    #[inline]
+    pub fn admits(&mut self, limit: Limit, used: usize) -> bool {
+        if used < self.values[limit as usize] {
+            return true;
+        }
+        self.hits[limit as usize] += 1;
+        false
+    }
+
+    /// How often `limit` was hit.
+    pub fn hits(&self, limit: Limit) -> u64 {
+        self.hits[limit as usize]
+    }
+}

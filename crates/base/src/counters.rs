@@ -1,0 +1,81 @@
+//! Counters of what a stack did, by name. What was dropped is in [`crate::Drops`].
+
+macro_rules! counters {
+    ($($variant:ident $name:literal $meaning:literal;)*) => {
+        /// Something a stack counts.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Counter { $(#[doc = $meaning] $variant,)* }
+
+        impl Counter {
+            /// Every counter, in order.
+            pub const ALL: &'static [Counter] = &[$(Counter::$variant,)*];
+
+            /// The name in tables and JSON.
+            pub const fn name(self) -> &'static str {
+                match self { $(Counter::$variant => $name,)* }
+            }
+
+            /// One line for people.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Counter::$variant => $meaning,)* }
+            }
+        }
+    };
+}
+
+counters! {
+    RxFrames "rx_frames" "frames taken from devices";
+    RxBytes "rx_bytes" "bytes taken from devices";
+    RxBursts "rx_bursts" "non-empty bursts taken from devices";
+    TxFrames "tx_frames" "frames given to devices";
+    TxBytes "tx_bytes" "bytes given to devices";
+    TxBursts "tx_bursts" "non-empty bursts given to devices";
+    TxPushedBack "tx_pushed_back" "times a full device pushed back to the stack";
+    TcpSegmentsIn "tcp_segments_in" "TCP segments with a good checksum; a super-segment is one";
+    TcpPredicted "tcp_predicted" "segments that took the predicted path";
+    TcpSegmentsOut "tcp_segments_out" "TCP segments sent; a super-segment is one";
+    TcpRetransmits "tcp_retransmits" "TCP segments sent again";
+    TcpAcksOut "tcp_acks_out" "TCP segments sent that carried nothing but an ACK";
+    TcpConnects "tcp_connects" "active opens";
+    TcpAccepts "tcp_accepts" "passive opens that were established";
+    TcpTimeouts "tcp_timeouts" "retransmission timer expiries";
+    TcpChallengeAcks "tcp_challenge_acks" "challenge ACKs sent (RFC 5961)";
+    TcpResetsOut "tcp_resets_out" "RSTs sent";
+    DemuxHit "demux_hit" "segments whose connection was in the flow cache";
+    DemuxMiss "demux_miss" "segments whose connection had to be looked up";
+    UdpIn "udp_in" "UDP datagrams delivered";
+    UdpOut "udp_out" "UDP datagrams sent";
+    IcmpEchoReplies "icmp_echo_replies" "echo requests answered";
+    WakeupsSent "wakeups_sent" "wake-ups of a sleeping thread or task";
+    WakeupsSuppressed "wakeups_suppressed" "wake-ups not needed because nobody slept";
+    TimersFired "timers_fired" "timers that came due";
+}
+
+/// One value per [`Counter`].
+#[derive(Clone, Debug)]
+pub struct Counters([u64; Counter::ALL.len()]);
+
+impl Default for Counters {
+    fn default() -> Counters {
+        Counters([0; Counter::ALL.len()])
+    }
+}
+
+impl Counters {
+    /// Add `n` to `counter`.
+    #[inline(always)]
+    pub fn add(&mut self, counter: Counter, n: u64) {
+        self.0[counter as usize] += n;
+    }
+
+    /// The value of `counter`.
+    pub fn of(&self, counter: Counter) -> u64 {
+        self.0[counter as usize]
+    }
+
+    /// Every counter with its value.
+    pub fn iter(&self) -> impl Iterator<Item = (Counter, u64)> + '_ {
+        Counter::ALL.iter().map(|&c| (c, self.of(c)))
+    }
+}

@@ -1,0 +1,127 @@
+//! Every way a packet can end other than being delivered, by name. A packet that is not
+//! delivered adds one to exactly one of these: nothing is dropped in silence.
+
+macro_rules! drop_reasons {
+    ($($variant:ident $name:literal $meaning:literal;)*) => {
+        /// Why a packet was not delivered.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum DropReason { $(#[doc = $meaning] $variant,)* }
+
+        impl DropReason {
+            /// Every reason, in order.
+            pub const ALL: &'static [DropReason] = &[$(DropReason::$variant,)*];
+
+            /// The name in counters and JSON.
+            pub const fn name(self) -> &'static str {
+                match self { $(DropReason::$variant => $name,)* }
+            }
+
+            /// One line for people.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(DropReason::$variant => $meaning,)* }
+            }
+        }
+    };
+}
+
+drop_reasons! {
+    EtherShort "ether_short" "frame shorter than an Ethernet header";
+    EtherNotForUs "ether_not_for_us" "unicast frame for another station";
+    EtherTypeUnknown "ether_type_unknown" "no handler for the Ethernet type";
+    VlanUnknown "vlan_unknown" "tagged frame on a port without that VLAN";
+    ArpMalformed "arp_malformed" "ARP packet short, or of a kind we do not speak";
+    ArpNotForUs "arp_not_for_us" "ARP request for another host's address";
+    ArpUnsolicited "arp_unsolicited" "ARP reply that nobody asked for";
+    Ipv4Short "ipv4_short" "IPv4 packet shorter than its header";
+    Ipv4Version "ipv4_version" "version field is not 4";
+    Ipv4HeaderLength "ipv4_header_length" "header length below 20 or past the packet";
+    Ipv4TotalLength "ipv4_total_length" "total length below the header's or past the frame";
+    Ipv4Checksum "ipv4_checksum" "IPv4 header checksum wrong";
+    Ipv4Fragment "ipv4_fragment" "fragment, and reassembly is off";
+    Ipv4SourceRoute "ipv4_source_route" "source route option (RFC 7126)";
+    Ipv4Options "ipv4_options" "options malformed";
+    Ipv6Short "ipv6_short" "IPv6 packet shorter than its header";
+    Ipv6Version "ipv6_version" "version field is not 6";
+    Ipv6PayloadLength "ipv6_payload_length" "payload length past the frame";
+    Ipv6ExtensionHeader "ipv6_extension_header" "extension header that we do not process";
+    IpMartianSource "ip_martian_source" "source that cannot be a host on this link";
+    IpNotForUs "ip_not_for_us" "destination is not ours and forwarding is off";
+    IpProtocolUnknown "ip_protocol_unknown" "no handler for the protocol";
+    IpNoRoute "ip_no_route" "no route to the destination";
+    IpNoNeighbour "ip_no_neighbour" "next hop has no link address";
+    IpTooBig "ip_too_big" "larger than the link's MTU and not to be fragmented";
+    IcmpMalformed "icmp_malformed" "ICMP message short or with a wrong checksum";
+    IcmpUnhandled "icmp_unhandled" "ICMP type that asks nothing of us";
+    IcmpRateLimited "icmp_rate_limited" "reply or error held back by the rate limit";
+    UdpShort "udp_short" "UDP datagram shorter than its header or its length field";
+    UdpChecksum "udp_checksum" "UDP checksum wrong or, over IPv6, absent";
+    UdpNoSocket "udp_no_socket" "no socket on that UDP port";
+    UdpQueueFull "udp_queue_full" "receive queue of the UDP socket is full";
+    TcpShort "tcp_short" "TCP segment shorter than its header";
+    TcpDataOffset "tcp_data_offset" "data offset below 20 bytes or past the segment";
+    TcpOptions "tcp_options" "TCP options malformed";
+    TcpChecksum "tcp_checksum" "TCP checksum wrong";
+    TcpLand "tcp_land" "source equals destination";
+    TcpGroupAddress "tcp_group_address" "TCP to or from a broadcast or multicast address";
+    TcpNoSocket "tcp_no_socket" "no connection and no listener: answered with RST";
+    TcpNoSocketRst "tcp_no_socket_rst" "RST for no connection";
+    TcpListenRst "tcp_listen_rst" "RST to a listener";
+    TcpListenAck "tcp_listen_ack" "ACK to a listener: answered with RST";
+    TcpListenNotSyn "tcp_listen_not_syn" "neither SYN, ACK nor RST to a listener";
+    TcpBacklogFull "tcp_backlog_full" "listener's backlog is full";
+    TcpConnectionLimit "tcp_connection_limit" "connection table is full";
+    TcpBadAck "tcp_bad_ack" "SYN-SENT or SYN-RECEIVED: ACK of something never sent";
+    TcpSynSentNoSyn "tcp_syn_sent_no_syn" "SYN-SENT: neither SYN nor RST";
+    TcpOutOfWindow "tcp_out_of_window" "sequence number outside the receive window";
+    TcpPaws "tcp_paws" "timestamp older than the last one (RFC 7323 section 5)";
+    TcpBadRst "tcp_bad_rst" "RST that is not exactly at rcv_nxt: challenged (RFC 5961)";
+    TcpRst "tcp_rst" "RST that ended a connection";
+    TcpSynInWindow "tcp_syn_in_window" "SYN on a synchronised connection: challenged (RFC 5961)";
+    TcpNoAck "tcp_no_ack" "segment without ACK on a synchronised connection";
+    TcpAckTooOld "tcp_ack_too_old" "ACK older than the largest window (RFC 5961 section 5)";
+    TcpAckUnsent "tcp_ack_unsent" "ACK of data never sent";
+    TcpDuplicate "tcp_duplicate" "nothing new in the segment";
+    TcpAfterClose "tcp_after_close" "data for a connection that nobody can read any more";
+    TcpReassemblyFull "tcp_reassembly_full" "out-of-order queue is at its limit";
+    TcpReceiveFull "tcp_receive_full" "receive buffer is full";
+    TcpTimeWait "tcp_time_wait" "segment for a connection in TIME-WAIT";
+    TcpChallengeLimited "tcp_challenge_limited" "challenge ACK held back by the rate limit";
+    MbufExhausted "mbuf_exhausted" "no buffer left under the memory budget";
+    TxNoPort "tx_no_port" "the port to send on is gone";
+    DeviceLinkDown "device_link_down" "the other end of the link is gone";
+    DeviceFrameTooBig "device_frame_too_big" "frame larger than the device's limit";
+}
+
+/// One counter per [`DropReason`].
+#[derive(Clone, Debug)]
+pub struct Drops([u64; DropReason::ALL.len()]);
+
+impl Default for Drops {
+    fn default() -> Drops {
+        Drops([0; DropReason::ALL.len()])
+    }
+}
+
+impl Drops {
+    /// One more packet ended by `reason`.
+    #[inline]
+    pub fn count(&mut self, reason: DropReason) {
+        self.0[reason as usize] += 1;
+    }
+
+    /// Packets ended by `reason` so far.
+    pub fn of(&self, reason: DropReason) -> u64 {
+        self.0[reason as usize]
+    }
+
+    /// All packets dropped so far.
+    pub fn total(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// The reasons that happened, with their counts.
+    pub fn nonzero(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
+        DropReason::ALL.iter().map(|&r| (r, self.of(r))).filter(|&(_, n)| n > 0)
+    }
+}

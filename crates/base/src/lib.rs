@@ -1,0 +1,30 @@
+//! The vocabulary every layer shares: sequence numbers, time, units, addresses, owners,
+//! drop reasons, counters, switches and limits.
+//!
+//! Called by: every crate. Must not know: any packet format, any buffer, any protocol state.
+//! Nothing here reads a clock or a random source: both are arguments everywhere.
+
+pub mod addr;
+pub mod budget;
+pub mod counters;
+pub mod drops;
+pub mod hash;
+pub mod owner;
+pub mod seq;
+pub mod switches;
+pub mod time;
+pub mod units;
+
+pub use addr::{Cidr, IpVersion, LinkKind, MacAddr};
+pub use budget::{Budget, Limit};
+pub use counters::{Counter, Counters};
+pub use drops::{DropReason, Drops};
+pub use hash::KeyedHash;
+pub use owner::Owner;
+pub use seq::SeqNumber;
+pub use switches::{Switch, Switches};
+pub use time::{Duration, Instant, WallTime};
+pub use units::{Mss, Mtu, WindowScale};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+use super::*;
+use std::net::IpAddr;
+
+#[test]
+fn sequence_numbers_compare_across_the_wrap() {
+    let a = SeqNumber(u32::MAX - 5);
+    let b = a + 10;
+    assert!(a.lt(b) && b.gt(a) && a.le(a) && a.ge(a));
+    assert_eq!(b.since(a), 10);
+    assert_eq!(a.since(b), -10);
+    assert_eq!(a.max(b), b);
+    assert_eq!(a.min(b), a);
+    assert_eq!(b - 10, a);
+}
+
+#[test]
+fn window_scale_reaches_what_it_must_say() {
+    assert_eq!(WindowScale::for_window(65_535).shift(), 0);
+    assert_eq!(WindowScale::for_window(65_536).shift(), 1);
+    assert_eq!(WindowScale::for_window(1 << 30).shift(), 14);
+    assert_eq!(WindowScale::new(200), WindowScale::MAX);
+    assert_eq!(WindowScale::new(7).scale(1 << 20), 8192);
+    assert_eq!(WindowScale::new(7).unscale(8192), 1 << 20);
+    assert_eq!(WindowScale::new(0).scale(1 << 20), 0xffff);
+}
+
+#[test]
+fn cidr_parses_contains_and_broadcasts() {
+    let c: Cidr = "192.0.2.130/25".parse().unwrap();
+    assert!(c.contains("192.0.2.255".parse::<IpAddr>().unwrap()));
+    assert!(!c.contains("192.0.2.1".parse::<IpAddr>().unwrap()));
+    assert_eq!(c.broadcast().unwrap().to_string(), "192.0.2.255");
+    assert_eq!(c.broadcast_zero_form().unwrap().to_string(), "192.0.2.128");
+    assert!("192.0.2.1/33".parse::<Cidr>().is_err());
+    assert!("fe80::1/128".parse::<Cidr>().unwrap().contains("fe80::1".parse::<IpAddr>().unwrap()));
+    assert!("0.0.0.0/0".parse::<Cidr>().unwrap().contains("9.9.9.9".parse::<IpAddr>().unwrap()));
+}
+
+#[test]
+fn time_saturates_instead_of_wrapping() {
+    assert_eq!(Instant::NEVER + Duration::from_secs(1), Instant::NEVER);
+    assert_eq!(Instant::ZERO.since(Instant::NEVER), Duration::ZERO);
+    assert_eq!(Duration::MAX + Duration::MAX, Duration::MAX);
+}
+
+#[test]
+fn names_of_drops_counters_switches_and_limits_are_unique() {
+    fn unique(names: Vec<&str>) {
+        let mut sorted = names.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(sorted.len(), names.len());
+    }
+    unique(DropReason::ALL.iter().map(|r| r.name()).collect());
+    unique(Counter::ALL.iter().map(|r| r.name()).collect());
+    unique(Switch::ALL.iter().map(|r| r.name()).collect());
+    unique(Limit::ALL.iter().map(|r| r.name()).collect());
+}
+
+#[test]
+fn switches_turn_by_name() {
+    let s = Switches::default();
+    assert!(s.on(Switch::Predict));
+    let s = s.parse_setting("predict=off").unwrap();
+    assert!(!s.on(Switch::Predict));
+    assert!(s.parse_setting("predict=maybe").unwrap_err().contains("expected"));
+    assert!(s.parse_setting("nonsense=on").unwrap_err().contains("predict"));
+}
+
+#[test]
+fn a_limit_admits_up_to_its_value_and_counts_hits() {
+    let mut b = Budget::default();
+    b.set(Limit::HalfOpen, 2);
+    assert!(b.admits(Limit::HalfOpen, 1));
+    assert!(!b.admits(Limit::HalfOpen, 2));
+    assert_eq!(b.hits(Limit::HalfOpen), 1);
+}
+
+#[test]
+fn keyed_hash_equals_the_siphasher_crate() {
+    use siphasher::sip::SipHasher13;
+    use std::hash::Hasher;
+    for i in 0..200u64 {
+        let words = [i, i.wrapping_mul(0x9e37_79b9_7f4a_7c15), !i];
+        let mut oracle = SipHasher13::new_with_keys(i, 77);
+        for w in words {
+            oracle.write(&w.to_le_bytes());
+        }
+        assert_eq!(KeyedHash::new(i, 77).hash(words), oracle.finish());
+    }
+}

@@ -1,0 +1,96 @@
+//! Units that must not be mixed up: each is joined to plain integers in one place only.
+
+/// The largest packet a link or a path carries, in bytes, IP header included, link header not.
+///
+/// From 68 (RFC 791) to 65,535; IPv6 asks for at least 1280 (RFC 8200 section 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mtu(u16);
+
+impl Mtu {
+    /// The least an IPv4 link may have, RFC 791 section 3.2.
+    pub const MIN_V4: Mtu = Mtu(68);
+    /// The least an IPv6 link may have, RFC 8200 section 5.
+    pub const MIN_V6: Mtu = Mtu(1280);
+    /// Ethernet's.
+    pub const ETHERNET: Mtu = Mtu(1500);
+    /// The largest IP packet.
+    pub const MAX: Mtu = Mtu(65_535);
+
+    /// `bytes` as an MTU, or `None` outside 68 to 65,535.
+    pub const fn new(bytes: usize) -> Option<Mtu> {
+        if bytes >= 68 && bytes <= 65_535 { Some(Mtu(bytes as u16)) } else { None }
+    }
+
+    /// In bytes.
+    pub const fn bytes(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The most TCP payload in one segment when no options are sent, in bytes (RFC 9293, 3.7.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mss(pub u16);
+
+impl Mss {
+    /// What a peer that sends no MSS option is taken to mean over IPv4, RFC 9293 MUST-15.
+    pub const DEFAULT_V4: Mss = Mss(536);
+    /// The same over IPv6, RFC 9293 MUST-15.
+    pub const DEFAULT_V6: Mss = Mss(1220);
+
+    /// The MSS option to send for a link of this MTU: less the fixed IP and TCP headers,
+    /// RFC 6691 section 2.
+    pub const fn for_mtu(mtu: Mtu, version: crate::IpVersion) -> Mss {
+        let headers = match version {
+            crate::IpVersion::V4 => 20 + 20,
+            crate::IpVersion::V6 => 40 + 20,
+        };
+        Mss((mtu.bytes().saturating_sub(headers)) as u16)
+    }
+
+    /// In bytes.
+    pub const fn bytes(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The shift of the window scale option, 0 to 14 (RFC 7323 section 2.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WindowScale(u8);
+
+impl WindowScale {
+    /// The largest shift that may be used.
+    pub const MAX: WindowScale = WindowScale(14);
+
+    /// A received shift: above 14 counts as 14, RFC 7323 section 2.3.
+    pub const fn new(shift: u8) -> WindowScale {
+        WindowScale(if shift > 14 { 14 } else { shift })
+    }
+
+    /// The smallest shift with which a 16-bit field can say `bytes`.
+    pub const fn for_window(bytes: usize) -> WindowScale {
+        let mut shift = 0;
+        while shift < 14 && (65_535usize << shift) < bytes {
+            shift += 1;
+        }
+        WindowScale(shift)
+    }
+
+    /// The shift.
+    #[inline(always)]
+    pub const fn shift(self) -> u8 {
+        self.0
+    }
+
+    /// Bytes that the window field of a segment means.
+    #[inline(always)]
+    pub const fn unscale(self, field: u16) -> u32 {
+        (field as u32) << self.0
+    }
+
+    /// The field that says at most `bytes`.
+    #[inline(always)]
+    pub const fn scale(self, bytes: u32) -> u16 {
+        let field = bytes >> self.0;
+        if field > 0xffff { 0xffff } else { field as u16 }
+    }
+}
