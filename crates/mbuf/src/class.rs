@@ -1,0 +1,86 @@
+//! Size classes. A buffer object is [header: one line][headroom: two lines][payload: n lines], so
+//! that the payload starts on a cache line; every stride is an odd number of lines, so that the
+//! headers of neighbours do not fall into the same cache set.
+
+/// Bytes in front of the payload of a fresh buffer, for headers: Ethernet with two tags (22),
+/// IPv6 (40) and TCP with all its options (60) fit.
+pub const HEADROOM: usize = 128;
+
+pub(crate) const LINE: usize = 64;
+
+/// What kind of memory is behind an mbuf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Class {
+    /// A header alone, pointing into another buffer's cluster.
+    Share = 0,
+    /// 1,920 bytes behind the headroom: an Ethernet frame.
+    K2 = 1,
+    /// 3,968 bytes behind the headroom.
+    K4 = 2,
+    /// 16,256 bytes behind the headroom.
+    K16 = 3,
+    /// 65,664 bytes behind the headroom: the largest IP packet.
+    K64 = 4,
+}
+
+impl Class {
+    pub(crate) const COUNT: usize = 5;
+    pub(crate) const CLUSTERS: [Class; 4] = [Class::K2, Class::K4, Class::K16, Class::K64];
+
+    /// The smallest class that holds `bytes` behind its headroom, or `None` past 65,664.
+    #[inline]
+    pub const fn for_len(bytes: usize) -> Option<Class> {
+        if bytes <= Class::K2.capacity() {
+            Some(Class::K2)
+        } else if bytes <= Class::K4.capacity() {
+            Some(Class::K4)
+        } else if bytes <= Class::K16.capacity() {
+            Some(Class::K16)
+        } else if bytes <= Class::K64.capacity() {
+            Some(Class::K64)
+        } else {
+            None
+        }
+    }
+
+    /// Size of the whole object in cache lines of 64 bytes.
+    const fn lines(self) -> usize {
+        match self {
+            Class::Share => 1,
+            Class::K2 => 33,
+            Class::K4 => 65,
+            Class::K16 => 257,
+            Class::K64 => 1029,
+        }
+    }
+
+    /// Size of the whole object in bytes.
+    pub const fn stride(self) -> usize {
+        self.lines() * LINE
+    }
+
+    /// Bytes of cluster, headroom included.
+    pub(crate) const fn cluster(self) -> usize {
+        self.stride() - LINE
+    }
+
+    /// Bytes behind the headroom.
+    pub const fn capacity(self) -> usize {
+        match self {
+            Class::Share => 0,
+            _ => self.cluster() - HEADROOM,
+        }
+    }
+
+    /// How many objects a pool takes from the system at once: about half a megabyte.
+    pub(crate) const fn slab_objects(self) -> usize {
+        match self {
+            Class::Share => 256,
+            Class::K2 => 256,
+            Class::K4 => 64,
+            Class::K16 => 32,
+            Class::K64 => 8,
+        }
+    }
+}

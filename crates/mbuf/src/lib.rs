@@ -1,0 +1,28 @@
+//! Packet buffers: [`Mbuf`], the [`Pool`] they come from, the [`MbufQueue`] that links them and
+//! the [`SockBuf`] a socket keeps.
+//!
+//! Called by: everything that holds a packet. Must not know: any protocol.
+//! Sources: the 4.3BSD mbuf with clusters; the array, run and size cache of the 1989 Cray paper.
+//!
+//! # The ownership law
+//! - An [`Mbuf`] is a unique handle; its metadata belongs to whoever holds it, on any thread.
+//! - The bytes behind it may be shared; shared bytes are read-only, except that a share made for
+//!   sending owns the bytes in front of the data it shares (that is where headers go).
+//! - Reference counts are touched by the pool alone, so they are plain integers. A handle that is
+//!   dropped elsewhere travels home on the pool's return list and is counted there.
+//! - [`Pool::free`] is the fast way to give a handle back; plain `drop` is always correct.
+
+mod class;
+mod mbuf;
+mod pool;
+mod queue;
+mod sockbuf;
+
+pub use class::{Class, HEADROOM};
+pub use mbuf::{Flags, Mbuf};
+pub use pool::Pool;
+pub use queue::MbufQueue;
+pub use sockbuf::SockBuf;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,311 @@
+//! The handle and the one cache line of header behind it.
+//!
+//! Called by: everyone. Must not know: any protocol. What may be written through a handle, and
+//! when, is the ownership law of the crate's head; `writable` and `prepend` enforce it.
+#![allow(unsafe_code)]
+
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+use base::{Duration, Instant};
+
+use crate::class::{Class, HEADROOM, LINE};
+use crate::pool::{self, Shared};
+
+/// Facts about a packet that fit in a bit each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    pub(crate) const SHARED: u8 = 1;
+    /// The device verified the transport checksum.
+    pub const CSUM_VERIFIED: u8 = 2;
+    /// The transport checksum field holds a pseudo-header sum; a device is to finish it.
+    pub const CSUM_PARTIAL: u8 = 4;
+    /// [`Mbuf::csum`] is the sum of the data.
+    pub const SUMMED: u8 = 8;
+    /// The frame came by link-level broadcast or multicast.
+    pub const LINK_GROUP: u8 = 16;
+    /// The sender asked for delivery at once after this data (PSH).
+    pub const PUSH: u8 = 32;
+    /// [`Mbuf::vlan`] holds a tag.
+    pub const VLAN: u8 = 64;
+}
+
+/// One cache line; the first line of its own object, or a share's whole object.
+#[repr(C, align(64))]
+pub(crate) struct Header {
+    pub(crate) next: Option<NonNull<Header>>,
+    pub(crate) data: *mut u8,
+    /// The header whose cluster holds the data: this one, or for a share another.
+    pub(crate) base: NonNull<Header>,
+    pub(crate) owner: NonNull<Shared>,
+    pub(crate) time_ns: u64,
+    pub(crate) len: u32,
+    pub(crate) mark: u32,
+    pub(crate) flow_hash: u32,
+    pub(crate) csum: u16,
+    pub(crate) in_port: u16,
+    pub(crate) segment_size: u16,
+    pub(crate) vlan: u16,
+    /// On a cluster: handles that point at it; the owning pool alone touches it.
+    /// On a share: the cluster offset before which this handle alone may write.
+    pub(crate) refs_or_private_end: u16,
+    pub(crate) flags: u8,
+    pub(crate) class: Class,
+}
+
+const _: () = assert!(size_of::<Header>() == LINE);
+const _: () = assert!(size_of::<Option<Mbuf>>() == 8);
+
+/// A unique handle on a packet, or on a piece of one: 8 bytes.
+#[repr(transparent)]
+pub struct Mbuf {
+    pub(crate) header: NonNull<Header>,
+    pub(crate) _owns: PhantomData<Header>,
+}
+
+// SAFETY: the header's metadata belongs to the handle; the reference count is touched only by the
+// owning pool; the data is either exclusive to the handle or read-only (see `writable`).
+unsafe impl Send for Mbuf {}
+
+impl Drop for Mbuf {
+    /// Correct on any thread; [`crate::Pool::free`] is faster where the pool is at hand.
+    fn drop(&mut self) {
+        // SAFETY: the handle is unique and goes away; its owner outlives it (pool::give_back).
+        unsafe { pool::give_back(self.header, self.header) }
+    }
+}
+
+macro_rules! metadata {
+    ($($(#[$doc:meta])* $name:ident, $set:ident: $type:ty, $field:ident;)*) => { $(
+        $(#[$doc])*
+        #[inline(always)]
+        pub fn $name(&self) -> $type { self.header().$field }
+        #[doc = concat!("Set [`Mbuf::", stringify!($name), "`].")]
+        #[inline(always)]
+        pub fn $set(&mut self, value: $type) { self.header_mut().$field = value; }
+    )* };
+}
+
+impl Mbuf {
+    #[inline(always)]
+    pub(crate) fn header(&self) -> &Header {
+        // SAFETY: the handle is unique and its header lives until the handle is given back. The
+        // pool touches `refs_or_private_end` only, which is not read through this reference
+        // except on shares, where it belongs to the handle.
+        unsafe { self.header.as_ref() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn header_mut(&mut self) -> &mut Header {
+        // SAFETY: as in `header`, and `&mut self` makes the access exclusive.
+        unsafe { self.header.as_mut() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn into_raw(self) -> NonNull<Header> {
+        let header = self.header;
+        core::mem::forget(self);
+        header
+    }
+
+    metadata! {
+        /// The port it came in on.
+        in_port, set_in_port: u16, in_port;
+        /// The mark that rules and filters see.
+        mark, set_mark: u32, mark;
+        /// The flow hash, or 0 where none was computed.
+        flow_hash, set_flow_hash: u32, flow_hash;
+        /// The 802.1Q tag control information; valid with [`Flags::VLAN`].
+        vlan, set_vlan: u16, vlan;
+        /// Payload bytes per wire segment of a super-segment; 0 for a plain one.
+        segment_size, set_segment_size: u16, segment_size;
+        /// With [`Flags::SUMMED`]: the one's-complement sum of the data in memory order.
+        /// With [`Flags::CSUM_PARTIAL`]: the offset of the transport header from the data.
+        csum, set_csum: u16, csum;
+    }
+
+    /// Arrival time on the way in, departure time on the way out.
+    #[inline]
+    pub fn time(&self) -> Instant {
+        Instant::ZERO + Duration::from_nanos(self.header().time_ns)
+    }
+
+    /// Set [`Mbuf::time`].
+    #[inline]
+    pub fn set_time(&mut self, time: Instant) {
+        self.header_mut().time_ns = time.as_nanos();
+    }
+
+    /// Are all of these [`Flags`] set?
+    #[inline(always)]
+    pub fn has(&self, flags: u8) -> bool {
+        self.header().flags & flags == flags
+    }
+
+    /// Set these [`Flags`].
+    #[inline(always)]
+    pub fn set(&mut self, flags: u8) {
+        self.header_mut().flags |= flags & !Flags::SHARED;
+    }
+
+    /// Clear these [`Flags`].
+    #[inline(always)]
+    pub fn clear(&mut self, flags: u8) {
+        self.header_mut().flags &= !(flags & !Flags::SHARED);
+    }
+
+    /// Bytes of data.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.header().len as usize
+    }
+
+    /// No data.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.header().len == 0
+    }
+
+    /// The data; always contiguous.
+    #[inline(always)]
+    pub fn as_slice(&self) -> &[u8] {
+        let h = self.header();
+        // SAFETY: `data..data + len` lies inside the cluster (every method that moves them checks)
+        // and was initialised when the slab was allocated; shared bytes are never written.
+        unsafe { core::slice::from_raw_parts(h.data, h.len as usize) }
+    }
+
+    /// May all the data be written through this handle?
+    #[inline(always)]
+    pub fn is_exclusive(&self) -> bool {
+        self.header().flags & Flags::SHARED == 0
+    }
+
+    /// The data for writing, if no other handle can see it.
+    #[inline]
+    pub fn as_mut_slice(&mut self) -> Option<&mut [u8]> {
+        self.headers_mut(self.len())
+    }
+
+    /// The first `n` bytes for writing: where headers are, which are this handle's own even when
+    /// the payload behind them is shared.
+    #[inline]
+    pub fn headers_mut(&mut self, n: usize) -> Option<&mut [u8]> {
+        if n > self.len() || !self.writable_up_to(self.offset() + n) {
+            return None;
+        }
+        // SAFETY: inside the data (checked), and exclusive to this handle (checked).
+        Some(unsafe { core::slice::from_raw_parts_mut(self.header().data, n) })
+    }
+
+    /// Is every cluster byte before `offset` writable through this handle?
+    #[inline(always)]
+    fn writable_up_to(&self, offset: usize) -> bool {
+        let h = self.header();
+        h.flags & Flags::SHARED == 0
+            || (h.class == Class::Share && offset <= h.refs_or_private_end as usize)
+    }
+
+    #[inline(always)]
+    pub(crate) fn cluster_start(&self) -> *mut u8 {
+        // SAFETY: a cluster follows its header in the same object.
+        unsafe { self.header().base.as_ptr().cast::<u8>().add(LINE) }
+    }
+
+    /// Offset of the data from the cluster's start.
+    #[inline(always)]
+    pub(crate) fn offset(&self) -> usize {
+        self.header().data as usize - self.cluster_start() as usize
+    }
+
+    /// Bytes in front of the data.
+    #[inline]
+    pub fn headroom(&self) -> usize {
+        self.offset()
+    }
+
+    /// Bytes behind the data that this handle may fill: 0 when the cluster is shared.
+    #[inline]
+    pub fn tailroom(&self) -> usize {
+        if !self.is_exclusive() || self.header().class == Class::Share {
+            return 0;
+        }
+        self.header().class.cluster() - self.offset() - self.len()
+    }
+
+    /// Grow the data by `n` bytes at the front and give them for writing; `None` if they are not
+    /// there or not this handle's.
+    #[inline(always)]
+    pub fn prepend(&mut self, n: usize) -> Option<&mut [u8]> {
+        let offset = self.offset();
+        if n > offset || !self.writable_up_to(offset) {
+            return None;
+        }
+        let h = self.header_mut();
+        // SAFETY: `n <= offset`, so the new start is still inside the cluster.
+        h.data = unsafe { h.data.sub(n) };
+        h.len += n as u32;
+        // SAFETY: inside the cluster, and writable by this handle alone (checked).
+        Some(unsafe { core::slice::from_raw_parts_mut(h.data, n) })
+    }
+
+    /// The free bytes behind the data; call [`Mbuf::extend`] with how many were filled.
+    #[inline]
+    pub fn tail_mut(&mut self) -> &mut [u8] {
+        let room = self.tailroom();
+        // SAFETY: `tailroom` counts bytes inside the cluster, and only of an exclusive one.
+        unsafe { core::slice::from_raw_parts_mut(self.header().data.add(self.len()), room) }
+    }
+
+    /// Grow the data by the first `n` bytes of [`Mbuf::tail_mut`]; at most all of them.
+    #[inline]
+    pub fn extend(&mut self, n: usize) {
+        let n = n.min(self.tailroom());
+        self.header_mut().len += n as u32;
+    }
+
+    /// Append as much of `bytes` as fits; returns how many.
+    pub fn append(&mut self, bytes: &[u8]) -> usize {
+        let tail = self.tail_mut();
+        let n = bytes.len().min(tail.len());
+        tail[..n].copy_from_slice(&bytes[..n]);
+        self.extend(n);
+        n
+    }
+
+    /// Take `n` bytes off the front; at most all.
+    #[inline(always)]
+    pub fn trim_front(&mut self, n: usize) {
+        let h = self.header_mut();
+        let n = n.min(h.len as usize);
+        // SAFETY: `n <= len`, so the new start is at most the end of the data.
+        h.data = unsafe { h.data.add(n) };
+        h.len -= n as u32;
+    }
+
+    /// Keep the first `len` bytes.
+    #[inline(always)]
+    pub fn truncate(&mut self, len: usize) {
+        let h = self.header_mut();
+        h.len = h.len.min(len as u32);
+    }
+
+    /// Place the data `offset` bytes into an empty buffer's cluster (a driver aligning headers).
+    /// Past the headroom or on a buffer with data it does nothing.
+    pub fn reserve_front(&mut self, offset: usize) {
+        if self.is_empty() && self.is_exclusive() && offset <= HEADROOM {
+            let start = self.cluster_start();
+            // SAFETY: `offset <= HEADROOM`, inside the cluster of every class.
+            self.header_mut().data = unsafe { start.add(offset) };
+        }
+    }
+}
+
+impl core::fmt::Debug for Mbuf {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let h = self.header();
+        write!(f, "Mbuf({} bytes, {:?}, flags {:#04x})", h.len, h.class, h.flags)
+    }
+}
