@@ -1,0 +1,73 @@
+//! CUBIC, RFC 9438. Windows are segments here, as in the RFC; bytes outside.
+
+use base::{Duration, Instant};
+
+/// Section 4.6: what is left of the window after a loss.
+const BETA: f64 = 0.7;
+/// Section 5: aggressiveness, in segments per second cubed.
+const C: f64 = 0.4;
+
+/// State of one epoch: from one loss to the next.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cubic {
+    /// W_max: the window at the last loss.
+    w_max: f64,
+    /// K: seconds from the start of the epoch until W_max is reached again.
+    k: f64,
+    /// W_est: what Reno would have.
+    w_est: f64,
+    /// cwnd_prior: the window before the last reduction.
+    cwnd_prior: f64,
+    epoch_start: Option<Instant>,
+}
+
+impl Cubic {
+    /// Section 4.2 to 4.5: the window after `acked` more bytes.
+    pub(super) fn avoid(
+        &mut self,
+        cwnd: u64,
+        acked: u64,
+        mss: u64,
+        now: Instant,
+        srtt: Duration,
+    ) -> u64 {
+        let window = cwnd as f64 / mss as f64;
+        let acked = acked as f64 / mss as f64;
+        let start = *self.epoch_start.get_or_insert_with(|| {
+            self.w_est = window;
+            if self.w_max < window {
+                self.w_max = window;
+            }
+            self.k = ((self.w_max - window) / C).cbrt();
+            now
+        });
+        let t = now.since(start).as_secs_f64();
+        let target = self.curve(t + srtt.as_secs_f64()).clamp(window, 1.5 * window);
+        // Figure 4: Reno's slope until the old window is reached again, then one segment a round.
+        let alpha =
+            if self.w_est < self.cwnd_prior { 3.0 * (1.0 - BETA) / (1.0 + BETA) } else { 1.0 };
+        self.w_est += alpha * acked / window;
+        let next = if self.curve(t) < self.w_est {
+            self.w_est.max(window)
+        } else {
+            window + (target - window) / window * acked
+        };
+        (next * mss as f64) as u64
+    }
+
+    /// Figure 1.
+    fn curve(&self, t: f64) -> f64 {
+        let d = t - self.k;
+        C * d * d * d + self.w_max
+    }
+
+    /// Section 4.6 and 4.7: the slow-start threshold after a loss.
+    pub(super) fn reduced(&mut self, cwnd: u64, flight_bytes: u64, mss: u64) -> u64 {
+        let window = cwnd as f64 / mss as f64;
+        self.cwnd_prior = window;
+        // Fast convergence: a flow that shrinks leaves room for a new one.
+        self.w_max = if window < self.w_max { window * (1.0 + BETA) / 2.0 } else { window };
+        self.epoch_start = None;
+        ((flight_bytes as f64 * BETA) as u64).max(2 * mss)
+    }
+}

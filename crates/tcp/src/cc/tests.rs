@@ -1,0 +1,85 @@
+use super::*;
+
+const MSS: usize = 1448;
+
+fn grown(algorithm: Algorithm) -> Cc {
+    let mut cc = Cc::new(algorithm);
+    cc.start(MSS, false);
+    cc
+}
+
+#[test]
+fn initial_window_is_ten_segments_or_one_after_a_lost_syn() {
+    assert_eq!(grown(Algorithm::Cubic).cwnd, 10 * 1448);
+    let mut cc = Cc::new(Algorithm::Cubic);
+    cc.start(MSS, true);
+    assert_eq!(cc.cwnd, 1448);
+    cc.start(8960, false);
+    assert_eq!(cc.cwnd, 17_920);
+}
+
+#[test]
+fn slow_start_doubles_a_round() {
+    for &algorithm in Algorithm::ALL {
+        let mut cc = grown(algorithm);
+        let before = cc.cwnd;
+        cc.on_ack(before as u32, Instant::ZERO, Duration::from_millis(10));
+        assert_eq!(cc.cwnd, 2 * before);
+    }
+}
+
+#[test]
+fn newreno_halves_and_then_adds_a_segment_a_round() {
+    let mut cc = grown(Algorithm::NewReno);
+    cc.on_loss(200 * 1448);
+    assert_eq!(cc.cwnd, 100 * 1448);
+    for _ in 0..100 {
+        cc.on_ack(1448, Instant::ZERO, Duration::from_millis(10));
+    }
+    let gained = cc.cwnd - 100 * 1448;
+    assert!((1400..=1460).contains(&gained), "{gained}");
+}
+
+/// RFC 9438 figure 1: after a loss at W_max the window is back there after K seconds.
+#[test]
+fn cubic_is_back_at_w_max_after_k() {
+    let mut cc = grown(Algorithm::Cubic);
+    cc.cwnd = 1000 * 1448;
+    cc.ssthresh = cc.cwnd;
+    cc.on_loss(cc.cwnd);
+    assert_eq!(cc.cwnd, 700 * 1448);
+    let rtt = Duration::from_millis(100);
+    let k = (1000.0 * 0.3 / 0.4f64).cbrt();
+    let mut now = Instant::from_nanos(1);
+    while now.as_nanos() as f64 / 1e9 < k {
+        cc.on_ack(cc.cwnd as u32, now, rtt);
+        now += rtt;
+    }
+    let window = cc.cwnd as f64 / 1448.0;
+    assert!((980.0..1010.0).contains(&window), "{window}");
+}
+
+#[test]
+fn cubic_is_no_slower_than_reno_at_short_round_trips() {
+    let mut cubic = grown(Algorithm::Cubic);
+    cubic.cwnd = 20 * 1448;
+    cubic.on_loss(cubic.cwnd);
+    let start = cubic.cwnd;
+    let mut now = Instant::from_nanos(1);
+    for _ in 0..20 {
+        cubic.on_ack(cubic.cwnd as u32, now, Duration::from_millis(1));
+        now += Duration::from_millis(1);
+    }
+    // Reno-friendly region: 20 rounds at 3 * 0.3 / 1.7 = 0.53 segments.
+    let gained = (cubic.cwnd - start) / 1448;
+    assert!(gained >= 9, "{gained}");
+}
+
+#[test]
+fn a_timeout_leaves_one_segment_and_halves_the_threshold_once() {
+    let mut cc = grown(Algorithm::NewReno);
+    cc.on_timeout(100 * 1448, true);
+    assert_eq!((cc.cwnd, cc.ssthresh), (1448, 50 * 1448));
+    cc.on_timeout(1448, false);
+    assert_eq!((cc.cwnd, cc.ssthresh), (1448, 50 * 1448));
+}

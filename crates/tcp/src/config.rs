@@ -1,0 +1,78 @@
+//! What a user may set on a connection.
+
+use base::Duration;
+
+use crate::cc::Algorithm;
+
+/// The settings of one connection; a listener hands its own to those it accepts.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Bytes of received data that may wait for the reader: the largest window offered.
+    pub receive_buffer_bytes: u32,
+    /// Bytes that may be queued for sending, unacknowledged ones included.
+    pub send_buffer_bytes: u32,
+    /// Bytes not yet sent above which a write takes no more; see [`crate::usrreq::write`].
+    pub unsent_limit_bytes: u32,
+    /// Send small segments at once (Nagle's algorithm off, RFC 9293 section 3.7.4).
+    pub no_delay: bool,
+    /// Longest wait before data is acknowledged; under 500 ms (RFC 9293 MUST-40).
+    pub ack_delay: Duration,
+    /// Least retransmission time-out. RFC 6298 rule 2.4 says SHOULD 1 s; ours is 200 ms, as
+    /// docs/decisions/0005 explains.
+    pub rto_min: Duration,
+    /// Time-out before the first measurement, RFC 6298 rule 2.1.
+    pub rto_initial: Duration,
+    /// Retransmissions in a row before the connection is given up (R2 of RFC 9293, 3.8.3).
+    pub retries_max: u8,
+    /// The same for a SYN.
+    pub syn_retries_max: u8,
+    /// Congestion control.
+    pub algorithm: Algorithm,
+    /// Offer timestamps (RFC 7323).
+    pub timestamps: bool,
+    /// Offer selective acknowledgements (RFC 2018).
+    pub sack: bool,
+    /// Offer window scaling (RFC 7323).
+    pub window_scaling: bool,
+    /// Keepalive probes after this much silence; `None` is off (RFC 9293 MUST-25).
+    pub keepalive_idle: Option<Duration>,
+    /// Between keepalive probes.
+    pub keepalive_interval: Duration,
+    /// Unanswered probes before the connection is given up.
+    pub keepalive_probes_max: u8,
+    /// Out-of-order segments that may wait for a gap to close.
+    pub reassembly_segments_max: u32,
+    /// Challenge ACKs in a second, RFC 5961 section 7.
+    pub challenge_acks_per_second: u16,
+    /// How long FIN-WAIT-2 may last once nobody can read any more.
+    pub fin_wait_2: Duration,
+    /// How long TIME-WAIT lasts: two maximum segment lifetimes.
+    pub time_wait: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            receive_buffer_bytes: 512 * 1024,
+            send_buffer_bytes: 1024 * 1024,
+            unsent_limit_bytes: 64 * 1024,
+            no_delay: false,
+            ack_delay: Duration::from_millis(40),
+            rto_min: Duration::from_millis(200),
+            rto_initial: Duration::from_secs(1),
+            retries_max: 15,
+            syn_retries_max: 6,
+            algorithm: Algorithm::Cubic,
+            timestamps: true,
+            sack: true,
+            window_scaling: true,
+            keepalive_idle: None,
+            keepalive_interval: Duration::from_secs(75),
+            keepalive_probes_max: 9,
+            reassembly_segments_max: 4096,
+            challenge_acks_per_second: 100,
+            fin_wait_2: Duration::from_secs(60),
+            time_wait: Duration::from_secs(60),
+        }
+    }
+}

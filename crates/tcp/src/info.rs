@@ -1,0 +1,93 @@
+//! A connection's statistics, after Linux's TCP_INFO.
+
+use base::Duration;
+
+use crate::tcb::{State, Tcb};
+
+/// A snapshot of one connection. Sizes in bytes, windows in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Info {
+    /// State of RFC 9293.
+    pub state: State,
+    /// Congestion control in use.
+    pub algorithm: &'static str,
+    /// Largest payload sent in a segment.
+    pub snd_mss: usize,
+    /// Largest payload received in a segment.
+    pub rcv_mss: usize,
+    /// Smoothed round-trip time (RFC 6298); zero before the first measurement.
+    pub srtt: Duration,
+    /// Its mean deviation.
+    pub rttvar: Duration,
+    /// The least round-trip time seen.
+    pub min_rtt: Duration,
+    /// Retransmission time-out now.
+    pub rto: Duration,
+    /// Congestion window.
+    pub cwnd: u64,
+    /// Slow-start threshold; `u64::MAX` before the first loss.
+    pub ssthresh: u64,
+    /// The peer's window.
+    pub snd_wnd: u32,
+    /// Our window.
+    pub rcv_wnd: u32,
+    /// Bytes sent and not acknowledged.
+    pub in_flight: u32,
+    /// Bytes waiting to be sent.
+    pub unsent: usize,
+    /// Bytes waiting to be read.
+    pub unread: usize,
+    /// Bytes the peer has acknowledged.
+    pub bytes_acked: u64,
+    /// Bytes received in order.
+    pub bytes_received: u64,
+    /// Segments sent; a super-segment is one.
+    pub segments_out: u32,
+    /// Segments received.
+    pub segments_in: u32,
+    /// Segments sent again.
+    pub retransmits: u32,
+    /// Retransmission, persist and keepalive time-outs.
+    pub timeouts: u32,
+    /// Episodes of fast recovery.
+    pub fast_recoveries: u32,
+    /// Duplicate ACKs received.
+    pub duplicate_acks: u32,
+    /// Segments received out of order.
+    pub out_of_order: u32,
+    /// The most the peer ever sent between two of our ACKs.
+    pub send_space_bytes: u32,
+}
+
+impl Tcb {
+    /// Take a snapshot.
+    pub fn info(&self) -> Info {
+        Info {
+            state: self.state,
+            algorithm: self.cc.algorithm().name(),
+            snd_mss: self.snd_mss.bytes(),
+            rcv_mss: self.rcv_mss as usize,
+            srtt: self.rtt.srtt(),
+            rttvar: self.rtt.rttvar(),
+            min_rtt: self.rtt.min(),
+            rto: self.rtt.rto(),
+            cwnd: self.cc.cwnd,
+            ssthresh: self.cc.ssthresh,
+            snd_wnd: self.snd_wnd,
+            rcv_wnd: self.rcv_wnd(),
+            in_flight: self.in_flight(),
+            unsent: self.sendq.unsent.bytes(),
+            unread: self.receive.len(),
+            bytes_acked: self.stats.bytes_acked,
+            bytes_received: self.stats.bytes_received,
+            segments_out: self.stats.segments_out,
+            segments_in: self.stats.segments_in,
+            retransmits: self.stats.retransmits,
+            timeouts: self.stats.timeouts,
+            fast_recoveries: self.stats.fast_recoveries,
+            duplicate_acks: self.stats.duplicate_acks,
+            out_of_order: self.stats.out_of_order,
+            send_space_bytes: self.send_space_bytes,
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! The steps of RFC 9293 section 3.10.7.3 and 3.10.7.4, in their order: sequence, RST, SYN, ACK,
+//! URG, text, FIN; with RFC 7323 (PAWS) before them and RFC 5961 inside them.
+//!
+//! Called by: `stack/rx.rs` for a segment that prediction refused. It takes the payload with it:
+//! an error frees it. What is to be sent in answer is left in `Tcb::todo`.
+
+use base::{Counter, DropReason};
+use mbuf::Mbuf;
+use wire::tcp::{Flags, Options};
+
+use crate::tcb::{Error, Marks, State, Tcb, Todo};
+use crate::{Cx, Fate, Segment, ack, handshake, text};
+
+/// Take a segment for a connection in any state but LISTEN and TIME-WAIT; `m` is its payload.
+///
+/// # Errors
+/// The named reason why the segment was not accepted; `m` is freed.
+pub fn input(
+    tcb: &mut Tcb,
+    seg: &Segment,
+    options: &Options,
+    m: Mbuf,
+    cx: &mut Cx<'_>,
+) -> Fate {
+    tcb.stats.segments_in = tcb.stats.segments_in.wrapping_add(1);
+    match tcb.state {
+        State::Closed | State::TimeWait => return Err(DropReason::TcpNoSocket),
+        State::SynSent => return handshake::in_syn_sent(tcb, seg, options, m, cx),
+        _ => {}
+    }
+    check_timestamps(tcb, seg, cx)?;
+    check_sequence(tcb, seg, cx)?;
+    tcb.heard_from_peer(cx.now);
+    check_rst(tcb, seg, cx)?;
+    check_syn(tcb, seg, cx)?;
+    check_ack(tcb, seg, options, cx)?;
+    remember_timestamp(tcb, seg);
+    check_urgent(tcb, seg);
+    let fate = check_text(tcb, seg, m, cx);
+    text::check_fin(tcb, seg, cx);
+    fate
+}
+
+/// PAWS, RFC 7323 section 5.3 step R1: a timestamp older than the last is of an old life. RST is
+/// let through (section 5.2), and so is anything after 24 days of silence (section 5.5), which
+/// the signed comparison gives by itself.
+fn check_timestamps(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) -> Fate {
+    if !tcb.marks.has(Marks::TIMESTAMPS) || seg.flags.contains(Flags::RST) {
+        return Ok(());
+    }
+    match seg.timestamps {
+        Some(ts) if (ts.value.wrapping_sub(tcb.ts_recent) as i32) < 0 => {
+            challenge(tcb, cx);
+            Err(DropReason::TcpPaws)
+        }
+        // Section 3.2: once agreed, a segment without the option is dropped... but a SYN may
+        // come from a peer that lost its state, and is challenged below.
+        None if !seg.flags.contains(Flags::SYN) => Err(DropReason::TcpPaws),
+        _ => Ok(()),
+    }
+}
+
+/// First: does any of the segment fall into the window (the four cases of RFC 9293 table 6)?
+fn check_sequence(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) -> Fate {
+    let window = tcb.rcv_wnd();
+    let edge = tcb.rcv_nxt + window;
+    let in_window = |s: base::SeqNumber| s.ge(tcb.rcv_nxt) && s.lt(edge);
+    let acceptable = match (seg.space(), window) {
+        (0, 0) => seg.seq == tcb.rcv_nxt,
+        (0, _) => in_window(seg.seq),
+        (_, 0) => false,
+        (space, _) => in_window(seg.seq) || in_window(seg.seq + (space - 1)),
+    };
+    if acceptable {
+        return Ok(());
+    }
+    if seg.flags.contains(Flags::RST) {
+        return Err(DropReason::TcpOutOfWindow);
+    }
+    // RFC 9293: with a shut window, valid ACKs, URGs and RSTs are still taken.
+    if window == 0 && seg.seq == tcb.rcv_nxt && seg.flags.contains(Flags::ACK) {
+        tcb.todo.set(Todo::ACK_NOW);
+        return Ok(());
+    }
+    let lone_syn = seg.flags.contains(Flags::SYN) && !seg.flags.contains(Flags::ACK);
+    if tcb.state == State::SynReceived && lone_syn && seg.seq == tcb.irs {
+        // The peer sent its SYN again: our answer was lost.
+        tcb.todo.set(Todo::SYN);
+        return Err(DropReason::TcpDuplicate);
+    }
+    // A keepalive probe, an old duplicate, a probe of a shut window: the answer is an ACK.
+    challenge(tcb, cx);
+    let duplicate = seg.end().le(tcb.rcv_nxt);
+    Err(if duplicate { DropReason::TcpDuplicate } else { DropReason::TcpOutOfWindow })
+}
+
+/// Second: a RST ends the connection only if it is exactly what comes next (RFC 5961 section 3).
+fn check_rst(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) -> Fate {
+    if !seg.flags.contains(Flags::RST) {
+        return Ok(());
+    }
+    if seg.seq != tcb.rcv_nxt {
+        challenge(tcb, cx);
+        return Err(DropReason::TcpBadRst);
+    }
+    let error = match tcb.state {
+        State::SynReceived if tcb.marks.has(Marks::ACTIVE) => Error::Refused,
+        _ => Error::Reset,
+    };
+    tcb.fail(error);
+    Err(DropReason::TcpRst)
+}
+
+/// Fourth: a SYN on a connection that is open is challenged, never believed (RFC 5961 section 4).
+fn check_syn(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) -> Fate {
+    if !seg.flags.contains(Flags::SYN) {
+        return Ok(());
+    }
+    challenge(tcb, cx);
+    Err(DropReason::TcpSynInWindow)
+}
+
+/// Fifth: the ACK, and what it does to the state.
+fn check_ack(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut Cx<'_>) -> Fate {
+    if !seg.flags.contains(Flags::ACK) {
+        return Err(DropReason::TcpNoAck);
+    }
+    if tcb.state == State::SynReceived {
+        handshake::finish_passive(tcb, seg, cx)?;
+    }
+    if seg.ack.gt(tcb.snd_nxt) {
+        // RFC 9293: an ACK of something never sent is answered and dropped.
+        challenge(tcb, cx);
+        return Err(DropReason::TcpAckUnsent);
+    }
+    if seg.ack.lt(tcb.snd_una - tcb.max_snd_wnd) {
+        // RFC 5961 section 5.2: too old to be from this connection's peer.
+        challenge(tcb, cx);
+        return Err(DropReason::TcpAckTooOld);
+    }
+    ack::process(tcb, seg, options, cx);
+    if tcb.marks.has(Marks::FIN_SENT) && tcb.snd_una == tcb.snd_nxt {
+        fin_acknowledged(tcb, cx);
+    }
+    Ok(())
+}
+
+/// Our FIN has arrived.
+fn fin_acknowledged(tcb: &mut Tcb, cx: &Cx<'_>) {
+    match tcb.state {
+        State::FinWait1 => {
+            tcb.state = State::FinWait2;
+            if tcb.marks.has(Marks::ORPHAN) {
+                tcb.timers.idle = cx.now + tcb.config.fin_wait_2;
+            }
+        }
+        State::Closing => tcb.state = State::TimeWait,
+        State::LastAck => {
+            tcb.state = State::Closed;
+            tcb.events.set(crate::Events::CLOSED);
+        }
+        _ => {}
+    }
+}
+
+/// RFC 7323 section 4.3: TS.Recent follows the segment that spans the last ACK we sent.
+fn remember_timestamp(tcb: &mut Tcb, seg: &Segment) {
+    if let Some(ts) = seg.timestamps
+        && tcb.marks.has(Marks::TIMESTAMPS)
+        && seg.seq.le(tcb.last_ack_sent)
+        && (ts.value.wrapping_sub(tcb.ts_recent) as i32) >= 0
+    {
+        tcb.ts_recent = ts.value;
+    }
+}
+
+/// Sixth: urgent data stays in the stream (RFC 6093); only the pointer is remembered.
+fn check_urgent(tcb: &mut Tcb, seg: &Segment) {
+    if seg.flags.contains(Flags::URG) && tcb.state.peer_may_send() {
+        let up = seg.seq + u32::from(seg.urgent);
+        if up.gt(tcb.rcv_nxt) && (!tcb.marks.has(Marks::URGENT) || up.gt(tcb.rcv_up)) {
+            tcb.rcv_up = up;
+            tcb.marks.set(Marks::URGENT);
+        }
+    }
+}
+
+/// Seventh: cut the segment to the window and take its text.
+fn check_text(tcb: &mut Tcb, seg: &Segment, mut m: Mbuf, cx: &mut Cx<'_>) -> Fate {
+    if m.is_empty() {
+        cx.pool.free(m);
+        return Ok(());
+    }
+    let mut seq = seg.seq;
+    let old = tcb.rcv_nxt.since(seq);
+    if old > 0 {
+        // Part of it has come before: answer at once, the peer sent it again for a reason.
+        m.trim_front(old as usize);
+        seq = tcb.rcv_nxt;
+        tcb.todo.set(Todo::ACK_NOW);
+    }
+    let room = tcb.rcv_adv.since(seq).max(0) as usize;
+    let cut = m.len() > room;
+    m.truncate(room);
+    if m.is_empty() {
+        return Err(if old > 0 && !cut {
+            DropReason::TcpDuplicate
+        } else {
+            DropReason::TcpReceiveFull
+        });
+    }
+    if cut {
+        tcb.todo.set(Todo::ACK_NOW);
+    }
+    text::accept(tcb, seq, m, cx)
+}
+
+/// An ACK that says where we are, at most so many a second (RFC 5961 section 7).
+pub(crate) fn challenge(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+    let second = (cx.now.as_nanos() / 1_000_000_000) as u32;
+    if tcb.challenge_second != second {
+        tcb.challenge_second = second;
+        tcb.challenge_acks = 0;
+    }
+    if tcb.challenge_acks < tcb.config.challenge_acks_per_second {
+        tcb.challenge_acks += 1;
+        cx.counters.add(Counter::TcpChallengeAcks, 1);
+        tcb.todo.set(Todo::ACK_NOW);
+    }
+}

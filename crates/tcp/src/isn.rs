@@ -1,0 +1,14 @@
+//! Initial sequence numbers, RFC 6528: a clock that ticks every 4 us plus a keyed hash of the
+//! connection's addresses and ports, so that one connection's tells nothing of another's.
+
+use base::{Instant, KeyedHash, SeqNumber};
+
+/// The ISN for a connection, from words that hold its addresses and ports.
+pub fn initial_sequence_number<const N: usize>(
+    secret: &KeyedHash,
+    addresses_and_ports: [u64; N],
+    now: Instant,
+) -> SeqNumber {
+    let clock = (now.as_nanos() / 4_000) as u32;
+    SeqNumber(clock.wrapping_add(secret.hash(addresses_and_ports) as u32))
+}

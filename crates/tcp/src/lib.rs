@@ -1,0 +1,97 @@
+//! TCP without I/O: state in, packets and time in; packets, timers and events out.
+//!
+//! Called by: `stack`, which alone joins it to IP and to devices.
+//! Must not know: IP headers, devices, clocks, sockets' names.
+//!
+//! A segment's way in: [`predict`] (the header-prediction path) or [`input`] (the steps of
+//! RFC 9293 section 3.10.7). Effects are flags on the [`Tcb`]; after a burst the stack calls
+//! [`output`] for every connection that has some. Time comes in with each call and through
+//! [`timer::expire`].
+
+pub mod cc;
+pub mod config;
+pub mod handshake;
+pub mod info;
+pub mod input;
+pub mod isn;
+pub mod output;
+pub mod predict;
+mod ack;
+mod reass;
+mod recovery;
+mod rtt;
+mod sack;
+mod sendq;
+pub mod tcb;
+mod text;
+pub mod timer;
+pub mod timewait;
+pub mod usrreq;
+
+pub use config::Config;
+pub use info::Info;
+pub use input::input;
+pub use tcb::{Events, State, Tcb, Todo};
+pub use timewait::TimeWait;
+
+use base::{Counters, DropReason, Instant, SeqNumber, Switches};
+use mbuf::Pool;
+use wire::checksum::Ladder;
+use wire::tcp::{Flags, Timestamps};
+
+/// What TCP borrows from its stack for one burst.
+pub struct Cx<'a> {
+    /// Monotone time of this burst.
+    pub now: Instant,
+    /// The same in milliseconds, for timestamps.
+    pub now_ms: u32,
+    /// Buffers.
+    pub pool: &'a mut Pool,
+    /// What is counted.
+    pub counters: &'a mut Counters,
+    /// What is turned on.
+    pub switches: Switches,
+    /// The checksum rung in use.
+    pub ladder: Ladder,
+}
+
+/// A received segment, its header fields copied out; the payload travels beside it.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    /// SEG.SEQ.
+    pub seq: SeqNumber,
+    /// SEG.ACK; means something only with the ACK flag.
+    pub ack: SeqNumber,
+    /// Bytes of payload.
+    pub len: u32,
+    /// SEG.WND as it stands in the header, not scaled.
+    pub window: u16,
+    /// The urgent pointer.
+    pub urgent: u16,
+    /// Control bits.
+    pub flags: Flags,
+    /// The timestamps option.
+    pub timestamps: Option<Timestamps>,
+}
+
+impl Segment {
+    /// The sequence number behind the segment: payload, SYN and FIN each take space.
+    #[inline]
+    pub fn end(&self) -> SeqNumber {
+        self.seq + self.space()
+    }
+
+    /// SEG.LEN of RFC 9293: payload bytes, and one each for SYN and FIN.
+    #[inline]
+    pub fn space(&self) -> u32 {
+        self.len
+            + u32::from(self.flags.contains(Flags::SYN))
+            + u32::from(self.flags.contains(Flags::FIN))
+    }
+}
+
+/// What became of a segment: accepted, or the named reason why not.
+pub type Fate = Result<(), DropReason>;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,467 @@
+//! What a connection sends next: one segment a call, headers and all, until there is none.
+//!
+//! Called by: `stack/tx.rs` for every connection with something to do, after a burst, a write, a
+//! read or a timer. Must not know: IP; it gets the pseudo-header's sum ready-made.
+//! RFC 9293 sections 3.7.4 (Nagle), 3.8.6 (windows), 3.10.7; RFC 5681; RFC 7323.
+
+use base::{Counter, SeqNumber, Switch};
+use mbuf::{Flags as MbufFlags, Mbuf};
+use wire::checksum::Sum;
+use wire::tcp::{self, Flags, Header, Options, Timestamps};
+
+use crate::sendq::{Sent, bytepass_sum};
+use crate::tcb::{Marks, State, Tcb, Todo};
+use crate::{Cx, recovery};
+
+/// The next segment of `tcb`, its TCP header written and summed; `None` when there is nothing
+/// (more) to send, or no buffer to send it in: then `Todo::OUTPUT` stays set.
+#[inline]
+pub fn next(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    if tcb.todo.has(Todo::SYN | Todo::RST | Todo::PROBE | Todo::KEEPALIVE) {
+        return special(tcb, cx);
+    }
+    if tcb.todo.has(Todo::OUTPUT) {
+        if tcb.recovery.lost_bytes > 0
+            && let Some(index) = recovery::next_lost(tcb)
+        {
+            return retransmit(tcb, index, cx);
+        }
+        if let Some(m) = new_data(tcb, cx) {
+            return Some(m);
+        }
+        tcb.todo.clear(Todo::OUTPUT);
+    }
+    if ack_is_due(tcb, cx) {
+        return pure_ack(tcb, cx);
+    }
+    None
+}
+
+/// Does what came since our last ACK ask for one now? RFC 5681 section 4.2: at least for every
+/// second full-sized segment; and at once when the peer has sent all that it ever sends between
+/// two ACKs, because then it is waiting for us (Cray's send-space estimate, 1989).
+#[inline(always)]
+fn ack_is_due(tcb: &mut Tcb, cx: &Cx<'_>) -> bool {
+    if tcb.todo.has(Todo::ACK_NOW) {
+        return true;
+    }
+    let owed = tcb.ack_owed_bytes;
+    if owed == 0 {
+        return false;
+    }
+    let full = u32::from(tcb.rcv_mss);
+    let all_it_can = owed >= tcb.send_space_bytes && owed >= full;
+    if owed >= 2 * full || (all_it_can && cx.switches.on(Switch::SendSpace)) {
+        return true;
+    }
+    if tcb.timers.ack == base::Instant::NEVER {
+        tcb.timers.ack = cx.now + tcb.config.ack_delay;
+    }
+    false
+}
+
+/// New data, if windows, Nagle and silly-window avoidance let it go; then the FIN.
+#[inline(always)]
+fn new_data(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    if !tcb.state.may_send() || tcb.marks.has(Marks::FIN_SENT) {
+        return None;
+    }
+    let Some(front) = tcb.sendq.unsent.front() else {
+        return if tcb.marks.has(Marks::SHUT_WRITE) { send_fin(tcb, cx) } else { None };
+    };
+    let len = front.len() as u32;
+    let mss = tcb.snd_mss.bytes() as u32;
+    if tcb.in_flight() == 0 {
+        restart_after_idle(tcb, cx);
+    }
+    let window = (tcb.snd_una + tcb.snd_wnd).since(tcb.snd_nxt).max(0) as u32;
+    let congestion = tcb.cc.cwnd.saturating_sub(u64::from(tcb.pipe()));
+    let congestion = u32::try_from(congestion).unwrap_or(u32::MAX);
+    if len > tcb.super_max_bytes.max(mss) || len > window || len > congestion {
+        return part_of_front(tcb, window, congestion, cx);
+    }
+    let last = tcb.sendq.unsent.count() == 1;
+    // Nagle: a small segment waits while anything is in flight, unless it is the end.
+    if last
+        && len < mss
+        && tcb.in_flight() > 0
+        && !tcb.marks.has(Marks::NO_DELAY | Marks::SHUT_WRITE)
+    {
+        return None;
+    }
+    send_front(tcb, last, cx)
+}
+
+/// Only part of the first unsent mbuf may go now: as many whole segments as fit, or, where the
+/// peer's window is what limits, a part worth sending (RFC 9293 section 3.8.6.2.1).
+#[cold]
+fn part_of_front(tcb: &mut Tcb, window: u32, congestion: u32, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    let mss = tcb.snd_mss.bytes() as u32;
+    let len = tcb.sendq.unsent.front().map_or(0, Mbuf::len) as u32;
+    if congestion < len.min(window) {
+        tcb.marks.set(Marks::CWND_LIMITED);
+    }
+    let room = window.min(congestion).min(tcb.super_max_bytes.max(mss));
+    let send = if room >= len {
+        len
+    } else if room >= mss {
+        room - room % mss
+    } else if window < congestion && room > 0 && room >= tcb.max_snd_wnd / 2 {
+        room
+    } else {
+        0
+    };
+    if send == 0 {
+        // Nothing in flight will bring an ACK: ask for the window from time to time.
+        if tcb.in_flight() == 0 && tcb.timers.retransmit == base::Instant::NEVER {
+            tcb.restart_retransmit(cx.now);
+        }
+        return None;
+    }
+    if send < len {
+        let mut front = tcb.sendq.unsent.pop_front()?;
+        match cx.pool.split(&mut front, send as usize) {
+            Some(rest) => tcb.sendq.unsent.push_front(rest),
+            None => {
+                tcb.sendq.unsent.push_front(front);
+                return None;
+            }
+        }
+        tcb.sendq.unsent.push_front(front);
+    }
+    send_front(tcb, false, cx)
+}
+
+/// RFC 5681 section 4.1: after a silence longer than a time-out the old window says nothing.
+#[inline]
+fn restart_after_idle(tcb: &mut Tcb, cx: &Cx<'_>) {
+    if cx.now.since(tcb.last_sent_at) > tcb.rtt.rto() {
+        tcb.cc.on_idle();
+    }
+}
+
+/// Send the first unsent mbuf whole, and remember it as in flight.
+#[inline(always)]
+fn send_front(tcb: &mut Tcb, last: bool, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    let mut front = tcb.sendq.unsent.pop_front()?;
+    let len = front.len() as u32;
+    let mss = tcb.snd_mss.0;
+    front.set_segment_size(if len > u32::from(mss) { mss } else { 0 });
+    let Some(share) = share_or_copy(&mut front, cx) else {
+        tcb.sendq.unsent.push_front(front);
+        return None;
+    };
+    let seq = tcb.snd_nxt;
+    let fin = last && tcb.marks.has(Marks::SHUT_WRITE);
+    let mut flags = if last { Flags::ACK | Flags::PSH } else { Flags::ACK };
+    let mut marks = 0;
+    if fin {
+        flags = flags | Flags::FIN;
+        marks = Sent::FIN;
+        fin_sent(tcb);
+    }
+    let sent = Sent { mbuf: Some(front), sent_at: cx.now, seq, len, marks };
+    tcb.snd_nxt = sent.end();
+    tcb.sendq.in_flight.push_back(sent);
+    sent_something(tcb, cx);
+    finish(tcb, share, seq, flags, cx)
+}
+
+fn send_fin(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    let m = cx.pool.alloc(0)?;
+    let seq = tcb.snd_nxt;
+    let sent = Sent { mbuf: None, sent_at: cx.now, seq, len: 0, marks: Sent::FIN };
+    tcb.sendq.in_flight.push_back(sent);
+    tcb.snd_nxt += 1;
+    fin_sent(tcb);
+    sent_something(tcb, cx);
+    finish(tcb, m, seq, Flags::ACK | Flags::FIN, cx)
+}
+
+fn fin_sent(tcb: &mut Tcb) {
+    tcb.marks.set(Marks::FIN_SENT);
+    tcb.state = match tcb.state {
+        State::Established => State::FinWait1,
+        State::CloseWait => State::LastAck,
+        other => other,
+    };
+}
+
+#[inline(always)]
+fn sent_something(tcb: &mut Tcb, cx: &Cx<'_>) {
+    tcb.last_sent_at = cx.now;
+    if tcb.timers.retransmit == base::Instant::NEVER {
+        tcb.restart_retransmit(cx.now);
+    }
+}
+
+/// A handle to send while the original waits for its ACK; a copy if an earlier one is still out.
+#[inline(always)]
+fn share_or_copy(m: &mut Mbuf, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    match cx.pool.share_for_send(m) {
+        Some(share) => Some(share),
+        None => copy(m, cx),
+    }
+}
+
+#[cold]
+fn copy(m: &mut Mbuf, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    let mut copy = cx.pool.copy_of(m.as_slice())?;
+    copy.set_segment_size(m.segment_size());
+    if m.has(MbufFlags::SUMMED) {
+        copy.set_csum(m.csum());
+        copy.set(MbufFlags::SUMMED);
+    }
+    Some(copy)
+}
+
+/// Send the lost segment at `index` again, at most what the window admits of a super-segment.
+#[cold]
+fn retransmit(tcb: &mut Tcb, index: usize, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    let mss = tcb.snd_mss.bytes() as u32;
+    let room = tcb.cc.cwnd.saturating_sub(u64::from(tcb.pipe())).max(u64::from(mss));
+    let room = u32::try_from(room).unwrap_or(u32::MAX).min(tcb.super_max_bytes.max(mss));
+    let sent = &tcb.sendq.in_flight[index];
+    if sent.len > room {
+        let at = sent.seq + (room - room % mss);
+        tcb.sendq.cut(index, at, cx.pool);
+    }
+    let sent = &mut tcb.sendq.in_flight[index];
+    let share = match &mut sent.mbuf {
+        Some(m) => share_or_copy(m, cx)?,
+        None => cx.pool.alloc(0)?,
+    };
+    sent.marks = (sent.marks | Sent::RETRANSMITTED) & !Sent::LOST;
+    sent.sent_at = cx.now;
+    let (seq, end, space) = (sent.seq, sent.end(), sent.space());
+    let mut flags = Flags::ACK | Flags::PSH;
+    if sent.has(Sent::FIN) {
+        flags = flags | Flags::FIN;
+    }
+    tcb.recovery.lost_bytes -= space;
+    tcb.recovery.resend_from = end;
+    if tcb.recovery.resend_now {
+        tcb.recovery.resend_now = false;
+        tcb.restart_retransmit(cx.now);
+    }
+    tcb.stats.retransmits += 1;
+    cx.counters.add(Counter::TcpRetransmits, 1);
+    finish(tcb, share, seq, flags, cx)
+}
+
+fn pure_ack(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    let m = cx.pool.alloc(0)?;
+    cx.counters.add(Counter::TcpAcksOut, 1);
+    finish(tcb, m, tcb.snd_nxt, Flags::ACK, cx)
+}
+
+/// SYN, RST, window probe, keepalive probe.
+#[cold]
+fn special(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    let m = cx.pool.alloc(0)?;
+    if tcb.todo.has(Todo::RST) {
+        tcb.todo = Todo::default();
+        cx.counters.add(Counter::TcpResetsOut, 1);
+        return finish(tcb, m, tcb.snd_nxt, Flags::RST | Flags::ACK, cx);
+    }
+    if tcb.todo.has(Todo::SYN) {
+        tcb.todo.clear(Todo::SYN | Todo::ACK_NOW);
+        return syn(tcb, m, cx);
+    }
+    // A segment from before the window draws an ACK with the window in it (RFC 9293 3.10.7.4).
+    tcb.todo.clear(Todo::PROBE | Todo::KEEPALIVE);
+    finish(tcb, m, tcb.snd_una - 1, Flags::ACK, cx)
+}
+
+fn syn(tcb: &mut Tcb, mut m: Mbuf, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    if tcb.rtt.backoff > 0 {
+        cx.counters.add(Counter::TcpRetransmits, 1);
+        tcb.stats.retransmits += 1;
+    }
+    // The first SYN offers what is configured, the answer to one what was agreed.
+    let answer = tcb.state != State::SynSent;
+    let agreed = |mark: u16, offered: bool| if answer { tcb.marks.has(mark) } else { offered };
+    let scaling = tcb.config.window_scaling && (!answer || tcb.peer_scales);
+    let options = Options {
+        mss: Some(tcb.advertised_mss.0),
+        window_scale: scaling.then_some(tcb.rcv_wscale),
+        sack_permitted: agreed(Marks::SACK, tcb.config.sack),
+        timestamps: agreed(Marks::TIMESTAMPS, tcb.config.timestamps)
+            .then(|| Timestamps { value: tcb.ts_value(cx), echo: tcb.ts_recent }),
+        ..Options::default()
+    };
+    let flags = if answer { Flags::SYN | Flags::ACK } else { Flags::SYN };
+    // The window of a SYN is never scaled, RFC 7323 section 2.2.
+    let window = tcb.receive.space().min(65_535) as u16;
+    tcb.rcv_adv = tcb.rcv_adv.max(tcb.rcv_nxt + u32::from(window));
+    write_header(tcb, &mut m, tcb.iss, flags, window, &options, cx)?;
+    if answer {
+        ack_went_out(tcb);
+    }
+    tcb.stats.segments_out = tcb.stats.segments_out.wrapping_add(1);
+    cx.counters.add(Counter::TcpSegmentsOut, 1);
+    Some(m)
+}
+
+/// Write the header of an established connection's segment in front of its payload.
+#[inline(always)]
+fn finish(
+    tcb: &mut Tcb,
+    mut m: Mbuf,
+    seq: SeqNumber,
+    flags: Flags,
+    cx: &mut Cx<'_>,
+) -> Option<Mbuf> {
+    let window = offer_window(tcb);
+    if tcb.sack_blocks.is_empty() {
+        let timestamps = tcb
+            .marks
+            .has(Marks::TIMESTAMPS)
+            .then(|| Timestamps { value: tcb.ts_value(cx), echo: tcb.ts_recent });
+        write_plain(tcb, &mut m, seq, flags, window, timestamps, cx)?;
+    } else {
+        write_with_sack(tcb, &mut m, seq, flags, window, cx)?;
+    }
+    ack_went_out(tcb);
+    tcb.stats.segments_out = tcb.stats.segments_out.wrapping_add(1);
+    cx.counters.add(Counter::TcpSegmentsOut, 1);
+    Some(m)
+}
+
+#[inline(always)]
+fn ack_went_out(tcb: &mut Tcb) {
+    tcb.send_space_bytes = tcb.send_space_bytes.max(tcb.ack_owed_bytes);
+    tcb.last_ack_sent = tcb.rcv_nxt;
+    tcb.ack_owed_bytes = 0;
+    tcb.todo.clear(Todo::ACK_NOW);
+    tcb.timers.ack = base::Instant::NEVER;
+}
+
+/// The window to offer: never less than was offered before, and no small steps (RFC 9293
+/// section 3.8.6.2.2). Returns the header field and moves RCV.ADV.
+#[inline(always)]
+fn offer_window(tcb: &mut Tcb) -> u16 {
+    let scale = tcb.rcv_wscale;
+    let offered = tcb.rcv_wnd();
+    let space = tcb.receive.space() as u32;
+    let step = (tcb.receive.limit_bytes() as u32 / 2).min(u32::from(tcb.rcv_mss));
+    let window = if space >= offered + step { space } else { offered };
+    let field = scale.scale(window);
+    // Rounding down to the scale must not take back what was offered.
+    let field = if scale.unscale(field) < offered { field.saturating_add(1) } else { field };
+    tcb.rcv_adv = tcb.rcv_adv.max(tcb.rcv_nxt + scale.unscale(field));
+    field
+}
+
+/// The header nearly every segment has: 20 bytes, or 32 with timestamps.
+#[inline(always)]
+fn write_plain(
+    tcb: &Tcb,
+    m: &mut Mbuf,
+    seq: SeqNumber,
+    flags: Flags,
+    window: u16,
+    timestamps: Option<Timestamps>,
+    cx: &Cx<'_>,
+) -> Option<()> {
+    let payload_len = m.len();
+    let payload_sum = payload_sum(tcb, m, cx);
+    let header_len = if timestamps.is_some() { 32 } else { 20 };
+    let header = m.prepend(header_len)?;
+    let header_sum =
+        tcp::emit_established(header, tcb.ports, seq, tcb.rcv_nxt, flags, window, timestamps);
+    let field = checksum_field(tcb, header_len + payload_len, header_sum, payload_sum, cx);
+    tcp::set_checksum(header, field);
+    mark_checksum(tcb, m);
+    Some(())
+}
+
+#[cold]
+fn write_with_sack(
+    tcb: &Tcb,
+    m: &mut Mbuf,
+    seq: SeqNumber,
+    flags: Flags,
+    window: u16,
+    cx: &Cx<'_>,
+) -> Option<()> {
+    let with_timestamps = tcb.marks.has(Marks::TIMESTAMPS);
+    let mut options = Options {
+        timestamps: with_timestamps
+            .then(|| Timestamps { value: tcb.ts_value(cx), echo: tcb.ts_recent }),
+        ..Options::default()
+    };
+    // Blocks go on pure ACKs: a data segment of full size has no room for them.
+    if tcb.marks.has(Marks::SACK) && m.is_empty() {
+        options.sack = tcb.sack_blocks.report(with_timestamps);
+    }
+    write_header(tcb, m, seq, flags, window, &options, cx)
+}
+
+/// Any header.
+fn write_header(
+    tcb: &Tcb,
+    m: &mut Mbuf,
+    seq: SeqNumber,
+    flags: Flags,
+    window: u16,
+    options: &Options,
+    cx: &Cx<'_>,
+) -> Option<()> {
+    let payload_len = m.len();
+    let payload_sum = payload_sum(tcb, m, cx);
+    let mut area = [0; 40];
+    let options_len = options.emit(&mut area);
+    let header_len = 20 + options_len;
+    let header = m.prepend(header_len)?;
+    let [a, b, c, d] = tcb.ports;
+    let fields = Header {
+        src_port: u16::from_be_bytes([a, b]),
+        dst_port: u16::from_be_bytes([c, d]),
+        seq,
+        ack: if flags.contains(Flags::ACK) { tcb.rcv_nxt } else { SeqNumber(0) },
+        header_len: header_len as u8,
+        flags,
+        window,
+        urgent: 0,
+    };
+    fields.emit(header);
+    header[20..].copy_from_slice(&area[..options_len]);
+    let header_sum = cx.ladder.sum(header);
+    let field = checksum_field(tcb, header_len + payload_len, header_sum, payload_sum, cx);
+    tcp::set_checksum(header, field);
+    mark_checksum(tcb, m);
+    Some(())
+}
+
+/// The payload's sum: kept from when it was copied, or taken now; none where a device does it.
+#[inline(always)]
+fn payload_sum(tcb: &Tcb, m: &Mbuf, cx: &Cx<'_>) -> Sum {
+    if tcb.offload_checksum || m.is_empty() || !cx.switches.on(Switch::ChecksumTx) {
+        return Sum::ZERO;
+    }
+    if m.has(MbufFlags::SUMMED) { Sum(m.csum()) } else { bytepass_sum(cx.ladder, m.as_slice()) }
+}
+
+/// The checksum field: the finished sum, or the pseudo-header's for a device to finish.
+#[inline(always)]
+fn checksum_field(tcb: &Tcb, len: usize, header: Sum, payload: Sum, cx: &Cx<'_>) -> [u8; 2] {
+    let pseudo = tcb.pseudo_sum.plus(Sum::of_be16(len as u16));
+    if tcb.offload_checksum {
+        pseudo.0.to_ne_bytes()
+    } else if cx.switches.on(Switch::ChecksumTx) {
+        pseudo.plus(header).plus(payload).field()
+    } else {
+        [0, 0]
+    }
+}
+
+/// Tell the device what it has to do; from here on `csum` is the offset of the TCP header.
+#[inline(always)]
+fn mark_checksum(tcb: &Tcb, m: &mut Mbuf) {
+    m.clear(MbufFlags::SUMMED);
+    if tcb.offload_checksum {
+        m.set(MbufFlags::CSUM_PARTIAL);
+        m.set_csum(0);
+    }
+}

@@ -1,0 +1,73 @@
+//! Header prediction: the segment that comes nearly always, recognised by one predicate.
+//!
+//! Called by: `stack/rx.rs` for every segment of a known connection, before [`crate::input`].
+//! It may only refuse, or do exactly what `input` would do; a differential test holds it to that.
+//! The idea is of 1988 ("header prediction", 4.3BSD Reno); but there data and ACK were two cases
+//! and a window that moved was neither. Windows move all the time, so here one predicate admits
+//! data, ACK and window update together: bulk traffic hits it always, ping-pong too.
+
+use base::{Counter, DropReason};
+use mbuf::Mbuf;
+use wire::tcp::Flags;
+
+use crate::tcb::{Marks, State, Tcb};
+use crate::{Cx, Segment, ack, text};
+
+/// Control bits that are looked at; PSH alone changes nothing.
+const LOOKED_AT: u8 = Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::URG.0 | Flags::ACK.0;
+
+/// Is this the segment we expected? `options_plain` says that the options were none, or a lone
+/// timestamp, as agreed.
+#[inline(always)]
+pub fn matches(tcb: &Tcb, seg: &Segment) -> bool {
+    let fresh = match seg.timestamps {
+        // PAWS, and TS.Recent may follow: the segment starts at or before the last ACK we sent.
+        Some(ts) => {
+            tcb.marks.has(Marks::TIMESTAMPS) && (ts.value.wrapping_sub(tcb.ts_recent) as i32) >= 0
+        }
+        None => !tcb.marks.has(Marks::TIMESTAMPS),
+    };
+    let flight = tcb.snd_nxt.since(tcb.snd_una) as u32;
+    let newly = seg.ack.since(tcb.snd_una) as u32;
+    tcb.state == State::Established
+        && seg.flags.0 & LOOKED_AT == Flags::ACK.0
+        && fresh
+        && seg.seq == tcb.rcv_nxt
+        // Acknowledges something in flight, or nothing new at all but then carries data (else it
+        // may be a duplicate ACK).
+        && newly <= flight
+        && (newly > 0 || seg.len > 0 || flight == 0)
+        // Nothing is being repaired, on either side.
+        && tcb.trouble == 0
+        // All of it fits the window that was offered; nobody has let go of it.
+        && seg.len <= tcb.rcv_wnd()
+        && !tcb.marks.has(Marks::ORPHAN | Marks::SHUT_READ)
+        // Neither a window that shuts nor one that opens again.
+        && seg.window != 0
+        && tcb.snd_wnd != 0
+}
+
+/// Take a segment that [`matches`]; `m` is its payload.
+#[inline(always)]
+pub fn accept(tcb: &mut Tcb, seg: &Segment, m: Mbuf, cx: &mut Cx<'_>) -> Result<(), DropReason> {
+    cx.counters.add(Counter::TcpPredicted, 1);
+    tcb.stats.segments_in = tcb.stats.segments_in.wrapping_add(1);
+    tcb.heard_from_peer(cx.now);
+    if seg.ack != tcb.snd_una {
+        let (bytes, _) = ack::advance(tcb, seg.ack, seg.timestamps, cx);
+        ack::grow_window(tcb, bytes, cx);
+    }
+    ack::update_send_window(tcb, seg);
+    tcb.todo.set(crate::Todo::OUTPUT);
+    if let Some(ts) = seg.timestamps
+        && seg.seq.le(tcb.last_ack_sent)
+    {
+        tcb.ts_recent = ts.value;
+    }
+    if m.is_empty() {
+        cx.pool.free(m);
+    } else {
+        text::deliver(tcb, m);
+    }
+    Ok(())
+}

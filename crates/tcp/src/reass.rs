@@ -1,0 +1,87 @@
+//! Data that arrived before the data in front of it: an ordered map from stream offset to mbuf,
+//! so that no order of arrival costs more than a logarithm (CVE-2018-5390), with a limit.
+//!
+//! Called by: text. RFC 9293 section 3.10.7.4 (seventh check), RFC 5961 has no say here.
+
+use std::collections::BTreeMap;
+
+use base::SeqNumber;
+use mbuf::{Mbuf, Pool};
+
+/// Out-of-order data by its 64-bit offset in the stream.
+#[derive(Default)]
+pub(crate) struct Reassembly {
+    segments: BTreeMap<u64, Mbuf>,
+    /// Where the stream ends, if a FIN came early.
+    pub(crate) fin: Option<SeqNumber>,
+}
+
+impl Reassembly {
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.segments.is_empty() && self.fin.is_none()
+    }
+
+    /// How many segments wait.
+    pub(crate) fn count(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// Keep what of `m` (which starts at stream offset `at`) is not there yet. Returns false if
+    /// nothing of it was new.
+    pub(crate) fn insert(&mut self, mut at: u64, mut m: Mbuf, pool: &mut Pool) -> bool {
+        if let Some((&before, held)) = self.segments.range(..=at).next_back() {
+            let covered = (before + held.len() as u64).saturating_sub(at);
+            if covered >= m.len() as u64 {
+                pool.free(m);
+                return false;
+            }
+            m.trim_front(covered as usize);
+            at += covered;
+        }
+        // What lies behind is overlapped from the front: later arrivals give way to earlier ones,
+        // except a piece that is wholly inside the new one, which the new one replaces.
+        let end = at + m.len() as u64;
+        while let Some((&next, held)) = self.segments.range(at..end).next() {
+            if next + held.len() as u64 <= end {
+                if let Some(inside) = self.segments.remove(&next) {
+                    pool.free(inside);
+                }
+            } else {
+                m.truncate((next - at) as usize);
+                break;
+            }
+        }
+        if m.is_empty() {
+            pool.free(m);
+            return false;
+        }
+        self.segments.insert(at, m);
+        true
+    }
+
+    /// The data that continues at stream offset `at`, its overlap cut off.
+    pub(crate) fn take(&mut self, at: u64, pool: &mut Pool) -> Option<Mbuf> {
+        while let Some(entry) = self.segments.first_entry() {
+            if *entry.key() > at {
+                return None;
+            }
+            let overlap = at - *entry.key();
+            let mut m = entry.remove();
+            if overlap < m.len() as u64 {
+                m.trim_front(overlap as usize);
+                return Some(m);
+            }
+            pool.free(m);
+        }
+        None
+    }
+
+    /// Give everything back.
+    pub(crate) fn clear(&mut self, pool: &mut Pool) {
+        for (_, m) in core::mem::take(&mut self.segments) {
+            pool.free(m);
+        }
+        self.fin = None;
+    }
+}

@@ -1,0 +1,76 @@
+//! Round-trip time and retransmission time-out, RFC 6298.
+
+use base::Duration;
+
+/// SRTT, RTTVAR and the time-out they give.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rtt {
+    srtt_ns: u64,
+    rttvar_ns: u64,
+    min_ns: u64,
+    rto_ns: u64,
+    floor_ns: u64,
+    /// Time-outs in a row: the time-out doubles with each (rule 5.5).
+    pub(crate) backoff: u8,
+}
+
+/// Rule 2.5: an upper bound of at least 60 seconds.
+const RTO_MAX: Duration = Duration::from_secs(120);
+
+impl Rtt {
+    pub(crate) fn new(initial: Duration, floor: Duration) -> Rtt {
+        Rtt {
+            srtt_ns: 0,
+            rttvar_ns: 0,
+            min_ns: u64::MAX,
+            rto_ns: initial.as_nanos(),
+            floor_ns: floor.as_nanos(),
+            backoff: 0,
+        }
+    }
+
+    /// Take in a measurement (rules 2.2 and 2.3) and forget the backoff.
+    #[inline]
+    pub(crate) fn sample(&mut self, rtt: Duration) {
+        let r = rtt.as_nanos().max(1);
+        if self.srtt_ns == 0 {
+            self.srtt_ns = r;
+            self.rttvar_ns = r / 2;
+        } else {
+            let error = self.srtt_ns.abs_diff(r);
+            self.rttvar_ns = self.rttvar_ns - self.rttvar_ns / 4 + error / 4;
+            self.srtt_ns = self.srtt_ns - self.srtt_ns / 8 + r / 8;
+        }
+        self.min_ns = self.min_ns.min(r);
+        self.rto_ns = self.srtt_ns + (4 * self.rttvar_ns).max(self.floor_ns);
+        self.backoff = 0;
+    }
+
+    /// The time-out now, backoff included.
+    #[inline]
+    pub(crate) fn rto(&self) -> Duration {
+        let rto = Duration::from_nanos(self.rto_ns << self.backoff.min(20));
+        rto.min(RTO_MAX)
+    }
+
+    /// Rule 5.7: the SYN timed out, so the first time-out for data is at least 3 s.
+    pub(crate) fn syn_timed_out(&mut self) {
+        self.backoff = 0;
+        self.rto_ns = self.rto_ns.max(Duration::from_secs(3).as_nanos());
+    }
+
+    /// Smoothed round-trip time; zero before the first measurement.
+    pub(crate) fn srtt(&self) -> Duration {
+        Duration::from_nanos(self.srtt_ns)
+    }
+
+    /// Mean deviation.
+    pub(crate) fn rttvar(&self) -> Duration {
+        Duration::from_nanos(self.rttvar_ns)
+    }
+
+    /// The least ever measured; zero before the first measurement.
+    pub(crate) fn min(&self) -> Duration {
+        Duration::from_nanos(if self.min_ns == u64::MAX { 0 } else { self.min_ns })
+    }
+}

@@ -1,0 +1,426 @@
+//! The transmission control block: one connection's state, under the names of RFC 9293.
+//!
+//! Called by: every file of this crate. Must not know: addresses (the stack keeps them).
+//! What header prediction reads first is in the first cache line; an assertion says so.
+
+use std::sync::Arc;
+
+use base::{DropReason, Instant, Mss, SeqNumber, WindowScale};
+use mbuf::SockBuf;
+use wire::checksum::Sum;
+
+use crate::cc::Cc;
+use crate::reass::Reassembly;
+use crate::recovery::Recovery;
+use crate::rtt::Rtt;
+use crate::sack::ReceivedBlocks;
+use crate::sendq::SendQueue;
+use crate::timer::Timers;
+use crate::{Config, Cx};
+
+/// The states of RFC 9293 section 3.3.2; LISTEN is the stack's listener and TIME-WAIT a small
+/// record of its own ([`crate::TimeWait`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum State {
+    /// No connection: the stack removes it.
+    Closed,
+    /// SYN sent, none received.
+    SynSent,
+    /// SYN received and sent, ours not yet acknowledged.
+    SynReceived,
+    /// Data flows.
+    Established,
+    /// The peer has closed, we have not.
+    CloseWait,
+    /// We have closed; FIN not yet acknowledged.
+    FinWait1,
+    /// Our FIN is acknowledged; the peer has not closed.
+    FinWait2,
+    /// Both closed at once; our FIN not yet acknowledged.
+    Closing,
+    /// The peer closed, then we; our FIN not yet acknowledged.
+    LastAck,
+    /// Both closed: the stack keeps a record and removes the rest.
+    TimeWait,
+}
+
+impl State {
+    /// Name as RFC 9293 writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            State::Closed => "CLOSED",
+            State::SynSent => "SYN-SENT",
+            State::SynReceived => "SYN-RECEIVED",
+            State::Established => "ESTABLISHED",
+            State::CloseWait => "CLOSE-WAIT",
+            State::FinWait1 => "FIN-WAIT-1",
+            State::FinWait2 => "FIN-WAIT-2",
+            State::Closing => "CLOSING",
+            State::LastAck => "LAST-ACK",
+            State::TimeWait => "TIME-WAIT",
+        }
+    }
+
+    /// Both SYNs were acknowledged.
+    pub const fn is_synchronised(self) -> bool {
+        !matches!(self, State::Closed | State::SynSent | State::SynReceived)
+    }
+
+    /// May the peer still send data?
+    pub const fn peer_may_send(self) -> bool {
+        matches!(self, State::Established | State::FinWait1 | State::FinWait2)
+    }
+
+    /// May data still leave (queued before a close, too)?
+    pub const fn may_send(self) -> bool {
+        matches!(
+            self,
+            State::Established
+                | State::CloseWait
+                | State::FinWait1
+                | State::Closing
+                | State::LastAck
+        )
+    }
+}
+
+macro_rules! bits {
+    ($(#[$doc:meta])* $name:ident: $repr:ty { $($(#[$bit_doc:meta])* $bit:ident = $value:expr;)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name(pub $repr);
+        impl $name {
+            $($(#[$bit_doc])* pub const $bit: $repr = $value;)*
+            /// Is any of these set?
+            #[inline(always)]
+            pub const fn has(self, bits: $repr) -> bool { self.0 & bits != 0 }
+            /// Set these.
+            #[inline(always)]
+            pub fn set(&mut self, bits: $repr) { self.0 |= bits; }
+            /// Clear these.
+            #[inline(always)]
+            pub fn clear(&mut self, bits: $repr) { self.0 &= !bits; }
+            /// Take all, leaving none.
+            #[inline(always)]
+            pub fn take(&mut self) -> Self { core::mem::take(self) }
+        }
+    };
+}
+
+bits! {
+    /// What `output` has to do for a connection.
+    Todo: u8 {
+        /// Something may be sendable: data, a window, a retransmission.
+        OUTPUT = 1;
+        /// An ACK must go out now.
+        ACK_NOW = 2;
+        /// A SYN or SYN-ACK must go out (again).
+        SYN = 4;
+        /// A RST must go out, and then nothing more.
+        RST = 8;
+        /// A window probe must go out although the window is shut.
+        PROBE = 16;
+        /// A keepalive probe must go out.
+        KEEPALIVE = 32;
+    }
+}
+
+bits! {
+    /// What the user of a connection may want to know.
+    Events: u8 {
+        /// The handshake is done.
+        CONNECTED = 1;
+        /// There is more to read, or the end of it.
+        READABLE = 2;
+        /// There is room to write.
+        WRITABLE = 4;
+        /// The peer has closed its half.
+        PEER_CLOSED = 8;
+        /// The connection is over; `Tcb::error` says how.
+        CLOSED = 16;
+    }
+}
+
+bits! {
+    /// What was agreed, and where the user stands.
+    Marks: u16 {
+        /// Timestamps are on.
+        TIMESTAMPS = 1;
+        /// The peer takes SACK options.
+        SACK = 2;
+        /// Opened by `connect`.
+        ACTIVE = 4;
+        /// The user will send no more: a FIN follows the queued data.
+        SHUT_WRITE = 8;
+        /// The user reads no more.
+        SHUT_READ = 16;
+        /// The user has let go of the socket.
+        ORPHAN = 32;
+        /// Our FIN has been sent.
+        FIN_SENT = 64;
+        /// The peer's FIN has been taken.
+        FIN_RECEIVED = 128;
+        /// The congestion window held data back since the last ACK.
+        CWND_LIMITED = 256;
+        /// A write was cut short: say when there is room again.
+        WRITE_BLOCKED = 512;
+        /// Nagle's algorithm is off.
+        NO_DELAY = 1024;
+        /// Waiting to be accepted: the stack's listener counts it.
+        EMBRYONIC = 2048;
+        /// Urgent data has been announced.
+        URGENT = 4096;
+    }
+}
+
+/// Why a connection ended other than by both sides closing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The peer answered our SYN with RST.
+    Refused,
+    /// The peer reset an open connection.
+    Reset,
+    /// The peer did not answer in time.
+    TimedOut,
+    /// We reset it.
+    Aborted,
+}
+
+/// One connection.
+#[repr(C)]
+pub struct Tcb {
+    // What prediction reads, in one line.
+    /// Where the connection stands.
+    pub state: State,
+    /// What `output` has to do.
+    pub todo: Todo,
+    /// What was agreed.
+    pub marks: Marks,
+    /// Shift for windows we receive.
+    pub snd_wscale: WindowScale,
+    /// Shift for windows we send.
+    pub rcv_wscale: WindowScale,
+    /// Largest payload to send in one segment, options already taken off.
+    pub snd_mss: Mss,
+    /// RCV.NXT: the next byte we expect.
+    pub rcv_nxt: SeqNumber,
+    /// The right edge of the window we last offered: RCV.NXT + RCV.WND when it was sent.
+    pub rcv_adv: SeqNumber,
+    /// SND.UNA: the oldest byte not acknowledged.
+    pub snd_una: SeqNumber,
+    /// SND.NXT: the next byte never sent before.
+    pub snd_nxt: SeqNumber,
+    /// SND.WND in bytes.
+    pub snd_wnd: u32,
+    /// SND.WL1: the SEG.SEQ of the last window update.
+    pub snd_wl1: SeqNumber,
+    /// SND.WL2: the SEG.ACK of the last window update.
+    pub snd_wl2: SeqNumber,
+    /// TS.Recent of RFC 7323.
+    pub ts_recent: u32,
+    /// The last ACK we sent (Last.ACK.sent of RFC 7323).
+    pub last_ack_sent: SeqNumber,
+    /// Most bytes ever received between two of our ACKs: what the peer can send at most.
+    pub send_space_bytes: u32,
+    /// Bytes received since our last ACK.
+    pub ack_owed_bytes: u32,
+    /// The largest segment the peer has sent, in bytes: what "full-sized" means.
+    pub(crate) rcv_mss: u16,
+    /// [`Tcb::REPAIRING`] and [`Tcb::EARLY`]: zero when all is well.
+    pub(crate) trouble: u8,
+    /// What the user should be told.
+    pub events: Events,
+    /// On the stack's dirty list already.
+    pub dirty: bool,
+    /// Persist or keepalive probes in a row without an answer.
+    pub(crate) probes: u8,
+
+    // The rest, by topic.
+    /// Data in order, not yet read.
+    pub receive: SockBuf,
+    /// Data to send and data in flight.
+    pub(crate) sendq: SendQueue,
+    pub(crate) timers: Timers,
+    pub(crate) rtt: Rtt,
+    pub(crate) cc: Cc,
+    pub(crate) recovery: Recovery,
+    pub(crate) sack_blocks: ReceivedBlocks,
+    pub(crate) reassembly: Reassembly,
+    /// Largest window the peer ever offered (RFC 9293 3.8.6.2.1, 5961 section 5.2).
+    pub(crate) max_snd_wnd: u32,
+    /// Our initial sequence number.
+    pub(crate) iss: SeqNumber,
+    /// The peer's.
+    pub(crate) irs: SeqNumber,
+    /// When data was last sent.
+    pub(crate) last_sent_at: Instant,
+    /// The peer offered window scaling.
+    pub(crate) peer_scales: bool,
+    /// When our SYN was first sent.
+    pub(crate) syn_sent_at: Instant,
+    /// RCV.UP: behind the last urgent byte announced (RFC 6093).
+    pub(crate) rcv_up: SeqNumber,
+    /// Sum of the pseudo-header less the length, which the stack computes once.
+    pub pseudo_sum: Sum,
+    /// Source and destination port as the first four header bytes, in memory order.
+    pub ports: [u8; 4],
+    /// MSS to offer in our SYN.
+    pub(crate) advertised_mss: Mss,
+    /// Bytes of a super-segment at most; the segment size where the port takes none.
+    pub(crate) super_max_bytes: u32,
+    /// The port finishes transport checksums.
+    pub(crate) offload_checksum: bool,
+    /// Added to the clock for TSval, RFC 7323 section 5.4.
+    pub(crate) ts_offset: u32,
+    /// How it ended.
+    pub error: Option<Error>,
+    pub(crate) challenge_acks: u16,
+    pub(crate) challenge_second: u32,
+    pub(crate) stats: Stats,
+    pub(crate) config: Arc<Config>,
+}
+
+/// Totals of one connection, for [`crate::Info`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stats {
+    pub(crate) bytes_acked: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) segments_out: u32,
+    pub(crate) segments_in: u32,
+    pub(crate) retransmits: u32,
+    pub(crate) timeouts: u32,
+    pub(crate) fast_recoveries: u32,
+    pub(crate) duplicate_acks: u32,
+    pub(crate) out_of_order: u32,
+}
+
+const _: () = assert!(core::mem::offset_of!(Tcb, receive) <= 64);
+
+/// What the stack knows about the path when it makes a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Path {
+    /// The MSS to offer: the port's MTU less fixed headers.
+    pub mss: Mss,
+    /// Payload of the largest super-segment the port takes; 0 for none.
+    pub super_max_bytes: u32,
+    /// The port finishes transport checksums.
+    pub offload_checksum: bool,
+    /// Sum of the pseudo-header less the length.
+    pub pseudo_sum: Sum,
+    /// Local and remote port.
+    pub ports: (u16, u16),
+    /// Keyed hash of the connection's addresses and ports, RFC 7323 section 5.4.
+    pub ts_offset: u32,
+    /// Initial sequence number, RFC 6528.
+    pub iss: SeqNumber,
+}
+
+impl Tcb {
+    /// Losses are being repaired, duplicate ACKs were seen, or the peer holds data out of order.
+    pub(crate) const REPAIRING: u8 = 1;
+    /// We hold data, or the end of it, out of order.
+    pub(crate) const EARLY: u8 = 2;
+
+    /// A connection in CLOSED, for `usrreq::connect` or `handshake::passive_open` to start.
+    pub(crate) fn new(config: &Arc<Config>, path: &Path) -> Tcb {
+        let mut ports = [0; 4];
+        ports[..2].copy_from_slice(&path.ports.0.to_be_bytes());
+        ports[2..].copy_from_slice(&path.ports.1.to_be_bytes());
+        let mut marks = Marks::default();
+        if config.no_delay {
+            marks.set(Marks::NO_DELAY);
+        }
+        let rcv_wscale = if config.window_scaling {
+            WindowScale::for_window(config.receive_buffer_bytes as usize)
+        } else {
+            WindowScale::default()
+        };
+        Tcb {
+            state: State::Closed,
+            todo: Todo::default(),
+            marks,
+            snd_wscale: WindowScale::default(),
+            rcv_wscale,
+            snd_mss: path.mss,
+            rcv_nxt: SeqNumber(0),
+            rcv_adv: SeqNumber(0),
+            snd_una: path.iss,
+            snd_nxt: path.iss,
+            snd_wnd: 0,
+            snd_wl1: SeqNumber(0),
+            snd_wl2: SeqNumber(0),
+            ts_recent: 0,
+            last_ack_sent: SeqNumber(0),
+            send_space_bytes: 0,
+            ack_owed_bytes: 0,
+            rcv_mss: path.mss.0.min(536),
+            trouble: 0,
+            events: Events::default(),
+            dirty: false,
+            probes: 0,
+            receive: SockBuf::new(config.receive_buffer_bytes),
+            sendq: SendQueue::default(),
+            timers: Timers::default(),
+            rtt: Rtt::new(config.rto_initial, config.rto_min),
+            cc: Cc::new(config.algorithm),
+            recovery: Recovery::default(),
+            sack_blocks: ReceivedBlocks::default(),
+            reassembly: Reassembly::default(),
+            max_snd_wnd: 0,
+            iss: path.iss,
+            irs: SeqNumber(0),
+            last_sent_at: Instant::ZERO,
+            peer_scales: false,
+            syn_sent_at: Instant::ZERO,
+            rcv_up: SeqNumber(0),
+            pseudo_sum: path.pseudo_sum,
+            ports,
+            advertised_mss: path.mss,
+            super_max_bytes: path.super_max_bytes,
+            offload_checksum: path.offload_checksum,
+            ts_offset: path.ts_offset,
+            error: None,
+            challenge_acks: 0,
+            challenge_second: 0,
+            stats: Stats::default(),
+            config: config.clone(),
+        }
+    }
+
+    /// RCV.WND: what the window we offered still admits, in bytes.
+    #[inline(always)]
+    pub fn rcv_wnd(&self) -> u32 {
+        self.rcv_adv.since(self.rcv_nxt).max(0) as u32
+    }
+
+    /// Bytes sent and not acknowledged, SYN and FIN included.
+    #[inline(always)]
+    pub fn in_flight(&self) -> u32 {
+        self.snd_nxt.since(self.snd_una) as u32
+    }
+
+    /// Our clock as a TSval: milliseconds, with this connection's offset.
+    #[inline(always)]
+    pub(crate) fn ts_value(&self, cx: &Cx<'_>) -> u32 {
+        cx.now_ms.wrapping_add(self.ts_offset)
+    }
+
+    /// Did the peer's FIN end what can be read?
+    pub fn receive_finished(&self) -> bool {
+        self.marks.has(Marks::FIN_RECEIVED)
+    }
+
+    /// End the connection: nothing more is sent or received.
+    pub(crate) fn fail(&mut self, error: Error) {
+        self.state = State::Closed;
+        self.error = Some(error);
+        self.events.set(Events::CLOSED | Events::READABLE | Events::WRITABLE);
+        self.timers = Timers::default();
+    }
+
+    /// The reason to give for a segment that comes when nobody reads.
+    pub(crate) fn nobody_reads(&self) -> Option<DropReason> {
+        self.marks.has(Marks::ORPHAN).then_some(DropReason::TcpAfterClose)
+    }
+}

@@ -1,0 +1,110 @@
+//! Segment text: into the receive buffer when it is next, into reassembly when it is early.
+//!
+//! Called by: input (seventh and eighth check) and, for the in-order case, predict.
+
+use base::{DropReason, SeqNumber};
+use mbuf::Mbuf;
+
+use crate::tcb::{Events, Marks, State, Tcb, Todo};
+use crate::{Cx, Fate, Segment};
+
+/// Data that is exactly next: to the reader.
+#[inline(always)]
+pub(crate) fn deliver(tcb: &mut Tcb, m: Mbuf) {
+    let len = m.len() as u32;
+    let size = match m.segment_size() {
+        0 => len.min(u32::from(u16::MAX)) as u16,
+        size => size,
+    };
+    tcb.rcv_mss = tcb.rcv_mss.max(size);
+    tcb.rcv_nxt += len;
+    tcb.ack_owed_bytes += len;
+    tcb.stats.bytes_received += u64::from(len);
+    tcb.events.set(Events::READABLE);
+    tcb.receive.append(m);
+}
+
+/// The seventh check of RFC 9293 section 3.10.7.4: `m` is the payload, cut to the window.
+pub(crate) fn accept(tcb: &mut Tcb, seq: SeqNumber, m: Mbuf, cx: &mut Cx<'_>) -> Fate {
+    if !tcb.state.peer_may_send() {
+        // CLOSE-WAIT and after: the peer has said that there is no more (RFC 9293).
+        return Err(DropReason::TcpDuplicate);
+    }
+    if let Some(reason) = tcb.nobody_reads() {
+        // RFC 9293 section 3.6.1: data after a full close is answered with RST.
+        tcb.todo.set(Todo::RST);
+        tcb.fail(crate::tcb::Error::Aborted);
+        return Err(reason);
+    }
+    if seq == tcb.rcv_nxt {
+        take_in(tcb, m, cx);
+        while let Some(next) = tcb.reassembly.take(tcb.stats.bytes_received, cx.pool) {
+            take_in(tcb, next, cx);
+            // The gap closed: tell the sender at once (RFC 5681 section 4.2).
+            tcb.todo.set(Todo::ACK_NOW);
+        }
+        tcb.sack_blocks.advance(tcb.rcv_nxt);
+        note_early(tcb);
+        return Ok(());
+    }
+    tcb.stats.out_of_order += 1;
+    // Out of order: an immediate duplicate ACK (RFC 5681 section 4.2).
+    tcb.todo.set(Todo::ACK_NOW);
+    if tcb.reassembly.count() >= tcb.config.reassembly_segments_max as usize {
+        return Err(DropReason::TcpReassemblyFull);
+    }
+    let end = seq + m.len() as u32;
+    let offset = tcb.stats.bytes_received + seq.since(tcb.rcv_nxt) as u64;
+    let new = tcb.reassembly.insert(offset, m, cx.pool);
+    tcb.sack_blocks.add(seq, end);
+    note_early(tcb);
+    if new { Ok(()) } else { Err(DropReason::TcpDuplicate) }
+}
+
+/// Tell prediction whether anything waits out of order.
+fn note_early(tcb: &mut Tcb) {
+    let early = !tcb.reassembly.is_empty() || !tcb.sack_blocks.is_empty();
+    tcb.trouble = (tcb.trouble & !Tcb::EARLY) | if early { Tcb::EARLY } else { 0 };
+}
+
+fn take_in(tcb: &mut Tcb, m: Mbuf, cx: &mut Cx<'_>) {
+    if tcb.marks.has(Marks::SHUT_READ) {
+        let len = m.len() as u32;
+        tcb.rcv_nxt += len;
+        tcb.ack_owed_bytes += len;
+        tcb.stats.bytes_received += u64::from(len);
+        cx.pool.free(m);
+    } else {
+        deliver(tcb, m);
+    }
+}
+
+/// The eighth check: a FIN whose turn has come, now or from reassembly.
+pub(crate) fn check_fin(tcb: &mut Tcb, seg: &Segment, cx: &Cx<'_>) {
+    if !tcb.state.is_synchronised() && tcb.state != State::SynReceived {
+        return;
+    }
+    if seg.flags.contains(wire::tcp::Flags::FIN) && !tcb.marks.has(Marks::FIN_RECEIVED) {
+        tcb.reassembly.fin = Some(seg.seq + seg.len);
+        note_early(tcb);
+    }
+    let Some(at) = tcb.reassembly.fin else { return };
+    if at != tcb.rcv_nxt || tcb.marks.has(Marks::FIN_RECEIVED) {
+        return;
+    }
+    tcb.reassembly.fin = None;
+    tcb.rcv_nxt += 1;
+    tcb.rcv_adv = tcb.rcv_adv.max(tcb.rcv_nxt);
+    tcb.marks.set(Marks::FIN_RECEIVED);
+    tcb.todo.set(Todo::ACK_NOW);
+    tcb.events.set(Events::READABLE | Events::PEER_CLOSED);
+    tcb.state = match tcb.state {
+        State::SynReceived | State::Established => State::CloseWait,
+        State::FinWait1 => State::Closing,
+        State::FinWait2 => {
+            tcb.timers.idle = cx.now;
+            State::TimeWait
+        }
+        other => other,
+    };
+}

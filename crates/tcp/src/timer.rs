@@ -1,0 +1,137 @@
+//! The timers of a connection: three deadlines, so that a stack needs one wheel entry for each
+//! connection. Setting one is a store; what is due is looked at when the wheel's entry comes up.
+//!
+//! Called by: the stack, when the earliest deadline has come. RFC 9293 section 3.8.
+
+use base::{Counter, Duration, Instant};
+
+use crate::recovery;
+use crate::tcb::{Error, Marks, State, Tcb, Todo};
+use crate::Cx;
+
+/// Deadlines; [`Instant::NEVER`] when not set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timers {
+    /// Retransmission, or persist while the peer's window is shut: never both.
+    pub(crate) retransmit: Instant,
+    /// Delayed ACK.
+    pub(crate) ack: Instant,
+    /// Keepalive while open, FIN-WAIT-2 after a close.
+    pub(crate) idle: Instant,
+}
+
+impl Default for Timers {
+    fn default() -> Timers {
+        Timers { retransmit: Instant::NEVER, ack: Instant::NEVER, idle: Instant::NEVER }
+    }
+}
+
+impl Tcb {
+    /// When [`expire`] wants to be called next; [`Instant::NEVER`] for not at all.
+    #[inline(always)]
+    pub fn next_deadline(&self) -> Instant {
+        let t = &self.timers;
+        t.retransmit.min(t.ack).min(t.idle)
+    }
+
+    /// Start the retransmission timer anew, RFC 6298 rules 5.1 and 5.3.
+    #[inline(always)]
+    pub(crate) fn restart_retransmit(&mut self, now: Instant) {
+        self.timers.retransmit = now + self.rtt.rto();
+    }
+
+    /// Something came in: the connection is alive.
+    #[inline(always)]
+    pub(crate) fn heard_from_peer(&mut self, now: Instant) {
+        self.probes = 0;
+        if self.timers.idle != Instant::NEVER
+            && let Some(idle) = self.config.keepalive_idle
+            && !matches!(self.state, State::FinWait2)
+        {
+            self.timers.idle = now + idle;
+        }
+    }
+
+    /// Set or end keepalive, RFC 9293 section 3.8.4.
+    pub fn set_keepalive(&mut self, idle: Option<Duration>, now: Instant) {
+        std::sync::Arc::make_mut(&mut self.config).keepalive_idle = idle;
+        if self.state != State::FinWait2 {
+            self.timers.idle = idle.map_or(Instant::NEVER, |idle| now + idle);
+        }
+    }
+}
+
+/// Act on every deadline that has come.
+pub fn expire(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+    if tcb.timers.ack <= cx.now {
+        tcb.timers.ack = Instant::NEVER;
+        tcb.todo.set(Todo::ACK_NOW);
+    }
+    if tcb.timers.retransmit <= cx.now {
+        tcb.timers.retransmit = Instant::NEVER;
+        cx.counters.add(Counter::TcpTimeouts, 1);
+        tcb.stats.timeouts += 1;
+        retransmit_expired(tcb, cx);
+    }
+    if tcb.timers.idle <= cx.now {
+        tcb.timers.idle = Instant::NEVER;
+        idle_expired(tcb, cx);
+    }
+}
+
+fn retransmit_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+    match tcb.state {
+        State::SynSent | State::SynReceived => {
+            if tcb.rtt.backoff >= tcb.config.syn_retries_max {
+                tcb.fail(Error::TimedOut);
+                return;
+            }
+            tcb.rtt.backoff += 1;
+            tcb.todo.set(Todo::SYN);
+            tcb.restart_retransmit(cx.now);
+        }
+        _ if tcb.in_flight() > 0 => {
+            if tcb.rtt.backoff >= tcb.config.retries_max {
+                tcb.fail(Error::TimedOut);
+                return;
+            }
+            tcb.rtt.backoff += 1;
+            recovery::timed_out(tcb);
+            tcb.todo.set(Todo::OUTPUT);
+            tcb.restart_retransmit(cx.now);
+        }
+        _ if tcb.state.may_send() && !tcb.sendq.unsent.is_empty() => persist_expired(tcb, cx),
+        _ => {}
+    }
+}
+
+/// Probe a shut window, ever more slowly, for as long as the peer answers (RFC 9293 3.8.6.1).
+fn persist_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+    let abandoned = tcb.marks.has(Marks::ORPHAN) && tcb.rtt.backoff >= tcb.config.retries_max;
+    if tcb.probes >= tcb.config.retries_max || abandoned {
+        tcb.fail(Error::TimedOut);
+        return;
+    }
+    tcb.probes += 1;
+    tcb.rtt.backoff = (tcb.rtt.backoff + 1).min(20);
+    tcb.todo.set(Todo::PROBE);
+    tcb.restart_retransmit(cx.now);
+}
+
+fn idle_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+    if tcb.state == State::FinWait2 && tcb.marks.has(Marks::ORPHAN) {
+        tcb.state = State::TimeWait;
+        return;
+    }
+    if tcb.config.keepalive_idle.is_none() || !tcb.state.is_synchronised() {
+        return;
+    }
+    if tcb.probes >= tcb.config.keepalive_probes_max {
+        tcb.todo.set(Todo::RST);
+        tcb.fail(Error::TimedOut);
+        return;
+    }
+    tcb.probes += 1;
+    tcb.todo.set(Todo::KEEPALIVE);
+    tcb.timers.idle = cx.now + tcb.config.keepalive_interval;
+}

@@ -1,0 +1,212 @@
+//! What the user of a connection can ask for: open, write, read, shut down, close, abort.
+//!
+//! Called by: `stack/socket.rs`. Each call only changes state; the stack then calls `output`.
+//! RFC 9293 section 3.9.1 (the user interface) and 3.10.
+
+use std::sync::Arc;
+
+use base::Switch;
+use mbuf::Mbuf;
+use wire::checksum::Ladder;
+
+use crate::tcb::{Error, Events, Marks, Path, State, Tcb, Todo};
+use crate::{Config, Cx, handshake};
+
+/// Why a call was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallError {
+    /// Nothing can be taken or given now; an event will tell when.
+    WouldBlock,
+    /// This side was closed for writing, or never was open.
+    Closed,
+    /// The connection ended.
+    Failed(Error),
+}
+
+/// Active open, RFC 9293 section 3.10.1: a connection in SYN-SENT.
+pub fn connect(config: &Arc<Config>, path: &Path, cx: &mut Cx<'_>) -> Tcb {
+    let mut tcb = Tcb::new(config, path);
+    tcb.marks.set(Marks::ACTIVE);
+    tcb.state = State::SynSent;
+    handshake::send_syn(&mut tcb, cx);
+    tcb
+}
+
+/// Queue data: as much as the send buffer admits, but no more than a few units beyond what could
+/// be sent so far, so that copying and sending overlap. Returns how many bytes were taken.
+///
+/// # Errors
+/// [`CallError::WouldBlock`] when there is no room; an event tells when there is.
+pub fn write(tcb: &mut Tcb, data: &[u8], cx: &mut Cx<'_>) -> Result<usize, CallError> {
+    let room = write_room(tcb)?;
+    let unit = unit_bytes(tcb);
+    let taken =
+        tcb.sendq.append(&data[..data.len().min(room)], unit, sums(tcb, cx), cx.pool);
+    if taken < data.len() {
+        tcb.marks.set(Marks::WRITE_BLOCKED);
+    }
+    if taken == 0 && !data.is_empty() {
+        return Err(CallError::WouldBlock);
+    }
+    tcb.todo.set(Todo::OUTPUT);
+    Ok(taken)
+}
+
+/// Queue a buffer that the user filled: no byte is copied. At most [`unit_bytes`] long.
+///
+/// # Errors
+/// The buffer comes back with the reason.
+pub fn write_mbuf(tcb: &mut Tcb, m: Mbuf, cx: &mut Cx<'_>) -> Result<(), (CallError, Mbuf)> {
+    match write_room(tcb) {
+        Ok(_) => {}
+        Err(CallError::WouldBlock) => {
+            tcb.marks.set(Marks::WRITE_BLOCKED);
+            return Err((CallError::WouldBlock, m));
+        }
+        Err(error) => return Err((error, m)),
+    }
+    if m.is_empty() {
+        cx.pool.free(m);
+        return Ok(());
+    }
+    let sums = sums(tcb, cx);
+    tcb.sendq.append_mbuf(m, sums);
+    tcb.todo.set(Todo::OUTPUT);
+    Ok(())
+}
+
+/// Bytes a write would take now.
+fn write_room(tcb: &Tcb) -> Result<usize, CallError> {
+    if let Some(error) = tcb.error {
+        return Err(CallError::Failed(error));
+    }
+    let open = matches!(
+        tcb.state,
+        State::SynSent | State::SynReceived | State::Established | State::CloseWait
+    );
+    if !open || tcb.marks.has(Marks::SHUT_WRITE) {
+        return Err(CallError::Closed);
+    }
+    let queued = tcb.sendq.bytes(tcb.in_flight());
+    let buffer = (tcb.config.send_buffer_bytes as usize).saturating_sub(queued);
+    let ahead =
+        (tcb.config.unsent_limit_bytes as usize).saturating_sub(tcb.sendq.unsent.bytes());
+    Ok(buffer.min(ahead))
+}
+
+/// Bytes of the mbufs that data is cut into: one segment, or one super-segment of whole ones.
+#[inline]
+pub fn unit_bytes(tcb: &Tcb) -> usize {
+    let mss = tcb.snd_mss.bytes();
+    let most = tcb.super_max_bytes as usize;
+    if most > mss { most - most % mss } else { mss }
+}
+
+/// How sums are taken while copying; not at all where a device finishes checksums.
+#[inline]
+fn sums(tcb: &Tcb, cx: &Cx<'_>) -> Option<(Ladder, bool)> {
+    let wanted = !tcb.offload_checksum && cx.switches.on(Switch::ChecksumTx);
+    wanted.then(|| (cx.ladder, cx.switches.on(Switch::FusedSum)))
+}
+
+/// Copy received data out; 0 means the peer has closed and all was read.
+///
+/// # Errors
+/// [`CallError::WouldBlock`] when nothing is there yet.
+pub fn read(tcb: &mut Tcb, into: &mut [u8], cx: &mut Cx<'_>) -> Result<usize, CallError> {
+    let n = tcb.receive.read(into, cx.pool);
+    if n == 0 && !into.is_empty() {
+        return nothing_to_read(tcb);
+    }
+    window_may_open(tcb);
+    Ok(n)
+}
+
+/// Take the oldest received buffer itself; `None` means the peer has closed and all was read.
+///
+/// # Errors
+/// [`CallError::WouldBlock`] when nothing is there yet.
+pub fn read_mbuf(tcb: &mut Tcb) -> Result<Option<Mbuf>, CallError> {
+    match tcb.receive.take() {
+        Some(m) => {
+            window_may_open(tcb);
+            Ok(Some(m))
+        }
+        None => nothing_to_read(tcb).map(|_| None),
+    }
+}
+
+fn nothing_to_read(tcb: &Tcb) -> Result<usize, CallError> {
+    match tcb.error {
+        Some(error) => Err(CallError::Failed(error)),
+        None if tcb.receive_finished() || tcb.marks.has(Marks::SHUT_READ) => Ok(0),
+        None if tcb.state == State::Closed => Err(CallError::Closed),
+        None => Err(CallError::WouldBlock),
+    }
+}
+
+/// The reader made room: say so once it is worth a segment. RFC 9293 section 3.8.6.2.2 asks for
+/// half the buffer or one segment; like 4.4BSD we wait for two segments and a quarter, or half.
+#[inline]
+fn window_may_open(tcb: &mut Tcb) {
+    let limit = tcb.receive.limit_bytes() as u32;
+    let gain = (tcb.receive.space() as u32).saturating_sub(tcb.rcv_wnd());
+    let two_segments = 2 * u32::from(tcb.rcv_mss);
+    let worth_it = (gain >= two_segments && gain >= limit / 4) || gain >= limit / 2;
+    let shut = tcb.rcv_wnd() == 0 && gain >= two_segments.min(limit / 2);
+    if (worth_it || shut) && tcb.state.peer_may_send() {
+        tcb.todo.set(Todo::ACK_NOW);
+    }
+}
+
+/// No more will be written: a FIN follows what is queued.
+pub fn shutdown_write(tcb: &mut Tcb) {
+    if tcb.marks.has(Marks::SHUT_WRITE) {
+        return;
+    }
+    tcb.marks.set(Marks::SHUT_WRITE);
+    tcb.todo.set(Todo::OUTPUT);
+}
+
+/// No more will be read: what comes is acknowledged and thrown away.
+pub fn shutdown_read(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+    tcb.marks.set(Marks::SHUT_READ);
+    tcb.receive.clear(cx.pool);
+    tcb.events.set(Events::READABLE);
+}
+
+/// The user lets go. With data unread the peer is told by a RST (RFC 2525 section 2.17);
+/// otherwise what is queued is still sent, then a FIN.
+pub fn close(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+    tcb.marks.set(Marks::ORPHAN);
+    if tcb.state == State::SynSent {
+        tcb.fail(Error::Aborted);
+        return;
+    }
+    if !tcb.receive.is_empty() {
+        abort(tcb, cx);
+        return;
+    }
+    if tcb.state == State::FinWait2 {
+        tcb.timers.idle = cx.now + tcb.config.fin_wait_2;
+    }
+    shutdown_write(tcb);
+}
+
+/// End the connection at once: RST to the peer, queues thrown away (RFC 9293 section 3.10.5).
+pub fn abort(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+    let tell = tcb.state.is_synchronised() && tcb.state != State::TimeWait
+        || tcb.state == State::SynReceived;
+    clear(tcb, cx);
+    tcb.fail(Error::Aborted);
+    if tell {
+        tcb.todo.set(Todo::RST);
+    }
+}
+
+/// Give every buffer back.
+pub fn clear(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+    tcb.sendq.clear(cx.pool);
+    tcb.receive.clear(cx.pool);
+    tcb.reassembly.clear(cx.pool);
+}
