@@ -1,0 +1,2 @@
+//! wire
+pub mod checksum;
