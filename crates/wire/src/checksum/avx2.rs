@@ -33,6 +33,9 @@ pub(super) fn copy_sum(src: &[u8], dst: &mut [u8]) -> Option<Sum> {
     Some(unsafe { copy_sum_detected(src, &mut dst[..src.len()]) })
 }
 
+/// From this length on the copy aligns its stores.
+const ALIGN_MIN: usize = 256;
+
 /// Four 64-bit running sums each of whole words and of their upper halves (see `portable::Lane`).
 #[derive(Clone, Copy)]
 struct Lanes {
@@ -89,48 +92,123 @@ fn store(to: &mut [u8; 32], words: __m256i) {
     unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), words) }
 }
 
+/// Adds 128 bytes to the four lanes.
+#[inline]
 #[target_feature(enable = "avx2")]
-fn sum_detected(data: &[u8]) -> Sum {
-    let (vectors, tail) = data.as_chunks::<32>();
-    let (fours, rest) = vectors.as_chunks::<4>();
-    let mut lanes = [Lanes::zero(); 4];
-    for [a, b, c, d] in fours {
-        lanes[0].add(load(a));
-        lanes[1].add(load(b));
-        lanes[2].add(load(c));
-        lanes[3].add(load(d));
+fn add_128(lanes: &mut [Lanes; 4], from: &[u8; 128]) {
+    let (from, _) = from.as_chunks::<32>();
+    for (lane, from) in lanes.iter_mut().zip(from) {
+        lane.add(load(from));
     }
-    for (vector, lanes) in rest.iter().zip(&mut lanes) {
-        lanes.add(load(vector));
+}
+
+/// Copies 128 bytes and adds them: all loads before all stores, so that a store in flight is not
+/// mistaken for the source of a load 4 KB away.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn copy_128(lanes: &mut [Lanes; 4], from: &[u8; 128], to: &mut [u8; 128]) {
+    let (from, _) = from.as_chunks::<32>();
+    let (to, _) = to.as_chunks_mut::<32>();
+    let words = [load(&from[0]), load(&from[1]), load(&from[2]), load(&from[3])];
+    for ((lane, words), to) in lanes.iter_mut().zip(words).zip(to) {
+        store(to, words);
+        lane.add(words);
     }
-    let [a, b, c, d] = lanes;
-    fold(portable::accumulate(a.plus(b).plus(c.plus(d)).total(), tail))
 }
 
 #[target_feature(enable = "avx2")]
-fn copy_sum_detected(src: &[u8], dst: &mut [u8]) -> Sum {
-    let (vectors, tail) = src.as_chunks::<32>();
-    let (to_vectors, to_tail) = dst.as_chunks_mut::<32>();
-    let (fours, rest) = vectors.as_chunks::<4>();
-    let (to_fours, to_rest) = to_vectors.as_chunks_mut::<4>();
+fn sum_detected(data: &[u8]) -> Sum {
     let mut lanes = [Lanes::zero(); 4];
-    for ([a, b, c, d], [to_a, to_b, to_c, to_d]) in fours.iter().zip(to_fours) {
-        let (a, b, c, d) = (load(a), load(b), load(c), load(d));
-        store(to_a, a);
-        store(to_b, b);
-        store(to_c, c);
-        store(to_d, d);
+    let (blocks, mut rest) = data.as_chunks::<256>();
+    for block in blocks {
+        let (halves, _) = block.as_chunks::<128>();
+        add_128(&mut lanes, &halves[0]);
+        add_128(&mut lanes, &halves[1]);
+    }
+    if let Some((four, after)) = rest.split_first_chunk::<128>() {
+        add_128(&mut lanes, four);
+        rest = after;
+    }
+    if let Some((two, after)) = rest.split_first_chunk::<64>() {
+        let (two, _) = two.as_chunks::<32>();
+        lanes[0].add(load(&two[0]));
+        lanes[1].add(load(&two[1]));
+        rest = after;
+    }
+    if let Some((one, after)) = rest.split_first_chunk::<32>() {
+        lanes[2].add(load(one));
+        rest = after;
+    }
+    fold(portable::accumulate(total(lanes), rest))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn total([a, b, c, d]: [Lanes; 4]) -> u64 {
+    a.plus(b).plus(c.plus(d)).total()
+}
+
+/// `dst` is as long as `src`.
+#[target_feature(enable = "avx2")]
+fn copy_sum_detected(src: &[u8], dst: &mut [u8]) -> Sum {
+    // Stores that straddle cache lines cost twice, loads less: align the stores.
+    let head = dst.as_ptr().align_offset(32);
+    if head == 0 || src.len() < ALIGN_MIN {
+        return copy_sum_forward(src, dst);
+    }
+    if let (Some(from), Some(to)) = (src.first_chunk::<32>(), dst.first_chunk_mut::<32>()) {
+        store(to, load(from));
+    }
+    let (first, rest) = src.split_at(head);
+    let rest = copy_sum_forward(rest, &mut dst[head..]);
+    fold(portable::accumulate(0, first)).plus_at(rest, head)
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn copy_sum_forward(src: &[u8], dst: &mut [u8]) -> Sum {
+    // What is left at the end is copied first, by one store that overlaps the last whole one.
+    match (src.last_chunk::<32>(), dst.last_chunk_mut::<32>()) {
+        (Some(from), Some(to)) => store(to, load(from)),
+        _ => {
+            dst.copy_from_slice(src);
+            return portable::sum_short(src);
+        }
+    }
+    let mut lanes = [Lanes::zero(); 4];
+    let (blocks, mut rest) = src.as_chunks::<256>();
+    let (to_blocks, to_rest) = dst.as_chunks_mut::<256>();
+    for (block, to) in blocks.iter().zip(to_blocks) {
+        let (halves, _) = block.as_chunks::<128>();
+        let (to, _) = to.as_chunks_mut::<128>();
+        copy_128(&mut lanes, &halves[0], &mut to[0]);
+        copy_128(&mut lanes, &halves[1], &mut to[1]);
+    }
+    let mut at = 0;
+    if let (Some((from, after)), Some(to)) =
+        (rest.split_first_chunk::<128>(), to_rest.first_chunk_mut::<128>())
+    {
+        copy_128(&mut lanes, from, to);
+        (rest, at) = (after, 128);
+    }
+    if let (Some((from, after)), Some(to)) =
+        (rest.split_first_chunk::<64>(), to_rest[at..].first_chunk_mut::<64>())
+    {
+        let ((from, _), (to, _)) = (from.as_chunks::<32>(), to.as_chunks_mut::<32>());
+        let (a, b) = (load(&from[0]), load(&from[1]));
+        store(&mut to[0], a);
+        store(&mut to[1], b);
         lanes[0].add(a);
         lanes[1].add(b);
-        lanes[2].add(c);
-        lanes[3].add(d);
+        (rest, at) = (after, at + 64);
     }
-    for ((vector, to), lanes) in rest.iter().zip(to_rest).zip(&mut lanes) {
-        let words = load(vector);
+    if let (Some((from, after)), Some(to)) =
+        (rest.split_first_chunk::<32>(), to_rest[at..].first_chunk_mut::<32>())
+    {
+        let words = load(from);
         store(to, words);
-        lanes.add(words);
+        lanes[2].add(words);
+        rest = after;
     }
-    to_tail.copy_from_slice(tail);
-    let [a, b, c, d] = lanes;
-    fold(portable::accumulate(a.plus(b).plus(c.plus(d)).total(), tail))
+    fold(portable::accumulate(total(lanes), rest))
 }

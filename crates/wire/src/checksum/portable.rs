@@ -6,18 +6,29 @@
 
 use super::{Sum, add_carry, fold};
 
-/// The plain loop, one byte at a time, as the text of RFC 1071 reads. Two running sums change
-/// places at each byte, which also keeps the compiler from making another rung of it.
+/// The plain loop, one byte at a time, as the text of RFC 1071 reads. The carry is brought round
+/// when the sum might overflow, which also keeps the compiler from making another rung of it.
 pub(super) fn sum_bytes(data: &[u8]) -> Sum {
-    let (mut this, mut next) = (0u64, 0u64);
-    for &byte in data {
-        (this, next) = (next, this + u64::from(byte));
+    let mut sum = 0u32;
+    let (pairs, tail) = data.as_chunks::<2>();
+    for &[first, second] in pairs {
+        sum = add_byte(sum, first, FIRST);
+        sum = add_byte(sum, second, SECOND);
     }
-    // After an even number of bytes `this` is due a first byte of a word; else a second one.
-    let (first, second) = if data.len().is_multiple_of(2) { (this, next) } else { (next, this) };
-    let weight = u64::from(u16::from_ne_bytes([1, 0]));
-    let other = u64::from(u16::from_ne_bytes([0, 1]));
-    fold(first * weight + second * other)
+    if let [last] = *tail {
+        sum = add_byte(sum, last, FIRST);
+    }
+    fold(u64::from(sum))
+}
+
+/// How far the first and the second byte of a word are shifted in a native word.
+const FIRST: u32 = if cfg!(target_endian = "little") { 0 } else { 8 };
+const SECOND: u32 = 8 - FIRST;
+
+#[inline(always)]
+fn add_byte(sum: u32, byte: u8, shift: u32) -> u32 {
+    let sum = sum + (u32::from(byte) << shift);
+    if sum >> 31 == 0 { sum } else { (sum & 0xffff) + (sum >> 16) }
 }
 
 /// 16 bits at a time.
@@ -32,15 +43,12 @@ pub(super) fn sum_words16(data: &[u8]) -> Sum {
 
 /// Copy and sum, byte by byte.
 pub(super) fn copy_sum_bytes(src: &[u8], dst: &mut [u8]) -> Sum {
-    let (mut this, mut next) = (0u64, 0u64);
-    for (to, &byte) in dst.iter_mut().zip(src) {
+    let mut sum = 0u32;
+    for (i, (to, &byte)) in dst.iter_mut().zip(src).enumerate() {
         *to = byte;
-        (this, next) = (next, this + u64::from(byte));
+        sum = add_byte(sum, byte, if i.is_multiple_of(2) { FIRST } else { SECOND });
     }
-    let (first, second) = if src.len().is_multiple_of(2) { (this, next) } else { (next, this) };
-    let weight = u64::from(u16::from_ne_bytes([1, 0]));
-    let other = u64::from(u16::from_ne_bytes([0, 1]));
-    fold(first * weight + second * other)
+    fold(u64::from(sum))
 }
 
 /// Copy and sum, 16 bits at a time.
