@@ -6,30 +6,19 @@
 
 use super::{Sum, add_carry, fold};
 
-/// The plain loop, one byte at a time, as the text of RFC 1071 reads. The carry is brought round
-/// when the sum might overflow, which also keeps the compiler from making another rung of it.
+/// The plain loop, one byte at a time, as the text of RFC 1071 reads. (The alternating shift is
+/// also what keeps the compiler from making another rung of it.)
 pub(super) fn sum_bytes(data: &[u8]) -> Sum {
-    let mut sum = 0u32;
-    let (pairs, tail) = data.as_chunks::<2>();
-    for &[first, second] in pairs {
-        sum = add_byte(sum, first, FIRST);
-        sum = add_byte(sum, second, SECOND);
+    let (mut sum, mut shift) = (0u64, FIRST);
+    for &byte in data {
+        sum += u64::from(byte) << shift;
+        shift ^= 8;
     }
-    if let [last] = *tail {
-        sum = add_byte(sum, last, FIRST);
-    }
-    fold(u64::from(sum))
+    fold(sum)
 }
 
-/// How far the first and the second byte of a word are shifted in a native word.
+/// How far the first byte of a word is shifted in a native word; the second is shifted the rest.
 const FIRST: u32 = if cfg!(target_endian = "little") { 0 } else { 8 };
-const SECOND: u32 = 8 - FIRST;
-
-#[inline(always)]
-fn add_byte(sum: u32, byte: u8, shift: u32) -> u32 {
-    let sum = sum + (u32::from(byte) << shift);
-    if sum >> 31 == 0 { sum } else { (sum & 0xffff) + (sum >> 16) }
-}
 
 /// 16 bits at a time.
 pub(super) fn sum_words16(data: &[u8]) -> Sum {
@@ -43,12 +32,13 @@ pub(super) fn sum_words16(data: &[u8]) -> Sum {
 
 /// Copy and sum, byte by byte.
 pub(super) fn copy_sum_bytes(src: &[u8], dst: &mut [u8]) -> Sum {
-    let mut sum = 0u32;
-    for (i, (to, &byte)) in dst.iter_mut().zip(src).enumerate() {
+    let (mut sum, mut shift) = (0u64, FIRST);
+    for (to, &byte) in dst.iter_mut().zip(src) {
         *to = byte;
-        sum = add_byte(sum, byte, if i.is_multiple_of(2) { FIRST } else { SECOND });
+        sum += u64::from(byte) << shift;
+        shift ^= 8;
     }
-    fold(u64::from(sum))
+    fold(sum)
 }
 
 /// Copy and sum, 16 bits at a time.
