@@ -4,11 +4,11 @@
 //! Must not know: what the bytes mean, where a field lies, which switch chose the rung.
 //! RFC 1071 (definition, byte-order independence, partial sums), RFC 1624 (incremental update).
 
-mod ladder;
-mod portable;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 mod avx2;
+mod ladder;
+mod portable;
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -118,6 +118,12 @@ impl Sum {
     pub const fn updated(field: [u8; 2], old: Sum, new: Sum) -> [u8; 2] {
         Sum(!u16::from_ne_bytes(field)).minus(old).plus(new).field()
     }
+}
+
+/// The sum of a few bytes, for headers of this crate: no rung to choose.
+#[inline]
+pub(crate) fn sum_short(data: &[u8]) -> Sum {
+    portable::sum_short(data)
 }
 
 /// One's-complement addition of 64 bits: the carry comes round.
