@@ -1,0 +1,124 @@
+//! The ladder of checksum rungs, and the lengths at which one hands over to another.
+//!
+//! Called by: whoever sums or copies payload; a stack chooses its rung once.
+//! Must not know: instruction sets (`avx2`), loops (`portable`).
+//! RFC 1071. `cargo run --release -p wirespeed-wire --example ladder` prints the measurements.
+
+#[cfg(target_arch = "x86_64")]
+use super::avx2;
+use super::{Sum, portable};
+
+/// The rung chosen once per stack. All give equal sums; they differ in speed only.
+///
+/// Any value is safe to use anywhere: where the machine has no AVX2, [`Ladder::Avx2`] does the
+/// 64-bit rung's work (detection is one cached load, and only for long data).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ladder {
+    /// The plain loop of RFC 1071, a byte at a time: what the others are measured against.
+    Byte,
+    /// 16 bits at a time.
+    Word16,
+    /// 64 bits at a time, portable.
+    Word64,
+    /// 256 bits at a time.
+    Avx2,
+}
+
+/// Sums of fewer bytes than this take the short loop.
+const SHORT_MAX: usize = 64;
+
+/// Sums of more than this are made in parts, so that no accumulator can overflow (see `Lane`).
+const PART_MAX: usize = 1 << 30;
+
+impl Ladder {
+    /// The fastest rung of this machine.
+    pub fn best() -> Ladder {
+        if has_avx2() { Ladder::Avx2 } else { Ladder::Word64 }
+    }
+
+    /// Every rung this machine has, slowest first.
+    pub fn available() -> impl Iterator<Item = Ladder> {
+        [Ladder::Byte, Ladder::Word16, Ladder::Word64, Ladder::Avx2]
+            .into_iter()
+            .filter(|&rung| rung != Ladder::Avx2 || has_avx2())
+    }
+
+    /// The sum of `data`.
+    #[inline]
+    pub fn sum(self, data: &[u8]) -> Sum {
+        match self {
+            Ladder::Byte => portable::sum_bytes(data),
+            Ladder::Word16 => portable::sum_words16(data),
+            _ if data.len() < SHORT_MAX => portable::sum_short(data),
+            _ if data.len() > PART_MAX => self.sum_in_parts(data),
+            Ladder::Word64 => portable::sum_words64(data),
+            Ladder::Avx2 => sum_avx2(data),
+        }
+    }
+
+    /// Copy `src` to the beginning of `dst` and sum it, touching each byte once.
+    ///
+    /// # Panics
+    /// If `dst` is shorter than `src`.
+    #[inline]
+    pub fn copy_sum(self, src: &[u8], dst: &mut [u8]) -> Sum {
+        assert!(dst.len() >= src.len(), "destination shorter than source");
+        match self {
+            Ladder::Byte => portable::copy_sum_bytes(src, dst),
+            Ladder::Word16 => portable::copy_sum_words16(src, dst),
+            _ if src.len() > PART_MAX => self.copy_then_sum(src, dst),
+            Ladder::Word64 => portable::copy_sum_words64(src, dst),
+            Ladder::Avx2 => copy_sum_avx2(src, dst),
+        }
+    }
+
+    /// Copy first, then sum: the plain way, to compare with.
+    ///
+    /// # Panics
+    /// If `dst` is shorter than `src`.
+    #[inline]
+    pub fn copy_then_sum(self, src: &[u8], dst: &mut [u8]) -> Sum {
+        assert!(dst.len() >= src.len(), "destination shorter than source");
+        let dst = &mut dst[..src.len()];
+        dst.copy_from_slice(src);
+        self.sum(dst)
+    }
+
+    #[cold]
+    fn sum_in_parts(self, data: &[u8]) -> Sum {
+        data.chunks(PART_MAX).fold(Sum::ZERO, |sum, part| sum.plus(self.sum(part)))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn has_avx2() -> bool {
+    std::arch::is_x86_feature_detected!("avx2")
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn sum_avx2(data: &[u8]) -> Sum {
+    avx2::sum(data).unwrap_or_else(|| portable::sum_words64(data))
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn copy_sum_avx2(src: &[u8], dst: &mut [u8]) -> Sum {
+    avx2::copy_sum(src, dst).unwrap_or_else(|| portable::copy_sum_words64(src, dst))
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn has_avx2() -> bool {
+    false
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn sum_avx2(data: &[u8]) -> Sum {
+    portable::sum_words64(data)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn copy_sum_avx2(src: &[u8], dst: &mut [u8]) -> Sum {
+    portable::copy_sum_words64(src, dst)
+}

@@ -1,0 +1,153 @@
+//! ICMPv6: the eight bytes that begin every message, and its checksum with the pseudo-header.
+//!
+//! Called by: `inet::icmp`, `inet::nd`. Must not know: rate limits, who may be answered, sockets.
+//! What follows is the echo's data, the packet an error quotes (`ipv6::Header::parse_quoted`), or
+//! the rest of a neighbour discovery message (`nd`).
+//! RFC 4443 sections 2 to 4, RFC 8200 section 8.1.
+
+use base::DropReason;
+use core::net::Ipv6Addr;
+
+use crate::bytes::{be16, be32, put};
+use crate::checksum::{Ladder, Sum};
+use crate::ipv6;
+
+/// Bytes before the data or the quoted packet.
+pub const HEADER_LEN: usize = 8;
+
+/// Codes of [`Header::Unreachable`], RFC 4443 section 3.1.
+pub mod unreachable {
+    /// No route.
+    pub const NO_ROUTE: u8 = 0;
+    /// Forbidden by policy.
+    pub const ADMIN_PROHIBITED: u8 = 1;
+    /// No answer from the address.
+    pub const ADDRESS: u8 = 3;
+    /// Nobody on the port.
+    pub const PORT: u8 = 4;
+}
+
+/// What a message is. `parse` never gives [`Header::Other`] for a type that has a name here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Header {
+    /// Type 128.
+    EchoRequest {
+        /// Identifier.
+        id: u16,
+        /// Sequence number.
+        seq: u16,
+    },
+    /// Type 129.
+    EchoReply {
+        /// Identifier.
+        id: u16,
+        /// Sequence number.
+        seq: u16,
+    },
+    /// Type 1.
+    Unreachable {
+        /// One of [`unreachable`]'s, or another.
+        code: u8,
+    },
+    /// Type 2.
+    PacketTooBig {
+        /// MTU of the next hop in bytes; not to be believed below 1280.
+        mtu: u32,
+    },
+    /// Type 3.
+    TimeExceeded {
+        /// 0: in transit; 1: in reassembly.
+        code: u8,
+    },
+    /// Type 4.
+    ParameterProblem {
+        /// 0: erroneous field; 1: unknown next header; 2: unknown option.
+        code: u8,
+        /// Byte of the quoted packet that is wrong.
+        pointer: u32,
+    },
+    /// Any other type, neighbour discovery among them.
+    Other {
+        /// Type.
+        kind: u8,
+        /// Code.
+        code: u8,
+        /// The four bytes after the checksum.
+        rest: [u8; 4],
+    },
+}
+
+impl Header {
+    /// The message in `message`, all of it, cut to what IP carried, between these addresses.
+    ///
+    /// # Errors
+    /// [`DropReason::IcmpMalformed`] below 8 bytes, or if the checksum is wrong.
+    pub fn parse(message: &[u8], src: Ipv6Addr, dst: Ipv6Addr) -> Result<Header, DropReason> {
+        let b = message.first_chunk::<HEADER_LEN>().ok_or(DropReason::IcmpMalformed)?;
+        if !pseudo(src, dst, message.len()).plus(Ladder::best().sum(message)).is_whole() {
+            return Err(DropReason::IcmpMalformed);
+        }
+        let [kind, code, _, _, rest @ ..] = *b;
+        Ok(match (kind, code) {
+            (128, 0) => Header::EchoRequest { id: be16(b, 4), seq: be16(b, 6) },
+            (129, 0) => Header::EchoReply { id: be16(b, 4), seq: be16(b, 6) },
+            (1, code) => Header::Unreachable { code },
+            // RFC 4443 section 3.2: the code is zero, and ignored by the receiver.
+            (2, _) => Header::PacketTooBig { mtu: be32(b, 4) },
+            (3, code) => Header::TimeExceeded { code },
+            (4, code) => Header::ParameterProblem { code, pointer: be32(b, 4) },
+            (kind, code) => Header::Other { kind, code, rest },
+        })
+    }
+
+    /// Writes the 8 bytes at the beginning of `message`, with the checksum of all of it and the
+    /// pseudo-header: the data after them must be in place. `false` if `message` is shorter.
+    pub fn emit(&self, message: &mut [u8], src: Ipv6Addr, dst: Ipv6Addr) -> bool {
+        let Some(b) = message.first_chunk_mut::<HEADER_LEN>() else { return false };
+        let (kind, code, rest) = self.encode();
+        put(b, 0, [kind, code, 0, 0]);
+        put(b, 4, rest);
+        let field = pseudo(src, dst, message.len()).plus(Ladder::best().sum(message)).field();
+        if let Some(b) = message.first_chunk_mut::<HEADER_LEN>() {
+            put(b, 2, field);
+        }
+        true
+    }
+
+    /// Type, code, and the four bytes after the checksum.
+    fn encode(&self) -> (u8, u8, [u8; 4]) {
+        let pair = |first: u16, second: u16| {
+            let ([a, b], [c, d]) = (first.to_be_bytes(), second.to_be_bytes());
+            [a, b, c, d]
+        };
+        match *self {
+            Header::EchoRequest { id, seq } => (128, 0, pair(id, seq)),
+            Header::EchoReply { id, seq } => (129, 0, pair(id, seq)),
+            Header::Unreachable { code } => (1, code, [0; 4]),
+            Header::PacketTooBig { mtu } => (2, 0, mtu.to_be_bytes()),
+            Header::TimeExceeded { code } => (3, code, [0; 4]),
+            Header::ParameterProblem { code, pointer } => (4, code, pointer.to_be_bytes()),
+            Header::Other { kind, code, rest } => (kind, code, rest),
+        }
+    }
+
+    /// Is it an error message? Types below 128 are (RFC 4443 section 2.1); those and redirects are
+    /// never answered with an error (section 2.4(e)).
+    pub const fn is_error(&self) -> bool {
+        match self {
+            Header::EchoRequest { .. } | Header::EchoReply { .. } => false,
+            Header::Other { kind, .. } => *kind < 128 || *kind == 137,
+            _ => true,
+        }
+    }
+}
+
+/// The pseudo-header's sum; the length is 32 bits there.
+pub(crate) fn pseudo(src: Ipv6Addr, dst: Ipv6Addr, len: usize) -> Sum {
+    Sum::pseudo_v6(src, dst, ipv6::ICMPV6)
+        .plus(Sum::of_be16(len as u16))
+        .plus(Sum::of_be16((len >> 16) as u16))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+//! The IPv4 header: parse verifies everything a receiver must, emit computes the checksum.
+//!
+//! Called by: `inet::ip_input`, `inet::ip_output`, `forward`, `frag`, and ICMP for quoted headers.
+//! Must not know: routes, our addresses, reassembly, upper protocols.
+//! RFC 791 section 3.1, RFC 1122 section 3.2.1, RFC 7126 (which options are refused).
+
+use base::DropReason;
+use core::net::Ipv4Addr;
+
+use crate::bytes::{array, be16, put};
+use crate::checksum::{self, Sum};
+
+/// Bytes of a header without options.
+pub const HEADER_LEN: usize = 20;
+/// Bytes of the longest header.
+pub const HEADER_LEN_MAX: usize = 60;
+
+/// Protocol number of ICMP, RFC 792.
+pub const ICMP: u8 = 1;
+/// Protocol number of IGMP, RFC 1112.
+pub const IGMP: u8 = 2;
+/// Protocol number of TCP, RFC 9293.
+pub const TCP: u8 = 6;
+/// Protocol number of UDP, RFC 768.
+pub const UDP: u8 = 17;
+
+const DONT_FRAGMENT: u16 = 0x4000;
+const MORE_FRAGMENTS: u16 = 0x2000;
+const OFFSET_MASK: u16 = 0x1fff;
+
+/// An IPv4 header; the version is 4 and not kept, the checksum is verified and not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Bytes of header with options: 20 to 60, a multiple of 4.
+    pub header_len: usize,
+    /// DSCP in the upper six bits (RFC 2474), ECN in the lower two (RFC 3168).
+    pub tos: u8,
+    /// Bytes of header and data.
+    pub total_len: u16,
+    /// Identification of a datagram's fragments.
+    pub id: u16,
+    /// May not be fragmented on the way.
+    pub dont_fragment: bool,
+    /// Not the last fragment.
+    pub more_fragments: bool,
+    /// Where the data belongs in the datagram, in bytes, a multiple of 8.
+    pub fragment_offset: u16,
+    /// Hops left.
+    pub ttl: u8,
+    /// What follows: [`TCP`], [`UDP`], [`ICMP`] ...
+    pub protocol: u8,
+    /// Source address.
+    pub src: Ipv4Addr,
+    /// Destination address.
+    pub dst: Ipv4Addr,
+}
+
+impl Header {
+    /// The header at the beginning of `packet`. After `Ok`, `header_len <= total_len <=
+    /// packet.len()`, the checksum is right, and no option needs to be refused.
+    ///
+    /// # Errors
+    /// In this order: [`DropReason::Ipv4Short`], [`DropReason::Ipv4Version`],
+    /// [`DropReason::Ipv4HeaderLength`], [`DropReason::Ipv4TotalLength`],
+    /// [`DropReason::Ipv4Checksum`], [`DropReason::Ipv4SourceRoute`], [`DropReason::Ipv4Options`].
+    #[inline]
+    pub fn parse(packet: &[u8]) -> Result<Header, DropReason> {
+        let b = packet.first_chunk::<HEADER_LEN>().ok_or(DropReason::Ipv4Short)?;
+        if b[0] >> 4 != 4 {
+            return Err(DropReason::Ipv4Version);
+        }
+        let header_len = usize::from(b[0] & 0x0f) * 4;
+        if header_len < HEADER_LEN || header_len > packet.len() {
+            return Err(DropReason::Ipv4HeaderLength);
+        }
+        let total_len = be16(b, 2);
+        if usize::from(total_len) < header_len || usize::from(total_len) > packet.len() {
+            return Err(DropReason::Ipv4TotalLength);
+        }
+        if header_len == HEADER_LEN {
+            if !sum_20(b).is_whole() {
+                return Err(DropReason::Ipv4Checksum);
+            }
+        } else {
+            check_options(&packet[..header_len])?;
+        }
+        Ok(Header::fields(b, header_len, total_len))
+    }
+
+    #[inline(always)]
+    fn fields(b: &[u8; HEADER_LEN], header_len: usize, total_len: u16) -> Header {
+        let fragment = be16(b, 6);
+        Header {
+            header_len,
+            tos: b[1],
+            total_len,
+            id: be16(b, 4),
+            dont_fragment: fragment & DONT_FRAGMENT != 0,
+            more_fragments: fragment & MORE_FRAGMENTS != 0,
+            fragment_offset: (fragment & OFFSET_MASK) << 3,
+            ttl: b[8],
+            protocol: b[9],
+            src: Ipv4Addr::from(array::<_, 4>(b, 12)),
+            dst: Ipv4Addr::from(array::<_, 4>(b, 16)),
+        }
+    }
+
+    /// The header an ICMP error quotes: fields only, since routers change some of them and quote
+    /// eight bytes of data or more (RFC 792, RFC 1812 section 4.3.2.3). `total_len` may be more
+    /// than is there.
+    ///
+    /// # Errors
+    /// [`DropReason::Ipv4Short`], [`DropReason::Ipv4Version`], [`DropReason::Ipv4HeaderLength`].
+    pub fn parse_quoted(quote: &[u8]) -> Result<Header, DropReason> {
+        let b = quote.first_chunk::<HEADER_LEN>().ok_or(DropReason::Ipv4Short)?;
+        if b[0] >> 4 != 4 {
+            return Err(DropReason::Ipv4Version);
+        }
+        let header_len = usize::from(b[0] & 0x0f) * 4;
+        if header_len < HEADER_LEN || header_len > quote.len() {
+            return Err(DropReason::Ipv4HeaderLength);
+        }
+        Ok(Header::fields(b, header_len, be16(b, 2)))
+    }
+
+    /// Writes the 20 bytes with their checksum. Options of a longer header must be in
+    /// `buf[20..header_len]` already and are summed.
+    ///
+    /// Returns `false`, with nothing written, if `buf` is shorter than `header_len`, if that is
+    /// not a multiple of 4 from 20 to 60, if `total_len` is less, or if the offset is not a
+    /// multiple of 8.
+    #[inline]
+    pub fn emit(&self, buf: &mut [u8]) -> bool {
+        let encodes = self.header_len.is_multiple_of(4)
+            && (HEADER_LEN..=HEADER_LEN_MAX).contains(&self.header_len)
+            && usize::from(self.total_len) >= self.header_len
+            && self.fragment_offset.is_multiple_of(8);
+        if !encodes || buf.len() < self.header_len {
+            return false;
+        }
+        let (header, _) = buf.split_at_mut(self.header_len);
+        let Some((b, options)) = header.split_first_chunk_mut::<HEADER_LEN>() else { return false };
+        let fragment = self.fragment_offset >> 3
+            | if self.dont_fragment { DONT_FRAGMENT } else { 0 }
+            | if self.more_fragments { MORE_FRAGMENTS } else { 0 };
+        b[0] = 0x40 | (self.header_len / 4) as u8;
+        b[1] = self.tos;
+        put(b, 2, self.total_len.to_be_bytes());
+        put(b, 4, self.id.to_be_bytes());
+        put(b, 6, fragment.to_be_bytes());
+        b[8] = self.ttl;
+        b[9] = self.protocol;
+        put(b, 10, [0, 0]);
+        put(b, 12, self.src.octets());
+        put(b, 16, self.dst.octets());
+        let mut sum = sum_20(b);
+        if !options.is_empty() {
+            sum = sum.plus(checksum::sum_short(options));
+        }
+        put(b, 10, sum.field());
+        true
+    }
+
+    /// Differentiated services code point, RFC 2474.
+    #[inline]
+    pub const fn dscp(&self) -> u8 {
+        self.tos >> 2
+    }
+
+    /// Explicit congestion notification field, RFC 3168 section 5.
+    #[inline]
+    pub const fn ecn(&self) -> u8 {
+        self.tos & 3
+    }
+
+    /// One of several pieces of a datagram.
+    #[inline]
+    pub const fn is_fragment(&self) -> bool {
+        self.more_fragments || self.fragment_offset != 0
+    }
+}
+
+/// The sum of a header without options, from register loads.
+#[inline(always)]
+fn sum_20(b: &[u8; HEADER_LEN]) -> Sum {
+    Sum::from_u64s([
+        u64::from_ne_bytes(array(b, 0)),
+        u64::from_ne_bytes(array(b, 8)),
+        u64::from(u32::from_ne_bytes(array(b, 16))),
+    ])
+}
+
+/// Lowers the TTL of a valid header by one and updates the checksum (RFC 1812 section 5.3.1,
+/// RFC 1624), touching nothing else. Returns the TTL left, or `None` (nothing written) if it was
+/// already zero or `packet` is shorter than a header.
+#[inline]
+pub fn decrement_ttl(packet: &mut [u8]) -> Option<u8> {
+    let b = packet.first_chunk_mut::<HEADER_LEN>()?;
+    let ttl = b[8].checked_sub(1)?;
+    let old = Sum(u16::from_ne_bytes([b[8], b[9]]));
+    let new = Sum(u16::from_ne_bytes([ttl, b[9]]));
+    let field = Sum::updated([b[10], b[11]], old, new);
+    b[8] = ttl;
+    put(b, 10, field);
+    Some(ttl)
+}
+
+/// The checksum and the options of a header longer than 20 bytes.
+#[cold]
+fn check_options(header: &[u8]) -> Result<(), DropReason> {
+    const END: u8 = 0;
+    const NOP: u8 = 1;
+    const LSRR: u8 = 131;
+    const SSRR: u8 = 137;
+    if !checksum::sum_short(header).is_whole() {
+        return Err(DropReason::Ipv4Checksum);
+    }
+    let mut options = header.get(HEADER_LEN..).unwrap_or_default();
+    while let [kind, rest @ ..] = options {
+        match *kind {
+            END => return Ok(()),
+            NOP => options = rest,
+            // RFC 7126 sections 4.3 and 4.4: drop by default.
+            LSRR | SSRR => return Err(DropReason::Ipv4SourceRoute),
+            _ => {
+                let len = usize::from(*rest.first().ok_or(DropReason::Ipv4Options)?);
+                if len < 2 {
+                    return Err(DropReason::Ipv4Options);
+                }
+                options = options.get(len..).ok_or(DropReason::Ipv4Options)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,235 @@
+//! The IPv6 header, and the walk over extension headers to what they carry.
+//!
+//! Called by: `inet::ip_input`, `inet::ip_output`, `forward`, `frag`, ICMPv6 for quoted headers.
+//! Must not know: routes, our addresses, reassembly, upper protocols.
+//! RFC 8200 sections 3 and 4, RFC 5095 (type 0 routing headers), RFC 6946 (atomic fragments).
+
+use base::DropReason;
+use core::net::Ipv6Addr;
+
+use crate::bytes::{array, be16, be32, put};
+
+/// Bytes of the header.
+pub const HEADER_LEN: usize = 40;
+/// Extension headers walked in one packet; more is an attack (RFC 8504 section 5.3 allows a limit).
+pub const EXTENSION_HEADERS_MAX: usize = 8;
+
+/// Next header: hop-by-hop options.
+pub const HOP_BY_HOP: u8 = 0;
+/// Next header: routing.
+pub const ROUTING: u8 = 43;
+/// Next header: fragment.
+pub const FRAGMENT: u8 = 44;
+/// Next header: ICMPv6, RFC 4443.
+pub const ICMPV6: u8 = 58;
+/// Next header: nothing follows.
+pub const NO_NEXT: u8 = 59;
+/// Next header: destination options.
+pub const DESTINATION_OPTIONS: u8 = 60;
+
+/// An IPv6 header; the version is 6 and not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// DSCP in the upper six bits (RFC 2474), ECN in the lower two (RFC 3168).
+    pub traffic_class: u8,
+    /// 20 bits, RFC 6437.
+    pub flow_label: u32,
+    /// Bytes after the header, extension headers included.
+    pub payload_len: u16,
+    /// What follows: an extension header or a protocol.
+    pub next_header: u8,
+    /// Hops left.
+    pub hop_limit: u8,
+    /// Source address.
+    pub src: Ipv6Addr,
+    /// Destination address.
+    pub dst: Ipv6Addr,
+}
+
+impl Header {
+    /// The header at the beginning of `packet`. After `Ok`, `40 + payload_len <= packet.len()`.
+    /// Jumbograms (RFC 2675) are not spoken: a length of zero means nothing follows.
+    ///
+    /// # Errors
+    /// [`DropReason::Ipv6Short`], [`DropReason::Ipv6Version`], [`DropReason::Ipv6PayloadLength`].
+    #[inline]
+    pub fn parse(packet: &[u8]) -> Result<Header, DropReason> {
+        let header = Header::parse_quoted(packet)?;
+        if usize::from(header.payload_len) > packet.len() - HEADER_LEN {
+            return Err(DropReason::Ipv6PayloadLength);
+        }
+        Ok(header)
+    }
+
+    /// The header an ICMPv6 error quotes: the payload may be cut (RFC 4443 section 2.4).
+    ///
+    /// # Errors
+    /// [`DropReason::Ipv6Short`], [`DropReason::Ipv6Version`].
+    #[inline]
+    pub fn parse_quoted(quote: &[u8]) -> Result<Header, DropReason> {
+        let b = quote.first_chunk::<HEADER_LEN>().ok_or(DropReason::Ipv6Short)?;
+        let first = be32(b, 0);
+        if first >> 28 != 6 {
+            return Err(DropReason::Ipv6Version);
+        }
+        Ok(Header {
+            traffic_class: (first >> 20) as u8,
+            flow_label: first & 0x000f_ffff,
+            payload_len: be16(b, 4),
+            next_header: b[6],
+            hop_limit: b[7],
+            src: Ipv6Addr::from(array::<_, 16>(b, 8)),
+            dst: Ipv6Addr::from(array::<_, 16>(b, 24)),
+        })
+    }
+
+    /// Writes the 40 bytes; `false` if `buf` is shorter or the flow label over 20 bits.
+    #[inline]
+    pub fn emit(&self, buf: &mut [u8]) -> bool {
+        let Some(b) = buf.first_chunk_mut::<HEADER_LEN>() else { return false };
+        if self.flow_label >> 20 != 0 {
+            return false;
+        }
+        let first = 6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label;
+        put(b, 0, first.to_be_bytes());
+        put(b, 4, self.payload_len.to_be_bytes());
+        b[6] = self.next_header;
+        b[7] = self.hop_limit;
+        put(b, 8, self.src.octets());
+        put(b, 24, self.dst.octets());
+        true
+    }
+
+    /// Explicit congestion notification field, RFC 3168 section 5.
+    #[inline]
+    pub const fn ecn(&self) -> u8 {
+        self.traffic_class & 3
+    }
+}
+
+/// A fragment header, RFC 8200 section 4.5.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// What the whole datagram carries.
+    pub next_header: u8,
+    /// Where the data belongs, in bytes, a multiple of 8.
+    pub fragment_offset: u16,
+    /// Not the last fragment.
+    pub more_fragments: bool,
+    /// Identification of a datagram's fragments.
+    pub id: u32,
+}
+
+impl Fragment {
+    /// Bytes of a fragment header.
+    pub const LEN: usize = 8;
+
+    /// The fragment header at the beginning of `bytes`; reserved bits are ignored.
+    ///
+    /// # Errors
+    /// [`DropReason::Ipv6ExtensionHeader`] below 8 bytes.
+    pub fn parse(bytes: &[u8]) -> Result<Fragment, DropReason> {
+        let b = bytes.first_chunk::<8>().ok_or(DropReason::Ipv6ExtensionHeader)?;
+        let place = be16(b, 2);
+        Ok(Fragment {
+            next_header: b[0],
+            fragment_offset: place & 0xfff8,
+            more_fragments: place & 1 != 0,
+            id: be32(b, 4),
+        })
+    }
+
+    /// Writes the 8 bytes; `false` if `buf` is shorter or the offset not a multiple of 8.
+    pub fn emit(&self, buf: &mut [u8]) -> bool {
+        let Some(b) = buf.first_chunk_mut::<8>() else { return false };
+        if !self.fragment_offset.is_multiple_of(8) {
+            return false;
+        }
+        b[0] = self.next_header;
+        b[1] = 0;
+        put(b, 2, (self.fragment_offset | u16::from(self.more_fragments)).to_be_bytes());
+        put(b, 4, self.id.to_be_bytes());
+        true
+    }
+}
+
+/// What a packet carries behind its extension headers: the protocol and where it begins in
+/// `payload` (the bytes after the IPv6 header, cut to `payload_len`; `next_header` is the one of
+/// that header).
+///
+/// A real fragment is returned as ([`FRAGMENT`], offset of the fragment header) for reassembly; an
+/// atomic one (RFC 6946) is walked through. [`NO_NEXT`], ESP and AH are returned like protocols.
+///
+/// # Errors
+/// [`DropReason::Ipv6ExtensionHeader`]: a header past the end, more than
+/// [`EXTENSION_HEADERS_MAX`], hop-by-hop options not in first place (RFC 8200 section 4.1), an
+/// option that says to discard when unknown (section 4.2), a routing header with segments left,
+/// or any of type 0, which RFC 5095 allows to skip when nothing is left; nobody sends those.
+#[inline]
+pub fn upper_layer(payload: &[u8], next_header: u8) -> Result<(u8, usize), DropReason> {
+    match next_header {
+        HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION_OPTIONS => walk(payload, next_header),
+        protocol => Ok((protocol, 0)),
+    }
+}
+
+#[cold]
+fn walk(payload: &[u8], mut next_header: u8) -> Result<(u8, usize), DropReason> {
+    const REFUSED: DropReason = DropReason::Ipv6ExtensionHeader;
+    let mut at = 0;
+    for place in 0..EXTENSION_HEADERS_MAX {
+        let rest = payload.get(at..).ok_or(REFUSED)?;
+        match next_header {
+            FRAGMENT => {
+                let fragment = Fragment::parse(rest)?;
+                if fragment.more_fragments || fragment.fragment_offset != 0 {
+                    return Ok((FRAGMENT, at));
+                }
+                next_header = fragment.next_header;
+                at += Fragment::LEN;
+                continue;
+            }
+            HOP_BY_HOP if place > 0 => return Err(REFUSED),
+            HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS => {}
+            protocol => return Ok((protocol, at)),
+        }
+        let [next, units, ..] = *rest else { return Err(REFUSED) };
+        let len = (usize::from(units) + 1) * 8;
+        let body = rest.get(2..len).ok_or(REFUSED)?;
+        if next_header == ROUTING {
+            let [kind, segments_left, ..] = *body else { return Err(REFUSED) };
+            if kind == 0 || segments_left != 0 {
+                return Err(REFUSED);
+            }
+        } else {
+            check_options(body)?;
+        }
+        next_header = next;
+        at += len;
+    }
+    match next_header {
+        HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION_OPTIONS => Err(REFUSED),
+        protocol => Ok((protocol, at)),
+    }
+}
+
+/// The options of a hop-by-hop or destination options header, RFC 8200 section 4.2.
+fn check_options(mut options: &[u8]) -> Result<(), DropReason> {
+    const PAD1: u8 = 0;
+    while let [kind, rest @ ..] = options {
+        if *kind == PAD1 {
+            options = rest;
+            continue;
+        }
+        // The two highest bits say what to do with an option one does not know: 00 skips it.
+        if kind >> 6 != 0 {
+            return Err(DropReason::Ipv6ExtensionHeader);
+        }
+        let [len, data @ ..] = rest else { return Err(DropReason::Ipv6ExtensionHeader) };
+        options = data.get(usize::from(*len)..).ok_or(DropReason::Ipv6ExtensionHeader)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! The TCP header: ports, sequence numbers, flags, window; its options are in `tcp/options.rs`.
+//!
+//! Called by: `tcp::predict`, `tcp::input`, `tcp::output`, demultiplexing.
+//! Must not know: connections, windows' meaning, addresses. The checksum is verified and made by
+//! the caller, who has the addresses and maybe the sum already. RFC 9293 section 3.1, RFC 3168.
+
+mod options;
+
+pub use options::{OPTIONS_LEN_MAX, Options, SackBlocks, Timestamps, timestamps_only};
+
+use base::{DropReason, SeqNumber};
+use core::fmt;
+use core::ops::BitOr;
+
+use crate::bytes::{be16, be32, put};
+
+/// Bytes of a header without options.
+pub const HEADER_LEN: usize = 20;
+/// Bytes of the longest header.
+pub const HEADER_LEN_MAX: usize = 60;
+/// Where the checksum lies in the header, for devices that finish it.
+pub const CHECKSUM_OFFSET: usize = 16;
+
+/// The control bits, RFC 9293 section 3.1, with ECE and CWR of RFC 3168.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// No flag.
+    pub const NONE: Flags = Flags(0);
+    /// No more data from the sender.
+    pub const FIN: Flags = Flags(0x01);
+    /// Synchronise sequence numbers.
+    pub const SYN: Flags = Flags(0x02);
+    /// Reset the connection.
+    pub const RST: Flags = Flags(0x04);
+    /// Push function.
+    pub const PSH: Flags = Flags(0x08);
+    /// The acknowledgment field is significant.
+    pub const ACK: Flags = Flags(0x10);
+    /// The urgent pointer is significant.
+    pub const URG: Flags = Flags(0x20);
+    /// ECN echo, RFC 3168 section 6.1.
+    pub const ECE: Flags = Flags(0x40);
+    /// Congestion window reduced, RFC 3168 section 6.1.
+    pub const CWR: Flags = Flags(0x80);
+
+    /// Are all of `other` set?
+    #[inline(always)]
+    pub const fn contains(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Is any of `other` set?
+    #[inline(always)]
+    pub const fn intersects(self, other: Flags) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// These and `other`, in constants.
+    #[inline(always)]
+    #[must_use]
+    pub const fn with(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+
+    /// These but not `other`.
+    #[inline(always)]
+    #[must_use]
+    pub const fn without(self, other: Flags) -> Flags {
+        Flags(self.0 & !other.0)
+    }
+}
+
+impl BitOr for Flags {
+    type Output = Flags;
+    #[inline(always)]
+    fn bitor(self, other: Flags) -> Flags {
+        self.with(other)
+    }
+}
+
+impl fmt::Debug for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const NAMES: [&str; 8] = ["FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR"];
+        let mut separator = "";
+        for (bit, name) in NAMES.iter().enumerate() {
+            if self.0 >> bit & 1 != 0 {
+                write!(f, "{separator}{name}")?;
+                separator = "|";
+            }
+        }
+        if self.0 == 0 { f.write_str("none") } else { Ok(()) }
+    }
+}
+
+/// A TCP header; the checksum is the caller's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Source port.
+    pub src_port: u16,
+    /// Destination port.
+    pub dst_port: u16,
+    /// Sequence number of the first byte, or of the SYN.
+    pub seq: SeqNumber,
+    /// The next sequence number expected, if ACK is set.
+    pub ack: SeqNumber,
+    /// Bytes of header with options: 20 to 60, a multiple of 4.
+    pub header_len: usize,
+    /// The control bits.
+    pub flags: Flags,
+    /// The window field as sent, unscaled.
+    pub window: u16,
+    /// Distance from `seq` to the end of urgent data, if URG is set.
+    pub urgent: u16,
+}
+
+impl Header {
+    /// The header at the beginning of `segment`. After `Ok`, `20 <= header_len <= segment.len()`.
+    /// The four reserved bits are ignored, as RFC 9293 section 3.1 asks.
+    ///
+    /// # Errors
+    /// [`DropReason::TcpShort`], [`DropReason::TcpDataOffset`].
+    #[inline]
+    pub fn parse(segment: &[u8]) -> Result<Header, DropReason> {
+        let b = segment.first_chunk::<HEADER_LEN>().ok_or(DropReason::TcpShort)?;
+        let header_len = usize::from(b[12] >> 4) * 4;
+        if header_len < HEADER_LEN || header_len > segment.len() {
+            return Err(DropReason::TcpDataOffset);
+        }
+        Ok(Header {
+            src_port: be16(b, 0),
+            dst_port: be16(b, 2),
+            seq: SeqNumber(be32(b, 4)),
+            ack: SeqNumber(be32(b, 8)),
+            header_len,
+            flags: Flags(b[13]),
+            window: be16(b, 14),
+            urgent: be16(b, 18),
+        })
+    }
+
+    /// Writes the 20 bytes with a zero checksum field; the options are the caller's to write to
+    /// `buf[20..header_len]`, before or after.
+    ///
+    /// Returns `false`, with nothing written, if `buf` is shorter than `header_len` or that is not
+    /// a multiple of 4 from 20 to 60.
+    #[inline]
+    pub fn emit(&self, buf: &mut [u8]) -> bool {
+        let encodes = self.header_len.is_multiple_of(4)
+            && (HEADER_LEN..=HEADER_LEN_MAX).contains(&self.header_len);
+        if !encodes || buf.len() < self.header_len {
+            return false;
+        }
+        let Some(b) = buf.first_chunk_mut::<HEADER_LEN>() else { return false };
+        put(b, 0, self.src_port.to_be_bytes());
+        put(b, 2, self.dst_port.to_be_bytes());
+        put(b, 4, self.seq.0.to_be_bytes());
+        put(b, 8, self.ack.0.to_be_bytes());
+        b[12] = (self.header_len as u8) << 2;
+        b[13] = self.flags.0;
+        put(b, 14, self.window.to_be_bytes());
+        put(b, CHECKSUM_OFFSET, [0, 0]);
+        put(b, 18, self.urgent.to_be_bytes());
+        true
+    }
+
+    /// The options in a segment this header was parsed from; empty for any other too short.
+    #[inline(always)]
+    pub fn options<'a>(&self, segment: &'a [u8]) -> &'a [u8] {
+        segment.get(HEADER_LEN..self.header_len).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

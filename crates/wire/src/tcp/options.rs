@@ -1,0 +1,215 @@
+//! TCP options: maximum segment size, window scale, SACK, timestamps.
+//!
+//! Called by: `tcp::input` for what prediction refused, `tcp::predict` (`timestamps_only`),
+//! `tcp::output`, the SYN cache. Must not know: what was negotiated.
+//! RFC 9293 section 3.2, RFC 7323 (window scale, timestamps), RFC 2018 (SACK), RFC 6691.
+
+use base::{DropReason, SeqNumber, WindowScale};
+
+use crate::bytes::{be32, put};
+
+/// Bytes of options a header can carry.
+pub const OPTIONS_LEN_MAX: usize = 40;
+
+const END: u8 = 0;
+const NOP: u8 = 1;
+const MSS: u8 = 2;
+const WINDOW_SCALE: u8 = 3;
+const SACK_PERMITTED: u8 = 4;
+const SACK: u8 = 5;
+const TIMESTAMPS: u8 = 8;
+
+/// The timestamps option, RFC 7323 section 3.2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timestamps {
+    /// TSval: the sender's clock.
+    pub value: u32,
+    /// TSecr: the receiver's clock, echoed; meaningful if ACK is set.
+    pub echo: u32,
+}
+
+/// Up to four blocks of a SACK option: `[left, right)` in sequence space (RFC 2018 section 3).
+/// Whether left comes before right, and where they lie, is for the scoreboard to judge.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SackBlocks {
+    blocks: [(SeqNumber, SeqNumber); SackBlocks::MAX],
+    len: u8,
+}
+
+impl SackBlocks {
+    /// Blocks that fit in 40 bytes of options; three beside timestamps.
+    pub const MAX: usize = 4;
+
+    /// No blocks.
+    pub const EMPTY: SackBlocks =
+        SackBlocks { blocks: [(SeqNumber(0), SeqNumber(0)); SackBlocks::MAX], len: 0 };
+
+    /// One more block at the end; `false` if there are four already.
+    #[inline]
+    pub fn push(&mut self, left: SeqNumber, right: SeqNumber) -> bool {
+        let Some(slot) = self.blocks.get_mut(usize::from(self.len)) else { return false };
+        *slot = (left, right);
+        self.len += 1;
+        true
+    }
+
+    /// The blocks, in the order of the option.
+    #[inline]
+    pub fn as_slice(&self) -> &[(SeqNumber, SeqNumber)] {
+        self.blocks.get(..usize::from(self.len)).unwrap_or_default()
+    }
+
+    /// How many blocks.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Are there none?
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Each block as (left, right).
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = (SeqNumber, SeqNumber)> + '_ {
+        self.as_slice().iter().copied()
+    }
+}
+
+impl PartialEq for SackBlocks {
+    fn eq(&self, other: &SackBlocks) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl Eq for SackBlocks {}
+
+/// What a segment's options say; `Default` is a segment without any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The largest segment the sender takes, in bytes; in a SYN only (RFC 9293 section 3.7.1).
+    pub mss: Option<u16>,
+    /// The shift of the sender's windows; in a SYN only (RFC 7323 section 2.2).
+    pub window_scale: Option<WindowScale>,
+    /// The sender takes SACK options; in a SYN only (RFC 2018 section 2).
+    pub sack_permitted: bool,
+    /// RFC 7323 section 3.2.
+    pub timestamps: Option<Timestamps>,
+    /// RFC 2018 section 3; a first block below the ACK is a DSACK (RFC 2883).
+    pub sack: SackBlocks,
+}
+
+impl Options {
+    /// The options in `bytes`, the part of a header after its first 20 bytes.
+    ///
+    /// Unknown kinds are passed over by their length (RFC 9293 MUST-6), and so are known ones of
+    /// a wrong length; of a repeated option the last counts; a shift above 14 counts as 14
+    /// (RFC 7323 section 2.3); nothing after End of Option List is looked at.
+    ///
+    /// # Errors
+    /// [`DropReason::TcpOptions`] if a length is below 2 or past the end: RFC 9293 MUST-7 wants
+    /// that survived, and says no more of what the segment meant than that it is illegal.
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Result<Options, DropReason> {
+        let mut options = Options::default();
+        let mut rest = bytes;
+        while let [kind, after @ ..] = rest {
+            match *kind {
+                END => break,
+                NOP => rest = after,
+                kind => {
+                    let len = usize::from(*after.first().ok_or(DropReason::TcpOptions)?);
+                    let body = rest.get(2..len).ok_or(DropReason::TcpOptions)?;
+                    options.take(kind, body);
+                    rest = rest.get(len..).unwrap_or_default();
+                }
+            }
+        }
+        Ok(options)
+    }
+
+    /// One option's kind and body.
+    #[inline]
+    fn take(&mut self, kind: u8, body: &[u8]) {
+        match (kind, body) {
+            (MSS, &[hi, lo]) => self.mss = Some(u16::from_be_bytes([hi, lo])),
+            (WINDOW_SCALE, &[shift]) => self.window_scale = Some(WindowScale::new(shift)),
+            (SACK_PERMITTED, &[]) => self.sack_permitted = true,
+            (TIMESTAMPS, body) => {
+                if let Ok(b) = <&[u8; 8]>::try_from(body) {
+                    self.timestamps = Some(Timestamps { value: be32(b, 0), echo: be32(b, 4) });
+                }
+            }
+            (SACK, body) => {
+                let (blocks, odd) = body.as_chunks::<8>();
+                if odd.is_empty() && (1..=SackBlocks::MAX).contains(&blocks.len()) {
+                    self.sack = SackBlocks::EMPTY;
+                    for b in blocks {
+                        self.sack.push(SeqNumber(be32(b, 0)), SeqNumber(be32(b, 4)));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Writes the options to the beginning of `buf` and returns their length, a multiple of 4 from
+    /// 0 to 40; bytes of `buf` past it are left alone.
+    ///
+    /// The order is the customary one, every value aligned: in a SYN MSS, SACK permitted,
+    /// timestamps, NOP, window scale; otherwise NOP NOP timestamps, NOP NOP SACK with as many
+    /// blocks as fit (four, or three beside timestamps).
+    #[inline]
+    pub fn emit(&self, buf: &mut [u8; OPTIONS_LEN_MAX]) -> usize {
+        let mut at = 0;
+        if let Some(mss) = self.mss {
+            let [hi, lo] = mss.to_be_bytes();
+            put(buf, at, [MSS, 4, hi, lo]);
+            at += 4;
+        }
+        // SACK permitted takes the place of the two NOPs before timestamps.
+        let lead = if self.sack_permitted { [SACK_PERMITTED, 2] } else { [NOP, NOP] };
+        if let Some(timestamps) = self.timestamps {
+            put(buf, at, lead);
+            put(buf, at + 2, [TIMESTAMPS, 10]);
+            put(buf, at + 4, timestamps.value.to_be_bytes());
+            put(buf, at + 8, timestamps.echo.to_be_bytes());
+            at += 12;
+        } else if self.sack_permitted {
+            put(buf, at, [NOP, NOP, SACK_PERMITTED, 2]);
+            at += 4;
+        }
+        if let Some(scale) = self.window_scale {
+            put(buf, at, [NOP, WINDOW_SCALE, 3, scale.shift()]);
+            at += 4;
+        }
+        // At most 24 bytes so far, so there is room for one block at least.
+        let fit = (OPTIONS_LEN_MAX - at - 4) / 8;
+        let blocks = self.sack.as_slice();
+        let blocks = blocks.get(..fit).unwrap_or(blocks);
+        if !blocks.is_empty() {
+            put(buf, at, [NOP, NOP, SACK, 2 + 8 * blocks.len() as u8]);
+            at += 4;
+            for (left, right) in blocks {
+                put(buf, at, left.0.to_be_bytes());
+                put(buf, at + 4, right.0.to_be_bytes());
+                at += 8;
+            }
+        }
+        at
+    }
+}
+
+/// The timestamps of an option area that is NOP NOP TIMESTAMPS and nothing else, as RFC 7323
+/// appendix A recommends and every stack sends; any other area gives `None` and must be parsed.
+#[inline(always)]
+pub fn timestamps_only(options: &[u8]) -> Option<Timestamps> {
+    const LEAD: u32 = u32::from_ne_bytes([NOP, NOP, TIMESTAMPS, 10]);
+    let b = <&[u8; 12]>::try_from(options).ok()?;
+    if u32::from_ne_bytes([b[0], b[1], b[2], b[3]]) != LEAD {
+        return None;
+    }
+    Some(Timestamps { value: be32(b, 4), echo: be32(b, 8) })
+}

@@ -1,0 +1,57 @@
+//! The VLAN tag: 4 bytes after an Ethernet header whose type is `ether::VLAN`.
+//!
+//! Called by: the joining files of the stack on ports that carry tagged frames.
+//! Must not know: which VLANs a port has. A tag inside a tag is another tag: call again.
+//! IEEE 802.1Q section 9.6.
+
+use base::DropReason;
+
+use crate::bytes::{be16, put};
+
+/// Bytes of the tag, without the Ethernet type that announced it.
+pub const HEADER_LEN: usize = 4;
+
+/// A tag: its control information, and the type of what follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Priority code point, 0 to 7.
+    pub priority: u8,
+    /// May be dropped first under congestion.
+    pub drop_eligible: bool,
+    /// VLAN identifier, 0 to 4095; 0 means the tag only has a priority, 4095 is reserved.
+    pub id: u16,
+    /// The Ethernet type of what follows the tag.
+    pub ethertype: u16,
+}
+
+impl Header {
+    /// The tag at the beginning of `bytes`, which begin right after the Ethernet header.
+    ///
+    /// # Errors
+    /// [`DropReason::EtherShort`] below 4 bytes.
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Result<Header, DropReason> {
+        let b = bytes.first_chunk::<HEADER_LEN>().ok_or(DropReason::EtherShort)?;
+        let control = be16(b, 0);
+        Ok(Header {
+            priority: (control >> 13) as u8,
+            drop_eligible: control & 0x1000 != 0,
+            id: control & 0x0fff,
+            ethertype: be16(b, 2),
+        })
+    }
+
+    /// Writes the 4 bytes; `false` if `buf` is shorter, the priority over 7 or the id over 4095.
+    #[inline]
+    pub fn emit(&self, buf: &mut [u8]) -> bool {
+        let Some(b) = buf.first_chunk_mut::<HEADER_LEN>() else { return false };
+        if self.priority > 7 || self.id > 0x0fff {
+            return false;
+        }
+        let control =
+            u16::from(self.priority) << 13 | u16::from(self.drop_eligible) << 12 | self.id;
+        put(b, 0, control.to_be_bytes());
+        put(b, 2, self.ethertype.to_be_bytes());
+        true
+    }
+}
