@@ -9,7 +9,7 @@
 //! store a burst): no cache line is written by both.
 
 use core::cell::Cell;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -109,7 +109,6 @@ pub struct Mem {
     peer: Arc<End>,
     bell: Doorbell,
     peer_bell: Doorbell,
-    wakeups: Cell<(u64, u64)>,
     refused: u64,
     undeliverable: u64,
 }
@@ -140,7 +139,6 @@ pub fn pair_with(config: &Config, first: Doorbell, second: Doorbell) -> (Mem, Me
         peer,
         bell,
         peer_bell,
-        wakeups: Cell::new((0, 0)),
         refused: 0,
         undeliverable: 0,
     };
@@ -176,9 +174,9 @@ impl Mem {
         self.bell.clone()
     }
 
-    /// Wake-ups of the peer by this end: sent, and suppressed because it was awake.
+    /// Wake-ups of this end's sleeper: sent, and suppressed because nobody slept or cared.
     pub fn wakeups(&self) -> (u64, u64) {
-        self.wakeups.get()
+        self.bell.wakeups()
     }
 
     /// Frames freed because they were longer than the limits allow.
@@ -287,21 +285,11 @@ impl Mem {
         pool.free(frame);
     }
 
-    #[inline]
-    fn count_ring(&self, woken: bool) {
-        let (sent, suppressed) = self.wakeups.get();
-        self.wakeups.set((sent + u64::from(woken), suppressed + u64::from(!woken)));
-    }
-
-    /// Let the peer know of room, if it wants some. The doorbell's protocol: the room is
-    /// published, then the fence, then we look; the peer says that it wants room before it arms.
+    /// Let the peer know of room, if it sleeps for some: it says so before it arms its bell.
     #[inline]
     fn tell_room(&self) {
         self.untold.set(0);
-        fence(Ordering::SeqCst);
-        if self.peer.rare.0.wants_room.load(Ordering::Relaxed) {
-            self.count_ring(self.peer_bell.ring_fenced());
-        }
+        self.peer_bell.ring_if(|| self.peer.rare.0.wants_room.load(Ordering::Relaxed));
     }
 }
 
@@ -360,9 +348,9 @@ impl Device for Mem {
             self.remember_push_back(from.first().map(|frame| frame.len().max(1) as u64));
         }
         if sent > 0 {
-            // Its fence also covers the room made by bursts taken before.
+            // This also tells of the room made by bursts taken before.
             self.untold.set(0);
-            self.count_ring(self.peer_bell.ring());
+            self.peer_bell.ring();
         }
         offered - from.len()
     }
