@@ -1,0 +1,400 @@
+//! The wire inside a process: two rings of frames between two ends, on one thread or on two.
+//!
+//! Called by: stacks that talk in memory, tests, the simulator. Must not know: what frames hold.
+//! Limits: frames and bytes in flight each way, and both push back. Counters: [`Mem::refused`],
+//! [`Mem::undeliverable`], [`Mem::wakeups`].
+//!
+//! Each ring has one producer and one consumer; indices are synchronised once a burst. Bytes in
+//! flight are what the producer sent (its own count) less what the consumer says it took (one
+//! store a burst): no cache line is written by both.
+
+use core::cell::Cell;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::time::Duration;
+use std::sync::Arc;
+
+use base::{LinkKind, Mtu};
+use mbuf::{Flags, Mbuf, Pool};
+use rtrb::chunks::ChunkError;
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use crate::{Burst, Device, Doorbell, Limits, Offloads};
+
+/// Bursts taken before the peer is told that there is room, while more wait.
+const BURSTS_PER_ROOM_NEWS: u8 = 4;
+
+/// What both directions of a [`pair`] are like.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// What frames begin with.
+    pub link: LinkKind,
+    /// The largest packet, link header not included.
+    pub mtu: Mtu,
+    /// Frames in flight each way; at least one.
+    pub depth: usize,
+    /// Bytes in flight each way; one frame alone always passes.
+    pub depth_bytes: usize,
+    /// What the wire claims to do. Memory does not lie: with `rx_checksum`, a frame whose checksum
+    /// its sender left to the device arrives as verified.
+    pub offloads: Offloads,
+}
+
+impl Default for Config {
+    /// Ethernet, 1,500 bytes, 1,024 frames, 256 KiB, no offloads.
+    fn default() -> Config {
+        Config {
+            link: LinkKind::Ethernet,
+            mtu: Mtu::ETHERNET,
+            depth: 1024,
+            depth_bytes: 256 << 10,
+            offloads: Offloads::default(),
+        }
+    }
+}
+
+impl Config {
+    fn limits(&self) -> Limits {
+        // An Ethernet header with two tags.
+        let link_header = match self.link {
+            LinkKind::Ethernet => 14 + 8,
+            LinkKind::Ip => 0,
+        };
+        Limits {
+            link: self.link,
+            mtu: self.mtu,
+            max_frame: self.mtu.bytes() + link_header,
+            max_segments: 1,
+            min_first_segment: 0,
+            alignment: 1,
+            tx_depth: self.depth.max(1),
+            offloads: self.offloads,
+        }
+    }
+}
+
+/// What one end tells the other. Only that end writes it.
+#[derive(Default)]
+struct End {
+    taken: Line<AtomicU64>,
+    rare: Line<Rare>,
+}
+
+/// Two lines, because processors fetch them in pairs.
+#[derive(Default)]
+#[repr(align(128))]
+struct Line<T>(T);
+
+/// What changes seldom, so that the other end can read it once a burst for nothing.
+#[derive(Default)]
+struct Rare {
+    gone: AtomicBool,
+    wants_room: AtomicBool,
+}
+
+/// One end of a wire inside the process; see [`pair`].
+pub struct Mem {
+    limits: Limits,
+    depth_bytes: u64,
+    tx: Producer<Mbuf>,
+    sent_bytes: u64,
+    /// The peer's `taken` as last read: never more than it is.
+    taken_seen: Cell<u64>,
+    /// Length of the frame that was pushed back last, or 0.
+    pushed_back_bytes: u64,
+    rx: Consumer<Mbuf>,
+    taken_bytes: u64,
+    /// Bursts taken since the peer could last have heard of the room they made.
+    untold: Cell<u8>,
+    here: Arc<End>,
+    peer: Arc<End>,
+    bell: Doorbell,
+    peer_bell: Doorbell,
+    refused: u64,
+    undeliverable: u64,
+}
+
+/// A wire: what one end sends, the other receives, in order.
+pub fn pair(config: &Config) -> (Mem, Mem) {
+    pair_with(config, Doorbell::new(), Doorbell::new())
+}
+
+/// [`pair`], with the bells that wake the first and the second end: a thread that drives several
+/// devices has one bell for all of them.
+pub fn pair_with(config: &Config, first: Doorbell, second: Doorbell) -> (Mem, Mem) {
+    let limits = config.limits();
+    let (a_tx, b_rx) = RingBuffer::new(limits.tx_depth);
+    let (b_tx, a_rx) = RingBuffer::new(limits.tx_depth);
+    let (a, b) = (Arc::new(End::default()), Arc::new(End::default()));
+    let mem = |tx, rx, here, peer, bell, peer_bell| Mem {
+        limits,
+        depth_bytes: config.depth_bytes as u64,
+        tx,
+        sent_bytes: 0,
+        taken_seen: Cell::new(0),
+        pushed_back_bytes: 0,
+        rx,
+        taken_bytes: 0,
+        untold: Cell::new(0),
+        here,
+        peer,
+        bell,
+        peer_bell,
+        refused: 0,
+        undeliverable: 0,
+    };
+    let end_a = mem(a_tx, a_rx, a.clone(), b.clone(), first.clone(), second.clone());
+    (end_a, mem(b_tx, b_rx, b, a, second, first))
+}
+
+impl Mem {
+    /// Sleep until a frame arrives, room appears after a push back, the bell is rung, the peer is
+    /// gone or `timeout` has passed. May return early; returns at once when the peer is gone.
+    pub fn wait(&self, timeout: Option<Duration>) {
+        self.wait_unless(timeout, || false);
+    }
+
+    /// [`Mem::wait`], unless `ready` says that there is other work. It is asked after the bell is
+    /// armed, so whoever brings that work and then rings [`Mem::waker`] is never missed.
+    pub fn wait_unless(&self, timeout: Option<Duration>, ready: impl FnOnce() -> bool) {
+        if self.untold.get() > 0 {
+            self.tell_room();
+        }
+        self.bell.arm();
+        let room = self.pushed_back_bytes > 0 && self.tx_ready();
+        if self.rx_ready() || room || !self.link_up() || ready() {
+            self.bell.disarm();
+        } else {
+            self.bell.sleep(timeout);
+        }
+    }
+
+    /// The bell that wakes this end, for other threads that have work for it; they want
+    /// [`Mem::wait_unless`].
+    pub fn waker(&self) -> Doorbell {
+        self.bell.clone()
+    }
+
+    /// Wake-ups of this end's sleeper: sent, and suppressed because nobody slept or cared.
+    pub fn wakeups(&self) -> (u64, u64) {
+        self.bell.wakeups()
+    }
+
+    /// Frames freed because they were longer than the limits allow.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Frames freed because the other end was gone.
+    pub fn undeliverable(&self) -> u64 {
+        self.undeliverable
+    }
+
+    /// Bytes sent that the peer has not taken, as far as is known without asking.
+    #[inline(always)]
+    fn in_flight_bytes(&self) -> u64 {
+        self.sent_bytes - self.taken_seen.get()
+    }
+
+    #[inline(always)]
+    fn fits(&self, bytes: u64) -> bool {
+        let in_flight = self.in_flight_bytes();
+        in_flight + bytes <= self.depth_bytes || in_flight == 0
+    }
+
+    #[inline(always)]
+    fn see_taken(&self) {
+        self.taken_seen.set(self.peer.taken.0.load(Ordering::Acquire));
+    }
+
+    #[inline(always)]
+    fn too_long(&self, frame: &Mbuf) -> bool {
+        let len = frame.len();
+        len > self.limits.max_frame
+            && (frame.segment_size() == 0 || len > self.limits.offloads.tso_max_bytes)
+    }
+
+    /// Send from the front of `from` until it is empty, the ring is full or a frame is too long.
+    #[inline]
+    fn send(&mut self, from: &mut Burst) -> usize {
+        let mut bytes = 0;
+        let mut count = 0;
+        for frame in from.iter() {
+            if self.too_long(frame) {
+                break;
+            }
+            bytes += frame.len() as u64;
+            count += 1;
+        }
+        if self.in_flight_bytes() + bytes > self.depth_bytes {
+            (count, bytes) = self.count_fitting(&from[..count]);
+        }
+        if count == 0 {
+            return 0;
+        }
+        let chunk = match self.tx.write_chunk_uninit(count) {
+            Ok(chunk) => chunk,
+            Err(ChunkError::TooFewSlots(room)) => {
+                bytes = from[..room].iter().map(|f| f.len() as u64).sum();
+                match self.tx.write_chunk_uninit(room) {
+                    Ok(chunk) if room > 0 => chunk,
+                    _ => return 0,
+                }
+            }
+        };
+        self.sent_bytes += bytes;
+        let count = chunk.len();
+        chunk.fill_from_iter(from.drain(..count))
+    }
+
+    /// How many of these frames fit by bytes, and how long those are, as the peer has it now.
+    #[cold]
+    #[inline(never)]
+    fn count_fitting(&self, frames: &[Mbuf]) -> (usize, u64) {
+        self.see_taken();
+        let in_flight = self.in_flight_bytes();
+        let mut bytes = 0;
+        for (count, frame) in frames.iter().enumerate() {
+            let with = bytes + frame.len() as u64;
+            if in_flight + with > self.depth_bytes && in_flight + bytes > 0 {
+                return (count, bytes);
+            }
+            bytes = with;
+        }
+        (frames.len(), bytes)
+    }
+
+    /// After a burst: what stayed is remembered, so that the peer knows to say when there is room.
+    #[cold]
+    #[inline(never)]
+    fn remember_push_back(&mut self, first: Option<u64>) {
+        self.pushed_back_bytes = first.unwrap_or(0);
+        self.here.rare.0.wants_room.store(first.is_some(), Ordering::Relaxed);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn free_undeliverable(&mut self, pool: &mut Pool, from: &mut Burst) {
+        self.undeliverable += from.len() as u64;
+        from.drain(..).for_each(|frame| pool.free(frame));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self, pool: &mut Pool, frame: Mbuf) {
+        self.refused += 1;
+        pool.free(frame);
+    }
+
+    /// Let the peer know of room, if it sleeps for some: it says so before it arms its bell.
+    #[inline]
+    fn tell_room(&self) {
+        self.untold.set(0);
+        self.peer_bell.ring_if(|| self.peer.rare.0.wants_room.load(Ordering::Relaxed));
+    }
+}
+
+impl Device for Mem {
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    #[inline]
+    fn rx_burst(&mut self, _pool: &mut Pool, into: &mut Burst) -> usize {
+        let chunk = match self.rx.read_chunk(into.remaining_capacity()) {
+            Ok(chunk) => chunk,
+            // Reading as many as there are cannot fail, and 0 of them is the empty chunk.
+            Err(ChunkError::TooFewSlots(there)) => match self.rx.read_chunk(there) {
+                Ok(chunk) => chunk,
+                Err(_) => return 0,
+            },
+        };
+        let count = chunk.len();
+        if count == 0 {
+            if self.untold.get() > 0 {
+                self.tell_room();
+            }
+            return 0;
+        }
+        let verified = self.limits.offloads.rx_checksum;
+        let mut bytes = 0;
+        for mut frame in chunk {
+            bytes += frame.len() as u64;
+            arrive(&mut frame, verified);
+            into.push(frame);
+        }
+        self.taken_bytes += bytes;
+        self.here.taken.0.store(self.taken_bytes, Ordering::Release);
+        self.untold.set(self.untold.get() + 1);
+        if self.untold.get() >= BURSTS_PER_ROOM_NEWS {
+            self.tell_room();
+        }
+        count
+    }
+
+    #[inline]
+    fn tx_burst(&mut self, pool: &mut Pool, from: &mut Burst) -> usize {
+        let offered = from.len();
+        if !self.link_up() {
+            self.free_undeliverable(pool, from);
+            return offered;
+        }
+        let mut sent = self.send(from);
+        while from.first().is_some_and(|frame| self.too_long(frame)) {
+            let frame = from.remove(0);
+            self.refuse(pool, frame);
+            sent += self.send(from);
+        }
+        if self.pushed_back_bytes > 0 || !from.is_empty() {
+            self.remember_push_back(from.first().map(|frame| frame.len().max(1) as u64));
+        }
+        if sent > 0 {
+            // This also tells of the room made by bursts taken before.
+            self.untold.set(0);
+            self.peer_bell.ring();
+        }
+        offered - from.len()
+    }
+
+    /// Also the moment when a peer that waits for room is told, if nothing is left to receive.
+    #[inline]
+    fn rx_ready(&self) -> bool {
+        let ready = !self.rx.is_empty();
+        if !ready && self.untold.get() > 0 {
+            self.tell_room();
+        }
+        ready
+    }
+
+    #[inline]
+    fn tx_ready(&self) -> bool {
+        self.see_taken();
+        self.tx.slots() > 0 && self.fits(self.pushed_back_bytes.max(1))
+    }
+
+    #[inline]
+    fn link_up(&self) -> bool {
+        !self.peer.rare.0.gone.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Mem {
+    /// Frees what was not received; what this end sent stays there for the peer.
+    fn drop(&mut self) {
+        self.here.rare.0.gone.store(true, Ordering::Release);
+        while self.rx.pop().is_ok() {}
+        self.peer_bell.ring();
+    }
+}
+
+/// A wire carries bytes and what the frame asks of the device; the rest is the sender's own.
+#[inline(always)]
+fn arrive(frame: &mut Mbuf, verified: bool) {
+    let cleared =
+        Flags::SUMMED | Flags::LINK_GROUP | Flags::PUSH | Flags::VLAN | Flags::CSUM_VERIFIED;
+    frame.clear(cleared);
+    frame.set_mark(0);
+    frame.set_flow_hash(0);
+    if verified && frame.has(Flags::CSUM_PARTIAL) {
+        frame.set(Flags::CSUM_VERIFIED);
+    }
+}
