@@ -69,8 +69,7 @@ pub(crate) fn grow_window(tcb: &mut Tcb, bytes: u32, cx: &Cx<'_>) {
 /// SND.WL2 keep an old segment from undoing a new one. Returns whether the window changed.
 #[inline(always)]
 pub(crate) fn update_send_window(tcb: &mut Tcb, seg: &Segment) -> bool {
-    let newer = tcb.snd_wl1.lt(seg.seq)
-        || (tcb.snd_wl1 == seg.seq && tcb.snd_wl2.le(seg.ack));
+    let newer = tcb.snd_wl1.lt(seg.seq) || (tcb.snd_wl1 == seg.seq && tcb.snd_wl2.le(seg.ack));
     if !newer {
         return false;
     }

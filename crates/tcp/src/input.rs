@@ -15,13 +15,7 @@ use crate::{Cx, Fate, Segment, ack, handshake, text};
 ///
 /// # Errors
 /// The named reason why the segment was not accepted; `m` is freed.
-pub fn input(
-    tcb: &mut Tcb,
-    seg: &Segment,
-    options: &Options,
-    m: Mbuf,
-    cx: &mut Cx<'_>,
-) -> Fate {
+pub fn input(tcb: &mut Tcb, seg: &Segment, options: &Options, m: Mbuf, cx: &mut Cx<'_>) -> Fate {
     tcb.stats.segments_in = tcb.stats.segments_in.wrapping_add(1);
     match tcb.state {
         State::Closed | State::TimeWait => return Err(DropReason::TcpNoSocket),

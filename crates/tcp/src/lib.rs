@@ -8,6 +8,7 @@
 //! [`output`] for every connection that has some. Time comes in with each call and through
 //! [`timer::expire`].
 
+mod ack;
 pub mod cc;
 pub mod config;
 pub mod handshake;
@@ -16,7 +17,6 @@ pub mod input;
 pub mod isn;
 pub mod output;
 pub mod predict;
-mod ack;
 mod reass;
 mod recovery;
 mod rtt;

@@ -420,7 +420,7 @@ fn write_header(
         dst_port: u16::from_be_bytes([c, d]),
         seq,
         ack: if flags.contains(Flags::ACK) { tcb.rcv_nxt } else { SeqNumber(0) },
-        header_len: header_len as u8,
+        header_len,
         flags,
         window,
         urgent: 0,

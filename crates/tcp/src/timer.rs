@@ -5,9 +5,9 @@
 
 use base::{Counter, Duration, Instant};
 
+use crate::Cx;
 use crate::recovery;
 use crate::tcb::{Error, Marks, State, Tcb, Todo};
-use crate::Cx;
 
 /// Deadlines; [`Instant::NEVER`] when not set.
 #[derive(Clone, Copy, Debug)]

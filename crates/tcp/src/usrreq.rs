@@ -40,8 +40,7 @@ pub fn connect(config: &Arc<Config>, path: &Path, cx: &mut Cx<'_>) -> Tcb {
 pub fn write(tcb: &mut Tcb, data: &[u8], cx: &mut Cx<'_>) -> Result<usize, CallError> {
     let room = write_room(tcb)?;
     let unit = unit_bytes(tcb);
-    let taken =
-        tcb.sendq.append(&data[..data.len().min(room)], unit, sums(tcb, cx), cx.pool);
+    let taken = tcb.sendq.append(&data[..data.len().min(room)], unit, sums(tcb, cx), cx.pool);
     if taken < data.len() {
         tcb.marks.set(Marks::WRITE_BLOCKED);
     }
@@ -89,8 +88,7 @@ fn write_room(tcb: &Tcb) -> Result<usize, CallError> {
     }
     let queued = tcb.sendq.bytes(tcb.in_flight());
     let buffer = (tcb.config.send_buffer_bytes as usize).saturating_sub(queued);
-    let ahead =
-        (tcb.config.unsent_limit_bytes as usize).saturating_sub(tcb.sendq.unsent.bytes());
+    let ahead = (tcb.config.unsent_limit_bytes as usize).saturating_sub(tcb.sendq.unsent.bytes());
     Ok(buffer.min(ahead))
 }
 

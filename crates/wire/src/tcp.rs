@@ -4,8 +4,10 @@
 //! Must not know: connections, windows' meaning, addresses. The checksum is verified and made by
 //! the caller, who has the addresses and maybe the sum already. RFC 9293 section 3.1, RFC 3168.
 
+mod established;
 mod options;
 
+pub use established::{emit_established, set_checksum};
 pub use options::{OPTIONS_LEN_MAX, Options, SackBlocks, Timestamps, timestamps_only};
 
 use base::{DropReason, SeqNumber};
