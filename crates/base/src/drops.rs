@@ -88,6 +88,7 @@ drop_reasons! {
     TcpTimeWait "tcp_time_wait" "segment for a connection in TIME-WAIT";
     TcpChallengeLimited "tcp_challenge_limited" "challenge ACK held back by the rate limit";
     MbufExhausted "mbuf_exhausted" "no buffer left under the memory budget";
+    TxFull "tx_full" "a reply that nobody would repeat, while the device was full";
     TxNoPort "tx_no_port" "the port to send on is gone";
     DeviceLinkDown "device_link_down" "the other end of the link is gone";
     DeviceFrameTooBig "device_frame_too_big" "frame larger than the device's limit";

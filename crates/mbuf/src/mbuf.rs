@@ -30,6 +30,8 @@ impl Flags {
     pub const PUSH: u8 = 32;
     /// [`Mbuf::vlan`] holds a tag.
     pub const VLAN: u8 = 64;
+    /// [`Mbuf::time`] is a departure time: the frame waits for it.
+    pub const PACED: u8 = 128;
 }
 
 /// One cache line; the first line of its own object, or a share's whole object.
@@ -136,6 +138,12 @@ impl Mbuf {
     #[inline]
     pub fn set_time(&mut self, time: Instant) {
         self.header_mut().time_ns = time.as_nanos();
+    }
+
+    /// Was a departure time set, and is it still to come?
+    #[inline(always)]
+    pub fn departs_after(&self, now: Instant) -> bool {
+        self.has(Flags::PACED) && self.time() > now
     }
 
     /// Are all of these [`Flags`] set?

@@ -6,7 +6,7 @@
 //! and a window that moved was neither. Windows move all the time, so here one predicate admits
 //! data, ACK and window update together: bulk traffic hits it always, ping-pong too.
 
-use base::{Counter, DropReason};
+use base::Counter;
 use mbuf::Mbuf;
 use wire::tcp::Flags;
 
@@ -16,8 +16,8 @@ use crate::{Cx, Segment, ack, text};
 /// Control bits that are looked at; PSH alone changes nothing.
 const LOOKED_AT: u8 = Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::URG.0 | Flags::ACK.0;
 
-/// Is this the segment we expected? `options_plain` says that the options were none, or a lone
-/// timestamp, as agreed.
+/// Is this the segment we expected? The caller has seen that its options were none, or a lone
+/// timestamp.
 #[inline(always)]
 pub fn matches(tcb: &Tcb, seg: &Segment) -> bool {
     let fresh = match seg.timestamps {
@@ -49,7 +49,7 @@ pub fn matches(tcb: &Tcb, seg: &Segment) -> bool {
 
 /// Take a segment that [`matches`]; `m` is its payload.
 #[inline(always)]
-pub fn accept(tcb: &mut Tcb, seg: &Segment, m: Mbuf, cx: &mut Cx<'_>) -> Result<(), DropReason> {
+pub fn accept(tcb: &mut Tcb, seg: &Segment, m: Mbuf, cx: &mut Cx<'_>) {
     cx.counters.add(Counter::TcpPredicted, 1);
     tcb.stats.segments_in = tcb.stats.segments_in.wrapping_add(1);
     tcb.heard_from_peer(cx.now);
@@ -69,5 +69,4 @@ pub fn accept(tcb: &mut Tcb, seg: &Segment, m: Mbuf, cx: &mut Cx<'_>) -> Result<
     } else {
         text::deliver(tcb, m);
     }
-    Ok(())
 }

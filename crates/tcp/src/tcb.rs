@@ -411,6 +411,26 @@ impl Tcb {
         self.marks.has(Marks::FIN_RECEIVED)
     }
 
+    /// Half open, by a listener.
+    pub fn is_embryonic(&self) -> bool {
+        self.marks.has(Marks::EMBRYONIC)
+    }
+
+    /// The handshake ended, either way.
+    pub fn hatched(&mut self) {
+        self.marks.clear(Marks::EMBRYONIC);
+    }
+
+    /// The user has let go.
+    pub fn is_orphan(&self) -> bool {
+        self.marks.has(Marks::ORPHAN)
+    }
+
+    /// Nobody will ever ask about this connection again.
+    pub fn orphan(&mut self) {
+        self.marks.set(Marks::ORPHAN);
+    }
+
     /// End the connection: nothing more is sent or received.
     pub(crate) fn fail(&mut self, error: Error) {
         self.state = State::Closed;

@@ -3,7 +3,7 @@
 //! Called by: the stack, which keeps the records in a table of their own with a limit.
 //! RFC 9293 section 3.10.7.4 (TIME-WAIT), RFC 6191, RFC 1337.
 
-use base::{DropReason, Instant, SeqNumber};
+use base::{DropReason, Duration, Instant, SeqNumber};
 use wire::tcp::Flags;
 
 use crate::tcb::{Marks, Tcb};
@@ -22,6 +22,8 @@ pub struct TimeWait {
     pub ts_offset: u32,
     /// When the record goes.
     pub expires: Instant,
+    /// How long it stays.
+    pub wait: Duration,
     /// The window field to answer with.
     pub window: u16,
     /// Timestamps were agreed.
@@ -48,13 +50,19 @@ impl TimeWait {
             ts_recent: tcb.ts_recent,
             ts_offset: tcb.ts_offset,
             expires: cx.now + tcb.config.time_wait,
+            wait: tcb.config.time_wait,
             window: tcb.rcv_wscale.scale(tcb.rcv_wnd()),
             timestamps: tcb.marks.has(Marks::TIMESTAMPS),
         }
     }
 
+    /// When it goes if the wait starts anew.
+    pub fn prolonged(&self, now: Instant) -> Instant {
+        now + self.wait
+    }
+
     /// What to do about a segment. A RST does not end the wait (RFC 1337); a SYN that is newer by
-    /// timestamp or sequence number may reopen (RFC 6191, RFC 9293 MUST-... of 3.10.7.4).
+    /// timestamp or sequence number may reopen (RFC 6191, RFC 9293 section 3.6.1).
     pub fn input(&self, seg: &Segment) -> Late {
         if seg.flags.contains(Flags::RST) {
             return Late::Ignore(DropReason::TcpTimeWait);

@@ -1,0 +1,37 @@
+//! Is this frame for us, and what does it carry? RFC 894, RFC 2464.
+//!
+//! Called by: `stack/rx.rs`, first of all. Must not know: what follows the header.
+
+use base::{DropReason, MacAddr};
+use wire::ether;
+
+/// What a frame carries, by its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carries {
+    /// An IPv4 packet.
+    Ipv4,
+    /// An IPv6 packet.
+    Ipv6,
+    /// ARP.
+    Arp,
+}
+
+/// Look at a frame's header: for us (`Ok`, with whether it was sent to a group), or a reason.
+///
+/// # Errors
+/// [`DropReason::EtherShort`], [`DropReason::EtherNotForUs`], [`DropReason::EtherTypeUnknown`].
+#[inline(always)]
+pub fn ether_input(frame: &[u8], ours: MacAddr) -> Result<(Carries, bool), DropReason> {
+    let header = ether::Header::parse(frame)?;
+    let group = header.dst.is_group();
+    if header.dst != ours && !group {
+        return Err(DropReason::EtherNotForUs);
+    }
+    let carries = match header.ethertype {
+        ether::IPV4 => Carries::Ipv4,
+        ether::IPV6 => Carries::Ipv6,
+        ether::ARP => Carries::Arp,
+        _ => return Err(DropReason::EtherTypeUnknown),
+    };
+    Ok((carries, group))
+}

@@ -1,0 +1,190 @@
+//! Headers in front of a transport segment: a template made once per connection, patched per
+//! packet.
+//!
+//! Called by: `stack/tx.rs`. Must not know: what the segment is. RFC 791, 8200; RFC 6864: packets
+//! that may not be fragmented need no identification, so ours carry zero and tell nobody anything.
+
+use core::net::IpAddr;
+
+use base::{DropReason, LinkKind, MacAddr};
+use mbuf::Mbuf;
+use wire::checksum::Sum;
+use wire::{ether, ipv4, ipv6};
+
+/// Link and IP header of one connection, lengths and checksum left open.
+#[derive(Clone, Copy, Debug)]
+pub struct HeaderTemplate {
+    bytes: [u8; 56],
+    /// Sum of the IPv4 header with a zero length.
+    sum: Sum,
+    link_len: u8,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    EthernetV4,
+    EthernetV6,
+    Raw(u8),
+}
+
+/// What a packet's IP header says beside lengths.
+#[derive(Clone, Copy, Debug)]
+pub struct Fields {
+    /// Source address.
+    pub src: IpAddr,
+    /// Destination address, of the same version.
+    pub dst: IpAddr,
+    /// Transport protocol.
+    pub protocol: u8,
+    /// Traffic class.
+    pub tos: u8,
+    /// TTL or hop limit.
+    pub ttl: u8,
+}
+
+const ETHERNET_V4: usize = ether::HEADER_LEN + ipv4::HEADER_LEN;
+const ETHERNET_V6: usize = ether::HEADER_LEN + ipv6::HEADER_LEN;
+
+impl HeaderTemplate {
+    /// A template for packets with these fields, on a link of this kind.
+    pub fn new(
+        link: LinkKind,
+        src_mac: MacAddr,
+        dst_mac: MacAddr,
+        fields: &Fields,
+    ) -> HeaderTemplate {
+        let mut bytes = [0; 56];
+        let link_len = match link {
+            LinkKind::Ethernet => ether::HEADER_LEN,
+            LinkKind::Ip => 0,
+        };
+        let ethertype = match fields.dst {
+            IpAddr::V4(_) => ether::IPV4,
+            IpAddr::V6(_) => ether::IPV6,
+        };
+        let mut sum = Sum::ZERO;
+        let ip = &mut bytes[link_len..];
+        let ip_len = match (fields.src, fields.dst) {
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                let header = ipv6::Header {
+                    traffic_class: fields.tos,
+                    flow_label: 0,
+                    payload_len: 0,
+                    next_header: fields.protocol,
+                    hop_limit: fields.ttl,
+                    src,
+                    dst,
+                };
+                header.emit(ip);
+                ipv6::HEADER_LEN
+            }
+            (src, dst) => {
+                let header = ipv4::Header {
+                    header_len: ipv4::HEADER_LEN,
+                    tos: fields.tos,
+                    total_len: ipv4::HEADER_LEN as u16,
+                    id: 0,
+                    dont_fragment: true,
+                    more_fragments: false,
+                    fragment_offset: 0,
+                    ttl: fields.ttl,
+                    protocol: fields.protocol,
+                    src: v4_or_zero(src),
+                    dst: v4_or_zero(dst),
+                };
+                header.emit(ip);
+                // Leave length and checksum open: what is left is the sum of the rest.
+                ip[2..4].fill(0);
+                ip[10..12].fill(0);
+                sum = wire::checksum::Ladder::Word16.sum(&ip[..ipv4::HEADER_LEN]);
+                ipv4::HEADER_LEN
+            }
+        };
+        if link == LinkKind::Ethernet {
+            ether::Header { dst: dst_mac, src: src_mac, ethertype }.emit(&mut bytes);
+        }
+        let kind = match (link_len + ip_len, link) {
+            (ETHERNET_V4, LinkKind::Ethernet) => Kind::EthernetV4,
+            (ETHERNET_V6, LinkKind::Ethernet) => Kind::EthernetV6,
+            (len, _) => Kind::Raw(len as u8),
+        };
+        HeaderTemplate { bytes, sum, link_len: link_len as u8, kind }
+    }
+
+    /// Put the headers in front of a transport segment.
+    ///
+    /// # Errors
+    /// [`DropReason::IpTooBig`] for a segment past 65,535 bytes, or without room in front.
+    #[inline(always)]
+    pub fn prepend(&self, m: &mut Mbuf) -> Result<(), DropReason> {
+        let segment_len = m.len();
+        match self.kind {
+            Kind::EthernetV4 => {
+                let header = m.prepend(ETHERNET_V4).ok_or(DropReason::IpTooBig)?;
+                let header = header.first_chunk_mut::<ETHERNET_V4>().ok_or(DropReason::IpTooBig)?;
+                header.copy_from_slice(&self.bytes[..ETHERNET_V4]);
+                self.fill_v4(&mut header[ether::HEADER_LEN..], segment_len)
+            }
+            Kind::EthernetV6 => {
+                let header = m.prepend(ETHERNET_V6).ok_or(DropReason::IpTooBig)?;
+                let header = header.first_chunk_mut::<ETHERNET_V6>().ok_or(DropReason::IpTooBig)?;
+                header.copy_from_slice(&self.bytes[..ETHERNET_V6]);
+                fill_v6(&mut header[ether::HEADER_LEN..], segment_len)
+            }
+            Kind::Raw(len) => {
+                let len = usize::from(len);
+                let header = m.prepend(len).ok_or(DropReason::IpTooBig)?;
+                header.copy_from_slice(&self.bytes[..len]);
+                if len == ipv6::HEADER_LEN {
+                    fill_v6(header, segment_len)
+                } else {
+                    self.fill_v4(header, segment_len)
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn fill_v4(&self, ip: &mut [u8], segment_len: usize) -> Result<(), DropReason> {
+        let ip = ip.first_chunk_mut::<20>().ok_or(DropReason::IpTooBig)?;
+        let total = u16::try_from(segment_len + 20).map_err(|_| DropReason::IpTooBig)?;
+        ip[2..4].copy_from_slice(&total.to_be_bytes());
+        ip[10..12].copy_from_slice(&self.sum.plus(Sum::of_be16(total)).field());
+        Ok(())
+    }
+
+    /// Bytes of link header and IP header.
+    pub fn len(&self) -> usize {
+        match self.kind {
+            Kind::EthernetV4 => ETHERNET_V4,
+            Kind::EthernetV6 => ETHERNET_V6,
+            Kind::Raw(len) => usize::from(len),
+        }
+    }
+
+    /// Never: a template has an IP header at least.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Bytes of link header.
+    pub fn link_len(&self) -> usize {
+        usize::from(self.link_len)
+    }
+}
+
+#[inline(always)]
+fn fill_v6(ip: &mut [u8], segment_len: usize) -> Result<(), DropReason> {
+    let ip = ip.first_chunk_mut::<40>().ok_or(DropReason::IpTooBig)?;
+    let len = u16::try_from(segment_len).map_err(|_| DropReason::IpTooBig)?;
+    ip[4..6].copy_from_slice(&len.to_be_bytes());
+    Ok(())
+}
+
+fn v4_or_zero(addr: IpAddr) -> core::net::Ipv4Addr {
+    match addr {
+        IpAddr::V4(a) => a,
+        IpAddr::V6(_) => core::net::Ipv4Addr::UNSPECIFIED,
+    }
+}

@@ -1,0 +1,23 @@
+//! Ethernet, IP, ICMP, UDP, neighbours and routes. No layer here knows another, and none knows
+//! TCP: each takes a borrowed packet and returns a small value; `stack` joins them.
+//!
+//! Called by: `stack/rx.rs` and `stack/tx.rs`. Must not know: connections, devices, clocks.
+//! RFC 791, 8200, 792, 4443, 768, 826 (static entries so far), 1122.
+
+pub mod ether;
+pub mod flow;
+pub mod icmp;
+pub mod ip_input;
+pub mod ip_output;
+pub mod neighbour;
+pub mod route;
+pub mod udp;
+
+pub use flow::FlowKey;
+pub use ip_input::Ip;
+pub use ip_output::HeaderTemplate;
+pub use neighbour::Neighbours;
+pub use route::{NextHop, Route, Routes};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! UDP: header checks on the way in, header and checksum on the way out. RFC 768, RFC 8200 8.1.
+//!
+//! Called by: `stack`. Must not know: sockets, routes.
+
+use base::DropReason;
+use mbuf::Mbuf;
+use wire::checksum::{Ladder, Sum};
+use wire::udp;
+
+use crate::Ip;
+
+/// Check a datagram: `transport` is header and payload as IP delivered them. Returns the header;
+/// the payload is `transport[8..length]`.
+///
+/// # Errors
+/// [`DropReason::UdpShort`], [`DropReason::UdpChecksum`].
+pub fn udp_input(
+    ip: &Ip,
+    transport: &[u8],
+    verify: bool,
+    ladder: Ladder,
+) -> Result<udp::Header, DropReason> {
+    let header = udp::Header::parse(transport)?;
+    let length = usize::from(header.length);
+    let datagram = transport.get(..length).ok_or(DropReason::UdpShort)?;
+    if header.checksum == [0, 0] {
+        // No checksum: allowed over IPv4 alone.
+        return if ip.src.is_ipv4() { Ok(header) } else { Err(DropReason::UdpChecksum) };
+    }
+    let pseudo =
+        crate::ip_input::pseudo_sum(ip.src, ip.dst, ip.protocol).plus(Sum::of_be16(header.length));
+    if verify && !pseudo.plus(ladder.sum(datagram)).is_whole() {
+        return Err(DropReason::UdpChecksum);
+    }
+    Ok(header)
+}
+
+/// Put a UDP header in front of a payload; `pseudo` is the pseudo-header's sum without length.
+///
+/// # Errors
+/// [`DropReason::IpTooBig`] past 65,535 bytes, or without room in front.
+pub fn udp_output(
+    m: &mut Mbuf,
+    ports: (u16, u16),
+    pseudo: Sum,
+    ladder: Ladder,
+) -> Result<(), DropReason> {
+    let length = u16::try_from(m.len() + udp::HEADER_LEN).map_err(|_| DropReason::IpTooBig)?;
+    let payload = ladder.sum(m.as_slice());
+    let buf = m.prepend(udp::HEADER_LEN).ok_or(DropReason::IpTooBig)?;
+    let mut header = udp::Header { src_port: ports.0, dst_port: ports.1, length, checksum: [0, 0] };
+    header.emit(buf);
+    let sum = pseudo.plus(Sum::of_be16(length)).plus(ladder.sum(buf)).plus(payload);
+    header.checksum = udp::checksum_field(sum);
+    header.emit(buf);
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! The table of connections: by handle for users, by addresses and ports for segments, with a
+//! small verified cache in front; and the records of those in TIME-WAIT.
+//!
+//! Called by: `rx.rs`, `tx.rs`, `socket.rs`. The table's hash is keyed: strangers choose the keys.
+
+use std::collections::VecDeque;
+
+use core::net::SocketAddr;
+
+use base::{Budget, Counter, Counters, Instant, KeyedHash, Limit, Owner, Switch, Switches};
+use hashbrown::HashTable;
+use inet::{FlowKey, HeaderTemplate};
+use slotmap::{Key, SlotMap, new_key_type};
+use tcp::{Tcb, TimeWait};
+
+use crate::ListenerHandle;
+
+new_key_type! {
+    /// A connection. Never means another one after its end.
+    pub struct TcpHandle;
+}
+
+/// One connection as the stack keeps it.
+pub(crate) struct Pcb {
+    pub(crate) key: FlowKey,
+    pub(crate) tcb: Tcb,
+    pub(crate) template: HeaderTemplate,
+    pub(crate) port: u16,
+    /// An event of it is in the ready list.
+    pub(crate) ready: bool,
+    /// Segments find it.
+    pub(crate) in_table: bool,
+    /// Waits in its port's blocked list.
+    pub(crate) blocked: bool,
+    /// When the wheel will hand it out.
+    pub(crate) wheel_at: Instant,
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+    pub(crate) listener: Option<ListenerHandle>,
+    pub(crate) owner: Owner,
+}
+
+/// A connection in TIME-WAIT, with what an answer needs.
+#[derive(Clone, Copy)]
+pub(crate) struct TimeWaitEntry {
+    pub(crate) key: FlowKey,
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+    pub(crate) record: TimeWait,
+}
+
+const CACHE_SIZE: usize = 2048;
+
+/// All connections of a shard.
+pub(crate) struct Connections {
+    pcbs: SlotMap<TcpHandle, Box<Pcb>>,
+    table: HashTable<TcpHandle>,
+    cache: Box<[TcpHandle; CACHE_SIZE]>,
+    time_wait: HashTable<TimeWaitEntry>,
+    /// In order of expiry; an entry that was prolonged is put back when it comes up.
+    time_wait_order: VecDeque<(Instant, FlowKey)>,
+    /// Connections with something to do, once each.
+    pub(crate) dirty: Vec<TcpHandle>,
+}
+
+impl Default for Connections {
+    fn default() -> Connections {
+        Connections {
+            pcbs: SlotMap::with_key(),
+            table: HashTable::new(),
+            cache: Box::new([TcpHandle::null(); CACHE_SIZE]),
+            time_wait: HashTable::new(),
+            time_wait_order: VecDeque::new(),
+            dirty: Vec::new(),
+        }
+    }
+}
+
+impl Connections {
+    pub(crate) fn len(&self) -> usize {
+        self.pcbs.len()
+    }
+
+    #[inline(always)]
+    pub(crate) fn get_mut(&mut self, handle: TcpHandle) -> Option<&mut Pcb> {
+        self.pcbs.get_mut(handle).map(|b| &mut **b)
+    }
+
+    pub(crate) fn get(&self, handle: TcpHandle) -> Option<&Pcb> {
+        self.pcbs.get(handle).map(|b| &**b)
+    }
+
+    /// The connection of a segment: from the cache, or from the table.
+    #[inline(always)]
+    pub(crate) fn find(
+        &mut self,
+        key: &FlowKey,
+        secret: &KeyedHash,
+        switches: Switches,
+        counters: &mut Counters,
+    ) -> Option<TcpHandle> {
+        let slot = key.cache_index(CACHE_SIZE);
+        if switches.on(Switch::FlowCache) {
+            let cached = self.cache[slot];
+            if self.pcbs.get(cached).is_some_and(|p| p.in_table && p.key == *key) {
+                counters.add(Counter::DemuxHit, 1);
+                return Some(cached);
+            }
+        }
+        counters.add(Counter::DemuxMiss, 1);
+        let found = self.lookup(key, secret)?;
+        self.cache[slot] = found;
+        Some(found)
+    }
+
+    #[inline(never)]
+    fn lookup(&self, key: &FlowKey, secret: &KeyedHash) -> Option<TcpHandle> {
+        let same = |h: &TcpHandle| self.pcbs.get(*h).is_some_and(|p| p.key == *key);
+        self.table.find(key.hash(secret), same).copied()
+    }
+
+    /// Is there a connection or a TIME-WAIT record for this key?
+    pub(crate) fn is_taken(&self, key: &FlowKey, secret: &KeyedHash) -> bool {
+        self.lookup(key, secret).is_some() || self.time_wait(key, secret).is_some()
+    }
+
+    /// Add a connection; the caller has asked the budget.
+    pub(crate) fn insert(&mut self, pcb: Pcb, secret: &KeyedHash) -> TcpHandle {
+        let hash = pcb.key.hash(secret);
+        let handle = self.pcbs.insert(Box::new(pcb));
+        let pcbs = &self.pcbs;
+        let rehash = |h: &TcpHandle| pcbs.get(*h).map_or(0, |p| p.key.hash(secret));
+        self.table.insert_unique(hash, handle, rehash);
+        self.mark_dirty(handle);
+        handle
+    }
+
+    /// Segments do not find it any more; its user still may.
+    pub(crate) fn unlink(&mut self, handle: TcpHandle, secret: &KeyedHash) {
+        let Some(pcb) = self.pcbs.get_mut(handle) else { return };
+        if core::mem::take(&mut pcb.in_table)
+            && let Ok(entry) = self.table.find_entry(pcb.key.hash(secret), |h| *h == handle)
+        {
+            entry.remove();
+        }
+    }
+
+    /// Forget it altogether.
+    pub(crate) fn remove(&mut self, handle: TcpHandle, secret: &KeyedHash) -> Option<Box<Pcb>> {
+        self.unlink(handle, secret);
+        self.pcbs.remove(handle)
+    }
+
+    /// Note that a connection has something to do after this burst.
+    #[inline(always)]
+    pub(crate) fn mark_dirty(&mut self, handle: TcpHandle) {
+        if let Some(pcb) = self.pcbs.get_mut(handle)
+            && !pcb.tcb.dirty
+        {
+            pcb.tcb.dirty = true;
+            self.dirty.push(handle);
+        }
+    }
+
+    pub(crate) fn time_wait_count(&self) -> usize {
+        self.time_wait.len()
+    }
+
+    pub(crate) fn time_wait(&self, key: &FlowKey, secret: &KeyedHash) -> Option<&TimeWaitEntry> {
+        self.time_wait.find(key.hash(secret), |e| e.key == *key)
+    }
+
+    /// Keep a record; at the limit the oldest goes.
+    pub(crate) fn add_time_wait(
+        &mut self,
+        entry: TimeWaitEntry,
+        secret: &KeyedHash,
+        budget: &mut Budget,
+    ) {
+        if !budget.admits(Limit::TimeWait, self.time_wait.len())
+            && let Some((_, oldest)) = self.time_wait_order.pop_front()
+        {
+            self.remove_time_wait(&oldest, secret);
+        }
+        self.time_wait_order.push_back((entry.record.expires, entry.key));
+        let rehash = |e: &TimeWaitEntry| e.key.hash(secret);
+        self.time_wait.insert_unique(entry.key.hash(secret), entry, rehash);
+    }
+
+    pub(crate) fn remove_time_wait(&mut self, key: &FlowKey, secret: &KeyedHash) {
+        if let Ok(entry) = self.time_wait.find_entry(key.hash(secret), |e| e.key == *key) {
+            entry.remove();
+        }
+    }
+
+    /// Start a record's wait anew.
+    pub(crate) fn prolong_time_wait(&mut self, key: &FlowKey, secret: &KeyedHash, until: Instant) {
+        if let Some(entry) = self.time_wait.find_mut(key.hash(secret), |e| e.key == *key) {
+            entry.record.expires = until;
+        }
+    }
+
+    /// Forget records whose time is over.
+    pub(crate) fn expire_time_wait(&mut self, now: Instant, secret: &KeyedHash) {
+        while let Some(&(at, key)) = self.time_wait_order.front() {
+            if at > now {
+                break;
+            }
+            self.time_wait_order.pop_front();
+            match self.time_wait(&key, secret).map(|e| e.record.expires) {
+                Some(until) if until > now => self.time_wait_order.push_back((until, key)),
+                Some(_) => self.remove_time_wait(&key, secret),
+                None => {}
+            }
+        }
+    }
+
+    /// When the next record goes.
+    pub(crate) fn next_time_wait(&self) -> Instant {
+        self.time_wait_order.front().map_or(Instant::NEVER, |&(at, _)| at)
+    }
+}

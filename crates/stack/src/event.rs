@@ -1,0 +1,16 @@
+//! What a user of the polled API is told. Edges, not levels: read until `WouldBlock`.
+
+use tcp::Events;
+
+use crate::{ListenerHandle, TcpHandle, UdpHandle};
+
+/// Something happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// To a connection.
+    Tcp(TcpHandle, Events),
+    /// A connection waits to be accepted.
+    Accept(ListenerHandle),
+    /// A datagram came.
+    Udp(UdpHandle),
+}

@@ -1,0 +1,275 @@
+//! One shard: the only crate that knows all layers. [`Stack`] owns its ports, its connections and
+//! its buffers; it has no lock and no thread, reads no clock and draws no random number.
+//!
+//! Called by: programs (the polled API: `poll`, then reads and writes), later `net` and `sim`.
+//! A packet's way in is `rx.rs`, its way out `tx.rs`: read these two first.
+//!
+//! # Per shard, and published to all
+//! Per shard: connections, listeners' queues, timers, buffers, counters, ports' queues.
+//! Published (copied into each shard when it changes, never locked): routes, neighbours,
+//! switches, limits. Today there is one shard and its owner sets them directly.
+
+mod config;
+mod connections;
+mod event;
+mod listener;
+mod port;
+mod release;
+mod rx;
+mod socket;
+mod timers;
+mod tx;
+mod udp;
+
+pub use config::{PortConfig, StackConfig};
+pub use connections::TcpHandle;
+pub use event::Event;
+pub use listener::{ListenConfig, ListenerHandle};
+pub use port::{Observer, PortId, Stage};
+pub use socket::{ConnectError, ListenError};
+pub use tcp::usrreq::CallError;
+pub use udp::{Datagram, UdpError, UdpHandle};
+
+use std::collections::VecDeque;
+
+use base::{
+    Budget, Counters, Drops, Instant, KeyedHash, Limit, LinkKind, MacAddr, Switch, Switches,
+};
+use core::net::IpAddr;
+use device::Device;
+use inet::{Neighbours, Route, Routes};
+use mbuf::Pool;
+use wire::checksum::Ladder;
+
+use connections::Connections;
+use listener::Listeners;
+use port::Ports;
+use release::Release;
+use timers::Wheel;
+use udp::UdpSockets;
+
+/// What every layer of a shard uses.
+pub(crate) struct Core {
+    pub(crate) pool: Pool,
+    pub(crate) counters: Counters,
+    pub(crate) drops: Drops,
+    pub(crate) switches: Switches,
+    pub(crate) budget: Budget,
+    pub(crate) ladder: Ladder,
+    pub(crate) now: Instant,
+    pub(crate) now_ms: u32,
+    pub(crate) secret: KeyedHash,
+}
+
+impl Core {
+    /// What TCP borrows for a burst.
+    #[inline(always)]
+    pub(crate) fn tcp(&mut self) -> tcp::Cx<'_> {
+        tcp::Cx {
+            now: self.now,
+            now_ms: self.now_ms,
+            pool: &mut self.pool,
+            counters: &mut self.counters,
+            switches: self.switches,
+            ladder: self.ladder,
+        }
+    }
+
+    #[inline(always)]
+    fn set_now(&mut self, now: Instant) {
+        // Time never goes back, whatever the caller's clock does.
+        if now > self.now {
+            self.now = now;
+            self.now_ms = now.as_millis() as u32;
+        }
+    }
+}
+
+/// A whole TCP/IP stack for one thread at a time.
+///
+/// The order of calls: `add_port`, `add_neighbour`, `add_route`; then `poll` whenever a port has
+/// frames or [`Stack::next_deadline`] has come, taking [`Stack::next_event`] until there is none
+/// and reading and writing in between. `now` must not go back; if it does, the last one counts.
+pub struct Stack {
+    pub(crate) core: Core,
+    pub(crate) ports: Ports,
+    pub(crate) connections: Connections,
+    pub(crate) listeners: Listeners,
+    pub(crate) udp: UdpSockets,
+    pub(crate) routes: Routes,
+    pub(crate) neighbours: Neighbours,
+    pub(crate) wheel: Wheel,
+    pub(crate) release: Release,
+    pub(crate) ready: VecDeque<Event>,
+    pub(crate) resets: tx::RateLimit,
+    pub(crate) icmp_replies: tx::RateLimit,
+    pub(crate) next_port: u16,
+}
+
+impl Stack {
+    /// A stack without ports.
+    pub fn new(config: StackConfig) -> Stack {
+        let [k0, k1] = config.seed;
+        let best = config.ladder.unwrap_or_else(Ladder::best);
+        Stack {
+            core: Core {
+                pool: Pool::new(config.budget.of(Limit::MbufBytes)),
+                counters: Counters::default(),
+                drops: Drops::default(),
+                switches: config.switches,
+                ladder: ladder_for(best, config.switches),
+                budget: config.budget,
+                now: Instant::ZERO,
+                now_ms: 0,
+                secret: KeyedHash::new(k0, k1),
+            },
+            ports: Ports::default(),
+            connections: Connections::default(),
+            listeners: Listeners::default(),
+            udp: UdpSockets::default(),
+            routes: Routes::default(),
+            neighbours: Neighbours::default(),
+            wheel: Wheel::default(),
+            release: Release::default(),
+            ready: VecDeque::new(),
+            resets: tx::RateLimit::default(),
+            icmp_replies: tx::RateLimit::default(),
+            next_port: 0,
+        }
+    }
+
+    /// Add a port; its addresses' networks become routes. Returns its number.
+    pub fn add_port(&mut self, device: Box<dyn Device>, config: PortConfig) -> PortId {
+        let id = self.ports.add(device, &config);
+        for &cidr in &config.addresses {
+            self.routes.add(Route {
+                dest: cidr,
+                via: None,
+                port: id.0,
+                table: inet::route::MAIN_TABLE,
+            });
+        }
+        id
+    }
+
+    /// Remove a port with its routes and neighbours; its connections time out unless a route
+    /// over another port takes them.
+    pub fn remove_port(&mut self, id: PortId) -> Option<Box<dyn Device>> {
+        let device = self.ports.remove(id)?;
+        self.routes.forget_port(id.0);
+        self.neighbours.forget_port(id.0);
+        Some(device)
+    }
+
+    /// Set the link address of a neighbour; `false` when the table is full.
+    pub fn add_neighbour(&mut self, port: PortId, ip: IpAddr, mac: MacAddr) -> bool {
+        self.neighbours.set(port.0, ip, mac, &mut self.core.budget)
+    }
+
+    /// Add a route.
+    pub fn add_route(&mut self, route: Route) {
+        self.routes.add(route);
+    }
+
+    /// Take in what came, act on what is due, send what is to be sent. Returns how many frames
+    /// and timers were handled: 0 means that there was nothing to do.
+    pub fn poll(&mut self, now: Instant) -> usize {
+        self.core.set_now(now);
+        let mut work = 0;
+        for index in 0..self.ports.len() {
+            work += rx::bursts(self, index);
+        }
+        if self.wheel.is_due(self.core.now) || self.connections.next_time_wait() <= self.core.now {
+            work += self.run_timers();
+        }
+        tx::resume_blocked(self);
+        tx::run(self);
+        self.core.pool.flush();
+        work
+    }
+
+    /// When [`Stack::poll`] wants to be called even if no frame comes.
+    pub fn next_deadline(&self) -> Instant {
+        let timers = self.wheel.next_deadline().min(self.connections.next_time_wait());
+        timers.min(self.release.next_departure())
+    }
+
+    /// Is there a frame to take, or room for one that was pushed back?
+    pub fn has_input(&self) -> bool {
+        self.ports.has_input()
+    }
+
+    /// The next thing that a user may want to know; `None` for nothing new.
+    pub fn next_event(&mut self) -> Option<Event> {
+        while let Some(event) = self.ready.pop_front() {
+            match event {
+                Event::Tcp(handle, _) => {
+                    if let Some(pcb) = self.connections.get_mut(handle) {
+                        pcb.ready = false;
+                        return Some(Event::Tcp(handle, pcb.tcb.events.take()));
+                    }
+                }
+                other => return Some(other),
+            }
+        }
+        None
+    }
+
+    /// Turn a switch while running.
+    pub fn set_switch(&mut self, switch: Switch, on: bool) {
+        self.core.switches = self.core.switches.with(switch, on);
+        self.core.ladder = ladder_for(Ladder::best(), self.core.switches);
+    }
+
+    /// The switches.
+    pub fn switches(&self) -> Switches {
+        self.core.switches
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> &Counters {
+        &self.core.counters
+    }
+
+    /// What was dropped, and why.
+    pub fn drops(&self) -> &Drops {
+        &self.core.drops
+    }
+
+    /// Limits and how often each was hit.
+    pub fn budget(&self) -> &Budget {
+        &self.core.budget
+    }
+
+    /// The stack's buffers, for loans and for tests that count them.
+    pub fn pool(&mut self) -> &mut Pool {
+        &mut self.core.pool
+    }
+
+    /// Connections, those that their users still hold after their end included.
+    pub fn connection_count(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Records in TIME-WAIT.
+    pub fn time_wait_count(&self) -> usize {
+        self.connections.time_wait_count()
+    }
+
+    /// Watch a port's bursts (taps, stage probes); one observer a port.
+    pub fn observe(&mut self, port: PortId, observer: Option<Box<dyn Observer>>) {
+        self.ports.observe(port, observer);
+    }
+
+    /// What kind of frames a port has; `None` if it is gone.
+    pub fn link_kind(&self, port: PortId) -> Option<LinkKind> {
+        self.ports.get(port.0).map(|p| p.limits.link)
+    }
+}
+
+fn ladder_for(best: Ladder, switches: Switches) -> Ladder {
+    if switches.on(Switch::SimdSum) { best } else { Ladder::Word64 }
+}
+
+#[cfg(test)]
+mod tests;

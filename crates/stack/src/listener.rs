@@ -1,0 +1,95 @@
+//! Listeners: where connections are accepted, and how many may wait.
+//!
+//! Called by: `rx.rs` for segments of no connection, `socket.rs` for users. A listener is found
+//! by address and port, then by port alone, then by neither (a forwarder accepts anything).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use core::net::IpAddr;
+
+use base::Owner;
+use slotmap::{SlotMap, new_key_type};
+
+use crate::TcpHandle;
+
+new_key_type! {
+    /// A listener.
+    pub struct ListenerHandle;
+}
+
+/// Settings of a listener.
+#[derive(Clone, Debug)]
+pub struct ListenConfig {
+    /// Connections that may be half open or wait to be accepted.
+    pub backlog: usize,
+    /// Settings of the connections it accepts.
+    pub tcp: tcp::Config,
+    /// Whose they are.
+    pub owner: Owner,
+}
+
+impl Default for ListenConfig {
+    fn default() -> ListenConfig {
+        ListenConfig { backlog: 1024, tcp: tcp::Config::default(), owner: Owner::program() }
+    }
+}
+
+pub(crate) struct Listener {
+    pub(crate) local: (Option<IpAddr>, u16),
+    pub(crate) backlog: usize,
+    pub(crate) config: Arc<tcp::Config>,
+    pub(crate) owner: Owner,
+    /// Half open.
+    pub(crate) embryonic: usize,
+    /// Open, not yet accepted.
+    pub(crate) accepted: VecDeque<TcpHandle>,
+}
+
+/// All listeners of a shard.
+#[derive(Default)]
+pub(crate) struct Listeners {
+    slots: SlotMap<ListenerHandle, Listener>,
+    by_local: BTreeMap<(Option<IpAddr>, u16), ListenerHandle>,
+    /// Half-open connections of all listeners.
+    pub(crate) half_open: usize,
+}
+
+impl Listeners {
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(crate) fn get_mut(&mut self, handle: ListenerHandle) -> Option<&mut Listener> {
+        self.slots.get_mut(handle)
+    }
+
+    /// Add one; `None` if the address and port are taken.
+    pub(crate) fn insert(&mut self, listener: Listener) -> Option<ListenerHandle> {
+        if self.by_local.contains_key(&listener.local) {
+            return None;
+        }
+        let local = listener.local;
+        let handle = self.slots.insert(listener);
+        self.by_local.insert(local, handle);
+        Some(handle)
+    }
+
+    pub(crate) fn remove(&mut self, handle: ListenerHandle) -> Option<Listener> {
+        let listener = self.slots.remove(handle)?;
+        self.by_local.remove(&listener.local);
+        Some(listener)
+    }
+
+    /// The listener for a segment to `addr` and `port`.
+    pub(crate) fn find(&self, addr: IpAddr, port: u16) -> Option<ListenerHandle> {
+        let exact = self.by_local.get(&(Some(addr), port));
+        let by_port = exact.or_else(|| self.by_local.get(&(None, port)));
+        by_port.or_else(|| self.by_local.get(&(None, 0))).copied()
+    }
+
+    /// Does any listener take every destination, ours or not?
+    pub(crate) fn takes_anything(&self) -> bool {
+        self.by_local.contains_key(&(None, 0))
+    }
+}

@@ -1,0 +1,182 @@
+//! Ports: a device, its addresses, and the burst on its way out.
+//!
+//! Devices of different kinds live side by side: the call through `dyn Device` is once a burst.
+
+use core::net::IpAddr;
+
+use base::{Cidr, Counter, Counters, IpVersion, LinkKind, MacAddr, Mss};
+use device::{Burst, Device, Limits};
+use mbuf::{Mbuf, Pool};
+
+use crate::{PortConfig, TcpHandle};
+
+/// The number of a port; never used again for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PortId(pub u16);
+
+/// Where in a packet's life an observer looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// As the device gave them.
+    Received,
+    /// As the device will get them.
+    Sending,
+}
+
+/// Sees every burst of a port by reference, before anyone may change it and after everyone has.
+pub trait Observer: Send {
+    /// A burst at a stage.
+    fn burst(&mut self, stage: Stage, port: PortId, frames: &[Mbuf]);
+}
+
+/// One port.
+pub(crate) struct Port {
+    pub(crate) id: PortId,
+    pub(crate) device: Box<dyn Device>,
+    pub(crate) limits: Limits,
+    pub(crate) mac: MacAddr,
+    pub(crate) addresses: Vec<Cidr>,
+    pub(crate) tx: Burst,
+    /// Connections that the device pushed back.
+    pub(crate) blocked: Vec<TcpHandle>,
+    pub(crate) observer: Option<Box<dyn Observer>>,
+    /// Frames of `tx` that the observer has seen already.
+    observed: usize,
+}
+
+impl Port {
+    /// Hand the burst to the device; what it does not take stays, in order.
+    #[inline]
+    pub(crate) fn flush(&mut self, pool: &mut Pool, counters: &mut Counters) -> bool {
+        if self.tx.is_empty() {
+            return true;
+        }
+        if let Some(observer) = &mut self.observer {
+            observer.burst(Stage::Sending, self.id, &self.tx[self.observed..]);
+            self.observed = self.tx.len();
+        }
+        let bytes: usize = self.tx.iter().map(Mbuf::len).sum();
+        let taken = self.device.tx_burst(pool, &mut self.tx);
+        let left: usize = self.tx.iter().map(Mbuf::len).sum();
+        self.observed = self.observed.saturating_sub(taken);
+        counters.add(Counter::TxFrames, taken as u64);
+        counters.add(Counter::TxBytes, (bytes - left) as u64);
+        counters.add(Counter::TxBursts, u64::from(taken > 0));
+        if !self.tx.is_empty() {
+            counters.add(Counter::TxPushedBack, 1);
+        }
+        taken > 0
+    }
+
+    /// Room in the outgoing burst for one more, handing it on if it is full.
+    #[inline(always)]
+    pub(crate) fn has_room(&mut self, pool: &mut Pool, counters: &mut Counters) -> bool {
+        !self.tx.is_full() || (self.flush(pool, counters) && !self.tx.is_full())
+    }
+
+    /// Is this one of our addresses here?
+    pub(crate) fn is_ours(&self, addr: IpAddr) -> bool {
+        self.addresses.iter().any(|c| c.addr == addr)
+    }
+
+    /// Is this a broadcast address here, in either form, or a group?
+    pub(crate) fn is_group(&self, addr: IpAddr) -> bool {
+        match addr {
+            IpAddr::V4(a) => {
+                a.is_broadcast()
+                    || a.is_multicast()
+                    || self
+                        .addresses
+                        .iter()
+                        .any(|c| c.broadcast() == Some(a) || c.broadcast_zero_form() == Some(a))
+            }
+            IpAddr::V6(a) => a.is_multicast(),
+        }
+    }
+
+    /// Our address of a version, for packets that leave here.
+    pub(crate) fn address(&self, version: IpVersion) -> Option<IpAddr> {
+        self.addresses.iter().map(|c| c.addr).find(|a| IpVersion::of(a) == version)
+    }
+
+    /// The MSS to offer.
+    pub(crate) fn mss(&self, version: IpVersion) -> Mss {
+        Mss::for_mtu(self.limits.mtu, version)
+    }
+
+    /// Payload of the largest super-segment; 0 for none.
+    pub(crate) fn super_max_bytes(&self, version: IpVersion) -> u32 {
+        let ip = match version {
+            IpVersion::V4 => 20,
+            IpVersion::V6 => 40,
+        };
+        let link = match self.limits.link {
+            LinkKind::Ethernet => 14,
+            LinkKind::Ip => 0,
+        };
+        // 60 bytes of TCP header; an IP packet of 65,535 bytes at most.
+        let most = self.limits.offloads.tso_max_bytes.min(65_535 + link);
+        most.saturating_sub(link + ip + 60) as u32
+    }
+}
+
+/// All ports, by number.
+#[derive(Default)]
+pub(crate) struct Ports {
+    ports: Vec<Option<Port>>,
+}
+
+impl Ports {
+    pub(crate) fn add(&mut self, device: Box<dyn Device>, config: &PortConfig) -> PortId {
+        let id = PortId(self.ports.len() as u16);
+        let limits = device.limits();
+        self.ports.push(Some(Port {
+            id,
+            device,
+            limits,
+            mac: config.mac,
+            addresses: config.addresses.clone(),
+            tx: Burst::new(),
+            blocked: Vec::new(),
+            observer: None,
+            observed: 0,
+        }));
+        id
+    }
+
+    pub(crate) fn remove(&mut self, id: PortId) -> Option<Box<dyn Device>> {
+        self.ports.get_mut(usize::from(id.0))?.take().map(|p| p.device)
+    }
+
+    /// Numbers given so far.
+    pub(crate) fn len(&self) -> usize {
+        self.ports.len()
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self, id: u16) -> Option<&Port> {
+        self.ports.get(usize::from(id))?.as_ref()
+    }
+
+    #[inline(always)]
+    pub(crate) fn get_mut(&mut self, id: u16) -> Option<&mut Port> {
+        self.ports.get_mut(usize::from(id))?.as_mut()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Port> {
+        self.ports.iter_mut().flatten()
+    }
+
+    pub(crate) fn has_input(&self) -> bool {
+        self.ports
+            .iter()
+            .flatten()
+            .any(|p| p.device.rx_ready() || (!p.blocked.is_empty() && p.device.tx_ready()))
+    }
+
+    pub(crate) fn observe(&mut self, id: PortId, observer: Option<Box<dyn Observer>>) {
+        if let Some(port) = self.get_mut(id.0) {
+            port.observer = observer;
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Frames that may not leave yet, by departure time: what pacing needs.
+//!
+//! Called by: `tx.rs`. A frame without a departure time never comes here.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use base::Instant;
+use mbuf::Mbuf;
+
+/// Waiting frames; those with the same time leave in the order they came.
+#[derive(Default)]
+pub(crate) struct Release {
+    heap: BinaryHeap<Reverse<Waiting>>,
+    arrivals: u64,
+}
+
+struct Waiting {
+    departure: Instant,
+    arrival: u64,
+    port: u16,
+    frame: Mbuf,
+}
+
+impl Release {
+    pub(crate) fn push(&mut self, port: u16, frame: Mbuf) {
+        self.arrivals += 1;
+        let departure = frame.time();
+        self.heap.push(Reverse(Waiting { departure, arrival: self.arrivals, port, frame }));
+    }
+
+    /// The next frame whose time has come, with its port.
+    #[inline]
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<(u16, Mbuf)> {
+        if self.heap.peek()?.0.departure > now {
+            return None;
+        }
+        self.heap.pop().map(|Reverse(w)| (w.port, w.frame))
+    }
+
+    pub(crate) fn next_departure(&self) -> Instant {
+        self.heap.peek().map_or(Instant::NEVER, |w| w.0.departure)
+    }
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Waiting) -> bool {
+        (self.departure, self.arrival) == (other.departure, other.arrival)
+    }
+}
+impl Eq for Waiting {}
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Waiting) -> Option<core::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Waiting {
+    fn cmp(&self, other: &Waiting) -> core::cmp::Ordering {
+        (self.departure, self.arrival).cmp(&(other.departure, other.arrival))
+    }
+}

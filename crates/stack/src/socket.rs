@@ -1,0 +1,441 @@
+//! TCP for users of the polled API: connect, listen, accept, write, read, shut down, close; and
+//! the opening of connections that both sides of it share.
+//!
+//! Called by: programs, and by `rx.rs` for passive opens. Nothing here waits: what cannot be done
+//! now is [`CallError::WouldBlock`], and an [`Event`] tells when it can.
+
+use std::sync::Arc;
+
+use core::net::{IpAddr, SocketAddr};
+
+use base::{DropReason, Instant, IpVersion, Limit, Owner};
+use inet::FlowKey;
+use mbuf::Mbuf;
+use tcp::tcb::Path;
+use tcp::usrreq::{self, CallError};
+use tcp::{Fate, Info, Segment, State};
+use wire::ipv4;
+use wire::tcp::Options;
+
+use crate::connections::Pcb;
+use crate::event::Event;
+use crate::listener::Listener;
+use crate::{ListenConfig, ListenerHandle, Stack, TcpHandle, tx};
+
+/// Why a connection could not be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectError {
+    /// No route, port or neighbour for the destination: the named reason.
+    Unreachable(DropReason),
+    /// No address of ours has the destination's version, or the one asked for is not ours.
+    NoAddress,
+    /// The local port is in use, or none is free.
+    AddressInUse,
+    /// The limit on connections is reached.
+    LimitReached,
+}
+
+/// Why a port could not be listened on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListenError {
+    /// Somebody listens there.
+    AddressInUse,
+    /// The limit on sockets is reached.
+    LimitReached,
+}
+
+/// Write units: whole segments just right of the knee of throughput against size; with 1448-byte
+/// segments 8.7 to 70 KB cost the same, less and more cost more (docs/perf.md).
+const WRITE_UNIT_BYTES: usize = 16 * 1024;
+
+impl Stack {
+    /// Open a connection; [`tcp::Events::CONNECTED`] or `CLOSED` tells how it went. Without a
+    /// local address one is chosen, with a port drawn by keyed hash (RFC 6056).
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub fn tcp_connect(
+        &mut self,
+        remote: SocketAddr,
+        local: Option<SocketAddr>,
+        config: &tcp::Config,
+        owner: Owner,
+        now: Instant,
+    ) -> Result<TcpHandle, ConnectError> {
+        self.core.set_now(now);
+        let used = self.connections.len();
+        if !self.core.budget.admits(Limit::Connections, used) {
+            return Err(ConnectError::LimitReached);
+        }
+        let local_ip = match local {
+            Some(a) if !a.ip().is_unspecified() => a.ip(),
+            _ => self.source_address(remote.ip(), &owner)?,
+        };
+        let local = self.local_port(local_ip, local.map_or(0, |a| a.port()), remote)?;
+        let config = Arc::new(*config);
+        let handle = self
+            .open(local, remote, owner, None, |path, cx| usrreq::connect(&config, path, cx))
+            .map_err(ConnectError::Unreachable)?;
+        self.core.counters.add(base::Counter::TcpConnects, 1);
+        tx::run(self);
+        Ok(handle)
+    }
+
+    fn source_address(&self, remote: IpAddr, owner: &Owner) -> Result<IpAddr, ConnectError> {
+        let hop = self
+            .routes
+            .lookup(remote, None, owner, 0, inet::route::MAIN_TABLE)
+            .ok_or(ConnectError::Unreachable(DropReason::IpNoRoute))?;
+        let port =
+            self.ports.get(hop.port).ok_or(ConnectError::Unreachable(DropReason::TxNoPort))?;
+        port.address(IpVersion::of(&remote)).ok_or(ConnectError::NoAddress)
+    }
+
+    /// The port asked for, or a free one: RFC 6056 algorithm 3, an offset that only the secret
+    /// and the destination determine, and a counter.
+    fn local_port(
+        &mut self,
+        ip: IpAddr,
+        port: u16,
+        remote: SocketAddr,
+    ) -> Result<SocketAddr, ConnectError> {
+        const FIRST: u16 = 32_768;
+        const COUNT: u16 = 28_232;
+        let secret = self.core.secret;
+        if port != 0 {
+            let key = FlowKey::new(ip, port, remote.ip(), remote.port());
+            let taken = self.connections.is_taken(&key, &secret);
+            return if taken {
+                Err(ConnectError::AddressInUse)
+            } else {
+                Ok(SocketAddr::new(ip, port))
+            };
+        }
+        let offset = FlowKey::new(ip, 0, remote.ip(), remote.port()).hash(&secret) as u16;
+        for _ in 0..COUNT {
+            self.next_port = self.next_port.wrapping_add(1);
+            let port = FIRST + offset.wrapping_add(self.next_port) % COUNT;
+            let key = FlowKey::new(ip, port, remote.ip(), remote.port());
+            if !self.connections.is_taken(&key, &secret) {
+                return Ok(SocketAddr::new(ip, port));
+            }
+        }
+        Err(ConnectError::AddressInUse)
+    }
+
+    /// Make a connection between two addresses; `make` makes its Tcb.
+    fn open(
+        &mut self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        owner: Owner,
+        listener: Option<ListenerHandle>,
+        make: impl FnOnce(&Path, &mut tcp::Cx<'_>) -> tcp::Tcb,
+    ) -> Result<TcpHandle, DropReason> {
+        let (port_id, template) = tx::route(self, local, remote, ipv4::TCP, &owner)?;
+        let port = self.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
+        let version = IpVersion::of(&remote.ip());
+        let key = FlowKey::new(local.ip(), local.port(), remote.ip(), remote.port());
+        let hash = key.hash(&self.core.secret);
+        let path = Path {
+            mss: port.mss(version),
+            super_max_bytes: port.super_max_bytes(version),
+            offload_checksum: port.limits.offloads.tx_checksum,
+            pseudo_sum: inet::ip_input::pseudo_sum(local.ip(), remote.ip(), ipv4::TCP),
+            ports: (local.port(), remote.port()),
+            ts_offset: (hash >> 32) as u32,
+            iss: tcp::isn::initial_sequence_number(&self.core.secret, [hash, 1], self.core.now),
+        };
+        let tcb = make(&path, &mut self.core.tcp());
+        let pcb = Pcb {
+            key,
+            tcb,
+            template,
+            port: port_id,
+            ready: false,
+            in_table: true,
+            blocked: false,
+            wheel_at: Instant::NEVER,
+            local,
+            remote,
+            listener,
+            owner,
+        };
+        Ok(self.connections.insert(pcb, &self.core.secret))
+    }
+
+    /// Listen on a port; an unspecified address means every address of ours, and an unspecified
+    /// address with port 0 every destination at all, ours or not.
+    ///
+    /// # Errors
+    /// [`ListenError`].
+    pub fn tcp_listen(
+        &mut self,
+        local: SocketAddr,
+        config: ListenConfig,
+    ) -> Result<ListenerHandle, ListenError> {
+        let used = self.listeners.len() + self.udp.len();
+        if !self.core.budget.admits(Limit::Sockets, used) {
+            return Err(ListenError::LimitReached);
+        }
+        let ip = (!local.ip().is_unspecified()).then_some(local.ip());
+        self.listeners
+            .insert(Listener {
+                local: (ip, local.port()),
+                backlog: config.backlog,
+                config: Arc::new(config.tcp),
+                owner: config.owner,
+                embryonic: 0,
+                accepted: Default::default(),
+            })
+            .ok_or(ListenError::AddressInUse)
+    }
+
+    /// Take a connection that waits; an [`Event::Accept`] told of it.
+    pub fn tcp_accept(&mut self, listener: ListenerHandle) -> Option<TcpHandle> {
+        let listener = self.listeners.get_mut(listener)?;
+        let handle = listener.accepted.pop_front()?;
+        if let Some(pcb) = self.connections.get_mut(handle) {
+            pcb.listener = None;
+        }
+        // What it has to tell was held back until now.
+        self.connections.mark_dirty(handle);
+        Some(handle)
+    }
+
+    /// Stop listening; connections that nobody accepted are reset.
+    pub fn tcp_unlisten(&mut self, handle: ListenerHandle) {
+        let Some(listener) = self.listeners.remove(handle) else { return };
+        for connection in listener.accepted {
+            self.tcp_abort(connection);
+        }
+    }
+
+    /// Queue data to send; returns how many bytes were taken, which may be fewer than given. Data
+    /// goes down in units: while one is on the wire the next is copied.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    #[inline]
+    pub fn tcp_write(&mut self, handle: TcpHandle, data: &[u8]) -> Result<usize, CallError> {
+        let mut written = 0;
+        let units = self.core.switches.on(base::Switch::WriteUnits);
+        loop {
+            let Some(pcb) = self.connections.get_mut(handle) else {
+                return Err(CallError::Closed);
+            };
+            let segment = usrreq::unit_bytes(&pcb.tcb);
+            let unit = (WRITE_UNIT_BYTES / segment).max(1) * segment;
+            let rest = &data[written..];
+            let chunk = if units { &rest[..rest.len().min(unit)] } else { rest };
+            match usrreq::write(&mut pcb.tcb, chunk, &mut self.core.tcp()) {
+                Ok(n) => written += n,
+                Err(CallError::WouldBlock) if written > 0 => return Ok(written),
+                Err(error) => return Err(error),
+            }
+            self.connections.mark_dirty(handle);
+            tx::run(self);
+            if written == data.len() || !units {
+                return Ok(written);
+            }
+        }
+    }
+
+    /// Queue a buffer from [`Stack::tcp_alloc`] that the user has filled: nothing is copied.
+    ///
+    /// # Errors
+    /// The reason, with the buffer.
+    pub fn tcp_write_mbuf(&mut self, handle: TcpHandle, m: Mbuf) -> Result<(), (CallError, Mbuf)> {
+        let Some(pcb) = self.connections.get_mut(handle) else {
+            return Err((CallError::Closed, m));
+        };
+        usrreq::write_mbuf(&mut pcb.tcb, m, &mut self.core.tcp())?;
+        self.connections.mark_dirty(handle);
+        tx::run(self);
+        Ok(())
+    }
+
+    /// A buffer to fill for [`Stack::tcp_write_mbuf`] and how many bytes to put into it at most.
+    pub fn tcp_alloc(&mut self, handle: TcpHandle) -> Option<(Mbuf, usize)> {
+        let unit = usrreq::unit_bytes(&self.connections.get(handle)?.tcb);
+        Some((self.core.pool.alloc(unit)?, unit))
+    }
+
+    /// Copy received data out; 0 means the peer has closed and all was read.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    #[inline]
+    pub fn tcp_read(&mut self, handle: TcpHandle, into: &mut [u8]) -> Result<usize, CallError> {
+        let Some(pcb) = self.connections.get_mut(handle) else { return Err(CallError::Closed) };
+        let n = usrreq::read(&mut pcb.tcb, into, &mut self.core.tcp())?;
+        self.after_read(handle);
+        Ok(n)
+    }
+
+    /// Take the oldest received buffer itself; `None` means the peer has closed and all was read.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    #[inline]
+    pub fn tcp_read_mbuf(&mut self, handle: TcpHandle) -> Result<Option<Mbuf>, CallError> {
+        let Some(pcb) = self.connections.get_mut(handle) else { return Err(CallError::Closed) };
+        let m = usrreq::read_mbuf(&mut pcb.tcb)?;
+        self.after_read(handle);
+        Ok(m)
+    }
+
+    /// Give a loaned buffer back; dropping it works as well, a little slower.
+    #[inline]
+    pub fn give_back(&mut self, m: Mbuf) {
+        self.core.pool.free(m);
+    }
+
+    #[inline(always)]
+    fn after_read(&mut self, handle: TcpHandle) {
+        // A window update, if one is due, leaves at once.
+        if self.connections.get_mut(handle).is_some_and(|p| p.tcb.todo.has(tcp::Todo::ACK_NOW)) {
+            self.connections.mark_dirty(handle);
+            tx::run(self);
+        }
+    }
+
+    /// No more will be written: a FIN follows what is queued.
+    pub fn tcp_shutdown_write(&mut self, handle: TcpHandle) {
+        if let Some(pcb) = self.connections.get_mut(handle) {
+            usrreq::shutdown_write(&mut pcb.tcb);
+            self.connections.mark_dirty(handle);
+            tx::run(self);
+        }
+    }
+
+    /// No more will be read.
+    pub fn tcp_shutdown_read(&mut self, handle: TcpHandle) {
+        if let Some(pcb) = self.connections.get_mut(handle) {
+            usrreq::shutdown_read(&mut pcb.tcb, &mut self.core.tcp());
+        }
+    }
+
+    /// Let go: what is queued is still sent; the handle means nothing afterwards.
+    pub fn tcp_close(&mut self, handle: TcpHandle) {
+        self.let_go(handle, usrreq::close);
+    }
+
+    /// Let go at once: the peer gets a RST.
+    pub fn tcp_abort(&mut self, handle: TcpHandle) {
+        self.let_go(handle, |tcb, cx| {
+            usrreq::abort(tcb, cx);
+            tcb.orphan();
+        });
+    }
+
+    fn let_go(&mut self, handle: TcpHandle, how: impl FnOnce(&mut tcp::Tcb, &mut tcp::Cx<'_>)) {
+        let Some(pcb) = self.connections.get_mut(handle) else { return };
+        if !pcb.in_table {
+            // It was over already, and kept for its user alone.
+            tx::forget(self, handle);
+            return;
+        }
+        how(&mut pcb.tcb, &mut self.core.tcp());
+        self.connections.mark_dirty(handle);
+        tx::run(self);
+    }
+
+    /// Statistics of a connection.
+    pub fn tcp_info(&self, handle: TcpHandle) -> Option<Info> {
+        self.connections.get(handle).map(|p| p.tcb.info())
+    }
+
+    /// Bytes that can be read now, and whether the peer has closed.
+    pub fn tcp_readable(&self, handle: TcpHandle) -> Option<(usize, bool)> {
+        self.connections.get(handle).map(|p| (p.tcb.receive.len(), p.tcb.receive_finished()))
+    }
+
+    /// Local and remote address.
+    pub fn tcp_addresses(&self, handle: TcpHandle) -> Option<(SocketAddr, SocketAddr)> {
+        self.connections.get(handle).map(|p| (p.local, p.remote))
+    }
+
+    /// Whose it is.
+    pub fn tcp_owner(&self, handle: TcpHandle) -> Option<&Owner> {
+        self.connections.get(handle).map(|p| &p.owner)
+    }
+}
+
+/// A SYN for a listener: a connection in SYN-RECEIVED, if limits admit one.
+pub(crate) fn passive_open(
+    stack: &mut Stack,
+    listener_handle: ListenerHandle,
+    _port_id: u16,
+    local: SocketAddr,
+    remote: SocketAddr,
+    seg: &Segment,
+    options: &Options,
+) -> Fate {
+    let half_open = stack.listeners.half_open;
+    let used = stack.connections.len();
+    let Some(listener) = stack.listeners.get_mut(listener_handle) else {
+        return Err(DropReason::TcpNoSocket);
+    };
+    if listener.embryonic + listener.accepted.len() >= listener.backlog {
+        return Err(DropReason::TcpBacklogFull);
+    }
+    let budget = &mut stack.core.budget;
+    if !budget.admits(Limit::HalfOpen, half_open) || !budget.admits(Limit::Connections, used) {
+        return Err(DropReason::TcpConnectionLimit);
+    }
+    listener.embryonic += 1;
+    let (config, owner) = (listener.config.clone(), listener.owner.clone());
+    stack.listeners.half_open += 1;
+    let made = stack.open(local, remote, owner, Some(listener_handle), |path, cx| {
+        handshake_open(&config, path, seg, options, cx)
+    });
+    if let Err(reason) = made {
+        embryo_gone(stack, listener_handle);
+        return Err(reason);
+    }
+    Ok(())
+}
+
+fn handshake_open(
+    config: &Arc<tcp::Config>,
+    path: &Path,
+    seg: &Segment,
+    options: &Options,
+    cx: &mut tcp::Cx<'_>,
+) -> tcp::Tcb {
+    tcp::handshake::passive_open(config, path, seg, options, cx)
+}
+
+fn embryo_gone(stack: &mut Stack, listener: ListenerHandle) {
+    stack.listeners.half_open -= 1;
+    if let Some(listener) = stack.listeners.get_mut(listener) {
+        listener.embryonic -= 1;
+    }
+}
+
+/// An embryonic connection took a segment, or timed out: is it open, or gone?
+pub(crate) fn handshake_progress(stack: &mut Stack, handle: TcpHandle) {
+    let Some(pcb) = stack.connections.get_mut(handle) else { return };
+    if pcb.tcb.state == State::SynReceived {
+        return;
+    }
+    pcb.tcb.hatched();
+    let listener = pcb.listener;
+    let open = pcb.tcb.state != State::Closed;
+    if let Some(listener_handle) = listener {
+        embryo_gone(stack, listener_handle);
+        if let (true, Some(listener)) = (open, stack.listeners.get_mut(listener_handle)) {
+            listener.accepted.push_back(handle);
+            stack.core.counters.add(base::Counter::TcpAccepts, 1);
+            stack.ready.push_back(Event::Accept(listener_handle));
+            return;
+        }
+    }
+    // Nobody will ever accept it.
+    if open {
+        stack.tcp_abort(handle);
+    } else if let Some(pcb) = stack.connections.get_mut(handle) {
+        pcb.tcb.orphan();
+    }
+}

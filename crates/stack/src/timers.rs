@@ -1,0 +1,171 @@
+//! The timer wheel: four levels of 256 slots, a millisecond to eleven days, one entry for each
+//! connection at most while its deadlines only move back.
+//!
+//! Called by: `Stack::poll` and `tx.rs`. Lazy: a deadline that moves back costs nothing until its
+//! entry comes up and is put further on; one that moves forward adds an entry. Varghese and
+//! Lauck, "Hashed and hierarchical timing wheels", 1987.
+
+use base::{Counter, Instant};
+
+use crate::{Stack, TcpHandle};
+
+/// One tick: 2^20 ns, a little over a millisecond. Timers come late by up to one, never early.
+const TICK_SHIFT: u32 = 20;
+const LEVELS: usize = 4;
+const SLOT_BITS: u32 = 8;
+const SLOTS: usize = 1 << SLOT_BITS;
+
+/// Entries by the tick they are due in.
+pub(crate) struct Wheel {
+    slots: Vec<Vec<Entry>>,
+    /// The next tick to look at; everything before has been handed out.
+    tick: u64,
+    entries: usize,
+    /// No entry is due before this; may be too early, never too late.
+    earliest: Instant,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    due: u64,
+    handle: TcpHandle,
+}
+
+impl Default for Wheel {
+    fn default() -> Wheel {
+        Wheel {
+            slots: (0..LEVELS * SLOTS).map(|_| Vec::new()).collect(),
+            tick: 0,
+            entries: 0,
+            earliest: Instant::NEVER,
+        }
+    }
+}
+
+fn tick_of(deadline: Instant) -> u64 {
+    (deadline.as_nanos() >> TICK_SHIFT) + 1
+}
+
+fn start_of(tick: u64) -> Instant {
+    Instant::from_nanos(tick << TICK_SHIFT)
+}
+
+impl Wheel {
+    /// Hand out `handle` soon after `deadline`.
+    pub(crate) fn insert(&mut self, handle: TcpHandle, deadline: Instant) {
+        if deadline == Instant::NEVER {
+            return;
+        }
+        let due = tick_of(deadline).max(self.tick);
+        self.entries += 1;
+        self.earliest = self.earliest.min(start_of(due));
+        self.place(Entry { due, handle });
+    }
+
+    fn place(&mut self, entry: Entry) {
+        let ahead = entry.due - self.tick;
+        let mut level = 0;
+        while level + 1 < LEVELS && ahead >> (SLOT_BITS * (level as u32 + 1)) != 0 {
+            level += 1;
+        }
+        let within = (entry.due >> (SLOT_BITS * level as u32)) as usize & (SLOTS - 1);
+        self.slots[level * SLOTS + within].push(entry);
+    }
+
+    /// May something be due?
+    #[inline(always)]
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        self.earliest <= now
+    }
+
+    /// Move on to `now`, adding what is due to `into`.
+    fn advance(&mut self, now: Instant, into: &mut Vec<TcpHandle>) {
+        let last = now.as_nanos() >> TICK_SHIFT;
+        while self.tick <= last {
+            if self.entries == 0 {
+                self.tick = last + 1;
+                break;
+            }
+            if self.tick & (SLOTS as u64 - 1) == 0 {
+                self.cascade();
+            }
+            let slot = self.tick as usize & (SLOTS - 1);
+            for entry in core::mem::take(&mut self.slots[slot]) {
+                if entry.due <= self.tick {
+                    self.entries -= 1;
+                    into.push(entry.handle);
+                } else {
+                    self.place(entry);
+                }
+            }
+            self.tick += 1;
+        }
+        self.earliest = self.find_earliest();
+    }
+
+    /// A lower level has gone round: bring down what the next slot of each level above holds.
+    fn cascade(&mut self) {
+        for level in 1..LEVELS {
+            let shifted = self.tick >> (SLOT_BITS * level as u32);
+            let slot = level * SLOTS + (shifted as usize & (SLOTS - 1));
+            for entry in core::mem::take(&mut self.slots[slot]) {
+                self.place(entry);
+            }
+            if shifted & (SLOTS as u64 - 1) != 0 {
+                break;
+            }
+        }
+    }
+
+    /// When to look next: the first slot with an entry, or the next turn of the lowest level.
+    fn find_earliest(&self) -> Instant {
+        if self.entries == 0 {
+            return Instant::NEVER;
+        }
+        for ahead in 0..SLOTS as u64 {
+            let tick = self.tick + ahead;
+            // Past the turn, entries of the level above have not come down yet.
+            if ahead > 0 && tick & (SLOTS as u64 - 1) == 0 {
+                return start_of(tick);
+            }
+            if !self.slots[tick as usize & (SLOTS - 1)].is_empty() {
+                return start_of(tick);
+            }
+        }
+        start_of(self.tick + SLOTS as u64)
+    }
+
+    pub(crate) fn next_deadline(&self) -> Instant {
+        self.earliest
+    }
+}
+
+impl Stack {
+    /// Let every connection whose deadline has come act on it; returns how many.
+    pub(crate) fn run_timers(&mut self) -> usize {
+        let mut due = Vec::new();
+        self.wheel.advance(self.core.now, &mut due);
+        let now = self.core.now;
+        let mut fired = 0;
+        for handle in due {
+            let Some(pcb) = self.connections.get_mut(handle) else { continue };
+            pcb.wheel_at = Instant::NEVER;
+            let pcb_was_embryonic = pcb.tcb.is_embryonic();
+            if pcb.tcb.next_deadline() <= now {
+                fired += 1;
+                tcp::timer::expire(&mut pcb.tcb, &mut self.core.tcp());
+            }
+            // Marked even when nothing was due: `tx` puts the entry further on.
+            self.connections.mark_dirty(handle);
+            if pcb_was_embryonic {
+                crate::socket::handshake_progress(self, handle);
+            }
+        }
+        self.core.counters.add(Counter::TimersFired, fired as u64);
+        self.connections.expire_time_wait(now, &self.core.secret);
+        fired
+    }
+}
+
+#[cfg(test)]
+mod tests;

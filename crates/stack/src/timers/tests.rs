@@ -1,0 +1,39 @@
+use super::*;
+use base::Duration;
+use slotmap::SlotMap;
+
+/// Against a plain sorted list: every entry comes out once, never early, at most a tick late.
+#[test]
+fn wheel_equals_a_sorted_list() {
+    let mut keys: SlotMap<TcpHandle, u64> = SlotMap::with_key();
+    let mut wheel = Wheel::default();
+    let mut now = Instant::from_nanos(5);
+    let mut seed = 1u64;
+    let mut pending = 0;
+    for round in 0..3000u64 {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let span = 1u64 << (10 + (seed >> 58) % 36);
+        let deadline = now + Duration::from_nanos((seed >> 20) % span);
+        let handle = keys.insert(deadline.as_nanos());
+        wheel.insert(handle, deadline);
+        pending += 1;
+        now = match round % 3 {
+            0 => now + Duration::from_nanos((seed >> 30) % (1 << 27)),
+            1 if wheel.next_deadline() != Instant::NEVER => now.max(wheel.next_deadline()),
+            _ => now,
+        };
+        let mut due = Vec::new();
+        wheel.advance(now, &mut due);
+        for handle in due {
+            let deadline = keys.remove(handle).expect("handed out once");
+            assert!(deadline <= now.as_nanos(), "early");
+            pending -= 1;
+        }
+        let late = keys.values().filter(|&&d| d + (2 << TICK_SHIFT) < now.as_nanos()).count();
+        assert_eq!(late, 0);
+        assert_eq!(wheel.entries, pending);
+        if let Some(&first) = keys.values().min() {
+            assert!(wheel.next_deadline().as_nanos() <= first + (2 << TICK_SHIFT));
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! A packet's way out, whole: what a connection has to send, IP and link header in front, into
+//! the port's burst, to the device.
+//!
+//! Called by: `Stack::poll` after every burst, and by socket calls. A device that is full pushes
+//! back: the segment stays with TCP, the connection with its port, until there is room.
+
+use core::net::SocketAddr;
+
+use base::{Counter, DropReason, Instant, IpVersion, Limit, SeqNumber};
+use inet::ip_output::Fields;
+use inet::{HeaderTemplate, Ip};
+use mbuf::Mbuf;
+use tcp::{Segment, State, TimeWait, Todo};
+use wire::checksum::Sum;
+use wire::tcp::{Flags, Header, Options, Timestamps};
+use wire::{ipv4, tcp as wire_tcp};
+
+use crate::connections::TimeWaitEntry;
+use crate::event::Event;
+use crate::{Stack, TcpHandle};
+
+/// Let every connection on the dirty list send what it has, then hand the bursts to the devices.
+#[inline]
+pub(crate) fn run(stack: &mut Stack) {
+    while let Some((port_id, frame)) = stack.release.pop(stack.core.now) {
+        put(stack, port_id, frame);
+    }
+    if !stack.connections.dirty.is_empty() {
+        let mut dirty = core::mem::take(&mut stack.connections.dirty);
+        for handle in dirty.drain(..) {
+            connection(stack, handle);
+        }
+        // Nothing above marks a connection, so the emptied list can be used again.
+        dirty.append(&mut stack.connections.dirty);
+        stack.connections.dirty = dirty;
+    }
+    for port in stack.ports.iter_mut() {
+        port.flush(&mut stack.core.pool, &mut stack.core.counters);
+    }
+}
+
+/// Send what one connection has, and draw the consequences.
+#[inline]
+fn connection(stack: &mut Stack, handle: TcpHandle) {
+    let Some(pcb) = stack.connections.get_mut(handle) else { return };
+    pcb.tcb.dirty = false;
+    let core = &mut stack.core;
+    let Some(port) = stack.ports.get_mut(pcb.port) else { return };
+    loop {
+        if !port.has_room(&mut core.pool, &mut core.counters) {
+            if !pcb.blocked {
+                pcb.blocked = true;
+                port.blocked.push(handle);
+            }
+            break;
+        }
+        let Some(mut m) = tcp::output::next(&mut pcb.tcb, &mut core.tcp()) else { break };
+        match pcb.template.prepend(&mut m) {
+            Ok(()) if m.departs_after(core.now) => stack.release.push(pcb.port, m),
+            Ok(()) => port.tx.push(m),
+            Err(reason) => core.drops.count(reason),
+        }
+    }
+    if pcb.tcb.events.0 != 0 && !pcb.ready {
+        pcb.ready = true;
+        stack.ready.push_back(Event::Tcp(handle, tcp::Events::default()));
+    }
+    let deadline = pcb.tcb.next_deadline();
+    if deadline < pcb.wheel_at {
+        pcb.wheel_at = deadline;
+        stack.wheel.insert(handle, deadline);
+    }
+    if matches!(pcb.tcb.state, State::Closed | State::TimeWait) && !pcb.blocked {
+        ended(stack, handle);
+    }
+}
+
+/// A connection is over: a record for TIME-WAIT, and nothing else once its user has let go.
+#[cold]
+fn ended(stack: &mut Stack, handle: TcpHandle) {
+    let Some(pcb) = stack.connections.get_mut(handle) else { return };
+    let orphan = pcb.tcb.is_orphan();
+    if pcb.tcb.state == State::TimeWait && pcb.in_table {
+        let record = TimeWait::new(&pcb.tcb, &stack.core.tcp());
+        let entry = TimeWaitEntry { key: pcb.key, local: pcb.local, remote: pcb.remote, record };
+        stack.connections.unlink(handle, &stack.core.secret);
+        stack.connections.add_time_wait(entry, &stack.core.secret, &mut stack.core.budget);
+    }
+    stack.connections.unlink(handle, &stack.core.secret);
+    if orphan {
+        forget(stack, handle);
+    }
+}
+
+/// Remove a connection and give back all it holds.
+pub(crate) fn forget(stack: &mut Stack, handle: TcpHandle) {
+    if let Some(mut pcb) = stack.connections.remove(handle, &stack.core.secret) {
+        tcp::usrreq::clear(&mut pcb.tcb, &mut stack.core.tcp());
+    }
+}
+
+/// Connections that a device pushed back get their turn when it has room again.
+pub(crate) fn resume_blocked(stack: &mut Stack) {
+    for port in stack.ports.iter_mut() {
+        if port.blocked.is_empty() || !port.device.tx_ready() {
+            continue;
+        }
+        for handle in core::mem::take(&mut port.blocked) {
+            if let Some(pcb) = stack.connections.get_mut(handle) {
+                pcb.blocked = false;
+                pcb.tcb.todo.set(Todo::OUTPUT);
+                stack.connections.mark_dirty(handle);
+            }
+        }
+    }
+}
+
+/// Put a finished frame into a port's burst. Without room it is dropped and counted: only frames
+/// that nobody would send again come this way when the device is full.
+pub(crate) fn put(stack: &mut Stack, port_id: u16, frame: Mbuf) {
+    let core = &mut stack.core;
+    match stack.ports.get_mut(port_id) {
+        Some(port) if port.has_room(&mut core.pool, &mut core.counters) => port.tx.push(frame),
+        Some(_) => core.drops.count(DropReason::TxFull),
+        None => core.drops.count(DropReason::TxNoPort),
+    }
+}
+
+/// The headers for packets from `local` to `remote`, and the port they leave by.
+pub(crate) fn route(
+    stack: &Stack,
+    local: SocketAddr,
+    remote: SocketAddr,
+    protocol: u8,
+    owner: &base::Owner,
+) -> Result<(u16, HeaderTemplate), DropReason> {
+    let hop = stack
+        .routes
+        .lookup(remote.ip(), Some(local.ip()), owner, 0, inet::route::MAIN_TABLE)
+        .ok_or(DropReason::IpNoRoute)?;
+    let port = stack.ports.get(hop.port).ok_or(DropReason::TxNoPort)?;
+    let dst_mac = match port.limits.link {
+        base::LinkKind::Ip => base::MacAddr::default(),
+        base::LinkKind::Ethernet => {
+            stack.neighbours.lookup(hop.port, hop.neighbour).ok_or(DropReason::IpNoNeighbour)?
+        }
+    };
+    let fields = Fields { src: local.ip(), dst: remote.ip(), protocol, tos: 0, ttl: 64 };
+    Ok((hop.port, HeaderTemplate::new(port.limits.link, port.mac, dst_mac, &fields)))
+}
+
+/// RFC 9293 section 3.10.7.1: a RST for a segment of no connection, within the rate limit.
+pub(crate) fn reset(
+    stack: &mut Stack,
+    port_id: u16,
+    local: SocketAddr,
+    remote: SocketAddr,
+    seg: &Segment,
+) {
+    if stack.ports.get(port_id).is_some_and(|p| p.is_group(local.ip()))
+        || !stack.resets.admits(stack.core.now, stack.core.budget.of(Limit::ResetsPerSecond))
+    {
+        return;
+    }
+    let (seq, ack, flags) = if seg.flags.contains(Flags::ACK) {
+        (seg.ack, SeqNumber(0), Flags::RST)
+    } else {
+        (SeqNumber(0), seg.end(), Flags::RST | Flags::ACK)
+    };
+    stack.core.counters.add(Counter::TcpResetsOut, 1);
+    bare_segment(stack, local, remote, seq, ack, flags, 0, None);
+}
+
+/// An ACK from TIME-WAIT, which starts the wait anew.
+pub(crate) fn answer_time_wait(stack: &mut Stack, entry: &TimeWaitEntry) {
+    let record = &entry.record;
+    let timestamps = record.timestamps.then(|| Timestamps {
+        value: stack.core.now_ms.wrapping_add(record.ts_offset),
+        echo: record.ts_recent,
+    });
+    let until = record.prolonged(stack.core.now);
+    stack.connections.prolong_time_wait(&entry.key, &stack.core.secret, until);
+    let (seq, ack) = (record.snd_nxt, record.rcv_nxt);
+    let window = record.window;
+    bare_segment(stack, entry.local, entry.remote, seq, ack, Flags::ACK, window, timestamps);
+}
+
+/// A segment without data of a connection that has no Tcb.
+#[expect(clippy::too_many_arguments, reason = "the fields of one header")]
+fn bare_segment(
+    stack: &mut Stack,
+    local: SocketAddr,
+    remote: SocketAddr,
+    seq: SeqNumber,
+    ack: SeqNumber,
+    flags: Flags,
+    window: u16,
+    timestamps: Option<Timestamps>,
+) {
+    let routed = route(stack, local, remote, ipv4::TCP, &base::Owner::program());
+    let (port_id, template) = match routed {
+        Ok(routed) => routed,
+        Err(reason) => return stack.core.drops.count(reason),
+    };
+    let Some(mut m) = stack.core.pool.alloc(0) else {
+        return stack.core.drops.count(DropReason::MbufExhausted);
+    };
+    let mut area = [0; 40];
+    let options_len = Options { timestamps, ..Options::default() }.emit(&mut area);
+    let header_len = wire_tcp::HEADER_LEN + options_len;
+    let Some(buf) = m.prepend(header_len) else { return };
+    let header = Header {
+        src_port: local.port(),
+        dst_port: remote.port(),
+        seq,
+        ack,
+        header_len,
+        flags,
+        window,
+        urgent: 0,
+    };
+    header.emit(buf);
+    buf[wire_tcp::HEADER_LEN..].copy_from_slice(&area[..options_len]);
+    let pseudo = inet::ip_input::pseudo_sum(local.ip(), remote.ip(), ipv4::TCP)
+        .plus(Sum::of_be16(header_len as u16));
+    let field = pseudo.plus(stack.core.ladder.sum(buf)).field();
+    wire_tcp::set_checksum(buf, field);
+    match template.prepend(&mut m) {
+        Ok(()) => put(stack, port_id, m),
+        Err(reason) => stack.core.drops.count(reason),
+    }
+}
+
+/// Answer an echo request, within the rate limit.
+pub(crate) fn echo_reply(
+    stack: &mut Stack,
+    _port_id: u16,
+    ip: &Ip,
+    request: &Mbuf,
+) -> Result<(), DropReason> {
+    if !stack.icmp_replies.admits(stack.core.now, stack.core.budget.of(Limit::IcmpPerSecond)) {
+        return Err(DropReason::IcmpRateLimited);
+    }
+    let local = SocketAddr::new(ip.dst, 0);
+    let remote = SocketAddr::new(ip.src, 0);
+    let owner = base::Owner::program();
+    let (port_id, template) = route(stack, local, remote, ip.protocol, &owner)?;
+    let mut m = stack.core.pool.copy_of(request.as_slice()).ok_or(DropReason::MbufExhausted)?;
+    if let Some(message) = m.as_mut_slice() {
+        inet::icmp::make_reply(message, IpVersion::of(&ip.src) == IpVersion::V4);
+    }
+    template.prepend(&mut m)?;
+    put(stack, port_id, m);
+    stack.core.counters.add(Counter::IcmpEchoReplies, 1);
+    Ok(())
+}
+
+/// At most so many in a second of something that a stranger can cause.
+#[derive(Default)]
+pub(crate) struct RateLimit {
+    second: u64,
+    used: usize,
+}
+
+impl RateLimit {
+    pub(crate) fn admits(&mut self, now: Instant, per_second: usize) -> bool {
+        let second = now.as_nanos() / 1_000_000_000;
+        if second != self.second {
+            *self = RateLimit { second, used: 0 };
+        }
+        self.used += 1;
+        self.used <= per_second
+    }
+}

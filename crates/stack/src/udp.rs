@@ -1,0 +1,188 @@
+//! UDP sockets: bound ports with bounded queues.
+//!
+//! Called by: `rx.rs` for what comes, programs for the rest. RFC 768, RFC 1122 section 4.1.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use core::net::{IpAddr, SocketAddr};
+
+use base::{Counter, DropReason, Instant, Limit, Owner};
+use mbuf::{Mbuf, Pool};
+use slotmap::{SlotMap, new_key_type};
+use wire::ipv4;
+
+use crate::{Core, Stack, tx};
+
+new_key_type! {
+    /// A UDP socket.
+    pub struct UdpHandle;
+}
+
+/// A received datagram.
+pub struct Datagram {
+    /// Who sent it.
+    pub from: SocketAddr,
+    /// The address of ours that it was sent to.
+    pub to: SocketAddr,
+    /// Its payload.
+    pub payload: Mbuf,
+}
+
+/// Why a UDP call was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UdpError {
+    /// The port is taken.
+    AddressInUse,
+    /// A limit is reached.
+    LimitReached,
+    /// The socket is closed.
+    Closed,
+    /// No address of ours has the destination's version.
+    NoAddress,
+    /// The device is full; poll and try again.
+    WouldBlock,
+    /// The datagram cannot be sent: the named reason.
+    Unsendable(DropReason),
+}
+
+struct Socket {
+    local: (Option<IpAddr>, u16),
+    owner: Owner,
+    queue: VecDeque<Datagram>,
+    queued_bytes: usize,
+}
+
+/// All UDP sockets of a shard.
+#[derive(Default)]
+pub(crate) struct UdpSockets {
+    slots: SlotMap<UdpHandle, Socket>,
+    by_local: BTreeMap<(Option<IpAddr>, u16), UdpHandle>,
+}
+
+impl UdpSockets {
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Queue a datagram; returns its socket and whether its queue was empty before.
+    pub(crate) fn deliver(
+        &mut self,
+        from: SocketAddr,
+        to: SocketAddr,
+        payload: Mbuf,
+        core: &mut Core,
+    ) -> Result<(UdpHandle, bool), DropReason> {
+        let exact = self.by_local.get(&(Some(to.ip()), to.port()));
+        let handle = *exact
+            .or_else(|| self.by_local.get(&(None, to.port())))
+            .ok_or(DropReason::UdpNoSocket)?;
+        let socket = self.slots.get_mut(handle).ok_or(DropReason::UdpNoSocket)?;
+        // An empty datagram takes room as well: its buffer.
+        let cost = payload.len() + 128;
+        if socket.queued_bytes + cost > core.budget.of(Limit::UdpQueueBytes) {
+            core.budget.admits(Limit::UdpQueueBytes, usize::MAX);
+            return Err(DropReason::UdpQueueFull);
+        }
+        socket.queued_bytes += cost;
+        socket.queue.push_back(Datagram { from, to, payload });
+        core.counters.add(Counter::UdpIn, 1);
+        Ok((handle, socket.queue.len() == 1))
+    }
+
+    fn close(&mut self, handle: UdpHandle, pool: &mut Pool) {
+        if let Some(socket) = self.slots.remove(handle) {
+            self.by_local.remove(&socket.local);
+            for datagram in socket.queue {
+                pool.free(datagram.payload);
+            }
+        }
+    }
+}
+
+impl Stack {
+    /// Bind a UDP socket; an unspecified address means every address of ours.
+    ///
+    /// # Errors
+    /// [`UdpError::AddressInUse`], [`UdpError::LimitReached`].
+    pub fn udp_bind(&mut self, local: SocketAddr, owner: Owner) -> Result<UdpHandle, UdpError> {
+        let used = self.listeners.len() + self.udp.len();
+        if !self.core.budget.admits(Limit::Sockets, used) {
+            return Err(UdpError::LimitReached);
+        }
+        let ip = (!local.ip().is_unspecified()).then_some(local.ip());
+        let local = (ip, local.port());
+        if self.udp.by_local.contains_key(&local) {
+            return Err(UdpError::AddressInUse);
+        }
+        let socket = Socket { local, owner, queue: VecDeque::new(), queued_bytes: 0 };
+        let handle = self.udp.slots.insert(socket);
+        self.udp.by_local.insert(local, handle);
+        Ok(handle)
+    }
+
+    /// Take the oldest datagram.
+    pub fn udp_receive(&mut self, handle: UdpHandle) -> Option<Datagram> {
+        let socket = self.udp.slots.get_mut(handle)?;
+        let datagram = socket.queue.pop_front()?;
+        socket.queued_bytes -= datagram.payload.len() + 128;
+        Some(datagram)
+    }
+
+    /// Send a datagram, whole or not at all.
+    ///
+    /// # Errors
+    /// [`UdpError`].
+    pub fn udp_send(
+        &mut self,
+        handle: UdpHandle,
+        remote: SocketAddr,
+        payload: &[u8],
+        now: Instant,
+    ) -> Result<(), UdpError> {
+        self.core.set_now(now);
+        let socket = self.udp.slots.get(handle).ok_or(UdpError::Closed)?;
+        let owner = socket.owner.clone();
+        let local_port = socket.local.1;
+        let local_ip = match socket.local.0 {
+            Some(ip) => ip,
+            None => self.udp_source(remote.ip(), &owner)?,
+        };
+        let local = SocketAddr::new(local_ip, local_port);
+        let (port_id, template) =
+            tx::route(self, local, remote, ipv4::UDP, &owner).map_err(UdpError::Unsendable)?;
+        let core = &mut self.core;
+        let port = self.ports.get_mut(port_id).ok_or(UdpError::Unsendable(DropReason::TxNoPort))?;
+        let ip_len = template.len() - template.link_len();
+        if ip_len + wire::udp::HEADER_LEN + payload.len() > port.limits.mtu.bytes() {
+            return Err(UdpError::Unsendable(DropReason::IpTooBig));
+        }
+        if !port.has_room(&mut core.pool, &mut core.counters) {
+            return Err(UdpError::WouldBlock);
+        }
+        let mut m =
+            core.pool.copy_of(payload).ok_or(UdpError::Unsendable(DropReason::MbufExhausted))?;
+        let pseudo = inet::ip_input::pseudo_sum(local_ip, remote.ip(), ipv4::UDP);
+        inet::udp::udp_output(&mut m, (local_port, remote.port()), pseudo, core.ladder)
+            .and_then(|()| template.prepend(&mut m))
+            .map_err(UdpError::Unsendable)?;
+        core.counters.add(Counter::UdpOut, 1);
+        port.tx.push(m);
+        Ok(())
+    }
+
+    fn udp_source(&self, remote: IpAddr, owner: &Owner) -> Result<IpAddr, UdpError> {
+        let hop = self
+            .routes
+            .lookup(remote, None, owner, 0, inet::route::MAIN_TABLE)
+            .ok_or(UdpError::Unsendable(DropReason::IpNoRoute))?;
+        self.ports
+            .get(hop.port)
+            .and_then(|p| p.address(base::IpVersion::of(&remote)))
+            .ok_or(UdpError::NoAddress)
+    }
+
+    /// Close a UDP socket; what it had not read is gone.
+    pub fn udp_close(&mut self, handle: UdpHandle) {
+        self.udp.close(handle, &mut self.core.pool);
+    }
+}
