@@ -3,6 +3,10 @@
 //! Called by: `Ladder` only, for data long enough to be worth it.
 //! Must not know: headers, or when it is worth it. The only file of this crate with `unsafe`.
 //! RFC 1071 section 2(C), parallel summation. Loads and stores are unaligned ones, in bounds.
+//!
+//! There is no AVX-512 rung, and it was tried: `vpdpbusd` on 64 bytes copies and sums 8 KB in 0.65
+//! of memcpy's time, but on Cascade Lake it lowers the clock, and scalar code between calls ran
+//! 1.30 times slower (1.18 on 32 bytes; with AVX2 not at all). A stack is mostly scalar code.
 
 use core::arch::x86_64::{
     __m256i, _mm_add_epi64, _mm_cvtsi128_si64, _mm_unpackhi_epi64, _mm256_add_epi64,

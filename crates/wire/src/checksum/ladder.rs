@@ -24,8 +24,16 @@ pub enum Ladder {
     Avx2,
 }
 
-/// Sums of fewer bytes than this take the short loop.
+/// Sums of fewer bytes than this take the short loop. Measured on a Cascade Lake Xeon, the call
+/// included: 40 bytes 11 ns by the short loop; 64 bytes 13 ns by AVX2, 20 by the 64-bit rung.
 const SHORT_MAX: usize = 64;
+
+/// Copies of fewer bytes than this are made by memcpy and summed after. Measured there in ns, fused
+/// against separate: 256 bytes 21 and 17; 512 bytes 24 and 23; 1448 bytes 38 and 46; 8 KB 127 and
+/// 202; 16 KB 255 and 308; 64 KB 1533 and 2480, also with source and destination at the same place
+/// in a page (1604 and 2534) and 256 bytes apart (2062 and 2577); cold 64 KB 5800 and 8700. So one
+/// cut-over is enough, and 4 KB aliasing does not change it.
+const FUSED_MIN: usize = 512;
 
 /// Sums of more than this are made in parts, so that no accumulator can overflow (see `Lane`).
 const PART_MAX: usize = 1 << 30;
@@ -56,7 +64,8 @@ impl Ladder {
         }
     }
 
-    /// Copy `src` to the beginning of `dst` and sum it, touching each byte once.
+    /// Copy `src` to the beginning of `dst` and sum it, touching each byte once if it is long
+    /// enough for that to be the faster way.
     ///
     /// # Panics
     /// If `dst` is shorter than `src`.
@@ -66,7 +75,7 @@ impl Ladder {
         match self {
             Ladder::Byte => portable::copy_sum_bytes(src, dst),
             Ladder::Word16 => portable::copy_sum_words16(src, dst),
-            _ if src.len() > PART_MAX => self.copy_then_sum(src, dst),
+            _ if src.len() < FUSED_MIN || src.len() > PART_MAX => self.copy_then_sum(src, dst),
             Ladder::Word64 => portable::copy_sum_words64(src, dst),
             Ladder::Avx2 => copy_sum_avx2(src, dst),
         }

@@ -153,7 +153,7 @@ proptest! {
         }
         if bytes.len() >= 20 {
             bytes[2] = 0;
-            bytes[3] = bytes[3] % 100;
+            bytes[3] %= 100;
             let end = (usize::from(ihl) * 4).clamp(20, bytes.len());
             bytes[10..12].fill(0);
             let field = Ladder::Byte.sum(&bytes[..end]).field();
