@@ -29,14 +29,17 @@ pub enum Ladder {
 const SHORT_MAX: usize = 64;
 
 /// Copies of fewer bytes than this are made by memcpy and summed after. Measured there in ns, fused
-/// against separate: 256 bytes 21 and 17; 512 bytes 24 and 23; 1448 bytes 38 and 46; 8 KB 127 and
-/// 202; 16 KB 255 and 308; 64 KB 1533 and 2480, also with source and destination at the same place
-/// in a page (1604 and 2534) and 256 bytes apart (2062 and 2577); cold 64 KB 5800 and 8700. So one
-/// cut-over is enough, and 4 KB aliasing does not change it.
+/// (by AVX2) against separate: 256 bytes 19 and 15; 512 bytes 23 and 24; 1448 bytes 34 and 45; 8 KB
+/// 110 and 189; 16 KB 278 and 290; 64 KB 1552 and 2395, 1643 and 2349 with the destination 256 bytes
+/// ahead in its page (4 KB aliasing), 1624 and 2708 unaligned, cold 5923 and 9058. So one cut-over
+/// is enough, and aliasing does not change it. memcpy alone: 1448 bytes 22, 8 KB 106, 64 KB 1518.
 const FUSED_MIN: usize = 512;
 
-/// Sums of more than this are made in parts, so that no accumulator can overflow (see `Lane`).
-const PART_MAX: usize = 1 << 30;
+/// More than this is summed in parts, so that no accumulator can overflow: what the AVX2 rung can
+/// do at once, and far below what the 64-bit one can. Even, so that every part begins a word.
+const PART_MAX: usize = 1 << 19;
+#[cfg(target_arch = "x86_64")]
+const _: () = assert!(PART_MAX <= avx2::PART_MAX);
 
 impl Ladder {
     /// The fastest rung of this machine.
@@ -75,7 +78,8 @@ impl Ladder {
         match self {
             Ladder::Byte => portable::copy_sum_bytes(src, dst),
             Ladder::Word16 => portable::copy_sum_words16(src, dst),
-            _ if src.len() < FUSED_MIN || src.len() > PART_MAX => self.copy_then_sum(src, dst),
+            _ if src.len() < FUSED_MIN => self.copy_then_sum(src, dst),
+            _ if src.len() > PART_MAX => self.copy_sum_in_parts(src, dst),
             Ladder::Word64 => portable::copy_sum_words64(src, dst),
             Ladder::Avx2 => copy_sum_avx2(src, dst),
         }
@@ -96,6 +100,13 @@ impl Ladder {
     #[cold]
     fn sum_in_parts(self, data: &[u8]) -> Sum {
         data.chunks(PART_MAX).fold(Sum::ZERO, |sum, part| sum.plus(self.sum(part)))
+    }
+
+    #[cold]
+    fn copy_sum_in_parts(self, src: &[u8], dst: &mut [u8]) -> Sum {
+        src.chunks(PART_MAX)
+            .zip(dst.chunks_mut(PART_MAX))
+            .fold(Sum::ZERO, |sum, (src, dst)| sum.plus(self.copy_sum(src, dst)))
     }
 }
 
