@@ -1,7 +1,8 @@
 //! Prints nanoseconds per call for every rung of the checksum ladder at the lengths that matter.
 //!
 //! Run: `taskset -c 1 cargo run --release -p wirespeed-wire --example ladder`.
-//! Lower quartiles of 31 samples (others share the machine); cases are interleaved so that a slow spell of the machine hits all alike.
+//! Lower quartiles of 31 samples (others share the machine);
+//! cases are interleaved so that a slow spell of the machine hits all alike.
 //! Hot: the same buffers again. Cold: a walk over 64 MB. `alias`: dst = src + 256 modulo 4096, the
 //! distance at which stores in flight look like the coming loads.
 

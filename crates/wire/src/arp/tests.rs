@@ -26,7 +26,8 @@ proptest! {
         prop_assert_eq!(theirs.sender_ipv4, header.sender_ip.octets());
         prop_assert_eq!(theirs.target_mac, header.target_mac.0);
         prop_assert_eq!(theirs.target_ipv4, header.target_ip.octets());
-        prop_assert_eq!(theirs.operation.0, if header.operation == Operation::Request { 1 } else { 2 });
+        let operation = if header.operation == Operation::Request { 1 } else { 2 };
+        prop_assert_eq!(theirs.operation.0, operation);
         // Any change to the first eight bytes makes another kind of packet or operation.
         out[at] ^= 1 << bit;
         prop_assert_ne!(Header::parse(&out), Ok(header));

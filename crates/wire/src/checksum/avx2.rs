@@ -1,4 +1,4 @@
-//! The AVX2 rung: 32 bytes a load, nine vector operations for four of them, independent accumulators.
+//! The AVX2 rung: 32 bytes a load, nine vector operations for four of them.
 //!
 //! Called by: `Ladder` only, for data long enough to be worth it.
 //! Must not know: headers, or when it is worth it. The only file of this crate with `unsafe`.
@@ -46,8 +46,8 @@ const ALIGN_MIN: usize = 256;
 /// The sum wanted is modulo 2^16 - 1, where 2^64 counts 1: so it is `all` plus the number of times
 /// `all` wrapped. To know that exactly it is enough to know the sum roughly: `tops` adds, for every
 /// four words, the average of their upper 16 bits. That is 2.25 operations a vector; adding upper
-/// halves apart, as the portable rung does, is 3: 8 KB took 103 ns so instead of 95, and 127 instead
-/// of 110 with the copy, where memcpy alone takes 106.
+/// halves apart, as the portable rung does, is 3: 8 KB took 103 ns so instead of 95, and 127
+/// instead of 110 with the copy, where memcpy alone takes 106.
 ///
 /// The estimate: `tops` counts 2^50. Cutting 48 bits off N words loses less than `N * 2^48`;
 /// rounding the averages adds at most as much. Rounding to multiples of 2^64 is exact while the

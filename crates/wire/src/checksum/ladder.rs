@@ -30,9 +30,10 @@ const SHORT_MAX: usize = 64;
 
 /// Copies of fewer bytes than this are made by memcpy and summed after. Measured there in ns, fused
 /// (by AVX2) against separate: 256 bytes 19 and 15; 512 bytes 23 and 24; 1448 bytes 34 and 45; 8 KB
-/// 110 and 189; 16 KB 278 and 290; 64 KB 1552 and 2395, 1643 and 2349 with the destination 256 bytes
-/// ahead in its page (4 KB aliasing), 1624 and 2708 unaligned, cold 5923 and 9058. So one cut-over
-/// is enough, and aliasing does not change it. memcpy alone: 1448 bytes 22, 8 KB 106, 64 KB 1518.
+/// 110 and 189; 16 KB 278 and 290; 64 KB 1552 and 2395, 1643 and 2349 with the destination 256
+/// bytes ahead in its page (4 KB aliasing), 1624 and 2708 unaligned, cold 5923 and 9058. So
+/// one cut-over is enough, and aliasing does not change it. memcpy alone: 1448 bytes 22, 8 KB 106,
+/// 64 KB 1518.
 const FUSED_MIN: usize = 512;
 
 /// More than this is summed in parts, so that no accumulator can overflow: what the AVX2 rung can

@@ -13,7 +13,7 @@ fn header() -> impl Strategy<Value = Header> {
         any::<u16>().prop_map(|mtu| Header::FragmentationNeeded { mtu }),
         any::<u8>().prop_map(|code| Header::TimeExceeded { code }),
         any::<(u8, u8)>().prop_map(|(code, pointer)| Header::ParameterProblem { code, pointer }),
-        any::<(u8, [u8; 4])>().prop_map(|(code, rest)| Header::Other { kind: 13, code, rest }),
+        any::<(u8, [u8; 4])>().prop_map(|(code, rest)| Header::Other { kind: 200, code, rest }),
     ]
 }
 

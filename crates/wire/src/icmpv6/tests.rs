@@ -33,7 +33,8 @@ proptest! {
                 prop_assert_eq!((id, seq), (e.id, e.seq));
             }
             (Header::EchoRequest { .. } | Header::EchoReply { .. }, _) => prop_assert!(false),
-            (Header::PacketTooBig { mtu }, etherparse::Icmpv6Type::PacketTooBig { mtu: theirs }) => {
+            (Header::PacketTooBig { mtu },
+                etherparse::Icmpv6Type::PacketTooBig { mtu: theirs }) => {
                 prop_assert_eq!(mtu, theirs);
             }
             (Header::PacketTooBig { .. }, _) => prop_assert!(false),

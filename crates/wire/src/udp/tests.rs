@@ -22,7 +22,8 @@ proptest! {
         prop_assert!(header.emit(&mut datagram));
         prop_assert_eq!(Header::parse(&datagram), Ok(header));
         let (theirs, rest) = etherparse::UdpHeader::from_slice(&datagram).unwrap();
-        let ip = etherparse::Ipv4Header::new(length, 9, etherparse::IpNumber::UDP, src, dst).unwrap();
+        let udp = etherparse::IpNumber::UDP;
+        let ip = etherparse::Ipv4Header::new(length, 9, udp, src, dst).unwrap();
         prop_assert_eq!(rest, &data[..]);
         prop_assert_eq!((theirs.source_port, theirs.destination_port), (src_port, dst_port));
         prop_assert_eq!(theirs.checksum.to_be_bytes(), header.checksum);
