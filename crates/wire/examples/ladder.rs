@@ -1,7 +1,8 @@
 //! Prints nanoseconds per call for every rung of the checksum ladder at the lengths that matter.
 //!
 //! Run: `taskset -c 1 cargo run --release -p wirespeed-wire --example ladder`.
-//! Lower quartiles of 31 samples (others share the machine); cases are interleaved so that a slow spell of the machine hits all alike.
+//! Lower quartiles of 31 samples (others share the machine);
+//! cases are interleaved so that a slow spell of the machine hits all alike.
 //! Hot: the same buffers again. Cold: a walk over 64 MB. `alias`: dst = src + 256 modulo 4096, the
 //! distance at which stores in flight look like the coming loads.
 
@@ -42,7 +43,7 @@ fn sample(m: &mut Memory, place: Place, len: usize, f: &mut dyn FnMut(&[u8], &mu
         let dst = &mut m.dst[dst_base + at..][..len];
         f(black_box(src), black_box(dst));
         if place.stride != 0 {
-            at = (at + place.stride) % span & !4095;
+            at = ((at + place.stride) % span) & !4095;
         }
     }
     start.elapsed().as_nanos() as f64 / rounds as f64
@@ -66,7 +67,7 @@ fn cases() -> Vec<Case> {
         ));
     }
     cases.push(("memcpy".into(), Box::new(|s, d| d.copy_from_slice(s))));
-    for rung in [Ladder::Word64, Ladder::best()] {
+    for rung in Ladder::available().skip(2) {
         cases.push((
             format!("fused {rung:?}"),
             Box::new(move |s, d| {

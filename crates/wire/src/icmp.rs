@@ -29,7 +29,8 @@ pub mod unreachable {
     pub const ADMIN_PROHIBITED: u8 = 13;
 }
 
-/// What a message is. `parse` never gives [`Header::Other`] for a type that has a name here.
+/// What a message is. `parse` never gives [`Header::Other`] for a type and code that have a name
+/// here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Header {
     /// Type 8.

@@ -27,7 +27,8 @@ pub mod unreachable {
     pub const PORT: u8 = 4;
 }
 
-/// What a message is. `parse` never gives [`Header::Other`] for a type that has a name here.
+/// What a message is. `parse` never gives [`Header::Other`] for a type and code that have a name
+/// here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Header {
     /// Type 128.

@@ -63,10 +63,48 @@ fn every_rung_at_every_length_and_alignment() {
 
 #[test]
 fn every_rung_on_ones_zeros_and_long_data() {
-    for len in [0, 1, 2, 31, 64, 127, 1448, 1460, 4095, 8192, 16_384, 65_535, 65_536, 100_001] {
+    for len in [
+        0,
+        1,
+        2,
+        31,
+        64,
+        127,
+        1448,
+        1460,
+        4095,
+        8192,
+        16_384,
+        65_535,
+        65_536,
+        100_001,
+        1 << 19,
+        (3 << 19) + 77,
+    ] {
         check_all(&vec![0xff; len], 0);
         check_all(&vec![0x00; len], 0);
         check_all(&noise(len, len as u64), 1);
+    }
+}
+
+#[test]
+fn sums_that_wrap_as_often_and_as_rarely_as_can_be() {
+    // The AVX2 rung estimates its wraps: words that round worst, at the longest it takes at once.
+    for word in [
+        [0xffu8; 8],
+        0x0000_ffff_ffff_ffffu64.to_le_bytes(),
+        0x0001_0000_0000_0000u64.to_le_bytes(),
+        0xffff_0000_0000_0000u64.to_le_bytes(),
+        0x8000_0000_0000_0000u64.to_le_bytes(),
+        0x7fff_ffff_ffff_ffffu64.to_le_bytes(),
+    ] {
+        for len in [128, 4096, 65_536, 1 << 19] {
+            let mut data = word.repeat(len / 8);
+            check_all(&data, 0);
+            // Alternating with zeros makes every average round.
+            data.chunks_mut(32).step_by(2).for_each(|vector| vector.fill(0));
+            check_all(&data, 0);
+        }
     }
 }
 

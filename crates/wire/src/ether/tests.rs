@@ -1,1 +1,50 @@
+//! Ethernet and VLAN headers against themselves and etherparse.
 
+use super::*;
+use crate::vlan;
+use proptest::prelude::*;
+
+proptest! {
+    #[test]
+    fn ether_is_what_etherparse_says(frame in prop::collection::vec(any::<u8>(), 0..40)) {
+        let ours = Header::parse(&frame);
+        match etherparse::Ethernet2Header::from_slice(&frame) {
+            Ok((theirs, _)) => {
+                let ours = ours.unwrap();
+                prop_assert_eq!(ours.dst.0, theirs.destination);
+                prop_assert_eq!(ours.src.0, theirs.source);
+                prop_assert_eq!(ours.ethertype, theirs.ether_type.0);
+                let mut out = [0xa5; 16];
+                prop_assert!(ours.emit(&mut out));
+                prop_assert_eq!(&out[..14], &frame[..14]);
+                prop_assert_eq!(&out[14..], &[0xa5, 0xa5]);
+                prop_assert!(!ours.emit(&mut out[..13]));
+            }
+            Err(_) => prop_assert_eq!(ours, Err(DropReason::EtherShort)),
+        }
+    }
+
+    #[test]
+    fn vlan_is_what_etherparse_says(tag in any::<[u8; 4]>(), cut in 0usize..4) {
+        let ours = vlan::Header::parse(&tag).unwrap();
+        let (theirs, _) = etherparse::SingleVlanHeader::from_slice(&tag).unwrap();
+        prop_assert_eq!(ours.priority, theirs.pcp.value());
+        prop_assert_eq!(ours.drop_eligible, theirs.drop_eligible_indicator);
+        prop_assert_eq!(ours.id, theirs.vlan_id.value());
+        prop_assert_eq!(ours.ethertype, theirs.ether_type.0);
+        let mut out = [0; 4];
+        prop_assert!(ours.emit(&mut out));
+        prop_assert_eq!(out, tag);
+        prop_assert_eq!(vlan::Header::parse(&tag[..cut]), Err(DropReason::EtherShort));
+    }
+}
+
+#[test]
+fn a_tag_that_has_no_encoding_is_not_written() {
+    let good = vlan::Header { priority: 7, drop_eligible: true, id: 4095, ethertype: IPV6 };
+    let mut out = [0; 4];
+    assert!(good.emit(&mut out));
+    assert!(!vlan::Header { priority: 8, ..good }.emit(&mut out));
+    assert!(!vlan::Header { id: 4096, ..good }.emit(&mut out));
+    assert_eq!(vlan::Header::parse(&out), Ok(good));
+}

@@ -185,7 +185,7 @@ impl Options {
             put(buf, at, [NOP, WINDOW_SCALE, 3, scale.shift()]);
             at += 4;
         }
-        // At most 24 bytes so far, so there is room for one block at least.
+        // At most 20 bytes so far, so there is room for two blocks at least.
         let fit = (OPTIONS_LEN_MAX - at - 4) / 8;
         let blocks = self.sack.as_slice();
         let blocks = blocks.get(..fit).unwrap_or(blocks);

@@ -1,1 +1,196 @@
+//! TCP headers and options against themselves, etherparse, and the cases the RFCs single out.
 
+use super::*;
+use base::WindowScale;
+use proptest::prelude::*;
+
+fn header() -> impl Strategy<Value = Header> {
+    (any::<(u16, u16, u32, u32, u8, u16, u16)>(), 5usize..=15).prop_map(|(f, words)| Header {
+        src_port: f.0,
+        dst_port: f.1,
+        seq: SeqNumber(f.2),
+        ack: SeqNumber(f.3),
+        header_len: words * 4,
+        flags: Flags(f.4),
+        window: f.5,
+        urgent: f.6,
+    })
+}
+
+fn blocks(list: &[(u32, u32)]) -> SackBlocks {
+    let mut blocks = SackBlocks::EMPTY;
+    for &(left, right) in list {
+        blocks.push(SeqNumber(left), SeqNumber(right));
+    }
+    blocks
+}
+
+fn options() -> impl Strategy<Value = Options> {
+    (
+        any::<(Option<u16>, bool, Option<(u32, u32)>)>(),
+        prop::option::of(0u8..=14),
+        prop::collection::vec(any::<(u32, u32)>(), 0..=4),
+    )
+        .prop_map(|((mss, sack_permitted, timestamps), shift, sack)| Options {
+            mss,
+            window_scale: shift.map(WindowScale::new),
+            sack_permitted,
+            timestamps: timestamps.map(|(value, echo)| Timestamps { value, echo }),
+            sack: blocks(&sack),
+        })
+}
+
+proptest! {
+    #[test]
+    fn emit_parses_here_and_in_etherparse(header in header(), reserved in 0u8..16) {
+        let mut segment = [1; 64];
+        prop_assert!(header.emit(&mut segment));
+        prop_assert_eq!(&segment[16..18], &[0, 0]);
+        prop_assert_eq!(&segment[20..], &[1; 44][..]);
+        segment[12] |= reserved;
+        prop_assert_eq!(Header::parse(&segment), Ok(header));
+        prop_assert_eq!(header.options(&segment).len(), header.header_len - 20);
+        let (theirs, _) = etherparse::TcpHeader::from_slice(&segment).unwrap();
+        prop_assert_eq!((theirs.source_port, theirs.destination_port),
+            (header.src_port, header.dst_port));
+        prop_assert_eq!(theirs.sequence_number, header.seq.0);
+        prop_assert_eq!(theirs.acknowledgment_number, header.ack.0);
+        prop_assert_eq!(theirs.header_len(), header.header_len);
+        prop_assert_eq!((theirs.window_size, theirs.urgent_pointer),
+            (header.window, header.urgent));
+        for (ours, theirs) in [
+            (Flags::FIN, theirs.fin), (Flags::SYN, theirs.syn), (Flags::RST, theirs.rst),
+            (Flags::PSH, theirs.psh), (Flags::ACK, theirs.ack), (Flags::URG, theirs.urg),
+            (Flags::ECE, theirs.ece), (Flags::CWR, theirs.cwr),
+        ] {
+            prop_assert_eq!(header.flags.contains(ours), theirs);
+            prop_assert_eq!(header.flags.intersects(ours), theirs);
+        }
+    }
+
+    #[test]
+    fn parse_is_total(bytes in prop::collection::vec(any::<u8>(), 0..70)) {
+        match Header::parse(&bytes) {
+            Ok(header) => {
+                prop_assert!(header.header_len >= 20 && header.header_len <= bytes.len());
+                prop_assert!(etherparse::TcpHeader::from_slice(&bytes).is_ok());
+            }
+            Err(_) => prop_assert!(etherparse::TcpHeader::from_slice(&bytes).is_err()),
+        }
+    }
+
+    #[test]
+    fn options_emit_parses(mut options in options()) {
+        let mut out = [0xa5; 40];
+        let len = options.emit(&mut out);
+        prop_assert!(len.is_multiple_of(4));
+        prop_assert!(out[len..].iter().all(|&b| b == 0xa5));
+        let parsed = Options::parse(&out[..len]).unwrap();
+        prop_assert!(parsed.sack.len() >= options.sack.len().min(2));
+        prop_assert_eq!(parsed.sack.as_slice(), &options.sack.as_slice()[..parsed.sack.len()]);
+        options.sack = parsed.sack;
+        prop_assert_eq!(parsed, options);
+        // And what we emit, etherparse reads without an error.
+        for option in etherparse::TcpOptionsIterator::from_slice(&out[..len]) {
+            prop_assert!(option.is_ok());
+        }
+    }
+
+    #[test]
+    fn options_parse_is_total(bytes in prop::collection::vec(
+        prop_oneof![0u8..12, any::<u8>()], 0..=40)) {
+        let _ = timestamps_only(&bytes);
+        if let Ok(options) = Options::parse(&bytes) {
+            let mut out = [0; 40];
+            let len = options.emit(&mut out);
+            prop_assert!(Options::parse(&out[..len]).is_ok());
+        }
+    }
+
+    #[test]
+    fn the_fast_recognition_only_refuses_or_agrees(bytes in prop::collection::vec(
+        prop_oneof![Just(1u8), Just(8), Just(10), any::<u8>()], 0..=16), real in any::<bool>()) {
+        let mut bytes = bytes;
+        if real && bytes.len() >= 4 {
+            bytes[..4].copy_from_slice(&[1, 1, 8, 10]);
+        }
+        if let Some(timestamps) = timestamps_only(&bytes) {
+            let expected = Options { timestamps: Some(timestamps), ..Options::default() };
+            prop_assert_eq!(Options::parse(&bytes), Ok(expected));
+        } else if real {
+            prop_assert_ne!(bytes.len(), 12);
+        }
+    }
+}
+
+#[test]
+fn reasons_to_drop() {
+    let mut segment = [0; 20];
+    assert_eq!(Header::parse(&segment[..19]), Err(DropReason::TcpShort));
+    assert_eq!(Header::parse(&segment), Err(DropReason::TcpDataOffset));
+    segment[12] = 0x60;
+    assert_eq!(Header::parse(&segment), Err(DropReason::TcpDataOffset));
+    segment[12] = 0x50;
+    let header = Header::parse(&segment).unwrap();
+    assert!(!header.emit(&mut segment[..19]));
+    assert!(!Header { header_len: 22, ..header }.emit(&mut [0; 60]));
+    assert!(!Header { header_len: 64, ..header }.emit(&mut [0; 64]));
+    assert!(!Header { header_len: 24, ..header }.emit(&mut [0; 23]));
+}
+
+#[test]
+fn lengths_of_options() {
+    let bad = Err(DropReason::TcpOptions);
+    // RFC 9293 MUST-7: an illegal length, zero among them, must be survived.
+    for bytes in [&[2, 0][..], &[2, 1, 0, 0], &[2], &[2, 5, 1, 2], &[1, 1, 8], &[254, 3, 0, 0, 0]] {
+        let last_is_legal = bytes == [254, 3, 0, 0, 0];
+        assert_eq!(Options::parse(bytes).is_ok(), last_is_legal, "{bytes:?}");
+    }
+    assert_eq!(Options::parse(&[8, 11, 0, 0, 0, 0, 0, 0, 0, 0]), bad);
+    // RFC 9293 MUST-6: unknown options are passed over.
+    let mss = Options { mss: Some(1460), ..Options::default() };
+    assert_eq!(Options::parse(&[253, 4, 1, 2, 2, 4, 5, 0xb4]), Ok(mss));
+    // A known option of a wrong length is ignored.
+    let wrong = [2, 3, 5, 3, 4, 1, 1, 4, 3, 0, 8, 4, 0, 0, 5, 2, 5, 6, 0, 0, 0, 0];
+    assert_eq!(Options::parse(&wrong), Ok(Options::default()));
+    // Nothing after the end of the list counts, not even nonsense.
+    assert_eq!(Options::parse(&[2, 4, 5, 0xb4, 0, 2, 0]), Ok(mss));
+    // Of a repeated option the last counts.
+    assert_eq!(Options::parse(&[2, 4, 0, 1, 2, 4, 5, 0xb4]), Ok(mss));
+    // RFC 7323 section 2.3: a shift above 14 counts as 14.
+    let scale = Options::parse(&[3, 3, 255]).unwrap().window_scale;
+    assert_eq!(scale, Some(WindowScale::MAX));
+}
+
+#[test]
+fn the_customary_order() {
+    let mut out = [0xee; 40];
+    let syn = Options {
+        mss: Some(1460),
+        window_scale: Some(WindowScale::new(7)),
+        sack_permitted: true,
+        timestamps: Some(Timestamps { value: 0x0102_0304, echo: 0 }),
+        sack: SackBlocks::EMPTY,
+    };
+    let expected = [2, 4, 5, 0xb4, 4, 2, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 1, 3, 3, 7];
+    assert_eq!(syn.emit(&mut out), 20);
+    assert_eq!(out[..20], expected);
+    let four = blocks(&[(1, 2), (3, 4), (5, 6), (7, 8)]);
+    let ack = Options { timestamps: syn.timestamps, sack: four, ..Options::default() };
+    assert_eq!(ack.emit(&mut out), 40);
+    assert_eq!(out[..4], [1, 1, 8, 10]);
+    assert_eq!(out[12..20], [1, 1, 5, 26, 0, 0, 0, 1]);
+    let bare = Options { sack: four, ..Options::default() };
+    assert_eq!(bare.emit(&mut out), 36);
+    assert_eq!(out[..4], [1, 1, 5, 34]);
+    assert!(!{ four }.push(SeqNumber(9), SeqNumber(10)));
+}
+
+#[test]
+fn flags_read_well() {
+    assert_eq!(format!("{:?}", Flags::SYN | Flags::ACK), "SYN|ACK");
+    assert_eq!(format!("{:?}", Flags::NONE), "none");
+    assert!(!(Flags::SYN | Flags::ACK).contains(Flags::SYN | Flags::FIN));
+    assert!((Flags::SYN | Flags::ACK).intersects(Flags::SYN | Flags::FIN));
+    assert_eq!((Flags::SYN | Flags::ACK).without(Flags::SYN), Flags::ACK);
+}
