@@ -124,8 +124,8 @@ fn memory_1500_gvisor(b: &Bench) -> Result<Figure> {
     let mut ours = ours_bulk(Bulk::default());
     ours(b.trial_s)?;
     let program = gvisor_program(b)?;
-    let best = best_of(&gvisor::candidates(1500, b.cores), 1, Better::Higher, |settings| {
-        gvisor::bulk(program, b.cores, settings, b.trial_s)?.gbit_per_cpu_s()
+    let best = best_of(&gvisor::candidates(1500, b.cores), 2, Better::Higher, |settings| {
+        gvisor::bulk(program, b.cores, settings, b.trial_s.max(0.3))?.gbit_per_cpu_s()
     })?;
     let theirs = |seconds| gvisor::bulk(program, b.cores, best, seconds);
     b.ratio(Measurement::gbit_per_cpu_s, ours, theirs)
@@ -135,7 +135,7 @@ fn memory_1500_gvisor(b: &Bench) -> Result<Figure> {
 pub fn gvisor_program(b: &Bench) -> Result<&Path> {
     let built = b.learned.gvisor.get_or_init(|| {
         eprintln!("    building bench/gvisor with go build");
-        gvisor::build().map_err(|why| format!("{why:#}"))
+        gvisor::build(b.cores).map_err(|why| format!("{why:#}"))
     });
     built.as_deref().map_err(|why| anyhow!("{why}"))
 }

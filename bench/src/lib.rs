@@ -12,3 +12,6 @@ pub mod measure;
 pub mod ours;
 pub mod peers;
 pub mod report;
+
+#[cfg(test)]
+mod tests;

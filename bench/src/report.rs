@@ -118,7 +118,7 @@ impl Report {
 }
 
 /// A figure in at most seven characters or so.
-fn short(value: f64) -> String {
+pub(crate) fn short(value: f64) -> String {
     let text = match value.abs() {
         v if v >= 1000.0 => format!("{value:.0}"),
         v if v >= 100.0 => format!("{value:.1}"),
@@ -131,7 +131,7 @@ fn short(value: f64) -> String {
 }
 
 /// Text in lines of at most `width` characters, cut between words. At least one line.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let last = lines.len() - 1;

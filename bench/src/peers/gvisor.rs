@@ -21,18 +21,24 @@ pub struct Settings {
     pub procs: usize,
     /// gVisor's synchronous pipe, or a channel endpoint pair with a goroutine each way.
     pub link: &'static str,
+    /// Its software segmentation: TCP passes 64 KB down, cut to MTU just above the link.
+    pub gso: bool,
     /// Send and receive buffers, bytes.
     pub buffer: usize,
 }
 
-/// The combinations worth trying at an MTU on these cores.
+/// The combinations worth trying at an MTU on these cores. A second processor always cost it
+/// CPU time, so that only its best shapes are tried with two.
 pub fn candidates(mtu: usize, cores: Cores) -> Vec<Settings> {
     let mut all = Vec::new();
-    for procs in 1..=cores.both().len().min(2) {
+    for kib in [128, 256, 512, 1024] {
+        for (link, gso) in [("pipe", true), ("pipe", false), ("channel", true)] {
+            all.push(Settings { mtu, procs: 1, link, gso, buffer: kib << 10 });
+        }
+    }
+    if cores.second.is_some() {
         for link in ["pipe", "channel"] {
-            for buffer in [256 << 10, 1 << 20, 4 << 20] {
-                all.push(Settings { mtu, procs, link, buffer });
-            }
+            all.push(Settings { mtu, procs: 2, link, gso: true, buffer: 256 << 10 });
         }
     }
     all
@@ -44,6 +50,7 @@ pub fn bulk(program: &Path, cores: Cores, settings: Settings, seconds: f64) -> R
     command
         .arg(format!("-mtu={}", settings.mtu))
         .arg(format!("-link={}", settings.link))
+        .arg(format!("-gso={}", settings.gso))
         .arg(format!("-buffer={}", settings.buffer))
         .arg(format!("-seconds={seconds}"))
         .env("GOMAXPROCS", settings.procs.to_string());
@@ -58,22 +65,17 @@ pub fn bulk(program: &Path, cores: Cores, settings: Settings, seconds: f64) -> R
     Ok(measured)
 }
 
-/// Builds the program and returns where it is.
-pub fn build() -> Result<PathBuf> {
+/// Builds the program, on any of these cores, and returns where it is.
+pub fn build(cores: Cores) -> Result<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("gvisor");
     let me = std::env::current_exe().context("finding this program's directory")?;
     let target = me.parent().context("this program has no directory")?.join("gvisor-bench");
-    let built = Command::new("go")
-        .args(["build", "-o"])
-        .arg(&target)
-        .arg(".")
-        .current_dir(&source)
-        .stdin(Stdio::null())
-        .output();
-    let output = match built {
-        Ok(output) => output,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => bail!("go not found"),
-        Err(e) => return Err(anyhow!("starting `go build`: {e}")),
+    let mut command = Command::new("go");
+    command.args(["build", "-o"]).arg(&target).arg(".").current_dir(&source);
+    let output = match spawn_pinned(command, cores.both()) {
+        Ok(child) => child.wait_with_output().context("waiting for `go build`")?,
+        Err(why) if not_found(&why) => bail!("go not found"),
+        Err(why) => return Err(why.context("starting `go build`")),
     };
     let errors = String::from_utf8_lossy(&output.stderr);
     let reason: Vec<&str> = errors.lines().rev().take(3).collect();
@@ -103,9 +105,15 @@ fn spawn_pinned(mut command: Command, cores: Vec<usize>) -> Result<Child> {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .context("starting the gVisor program")
+            .with_context(|| format!("starting {}", command.get_program().display()))
     });
     starter.join().map_err(|_| anyhow!("the thread that starts gVisor panicked"))?
+}
+
+/// Whether an error says that there is no such program.
+fn not_found(why: &anyhow::Error) -> bool {
+    let io = why.downcast_ref::<std::io::Error>();
+    io.is_some_and(|e| e.kind() == std::io::ErrorKind::NotFound)
 }
 
 /// Waits for a program that prints one line; ends it if it takes longer than allowed.

@@ -17,6 +17,7 @@ use smoltcp::socket::tcp;
 use smoltcp::time::Instant;
 use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr};
 
+use super::kernel::UNIT;
 use crate::measure::{Measurement, pattern, thread_cpu_s};
 
 /// What can be tuned from outside.
@@ -32,10 +33,11 @@ pub struct Settings {
     pub delayed_ack: bool,
 }
 
-/// The combinations worth trying at an MTU; the best one is found once and then used.
+/// The combinations worth trying at an MTU; the best one is found once and then used. Ethernet
+/// is not among them: it came out 2 to 5 % slower with every buffer.
 pub fn candidates(mtu: usize) -> Vec<Settings> {
     let mut all = Vec::new();
-    for buffer in [64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20] {
+    for buffer in [32, 64, 96, 128, 256, 512, 1024].map(|kib| kib << 10) {
         for delayed_ack in [true, false] {
             all.push(Settings { mtu, buffer, ethernet: false, delayed_ack });
         }
@@ -47,8 +49,8 @@ pub fn candidates(mtu: usize) -> Vec<Settings> {
 pub fn bulk(settings: Settings, seconds: f64) -> Result<Measurement> {
     let mut world = World::new(settings)?;
     world.connect()?;
-    let source = pattern(1 << 20);
-    let mut sink = vec![0_u8; 1 << 20];
+    let source = pattern(UNIT);
+    let mut sink = vec![0_u8; UNIT];
     let (start, cpu) = (Clock::now(), thread_cpu_s());
     let limit = Duration::from_secs_f64(seconds);
     let (mut sent, mut received, mut idle) = (0_u64, 0_u64, 0_u32);
