@@ -1,7 +1,8 @@
 //! One measurement, of ours or of a peer, and the means to take it: pinning and CPU clocks.
 //! Every peer module returns these; `core.rs` turns pairs of them into ratios.
 //! Knows nothing of rows or reports. A CPU-second is user plus system time of the threads
-//! that carry the bytes; this kernel accounts softirq work to the thread it interrupts.
+//! that carry the bytes. Softirq work is in it unless the kernel was built to account that
+//! apart (CONFIG_IRQ_TIME_ACCOUNTING), which then flatters the kernel, never us.
 
 use anyhow::{Context, Result, ensure};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};

@@ -71,7 +71,7 @@ pub fn build(cores: Cores) -> Result<PathBuf> {
     let me = std::env::current_exe().context("finding this program's directory")?;
     let target = me.parent().context("this program has no directory")?.join("gvisor-bench");
     let mut command = Command::new("go");
-    command.args(["build", "-o"]).arg(&target).arg(".").current_dir(&source);
+    command.args(["build", "-buildvcs=false", "-o"]).arg(&target).arg(".").current_dir(&source);
     let output = match spawn_pinned(command, cores.both()) {
         Ok(child) => child.wait_with_output().context("waiting for `go build`")?,
         Err(why) if not_found(&why) => bail!("go not found"),
