@@ -107,8 +107,8 @@ func run() (*result, error) {
 	out.Segments = stackA.Stats().TCP.SegmentsSent.Value()
 	out.Retransmits = stackA.Stats().TCP.Retransmits.Value()
 	out.Settings = fmt.Sprintf("%s link, mtu %d, gso %v, buffers %d KiB, units %d KiB, %s, "+
-		"SACK, GOGC %d, GOMAXPROCS %d", *link, *mtu, *gso, *buffer>>10, *unit>>10, *control,
-		*gogc, runtime.GOMAXPROCS(0))
+		"SACK, GOGC %d, GOMAXPROCS %d, %d retransmits", *link, *mtu, *gso, *buffer>>10, *unit>>10, *control,
+		*gogc, runtime.GOMAXPROCS(0), out.Retransmits)
 	return out, nil
 }
 
