@@ -1,0 +1,11 @@
+//! Hands the compiler's version to the report: figures without it cannot be compared.
+
+use std::process::Command;
+
+fn main() {
+    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
+    let output = Command::new(rustc).arg("--version").output().ok();
+    let version = output.and_then(|out| String::from_utf8(out.stdout).ok());
+    println!("cargo:rustc-env=BENCH_RUSTC={}", version.unwrap_or_default().trim());
+    println!("cargo:rerun-if-changed=build.rs");
+}

@@ -1,0 +1,230 @@
+//! What a row is, and how a ratio is taken: in pairs, ours and theirs in turn.
+//! Called by `core.rs`, which says what each row measures, and by `main.rs`, which runs them.
+//! Knows nothing of stacks. DESIGN.md section 7 is the contract of the JSON (`report.rs`).
+
+use std::cell::OnceCell;
+use std::path::PathBuf;
+
+use anyhow::{Result, anyhow, ensure};
+use serde::Serialize;
+
+use crate::measure::{Cores, Measurement, median, pin};
+use crate::peers::veth::Veth;
+
+/// Which way is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+}
+
+/// A line of an issue's table, letter for letter, and how to measure it.
+#[derive(Clone, Copy)]
+pub struct Spec {
+    /// The text of the line.
+    pub case: &'static str,
+    /// Which way is good.
+    pub better: Better,
+    /// What the value has to reach.
+    pub must: f64,
+    /// What we want it to reach.
+    pub aim: f64,
+    /// `x` for a ratio.
+    pub unit: &'static str,
+    /// Takes the measurement.
+    pub run: fn(&Bench) -> Result<Figure>,
+}
+
+/// What measuring a row gave.
+#[derive(Clone, Debug, Default)]
+pub struct Figure {
+    /// The row's value.
+    pub value: f64,
+    /// One value a pair.
+    pub samples: Vec<f64>,
+    /// Settings of both sides and their figures.
+    pub note: String,
+}
+
+/// A row of the report.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The text of the line.
+    pub case: &'static str,
+    /// Null if it could not be measured; the note says why.
+    pub value: Option<f64>,
+    /// `x` for a ratio.
+    pub unit: &'static str,
+    /// What the value has to reach.
+    pub must: Option<f64>,
+    /// What we want it to reach.
+    pub aim: Option<f64>,
+    /// Which way is good.
+    pub better: Better,
+    /// Whether it was measured and reaches `must`.
+    pub ok: bool,
+    /// One value a pair.
+    pub samples: Vec<f64>,
+    /// Settings, figures, or what was missing.
+    pub note: String,
+}
+
+impl Row {
+    /// Measured, and short of its `must`.
+    pub fn missed(&self) -> bool {
+        self.value.is_some() && !self.ok
+    }
+}
+
+/// How this run measures, and what it found out once and uses again.
+pub struct Bench {
+    /// Pairs a ratio: five, or three with `--quick`.
+    pub pairs: usize,
+    /// How long each side of a pair runs.
+    pub seconds: f64,
+    /// How long each candidate runs while settings are chosen.
+    pub trial_s: f64,
+    /// Where things run.
+    pub cores: Cores,
+    /// What was learned once: see `core.rs`.
+    pub learned: Learned,
+}
+
+/// Chosen settings, and what is built or set up on first use.
+#[derive(Default)]
+pub struct Learned {
+    /// gVisor's program.
+    pub gvisor: OnceCell<Result<PathBuf, String>>,
+    /// The namespaces of the veth comparison.
+    pub veth: OnceCell<Result<Veth, String>>,
+}
+
+impl Bench {
+    /// The usual shape of a run: `quick` takes three short pairs instead of five long ones.
+    pub fn new(quick: bool) -> Result<Bench> {
+        let (pairs, seconds, trial_s) = if quick { (3, 0.4, 0.15) } else { (5, 2.0, 0.4) };
+        let cores = Cores::allowed()?;
+        Ok(Bench { pairs, seconds, trial_s, cores, learned: Learned::default() })
+    }
+
+    /// Runs one row. What goes wrong becomes its note.
+    pub fn row(&self, spec: &Spec) -> Row {
+        let figure = pin(&[self.cores.first]).and_then(|()| (spec.run)(self));
+        let (value, samples, note) = match figure {
+            Ok(figure) if figure.value.is_finite() => {
+                (Some(figure.value), figure.samples, figure.note)
+            }
+            Ok(figure) => (None, figure.samples, format!("not a number; {}", figure.note)),
+            Err(why) => (None, vec![], format!("{why:#}")),
+        };
+        let reaches = |value: f64| match spec.better {
+            Better::Higher => value >= spec.must,
+            Better::Lower => value <= spec.must,
+        };
+        Row {
+            case: spec.case,
+            value,
+            unit: spec.unit,
+            must: Some(spec.must),
+            aim: Some(spec.aim),
+            better: spec.better,
+            ok: value.is_some_and(reaches),
+            samples,
+            note,
+        }
+    }
+
+    /// A ratio, first over second, by `figure` of each. The first runs once before its pairs:
+    /// that warms it up, and says at once if there is nothing to compare.
+    pub fn ratio(
+        &self,
+        figure: fn(&Measurement) -> Result<f64>,
+        mut first: impl FnMut(f64) -> Result<Measurement>,
+        mut second: impl FnMut(f64) -> Result<Measurement>,
+    ) -> Result<Figure> {
+        first(self.trial_s)?;
+        second(self.trial_s)?;
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        let mut settings = (String::new(), String::new());
+        let samples = paired(
+            self.pairs,
+            || {
+                let measured = first(self.seconds)?;
+                a.push(figure(&measured)?);
+                settings.0 = measured.settings;
+                Ok(a[a.len() - 1])
+            },
+            || {
+                let measured = second(self.seconds)?;
+                b.push(figure(&measured)?);
+                settings.1 = measured.settings;
+                Ok(b[b.len() - 1])
+            },
+        )?;
+        let note =
+            format!("{:.4} [{}] over {:.4} [{}]", median(&a), settings.0, median(&b), settings.1);
+        Ok(Figure { value: median(&samples), samples, note })
+    }
+}
+
+/// `n` ratios, first over second, the two in turn and each pair in the other order, so that a
+/// machine that slows down favours neither.
+pub fn paired(
+    n: usize,
+    mut first: impl FnMut() -> Result<f64>,
+    mut second: impl FnMut() -> Result<f64>,
+) -> Result<Vec<f64>> {
+    let mut samples = Vec::with_capacity(n);
+    for pair in 0..n {
+        let (a, b) = if pair % 2 == 0 {
+            let a = first()?;
+            (a, second()?)
+        } else {
+            let b = second()?;
+            (first()?, b)
+        };
+        ensure!(b > 0.0, "the second figure of a pair is zero");
+        samples.push(a / b);
+        eprintln!("    pair {}: {a:.4} / {b:.4} = {:.4}", pair + 1, a / b);
+    }
+    Ok(samples)
+}
+
+/// The candidate with the best figure, after `rounds` turns over all of them. Candidates that
+/// fail are passed over; if all fail, the first reason is the error.
+pub fn best_of<T: Copy + std::fmt::Debug>(
+    candidates: &[T],
+    rounds: usize,
+    better: Better,
+    mut figure: impl FnMut(T) -> Result<f64>,
+) -> Result<T> {
+    let mut figures = vec![Vec::new(); candidates.len()];
+    let mut failed = None;
+    for _ in 0..rounds.max(1) {
+        for (at, &candidate) in candidates.iter().enumerate() {
+            match figure(candidate) {
+                Ok(value) => figures[at].push(value),
+                Err(why) => {
+                    failed.get_or_insert(why);
+                }
+            }
+        }
+    }
+    let mut best: Option<(f64, T)> = None;
+    for (values, &candidate) in figures.iter().zip(candidates).filter(|(v, _)| !v.is_empty()) {
+        let value = median(values);
+        eprintln!("    trial: {value:.3} with {candidate:?}");
+        let wins = best.is_none_or(|(so_far, _)| match better {
+            Better::Higher => value > so_far,
+            Better::Lower => value < so_far,
+        });
+        if wins {
+            best = Some((value, candidate));
+        }
+    }
+    best.map(|(_, candidate)| candidate)
+        .ok_or_else(|| failed.unwrap_or_else(|| anyhow!("there is nothing to try here")))
+}

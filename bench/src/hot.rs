@@ -1,0 +1,40 @@
+//! How fast a pass over 8 KB that is in the cache goes.
+//! Called by `core.rs` for the checksum rows. Knows the passes only as closures.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::measure::{Measurement, thread_cpu_s};
+
+/// Bytes a pass: half of the smallest first-level cache there is.
+pub const BYTES: usize = 8 << 10;
+
+/// Passes between two looks at the clock.
+const BATCH: u64 = 64;
+
+/// Repeats a pass over `BYTES` bytes for `seconds`. `units` counts passes.
+pub fn passes<T>(
+    name: &str,
+    seconds: f64,
+    mut pass: impl FnMut() -> Result<T>,
+) -> Result<Measurement> {
+    let limit = Duration::from_secs_f64(seconds);
+    let (start, cpu) = (Instant::now(), thread_cpu_s());
+    let mut units = 0;
+    while start.elapsed() < limit {
+        for _ in 0..BATCH {
+            black_box(pass()?);
+        }
+        units += BATCH;
+    }
+    Ok(Measurement {
+        bytes: units * BYTES as u64,
+        wall_s: start.elapsed().as_secs_f64(),
+        cpu_s: thread_cpu_s() - cpu,
+        units,
+        p50_ns: None,
+        settings: name.to_owned(),
+    })
+}

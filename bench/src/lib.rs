@@ -1,0 +1,17 @@
+//! wirespeed-bench: wirespeed beside smoltcp, gVisor's netstack and the kernel, in one run.
+//!
+//! `core` holds the rows of bench `core`, `ours` our side of them, `peers` the other sides,
+//! `harness` how a row is measured and `report` how it is shown. Nothing here is used by the
+//! stack; `cargo xtask bench NAME` is how people run it.
+
+pub mod core;
+pub mod harness;
+pub mod hot;
+pub mod isolate;
+pub mod measure;
+pub mod ours;
+pub mod peers;
+pub mod report;
+
+#[cfg(test)]
+mod tests;

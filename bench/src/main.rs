@@ -1,0 +1,153 @@
+//! The command line of the benchmarks: `core`, and `peer` to run one side by itself.
+//! Called by `cargo xtask bench NAME`. Figures go to standard output, progress to standard
+//! error. Exit status: 0 measured, 1 nothing could be measured or `--check` found a missed
+//! must, 2 usage.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::{Args, Parser, Subcommand};
+use wirespeed_bench::core::{ROWS, gvisor_program, veth};
+use wirespeed_bench::harness::{Bench, Spec};
+use wirespeed_bench::measure::{Measurement, pin};
+use wirespeed_bench::peers::kernel::{self, Placement, Settings as Kernel};
+use wirespeed_bench::peers::latency::{Waiting, ping_pong};
+use wirespeed_bench::peers::{gvisor, smoltcp};
+use wirespeed_bench::report::{Machine, Report};
+
+/// wirespeed beside its peers, side by side in one run.
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// The main job: TCP between two stacks, against smoltcp, gVisor and the kernel.
+    Core(CoreOptions),
+    /// Runs every setting of one peer in one case and prints a line of JSON for each.
+    #[command(hide = true)]
+    Peer(PeerOptions),
+}
+
+#[derive(Args)]
+struct CoreOptions {
+    /// One JSON document on standard output; the table goes to standard error.
+    #[arg(long)]
+    json: bool,
+    /// Three short pairs a row instead of five long ones.
+    #[arg(long)]
+    quick: bool,
+    /// Exit with status 1 if a row misses its must.
+    #[arg(long)]
+    check: bool,
+    /// Only rows whose case contains this.
+    #[arg(long, value_name = "SUBSTRING")]
+    only: Option<String>,
+}
+
+#[derive(Args)]
+struct PeerOptions {
+    /// smoltcp, gvisor or kernel.
+    name: String,
+    /// bulk-1500, bulk-65535; for kernel: loopback, veth-gso, small-writes, blocking, spinning.
+    case: String,
+    /// How long each run moves bytes.
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Core(options) => core(&options),
+        Command::Peer(options) => peer(&options).map(|()| ExitCode::SUCCESS),
+    };
+    outcome.unwrap_or_else(|why| {
+        eprintln!("wirespeed-bench: {why:#}");
+        ExitCode::FAILURE
+    })
+}
+
+/// Runs the rows asked for and reports them.
+fn core(options: &CoreOptions) -> Result<ExitCode> {
+    let wanted = |spec: &&Spec| options.only.as_ref().is_none_or(|part| spec.case.contains(part));
+    let specs: Vec<&Spec> = ROWS.iter().filter(wanted).collect();
+    if specs.is_empty() {
+        eprintln!("wirespeed-bench: --only matches none of these cases:");
+        for spec in ROWS {
+            eprintln!("  {}", spec.case);
+        }
+        return Ok(ExitCode::from(2));
+    }
+    let machine = Machine::now();
+    let bench = Bench::new(options.quick)?;
+    let mut rows = Vec::with_capacity(specs.len());
+    for (at, spec) in specs.iter().enumerate() {
+        eprintln!("[{}/{}] {}", at + 1, specs.len(), spec.case);
+        rows.push(bench.row(spec));
+    }
+    let report = Report { bench: "core", version: env!("CARGO_PKG_VERSION"), machine, rows };
+    if options.json {
+        report.json(&mut io::stdout().lock())?;
+        report.table(&mut io::stderr().lock())?;
+    } else {
+        report.table(&mut io::stdout().lock())?;
+    }
+    let measured = report.rows.iter().any(|row| row.value.is_some());
+    let missed = options.check && report.rows.iter().any(|row| row.missed());
+    Ok(if measured && !missed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Every setting of one peer in one case.
+fn peer(options: &PeerOptions) -> Result<()> {
+    let bench = Bench::new(false)?;
+    let (cores, seconds) = (bench.cores, options.seconds);
+    if !(0.05..=600.0).contains(&seconds) {
+        bail!("--seconds {seconds}: use 0.05 to 600");
+    }
+    pin(&[cores.first])?;
+    let mtu = if options.case == "bulk-65535" { 65535 } else { 1500 };
+    match (options.name.as_str(), options.case.as_str()) {
+        ("smoltcp", "bulk-1500" | "bulk-65535") => {
+            each(smoltcp::candidates(mtu), |s| smoltcp::bulk(s, seconds))
+        }
+        ("gvisor", "bulk-1500" | "bulk-65535") => {
+            let program = gvisor_program(&bench)?;
+            each(gvisor::candidates(mtu, cores), |s| gvisor::bulk(program, cores, s, seconds))
+        }
+        ("kernel", "loopback") => {
+            let settings = Placement::all(cores).into_iter().map(Kernel::bulk).collect();
+            each(settings, |s| kernel::loopback(cores, s, seconds))
+        }
+        ("kernel", "veth-gso") => {
+            let veth = veth(&bench)?;
+            let settings = Placement::all(cores).into_iter().map(Kernel::bulk).collect();
+            each(settings, |s| veth.bulk(cores, s, seconds))
+        }
+        ("kernel", "small-writes") => {
+            let settings = kernel::small_write_candidates(cores);
+            each(settings, |s| kernel::loopback(cores, s, seconds))
+        }
+        ("kernel", "blocking") => each(Waiting::blocking(cores), |w| ping_pong(cores, w, seconds)),
+        ("kernel", "spinning") => each(Waiting::spinning(cores), |w| ping_pong(cores, w, seconds)),
+        (name, case) => bail!(
+            "no case {case} of peer {name}: use smoltcp or gvisor with bulk-1500 or bulk-65535, \
+             or kernel with loopback, veth-gso, small-writes, blocking or spinning"
+        ),
+    }
+}
+
+/// Runs each setting and prints its line; a summary goes to standard error.
+fn each<T: Copy>(settings: Vec<T>, mut run: impl FnMut(T) -> Result<Measurement>) -> Result<()> {
+    for setting in settings {
+        let measured = run(setting)?;
+        println!("{}", serde_json::to_string(&measured)?);
+        io::stdout().flush()?;
+        let (gbit, units) = (measured.gbit_per_cpu_s()?, measured.units as f64 / measured.cpu_s);
+        eprintln!("  {gbit:.2} Gb and {units:.0} units a CPU-second: {}", measured.settings);
+    }
+    Ok(())
+}

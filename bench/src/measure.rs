@@ -1,0 +1,114 @@
+//! One measurement, of ours or of a peer, and the means to take it: pinning and CPU clocks.
+//! Every peer module returns these; `core.rs` turns pairs of them into ratios.
+//! Knows nothing of rows or reports. A CPU-second is user plus system time of the threads
+//! that carry the bytes. Softirq work is in it unless the kernel was built to account that
+//! apart (CONFIG_IRQ_TIME_ACCOUNTING), which then flatters the kernel, never us.
+
+use anyhow::{Context, Result, ensure};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+/// What one run moved and what it cost.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Measurement {
+    /// Application bytes that arrived.
+    pub bytes: u64,
+    /// Wall time, seconds.
+    pub wall_s: f64,
+    /// CPU time of both ends, seconds.
+    pub cpu_s: f64,
+    /// Segments, writes or round trips: what the case counts. Zero if not counted.
+    #[serde(default, alias = "segments")]
+    pub units: u64,
+    /// Median of one round trip in nanoseconds, for the cases that measure latency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p50_ns: Option<f64>,
+    /// Settings of the run, for the note of its row.
+    #[serde(default)]
+    pub settings: String,
+}
+
+impl Measurement {
+    /// Gigabits (10^9 bits) a CPU-second.
+    pub fn gbit_per_cpu_s(&self) -> Result<f64> {
+        ensure!(self.cpu_s > 0.0 && self.bytes > 0, "nothing was moved: {}", self.settings);
+        Ok(self.bytes as f64 * 8e-9 / self.cpu_s)
+    }
+
+    /// Segments, writes or round trips a CPU-second.
+    pub fn units_per_cpu_s(&self) -> Result<f64> {
+        ensure!(self.cpu_s > 0.0 && self.units > 0, "nothing was counted: {}", self.settings);
+        Ok(self.units as f64 / self.cpu_s)
+    }
+
+    /// Median round trip, nanoseconds.
+    pub fn p50_ns(&self) -> Result<f64> {
+        self.p50_ns.context("this run measured no latency")
+    }
+}
+
+/// The cores this process may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Cores {
+    /// Where single-threaded work and one-core placements run.
+    pub first: usize,
+    /// The second core, where the machine gives us one.
+    pub second: Option<usize>,
+}
+
+impl Cores {
+    /// The first two cores this process was allowed when it started.
+    pub fn allowed() -> Result<Cores> {
+        let set = sched_getaffinity(None).context("reading the CPU affinity")?;
+        let mut allowed = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
+        let first = allowed.next().context("no CPU is allowed to this process")?;
+        Ok(Cores { first, second: allowed.next() })
+    }
+
+    /// Both cores, or the one there is.
+    pub fn both(&self) -> Vec<usize> {
+        [Some(self.first), self.second].into_iter().flatten().collect()
+    }
+}
+
+/// Pins the calling thread; threads and processes it starts later inherit that.
+pub fn pin(cores: &[usize]) -> Result<()> {
+    let mut set = CpuSet::new();
+    for &core in cores {
+        set.set(core);
+    }
+    sched_setaffinity(None, &set).with_context(|| format!("pinning a thread to CPU {cores:?}"))
+}
+
+/// CPU time of the calling thread so far, seconds.
+pub fn thread_cpu_s() -> f64 {
+    let t = clock_gettime(ClockId::ThreadCPUTime);
+    t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9
+}
+
+/// The middle value; the mean of the middle two if there is no middle one.
+pub fn median(samples: &[f64]) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let half = sorted.len() / 2;
+    match sorted.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => sorted[half],
+        _ => (sorted[half - 1] + sorted[half]) / 2.0,
+    }
+}
+
+/// The bytes every writer sends: nothing in them repeats within a segment.
+pub fn pattern(len: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(len);
+    bytes
+}

@@ -1,0 +1,221 @@
+//! The kernel's TCP: bulk and 64-byte writes between two threads of this process.
+//! Called by `core.rs`, `veth.rs` and `wirespeed-bench peer kernel CASE`.
+//! CUBIC at both ends (the default of the machine may be another), buffers auto-tuned as
+//! Linux does by default, 128 KiB reads and writes, both ends pinned: to one core or to two.
+//! cpu_s is user plus system time of the two threads; softirq work is theirs too.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use rustix::net::sockopt;
+
+use crate::measure::{Cores, Measurement, pattern, pin, thread_cpu_s};
+
+/// Reads and bulk writes, bytes.
+pub const UNIT: usize = 128 << 10;
+
+/// Where the two ends run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// Both on the first core.
+    OneCore,
+    /// One on each of two cores.
+    TwoCores,
+}
+
+impl Placement {
+    /// Every placement these cores allow.
+    pub fn all(cores: Cores) -> Vec<Placement> {
+        match cores.second {
+            Some(_) => vec![Placement::OneCore, Placement::TwoCores],
+            None => vec![Placement::OneCore],
+        }
+    }
+
+    /// The words for a note.
+    pub fn words(self) -> &'static str {
+        match self {
+            Placement::OneCore => "both ends on one core",
+            Placement::TwoCores => "one end on each of two cores",
+        }
+    }
+
+    /// The cores of the writing (or first) and the reading (or second) end.
+    pub fn split(self, cores: Cores) -> Result<(usize, usize)> {
+        match (self, cores.second) {
+            (Placement::OneCore, _) => Ok((cores.first, cores.first)),
+            (Placement::TwoCores, Some(second)) => Ok((cores.first, second)),
+            (Placement::TwoCores, None) => bail!("two cores are needed; this process has one"),
+        }
+    }
+}
+
+/// What can be tuned from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Bytes a write.
+    pub write: usize,
+    /// TCP_NODELAY at the writer.
+    pub nodelay: bool,
+    /// Where the ends run.
+    pub placement: Placement,
+}
+
+impl Settings {
+    /// Bulk: 128 KiB writes.
+    pub fn bulk(placement: Placement) -> Settings {
+        Settings { write: UNIT, nodelay: false, placement }
+    }
+}
+
+/// The ways to write 64 bytes at a time that these cores allow.
+pub fn small_write_candidates(cores: Cores) -> Vec<Settings> {
+    let placements = Placement::all(cores).into_iter();
+    let both = |placement| {
+        [false, true].map(|nodelay| Settings { write: 64, nodelay, placement }).into_iter()
+    };
+    placements.flat_map(both).collect()
+}
+
+/// Bytes one way over loopback (MTU 65536) for `seconds`; `units` counts writes.
+pub fn loopback(cores: Cores, settings: Settings, seconds: f64) -> Result<Measurement> {
+    let path = Path { listen: IpAddr::V4(Ipv4Addr::LOCALHOST), name: "loopback" };
+    transfer(cores, settings, seconds, &path, || Ok(()), || Ok(()))
+}
+
+/// Where a transfer goes.
+pub struct Path {
+    /// The reader's address.
+    pub listen: IpAddr,
+    /// Its name in notes.
+    pub name: &'static str,
+}
+
+/// What one end saw.
+struct EndOfTransfer {
+    count: u64,
+    cpu_s: f64,
+}
+
+/// Runs a writer and a reader, each in a thread that `enter_*` may first move elsewhere.
+pub fn transfer(
+    cores: Cores,
+    settings: Settings,
+    seconds: f64,
+    path: &Path,
+    enter_writer: impl FnOnce() -> Result<()> + Send,
+    enter_reader: impl FnOnce() -> Result<()> + Send,
+) -> Result<Measurement> {
+    let (writer_core, reader_core) = settings.placement.split(cores)?;
+    let (listening, address) = mpsc::channel::<SocketAddr>();
+    let (wrote, read, wall_s) = thread::scope(|scope| {
+        let reader = scope.spawn(move || -> Result<(EndOfTransfer, Instant)> {
+            pin(&[reader_core])?;
+            enter_reader()?;
+            let listener = TcpListener::bind((path.listen, 0)).context("listening")?;
+            listening.send(listener.local_addr()?).context("the writer went away")?;
+            read_all(accept(&listener)?)
+        });
+        let writer = scope.spawn(move || -> Result<(EndOfTransfer, Instant)> {
+            pin(&[writer_core])?;
+            enter_writer()?;
+            let to = address.recv().map_err(|_| anyhow!("the reading end did not start"))?;
+            let stream = TcpStream::connect_timeout(&to, Duration::from_secs(5))
+                .with_context(|| format!("connecting over {}", path.name))?;
+            write_for(stream, settings, seconds)
+        });
+        let (wrote, read) = (writer.join(), reader.join());
+        let read = read.map_err(|_| anyhow!("the reading thread panicked"))?;
+        // The reader's error first: if it never listened, the writer only says so.
+        let (read, end) = read?;
+        let (wrote, start) = wrote.map_err(|_| anyhow!("the writing thread panicked"))??;
+        Ok::<_, anyhow::Error>((wrote, read, (end - start).as_secs_f64()))
+    })?;
+    ensure!(read.count == wrote.count * settings.write as u64, "bytes were lost on the way");
+    Ok(Measurement {
+        bytes: read.count,
+        wall_s,
+        cpu_s: wrote.cpu_s + read.cpu_s,
+        units: wrote.count,
+        p50_ns: None,
+        settings: describe(settings, path.name),
+    })
+}
+
+fn describe(settings: Settings, path: &str) -> String {
+    let nodelay = if settings.nodelay { ", TCP_NODELAY" } else { "" };
+    let unit = match settings.write {
+        UNIT => "128 KiB writes".to_owned(),
+        other => format!("{other}-byte writes"),
+    };
+    let placement = settings.placement.words();
+    format!("kernel {path}, cubic, {unit}{nodelay}, 128 KiB reads, {placement}")
+}
+
+/// Accepts one connection, or says after five seconds that nobody came.
+pub fn accept(listener: &TcpListener) -> Result<TcpStream> {
+    listener.set_nonblocking(true)?;
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(5) {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false)?;
+                return Ok(stream);
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
+                thread::sleep(Duration::from_micros(200));
+            }
+            Err(e) => return Err(e).context("accepting"),
+        }
+    }
+    bail!("nobody connected in 5 s")
+}
+
+/// Sets CUBIC, with what to do where the kernel lacks it.
+pub fn set_cubic(stream: &TcpStream) -> Result<()> {
+    sockopt::set_tcp_congestion(stream, "cubic")
+        .context("setting TCP_CONGESTION to cubic (try `modprobe tcp_cubic`)")
+}
+
+/// Writes until the time is up, then says so to the reader. Counts writes.
+fn write_for(
+    mut stream: TcpStream,
+    settings: Settings,
+    seconds: f64,
+) -> Result<(EndOfTransfer, Instant)> {
+    set_cubic(&stream)?;
+    stream.set_nodelay(settings.nodelay)?;
+    let data = pattern(settings.write);
+    // The clock is read once every 128 KiB, whatever the size of a write.
+    let burst = UNIT.div_ceil(settings.write) as u64;
+    let limit = Duration::from_secs_f64(seconds);
+    let (start, cpu) = (Instant::now(), thread_cpu_s());
+    let mut count = 0;
+    while start.elapsed() < limit {
+        for _ in 0..burst {
+            stream.write_all(&data).context("writing")?;
+        }
+        count += burst;
+    }
+    stream.shutdown(Shutdown::Write)?;
+    Ok((EndOfTransfer { count, cpu_s: thread_cpu_s() - cpu }, start))
+}
+
+/// Reads until end of file. Counts bytes.
+fn read_all(mut stream: TcpStream) -> Result<(EndOfTransfer, Instant)> {
+    set_cubic(&stream)?;
+    let mut sink = vec![0_u8; UNIT];
+    let cpu = thread_cpu_s();
+    let mut count = 0;
+    loop {
+        match stream.read(&mut sink).context("reading")? {
+            0 => break,
+            n => count += n as u64,
+        }
+    }
+    Ok((EndOfTransfer { count, cpu_s: thread_cpu_s() - cpu }, Instant::now()))
+}

@@ -1,0 +1,9 @@
+//! The peers: each module moves bytes its own best way and returns a measurement.
+//! Called by `core.rs` for the rows and by `wirespeed-bench peer NAME CASE` for debugging.
+//! None of them knows ours, or that there are rows.
+
+pub mod gvisor;
+pub mod kernel;
+pub mod latency;
+pub mod smoltcp;
+pub mod veth;
