@@ -185,8 +185,8 @@ fn every_ban_can_fail() {
 
 #[test]
 fn the_packet_path_has_no_allocation() {
-    let text = "//! Vec\nfn a(b: &mut dyn C) -> Vec<u8> {\n    vec![format!(\"\")]\n}\n#[cfg(test)]\n\
-                mod tests {\n    use Vec;\n}\n";
+    let text = "//! Vec\nfn a(b: &mut dyn C) -> Vec<u8> {\n    vec![format!(\"\")]\n}\n\
+                #[cfg(test)]\nmod tests {\n    use Vec;\n}\n";
     let findings = packet_path::check(&project(&[("crates/stack/src/rx.rs", text)]));
     let failures: Vec<Finding> = findings.iter().filter(|f| !f.warning).cloned().collect();
     assert_eq!(found(&failures), ["2 dyn", "2 Vec", "3 vec!", "3 format!"]);
