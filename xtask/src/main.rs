@@ -91,7 +91,11 @@ fn run(command: Command) -> Result<u8> {
 /// Run something that counts cases; the last line on standard output is the sum of them.
 fn close(work: impl FnOnce(&mut Tally) -> Result<()>) -> Result<u8> {
     let mut tally = Tally::default();
-    work(&mut tally)?;
+    match work(&mut tally) {
+        // A step that could not even start is a failure among the others: the sum still comes.
+        Err(e) if !e.is::<report::Usage>() => tally.fail("xtask", &format!("{e:#}")),
+        outcome => outcome?,
+    }
     if process::interrupted() {
         tally.fail("interrupted", "Ctrl-C: what came after it was not run");
     }
