@@ -51,11 +51,11 @@ impl Tree {
         self.files.range(prefix.clone()..).next().is_some_and(|(p, _)| p.starts_with(&prefix))
     }
 
-    /// All Rust sources, in order of path.
-    pub(crate) fn rust(&self) -> impl Iterator<Item = (&str, &str)> {
+    /// Files whose path ends so, in order of path.
+    pub(crate) fn ending(&self, end: &str) -> impl Iterator<Item = (&str, &str)> {
         self.files
             .iter()
-            .filter(|(path, _)| path.ends_with(".rs"))
+            .filter(move |(path, _)| path.ends_with(end))
             .map(|(path, text)| (path.as_str(), text.as_str()))
     }
 }

@@ -99,7 +99,10 @@ fn install(packages: &[&str]) -> Result<()> {
         command.env("DEBIAN_FRONTEND", "noninteractive");
         command
     };
-    process::pass_on(apt().args(["update", "-qq"]))?;
+    if let Err(e) = process::pass_on(apt().args(["update", "-qq"])) {
+        // One unreachable mirror need not matter: whether it does, the next command says.
+        eprintln!("warning: {e:#}");
+    }
     process::pass_on(apt().args(["install", "-y", "-qq", "--no-install-recommends"]).args(packages))
 }
 

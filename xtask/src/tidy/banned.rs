@@ -14,17 +14,22 @@ enum Scope {
     Libraries,
     /// Crates that get time and randomness as arguments.
     Deterministic,
+    /// Crates that offer functions to poll.
+    Polled,
     /// Crates a packet passes through.
     PacketPath,
 }
 
-use Scope::{All, Deterministic, Libraries, PacketPath};
+use Scope::{All, Deterministic, Libraries, PacketPath, Polled};
 
 /// Crates that a packet passes through.
 const PACKET_CRATES: &[&str] = &["base", "mbuf", "wire", "bpf", "tcp", "inet", "device", "stack"];
 /// Crates that may read a clock, sleep or draw random numbers by themselves.
 const CLOCKED: &[&str] =
     &["device", "link", "net", "control", "router", "capi", "lab", "cli", "bench", "xtask", "fuzz"];
+/// Crates that may be asynchronous.
+const ASYNC: &[&str] =
+    &["net", "capi", "rpc", "nfs", "telnet", "host", "router", "wirespeed", "lab", "cli", "bench"];
 /// Crates that are programs: they print, and they end.
 const PROGRAMS: &[&str] = &["cli", "bench", "xtask", "lab", "fuzz"];
 
@@ -41,8 +46,8 @@ const BANS: &[(&str, Scope, &str)] = &[
     ("getrandom", Deterministic, "take the secret or the seed as an argument"),
     ("rand::random", Deterministic, "take the secret or the seed as an argument"),
     ("rand::rng", Deterministic, "take the secret or the seed as an argument"),
-    ("async fn", Deterministic, "offer a poll function; async begins in crates/net"),
-    (".await", Deterministic, "offer a poll function; async begins in crates/net"),
+    ("async fn", Polled, "offer a poll function; async begins in crates/net"),
+    (".await", Polled, "offer a poll function; async begins in crates/net"),
     ("println!", Libraries, "return the value; programs print, `tracing` logs"),
     ("print!", Libraries, "return the value; programs print, `tracing` logs"),
     ("eprintln!", Libraries, "return an error or count it; `tracing` logs"),
@@ -86,6 +91,7 @@ fn holds(scope: Scope, source: &Source) -> bool {
         All => true,
         Libraries => !PROGRAMS.contains(&krate) && !source.path.ends_with("/main.rs"),
         Deterministic => !CLOCKED.contains(&krate),
+        Polled => !ASYNC.contains(&krate),
         PacketPath => PACKET_CRATES.contains(&krate),
     }
 }

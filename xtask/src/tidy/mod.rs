@@ -10,6 +10,7 @@ mod functions;
 mod heads;
 mod imports;
 mod licences;
+mod links;
 mod mission;
 mod packet_path;
 mod sizes;
@@ -34,7 +35,7 @@ pub(crate) struct Project {
 
 impl Project {
     fn new(tree: Tree, metadata: Metadata) -> Project {
-        let sources = tree.rust().map(|(path, text)| Source::new(path, text)).collect();
+        let sources = tree.ending(".rs").map(|(path, text)| Source::new(path, text)).collect();
         Project { tree, sources, metadata }
     }
 }
@@ -84,6 +85,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("heads", heads::check),
     ("mission", mission::check),
     ("licences", licences::check),
+    ("links", links::check),
 ];
 
 /// Run every check over the workspace at `root`; each is one case.

@@ -266,6 +266,31 @@ fn a_package_under_another_licence_is_found() {
 }
 
 #[test]
+fn links_lead_somewhere() {
+    let text = "[a](b.md) [c](../x/b.md#d) [e](https://f.g) [h](#i) [j](../x)\n[k](gone.md)\n";
+    let findings = links::check(&project(&[("x/a.md", text), ("x/b.md", "")]));
+    assert_eq!(found(&findings), ["2 gone.md"]);
+}
+
+#[test]
+fn a_crate_without_the_workspace_lints_is_found() {
+    let with = |manifest: &str| {
+        let mut project = package("tcp", &[]);
+        project.tree = Tree::of(&[("crates/tcp/Cargo.toml", manifest)]);
+        found(&unsafe_code::check(&project))
+    };
+    assert_eq!(with("[package]\n"), ["1 lints"]);
+    assert_eq!(with("[lints.rust]\nunsafe_code = \"allow\"\n"), ["1 lints"]);
+    assert!(with("[lints]\nworkspace = true\n").is_empty());
+}
+
+#[test]
+fn async_begins_in_net() {
+    let code = |path| banned::check(&project(&[(path, "async fn f() {}\n")])).len();
+    assert_eq!([code("crates/device/src/a.rs"), code("crates/net/src/a.rs")], [1, 0]);
+}
+
+#[test]
 fn exceptions_cover_one_key_of_one_file_and_do_not_outlive_their_use() {
     let finding = |path: &str| Finding::new(path, 1, "f", String::new(), "");
     let entry =

@@ -1,5 +1,5 @@
 //! `unsafe` only where the house allows it: buffers, devices, the SIMD sums, the filter compiler,
-//! the C interface. Tests of other crates are held to it too.
+//! the C interface. Tests of other crates are held to it too, and every manifest takes the lint.
 
 use super::source::has_word;
 use super::{Finding, Project};
@@ -28,5 +28,13 @@ pub(super) fn check(project: &Project) -> Vec<Finding> {
             }
         }
     }
+    findings.extend(project.metadata.members().filter_map(|package| {
+        let manifest = project.metadata.manifest(package);
+        let text = project.tree.get(&manifest).unwrap_or("");
+        (!text.contains("[lints]\nworkspace = true")).then(|| {
+            let what = "the crate does not take the workspace's lints".to_owned();
+            Finding::new(&manifest, 1, "lints", what, "write [lints] and workspace = true")
+        })
+    }));
     findings
 }
