@@ -1,7 +1,8 @@
 //! The import law: which crate may import which. No layer imports a layer.
 //!
 //! Checked against the manifests as cargo reads them; dev-dependencies are free, because a test
-//! may join what the code keeps apart. ARCHITECTURE.md shows the same table to people.
+//! may join what the code keeps apart. ARCHITECTURE.md shows the same table to people, and is
+//! checked to be the same.
 
 use super::source::krate;
 use super::{Finding, Project};
@@ -50,7 +51,7 @@ const LAW: &[(&str, May)] = &[
 const CORE_ONLY: &[&str] = &["base"];
 
 pub(super) fn check(project: &Project) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let mut findings = documented(project.tree.get(MAP).unwrap_or(""));
     for package in project.metadata.members() {
         let manifest = project.metadata.manifest(package);
         let folder = krate(&manifest);
@@ -73,6 +74,41 @@ pub(super) fn check(project: &Project) -> Vec<Finding> {
             if let Some((what, remedy)) = broken {
                 findings.push(Finding::new(&manifest, line, name, what, &remedy));
             }
+        }
+    }
+    findings
+}
+
+const MAP: &str = "ARCHITECTURE.md";
+
+/// The table people read says the same: a row for each crate of the law, the right column equal.
+pub(super) fn documented(text: &str) -> Vec<Finding> {
+    let rows: Vec<(usize, Vec<&str>)> = text
+        .lines()
+        .enumerate()
+        .map(|(index, line)| (index + 1, line.split('|').map(str::trim).collect()))
+        .filter(|(_, cells): &(usize, Vec<&str>)| cells.len() == 6)
+        .collect();
+    let mut findings = Vec::new();
+    for (name, may) in LAW {
+        let expected = match may {
+            Everything => "everything".to_owned(),
+            Only([]) => "nothing".to_owned(),
+            Only(allowed) => allowed.join(" "),
+        };
+        let named = |cell: &str| cell.split(", ").any(|n| n.trim_end_matches('/') == *name);
+        let remedy = format!("write '{expected}' beside {name} in the table");
+        let row = rows.iter().find(|(_, cells)| named(cells[1]));
+        match row.map(|(line, cells)| (*line, cells[3])) {
+            None => {
+                let what = format!("crate {name} of the import law is not in the table");
+                findings.push(Finding::new(MAP, 1, name, what, &remedy));
+            }
+            Some((line, cell)) if cell != expected => {
+                let what = format!("{name} may import '{cell}' here, '{expected}' by the law");
+                findings.push(Finding::new(MAP, line, name, what, &remedy));
+            }
+            Some(_) => {}
         }
     }
     findings
