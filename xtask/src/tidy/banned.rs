@@ -75,8 +75,8 @@ pub(super) fn check(project: &Project) -> Vec<Finding> {
             if !holds(*scope, source) {
                 continue;
             }
-            for (index, line) in code.lines().enumerate().filter(|(_, l)| has_word(l, text)) {
-                let what = format!("`{}`", line.trim().chars().take(60).collect::<String>());
+            for (index, _) in code.lines().enumerate().filter(|(_, l)| has_word(l, text)) {
+                let what = format!("`{text}` in `{}`", source.shown(index));
                 findings.push(Finding::new(&source.path, index + 1, text, what, remedy));
             }
         }
@@ -89,11 +89,17 @@ fn holds(scope: Scope, source: &Source) -> bool {
     let krate = source.krate();
     match scope {
         All => true,
-        Libraries => !PROGRAMS.contains(&krate) && !source.path.ends_with("/main.rs"),
+        _ if is_program(&source.path) => false,
+        Libraries => !PROGRAMS.contains(&krate),
         Deterministic => !CLOCKED.contains(&krate),
         Polled => !ASYNC.contains(&krate),
         PacketPath => PACKET_CRATES.contains(&krate),
     }
+}
+
+/// Is the file a program of its own inside a crate of any kind?
+fn is_program(path: &str) -> bool {
+    path.ends_with("/main.rs") || path.ends_with("/build.rs") || path.contains("/examples/")
 }
 
 /// `HashMap<K, V>` and `HashSet<K>` without a hasher of their own, in packet-path crates.

@@ -25,6 +25,11 @@ impl Source {
         krate(&self.path)
     }
 
+    /// The beginning of line `index` (from 0) as it was written, for messages.
+    pub(crate) fn shown(&self, index: usize) -> String {
+        self.text.lines().nth(index).unwrap_or("").trim().chars().take(60).collect()
+    }
+
     /// Lines of `library` with their numbers, from 1.
     pub(crate) fn library_lines(&self) -> impl Iterator<Item = (usize, &str)> {
         self.library.lines().enumerate().map(|(i, line)| (i + 1, line))
