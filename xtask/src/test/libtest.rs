@@ -100,8 +100,8 @@ mod tests {
     }
 
     const GOOD: &str = "\nrunning 3 tests\ntest a::b ... ok\ntest a::c ... ignored, needs a TAP\n\
-        test d - (line 3) ... ok\n\ntest result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; \
-        0 filtered out; finished in 0.10s\n";
+        test d - should panic ... ok\n\ntest result: ok. 2 passed; 0 failed; 1 ignored; \
+        0 measured; 0 filtered out; finished in 0.10s\n";
 
     #[test]
     fn passes_and_skips_add_up_over_programs() {

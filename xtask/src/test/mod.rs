@@ -61,8 +61,10 @@ fn loom(root: &Path, tally: &mut Tally) -> Result<()> {
                     .arg("--target-dir")
                     .arg(metadata.target_directory.join("loom"))
                     .env("RUSTFLAGS", "--cfg loom")
-                    // Exploring interleavings wants speed, not a minute of link-time optimisation.
+                    // Exploring takes a second; optimising fully would take minutes.
                     .env("CARGO_PROFILE_RELEASE_LTO", "off")
+                    .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
+                    .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
                     .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
                     .env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true");
                 count_tests(&mut command, tally)
