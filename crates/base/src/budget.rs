@@ -40,7 +40,8 @@ limits! {
     ArpHold "arp_hold" 16 "packets waiting for one neighbour's address";
     Neighbours "neighbours" 4_096 "neighbour entries";
     IcmpPerSecond "icmp_per_second" 1_000 "ICMP replies and errors sent in a second";
-    ChallengeAcksPerSecond "challenge_acks_per_second" 100 "challenge ACKs a connection sends in a second";
+    ChallengeAcksPerSecond "challenge_acks_per_second" 100
+        "challenge ACKs a connection sends in a second";
     ResetsPerSecond "resets_per_second" 10_000 "RSTs for no connection sent in a second";
 }
 

@@ -13,6 +13,7 @@ mod config;
 mod connections;
 mod event;
 mod listener;
+pub mod pair;
 mod port;
 mod release;
 mod rx;

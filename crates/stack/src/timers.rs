@@ -125,7 +125,7 @@ impl Wheel {
         for ahead in 0..SLOTS as u64 {
             let tick = self.tick + ahead;
             // Past the turn, entries of the level above have not come down yet.
-            if ahead > 0 && tick & (SLOTS as u64 - 1) == 0 {
+            if tick & (SLOTS as u64 - 1) == 0 {
                 return start_of(tick);
             }
             if !self.slots[tick as usize & (SLOTS - 1)].is_empty() {

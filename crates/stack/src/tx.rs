@@ -119,10 +119,13 @@ pub(crate) fn resume_blocked(stack: &mut Stack) {
 /// that nobody would send again come this way when the device is full.
 pub(crate) fn put(stack: &mut Stack, port_id: u16, frame: Mbuf) {
     let core = &mut stack.core;
-    match stack.ports.get_mut(port_id) {
-        Some(port) if port.has_room(&mut core.pool, &mut core.counters) => port.tx.push(frame),
-        Some(_) => core.drops.count(DropReason::TxFull),
-        None => core.drops.count(DropReason::TxNoPort),
+    let Some(port) = stack.ports.get_mut(port_id) else {
+        return core.drops.count(DropReason::TxNoPort);
+    };
+    if port.has_room(&mut core.pool, &mut core.counters) {
+        port.tx.push(frame);
+    } else {
+        core.drops.count(DropReason::TxFull);
     }
 }
 

@@ -1,0 +1,82 @@
+//! Two stacks joined by a wire in memory: the smallest whole system, for `ttcp`, benchmarks and
+//! tests. Each end can be moved to a thread of its own.
+//!
+//! Called by: tools and tests. Must not know: what the ends do with it.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use base::{Cidr, IpVersion, LinkKind, MacAddr};
+use device::mem;
+
+use crate::{PortConfig, PortId, Stack, StackConfig};
+
+/// What the two ends are like.
+#[derive(Clone, Debug)]
+pub struct PairConfig {
+    /// The wire.
+    pub wire: mem::Config,
+    /// Settings of both stacks; the second gets another seed.
+    pub stack: StackConfig,
+    /// The version of IP that [`End::addr`] has; both ends have addresses of both.
+    pub version: IpVersion,
+}
+
+impl PairConfig {
+    /// Defaults with this seed: Ethernet, MTU 1500, IPv4.
+    pub fn new(seed: [u64; 2]) -> PairConfig {
+        PairConfig {
+            wire: mem::Config::default(),
+            stack: StackConfig::new(seed),
+            version: IpVersion::V4,
+        }
+    }
+}
+
+/// A stack with one port and its address.
+pub struct End {
+    /// The stack.
+    pub stack: Stack,
+    /// Its port.
+    pub port: PortId,
+    /// Its address.
+    pub addr: IpAddr,
+}
+
+/// IPv4 and IPv6 address of an end, of the documentation networks (RFC 5737, RFC 3849).
+pub fn addresses(end: u8) -> [Cidr; 2] {
+    let v4 = Ipv4Addr::new(192, 0, 2, end);
+    let v6 = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, u16::from(end));
+    [Cidr { addr: IpAddr::V4(v4), prefix_len: 24 }, Cidr { addr: IpAddr::V6(v6), prefix_len: 64 }]
+}
+
+/// The link address of an end.
+pub fn mac(end: u8) -> MacAddr {
+    MacAddr([2, 0, 0, 0, 0, end])
+}
+
+/// Two ends, 1 and 2, that know each other's addresses.
+pub fn pair(config: &PairConfig) -> (End, End) {
+    let (left, right) = mem::pair(&config.wire);
+    (end(config, left, 1), end(config, right, 2))
+}
+
+/// One end of a wire: `number` 1 or 2.
+pub fn end(config: &PairConfig, device: impl device::Device + 'static, number: u8) -> End {
+    let peer = 3 - number;
+    let mut settings = config.stack.clone();
+    settings.seed[0] ^= u64::from(number);
+    let mut stack = Stack::new(settings);
+    let link = device.limits().link;
+    let port = stack.add_port(
+        Box::new(device),
+        PortConfig { mac: mac(number), addresses: addresses(number).to_vec() },
+    );
+    if link == LinkKind::Ethernet {
+        for cidr in addresses(peer) {
+            stack.add_neighbour(port, cidr.addr, mac(peer));
+        }
+    }
+    let [v4, v6] = addresses(number);
+    let addr = if config.version == IpVersion::V4 { v4.addr } else { v6.addr };
+    End { stack, port, addr }
+}

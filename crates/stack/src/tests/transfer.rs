@@ -1,0 +1,86 @@
+//! Whole transfers between two stacks.
+
+use core::net::SocketAddr;
+
+use base::{Duration, Instant, IpVersion, Mtu, Owner};
+use tcp::usrreq::CallError;
+
+use crate::pair::{PairConfig, pair};
+use crate::{Event, ListenConfig};
+
+/// Move `len` bytes one way in virtual time; the received bytes, and the ends for inspection.
+fn transfer(config: &PairConfig, len: usize) {
+    let (mut client, mut server) = pair(config);
+    let mut now = Instant::from_nanos(1_000_000);
+    let listener = server
+        .stack
+        .tcp_listen(SocketAddr::new(server.addr, 5001), ListenConfig::default())
+        .expect("free");
+    let c = client
+        .stack
+        .tcp_connect(
+            SocketAddr::new(server.addr, 5001),
+            None,
+            &tcp::Config::default(),
+            Owner::program(),
+            now,
+        )
+        .expect("routed");
+    let data: Vec<u8> = (0..len).map(|i| (i * 7 + i / 251) as u8).collect();
+    let mut received = Vec::new();
+    let mut sent = 0;
+    let mut s = None;
+    let mut buf = vec![0; 64 * 1024];
+    for _ in 0..len / 100 + 1000 {
+        now += Duration::from_micros(10);
+        let busy = client.stack.poll(now) + server.stack.poll(now);
+        while let Some(event) = server.stack.next_event() {
+            if matches!(event, Event::Accept(_)) {
+                s = server.stack.tcp_accept(listener);
+            }
+        }
+        if sent < len {
+            match client.stack.tcp_write(c, &data[sent..]) {
+                Ok(n) => sent += n,
+                Err(CallError::WouldBlock) => {}
+                Err(other) => panic!("{other:?}"),
+            }
+            if sent == len {
+                client.stack.tcp_shutdown_write(c);
+            }
+        }
+        if let Some(s) = s {
+            match server.stack.tcp_read(s, &mut buf) {
+                Ok(0) => break,
+                Ok(n) => received.extend_from_slice(&buf[..n]),
+                Err(CallError::WouldBlock) => {}
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+        if busy == 0 {
+            let next = client.stack.next_deadline().min(server.stack.next_deadline());
+            if next != Instant::NEVER {
+                now = now.max(next);
+            }
+        }
+    }
+    assert_eq!(received.len(), len);
+    assert!(received == data);
+    let (_, peer_closed) = server.stack.tcp_readable(s.expect("accepted")).expect("there");
+    assert!(peer_closed);
+}
+
+#[test]
+fn bytes_arrive_whole_at_every_mtu_and_version() {
+    for version in [IpVersion::V4, IpVersion::V6] {
+        for mtu in [68, 256, 536, 1280, 1500, 9000, 65_535] {
+            if version == IpVersion::V6 && mtu < 1280 {
+                continue;
+            }
+            let mut config = PairConfig::new([7, 9]);
+            config.wire.mtu = Mtu::new(mtu).expect("in range");
+            config.version = version;
+            transfer(&config, 300_000);
+        }
+    }
+}

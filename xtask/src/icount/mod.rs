@@ -1,0 +1,129 @@
+//! `cargo xtask icount`: instructions per unit of work, exact and the same in every run.
+//!
+//! `wirespeed-icount list` names the cases; `wirespeed-icount CASE N` does N units of one. Each is
+//! run under callgrind twice, and the difference of the counts over the difference of the units is
+//! the cost of one unit: start-up and set-up cancel out. Functions whose symbol contains
+//! `bytepass_` (out of line, so that they have a symbol) are what it costs to touch the payload;
+//! a case that has any is reported without them, and once more with them.
+
+mod baseline;
+mod callgrind;
+
+use crate::{cargo, process};
+use anyhow::{Context, Result, bail, ensure};
+use callgrind::Counts;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A row of the result.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+struct Row {
+    case: String,
+    instructions: f64,
+}
+
+/// Units in the shorter and the longer run of a case. Even the shorter is past every warm-up.
+const UNITS: (u64, u64) = (1_000, 3_000);
+const BASELINE: &str = "docs/icount-baseline.json";
+
+/// Count, then print, compare or bless. 1 if a count moved.
+pub(crate) fn run(root: &Path, json: bool, bless: bool) -> Result<u8> {
+    if process::find("valgrind").is_none() {
+        bail!("icount needs valgrind: install the Debian package valgrind");
+    }
+    let binary = cargo::release_binary(root, "wirespeed-bench", "wirespeed-icount")?;
+    let listed = process::output(Command::new(&binary).arg("list"))?;
+    let mut rows = Vec::new();
+    for case in listed.lines().map(str::trim).filter(|case| !case.is_empty()) {
+        eprintln!("counting {case}");
+        rows.extend(count(&binary, case)?);
+        if process::interrupted() {
+            bail!("interrupted; nothing was compared or written");
+        }
+    }
+    if json {
+        println!("{}", serde_json::to_string_pretty(&rows)?);
+    } else {
+        rows.iter().for_each(|row| println!("{:>12.1}  {}", row.instructions, row.case));
+    }
+    judge(&root.join(BASELINE), &rows, bless)
+}
+
+fn judge(path: &Path, rows: &[Row], bless: bool) -> Result<u8> {
+    if bless {
+        baseline::write(path, rows)?;
+        eprintln!("{BASELINE} written; the commit's message names the feature and its cost");
+        return Ok(0);
+    }
+    let moved = baseline::compare(&baseline::read(path)?, rows);
+    for line in &moved {
+        eprintln!("FAILED   {line}");
+    }
+    if !moved.is_empty() {
+        eprintln!(
+            "if the change is meant: `cargo xtask icount --bless`, and commit {BASELINE} with a \
+             message that names the feature and its cost in instructions"
+        );
+    }
+    Ok(u8::from(!moved.is_empty()))
+}
+
+/// The row or two rows of one case.
+fn count(binary: &Path, case: &str) -> Result<Vec<Row>> {
+    let short = measure(binary, case, UNITS.0)?;
+    let long = measure(binary, case, UNITS.1)?;
+    ensure!(long.total > short.total, "{case}: {} units cost no more than {}", UNITS.1, UNITS.0);
+    Ok(rows(case, short, long, UNITS.1 - UNITS.0))
+}
+
+fn rows(case: &str, short: Counts, long: Counts, units: u64) -> Vec<Row> {
+    // To a tenth: the counts are whole, the average over units need not be.
+    let per_unit = |short: u64, long: u64| {
+        let difference = long as f64 - short as f64;
+        (difference / units as f64 * 10.0).round() / 10.0
+    };
+    let row = |case: String, instructions| Row { case, instructions };
+    let without = per_unit(short.total - short.byte_passes, long.total - long.byte_passes);
+    let mut rows = vec![row(case.to_owned(), without)];
+    if long.byte_passes > 0 {
+        let with = per_unit(short.total, long.total);
+        rows.push(row(format!("{case}, byte passes included"), with));
+    }
+    rows
+}
+
+/// One run under callgrind.
+fn measure(binary: &Path, case: &str, units: u64) -> Result<Counts> {
+    let out = Scratch::new();
+    let mut command = Command::new("valgrind");
+    command
+        .args(["--tool=callgrind", "--quiet"])
+        .arg(format!("--callgrind-out-file={}", out.0.display()))
+        .arg(binary)
+        .args([case, &units.to_string()])
+        .stdout(Stdio::null());
+    process::pass_on(&mut command)?;
+    let text = std::fs::read_to_string(&out.0)
+        .with_context(|| format!("callgrind left no {}", out.0.display()))?;
+    callgrind::parse(&text).with_context(|| format!("cannot read callgrind's output for {case}"))
+}
+
+/// The file callgrind writes, removed when done with.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Scratch {
+        let name = format!("wirespeed-callgrind-{}.out", std::process::id());
+        Scratch(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Absent when callgrind could not start: nothing to remove then.
+        std::fs::remove_file(&self.0).unwrap_or(());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! Tests against real programs: suites of cases, each of which says what it needs.
+//!
+//! A case whose needs are not met is skipped and the skip names what is missing; `--install`
+//! fetches the Debian packages first. The registry is `suites.rs`.
+
+mod needs;
+mod suites;
+mod workbench;
+
+use crate::process;
+use crate::report::{Tally, Usage, step};
+use anyhow::{Result, bail};
+pub(crate) use needs::Need;
+use std::path::Path;
+use std::process::Command;
+pub(crate) use workbench::Workbench;
+
+/// One test against the world outside.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) needs: &'static [Need],
+    /// An error is a failure and says what was seen and what was expected.
+    pub(crate) run: fn(&Workbench) -> Result<()>,
+}
+
+/// Cases that belong together: `cargo xtask interop NAME`.
+pub(crate) struct Suite {
+    pub(crate) name: &'static str,
+    pub(crate) cases: &'static [Case],
+}
+
+/// The suite of that name, or all.
+pub(crate) fn choose(name: Option<&str>) -> Result<Vec<&'static Suite>> {
+    let chosen: Vec<_> =
+        suites::SUITES.iter().filter(|s| name.is_none_or(|name| name == s.name)).collect();
+    if let (Some(name), true) = (name, chosen.is_empty()) {
+        let known: Vec<_> = suites::SUITES.iter().map(|s| s.name).collect();
+        let text = format!("no interop suite '{name}'; there are: {}", known.join(", "));
+        bail!(Usage(text));
+    }
+    Ok(chosen)
+}
+
+/// Run every case of the suites whose needs are met.
+pub(crate) fn run(root: &Path, suites: &[&Suite], install: bool, tally: &mut Tally) -> Result<()> {
+    if install {
+        install_step(suites, tally)?;
+    }
+    for suite in suites {
+        step(&format!("interop {}", suite.name), tally, |tally| {
+            for case in suite.cases {
+                run_case(root, suite, case, tally);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+fn run_case(root: &Path, suite: &Suite, case: &Case, tally: &mut Tally) {
+    if process::interrupted() {
+        return;
+    }
+    let name = format!("interop {}: {}", suite.name, case.name);
+    let missing: Vec<_> = case.needs.iter().filter_map(|need| need.missing(root)).collect();
+    if missing.is_empty() {
+        let outcome = Workbench::new(root).and_then(|bench| (case.run)(&bench));
+        println!("{name}: {}", if outcome.is_ok() { "ok" } else { "FAILED" });
+        tally.case(&name, outcome);
+    } else {
+        println!("{name}: skipped");
+        tally.skip(&name, &missing.join(", "));
+    }
+}
+
+/// Install what the suites lack; what cannot be installed is one failed case, and the rest of
+/// the tests still run.
+pub(crate) fn install_step(suites: &[&Suite], tally: &mut Tally) -> Result<()> {
+    let packages = needs::packages(suites);
+    if packages.is_empty() {
+        return Ok(());
+    }
+    step("install", tally, |tally| {
+        tally.case("install", install(&packages));
+        Ok(())
+    })
+}
+
+fn install(packages: &[&str]) -> Result<()> {
+    let list = packages.join(" ");
+    if !process::is_root() {
+        bail!("--install needs root; run `sudo apt-get install {list}` and leave --install out");
+    }
+    if process::find("apt-get").is_none() {
+        bail!("there is no apt-get here; install by other means: {list}");
+    }
+    let apt = || {
+        let mut command = Command::new("apt-get");
+        command.env("DEBIAN_FRONTEND", "noninteractive");
+        command
+    };
+    if let Err(e) = process::pass_on(apt().args(["update", "-qq"])) {
+        // One unreachable mirror need not matter: whether it does, the next command says.
+        eprintln!("warning: {e:#}");
+    }
+    process::pass_on(apt().args(["install", "-y", "-qq", "--no-install-recommends"]).args(packages))
+}
+
+#[cfg(test)]
+mod tests;

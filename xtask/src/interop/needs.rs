@@ -1,0 +1,46 @@
+//! What a case needs, whether it is here, and which Debian package brings it.
+
+use super::Suite;
+use crate::process;
+use std::path::Path;
+
+/// Something a case cannot run without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// A program, and the Debian package that brings it.
+    Program { program: &'static str, package: &'static str },
+    /// A file or folder at an absolute path (`/dev/net/tun`), or relative to the workspace.
+    File(&'static str),
+    /// The effective user is root.
+    #[cfg_attr(not(test), expect(dead_code, reason = "the first case with a TAP will need it"))]
+    Root,
+}
+
+impl Need {
+    /// The words for what is missing; None when it is there.
+    pub(super) fn missing(&self, root: &Path) -> Option<String> {
+        match self {
+            Need::Program { program, package } => process::find(program)
+                .is_none()
+                .then(|| format!("{program} (Debian package {package})")),
+            Need::File(path) => (!root.join(path).exists()).then(|| (*path).to_owned()),
+            Need::Root => (!process::is_root()).then(|| "root".to_owned()),
+        }
+    }
+}
+
+/// Debian packages that the suites lack, each once.
+pub(super) fn packages(suites: &[&Suite]) -> Vec<&'static str> {
+    let needs = suites.iter().flat_map(|s| s.cases).flat_map(|c| c.needs);
+    let mut packages: Vec<_> = needs
+        .filter_map(|need| match need {
+            Need::Program { program, package } => {
+                process::find(program).is_none().then_some(*package)
+            }
+            Need::File(_) | Need::Root => None,
+        })
+        .collect();
+    packages.sort_unstable();
+    packages.dedup();
+    packages
+}

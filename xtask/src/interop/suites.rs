@@ -1,0 +1,37 @@
+//! The registry of interop suites: a suite is a line here and a function per case.
+//!
+//! A case names what it needs; what is missing makes it a skip that says so.
+
+use super::{Case, Need, Suite, Workbench};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::process::Command;
+use std::time::Duration;
+
+/// Every suite, in the order they run.
+pub(super) const SUITES: &[Suite] = &[Suite { name: "core", cases: CORE }];
+
+const SHA256SUM: Need = Need::Program { program: "sha256sum", package: "coreutils" };
+const CLI: Need = Need::File("crates/cli/Cargo.toml");
+
+const CORE: &[Case] = &[Case {
+    name: "ttcp moves a file whole, by the word of sha256sum",
+    needs: &[CLI, SHA256SUM],
+    run: ttcp_file,
+}];
+
+/// 64 MB through two stacks in one process; both ends' sums equal what coreutils says.
+fn ttcp_file(bench: &Workbench) -> Result<()> {
+    let limit = Duration::from_secs(60);
+    let file = bench.file("file", 64 << 20)?;
+    let expected = bench.run(Command::new("sha256sum").arg(&file), limit)?;
+    let expected = expected.split_whitespace().next().context("sha256sum printed nothing")?;
+    let mut ttcp = Command::new(bench.wirespeed()?);
+    let text = bench.run(ttcp.arg("ttcp").arg("--file").arg(&file).arg("--json"), limit)?;
+    let report: Value = serde_json::from_str(&text).context("ttcp --json printed no JSON")?;
+    for key in ["sha256_sent", "sha256_received"] {
+        let sum = report[key].as_str().with_context(|| format!("the report has no {key}"))?;
+        ensure!(sum == expected, "{key} is {sum}, sha256sum says {expected}");
+    }
+    Ok(())
+}

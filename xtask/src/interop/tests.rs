@@ -1,0 +1,83 @@
+use super::*;
+use std::time::Duration;
+
+const ABSENT: Need = Need::Program { program: "no-such-program-here", package: "no-such-package" };
+
+fn ok(_: &Workbench) -> Result<()> {
+    Ok(())
+}
+
+fn bad(_: &Workbench) -> Result<()> {
+    bail!("saw 1, expected 2")
+}
+
+const SUITE: Suite = Suite {
+    name: "sample",
+    cases: &[
+        Case { name: "good", needs: &[], run: ok },
+        Case { name: "bad", needs: &[], run: bad },
+        Case { name: "lacking", needs: &[ABSENT, Need::File("/no/such/file")], run: bad },
+    ],
+};
+
+#[test]
+fn cases_pass_fail_and_skip_by_name() {
+    let mut tally = Tally::default();
+    run(Path::new("/"), &[&SUITE], false, &mut tally).unwrap();
+    assert_eq!((tally.passed, tally.failed, tally.skipped), (1, 1, 1));
+    let closing = tally.closing();
+    assert!(closing.contains("interop sample: bad: saw 1, expected 2"), "{closing}");
+    assert!(
+        closing.contains(
+            "lacking: no-such-program-here (Debian package no-such-package), /no/such/file"
+        )
+    );
+}
+
+#[test]
+fn missing_packages_are_listed_once() {
+    assert_eq!(needs::packages(&[&SUITE, &SUITE]), ["no-such-package"]);
+}
+
+#[test]
+fn an_unknown_suite_is_a_wrong_command_line_that_lists_the_known() {
+    let e = choose(Some("nonsense")).map(|_| ()).unwrap_err();
+    assert!(e.is::<Usage>());
+    assert!(e.to_string().contains("core"));
+    assert_eq!(choose(Some("core")).unwrap().len(), 1);
+}
+
+#[test]
+fn suite_names_are_unique_and_suites_are_not_empty() {
+    let suites = choose(None).unwrap();
+    for (i, suite) in suites.iter().enumerate() {
+        assert!(!suite.cases.is_empty(), "{} has no case", suite.name);
+        assert!(suites[..i].iter().all(|other| other.name != suite.name), "{} twice", suite.name);
+    }
+}
+
+#[test]
+fn the_workbench_makes_files_and_leaves_nothing() {
+    let bench = Workbench::new(Path::new("/")).unwrap();
+    let file = bench.file("f", 1003).unwrap();
+    assert_eq!(std::fs::read(&file).unwrap().len(), 1003);
+    drop(bench);
+    assert!(!file.exists());
+}
+
+#[test]
+fn programs_have_a_time_limit_and_their_complaints_are_shown() {
+    let bench = Workbench::new(Path::new("/")).unwrap();
+    let limit = Duration::from_secs(20);
+    assert_eq!(bench.run(Command::new("echo").arg("a"), limit).unwrap(), "a\n");
+    let e = bench.run(Command::new("sh").args(["-c", "echo why >&2; exit 3"]), limit).unwrap_err();
+    assert!(e.to_string().ends_with("why"), "{e}");
+    let e = bench.run(Command::new("sleep").arg("60"), Duration::from_millis(1)).unwrap_err();
+    assert!(e.to_string().contains("killed"), "{e}");
+}
+
+#[test]
+fn root_is_missing_for_everyone_else() {
+    let missing = Need::Root.missing(Path::new("/"));
+    assert_eq!(missing.is_none(), process::is_root());
+}

@@ -1,0 +1,103 @@
+//! What every interop case works with: a folder of its own that goes when it ends, our binary,
+//! and a way to run a program with a time limit.
+
+use crate::{cargo, process};
+use anyhow::{Context, Result, bail};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// The surroundings of one case.
+pub(crate) struct Workbench {
+    root: PathBuf,
+    folder: PathBuf,
+}
+
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+impl Workbench {
+    /// A fresh folder below the system's temporary one.
+    pub(super) fn new(root: &Path) -> Result<Workbench> {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("wirespeed-interop-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir(&folder)
+            .with_context(|| format!("cannot make {}", folder.display()))?;
+        Ok(Workbench { root: root.to_owned(), folder })
+    }
+
+    /// A path in the case's own folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// The `wirespeed` program, built in release mode.
+    pub(crate) fn wirespeed(&self) -> Result<PathBuf> {
+        cargo::release_binary(&self.root, "wirespeed-cli", "wirespeed")
+    }
+
+    /// A file of `bytes` bytes that do not repeat, the same in every run.
+    pub(crate) fn file(&self, name: &str, bytes: usize) -> Result<PathBuf> {
+        let path = self.path(name);
+        let mut out = BufWriter::new(File::create(&path)?);
+        let (mut state, mut left) = (0x9e37_79b9_7f4a_7c15_u64, bytes);
+        while left > 0 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let word = state.to_le_bytes();
+            let n = left.min(word.len());
+            out.write_all(&word[..n])?;
+            left -= n;
+        }
+        out.flush()?;
+        Ok(path)
+    }
+
+    /// Run a program to its end and return what it printed on standard output. Past `limit` it is
+    /// killed; both that and a failure are errors that show its standard error.
+    pub(crate) fn run(&self, command: &mut Command, limit: Duration) -> Result<String> {
+        let shown = process::shown(command);
+        let (out, err) = (self.path("stdout"), self.path("stderr"));
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(File::create(&out)?)
+            .stderr(File::create(&err)?)
+            .spawn()
+            .with_context(|| format!("cannot run {shown}"))?;
+        let outcome = wait(&mut child, limit);
+        let complaint = std::fs::read_to_string(&err).unwrap_or_default();
+        match outcome? {
+            Some(status) if status.success() => Ok(std::fs::read_to_string(&out)?),
+            Some(status) => bail!("`{shown}` ended with {status}: {}", complaint.trim()),
+            None => bail!("`{shown}` was killed after {} s: {}", limit.as_secs(), complaint.trim()),
+        }
+    }
+}
+
+/// The exit status; None if the child had to be killed.
+fn wait(child: &mut Child, limit: Duration) -> Result<Option<std::process::ExitStatus>> {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() >= deadline || process::interrupted() {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+impl Drop for Workbench {
+    fn drop(&mut self) {
+        if let Err(e) = std::fs::remove_dir_all(&self.folder) {
+            eprintln!("warning: {} is left behind: {e}", self.folder.display());
+        }
+    }
+}

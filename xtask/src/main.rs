@@ -1,0 +1,104 @@
+//! The one door to the project's checks: `cargo xtask test | tidy | bench | icount | interop`.
+//!
+//! Called by: people, `.ci/run`. Must not know: any crate of the stack; it looks at source text,
+//! at `cargo metadata`, and at what programs print.
+//! Exit status: 0 all well, 1 something failed, 2 the command line was wrong.
+
+mod bench;
+mod cargo;
+mod icount;
+mod interop;
+mod process;
+mod report;
+mod test;
+mod tidy;
+mod tree;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use report::Tally;
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Checks, benchmarks and instruction counts of wirespeed")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Format, clippy, tidy, all tests, loom, interop; ends with one line of totals
+    Test {
+        /// First install the Debian packages that interop tests lack (needs root)
+        #[arg(long)]
+        install: bool,
+    },
+    /// The project's own rules, checked over its sources
+    Tidy,
+    /// Build and run a benchmark: `cargo xtask bench core --json --quick`
+    #[command(disable_help_flag = true)]
+    Bench {
+        /// Which benchmark, and its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        args: Vec<String>,
+    },
+    /// Instruction counts by valgrind, compared with docs/icount-baseline.json
+    Icount {
+        /// Print a list of {"case", "instructions"} on standard output
+        #[arg(long)]
+        json: bool,
+        /// Write the counts to the baseline instead of comparing
+        #[arg(long)]
+        bless: bool,
+    },
+    /// Tests against real programs; all suites, or one by name
+    Interop {
+        /// The suite
+        name: Option<String>,
+        /// First install the Debian packages that the suites lack (needs root)
+        #[arg(long)]
+        install: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    process::catch_interrupts();
+    match run(cli.command) {
+        Ok(code) => ExitCode::from(code),
+        Err(e) => {
+            eprintln!("error: {e:#}");
+            ExitCode::from(if e.is::<report::Usage>() { 2 } else { 1 })
+        }
+    }
+}
+
+fn run(command: Command) -> Result<u8> {
+    let root = cargo::root()?;
+    match command {
+        Command::Test { install } => close(|tally| test::run(&root, install, tally)),
+        Command::Tidy => close(|tally| tidy::run(&root, tally)),
+        Command::Bench { args } => bench::run(&root, &args),
+        Command::Icount { json, bless } => icount::run(&root, json, bless),
+        Command::Interop { name, install } => {
+            let suites = interop::choose(name.as_deref())?;
+            close(|tally| interop::run(&root, &suites, install, tally))
+        }
+    }
+}
+
+/// Run something that counts cases; the last line on standard output is the sum of them.
+fn close(work: impl FnOnce(&mut Tally) -> Result<()>) -> Result<u8> {
+    let mut tally = Tally::default();
+    match work(&mut tally) {
+        // A step that could not even start is a failure among the others: the sum still comes.
+        Err(e) if !e.is::<report::Usage>() => tally.fail("xtask", &format!("{e:#}")),
+        outcome => outcome?,
+    }
+    if process::interrupted() {
+        tally.fail("interrupted", "Ctrl-C: what came after it was not run");
+    }
+    print!("{}", tally.closing());
+    Ok(u8::from(tally.failed > 0))
+}

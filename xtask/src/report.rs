@@ -1,0 +1,126 @@
+//! What commands that count cases share: the tally, the elapsed time of each step, and the
+//! closing line `N passed, N failed, N skipped`.
+
+use anyhow::Result;
+use std::fmt::Write as _;
+use std::time::Instant;
+
+/// The command line asked for something that is not there: exit status 2.
+#[derive(Debug)]
+pub(crate) struct Usage(pub(crate) String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// Cases counted so far, with the names of those that need a word at the end.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    pub(crate) skipped: u64,
+    failures: Vec<String>,
+    skips: Vec<String>,
+}
+
+impl Tally {
+    /// One case passed.
+    pub(crate) fn pass(&mut self) {
+        self.passed += 1;
+    }
+
+    /// One case failed; `why` says what to do about it.
+    pub(crate) fn fail(&mut self, case: &str, why: &str) {
+        self.failed += 1;
+        self.failures.push(format!("{case}: {why}"));
+    }
+
+    /// One case was not run; `missing` names what it lacks.
+    pub(crate) fn skip(&mut self, case: &str, missing: &str) {
+        self.skipped += 1;
+        self.skips.push(format!("{case}: {missing}"));
+    }
+
+    /// One case whose outcome is a result.
+    pub(crate) fn case(&mut self, name: &str, outcome: Result<()>) {
+        match outcome {
+            Ok(()) => self.pass(),
+            Err(e) => self.fail(name, &format!("{e:#}")),
+        }
+    }
+
+    /// What was skipped, what failed, and the closing line.
+    pub(crate) fn closing(&self) -> String {
+        let mut text = String::new();
+        for skip in &self.skips {
+            let _ = writeln!(text, "skipped  {skip}");
+        }
+        for failure in &self.failures {
+            let _ = writeln!(text, "FAILED   {failure}");
+        }
+        let (passed, failed, skipped) = (self.passed, self.failed, self.skipped);
+        let _ = writeln!(text, "{passed} passed, {failed} failed, {skipped} skipped");
+        text
+    }
+}
+
+/// Run a step: its title before, its own counts and elapsed time after. After Ctrl-C no further
+/// step starts.
+pub(crate) fn step(
+    title: &str,
+    tally: &mut Tally,
+    work: impl FnOnce(&mut Tally) -> Result<()>,
+) -> Result<()> {
+    if crate::process::interrupted() {
+        return Ok(());
+    }
+    println!("== {title}");
+    let (started, before) = (Instant::now(), (tally.passed, tally.failed, tally.skipped));
+    work(tally)?;
+    let elapsed = started.elapsed().as_secs_f64();
+    let (p, f, s) = (tally.passed - before.0, tally.failed - before.1, tally.skipped - before.2);
+    println!("-- {title}: {p} ok, {f} not, {s} not run, {elapsed:.1} s");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closing_line_is_last_and_exact() {
+        let mut tally = Tally::default();
+        tally.pass();
+        tally.fail("fmt", "run cargo fmt");
+        tally.skip("iperf3", "Debian package iperf3");
+        assert_eq!(
+            tally.closing(),
+            "skipped  iperf3: Debian package iperf3\nFAILED   fmt: run cargo fmt\n\
+             1 passed, 1 failed, 1 skipped\n"
+        );
+    }
+
+    #[test]
+    fn a_result_becomes_a_case() {
+        let mut tally = Tally::default();
+        tally.case("a", Ok(()));
+        tally.case("b", Err(anyhow::anyhow!("inner").context("outer")));
+        assert_eq!((tally.passed, tally.failed), (1, 1));
+        assert!(tally.closing().contains("b: outer: inner"));
+    }
+
+    #[test]
+    fn a_step_adds_to_the_tally_it_was_given() {
+        let mut tally = Tally::default();
+        step("one", &mut tally, |t| {
+            t.pass();
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(tally.passed, 1);
+    }
+}

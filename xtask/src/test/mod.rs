@@ -1,0 +1,85 @@
+//! `cargo xtask test`: format, clippy, tidy, every test of the workspace, loom, interop.
+//!
+//! Called by: people and `.ci/run`. Each step says how long it took; nothing stops at the first
+//! failure, so that one run shows all there is to mend.
+
+mod libtest;
+
+use crate::cargo::{Metadata, cargo};
+use crate::report::{Tally, step};
+use crate::{interop, process, tidy};
+use anyhow::Result;
+use std::path::Path;
+use std::process::Command;
+
+/// All steps in order; with `install`, the packages that interop tests lack come first.
+pub(crate) fn run(root: &Path, install: bool, tally: &mut Tally) -> Result<()> {
+    let suites = interop::choose(None)?;
+    if install {
+        interop::install_step(&suites, tally)?;
+    }
+    step("format", tally, |tally| {
+        let outcome = process::pass_on(cargo(root).args(["fmt", "--all", "--check"]));
+        tally.case("format", outcome.map_err(|e| e.context("run `cargo fmt --all`")));
+        Ok(())
+    })?;
+    step("clippy", tally, |tally| {
+        let args = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
+        tally.case("clippy", process::pass_on(cargo(root).args(args)));
+        Ok(())
+    })?;
+    tidy::run(root, tally)?;
+    step("tests", tally, |tally| {
+        count_tests(cargo(root).args(["test", "--workspace", "--no-fail-fast"]), tally)
+    })?;
+    loom(root, tally)?;
+    interop::run(root, &suites, false, tally)
+}
+
+/// Run `cargo test` and add up what its test programs print.
+fn count_tests(command: &mut Command, tally: &mut Tally) -> Result<()> {
+    let mut reader = libtest::Reader::default();
+    let succeeded = process::lines(command, |line| {
+        if reader.take(line) {
+            println!("{line}");
+        }
+    })?;
+    reader.finish(succeeded, &process::shown(command), tally);
+    Ok(())
+}
+
+/// Every `tests/loom*.rs` of a crate, compiled with `--cfg loom` into a target folder of its own.
+fn loom(root: &Path, tally: &mut Tally) -> Result<()> {
+    let metadata = Metadata::read(root)?;
+    for package in metadata.members() {
+        let folder = Path::new(&package.manifest_path).with_file_name("tests");
+        for name in loom_tests(&folder) {
+            step(&format!("loom {} {name}", package.name), tally, |tally| {
+                let mut command = cargo(root);
+                command
+                    .args(["test", "--release", "-p", &package.name, "--test", &name])
+                    .arg("--target-dir")
+                    .arg(metadata.target_directory.join("loom"))
+                    .env("RUSTFLAGS", "--cfg loom")
+                    // Exploring takes a second; optimising fully would take minutes.
+                    .env("CARGO_PROFILE_RELEASE_LTO", "off")
+                    .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
+                    .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
+                    .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+                    .env("CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS", "true");
+                count_tests(&mut command, tally)
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Names of the loom test programs in a crate's tests folder.
+fn loom_tests(folder: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let names = entries.flatten().filter_map(|e| e.file_name().into_string().ok());
+    let stems = names.filter_map(|n| n.strip_suffix(".rs").map(str::to_owned));
+    let mut found: Vec<String> = stems.filter(|n| n.starts_with("loom")).collect();
+    found.sort();
+    found
+}

@@ -1,0 +1,146 @@
+//! The import law: which crate may import which. No layer imports a layer.
+//!
+//! Checked against the manifests as cargo reads them; dev-dependencies are free, because a test
+//! may join what the code keeps apart. ARCHITECTURE.md shows the same table to people, and is
+//! checked to be the same.
+
+use super::source::krate;
+use super::{Finding, Project};
+
+/// What a crate may import of ours.
+enum May {
+    Only(&'static [&'static str]),
+    Everything,
+}
+
+use May::{Everything, Only};
+
+const LAYERS: &[&str] = &["base", "mbuf", "wire", "bpf", "tcp", "inet", "device"];
+const SIMULATED: &[&str] =
+    &["base", "mbuf", "wire", "bpf", "tcp", "inet", "device", "stack", "link"];
+
+/// Folder under crates/ (or at the root), and its right-hand column.
+const LAW: &[(&str, May)] = &[
+    ("base", Only(&[])),
+    ("mbuf", Only(&["base"])),
+    ("wire", Only(&["base"])),
+    ("bpf", Only(&["base"])),
+    ("tcp", Only(&["base", "mbuf", "wire"])),
+    ("inet", Only(&["base", "mbuf", "wire"])),
+    ("device", Only(&["base", "mbuf"])),
+    ("stack", Only(LAYERS)),
+    ("link", Only(&["base", "mbuf", "device"])),
+    ("sim", Only(SIMULATED)),
+    ("net", Only(&["stack"])),
+    ("control", Only(&["base"])),
+    ("capi", Only(&["net"])),
+    ("rpc", Only(&["base"])),
+    ("nfs", Only(&["base", "rpc"])),
+    ("telnet", Only(&["base"])),
+    ("host", Only(&["base"])),
+    ("router", Only(&["stack", "control"])),
+    ("wirespeed", Everything),
+    ("lab", Everything),
+    ("cli", Everything),
+    ("bench", Everything),
+    ("fuzz", Everything),
+    ("xtask", Only(&[])),
+];
+
+/// Crates that take nothing from outside either: core alone.
+const CORE_ONLY: &[&str] = &["base"];
+
+pub(super) fn check(project: &Project) -> Vec<Finding> {
+    let mut findings = documented(project.tree.get(MAP).unwrap_or(""));
+    for package in project.metadata.members() {
+        let manifest = project.metadata.manifest(package);
+        let folder = krate(&manifest);
+        let Some((_, may)) = LAW.iter().find(|(name, _)| *name == folder) else {
+            let what = format!("crate {folder} has no line in the import law");
+            let remedy = "add it to LAW in xtask/src/tidy/imports.rs and to ARCHITECTURE.md";
+            findings.push(Finding::new(&manifest, 1, folder, what, remedy));
+            continue;
+        };
+        for dependency in &package.dependencies {
+            if dependency.kind.as_deref() == Some("dev") {
+                continue;
+            }
+            let name = dependency.name.as_str();
+            let line = line_of(project.tree.get(&manifest), name);
+            let broken = match &dependency.path {
+                Some(_) => ours(folder, may, name),
+                None => outside(folder, name),
+            };
+            if let Some((what, remedy)) = broken {
+                findings.push(Finding::new(&manifest, line, name, what, &remedy));
+            }
+        }
+    }
+    findings
+}
+
+const MAP: &str = "ARCHITECTURE.md";
+
+/// The table people read says the same: a row for each crate of the law, the right column equal.
+pub(super) fn documented(text: &str) -> Vec<Finding> {
+    let rows: Vec<(usize, Vec<&str>)> = text
+        .lines()
+        .enumerate()
+        .map(|(index, line)| (index + 1, line.split('|').map(str::trim).collect()))
+        .filter(|(_, cells): &(usize, Vec<&str>)| cells.len() == 6)
+        .collect();
+    let mut findings = Vec::new();
+    for (name, may) in LAW {
+        let expected = match may {
+            Everything => "everything".to_owned(),
+            Only([]) => "nothing".to_owned(),
+            Only(allowed) => allowed.join(" "),
+        };
+        let named = |cell: &str| cell.split(", ").any(|n| n.trim_end_matches('/') == *name);
+        let remedy = format!("write '{expected}' beside {name} in the table");
+        let row = rows.iter().find(|(_, cells)| named(cells[1]));
+        match row.map(|(line, cells)| (*line, cells[3])) {
+            None => {
+                let what = format!("crate {name} of the import law is not in the table");
+                findings.push(Finding::new(MAP, 1, name, what, &remedy));
+            }
+            Some((line, cell)) if cell != expected => {
+                let what = format!("{name} may import '{cell}' here, '{expected}' by the law");
+                findings.push(Finding::new(MAP, line, name, what, &remedy));
+            }
+            Some(_) => {}
+        }
+    }
+    findings
+}
+
+/// Does importing our own package `name` break the law? What, and what to do.
+fn ours(folder: &str, may: &May, name: &str) -> Option<(String, String)> {
+    let target = name.strip_prefix("wirespeed-").unwrap_or(name);
+    match may {
+        Everything => None,
+        Only(allowed) if allowed.contains(&target) => None,
+        Only(allowed) => {
+            let list = if allowed.is_empty() { "nothing".to_owned() } else { allowed.join(", ") };
+            let remedy = format!("it may import {list}; join layers in crates/stack instead");
+            Some((format!("{folder} imports {target}"), remedy))
+        }
+    }
+}
+
+fn outside(folder: &str, name: &str) -> Option<(String, String)> {
+    CORE_ONLY.contains(&folder).then(|| {
+        let remedy = "it builds on core alone; make it a dev-dependency or move the code up";
+        (format!("{folder} depends on {name}"), remedy.to_owned())
+    })
+}
+
+/// The line of the manifest that names the dependency, by package or by its short name.
+fn line_of(manifest: Option<&str>, name: &str) -> usize {
+    let short = name.strip_prefix("wirespeed-").unwrap_or(name);
+    let lines = manifest.unwrap_or("").lines();
+    lines
+        .enumerate()
+        .find(|(_, l)| l.starts_with(short) || l.contains(name))
+        .map_or(1, |(i, _)| i + 1)
+}

@@ -1,0 +1,62 @@
+//! Files that every packet passes through: no dynamic dispatch, no allocation, no formatting, no
+//! lock. The rules of the path are plain calls with values in registers.
+
+use super::source::has_word;
+use super::{Finding, Project};
+
+/// The path, in the order a packet meets it.
+const FILES: &[&str] = &[
+    "crates/stack/src/rx.rs",
+    "crates/stack/src/tx.rs",
+    "crates/wire/src/ether.rs",
+    "crates/wire/src/ipv4.rs",
+    "crates/wire/src/ipv6.rs",
+    "crates/wire/src/tcp.rs",
+    "crates/wire/src/udp.rs",
+    "crates/inet/src/ether.rs",
+    "crates/inet/src/ip_input.rs",
+    "crates/inet/src/ip_output.rs",
+    "crates/tcp/src/predict.rs",
+    "crates/tcp/src/input.rs",
+    "crates/tcp/src/output.rs",
+];
+
+/// What must not be there, and what to use instead.
+const WORDS: &[(&str, &str)] = &[
+    ("dyn", "dispatch once a burst in the joining file, by enum or generics"),
+    ("Box", "keep it in the connection or the table, made when that is made"),
+    ("Vec", "use a fixed array, a chain of mbufs, or a buffer owned by the stack"),
+    ("vec!", "use a fixed array, or a buffer owned by the stack"),
+    ("String", "return a small enum; whoever prints it finds the words"),
+    ("format!", "return a small enum; whoever prints it finds the words"),
+    ("HashMap", "look up in the pcb table, through its one-entry cache"),
+    ("Mutex", "one stack per core: nothing is shared, nothing is locked"),
+    ("RwLock", "published tables are read without a lock"),
+];
+
+pub(super) fn check(project: &Project) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for path in FILES {
+        let Some(source) = project.sources.iter().find(|s| s.path == *path) else {
+            findings.extend(gone(project, path));
+            continue;
+        };
+        for (number, line) in source.library_lines() {
+            for (word, remedy) in WORDS.iter().filter(|(word, _)| has_word(line, word)) {
+                let what = format!("`{word}` on the packet path");
+                findings.push(Finding::new(path, number, word, what, remedy));
+            }
+        }
+    }
+    findings
+}
+
+/// A file of a crate that exists but is not where the list says: the list guards nothing there.
+fn gone(project: &Project, path: &str) -> Option<Finding> {
+    let (folder, _) = path.rsplit_once('/')?;
+    project.tree.has_folder(folder).then(|| {
+        let what = format!("{path} is on the packet-path list and does not exist");
+        let remedy = "correct FILES in xtask/src/tidy/packet_path.rs";
+        Finding::new("xtask/src/tidy/packet_path.rs", 1, path, what, remedy).warned()
+    })
+}
