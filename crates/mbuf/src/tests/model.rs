@@ -77,9 +77,10 @@ impl World {
         else {
             return;
         };
-        if i >= self.handles.len() {
+        if self.handles.is_empty() {
             return;
         }
+        let i = i % self.handles.len();
         if matches!(op, Op::Free(_) | Op::Drop(_)) {
             let (mbuf, _) = self.handles.swap_remove(i);
             match op {
