@@ -17,14 +17,16 @@
 
 use core::time::Duration;
 
+use std::sync::Arc;
+
 #[cfg(loom)]
 use loom::sync::{
-    Arc, Condvar, Mutex,
+    Condvar, Mutex,
     atomic::{AtomicU64, Ordering},
 };
 #[cfg(not(loom))]
 use std::sync::{
-    Arc, Condvar, Mutex,
+    Condvar, Mutex,
     atomic::{AtomicU64, Ordering},
 };
 

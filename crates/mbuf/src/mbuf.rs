@@ -57,6 +57,20 @@ pub(crate) struct Header {
     pub(crate) class: Class,
 }
 
+impl Header {
+    /// What is known of the packet, but its flags.
+    #[inline(always)]
+    pub(crate) fn take_metadata(&mut self, from: &Header) {
+        self.time_ns = from.time_ns;
+        self.mark = from.mark;
+        self.flow_hash = from.flow_hash;
+        self.csum = from.csum;
+        self.in_port = from.in_port;
+        self.segment_size = from.segment_size;
+        self.vlan = from.vlan;
+    }
+}
+
 const _: () = assert!(size_of::<Header>() == LINE);
 const _: () = assert!(size_of::<Option<Mbuf>>() == 8);
 
@@ -297,7 +311,7 @@ impl Mbuf {
     #[inline(always)]
     pub fn truncate(&mut self, len: usize) {
         let h = self.header_mut();
-        h.len = h.len.min(len as u32);
+        h.len = len.min(h.len as usize) as u32;
     }
 
     /// Place the data `offset` bytes into an empty buffer's cluster (a driver aligning headers).

@@ -193,10 +193,16 @@ impl Pool {
 
     fn share_range(&mut self, mbuf: &mut Mbuf, from: usize, len: usize) -> Option<Mbuf> {
         if !self.owns(mbuf) {
-            return self.copy_of(&mbuf.as_slice()[from..from + len]);
+            return self.copy_range(mbuf, from, len);
         }
         let mut share = self.bare_share(mbuf)?;
-        mbuf.header_mut().flags |= Flags::SHARED;
+        let offset = mbuf.offset();
+        let h = mbuf.header_mut();
+        h.flags |= Flags::SHARED;
+        if h.class == Class::Share {
+            // What the new handle sees is no longer this one's to write.
+            h.refs_or_private_end = (offset + from).min(h.refs_or_private_end.into()) as u16;
+        }
         let whole = from == 0 && len == mbuf.len();
         let s = share.header_mut();
         s.refs_or_private_end = 0;
@@ -207,6 +213,20 @@ impl Pool {
             s.flags &= !Flags::SUMMED;
         }
         Some(share)
+    }
+
+    /// A copy of part of a foreign mbuf, with its metadata.
+    #[cold]
+    fn copy_range(&mut self, mbuf: &Mbuf, from: usize, len: usize) -> Option<Mbuf> {
+        let mut copy = self.copy_of(&mbuf.as_slice()[from..from + len])?;
+        let whole = len == mbuf.len();
+        let (old, new) = (mbuf.header(), copy.header_mut());
+        new.take_metadata(old);
+        new.flags = old.flags & !Flags::SHARED;
+        if !whole {
+            new.flags &= !Flags::SUMMED;
+        }
+        Some(copy)
     }
 
     /// A handle to send: the same bytes, and all room in front of them is the new handle's to
@@ -232,7 +252,7 @@ impl Pool {
         }
         // SAFETY: `owns` says that this pool is the one that may read the count.
         let alone =
-            self.owns(mbuf) && unsafe { mbuf.header().base.as_ref().refs_or_private_end == 1 };
+            self.owns(mbuf) && unsafe { (*mbuf.header().base.as_ptr()).refs_or_private_end == 1 };
         if alone && mbuf.header().class != Class::Share {
             mbuf.header_mut().flags &= !Flags::SHARED;
             return true;
@@ -245,21 +265,15 @@ impl Pool {
     fn bare_share(&mut self, mbuf: &mut Mbuf) -> Option<Mbuf> {
         let mut share = self.alloc_class(Class::Share)?;
         let from = mbuf.header();
-        let mut base = from.base;
+        let base = from.base;
         let to = share.header_mut();
         to.data = from.data;
         to.base = base;
-        to.time_ns = from.time_ns;
         to.len = from.len;
-        to.mark = from.mark;
-        to.flow_hash = from.flow_hash;
-        to.csum = from.csum;
-        to.in_port = from.in_port;
-        to.segment_size = from.segment_size;
-        to.vlan = from.vlan;
+        to.take_metadata(from);
         to.flags = from.flags | Flags::SHARED;
         // SAFETY: the cluster is this pool's (callers checked `owns`), so the count is ours.
-        let refs = unsafe { &mut base.as_mut().refs_or_private_end };
+        let refs = unsafe { &mut (*base.as_ptr()).refs_or_private_end };
         // At 65,535 handles it stays a share of nothing and the caller copies.
         if *refs == u16::MAX {
             share.header_mut().base = share.header;
@@ -333,12 +347,13 @@ impl Store {
         self.outstanding -= 1;
         // SAFETY: by contract; the count of a cluster is the pool's alone.
         unsafe {
-            let mut base = header.as_ref().base;
+            let base = header.as_ref().base;
             if base != header {
                 header.as_mut().base = header;
                 self.push(header);
             }
-            let refs = &mut base.as_mut().refs_or_private_end;
+            // Only this field: the handle on the rest of the header may be in use elsewhere.
+            let refs = &mut (*base.as_ptr()).refs_or_private_end;
             *refs -= 1;
             if *refs == 0 {
                 self.push(base);
@@ -396,6 +411,8 @@ impl Store {
         if !UNPOOLED {
             self.slabs.push((slab, layout));
         }
+        // From the Arc itself: `give_back` counts through this pointer.
+        let owner = NonNull::new(Arc::as_ptr(shared).cast_mut()).expect("an Arc is never null");
         for i in (0..objects).rev() {
             // SAFETY: object `i` lies inside the slab, aligned to a line, and is ours.
             unsafe {
@@ -404,7 +421,7 @@ impl Store {
                     next: self.free[class as usize],
                     data: ptr::null_mut(),
                     base: header,
-                    owner: NonNull::from(&**shared),
+                    owner,
                     time_ns: 0,
                     len: 0,
                     mark: 0,

@@ -4,6 +4,7 @@
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
 use crate::Pool;
@@ -81,26 +82,52 @@ impl MbufQueue {
     /// Change the first; its length is followed.
     #[inline]
     pub fn with_front<R>(&mut self, change: impl FnOnce(&mut Mbuf) -> R) -> Option<R> {
-        Self::with(&mut self.bytes, self.head?, change)
+        self.visit(self.head?, change)
     }
 
     /// Change the last; its length is followed.
     #[inline]
     pub fn with_back<R>(&mut self, change: impl FnOnce(&mut Mbuf) -> R) -> Option<R> {
-        Self::with(&mut self.bytes, self.tail?, change)
+        self.visit(self.tail?, change)
     }
 
     #[inline]
-    fn with<R>(
-        bytes: &mut u32,
-        header: NonNull<Header>,
-        change: impl FnOnce(&mut Mbuf) -> R,
-    ) -> Option<R> {
-        let mut mbuf = core::mem::ManuallyDrop::new(Mbuf { header, _owns: PhantomData });
-        let before = mbuf.header().len;
-        let result = change(&mut mbuf);
-        *bytes = *bytes - before + mbuf.header().len;
-        Some(result)
+    fn visit<R>(&mut self, was: NonNull<Header>, change: impl FnOnce(&mut Mbuf) -> R) -> Option<R> {
+        // SAFETY: the queue holds the handle.
+        let (next, len) = unsafe { (was.as_ref().next, was.as_ref().len) };
+        let mbuf = ManuallyDrop::new(Mbuf { header: was, _owns: PhantomData });
+        let mut visit = Visit { queue: self, mbuf, was, next, len };
+        Some(change(&mut visit.mbuf))
+    }
+
+    /// `now` takes the place of `was`, which is no longer ours to look at.
+    #[cold]
+    fn relink(
+        &mut self,
+        was: NonNull<Header>,
+        mut now: NonNull<Header>,
+        next: Option<NonNull<Header>>,
+    ) {
+        // SAFETY: the queue holds every handle linked from its head up to `was`, and `now`.
+        unsafe { now.as_mut().next = next };
+        if self.tail == Some(was) {
+            self.tail = Some(now);
+        }
+        if self.head == Some(was) {
+            self.head = Some(now);
+            return;
+        }
+        let mut at = self.head;
+        while let Some(mut header) = at {
+            // SAFETY: as above; the walk ends in front of `was`.
+            unsafe {
+                if header.as_ref().next == Some(was) {
+                    header.as_mut().next = Some(now);
+                    return;
+                }
+                at = header.as_ref().next;
+            }
+        }
     }
 
     /// How many mbufs.
@@ -126,6 +153,25 @@ impl MbufQueue {
         while let Some(mbuf) = self.pop_front() {
             pool.free(mbuf);
         }
+    }
+}
+
+/// A handle lent to a closure, which may shorten it, put another in its place, or panic.
+struct Visit<'a> {
+    queue: &'a mut MbufQueue,
+    mbuf: ManuallyDrop<Mbuf>,
+    was: NonNull<Header>,
+    next: Option<NonNull<Header>>,
+    len: u32,
+}
+
+impl Drop for Visit<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.mbuf.header != self.was {
+            self.queue.relink(self.was, self.mbuf.header, self.next);
+        }
+        self.queue.bytes = self.queue.bytes - self.len + self.mbuf.header().len;
     }
 }
 

@@ -1,0 +1,198 @@
+//! The doorbell in every interleaving: nobody sleeps while there is news.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p wirespeed-device --test loom_doorbell --release
+//! --target-dir target/loom`. The ring of frames is modelled by a counter. A lost wake-up shows as
+//! a deadlock, which loom reports by a panic; the mutants at the end must have one.
+#![cfg(loom)]
+
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use loom::sync::{Condvar, Mutex};
+use loom::thread;
+// Not loom's: that one panics when it is dropped by a panic, and the mutants must unwind.
+use std::sync::Arc;
+use wirespeed_device::Doorbell;
+
+/// What the sleeper of every test does: take `total` pieces of news, sleeping between them.
+fn take_all(news: &AtomicUsize, total: usize, bell: &Doorbell) {
+    loop {
+        let seen = news.load(Ordering::Acquire);
+        if seen == total {
+            break;
+        }
+        bell.arm();
+        if news.load(Ordering::Acquire) > seen {
+            bell.disarm();
+        } else {
+            bell.sleep(None);
+        }
+    }
+}
+
+#[test]
+fn a_ring_between_looking_and_sleeping_is_not_lost() {
+    loom::model(|| {
+        let bell = Doorbell::new();
+        let news = Arc::new(AtomicUsize::new(0));
+        let ringer = thread::spawn({
+            let (bell, news) = (bell.clone(), news.clone());
+            move || {
+                news.store(1, Ordering::Release);
+                bell.ring()
+            }
+        });
+        take_all(&news, 1, &bell);
+        let woken = ringer.join().unwrap();
+        assert_eq!(bell.wakeups(), (u64::from(woken), u64::from(!woken)));
+    });
+}
+
+#[test]
+fn two_pieces_of_news_wake_as_often_as_needed() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let bell = Doorbell::new();
+        let news = Arc::new(AtomicUsize::new(0));
+        let ringer = thread::spawn({
+            let (bell, news) = (bell.clone(), news.clone());
+            move || {
+                for n in 1..=2 {
+                    news.store(n, Ordering::Release);
+                    bell.ring();
+                }
+            }
+        });
+        take_all(&news, 2, &bell);
+        ringer.join().unwrap();
+    });
+}
+
+#[test]
+fn two_ringers_and_one_sleeper() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let bell = Doorbell::new();
+        let news = Arc::new(AtomicUsize::new(0));
+        let ring = |bell: Doorbell, news: Arc<AtomicUsize>| {
+            thread::spawn(move || {
+                news.fetch_add(1, Ordering::Release);
+                bell.ring();
+            })
+        };
+        let ringers = [ring(bell.clone(), news.clone()), ring(bell.clone(), news.clone())];
+        take_all(&news, 2, &bell);
+        ringers.into_iter().for_each(|ringer| ringer.join().unwrap());
+        let (sent, suppressed) = bell.wakeups();
+        assert_eq!(sent + suppressed, 2);
+    });
+}
+
+/// As `mem` does for room: the ringer wakes only a sleeper that said, before it armed, that it
+/// wants to be woken for this.
+#[test]
+fn a_wish_made_before_arming_is_seen() {
+    loom::model(|| {
+        let bell = Doorbell::new();
+        let room = Arc::new(AtomicUsize::new(0));
+        let wanted = Arc::new(AtomicBool::new(false));
+        let ringer = thread::spawn({
+            let (bell, room, wanted) = (bell.clone(), room.clone(), wanted.clone());
+            move || {
+                room.store(1, Ordering::Release);
+                bell.ring_if(|| wanted.load(Ordering::Relaxed));
+            }
+        });
+        wanted.store(true, Ordering::Relaxed);
+        take_all(&room, 1, &bell);
+        ringer.join().unwrap();
+    });
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn mutant_without_the_second_look_sleeps_for_ever() {
+    loom::model(|| {
+        let bell = Doorbell::new();
+        let news = Arc::new(AtomicUsize::new(0));
+        let ringer = thread::spawn({
+            let (bell, news) = (bell.clone(), news.clone());
+            move || {
+                news.store(1, Ordering::Release);
+                bell.ring();
+            }
+        });
+        if news.load(Ordering::Acquire) == 0 {
+            bell.arm();
+            bell.sleep(None);
+        }
+        ringer.join().unwrap();
+    });
+}
+
+/// The doorbell with its ringer's step taken apart: a load that orders nothing, behind a fence or
+/// not.
+struct Split {
+    armed: AtomicBool,
+    sleeper: Mutex<()>,
+    rung: Condvar,
+    fenced: bool,
+}
+
+impl Split {
+    fn fence(&self) {
+        if self.fenced {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    fn ring(&self) {
+        self.fence();
+        if self.armed.load(Ordering::Acquire) && self.armed.swap(false, Ordering::AcqRel) {
+            drop(self.sleeper.lock().unwrap());
+            self.rung.notify_all();
+        }
+    }
+
+    fn sleep_unless(&self, ready: impl Fn() -> bool) {
+        self.armed.store(true, Ordering::Release);
+        self.fence();
+        if !ready() {
+            let guard = self.sleeper.lock().unwrap();
+            if self.armed.load(Ordering::Acquire) {
+                drop(self.rung.wait(guard).unwrap());
+            }
+        }
+        self.armed.store(false, Ordering::Release);
+    }
+}
+
+fn split(fenced: bool) {
+    loom::model(move || {
+        let (armed, sleeper) = (AtomicBool::new(false), Mutex::new(()));
+        let bell = Arc::new(Split { armed, sleeper, rung: Condvar::new(), fenced });
+        let news = Arc::new(AtomicUsize::new(0));
+        let ringer = thread::spawn({
+            let (bell, news) = (bell.clone(), news.clone());
+            move || {
+                news.store(1, Ordering::Release);
+                bell.ring();
+            }
+        });
+        while news.load(Ordering::Acquire) == 0 {
+            bell.sleep_unless(|| news.load(Ordering::Acquire) == 1);
+        }
+        ringer.join().unwrap();
+    });
+}
+
+#[test]
+fn a_plain_load_behind_a_fence_would_do_too() {
+    split(true);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn mutant_with_a_plain_load_and_no_fence_loses_a_ring() {
+    split(false);
+}

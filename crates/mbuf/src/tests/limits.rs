@@ -1,0 +1,81 @@
+//! Capacities, and limits that hold.
+
+use super::assert_all_home;
+use crate::{Class, HEADROOM, Pool};
+
+#[test]
+fn every_class_holds_what_it_says() {
+    let mut pool = Pool::new(64 << 20);
+    let expected = [
+        (Class::K2, 1_920, 33),
+        (Class::K4, 3_968, 65),
+        (Class::K16, 16_256, 257),
+        (Class::K64, 65_664, 1029),
+    ];
+    for (class, capacity, lines) in expected {
+        assert_eq!((class.capacity(), class.stride()), (capacity, lines * 64));
+        assert_eq!(Class::for_len(capacity), Some(class));
+        assert_ne!(Class::for_len(capacity + 1), Some(class));
+        let mut mbuf = pool.alloc(capacity).expect("room");
+        assert_eq!((mbuf.headroom(), mbuf.tailroom()), (HEADROOM, capacity));
+        assert_eq!(mbuf.tail_mut().as_ptr() as usize % 64, 0, "the payload starts on a line");
+        assert_eq!(mbuf.append(&vec![7; capacity + 1]), capacity);
+        mbuf.prepend(HEADROOM).expect("all headroom").fill(8);
+        assert!(mbuf.prepend(1).is_none());
+        assert_eq!(mbuf.len(), capacity + HEADROOM);
+        assert_eq!(mbuf.tailroom(), 0);
+        pool.free(mbuf);
+    }
+    assert_eq!(Class::for_len(65_665), None);
+    assert!(pool.alloc(65_665).is_none());
+    assert_all_home(&mut pool);
+}
+
+#[test]
+fn a_pool_never_takes_more_than_its_limit() {
+    for limit in [0, 63, 64, Class::K2.stride(), 100_000, 1 << 20] {
+        let mut pool = Pool::new(limit);
+        assert_eq!(pool.limit_bytes(), limit);
+        let mut held = Vec::new();
+        for len in [1, 3_000, 10_000, 60_000].into_iter().cycle().take(400) {
+            let before = pool.exhausted();
+            match pool.alloc(len) {
+                Some(mbuf) => held.push(mbuf),
+                None => assert_eq!(pool.exhausted(), before + 1),
+            }
+            assert!(pool.held_bytes() <= limit);
+        }
+        assert!(pool.exhausted() > 0);
+        held.into_iter().for_each(|mbuf| pool.free(mbuf));
+        assert_all_home(&mut pool);
+    }
+}
+
+#[test]
+fn an_exhausted_pool_gives_again_what_comes_home() {
+    let mut pool = Pool::new(Class::K2.stride());
+    let mbuf = pool.alloc(1).expect("room for one");
+    assert!(pool.alloc(1).is_none());
+    drop(mbuf);
+    let mut again = pool.alloc(1).expect("taken in when the list was empty");
+    assert!(pool.share(&mut again).is_none(), "no memory for a share's header");
+    assert!(again.is_exclusive(), "so nothing was shared");
+    pool.free(again);
+    assert_eq!(pool.exhausted(), 2);
+    assert_all_home(&mut pool);
+}
+
+#[test]
+fn empty_buffers_can_be_placed_within_their_headroom() {
+    let mut pool = Pool::new(1 << 20);
+    let mut mbuf = pool.alloc(100).expect("room");
+    mbuf.reserve_front(2);
+    assert_eq!(mbuf.headroom(), 2);
+    mbuf.reserve_front(HEADROOM + 1);
+    assert_eq!(mbuf.headroom(), 2, "past the headroom nothing happens");
+    mbuf.append(&[1]);
+    mbuf.reserve_front(0);
+    assert_eq!(mbuf.headroom(), 2, "nor with data");
+    drop(mbuf);
+    assert_all_home(&mut pool);
+}

@@ -1,0 +1,144 @@
+//! Who may write what, when handles share a cluster.
+
+use super::{assert_all_home, bytes, mbuf_of};
+use crate::{Flags, Pool};
+
+#[test]
+fn a_share_for_sending_owns_the_room_in_front() {
+    let mut pool = Pool::new(1 << 20);
+    let data = bytes(1, 1000);
+    let mut kept = mbuf_of(&mut pool, &data);
+    let mut sent = pool.share_for_send(&mut kept).expect("alone");
+    sent.prepend(40).expect("the headroom is its own").fill(0xaa);
+    sent.headers_mut(40).expect("and stays so")[0] = 0xbb;
+    assert!(sent.headers_mut(41).is_none(), "the payload is shared");
+    assert!(sent.as_mut_slice().is_none());
+    assert_eq!(sent.append(&[1]), 0);
+    assert!(kept.prepend(1).is_none(), "the headroom is not the kept handle's");
+    assert!(kept.headers_mut(1).is_none());
+    assert_eq!(kept.as_slice(), data);
+    assert_eq!(&sent.as_slice()[40..], data);
+    pool.free(sent);
+    assert!(pool.reclaim(&mut kept));
+    assert!(kept.as_mut_slice().is_some());
+    pool.free(kept);
+    assert_all_home(&mut pool);
+}
+
+#[test]
+fn one_copy_is_out_at_a_time() {
+    let mut pool = Pool::new(1 << 20);
+    let mut kept = mbuf_of(&mut pool, &bytes(2, 500));
+    let first = pool.share_for_send(&mut kept).expect("alone");
+    assert!(pool.share_for_send(&mut kept).is_none(), "the first is still out");
+    assert!(!pool.reclaim(&mut kept));
+    drop(first);
+    assert!(pool.share_for_send(&mut kept).is_none(), "dropped, but not taken in yet");
+    assert_eq!(pool.collect(), 1);
+    let second = pool.share_for_send(&mut kept).expect("home again");
+    pool.free(second);
+    pool.free(kept);
+    assert_all_home(&mut pool);
+}
+
+#[test]
+fn a_partly_acknowledged_mbuf_is_sent_from_where_it_stands() {
+    let mut pool = Pool::new(1 << 20);
+    let data = bytes(3, 1448);
+    let mut kept = mbuf_of(&mut pool, &data);
+    pool.share_for_send(&mut kept).map(|sent| pool.free(sent)).expect("alone");
+    kept.trim_front(448);
+    let mut sent = pool.share_for_send(&mut kept).expect("alone");
+    assert_eq!(sent.headroom(), crate::HEADROOM + 448);
+    sent.prepend(500).expect("acknowledged bytes are room for headers").fill(9);
+    assert_eq!(kept.as_slice(), &data[448..]);
+    drop((sent, kept));
+    assert_all_home(&mut pool);
+}
+
+#[test]
+fn what_a_share_of_a_sent_handle_sees_stays() {
+    let mut pool = Pool::new(1 << 20);
+    let mut kept = mbuf_of(&mut pool, &bytes(4, 100));
+    let mut sent = pool.share_for_send(&mut kept).expect("alone");
+    sent.prepend(54).expect("headroom").fill(1);
+    let seen = pool.share(&mut sent).expect("room");
+    assert!(sent.headers_mut(1).is_none(), "the share sees these bytes");
+    sent.prepend(4).expect("these it does not").fill(2);
+    assert_eq!(seen.as_slice()[..54], [1; 54]);
+    let tail = pool.split(&mut sent, 10).expect("room");
+    assert!(sent.headers_mut(4).is_some() && sent.headers_mut(5).is_none());
+    assert_eq!(tail.len(), 58 + 100 - 10);
+    drop((kept, sent, seen, tail));
+    assert_all_home(&mut pool);
+}
+
+#[test]
+fn a_handle_put_in_front_of_its_own_data_can_be_written() {
+    let mut pool = Pool::new(1 << 20);
+    let mut mbuf = mbuf_of(&mut pool, &[5; 10]);
+    let tail = pool.split(&mut mbuf, 5).expect("room");
+    pool.free(mbuf);
+    let mut tail = tail;
+    assert!(!pool.reclaim(&mut tail), "a share never owns the cluster");
+    assert!(tail.prepend(1).is_none() && tail.as_mut_slice().is_none());
+    pool.free(tail);
+    assert_all_home(&mut pool);
+}
+
+#[test]
+fn foreign_mbufs_are_copied_with_their_metadata() {
+    let (mut ours, mut theirs) = (Pool::new(1 << 20), Pool::new(1 << 20));
+    let mut mbuf = mbuf_of(&mut theirs, &bytes(6, 300));
+    mbuf.set(Flags::CSUM_PARTIAL | Flags::SUMMED);
+    mbuf.set_csum(34);
+    mbuf.set_segment_size(100);
+    assert!(!ours.owns(&mbuf) && !ours.reclaim(&mut mbuf));
+    assert!(ours.share_for_send(&mut mbuf).is_none());
+    let copy = ours.share(&mut mbuf).expect("room");
+    assert!(ours.owns(&copy) && copy.is_exclusive() && mbuf.is_exclusive());
+    assert_eq!(copy.as_slice(), mbuf.as_slice());
+    assert_eq!((copy.csum(), copy.segment_size()), (34, 100));
+    assert!(copy.has(Flags::CSUM_PARTIAL | Flags::SUMMED));
+    let tail = ours.split(&mut mbuf, 100).expect("room");
+    assert!(!tail.has(Flags::SUMMED) && !mbuf.has(Flags::SUMMED), "the sum was of the whole");
+    assert_eq!((mbuf.len(), tail.len()), (100, 200));
+    ours.free(mbuf);
+    drop((copy, tail));
+    ours.flush();
+    assert_all_home(&mut ours);
+    assert_all_home(&mut theirs);
+}
+
+#[test]
+fn the_count_of_handles_stops_at_its_end() {
+    let mut pool = Pool::new(16 << 20);
+    let data = bytes(7, 64);
+    let mut mbuf = mbuf_of(&mut pool, &data);
+    let mut shares: Vec<_> = (1..u16::MAX).map(|_| pool.share(&mut mbuf).expect("room")).collect();
+    assert_eq!(pool.outstanding(), usize::from(u16::MAX));
+    for _ in 0..3 {
+        assert!(pool.share(&mut mbuf).is_none(), "65,535 handles are out");
+        assert!(pool.split(&mut mbuf, 1).is_none());
+        assert_eq!(pool.outstanding(), usize::from(u16::MAX));
+    }
+    assert_eq!(mbuf.as_slice(), data);
+    pool.free(shares.pop().expect("many"));
+    shares.push(pool.share(&mut mbuf).expect("one came home"));
+    drop(mbuf);
+    assert!(shares.iter().all(|share| share.as_slice() == data));
+    shares.into_iter().for_each(|share| pool.free(share));
+    assert_all_home(&mut pool);
+}
+
+#[test]
+fn truncate_takes_any_length() {
+    let mut pool = Pool::new(1 << 20);
+    let mut mbuf = mbuf_of(&mut pool, &[1; 10]);
+    mbuf.truncate(1 << 32);
+    assert_eq!(mbuf.len(), 10);
+    mbuf.trim_front(usize::MAX);
+    assert!(mbuf.is_empty());
+    drop(mbuf);
+    assert_all_home(&mut pool);
+}
