@@ -49,8 +49,11 @@ enum Command {
         #[arg(long)]
         json: bool,
         /// Write the counts to the baseline instead of comparing
-        #[arg(long)]
+        #[arg(long, conflicts_with = "case")]
         bless: bool,
+        /// Count this case alone, without comparing it
+        #[arg(long, value_name = "CASE")]
+        case: Option<String>,
     },
     /// Tests against real programs; all suites, or one by name
     Interop {
@@ -80,7 +83,7 @@ fn run(command: Command) -> Result<u8> {
         Command::Test { install } => close(|tally| test::run(&root, install, tally)),
         Command::Tidy => close(|tally| tidy::run(&root, tally)),
         Command::Bench { args } => bench::run(&root, &args),
-        Command::Icount { json, bless } => icount::run(&root, json, bless),
+        Command::Icount { json, bless, case } => icount::run(&root, json, bless, case.as_deref()),
         Command::Interop { name, install } => {
             let suites = interop::choose(name.as_deref())?;
             close(|tally| interop::run(&root, &suites, install, tally))
