@@ -307,6 +307,18 @@ impl Mbuf {
         h.len -= n as u32;
     }
 
+    /// Keep `len` bytes from `from` on, fewer where there are fewer: a header off the front and
+    /// padding off the back in one.
+    #[inline(always)]
+    pub fn keep(&mut self, from: usize, len: usize) {
+        let h = self.header_mut();
+        let from = from.min(h.len as usize);
+        let len = len.min(h.len as usize - from);
+        // SAFETY: `from + len` is at most the old length.
+        h.data = unsafe { h.data.add(from) };
+        h.len = len as u32;
+    }
+
     /// Keep the first `len` bytes.
     #[inline(always)]
     pub fn truncate(&mut self, len: usize) {

@@ -366,7 +366,6 @@ impl Stack {
 pub(crate) fn passive_open(
     stack: &mut Stack,
     listener_handle: ListenerHandle,
-    _port_id: u16,
     local: SocketAddr,
     remote: SocketAddr,
     seg: &Segment,

@@ -7,6 +7,7 @@
 use core::net::SocketAddr;
 
 use base::{Counter, DropReason, Instant, IpVersion, Limit, SeqNumber};
+use inet::flow::Addrs;
 use inet::ip_output::Fields;
 use inet::{HeaderTemplate, Ip};
 use mbuf::Mbuf;
@@ -57,7 +58,7 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
         let Some(mut m) = tcp::output::next(&mut pcb.tcb, &mut core.tcp()) else { break };
         match pcb.template.prepend(&mut m) {
             Ok(()) if m.departs_after(core.now) => stack.release.push(pcb.port, m),
-            Ok(()) => port.tx.push(m),
+            Ok(()) => port.push(m),
             Err(reason) => core.drops.count(reason),
         }
     }
@@ -123,7 +124,7 @@ pub(crate) fn put(stack: &mut Stack, port_id: u16, frame: Mbuf) {
         return core.drops.count(DropReason::TxNoPort);
     };
     if port.has_room(&mut core.pool, &mut core.counters) {
-        port.tx.push(frame);
+        port.push(frame);
     } else {
         core.drops.count(DropReason::TxFull);
     }
@@ -153,16 +154,8 @@ pub(crate) fn route(
 }
 
 /// RFC 9293 section 3.10.7.1: a RST for a segment of no connection, within the rate limit.
-pub(crate) fn reset(
-    stack: &mut Stack,
-    port_id: u16,
-    local: SocketAddr,
-    remote: SocketAddr,
-    seg: &Segment,
-) {
-    if stack.ports.get(port_id).is_some_and(|p| p.is_group(local.ip()))
-        || !stack.resets.admits(stack.core.now, stack.core.budget.of(Limit::ResetsPerSecond))
-    {
+pub(crate) fn reset(stack: &mut Stack, local: SocketAddr, remote: SocketAddr, seg: &Segment) {
+    if !stack.resets.admits(stack.core.now, stack.core.budget.of(Limit::ResetsPerSecond)) {
         return;
     }
     let (seq, ack, flags) = if seg.flags.contains(Flags::ACK) {
@@ -235,22 +228,21 @@ fn bare_segment(
 }
 
 /// Answer an echo request, within the rate limit.
-pub(crate) fn echo_reply(
+pub(crate) fn echo_reply<A: Addrs>(
     stack: &mut Stack,
-    _port_id: u16,
-    ip: &Ip,
+    ip: &Ip<A>,
     request: &Mbuf,
 ) -> Result<(), DropReason> {
     if !stack.icmp_replies.admits(stack.core.now, stack.core.budget.of(Limit::IcmpPerSecond)) {
         return Err(DropReason::IcmpRateLimited);
     }
-    let local = SocketAddr::new(ip.dst, 0);
-    let remote = SocketAddr::new(ip.src, 0);
+    let local = SocketAddr::new(ip.dst(), 0);
+    let remote = SocketAddr::new(ip.src(), 0);
     let owner = base::Owner::program();
     let (port_id, template) = route(stack, local, remote, ip.protocol, &owner)?;
     let mut m = stack.core.pool.copy_of(request.as_slice()).ok_or(DropReason::MbufExhausted)?;
     if let Some(message) = m.as_mut_slice() {
-        inet::icmp::make_reply(message, IpVersion::of(&ip.src) == IpVersion::V4);
+        inet::icmp::make_reply(message, IpVersion::of(&ip.src()) == IpVersion::V4);
     }
     template.prepend(&mut m)?;
     put(stack, port_id, m);
