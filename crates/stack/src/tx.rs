@@ -11,6 +11,7 @@ use inet::flow::Addrs;
 use inet::ip_output::Fields;
 use inet::{HeaderTemplate, Ip};
 use mbuf::Mbuf;
+use tcp::output::{self, Run};
 use tcp::{Segment, State, TimeWait, Todo};
 use wire::checksum::Sum;
 use wire::tcp::{Flags, Header, Options, Timestamps};
@@ -47,21 +48,31 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     pcb.tcb.dirty = false;
     let core = &mut stack.core;
     let Some(port) = stack.ports.get_mut(pcb.port) else { return };
+    let (now, mut run) = (core.now, Run::default());
+    let mut cx = tcp::Cx {
+        now,
+        now_ms: core.now_ms,
+        pool: &mut core.pool,
+        counters: &mut core.counters,
+        switches: core.switches,
+        ladder: core.ladder,
+    };
     loop {
-        if !port.has_room(&mut core.pool, &mut core.counters) {
+        if !port.has_room(cx.pool, cx.counters) {
             if !pcb.blocked {
                 pcb.blocked = true;
                 port.blocked.push(handle);
             }
             break;
         }
-        let Some(mut m) = tcp::output::next(&mut pcb.tcb, &mut core.tcp()) else { break };
+        let Some(mut m) = output::next(&mut pcb.tcb, &mut run, &mut cx) else { break };
         match pcb.template.prepend(&mut m) {
-            Ok(()) if m.departs_after(core.now) => stack.release.push(pcb.port, m),
+            Ok(()) if m.departs_after(now) => stack.release.push(pcb.port, m),
             Ok(()) => port.push(m),
             Err(reason) => core.drops.count(reason),
         }
     }
+    output::close(&mut pcb.tcb, &run, &mut cx);
     if pcb.tcb.events.0 != 0 && !pcb.ready {
         pcb.ready = true;
         stack.ready.push_back(Event::Tcp(handle, tcp::Events::default()));
