@@ -12,6 +12,7 @@
 mod config;
 mod connections;
 mod event;
+mod follow;
 mod listener;
 pub mod pair;
 mod port;

@@ -6,7 +6,7 @@
 
 use core::net::SocketAddr;
 
-use base::{Counter, DropReason, LinkKind, MacAddr, Switch};
+use base::{Counter, DropReason, LinkKind, MacAddr, SeqNumber, Switch};
 use device::Burst;
 use inet::Ip;
 use inet::ether::{Carries, ether_input};
@@ -21,6 +21,7 @@ use wire::tcp::{Flags, HEADER_LEN, Header, Options, Timestamps, timestamps_only}
 use wire::{ether, ipv4, ipv6};
 
 use crate::event::Event;
+use crate::follow::Leader;
 use crate::port::Stage;
 use crate::{Stack, TcpHandle, socket, tx};
 
@@ -53,10 +54,19 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
     let (link, mac) = (port.limits.link, port.mac);
     let count = frames.len();
     let mut bytes = 0;
+    let mut leader = Leader::none();
+    let following = count > 1 && stack.core.switches.on(Switch::Follow);
     for mut m in frames {
         bytes += m.len() as u64;
+        if let Some(seq) = leader.is_followed_by(&m) {
+            m = match follower(stack, &leader, SeqNumber(seq), m) {
+                Some(refused) => refused,
+                None => continue,
+            };
+        }
+        leader.handle = None;
         m.set_in_port(port_id);
-        if let Err(reason) = frame(stack, link, mac, m) {
+        if let Err(reason) = frame(stack, link, mac, &mut leader, following, m) {
             stack.core.drops.count(reason);
         }
     }
@@ -66,9 +76,44 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
     count
 }
 
+/// A segment with its leader's headers. Given back if there is anything about it that is not as
+/// expected: then it goes the long way, which knows what to say about it.
+#[inline(always)]
+fn follower(stack: &mut Stack, leader: &Leader, seq: SeqNumber, mut m: Mbuf) -> Option<Mbuf> {
+    let core = &mut stack.core;
+    let pcb = leader.handle.and_then(|handle| stack.connections.get_mut(handle));
+    let Some(pcb) = pcb else { return Some(m) };
+    let segment_len = leader.payload_at - leader.tcp_at + leader.len as usize;
+    let bytes = m.as_slice().get(leader.tcp_at..leader.tcp_at + segment_len).unwrap_or_default();
+    let verified = !core.switches.on(Switch::ChecksumRx)
+        || m.has(MbufFlags::CSUM_VERIFIED)
+        || leader.pseudo.plus(bytepass_sum(core.ladder, bytes)).is_whole();
+    if !verified || !predict::follows(&pcb.tcb, seq, leader.len) {
+        return Some(m);
+    }
+    core.counters.add(Counter::TcpSegmentsIn, 1);
+    core.counters.add(Counter::DemuxHit, 1);
+    m.keep(leader.payload_at, leader.len as usize);
+    predict::accept_follower(&mut pcb.tcb, seq, m, &mut core.tcp());
+    if let (false, Some(handle)) = (pcb.tcb.dirty, leader.handle) {
+        stack.connections.mark_dirty(handle);
+    }
+    if !core.switches.on(Switch::BurstAck) {
+        tx::run(stack);
+    }
+    None
+}
+
 /// One frame: its link header, its IP header. An error frees it.
 #[inline(always)]
-fn frame(stack: &mut Stack, link: LinkKind, mac: MacAddr, mut m: Mbuf) -> Fate {
+fn frame(
+    stack: &mut Stack,
+    link: LinkKind,
+    mac: MacAddr,
+    leader: &mut Leader,
+    following: bool,
+    mut m: Mbuf,
+) -> Fate {
     let (carries, at) = match link {
         LinkKind::Ethernet => {
             let (carries, to_group) = ether_input(m.as_slice(), mac)?;
@@ -85,11 +130,15 @@ fn frame(stack: &mut Stack, link: LinkKind, mac: MacAddr, mut m: Mbuf) -> Fate {
     let packet = m.as_slice().get(at..).unwrap_or_default();
     match carries {
         Carries::Ipv4 => match ipv4_plain(packet) {
-            Some(ip) if ip.protocol == ipv4::TCP => segment(stack, ip, m, at),
+            Some(ip) if ip.protocol == ipv4::TCP => {
+                segment(stack, ip, m, at, following.then_some(leader))
+            }
             _ => other_ipv4(stack, m, at),
         },
         Carries::Ipv6 => match ipv6_plain(packet) {
-            Some(ip) if ip.protocol == ipv4::TCP => segment(stack, ip, m, at),
+            Some(ip) if ip.protocol == ipv4::TCP => {
+                segment(stack, ip, m, at, following.then_some(leader))
+            }
             _ => other_ipv6(stack, m, at),
         },
         // Neighbours are static so far.
@@ -112,7 +161,7 @@ fn other_ipv6(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
 /// What is not plain TCP. `at` is where the IP header begins.
 fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at: usize) -> Fate {
     if ip.protocol == ipv4::TCP {
-        return segment(stack, ip, m, at);
+        return segment(stack, ip, m, at, None);
     }
     m.keep(at + ip.transport_at as usize, ip.transport_len as usize);
     match ip.protocol {
@@ -128,7 +177,13 @@ fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at: usize) -> 
 /// One TCP segment: verified, found, predicted or taken through the RFC's steps. `at` is where
 /// the IP header begins; bytes behind the IP packet are the link's padding.
 #[inline(always)]
-fn segment<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at: usize) -> Fate {
+fn segment<A: Addrs>(
+    stack: &mut Stack,
+    ip: Ip<A>,
+    mut m: Mbuf,
+    at: usize,
+    leader: Option<&mut Leader>,
+) -> Fate {
     let (at, len) = (at + ip.transport_at as usize, ip.transport_len as usize);
     let bytes = m.as_slice().get(at..at + len).unwrap_or_default();
     let header = Header::parse(bytes)?;
@@ -154,7 +209,14 @@ fn segment<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at: usize) -> Fa
         && (timestamps.is_some() || header.header_len == HEADER_LEN)
         && predict::matches(&pcb.tcb, &seg)
     {
-        m.keep(at + header.header_len, seg.len as usize);
+        let payload_at = at + header.header_len;
+        if let Some(leader) = leader
+            && seg.len > 0
+        {
+            let pseudo = ip.with_pseudo_header(Sum::ZERO);
+            leader.lead(handle, m.as_slice(), at, payload_at, seg.len, pseudo);
+        }
+        m.keep(payload_at, seg.len as usize);
         predict::accept(&mut pcb.tcb, &seg, m, &mut core.tcp());
         if !core::mem::replace(&mut pcb.tcb.dirty, true) {
             stack.connections.dirty.push(handle);

@@ -6,7 +6,7 @@
 //! and a window that moved was neither. Windows move all the time, so here one predicate admits
 //! data, ACK and window update together: bulk traffic hits it always, ping-pong too.
 
-use base::Counter;
+use base::{Counter, SeqNumber};
 use mbuf::Mbuf;
 use wire::tcp::Flags;
 
@@ -45,6 +45,27 @@ pub fn matches(tcb: &Tcb, seg: &Segment) -> bool {
         // Neither a window that shuts nor one that opens again.
         && seg.window != 0
         && tcb.snd_wnd != 0
+}
+
+/// Does a data segment of `len` bytes at `seq` come next, when all else in its header is as in the
+/// segment before it, which [`matches`] and was taken in this burst?
+#[inline(always)]
+pub fn follows(tcb: &Tcb, seq: SeqNumber, len: u32) -> bool {
+    seq == tcb.rcv_nxt
+        && len <= tcb.rcv_wnd()
+        && tcb.trouble == 0
+        && tcb.state == State::Established
+}
+
+/// Take a segment that [`follows`]: its ACK, window and timestamp have been taken already.
+#[inline(always)]
+pub fn accept_follower(tcb: &mut Tcb, seq: SeqNumber, m: Mbuf, cx: &mut Cx<'_>) {
+    cx.counters.add(Counter::TcpPredicted, 1);
+    cx.counters.add(Counter::TcpFollowed, 1);
+    tcb.stats.segments_in = tcb.stats.segments_in.wrapping_add(1);
+    tcb.snd_wl1 = seq;
+    tcb.todo.set(crate::Todo::OUTPUT);
+    text::deliver(tcb, m);
 }
 
 /// Take a segment that [`matches`]; `m` is its payload.
