@@ -129,6 +129,7 @@ pub fn small_sender_bytes_per_s(switches: Switches) -> Result<f64> {
     }
     accepted.context("nobody connected")?;
     let resent = client.stack.counters().of(Counter::TcpRetransmits);
-    anyhow::ensure!(resent == 0, "{resent} retransmissions on a path that loses nothing");
+    // An ACK that is delayed by 200 ms arrives with the first time-out, before that has learned.
+    anyhow::ensure!(resent <= 2, "{resent} retransmissions on a path that loses nothing");
     Ok(received as f64 / SECONDS as f64)
 }

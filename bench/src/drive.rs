@@ -145,6 +145,7 @@ impl Drive {
                 break;
             }
         }
+        self.client.stack.flush();
         self.server.stack.poll(self.now);
         self.read(s)
     }
@@ -157,6 +158,7 @@ impl Drive {
             // A flow that is pushed back has its turn next time.
             let _ = self.client.stack.tcp_write(c, &self.data[..segment]);
         }
+        self.client.stack.flush();
         self.server.stack.poll(self.now);
         for i in 0..self.flows.len() {
             self.read(self.flows[i].1)?;
@@ -187,9 +189,11 @@ impl Drive {
         let (c, s) = self.flows[0];
         let Drive { client, server, data, into, now, .. } = self;
         client.stack.tcp_write(c, &data[..size]).map_err(|e| anyhow::anyhow!("{e:?}"))?;
+        client.stack.flush();
         server.stack.poll(*now);
         let n = server.stack.tcp_read(s, into).map_err(|e| anyhow::anyhow!("{e:?}"))?;
         server.stack.tcp_write(s, &into[..n]).map_err(|e| anyhow::anyhow!("{e:?}"))?;
+        server.stack.flush();
         client.stack.poll(*now);
         let n = client.stack.tcp_read(c, into).map_err(|e| anyhow::anyhow!("{e:?}"))?;
         self.received += n as u64;

@@ -281,6 +281,15 @@ impl Mbuf {
         self.header_mut().len += n as u32;
     }
 
+    /// Grow the data by `n` bytes at the end, which `fill` writes; `None` without room for them.
+    #[inline(always)]
+    pub fn put<R>(&mut self, n: usize, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
+        let tail = self.tail_mut();
+        let result = fill(tail.get_mut(..n)?);
+        self.header_mut().len += n as u32;
+        Some(result)
+    }
+
     /// Append as much of `bytes` as fits; returns how many.
     pub fn append(&mut self, bytes: &[u8]) -> usize {
         let tail = self.tail_mut();

@@ -190,6 +190,13 @@ impl Stack {
         work
     }
 
+    /// Hand everything that is ready to leave to the devices now, without taking anything in.
+    pub fn flush(&mut self) {
+        tx::output(self);
+        tx::flush(self);
+        self.core.pool.flush();
+    }
+
     /// When [`Stack::poll`] wants to be called even if no frame comes.
     pub fn next_deadline(&self) -> Instant {
         let timers = self.wheel.next_deadline().min(self.connections.next_time_wait());

@@ -77,7 +77,7 @@ impl Stack {
             .open(local, remote, owner, None, |path, cx| usrreq::connect(&config, path, cx))
             .map_err(ConnectError::Unreachable)?;
         self.core.counters.add(base::Counter::TcpConnects, 1);
-        tx::run(self);
+        tx::output(self);
         Ok(handle)
     }
 
@@ -234,7 +234,7 @@ impl Stack {
                 Err(error) => return Err(error),
             }
             self.connections.mark_dirty(handle);
-            tx::run(self);
+            tx::output(self);
             if written == data.len() || !units {
                 return Ok(written);
             }
@@ -251,7 +251,7 @@ impl Stack {
         };
         usrreq::write_mbuf(&mut pcb.tcb, m, &mut self.core.tcp())?;
         self.connections.mark_dirty(handle);
-        tx::run(self);
+        tx::output(self);
         Ok(())
     }
 
@@ -296,7 +296,7 @@ impl Stack {
         // A window update, if one is due, leaves at once.
         if self.connections.get_mut(handle).is_some_and(|p| p.tcb.todo.has(tcp::Todo::ACK_NOW)) {
             self.connections.mark_dirty(handle);
-            tx::run(self);
+            tx::output(self);
         }
     }
 
@@ -305,7 +305,7 @@ impl Stack {
         if let Some(pcb) = self.connections.get_mut(handle) {
             usrreq::shutdown_write(&mut pcb.tcb);
             self.connections.mark_dirty(handle);
-            tx::run(self);
+            tx::output(self);
         }
     }
 
@@ -338,7 +338,7 @@ impl Stack {
         }
         how(&mut pcb.tcb, &mut self.core.tcp());
         self.connections.mark_dirty(handle);
-        tx::run(self);
+        tx::output(self);
     }
 
     /// Statistics of a connection.

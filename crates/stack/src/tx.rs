@@ -22,8 +22,22 @@ use crate::event::Event;
 use crate::{Stack, TcpHandle};
 
 /// Let every connection on the dirty list send what it has, then hand the bursts to the devices.
-#[inline]
 pub(crate) fn run(stack: &mut Stack) {
+    output(stack);
+    flush(stack);
+}
+
+/// Hand the bursts to the devices, full or not.
+pub(crate) fn flush(stack: &mut Stack) {
+    for port in stack.ports.iter_mut() {
+        port.flush(&mut stack.core.pool, &mut stack.core.counters);
+    }
+}
+
+/// Let every connection on the dirty list put what it has into its port's burst, which goes to
+/// the device whenever it is full.
+#[inline(never)]
+pub(crate) fn output(stack: &mut Stack) {
     while let Some((port_id, frame)) = stack.release.pop(stack.core.now) {
         put(stack, port_id, frame);
     }
@@ -35,9 +49,6 @@ pub(crate) fn run(stack: &mut Stack) {
         // Nothing above marks a connection, so the emptied list can be used again.
         dirty.append(&mut stack.connections.dirty);
         stack.connections.dirty = dirty;
-    }
-    for port in stack.ports.iter_mut() {
-        port.flush(&mut stack.core.pool, &mut stack.core.counters);
     }
 }
 

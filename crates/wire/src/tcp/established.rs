@@ -41,11 +41,20 @@ pub struct Template {
 /// NOP, NOP, kind 8, length 10, behind a zero checksum and urgent pointer.
 const WORD2: u64 = u64::from_ne_bytes([0, 0, 0, 0, 1, 1, 8, 10]);
 
-/// Two halves that stand one behind the other in memory, as one native word.
+/// Two words in memory order that stand one behind the other, as one.
+#[inline(always)]
+fn side_by_side(first: u32, second: u32) -> u64 {
+    if cfg!(target_endian = "little") {
+        u64::from(first) | u64::from(second) << 32
+    } else {
+        u64::from(first) << 32 | u64::from(second)
+    }
+}
+
+/// Two big-endian fields that stand one behind the other, as one native word.
 #[inline(always)]
 fn word(first: u32, second: u32) -> u64 {
-    let ([a, b, c, d], [e, f, g, h]) = (first.to_be_bytes(), second.to_be_bytes());
-    u64::from_ne_bytes([a, b, c, d, e, f, g, h])
+    side_by_side(first.to_be(), second.to_be())
 }
 
 impl Template {
@@ -80,11 +89,8 @@ impl Template {
     /// payload sums to `payload`. A `buf` shorter than the header is left alone.
     #[inline(always)]
     pub fn emit(&self, buf: &mut [u8], seq: SeqNumber, flags: Flags, len: usize, payload: Sum) {
-        let seq = u32::from_ne_bytes(seq.0.to_be_bytes());
-        let word0 = u64::from_ne_bytes({
-            let ([a, b, c, d], [e, f, g, h]) = (self.ports.to_ne_bytes(), seq.to_ne_bytes());
-            [a, b, c, d, e, f, g, h]
-        });
+        let seq = seq.0.to_be();
+        let word0 = side_by_side(self.ports, seq);
         let flags = u64::from_ne_bytes([0, 0, 0, 0, 0, flags.0, 0, 0]);
         let len = Sum::of_be16(len as u16);
         let field = match self.checksum {
