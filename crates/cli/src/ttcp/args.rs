@@ -85,14 +85,12 @@ pub(crate) struct Args {
     #[arg(short = 's', hide_short_help = true)]
     pub(super) source_sink: bool,
     /// Transmit to a host: comes with network devices
-    #[arg(short = 't', hide_short_help = true)]
-    pub(super) transmit: bool,
+    #[arg(short = 't', value_name = "HOST", num_args = 0..=1, hide_short_help = true)]
+    #[arg(default_missing_value = "")]
+    pub(super) transmit: Option<String>,
     /// Receive from a host: comes with network devices
     #[arg(short = 'r', hide_short_help = true)]
     pub(super) receive: bool,
-    /// The host for -t: comes with network devices
-    #[arg(hide = true)]
-    pub(super) host: Option<String>,
 }
 
 impl Args {

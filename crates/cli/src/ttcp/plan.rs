@@ -52,10 +52,10 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new(args: &Args) -> Result<Plan> {
-        if args.transmit || args.receive || args.host.is_some() {
+        if args.transmit.is_some() || args.receive {
             bail!(Usage(
-                "-t, -r and HOST are for ttcp over a network, which comes with network devices; \
-                 this version moves bytes between two stacks in memory: leave them out"
+                "-t and -r are for ttcp over a network, which comes with network devices; \
+                 this version moves bytes between two stacks in memory: leave it out"
                     .to_owned()
             ));
         }
@@ -174,7 +174,7 @@ fn switches(args: &Args) -> Result<Switches> {
     }
     for setting in &args.switches {
         switches = switches.parse_setting(setting).map_err(|why| {
-            Usage(format!("--switch {why}\n\n{}", args::switch_table().trim_end()))
+            Usage(format!("--switch: {why}\n\n{}", args::switch_table().trim_end()))
         })?;
     }
     Ok(switches)
