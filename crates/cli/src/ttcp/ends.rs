@@ -124,7 +124,9 @@ fn connect(plan: &Plan, left: &mut End, right: &mut End) -> Result<(TcpSender, T
             }
         }
     }
-    bail!("the two stacks did not connect: {:?}", left.stack.tcp_info(conn))
+    let drops = left.stack.drops().nonzero().chain(right.stack.drops().nonzero());
+    let dropped: Vec<_> = drops.map(|(reason, n)| format!("{n} {}", reason.name())).collect();
+    bail!("the two stacks did not connect with these switches; dropped: {}", dropped.join(", "))
 }
 
 impl Sender {
