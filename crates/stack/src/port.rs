@@ -176,10 +176,11 @@ impl Ports {
     }
 
     pub(crate) fn has_input(&self) -> bool {
-        self.ports
-            .iter()
-            .flatten()
-            .any(|p| p.device.rx_ready() || (!p.blocked.is_empty() && p.device.tx_ready()))
+        self.ports.iter().flatten().any(|p| {
+            // What was pushed back is a connection that has more, or finished frames (UDP's).
+            let waits = !p.blocked.is_empty() || !p.tx.is_empty();
+            p.device.rx_ready() || (waits && p.device.tx_ready())
+        })
     }
 
     pub(crate) fn observe(&mut self, id: PortId, observer: Option<Box<dyn Observer>>) {

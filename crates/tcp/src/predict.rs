@@ -33,10 +33,13 @@ pub fn matches(tcb: &Tcb, seg: &Segment) -> bool {
         && seg.flags.0 & LOOKED_AT == Flags::ACK.0
         && fresh
         && seg.seq == tcb.rcv_nxt
-        // Acknowledges something in flight, or nothing new at all but then carries data (else it
-        // may be a duplicate ACK).
+        // Acknowledges something in flight, or nothing new at all but then carries data or another
+        // window (else it may be a duplicate ACK, RFC 5681 section 2).
         && newly <= flight
-        && (newly > 0 || seg.len > 0 || flight == 0)
+        && (newly > 0
+            || seg.len > 0
+            || flight == 0
+            || tcb.snd_wscale.unscale(seg.window) != tcb.snd_wnd)
         // Nothing is being repaired, on either side.
         && tcb.trouble == 0
         // All of it fits the window that was offered; nobody has let go of it.
