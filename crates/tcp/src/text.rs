@@ -37,11 +37,13 @@ pub(crate) fn accept(tcb: &mut Tcb, seq: SeqNumber, m: Mbuf, cx: &mut Cx<'_>) ->
         return Err(reason);
     }
     if seq == tcb.rcv_nxt {
+        if !tcb.reassembly.is_empty() {
+            // All of a gap or a part of it fills: tell the sender at once (RFC 5681, 4.2).
+            tcb.todo.set(Todo::ACK_NOW);
+        }
         take_in(tcb, m, cx);
         while let Some(next) = tcb.reassembly.take(tcb.stats.bytes_received, cx.pool) {
             take_in(tcb, next, cx);
-            // The gap closed: tell the sender at once (RFC 5681 section 4.2).
-            tcb.todo.set(Todo::ACK_NOW);
         }
         tcb.sack_blocks.advance(tcb.rcv_nxt);
         note_early(tcb);
