@@ -91,6 +91,11 @@ pub(crate) fn check_fin(tcb: &mut Tcb, seg: &Segment, cx: &Cx<'_>) {
         note_early(tcb);
     }
     let Some(at) = tcb.reassembly.fin else { return };
+    if at.lt(tcb.rcv_nxt) {
+        // The peer sent data past its own FIN: it was a lie.
+        tcb.reassembly.fin = None;
+        note_early(tcb);
+    }
     if at != tcb.rcv_nxt || tcb.marks.has(Marks::FIN_RECEIVED) {
         return;
     }
