@@ -109,7 +109,7 @@ pub(crate) fn in_syn_sent(
     tcb: &mut Tcb,
     seg: &Segment,
     options: &Options,
-    m: Mbuf,
+    mut m: Mbuf,
     cx: &mut Cx<'_>,
 ) -> Fate {
     let has_ack = seg.flags.contains(Flags::ACK);
@@ -138,6 +138,7 @@ pub(crate) fn in_syn_sent(
     tcb.snd_una = seg.ack;
     establish(tcb, cx);
     tcb.todo.set(Todo::ACK_NOW);
+    m.truncate(tcb.rcv_wnd() as usize);
     if !m.is_empty() {
         text::accept(tcb, seg.seq + 1, m, cx)?;
     }
