@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use core::net::{IpAddr, SocketAddr};
 
-use base::{DropReason, Instant, IpVersion, Limit, Owner};
+use base::{DropReason, Instant, IpVersion, Limit, Mss, Owner};
 use inet::FlowKey;
 use mbuf::Mbuf;
 use tcp::tcb::Path;
@@ -139,6 +139,10 @@ impl Stack {
         let hash = key.hash(&self.core.secret);
         let path = Path {
             mss: port.mss(version),
+            default_mss: match version {
+                IpVersion::V4 => Mss::DEFAULT_V4,
+                IpVersion::V6 => Mss::DEFAULT_V6,
+            },
             super_max_bytes: port.super_max_bytes(version),
             offload_checksum: port.limits.offloads.tx_checksum,
             pseudo_sum: inet::ip_input::pseudo_sum(local.ip(), remote.ip(), ipv4::TCP),

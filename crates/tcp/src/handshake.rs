@@ -86,9 +86,7 @@ fn take_syn(tcb: &mut Tcb, seg: &Segment, options: &Options) {
         tcb.marks.set(Marks::SACK);
     }
     // RFC 9293 MUST-15; a floor of 48 keeps a lying peer from making us send headers only.
-    let default =
-        if tcb.advertised_mss.bytes() > 1_220 { Mss::DEFAULT_V4 } else { tcb.advertised_mss };
-    let peer = options.mss.map_or(default, Mss).bytes().max(MSS_FLOOR);
+    let peer = options.mss.map_or(tcb.default_mss, Mss).bytes().max(MSS_FLOOR);
     let options_len = if tcb.marks.has(Marks::TIMESTAMPS) { 12 } else { 0 };
     let mss = peer.min(tcb.advertised_mss.bytes()).saturating_sub(options_len).max(MSS_LEAST);
     tcb.snd_mss = Mss(mss as u16);
