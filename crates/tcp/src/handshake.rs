@@ -141,7 +141,7 @@ pub(crate) fn in_syn_sent(
         text::accept(tcb, seg.seq + 1, m, cx)?;
     }
     let after_syn = Segment { seq: seg.seq + 1, ..*seg };
-    text::check_fin(tcb, &after_syn, cx);
+    text::check_fin(tcb, &after_syn);
     Ok(())
 }
 

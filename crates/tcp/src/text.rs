@@ -6,6 +6,7 @@ use base::{DropReason, SeqNumber};
 use mbuf::Mbuf;
 
 use crate::tcb::{Events, Marks, State, Tcb, Todo};
+use crate::timer::Timers;
 use crate::{Cx, Fate, Segment};
 
 /// Data that is exactly next: to the reader.
@@ -82,7 +83,7 @@ fn take_in(tcb: &mut Tcb, m: Mbuf, cx: &mut Cx<'_>) {
 }
 
 /// The eighth check: a FIN whose turn has come, now or from reassembly.
-pub(crate) fn check_fin(tcb: &mut Tcb, seg: &Segment, cx: &Cx<'_>) {
+pub(crate) fn check_fin(tcb: &mut Tcb, seg: &Segment) {
     if !tcb.state.is_synchronised() && tcb.state != State::SynReceived {
         return;
     }
@@ -109,7 +110,8 @@ pub(crate) fn check_fin(tcb: &mut Tcb, seg: &Segment, cx: &Cx<'_>) {
         State::SynReceived | State::Established => State::CloseWait,
         State::FinWait1 => State::Closing,
         State::FinWait2 => {
-            tcb.timers.idle = cx.now;
+            // The stack's record has its own; keepalive must not speak for what is over.
+            tcb.timers = Timers::default();
             State::TimeWait
         }
         other => other,
