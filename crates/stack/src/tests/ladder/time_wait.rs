@@ -151,9 +151,8 @@ fn the_limit_drops_the_oldest_record() {
 /// The user still holds the socket; keepalive must not speak for a connection that is over.
 #[test]
 fn keepalive_is_silent_in_time_wait() {
-    let mut t = Setup::plain()
-        .tcp(|c| c.keepalive_idle = Some(Duration::from_secs(5)))
-        .established();
+    let mut t =
+        Setup::plain().tcp(|c| c.keepalive_idle = Some(Duration::from_secs(5))).established();
     t.shutdown();
     t.expect(seg().fin());
     t.send(seg().fin());
