@@ -98,6 +98,10 @@ pub(crate) fn check_fin(tcb: &mut Tcb, seg: &Segment) {
         note_early(tcb);
     }
     if at != tcb.rcv_nxt || tcb.marks.has(Marks::FIN_RECEIVED) {
+        if seg.flags.contains(wire::tcp::Flags::FIN) {
+            // Early, without data perhaps: out of order like any other (RFC 5681 section 4.2).
+            tcb.todo.set(Todo::ACK_NOW);
+        }
         return;
     }
     tcb.reassembly.fin = None;
