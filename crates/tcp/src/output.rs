@@ -346,9 +346,9 @@ fn offer_window(tcb: &mut Tcb) -> u16 {
     let space = tcb.receive.space() as u32;
     let step = (tcb.receive.limit_bytes() as u32 / 2).min(u32::from(tcb.rcv_mss));
     let window = if space >= offered + step { space } else { offered };
+    // Rounded down: the edge on the wire may fall back by less than a unit (RFC 7323 section 2.4),
+    // RCV.ADV does not. Rounded up, segments of a byte would push it on without end.
     let field = scale.scale(window);
-    // Rounding down to the scale must not take back what was offered.
-    let field = if scale.unscale(field) < offered { field.saturating_add(1) } else { field };
     tcb.rcv_adv = tcb.rcv_adv.max(tcb.rcv_nxt + scale.unscale(field));
     field
 }
