@@ -190,7 +190,8 @@ fn fin_sent(tcb: &mut Tcb) {
 #[inline(always)]
 fn sent_something(tcb: &mut Tcb, cx: &Cx<'_>) {
     tcb.last_sent_at = cx.now;
-    if tcb.timers.retransmit == base::Instant::NEVER {
+    // What ran while nothing was in flight was the persist timer: it is not for this segment.
+    if tcb.timers.retransmit == base::Instant::NEVER || tcb.sendq.in_flight.len() == 1 {
         tcb.restart_retransmit(cx.now);
     }
 }
