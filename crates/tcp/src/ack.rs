@@ -44,7 +44,8 @@ pub(crate) fn advance(
 /// The timestamp echo tells which of two sendings was acknowledged, RFC 7323 section 4.1.
 #[cold]
 fn retransmitted_sample(tcb: &mut Tcb, timestamps: Option<Timestamps>, cx: &Cx<'_>) {
-    tcb.rtt.backoff = 0;
+    // Without one the backoff stays until something sent once is acknowledged (RFC 6298, 5).
+    tcb.rtt.retries = 0;
     if let Some(ts) = timestamps
         && tcb.marks.has(Marks::TIMESTAMPS)
     {

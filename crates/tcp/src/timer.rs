@@ -91,11 +91,16 @@ fn retransmit_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
             tcb.restart_retransmit(cx.now);
         }
         _ if tcb.in_flight() > 0 => {
-            if tcb.rtt.backoff >= tcb.config.retries_max {
+            // A peer that shut its window on what is in flight but answers is not given up (RFC
+            // 9293 section 3.8.6.1): `probes` starts anew with each segment from it.
+            let shut = tcb.snd_wnd == 0;
+            let tried = if shut { &mut tcb.probes } else { &mut tcb.rtt.retries };
+            if *tried >= tcb.config.retries_max {
                 tcb.fail(Error::TimedOut);
                 return;
             }
-            tcb.rtt.backoff += 1;
+            *tried += 1;
+            tcb.rtt.backoff = (tcb.rtt.backoff + 1).min(20);
             recovery::timed_out(tcb);
             tcb.todo.set(Todo::OUTPUT);
             tcb.restart_retransmit(cx.now);
