@@ -81,6 +81,11 @@ fn new_data(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
         return part_of_front(tcb, window, congestion, cx);
     }
     let last = tcb.sendq.unsent.count() == 1;
+    // The rest of a cut mbuf: worth a segment of its own only if the window is worth one.
+    if len < mss && !last && window < mss.min(tcb.max_snd_wnd / 2) {
+        ask_later(tcb, cx);
+        return None;
+    }
     // Nagle: a small segment waits while anything is in flight, unless it is the end.
     if last
         && len < mss
@@ -102,9 +107,7 @@ fn part_of_front(tcb: &mut Tcb, window: u32, congestion: u32, cx: &mut Cx<'_>) -
         tcb.marks.set(Marks::CWND_LIMITED);
     }
     let room = window.min(congestion).min(tcb.super_max_bytes.max(mss));
-    let send = if room >= len {
-        len
-    } else if room >= mss {
+    let send = if room >= mss {
         room - room % mss
     } else if window < congestion && room > 0 && room >= tcb.max_snd_wnd / 2 {
         room
@@ -112,12 +115,24 @@ fn part_of_front(tcb: &mut Tcb, window: u32, congestion: u32, cx: &mut Cx<'_>) -
         0
     };
     if send == 0 {
-        // Nothing in flight will bring an ACK: ask for the window from time to time.
-        if tcb.in_flight() == 0 && tcb.timers.retransmit == base::Instant::NEVER {
-            tcb.restart_retransmit(cx.now);
-        }
+        ask_later(tcb, cx);
         return None;
     }
+    send_part(tcb, send, cx)
+}
+
+/// Nothing in flight will bring an ACK: ask for the window from time to time.
+#[cold]
+fn ask_later(tcb: &mut Tcb, cx: &Cx<'_>) {
+    if tcb.in_flight() == 0 && tcb.timers.retransmit == base::Instant::NEVER {
+        tcb.restart_retransmit(cx.now);
+    }
+}
+
+/// Send at most `send` bytes of the first unsent mbuf.
+#[cold]
+fn send_part(tcb: &mut Tcb, send: u32, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    let len = tcb.sendq.unsent.front().map_or(0, Mbuf::len) as u32;
     if send < len {
         let mut front = tcb.sendq.unsent.pop_front()?;
         match cx.pool.split(&mut front, send as usize) {
@@ -259,6 +274,12 @@ fn pure_ack(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
 /// SYN, RST, window probe, keepalive probe.
 #[cold]
 fn special(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    if tcb.todo.0 & (Todo::SYN | Todo::RST | Todo::PROBE) == Todo::PROBE && tcb.snd_wnd > 0 {
+        // Silly-window avoidance has waited long enough: what fits goes (RFC 9293, 3.8.6.2.1).
+        tcb.todo.clear(Todo::PROBE);
+        let send = tcb.snd_wnd.min(tcb.snd_mss.bytes() as u32);
+        return if tcb.in_flight() == 0 { send_part(tcb, send, cx) } else { None };
+    }
     let m = cx.pool.alloc(0)?;
     if tcb.todo.has(Todo::RST) {
         tcb.todo = Todo::default();

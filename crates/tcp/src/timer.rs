@@ -112,6 +112,12 @@ fn retransmit_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
 
 /// Probe a shut window, ever more slowly, for as long as the peer answers (RFC 9293 3.8.6.1).
 fn persist_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+    if tcb.snd_wnd > 0 {
+        // Only silly-window avoidance holds data back: its time is over.
+        tcb.todo.set(Todo::PROBE);
+        tcb.restart_retransmit(cx.now);
+        return;
+    }
     let abandoned = tcb.marks.has(Marks::ORPHAN) && tcb.rtt.backoff >= tcb.config.retries_max;
     if tcb.probes >= tcb.config.retries_max || abandoned {
         tcb.fail(Error::TimedOut);

@@ -61,8 +61,11 @@ fn sender_sws_avoidance_sends_half_of_the_largest_window() {
     t.expect(seg().seq(1).data(800));
     t.send(seg().ack(801).win(399));
     t.nothing();
+    // The rest of the unit of 1000 that was cut goes as a segment of its own.
     t.send(seg().ack(801).win(400));
-    t.expect(seg().seq(801).data(400));
+    t.expect(seg().seq(801).data(200));
+    t.send(seg().ack(1001).win(400));
+    t.expect(seg().seq(1001).data(400));
 }
 
 /// The same section, the override: after a time-out what fits goes, or two ends with different
