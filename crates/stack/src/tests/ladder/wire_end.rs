@@ -41,6 +41,8 @@ pub(super) struct WireEnd {
     pub(super) timestamps: bool,
     pub(super) last_ts: u32,
     syn_had_ts: bool,
+    /// Checksums are wrong.
+    pub(super) corrupt: bool,
 }
 
 impl WireEnd {
@@ -62,6 +64,7 @@ impl WireEnd {
             timestamps: false,
             last_ts: 0,
             syn_had_ts: false,
+            corrupt: false,
         };
         (end, wire)
     }
@@ -115,7 +118,8 @@ impl WireEnd {
         assert!(header.emit(head));
         head[20..].copy_from_slice(&area[..options_len]);
         let sum = self.sum(m.as_slice());
-        set_checksum(m.headers_mut(20).expect("ours"), sum.field());
+        let [a, b] = sum.field();
+        set_checksum(m.headers_mut(20).expect("ours"), [a, b ^ u8::from(self.corrupt)]);
         let fields =
             Fields { src: self.addr, dst: self.stack_addr, protocol: ipv4::TCP, tos: 0, ttl: 64 };
         let none = MacAddr::default();
