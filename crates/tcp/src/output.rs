@@ -244,7 +244,11 @@ fn retransmit(tcb: &mut Tcb, index: usize, cx: &mut Cx<'_>) -> Option<Mbuf> {
     }
     let sent = &mut tcb.sendq.in_flight[index];
     let share = match &mut sent.mbuf {
-        Some(m) => share_or_copy(m, cx)?,
+        Some(m) => {
+            // A piece of a super-segment may be a plain segment.
+            m.set_segment_size(if sent.len > mss { mss as u16 } else { 0 });
+            share_or_copy(m, cx)?
+        }
         None => cx.pool.alloc(0)?,
     };
     sent.marks = (sent.marks | Sent::RETRANSMITTED) & !Sent::LOST;
