@@ -141,7 +141,7 @@ fn kept_alive() -> Ladder {
 #[test]
 fn keepalive_is_off_unless_asked_for() {
     let mut t = Setup::plain().established();
-    t.silence(10_000_000);
+    t.silence(1_000_000);
     t.state(State::Established);
 }
 

@@ -14,7 +14,7 @@ fn setup() -> Setup {
 fn opened(setup: Setup, segments: u64) -> Ladder {
     let mut t = setup.established();
     while t.info().cwnd < segments * 1000 {
-        t.write(50_000);
+        t.write(segments as usize * 1000);
         while t.info().in_flight > 0 {
             let all = t.wire.stack_next;
             t.take_seen();
