@@ -169,7 +169,9 @@ fn establish(tcb: &mut Tcb, cx: &mut Cx<'_>) {
     tcb.cc.start(tcb.snd_mss.bytes(), syn_lost);
     tcb.timers.retransmit = base::Instant::NEVER;
     tcb.state = if tcb.marks.has(Marks::SHUT_WRITE) { State::FinWait1 } else { State::Established };
-    tcb.set_keepalive(tcb.config.keepalive_idle, cx.now);
+    if let Some(idle) = tcb.config.keepalive_idle {
+        tcb.timers.idle = cx.now + idle;
+    }
     tcb.events.set(Events::CONNECTED | Events::WRITABLE);
     tcb.todo.set(Todo::OUTPUT);
 }

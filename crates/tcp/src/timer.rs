@@ -54,7 +54,9 @@ impl Tcb {
 
     /// Set or end keepalive, RFC 9293 section 3.8.4.
     pub fn set_keepalive(&mut self, idle: Option<Duration>, now: Instant) {
-        std::sync::Arc::make_mut(&mut self.config).keepalive_idle = idle;
+        if self.config.keepalive_idle != idle {
+            std::sync::Arc::make_mut(&mut self.config).keepalive_idle = idle;
+        }
         if !matches!(self.state, State::FinWait2 | State::TimeWait | State::Closed) {
             self.timers.idle = idle.map_or(Instant::NEVER, |idle| now + idle);
         }

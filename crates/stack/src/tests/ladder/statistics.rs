@@ -78,3 +78,12 @@ fn a_wrong_checksum_is_dropped_and_counted() {
     t.send(seg().data(10));
     assert_eq!(t.drops(DropReason::TcpChecksum), 1);
 }
+
+/// A connection's memory is its own state only: 10,000 share one block of settings.
+#[test]
+fn connections_share_the_settings_of_their_listener() {
+    let mut t = Setup::plain().established();
+    let listener = t.listener.expect("listens");
+    let config = &t.end.stack.listeners.get_mut(listener).expect("there").config;
+    assert_eq!(std::sync::Arc::strong_count(config), 2);
+}
