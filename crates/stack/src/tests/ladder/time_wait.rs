@@ -148,6 +148,29 @@ fn the_limit_drops_the_oldest_record() {
     t.expect(rst().seq(2));
 }
 
+/// A record that was reopened leaves its place in the order behind: the limit holds all the same.
+#[test]
+fn the_limit_holds_after_a_record_was_reopened() {
+    let mut setup = Setup::plain();
+    setup.pair.stack.budget.set(Limit::TimeWait, 2);
+    let mut t = time_wait(setup);
+    t.send(syn().seq(1000));
+    t.expect(syn_ack().ack(1001));
+    t.send(seg());
+    t.accept();
+    for port in [7, 8, 9] {
+        t.wire.ports.0 = port;
+        (t.wire.next_seq, t.wire.stack_next) = (0, 0);
+        t.handshake();
+        t.accept();
+        t.close();
+        t.expect(seg().fin().seq(1));
+        t.send(seg().fin());
+        t.expect(seg().seq(2));
+        assert!(t.end.stack.time_wait_count() <= 2);
+    }
+}
+
 /// The user still holds the socket; keepalive must not speak for a connection that is over.
 #[test]
 fn keepalive_is_silent_in_time_wait() {
