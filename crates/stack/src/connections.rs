@@ -198,10 +198,13 @@ impl Connections {
         secret: &KeyedHash,
         budget: &mut Budget,
     ) {
-        if !budget.admits(Limit::TimeWait, self.time_wait.len())
-            && let Some((_, oldest)) = self.time_wait_order.pop_front()
-        {
-            self.remove_time_wait(&oldest, secret);
+        if !budget.admits(Limit::TimeWait, self.time_wait.len()) {
+            // A place in the order may be of a record that was reopened: on to one that is there.
+            while self.time_wait.len() >= budget.of(Limit::TimeWait)
+                && let Some((_, oldest)) = self.time_wait_order.pop_front()
+            {
+                self.remove_time_wait(&oldest, secret);
+            }
         }
         self.time_wait_order.push_back((entry.record.expires, entry.key));
         let rehash = |e: &TimeWaitEntry| e.key.hash(secret);

@@ -284,6 +284,7 @@ fn no_connection<A: Addrs>(stack: &mut Stack, ip: Ip<A>, m: Mbuf) -> Fate {
     if ip.src() == ip.dst() && header.src_port == header.dst_port {
         return Err(DropReason::TcpLand);
     }
+    let mut after = None;
     if let Some(entry) = stack.connections.time_wait(&key, &stack.core.secret).copied() {
         match entry.record.input(&seg) {
             Late::Ignore(reason) => return Err(reason),
@@ -291,7 +292,11 @@ fn no_connection<A: Addrs>(stack: &mut Stack, ip: Ip<A>, m: Mbuf) -> Fate {
                 tx::answer_time_wait(stack, &entry);
                 return Err(DropReason::TcpTimeWait);
             }
-            Late::Reopen => stack.connections.remove_time_wait(&key, &stack.core.secret),
+            Late::Reopen => {
+                // Behind what a window of the old connection could still hold.
+                after = Some(entry.record.snd_nxt + (65_535 + 2));
+                stack.connections.remove_time_wait(&key, &stack.core.secret);
+            }
         }
     }
     if !stack.listeners.takes_anything() {
@@ -313,7 +318,7 @@ fn no_connection<A: Addrs>(stack: &mut Stack, ip: Ip<A>, m: Mbuf) -> Fate {
         Listen::Open => {
             let local = SocketAddr::new(ip.dst(), header.dst_port);
             let remote = SocketAddr::new(ip.src(), header.src_port);
-            socket::passive_open(stack, listener, local, remote, &seg, &options)
+            socket::passive_open(stack, listener, local, remote, &seg, &options, after)
         }
     }
 }

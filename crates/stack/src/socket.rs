@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use core::net::{IpAddr, SocketAddr};
 
-use base::{DropReason, Instant, IpVersion, Limit, Owner};
+use base::{DropReason, Instant, IpVersion, Limit, Mss, Owner, SeqNumber};
 use inet::FlowKey;
 use mbuf::Mbuf;
 use tcp::tcb::Path;
@@ -139,6 +139,10 @@ impl Stack {
         let hash = key.hash(&self.core.secret);
         let path = Path {
             mss: port.mss(version),
+            default_mss: match version {
+                IpVersion::V4 => Mss::DEFAULT_V4,
+                IpVersion::V6 => Mss::DEFAULT_V6,
+            },
             super_max_bytes: port.super_max_bytes(version),
             offload_checksum: port.limits.offloads.tx_checksum,
             pseudo_sum: inet::ip_input::pseudo_sum(local.ip(), remote.ip(), ipv4::TCP),
@@ -362,7 +366,8 @@ impl Stack {
     }
 }
 
-/// A SYN for a listener: a connection in SYN-RECEIVED, if limits admit one.
+/// A SYN for a listener: a connection in SYN-RECEIVED, if limits admit one. Its sequence numbers
+/// begin behind `after` where it takes the place of one in TIME-WAIT (RFC 1122, 4.2.2.13).
 pub(crate) fn passive_open(
     stack: &mut Stack,
     listener_handle: ListenerHandle,
@@ -370,6 +375,7 @@ pub(crate) fn passive_open(
     remote: SocketAddr,
     seg: &Segment,
     options: &Options,
+    after: Option<SeqNumber>,
 ) -> Fate {
     let half_open = stack.listeners.half_open;
     let used = stack.connections.len();
@@ -387,7 +393,8 @@ pub(crate) fn passive_open(
     let (config, owner) = (listener.config.clone(), listener.owner.clone());
     stack.listeners.half_open += 1;
     let made = stack.open(local, remote, owner, Some(listener_handle), |path, cx| {
-        handshake_open(&config, path, seg, options, cx)
+        let iss = after.map_or(path.iss, |used| path.iss.max(used));
+        handshake_open(&config, &Path { iss, ..*path }, seg, options, cx)
     });
     if let Err(reason) = made {
         embryo_gone(stack, listener_handle);

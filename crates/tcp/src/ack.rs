@@ -44,7 +44,8 @@ pub(crate) fn advance(
 /// The timestamp echo tells which of two sendings was acknowledged, RFC 7323 section 4.1.
 #[cold]
 fn retransmitted_sample(tcb: &mut Tcb, timestamps: Option<Timestamps>, cx: &Cx<'_>) {
-    tcb.rtt.backoff = 0;
+    // Without one the backoff stays until something sent once is acknowledged (RFC 6298, 5).
+    tcb.rtt.retries = 0;
     if let Some(ts) = timestamps
         && tcb.marks.has(Marks::TIMESTAMPS)
     {
@@ -89,8 +90,10 @@ pub(crate) fn process(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut 
     if seg.ack.gt(tcb.snd_una) {
         let (bytes, acked) = advance(tcb, seg.ack, seg.timestamps, cx);
         update_send_window(tcb, seg);
+        // The ACK that ends a recovery sets the window (RFC 6582 section 3.2); it grows none.
+        let repairing = tcb.recovery.phase == Phase::Fast;
         recovery::new_ack(tcb, bytes, acked);
-        if tcb.recovery.phase != Phase::Fast {
+        if !repairing && tcb.recovery.phase != Phase::Fast {
             grow_window(tcb, bytes, cx);
         }
     } else if seg.ack == tcb.snd_una {

@@ -86,9 +86,7 @@ fn take_syn(tcb: &mut Tcb, seg: &Segment, options: &Options) {
         tcb.marks.set(Marks::SACK);
     }
     // RFC 9293 MUST-15; a floor of 48 keeps a lying peer from making us send headers only.
-    let default =
-        if tcb.advertised_mss.bytes() > 1_220 { Mss::DEFAULT_V4 } else { tcb.advertised_mss };
-    let peer = options.mss.map_or(default, Mss).bytes().max(MSS_FLOOR);
+    let peer = options.mss.map_or(tcb.default_mss, Mss).bytes().max(MSS_FLOOR);
     let options_len = if tcb.marks.has(Marks::TIMESTAMPS) { 12 } else { 0 };
     let mss = peer.min(tcb.advertised_mss.bytes()).saturating_sub(options_len).max(MSS_LEAST);
     tcb.snd_mss = Mss(mss as u16);
@@ -109,7 +107,7 @@ pub(crate) fn in_syn_sent(
     tcb: &mut Tcb,
     seg: &Segment,
     options: &Options,
-    m: Mbuf,
+    mut m: Mbuf,
     cx: &mut Cx<'_>,
 ) -> Fate {
     let has_ack = seg.flags.contains(Flags::ACK);
@@ -138,11 +136,12 @@ pub(crate) fn in_syn_sent(
     tcb.snd_una = seg.ack;
     establish(tcb, cx);
     tcb.todo.set(Todo::ACK_NOW);
+    m.truncate(tcb.rcv_wnd() as usize);
     if !m.is_empty() {
         text::accept(tcb, seg.seq + 1, m, cx)?;
     }
     let after_syn = Segment { seq: seg.seq + 1, ..*seg };
-    text::check_fin(tcb, &after_syn, cx);
+    text::check_fin(tcb, &after_syn);
     Ok(())
 }
 
@@ -170,7 +169,9 @@ fn establish(tcb: &mut Tcb, cx: &mut Cx<'_>) {
     tcb.cc.start(tcb.snd_mss.bytes(), syn_lost);
     tcb.timers.retransmit = base::Instant::NEVER;
     tcb.state = if tcb.marks.has(Marks::SHUT_WRITE) { State::FinWait1 } else { State::Established };
-    tcb.set_keepalive(tcb.config.keepalive_idle, cx.now);
+    if let Some(idle) = tcb.config.keepalive_idle {
+        tcb.timers.idle = cx.now + idle;
+    }
     tcb.events.set(Events::CONNECTED | Events::WRITABLE);
     tcb.todo.set(Todo::OUTPUT);
 }

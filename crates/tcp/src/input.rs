@@ -9,6 +9,7 @@ use mbuf::Mbuf;
 use wire::tcp::{Flags, Options};
 
 use crate::tcb::{Error, Marks, State, Tcb, Todo};
+use crate::timer::Timers;
 use crate::{Cx, Fate, Segment, ack, handshake, text};
 
 /// Take a segment for a connection in any state but LISTEN and TIME-WAIT; `m` is its payload.
@@ -31,7 +32,7 @@ pub fn input(tcb: &mut Tcb, seg: &Segment, options: &Options, m: Mbuf, cx: &mut 
     remember_timestamp(tcb, seg);
     check_urgent(tcb, seg);
     let fate = check_text(tcb, seg, m, cx);
-    text::check_fin(tcb, seg, cx);
+    text::check_fin(tcb, seg);
     fate
 }
 
@@ -148,7 +149,10 @@ fn fin_acknowledged(tcb: &mut Tcb, cx: &Cx<'_>) {
                 tcb.timers.idle = cx.now + tcb.config.fin_wait_2;
             }
         }
-        State::Closing => tcb.state = State::TimeWait,
+        State::Closing => {
+            tcb.state = State::TimeWait;
+            tcb.timers = Timers::default();
+        }
         State::LastAck => {
             tcb.state = State::Closed;
             tcb.events.set(crate::Events::CLOSED);

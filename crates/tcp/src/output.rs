@@ -88,8 +88,11 @@ fn beginning_or_end(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbu
     segment
 }
 
-/// Several segments of new data, nothing lost, nothing special: worth a run.
+/// Several segments of new data, of which the first may go, nothing lost, nothing special: worth
+/// a run.
 fn can_run(tcb: &Tcb) -> bool {
+    let (window, congestion) = room(tcb);
+    let room = window.min(congestion).min(tcb.super_max_bytes.max(tcb.snd_mss.bytes() as u32));
     tcb.todo.has(Todo::OUTPUT)
         && !tcb.todo.has(Todo::SYN | Todo::RST | Todo::PROBE | Todo::KEEPALIVE)
         && tcb.recovery.lost_bytes == 0
@@ -97,7 +100,7 @@ fn can_run(tcb: &Tcb) -> bool {
         && tcb.state.may_send()
         && !tcb.marks.has(Marks::FIN_SENT)
         && tcb.sendq.unsent.count() > 1
-        && room(tcb).0 > 0
+        && tcb.sendq.unsent.front().is_some_and(|front| front.len() as u32 <= room)
 }
 
 fn begin_run(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Common {
@@ -184,6 +187,11 @@ fn new_data(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
         return part_of_front(tcb, window, congestion, cx);
     }
     let last = tcb.sendq.unsent.count() == 1;
+    // The rest of a cut mbuf: worth a segment of its own only if the window is worth one.
+    if len < mss && !last && window < mss.min(tcb.max_snd_wnd / 2) {
+        ask_later(tcb, cx);
+        return None;
+    }
     // Nagle: a small segment waits while anything is in flight, unless it is the end.
     if last
         && len < mss
@@ -205,9 +213,7 @@ fn part_of_front(tcb: &mut Tcb, window: u32, congestion: u32, cx: &mut Cx<'_>) -
         tcb.marks.set(Marks::CWND_LIMITED);
     }
     let room = window.min(congestion).min(tcb.super_max_bytes.max(mss));
-    let send = if room >= len {
-        len
-    } else if room >= mss {
+    let send = if room >= mss {
         room - room % mss
     } else if window < congestion && room > 0 && room >= tcb.max_snd_wnd / 2 {
         room
@@ -215,12 +221,24 @@ fn part_of_front(tcb: &mut Tcb, window: u32, congestion: u32, cx: &mut Cx<'_>) -
         0
     };
     if send == 0 {
-        // Nothing in flight will bring an ACK: ask for the window from time to time.
-        if tcb.in_flight() == 0 && tcb.timers.retransmit == base::Instant::NEVER {
-            tcb.restart_retransmit(cx.now);
-        }
+        ask_later(tcb, cx);
         return None;
     }
+    send_part(tcb, send, cx)
+}
+
+/// Nothing in flight will bring an ACK: ask for the window from time to time.
+#[cold]
+fn ask_later(tcb: &mut Tcb, cx: &Cx<'_>) {
+    if tcb.in_flight() == 0 && tcb.timers.retransmit == base::Instant::NEVER {
+        tcb.restart_retransmit(cx.now);
+    }
+}
+
+/// Send at most `send` bytes of the first unsent mbuf.
+#[cold]
+fn send_part(tcb: &mut Tcb, send: u32, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    let len = tcb.sendq.unsent.front().map_or(0, Mbuf::len) as u32;
     if send < len {
         let mut front = tcb.sendq.unsent.pop_front()?;
         match cx.pool.split(&mut front, send as usize) {
@@ -293,7 +311,8 @@ fn fin_sent(tcb: &mut Tcb) {
 #[inline(always)]
 fn sent_something(tcb: &mut Tcb, cx: &Cx<'_>) {
     tcb.last_sent_at = cx.now;
-    if tcb.timers.retransmit == base::Instant::NEVER {
+    // What ran while nothing was in flight was the persist timer: it is not for this segment.
+    if tcb.timers.retransmit == base::Instant::NEVER || tcb.sendq.in_flight.len() == 1 {
         tcb.restart_retransmit(cx.now);
     }
 }
@@ -331,7 +350,11 @@ fn retransmit(tcb: &mut Tcb, index: usize, cx: &mut Cx<'_>) -> Option<Mbuf> {
     }
     let sent = &mut tcb.sendq.in_flight[index];
     let share = match &mut sent.mbuf {
-        Some(m) => share_or_copy(m, cx)?,
+        Some(m) => {
+            // A piece of a super-segment may be a plain segment.
+            m.set_segment_size(if sent.len > mss { mss as u16 } else { 0 });
+            share_or_copy(m, cx)?
+        }
         None => cx.pool.alloc(0)?,
     };
     sent.marks = (sent.marks | Sent::RETRANSMITTED) & !Sent::LOST;
@@ -361,6 +384,12 @@ fn pure_ack(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
 /// SYN, RST, window probe, keepalive probe.
 #[cold]
 fn special(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    if tcb.todo.0 & (Todo::SYN | Todo::RST | Todo::PROBE) == Todo::PROBE && tcb.snd_wnd > 0 {
+        // Silly-window avoidance has waited long enough: what fits goes (RFC 9293, 3.8.6.2.1).
+        tcb.todo.clear(Todo::PROBE);
+        let send = tcb.snd_wnd.min(tcb.snd_mss.bytes() as u32);
+        return if tcb.in_flight() == 0 { send_part(tcb, send, cx) } else { None };
+    }
     let m = cx.pool.alloc(0)?;
     if tcb.todo.has(Todo::RST) {
         tcb.todo = Todo::default();
@@ -459,9 +488,9 @@ fn offer_window(tcb: &mut Tcb) -> u16 {
     let space = tcb.receive.space() as u32;
     let step = (tcb.receive.limit_bytes() as u32 / 2).min(u32::from(tcb.rcv_mss));
     let window = if space >= offered + step { space } else { offered };
+    // Rounded down: the edge on the wire may fall back by less than a unit (RFC 7323 section 2.4),
+    // RCV.ADV does not. Rounded up, segments of a byte would push it on without end.
     let field = scale.scale(window);
-    // Rounding down to the scale must not take back what was offered.
-    let field = if scale.unscale(field) < offered { field.saturating_add(1) } else { field };
     tcb.rcv_adv = tcb.rcv_adv.max(tcb.rcv_nxt + scale.unscale(field));
     field
 }

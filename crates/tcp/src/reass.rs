@@ -27,8 +27,8 @@ impl Reassembly {
         self.segments.len()
     }
 
-    /// Keep what of `m` (which starts at stream offset `at`) is not there yet. Returns false if
-    /// nothing of it was new.
+    /// Keep what of `m` (which starts at stream offset `at`) is not there yet. Returns false
+    /// only if nothing of it was new; a piece that replaces several counts as news.
     pub(crate) fn insert(&mut self, mut at: u64, mut m: Mbuf, pool: &mut Pool) -> bool {
         if let Some((&before, held)) = self.segments.range(..=at).next_back() {
             let covered = (before + held.len() as u64).saturating_sub(at);

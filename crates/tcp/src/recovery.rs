@@ -215,6 +215,7 @@ pub(crate) fn next_lost(tcb: &mut Tcb) -> Option<usize> {
     }
     let admitted = u64::from(tcb.pipe()) < tcb.cc.cwnd;
     if !(admitted || tcb.recovery.resend_now) {
+        tcb.marks.set(Marks::CWND_LIMITED);
         return None;
     }
     let mut index = tcb.sendq.find(tcb.recovery.resend_from);

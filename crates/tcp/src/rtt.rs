@@ -10,8 +10,10 @@ pub(crate) struct Rtt {
     min_ns: u64,
     rto_ns: u64,
     floor_ns: u64,
-    /// Time-outs in a row: the time-out doubles with each (rule 5.5).
+    /// How often the time-out has doubled (rule 5.5) since the last measurement (Karn).
     pub(crate) backoff: u8,
+    /// Time-outs since SND.UNA last advanced: what giving up goes by.
+    pub(crate) retries: u8,
 }
 
 /// Rule 2.5: an upper bound of at least 60 seconds.
@@ -26,6 +28,7 @@ impl Rtt {
             rto_ns: initial.as_nanos(),
             floor_ns: floor.as_nanos(),
             backoff: 0,
+            retries: 0,
         }
     }
 
@@ -44,6 +47,7 @@ impl Rtt {
         self.min_ns = self.min_ns.min(r);
         self.rto_ns = self.srtt_ns + (4 * self.rttvar_ns).max(self.floor_ns);
         self.backoff = 0;
+        self.retries = 0;
     }
 
     /// The time-out now, backoff included.

@@ -267,6 +267,8 @@ pub struct Tcb {
     pub ports: [u8; 4],
     /// MSS to offer in our SYN.
     pub(crate) advertised_mss: Mss,
+    /// What a peer means that offers none.
+    pub(crate) default_mss: Mss,
     /// Bytes of a super-segment at most; the segment size where the port takes none.
     pub(crate) super_max_bytes: u32,
     /// The port finishes transport checksums.
@@ -302,6 +304,8 @@ const _: () = assert!(core::mem::offset_of!(Tcb, receive) <= 64);
 pub struct Path {
     /// The MSS to offer: the port's MTU less fixed headers.
     pub mss: Mss,
+    /// What a peer means that offers no MSS: the IP version's default, RFC 9293 MUST-15.
+    pub default_mss: Mss,
     /// Payload of the largest super-segment the port takes; 0 for none.
     pub super_max_bytes: u32,
     /// The port finishes transport checksums.
@@ -377,6 +381,7 @@ impl Tcb {
             pseudo_sum: path.pseudo_sum,
             ports,
             advertised_mss: path.mss,
+            default_mss: path.default_mss,
             super_max_bytes: path.super_max_bytes,
             offload_checksum: path.offload_checksum,
             ts_offset: path.ts_offset,

@@ -1,1 +1,200 @@
+//! Properties of the queues: reassembly, the blocks we report, and the send queue.
 
+use base::{Instant, SeqNumber};
+use mbuf::Pool;
+use proptest::prelude::*;
+
+use crate::reass::Reassembly;
+use crate::sack::ReceivedBlocks;
+use crate::sendq::{SendQueue, Sent};
+
+const LEN: usize = 600;
+
+fn stream(i: usize) -> u8 {
+    (i * 31 + i / 256 * 7) as u8
+}
+
+/// Ranges within the stream that overlap each other at random.
+fn ranges() -> impl Strategy<Value = Vec<(usize, usize)>> {
+    prop::collection::vec((0..LEN, 1..80usize), 1..60)
+        .prop_map(|v| v.into_iter().map(|(at, len)| (at, len.min(LEN - at))).collect())
+}
+
+fn insert(r: &mut Reassembly, pool: &mut Pool, at: usize, bytes: &[u8]) -> bool {
+    let m = pool.copy_of(bytes).expect("memory");
+    r.insert(at as u64, m, pool)
+}
+
+/// Everything that continues at `next`, as a receiver takes it.
+fn drain(r: &mut Reassembly, pool: &mut Pool, next: &mut usize, out: &mut Vec<u8>) {
+    while let Some(m) = r.take(*next as u64, pool) {
+        *next += m.len();
+        out.extend_from_slice(m.as_slice());
+        pool.free(m);
+    }
+}
+
+proptest! {
+    /// Segments in any order, overlapping in any way, deliver exactly what a plain vector holds,
+    /// and every buffer comes back.
+    #[test]
+    fn reassembly_delivers_exactly_the_stream(ranges in ranges()) {
+        let mut pool = Pool::new(16 << 20);
+        let mut r = Reassembly::default();
+        let mut have = [false; LEN];
+        let (mut next, mut out) = (0, Vec::new());
+        for &(at, len) in &ranges {
+            let data: Vec<u8> = (at..at + len).map(stream).collect();
+            let news = have[at..at + len].iter().any(|h| !h);
+            // What lies before `next` the caller has cut off.
+            let cut = next.max(at).min(at + len) - at;
+            if cut < len {
+                let taken = insert(&mut r, &mut pool, at + cut, &data[cut..]);
+                prop_assert!(taken || !news);
+            }
+            have[at..at + len].fill(true);
+            drain(&mut r, &mut pool, &mut next, &mut out);
+            prop_assert_eq!(next, have.iter().position(|h| !h).unwrap_or(LEN));
+        }
+        let wanted: Vec<u8> = (0..next).map(stream).collect();
+        prop_assert_eq!(out, wanted);
+        r.clear(&mut pool);
+        prop_assert_eq!(pool.outstanding(), 0);
+    }
+
+    /// Overlaps that disagree: the same arrivals give the same bytes, each from some arrival that
+    /// covered it, and no hole and no byte twice.
+    #[test]
+    fn reassembly_of_different_data_is_deterministic(ranges in ranges()) {
+        let run = || {
+            let mut pool = Pool::new(16 << 20);
+            let mut r = Reassembly::default();
+            for (i, &(at, len)) in ranges.iter().enumerate() {
+                insert(&mut r, &mut pool, at, &vec![i as u8; len]);
+            }
+            let mut pieces = Vec::new();
+            for from in 0..LEN {
+                let (mut next, mut out) = (from, Vec::new());
+                drain(&mut r, &mut pool, &mut next, &mut out);
+                pieces.extend(out.into_iter().enumerate().map(|(k, b)| (from + k, b)));
+            }
+            prop_assert_eq!(pool.outstanding(), 0);
+            Ok(pieces)
+        };
+        let first = run()?;
+        prop_assert_eq!(&first, &run()?);
+        for &(at, by) in &first {
+            let (start, len) = ranges[usize::from(by)];
+            prop_assert!((start..start + len).contains(&at));
+        }
+        let covered = (0..LEN).filter(|i| ranges.iter().any(|&(a, l)| (a..a + l).contains(i)));
+        let delivered: Vec<usize> = first.iter().map(|&(at, _)| at).collect();
+        prop_assert_eq!(delivered, covered.collect::<Vec<_>>());
+    }
+
+    /// Blocks reported are ranges of what is held, the newest first, none touching another; with
+    /// four ranges or fewer held, all of it.
+    #[test]
+    fn received_blocks_report_what_is_held(ranges in ranges(), base in any::<u32>()) {
+        let base = SeqNumber(base);
+        let mut blocks = ReceivedBlocks::default();
+        let mut have = [false; LEN + 1];
+        for &(at, len) in &ranges {
+            blocks.add(base + at as u32, base + (at + len) as u32);
+            have[at..at + len].fill(true);
+            let got: Vec<(usize, usize)> = blocks
+                .iter()
+                .map(|&(l, r)| (l.since(base) as usize, r.since(base) as usize))
+                .collect();
+            prop_assert!((1..=4).contains(&got.len()));
+            prop_assert!(got[0].0 <= at && at + len <= got[0].1, "the newest is first");
+            for (i, &(l, r)) in got.iter().enumerate() {
+                prop_assert!(have[l..r].iter().all(|&h| h), "only what is held");
+                for &(l2, r2) in &got[i + 1..] {
+                    prop_assert!(r < l2 || r2 < l, "joined where they touch");
+                }
+            }
+        }
+        let next = LEN as u32 / 2;
+        blocks.advance(base + next);
+        for &(l, _) in blocks.iter() {
+            prop_assert!(l.gt(base + next));
+        }
+        prop_assert!(blocks.report(true).len() <= 3);
+    }
+
+    /// However it is cut and acknowledged, the queue holds exactly the bytes from SND.UNA on, in
+    /// order, found where they are; at the end every buffer is back.
+    #[test]
+    fn sendq_cut_and_acknowledged_at_random_keeps_the_stream(
+        units in prop::collection::vec(1..90usize, 1..8),
+        steps in prop::collection::vec((any::<bool>(), 0..LEN), 1..40),
+        base in any::<u32>(),
+    ) {
+        let base = SeqNumber(base);
+        let mut pool = Pool::new(16 << 20);
+        let mut q = SendQueue::default();
+        let mut end = 0;
+        for &len in &units {
+            let data: Vec<u8> = (end..end + len).map(stream).collect();
+            let mbuf = pool.copy_of(&data);
+            let (seq, len32) = (base + end as u32, len as u32);
+            q.in_flight.push_back(Sent { mbuf, sent_at: Instant::ZERO, seq, len: len32, marks: 0 });
+            end += len;
+        }
+        let mut una = 0;
+        for &(cut, at) in &steps {
+            let at = at.min(end);
+            let seq = base + at as u32;
+            if cut {
+                let index = q.find(seq);
+                let inside = q.in_flight.get(index).is_some_and(|s| s.seq.lt(seq));
+                prop_assert_eq!(q.cut(index, seq, &mut pool), inside && at >= una);
+            } else if at > una {
+                q.acknowledge(seq, &mut pool);
+                una = at;
+            }
+            let mut next = una;
+            for sent in &q.in_flight {
+                prop_assert_eq!(sent.seq, base + next as u32);
+                let bytes = sent.mbuf.as_ref().expect("data").as_slice();
+                prop_assert_eq!(bytes.len(), sent.len as usize);
+                let wanted: Vec<u8> = (next..next + bytes.len()).map(stream).collect();
+                prop_assert_eq!(bytes, &wanted[..]);
+                next += bytes.len();
+            }
+            prop_assert_eq!(next, end);
+        }
+        q.clear(&mut pool);
+        prop_assert_eq!(pool.outstanding(), 0);
+    }
+
+    /// Writes of any size become units, whole and in order, with the sum of each kept right.
+    #[test]
+    fn sendq_append_cuts_units_and_keeps_sums(
+        writes in prop::collection::vec(1..700usize, 1..12),
+        unit in 8..300usize,
+        fused in any::<bool>(),
+    ) {
+        let ladder = wire::checksum::Ladder::best();
+        let mut pool = Pool::new(16 << 20);
+        let mut q = SendQueue::default();
+        let mut end = 0;
+        for &len in &writes {
+            let data: Vec<u8> = (end..end + len).map(stream).collect();
+            prop_assert_eq!(q.append(&data, unit, Some((ladder, fused)), &mut pool), len);
+            end += len;
+        }
+        prop_assert_eq!(q.unsent.bytes(), end);
+        prop_assert_eq!(q.unsent.count(), end.div_ceil(unit));
+        let mut next = 0;
+        while let Some(m) = q.unsent.pop_front() {
+            let wanted: Vec<u8> = (next..next + m.len()).map(stream).collect();
+            prop_assert_eq!(m.as_slice(), &wanted[..]);
+            prop_assert_eq!(m.csum() % 0xffff, ladder.sum(&wanted).0 % 0xffff);
+            next += m.len();
+            pool.free(m);
+        }
+        prop_assert_eq!(next, end);
+    }
+}

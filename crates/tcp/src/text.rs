@@ -6,6 +6,7 @@ use base::{DropReason, SeqNumber};
 use mbuf::Mbuf;
 
 use crate::tcb::{Events, Marks, State, Tcb, Todo};
+use crate::timer::Timers;
 use crate::{Cx, Fate, Segment};
 
 /// Data that is exactly next: to the reader.
@@ -45,11 +46,13 @@ pub(crate) fn accept(tcb: &mut Tcb, seq: SeqNumber, m: Mbuf, cx: &mut Cx<'_>) ->
         return Err(reason);
     }
     if seq == tcb.rcv_nxt {
+        if !tcb.reassembly.is_empty() {
+            // All of a gap or a part of it fills: tell the sender at once (RFC 5681, 4.2).
+            tcb.todo.set(Todo::ACK_NOW);
+        }
         take_in(tcb, m, cx);
         while let Some(next) = tcb.reassembly.take(tcb.stats.bytes_received, cx.pool) {
             take_in(tcb, next, cx);
-            // The gap closed: tell the sender at once (RFC 5681 section 4.2).
-            tcb.todo.set(Todo::ACK_NOW);
         }
         tcb.sack_blocks.advance(tcb.rcv_nxt);
         note_early(tcb);
@@ -88,7 +91,7 @@ fn take_in(tcb: &mut Tcb, m: Mbuf, cx: &mut Cx<'_>) {
 }
 
 /// The eighth check: a FIN whose turn has come, now or from reassembly.
-pub(crate) fn check_fin(tcb: &mut Tcb, seg: &Segment, cx: &Cx<'_>) {
+pub(crate) fn check_fin(tcb: &mut Tcb, seg: &Segment) {
     if !tcb.state.is_synchronised() && tcb.state != State::SynReceived {
         return;
     }
@@ -97,7 +100,16 @@ pub(crate) fn check_fin(tcb: &mut Tcb, seg: &Segment, cx: &Cx<'_>) {
         note_early(tcb);
     }
     let Some(at) = tcb.reassembly.fin else { return };
+    if at.lt(tcb.rcv_nxt) {
+        // The peer sent data past its own FIN: it was a lie.
+        tcb.reassembly.fin = None;
+        note_early(tcb);
+    }
     if at != tcb.rcv_nxt || tcb.marks.has(Marks::FIN_RECEIVED) {
+        if seg.flags.contains(wire::tcp::Flags::FIN) {
+            // Early, without data perhaps: out of order like any other (RFC 5681 section 4.2).
+            tcb.todo.set(Todo::ACK_NOW);
+        }
         return;
     }
     tcb.reassembly.fin = None;
@@ -110,7 +122,8 @@ pub(crate) fn check_fin(tcb: &mut Tcb, seg: &Segment, cx: &Cx<'_>) {
         State::SynReceived | State::Established => State::CloseWait,
         State::FinWait1 => State::Closing,
         State::FinWait2 => {
-            tcb.timers.idle = cx.now;
+            // The stack's record has its own; keepalive must not speak for what is over.
+            tcb.timers = Timers::default();
             State::TimeWait
         }
         other => other,

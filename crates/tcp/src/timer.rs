@@ -54,8 +54,10 @@ impl Tcb {
 
     /// Set or end keepalive, RFC 9293 section 3.8.4.
     pub fn set_keepalive(&mut self, idle: Option<Duration>, now: Instant) {
-        std::sync::Arc::make_mut(&mut self.config).keepalive_idle = idle;
-        if self.state != State::FinWait2 {
+        if self.config.keepalive_idle != idle {
+            std::sync::Arc::make_mut(&mut self.config).keepalive_idle = idle;
+        }
+        if !matches!(self.state, State::FinWait2 | State::TimeWait | State::Closed) {
             self.timers.idle = idle.map_or(Instant::NEVER, |idle| now + idle);
         }
     }
@@ -91,11 +93,16 @@ fn retransmit_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
             tcb.restart_retransmit(cx.now);
         }
         _ if tcb.in_flight() > 0 => {
-            if tcb.rtt.backoff >= tcb.config.retries_max {
+            // A peer that shut its window on what is in flight but answers is not given up (RFC
+            // 9293 section 3.8.6.1): `probes` starts anew with each segment from it.
+            let shut = tcb.snd_wnd == 0;
+            let tried = if shut { &mut tcb.probes } else { &mut tcb.rtt.retries };
+            if *tried >= tcb.config.retries_max {
                 tcb.fail(Error::TimedOut);
                 return;
             }
-            tcb.rtt.backoff += 1;
+            *tried += 1;
+            tcb.rtt.backoff = (tcb.rtt.backoff + 1).min(20);
             recovery::timed_out(tcb);
             tcb.todo.set(Todo::OUTPUT);
             tcb.restart_retransmit(cx.now);
@@ -107,6 +114,12 @@ fn retransmit_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
 
 /// Probe a shut window, ever more slowly, for as long as the peer answers (RFC 9293 3.8.6.1).
 fn persist_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+    if tcb.snd_wnd > 0 {
+        // Only silly-window avoidance holds data back: its time is over.
+        tcb.todo.set(Todo::PROBE);
+        tcb.restart_retransmit(cx.now);
+        return;
+    }
     let abandoned = tcb.marks.has(Marks::ORPHAN) && tcb.rtt.backoff >= tcb.config.retries_max;
     if tcb.probes >= tcb.config.retries_max || abandoned {
         tcb.fail(Error::TimedOut);

@@ -68,6 +68,6 @@ impl Cubic {
         // Fast convergence: a flow that shrinks leaves room for a new one.
         self.w_max = if window < self.w_max { window * (1.0 + BETA) / 2.0 } else { window };
         self.epoch_start = None;
-        ((flight_bytes as f64 * BETA) as u64).max(2 * mss)
+        ((flight_bytes as f64 * BETA).round() as u64).max(2 * mss)
     }
 }

@@ -1,0 +1,386 @@
+//! Ladder tests: one real stack; the other end of the wire is the script, a line a segment.
+//!
+//! A script says `t.send(seg().seq(1).ack(1).data(1000))`, `t.expect(seg().seq(1).ack(1001))`,
+//! `t.silence(ms)` and makes user calls in between. Time is virtual. An expectation that fails
+//! prints the segment wanted, the segment seen and the ladder so far. Each test is named after the
+//! noun that it shows.
+
+mod acks;
+mod congestion;
+mod losses;
+mod opening;
+mod options;
+mod persist;
+mod resets;
+mod seg;
+mod states;
+mod statistics;
+mod supers;
+mod time_wait;
+mod timers;
+mod windows;
+mod wire_end;
+
+use core::net::SocketAddr;
+use std::collections::VecDeque;
+
+use base::{Counter, DropReason, Duration, Instant, IpVersion, Owner, Switch};
+use tcp::usrreq::CallError;
+use tcp::{Info, State};
+
+use crate::pair::{End, PairConfig};
+use crate::{Event, ListenConfig, ListenerHandle, TcpHandle};
+use seg::{Seg, seg, syn, syn_ack};
+use wire_end::WireEnd;
+
+/// The script's port; the stack listens on 80 and connects from what it draws.
+const PEER_PORT: u16 = 4000;
+const LISTEN_PORT: u16 = 80;
+
+/// What a ladder starts from: no options, MTU 1500, an MSS of 1000 from the peer.
+struct Setup {
+    pair: PairConfig,
+    tcp: tcp::Config,
+    backlog: usize,
+    /// What the peer's SYN says.
+    syn: Seg,
+}
+
+impl Setup {
+    fn plain() -> Setup {
+        let mut pair = PairConfig::new([0x1d, 0x2e]);
+        pair.wire.link = base::LinkKind::Ip;
+        let tcp = tcp::Config {
+            timestamps: false,
+            sack: false,
+            window_scaling: false,
+            receive_buffer_bytes: 65_535,
+            ..tcp::Config::default()
+        };
+        Setup { pair, tcp, backlog: 8, syn: syn().win(65_535).mss(1000) }
+    }
+
+    fn sack(mut self) -> Setup {
+        self.tcp.sack = true;
+        self.syn = self.syn.sack_ok(true);
+        self
+    }
+
+    /// Timestamps: the MSS option grows so that segments still hold 1000 bytes.
+    fn ts(mut self) -> Setup {
+        self.tcp.timestamps = true;
+        self.syn = self.syn.ts(1000, 0).mss(1012);
+        self
+    }
+
+    fn ws(mut self, shift: u8) -> Setup {
+        self.tcp.window_scaling = true;
+        self.syn = self.syn.ws(shift);
+        self
+    }
+
+    fn peer_window(mut self, bytes: u16) -> Setup {
+        self.syn = self.syn.win(bytes);
+        self
+    }
+
+    fn tcp(mut self, change: impl FnOnce(&mut tcp::Config)) -> Setup {
+        change(&mut self.tcp);
+        self
+    }
+
+    fn off(mut self, switch: Switch) -> Setup {
+        self.pair.stack.switches = self.pair.stack.switches.with(switch, false);
+        self
+    }
+
+    fn ladder(self) -> Ladder {
+        Ladder::new(self)
+    }
+
+    /// A connection that the peer opened, accepted.
+    fn established(self) -> Ladder {
+        let mut t = self.ladder();
+        t.listen();
+        t.handshake();
+        t.accept();
+        t
+    }
+}
+
+/// The script's side of things.
+struct Ladder {
+    end: End,
+    wire: WireEnd,
+    setup: Setup,
+    now: Instant,
+    start: Instant,
+    listener: Option<ListenerHandle>,
+    handle: Option<TcpHandle>,
+    seen: VecDeque<(Instant, Seg)>,
+    events: Vec<Event>,
+    log: Vec<String>,
+    /// Window field of lines that do not say one.
+    win: u16,
+    written: usize,
+    read: usize,
+}
+
+impl Ladder {
+    fn new(setup: Setup) -> Ladder {
+        let (end, wire) = WireEnd::new(&setup.pair);
+        let start = Instant::from_nanos(5_000_000_000);
+        let win = setup.syn.win.unwrap_or(65_535);
+        let mut t = Ladder {
+            end,
+            wire,
+            setup,
+            now: start,
+            start,
+            listener: None,
+            handle: None,
+            seen: VecDeque::new(),
+            events: Vec::new(),
+            log: Vec::new(),
+            win,
+            written: 0,
+            read: 0,
+        };
+        t.poll();
+        t
+    }
+
+    // The wire.
+
+    /// Send one line.
+    fn send(&mut self, line: Seg) {
+        self.burst(&[line]);
+    }
+
+    /// Send several lines that arrive in one burst.
+    fn burst(&mut self, lines: &[Seg]) {
+        for line in lines {
+            let line = self.wire.complete(line, self.win, self.now);
+            self.note(&format!("> {line}"));
+            self.wire.send(&line);
+        }
+        self.poll();
+    }
+
+    /// The next segment seen is this one.
+    #[track_caller]
+    fn expect(&mut self, wanted: Seg) -> Seg {
+        match self.seen.pop_front() {
+            Some((_, seen)) if wanted.holds_for(&seen) => seen,
+            Some((_, seen)) => self.fail(&format!("expected {wanted}\n    seen {seen}")),
+            None => self.fail(&format!("expected {wanted}\n    seen nothing")),
+        }
+    }
+
+    /// Nothing (more) was seen.
+    #[track_caller]
+    fn nothing(&mut self) {
+        if let Some((_, seen)) = self.seen.pop_front() {
+            self.fail(&format!("expected nothing\n    seen {seen}"));
+        }
+    }
+
+    /// Nothing is seen for so long.
+    #[track_caller]
+    fn silence(&mut self, ms: u64) {
+        self.nothing();
+        self.run_until(self.now + Duration::from_millis(ms), true);
+        self.nothing();
+    }
+
+    /// Let time pass.
+    fn pass(&mut self, ms: u64) {
+        self.run_until(self.now + Duration::from_millis(ms), false);
+    }
+
+    /// Nothing for `ms`, then, by at most three ticks of the wheel later, this.
+    #[track_caller]
+    fn expect_after(&mut self, ms: u64, wanted: Seg) -> Seg {
+        self.nothing();
+        let from = self.now;
+        self.run_until(from + Duration::from_millis(ms + 4), true);
+        let waited = self.now.since(from).as_millis();
+        let seen = self.expect(wanted);
+        if waited < ms {
+            self.fail(&format!("expected after {ms} ms, seen after {waited}: {seen}"));
+        }
+        seen
+    }
+
+    /// All that was seen and not expected yet.
+    fn take_seen(&mut self) -> Vec<Seg> {
+        self.seen.drain(..).map(|(_, s)| s).collect()
+    }
+
+    fn run_until(&mut self, until: Instant, stop_when_seen: bool) {
+        loop {
+            let next = self.end.stack.next_deadline();
+            if next > until {
+                break;
+            }
+            self.now = self.now.max(next);
+            self.poll();
+            if stop_when_seen && !self.seen.is_empty() {
+                return;
+            }
+        }
+        self.now = until;
+        self.poll();
+    }
+
+    fn poll(&mut self) {
+        self.end.stack.poll(self.now);
+        self.collect();
+    }
+
+    fn collect(&mut self) {
+        while let Some(event) = self.end.stack.next_event() {
+            self.events.push(event);
+        }
+        for seen in {
+            self.end.stack.flush();
+            self.wire.receive()
+        } {
+            self.note(&format!("< {seen}"));
+            self.seen.push_back((self.now, seen));
+        }
+    }
+
+    fn note(&mut self, line: &str) {
+        let at = self.now.since(self.start).as_micros();
+        self.log.push(format!("{:>6}.{:03} {line}", at / 1000, at % 1000));
+    }
+
+    #[track_caller]
+    fn fail(&self, why: &str) -> ! {
+        panic!("{why}\n  the ladder so far:\n    {}", self.log.join("\n    "));
+    }
+
+    // The user.
+
+    fn listen(&mut self) {
+        let config =
+            ListenConfig { backlog: self.setup.backlog, tcp: self.setup.tcp, ..Default::default() };
+        let local = SocketAddr::new(self.end.addr, LISTEN_PORT);
+        self.listener = Some(self.end.stack.tcp_listen(local, config).expect("free"));
+        self.wire.ports = (PEER_PORT, LISTEN_PORT);
+    }
+
+    /// Three lines: SYN, SYN-ACK, ACK.
+    #[track_caller]
+    fn handshake(&mut self) {
+        self.send(self.setup.syn.clone());
+        self.expect(syn_ack());
+        self.send(seg().seq(1).ack(1));
+        self.nothing();
+    }
+
+    #[track_caller]
+    fn accept(&mut self) {
+        let listener = self.listener.expect("listening");
+        self.handle = self.end.stack.tcp_accept(listener);
+        if self.handle.is_none() {
+            self.fail("nothing to accept");
+        }
+        self.poll();
+    }
+
+    /// Active open; the script has to answer the SYN.
+    fn connect(&mut self) {
+        let remote = SocketAddr::new(self.wire.addr, LISTEN_PORT);
+        let (config, now) = (self.setup.tcp, self.now);
+        let handle = self.end.stack.tcp_connect(remote, None, &config, Owner::program(), now);
+        let handle = handle.expect("routed");
+        self.handle = Some(handle);
+        let (local, _) = self.end.stack.tcp_addresses(handle).expect("there");
+        self.wire.ports = (LISTEN_PORT, local.port());
+        self.collect();
+    }
+
+    fn h(&self) -> TcpHandle {
+        self.handle.expect("a connection")
+    }
+
+    #[track_caller]
+    fn write(&mut self, len: usize) {
+        let data = wire_end::stream(self.written, len);
+        let taken = self.end.stack.tcp_write(self.h(), &data);
+        assert_eq!(taken, Ok(len));
+        self.written += len;
+        self.collect();
+    }
+
+    #[track_caller]
+    fn read(&mut self, len: usize) {
+        let mut into = vec![0; len];
+        let n = self.end.stack.tcp_read(self.h(), &mut into);
+        assert_eq!(n, Ok(len));
+        assert!(into == wire_end::stream(self.read, len), "the stream arrives as it was sent");
+        self.read += len;
+        self.collect();
+    }
+
+    fn read_result(&mut self) -> Result<usize, CallError> {
+        let result = self.end.stack.tcp_read(self.h(), &mut [0]);
+        self.collect();
+        result
+    }
+
+    fn write_result(&mut self) -> Result<usize, CallError> {
+        let result = self.end.stack.tcp_write(self.h(), &[0]);
+        self.collect();
+        result
+    }
+
+    fn shutdown(&mut self) {
+        self.end.stack.tcp_shutdown_write(self.h());
+        self.collect();
+    }
+
+    fn close(&mut self) {
+        self.end.stack.tcp_close(self.h());
+        self.collect();
+    }
+
+    fn abort(&mut self) {
+        self.end.stack.tcp_abort(self.h());
+        self.collect();
+    }
+
+    // What it looks like inside.
+
+    #[track_caller]
+    fn info(&self) -> Info {
+        self.end.stack.tcp_info(self.h()).expect("a connection")
+    }
+
+    #[track_caller]
+    fn state(&mut self, wanted: State) {
+        let state = self.info().state;
+        if state != wanted {
+            self.fail(&format!("expected {}, is in {}", wanted.name(), state.name()));
+        }
+    }
+
+    /// No connection, no record, no buffer is left.
+    #[track_caller]
+    fn all_gone(&mut self) {
+        assert_eq!(self.end.stack.connection_count(), 0);
+        assert_eq!(self.end.stack.time_wait_count(), 0);
+        self.wire.pool.flush();
+        assert_eq!(self.end.stack.pool().outstanding(), 0);
+    }
+
+    fn drops(&self, reason: DropReason) -> u64 {
+        self.end.stack.drops().of(reason)
+    }
+
+    fn count(&self, counter: Counter) -> u64 {
+        self.end.stack.counters().of(counter)
+    }
+}

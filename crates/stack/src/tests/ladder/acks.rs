@@ -1,0 +1,207 @@
+//! When an ACK goes out: delayed ACKs (RFC 5681 section 4.2) and the send-space estimate.
+
+use super::*;
+
+/// Without the send-space estimate, so that plain RFC 5681 shows.
+fn delaying() -> Ladder {
+    let mut t = Setup::plain().off(Switch::SendSpace).established();
+    // A first full-sized segment tells what full-sized is.
+    t.send(seg().data(1000));
+    t.pass(45);
+    t.expect(seg().ack(1001));
+    t
+}
+
+#[test]
+fn delayed_ack_for_every_second_full_sized_segment() {
+    let mut t = delaying();
+    t.send(seg().data(1000));
+    t.nothing();
+    t.send(seg().data(1000));
+    t.expect(seg().ack(3001));
+    t.nothing();
+}
+
+#[test]
+fn delayed_ack_after_its_time_out() {
+    let mut t = delaying();
+    t.send(seg().data(500));
+    t.expect_after(40, seg().ack(1501));
+    t.silence(5000);
+}
+
+#[test]
+fn delayed_ack_rides_on_data() {
+    let mut t = delaying();
+    t.send(seg().data(1000));
+    t.nothing();
+    t.write(10);
+    t.expect(seg().ack(2001).data(10));
+    t.pass(100);
+    t.nothing();
+}
+
+#[test]
+fn ack_is_immediate_out_of_order_and_when_a_gap_fills() {
+    let mut t = delaying();
+    t.send(seg().seq(2001).data(100));
+    t.expect(seg().ack(1001));
+    t.send(seg().seq(2101).data(100));
+    t.expect(seg().ack(1001));
+    // Part of the gap fills, from its front: the gap is still there.
+    t.send(seg().seq(1001).data(1000));
+    t.expect(seg().ack(2201));
+    t.read(2200);
+}
+
+/// RFC 5681 section 4.2: also when only a part of the gap fills.
+#[test]
+fn ack_is_immediate_when_a_part_of_a_gap_fills() {
+    let mut t = delaying();
+    t.send(seg().seq(2001).data(100));
+    t.expect(seg().ack(1001));
+    t.send(seg().seq(1001).data(500));
+    t.expect(seg().ack(1501));
+}
+
+#[test]
+fn ack_is_immediate_for_a_duplicate() {
+    let mut t = delaying();
+    t.send(seg().seq(1).data(1000));
+    t.expect(seg().ack(1001));
+    t.send(seg().seq(501).data(600));
+    t.expect(seg().ack(1101));
+    t.read(1100);
+}
+
+/// The peer's buffer holds two 700-byte segments' worth: after them it waits for us.
+#[test]
+fn send_space_estimate_acks_what_the_peer_can_send_at_most() {
+    let mut t = Setup::plain().established();
+    t.send(seg().data(700));
+    t.expect(seg().ack(701));
+    assert_eq!(t.info().send_space_bytes, 700);
+    // All that it ever sent between ACKs is here: no delay.
+    t.send(seg().data(700));
+    t.expect(seg().ack(1401));
+    // Less than that waits.
+    t.send(seg().data(300));
+    t.expect_after(40, seg().ack(1701));
+}
+
+#[test]
+fn send_space_estimate_switched_off_waits() {
+    let mut t = Setup::plain().off(Switch::SendSpace).established();
+    t.send(seg().data(700));
+    t.expect_after(40, seg().ack(701));
+    t.send(seg().data(700));
+    t.expect_after(40, seg().ack(1401));
+}
+
+#[test]
+fn send_space_estimate_grows_with_what_the_peer_sends_between_acks() {
+    let mut t = Setup::plain().established();
+    t.send(seg().data(1000));
+    t.expect(seg().ack(1001));
+    t.burst(&[seg().data(1000), seg().data(1000), seg().data(1000)]);
+    t.expect(seg().ack(4001));
+    assert_eq!(t.info().send_space_bytes, 3000);
+    t.send(seg().data(1000));
+    t.nothing();
+    t.send(seg().data(1000));
+    t.expect(seg().ack(6001));
+}
+
+/// One ACK for a burst; with the switch off one for every second segment.
+#[test]
+fn one_ack_for_a_burst() {
+    for (on, acks) in [(true, 1), (false, 4)] {
+        let mut setup = Setup::plain().off(Switch::SendSpace);
+        if !on {
+            setup = setup.off(Switch::BurstAck);
+        }
+        let mut t = setup.established();
+        t.send(seg().data(1000));
+        t.pass(45);
+        t.take_seen();
+        t.burst(&vec![seg().data(1000); 8]);
+        assert_eq!(t.take_seen().len(), acks);
+    }
+}
+
+#[test]
+fn sack_blocks_out_most_recent_first_and_joined() {
+    let mut t = Setup::plain().sack().established();
+    t.send(seg().seq(1001).data(100));
+    t.expect(seg().ack(1).sack(&[(1001, 1101)]));
+    t.send(seg().seq(2001).data(100));
+    t.expect(seg().ack(1).sack(&[(2001, 2101), (1001, 1101)]));
+    t.send(seg().seq(3001).data(100));
+    t.expect(seg().ack(1).sack(&[(3001, 3101), (2001, 2101), (1001, 1101)]));
+    // One grows: it comes first.
+    t.send(seg().seq(2101).data(100));
+    t.expect(seg().ack(1).sack(&[(2001, 2201), (3001, 3101), (1001, 1101)]));
+    // Two join.
+    t.send(seg().seq(1101).data(900));
+    t.expect(seg().ack(1).sack(&[(1001, 2201), (3001, 3101)]));
+    // Delivered blocks are not reported any more.
+    t.send(seg().seq(1).data(1000));
+    t.expect(seg().ack(2201).sack(&[(3001, 3101)]));
+    t.send(seg().seq(2201).data(800));
+    t.expect(seg().ack(3101).sack(&[]));
+    t.read(3100);
+}
+
+#[test]
+fn sack_blocks_out_four_and_three_beside_timestamps() {
+    for with_ts in [false, true] {
+        let mut setup = Setup::plain().sack();
+        if with_ts {
+            setup = setup.ts();
+        }
+        let mut t = setup.established();
+        for i in 1..=5 {
+            t.send(seg().seq(i * 1000).data(100));
+        }
+        let last = t.take_seen().pop().expect("an ACK");
+        let blocks: Vec<_> = (2..=5).rev().map(|i| (i * 1000, i * 1000 + 100)).collect();
+        let wanted = if with_ts { &blocks[..3] } else { &blocks[..] };
+        assert_eq!(last.sacks.as_deref(), Some(wanted));
+    }
+}
+
+#[test]
+fn no_sack_blocks_to_a_peer_that_does_not_take_them() {
+    let mut t = Setup::plain().tcp(|c| c.sack = true).established();
+    t.send(seg().seq(1001).data(100));
+    t.expect(seg().ack(1).sack(&[]));
+}
+
+/// The limit on segments that wait (CVE-2018-5390) is a count, named when hit.
+#[test]
+fn reassembly_has_a_limit() {
+    let mut t = Setup::plain().tcp(|c| c.reassembly_segments_max = 3).established();
+    for i in 1..=4 {
+        t.send(seg().seq(i * 100).data(50));
+        t.expect(seg().ack(1));
+    }
+    assert_eq!(t.drops(DropReason::TcpReassemblyFull), 1);
+    t.send(seg().seq(1).data(99));
+    t.expect(seg().ack(150));
+}
+
+/// Whoever comes first stays, but a piece wholly inside a later one is replaced by it.
+#[test]
+fn overlap_with_different_data_is_deterministic() {
+    let mut t = Setup::plain().established();
+    t.send(seg().seq(11).data(10));
+    t.send(seg().seq(6).data(10).fill(b'x'));
+    t.send(seg().seq(16).data(10).fill(b'y'));
+    t.send(seg().seq(1).data(5));
+    let mut into = [0; 64];
+    let n = t.end.stack.tcp_read(t.h(), &mut into).expect("data");
+    let mut wanted = wire_end::stream(0, 25);
+    wanted[5..10].fill(b'x');
+    wanted[20..25].fill(b'y');
+    assert_eq!(&into[..n], &wanted[..]);
+}

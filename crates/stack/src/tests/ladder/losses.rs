@@ -1,0 +1,251 @@
+//! Losses found and repaired: SACK in (RFC 2018, 6675) and NewReno without it (RFC 5681, 6582).
+
+use super::*;
+
+/// `n` segments of 1000 bytes in flight.
+fn flying(setup: Setup, n: usize) -> Ladder {
+    let mut t = setup.established();
+    t.write(n * 1000);
+    assert_eq!(t.take_seen().len(), n);
+    t
+}
+
+#[test]
+fn fast_retransmit_after_three_duplicate_acks() {
+    let mut t = flying(Setup::plain(), 10);
+    t.send(seg().ack(1));
+    t.send(seg().ack(1));
+    t.nothing();
+    t.send(seg().ack(1));
+    t.expect(seg().seq(1).data(1000));
+    t.nothing();
+    assert_eq!(t.info().fast_recoveries, 1);
+    assert_eq!(t.info().duplicate_acks, 3);
+    assert_eq!(t.info().timeouts, 0);
+}
+
+/// RFC 5681 section 2: with data, with another window, or with nothing in flight it is none.
+#[test]
+fn what_is_not_a_duplicate_ack() {
+    let mut t = flying(Setup::plain(), 10);
+    for i in 0..5 {
+        t.send(seg().seq(1 + i * 10).ack(1).data(10));
+        t.send(seg().seq(11 + i * 10).ack(1).win(60_000 - i as u16));
+    }
+    t.pass(45);
+    assert_eq!(t.info().duplicate_acks, 0);
+    assert_eq!(t.info().retransmits, 0);
+    let mut t = Setup::plain().established();
+    for _ in 0..5 {
+        t.send(seg().seq(1).ack(1));
+    }
+    assert_eq!(t.info().duplicate_acks, 0);
+}
+
+#[test]
+fn newreno_partial_ack_retransmits_the_next_hole_and_a_full_ack_ends_it() {
+    let mut t = flying(Setup::plain(), 10);
+    for _ in 0..3 {
+        t.send(seg().ack(1));
+    }
+    t.expect(seg().seq(1).data(1000));
+    // 1 and 4 were lost: the ACK goes up to 3001, which is a partial one.
+    t.send(seg().ack(3001));
+    t.expect(seg().seq(3001).data(1000));
+    t.nothing();
+    t.send(seg().ack(10_001));
+    assert_eq!(t.info().fast_recoveries, 1);
+    assert_eq!(t.info().in_flight, 0);
+    // CUBIC's 0.7 of the ten that were in flight.
+    assert_eq!(t.info().cwnd, 7000);
+    assert_eq!(t.info().ssthresh, 7000);
+}
+
+/// Each duplicate ACK says that a segment has left: the first two let new data go (RFC 3042), the
+/// later ones once the pipe is below the reduced window, one segment for each at most.
+#[test]
+fn newreno_window_inflation_and_its_limit() {
+    let mut t = flying(Setup::plain(), 10);
+    t.write(20_000);
+    t.nothing();
+    t.send(seg().ack(1));
+    t.expect(seg().seq(10_001).data(1000));
+    t.send(seg().ack(1));
+    t.expect(seg().seq(11_001).data(1000));
+    t.send(seg().ack(1));
+    t.expect(seg().seq(1).data(1000));
+    // In the pipe: 12 less 3, and cwnd is 8.4.
+    assert_eq!(t.info().cwnd, 8400);
+    t.send(seg().ack(1));
+    t.nothing();
+    t.send(seg().ack(1));
+    t.expect(seg().seq(12_001).data(1000));
+    for i in 0..7 {
+        t.send(seg().ack(1));
+        t.expect(seg().seq(13_001 + i * 1000).data(1000));
+        t.nothing();
+    }
+    // The full ACK deflates: the window is the threshold.
+    t.send(seg().ack(12_001));
+    assert_eq!((t.info().cwnd, t.info().ssthresh), (8400, 8400));
+}
+
+#[test]
+fn newreno_halves_and_cubic_reduces_to_seven_tenths() {
+    for (algorithm, left) in
+        [(tcp::cc::Algorithm::NewReno, 5000), (tcp::cc::Algorithm::Cubic, 7000)]
+    {
+        for sack in [false, true] {
+            let mut setup = Setup::plain().tcp(|c| c.algorithm = algorithm);
+            if sack {
+                setup = setup.sack();
+            }
+            let mut t = flying(setup, 10);
+            for i in 1..=3 {
+                let line = seg().ack(1);
+                t.send(if sack { line.sack(&[(1001, 1001 + i * 1000)]) } else { line });
+            }
+            t.expect(seg().seq(1).data(1000));
+            assert_eq!((t.info().cwnd, t.info().ssthresh), (left, left));
+        }
+    }
+}
+
+#[test]
+fn sack_in_retransmits_the_hole_only() {
+    let mut t = flying(Setup::plain().sack(), 10);
+    t.send(seg().ack(2001).sack(&[(3001, 4001)]));
+    t.send(seg().ack(2001).sack(&[(3001, 5001)]));
+    t.nothing();
+    t.send(seg().ack(2001).sack(&[(3001, 6001)]));
+    t.expect(seg().seq(2001).data(1000));
+    t.nothing();
+    t.send(seg().ack(2001).sack(&[(3001, 10_001)]));
+    t.nothing();
+    t.send(seg().ack(10_001));
+    t.silence(100_000);
+    assert_eq!(t.info().retransmits, 1);
+}
+
+/// More than two full segments behind a hole have arrived in one ACK: lost, RFC 6675 IsLost.
+#[test]
+fn sack_in_one_ack_is_enough_when_it_covers_three_segments() {
+    let mut t = flying(Setup::plain().sack(), 10);
+    t.send(seg().ack(1).sack(&[(1001, 4001)]));
+    t.expect(seg().seq(1).data(1000));
+}
+
+#[test]
+fn sack_in_several_holes() {
+    let mut t = flying(Setup::plain().sack(), 10);
+    let blocks = [(1001, 2001), (3001, 4001), (5001, 9001)];
+    t.send(seg().ack(1).sack(&blocks));
+    t.expect(seg().seq(1).data(1000));
+    t.expect(seg().seq(2001).data(1000));
+    t.expect(seg().seq(4001).data(1000));
+    t.nothing();
+    assert_eq!(t.info().retransmits, 3);
+    assert_eq!(t.info().fast_recoveries, 1);
+    t.send(seg().ack(9001));
+    t.nothing();
+    assert_eq!(t.info().in_flight, 1000);
+}
+
+/// RFC 6675: what goes is what "pipe" leaves of the window.
+#[test]
+fn sack_in_pipe_limits_what_is_sent() {
+    let mut t = flying(Setup::plain().sack(), 10);
+    t.write(10_000);
+    t.nothing();
+    // Six lost, then four SACKed: pipe is 0 after the judgement, cwnd 7: six holes and one new.
+    t.send(seg().ack(1).sack(&[(6001, 10_001)]));
+    let sent: Vec<_> = t.take_seen().iter().filter_map(|s| s.seq).collect();
+    // 5001 has four SACKed behind it like the others.
+    assert_eq!(sent, [1, 1001, 2001, 3001, 4001, 5001, 10_001]);
+    t.send(seg().ack(1001).sack(&[(6001, 10_001)]));
+    t.expect(seg().seq(11_001).data(1000));
+    t.nothing();
+}
+
+#[test]
+fn sack_in_nonsense_is_ignored() {
+    let mut t = flying(Setup::plain().sack(), 10);
+    let nonsense = [(20_000, 30_000), (-500, 1), (0, 11_000), (5001, 4001), (3001, 3001)];
+    for block in nonsense {
+        for _ in 0..4 {
+            t.send(seg().ack(1).sack(&[block]));
+        }
+    }
+    t.nothing();
+    assert_eq!(t.info().fast_recoveries, 0);
+    t.send(seg().ack(10_001));
+    assert_eq!(t.info().in_flight, 0);
+}
+
+/// A peer that never agreed sends SACK blocks: they mean nothing.
+#[test]
+fn sack_in_without_agreement_is_ignored() {
+    let mut t = flying(Setup::plain(), 10);
+    t.send(seg().ack(1).sack(&[(1001, 10_001)]));
+    t.nothing();
+    assert_eq!(t.info().fast_recoveries, 0);
+}
+
+/// Blocks that cut segments in two.
+#[test]
+fn sack_in_with_borders_inside_segments() {
+    let mut t = flying(Setup::plain().sack(), 10);
+    t.send(seg().ack(1).sack(&[(501, 7501)]));
+    t.expect(seg().seq(1).data(500));
+    t.nothing();
+    t.send(seg().ack(7501));
+    // Nothing is known of the last 2500.
+    t.nothing();
+    t.send(seg().ack(10_001));
+    assert_eq!(t.info().in_flight, 0);
+    assert_eq!(t.info().bytes_acked, 10_000);
+}
+
+/// RFC 2018 section 8: after a time-out what was SACKed is not trusted any more.
+#[test]
+fn sack_in_is_cleared_by_a_time_out() {
+    let mut t = flying(Setup::plain().sack(), 4);
+    t.send(seg().ack(1).sack(&[(1001, 3001)]));
+    t.nothing();
+    t.expect_after(200, seg().seq(1).data(1000));
+    t.send(seg().ack(1001));
+    t.expect(seg().seq(1001).data(1000));
+    t.expect(seg().seq(2001).data(1000));
+    t.send(seg().ack(4001));
+    assert_eq!(t.info().in_flight, 0);
+}
+
+/// The retransmission is lost as well: the timer finds it.
+#[test]
+fn a_lost_retransmission_is_found_by_the_timer() {
+    let mut t = flying(Setup::plain().sack(), 10);
+    t.send(seg().ack(1).sack(&[(1001, 10_001)]));
+    t.expect(seg().seq(1).data(1000));
+    let rto = t.info().rto.as_millis();
+    t.expect_after(rto, seg().seq(1).data(1000));
+    t.send(seg().ack(10_001));
+    t.silence(300_000);
+}
+
+/// One reduction for a window of losses, and a second for losses after it.
+#[test]
+fn one_reduction_for_each_window() {
+    let mut t = flying(Setup::plain().sack(), 10);
+    t.send(seg().ack(1).sack(&[(1001, 4001)]));
+    t.expect(seg().seq(1).data(1000));
+    t.send(seg().ack(4001).sack(&[(5001, 10_001)]));
+    t.expect(seg().seq(4001).data(1000));
+    assert_eq!(t.info().cwnd, 7000);
+    t.send(seg().ack(10_001));
+    t.write(7000);
+    assert_eq!(t.take_seen().len(), 7);
+    t.send(seg().ack(10_001).sack(&[(11_001, 17_001)]));
+    t.expect(seg().seq(10_001).data(1000));
+    assert_eq!(t.info().fast_recoveries, 2);
+    assert_eq!(t.info().cwnd, 4900);
+}

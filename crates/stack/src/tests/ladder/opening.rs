@@ -1,0 +1,247 @@
+//! Opening: active, passive, simultaneous, and what a listener and its backlog do.
+
+use super::seg::{bare, rst};
+use super::*;
+use tcp::Events;
+use tcp::tcb::Error;
+use wire::tcp::Flags;
+
+#[test]
+fn active_open() {
+    let mut t = Setup::plain().ladder();
+    t.connect();
+    t.state(State::SynSent);
+    t.expect(syn().mss(1460).win(65_535));
+    t.send(syn_ack().mss(1000).win(5000));
+    t.expect(seg().seq(1).ack(1));
+    t.state(State::Established);
+    assert_eq!(t.info().snd_wnd, 5000);
+    assert!(t.events.contains(&Event::Tcp(t.h(), Events(Events::CONNECTED | Events::WRITABLE))));
+    assert_eq!(t.count(Counter::TcpConnects), 1);
+}
+
+#[test]
+fn passive_open() {
+    let mut t = Setup::plain().ladder();
+    t.listen();
+    t.send(syn().mss(1000).win(5000));
+    t.expect(syn_ack().mss(1460).win(65_535));
+    assert!(t.events.is_empty(), "half open is not yet a connection");
+    assert_eq!(t.end.stack.tcp_accept(t.listener.expect("listens")), None);
+    t.send(seg().seq(1).ack(1));
+    t.nothing();
+    t.accept();
+    t.state(State::Established);
+    assert_eq!(t.count(Counter::TcpAccepts), 1);
+}
+
+/// RFC 9293 figure 8. A SYN-ACK in SYN-RECEIVED starts before RCV.NXT: it is not acceptable by
+/// table 6 and draws an ACK, which is what opens the other side.
+#[test]
+fn simultaneous_open() {
+    let mut t = Setup::plain().ladder();
+    t.connect();
+    t.expect(syn());
+    t.send(syn().mss(1000).win(8000));
+    t.state(State::SynReceived);
+    t.expect(syn_ack());
+    t.send(syn_ack().win(8000));
+    t.expect(seg().seq(1).ack(1));
+    t.send(seg().seq(1).ack(1));
+    t.state(State::Established);
+    t.write(10);
+    t.expect(seg().seq(1).ack(1).data(10));
+}
+
+#[test]
+fn simultaneous_open_with_the_first_ack_carrying_data() {
+    let mut t = Setup::plain().ladder();
+    t.connect();
+    t.expect(syn());
+    t.send(syn().mss(1000));
+    t.expect(syn_ack());
+    t.send(seg().seq(1).ack(1).data(100));
+    t.state(State::Established);
+    t.read(100);
+}
+
+#[test]
+fn syn_ack_again_for_a_repeated_syn() {
+    let mut t = Setup::plain().ladder();
+    t.listen();
+    t.send(syn().mss(1000));
+    t.expect(syn_ack());
+    t.send(syn().mss(1000));
+    t.expect(syn_ack());
+}
+
+/// The data on a SYN is not kept and not acknowledged; the peer sends it again.
+#[test]
+fn data_on_a_syn_is_sent_again() {
+    let mut t = Setup::plain().ladder();
+    t.listen();
+    t.send(syn().mss(1000).data(100));
+    t.expect(syn_ack());
+    t.send(seg().seq(1).ack(1).data(100));
+    t.accept();
+    t.read(100);
+}
+
+#[test]
+fn data_and_fin_on_a_syn_ack() {
+    let mut t = Setup::plain().ladder();
+    t.connect();
+    t.expect(syn());
+    t.send(syn_ack().mss(1000).data(100).fin());
+    t.expect(seg().seq(1).ack(102));
+    t.state(State::CloseWait);
+    t.read(100);
+    assert_eq!(t.read_result(), Ok(0));
+}
+
+#[test]
+fn data_on_a_syn_ack_past_the_window_is_cut() {
+    let mut t = Setup::plain().tcp(|c| c.receive_buffer_bytes = 60).ladder();
+    t.connect();
+    t.expect(syn().win(60));
+    t.send(syn_ack().mss(1000).data(100));
+    t.expect(seg().seq(1).ack(61).win(0));
+}
+
+#[test]
+fn syn_sent_with_a_bad_ack_is_reset() {
+    let mut t = Setup::plain().ladder();
+    t.connect();
+    t.expect(syn());
+    t.send(syn_ack().ack(2));
+    t.expect(rst().seq(2));
+    t.send(syn_ack().ack(0));
+    t.expect(rst().seq(0));
+    // A bad ACK on a RST is dropped without an answer.
+    t.send(rst().seq(0).ack(2));
+    t.nothing();
+    t.state(State::SynSent);
+    assert_eq!(t.drops(DropReason::TcpBadAck), 3);
+}
+
+#[test]
+fn syn_sent_refused() {
+    let mut t = Setup::plain().ladder();
+    t.connect();
+    t.expect(syn());
+    // Without an ACK nobody knows whose it is.
+    t.send(rst().seq(0));
+    t.state(State::SynSent);
+    assert_eq!(t.drops(DropReason::TcpBadRst), 1);
+    t.send(rst().seq(0).ack(1));
+    assert_eq!(t.write_result(), Err(CallError::Failed(Error::Refused)));
+    t.close();
+    t.all_gone();
+}
+
+#[test]
+fn syn_sent_without_a_syn_waits() {
+    let mut t = Setup::plain().ladder();
+    t.connect();
+    t.expect(syn());
+    t.send(seg().seq(0).ack(1));
+    t.nothing();
+    assert_eq!(t.drops(DropReason::TcpSynSentNoSyn), 1);
+    t.state(State::SynSent);
+}
+
+#[test]
+fn close_in_syn_sent() {
+    let mut t = Setup::plain().ladder();
+    t.connect();
+    t.expect(syn());
+    t.close();
+    t.nothing();
+    t.all_gone();
+}
+
+/// Data and a FIN may be queued before the connection is open (RFC 9293 section 3.10.4).
+#[test]
+fn write_and_shutdown_in_syn_sent() {
+    let mut t = Setup::plain().ladder();
+    t.connect();
+    t.expect(syn());
+    t.write(10);
+    t.shutdown();
+    t.send(syn_ack().mss(1000));
+    t.expect(seg().seq(1).ack(1).data(10).fin());
+    t.state(State::FinWait1);
+}
+
+#[test]
+fn syn_received_reset_by_peer_returns_to_listen() {
+    let mut t = Setup::plain().ladder();
+    t.listen();
+    t.send(syn().mss(1000));
+    t.expect(syn_ack());
+    t.send(rst().seq(1));
+    t.nothing();
+    t.all_gone();
+    t.handshake();
+    t.accept();
+}
+
+#[test]
+fn syn_received_with_a_bad_ack_is_reset() {
+    let mut t = Setup::plain().ladder();
+    t.listen();
+    t.send(syn().mss(1000));
+    t.expect(syn_ack());
+    t.send(seg().seq(1).ack(2));
+    t.expect(rst().seq(2));
+    t.send(seg().seq(1).ack(0));
+    t.expect(rst().seq(0));
+    t.send(seg().seq(1).ack(1));
+    t.accept();
+}
+
+#[test]
+fn listen_ignores_rst_resets_ack_and_ignores_the_rest() {
+    let mut t = Setup::plain().ladder();
+    t.listen();
+    t.send(rst().seq(5));
+    t.nothing();
+    t.send(seg().seq(5).ack(77));
+    t.expect(rst().seq(77));
+    t.send(bare(Flags::FIN).seq(5));
+    t.nothing();
+    assert_eq!(t.drops(DropReason::TcpListenRst), 1);
+    assert_eq!(t.drops(DropReason::TcpListenAck), 1);
+    assert_eq!(t.drops(DropReason::TcpListenNotSyn), 1);
+    t.all_gone();
+}
+
+#[test]
+fn backlog_full() {
+    let mut setup = Setup::plain();
+    setup.backlog = 2;
+    let mut t = setup.ladder();
+    t.listen();
+    for port in [1, 2] {
+        t.wire.ports.0 = port;
+        t.handshake();
+    }
+    t.wire.ports.0 = 3;
+    t.send(syn());
+    t.nothing();
+    assert_eq!(t.drops(DropReason::TcpBacklogFull), 1);
+    // One is accepted: there is room again, and the SYN comes again.
+    t.accept();
+    t.handshake();
+}
+
+#[test]
+fn unlisten_resets_what_nobody_accepted() {
+    let mut t = Setup::plain().ladder();
+    t.listen();
+    t.handshake();
+    t.end.stack.tcp_unlisten(t.listener.expect("listens"));
+    t.collect();
+    t.expect(seg().and_rst().seq(1).ack(1));
+    t.all_gone();
+}

@@ -1,0 +1,185 @@
+//! TIME-WAIT: a small record that answers what is late, and nothing else.
+
+use super::seg::rst;
+use super::*;
+use base::Limit;
+
+/// Through an active close into TIME-WAIT.
+fn time_wait(setup: Setup) -> Ladder {
+    let mut t = setup.established();
+    t.close();
+    t.expect(seg().fin().seq(1).ack(1));
+    t.send(seg().ack(2).fin());
+    t.expect(seg().seq(2).ack(2));
+    assert_eq!(t.end.stack.time_wait_count(), 1);
+    t
+}
+
+#[test]
+fn connection_memory_is_gone_in_time_wait() {
+    let mut t = time_wait(Setup::plain());
+    assert_eq!(t.end.stack.connection_count(), 0);
+    assert_eq!(t.end.stack.pool().outstanding(), 0);
+    assert!(size_of::<tcp::TimeWait>() <= 64);
+    t.silence(61_000);
+    t.all_gone();
+}
+
+#[test]
+fn a_late_segment_is_answered_and_the_wait_starts_anew() {
+    let mut t = time_wait(Setup::plain());
+    t.pass(40_000);
+    t.send(seg().fin().seq(1).ack(2));
+    t.expect(seg().seq(2).ack(2));
+    assert_eq!(t.drops(DropReason::TcpTimeWait), 1);
+    t.pass(40_000);
+    assert_eq!(t.end.stack.time_wait_count(), 1);
+    t.pass(21_000);
+    t.all_gone();
+}
+
+#[test]
+fn the_answer_carries_timestamps() {
+    let mut t = time_wait(Setup::plain().ts());
+    let first = t.info_less_ts();
+    t.pass(10);
+    t.send(seg().fin().seq(1).ack(2));
+    let answer = t.expect(seg().seq(2).ack(2));
+    assert!(answer.ts.expect("timestamps").0.wrapping_sub(first) >= 10);
+}
+
+impl Ladder {
+    fn info_less_ts(&self) -> u32 {
+        self.wire.last_ts
+    }
+}
+
+/// RFC 1337: a RST must not end the wait.
+#[test]
+fn a_rst_in_time_wait_is_ignored() {
+    let mut t = time_wait(Setup::plain());
+    t.send(rst().seq(2));
+    t.nothing();
+    assert_eq!(t.end.stack.time_wait_count(), 1);
+}
+
+#[test]
+fn a_plain_ack_in_time_wait_is_ignored() {
+    let mut t = time_wait(Setup::plain());
+    t.send(seg().seq(2).ack(2));
+    t.nothing();
+}
+
+/// RFC 9293 section 3.10.7.4 and RFC 1122 4.2.2.13: the new ISN must lie behind what was used.
+#[test]
+fn a_newer_syn_reopens() {
+    let mut t = time_wait(Setup::plain());
+    let old = t.wire.stack_isn;
+    t.send(syn().seq(100_000).mss(1000));
+    let answer = t.expect(syn_ack().seq(0).ack(100_001));
+    assert_eq!(answer.seq, Some(0));
+    assert!(t.wire.stack_isn.gt(old + 2));
+    assert_eq!(t.end.stack.time_wait_count(), 0);
+    t.send(seg().seq(100_001).ack(1));
+    t.accept();
+    t.state(State::Established);
+}
+
+/// More was sent than the clock of RFC 6528 has ticked: 100 KB in no time.
+#[test]
+fn the_isn_of_a_reopened_connection_is_behind_all_that_was_sent() {
+    let mut t = Setup::plain().established();
+    for _ in 0..10 {
+        t.write(10_000);
+        let sent = t.take_seen().iter().map(Seg::space).sum::<i64>();
+        assert_eq!(sent, 10_000);
+        t.send(seg());
+    }
+    t.close();
+    t.expect(seg().fin().seq(100_001));
+    t.send(seg().fin());
+    t.expect(seg().seq(100_002).ack(2));
+    let end = t.wire.stack_isn + 100_002;
+    t.send(syn().seq(100_000).mss(1000));
+    t.expect(syn_ack().ack(100_001));
+    assert!(t.wire.stack_isn.gt(end));
+}
+
+#[test]
+fn an_older_syn_does_not_reopen() {
+    let mut t = time_wait(Setup::plain());
+    t.send(syn().seq(-5000));
+    t.expect(seg().seq(2).ack(2));
+    assert_eq!(t.end.stack.time_wait_count(), 1);
+}
+
+/// RFC 6191: with timestamps, the timestamp says which is newer.
+#[test]
+fn a_syn_with_a_newer_timestamp_reopens_whatever_its_sequence_number() {
+    let mut t = time_wait(Setup::plain().ts());
+    t.send(syn().seq(-5000).ts(500, 0));
+    t.expect(seg().seq(2).ack(2));
+    t.send(syn().seq(-5000).ts(50_000, 0));
+    t.expect(syn_ack().ack(-4999));
+}
+
+#[test]
+fn the_limit_drops_the_oldest_record() {
+    let mut setup = Setup::plain();
+    setup.pair.stack.budget.set(Limit::TimeWait, 3);
+    let mut t = setup.ladder();
+    t.listen();
+    for port in 1..=5 {
+        t.wire.ports.0 = port;
+        (t.wire.next_seq, t.wire.stack_next) = (0, 0);
+        t.handshake();
+        t.accept();
+        t.close();
+        t.expect(seg().fin().seq(1));
+        t.send(seg().fin());
+        t.expect(seg().seq(2).ack(2));
+        t.pass(10);
+    }
+    assert_eq!(t.end.stack.time_wait_count(), 3);
+    assert_eq!(t.end.stack.budget().hits(Limit::TimeWait), 2);
+    // The first is forgotten: its FIN is answered by RST now (the listener's).
+    t.wire.ports.0 = 1;
+    t.send(seg().fin().seq(1).ack(2));
+    t.expect(rst().seq(2));
+}
+
+/// A record that was reopened leaves its place in the order behind: the limit holds all the same.
+#[test]
+fn the_limit_holds_after_a_record_was_reopened() {
+    let mut setup = Setup::plain();
+    setup.pair.stack.budget.set(Limit::TimeWait, 2);
+    let mut t = time_wait(setup);
+    t.send(syn().seq(1000));
+    t.expect(syn_ack().ack(1001));
+    t.send(seg());
+    t.accept();
+    for port in [7, 8, 9] {
+        t.wire.ports.0 = port;
+        (t.wire.next_seq, t.wire.stack_next) = (0, 0);
+        t.handshake();
+        t.accept();
+        t.close();
+        t.expect(seg().fin().seq(1));
+        t.send(seg().fin());
+        t.expect(seg().seq(2));
+        assert!(t.end.stack.time_wait_count() <= 2);
+    }
+}
+
+/// The user still holds the socket; keepalive must not speak for a connection that is over.
+#[test]
+fn keepalive_is_silent_in_time_wait() {
+    let mut t =
+        Setup::plain().tcp(|c| c.keepalive_idle = Some(Duration::from_secs(5))).established();
+    t.shutdown();
+    t.expect(seg().fin());
+    t.send(seg().fin());
+    t.expect(seg().seq(2).ack(2));
+    t.state(State::TimeWait);
+    t.silence(1_000_000);
+}

@@ -1,0 +1,203 @@
+//! RFC 6298: the time-out before and after measurements, backoff, Karn, and giving up.
+
+use super::*;
+use tcp::tcb::Error;
+
+/// Wait for the next segment, whenever it comes; how long that was, in ms.
+#[track_caller]
+fn wait_for(t: &mut Ladder, wanted: Seg) -> u64 {
+    t.nothing();
+    let from = t.now;
+    t.run_until(t.now + Duration::from_secs(400), true);
+    t.expect(wanted);
+    t.now.since(from).as_millis()
+}
+
+/// Two ticks of the wheel late at most, never early.
+#[track_caller]
+fn about(waited: u64, wanted: u64) {
+    assert!((wanted..=wanted + 3).contains(&waited), "{waited} for {wanted}");
+}
+
+#[test]
+fn initial_rto_is_one_second_and_doubles_for_a_syn() {
+    let mut t = Setup::plain().ladder();
+    t.connect();
+    t.expect(syn());
+    for wait in [1000, 2000, 4000, 8000, 16_000, 32_000] {
+        about(wait_for(&mut t, syn()), wait);
+    }
+    t.silence(63_900);
+    t.pass(200);
+    assert_eq!(t.write_result(), Err(CallError::Failed(Error::TimedOut)));
+    t.nothing();
+    t.close();
+    t.all_gone();
+}
+
+#[test]
+fn syn_ack_is_retransmitted_and_given_up() {
+    let mut t = Setup::plain().tcp(|c| c.syn_retries_max = 2).ladder();
+    t.listen();
+    t.send(syn().mss(1000));
+    t.expect(syn_ack());
+    about(wait_for(&mut t, syn_ack()), 1000);
+    about(wait_for(&mut t, syn_ack()), 2000);
+    t.silence(5000);
+    t.all_gone();
+}
+
+/// RFC 6298 rule 5.7 and RFC 5681 section 3.1: 3 s and one segment after a lost SYN.
+#[test]
+fn rto_is_3_s_and_the_window_one_segment_after_syn_loss() {
+    let mut t = Setup::plain().ladder();
+    t.connect();
+    t.expect(syn());
+    t.expect_after(1000, syn());
+    t.send(syn_ack().mss(1000));
+    t.expect(seg());
+    t.write(5000);
+    t.expect(seg().seq(1).data(1000));
+    t.nothing();
+    about(wait_for(&mut t, seg().seq(1).data(1000)), 3000);
+}
+
+#[test]
+fn rto_follows_the_measured_round_trip() {
+    let mut t = Setup::plain().ladder();
+    t.connect();
+    t.expect(syn());
+    t.pass(500);
+    t.send(syn_ack().mss(1000));
+    t.expect(seg());
+    // Rule 2.2: SRTT = R, RTTVAR = R/2, RTO = SRTT + 4 RTTVAR.
+    assert_eq!(t.info().srtt.as_millis(), 500);
+    assert_eq!(t.info().rttvar.as_millis(), 250);
+    assert_eq!(t.info().rto.as_millis(), 1500);
+    t.write(100);
+    t.expect(seg().data(100));
+    t.pass(340);
+    t.send(seg().ack(101));
+    // Rule 2.3: RTTVAR = 3/4 * 250 + 1/4 * 160, SRTT = 7/8 * 500 + 1/8 * 340.
+    assert_eq!(t.info().rttvar.as_micros(), 227_500);
+    assert_eq!(t.info().srtt.as_millis(), 480);
+    assert_eq!(t.info().rto.as_millis(), 1390);
+}
+
+/// Ours, where RFC 6298 rule 2.4 SHOULD have 1 s: the variance term is at least 200 ms.
+#[test]
+fn rto_floor_of_200_ms() {
+    let mut t = Setup::plain().established();
+    assert_eq!(t.info().rto.as_millis(), 200);
+    t.write(10);
+    t.expect(seg().data(10));
+    about(wait_for(&mut t, seg().seq(1).data(10)), 200);
+    let mut t = Setup::plain().tcp(|c| c.rto_min = Duration::from_secs(1)).established();
+    t.write(10);
+    t.expect(seg().data(10));
+    about(wait_for(&mut t, seg().seq(1).data(10)), 1000);
+}
+
+#[test]
+fn backoff_doubles_up_to_the_maximum_and_the_connection_is_given_up() {
+    let mut t = Setup::plain().established();
+    t.write(10);
+    t.expect(seg().data(10));
+    let mut wait = 200;
+    for _ in 0..15 {
+        about(wait_for(&mut t, seg().seq(1).data(10)), wait);
+        wait = (wait * 2).min(120_000);
+    }
+    t.pass(wait + 3);
+    t.nothing();
+    assert_eq!(t.info().retransmits, 15);
+    assert_eq!(t.write_result(), Err(CallError::Failed(Error::TimedOut)));
+    t.close();
+    t.all_gone();
+}
+
+/// Karn: an ACK of what was sent twice measures nothing, and the backoff stays until an ACK of
+/// what was sent once (RFC 6298 section 5, last paragraph).
+#[test]
+fn karn_keeps_the_backoff_until_a_clean_measurement() {
+    let mut t = Setup::plain().established();
+    t.write(10);
+    t.expect(seg().data(10));
+    about(wait_for(&mut t, seg().seq(1).data(10)), 200);
+    about(wait_for(&mut t, seg().seq(1).data(10)), 400);
+    let srtt = t.info().srtt;
+    t.pass(300);
+    t.send(seg().ack(11));
+    assert_eq!(t.info().srtt, srtt, "no measurement");
+    assert_eq!(t.info().rto.as_millis(), 800, "the backoff stays");
+    t.write(10);
+    t.expect(seg().seq(11).data(10));
+    t.pass(1);
+    t.send(seg().ack(21));
+    assert!(t.info().rto.as_millis() < 300, "a clean measurement ends it");
+}
+
+/// The retries that give up are those of one piece of data: progress starts the count anew.
+#[test]
+fn retries_are_counted_anew_after_progress() {
+    let mut t = Setup::plain().tcp(|c| c.retries_max = 3).established();
+    for i in 0..5 {
+        t.write(10);
+        t.expect(seg().seq(1 + 10 * i).data(10));
+        wait_for(&mut t, seg().seq(1 + 10 * i).data(10));
+        wait_for(&mut t, seg().seq(1 + 10 * i).data(10));
+        t.send(seg().ack(11 + 10 * i));
+        t.state(State::Established);
+    }
+}
+
+/// With timestamps the echo tells which sending was acknowledged (RFC 7323 section 4.1).
+#[test]
+fn timestamps_measure_what_was_retransmitted() {
+    let mut t = Setup::plain().ts().established();
+    t.write(10);
+    t.expect(seg().data(10));
+    about(wait_for(&mut t, seg().seq(1).data(10)), 200);
+    t.pass(80);
+    t.send(seg().ack(11));
+    // SRTT was 0 ms; 1/8 of 80 ms.
+    let srtt = t.info().srtt.as_millis();
+    assert!((9..=11).contains(&srtt), "{srtt}");
+    assert!(t.info().rto.as_millis() < 400);
+}
+
+/// Rules 5.2 and 5.3: each ACK of new data starts the timer anew, the last one stops it.
+#[test]
+fn the_timer_starts_anew_with_each_ack_and_stops_with_the_last() {
+    let mut t = Setup::plain().established();
+    t.write(2000);
+    t.take_seen();
+    t.pass(150);
+    t.send(seg().ack(1001));
+    let rto = t.info().rto.as_millis();
+    about(wait_for(&mut t, seg().seq(1001).data(1000)), rto);
+    t.send(seg().ack(2001));
+    t.silence(500_000);
+}
+
+#[test]
+fn after_a_time_out_the_first_segment_goes_and_slow_start_repairs_the_rest() {
+    for with_sack in [false, true] {
+        let setup = if with_sack { Setup::plain().sack() } else { Setup::plain() };
+        let mut t = setup.established();
+        t.write(8000);
+        assert_eq!(t.take_seen().len(), 8);
+        t.expect_after(200, seg().seq(1).data(1000));
+        assert_eq!(t.info().cwnd, 1000);
+        t.nothing();
+        t.send(seg().ack(1001));
+        t.expect(seg().seq(1001).data(1000));
+        t.expect(seg().seq(2001).data(1000));
+        t.nothing();
+        t.send(seg().ack(3001));
+        assert_eq!(t.take_seen().len(), 4, "slow start: an ACK of two segments lets four go");
+        t.send(seg().ack(8001));
+        assert_eq!(t.info().in_flight, 0);
+        t.silence(500_000);
+    }
+}
