@@ -51,10 +51,14 @@ fn start_of(tick: u64) -> Instant {
 }
 
 impl Wheel {
-    /// Hand out `handle` soon after `deadline`.
-    pub(crate) fn insert(&mut self, handle: TcpHandle, deadline: Instant) {
+    /// Hand out `handle` soon after `deadline`. An empty wheel has nothing to hand out before
+    /// `now`: it is turned there in one step, however long it stood still.
+    pub(crate) fn insert(&mut self, handle: TcpHandle, deadline: Instant, now: Instant) {
         if deadline == Instant::NEVER {
             return;
+        }
+        if self.entries == 0 {
+            self.tick = self.tick.max(now.as_nanos() >> TICK_SHIFT);
         }
         let due = tick_of(deadline).max(self.tick);
         self.entries += 1;

@@ -68,7 +68,7 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     let deadline = pcb.tcb.next_deadline();
     if deadline < pcb.wheel_at {
         pcb.wheel_at = deadline;
-        stack.wheel.insert(handle, deadline);
+        stack.wheel.insert(handle, deadline, core.now);
     }
     if matches!(pcb.tcb.state, State::Closed | State::TimeWait) && !pcb.blocked {
         ended(stack, handle);
