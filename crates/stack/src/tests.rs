@@ -1,1 +1,3 @@
+mod craft;
+mod predict;
 mod transfer;

@@ -20,13 +20,9 @@ const LOOKED_AT: u8 = Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::URG.0 
 /// timestamp.
 #[inline(always)]
 pub fn matches(tcb: &Tcb, seg: &Segment) -> bool {
-    let fresh = match seg.timestamps {
-        // PAWS, and TS.Recent may follow: the segment starts at or before the last ACK we sent.
-        Some(ts) => {
-            tcb.marks.has(Marks::TIMESTAMPS) && (ts.value.wrapping_sub(tcb.ts_recent) as i32) >= 0
-        }
-        None => !tcb.marks.has(Marks::TIMESTAMPS),
-    };
+    // PAWS, where timestamps were agreed; where not, they mean nothing.
+    let fresh = !tcb.marks.has(Marks::TIMESTAMPS)
+        || seg.timestamps.is_some_and(|ts| (ts.value.wrapping_sub(tcb.ts_recent) as i32) >= 0);
     let flight = tcb.snd_nxt.since(tcb.snd_una) as u32;
     let newly = seg.ack.since(tcb.snd_una) as u32;
     tcb.state == State::Established
@@ -42,8 +38,7 @@ pub fn matches(tcb: &Tcb, seg: &Segment) -> bool {
         // All of it fits the window that was offered; nobody has let go of it.
         && seg.len <= tcb.rcv_wnd()
         && !tcb.marks.has(Marks::ORPHAN | Marks::SHUT_READ)
-        // Neither a window that shuts nor one that opens again.
-        && seg.window != 0
+        // A window that opens again ends probing; one that shuts is an update like any other.
         && tcb.snd_wnd != 0
 }
 
@@ -59,6 +54,7 @@ pub fn accept(tcb: &mut Tcb, seg: &Segment, m: Mbuf, cx: &mut Cx<'_>) {
     }
     ack::update_send_window(tcb, seg);
     tcb.todo.set(crate::Todo::OUTPUT);
+    // TS.Recent follows if the segment starts at or before the last ACK we sent.
     if let Some(ts) = seg.timestamps
         && seg.seq.le(tcb.last_ack_sent)
     {
