@@ -200,7 +200,9 @@ fn no_connection(
             Late::Reopen => stack.connections.remove_time_wait(key, &stack.core.secret),
         }
     }
-    if !stack.listeners.takes_anything() {
+    if stack.listeners.takes_anything() {
+        for_any_host(stack, port_id, ip)?;
+    } else {
         for_us(stack, port_id, ip)?;
     }
     let Some(listener) = stack.listeners.find(ip.dst, header.dst_port) else {
@@ -240,6 +242,17 @@ fn for_us(stack: &Stack, port_id: u16, ip: &Ip) -> Fate {
         Some(port) if port.is_ours(ip.dst) => Ok(()),
         _ => Err(DropReason::IpNotForUs),
     }
+}
+
+/// Is a packet from and to addresses that a host can have, ours or not?
+fn for_any_host(stack: &Stack, port_id: u16, ip: &Ip) -> Fate {
+    if is_martian_source(ip.src) {
+        return Err(DropReason::IpMartianSource);
+    }
+    if stack.ports.get(port_id).is_some_and(|p| p.is_group(ip.dst)) {
+        return Err(DropReason::TcpGroupAddress);
+    }
+    Ok(())
 }
 
 fn datagram(stack: &mut Stack, port_id: u16, ip: &Ip, mut m: Mbuf) -> Fate {
