@@ -63,6 +63,6 @@ pub fn accept(tcb: &mut Tcb, seg: &Segment, m: Mbuf, cx: &mut Cx<'_>) {
     if m.is_empty() {
         cx.pool.free(m);
     } else {
-        text::deliver(tcb, m);
+        text::deliver(tcb, m, cx);
     }
 }
