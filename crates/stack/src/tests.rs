@@ -1,3 +1,4 @@
 mod craft;
+mod hostile;
 mod predict;
 mod transfer;

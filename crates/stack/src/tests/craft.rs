@@ -10,8 +10,8 @@ use mbuf::{Mbuf, Pool};
 use wire::checksum::{Ladder, Sum};
 use wire::tcp::{Flags, Header};
 
+use crate::Stack;
 use crate::pair::{self, PairConfig};
-use crate::{PortId, Stack};
 
 /// Splitmix64: the same seed, the same traffic.
 pub(super) struct Rng(pub(super) u64);
@@ -94,7 +94,6 @@ pub(super) fn timestamps_option(value: u32, echo: u32) -> Vec<u8> {
 /// A stack, number 1, and the other end of its wire in the test's hands, number 2.
 pub(super) struct Bench {
     pub(super) stack: Stack,
-    pub(super) port: PortId,
     pub(super) wire: mem::Mem,
     pub(super) pool: Pool,
     pub(super) ours: IpAddr,
@@ -107,7 +106,7 @@ impl Bench {
         let end = pair::end(config, left, 1);
         let theirs = pair::addresses(2)[usize::from(config.version == IpVersion::V6)].addr;
         let pool = Pool::new(256 << 20);
-        Bench { stack: end.stack, port: end.port, wire, pool, ours: end.addr, theirs }
+        Bench { stack: end.stack, wire, pool, ours: end.addr, theirs }
     }
 
     pub(super) fn listen_at(&self, port: u16) -> SocketAddr {
