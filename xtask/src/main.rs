@@ -1,4 +1,5 @@
-//! The one door to the project's checks: `cargo xtask test | tidy | bench | icount | interop`.
+//! The one door to the project's checks: `cargo xtask test | tidy | bench | icount |
+//! interop | mutants | sanitize`.
 //!
 //! Called by: people, `.ci/run`. Must not know: any crate of the stack; it looks at source text,
 //! at `cargo metadata`, and at what programs print.
@@ -8,8 +9,10 @@ mod bench;
 mod cargo;
 mod icount;
 mod interop;
+mod mutants;
 mod process;
 mod report;
+mod sanitize;
 mod test;
 mod tidy;
 mod tree;
@@ -55,6 +58,13 @@ enum Command {
         #[arg(long, value_name = "CASE")]
         case: Option<String>,
     },
+    /// AddressSanitizer, valgrind and loom over what is unsafe or crosses threads; all, or one
+    Sanitize {
+        /// asan, valgrind or loom
+        tool: Option<String>,
+    },
+    /// Takes each guard of header prediction away and expects a test to fail; takes minutes
+    Mutants,
     /// Tests against real programs; all suites, or one by name
     Interop {
         /// The suite
@@ -84,6 +94,11 @@ fn run(command: Command) -> Result<u8> {
         Command::Tidy => close(|tally| tidy::run(&root, tally)),
         Command::Bench { args } => bench::run(&root, &args),
         Command::Icount { json, bless, case } => icount::run(&root, json, bless, case.as_deref()),
+        Command::Sanitize { tool } => {
+            let tools = sanitize::choose(tool.as_deref())?;
+            close(|tally| sanitize::run(&root, &tools, tally))
+        }
+        Command::Mutants => close(|tally| mutants::run(&root, tally)),
         Command::Interop { name, install } => {
             let suites = interop::choose(name.as_deref())?;
             close(|tally| interop::run(&root, &suites, install, tally))

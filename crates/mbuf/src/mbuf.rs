@@ -299,6 +299,23 @@ impl Mbuf {
         n
     }
 
+    /// Is this little enough that copying it costs less than the buffer it holds?
+    #[inline(always)]
+    pub fn is_small(&self) -> bool {
+        self.len() < 256
+    }
+
+    /// Take over the data of `next`, all of it or none: `false` if it is not small, or does not
+    /// fit behind what is here.
+    pub fn absorb(&mut self, next: &Mbuf) -> bool {
+        if !next.is_small() || self.tailroom() < next.len() {
+            return false;
+        }
+        self.append(next.as_slice());
+        self.clear(Flags::SUMMED);
+        true
+    }
+
     /// Take `n` bytes off the front; at most all.
     #[inline(always)]
     pub fn trim_front(&mut self, n: usize) {

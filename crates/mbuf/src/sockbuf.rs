@@ -17,9 +17,27 @@ impl SockBuf {
     }
 
     /// Add data that follows what is there; whether there is room is the caller's to decide.
+    /// A small piece is copied behind the one before it: it must not hold a buffer of its own
+    /// (`sbcompress` of 4.3BSD).
     #[inline(always)]
-    pub fn append(&mut self, mbuf: Mbuf) {
-        self.queue.push_back(mbuf);
+    pub fn append(&mut self, mbuf: Mbuf, pool: &mut Pool) {
+        if mbuf.is_small() && !self.queue.is_empty() {
+            self.append_small(mbuf, pool);
+        } else {
+            self.queue.push_back(mbuf);
+        }
+    }
+
+    #[inline(never)]
+    fn append_small(&mut self, mbuf: Mbuf, pool: &mut Pool) {
+        let absorbed = self.queue.with_back(|back| back.absorb(&mbuf));
+        if absorbed != Some(true) {
+            match pool.copy_of(mbuf.as_slice()) {
+                Some(copy) => self.queue.push_back(copy),
+                None => return self.queue.push_back(mbuf),
+            }
+        }
+        pool.free(mbuf);
     }
 
     /// Bytes waiting.

@@ -32,8 +32,9 @@ pub(crate) struct Pcb {
     pub(crate) in_table: bool,
     /// Waits in its port's blocked list.
     pub(crate) blocked: bool,
-    /// When the wheel will hand it out.
+    /// When the wheel will hand it out, and the entry behind that one.
     pub(crate) wheel_at: Instant,
+    pub(crate) wheel_later: Instant,
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
     pub(crate) listener: Option<ListenerHandle>,
@@ -47,6 +48,8 @@ pub(crate) struct TimeWaitEntry {
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
     pub(crate) record: TimeWait,
+    /// Its place in the queue of expiries; any other there is of an earlier record.
+    pub(crate) place: u64,
 }
 
 /// Flows in the cache, which takes 48 bytes for each.
@@ -66,7 +69,9 @@ pub(crate) struct Connections {
     cache: Box<[Cached; CACHE_SIZE]>,
     time_wait: HashTable<TimeWaitEntry>,
     /// In order of expiry; an entry that was prolonged is put back when it comes up.
-    time_wait_order: VecDeque<(Instant, FlowKey)>,
+    time_wait_order: VecDeque<(Instant, FlowKey, u64)>,
+    /// Places given so far.
+    places: u64,
     /// Connections with something to do, once each.
     pub(crate) dirty: Vec<TcpHandle>,
 }
@@ -79,6 +84,7 @@ impl Default for Connections {
             cache: Box::new([Cached { key: FlowKey::NONE, handle: TcpHandle::null() }; CACHE_SIZE]),
             time_wait: HashTable::new(),
             time_wait_order: VecDeque::new(),
+            places: 0,
             dirty: Vec::new(),
         }
     }
@@ -187,6 +193,11 @@ impl Connections {
         self.time_wait.len()
     }
 
+    #[cfg(test)]
+    pub(crate) fn time_wait_places(&self) -> usize {
+        self.time_wait_order.len()
+    }
+
     pub(crate) fn time_wait(&self, key: &FlowKey, secret: &KeyedHash) -> Option<&TimeWaitEntry> {
         self.time_wait.find(key.hash(secret), |e| e.key == *key)
     }
@@ -194,21 +205,34 @@ impl Connections {
     /// Keep a record; at the limit the oldest goes.
     pub(crate) fn add_time_wait(
         &mut self,
-        entry: TimeWaitEntry,
+        mut entry: TimeWaitEntry,
         secret: &KeyedHash,
         budget: &mut Budget,
     ) {
         if !budget.admits(Limit::TimeWait, self.time_wait.len()) {
-            // A place in the order may be of a record that was reopened: on to one that is there.
-            while self.time_wait.len() >= budget.of(Limit::TimeWait)
-                && let Some((_, oldest)) = self.time_wait_order.pop_front()
-            {
-                self.remove_time_wait(&oldest, secret);
+            while let Some((_, oldest, place)) = self.time_wait_order.pop_front() {
+                if self.is_at(&oldest, place, secret) {
+                    self.remove_time_wait(&oldest, secret);
+                    break;
+                }
             }
         }
-        self.time_wait_order.push_back((entry.record.expires, entry.key));
+        // Records that were reopened leave their places behind: never more of those than others.
+        if self.time_wait_order.len() > 2 * self.time_wait.len() + 16 {
+            let mut order = core::mem::take(&mut self.time_wait_order);
+            order.retain(|(_, key, place)| self.is_at(key, *place, secret));
+            self.time_wait_order = order;
+        }
+        self.places += 1;
+        entry.place = self.places;
+        self.time_wait_order.push_back((entry.record.expires, entry.key, entry.place));
         let rehash = |e: &TimeWaitEntry| e.key.hash(secret);
         self.time_wait.insert_unique(entry.key.hash(secret), entry, rehash);
+    }
+
+    /// Is this place in the queue of expiries that of the key's record?
+    fn is_at(&self, key: &FlowKey, place: u64, secret: &KeyedHash) -> bool {
+        self.time_wait(key, secret).is_some_and(|e| e.place == place)
     }
 
     pub(crate) fn remove_time_wait(&mut self, key: &FlowKey, secret: &KeyedHash) {
@@ -226,13 +250,15 @@ impl Connections {
 
     /// Forget records whose time is over.
     pub(crate) fn expire_time_wait(&mut self, now: Instant, secret: &KeyedHash) {
-        while let Some(&(at, key)) = self.time_wait_order.front() {
+        while let Some(&(at, key, place)) = self.time_wait_order.front() {
             if at > now {
                 break;
             }
             self.time_wait_order.pop_front();
-            match self.time_wait(&key, secret).map(|e| e.record.expires) {
-                Some(until) if until > now => self.time_wait_order.push_back((until, key)),
+            match self.time_wait(&key, secret).filter(|e| e.place == place) {
+                Some(entry) if entry.record.expires > now => {
+                    self.time_wait_order.push_back((entry.record.expires, key, place));
+                }
                 Some(_) => self.remove_time_wait(&key, secret),
                 None => {}
             }
@@ -241,6 +267,6 @@ impl Connections {
 
     /// When the next record goes.
     pub(crate) fn next_time_wait(&self) -> Instant {
-        self.time_wait_order.front().map_or(Instant::NEVER, |&(at, _)| at)
+        self.time_wait_order.front().map_or(Instant::NEVER, |&(at, ..)| at)
     }
 }

@@ -92,7 +92,6 @@ fn follower(stack: &mut Stack, leader: &Leader, seq: SeqNumber, mut m: Mbuf) -> 
         return Some(m);
     }
     core.counters.add(Counter::TcpSegmentsIn, 1);
-    core.counters.add(Counter::DemuxHit, 1);
     m.keep(leader.payload_at, leader.len as usize);
     predict::accept_follower(&mut pcb.tcb, seq, m, &mut core.tcp());
     if let (false, Some(handle)) = (pcb.tcb.dirty, leader.handle) {
@@ -299,7 +298,9 @@ fn no_connection<A: Addrs>(stack: &mut Stack, ip: Ip<A>, m: Mbuf) -> Fate {
             }
         }
     }
-    if !stack.listeners.takes_anything() {
+    if stack.listeners.takes_anything() {
+        for_any_host(stack, &ip, &m)?;
+    } else {
         for_us(stack, &ip, &m)?;
     }
     let Some(listener) = stack.listeners.find(ip.dst(), header.dst_port) else {
@@ -339,6 +340,17 @@ fn for_us<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
         Some(port) if port.is_ours(ip.dst()) => Ok(()),
         _ => Err(DropReason::IpNotForUs),
     }
+}
+
+/// Is a packet from and to addresses that a host can have, ours or not?
+fn for_any_host<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
+    if is_martian_source(ip.src()) {
+        return Err(DropReason::IpMartianSource);
+    }
+    if stack.ports.get(m.in_port()).is_some_and(|p| p.is_group(ip.dst())) {
+        return Err(DropReason::TcpGroupAddress);
+    }
+    Ok(())
 }
 
 fn datagram<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf) -> Fate {

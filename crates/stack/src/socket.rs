@@ -160,6 +160,7 @@ impl Stack {
             in_table: true,
             blocked: false,
             wheel_at: Instant::NEVER,
+            wheel_later: Instant::NEVER,
             local,
             remote,
             listener,

@@ -1,4 +1,7 @@
-//! Tests of whole stacks: transfers between two, and ladders against one.
+//! Tests of whole stacks: transfers, ladders, hostile bytes, prediction on against off.
 
+mod craft;
+mod hostile;
 mod ladder;
+mod predict;
 mod transfer;

@@ -51,10 +51,14 @@ fn start_of(tick: u64) -> Instant {
 }
 
 impl Wheel {
-    /// Hand out `handle` soon after `deadline`.
-    pub(crate) fn insert(&mut self, handle: TcpHandle, deadline: Instant) {
+    /// Hand out `handle` soon after `deadline`. An empty wheel has nothing to hand out before
+    /// `now`: it is turned there in one step, however long it stood still.
+    pub(crate) fn insert(&mut self, handle: TcpHandle, deadline: Instant, now: Instant) {
         if deadline == Instant::NEVER {
             return;
+        }
+        if self.entries == 0 {
+            self.tick = self.tick.max(now.as_nanos() >> TICK_SHIFT);
         }
         let due = tick_of(deadline).max(self.tick);
         self.entries += 1;
@@ -138,6 +142,11 @@ impl Wheel {
     pub(crate) fn next_deadline(&self) -> Instant {
         self.earliest
     }
+
+    #[cfg(test)]
+    pub(crate) fn entries(&self) -> usize {
+        self.entries
+    }
 }
 
 impl Stack {
@@ -149,7 +158,12 @@ impl Stack {
         let mut fired = 0;
         for handle in due {
             let Some(pcb) = self.connections.get_mut(handle) else { continue };
-            pcb.wheel_at = Instant::NEVER;
+            // The entry behind the one that came up is still there: without it a far deadline
+            // would get another entry each time a near one comes due.
+            if pcb.wheel_at <= now {
+                let later = core::mem::replace(&mut pcb.wheel_later, Instant::NEVER);
+                pcb.wheel_at = if later > now { later } else { Instant::NEVER };
+            }
             let pcb_was_embryonic = pcb.tcb.is_embryonic();
             if pcb.tcb.next_deadline() <= now {
                 fired += 1;

@@ -90,8 +90,9 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     }
     let deadline = pcb.tcb.next_deadline();
     if deadline < pcb.wheel_at {
+        pcb.wheel_later = pcb.wheel_at;
         pcb.wheel_at = deadline;
-        stack.wheel.insert(handle, deadline);
+        stack.wheel.insert(handle, deadline, core.now);
     }
     if matches!(pcb.tcb.state, State::Closed | State::TimeWait) && !pcb.blocked {
         ended(stack, handle);
@@ -105,7 +106,8 @@ fn ended(stack: &mut Stack, handle: TcpHandle) {
     let orphan = pcb.tcb.is_orphan();
     if pcb.tcb.state == State::TimeWait && pcb.in_table {
         let record = TimeWait::new(&pcb.tcb, &stack.core.tcp());
-        let entry = TimeWaitEntry { key: pcb.key, local: pcb.local, remote: pcb.remote, record };
+        let (key, local, remote) = (pcb.key, pcb.local, pcb.remote);
+        let entry = TimeWaitEntry { key, local, remote, record, place: 0 };
         stack.connections.unlink(handle, &stack.core.secret);
         stack.connections.add_time_wait(entry, &stack.core.secret, &mut stack.core.budget);
     }

@@ -5,7 +5,7 @@ use base::Duration;
 use crate::tcb::{State, Tcb};
 
 /// A snapshot of one connection. Sizes in bytes, windows in bytes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
     /// State of RFC 9293.
     pub state: State,

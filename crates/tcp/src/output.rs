@@ -24,9 +24,18 @@ pub struct Run {
 struct Common {
     /// Bytes that both windows still admit.
     room: u32,
-    /// Bytes that one segment may carry.
+    /// Bytes that one segment carries: at least a full one, or silly-window avoidance has a say,
+    /// and at most what the port takes.
+    least: u32,
     most: u32,
     template: Template,
+}
+
+impl Common {
+    #[inline(always)]
+    fn takes(&self, len: u32) -> bool {
+        len >= self.least && len <= self.room.min(self.most)
+    }
 }
 
 /// The next segment of `tcb`, its TCP header written and summed; `None` when there is nothing
@@ -36,7 +45,7 @@ struct Common {
 pub fn next(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
     if let Some(common) = &mut run.common
         && let Some(front) = tcb.sendq.unsent.front()
-        && front.len() as u32 <= common.room.min(common.most)
+        && common.takes(front.len() as u32)
         && tcb.sendq.unsent.count() > 1
     {
         run.segments += 1;
@@ -92,7 +101,7 @@ fn beginning_or_end(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbu
 /// a run.
 fn can_run(tcb: &Tcb) -> bool {
     let (window, congestion) = room(tcb);
-    let room = window.min(congestion).min(tcb.super_max_bytes.max(tcb.snd_mss.bytes() as u32));
+    let room = window.min(congestion).min(most(tcb));
     tcb.todo.has(Todo::OUTPUT)
         && !tcb.todo.has(Todo::SYN | Todo::RST | Todo::PROBE | Todo::KEEPALIVE)
         && tcb.recovery.lost_bytes == 0
@@ -100,7 +109,15 @@ fn can_run(tcb: &Tcb) -> bool {
         && tcb.state.may_send()
         && !tcb.marks.has(Marks::FIN_SENT)
         && tcb.sendq.unsent.count() > 1
-        && tcb.sendq.unsent.front().is_some_and(|front| front.len() as u32 <= room)
+        && tcb.sendq.unsent.front().is_some_and(|front| {
+            let len = front.len() as u32;
+            len >= tcb.snd_mss.bytes() as u32 && len <= room
+        })
+}
+
+/// Bytes that one segment may carry.
+fn most(tcb: &Tcb) -> u32 {
+    tcb.super_max_bytes.max(tcb.snd_mss.bytes() as u32)
 }
 
 fn begin_run(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Common {
@@ -111,8 +128,8 @@ fn begin_run(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Common {
     let template = template(tcb, cx);
     ack_went_out(tcb);
     sent_something(tcb, cx);
-    let mss = tcb.snd_mss.bytes() as u32;
-    Common { room: window.min(congestion), most: tcb.super_max_bytes.max(mss), template }
+    let least = tcb.snd_mss.bytes() as u32;
+    Common { room: window.min(congestion), least, most: most(tcb), template }
 }
 
 /// Bytes of new data that the peer's window and the congestion window admit.

@@ -20,13 +20,9 @@ const LOOKED_AT: u8 = Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::URG.0 
 /// timestamp.
 #[inline(always)]
 pub fn matches(tcb: &Tcb, seg: &Segment) -> bool {
-    let fresh = match seg.timestamps {
-        // PAWS, and TS.Recent may follow: the segment starts at or before the last ACK we sent.
-        Some(ts) => {
-            tcb.marks.has(Marks::TIMESTAMPS) && (ts.value.wrapping_sub(tcb.ts_recent) as i32) >= 0
-        }
-        None => !tcb.marks.has(Marks::TIMESTAMPS),
-    };
+    // PAWS, where timestamps were agreed; where not, they mean nothing.
+    let fresh = !tcb.marks.has(Marks::TIMESTAMPS)
+        || seg.timestamps.is_some_and(|ts| (ts.value.wrapping_sub(tcb.ts_recent) as i32) >= 0);
     let flight = tcb.snd_nxt.since(tcb.snd_una) as u32;
     let newly = seg.ack.since(tcb.snd_una) as u32;
     tcb.state == State::Established
@@ -45,8 +41,7 @@ pub fn matches(tcb: &Tcb, seg: &Segment) -> bool {
         // All of it fits the window that was offered; nobody has let go of it.
         && seg.len <= tcb.rcv_wnd()
         && !tcb.marks.has(Marks::ORPHAN | Marks::SHUT_READ)
-        // Neither a window that shuts nor one that opens again.
-        && seg.window != 0
+        // A window that opens again ends probing; one that shuts is an update like any other.
         && tcb.snd_wnd != 0
 }
 
@@ -68,7 +63,7 @@ pub fn accept_follower(tcb: &mut Tcb, seq: SeqNumber, m: Mbuf, cx: &mut Cx<'_>) 
     tcb.stats.segments_in = tcb.stats.segments_in.wrapping_add(1);
     tcb.snd_wl1 = seq;
     tcb.todo.set(crate::Todo::OUTPUT);
-    text::deliver(tcb, m);
+    text::deliver(tcb, m, cx);
 }
 
 /// Take a segment that [`matches`]; `m` is its payload.
@@ -83,6 +78,7 @@ pub fn accept(tcb: &mut Tcb, seg: &Segment, m: Mbuf, cx: &mut Cx<'_>) {
     }
     ack::update_send_window(tcb, seg);
     tcb.todo.set(crate::Todo::OUTPUT);
+    // TS.Recent follows if the segment starts at or before the last ACK we sent.
     if let Some(ts) = seg.timestamps
         && seg.seq.le(tcb.last_ack_sent)
     {
@@ -91,6 +87,6 @@ pub fn accept(tcb: &mut Tcb, seg: &Segment, m: Mbuf, cx: &mut Cx<'_>) {
     if m.is_empty() {
         cx.pool.free(m);
     } else {
-        text::deliver(tcb, m);
+        text::deliver(tcb, m, cx);
     }
 }

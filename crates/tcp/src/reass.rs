@@ -22,9 +22,11 @@ impl Reassembly {
         self.segments.is_empty() && self.fin.is_none()
     }
 
-    /// How many segments wait.
-    pub(crate) fn count(&self) -> usize {
-        self.segments.len()
+    /// May one more piece wait? At most `pieces`, and no more than cost four times the receive
+    /// buffer, whatever their size: each may hold a buffer of 2 KB.
+    pub(crate) fn has_room(&self, pieces: u32, receive_buffer_bytes: usize) -> bool {
+        let affordable = 4 * receive_buffer_bytes / mbuf::Class::K2.stride() + 8;
+        self.segments.len() < affordable.min(pieces as usize)
     }
 
     /// Keep what of `m` (which starts at stream offset `at`) is not there yet. Returns false
@@ -56,8 +58,25 @@ impl Reassembly {
             pool.free(m);
             return false;
         }
-        self.segments.insert(at, m);
+        self.keep(at, m, pool);
         true
+    }
+
+    /// A small piece goes behind the one it continues, or into a buffer that others can join.
+    fn keep(&mut self, at: u64, mut m: Mbuf, pool: &mut Pool) {
+        if let Some((&before, held)) = self.segments.range_mut(..at).next_back()
+            && before + held.len() as u64 == at
+            && held.absorb(&m)
+        {
+            return pool.free(m);
+        }
+        if m.is_small()
+            && m.tailroom() == 0
+            && let Some(copy) = pool.copy_of(m.as_slice())
+        {
+            pool.free(core::mem::replace(&mut m, copy));
+        }
+        self.segments.insert(at, m);
     }
 
     /// The data that continues at stream offset `at`, its overlap cut off.

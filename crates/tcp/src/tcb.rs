@@ -411,6 +411,11 @@ impl Tcb {
         cx.now_ms.wrapping_add(self.ts_offset)
     }
 
+    /// Is anything being repaired, on either side? Then prediction keeps away.
+    pub fn in_trouble(&self) -> bool {
+        self.trouble != 0
+    }
+
     /// Did the peer's FIN end what can be read?
     pub fn receive_finished(&self) -> bool {
         self.marks.has(Marks::FIN_RECEIVED)

@@ -11,7 +11,7 @@ use crate::{Cx, Fate, Segment};
 
 /// Data that is exactly next: to the reader.
 #[inline(always)]
-pub(crate) fn deliver(tcb: &mut Tcb, m: Mbuf) {
+pub(crate) fn deliver(tcb: &mut Tcb, m: Mbuf, cx: &mut Cx<'_>) {
     let len = m.len() as u32;
     if len > u32::from(tcb.rcv_mss) {
         larger_segment(tcb, &m);
@@ -20,7 +20,7 @@ pub(crate) fn deliver(tcb: &mut Tcb, m: Mbuf) {
     tcb.ack_owed_bytes += len;
     tcb.stats.bytes_received += u64::from(len);
     tcb.events.set(Events::READABLE);
-    tcb.receive.append(m);
+    tcb.receive.append(m, cx.pool);
 }
 
 /// The peer sends larger segments than it did, or this is several in one.
@@ -61,7 +61,8 @@ pub(crate) fn accept(tcb: &mut Tcb, seq: SeqNumber, m: Mbuf, cx: &mut Cx<'_>) ->
     tcb.stats.out_of_order += 1;
     // Out of order: an immediate duplicate ACK (RFC 5681 section 4.2).
     tcb.todo.set(Todo::ACK_NOW);
-    if tcb.reassembly.count() >= tcb.config.reassembly_segments_max as usize {
+    let pieces = tcb.config.reassembly_segments_max;
+    if !tcb.reassembly.has_room(pieces, tcb.receive.limit_bytes()) {
         return Err(DropReason::TcpReassemblyFull);
     }
     let end = seq + m.len() as u32;
@@ -86,7 +87,7 @@ fn take_in(tcb: &mut Tcb, m: Mbuf, cx: &mut Cx<'_>) {
         tcb.stats.bytes_received += u64::from(len);
         cx.pool.free(m);
     } else {
-        deliver(tcb, m);
+        deliver(tcb, m, cx);
     }
 }
 

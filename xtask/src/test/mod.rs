@@ -49,7 +49,7 @@ fn count_tests(command: &mut Command, tally: &mut Tally) -> Result<()> {
 }
 
 /// Every `tests/loom*.rs` of a crate, compiled with `--cfg loom` into a target folder of its own.
-fn loom(root: &Path, tally: &mut Tally) -> Result<()> {
+pub(crate) fn loom(root: &Path, tally: &mut Tally) -> Result<()> {
     let metadata = Metadata::read(root)?;
     for package in metadata.members() {
         let folder = Path::new(&package.manifest_path).with_file_name("tests");

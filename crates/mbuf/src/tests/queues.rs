@@ -16,7 +16,8 @@ proptest! {
         let mut model = Vec::new();
         for (i, &n) in parts.iter().enumerate() {
             let data = bytes(i as u8, n);
-            buf.append(mbuf_of(&mut pool, &data));
+            let mbuf = mbuf_of(&mut pool, &data);
+            buf.append(mbuf, &mut pool);
             model.extend(data);
             prop_assert_eq!(buf.space(), 10_000usize.saturating_sub(model.len()));
         }

@@ -15,7 +15,7 @@ fn wheel_equals_a_sorted_list() {
         let span = 1u64 << (10 + (seed >> 58) % 36);
         let deadline = now + Duration::from_nanos((seed >> 20) % span);
         let handle = keys.insert(deadline.as_nanos());
-        wheel.insert(handle, deadline);
+        wheel.insert(handle, deadline, now);
         pending += 1;
         now = match round % 3 {
             0 => now + Duration::from_nanos((seed >> 30) % (1 << 27)),
@@ -36,4 +36,19 @@ fn wheel_equals_a_sorted_list() {
             assert!(wheel.next_deadline().as_nanos() <= first + (2 << TICK_SHIFT));
         }
     }
+}
+
+/// A clock may begin anywhere: a machine that has been up for a year must not count its ticks.
+#[test]
+fn an_empty_wheel_is_turned_to_now_in_one_step() {
+    let mut keys: SlotMap<TcpHandle, ()> = SlotMap::with_key();
+    let mut wheel = Wheel::default();
+    let now = Instant::from_nanos(365 * 24 * 3_600 * 1_000_000_000);
+    wheel.insert(keys.insert(()), now + Duration::from_millis(40), now);
+    assert_eq!(wheel.tick, now.as_nanos() >> TICK_SHIFT);
+    let mut due = Vec::new();
+    wheel.advance(now + Duration::from_millis(20), &mut due);
+    assert!(due.is_empty());
+    wheel.advance(now + Duration::from_millis(42), &mut due);
+    assert_eq!(due.len(), 1);
 }

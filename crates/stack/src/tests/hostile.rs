@@ -1,0 +1,98 @@
+//! Bad input on every layer: nothing panics, nothing leaks, every frame that was not delivered is
+//! under exactly one reason, every answer that a stranger can cause is rate-limited.
+
+mod bytes;
+mod fields;
+mod limits;
+mod memory;
+mod states;
+
+use base::{Counter, DropReason, Instant};
+use wire::tcp::Flags;
+
+use crate::pair::PairConfig;
+use crate::tests::craft::{Bench, Tcp, parse_tcp};
+use crate::{ListenConfig, TcpHandle};
+
+pub(super) const NOW: Instant = Instant::from_nanos(5_000_000_000);
+
+/// A stack that listens and has one connection: its handle, and what the peer sends next.
+fn established(config: &PairConfig, tcp: tcp::Config) -> (Bench, TcpHandle, Tcp) {
+    let mut bench = Bench::new(config);
+    let local = bench.listen_at(80);
+    let listen = ListenConfig { tcp, ..ListenConfig::default() };
+    let listener = bench.stack.tcp_listen(local, listen).expect("free");
+    let next = handshake(&mut bench, 2_000, NOW);
+    let handle = bench.stack.tcp_accept(listener).expect("established");
+    while bench.stack.next_event().is_some() {}
+    (bench, handle, next)
+}
+
+/// Open a connection from `port` without options: the peer's next segment.
+fn handshake(bench: &mut Bench, port: u16, now: Instant) -> Tcp {
+    let syn = syn(port);
+    let frame = bench.tcp_frame(&syn);
+    let answer = bench.exchange(&frame, now);
+    let (header, _) = parse_tcp(&answer[0]).expect("SYN, ACK");
+    assert_eq!(header.flags, Flags::SYN | Flags::ACK);
+    let ack = Tcp { seq: syn.seq + 1, ack: header.seq + 1, flags: Flags::ACK, ..syn };
+    let frame = bench.tcp_frame(&ack);
+    assert_eq!(bench.exchange(&frame, now).len(), 0);
+    ack
+}
+
+fn syn(port: u16) -> Tcp {
+    Tcp {
+        ports: (port, 80),
+        seq: base::SeqNumber(u32::MAX - 300),
+        ack: base::SeqNumber(0),
+        flags: Flags::SYN,
+        window: 60_000,
+        urgent: 0,
+        options: Vec::new(),
+        payload: Vec::new(),
+    }
+}
+
+/// Give one frame to the stack and settle its account: it was dropped under exactly one reason, or
+/// it was delivered: to TCP, to a UDP socket, or answered as an echo request. Summed over frames:
+/// frames in == delivered + dropped. An answer that found no way out is a second packet with a
+/// reason of its own.
+fn account(bench: &mut Bench, frame: &[u8], now: Instant) -> Vec<Vec<u8>> {
+    let totals = |bench: &Bench| {
+        let (counters, drops) = (bench.stack.counters(), bench.stack.drops());
+        let no_way = drops.of(DropReason::IpNoRoute) + drops.of(DropReason::IpNoNeighbour);
+        let others = counters.of(Counter::UdpIn) + counters.of(Counter::IcmpEchoReplies);
+        let tcp = counters.of(Counter::TcpSegmentsIn);
+        [counters.of(Counter::RxFrames), drops.total(), no_way, others, tcp]
+    };
+    let before = totals(bench);
+    let sent = bench.exchange(frame, now);
+    let after = totals(bench);
+    let [frames, dropped, no_way, others, tcp] = core::array::from_fn(|i| after[i] - before[i]);
+    assert_eq!(frames, 1);
+    let answer_lost = dropped == 2 && no_way == 1;
+    let settled = match dropped {
+        0 => others + tcp == 1,
+        _ => (dropped == 1 || answer_lost) && others == 0 && tcp <= 1,
+    };
+    let reasons: Vec<_> = bench.stack.drops().nonzero().collect();
+    assert!(settled, "{dropped} drops, {others} + {tcp} delivered, {reasons:?}: {frame:x?}");
+    sent
+}
+
+/// Close everything; no buffer of either pool is out afterwards.
+fn nothing_is_left(bench: &mut Bench, handles: &[TcpHandle], mut now: Instant) {
+    for &handle in handles {
+        bench.stack.tcp_abort(handle);
+    }
+    for _ in 0..40 {
+        bench.stack.poll(now);
+        bench.sent();
+        now += base::Duration::from_secs(30);
+    }
+    assert_eq!(bench.stack.connection_count(), 0);
+    assert_eq!(bench.stack.time_wait_count(), 0);
+    assert_eq!(bench.stack.pool().outstanding(), 0);
+    assert_eq!(bench.peers_buffers_out(), 0);
+}

@@ -1,0 +1,162 @@
+use base::{Counter, DropReason, Duration, Limit};
+use wire::tcp::Flags;
+
+use super::{NOW, established, handshake, nothing_is_left, syn};
+use crate::pair::PairConfig;
+use crate::tests::craft::{Bench, Tcp};
+use crate::{ListenConfig, Stack};
+
+fn config(limit: Limit, value: usize) -> PairConfig {
+    let mut config = PairConfig::new([5, 6]);
+    config.stack.budget.set(limit, value);
+    config
+}
+
+#[test]
+fn half_open_connections_are_bounded_and_time_out() {
+    let mut bench = Bench::new(&config(Limit::HalfOpen, 50));
+    let local = bench.listen_at(80);
+    bench.stack.tcp_listen(local, ListenConfig::default()).expect("free");
+    for port in 1..=500 {
+        let frame = bench.tcp_frame(&syn(port));
+        bench.exchange(&frame, NOW);
+    }
+    assert_eq!(bench.stack.connection_count(), 50);
+    assert_eq!(bench.stack.listeners.half_open, 50);
+    assert_eq!(bench.stack.drops().of(DropReason::TcpConnectionLimit), 450);
+    nothing_is_left(&mut bench, &[], NOW);
+    assert_eq!(bench.stack.listeners.half_open, 0);
+}
+
+#[test]
+fn resets_and_echo_replies_are_rate_limited() {
+    let mut config = config(Limit::ResetsPerSecond, 20);
+    config.stack.budget.set(Limit::IcmpPerSecond, 10);
+    let mut bench = Bench::new(&config);
+    let stray = bench.tcp_frame(&Tcp { flags: Flags::ACK, ..syn(7) });
+    let mut echo = vec![8, 0, 0, 0, 0, 0, 0, 0];
+    let sum = wire::checksum::Ladder::Word64.sum(&echo);
+    echo[2..4].copy_from_slice(&sum.field());
+    let echo = bench.frame(1, &echo);
+    for second in 1..=2 {
+        let now = NOW + Duration::from_secs(second);
+        let replies: usize = (0..100).map(|_| bench.exchange(&stray, now).len()).sum();
+        assert_eq!(replies, 20);
+        let replies: usize = (0..100).map(|_| bench.exchange(&echo, now).len()).sum();
+        assert_eq!(replies, 10);
+    }
+    assert_eq!(bench.stack.drops().of(DropReason::IcmpRateLimited), 180);
+    assert_eq!(bench.stack.drops().of(DropReason::TcpNoSocket), 200);
+    nothing_is_left(&mut bench, &[], NOW);
+}
+
+#[test]
+fn challenge_acks_are_rate_limited_for_each_connection() {
+    let tcp = tcp::Config { challenge_acks_per_second: 7, ..tcp::Config::default() };
+    let (mut bench, handle, next) = established(&PairConfig::new([5, 6]), tcp);
+    let lies = [
+        Tcp { flags: Flags::SYN, ..next.clone() },
+        Tcp { flags: Flags::RST, seq: next.seq + 9, ..next.clone() },
+        Tcp { ack: next.ack + 9, ..next.clone() },
+        Tcp { ack: next.ack - (1 << 30), ..next.clone() },
+        Tcp { seq: next.seq - 9, payload: vec![1; 5], ..next.clone() },
+        Tcp { seq: next.seq + (1 << 30), payload: vec![1; 5], ..next },
+    ];
+    let mut answers = 0;
+    for _ in 0..20 {
+        for lie in &lies {
+            let frame = bench.tcp_frame(lie);
+            answers += bench.exchange(&frame, NOW).len();
+        }
+    }
+    assert_eq!(answers, 7);
+    assert_eq!(bench.stack.counters().of(Counter::TcpChallengeAcks), 7);
+    nothing_is_left(&mut bench, &[handle], NOW);
+}
+
+/// Open from `port`, close from our side first: a record in TIME-WAIT.
+fn into_time_wait(bench: &mut Bench, port: u16, listener: crate::ListenerHandle) -> Tcp {
+    let mut next = handshake(bench, port, NOW);
+    let handle = bench.stack.tcp_accept(listener).expect("established");
+    bench.stack.tcp_close(handle);
+    next.ack += 1;
+    next.flags = Flags::ACK | Flags::FIN;
+    let frame = bench.tcp_frame(&next);
+    bench.exchange(&frame, NOW);
+    next
+}
+
+#[test]
+fn time_wait_records_are_bounded_whatever_becomes_of_the_oldest() {
+    let mut bench = Bench::new(&config(Limit::TimeWait, 10));
+    let local = bench.listen_at(80);
+    let listener = bench.stack.tcp_listen(local, ListenConfig::default()).expect("free");
+    for round in 0..5 {
+        for port in 1..=40 {
+            let next = into_time_wait(&mut bench, port, listener);
+            assert!(bench.stack.time_wait_count() <= 10, "round {round} port {port}");
+            if port % 3 == 0 {
+                // A newer SYN takes the record away; the queue of expiries still names it.
+                let reopen = Tcp { seq: next.seq + 70_000, ..syn(port) };
+                let frame = bench.tcp_frame(&reopen);
+                bench.exchange(&frame, NOW);
+                let reset = Tcp { flags: Flags::RST, seq: reopen.seq + 1, ..reopen };
+                let frame = bench.tcp_frame(&reset);
+                bench.exchange(&frame, NOW);
+            }
+        }
+    }
+    assert!(bench.stack.budget().hits(Limit::TimeWait) > 100);
+    nothing_is_left(&mut bench, &[], NOW);
+}
+
+/// An attacker that reopens one record for ever must not make the queue of expiries grow.
+#[test]
+fn reopening_a_time_wait_record_keeps_few_places_in_the_queue() {
+    let mut bench = Bench::new(&PairConfig::new([5, 6]));
+    let local = bench.listen_at(80);
+    let listener = bench.stack.tcp_listen(local, ListenConfig::default()).expect("free");
+    let mut isn = syn(9).seq;
+    for _ in 0..200 {
+        let open = Tcp { seq: isn, ..syn(9) };
+        let frame = bench.tcp_frame(&open);
+        let answer = bench.exchange(&frame, NOW);
+        let (header, _) = crate::tests::craft::parse_tcp(&answer[0]).expect("SYN, ACK");
+        let ack = Tcp { seq: isn + 1, ack: header.seq + 1, flags: Flags::ACK, ..open };
+        let frame = bench.tcp_frame(&ack);
+        bench.exchange(&frame, NOW);
+        let handle = bench.stack.tcp_accept(listener).expect("established");
+        bench.stack.tcp_close(handle);
+        let fin = Tcp { ack: ack.ack + 1, flags: Flags::ACK | Flags::FIN, ..ack };
+        let frame = bench.tcp_frame(&fin);
+        bench.exchange(&frame, NOW);
+        assert_eq!(bench.stack.time_wait_count(), 1);
+        isn += 100_000;
+    }
+    assert!(bench.stack.connections.time_wait_places() <= 20);
+    nothing_is_left(&mut bench, &[], NOW);
+}
+
+#[test]
+fn the_wheel_keeps_few_entries_for_a_connection_with_a_far_deadline() {
+    let idle = Some(Duration::from_secs(7_200));
+    let tcp = tcp::Config { keepalive_idle: idle, ..tcp::Config::default() };
+    let (mut bench, handle, mut next) = established(&PairConfig::new([5, 6]), tcp);
+    let mut now = NOW;
+    for _ in 0..1_000 {
+        next.payload = vec![1];
+        let frame = bench.tcp_frame(&next);
+        bench.exchange(&frame, now);
+        next.seq += 1;
+        // The delayed ACK comes due each time.
+        now += Duration::from_millis(60);
+        bench.stack.poll(now);
+        bench.sent();
+    }
+    assert!(wheel_entries(&bench.stack) <= 8, "{} entries", wheel_entries(&bench.stack));
+    nothing_is_left(&mut bench, &[handle], now);
+}
+
+fn wheel_entries(stack: &Stack) -> usize {
+    stack.wheel.entries()
+}

@@ -1,0 +1,199 @@
+//! What the peer sends: the expected segment, or that with one thing changed.
+
+use base::SeqNumber;
+use tcp::Tcb;
+use wire::tcp::Flags;
+
+use super::Traffic;
+use crate::tests::craft::{Tcp, timestamps_option};
+
+impl Traffic {
+    /// One segment or a burst of them.
+    pub(super) fn segments(&mut self) {
+        let Some(mut segment) = self.expected() else { return };
+        let Some(handle) = self.peer.as_ref().map(|p| p.handle) else { return };
+        let count = if self.rng.one_in(4) { 1 + self.rng.below(3) } else { 1 };
+        for _ in 0..count {
+            let what = if self.rng.one_in(3) { self.change(&mut segment) } else { "as expected" };
+            let len = segment.payload.len();
+            self.twins.log.push(format!(
+                "{what}: seq {:x} ack {:x} {:?} len {len} window {} options {:x?}",
+                segment.seq.0, segment.ack.0, segment.flags, segment.window, segment.options
+            ));
+            let noted = if count == 1 { self.note(&segment, handle) } else { None };
+            let before = self.predicted();
+            let frame = self.twins.on.tcp_frame(&segment);
+            self.twins.inject(&frame);
+            if count == 1 || self.rng.one_in(2) {
+                self.twins.poll();
+            }
+            if noted == Some(false) {
+                let log = &self.twins.log[self.twins.log.len().saturating_sub(6)..];
+                assert_eq!(self.predicted(), before + 1, "not predicted: {log:#?}");
+            }
+            // The next of a burst follows this one.
+            segment.seq += len as u32;
+        }
+        self.twins.poll();
+    }
+
+    /// What a decent peer would send now.
+    fn expected(&mut self) -> Option<Tcp> {
+        let peer = self.peer.as_mut()?;
+        if self.rng.one_in(12) {
+            peer.window = self.rng.pick(&[300, 2_000, 20_000, 65_535]);
+        }
+        let (ports, window, timestamps) = (peer.ports, peer.window, peer.timestamps);
+        let options = self.timestamps(timestamps);
+        let handle = self.peer.as_ref()?.handle;
+        let Some(pcb) = self.twins.on.stack.connections.get(handle) else {
+            // It is over: something late.
+            let (seq, ack) = (self.peer.as_ref()?.irs + 1, self.peer.as_ref()?.iss + 1);
+            let (flags, payload) = (Flags::ACK, vec![7; self.rng.below(3) as usize]);
+            return Some(Tcp { ports, seq, ack, flags, window, urgent: 0, options, payload });
+        };
+        let tcb = &pcb.tcb;
+        let (seq, flight) = (tcb.rcv_nxt, tcb.snd_nxt.since(tcb.snd_una) as u32);
+        let most = tcb.rcv_wnd().min(1_100);
+        let len = if self.rng.one_in(3) { 0 } else { self.rng.below(most + 1) };
+        let ack = match self.rng.below(4) {
+            0 if flight > 0 => tcb.snd_una + (1 + self.rng.below(flight)),
+            1 if len > 0 => tcb.snd_una,
+            _ => tcb.snd_nxt,
+        };
+        let payload = text(seq, len);
+        Some(Tcp { ports, seq, ack, flags: Flags::ACK, window, urgent: 0, options, payload })
+    }
+
+    /// Change one thing; its name.
+    fn change(&mut self, s: &mut Tcp) -> &'static str {
+        match self.rng.below(20) {
+            0 => self.set(s, Flags::SYN, "SYN"),
+            1 if self.rng.one_in(3) => self.set(s, Flags::FIN, "FIN"),
+            1 => self.set(s, Flags::ECE | Flags::CWR | Flags::PSH, "ECE"),
+            2 if self.rng.one_in(4) => self.set(s, Flags::RST, "RST"),
+            2 => {
+                s.seq += 1 + self.rng.below(100);
+                self.set(s, Flags::RST, "RST in the window")
+            }
+            3 => {
+                s.urgent = self.rng.below(2_000) as u16;
+                self.set(s, Flags::URG, "URG")
+            }
+            4 => {
+                s.flags = Flags::NONE;
+                "no ACK"
+            }
+            5..11 => self.change_options(s),
+            11 => {
+                s.window = 0;
+                "window shut"
+            }
+            _ => self.change_numbers(s),
+        }
+    }
+
+    fn set(&mut self, s: &mut Tcp, flags: Flags, name: &'static str) -> &'static str {
+        s.flags = s.flags | flags;
+        if flags == Flags::SYN && self.rng.one_in(2) {
+            s.flags = Flags::SYN;
+        }
+        name
+    }
+
+    fn change_options(&mut self, s: &mut Tcp) -> &'static str {
+        let clock = self.clock();
+        let Some(tcb) = self.tcb() else { return "unchanged" };
+        let (una, flight) = (tcb.snd_una, tcb.snd_nxt.since(tcb.snd_una) as u32);
+        let recent = tcb.ts_recent;
+        match self.rng.below(7) {
+            0 => {
+                let age = self.rng.pick(&[1, 5, 100_000, 1 << 30]);
+                s.options = timestamps_option(recent.wrapping_sub(age), 0);
+                "old timestamp"
+            }
+            1 => {
+                s.options = timestamps_option(recent, clock);
+                "equal timestamp"
+            }
+            2 => {
+                s.options = timestamps_option(clock.wrapping_add(self.rng.below(300)), 1);
+                "timestamp of the future"
+            }
+            3 if s.options.is_empty() => {
+                s.options = timestamps_option(clock, 0);
+                "timestamps never agreed"
+            }
+            3 => {
+                s.options.clear();
+                "no timestamp"
+            }
+            4 => {
+                s.options.extend_from_slice(self.rng.pick(&[&[1, 1, 1, 1], &[8, 1, 0, 0]]));
+                "odd options"
+            }
+            _ => {
+                if self.rng.one_in(2) {
+                    (s.ack, s.payload) = (una, Vec::new());
+                }
+                let left = una + self.rng.below(flight + 2);
+                let right = left + self.rng.below(flight + 2);
+                s.options.extend_from_slice(&[1, 1, 5, 10]);
+                s.options.extend_from_slice(&left.0.to_be_bytes());
+                s.options.extend_from_slice(&right.0.to_be_bytes());
+                "SACK"
+            }
+        }
+    }
+
+    fn change_numbers(&mut self, s: &mut Tcp) -> &'static str {
+        let Some(tcb) = self.tcb() else { return "unchanged" };
+        let (una, nxt, window) = (tcb.snd_una, tcb.snd_nxt, tcb.rcv_wnd());
+        let len = s.payload.len() as u32;
+        match self.rng.below(8) {
+            0 => {
+                let back = self.rng.pick(&[1, 50, 1_000, 1 << 30]);
+                s.seq = s.seq - back;
+                s.payload = text(s.seq, len);
+                "old seq"
+            }
+            1 => {
+                let ahead = self.rng.pick(&[1, 50, 3_000, window]);
+                s.seq += ahead;
+                s.payload = text(s.seq, len);
+                "early seq"
+            }
+            2 => {
+                s.ack = una - self.rng.pick(&[1, 100, 70_000, 1 << 30]);
+                "old ACK"
+            }
+            3 => {
+                s.ack = nxt + self.rng.pick(&[1, 100, 1 << 30]);
+                "ACK of what was not sent"
+            }
+            4 | 5 => {
+                (s.ack, s.payload) = (una, Vec::new());
+                "duplicate ACK"
+            }
+            6 => {
+                // Past the window's edge, where that is near.
+                s.payload = text(s.seq, (window + 1 + self.rng.below(20)).min(1_200));
+                "too long"
+            }
+            _ => {
+                s.window = self.rng.pick(&[1, 40, 700, 65_535]);
+                "other window"
+            }
+        }
+    }
+
+    fn tcb(&self) -> Option<&Tcb> {
+        let handle = self.peer.as_ref()?.handle;
+        self.twins.on.stack.connections.get(handle).map(|p| &p.tcb)
+    }
+}
+
+/// The stream's bytes from `seq` on: the same whoever sends them, and whenever.
+fn text(seq: SeqNumber, len: u32) -> Vec<u8> {
+    (0..len).map(|i| (seq + i).0.wrapping_mul(0x9e37_79b1).to_be_bytes()[0]).collect()
+}

@@ -1,0 +1,106 @@
+//! Two copies of one stack, fed the same; whatever they show is compared after every step.
+
+use base::{Counter, Instant, Owner, Switch};
+
+use crate::pair::PairConfig;
+use crate::tests::craft::Bench;
+use crate::{Event, ListenConfig, ListenerHandle, Stack, TcpHandle};
+
+/// Counters of how a segment was taken, not of what became of it.
+const SHORTCUTS: [Counter; 4] =
+    [Counter::TcpPredicted, Counter::TcpFollowed, Counter::DemuxHit, Counter::DemuxMiss];
+
+pub(super) struct Twins {
+    pub(super) on: Bench,
+    pub(super) off: Bench,
+    pub(super) listener: ListenerHandle,
+    pub(super) now: Instant,
+    /// Whatever the steps did, for the message of a failure.
+    pub(super) log: Vec<String>,
+    pub(super) seed: u64,
+}
+
+impl Twins {
+    pub(super) fn new(config: &PairConfig, listen: &ListenConfig, now: Instant) -> Twins {
+        let bench = |on: bool| {
+            let mut config = config.clone();
+            config.stack.switches = config.stack.switches.with(Switch::Predict, on);
+            let mut bench = Bench::new(&config);
+            let local = bench.listen_at(80);
+            let listener = bench.stack.tcp_listen(local, listen.clone()).expect("free");
+            bench.stack.poll(now);
+            (bench, listener)
+        };
+        let ((on, listener), (off, same)) = (bench(true), bench(false));
+        assert_eq!(listener, same);
+        Twins { on, off, listener, now, log: Vec::new(), seed: 0 }
+    }
+
+    /// The same call to both; their answers must be the same.
+    pub(super) fn call<R: PartialEq + core::fmt::Debug>(
+        &mut self,
+        what: &str,
+        mut call: impl FnMut(&mut Stack) -> R,
+    ) -> R {
+        self.log.push(what.to_owned());
+        let (on, off) = (call(&mut self.on.stack), call(&mut self.off.stack));
+        if on != off {
+            self.differ(what, &on, &off);
+        }
+        on
+    }
+
+    pub(super) fn connect(&mut self, config: &tcp::Config) -> Option<TcpHandle> {
+        let (remote, now) = (core::net::SocketAddr::new(self.on.theirs, 7), self.now);
+        let connect =
+            |s: &mut Stack| s.tcp_connect(remote, None, config, Owner::program(), now).ok();
+        self.call("connect", connect)
+    }
+
+    /// The same frame to both; `false` if the wire was full.
+    pub(super) fn inject(&mut self, frame: &[u8]) -> bool {
+        let (on, off) = (self.on.inject(frame), self.off.inject(frame));
+        assert_eq!(on, off);
+        on
+    }
+
+    pub(super) fn poll(&mut self) {
+        let now = self.now;
+        self.call("", |stack| stack.poll(now));
+    }
+
+    /// Compare all that can be seen of both; gives the events. With `drain`, also take what was
+    /// sent from the wire.
+    pub(super) fn compare(&mut self, handles: &[TcpHandle], drain: bool) -> Vec<Event> {
+        if drain {
+            let (on, off) = (self.on.sent(), self.off.sent());
+            if on != off {
+                self.differ("frames", &on, &off);
+            }
+        }
+        let counters = |stack: &mut Stack| {
+            let drops: Vec<_> = stack.drops().nonzero().collect();
+            let counters: Vec<_> = stack
+                .counters()
+                .iter()
+                .filter(|(c, _)| !SHORTCUTS.contains(c))
+                .map(|(_, n)| n)
+                .collect();
+            (drops, counters, stack.next_deadline(), stack.connection_count())
+        };
+        self.call("", counters);
+        for &handle in handles {
+            self.call("", |stack| (stack.tcp_info(handle), stack.tcp_readable(handle)));
+            self.call("", |stack| {
+                stack.connections.get(handle).map(|p| (p.tcb.marks, p.tcb.next_deadline()))
+            });
+        }
+        self.call("", |stack| core::iter::from_fn(|| stack.next_event()).collect::<Vec<_>>())
+    }
+
+    fn differ(&self, what: &str, on: &dyn core::fmt::Debug, off: &dyn core::fmt::Debug) -> ! {
+        let steps: Vec<_> = self.log.iter().filter(|l| !l.is_empty()).collect();
+        let last = &steps[steps.len().saturating_sub(12)..];
+        panic!("seed {}: {what}\n on {on:x?}\noff {off:x?}\nafter {last:#?}", self.seed);
+    }
+}
