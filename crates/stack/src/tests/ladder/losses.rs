@@ -90,6 +90,21 @@ fn newreno_window_inflation_and_its_limit() {
     assert_eq!((t.info().cwnd, t.info().ssthresh), (8400, 8400));
 }
 
+/// Duplicates without end: no more segments can have left than were sent, less the lost one.
+#[test]
+fn newreno_inflation_is_limited_to_what_was_sent() {
+    let mut t = flying(Setup::plain(), 4);
+    for _ in 0..50 {
+        t.send(seg().ack(1));
+    }
+    t.expect(seg().seq(1).data(1000));
+    assert_eq!(t.info().cwnd, 2800);
+    // One is in the pipe, and 2.8 may be.
+    t.write(5000);
+    t.expect(seg().seq(4001).data(1000));
+    t.nothing();
+}
+
 #[test]
 fn newreno_halves_and_cubic_reduces_to_seven_tenths() {
     for (algorithm, left) in
@@ -178,8 +193,9 @@ fn sack_in_nonsense_is_ignored() {
     }
     t.nothing();
     assert_eq!(t.info().fast_recoveries, 0);
-    t.send(seg().ack(10_001));
-    assert_eq!(t.info().in_flight, 0);
+    // And none of it is believed later: what makes sense still does.
+    t.send(seg().ack(1).sack(&[(1001, 4001)]));
+    t.expect(seg().seq(1).data(1000));
 }
 
 /// A peer that never agreed sends SACK blocks: they mean nothing.
@@ -218,6 +234,17 @@ fn sack_in_is_cleared_by_a_time_out() {
     t.expect(seg().seq(2001).data(1000));
     t.send(seg().ack(4001));
     assert_eq!(t.info().in_flight, 0);
+}
+
+/// The same, and the peer says again what it holds: only the hole goes.
+#[test]
+fn sack_in_is_believed_anew_after_a_time_out() {
+    let mut t = flying(Setup::plain().sack(), 4);
+    t.send(seg().ack(1).sack(&[(1001, 3001)]));
+    t.expect_after(200, seg().seq(1).data(1000));
+    t.send(seg().ack(1001).sack(&[(2001, 4001)]));
+    t.expect(seg().seq(1001).data(1000));
+    t.nothing();
 }
 
 /// The retransmission is lost as well: the timer finds it.

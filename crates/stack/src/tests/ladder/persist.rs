@@ -53,9 +53,7 @@ fn persist_recovers_a_lost_window_update() {
 fn persist_is_not_given_up_while_probes_are_answered() {
     let mut t = shut();
     for _ in 0..40 {
-        while t.seen.is_empty() {
-            t.run_until(t.now + Duration::from_secs(200), true);
-        }
+        t.run_until(t.now + Duration::from_secs(200), true);
         t.expect(seg().seq(2000));
         t.send(seg().ack(2001).win(0));
     }

@@ -114,6 +114,22 @@ fn super_segment_retransmitted_after_a_time_out_in_pieces() {
     t.silence(100_000);
 }
 
+/// The lost bytes that an ACK inside a piece covers are not missed later.
+#[test]
+fn partial_ack_inside_a_lost_super_segment() {
+    let mut t = setup().established();
+    t.write(10_000);
+    t.expect(seg().seq(1).data(10_000));
+    t.expect_after(200, seg().seq(1).data(1000));
+    t.send(seg().ack(1501));
+    t.expect(seg().seq(1501).data(2000).size(1000));
+    t.take_seen();
+    t.send(seg().ack(10_001));
+    assert_eq!(t.info().fast_recoveries, 0);
+    assert_eq!(t.info().in_flight, 0);
+    t.silence(100_000);
+}
+
 #[test]
 fn super_segment_with_fin_and_a_ragged_end() {
     let mut t = setup().established();

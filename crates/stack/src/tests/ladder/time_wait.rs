@@ -58,8 +58,11 @@ impl Ladder {
 #[test]
 fn a_rst_in_time_wait_is_ignored() {
     let mut t = time_wait(Setup::plain());
-    t.send(rst().seq(2));
-    t.nothing();
+    for seq in [0, 1, 2, 3, 70_000] {
+        t.send(rst().seq(seq));
+        t.send(rst().seq(seq).ack(2));
+        t.nothing();
+    }
     assert_eq!(t.end.stack.time_wait_count(), 1);
 }
 
