@@ -55,7 +55,10 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
     let count = frames.len();
     let mut bytes = 0;
     let mut leader = Leader::none();
-    let following = count > 1 && stack.core.switches.on(Switch::Follow);
+    // Nothing may be sent between leader and follower: an ACK would change what they mean.
+    let following = count > 1
+        && stack.core.switches.on(Switch::Follow)
+        && stack.core.switches.on(Switch::BurstAck);
     for mut m in frames {
         bytes += m.len() as u64;
         if let Some(seq) = leader.is_followed_by(&m) {
@@ -96,9 +99,6 @@ fn follower(stack: &mut Stack, leader: &Leader, seq: SeqNumber, mut m: Mbuf) -> 
     predict::accept_follower(&mut pcb.tcb, seq, m, &mut core.tcp());
     if let (false, Some(handle)) = (pcb.tcb.dirty, leader.handle) {
         stack.connections.mark_dirty(handle);
-    }
-    if !core.switches.on(Switch::BurstAck) {
-        tx::run(stack);
     }
     None
 }
@@ -210,7 +210,7 @@ fn segment<A: Addrs>(
     {
         let payload_at = at + header.header_len;
         if let Some(leader) = leader
-            && seg.len > 0
+            && predict::may_lead(&pcb.tcb, &seg)
         {
             let pseudo = ip.with_pseudo_header(Sum::ZERO);
             leader.lead(handle, m.as_slice(), at, payload_at, seg.len, pseudo);

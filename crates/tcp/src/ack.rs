@@ -70,8 +70,7 @@ pub(crate) fn grow_window(tcb: &mut Tcb, bytes: u32, cx: &Cx<'_>) {
 /// SND.WL2 keep an old segment from undoing a new one. Returns whether the window changed.
 #[inline(always)]
 pub(crate) fn update_send_window(tcb: &mut Tcb, seg: &Segment) -> bool {
-    let newer = tcb.snd_wl1.lt(seg.seq) || (tcb.snd_wl1 == seg.seq && tcb.snd_wl2.le(seg.ack));
-    if !newer {
+    if !is_newer(tcb, seg) {
         return false;
     }
     let window = tcb.snd_wscale.unscale(seg.window);
@@ -81,6 +80,12 @@ pub(crate) fn update_send_window(tcb: &mut Tcb, seg: &Segment) -> bool {
     tcb.snd_wl1 = seg.seq;
     tcb.snd_wl2 = seg.ack;
     changed
+}
+
+/// Is this segment newer than the one that last set the window?
+#[inline(always)]
+pub(crate) fn is_newer(tcb: &Tcb, seg: &Segment) -> bool {
+    tcb.snd_wl1.lt(seg.seq) || (tcb.snd_wl1 == seg.seq && tcb.snd_wl2.le(seg.ack))
 }
 
 /// An acceptable ACK on a synchronised connection, the long way.

@@ -35,7 +35,7 @@ pub fn matches(tcb: &Tcb, seg: &Segment) -> bool {
         && (newly > 0
             || seg.len > 0
             || flight == 0
-            || tcb.snd_wscale.unscale(seg.window) != tcb.snd_wnd)
+            || (tcb.snd_wscale.unscale(seg.window) != tcb.snd_wnd && ack::is_newer(tcb, seg)))
         // Nothing is being repaired, on either side.
         && tcb.trouble == 0
         // All of it fits the window that was offered; nobody has let go of it.
@@ -43,6 +43,13 @@ pub fn matches(tcb: &Tcb, seg: &Segment) -> bool {
         && !tcb.marks.has(Marks::ORPHAN | Marks::SHUT_READ)
         // A window that opens again ends probing; one that shuts is an update like any other.
         && tcb.snd_wnd != 0
+}
+
+/// May segments follow this one that [`matches`]? It carries data, and its window counts, so that
+/// theirs, which is the same, changes nothing.
+#[inline(always)]
+pub fn may_lead(tcb: &Tcb, seg: &Segment) -> bool {
+    seg.len > 0 && ack::is_newer(tcb, seg)
 }
 
 /// Does a data segment of `len` bytes at `seq` come next, when all else in its header is as in the
