@@ -5,10 +5,13 @@
 //! stack; `cargo xtask bench NAME` is how people run it.
 
 pub mod core;
+pub mod delay;
+pub mod drive;
 pub mod harness;
 pub mod hot;
 pub mod isolate;
 pub mod measure;
+pub mod memory;
 pub mod ours;
 pub mod peers;
 pub mod report;

@@ -11,6 +11,8 @@ use clap::{Args, Parser, Subcommand};
 use wirespeed_bench::core::{ROWS, gvisor_program, veth};
 use wirespeed_bench::harness::{Bench, Spec};
 use wirespeed_bench::measure::{Measurement, pin};
+use wirespeed_bench::memory;
+use wirespeed_bench::ours::{self, Bulk};
 use wirespeed_bench::peers::kernel::{self, Placement, Settings as Kernel};
 use wirespeed_bench::peers::latency::{Waiting, ping_pong};
 use wirespeed_bench::peers::{gvisor, smoltcp};
@@ -31,6 +33,17 @@ enum Command {
     /// Runs every setting of one peer in one case and prints a line of JSON for each.
     #[command(hide = true)]
     Peer(PeerOptions),
+    /// Runs our side of a case by itself: bulk-1500, bulk-1500-v6, bulk-65535, super, flows,
+    /// small-writes or ping-pong.
+    #[command(hide = true)]
+    Ours {
+        case: String,
+        #[arg(long, default_value_t = 2.0)]
+        seconds: f64,
+    },
+    /// Prints the bytes an idle endpoint takes, with this many connections.
+    #[command(hide = true)]
+    Idle { connections: usize },
 }
 
 #[derive(Args)]
@@ -64,6 +77,11 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Core(options) => core(&options),
         Command::Peer(options) => peer(&options).map(|()| ExitCode::SUCCESS),
+        Command::Ours { case, seconds } => ours(&case, seconds).map(|()| ExitCode::SUCCESS),
+        Command::Idle { connections } => memory::measure_idle_endpoints(connections).map(|bytes| {
+            println!("{bytes}");
+            ExitCode::SUCCESS
+        }),
     };
     outcome.unwrap_or_else(|why| {
         eprintln!("wirespeed-bench: {why:#}");
@@ -99,6 +117,30 @@ fn core(options: &CoreOptions) -> Result<ExitCode> {
     let measured = report.rows.iter().any(|row| row.value.is_some());
     let missed = options.check && report.rows.iter().any(|row| row.missed());
     Ok(if measured && !missed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Our side of one case, alone.
+fn ours(case: &str, seconds: f64) -> Result<()> {
+    let bench = Bench::new(false)?;
+    pin(&[bench.cores.first])?;
+    let base = Bulk::default();
+    let measured = match case {
+        "bulk-1500" => ours::bulk(base, seconds),
+        "bulk-1500-v6" => ours::bulk(Bulk { v6: true, ..base }, seconds),
+        "bulk-65535" => ours::bulk(Bulk { mtu: 65_535, write: 64 << 10, ..base }, seconds),
+        "super" => ours::bulk(Bulk { super_segments: true, write: 64 << 10, ..base }, seconds),
+        "flows" => ours::bulk(Bulk { flows: 1000, ..base }, seconds),
+        "small-writes" => ours::small_writes(64, seconds),
+        "ping-pong" => ours::ping_pong(64, seconds),
+        _ => bail!("no case '{case}'"),
+    }?;
+    println!("{}", serde_json::to_string(&measured)?);
+    eprintln!(
+        "{:.2} Gb/CPU-s, {:.1} ns a unit",
+        measured.bytes as f64 * 8e-9 / measured.cpu_s,
+        measured.cpu_s * 1e9 / measured.units as f64
+    );
+    Ok(())
 }
 
 /// Every setting of one peer in one case.

@@ -2,11 +2,15 @@
 //! Called by `core.rs`. Each function does what its peer does: real payload from
 //! `measure::pattern`, checksums made and verified, a copy by the application at both ends,
 //! `cpu_s` from `measure::thread_cpu_s` around the loop that moves bytes, set-up left out.
-//! Until the stack is wired in, all of them say so and their rows have no value.
 
-use anyhow::{Result, bail};
+use std::time::Instant as Clock;
 
-use crate::measure::Measurement;
+use anyhow::{Context, Result};
+use base::{Switch, Switches};
+use wire::checksum::Ladder;
+
+use crate::drive::Drive;
+use crate::measure::{self, Measurement};
 
 /// How our stack moves bytes one way: two stacks in memory, polled by the calling thread.
 #[derive(Clone, Copy, Debug)]
@@ -30,49 +34,97 @@ impl Default for Bulk {
 }
 
 /// Bulk for `seconds`. `units` counts data segments; `settings` names what is not in `Bulk`.
-pub fn bulk(_shape: Bulk, _seconds: f64) -> Result<Measurement> {
-    bail!("not built yet")
+pub fn bulk(shape: Bulk, seconds: f64) -> Result<Measurement> {
+    let mut drive = Drive::new(shape, Switches::default(), tcp::Config::default())?;
+    let segment = if shape.v6 { 1428 } else { 1448 };
+    let turn = |drive: &mut Drive| {
+        drive.tick();
+        if shape.flows > 1 { drive.flows_turn(segment) } else { drive.bulk_turn() }
+    };
+    // Windows open and caches warm before the clock starts.
+    for _ in 0..200 {
+        turn(&mut drive)?;
+    }
+    let (bytes, units) = (drive.received, drive.segments());
+    let (start, cpu) = (Clock::now(), measure::thread_cpu_s());
+    while start.elapsed().as_secs_f64() < seconds {
+        for _ in 0..16 {
+            turn(&mut drive)?;
+        }
+    }
+    Ok(Measurement {
+        bytes: drive.received - bytes,
+        wall_s: start.elapsed().as_secs_f64(),
+        cpu_s: measure::thread_cpu_s() - cpu,
+        units: drive.segments() - units,
+        p50_ns: None,
+        settings: format!("retransmits and drops {}", drive.troubles()),
+    })
 }
 
 /// Writes of `size` bytes as fast as they go, read at the other end, MTU 65535 as loopback's.
 /// `units` counts writes.
-pub fn small_writes(_size: usize, _seconds: f64) -> Result<Measurement> {
-    bail!("not built yet")
+pub fn small_writes(size: usize, seconds: f64) -> Result<Measurement> {
+    let shape = Bulk { mtu: 65_535, write: size, ..Bulk::default() };
+    let measured = bulk(shape, seconds)?;
+    Ok(Measurement { units: measured.bytes / size as u64, ..measured })
 }
 
 /// `size` bytes there and back, both ends polled by one thread. Sets `p50_ns`.
-pub fn ping_pong(_size: usize, _seconds: f64) -> Result<Measurement> {
-    bail!("not built yet")
+pub fn ping_pong(size: usize, seconds: f64) -> Result<Measurement> {
+    let config = tcp::Config { no_delay: true, ..tcp::Config::default() };
+    let mut drive = Drive::new(Bulk::default(), Switches::default(), config)?;
+    let (start, cpu) = (Clock::now(), measure::thread_cpu_s());
+    let mut samples = Vec::new();
+    while start.elapsed().as_secs_f64() < seconds {
+        // One reading of the clock costs a tenth of a round trip: time them by eights.
+        let before = Clock::now();
+        for _ in 0..8 {
+            drive.tick();
+            drive.ping_pong(size)?;
+        }
+        samples.push(before.elapsed().as_nanos() as f64 / 8.0);
+    }
+    samples.sort_by(f64::total_cmp);
+    Ok(Measurement {
+        bytes: drive.received,
+        wall_s: start.elapsed().as_secs_f64(),
+        cpu_s: measure::thread_cpu_s() - cpu,
+        units: samples.len() as u64 * 8,
+        p50_ns: samples.get(samples.len() / 2).copied(),
+        settings: format!("retransmits and drops {}", drive.troubles()),
+    })
 }
 
 /// Bytes of memory an established, idle endpoint takes, with `connections` of them: what the
 /// process's live allocations grew by, over the number of endpoints (two a connection).
-pub fn idle_endpoint_bytes(_connections: usize) -> Result<f64> {
-    bail!("not built yet")
+pub fn idle_endpoint_bytes(connections: usize) -> Result<f64> {
+    crate::memory::idle_endpoint_bytes(connections)
 }
 
 /// Instructions of one predicted data segment without its byte passes, from `xtask icount`.
 pub fn predicted_segment_instructions() -> Result<f64> {
-    bail!("not built yet")
+    crate::memory::predicted_segment_instructions()
 }
 
 /// The checksum the stack uses, over all of `data`.
-pub fn checksum(_data: &[u8]) -> Result<u16> {
-    bail!("not built yet")
+pub fn checksum(data: &[u8]) -> Result<u16> {
+    Ok(Ladder::best().sum(data).0)
 }
 
 /// The byte-wise checksum every faster one is compared with.
-pub fn checksum_byte_loop(_data: &[u8]) -> Result<u16> {
-    bail!("not built yet")
+pub fn checksum_byte_loop(data: &[u8]) -> Result<u16> {
+    Ok(Ladder::Byte.sum(data).0)
 }
 
 /// Copies `from` to `to` (same length) and returns the checksum, in one pass if that wins.
-pub fn copy_and_sum(_to: &mut [u8], _from: &[u8]) -> Result<u16> {
-    bail!("not built yet")
+pub fn copy_and_sum(to: &mut [u8], from: &[u8]) -> Result<u16> {
+    Ok(Ladder::best().copy_sum(from, to).0)
 }
 
 /// Bytes a second of virtual time for a sender with a 2,048-byte buffer into a 32 KB window
 /// over a 10 ms path whose receiver delays ACKs by 200 ms. The same number every run.
-pub fn small_sender_bytes_per_s(_send_space_estimate: bool) -> Result<f64> {
-    bail!("not built yet")
+pub fn small_sender_bytes_per_s(send_space_estimate: bool) -> Result<f64> {
+    let switches = Switches::default().with(Switch::SendSpace, send_space_estimate);
+    crate::delay::small_sender_bytes_per_s(switches).context("the delayed path")
 }

@@ -52,8 +52,11 @@ enum Command {
         #[arg(long)]
         json: bool,
         /// Write the counts to the baseline instead of comparing
-        #[arg(long)]
+        #[arg(long, conflicts_with = "case")]
         bless: bool,
+        /// Count this case alone, without comparing it
+        #[arg(long, value_name = "CASE")]
+        case: Option<String>,
     },
     /// AddressSanitizer, valgrind and loom over what is unsafe or crosses threads; all, or one
     Sanitize {
@@ -90,7 +93,7 @@ fn run(command: Command) -> Result<u8> {
         Command::Test { install } => close(|tally| test::run(&root, install, tally)),
         Command::Tidy => close(|tally| tidy::run(&root, tally)),
         Command::Bench { args } => bench::run(&root, &args),
-        Command::Icount { json, bless } => icount::run(&root, json, bless),
+        Command::Icount { json, bless, case } => icount::run(&root, json, bless, case.as_deref()),
         Command::Sanitize { tool } => {
             let tools = sanitize::choose(tool.as_deref())?;
             close(|tally| sanitize::run(&root, &tools, tally))

@@ -34,6 +34,7 @@ counters! {
     TxPushedBack "tx_pushed_back" "times a full device pushed back to the stack";
     TcpSegmentsIn "tcp_segments_in" "TCP segments with a good checksum; a super-segment is one";
     TcpPredicted "tcp_predicted" "segments that took the predicted path";
+    TcpFollowed "tcp_followed" "predicted segments with the headers of the one before";
     TcpSegmentsOut "tcp_segments_out" "TCP segments sent; a super-segment is one";
     TcpRetransmits "tcp_retransmits" "TCP segments sent again";
     TcpAcksOut "tcp_acks_out" "TCP segments sent that carried nothing but an ACK";

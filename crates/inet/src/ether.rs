@@ -23,15 +23,27 @@ pub enum Carries {
 #[inline(always)]
 pub fn ether_input(frame: &[u8], ours: MacAddr) -> Result<(Carries, bool), DropReason> {
     let header = ether::Header::parse(frame)?;
-    let group = header.dst.is_group();
-    if header.dst != ours && !group {
-        return Err(DropReason::EtherNotForUs);
+    if header.dst != ours {
+        return to_group(&header).map(|carries| (carries, true));
     }
-    let carries = match header.ethertype {
+    what_it_carries(header.ethertype).map(|carries| (carries, false))
+}
+
+#[cold]
+fn to_group(header: &ether::Header) -> Result<Carries, DropReason> {
+    if header.dst.is_group() {
+        what_it_carries(header.ethertype)
+    } else {
+        Err(DropReason::EtherNotForUs)
+    }
+}
+
+#[inline(always)]
+fn what_it_carries(ethertype: u16) -> Result<Carries, DropReason> {
+    Ok(match ethertype {
         ether::IPV4 => Carries::Ipv4,
         ether::IPV6 => Carries::Ipv6,
         ether::ARP => Carries::Arp,
         _ => return Err(DropReason::EtherTypeUnknown),
-    };
-    Ok((carries, group))
+    })
 }

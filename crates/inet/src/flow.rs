@@ -2,11 +2,102 @@
 //!
 //! Called by: demultiplexing in the stack, and whatever hashes a flow.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use base::KeyedHash;
+use wire::checksum::Sum;
 
-/// Local and remote address and port. Two flows are the same exactly if their keys are equal.
+/// Source and destination of a packet as they stand in its header, in words of memory order:
+/// nothing is swapped that is only compared, hashed or summed. One type for each version, so that
+/// the packet path is compiled for each and neither carries the other's words.
+pub trait Addrs: Copy {
+    /// The words of a key, ports as they stand in the transport header.
+    fn key(self, raw_ports: u32) -> FlowKey;
+    /// The sum of both addresses and `rest`.
+    fn sum_with(self, rest: u64) -> Sum;
+    /// Source address.
+    fn src(self) -> IpAddr;
+    /// Destination address.
+    fn dst(self) -> IpAddr;
+}
+
+/// An IPv4 header's addresses.
+#[derive(Clone, Copy, Debug)]
+pub struct V4Addrs(pub u64);
+
+/// An IPv6 header's addresses: two words of source, two of destination.
+#[derive(Clone, Copy, Debug)]
+pub struct V6Addrs(pub [u64; 4]);
+
+impl V4Addrs {
+    /// From two addresses.
+    pub fn of(src: Ipv4Addr, dst: Ipv4Addr) -> V4Addrs {
+        let ([a, b, c, d], [e, f, g, h]) = (src.octets(), dst.octets());
+        V4Addrs(u64::from_ne_bytes([a, b, c, d, e, f, g, h]))
+    }
+}
+
+impl V6Addrs {
+    /// From two addresses.
+    #[inline(always)]
+    pub fn of(src: Ipv6Addr, dst: Ipv6Addr) -> V6Addrs {
+        let (s, d) = (u128::from_ne_bytes(src.octets()), u128::from_ne_bytes(dst.octets()));
+        // The low half of a native load is the first in memory on a little-endian machine only;
+        // which is which does not matter as long as it is always the same.
+        V6Addrs([s as u64, (s >> 64) as u64, d as u64, (d >> 64) as u64])
+    }
+
+    fn half(self, first: usize) -> IpAddr {
+        let word = u128::from(self.0[first + 1]) << 64 | u128::from(self.0[first]);
+        IpAddr::V6(Ipv6Addr::from(word.to_ne_bytes()))
+    }
+}
+
+impl Addrs for V4Addrs {
+    #[inline(always)]
+    fn key(self, raw_ports: u32) -> FlowKey {
+        FlowKey { words: [self.0, u64::from(raw_ports) << 32 | V4, 0, 0, 0] }
+    }
+
+    #[inline(always)]
+    fn sum_with(self, rest: u64) -> Sum {
+        Sum::from_u64s([self.0, rest])
+    }
+
+    fn src(self) -> IpAddr {
+        let [a, b, c, d, ..] = self.0.to_ne_bytes();
+        IpAddr::V4(Ipv4Addr::new(a, b, c, d))
+    }
+
+    fn dst(self) -> IpAddr {
+        let [.., a, b, c, d] = self.0.to_ne_bytes();
+        IpAddr::V4(Ipv4Addr::new(a, b, c, d))
+    }
+}
+
+impl Addrs for V6Addrs {
+    #[inline(always)]
+    fn key(self, raw_ports: u32) -> FlowKey {
+        let [a, b, c, d] = self.0;
+        FlowKey { words: [a, u64::from(raw_ports) << 32 | V6, b, c, d] }
+    }
+
+    #[inline(always)]
+    fn sum_with(self, rest: u64) -> Sum {
+        let [a, b, c, d] = self.0;
+        Sum::from_u64s([a, b, c, d, rest])
+    }
+
+    fn src(self) -> IpAddr {
+        self.half(0)
+    }
+
+    fn dst(self) -> IpAddr {
+        self.half(2)
+    }
+}
+
+/// Both addresses and both ports. Two flows are the same exactly if their keys are equal.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowKey {
     words: [u64; 5],
@@ -16,22 +107,21 @@ const V4: u64 = 4;
 const V6: u64 = 6;
 
 impl FlowKey {
-    /// The key of a flow as this end sees it. Addresses of two versions make a key that no
-    /// packet has.
-    #[inline(always)]
+    /// A key that no flow has.
+    pub const NONE: FlowKey = FlowKey { words: [0; 5] };
+
+    /// The key of a flow, as the packets have it that this end receives. Addresses of two
+    /// versions make a key that no packet has.
     pub fn new(local: IpAddr, local_port: u16, remote: IpAddr, remote_port: u16) -> FlowKey {
-        let ports = u64::from(local_port) << 48 | u64::from(remote_port) << 32;
-        let words = match (local, remote) {
-            (IpAddr::V4(l), IpAddr::V4(r)) => {
-                [u64::from(l.to_bits()) << 32 | u64::from(r.to_bits()), ports | V4, 0, 0, 0]
-            }
-            (IpAddr::V6(l), IpAddr::V6(r)) => {
-                let (l, r) = (l.to_bits(), r.to_bits());
-                [r as u64, ports | V6, (r >> 64) as u64, l as u64, (l >> 64) as u64]
-            }
-            _ => [0, ports, 0, 0, 0],
-        };
-        FlowKey { words }
+        let mut ports = [0; 4];
+        ports[..2].copy_from_slice(&remote_port.to_be_bytes());
+        ports[2..].copy_from_slice(&local_port.to_be_bytes());
+        let ports = u32::from_ne_bytes(ports);
+        match (remote, local) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => V4Addrs::of(src, dst).key(ports),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => V6Addrs::of(src, dst).key(ports),
+            _ => FlowKey::NONE,
+        }
     }
 
     /// Keyed hash: strangers choose the key's parts, so they must not know where it lands.

@@ -8,6 +8,7 @@ use base::DropReason;
 use wire::checksum::{Ladder, Sum};
 
 use crate::Ip;
+use crate::flow::Addrs;
 
 const V4_ECHO_REQUEST: u8 = 8;
 const V4_ECHO_REPLY: u8 = 0;
@@ -21,17 +22,22 @@ const ECHO_HEADER_LEN: usize = 8;
 /// # Errors
 /// [`DropReason::IcmpMalformed`] for one that is short or wrongly summed,
 /// [`DropReason::IcmpUnhandled`] for anything else.
-pub fn echo_request(ip: &Ip, message: &[u8], ladder: Ladder) -> Result<(), DropReason> {
+pub fn echo_request<A: Addrs>(
+    ip: &Ip<A>,
+    message: &[u8],
+    ladder: Ladder,
+) -> Result<(), DropReason> {
     if message.len() < ECHO_HEADER_LEN {
         return Err(DropReason::IcmpMalformed);
     }
-    let pseudo = if ip.src.is_ipv4() { Sum::ZERO } else { ip.pseudo_sum() };
-    if !pseudo.plus(ladder.sum(message)).is_whole() {
+    let sum = ladder.sum(message);
+    let sum = if ip.src().is_ipv4() { sum } else { ip.with_pseudo_header(sum) };
+    if !sum.is_whole() {
         return Err(DropReason::IcmpMalformed);
     }
-    let request = if ip.src.is_ipv4() { V4_ECHO_REQUEST } else { V6_ECHO_REQUEST };
+    let request = if ip.src().is_ipv4() { V4_ECHO_REQUEST } else { V6_ECHO_REQUEST };
     // Never an answer to a group: RFC 1122 section 3.2.2.6 (and Smurf).
-    let to_group = match ip.dst {
+    let to_group = match ip.dst() {
         IpAddr::V4(a) => a.is_multicast() || a.is_broadcast(),
         IpAddr::V6(a) => a.is_multicast(),
     };

@@ -9,17 +9,17 @@ use base::DropReason;
 use wire::checksum::Sum;
 use wire::{ipv4, ipv6};
 
-/// What is known of a packet after its IP header. Offsets and lengths in bytes.
+use crate::FlowKey;
+use crate::flow::{Addrs, V4Addrs, V6Addrs};
+
+/// What is known of a packet after its IP header, in plain words that stay in registers.
 #[derive(Clone, Copy, Debug)]
-pub struct Ip {
-    /// Source address.
-    pub src: IpAddr,
-    /// Destination address.
-    pub dst: IpAddr,
-    /// Where the transport header begins, from the start of the IP header.
-    pub transport_at: usize,
+pub struct Ip<A> {
+    addrs: A,
+    /// Where the transport header begins, from the start of the IP header, in bytes.
+    pub transport_at: u32,
     /// Bytes of transport header and payload.
-    pub transport_len: usize,
+    pub transport_len: u32,
     /// Transport protocol.
     pub protocol: u8,
     /// Traffic class: DSCP and ECN.
@@ -28,61 +28,100 @@ pub struct Ip {
     pub ttl: u8,
 }
 
-/// Check an IPv4 header. Whole packets only: a fragment is refused.
+/// The IPv4 header nearly every packet has: no options, no fragment, nothing wrong. `None` is not
+/// a verdict: [`ipv4_any`] gives it.
+#[inline(always)]
+pub fn ipv4_plain(packet: &[u8]) -> Option<Ip<V4Addrs>> {
+    let plain = ipv4::Plain::parse(packet)?;
+    Some(Ip {
+        addrs: V4Addrs(plain.addrs),
+        transport_at: ipv4::HEADER_LEN as u32,
+        transport_len: plain.total_len - ipv4::HEADER_LEN as u32,
+        protocol: plain.protocol,
+        tos: plain.tos,
+        ttl: plain.ttl,
+    })
+}
+
+/// Check any IPv4 header. Whole packets only: a fragment is refused.
 ///
 /// # Errors
 /// As [`ipv4::Header::parse`], and [`DropReason::Ipv4Fragment`].
-#[inline(always)]
-pub fn ipv4_input(packet: &[u8]) -> Result<Ip, DropReason> {
+pub fn ipv4_any(packet: &[u8]) -> Result<Ip<V4Addrs>, DropReason> {
     let h = ipv4::Header::parse(packet)?;
     if h.is_fragment() {
         return Err(DropReason::Ipv4Fragment);
     }
     Ok(Ip {
-        src: IpAddr::V4(h.src),
-        dst: IpAddr::V4(h.dst),
-        transport_at: h.header_len,
-        transport_len: usize::from(h.total_len) - h.header_len,
+        addrs: V4Addrs::of(h.src, h.dst),
+        transport_at: h.header_len as u32,
+        transport_len: u32::from(h.total_len) - h.header_len as u32,
         protocol: h.protocol,
         tos: h.tos,
         ttl: h.ttl,
     })
 }
 
-/// Check an IPv6 header and walk its extension headers.
+/// The IPv6 header nearly every packet has: TCP or UDP right behind it. `None` is not a verdict:
+/// [`ipv6_any`] gives it.
+#[inline(always)]
+pub fn ipv6_plain(packet: &[u8]) -> Option<Ip<V6Addrs>> {
+    let h = ipv6::Header::parse(packet).ok()?;
+    let plain = matches!(h.next_header, ipv4::TCP | ipv4::UDP | ipv6::ICMPV6);
+    plain.then(|| with_upper_layer(&h, h.next_header, 0))
+}
+
+/// Check any IPv6 header and walk its extension headers.
 ///
 /// # Errors
 /// As [`ipv6::Header::parse`] and [`ipv6::upper_layer`].
-#[inline(always)]
-pub fn ipv6_input(packet: &[u8]) -> Result<Ip, DropReason> {
+pub fn ipv6_any(packet: &[u8]) -> Result<Ip<V6Addrs>, DropReason> {
     let h = ipv6::Header::parse(packet)?;
-    let len = usize::from(h.payload_len);
-    let (protocol, offset) = match h.next_header {
-        ipv4::TCP | ipv4::UDP | ipv6::ICMPV6 => (h.next_header, 0),
-        next => {
-            let end = ipv6::HEADER_LEN + len;
-            let payload = packet.get(ipv6::HEADER_LEN..end).unwrap_or_default();
-            ipv6::upper_layer(payload, next)?
-        }
-    };
-    Ok(Ip {
-        src: IpAddr::V6(h.src),
-        dst: IpAddr::V6(h.dst),
-        transport_at: ipv6::HEADER_LEN + offset,
-        transport_len: len - offset.min(len),
+    let end = ipv6::HEADER_LEN + usize::from(h.payload_len);
+    let payload = packet.get(ipv6::HEADER_LEN..end).unwrap_or_default();
+    let (protocol, offset) = ipv6::upper_layer(payload, h.next_header)?;
+    Ok(with_upper_layer(&h, protocol, offset))
+}
+
+#[inline(always)]
+fn with_upper_layer(h: &ipv6::Header, protocol: u8, offset: usize) -> Ip<V6Addrs> {
+    Ip {
+        addrs: V6Addrs::of(h.src, h.dst),
+        transport_at: (ipv6::HEADER_LEN + offset) as u32,
+        transport_len: u32::from(h.payload_len).saturating_sub(offset as u32),
         protocol,
         tos: h.traffic_class,
         ttl: h.hop_limit,
-    })
+    }
 }
 
-impl Ip {
-    /// The pseudo-header's sum with the transport length: RFC 9293 section 3.1, RFC 8200 8.1.
+impl<A: Addrs> Ip<A> {
+    /// Source address.
+    pub fn src(&self) -> IpAddr {
+        self.addrs.src()
+    }
+
+    /// Destination address.
+    pub fn dst(&self) -> IpAddr {
+        self.addrs.dst()
+    }
+
+    /// The key of the flow it belongs to, as the receiving end sees it; the ports as they stand
+    /// in the transport header.
     #[inline(always)]
-    pub fn pseudo_sum(&self) -> Sum {
-        pseudo_sum(self.src, self.dst, self.protocol)
-            .plus(Sum::of_be16(self.transport_len as u16))
-            .plus(Sum::of_be16((self.transport_len >> 16) as u16))
+    pub fn flow(&self, raw_ports: u32) -> FlowKey {
+        self.addrs.key(raw_ports)
+    }
+
+    /// The sum of the transport header and payload with the pseudo-header, length included
+    /// (RFC 9293 section 3.1, RFC 8200 section 8.1): whole if the checksum is right.
+    #[inline(always)]
+    pub fn with_pseudo_header(&self, transport: Sum) -> Sum {
+        let len = Sum::of_be16(self.transport_len as u16);
+        let protocol = Sum::of_be16(u16::from(self.protocol));
+        // Three 16-bit sums cannot overflow the word they are added in.
+        let rest = u64::from(len.0) + u64::from(protocol.0) + u64::from(transport.0);
+        self.addrs.sum_with(rest)
     }
 }
 

@@ -8,14 +8,15 @@ use wire::checksum::{Ladder, Sum};
 use wire::udp;
 
 use crate::Ip;
+use crate::flow::Addrs;
 
 /// Check a datagram: `transport` is header and payload as IP delivered them. Returns the header;
 /// the payload is `transport[8..length]`.
 ///
 /// # Errors
 /// [`DropReason::UdpShort`], [`DropReason::UdpChecksum`].
-pub fn udp_input(
-    ip: &Ip,
+pub fn udp_input<A: Addrs>(
+    ip: &Ip<A>,
     transport: &[u8],
     verify: bool,
     ladder: Ladder,
@@ -25,10 +26,10 @@ pub fn udp_input(
     let datagram = transport.get(..length).ok_or(DropReason::UdpShort)?;
     if header.checksum == [0, 0] {
         // No checksum: allowed over IPv4 alone.
-        return if ip.src.is_ipv4() { Ok(header) } else { Err(DropReason::UdpChecksum) };
+        return if ip.src().is_ipv4() { Ok(header) } else { Err(DropReason::UdpChecksum) };
     }
-    let pseudo =
-        crate::ip_input::pseudo_sum(ip.src, ip.dst, ip.protocol).plus(Sum::of_be16(header.length));
+    let pseudo = crate::ip_input::pseudo_sum(ip.src(), ip.dst(), ip.protocol)
+        .plus(Sum::of_be16(header.length));
     if verify && !pseudo.plus(ladder.sum(datagram)).is_whole() {
         return Err(DropReason::UdpChecksum);
     }

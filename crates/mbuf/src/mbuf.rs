@@ -42,14 +42,8 @@ pub(crate) struct Header {
     /// The header whose cluster holds the data: this one, or for a share another.
     pub(crate) base: NonNull<Header>,
     pub(crate) owner: NonNull<Shared>,
-    pub(crate) time_ns: u64,
+    pub(crate) meta: Meta,
     pub(crate) len: u32,
-    pub(crate) mark: u32,
-    pub(crate) flow_hash: u32,
-    pub(crate) csum: u16,
-    pub(crate) in_port: u16,
-    pub(crate) segment_size: u16,
-    pub(crate) vlan: u16,
     /// On a cluster: handles that point at it; the owning pool alone touches it.
     /// On a share: the cluster offset before which this handle alone may write.
     pub(crate) refs_or_private_end: u16,
@@ -57,18 +51,17 @@ pub(crate) struct Header {
     pub(crate) class: Class,
 }
 
-impl Header {
-    /// What is known of the packet, but its flags.
-    #[inline(always)]
-    pub(crate) fn take_metadata(&mut self, from: &Header) {
-        self.time_ns = from.time_ns;
-        self.mark = from.mark;
-        self.flow_hash = from.flow_hash;
-        self.csum = from.csum;
-        self.in_port = from.in_port;
-        self.segment_size = from.segment_size;
-        self.vlan = from.vlan;
-    }
+/// What is known of the packet; a share starts with a copy.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Meta {
+    pub(crate) time_ns: u64,
+    pub(crate) mark: u32,
+    pub(crate) flow_hash: u32,
+    pub(crate) csum: u16,
+    pub(crate) in_port: u16,
+    pub(crate) segment_size: u16,
+    pub(crate) vlan: u16,
 }
 
 const _: () = assert!(size_of::<Header>() == LINE);
@@ -97,10 +90,10 @@ macro_rules! metadata {
     ($($(#[$doc:meta])* $name:ident, $set:ident: $type:ty, $field:ident;)*) => { $(
         $(#[$doc])*
         #[inline(always)]
-        pub fn $name(&self) -> $type { self.header().$field }
+        pub fn $name(&self) -> $type { self.header().meta.$field }
         #[doc = concat!("Set [`Mbuf::", stringify!($name), "`].")]
         #[inline(always)]
-        pub fn $set(&mut self, value: $type) { self.header_mut().$field = value; }
+        pub fn $set(&mut self, value: $type) { self.header_mut().meta.$field = value; }
     )* };
 }
 
@@ -145,13 +138,13 @@ impl Mbuf {
     /// Arrival time on the way in, departure time on the way out.
     #[inline]
     pub fn time(&self) -> Instant {
-        Instant::ZERO + Duration::from_nanos(self.header().time_ns)
+        Instant::ZERO + Duration::from_nanos(self.header().meta.time_ns)
     }
 
     /// Set [`Mbuf::time`].
     #[inline]
     pub fn set_time(&mut self, time: Instant) {
-        self.header_mut().time_ns = time.as_nanos();
+        self.header_mut().meta.time_ns = time.as_nanos();
     }
 
     /// Was a departure time set, and is it still to come?
@@ -288,6 +281,15 @@ impl Mbuf {
         self.header_mut().len += n as u32;
     }
 
+    /// Grow the data by `n` bytes at the end, which `fill` writes; `None` without room for them.
+    #[inline(always)]
+    pub fn put<R>(&mut self, n: usize, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
+        let tail = self.tail_mut();
+        let result = fill(tail.get_mut(..n)?);
+        self.header_mut().len += n as u32;
+        Some(result)
+    }
+
     /// Append as much of `bytes` as fits; returns how many.
     pub fn append(&mut self, bytes: &[u8]) -> usize {
         let tail = self.tail_mut();
@@ -322,6 +324,18 @@ impl Mbuf {
         // SAFETY: `n <= len`, so the new start is at most the end of the data.
         h.data = unsafe { h.data.add(n) };
         h.len -= n as u32;
+    }
+
+    /// Keep `len` bytes from `from` on, fewer where there are fewer: a header off the front and
+    /// padding off the back in one.
+    #[inline(always)]
+    pub fn keep(&mut self, from: usize, len: usize) {
+        let h = self.header_mut();
+        let from = from.min(h.len as usize);
+        let len = len.min(h.len as usize - from);
+        // SAFETY: `from + len` is at most the old length.
+        h.data = unsafe { h.data.add(from) };
+        h.len = len as u32;
     }
 
     /// Keep the first `len` bytes.

@@ -12,7 +12,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::{Arc, Mutex};
 
 use crate::class::{Class, HEADROOM, LINE};
-use crate::mbuf::{Flags, Header, Mbuf};
+use crate::mbuf::{Flags, Header, Mbuf, Meta};
 
 /// Built with `--cfg wirespeed_unpooled`, every buffer is its own allocation and is released when
 /// freed, so that AddressSanitizer and valgrind see a use after free.
@@ -81,28 +81,33 @@ impl Pool {
         self.alloc_class(Class::for_len(len)?)
     }
 
-    #[inline]
+    #[inline(always)]
     fn alloc_class(&mut self, class: Class) -> Option<Mbuf> {
+        let mut header = self.take(class)?;
+        // SAFETY: taken from a free list, the header belongs to this handle; its cluster follows.
+        unsafe {
+            let start = header.as_ptr().cast::<u8>().add(LINE);
+            let h = header.as_mut();
+            h.data = start.wrapping_add(HEADROOM);
+            h.meta = Meta::default();
+            h.len = 0;
+            h.refs_or_private_end = 1;
+            h.flags = 0;
+        }
+        Some(Mbuf { header, _owns: PhantomData })
+    }
+
+    /// A header off a free list, as its last user left it, but linked to none.
+    #[inline(always)]
+    fn take(&mut self, class: Class) -> Option<NonNull<Header>> {
         let mut header = match self.store.free[class as usize] {
             Some(header) => header,
             None => self.refill(class)?,
         };
-        // SAFETY: a header on a free list belongs to the store alone; its cluster follows it.
-        unsafe {
-            let start = header.as_ptr().cast::<u8>().add(LINE);
-            let h = header.as_mut();
-            self.store.free[class as usize] = h.next;
-            h.next = None;
-            h.data = start.wrapping_add(HEADROOM);
-            h.len = 0;
-            h.mark = 0;
-            h.flow_hash = 0;
-            h.segment_size = 0;
-            h.refs_or_private_end = 1;
-            h.flags = 0;
-        }
+        // SAFETY: a header on a free list belongs to the store alone.
+        self.store.free[class as usize] = unsafe { header.as_mut().next.take() };
         self.store.outstanding += 1;
-        Some(Mbuf { header, _owns: PhantomData })
+        Some(header)
     }
 
     /// First what came home, then a new slab.
@@ -195,17 +200,15 @@ impl Pool {
         if !self.owns(mbuf) {
             return self.copy_range(mbuf, from, len);
         }
-        let mut share = self.bare_share(mbuf)?;
+        let mut share = self.bare_share(mbuf, 0)?;
         let offset = mbuf.offset();
         let h = mbuf.header_mut();
-        h.flags |= Flags::SHARED;
         if h.class == Class::Share {
             // What the new handle sees is no longer this one's to write.
             h.refs_or_private_end = (offset + from).min(h.refs_or_private_end.into()) as u16;
         }
         let whole = from == 0 && len == mbuf.len();
         let s = share.header_mut();
-        s.refs_or_private_end = 0;
         s.len = len as u32;
         // SAFETY: callers give a range inside the data.
         s.data = unsafe { s.data.add(from) };
@@ -221,7 +224,7 @@ impl Pool {
         let mut copy = self.copy_of(&mbuf.as_slice()[from..from + len])?;
         let whole = len == mbuf.len();
         let (old, new) = (mbuf.header(), copy.header_mut());
-        new.take_metadata(old);
+        new.meta = old.meta;
         new.flags = old.flags & !Flags::SHARED;
         if !whole {
             new.flags &= !Flags::SUMMED;
@@ -237,11 +240,8 @@ impl Pool {
         if !self.reclaim(mbuf) {
             return None;
         }
-        let mut share = self.bare_share(mbuf)?;
-        mbuf.header_mut().flags |= Flags::SHARED;
         let private_end = mbuf.offset().min(usize::from(u16::MAX)) as u16;
-        share.header_mut().refs_or_private_end = private_end;
-        Some(share)
+        self.bare_share(mbuf, private_end)
     }
 
     /// Make `mbuf` writable again if no other handle on its cluster is left.
@@ -260,29 +260,30 @@ impl Pool {
         false
     }
 
-    /// A share header with `mbuf`'s metadata, marked shared, the cluster counted once more.
+    /// A share header with `mbuf`'s metadata, marked shared, the cluster counted once more;
+    /// before `private_end` in the cluster the new handle alone may write.
     #[inline(always)]
-    fn bare_share(&mut self, mbuf: &mut Mbuf) -> Option<Mbuf> {
-        let mut share = self.alloc_class(Class::Share)?;
-        let from = mbuf.header();
-        let base = from.base;
-        let to = share.header_mut();
-        to.data = from.data;
-        to.base = base;
-        to.len = from.len;
-        to.take_metadata(from);
-        to.flags = from.flags | Flags::SHARED;
+    fn bare_share(&mut self, mbuf: &mut Mbuf, private_end: u16) -> Option<Mbuf> {
+        let base = mbuf.header().base;
         // SAFETY: the cluster is this pool's (callers checked `owns`), so the count is ours.
-        let refs = unsafe { &mut (*base.as_ptr()).refs_or_private_end };
-        // At 65,535 handles it stays a share of nothing and the caller copies.
-        if *refs == u16::MAX {
-            share.header_mut().base = share.header;
-            share.header_mut().refs_or_private_end = 1;
-            self.free(share);
-            return None;
+        let refs = unsafe { (*base.as_ptr()).refs_or_private_end };
+        // With 65,535 handles out the caller copies.
+        let more = refs.checked_add(1)?;
+        let mut header = self.take(Class::Share)?;
+        mbuf.header_mut().flags |= Flags::SHARED;
+        let from = mbuf.header();
+        // SAFETY: `header` is the new handle's alone; the count is ours as above.
+        unsafe {
+            (*base.as_ptr()).refs_or_private_end = more;
+            let to = header.as_mut();
+            to.data = from.data;
+            to.base = base;
+            to.meta = from.meta;
+            to.len = from.len;
+            to.refs_or_private_end = private_end;
+            to.flags = from.flags;
         }
-        *refs += 1;
-        Some(share)
+        Some(Mbuf { header, _owns: PhantomData })
     }
 
     /// A fresh exclusive buffer with these bytes; `None` past 65,664 or without memory.
@@ -422,14 +423,8 @@ impl Store {
                     data: ptr::null_mut(),
                     base: header,
                     owner,
-                    time_ns: 0,
+                    meta: Meta::default(),
                     len: 0,
-                    mark: 0,
-                    flow_hash: 0,
-                    csum: 0,
-                    in_port: 0,
-                    segment_size: 0,
-                    vlan: 0,
                     refs_or_private_end: 0,
                     flags: 0,
                     class,

@@ -52,13 +52,21 @@ pub(crate) struct TimeWaitEntry {
     pub(crate) place: u64,
 }
 
-const CACHE_SIZE: usize = 2048;
+/// Flows in the cache, which takes 48 bytes for each.
+const CACHE_SIZE: usize = 1024;
+
+/// A flow and its connection; valid while the connection is in the table.
+#[derive(Clone, Copy)]
+struct Cached {
+    key: FlowKey,
+    handle: TcpHandle,
+}
 
 /// All connections of a shard.
 pub(crate) struct Connections {
     pcbs: SlotMap<TcpHandle, Box<Pcb>>,
     table: HashTable<TcpHandle>,
-    cache: Box<[TcpHandle; CACHE_SIZE]>,
+    cache: Box<[Cached; CACHE_SIZE]>,
     time_wait: HashTable<TimeWaitEntry>,
     /// In order of expiry; an entry that was prolonged is put back when it comes up.
     time_wait_order: VecDeque<(Instant, FlowKey, u64)>,
@@ -73,7 +81,7 @@ impl Default for Connections {
         Connections {
             pcbs: SlotMap::with_key(),
             table: HashTable::new(),
-            cache: Box::new([TcpHandle::null(); CACHE_SIZE]),
+            cache: Box::new([Cached { key: FlowKey::NONE, handle: TcpHandle::null() }; CACHE_SIZE]),
             time_wait: HashTable::new(),
             time_wait_order: VecDeque::new(),
             places: 0,
@@ -104,22 +112,31 @@ impl Connections {
         secret: &KeyedHash,
         switches: Switches,
         counters: &mut Counters,
-    ) -> Option<TcpHandle> {
+    ) -> Option<(TcpHandle, &mut Pcb)> {
         let slot = key.cache_index(CACHE_SIZE);
-        if switches.on(Switch::FlowCache) {
-            let cached = self.cache[slot];
-            if self.pcbs.get(cached).is_some_and(|p| p.in_table && p.key == *key) {
-                counters.add(Counter::DemuxHit, 1);
-                return Some(cached);
-            }
-        }
-        counters.add(Counter::DemuxMiss, 1);
-        let found = self.lookup(key, secret)?;
-        self.cache[slot] = found;
-        Some(found)
+        let cached = &mut self.cache[slot];
+        let handle = if switches.on(Switch::FlowCache) && cached.key == *key {
+            counters.add(Counter::DemuxHit, 1);
+            cached.handle
+        } else {
+            counters.add(Counter::DemuxMiss, 1);
+            self.look_up_and_cache(key, secret, slot)?
+        };
+        self.pcbs.get_mut(handle).map(|pcb| (handle, &mut **pcb))
     }
 
     #[inline(never)]
+    fn look_up_and_cache(
+        &mut self,
+        key: &FlowKey,
+        secret: &KeyedHash,
+        slot: usize,
+    ) -> Option<TcpHandle> {
+        let handle = self.lookup(key, secret)?;
+        self.cache[slot] = Cached { key: *key, handle };
+        Some(handle)
+    }
+
     fn lookup(&self, key: &FlowKey, secret: &KeyedHash) -> Option<TcpHandle> {
         let same = |h: &TcpHandle| self.pcbs.get(*h).is_some_and(|p| p.key == *key);
         self.table.find(key.hash(secret), same).copied()
@@ -144,6 +161,10 @@ impl Connections {
     /// Segments do not find it any more; its user still may.
     pub(crate) fn unlink(&mut self, handle: TcpHandle, secret: &KeyedHash) {
         let Some(pcb) = self.pcbs.get_mut(handle) else { return };
+        let slot = pcb.key.cache_index(CACHE_SIZE);
+        if self.cache[slot].handle == handle {
+            self.cache[slot].key = FlowKey::NONE;
+        }
         if core::mem::take(&mut pcb.in_table)
             && let Ok(entry) = self.table.find_entry(pcb.key.hash(secret), |h| *h == handle)
         {

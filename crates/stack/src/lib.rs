@@ -12,6 +12,7 @@
 mod config;
 mod connections;
 mod event;
+mod follow;
 mod listener;
 pub mod pair;
 mod port;
@@ -187,6 +188,13 @@ impl Stack {
         tx::run(self);
         self.core.pool.flush();
         work
+    }
+
+    /// Hand everything that is ready to leave to the devices now, without taking anything in.
+    pub fn flush(&mut self) {
+        tx::output(self);
+        tx::flush(self);
+        self.core.pool.flush();
     }
 
     /// When [`Stack::poll`] wants to be called even if no frame comes.

@@ -36,7 +36,9 @@ pub(crate) struct Port {
     pub(crate) limits: Limits,
     pub(crate) mac: MacAddr,
     pub(crate) addresses: Vec<Cidr>,
-    pub(crate) tx: Burst,
+    tx: Burst,
+    /// Bytes put into `tx` since the last flush.
+    tx_bytes: u64,
     /// Connections that the device pushed back.
     pub(crate) blocked: Vec<TcpHandle>,
     pub(crate) observer: Option<Box<dyn Observer>>,
@@ -55,17 +57,22 @@ impl Port {
             observer.burst(Stage::Sending, self.id, &self.tx[self.observed..]);
             self.observed = self.tx.len();
         }
-        let bytes: usize = self.tx.iter().map(Mbuf::len).sum();
         let taken = self.device.tx_burst(pool, &mut self.tx);
-        let left: usize = self.tx.iter().map(Mbuf::len).sum();
         self.observed = self.observed.saturating_sub(taken);
         counters.add(Counter::TxFrames, taken as u64);
-        counters.add(Counter::TxBytes, (bytes - left) as u64);
+        counters.add(Counter::TxBytes, core::mem::take(&mut self.tx_bytes));
         counters.add(Counter::TxBursts, u64::from(taken > 0));
         if !self.tx.is_empty() {
             counters.add(Counter::TxPushedBack, 1);
         }
         taken > 0
+    }
+
+    /// Put a frame into the outgoing burst; the caller has asked for room.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, frame: Mbuf) {
+        self.tx_bytes += frame.len() as u64;
+        self.tx.push(frame);
     }
 
     /// Room in the outgoing burst for one more, handing it on if it is full.
@@ -137,6 +144,7 @@ impl Ports {
             mac: config.mac,
             addresses: config.addresses.clone(),
             tx: Burst::new(),
+            tx_bytes: 0,
             blocked: Vec::new(),
             observer: None,
             observed: 0,
@@ -168,10 +176,11 @@ impl Ports {
     }
 
     pub(crate) fn has_input(&self) -> bool {
-        self.ports
-            .iter()
-            .flatten()
-            .any(|p| p.device.rx_ready() || (!p.blocked.is_empty() && p.device.tx_ready()))
+        self.ports.iter().flatten().any(|p| {
+            // What was pushed back is a connection that has more, or finished frames (UDP's).
+            let waits = !p.blocked.is_empty() || !p.tx.is_empty();
+            p.device.rx_ready() || (waits && p.device.tx_ready())
+        })
     }
 
     pub(crate) fn observe(&mut self, id: PortId, observer: Option<Box<dyn Observer>>) {

@@ -6,20 +6,22 @@
 
 use core::net::SocketAddr;
 
-use base::{Counter, DropReason, LinkKind, Switch};
+use base::{Counter, DropReason, LinkKind, MacAddr, SeqNumber, Switch};
 use device::Burst;
+use inet::Ip;
 use inet::ether::{Carries, ether_input};
-use inet::ip_input::{ipv4_input, ipv6_input, is_martian_source};
-use inet::{FlowKey, Ip};
+use inet::flow::Addrs;
+use inet::ip_input::{ipv4_any, ipv4_plain, ipv6_any, ipv6_plain, is_martian_source};
 use mbuf::{Flags as MbufFlags, Mbuf};
 use tcp::handshake::{self, Listen};
 use tcp::timewait::Late;
 use tcp::{Fate, Segment, predict};
 use wire::checksum::{Ladder, Sum};
-use wire::tcp::{Flags, Header, Options, timestamps_only};
+use wire::tcp::{Flags, HEADER_LEN, Header, Options, Timestamps, timestamps_only};
 use wire::{ether, ipv4, ipv6};
 
 use crate::event::Event;
+use crate::follow::Leader;
 use crate::port::Stage;
 use crate::{Stack, TcpHandle, socket, tx};
 
@@ -49,119 +51,220 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
     if let Some(observer) = &mut port.observer {
         observer.burst(Stage::Received, port.id, &frames);
     }
+    let (link, mac) = (port.limits.link, port.mac);
     let count = frames.len();
-    stack.core.counters.add(Counter::RxFrames, count as u64);
-    stack.core.counters.add(Counter::RxBursts, 1);
-    for m in frames {
-        stack.core.counters.add(Counter::RxBytes, m.len() as u64);
-        if let Err(reason) = frame(stack, port_id, m) {
+    let mut bytes = 0;
+    let mut leader = Leader::none();
+    // An ACK between two segments would move Last.ACK.sent, and TS.Recent with the second.
+    let switches = stack.core.switches;
+    let following = count > 1 && switches.on(Switch::Follow) && switches.on(Switch::BurstAck);
+    for mut m in frames {
+        bytes += m.len() as u64;
+        if let Some(seq) = leader.is_followed_by(&m) {
+            m = match follower(stack, &leader, SeqNumber(seq), m) {
+                Some(refused) => refused,
+                None => continue,
+            };
+        }
+        leader.handle = None;
+        m.set_in_port(port_id);
+        if let Err(reason) = frame(stack, link, mac, &mut leader, following, m) {
             stack.core.drops.count(reason);
         }
     }
+    stack.core.counters.add(Counter::RxFrames, count as u64);
+    stack.core.counters.add(Counter::RxBytes, bytes);
+    stack.core.counters.add(Counter::RxBursts, 1);
     count
 }
 
-/// One frame. An error frees it.
+/// A segment with its leader's headers. Given back if there is anything about it that is not as
+/// expected: then it goes the long way, which knows what to say about it.
 #[inline(always)]
-fn frame(stack: &mut Stack, port_id: u16, mut m: Mbuf) -> Fate {
-    m.set_in_port(port_id);
-    let Some(port) = stack.ports.get(port_id) else { return Err(DropReason::TxNoPort) };
-    let carries = match port.limits.link {
+fn follower(stack: &mut Stack, leader: &Leader, seq: SeqNumber, mut m: Mbuf) -> Option<Mbuf> {
+    let core = &mut stack.core;
+    let pcb = leader.handle.and_then(|handle| stack.connections.get_mut(handle));
+    let Some(pcb) = pcb else { return Some(m) };
+    let segment_len = leader.payload_at - leader.tcp_at + leader.len as usize;
+    let bytes = m.as_slice().get(leader.tcp_at..leader.tcp_at + segment_len).unwrap_or_default();
+    let verified = !core.switches.on(Switch::ChecksumRx)
+        || m.has(MbufFlags::CSUM_VERIFIED)
+        || leader.pseudo.plus(bytepass_sum(core.ladder, bytes)).is_whole();
+    if !verified || !predict::follows(&pcb.tcb, seq, leader.len) {
+        return Some(m);
+    }
+    core.counters.add(Counter::TcpSegmentsIn, 1);
+    core.counters.add(Counter::DemuxHit, 1);
+    m.keep(leader.payload_at, leader.len as usize);
+    predict::accept_follower(&mut pcb.tcb, seq, m, &mut core.tcp());
+    if let (false, Some(handle)) = (pcb.tcb.dirty, leader.handle) {
+        stack.connections.mark_dirty(handle);
+    }
+    if !core.switches.on(Switch::BurstAck) {
+        tx::run(stack);
+    }
+    None
+}
+
+/// One frame: its link header, its IP header. An error frees it.
+#[inline(always)]
+fn frame(
+    stack: &mut Stack,
+    link: LinkKind,
+    mac: MacAddr,
+    leader: &mut Leader,
+    following: bool,
+    mut m: Mbuf,
+) -> Fate {
+    let (carries, at) = match link {
         LinkKind::Ethernet => {
-            let (carries, to_group) = ether_input(m.as_slice(), port.mac)?;
+            let (carries, to_group) = ether_input(m.as_slice(), mac)?;
             if to_group {
                 m.set(MbufFlags::LINK_GROUP);
             }
-            m.trim_front(ether::HEADER_LEN);
-            carries
+            (carries, ether::HEADER_LEN)
         }
         LinkKind::Ip => match m.as_slice().first() {
-            Some(first) if first >> 4 == 6 => Carries::Ipv6,
-            _ => Carries::Ipv4,
+            Some(first) if first >> 4 == 6 => (Carries::Ipv6, 0),
+            _ => (Carries::Ipv4, 0),
         },
     };
-    let ip = match carries {
-        Carries::Ipv4 => ipv4_input(m.as_slice())?,
-        Carries::Ipv6 => ipv6_input(m.as_slice())?,
+    let packet = m.as_slice().get(at..).unwrap_or_default();
+    match carries {
+        Carries::Ipv4 => match ipv4_plain(packet) {
+            Some(ip) if ip.protocol == ipv4::TCP => {
+                segment(stack, ip, m, at, following.then_some(leader))
+            }
+            _ => other_ipv4(stack, m, at),
+        },
+        Carries::Ipv6 => match ipv6_plain(packet) {
+            Some(ip) if ip.protocol == ipv4::TCP => {
+                segment(stack, ip, m, at, following.then_some(leader))
+            }
+            _ => other_ipv6(stack, m, at),
+        },
         // Neighbours are static so far.
-        Carries::Arp => return Err(DropReason::ArpUnsolicited),
-    };
-    // From here on the mbuf is the transport segment, the link's padding cut off.
-    m.truncate(ip.transport_at + ip.transport_len);
-    m.trim_front(ip.transport_at);
+        Carries::Arp => Err(DropReason::ArpUnsolicited),
+    }
+}
+
+#[inline(never)]
+fn other_ipv4(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
+    let ip = ipv4_any(&m.as_slice()[at..])?;
+    transport(stack, ip, m, at)
+}
+
+#[inline(never)]
+fn other_ipv6(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
+    let ip = ipv6_any(&m.as_slice()[at..])?;
+    transport(stack, ip, m, at)
+}
+
+/// What is not plain TCP. `at` is where the IP header begins.
+fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at: usize) -> Fate {
+    if ip.protocol == ipv4::TCP {
+        return segment(stack, ip, m, at, None);
+    }
+    m.keep(at + ip.transport_at as usize, ip.transport_len as usize);
     match ip.protocol {
-        ipv4::TCP => segment(stack, port_id, &ip, m),
-        ipv4::UDP => datagram(stack, port_id, &ip, m),
-        ipv4::ICMP | ipv6::ICMPV6 => icmp(stack, port_id, &ip, m),
+        ipv4::UDP => datagram(stack, &ip, m),
+        ipv4::ICMP | ipv6::ICMPV6 => icmp(stack, &ip, m),
         _ => {
-            for_us(stack, port_id, &ip)?;
+            for_us(stack, &ip, &m)?;
             Err(DropReason::IpProtocolUnknown)
         }
     }
 }
 
-/// One TCP segment: verified, found, predicted or taken through the RFC's steps.
+/// One TCP segment: verified, found, predicted or taken through the RFC's steps. `at` is where
+/// the IP header begins; bytes behind the IP packet are the link's padding.
 #[inline(always)]
-fn segment(stack: &mut Stack, port_id: u16, ip: &Ip, mut m: Mbuf) -> Fate {
-    let header = Header::parse(m.as_slice())?;
+fn segment<A: Addrs>(
+    stack: &mut Stack,
+    ip: Ip<A>,
+    mut m: Mbuf,
+    at: usize,
+    leader: Option<&mut Leader>,
+) -> Fate {
+    let (at, len) = (at + ip.transport_at as usize, ip.transport_len as usize);
+    let bytes = m.as_slice().get(at..at + len).unwrap_or_default();
+    let header = Header::parse(bytes)?;
+    let ports = Header::raw_ports(bytes);
+    let timestamps = timestamps_only(header.options(bytes));
     let core = &mut stack.core;
     if core.switches.on(Switch::ChecksumRx)
         && !m.has(MbufFlags::CSUM_VERIFIED)
-        && !ip.pseudo_sum().plus(bytepass_sum(core.ladder, m.as_slice())).is_whole()
+        && !ip.with_pseudo_header(bytepass_sum(core.ladder, bytes)).is_whole()
     {
         return Err(DropReason::TcpChecksum);
     }
     core.counters.add(Counter::TcpSegmentsIn, 1);
-    let options = header.options(m.as_slice());
-    let timestamps = timestamps_only(options);
-    let plain = timestamps.is_some() || options.is_empty();
-    let mut seg = Segment {
-        seq: header.seq,
-        ack: header.ack,
-        len: (m.len() - header.header_len) as u32,
-        window: header.window,
-        urgent: header.urgent,
-        flags: header.flags,
-        timestamps,
+    let key = ip.flow(ports);
+    let Some((handle, pcb)) =
+        stack.connections.find(&key, &core.secret, core.switches, &mut core.counters)
+    else {
+        m.keep(at, len);
+        return no_connection(stack, ip, m);
     };
-    let key = FlowKey::new(ip.dst, header.dst_port, ip.src, header.src_port);
-    let found = stack.connections.find(&key, &core.secret, core.switches, &mut core.counters);
-    let Some(handle) = found else {
-        return no_connection(stack, port_id, ip, &header, &mut seg, &key, m);
-    };
-    let Some(pcb) = stack.connections.get_mut(handle) else { return Err(DropReason::TcpNoSocket) };
-    if plain && core.switches.on(Switch::Predict) && predict::matches(&pcb.tcb, &seg) {
-        m.trim_front(header.header_len);
+    let seg = segment_of(&header, len, timestamps);
+    if core.switches.on(Switch::Predict)
+        && (timestamps.is_some() || header.header_len == HEADER_LEN)
+        && predict::matches(&pcb.tcb, &seg)
+    {
+        let payload_at = at + header.header_len;
+        if let Some(leader) = leader
+            && predict::leads(&pcb.tcb, &seg)
+        {
+            let pseudo = ip.with_pseudo_header(Sum::ZERO);
+            leader.lead(handle, m.as_slice(), at, payload_at, seg.len, pseudo);
+        }
+        m.keep(payload_at, seg.len as usize);
         predict::accept(&mut pcb.tcb, &seg, m, &mut core.tcp());
+        if !core::mem::replace(&mut pcb.tcb.dirty, true) {
+            stack.connections.dirty.push(handle);
+        }
     } else {
-        slow_segment(stack, handle, port_id, ip, &header, &mut seg, m)?;
+        m.keep(at, len);
+        slow_segment(stack, handle, ip, m)?;
     }
-    stack.connections.mark_dirty(handle);
     if !stack.core.switches.on(Switch::BurstAck) {
         tx::run(stack);
     }
     Ok(())
 }
 
+/// The fields that TCP wants of a segment of `len` bytes, header included.
+#[inline(always)]
+fn segment_of(header: &Header, len: usize, timestamps: Option<Timestamps>) -> Segment {
+    Segment {
+        seq: header.seq,
+        ack: header.ack,
+        len: (len - header.header_len) as u32,
+        window: header.window,
+        urgent: header.urgent,
+        flags: header.flags,
+        timestamps,
+    }
+}
+
+/// Header and options of any segment, for the paths that are not in a hurry.
+fn any_segment(m: &Mbuf) -> Result<(Header, Segment, Options), DropReason> {
+    let header = Header::parse(m.as_slice())?;
+    let options = Options::parse(header.options(m.as_slice()))?;
+    let seg = segment_of(&header, m.len(), options.timestamps);
+    Ok((header, seg, options))
+}
+
 /// What prediction refused, through the steps of RFC 9293.
 #[inline(never)]
-fn slow_segment(
-    stack: &mut Stack,
-    handle: TcpHandle,
-    port_id: u16,
-    ip: &Ip,
-    header: &Header,
-    seg: &mut Segment,
-    mut m: Mbuf,
-) -> Fate {
-    let options = Options::parse(header.options(m.as_slice()))?;
-    seg.timestamps = options.timestamps;
+fn slow_segment<A: Addrs>(stack: &mut Stack, handle: TcpHandle, ip: Ip<A>, mut m: Mbuf) -> Fate {
+    let (header, seg, options) = any_segment(&m)?;
     m.trim_front(header.header_len);
     let Some(pcb) = stack.connections.get_mut(handle) else { return Err(DropReason::TcpNoSocket) };
     let embryonic = pcb.tcb.is_embryonic();
-    let fate = tcp::input(&mut pcb.tcb, seg, &options, m, &mut stack.core.tcp());
+    let fate = tcp::input(&mut pcb.tcb, &seg, &options, m, &mut stack.core.tcp());
     if fate == Err(DropReason::TcpBadAck) && !seg.flags.contains(Flags::RST) {
-        reset(stack, port_id, ip, header, seg);
+        reset(stack, &ip, &header, &seg);
     }
     if embryonic {
         socket::handshake_progress(stack, handle);
@@ -173,103 +276,96 @@ fn slow_segment(
 
 /// A segment of no connection: TIME-WAIT, a listener, or nobody's (RFC 9293 section 3.10.7.1).
 #[cold]
-fn no_connection(
-    stack: &mut Stack,
-    port_id: u16,
-    ip: &Ip,
-    header: &Header,
-    seg: &mut Segment,
-    key: &FlowKey,
-    m: Mbuf,
-) -> Fate {
-    let options = Options::parse(header.options(m.as_slice()))?;
-    seg.timestamps = options.timestamps;
+#[inline(never)]
+fn no_connection<A: Addrs>(stack: &mut Stack, ip: Ip<A>, m: Mbuf) -> Fate {
+    let (header, seg, options) = any_segment(&m)?;
+    let key = ip.flow(Header::raw_ports(m.as_slice()));
     if m.has(MbufFlags::LINK_GROUP) {
         return Err(DropReason::TcpGroupAddress);
     }
-    if ip.src == ip.dst && header.src_port == header.dst_port {
+    if ip.src() == ip.dst() && header.src_port == header.dst_port {
         return Err(DropReason::TcpLand);
     }
-    if let Some(entry) = stack.connections.time_wait(key, &stack.core.secret).copied() {
-        match entry.record.input(seg) {
+    if let Some(entry) = stack.connections.time_wait(&key, &stack.core.secret).copied() {
+        match entry.record.input(&seg) {
             Late::Ignore(reason) => return Err(reason),
             Late::Answer => {
                 tx::answer_time_wait(stack, &entry);
                 return Err(DropReason::TcpTimeWait);
             }
-            Late::Reopen => stack.connections.remove_time_wait(key, &stack.core.secret),
+            Late::Reopen => stack.connections.remove_time_wait(&key, &stack.core.secret),
         }
     }
     if stack.listeners.takes_anything() {
-        for_any_host(stack, port_id, ip)?;
+        for_any_host(stack, &ip, &m)?;
     } else {
-        for_us(stack, port_id, ip)?;
+        for_us(stack, &ip, &m)?;
     }
-    let Some(listener) = stack.listeners.find(ip.dst, header.dst_port) else {
+    let Some(listener) = stack.listeners.find(ip.dst(), header.dst_port) else {
         if seg.flags.contains(Flags::RST) {
             return Err(DropReason::TcpNoSocketRst);
         }
-        reset(stack, port_id, ip, header, seg);
+        reset(stack, &ip, &header, &seg);
         return Err(DropReason::TcpNoSocket);
     };
-    match handshake::listen(seg) {
+    match handshake::listen(&seg) {
         Listen::Ignore(reason) => Err(reason),
         Listen::Reset(reason) => {
-            reset(stack, port_id, ip, header, seg);
+            reset(stack, &ip, &header, &seg);
             Err(reason)
         }
         Listen::Open => {
-            let local = SocketAddr::new(ip.dst, header.dst_port);
-            let remote = SocketAddr::new(ip.src, header.src_port);
-            socket::passive_open(stack, listener, port_id, local, remote, seg, &options)
+            let local = SocketAddr::new(ip.dst(), header.dst_port);
+            let remote = SocketAddr::new(ip.src(), header.src_port);
+            socket::passive_open(stack, listener, local, remote, &seg, &options)
         }
     }
 }
 
 /// Answer a segment that nobody wants, RFC 9293 section 3.10.7.1.
-fn reset(stack: &mut Stack, port_id: u16, ip: &Ip, header: &Header, seg: &Segment) {
-    let local = SocketAddr::new(ip.dst, header.dst_port);
-    let remote = SocketAddr::new(ip.src, header.src_port);
-    tx::reset(stack, port_id, local, remote, seg);
+fn reset<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, header: &Header, seg: &Segment) {
+    let local = SocketAddr::new(ip.dst(), header.dst_port);
+    let remote = SocketAddr::new(ip.src(), header.src_port);
+    tx::reset(stack, local, remote, seg);
 }
 
 /// Is a packet addressed to this host, by an address that a host can have?
-fn for_us(stack: &Stack, port_id: u16, ip: &Ip) -> Fate {
-    if is_martian_source(ip.src) {
+fn for_us<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
+    if is_martian_source(ip.src()) {
         return Err(DropReason::IpMartianSource);
     }
-    match stack.ports.get(port_id) {
-        Some(port) if port.is_ours(ip.dst) => Ok(()),
+    match stack.ports.get(m.in_port()) {
+        Some(port) if port.is_ours(ip.dst()) => Ok(()),
         _ => Err(DropReason::IpNotForUs),
     }
 }
 
 /// Is a packet from and to addresses that a host can have, ours or not?
-fn for_any_host(stack: &Stack, port_id: u16, ip: &Ip) -> Fate {
-    if is_martian_source(ip.src) {
+fn for_any_host<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
+    if is_martian_source(ip.src()) {
         return Err(DropReason::IpMartianSource);
     }
-    if stack.ports.get(port_id).is_some_and(|p| p.is_group(ip.dst)) {
+    if stack.ports.get(m.in_port()).is_some_and(|p| p.is_group(ip.dst())) {
         return Err(DropReason::TcpGroupAddress);
     }
     Ok(())
 }
 
-fn datagram(stack: &mut Stack, port_id: u16, ip: &Ip, mut m: Mbuf) -> Fate {
-    let group = stack.ports.get(port_id).is_some_and(|p| p.is_group(ip.dst));
+fn datagram<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf) -> Fate {
+    let group = stack.ports.get(m.in_port()).is_some_and(|p| p.is_group(ip.dst()));
     if group {
-        if is_martian_source(ip.src) {
+        if is_martian_source(ip.src()) {
             return Err(DropReason::IpMartianSource);
         }
     } else {
-        for_us(stack, port_id, ip)?;
+        for_us(stack, ip, &m)?;
     }
     let verify = stack.core.switches.on(Switch::ChecksumRx) && !m.has(MbufFlags::CSUM_VERIFIED);
     let header = inet::udp::udp_input(ip, m.as_slice(), verify, stack.core.ladder)?;
     m.truncate(usize::from(header.length));
     m.trim_front(wire::udp::HEADER_LEN);
-    let from = SocketAddr::new(ip.src, header.src_port);
-    let to = SocketAddr::new(ip.dst, header.dst_port);
+    let from = SocketAddr::new(ip.src(), header.src_port);
+    let to = SocketAddr::new(ip.dst(), header.dst_port);
     let (handle, first) = stack.udp.deliver(from, to, m, &mut stack.core)?;
     if first {
         stack.ready.push_back(Event::Udp(handle));
@@ -277,13 +373,13 @@ fn datagram(stack: &mut Stack, port_id: u16, ip: &Ip, mut m: Mbuf) -> Fate {
     Ok(())
 }
 
-fn icmp(stack: &mut Stack, port_id: u16, ip: &Ip, m: Mbuf) -> Fate {
-    for_us(stack, port_id, ip)?;
+fn icmp<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: Mbuf) -> Fate {
+    for_us(stack, ip, &m)?;
     if m.has(MbufFlags::LINK_GROUP) {
         return Err(DropReason::IcmpUnhandled);
     }
     inet::icmp::echo_request(ip, m.as_slice(), stack.core.ladder)?;
-    tx::echo_reply(stack, port_id, ip, &m)
+    tx::echo_reply(stack, ip, &m)
 }
 
 /// The one pass over a received segment's bytes before its reader's copy; out of line so that

@@ -77,7 +77,7 @@ impl Stack {
             .open(local, remote, owner, None, |path, cx| usrreq::connect(&config, path, cx))
             .map_err(ConnectError::Unreachable)?;
         self.core.counters.add(base::Counter::TcpConnects, 1);
-        tx::run(self);
+        tx::output(self);
         Ok(handle)
     }
 
@@ -235,7 +235,7 @@ impl Stack {
                 Err(error) => return Err(error),
             }
             self.connections.mark_dirty(handle);
-            tx::run(self);
+            tx::output(self);
             if written == data.len() || !units {
                 return Ok(written);
             }
@@ -252,7 +252,7 @@ impl Stack {
         };
         usrreq::write_mbuf(&mut pcb.tcb, m, &mut self.core.tcp())?;
         self.connections.mark_dirty(handle);
-        tx::run(self);
+        tx::output(self);
         Ok(())
     }
 
@@ -297,7 +297,7 @@ impl Stack {
         // A window update, if one is due, leaves at once.
         if self.connections.get_mut(handle).is_some_and(|p| p.tcb.todo.has(tcp::Todo::ACK_NOW)) {
             self.connections.mark_dirty(handle);
-            tx::run(self);
+            tx::output(self);
         }
     }
 
@@ -306,7 +306,7 @@ impl Stack {
         if let Some(pcb) = self.connections.get_mut(handle) {
             usrreq::shutdown_write(&mut pcb.tcb);
             self.connections.mark_dirty(handle);
-            tx::run(self);
+            tx::output(self);
         }
     }
 
@@ -339,7 +339,7 @@ impl Stack {
         }
         how(&mut pcb.tcb, &mut self.core.tcp());
         self.connections.mark_dirty(handle);
-        tx::run(self);
+        tx::output(self);
     }
 
     /// Statistics of a connection.
@@ -367,7 +367,6 @@ impl Stack {
 pub(crate) fn passive_open(
     stack: &mut Stack,
     listener_handle: ListenerHandle,
-    _port_id: u16,
     local: SocketAddr,
     remote: SocketAddr,
     seg: &Segment,

@@ -7,9 +7,11 @@
 use core::net::SocketAddr;
 
 use base::{Counter, DropReason, Instant, IpVersion, Limit, SeqNumber};
+use inet::flow::Addrs;
 use inet::ip_output::Fields;
 use inet::{HeaderTemplate, Ip};
 use mbuf::Mbuf;
+use tcp::output::{self, Run};
 use tcp::{Segment, State, TimeWait, Todo};
 use wire::checksum::Sum;
 use wire::tcp::{Flags, Header, Options, Timestamps};
@@ -20,8 +22,22 @@ use crate::event::Event;
 use crate::{Stack, TcpHandle};
 
 /// Let every connection on the dirty list send what it has, then hand the bursts to the devices.
-#[inline]
 pub(crate) fn run(stack: &mut Stack) {
+    output(stack);
+    flush(stack);
+}
+
+/// Hand the bursts to the devices, full or not.
+pub(crate) fn flush(stack: &mut Stack) {
+    for port in stack.ports.iter_mut() {
+        port.flush(&mut stack.core.pool, &mut stack.core.counters);
+    }
+}
+
+/// Let every connection on the dirty list put what it has into its port's burst, which goes to
+/// the device whenever it is full.
+#[inline(never)]
+pub(crate) fn output(stack: &mut Stack) {
     while let Some((port_id, frame)) = stack.release.pop(stack.core.now) {
         put(stack, port_id, frame);
     }
@@ -34,9 +50,6 @@ pub(crate) fn run(stack: &mut Stack) {
         dirty.append(&mut stack.connections.dirty);
         stack.connections.dirty = dirty;
     }
-    for port in stack.ports.iter_mut() {
-        port.flush(&mut stack.core.pool, &mut stack.core.counters);
-    }
 }
 
 /// Send what one connection has, and draw the consequences.
@@ -46,21 +59,31 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     pcb.tcb.dirty = false;
     let core = &mut stack.core;
     let Some(port) = stack.ports.get_mut(pcb.port) else { return };
+    let (now, mut run) = (core.now, Run::default());
+    let mut cx = tcp::Cx {
+        now,
+        now_ms: core.now_ms,
+        pool: &mut core.pool,
+        counters: &mut core.counters,
+        switches: core.switches,
+        ladder: core.ladder,
+    };
     loop {
-        if !port.has_room(&mut core.pool, &mut core.counters) {
+        if !port.has_room(cx.pool, cx.counters) {
             if !pcb.blocked {
                 pcb.blocked = true;
                 port.blocked.push(handle);
             }
             break;
         }
-        let Some(mut m) = tcp::output::next(&mut pcb.tcb, &mut core.tcp()) else { break };
+        let Some(mut m) = output::next(&mut pcb.tcb, &mut run, &mut cx) else { break };
         match pcb.template.prepend(&mut m) {
-            Ok(()) if m.departs_after(core.now) => stack.release.push(pcb.port, m),
-            Ok(()) => port.tx.push(m),
+            Ok(()) if m.departs_after(now) => stack.release.push(pcb.port, m),
+            Ok(()) => port.push(m),
             Err(reason) => core.drops.count(reason),
         }
     }
+    output::close(&mut pcb.tcb, &run, &mut cx);
     if pcb.tcb.events.0 != 0 && !pcb.ready {
         pcb.ready = true;
         stack.ready.push_back(Event::Tcp(handle, tcp::Events::default()));
@@ -125,7 +148,7 @@ pub(crate) fn put(stack: &mut Stack, port_id: u16, frame: Mbuf) {
         return core.drops.count(DropReason::TxNoPort);
     };
     if port.has_room(&mut core.pool, &mut core.counters) {
-        port.tx.push(frame);
+        port.push(frame);
     } else {
         core.drops.count(DropReason::TxFull);
     }
@@ -155,16 +178,8 @@ pub(crate) fn route(
 }
 
 /// RFC 9293 section 3.10.7.1: a RST for a segment of no connection, within the rate limit.
-pub(crate) fn reset(
-    stack: &mut Stack,
-    port_id: u16,
-    local: SocketAddr,
-    remote: SocketAddr,
-    seg: &Segment,
-) {
-    if stack.ports.get(port_id).is_some_and(|p| p.is_group(local.ip()))
-        || !stack.resets.admits(stack.core.now, stack.core.budget.of(Limit::ResetsPerSecond))
-    {
+pub(crate) fn reset(stack: &mut Stack, local: SocketAddr, remote: SocketAddr, seg: &Segment) {
+    if !stack.resets.admits(stack.core.now, stack.core.budget.of(Limit::ResetsPerSecond)) {
         return;
     }
     let (seq, ack, flags) = if seg.flags.contains(Flags::ACK) {
@@ -237,22 +252,21 @@ fn bare_segment(
 }
 
 /// Answer an echo request, within the rate limit.
-pub(crate) fn echo_reply(
+pub(crate) fn echo_reply<A: Addrs>(
     stack: &mut Stack,
-    _port_id: u16,
-    ip: &Ip,
+    ip: &Ip<A>,
     request: &Mbuf,
 ) -> Result<(), DropReason> {
     if !stack.icmp_replies.admits(stack.core.now, stack.core.budget.of(Limit::IcmpPerSecond)) {
         return Err(DropReason::IcmpRateLimited);
     }
-    let local = SocketAddr::new(ip.dst, 0);
-    let remote = SocketAddr::new(ip.src, 0);
+    let local = SocketAddr::new(ip.dst(), 0);
+    let remote = SocketAddr::new(ip.src(), 0);
     let owner = base::Owner::program();
     let (port_id, template) = route(stack, local, remote, ip.protocol, &owner)?;
     let mut m = stack.core.pool.copy_of(request.as_slice()).ok_or(DropReason::MbufExhausted)?;
     if let Some(message) = m.as_mut_slice() {
-        inet::icmp::make_reply(message, IpVersion::of(&ip.src) == IpVersion::V4);
+        inet::icmp::make_reply(message, IpVersion::of(&ip.src()) == IpVersion::V4);
     }
     template.prepend(&mut m)?;
     put(stack, port_id, m);

@@ -166,7 +166,7 @@ impl Stack {
             .and_then(|()| template.prepend(&mut m))
             .map_err(UdpError::Unsendable)?;
         core.counters.add(Counter::UdpOut, 1);
-        port.tx.push(m);
+        port.push(m);
         Ok(())
     }
 

@@ -7,16 +7,121 @@
 use base::{Counter, SeqNumber, Switch};
 use mbuf::{Flags as MbufFlags, Mbuf};
 use wire::checksum::Sum;
-use wire::tcp::{self, Flags, Header, Options, Timestamps};
+use wire::tcp::{self, ChecksumField, Flags, Header, Options, Template, Timestamps};
 
 use crate::sendq::{Sent, bytepass_sum};
 use crate::tcb::{Marks, State, Tcb, Todo};
 use crate::{Cx, recovery};
 
+/// What the segments that one connection sends in one go have in common, found once: how much the
+/// windows admit, and the header but for sequence number, flags, length and payload.
+#[derive(Default)]
+pub struct Run {
+    common: Option<Common>,
+    segments: u32,
+}
+
+struct Common {
+    /// Bytes that both windows still admit.
+    room: u32,
+    /// Bytes that one segment may carry.
+    most: u32,
+    template: Template,
+}
+
 /// The next segment of `tcb`, its TCP header written and summed; `None` when there is nothing
-/// (more) to send, or no buffer to send it in: then `Todo::OUTPUT` stays set.
-#[inline]
-pub fn next(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
+/// (more) to send, or no buffer to send it in: then `Todo::OUTPUT` stays set. One `run` serves
+/// until `None`, and then goes to [`close`]; nothing else may touch `tcb` in between.
+#[inline(always)]
+pub fn next(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    if let Some(common) = &mut run.common
+        && let Some(front) = tcb.sendq.unsent.front()
+        && front.len() as u32 <= common.room.min(common.most)
+        && tcb.sendq.unsent.count() > 1
+    {
+        run.segments += 1;
+        return one_of_many(tcb, common, cx);
+    }
+    beginning_or_end(tcb, run, cx)
+}
+
+/// A run is over: count it.
+#[inline(always)]
+pub fn close(tcb: &mut Tcb, run: &Run, cx: &mut Cx<'_>) {
+    tcb.stats.segments_out = tcb.stats.segments_out.wrapping_add(run.segments);
+    cx.counters.add(Counter::TcpSegmentsOut, u64::from(run.segments));
+}
+
+/// In the middle of a run: data that windows admit, with more behind it, so that neither Nagle
+/// nor PSH nor FIN has a say.
+#[inline(always)]
+fn one_of_many(tcb: &mut Tcb, common: &mut Common, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    let mut front = tcb.sendq.unsent.pop_front()?;
+    let len = front.len() as u32;
+    let mss = tcb.snd_mss.0;
+    if len > u32::from(mss) {
+        front.set_segment_size(mss);
+    }
+    let Some(mut m) = share_or_copy(&mut front, cx) else {
+        tcb.sendq.unsent.push_front(front);
+        return None;
+    };
+    let seq = tcb.snd_nxt;
+    tcb.snd_nxt = seq + len;
+    common.room -= len;
+    let sent = Sent { mbuf: Some(front), sent_at: cx.now, seq, len, marks: 0 };
+    tcb.sendq.in_flight.push_back(sent);
+    put_header(tcb, &mut m, &common.template, seq, Flags::ACK, cx)?;
+    Some(m)
+}
+
+/// The first segment of a run, the last, and everything that is not plain data.
+#[inline(never)]
+fn beginning_or_end(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    if run.common.is_none() && can_run(tcb) {
+        run.common = Some(begin_run(tcb, cx));
+        return next(tcb, run, cx);
+    }
+    run.segments += 1;
+    let segment = single(tcb, cx);
+    run.segments -= u32::from(segment.is_none());
+    segment
+}
+
+/// Several segments of new data, nothing lost, nothing special: worth a run.
+fn can_run(tcb: &Tcb) -> bool {
+    tcb.todo.has(Todo::OUTPUT)
+        && !tcb.todo.has(Todo::SYN | Todo::RST | Todo::PROBE | Todo::KEEPALIVE)
+        && tcb.recovery.lost_bytes == 0
+        && tcb.sack_blocks.is_empty()
+        && tcb.state.may_send()
+        && !tcb.marks.has(Marks::FIN_SENT)
+        && tcb.sendq.unsent.count() > 1
+        && room(tcb).0 > 0
+}
+
+fn begin_run(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Common {
+    if tcb.in_flight() == 0 {
+        restart_after_idle(tcb, cx);
+    }
+    let (window, congestion) = room(tcb);
+    let template = template(tcb, cx);
+    ack_went_out(tcb);
+    sent_something(tcb, cx);
+    let mss = tcb.snd_mss.bytes() as u32;
+    Common { room: window.min(congestion), most: tcb.super_max_bytes.max(mss), template }
+}
+
+/// Bytes of new data that the peer's window and the congestion window admit.
+#[inline(always)]
+fn room(tcb: &Tcb) -> (u32, u32) {
+    let window = (tcb.snd_una + tcb.snd_wnd).since(tcb.snd_nxt).max(0) as u32;
+    let congestion = tcb.cc.cwnd.saturating_sub(u64::from(tcb.pipe()));
+    (window, u32::try_from(congestion).unwrap_or(u32::MAX))
+}
+
+/// One segment by itself: special ones, retransmissions, data, FIN, ACK, in this order.
+fn single(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
     if tcb.todo.has(Todo::SYN | Todo::RST | Todo::PROBE | Todo::KEEPALIVE) {
         return special(tcb, cx);
     }
@@ -74,9 +179,7 @@ fn new_data(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
     if tcb.in_flight() == 0 {
         restart_after_idle(tcb, cx);
     }
-    let window = (tcb.snd_una + tcb.snd_wnd).since(tcb.snd_nxt).max(0) as u32;
-    let congestion = tcb.cc.cwnd.saturating_sub(u64::from(tcb.pipe()));
-    let congestion = u32::try_from(congestion).unwrap_or(u32::MAX);
+    let (window, congestion) = room(tcb);
     if len > tcb.super_max_bytes.max(mss) || len > window || len > congestion {
         return part_of_front(tcb, window, congestion, cx);
     }
@@ -298,13 +401,10 @@ fn syn(tcb: &mut Tcb, mut m: Mbuf, cx: &mut Cx<'_>) -> Option<Mbuf> {
     if answer {
         ack_went_out(tcb);
     }
-    tcb.stats.segments_out = tcb.stats.segments_out.wrapping_add(1);
-    cx.counters.add(Counter::TcpSegmentsOut, 1);
     Some(m)
 }
 
 /// Write the header of an established connection's segment in front of its payload.
-#[inline(always)]
 fn finish(
     tcb: &mut Tcb,
     mut m: Mbuf,
@@ -312,20 +412,33 @@ fn finish(
     flags: Flags,
     cx: &mut Cx<'_>,
 ) -> Option<Mbuf> {
-    let window = offer_window(tcb);
     if tcb.sack_blocks.is_empty() {
-        let timestamps = tcb
-            .marks
-            .has(Marks::TIMESTAMPS)
-            .then(|| Timestamps { value: tcb.ts_value(cx), echo: tcb.ts_recent });
-        write_plain(tcb, &mut m, seq, flags, window, timestamps, cx)?;
+        let template = template(tcb, cx);
+        put_header(tcb, &mut m, &template, seq, flags, cx)?;
     } else {
+        let window = offer_window(tcb);
         write_with_sack(tcb, &mut m, seq, flags, window, cx)?;
     }
     ack_went_out(tcb);
-    tcb.stats.segments_out = tcb.stats.segments_out.wrapping_add(1);
-    cx.counters.add(Counter::TcpSegmentsOut, 1);
     Some(m)
+}
+
+/// The header as it is now, but for what differs from segment to segment.
+#[inline(always)]
+fn template(tcb: &mut Tcb, cx: &Cx<'_>) -> Template {
+    let window = offer_window(tcb);
+    let timestamps = tcb
+        .marks
+        .has(Marks::TIMESTAMPS)
+        .then(|| Timestamps { value: tcb.ts_value(cx), echo: tcb.ts_recent });
+    let checksum = if tcb.offload_checksum {
+        ChecksumField::Partial
+    } else if cx.switches.on(Switch::ChecksumTx) {
+        ChecksumField::Full
+    } else {
+        ChecksumField::Zero
+    };
+    Template::new(tcb.ports, tcb.rcv_nxt, window, timestamps, tcb.pseudo_sum, checksum)
 }
 
 #[inline(always)]
@@ -353,25 +466,20 @@ fn offer_window(tcb: &mut Tcb) -> u16 {
     field
 }
 
-/// The header nearly every segment has: 20 bytes, or 32 with timestamps.
+/// Put a header in front of a payload.
 #[inline(always)]
-fn write_plain(
+fn put_header(
     tcb: &Tcb,
     m: &mut Mbuf,
+    template: &Template,
     seq: SeqNumber,
     flags: Flags,
-    window: u16,
-    timestamps: Option<Timestamps>,
     cx: &Cx<'_>,
 ) -> Option<()> {
-    let payload_len = m.len();
     let payload_sum = payload_sum(tcb, m, cx);
-    let header_len = if timestamps.is_some() { 32 } else { 20 };
-    let header = m.prepend(header_len)?;
-    let header_sum =
-        tcp::emit_established(header, tcb.ports, seq, tcb.rcv_nxt, flags, window, timestamps);
-    let field = checksum_field(tcb, header_len + payload_len, header_sum, payload_sum, cx);
-    tcp::set_checksum(header, field);
+    let segment_len = template.header_len() + m.len();
+    let header = m.prepend(template.header_len())?;
+    template.emit(header, seq, flags, segment_len, payload_sum);
     mark_checksum(tcb, m);
     Some(())
 }

@@ -6,7 +6,7 @@
 //! and a window that moved was neither. Windows move all the time, so here one predicate admits
 //! data, ACK and window update together: bulk traffic hits it always, ping-pong too.
 
-use base::Counter;
+use base::{Counter, SeqNumber};
 use mbuf::Mbuf;
 use wire::tcp::Flags;
 
@@ -29,10 +29,13 @@ pub fn matches(tcb: &Tcb, seg: &Segment) -> bool {
         && seg.flags.0 & LOOKED_AT == Flags::ACK.0
         && fresh
         && seg.seq == tcb.rcv_nxt
-        // Acknowledges something in flight, or nothing new at all but then carries data (else it
-        // may be a duplicate ACK).
+        // Acknowledges something in flight, or nothing new at all but then carries data or another
+        // window (else it may be a duplicate ACK, RFC 5681 section 2).
         && newly <= flight
-        && (newly > 0 || seg.len > 0 || flight == 0)
+        && (newly > 0
+            || seg.len > 0
+            || flight == 0
+            || window_is_news(tcb, seg))
         // Nothing is being repaired, on either side.
         && tcb.trouble == 0
         // All of it fits the window that was offered; nobody has let go of it.
@@ -40,6 +43,38 @@ pub fn matches(tcb: &Tcb, seg: &Segment) -> bool {
         && !tcb.marks.has(Marks::ORPHAN | Marks::SHUT_READ)
         // A window that opens again ends probing; one that shuts is an update like any other.
         && tcb.snd_wnd != 0
+}
+
+/// May others follow a data segment that [`matches`]? Its window is about to be taken, so theirs,
+/// which is the same, changes nothing (SND.WL1 may be ahead: of an early segment without text).
+#[inline(always)]
+pub fn leads(tcb: &Tcb, seg: &Segment) -> bool {
+    seg.len > 0 && tcb.snd_wl1.le(seg.seq)
+}
+
+/// Does it bring another window, and is it new enough to be believed (RFC 9293, SND.WL1)?
+#[inline(always)]
+fn window_is_news(tcb: &Tcb, seg: &Segment) -> bool {
+    tcb.snd_wscale.unscale(seg.window) != tcb.snd_wnd && tcb.snd_wl1.le(seg.seq)
+}
+
+/// Does a data segment of `len` bytes at `seq` come next, when all else in its header is as in the
+/// segment before it, which [`matches`] and was taken in this burst with nothing in between? So
+/// neither state nor trouble can have changed.
+#[inline(always)]
+pub fn follows(tcb: &Tcb, seq: SeqNumber, len: u32) -> bool {
+    seq == tcb.rcv_nxt && len <= tcb.rcv_wnd()
+}
+
+/// Take a segment that [`follows`]: its ACK, window and timestamp have been taken already.
+#[inline(always)]
+pub fn accept_follower(tcb: &mut Tcb, seq: SeqNumber, m: Mbuf, cx: &mut Cx<'_>) {
+    cx.counters.add(Counter::TcpPredicted, 1);
+    cx.counters.add(Counter::TcpFollowed, 1);
+    tcb.stats.segments_in = tcb.stats.segments_in.wrapping_add(1);
+    tcb.snd_wl1 = seq;
+    tcb.todo.set(crate::Todo::OUTPUT);
+    text::deliver(tcb, m, cx);
 }
 
 /// Take a segment that [`matches`]; `m` is its payload.

@@ -78,22 +78,37 @@ impl SendQueue {
         sums: Option<(Ladder, bool)>,
         pool: &mut Pool,
     ) -> usize {
-        let mut taken = self
-            .unsent
-            .with_back(|m| {
-                let room = unit.saturating_sub(m.len()).min(m.tailroom());
-                fill(m, &data[..room.min(data.len())], sums)
-            })
-            .unwrap_or(0);
+        let mut taken = self.fill_last(data, unit, sums);
         while taken < data.len() {
-            let left = data.len() - taken;
+            let rest = &data[taken..];
             // A backlog means that full units pay; a lone small write takes a small buffer.
-            let want = if self.unsent.is_empty() { left.min(unit) } else { unit };
+            let want = if self.unsent.is_empty() { rest.len().min(unit) } else { unit };
             let Some(mut m) = pool.alloc(want) else { break };
-            taken += fill(&mut m, &data[taken..taken + left.min(unit)], sums);
+            let piece = &rest[..rest.len().min(unit)];
+            match sums {
+                Some((ladder, fused)) => {
+                    let sum = m.put(piece.len(), |to| bytepass_copy_sum(ladder, fused, piece, to));
+                    m.set_csum(sum.unwrap_or_default().0);
+                    m.set(Flags::SUMMED);
+                }
+                None => {
+                    m.put(piece.len(), |to| bytepass_copy(piece, to));
+                }
+            }
+            taken += m.len();
             self.unsent.push_back(m);
         }
         taken
+    }
+
+    /// Fill up the last unsent mbuf to a unit; returns how many bytes went into it.
+    #[inline]
+    fn fill_last(&mut self, data: &[u8], unit: usize, sums: Option<(Ladder, bool)>) -> usize {
+        let filled = self.unsent.with_back(|m| {
+            let room = unit.saturating_sub(m.len()).min(m.tailroom());
+            if room == 0 { 0 } else { fill(m, &data[..room.min(data.len())], sums) }
+        });
+        filled.unwrap_or(0)
     }
 
     /// Take an mbuf that the user filled (loaned buffers).

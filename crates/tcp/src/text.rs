@@ -12,16 +12,24 @@ use crate::{Cx, Fate, Segment};
 #[inline(always)]
 pub(crate) fn deliver(tcb: &mut Tcb, m: Mbuf, cx: &mut Cx<'_>) {
     let len = m.len() as u32;
-    let size = match m.segment_size() {
-        0 => len.min(u32::from(u16::MAX)) as u16,
-        size => size,
-    };
-    tcb.rcv_mss = tcb.rcv_mss.max(size);
+    if len > u32::from(tcb.rcv_mss) {
+        larger_segment(tcb, &m);
+    }
     tcb.rcv_nxt += len;
     tcb.ack_owed_bytes += len;
     tcb.stats.bytes_received += u64::from(len);
     tcb.events.set(Events::READABLE);
     tcb.receive.append(m, cx.pool);
+}
+
+/// The peer sends larger segments than it did, or this is several in one.
+#[cold]
+fn larger_segment(tcb: &mut Tcb, m: &Mbuf) {
+    let size = match m.segment_size() {
+        0 => m.len().min(usize::from(u16::MAX)) as u16,
+        size => size,
+    };
+    tcb.rcv_mss = tcb.rcv_mss.max(size);
 }
 
 /// The seventh check of RFC 9293 section 3.10.7.4: `m` is the payload, cut to the window.

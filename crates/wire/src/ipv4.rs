@@ -180,6 +180,41 @@ impl Header {
     }
 }
 
+/// What nearly every packet has: no options, not a fragment, everything right. Words in memory
+/// order, so that nothing is swapped that is only compared or summed.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain {
+    /// Source and destination, as they stand in the header.
+    pub addrs: u64,
+    /// Bytes of header and data, at most the packet's.
+    pub total_len: u32,
+    /// What follows.
+    pub protocol: u8,
+    /// DSCP and ECN.
+    pub tos: u8,
+    /// Hops left.
+    pub ttl: u8,
+}
+
+impl Plain {
+    /// The header at the beginning of `packet` if it is plain; [`Header::parse`] says about any
+    /// other what it is.
+    #[inline(always)]
+    pub fn parse(packet: &[u8]) -> Option<Plain> {
+        let b = packet.first_chunk::<HEADER_LEN>()?;
+        let words = [u64::from_ne_bytes(array(b, 0)), u64::from_ne_bytes(array(b, 8))];
+        let addrs = u64::from_ne_bytes(array(b, 12));
+        let total_len = u32::from(be16(b, 2));
+        let last = u64::from(u32::from_ne_bytes(array(b, 16)));
+        let plain = b[0] == 0x45
+            && be16(b, 6) & (MORE_FRAGMENTS | OFFSET_MASK) == 0
+            && total_len >= HEADER_LEN as u32
+            && total_len as usize <= packet.len()
+            && Sum::from_u64s([words[0], words[1], last]).is_whole();
+        plain.then_some(Plain { addrs, total_len, protocol: b[9], tos: b[1], ttl: b[8] })
+    }
+}
+
 /// The sum of a header without options, from register loads.
 #[inline(always)]
 fn sum_20(b: &[u8; HEADER_LEN]) -> Sum {

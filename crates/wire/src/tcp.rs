@@ -7,7 +7,7 @@
 mod established;
 mod options;
 
-pub use established::{emit_established, set_checksum};
+pub use established::{ChecksumField, Template, set_checksum};
 pub use options::{OPTIONS_LEN_MAX, Options, SackBlocks, Timestamps, timestamps_only};
 
 use base::{DropReason, SeqNumber};
@@ -127,7 +127,9 @@ impl Header {
     #[inline]
     pub fn parse(segment: &[u8]) -> Result<Header, DropReason> {
         let b = segment.first_chunk::<HEADER_LEN>().ok_or(DropReason::TcpShort)?;
-        let header_len = usize::from(b[12] >> 4) * 4;
+        // Data offset, flags and window in one load.
+        let fields = be32(b, 12);
+        let header_len = (fields >> 28) as usize * 4;
         if header_len < HEADER_LEN || header_len > segment.len() {
             return Err(DropReason::TcpDataOffset);
         }
@@ -137,8 +139,8 @@ impl Header {
             seq: SeqNumber(be32(b, 4)),
             ack: SeqNumber(be32(b, 8)),
             header_len,
-            flags: Flags(b[13]),
-            window: be16(b, 14),
+            flags: Flags((fields >> 16) as u8),
+            window: fields as u16,
             urgent: be16(b, 18),
         })
     }
@@ -166,6 +168,12 @@ impl Header {
         put(b, CHECKSUM_OFFSET, [0, 0]);
         put(b, 18, self.urgent.to_be_bytes());
         true
+    }
+
+    /// Both ports of a segment, as they stand in the header: for keys, which only compare.
+    #[inline(always)]
+    pub fn raw_ports(segment: &[u8]) -> u32 {
+        segment.first_chunk::<4>().map_or(0, |b| u32::from_ne_bytes(*b))
     }
 
     /// The options in a segment this header was parsed from; empty for any other too short.

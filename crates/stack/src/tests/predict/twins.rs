@@ -6,6 +6,10 @@ use crate::pair::PairConfig;
 use crate::tests::craft::Bench;
 use crate::{Event, ListenConfig, ListenerHandle, Stack, TcpHandle};
 
+/// Counters of which way a segment took: those differ, and nothing else may.
+const HOW_FOUND: [Counter; 4] =
+    [Counter::TcpPredicted, Counter::TcpFollowed, Counter::DemuxHit, Counter::DemuxMiss];
+
 pub(super) struct Twins {
     pub(super) on: Bench,
     pub(super) off: Bench,
@@ -79,7 +83,7 @@ impl Twins {
             let counters: Vec<_> = stack
                 .counters()
                 .iter()
-                .filter(|(c, _)| *c != Counter::TcpPredicted)
+                .filter(|(c, _)| !HOW_FOUND.contains(c))
                 .map(|(_, n)| n)
                 .collect();
             (drops, counters, stack.next_deadline(), stack.connection_count())

@@ -1,35 +1,68 @@
 use super::*;
+use crate::checksum::Ladder;
 use crate::tcp::{Header, Options};
 
+/// Field by field what the general header is, checksum included.
 #[test]
-fn established_header_equals_the_general_one() {
-    use crate::checksum::Ladder;
-    let flags = Flags::ACK | Flags::PSH;
+fn template_equals_the_general_header() {
+    let pseudo = Sum(0x1234);
     for timestamps in [None, Some(Timestamps { value: 0x0102_0304, echo: 0xa0b0_c0d0 })] {
-        let mut fast = [0xee; 32];
-        let (seq, ack) = (SeqNumber(0xdead_beef), SeqNumber(0x1234_5678));
-        let sum =
-            emit_established(&mut fast, [0x1f, 0x90, 0, 80], seq, ack, flags, 777, timestamps);
-        let options = Options { timestamps, ..Options::default() };
-        let mut area = [0; 40];
-        let options_len = options.emit(&mut area);
-        let mut plain = [0xee; 32];
-        let header = Header {
-            src_port: 8080,
-            dst_port: 80,
-            seq,
-            ack,
-            header_len: 20 + options_len,
-            flags,
-            window: 777,
-            urgent: 0,
-        };
-        assert!(header.emit(&mut plain));
-        plain[20..20 + options_len].copy_from_slice(&area[..options_len]);
-        assert_eq!(fast, plain);
-        let len = header.header_len;
-        assert_eq!(sum, Ladder::Byte.sum(&plain[..len]));
-        set_checksum(&mut fast, [0xab, 0xcd]);
-        assert_eq!(fast[16..18], [0xab, 0xcd]);
+        for case in 0..500u32 {
+            let seq = SeqNumber(case.wrapping_mul(0x9e37_79b9));
+            let ack = SeqNumber(!seq.0);
+            let flags = Flags(case as u8);
+            let window = (case * 131) as u16;
+            let payload = Sum((case * 977) as u16);
+            let payload_len = case as usize * 3;
+            let template = Template::new(
+                [0x1f, 0x90, 0, 80],
+                ack,
+                window,
+                timestamps,
+                pseudo,
+                ChecksumField::Full,
+            );
+            let mut area = [0; 40];
+            let options_len = Options { timestamps, ..Options::default() }.emit(&mut area);
+            let len = 20 + options_len;
+            let header = Header {
+                src_port: 8080,
+                dst_port: 80,
+                seq,
+                ack,
+                header_len: len,
+                flags,
+                window,
+                urgent: 0,
+            };
+            let mut plain = [0xee; 32];
+            assert!(header.emit(&mut plain));
+            plain[20..len].copy_from_slice(&area[..options_len]);
+            let sum = Ladder::Byte.sum(&plain[..len]);
+            let total = Sum::of_be16((len + payload_len) as u16);
+            let field = sum.plus(pseudo).plus(total).plus(payload).field();
+            set_checksum(&mut plain, field);
+            let mut fast = [0xee; 32];
+            template.emit(&mut fast, seq, flags, len + payload_len, payload);
+            assert_eq!(template.header_len(), len);
+            assert_eq!(fast, plain, "case {case}");
+        }
+    }
+}
+
+#[test]
+fn a_device_gets_the_pseudo_header_and_no_checksum_is_zero() {
+    for (checksum, wanted) in [
+        (ChecksumField::Partial, Sum(0x1234).plus(Sum::of_be16(120)).0.to_ne_bytes()),
+        (ChecksumField::Zero, [0, 0]),
+    ] {
+        let template = Template::new([0; 4], SeqNumber(1), 2, None, Sum(0x1234), checksum);
+        let mut buf = [0xee; 20];
+        template.emit(&mut buf, SeqNumber(3), Flags::ACK, 120, Sum(9));
+        assert_eq!(buf[16..18], wanted);
+        // Too short a buffer is left alone.
+        let mut short = [0xee; 19];
+        template.emit(&mut short, SeqNumber(3), Flags::ACK, 120, Sum(9));
+        assert_eq!(short, [0xee; 19]);
     }
 }

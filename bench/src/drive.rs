@@ -1,0 +1,216 @@
+//! Two of our stacks in memory, driven by one thread: the moving part of `ours.rs` and of the
+//! instruction counts. An application at each end, with its own buffer: data is copied in and
+//! copied out. Called by `ours.rs` and `icount.rs`. Knows nothing of rows.
+
+use std::net::SocketAddr;
+use std::time::Instant as Clock;
+
+use anyhow::{Context, Result, bail, ensure};
+use base::{Counter, Instant, IpVersion, Mtu, Owner, Switches};
+use stack::pair::{End, PairConfig, pair};
+use stack::{Event, ListenConfig, TcpHandle};
+
+use crate::measure;
+use crate::ours::Bulk;
+
+/// Two ends and the connections between them, first end to second.
+pub struct Drive {
+    /// Connected.
+    pub client: End,
+    /// Listens.
+    pub server: End,
+    /// Both handles of each connection.
+    pub flows: Vec<(TcpHandle, TcpHandle)>,
+    clock: Clock,
+    now: Instant,
+    data: Vec<u8>,
+    into: Vec<u8>,
+    at: usize,
+    write: usize,
+    /// Application bytes that arrived.
+    pub received: u64,
+}
+
+/// Bytes of the payload that writes are cut from.
+const PAYLOAD: usize = 1 << 20;
+const PORT: u16 = 5001;
+
+impl Drive {
+    /// Stacks with `shape.flows` connections, all established.
+    pub fn new(shape: Bulk, switches: Switches, tcp: tcp::Config) -> Result<Drive> {
+        let mut config = PairConfig::new([0x1988, 0x1989]);
+        config.wire.mtu = Mtu::new(shape.mtu).context("an MTU is 68 to 65535")?;
+        if shape.super_segments {
+            config.wire.offloads.tso_max_bytes = 65_535 + 14;
+        }
+        if shape.v6 {
+            config.version = IpVersion::V6;
+        }
+        config.stack.switches = switches;
+        let (client, server) = pair(&config);
+        let mut drive = Drive {
+            client,
+            server,
+            flows: Vec::new(),
+            clock: Clock::now(),
+            now: Instant::from_nanos(1),
+            data: measure::pattern(PAYLOAD),
+            into: vec![0; 128 << 10],
+            at: 0,
+            write: shape.write,
+            received: 0,
+        };
+        drive.open(shape.flows, tcp)?;
+        Ok(drive)
+    }
+
+    fn open(&mut self, flows: usize, tcp: tcp::Config) -> Result<()> {
+        let to = SocketAddr::new(self.server.addr, PORT);
+        let listen = ListenConfig { backlog: flows + 1, tcp, ..ListenConfig::default() };
+        let listener =
+            self.server.stack.tcp_listen(to, listen).map_err(|e| anyhow::anyhow!("{e:?}"))?;
+        let mut clients = Vec::new();
+        let mut turns = 0;
+        while self.flows.len() < flows {
+            if clients.len() < flows && clients.len() < self.flows.len() + 64 {
+                let c = self
+                    .client
+                    .stack
+                    .tcp_connect(to, None, &tcp, Owner::program(), self.now)
+                    .map_err(|e| anyhow::anyhow!("connect: {e:?}"))?;
+                clients.push(c);
+            }
+            self.step();
+            while let Some(event) = self.server.stack.next_event() {
+                if let Event::Accept(_) = event
+                    && let Some(s) = self.server.stack.tcp_accept(listener)
+                {
+                    let c = clients.get(self.flows.len()).context("accepted before connected")?;
+                    self.flows.push((*c, s));
+                }
+            }
+            turns += 1;
+            ensure!(turns < 100 * flows + 1000, "{} of {flows} connected", self.flows.len());
+        }
+        self.step();
+        self.step();
+        self.pair_up()
+    }
+
+    /// Accept order need not be connect order: match by port.
+    fn pair_up(&mut self) -> Result<()> {
+        let mut by_port = std::collections::BTreeMap::new();
+        for (c, _) in &self.flows {
+            let (local, _) = self.client.stack.tcp_addresses(*c).context("client is gone")?;
+            by_port.insert(local.port(), *c);
+        }
+        for (c, s) in &mut self.flows {
+            let (_, remote) = self.server.stack.tcp_addresses(*s).context("server is gone")?;
+            *c = *by_port.get(&remote.port()).context("no such client")?;
+        }
+        Ok(())
+    }
+
+    /// Read the clock: once a turn.
+    #[inline]
+    pub fn tick(&mut self) {
+        self.now = Instant::from_nanos(self.clock.elapsed().as_nanos() as u64 + 1);
+    }
+
+    /// Virtual time instead, for counts that are the same every run.
+    #[inline]
+    pub fn advance(&mut self, ns: u64) {
+        self.now = Instant::from_nanos(self.now.as_nanos() + ns);
+    }
+
+    /// Both ends take what came.
+    #[inline]
+    pub fn step(&mut self) {
+        self.client.stack.poll(self.now);
+        self.server.stack.poll(self.now);
+    }
+
+    /// One turn of bulk on the first flow: the sender writes until it is pushed back, the
+    /// receiver reads all there is.
+    #[inline]
+    pub fn bulk_turn(&mut self) -> Result<()> {
+        let (c, s) = self.flows[0];
+        self.client.stack.poll(self.now);
+        loop {
+            let end = (self.at + self.write).min(PAYLOAD);
+            let Ok(n) = self.client.stack.tcp_write(c, &self.data[self.at..end]) else { break };
+            let short = self.at + n < end;
+            self.at = if self.at + n == PAYLOAD { 0 } else { self.at + n };
+            if short {
+                break;
+            }
+        }
+        self.client.stack.flush();
+        self.server.stack.poll(self.now);
+        self.read(s)
+    }
+
+    /// Every flow writes one segment, then every flow reads.
+    pub fn flows_turn(&mut self, segment: usize) -> Result<()> {
+        self.client.stack.poll(self.now);
+        for i in 0..self.flows.len() {
+            let c = self.flows[i].0;
+            // A flow that is pushed back has its turn next time.
+            let _ = self.client.stack.tcp_write(c, &self.data[..segment]);
+        }
+        self.client.stack.flush();
+        self.server.stack.poll(self.now);
+        for i in 0..self.flows.len() {
+            self.read(self.flows[i].1)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn read(&mut self, s: TcpHandle) -> Result<()> {
+        loop {
+            match self.server.stack.tcp_read(s, &mut self.into) {
+                Ok(0) => bail!("the sender closed"),
+                Ok(n) => {
+                    self.received += n as u64;
+                    if n < self.into.len() {
+                        return Ok(());
+                    }
+                }
+                Err(stack::CallError::WouldBlock) => return Ok(()),
+                Err(error) => bail!("read: {error:?}"),
+            }
+        }
+    }
+
+    /// `size` bytes to the server, the same back.
+    #[inline]
+    pub fn ping_pong(&mut self, size: usize) -> Result<()> {
+        let (c, s) = self.flows[0];
+        let Drive { client, server, data, into, now, .. } = self;
+        client.stack.tcp_write(c, &data[..size]).map_err(|e| anyhow::anyhow!("{e:?}"))?;
+        client.stack.flush();
+        server.stack.poll(*now);
+        let n = server.stack.tcp_read(s, into).map_err(|e| anyhow::anyhow!("{e:?}"))?;
+        server.stack.tcp_write(s, &into[..n]).map_err(|e| anyhow::anyhow!("{e:?}"))?;
+        server.stack.flush();
+        client.stack.poll(*now);
+        let n = client.stack.tcp_read(c, into).map_err(|e| anyhow::anyhow!("{e:?}"))?;
+        self.received += n as u64;
+        ensure!(n == size, "{n} of {size} bytes came back");
+        Ok(())
+    }
+
+    /// Segments with data that the server took.
+    pub fn segments(&self) -> u64 {
+        self.server.stack.counters().of(Counter::TcpSegmentsIn)
+    }
+
+    /// What went wrong, for a note: retransmissions and drops at both ends.
+    pub fn troubles(&self) -> u64 {
+        let of = |end: &End| {
+            end.stack.counters().of(Counter::TcpRetransmits) + end.stack.drops().total()
+        };
+        of(&self.client) + of(&self.server)
+    }
+}

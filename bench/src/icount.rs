@@ -1,0 +1,60 @@
+//! `wirespeed-icount`: cases for `cargo xtask icount`, in virtual time, the same every run.
+//! `list` names them; `CASE N` does N units of one: segments, writes, round trips, ACKs.
+
+use anyhow::{Context, Result, bail};
+use base::{Switch, Switches};
+use wirespeed_bench::drive::Drive;
+use wirespeed_bench::ours::Bulk;
+
+const CASES: &[(&str, fn(u64) -> Result<()>)] = &[
+    ("predicted-segment-1500", |n| segments(Bulk::default(), Switches::default(), n)),
+    ("predicted-segment-1500-v6", |n| {
+        segments(Bulk { v6: true, ..Bulk::default() }, Switches::default(), n)
+    }),
+    ("predicted-segment-65535", |n| {
+        segments(Bulk { mtu: 65_535, write: 64 << 10, ..Bulk::default() }, Switches::default(), n)
+    }),
+    ("unpredicted-segment-1500", |n| {
+        segments(Bulk::default(), Switches::default().with(Switch::Predict, false), n)
+    }),
+    ("ping-pong-64", ping_pong),
+];
+
+fn segments(shape: Bulk, switches: Switches, n: u64) -> Result<()> {
+    let mut drive = Drive::new(shape, switches, tcp::Config::default())?;
+    while drive.segments() < n {
+        drive.advance(10_000);
+        drive.bulk_turn()?;
+    }
+    Ok(())
+}
+
+fn ping_pong(n: u64) -> Result<()> {
+    let config = tcp::Config { no_delay: true, ..tcp::Config::default() };
+    let mut drive = Drive::new(Bulk::default(), Switches::default(), config)?;
+    for _ in 0..n {
+        drive.advance(1_000);
+        drive.ping_pong(64)?;
+    }
+    Ok(())
+}
+
+fn main() -> Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.as_slice() {
+        [list] if list == "list" => {
+            for (name, _) in CASES {
+                println!("{name}");
+            }
+            Ok(())
+        }
+        [case, n] => {
+            let n = n.parse().with_context(|| format!("'{n}' is not a number of units"))?;
+            match CASES.iter().find(|(name, _)| name == case) {
+                Some((_, run)) => run(n),
+                None => bail!("no case '{case}': see 'wirespeed-icount list'"),
+            }
+        }
+        _ => bail!("usage: wirespeed-icount list | wirespeed-icount CASE UNITS"),
+    }
+}

@@ -1,0 +1,70 @@
+//! Rows about our own cost: memory of an idle endpoint, instructions of a predicted segment.
+//! Called by `ours.rs`. Both are taken by a fresh process, so that nothing else is in them.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use base::Switches;
+
+use crate::drive::Drive;
+use crate::ours::Bulk;
+
+/// Resident bytes of this process, from the kernel.
+fn resident_bytes() -> Result<f64> {
+    let text = std::fs::read_to_string("/proc/self/statm").context("reading /proc/self/statm")?;
+    let pages: f64 = text
+        .split_whitespace()
+        .nth(1)
+        .and_then(|pages| pages.parse().ok())
+        .context("/proc/self/statm has no second figure")?;
+    Ok(pages * rustix::param::page_size() as f64)
+}
+
+/// Bytes an idle endpoint takes: what this process grew by while `connections` were opened, each
+/// of which then carried a message each way, over two ends each. Free buffers count as well.
+pub fn measure_idle_endpoints(connections: usize) -> Result<f64> {
+    let one = Drive::new(Bulk::default(), Switches::default(), tcp::Config::default())?;
+    let before = resident_bytes()?;
+    let shape = Bulk { flows: connections, ..Bulk::default() };
+    let mut drive = Drive::new(shape, Switches::default(), tcp::Config::default())?;
+    drive.flows_turn(64)?;
+    drive.step();
+    let after = resident_bytes()?;
+    drop((one, drive));
+    Ok((after - before) / (2 * connections) as f64)
+}
+
+/// [`measure_idle_endpoints`] in a process of its own.
+pub fn idle_endpoint_bytes(connections: usize) -> Result<f64> {
+    let program = std::env::current_exe().context("finding this program")?;
+    let out = Command::new(program)
+        .args(["idle", &connections.to_string()])
+        .output()
+        .context("starting this program again")?;
+    ensure!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8_lossy(&out.stdout).trim().parse().context("reading its figure")
+}
+
+/// The case of `cargo xtask icount` that the row quotes.
+const CASE: &str = "predicted-segment-1500";
+
+/// Both ends' instructions for one predicted segment, without byte passes.
+pub fn predicted_segment_instructions() -> Result<f64> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace's folder")?;
+    let out = Command::new("cargo")
+        .args(["xtask", "icount", "--json", "--case", CASE])
+        .current_dir(root)
+        .output()
+        .context("running cargo xtask icount")?;
+    // A count that moved makes icount fail; the row wants the count all the same.
+    let rows: serde_json::Value = serde_json::from_slice(&out.stdout).map_err(|_| {
+        anyhow::anyhow!("icount: {}", String::from_utf8_lossy(&out.stderr).trim().to_owned())
+    })?;
+    for row in rows.as_array().into_iter().flatten() {
+        if row["case"] == CASE {
+            return row["instructions"].as_f64().context("instructions is no number");
+        }
+    }
+    bail!("icount has no case {CASE}")
+}

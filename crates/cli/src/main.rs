@@ -1,0 +1,64 @@
+//! `wirespeed`: the program. It reads the command line, runs what was asked for and turns the
+//! outcome into an exit code: 0 done, 1 failed, 2 a command line that says no sense, 130 stopped
+//! by Ctrl-C.
+//!
+//! Called by: people and scripts. Must not know: how anything is done; that is in the modules.
+
+mod output;
+mod ttcp;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A TCP/IP stack that runs inside a process, and tools to measure it.
+#[derive(Parser)]
+#[command(name = "wirespeed", version, arg_required_else_help = true)]
+#[command(after_help = "Try: wirespeed ttcp        two stacks in memory move bytes for 3 seconds")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Move bytes by TCP or UDP between two stacks in memory, check them, say how fast it went
+    Ttcp(Box<ttcp::Args>),
+}
+
+/// How a command that ran to its end came out.
+enum Outcome {
+    Done,
+    Interrupted,
+}
+
+/// A command line that cannot be carried out: what is wrong and what to do instead.
+#[derive(Debug)]
+struct Usage(String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Ttcp(args) => ttcp::main(&args),
+    };
+    match result {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Interrupted) => ExitCode::from(130),
+        Err(error) if error.is::<Usage>() => {
+            output::err(&format!("error: {error}\n\nFor more information, try '--help'."));
+            ExitCode::from(2)
+        }
+        Err(error) => {
+            output::err(&format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}

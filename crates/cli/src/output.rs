@@ -1,0 +1,21 @@
+//! What is printed. A reader that has gone away (`| head -1`) is no failure; a full disk is.
+//!
+//! Called by: every command, for results; messages go to standard error. Must not know: contents.
+
+use std::io::{self, ErrorKind, Write};
+
+use anyhow::{Context, Result};
+
+/// Write a result to standard output, whole.
+pub(crate) fn out(text: &str) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result.context("cannot write to standard output"),
+    }
+}
+
+/// Write a message to standard error; where that fails nobody is left to be told.
+pub(crate) fn err(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}

@@ -1,0 +1,208 @@
+//! The command line of `ttcp`: classic flags where there were any.
+//!
+//! Called by: clap, then `plan.rs`, which checks what one option alone cannot know.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::{ArgAction, ArgGroup, ValueEnum};
+use wirespeed::Switch;
+use wirespeed::tcp::Algorithm;
+
+/// The options.
+#[derive(clap::Args, Debug)]
+#[command(group(ArgGroup::new("how_much").args(["bytes", "seconds", "file", "writes"])))]
+#[command(group(ArgGroup::new("version").args(["v4", "v6"])))]
+#[command(disable_version_flag = true)]
+pub(crate) struct Args {
+    /// Largest IP packet of the link, 68 to 65535 bytes (IPv6: from 1280)
+    #[arg(long, value_name = "BYTES", default_value_t = 1500,
+          value_parser = clap::value_parser!(u16).range(68..))]
+    pub(super) mtu: u16,
+    /// Move this much; K, M and G are powers of 1024
+    #[arg(long, value_name = "N[KMG]", value_parser = size)]
+    pub(super) bytes: Option<u64>,
+    /// Move bytes for this long [default: 3]
+    #[arg(long, value_name = "S", value_parser = seconds)]
+    pub(super) seconds: Option<f64>,
+    /// Move the bytes of a file, with SHA-256 at both ends (not counted in time and CPU)
+    #[arg(long, value_name = "PATH")]
+    pub(super) file: Option<PathBuf>,
+    /// Number of writes
+    #[arg(short = 'n', value_name = "N")]
+    pub(super) writes: Option<u64>,
+    /// Bytes of a write [default: 16K], or of a datagram with -u [default: what the MTU takes]
+    #[arg(short = 'l', long = "length", value_name = "N[KM]", value_parser = size)]
+    pub(super) length: Option<u64>,
+    /// Bytes of the socket buffers, sending and receiving [default: 1M and 512K]
+    #[arg(short = 'b', long = "socket-buffer", value_name = "N[KM]", value_parser = size)]
+    pub(super) socket_buffer: Option<u64>,
+    /// Send small segments at once (TCP_NODELAY)
+    #[arg(short = 'D', long = "no-delay")]
+    pub(super) no_delay: bool,
+    /// Port to send to
+    #[arg(short = 'p', long, default_value_t = 5001,
+          value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) port: u16,
+    /// Unit of the closing lines: k, m or g for bits, K, M or G for bytes a second
+    #[arg(short = 'f', value_name = "kmgKMG", default_value = "K")]
+    pub(super) format: Format,
+    /// IPv4 (the default)
+    #[arg(short = '4')]
+    pub(super) v4: bool,
+    /// IPv6
+    #[arg(short = '6')]
+    pub(super) v6: bool,
+    /// UDP datagrams; those that do not arrive are counted
+    #[arg(short = 'u', long = "udp", conflicts_with_all = ["file", "loan", "super_segments", "cc"])]
+    pub(super) udp: bool,
+    /// 1: both stacks on one thread; 2: one stack a thread, each on a core of its own
+    #[arg(long, value_name = "1|2", default_value_t = 1,
+          value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub(super) threads: u8,
+    /// Checksums made and verified; off is switches checksum-tx and checksum-rx together
+    #[arg(long, value_name = "on|off", default_value = "on")]
+    pub(super) checksum: OnOff,
+    /// Header prediction; off is switch predict
+    #[arg(long, value_name = "on|off", default_value = "on")]
+    pub(super) predict: OnOff,
+    /// Loaned buffers at both ends instead of copies into and out of the stack
+    #[arg(long)]
+    pub(super) loan: bool,
+    /// A link that takes segments of 64 KB, as devices with segmentation offload do
+    #[arg(long = "super")]
+    pub(super) super_segments: bool,
+    /// Congestion control
+    #[arg(long, value_name = "cubic|newreno", default_value = "cubic")]
+    pub(super) cc: Cc,
+    /// Turn an optimisation off, or on again; 'help' lists them
+    #[arg(long = "switch", value_name = "NAME=off", action = ArgAction::Append)]
+    pub(super) switches: Vec<String>,
+    /// One JSON document on standard output
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Data comes from memory and goes nowhere, as here always: accepted for old habits' sake
+    #[arg(short = 's', hide_short_help = true)]
+    pub(super) source_sink: bool,
+    /// Transmit to a host: comes with network devices
+    #[arg(short = 't', value_name = "HOST", num_args = 0..=1, hide_short_help = true)]
+    #[arg(default_missing_value = "")]
+    pub(super) transmit: Option<String>,
+    /// Receive from a host: comes with network devices
+    #[arg(short = 'r', hide_short_help = true)]
+    pub(super) receive: bool,
+}
+
+impl Args {
+    pub(super) fn lists_switches(&self) -> bool {
+        self.switches.iter().any(|s| s == "help")
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum OnOff {
+    On,
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Cc {
+    Cubic,
+    Newreno,
+}
+
+impl Cc {
+    pub(super) fn algorithm(self) -> Algorithm {
+        match self {
+            Cc::Cubic => Algorithm::Cubic,
+            Cc::Newreno => Algorithm::NewReno,
+        }
+    }
+}
+
+/// The classic letters: small for bits, capital for bytes; powers of 1024 as they always were.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[value(rename_all = "verbatim")]
+pub(super) enum Format {
+    #[value(name = "k")]
+    Kbit,
+    #[value(name = "K")]
+    Kbyte,
+    #[value(name = "m")]
+    Mbit,
+    #[value(name = "M")]
+    Mbyte,
+    #[value(name = "g")]
+    Gbit,
+    #[value(name = "G")]
+    Gbyte,
+}
+
+impl Format {
+    /// Bytes a second, as ttcp prints it.
+    pub(super) fn rate(self, bytes_per_s: f64) -> String {
+        let (bits, power, unit) = match self {
+            Format::Kbit => (8.0, 1, "Kbit"),
+            Format::Kbyte => (1.0, 1, "KB"),
+            Format::Mbit => (8.0, 2, "Mbit"),
+            Format::Mbyte => (1.0, 2, "MB"),
+            Format::Gbit => (8.0, 3, "Gbit"),
+            Format::Gbyte => (1.0, 3, "GB"),
+        };
+        format!("{:.2} {unit}/sec", bytes_per_s * bits / 1024_f64.powi(power))
+    }
+}
+
+/// `16K`, `4G`, `1000`: a number of bytes.
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "" | "B" => 0,
+        "K" | "KB" | "KIB" => 10,
+        "M" | "MB" | "MIB" => 20,
+        "G" | "GB" | "GIB" => 30,
+        _ => return Err("expected a number of bytes such as 1000, 16K, 4M or 2G".to_owned()),
+    };
+    let number: u64 = digits.parse().map_err(|_| "expected a number such as 16K".to_owned())?;
+    number.checked_mul(1 << shift).ok_or_else(|| "that is more than 64 bits can count".to_owned())
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(s) if (0.0..=86_400.0).contains(&s) => Ok(s),
+        _ => Err("expected seconds between 0 and 86400, such as 2.5".to_owned()),
+    }
+}
+
+/// Every switch, whether it is on, and what its absence means.
+pub(super) fn switch_table() -> String {
+    let mut table = String::from("Switches; each can be turned off by --switch NAME=off:\n");
+    for s in Switch::ALL {
+        let on = if s.default_on() { "on" } else { "off" };
+        let _ = writeln!(table, "  {:<12} {on:<3}  off: {}", s.name(), s.off_means());
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_powers_of_1024() {
+        assert_eq!(size("1000"), Ok(1000));
+        assert_eq!(size("16K"), Ok(16 << 10));
+        assert_eq!(size("4g"), Ok(4 << 30));
+        assert_eq!(size("3MiB"), Ok(3 << 20));
+        for bad in ["", "K", "-1", "1T", "1.5M", "18446744073709551615K"] {
+            assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn rates_have_the_classic_units() {
+        assert_eq!(Format::Kbyte.rate(2048.0), "2.00 KB/sec");
+        assert_eq!(Format::Kbit.rate(2048.0), "16.00 Kbit/sec");
+        assert_eq!(Format::Gbyte.rate(1024.0 * 1024.0 * 1024.0), "1.00 GB/sec");
+    }
+}

@@ -1,0 +1,129 @@
+//! Clocks, cores and Ctrl-C: what the core of the stack must not read for itself.
+//!
+//! Called by: the loops of `run.rs` and `threads.rs`. Must not know: stacks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant as Monotone;
+
+use anyhow::{Context, Result};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+use wirespeed::Instant;
+
+/// The time of all stacks of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock(Monotone);
+
+impl Clock {
+    pub(super) fn start() -> Clock {
+        Clock(Monotone::now())
+    }
+
+    #[inline]
+    pub(super) fn now(self) -> Instant {
+        Instant::from_nanos(self.0.elapsed().as_nanos() as u64 + 1)
+    }
+}
+
+/// CPU time of this thread in seconds, user and system.
+pub(super) fn thread_cpu_s() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Wall and CPU time of one thread, less what is done beside the transfer (files and hashes).
+#[derive(Debug)]
+pub(super) struct Stopwatch {
+    clock: Clock,
+    started: Instant,
+    cpu_started_s: f64,
+    beside_s: f64,
+    beside_cpu_s: f64,
+    pub(super) slept_s: f64,
+}
+
+impl Stopwatch {
+    pub(super) fn start(clock: Clock) -> Stopwatch {
+        Stopwatch {
+            clock,
+            started: clock.now(),
+            cpu_started_s: thread_cpu_s(),
+            beside_s: 0.0,
+            beside_cpu_s: 0.0,
+            slept_s: 0.0,
+        }
+    }
+
+    /// Do something that does not count.
+    pub(super) fn beside<T>(&mut self, what: impl FnOnce() -> T) -> T {
+        let (wall, cpu) = (self.clock.now(), thread_cpu_s());
+        let result = what();
+        self.beside_cpu_s += thread_cpu_s() - cpu;
+        self.beside_s += self.clock.now().since(wall).as_secs_f64();
+        result
+    }
+
+    /// The times so far.
+    pub(super) fn lap(&self) -> Lap {
+        let wall_s = self.clock.now().since(self.started).as_secs_f64();
+        Lap {
+            wall_s,
+            counted_s: (wall_s - self.beside_s).max(0.0),
+            busy_s: (wall_s - self.beside_s - self.slept_s).max(0.0),
+            cpu_s: (thread_cpu_s() - self.cpu_started_s - self.beside_cpu_s).max(0.0),
+        }
+    }
+}
+
+/// What a stopwatch shows, in seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lap {
+    /// All of it.
+    pub(super) wall_s: f64,
+    /// Less files and hashes.
+    pub(super) counted_s: f64,
+    /// Less sleep as well.
+    pub(super) busy_s: f64,
+    /// CPU time, less files and hashes.
+    pub(super) cpu_s: f64,
+}
+
+/// Up to `wanted` different cores that this process may use, the current one first.
+pub(super) fn cores(wanted: usize) -> Vec<usize> {
+    let Ok(allowed) = sched_getaffinity(None) else { return Vec::new() };
+    let here = sched_getcpu();
+    let others = (0..CpuSet::MAX_CPU).filter(|&cpu| cpu != here && allowed.is_set(cpu));
+    std::iter::once(here).filter(|&cpu| allowed.is_set(cpu)).chain(others).take(wanted).collect()
+}
+
+/// Keep this thread on one core; `false` where the system does not let us.
+pub(super) fn pin(core: Option<usize>) -> bool {
+    let Some(core) = core else { return false };
+    let mut set = CpuSet::new();
+    set.set(core);
+    sched_setaffinity(None, &set).is_ok()
+}
+
+/// Has somebody pressed Ctrl-C? Then the transfer ends early, and cleanly.
+#[derive(Clone, Debug)]
+pub(super) struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    /// SIGINT, SIGTERM and SIGHUP are noted from here on; a second one ends the process.
+    pub(super) fn install() -> Result<Interrupt> {
+        let noted = Arc::new(AtomicBool::new(false));
+        let flag = noted.clone();
+        ctrlc::set_handler(move || {
+            if flag.swap(true, Ordering::Relaxed) {
+                std::process::exit(130);
+            }
+        })
+        .context("cannot catch Ctrl-C")?;
+        Ok(Interrupt(noted))
+    }
+
+    pub(super) fn noted(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,256 @@
+//! Where the bytes come from and where they go: a pattern that both ends know, or a file.
+//!
+//! Called by: the ends. Must not know: stacks, time.
+//!
+//! Byte `i` of the pattern stream is byte `i mod PERIOD` of a fixed random block. The receiver
+//! compares the first and last bytes of every read, a sample from the middle of one read in 32,
+//! and the whole of the first reads: that finds lost, repeated and swapped segments and costs
+//! next to nothing. Files are hashed instead, outside the measured time.
+
+use anyhow::{Result, bail};
+use wirespeed::{Mbuf, Stack};
+
+use super::file::{Hashed, Reader};
+
+/// A prime, so that no segment size divides it and a segment in a wrong place shows.
+const PERIOD: usize = 65_521;
+/// Most bytes compared at once.
+const SAMPLE: usize = 4096;
+const SAMPLE_EVERY: u64 = 32;
+const PATTERN_READ_BYTES: usize = 128 << 10;
+
+/// The block, and as much of its beginning behind it as one look may need.
+fn block(look: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut bytes: Vec<u8> = (0..PERIOD)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as u8
+        })
+        .collect();
+    for i in 0..look {
+        bytes.push(bytes[i]);
+    }
+    bytes
+}
+
+/// What is sent.
+pub(super) enum Source {
+    Pattern { block: Vec<u8>, at: usize, left: u64 },
+    File(Box<Reader>),
+}
+
+impl Source {
+    /// `limit` bytes of pattern, looked at `unit` bytes at a time.
+    pub(super) fn pattern(limit: u64, unit: usize) -> Source {
+        Source::Pattern { block: block(unit), at: 0, left: limit }
+    }
+
+    /// The next bytes, up to `most`; none at the end, or until [`Source::refill`].
+    #[inline]
+    pub(super) fn peek(&self, most: usize) -> &[u8] {
+        match self {
+            Source::Pattern { block, at, left } => {
+                let n = usize::try_from(*left).map_or(most, |left| left.min(most));
+                &block[*at..*at + n]
+            }
+            Source::File(reader) => reader.peek(most),
+        }
+    }
+
+    /// The first `n` of them were taken.
+    #[inline]
+    pub(super) fn advance(&mut self, n: usize) {
+        match self {
+            Source::Pattern { at, left, .. } => {
+                *at = (*at + n) % PERIOD;
+                *left -= n as u64;
+            }
+            Source::File(reader) => reader.advance(n),
+        }
+    }
+
+    /// Nothing more will come.
+    #[inline]
+    pub(super) fn finished(&self) -> bool {
+        match self {
+            Source::Pattern { left, .. } => *left == 0,
+            Source::File(reader) => reader.finished(),
+        }
+    }
+
+    /// Enough for now; what was not taken stays untaken.
+    pub(super) fn stop(&mut self) {
+        match self {
+            Source::Pattern { left, .. } => *left = 0,
+            Source::File(reader) => reader.stop(),
+        }
+    }
+
+    /// Wants [`Source::refill`].
+    #[inline]
+    pub(super) fn is_dry(&self) -> bool {
+        matches!(self, Source::File(reader) if reader.is_dry())
+    }
+
+    /// Read and hash; takes its time.
+    pub(super) fn refill(&mut self) -> Result<()> {
+        match self {
+            Source::Pattern { .. } => Ok(()),
+            Source::File(reader) => reader.refill(),
+        }
+    }
+
+    /// The sum of what was sent, of a file.
+    pub(super) fn sha256(&mut self) -> Option<String> {
+        match self {
+            Source::Pattern { .. } => None,
+            Source::File(reader) => Some(reader.sha256()),
+        }
+    }
+}
+
+/// What is received.
+pub(super) enum Sink {
+    Pattern { checker: Checker, room: Vec<u8> },
+    File(Box<Hashed>),
+}
+
+impl Sink {
+    pub(super) fn pattern() -> Sink {
+        Sink::Pattern { checker: Checker::new(), room: vec![0; PATTERN_READ_BYTES] }
+    }
+
+    /// Where the next bytes go; empty until [`Sink::drain`].
+    #[inline]
+    pub(super) fn room(&mut self) -> &mut [u8] {
+        match self {
+            Sink::Pattern { room, .. } => room,
+            Sink::File(hashed) => hashed.room(),
+        }
+    }
+
+    /// `n` bytes were put there.
+    #[inline]
+    pub(super) fn filled(&mut self, n: usize) -> Result<()> {
+        match self {
+            Sink::Pattern { checker, room } => checker.check(&room[..n]),
+            Sink::File(hashed) => {
+                hashed.filled(n);
+                Ok(())
+            }
+        }
+    }
+
+    /// A loaned buffer came; it is given back here or by [`Sink::drain`].
+    #[inline]
+    pub(super) fn took(&mut self, m: Mbuf, stack: &mut Stack) -> Result<()> {
+        match self {
+            Sink::Pattern { checker, .. } => {
+                checker.check(m.as_slice())?;
+                stack.give_back(m);
+            }
+            Sink::File(hashed) => hashed.took(m),
+        }
+        Ok(())
+    }
+
+    /// Wants [`Sink::drain`].
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        matches!(self, Sink::File(hashed) if hashed.is_full())
+    }
+
+    /// Hash what there is; takes its time.
+    pub(super) fn drain(&mut self, stack: &mut Stack) {
+        if let Sink::File(hashed) = self {
+            hashed.drain(stack);
+        }
+    }
+
+    /// The sum of what was received, of a file.
+    pub(super) fn sha256(&mut self) -> Option<String> {
+        match self {
+            Sink::Pattern { .. } => None,
+            Sink::File(hashed) => Some(hashed.sha256()),
+        }
+    }
+}
+
+/// Compares what comes with the pattern.
+pub(super) struct Checker {
+    block: Vec<u8>,
+    position: u64,
+    reads: u64,
+}
+
+impl Checker {
+    pub(super) fn new() -> Checker {
+        Checker { block: block(SAMPLE), position: 0, reads: 0 }
+    }
+
+    /// The next bytes of the stream.
+    #[inline]
+    pub(super) fn check(&mut self, bytes: &[u8]) -> Result<()> {
+        const ENDS: usize = 8;
+        self.reads += 1;
+        let last = bytes.len().saturating_sub(ENDS);
+        let mut good = self.same(bytes, 0, ENDS) && self.same(bytes, last, ENDS);
+        if self.reads < SAMPLE_EVERY {
+            good &= (0..bytes.len()).step_by(SAMPLE).all(|at| self.same(bytes, at, SAMPLE));
+        } else if self.reads.is_multiple_of(SAMPLE_EVERY) {
+            let at = (self.reads as usize).wrapping_mul(7919) % bytes.len().max(1);
+            good &= self.same(bytes, at, SAMPLE);
+        }
+        if !good {
+            bail!(
+                "wrong data: what was received from byte {} on is not what was sent",
+                self.position
+            );
+        }
+        self.position += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Are up to `most` bytes from `at` on what they should be?
+    #[inline]
+    fn same(&self, bytes: &[u8], at: usize, most: usize) -> bool {
+        let found = &bytes[at..(at + most).min(bytes.len())];
+        let expected = ((self.position + at as u64) % PERIOD as u64) as usize;
+        found == &self.block[expected..expected + found.len()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checker_takes_the_stream_and_refuses_a_shift_of_one_byte() {
+        let mut source = Source::pattern(1_000_000, 7000);
+        let mut checker = Checker::new();
+        while !source.finished() {
+            let n = source.peek(7000).len();
+            assert!(checker.check(source.peek(7000)).is_ok());
+            source.advance(n);
+        }
+        assert_eq!(checker.position, 1_000_000);
+        let mut checker = Checker::new();
+        assert!(checker.check(&Source::pattern(100, 100).peek(100)[1..]).is_err());
+    }
+
+    #[test]
+    fn the_checker_finds_a_wrong_byte_at_the_end_of_any_read() {
+        let mut source = Source::pattern(u64::MAX, 1000);
+        let mut checker = Checker::new();
+        for _ in 0..100 {
+            assert!(checker.check(source.peek(1000)).is_ok());
+            source.advance(1000);
+        }
+        let mut wrong = source.peek(1000).to_vec();
+        wrong[999] ^= 1;
+        assert!(checker.check(&wrong).is_err());
+    }
+}

@@ -1,0 +1,357 @@
+//! The two ends of a TCP transfer, each a stack with one connection, driven a turn at a time:
+//! poll, then write until less is taken than was given; poll, then read until nothing is left.
+//!
+//! Called by: the loops (`run`, `threads`). Must not know: threads, clocks, who measures.
+
+use anyhow::{Context, Result, anyhow, bail};
+use wirespeed::device::{Doorbell, mem};
+use wirespeed::pair::{End, end};
+use wirespeed::{CallError, Duration, Event, Instant, ListenConfig, Mbuf, Owner, TcpHandle};
+
+use super::data::{Sink, Source};
+use super::file::{Hashed, Reader};
+use super::plan::{Goal, Plan};
+use super::udp;
+
+/// How a turn went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Something was done.
+    Worked,
+    /// There was nothing to do.
+    Idle,
+    /// This end is through, and the other one knows.
+    Done,
+}
+
+/// The sending end.
+pub(super) struct Sender {
+    pub(super) end: End,
+    pub(super) bell: Doorbell,
+    pub(super) sending: Sending,
+    pub(super) source: Source,
+    pub(super) bytes: u64,
+    pub(super) calls: u64,
+}
+
+pub(super) enum Sending {
+    Tcp(TcpSender),
+    Udp(udp::Sender),
+}
+
+/// The receiving end.
+pub(super) struct Receiver {
+    pub(super) end: End,
+    pub(super) bell: Doorbell,
+    pub(super) receiving: Receiving,
+    pub(super) sink: Sink,
+    pub(super) bytes: u64,
+    pub(super) calls: u64,
+    /// Everything has arrived: the transfer is over, and the connection is taken down.
+    pub(super) finished: bool,
+}
+
+pub(super) enum Receiving {
+    Tcp(TcpReceiver),
+    Udp(udp::Receiver),
+}
+
+/// Both ends, connected.
+pub(super) fn connected(plan: &Plan) -> Result<(Sender, Receiver)> {
+    let mut source = match &plan.goal {
+        Goal::Bytes(bytes) => Source::pattern(*bytes, plan.length),
+        Goal::Seconds(_) => Source::pattern(u64::MAX, plan.length),
+        Goal::File(path) => Source::File(Box::new(Reader::open(path)?)),
+    };
+    if let Goal::Seconds(0.0) = plan.goal {
+        source.stop();
+    }
+    let mut seed = [0; 16];
+    getrandom::fill(&mut seed).context("the system gives no random seed")?;
+    let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
+    let pair = plan.pair([half(0), half(8)]);
+    let (bell, other_bell) = (Doorbell::new(), Doorbell::new());
+    let (left, right) = mem::pair_with(&pair.wire, bell.clone(), other_bell.clone());
+    let (mut left, mut right) = (end(&pair, left, 1), end(&pair, right, 2));
+    let (sending, receiving) = if plan.udp {
+        let (sending, receiving) = udp::bound(plan, &mut left, &mut right)?;
+        (Sending::Udp(sending), Receiving::Udp(receiving))
+    } else {
+        let (sending, receiving) = connect(plan, &mut left, &mut right)?;
+        (Sending::Tcp(sending), Receiving::Tcp(receiving))
+    };
+    let sink = match plan.goal {
+        Goal::File(_) => Sink::File(Box::new(Hashed::new())),
+        _ => Sink::pattern(),
+    };
+    let sender = Sender { end: left, bell, sending, source, bytes: 0, calls: 0 };
+    let receiver = Receiver {
+        end: right,
+        bell: other_bell,
+        receiving,
+        sink,
+        bytes: 0,
+        calls: 0,
+        finished: false,
+    };
+    Ok((sender, receiver))
+}
+
+/// The handshake, in a few microseconds of made-up time: the run's clock begins behind it.
+fn connect(plan: &Plan, left: &mut End, right: &mut End) -> Result<(TcpSender, TcpReceiver)> {
+    let to = (right.addr, plan.port).into();
+    let listen = ListenConfig { tcp: plan.tcp, ..ListenConfig::default() };
+    let listener = right
+        .stack
+        .tcp_listen(to, listen)
+        .map_err(|e| anyhow!("cannot listen on port {}: {e:?}", plan.port))?;
+    let now = |us| Instant::ZERO + Duration::from_nanos(us);
+    let conn = left
+        .stack
+        .tcp_connect(to, None, &plan.tcp, Owner::program(), now(1))
+        .map_err(|e| anyhow!("cannot connect to {to}: {e:?}"))?;
+    for turn in 2..100 {
+        left.stack.poll(now(turn));
+        right.stack.poll(now(turn));
+        while let Some(event) = right.stack.next_event() {
+            if let Event::Accept(_) = event
+                && let Some(accepted) = right.stack.tcp_accept(listener)
+            {
+                right.stack.tcp_unlisten(listener);
+                let (unit, loan) = (plan.length, plan.loan);
+                let sender = TcpSender { conn, unit, loan, held: None, shut: false };
+                return Ok((sender, TcpReceiver { conn: accepted, loan }));
+            }
+        }
+    }
+    let drops = left.stack.drops().nonzero().chain(right.stack.drops().nonzero());
+    let dropped: Vec<_> = drops.map(|(reason, n)| format!("{n} {}", reason.name())).collect();
+    bail!("the two stacks did not connect with these switches; dropped: {}", dropped.join(", "))
+}
+
+impl Sender {
+    /// Poll and write.
+    #[inline]
+    pub(super) fn turn(&mut self, now: Instant) -> Result<Turn> {
+        let polled = self.end.stack.poll(now);
+        while self.end.stack.next_event().is_some() {}
+        let before = self.bytes;
+        let done = match &mut self.sending {
+            Sending::Tcp(tcp) => {
+                let (bytes, calls) = tcp.write(&mut self.end, &mut self.source)?;
+                self.bytes += bytes;
+                self.calls += calls;
+                tcp.is_done(&self.end)
+            }
+            Sending::Udp(udp) => {
+                let (bytes, calls) = udp.send(&mut self.end, &mut self.source, now)?;
+                self.bytes += bytes;
+                self.calls += calls;
+                self.source.finished() && udp::all_left(&self.end)
+            }
+        };
+        Ok(if done {
+            Turn::Done
+        } else if polled > 0 || self.bytes > before {
+            Turn::Worked
+        } else {
+            Turn::Idle
+        })
+    }
+
+    /// For the message when nothing moves.
+    pub(super) fn state(&self) -> String {
+        match &self.sending {
+            Sending::Tcp(tcp) => format!("{:?}", self.end.stack.tcp_info(tcp.conn)),
+            Sending::Udp(_) => format!("{} datagrams sent", self.calls),
+        }
+    }
+}
+
+impl Receiver {
+    /// Poll and read.
+    #[inline]
+    pub(super) fn turn(&mut self, now: Instant) -> Result<Turn> {
+        let polled = self.end.stack.poll(now);
+        while self.end.stack.next_event().is_some() {}
+        if self.finished {
+            let done = self.end.stack.connection_count() == 0 || self.is_udp();
+            return Ok(if done {
+                Turn::Done
+            } else if polled > 0 {
+                Turn::Worked
+            } else {
+                Turn::Idle
+            });
+        }
+        let before = self.bytes;
+        match &mut self.receiving {
+            Receiving::Tcp(tcp) => {
+                let (bytes, calls, eof) = tcp.read(&mut self.end, &mut self.sink)?;
+                self.bytes += bytes;
+                self.calls += calls;
+                if eof {
+                    self.end.stack.tcp_close(tcp.conn);
+                    self.finished = true;
+                }
+            }
+            Receiving::Udp(udp) => {
+                let datagrams = udp.receive(&mut self.end)?;
+                self.bytes += datagrams * udp.length as u64;
+                self.calls += datagrams;
+            }
+        }
+        let worked = polled > 0 || self.bytes > before || self.finished;
+        Ok(if worked { Turn::Worked } else { Turn::Idle })
+    }
+
+    pub(super) fn is_udp(&self) -> bool {
+        matches!(self.receiving, Receiving::Udp(_))
+    }
+
+    /// Hash what has come.
+    pub(super) fn drain(&mut self) {
+        self.sink.drain(&mut self.end.stack);
+    }
+
+    /// For the message when nothing moves.
+    pub(super) fn state(&self) -> String {
+        match &self.receiving {
+            Receiving::Tcp(tcp) => format!("{:?}", self.end.stack.tcp_info(tcp.conn)),
+            Receiving::Udp(_) => format!("{} datagrams received", self.calls),
+        }
+    }
+}
+
+/// A connection that is written to.
+pub(super) struct TcpSender {
+    pub(super) conn: TcpHandle,
+    unit: usize,
+    loan: bool,
+    /// A filled buffer that was not taken yet.
+    held: Option<Mbuf>,
+    shut: bool,
+}
+
+impl TcpSender {
+    /// Write until less is taken than was given; returns bytes and calls.
+    #[inline]
+    fn write(&mut self, end: &mut End, source: &mut Source) -> Result<(u64, u64)> {
+        let (mut bytes, mut calls) = (0, 0);
+        if self.loan {
+            (bytes, calls) = self.write_loaned(end, source)?;
+        } else {
+            loop {
+                let data = source.peek(self.unit);
+                if data.is_empty() {
+                    break;
+                }
+                let given = data.len();
+                let taken = match end.stack.tcp_write(self.conn, data) {
+                    Ok(n) => n,
+                    Err(CallError::WouldBlock) => break,
+                    Err(error) => bail!("the sending end failed: {error:?}"),
+                };
+                source.advance(taken);
+                bytes += taken as u64;
+                calls += 1;
+                if taken < given {
+                    break;
+                }
+            }
+        }
+        if source.finished() && !self.shut && self.held.is_none() {
+            self.shut = true;
+            end.stack.tcp_shutdown_write(self.conn);
+        }
+        Ok((bytes, calls))
+    }
+
+    /// The same with buffers of the stack's, filled here.
+    fn write_loaned(&mut self, end: &mut End, source: &mut Source) -> Result<(u64, u64)> {
+        let (mut bytes, mut calls) = (0, 0);
+        loop {
+            let (m, n) = match self.held.take() {
+                Some(m) => (m, 0),
+                None => {
+                    let Some((mut m, most)) = end.stack.tcp_alloc(self.conn) else { break };
+                    let n = m.append(source.peek(most.min(self.unit)));
+                    if n == 0 {
+                        end.stack.give_back(m);
+                        break;
+                    }
+                    (m, n)
+                }
+            };
+            source.advance(n);
+            let len = m.len() as u64;
+            match end.stack.tcp_write_mbuf(self.conn, m) {
+                Ok(()) => {}
+                Err((CallError::WouldBlock, m)) => {
+                    self.held = Some(m);
+                    break;
+                }
+                Err((error, _)) => bail!("the sending end failed: {error:?}"),
+            }
+            bytes += len;
+            calls += 1;
+        }
+        Ok((bytes, calls))
+    }
+
+    /// Has the other end read everything and closed?
+    #[inline]
+    fn is_done(&self, end: &End) -> bool {
+        self.shut && end.stack.tcp_readable(self.conn).is_none_or(|(_, closed)| closed)
+    }
+}
+
+/// A connection that is read from.
+pub(super) struct TcpReceiver {
+    pub(super) conn: TcpHandle,
+    loan: bool,
+}
+
+impl TcpReceiver {
+    /// Read until nothing is left; returns bytes, calls, and whether that was the end.
+    #[inline]
+    fn read(&self, end: &mut End, sink: &mut Sink) -> Result<(u64, u64, bool)> {
+        let (mut bytes, mut calls) = (0, 0);
+        if self.loan {
+            return self.read_loaned(end, sink);
+        }
+        loop {
+            let room = sink.room();
+            let wanted = room.len();
+            let n = match end.stack.tcp_read(self.conn, room) {
+                Ok(0) if wanted > 0 => return Ok((bytes, calls, true)),
+                Ok(n) => n,
+                Err(CallError::WouldBlock) => break,
+                Err(error) => bail!("the receiving end failed: {error:?}"),
+            };
+            sink.filled(n)?;
+            bytes += n as u64;
+            calls += 1;
+            if n < wanted || sink.is_full() {
+                break;
+            }
+        }
+        Ok((bytes, calls, false))
+    }
+
+    fn read_loaned(&self, end: &mut End, sink: &mut Sink) -> Result<(u64, u64, bool)> {
+        let (mut bytes, mut calls) = (0, 0);
+        while !sink.is_full() {
+            let m = match end.stack.tcp_read_mbuf(self.conn) {
+                Ok(Some(m)) => m,
+                Ok(None) => return Ok((bytes, calls, true)),
+                Err(CallError::WouldBlock) => break,
+                Err(error) => bail!("the receiving end failed: {error:?}"),
+            };
+            bytes += m.len() as u64;
+            calls += 1;
+            sink.took(m, &mut end.stack)?;
+        }
+        Ok((bytes, calls, false))
+    }
+}

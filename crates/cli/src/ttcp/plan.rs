@@ -1,0 +1,181 @@
+//! What a command line means: checked, defaults filled in.
+//!
+//! Called by: `ttcp.rs`; everything else reads it. Must not know: how it is carried out.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use wirespeed::device::{Offloads, mem};
+use wirespeed::pair::PairConfig;
+use wirespeed::tcp::Config;
+use wirespeed::{IpVersion, Limit, Mtu, Switch, Switches};
+
+use super::args::{self, Args, Format, OnOff};
+use crate::Usage;
+
+/// Past this a write only costs memory.
+const LENGTH_MAX: u64 = 64 << 20;
+/// Windows larger than this cannot be said (RFC 7323 section 2.3).
+const SOCKET_BUFFER_MAX: u64 = 1 << 30;
+/// Largest frame a link with segmentation offload takes: an IP packet and an Ethernet header.
+const SUPER_FRAME_MAX: usize = 65_535 + 14;
+/// The default of -l: the knee, where a larger write gains nothing (docs/perf.md).
+const KNEE_BYTES: usize = 16 << 10;
+const UDP_QUEUE_BYTES: usize = 1 << 20;
+
+/// How much is to be moved.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Goal {
+    Bytes(u64),
+    Seconds(f64),
+    File(PathBuf),
+}
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) goal: Goal,
+    pub(super) mtu: u16,
+    /// Bytes of a write or of a datagram.
+    pub(super) length: usize,
+    pub(super) port: u16,
+    pub(super) version: IpVersion,
+    pub(super) udp: bool,
+    pub(super) threads: u8,
+    pub(super) loan: bool,
+    pub(super) super_segments: bool,
+    pub(super) switches: Switches,
+    pub(super) tcp: Config,
+    pub(super) udp_queue_bytes: usize,
+    pub(super) format: Format,
+}
+
+impl Plan {
+    pub(super) fn new(args: &Args) -> Result<Plan> {
+        if args.transmit.is_some() || args.receive {
+            bail!(Usage(
+                "-t and -r are for ttcp over a network, which comes with network devices; \
+                 this version moves bytes between two stacks in memory: leave it out"
+                    .to_owned()
+            ));
+        }
+        let version = if args.v6 { IpVersion::V6 } else { IpVersion::V4 };
+        if args.v6 && usize::from(args.mtu) < Mtu::MIN_V6.bytes() {
+            bail!(Usage(format!(
+                "--mtu {}: IPv6 needs a link MTU of at least 1280 (RFC 8200 section 5); use \
+                 --mtu 1280 or more, or -4",
+                args.mtu
+            )));
+        }
+        let length = length(args, version)?;
+        let goal = match (args.bytes, args.seconds, &args.file, args.writes) {
+            (Some(bytes), ..) => Goal::Bytes(bytes),
+            (_, Some(seconds), ..) => Goal::Seconds(seconds),
+            (_, _, Some(path), _) => Goal::File(path.clone()),
+            (.., Some(n)) => Goal::Bytes(n.saturating_mul(length as u64)),
+            _ => Goal::Seconds(3.0),
+        };
+        let tcp = tcp_config(args)?;
+        Ok(Plan {
+            goal,
+            mtu: args.mtu,
+            length,
+            port: args.port,
+            version,
+            udp: args.udp,
+            threads: args.threads,
+            loan: args.loan,
+            super_segments: args.super_segments,
+            switches: switches(args)?,
+            tcp,
+            udp_queue_bytes: args.socket_buffer.map_or(UDP_QUEUE_BYTES, |b| b as usize),
+            format: args.format,
+        })
+    }
+
+    /// The wire and the stacks.
+    pub(super) fn pair(&self, seed: [u64; 2]) -> PairConfig {
+        let mut pair = PairConfig::new(seed);
+        pair.version = self.version;
+        pair.wire = mem::Config {
+            mtu: Mtu::new(usize::from(self.mtu)).unwrap_or(Mtu::ETHERNET),
+            ..mem::Config::default()
+        };
+        if self.super_segments {
+            pair.wire.offloads = Offloads { tso_max_bytes: SUPER_FRAME_MAX, ..Offloads::default() };
+        }
+        pair.stack.switches = self.switches;
+        pair.stack.budget.set(Limit::UdpQueueBytes, self.udp_queue_bytes);
+        pair
+    }
+
+    /// Are checksums made or verified at all?
+    pub(super) fn checksum(&self) -> bool {
+        self.switches.on(Switch::ChecksumRx) || self.switches.on(Switch::ChecksumTx)
+    }
+
+    pub(super) fn file(&self) -> Option<&PathBuf> {
+        match &self.goal {
+            Goal::File(path) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Bytes to be moved, where that is known before.
+    pub(super) fn bytes(&self) -> Option<u64> {
+        match &self.goal {
+            Goal::Bytes(bytes) => Some(*bytes),
+            Goal::Seconds(_) => None,
+            Goal::File(path) => std::fs::metadata(path).ok().map(|m| m.len()),
+        }
+    }
+}
+
+fn length(args: &Args, version: IpVersion) -> Result<usize> {
+    if !args.udp {
+        return match args.length.unwrap_or(KNEE_BYTES as u64) {
+            n @ 1..=LENGTH_MAX => Ok(n as usize),
+            n => bail!(Usage(format!("-l {n}: a write has 1 byte to 64 MB"))),
+        };
+    }
+    let headers = if version == IpVersion::V4 { 20 + 8 } else { 40 + 8 };
+    let most = u64::from(args.mtu) - headers;
+    match args.length.unwrap_or(most) {
+        n if (1..=most).contains(&n) => Ok(n as usize),
+        n => bail!(Usage(format!(
+            "-l {n}: a datagram has 1 to {most} bytes at MTU {}; use a smaller -l or a larger \
+             --mtu",
+            args.mtu
+        ))),
+    }
+}
+
+fn tcp_config(args: &Args) -> Result<Config> {
+    let mut config =
+        Config { no_delay: args.no_delay, algorithm: args.cc.algorithm(), ..Config::default() };
+    match args.socket_buffer {
+        None => {}
+        Some(bytes @ 1..=SOCKET_BUFFER_MAX) => {
+            config.send_buffer_bytes = bytes as u32;
+            config.receive_buffer_bytes = bytes as u32;
+        }
+        Some(bytes) => bail!(Usage(format!("-b {bytes}: a socket buffer has 1 byte to 1 GB"))),
+    }
+    Ok(config)
+}
+
+fn switches(args: &Args) -> Result<Switches> {
+    let mut switches = Switches::default();
+    if args.checksum == OnOff::Off {
+        switches = switches.with(Switch::ChecksumRx, false).with(Switch::ChecksumTx, false);
+    }
+    if args.predict == OnOff::Off {
+        switches = switches.with(Switch::Predict, false);
+    }
+    for setting in &args.switches {
+        switches = switches.parse_setting(setting).map_err(|why| {
+            Usage(format!("--switch: {why}\n\n{}", args::switch_table().trim_end()))
+        })?;
+    }
+    Ok(switches)
+}

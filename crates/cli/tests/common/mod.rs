@@ -1,0 +1,33 @@
+//! Runs the program as its users do: a command line in, an exit code and two texts out.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use sha2::{Digest, Sha256};
+
+pub(crate) fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
+    command.env_remove("NO_COLOR");
+    command
+}
+
+pub(crate) fn run(args: &[&str]) -> Output {
+    program().args(args).output().expect("the program starts")
+}
+
+pub(crate) fn code(output: &Output) -> i32 {
+    output.status.code().expect("not killed")
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A file of `len` bytes that are not all alike, and its sum.
+pub(crate) fn file(name: &str, len: usize) -> (PathBuf, String) {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let bytes: Vec<u8> = (0..len).map(|i| (i * i / 251 + i) as u8).collect();
+    std::fs::write(&path, &bytes).expect("the target folder can be written");
+    let sum = Sha256::digest(&bytes).iter().map(|b| format!("{b:02x}")).collect();
+    (path, sum)
+}

@@ -1,0 +1,100 @@
+//! wirespeed is a TCP/IP stack that runs inside your process. This is the crate to depend on: it
+//! has no code of its own, it gathers what programs need from the crates behind it.
+//!
+//! Called by: programs. Must not know: anything; what is said here is said by the re-exports.
+//!
+//! # A stack is polled
+//! A [`Stack`] is one shard: its own connections, buffers, timers and counters, no lock, no
+//! thread. It reads no clock and draws no random number. Its owner
+//! 1. makes it with a secret seed, adds ports (a [`Device`] with addresses), neighbours, routes;
+//! 2. calls [`Stack::poll`] with the time when a port has frames or [`Stack::next_deadline`] has
+//!    come, and takes [`Stack::next_event`] until there is none;
+//! 3. opens, listens, writes and reads in between. No call waits: what cannot be done now is
+//!    [`CallError::WouldBlock`], and an event says when to try again.
+//!
+//! Everything that is dropped has a name and a count ([`Stack::drops`]), every optimisation a
+//! switch ([`Stack::set_switch`]), every queue and table a limit ([`Stack::budget`]).
+//!
+//! # Two stacks in memory exchange a message
+//! ```
+//! # #[cfg(feature = "mem")] {
+//! use std::net::SocketAddr;
+//! use wirespeed::pair::{PairConfig, pair};
+//! use wirespeed::tcp::Config;
+//! use wirespeed::{CallError, Event, Instant, ListenConfig, Owner};
+//!
+//! // The seed of a real program is drawn at random; a fixed one gives the same packets each time.
+//! let (mut client, mut server) = pair(&PairConfig::new([1, 2]));
+//! let mut now = Instant::from_nanos(1);
+//!
+//! let address = SocketAddr::new(server.addr, 7);
+//! let listener = server.stack.tcp_listen(address, ListenConfig::default()).expect("port is free");
+//! let sending = client
+//!     .stack
+//!     .tcp_connect(address, None, &Config::default(), Owner::program(), now)
+//!     .expect("the server's network is attached");
+//!
+//! let (mut receiving, mut sent, mut got) = (None, false, Vec::new());
+//! loop {
+//!     now = Instant::from_nanos(now.as_nanos() + 1_000);
+//!     client.stack.poll(now);
+//!     server.stack.poll(now);
+//!     if !sent {
+//!         // WouldBlock until the handshake is through.
+//!         sent = client.stack.tcp_write(sending, b"hello, stack").is_ok();
+//!         if sent {
+//!             client.stack.tcp_shutdown_write(sending);
+//!         }
+//!     }
+//!     while let Some(event) = server.stack.next_event() {
+//!         if let Event::Accept(_) = event {
+//!             receiving = server.stack.tcp_accept(listener);
+//!         }
+//!     }
+//!     let Some(connection) = receiving else { continue };
+//!     let mut room = [0; 64];
+//!     match server.stack.tcp_read(connection, &mut room) {
+//!         Ok(0) => break, // the client has closed, and everything was read
+//!         Ok(n) => got.extend_from_slice(&room[..n]),
+//!         Err(CallError::WouldBlock) => {}
+//!         Err(error) => panic!("{error:?}"),
+//!     }
+//! }
+//! assert_eq!(got, b"hello, stack");
+//! # }
+//! ```
+//!
+//! # Features
+//! - `mem` (default): the wire inside a process ([`device::mem`]) and [`pair`], two stacks joined
+//!   by one.
+
+/// Sequence numbers, time, units, addresses, owners, drops, counters, switches and limits.
+pub use base;
+pub use base::{
+    Budget, Cidr, Counter, Counters, DropReason, Drops, Duration, Instant, IpVersion, Limit,
+    LinkKind, MacAddr, Mss, Mtu, Owner, Switch, Switches,
+};
+
+pub use mbuf::{Mbuf, Pool};
+
+/// TCP as its users see it: settings, statistics, events.
+pub mod tcp {
+    pub use tcp::cc::Algorithm;
+    pub use tcp::tcb::Error;
+    pub use tcp::{Config, Events, Info, State};
+}
+
+/// The one trait of everything that moves frames, and the kinds there are.
+pub mod device {
+    #[cfg(feature = "mem")]
+    pub use device::mem;
+    pub use device::{BURST, Burst, Device, Doorbell, Limits, Offloads};
+}
+pub use device::Device;
+
+#[cfg(feature = "mem")]
+pub use stack::pair;
+pub use stack::{
+    CallError, ConnectError, Datagram, Event, ListenConfig, ListenError, ListenerHandle, Observer,
+    PortConfig, PortId, Stack, StackConfig, Stage, TcpHandle, UdpError, UdpHandle,
+};
