@@ -6,7 +6,10 @@ use base::{Switch, Switches};
 use wirespeed_bench::drive::Drive;
 use wirespeed_bench::ours::Bulk;
 
-const CASES: &[(&str, fn(u64) -> Result<()>)] = &[
+/// A name and what does so many units of it.
+type Case = (&'static str, fn(u64) -> Result<()>);
+
+const CASES: &[Case] = &[
     ("predicted-segment-1500", |n| segments(Bulk::default(), Switches::default(), n)),
     ("predicted-segment-1500-v6", |n| {
         segments(Bulk { v6: true, ..Bulk::default() }, Switches::default(), n)

@@ -55,10 +55,9 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
     let count = frames.len();
     let mut bytes = 0;
     let mut leader = Leader::none();
-    // Nothing may be sent between leader and follower: an ACK would change what they mean.
-    let following = count > 1
-        && stack.core.switches.on(Switch::Follow)
-        && stack.core.switches.on(Switch::BurstAck);
+    // An ACK between two segments would move Last.ACK.sent, and TS.Recent with the second.
+    let switches = stack.core.switches;
+    let following = count > 1 && switches.on(Switch::Follow) && switches.on(Switch::BurstAck);
     for mut m in frames {
         bytes += m.len() as u64;
         if let Some(seq) = leader.is_followed_by(&m) {
@@ -210,7 +209,7 @@ fn segment<A: Addrs>(
     {
         let payload_at = at + header.header_len;
         if let Some(leader) = leader
-            && predict::may_lead(&pcb.tcb, &seg)
+            && predict::leads(&pcb.tcb, &seg)
         {
             let pseudo = ip.with_pseudo_header(Sum::ZERO);
             leader.lead(handle, m.as_slice(), at, payload_at, seg.len, pseudo);

@@ -35,7 +35,7 @@ pub fn matches(tcb: &Tcb, seg: &Segment) -> bool {
         && (newly > 0
             || seg.len > 0
             || flight == 0
-            || (tcb.snd_wscale.unscale(seg.window) != tcb.snd_wnd && ack::is_newer(tcb, seg)))
+            || window_is_news(tcb, seg))
         // Nothing is being repaired, on either side.
         && tcb.trouble == 0
         // All of it fits the window that was offered; nobody has let go of it.
@@ -45,21 +45,25 @@ pub fn matches(tcb: &Tcb, seg: &Segment) -> bool {
         && tcb.snd_wnd != 0
 }
 
-/// May segments follow this one that [`matches`]? It carries data, and its window counts, so that
-/// theirs, which is the same, changes nothing.
+/// May others follow a data segment that [`matches`]? Its window is about to be taken, so theirs,
+/// which is the same, changes nothing (SND.WL1 may be ahead: of an early segment without text).
 #[inline(always)]
-pub fn may_lead(tcb: &Tcb, seg: &Segment) -> bool {
-    seg.len > 0 && ack::is_newer(tcb, seg)
+pub fn leads(tcb: &Tcb, seg: &Segment) -> bool {
+    seg.len > 0 && tcb.snd_wl1.le(seg.seq)
+}
+
+/// Does it bring another window, and is it new enough to be believed (RFC 9293, SND.WL1)?
+#[inline(always)]
+fn window_is_news(tcb: &Tcb, seg: &Segment) -> bool {
+    tcb.snd_wscale.unscale(seg.window) != tcb.snd_wnd && tcb.snd_wl1.le(seg.seq)
 }
 
 /// Does a data segment of `len` bytes at `seq` come next, when all else in its header is as in the
-/// segment before it, which [`matches`] and was taken in this burst?
+/// segment before it, which [`matches`] and was taken in this burst with nothing in between? So
+/// neither state nor trouble can have changed.
 #[inline(always)]
 pub fn follows(tcb: &Tcb, seq: SeqNumber, len: u32) -> bool {
-    seq == tcb.rcv_nxt
-        && len <= tcb.rcv_wnd()
-        && tcb.trouble == 0
-        && tcb.state == State::Established
+    seq == tcb.rcv_nxt && len <= tcb.rcv_wnd()
 }
 
 /// Take a segment that [`follows`]: its ACK, window and timestamp have been taken already.

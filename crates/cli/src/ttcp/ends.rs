@@ -150,6 +150,7 @@ impl Sender {
                 self.source.finished() && udp::all_left(&self.end)
             }
         };
+        self.end.stack.flush();
         Ok(if done {
             Turn::Done
         } else if polled > 0 || self.bytes > before {
@@ -201,6 +202,7 @@ impl Receiver {
                 self.calls += datagrams;
             }
         }
+        self.end.stack.flush();
         let worked = polled > 0 || self.bytes > before || self.finished;
         Ok(if worked { Turn::Worked } else { Turn::Idle })
     }

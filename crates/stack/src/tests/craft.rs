@@ -130,10 +130,11 @@ impl Bench {
         burst.is_empty()
     }
 
-    /// Everything the stack has sent.
+    /// Everything the stack has sent, with what waits in its burst.
     pub(super) fn sent(&mut self) -> Vec<Vec<u8>> {
         self.stack.flush();
         let mut frames = Vec::new();
+        self.stack.flush();
         loop {
             let mut burst = Burst::new();
             if self.wire.rx_burst(&mut self.pool, &mut burst) == 0 {

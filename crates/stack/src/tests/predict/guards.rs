@@ -49,7 +49,11 @@ pub(super) fn refusals(tcb: &Tcb, segment: &Tcp) -> [bool; GUARDS.len()] {
         segment.seq != tcb.rcv_nxt,
         segment.ack.lt(tcb.snd_una),
         segment.ack.gt(tcb.snd_nxt),
-        segment.ack == tcb.snd_una && len == 0 && tcb.snd_nxt != tcb.snd_una,
+        segment.ack == tcb.snd_una
+            && len == 0
+            && tcb.snd_nxt != tcb.snd_una
+            && (tcb.snd_wscale.unscale(segment.window) == tcb.snd_wnd
+                || tcb.snd_wl1.gt(segment.seq)),
         len > tcb.rcv_wnd(),
         tcb.marks.has(Marks::ORPHAN),
         tcb.marks.has(Marks::SHUT_READ),

@@ -16,6 +16,7 @@ mod users;
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) predicted: u64,
+    pub(super) followed: u64,
     pub(super) refused_alone: [u64; GUARDS.len()],
     /// Connections whose receive and send sequence space passed zero.
     pub(super) wrapped: [u64; 2],
@@ -24,6 +25,7 @@ pub(super) struct Seen {
 impl Seen {
     pub(super) fn add(&mut self, other: &Seen) {
         self.predicted += other.predicted;
+        self.followed += other.followed;
         let sums = self.refused_alone.iter_mut().chain(&mut self.wrapped);
         for (sum, n) in sums.zip(other.refused_alone.iter().chain(&other.wrapped)) {
             *sum += n;
@@ -109,7 +111,9 @@ impl Traffic {
         let events = self.twins.compare(&self.handles, drain);
         for event in events {
             if let Event::Accept(listener) = event {
-                self.twins.call("accept", |stack| stack.tcp_accept(listener));
+                // A stray SYN may have opened one.
+                let stray = self.twins.call("accept", |stack| stack.tcp_accept(listener));
+                self.handles.extend(stray);
             }
         }
         self.forget_the_dead();
@@ -226,7 +230,11 @@ impl Traffic {
 
     /// Note which guards refuse a segment that is about to be given to both.
     fn note(&mut self, segment: &Tcp, handle: TcpHandle) -> Option<bool> {
+        let ports = self.peer.as_ref()?.ports;
         let pcb = self.twins.on.stack.connections.get(handle).filter(|p| p.in_table)?;
+        if segment.ports != ports {
+            return None;
+        }
         let refused = refusals(&pcb.tcb, segment);
         if refused.iter().filter(|r| **r).count() == 1 {
             for (n, refused) in self.seen.refused_alone.iter_mut().zip(refused) {
@@ -243,6 +251,7 @@ impl Traffic {
     /// Everything is closed; nothing is left over on either side.
     pub(super) fn finish(mut self) -> Seen {
         self.seen.predicted = self.predicted();
+        self.seen.followed = self.twins.on.stack.counters().of(Counter::TcpFollowed);
         assert_eq!(self.twins.off.stack.counters().of(Counter::TcpPredicted), 0);
         for handle in core::mem::take(&mut self.handles) {
             self.twins.call("abort", |stack| stack.tcp_abort(handle));

@@ -6,8 +6,8 @@ use crate::pair::PairConfig;
 use crate::tests::craft::Bench;
 use crate::{Event, ListenConfig, ListenerHandle, Stack, TcpHandle};
 
-/// Counters of how a segment was taken, not of what became of it.
-const SHORTCUTS: [Counter; 4] =
+/// Counters of which way a segment took: those differ, and nothing else may.
+const HOW_FOUND: [Counter; 4] =
     [Counter::TcpPredicted, Counter::TcpFollowed, Counter::DemuxHit, Counter::DemuxMiss];
 
 pub(super) struct Twins {
@@ -83,7 +83,7 @@ impl Twins {
             let counters: Vec<_> = stack
                 .counters()
                 .iter()
-                .filter(|(c, _)| !SHORTCUTS.contains(c))
+                .filter(|(c, _)| !HOW_FOUND.contains(c))
                 .map(|(_, n)| n)
                 .collect();
             (drops, counters, stack.next_deadline(), stack.connection_count())

@@ -12,7 +12,8 @@ impl Traffic {
     pub(super) fn segments(&mut self) {
         let Some(mut segment) = self.expected() else { return };
         let Some(handle) = self.peer.as_ref().map(|p| p.handle) else { return };
-        let count = if self.rng.one_in(4) { 1 + self.rng.below(3) } else { 1 };
+        let count = if self.rng.one_in(4) { 2 + self.rng.below(3) } else { 1 };
+        let train = self.rng.one_in(2);
         for _ in 0..count {
             let what = if self.rng.one_in(3) { self.change(&mut segment) } else { "as expected" };
             let len = segment.payload.len();
@@ -22,9 +23,14 @@ impl Traffic {
             ));
             let noted = if count == 1 { self.note(&segment, handle) } else { None };
             let before = self.predicted();
-            let frame = self.twins.on.tcp_frame(&segment);
+            let mut frame = self.twins.on.tcp_frame(&segment);
+            let broken = noted.is_none() && self.rng.one_in(20);
+            if let (true, Some(last)) = (broken, frame.last_mut()) {
+                self.twins.log.push("with a wrong checksum".to_owned());
+                *last ^= 0x55;
+            }
             self.twins.inject(&frame);
-            if count == 1 || self.rng.one_in(2) {
+            if count == 1 || !train {
                 self.twins.poll();
             }
             if noted == Some(false) {
@@ -67,8 +73,12 @@ impl Traffic {
 
     /// Change one thing; its name.
     fn change(&mut self, s: &mut Tcp) -> &'static str {
-        match self.rng.below(20) {
+        match self.rng.below(21) {
             0 => self.set(s, Flags::SYN, "SYN"),
+            20 => {
+                s.ports.0 ^= 1;
+                "another's port"
+            }
             1 if self.rng.one_in(3) => self.set(s, Flags::FIN, "FIN"),
             1 => self.set(s, Flags::ECE | Flags::CWR | Flags::PSH, "ECE"),
             2 if self.rng.one_in(4) => self.set(s, Flags::RST, "RST"),
