@@ -268,13 +268,14 @@ impl Pool {
         // SAFETY: the cluster is this pool's (callers checked `owns`), so the count is ours.
         let refs = unsafe { (*base.as_ptr()).refs_or_private_end };
         // With 65,535 handles out the caller copies.
-        let more = refs.checked_add(1)?;
+        refs.checked_add(1)?;
+        // This may take in handles that came home, of this very cluster too: count after it.
         let mut header = self.take(Class::Share)?;
         mbuf.header_mut().flags |= Flags::SHARED;
         let from = mbuf.header();
         // SAFETY: `header` is the new handle's alone; the count is ours as above.
         unsafe {
-            (*base.as_ptr()).refs_or_private_end = more;
+            (*base.as_ptr()).refs_or_private_end += 1;
             let to = header.as_mut();
             to.data = from.data;
             to.base = base;

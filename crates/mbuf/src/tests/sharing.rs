@@ -142,3 +142,21 @@ fn truncate_takes_any_length() {
     drop(mbuf);
     assert_all_home(&mut pool);
 }
+
+/// Making a share may take in handles that came home; one of the same cluster must be counted.
+#[test]
+fn a_share_made_while_another_comes_home_is_counted_right() {
+    let mut pool = Pool::new(4 << 20);
+    let mut kept = mbuf_of(&mut pool, &bytes(8, 100));
+    // As many as a slab has: the next one looks at what came home first.
+    let slab = crate::Class::Share.slab_objects();
+    let mut shares: Vec<_> = (0..slab).filter_map(|_| pool.share(&mut kept)).collect();
+    assert_eq!(shares.len(), slab);
+    drop(shares.pop());
+    shares.extend(pool.share(&mut kept));
+    assert_eq!(shares.len(), slab);
+    shares.into_iter().for_each(|share| pool.free(share));
+    assert!(pool.reclaim(&mut kept), "no other handle is left");
+    pool.free(kept);
+    assert_all_home(&mut pool);
+}
