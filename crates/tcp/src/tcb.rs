@@ -86,7 +86,9 @@ impl State {
 }
 
 macro_rules! bits {
-    ($(#[$doc:meta])* $name:ident: $repr:ty { $($(#[$bit_doc:meta])* $bit:ident = $value:expr;)* }) => {
+    ($(#[$doc:meta])* $name:ident: $repr:ty {
+        $($(#[$bit_doc:meta])* $bit:ident = $value:expr;)*
+    }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct $name(pub $repr);

@@ -41,7 +41,9 @@ proptest! {
     }
 
     #[test]
-    fn a_queue_keeps_order_count_and_bytes(ops in prop::collection::vec((0..6u8, 0..300usize), 0..80)) {
+    fn a_queue_keeps_order_count_and_bytes(
+        ops in prop::collection::vec((0..6u8, 0..300usize), 0..80),
+    ) {
         let mut pool = Pool::new(4 << 20);
         let mut queue = MbufQueue::new();
         let mut model = std::collections::VecDeque::<Vec<u8>>::new();
@@ -58,7 +60,8 @@ proptest! {
                 }
                 3 => {
                     let front = queue.pop_front();
-                    prop_assert_eq!(front.as_ref().map(|m| m.as_slice().to_vec()), model.pop_front());
+                    let bytes = front.as_ref().map(|m| m.as_slice().to_vec());
+                    prop_assert_eq!(bytes, model.pop_front());
                 }
                 4 => {
                     queue.with_front(|m| m.trim_front(n));
