@@ -91,6 +91,8 @@ fn beginning_or_end(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbu
         run.common = Some(begin_run(tcb, cx));
         return next(tcb, run, cx);
     }
+    // What goes by itself takes of the windows as well: the run, if any, looks at them again.
+    run.common = None;
     run.segments += 1;
     let segment = single(tcb, cx);
     run.segments -= u32::from(segment.is_none());

@@ -315,6 +315,15 @@ impl Ladder {
         self.collect();
     }
 
+    /// Write through a loaned buffer, which is sent as it was filled.
+    fn write_loaned(&mut self, len: usize) {
+        let (mut m, _) = self.end.stack.tcp_alloc(self.h()).expect("buffers");
+        assert_eq!(m.append(&wire_end::stream(self.written, len)), len);
+        self.end.stack.tcp_write_mbuf(self.h(), m).map_err(|(e, _)| e).expect("room");
+        self.written += len;
+        self.collect();
+    }
+
     #[track_caller]
     fn read(&mut self, len: usize) {
         let mut into = vec![0; len];

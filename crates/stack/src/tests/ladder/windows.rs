@@ -195,3 +195,17 @@ fn a_window_that_the_peer_shrinks_is_survived() {
     t.send(seg().ack(5001).win(1000));
     t.expect(seg().seq(5001).data(1000));
 }
+
+/// A short segment in the middle of many (a loaned buffer that was not full) takes its part of
+/// the window: those behind it stay inside.
+#[test]
+fn a_short_segment_among_full_ones_counts_against_the_window() {
+    let mut t = Setup::plain().peer_window(1000).established();
+    for len in [1000, 1000, 1000, 300, 1000, 1000, 1000] {
+        t.write_loaned(len);
+    }
+    t.expect(seg().seq(1).data(1000));
+    t.send(seg().ack(1001).win(4000));
+    let end = t.take_seen().iter().filter_map(|s| Some(s.seq? + s.len as i64)).max();
+    assert_eq!(end, Some(4301), "1000, 1000 and 300, and one more: the next would be past 5001");
+}
