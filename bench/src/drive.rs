@@ -31,8 +31,8 @@ pub struct Drive {
     pub received: u64,
 }
 
-/// Bytes of the payload that writes are cut from.
-const PAYLOAD: usize = 1 << 20;
+/// Bytes of the payload that writes are cut from, unless one write is longer: as the peers'.
+const PAYLOAD: usize = 128 << 10;
 const PORT: u16 = 5001;
 
 impl Drive {
@@ -40,6 +40,10 @@ impl Drive {
     pub fn new(shape: Bulk, switches: Switches, tcp: tcp::Config) -> Result<Drive> {
         let mut config = PairConfig::new([0x1988, 0x1989]);
         config.wire.mtu = Mtu::new(shape.mtu).context("an MTU is 68 to 65535")?;
+        if shape.mtu > 9000 || shape.super_segments {
+            // A queue of four or so large segments never runs dry; of 1500-byte ones 64 KB does.
+            config.wire.depth_bytes = 512 << 10;
+        }
         if shape.super_segments {
             config.wire.offloads.tso_max_bytes = 65_535 + 14;
         }
@@ -54,7 +58,7 @@ impl Drive {
             flows: Vec::new(),
             clock: Clock::now(),
             now: Instant::from_nanos(1),
-            data: measure::pattern(PAYLOAD),
+            data: measure::pattern(PAYLOAD.max(shape.write)),
             into: vec![0; 128 << 10],
             at: 0,
             write: shape.write,
@@ -137,10 +141,10 @@ impl Drive {
         let (c, s) = self.flows[0];
         self.client.stack.poll(self.now);
         loop {
-            let end = (self.at + self.write).min(PAYLOAD);
+            let end = (self.at + self.write).min(self.data.len());
             let Ok(n) = self.client.stack.tcp_write(c, &self.data[self.at..end]) else { break };
             let short = self.at + n < end;
-            self.at = if self.at + n == PAYLOAD { 0 } else { self.at + n };
+            self.at = if self.at + n == self.data.len() { 0 } else { self.at + n };
             if short {
                 break;
             }

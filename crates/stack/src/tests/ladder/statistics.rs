@@ -87,3 +87,15 @@ fn connections_share_the_settings_of_their_listener() {
     let config = &t.end.stack.listeners.get_mut(listener).expect("there").config;
     assert_eq!(std::sync::Arc::strong_count(config), 2);
 }
+
+/// Segments of one burst follow their leader, with timestamps and without.
+#[test]
+fn bulk_data_follows_its_leader() {
+    for setup in [Setup::plain(), Setup::plain().ts()] {
+        let mut t = setup.established();
+        let before = t.count(Counter::TcpFollowed);
+        t.burst(&[seg().data(1000), seg().data(1000), seg().data(1000)]);
+        assert_eq!(t.count(Counter::TcpFollowed), before + 2);
+        t.read(3000);
+    }
+}
