@@ -179,6 +179,28 @@ impl Drive {
         Ok(())
     }
 
+    /// Every flow carries a message and falls silent: delayed ACKs have gone, nothing is in
+    /// flight. In virtual time.
+    pub fn settle_all(&mut self, size: usize) -> Result<()> {
+        const LONGER_THAN_ANY_ACK_DELAY_NS: u64 = 500_000_000;
+        for first in (0..self.flows.len()).step_by(device::BURST) {
+            let last = (first + device::BURST).min(self.flows.len());
+            for i in first..last {
+                let written = self.client.stack.tcp_write(self.flows[i].0, &self.data[..size]);
+                ensure!(written == Ok(size), "write: {written:?}");
+            }
+            self.client.stack.flush();
+            self.step();
+            for i in first..last {
+                self.read(self.flows[i].1)?;
+            }
+            self.advance(LONGER_THAN_ANY_ACK_DELAY_NS);
+            self.step();
+            self.step();
+        }
+        Ok(())
+    }
+
     #[inline]
     fn read(&mut self, s: TcpHandle) -> Result<()> {
         loop {

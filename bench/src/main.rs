@@ -40,6 +40,9 @@ enum Command {
         case: String,
         #[arg(long, default_value_t = 2.0)]
         seconds: f64,
+        /// Bytes of one write, where the case does not say.
+        #[arg(long)]
+        write: Option<usize>,
     },
     /// Prints the bytes an idle endpoint takes, with this many connections.
     #[command(hide = true)]
@@ -77,7 +80,9 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Core(options) => core(&options),
         Command::Peer(options) => peer(&options).map(|()| ExitCode::SUCCESS),
-        Command::Ours { case, seconds } => ours(&case, seconds).map(|()| ExitCode::SUCCESS),
+        Command::Ours { case, seconds, write } => {
+            ours(&case, seconds, write).map(|()| ExitCode::SUCCESS)
+        }
         Command::Idle { connections } => memory::measure_idle_endpoints(connections).map(|bytes| {
             println!("{bytes}");
             ExitCode::SUCCESS
@@ -120,10 +125,11 @@ fn core(options: &CoreOptions) -> Result<ExitCode> {
 }
 
 /// Our side of one case, alone.
-fn ours(case: &str, seconds: f64) -> Result<()> {
+fn ours(case: &str, seconds: f64, write: Option<usize>) -> Result<()> {
     let bench = Bench::new(false)?;
     pin(&[bench.cores.first])?;
-    let base = Bulk::default();
+    let default = Bulk::default();
+    let base = Bulk { write: write.unwrap_or(default.write), ..default };
     let measured = match case {
         "bulk-1500" => ours::bulk(base, seconds),
         "bulk-1500-v6" => ours::bulk(Bulk { v6: true, ..base }, seconds),

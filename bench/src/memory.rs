@@ -28,8 +28,7 @@ pub fn measure_idle_endpoints(connections: usize) -> Result<f64> {
     let before = resident_bytes()?;
     let shape = Bulk { flows: connections, ..Bulk::default() };
     let mut drive = Drive::new(shape, Switches::default(), tcp::Config::default())?;
-    drive.flows_turn(64)?;
-    drive.step();
+    drive.settle_all(64)?;
     let after = resident_bytes()?;
     drop((one, drive));
     Ok((after - before) / (2 * connections) as f64)

@@ -33,6 +33,7 @@ pub use tcp::usrreq::CallError;
 pub use udp::{Datagram, UdpError, UdpHandle};
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use base::{
     Budget, Counters, Drops, Instant, KeyedHash, Limit, LinkKind, MacAddr, Switch, Switches,
@@ -106,6 +107,7 @@ pub struct Stack {
     pub(crate) resets: tx::RateLimit,
     pub(crate) icmp_replies: tx::RateLimit,
     pub(crate) next_port: u16,
+    pub(crate) last_config: Option<Arc<tcp::Config>>,
 }
 
 impl Stack {
@@ -137,6 +139,7 @@ impl Stack {
             resets: tx::RateLimit::default(),
             icmp_replies: tx::RateLimit::default(),
             next_port: 0,
+            last_config: None,
         }
     }
 

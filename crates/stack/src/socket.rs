@@ -72,13 +72,21 @@ impl Stack {
             _ => self.source_address(remote.ip(), &owner)?,
         };
         let local = self.local_port(local_ip, local.map_or(0, |a| a.port()), remote)?;
-        let config = Arc::new(*config);
+        let config = self.shared_config(config);
         let handle = self
             .open(local, remote, owner, None, |path, cx| usrreq::connect(&config, path, cx))
             .map_err(ConnectError::Unreachable)?;
         self.core.counters.add(base::Counter::TcpConnects, 1);
         tx::output(self);
         Ok(handle)
+    }
+
+    /// Connections with the same settings share them: the last ones are kept for the next.
+    fn shared_config(&mut self, config: &tcp::Config) -> Arc<tcp::Config> {
+        match &self.last_config {
+            Some(last) if **last == *config => last.clone(),
+            _ => self.last_config.insert(Arc::new(*config)).clone(),
+        }
     }
 
     fn source_address(&self, remote: IpAddr, owner: &Owner) -> Result<IpAddr, ConnectError> {

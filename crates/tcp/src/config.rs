@@ -5,7 +5,7 @@ use base::Duration;
 use crate::cc::Algorithm;
 
 /// The settings of one connection; a listener hands its own to those it accepts.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Bytes of received data that may wait for the reader: the largest window offered.
     pub receive_buffer_bytes: u32,

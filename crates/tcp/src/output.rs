@@ -51,7 +51,20 @@ pub fn next(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
         run.segments += 1;
         return one_of_many(tcb, common, cx);
     }
+    if nothing_left(tcb) && !ack_is_due(tcb, cx) {
+        tcb.todo.clear(Todo::OUTPUT);
+        return None;
+    }
     beginning_or_end(tcb, run, cx)
+}
+
+/// Neither data, nor a FIN, nor a retransmission, nor anything special: an ACK at most.
+#[inline(always)]
+fn nothing_left(tcb: &Tcb) -> bool {
+    tcb.sendq.unsent.is_empty()
+        && !tcb.todo.has(!Todo::OUTPUT)
+        && tcb.recovery.lost_bytes == 0
+        && !tcb.marks.has(Marks::SHUT_WRITE)
 }
 
 /// A run is over: count it.
