@@ -7,7 +7,7 @@
 use core::net::SocketAddr;
 
 use base::{Counter, DropReason, LinkKind, MacAddr, SeqNumber, Switch};
-use device::Burst;
+use device::{BURST, Burst};
 use inet::Ip;
 use inet::ether::{Carries, ether_input};
 use inet::flow::Addrs;
@@ -38,6 +38,10 @@ pub(crate) fn bursts(stack: &mut Stack, port_index: usize) -> usize {
         }
         total += frames;
         tx::run(stack);
+        if frames < BURST {
+            // The device had no more; asking again would only say so.
+            break;
+        }
     }
     total
 }

@@ -36,20 +36,32 @@ pub(crate) fn flush(stack: &mut Stack) {
 
 /// Let every connection on the dirty list put what it has into its port's burst, which goes to
 /// the device whenever it is full.
-#[inline(never)]
+#[inline(always)]
 pub(crate) fn output(stack: &mut Stack) {
+    if stack.release.next_departure() <= stack.core.now {
+        release(stack);
+    }
+    if !stack.connections.dirty.is_empty() {
+        dirty_connections(stack);
+    }
+}
+
+/// Frames whose time has come.
+#[cold]
+fn release(stack: &mut Stack) {
     while let Some((port_id, frame)) = stack.release.pop(stack.core.now) {
         put(stack, port_id, frame);
     }
-    if !stack.connections.dirty.is_empty() {
-        let mut dirty = core::mem::take(&mut stack.connections.dirty);
-        for handle in dirty.drain(..) {
-            connection(stack, handle);
-        }
-        // Nothing above marks a connection, so the emptied list can be used again.
-        dirty.append(&mut stack.connections.dirty);
-        stack.connections.dirty = dirty;
+}
+
+#[inline(never)]
+fn dirty_connections(stack: &mut Stack) {
+    let mut next = 0;
+    while let Some(&handle) = stack.connections.dirty.get(next) {
+        next += 1;
+        connection(stack, handle);
     }
+    stack.connections.dirty.clear();
 }
 
 /// Send what one connection has, and draw the consequences.
