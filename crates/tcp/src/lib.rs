@@ -12,6 +12,7 @@ mod ack;
 pub mod cc;
 pub mod config;
 pub mod handshake;
+mod header;
 pub mod info;
 pub mod input;
 pub mod isn;

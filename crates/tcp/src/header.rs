@@ -1,0 +1,156 @@
+//! The TCP header of what is sent: the window to offer, options, the checksum in each of its
+//! three forms.
+//!
+//! Called by: output. Must not know: what is sent, and whether it may be.
+//! RFC 9293 sections 3.1 and 3.8.6.2.2, RFC 7323, RFC 2018.
+
+use base::{SeqNumber, Switch};
+use mbuf::{Flags as MbufFlags, Mbuf};
+use wire::checksum::Sum;
+use wire::tcp::{self, ChecksumField, Flags, Header, Options, Template, Timestamps};
+
+use crate::Cx;
+use crate::sendq::bytepass_sum;
+use crate::tcb::{Marks, Tcb};
+
+/// The header as it is now, but for what differs from segment to segment.
+#[inline(always)]
+pub(crate) fn template(tcb: &mut Tcb, cx: &Cx<'_>) -> Template {
+    let window = offer_window(tcb);
+    let timestamps = tcb
+        .marks
+        .has(Marks::TIMESTAMPS)
+        .then(|| Timestamps { value: tcb.ts_value(cx), echo: tcb.ts_recent });
+    let checksum = if tcb.offload_checksum {
+        ChecksumField::Partial
+    } else if cx.switches.on(Switch::ChecksumTx) {
+        ChecksumField::Full
+    } else {
+        ChecksumField::Zero
+    };
+    Template::new(tcb.ports, tcb.rcv_nxt, window, timestamps, tcb.pseudo_sum, checksum)
+}
+
+/// The window to offer: never less than was offered before, and no small steps (RFC 9293
+/// section 3.8.6.2.2). Returns the header field and moves RCV.ADV.
+#[inline(always)]
+pub(crate) fn offer_window(tcb: &mut Tcb) -> u16 {
+    let scale = tcb.rcv_wscale;
+    let offered = tcb.rcv_wnd();
+    let space = tcb.receive.space() as u32;
+    let step = (tcb.receive.limit_bytes() as u32 / 2).min(u32::from(tcb.rcv_mss));
+    let window = if space >= offered + step { space } else { offered };
+    // Rounded down: the edge on the wire may fall back by less than a unit (RFC 7323 section 2.4),
+    // RCV.ADV does not. Rounded up, segments of a byte would push it on without end.
+    let field = scale.scale(window);
+    tcb.rcv_adv = tcb.rcv_adv.max(tcb.rcv_nxt + scale.unscale(field));
+    field
+}
+
+/// Put a header in front of a payload.
+#[inline(always)]
+pub(crate) fn put_header(
+    tcb: &Tcb,
+    m: &mut Mbuf,
+    template: &Template,
+    seq: SeqNumber,
+    flags: Flags,
+    cx: &Cx<'_>,
+) -> Option<()> {
+    let payload_sum = payload_sum(tcb, m, cx);
+    let segment_len = template.header_len() + m.len();
+    let header = m.prepend(template.header_len())?;
+    template.emit(header, seq, flags, segment_len, payload_sum);
+    mark_checksum(tcb, m);
+    Some(())
+}
+
+#[cold]
+pub(crate) fn write_with_sack(
+    tcb: &Tcb,
+    m: &mut Mbuf,
+    seq: SeqNumber,
+    flags: Flags,
+    window: u16,
+    cx: &Cx<'_>,
+) -> Option<()> {
+    let with_timestamps = tcb.marks.has(Marks::TIMESTAMPS);
+    let mut options = Options {
+        timestamps: with_timestamps
+            .then(|| Timestamps { value: tcb.ts_value(cx), echo: tcb.ts_recent }),
+        ..Options::default()
+    };
+    // Blocks go on pure ACKs: a data segment of full size has no room for them.
+    if tcb.marks.has(Marks::SACK) && m.is_empty() {
+        options.sack = tcb.sack_blocks.report(with_timestamps);
+    }
+    write_header(tcb, m, seq, flags, window, &options, cx)
+}
+
+/// Any header.
+pub(crate) fn write_header(
+    tcb: &Tcb,
+    m: &mut Mbuf,
+    seq: SeqNumber,
+    flags: Flags,
+    window: u16,
+    options: &Options,
+    cx: &Cx<'_>,
+) -> Option<()> {
+    let payload_len = m.len();
+    let payload_sum = payload_sum(tcb, m, cx);
+    let mut area = [0; 40];
+    let options_len = options.emit(&mut area);
+    let header_len = 20 + options_len;
+    let header = m.prepend(header_len)?;
+    let [a, b, c, d] = tcb.ports;
+    let fields = Header {
+        src_port: u16::from_be_bytes([a, b]),
+        dst_port: u16::from_be_bytes([c, d]),
+        seq,
+        ack: if flags.contains(Flags::ACK) { tcb.rcv_nxt } else { SeqNumber(0) },
+        header_len,
+        flags,
+        window,
+        urgent: 0,
+    };
+    fields.emit(header);
+    header[20..].copy_from_slice(&area[..options_len]);
+    let header_sum = cx.ladder.sum(header);
+    let field = checksum_field(tcb, header_len + payload_len, header_sum, payload_sum, cx);
+    tcp::set_checksum(header, field);
+    mark_checksum(tcb, m);
+    Some(())
+}
+
+/// The payload's sum: kept from when it was copied, or taken now; none where a device does it.
+#[inline(always)]
+fn payload_sum(tcb: &Tcb, m: &Mbuf, cx: &Cx<'_>) -> Sum {
+    if tcb.offload_checksum || m.is_empty() || !cx.switches.on(Switch::ChecksumTx) {
+        return Sum::ZERO;
+    }
+    if m.has(MbufFlags::SUMMED) { Sum(m.csum()) } else { bytepass_sum(cx.ladder, m.as_slice()) }
+}
+
+/// The checksum field: the finished sum, or the pseudo-header's for a device to finish.
+#[inline(always)]
+fn checksum_field(tcb: &Tcb, len: usize, header: Sum, payload: Sum, cx: &Cx<'_>) -> [u8; 2] {
+    let pseudo = tcb.pseudo_sum.plus(Sum::of_be16(len as u16));
+    if tcb.offload_checksum {
+        pseudo.0.to_ne_bytes()
+    } else if cx.switches.on(Switch::ChecksumTx) {
+        pseudo.plus(header).plus(payload).field()
+    } else {
+        [0, 0]
+    }
+}
+
+/// Tell the device what it has to do; from here on `csum` is the offset of the TCP header.
+#[inline(always)]
+fn mark_checksum(tcb: &Tcb, m: &mut Mbuf) {
+    m.clear(MbufFlags::SUMMED);
+    if tcb.offload_checksum {
+        m.set(MbufFlags::CSUM_PARTIAL);
+        m.set_csum(0);
+    }
+}
