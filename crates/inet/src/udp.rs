@@ -37,6 +37,7 @@ pub fn udp_input<A: Addrs>(
 }
 
 /// Put a UDP header in front of a payload; `pseudo` is the pseudo-header's sum without length.
+/// Without a `ladder` there is no checksum, which IPv6 receivers refuse.
 ///
 /// # Errors
 /// [`DropReason::IpTooBig`] past 65,535 bytes, or without room in front.
@@ -44,15 +45,17 @@ pub fn udp_output(
     m: &mut Mbuf,
     ports: (u16, u16),
     pseudo: Sum,
-    ladder: Ladder,
+    ladder: Option<Ladder>,
 ) -> Result<(), DropReason> {
     let length = u16::try_from(m.len() + udp::HEADER_LEN).map_err(|_| DropReason::IpTooBig)?;
-    let payload = ladder.sum(m.as_slice());
+    let payload = ladder.map_or(Sum::ZERO, |ladder| ladder.sum(m.as_slice()));
     let buf = m.prepend(udp::HEADER_LEN).ok_or(DropReason::IpTooBig)?;
     let mut header = udp::Header { src_port: ports.0, dst_port: ports.1, length, checksum: [0, 0] };
     header.emit(buf);
-    let sum = pseudo.plus(Sum::of_be16(length)).plus(ladder.sum(buf)).plus(payload);
-    header.checksum = udp::checksum_field(sum);
-    header.emit(buf);
+    if let Some(ladder) = ladder {
+        let sum = pseudo.plus(Sum::of_be16(length)).plus(ladder.sum(buf)).plus(payload);
+        header.checksum = udp::checksum_field(sum);
+        header.emit(buf);
+    }
     Ok(())
 }

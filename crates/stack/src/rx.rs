@@ -168,7 +168,9 @@ fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at: usize) -> 
     m.keep(at + ip.transport_at as usize, ip.transport_len as usize);
     match ip.protocol {
         ipv4::UDP => datagram(stack, &ip, m),
-        ipv4::ICMP | ipv6::ICMPV6 => icmp(stack, &ip, m),
+        // Each version has its own: the other's number means nothing in it.
+        ipv4::ICMP if ip.src().is_ipv4() => icmp(stack, &ip, m),
+        ipv6::ICMPV6 if ip.src().is_ipv6() => icmp(stack, &ip, m),
         _ => {
             for_us(stack, &ip, &m)?;
             Err(DropReason::IpProtocolUnknown)

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use core::net::{IpAddr, SocketAddr};
 
-use base::{Counter, DropReason, Instant, Limit, Owner};
+use base::{Counter, DropReason, Instant, Limit, Owner, Switch};
 use mbuf::{Mbuf, Pool};
 use slotmap::{SlotMap, new_key_type};
 use wire::ipv4;
@@ -162,7 +162,8 @@ impl Stack {
         let mut m =
             core.pool.copy_of(payload).ok_or(UdpError::Unsendable(DropReason::MbufExhausted))?;
         let pseudo = inet::ip_input::pseudo_sum(local_ip, remote.ip(), ipv4::UDP);
-        inet::udp::udp_output(&mut m, (local_port, remote.port()), pseudo, core.ladder)
+        let ladder = core.switches.on(Switch::ChecksumTx).then_some(core.ladder);
+        inet::udp::udp_output(&mut m, (local_port, remote.port()), pseudo, ladder)
             .and_then(|()| template.prepend(&mut m))
             .map_err(UdpError::Unsendable)?;
         core.counters.add(Counter::UdpOut, 1);

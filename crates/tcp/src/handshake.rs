@@ -47,7 +47,7 @@ pub fn passive_open(
 ) -> Tcb {
     let mut tcb = Tcb::new(config, path);
     tcb.marks.set(Marks::EMBRYONIC);
-    take_syn(&mut tcb, seg, options);
+    take_syn(&mut tcb, seg, options, cx);
     tcb.state = State::SynReceived;
     send_syn(&mut tcb, cx);
     tcb
@@ -62,7 +62,7 @@ pub(crate) fn send_syn(tcb: &mut Tcb, cx: &Cx<'_>) {
 }
 
 /// What the peer's SYN says: its sequence space, its options, its first window.
-fn take_syn(tcb: &mut Tcb, seg: &Segment, options: &Options) {
+fn take_syn(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &Cx<'_>) {
     tcb.irs = seg.seq;
     tcb.rcv_nxt = seg.seq + 1;
     tcb.rcv_up = tcb.rcv_nxt;
@@ -80,7 +80,7 @@ fn take_syn(tcb: &mut Tcb, seg: &Segment, options: &Options) {
         && tcb.config.timestamps
     {
         tcb.marks.set(Marks::TIMESTAMPS);
-        tcb.ts_recent = ts.value;
+        tcb.set_ts_recent(ts.value, cx);
     }
     if options.sack_permitted && tcb.config.sack {
         tcb.marks.set(Marks::SACK);
@@ -125,7 +125,7 @@ pub(crate) fn in_syn_sent(
     if !seg.flags.contains(Flags::SYN) {
         return Err(DropReason::TcpSynSentNoSyn);
     }
-    take_syn(tcb, seg, options);
+    take_syn(tcb, seg, options, cx);
     if !has_ack {
         // Simultaneous open: our SYN goes again, now with an ACK of theirs.
         tcb.state = State::SynReceived;

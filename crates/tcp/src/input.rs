@@ -29,7 +29,7 @@ pub fn input(tcb: &mut Tcb, seg: &Segment, options: &Options, m: Mbuf, cx: &mut 
     check_rst(tcb, seg, cx)?;
     check_syn(tcb, seg, cx)?;
     check_ack(tcb, seg, options, cx)?;
-    remember_timestamp(tcb, seg);
+    remember_timestamp(tcb, seg, cx);
     check_urgent(tcb, seg);
     let fate = check_text(tcb, seg, m, cx);
     text::check_fin(tcb, seg);
@@ -37,14 +37,13 @@ pub fn input(tcb: &mut Tcb, seg: &Segment, options: &Options, m: Mbuf, cx: &mut 
 }
 
 /// PAWS, RFC 7323 section 5.3 step R1: a timestamp older than the last is of an old life. RST is
-/// let through (section 5.2), and so is anything after 24 days of silence (section 5.5), which
-/// the signed comparison gives by itself.
+/// let through (section 5.2), and so is anything after 24 days of silence (section 5.5).
 fn check_timestamps(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) -> Fate {
     if !tcb.marks.has(Marks::TIMESTAMPS) || seg.flags.contains(Flags::RST) {
         return Ok(());
     }
     match seg.timestamps {
-        Some(ts) if (ts.value.wrapping_sub(tcb.ts_recent) as i32) < 0 => {
+        Some(ts) if tcb.is_old_timestamp(ts.value, cx) => {
             challenge(tcb, cx);
             Err(DropReason::TcpPaws)
         }
@@ -162,13 +161,13 @@ fn fin_acknowledged(tcb: &mut Tcb, cx: &Cx<'_>) {
 }
 
 /// RFC 7323 section 4.3: TS.Recent follows the segment that spans the last ACK we sent.
-fn remember_timestamp(tcb: &mut Tcb, seg: &Segment) {
+fn remember_timestamp(tcb: &mut Tcb, seg: &Segment, cx: &Cx<'_>) {
     if let Some(ts) = seg.timestamps
         && tcb.marks.has(Marks::TIMESTAMPS)
         && seg.seq.le(tcb.last_ack_sent)
-        && (ts.value.wrapping_sub(tcb.ts_recent) as i32) >= 0
+        && !tcb.is_old_timestamp(ts.value, cx)
     {
-        tcb.ts_recent = ts.value;
+        tcb.set_ts_recent(ts.value, cx);
     }
 }
 

@@ -166,10 +166,16 @@ fn single(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
         {
             return retransmit(tcb, index, cx);
         }
+        let out_of_buffers = cx.pool.exhausted();
         if let Some(m) = new_data(tcb, cx) {
             return Some(m);
         }
-        tcb.todo.clear(Todo::OUTPUT);
+        if cx.pool.exhausted() == out_of_buffers {
+            tcb.todo.clear(Todo::OUTPUT);
+        } else {
+            // Nothing may be on the way whose ACK would bring us back here.
+            ask_later(tcb, cx);
+        }
     }
     if ack_is_due(tcb, cx) {
         return pure_ack(tcb, cx);

@@ -93,7 +93,7 @@ pub fn accept(tcb: &mut Tcb, seg: &Segment, m: Mbuf, cx: &mut Cx<'_>) {
     if let Some(ts) = seg.timestamps
         && seg.seq.le(tcb.last_ack_sent)
     {
-        tcb.ts_recent = ts.value;
+        tcb.set_ts_recent(ts.value, cx);
     }
     if m.is_empty() {
         cx.pool.free(m);

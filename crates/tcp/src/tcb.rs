@@ -221,6 +221,8 @@ pub struct Tcb {
     pub snd_wl2: SeqNumber,
     /// TS.Recent of RFC 7323.
     pub ts_recent: u32,
+    /// When TS.Recent was set, in units of 2^30 ns.
+    pub(crate) ts_recent_at: u32,
     /// The last ACK we sent (Last.ACK.sent of RFC 7323).
     pub last_ack_sent: SeqNumber,
     /// Most bytes ever received between two of our ACKs: what the peer can send at most.
@@ -283,6 +285,12 @@ pub struct Tcb {
     pub(crate) challenge_second: u32,
     pub(crate) stats: Stats,
     pub(crate) config: Arc<Config>,
+}
+
+/// Time in units of 2^30 ns, a little over a second.
+#[inline(always)]
+fn coarse(now: Instant) -> u32 {
+    (now.as_nanos() >> 30) as u32
 }
 
 /// Totals of one connection, for [`crate::Info`].
@@ -357,6 +365,7 @@ impl Tcb {
             snd_wl1: SeqNumber(0),
             snd_wl2: SeqNumber(0),
             ts_recent: 0,
+            ts_recent_at: 0,
             last_ack_sent: SeqNumber(0),
             send_space_bytes: 0,
             ack_owed_bytes: 0,
@@ -416,6 +425,21 @@ impl Tcb {
     /// Is anything being repaired, on either side? Then prediction keeps away.
     pub fn in_trouble(&self) -> bool {
         self.trouble != 0
+    }
+
+    /// Remember a timestamp and when it came.
+    #[inline(always)]
+    pub(crate) fn set_ts_recent(&mut self, value: u32, cx: &Cx<'_>) {
+        self.ts_recent = value;
+        self.ts_recent_at = coarse(cx.now);
+    }
+
+    /// Is a timestamp older than TS.Recent, and TS.Recent not itself out of date? After 24 days
+    /// of silence it is: the peer's clock may have gone half round (RFC 7323 section 5.5).
+    pub(crate) fn is_old_timestamp(&self, value: u32, cx: &Cx<'_>) -> bool {
+        const DAYS_24: u32 = ((24 * 86_400 * 1_000_000_000u64) >> 30) as u32;
+        let silence = coarse(cx.now).wrapping_sub(self.ts_recent_at);
+        (value.wrapping_sub(self.ts_recent) as i32) < 0 && silence < DAYS_24
     }
 
     /// Did the peer's FIN end what can be read?

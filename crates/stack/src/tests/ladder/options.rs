@@ -199,6 +199,23 @@ fn paws_over_the_wrap_of_the_timestamp_clock() {
     assert_eq!(t.drops(DropReason::TcpPaws), 1);
 }
 
+/// RFC 7323 section 5.5: after 24 days of silence TS.Recent says nothing any more.
+#[test]
+fn paws_forgets_after_24_days_of_silence() {
+    const DAY_MS: u64 = 86_400_000;
+    let mut t = Setup::plain().ts().established();
+    t.send(seg().seq(1).data(1000).ts(7000, 0));
+    t.expect(seg().ack(1001));
+    t.pass(20 * DAY_MS);
+    t.send(seg().seq(1001).data(1000).ts(6500, 0));
+    t.expect(seg().ack(1001));
+    assert_eq!(t.drops(DropReason::TcpPaws), 1);
+    t.pass(5 * DAY_MS);
+    t.send(seg().seq(1001).data(1000).ts(6500, 0));
+    t.expect(seg().ack(2001));
+    assert_eq!(t.drops(DropReason::TcpPaws), 1);
+}
+
 /// RFC 7323 section 5.2: a RST has no timestamp or an old one, and counts all the same.
 #[test]
 fn paws_exempts_rst() {
