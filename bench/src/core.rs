@@ -198,7 +198,11 @@ fn thousand_flows(b: &Bench) -> Result<Figure> {
 
 fn idle_endpoint(_: &Bench) -> Result<Figure> {
     let value = ours::idle_endpoint_bytes(10_000)?;
-    Ok(Figure { value, samples: vec![value], note: "live allocations over endpoints".into() })
+    Ok(Figure {
+        value,
+        samples: vec![value],
+        note: "resident memory of a fresh process, over endpoints, free buffers included".into(),
+    })
 }
 
 fn predicted_segment(_: &Bench) -> Result<Figure> {

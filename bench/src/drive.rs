@@ -160,8 +160,11 @@ impl Drive {
         for first in (0..self.flows.len()).step_by(device::BURST) {
             let last = (first + device::BURST).min(self.flows.len());
             for &(c, _) in &self.flows[first..last] {
-                // A flow that is pushed back has its turn next time.
-                let _ = self.client.stack.tcp_write(c, &self.data[..segment]);
+                // A flow that is pushed back has its turn next time; one that died must not hide.
+                match self.client.stack.tcp_write(c, &self.data[..segment]) {
+                    Ok(_) | Err(stack::CallError::WouldBlock) => {}
+                    Err(error) => bail!("write: {error:?}"),
+                }
             }
             self.client.stack.flush();
             self.server.stack.poll(self.now);

@@ -96,8 +96,8 @@ pub fn ping_pong(size: usize, seconds: f64) -> Result<Measurement> {
     })
 }
 
-/// Bytes of memory an established, idle endpoint takes, with `connections` of them: what the
-/// process's live allocations grew by, over the number of endpoints (two a connection).
+/// Bytes of memory an established, idle endpoint takes, with `connections` of them: what a fresh
+/// process's resident memory grew by, free buffers included, over the endpoints (two a connection).
 pub fn idle_endpoint_bytes(connections: usize) -> Result<f64> {
     crate::memory::idle_endpoint_bytes(connections)
 }

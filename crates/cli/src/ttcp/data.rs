@@ -81,7 +81,7 @@ impl Source {
         }
     }
 
-    /// Enough for now; what was not taken stays untaken.
+    /// The caller has had enough; what was not taken stays untaken.
     pub(super) fn stop(&mut self) {
         match self {
             Source::Pattern { left, .. } => *left = 0,
