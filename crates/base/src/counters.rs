@@ -36,6 +36,7 @@ counters! {
     TcpPredicted "tcp_predicted" "segments that took the predicted path";
     TcpFollowed "tcp_followed" "predicted segments with the headers of the one before";
     TcpSegmentsOut "tcp_segments_out" "TCP segments sent; a super-segment is one";
+    TcpStamped "tcp_stamped" "segments sent with the headers of the one before";
     TcpRetransmits "tcp_retransmits" "TCP segments sent again";
     TcpAcksOut "tcp_acks_out" "TCP segments sent that carried nothing but an ACK";
     TcpConnects "tcp_connects" "active opens";

@@ -32,6 +32,7 @@ macro_rules! switches {
 
 switches! {
     Predict "predict" true "every segment takes the RFC 9293 steps";
+    Stamp "stamp" true "every segment of a run has its headers put together";
     Follow "follow" true "every segment of a burst has its headers parsed";
     FusedSum "fused-sum" true "data is copied first and summed afterwards";
     SimdSum "simd-sum" true "checksums use portable 64-bit code";

@@ -7,7 +7,7 @@
 use core::net::IpAddr;
 
 use base::{DropReason, LinkKind, MacAddr};
-use mbuf::Mbuf;
+use mbuf::{Flags, Mbuf};
 use wire::checksum::Sum;
 use wire::{ether, ipv4, ipv6};
 
@@ -112,13 +112,17 @@ impl HeaderTemplate {
         HeaderTemplate { bytes, sum, link_len: link_len as u8, kind }
     }
 
-    /// Put the headers in front of a transport segment.
+    /// Put the headers in front of a transport segment; a device that is to finish its checksum
+    /// is told where it begins.
     ///
     /// # Errors
     /// [`DropReason::IpTooBig`] for a segment past 65,535 bytes, or without room in front.
     #[inline(always)]
     pub fn prepend(&self, m: &mut Mbuf) -> Result<(), DropReason> {
         let segment_len = m.len();
+        if m.has(Flags::CSUM_PARTIAL) {
+            m.set_csum(m.csum() + self.len() as u16);
+        }
         match self.kind {
             Kind::EthernetV4 => {
                 let header = m.prepend(ETHERNET_V4).ok_or(DropReason::IpTooBig)?;
@@ -155,6 +159,7 @@ impl HeaderTemplate {
     }
 
     /// Bytes of link header and IP header.
+    #[inline(always)]
     pub fn len(&self) -> usize {
         match self.kind {
             Kind::EthernetV4 => ETHERNET_V4,

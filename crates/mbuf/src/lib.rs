@@ -16,6 +16,7 @@ mod class;
 mod mbuf;
 mod pool;
 mod queue;
+mod share;
 mod sockbuf;
 
 pub use class::{Class, HEADROOM};

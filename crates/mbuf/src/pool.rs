@@ -12,7 +12,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::{Arc, Mutex};
 
 use crate::class::{Class, HEADROOM, LINE};
-use crate::mbuf::{Flags, Header, Mbuf, Meta};
+use crate::mbuf::{Header, Mbuf, Meta};
 
 /// Built with `--cfg wirespeed_unpooled`, every buffer is its own allocation and is released when
 /// freed, so that AddressSanitizer and valgrind see a use after free.
@@ -97,9 +97,25 @@ impl Pool {
         Some(Mbuf { header, _owns: PhantomData })
     }
 
+    /// [`Pool::alloc`] for `len` bytes at least, of which `fill` writes the first `n`.
+    #[inline(always)]
+    pub fn alloc_filled<R>(
+        &mut self,
+        len: usize,
+        n: usize,
+        fill: impl FnOnce(&mut [u8]) -> R,
+    ) -> Option<(Mbuf, R)> {
+        let mut m = self.alloc_class(Class::for_len(len.max(n))?)?;
+        let h = m.header_mut();
+        h.len = n as u32;
+        // SAFETY: the class has room for `n` bytes behind the headroom, and nobody else sees them.
+        let filled = fill(unsafe { core::slice::from_raw_parts_mut(h.data, n) });
+        Some((m, filled))
+    }
+
     /// A header off a free list, as its last user left it, but linked to none.
     #[inline(always)]
-    fn take(&mut self, class: Class) -> Option<NonNull<Header>> {
+    pub(crate) fn take(&mut self, class: Class) -> Option<NonNull<Header>> {
         let mut header = match self.store.free[class as usize] {
             Some(header) => header,
             None => self.refill(class)?,
@@ -134,29 +150,69 @@ impl Pool {
             if ptr::eq(header.as_ref().owner.as_ptr(), Arc::as_ptr(&self.shared)) {
                 self.store.release(header);
             } else {
-                self.send_home(header);
+                self.send_home(header, header, 1);
             }
         }
     }
 
     /// # Safety
-    /// `header` is a foreign handle given up by its holder.
+    /// `first` to `last` are `count` foreign handles of one owner, linked by `next`, given up by
+    /// their holder.
     #[inline]
-    unsafe fn send_home(&mut self, mut header: NonNull<Header>) {
-        // SAFETY: the handles in the outbox and `header` belong to this pool until pushed.
+    unsafe fn send_home(
+        &mut self,
+        first: NonNull<Header>,
+        mut last: NonNull<Header>,
+        count: usize,
+    ) {
+        // SAFETY: the handles in the outbox and these belong to this pool until pushed.
         unsafe {
             if let Some(out) = &mut self.outbox
                 && out.count < RETURN_BATCH
-                && out.tail.as_ref().owner == header.as_ref().owner
+                && out.tail.as_ref().owner == first.as_ref().owner
             {
-                header.as_mut().next = Some(out.head);
-                out.head = header;
-                out.count += 1;
+                last.as_mut().next = Some(out.head);
+                out.head = first;
+                out.count += count;
                 return;
             }
         }
         self.flush();
-        self.outbox = Some(Outbox { head: header, tail: header, count: 1 });
+        self.outbox = Some(Outbox { head: first, tail: last, count });
+    }
+
+    /// [`Pool::free`] for a list.
+    ///
+    /// # Safety
+    /// `first` starts `count` handles, one at least, linked by `next`, that nobody holds any more.
+    #[inline(always)]
+    pub(crate) unsafe fn free_linked(&mut self, mut first: NonNull<Header>, mut count: usize) {
+        // SAFETY: by contract; `next` of a handle is read before the handle can be used again.
+        unsafe {
+            let ours = Arc::as_ptr(&self.shared).cast_mut();
+            while count > 0 {
+                let owner = first.as_ref().owner;
+                let (mut last, mut alike) = (first, 1);
+                let mut next = first.as_ref().next;
+                while alike < count
+                    && let Some(header) = next
+                    && header.as_ref().owner == owner
+                {
+                    last = header;
+                    alike += 1;
+                    next = header.as_ref().next;
+                }
+                if owner.as_ptr() == ours {
+                    last.as_mut().next = None;
+                    self.store.release_list(first.as_ptr());
+                } else {
+                    self.send_home(first, last, alike);
+                }
+                count -= alike;
+                let Some(next) = next else { break };
+                first = next;
+            }
+        }
     }
 
     /// Send home what is waiting to go: once a burst.
@@ -178,113 +234,6 @@ impl Pool {
         let head = self.shared.returned.swap(ptr::null_mut(), Ordering::Acquire);
         // SAFETY: swapped out, the list belongs to this pool, which owns every handle on it.
         unsafe { self.store.release_list(head) }
-    }
-
-    /// A second handle on the same bytes, of the same metadata; both become read-only. A foreign
-    /// mbuf is copied. `None` when no memory is left.
-    pub fn share(&mut self, mbuf: &mut Mbuf) -> Option<Mbuf> {
-        self.share_range(mbuf, 0, mbuf.len())
-    }
-
-    /// Cut `mbuf` at `at`: it keeps the front, the result has the rest. No byte is copied, unless
-    /// it is another pool's. `None` if `at` is past the end or no memory is left.
-    pub fn split(&mut self, mbuf: &mut Mbuf, at: usize) -> Option<Mbuf> {
-        let rest = mbuf.len().checked_sub(at)?;
-        let tail = self.share_range(mbuf, at, rest)?;
-        mbuf.truncate(at);
-        mbuf.clear(Flags::SUMMED);
-        Some(tail)
-    }
-
-    fn share_range(&mut self, mbuf: &mut Mbuf, from: usize, len: usize) -> Option<Mbuf> {
-        if !self.owns(mbuf) {
-            return self.copy_range(mbuf, from, len);
-        }
-        let mut share = self.bare_share(mbuf, 0)?;
-        let offset = mbuf.offset();
-        let h = mbuf.header_mut();
-        if h.class == Class::Share {
-            // What the new handle sees is no longer this one's to write.
-            h.refs_or_private_end = (offset + from).min(h.refs_or_private_end.into()) as u16;
-        }
-        let whole = from == 0 && len == mbuf.len();
-        let s = share.header_mut();
-        s.len = len as u32;
-        // SAFETY: callers give a range inside the data.
-        s.data = unsafe { s.data.add(from) };
-        if !whole {
-            s.flags &= !Flags::SUMMED;
-        }
-        Some(share)
-    }
-
-    /// A copy of part of a foreign mbuf, with its metadata.
-    #[cold]
-    fn copy_range(&mut self, mbuf: &Mbuf, from: usize, len: usize) -> Option<Mbuf> {
-        let mut copy = self.copy_of(&mbuf.as_slice()[from..from + len])?;
-        let whole = len == mbuf.len();
-        let (old, new) = (mbuf.header(), copy.header_mut());
-        new.meta = old.meta;
-        new.flags = old.flags & !Flags::SHARED;
-        if !whole {
-            new.flags &= !Flags::SUMMED;
-        }
-        Some(copy)
-    }
-
-    /// A handle to send: the same bytes, and all room in front of them is the new handle's to
-    /// write headers into. `mbuf` stays behind for a retransmission. `None` while an earlier copy
-    /// is still out (then the caller copies), for a foreign mbuf, or when no memory is left.
-    #[inline(always)]
-    pub fn share_for_send(&mut self, mbuf: &mut Mbuf) -> Option<Mbuf> {
-        if !self.reclaim(mbuf) {
-            return None;
-        }
-        let private_end = mbuf.offset().min(usize::from(u16::MAX)) as u16;
-        self.bare_share(mbuf, private_end)
-    }
-
-    /// Make `mbuf` writable again if no other handle on its cluster is left.
-    #[inline(always)]
-    pub fn reclaim(&mut self, mbuf: &mut Mbuf) -> bool {
-        if mbuf.is_exclusive() {
-            return self.owns(mbuf);
-        }
-        // SAFETY: `owns` says that this pool is the one that may read the count.
-        let alone =
-            self.owns(mbuf) && unsafe { (*mbuf.header().base.as_ptr()).refs_or_private_end == 1 };
-        if alone && mbuf.header().class != Class::Share {
-            mbuf.header_mut().flags &= !Flags::SHARED;
-            return true;
-        }
-        false
-    }
-
-    /// A share header with `mbuf`'s metadata, marked shared, the cluster counted once more;
-    /// before `private_end` in the cluster the new handle alone may write.
-    #[inline(always)]
-    fn bare_share(&mut self, mbuf: &mut Mbuf, private_end: u16) -> Option<Mbuf> {
-        let base = mbuf.header().base;
-        // SAFETY: the cluster is this pool's (callers checked `owns`), so the count is ours.
-        let refs = unsafe { (*base.as_ptr()).refs_or_private_end };
-        // With 65,535 handles out the caller copies.
-        refs.checked_add(1)?;
-        // This may take in handles that came home, of this very cluster too: count after it.
-        let mut header = self.take(Class::Share)?;
-        mbuf.header_mut().flags |= Flags::SHARED;
-        let from = mbuf.header();
-        // SAFETY: `header` is the new handle's alone; the count is ours as above.
-        unsafe {
-            (*base.as_ptr()).refs_or_private_end += 1;
-            let to = header.as_mut();
-            to.data = from.data;
-            to.base = base;
-            to.meta = from.meta;
-            to.len = from.len;
-            to.refs_or_private_end = private_end;
-            to.flags = from.flags;
-        }
-        Some(Mbuf { header, _owns: PhantomData })
     }
 
     /// A fresh exclusive buffer with these bytes; `None` past 65,664 or without memory.

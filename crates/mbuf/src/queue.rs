@@ -72,6 +72,34 @@ impl MbufQueue {
         Some(Mbuf { header, _owns: PhantomData })
     }
 
+    /// Give the first mbufs to `use_up`, as long as it says that it has used one up, and those back
+    /// to `pool`.
+    #[inline(always)]
+    pub fn use_up(&mut self, pool: &mut Pool, mut use_up: impl FnMut(&[u8]) -> bool) {
+        let first = self.head;
+        let (mut count, mut bytes) = (0, 0);
+        let mut at = self.head;
+        while let Some(header) = at {
+            // SAFETY: the queue holds the handle; `Mbuf` is a transparent view of the pointer.
+            let mbuf = unsafe { &*core::ptr::from_ref(&header).cast::<Mbuf>() };
+            if !use_up(mbuf.as_slice()) {
+                break;
+            }
+            count += 1;
+            bytes += mbuf.header().len;
+            at = mbuf.header().next;
+        }
+        let Some(first) = first.filter(|_| count > 0) else { return };
+        self.head = at;
+        if at.is_none() {
+            self.tail = None;
+        }
+        self.count -= count;
+        self.bytes -= bytes;
+        // SAFETY: `count` handles linked from `first` on, which the queue gave up above.
+        unsafe { pool.free_linked(first, count as usize) }
+    }
+
     /// Look at the first.
     #[inline]
     pub fn front(&self) -> Option<&Mbuf> {

@@ -8,12 +8,15 @@
 
 use mbuf::Mbuf;
 use wire::checksum::Sum;
-use wire::tcp::{CHECKSUM_OFFSET, HEADER_LEN};
+use wire::tcp::CHECKSUM_OFFSET;
 
 use crate::TcpHandle;
 
-/// Ethernet, IPv6 and a TCP header with timestamps.
-const HEADERS_MAX: usize = 14 + 40 + 32;
+/// Ethernet, IPv6 and a TCP header with timestamps are 86 bytes; this is six vectors of 16.
+const HEADERS_MAX: usize = 96;
+
+/// Where a TCP header has its sequence number.
+const SEQ: usize = 4;
 
 /// Headers of the last data segment of a burst that was predicted.
 pub(crate) struct Leader {
@@ -21,12 +24,16 @@ pub(crate) struct Leader {
     pub(crate) handle: Option<TcpHandle>,
     /// Bytes of payload; its followers have as many.
     pub(crate) len: u32,
+    /// Bytes of the whole frame; its followers have as many.
+    pub(crate) frame_len: usize,
     /// Sum of the pseudo-header, length included.
     pub(crate) pseudo: Sum,
     /// Where the TCP header begins, and where it ends.
     pub(crate) tcp_at: usize,
     pub(crate) payload_at: usize,
     headers: [u8; HEADERS_MAX],
+    /// All ones where a follower must be the same.
+    same: [u8; HEADERS_MAX],
 }
 
 impl Leader {
@@ -34,14 +41,17 @@ impl Leader {
         Leader {
             handle: None,
             len: 0,
+            frame_len: 0,
             pseudo: Sum::ZERO,
             tcp_at: 0,
             payload_at: 0,
             headers: [0; HEADERS_MAX],
+            same: [0; HEADERS_MAX],
         }
     }
 
-    /// A data segment was predicted: those behind it may follow. `frame` is the whole frame.
+    /// A data segment was predicted: those behind it may follow. `frame` is the whole frame; one
+    /// that is shorter than what is compared leads nobody.
     #[inline(always)]
     pub(crate) fn lead(
         &mut self,
@@ -52,70 +62,55 @@ impl Leader {
         len: u32,
         pseudo: Sum,
     ) {
-        let Some(headers) = frame.get(..payload_at) else { return };
-        let Some(copy) = self.headers.get_mut(..payload_at) else { return };
-        copy.copy_from_slice(headers);
+        let Some(headers) = frame.first_chunk::<HEADERS_MAX>() else { return };
+        self.headers = *headers;
+        let moved = (self.tcp_at, self.payload_at) != (tcp_at, payload_at);
+        if moved && !self.compare(tcp_at, payload_at) {
+            return;
+        }
         self.handle = Some(handle);
         self.len = len;
+        self.frame_len = frame.len();
         self.pseudo = pseudo;
-        self.tcp_at = tcp_at;
-        self.payload_at = payload_at;
+    }
+
+    /// Compare headers of this shape, but for sequence number and checksum.
+    #[inline(never)]
+    fn compare(&mut self, tcp_at: usize, payload_at: usize) -> bool {
+        (self.tcp_at, self.payload_at) = (tcp_at, payload_at);
+        self.same = [0; HEADERS_MAX];
+        let checksum = tcp_at + CHECKSUM_OFFSET;
+        for part in [0..tcp_at + SEQ, tcp_at + SEQ + 4..checksum, checksum + 2..payload_at] {
+            match self.same.get_mut(part) {
+                Some(part) => part.fill(0xff),
+                None => {
+                    *self = Leader::none();
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Where the segment ends; behind it is the link's padding.
+    #[inline(always)]
+    pub(crate) fn end(&self) -> usize {
+        self.payload_at + self.len as usize
     }
 
     /// Are this frame's headers the leader's but for sequence number and checksum? Then here is
     /// its raw sequence number.
     #[inline(always)]
     pub(crate) fn is_followed_by(&self, m: &Mbuf) -> Option<u32> {
-        self.handle?;
-        match (self.tcp_at, self.payload_at) {
-            (34, 66) => self.same::<34, 66>(m),
-            (54, 86) => self.same::<54, 86>(m),
-            (20, 52) => self.same::<20, 52>(m),
-            (40, 72) => self.same::<40, 72>(m),
-            (34, 54) => self.same::<34, 54>(m),
-            (54, 74) => self.same::<54, 74>(m),
-            (20, 40) => self.same::<20, 40>(m),
-            (40, 60) => self.same::<40, 60>(m),
-            _ => None,
-        }
-    }
-
-    #[inline(always)]
-    fn same<const TCP_AT: usize, const PAYLOAD_AT: usize>(&self, m: &Mbuf) -> Option<u32> {
         let frame = m.as_slice();
-        if frame.len() < PAYLOAD_AT + self.len as usize {
-            return None;
-        }
-        let new = frame.first_chunk::<PAYLOAD_AT>()?;
-        let old = self.headers.first_chunk::<PAYLOAD_AT>()?;
-        const SEQ: usize = 4;
-        let checksum = TCP_AT + CHECKSUM_OFFSET;
-        // One word after the other, all differences gathered: a call to compare slices costs more
-        // than the comparison. The ranges are constants, so nothing of this is a loop in the end.
+        let new = frame.first_chunk::<HEADERS_MAX>()?;
+        // All differences gathered, for the compiler to take sixteen bytes at a time: a call to
+        // compare slices costs more than the comparison.
         let mut different = 0;
-        for (from, to) in
-            [(0, TCP_AT + SEQ), (TCP_AT + SEQ + 4, checksum), (checksum + 2, PAYLOAD_AT)]
-        {
-            let mut at = from;
-            while at + 8 <= to {
-                different |= word(new, at) ^ word(old, at);
-                at += 8;
-            }
-            if to - from >= 8 {
-                // The last word reaches back over what was compared already.
-                different |= word(new, to - 8) ^ word(old, to - 8);
-            } else if new[from..to] != old[from..to] {
-                return None;
-            }
+        for ((new, old), same) in new.iter().zip(&self.headers).zip(&self.same) {
+            different |= (new ^ old) & same;
         }
-        const { assert!(PAYLOAD_AT >= TCP_AT + HEADER_LEN) }
-        let seq = new.get(TCP_AT + SEQ..)?.first_chunk::<4>()?;
-        (different == 0).then(|| u32::from_be_bytes(*seq))
+        let seq = new.get(self.tcp_at + SEQ..)?.first_chunk::<4>()?;
+        (different == 0 && frame.len() == self.frame_len).then(|| u32::from_be_bytes(*seq))
     }
-}
-
-/// Eight bytes at `at`.
-#[inline(always)]
-fn word<const N: usize>(bytes: &[u8; N], at: usize) -> u64 {
-    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |b| u64::from_ne_bytes(*b))
 }

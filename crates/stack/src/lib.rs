@@ -19,6 +19,7 @@ mod port;
 mod release;
 mod rx;
 mod socket;
+mod stamp;
 mod timers;
 mod tx;
 mod udp;

@@ -75,6 +75,12 @@ impl Port {
         self.tx.push(frame);
     }
 
+    /// Frames that the outgoing burst still takes as it is.
+    #[inline(always)]
+    pub(crate) fn room(&self) -> usize {
+        self.tx.remaining_capacity()
+    }
+
     /// Room in the outgoing burst for one more, handing it on if it is full.
     #[inline(always)]
     pub(crate) fn has_room(&mut self, pool: &mut Pool, counters: &mut Counters) -> bool {

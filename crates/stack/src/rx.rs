@@ -14,8 +14,9 @@ use inet::flow::Addrs;
 use inet::ip_input::{ipv4_any, ipv4_plain, ipv6_any, ipv6_plain, is_martian_source};
 use mbuf::{Flags as MbufFlags, Mbuf};
 use tcp::handshake::{self, Listen};
+use tcp::predict::{self, Following};
 use tcp::timewait::Late;
-use tcp::{Fate, Segment, predict};
+use tcp::{Fate, Segment};
 use wire::checksum::{Ladder, Sum};
 use wire::tcp::{Flags, HEADER_LEN, Header, Options, Timestamps, timestamps_only};
 use wire::{ether, ipv4, ipv6};
@@ -24,6 +25,9 @@ use crate::event::Event;
 use crate::follow::Leader;
 use crate::port::Stage;
 use crate::{Stack, TcpHandle, socket, tx};
+
+/// What is left of a burst.
+type Frames = <Burst as IntoIterator>::IntoIter;
 
 /// Bursts taken from one port before the others get their turn.
 const BURSTS_MAX: usize = 8;
@@ -62,18 +66,15 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
     // An ACK between two segments would move Last.ACK.sent, and TS.Recent with the second.
     let switches = stack.core.switches;
     let following = count > 1 && switches.on(Switch::Follow) && switches.on(Switch::BurstAck);
-    for mut m in frames {
+    let mut frames = frames.into_iter();
+    while let Some(mut m) = frames.next() {
         bytes += m.len() as u64;
-        if let Some(seq) = leader.is_followed_by(&m) {
-            m = match follower(stack, &leader, SeqNumber(seq), m) {
-                Some(refused) => refused,
-                None => continue,
-            };
-        }
-        leader.handle = None;
         m.set_in_port(port_id);
         if let Err(reason) = frame(stack, link, mac, &mut leader, following, m) {
             stack.core.drops.count(reason);
+        }
+        if let Some(handle) = leader.handle.take() {
+            bytes += followers(stack, handle, &leader, &mut frames);
         }
     }
     stack.core.counters.add(Counter::RxFrames, count as u64);
@@ -82,28 +83,37 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
     count
 }
 
-/// A segment with its leader's headers. Given back if there is anything about it that is not as
-/// expected: then it goes the long way, which knows what to say about it.
+/// The segments behind a leader that have its headers; returns how many bytes they were. The first
+/// that has anything unexpected about it stays in `frames` and goes the long way, which knows what
+/// to say about it.
 #[inline(always)]
-fn follower(stack: &mut Stack, leader: &Leader, seq: SeqNumber, mut m: Mbuf) -> Option<Mbuf> {
+fn followers(stack: &mut Stack, handle: TcpHandle, leader: &Leader, frames: &mut Frames) -> u64 {
     let core = &mut stack.core;
-    let pcb = leader.handle.and_then(|handle| stack.connections.get_mut(handle));
-    let Some(pcb) = pcb else { return Some(m) };
-    let segment_len = leader.payload_at - leader.tcp_at + leader.len as usize;
-    let bytes = m.as_slice().get(leader.tcp_at..leader.tcp_at + segment_len).unwrap_or_default();
-    let verified = !core.switches.on(Switch::ChecksumRx)
-        || m.has(MbufFlags::CSUM_VERIFIED)
-        || leader.pseudo.plus(bytepass_sum(core.ladder, bytes)).is_whole();
-    if !verified || !predict::follows(&pcb.tcb, seq, leader.len) {
-        return Some(m);
+    let Some(pcb) = stack.connections.get_mut(handle) else { return 0 };
+    let verifying = core.switches.on(Switch::ChecksumRx);
+    let mut run = Following::behind(&pcb.tcb);
+    while let Some(next) = frames.as_slice().first() {
+        let Some(seq) = leader.is_followed_by(next) else { break };
+        if !run.admits(SeqNumber(seq), leader.len) {
+            break;
+        }
+        if verifying && !next.has(MbufFlags::CSUM_VERIFIED) {
+            let segment = next.as_slice().get(leader.tcp_at..leader.end()).unwrap_or_default();
+            if !leader.pseudo.plus(bytepass_sum(core.ladder, segment)).is_whole() {
+                break;
+            }
+        }
+        let Some(mut m) = frames.next() else { break };
+        m.keep(leader.payload_at, leader.len as usize);
+        run.take(&mut pcb.tcb, m, &mut core.pool);
     }
-    core.counters.add(Counter::TcpSegmentsIn, 1);
-    m.keep(leader.payload_at, leader.len as usize);
-    predict::accept_follower(&mut pcb.tcb, seq, m, &mut core.tcp());
-    if let (false, Some(handle)) = (pcb.tcb.dirty, leader.handle) {
+    let count = run.count();
+    if count > 0 {
+        core.counters.add(Counter::TcpSegmentsIn, u64::from(count));
+        run.accept(&mut pcb.tcb, leader.len, &mut core.tcp());
         stack.connections.mark_dirty(handle);
     }
-    None
+    u64::from(count) * leader.frame_len as u64
 }
 
 /// One frame: its link header, its IP header. An error frees it.

@@ -17,6 +17,8 @@ use tcp::{Fate, Info, Segment, State};
 use wire::ipv4;
 use wire::tcp::Options;
 
+use device::BURST;
+
 use crate::connections::Pcb;
 use crate::event::Event;
 use crate::listener::Listener;
@@ -44,9 +46,9 @@ pub enum ListenError {
     LimitReached,
 }
 
-/// Write units: whole segments just right of the knee of throughput against size; with 1448-byte
-/// segments 8.7 to 70 KB cost the same, less and more cost more (docs/perf.md).
-const WRITE_UNIT_BYTES: usize = 16 * 1024;
+/// What is copied before headers are made and the first burst may leave; the unsent limit of a
+/// connection must not be less.
+const WRITE_UNIT_BYTES: usize = 46 * 1024;
 
 impl Stack {
     /// Open a connection; [`tcp::Events::CONNECTED`] or `CLOSED` tells how it went. Without a
@@ -237,8 +239,9 @@ impl Stack {
             let Some(pcb) = self.connections.get_mut(handle) else {
                 return Err(CallError::Closed);
             };
+            // A device gets nothing before its burst is full: headers wait for that as well.
             let segment = usrreq::unit_bytes(&pcb.tcb);
-            let unit = (WRITE_UNIT_BYTES / segment).max(1) * segment;
+            let unit = (BURST * segment).min(WRITE_UNIT_BYTES).max(segment + 1);
             let rest = &data[written..];
             let chunk = if units { &rest[..rest.len().min(unit)] } else { rest };
             match usrreq::write(&mut pcb.tcb, chunk, &mut self.core.tcp()) {
@@ -246,8 +249,11 @@ impl Stack {
                 Err(CallError::WouldBlock) if written > 0 => return Ok(written),
                 Err(error) => return Err(error),
             }
+            let full = pcb.tcb.unsent_bytes() >= unit;
             self.connections.mark_dirty(handle);
-            tx::output(self);
+            if full {
+                tx::output(self);
+            }
             if written == data.len() || !units {
                 return Ok(written);
             }
@@ -306,10 +312,9 @@ impl Stack {
 
     #[inline(always)]
     fn after_read(&mut self, handle: TcpHandle) {
-        // A window update, if one is due, leaves at once.
+        // A window update, if one is due, leaves with the next burst.
         if self.connections.get_mut(handle).is_some_and(|p| p.tcb.todo.has(tcp::Todo::ACK_NOW)) {
             self.connections.mark_dirty(handle);
-            tx::output(self);
         }
     }
 

@@ -6,7 +6,7 @@
 
 use core::net::SocketAddr;
 
-use base::{Counter, DropReason, Instant, IpVersion, Limit, SeqNumber};
+use base::{Counter, DropReason, Instant, IpVersion, Limit, SeqNumber, Switch};
 use inet::flow::Addrs;
 use inet::ip_output::Fields;
 use inet::{HeaderTemplate, Ip};
@@ -17,8 +17,10 @@ use wire::checksum::Sum;
 use wire::tcp::{Flags, Header, Options, Timestamps};
 use wire::{ipv4, tcp as wire_tcp};
 
-use crate::connections::TimeWaitEntry;
+use crate::connections::{Pcb, TimeWaitEntry};
 use crate::event::Event;
+use crate::port::Port;
+use crate::stamp::Stamp;
 use crate::{Stack, TcpHandle};
 
 /// Let every connection on the dirty list send what it has, then hand the bursts to the devices.
@@ -91,7 +93,13 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
         let Some(mut m) = output::next(&mut pcb.tcb, &mut run, &mut cx) else { break };
         match pcb.template.prepend(&mut m) {
             Ok(()) if m.departs_after(now) => stack.release.push(pcb.port, m),
-            Ok(()) => port.push(m),
+            Ok(()) => {
+                let stamp = stamp(pcb, &run, &m, &cx);
+                port.push(m);
+                if let Some(stamp) = stamp {
+                    others(pcb, &stamp, &mut run, port, &mut cx);
+                }
+            }
             Err(reason) => core.drops.count(reason),
         }
     }
@@ -109,6 +117,28 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     if matches!(pcb.tcb.state, State::Closed | State::TimeWait) && !pcb.blocked {
         ended(stack, handle);
     }
+}
+
+/// What to put in front of the segments that follow `first`, which is ready to go, in its run.
+#[inline(always)]
+fn stamp(pcb: &Pcb, run: &Run, first: &Mbuf, cx: &tcp::Cx<'_>) -> Option<Stamp> {
+    let len = run.goes_on()?;
+    if !cx.switches.on(Switch::Stamp) {
+        return None;
+    }
+    let pseudo = pcb.tcb.makes_checksums(cx).then_some(pcb.tcb.pseudo_sum);
+    Stamp::of(first, pcb.template.len(), len, pseudo, cx.ladder)
+}
+
+/// The segments of a run that are like its first, while the burst has room.
+#[inline(always)]
+fn others(pcb: &mut Pcb, stamp: &Stamp, run: &mut Run, port: &mut Port, cx: &mut tcp::Cx<'_>) {
+    let room = port.room();
+    output::others(&mut pcb.tcb, run, room, cx, |pool, payload, seq, sum| {
+        let Some(frame) = stamp.put(pool, payload, seq, sum) else { return false };
+        port.push(frame);
+        true
+    });
 }
 
 /// A connection is over: a record for TIME-WAIT, and nothing else once its user has let go.

@@ -123,12 +123,18 @@ pub(crate) fn write_header(
     Some(())
 }
 
-/// The payload's sum: kept from when it was copied, or taken now; none where a device does it.
+/// The payload's sum; none where a device makes checksums, or nobody.
 #[inline(always)]
 fn payload_sum(tcb: &Tcb, m: &Mbuf, cx: &Cx<'_>) -> Sum {
-    if tcb.offload_checksum || m.is_empty() || !cx.switches.on(Switch::ChecksumTx) {
+    if m.is_empty() || !tcb.makes_checksums(cx) {
         return Sum::ZERO;
     }
+    sum_of(m, cx)
+}
+
+/// The sum of a payload, kept from when it was copied, or taken now.
+#[inline(always)]
+pub(crate) fn sum_of(m: &Mbuf, cx: &Cx<'_>) -> Sum {
     if m.has(MbufFlags::SUMMED) { Sum(m.csum()) } else { bytepass_sum(cx.ladder, m.as_slice()) }
 }
 

@@ -76,7 +76,7 @@ impl Tcb {
             snd_wnd: self.snd_wnd,
             rcv_wnd: self.rcv_wnd(),
             in_flight: self.in_flight(),
-            unsent: self.sendq.unsent.bytes(),
+            unsent: self.sendq.unsent_bytes(),
             unread: self.receive.len(),
             bytes_acked: self.stats.bytes_acked,
             bytes_received: self.stats.bytes_received,

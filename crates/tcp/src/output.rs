@@ -5,11 +5,12 @@
 //! RFC 9293 sections 3.7.4 (Nagle), 3.8.6 (windows), 3.10.7; RFC 5681; RFC 7323.
 
 use base::{Counter, SeqNumber, Switch};
-use mbuf::{Flags as MbufFlags, Mbuf};
+use mbuf::{Flags as MbufFlags, Mbuf, Pool};
+use wire::checksum::Sum;
 use wire::tcp::{Flags, Options, Template, Timestamps};
 
-use crate::header::{offer_window, put_header, template, write_header, write_with_sack};
-use crate::sendq::Sent;
+use crate::header::{offer_window, put_header, sum_of, template, write_header, write_with_sack};
+use crate::sendq::Piece;
 use crate::tcb::{Marks, State, Tcb, Todo};
 use crate::{Cx, recovery};
 
@@ -24,6 +25,8 @@ pub struct Run {
 struct Common {
     /// Bytes that both windows still admit.
     room: u32,
+    /// Payload of the last segment of this run; 0 before the first.
+    len: u32,
     /// Bytes that one segment carries: at least a full one, or silly-window avoidance has a say,
     /// and at most what the port takes.
     least: u32,
@@ -38,18 +41,64 @@ impl Common {
     }
 }
 
+impl Run {
+    /// Payload bytes of the last segment from [`next`], if [`others`] may follow that are like it.
+    #[inline(always)]
+    pub fn goes_on(&self) -> Option<usize> {
+        self.common.as_ref().map(|common| common.len as usize).filter(|&len| len > 0)
+    }
+}
+
+/// After [`next`], if the [`Run::goes_on`]: segments whose headers differ from the last one's in
+/// sequence number and checksum alone, at most `most`. `make` shares a payload, puts the headers
+/// in front and sends it: it gets the payload, its first byte and its sum (zero where none is
+/// wanted) and says whether there was a buffer.
+#[inline(always)]
+pub fn others(
+    tcb: &mut Tcb,
+    run: &mut Run,
+    most: usize,
+    cx: &mut Cx<'_>,
+    mut make: impl FnMut(&mut Pool, &mut Mbuf, SeqNumber, Sum) -> bool,
+) {
+    let Some(common) = &mut run.common else { return };
+    let (len, mss) = (common.len, tcb.snd_mss.0);
+    let most = most.min((common.room / len.max(1)) as usize);
+    let summing = tcb.makes_checksums(cx);
+    let mut seq = tcb.snd_nxt;
+    let count = tcb.sendq.send_alike(len, most, |piece| {
+        let Some(payload) = &mut piece.mbuf else { return false };
+        if len > u32::from(mss) {
+            payload.set_segment_size(mss);
+        }
+        let sum = if summing { sum_of(payload, cx) } else { Sum::ZERO };
+        let sent = make(cx.pool, payload, seq, sum);
+        if sent {
+            piece.seq = seq;
+            piece.sent_at = cx.now;
+            seq += len;
+        }
+        sent
+    });
+    tcb.snd_nxt = seq;
+    common.room -= count as u32 * len;
+    run.segments += count as u32;
+    cx.counters.add(Counter::TcpStamped, count as u64);
+}
+
 /// The next segment of `tcb`, its TCP header written and summed; `None` when there is nothing
 /// (more) to send, or no buffer to send it in: then `Todo::OUTPUT` stays set. One `run` serves
 /// until `None`, and then goes to [`close`]; nothing else may touch `tcb` in between.
 #[inline(always)]
 pub fn next(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
     if let Some(common) = &mut run.common
-        && let Some(front) = tcb.sendq.unsent.front()
-        && common.takes(front.len() as u32)
-        && tcb.sendq.unsent.count() > 1
+        && let Some(front) = tcb.sendq.front()
+        && common.takes(front.len)
+        && tcb.sendq.unsent_count() > 1
     {
-        run.segments += 1;
-        return one_of_many(tcb, common, cx);
+        let segment = one_of_many(tcb, common, cx);
+        run.segments += u32::from(segment.is_some());
+        return segment;
     }
     if nothing_left(tcb) && !ack_is_due(tcb, cx) {
         tcb.todo.clear(Todo::OUTPUT);
@@ -61,7 +110,7 @@ pub fn next(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
 /// Neither data, nor a FIN, nor a retransmission, nor anything special: an ACK at most.
 #[inline(always)]
 fn nothing_left(tcb: &Tcb) -> bool {
-    tcb.sendq.unsent.is_empty()
+    tcb.sendq.unsent_count() == 0
         && !tcb.todo.has(!Todo::OUTPUT)
         && tcb.recovery.lost_bytes == 0
         && !tcb.marks.has(Marks::SHUT_WRITE)
@@ -78,23 +127,20 @@ pub fn close(tcb: &mut Tcb, run: &Run, cx: &mut Cx<'_>) {
 /// nor PSH nor FIN has a say.
 #[inline(always)]
 fn one_of_many(tcb: &mut Tcb, common: &mut Common, cx: &mut Cx<'_>) -> Option<Mbuf> {
-    let mut front = tcb.sendq.unsent.pop_front()?;
-    let len = front.len() as u32;
-    let mss = tcb.snd_mss.0;
-    if len > u32::from(mss) {
-        front.set_segment_size(mss);
-    }
-    let Some(mut m) = share_or_copy(&mut front, cx) else {
-        tcb.sendq.unsent.push_front(front);
-        return None;
-    };
-    let seq = tcb.snd_nxt;
-    tcb.snd_nxt = seq + len;
-    common.room -= len;
-    let sent = Sent { mbuf: Some(front), sent_at: cx.now, seq, len, marks: 0 };
-    tcb.sendq.in_flight.push_back(sent);
+    let (mut m, seq) = take_front(tcb, common, cx)?;
     put_header(tcb, &mut m, &common.template, seq, Flags::ACK, cx)?;
     Some(m)
+}
+
+/// The front goes in flight: here is the handle to send, and its first byte.
+#[inline(always)]
+fn take_front(tcb: &mut Tcb, common: &mut Common, cx: &mut Cx<'_>) -> Option<(Mbuf, SeqNumber)> {
+    let (share, piece) = share_front(tcb, cx)?;
+    let len = piece.len;
+    let seq = go(tcb, 0, cx);
+    common.room -= len;
+    common.len = len;
+    Some((share, seq))
 }
 
 /// The first segment of a run, the last, and everything that is not plain data.
@@ -123,11 +169,11 @@ fn can_run(tcb: &Tcb) -> bool {
         && tcb.sack_blocks.is_empty()
         && tcb.state.may_send()
         && !tcb.marks.has(Marks::FIN_SENT)
-        && tcb.sendq.unsent.count() > 1
-        && tcb.sendq.unsent.front().is_some_and(|front| {
-            let len = front.len() as u32;
-            len >= tcb.snd_mss.bytes() as u32 && len <= room
-        })
+        && tcb.sendq.unsent_count() > 1
+        && tcb
+            .sendq
+            .front()
+            .is_some_and(|front| front.len >= tcb.snd_mss.bytes() as u32 && front.len <= room)
 }
 
 /// Bytes that one segment may carry.
@@ -144,7 +190,7 @@ fn begin_run(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Common {
     ack_went_out(tcb);
     sent_something(tcb, cx);
     let least = tcb.snd_mss.bytes() as u32;
-    Common { room: window.min(congestion), least, most: most(tcb), template }
+    Common { room: window.min(congestion), len: 0, least, most: most(tcb), template }
 }
 
 /// Bytes of new data that the peer's window and the congestion window admit.
@@ -212,10 +258,10 @@ fn new_data(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
     if !tcb.state.may_send() || tcb.marks.has(Marks::FIN_SENT) {
         return None;
     }
-    let Some(front) = tcb.sendq.unsent.front() else {
+    let Some(front) = tcb.sendq.front() else {
         return if tcb.marks.has(Marks::SHUT_WRITE) { send_fin(tcb, cx) } else { None };
     };
-    let len = front.len() as u32;
+    let len = front.len;
     let mss = tcb.snd_mss.bytes() as u32;
     if tcb.in_flight() == 0 {
         restart_after_idle(tcb, cx);
@@ -224,7 +270,7 @@ fn new_data(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
     if len > tcb.super_max_bytes.max(mss) || len > window || len > congestion {
         return part_of_front(tcb, window, congestion, cx);
     }
-    let last = tcb.sendq.unsent.count() == 1;
+    let last = tcb.sendq.unsent_count() == 1;
     // The rest of a cut mbuf: worth a segment of its own only if the window is worth one.
     if len < mss && !last && window < mss.min(tcb.max_snd_wnd / 2) {
         ask_later(tcb, cx);
@@ -246,7 +292,7 @@ fn new_data(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
 #[cold]
 fn part_of_front(tcb: &mut Tcb, window: u32, congestion: u32, cx: &mut Cx<'_>) -> Option<Mbuf> {
     let mss = tcb.snd_mss.bytes() as u32;
-    let len = tcb.sendq.unsent.front().map_or(0, Mbuf::len) as u32;
+    let len = tcb.sendq.front().map_or(0, |front| front.len);
     if congestion < len.min(window) {
         tcb.marks.set(Marks::CWND_LIMITED);
     }
@@ -276,17 +322,9 @@ fn ask_later(tcb: &mut Tcb, cx: &Cx<'_>) {
 /// Send at most `send` bytes of the first unsent mbuf.
 #[cold]
 fn send_part(tcb: &mut Tcb, send: u32, cx: &mut Cx<'_>) -> Option<Mbuf> {
-    let len = tcb.sendq.unsent.front().map_or(0, Mbuf::len) as u32;
-    if send < len {
-        let mut front = tcb.sendq.unsent.pop_front()?;
-        match cx.pool.split(&mut front, send as usize) {
-            Some(rest) => tcb.sendq.unsent.push_front(rest),
-            None => {
-                tcb.sendq.unsent.push_front(front);
-                return None;
-            }
-        }
-        tcb.sendq.unsent.push_front(front);
+    let len = tcb.sendq.front().map_or(0, |front| front.len);
+    if send < len && !tcb.sendq.cut_front(send, cx.pool) {
+        return None;
     }
     send_front(tcb, false, cx)
 }
@@ -299,38 +337,50 @@ fn restart_after_idle(tcb: &mut Tcb, cx: &Cx<'_>) {
     }
 }
 
-/// Send the first unsent mbuf whole, and remember it as in flight.
+/// Send the front whole.
 #[inline(always)]
 fn send_front(tcb: &mut Tcb, last: bool, cx: &mut Cx<'_>) -> Option<Mbuf> {
-    let mut front = tcb.sendq.unsent.pop_front()?;
-    let len = front.len() as u32;
-    let mss = tcb.snd_mss.0;
-    front.set_segment_size(if len > u32::from(mss) { mss } else { 0 });
-    let Some(share) = share_or_copy(&mut front, cx) else {
-        tcb.sendq.unsent.push_front(front);
-        return None;
-    };
-    let seq = tcb.snd_nxt;
+    let (share, _) = share_front(tcb, cx)?;
     let fin = last && tcb.marks.has(Marks::SHUT_WRITE);
     let mut flags = if last { Flags::ACK | Flags::PSH } else { Flags::ACK };
     let mut marks = 0;
     if fin {
         flags = flags | Flags::FIN;
-        marks = Sent::FIN;
+        marks = Piece::FIN;
         fin_sent(tcb);
     }
-    let sent = Sent { mbuf: Some(front), sent_at: cx.now, seq, len, marks };
-    tcb.snd_nxt = sent.end();
-    tcb.sendq.in_flight.push_back(sent);
+    let seq = go(tcb, marks, cx);
     sent_something(tcb, cx);
     finish(tcb, share, seq, flags, cx)
+}
+
+/// A handle to send the front by; it stays the front.
+#[inline(always)]
+fn share_front<'a>(tcb: &'a mut Tcb, cx: &mut Cx<'_>) -> Option<(Mbuf, &'a Piece)> {
+    let mss = tcb.snd_mss.0;
+    let piece = tcb.sendq.front_mut()?;
+    let payload = piece.mbuf.as_mut()?;
+    payload.set_segment_size(if piece.len > u32::from(mss) { mss } else { 0 });
+    Some((share_or_copy(payload, cx)?, piece))
+}
+
+/// The front is in flight now; returns its first byte.
+#[inline(always)]
+fn go(tcb: &mut Tcb, marks: u8, cx: &Cx<'_>) -> SeqNumber {
+    let seq = tcb.snd_nxt;
+    if let Some(piece) = tcb.sendq.send_front() {
+        piece.seq = seq;
+        piece.sent_at = cx.now;
+        piece.marks = marks;
+        tcb.snd_nxt = piece.end();
+    }
+    seq
 }
 
 fn send_fin(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
     let m = cx.pool.alloc(0)?;
     let seq = tcb.snd_nxt;
-    let sent = Sent { mbuf: None, sent_at: cx.now, seq, len: 0, marks: Sent::FIN };
-    tcb.sendq.in_flight.push_back(sent);
+    tcb.sendq.send_fin(seq, cx.now);
     tcb.snd_nxt += 1;
     fin_sent(tcb);
     sent_something(tcb, cx);
@@ -350,7 +400,7 @@ fn fin_sent(tcb: &mut Tcb) {
 fn sent_something(tcb: &mut Tcb, cx: &Cx<'_>) {
     tcb.last_sent_at = cx.now;
     // What ran while nothing was in flight was the persist timer: it is not for this segment.
-    if tcb.timers.retransmit == base::Instant::NEVER || tcb.sendq.in_flight.len() == 1 {
+    if tcb.timers.retransmit == base::Instant::NEVER || tcb.sendq.sent_count() == 1 {
         tcb.restart_retransmit(cx.now);
     }
 }
@@ -381,12 +431,12 @@ fn retransmit(tcb: &mut Tcb, index: usize, cx: &mut Cx<'_>) -> Option<Mbuf> {
     let mss = tcb.snd_mss.bytes() as u32;
     let room = tcb.cc.cwnd.saturating_sub(u64::from(tcb.pipe())).max(u64::from(mss));
     let room = u32::try_from(room).unwrap_or(u32::MAX).min(tcb.super_max_bytes.max(mss));
-    let sent = &tcb.sendq.in_flight[index];
+    let sent = tcb.sendq.in_flight(index)?;
     if sent.len > room {
         let at = sent.seq + (room - room % mss);
         tcb.sendq.cut(index, at, cx.pool);
     }
-    let sent = &mut tcb.sendq.in_flight[index];
+    let sent = tcb.sendq.in_flight_mut(index)?;
     let share = match &mut sent.mbuf {
         Some(m) => {
             // A piece of a super-segment may be a plain segment.
@@ -395,11 +445,11 @@ fn retransmit(tcb: &mut Tcb, index: usize, cx: &mut Cx<'_>) -> Option<Mbuf> {
         }
         None => cx.pool.alloc(0)?,
     };
-    sent.marks = (sent.marks | Sent::RETRANSMITTED) & !Sent::LOST;
+    sent.marks = (sent.marks | Piece::RETRANSMITTED) & !Piece::LOST;
     sent.sent_at = cx.now;
     let (seq, end, space) = (sent.seq, sent.end(), sent.space());
     let mut flags = Flags::ACK | Flags::PSH;
-    if sent.has(Sent::FIN) {
+    if sent.has(Piece::FIN) {
         flags = flags | Flags::FIN;
     }
     tcb.recovery.lost_bytes -= space;

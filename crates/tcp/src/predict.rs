@@ -7,7 +7,7 @@
 //! data, ACK and window update together: bulk traffic hits it always, ping-pong too.
 
 use base::{Counter, SeqNumber};
-use mbuf::Mbuf;
+use mbuf::{Mbuf, Pool};
 use wire::tcp::Flags;
 
 use crate::tcb::{Marks, State, Tcb};
@@ -58,23 +58,56 @@ fn window_is_news(tcb: &Tcb, seg: &Segment) -> bool {
     tcb.snd_wscale.unscale(seg.window) != tcb.snd_wnd && tcb.snd_wl1.le(seg.seq)
 }
 
-/// Does a data segment of `len` bytes at `seq` come next, when all else in its header is as in the
-/// segment before it, which [`matches`] and was taken in this burst with nothing in between? So
-/// neither state nor trouble can have changed.
-#[inline(always)]
-pub fn follows(tcb: &Tcb, seq: SeqNumber, len: u32) -> bool {
-    seq == tcb.rcv_nxt && len <= tcb.rcv_wnd()
+/// Data segments with headers as in the one before them, which [`matches`] and was taken in this
+/// burst with nothing in between: neither state nor trouble can have changed, and ACK, window and
+/// timestamp have been taken.
+pub struct Following {
+    /// The next byte expected, and how much more the window that was offered admits.
+    next: SeqNumber,
+    room: u32,
+    count: u32,
 }
 
-/// Take a segment that [`follows`]: its ACK, window and timestamp have been taken already.
-#[inline(always)]
-pub fn accept_follower(tcb: &mut Tcb, seq: SeqNumber, m: Mbuf, cx: &mut Cx<'_>) {
-    cx.counters.add(Counter::TcpPredicted, 1);
-    cx.counters.add(Counter::TcpFollowed, 1);
-    tcb.stats.segments_in = tcb.stats.segments_in.wrapping_add(1);
-    tcb.snd_wl1 = seq;
-    tcb.todo.set(crate::Todo::OUTPUT);
-    text::deliver(tcb, m, cx);
+impl Following {
+    /// Behind the segment that was taken last.
+    #[inline(always)]
+    pub fn behind(tcb: &Tcb) -> Following {
+        Following { next: tcb.rcv_nxt, room: tcb.rcv_wnd(), count: 0 }
+    }
+
+    /// Does a segment of `len` bytes at `seq` come next?
+    #[inline(always)]
+    pub fn admits(&self, seq: SeqNumber, len: u32) -> bool {
+        seq == self.next && len <= self.room
+    }
+
+    /// Take the payload of one that does; [`Following::accept`] follows.
+    #[inline(always)]
+    pub fn take(&mut self, tcb: &mut Tcb, m: Mbuf, pool: &mut Pool) {
+        let len = m.len() as u32;
+        self.next += len;
+        self.room -= len;
+        self.count += 1;
+        tcb.receive.append(m, pool);
+    }
+
+    /// How many were taken.
+    #[inline(always)]
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Account for what was taken, `len` bytes each.
+    #[inline(always)]
+    pub fn accept(self, tcb: &mut Tcb, len: u32, cx: &mut Cx<'_>) {
+        let bytes = self.next.since(tcb.rcv_nxt) as u32;
+        cx.counters.add(Counter::TcpPredicted, u64::from(self.count));
+        cx.counters.add(Counter::TcpFollowed, u64::from(self.count));
+        tcb.stats.segments_in = tcb.stats.segments_in.wrapping_add(self.count);
+        tcb.snd_wl1 = self.next - len;
+        tcb.todo.set(crate::Todo::OUTPUT);
+        text::arrived(tcb, bytes);
+    }
 }
 
 /// Take a segment that [`matches`]; `m` is its payload.

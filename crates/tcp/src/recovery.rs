@@ -6,7 +6,7 @@
 
 use base::SeqNumber;
 
-use crate::sendq::{Acked, Sent};
+use crate::sendq::{Acked, Piece};
 use crate::tcb::{Marks, Tcb, Todo};
 
 /// Duplicate ACKs that mean a loss: DupThresh of RFC 6675, section 3.2 of RFC 5681.
@@ -159,10 +159,10 @@ fn judge(tcb: &mut Tcb) {
         tcb.recovery.sacked_below = 0;
     }
     let mut index = tcb.sendq.find(tcb.recovery.lost_to);
-    while let Some(sent) = tcb.sendq.in_flight.get(index) {
+    while let Some(sent) = tcb.sendq.in_flight(index) {
         let r = &mut tcb.recovery;
         let end = sent.end();
-        if sent.has(Sent::SACKED) {
+        if sent.has(Piece::SACKED) {
             r.sacked_below += sent.space();
         } else if r.sacked_bytes - r.sacked_below > enough {
             mark_lost(tcb, index);
@@ -175,10 +175,10 @@ fn judge(tcb: &mut Tcb) {
 }
 
 fn mark_lost(tcb: &mut Tcb, index: usize) {
-    if let Some(sent) = tcb.sendq.in_flight.get_mut(index)
-        && !sent.has(Sent::LOST | Sent::SACKED)
+    if let Some(sent) = tcb.sendq.in_flight_mut(index)
+        && !sent.has(Piece::LOST | Piece::SACKED)
     {
-        sent.marks |= Sent::LOST;
+        sent.marks |= Piece::LOST;
         tcb.recovery.lost_bytes += sent.space();
         tcb.recovery.resend_from = tcb.recovery.resend_from.min(sent.seq);
     }
@@ -190,8 +190,8 @@ pub(crate) fn timed_out(tcb: &mut Tcb) {
     let first = tcb.recovery.phase != Phase::Loss;
     tcb.cc.on_timeout(u64::from(tcb.in_flight()), first);
     let mut lost_bytes = 0;
-    for sent in &mut tcb.sendq.in_flight {
-        sent.marks = (sent.marks | Sent::LOST) & !Sent::SACKED;
+    for sent in tcb.sendq.all_in_flight() {
+        sent.marks = (sent.marks | Piece::LOST) & !Piece::SACKED;
         lost_bytes += sent.space();
     }
     tcb.recovery = Recovery {
@@ -219,8 +219,8 @@ pub(crate) fn next_lost(tcb: &mut Tcb) -> Option<usize> {
         return None;
     }
     let mut index = tcb.sendq.find(tcb.recovery.resend_from);
-    while let Some(sent) = tcb.sendq.in_flight.get(index) {
-        if sent.has(Sent::LOST) {
+    while let Some(sent) = tcb.sendq.in_flight(index) {
+        if sent.has(Piece::LOST) {
             return Some(index);
         }
         tcb.recovery.resend_from = sent.end();

@@ -5,7 +5,7 @@
 use base::SeqNumber;
 use wire::tcp::SackBlocks;
 
-use crate::sendq::Sent;
+use crate::sendq::Piece;
 use crate::tcb::{Marks, Tcb};
 use crate::{Cx, recovery};
 
@@ -88,26 +88,26 @@ fn mark_block(tcb: &mut Tcb, left: SeqNumber, right: SeqNumber, cx: &mut Cx<'_>)
     let recovery = &mut tcb.recovery;
     let mut news = 0;
     let mut index = queue.find(left);
-    if queue.in_flight.get(index).is_some_and(|s| s.seq.lt(left)) {
+    if queue.in_flight(index).is_some_and(|s| s.seq.lt(left)) {
         if !queue.cut(index, left, cx.pool) {
             return 0;
         }
         index += 1;
     }
-    while let Some(sent) = queue.in_flight.get(index) {
+    while let Some(sent) = queue.in_flight(index) {
         if sent.seq.ge(right) {
             break;
         }
         if sent.end().gt(right) && !queue.cut(index, right, cx.pool) {
             break;
         }
-        let sent = &mut queue.in_flight[index];
-        if !sent.has(Sent::SACKED) {
+        let Some(sent) = queue.in_flight_mut(index) else { break };
+        if !sent.has(Piece::SACKED) {
             let bytes = sent.space();
-            if sent.has(Sent::LOST) {
+            if sent.has(Piece::LOST) {
                 recovery.lost_bytes -= bytes;
             }
-            sent.marks = (sent.marks | Sent::SACKED) & !Sent::LOST;
+            sent.marks = (sent.marks | Piece::SACKED) & !Piece::LOST;
             recovery.sacked_bytes += bytes;
             if sent.end().le(recovery.lost_to) {
                 recovery.sacked_below += bytes;

@@ -1,33 +1,41 @@
-//! The send side of a connection: data not yet sent, and a record of every segment in flight.
+//! The send side of a connection: one queue of pieces, those in flight first, then those not yet
+//! sent.
 //!
-//! Called by: output, ack, recovery, usrreq. Must not know: headers, windows, timers.
-//! Unsent data is a list of segment-sized mbufs; what is in flight is a ring of records in
-//! sequence order, so that a SACK block or a loss is found by binary search, never by a walk.
+//! Called by: output, ack, recovery, sack, usrreq. Must not know: headers, windows, timers.
+//! A piece is what one segment carries, cut when it is written: sending it moves a border and
+//! nothing else. Those in flight are in sequence order, so that a SACK block or a loss is found by
+//! binary search, never by a walk.
 
 use std::collections::VecDeque;
 
 use base::{Instant, SeqNumber};
-use mbuf::{Flags, Mbuf, MbufQueue, Pool};
+use mbuf::{Flags, Mbuf, Pool};
 use wire::checksum::{Ladder, Sum};
 
-/// A segment in flight.
-pub(crate) struct Sent {
+/// What one segment carries or carried.
+pub(crate) struct Piece {
     /// The payload; `None` for a FIN without data.
     pub(crate) mbuf: Option<Mbuf>,
     /// When it was last sent.
     pub(crate) sent_at: Instant,
-    /// Its first byte.
+    /// Its first byte, once it is sent.
     pub(crate) seq: SeqNumber,
     /// Payload bytes.
     pub(crate) len: u32,
     pub(crate) marks: u8,
 }
 
-impl Sent {
+impl Piece {
     pub(crate) const RETRANSMITTED: u8 = 1;
     pub(crate) const SACKED: u8 = 2;
     pub(crate) const LOST: u8 = 4;
     pub(crate) const FIN: u8 = 8;
+
+    /// Not yet sent.
+    #[inline(always)]
+    fn waiting(mbuf: Option<Mbuf>, len: u32) -> Piece {
+        Piece { mbuf, sent_at: Instant::ZERO, seq: SeqNumber(0), len, marks: 0 }
+    }
 
     #[inline(always)]
     pub(crate) fn has(&self, mark: u8) -> bool {
@@ -37,7 +45,7 @@ impl Sent {
     /// Sequence space: payload and FIN.
     #[inline(always)]
     pub(crate) fn space(&self) -> u32 {
-        self.len + u32::from(self.has(Sent::FIN))
+        self.len + u32::from(self.has(Piece::FIN))
     }
 
     #[inline(always)]
@@ -59,18 +67,104 @@ pub(crate) struct Acked {
 
 #[derive(Default)]
 pub(crate) struct SendQueue {
-    pub(crate) unsent: MbufQueue,
-    pub(crate) in_flight: VecDeque<Sent>,
+    pieces: VecDeque<Piece>,
+    /// How many of them are in flight.
+    sent: u32,
+    /// Payload bytes of the others.
+    unsent_bytes: u32,
 }
 
 impl SendQueue {
-    /// Bytes queued, sent or not.
-    pub(crate) fn bytes(&self, in_flight: u32) -> usize {
-        self.unsent.bytes() + in_flight as usize
+    /// Bytes not yet sent.
+    #[inline(always)]
+    pub(crate) fn unsent_bytes(&self) -> usize {
+        self.unsent_bytes as usize
     }
 
-    /// Take data to send: fill up the last unsent mbuf, then cut segments of `unit` bytes.
+    /// Pieces not yet sent.
+    #[inline(always)]
+    pub(crate) fn unsent_count(&self) -> usize {
+        self.pieces.len() - self.sent as usize
+    }
+
+    /// Pieces in flight.
+    #[inline(always)]
+    pub(crate) fn sent_count(&self) -> usize {
+        self.sent as usize
+    }
+
+    /// The next piece to send.
+    #[inline(always)]
+    pub(crate) fn front(&self) -> Option<&Piece> {
+        self.pieces.get(self.sent as usize)
+    }
+
+    /// The next piece to send.
+    #[inline(always)]
+    pub(crate) fn front_mut(&mut self) -> Option<&mut Piece> {
+        self.pieces.get_mut(self.sent as usize)
+    }
+
+    /// A piece in flight, by its place.
+    #[inline]
+    pub(crate) fn in_flight(&self, index: usize) -> Option<&Piece> {
+        self.pieces.get(index).filter(|_| index < self.sent as usize)
+    }
+
+    /// A piece in flight, by its place.
+    #[inline]
+    pub(crate) fn in_flight_mut(&mut self, index: usize) -> Option<&mut Piece> {
+        self.pieces.get_mut(index).filter(|_| index < self.sent as usize)
+    }
+
+    /// All pieces in flight.
+    pub(crate) fn all_in_flight(&mut self) -> impl Iterator<Item = &mut Piece> {
+        self.pieces.iter_mut().take(self.sent as usize)
+    }
+
+    /// The front is in flight now; here it is, for its time and place to be noted.
+    #[inline(always)]
+    pub(crate) fn send_front(&mut self) -> Option<&mut Piece> {
+        let piece = self.pieces.get_mut(self.sent as usize)?;
+        self.sent += 1;
+        self.unsent_bytes -= piece.len;
+        Some(piece)
+    }
+
+    /// Send pieces of `len` bytes each that wait one behind the other, all but the last of the
+    /// queue and at most `most`: `send` says whether it could. Returns how many went.
+    #[inline(always)]
+    pub(crate) fn send_alike(
+        &mut self,
+        len: u32,
+        most: usize,
+        mut send: impl FnMut(&mut Piece) -> bool,
+    ) -> usize {
+        let first = self.sent as usize;
+        let last = self.pieces.len().saturating_sub(1).min(first + most);
+        let mut count = 0;
+        for piece in self.pieces.range_mut(first.min(last)..last) {
+            if piece.len != len || !send(piece) {
+                break;
+            }
+            count += 1;
+        }
+        self.sent += count as u32;
+        self.unsent_bytes -= count as u32 * len;
+        count
+    }
+
+    /// A FIN without data goes behind everything, in flight at once.
+    pub(crate) fn send_fin(&mut self, seq: SeqNumber, now: Instant) {
+        debug_assert_eq!(self.unsent_count(), 0, "a FIN is the last");
+        let marks = Piece::FIN;
+        self.pieces.push_back(Piece { seq, sent_at: now, marks, ..Piece::waiting(None, 0) });
+        self.sent += 1;
+    }
+
+    /// Take data to send: fill up the last piece if it waits, then cut pieces of `unit` bytes.
     /// Returns how many bytes were taken; fewer when no buffers are left.
+    #[inline(always)]
     pub(crate) fn append(
         &mut self,
         data: &[u8],
@@ -78,37 +172,49 @@ impl SendQueue {
         sums: Option<(Ladder, bool)>,
         pool: &mut Pool,
     ) -> usize {
-        let mut taken = self.fill_last(data, unit, sums);
-        while taken < data.len() {
-            let rest = &data[taken..];
-            // A backlog means that full units pay; a lone small write takes a small buffer.
-            let want = if self.unsent.is_empty() { rest.len().min(unit) } else { unit };
-            let Some(mut m) = pool.alloc(want) else { break };
-            let piece = &rest[..rest.len().min(unit)];
-            match sums {
-                Some((ladder, fused)) => {
-                    let sum = m.put(piece.len(), |to| bytepass_copy_sum(ladder, fused, piece, to));
-                    m.set_csum(sum.unwrap_or_default().0);
-                    m.set(Flags::SUMMED);
-                }
-                None => {
-                    m.put(piece.len(), |to| bytepass_copy(piece, to));
-                }
-            }
-            taken += m.len();
-            self.unsent.push_back(m);
+        let mut taken = 0;
+        // A backlog means that full units pay; a lone small write takes a small buffer.
+        let mut room = data.len();
+        if self.unsent_count() > 0 {
+            taken = self.fill_last(data, unit, sums);
+            room = unit;
         }
+        while let Some(rest) = data.get(taken..)
+            && !rest.is_empty()
+        {
+            let piece = &rest[..rest.len().min(unit)];
+            let filled = pool.alloc_filled(room.min(unit), piece.len(), |to| match sums {
+                Some((ladder, fused)) => Some(bytepass_copy_sum(ladder, fused, piece, to)),
+                None => {
+                    bytepass_copy(piece, to);
+                    None
+                }
+            });
+            let Some((mut m, sum)) = filled else { break };
+            if let Some(sum) = sum {
+                m.set_csum(sum.0);
+                m.set(Flags::SUMMED);
+            }
+            taken += piece.len();
+            self.pieces.push_back(Piece::waiting(Some(m), piece.len() as u32));
+            room = unit;
+        }
+        self.unsent_bytes += taken as u32;
         taken
     }
 
-    /// Fill up the last unsent mbuf to a unit; returns how many bytes went into it.
+    /// Fill up the last piece to a unit; returns how many bytes went into it.
     #[inline]
     fn fill_last(&mut self, data: &[u8], unit: usize, sums: Option<(Ladder, bool)>) -> usize {
-        let filled = self.unsent.with_back(|m| {
-            let room = unit.saturating_sub(m.len()).min(m.tailroom());
-            if room == 0 { 0 } else { fill(m, &data[..room.min(data.len())], sums) }
-        });
-        filled.unwrap_or(0)
+        let Some(piece) = self.pieces.back_mut() else { return 0 };
+        let Some(m) = &mut piece.mbuf else { return 0 };
+        let room = unit.saturating_sub(m.len()).min(m.tailroom());
+        if room == 0 {
+            return 0;
+        }
+        let filled = fill(m, &data[..room.min(data.len())], sums);
+        piece.len += filled as u32;
+        filled
     }
 
     /// Take an mbuf that the user filled (loaned buffers).
@@ -117,65 +223,85 @@ impl SendQueue {
             m.set_csum(bytepass_sum(ladder, m.as_slice()).0);
             m.set(Flags::SUMMED);
         }
-        self.unsent.push_back(m);
+        let len = m.len() as u32;
+        self.unsent_bytes += len;
+        self.pieces.push_back(Piece::waiting(Some(m), len));
+    }
+
+    /// Cut the front so that it has `len` bytes; `false` if that cannot be.
+    pub(crate) fn cut_front(&mut self, len: u32, pool: &mut Pool) -> bool {
+        self.cut_at(self.sent as usize, len, pool)
     }
 
     /// Remove everything before `ack`.
     #[inline]
     pub(crate) fn acknowledge(&mut self, ack: SeqNumber, pool: &mut Pool) -> Acked {
         let mut acked = Acked::default();
-        while let Some(sent) = self.in_flight.front_mut() {
-            if sent.end().gt(ack) {
-                if sent.seq.lt(ack) {
-                    acked.trim_front(sent, ack.since(sent.seq) as u32);
+        let mut whole = 0;
+        for piece in self.pieces.range_mut(..self.sent as usize) {
+            if piece.end().gt(ack) {
+                if piece.seq.lt(ack) {
+                    acked.trim_front(piece, ack.since(piece.seq) as u32);
                 }
                 break;
             }
-            if sent.marks & !Sent::FIN == 0 {
-                acked.sent_at = Some(sent.sent_at);
+            if piece.marks & !Piece::FIN == 0 {
+                acked.sent_at = Some(piece.sent_at);
             } else {
-                acked.count(sent.marks, sent.space());
+                acked.count(piece.marks, piece.space());
             }
-            if let Some(Some(m)) = self.in_flight.pop_front().map(|s| s.mbuf) {
+            if let Some(m) = piece.mbuf.take() {
                 pool.free(m);
             }
+            whole += 1;
         }
+        self.sent -= whole;
+        self.pieces.drain(..whole as usize);
         acked
     }
 
-    /// Index of the record that holds `seq`, or of the first behind it.
+    /// Place of the piece in flight that holds `seq`, or of the first behind it.
     pub(crate) fn find(&self, seq: SeqNumber) -> usize {
-        self.in_flight.partition_point(|s| s.end().le(seq))
+        // Behind those in flight is nothing that has a place in sequence.
+        let (a, b) = self.pieces.as_slices();
+        let in_a = &a[..a.len().min(self.sent as usize)];
+        let in_b = &b[..self.sent as usize - in_a.len()];
+        match in_a.partition_point(|p| p.end().le(seq)) {
+            all if all == in_a.len() => all + in_b.partition_point(|p| p.end().le(seq)),
+            index => index,
+        }
     }
 
-    /// Make `seq` the border of two records, if it lies inside one. No byte is copied.
+    /// Make `seq` the border of two pieces in flight, if it lies inside one. No byte is copied.
     pub(crate) fn cut(&mut self, index: usize, seq: SeqNumber, pool: &mut Pool) -> bool {
-        let Some(sent) = self.in_flight.get_mut(index) else { return false };
-        let at = seq.since(sent.seq);
-        if at <= 0 || at as u32 >= sent.len {
-            return false;
-        }
-        let Some(tail) = sent.mbuf.as_mut().and_then(|m| pool.split(m, at as usize)) else {
+        let Some(piece) = self.in_flight(index) else { return false };
+        let at = seq.since(piece.seq);
+        at > 0 && self.cut_at(index, at as u32, pool)
+    }
+
+    fn cut_at(&mut self, index: usize, at: u32, pool: &mut Pool) -> bool {
+        let Some(piece) = self.pieces.get_mut(index).filter(|p| at < p.len) else { return false };
+        let Some(tail) = piece.mbuf.as_mut().and_then(|m| pool.split(m, at as usize)) else {
             return false;
         };
-        let rest = Sent {
+        let rest = Piece {
             mbuf: Some(tail),
-            sent_at: sent.sent_at,
-            seq,
-            len: sent.len - at as u32,
-            marks: sent.marks,
+            sent_at: piece.sent_at,
+            seq: piece.seq + at,
+            len: piece.len - at,
+            marks: piece.marks,
         };
-        sent.len = at as u32;
-        sent.marks &= !Sent::FIN;
-        self.in_flight.insert(index + 1, rest);
+        piece.len = at;
+        piece.marks &= !Piece::FIN;
+        self.pieces.insert(index + 1, rest);
+        self.sent += u32::from(index < self.sent as usize);
         true
     }
 
     /// Give everything back.
     pub(crate) fn clear(&mut self, pool: &mut Pool) {
-        self.unsent.clear(pool);
-        for sent in core::mem::take(&mut self.in_flight) {
-            if let Some(m) = sent.mbuf {
+        for piece in core::mem::take(self).pieces {
+            if let Some(m) = piece.mbuf {
                 pool.free(m);
             }
         }
@@ -184,15 +310,15 @@ impl SendQueue {
 
 impl Acked {
     fn count(&mut self, marks: u8, bytes: u32) {
-        if marks & Sent::SACKED != 0 {
+        if marks & Piece::SACKED != 0 {
             self.sacked += bytes;
-        } else if marks & Sent::LOST != 0 {
+        } else if marks & Piece::LOST != 0 {
             self.lost += bytes;
         }
     }
 
     #[cold]
-    fn trim_front(&mut self, sent: &mut Sent, bytes: u32) {
+    fn trim_front(&mut self, sent: &mut Piece, bytes: u32) {
         self.count(sent.marks, bytes);
         if let Some(m) = sent.mbuf.as_mut() {
             m.trim_front(bytes as usize);

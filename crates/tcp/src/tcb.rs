@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use base::{DropReason, Instant, Mss, SeqNumber, WindowScale};
+use base::{DropReason, Instant, Mss, SeqNumber, Switch, WindowScale};
 use mbuf::SockBuf;
 use wire::checksum::Sum;
 
@@ -416,10 +416,22 @@ impl Tcb {
         self.snd_nxt.since(self.snd_una) as u32
     }
 
+    /// Bytes queued and not yet sent.
+    #[inline(always)]
+    pub fn unsent_bytes(&self) -> usize {
+        self.sendq.unsent_bytes()
+    }
+
     /// Our clock as a TSval: milliseconds, with this connection's offset.
     #[inline(always)]
     pub(crate) fn ts_value(&self, cx: &Cx<'_>) -> u32 {
         cx.now_ms.wrapping_add(self.ts_offset)
+    }
+
+    /// Are checksums ours to make: neither a device's, nor turned off?
+    #[inline(always)]
+    pub fn makes_checksums(&self, cx: &Cx<'_>) -> bool {
+        !self.offload_checksum && cx.switches.on(Switch::ChecksumTx)
     }
 
     /// Is anything being repaired, on either side? Then prediction keeps away.

@@ -1,12 +1,12 @@
 //! Properties of the queues: reassembly, the blocks we report, and the send queue.
 
-use base::{Instant, SeqNumber};
+use base::SeqNumber;
 use mbuf::Pool;
 use proptest::prelude::*;
 
 use crate::reass::Reassembly;
 use crate::sack::ReceivedBlocks;
-use crate::sendq::{SendQueue, Sent};
+use crate::sendq::SendQueue;
 
 const LEN: usize = 600;
 
@@ -137,25 +137,26 @@ proptest! {
         let mut end = 0;
         for &len in &units {
             let data: Vec<u8> = (end..end + len).map(stream).collect();
-            let mbuf = pool.copy_of(&data);
-            let (seq, len32) = (base + end as u32, len as u32);
-            q.in_flight.push_back(Sent { mbuf, sent_at: Instant::ZERO, seq, len: len32, marks: 0 });
+            q.append_mbuf(pool.copy_of(&data).expect("a buffer"), None);
+            q.send_front().expect("just queued").seq = base + end as u32;
             end += len;
         }
+        // What waits behind has no place in sequence and must never be taken for one.
+        q.append_mbuf(pool.copy_of(&[0; 9]).expect("a buffer"), None);
         let mut una = 0;
         for &(cut, at) in &steps {
             let at = at.min(end);
             let seq = base + at as u32;
             if cut {
                 let index = q.find(seq);
-                let inside = q.in_flight.get(index).is_some_and(|s| s.seq.lt(seq));
+                let inside = q.in_flight(index).is_some_and(|s| s.seq.lt(seq));
                 prop_assert_eq!(q.cut(index, seq, &mut pool), inside && at >= una);
             } else if at > una {
                 q.acknowledge(seq, &mut pool);
                 una = at;
             }
             let mut next = una;
-            for sent in &q.in_flight {
+            for sent in q.all_in_flight() {
                 prop_assert_eq!(sent.seq, base + next as u32);
                 let bytes = sent.mbuf.as_ref().expect("data").as_slice();
                 prop_assert_eq!(bytes.len(), sent.len as usize);
@@ -164,6 +165,7 @@ proptest! {
                 next += bytes.len();
             }
             prop_assert_eq!(next, end);
+            prop_assert_eq!((q.unsent_count(), q.unsent_bytes()), (1, 9));
         }
         q.clear(&mut pool);
         prop_assert_eq!(pool.outstanding(), 0);
@@ -185,10 +187,10 @@ proptest! {
             prop_assert_eq!(q.append(&data, unit, Some((ladder, fused)), &mut pool), len);
             end += len;
         }
-        prop_assert_eq!(q.unsent.bytes(), end);
-        prop_assert_eq!(q.unsent.count(), end.div_ceil(unit));
+        prop_assert_eq!(q.unsent_bytes(), end);
+        prop_assert_eq!(q.unsent_count(), end.div_ceil(unit));
         let mut next = 0;
-        while let Some(m) = q.unsent.pop_front() {
+        while let Some(m) = q.send_front().and_then(|piece| piece.mbuf.take()) {
             let wanted: Vec<u8> = (next..next + m.len()).map(stream).collect();
             prop_assert_eq!(m.as_slice(), &wanted[..]);
             prop_assert_eq!(m.csum() % 0xffff, ladder.sum(&wanted).0 % 0xffff);

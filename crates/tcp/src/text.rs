@@ -16,11 +16,17 @@ pub(crate) fn deliver(tcb: &mut Tcb, m: Mbuf, cx: &mut Cx<'_>) {
     if len > u32::from(tcb.rcv_mss) {
         larger_segment(tcb, &m);
     }
+    arrived(tcb, len);
+    tcb.receive.append(m, cx.pool);
+}
+
+/// Account for `len` bytes that were next.
+#[inline(always)]
+pub(crate) fn arrived(tcb: &mut Tcb, len: u32) {
     tcb.rcv_nxt += len;
     tcb.ack_owed_bytes += len;
     tcb.stats.bytes_received += u64::from(len);
     tcb.events.set(Events::READABLE);
-    tcb.receive.append(m, cx.pool);
 }
 
 /// The peer sends larger segments than it did, or this is several in one.

@@ -107,7 +107,7 @@ fn retransmit_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
             tcb.todo.set(Todo::OUTPUT);
             tcb.restart_retransmit(cx.now);
         }
-        _ if tcb.state.may_send() && !tcb.sendq.unsent.is_empty() => persist_expired(tcb, cx),
+        _ if tcb.state.may_send() && tcb.sendq.unsent_count() > 0 => persist_expired(tcb, cx),
         _ => {}
     }
 }

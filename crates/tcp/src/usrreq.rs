@@ -86,9 +86,11 @@ fn write_room(tcb: &Tcb) -> Result<usize, CallError> {
     if !open || tcb.marks.has(Marks::SHUT_WRITE) {
         return Err(CallError::Closed);
     }
-    let queued = tcb.sendq.bytes(tcb.in_flight());
+    let queued = tcb.sendq.unsent_bytes() + tcb.in_flight() as usize;
     let buffer = (tcb.config.send_buffer_bytes as usize).saturating_sub(queued);
-    let ahead = (tcb.config.unsent_limit_bytes as usize).saturating_sub(tcb.sendq.unsent.bytes());
+    // Two units at least: the last one waits for more.
+    let most = (tcb.config.unsent_limit_bytes as usize).max(2 * unit_bytes(tcb));
+    let ahead = most.saturating_sub(tcb.sendq.unsent_bytes());
     Ok(buffer.min(ahead))
 }
 

@@ -23,6 +23,7 @@ const FILES: &[&str] = &[
     "crates/tcp/src/ack.rs",
     "crates/tcp/src/text.rs",
     "crates/stack/src/follow.rs",
+    "crates/stack/src/stamp.rs",
 ];
 
 /// What must not be there, and what to use instead.

@@ -1,7 +1,7 @@
 //! Who may write what, when handles share a cluster.
 
 use super::{assert_all_home, bytes, mbuf_of};
-use crate::{Flags, Pool};
+use crate::{Flags, Mbuf, Pool};
 
 #[test]
 fn a_share_for_sending_owns_the_room_in_front() {
@@ -39,6 +39,71 @@ fn one_copy_is_out_at_a_time() {
     pool.free(second);
     pool.free(kept);
     assert_all_home(&mut pool);
+}
+
+/// The plain way to what [`Pool::share_behind`] does in one step.
+fn shared_then_prepended(pool: &mut Pool, kept: &mut Mbuf, headers: &[u8]) -> Option<Mbuf> {
+    let mut sent = pool.share_for_send(kept)?;
+    sent.prepend(headers.len())?.copy_from_slice(headers);
+    sent.clear(Flags::SUMMED);
+    Some(sent)
+}
+
+#[test]
+fn a_share_behind_headers_is_a_share_with_headers_in_front() {
+    let mut pool = Pool::new(4 << 20);
+    for (len, n) in [(1448, 66), (1448, 96), (1, 20), (65_483, 54), (0, 0)] {
+        let data = bytes(4, len);
+        let (mut one, mut other) = (mbuf_of(&mut pool, &data), mbuf_of(&mut pool, &data));
+        for m in [&mut one, &mut other] {
+            m.set(Flags::SUMMED | Flags::CSUM_PARTIAL);
+            m.set_csum(7);
+            m.set_segment_size(9);
+        }
+        let headers: [u8; 96] = core::array::from_fn(|i| i as u8);
+        let fast = pool.share_behind(&mut one, &headers, n, |all| all[95] = 1).expect("a buffer");
+        let mut wanted = headers;
+        wanted[95] = 1;
+        let plain = shared_then_prepended(&mut pool, &mut other, &wanted[96 - n..]).expect("too");
+        assert_eq!(fast.as_slice(), plain.as_slice());
+        assert_eq!(format!("{fast:?}"), format!("{plain:?}"), "length, class and flags");
+        assert_eq!((fast.csum(), fast.segment_size()), (7, 9));
+        assert_eq!(fast.headroom(), plain.headroom());
+        assert_eq!(one.as_slice(), data, "what stays behind is untouched");
+        assert!(one.prepend(1).is_none() && !one.is_exclusive());
+        for m in [fast, plain, one, other] {
+            pool.free(m);
+        }
+    }
+    assert_all_home(&mut pool);
+}
+
+#[test]
+fn a_share_behind_headers_of_anything_but_a_fresh_buffer_is_right_as_well() {
+    let (mut pool, mut foreign) = (Pool::new(1 << 20), Pool::new(1 << 20));
+    let data = bytes(5, 1000);
+    let headers = [0xee; 96];
+    let mut cut = mbuf_of(&mut pool, &data);
+    let mut tail = pool.split(&mut cut, 400).expect("a buffer");
+    let mut trimmed = mbuf_of(&mut pool, &data);
+    trimmed.trim_front(300);
+    let mut crowded = mbuf_of(&mut pool, &data);
+    crowded.prepend(crate::HEADROOM - 70).expect("headroom").fill(1);
+    let mut theirs = mbuf_of(&mut foreign, &data);
+    let mut out = mbuf_of(&mut pool, &data);
+    let still_out = pool.share_for_send(&mut out).expect("alone");
+    for kept in [&mut cut, &mut tail, &mut trimmed, &mut crowded, &mut theirs, &mut out] {
+        let before = kept.as_slice().to_vec();
+        let sent = pool.share_behind(kept, &headers, 66, |_| {}).expect("a buffer");
+        assert_eq!(sent.as_slice()[..66], headers[..66]);
+        assert_eq!(sent.as_slice()[66..], before);
+        assert_eq!(kept.as_slice(), before);
+        drop(sent);
+    }
+    assert_eq!(still_out.as_slice(), data);
+    drop((cut, tail, trimmed, crowded, theirs, out, still_out));
+    assert_all_home(&mut pool);
+    assert_all_home(&mut foreign);
 }
 
 #[test]

@@ -28,12 +28,15 @@ fn prediction_on_equals_prediction_off() {
     if fewer.is_some() {
         return;
     }
-    println!("{} predicted, {} followed, wrapped {:?}", all.predicted, all.followed, all.wrapped);
+    let Seen { predicted, followed, stamped, .. } = all;
+    println!("{predicted} predicted, {followed} followed, {stamped} stamped");
+    println!("wrapped {:?}", all.wrapped);
     for (name, n) in GUARDS.iter().zip(all.refused_alone) {
         println!("{n:7} refused by '{name}' alone");
     }
     assert!(all.predicted > 20_000, "only {} segments were predicted", all.predicted);
     assert!(all.followed > 1_000, "only {} segments followed", all.followed);
+    assert!(stamped > 1_000, "only {stamped} segments were stamped");
     assert!(all.wrapped.iter().all(|n| *n > 50), "sequence space wrapped only {:?}", all.wrapped);
     for (name, n) in GUARDS.iter().zip(all.refused_alone) {
         assert!(n >= 50, "'{name}' was the only guard to refuse only {n} times");

@@ -17,6 +17,7 @@ mod users;
 pub(super) struct Seen {
     pub(super) predicted: u64,
     pub(super) followed: u64,
+    pub(super) stamped: u64,
     pub(super) refused_alone: [u64; GUARDS.len()],
     /// Connections whose receive and send sequence space passed zero.
     pub(super) wrapped: [u64; 2],
@@ -26,6 +27,7 @@ impl Seen {
     pub(super) fn add(&mut self, other: &Seen) {
         self.predicted += other.predicted;
         self.followed += other.followed;
+        self.stamped += other.stamped;
         let sums = self.refused_alone.iter_mut().chain(&mut self.wrapped);
         for (sum, n) in sums.zip(other.refused_alone.iter().chain(&other.wrapped)) {
             *sum += n;
@@ -252,6 +254,7 @@ impl Traffic {
     pub(super) fn finish(mut self) -> Seen {
         self.seen.predicted = self.predicted();
         self.seen.followed = self.twins.on.stack.counters().of(Counter::TcpFollowed);
+        self.seen.stamped = self.twins.on.stack.counters().of(Counter::TcpStamped);
         assert_eq!(self.twins.off.stack.counters().of(Counter::TcpPredicted), 0);
         for handle in core::mem::take(&mut self.handles) {
             self.twins.call("abort", |stack| stack.tcp_abort(handle));

@@ -7,8 +7,13 @@ use crate::tests::craft::Bench;
 use crate::{Event, ListenConfig, ListenerHandle, Stack, TcpHandle};
 
 /// Counters of which way a segment took: those differ, and nothing else may.
-const HOW_FOUND: [Counter; 4] =
-    [Counter::TcpPredicted, Counter::TcpFollowed, Counter::DemuxHit, Counter::DemuxMiss];
+const HOW_FOUND: [Counter; 5] = [
+    Counter::TcpPredicted,
+    Counter::TcpFollowed,
+    Counter::TcpStamped,
+    Counter::DemuxHit,
+    Counter::DemuxMiss,
+];
 
 pub(super) struct Twins {
     pub(super) on: Bench,
@@ -24,7 +29,8 @@ impl Twins {
     pub(super) fn new(config: &PairConfig, listen: &ListenConfig, now: Instant) -> Twins {
         let bench = |on: bool| {
             let mut config = config.clone();
-            config.stack.switches = config.stack.switches.with(Switch::Predict, on);
+            let switches = config.stack.switches.with(Switch::Predict, on);
+            config.stack.switches = switches.with(Switch::Stamp, on);
             let mut bench = Bench::new(&config);
             let local = bench.listen_at(80);
             let listener = bench.stack.tcp_listen(local, listen.clone()).expect("free");

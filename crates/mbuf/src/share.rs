@@ -1,0 +1,190 @@
+//! Several handles on one cluster: sharing, sharing to send, splitting; no byte is copied.
+//!
+//! Called by: send queues. Must not know: any protocol. The count of a cluster's handles is touched
+//! by its own pool alone; what belongs to another pool is copied.
+#![allow(unsafe_code)]
+
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+use crate::Pool;
+use crate::class::{Class, HEADROOM, LINE};
+use crate::mbuf::{Flags, Header, Mbuf};
+
+impl Pool {
+    /// A second handle on the same bytes, of the same metadata; both become read-only. A foreign
+    /// mbuf is copied. `None` when no memory is left.
+    pub fn share(&mut self, mbuf: &mut Mbuf) -> Option<Mbuf> {
+        self.share_range(mbuf, 0, mbuf.len())
+    }
+
+    /// Cut `mbuf` at `at`: it keeps the front, the result has the rest. No byte is copied, unless
+    /// it is another pool's. `None` if `at` is past the end or no memory is left.
+    pub fn split(&mut self, mbuf: &mut Mbuf, at: usize) -> Option<Mbuf> {
+        let rest = mbuf.len().checked_sub(at)?;
+        let tail = self.share_range(mbuf, at, rest)?;
+        mbuf.truncate(at);
+        mbuf.clear(Flags::SUMMED);
+        Some(tail)
+    }
+
+    fn share_range(&mut self, mbuf: &mut Mbuf, from: usize, len: usize) -> Option<Mbuf> {
+        if !self.owns(mbuf) {
+            return self.copy_range(mbuf, from, len);
+        }
+        let mut share = self.bare_share(mbuf, 0)?;
+        let offset = mbuf.offset();
+        let h = mbuf.header_mut();
+        if h.class == Class::Share {
+            // What the new handle sees is no longer this one's to write.
+            h.refs_or_private_end = (offset + from).min(h.refs_or_private_end.into()) as u16;
+        }
+        let whole = from == 0 && len == mbuf.len();
+        let s = share.header_mut();
+        s.len = len as u32;
+        // SAFETY: callers give a range inside the data.
+        s.data = unsafe { s.data.add(from) };
+        if !whole {
+            s.flags &= !Flags::SUMMED;
+        }
+        Some(share)
+    }
+
+    /// A copy of part of a foreign mbuf, with its metadata.
+    #[cold]
+    fn copy_range(&mut self, mbuf: &Mbuf, from: usize, len: usize) -> Option<Mbuf> {
+        let mut copy = self.copy_of(&mbuf.as_slice()[from..from + len])?;
+        let whole = len == mbuf.len();
+        let (old, new) = (mbuf.header(), copy.header_mut());
+        new.meta = old.meta;
+        new.flags = old.flags & !Flags::SHARED;
+        if !whole {
+            new.flags &= !Flags::SUMMED;
+        }
+        Some(copy)
+    }
+
+    /// A handle to send: the same bytes, and all room in front of them is the new handle's to
+    /// write headers into. `mbuf` stays behind for a retransmission. `None` while an earlier copy
+    /// is still out (then the caller copies), for a foreign mbuf, or when no memory is left.
+    #[inline(always)]
+    pub fn share_for_send(&mut self, mbuf: &mut Mbuf) -> Option<Mbuf> {
+        if !self.reclaim(mbuf) {
+            return None;
+        }
+        let private_end = mbuf.offset().min(usize::from(u16::MAX)) as u16;
+        self.bare_share(mbuf, private_end)
+    }
+
+    /// [`Pool::share_for_send`] with the last `n` bytes of `headers` in front, which `fill` may
+    /// change: it sees them where they will stay. The length of `headers` is known when compiling,
+    /// so that copying them is a few wide stores; what of them is in front of the `n` bytes lands
+    /// in the headroom.
+    #[inline(always)]
+    pub fn share_behind<const N: usize>(
+        &mut self,
+        mbuf: &mut Mbuf,
+        headers: &[u8; N],
+        n: usize,
+        fill: impl FnOnce(&mut [u8; N]),
+    ) -> Option<Mbuf> {
+        debug_assert!(n <= N);
+        let h = mbuf.header();
+        let whole = h.base == mbuf.header && h.flags & Flags::SHARED == 0;
+        if !(whole && n <= N && self.owns(mbuf) && (N..=HEADROOM).contains(&mbuf.offset())) {
+            return self.share_behind_any(mbuf, headers, n, fill);
+        }
+        let mut header = self.take(Class::Share)?;
+        let base = mbuf.header;
+        let from = mbuf.header_mut();
+        from.flags |= Flags::SHARED;
+        // SAFETY: the cluster is this pool's and had one handle, so the count is ours to set. Its
+        // first `offset` bytes, `N` at least, are the new handle's alone from here on: they are
+        // in front of all that `mbuf` can see, and before `private_end`. The new handle's data,
+        // `n <= N` bytes longer at the front, lies inside the cluster.
+        unsafe {
+            from.refs_or_private_end = 2;
+            let area = from.data.sub(N).cast::<[u8; N]>();
+            *area = *headers;
+            fill(&mut *area);
+            let to = header.as_mut();
+            to.data = from.data.sub(n);
+            to.base = base;
+            to.meta = from.meta;
+            to.len = from.len + n as u32;
+            to.refs_or_private_end = (from.data as usize - header_end(base)) as u16;
+            to.flags = from.flags & !Flags::SUMMED;
+        }
+        Some(Mbuf { header, _owns: PhantomData })
+    }
+
+    /// [`Pool::share_behind`] for clusters that are shared, cut or foreign.
+    #[cold]
+    #[inline(never)]
+    fn share_behind_any<const N: usize>(
+        &mut self,
+        mbuf: &mut Mbuf,
+        headers: &[u8; N],
+        n: usize,
+        fill: impl FnOnce(&mut [u8; N]),
+    ) -> Option<Mbuf> {
+        let mut filled = *headers;
+        fill(&mut filled);
+        let mut m = match self.share_for_send(mbuf) {
+            Some(share) => share,
+            None => self.copy_range(mbuf, 0, mbuf.len())?,
+        };
+        m.prepend(n)?.copy_from_slice(filled.get(N - n..)?);
+        m.clear(Flags::SUMMED);
+        Some(m)
+    }
+
+    /// Make `mbuf` writable again if no other handle on its cluster is left.
+    #[inline(always)]
+    pub fn reclaim(&mut self, mbuf: &mut Mbuf) -> bool {
+        if mbuf.is_exclusive() {
+            return self.owns(mbuf);
+        }
+        // SAFETY: `owns` says that this pool is the one that may read the count.
+        let alone =
+            self.owns(mbuf) && unsafe { (*mbuf.header().base.as_ptr()).refs_or_private_end == 1 };
+        if alone && mbuf.header().class != Class::Share {
+            mbuf.header_mut().flags &= !Flags::SHARED;
+            return true;
+        }
+        false
+    }
+
+    /// A share header with `mbuf`'s metadata, marked shared, the cluster counted once more;
+    /// before `private_end` in the cluster the new handle alone may write.
+    #[inline(always)]
+    fn bare_share(&mut self, mbuf: &mut Mbuf, private_end: u16) -> Option<Mbuf> {
+        let base = mbuf.header().base;
+        // SAFETY: the cluster is this pool's (callers checked `owns`), so the count is ours.
+        let refs = unsafe { (*base.as_ptr()).refs_or_private_end };
+        // With 65,535 handles out the caller copies.
+        refs.checked_add(1)?;
+        // This may take in handles that came home, of this very cluster too: count after it.
+        let mut header = self.take(Class::Share)?;
+        mbuf.header_mut().flags |= Flags::SHARED;
+        let from = mbuf.header();
+        // SAFETY: `header` is the new handle's alone; the count is ours as above.
+        unsafe {
+            (*base.as_ptr()).refs_or_private_end += 1;
+            let to = header.as_mut();
+            to.data = from.data;
+            to.base = base;
+            to.meta = from.meta;
+            to.len = from.len;
+            to.refs_or_private_end = private_end;
+            to.flags = from.flags;
+        }
+        Some(Mbuf { header, _owns: PhantomData })
+    }
+}
+
+/// Where the header ends and the cluster begins.
+#[inline(always)]
+fn header_end(header: NonNull<Header>) -> usize {
+    header.as_ptr() as usize + LINE
+}
