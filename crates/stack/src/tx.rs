@@ -77,6 +77,7 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
         now_ms: core.now_ms,
         pool: &mut core.pool,
         counters: &mut core.counters,
+        budget: &mut core.budget,
         switches: core.switches,
         ladder: core.ladder,
     };

@@ -22,11 +22,15 @@ impl Reassembly {
         self.segments.is_empty() && self.fin.is_none()
     }
 
-    /// May one more piece wait? At most `pieces`, and no more than cost four times the receive
-    /// buffer, whatever their size: each may hold a buffer of 2 KB.
-    pub(crate) fn has_room(&self, pieces: u32, receive_buffer_bytes: usize) -> bool {
-        let affordable = 4 * receive_buffer_bytes / mbuf::Class::K2.stride() + 8;
-        self.segments.len() < affordable.min(pieces as usize)
+    /// Pieces that wait.
+    pub(crate) fn pieces(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// Pieces that a receive buffer of this size affords: together they cost no more than four
+    /// times as much, whatever their size, since each may hold a buffer of 2 KB.
+    pub(crate) fn affordable(receive_buffer_bytes: usize) -> usize {
+        4 * receive_buffer_bytes / mbuf::Class::K2.stride() + 8
     }
 
     /// Keep what of `m` (which starts at stream offset `at`) is not there yet. Returns false

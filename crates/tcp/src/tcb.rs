@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use base::{DropReason, Instant, Mss, SeqNumber, WindowScale};
+use base::{DropReason, Instant, Mss, PerSecond, SeqNumber, WindowScale};
 use mbuf::SockBuf;
 use wire::checksum::Sum;
 
@@ -281,8 +281,7 @@ pub struct Tcb {
     pub(crate) ts_offset: u32,
     /// How it ended.
     pub error: Option<Error>,
-    pub(crate) challenge_acks: u16,
-    pub(crate) challenge_second: u32,
+    pub(crate) challenges: PerSecond,
     pub(crate) stats: Stats,
     pub(crate) config: Arc<Config>,
 }
@@ -397,8 +396,7 @@ impl Tcb {
             offload_checksum: path.offload_checksum,
             ts_offset: path.ts_offset,
             error: None,
-            challenge_acks: 0,
-            challenge_second: 0,
+            challenges: PerSecond::default(),
             stats: Stats::default(),
             config: config.clone(),
         }
