@@ -45,6 +45,8 @@ limits! {
     IcmpPerSecond "icmp_per_second" 1_000 "ICMP replies and errors sent in a second";
     ChallengeAcksPerSecond "challenge_acks_per_second" 100
         "challenge ACKs a connection sends in a second";
+    OutOfWindowAcksPerSecond "out_of_window_acks_per_second" 2
+        "ACKs in a second for what is outside a connection's window and no retransmission";
     ResetsPerSecond "resets_per_second" 10_000 "RSTs for no connection sent in a second";
 }
 

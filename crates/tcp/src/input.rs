@@ -44,7 +44,7 @@ fn check_timestamps(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) -> Fate {
     }
     match seg.timestamps {
         Some(ts) if tcb.is_old_timestamp(ts.value, cx) => {
-            Err(challenge(tcb, DropReason::TcpPaws, cx))
+            Err(answer(tcb, seg, DropReason::TcpPaws, cx))
         }
         // Section 3.2: once agreed, a segment without the option is dropped... but a SYN may
         // come from a peer that lost its state, and is challenged below.
@@ -81,10 +81,9 @@ fn check_sequence(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) -> Fate {
         tcb.todo.set(Todo::SYN);
         return Err(DropReason::TcpDuplicate);
     }
-    // A keepalive probe, an old duplicate, a probe of a shut window: the answer is an ACK.
     let duplicate = seg.end().le(tcb.rcv_nxt);
     let reason = if duplicate { DropReason::TcpDuplicate } else { DropReason::TcpOutOfWindow };
-    Err(challenge(tcb, reason, cx))
+    Err(answer(tcb, seg, reason, cx))
 }
 
 /// Second: a RST ends the connection only if it is exactly what comes next (RFC 5961 section 3).
@@ -207,11 +206,39 @@ fn check_text(tcb: &mut Tcb, seg: &Segment, mut m: Mbuf, cx: &mut Cx<'_>) -> Fat
     text::accept(tcb, seq, m, cx)
 }
 
+/// An ACK that says where we are, for a segment dropped for `reason` because it is old or outside
+/// the window. Probes of a silent peer or a shut window look like a stranger's guess, or like half
+/// of a loop of ACKs: they get few answers a second, which all say the same. A retransmission
+/// always gets its own, because the one before it was lost (docs/decisions/0014).
+fn answer(tcb: &mut Tcb, seg: &Segment, reason: DropReason, cx: &mut Cx<'_>) -> DropReason {
+    if is_retransmission(tcb, seg) {
+        tcb.todo.set(Todo::ACK_NOW);
+    } else if seg.flags.contains(Flags::SYN) {
+        // RFC 5961 section 4 asks for a challenge whatever the sequence number.
+        return challenge(tcb, reason, cx);
+    } else if tcb.out_of_window_acks.admits(Limit::OutOfWindowAcksPerSecond, cx.now, cx.budget) {
+        tcb.todo.set(Todo::ACK_NOW);
+    }
+    reason
+}
+
+/// Is all of this what the peer has sent before, and can still be without an ACK for? That is the
+/// last window of what was received, and with it a SYN-ACK (or, behind it, a FIN); a lone SYN that
+/// comes again once we are open is challenged as any other.
+fn is_retransmission(tcb: &Tcb, seg: &Segment) -> bool {
+    let window = tcb.stats.bytes_received.min(tcb.receive.limit_bytes() as u64) as u32;
+    seg.space() > 0
+        && seg.end().le(tcb.rcv_nxt)
+        && seg.seq.ge(tcb.rcv_nxt - window.saturating_add(1))
+        && (!seg.flags.contains(Flags::SYN)
+            || (seg.flags.contains(Flags::ACK) && seg.seq == tcb.irs))
+}
+
 /// An ACK that asks the sender to prove itself, for a segment dropped for `reason`. Each connection
 /// has a limit of its own: of one that connections share, a stranger could learn on his own how
 /// many another's segments have used (RFC 5961 section 7, CVE-2016-5696, docs/decisions/0013).
 fn challenge(tcb: &mut Tcb, reason: DropReason, cx: &mut Cx<'_>) -> DropReason {
-    if !tcb.challenges.admits(Limit::ChallengeAcksPerSecond, cx.now, cx.budget) {
+    if !tcb.challenge_acks.admits(Limit::ChallengeAcksPerSecond, cx.now, cx.budget) {
         return DropReason::TcpChallengeLimited;
     }
     cx.counters.add(Counter::TcpChallengeAcks, 1);

@@ -281,7 +281,8 @@ pub struct Tcb {
     pub(crate) ts_offset: u32,
     /// How it ended.
     pub error: Option<Error>,
-    pub(crate) challenges: PerSecond,
+    pub(crate) challenge_acks: PerSecond,
+    pub(crate) out_of_window_acks: PerSecond,
     pub(crate) stats: Stats,
     pub(crate) config: Arc<Config>,
 }
@@ -396,7 +397,8 @@ impl Tcb {
             offload_checksum: path.offload_checksum,
             ts_offset: path.ts_offset,
             error: None,
-            challenges: PerSecond::default(),
+            challenge_acks: PerSecond::default(),
+            out_of_window_acks: PerSecond::default(),
             stats: Stats::default(),
             config: config.clone(),
         }

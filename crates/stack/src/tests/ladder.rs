@@ -7,6 +7,7 @@
 
 mod acks;
 mod congestion;
+mod duplicates;
 mod losses;
 mod opening;
 mod options;

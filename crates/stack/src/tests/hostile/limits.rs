@@ -52,7 +52,8 @@ fn resets_and_echo_replies_are_rate_limited() {
 
 #[test]
 fn answers_to_lies_are_rate_limited_for_each_connection() {
-    let config = config(Limit::ChallengeAcksPerSecond, 7);
+    let mut config = config(Limit::ChallengeAcksPerSecond, 7);
+    config.stack.budget.set(Limit::OutOfWindowAcksPerSecond, 3);
     let (mut bench, handle, next) = established(&config, tcp::Config::default());
     let lies = [
         Tcp { flags: Flags::SYN, ..next.clone() },
@@ -69,9 +70,10 @@ fn answers_to_lies_are_rate_limited_for_each_connection() {
             answers += bench.exchange(&frame, NOW).len();
         }
     }
-    assert_eq!(answers, 7);
+    assert_eq!(answers, 7 + 3);
     assert_eq!(bench.stack.counters().of(Counter::TcpChallengeAcks), 7);
-    assert_eq!(bench.stack.drops().of(DropReason::TcpChallengeLimited), 120 - 7);
+    assert_eq!(bench.stack.drops().of(DropReason::TcpChallengeLimited), 80 - 7);
+    assert_eq!(bench.stack.budget().hits(Limit::OutOfWindowAcksPerSecond), 40 - 3);
     nothing_is_left(&mut bench, &[handle], NOW);
 }
 
