@@ -27,14 +27,20 @@ impl Reassembly {
         self.segments.len()
     }
 
+    /// Bytes that wait.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        self.segments.values().map(Mbuf::len).sum()
+    }
+
     /// Pieces that a receive buffer of this size affords: together they cost no more than four
     /// times as much, whatever their size, since each may hold a buffer of 2 KB.
     pub(crate) fn affordable(receive_buffer_bytes: usize) -> usize {
         4 * receive_buffer_bytes / mbuf::Class::K2.stride() + 8
     }
 
-    /// Keep what of `m` (which starts at stream offset `at`) is not there yet. Returns false
-    /// only if nothing of it was new; a piece that replaces several counts as news.
+    /// Keep what of `m` (which starts at stream offset `at`) is not there yet; adds one piece at
+    /// most. Was any byte of it new?
     pub(crate) fn insert(&mut self, mut at: u64, mut m: Mbuf, pool: &mut Pool) -> bool {
         if let Some((&before, held)) = self.segments.range(..=at).next_back() {
             let covered = (before + held.len() as u64).saturating_sub(at);
@@ -48,9 +54,11 @@ impl Reassembly {
         // What lies behind is overlapped from the front: later arrivals give way to earlier ones,
         // except a piece that is wholly inside the new one, which the new one replaces.
         let end = at + m.len() as u64;
+        let mut replaced = 0;
         while let Some((&next, held)) = self.segments.range(at..end).next() {
             if next + held.len() as u64 <= end {
                 if let Some(inside) = self.segments.remove(&next) {
+                    replaced += inside.len();
                     pool.free(inside);
                 }
             } else {
@@ -62,8 +70,10 @@ impl Reassembly {
             pool.free(m);
             return false;
         }
+        // Pieces that lie side by side may have held all of it between them.
+        let new = m.len() > replaced;
         self.keep(at, m, pool);
-        true
+        new
     }
 
     /// A small piece goes behind the one it continues, or into a buffer that others can join.
