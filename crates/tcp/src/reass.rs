@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use base::SeqNumber;
-use mbuf::{Mbuf, Pool};
+use mbuf::{Class, Mbuf, Pool};
 
 /// Out-of-order data by its 64-bit offset in the stream.
 #[derive(Default)]
@@ -33,10 +33,10 @@ impl Reassembly {
         self.segments.values().map(Mbuf::len).sum()
     }
 
-    /// Pieces that a receive buffer of this size affords: together they cost no more than four
-    /// times as much, whatever their size, since each may hold a buffer of 2 KB.
+    /// Pieces that a receive buffer of this size affords: with a buffer of 2 KB each, whatever
+    /// their size, they cost no more than four times as much.
     pub(crate) fn affordable(receive_buffer_bytes: usize) -> usize {
-        4 * receive_buffer_bytes / mbuf::Class::K2.stride() + 8
+        4 * receive_buffer_bytes / Class::K2.stride() + 8
     }
 
     /// Keep what of `m` (which starts at stream offset `at`) is not there yet; adds one piece at
@@ -76,7 +76,8 @@ impl Reassembly {
         new
     }
 
-    /// A small piece goes behind the one it continues, or into a buffer that others can join.
+    /// A small piece goes behind the one it continues, or into a buffer that others can join; what
+    /// is left of a large one does not keep its buffer.
     fn keep(&mut self, at: u64, mut m: Mbuf, pool: &mut Pool) {
         if let Some((&before, held)) = self.segments.range_mut(..at).next_back()
             && before + held.len() as u64 == at
@@ -84,8 +85,8 @@ impl Reassembly {
         {
             return pool.free(m);
         }
-        if m.is_small()
-            && m.tailroom() == 0
+        let shared = m.is_small() && m.tailroom() == 0;
+        if (shared || is_wasteful(&m))
             && let Some(copy) = pool.copy_of(m.as_slice())
         {
             pool.free(core::mem::replace(&mut m, copy));
@@ -117,4 +118,12 @@ impl Reassembly {
         }
         self.fin = None;
     }
+}
+
+/// Is the buffer more than twice as large as the bytes need? Trimmed to what is new or fits the
+/// window, or posted for the largest frame, it may be: a peer that sends such pieces would hold
+/// many times the memory that pieces are counted for.
+fn is_wasteful(m: &Mbuf) -> bool {
+    let cluster = m.headroom() + m.len() + m.tailroom();
+    Class::for_len(m.len()).is_some_and(|fitting| cluster > 2 * fitting.stride())
 }

@@ -34,6 +34,23 @@ fn drain(r: &mut Reassembly, pool: &mut Pool, next: &mut usize, out: &mut Vec<u8
     }
 }
 
+/// Large buffers with little in them: the pool of 4 MB would be empty after sixty of them.
+#[test]
+fn reassembly_does_not_hold_large_buffers_for_few_bytes() {
+    let mut pool = Pool::new(4 << 20);
+    let mut r = Reassembly::default();
+    for i in 0..500 {
+        for (at, len) in [(2 * i, 1), (100_000 + 1000 * i, 500)] {
+            let mut m = pool.alloc(60_000).expect("the one before came back");
+            assert_eq!(m.append(&vec![i as u8; len]), len);
+            assert!(r.insert(at as u64, m, &mut pool));
+        }
+    }
+    assert_eq!((r.pieces(), r.bytes()), (1000, 500 * 501));
+    r.clear(&mut pool);
+    assert_eq!(pool.outstanding(), 0);
+}
+
 proptest! {
     /// Segments in any order, overlapping in any way, deliver exactly what a plain vector holds,
     /// and every buffer comes back.
