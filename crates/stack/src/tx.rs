@@ -97,7 +97,7 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
         }
     }
     output::close(&mut pcb.tcb, &run, &mut cx);
-    if pcb.tcb.events.0 != 0 && !pcb.ready {
+    if pcb.tcb.events.0 != 0 && !pcb.ready && pcb.listener.is_none() {
         pcb.ready = true;
         stack.ready.push_back(Event::Tcp(handle, tcp::Events::default()));
     }
