@@ -43,6 +43,20 @@ fn retransmissions_of_a_syn_ack_are_always_acked() {
     assert_eq!(t.count(Counter::TcpChallengeAcks), 0);
 }
 
+/// Only where the peer's SYN was: anywhere else it is a lie, however recent the place.
+#[test]
+fn syn_acks_elsewhere_are_challenged() {
+    let mut t = Setup::plain().limit(Limit::ChallengeAcksPerSecond, 3).established();
+    t.send(seg().seq(1).data(1000));
+    t.expect(seg().ack(1001));
+    for _ in 0..10 {
+        t.send(seg().and_syn().seq(900));
+    }
+    assert_eq!(t.take_seen().len(), 3);
+    assert_eq!(t.drops(DropReason::TcpDuplicate), 3);
+    assert_eq!(t.drops(DropReason::TcpChallengeLimited), 7);
+}
+
 /// PAWS drops it, but it is still the answer that is missing (RFC 7323 section 5.3, R1).
 #[test]
 fn retransmissions_with_an_old_timestamp_are_always_acked() {
