@@ -1,5 +1,7 @@
 //! The one memory budget of a stack: every limit has a name, and a counter for hitting it.
 
+use crate::Instant;
+
 macro_rules! limits {
     ($($variant:ident $name:literal $default:literal $meaning:literal;)*) => {
         /// Something bounded.
@@ -35,13 +37,16 @@ limits! {
     TimeWait "time_wait" 131_072 "TIME-WAIT records; the oldest goes first";
     HalfOpen "half_open" 4_096 "connections in SYN-RECEIVED";
     Sockets "sockets" 1_048_576 "listeners and UDP sockets";
-    ReassemblySegments "reassembly_segments" 4_096 "out-of-order segments a connection may hold";
+    ReassemblySegments "reassembly_segments" 4_096
+        "out-of-order segments a connection may hold, fewer with a small receive buffer";
     UdpQueueBytes "udp_queue_bytes" 262_144 "bytes waiting in one UDP socket";
     ArpHold "arp_hold" 16 "packets waiting for one neighbour's address";
     Neighbours "neighbours" 4_096 "neighbour entries";
     IcmpPerSecond "icmp_per_second" 1_000 "ICMP replies and errors sent in a second";
     ChallengeAcksPerSecond "challenge_acks_per_second" 100
         "challenge ACKs a connection sends in a second";
+    OutOfWindowAcksPerSecond "out_of_window_acks_per_second" 2
+        "ACKs in a second for what is outside a connection's window and no retransmission";
     ResetsPerSecond "resets_per_second" 10_000 "RSTs for no connection sent in a second";
 }
 
@@ -87,5 +92,25 @@ impl Budget {
     /// How often `limit` was hit.
     pub fn hits(&self, limit: Limit) -> u64 {
         self.hits[limit as usize]
+    }
+}
+
+/// What was used of a limit a second, in the second that runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PerSecond {
+    second: u32,
+    used: u32,
+}
+
+impl PerSecond {
+    /// May it happen once more in this second? If not, the hit is counted.
+    pub fn admits(&mut self, limit: Limit, now: Instant, budget: &mut Budget) -> bool {
+        let second = (now.as_nanos() / 1_000_000_000) as u32;
+        if self.second != second {
+            *self = PerSecond { second, used: 0 };
+        }
+        let admitted = budget.admits(limit, self.used as usize);
+        self.used = self.used.saturating_add(u32::from(admitted));
+        admitted
     }
 }

@@ -77,6 +77,20 @@ fn a_limit_admits_up_to_its_value_and_counts_hits() {
 }
 
 #[test]
+fn a_limit_a_second_admits_so_many_in_each_second() {
+    let mut b = Budget::default();
+    b.set(Limit::ChallengeAcksPerSecond, 2);
+    let mut used = PerSecond::default();
+    let mut at = |ms: u64| {
+        let now = Instant::ZERO + Duration::from_millis(ms);
+        used.admits(Limit::ChallengeAcksPerSecond, now, &mut b)
+    };
+    assert_eq!([0, 1, 999, 999].map(&mut at), [true, true, false, false]);
+    assert_eq!([1000, 1000, 1999].map(&mut at), [true, true, false]);
+    assert_eq!(b.hits(Limit::ChallengeAcksPerSecond), 3);
+}
+
+#[test]
 fn keyed_hash_equals_the_siphasher_crate() {
     use siphasher::sip::SipHasher13;
     use std::hash::Hasher;

@@ -7,7 +7,7 @@ use crate::{ListenerHandle, TcpHandle, UdpHandle};
 /// Something happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// To a connection.
+    /// To a connection: one that was opened here, or accepted. Until then it is held back.
     Tcp(TcpHandle, Events),
     /// A connection waits to be accepted.
     Accept(ListenerHandle),

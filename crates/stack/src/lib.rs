@@ -74,6 +74,7 @@ impl Core {
             now_ms: self.now_ms,
             pool: &mut self.pool,
             counters: &mut self.counters,
+            budget: &mut self.budget,
             switches: self.switches,
             ladder: self.ladder,
         }

@@ -215,6 +215,7 @@ impl Stack {
         }
         // What it has to tell was held back until now.
         self.connections.mark_dirty(handle);
+        tx::output(self);
         Some(handle)
     }
 

@@ -79,6 +79,7 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
         now_ms: core.now_ms,
         pool: &mut core.pool,
         counters: &mut core.counters,
+        budget: &mut core.budget,
         switches: core.switches,
         ladder: core.ladder,
     };
@@ -104,7 +105,7 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
         }
     }
     output::close(&mut pcb.tcb, &run, &mut cx);
-    if pcb.tcb.events.0 != 0 && !pcb.ready {
+    if pcb.tcb.events.0 != 0 && !pcb.ready && pcb.listener.is_none() {
         pcb.ready = true;
         stack.ready.push_back(Event::Tcp(handle, tcp::Events::default()));
     }

@@ -40,10 +40,6 @@ pub struct Config {
     pub keepalive_interval: Duration,
     /// Unanswered probes before the connection is given up.
     pub keepalive_probes_max: u8,
-    /// Out-of-order segments that may wait for a gap to close.
-    pub reassembly_segments_max: u32,
-    /// Challenge ACKs in a second, RFC 5961 section 7.
-    pub challenge_acks_per_second: u16,
     /// How long FIN-WAIT-2 may last once nobody can read any more.
     pub fin_wait_2: Duration,
     /// How long TIME-WAIT lasts: two maximum segment lifetimes.
@@ -69,8 +65,6 @@ impl Default for Config {
             keepalive_idle: None,
             keepalive_interval: Duration::from_secs(75),
             keepalive_probes_max: 9,
-            reassembly_segments_max: 4096,
-            challenge_acks_per_second: 100,
             fin_wait_2: Duration::from_secs(60),
             time_wait: Duration::from_secs(60),
         }

@@ -4,7 +4,7 @@
 //! Called by: `stack/rx.rs` for a segment that prediction refused. It takes the payload with it:
 //! an error frees it. What is to be sent in answer is left in `Tcb::todo`.
 
-use base::{Counter, DropReason};
+use base::{Counter, DropReason, Limit};
 use mbuf::Mbuf;
 use wire::tcp::{Flags, Options};
 
@@ -44,8 +44,7 @@ fn check_timestamps(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) -> Fate {
     }
     match seg.timestamps {
         Some(ts) if tcb.is_old_timestamp(ts.value, cx) => {
-            challenge(tcb, cx);
-            Err(DropReason::TcpPaws)
+            Err(answer(tcb, seg, DropReason::TcpPaws, cx))
         }
         // Section 3.2: once agreed, a segment without the option is dropped... but a SYN may
         // come from a peer that lost its state, and is challenged below.
@@ -82,10 +81,9 @@ fn check_sequence(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) -> Fate {
         tcb.todo.set(Todo::SYN);
         return Err(DropReason::TcpDuplicate);
     }
-    // A keepalive probe, an old duplicate, a probe of a shut window: the answer is an ACK.
-    challenge(tcb, cx);
     let duplicate = seg.end().le(tcb.rcv_nxt);
-    Err(if duplicate { DropReason::TcpDuplicate } else { DropReason::TcpOutOfWindow })
+    let reason = if duplicate { DropReason::TcpDuplicate } else { DropReason::TcpOutOfWindow };
+    Err(answer(tcb, seg, reason, cx))
 }
 
 /// Second: a RST ends the connection only if it is exactly what comes next (RFC 5961 section 3).
@@ -94,8 +92,7 @@ fn check_rst(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) -> Fate {
         return Ok(());
     }
     if seg.seq != tcb.rcv_nxt {
-        challenge(tcb, cx);
-        return Err(DropReason::TcpBadRst);
+        return Err(challenge(tcb, DropReason::TcpBadRst, cx));
     }
     let error = match tcb.state {
         State::SynReceived if tcb.marks.has(Marks::ACTIVE) => Error::Refused,
@@ -110,8 +107,7 @@ fn check_syn(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) -> Fate {
     if !seg.flags.contains(Flags::SYN) {
         return Ok(());
     }
-    challenge(tcb, cx);
-    Err(DropReason::TcpSynInWindow)
+    Err(challenge(tcb, DropReason::TcpSynInWindow, cx))
 }
 
 /// Fifth: the ACK, and what it does to the state.
@@ -124,13 +120,11 @@ fn check_ack(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut Cx<'_>) -
     }
     if seg.ack.gt(tcb.snd_nxt) {
         // RFC 9293: an ACK of something never sent is answered and dropped.
-        challenge(tcb, cx);
-        return Err(DropReason::TcpAckUnsent);
+        return Err(challenge(tcb, DropReason::TcpAckUnsent, cx));
     }
     if seg.ack.lt(tcb.snd_una - tcb.max_snd_wnd) {
         // RFC 5961 section 5.2: too old to be from this connection's peer.
-        challenge(tcb, cx);
-        return Err(DropReason::TcpAckTooOld);
+        return Err(challenge(tcb, DropReason::TcpAckTooOld, cx));
     }
     ack::process(tcb, seg, options, cx);
     if tcb.marks.has(Marks::FIN_SENT) && tcb.snd_una == tcb.snd_nxt {
@@ -212,16 +206,42 @@ fn check_text(tcb: &mut Tcb, seg: &Segment, mut m: Mbuf, cx: &mut Cx<'_>) -> Fat
     text::accept(tcb, seq, m, cx)
 }
 
-/// An ACK that says where we are, at most so many a second (RFC 5961 section 7).
-pub(crate) fn challenge(tcb: &mut Tcb, cx: &mut Cx<'_>) {
-    let second = (cx.now.as_nanos() / 1_000_000_000) as u32;
-    if tcb.challenge_second != second {
-        tcb.challenge_second = second;
-        tcb.challenge_acks = 0;
-    }
-    if tcb.challenge_acks < tcb.config.challenge_acks_per_second {
-        tcb.challenge_acks += 1;
-        cx.counters.add(Counter::TcpChallengeAcks, 1);
+/// An ACK that says where we are, for a segment dropped for `reason` because it is old or outside
+/// the window. Probes of a silent peer or a shut window look like a stranger's guess, or like half
+/// of a loop of ACKs: they get few answers a second, which all say the same. A retransmission
+/// always gets its own, because the one before it was lost (docs/decisions/0014).
+fn answer(tcb: &mut Tcb, seg: &Segment, reason: DropReason, cx: &mut Cx<'_>) -> DropReason {
+    if is_retransmission(tcb, seg) {
+        tcb.todo.set(Todo::ACK_NOW);
+    } else if seg.flags.contains(Flags::SYN) {
+        // RFC 5961 section 4 asks for a challenge whatever the sequence number.
+        return challenge(tcb, reason, cx);
+    } else if tcb.out_of_window_acks.admits(Limit::OutOfWindowAcksPerSecond, cx.now, cx.budget) {
         tcb.todo.set(Todo::ACK_NOW);
     }
+    reason
+}
+
+/// Is all of this what the peer has sent before, and can still be without an ACK for? That is the
+/// last window of what was received, and with it a SYN-ACK (or, behind it, a FIN); a lone SYN that
+/// comes again once we are open is challenged as any other.
+fn is_retransmission(tcb: &Tcb, seg: &Segment) -> bool {
+    let window = tcb.stats.bytes_received.min(tcb.receive.limit_bytes() as u64) as u32;
+    seg.space() > 0
+        && seg.end().le(tcb.rcv_nxt)
+        && seg.seq.ge(tcb.rcv_nxt - window.saturating_add(1))
+        && (!seg.flags.contains(Flags::SYN)
+            || (seg.flags.contains(Flags::ACK) && seg.seq == tcb.irs))
+}
+
+/// An ACK that asks the sender to prove itself, for a segment dropped for `reason`. Each connection
+/// has a limit of its own: of one that connections share, a stranger could learn on his own how
+/// many another's segments have used (RFC 5961 section 7, CVE-2016-5696, docs/decisions/0013).
+fn challenge(tcb: &mut Tcb, reason: DropReason, cx: &mut Cx<'_>) -> DropReason {
+    if !tcb.challenge_acks.admits(Limit::ChallengeAcksPerSecond, cx.now, cx.budget) {
+        return DropReason::TcpChallengeLimited;
+    }
+    cx.counters.add(Counter::TcpChallengeAcks, 1);
+    tcb.todo.set(Todo::ACK_NOW);
+    reason
 }

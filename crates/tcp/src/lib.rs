@@ -35,7 +35,7 @@ pub use input::input;
 pub use tcb::{Events, State, Tcb, Todo};
 pub use timewait::TimeWait;
 
-use base::{Counters, DropReason, Instant, SeqNumber, Switches};
+use base::{Budget, Counters, DropReason, Instant, SeqNumber, Switches};
 use mbuf::Pool;
 use wire::checksum::Ladder;
 use wire::tcp::{Flags, Timestamps};
@@ -50,6 +50,8 @@ pub struct Cx<'a> {
     pub pool: &'a mut Pool,
     /// What is counted.
     pub counters: &'a mut Counters,
+    /// Limits, and how often each was hit.
+    pub budget: &'a mut Budget,
     /// What is turned on.
     pub switches: Switches,
     /// The checksum rung in use.

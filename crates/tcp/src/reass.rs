@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use base::SeqNumber;
-use mbuf::{Mbuf, Pool};
+use mbuf::{Class, Mbuf, Pool};
 
 /// Out-of-order data by its 64-bit offset in the stream.
 #[derive(Default)]
@@ -22,15 +22,25 @@ impl Reassembly {
         self.segments.is_empty() && self.fin.is_none()
     }
 
-    /// May one more piece wait? At most `pieces`, and no more than cost four times the receive
-    /// buffer, whatever their size: each may hold a buffer of 2 KB.
-    pub(crate) fn has_room(&self, pieces: u32, receive_buffer_bytes: usize) -> bool {
-        let affordable = 4 * receive_buffer_bytes / mbuf::Class::K2.stride() + 8;
-        self.segments.len() < affordable.min(pieces as usize)
+    /// Pieces that wait.
+    pub(crate) fn pieces(&self) -> usize {
+        self.segments.len()
     }
 
-    /// Keep what of `m` (which starts at stream offset `at`) is not there yet. Returns false
-    /// only if nothing of it was new; a piece that replaces several counts as news.
+    /// Bytes that wait.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        self.segments.values().map(Mbuf::len).sum()
+    }
+
+    /// Pieces that a receive buffer of this size affords: with a buffer of 2 KB each, whatever
+    /// their size, they cost no more than four times as much.
+    pub(crate) fn affordable(receive_buffer_bytes: usize) -> usize {
+        4 * receive_buffer_bytes / Class::K2.stride() + 8
+    }
+
+    /// Keep what of `m` (which starts at stream offset `at`) is not there yet; adds one piece at
+    /// most. Was any byte of it new?
     pub(crate) fn insert(&mut self, mut at: u64, mut m: Mbuf, pool: &mut Pool) -> bool {
         if let Some((&before, held)) = self.segments.range(..=at).next_back() {
             let covered = (before + held.len() as u64).saturating_sub(at);
@@ -44,9 +54,11 @@ impl Reassembly {
         // What lies behind is overlapped from the front: later arrivals give way to earlier ones,
         // except a piece that is wholly inside the new one, which the new one replaces.
         let end = at + m.len() as u64;
+        let mut replaced = 0;
         while let Some((&next, held)) = self.segments.range(at..end).next() {
             if next + held.len() as u64 <= end {
                 if let Some(inside) = self.segments.remove(&next) {
+                    replaced += inside.len();
                     pool.free(inside);
                 }
             } else {
@@ -58,11 +70,14 @@ impl Reassembly {
             pool.free(m);
             return false;
         }
+        // Pieces that lie side by side may have held all of it between them.
+        let new = m.len() > replaced;
         self.keep(at, m, pool);
-        true
+        new
     }
 
-    /// A small piece goes behind the one it continues, or into a buffer that others can join.
+    /// A small piece goes behind the one it continues, or into a buffer that others can join; what
+    /// is left of a large one does not keep its buffer.
     fn keep(&mut self, at: u64, mut m: Mbuf, pool: &mut Pool) {
         if let Some((&before, held)) = self.segments.range_mut(..at).next_back()
             && before + held.len() as u64 == at
@@ -70,8 +85,8 @@ impl Reassembly {
         {
             return pool.free(m);
         }
-        if m.is_small()
-            && m.tailroom() == 0
+        let shared = m.is_small() && m.tailroom() == 0;
+        if (shared || is_wasteful(&m))
             && let Some(copy) = pool.copy_of(m.as_slice())
         {
             pool.free(core::mem::replace(&mut m, copy));
@@ -103,4 +118,12 @@ impl Reassembly {
         }
         self.fin = None;
     }
+}
+
+/// Is the buffer more than twice as large as the bytes need? Trimmed to what is new or fits the
+/// window, or posted for the largest frame, it may be: a peer that sends such pieces would hold
+/// many times the memory that pieces are counted for.
+fn is_wasteful(m: &Mbuf) -> bool {
+    let cluster = m.headroom() + m.len() + m.tailroom();
+    Class::for_len(m.len()).is_some_and(|fitting| cluster > 2 * fitting.stride())
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use base::{DropReason, Instant, Mss, SeqNumber, Switch, WindowScale};
+use base::{DropReason, Instant, Mss, PerSecond, SeqNumber, Switch, WindowScale};
 use mbuf::SockBuf;
 use wire::checksum::Sum;
 
@@ -281,8 +281,8 @@ pub struct Tcb {
     pub(crate) ts_offset: u32,
     /// How it ended.
     pub error: Option<Error>,
-    pub(crate) challenge_acks: u16,
-    pub(crate) challenge_second: u32,
+    pub(crate) challenge_acks: PerSecond,
+    pub(crate) out_of_window_acks: PerSecond,
     pub(crate) stats: Stats,
     pub(crate) config: Arc<Config>,
 }
@@ -397,8 +397,8 @@ impl Tcb {
             offload_checksum: path.offload_checksum,
             ts_offset: path.ts_offset,
             error: None,
-            challenge_acks: 0,
-            challenge_second: 0,
+            challenge_acks: PerSecond::default(),
+            out_of_window_acks: PerSecond::default(),
             stats: Stats::default(),
             config: config.clone(),
         }

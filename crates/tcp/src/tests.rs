@@ -34,6 +34,23 @@ fn drain(r: &mut Reassembly, pool: &mut Pool, next: &mut usize, out: &mut Vec<u8
     }
 }
 
+/// Large buffers with little in them: the pool of 4 MB would be empty after sixty of them.
+#[test]
+fn reassembly_does_not_hold_large_buffers_for_few_bytes() {
+    let mut pool = Pool::new(4 << 20);
+    let mut r = Reassembly::default();
+    for i in 0..500 {
+        for (at, len) in [(2 * i, 1), (100_000 + 1000 * i, 500)] {
+            let mut m = pool.alloc(60_000).expect("the one before came back");
+            assert_eq!(m.append(&vec![i as u8; len]), len);
+            assert!(r.insert(at as u64, m, &mut pool));
+        }
+    }
+    assert_eq!((r.pieces(), r.bytes()), (1000, 500 * 501));
+    r.clear(&mut pool);
+    assert_eq!(pool.outstanding(), 0);
+}
+
 proptest! {
     /// Segments in any order, overlapping in any way, deliver exactly what a plain vector holds,
     /// and every buffer comes back.
@@ -49,8 +66,7 @@ proptest! {
             // What lies before `next` the caller has cut off.
             let cut = next.max(at).min(at + len) - at;
             if cut < len {
-                let taken = insert(&mut r, &mut pool, at + cut, &data[cut..]);
-                prop_assert!(taken || !news);
+                prop_assert_eq!(insert(&mut r, &mut pool, at + cut, &data[cut..]), news);
             }
             have[at..at + len].fill(true);
             drain(&mut r, &mut pool, &mut next, &mut out);
@@ -58,6 +74,41 @@ proptest! {
         }
         let wanted: Vec<u8> = (0..next).map(stream).collect();
         prop_assert_eq!(out, wanted);
+        r.clear(&mut pool);
+        prop_assert_eq!(pool.outstanding(), 0);
+    }
+
+    /// What a piece is said to have brought, and what is held, against a map of bytes; at most
+    /// `LIMIT` pieces and nothing twice, whatever comes.
+    #[test]
+    fn reassembly_says_new_exactly_when_a_byte_is_new(
+        ranges in ranges(),
+        grain in prop::sample::select(vec![1, 8]),
+        takes in prop::collection::vec(0..LEN, 1..4),
+    ) {
+        const LIMIT: usize = 6;
+        let mut pool = Pool::new(16 << 20);
+        let mut r = Reassembly::default();
+        let mut have = vec![false; LEN * grain];
+        for (i, &(at, len)) in ranges.iter().enumerate() {
+            let (at, len) = (at * grain, len * grain);
+            if r.pieces() < LIMIT {
+                let data: Vec<u8> = (at..at + len).map(stream).collect();
+                let news = have[at..at + len].iter().any(|h| !h);
+                prop_assert_eq!(insert(&mut r, &mut pool, at, &data), news, "{} {}", at, len);
+                have[at..at + len].fill(true);
+            }
+            prop_assert!(r.pieces() <= LIMIT);
+            prop_assert_eq!(r.bytes(), have.iter().filter(|h| **h).count());
+            prop_assert_eq!(r.is_empty(), r.bytes() == 0);
+            if i % 16 == 15 {
+                // The gap before `next` closes: all before it is old, and what continues it goes.
+                let mut next = takes[i / 16 % takes.len()] * grain;
+                drain(&mut r, &mut pool, &mut next, &mut Vec::new());
+                have[..next].fill(false);
+                prop_assert_eq!(r.bytes(), have.iter().filter(|h| **h).count());
+            }
+        }
         r.clear(&mut pool);
         prop_assert_eq!(pool.outstanding(), 0);
     }

@@ -2,9 +2,10 @@
 //!
 //! Called by: input (seventh and eighth check) and, for the in-order case, predict.
 
-use base::{DropReason, SeqNumber};
+use base::{DropReason, Limit, SeqNumber};
 use mbuf::Mbuf;
 
+use crate::reass::Reassembly;
 use crate::tcb::{Events, Marks, State, Tcb, Todo};
 use crate::timer::Timers;
 use crate::{Cx, Fate, Segment};
@@ -67,8 +68,10 @@ pub(crate) fn accept(tcb: &mut Tcb, seq: SeqNumber, m: Mbuf, cx: &mut Cx<'_>) ->
     tcb.stats.out_of_order += 1;
     // Out of order: an immediate duplicate ACK (RFC 5681 section 4.2).
     tcb.todo.set(Todo::ACK_NOW);
-    let pieces = tcb.config.reassembly_segments_max;
-    if !tcb.reassembly.has_room(pieces, tcb.receive.limit_bytes()) {
+    let waiting = tcb.reassembly.pieces();
+    let affordable = waiting < Reassembly::affordable(tcb.receive.limit_bytes());
+    let used = if affordable { waiting } else { usize::MAX };
+    if !cx.budget.admits(Limit::ReassemblySegments, used) {
         return Err(DropReason::TcpReassemblyFull);
     }
     let end = seq + m.len() as u32;

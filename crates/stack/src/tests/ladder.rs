@@ -7,6 +7,7 @@
 
 mod acks;
 mod congestion;
+mod duplicates;
 mod losses;
 mod opening;
 mod options;
@@ -24,7 +25,7 @@ mod wire_end;
 use core::net::SocketAddr;
 use std::collections::VecDeque;
 
-use base::{Counter, DropReason, Duration, Instant, IpVersion, Owner, Switch};
+use base::{Counter, DropReason, Duration, Instant, IpVersion, Limit, Owner, Switch};
 use tcp::usrreq::CallError;
 use tcp::{Info, State};
 
@@ -86,6 +87,11 @@ impl Setup {
 
     fn tcp(mut self, change: impl FnOnce(&mut tcp::Config)) -> Setup {
         change(&mut self.tcp);
+        self
+    }
+
+    fn limit(mut self, limit: Limit, value: usize) -> Setup {
+        self.pair.stack.budget.set(limit, value);
         self
     }
 
@@ -387,6 +393,10 @@ impl Ladder {
 
     fn drops(&self, reason: DropReason) -> u64 {
         self.end.stack.drops().of(reason)
+    }
+
+    fn hits(&self, limit: Limit) -> u64 {
+        self.end.stack.budget().hits(limit)
     }
 
     fn count(&self, counter: Counter) -> u64 {

@@ -51,9 +51,10 @@ fn resets_and_echo_replies_are_rate_limited() {
 }
 
 #[test]
-fn challenge_acks_are_rate_limited_for_each_connection() {
-    let tcp = tcp::Config { challenge_acks_per_second: 7, ..tcp::Config::default() };
-    let (mut bench, handle, next) = established(&PairConfig::new([5, 6]), tcp);
+fn answers_to_lies_are_rate_limited_for_each_connection() {
+    let mut config = config(Limit::ChallengeAcksPerSecond, 7);
+    config.stack.budget.set(Limit::OutOfWindowAcksPerSecond, 3);
+    let (mut bench, handle, next) = established(&config, tcp::Config::default());
     let lies = [
         Tcp { flags: Flags::SYN, ..next.clone() },
         Tcp { flags: Flags::RST, seq: next.seq + 9, ..next.clone() },
@@ -69,9 +70,34 @@ fn challenge_acks_are_rate_limited_for_each_connection() {
             answers += bench.exchange(&frame, NOW).len();
         }
     }
-    assert_eq!(answers, 7);
+    assert_eq!(answers, 7 + 3);
     assert_eq!(bench.stack.counters().of(Counter::TcpChallengeAcks), 7);
+    assert_eq!(bench.stack.drops().of(DropReason::TcpChallengeLimited), 80 - 7);
+    assert_eq!(bench.stack.budget().hits(Limit::OutOfWindowAcksPerSecond), 40 - 3);
     nothing_is_left(&mut bench, &[handle], NOW);
+}
+
+/// CVE-2016-5696: somebody off the path asks on a connection of his own how many challenge ACKs
+/// are left after he provoked another's. He must learn nothing.
+#[test]
+fn challenge_acks_of_one_connection_do_not_show_on_another() {
+    let config = config(Limit::ChallengeAcksPerSecond, 10);
+    let (mut bench, handle, victim) = established(&config, tcp::Config::default());
+    let his = handshake(&mut bench, 3_000, NOW);
+    let ask = |bench: &mut Bench| {
+        let rst = Tcp { flags: Flags::RST, seq: his.seq + 9, ..his.clone() };
+        let frame = bench.tcp_frame(&rst);
+        (0..20).map(|_| bench.exchange(&frame, NOW).len()).sum::<usize>()
+    };
+    let guess = Tcp { flags: Flags::RST, seq: victim.seq + 9, ..victim };
+    let frame = bench.tcp_frame(&guess);
+    for _ in 0..5 {
+        assert_eq!(bench.exchange(&frame, NOW).len(), 1);
+    }
+    assert_eq!(ask(&mut bench), 10);
+    let listener = bench.stack.listeners.find(bench.ours, 80).expect("listening");
+    let second = bench.stack.tcp_accept(listener).expect("waiting");
+    nothing_is_left(&mut bench, &[handle, second], NOW);
 }
 
 /// Open from `port`, close from our side first: a record in TIME-WAIT.

@@ -1,4 +1,4 @@
-use base::DropReason;
+use base::{DropReason, Limit};
 
 use super::{NOW, established, nothing_is_left};
 use crate::pair::PairConfig;
@@ -63,7 +63,9 @@ fn one_byte_segments_with_gaps_are_bounded_by_the_receive_buffer() {
         let held = held_bytes(&mut bench);
         let most = 4 * receive_buffer_bytes as usize + 16 * 2_112;
         assert!(held <= most, "{held} bytes of buffers for a window of {receive_buffer_bytes}");
-        assert!(bench.stack.drops().of(DropReason::TcpReassemblyFull) > 0);
+        let full = bench.stack.drops().of(DropReason::TcpReassemblyFull);
+        assert!(full > 0);
+        assert_eq!(bench.stack.budget().hits(Limit::ReassemblySegments), full);
         nothing_is_left(&mut bench, &[handle], NOW);
     }
 }

@@ -180,12 +180,13 @@ fn no_sack_blocks_to_a_peer_that_does_not_take_them() {
 /// The limit on segments that wait (CVE-2018-5390) is a count, named when hit.
 #[test]
 fn reassembly_has_a_limit() {
-    let mut t = Setup::plain().tcp(|c| c.reassembly_segments_max = 3).established();
+    let mut t = Setup::plain().limit(Limit::ReassemblySegments, 3).established();
     for i in 1..=4 {
         t.send(seg().seq(i * 100).data(50));
         t.expect(seg().ack(1));
     }
     assert_eq!(t.drops(DropReason::TcpReassemblyFull), 1);
+    assert_eq!(t.hits(Limit::ReassemblySegments), 1);
     t.send(seg().seq(1).data(99));
     t.expect(seg().ack(150));
 }

@@ -245,3 +245,44 @@ fn unlisten_resets_what_nobody_accepted() {
     t.expect(seg().and_rst().seq(1).ack(1));
     t.all_gone();
 }
+
+/// A user learns of a connection by `Accept`; what it has to tell comes when it has the handle.
+#[test]
+fn events_of_a_connection_wait_until_it_is_accepted() {
+    let mut t = Setup::plain().ladder();
+    t.listen();
+    t.handshake();
+    t.send(seg().seq(1).ack(1).data(100));
+    t.pass(100);
+    let listener = t.listener.expect("listening");
+    assert_eq!(t.events, [Event::Accept(listener)]);
+    // No poll in between: a user that sleeps until something comes must hear of it now.
+    let handle = t.end.stack.tcp_accept(listener).expect("waiting");
+    let due = Events(Events::CONNECTED | Events::READABLE | Events::WRITABLE);
+    assert_eq!(t.end.stack.next_event(), Some(Event::Tcp(handle, due)));
+    assert_eq!(t.end.stack.next_event(), None);
+    t.handle = Some(handle);
+    t.read(100);
+    t.send(seg().seq(101).ack(1).data(1));
+    assert_eq!(t.events[1..], [Event::Tcp(handle, Events(Events::READABLE))]);
+}
+
+#[test]
+fn events_of_a_connection_that_ended_before_it_was_accepted() {
+    let mut t = Setup::plain().ladder();
+    t.listen();
+    t.handshake();
+    t.send(rst().seq(1));
+    let listener = t.listener.expect("listening");
+    assert_eq!(t.events, [Event::Accept(listener)]);
+    let handle = t.end.stack.tcp_accept(listener).expect("waiting");
+    let Some(Event::Tcp(about, events)) = t.end.stack.next_event() else {
+        t.fail("no event");
+    };
+    assert_eq!(about, handle);
+    assert!(events.has(Events::CLOSED));
+    t.handle = Some(handle);
+    assert_eq!(t.read_result(), Err(CallError::Failed(Error::Reset)));
+    t.close();
+    t.all_gone();
+}

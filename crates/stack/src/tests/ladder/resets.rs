@@ -32,9 +32,7 @@ fn no_connection_and_rst_is_left_alone() {
 
 #[test]
 fn resets_for_nobody_are_rate_limited() {
-    let mut setup = Setup::plain();
-    setup.pair.stack.budget.set(base::Limit::ResetsPerSecond, 3);
-    let mut t = setup.ladder();
+    let mut t = Setup::plain().limit(Limit::ResetsPerSecond, 3).ladder();
     t.wire.ports = (9, 9);
     for _ in 0..10 {
         t.send(seg().seq(5).ack(1234));
@@ -142,18 +140,30 @@ fn an_ack_older_than_the_largest_window_is_challenged() {
     assert_eq!(t.info().bytes_received, 10);
 }
 
+/// Whatever would be challenged is dropped under one name once the limit is reached.
 #[test]
 fn challenge_acks_are_rate_limited() {
-    let mut t = Setup::plain().tcp(|c| c.challenge_acks_per_second = 5).established();
-    for _ in 0..20 {
-        t.send(rst().seq(2));
+    let lies = [
+        (rst().seq(2), DropReason::TcpBadRst),
+        (bare(Flags::SYN).seq(9), DropReason::TcpSynInWindow),
+        (seg().seq(1).ack(2), DropReason::TcpAckUnsent),
+        (seg().seq(1).ack(-65_536), DropReason::TcpAckTooOld),
+    ];
+    for (lie, reason) in lies {
+        let mut t = Setup::plain().limit(Limit::ChallengeAcksPerSecond, 5).established();
+        for _ in 0..20 {
+            t.send(lie.clone());
+        }
+        assert_eq!(t.take_seen().len(), 5);
+        assert_eq!(t.count(Counter::TcpChallengeAcks), 5);
+        assert_eq!(t.drops(reason), 5);
+        assert_eq!(t.drops(DropReason::TcpChallengeLimited), 15);
+        assert_eq!(t.hits(Limit::ChallengeAcksPerSecond), 15);
+        t.pass(1000);
+        t.send(lie);
+        t.expect(seg().seq(1).ack(1));
+        t.state(State::Established);
     }
-    assert_eq!(t.take_seen().len(), 5);
-    assert_eq!(t.count(Counter::TcpChallengeAcks), 5);
-    assert_eq!(t.drops(DropReason::TcpBadRst), 20);
-    t.pass(1000);
-    t.send(rst().seq(2));
-    t.expect(seg().seq(1).ack(1));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Random traffic for the twins: mostly what a decent peer sends, often with one thing wrong.
 
-use base::{Counter, Duration, Instant, IpVersion, Mtu, SeqNumber, Switch};
+use base::{Counter, Duration, Instant, IpVersion, Limit, Mtu, SeqNumber, Switch};
 use wire::tcp::Flags;
 
 use super::guards::{GUARDS, refusals};
@@ -71,14 +71,14 @@ impl Traffic {
             let on = !rng.one_in(4);
             config.stack.switches = config.stack.switches.with(switch, on);
         }
-        let tcp = tcp::Config {
+        let mut tcp = tcp::Config {
             receive_buffer_bytes: rng.pick(&[2_000, 8_000, 60_000, 512 * 1024]),
             no_delay: rng.one_in(2),
             keepalive_idle: rng.one_in(4).then_some(Duration::from_secs(3)),
-            reassembly_segments_max: rng.pick(&[3, 100]),
-            algorithm: rng.pick(tcp::cc::Algorithm::ALL),
             ..tcp::Config::default()
         };
+        config.stack.budget.set(Limit::ReassemblySegments, rng.pick(&[3, 100]));
+        tcp.algorithm = rng.pick(tcp::cc::Algorithm::ALL);
         let listen = ListenConfig { tcp, ..ListenConfig::default() };
         let mut twins = Twins::new(&config, &listen, Instant::from_nanos(1));
         twins.seed = seed;

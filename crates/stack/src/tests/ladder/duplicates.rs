@@ -1,0 +1,142 @@
+//! Answers to what came before or lies outside the window: a retransmission always gets its ACK,
+//! everything else at most so many a second, and challenge ACKs (RFC 5961) are counted apart.
+
+use super::seg::{bare, rst};
+use super::*;
+use wire::tcp::Flags;
+
+/// A probe of a silent peer: nothing, just before the window.
+fn probe(next: i64) -> Seg {
+    seg().seq(next - 1)
+}
+
+/// Our ACK was lost, again and again: the peer must hear it, or it gives the connection up.
+#[test]
+fn retransmissions_are_always_acked() {
+    let mut t = Setup::plain().established();
+    t.send(seg().seq(1).data(1000));
+    t.expect(seg().ack(1001));
+    for _ in 0..300 {
+        t.send(seg().seq(1).data(1000));
+        t.expect(seg().ack(1001));
+    }
+    t.send(seg().seq(1001).data(10).fin());
+    t.expect(seg().ack(1012));
+    for _ in 0..300 {
+        t.send(seg().seq(1011).fin());
+        t.expect(seg().ack(1012));
+    }
+    assert_eq!(t.count(Counter::TcpChallengeAcks), 0);
+    assert_eq!(t.drops(DropReason::TcpDuplicate), 600);
+}
+
+/// The ACK that ends the handshake was lost.
+#[test]
+fn retransmissions_of_a_syn_ack_are_always_acked() {
+    let mut t = Setup::plain().ladder();
+    t.connect();
+    t.expect(syn().mss(1460));
+    for _ in 0..300 {
+        t.send(syn_ack().mss(1000));
+        t.expect(seg().seq(1).ack(1));
+    }
+    assert_eq!(t.count(Counter::TcpChallengeAcks), 0);
+}
+
+/// Only where the peer's SYN was: anywhere else it is a lie, however recent the place.
+#[test]
+fn syn_acks_elsewhere_are_challenged() {
+    let mut t = Setup::plain().limit(Limit::ChallengeAcksPerSecond, 3).established();
+    t.send(seg().seq(1).data(1000));
+    t.expect(seg().ack(1001));
+    for _ in 0..10 {
+        t.send(seg().and_syn().seq(900));
+    }
+    assert_eq!(t.take_seen().len(), 3);
+    assert_eq!(t.drops(DropReason::TcpDuplicate), 3);
+    assert_eq!(t.drops(DropReason::TcpChallengeLimited), 7);
+}
+
+/// PAWS drops it, but it is still the answer that is missing (RFC 7323 section 5.3, R1).
+#[test]
+fn retransmissions_with_an_old_timestamp_are_always_acked() {
+    let mut t = Setup::plain().ts().established();
+    t.send(seg().seq(1).data(1000).ts(9000, 0));
+    t.expect(seg().ack(1001));
+    for _ in 0..300 {
+        t.send(seg().seq(1).data(1000).ts(8999, 0));
+        t.expect(seg().ack(1001));
+    }
+    assert_eq!(t.drops(DropReason::TcpPaws), 300);
+}
+
+/// What no peer of this connection can have sent before is no retransmission, text or not.
+#[test]
+fn out_of_window_segments_draw_two_acks_a_second() {
+    let before = seg().seq(-100).data(50);
+    let behind = seg().seq(70_000).data(50);
+    for stray in [probe(1), before, behind, seg().seq(70_000), seg().seq(-3).fin()] {
+        let mut t = Setup::plain().established();
+        for _ in 0..10 {
+            t.send(stray.clone());
+        }
+        assert_eq!(t.take_seen().len(), 2, "{stray}");
+        assert_eq!(t.hits(Limit::OutOfWindowAcksPerSecond), 8);
+        t.pass(1000);
+        t.send(stray);
+        t.expect(seg().seq(1).ack(1));
+    }
+}
+
+/// What lies further back than a window was acknowledged, and the peer knows: it sent past it.
+#[test]
+fn out_of_window_segments_are_those_from_before_the_last_window() {
+    let mut t = Setup::plain().tcp(|c| c.receive_buffer_bytes = 2000).established();
+    for _ in 0..3 {
+        t.send(seg().data(1000));
+        t.read(1000);
+    }
+    t.pass(1000);
+    t.take_seen();
+    for _ in 0..10 {
+        t.send(seg().seq(1001).data(500));
+    }
+    assert_eq!(t.take_seen().len(), 10);
+    for _ in 0..10 {
+        t.send(seg().seq(1).data(500));
+    }
+    assert_eq!(t.take_seen().len(), 2);
+}
+
+#[test]
+fn out_of_window_segments_with_an_old_timestamp_draw_two_acks_a_second() {
+    let mut t = Setup::plain().ts().established();
+    t.send(seg().seq(1).data(1000).ts(9000, 0));
+    t.expect(seg().ack(1001));
+    for _ in 0..10 {
+        t.send(seg().seq(1001).ts(8999, 0));
+    }
+    assert_eq!(t.take_seen().len(), 2);
+    assert_eq!(t.drops(DropReason::TcpPaws), 10);
+    assert_eq!(t.count(Counter::TcpChallengeAcks), 0);
+}
+
+/// A flood of either kind leaves the other kind its answers.
+#[test]
+fn challenges_and_answers_to_duplicates_do_not_starve_each_other() {
+    let mut t = Setup::plain().limit(Limit::ChallengeAcksPerSecond, 3).established();
+    for _ in 0..300 {
+        t.send(probe(1));
+    }
+    t.take_seen();
+    t.send(rst().seq(2));
+    t.expect(seg().seq(1).ack(1));
+
+    let mut t = Setup::plain().limit(Limit::ChallengeAcksPerSecond, 3).established();
+    for _ in 0..300 {
+        t.send(bare(Flags::SYN).seq(700));
+    }
+    t.take_seen();
+    t.send(probe(1));
+    t.expect(seg().seq(1).ack(1));
+}
