@@ -216,6 +216,11 @@ impl Mem {
     /// Send from the front of `from` until it is empty, the ring is full or a frame is too long.
     #[inline]
     fn send(&mut self, from: &mut Burst) -> usize {
+        if let [frame] = from.as_slice()
+            && !self.too_long(frame)
+        {
+            return self.send_one(from);
+        }
         let mut bytes = 0;
         let mut count = 0;
         for frame in from.iter() {
@@ -246,6 +251,22 @@ impl Mem {
         chunk.fill_from_iter(from.drain(..count))
     }
 
+    /// A burst of one has no use for what a chunk of the ring takes to prepare.
+    #[inline]
+    fn send_one(&mut self, from: &mut Burst) -> usize {
+        let bytes = from.first().map_or(0, |frame| frame.len() as u64);
+        if !self.fits(bytes) {
+            self.see_taken();
+        }
+        if !self.fits(bytes) || self.tx.is_full() {
+            return 0;
+        }
+        let sent = from.pop().is_some_and(|frame| self.tx.push(frame).is_ok());
+        debug_assert!(sent, "there was room, and nobody else sends");
+        self.sent_bytes += bytes;
+        1
+    }
+
     /// How many of these frames fit by bytes, and how long those are, as the peer has it now.
     #[cold]
     #[inline(never)]
@@ -261,6 +282,24 @@ impl Mem {
             bytes = with;
         }
         (frames.len(), bytes)
+    }
+
+    /// Move `count` frames that are there; returns their bytes.
+    #[inline(always)]
+    fn take(&mut self, count: usize, into: &mut Burst) -> u64 {
+        let verified = self.limits.offloads.rx_checksum;
+        let mut bytes = 0;
+        let mut arrived = |mut frame: Mbuf| {
+            bytes += frame.len() as u64;
+            arrive(&mut frame, verified);
+            into.push(frame);
+        };
+        if count == 1 {
+            self.rx.pop().into_iter().for_each(arrived);
+        } else if let Ok(chunk) = self.rx.read_chunk(count) {
+            chunk.into_iter().for_each(&mut arrived);
+        }
+        bytes
     }
 
     /// After a burst: what stayed is remembered, so that the peer knows to say when there is room.
@@ -300,28 +339,14 @@ impl Device for Mem {
 
     #[inline]
     fn rx_burst(&mut self, _pool: &mut Pool, into: &mut Burst) -> usize {
-        let chunk = match self.rx.read_chunk(into.remaining_capacity()) {
-            Ok(chunk) => chunk,
-            // Reading as many as there are cannot fail, and 0 of them is the empty chunk.
-            Err(ChunkError::TooFewSlots(there)) => match self.rx.read_chunk(there) {
-                Ok(chunk) => chunk,
-                Err(_) => return 0,
-            },
-        };
-        let count = chunk.len();
+        let count = self.rx.slots().min(into.remaining_capacity());
         if count == 0 {
             if self.untold.get() > 0 {
                 self.tell_room();
             }
             return 0;
         }
-        let verified = self.limits.offloads.rx_checksum;
-        let mut bytes = 0;
-        for mut frame in chunk {
-            bytes += frame.len() as u64;
-            arrive(&mut frame, verified);
-            into.push(frame);
-        }
+        let bytes = self.take(count, into);
         self.taken_bytes += bytes;
         self.here.taken.0.store(self.taken_bytes, Ordering::Release);
         self.untold.set(self.untold.get() + 1);

@@ -15,6 +15,7 @@
 mod class;
 mod mbuf;
 mod pool;
+mod prefetch;
 mod queue;
 mod share;
 mod sockbuf;
@@ -22,6 +23,7 @@ mod sockbuf;
 pub use class::{Class, HEADROOM};
 pub use mbuf::{Flags, Mbuf};
 pub use pool::Pool;
+pub use prefetch::prefetch;
 pub use queue::MbufQueue;
 pub use sockbuf::SockBuf;
 

@@ -1,5 +1,5 @@
-//! The table of connections: by handle for users, by addresses and ports for segments, with a
-//! small verified cache in front; and the records of those in TIME-WAIT.
+//! The table of connections: by handle for users, by addresses and ports for segments, with the
+//! flow cache in front; and the records of those in TIME-WAIT.
 //!
 //! Called by: `rx.rs`, `tx.rs`, `socket.rs`. The table's hash is keyed: strangers choose the keys.
 
@@ -10,10 +10,11 @@ use core::net::SocketAddr;
 use base::{Budget, Counter, Counters, Instant, KeyedHash, Limit, Owner, Switch, Switches};
 use hashbrown::HashTable;
 use inet::{FlowKey, HeaderTemplate};
-use slotmap::{Key, SlotMap, new_key_type};
-use tcp::{Tcb, TimeWait};
+use slotmap::{SlotMap, new_key_type};
+use tcp::{Tcb, TimeWait, Todo};
 
 use crate::ListenerHandle;
+use crate::flow_cache::FlowCache;
 
 new_key_type! {
     /// A connection. Never means another one after its end.
@@ -52,21 +53,11 @@ pub(crate) struct TimeWaitEntry {
     pub(crate) place: u64,
 }
 
-/// Flows in the cache, which takes 48 bytes for each.
-const CACHE_SIZE: usize = 1024;
-
-/// A flow and its connection; valid while the connection is in the table.
-#[derive(Clone, Copy)]
-struct Cached {
-    key: FlowKey,
-    handle: TcpHandle,
-}
-
 /// All connections of a shard.
 pub(crate) struct Connections {
     pcbs: SlotMap<TcpHandle, Box<Pcb>>,
     table: HashTable<TcpHandle>,
-    cache: Box<[Cached; CACHE_SIZE]>,
+    cache: FlowCache,
     time_wait: HashTable<TimeWaitEntry>,
     /// In order of expiry; an entry that was prolonged is put back when it comes up.
     time_wait_order: VecDeque<(Instant, FlowKey, u64)>,
@@ -81,7 +72,7 @@ impl Default for Connections {
         Connections {
             pcbs: SlotMap::with_key(),
             table: HashTable::new(),
-            cache: Box::new([Cached { key: FlowKey::NONE, handle: TcpHandle::null() }; CACHE_SIZE]),
+            cache: FlowCache::default(),
             time_wait: HashTable::new(),
             time_wait_order: VecDeque::new(),
             places: 0,
@@ -100,6 +91,17 @@ impl Connections {
         self.pcbs.get_mut(handle).map(|b| &mut **b)
     }
 
+    /// A connection that will have something to do after this: on the dirty list already.
+    #[inline(always)]
+    pub(crate) fn get_dirty(&mut self, handle: TcpHandle) -> Option<&mut Pcb> {
+        let pcb = &mut **self.pcbs.get_mut(handle)?;
+        mbuf::prefetch(pcb);
+        if !core::mem::replace(&mut pcb.tcb.dirty, true) {
+            self.dirty.push(handle);
+        }
+        Some(pcb)
+    }
+
     pub(crate) fn get(&self, handle: TcpHandle) -> Option<&Pcb> {
         self.pcbs.get(handle).map(|b| &**b)
     }
@@ -113,27 +115,34 @@ impl Connections {
         switches: Switches,
         counters: &mut Counters,
     ) -> Option<(TcpHandle, &mut Pcb)> {
-        let slot = key.cache_index(CACHE_SIZE);
-        let cached = &mut self.cache[slot];
-        let handle = if switches.on(Switch::FlowCache) && cached.key == *key {
-            counters.add(Counter::DemuxHit, 1);
-            cached.handle
-        } else {
-            counters.add(Counter::DemuxMiss, 1);
-            self.look_up_and_cache(key, secret, slot)?
+        let cached = if switches.on(Switch::FlowCache) { self.cached(key) } else { None };
+        let handle = match cached {
+            Some(handle) => {
+                counters.add(Counter::DemuxHit, 1);
+                handle
+            }
+            None => {
+                counters.add(Counter::DemuxMiss, 1);
+                self.look_up_and_cache(key, secret)?
+            }
         };
-        self.pcbs.get_mut(handle).map(|pcb| (handle, &mut **pcb))
+        let pcb = &mut **self.pcbs.get_mut(handle)?;
+        mbuf::prefetch(pcb);
+        Some((handle, pcb))
+    }
+
+    #[inline(always)]
+    fn cached(&self, key: &FlowKey) -> Option<TcpHandle> {
+        let is_it = |handle: &TcpHandle| {
+            self.pcbs.get(*handle).is_some_and(|pcb| pcb.in_table && pcb.key == *key)
+        };
+        self.cache.get(key).into_iter().flatten().find(is_it)
     }
 
     #[inline(never)]
-    fn look_up_and_cache(
-        &mut self,
-        key: &FlowKey,
-        secret: &KeyedHash,
-        slot: usize,
-    ) -> Option<TcpHandle> {
+    fn look_up_and_cache(&mut self, key: &FlowKey, secret: &KeyedHash) -> Option<TcpHandle> {
         let handle = self.lookup(key, secret)?;
-        self.cache[slot] = Cached { key: *key, handle };
+        self.cache.put(key, handle);
         Some(handle)
     }
 
@@ -161,10 +170,6 @@ impl Connections {
     /// Segments do not find it any more; its user still may.
     pub(crate) fn unlink(&mut self, handle: TcpHandle, secret: &KeyedHash) {
         let Some(pcb) = self.pcbs.get_mut(handle) else { return };
-        let slot = pcb.key.cache_index(CACHE_SIZE);
-        if self.cache[slot].handle == handle {
-            self.cache[slot].key = FlowKey::NONE;
-        }
         if core::mem::take(&mut pcb.in_table)
             && let Ok(entry) = self.table.find_entry(pcb.key.hash(secret), |h| *h == handle)
         {
@@ -185,6 +190,17 @@ impl Connections {
             && !pcb.tcb.dirty
         {
             pcb.tcb.dirty = true;
+            self.dirty.push(handle);
+        }
+    }
+
+    /// A reader made room: a window update, if one is due, leaves with the next burst.
+    #[inline(always)]
+    pub(crate) fn after_read(&mut self, handle: TcpHandle) {
+        if let Some(pcb) = self.pcbs.get_mut(handle)
+            && pcb.tcb.todo.has(Todo::ACK_NOW)
+            && !core::mem::replace(&mut pcb.tcb.dirty, true)
+        {
             self.dirty.push(handle);
         }
     }

@@ -19,6 +19,8 @@ const HEADERS_MAX: usize = 96;
 const SEQ: usize = 4;
 
 /// Headers of the last data segment of a burst that was predicted.
+#[derive(Clone, Copy)]
+#[repr(align(16))]
 pub(crate) struct Leader {
     /// Whose segment it was; `None` for no leader.
     pub(crate) handle: Option<TcpHandle>,
@@ -31,10 +33,15 @@ pub(crate) struct Leader {
     /// Where the TCP header begins, and where it ends.
     pub(crate) tcp_at: usize,
     pub(crate) payload_at: usize,
-    headers: [u8; HEADERS_MAX],
+    headers: Headers,
     /// All ones where a follower must be the same.
-    same: [u8; HEADERS_MAX],
+    same: Headers,
 }
+
+/// Aligned, so that a vector of it can be compared where it lies.
+#[derive(Clone, Copy)]
+#[repr(align(16))]
+struct Headers([u8; HEADERS_MAX]);
 
 impl Leader {
     pub(crate) fn none() -> Leader {
@@ -45,8 +52,8 @@ impl Leader {
             pseudo: Sum::ZERO,
             tcp_at: 0,
             payload_at: 0,
-            headers: [0; HEADERS_MAX],
-            same: [0; HEADERS_MAX],
+            headers: Headers([0; HEADERS_MAX]),
+            same: Headers([0; HEADERS_MAX]),
         }
     }
 
@@ -63,7 +70,7 @@ impl Leader {
         pseudo: Sum,
     ) {
         let Some(headers) = frame.first_chunk::<HEADERS_MAX>() else { return };
-        self.headers = *headers;
+        self.headers = Headers(*headers);
         let moved = (self.tcp_at, self.payload_at) != (tcp_at, payload_at);
         if moved && !self.compare(tcp_at, payload_at) {
             return;
@@ -78,10 +85,10 @@ impl Leader {
     #[inline(never)]
     fn compare(&mut self, tcp_at: usize, payload_at: usize) -> bool {
         (self.tcp_at, self.payload_at) = (tcp_at, payload_at);
-        self.same = [0; HEADERS_MAX];
+        self.same.0.fill(0);
         let checksum = tcp_at + CHECKSUM_OFFSET;
         for part in [0..tcp_at + SEQ, tcp_at + SEQ + 4..checksum, checksum + 2..payload_at] {
-            match self.same.get_mut(part) {
+            match self.same.0.get_mut(part) {
                 Some(part) => part.fill(0xff),
                 None => {
                     *self = Leader::none();
@@ -107,10 +114,12 @@ impl Leader {
         // All differences gathered, for the compiler to take sixteen bytes at a time: a call to
         // compare slices costs more than the comparison.
         let mut different = 0;
-        for ((new, old), same) in new.iter().zip(&self.headers).zip(&self.same) {
+        for ((new, old), same) in new.iter().zip(&self.headers.0).zip(&self.same.0) {
             different |= (new ^ old) & same;
         }
-        let seq = new.get(self.tcp_at + SEQ..)?.first_chunk::<4>()?;
-        (different == 0 && frame.len() == self.frame_len).then(|| u32::from_be_bytes(*seq))
+        if different != 0 || frame.len() != self.frame_len {
+            return None;
+        }
+        new.get(self.tcp_at + SEQ..)?.first_chunk().map(|seq| u32::from_be_bytes(*seq))
     }
 }

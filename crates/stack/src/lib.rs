@@ -12,6 +12,7 @@
 mod config;
 mod connections;
 mod event;
+mod flow_cache;
 mod follow;
 mod listener;
 pub mod pair;
@@ -109,6 +110,8 @@ pub struct Stack {
     pub(crate) resets: tx::RateLimit,
     pub(crate) icmp_replies: tx::RateLimit,
     pub(crate) next_port: u16,
+    /// Of the burst that is being taken in; what it compares stays from one to the next.
+    pub(crate) leader: follow::Leader,
     pub(crate) last_config: Option<Arc<tcp::Config>>,
 }
 
@@ -141,6 +144,7 @@ impl Stack {
             resets: tx::RateLimit::default(),
             icmp_replies: tx::RateLimit::default(),
             next_port: 0,
+            leader: follow::Leader::none(),
             last_config: None,
         }
     }
@@ -191,15 +195,19 @@ impl Stack {
         }
         tx::resume_blocked(self);
         tx::run(self);
-        self.core.pool.flush();
+        if work == 0 {
+            // Nothing may come for long: nobody's buffers wait here.
+            self.core.pool.flush();
+        } else {
+            self.core.pool.flush_many();
+        }
         work
     }
 
     /// Hand everything that is ready to leave to the devices now, without taking anything in.
     pub fn flush(&mut self) {
-        tx::output(self);
-        tx::flush(self);
-        self.core.pool.flush();
+        tx::run(self);
+        self.core.pool.flush_many();
     }
 
     /// When [`Stack::poll`] wants to be called even if no frame comes.

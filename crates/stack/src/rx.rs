@@ -22,12 +22,8 @@ use wire::tcp::{Flags, HEADER_LEN, Header, Options, Timestamps, timestamps_only}
 use wire::{ether, ipv4, ipv6};
 
 use crate::event::Event;
-use crate::follow::Leader;
 use crate::port::Stage;
 use crate::{Stack, TcpHandle, socket, tx};
-
-/// What is left of a burst.
-type Frames = <Burst as IntoIterator>::IntoIter;
 
 /// Bursts taken from one port before the others get their turn.
 const BURSTS_MAX: usize = 8;
@@ -37,15 +33,12 @@ pub(crate) fn bursts(stack: &mut Stack, port_index: usize) -> usize {
     let mut total = 0;
     for _ in 0..BURSTS_MAX {
         let frames = burst(stack, port_index as u16);
-        if frames == 0 {
-            break;
-        }
         total += frames;
-        tx::run(stack);
         if frames < BURST {
             // The device had no more; asking again would only say so.
             break;
         }
+        tx::run(stack);
     }
     total
 }
@@ -53,28 +46,28 @@ pub(crate) fn bursts(stack: &mut Stack, port_index: usize) -> usize {
 fn burst(stack: &mut Stack, port_id: u16) -> usize {
     let mut frames = Burst::new();
     let Some(port) = stack.ports.get_mut(port_id) else { return 0 };
-    if port.device.rx_burst(&mut stack.core.pool, &mut frames) == 0 {
+    let count = port.device.rx_burst(&mut stack.core.pool, &mut frames);
+    if count == 0 {
         return 0;
     }
     if let Some(observer) = &mut port.observer {
         observer.burst(Stage::Received, port.id, &frames);
     }
     let (link, mac) = (port.limits.link, port.mac);
-    let count = frames.len();
     let mut bytes = 0;
-    let mut leader = Leader::none();
     // An ACK between two segments would move Last.ACK.sent, and TS.Recent with the second.
     let switches = stack.core.switches;
     let following = count > 1 && switches.on(Switch::Follow) && switches.on(Switch::BurstAck);
-    let mut frames = frames.into_iter();
-    while let Some(mut m) = frames.next() {
+    // The next is at the end, from where it is taken without moving the others.
+    frames.reverse();
+    while let Some(mut m) = frames.pop() {
         bytes += m.len() as u64;
         m.set_in_port(port_id);
-        if let Err(reason) = frame(stack, link, mac, &mut leader, following, m) {
+        if let Err(reason) = frame(stack, link, mac, following, m) {
             stack.core.drops.count(reason);
         }
-        if let Some(handle) = leader.handle.take() {
-            bytes += followers(stack, handle, &leader, &mut frames);
+        if let Some(handle) = stack.leader.handle.take() {
+            bytes += followers(stack, handle, &mut frames);
         }
     }
     stack.core.counters.add(Counter::RxFrames, count as u64);
@@ -87,12 +80,13 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
 /// that has anything unexpected about it stays in `frames` and goes the long way, which knows what
 /// to say about it.
 #[inline(always)]
-fn followers(stack: &mut Stack, handle: TcpHandle, leader: &Leader, frames: &mut Frames) -> u64 {
-    let core = &mut stack.core;
+fn followers(stack: &mut Stack, handle: TcpHandle, frames: &mut Burst) -> u64 {
+    // A copy, which nothing written below can be taken to change.
+    let (core, leader) = (&mut stack.core, stack.leader);
     let Some(pcb) = stack.connections.get_mut(handle) else { return 0 };
     let verifying = core.switches.on(Switch::ChecksumRx);
     let mut run = Following::behind(&pcb.tcb);
-    while let Some(next) = frames.as_slice().first() {
+    while let Some(next) = frames.last() {
         let Some(seq) = leader.is_followed_by(next) else { break };
         if !run.admits(SeqNumber(seq), leader.len) {
             break;
@@ -103,7 +97,7 @@ fn followers(stack: &mut Stack, handle: TcpHandle, leader: &Leader, frames: &mut
                 break;
             }
         }
-        let Some(mut m) = frames.next() else { break };
+        let Some(mut m) = frames.pop() else { break };
         m.keep(leader.payload_at, leader.len as usize);
         run.take(&mut pcb.tcb, m, &mut core.pool);
     }
@@ -118,14 +112,7 @@ fn followers(stack: &mut Stack, handle: TcpHandle, leader: &Leader, frames: &mut
 
 /// One frame: its link header, its IP header. An error frees it.
 #[inline(always)]
-fn frame(
-    stack: &mut Stack,
-    link: LinkKind,
-    mac: MacAddr,
-    leader: &mut Leader,
-    following: bool,
-    mut m: Mbuf,
-) -> Fate {
+fn frame(stack: &mut Stack, link: LinkKind, mac: MacAddr, following: bool, mut m: Mbuf) -> Fate {
     let (carries, at) = match link {
         LinkKind::Ethernet => {
             let (carries, to_group) = ether_input(m.as_slice(), mac)?;
@@ -142,15 +129,11 @@ fn frame(
     let packet = m.as_slice().get(at..).unwrap_or_default();
     match carries {
         Carries::Ipv4 => match ipv4_plain(packet) {
-            Some(ip) if ip.protocol == ipv4::TCP => {
-                segment(stack, ip, m, at, following.then_some(leader))
-            }
+            Some(ip) if ip.protocol == ipv4::TCP => segment(stack, ip, m, at, following),
             _ => other_ipv4(stack, m, at),
         },
         Carries::Ipv6 => match ipv6_plain(packet) {
-            Some(ip) if ip.protocol == ipv4::TCP => {
-                segment(stack, ip, m, at, following.then_some(leader))
-            }
+            Some(ip) if ip.protocol == ipv4::TCP => segment(stack, ip, m, at, following),
             _ => other_ipv6(stack, m, at),
         },
         // Neighbours are static so far.
@@ -173,7 +156,7 @@ fn other_ipv6(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
 /// What is not plain TCP. `at` is where the IP header begins.
 fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at: usize) -> Fate {
     if ip.protocol == ipv4::TCP {
-        return segment(stack, ip, m, at, None);
+        return segment(stack, ip, m, at, false);
     }
     m.keep(at + ip.transport_at as usize, ip.transport_len as usize);
     match ip.protocol {
@@ -196,7 +179,7 @@ fn segment<A: Addrs>(
     ip: Ip<A>,
     mut m: Mbuf,
     at: usize,
-    leader: Option<&mut Leader>,
+    following: bool,
 ) -> Fate {
     let (at, len) = (at + ip.transport_at as usize, ip.transport_len as usize);
     let bytes = m.as_slice().get(at..at + len).unwrap_or_default();
@@ -224,11 +207,9 @@ fn segment<A: Addrs>(
         && predict::matches(&pcb.tcb, &seg)
     {
         let payload_at = at + header.header_len;
-        if let Some(leader) = leader
-            && predict::leads(&pcb.tcb, &seg)
-        {
+        if following && predict::leads(&pcb.tcb, &seg) {
             let pseudo = ip.with_pseudo_header(Sum::ZERO);
-            leader.lead(handle, m.as_slice(), at, payload_at, seg.len, pseudo);
+            stack.leader.lead(handle, m.as_slice(), at, payload_at, seg.len, pseudo);
         }
         m.keep(payload_at, seg.len as usize);
         predict::accept(&mut pcb.tcb, &seg, m, &mut core.tcp());

@@ -237,7 +237,7 @@ impl Stack {
         let mut written = 0;
         let units = self.core.switches.on(base::Switch::WriteUnits);
         loop {
-            let Some(pcb) = self.connections.get_mut(handle) else {
+            let Some(pcb) = self.connections.get_dirty(handle) else {
                 return Err(CallError::Closed);
             };
             // A device gets nothing before its burst is full: headers wait for that as well.
@@ -250,9 +250,7 @@ impl Stack {
                 Err(CallError::WouldBlock) if written > 0 => return Ok(written),
                 Err(error) => return Err(error),
             }
-            let full = pcb.tcb.unsent_bytes() >= unit;
-            self.connections.mark_dirty(handle);
-            if full {
+            if pcb.tcb.unsent_bytes() >= unit {
                 tx::output(self);
             }
             if written == data.len() || !units {
@@ -289,7 +287,7 @@ impl Stack {
     pub fn tcp_read(&mut self, handle: TcpHandle, into: &mut [u8]) -> Result<usize, CallError> {
         let Some(pcb) = self.connections.get_mut(handle) else { return Err(CallError::Closed) };
         let n = usrreq::read(&mut pcb.tcb, into, &mut self.core.tcp())?;
-        self.after_read(handle);
+        self.connections.after_read(handle);
         Ok(n)
     }
 
@@ -301,7 +299,7 @@ impl Stack {
     pub fn tcp_read_mbuf(&mut self, handle: TcpHandle) -> Result<Option<Mbuf>, CallError> {
         let Some(pcb) = self.connections.get_mut(handle) else { return Err(CallError::Closed) };
         let m = usrreq::read_mbuf(&mut pcb.tcb)?;
-        self.after_read(handle);
+        self.connections.after_read(handle);
         Ok(m)
     }
 
@@ -309,14 +307,6 @@ impl Stack {
     #[inline]
     pub fn give_back(&mut self, m: Mbuf) {
         self.core.pool.free(m);
-    }
-
-    #[inline(always)]
-    fn after_read(&mut self, handle: TcpHandle) {
-        // A window update, if one is due, leaves with the next burst.
-        if self.connections.get_mut(handle).is_some_and(|p| p.tcb.todo.has(tcp::Todo::ACK_NOW)) {
-            self.connections.mark_dirty(handle);
-        }
     }
 
     /// No more will be written: a FIN follows what is queued.

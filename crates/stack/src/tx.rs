@@ -73,38 +73,28 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     pcb.tcb.dirty = false;
     let core = &mut stack.core;
     let Some(port) = stack.ports.get_mut(pcb.port) else { return };
-    let (now, mut run) = (core.now, Run::default());
-    let mut cx = tcp::Cx {
-        now,
-        now_ms: core.now_ms,
-        pool: &mut core.pool,
-        counters: &mut core.counters,
-        budget: &mut core.budget,
-        switches: core.switches,
-        ladder: core.ladder,
-    };
+    let mut run = Run::default();
     loop {
-        if !port.has_room(cx.pool, cx.counters) {
+        if !port.has_room(&mut core.pool, &mut core.counters) {
             if !pcb.blocked {
                 pcb.blocked = true;
                 port.blocked.push(handle);
             }
             break;
         }
-        let Some(mut m) = output::next(&mut pcb.tcb, &mut run, &mut cx) else { break };
+        let Some(mut m) = output::next(&mut pcb.tcb, &mut run, &mut core.tcp()) else { break };
         match pcb.template.prepend(&mut m) {
-            Ok(()) if m.departs_after(now) => stack.release.push(pcb.port, m),
-            Ok(()) => {
-                let stamp = stamp(pcb, &run, &m, &cx);
-                port.push(m);
-                if let Some(stamp) = stamp {
-                    others(pcb, &stamp, &mut run, port, &mut cx);
+            Ok(()) if m.departs_after(core.now) => stack.release.push(pcb.port, m),
+            Ok(()) => match run.goes_on() {
+                Some(len) if core.switches.on(Switch::Stamp) => {
+                    rest_of_run(pcb, m, len, &mut run, port, &mut core.tcp());
                 }
-            }
+                _ => port.push(m),
+            },
             Err(reason) => core.drops.count(reason),
         }
     }
-    output::close(&mut pcb.tcb, &run, &mut cx);
+    output::close(&mut pcb.tcb, &run, &mut core.tcp());
     if pcb.tcb.events.0 != 0 && !pcb.ready && pcb.listener.is_none() {
         pcb.ready = true;
         stack.ready.push_back(Event::Tcp(handle, tcp::Events::default()));
@@ -120,20 +110,21 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     }
 }
 
-/// What to put in front of the segments that follow `first`, which is ready to go, in its run.
-#[inline(always)]
-fn stamp(pcb: &Pcb, run: &Run, first: &Mbuf, cx: &tcp::Cx<'_>) -> Option<Stamp> {
-    let len = run.goes_on()?;
-    if !cx.switches.on(Switch::Stamp) {
-        return None;
-    }
+/// The first segment of a run, with `len` bytes of payload, and those that are like it, as many as
+/// the burst has room for.
+#[inline(never)]
+fn rest_of_run(
+    pcb: &mut Pcb,
+    first: Mbuf,
+    len: usize,
+    run: &mut Run,
+    port: &mut Port,
+    cx: &mut tcp::Cx<'_>,
+) {
     let pseudo = pcb.tcb.makes_checksums(cx).then_some(pcb.tcb.pseudo_sum);
-    Stamp::of(first, pcb.template.len(), len, pseudo, cx.ladder)
-}
-
-/// The segments of a run that are like its first, while the burst has room.
-#[inline(always)]
-fn others(pcb: &mut Pcb, stamp: &Stamp, run: &mut Run, port: &mut Port, cx: &mut tcp::Cx<'_>) {
+    let stamp = Stamp::of(&first, pcb.template.len(), len, pseudo, cx.ladder);
+    port.push(first);
+    let Some(stamp) = stamp else { return };
     let room = port.room();
     output::others(&mut pcb.tcb, run, room, cx, |pool, payload, seq, sum| {
         let Some(frame) = stamp.put(pool, payload, seq, sum) else { return false };

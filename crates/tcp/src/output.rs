@@ -7,83 +7,27 @@
 use base::{Counter, SeqNumber, Switch};
 use mbuf::{Flags as MbufFlags, Mbuf, Pool};
 use wire::checksum::Sum;
-use wire::tcp::{Flags, Options, Template, Timestamps};
+use wire::tcp::{Flags, Options, Timestamps};
 
 use crate::header::{offer_window, put_header, sum_of, template, write_header, write_with_sack};
 use crate::sendq::Piece;
 use crate::tcb::{Marks, State, Tcb, Todo};
 use crate::{Cx, recovery};
 
-/// What the segments that one connection sends in one go have in common, found once: how much the
-/// windows admit, and the header but for sequence number, flags, length and payload.
+/// What one connection sends in one go: how much, and whether more of the same may come.
 #[derive(Default)]
 pub struct Run {
-    common: Option<Common>,
     segments: u32,
-}
-
-struct Common {
-    /// Bytes that both windows still admit.
-    room: u32,
-    /// Payload of the last segment of this run; 0 before the first.
+    /// Payload of the last segment, if it was plain data with as much behind it; else 0.
     len: u32,
-    /// Bytes that one segment carries: at least a full one, or silly-window avoidance has a say,
-    /// and at most what the port takes.
-    least: u32,
-    most: u32,
-    template: Template,
-}
-
-impl Common {
-    #[inline(always)]
-    fn takes(&self, len: u32) -> bool {
-        len >= self.least && len <= self.room.min(self.most)
-    }
 }
 
 impl Run {
     /// Payload bytes of the last segment from [`next`], if [`others`] may follow that are like it.
     #[inline(always)]
     pub fn goes_on(&self) -> Option<usize> {
-        self.common.as_ref().map(|common| common.len as usize).filter(|&len| len > 0)
+        (self.len > 0).then_some(self.len as usize)
     }
-}
-
-/// After [`next`], if the [`Run::goes_on`]: segments whose headers differ from the last one's in
-/// sequence number and checksum alone, at most `most`. `make` shares a payload, puts the headers
-/// in front and sends it: it gets the payload, its first byte and its sum (zero where none is
-/// wanted) and says whether there was a buffer.
-#[inline(always)]
-pub fn others(
-    tcb: &mut Tcb,
-    run: &mut Run,
-    most: usize,
-    cx: &mut Cx<'_>,
-    mut make: impl FnMut(&mut Pool, &mut Mbuf, SeqNumber, Sum) -> bool,
-) {
-    let Some(common) = &mut run.common else { return };
-    let (len, mss) = (common.len, tcb.snd_mss.0);
-    let most = most.min((common.room / len.max(1)) as usize);
-    let summing = tcb.makes_checksums(cx);
-    let mut seq = tcb.snd_nxt;
-    let count = tcb.sendq.send_alike(len, most, |piece| {
-        let Some(payload) = &mut piece.mbuf else { return false };
-        if len > u32::from(mss) {
-            payload.set_segment_size(mss);
-        }
-        let sum = if summing { sum_of(payload, cx) } else { Sum::ZERO };
-        let sent = make(cx.pool, payload, seq, sum);
-        if sent {
-            piece.seq = seq;
-            piece.sent_at = cx.now;
-            seq += len;
-        }
-        sent
-    });
-    tcb.snd_nxt = seq;
-    common.room -= count as u32 * len;
-    run.segments += count as u32;
-    cx.counters.add(Counter::TcpStamped, count as u64);
 }
 
 /// The next segment of `tcb`, its TCP header written and summed; `None` when there is nothing
@@ -91,20 +35,14 @@ pub fn others(
 /// until `None`, and then goes to [`close`]; nothing else may touch `tcb` in between.
 #[inline(always)]
 pub fn next(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
-    if let Some(common) = &mut run.common
-        && let Some(front) = tcb.sendq.front()
-        && common.takes(front.len)
-        && tcb.sendq.unsent_count() > 1
-    {
-        let segment = one_of_many(tcb, common, cx);
-        run.segments += u32::from(segment.is_some());
-        return segment;
-    }
+    run.len = 0;
     if nothing_left(tcb) && !ack_is_due(tcb, cx) {
         tcb.todo.clear(Todo::OUTPUT);
         return None;
     }
-    beginning_or_end(tcb, run, cx)
+    let segment = single(tcb, run, cx)?;
+    run.segments += 1;
+    Some(segment)
 }
 
 /// Neither data, nor a FIN, nor a retransmission, nor anything special: an ACK at most.
@@ -123,74 +61,41 @@ pub fn close(tcb: &mut Tcb, run: &Run, cx: &mut Cx<'_>) {
     cx.counters.add(Counter::TcpSegmentsOut, u64::from(run.segments));
 }
 
-/// In the middle of a run: data that windows admit, with more behind it, so that neither Nagle
-/// nor PSH nor FIN has a say.
+/// After [`next`], if the [`Run::goes_on`]: segments whose headers differ from the last one's in
+/// sequence number and checksum alone, at most `most`, and none that is the last of the queue:
+/// Nagle, PSH and FIN have a say in that. `make` shares a payload, puts the headers in front and
+/// sends it: it gets the payload, its first byte and its sum (zero where none is wanted) and says
+/// whether there was a buffer.
 #[inline(always)]
-fn one_of_many(tcb: &mut Tcb, common: &mut Common, cx: &mut Cx<'_>) -> Option<Mbuf> {
-    let (mut m, seq) = take_front(tcb, common, cx)?;
-    put_header(tcb, &mut m, &common.template, seq, Flags::ACK, cx)?;
-    Some(m)
-}
-
-/// The front goes in flight: here is the handle to send, and its first byte.
-#[inline(always)]
-fn take_front(tcb: &mut Tcb, common: &mut Common, cx: &mut Cx<'_>) -> Option<(Mbuf, SeqNumber)> {
-    let (share, piece) = share_front(tcb, cx)?;
-    let len = piece.len;
-    let seq = go(tcb, 0, cx);
-    common.room -= len;
-    common.len = len;
-    Some((share, seq))
-}
-
-/// The first segment of a run, the last, and everything that is not plain data.
-#[inline(never)]
-fn beginning_or_end(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
-    if run.common.is_none() && can_run(tcb) {
-        run.common = Some(begin_run(tcb, cx));
-        return next(tcb, run, cx);
-    }
-    // What goes by itself takes of the windows as well: the run, if any, looks at them again.
-    run.common = None;
-    run.segments += 1;
-    let segment = single(tcb, cx);
-    run.segments -= u32::from(segment.is_none());
-    segment
-}
-
-/// Several segments of new data, of which the first may go, nothing lost, nothing special: worth
-/// a run.
-fn can_run(tcb: &Tcb) -> bool {
+pub fn others(
+    tcb: &mut Tcb,
+    run: &mut Run,
+    most: usize,
+    cx: &mut Cx<'_>,
+    mut make: impl FnMut(&mut Pool, &mut Mbuf, SeqNumber, Sum) -> bool,
+) {
+    let (len, mss) = (run.len, tcb.snd_mss.0);
     let (window, congestion) = room(tcb);
-    let room = window.min(congestion).min(most(tcb));
-    tcb.todo.has(Todo::OUTPUT)
-        && !tcb.todo.has(Todo::SYN | Todo::RST | Todo::PROBE | Todo::KEEPALIVE)
-        && tcb.recovery.lost_bytes == 0
-        && tcb.sack_blocks.is_empty()
-        && tcb.state.may_send()
-        && !tcb.marks.has(Marks::FIN_SENT)
-        && tcb.sendq.unsent_count() > 1
-        && tcb
-            .sendq
-            .front()
-            .is_some_and(|front| front.len >= tcb.snd_mss.bytes() as u32 && front.len <= room)
-}
-
-/// Bytes that one segment may carry.
-fn most(tcb: &Tcb) -> u32 {
-    tcb.super_max_bytes.max(tcb.snd_mss.bytes() as u32)
-}
-
-fn begin_run(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Common {
-    if tcb.in_flight() == 0 {
-        restart_after_idle(tcb, cx);
-    }
-    let (window, congestion) = room(tcb);
-    let template = template(tcb, cx);
-    ack_went_out(tcb);
-    sent_something(tcb, cx);
-    let least = tcb.snd_mss.bytes() as u32;
-    Common { room: window.min(congestion), len: 0, least, most: most(tcb), template }
+    let most = most.min((window.min(congestion) / len.max(1)) as usize);
+    let summing = tcb.makes_checksums(cx);
+    let mut seq = tcb.snd_nxt;
+    let count = tcb.sendq.send_alike(len, most, |piece| {
+        let Some(payload) = &mut piece.mbuf else { return false };
+        if len > u32::from(mss) {
+            payload.set_segment_size(mss);
+        }
+        let sum = if summing { sum_of(payload, cx) } else { Sum::ZERO };
+        let sent = make(cx.pool, payload, seq, sum);
+        if sent {
+            piece.seq = seq;
+            piece.sent_at = cx.now;
+            seq += len;
+        }
+        sent
+    });
+    tcb.snd_nxt = seq;
+    run.segments += count as u32;
+    cx.counters.add(Counter::TcpStamped, count as u64);
 }
 
 /// Bytes of new data that the peer's window and the congestion window admit.
@@ -201,8 +106,9 @@ fn room(tcb: &Tcb) -> (u32, u32) {
     (window, u32::try_from(congestion).unwrap_or(u32::MAX))
 }
 
-/// One segment by itself: special ones, retransmissions, data, FIN, ACK, in this order.
-fn single(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
+/// One segment: special ones, retransmissions, data, FIN, ACK, in this order.
+#[inline(never)]
+fn single(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
     if tcb.todo.has(Todo::SYN | Todo::RST | Todo::PROBE | Todo::KEEPALIVE) {
         return special(tcb, cx);
     }
@@ -213,7 +119,7 @@ fn single(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
             return retransmit(tcb, index, cx);
         }
         let out_of_buffers = cx.pool.exhausted();
-        if let Some(m) = new_data(tcb, cx) {
+        if let Some(m) = new_data(tcb, run, cx) {
             return Some(m);
         }
         if cx.pool.exhausted() == out_of_buffers {
@@ -254,7 +160,7 @@ fn ack_is_due(tcb: &mut Tcb, cx: &Cx<'_>) -> bool {
 
 /// New data, if windows, Nagle and silly-window avoidance let it go; then the FIN.
 #[inline(always)]
-fn new_data(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
+fn new_data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
     if !tcb.state.may_send() || tcb.marks.has(Marks::FIN_SENT) {
         return None;
     }
@@ -284,6 +190,8 @@ fn new_data(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
     {
         return None;
     }
+    // None of its headers will differ in more than two fields.
+    run.len = if last || len < mss { 0 } else { len };
     send_front(tcb, last, cx)
 }
 
@@ -330,9 +238,10 @@ fn send_part(tcb: &mut Tcb, send: u32, cx: &mut Cx<'_>) -> Option<Mbuf> {
 }
 
 /// RFC 5681 section 4.1: after a silence longer than a time-out the old window says nothing.
-#[inline]
+#[inline(always)]
 fn restart_after_idle(tcb: &mut Tcb, cx: &Cx<'_>) {
-    if cx.now.since(tcb.last_sent_at) > tcb.rtt.rto() {
+    let silence = cx.now.since(tcb.last_sent_at);
+    if silence > tcb.rtt.shortest() && silence > tcb.rtt.rto() {
         tcb.cc.on_idle();
     }
 }

@@ -57,6 +57,12 @@ impl Rtt {
         rto.min(RTO_MAX)
     }
 
+    /// [`Rtt::rto`] is not less than this.
+    #[inline(always)]
+    pub(crate) fn shortest(&self) -> Duration {
+        Duration::from_nanos(self.rto_ns).min(RTO_MAX)
+    }
+
     /// Rule 5.7: the SYN timed out, so the first time-out for data is at least 3 s.
     pub(crate) fn syn_timed_out(&mut self) {
         self.backoff = 0;

@@ -237,6 +237,19 @@ impl SendQueue {
     #[inline]
     pub(crate) fn acknowledge(&mut self, ack: SeqNumber, pool: &mut Pool) -> Acked {
         let mut acked = Acked::default();
+        if self.sent == 1
+            && let Some(piece) = self.pieces.front_mut()
+            && piece.end() == ack
+            && piece.marks == 0
+        {
+            // All there was, as in any conversation of one segment at a time.
+            acked.sent_at = Some(piece.sent_at);
+            self.sent = 0;
+            if let Some(m) = self.pieces.pop_front().and_then(|piece| piece.mbuf) {
+                pool.free(m);
+            }
+            return acked;
+        }
         let mut whole = 0;
         for piece in self.pieces.range_mut(..self.sent as usize) {
             if piece.end().gt(ack) {

@@ -112,6 +112,8 @@ impl Cc {
 
     /// Nothing was sent for longer than a time-out: start over from the initial window at most,
     /// RFC 5681 section 4.1.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn on_idle(&mut self) {
         self.cwnd = self.cwnd.min((10 * self.mss).min((2 * self.mss).max(14_600)));
     }
