@@ -31,8 +31,6 @@ pub struct Drive {
     pub received: u64,
 }
 
-/// Bytes of the payload that writes are cut from, unless one write is longer: as the peers'.
-const PAYLOAD: usize = 128 << 10;
 const PORT: u16 = 5001;
 
 impl Drive {
@@ -47,6 +45,8 @@ impl Drive {
         if shape.super_segments {
             config.wire.offloads.tso_max_bytes = 65_535 + 14;
         }
+        config.wire.offloads.tx_checksum = shape.link_checksums;
+        config.wire.offloads.rx_checksum = shape.link_checksums;
         if shape.v6 {
             config.version = IpVersion::V6;
         }
@@ -58,7 +58,7 @@ impl Drive {
             flows: Vec::new(),
             clock: Clock::now(),
             now: Instant::from_nanos(1),
-            data: measure::pattern(PAYLOAD.max(shape.write)),
+            data: measure::pattern(shape.payload.max(shape.write)),
             into: vec![0; 128 << 10],
             at: 0,
             write: shape.write,

@@ -21,6 +21,7 @@ const CASES: &[Case] = &[
         segments(Bulk::default(), Switches::default().with(Switch::Predict, false), n)
     }),
     ("ping-pong-64", ping_pong),
+    ("one-segment-a-turn-32-flows", flows),
 ];
 
 fn segments(shape: Bulk, switches: Switches, n: u64) -> Result<()> {
@@ -28,6 +29,17 @@ fn segments(shape: Bulk, switches: Switches, n: u64) -> Result<()> {
     while drive.segments() < n {
         drive.advance(10_000);
         drive.bulk_turn()?;
+    }
+    Ok(())
+}
+
+/// Each flow's one segment: written, sent, taken in, read, acknowledged, and that taken in.
+fn flows(n: u64) -> Result<()> {
+    let shape = Bulk { flows: 32, ..Bulk::default() };
+    let mut drive = Drive::new(shape, Switches::default(), tcp::Config::default())?;
+    while drive.segments() < n {
+        drive.advance(10_000);
+        drive.flows_turn(1448)?;
     }
     Ok(())
 }

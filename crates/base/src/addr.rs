@@ -32,6 +32,17 @@ pub enum LinkKind {
     Ip,
 }
 
+impl LinkKind {
+    /// Bytes of link header in front of the IP header.
+    #[inline(always)]
+    pub const fn header_len(self) -> usize {
+        match self {
+            LinkKind::Ethernet => 14,
+            LinkKind::Ip => 0,
+        }
+    }
+}
+
 /// An Ethernet address.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct MacAddr(pub [u8; 6]);

@@ -18,8 +18,9 @@ use mbuf::{Mbuf, Pool};
 
 pub use doorbell::Doorbell;
 
-/// Most frames in one call: past 24 the fixed cost of a call is hidden (8 frames: +6 ns each).
-pub const BURST: usize = 32;
+/// Most frames in one call, as Linux takes in one turn of NAPI: past 24 the fixed cost of a call is
+/// small (8 frames: +6 ns each); from 32 to 64 it was 40 instructions a segment and 3 % more.
+pub const BURST: usize = 64;
 
 /// Frames on their way through one call, oldest first.
 pub type Burst = ArrayVec<Mbuf, BURST>;

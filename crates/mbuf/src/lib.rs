@@ -13,6 +13,7 @@
 //! - [`Pool::free`] is the fast way to give a handle back; plain `drop` is always correct.
 
 mod class;
+mod copy;
 mod mbuf;
 mod pool;
 mod prefetch;
@@ -21,6 +22,7 @@ mod share;
 mod sockbuf;
 
 pub use class::{Class, HEADROOM};
+pub use copy::copy;
 pub use mbuf::{Flags, Mbuf};
 pub use pool::Pool;
 pub use prefetch::prefetch;

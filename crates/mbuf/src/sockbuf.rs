@@ -2,7 +2,7 @@
 //!
 //! Called by: TCP when data is in order, and the socket's read calls. Must not know: TCP.
 
-use crate::{Mbuf, MbufQueue, Pool};
+use crate::{Mbuf, MbufQueue, Pool, copy};
 
 /// Data in order, and how much of it may wait.
 pub struct SockBuf {
@@ -112,18 +112,9 @@ impl SockBuf {
     }
 }
 
-/// Past this the C library copies with one string instruction, which costs a tenth more here than
-/// the same in pieces.
-const COPY_MAX: usize = 4032;
-
 /// The one copy on the receiving side, out of line so that instruction counts can tell the bytes
-/// from the work on them. `from` and `to` are of one length.
+/// from the work on them.
 #[inline(never)]
 fn bytepass_copy(from: &[u8], to: &mut [u8]) {
-    let mut done = 0;
-    while from.len() - done > COPY_MAX {
-        to[done..done + COPY_MAX].copy_from_slice(&from[done..done + COPY_MAX]);
-        done += COPY_MAX;
-    }
-    to[done..].copy_from_slice(&from[done..]);
+    copy(from, to);
 }

@@ -43,6 +43,17 @@ pub(crate) struct Leader {
 #[repr(align(16))]
 struct Headers([u8; HEADERS_MAX]);
 
+/// Is it worth the while to keep `m`'s headers for `next`? A glance at their lengths and at where
+/// ports stand, behind `link_len` bytes of link header: no more than a guess.
+#[inline(always)]
+pub(crate) fn may_follow(m: &Mbuf, next: &Mbuf, link_len: usize) -> bool {
+    let (m, next) = (m.as_slice(), next.as_slice());
+    let is_v6 = m.get(link_len).is_some_and(|first| first >> 4 == 6);
+    let at = link_len + if is_v6 { 40 } else { 20 };
+    let (ports, next_ports) = (m.get(at..at + 4), next.get(at..at + 4));
+    m.len() == next.len() && ports.is_some() && ports == next_ports
+}
+
 impl Leader {
     pub(crate) fn none() -> Leader {
         Leader {

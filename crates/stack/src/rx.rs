@@ -22,6 +22,7 @@ use wire::tcp::{Flags, HEADER_LEN, Header, Options, Timestamps, timestamps_only}
 use wire::{ether, ipv4, ipv6};
 
 use crate::event::Event;
+use crate::follow;
 use crate::port::Stage;
 use crate::{Stack, TcpHandle, socket, tx};
 
@@ -63,7 +64,9 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
     while let Some(mut m) = frames.pop() {
         bytes += m.len() as u64;
         m.set_in_port(port_id);
-        if let Err(reason) = frame(stack, link, mac, following, m) {
+        let leads = following
+            && frames.last().is_some_and(|next| follow::may_follow(&m, next, link.header_len()));
+        if let Err(reason) = frame(stack, link, mac, leads, m) {
             stack.core.drops.count(reason);
         }
         if let Some(handle) = stack.leader.handle.take() {
@@ -213,7 +216,9 @@ fn segment<A: Addrs>(
         }
         m.keep(payload_at, seg.len as usize);
         predict::accept(&mut pcb.tcb, &seg, m, &mut core.tcp());
-        if !core::mem::replace(&mut pcb.tcb.dirty, true) {
+        // An ACK of all there was leaves nothing to do, to tell or to time.
+        let idle = tcp::output::is_idle(&mut pcb.tcb) && pcb.tcb.next_deadline() >= pcb.wheel_at;
+        if !idle && !core::mem::replace(&mut pcb.tcb.dirty, true) {
             stack.connections.dirty.push(handle);
         }
     } else {

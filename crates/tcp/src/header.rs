@@ -7,20 +7,32 @@
 use base::{SeqNumber, Switch};
 use mbuf::{Flags as MbufFlags, Mbuf};
 use wire::checksum::Sum;
-use wire::tcp::{self, ChecksumField, Flags, Header, Options, Template, Timestamps};
+use wire::tcp::{self, ChecksumField, Established, Flags, Header, Options, Timestamps};
 
 use crate::Cx;
 use crate::sendq::bytepass_sum;
 use crate::tcb::{Marks, Tcb};
 
-/// The header as it is now, but for what differs from segment to segment.
+/// Put the header that nearly every segment has in front of a payload.
 #[inline(always)]
-pub(crate) fn template(tcb: &mut Tcb, cx: &Cx<'_>) -> Template {
-    let window = offer_window(tcb);
-    let timestamps = tcb
-        .marks
-        .has(Marks::TIMESTAMPS)
-        .then(|| Timestamps { value: tcb.ts_value(cx), echo: tcb.ts_recent });
+pub(crate) fn put_header(
+    tcb: &mut Tcb,
+    m: &mut Mbuf,
+    seq: SeqNumber,
+    flags: Flags,
+    cx: &Cx<'_>,
+) -> Option<()> {
+    let header = Established {
+        ports: tcb.ports,
+        seq,
+        ack: tcb.rcv_nxt,
+        flags,
+        window: offer_window(tcb),
+        timestamps: tcb
+            .marks
+            .has(Marks::TIMESTAMPS)
+            .then(|| Timestamps { value: tcb.ts_value(cx), echo: tcb.ts_recent }),
+    };
     let checksum = if tcb.offload_checksum {
         ChecksumField::Partial
     } else if cx.switches.on(Switch::ChecksumTx) {
@@ -28,7 +40,12 @@ pub(crate) fn template(tcb: &mut Tcb, cx: &Cx<'_>) -> Template {
     } else {
         ChecksumField::Zero
     };
-    Template::new(tcb.ports, tcb.rcv_nxt, window, timestamps, tcb.pseudo_sum, checksum)
+    let payload = payload_sum(tcb, m, cx);
+    let segment_len = header.len() + m.len();
+    let buf = m.prepend(header.len())?;
+    header.emit(buf, segment_len, tcb.pseudo_sum, payload, checksum);
+    mark_checksum(tcb, m);
+    Some(())
 }
 
 /// The window to offer: never less than was offered before, and no small steps (RFC 9293
@@ -45,24 +62,6 @@ pub(crate) fn offer_window(tcb: &mut Tcb) -> u16 {
     let field = scale.scale(window);
     tcb.rcv_adv = tcb.rcv_adv.max(tcb.rcv_nxt + scale.unscale(field));
     field
-}
-
-/// Put a header in front of a payload.
-#[inline(always)]
-pub(crate) fn put_header(
-    tcb: &Tcb,
-    m: &mut Mbuf,
-    template: &Template,
-    seq: SeqNumber,
-    flags: Flags,
-    cx: &Cx<'_>,
-) -> Option<()> {
-    let payload_sum = payload_sum(tcb, m, cx);
-    let segment_len = template.header_len() + m.len();
-    let header = m.prepend(template.header_len())?;
-    template.emit(header, seq, flags, segment_len, payload_sum);
-    mark_checksum(tcb, m);
-    Some(())
 }
 
 #[cold]

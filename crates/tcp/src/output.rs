@@ -9,9 +9,9 @@ use mbuf::{Flags as MbufFlags, Mbuf, Pool};
 use wire::checksum::Sum;
 use wire::tcp::{Flags, Options, Timestamps};
 
-use crate::header::{offer_window, put_header, sum_of, template, write_header, write_with_sack};
+use crate::header::{offer_window, put_header, sum_of, write_header, write_with_sack};
 use crate::sendq::Piece;
-use crate::tcb::{Marks, State, Tcb, Todo};
+use crate::tcb::{Events, Marks, State, Tcb, Todo};
 use crate::{Cx, recovery};
 
 /// What one connection sends in one go: how much, and whether more of the same may come.
@@ -43,6 +43,16 @@ pub fn next(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
     let segment = single(tcb, run, cx)?;
     run.segments += 1;
     Some(segment)
+}
+
+/// Is there nothing to send, and nothing to tell?
+#[inline(always)]
+pub fn is_idle(tcb: &mut Tcb) -> bool {
+    let idle = nothing_left(tcb) && tcb.ack_owed_bytes == 0 && tcb.events == Events::default();
+    if idle {
+        tcb.todo.clear(Todo::OUTPUT);
+    }
+    idle
 }
 
 /// Neither data, nor a FIN, nor a retransmission, nor anything special: an ACK at most.
@@ -439,8 +449,7 @@ fn finish(
     cx: &mut Cx<'_>,
 ) -> Option<Mbuf> {
     if tcb.sack_blocks.is_empty() {
-        let template = template(tcb, cx);
-        put_header(tcb, &mut m, &template, seq, flags, cx)?;
+        put_header(tcb, &mut m, seq, flags, cx)?;
     } else {
         let window = offer_window(tcb);
         write_with_sack(tcb, &mut m, seq, flags, window, cx)?;

@@ -378,7 +378,7 @@ fn bytepass_copy_sum(ladder: Ladder, fused: bool, from: &[u8], to: &mut [u8]) ->
 
 #[inline(never)]
 fn bytepass_copy(from: &[u8], to: &mut [u8]) {
-    to.copy_from_slice(from);
+    mbuf::copy(from, to);
 }
 
 #[inline(never)]

@@ -7,7 +7,7 @@
 mod established;
 mod options;
 
-pub use established::{ChecksumField, Template, set_checksum};
+pub use established::{ChecksumField, Established, set_checksum};
 pub use options::{OPTIONS_LEN_MAX, Options, SackBlocks, Timestamps, timestamps_only};
 
 use base::{DropReason, SeqNumber};

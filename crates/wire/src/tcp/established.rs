@@ -1,8 +1,7 @@
-//! The header nearly every segment has: 20 bytes, or 32 with timestamps. What the segments of one
-//! run share (ports, ACK, window, timestamps) is put together and summed once; each segment then
-//! costs four stores and a handful of additions.
+//! The header nearly every segment has: 20 bytes, or 32 with timestamps; written and summed as
+//! words.
 //!
-//! Called by: `tcp::output`. Must not know: connections. The sum is taken from registers: summing
+//! Called by: `tcp::header`. Must not know: connections. The sum is taken from registers: summing
 //! stored bytes would load words just written in other sizes, which stalls.
 //! RFC 9293 section 3.1, RFC 7323 appendix A.
 
@@ -22,20 +21,21 @@ pub enum ChecksumField {
     Zero,
 }
 
-/// Headers that differ in sequence number, flags, length and payload alone.
+/// The fields of such a header.
 #[derive(Clone, Copy, Debug)]
-pub struct Template {
-    ports: u32,
-    /// ACK, data offset and window; flags left out.
-    word1: u64,
-    /// TSval and TSecr.
-    word3: u64,
-    /// Sum of all of the above, of the options' fixed part and of the pseudo-header.
-    sum: u64,
-    checksum: ChecksumField,
-    /// The pseudo-header's sum alone, without the length.
-    pseudo: Sum,
-    header_len: u8,
+pub struct Established {
+    /// Both ports as they stand in the header.
+    pub ports: [u8; 4],
+    /// Its first byte's number.
+    pub seq: SeqNumber,
+    /// The next byte expected.
+    pub ack: SeqNumber,
+    /// Control bits.
+    pub flags: Flags,
+    /// The window field, scaled already.
+    pub window: u16,
+    /// The option, if it was agreed on.
+    pub timestamps: Option<Timestamps>,
 }
 
 /// NOP, NOP, kind 8, length 10, behind a zero checksum and urgent pointer.
@@ -57,58 +57,51 @@ fn word(first: u32, second: u32) -> u64 {
     side_by_side(first.to_be(), second.to_be())
 }
 
-impl Template {
-    /// Put together what is the same; `ports` as they stand in the header, `pseudo` without the
-    /// length.
-    #[inline]
-    pub fn new(
-        ports: [u8; 4],
-        ack: SeqNumber,
-        window: u16,
-        timestamps: Option<Timestamps>,
+impl Established {
+    /// Bytes of the header.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        if self.timestamps.is_some() { 32 } else { 20 }
+    }
+
+    /// Never: there is a header at least.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Write the header to the front of `buf` for a segment of `len` bytes, header included, whose
+    /// payload sums to `payload` and pseudo-header, without the length, to `pseudo`. A `buf`
+    /// shorter than the header is left alone.
+    #[inline(always)]
+    pub fn emit(
+        &self,
+        buf: &mut [u8],
+        len: usize,
         pseudo: Sum,
+        payload: Sum,
         checksum: ChecksumField,
-    ) -> Template {
-        let header_len = if timestamps.is_some() { 32u8 } else { 20 };
-        let ports = u32::from_ne_bytes(ports);
-        let word1 = word(ack.0, u32::from(header_len) << 26 | u32::from(window));
-        let word3 = timestamps.map_or(0, |ts| word(ts.value, ts.echo));
-        let options = if timestamps.is_some() { WORD2 } else { 0 };
-        let sum = Sum::from_u64s([word1, word3, options, u64::from(ports)]).plus(pseudo);
-        let sum = u64::from(sum.0);
-        Template { ports, word1, word3, sum, checksum, pseudo, header_len }
-    }
-
-    /// Bytes of each header.
-    #[inline(always)]
-    pub fn header_len(&self) -> usize {
-        usize::from(self.header_len)
-    }
-
-    /// Write a header to the front of `buf` for a segment of `len` bytes, header included, whose
-    /// payload sums to `payload`. A `buf` shorter than the header is left alone.
-    #[inline(always)]
-    pub fn emit(&self, buf: &mut [u8], seq: SeqNumber, flags: Flags, len: usize, payload: Sum) {
-        let seq = seq.0.to_be();
-        let word0 = side_by_side(self.ports, seq);
-        let flags = u64::from_ne_bytes([0, 0, 0, 0, 0, flags.0, 0, 0]);
-        let len = Sum::of_be16(len as u16);
-        let field = match self.checksum {
-            ChecksumField::Full => {
-                // The flags' word, brought down to 16 bits by its place in memory.
-                let flags = flags >> 32 | flags << 32 & 0xffff_ffff_0000_0000;
-                let small = u64::from(seq) + u64::from(len.0) + u64::from(payload.0) + self.sum;
-                !Sum::from_u64s([small, flags]).0
-            }
-            ChecksumField::Partial => self.pseudo.plus(len).0,
-            ChecksumField::Zero => 0,
+    ) {
+        let word0 = side_by_side(u32::from_ne_bytes(self.ports), self.seq.0.to_be());
+        let bits = (self.len() as u32) << 26 | u32::from(self.flags.0) << 16;
+        let word1 = word(self.ack.0, bits | u32::from(self.window));
+        let (word2, word3) = match self.timestamps {
+            Some(ts) => (WORD2, word(ts.value, ts.echo)),
+            None => (0, 0),
         };
-        let [x, y] = field.to_ne_bytes();
-        let word1 = self.word1 | flags;
-        if self.header_len == 32 {
+        let len = Sum::of_be16(len as u16);
+        let [x, y] = match checksum {
+            ChecksumField::Full => {
+                // Three 16-bit sums cannot overflow the word they are added in.
+                let small = u64::from(len.0) + u64::from(pseudo.0) + u64::from(payload.0);
+                Sum::from_u64s([word0, word1, word2, word3, small]).field()
+            }
+            ChecksumField::Partial => pseudo.plus(len).0.to_ne_bytes(),
+            ChecksumField::Zero => [0, 0],
+        };
+        if self.timestamps.is_some() {
             let Some(b) = buf.first_chunk_mut::<32>() else { return };
-            let word2 = WORD2 | u64::from_ne_bytes([x, y, 0, 0, 0, 0, 0, 0]);
-            for (chunk, w) in b.chunks_exact_mut(8).zip([word0, word1, word2, self.word3]) {
+            let word2 = word2 | u64::from_ne_bytes([x, y, 0, 0, 0, 0, 0, 0]);
+            for (chunk, w) in b.chunks_exact_mut(8).zip([word0, word1, word2, word3]) {
                 chunk.copy_from_slice(&w.to_ne_bytes());
             }
         } else if let Some(b) = buf.first_chunk_mut::<20>() {

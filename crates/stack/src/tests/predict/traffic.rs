@@ -271,7 +271,7 @@ impl Traffic {
             self.twins.poll();
         }
         // What a short ring pushed back leaves; a burst's end sends the peer's buffers home.
-        for _ in 0..10 {
+        for _ in 0..device::BURST {
             self.twins.poll();
             self.twins.compare(&[], true);
         }
