@@ -59,6 +59,18 @@ fn super_segment_is_cut_at_the_congestion_window() {
 }
 
 #[test]
+fn super_segment_waits_for_more_than_a_sliver_of_window() {
+    let mut t = setup().established();
+    t.write(50_000);
+    t.expect(seg().seq(1).data(10_000).size(1000));
+    t.send(seg().ack(1001));
+    // Room for two of eleven, nine in flight: their ACKs will bring more.
+    t.nothing();
+    t.send(seg().ack(4001));
+    t.expect(seg().seq(10_001).data(8000).size(1000));
+}
+
+#[test]
 fn super_segment_is_cut_at_the_window() {
     let mut t = opened(setup(), 60);
     let at = t.wire.stack_next;
