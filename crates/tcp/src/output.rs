@@ -158,8 +158,11 @@ fn ack_is_due(tcb: &mut Tcb, cx: &Cx<'_>) -> bool {
         return false;
     }
     let full = u32::from(tcb.rcv_mss);
+    if owed >= 2 * full {
+        return true;
+    }
     let all_it_can = owed >= tcb.send_space_bytes && owed >= full;
-    if owed >= 2 * full || (all_it_can && cx.switches.on(Switch::SendSpace)) {
+    if all_it_can && cx.switches.on(Switch::SendSpace) && !tcb.early_acks.holds() {
         return true;
     }
     if tcb.timers.ack == base::Instant::NEVER {
@@ -466,7 +469,10 @@ fn finish(
 
 #[inline(always)]
 fn ack_went_out(tcb: &mut Tcb) {
-    tcb.send_space_bytes = tcb.send_space_bytes.max(tcb.ack_owed_bytes);
+    if tcb.ack_owed_bytes > 0 {
+        tcb.send_space_bytes = tcb.send_space_bytes.max(tcb.ack_owed_bytes);
+        tcb.early_acks.sent();
+    }
     tcb.last_ack_sent = tcb.rcv_nxt;
     tcb.ack_owed_bytes = 0;
     tcb.todo.clear(Todo::ACK_NOW);

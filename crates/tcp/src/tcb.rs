@@ -251,6 +251,8 @@ pub struct Tcb {
     pub(crate) recovery: Recovery,
     pub(crate) sack_blocks: ReceivedBlocks,
     pub(crate) reassembly: Reassembly,
+    /// When the estimate of the peer's send space is put to the test.
+    pub(crate) early_acks: EarlyAcks,
     /// Largest window the peer ever offered (RFC 9293 3.8.6.2.1, 5961 section 5.2).
     pub(crate) max_snd_wnd: u32,
     /// Our initial sequence number.
@@ -285,6 +287,40 @@ pub struct Tcb {
     pub(crate) out_of_window_acks: PerSecond,
     pub(crate) stats: Stats,
     pub(crate) config: Arc<Config>,
+}
+
+/// An estimate of what the peer can send at most that is acted on at once can never be proved
+/// wrong: a peer that sends a segment now and then is not waiting for the ACK it gets for each. So
+/// one ACK in 8, then one in 64, and so on, is left to the delayed-ACK timer; if more comes
+/// meanwhile, the estimate grows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EarlyAcks {
+    sent: u16,
+    until: u16,
+}
+
+impl Default for EarlyAcks {
+    fn default() -> EarlyAcks {
+        EarlyAcks { sent: 0, until: 8 }
+    }
+}
+
+impl EarlyAcks {
+    /// Is this the one to leave to the timer?
+    #[inline(always)]
+    pub(crate) fn holds(self) -> bool {
+        self.sent == self.until
+    }
+
+    /// An ACK for data went out.
+    #[inline(always)]
+    pub(crate) fn sent(&mut self) {
+        if self.holds() {
+            *self = EarlyAcks { sent: 0, until: self.until.saturating_mul(8) };
+        } else {
+            self.sent += 1;
+        }
+    }
 }
 
 /// Time in units of 2^30 ns, a little over a second.
@@ -369,6 +405,7 @@ impl Tcb {
             last_ack_sent: SeqNumber(0),
             send_space_bytes: 0,
             ack_owed_bytes: 0,
+            early_acks: EarlyAcks::default(),
             rcv_mss: path.mss.0.min(536),
             trouble: 0,
             events: Events::default(),

@@ -98,6 +98,46 @@ fn send_space_estimate_switched_off_waits() {
     t.expect_after(40, seg().ack(1401));
 }
 
+/// A peer that sends a segment now and then is not waiting for each ACK: found out by the ninth.
+#[test]
+fn send_space_estimate_is_put_to_the_test() {
+    let mut t = Setup::plain().established();
+    for i in 1..=8 {
+        t.send(seg().data(1000));
+        t.expect(seg().ack(1 + i * 1000));
+    }
+    t.send(seg().data(1000));
+    t.nothing();
+    t.send(seg().data(1000));
+    t.expect(seg().ack(10_001));
+    assert_eq!(t.info().send_space_bytes, 2000);
+    // From now on every second one.
+    t.send(seg().data(1000));
+    t.nothing();
+    t.send(seg().data(1000));
+    t.expect(seg().ack(12_001));
+}
+
+/// A peer that is waiting loses one ACK's delay in eight, then one in 64.
+#[test]
+fn send_space_estimate_that_is_right_is_tested_ever_more_seldom() {
+    let mut t = Setup::plain().established();
+    for i in 1..=8 {
+        t.send(seg().data(1000));
+        t.expect(seg().ack(1 + i * 1000));
+    }
+    t.send(seg().data(1000));
+    t.expect_after(40, seg().ack(9001));
+    t.read(9000);
+    for i in 10..=73 {
+        t.send(seg().data(1000));
+        t.expect(seg().ack(1 + i * 1000));
+        t.read(1000);
+    }
+    t.send(seg().data(1000));
+    t.expect_after(40, seg().ack(74_001));
+}
+
 #[test]
 fn send_space_estimate_grows_with_what_the_peer_sends_between_acks() {
     let mut t = Setup::plain().established();

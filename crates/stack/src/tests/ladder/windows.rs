@@ -88,9 +88,9 @@ fn sender_sws_override_timeout() {
 #[test]
 fn receiver_sws_avoidance_offers_no_small_steps() {
     let mut t = Setup::plain().tcp(|c| c.receive_buffer_bytes = 10_000).established();
-    for i in 1..=10 {
-        t.send(seg().data(1000));
-        t.expect(seg().ack(i * 1000 + 1).win((10_000 - i * 1000) as u16));
+    for i in 1..=5 {
+        t.burst(&[seg().data(1000), seg().data(1000)]);
+        t.expect(seg().ack(i * 2000 + 1).win((10_000 - i * 2000) as u16));
     }
     t.read(500);
     t.nothing();
