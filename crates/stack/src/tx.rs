@@ -6,7 +6,7 @@
 
 use core::net::SocketAddr;
 
-use base::{Counter, DropReason, Instant, IpVersion, Limit, SeqNumber, Switch};
+use base::{Counter, DropReason, IpVersion, Limit, SeqNumber, Switch};
 use inet::flow::Addrs;
 use inet::ip_output::Fields;
 use inet::{HeaderTemplate, Ip};
@@ -211,9 +211,11 @@ pub(crate) fn route(
     Ok((hop.port, HeaderTemplate::new(port.limits.link, port.mac, dst_mac, &fields)))
 }
 
-/// RFC 9293 section 3.10.7.1: a RST for a segment of no connection, within the rate limit.
+/// RFC 9293 section 3.10.7.1: a RST for a segment of no connection, within the rate limit. The
+/// segment's drop has the same name either way: what was not answered is a hit of the limit.
 pub(crate) fn reset(stack: &mut Stack, local: SocketAddr, remote: SocketAddr, seg: &Segment) {
-    if !stack.resets.admits(stack.core.now, stack.core.budget.of(Limit::ResetsPerSecond)) {
+    let core = &mut stack.core;
+    if !stack.resets.admits(Limit::ResetsPerSecond, core.now, &mut core.budget) {
         return;
     }
     let (seq, ack, flags) = if seg.flags.contains(Flags::ACK) {
@@ -291,7 +293,8 @@ pub(crate) fn echo_reply<A: Addrs>(
     ip: &Ip<A>,
     request: &Mbuf,
 ) -> Result<(), DropReason> {
-    if !stack.icmp_replies.admits(stack.core.now, stack.core.budget.of(Limit::IcmpPerSecond)) {
+    let core = &mut stack.core;
+    if !stack.icmp_replies.admits(Limit::IcmpPerSecond, core.now, &mut core.budget) {
         return Err(DropReason::IcmpRateLimited);
     }
     let local = SocketAddr::new(ip.dst(), 0);
@@ -306,22 +309,4 @@ pub(crate) fn echo_reply<A: Addrs>(
     put(stack, port_id, m);
     stack.core.counters.add(Counter::IcmpEchoReplies, 1);
     Ok(())
-}
-
-/// At most so many in a second of something that a stranger can cause.
-#[derive(Default)]
-pub(crate) struct RateLimit {
-    second: u64,
-    used: usize,
-}
-
-impl RateLimit {
-    pub(crate) fn admits(&mut self, now: Instant, per_second: usize) -> bool {
-        let second = now.as_nanos() / 1_000_000_000;
-        if second != self.second {
-            *self = RateLimit { second, used: 0 };
-        }
-        self.used += 1;
-        self.used <= per_second
-    }
 }

@@ -47,6 +47,8 @@ fn resets_and_echo_replies_are_rate_limited() {
     }
     assert_eq!(bench.stack.drops().of(DropReason::IcmpRateLimited), 180);
     assert_eq!(bench.stack.drops().of(DropReason::TcpNoSocket), 200);
+    assert_eq!(bench.stack.budget().hits(Limit::ResetsPerSecond), 160);
+    assert_eq!(bench.stack.budget().hits(Limit::IcmpPerSecond), 180);
     nothing_is_left(&mut bench, &[], NOW);
 }
 
