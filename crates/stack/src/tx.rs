@@ -227,15 +227,18 @@ pub(crate) fn reset(stack: &mut Stack, local: SocketAddr, remote: SocketAddr, se
     bare_segment(stack, local, remote, seq, ack, flags, 0, None);
 }
 
-/// An ACK from TIME-WAIT, which starts the wait anew.
+/// An ACK from TIME-WAIT, within the record's limit; it starts the wait anew.
 pub(crate) fn answer_time_wait(stack: &mut Stack, entry: &TimeWaitEntry) {
+    let core = &mut stack.core;
+    let kept = stack.connections.time_wait_mut(&entry.key, &core.secret);
+    if !kept.is_some_and(|record| record.answer(core.now, &mut core.budget)) {
+        return;
+    }
     let record = &entry.record;
     let timestamps = record.timestamps.then(|| Timestamps {
         value: stack.core.now_ms.wrapping_add(record.ts_offset),
         echo: record.ts_recent,
     });
-    let until = record.prolonged(stack.core.now);
-    stack.connections.prolong_time_wait(&entry.key, &stack.core.secret, until);
     let (seq, ack) = (record.snd_nxt, record.rcv_nxt);
     let window = record.window;
     bare_segment(stack, entry.local, entry.remote, seq, ack, Flags::ACK, window, timestamps);
