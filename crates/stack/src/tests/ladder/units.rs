@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use base::Switch;
+use device::BURST;
 use mbuf::Mbuf;
 
 use super::*;
@@ -63,10 +64,11 @@ fn the_first_unit_of_a_long_write_leaves_before_the_last_is_copied() {
     let (from, bursts) = (t.wire.stack_next, Arc::new(Mutex::new(Vec::new())));
     t.end.stack.observe(t.end.port, Some(Box::new(Bursts(bursts.clone()))));
     assert_eq!(write_what_goes(&mut t, LONG), LONG);
+    let full = LONG / (1000 * BURST);
     let bursts = bursts.lock().expect("one thread").clone();
-    assert_eq!(bursts, [32; LONG / 32_000], "full bursts during the call, the rest waits");
+    assert_eq!(bursts, vec![BURST; full], "full bursts during the call, the rest waits");
     let seen = t.wire.receive();
-    assert_eq!(seen.len(), LONG / 32_000 * 32);
+    assert_eq!(seen.len(), full * BURST);
     for (i, seen) in (0i64..).zip(&seen) {
         assert!(seg().seq(from + 1000 * i).data(1000).holds_for(seen), "{seen}");
     }
