@@ -46,7 +46,7 @@ limits! {
     ChallengeAcksPerSecond "challenge_acks_per_second" 100
         "challenge ACKs a connection sends in a second";
     OutOfWindowAcksPerSecond "out_of_window_acks_per_second" 2
-        "ACKs in a second for what is outside a connection's window and no retransmission";
+        "ACKs in a second for what is outside a window and no retransmission, or late in TIME-WAIT";
     ResetsPerSecond "resets_per_second" 10_000 "RSTs for no connection sent in a second";
 }
 

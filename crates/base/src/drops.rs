@@ -64,10 +64,11 @@ drop_reasons! {
     TcpChecksum "tcp_checksum" "TCP checksum wrong";
     TcpLand "tcp_land" "source equals destination";
     TcpGroupAddress "tcp_group_address" "TCP to or from a broadcast or multicast address";
-    TcpNoSocket "tcp_no_socket" "no connection and no listener: answered with RST";
+    TcpNoSocket "tcp_no_socket"
+        "no connection and no listener: answered with RST, within resets_per_second";
     TcpNoSocketRst "tcp_no_socket_rst" "RST for no connection";
     TcpListenRst "tcp_listen_rst" "RST to a listener";
-    TcpListenAck "tcp_listen_ack" "ACK to a listener: answered with RST";
+    TcpListenAck "tcp_listen_ack" "ACK to a listener: answered with RST, within resets_per_second";
     TcpListenNotSyn "tcp_listen_not_syn" "neither SYN, ACK nor RST to a listener";
     TcpBacklogFull "tcp_backlog_full" "listener's backlog is full";
     TcpConnectionLimit "tcp_connection_limit" "connection table is full";

@@ -257,11 +257,14 @@ impl Connections {
         }
     }
 
-    /// Start a record's wait anew.
-    pub(crate) fn prolong_time_wait(&mut self, key: &FlowKey, secret: &KeyedHash, until: Instant) {
-        if let Some(entry) = self.time_wait.find_mut(key.hash(secret), |e| e.key == *key) {
-            entry.record.expires = until;
-        }
+    /// A record, to answer from it. Its expiry may move away from its place in the queue.
+    pub(crate) fn time_wait_mut(
+        &mut self,
+        key: &FlowKey,
+        secret: &KeyedHash,
+    ) -> Option<&mut TimeWait> {
+        let entry = self.time_wait.find_mut(key.hash(secret), |e| e.key == *key)?;
+        Some(&mut entry.record)
     }
 
     /// Forget records whose time is over.

@@ -38,7 +38,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use base::{
-    Budget, Counters, Drops, Instant, KeyedHash, Limit, LinkKind, MacAddr, Switch, Switches,
+    Budget, Counters, Drops, Instant, KeyedHash, Limit, LinkKind, MacAddr, PerSecond, Switch,
+    Switches,
 };
 use core::net::IpAddr;
 use device::Device;
@@ -107,8 +108,8 @@ pub struct Stack {
     pub(crate) wheel: Wheel,
     pub(crate) release: Release,
     pub(crate) ready: VecDeque<Event>,
-    pub(crate) resets: tx::RateLimit,
-    pub(crate) icmp_replies: tx::RateLimit,
+    pub(crate) resets: PerSecond,
+    pub(crate) icmp_replies: PerSecond,
     pub(crate) next_port: u16,
     /// Of the burst that is being taken in; what it compares stays from one to the next.
     pub(crate) leader: follow::Leader,
@@ -141,8 +142,8 @@ impl Stack {
             wheel: Wheel::default(),
             release: Release::default(),
             ready: VecDeque::new(),
-            resets: tx::RateLimit::default(),
-            icmp_replies: tx::RateLimit::default(),
+            resets: PerSecond::default(),
+            icmp_replies: PerSecond::default(),
             next_port: 0,
             leader: follow::Leader::none(),
             last_config: None,

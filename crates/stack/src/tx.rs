@@ -6,7 +6,7 @@
 
 use core::net::SocketAddr;
 
-use base::{Counter, DropReason, Instant, IpVersion, Limit, SeqNumber, Switch};
+use base::{Counter, DropReason, IpVersion, Limit, SeqNumber, Switch};
 use inet::flow::Addrs;
 use inet::ip_output::Fields;
 use inet::{HeaderTemplate, Ip};
@@ -211,9 +211,11 @@ pub(crate) fn route(
     Ok((hop.port, HeaderTemplate::new(port.limits.link, port.mac, dst_mac, &fields)))
 }
 
-/// RFC 9293 section 3.10.7.1: a RST for a segment of no connection, within the rate limit.
+/// RFC 9293 section 3.10.7.1: a RST for a segment of no connection, within the rate limit. The
+/// segment's drop has the same name either way: what was not answered is a hit of the limit.
 pub(crate) fn reset(stack: &mut Stack, local: SocketAddr, remote: SocketAddr, seg: &Segment) {
-    if !stack.resets.admits(stack.core.now, stack.core.budget.of(Limit::ResetsPerSecond)) {
+    let core = &mut stack.core;
+    if !stack.resets.admits(Limit::ResetsPerSecond, core.now, &mut core.budget) {
         return;
     }
     let (seq, ack, flags) = if seg.flags.contains(Flags::ACK) {
@@ -225,15 +227,18 @@ pub(crate) fn reset(stack: &mut Stack, local: SocketAddr, remote: SocketAddr, se
     bare_segment(stack, local, remote, seq, ack, flags, 0, None);
 }
 
-/// An ACK from TIME-WAIT, which starts the wait anew.
+/// An ACK from TIME-WAIT, within the record's limit; it starts the wait anew.
 pub(crate) fn answer_time_wait(stack: &mut Stack, entry: &TimeWaitEntry) {
+    let core = &mut stack.core;
+    let kept = stack.connections.time_wait_mut(&entry.key, &core.secret);
+    if !kept.is_some_and(|record| record.answer(core.now, &mut core.budget)) {
+        return;
+    }
     let record = &entry.record;
     let timestamps = record.timestamps.then(|| Timestamps {
         value: stack.core.now_ms.wrapping_add(record.ts_offset),
         echo: record.ts_recent,
     });
-    let until = record.prolonged(stack.core.now);
-    stack.connections.prolong_time_wait(&entry.key, &stack.core.secret, until);
     let (seq, ack) = (record.snd_nxt, record.rcv_nxt);
     let window = record.window;
     bare_segment(stack, entry.local, entry.remote, seq, ack, Flags::ACK, window, timestamps);
@@ -291,7 +296,8 @@ pub(crate) fn echo_reply<A: Addrs>(
     ip: &Ip<A>,
     request: &Mbuf,
 ) -> Result<(), DropReason> {
-    if !stack.icmp_replies.admits(stack.core.now, stack.core.budget.of(Limit::IcmpPerSecond)) {
+    let core = &mut stack.core;
+    if !stack.icmp_replies.admits(Limit::IcmpPerSecond, core.now, &mut core.budget) {
         return Err(DropReason::IcmpRateLimited);
     }
     let local = SocketAddr::new(ip.dst(), 0);
@@ -306,22 +312,4 @@ pub(crate) fn echo_reply<A: Addrs>(
     put(stack, port_id, m);
     stack.core.counters.add(Counter::IcmpEchoReplies, 1);
     Ok(())
-}
-
-/// At most so many in a second of something that a stranger can cause.
-#[derive(Default)]
-pub(crate) struct RateLimit {
-    second: u64,
-    used: usize,
-}
-
-impl RateLimit {
-    pub(crate) fn admits(&mut self, now: Instant, per_second: usize) -> bool {
-        let second = now.as_nanos() / 1_000_000_000;
-        if second != self.second {
-            *self = RateLimit { second, used: 0 };
-        }
-        self.used += 1;
-        self.used <= per_second
-    }
 }

@@ -8,8 +8,8 @@ use base::{Counter, DropReason, Limit};
 use mbuf::Mbuf;
 use wire::tcp::{Flags, Options};
 
+use crate::deadlines::Timers;
 use crate::tcb::{Error, Marks, State, Tcb, Todo};
-use crate::timer::Timers;
 use crate::{Cx, Fate, Segment, ack, handshake, text};
 
 /// Take a segment for a connection in any state but LISTEN and TIME-WAIT; `m` is its payload.

@@ -9,8 +9,10 @@
 //! [`timer::expire`].
 
 mod ack;
+mod blocks;
 pub mod cc;
 pub mod config;
+mod deadlines;
 pub mod handshake;
 mod header;
 pub mod info;
@@ -22,6 +24,7 @@ mod reass;
 mod recovery;
 mod rtt;
 mod sack;
+mod scoreboard;
 mod sendq;
 pub mod tcb;
 mod text;

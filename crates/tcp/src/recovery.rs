@@ -1,49 +1,17 @@
 //! Finding and repairing losses: fast retransmit and recovery with SACK (RFC 6675) and without
 //! (RFC 6582), and the retransmission time-out (RFC 6298, RFC 5681).
 //!
-//! Called by: ack, timer, output. Work per ACK does not grow with the window: counters run along,
-//! and `lost_to` and `resend_from` only ever move forward within an episode.
+//! Called by: ack, sack, timer, output. The state of an episode is in scoreboard. Work per
+//! ACK does not grow with the window: counters run along, and `lost_to` and `resend_from` only ever
+//! move forward within an episode.
 
-use base::SeqNumber;
-
+pub(crate) use crate::scoreboard::Phase;
+use crate::scoreboard::Recovery;
 use crate::sendq::{Acked, Piece};
 use crate::tcb::{Marks, Tcb, Todo};
 
 /// Duplicate ACKs that mean a loss: DupThresh of RFC 6675, section 3.2 of RFC 5681.
 const DUPLICATE_THRESHOLD: u32 = 3;
-
-/// What is being repaired.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// Nothing.
-    #[default]
-    Open,
-    /// A loss that duplicate ACKs or SACKs told of.
-    Fast,
-    /// A loss that the timer told of.
-    Loss,
-}
-
-/// State of an episode; all zero outside one.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Recovery {
-    pub(crate) phase: Phase,
-    /// The first retransmission of an episode leaves whatever the window says.
-    pub(crate) resend_now: bool,
-    pub(crate) duplicate_acks: u32,
-    /// SND.NXT when the episode began: it ends when this is acknowledged.
-    pub(crate) recover: SeqNumber,
-    /// Bytes in flight that the peer holds; without SACK, a segment per duplicate ACK.
-    pub(crate) sacked_bytes: u32,
-    /// Bytes in flight deemed lost and not sent again.
-    pub(crate) lost_bytes: u32,
-    /// Everything before this has been judged: SACKed or lost.
-    pub(crate) lost_to: SeqNumber,
-    /// SACKed bytes before `lost_to`.
-    pub(crate) sacked_below: u32,
-    /// Lost segments before this have been sent again.
-    pub(crate) resend_from: SeqNumber,
-}
 
 impl Tcb {
     /// Bytes that are thought to be on the way: "pipe" of RFC 6675.

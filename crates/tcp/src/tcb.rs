@@ -1,7 +1,8 @@
 //! The transmission control block: one connection's state, under the names of RFC 9293.
 //!
-//! Called by: every file of this crate. Must not know: addresses (the stack keeps them).
-//! What header prediction reads first is in the first cache line; an assertion says so.
+//! Called by: every file of this crate with logic in it; what this one imports knows no Tcb. Must
+//! not know: addresses (the stack keeps them). What header prediction reads first is in the first
+//! cache line; an assertion says so.
 
 use std::sync::Arc;
 
@@ -9,13 +10,13 @@ use base::{DropReason, Instant, Mss, PerSecond, SeqNumber, Switch, WindowScale};
 use mbuf::SockBuf;
 use wire::checksum::Sum;
 
+use crate::blocks::ReceivedBlocks;
 use crate::cc::Cc;
+use crate::deadlines::Timers;
 use crate::reass::Reassembly;
-use crate::recovery::Recovery;
 use crate::rtt::Rtt;
-use crate::sack::ReceivedBlocks;
+use crate::scoreboard::Recovery;
 use crate::sendq::SendQueue;
-use crate::timer::Timers;
 use crate::{Config, Cx};
 
 /// The states of RFC 9293 section 3.3.2; LISTEN is the stack's listener and TIME-WAIT a small

@@ -4,8 +4,8 @@ use base::SeqNumber;
 use mbuf::Pool;
 use proptest::prelude::*;
 
+use crate::blocks::ReceivedBlocks;
 use crate::reass::Reassembly;
-use crate::sack::ReceivedBlocks;
 use crate::sendq::SendQueue;
 
 const LEN: usize = 600;

@@ -5,9 +5,9 @@
 use base::{DropReason, Limit, SeqNumber};
 use mbuf::Mbuf;
 
+use crate::deadlines::Timers;
 use crate::reass::Reassembly;
 use crate::tcb::{Events, Marks, State, Tcb, Todo};
-use crate::timer::Timers;
 use crate::{Cx, Fate, Segment};
 
 /// Data that is exactly next: to the reader.

@@ -1,30 +1,13 @@
 //! The timers of a connection: three deadlines, so that a stack needs one wheel entry for each
 //! connection. Setting one is a store; what is due is looked at when the wheel's entry comes up.
 //!
-//! Called by: the stack, when the earliest deadline has come. RFC 9293 section 3.8.
+//! Called by: the stack, when the earliest deadline has come. They are kept in deadlines.rs.
+//! RFC 9293 section 3.8.
 
 use base::{Counter, Duration, Instant};
 
-use crate::Cx;
-use crate::recovery;
 use crate::tcb::{Error, Marks, State, Tcb, Todo};
-
-/// Deadlines; [`Instant::NEVER`] when not set.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Timers {
-    /// Retransmission, or persist while the peer's window is shut: never both.
-    pub(crate) retransmit: Instant,
-    /// Delayed ACK.
-    pub(crate) ack: Instant,
-    /// Keepalive while open, FIN-WAIT-2 after a close.
-    pub(crate) idle: Instant,
-}
-
-impl Default for Timers {
-    fn default() -> Timers {
-        Timers { retransmit: Instant::NEVER, ack: Instant::NEVER, idle: Instant::NEVER }
-    }
-}
+use crate::{Cx, recovery};
 
 impl Tcb {
     /// When [`expire`] wants to be called next; [`Instant::NEVER`] for not at all.

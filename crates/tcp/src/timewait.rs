@@ -3,7 +3,7 @@
 //! Called by: the stack, which keeps the records in a table of their own with a limit.
 //! RFC 9293 section 3.10.7.4 (TIME-WAIT), RFC 6191, RFC 1337.
 
-use base::{DropReason, Duration, Instant, SeqNumber};
+use base::{Budget, DropReason, Duration, Instant, Limit, PerSecond, SeqNumber};
 use wire::tcp::Flags;
 
 use crate::tcb::{Marks, Tcb};
@@ -24,6 +24,8 @@ pub struct TimeWait {
     pub expires: Instant,
     /// How long it stays.
     pub wait: Duration,
+    /// Answers in the second that runs.
+    answers: PerSecond,
     /// The window field to answer with.
     pub window: u16,
     /// Timestamps were agreed.
@@ -35,7 +37,7 @@ pub struct TimeWait {
 pub enum Late {
     /// Drop it.
     Ignore(DropReason),
-    /// Answer with an ACK and start the wait anew.
+    /// Answer with an ACK and start the wait anew, if [`TimeWait::answer`] says so.
     Answer,
     /// A new connection may take this one's place: forget the record and go to the listener.
     Reopen,
@@ -51,14 +53,22 @@ impl TimeWait {
             ts_offset: tcb.ts_offset,
             expires: cx.now + tcb.config.time_wait,
             wait: tcb.config.time_wait,
+            answers: PerSecond::default(),
             window: tcb.rcv_wscale.scale(tcb.rcv_wnd()),
             timestamps: tcb.marks.has(Marks::TIMESTAMPS),
         }
     }
 
-    /// When it goes if the wait starts anew.
-    pub fn prolonged(&self, now: Instant) -> Instant {
-        now + self.wait
+    /// May an answer go out now? Then the wait starts anew. Like any connection's answers to what
+    /// is outside its window they are few in a second and all say the same: a stranger cannot make
+    /// us answer without end, nor can a peer that takes our ACK for as doubtful as we took its own
+    /// (docs/decisions/0014).
+    pub fn answer(&mut self, now: Instant, budget: &mut Budget) -> bool {
+        let admitted = self.answers.admits(Limit::OutOfWindowAcksPerSecond, now, budget);
+        if admitted {
+            self.expires = now + self.wait;
+        }
+        admitted
     }
 
     /// What to do about a segment. A RST does not end the wait (RFC 1337); a SYN that is newer by

@@ -19,6 +19,7 @@ mod statistics;
 mod supers;
 mod time_wait;
 mod timers;
+mod units;
 mod windows;
 mod wire_end;
 

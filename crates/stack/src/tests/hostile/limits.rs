@@ -47,6 +47,8 @@ fn resets_and_echo_replies_are_rate_limited() {
     }
     assert_eq!(bench.stack.drops().of(DropReason::IcmpRateLimited), 180);
     assert_eq!(bench.stack.drops().of(DropReason::TcpNoSocket), 200);
+    assert_eq!(bench.stack.budget().hits(Limit::ResetsPerSecond), 160);
+    assert_eq!(bench.stack.budget().hits(Limit::IcmpPerSecond), 180);
     nothing_is_left(&mut bench, &[], NOW);
 }
 
@@ -110,6 +112,27 @@ fn into_time_wait(bench: &mut Bench, port: u16, listener: crate::ListenerHandle)
     let frame = bench.tcp_frame(&next);
     bench.exchange(&frame, NOW);
     next
+}
+
+/// A stranger who knows one pair of ends gets two answers a second, and shows nothing elsewhere.
+#[test]
+fn answers_from_time_wait_are_rate_limited_for_each_record() {
+    let mut bench = Bench::new(&PairConfig::new([5, 6]));
+    let local = bench.listen_at(80);
+    let listener = bench.stack.tcp_listen(local, ListenConfig::default()).expect("free");
+    let records = [1, 2].map(|port| into_time_wait(&mut bench, port, listener));
+    for second in 1..=2 {
+        let now = NOW + Duration::from_secs(second);
+        for record in &records {
+            let lie = Tcp { seq: record.seq + 70_000, payload: vec![1; 5], ..record.clone() };
+            let frame = bench.tcp_frame(&lie);
+            let answers: usize = (0..100).map(|_| bench.exchange(&frame, now).len()).sum();
+            assert_eq!(answers, 2);
+        }
+    }
+    assert_eq!(bench.stack.drops().of(DropReason::TcpTimeWait), 400);
+    assert_eq!(bench.stack.budget().hits(Limit::OutOfWindowAcksPerSecond), 400 - 8);
+    nothing_is_left(&mut bench, &[], NOW);
 }
 
 #[test]

@@ -38,9 +38,36 @@ fn resets_for_nobody_are_rate_limited() {
         t.send(seg().seq(5).ack(1234));
     }
     assert_eq!(t.take_seen().len(), 3);
+    // Each is dropped for what it was; how many of them drew no RST, the limit says.
+    assert_eq!(t.drops(DropReason::TcpNoSocket), 10);
+    assert_eq!(t.hits(Limit::ResetsPerSecond), 7);
+    assert_eq!(t.count(Counter::TcpResetsOut), 3);
     t.pass(1000);
     t.send(seg().seq(5).ack(1234));
     t.expect(rst());
+    assert_eq!(t.hits(Limit::ResetsPerSecond), 7);
+}
+
+/// The same limit where a listener or a SYN-SENT connection refuses an ACK.
+#[test]
+fn resets_for_bad_acks_are_under_the_same_limit() {
+    let mut t = Setup::plain().limit(Limit::ResetsPerSecond, 3).ladder();
+    t.listen();
+    for _ in 0..10 {
+        t.send(seg().seq(5).ack(1234));
+    }
+    assert_eq!(t.take_seen().len(), 3);
+    assert_eq!(t.drops(DropReason::TcpListenAck), 10);
+    assert_eq!(t.hits(Limit::ResetsPerSecond), 7);
+    let mut t = Setup::plain().limit(Limit::ResetsPerSecond, 3).ladder();
+    t.connect();
+    t.expect(syn());
+    for _ in 0..10 {
+        t.send(syn_ack().ack(70));
+    }
+    assert_eq!(t.take_seen().len(), 3);
+    assert_eq!(t.drops(DropReason::TcpBadAck), 10);
+    assert_eq!(t.hits(Limit::ResetsPerSecond), 7);
 }
 
 #[test]

@@ -38,6 +38,40 @@ fn a_late_segment_is_answered_and_the_wait_starts_anew() {
     t.all_gone();
 }
 
+/// Docs/decisions/0014: what is outside the window draws two ACKs a second, here as elsewhere.
+#[test]
+fn answers_are_limited() {
+    let mut t = time_wait(Setup::plain());
+    for second in 1..=3 {
+        for line in [seg().seq(70_000).ack(2).data(5), seg().seq(-9).ack(2), syn().seq(-5000)] {
+            for _ in 0..4 {
+                t.send(line.clone());
+            }
+        }
+        assert_eq!(t.take_seen().len(), 2);
+        // Each has one name, answered or not.
+        assert_eq!(t.drops(DropReason::TcpTimeWait), second * 12);
+        assert_eq!(t.hits(Limit::OutOfWindowAcksPerSecond), second * 10);
+        t.pass(1000);
+    }
+}
+
+/// Two ends that disagree about where they are: each answers the other's ACK with one.
+#[test]
+fn a_loop_of_acks_between_two_ends_in_time_wait_dies() {
+    let mut t = time_wait(Setup::plain());
+    let mut answers = 0;
+    t.send(seg().seq(-9).ack(2));
+    while answers < 20 && !t.take_seen().is_empty() {
+        answers += 1;
+        t.pass(10);
+        t.send(seg().seq(-9).ack(2));
+    }
+    assert_eq!(answers, 2);
+    t.silence(61_000);
+    t.all_gone();
+}
+
 #[test]
 fn the_answer_carries_timestamps() {
     let mut t = time_wait(Setup::plain().ts());

@@ -1,0 +1,84 @@
+//! A long write goes down in units: the first is on its way while the last is still to be copied.
+
+use std::sync::{Arc, Mutex};
+
+use base::Switch;
+use device::BURST;
+use mbuf::Mbuf;
+
+use super::*;
+use crate::{Observer, PortId, Stage};
+
+const LONG: usize = 1_000_000;
+
+/// A window, a buffer and a wire that hold several long writes. What may wait unsent is left as it
+/// is, 64 KB.
+fn setup() -> Setup {
+    let mut setup = Setup::plain().ws(6).tcp(|c| c.send_buffer_bytes = 4_000_000);
+    setup.pair.wire.depth = 4096;
+    setup.pair.wire.depth_bytes = 8_000_000;
+    setup
+}
+
+/// The congestion window admits a long write.
+fn opened(setup: Setup) -> Ladder {
+    let mut t = setup.established();
+    for _ in 0..10 {
+        while t.info().cwnd < LONG as u64 && write_what_goes(&mut t, 60_000) > 0 {
+            t.collect();
+        }
+        t.take_seen();
+        let all = t.wire.stack_next;
+        t.send(seg().ack(all));
+    }
+    let info = t.info();
+    assert!(info.cwnd >= LONG as u64 && info.in_flight == 0 && info.unsent == 0);
+    t.take_seen();
+    t
+}
+
+/// One call; nothing is flushed or polled afterwards.
+fn write_what_goes(t: &mut Ladder, len: usize) -> usize {
+    let data = wire_end::stream(t.written, len);
+    let taken = t.end.stack.tcp_write(t.h(), &data).unwrap_or(0);
+    t.written += taken;
+    taken
+}
+
+/// Frames of each burst that goes to the device.
+struct Bursts(Arc<Mutex<Vec<usize>>>);
+
+impl Observer for Bursts {
+    fn burst(&mut self, stage: Stage, _port: PortId, frames: &[Mbuf]) {
+        if stage == Stage::Sending {
+            self.0.lock().expect("one thread").push(frames.len());
+        }
+    }
+}
+
+/// 64 KB at most wait unsent, so that a write that takes 1 MB has sent all but these before it
+/// copied the last: the device has had them, by full bursts, when the call returns.
+#[test]
+fn the_first_unit_of_a_long_write_leaves_before_the_last_is_copied() {
+    let mut t = opened(setup());
+    let (from, bursts) = (t.wire.stack_next, Arc::new(Mutex::new(Vec::new())));
+    t.end.stack.observe(t.end.port, Some(Box::new(Bursts(bursts.clone()))));
+    assert_eq!(write_what_goes(&mut t, LONG), LONG);
+    let full = LONG / (1000 * BURST);
+    let bursts = bursts.lock().expect("one thread").clone();
+    assert_eq!(bursts, vec![BURST; full], "full bursts during the call, the rest waits");
+    let seen = t.wire.receive();
+    assert_eq!(seen.len(), full * BURST);
+    for (i, seen) in (0i64..).zip(&seen) {
+        assert!(seg().seq(from + 1000 * i).data(1000).holds_for(seen), "{seen}");
+    }
+}
+
+/// Without units a write is copied whole, as far as may wait, before anything leaves.
+#[test]
+fn without_units_a_long_write_is_cut_at_what_may_wait() {
+    let mut t = opened(setup());
+    t.end.stack.set_switch(Switch::WriteUnits, false);
+    let limit = t.setup.tcp.unsent_limit_bytes as usize;
+    assert_eq!(write_what_goes(&mut t, LONG), limit);
+}

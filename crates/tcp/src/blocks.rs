@@ -1,0 +1,64 @@
+//! The blocks of data that we hold out of order, as a SACK option reports them, RFC 2018 section 4.
+//!
+//! Called by: tcb, which holds them; text (what arrived), header and output (what to report). Plain
+//! data: must not know a Tcb, nor the mbufs, which are in reass.
+
+use base::SeqNumber;
+use wire::tcp::SackBlocks;
+
+/// Ranges held out of order, the one that grew last first (RFC 2018 section 4).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ReceivedBlocks {
+    blocks: [(SeqNumber, SeqNumber); 4],
+    count: u8,
+}
+
+impl ReceivedBlocks {
+    /// `left..right` arrived out of order: join what it touches and put it first.
+    pub(crate) fn add(&mut self, mut left: SeqNumber, mut right: SeqNumber) {
+        let mut kept = [(SeqNumber(0), SeqNumber(0)); 4];
+        let mut n = 0;
+        for &(l, r) in self.iter() {
+            if l.le(right) && left.le(r) {
+                left = left.min(l);
+                right = right.max(r);
+            } else if n < 3 {
+                kept[n] = (l, r);
+                n += 1;
+            }
+        }
+        self.blocks[0] = (left, right);
+        self.blocks[1..4].copy_from_slice(&kept[..3]);
+        self.count = n as u8 + 1;
+    }
+
+    /// Everything before `rcv_nxt` has been delivered.
+    pub(crate) fn advance(&mut self, rcv_nxt: SeqNumber) {
+        let mut kept = ReceivedBlocks::default();
+        for &(l, r) in self.iter() {
+            if r.gt(rcv_nxt) && l.gt(rcv_nxt) {
+                kept.blocks[kept.count as usize] = (l, r);
+                kept.count += 1;
+            }
+        }
+        *self = kept;
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &(SeqNumber, SeqNumber)> {
+        self.blocks[..self.count as usize].iter()
+    }
+
+    /// As an option: at most three beside timestamps, four without.
+    pub(crate) fn report(&self, with_timestamps: bool) -> SackBlocks {
+        let mut out = SackBlocks::default();
+        for &(l, r) in self.iter().take(if with_timestamps { 3 } else { 4 }) {
+            out.push(l, r);
+        }
+        out
+    }
+}
