@@ -289,7 +289,7 @@ fn no_connection<A: Addrs>(stack: &mut Stack, ip: Ip<A>, m: Mbuf) -> Fate {
         match entry.record.input(&seg) {
             Late::Ignore(reason) => return Err(reason),
             Late::Answer => {
-                tx::answer_time_wait(stack, &entry);
+                tx::answer_time_wait(stack, &entry, &seg);
                 return Err(DropReason::TcpTimeWait);
             }
             Late::Reopen => {

@@ -227,11 +227,11 @@ pub(crate) fn reset(stack: &mut Stack, local: SocketAddr, remote: SocketAddr, se
     bare_segment(stack, local, remote, seq, ack, flags, 0, None);
 }
 
-/// An ACK from TIME-WAIT, within the record's limit; it starts the wait anew.
-pub(crate) fn answer_time_wait(stack: &mut Stack, entry: &TimeWaitEntry) {
+/// An ACK from TIME-WAIT for `seg`, within the record's limit.
+pub(crate) fn answer_time_wait(stack: &mut Stack, entry: &TimeWaitEntry, seg: &Segment) {
     let core = &mut stack.core;
     let kept = stack.connections.time_wait_mut(&entry.key, &core.secret);
-    if !kept.is_some_and(|record| record.answer(core.now, &mut core.budget)) {
+    if !kept.is_some_and(|record| record.answer(seg, core.now, &mut core.budget)) {
         return;
     }
     let record = &entry.record;

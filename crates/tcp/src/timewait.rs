@@ -37,7 +37,7 @@ pub struct TimeWait {
 pub enum Late {
     /// Drop it.
     Ignore(DropReason),
-    /// Answer with an ACK and start the wait anew, if [`TimeWait::answer`] says so.
+    /// Answer with an ACK, if [`TimeWait::answer`] says so.
     Answer,
     /// A new connection may take this one's place: forget the record and go to the listener.
     Reopen,
@@ -59,16 +59,19 @@ impl TimeWait {
         }
     }
 
-    /// May an answer go out now? Then the wait starts anew. Like any connection's answers to what
-    /// is outside its window they are few in a second and all say the same: a stranger cannot make
-    /// us answer without end, nor can a peer that takes our ACK for as doubtful as we took its own
-    /// (docs/decisions/0014).
-    pub fn answer(&mut self, now: Instant, budget: &mut Budget) -> bool {
-        let admitted = self.answers.admits(Limit::OutOfWindowAcksPerSecond, now, budget);
-        if admitted {
+    /// May an answer to this go out now? The peer's FIN again always gets its ACK, and it alone
+    /// starts the wait anew (RFC 9293 section 3.10.7.4). Like any connection's answers to what is
+    /// outside its window the others are few in a second and all say the same: a stranger cannot
+    /// make us answer without end, nor can a peer that takes our ACK for as doubtful as we took its
+    /// own (docs/decisions/0014).
+    pub fn answer(&mut self, seg: &Segment, now: Instant, budget: &mut Budget) -> bool {
+        let fin_again = seg.flags.contains(Flags::FIN)
+            && !seg.flags.contains(Flags::SYN)
+            && seg.end() == self.rcv_nxt;
+        if fin_again {
             self.expires = now + self.wait;
         }
-        admitted
+        fin_again || self.answers.admits(Limit::OutOfWindowAcksPerSecond, now, budget)
     }
 
     /// What to do about a segment. A RST does not end the wait (RFC 1337); a SYN that is newer by

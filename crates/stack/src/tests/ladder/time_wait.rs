@@ -56,6 +56,34 @@ fn answers_are_limited() {
     }
 }
 
+/// The peer waits twice as long after each FIN of its own that was not acknowledged.
+#[test]
+fn a_fin_that_comes_again_is_always_answered() {
+    let mut t = time_wait(Setup::plain());
+    for _ in 0..10 {
+        t.send(seg().seq(70_000).ack(2).data(5));
+    }
+    assert_eq!(t.take_seen().len(), 2);
+    for _ in 0..10 {
+        t.send(seg().fin().seq(1).ack(2));
+        t.expect(seg().seq(2).ack(2));
+    }
+    // One that is elsewhere is no FIN of this connection.
+    t.send(seg().fin().seq(9).ack(2));
+    t.nothing();
+}
+
+/// RFC 9293 section 3.10.7.4: nothing else may keep a record alive, however often it comes.
+#[test]
+fn only_a_fin_that_comes_again_starts_the_wait_anew() {
+    let mut t = time_wait(Setup::plain());
+    t.pass(40_000);
+    t.send(seg().seq(70_000).ack(2).data(5));
+    t.expect(seg().seq(2).ack(2));
+    t.pass(21_000);
+    t.all_gone();
+}
+
 /// Two ends that disagree about where they are: each answers the other's ACK with one.
 #[test]
 fn a_loop_of_acks_between_two_ends_in_time_wait_dies() {
