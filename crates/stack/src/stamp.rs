@@ -21,8 +21,8 @@ pub(crate) struct Stamp {
     /// At the end of the array; sequence number zero, and the checksum too if it is for us to make.
     headers: [u8; STAMP_LEN],
     len: usize,
-    seq_at: usize,
-    checksum_at: usize,
+    /// The TCP header is the last 32 bytes of it; else the last 20.
+    timestamps: bool,
     /// Where the TCP header is, if a device is to finish its checksum.
     for_device: Option<u16>,
     /// Sum of the pseudo-header and of the TCP header without the two fields; `None` if the
@@ -57,8 +57,12 @@ impl Stamp {
             None => None,
         };
         let for_device = frame.has(Flags::CSUM_PARTIAL).then_some(tcp_at as u16);
-        let (seq_at, checksum_at) = (at + tcp_at + SEQ, at + tcp_at + CHECKSUM_OFFSET);
-        Some(Stamp { headers, len, seq_at, checksum_at, for_device, sum })
+        let timestamps = match len - tcp_at {
+            32 => true,
+            20 => false,
+            _ => return None,
+        };
+        Some(Stamp { headers, len, timestamps, for_device, sum })
     }
 
     /// The frame of another segment of the run: a handle on its payload with headers in front.
@@ -72,15 +76,15 @@ impl Stamp {
         sum: Sum,
     ) -> Option<Mbuf> {
         let seq = seq.0.to_be();
+        let field = self.sum.map(|all| {
+            let words = u64::from(all.0) + u64::from(seq) + u64::from(sum.0);
+            Sum::from_u64s([words]).field()
+        });
         let mut m = pool.share_behind(payload, &self.headers, self.len, |headers| {
-            if let Some(at) = headers.get_mut(self.seq_at..self.seq_at + 4) {
-                at.copy_from_slice(&seq.to_ne_bytes());
-            }
-            if let Some(all) = self.sum
-                && let Some(at) = headers.get_mut(self.checksum_at..self.checksum_at + 2)
-            {
-                let words = u64::from(all.0) + u64::from(seq) + u64::from(sum.0);
-                at.copy_from_slice(&Sum::from_u64s([words]).field());
+            if self.timestamps {
+                fill::<{ STAMP_LEN - 32 }>(headers, seq, field);
+            } else {
+                fill::<{ STAMP_LEN - 20 }>(headers, seq, field);
             }
         })?;
         if let Some(tcp_at) = self.for_device {
@@ -88,5 +92,15 @@ impl Stamp {
             m.set_csum(tcp_at);
         }
         Some(m)
+    }
+}
+
+/// The two fields of a TCP header that begins at `TCP`.
+#[inline(always)]
+fn fill<const TCP: usize>(headers: &mut [u8; STAMP_LEN], seq: u32, field: Option<[u8; 2]>) {
+    headers[TCP + SEQ..TCP + SEQ + 4].copy_from_slice(&seq.to_ne_bytes());
+    if let Some(field) = field {
+        let at = TCP + CHECKSUM_OFFSET;
+        headers[at..at + 2].copy_from_slice(&field);
     }
 }

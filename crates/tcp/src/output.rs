@@ -85,15 +85,14 @@ pub fn others(
     mut make: impl FnMut(&mut Pool, &mut Mbuf, SeqNumber, Sum) -> bool,
 ) {
     let (len, mss) = (run.len, tcb.snd_mss.0);
+    let size = if len > u32::from(mss) { mss } else { 0 };
     let (window, congestion) = room(tcb);
     let most = most.min((window.min(congestion) / len.max(1)) as usize);
     let summing = tcb.makes_checksums(cx);
     let mut seq = tcb.snd_nxt;
     let count = tcb.sendq.send_alike(len, most, |piece| {
         let Some(payload) = &mut piece.mbuf else { return false };
-        if len > u32::from(mss) {
-            payload.set_segment_size(mss);
-        }
+        payload.set_segment_size(size);
         let sum = if summing { sum_of(payload, cx) } else { Sum::ZERO };
         let sent = make(cx.pool, payload, seq, sum);
         if sent {
