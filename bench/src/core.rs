@@ -167,7 +167,7 @@ fn one_big_write(b: &Bench) -> Result<Figure> {
     let shape = Bulk { payload: 1 << 20, ..Bulk::default() };
     let big = ours_bulk(Bulk { write: 1 << 20, ..shape });
     let small = ours_bulk(Bulk { write: 16 << 10, ..shape });
-    b.ratio(Measurement::gbit_per_cpu_s, big, small)
+    b.close_ratio(Measurement::gbit_per_cpu_s, big, small)
 }
 
 fn small_writes(b: &Bench) -> Result<Figure> {
@@ -200,7 +200,7 @@ fn against_ping_pong(b: &Bench, candidates: &[Waiting]) -> Result<Figure> {
 
 fn thousand_flows(b: &Bench) -> Result<Figure> {
     let many = ours_bulk(Bulk { flows: 1000, ..Bulk::default() });
-    b.ratio(Measurement::gbit_per_cpu_s, many, ours_bulk(Bulk::default()))
+    b.close_ratio(Measurement::gbit_per_cpu_s, many, ours_bulk(Bulk::default()))
 }
 
 fn idle_endpoint(_: &Bench) -> Result<Figure> {
@@ -254,5 +254,5 @@ fn send_space_estimate(_: &Bench) -> Result<Figure> {
 
 fn v6_over_v4(b: &Bench) -> Result<Figure> {
     let v6 = ours_bulk(Bulk { v6: true, ..Bulk::default() });
-    b.ratio(Measurement::gbit_per_cpu_s, v6, ours_bulk(Bulk::default()))
+    b.close_ratio(Measurement::gbit_per_cpu_s, v6, ours_bulk(Bulk::default()))
 }

@@ -143,6 +143,28 @@ impl Bench {
     pub fn ratio(
         &self,
         figure: fn(&Measurement) -> Result<f64>,
+        first: impl FnMut(f64) -> Result<Measurement>,
+        second: impl FnMut(f64) -> Result<Measurement>,
+    ) -> Result<Figure> {
+        self.ratio_of(self.pairs, self.seconds, figure, first, second)
+    }
+
+    /// [`Bench::ratio`] of two things that are the same but for one setting, and start at once:
+    /// many more and shorter pairs, as what is to be seen is small.
+    pub fn close_ratio(
+        &self,
+        figure: fn(&Measurement) -> Result<f64>,
+        first: impl FnMut(f64) -> Result<Measurement>,
+        second: impl FnMut(f64) -> Result<Measurement>,
+    ) -> Result<Figure> {
+        self.ratio_of(5 * self.pairs, self.seconds / 5.0, figure, first, second)
+    }
+
+    fn ratio_of(
+        &self,
+        pairs: usize,
+        seconds: f64,
+        figure: fn(&Measurement) -> Result<f64>,
         mut first: impl FnMut(f64) -> Result<Measurement>,
         mut second: impl FnMut(f64) -> Result<Measurement>,
     ) -> Result<Figure> {
@@ -151,15 +173,15 @@ impl Bench {
         let (mut a, mut b) = (Vec::new(), Vec::new());
         let mut settings = (String::new(), String::new());
         let samples = paired(
-            self.pairs,
+            pairs,
             || {
-                let measured = first(self.seconds)?;
+                let measured = first(seconds)?;
                 a.push(figure(&measured)?);
                 settings.0 = measured.settings;
                 Ok(a[a.len() - 1])
             },
             || {
-                let measured = second(self.seconds)?;
+                let measured = second(seconds)?;
                 b.push(figure(&measured)?);
                 settings.1 = measured.settings;
                 Ok(b[b.len() - 1])
