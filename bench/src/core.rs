@@ -9,10 +9,11 @@ use std::path::Path;
 
 use anyhow::{Result, anyhow};
 
+use crate::drive::Bulk;
 use crate::harness::{Bench, Better, Figure, Spec, best_of};
 use crate::hot;
 use crate::measure::{Measurement, pattern};
-use crate::ours::{self, Bulk};
+use crate::ours;
 use crate::peers::kernel::{self, Placement, Settings as Kernel};
 use crate::peers::latency::{Waiting, ping_pong};
 use crate::peers::veth::Veth;

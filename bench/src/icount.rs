@@ -3,8 +3,7 @@
 
 use anyhow::{Context, Result, bail};
 use base::{Switch, Switches};
-use wirespeed_bench::drive::Drive;
-use wirespeed_bench::ours::Bulk;
+use wirespeed_bench::drive::{Bulk, Drive};
 
 /// A name and what does so many units of it.
 type Case = (&'static str, fn(u64) -> Result<()>);

@@ -7,8 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use base::Switches;
 
-use crate::drive::Drive;
-use crate::ours::Bulk;
+use crate::drive::{Bulk, Drive};
 
 /// Resident bytes of this process, from the kernel.
 fn resident_bytes() -> Result<f64> {

@@ -9,41 +9,8 @@ use anyhow::{Context, Result};
 use base::{Switch, Switches};
 use wire::checksum::Ladder;
 
-use crate::drive::Drive;
+use crate::drive::{Bulk, Drive};
 use crate::measure::{self, Measurement};
-
-/// How our stack moves bytes one way: two stacks in memory, polled by the calling thread.
-#[derive(Clone, Copy, Debug)]
-pub struct Bulk {
-    /// MTU of the link, IP header included.
-    pub mtu: usize,
-    /// IPv6 instead of IPv4.
-    pub v6: bool,
-    /// Bytes the application hands to one write.
-    pub write: usize,
-    /// Bytes of memory that writes are cut from, one after the other.
-    pub payload: usize,
-    /// The link takes segments of up to 64 KB with a segment size, as a TSO device does.
-    pub super_segments: bool,
-    /// The link finishes checksums and has verified those that come, as veth's two ends do.
-    pub link_checksums: bool,
-    /// Connections; each gets one segment a turn if there is more than one.
-    pub flows: usize,
-}
-
-impl Default for Bulk {
-    fn default() -> Bulk {
-        Bulk {
-            mtu: 1500,
-            v6: false,
-            write: 16 << 10,
-            payload: 128 << 10,
-            super_segments: false,
-            link_checksums: false,
-            flows: 1,
-        }
-    }
-}
 
 /// Bulk for `seconds`. `units` counts data segments; `settings` names what is not in `Bulk`.
 pub fn bulk(shape: Bulk, seconds: f64) -> Result<Measurement> {
