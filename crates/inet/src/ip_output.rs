@@ -55,10 +55,7 @@ impl HeaderTemplate {
         fields: &Fields,
     ) -> HeaderTemplate {
         let mut bytes = [0; 56];
-        let link_len = match link {
-            LinkKind::Ethernet => ether::HEADER_LEN,
-            LinkKind::Ip => 0,
-        };
+        let link_len = link.header_len();
         let ethertype = match fields.dst {
             IpAddr::V4(_) => ether::IPV4,
             IpAddr::V6(_) => ether::IPV6,

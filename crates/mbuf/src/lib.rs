@@ -20,6 +20,7 @@ mod prefetch;
 mod queue;
 mod share;
 mod sockbuf;
+mod store;
 
 pub use class::{Class, HEADROOM};
 pub use copy::copy;

@@ -10,7 +10,7 @@ use core::ptr::NonNull;
 use base::{Duration, Instant};
 
 use crate::class::{Class, HEADROOM, LINE};
-use crate::pool::{self, Shared};
+use crate::store::{self, Header};
 
 /// Facts about a packet that fit in a bit each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,37 +34,6 @@ impl Flags {
     pub const PACED: u8 = 128;
 }
 
-/// One cache line; the first line of its own object, or a share's whole object.
-#[repr(C, align(64))]
-pub(crate) struct Header {
-    pub(crate) next: Option<NonNull<Header>>,
-    pub(crate) data: *mut u8,
-    /// The header whose cluster holds the data: this one, or for a share another.
-    pub(crate) base: NonNull<Header>,
-    pub(crate) owner: NonNull<Shared>,
-    pub(crate) meta: Meta,
-    pub(crate) len: u32,
-    /// On a cluster: handles that point at it; the owning pool alone touches it.
-    /// On a share: the cluster offset before which this handle alone may write.
-    pub(crate) refs_or_private_end: u16,
-    pub(crate) flags: u8,
-    pub(crate) class: Class,
-}
-
-/// What is known of the packet; a share starts with a copy.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Meta {
-    pub(crate) time_ns: u64,
-    pub(crate) mark: u32,
-    pub(crate) flow_hash: u32,
-    pub(crate) csum: u16,
-    pub(crate) in_port: u16,
-    pub(crate) segment_size: u16,
-    pub(crate) vlan: u16,
-}
-
-const _: () = assert!(size_of::<Header>() == LINE);
 const _: () = assert!(size_of::<Option<Mbuf>>() == 8);
 
 /// A unique handle on a packet, or on a piece of one: 8 bytes.
@@ -81,8 +50,8 @@ unsafe impl Send for Mbuf {}
 impl Drop for Mbuf {
     /// Correct on any thread; [`crate::Pool::free`] is faster where the pool is at hand.
     fn drop(&mut self) {
-        // SAFETY: the handle is unique and goes away; its owner outlives it (pool::give_back).
-        unsafe { pool::give_back(self.header, self.header) }
+        // SAFETY: the handle is unique and goes away; its owner outlives it (store::give_back).
+        unsafe { store::give_back(self.header, self.header) }
     }
 }
 

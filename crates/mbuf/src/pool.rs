@@ -7,40 +7,17 @@
 
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::class::{Class, HEADROOM, LINE};
-use crate::mbuf::{Header, Mbuf, Meta};
-
-/// Built with `--cfg wirespeed_unpooled`, every buffer is its own allocation and is released when
-/// freed, so that AddressSanitizer and valgrind see a use after free.
-const UNPOOLED: bool = cfg!(wirespeed_unpooled);
+use crate::mbuf::Mbuf;
+use crate::store::{Header, Meta, Shared, Store, give_back_to};
 
 /// Handles given back in one go to another pool.
 const RETURN_BATCH: usize = 32;
 
 /// Fewer do not go by themselves while there is work: the lists' lock instructions are 40 ns.
 const RETURN_FEW: usize = 4;
-
-/// The part of a pool that outlives it while handles are out, and that other threads touch.
-pub(crate) struct Shared {
-    returned: AtomicPtr<Header>,
-    orphaned: AtomicBool,
-    orphan: Mutex<Option<Store>>,
-}
-
-/// Free lists, slabs and counts.
-struct Store {
-    free: [Option<NonNull<Header>>; Class::COUNT],
-    slabs: Vec<(NonNull<u8>, Layout)>,
-    held_bytes: usize,
-    outstanding: usize,
-}
-
-// SAFETY: the pointers are to memory that the store owns; whoever holds the store has them alone.
-unsafe impl Send for Store {}
 
 /// Where [`Mbuf`]s come from.
 ///
@@ -69,14 +46,13 @@ unsafe impl Send for Pool {}
 impl Pool {
     /// An empty pool that takes at most `limit_bytes` from the system.
     pub fn new(limit_bytes: usize) -> Pool {
-        let shared = Arc::new(Shared {
-            returned: AtomicPtr::new(ptr::null_mut()),
-            orphaned: AtomicBool::new(false),
-            orphan: Mutex::new(None),
-        });
-        let store =
-            Store { free: [None; Class::COUNT], slabs: Vec::new(), held_bytes: 0, outstanding: 0 };
-        Pool { store, shared, limit_bytes, exhausted: 0, outbox: None }
+        Pool {
+            store: Store::default(),
+            shared: Shared::new(),
+            limit_bytes,
+            exhausted: 0,
+            outbox: None,
+        }
     }
 
     /// A buffer with room for `len` bytes behind its headroom, empty; `None` past the limit (which
@@ -121,14 +97,7 @@ impl Pool {
     /// A header off a free list, as its last user left it, but linked to none.
     #[inline(always)]
     pub(crate) fn take(&mut self, class: Class) -> Option<NonNull<Header>> {
-        let mut header = match self.store.free[class as usize] {
-            Some(header) => header,
-            None => self.refill(class)?,
-        };
-        // SAFETY: a header on a free list belongs to the store alone.
-        self.store.free[class as usize] = unsafe { header.as_mut().next.take() };
-        self.store.outstanding += 1;
-        Some(header)
+        self.store.take(class).or_else(|| self.refill(class))
     }
 
     /// First what came home, then a new slab.
@@ -136,13 +105,12 @@ impl Pool {
     #[inline(never)]
     fn refill(&mut self, class: Class) -> Option<NonNull<Header>> {
         self.collect();
-        if self.store.free[class as usize].is_none() {
+        if self.store.is_dry(class) {
             self.store.grow(class, self.limit_bytes, &self.shared);
         }
-        if self.store.free[class as usize].is_none() {
-            self.exhausted += 1;
-        }
-        self.store.free[class as usize]
+        let header = self.store.take(class);
+        self.exhausted += u64::from(header.is_none());
+        header
     }
 
     /// Give a handle back. A handle of another pool joins a batch that goes home at
@@ -236,6 +204,13 @@ impl Pool {
         }
     }
 
+    /// Does another pool's handle wait here to go home? Whoever is about to sleep asks this, and
+    /// calls [`Pool::flush`]: its owner may have no other.
+    #[inline]
+    pub fn holds_foreign(&self) -> bool {
+        self.outbox.as_ref().is_some_and(|out| out.list.is_some())
+    }
+
     /// [`Pool::flush`], but a few wait for company: once a burst.
     #[inline]
     pub fn flush_many(&mut self) {
@@ -248,11 +223,8 @@ impl Pool {
     /// once a burst, and when a free list is empty.
     #[inline]
     pub fn collect(&mut self) -> usize {
-        if self.shared.returned.load(Ordering::Relaxed).is_null() {
-            return 0;
-        }
-        let head = self.shared.returned.swap(ptr::null_mut(), Ordering::Acquire);
-        // SAFETY: swapped out, the list belongs to this pool, which owns every handle on it.
+        let head = self.shared.take_returned();
+        // SAFETY: the list belongs to this pool, which owns every handle on it.
         unsafe { self.store.release_list(head) }
     }
 
@@ -294,197 +266,6 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         self.flush();
-        let empty =
-            Store { free: [None; Class::COUNT], slabs: Vec::new(), held_bytes: 0, outstanding: 0 };
-        let store = core::mem::replace(&mut self.store, empty);
-        // While handles are out the store stays, kept alive by one count that `reap` gives up.
-        let shared = Arc::into_raw(self.shared.clone());
-        // SAFETY: `shared` was just made from an Arc.
-        unsafe {
-            *lock(&(*shared).orphan) = Some(store);
-            (*shared).orphaned.store(true, Ordering::SeqCst);
-            reap(&*shared);
-        }
+        self.shared.orphan(core::mem::take(&mut self.store));
     }
-}
-
-impl Store {
-    /// One handle less; the cluster goes to its free list with its last handle.
-    ///
-    /// # Safety
-    /// `header` is a handle of this store's pool that nobody holds any more.
-    #[inline(always)]
-    unsafe fn release(&mut self, mut header: NonNull<Header>) {
-        self.outstanding -= 1;
-        // SAFETY: by contract; the count of a cluster is the pool's alone.
-        unsafe {
-            let base = header.as_ref().base;
-            if base != header {
-                header.as_mut().base = header;
-                self.push(header);
-            }
-            // Only this field: the handle on the rest of the header may be in use elsewhere.
-            let refs = &mut (*base.as_ptr()).refs_or_private_end;
-            *refs -= 1;
-            if *refs == 0 {
-                self.push(base);
-            }
-        }
-    }
-
-    /// # Safety
-    /// `head` starts a list of handles of this store's pool that nobody holds any more.
-    unsafe fn release_list(&mut self, head: *mut Header) -> usize {
-        let mut at = NonNull::new(head);
-        let mut count = 0;
-        while let Some(header) = at {
-            // SAFETY: by contract; `next` is read before the header can be reused.
-            unsafe {
-                at = header.as_ref().next;
-                self.release(header);
-            }
-            count += 1;
-        }
-        count
-    }
-
-    /// # Safety
-    /// `header` is this store's and no handle points at it.
-    #[inline(always)]
-    unsafe fn push(&mut self, mut header: NonNull<Header>) {
-        // SAFETY: by contract.
-        unsafe {
-            let class = header.as_ref().class;
-            if UNPOOLED {
-                self.held_bytes -= class.stride();
-                dealloc(header.as_ptr().cast(), layout(class, 1));
-                return;
-            }
-            header.as_mut().next = self.free[class as usize];
-        }
-        // SAFETY: as above.
-        let class = unsafe { header.as_ref().class };
-        self.free[class as usize] = Some(header);
-    }
-
-    /// Take one slab from the system, if the limit allows.
-    fn grow(&mut self, class: Class, limit_bytes: usize, shared: &Arc<Shared>) {
-        let wanted = if UNPOOLED { 1 } else { class.slab_objects() };
-        let room = limit_bytes.saturating_sub(self.held_bytes) / class.stride();
-        let objects = wanted.min(room);
-        if objects == 0 {
-            return;
-        }
-        let layout = layout(class, objects);
-        // SAFETY: the layout is not of zero size.
-        let Some(slab) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { return };
-        self.held_bytes += layout.size();
-        if !UNPOOLED {
-            self.slabs.push((slab, layout));
-        }
-        // From the Arc itself: `give_back` counts through this pointer.
-        let owner = NonNull::new(Arc::as_ptr(shared).cast_mut()).expect("an Arc is never null");
-        for i in (0..objects).rev() {
-            // SAFETY: object `i` lies inside the slab, aligned to a line, and is ours.
-            unsafe {
-                let header = slab.add(i * class.stride()).cast::<Header>();
-                header.write(Header {
-                    next: self.free[class as usize],
-                    data: ptr::null_mut(),
-                    base: header,
-                    owner,
-                    meta: Meta::default(),
-                    len: 0,
-                    refs_or_private_end: 0,
-                    flags: 0,
-                    class,
-                });
-                self.free[class as usize] = Some(header);
-            }
-        }
-    }
-}
-
-impl Drop for Store {
-    fn drop(&mut self) {
-        debug_assert_eq!(self.outstanding, 0, "a store outlives its handles");
-        for (slab, layout) in self.slabs.drain(..) {
-            // SAFETY: allocated with this layout in `grow`; no handle is out.
-            unsafe { dealloc(slab.as_ptr(), layout) }
-        }
-        if UNPOOLED {
-            for class in Class::CLUSTERS.into_iter().chain([Class::Share]) {
-                while let Some(header) = self.free[class as usize] {
-                    // SAFETY: a header on a free list is ours, allocated alone.
-                    unsafe {
-                        self.free[class as usize] = header.as_ref().next;
-                        dealloc(header.as_ptr().cast(), layout(class, 1));
-                    }
-                }
-            }
-        }
-    }
-}
-
-fn layout(class: Class, objects: usize) -> Layout {
-    Layout::from_size_align(class.stride() * objects, LINE).expect("slabs are far below isize::MAX")
-}
-
-/// Put a linked list of handles of one pool on its return list, from any thread.
-///
-/// # Safety
-/// `head` to `tail` are handles of one pool, linked by `next`, that nobody holds any more.
-pub(crate) unsafe fn give_back(head: NonNull<Header>, tail: NonNull<Header>) {
-    // SAFETY: handles that are out keep their pool's shared part alive: until they are pushed they
-    // are out, and afterwards the count taken here does.
-    unsafe {
-        let owner = head.as_ref().owner.as_ptr().cast_const();
-        Arc::increment_strong_count(owner);
-        give_back_to(&Arc::from_raw(owner), head, tail);
-    }
-}
-
-/// # Safety
-/// As for [`give_back`], and `home` is theirs.
-unsafe fn give_back_to(home: &Shared, head: NonNull<Header>, mut tail: NonNull<Header>) {
-    let mut first = home.returned.load(Ordering::Relaxed);
-    loop {
-        // SAFETY: not pushed yet, so still ours.
-        unsafe { tail.as_mut().next = NonNull::new(first) };
-        let pushed = home.returned.compare_exchange_weak(
-            first,
-            head.as_ptr(),
-            Ordering::SeqCst,
-            Ordering::Relaxed,
-        );
-        match pushed {
-            Ok(_) => break,
-            Err(now) => first = now,
-        }
-    }
-    if home.orphaned.load(Ordering::SeqCst) {
-        reap(home);
-    }
-}
-
-/// Take in handles for a pool that is gone; with the last one its memory goes.
-#[cold]
-fn reap(shared: &Shared) {
-    let mut orphan = lock(&shared.orphan);
-    let Some(store) = orphan.as_mut() else { return };
-    let head = shared.returned.swap(ptr::null_mut(), Ordering::SeqCst);
-    // SAFETY: the lock makes this thread the store's only user; it owns what was returned.
-    unsafe { store.release_list(head) };
-    if store.outstanding == 0 {
-        *orphan = None;
-        drop(orphan);
-        // SAFETY: gives up the count that `Pool::drop` left for the store that is now gone; the
-        // caller holds another.
-        unsafe { Arc::decrement_strong_count(ptr::from_ref(shared)) };
-    }
-}
-
-/// No code panics while it holds one of these locks, but a poisoned lock must not leak a pool.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -8,7 +8,8 @@ use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
 use crate::Pool;
-use crate::mbuf::{Header, Mbuf};
+use crate::mbuf::Mbuf;
+use crate::store::Header;
 
 /// Mbufs in order, with their number and their bytes.
 #[derive(Default)]

@@ -9,7 +9,8 @@ use core::ptr::NonNull;
 
 use crate::Pool;
 use crate::class::{Class, HEADROOM, LINE};
-use crate::mbuf::{Flags, Header, Mbuf};
+use crate::mbuf::{Flags, Mbuf};
+use crate::store::Header;
 
 impl Pool {
     /// A second handle on the same bytes, of the same metadata; both become read-only. A foreign

@@ -8,15 +8,13 @@
 
 use mbuf::Mbuf;
 use wire::checksum::Sum;
-use wire::tcp::CHECKSUM_OFFSET;
+use wire::tcp::{CHECKSUM_OFFSET, SEQ_OFFSET};
 
 use crate::TcpHandle;
 
-/// Ethernet, IPv6 and a TCP header with timestamps are 86 bytes; this is six vectors of 16.
-const HEADERS_MAX: usize = 96;
-
-/// Where a TCP header has its sequence number.
-const SEQ: usize = 4;
+/// Bytes compared: Ethernet, IPv6 and a TCP header with timestamps are 86; this is six vectors of
+/// 16. As many are stamped.
+pub(crate) const HEADERS_MAX: usize = 96;
 
 /// Headers of the last data segment of a burst that was predicted.
 #[derive(Clone, Copy)]
@@ -98,7 +96,8 @@ impl Leader {
         (self.tcp_at, self.payload_at) = (tcp_at, payload_at);
         self.same.0.fill(0);
         let checksum = tcp_at + CHECKSUM_OFFSET;
-        for part in [0..tcp_at + SEQ, tcp_at + SEQ + 4..checksum, checksum + 2..payload_at] {
+        let seq = tcp_at + SEQ_OFFSET;
+        for part in [0..seq, seq + 4..checksum, checksum + 2..payload_at] {
             match self.same.0.get_mut(part) {
                 Some(part) => part.fill(0xff),
                 None => {
@@ -131,6 +130,6 @@ impl Leader {
         if different != 0 || frame.len() != self.frame_len {
             return None;
         }
-        new.get(self.tcp_at + SEQ..)?.first_chunk().map(|seq| u32::from_be_bytes(*seq))
+        new.get(self.tcp_at + SEQ_OFFSET..)?.first_chunk().map(|seq| u32::from_be_bytes(*seq))
     }
 }

@@ -217,9 +217,10 @@ impl Stack {
         timers.min(self.release.next_departure())
     }
 
-    /// Is there a frame to take, or room for one that was pushed back?
+    /// Has [`Stack::poll`] something to do right now: a frame to take, room for one that was pushed
+    /// back, a peer's buffers to send home? Who is about to sleep asks this last.
     pub fn has_input(&self) -> bool {
-        self.ports.has_input()
+        self.core.pool.holds_foreign() || self.ports.has_input()
     }
 
     /// The next thing that a user may want to know; `None` for nothing new.

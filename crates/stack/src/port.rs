@@ -4,7 +4,7 @@
 
 use core::net::IpAddr;
 
-use base::{Cidr, Counter, Counters, IpVersion, LinkKind, MacAddr, Mss};
+use base::{Cidr, Counter, Counters, IpVersion, MacAddr, Mss};
 use device::{Burst, Device, Limits};
 use mbuf::{Mbuf, Pool};
 
@@ -123,10 +123,7 @@ impl Port {
             IpVersion::V4 => 20,
             IpVersion::V6 => 40,
         };
-        let link = match self.limits.link {
-            LinkKind::Ethernet => 14,
-            LinkKind::Ip => 0,
-        };
+        let link = self.limits.link.header_len();
         // 60 bytes of TCP header; an IP packet of 65,535 bytes at most.
         let most = self.limits.offloads.tso_max_bytes.min(65_535 + link);
         most.saturating_sub(link + ip + 60) as u32

@@ -19,7 +19,7 @@ use tcp::timewait::Late;
 use tcp::{Fate, Segment};
 use wire::checksum::{Ladder, Sum};
 use wire::tcp::{Flags, HEADER_LEN, Header, Options, Timestamps, timestamps_only};
-use wire::{ether, ipv4, ipv6};
+use wire::{ipv4, ipv6};
 
 use crate::event::Event;
 use crate::follow;
@@ -116,19 +116,20 @@ fn followers(stack: &mut Stack, handle: TcpHandle, frames: &mut Burst) -> u64 {
 /// One frame: its link header, its IP header. An error frees it.
 #[inline(always)]
 fn frame(stack: &mut Stack, link: LinkKind, mac: MacAddr, following: bool, mut m: Mbuf) -> Fate {
-    let (carries, at) = match link {
+    let carries = match link {
         LinkKind::Ethernet => {
             let (carries, to_group) = ether_input(m.as_slice(), mac)?;
             if to_group {
                 m.set(MbufFlags::LINK_GROUP);
             }
-            (carries, ether::HEADER_LEN)
+            carries
         }
         LinkKind::Ip => match m.as_slice().first() {
-            Some(first) if first >> 4 == 6 => (Carries::Ipv6, 0),
-            _ => (Carries::Ipv4, 0),
+            Some(first) if first >> 4 == 6 => Carries::Ipv6,
+            _ => Carries::Ipv4,
         },
     };
+    let at = link.header_len();
     let packet = m.as_slice().get(at..).unwrap_or_default();
     match carries {
         Carries::Ipv4 => match ipv4_plain(packet) {

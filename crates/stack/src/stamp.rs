@@ -8,18 +8,14 @@
 use base::SeqNumber;
 use mbuf::{Flags, Mbuf, Pool};
 use wire::checksum::{Ladder, Sum};
-use wire::tcp::CHECKSUM_OFFSET;
+use wire::tcp::{CHECKSUM_OFFSET, SEQ_OFFSET};
 
-/// Ethernet, IPv6 and a TCP header with timestamps are 86 bytes; this is six vectors of 16.
-const STAMP_LEN: usize = 96;
-
-/// Where a TCP header has its sequence number.
-const SEQ: usize = 4;
+use crate::follow::HEADERS_MAX;
 
 /// All headers of a run's first segment.
 pub(crate) struct Stamp {
     /// At the end of the array; sequence number zero, and the checksum too if it is for us to make.
-    headers: [u8; STAMP_LEN],
+    headers: [u8; HEADERS_MAX],
     len: usize,
     /// The TCP header is the last 32 bytes of it; else the last 20.
     timestamps: bool,
@@ -43,12 +39,12 @@ impl Stamp {
     ) -> Option<Stamp> {
         let bytes = frame.as_slice();
         let len = bytes.len().checked_sub(payload)?;
-        let at = STAMP_LEN.checked_sub(len)?;
-        let mut headers = [0; STAMP_LEN];
+        let at = HEADERS_MAX.checked_sub(len)?;
+        let mut headers = [0; HEADERS_MAX];
         headers.get_mut(at..)?.copy_from_slice(bytes.get(..len)?);
         let tcp = headers.get_mut(at + tcp_at..)?;
         let segment_len = (bytes.len() - tcp_at) as u16;
-        tcp.get_mut(SEQ..SEQ + 4)?.fill(0);
+        tcp.get_mut(SEQ_OFFSET..SEQ_OFFSET + 4)?.fill(0);
         let sum = match pseudo {
             Some(pseudo) => {
                 tcp.get_mut(CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2)?.fill(0);
@@ -82,9 +78,9 @@ impl Stamp {
         });
         let mut m = pool.share_behind(payload, &self.headers, self.len, |headers| {
             if self.timestamps {
-                fill::<{ STAMP_LEN - 32 }>(headers, seq, field);
+                fill::<{ HEADERS_MAX - 32 }>(headers, seq, field);
             } else {
-                fill::<{ STAMP_LEN - 20 }>(headers, seq, field);
+                fill::<{ HEADERS_MAX - 20 }>(headers, seq, field);
             }
         })?;
         if let Some(tcp_at) = self.for_device {
@@ -97,8 +93,8 @@ impl Stamp {
 
 /// The two fields of a TCP header that begins at `TCP`.
 #[inline(always)]
-fn fill<const TCP: usize>(headers: &mut [u8; STAMP_LEN], seq: u32, field: Option<[u8; 2]>) {
-    headers[TCP + SEQ..TCP + SEQ + 4].copy_from_slice(&seq.to_ne_bytes());
+fn fill<const TCP: usize>(headers: &mut [u8; HEADERS_MAX], seq: u32, field: Option<[u8; 2]>) {
+    headers[TCP + SEQ_OFFSET..TCP + SEQ_OFFSET + 4].copy_from_slice(&seq.to_ne_bytes());
     if let Some(field) = field {
         let at = TCP + CHECKSUM_OFFSET;
         headers[at..at + 2].copy_from_slice(&field);

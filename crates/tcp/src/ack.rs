@@ -6,9 +6,10 @@
 use base::{Duration, SeqNumber};
 use wire::tcp::{Options, Timestamps};
 
+use crate::marks::{Events, Marks, Todo};
 use crate::recovery::{self, Phase};
 use crate::sendq::Acked;
-use crate::tcb::{Events, Marks, Tcb, Todo};
+use crate::tcb::Tcb;
 use crate::{Cx, Segment, sack};
 
 /// `ack` is new: free what it covers, measure the round trip, restart or stop the timer.

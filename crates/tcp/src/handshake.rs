@@ -9,7 +9,9 @@ use base::{DropReason, Mss, WindowScale};
 use mbuf::Mbuf;
 use wire::tcp::{Flags, Options};
 
-use crate::tcb::{Error, Events, Marks, Path, State, Tcb, Todo};
+use crate::marks::{Events, Marks, Todo};
+use crate::state::{Error, State};
+use crate::tcb::{Path, Tcb};
 use crate::{Config, Cx, Fate, Segment, ack, text};
 
 /// What a listener does with a segment that belongs to no connection, RFC 9293 3.10.7.2.

@@ -4,14 +4,15 @@
 //! Called by: output. Must not know: what is sent, and whether it may be.
 //! RFC 9293 sections 3.1 and 3.8.6.2.2, RFC 7323, RFC 2018.
 
-use base::{SeqNumber, Switch};
+use base::SeqNumber;
 use mbuf::{Flags as MbufFlags, Mbuf};
 use wire::checksum::Sum;
 use wire::tcp::{self, ChecksumField, Established, Flags, Header, Options, Timestamps};
 
 use crate::Cx;
+use crate::marks::Marks;
 use crate::sendq::bytepass_sum;
-use crate::tcb::{Marks, Tcb};
+use crate::tcb::Tcb;
 
 /// Put the header that nearly every segment has in front of a payload.
 #[inline(always)]
@@ -33,13 +34,7 @@ pub(crate) fn put_header(
             .has(Marks::TIMESTAMPS)
             .then(|| Timestamps { value: tcb.ts_value(cx), echo: tcb.ts_recent }),
     };
-    let checksum = if tcb.offload_checksum {
-        ChecksumField::Partial
-    } else if cx.switches.on(Switch::ChecksumTx) {
-        ChecksumField::Full
-    } else {
-        ChecksumField::Zero
-    };
+    let checksum = checksum_wanted(tcb, cx);
     let payload = payload_sum(tcb, m, cx);
     let segment_len = header.len() + m.len();
     let buf = m.prepend(header.len())?;
@@ -137,16 +132,26 @@ pub(crate) fn sum_of(m: &Mbuf, cx: &Cx<'_>) -> Sum {
     if m.has(MbufFlags::SUMMED) { Sum(m.csum()) } else { bytepass_sum(cx.ladder, m.as_slice()) }
 }
 
+/// Who makes the checksum: we, a device, or nobody.
+#[inline(always)]
+fn checksum_wanted(tcb: &Tcb, cx: &Cx<'_>) -> ChecksumField {
+    if tcb.makes_checksums(cx) {
+        ChecksumField::Full
+    } else if tcb.offload_checksum {
+        ChecksumField::Partial
+    } else {
+        ChecksumField::Zero
+    }
+}
+
 /// The checksum field: the finished sum, or the pseudo-header's for a device to finish.
 #[inline(always)]
 fn checksum_field(tcb: &Tcb, len: usize, header: Sum, payload: Sum, cx: &Cx<'_>) -> [u8; 2] {
     let pseudo = tcb.pseudo_sum.plus(Sum::of_be16(len as u16));
-    if tcb.offload_checksum {
-        pseudo.0.to_ne_bytes()
-    } else if cx.switches.on(Switch::ChecksumTx) {
-        pseudo.plus(header).plus(payload).field()
-    } else {
-        [0, 0]
+    match checksum_wanted(tcb, cx) {
+        ChecksumField::Full => pseudo.plus(header).plus(payload).field(),
+        ChecksumField::Partial => pseudo.0.to_ne_bytes(),
+        ChecksumField::Zero => [0, 0],
     }
 }
 

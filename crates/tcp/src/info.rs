@@ -2,7 +2,8 @@
 
 use base::Duration;
 
-use crate::tcb::{State, Tcb};
+use crate::state::State;
+use crate::tcb::Tcb;
 
 /// A snapshot of one connection. Sizes in bytes, windows in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,9 @@ use mbuf::Mbuf;
 use wire::tcp::{Flags, Options};
 
 use crate::deadlines::Timers;
-use crate::tcb::{Error, Marks, State, Tcb, Todo};
+use crate::marks::{Marks, Todo};
+use crate::state::{Error, State};
+use crate::tcb::Tcb;
 use crate::{Cx, Fate, Segment, ack, handshake, text};
 
 /// Take a segment for a connection in any state but LISTEN and TIME-WAIT; `m` is its payload.

@@ -10,8 +10,10 @@ use wire::checksum::Sum;
 use wire::tcp::{Flags, Options, Timestamps};
 
 use crate::header::{offer_window, put_header, sum_of, write_header, write_with_sack};
+use crate::marks::{Events, Marks, Todo};
 use crate::sendq::Piece;
-use crate::tcb::{Events, Marks, State, Tcb, Todo};
+use crate::state::State;
+use crate::tcb::Tcb;
 use crate::{Cx, recovery};
 
 /// What one connection sends in one go: how much, and whether more of the same may come.

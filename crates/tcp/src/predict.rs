@@ -10,7 +10,9 @@ use base::{Counter, SeqNumber};
 use mbuf::{Mbuf, Pool};
 use wire::tcp::Flags;
 
-use crate::tcb::{Marks, State, Tcb};
+use crate::marks::Marks;
+use crate::state::State;
+use crate::tcb::Tcb;
 use crate::{Cx, Segment, ack, text};
 
 /// Control bits that are looked at; PSH alone changes nothing.

@@ -5,10 +5,11 @@
 //! ACK does not grow with the window: counters run along, and `lost_to` and `resend_from` only ever
 //! move forward within an episode.
 
+use crate::marks::{Marks, Todo};
 pub(crate) use crate::scoreboard::Phase;
 use crate::scoreboard::Recovery;
 use crate::sendq::{Acked, Piece};
-use crate::tcb::{Marks, Tcb, Todo};
+use crate::tcb::Tcb;
 
 /// Duplicate ACKs that mean a loss: DupThresh of RFC 6675, section 3.2 of RFC 5681.
 const DUPLICATE_THRESHOLD: u32 = 3;

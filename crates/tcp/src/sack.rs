@@ -5,8 +5,9 @@
 use base::SeqNumber;
 use wire::tcp::SackBlocks;
 
+use crate::marks::Marks;
 use crate::sendq::Piece;
-use crate::tcb::{Marks, Tcb};
+use crate::tcb::Tcb;
 use crate::{Cx, recovery};
 
 /// Note what the peer says it holds; returns how many bytes that is news for.

@@ -6,8 +6,10 @@ use base::{DropReason, Limit, SeqNumber};
 use mbuf::Mbuf;
 
 use crate::deadlines::Timers;
+use crate::marks::{Events, Marks, Todo};
 use crate::reass::Reassembly;
-use crate::tcb::{Events, Marks, State, Tcb, Todo};
+use crate::state::State;
+use crate::tcb::Tcb;
 use crate::{Cx, Fate, Segment};
 
 /// Data that is exactly next: to the reader.
@@ -49,7 +51,7 @@ pub(crate) fn accept(tcb: &mut Tcb, seq: SeqNumber, m: Mbuf, cx: &mut Cx<'_>) ->
     if let Some(reason) = tcb.nobody_reads() {
         // RFC 9293 section 3.6.1: data after a full close is answered with RST.
         tcb.todo.set(Todo::RST);
-        tcb.fail(crate::tcb::Error::Aborted);
+        tcb.fail(crate::state::Error::Aborted);
         return Err(reason);
     }
     if seq == tcb.rcv_nxt {

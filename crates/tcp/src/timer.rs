@@ -6,7 +6,9 @@
 
 use base::{Counter, Duration, Instant};
 
-use crate::tcb::{Error, Marks, State, Tcb, Todo};
+use crate::marks::{Marks, Todo};
+use crate::state::{Error, State};
+use crate::tcb::Tcb;
 use crate::{Cx, recovery};
 
 impl Tcb {

@@ -6,7 +6,8 @@
 use base::{Budget, DropReason, Duration, Instant, Limit, PerSecond, SeqNumber};
 use wire::tcp::Flags;
 
-use crate::tcb::{Marks, Tcb};
+use crate::marks::Marks;
+use crate::tcb::Tcb;
 use crate::{Cx, Segment};
 
 /// A connection in TIME-WAIT.

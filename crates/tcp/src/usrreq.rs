@@ -9,7 +9,9 @@ use base::Switch;
 use mbuf::Mbuf;
 use wire::checksum::Ladder;
 
-use crate::tcb::{Error, Events, Marks, Path, State, Tcb, Todo};
+use crate::marks::{Events, Marks, Todo};
+use crate::state::{Error, State};
+use crate::tcb::{Path, Tcb};
 use crate::{Config, Cx, handshake};
 
 /// Why a call was refused.
@@ -105,8 +107,7 @@ pub fn unit_bytes(tcb: &Tcb) -> usize {
 /// How sums are taken while copying; not at all where a device finishes checksums.
 #[inline]
 fn sums(tcb: &Tcb, cx: &Cx<'_>) -> Option<(Ladder, bool)> {
-    let wanted = !tcb.offload_checksum && cx.switches.on(Switch::ChecksumTx);
-    wanted.then(|| (cx.ladder, cx.switches.on(Switch::FusedSum)))
+    tcb.makes_checksums(cx).then(|| (cx.ladder, cx.switches.on(Switch::FusedSum)))
 }
 
 /// Copy received data out; 0 means the peer has closed and all was read.

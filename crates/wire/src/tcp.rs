@@ -20,6 +20,8 @@ use crate::bytes::{be16, be32, put};
 pub const HEADER_LEN: usize = 20;
 /// Bytes of the longest header.
 pub const HEADER_LEN_MAX: usize = 60;
+/// Where the sequence number lies in the header.
+pub const SEQ_OFFSET: usize = 4;
 /// Where the checksum lies in the header, for devices that finish it.
 pub const CHECKSUM_OFFSET: usize = 16;
 

@@ -79,8 +79,8 @@ pub use mbuf::{Mbuf, Pool};
 
 /// TCP as its users see it: settings, statistics, events.
 pub mod tcp {
+    pub use tcp::Error;
     pub use tcp::cc::Algorithm;
-    pub use tcp::tcb::Error;
     pub use tcp::{Config, Events, Info, State};
 }
 

@@ -84,3 +84,38 @@ fn bytes_arrive_whole_at_every_mtu_and_version() {
         }
     }
 }
+
+/// A sender may have no buffers but those that its peer has just read: whoever polls a stack until
+/// `has_input` says no, and then sleeps, keeps none of them.
+#[test]
+fn who_sleeps_holds_no_buffers_of_its_peer() {
+    let (mut client, mut server) = pair(&PairConfig::new([5, 6]));
+    let mut now = Instant::from_nanos(1_000_000);
+    let local = SocketAddr::new(server.addr, 5001);
+    let listener = server.stack.tcp_listen(local, ListenConfig::default()).expect("free");
+    let tcp = tcp::Config { no_delay: true, ..tcp::Config::default() };
+    let c = client.stack.tcp_connect(local, None, &tcp, Owner::program(), now).expect("routed");
+    for _ in 0..4 {
+        now += Duration::from_micros(10);
+        client.stack.poll(now);
+        server.stack.poll(now);
+    }
+    let s = server.stack.tcp_accept(listener).expect("established");
+    let mut buf = [0; 256];
+    for len in [1, 100, 256] {
+        now += Duration::from_micros(10);
+        assert_eq!(client.stack.tcp_write(c, &buf[..len]), Ok(len));
+        client.stack.poll(now);
+        server.stack.poll(now);
+        assert_eq!(server.stack.tcp_read(s, &mut buf), Ok(len));
+        assert_eq!(server.stack.tcp_write(s, &buf[..1]), Ok(1));
+        server.stack.flush();
+        while server.stack.has_input() {
+            server.stack.poll(now);
+        }
+        client.stack.poll(now);
+        assert_eq!(client.stack.tcp_read(c, &mut buf), Ok(1));
+        // One byte of the server's is out, its own; nothing of the client's is.
+        assert_eq!(client.stack.pool().outstanding(), 0, "after {len} bytes");
+    }
+}

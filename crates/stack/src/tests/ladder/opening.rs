@@ -2,8 +2,8 @@
 
 use super::seg::{bare, rst};
 use super::*;
+use tcp::Error;
 use tcp::Events;
-use tcp::tcb::Error;
 use wire::tcp::Flags;
 
 #[test]

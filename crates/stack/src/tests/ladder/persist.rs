@@ -1,7 +1,7 @@
 //! Persist: a shut window probed, more and more slowly, until it opens; and keepalive.
 
 use super::*;
-use tcp::tcb::Error;
+use tcp::Error;
 
 /// A connection whose peer has shut its window with 2000 bytes unsent.
 fn shut() -> Ladder {

@@ -2,7 +2,7 @@
 
 use super::seg::rst;
 use super::*;
-use tcp::tcb::Error;
+use tcp::Error;
 
 #[test]
 fn close_from_our_side() {

@@ -1,7 +1,7 @@
 //! RFC 6298: the time-out before and after measurements, backoff, Karn, and giving up.
 
 use super::*;
-use tcp::tcb::Error;
+use tcp::Error;
 
 /// Wait for the next segment, whenever it comes; how long that was, in ms.
 #[track_caller]

@@ -1,7 +1,7 @@
 //! The guards of `tcp::predict::matches` one by one, so that a test can tell which of them
 //! refused. Written from RFC 9293 and from what the slow path does, not from the predicate.
 
-use tcp::tcb::Marks;
+use tcp::Marks;
 use tcp::{State, Tcb};
 use wire::tcp::Flags;
 

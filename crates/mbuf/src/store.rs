@@ -1,0 +1,297 @@
+//! What a buffer is in memory: its [`Header`], the [`Store`] that owns headers and clusters, and
+//! the way home for handles that are given back elsewhere.
+//!
+//! Called by: `pool.rs`, which has a store and is its only user; `mbuf.rs`, `share.rs` and
+//! `queue.rs` for the header. Must not know: who takes buffers, or what for.
+#![allow(unsafe_code)]
+
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::sync::{Arc, Mutex};
+
+use crate::class::{Class, LINE};
+
+/// Built with `--cfg wirespeed_unpooled`, every buffer is its own allocation and is released when
+/// freed, so that AddressSanitizer and valgrind see a use after free.
+const UNPOOLED: bool = cfg!(wirespeed_unpooled);
+
+/// One cache line; the first line of its own object, or a share's whole object.
+#[repr(C, align(64))]
+pub(crate) struct Header {
+    pub(crate) next: Option<NonNull<Header>>,
+    pub(crate) data: *mut u8,
+    /// The header whose cluster holds the data: this one, or for a share another.
+    pub(crate) base: NonNull<Header>,
+    pub(crate) owner: NonNull<Shared>,
+    pub(crate) meta: Meta,
+    pub(crate) len: u32,
+    /// On a cluster: handles that point at it; the owning pool alone touches it.
+    /// On a share: the cluster offset before which this handle alone may write.
+    pub(crate) refs_or_private_end: u16,
+    pub(crate) flags: u8,
+    pub(crate) class: Class,
+}
+
+/// What is known of the packet; a share starts with a copy.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Meta {
+    pub(crate) time_ns: u64,
+    pub(crate) mark: u32,
+    pub(crate) flow_hash: u32,
+    pub(crate) csum: u16,
+    pub(crate) in_port: u16,
+    pub(crate) segment_size: u16,
+    pub(crate) vlan: u16,
+}
+
+const _: () = assert!(size_of::<Header>() == LINE);
+
+/// The part of a pool that outlives it while handles are out, and that other threads touch.
+pub(crate) struct Shared {
+    returned: AtomicPtr<Header>,
+    orphaned: AtomicBool,
+    orphan: Mutex<Option<Store>>,
+}
+
+/// Free lists, slabs and counts.
+#[derive(Default)]
+pub(crate) struct Store {
+    free: [Option<NonNull<Header>>; Class::COUNT],
+    slabs: Vec<(NonNull<u8>, Layout)>,
+    /// Bytes taken from the system.
+    pub(crate) held_bytes: usize,
+    /// Handles that are out.
+    pub(crate) outstanding: usize,
+}
+
+// SAFETY: the pointers are to memory that the store owns; whoever holds the store has them alone.
+unsafe impl Send for Store {}
+
+impl Shared {
+    pub(crate) fn new() -> Arc<Shared> {
+        Arc::new(Shared {
+            returned: AtomicPtr::new(ptr::null_mut()),
+            orphaned: AtomicBool::new(false),
+            orphan: Mutex::new(None),
+        })
+    }
+
+    /// What was given back since the last time, a list that is the caller's now.
+    #[inline(always)]
+    pub(crate) fn take_returned(&self) -> *mut Header {
+        if self.returned.load(Ordering::Relaxed).is_null() {
+            return ptr::null_mut();
+        }
+        self.returned.swap(ptr::null_mut(), Ordering::Acquire)
+    }
+
+    /// The pool is gone: its store goes with the last handle that is out.
+    pub(crate) fn orphan(self: &Arc<Shared>, store: Store) {
+        // The store keeps this alive, by one count that `reap` gives up.
+        let shared = Arc::into_raw(self.clone());
+        // SAFETY: `shared` was just made from an Arc.
+        unsafe {
+            *lock(&(*shared).orphan) = Some(store);
+            (*shared).orphaned.store(true, Ordering::SeqCst);
+            reap(&*shared);
+        }
+    }
+}
+
+impl Store {
+    /// A header off a free list, as its last user left it, but linked to none.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, class: Class) -> Option<NonNull<Header>> {
+        let mut header = self.free[class as usize]?;
+        // SAFETY: a header on a free list belongs to the store alone.
+        self.free[class as usize] = unsafe { header.as_mut().next.take() };
+        self.outstanding += 1;
+        Some(header)
+    }
+
+    /// Is the free list of a class empty?
+    pub(crate) fn is_dry(&self, class: Class) -> bool {
+        self.free[class as usize].is_none()
+    }
+
+    /// One handle less; the cluster goes to its free list with its last handle.
+    ///
+    /// # Safety
+    /// `header` is a handle of this store's pool that nobody holds any more.
+    #[inline(always)]
+    pub(crate) unsafe fn release(&mut self, mut header: NonNull<Header>) {
+        self.outstanding -= 1;
+        // SAFETY: by contract; the count of a cluster is the pool's alone.
+        unsafe {
+            let base = header.as_ref().base;
+            if base != header {
+                header.as_mut().base = header;
+                self.push(header);
+            }
+            // Only this field: the handle on the rest of the header may be in use elsewhere.
+            let refs = &mut (*base.as_ptr()).refs_or_private_end;
+            *refs -= 1;
+            if *refs == 0 {
+                self.push(base);
+            }
+        }
+    }
+
+    /// # Safety
+    /// `head` starts a list of handles of this store's pool that nobody holds any more.
+    pub(crate) unsafe fn release_list(&mut self, head: *mut Header) -> usize {
+        let mut at = NonNull::new(head);
+        let mut count = 0;
+        while let Some(header) = at {
+            // SAFETY: by contract; `next` is read before the header can be reused.
+            unsafe {
+                at = header.as_ref().next;
+                self.release(header);
+            }
+            count += 1;
+        }
+        count
+    }
+
+    /// # Safety
+    /// `header` is this store's and no handle points at it.
+    #[inline(always)]
+    unsafe fn push(&mut self, mut header: NonNull<Header>) {
+        // SAFETY: by contract.
+        unsafe {
+            let class = header.as_ref().class;
+            if UNPOOLED {
+                self.held_bytes -= class.stride();
+                dealloc(header.as_ptr().cast(), layout(class, 1));
+                return;
+            }
+            header.as_mut().next = self.free[class as usize];
+        }
+        // SAFETY: as above.
+        let class = unsafe { header.as_ref().class };
+        self.free[class as usize] = Some(header);
+    }
+
+    /// Take one slab from the system, if the limit allows.
+    pub(crate) fn grow(&mut self, class: Class, limit_bytes: usize, shared: &Arc<Shared>) {
+        let wanted = if UNPOOLED { 1 } else { class.slab_objects() };
+        let room = limit_bytes.saturating_sub(self.held_bytes) / class.stride();
+        let objects = wanted.min(room);
+        if objects == 0 {
+            return;
+        }
+        let layout = layout(class, objects);
+        // SAFETY: the layout is not of zero size.
+        let Some(slab) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { return };
+        self.held_bytes += layout.size();
+        if !UNPOOLED {
+            self.slabs.push((slab, layout));
+        }
+        // From the Arc itself: `give_back` counts through this pointer.
+        let owner = NonNull::new(Arc::as_ptr(shared).cast_mut()).expect("an Arc is never null");
+        for i in (0..objects).rev() {
+            // SAFETY: object `i` lies inside the slab, aligned to a line, and is ours.
+            unsafe {
+                let header = slab.add(i * class.stride()).cast::<Header>();
+                header.write(Header {
+                    next: self.free[class as usize],
+                    data: ptr::null_mut(),
+                    base: header,
+                    owner,
+                    meta: Meta::default(),
+                    len: 0,
+                    refs_or_private_end: 0,
+                    flags: 0,
+                    class,
+                });
+                self.free[class as usize] = Some(header);
+            }
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        debug_assert_eq!(self.outstanding, 0, "a store outlives its handles");
+        for (slab, layout) in self.slabs.drain(..) {
+            // SAFETY: allocated with this layout in `grow`; no handle is out.
+            unsafe { dealloc(slab.as_ptr(), layout) }
+        }
+        if UNPOOLED {
+            for class in Class::CLUSTERS.into_iter().chain([Class::Share]) {
+                while let Some(header) = self.free[class as usize] {
+                    // SAFETY: a header on a free list is ours, allocated alone.
+                    unsafe {
+                        self.free[class as usize] = header.as_ref().next;
+                        dealloc(header.as_ptr().cast(), layout(class, 1));
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn layout(class: Class, objects: usize) -> Layout {
+    Layout::from_size_align(class.stride() * objects, LINE).expect("slabs are far below isize::MAX")
+}
+
+/// Put a linked list of handles of one pool on its return list, from any thread.
+///
+/// # Safety
+/// `head` to `tail` are handles of one pool, linked by `next`, that nobody holds any more.
+pub(crate) unsafe fn give_back(head: NonNull<Header>, tail: NonNull<Header>) {
+    // SAFETY: handles that are out keep their pool's shared part alive: until they are pushed they
+    // are out, and afterwards the count taken here does.
+    unsafe {
+        let owner = head.as_ref().owner.as_ptr().cast_const();
+        Arc::increment_strong_count(owner);
+        give_back_to(&Arc::from_raw(owner), head, tail);
+    }
+}
+
+/// # Safety
+/// As for [`give_back`], and `home` is theirs.
+pub(crate) unsafe fn give_back_to(home: &Shared, head: NonNull<Header>, mut tail: NonNull<Header>) {
+    let mut first = home.returned.load(Ordering::Relaxed);
+    loop {
+        // SAFETY: not pushed yet, so still ours.
+        unsafe { tail.as_mut().next = NonNull::new(first) };
+        let pushed = home.returned.compare_exchange_weak(
+            first,
+            head.as_ptr(),
+            Ordering::SeqCst,
+            Ordering::Relaxed,
+        );
+        match pushed {
+            Ok(_) => break,
+            Err(now) => first = now,
+        }
+    }
+    if home.orphaned.load(Ordering::SeqCst) {
+        reap(home);
+    }
+}
+
+/// Take in handles for a pool that is gone; with the last one its memory goes.
+#[cold]
+fn reap(shared: &Shared) {
+    let mut orphan = lock(&shared.orphan);
+    let Some(store) = orphan.as_mut() else { return };
+    let head = shared.returned.swap(ptr::null_mut(), Ordering::SeqCst);
+    // SAFETY: the lock makes this thread the store's only user; it owns what was returned.
+    unsafe { store.release_list(head) };
+    if store.outstanding == 0 {
+        *orphan = None;
+        drop(orphan);
+        // SAFETY: gives up the count that `Pool::drop` left for the store that is now gone; the
+        // caller holds another.
+        unsafe { Arc::decrement_strong_count(ptr::from_ref(shared)) };
+    }
+}
+
+/// No code panics while it holds one of these locks, but a poisoned lock must not leak a pool.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

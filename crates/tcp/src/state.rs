@@ -1,0 +1,83 @@
+//! Where a connection stands, and how it ended.
+//!
+//! Called by: every file of this crate with logic in it. RFC 9293 section 3.3.2.
+
+/// The states of RFC 9293 section 3.3.2; LISTEN is the stack's listener and TIME-WAIT a small
+/// record of its own ([`crate::TimeWait`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum State {
+    /// No connection: the stack removes it.
+    Closed,
+    /// SYN sent, none received.
+    SynSent,
+    /// SYN received and sent, ours not yet acknowledged.
+    SynReceived,
+    /// Data flows.
+    Established,
+    /// The peer has closed, we have not.
+    CloseWait,
+    /// We have closed; FIN not yet acknowledged.
+    FinWait1,
+    /// Our FIN is acknowledged; the peer has not closed.
+    FinWait2,
+    /// Both closed at once; our FIN not yet acknowledged.
+    Closing,
+    /// The peer closed, then we; our FIN not yet acknowledged.
+    LastAck,
+    /// Both closed: the stack keeps a record and removes the rest.
+    TimeWait,
+}
+
+impl State {
+    /// Name as RFC 9293 writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            State::Closed => "CLOSED",
+            State::SynSent => "SYN-SENT",
+            State::SynReceived => "SYN-RECEIVED",
+            State::Established => "ESTABLISHED",
+            State::CloseWait => "CLOSE-WAIT",
+            State::FinWait1 => "FIN-WAIT-1",
+            State::FinWait2 => "FIN-WAIT-2",
+            State::Closing => "CLOSING",
+            State::LastAck => "LAST-ACK",
+            State::TimeWait => "TIME-WAIT",
+        }
+    }
+
+    /// Both SYNs were acknowledged.
+    pub const fn is_synchronised(self) -> bool {
+        !matches!(self, State::Closed | State::SynSent | State::SynReceived)
+    }
+
+    /// May the peer still send data?
+    pub const fn peer_may_send(self) -> bool {
+        matches!(self, State::Established | State::FinWait1 | State::FinWait2)
+    }
+
+    /// May data still leave (queued before a close, too)?
+    pub const fn may_send(self) -> bool {
+        matches!(
+            self,
+            State::Established
+                | State::CloseWait
+                | State::FinWait1
+                | State::Closing
+                | State::LastAck
+        )
+    }
+}
+
+/// Why a connection ended other than by both sides closing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// The peer answered our SYN with RST.
+    Refused,
+    /// The peer reset an open connection.
+    Reset,
+    /// The peer did not answer in time.
+    TimedOut,
+    /// We reset it.
+    Aborted,
+}
