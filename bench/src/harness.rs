@@ -160,6 +160,17 @@ impl Bench {
         self.ratio_of(5 * self.pairs, self.seconds / 5.0, figure, first, second)
     }
 
+    /// [`Bench::ratio`] of two loops of nanoseconds over the same bytes: pairs of 10 ms, so that
+    /// the machine's speed is the same in both halves of nearly all.
+    pub fn hot_ratio(
+        &self,
+        figure: fn(&Measurement) -> Result<f64>,
+        first: impl FnMut(f64) -> Result<Measurement>,
+        second: impl FnMut(f64) -> Result<Measurement>,
+    ) -> Result<Figure> {
+        self.ratio_of(40 * self.pairs, self.seconds / 40.0, figure, first, second)
+    }
+
     fn ratio_of(
         &self,
         pairs: usize,
