@@ -21,12 +21,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use base::{Drops, LinkKind};
 use mbuf::{Flags, Mbuf, Pool};
 use pcap_file::DataLink;
-use pcap_file::pcapng::{PcapNgWriteError, PcapNgWriter};
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption, InterfaceTsResolution,
 };
 use pcap_file::pcapng::blocks::opt_common::CommonOption;
+use pcap_file::pcapng::{PcapNgWriteError, PcapNgWriter};
 
 use crate::wrap::{Tally, pass_through};
 use crate::{Burst, Device};

@@ -49,11 +49,7 @@ impl Tallies {
     }
 
     fn way(&self) -> Way {
-        Way {
-            frames: self.frames.total(),
-            bytes: self.bytes.total(),
-            bursts: self.bursts.total(),
-        }
+        Way { frames: self.frames.total(), bytes: self.bytes.total(), bursts: self.bursts.total() }
     }
 }
 

@@ -49,13 +49,8 @@ impl Tally {
 /// The same frame in a buffer of its own, with what the device is asked to do and what is known
 /// of it. `None` without memory.
 pub(crate) fn copy_of(pool: &mut Pool, frame: &Mbuf) -> Option<Mbuf> {
-    const KEPT: [u8; 5] = [
-        Flags::CSUM_VERIFIED,
-        Flags::CSUM_PARTIAL,
-        Flags::LINK_GROUP,
-        Flags::PUSH,
-        Flags::VLAN,
-    ];
+    const KEPT: [u8; 5] =
+        [Flags::CSUM_VERIFIED, Flags::CSUM_PARTIAL, Flags::LINK_GROUP, Flags::PUSH, Flags::VLAN];
     let mut copy = pool.copy_of(frame.as_slice())?;
     KEPT.into_iter().filter(|&flag| frame.has(flag)).for_each(|flag| copy.set(flag));
     copy.set_csum(frame.csum());

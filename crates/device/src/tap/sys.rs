@@ -180,11 +180,7 @@ pub(super) fn add_v6(asked: &OwnedFd, name: &str, addr: Ipv6Addr, prefix_len: u8
     const OPCODE: Opcode = libc::SIOCSIFADDR as Opcode;
     let mut req = IfReq::named(name)?;
     request::<{ libc::SIOCGIFINDEX as Opcode }>(asked, &mut req)?;
-    let add = In6IfReq {
-        addr: addr.octets(),
-        prefix_len: prefix_len.into(),
-        index: req.int(),
-    };
+    let add = In6IfReq { addr: addr.octets(), prefix_len: prefix_len.into(), index: req.int() };
     // SAFETY: on an IPv6 socket SIOCSIFADDR reads a `struct in6_ifreq`, whose layout this is.
     unsafe { ioctl(asked, Setter::<OPCODE, In6IfReq>::new(add)) }
 }

@@ -52,7 +52,11 @@ impl Header {
     pub(super) fn of(frame: &Mbuf, link: LinkKind) -> Result<Header, Contradiction> {
         if !frame.has(Flags::CSUM_PARTIAL) {
             // Nothing to finish, and then nothing to cut: VIRTIO 1.2 section 5.1.6.2.
-            return if frame.segment_size() == 0 { Ok(Header::default()) } else { Err(Contradiction) };
+            return if frame.segment_size() == 0 {
+                Ok(Header::default())
+            } else {
+                Err(Contradiction)
+            };
         }
         let bytes = frame.as_slice();
         let start = usize::from(frame.csum());

@@ -33,8 +33,7 @@ pub(crate) struct End {
 impl End {
     /// An interface named `ws0`, up, with both of the kernel's addresses.
     pub(crate) fn new(link: LinkKind, vnet_hdr: bool) -> End {
-        let config =
-            Config { name: Some("ws0".to_owned()), link, vnet_hdr, ..Config::default() };
+        let config = Config { name: Some("ws0".to_owned()), link, vnet_hdr, ..Config::default() };
         let mut tap = Tap::open(&config).expect("root opens a TAP");
         tap.configure(&setup()).expect("root sets it up");
         End::around(tap)
@@ -109,7 +108,8 @@ impl End {
     fn receive_within(&mut self, time: Duration, wanted: impl Fn(&[u8]) -> bool) -> Option<Mbuf> {
         let start = Instant::now();
         while start.elapsed() < time {
-            if self.waiting.is_empty() && self.tap.rx_burst(&mut self.pool, &mut self.waiting) == 0 {
+            if self.waiting.is_empty() && self.tap.rx_burst(&mut self.pool, &mut self.waiting) == 0
+            {
                 std::thread::sleep(Duration::from_micros(100));
                 continue;
             }

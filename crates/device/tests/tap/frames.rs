@@ -83,7 +83,8 @@ pub(crate) fn advertisement(target: IpAddr, dst: IpAddr, mac: [u8; 6]) -> Vec<u8
     body.extend(octets(target));
     body.extend([2, 1]);
     body.extend(mac);
-    let checksum = !sum(&[&body[..], &pseudo(target, dst, ICMPV6, body.len()).to_be_bytes()].concat());
+    let checksum =
+        !sum(&[&body[..], &pseudo(target, dst, ICMPV6, body.len()).to_be_bytes()].concat());
     body[2..4].copy_from_slice(&checksum.to_be_bytes());
     let mut p = packet(target, dst, ICMPV6, &body);
     p[7] = 255;
@@ -108,9 +109,8 @@ pub(crate) fn echo(src: IpAddr, dst: IpAddr, payload: &[u8]) -> Vec<u8> {
 /// A UDP datagram whose checksum is left to the device: it holds the pseudo-header's sum.
 pub(crate) fn datagram(src: (IpAddr, u16), dst: (IpAddr, u16), payload: &[u8]) -> Vec<u8> {
     let len = 8 + payload.len();
-    let mut body = [src.1, dst.1, len as u16, pseudo(src.0, dst.0, UDP, len)]
-        .map(u16::to_be_bytes)
-        .concat();
+    let mut body =
+        [src.1, dst.1, len as u16, pseudo(src.0, dst.0, UDP, len)].map(u16::to_be_bytes).concat();
     body.extend(payload);
     packet(src.0, dst.0, UDP, &body)
 }

@@ -90,7 +90,8 @@ fn a_received_frame_learns_what_its_header_says() {
         let mut frame = pool.copy_of(&[0; 200]).expect("room");
         header.describe(&mut frame).map(|()| frame)
     };
-    let partial = Header { flags: NEEDS_CSUM, csum_start: 34, csum_offset: 16, ..Header::default() };
+    let partial =
+        Header { flags: NEEDS_CSUM, csum_start: 34, csum_offset: 16, ..Header::default() };
     let frame = describe(partial).expect("in order");
     assert!(frame.has(Flags::CSUM_PARTIAL | Flags::CSUM_VERIFIED));
     assert_eq!((frame.csum(), frame.segment_size()), (34, 0));
