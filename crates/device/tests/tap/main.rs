@@ -4,6 +4,8 @@
 //! libtest cannot say at run time. The lines printed are libtest's. An argument that is not an
 //! option picks the cases whose names contain it.
 
+#[cfg(all(target_os = "linux", feature = "capture"))]
+mod captured;
 #[cfg(target_os = "linux")]
 mod ends;
 #[cfg(target_os = "linux")]
@@ -23,7 +25,9 @@ type Case = (&'static str, fn());
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let cases = [wire::CASES, offloads::CASES, troubles::CASES].concat();
+    let mut cases = [wire::CASES, offloads::CASES, troubles::CASES].concat();
+    #[cfg(feature = "capture")]
+    cases.extend(captured::CASES);
     if arguments.iter().any(|a| a == "--list") {
         cases.iter().for_each(|(name, _)| println!("{name}: test"));
         return std::process::ExitCode::SUCCESS;
@@ -35,7 +39,7 @@ fn main() -> std::process::ExitCode {
     let missing = netns::missing();
     let (mut passed, mut failed, mut ignored) = (0, 0, 0);
     for (name, case) in cases {
-        if let Some(missing) = &missing {
+        if let Some(missing) = missing.or_else(|| netns::lacks(name)) {
             println!("test {name} ... ignored, {missing}");
             ignored += 1;
         } else if netns::run(case) {

@@ -52,6 +52,12 @@ pub(crate) fn missing() -> Option<&'static str> {
     Namespace::new().is_none().then_some("needs root: `ip netns add` was refused")
 }
 
+/// What one case needs beyond that, by its name.
+pub(crate) fn lacks(case: &str) -> Option<&'static str> {
+    let there = !case.contains("tshark") || Command::new("tshark").arg("-v").output().is_ok();
+    (!there).then_some("needs tshark (Debian: apt install tshark)")
+}
+
 /// Run a case in a namespace, on a thread of its own; false if it panicked.
 pub(crate) fn run(case: fn()) -> bool {
     let Some(namespace) = Namespace::new() else { return false };
