@@ -18,8 +18,8 @@ use crate::wire::socket;
 pub(crate) const CASES: &[Case] = &[
     ("the_kernel_leaves_checksums_to_us_and_says_so", partial_in),
     ("without_offloads_every_checksum_is_finished", finished_in),
-    ("super_segments_reach_a_socket_of_the_kernel", || both(|end, v6| supers_out(end, v6))),
-    ("super_segments_of_the_kernel_reach_us", || both(|end, v6| supers_in(end, v6))),
+    ("super_segments_reach_a_socket_of_the_kernel", || both(supers_out)),
+    ("super_segments_of_the_kernel_reach_us", || both(supers_in)),
     ("without_memory_frames_are_dropped_and_counted", starved),
 ];
 
