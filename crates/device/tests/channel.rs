@@ -48,8 +48,11 @@ fn both_directions_are_bounded_and_push_back() {
     (0..5u8).for_each(|n| burst.push(pool.copy_of(&[n]).expect("room")));
     assert_eq!(device.tx_burst(&mut pool, &mut burst), 3);
     assert!(!device.tx_ready() && burst[0].as_slice() == [3]);
+    let bell = device.waker();
+    bell.arm();
     let mut buffer = [0; 8];
     assert_eq!(end.try_recv(&mut buffer), Ok(1));
+    assert_eq!(bell.wakeups().0, 1, "a driver that sleeps hears of room");
     assert!(device.tx_ready());
     assert_eq!(end.try_recv(&mut []), Err(RecvError::TooSmall(1)));
     assert_eq!((end.try_recv(&mut buffer), buffer[0]), (Ok(1), 1), "it stayed");
