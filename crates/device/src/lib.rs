@@ -8,7 +8,7 @@
 //!
 //! # Bring your own
 //! A stack speaks over anything that implements [`Device`]: six methods, the others have answers
-//! of their own. `examples/bring_your_own.rs` is a whole one, over a socket, in 60 lines. Who does
+//! of their own. `examples/bring_your_own.rs` is a whole one, over a socket, on two pages. Who does
 //! not want to touch mbufs uses [`channel::pair`] and moves byte slices.
 //!
 //! ## What a frame is
