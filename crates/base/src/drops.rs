@@ -93,6 +93,10 @@ drop_reasons! {
     TxNoPort "tx_no_port" "the port to send on is gone";
     DeviceLinkDown "device_link_down" "the other end of the link is gone";
     DeviceFrameTooBig "device_frame_too_big" "frame larger than the device's limit";
+    DeviceRefused "device_refused" "frame that the system would not take, whatever the moment";
+    DeviceBadHeader "device_bad_header"
+        "received frame that contradicts the offload header in front of it";
+    FaultInjected "fault_injected" "lost on purpose by the fault injector";
 }
 
 /// One counter per [`DropReason`].

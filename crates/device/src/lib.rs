@@ -1,19 +1,71 @@
 //! The one door between a stack and a wire: [`Device`], bursts in and bursts out, with declared
-//! [`Limits`]; [`mem`], the wire inside a process; and [`Doorbell`], which wakes who sleeps.
+//! [`Limits`]. Devices: [`mem`], the wire inside a process; [`channel`], frames as plain bytes for
+//! code that knows no mbuf; `tap`, the kernel of this machine (Linux). Around any of them:
+//! [`counted`], [`fault`], `capture`. [`Doorbell`] wakes who sleeps.
 //!
 //! Called by: the stack, once a burst, and driver threads around it. Must not know: any protocol
 //! above the link header, who reads the frames, what time it is (only [`Doorbell::sleep`] waits).
 //!
-//! # Rules for every device
-//! - A full queue pushes back: what was not taken stays in the caller's burst, in order.
-//! - A frame that can never go (too long, nobody at the other end) is freed and counted.
-//! - Frames that come in may be another pool's; [`Pool::free`] sends them home.
+//! # Bring your own
+//! A stack speaks over anything that implements [`Device`]: six methods, the others have answers
+//! of their own. `examples/bring_your_own.rs` is a whole one, over a socket, on two pages. Who does
+//! not want to touch mbufs uses [`channel::pair`] and moves byte slices.
+//!
+//! ## What a frame is
+//! One [`Mbuf`]: contiguous bytes, link header first where the link kind has one, no preamble and
+//! no frame check sequence. [`Mbuf::as_slice`] has them; [`Pool::copy_of`] makes one.
+//!
+//! ## The contract
+//! 1. **A full queue pushes back.** `tx_burst` takes frames from the front of the burst; what it
+//!    does not take stays, in order, and is offered again. Never drop because of a full queue.
+//! 2. **A frame that can never go** (too long, nobody at the other end) is taken, freed and
+//!    counted under a [`base::DropReason`]: otherwise it would block those behind it for ever.
+//! 3. **A frame taken is the device's.** It goes back with [`Pool::free`] once it is sent; plain
+//!    `drop` is right too, and dearer. Its bytes may be shared with the sender's retransmission
+//!    queue: read them, do not write them ([`Mbuf::as_mut_slice`] says no).
+//! 4. **A frame given is the stack's.** It may be another pool's: [`Pool::free`] sends it home. It
+//!    is exclusive: nobody else reads or writes its bytes any more.
+//! 5. **No call waits**, for the wire, a lock held for long, or memory: without a buffer a frame is
+//!    dropped and counted ([`base::DropReason::MbufExhausted`]) and the call returns.
+//! 6. **[`Limits`] hold.** They are asked for once, when the port is made.
+//! 7. **Nothing from outside panics.** What comes from the wire may be of any length and content;
+//!    the stack checks it, the device only its own framing.
+//! 8. **The end is quiet.** When the other end is gone, `link_up` is false, `rx_ready` is false,
+//!    `as_fd` is `None` and [`Device::failure`] has the reason: nobody spins on a dead device.
+//!
+//! ## Threads
+//! One thread uses a device at a time; it may be another one each time (`Send`, not `Sync`). The
+//! [`Pool`] is that thread's too. What another thread shares with the device is the device's
+//! affair: [`mem`] has rings, [`channel`] a lock.
+//!
+//! ## Sleeping
+//! A driver that runs out of work asks `rx_ready` of its devices, then sleeps until a descriptor
+//! ([`Device::as_fd`]) is readable, a bell rings or the stack's next deadline comes. A device with
+//! neither is polled.
+//!
+//! ## What a stack expects, and what it does not
+//! - Order is kept as well as the wire keeps it: reordering costs throughput, not correctness.
+//! - Loss, duplication and corruption may happen. With [`Offloads::rx_checksum`] the device vouches
+//!   for frames it flags [`mbuf::Flags::CSUM_VERIFIED`]: nobody looks again.
+//! - The maximum frame is respected by the stack; so is `max_segments`, which is 1 at least. Today
+//!   every frame is one piece and starts anywhere: `min_first_segment` and `alignment` are declared
+//!   for devices to come, and no stack reads them yet.
+//! - Frames for other stations need not be filtered, and group addresses need not be joined.
+//! - The MTU does not change while the device is in use.
 
+#[cfg(feature = "capture")]
+pub mod capture;
+pub mod channel;
+pub mod counted;
 mod doorbell;
+pub mod fault;
 pub mod mem;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub mod tap;
+mod wrap;
 
 use arrayvec::ArrayVec;
-use base::{LinkKind, Mtu};
+use base::{Drops, LinkKind, Mtu};
 use mbuf::{Mbuf, Pool};
 
 pub use doorbell::Doorbell;
@@ -80,6 +132,23 @@ pub trait Device: Send {
 
     /// Is the other end still there?
     fn link_up(&self) -> bool;
+
+    /// A descriptor that is readable when there are frames to receive, if the device has one.
+    /// Borrowed anew each time the driver is about to sleep: a device that is gone has none.
+    #[cfg(unix)]
+    fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        None
+    }
+
+    /// Why frames do not pass, in a sentence with what to do about it, while `link_up` is false.
+    fn failure(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        None
+    }
+
+    /// What was lost in the device, by name, if it counts so.
+    fn drops(&self) -> Option<&Drops> {
+        None
+    }
 }
 
 impl<D: Device + ?Sized> Device for Box<D> {
@@ -109,5 +178,18 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn link_up(&self) -> bool {
         (**self).link_up()
+    }
+
+    #[cfg(unix)]
+    fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        (**self).as_fd()
+    }
+
+    fn failure(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        (**self).failure()
+    }
+
+    fn drops(&self) -> Option<&Drops> {
+        (**self).drops()
     }
 }

@@ -67,6 +67,9 @@
 //! # Features
 //! - `mem` (default): the wire inside a process ([`device::mem`]) and [`pair`], two stacks joined
 //!   by one.
+//! - `linux` (default): TAP and TUN, the kernel as the other end. Elsewhere it adds nothing; a
+//!   device of one's own is a [`Device`] or one end of [`device::channel`].
+//! - `capture`: a wrapper that writes every frame of a device to a pcapng file.
 
 /// Sequence numbers, time, units, addresses, owners, drops, counters, switches and limits.
 pub use base;
@@ -86,9 +89,14 @@ pub mod tcp {
 
 /// The one trait of everything that moves frames, and the kinds there are.
 pub mod device {
+    #[cfg(feature = "capture")]
+    pub use device::capture;
     #[cfg(feature = "mem")]
     pub use device::mem;
+    #[cfg(all(feature = "linux", target_os = "linux"))]
+    pub use device::tap;
     pub use device::{BURST, Burst, Device, Doorbell, Limits, Offloads};
+    pub use device::{channel, counted, fault};
 }
 pub use device::Device;
 

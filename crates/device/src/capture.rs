@@ -1,0 +1,275 @@
+//! A device that writes every frame to a capture file, both ways, in pcapng.
+//!
+//! Called by: programs, around any device. Must not know: what frames hold, what time it is (its
+//! clock is passed in). Counters: [`CaptureStatus::frames`]. Source: draft-ietf-opsawg-pcapng.
+//!
+//! Each frame has its direction, and a time in nanoseconds: that of its burst. Frames are written
+//! as they are: one whose checksum the device is to finish has the pseudo-header's sum in its
+//! place, a super-segment is as long as it is, and a comment on the packet says so.
+//!
+//! The traffic goes before the file: where writing fails (a full disk), the capture stops, its
+//! error can be asked for, and frames pass on. Writing is buffered and happens on the thread that
+//! drives the device: give a fast file, or a pipe to a thread.
+
+use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::borrow::Cow;
+use std::io::{BufWriter, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base::{Drops, LinkKind};
+use mbuf::{Flags, Mbuf, Pool};
+use pcap_file::DataLink;
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption, InterfaceTsResolution,
+};
+use pcap_file::pcapng::blocks::opt_common::CommonOption;
+use pcap_file::pcapng::{PcapNgWriteError, PcapNgWriter};
+
+use crate::wrap::{Tally, pass_through};
+use crate::{Burst, Device};
+
+/// Bytes gathered before the file is written.
+const BUFFER: usize = 256 << 10;
+
+/// Direction bits of `epb_flags`, section 4.3.1.
+const INBOUND: u32 = 1;
+const OUTBOUND: u32 = 2;
+
+/// Why a capture stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaptureError {
+    /// Frames written before; the last of them may be cut off.
+    pub frames: u64,
+    /// What writing said.
+    pub cause: String,
+}
+
+impl fmt::Display for CaptureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the capture stopped after {} frames: {}. Traffic goes on; make room (see `df -h`) or \
+             choose another place, and start a new capture",
+            self.frames, self.cause
+        )
+    }
+}
+
+impl core::error::Error for CaptureError {}
+
+#[derive(Debug, Default)]
+struct Shared {
+    frames: Tally,
+    stop: AtomicBool,
+    error: Mutex<Option<CaptureError>>,
+}
+
+/// How a capture is getting on; on any thread, also when the device is gone.
+#[derive(Clone, Debug, Default)]
+pub struct CaptureStatus(Arc<Shared>);
+
+impl CaptureStatus {
+    /// Frames handed to the file; the newest may still be in the buffer.
+    pub fn frames(&self) -> u64 {
+        self.0.frames.total()
+    }
+
+    /// Why it stopped; `None` while it goes on, and after [`CaptureStatus::stop`].
+    pub fn error(&self) -> Option<CaptureError> {
+        self.0.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// End the capture; the file is complete when the device is next used, or dropped.
+    pub fn stop(&self) {
+        self.0.stop.store(true, Ordering::Relaxed);
+    }
+
+    fn fail(&self, error: &PcapNgWriteError) {
+        let cause = match error {
+            PcapNgWriteError::Io(error) => error.to_string(),
+            other => other.to_string(),
+        };
+        let error = CaptureError { frames: self.frames(), cause };
+        *self.0.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    }
+}
+
+/// A device whose frames are written to a file.
+pub struct Capture<D, W: Write, C> {
+    device: D,
+    /// `None` once the capture has ended.
+    file: Option<PcapNgWriter<BufWriter<W>>>,
+    clock: C,
+    status: CaptureStatus,
+    /// Frames at the front of the burst that were pushed back and are written already.
+    written: usize,
+    /// There may be bytes in the buffer.
+    unflushed: bool,
+}
+
+impl<D: Device, W: Write + Send, C: FnMut() -> Duration + Send> Capture<D, W, C> {
+    /// `device`, with every frame written to `file`. `clock` gives the time since 1970 in UTC.
+    ///
+    /// # Errors
+    /// If the head of the file cannot be written; nothing is captured then.
+    pub fn new(device: D, file: W, clock: C) -> Result<(Self, CaptureStatus), CaptureError> {
+        let status = CaptureStatus::default();
+        let file = begin(file, device.limits().link).map_err(|error| {
+            status.fail(&error);
+            status.error().unwrap_or(CaptureError { frames: 0, cause: error.to_string() })
+        })?;
+        let capture = Capture {
+            device,
+            file: Some(file),
+            clock,
+            status: status.clone(),
+            written: 0,
+            unflushed: false,
+        };
+        Ok((capture, status))
+    }
+
+    /// Write these frames, with one time for all.
+    fn record(&mut self, frames: &[Mbuf], direction: u32) {
+        if frames.is_empty() {
+            return;
+        }
+        let Some(file) = &mut self.file else { return };
+        let time = (self.clock)();
+        for frame in frames {
+            if let Err(error) = file.write_pcapng_block(block(frame, time, direction)) {
+                self.status.fail(&error);
+                self.file = None;
+                return;
+            }
+            self.status.0.frames.add(1);
+        }
+        self.unflushed = true;
+    }
+
+    /// When nothing else is to do, and at the end.
+    fn flush(&mut self) {
+        if !core::mem::take(&mut self.unflushed) {
+            return;
+        }
+        let Some(file) = &mut self.file else { return };
+        if let Err(error) = file.get_mut().flush() {
+            self.status.fail(&error.into());
+            self.file = None;
+        }
+    }
+
+    fn end_if_asked(&mut self) {
+        if self.file.is_some() && self.status.0.stop.load(Ordering::Relaxed) {
+            self.flush();
+            self.file = None;
+        }
+    }
+}
+
+/// Section header and the one interface.
+fn begin<W: Write>(
+    file: W,
+    link: LinkKind,
+) -> Result<PcapNgWriter<BufWriter<W>>, PcapNgWriteError> {
+    let mut file = PcapNgWriter::new(BufWriter::with_capacity(BUFFER, file))?;
+    let linktype = match link {
+        LinkKind::Ethernet => DataLink::ETHERNET,
+        LinkKind::Ip => DataLink::RAW,
+    };
+    file.write_pcapng_block(InterfaceDescriptionBlock {
+        linktype,
+        snaplen: 0,
+        options: vec![
+            InterfaceDescriptionOption::IfName("wirespeed".into()),
+            InterfaceDescriptionOption::IfTsResol(InterfaceTsResolution::NANO),
+        ],
+    })?;
+    file.get_mut().flush()?;
+    Ok(file)
+}
+
+fn block(frame: &Mbuf, timestamp: Duration, direction: u32) -> EnhancedPacketBlock<'_> {
+    let mut options = vec![EnhancedPacketOption::Flags(direction)];
+    if let Some(comment) = comment(frame) {
+        options.push(EnhancedPacketOption::Common(CommonOption::Comment(comment)));
+    }
+    EnhancedPacketBlock {
+        interface_id: 0,
+        timestamp,
+        original_len: frame.len() as u32,
+        data: Cow::Borrowed(frame.as_slice()),
+        options,
+    }
+}
+
+/// What a reader has to know to make sense of the bytes.
+fn comment(frame: &Mbuf) -> Option<Cow<'static, str>> {
+    match (frame.has(Flags::CSUM_PARTIAL), frame.segment_size()) {
+        (false, 0) => None,
+        (true, 0) => Some("transport checksum left to the device".into()),
+        (false, size) => Some(format!("super-segment, to be cut every {size} bytes").into()),
+        (true, size) => Some(
+            format!(
+                "super-segment, to be cut every {size} bytes; transport checksum left to the device"
+            )
+            .into(),
+        ),
+    }
+}
+
+impl<D, W, C> Device for Capture<D, W, C>
+where
+    D: Device,
+    W: Write + Send,
+    C: FnMut() -> Duration + Send,
+{
+    pass_through!();
+
+    fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
+        self.end_if_asked();
+        let before = into.len();
+        let count = self.device.rx_burst(pool, into);
+        if count == 0 {
+            self.flush();
+        }
+        self.record(into.get(before..).unwrap_or_default(), INBOUND);
+        count
+    }
+
+    /// A frame is written when it is first offered: afterwards it belongs to the device.
+    fn tx_burst(&mut self, pool: &mut Pool, from: &mut Burst) -> usize {
+        self.end_if_asked();
+        let new = from.get(self.written..).unwrap_or_default();
+        self.record(new, OUTBOUND);
+        let taken = self.device.tx_burst(pool, from);
+        self.written = from.len();
+        taken
+    }
+
+    fn rx_ready(&self) -> bool {
+        self.device.rx_ready()
+    }
+
+    fn tx_ready(&self) -> bool {
+        self.device.tx_ready()
+    }
+
+    fn drops(&self) -> Option<&Drops> {
+        self.device.drops()
+    }
+}
+
+impl<D, W: Write, C> Drop for Capture<D, W, C> {
+    /// The last frames reach the file, or the status says why not.
+    fn drop(&mut self) {
+        if let Some(file) = &mut self.file
+            && let Err(error) = file.get_mut().flush()
+        {
+            self.status.fail(&error.into());
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! A device with counters: frames, bytes and bursts both ways, readable from any thread.
+//!
+//! Called by: programs, around any device. Must not know: what frames hold. Counters: [`Totals`].
+//! Bursts that move nothing are not counted. Cost: one look at each frame's length.
+
+use std::sync::Arc;
+
+use base::Drops;
+use mbuf::{Mbuf, Pool};
+
+use crate::wrap::{Tally, pass_through};
+use crate::{Burst, Device};
+
+/// What went one way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Way {
+    /// Frames; a super-segment is one.
+    pub frames: u64,
+    /// Bytes of them, link header included.
+    pub bytes: u64,
+    /// Calls that moved at least one.
+    pub bursts: u64,
+}
+
+/// What went both ways so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// From the device to the stack.
+    pub rx: Way,
+    /// From the stack to the device: frames it took, also those that it could only drop.
+    pub tx: Way,
+}
+
+#[derive(Debug, Default)]
+struct Tallies {
+    frames: Tally,
+    bytes: Tally,
+    bursts: Tally,
+}
+
+impl Tallies {
+    #[inline]
+    fn add(&self, frames: usize, bytes: u64) {
+        if frames > 0 {
+            self.frames.add(frames as u64);
+            self.bytes.add(bytes);
+            self.bursts.add(1);
+        }
+    }
+
+    fn way(&self) -> Way {
+        Way { frames: self.frames.total(), bytes: self.bytes.total(), bursts: self.bursts.total() }
+    }
+}
+
+/// The counters of a [`Counted`]; clones show the same ones, and stay when the device is gone.
+#[derive(Clone, Debug, Default)]
+pub struct Counts(Arc<[Tallies; 2]>);
+
+impl Counts {
+    /// What went both ways so far. Read while the device works, frames and bytes may be a burst
+    /// apart.
+    pub fn totals(&self) -> Totals {
+        let [rx, tx] = &*self.0;
+        Totals { rx: rx.way(), tx: tx.way() }
+    }
+}
+
+/// A device that counts.
+pub struct Counted<D> {
+    device: D,
+    counts: Counts,
+}
+
+impl<D: Device> Counted<D> {
+    /// `device`, and the counters to read.
+    pub fn new(device: D) -> (Counted<D>, Counts) {
+        let counts = Counts::default();
+        (Counted { device, counts: counts.clone() }, counts)
+    }
+
+    /// The device inside.
+    pub fn into_inner(self) -> D {
+        self.device
+    }
+}
+
+fn bytes(frames: &[Mbuf]) -> u64 {
+    frames.iter().map(|frame| frame.len() as u64).sum()
+}
+
+impl<D: Device> Device for Counted<D> {
+    pass_through!();
+
+    fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
+        let before = into.len();
+        let count = self.device.rx_burst(pool, into);
+        self.counts.0[0].add(count, bytes(into.get(before..).unwrap_or_default()));
+        count
+    }
+
+    fn tx_burst(&mut self, pool: &mut Pool, from: &mut Burst) -> usize {
+        let before = bytes(from);
+        let count = self.device.tx_burst(pool, from);
+        self.counts.0[1].add(count, before.saturating_sub(bytes(from)));
+        count
+    }
+
+    fn rx_ready(&self) -> bool {
+        self.device.rx_ready()
+    }
+
+    fn tx_ready(&self) -> bool {
+        self.device.tx_ready()
+    }
+
+    fn drops(&self) -> Option<&Drops> {
+        self.device.drops()
+    }
+}

@@ -1,0 +1,362 @@
+//! A device on a bad wire: it drops, duplicates, reorders and corrupts frames, each with a
+//! probability, the same way each time for the same seed and the same frames.
+//!
+//! Called by: tests and experiments, around any device. Must not know: protocols above the link
+//! header. Counters: [`FaultCounts`]; what it loses is [`DropReason::FaultInjected`].
+//!
+//! A super-segment is one frame here: it is lost as a whole.
+//!
+//! # Corruption
+//! One bit behind the link header is flipped, in a copy: the sender's own bytes stay. A frame with
+//! a checksum that the device was to finish, or vouched for, loses that mark, because a checksum
+//! taken or trusted after the flip would hide it; a super-segment on its way out, which only a
+//! device can finish, is lost instead. ARP, which has no checksum, is spared.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use base::{DropReason, Drops, LinkKind};
+use mbuf::{Flags, Mbuf, Pool};
+
+use crate::wrap::{Tally, copy_of, pass_through};
+use crate::{BURST, Burst, Device};
+
+/// Most frames of one direction that are held back at a time.
+const HELD_MAX: usize = 32;
+
+/// Probabilities for each frame of one direction, from 0 (never) to 1 (always); what is outside
+/// counts as the nearer end.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Odds {
+    /// It is lost.
+    pub drop: f64,
+    /// It comes twice.
+    pub duplicate: f64,
+    /// It is overtaken by later ones.
+    pub reorder: f64,
+    /// One bit of it is flipped.
+    pub corrupt: f64,
+}
+
+/// What a [`Fault`] does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Config {
+    /// To frames that the stack receives.
+    pub rx: Odds,
+    /// To frames that the stack sends.
+    pub tx: Odds,
+    /// A reordered frame is overtaken by 1 to this many others.
+    pub distance: u16,
+    /// It is let go anyway when this many calls of `rx_burst` in a row found no frame to overtake
+    /// it: no frame waits for ever on a wire that fell silent.
+    pub patience: u16,
+}
+
+impl Default for Config {
+    /// A good wire; reordered frames, if asked for, by up to 3 places, and 64 idle polls.
+    fn default() -> Config {
+        Config { rx: Odds::default(), tx: Odds::default(), distance: 3, patience: 64 }
+    }
+}
+
+/// A small pseudo-random generator, SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom
+/// number generators", 2014). Not for secrets.
+#[derive(Clone, Debug)]
+pub struct Rng(u64);
+
+impl Rng {
+    /// The same seed gives the same numbers.
+    pub const fn new(seed: u64) -> Rng {
+        Rng(seed)
+    }
+
+    /// The next 64 bits.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`, or 0; the bias of at most `n` in 2^64 is none for a test.
+    fn below(&mut self, n: usize) -> usize {
+        ((u128::from(self.next_u64()) * n as u128) >> 64) as usize
+    }
+
+    /// 53 bits are what a double can tell apart.
+    fn happens(&mut self, probability: f64) -> bool {
+        ((self.next_u64() >> 11) as f64) < probability * (1u64 << 53) as f64
+    }
+}
+
+/// What was done to the frames of one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Frames that came to the wrapper.
+    pub seen: u64,
+    /// Lost on purpose.
+    pub dropped: u64,
+    /// Sent twice.
+    pub duplicated: u64,
+    /// Held back.
+    pub reordered: u64,
+    /// With one bit flipped, or lost in place of that.
+    pub corrupted: u64,
+}
+
+#[derive(Debug, Default)]
+struct Tallies {
+    seen: Tally,
+    dropped: Tally,
+    duplicated: Tally,
+    reordered: Tally,
+    corrupted: Tally,
+}
+
+impl Tallies {
+    fn done(&self) -> Done {
+        Done {
+            seen: self.seen.total(),
+            dropped: self.dropped.total(),
+            duplicated: self.duplicated.total(),
+            reordered: self.reordered.total(),
+            corrupted: self.corrupted.total(),
+        }
+    }
+}
+
+/// The counters of a [`Fault`], readable from any thread.
+#[derive(Clone, Debug, Default)]
+pub struct FaultCounts(Arc<[Tallies; 2]>);
+
+impl FaultCounts {
+    /// What was done to received frames.
+    pub fn rx(&self) -> Done {
+        self.0[0].done()
+    }
+
+    /// What was done to sent frames.
+    pub fn tx(&self) -> Done {
+        self.0[1].done()
+    }
+}
+
+/// One direction: frames that are through, and frames that others are to overtake.
+struct Lane {
+    odds: Odds,
+    sending: bool,
+    through: VecDeque<Mbuf>,
+    held: Vec<(Mbuf, usize)>,
+    idle_polls: u16,
+}
+
+impl Lane {
+    fn new(odds: Odds, sending: bool) -> Lane {
+        Lane { odds, sending, through: VecDeque::new(), held: Vec::new(), idle_polls: 0 }
+    }
+
+    /// A poll without a frame; after `patience` of them nothing is held any more.
+    fn idle(&mut self, patience: u16) {
+        if self.held.is_empty() {
+            return;
+        }
+        self.idle_polls = self.idle_polls.saturating_add(1);
+        if self.idle_polls >= patience {
+            self.through.extend(self.held.drain(..).map(|(frame, _)| frame));
+        }
+    }
+
+    /// One more frame has passed: those that waited for it follow.
+    fn overtaken(&mut self) {
+        for (_, left) in &mut self.held {
+            *left = left.saturating_sub(1);
+        }
+        let go = self.held.extract_if(.., |(_, left)| *left == 0).map(|(frame, _)| frame);
+        self.through.extend(go);
+    }
+}
+
+/// A device with faults.
+pub struct Fault<D> {
+    device: D,
+    link: LinkKind,
+    rng: Rng,
+    distance: u16,
+    patience: u16,
+    rx: Lane,
+    tx: Lane,
+    /// Frames that the device inside has pushed back, or that are about to go there.
+    leaving: Burst,
+    counts: FaultCounts,
+    drops: Drops,
+}
+
+impl<D: Device> Fault<D> {
+    /// `device` with the faults of `config`, drawn from `rng`; and the counters to read.
+    pub fn new(device: D, config: &Config, rng: Rng) -> (Fault<D>, FaultCounts) {
+        let counts = FaultCounts::default();
+        let fault = Fault {
+            link: device.limits().link,
+            device,
+            rng,
+            distance: config.distance.max(1),
+            patience: config.patience.max(1),
+            rx: Lane::new(config.rx, false),
+            tx: Lane::new(config.tx, true),
+            leaving: Burst::new(),
+            counts: counts.clone(),
+            drops: Drops::default(),
+        };
+        (fault, counts)
+    }
+
+    /// Decide what happens to a frame. Five numbers are drawn for each whatever comes of them, so
+    /// that the fate of one does not move the next one's.
+    fn pass(&mut self, sending: bool, pool: &mut Pool, frame: Mbuf) {
+        let lane = if sending { &mut self.tx } else { &mut self.rx };
+        let tally = &self.counts.0[usize::from(sending)];
+        let rng = &mut self.rng;
+        let odds = lane.odds;
+        let dropped = rng.happens(odds.drop);
+        let duplicated = rng.happens(odds.duplicate);
+        let reordered = rng.happens(odds.reorder);
+        let corrupted = rng.happens(odds.corrupt);
+        let mut own = Rng::new(rng.next_u64());
+        tally.seen.add(1);
+        lane.idle_polls = 0;
+        if dropped {
+            tally.dropped.add(1);
+            self.drops.count(DropReason::FaultInjected);
+            pool.free(frame);
+            return;
+        }
+        let mut frame = frame;
+        if corrupted && may_be_corrupted(&frame, self.link) {
+            tally.corrupted.add(1);
+            let Some(copy) = corrupt(&frame, lane.sending, self.link, pool, &mut own) else {
+                self.drops.count(DropReason::FaultInjected);
+                pool.free(frame);
+                return;
+            };
+            pool.free(core::mem::replace(&mut frame, copy));
+        }
+        let twin = if duplicated { copy_of(pool, &frame) } else { None };
+        tally.duplicated.add(u64::from(twin.is_some()));
+        if reordered && lane.held.len() < HELD_MAX {
+            tally.reordered.add(1);
+            lane.held.push((frame, 1 + own.below(self.distance.into())));
+            lane.through.extend(twin);
+        } else {
+            lane.overtaken_by(frame);
+            lane.through.extend(twin);
+        }
+    }
+
+    /// Hand on what is through, as far as the device takes it.
+    fn leave(&mut self, pool: &mut Pool) {
+        loop {
+            while !self.leaving.is_full()
+                && let Some(frame) = self.tx.through.pop_front()
+            {
+                self.leaving.push(frame);
+            }
+            if self.leaving.is_empty() || self.device.tx_burst(pool, &mut self.leaving) == 0 {
+                return;
+            }
+        }
+    }
+
+    fn waits_to_leave(&self) -> bool {
+        !self.leaving.is_empty() || !self.tx.through.is_empty()
+    }
+}
+
+impl Lane {
+    /// The frame goes before those held back, and counts for them.
+    fn overtaken_by(&mut self, frame: Mbuf) {
+        self.through.push_back(frame);
+        self.overtaken();
+    }
+}
+
+/// ARP has no checksum: what is wrong with it nobody would notice.
+fn may_be_corrupted(frame: &Mbuf, link: LinkKind) -> bool {
+    let arp = link == LinkKind::Ethernet && frame.as_slice().get(12..14) == Some(&[0x08, 0x06]);
+    !arp && frame.len() > link.header_len()
+}
+
+/// A copy of the frame with one bit flipped behind the link header; `None` for one that has to be
+/// lost instead, and without memory.
+fn corrupt(
+    frame: &Mbuf,
+    sending: bool,
+    link: LinkKind,
+    pool: &mut Pool,
+    rng: &mut Rng,
+) -> Option<Mbuf> {
+    if sending && frame.segment_size() > 0 {
+        return None;
+    }
+    let mut copy = copy_of(pool, frame)?;
+    copy.clear(Flags::CSUM_PARTIAL | Flags::CSUM_VERIFIED);
+    let bytes = copy.as_mut_slice()?.get_mut(link.header_len()..)?;
+    let bit = rng.below(bytes.len() * 8);
+    *bytes.get_mut(bit / 8)? ^= 1 << (bit % 8);
+    Some(copy)
+}
+
+impl<D: Device> Device for Fault<D> {
+    pass_through!();
+
+    fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
+        self.tx.idle(self.patience);
+        self.leave(pool);
+        if self.rx.through.is_empty() {
+            let mut burst = Burst::new();
+            if self.device.rx_burst(pool, &mut burst) == 0 {
+                self.rx.idle(self.patience);
+            }
+            burst.drain(..).for_each(|frame| self.pass(false, pool, frame));
+        }
+        let count = self.rx.through.len().min(into.remaining_capacity());
+        into.extend(self.rx.through.drain(..count));
+        count
+    }
+
+    fn tx_burst(&mut self, pool: &mut Pool, from: &mut Burst) -> usize {
+        self.leave(pool);
+        if self.waits_to_leave() {
+            return 0;
+        }
+        let taken = from.len();
+        from.drain(..).for_each(|frame| self.pass(true, pool, frame));
+        self.leave(pool);
+        debug_assert!(self.tx.through.len() <= 2 * BURST + HELD_MAX, "one burst at a time");
+        taken
+    }
+
+    /// Also while frames are held back: polls are what lets them go.
+    fn rx_ready(&self) -> bool {
+        let held = !self.rx.held.is_empty() || !self.tx.held.is_empty();
+        held || !self.rx.through.is_empty()
+            || self.device.rx_ready()
+            || (self.waits_to_leave() && self.device.tx_ready())
+    }
+
+    fn tx_ready(&self) -> bool {
+        !self.waits_to_leave() || self.device.tx_ready()
+    }
+
+    /// What was lost on purpose; what the device inside lost is asked of [`Fault::inner`].
+    fn drops(&self) -> Option<&Drops> {
+        Some(&self.drops)
+    }
+}
+
+impl<D> Fault<D> {
+    /// The device inside.
+    pub fn inner(&self) -> &D {
+        &self.device
+    }
+}

@@ -1,0 +1,335 @@
+//! TAP and TUN: the kernel of this machine is the host at the other end of the wire. Linux only.
+//!
+//! Called by: the stack, once a burst; programs that open one. Must not know: what frames hold
+//! (`vnet.rs` looks as far as the offload header needs). Counters: [`Device::drops`], by name.
+//!
+//! ```no_run
+//! use wirespeed_device::tap::{Config, Setup, Tap};
+//!
+//! let mut tap = Tap::open(&Config { name: Some("ws0".to_owned()), ..Config::default() })?;
+//! let addresses = vec!["192.0.2.1/24".parse().expect("an address of the kernel's end")];
+//! tap.configure(&Setup { addresses, up: true, ..Setup::default() })?;
+//! # Ok::<(), wirespeed_device::tap::TapError>(())
+//! ```
+//!
+//! One system call moves one frame: that is what tun gives, and nothing else is done for a frame
+//! but filling in and reading the offload header. Two buffers wait for the next frame ([`Tap`]
+//! holds them while it lives), so nothing is allocated for a read that finds nothing.
+//!
+//! # When the interface goes
+//! - Down (`ip link set NAME down`): frames for it are freed and counted as
+//!   [`DropReason::DeviceLinkDown`]; [`Device::link_up`] is false until a frame passes again.
+//! - Deleted: the same for good; [`Device::as_fd`] is `None`, because the descriptor is readable
+//!   from then on. [`Device::failure`] has the reason both times.
+
+mod configure;
+mod error;
+mod open;
+mod receive;
+mod sys;
+mod vnet;
+
+use std::io::IoSlice;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use base::{DropReason, Drops, LinkKind, Mtu};
+use mbuf::{Mbuf, Pool};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, write, writev};
+
+use crate::{Burst, Device, Limits, Offloads};
+
+pub use configure::Setup;
+pub use error::TapError;
+pub use open::{Config, Declared};
+use receive::{Receiver, Taken};
+use vnet::Header;
+
+/// The largest IP packet, which is also the largest super-segment less its link header.
+const PACKET_MAX: usize = 65_535;
+
+/// Frames that the kernel takes on until it says no: `txqueuelen` of a new TAP. Frames we send do
+/// not wait there, and the number is only a hint.
+const DEPTH: usize = 500;
+
+/// One queue of a TAP or TUN interface, or a descriptor that behaves like one.
+pub struct Tap {
+    fd: OwnedFd,
+    name: String,
+    limits: Limits,
+    /// Bytes of virtio header in front of each frame; 0 for none.
+    header_len: usize,
+    receiver: Receiver,
+    /// The last burst ended because it was full, not because nothing was left.
+    more: bool,
+    pushed_back: bool,
+    gone: bool,
+    /// Why frames do not pass: [`TapError::Down`] or [`TapError::Gone`].
+    trouble: Option<TapError>,
+    drops: Drops,
+}
+
+/// What became of a frame that was offered to the kernel.
+enum Offered {
+    Sent,
+    Dropped(DropReason),
+    Full,
+    /// No frame passes now.
+    LinkDown,
+}
+
+impl Tap {
+    fn around(fd: OwnedFd, name: String, link: LinkKind, header_len: usize, mtu: Mtu) -> Tap {
+        let limits = limits(link, header_len > 0, mtu);
+        Tap {
+            fd,
+            name,
+            limits,
+            header_len,
+            receiver: receiver(&limits, header_len),
+            more: false,
+            pushed_back: false,
+            gone: false,
+            trouble: None,
+            drops: Drops::default(),
+        }
+    }
+
+    /// The interface's name; empty for an adopted descriptor that has none.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The interface's MTU is another.
+    fn set_mtu(&mut self, mtu: Mtu) {
+        self.limits = limits(self.limits.link, self.header_len > 0, mtu);
+        self.receiver = receiver(&self.limits, self.header_len);
+    }
+
+    #[inline]
+    fn too_long(&self, frame: &Mbuf) -> bool {
+        let len = frame.len();
+        len > self.limits.max_frame
+            && (frame.segment_size() == 0 || len > self.limits.offloads.tso_max_bytes)
+    }
+
+    #[inline]
+    fn offer(&mut self, frame: &Mbuf) -> Offered {
+        if self.too_long(frame) {
+            return Offered::Dropped(DropReason::DeviceFrameTooBig);
+        }
+        let result = if self.header_len == 0 {
+            retried(|| write(&self.fd, frame.as_slice()))
+        } else {
+            let Ok(header) = Header::of(frame, self.limits.link) else {
+                return Offered::Dropped(DropReason::DeviceRefused);
+            };
+            let mut bytes = [0; vnet::LEN_MAX];
+            bytes[..vnet::LEN].copy_from_slice(&header.to_bytes());
+            let header = bytes.get(..self.header_len).unwrap_or(&bytes);
+            retried(|| writev(&self.fd, &[header, frame.as_slice()].map(IoSlice::new)))
+        };
+        match result {
+            Ok(_) if self.trouble.is_none() => Offered::Sent,
+            Ok(_) => {
+                self.trouble = None;
+                Offered::Sent
+            }
+            Err(errno) => self.not_sent(errno),
+        }
+    }
+
+    /// What an error on writing means.
+    #[cold]
+    #[inline(never)]
+    fn not_sent(&mut self, errno: Errno) -> Offered {
+        match errno {
+            Errno::AGAIN => Offered::Full,
+            // The interface is down.
+            Errno::IO | Errno::NETDOWN => {
+                self.down();
+                Offered::LinkDown
+            }
+            Errno::BADFD
+            | Errno::BADF
+            | Errno::NODEV
+            | Errno::NXIO
+            | Errno::PIPE
+            | Errno::CONNRESET
+            | Errno::CONNREFUSED
+            | Errno::NOTCONN => {
+                self.lose(errno);
+                Offered::LinkDown
+            }
+            // This frame, or this moment's memory: the next one may pass.
+            _ => Offered::Dropped(DropReason::DeviceRefused),
+        }
+    }
+
+    /// An error on reading; `AGAIN` is none.
+    #[cold]
+    #[inline(never)]
+    fn not_received(&mut self, errno: Errno) {
+        match errno {
+            Errno::IO | Errno::NETDOWN => self.down(),
+            Errno::NOMEM | Errno::NOBUFS => {}
+            errno => self.lose(errno),
+        }
+    }
+
+    fn down(&mut self) {
+        self.trouble = Some(TapError::Down { name: self.name.clone() });
+    }
+
+    fn lose(&mut self, errno: Errno) {
+        self.gone = true;
+        self.more = false;
+        self.trouble = Some(TapError::Gone { name: self.name.clone(), errno });
+    }
+
+    /// A read found no byte: a socket's peer has closed, or sent an empty datagram.
+    #[cold]
+    fn empty(&mut self) {
+        if self.polled(PollFlags::IN).intersects(PollFlags::HUP | PollFlags::ERR) {
+            self.lose(Errno::PIPE);
+        } else {
+            self.drops.count(DropReason::DeviceBadHeader);
+        }
+    }
+
+    fn polled(&self, events: PollFlags) -> PollFlags {
+        let mut asked = [PollFd::new(&self.fd, events)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        match poll(&mut asked, Some(&now)) {
+            Ok(_) => asked[0].revents(),
+            Err(_) => PollFlags::empty(),
+        }
+    }
+}
+
+impl Device for Tap {
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
+        self.more = false;
+        if self.gone {
+            return 0;
+        }
+        let before = into.len();
+        // As many reads as there is room, so that frames to be dropped cannot hold us here.
+        for _ in 0..into.remaining_capacity() {
+            match retried(|| self.receiver.take(self.fd.as_fd(), pool)) {
+                Ok(Taken::Frame(frame)) => into.push(frame),
+                Ok(Taken::Dropped(reason)) => self.drops.count(reason),
+                Ok(Taken::Empty) => self.empty(),
+                Err(Errno::AGAIN) => return into.len() - before,
+                Err(errno) => {
+                    self.not_received(errno);
+                    self.receiver.release(pool);
+                    return into.len() - before;
+                }
+            }
+        }
+        self.more = !self.gone;
+        into.len() - before
+    }
+
+    fn tx_burst(&mut self, pool: &mut Pool, from: &mut Burst) -> usize {
+        self.pushed_back = false;
+        let mut taken = 0;
+        while let Some(frame) = from.get(taken) {
+            let offered = if self.gone { Offered::LinkDown } else { self.offer(frame) };
+            match offered {
+                Offered::Sent => taken += 1,
+                Offered::Dropped(reason) => {
+                    self.drops.count(reason);
+                    taken += 1;
+                }
+                Offered::Full => {
+                    self.pushed_back = true;
+                    break;
+                }
+                Offered::LinkDown => {
+                    from[taken..].iter().for_each(|_| self.drops.count(DropReason::DeviceLinkDown));
+                    taken = from.len();
+                }
+            }
+        }
+        from.drain(..taken).for_each(|frame| pool.free(frame));
+        taken
+    }
+
+    /// Costs a `poll`, unless the last burst was full.
+    fn rx_ready(&self) -> bool {
+        // An error is news too: the next burst finds out.
+        !self.gone && (self.more || !self.polled(PollFlags::IN).is_empty())
+    }
+
+    fn tx_ready(&self) -> bool {
+        !self.pushed_back || self.gone || !self.polled(PollFlags::OUT).is_empty()
+    }
+
+    fn link_up(&self) -> bool {
+        self.trouble.is_none()
+    }
+
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        (!self.gone).then(|| self.fd.as_fd())
+    }
+
+    fn failure(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        self.trouble.as_ref().map(|e| e as _)
+    }
+
+    fn drops(&self) -> Option<&Drops> {
+        Some(&self.drops)
+    }
+}
+
+fn limits(link: LinkKind, vnet: bool, mtu: Mtu) -> Limits {
+    // An Ethernet header with two tags.
+    let link_header = match link {
+        LinkKind::Ethernet => 14 + 8,
+        LinkKind::Ip => 0,
+    };
+    let offloads = Offloads {
+        tx_checksum: vnet,
+        rx_checksum: vnet,
+        tso_max_bytes: if vnet { PACKET_MAX + link.header_len() } else { 0 },
+    };
+    Limits {
+        link,
+        mtu,
+        max_frame: mtu.bytes() + link_header,
+        max_segments: 1,
+        min_first_segment: 0,
+        alignment: 1,
+        tx_depth: DEPTH,
+        offloads,
+    }
+}
+
+fn receiver(limits: &Limits, header_len: usize) -> Receiver {
+    // Two tags more than what we send: the kernel adds them.
+    let longest = limits.max_frame.max(match header_len {
+        0 => 0,
+        _ => limits.offloads.tso_max_bytes + 8,
+    });
+    Receiver::new(longest, header_len)
+}
+
+/// Again, if a signal came in between.
+#[inline(always)]
+fn retried<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            result => return result,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

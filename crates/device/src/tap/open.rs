@@ -1,0 +1,168 @@
+//! Getting a TAP or TUN: opened by name, several queues of one, or adopted from outside.
+//!
+//! Called by: programs, once. Must not know: frames. Sources: the kernel's
+//! `Documentation/networking/tuntap.rst`, tun_tap in `uapi/linux/if_tun.h`.
+
+use core::ffi::c_int;
+use std::os::fd::{AsFd, OwnedFd};
+
+use base::{LinkKind, Mtu};
+use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, fstat, open};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketType, sockopt};
+
+use super::{Tap, TapError, error, sys, vnet};
+
+/// What to open.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The interface's name, 15 bytes at most; it is made if it is not there, and then goes with
+    /// its last descriptor. `None`: the kernel chooses, `tap0` or `tun0` and on.
+    pub name: Option<String>,
+    /// Ethernet frames (TAP) or bare IP packets (TUN).
+    pub link: LinkKind,
+    /// Checksum offload and super-segments both ways, by a virtio header in front of each frame.
+    pub vnet_hdr: bool,
+    /// Let more queues join: several [`Tap`]s of one interface, the kernel spreads flows.
+    pub multi_queue: bool,
+}
+
+impl Default for Config {
+    /// A TAP with offloads, named by the kernel, one queue.
+    fn default() -> Config {
+        Config { name: None, link: LinkKind::Ethernet, vnet_hdr: true, multi_queue: false }
+    }
+}
+
+/// What a descriptor from outside carries, where it cannot be asked: it is a socket, or asking is
+/// forbidden (Android). What a TAP or TUN says of itself goes before this, except the MTU.
+#[derive(Clone, Copy, Debug)]
+pub struct Declared {
+    /// What frames begin with.
+    pub link: LinkKind,
+    /// Bytes of virtio header in front of each frame: 0 for none, else 10 to 32.
+    pub vnet_header_len: usize,
+    /// The largest packet, link header not included; nobody else knows it.
+    pub mtu: Mtu,
+}
+
+impl Default for Declared {
+    /// Bare IP packets of at most 1,500 bytes without a header: what a VPN service hands out.
+    fn default() -> Declared {
+        Declared { link: LinkKind::Ip, vnet_header_len: 0, mtu: Mtu::ETHERNET }
+    }
+}
+
+impl Tap {
+    /// Open an interface, making it if need be. It is down and without addresses until
+    /// [`Tap::configure`] or somebody else sets it up.
+    ///
+    /// # Errors
+    /// No driver, no privilege, a name too long, taken or of another kind.
+    pub fn open(config: &Config) -> Result<Tap, TapError> {
+        let name = config.name.as_deref().unwrap_or("");
+        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let fd = open("/dev/net/tun", flags, Mode::empty()).map_err(error::opening)?;
+        let name =
+            sys::set_iff(&fd, name, iff_flags(config)).map_err(|e| error::attaching(name, e))?;
+        let mut header_len = 0;
+        if config.vnet_hdr {
+            let refused = |e| error::refused("asking for offloads", &name, e);
+            sys::set_vnet_header_len(&fd, vnet::LEN as c_int).map_err(refused)?;
+            ask_for_offloads(&fd).map_err(refused)?;
+            header_len = vnet::LEN;
+        }
+        let mtu = sys::inquirer(AddressFamily::INET).and_then(|asked| sys::mtu(&asked, &name));
+        let mtu = mtu.ok().and_then(Mtu::new).unwrap_or(Mtu::ETHERNET);
+        Ok(Tap::around(fd, name, config.link, header_len, mtu))
+    }
+
+    /// Open `count` queues of one interface, one at least: for as many stacks, on as many threads.
+    ///
+    /// # Errors
+    /// As [`Tap::open`].
+    pub fn open_queues(config: &Config, count: usize) -> Result<Vec<Tap>, TapError> {
+        let mut config = Config { multi_queue: true, ..config.clone() };
+        let mut queues = vec![Tap::open(&config)?];
+        config.name = Some(queues[0].name().to_owned());
+        while queues.len() < count {
+            queues.push(Tap::open(&config)?);
+        }
+        Ok(queues)
+    }
+
+    /// Take over a descriptor that somebody else opened and set up: a TAP, a TUN, a macvtap, or a
+    /// datagram or seqpacket socket with one frame in each message. It is asked what it is; where
+    /// it cannot say, `declared` does. It is made non-blocking, for all who share it; nothing else
+    /// of it is changed, so this takes no privilege.
+    ///
+    /// # Errors
+    /// [`TapError::BadDescriptor`], with what is wrong.
+    pub fn adopt(fd: OwnedFd, declared: &Declared) -> Result<Tap, TapError> {
+        usable(&fd)?;
+        let (name, link, header_len) = match sys::iff(&fd) {
+            Ok((_, flags)) if flags & libc::IFF_NO_PI == 0 => {
+                return Err(bad("it was opened without IFF_NO_PI"));
+            }
+            Ok((name, flags)) => {
+                let tap = flags & libc::IFF_TAP != 0;
+                let link = if tap { LinkKind::Ethernet } else { LinkKind::Ip };
+                let vnet = flags & libc::IFF_VNET_HDR != 0;
+                let len = if vnet { header_len_of(&fd, declared) } else { 0 };
+                (name, link, len)
+            }
+            Err(Errno::BADFD) => return Err(bad("it is not attached to an interface yet")),
+            Err(_) => (String::new(), declared.link, declared.vnet_header_len),
+        };
+        if header_len != 0 && !(vnet::LEN..=vnet::LEN_MAX).contains(&header_len) {
+            return Err(bad("its virtio header is not of 10 to 32 bytes"));
+        }
+        let unblocked = fcntl_getfl(&fd).and_then(|f| fcntl_setfl(&fd, f | OFlags::NONBLOCK));
+        unblocked.map_err(|_| bad("it cannot be made non-blocking"))?;
+        Ok(Tap::around(fd, name, link, header_len, declared.mtu))
+    }
+}
+
+fn iff_flags(config: &Config) -> c_int {
+    let kind = match config.link {
+        LinkKind::Ethernet => libc::IFF_TAP,
+        LinkKind::Ip => libc::IFF_TUN,
+    };
+    let when = |on, flag| if on { flag } else { 0 };
+    kind | libc::IFF_NO_PI
+        | when(config.vnet_hdr, libc::IFF_VNET_HDR)
+        | when(config.multi_queue, libc::IFF_MULTI_QUEUE)
+}
+
+/// Let the kernel leave checksums and cutting to us: that spares it both. Super-segments of
+/// connections with ECN are asked for too; a kernel that cannot is content without them.
+fn ask_for_offloads(fd: impl AsFd) -> Result<(), Errno> {
+    let plain = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
+    sys::set_offload(&fd, plain | libc::TUN_F_TSO_ECN).or_else(|_| sys::set_offload(&fd, plain))
+}
+
+fn header_len_of(fd: impl AsFd, declared: &Declared) -> usize {
+    let fallback = if declared.vnet_header_len == 0 { vnet::LEN } else { declared.vnet_header_len };
+    sys::vnet_header_len(fd).map_or(fallback, |len| usize::try_from(len).unwrap_or(0))
+}
+
+/// Can frames go in and out of it, one at a time?
+fn usable(fd: &OwnedFd) -> Result<(), TapError> {
+    let flags = fcntl_getfl(fd).map_err(|_| bad("it is not open"))?;
+    if flags & OFlags::RWMODE != OFlags::RDWR {
+        return Err(bad("it is not open for both reading and writing"));
+    }
+    let stat = fstat(fd).map_err(|_| bad("it is not open"))?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::CharacterDevice => Ok(()),
+        FileType::Socket => match sockopt::socket_type(fd) {
+            Ok(SocketType::DGRAM | SocketType::SEQPACKET | SocketType::RAW) => Ok(()),
+            _ => Err(bad("a stream socket does not keep frames apart")),
+        },
+        _ => Err(bad("it is neither a device nor a socket")),
+    }
+}
+
+fn bad(why: &'static str) -> TapError {
+    TapError::BadDescriptor { why }
+}

@@ -1,0 +1,163 @@
+//! The virtio-net header that stands in front of each frame when a TAP has offloads.
+//!
+//! Called by: `tap.rs` and `tap/receive.rs`. Must not know: descriptors. It alone in this crate
+//! looks behind the link header, and only for what the header must say: which IP version, TCP or
+//! UDP, and how long the TCP header is. Source: VIRTIO 1.2 section 5.1.6, Linux
+//! `uapi/linux/virtio_net.h`. Fields are in the machine's byte order, as tun has them by default.
+
+use base::LinkKind;
+use mbuf::{Flags, Mbuf};
+
+/// Bytes of the header as we ask for it.
+pub(super) const LEN: usize = 10;
+
+/// The most bytes that an adopted descriptor's header may have: with hash report and tunnels.
+pub(super) const LEN_MAX: usize = 32;
+
+const NEEDS_CSUM: u8 = 1;
+const DATA_VALID: u8 = 2;
+
+const GSO_NONE: u8 = 0;
+const GSO_TCPV4: u8 = 1;
+const GSO_TCPV6: u8 = 4;
+const GSO_ECN: u8 = 0x80;
+
+/// Where the checksum is in a TCP header, RFC 9293 section 3.1, and in a UDP header, RFC 768.
+const TCP_CHECKSUM_AT: u16 = 16;
+const UDP_CHECKSUM_AT: u16 = 6;
+const UDP: u8 = 17;
+
+/// The frame and its header contradict each other, or ask for what nobody agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Contradiction;
+
+/// `struct virtio_net_hdr`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Header {
+    flags: u8,
+    gso_type: u8,
+    header_len: u16,
+    segment_size: u16,
+    csum_start: u16,
+    csum_offset: u16,
+}
+
+impl Header {
+    /// What the kernel has to know of a frame that we send.
+    ///
+    /// # Errors
+    /// A frame whose checksum the device is to finish and that has no transport header where it
+    /// says, or a super-segment that is not TCP or comes with a finished checksum.
+    #[inline]
+    pub(super) fn of(frame: &Mbuf, link: LinkKind) -> Result<Header, Contradiction> {
+        if !frame.has(Flags::CSUM_PARTIAL) {
+            // Nothing to finish, and then nothing to cut: VIRTIO 1.2 section 5.1.6.2.
+            return if frame.segment_size() == 0 {
+                Ok(Header::default())
+            } else {
+                Err(Contradiction)
+            };
+        }
+        let bytes = frame.as_slice();
+        let start = usize::from(frame.csum());
+        let (v6, protocol) = network(bytes, link).ok_or(Contradiction)?;
+        let csum_offset = if protocol == UDP { UDP_CHECKSUM_AT } else { TCP_CHECKSUM_AT };
+        if start + usize::from(csum_offset) + 2 > bytes.len() {
+            return Err(Contradiction);
+        }
+        let plain = Header {
+            flags: NEEDS_CSUM,
+            csum_start: frame.csum(),
+            csum_offset,
+            ..Header::default()
+        };
+        if frame.segment_size() == 0 {
+            return Ok(plain);
+        }
+        // Data offset in words, and the flags, of which CWR belongs to the first segment alone.
+        let Some(&[offset, tcp_flags]) = bytes.get(start + 12..start + 14) else {
+            return Err(Contradiction);
+        };
+        if protocol == UDP {
+            return Err(Contradiction);
+        }
+        let ecn = if tcp_flags & 0x80 != 0 { GSO_ECN } else { 0 };
+        Ok(Header {
+            gso_type: ecn | if v6 { GSO_TCPV6 } else { GSO_TCPV4 },
+            header_len: frame.csum() + u16::from(offset >> 4) * 4,
+            segment_size: frame.segment_size(),
+            ..plain
+        })
+    }
+
+    /// As bytes, in the order of the struct.
+    #[inline]
+    pub(super) fn to_bytes(self) -> [u8; LEN] {
+        let [h0, h1] = self.header_len.to_ne_bytes();
+        let [s0, s1] = self.segment_size.to_ne_bytes();
+        let [c0, c1] = self.csum_start.to_ne_bytes();
+        let [o0, o1] = self.csum_offset.to_ne_bytes();
+        [self.flags, self.gso_type, h0, h1, s0, s1, c0, c1, o0, o1]
+    }
+
+    /// From bytes, of which there may be more.
+    #[inline]
+    pub(super) fn from_bytes(bytes: &[u8; LEN_MAX]) -> Header {
+        let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
+        Header {
+            flags: bytes[0],
+            gso_type: bytes[1],
+            header_len: word(2),
+            segment_size: word(4),
+            csum_start: word(6),
+            csum_offset: word(8),
+        }
+    }
+
+    /// Tell a received frame what its header says. A checksum that the sender left to the device
+    /// never left the machine: the frame counts as verified, and keeps the note of where the
+    /// transport header is for whoever sends it on.
+    ///
+    /// # Errors
+    /// A header that does not fit the frame, or a kind of super-segment that was not asked for.
+    #[inline]
+    pub(super) fn describe(&self, frame: &mut Mbuf) -> Result<(), Contradiction> {
+        if self.flags & NEEDS_CSUM != 0 {
+            let end = usize::from(self.csum_start) + usize::from(self.csum_offset) + 2;
+            if end > frame.len() {
+                return Err(Contradiction);
+            }
+            frame.set(Flags::CSUM_PARTIAL | Flags::CSUM_VERIFIED);
+            frame.set_csum(self.csum_start);
+        } else if self.flags & DATA_VALID != 0 {
+            frame.set(Flags::CSUM_VERIFIED);
+        }
+        match self.gso_type & !GSO_ECN {
+            GSO_NONE => {}
+            GSO_TCPV4 | GSO_TCPV6 if self.segment_size > 0 => {
+                frame.set_segment_size(self.segment_size);
+            }
+            _ => return Err(Contradiction),
+        }
+        Ok(())
+    }
+}
+
+/// Is the packet IPv6, and what is the protocol behind its IP header? Extension headers hide it,
+/// and are not sent with offloads.
+#[inline]
+fn network(frame: &[u8], link: LinkKind) -> Option<(bool, u8)> {
+    let mut at = link.header_len();
+    if link == LinkKind::Ethernet {
+        // 802.1Q and 802.1ad tags, four bytes each.
+        while let [0x81, 0x00] | [0x88, 0xa8] = *frame.get(at - 2..at)? {
+            at += 4;
+        }
+    }
+    let ip = frame.get(at..)?;
+    let v6 = ip.first()? >> 4 == 6;
+    Some((v6, *ip.get(if v6 { 6 } else { 9 })?))
+}
+
+#[cfg(test)]
+mod tests;

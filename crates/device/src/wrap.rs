@@ -1,0 +1,63 @@
+//! What the wrappers share: the methods of [`crate::Device`] that they pass on, counters that other
+//! threads may read, and a copy of a frame with its notes.
+//!
+//! Called by: `counted`, `fault`, `capture`. Must not know: what each wrapper is for.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use mbuf::{Flags, Mbuf, Pool};
+
+/// The methods of `Device` that a wrapper answers with its inner device's word, in `self.device`.
+macro_rules! pass_through {
+    () => {
+        fn limits(&self) -> $crate::Limits {
+            self.device.limits()
+        }
+
+        fn link_up(&self) -> bool {
+            self.device.link_up()
+        }
+
+        #[cfg(unix)]
+        fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+            self.device.as_fd()
+        }
+
+        fn failure(&self) -> Option<&(dyn core::error::Error + 'static)> {
+            self.device.failure()
+        }
+    };
+}
+pub(crate) use pass_through;
+
+/// A counter that one thread moves and any may read.
+#[derive(Debug, Default)]
+pub(crate) struct Tally(AtomicU64);
+
+impl Tally {
+    /// One writer, so no locked instruction is needed.
+    #[inline]
+    pub(crate) fn add(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The same frame in a buffer of its own, with what the device is asked to do and what is known
+/// of it. `None` without memory.
+pub(crate) fn copy_of(pool: &mut Pool, frame: &Mbuf) -> Option<Mbuf> {
+    const KEPT: [u8; 5] =
+        [Flags::CSUM_VERIFIED, Flags::CSUM_PARTIAL, Flags::LINK_GROUP, Flags::PUSH, Flags::VLAN];
+    let mut copy = pool.copy_of(frame.as_slice())?;
+    KEPT.into_iter().filter(|&flag| frame.has(flag)).for_each(|flag| copy.set(flag));
+    copy.set_csum(frame.csum());
+    copy.set_segment_size(frame.segment_size());
+    copy.set_vlan(frame.vlan());
+    copy.set_mark(frame.mark());
+    copy.set_flow_hash(frame.flow_hash());
+    copy.set_in_port(frame.in_port());
+    Some(copy)
+}
