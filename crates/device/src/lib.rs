@@ -12,6 +12,8 @@
 mod doorbell;
 pub mod mem;
 
+use core::task::Waker;
+
 use arrayvec::ArrayVec;
 use base::{LinkKind, Mtu};
 use mbuf::{Mbuf, Pool};
@@ -80,6 +82,16 @@ pub trait Device: Send {
 
     /// Is the other end still there?
     fn link_up(&self) -> bool;
+
+    /// Ask to be woken, once, when a frame can be received or when there is room for what was
+    /// pushed back. `true`: asked, and nothing is ready now. `false`: something is ready, or (the
+    /// default) the device cannot wake; then its driver has to look at an interval. Whoever asked
+    /// before is forgotten. Room counts for frames pushed back before this call alone: who pushes
+    /// later asks again.
+    fn arm(&mut self, waker: &Waker) -> bool {
+        let _ = waker;
+        false
+    }
 }
 
 impl<D: Device + ?Sized> Device for Box<D> {
@@ -109,5 +121,9 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn link_up(&self) -> bool {
         (**self).link_up()
+    }
+
+    fn arm(&mut self, waker: &Waker) -> bool {
+        (**self).arm(waker)
     }
 }
