@@ -464,7 +464,9 @@ pub(crate) fn handshake_progress(stack: &mut Stack, handle: TcpHandle) {
         embryo_gone(stack, listener_handle);
         if stack.listeners.get_mut(listener_handle).is_some_and(|l| l.inspect) {
             // Its user has it already, and hears of this as of a connect.
-            pcb.listener = None;
+            if let Some(pcb) = stack.connections.get_mut(handle) {
+                pcb.listener = None;
+            }
             stack.core.counters.add(base::Counter::TcpAccepts, u64::from(open));
             stack.connections.mark_dirty(handle);
             return;
