@@ -264,7 +264,9 @@ fn datagrams() {
     assert_eq!(dropped, 1);
     let flood = thread::spawn({
         let to = ends.to;
-        move || (0..20_000).for_each(|_| assert_eq!(stranger.send_to(&[7; 1400], to).unwrap(), 1400))
+        move || {
+            (0..20_000).for_each(|_| assert_eq!(stranger.send_to(&[7; 1400], to).unwrap(), 1400))
+        }
     });
     flood.join().unwrap();
     drop((client, server));
