@@ -34,6 +34,12 @@ impl Inner {
         handle: TcpHandle,
         into: &mut [u8],
     ) -> Poll<io::Result<usize>> {
+        // Asking for nothing is not an answer to an error that waits to be told.
+        if into.is_empty()
+            && let Some((_, Some(ended))) = self.stack.tcp_state(handle)
+        {
+            return self.no_data(handle, CallError::Failed(ended));
+        }
         match self.stack.tcp_read(handle, into) {
             Ok(n) => Poll::Ready(Ok(n)),
             Err(error) => self.no_data(handle, error),
@@ -106,8 +112,7 @@ impl Inner {
             CallError::WouldBlock => Poll::Pending,
             CallError::Closed => Poll::Ready(Ok(0)),
             CallError::Failed(ended) => {
-                let finished = self.stack.tcp_readable(handle).is_none_or(|(_, fin)| fin);
-                if finished || self.was_told(handle) {
+                if self.is_finished(handle) || self.was_told(handle) {
                     Poll::Ready(Ok(0))
                 } else {
                     Poll::Ready(Err(self.tell(handle, ended)))
@@ -149,12 +154,7 @@ impl Inner {
             CallError::WouldBlock => Poll::Pending,
             CallError::Closed => Poll::Ready(Err(error::broken_pipe())),
             CallError::Failed(ended) if !self.was_told(handle) => {
-                let told = self.tell(handle, ended);
-                let finished = self.stack.tcp_readable(handle).is_none_or(|(_, fin)| fin);
-                Poll::Ready(Err(match ended {
-                    TcpError::Reset if finished => error::broken_pipe(),
-                    _ => told,
-                }))
+                Poll::Ready(Err(self.tell(handle, ended)))
             }
             CallError::Failed(_) => Poll::Ready(Err(error::broken_pipe())),
         }
@@ -168,7 +168,15 @@ impl Inner {
         if let Some(socket) = self.tcp.get_mut(handle) {
             socket.error_told = true;
         }
-        error::ended(ended)
+        match ended {
+            TcpError::Reset if self.is_finished(handle) => error::broken_pipe(),
+            _ => error::ended(ended),
+        }
+    }
+
+    /// Has the peer's FIN come?
+    fn is_finished(&self, handle: TcpHandle) -> bool {
+        self.stack.tcp_readable(handle).is_none_or(|(_, finished)| finished)
     }
 
     /// An error was not told after all: the next call tells it.
@@ -180,14 +188,10 @@ impl Inner {
 
     /// SO_ERROR: the error that nobody was told.
     pub(crate) fn take_error(&mut self, handle: TcpHandle) -> Option<io::Error> {
-        match self.no_room_error(handle) {
+        match self.stack.tcp_state(handle)?.1 {
             Some(ended) if !self.was_told(handle) => Some(self.tell(handle, ended)),
             _ => None,
         }
-    }
-
-    fn no_room_error(&self, handle: TcpHandle) -> Option<TcpError> {
-        self.stack.tcp_state(handle)?.1
     }
 
     pub(crate) fn shut_down(&mut self, handle: TcpHandle, how: Shutdown) -> io::Result<()> {

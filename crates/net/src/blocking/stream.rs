@@ -54,6 +54,10 @@ impl TcpStream {
         remote: SocketAddr,
         timeout: Option<Duration>,
     ) -> io::Result<TcpStream> {
+        if timeout.is_some_and(|timeout| timeout.is_zero()) {
+            let text = "a time-out of zero: use `connect` for none";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let stream = socket.start(remote)?;
         let handle = stream.handle();
