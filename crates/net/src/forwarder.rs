@@ -1,5 +1,5 @@
 //! The forwarder: takes connections to any destination, ours or not, and lets its user see who
-//! wants what before the handshake is answered. What proxies, sandboxes and VPN clients are made of.
+//! wants what before the handshake is answered. Proxies, sandboxes and VPN clients are made of it.
 //!
 //! Called by: programs. Limits: `forward_requests` SYNs wait for a word, `half_open` handshakes are
 //! under way, `forwarded` connections are open; hitting one is counted, and refuses the newcomer.
