@@ -36,6 +36,8 @@ limits! {
     Connections "connections" 1_048_576 "TCP connections, TIME-WAIT records not counted";
     TimeWait "time_wait" 131_072 "TIME-WAIT records; the oldest goes first";
     HalfOpen "half_open" 4_096 "connections in SYN-RECEIVED";
+    ForwardRequests "forward_requests" 4_096 "SYNs that wait for a forwarder's word";
+    Forwarded "forwarded" 65_536 "connections that a forwarder has open";
     Sockets "sockets" 1_048_576 "listeners and UDP sockets";
     ReassemblySegments "reassembly_segments" 4_096
         "out-of-order segments a connection may hold, fewer with a small receive buffer";

@@ -57,6 +57,7 @@ drop_reasons! {
     UdpShort "udp_short" "UDP datagram shorter than its header or its length field";
     UdpChecksum "udp_checksum" "UDP checksum wrong or, over IPv6, absent";
     UdpNoSocket "udp_no_socket" "no socket on that UDP port";
+    UdpNotPeer "udp_not_peer" "datagram from another than the one the UDP socket is connected to";
     UdpQueueFull "udp_queue_full" "receive queue of the UDP socket is full";
     TcpShort "tcp_short" "TCP segment shorter than its header";
     TcpDataOffset "tcp_data_offset" "data offset below 20 bytes or past the segment";
@@ -71,6 +72,7 @@ drop_reasons! {
     TcpListenAck "tcp_listen_ack" "ACK to a listener: answered with RST, within resets_per_second";
     TcpListenNotSyn "tcp_listen_not_syn" "neither SYN, ACK nor RST to a listener";
     TcpBacklogFull "tcp_backlog_full" "listener's backlog is full";
+    TcpForwardDropped "tcp_forward_dropped" "SYN that a forwarder's user chose to ignore";
     TcpConnectionLimit "tcp_connection_limit" "connection table is full";
     TcpBadAck "tcp_bad_ack" "SYN-SENT or SYN-RECEIVED: ACK of something never sent";
     TcpSynSentNoSyn "tcp_syn_sent_no_syn" "SYN-SENT: neither SYN nor RST";

@@ -9,6 +9,7 @@
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
+use core::task::Waker;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -128,6 +129,8 @@ struct Shared {
 pub struct Channel {
     shared: Arc<Shared>,
     drops: Drops,
+    /// Frames were not taken the last time.
+    pushed_back: bool,
 }
 
 /// The end that moves bytes. Threads may share it: one sends while another receives.
@@ -163,7 +166,8 @@ pub fn pair_with(config: &Config, bell: Doorbell) -> (Channel, End) {
         end_gone: AtomicBool::new(false),
         bell,
     });
-    (Channel { shared: shared.clone(), drops: Drops::default() }, End(shared))
+    let drops = Drops::default();
+    (Channel { shared: shared.clone(), drops, pushed_back: false }, End(shared))
 }
 
 impl End {
@@ -315,6 +319,7 @@ impl Device for Channel {
             self.shared.from_stack.changed.notify_all();
         }
         from.drain(..taken).for_each(|frame| pool.free(frame));
+        self.pushed_back = !from.is_empty();
         taken
     }
 
@@ -328,6 +333,16 @@ impl Device for Channel {
 
     fn link_up(&self) -> bool {
         !self.shared.end_gone.load(Ordering::Acquire)
+    }
+
+    /// Room counts as soon as there is any: what was pushed back is any frame.
+    fn arm(&mut self, waker: &Waker) -> bool {
+        self.shared.bell.arm_waker(waker);
+        let ready = self.rx_ready() || (self.pushed_back && self.tx_ready());
+        if ready {
+            self.shared.bell.disarm();
+        }
+        !ready
     }
 
     fn drops(&self) -> Option<&Drops> {

@@ -1,4 +1,5 @@
-//! A doorbell: wakes a thread that sleeps, and costs one locked instruction when nobody does.
+//! A doorbell: wakes a thread that sleeps or a task that waits, and costs one locked instruction
+//! when nobody does.
 //!
 //! Called by: devices and driver threads. Must not know: what the news is.
 //! Counters: rings that woke a sleeper, and rings that found none ([`Doorbell::wakeups`]).
@@ -14,10 +15,14 @@
 //! `tests/loom_doorbell.rs` tries every interleaving, and shows that it fails without the second
 //! look and with a plain load for the ringer's step. A SeqCst fence and a load would do as well,
 //! but that fence costs 36 ns more on Zen 3 than the locked addition, which counts as well.
+//!
+//! A task does not sleep in here: it leaves its waker with [`Doorbell::arm_waker`], looks once more
+//! and returns. The ring takes the waker out, so each arming is good for one wake-up.
 
+use core::task::Waker;
 use core::time::Duration;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 #[cfg(loom)]
 use loom::sync::{
@@ -43,7 +48,8 @@ struct Bell {
     /// Bit 0: a sleeper sleeps or is about to. Above it: how often it was rung.
     state: AtomicU64,
     woken: AtomicU64,
-    sleeper: Mutex<()>,
+    /// What a thread waits with, and whom else to wake.
+    sleeper: Mutex<Option<Waker>>,
     rung: Condvar,
 }
 
@@ -59,7 +65,7 @@ impl Doorbell {
         Doorbell(Arc::new(Bell {
             state: AtomicU64::new(0),
             woken: AtomicU64::new(0),
-            sleeper: Mutex::new(()),
+            sleeper: Mutex::new(None),
             rung: Condvar::new(),
         }))
     }
@@ -68,6 +74,20 @@ impl Doorbell {
     /// if there is none and [`Doorbell::disarm`] if there is.
     pub fn arm(&self) {
         self.0.state.fetch_or(ARMED, Ordering::AcqRel);
+    }
+
+    /// [`Doorbell::arm`] for a task: the next ring wakes `waker`, once. Look for news after this;
+    /// with [`Doorbell::disarm`] if there is some. The waker of an earlier call is forgotten.
+    pub fn arm_waker(&self, waker: &Waker) {
+        let mut sleeper = self.0.sleeper.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = sleeper.as_ref().is_some_and(|old| old.will_wake(waker));
+        let old = if known { None } else { sleeper.replace(waker.clone()) };
+        // Under the lock: a ringer that is late then finds this waker and wakes it for nothing,
+        // but never leaves the bell armed for nobody.
+        self.arm();
+        drop(sleeper);
+        // Its last reference may run any code.
+        drop(old);
     }
 
     /// Do not sleep after all.
@@ -79,7 +99,7 @@ impl Doorbell {
     /// early: look for news again. Returns at once if the bell was rung since [`Doorbell::arm`].
     pub fn sleep(&self, timeout: Option<Duration>) {
         let bell = &*self.0;
-        let guard = bell.sleeper.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let guard = bell.sleeper.lock().unwrap_or_else(PoisonError::into_inner);
         // A ringer unsets the flag before it takes the lock, so it cannot slip in between.
         if bell.state.load(Ordering::Acquire) & ARMED != 0 {
             match timeout {
@@ -113,9 +133,12 @@ impl Doorbell {
             return false;
         }
         // Holding the lock once makes sure that a sleeper which saw the flag is inside its wait.
-        drop(bell.sleeper.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+        let waker = bell.sleeper.lock().unwrap_or_else(PoisonError::into_inner).take();
         bell.rung.notify_all();
         bell.woken.fetch_add(1, Ordering::Relaxed);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
         true
     }
 

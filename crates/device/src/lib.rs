@@ -40,8 +40,8 @@
 //!
 //! ## Sleeping
 //! A driver that runs out of work asks `rx_ready` of its devices, then sleeps until a descriptor
-//! ([`Device::as_fd`]) is readable, a bell rings or the stack's next deadline comes. A device with
-//! neither is polled.
+//! ([`Device::as_fd`]) is readable, the device wakes it ([`Device::arm`]) or the stack's next
+//! deadline comes. A device with neither is polled.
 //!
 //! ## What a stack expects, and what it does not
 //! - Order is kept as well as the wire keeps it: reordering costs throughput, not correctness.
@@ -63,6 +63,8 @@ pub mod mem;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod tap;
 mod wrap;
+
+use core::task::Waker;
 
 use arrayvec::ArrayVec;
 use base::{Drops, LinkKind, Mtu};
@@ -149,6 +151,16 @@ pub trait Device: Send {
     fn drops(&self) -> Option<&Drops> {
         None
     }
+
+    /// Ask to be woken, once, when a frame can be received or when there is room for what was
+    /// pushed back. `true`: asked, and nothing is ready now. `false`: something is ready, or (the
+    /// default) the device cannot wake; then its driver has to look at an interval. Whoever asked
+    /// before is forgotten. Room counts for frames pushed back before this call alone: who pushes
+    /// later asks again.
+    fn arm(&mut self, waker: &Waker) -> bool {
+        let _ = waker;
+        false
+    }
 }
 
 impl<D: Device + ?Sized> Device for Box<D> {
@@ -191,5 +203,9 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn drops(&self) -> Option<&Drops> {
         (**self).drops()
+    }
+
+    fn arm(&mut self, waker: &Waker) -> bool {
+        (**self).arm(waker)
     }
 }

@@ -10,6 +10,7 @@
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::task::Waker;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -399,6 +400,19 @@ impl Device for Mem {
     #[inline]
     fn link_up(&self) -> bool {
         !self.peer.rare.0.gone.load(Ordering::Acquire)
+    }
+
+    /// Never refused for want of a peer: from one that is gone nothing comes.
+    fn arm(&mut self, waker: &Waker) -> bool {
+        if self.untold.get() > 0 {
+            self.tell_room();
+        }
+        self.bell.arm_waker(waker);
+        let ready = self.rx_ready() || (self.pushed_back_bytes > 0 && self.tx_ready());
+        if ready {
+            self.bell.disarm();
+        }
+        !ready
     }
 }
 

@@ -23,6 +23,11 @@ macro_rules! pass_through {
             self.device.as_fd()
         }
 
+        fn arm(&mut self, waker: &core::task::Waker) -> bool {
+            // A wrapper may hold frames that its device no longer knows of.
+            !self.rx_ready() && self.device.arm(waker)
+        }
+
         fn failure(&self) -> Option<&(dyn core::error::Error + 'static)> {
             self.device.failure()
         }

@@ -14,12 +14,14 @@ mod connections;
 mod event;
 mod flow_cache;
 mod follow;
+pub mod forward;
 mod listener;
 pub mod pair;
 mod port;
 mod release;
 mod rx;
 mod socket;
+mod sockopt;
 mod stamp;
 mod timers;
 mod tx;
@@ -28,6 +30,7 @@ mod udp;
 pub use config::{PortConfig, StackConfig};
 pub use connections::TcpHandle;
 pub use event::Event;
+pub use forward::RequestHandle;
 pub use listener::{ListenConfig, ListenerHandle};
 pub use port::{Observer, PortId, Stage};
 pub use socket::{ConnectError, ListenError};
@@ -42,6 +45,7 @@ use base::{
     Switches,
 };
 use core::net::IpAddr;
+use core::task::Waker;
 use device::Device;
 use inet::{Neighbours, Route, Routes};
 use mbuf::Pool;
@@ -53,6 +57,17 @@ use port::Ports;
 use release::Release;
 use timers::Wheel;
 use udp::UdpSockets;
+
+/// What became of [`Stack::arm`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Armed {
+    /// Every device wakes.
+    All,
+    /// There is something to poll for now.
+    Ready,
+    /// Some device cannot wake anybody: look at it at an interval.
+    NotAll,
+}
 
 /// What every layer of a shard uses.
 pub(crate) struct Core {
@@ -102,6 +117,7 @@ pub struct Stack {
     pub(crate) ports: Ports,
     pub(crate) connections: Connections,
     pub(crate) listeners: Listeners,
+    pub(crate) requests: forward::Requests,
     pub(crate) udp: UdpSockets,
     pub(crate) routes: Routes,
     pub(crate) neighbours: Neighbours,
@@ -136,6 +152,7 @@ impl Stack {
             ports: Ports::default(),
             connections: Connections::default(),
             listeners: Listeners::default(),
+            requests: forward::Requests::default(),
             udp: UdpSockets::default(),
             routes: Routes::default(),
             neighbours: Neighbours::default(),
@@ -221,6 +238,38 @@ impl Stack {
     /// back, a peer's buffers to send home? Who is about to sleep asks this last.
     pub fn has_input(&self) -> bool {
         self.core.pool.holds_foreign() || self.ports.has_input()
+    }
+
+    /// The time that the calls which follow are made at, for those that do not take it themselves:
+    /// [`Stack::poll`] need not have been called for long. It does not go back.
+    #[inline]
+    pub fn set_now(&mut self, now: Instant) {
+        self.core.set_now(now);
+    }
+
+    /// Does a device owe us room for something that it pushed back?
+    pub fn is_pushed_back(&self) -> bool {
+        self.ports.is_pushed_back()
+    }
+
+    /// Ask every port's device to wake `waker` once there is something for [`Stack::poll`].
+    pub fn arm(&mut self, waker: &Waker) -> Armed {
+        match self.ports.arm(waker) {
+            true => Armed::All,
+            false if self.has_input() => Armed::Ready,
+            false => Armed::NotAll,
+        }
+    }
+
+    /// Is this an address of one of the ports?
+    pub fn has_address(&self, addr: IpAddr) -> bool {
+        self.ports.iter().any(|port| port.is_ours(addr))
+    }
+
+    /// May one more of what `limit` bounds be had beside `used`? If not, the hit is counted. For
+    /// limits that a layer above keeps.
+    pub fn admits(&mut self, limit: Limit, used: usize) -> bool {
+        self.core.budget.admits(limit, used)
     }
 
     /// The next thing that a user may want to know; `None` for nothing new.

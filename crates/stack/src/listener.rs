@@ -11,7 +11,7 @@ use core::net::IpAddr;
 use base::Owner;
 use slotmap::{SlotMap, new_key_type};
 
-use crate::TcpHandle;
+use crate::{RequestHandle, TcpHandle};
 
 new_key_type! {
     /// A listener.
@@ -23,6 +23,8 @@ new_key_type! {
 pub struct ListenConfig {
     /// Connections that may be half open or wait to be accepted.
     pub backlog: usize,
+    /// Keep each SYN until [`crate::Stack::tcp_complete`] or another word; see `forward.rs`.
+    pub inspect: bool,
     /// Settings of the connections it accepts.
     pub tcp: tcp::Config,
     /// Whose they are.
@@ -31,19 +33,27 @@ pub struct ListenConfig {
 
 impl Default for ListenConfig {
     fn default() -> ListenConfig {
-        ListenConfig { backlog: 1024, tcp: tcp::Config::default(), owner: Owner::program() }
+        ListenConfig {
+            backlog: 1024,
+            inspect: false,
+            tcp: tcp::Config::default(),
+            owner: Owner::program(),
+        }
     }
 }
 
 pub(crate) struct Listener {
     pub(crate) local: (Option<IpAddr>, u16),
     pub(crate) backlog: usize,
+    pub(crate) inspect: bool,
     pub(crate) config: Arc<tcp::Config>,
     pub(crate) owner: Owner,
     /// Half open.
     pub(crate) embryonic: usize,
     /// Open, not yet accepted.
     pub(crate) accepted: VecDeque<TcpHandle>,
+    /// Waiting for a word.
+    pub(crate) requests: VecDeque<RequestHandle>,
 }
 
 /// All listeners of a shard.

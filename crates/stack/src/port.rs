@@ -3,6 +3,7 @@
 //! Devices of different kinds live side by side: the call through `dyn Device` is once a burst.
 
 use core::net::IpAddr;
+use core::task::Waker;
 
 use base::{Cidr, Counter, Counters, IpVersion, MacAddr, Mss};
 use device::{Burst, Device, Limits};
@@ -85,6 +86,11 @@ impl Port {
     #[inline(always)]
     pub(crate) fn has_room(&mut self, pool: &mut Pool, counters: &mut Counters) -> bool {
         !self.tx.is_full() || (self.flush(pool, counters) && !self.tx.is_full())
+    }
+
+    /// What was pushed back is a connection that has more, or finished frames (UDP's).
+    pub(crate) fn is_pushed_back(&self) -> bool {
+        !self.blocked.is_empty() || !self.tx.is_empty()
     }
 
     /// Is this one of our addresses here?
@@ -178,12 +184,26 @@ impl Ports {
         self.ports.iter_mut().flatten()
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Port> {
+        self.ports.iter().flatten()
+    }
+
     pub(crate) fn has_input(&self) -> bool {
-        self.ports.iter().flatten().any(|p| {
-            // What was pushed back is a connection that has more, or finished frames (UDP's).
-            let waits = !p.blocked.is_empty() || !p.tx.is_empty();
-            p.device.rx_ready() || (waits && p.device.tx_ready())
-        })
+        let ready = |p: &Port| p.device.rx_ready() || (p.is_pushed_back() && p.device.tx_ready());
+        self.iter().any(ready)
+    }
+
+    pub(crate) fn is_pushed_back(&self) -> bool {
+        self.iter().any(Port::is_pushed_back)
+    }
+
+    /// Have every device wake `waker`; `false` if one did not promise to.
+    pub(crate) fn arm(&mut self, waker: &Waker) -> bool {
+        let mut all = true;
+        for port in self.iter_mut() {
+            all &= port.device.arm(waker);
+        }
+        all
     }
 
     pub(crate) fn observe(&mut self, id: PortId, observer: Option<Box<dyn Observer>>) {

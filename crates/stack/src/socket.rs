@@ -21,6 +21,7 @@ use device::BURST;
 
 use crate::connections::Pcb;
 use crate::event::Event;
+use crate::forward;
 use crate::listener::Listener;
 use crate::{ListenConfig, ListenerHandle, Stack, TcpHandle, tx};
 
@@ -198,10 +199,12 @@ impl Stack {
             .insert(Listener {
                 local: (ip, local.port()),
                 backlog: config.backlog,
+                inspect: config.inspect,
                 config: Arc::new(config.tcp),
                 owner: config.owner,
                 embryonic: 0,
                 accepted: Default::default(),
+                requests: Default::default(),
             })
             .ok_or(ListenError::AddressInUse)
     }
@@ -222,6 +225,7 @@ impl Stack {
     /// Stop listening; connections that nobody accepted are reset.
     pub fn tcp_unlisten(&mut self, handle: ListenerHandle) {
         let Some(listener) = self.listeners.remove(handle) else { return };
+        self.requests.forget_listener(handle);
         for connection in listener.accepted {
             self.tcp_abort(connection);
         }
@@ -322,6 +326,9 @@ impl Stack {
     pub fn tcp_shutdown_read(&mut self, handle: TcpHandle) {
         if let Some(pcb) = self.connections.get_mut(handle) {
             usrreq::shutdown_read(&mut pcb.tcb, &mut self.core.tcp());
+            // Whoever waits to read hears of it.
+            self.connections.mark_dirty(handle);
+            tx::output(self);
         }
     }
 
@@ -347,6 +354,8 @@ impl Stack {
         }
         how(&mut pcb.tcb, &mut self.core.tcp());
         self.connections.mark_dirty(handle);
+        // One that a forwarder completed is its user's while it is still half open.
+        handshake_progress(self, handle);
         tx::output(self);
     }
 
@@ -382,6 +391,27 @@ pub(crate) fn passive_open(
     options: &Options,
     after: Option<SeqNumber>,
 ) -> Fate {
+    match stack.listeners.get_mut(listener_handle) {
+        None => Err(DropReason::TcpNoSocket),
+        Some(listener) if listener.inspect => {
+            forward::hold(stack, listener_handle, local, remote, seg, options, after)
+        }
+        Some(_) => {
+            complete_open(stack, listener_handle, local, remote, seg, options, after).map(drop)
+        }
+    }
+}
+
+/// The connection in SYN-RECEIVED itself. One of a listener that inspects is its user's at once.
+pub(crate) fn complete_open(
+    stack: &mut Stack,
+    listener_handle: ListenerHandle,
+    local: SocketAddr,
+    remote: SocketAddr,
+    seg: &Segment,
+    options: &Options,
+    after: Option<SeqNumber>,
+) -> Result<TcpHandle, DropReason> {
     let half_open = stack.listeners.half_open;
     let used = stack.connections.len();
     let Some(listener) = stack.listeners.get_mut(listener_handle) else {
@@ -401,11 +431,10 @@ pub(crate) fn passive_open(
         let iss = after.map_or(path.iss, |used| path.iss.max(used));
         handshake_open(&config, &Path { iss, ..*path }, seg, options, cx)
     });
-    if let Err(reason) = made {
+    if made.is_err() {
         embryo_gone(stack, listener_handle);
-        return Err(reason);
     }
-    Ok(())
+    made
 }
 
 fn handshake_open(
@@ -428,7 +457,7 @@ fn embryo_gone(stack: &mut Stack, listener: ListenerHandle) {
 /// An embryonic connection took a segment, or timed out: is it open, or gone?
 pub(crate) fn handshake_progress(stack: &mut Stack, handle: TcpHandle) {
     let Some(pcb) = stack.connections.get_mut(handle) else { return };
-    if pcb.tcb.state == State::SynReceived {
+    if pcb.tcb.state == State::SynReceived || !pcb.tcb.is_embryonic() {
         return;
     }
     pcb.tcb.hatched();
@@ -436,6 +465,15 @@ pub(crate) fn handshake_progress(stack: &mut Stack, handle: TcpHandle) {
     let open = pcb.tcb.state != State::Closed;
     if let Some(listener_handle) = listener {
         embryo_gone(stack, listener_handle);
+        if stack.listeners.get_mut(listener_handle).is_some_and(|l| l.inspect) {
+            // Its user has it already, and hears of this as of a connect.
+            if let Some(pcb) = stack.connections.get_mut(handle) {
+                pcb.listener = None;
+            }
+            stack.core.counters.add(base::Counter::TcpAccepts, u64::from(open));
+            stack.connections.mark_dirty(handle);
+            return;
+        }
         if let (true, Some(listener)) = (open, stack.listeners.get_mut(listener_handle)) {
             listener.accepted.push_back(handle);
             stack.core.counters.add(base::Counter::TcpAccepts, 1);

@@ -47,6 +47,8 @@ pub enum UdpError {
 
 struct Socket {
     local: (Option<IpAddr>, u16),
+    /// The one that datagrams are taken from.
+    peer: Option<SocketAddr>,
     owner: Owner,
     queue: VecDeque<Datagram>,
     queued_bytes: usize,
@@ -77,6 +79,9 @@ impl UdpSockets {
             .or_else(|| self.by_local.get(&(None, to.port())))
             .ok_or(DropReason::UdpNoSocket)?;
         let socket = self.slots.get_mut(handle).ok_or(DropReason::UdpNoSocket)?;
+        if socket.peer.is_some_and(|peer| peer != from) {
+            return Err(DropReason::UdpNotPeer);
+        }
         // An empty datagram takes room as well: its buffer.
         let cost = payload.len() + 128;
         if socket.queued_bytes + cost > core.budget.of(Limit::UdpQueueBytes) {
@@ -87,6 +92,32 @@ impl UdpSockets {
         socket.queue.push_back(Datagram { from, to, payload });
         core.counters.add(Counter::UdpIn, 1);
         Ok((handle, socket.queue.len() == 1))
+    }
+
+    /// Take datagrams from `peer` alone; returns how many of others' waited, and are gone.
+    pub(crate) fn connect(
+        &mut self,
+        handle: UdpHandle,
+        peer: SocketAddr,
+        pool: &mut Pool,
+    ) -> Option<usize> {
+        let socket = self.slots.get_mut(handle)?;
+        socket.peer = Some(peer);
+        let before = socket.queue.len();
+        for datagram in core::mem::take(&mut socket.queue) {
+            if datagram.from == peer {
+                socket.queue.push_back(datagram);
+            } else {
+                socket.queued_bytes -= datagram.payload.len() + 128;
+                pool.free(datagram.payload);
+            }
+        }
+        Some(before - socket.queue.len())
+    }
+
+    /// The oldest datagram of a socket.
+    pub(crate) fn front(&self, handle: UdpHandle) -> Option<&Datagram> {
+        self.slots.get(handle)?.queue.front()
     }
 
     fn close(&mut self, handle: UdpHandle, pool: &mut Pool) {
@@ -114,7 +145,7 @@ impl Stack {
         if self.udp.by_local.contains_key(&local) {
             return Err(UdpError::AddressInUse);
         }
-        let socket = Socket { local, owner, queue: VecDeque::new(), queued_bytes: 0 };
+        let socket = Socket { local, peer: None, owner, queue: VecDeque::new(), queued_bytes: 0 };
         let handle = self.udp.slots.insert(socket);
         self.udp.by_local.insert(local, handle);
         Ok(handle)

@@ -26,6 +26,10 @@ pub struct Config {
     pub retries_max: u8,
     /// The same for a SYN.
     pub syn_retries_max: u8,
+    /// How long sent data, a SYN or a window probe may stay unanswered before the connection is
+    /// given up, however often it was sent; `None` leaves it to the counts above (RFC 9293 section
+    /// 3.9.1 calls it the user timeout, Linux TCP_USER_TIMEOUT).
+    pub user_timeout: Option<Duration>,
     /// Congestion control.
     pub algorithm: Algorithm,
     /// Offer timestamps (RFC 7323).
@@ -58,6 +62,7 @@ impl Default for Config {
             rto_initial: Duration::from_secs(1),
             retries_max: 15,
             syn_retries_max: 6,
+            user_timeout: None,
             algorithm: Algorithm::Cubic,
             timestamps: true,
             sack: true,

@@ -12,12 +12,15 @@ pub(crate) struct Timers {
     pub(crate) retransmit: Instant,
     /// Delayed ACK.
     pub(crate) ack: Instant,
+    /// Since when the peer owes an answer, as far as time-outs have shown; no deadline itself.
+    pub(crate) silent_since: Instant,
     /// Keepalive while open, FIN-WAIT-2 after a close.
     pub(crate) idle: Instant,
 }
 
 impl Default for Timers {
     fn default() -> Timers {
-        Timers { retransmit: Instant::NEVER, ack: Instant::NEVER, idle: Instant::NEVER }
+        let never = Instant::NEVER;
+        Timers { retransmit: never, ack: never, silent_since: never, idle: never }
     }
 }

@@ -270,6 +270,11 @@ impl Tcb {
         !self.offload_checksum && cx.switches.on(Switch::ChecksumTx)
     }
 
+    /// Its settings.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// Is anything being repaired, on either side? Then prediction keeps away.
     pub fn in_trouble(&self) -> bool {
         self.trouble != 0

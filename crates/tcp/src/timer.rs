@@ -25,6 +25,19 @@ impl Tcb {
         self.timers.retransmit = now + self.rtt.rto();
     }
 
+    /// The retransmission timer after a time-out, which `first` says is the first in a row: not
+    /// behind the end of the user time-out. `false` if that has come.
+    fn again(&mut self, first: bool, waited: Duration, now: Instant) -> bool {
+        if first {
+            self.timers.silent_since = now - waited;
+        }
+        self.restart_retransmit(now);
+        let Some(most) = self.config.user_timeout else { return true };
+        let end = self.timers.silent_since + most;
+        self.timers.retransmit = self.timers.retransmit.min(end);
+        end > now
+    }
+
     /// Something came in: the connection is alive.
     #[inline(always)]
     pub(crate) fn heard_from_peer(&mut self, now: Instant) {
@@ -67,15 +80,19 @@ pub fn expire(tcb: &mut Tcb, cx: &mut Cx<'_>) {
 }
 
 fn retransmit_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+    let waited = tcb.rtt.rto();
     match tcb.state {
         State::SynSent | State::SynReceived => {
             if tcb.rtt.backoff >= tcb.config.syn_retries_max {
                 tcb.fail(Error::TimedOut);
                 return;
             }
+            let first = tcb.rtt.backoff == 0;
             tcb.rtt.backoff += 1;
             tcb.todo.set(Todo::SYN);
-            tcb.restart_retransmit(cx.now);
+            if !tcb.again(first, waited, cx.now) {
+                tcb.fail(Error::TimedOut);
+            }
         }
         _ if tcb.in_flight() > 0 => {
             // A peer that shut its window on what is in flight but answers is not given up (RFC
@@ -86,11 +103,15 @@ fn retransmit_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
                 tcb.fail(Error::TimedOut);
                 return;
             }
+            let first = *tried == 0;
             *tried += 1;
             tcb.rtt.backoff = (tcb.rtt.backoff + 1).min(20);
+            if !tcb.again(first, waited, cx.now) {
+                tcb.fail(Error::TimedOut);
+                return;
+            }
             recovery::timed_out(tcb);
             tcb.todo.set(Todo::OUTPUT);
-            tcb.restart_retransmit(cx.now);
         }
         _ if tcb.state.may_send() && tcb.sendq.unsent_count() > 0 => persist_expired(tcb, cx),
         _ => {}
@@ -110,10 +131,13 @@ fn persist_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
         tcb.fail(Error::TimedOut);
         return;
     }
+    let (first, waited) = (tcb.probes == 0, tcb.rtt.rto());
     tcb.probes += 1;
     tcb.rtt.backoff = (tcb.rtt.backoff + 1).min(20);
     tcb.todo.set(Todo::PROBE);
-    tcb.restart_retransmit(cx.now);
+    if !tcb.again(first, waited, cx.now) {
+        tcb.fail(Error::TimedOut);
+    }
 }
 
 fn idle_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {

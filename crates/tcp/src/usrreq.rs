@@ -76,6 +76,22 @@ pub fn write_mbuf(tcb: &mut Tcb, m: Mbuf, cx: &mut Cx<'_>) -> Result<(), (CallEr
     Ok(())
 }
 
+/// Bytes that a write would take now: not 0.
+///
+/// # Errors
+/// [`CallError::WouldBlock`] when there is no room; an event tells when there is.
+pub fn writable(tcb: &mut Tcb) -> Result<usize, CallError> {
+    if tcb.state == State::SynSent {
+        return Err(tcb.error.map_or(CallError::WouldBlock, CallError::Failed));
+    }
+    let room = write_room(tcb)?;
+    if room == 0 {
+        tcb.marks.set(Marks::WRITE_BLOCKED);
+        return Err(CallError::WouldBlock);
+    }
+    Ok(room)
+}
+
 /// Bytes a write would take now.
 fn write_room(tcb: &Tcb) -> Result<usize, CallError> {
     if let Some(error) = tcb.error {
@@ -123,6 +139,26 @@ pub fn read(tcb: &mut Tcb, into: &mut [u8], cx: &mut Cx<'_>) -> Result<usize, Ca
     Ok(n)
 }
 
+/// [`read`], but what is copied stays to be read.
+///
+/// # Errors
+/// [`CallError::WouldBlock`] when nothing is there yet.
+pub fn peek(tcb: &mut Tcb, into: &mut [u8]) -> Result<usize, CallError> {
+    if tcb.receive.is_empty() && !into.is_empty() {
+        return nothing_to_read(tcb);
+    }
+    let (mut taken, mut done) = (Vec::new(), 0);
+    while done < into.len() {
+        let Some(m) = tcb.receive.take() else { break };
+        let n = m.len().min(into.len() - done);
+        mbuf::copy(&m.as_slice()[..n], &mut into[done..done + n]);
+        done += n;
+        taken.push(m);
+    }
+    taken.into_iter().rev().for_each(|m| tcb.receive.put_back(m));
+    Ok(done)
+}
+
 /// Take the oldest received buffer itself; `None` means the peer has closed and all was read.
 ///
 /// # Errors
@@ -157,6 +193,38 @@ fn window_may_open(tcb: &mut Tcb) {
     let shut = tcb.rcv_wnd() == 0 && gain >= two_segments.min(limit / 2);
     if (worth_it || shut) && tcb.state.peer_may_send() {
         tcb.todo.set(Todo::ACK_NOW);
+    }
+}
+
+/// Turn Nagle's algorithm on or off (RFC 9293 section 3.7.4); what it held back may leave.
+pub fn set_no_delay(tcb: &mut Tcb, on: bool) {
+    if on {
+        tcb.marks.set(Marks::NO_DELAY);
+        tcb.todo.set(Todo::OUTPUT);
+    } else {
+        tcb.marks.clear(Marks::NO_DELAY);
+    }
+}
+
+/// Is Nagle's algorithm off?
+pub fn no_delay(tcb: &Tcb) -> bool {
+    tcb.marks.has(Marks::NO_DELAY)
+}
+
+/// Change settings that count from now on: buffers, user time-out, keepalive. What was agreed in
+/// the handshake stays as it is.
+pub fn configure(tcb: &mut Tcb, change: impl FnOnce(&mut Config), cx: &Cx<'_>) {
+    let mut config = *tcb.config;
+    change(&mut config);
+    let keepalive = config.keepalive_idle;
+    // `set_keepalive` sees the difference.
+    config.keepalive_idle = tcb.config.keepalive_idle;
+    tcb.receive.set_limit(config.receive_buffer_bytes as usize);
+    if config != *tcb.config {
+        *Arc::make_mut(&mut tcb.config) = config;
+    }
+    if keepalive != tcb.config.keepalive_idle {
+        tcb.set_keepalive(keepalive, cx.now);
     }
 }
 

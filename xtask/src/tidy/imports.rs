@@ -31,7 +31,7 @@ const LAW: &[(&str, May)] = &[
     ("stack", Only(LAYERS)),
     ("link", Only(&["base", "mbuf", "device"])),
     ("sim", Only(SIMULATED)),
-    ("net", Only(&["stack"])),
+    ("net", Only(&["base", "mbuf", "tcp", "device", "stack"])),
     ("control", Only(&["base"])),
     ("capi", Only(&["net"])),
     ("rpc", Only(&["base"])),

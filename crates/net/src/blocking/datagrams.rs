@@ -1,0 +1,107 @@
+//! [`UdpSocket`] for threads.
+//!
+//! Called by: programs. Must not know: how a wait is done; `wait.rs` does.
+
+use core::net::SocketAddr;
+use core::ops::Deref;
+use core::sync::atomic::Ordering;
+use core::time::Duration;
+use std::io;
+
+use super::{Manners, set};
+use crate::Net;
+use crate::waiting::Place;
+
+/// A UDP socket, for threads; `connect` and addresses are those of [`crate::UdpSocket`].
+pub struct UdpSocket {
+    socket: crate::UdpSocket,
+    manners: Manners,
+}
+
+impl UdpSocket {
+    /// Bind; an unspecified address is every address of ours, port 0 any that is free.
+    ///
+    /// # Errors
+    /// As `std::net::UdpSocket::bind`.
+    pub fn bind(net: &Net, local: SocketAddr) -> io::Result<UdpSocket> {
+        let socket = crate::UdpSocket::bind(net, local)?;
+        Ok(UdpSocket { socket, manners: Manners::default() })
+    }
+
+    /// Wait for a datagram: how many bytes of it were copied, and who sent it.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] after the time-out.
+    pub fn recv_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        let shared = self.socket.net().shared();
+        self.manners.read(shared, self.socket.place(), self.socket.look_receive(into))
+    }
+
+    /// [`UdpSocket::recv_from`] of the peer.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotConnected`].
+    pub fn recv(&self, into: &mut [u8]) -> io::Result<usize> {
+        self.socket.peer_addr()?;
+        Ok(self.recv_from(into)?.0)
+    }
+
+    /// [`UdpSocket::recv_from`], but the datagram stays.
+    ///
+    /// # Errors
+    /// As `recv_from`.
+    pub fn peek_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        let shared = self.socket.net().shared();
+        self.manners.read(shared, self.socket.place(), self.socket.look_peek(into))
+    }
+
+    /// Send a datagram, whole; waits while the device is full.
+    ///
+    /// # Errors
+    /// Unreachable, or longer than the link takes.
+    pub fn send_to(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
+        let shared = self.socket.net().shared();
+        self.manners.write(shared, Place::Room, self.socket.look_send(data, to))
+    }
+
+    /// [`UdpSocket::send_to`] the peer.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotConnected`].
+    pub fn send(&self, data: &[u8]) -> io::Result<usize> {
+        self.send_to(data, self.socket.peer_addr()?)
+    }
+
+    /// How long a receive waits at most; `None` is without end.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for zero.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        set(&self.manners.read_timeout_ns, timeout)
+    }
+
+    /// How long a send waits at most; `None` is without end.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for zero.
+    pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        set(&self.manners.write_timeout_ns, timeout)
+    }
+
+    /// Do not wait at all.
+    ///
+    /// # Errors
+    /// None today.
+    pub fn set_nonblocking(&self, on: bool) -> io::Result<()> {
+        self.manners.nonblocking.store(on, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Deref for UdpSocket {
+    type Target = crate::UdpSocket;
+
+    fn deref(&self) -> &crate::UdpSocket {
+        &self.socket
+    }
+}

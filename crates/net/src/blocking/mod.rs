@@ -1,0 +1,86 @@
+//! Sockets for threads: the calls of `std::net`, time-outs and kinds of errors included.
+//!
+//! Called by: programs. A call that has to wait drives the stack meanwhile, if its driver sleeps.
+
+mod datagrams;
+mod stream;
+
+pub use datagrams::UdpSocket;
+pub use stream::{TcpListener, TcpStream};
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::task::Poll;
+use core::time::Duration;
+use std::io;
+use std::time::Instant;
+
+use crate::inner::{Inner, Shared};
+use crate::waiting::Place;
+use crate::{error, wait};
+
+/// How long a socket's calls wait.
+#[derive(Default)]
+struct Manners {
+    /// Nanoseconds; 0 is without end.
+    read_timeout_ns: AtomicU64,
+    write_timeout_ns: AtomicU64,
+    nonblocking: AtomicBool,
+}
+
+fn set(timeout_ns: &AtomicU64, timeout: Option<Duration>) -> io::Result<()> {
+    let ns = match timeout {
+        None => 0,
+        Some(Duration::ZERO) => {
+            let text = "a time-out of zero: use `None` for none, or `set_nonblocking`";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        Some(timeout) => u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX),
+    };
+    timeout_ns.store(ns, Ordering::Relaxed);
+    Ok(())
+}
+
+fn value(timeout_ns: &AtomicU64) -> Option<Duration> {
+    match timeout_ns.load(Ordering::Relaxed) {
+        0 => None,
+        ns => Some(Duration::from_nanos(ns)),
+    }
+}
+
+impl Manners {
+    /// Wait at `place` as long as the socket is to; then it would block, as `std` says on Unix.
+    fn wait<T>(
+        &self,
+        shared: &Shared,
+        place: Place,
+        timeout_ns: &AtomicU64,
+        mut look: impl FnMut(&mut Inner) -> Poll<io::Result<T>>,
+    ) -> io::Result<T> {
+        if self.nonblocking.load(Ordering::Relaxed) {
+            return match look(&mut *shared.call()?) {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => Err(error::would_block()),
+            };
+        }
+        let until = value(timeout_ns).and_then(|timeout| Instant::now().checked_add(timeout));
+        wait::block_on(shared, place, until, look)?.ok_or_else(error::would_block)
+    }
+
+    fn read<T>(
+        &self,
+        shared: &Shared,
+        place: Place,
+        look: impl FnMut(&mut Inner) -> Poll<io::Result<T>>,
+    ) -> io::Result<T> {
+        self.wait(shared, place, &self.read_timeout_ns, look)
+    }
+
+    fn write<T>(
+        &self,
+        shared: &Shared,
+        place: Place,
+        look: impl FnMut(&mut Inner) -> Poll<io::Result<T>>,
+    ) -> io::Result<T> {
+        self.wait(shared, place, &self.write_timeout_ns, look)
+    }
+}

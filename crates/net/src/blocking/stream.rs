@@ -1,0 +1,304 @@
+//! [`TcpStream`] and [`TcpListener`] for threads.
+//!
+//! Called by: programs. Must not know: how a wait is done; `wait.rs` does.
+
+use core::net::SocketAddr;
+use core::ops::Deref;
+use core::sync::atomic::Ordering;
+use core::task::Poll;
+use core::time::Duration;
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{Manners, set, value};
+use crate::inner::Inner;
+use crate::{Net, Received, TcpSocket, error, wait};
+
+/// A TCP connection, for threads; options and addresses are those of [`crate::TcpStream`].
+pub struct TcpStream(Arc<Open>);
+
+struct Open {
+    stream: crate::TcpStream,
+    manners: Manners,
+}
+
+impl TcpStream {
+    /// Connect, with the default settings.
+    ///
+    /// # Errors
+    /// As `std::net::TcpStream::connect`.
+    pub fn connect(net: &Net, remote: SocketAddr) -> io::Result<TcpStream> {
+        TcpStream::connect_with(&TcpSocket::new(net), remote, None)
+    }
+
+    /// Connect within `timeout`.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::TimedOut`], and as `connect`.
+    pub fn connect_timeout(
+        net: &Net,
+        remote: SocketAddr,
+        timeout: Duration,
+    ) -> io::Result<TcpStream> {
+        TcpStream::connect_with(&TcpSocket::new(net), remote, Some(timeout))
+    }
+
+    /// Connect with settings.
+    ///
+    /// # Errors
+    /// As `connect_timeout`.
+    pub fn connect_with(
+        socket: &TcpSocket,
+        remote: SocketAddr,
+        timeout: Option<Duration>,
+    ) -> io::Result<TcpStream> {
+        if timeout.is_some_and(|timeout| timeout.is_zero()) {
+            let text = "a time-out of zero: use `connect` for none";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let stream = socket.start(remote)?;
+        let handle = stream.handle();
+        let look = |inner: &mut Inner| inner.poll_connected(handle);
+        wait::block_on(socket.net().shared(), stream.write_place(), until, look)?
+            .ok_or_else(error::connect_timed_out)?;
+        Ok(stream.into())
+    }
+
+    /// The stream for tasks, if this is the only handle; or itself.
+    ///
+    /// # Errors
+    /// Itself, if there are clones.
+    pub fn into_async(self) -> Result<crate::TcpStream, TcpStream> {
+        Arc::try_unwrap(self.0).map(|open| open.stream).map_err(TcpStream)
+    }
+
+    /// Another handle of the same connection, time-outs included.
+    ///
+    /// # Errors
+    /// None today.
+    pub fn try_clone(&self) -> io::Result<TcpStream> {
+        Ok(TcpStream(self.0.clone()))
+    }
+
+    /// How long a read waits at most; `None` is without end.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for zero.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        set(&self.0.manners.read_timeout_ns, timeout)
+    }
+
+    /// How long a write waits at most; `None` is without end.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for zero.
+    pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        set(&self.0.manners.write_timeout_ns, timeout)
+    }
+
+    /// See [`TcpStream::set_read_timeout`].
+    ///
+    /// # Errors
+    /// None today.
+    pub fn read_timeout(&self) -> io::Result<Option<Duration>> {
+        Ok(value(&self.0.manners.read_timeout_ns))
+    }
+
+    /// See [`TcpStream::set_write_timeout`].
+    ///
+    /// # Errors
+    /// None today.
+    pub fn write_timeout(&self) -> io::Result<Option<Duration>> {
+        Ok(value(&self.0.manners.write_timeout_ns))
+    }
+
+    /// Do not wait at all: what cannot be done now is [`io::ErrorKind::WouldBlock`].
+    ///
+    /// # Errors
+    /// None today.
+    pub fn set_nonblocking(&self, on: bool) -> io::Result<()> {
+        self.0.manners.nonblocking.store(on, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Close one direction, or both. After `Write` the peer reads the end.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotConnected`] when the connection is over.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.shut_down(how)
+    }
+
+    /// Wait for data, copy it, and leave it to be read.
+    ///
+    /// # Errors
+    /// As `read`.
+    pub fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
+        let handle = self.handle();
+        self.reading(|inner| inner.poll_peek(handle, into))
+    }
+
+    /// Wait for data, and take the buffer it is in; `None` is the peer's end.
+    ///
+    /// # Errors
+    /// As `read`.
+    pub fn read_loan(&self) -> io::Result<Option<Received>> {
+        let handle = self.handle();
+        let m = self.reading(|inner| inner.poll_read_mbuf(handle))?;
+        Ok(m.map(Received::new))
+    }
+
+    fn reading<T>(&self, look: impl FnMut(&mut Inner) -> Poll<io::Result<T>>) -> io::Result<T> {
+        self.0.manners.read(self.net().shared(), self.read_place(), look)
+    }
+
+    fn writing<T>(&self, look: impl FnMut(&mut Inner) -> Poll<io::Result<T>>) -> io::Result<T> {
+        self.0.manners.write(self.net().shared(), self.write_place(), look)
+    }
+}
+
+impl From<crate::TcpStream> for TcpStream {
+    fn from(stream: crate::TcpStream) -> TcpStream {
+        TcpStream(Arc::new(Open { stream, manners: Manners::default() }))
+    }
+}
+
+impl Deref for TcpStream {
+    type Target = crate::TcpStream;
+
+    fn deref(&self) -> &crate::TcpStream {
+        &self.0.stream
+    }
+}
+
+impl Read for &TcpStream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let handle = self.handle();
+        self.reading(|inner| inner.poll_read(handle, into))
+    }
+
+    fn read_vectored(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let handle = self.handle();
+        self.reading(|inner| inner.poll_read_vectored(handle, into))
+    }
+}
+
+impl Write for &TcpStream {
+    /// As from the kernel, a blocking write takes everything; a time-out, or not waiting, may make
+    /// it less.
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let handle = self.handle();
+        let mut done = 0;
+        let written = self.writing(|inner| {
+            loop {
+                match inner.poll_write(handle, &data[done..]) {
+                    Poll::Ready(Ok(n)) => {
+                        done += n;
+                        if done == data.len() {
+                            return Poll::Ready(Ok(()));
+                        }
+                    }
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+        });
+        match written {
+            // What was taken was taken; an error stays for the next call to tell.
+            Err(error) if done > 0 => {
+                if error.kind() != io::ErrorKind::WouldBlock {
+                    self.now(|inner| inner.untell(handle))?;
+                }
+                Ok(done)
+            }
+            Err(error) => Err(error),
+            Ok(()) => Ok(done),
+        }
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let handle = self.handle();
+        self.writing(|inner| inner.poll_write_vectored(handle, parts))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Read for TcpStream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        (&*self).read(into)
+    }
+
+    fn read_vectored(&mut self, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        (&*self).read_vectored(into)
+    }
+}
+
+impl Write for TcpStream {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        (&*self).write(data)
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        (&*self).write_vectored(parts)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A port that is listened on, for threads.
+pub struct TcpListener {
+    listener: crate::TcpListener,
+    manners: Manners,
+}
+
+impl TcpListener {
+    /// Listen; an unspecified address is every address of ours, port 0 any that is free.
+    ///
+    /// # Errors
+    /// As `std::net::TcpListener::bind`.
+    pub fn bind(net: &Net, local: SocketAddr) -> io::Result<TcpListener> {
+        Ok(crate::TcpListener::bind(net, local)?.into())
+    }
+
+    /// Wait for a connection.
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        let listener = &self.listener;
+        let shared = listener.net().shared();
+        let (stream, remote) = self.manners.read(shared, listener.place(), listener.look())?;
+        Ok((stream.into(), remote))
+    }
+
+    /// Do not wait at all.
+    ///
+    /// # Errors
+    /// None today.
+    pub fn set_nonblocking(&self, on: bool) -> io::Result<()> {
+        self.manners.nonblocking.store(on, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// None today.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+impl From<crate::TcpListener> for TcpListener {
+    fn from(listener: crate::TcpListener) -> TcpListener {
+        TcpListener { listener, manners: Manners::default() }
+    }
+}

@@ -1,0 +1,212 @@
+//! TCP calls on a locked stack, with the answers that Linux gives: what every kind of socket here
+//! shares. `Pending` is "would block".
+//!
+//! Called by: stream types of all kinds. Must not know: who waits, and how.
+//! A connection that failed tells its error once, to whoever reads, writes or asks first; after
+//! that, reads give 0 and writes a broken pipe. After the peer's FIN a RST is a broken pipe to
+//! writers, and readers have seen the end already. tests/same_errors.rs compares with the kernel.
+
+use core::task::Poll;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::Shutdown;
+
+use mbuf::Mbuf;
+use stack::{CallError, TcpHandle};
+use tcp::Error as TcpError;
+use tcp::State;
+
+use crate::error;
+use crate::inner::Inner;
+
+impl Inner {
+    /// Has the handshake ended?
+    pub(crate) fn poll_connected(&mut self, handle: TcpHandle) -> Poll<io::Result<()>> {
+        match self.stack.tcp_state(handle) {
+            Some((State::SynSent | State::SynReceived, None)) => Poll::Pending,
+            Some((_, Some(ended))) => Poll::Ready(Err(self.tell(handle, ended))),
+            Some((State::Closed, None)) | None => Poll::Ready(Err(error::aborted())),
+            Some(_) => Poll::Ready(Ok(())),
+        }
+    }
+
+    pub(crate) fn poll_read(
+        &mut self,
+        handle: TcpHandle,
+        into: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        // Asking for nothing is not an answer to an error that waits to be told.
+        if into.is_empty()
+            && let Some((_, Some(ended))) = self.stack.tcp_state(handle)
+        {
+            return self.no_data(handle, CallError::Failed(ended));
+        }
+        match self.stack.tcp_read(handle, into) {
+            Ok(n) => Poll::Ready(Ok(n)),
+            Err(error) => self.no_data(handle, error),
+        }
+    }
+
+    pub(crate) fn poll_read_vectored(
+        &mut self,
+        handle: TcpHandle,
+        into: &mut [IoSliceMut<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let mut done = 0;
+        for part in into.iter_mut().filter(|part| !part.is_empty()) {
+            match self.poll_read(handle, part) {
+                Poll::Ready(Ok(n)) => {
+                    done += n;
+                    if n < part.len() {
+                        break;
+                    }
+                }
+                // The next call tells it again, but for an error, which is told once.
+                other if done == 0 => return other,
+                Poll::Ready(Err(_)) => {
+                    self.untell(handle);
+                    break;
+                }
+                Poll::Pending => break,
+            }
+        }
+        Poll::Ready(Ok(done))
+    }
+
+    pub(crate) fn poll_peek(
+        &mut self,
+        handle: TcpHandle,
+        into: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.stack.tcp_peek(handle, into) {
+            Ok(n) => Poll::Ready(Ok(n)),
+            Err(error) => self.no_data(handle, error),
+        }
+    }
+
+    /// The oldest received buffer itself; `None` is the end.
+    pub(crate) fn poll_read_mbuf(&mut self, handle: TcpHandle) -> Poll<io::Result<Option<Mbuf>>> {
+        match self.stack.tcp_read_mbuf(handle) {
+            Ok(m) => Poll::Ready(Ok(m)),
+            Err(error) => self.no_data(handle, error).map_ok(|_| None),
+        }
+    }
+
+    /// Is there anything to learn by reading?
+    pub(crate) fn poll_readable(&mut self, handle: TcpHandle) -> Poll<io::Result<()>> {
+        match self.stack.tcp_peek(handle, &mut [0]) {
+            Err(CallError::WouldBlock) => Poll::Pending,
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Is there anything to learn by writing?
+    pub(crate) fn poll_writable(&mut self, handle: TcpHandle) -> Poll<io::Result<()>> {
+        match self.stack.tcp_writable(handle) {
+            Err(CallError::WouldBlock) => Poll::Pending,
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn no_data(&mut self, handle: TcpHandle, why: CallError) -> Poll<io::Result<usize>> {
+        match why {
+            CallError::WouldBlock => Poll::Pending,
+            CallError::Closed => Poll::Ready(Ok(0)),
+            CallError::Failed(ended) => {
+                if self.is_finished(handle) || self.was_told(handle) {
+                    Poll::Ready(Ok(0))
+                } else {
+                    Poll::Ready(Err(self.tell(handle, ended)))
+                }
+            }
+        }
+    }
+
+    pub(crate) fn poll_write(&mut self, handle: TcpHandle, data: &[u8]) -> Poll<io::Result<usize>> {
+        match self.stack.tcp_write(handle, data) {
+            Ok(n) => Poll::Ready(Ok(n)),
+            Err(error) => self.no_room(handle, error),
+        }
+    }
+
+    pub(crate) fn poll_write_vectored(
+        &mut self,
+        handle: TcpHandle,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let mut done = 0;
+        for part in parts.iter().filter(|part| !part.is_empty()) {
+            match self.stack.tcp_write(handle, part) {
+                Ok(n) => {
+                    done += n;
+                    if n < part.len() {
+                        break;
+                    }
+                }
+                Err(error) if done == 0 => return self.no_room(handle, error),
+                Err(_) => break,
+            }
+        }
+        Poll::Ready(Ok(done))
+    }
+
+    pub(crate) fn no_room(&mut self, handle: TcpHandle, why: CallError) -> Poll<io::Result<usize>> {
+        match why {
+            CallError::WouldBlock => Poll::Pending,
+            CallError::Closed => Poll::Ready(Err(error::broken_pipe())),
+            CallError::Failed(ended) if !self.was_told(handle) => {
+                Poll::Ready(Err(self.tell(handle, ended)))
+            }
+            CallError::Failed(_) => Poll::Ready(Err(error::broken_pipe())),
+        }
+    }
+
+    fn was_told(&self, handle: TcpHandle) -> bool {
+        self.tcp.get(handle).is_none_or(|socket| socket.error_told)
+    }
+
+    fn tell(&mut self, handle: TcpHandle, ended: TcpError) -> io::Error {
+        if let Some(socket) = self.tcp.get_mut(handle) {
+            socket.error_told = true;
+        }
+        match ended {
+            TcpError::Reset if self.is_finished(handle) => error::broken_pipe(),
+            _ => error::ended(ended),
+        }
+    }
+
+    /// Has the peer's FIN come?
+    fn is_finished(&self, handle: TcpHandle) -> bool {
+        self.stack.tcp_readable(handle).is_none_or(|(_, finished)| finished)
+    }
+
+    /// An error was not told after all: the next call tells it.
+    pub(crate) fn untell(&mut self, handle: TcpHandle) {
+        if let Some(socket) = self.tcp.get_mut(handle) {
+            socket.error_told = false;
+        }
+    }
+
+    /// SO_ERROR: the error that nobody was told.
+    pub(crate) fn take_error(&mut self, handle: TcpHandle) -> Option<io::Error> {
+        match self.stack.tcp_state(handle)?.1 {
+            Some(ended) if !self.was_told(handle) => Some(self.tell(handle, ended)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn shut_down(&mut self, handle: TcpHandle, how: Shutdown) -> io::Result<()> {
+        match self.stack.tcp_state(handle) {
+            Some((State::Closed | State::TimeWait, _)) | None => {
+                return Err(error::not_connected());
+            }
+            Some(_) => {}
+        }
+        if how != Shutdown::Write {
+            self.stack.tcp_shutdown_read(handle);
+        }
+        if how != Shutdown::Read {
+            self.stack.tcp_shutdown_write(handle);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,257 @@
+//! Who drives a stack: a thread, a task of any runtime, or whoever waits in a blocking call.
+//!
+//! Called by: `Net::new` makes a [`Driver`]; `call` ends ask here whether it must be woken.
+//! The driver polls the stack while there is something to do, leaves its waker with the devices
+//! and sleeps until one of them, a timer or a call wakes it. While a thread waits in a blocking
+//! call and the driver sleeps, that thread leaves its own waker with the devices instead: what
+//! comes then wakes it alone (see `blocking/wait.rs`). docs/decisions/0019-who-drives.md says why.
+
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use base::Instant;
+use stack::Armed;
+
+use crate::inner::{Inner, Shared};
+use crate::timer::Timer;
+use crate::wait::ThreadBell;
+
+/// How often a device is looked at that can wake nobody (see `Device::arm`).
+pub const LOOK_INTERVAL: Duration = Duration::from_millis(1);
+
+/// Polls of the stack before others get the lock.
+const POLLS_MAX: usize = 8;
+
+/// How the driver stands.
+#[derive(Default)]
+pub(crate) struct DriverState {
+    /// Wakes it.
+    pub(crate) background: Option<Waker>,
+    /// It sleeps until this; `None`: it is awake, or was woken.
+    pub(crate) asleep_until: Option<Instant>,
+    /// Whose waker the devices have.
+    watcher: Option<Waker>,
+    /// A thread in a blocking call has its waker there.
+    pub(crate) caller_drives: bool,
+    /// When the devices were armed, something was pushed back: they will tell of room.
+    saw_push_back: bool,
+    /// It has ended.
+    pub(crate) gone: bool,
+    /// It is to end now.
+    pub(crate) stop: bool,
+    /// Nobody holds the stack any more: it ends when the last connection has.
+    pub(crate) abandoned: bool,
+}
+
+/// What the driver does next.
+pub(crate) enum Turn {
+    /// The same again; others may have the processor first.
+    Again,
+    /// Sleep until woken, or until this time.
+    Sleep(Instant),
+    /// Nothing, ever.
+    Done,
+}
+
+impl Inner {
+    /// At the end of a call: is there something that the sleeping driver does not know?
+    pub(crate) fn call_driver_if_needed(&mut self) {
+        let new_push_back = !self.driver.saw_push_back && self.stack.is_pushed_back();
+        if new_push_back && let Some(watcher) = self.driver.watcher.take() {
+            // The devices promised to tell of room for what was pushed back before.
+            self.wake(watcher);
+        }
+        if let Some(until) = self.driver.asleep_until
+            && self.next_deadline() < until
+        {
+            self.wake_driver();
+        }
+    }
+
+    /// Wake the driver, if it sleeps.
+    pub(crate) fn wake_driver(&mut self) {
+        if self.driver.asleep_until.take().is_some()
+            && let Some(waker) = self.driver.background.clone()
+        {
+            self.wake(waker);
+        }
+    }
+
+    /// Take in and send what there is, for a while.
+    pub(crate) fn drive(&mut self, now: Instant) {
+        for _ in 0..POLLS_MAX {
+            if self.stack.poll(now) == 0 {
+                break;
+            }
+            self.dispatch();
+        }
+    }
+
+    /// Have the devices wake `waker`.
+    pub(crate) fn watch(&mut self, waker: &Waker) -> Armed {
+        let armed = self.stack.arm(waker);
+        self.driver.saw_push_back = self.stack.is_pushed_back();
+        if !self.driver.watcher.as_ref().is_some_and(|old| old.will_wake(waker)) {
+            let old = self.driver.watcher.replace(waker.clone());
+            self.discard(old);
+        }
+        armed
+    }
+
+    /// A thread that drove while it waited goes its own way: the driver has the devices again.
+    pub(crate) fn hand_back(&mut self) {
+        self.driver.caller_drives = false;
+        let Some(waker) = self.driver.background.clone() else { return };
+        // What came meanwhile, and a device that wakes nobody, are for the driver to look at.
+        if self.driver.asleep_until.is_some() && self.watch(&waker) != Armed::All {
+            self.wake_driver();
+        }
+        self.discard(Some(waker));
+    }
+
+    fn turn(&mut self, now: Instant, waker: &Waker) -> Turn {
+        self.driver.asleep_until = None;
+        if self.driver.stop || (self.driver.abandoned && self.stack.connection_count() == 0) {
+            return Turn::Done;
+        }
+        self.drive(now);
+        self.ring_alarms(now);
+        let mut until = self.next_deadline();
+        if !self.driver.caller_drives {
+            match self.watch(waker) {
+                Armed::Ready => return Turn::Again,
+                Armed::NotAll => until = until.min(now + base::Duration::from(LOOK_INTERVAL)),
+                Armed::All => {}
+            }
+        }
+        if !self.driver.background.as_ref().is_some_and(|old| old.will_wake(waker)) {
+            let old = self.driver.background.replace(waker.clone());
+            self.discard(old);
+        }
+        self.driver.asleep_until = Some(until);
+        Turn::Sleep(until)
+    }
+}
+
+/// Drives a stack; without it no socket makes progress, and when it is dropped all of them fail.
+///
+/// It ends by itself when the last [`crate::Net`] and socket are gone and the stack has finished
+/// the connections they left behind.
+#[must_use = "a stack without a driver does nothing"]
+pub struct Driver {
+    shared: Arc<Shared>,
+}
+
+impl Driver {
+    pub(crate) fn new(shared: Arc<Shared>) -> Driver {
+        Driver { shared }
+    }
+
+    /// Drive from a thread of its own.
+    ///
+    /// # Errors
+    /// The system has no thread for us.
+    pub fn spawn_thread(self) -> io::Result<DriverThread> {
+        let shared = self.shared.clone();
+        let thread =
+            std::thread::Builder::new().name("wirespeed".to_owned()).spawn(move || self.run())?;
+        Ok(DriverThread { shared, thread })
+    }
+
+    /// Drive as a future, with `timer` for when nothing comes.
+    pub fn with_timer<T: Timer>(self, timer: T) -> DriverFuture<T> {
+        DriverFuture { driver: self, timer }
+    }
+
+    /// Drive as a task of tokio's runtime, which must have its timer on.
+    #[cfg(feature = "tokio")]
+    pub fn with_tokio(self) -> DriverFuture<crate::timer::TokioTimer> {
+        self.with_timer(crate::timer::TokioTimer::default())
+    }
+
+    fn run(self) {
+        let bell = ThreadBell::new();
+        loop {
+            // Before looking: whoever brings news afterwards rings.
+            bell.arm();
+            match self.turn(bell.waker()) {
+                Turn::Again => bell.disarm(),
+                Turn::Sleep(until) => bell.sleep(self.shared.system_time(until)),
+                Turn::Done => return,
+            }
+        }
+    }
+
+    fn turn(&self, waker: &Waker) -> Turn {
+        let Ok(mut call) = self.shared.call() else { return Turn::Done };
+        let now = self.shared.now();
+        call.mine = None;
+        call.turn(now, waker)
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.shared.driver_ended();
+    }
+}
+
+/// The thread that drives a stack. Dropping this lets it run on.
+pub struct DriverThread {
+    shared: Arc<Shared>,
+    thread: JoinHandle<()>,
+}
+
+impl DriverThread {
+    /// End it, and wait until it has; every socket of the stack fails from then on.
+    ///
+    /// # Errors
+    /// It had panicked.
+    pub fn stop(self) -> io::Result<()> {
+        if let Ok(mut call) = self.shared.call() {
+            call.driver.stop = true;
+            call.wake_driver();
+        }
+        self.join()
+    }
+
+    /// Wait until it ends by itself (see [`Driver`]).
+    ///
+    /// # Errors
+    /// It had panicked.
+    pub fn join(self) -> io::Result<()> {
+        self.thread.join().map_err(|_| crate::error::poisoned())
+    }
+}
+
+/// A [`Driver`] for a runtime to poll.
+#[must_use = "futures do nothing unless polled: spawn it"]
+pub struct DriverFuture<T> {
+    driver: Driver,
+    timer: T,
+}
+
+impl<T: Timer> Future for DriverFuture<T> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        match self.driver.turn(cx.waker()) {
+            Turn::Done => return Poll::Ready(()),
+            Turn::Again => cx.waker().wake_by_ref(),
+            Turn::Sleep(until) => {
+                let at = self.driver.shared.system_time(until);
+                if let Some(at) = at
+                    && self.timer.poll_at(at, cx).is_ready()
+                {
+                    cx.waker().wake_by_ref();
+                }
+            }
+        }
+        Poll::Pending
+    }
+}

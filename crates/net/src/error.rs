@@ -1,0 +1,125 @@
+//! The errors of sockets, with the kinds that the standard library gives on Linux, and words that
+//! say what to do.
+//!
+//! Called by: every socket. Must not know: who waits, who drives.
+
+use std::io::{Error, ErrorKind};
+
+use base::DropReason;
+use stack::{ConnectError, ListenError, UdpError};
+use tcp::Error as TcpError;
+
+/// A connection that ended.
+pub(crate) fn ended(error: TcpError) -> Error {
+    match error {
+        TcpError::Refused => Error::new(
+            ErrorKind::ConnectionRefused,
+            "the peer refused the connection: nobody listens on that port there",
+        ),
+        TcpError::Reset => Error::new(ErrorKind::ConnectionReset, "the peer reset the connection"),
+        TcpError::TimedOut => Error::new(
+            ErrorKind::TimedOut,
+            "the peer did not answer in time: is it up, and is there a route both ways?",
+        ),
+        TcpError::Aborted => {
+            Error::new(ErrorKind::ConnectionAborted, "the connection was aborted on this side")
+        }
+    }
+}
+
+/// A write after this side, or the peer for good, closed the way.
+pub(crate) fn broken_pipe() -> Error {
+    Error::new(ErrorKind::BrokenPipe, "the connection is closed for writing")
+}
+
+/// A call that needs a peer.
+pub(crate) fn not_connected() -> Error {
+    Error::new(ErrorKind::NotConnected, "the socket has no peer: connect it first")
+}
+
+/// A listener or its connection is gone.
+pub(crate) fn aborted() -> Error {
+    Error::new(ErrorKind::ConnectionAborted, "the socket was closed on this side")
+}
+
+/// Not now.
+pub(crate) fn would_block() -> Error {
+    ErrorKind::WouldBlock.into()
+}
+
+/// A connect that took longer than its caller would wait.
+pub(crate) fn connect_timed_out() -> Error {
+    Error::new(ErrorKind::TimedOut, "the connection was not made within the time-out")
+}
+
+/// Nobody drives the stack.
+pub(crate) fn driver_gone() -> Error {
+    Error::other("the driver of this stack has ended: keep it running as long as its sockets")
+}
+
+/// The stack is in an unknown state.
+pub(crate) fn poisoned() -> Error {
+    Error::other("a thread panicked inside this stack: make a new one, and report the panic")
+}
+
+/// A limit is reached.
+pub(crate) fn limit(name: &str) -> Error {
+    let text = format!("the limit `{name}` is reached: raise it in the stack's budget");
+    Error::new(ErrorKind::QuotaExceeded, text)
+}
+
+/// No way to the destination.
+pub(crate) fn unreachable(reason: DropReason) -> Error {
+    let kind = match reason {
+        DropReason::IpNoNeighbour => ErrorKind::HostUnreachable,
+        DropReason::IpTooBig => ErrorKind::InvalidInput,
+        DropReason::MbufExhausted => ErrorKind::OutOfMemory,
+        _ => ErrorKind::NetworkUnreachable,
+    };
+    Error::new(kind, reason.meaning())
+}
+
+fn address_in_use() -> Error {
+    Error::new(ErrorKind::AddrInUse, "the address is in use: choose another port, or 0 for any")
+}
+
+/// No such address here.
+pub(crate) fn no_address() -> Error {
+    Error::new(
+        ErrorKind::AddrNotAvailable,
+        "none of the stack's ports has such an address: give one to a port, or ask for another",
+    )
+}
+
+/// A connect that could not begin. `bound`: the caller chose the local port.
+pub(crate) fn connect(error: ConnectError, bound: bool) -> Error {
+    match error {
+        ConnectError::Unreachable(reason) => unreachable(reason),
+        ConnectError::NoAddress => no_address(),
+        ConnectError::AddressInUse if bound => address_in_use(),
+        ConnectError::AddressInUse => {
+            Error::new(ErrorKind::AddrNotAvailable, "no local port is free for that destination")
+        }
+        ConnectError::LimitReached => limit("connections"),
+    }
+}
+
+/// A listener that could not be made.
+pub(crate) fn listen(error: ListenError) -> Error {
+    match error {
+        ListenError::AddressInUse => address_in_use(),
+        ListenError::LimitReached => limit("sockets"),
+    }
+}
+
+/// A UDP call that failed.
+pub(crate) fn udp(error: UdpError) -> Error {
+    match error {
+        UdpError::AddressInUse => address_in_use(),
+        UdpError::LimitReached => limit("sockets"),
+        UdpError::Closed => aborted(),
+        UdpError::NoAddress => no_address(),
+        UdpError::WouldBlock => would_block(),
+        UdpError::Unsendable(reason) => unreachable(reason),
+    }
+}

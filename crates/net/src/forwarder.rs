@@ -1,0 +1,141 @@
+//! The forwarder: takes connections to any destination, ours or not, and lets its user see who
+//! wants what before the handshake is answered. Proxies, sandboxes and VPN clients are made of it.
+//!
+//! Called by: programs. Limits: `forward_requests` SYNs wait for a word, `half_open` handshakes are
+//! under way, `forwarded` connections are open; hitting one is counted, and refuses the newcomer.
+
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::task::Poll;
+use std::io;
+
+use stack::{ListenConfig, ListenerHandle, RequestHandle};
+use tcp::Config;
+
+use crate::inner::Inner;
+use crate::wait::wait;
+use crate::waiting::Place;
+use crate::{Net, TcpStream, error};
+
+/// Accepts any destination; one a stack.
+pub struct Forwarder {
+    net: Net,
+    handle: ListenerHandle,
+}
+
+/// A SYN that nobody has answered. Dropping it answers nothing: if the peer sends its SYN again, it
+/// is a new request.
+pub struct Request {
+    net: Net,
+    handle: Option<RequestHandle>,
+    dst: SocketAddr,
+    src: SocketAddr,
+}
+
+impl Forwarder {
+    /// Take what no listener of the stack takes, with these settings for the connections, of which
+    /// `half_open_max` may be in their handshake at a time.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AddrInUse`] if the stack has a forwarder; a limit.
+    pub fn new(net: &Net, config: Config, half_open_max: usize) -> io::Result<Forwarder> {
+        let handle = {
+            let mut call = net.shared().call()?;
+            let owner = call.owner.clone();
+            let config = ListenConfig { backlog: half_open_max, inspect: true, tcp: config, owner };
+            // Neither address nor port: everything.
+            let anything = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+            let handle = call.stack.tcp_listen(anything, config).map_err(error::listen)?;
+            call.listeners.insert(handle, Default::default());
+            handle
+        };
+        Ok(Forwarder { net: net.clone(), handle })
+    }
+
+    /// Wait for somebody who wants to connect somewhere. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub async fn accept(&self) -> io::Result<Request> {
+        let handle = self.handle;
+        let look = move |inner: &mut Inner| match inner.stack.tcp_request(handle) {
+            Some(request) => Poll::Ready(Ok(request)),
+            None => Poll::Pending,
+        };
+        let place = Place::Accept(handle);
+        let (handle, dst, src) = wait(self.net.shared(), place, look).await?;
+        Ok(Request { net: self.net.clone(), handle: Some(handle), dst, src })
+    }
+}
+
+impl Drop for Forwarder {
+    fn drop(&mut self) {
+        if let Ok(mut call) = self.net.shared().call() {
+            call.unlisten(self.handle);
+        }
+    }
+}
+
+impl Request {
+    /// Whom the peer wants to reach: the local address of the connection to be.
+    pub fn dst(&self) -> SocketAddr {
+        self.dst
+    }
+
+    /// The peer.
+    pub fn src(&self) -> SocketAddr {
+        self.src
+    }
+
+    /// Answer the SYN and wait until the connection is open. Dropping the future closes it.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::QuotaExceeded`] at a limit, and the peer is refused; otherwise how the
+    /// handshake ended.
+    pub async fn complete(mut self) -> io::Result<TcpStream> {
+        let stream = self.answer()?;
+        stream.connected().await?;
+        Ok(stream)
+    }
+
+    fn answer(&mut self) -> io::Result<TcpStream> {
+        let handle = {
+            let mut call = self.net.shared().call()?;
+            let request = self.handle.take().ok_or_else(error::aborted)?;
+            if let Err(limit) = call.may_forward() {
+                call.stack.tcp_refuse(request);
+                return Err(limit);
+            }
+            let made = call.stack.tcp_complete(request);
+            let handle = made.map_err(|reason| match reason {
+                base::DropReason::TcpBacklogFull => error::limit("half_open_max"),
+                base::DropReason::TcpConnectionLimit => error::limit("half_open or connections"),
+                base::DropReason::TcpNoSocket => error::aborted(),
+                other => error::unreachable(other),
+            })?;
+            call.adopt(handle, true);
+            handle
+        };
+        Ok(TcpStream::new(self.net.clone(), handle))
+    }
+
+    /// Refuse: the peer's connect fails with "connection refused".
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub fn reset(mut self) -> io::Result<()> {
+        if let Some(handle) = self.handle.take() {
+            self.net.shared().call()?.stack.tcp_refuse(handle);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        if let Some(handle) = self.handle.take()
+            && let Ok(mut call) = self.net.shared().call()
+        {
+            call.stack.tcp_ignore(handle);
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! What the lock of a stack guards: the stack, who waits for its sockets, and who drives it; and
+//! [`Call`], which holds the lock for one socket call or one turn of the driver.
+//!
+//! Called by: every socket call, the driver. A call ends in the same way for all: what it wrote
+//! leaves, who is to be woken is collected, the lock is released, and only then are they woken.
+
+use core::ops::{Deref, DerefMut};
+use core::task::{Context, Poll, Waker};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Mutex, MutexGuard};
+
+use arrayvec::ArrayVec;
+use base::{Instant, Owner};
+use slotmap::SecondaryMap;
+use stack::{Event, ListenerHandle, Stack, TcpHandle, UdpHandle};
+use tcp::Events;
+
+use crate::driver::DriverState;
+use crate::error;
+use crate::waiting::{Place, Socket, Waiters};
+
+/// A stack that threads and tasks share.
+pub(crate) struct Shared {
+    inner: Mutex<Inner>,
+    epoch: std::time::Instant,
+}
+
+/// What the lock guards.
+pub(crate) struct Inner {
+    pub(crate) stack: Stack,
+    pub(crate) tcp: SecondaryMap<TcpHandle, Socket>,
+    pub(crate) listeners: SecondaryMap<ListenerHandle, Waiters>,
+    pub(crate) udp: SecondaryMap<UdpHandle, Waiters>,
+    /// Those who wait for a device's room.
+    room: Waiters,
+    /// By time and number.
+    alarms: BTreeMap<(Instant, u64), Waker>,
+    /// Given to alarms and waits so far.
+    numbers: u64,
+    pub(crate) driver: DriverState,
+    /// To be woken when the lock is released.
+    wakers: Vec<Waker>,
+    /// To be dropped then: the last reference to a task may hold sockets.
+    trash: Vec<Waker>,
+    pub(crate) owner: Owner,
+    /// Connections of forwarders that are open.
+    pub(crate) forwarded: usize,
+    pub(crate) next_port: u16,
+}
+
+impl Shared {
+    pub(crate) fn new(stack: Stack) -> Shared {
+        let inner = Inner {
+            stack,
+            tcp: SecondaryMap::new(),
+            listeners: SecondaryMap::new(),
+            udp: SecondaryMap::new(),
+            room: Waiters::default(),
+            alarms: BTreeMap::new(),
+            numbers: 0,
+            driver: DriverState::default(),
+            wakers: Vec::new(),
+            trash: Vec::new(),
+            owner: Owner::program(),
+            forwarded: 0,
+            next_port: 0,
+        };
+        Shared { inner: Mutex::new(inner), epoch: std::time::Instant::now() }
+    }
+
+    /// Time on the stack's clock; it began when the stack was shared.
+    pub(crate) fn now(&self) -> Instant {
+        let since = self.epoch.elapsed();
+        Instant::from_nanos(since.as_nanos() as u64 + 1)
+    }
+
+    /// The same moment on the system's clock; `None` if it never comes.
+    pub(crate) fn system_time(&self, at: Instant) -> Option<std::time::Instant> {
+        if at == Instant::NEVER {
+            return None;
+        }
+        self.epoch.checked_add(core::time::Duration::from_nanos(at.as_nanos()))
+    }
+
+    /// Begin a call.
+    ///
+    /// # Errors
+    /// The driver is gone, or a thread panicked inside the stack.
+    pub(crate) fn call(&self) -> io::Result<Call<'_>> {
+        let inner = self.inner.lock().map_err(|_| error::poisoned())?;
+        if inner.driver.gone {
+            return Err(error::driver_gone());
+        }
+        let mut call = Call { shared: self, inner: Some(inner), mine: None };
+        let now = self.now();
+        call.stack.set_now(now);
+        Ok(call)
+    }
+
+    /// The driver ended: whoever waits hears of it, and so does everyone who calls from now on.
+    pub(crate) fn driver_ended(&self) {
+        let Ok(mut inner) = self.inner.lock() else { return };
+        inner.driver.gone = true;
+        let Inner { tcp, listeners, udp, room, alarms, wakers, driver, .. } = &mut *inner;
+        for socket in tcp.values_mut() {
+            socket.read.take_into(wakers);
+            socket.write.take_into(wakers);
+        }
+        listeners.values_mut().for_each(|waiters| waiters.take_into(wakers));
+        udp.values_mut().for_each(|waiters| waiters.take_into(wakers));
+        room.take_into(wakers);
+        wakers.extend(core::mem::take(alarms).into_values());
+        wakers.extend(driver.background.take());
+        drop(Call { shared: self, inner: Some(inner), mine: None });
+    }
+}
+
+/// Most wakers that are woken between two looks at the list.
+const WAKE_BATCH: usize = 16;
+
+/// The lock, for one call.
+pub(crate) struct Call<'a> {
+    shared: &'a Shared,
+    inner: Option<MutexGuard<'a, Inner>>,
+    /// The caller's own waker: it need not be woken.
+    pub(crate) mine: Option<&'a Waker>,
+}
+
+impl Deref for Call<'_> {
+    type Target = Inner;
+
+    #[inline(always)]
+    fn deref(&self) -> &Inner {
+        self.inner.as_ref().expect("the lock is held until the call is dropped")
+    }
+}
+
+impl DerefMut for Call<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Inner {
+        self.inner.as_mut().expect("the lock is held until the call is dropped")
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        let Some(mut inner) = self.inner.take() else { return };
+        if !std::thread::panicking() {
+            inner.settle();
+        }
+        loop {
+            let count = inner.wakers.len().min(WAKE_BATCH);
+            let batch: ArrayVec<Waker, WAKE_BATCH> = inner.wakers.drain(..count).collect();
+            let more = !inner.wakers.is_empty();
+            // Most calls have none, and an empty vector takes no memory.
+            let trash = core::mem::take(&mut inner.trash);
+            drop(inner);
+            drop(trash);
+            for waker in batch {
+                if self.mine.is_none_or(|mine| !mine.will_wake(&waker)) {
+                    waker.wake();
+                }
+            }
+            if !more {
+                return;
+            }
+            match self.shared.inner.lock() {
+                Ok(again) => inner = again,
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// What every call ends with.
+    fn settle(&mut self) {
+        self.stack.flush();
+        self.dispatch();
+        self.call_driver_if_needed();
+    }
+
+    /// Hand the stack's events to those who wait for them.
+    pub(crate) fn dispatch(&mut self) {
+        while let Some(event) = self.stack.next_event() {
+            match event {
+                Event::Tcp(handle, events) => {
+                    let Some(socket) = self.tcp.get_mut(handle) else { continue };
+                    if events.has(Events::READABLE | Events::PEER_CLOSED | Events::CLOSED) {
+                        socket.read.take_into(&mut self.wakers);
+                    }
+                    if events.has(Events::WRITABLE | Events::CONNECTED | Events::CLOSED) {
+                        socket.write.take_into(&mut self.wakers);
+                    }
+                }
+                Event::Accept(handle) => {
+                    if let Some(waiters) = self.listeners.get_mut(handle) {
+                        waiters.take_into(&mut self.wakers);
+                    }
+                }
+                Event::Udp(handle) => {
+                    if let Some(waiters) = self.udp.get_mut(handle) {
+                        waiters.take_into(&mut self.wakers);
+                    }
+                }
+            }
+        }
+        if !self.room.is_empty() && !self.stack.is_pushed_back() {
+            self.room.take_into(&mut self.wakers);
+        }
+    }
+
+    /// Wake somebody when the call is over.
+    pub(crate) fn wake(&mut self, waker: Waker) {
+        self.wakers.push(waker);
+    }
+
+    /// Drop something when the call is over.
+    pub(crate) fn discard(&mut self, waker: Option<Waker>) {
+        self.trash.extend(waker);
+    }
+
+    fn waiters(&mut self, place: Place) -> Option<&mut Waiters> {
+        match place {
+            Place::Read(handle) => self.tcp.get_mut(handle).map(|s| &mut s.read),
+            Place::Write(handle) => self.tcp.get_mut(handle).map(|s| &mut s.write),
+            Place::Accept(handle) => self.listeners.get_mut(handle),
+            Place::Datagram(handle) => self.udp.get_mut(handle),
+            Place::Room => Some(&mut self.room),
+        }
+    }
+
+    /// Wake `waker` when it is worth looking at `place` again; the wait has the number `id`, or
+    /// gets one.
+    pub(crate) fn wait(&mut self, place: Place, id: &mut Option<u64>, waker: &Waker) {
+        let id = *id.get_or_insert_with(|| {
+            self.numbers += 1;
+            self.numbers
+        });
+        let old = self.waiters(place).and_then(|waiters| waiters.set(id, waker));
+        self.discard(old);
+    }
+
+    /// [`Inner::wait`] for a poll function: whoever polled `place` before waits no more.
+    pub(crate) fn wait_polled(&mut self, place: Place, cx: &Context<'_>) {
+        let old = self.waiters(place).and_then(|waiters| waiters.set_polled(cx.waker()));
+        self.discard(old);
+    }
+
+    /// Wait no more.
+    pub(crate) fn leave(&mut self, place: Place, id: Option<u64>) {
+        let old = id.and_then(|id| self.waiters(place)?.remove(id));
+        self.discard(old);
+    }
+
+    /// Forget all who wait at the places of a socket that is gone.
+    pub(crate) fn forget(&mut self, mut waiters: Waiters) {
+        waiters.take_into(&mut self.trash);
+    }
+
+    /// Wake `waker` at a time; returns what [`Inner::cancel_alarm`] wants.
+    pub(crate) fn alarm(&mut self, at: Instant, waker: &Waker) -> (Instant, u64) {
+        self.numbers += 1;
+        let key = (at, self.numbers);
+        self.alarms.insert(key, waker.clone());
+        key
+    }
+
+    /// Not any more.
+    pub(crate) fn cancel_alarm(&mut self, key: (Instant, u64)) {
+        let old = self.alarms.remove(&key);
+        self.discard(old);
+    }
+
+    /// Wake those whose time has come.
+    pub(crate) fn ring_alarms(&mut self, now: Instant) {
+        while let Some(entry) = self.alarms.first_entry()
+            && entry.key().0 <= now
+        {
+            let waker = entry.remove();
+            self.wakers.push(waker);
+        }
+    }
+
+    /// When the driver is wanted even if nothing comes.
+    pub(crate) fn next_deadline(&self) -> Instant {
+        let alarm = self.alarms.first_key_value().map_or(Instant::NEVER, |(&(at, _), _)| at);
+        self.stack.next_deadline().min(alarm)
+    }
+}
+
+/// One look, for a poll function.
+pub(crate) fn poll_at<T>(
+    shared: &Shared,
+    place: Place,
+    cx: &Context<'_>,
+    look: impl FnOnce(&mut Inner) -> Poll<io::Result<T>>,
+) -> Poll<io::Result<T>> {
+    let mut call = shared.call()?;
+    let polled = look(&mut call);
+    if polled.is_pending() {
+        call.wait_polled(place, cx);
+    }
+    polled
+}

@@ -1,0 +1,55 @@
+//! Sockets for programs on a stack of their own: for tasks of any runtime ([`TcpStream`],
+//! [`TcpListener`], [`UdpSocket`]), for threads ([`blocking`]), and the [`Forwarder`], which takes
+//! connections to any destination.
+//!
+//! Called by: programs, `capi`. Must not know: packets; what goes on the wire is the stack's.
+//!
+//! # How it works
+//! [`Net::new`] puts a stack behind one lock and gives a [`Driver`], which must run: as a thread
+//! ([`Driver::spawn_thread`]), as a task ([`Driver::with_timer`], with feature `tokio`
+//! `Driver::with_tokio`). No connection has a thread or a task of its own, and an idle stack uses
+//! no processor time: its driver sleeps until a device, a timer or a call wakes it. A call that
+//! writes sends before it returns. A thread that waits in a blocking call drives the stack itself
+//! while nobody else does, so that what comes wakes it and no other.
+//!
+//! Errors have the kinds that `std` gives on Linux.
+//!
+//! # Features
+//! - `tokio`: tokio's `AsyncRead` and `AsyncWrite`, and a driver with tokio's timer.
+//! - `futures`: `AsyncRead` and `AsyncWrite` of futures-io.
+
+pub mod blocking;
+mod calls;
+mod driver;
+mod error;
+mod eyeballs;
+mod forwarder;
+#[cfg(feature = "futures")]
+mod futures_traits;
+mod inner;
+mod listener;
+mod loan;
+mod net;
+mod options;
+mod split;
+mod stream;
+mod timer;
+#[cfg(feature = "tokio")]
+mod tokio_traits;
+mod udp;
+mod wait;
+mod waiting;
+
+pub use driver::{Driver, DriverFuture, DriverThread, LOOK_INTERVAL};
+pub use eyeballs::ATTEMPT_DELAY;
+pub use forwarder::{Forwarder, Request};
+pub use listener::TcpListener;
+pub use loan::{Loan, Received};
+pub use net::Net;
+pub use options::{TcpKeepalive, TcpSocket};
+pub use split::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, ReuniteError, WriteHalf};
+pub use stream::TcpStream;
+#[cfg(feature = "tokio")]
+pub use timer::TokioTimer;
+pub use timer::{ThreadTimer, Timer};
+pub use udp::UdpSocket;

@@ -1,0 +1,106 @@
+//! [`TcpListener`]: accepts connections, for tasks.
+//!
+//! Called by: programs. What is accepted has the listener's settings. A listener that is dropped
+//! resets what nobody accepted.
+
+use core::net::SocketAddr;
+use core::task::{Context, Poll};
+use std::io;
+
+use stack::ListenerHandle;
+
+use crate::inner::{Inner, poll_at};
+use crate::wait::wait;
+use crate::waiting::Place;
+use crate::{Net, TcpSocket, TcpStream, error};
+
+/// Connections that may wait to be accepted, unless [`TcpSocket::listen`] says otherwise.
+const BACKLOG: usize = 1024;
+
+/// A port that is listened on, for tasks of any runtime.
+pub struct TcpListener {
+    net: Net,
+    handle: ListenerHandle,
+    local: SocketAddr,
+}
+
+impl TcpListener {
+    pub(crate) fn new(net: Net, handle: ListenerHandle, local: SocketAddr) -> TcpListener {
+        TcpListener { net, handle, local }
+    }
+
+    /// Listen; an unspecified address is every address of ours, port 0 any that is free.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], a limit.
+    pub fn bind(net: &Net, local: SocketAddr) -> io::Result<TcpListener> {
+        TcpSocket::new(net).bind(local).listen(BACKLOG)
+    }
+
+    pub(crate) fn net(&self) -> &Net {
+        &self.net
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        Place::Accept(self.handle)
+    }
+
+    /// Look for a connection, on the locked stack.
+    pub(crate) fn look(
+        &self,
+    ) -> impl FnMut(&mut Inner) -> Poll<io::Result<(TcpStream, SocketAddr)>> + use<> {
+        let (net, handle) = (self.net.clone(), self.handle);
+        move |inner| {
+            if !inner.listeners.contains_key(handle) {
+                return Poll::Ready(Err(error::aborted()));
+            }
+            while let Some(connection) = inner.stack.tcp_accept(handle) {
+                if let Some((_, remote)) = inner.stack.tcp_addresses(connection) {
+                    inner.adopt(connection, false);
+                    return Poll::Ready(Ok((TcpStream::new(net.clone(), connection), remote)));
+                }
+            }
+            Poll::Pending
+        }
+    }
+
+    /// Wait for a connection. Dropping the future loses none.
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        wait(self.net.shared(), self.place(), self.look()).await
+    }
+
+    /// [`TcpListener::accept`] as a poll function; the last task that polled is woken.
+    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
+        poll_at(self.net.shared(), self.place(), cx, self.look())
+    }
+
+    /// Take a connection that waits.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`].
+    pub fn try_accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        match self.look()(&mut *self.net.shared().call()?) {
+            Poll::Ready(accepted) => accepted,
+            Poll::Pending => Err(error::would_block()),
+        }
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// None today.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.local)
+    }
+}
+
+impl Drop for TcpListener {
+    fn drop(&mut self) {
+        if let Ok(mut call) = self.net.shared().call() {
+            call.unlisten(self.handle);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! [`Net`]: a stack that many threads and tasks share, and the making of its sockets.
+//!
+//! Called by: programs. One lock guards the stack; a socket call takes it once. Sockets hold a
+//! clone, so that a stack lives as long as any of them.
+
+use std::io;
+use std::sync::Arc;
+
+use core::net::SocketAddr;
+
+use base::{Limit, Owner};
+use stack::{ListenConfig, ListenError, ListenerHandle, Stack, TcpHandle};
+
+use crate::driver::{Driver, DriverThread};
+use crate::error;
+use crate::inner::{Inner, Shared};
+use crate::waiting::{Socket, Waiters};
+
+/// A stack with sockets. Cheap to clone.
+#[derive(Clone)]
+pub struct Net(Arc<Users>);
+
+/// The last of those who may still make calls tells the driver.
+struct Users {
+    shared: Arc<Shared>,
+}
+
+impl Drop for Users {
+    fn drop(&mut self) {
+        if let Ok(mut call) = self.shared.call() {
+            call.driver.abandoned = true;
+            call.wake_driver();
+        }
+    }
+}
+
+impl Net {
+    /// Share a stack; nothing moves before its driver runs. Its clock starts anew: the stack must
+    /// not have been polled.
+    pub fn new(stack: Stack) -> (Net, Driver) {
+        let shared = Arc::new(Shared::new(stack));
+        (Net(Arc::new(Users { shared: shared.clone() })), Driver::new(shared))
+    }
+
+    /// Share a stack and drive it from a thread.
+    ///
+    /// # Errors
+    /// The system has no thread for us.
+    pub fn spawn_thread(stack: Stack) -> io::Result<(Net, DriverThread)> {
+        let (net, driver) = Net::new(stack);
+        Ok((net, driver.spawn_thread()?))
+    }
+
+    /// Share a stack and drive it from a task of tokio's runtime, inside which this is called.
+    #[cfg(feature = "tokio")]
+    pub fn spawn_tokio(stack: Stack) -> (Net, tokio::task::JoinHandle<()>) {
+        let (net, driver) = Net::new(stack);
+        (net, tokio::spawn(driver.with_tokio()))
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.0.shared
+    }
+
+    /// Look at the stack, or change what no socket owns: routes, neighbours, counters, limits.
+    /// Others wait meanwhile: be quick, and call no socket of this stack from inside.
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub fn with_stack<T>(&self, f: impl FnOnce(&mut Stack) -> T) -> io::Result<T> {
+        Ok(f(&mut self.shared().call()?.stack))
+    }
+
+    /// End the stack now: its driver ends, and every socket fails from then on.
+    pub fn shut_down(&self) {
+        if let Ok(mut call) = self.shared().call() {
+            call.driver.stop = true;
+            call.wake_driver();
+        }
+    }
+}
+
+/// First of the ports that are given when none is asked for, and how many (as Linux has them).
+const FIRST_PORT: u16 = 32_768;
+const PORTS: u16 = 28_232;
+
+impl Inner {
+    /// Begin a connection.
+    pub(crate) fn connect(
+        &mut self,
+        remote: SocketAddr,
+        local: Option<SocketAddr>,
+        config: &tcp::Config,
+        owner: Owner,
+    ) -> io::Result<TcpHandle> {
+        self.check_address(local)?;
+        let bound = local.is_some_and(|local| local.port() != 0);
+        // The call has set the time.
+        let handle = self
+            .stack
+            .tcp_connect(remote, local, config, owner, base::Instant::ZERO)
+            .map_err(|e| error::connect(e, bound))?;
+        self.tcp.insert(handle, Socket::default());
+        Ok(handle)
+    }
+
+    /// Listen; port 0 is any that is free.
+    pub(crate) fn listen(
+        &mut self,
+        mut local: SocketAddr,
+        config: ListenConfig,
+    ) -> io::Result<(ListenerHandle, SocketAddr)> {
+        self.check_address(Some(local))?;
+        if local.port() != 0 {
+            let handle = self.stack.tcp_listen(local, config).map_err(error::listen)?;
+            self.listeners.insert(handle, Waiters::default());
+            return Ok((handle, local));
+        }
+        for _ in 0..PORTS {
+            local.set_port(self.any_port());
+            match self.stack.tcp_listen(local, config.clone()) {
+                Err(ListenError::AddressInUse) => {}
+                Err(other) => return Err(error::listen(other)),
+                Ok(handle) => {
+                    self.listeners.insert(handle, Waiters::default());
+                    return Ok((handle, local));
+                }
+            }
+        }
+        Err(error::listen(ListenError::AddressInUse))
+    }
+
+    /// A listener is dropped.
+    pub(crate) fn unlisten(&mut self, handle: ListenerHandle) {
+        self.stack.tcp_unlisten(handle);
+        if let Some(waiters) = self.listeners.remove(handle) {
+            self.forget(waiters);
+        }
+    }
+
+    /// A port to try.
+    pub(crate) fn any_port(&mut self) -> u16 {
+        self.next_port = (self.next_port + 1) % PORTS;
+        FIRST_PORT + self.next_port
+    }
+
+    /// Is a local address one of ours, or left open?
+    pub(crate) fn check_address(&self, local: Option<SocketAddr>) -> io::Result<()> {
+        match local {
+            Some(a) if !a.ip().is_unspecified() && !self.stack.has_address(a.ip()) => {
+                Err(error::no_address())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A connection is a socket's from now on.
+    pub(crate) fn adopt(&mut self, handle: TcpHandle, forwarded: bool) {
+        self.forwarded += usize::from(forwarded);
+        self.tcp.insert(handle, Socket { forwarded, ..Socket::default() });
+    }
+
+    /// May a forwarder have one more connection?
+    pub(crate) fn may_forward(&mut self) -> io::Result<()> {
+        let used = self.forwarded;
+        match self.stack.admits(Limit::Forwarded, used) {
+            true => Ok(()),
+            false => Err(error::limit(Limit::Forwarded.name())),
+        }
+    }
+
+    /// A socket is dropped.
+    pub(crate) fn close_tcp(&mut self, handle: TcpHandle) {
+        let Some(socket) = self.tcp.remove(handle) else { return };
+        self.forwarded -= usize::from(socket.forwarded);
+        if socket.abort_on_drop {
+            self.stack.tcp_abort(handle);
+        } else {
+            self.stack.tcp_close(handle);
+        }
+        self.forget(socket.read);
+        self.forget(socket.write);
+    }
+}

@@ -1,0 +1,294 @@
+//! Socket options, under the names that `std` and `socket2` have for them: of a connection that is
+//! open, and ([`TcpSocket`]) before it is opened.
+//!
+//! Called by: programs. Must not know: who waits.
+//! Sizes of buffers are bytes of payload; nothing is doubled, unlike in Linux.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::io;
+
+use base::Owner;
+use stack::ListenConfig;
+use tcp::Config;
+
+use crate::{Net, TcpListener, TcpStream, error};
+
+/// Time To Live of every packet: the stack sets no other yet.
+const TTL: u32 = 64;
+
+/// When to probe a silent peer; what is not set keeps its default (RFC 9293 section 3.8.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpKeepalive {
+    /// Silence before the first probe; 2 hours.
+    pub time: Option<Duration>,
+    /// Between probes; 75 seconds.
+    pub interval: Option<Duration>,
+    /// Probes without an answer before the connection is given up; 9.
+    pub retries: Option<u8>,
+}
+
+/// RFC 9293 MUST-28: no less than two hours unless asked for.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(7200);
+
+fn keepalive_into(config: &mut Config, keepalive: &TcpKeepalive) {
+    config.keepalive_idle = Some(keepalive.time.unwrap_or(KEEPALIVE_IDLE).into());
+    config.keepalive_interval = keepalive.interval.map_or(config.keepalive_interval, Into::into);
+    config.keepalive_probes_max = keepalive.retries.unwrap_or(config.keepalive_probes_max);
+}
+
+fn bytes(size: usize) -> u32 {
+    u32::try_from(size).unwrap_or(u32::MAX)
+}
+
+impl TcpStream {
+    fn configure(&self, change: impl FnOnce(&mut Config)) -> io::Result<()> {
+        self.now(|inner| inner.stack.tcp_configure(self.handle(), change))?
+            .ok_or_else(error::aborted)
+    }
+
+    fn config<T>(&self, look: impl FnOnce(&Config) -> T) -> io::Result<T> {
+        self.now(|inner| inner.stack.tcp_config(self.handle()).map(look))?
+            .ok_or_else(error::aborted)
+    }
+
+    /// Send small segments at once: Nagle's algorithm off (TCP_NODELAY).
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub fn set_nodelay(&self, on: bool) -> io::Result<()> {
+        self.now(|inner| inner.stack.tcp_set_no_delay(self.handle(), on))?
+            .ok_or_else(error::aborted)
+    }
+
+    /// Is Nagle's algorithm off?
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub fn nodelay(&self) -> io::Result<bool> {
+        self.now(|inner| inner.stack.tcp_no_delay(self.handle()))?.ok_or_else(error::aborted)
+    }
+
+    /// Probe the peer when it is silent (SO_KEEPALIVE), with the times set before, or not.
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub fn set_keepalive(&self, on: bool) -> io::Result<()> {
+        self.configure(|config| {
+            config.keepalive_idle =
+                on.then(|| config.keepalive_idle.unwrap_or(KEEPALIVE_IDLE.into()));
+        })
+    }
+
+    /// Is the peer probed when it is silent?
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub fn keepalive(&self) -> io::Result<bool> {
+        self.config(|config| config.keepalive_idle.is_some())
+    }
+
+    /// Probe the peer when it is silent, and when.
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub fn set_tcp_keepalive(&self, keepalive: &TcpKeepalive) -> io::Result<()> {
+        self.configure(|config| keepalive_into(config, keepalive))
+    }
+
+    /// How long what was sent may stay unanswered before the connection ends with
+    /// [`io::ErrorKind::TimedOut`] (TCP_USER_TIMEOUT); not less than the first retransmission.
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub fn set_tcp_user_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.configure(|config| config.user_timeout = timeout.map(Into::into))
+    }
+
+    /// The user timeout.
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub fn tcp_user_timeout(&self) -> io::Result<Option<Duration>> {
+        self.config(|config| config.user_timeout.map(Into::into))
+    }
+
+    /// Bytes that may wait to be read. The scale of the window was agreed in the handshake: a
+    /// buffer that grows by much is better set with [`TcpSocket`].
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub fn set_recv_buffer_size(&self, size: usize) -> io::Result<()> {
+        self.configure(|config| config.receive_buffer_bytes = bytes(size))
+    }
+
+    /// Bytes that may wait to be read.
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub fn recv_buffer_size(&self) -> io::Result<usize> {
+        self.config(|config| config.receive_buffer_bytes as usize)
+    }
+
+    /// Bytes that may wait to be acknowledged.
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub fn set_send_buffer_size(&self, size: usize) -> io::Result<()> {
+        self.configure(|config| config.send_buffer_bytes = bytes(size))
+    }
+
+    /// Bytes that may wait to be acknowledged.
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub fn send_buffer_size(&self) -> io::Result<usize> {
+        self.config(|config| config.send_buffer_bytes as usize)
+    }
+
+    /// What dropping the stream does with what is not sent: `None` sends it; zero throws it away
+    /// and resets the peer. Other times are refused: nothing here waits when it is dropped.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Unsupported`], or the driver is gone.
+    pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
+        if linger.is_some_and(|time| !time.is_zero()) {
+            let text = "a drop does not wait: shut down, then read until the peer's end";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        }
+        self.now(|inner| {
+            if let Some(socket) = inner.tcp.get_mut(self.handle()) {
+                socket.abort_on_drop = linger.is_some();
+            }
+        })
+    }
+
+    /// See [`TcpStream::set_linger`].
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub fn linger(&self) -> io::Result<Option<Duration>> {
+        let abort =
+            self.now(|inner| inner.tcp.get(self.handle()).is_some_and(|s| s.abort_on_drop))?;
+        Ok(abort.then_some(Duration::ZERO))
+    }
+
+    /// Time To Live of our packets.
+    ///
+    /// # Errors
+    /// None today.
+    pub fn ttl(&self) -> io::Result<u32> {
+        Ok(TTL)
+    }
+
+    /// Statistics of the connection, after Linux's TCP_INFO.
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub fn tcp_info(&self) -> io::Result<tcp::Info> {
+        self.now(|inner| inner.stack.tcp_info(self.handle()))?.ok_or_else(error::aborted)
+    }
+}
+
+/// Settings for a connection or a listener that is to be.
+#[derive(Clone)]
+pub struct TcpSocket {
+    net: Net,
+    local: Option<SocketAddr>,
+    config: Config,
+    owner: Option<Owner>,
+}
+
+impl TcpSocket {
+    /// With the stack's defaults.
+    pub fn new(net: &Net) -> TcpSocket {
+        TcpSocket { net: net.clone(), local: None, config: Config::default(), owner: None }
+    }
+
+    /// Everything that can be set, in the stack's own words.
+    pub fn config_mut(&mut self) -> &mut Config {
+        &mut self.config
+    }
+
+    /// See [`TcpStream::set_nodelay`].
+    pub fn set_nodelay(&mut self, on: bool) -> &mut TcpSocket {
+        self.config.no_delay = on;
+        self
+    }
+
+    /// See [`TcpStream::set_tcp_keepalive`].
+    pub fn set_tcp_keepalive(&mut self, keepalive: &TcpKeepalive) -> &mut TcpSocket {
+        keepalive_into(&mut self.config, keepalive);
+        self
+    }
+
+    /// See [`TcpStream::set_tcp_user_timeout`]; a connect obeys it as well.
+    pub fn set_tcp_user_timeout(&mut self, timeout: Option<Duration>) -> &mut TcpSocket {
+        self.config.user_timeout = timeout.map(Into::into);
+        self
+    }
+
+    /// Bytes that may wait to be read: the largest window offered.
+    pub fn set_recv_buffer_size(&mut self, size: usize) -> &mut TcpSocket {
+        self.config.receive_buffer_bytes = bytes(size);
+        self
+    }
+
+    /// Bytes that may wait to be acknowledged.
+    pub fn set_send_buffer_size(&mut self, size: usize) -> &mut TcpSocket {
+        self.config.send_buffer_bytes = bytes(size);
+        self
+    }
+
+    /// Who it is for: routes may be granted to groups of users.
+    pub fn set_owner(&mut self, owner: Owner) -> &mut TcpSocket {
+        self.owner = Some(owner);
+        self
+    }
+
+    /// The local address to use. Whether it can be had is said by `connect` or `listen`.
+    pub fn bind(&mut self, local: SocketAddr) -> &mut TcpSocket {
+        self.local = Some(local);
+        self
+    }
+
+    pub(crate) fn net(&self) -> &Net {
+        &self.net
+    }
+
+    /// Send a SYN: the stream is there, the connection is not yet.
+    pub(crate) fn start(&self, remote: SocketAddr) -> io::Result<TcpStream> {
+        let handle = {
+            let mut call = self.net.shared().call()?;
+            let owner = self.owner.clone().unwrap_or_else(|| call.owner.clone());
+            call.connect(remote, self.local, &self.config, owner)?
+        };
+        Ok(TcpStream::new(self.net.clone(), handle))
+    }
+
+    /// Connect. Dropping the future ends the attempt.
+    ///
+    /// # Errors
+    /// As `std::net::TcpStream::connect`.
+    pub async fn connect(&self, remote: SocketAddr) -> io::Result<TcpStream> {
+        let stream = self.start(remote)?;
+        stream.connected().await?;
+        Ok(stream)
+    }
+
+    /// Listen at the address that was bound; port 0 is any that is free.
+    ///
+    /// # Errors
+    /// As `std::net::TcpListener::bind`; [`io::ErrorKind::InvalidInput`] without `bind`.
+    pub fn listen(&self, backlog: usize) -> io::Result<TcpListener> {
+        let local = self.local.ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidInput, "bind an address before listening")
+        })?;
+        let mut call = self.net.shared().call()?;
+        let owner = self.owner.clone().unwrap_or_else(|| call.owner.clone());
+        let config = ListenConfig { backlog, inspect: false, tcp: self.config, owner };
+        let (handle, local) = call.listen(local, config)?;
+        drop(call);
+        Ok(TcpListener::new(self.net.clone(), handle, local))
+    }
+}

@@ -1,0 +1,121 @@
+//! The two halves of a stream, borrowed or owned, so that one task reads while another writes.
+//!
+//! Called by: programs. Both halves are the stream; dropping an owned writing half closes the
+//! writing direction, as in tokio, unless it is forgotten or the halves are reunited.
+
+use core::ops::Deref;
+use std::sync::Arc;
+
+use crate::TcpStream;
+
+/// The reading half, borrowed.
+#[derive(Debug)]
+pub struct ReadHalf<'a>(pub(crate) &'a TcpStream);
+
+/// The writing half, borrowed.
+#[derive(Debug)]
+pub struct WriteHalf<'a>(pub(crate) &'a TcpStream);
+
+/// The reading half, owned.
+#[derive(Debug)]
+pub struct OwnedReadHalf(Arc<TcpStream>);
+
+/// The writing half, owned.
+#[derive(Debug)]
+pub struct OwnedWriteHalf {
+    stream: Arc<TcpStream>,
+    shut_down_on_drop: bool,
+}
+
+/// The halves are of two streams.
+#[derive(Debug)]
+pub struct ReuniteError(pub OwnedReadHalf, pub OwnedWriteHalf);
+
+impl core::fmt::Display for ReuniteError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("these halves are of two streams: reunite those that one `into_split` gave")
+    }
+}
+
+impl std::error::Error for ReuniteError {}
+
+impl TcpStream {
+    /// Two halves that borrow the stream.
+    pub fn split(&mut self) -> (ReadHalf<'_>, WriteHalf<'_>) {
+        (ReadHalf(self), WriteHalf(self))
+    }
+
+    /// Two halves that own it.
+    pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
+        let stream = Arc::new(self);
+        let reading = OwnedReadHalf(stream.clone());
+        (reading, OwnedWriteHalf { stream, shut_down_on_drop: true })
+    }
+}
+
+impl OwnedReadHalf {
+    /// The stream again.
+    ///
+    /// # Errors
+    /// The halves, if they are of two streams.
+    pub fn reunite(self, other: OwnedWriteHalf) -> Result<TcpStream, ReuniteError> {
+        let OwnedReadHalf(stream) = self;
+        if !Arc::ptr_eq(&stream, &other.stream) {
+            return Err(ReuniteError(OwnedReadHalf(stream), other));
+        }
+        other.forget();
+        // The only clone was the other half's.
+        Arc::try_unwrap(stream).map_err(|stream| {
+            let other = OwnedWriteHalf { stream: stream.clone(), shut_down_on_drop: true };
+            ReuniteError(OwnedReadHalf(stream), other)
+        })
+    }
+}
+
+impl OwnedWriteHalf {
+    /// Drop it without closing the writing direction.
+    pub fn forget(mut self) {
+        self.shut_down_on_drop = false;
+    }
+}
+
+impl Drop for OwnedWriteHalf {
+    fn drop(&mut self) {
+        if self.shut_down_on_drop {
+            // Over already is as good; a driver that is gone has closed everything.
+            let _ = self.stream.close_writing();
+        }
+    }
+}
+
+impl Deref for ReadHalf<'_> {
+    type Target = TcpStream;
+
+    fn deref(&self) -> &TcpStream {
+        self.0
+    }
+}
+
+impl Deref for WriteHalf<'_> {
+    type Target = TcpStream;
+
+    fn deref(&self) -> &TcpStream {
+        self.0
+    }
+}
+
+impl Deref for OwnedReadHalf {
+    type Target = TcpStream;
+
+    fn deref(&self) -> &TcpStream {
+        &self.0
+    }
+}
+
+impl Deref for OwnedWriteHalf {
+    type Target = TcpStream;
+
+    fn deref(&self) -> &TcpStream {
+        &self.stream
+    }
+}

@@ -1,0 +1,129 @@
+//! What wakes a driver that is a future when nothing comes: a timer of its runtime, or a thread.
+//!
+//! Called by: `DriverFuture`. Must not know: the stack.
+//! A deadline that moves back is left where it is: the driver is then woken once for nothing, which
+//! is cheaper than a timer that is set anew for each segment.
+
+use core::task::{Context, Poll, Waker};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Instant;
+
+/// One alarm that can be set again.
+pub trait Timer: Send + Unpin + 'static {
+    /// `Ready` if `at` has come. If not, the task is woken then, or earlier: it asks again.
+    fn poll_at(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()>;
+}
+
+/// tokio's timer. A runtime without one panics when this is polled, as tokio says.
+#[cfg(feature = "tokio")]
+#[derive(Default)]
+pub struct TokioTimer {
+    sleep: Option<core::pin::Pin<Box<tokio::time::Sleep>>>,
+}
+
+#[cfg(feature = "tokio")]
+impl Timer for TokioTimer {
+    fn poll_at(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let at = tokio::time::Instant::from_std(at);
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
+        // Past deadlines come back as well: what has rung rings no more.
+        if sleep.deadline() > at || sleep.is_elapsed() {
+            sleep.as_mut().reset(at);
+        }
+        match sleep.as_mut().poll(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(()) if tokio::time::Instant::now() >= at => Poll::Ready(()),
+            Poll::Ready(()) => {
+                sleep.as_mut().reset(at);
+                sleep.as_mut().poll(cx)
+            }
+        }
+    }
+}
+
+/// A thread that waits for the time of one driver: for runtimes whose timer we do not know.
+pub struct ThreadTimer {
+    shared: Arc<Alarm>,
+}
+
+struct Alarm {
+    set: Mutex<Set>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Set {
+    at: Option<(Instant, Waker)>,
+    ended: bool,
+}
+
+impl ThreadTimer {
+    /// A timer with its thread.
+    ///
+    /// # Errors
+    /// The system has no thread for us.
+    pub fn new() -> std::io::Result<ThreadTimer> {
+        let alarm = Alarm { set: Mutex::new(Set::default()), changed: Condvar::new() };
+        let shared = Arc::new(alarm);
+        let thread = shared.clone();
+        std::thread::Builder::new()
+            .name("wirespeed-timer".to_owned())
+            .spawn(move || thread.run())?;
+        Ok(ThreadTimer { shared })
+    }
+}
+
+impl Alarm {
+    fn run(&self) {
+        let mut set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
+        while !set.ended {
+            let now = Instant::now();
+            match &set.at {
+                None => {
+                    set = self.changed.wait(set).unwrap_or_else(PoisonError::into_inner);
+                }
+                Some((at, _)) if *at > now => {
+                    let wait = *at - now;
+                    let waited = self.changed.wait_timeout(set, wait);
+                    set = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+                Some(_) => {
+                    let rung = set.at.take();
+                    drop(set);
+                    if let Some((_, waker)) = rung {
+                        waker.wake();
+                    }
+                    set = self.set.lock().unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+}
+
+impl Timer for ThreadTimer {
+    fn poll_at(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        if at <= Instant::now() {
+            return Poll::Ready(());
+        }
+        let mut set = self.shared.set.lock().unwrap_or_else(PoisonError::into_inner);
+        let later = set.at.as_ref().is_none_or(|(old, _)| *old > at);
+        let known = set.at.as_ref().is_some_and(|(_, waker)| waker.will_wake(cx.waker()));
+        if later || !known {
+            let earliest = set.at.as_ref().map_or(at, |(old, _)| at.min(*old));
+            let old = set.at.replace((earliest, cx.waker().clone()));
+            drop(set);
+            drop(old);
+            if later {
+                self.shared.changed.notify_one();
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for ThreadTimer {
+    fn drop(&mut self) {
+        self.shared.set.lock().unwrap_or_else(PoisonError::into_inner).ended = true;
+        self.shared.changed.notify_one();
+    }
+}

@@ -1,0 +1,233 @@
+//! [`UdpSocket`]: datagrams, for tasks.
+//!
+//! Called by: programs. A datagram that is longer than the buffer loses its tail, as from `std`;
+//! a full device makes a send wait. RFC 768.
+
+use core::net::SocketAddr;
+use core::task::{Context, Poll};
+use std::io;
+use std::sync::OnceLock;
+
+use stack::{UdpError, UdpHandle};
+
+use crate::inner::{Inner, poll_at};
+use crate::wait::wait;
+use crate::waiting::{Place, Waiters};
+use crate::{Net, error};
+
+/// Ports tried before there is none.
+const TRIES: usize = 28_232;
+
+/// A UDP socket, for tasks of any runtime.
+pub struct UdpSocket {
+    net: Net,
+    handle: UdpHandle,
+    local: SocketAddr,
+    peer: OnceLock<SocketAddr>,
+}
+
+impl UdpSocket {
+    /// Bind; an unspecified address is every address of ours, port 0 any that is free.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], a limit.
+    pub fn bind(net: &Net, mut local: SocketAddr) -> io::Result<UdpSocket> {
+        let handle = {
+            let mut call = net.shared().call()?;
+            call.check_address(Some(local))?;
+            let any = local.port() == 0;
+            let mut tries = 0;
+            let handle = loop {
+                if any {
+                    local.set_port(call.any_port());
+                }
+                let owner = call.owner.clone();
+                match call.stack.udp_bind(local, owner) {
+                    Ok(handle) => break handle,
+                    Err(UdpError::AddressInUse) if any && tries < TRIES => tries += 1,
+                    Err(other) => return Err(error::udp(other)),
+                }
+            };
+            call.udp.insert(handle, Waiters::default());
+            handle
+        };
+        Ok(UdpSocket { net: net.clone(), handle, local, peer: OnceLock::new() })
+    }
+
+    pub(crate) fn net(&self) -> &Net {
+        &self.net
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        Place::Datagram(self.handle)
+    }
+
+    /// Send to one peer from now on, and receive from it alone. Once.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] if it has another peer already; the driver is gone.
+    pub fn connect(&self, peer: SocketAddr) -> io::Result<()> {
+        if *self.peer.get_or_init(|| peer) != peer {
+            let text = "the socket has another peer: bind a new one";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let mut call = self.net.shared().call()?;
+        call.stack.udp_connect(self.handle, peer).map_err(error::udp)
+    }
+
+    pub(crate) fn look_receive(
+        &self,
+        into: &mut [u8],
+    ) -> impl FnMut(&mut Inner) -> Poll<io::Result<(usize, SocketAddr)>> {
+        let handle = self.handle;
+        move |inner| {
+            if !inner.udp.contains_key(handle) {
+                return Poll::Ready(Err(error::aborted()));
+            }
+            let Some(datagram) = inner.stack.udp_receive(handle) else { return Poll::Pending };
+            let payload = datagram.payload.as_slice();
+            let n = payload.len().min(into.len());
+            into[..n].copy_from_slice(&payload[..n]);
+            let from = datagram.from;
+            inner.stack.give_back(datagram.payload);
+            Poll::Ready(Ok((n, from)))
+        }
+    }
+
+    pub(crate) fn look_peek(
+        &self,
+        into: &mut [u8],
+    ) -> impl FnMut(&mut Inner) -> Poll<io::Result<(usize, SocketAddr)>> {
+        let handle = self.handle;
+        move |inner| match inner.stack.udp_peek(handle, into) {
+            Some(peeked) => Poll::Ready(Ok(peeked)),
+            None => Poll::Pending,
+        }
+    }
+
+    pub(crate) fn look_send(
+        &self,
+        data: &[u8],
+        to: SocketAddr,
+    ) -> impl FnMut(&mut Inner) -> Poll<io::Result<usize>> {
+        let handle = self.handle;
+        move |inner| match inner.stack.udp_send(handle, to, data, base::Instant::ZERO) {
+            Ok(()) => Poll::Ready(Ok(data.len())),
+            Err(UdpError::WouldBlock) => Poll::Pending,
+            Err(other) => Poll::Ready(Err(error::udp(other))),
+        }
+    }
+
+    fn attempt<T>(&self, mut look: impl FnMut(&mut Inner) -> Poll<io::Result<T>>) -> io::Result<T> {
+        match look(&mut *self.net.shared().call()?) {
+            Poll::Ready(done) => done,
+            Poll::Pending => Err(error::would_block()),
+        }
+    }
+
+    /// The peer that [`UdpSocket::connect`] set.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotConnected`].
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.peer.get().copied().ok_or_else(error::not_connected)
+    }
+
+    /// Where it is bound.
+    ///
+    /// # Errors
+    /// None today.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        Ok(self.local)
+    }
+
+    /// Wait for a datagram: how many bytes of it were copied, and who sent it.
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub async fn recv_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        wait(self.net.shared(), self.place(), self.look_receive(into)).await
+    }
+
+    /// [`UdpSocket::recv_from`] of the peer.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotConnected`].
+    pub async fn recv(&self, into: &mut [u8]) -> io::Result<usize> {
+        self.peer_addr()?;
+        Ok(self.recv_from(into).await?.0)
+    }
+
+    /// [`UdpSocket::recv_from`], but the datagram stays.
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub async fn peek_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        wait(self.net.shared(), self.place(), self.look_peek(into)).await
+    }
+
+    /// [`UdpSocket::recv_from`] as a poll function; the last task that polled is woken.
+    pub fn poll_recv_from(
+        &self,
+        cx: &mut Context<'_>,
+        into: &mut [u8],
+    ) -> Poll<io::Result<(usize, SocketAddr)>> {
+        poll_at(self.net.shared(), self.place(), cx, self.look_receive(into))
+    }
+
+    /// Take a datagram that waits.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`].
+    pub fn try_recv_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.attempt(self.look_receive(into))
+    }
+
+    /// Send a datagram, whole; waits while the device is full.
+    ///
+    /// # Errors
+    /// Unreachable, or longer than the link takes.
+    pub async fn send_to(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
+        wait(self.net.shared(), Place::Room, self.look_send(data, to)).await
+    }
+
+    /// [`UdpSocket::send_to`] the peer.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotConnected`].
+    pub async fn send(&self, data: &[u8]) -> io::Result<usize> {
+        self.send_to(data, self.peer_addr()?).await
+    }
+
+    /// Send if there is room.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`], unreachable, or longer than the link takes.
+    pub fn try_send_to(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
+        self.attempt(self.look_send(data, to))
+    }
+
+    /// Wait until a datagram is there.
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub async fn readable(&self) -> io::Result<()> {
+        let handle = self.handle;
+        let look = move |inner: &mut Inner| match inner.stack.udp_readable(handle) {
+            true => Poll::Ready(Ok(())),
+            false => Poll::Pending,
+        };
+        wait(self.net.shared(), self.place(), look).await
+    }
+}
+
+impl Drop for UdpSocket {
+    fn drop(&mut self) {
+        if let Ok(mut call) = self.net.shared().call() {
+            call.stack.udp_close(self.handle);
+            if let Some(waiters) = call.udp.remove(self.handle) {
+                call.forget(waiters);
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Waiting: as a future that leaves nothing behind when it is dropped, and as a thread, which
+//! drives the stack while it waits.
+//!
+//! Called by: every call that may have to wait. Must not know: what it waits for ([`Place`]).
+//! A wait is a look, a note of who is to be woken, and a second look by whoever is woken.
+
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use std::io;
+use std::sync::Arc;
+use std::task::Wake;
+use std::time::Instant as SystemTime;
+
+use device::Doorbell;
+use stack::Armed;
+
+use crate::driver::LOOK_INTERVAL;
+use crate::inner::{Inner, Shared};
+use crate::waiting::Place;
+
+/// What a thread sleeps on, and the waker that rings it.
+pub(crate) struct ThreadBell {
+    bell: Doorbell,
+    waker: Waker,
+}
+
+struct Ring(Doorbell);
+
+impl Wake for Ring {
+    fn wake(self: Arc<Ring>) {
+        self.0.ring();
+    }
+
+    fn wake_by_ref(self: &Arc<Ring>) {
+        self.0.ring();
+    }
+}
+
+impl ThreadBell {
+    pub(crate) fn new() -> ThreadBell {
+        let bell = Doorbell::new();
+        let waker = Waker::from(Arc::new(Ring(bell.clone())));
+        ThreadBell { bell, waker }
+    }
+
+    pub(crate) fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
+    pub(crate) fn arm(&self) {
+        self.bell.arm();
+    }
+
+    pub(crate) fn disarm(&self) {
+        self.bell.disarm();
+    }
+
+    /// Sleep until a ring since [`ThreadBell::arm`], or until `until`; `None` is without end.
+    pub(crate) fn sleep(&self, until: Option<SystemTime>) {
+        self.bell.sleep(until.map(|at| at.saturating_duration_since(SystemTime::now())));
+    }
+}
+
+thread_local! {
+    static BELL: ThreadBell = ThreadBell::new();
+}
+
+/// Look until `look` has an answer; `Ok(None)` when `until` has come first.
+pub(crate) fn block_on<T>(
+    shared: &Shared,
+    place: Place,
+    until: Option<SystemTime>,
+    mut look: impl FnMut(&mut Inner) -> Poll<io::Result<T>>,
+) -> io::Result<Option<T>> {
+    // Mostly it is there, and nobody need know that we asked.
+    if let Poll::Ready(answer) = look(&mut *shared.call()?) {
+        return answer.map(Some);
+    }
+    BELL.with(|bell| {
+        let mut waiter = Waiter { shared, place, bell, id: None, drives: false };
+        loop {
+            if let Some(answer) = waiter.round(until, &mut look)? {
+                return answer.map(Some);
+            }
+            if until.is_some_and(|at| at <= SystemTime::now()) {
+                return Ok(None);
+            }
+        }
+    })
+}
+
+/// A thread that waits; its end, whichever, takes its wakers away and gives the devices back.
+struct Waiter<'a> {
+    shared: &'a Shared,
+    place: Place,
+    bell: &'a ThreadBell,
+    id: Option<u64>,
+    drives: bool,
+}
+
+impl Waiter<'_> {
+    /// Look, and sleep if there is no answer.
+    fn round<T>(
+        &mut self,
+        until: Option<SystemTime>,
+        look: &mut impl FnMut(&mut Inner) -> Poll<io::Result<T>>,
+    ) -> io::Result<Option<io::Result<T>>> {
+        self.bell.arm();
+        let mut sleep_until = until;
+        {
+            let mut call = self.shared.call()?;
+            call.mine = Some(self.bell.waker());
+            // Who waits, drives, if nobody else is at it.
+            if !self.drives && !call.driver.caller_drives {
+                self.drives = call.driver.asleep_until.is_some();
+                call.driver.caller_drives = self.drives;
+            }
+            if self.drives {
+                let now = self.shared.now();
+                call.drive(now);
+            }
+            if let Poll::Ready(answer) = look(&mut call) {
+                self.bell.disarm();
+                self.end(&mut call);
+                return Ok(Some(answer));
+            }
+            call.wait(self.place, &mut self.id, self.bell.waker());
+            if self.drives {
+                match call.watch(self.bell.waker()) {
+                    Armed::All => {}
+                    Armed::Ready => {
+                        self.bell.disarm();
+                        return Ok(None);
+                    }
+                    Armed::NotAll => {
+                        let soon = SystemTime::now() + LOOK_INTERVAL;
+                        sleep_until = Some(until.map_or(soon, |at| at.min(soon)));
+                    }
+                }
+            }
+        }
+        self.bell.sleep(sleep_until);
+        Ok(None)
+    }
+}
+
+impl Waiter<'_> {
+    fn end(&mut self, inner: &mut Inner) {
+        inner.leave(self.place, self.id.take());
+        if core::mem::take(&mut self.drives) {
+            inner.hand_back();
+        }
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        if (self.drives || self.id.is_some())
+            && let Ok(mut call) = self.shared.call()
+        {
+            self.end(&mut call);
+        }
+    }
+}
+
+/// Look until `look` has an answer: a future that may be dropped at any time.
+pub(crate) struct Wait<'a, F> {
+    shared: &'a Shared,
+    place: Place,
+    look: F,
+    /// Its number at the place.
+    id: Option<u64>,
+}
+
+/// A future that waits at `place`.
+pub(crate) fn wait<T, F>(shared: &Shared, place: Place, look: F) -> Wait<'_, F>
+where
+    F: FnMut(&mut Inner) -> Poll<io::Result<T>> + Unpin,
+{
+    Wait { shared, place, look, id: None }
+}
+
+impl<T, F> Future for Wait<'_, F>
+where
+    F: FnMut(&mut Inner) -> Poll<io::Result<T>> + Unpin,
+{
+    type Output = io::Result<T>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
+        let this = self.get_mut();
+        let mut call = this.shared.call()?;
+        let polled = (this.look)(&mut call);
+        if polled.is_pending() {
+            call.wait(this.place, &mut this.id, cx.waker());
+        } else {
+            call.leave(this.place, this.id.take());
+        }
+        polled
+    }
+}
+
+impl<F> Drop for Wait<'_, F> {
+    fn drop(&mut self) {
+        if self.id.is_some()
+            && let Ok(mut call) = self.shared.call()
+        {
+            call.leave(self.place, self.id.take());
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Who waits for what: wakers by socket and direction, and the state that a socket has beside the
+//! stack's. Small, because there is one for each of a hundred thousand idle connections.
+//!
+//! Called by: `inner.rs`. Must not know: what a waker wakes, a task or a thread.
+//! A waker is never dropped or woken here: both may run any code, and the stack is locked.
+
+use core::task::Waker;
+
+use stack::{ListenerHandle, TcpHandle, UdpHandle};
+
+/// What somebody can wait for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    /// Something to read, or the end of it.
+    Read(TcpHandle),
+    /// Room to write, the end of a handshake, or the end of the connection.
+    Write(TcpHandle),
+    /// A connection to accept.
+    Accept(ListenerHandle),
+    /// A datagram.
+    Datagram(UdpHandle),
+    /// Room in a device.
+    Room,
+}
+
+/// The wakers of one place.
+#[derive(Default)]
+pub(crate) struct Waiters {
+    /// Of the task that polled last: a poll function has one waiter at a time, as in tokio.
+    polled: Option<Waker>,
+    /// Of futures and threads, any number; each takes its own away when it stops waiting.
+    others: Option<Box<Others>>,
+}
+
+#[derive(Default)]
+struct Others {
+    /// By the number of who waits: one task may wait here more than once.
+    wakers: Vec<(u64, Waker)>,
+}
+
+impl Waiters {
+    /// The one of a poll function; returns the one before.
+    pub(crate) fn set_polled(&mut self, waker: &Waker) -> Option<Waker> {
+        match &self.polled {
+            Some(old) if old.will_wake(waker) => None,
+            _ => self.polled.replace(waker.clone()),
+        }
+    }
+
+    /// That of number `id`; returns the one before.
+    pub(crate) fn set(&mut self, id: u64, waker: &Waker) -> Option<Waker> {
+        let wakers = &mut self.others.get_or_insert_default().wakers;
+        match wakers.iter_mut().find(|(other, _)| *other == id) {
+            Some((_, old)) if old.will_wake(waker) => None,
+            Some((_, old)) => Some(core::mem::replace(old, waker.clone())),
+            None => {
+                wakers.push((id, waker.clone()));
+                None
+            }
+        }
+    }
+
+    /// Number `id` waits no more; returns what it left.
+    pub(crate) fn remove(&mut self, id: u64) -> Option<Waker> {
+        let wakers = &mut self.others.as_mut()?.wakers;
+        let at = wakers.iter().position(|(other, _)| *other == id)?;
+        Some(wakers.swap_remove(at).1)
+    }
+
+    /// Move all into `wakers`.
+    pub(crate) fn take_into(&mut self, wakers: &mut Vec<Waker>) {
+        wakers.extend(self.polled.take());
+        if let Some(others) = &mut self.others {
+            wakers.extend(others.wakers.drain(..).map(|(_, waker)| waker));
+        }
+    }
+
+    /// Nobody waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.polled.is_none() && self.others.as_ref().is_none_or(|o| o.wakers.is_empty())
+    }
+}
+
+/// What a TCP socket has beside the stack's connection.
+#[derive(Default)]
+pub(crate) struct Socket {
+    pub(crate) read: Waiters,
+    pub(crate) write: Waiters,
+    /// Its error was told: a connection tells it once, as Linux does.
+    pub(crate) error_told: bool,
+    /// Reset the peer when it is dropped (SO_LINGER of zero).
+    pub(crate) abort_on_drop: bool,
+    /// A forwarder's: it counts for the limit on those.
+    pub(crate) forwarded: bool,
+}
+
+const _: () = assert!(core::mem::size_of::<Socket>() <= 56, "one for each idle connection");

@@ -1,0 +1,274 @@
+//! Sockets for threads, over stacks driven by threads.
+
+mod common;
+
+use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::thread;
+use std::time::Duration;
+
+use common::{Ends, SOON, pattern};
+use wirespeed_net::TcpSocket;
+use wirespeed_net::blocking::{TcpListener, TcpStream, UdpSocket};
+
+/// A connection, client's end first.
+fn connected(ends: &Ends) -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind(&ends.server, ends.to).unwrap();
+    let client = TcpStream::connect(&ends.client, ends.to).unwrap();
+    let (server, from) = listener.accept().unwrap();
+    assert_eq!(client.local_addr().unwrap(), from);
+    assert_eq!(client.peer_addr().unwrap(), ends.to);
+    assert_eq!(server.local_addr().unwrap(), ends.to);
+    (client, server)
+}
+
+#[test]
+fn an_echo_of_many_sizes() {
+    let ends = Ends::threads();
+    let (mut client, mut server) = connected(&ends);
+    let echo = thread::spawn(move || {
+        let mut buf = vec![0; 10_000];
+        loop {
+            match server.read(&mut buf).unwrap() {
+                0 => return,
+                n => server.write_all(&buf[..n]).unwrap(),
+            }
+        }
+    });
+    let data = pattern(200_000);
+    for len in [1, 64, 1448, 1449, 10_000, 200_000] {
+        let mut back = vec![0; len];
+        let mut writer = client.try_clone().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| writer.write_all(&data[..len]).unwrap());
+            client.read_exact(&mut back).unwrap();
+        });
+        assert_eq!(back, data[..len]);
+    }
+    client.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(client.read(&mut [0; 9]).unwrap(), 0);
+    echo.join().unwrap();
+    drop(client);
+    ends.wait_empty();
+}
+
+#[test]
+fn a_ping_pong_of_a_thousand_turns() {
+    let ends = Ends::threads();
+    let (mut client, mut server) = connected(&ends);
+    let echo = thread::spawn(move || {
+        let mut buf = [0; 64];
+        while server.read_exact(&mut buf).is_ok() {
+            server.write_all(&buf).unwrap();
+        }
+    });
+    let mut buf = [0; 64];
+    for turn in 0..1000u32 {
+        buf[..4].copy_from_slice(&turn.to_le_bytes());
+        let sent = buf;
+        client.write_all(&buf).unwrap();
+        client.read_exact(&mut buf).unwrap();
+        assert_eq!(buf, sent);
+    }
+    drop(client);
+    echo.join().unwrap();
+    ends.wait_empty();
+}
+
+#[test]
+fn bulk_both_ways_at_once() {
+    let ends = Ends::threads();
+    let (client, server) = connected(&ends);
+    let data = pattern(8 << 20);
+    thread::scope(|scope| {
+        for stream in [&client, &server] {
+            scope.spawn(|| {
+                let mut writing = stream.try_clone().unwrap();
+                writing.write_all(&data).unwrap();
+                writing.shutdown(Shutdown::Write).unwrap();
+            });
+            scope.spawn(|| {
+                let mut got = Vec::new();
+                stream.try_clone().unwrap().read_to_end(&mut got).unwrap();
+                assert!(got == data, "{} bytes, not all as sent", got.len());
+            });
+        }
+    });
+    drop((client, server));
+    ends.wait_empty();
+}
+
+#[test]
+fn several_connections_and_threads_share_a_stack() {
+    let ends = Ends::threads();
+    let listener = TcpListener::bind(&ends.server, ends.to).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..8 {
+                let (mut stream, _) = listener.accept().unwrap();
+                scope.spawn(move || {
+                    let mut got = Vec::new();
+                    stream.read_to_end(&mut got).unwrap();
+                    stream.write_all(&got).unwrap();
+                });
+            }
+        });
+        for n in 0..8usize {
+            let ends = &ends;
+            scope.spawn(move || {
+                let mut stream = TcpStream::connect(&ends.client, ends.to).unwrap();
+                let data = pattern(100_000 + n);
+                stream.write_all(&data).unwrap();
+                stream.shutdown(Shutdown::Write).unwrap();
+                let mut got = Vec::new();
+                stream.read_to_end(&mut got).unwrap();
+                assert!(got == data);
+            });
+        }
+    });
+    ends.wait_empty();
+}
+
+#[test]
+fn vectored_peeked_and_loaned() {
+    let ends = Ends::threads();
+    let (mut client, mut server) = connected(&ends);
+    let parts = [IoSlice::new(b"one "), IoSlice::new(b""), IoSlice::new(b"two")];
+    assert_eq!(client.write_vectored(&parts).unwrap(), 7);
+    let mut seen = [0; 16];
+    while server.peek(&mut seen).unwrap() < 7 {}
+    assert_eq!(&seen[..7], b"one two");
+    assert_eq!(server.peek(&mut seen[..3]).unwrap(), 3);
+    let (mut a, mut b) = ([0; 3], [0; 9]);
+    let n = server.read_vectored(&mut [IoSliceMut::new(&mut a), IoSliceMut::new(&mut b)]).unwrap();
+    assert_eq!((n, &a, &b[..4]), (7, b"one", b" two".as_slice()));
+    client.write_all(b"loaned").unwrap();
+    let loan = server.read_loan().unwrap().expect("not the end");
+    assert_eq!(&*loan, b"loaned");
+    client.shutdown(Shutdown::Write).unwrap();
+    assert!(server.read_loan().unwrap().is_none());
+    drop((client, server));
+    // It goes home from any thread, whenever.
+    thread::spawn(move || drop(loan)).join().unwrap();
+    ends.wait_empty();
+}
+
+#[test]
+fn time_outs_and_not_waiting() {
+    let ends = Ends::threads();
+    let (mut client, server) = connected(&ends);
+    client.set_read_timeout(Some(Duration::from_millis(30))).unwrap();
+    assert_eq!(client.read(&mut [0; 9]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    assert_eq!(client.read_timeout().unwrap(), Some(Duration::from_millis(30)));
+    client.set_write_timeout(Some(Duration::from_millis(30))).unwrap();
+    let more_than_buffers = vec![1; 16 << 20];
+    let n = client.write(&more_than_buffers).unwrap();
+    assert!(n < more_than_buffers.len());
+    assert_eq!(client.write(b"x").unwrap_err().kind(), ErrorKind::WouldBlock);
+    let zero = client.set_read_timeout(Some(Duration::ZERO));
+    assert_eq!(zero.unwrap_err().kind(), ErrorKind::InvalidInput);
+    client.set_nonblocking(true).unwrap();
+    assert_eq!(client.read(&mut [0; 9]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    client.set_linger(Some(Duration::ZERO)).unwrap();
+    drop(client);
+    drop(server);
+    ends.wait_empty();
+}
+
+#[test]
+fn nobody_answers_a_connect() {
+    let (ends, drivers) = Ends::undriven(|_| {});
+    let [driving, silent] = drivers;
+    let driving = driving.spawn_thread().unwrap();
+    let timeout = Duration::from_millis(50);
+    let failed = TcpStream::connect_timeout(&ends.client, ends.to, timeout);
+    assert_eq!(failed.err().map(|e| e.kind()), Some(ErrorKind::TimedOut));
+    drop(silent);
+    driving.stop().unwrap();
+    let failed = TcpStream::connect(&ends.client, ends.to).err().unwrap();
+    assert!(failed.to_string().contains("driver"), "{failed}");
+}
+
+#[test]
+fn a_peer_that_vanishes_ends_in_an_error_after_the_user_timeout() {
+    let (ends, [client_driver, server_driver]) = Ends::threads_with(|_| {});
+    let listener = TcpListener::bind(&ends.server, ends.to).unwrap();
+    let mut socket = TcpSocket::new(&ends.client);
+    socket.set_tcp_user_timeout(Some(Duration::from_millis(300)));
+    let mut client = TcpStream::connect_with(&socket, ends.to, Some(SOON)).unwrap();
+    let _server = listener.accept().unwrap();
+    server_driver.stop().unwrap();
+    client.write_all(b"is anybody there?").unwrap();
+    assert_eq!(client.read(&mut [0; 9]).unwrap_err().kind(), ErrorKind::TimedOut);
+    assert_eq!(client.write(b"no").unwrap_err().kind(), ErrorKind::BrokenPipe);
+    drop(client);
+    assert_eq!(ends.client.with_stack(|s| s.connection_count()).unwrap(), 0);
+    client_driver.stop().unwrap();
+}
+
+#[test]
+fn a_driver_that_ends_wakes_and_fails_everyone() {
+    let (ends, [client_driver, _server_driver]) = Ends::threads_with(|_| {});
+    let (client, _server) = connected(&ends);
+    let mut reading = client.try_clone().unwrap();
+    let reader = thread::spawn(move || reading.read(&mut [0; 9]));
+    thread::sleep(Duration::from_millis(20));
+    client_driver.stop().unwrap();
+    let error = reader.join().unwrap().unwrap_err();
+    assert!(error.to_string().contains("driver"), "{error}");
+    assert_eq!(client.peer_addr().unwrap_err().kind(), ErrorKind::Other);
+}
+
+#[test]
+fn drivers_end_when_nobody_is_left() {
+    let (ends, drivers) = Ends::threads_with(|_| {});
+    let (mut client, server) = connected(&ends);
+    client.write_all(b"the last words").unwrap();
+    drop(ends);
+    let last = thread::spawn(move || {
+        let mut got = String::new();
+        { server }.read_to_string(&mut got).unwrap();
+        got
+    });
+    drop(client);
+    assert_eq!(last.join().unwrap(), "the last words");
+    for driver in drivers {
+        driver.join().unwrap();
+    }
+}
+
+#[test]
+fn datagrams() {
+    let ends = Ends::threads();
+    let server = UdpSocket::bind(&ends.server, ends.to).unwrap();
+    let any = SocketAddr::from(([0, 0, 0, 0], 0));
+    let client = UdpSocket::bind(&ends.client, any).unwrap();
+    let stranger = UdpSocket::bind(&ends.client, any).unwrap();
+    assert_eq!(client.send(b"x").unwrap_err().kind(), ErrorKind::NotConnected);
+    client.connect(ends.to).unwrap();
+    client.send(b"hello").unwrap();
+    let mut buf = [0; 64];
+    let (n, from) = server.recv_from(&mut buf).unwrap();
+    assert_eq!(&buf[..n], b"hello");
+    server.connect(from).unwrap();
+    stranger.send_to(b"let me in", ends.to).unwrap();
+    client.send(b"").unwrap();
+    client.send(b"longer than the room").unwrap();
+    assert_eq!(server.recv(&mut buf).unwrap(), 0);
+    assert_eq!(server.peek_from(&mut buf[..6]).unwrap(), (6, from));
+    assert_eq!(server.recv(&mut buf[..6]).unwrap(), 6);
+    assert_eq!(&buf[..6], b"longer");
+    server.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    assert_eq!(server.recv(&mut buf).unwrap_err().kind(), ErrorKind::WouldBlock);
+    let dropped = ends.server.with_stack(|s| s.drops().of(base::DropReason::UdpNotPeer)).unwrap();
+    assert_eq!(dropped, 1);
+    let flood = thread::spawn({
+        let to = ends.to;
+        move || {
+            (0..20_000).for_each(|_| assert_eq!(stranger.send_to(&[7; 1400], to).unwrap(), 1400))
+        }
+    });
+    flood.join().unwrap();
+    drop((client, server));
+    ends.wait_empty();
+}

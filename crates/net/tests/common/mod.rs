@@ -1,0 +1,101 @@
+//! Two stacks joined by a wire in memory, each with sockets, and the count of what they hold.
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use base::Limit;
+use stack::Stack;
+use stack::pair::{PairConfig, pair};
+use wirespeed_net::{Driver, DriverThread, Net};
+
+/// Long enough for anything that is going to happen on a busy machine.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// Two ends: the client's stack and the server's.
+pub(crate) struct Ends {
+    pub(crate) client: Net,
+    pub(crate) server: Net,
+    /// An address of the server, with a port that nobody has.
+    pub(crate) to: SocketAddr,
+}
+
+fn stacks(tune: impl FnOnce(&mut PairConfig)) -> (Stack, Stack, SocketAddr) {
+    let mut config = PairConfig::new([0x0123_4567_89ab_cdef, 42]);
+    config.stack.budget.set(Limit::MbufBytes, 256 << 20);
+    tune(&mut config);
+    let (client, server) = pair(&config);
+    let to = SocketAddr::new(server.addr, 7);
+    (client.stack, server.stack, to)
+}
+
+impl Ends {
+    /// Driven by threads.
+    pub(crate) fn threads() -> Ends {
+        Ends::threads_with(|_| {}).0
+    }
+
+    pub(crate) fn threads_with(tune: impl FnOnce(&mut PairConfig)) -> (Ends, [DriverThread; 2]) {
+        let (ends, [a, b]) = Ends::undriven(tune);
+        (ends, [a.spawn_thread().expect("a thread"), b.spawn_thread().expect("a thread")])
+    }
+
+    /// Driven by tasks of the runtime that we are in.
+    pub(crate) fn tasks() -> Ends {
+        let (ends, drivers) = Ends::undriven(|_| {});
+        for driver in drivers {
+            tokio::spawn(driver.with_tokio());
+        }
+        ends
+    }
+
+    pub(crate) fn undriven(tune: impl FnOnce(&mut PairConfig)) -> (Ends, [Driver; 2]) {
+        let (a, b, to) = stacks(tune);
+        let ((client, a), (server, b)) = (Net::new(a), Net::new(b));
+        (Ends { client, server, to }, [a, b])
+    }
+
+    /// Connections and buffers of both stacks.
+    pub(crate) fn held(&self) -> [usize; 4] {
+        let count = |net: &Net| {
+            net.with_stack(|s| (s.connection_count(), s.pool().outstanding())).expect("driven")
+        };
+        let ((a, b), (c, d)) = (count(&self.client), count(&self.server));
+        [a, b, c, d]
+    }
+
+    /// Wait until neither stack holds anything.
+    pub(crate) fn wait_empty(&self) {
+        let end = Instant::now() + SOON;
+        while self.held() != [0; 4] {
+            assert!(Instant::now() < end, "still held: {:?}", self.held());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// The same for tasks.
+    pub(crate) async fn drained(&self) {
+        let end = Instant::now() + SOON;
+        while self.held() != [0; 4] {
+            assert!(Instant::now() < end, "still held: {:?}", self.held());
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+}
+
+/// Bytes that show where they belong.
+pub(crate) fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 7 + i / 251 + i / 65_521) as u8).collect()
+}
+
+/// The runtimes that a test for tasks is run on.
+pub(crate) fn on_each_runtime<F: Future<Output = ()>>(test: impl Fn() -> F) {
+    let current = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    current.expect("a runtime").block_on(async {
+        tokio::time::timeout(SOON * 2, test()).await.expect("on one thread in time");
+    });
+    let many = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    many.expect("a runtime").block_on(async {
+        tokio::time::timeout(SOON * 2, test()).await.expect("on two threads in time");
+    });
+}

@@ -1,0 +1,340 @@
+//! The same conversations over the kernel's sockets and over ours: what each call answers, number
+//! or kind of error, must be the same, call for call.
+
+mod common;
+
+use std::fmt::Debug;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::time::Duration;
+
+use common::Ends;
+use wirespeed_net::blocking;
+
+/// Long enough for a segment to reach the other end.
+fn settle() {
+    std::thread::sleep(Duration::from_millis(30));
+}
+
+/// What a call answered, in words that both can say.
+fn said<T: Debug>(result: io::Result<T>) -> String {
+    match result {
+        Ok(value) => format!("{value:?}"),
+        Err(error) => format!("{:?}", error.kind()),
+    }
+}
+
+/// A stream as the conversations use it.
+trait Stream: Read + Write {
+    fn shutdown(&self, how: Shutdown) -> io::Result<()>;
+    fn peer_addr(&self) -> io::Result<SocketAddr>;
+    fn take_error(&self) -> io::Result<Option<io::Error>>;
+    fn peek(&self, into: &mut [u8]) -> io::Result<usize>;
+    fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()>;
+    fn set_nonblocking(&self, on: bool) -> io::Result<()>;
+    fn nodelay(&self) -> io::Result<bool>;
+    /// Reset the peer when dropped.
+    fn abort_on_drop(&self);
+}
+
+macro_rules! stream {
+    ($type:ty, $plain:ty, $abort:expr) => {
+        impl Stream for $type {
+            fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+                <$type>::shutdown(self, how)
+            }
+            fn peer_addr(&self) -> io::Result<SocketAddr> {
+                <$plain>::peer_addr(self)
+            }
+            fn take_error(&self) -> io::Result<Option<io::Error>> {
+                <$plain>::take_error(self)
+            }
+            fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
+                <$type>::peek(self, into)
+            }
+            fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+                <$type>::set_read_timeout(self, timeout)
+            }
+            fn set_nonblocking(&self, on: bool) -> io::Result<()> {
+                <$type>::set_nonblocking(self, on)
+            }
+            fn nodelay(&self) -> io::Result<bool> {
+                <$plain>::nodelay(self)
+            }
+            fn abort_on_drop(&self) {
+                $abort(self);
+            }
+        }
+    };
+}
+
+stream!(std::net::TcpStream, std::net::TcpStream, |stream: &std::net::TcpStream| {
+    let linger = Some(Duration::ZERO);
+    socket2::SockRef::from(stream).set_linger(linger).unwrap();
+});
+stream!(blocking::TcpStream, wirespeed_net::TcpStream, |stream: &blocking::TcpStream| {
+    stream.set_linger(Some(Duration::ZERO)).unwrap();
+});
+
+/// Where sockets come from.
+trait World {
+    type Stream: Stream;
+    type Listener;
+    fn listen(&self, at: SocketAddr) -> io::Result<Self::Listener>;
+    /// An address of the listening side, with port 0.
+    fn here(&self) -> SocketAddr;
+    fn local_addr(&self, listener: &Self::Listener) -> SocketAddr;
+    fn accept(&self, listener: &Self::Listener) -> io::Result<Self::Stream>;
+    fn never_wait(&self, listener: &Self::Listener);
+    fn connect(&self, to: SocketAddr) -> io::Result<Self::Stream>;
+    fn connect_timeout(&self, to: SocketAddr, timeout: Duration) -> io::Result<Self::Stream>;
+
+    /// A connection: the end that is asked, and its peer.
+    fn pair(&self) -> (Self::Stream, Self::Stream) {
+        let listener = self.listen(self.here()).unwrap();
+        let asked = self.connect(self.local_addr(&listener)).unwrap();
+        let peer = self.accept(&listener).unwrap();
+        (asked, peer)
+    }
+}
+
+struct Kernel;
+
+impl World for Kernel {
+    type Stream = std::net::TcpStream;
+    type Listener = std::net::TcpListener;
+    fn listen(&self, at: SocketAddr) -> io::Result<std::net::TcpListener> {
+        std::net::TcpListener::bind(at)
+    }
+    fn here(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], 0))
+    }
+    fn local_addr(&self, listener: &std::net::TcpListener) -> SocketAddr {
+        listener.local_addr().unwrap()
+    }
+    fn accept(&self, listener: &std::net::TcpListener) -> io::Result<std::net::TcpStream> {
+        Ok(listener.accept()?.0)
+    }
+    fn never_wait(&self, listener: &std::net::TcpListener) {
+        listener.set_nonblocking(true).unwrap();
+    }
+    fn connect(&self, to: SocketAddr) -> io::Result<std::net::TcpStream> {
+        std::net::TcpStream::connect(to)
+    }
+    fn connect_timeout(&self, to: SocketAddr, t: Duration) -> io::Result<std::net::TcpStream> {
+        std::net::TcpStream::connect_timeout(&to, t)
+    }
+}
+
+impl World for Ends {
+    type Stream = blocking::TcpStream;
+    type Listener = blocking::TcpListener;
+    fn listen(&self, at: SocketAddr) -> io::Result<blocking::TcpListener> {
+        blocking::TcpListener::bind(&self.server, at)
+    }
+    fn here(&self) -> SocketAddr {
+        SocketAddr::new(self.to.ip(), 0)
+    }
+    fn local_addr(&self, listener: &blocking::TcpListener) -> SocketAddr {
+        listener.local_addr().unwrap()
+    }
+    fn accept(&self, listener: &blocking::TcpListener) -> io::Result<blocking::TcpStream> {
+        Ok(listener.accept()?.0)
+    }
+    fn never_wait(&self, listener: &blocking::TcpListener) {
+        listener.set_nonblocking(true).unwrap();
+    }
+    fn connect(&self, to: SocketAddr) -> io::Result<blocking::TcpStream> {
+        blocking::TcpStream::connect(&self.client, to)
+    }
+    fn connect_timeout(&self, to: SocketAddr, t: Duration) -> io::Result<blocking::TcpStream> {
+        blocking::TcpStream::connect_timeout(&self.client, to, t)
+    }
+}
+
+/// One thing to do with a connection's asked end `a` or its peer; what is said is noted.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Read,
+    ReadNothing,
+    Peek,
+    Write,
+    WriteNothing,
+    TakeError,
+    PeerAddr,
+    Shut(Shutdown),
+    NonBlocking,
+    TimeOut,
+    PeerWrites,
+    PeerShuts(Shutdown),
+    PeerDrops,
+    PeerResets,
+}
+
+use Step::*;
+
+/// Wait for what the peer did, and let the conversation say what came of it.
+fn converse<W: World>(world: &W, steps: &[Step]) -> Vec<String> {
+    let (mut a, peer) = world.pair();
+    let mut peer = Some(peer);
+    let mut buf = [0; 64];
+    a.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    let mut answers = Vec::new();
+    for step in steps {
+        let answer = match step {
+            Read => said(a.read(&mut buf)),
+            ReadNothing => said(a.read(&mut [])),
+            Peek => said(a.peek(&mut buf)),
+            Write => said(a.write(b"12345")),
+            WriteNothing => said(a.write(b"")),
+            TakeError => said(a.take_error().map(|e| e.map(|e| e.kind()))),
+            PeerAddr => said(a.peer_addr().map(drop)),
+            Shut(how) => said(a.shutdown(*how)),
+            NonBlocking => said(a.set_nonblocking(true)),
+            TimeOut => said(a.set_read_timeout(Some(Duration::ZERO))),
+            PeerWrites => said(peer.as_mut().map_or(Ok(0), |peer| peer.write(b"abc"))),
+            PeerShuts(how) => said(peer.as_ref().map_or(Ok(()), |peer| peer.shutdown(*how))),
+            PeerDrops => {
+                drop(peer.take());
+                said(Ok(()))
+            }
+            PeerResets => {
+                peer.iter().for_each(Stream::abort_on_drop);
+                drop(peer.take());
+                said(Ok(()))
+            }
+        };
+        settle();
+        answers.push(format!("{step:?}: {answer}"));
+    }
+    answers
+}
+
+const CONVERSATIONS: &[&[Step]] = &[
+    &[Read, Peek, ReadNothing, WriteNothing, PeerAddr, TakeError, NonBlocking, Read, Peek],
+    &[TimeOut, PeerWrites, Peek, Read, Read, Write, Write],
+    // The peer ends well, and then we write to nobody.
+    &[PeerDrops, Read, Read, Peek, PeerAddr, TakeError, Write, Read, Write, Read, PeerAddr],
+    &[PeerWrites, PeerDrops, Read, Read, Write, TakeError, Write, TakeError, Read],
+    &[PeerShuts(Shutdown::Write), Read, Write, Write, Read, PeerDrops, Write, Write],
+    // The peer resets: told once, by whatever call comes first.
+    &[PeerResets, Read, Read, Write, Read, TakeError, PeerAddr, Shut(Shutdown::Both)],
+    &[PeerResets, Write, Write, Read, Peek, TakeError],
+    &[PeerResets, TakeError, TakeError, Read, Write],
+    &[PeerResets, Peek, Read, Write],
+    &[PeerResets, PeerAddr, ReadNothing, WriteNothing, Shut(Shutdown::Write), Read],
+    // With data unread, a close is a reset.
+    &[Write, PeerDrops, Read, Read, Write],
+    // The end of the stream came before the reset.
+    &[PeerShuts(Shutdown::Write), PeerResets, Read, Write, Write, TakeError],
+    &[PeerShuts(Shutdown::Write), Read, PeerResets, Write, Write, Read],
+    &[PeerShuts(Shutdown::Write), PeerResets, TakeError, Write, Read],
+    // Ways that are closed from this side.
+    &[
+        Shut(Shutdown::Write),
+        Write,
+        Write,
+        Read,
+        PeerWrites,
+        Read,
+        Shut(Shutdown::Write),
+        TakeError,
+    ],
+    &[Shut(Shutdown::Read), Read, Peek, Write, Shut(Shutdown::Read), Read],
+    &[Shut(Shutdown::Both), Read, Write, Shut(Shutdown::Both), PeerAddr, TakeError],
+    &[Shut(Shutdown::Write), PeerDrops, Read, PeerAddr, Shut(Shutdown::Both), Write, TakeError],
+    &[PeerDrops, Shut(Shutdown::Write), Read, PeerAddr, Shut(Shutdown::Write), Write, TakeError],
+];
+
+#[test]
+fn every_call_of_every_conversation_answers_alike() {
+    let ours = Ends::threads();
+    let mut differences = Vec::new();
+    for (index, steps) in CONVERSATIONS.iter().enumerate() {
+        let (kernels, ours) = (converse(&Kernel, steps), converse(&ours, steps));
+        for (kernel, our) in kernels.iter().zip(&ours).filter(|(a, b)| a != b) {
+            differences.push(format!("{index}: kernel {kernel}, ours {our}"));
+        }
+    }
+    assert!(differences.is_empty(), "{differences:#?}");
+}
+
+/// Calls without a connection.
+fn alone<W: World>(world: &W) -> Vec<String> {
+    let listener = world.listen(world.here()).unwrap();
+    let taken = world.local_addr(&listener);
+    let mut said_so = vec![said(world.listen(taken).map(drop))];
+    // RFC 5737: nobody's.
+    let not_ours = SocketAddr::from(([203, 0, 113, 77], 0));
+    said_so.push(said(world.listen(not_ours).map(drop)));
+    world.never_wait(&listener);
+    said_so.push(said(world.accept(&listener).map(drop)));
+    drop(listener);
+    said_so.push(said(world.connect(taken).map(drop)));
+    said_so.push(said(world.connect_timeout(taken, Duration::from_secs(1)).map(drop)));
+    said_so.push(said(world.connect_timeout(taken, Duration::ZERO).map(drop)));
+    let (a, _peer) = world.pair();
+    said_so.push(said(a.nodelay()));
+    said_so
+}
+
+#[test]
+fn calls_without_a_connection_answer_alike() {
+    let kernels = alone(&Kernel);
+    assert_eq!(kernels, alone(&Ends::threads()));
+    assert_eq!(kernels[0], "AddrInUse");
+}
+
+/// The same text for tokio's sockets and ours: what tasks are told.
+macro_rules! told_to_tasks {
+    ($listener:expr, $connect:expr) => {{
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let mut answers = Vec::new();
+        let listener = $listener;
+        let to = listener.local_addr().unwrap();
+        let mut buf = [0; 64];
+        let (client, server) = tokio::join!($connect(to), listener.accept());
+        let (mut client, (mut server, _)) = (client.unwrap(), server.unwrap());
+        answers.push(said(client.try_read(&mut buf)));
+        client.writable().await.unwrap();
+        answers.push(said(client.try_write(b"hello")));
+        server.readable().await.unwrap();
+        answers.push(said(server.try_read(&mut buf)));
+        answers.push(said(server.try_read(&mut buf)));
+        answers.push(said(server.shutdown().await));
+        answers.push(said(server.write(b"x").await));
+        answers.push(said(client.read(&mut buf).await));
+        answers.push(said(client.read(&mut buf).await));
+        answers.push(said(client.write(b"more").await));
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        // Unread: a reset.
+        drop(server);
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        answers.push(said(client.write(b"x").await));
+        answers.push(said(client.write(b"x").await));
+        answers.push(said(client.read(&mut buf).await));
+        answers.push(said(client.shutdown().await));
+        answers.push(said(client.peer_addr().map(drop)));
+        let (client, server) = tokio::join!($connect(to), listener.accept());
+        let (mut client, (server, _)) = (client.unwrap(), server.unwrap());
+        client.write_all(b"unread").await.unwrap();
+        server.readable().await.unwrap();
+        drop(server);
+        answers.push(said(client.read(&mut buf).await));
+        answers.push(said(client.read(&mut buf).await));
+        drop(listener);
+        answers.push(said($connect(to).await.map(drop)));
+        answers
+    }};
+}
+
+#[tokio::test]
+async fn tasks_are_told_the_same() {
+    let local = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let kernels = told_to_tasks!(local, tokio::net::TcpStream::connect);
+    let ends = Ends::tasks();
+    let here = SocketAddr::new(ends.to.ip(), 0);
+    let listener = wirespeed_net::TcpListener::bind(&ends.server, here).unwrap();
+    let ours = told_to_tasks!(listener, |to| wirespeed_net::TcpStream::connect(&ends.client, to));
+    assert_eq!(kernels, ours);
+}

@@ -1,0 +1,165 @@
+//! Connections that somebody else decides about: a listener that inspects keeps each SYN as a
+//! small record, answers nothing, and tells its user who wants what. The user completes the
+//! handshake, resets it or drops it; the peer's repetitions of its SYN change nothing meanwhile.
+//!
+//! Called by: `socket.rs` for SYNs, programs for the rest. Limits: `forward_requests`, of all
+//! listeners together; a record older than [`WAIT`] makes room, because its peer has given up.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use core::net::SocketAddr;
+
+use base::{DropReason, Duration, Instant, Limit, SeqNumber};
+use slotmap::{SlotMap, new_key_type};
+use tcp::{Fate, Segment};
+use wire::tcp::Options;
+
+use crate::event::Event;
+use crate::{ListenerHandle, Stack, TcpHandle, socket, tx};
+
+new_key_type! {
+    /// A SYN that waits for a word.
+    pub struct RequestHandle;
+}
+
+/// How long a record may wait: a peer with the usual six SYN retransmissions gives up after two
+/// minutes, and few users wait for half of that.
+pub const WAIT: Duration = Duration::from_secs(60);
+
+struct Request {
+    listener: ListenerHandle,
+    local: SocketAddr,
+    remote: SocketAddr,
+    segment: Segment,
+    options: Options,
+    after: Option<SeqNumber>,
+    since: Instant,
+}
+
+/// All SYNs of a shard that wait.
+#[derive(Default)]
+pub(crate) struct Requests {
+    slots: SlotMap<RequestHandle, Request>,
+    by_flow: BTreeMap<(SocketAddr, SocketAddr), RequestHandle>,
+    /// In the order of arrival; those decided about are skipped.
+    order: VecDeque<RequestHandle>,
+}
+
+impl Requests {
+    fn take(&mut self, handle: RequestHandle) -> Option<Request> {
+        let request = self.slots.remove(handle)?;
+        self.by_flow.remove(&(request.local, request.remote));
+        // Places of those decided about go when they reach the front, or when they are many.
+        if self.order.len() > 2 * self.slots.len() + 16 {
+            let slots = &self.slots;
+            self.order.retain(|handle| slots.contains_key(*handle));
+        }
+        Some(request)
+    }
+
+    /// Forget those that waited too long.
+    fn expire(&mut self, now: Instant) {
+        while let Some(&oldest) = self.order.front() {
+            match self.slots.get(oldest) {
+                Some(request) if now.since(request.since) < WAIT => break,
+                _ => drop(self.take(oldest)),
+            }
+            self.order.pop_front();
+        }
+    }
+
+    /// A listener is gone.
+    pub(crate) fn forget_listener(&mut self, listener: ListenerHandle) {
+        self.slots.retain(|_, request| request.listener != listener);
+        let slots = &self.slots;
+        self.by_flow.retain(|_, handle| slots.contains_key(*handle));
+        self.order.retain(|handle| slots.contains_key(*handle));
+    }
+}
+
+/// Keep a SYN for its listener's user.
+pub(crate) fn hold(
+    stack: &mut Stack,
+    listener: ListenerHandle,
+    local: SocketAddr,
+    remote: SocketAddr,
+    segment: &Segment,
+    options: &Options,
+    after: Option<SeqNumber>,
+) -> Fate {
+    let requests = &mut stack.requests;
+    if requests.by_flow.contains_key(&(local, remote)) {
+        return Err(DropReason::TcpDuplicate);
+    }
+    requests.expire(stack.core.now);
+    if !stack.core.budget.admits(Limit::ForwardRequests, requests.slots.len()) {
+        return Err(DropReason::TcpBacklogFull);
+    }
+    let request = Request {
+        listener,
+        local,
+        remote,
+        segment: *segment,
+        options: *options,
+        after,
+        since: stack.core.now,
+    };
+    let handle = requests.slots.insert(request);
+    requests.by_flow.insert((local, remote), handle);
+    requests.order.push_back(handle);
+    if let Some(listener) = stack.listeners.get_mut(listener) {
+        listener.requests.push_back(handle);
+    }
+    stack.ready.push_back(Event::Accept(listener));
+    Ok(())
+}
+
+impl Stack {
+    /// Take the next SYN that waits for a word: its handle, the address it is for and the address
+    /// it is from. Those that waited longer than [`WAIT`] are skipped.
+    pub fn tcp_request(
+        &mut self,
+        listener: ListenerHandle,
+    ) -> Option<(RequestHandle, SocketAddr, SocketAddr)> {
+        self.requests.expire(self.core.now);
+        let listener = self.listeners.get_mut(listener)?;
+        while let Some(handle) = listener.requests.pop_front() {
+            if let Some(request) = self.requests.slots.get(handle) {
+                return Some((handle, request.local, request.remote));
+            }
+        }
+        None
+    }
+
+    /// Go on with the handshake: the connection is the caller's at once, and
+    /// [`tcp::Events::CONNECTED`] or `CLOSED` tells how it went. It counts as half open until then.
+    ///
+    /// # Errors
+    /// The named reason: a limit, no route back, or a handle that means nothing any more.
+    pub fn tcp_complete(&mut self, handle: RequestHandle) -> Result<TcpHandle, DropReason> {
+        let request = self.requests.take(handle).ok_or(DropReason::TcpNoSocket)?;
+        let Request { listener, local, remote, segment, options, after, .. } = request;
+        let made = socket::complete_open(self, listener, local, remote, &segment, &options, after)?;
+        tx::output(self);
+        Ok(made)
+    }
+
+    /// Answer with RST: the peer's connect is refused.
+    pub fn tcp_refuse(&mut self, handle: RequestHandle) {
+        if let Some(request) = self.requests.take(handle) {
+            tx::reset(self, request.local, request.remote, &request.segment);
+        }
+    }
+
+    /// Say nothing: if the peer sends its SYN again, it is a new request.
+    pub fn tcp_ignore(&mut self, handle: RequestHandle) {
+        if self.requests.take(handle).is_some() {
+            self.core.drops.count(DropReason::TcpForwardDropped);
+        }
+    }
+
+    /// SYNs that wait for a word.
+    pub fn request_count(&self) -> usize {
+        self.requests.slots.len()
+    }
+}

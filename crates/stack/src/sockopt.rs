@@ -1,0 +1,104 @@
+//! What sockets of the usual kind ask beside the calls of `socket.rs`: how a connection stands,
+//! whether it can be written, what waits without taking it, and its options.
+//!
+//! Called by: programs, `net`. Nothing here waits, and nothing is on the packet path.
+
+use base::DropReason;
+use tcp::Error;
+use tcp::usrreq::{self, CallError};
+use tcp::{Config, State};
+
+use core::net::SocketAddr;
+
+use crate::{Stack, TcpHandle, UdpError, UdpHandle, tx};
+
+impl Stack {
+    /// Where a connection stands, and how it ended if it did not end well; `None` if the handle
+    /// means nothing any more.
+    pub fn tcp_state(&self, handle: TcpHandle) -> Option<(State, Option<Error>)> {
+        self.connections.get(handle).map(|p| (p.tcb.state, p.tcb.error))
+    }
+
+    /// Bytes that a write would take now, not 0.
+    ///
+    /// # Errors
+    /// [`CallError`]; after [`CallError::WouldBlock`] an event tells when there is room.
+    pub fn tcp_writable(&mut self, handle: TcpHandle) -> Result<usize, CallError> {
+        let pcb = self.connections.get_mut(handle).ok_or(CallError::Closed)?;
+        usrreq::writable(&mut pcb.tcb)
+    }
+
+    /// Copy received data out and leave it to be read; 0 means the peer has closed and all was
+    /// read.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn tcp_peek(&mut self, handle: TcpHandle, into: &mut [u8]) -> Result<usize, CallError> {
+        let pcb = self.connections.get_mut(handle).ok_or(CallError::Closed)?;
+        usrreq::peek(&mut pcb.tcb, into)
+    }
+
+    /// Has the peer acknowledged everything that was written, the end of it included?
+    pub fn tcp_is_sent(&self, handle: TcpHandle) -> bool {
+        let sent = |tcb: &tcp::Tcb| tcb.unsent_bytes() == 0 && tcb.in_flight() == 0;
+        self.connections.get(handle).is_none_or(|p| sent(&p.tcb))
+    }
+
+    /// Nagle's algorithm off (`true`) or on; `None` if the handle means nothing any more.
+    pub fn tcp_set_no_delay(&mut self, handle: TcpHandle, on: bool) -> Option<()> {
+        let pcb = self.connections.get_mut(handle)?;
+        usrreq::set_no_delay(&mut pcb.tcb, on);
+        self.connections.mark_dirty(handle);
+        tx::output(self);
+        Some(())
+    }
+
+    /// Is Nagle's algorithm off?
+    pub fn tcp_no_delay(&self, handle: TcpHandle) -> Option<bool> {
+        self.connections.get(handle).map(|p| usrreq::no_delay(&p.tcb))
+    }
+
+    /// Change settings of one connection that count from now on: buffers, user time-out,
+    /// keepalive.
+    pub fn tcp_configure(
+        &mut self,
+        handle: TcpHandle,
+        change: impl FnOnce(&mut Config),
+    ) -> Option<()> {
+        let pcb = self.connections.get_mut(handle)?;
+        usrreq::configure(&mut pcb.tcb, change, &self.core.tcp());
+        // Its deadlines may be nearer now.
+        self.connections.mark_dirty(handle);
+        tx::output(self);
+        Some(())
+    }
+
+    /// The settings of a connection.
+    pub fn tcp_config(&self, handle: TcpHandle) -> Option<&Config> {
+        self.connections.get(handle).map(|p| p.tcb.config())
+    }
+
+    /// From now on take datagrams from `peer` alone; what waits from others is dropped and counted.
+    ///
+    /// # Errors
+    /// [`UdpError::Closed`].
+    pub fn udp_connect(&mut self, handle: UdpHandle, peer: SocketAddr) -> Result<(), UdpError> {
+        let others = self.udp.connect(handle, peer, &mut self.core.pool).ok_or(UdpError::Closed)?;
+        (0..others).for_each(|_| self.core.drops.count(DropReason::UdpNotPeer));
+        Ok(())
+    }
+
+    /// Does a datagram wait?
+    pub fn udp_readable(&self, handle: UdpHandle) -> bool {
+        self.udp.front(handle).is_some()
+    }
+
+    /// Copy the oldest datagram out and leave it: how many bytes, and who sent it.
+    pub fn udp_peek(&self, handle: UdpHandle, into: &mut [u8]) -> Option<(usize, SocketAddr)> {
+        let datagram = self.udp.front(handle)?;
+        let payload = datagram.payload.as_slice();
+        let n = payload.len().min(into.len());
+        into[..n].copy_from_slice(&payload[..n]);
+        Some((n, datagram.from))
+    }
+}
