@@ -1,5 +1,5 @@
 //! The one unsafe call of this crate: a network namespace for the calling thread.
-//! Called by `peers/veth.rs`. rustix marks `unshare` unsafe because of flags not used here.
+//! Called by `namespace.rs`. rustix marks `unshare` unsafe because of flags not used here.
 #![allow(unsafe_code)]
 
 use rustix::thread::{UnshareFlags, unshare_unsafe};

@@ -1,6 +1,6 @@
 //! wirespeed-bench: wirespeed beside smoltcp, gVisor's netstack and the kernel, in one run.
 //!
-//! `core` holds the rows of bench `core`, `ours` our side of them, `peers` the other sides,
+//! `core` and `outside` hold the rows of these benches, `ours` our side of `core`'s, `peers` the other sides,
 //! `harness` how a row is measured and `report` how it is shown. Nothing here is used by the
 //! stack; `cargo xtask bench NAME` is how people run it.
 
@@ -12,7 +12,9 @@ pub mod hot;
 pub mod isolate;
 pub mod measure;
 pub mod memory;
+pub mod namespace;
 pub mod ours;
+pub mod outside;
 pub mod peers;
 pub mod report;
 

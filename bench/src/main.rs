@@ -1,4 +1,4 @@
-//! The command line of the benchmarks: `core`, and `peer` to run one side by itself.
+//! The command line of the benchmarks: `core`, `outside`, and `peer` to run one side by itself.
 //! Called by `cargo xtask bench NAME`. Figures go to standard output, progress to standard
 //! error. Exit status: 0 measured, 1 nothing could be measured or `--check` found a missed
 //! must, 2 usage.
@@ -14,6 +14,7 @@ use wirespeed_bench::harness::{Bench, Spec};
 use wirespeed_bench::measure::{Measurement, pin};
 use wirespeed_bench::memory;
 use wirespeed_bench::ours;
+use wirespeed_bench::outside;
 use wirespeed_bench::peers::kernel::{self, Placement, Settings as Kernel};
 use wirespeed_bench::peers::latency::{Waiting, ping_pong};
 use wirespeed_bench::peers::{gvisor, smoltcp};
@@ -30,7 +31,9 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// The main job: TCP between two stacks, against smoltcp, gVisor and the kernel.
-    Core(CoreOptions),
+    Core(Options),
+    /// The outside world: TAP beside the kernel, sockets for programs, connections.
+    Outside(Options),
     /// Runs every setting of one peer in one case and prints a line of JSON for each.
     #[command(hide = true)]
     Peer(PeerOptions),
@@ -48,10 +51,13 @@ enum Command {
     /// Prints the bytes an idle endpoint takes, with this many connections.
     #[command(hide = true)]
     Idle { connections: usize },
+    /// Prints the bytes an idle async endpoint takes, and the percent of a core that all use.
+    #[command(hide = true)]
+    IdleAsync { connections: usize },
 }
 
 #[derive(Args)]
-struct CoreOptions {
+struct Options {
     /// One JSON document on standard output; the table goes to standard error.
     #[arg(long)]
     json: bool,
@@ -79,7 +85,8 @@ struct PeerOptions {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
-        Command::Core(options) => core(&options),
+        Command::Core(options) => bench("core", ROWS, &options),
+        Command::Outside(options) => bench("outside", outside::ROWS, &options),
         Command::Peer(options) => peer(&options).map(|()| ExitCode::SUCCESS),
         Command::Ours { case, seconds, write } => {
             ours(&case, seconds, write).map(|()| ExitCode::SUCCESS)
@@ -88,6 +95,12 @@ fn main() -> ExitCode {
             println!("{bytes}");
             ExitCode::SUCCESS
         }),
+        Command::IdleAsync { connections } => {
+            outside::measure_idle(connections).map(|(bytes, percent)| {
+                println!("{bytes} {percent}");
+                ExitCode::SUCCESS
+            })
+        }
     };
     outcome.unwrap_or_else(|why| {
         eprintln!("wirespeed-bench: {why:#}");
@@ -96,12 +109,12 @@ fn main() -> ExitCode {
 }
 
 /// Runs the rows asked for and reports them.
-fn core(options: &CoreOptions) -> Result<ExitCode> {
+fn bench(name: &'static str, rows: &[Spec], options: &Options) -> Result<ExitCode> {
     let wanted = |spec: &&Spec| options.only.as_ref().is_none_or(|part| spec.case.contains(part));
-    let specs: Vec<&Spec> = ROWS.iter().filter(wanted).collect();
+    let specs: Vec<&Spec> = rows.iter().filter(wanted).collect();
     if specs.is_empty() {
         eprintln!("wirespeed-bench: --only matches none of these cases:");
-        for spec in ROWS {
+        for spec in rows {
             eprintln!("  {}", spec.case);
         }
         return Ok(ExitCode::from(2));
@@ -113,7 +126,7 @@ fn core(options: &CoreOptions) -> Result<ExitCode> {
         eprintln!("[{}/{}] {}", at + 1, specs.len(), spec.case);
         rows.push(bench.row(spec));
     }
-    let report = Report { bench: "core", version: env!("CARGO_PKG_VERSION"), machine, rows };
+    let report = Report { bench: name, version: env!("CARGO_PKG_VERSION"), machine, rows };
     if options.json {
         report.json(&mut io::stdout().lock())?;
         report.table(&mut io::stderr().lock())?;

@@ -10,7 +10,7 @@ use base::Switches;
 use crate::drive::{Bulk, Drive};
 
 /// Resident bytes of this process, from the kernel.
-fn resident_bytes() -> Result<f64> {
+pub(crate) fn resident_bytes() -> Result<f64> {
     let text = std::fs::read_to_string("/proc/self/statm").context("reading /proc/self/statm")?;
     let pages: f64 = text
         .split_whitespace()

@@ -96,9 +96,11 @@ pub struct Path {
 }
 
 /// What one end saw.
-struct EndOfTransfer {
-    count: u64,
-    cpu_s: f64,
+pub struct EndOfTransfer {
+    /// Writes, or bytes read.
+    pub count: u64,
+    /// CPU time of its thread, seconds.
+    pub cpu_s: f64,
 }
 
 /// Runs a writer and a reader, each in a thread that `enter_*` may first move elsewhere.
@@ -182,7 +184,7 @@ pub fn set_cubic(stream: &TcpStream) -> Result<()> {
 }
 
 /// Writes until the time is up, then says so to the reader. Counts writes.
-fn write_for(
+pub fn write_for(
     mut stream: TcpStream,
     settings: Settings,
     seconds: f64,
@@ -206,7 +208,7 @@ fn write_for(
 }
 
 /// Reads until end of file. Counts bytes.
-fn read_all(mut stream: TcpStream) -> Result<(EndOfTransfer, Instant)> {
+pub fn read_all(mut stream: TcpStream) -> Result<(EndOfTransfer, Instant)> {
     set_cubic(&stream)?;
     let mut sink = vec![0_u8; UNIT];
     let cpu = thread_cpu_s();

@@ -1,22 +1,18 @@
 //! The kernel's TCP over a veth pair between two network namespaces, GSO and TSO on.
 //! Called by `core.rs` and by `wirespeed-bench peer kernel veth-gso`.
-//! The namespaces have no name: they live as long as this process holds them and vanish with
-//! it, however it ends, and the veth pair with them. Nothing of the machine's own network is
-//! touched. Needs CAP_SYS_ADMIN and iproute2.
+//! The veth pair goes with its namespaces (`namespace.rs`).
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::AsFd;
-use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
-use rustix::thread::{LinkNameSpaceType, gettid, move_into_link_name_space};
+use anyhow::{Context, Result, anyhow};
+use rustix::thread::gettid;
 
 use super::kernel::{Path, Settings, transfer};
-use crate::isolate::unshare_network;
 use crate::measure::{Cores, Measurement};
+use crate::namespace::{enter, enter_new_namespace, ip};
 
 /// The reader's address.
 const READER: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 2);
@@ -63,33 +59,4 @@ impl Veth {
         let path = Path { listen: IpAddr::V4(READER), name: "veth MTU 1500 with GSO and TSO" };
         transfer(cores, settings, seconds, &path, || enter(&self.writer), || enter(&self.reader))
     }
-}
-
-/// Moves the calling thread into a namespace for good.
-fn enter(namespace: &File) -> Result<()> {
-    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
-        .context("entering a network namespace")
-}
-
-/// Moves the calling thread into a namespace of its own and returns what keeps that alive.
-fn enter_new_namespace() -> Result<File> {
-    unshare_network().context(
-        "making a network namespace needs CAP_SYS_ADMIN: run as root, or in a container \
-         with --cap-add SYS_ADMIN",
-    )?;
-    File::open("/proc/thread-self/ns/net").context("opening /proc/thread-self/ns/net")
-}
-
-/// Runs `ip` in the calling thread's namespace.
-fn ip(arguments: &str) -> Result<()> {
-    let output = match Command::new("ip").args(arguments.split(' ')).output() {
-        Ok(output) => output,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            bail!("ip not found (install the package iproute2)")
-        }
-        Err(e) => return Err(anyhow!("starting `ip`: {e}")),
-    };
-    let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "`ip {arguments}` failed: {}", errors.trim());
-    Ok(())
 }

@@ -1,0 +1,94 @@
+//! A network namespace with a TAP in it, whose other end is ours: the kernel as the other host.
+//! Called by `tap.rs`. It all vanishes when it is dropped.
+
+use std::fs::File;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::thread;
+use std::time::Instant as Clock;
+
+use anyhow::{Context, Result, anyhow};
+use base::{Instant, MacAddr};
+use device::Device;
+use device::tap::{Config, Setup, Tap};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use stack::{PortConfig, Stack, StackConfig};
+
+use crate::namespace::{enter_new_namespace, ip};
+
+/// The kernel's address on the wire, and ours.
+pub(super) const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
+pub(super) const OURS: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 2);
+
+const OUR_MAC: MacAddr = MacAddr([2, 0, 0, 0x98, 0, 2]);
+
+/// The kernel's end: a namespace to enter.
+pub(super) struct Host {
+    pub(super) namespace: File,
+}
+
+/// Our end: a stack over the TAP.
+pub(super) struct End {
+    pub(super) stack: Stack,
+    /// Readable when frames have come.
+    fd: OwnedFd,
+    clock: Clock,
+}
+
+/// Both ends of a wire of MTU 1500; with `offload` it takes checksums and super-segments.
+pub(super) fn wire(offload: bool) -> Result<(Host, End)> {
+    let (namespace, tap) = host_with_tap(offload)?;
+    let fd = tap.as_fd().context("the TAP is gone")?.try_clone_to_owned()?;
+    let kernel_mac = tap.kernel_mac().context("the TAP has no hardware address")?;
+    let mut stack = Stack::new(StackConfig::new([0x1988, 0x1989]));
+    let addresses = vec![format!("{OURS}/24").parse().map_err(|e| anyhow!("{e:?}"))?];
+    let port = stack.add_port(Box::new(tap), PortConfig { mac: OUR_MAC, addresses });
+    stack.add_neighbour(port, IpAddr::V4(KERNEL), kernel_mac);
+    Ok((Host { namespace }, End { stack, fd, clock: Clock::now() }))
+}
+
+/// A namespace with a TAP in it, up, with the kernel's address, and our link address known.
+pub(super) fn host_with_tap(offload: bool) -> Result<(File, Tap)> {
+    in_new_namespace(move || {
+        let config = Config { vnet_hdr: offload, ..Config::default() };
+        let mut tap = Tap::open(&config)?;
+        let addresses = vec![format!("{KERNEL}/24").parse().map_err(|e| anyhow!("{e:?}"))?];
+        tap.configure(&Setup { addresses, up: true, ..Setup::default() })?;
+        ip(&format!("neigh add {OURS} lladdr {OUR_MAC} dev {}", tap.name()))?;
+        Ok(tap)
+    })
+}
+
+/// Runs `make` in a namespace of its own, which is given back as well.
+pub(super) fn in_new_namespace<T: Send>(
+    make: impl FnOnce() -> Result<T> + Send,
+) -> Result<(File, T)> {
+    thread::scope(|scope| {
+        let made = scope.spawn(|| Ok((enter_new_namespace()?, make()?)));
+        made.join().map_err(|_| anyhow!("making a namespace panicked"))?
+    })
+}
+
+impl End {
+    pub(super) fn now(&self) -> Instant {
+        Instant::from_nanos(self.clock.elapsed().as_nanos() as u64 + 1)
+    }
+
+    /// One turn of the stack; if it had nothing to do, sleep until a frame or a timer comes.
+    pub(super) fn turn(&mut self) -> Result<()> {
+        let now = self.now();
+        if self.stack.poll(now) > 0 || self.stack.has_input() {
+            return Ok(());
+        }
+        let wait = self.stack.next_deadline().since(now).as_nanos().min(100_000_000);
+        let timeout = Timespec { tv_sec: 0, tv_nsec: wait as i64 };
+        let mut asked = [PollFd::new(&self.fd, PollFlags::IN)];
+        poll(&mut asked, Some(&timeout)).context("waiting for the TAP")?;
+        Ok(())
+    }
+}
+
+/// Where the kernel listens, and where we do.
+pub(super) fn at(address: Ipv4Addr, port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(address), port)
+}

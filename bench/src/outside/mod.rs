@@ -1,0 +1,219 @@
+//! The rows of bench `outside`: the table of the outside world's issue, letter for letter.
+//! Called by `main.rs`. `host` and `tap` put our stack beside the kernel's over a TAP, `raw` has
+//! what the system calls cost by themselves, `sockets` and `connections` what programs see.
+
+mod connections;
+mod host;
+mod raw;
+mod sockets;
+mod tap;
+
+pub use connections::measure_idle;
+
+use anyhow::{Context, Result};
+
+use crate::core::veth;
+use crate::drive::Bulk;
+use crate::harness::{Bench, Better, Figure, Spec, best_of};
+use crate::measure::Measurement;
+use crate::ours;
+use crate::peers::kernel::{Placement, Settings};
+use crate::peers::latency::{Waiting, ping_pong};
+use sockets::Answers;
+use tap::Shape;
+
+const fn spec(
+    case: &'static str,
+    better: Better,
+    must: f64,
+    aim: f64,
+    unit: &'static str,
+    run: fn(&Bench) -> Result<Figure>,
+) -> Spec {
+    Spec { case, better, must, aim, unit, run }
+}
+
+/// The table.
+pub const ROWS: &[Spec] = {
+    use Better::{Higher, Lower};
+    &[
+        spec(
+            "TAP vnet_hdr receive from kernel TCP / kernel over veth GSO, Gb per CPU-second of \
+             both ends",
+            Higher,
+            0.9,
+            1.15,
+            "x",
+            |b| against_veth(b, tap::receive),
+        ),
+        spec(
+            "TAP vnet_hdr send to kernel TCP / kernel over veth GSO, Gb per CPU-second of both \
+             ends",
+            Higher,
+            0.9,
+            1.15,
+            "x",
+            |b| against_veth(b, tap::send),
+        ),
+        spec(
+            "our user-mode ns per 64 KB super-segment sent / raw TAP write",
+            Lower,
+            0.6,
+            0.4,
+            "x",
+            |b| against_raw(b, tap::send, |seconds| raw::writes(b.cores, seconds)),
+        ),
+        spec(
+            "our user-mode ns per 64 KB super-segment received / raw TAP read",
+            Lower,
+            0.8,
+            0.5,
+            "x",
+            |b| against_raw(b, tap::receive, |seconds| raw::reads(b.cores, seconds)),
+        ),
+        spec(
+            "TAP 1500-byte frames without offload / user-space wire of raw reads and writes, \
+             wall Gb/s",
+            Higher,
+            0.8,
+            0.95,
+            "x",
+            plain_frames,
+        ),
+        spec(
+            "blocking sockets over mem, 64-byte ping-pong: kernel blocking p50 / ours",
+            Higher,
+            0.9,
+            1.5,
+            "x",
+            blocking_sockets,
+        ),
+        spec(
+            "tokio echo over mem, 64 bytes: kernel loopback with tokio p50 / ours",
+            Higher,
+            2.0,
+            6.0,
+            "x",
+            tokio_echo,
+        ),
+        spec("tokio bulk over mem MTU 1500 / polled API", Higher, 0.85, 0.95, "x", tokio_bulk),
+        spec(
+            "connections per second per core over mem / kernel loopback",
+            Higher,
+            3.0,
+            6.0,
+            "x",
+            connections_a_second,
+        ),
+        spec(
+            "bytes per endpoint, 100,000 idle async connections",
+            Lower,
+            2000.0,
+            1000.0,
+            "bytes",
+            |_| lone(connections::idle_by_another(100_000)?.0),
+        ),
+        spec(
+            "CPU of an idle stack with 10,000 connections, percent of a core",
+            Lower,
+            0.5,
+            0.1,
+            "%",
+            |_| lone(connections::idle_by_another(10_000)?.1),
+        ),
+    ]
+};
+
+type OverTap = fn(crate::measure::Cores, Shape, f64) -> Result<tap::Ours>;
+
+fn lone(value: f64) -> Result<Figure> {
+    let note = "by a process of its own".to_owned();
+    Ok(Figure { value, samples: vec![value], note })
+}
+
+fn shapes(b: &Bench, offload: bool) -> Vec<Shape> {
+    let placements = Placement::all(b.cores).into_iter();
+    placements.map(|placement| Shape { offload, placement }).collect()
+}
+
+fn against_veth(b: &Bench, over_tap: OverTap) -> Result<Figure> {
+    let both = |shape, seconds| Ok(over_tap(b.cores, shape, seconds)?.both);
+    let best = best_of(&shapes(b, true), 2, Better::Higher, |shape| {
+        both(shape, b.trial_s)?.gbit_per_cpu_s()
+    })?;
+    let veth = veth(b)?;
+    let kernel = best_of(&Placement::all(b.cores), 2, Better::Higher, |placement| {
+        veth.bulk(b.cores, Settings::bulk(placement), b.trial_s)?.gbit_per_cpu_s()
+    })?;
+    b.ratio(
+        Measurement::gbit_per_cpu_s,
+        |seconds| both(best, seconds),
+        |seconds| veth.bulk(b.cores, Settings::bulk(kernel), seconds),
+    )
+}
+
+/// Both ends on one core, so that the kernel's end takes no lock of ours; its time is left out.
+fn against_raw(
+    b: &Bench,
+    over_tap: OverTap,
+    raw: impl FnMut(f64) -> Result<Measurement>,
+) -> Result<Figure> {
+    let shape = Shape { offload: true, placement: Placement::OneCore };
+    let ours = |seconds| Ok(over_tap(b.cores, shape, seconds)?.user_time());
+    b.ratio(ns_a_unit, ours, raw)
+}
+
+fn ns_a_unit(measured: &Measurement) -> Result<f64> {
+    Ok(1e9 / measured.units_per_cpu_s()?)
+}
+
+fn wall_gbit_per_s(measured: &Measurement) -> Result<f64> {
+    (measured.wall_s > 0.0)
+        .then(|| measured.bytes as f64 * 8e-9 / measured.wall_s)
+        .context("it took no time")
+}
+
+fn plain_frames(b: &Bench) -> Result<Figure> {
+    let ours = |shape, seconds| tap::both_ways(b.cores, shape, seconds);
+    let best = best_of(&shapes(b, false), 2, Better::Higher, |shape| {
+        wall_gbit_per_s(&ours(shape, b.trial_s)?)
+    })?;
+    let wire = raw::Wire::new()?;
+    let theirs = |settings, seconds| wire.bulk(b.cores, settings, seconds);
+    let kernel = best_of(&raw::Wire::candidates(b.cores), 2, Better::Higher, |settings| {
+        wall_gbit_per_s(&theirs(settings, b.trial_s)?)
+    })?;
+    b.ratio(wall_gbit_per_s, |seconds| ours(best, seconds), |seconds| theirs(kernel, seconds))
+}
+
+fn blocking_sockets(b: &Bench) -> Result<Figure> {
+    let ours = |placement, seconds| sockets::blocking_ping_pong(b.cores, placement, seconds);
+    let best = best_of(&Placement::all(b.cores), 2, Better::Lower, |placement| {
+        ours(placement, b.trial_s)?.p50_ns()
+    })?;
+    let theirs = |waiting, seconds| ping_pong(b.cores, waiting, seconds);
+    let kernel = best_of(&Waiting::blocking(b.cores), 2, Better::Lower, |waiting| {
+        theirs(waiting, b.trial_s)?.p50_ns()
+    })?;
+    b.ratio(Measurement::p50_ns, |seconds| theirs(kernel, seconds), |seconds| ours(best, seconds))
+}
+
+fn tokio_echo(b: &Bench) -> Result<Figure> {
+    let theirs = |answers, seconds| sockets::kernel_tokio_echo(b.cores, answers, seconds);
+    let both = [Answers::SameThread, Answers::OtherCore];
+    let kernel = best_of(&both, 2, Better::Lower, |answers| theirs(answers, b.trial_s)?.p50_ns())?;
+    b.ratio(Measurement::p50_ns, |seconds| theirs(kernel, seconds), sockets::tokio_echo)
+}
+
+fn tokio_bulk(b: &Bench) -> Result<Figure> {
+    let polled = |seconds| ours::bulk(Bulk::default(), seconds);
+    b.close_ratio(Measurement::gbit_per_cpu_s, sockets::tokio_bulk, polled)
+}
+
+fn connections_a_second(b: &Bench) -> Result<Figure> {
+    b.ratio(
+        Measurement::units_per_cpu_s,
+        |seconds| connections::ours(b.cores, seconds),
+        |seconds| connections::kernel(b.cores, seconds),
+    )
+}

@@ -1,0 +1,229 @@
+//! Sockets of `net` over memory, and the kernel's over loopback doing the same: 64 bytes there and
+//! back by blocking threads and by tasks, bulk by tasks.
+//! Called by `outside`. Two stacks, each with its driver; `TCP_NODELAY` everywhere.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use net::blocking;
+use net::{Net, TcpListener, TcpStream};
+use stack::pair::{End, PairConfig, pair};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use crate::measure::{Cores, Measurement, pattern, pin, thread_cpu_s};
+use crate::peers::kernel::{Placement, UNIT};
+
+const PORT: u16 = 7;
+const MESSAGE: usize = 64;
+
+/// Round trips before the first that counts.
+const WARM_UP: usize = 500;
+
+fn ends() -> (End, End, SocketAddr) {
+    let (client, server) = pair(&PairConfig::new([0x1988, 0x1989]));
+    let to = SocketAddr::new(server.addr, PORT);
+    (client, server, to)
+}
+
+/// Two threads that block, each on a stack of its own, whose driver is a thread too.
+pub(super) fn blocking_ping_pong(
+    cores: Cores,
+    placement: Placement,
+    seconds: f64,
+) -> Result<Measurement> {
+    let (asking, answering) = placement.split(cores)?;
+    let (client, server, to) = ends();
+    pin(&[asking])?;
+    let (client, client_driver) = Net::spawn_thread(client.stack)?;
+    pin(&[answering])?;
+    let (server, server_driver) = Net::spawn_thread(server.stack)?;
+    let listener = blocking::TcpListener::bind(&server, to)?;
+    let answers = thread::spawn(move || -> Result<()> {
+        pin(&[answering])?;
+        let (mut stream, _) = listener.accept()?;
+        stream.set_nodelay(true)?;
+        let mut message = [0; MESSAGE];
+        while stream.read_exact(&mut message).is_ok() {
+            stream.write_all(&message)?;
+        }
+        Ok(())
+    });
+    pin(&[asking])?;
+    let mut stream = blocking::TcpStream::connect(&client, to)?;
+    stream.set_nodelay(true)?;
+    let mut message = [7; MESSAGE];
+    let mut samples = Vec::new();
+    let start = Instant::now();
+    while start.elapsed().as_secs_f64() < seconds {
+        let before = Instant::now();
+        stream.write_all(&message)?;
+        stream.read_exact(&mut message)?;
+        samples.push(before.elapsed().as_nanos() as u32);
+    }
+    drop(stream);
+    answers.join().map_err(|_| anyhow!("the answering thread panicked"))??;
+    client_driver.stop()?;
+    server_driver.stop()?;
+    latency(samples, start, format!("our blocking sockets, {}", placement.words()))
+}
+
+fn latency(samples: Vec<u32>, start: Instant, settings: String) -> Result<Measurement> {
+    let mut counted = samples.get(WARM_UP..).unwrap_or_default().to_vec();
+    ensure!(!counted.is_empty(), "fewer than {WARM_UP} round trips: allow more time");
+    let middle = counted.len() / 2;
+    let p50_ns = f64::from(*counted.select_nth_unstable(middle).1);
+    Ok(Measurement {
+        bytes: (samples.len() * MESSAGE) as u64,
+        wall_s: start.elapsed().as_secs_f64(),
+        cpu_s: start.elapsed().as_secs_f64(),
+        units: samples.len() as u64,
+        p50_ns: Some(p50_ns),
+        settings: format!("{settings}, p50 {p50_ns:.0} ns"),
+    })
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting tokio")
+}
+
+/// Both ends of our echo are tasks of one thread, their drivers too.
+pub(super) fn tokio_echo(seconds: f64) -> Result<Measurement> {
+    runtime()?.block_on(async {
+        let (client, server, to) = ends();
+        let ((client, _), (server, _)) =
+            (Net::spawn_tokio(client.stack), Net::spawn_tokio(server.stack));
+        let listener = TcpListener::bind(&server, to)?;
+        let answers = tokio::spawn(async move {
+            let (stream, _) = listener.accept().await?;
+            stream.set_nodelay(true)?;
+            answer(stream).await
+        });
+        let stream = TcpStream::connect(&client, to).await?;
+        stream.set_nodelay(true)?;
+        let measured = ask(stream, seconds, "our sockets, both ends on one thread of tokio").await;
+        answers.await??;
+        client.shut_down();
+        server.shut_down();
+        measured
+    })
+}
+
+/// Where the kernel's echo may answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answers {
+    /// A task of the asking thread's runtime.
+    SameThread,
+    /// A runtime of its own on the second core.
+    OtherCore,
+}
+
+/// The same over the kernel's loopback.
+pub(super) fn kernel_tokio_echo(
+    cores: Cores,
+    answers: Answers,
+    seconds: f64,
+) -> Result<Measurement> {
+    pin(&[cores.first])?;
+    let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    listener.set_nonblocking(true)?;
+    let to = listener.local_addr()?;
+    let serve = move || async move {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let (stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        answer(stream).await
+    };
+    let ask_kernel = async |settings: &str| {
+        let stream = tokio::net::TcpStream::connect(to).await?;
+        stream.set_nodelay(true)?;
+        ask(stream, seconds, settings).await
+    };
+    match (answers, cores.second) {
+        (Answers::OtherCore, Some(second)) => thread::scope(|scope| {
+            let other = scope.spawn(move || -> Result<()> {
+                pin(&[second])?;
+                runtime()?.block_on(serve())
+            });
+            let asked =
+                runtime()?.block_on(ask_kernel("kernel loopback with tokio, a thread each"));
+            other.join().map_err(|_| anyhow!("the answering thread panicked"))??;
+            asked
+        }),
+        _ => runtime()?.block_on(async {
+            let answering = tokio::spawn(serve());
+            let asked = ask_kernel("kernel loopback with tokio, both ends on one thread").await;
+            answering.await??;
+            asked
+        }),
+    }
+}
+
+async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin) -> Result<()> {
+    let mut message = [0; MESSAGE];
+    while stream.read_exact(&mut message).await.is_ok() {
+        stream.write_all(&message).await?;
+    }
+    Ok(())
+}
+
+async fn ask(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    seconds: f64,
+    settings: &str,
+) -> Result<Measurement> {
+    let mut message = [7; MESSAGE];
+    let mut samples = Vec::new();
+    let start = Instant::now();
+    while start.elapsed().as_secs_f64() < seconds {
+        let before = Instant::now();
+        stream.write_all(&message).await?;
+        stream.read_exact(&mut message).await?;
+        samples.push(before.elapsed().as_nanos() as u32);
+    }
+    drop(stream);
+    latency(samples, start, settings.to_owned())
+}
+
+/// Bytes one way between two tasks of one thread, MTU 1500.
+pub(super) fn tokio_bulk(seconds: f64) -> Result<Measurement> {
+    runtime()?.block_on(async {
+        let (client, server, to) = ends();
+        let ((client, _), (server, _)) =
+            (Net::spawn_tokio(client.stack), Net::spawn_tokio(server.stack));
+        let listener = TcpListener::bind(&server, to)?;
+        let reads = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await?;
+            let mut into = vec![0; UNIT];
+            let mut bytes = 0;
+            loop {
+                match stream.read(&mut into).await? {
+                    0 => return Ok::<u64, anyhow::Error>(bytes),
+                    n => bytes += n as u64,
+                }
+            }
+        });
+        let mut stream = TcpStream::connect(&client, to).await?;
+        let data = pattern(UNIT);
+        let (start, cpu) = (Instant::now(), thread_cpu_s());
+        while start.elapsed().as_secs_f64() < seconds {
+            for part in data.chunks(16 << 10) {
+                stream.write_all(part).await?;
+            }
+        }
+        stream.shutdown().await?;
+        let bytes = tokio::time::timeout(Duration::from_secs(10), reads).await???;
+        let measured = Measurement {
+            bytes,
+            wall_s: start.elapsed().as_secs_f64(),
+            cpu_s: thread_cpu_s() - cpu,
+            settings: "tokio tasks on one thread, 16 KiB writes".to_owned(),
+            ..Measurement::default()
+        };
+        client.shut_down();
+        server.shut_down();
+        Ok(measured)
+    })
+}
