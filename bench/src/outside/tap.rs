@@ -29,6 +29,18 @@ pub(super) struct Shape {
     pub(super) offload: bool,
     /// Where the kernel's end and ours run.
     pub(super) placement: Placement,
+    /// Our socket buffers: what is in flight should still be in the cache when it is copied out.
+    pub(super) buffer_bytes: u32,
+}
+
+impl Shape {
+    fn tcp(self) -> tcp::Config {
+        tcp::Config {
+            receive_buffer_bytes: self.buffer_bytes,
+            send_buffer_bytes: self.buffer_bytes,
+            ..tcp::Config::default()
+        }
+    }
 }
 
 /// What one run cost our end.
@@ -61,7 +73,7 @@ pub(super) fn receive(cores: Cores, shape: Shape, seconds: f64) -> Result<Ours> 
         });
         let ours = scope.spawn(move || {
             pin(&[our_core])?;
-            read_until_closed(end, seconds)
+            read_until_closed(end, shape, seconds)
         });
         let ours = ours.join().map_err(|_| anyhow!("our end panicked"))?;
         let (wrote, start) = kernel.join().map_err(|_| anyhow!("the kernel's end panicked"))??;
@@ -88,7 +100,7 @@ pub(super) fn send(cores: Cores, shape: Shape, seconds: f64) -> Result<Ours> {
         let ours = scope.spawn(move || {
             pin(&[our_core])?;
             listens.recv().map_err(|_| anyhow!("the kernel's end did not start"))?;
-            write_then_close(end, seconds)
+            write_then_close(end, shape, seconds)
         });
         let ours = ours.join().map_err(|_| anyhow!("our end panicked"))?;
         let (read, stop) = kernel.join().map_err(|_| anyhow!("the kernel's end panicked"))??;
@@ -131,16 +143,19 @@ impl Spent {
 
 fn figures(bytes: u64, wall: Duration, kernel_cpu_s: f64, spent: Spent, shape: Shape) -> Ours {
     let offload = if shape.offload { "with" } else { "without" };
-    let settings =
-        format!("TAP MTU 1500 {offload} vnet_hdr, 16 KiB writes, {}", shape.placement.words());
+    let settings = format!(
+        "TAP MTU 1500 {offload} vnet_hdr, 16 KiB writes, buffers {} KiB, {}",
+        shape.buffer_bytes >> 10,
+        shape.placement.words()
+    );
     let cpu_s = spent.cpu_s + kernel_cpu_s;
     let wall_s = wall.as_secs_f64();
     let both = Measurement { bytes, wall_s, cpu_s, settings, ..Measurement::default() };
     Ours { both, user_s: spent.user_s }
 }
 
-fn read_until_closed(mut end: End, seconds: f64) -> Result<(u64, Spent, Instant)> {
-    let listen = ListenConfig::default();
+fn read_until_closed(mut end: End, shape: Shape, seconds: f64) -> Result<(u64, Spent, Instant)> {
+    let listen = ListenConfig { tcp: shape.tcp(), ..ListenConfig::default() };
     let listener =
         end.stack.tcp_listen(at(OURS, PORT), listen).map_err(|e| anyhow!("listen: {e:?}"))?;
     let mut into = vec![0; UNIT];
@@ -173,10 +188,10 @@ fn read_until_closed(mut end: End, seconds: f64) -> Result<(u64, Spent, Instant)
     bail!("the kernel's end did not close in time")
 }
 
-fn write_then_close(mut end: End, seconds: f64) -> Result<(u64, Spent, Instant)> {
+fn write_then_close(mut end: End, shape: Shape, seconds: f64) -> Result<(u64, Spent, Instant)> {
     let data = pattern(UNIT);
     let now = end.now();
-    let config = tcp::Config::default();
+    let config = shape.tcp();
     let handle = end
         .stack
         .tcp_connect(at(KERNEL, PORT), None, &config, Owner::program(), now)
