@@ -82,6 +82,18 @@ impl fmt::Display for RecvError {
 impl core::error::Error for SendError {}
 impl core::error::Error for RecvError {}
 
+/// Why no frame passes any more.
+#[derive(Debug)]
+struct EndGone;
+
+impl fmt::Display for EndGone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the channel's other end was dropped. Make a new pair")
+    }
+}
+
+impl core::error::Error for EndGone {}
+
 /// One direction. Vectors go round: at most as many exist as the queue is deep.
 #[derive(Default)]
 struct Frames {
@@ -333,6 +345,15 @@ impl Device for Channel {
 
     fn link_up(&self) -> bool {
         !self.shared.end_gone.load(Ordering::Acquire)
+    }
+
+    /// Once what came before the end is received.
+    fn is_gone(&self) -> bool {
+        !self.link_up() && !self.rx_ready()
+    }
+
+    fn failure(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        if self.link_up() { None } else { Some(&EndGone) }
     }
 
     /// Room counts as soon as there is any: what was pushed back is any frame.

@@ -110,6 +110,22 @@ impl Doorbell {
         self.disarm();
     }
 
+    /// For one that sleeps by other means than [`Doorbell::sleep`]: from now on a ring wakes
+    /// `waker`. `false`: it was rung since [`Doorbell::arm`], and nobody is to sleep. In both cases
+    /// [`Doorbell::disarm`] afterwards.
+    pub fn hand_over(&self, waker: &Waker) -> bool {
+        let mut sleeper = self.0.sleeper.lock().unwrap_or_else(PoisonError::into_inner);
+        // A ringer unsets the flag before it takes the lock and looks for a waker.
+        if self.0.state.load(Ordering::Acquire) & ARMED == 0 {
+            return false;
+        }
+        let known = sleeper.as_ref().is_some_and(|old| old.will_wake(waker));
+        let old = if known { None } else { sleeper.replace(waker.clone()) };
+        drop(sleeper);
+        drop(old);
+        true
+    }
+
     /// Wake the sleeper, if there is one; call it after the news is published. Returns whether
     /// one was woken.
     #[inline]

@@ -31,7 +31,8 @@
 //! 7. **Nothing from outside panics.** What comes from the wire may be of any length and content;
 //!    the stack checks it, the device only its own framing.
 //! 8. **The end is quiet.** When the other end is gone, `link_up` is false, `rx_ready` is false,
-//!    `as_fd` is `None` and [`Device::failure`] has the reason: nobody spins on a dead device.
+//!    `as_fd` is `None` and [`Device::failure`] has the reason: nobody spins on a dead device. If
+//!    it will not come back, [`Device::is_gone`] says so, and its connections fail.
 //!
 //! ## Threads
 //! One thread uses a device at a time; it may be another one each time (`Send`, not `Sync`). The
@@ -135,6 +136,12 @@ pub trait Device: Send {
     /// Is the other end still there?
     fn link_up(&self) -> bool;
 
+    /// Will the other end not come back? A link that is merely down is not gone. The connections
+    /// of a port whose device is gone fail, with [`Device::failure`] as the reason.
+    fn is_gone(&self) -> bool {
+        false
+    }
+
     /// A descriptor that is readable when there are frames to receive, if the device has one.
     /// Borrowed anew each time the driver is about to sleep: a device that is gone has none.
     #[cfg(unix)]
@@ -190,6 +197,10 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn link_up(&self) -> bool {
         (**self).link_up()
+    }
+
+    fn is_gone(&self) -> bool {
+        (**self).is_gone()
     }
 
     #[cfg(unix)]

@@ -114,6 +114,18 @@ pub struct Mem {
     undeliverable: u64,
 }
 
+/// Why no frame passes any more.
+#[derive(Debug)]
+struct PeerGone;
+
+impl core::fmt::Display for PeerGone {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("the other end of the wire in memory was dropped. Make a new pair")
+    }
+}
+
+impl core::error::Error for PeerGone {}
+
 /// A wire: what one end sends, the other receives, in order.
 pub fn pair(config: &Config) -> (Mem, Mem) {
     pair_with(config, Doorbell::new(), Doorbell::new())
@@ -400,6 +412,15 @@ impl Device for Mem {
     #[inline]
     fn link_up(&self) -> bool {
         !self.peer.rare.0.gone.load(Ordering::Acquire)
+    }
+
+    /// Once what the peer sent before its end is received.
+    fn is_gone(&self) -> bool {
+        !self.link_up() && self.rx.is_empty()
+    }
+
+    fn failure(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        if self.link_up() { None } else { Some(&PeerGone) }
     }
 
     /// Never refused for want of a peer: from one that is gone nothing comes.

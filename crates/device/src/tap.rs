@@ -275,6 +275,10 @@ impl Device for Tap {
         self.trouble.is_none()
     }
 
+    fn is_gone(&self) -> bool {
+        self.gone
+    }
+
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         (!self.gone).then(|| self.fd.as_fd())
     }

@@ -18,6 +18,10 @@ macro_rules! pass_through {
             self.device.link_up()
         }
 
+        fn is_gone(&self) -> bool {
+            self.device.is_gone()
+        }
+
         #[cfg(unix)]
         fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
             self.device.as_fd()

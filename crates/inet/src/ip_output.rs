@@ -155,6 +155,27 @@ impl HeaderTemplate {
         Ok(())
     }
 
+    /// Traffic class, and TTL or hop limit, of the packets from now on.
+    pub fn set_tos_ttl(&mut self, tos: u8, ttl: u8) {
+        let at = self.link_len();
+        let ip = &mut self.bytes[at..];
+        if ip[0] >> 4 == 6 {
+            ip[0] = 6 << 4 | tos >> 4;
+            ip[1] = tos << 4 | ip[1] & 0xf;
+            ip[7] = ttl;
+        } else {
+            ip[1] = tos;
+            ip[8] = ttl;
+            self.sum = wire::checksum::Ladder::Word16.sum(&ip[..ipv4::HEADER_LEN]);
+        }
+    }
+
+    /// Traffic class, and TTL or hop limit.
+    pub fn tos_ttl(&self) -> (u8, u8) {
+        let ip = &self.bytes[self.link_len()..];
+        if ip[0] >> 4 == 6 { (ip[0] << 4 | ip[1] >> 4, ip[7]) } else { (ip[1], ip[8]) }
+    }
+
     /// Bytes of link header and IP header.
     #[inline(always)]
     pub fn len(&self) -> usize {

@@ -170,6 +170,7 @@ impl Inner {
         }
         match ended {
             TcpError::Reset if self.is_finished(handle) => error::broken_pipe(),
+            TcpError::NetworkDown => error::network_down(self.stack.tcp_failure(handle)),
             _ => error::ended(ended),
         }
     }
@@ -191,6 +192,19 @@ impl Inner {
         match self.stack.tcp_state(handle)?.1 {
             Some(ended) if !self.was_told(handle) => Some(self.tell(handle, ended)),
             _ => None,
+        }
+    }
+
+    /// Has the peer acknowledged everything, our end included, or can it not any more?
+    pub(crate) fn poll_closed(&mut self, handle: TcpHandle) -> Poll<io::Result<()>> {
+        match self.stack.tcp_state(handle) {
+            Some((State::Closed, Some(ended))) if !self.was_told(handle) => {
+                Poll::Ready(Err(self.tell(handle, ended)))
+            }
+            Some((State::Closed | State::TimeWait | State::FinWait2, _)) | None => {
+                Poll::Ready(Ok(()))
+            }
+            Some(_) => Poll::Pending,
         }
     }
 

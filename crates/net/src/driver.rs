@@ -17,9 +17,9 @@ use std::thread::JoinHandle;
 use base::Instant;
 use stack::Armed;
 
+use crate::bell::{Descriptor, ThreadBell};
 use crate::inner::{Inner, Shared};
 use crate::timer::Timer;
-use crate::wait::ThreadBell;
 
 /// How often a device is looked at that can wake nobody (see `Device::arm`).
 pub const LOOK_INTERVAL: Duration = Duration::from_millis(1);
@@ -38,8 +38,14 @@ pub(crate) struct DriverState {
     watcher: Option<Waker>,
     /// A thread in a blocking call has its waker there.
     pub(crate) caller_drives: bool,
+    /// The driver went to sleep at the devices' descriptors as well.
+    at_descriptors: bool,
+    #[cfg(target_os = "linux")]
+    descriptors: crate::descriptors::Descriptors,
     /// When the devices were armed, something was pushed back: they will tell of room.
     saw_push_back: bool,
+    /// Which ports there were then.
+    saw_epoch: u64,
     /// It has ended.
     pub(crate) gone: bool,
     /// It is to end now.
@@ -52,17 +58,31 @@ pub(crate) struct DriverState {
 pub(crate) enum Turn {
     /// The same again; others may have the processor first.
     Again,
-    /// Sleep until woken, or until this time.
-    Sleep(Instant),
+    /// Sleep until woken, until this time, or until the descriptor is readable.
+    Sleep(Instant, Option<Descriptor>),
     /// Nothing, ever.
     Done,
+}
+
+/// What became of [`Inner::watch`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Watch {
+    /// There is something to poll for now.
+    Ready,
+    /// Sleep: all devices wake, or have descriptors to sleep at.
+    Sleep,
+    /// Sleep, but look again after [`LOOK_INTERVAL`].
+    Look,
 }
 
 impl Inner {
     /// At the end of a call: is there something that the sleeping driver does not know?
     pub(crate) fn call_driver_if_needed(&mut self) {
         let new_push_back = !self.driver.saw_push_back && self.stack.is_pushed_back();
-        if new_push_back && let Some(watcher) = self.driver.watcher.take() {
+        let other_ports = self.driver.saw_epoch != self.stack.ports_epoch();
+        if (new_push_back || other_ports)
+            && let Some(watcher) = self.driver.watcher.take()
+        {
             // The devices promised to tell of room for what was pushed back before.
             self.wake(watcher);
         }
@@ -90,25 +110,81 @@ impl Inner {
             }
             self.dispatch();
         }
+        // On a busy stack no poll is without work.
+        self.stack.fail_gone_ports();
+        self.dispatch();
     }
 
-    /// Have the devices wake `waker`.
-    pub(crate) fn watch(&mut self, waker: &Waker) -> Armed {
-        let armed = self.stack.arm(waker);
+    /// Have the devices wake `waker`, of the driver or of the caller that drives.
+    pub(crate) fn watch(&mut self, waker: &Waker) -> Watch {
+        let watch = match self.stack.arm(waker) {
+            Armed::Ready => Watch::Ready,
+            Armed::All => {
+                // A port that is gone may have left its descriptor with its owner.
+                self.update_descriptors();
+                Watch::Sleep
+            }
+            Armed::Descriptors if self.update_descriptors() => Watch::Sleep,
+            Armed::Descriptors => Watch::Look,
+            Armed::NotAll => {
+                self.update_descriptors();
+                Watch::Look
+            }
+        };
         self.driver.saw_push_back = self.stack.is_pushed_back();
+        self.driver.saw_epoch = self.stack.ports_epoch();
         if !self.driver.watcher.as_ref().is_some_and(|old| old.will_wake(waker)) {
             let old = self.driver.watcher.replace(waker.clone());
             self.discard(old);
         }
-        armed
+        watch
+    }
+
+    /// Have the devices' descriptors where those who sleep will sleep; `false` if there are none
+    /// to be had, and devices are to be looked at.
+    #[cfg(target_os = "linux")]
+    fn update_descriptors(&mut self) -> bool {
+        let driver_hears = !self.driver.caller_drives;
+        self.driver.descriptors.update(&self.stack, driver_hears).is_ok()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn update_descriptors(&mut self) -> bool {
+        false
+    }
+
+    /// What the driver sleeps at.
+    #[cfg(target_os = "linux")]
+    fn drivers_descriptor(&self) -> Option<Descriptor> {
+        self.driver.descriptors.of_driver()
+    }
+
+    /// What a caller that drives sleeps at.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn callers_descriptor(&self) -> Option<Descriptor> {
+        self.driver.descriptors.of_caller()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn drivers_descriptor(&self) -> Option<Descriptor> {
+        None
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn callers_descriptor(&self) -> Option<Descriptor> {
+        None
     }
 
     /// A thread that drove while it waited goes its own way: the driver has the devices again.
     pub(crate) fn hand_back(&mut self) {
         self.driver.caller_drives = false;
         let Some(waker) = self.driver.background.clone() else { return };
-        // What came meanwhile, and a device that wakes nobody, are for the driver to look at.
-        if self.driver.asleep_until.is_some() && self.watch(&waker) != Armed::All {
+        // What came meanwhile, and a device that wakes nobody, are for the driver to look at; and
+        // who went to sleep before there were descriptors does not hear of them.
+        if self.driver.asleep_until.is_some()
+            && (self.watch(&waker) != Watch::Sleep
+                || (!self.driver.at_descriptors && self.drivers_descriptor().is_some()))
+        {
             self.wake_driver();
         }
         self.discard(Some(waker));
@@ -124,9 +200,9 @@ impl Inner {
         let mut until = self.next_deadline();
         if !self.driver.caller_drives {
             match self.watch(waker) {
-                Armed::Ready => return Turn::Again,
-                Armed::NotAll => until = until.min(now + base::Duration::from(LOOK_INTERVAL)),
-                Armed::All => {}
+                Watch::Ready => return Turn::Again,
+                Watch::Look => until = until.min(now + base::Duration::from(LOOK_INTERVAL)),
+                Watch::Sleep => {}
             }
         }
         if !self.driver.background.as_ref().is_some_and(|old| old.will_wake(waker)) {
@@ -134,7 +210,9 @@ impl Inner {
             self.discard(old);
         }
         self.driver.asleep_until = Some(until);
-        Turn::Sleep(until)
+        let at = self.drivers_descriptor();
+        self.driver.at_descriptors = at.is_some();
+        Turn::Sleep(until, at)
     }
 }
 
@@ -181,7 +259,9 @@ impl Driver {
             bell.arm();
             match self.turn(bell.waker()) {
                 Turn::Again => bell.disarm(),
-                Turn::Sleep(until) => bell.sleep(self.shared.system_time(until)),
+                Turn::Sleep(until, at) => {
+                    bell.sleep(self.shared.system_time(until), at.as_ref());
+                }
                 Turn::Done => return,
             }
         }
@@ -243,11 +323,25 @@ impl<T: Timer> Future for DriverFuture<T> {
         match self.driver.turn(cx.waker()) {
             Turn::Done => return Poll::Ready(()),
             Turn::Again => cx.waker().wake_by_ref(),
-            Turn::Sleep(until) => {
-                let at = self.driver.shared.system_time(until);
-                if let Some(at) = at
-                    && self.timer.poll_at(at, cx).is_ready()
-                {
+            Turn::Sleep(until, descriptor) => {
+                let mut at = self.driver.shared.system_time(until);
+                let mut again = false;
+                #[cfg(not(target_os = "linux"))]
+                let _: Option<Descriptor> = descriptor;
+                #[cfg(target_os = "linux")]
+                if let Some(descriptor) = descriptor {
+                    match self.timer.poll_descriptor(descriptor, cx) {
+                        Some(readable) => again = readable.is_ready(),
+                        None => {
+                            let soon = std::time::Instant::now() + LOOK_INTERVAL;
+                            at = Some(at.map_or(soon, |at| at.min(soon)));
+                        }
+                    }
+                }
+                if let Some(at) = at {
+                    again |= self.timer.poll_at(at, cx).is_ready();
+                }
+                if again {
                     cx.waker().wake_by_ref();
                 }
             }

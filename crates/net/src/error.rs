@@ -24,7 +24,14 @@ pub(crate) fn ended(error: TcpError) -> Error {
         TcpError::Aborted => {
             Error::new(ErrorKind::ConnectionAborted, "the connection was aborted on this side")
         }
+        TcpError::NetworkDown => network_down(None),
     }
+}
+
+/// The port of a connection is gone, for a reason.
+pub(crate) fn network_down(why: Option<&str>) -> Error {
+    let why = why.unwrap_or("the port of the connection is gone");
+    Error::new(ErrorKind::NetworkDown, why)
 }
 
 /// A write after this side, or the peer for good, closed the way.
@@ -52,6 +59,23 @@ pub(crate) fn connect_timed_out() -> Error {
     Error::new(ErrorKind::TimedOut, "the connection was not made within the time-out")
 }
 
+/// A port number that means nothing.
+pub(crate) fn no_port() -> Error {
+    Error::new(ErrorKind::NotFound, "the stack has no such port: it was removed already")
+}
+
+/// A device that cannot take another's place.
+pub(crate) fn not_replaceable() -> Error {
+    let text = "no such port, or its link is of another kind: remove it and add a new one";
+    Error::new(ErrorKind::InvalidInput, text)
+}
+
+/// A close that took longer than the linger time.
+pub(crate) fn close_timed_out() -> Error {
+    let text = "the peer has not acknowledged everything within the linger time; it is still sent";
+    Error::new(ErrorKind::TimedOut, text)
+}
+
 /// Nobody drives the stack.
 pub(crate) fn driver_gone() -> Error {
     Error::other("the driver of this stack has ended: keep it running as long as its sockets")
@@ -68,11 +92,24 @@ pub(crate) fn limit(name: &str) -> Error {
     Error::new(ErrorKind::QuotaExceeded, text)
 }
 
+/// EMSGSIZE, as the system's own sockets give it.
+const MESSAGE_TOO_LONG: i32 = if cfg!(any(target_os = "linux", target_os = "android")) {
+    90
+} else if cfg!(windows) {
+    10_040
+} else {
+    40
+};
+
 /// No way to the destination.
 pub(crate) fn unreachable(reason: DropReason) -> Error {
+    if reason == DropReason::IpTooBig {
+        // A kind of its own, that only the system's number has.
+        return Error::from_raw_os_error(MESSAGE_TOO_LONG);
+    }
     let kind = match reason {
         DropReason::IpNoNeighbour => ErrorKind::HostUnreachable,
-        DropReason::IpTooBig => ErrorKind::InvalidInput,
+        DropReason::DeviceLinkDown => ErrorKind::NetworkDown,
         DropReason::MbufExhausted => ErrorKind::OutOfMemory,
         _ => ErrorKind::NetworkUnreachable,
     };

@@ -6,14 +6,12 @@
 
 use core::future::poll_fn;
 use core::net::SocketAddr;
-use core::task::{Context, Poll};
+use core::task::Poll;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::io;
 
-use base::Instant;
-
-use crate::inner::Shared;
+use crate::wait::Alarm;
 use crate::{TcpSocket, TcpStream};
 
 /// Between the beginnings of two attempts: Connection Attempt Delay of RFC 8305 section 5.
@@ -33,37 +31,6 @@ fn interleaved(remotes: &[SocketAddr]) -> VecDeque<SocketAddr> {
         order.extend(other.pop_front());
     }
     order
-}
-
-/// A time that a task waits for; gone without a trace when it is dropped.
-struct Alarm<'a> {
-    shared: &'a Shared,
-    at: Instant,
-    key: Option<(Instant, u64)>,
-}
-
-impl Alarm<'_> {
-    fn poll(&mut self, cx: &Context<'_>) -> Poll<io::Result<()>> {
-        let mut call = self.shared.call()?;
-        if let Some(key) = self.key.take() {
-            call.cancel_alarm(key);
-        }
-        if self.shared.now() >= self.at {
-            return Poll::Ready(Ok(()));
-        }
-        self.key = Some(call.alarm(self.at, cx.waker()));
-        Poll::Pending
-    }
-}
-
-impl Drop for Alarm<'_> {
-    fn drop(&mut self) {
-        if let Some(key) = self.key.take()
-            && let Ok(mut call) = self.shared.call()
-        {
-            call.cancel_alarm(key);
-        }
-    }
 }
 
 impl TcpSocket {
@@ -104,7 +71,7 @@ impl TcpSocket {
                     Ok(attempt) => {
                         attempts.push(attempt);
                         let at = shared.now() + ATTEMPT_DELAY.into();
-                        next = Some(Alarm { shared, at, key: None });
+                        next = Some(Alarm::new(shared, Some(at)));
                     }
                     Err(error) => {
                         last = error;

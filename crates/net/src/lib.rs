@@ -18,8 +18,11 @@
 //! - `tokio`: tokio's `AsyncRead` and `AsyncWrite`, and a driver with tokio's timer.
 //! - `futures`: `AsyncRead` and `AsyncWrite` of futures-io.
 
+mod bell;
 pub mod blocking;
 mod calls;
+#[cfg(target_os = "linux")]
+mod descriptors;
 mod driver;
 mod error;
 mod eyeballs;

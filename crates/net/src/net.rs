@@ -7,9 +7,13 @@ use std::io;
 use std::sync::Arc;
 
 use core::net::SocketAddr;
+use core::time::Duration;
 
 use base::{Limit, Owner};
-use stack::{ListenConfig, ListenError, ListenerHandle, Stack, TcpHandle};
+use device::Device;
+use stack::{
+    IpSettings, ListenConfig, ListenError, ListenerHandle, PortConfig, PortId, Stack, TcpHandle,
+};
 
 use crate::driver::{Driver, DriverThread};
 use crate::error;
@@ -71,6 +75,39 @@ impl Net {
         Ok(f(&mut self.shared().call()?.stack))
     }
 
+    /// Add a port while the stack runs; see [`Stack::add_port`].
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub fn add_port(&self, device: Box<dyn Device>, config: PortConfig) -> io::Result<PortId> {
+        self.with_stack(|stack| stack.add_port(device, config))
+    }
+
+    /// Remove a port while the stack runs, and take its device back: the connections over it fail
+    /// with [`io::ErrorKind::NetworkDown`].
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`], or the driver is gone.
+    pub fn remove_port(&self, port: PortId) -> io::Result<Box<dyn Device>> {
+        self.with_stack(|stack| stack.remove_port(port))?.ok_or_else(error::no_port)
+    }
+
+    /// Give a port another device of the same link kind while the stack runs, and take the old one
+    /// back. When a device is gone, its connections have failed with
+    /// [`io::ErrorKind::NetworkDown`]; new ones go over the new device.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for no such port or another link kind (the new device is
+    /// dropped); the driver is gone.
+    pub fn replace_port(
+        &self,
+        port: PortId,
+        device: Box<dyn Device>,
+    ) -> io::Result<Box<dyn Device>> {
+        let replaced = self.with_stack(|stack| stack.replace_port(port, device))?;
+        replaced.map_err(|_| error::not_replaceable())
+    }
+
     /// End the stack now: its driver ends, and every socket fails from then on.
     pub fn shut_down(&self) {
         if let Ok(mut call) = self.shared().call() {
@@ -92,13 +129,14 @@ impl Inner {
         local: Option<SocketAddr>,
         config: &tcp::Config,
         owner: Owner,
+        ip: IpSettings,
     ) -> io::Result<TcpHandle> {
         self.check_address(local)?;
         let bound = local.is_some_and(|local| local.port() != 0);
         // The call has set the time.
         let handle = self
             .stack
-            .tcp_connect(remote, local, config, owner, base::Instant::ZERO)
+            .tcp_connect_with(remote, local, config, owner, ip, base::Instant::ZERO)
             .map_err(|e| error::connect(e, bound))?;
         self.tcp.insert(handle, Socket::default());
         Ok(handle)
@@ -109,15 +147,22 @@ impl Inner {
         &mut self,
         mut local: SocketAddr,
         config: ListenConfig,
+        reuse_address: bool,
     ) -> io::Result<(ListenerHandle, SocketAddr)> {
         self.check_address(Some(local))?;
         if local.port() != 0 {
+            if !reuse_address && self.stack.tcp_port_is_used(local) {
+                return Err(error::listen(ListenError::AddressInUse));
+            }
             let handle = self.stack.tcp_listen(local, config).map_err(error::listen)?;
             self.listeners.insert(handle, Waiters::default());
             return Ok((handle, local));
         }
         for _ in 0..PORTS {
             local.set_port(self.any_port());
+            if !reuse_address && self.stack.tcp_port_is_used(local) {
+                continue;
+            }
             match self.stack.tcp_listen(local, config.clone()) {
                 Err(ListenError::AddressInUse) => {}
                 Err(other) => return Err(error::listen(other)),
@@ -173,7 +218,7 @@ impl Inner {
     pub(crate) fn close_tcp(&mut self, handle: TcpHandle) {
         let Some(socket) = self.tcp.remove(handle) else { return };
         self.forwarded -= usize::from(socket.forwarded);
-        if socket.abort_on_drop {
+        if socket.linger.time() == Some(Duration::ZERO) {
             self.stack.tcp_abort(handle);
         } else {
             self.stack.tcp_close(handle);

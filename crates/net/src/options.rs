@@ -9,13 +9,24 @@ use core::time::Duration;
 use std::io;
 
 use base::Owner;
-use stack::ListenConfig;
+use stack::{IpSettings, ListenConfig};
 use tcp::Config;
 
+use crate::waiting::Linger;
 use crate::{Net, TcpListener, TcpStream, error};
 
-/// Time To Live of every packet: the stack sets no other yet.
-const TTL: u32 = 64;
+/// Bits of the traffic class that are ECN's (RFC 3168).
+const ECN: u8 = 3;
+
+pub(crate) fn valid_ttl(ttl: u32) -> io::Result<u8> {
+    let invalid = || io::Error::new(io::ErrorKind::InvalidInput, "a TTL is 1 to 255");
+    u8::try_from(ttl).ok().filter(|&ttl| ttl > 0).ok_or_else(invalid)
+}
+
+pub(crate) fn valid_tos(tos: u32) -> io::Result<u8> {
+    let invalid = |_| io::Error::new(io::ErrorKind::InvalidInput, "a traffic class is 0 to 255");
+    u8::try_from(tos).map_err(invalid)
+}
 
 /// When to probe a silent peer; what is not set keeps its default (RFC 9293 section 3.8.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -146,19 +157,20 @@ impl TcpStream {
         self.config(|config| config.send_buffer_bytes as usize)
     }
 
-    /// What dropping the stream does with what is not sent: `None` sends it; zero throws it away
-    /// and resets the peer. Other times are refused: nothing here waits when it is dropped.
+    /// What closing does with what is not sent (SO_LINGER). `None`: it is sent, and nobody waits.
+    /// Zero: it is thrown away, and the peer is reset. A time: dropping a
+    /// [`crate::blocking::TcpStream`], or its last clone, waits until the peer has acknowledged
+    /// everything, as long as this at most; it goes on being sent afterwards, as from Linux.
+    ///
+    /// A stream for tasks has no thread to hold up: its drop never waits, and a time counts for
+    /// [`TcpStream::close`] alone. Times are kept in hundredths of a second.
     ///
     /// # Errors
-    /// [`io::ErrorKind::Unsupported`], or the driver is gone.
+    /// The driver is gone.
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
-        if linger.is_some_and(|time| !time.is_zero()) {
-            let text = "a drop does not wait: shut down, then read until the peer's end";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
-        }
         self.now(|inner| {
             if let Some(socket) = inner.tcp.get_mut(self.handle()) {
-                socket.abort_on_drop = linger.is_some();
+                socket.linger = Linger::new(linger);
             }
         })
     }
@@ -168,17 +180,55 @@ impl TcpStream {
     /// # Errors
     /// The driver is gone.
     pub fn linger(&self) -> io::Result<Option<Duration>> {
-        let abort =
-            self.now(|inner| inner.tcp.get(self.handle()).is_some_and(|s| s.abort_on_drop))?;
-        Ok(abort.then_some(Duration::ZERO))
+        self.now(|inner| inner.tcp.get(self.handle()).and_then(|s| s.linger.time()))
     }
 
-    /// Time To Live of our packets.
+    /// Time To Live of our packets, or their hop limit (IP_TTL, IPV6_UNICAST_HOPS).
     ///
     /// # Errors
-    /// None today.
+    /// [`io::ErrorKind::InvalidInput`] for 0 and past 255.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        let ttl = valid_ttl(ttl)?;
+        self.change_ip(|ip| ip.ttl = ttl)
+    }
+
+    /// See [`TcpStream::set_ttl`].
+    ///
+    /// # Errors
+    /// The driver is gone.
     pub fn ttl(&self) -> io::Result<u32> {
-        Ok(TTL)
+        Ok(self.ip()?.ttl.into())
+    }
+
+    /// Type of service or traffic class of our packets (IP_TOS, IPV6_TCLASS). The two low bits are
+    /// TCP's own, for ECN, and are ignored, as by Linux.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] past 255.
+    pub fn set_tos(&self, tos: u32) -> io::Result<()> {
+        let tos = valid_tos(tos)? & !ECN;
+        self.change_ip(|ip| ip.tos = tos)
+    }
+
+    /// See [`TcpStream::set_tos`].
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub fn tos(&self) -> io::Result<u32> {
+        Ok(self.ip()?.tos.into())
+    }
+
+    fn ip(&self) -> io::Result<IpSettings> {
+        self.now(|inner| inner.stack.tcp_ip(self.handle()))?.ok_or_else(error::aborted)
+    }
+
+    fn change_ip(&self, change: impl FnOnce(&mut IpSettings)) -> io::Result<()> {
+        let changed = self.now(|inner| {
+            let mut ip = inner.stack.tcp_ip(self.handle())?;
+            change(&mut ip);
+            inner.stack.tcp_set_ip(self.handle(), ip)
+        })?;
+        changed.ok_or_else(error::aborted)
     }
 
     /// Statistics of the connection, after Linux's TCP_INFO.
@@ -197,12 +247,21 @@ pub struct TcpSocket {
     local: Option<SocketAddr>,
     config: Config,
     owner: Option<Owner>,
+    ip: IpSettings,
+    reuse_address: bool,
 }
 
 impl TcpSocket {
     /// With the stack's defaults.
     pub fn new(net: &Net) -> TcpSocket {
-        TcpSocket { net: net.clone(), local: None, config: Config::default(), owner: None }
+        TcpSocket {
+            net: net.clone(),
+            local: None,
+            config: Config::default(),
+            owner: None,
+            ip: IpSettings::default(),
+            reuse_address: true,
+        }
     }
 
     /// Everything that can be set, in the stack's own words.
@@ -240,6 +299,33 @@ impl TcpSocket {
         self
     }
 
+    /// See [`TcpStream::set_ttl`]; counts from the SYN on.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for 0 and past 255.
+    pub fn set_ttl(&mut self, ttl: u32) -> io::Result<&mut TcpSocket> {
+        self.ip.ttl = valid_ttl(ttl)?;
+        Ok(self)
+    }
+
+    /// See [`TcpStream::set_tos`]; counts from the SYN on.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] past 255.
+    pub fn set_tos(&mut self, tos: u32) -> io::Result<&mut TcpSocket> {
+        self.ip.tos = valid_tos(tos)? & !ECN;
+        Ok(self)
+    }
+
+    /// May `listen` take a port at which connections are open or in TIME-WAIT (SO_REUSEADDR)? It
+    /// may unless told otherwise, as with `std` on Unix. Two listeners never share an address and
+    /// port; with `true` one may have an address of a port and another the rest of it, and the
+    /// closer one gets the connection.
+    pub fn set_reuseaddr(&mut self, on: bool) -> &mut TcpSocket {
+        self.reuse_address = on;
+        self
+    }
+
     /// Who it is for: routes may be granted to groups of users.
     pub fn set_owner(&mut self, owner: Owner) -> &mut TcpSocket {
         self.owner = Some(owner);
@@ -261,7 +347,7 @@ impl TcpSocket {
         let handle = {
             let mut call = self.net.shared().call()?;
             let owner = self.owner.clone().unwrap_or_else(|| call.owner.clone());
-            call.connect(remote, self.local, &self.config, owner)?
+            call.connect(remote, self.local, &self.config, owner, self.ip)?
         };
         Ok(TcpStream::new(self.net.clone(), handle))
     }
@@ -286,8 +372,9 @@ impl TcpSocket {
         })?;
         let mut call = self.net.shared().call()?;
         let owner = self.owner.clone().unwrap_or_else(|| call.owner.clone());
-        let config = ListenConfig { backlog, inspect: false, tcp: self.config, owner };
-        let (handle, local) = call.listen(local, config)?;
+        let (tcp, ip) = (self.config, self.ip);
+        let config = ListenConfig { backlog, inspect: false, tcp, owner, ip };
+        let (handle, local) = call.listen(local, config, self.reuse_address)?;
         drop(call);
         Ok(TcpListener::new(self.net.clone(), handle, local))
     }

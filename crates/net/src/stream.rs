@@ -205,6 +205,31 @@ impl TcpStream {
         self.now(|inner| inner.shut_down(self.handle, how))?
     }
 
+    /// Close, and wait until the peer has acknowledged all that was written, and the end of it:
+    /// as long as [`TcpStream::set_linger`] says, or until it is so. Dropping the future closes
+    /// without waiting. That the peer's program has read it, only its answer can say.
+    ///
+    /// # Errors
+    /// How the connection ended, if it was before that; [`io::ErrorKind::TimedOut`] when the time
+    /// is over (what is left is still sent).
+    pub async fn close(self) -> io::Result<()> {
+        self.close_writing()?;
+        let (shared, handle) = (self.net.shared(), self.handle);
+        let until = match self.linger()? {
+            Some(time) if time.is_zero() => return Ok(()),
+            time => time.map(|time| shared.now() + base::Duration::from(time)),
+        };
+        let mut alarm = crate::wait::Alarm::new(shared, until);
+        let closed =
+            wait(shared, self.write_place(), move |inner: &mut Inner| inner.poll_closed(handle));
+        let mut closed = core::pin::pin!(closed);
+        core::future::poll_fn(|cx| match closed.as_mut().poll(cx) {
+            Poll::Pending => alarm.poll(cx).map(|at| at.and(Err(error::close_timed_out()))),
+            ready => ready,
+        })
+        .await
+    }
+
     /// What `poll_shutdown` of the runtimes' traits wants: over already is as good as closed.
     pub(crate) fn close_writing(&self) -> io::Result<()> {
         match self.shut_down(Shutdown::Write) {

@@ -12,13 +12,30 @@ use std::time::Instant;
 pub trait Timer: Send + Unpin + 'static {
     /// `Ready` if `at` has come. If not, the task is woken then, or earlier: it asks again.
     fn poll_at(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()>;
+
+    /// `Some(Ready)` if `descriptor` may be readable; then look, and ask again. `Some(Pending)`:
+    /// the task is woken when it is. `None`, the default: this timer knows nothing of descriptors,
+    /// and devices that have one are looked at every [`crate::LOOK_INTERVAL`]. It is the same
+    /// descriptor each time.
+    #[cfg(target_os = "linux")]
+    fn poll_descriptor(
+        &mut self,
+        descriptor: Arc<std::os::fd::OwnedFd>,
+        cx: &mut Context<'_>,
+    ) -> Option<Poll<()>> {
+        let _ = (descriptor, cx);
+        None
+    }
 }
 
-/// tokio's timer. A runtime without one panics when this is polled, as tokio says.
+/// tokio's timer, and its reactor for devices with descriptors. A runtime without them panics when
+/// this is polled, as tokio says.
 #[cfg(feature = "tokio")]
 #[derive(Default)]
 pub struct TokioTimer {
     sleep: Option<core::pin::Pin<Box<tokio::time::Sleep>>>,
+    #[cfg(target_os = "linux")]
+    descriptor: Option<tokio::io::unix::AsyncFd<Arc<std::os::fd::OwnedFd>>>,
 }
 
 #[cfg(feature = "tokio")]
@@ -38,6 +55,32 @@ impl Timer for TokioTimer {
                 sleep.as_mut().poll(cx)
             }
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn poll_descriptor(
+        &mut self,
+        descriptor: Arc<std::os::fd::OwnedFd>,
+        cx: &mut Context<'_>,
+    ) -> Option<Poll<()>> {
+        use tokio::io::{Interest, unix::AsyncFd};
+        if self.descriptor.is_none() {
+            // Deprecated because a type may give another descriptor each time, or none that lives:
+            // this one is owned by what is handed over, and the new name is an unsafe function.
+            #[allow(deprecated, reason = "an owned descriptor stays the same")]
+            let registered = AsyncFd::with_interest(descriptor, Interest::READABLE);
+            self.descriptor = registered.ok();
+        }
+        Some(match self.descriptor.as_ref()?.poll_read_ready(cx) {
+            Poll::Pending => Poll::Pending,
+            // The stack is looked at after this: what comes from now on is told anew.
+            Poll::Ready(Ok(mut ready)) => {
+                ready.clear_ready();
+                Poll::Ready(())
+            }
+            // The runtime is shutting down.
+            Poll::Ready(Err(_)) => Poll::Pending,
+        })
     }
 }
 

@@ -8,9 +8,10 @@ use core::task::{Context, Poll};
 use std::io;
 use std::sync::OnceLock;
 
-use stack::{UdpError, UdpHandle};
+use stack::{IpSettings, UdpError, UdpHandle};
 
 use crate::inner::{Inner, poll_at};
+use crate::options::{valid_tos, valid_ttl};
 use crate::wait::wait;
 use crate::waiting::{Place, Waiters};
 use crate::{Net, error};
@@ -125,6 +126,45 @@ impl UdpSocket {
         }
     }
 
+    /// Time To Live of our datagrams, or their hop limit (IP_TTL, IPV6_UNICAST_HOPS).
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for 0 and past 255.
+    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
+        let ttl = valid_ttl(ttl)?;
+        self.ip(|ip| ip.ttl = ttl)
+    }
+
+    /// See [`UdpSocket::set_ttl`].
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub fn ttl(&self) -> io::Result<u32> {
+        self.ip(|ip| ip.ttl.into())
+    }
+
+    /// Type of service or traffic class of our datagrams (IP_TOS, IPV6_TCLASS).
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] past 255.
+    pub fn set_tos(&self, tos: u32) -> io::Result<()> {
+        let tos = valid_tos(tos)?;
+        self.ip(|ip| ip.tos = tos)
+    }
+
+    /// See [`UdpSocket::set_tos`].
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub fn tos(&self) -> io::Result<u32> {
+        self.ip(|ip| ip.tos.into())
+    }
+
+    fn ip<T>(&self, look: impl FnOnce(&mut IpSettings) -> T) -> io::Result<T> {
+        let mut call = self.net.shared().call()?;
+        call.stack.udp_ip_mut(self.handle).map(look).ok_or_else(error::aborted)
+    }
+
     /// The peer that [`UdpSocket::connect`] set.
     ///
     /// # Errors
@@ -186,7 +226,7 @@ impl UdpSocket {
     /// Send a datagram, whole; waits while the device is full.
     ///
     /// # Errors
-    /// Unreachable, or longer than the link takes.
+    /// Unreachable, or longer than the link takes (the system's EMSGSIZE).
     pub async fn send_to(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
         wait(self.net.shared(), Place::Room, self.look_send(data, to)).await
     }

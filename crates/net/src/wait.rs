@@ -6,61 +6,16 @@
 
 use core::future::Future;
 use core::pin::Pin;
-use core::task::{Context, Poll, Waker};
+use core::task::{Context, Poll};
 use std::io;
-use std::sync::Arc;
-use std::task::Wake;
 use std::time::Instant as SystemTime;
 
-use device::Doorbell;
-use stack::Armed;
+use base::Instant;
 
-use crate::driver::LOOK_INTERVAL;
+use crate::bell::ThreadBell;
+use crate::driver::{LOOK_INTERVAL, Watch};
 use crate::inner::{Inner, Shared};
 use crate::waiting::Place;
-
-/// What a thread sleeps on, and the waker that rings it.
-pub(crate) struct ThreadBell {
-    bell: Doorbell,
-    waker: Waker,
-}
-
-struct Ring(Doorbell);
-
-impl Wake for Ring {
-    fn wake(self: Arc<Ring>) {
-        self.0.ring();
-    }
-
-    fn wake_by_ref(self: &Arc<Ring>) {
-        self.0.ring();
-    }
-}
-
-impl ThreadBell {
-    pub(crate) fn new() -> ThreadBell {
-        let bell = Doorbell::new();
-        let waker = Waker::from(Arc::new(Ring(bell.clone())));
-        ThreadBell { bell, waker }
-    }
-
-    pub(crate) fn waker(&self) -> &Waker {
-        &self.waker
-    }
-
-    pub(crate) fn arm(&self) {
-        self.bell.arm();
-    }
-
-    pub(crate) fn disarm(&self) {
-        self.bell.disarm();
-    }
-
-    /// Sleep until a ring since [`ThreadBell::arm`], or until `until`; `None` is without end.
-    pub(crate) fn sleep(&self, until: Option<SystemTime>) {
-        self.bell.sleep(until.map(|at| at.saturating_duration_since(SystemTime::now())));
-    }
-}
 
 thread_local! {
     static BELL: ThreadBell = ThreadBell::new();
@@ -107,7 +62,7 @@ impl Waiter<'_> {
         look: &mut impl FnMut(&mut Inner) -> Poll<io::Result<T>>,
     ) -> io::Result<Option<io::Result<T>>> {
         self.bell.arm();
-        let mut sleep_until = until;
+        let (mut sleep_until, mut at) = (until, None);
         {
             let mut call = self.shared.call()?;
             call.mine = Some(self.bell.waker());
@@ -128,19 +83,20 @@ impl Waiter<'_> {
             call.wait(self.place, &mut self.id, self.bell.waker());
             if self.drives {
                 match call.watch(self.bell.waker()) {
-                    Armed::All => {}
-                    Armed::Ready => {
+                    Watch::Ready => {
                         self.bell.disarm();
                         return Ok(None);
                     }
-                    Armed::NotAll => {
+                    Watch::Sleep => {}
+                    Watch::Look => {
                         let soon = SystemTime::now() + LOOK_INTERVAL;
                         sleep_until = Some(until.map_or(soon, |at| at.min(soon)));
                     }
                 }
+                at = call.callers_descriptor();
             }
         }
-        self.bell.sleep(sleep_until);
+        self.bell.sleep(sleep_until, at.as_ref());
         Ok(None)
     }
 }
@@ -206,6 +162,42 @@ impl<F> Drop for Wait<'_, F> {
             && let Ok(mut call) = self.shared.call()
         {
             call.leave(self.place, self.id.take());
+        }
+    }
+}
+
+/// A time that a task waits for; gone without a trace when it is dropped.
+pub(crate) struct Alarm<'a> {
+    shared: &'a Shared,
+    at: Instant,
+    key: Option<(Instant, u64)>,
+}
+
+impl<'a> Alarm<'a> {
+    /// `None` never comes.
+    pub(crate) fn new(shared: &'a Shared, at: Option<Instant>) -> Alarm<'a> {
+        Alarm { shared, at: at.unwrap_or(Instant::NEVER), key: None }
+    }
+
+    pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<io::Result<()>> {
+        let mut call = self.shared.call()?;
+        if let Some(key) = self.key.take() {
+            call.cancel_alarm(key);
+        }
+        if self.shared.now() >= self.at {
+            return Poll::Ready(Ok(()));
+        }
+        self.key = Some(call.alarm(self.at, cx.waker()));
+        Poll::Pending
+    }
+}
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key.take()
+            && let Ok(mut call) = self.shared.call()
+        {
+            call.cancel_alarm(key);
         }
     }
 }

@@ -4,7 +4,9 @@
 //! Called by: `inner.rs`. Must not know: what a waker wakes, a task or a thread.
 //! A waker is never dropped or woken here: both may run any code, and the stack is locked.
 
+use core::num::NonZeroU32;
 use core::task::Waker;
+use core::time::Duration;
 
 use stack::{ListenerHandle, TcpHandle, UdpHandle};
 
@@ -88,10 +90,32 @@ pub(crate) struct Socket {
     pub(crate) write: Waiters,
     /// Its error was told: a connection tells it once, as Linux does.
     pub(crate) error_told: bool,
-    /// Reset the peer when it is dropped (SO_LINGER of zero).
-    pub(crate) abort_on_drop: bool,
+    /// SO_LINGER: zero resets the peer when the socket is dropped.
+    pub(crate) linger: Linger,
     /// A forwarder's: it counts for the limit on those.
     pub(crate) forwarded: bool,
+}
+
+/// How long closing waits, in hundredths of a second as far as Linux counts in ticks: small, because
+/// every socket has one.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Linger(Option<NonZeroU32>);
+
+impl Linger {
+    const UNIT_NS: u128 = 10_000_000;
+
+    /// Not at all with `None`; a time is rounded up, so that only zero is zero.
+    pub(crate) fn new(time: Option<Duration>) -> Linger {
+        Linger(time.and_then(|time| {
+            let units = time.as_nanos().div_ceil(Linger::UNIT_NS);
+            let units = u32::try_from(units).unwrap_or(u32::MAX - 1);
+            NonZeroU32::new(units.saturating_add(1))
+        }))
+    }
+
+    pub(crate) fn time(self) -> Option<Duration> {
+        self.0.map(|units| Duration::from_millis(u64::from(units.get() - 1) * 10))
+    }
 }
 
 const _: () = assert!(core::mem::size_of::<Socket>() <= 56, "one for each idle connection");

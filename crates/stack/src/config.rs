@@ -24,6 +24,22 @@ impl StackConfig {
     }
 }
 
+/// What the IP header of a socket's packets says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpSettings {
+    /// Hops that a packet may take: TTL (RFC 791) or hop limit (RFC 8200).
+    pub ttl: u8,
+    /// Type of service or traffic class: differentiated services (RFC 2474), two low bits for ECN.
+    pub tos: u8,
+}
+
+impl Default for IpSettings {
+    /// 64 hops (RFC 1700's recommended default), best effort.
+    fn default() -> IpSettings {
+        IpSettings { ttl: 64, tos: 0 }
+    }
+}
+
 /// Settings of a port.
 #[derive(Clone, Debug, Default)]
 pub struct PortConfig {

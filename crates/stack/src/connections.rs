@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 
 use base::{Budget, Counter, Counters, Instant, KeyedHash, Limit, Owner, Switch, Switches};
 use hashbrown::HashTable;
@@ -181,6 +181,19 @@ impl Connections {
     pub(crate) fn remove(&mut self, handle: TcpHandle, secret: &KeyedHash) -> Option<Box<Pcb>> {
         self.unlink(handle, secret);
         self.pcbs.remove(handle)
+    }
+
+    /// Has a connection, or a record in TIME-WAIT, this local port (at `ip`, or anywhere)?
+    pub(crate) fn use_port(&self, ip: Option<IpAddr>, port: u16) -> bool {
+        let meets = |a: SocketAddr| a.port() == port && ip.is_none_or(|ip| ip == a.ip());
+        self.pcbs.values().any(|pcb| pcb.in_table && meets(pcb.local))
+            || self.time_wait.iter().any(|entry| meets(entry.local))
+    }
+
+    /// Those that go over a port and are not over themselves.
+    pub(crate) fn of_port(&self, port: u16) -> Vec<TcpHandle> {
+        let there = |pcb: &Pcb| pcb.port == port && pcb.in_table;
+        self.pcbs.iter().filter(|(_, pcb)| there(pcb)).map(|(handle, _)| handle).collect()
     }
 
     /// Note that a connection has something to do after this burst.

@@ -9,6 +9,7 @@
 //! Published (copied into each shard when it changes, never locked): routes, neighbours,
 //! switches, limits. Today there is one shard and its owner sets them directly.
 
+mod change;
 mod config;
 mod connections;
 mod event;
@@ -27,10 +28,11 @@ mod timers;
 mod tx;
 mod udp;
 
-pub use config::{PortConfig, StackConfig};
+pub use config::{IpSettings, PortConfig, StackConfig};
 pub use connections::TcpHandle;
 pub use event::Event;
 pub use forward::RequestHandle;
+pub use inet::Route;
 pub use listener::{ListenConfig, ListenerHandle};
 pub use port::{Observer, PortId, Stage};
 pub use socket::{ConnectError, ListenError};
@@ -47,7 +49,7 @@ use base::{
 use core::net::IpAddr;
 use core::task::Waker;
 use device::Device;
-use inet::{Neighbours, Route, Routes};
+use inet::{Neighbours, Routes};
 use mbuf::Pool;
 use wire::checksum::Ladder;
 
@@ -63,6 +65,8 @@ use udp::UdpSockets;
 pub enum Armed {
     /// Every device wakes.
     All,
+    /// Every device wakes, or has a descriptor to sleep at ([`Stack::descriptors`]).
+    Descriptors,
     /// There is something to poll for now.
     Ready,
     /// Some device cannot wake anybody: look at it at an interval.
@@ -167,29 +171,6 @@ impl Stack {
         }
     }
 
-    /// Add a port; its addresses' networks become routes. Returns its number.
-    pub fn add_port(&mut self, device: Box<dyn Device>, config: PortConfig) -> PortId {
-        let id = self.ports.add(device, &config);
-        for &cidr in &config.addresses {
-            self.routes.add(Route {
-                dest: cidr,
-                via: None,
-                port: id.0,
-                table: inet::route::MAIN_TABLE,
-            });
-        }
-        id
-    }
-
-    /// Remove a port with its routes and neighbours; its connections time out unless a route
-    /// over another port takes them.
-    pub fn remove_port(&mut self, id: PortId) -> Option<Box<dyn Device>> {
-        let device = self.ports.remove(id)?;
-        self.routes.forget_port(id.0);
-        self.neighbours.forget_port(id.0);
-        Some(device)
-    }
-
     /// Set the link address of a neighbour; `false` when the table is full.
     pub fn add_neighbour(&mut self, port: PortId, ip: IpAddr, mac: MacAddr) -> bool {
         self.neighbours.set(port.0, ip, mac, &mut self.core.budget)
@@ -216,6 +197,7 @@ impl Stack {
         if work == 0 {
             // Nothing may come for long: nobody's buffers wait here.
             self.core.pool.flush();
+            self.fail_gone_ports();
         } else {
             self.core.pool.flush_many();
         }
@@ -255,10 +237,25 @@ impl Stack {
     /// Ask every port's device to wake `waker` once there is something for [`Stack::poll`].
     pub fn arm(&mut self, waker: &Waker) -> Armed {
         match self.ports.arm(waker) {
-            true => Armed::All,
-            false if self.has_input() => Armed::Ready,
-            false => Armed::NotAll,
+            Armed::All => Armed::All,
+            // Only those that woke nobody, but the others are cheap to ask.
+            _ if self.has_input() => Armed::Ready,
+            other => other,
         }
+    }
+
+    /// The descriptors to sleep at: each with its port, and whether room is waited for as well as
+    /// frames. What is readable, or writable then, is for [`Stack::poll`].
+    #[cfg(unix)]
+    pub fn descriptors(&self) -> impl Iterator<Item = (PortId, std::os::fd::BorrowedFd<'_>, bool)> {
+        self.ports
+            .iter()
+            .filter_map(|port| Some((port.id, port.device.as_fd()?, port.is_pushed_back())))
+    }
+
+    /// Moves whenever a port is added, removed or replaced.
+    pub fn ports_epoch(&self) -> u64 {
+        self.ports.epoch()
     }
 
     /// Is this an address of one of the ports?

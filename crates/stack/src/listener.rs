@@ -11,7 +11,7 @@ use core::net::IpAddr;
 use base::Owner;
 use slotmap::{SlotMap, new_key_type};
 
-use crate::{RequestHandle, TcpHandle};
+use crate::{IpSettings, RequestHandle, TcpHandle};
 
 new_key_type! {
     /// A listener.
@@ -29,6 +29,8 @@ pub struct ListenConfig {
     pub tcp: tcp::Config,
     /// Whose they are.
     pub owner: Owner,
+    /// What the IP header of their packets says.
+    pub ip: IpSettings,
 }
 
 impl Default for ListenConfig {
@@ -38,6 +40,7 @@ impl Default for ListenConfig {
             inspect: false,
             tcp: tcp::Config::default(),
             owner: Owner::program(),
+            ip: IpSettings::default(),
         }
     }
 }
@@ -48,6 +51,7 @@ pub(crate) struct Listener {
     pub(crate) inspect: bool,
     pub(crate) config: Arc<tcp::Config>,
     pub(crate) owner: Owner,
+    pub(crate) ip: IpSettings,
     /// Half open.
     pub(crate) embryonic: usize,
     /// Open, not yet accepted.
@@ -96,6 +100,12 @@ impl Listeners {
         let exact = self.by_local.get(&(Some(addr), port));
         let by_port = exact.or_else(|| self.by_local.get(&(None, port)));
         by_port.or_else(|| self.by_local.get(&(None, 0))).copied()
+    }
+
+    /// Does a listener take what is sent to `ip` (none: any address of ours) and `port`?
+    pub(crate) fn overlaps(&self, ip: Option<IpAddr>, port: u16) -> bool {
+        let meets = |other: Option<IpAddr>| ip.is_none() || other.is_none() || ip == other;
+        self.by_local.keys().any(|&(other, p)| p == port && meets(other))
     }
 
     /// Does any listener take every destination, ours or not?

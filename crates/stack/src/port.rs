@@ -4,14 +4,15 @@
 
 use core::net::IpAddr;
 use core::task::Waker;
+use std::sync::Arc;
 
 use base::{Cidr, Counter, Counters, IpVersion, MacAddr, Mss};
 use device::{Burst, Device, Limits};
 use mbuf::{Mbuf, Pool};
 
-use crate::{PortConfig, TcpHandle};
+use crate::{Armed, PortConfig, TcpHandle};
 
-/// The number of a port; never used again for another.
+/// The number of a port; that of a removed one may be given again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PortId(pub u16);
 
@@ -45,6 +46,8 @@ pub(crate) struct Port {
     pub(crate) observer: Option<Box<dyn Observer>>,
     /// Frames of `tx` that the observer has seen already.
     observed: usize,
+    /// Its device is gone, and its connections have heard of it.
+    pub(crate) gone: bool,
 }
 
 impl Port {
@@ -140,13 +143,25 @@ impl Port {
 #[derive(Default)]
 pub(crate) struct Ports {
     ports: Vec<Option<Port>>,
+    /// Why connections failed, by port number; also of ports that are gone, whose sockets may ask.
+    failures: Vec<Option<Arc<str>>>,
+    epoch: u64,
 }
 
 impl Ports {
     pub(crate) fn add(&mut self, device: Box<dyn Device>, config: &PortConfig) -> PortId {
-        let id = PortId(self.ports.len() as u16);
+        // Numbers go round, so that replacing ports for ever takes no memory.
+        let free = self.ports.iter().position(Option::is_none);
+        let index = free.unwrap_or(self.ports.len());
+        let number = u16::try_from(index).expect("a machine has no 65,536 devices");
+        let id = PortId(number);
+        if index == self.ports.len() {
+            self.ports.push(None);
+            self.failures.push(None);
+        }
+        self.epoch += 1;
         let limits = device.limits();
-        self.ports.push(Some(Port {
+        self.ports[index] = Some(Port {
             id,
             device,
             limits,
@@ -157,11 +172,54 @@ impl Ports {
             blocked: Vec::new(),
             observer: None,
             observed: 0,
-        }));
+            gone: false,
+        });
         id
     }
 
+    /// Another device for a port; what was in its burst is lost.
+    pub(crate) fn replace(
+        &mut self,
+        id: PortId,
+        device: Box<dyn Device>,
+        pool: &mut Pool,
+    ) -> Result<Box<dyn Device>, Box<dyn Device>> {
+        let Some(port) = self.get_mut(id.0) else { return Err(device) };
+        port.limits = device.limits();
+        port.gone = false;
+        port.observed = 0;
+        port.tx_bytes = 0;
+        port.tx.drain(..).for_each(|frame| pool.free(frame));
+        let old = core::mem::replace(&mut port.device, device);
+        self.epoch += 1;
+        Ok(old)
+    }
+
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// A port whose device is gone since the last look, and why.
+    pub(crate) fn next_gone(&mut self) -> Option<(PortId, String)> {
+        let port = self.iter_mut().find(|port| !port.gone && port.device.is_gone())?;
+        port.gone = true;
+        port.blocked.clear();
+        let why = port.device.failure().map(ToString::to_string);
+        Some((port.id, why.unwrap_or_else(|| "the device of its port is gone".to_owned())))
+    }
+
+    pub(crate) fn note_failure(&mut self, id: PortId, why: Arc<str>) {
+        if let Some(place) = self.failures.get_mut(usize::from(id.0)) {
+            *place = Some(why);
+        }
+    }
+
+    pub(crate) fn failure(&self, id: PortId) -> Option<&str> {
+        self.failures.get(usize::from(id.0))?.as_deref()
+    }
+
     pub(crate) fn remove(&mut self, id: PortId) -> Option<Box<dyn Device>> {
+        self.epoch += 1;
         self.ports.get_mut(usize::from(id.0))?.take().map(|p| p.device)
     }
 
@@ -197,13 +255,24 @@ impl Ports {
         self.iter().any(Port::is_pushed_back)
     }
 
-    /// Have every device wake `waker`; `false` if one did not promise to.
-    pub(crate) fn arm(&mut self, waker: &Waker) -> bool {
-        let mut all = true;
+    /// Have every device wake `waker`. One that is gone has nothing to tell.
+    pub(crate) fn arm(&mut self, waker: &Waker) -> Armed {
+        let mut armed = Armed::All;
         for port in self.iter_mut() {
-            all &= port.device.arm(waker);
+            if port.device.arm(waker) || port.gone {
+                continue;
+            }
+            #[cfg(unix)]
+            let has_descriptor = port.device.as_fd().is_some();
+            #[cfg(not(unix))]
+            let has_descriptor = false;
+            if !has_descriptor {
+                armed = Armed::NotAll;
+            } else if armed == Armed::All {
+                armed = Armed::Descriptors;
+            }
         }
-        all
+        armed
     }
 
     pub(crate) fn observe(&mut self, id: PortId, observer: Option<Box<dyn Observer>>) {

@@ -23,7 +23,7 @@ use crate::connections::Pcb;
 use crate::event::Event;
 use crate::forward;
 use crate::listener::Listener;
-use crate::{ListenConfig, ListenerHandle, Stack, TcpHandle, tx};
+use crate::{IpSettings, ListenConfig, ListenerHandle, Stack, TcpHandle, tx};
 
 /// Why a connection could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +65,22 @@ impl Stack {
         owner: Owner,
         now: Instant,
     ) -> Result<TcpHandle, ConnectError> {
+        self.tcp_connect_with(remote, local, config, owner, IpSettings::default(), now)
+    }
+
+    /// [`Stack::tcp_connect`] with packets whose IP header says this.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub fn tcp_connect_with(
+        &mut self,
+        remote: SocketAddr,
+        local: Option<SocketAddr>,
+        config: &tcp::Config,
+        owner: Owner,
+        ip: IpSettings,
+        now: Instant,
+    ) -> Result<TcpHandle, ConnectError> {
         self.core.set_now(now);
         let used = self.connections.len();
         if !self.core.budget.admits(Limit::Connections, used) {
@@ -77,7 +93,7 @@ impl Stack {
         let local = self.local_port(local_ip, local.map_or(0, |a| a.port()), remote)?;
         let config = self.shared_config(config);
         let handle = self
-            .open(local, remote, owner, None, |path, cx| usrreq::connect(&config, path, cx))
+            .open((local, remote), owner, ip, None, |path, cx| usrreq::connect(&config, path, cx))
             .map_err(ConnectError::Unreachable)?;
         self.core.counters.add(base::Counter::TcpConnects, 1);
         tx::output(self);
@@ -137,13 +153,13 @@ impl Stack {
     /// Make a connection between two addresses; `make` makes its Tcb.
     fn open(
         &mut self,
-        local: SocketAddr,
-        remote: SocketAddr,
+        (local, remote): (SocketAddr, SocketAddr),
         owner: Owner,
+        ip: IpSettings,
         listener: Option<ListenerHandle>,
         make: impl FnOnce(&Path, &mut tcp::Cx<'_>) -> tcp::Tcb,
     ) -> Result<TcpHandle, DropReason> {
-        let (port_id, template) = tx::route(self, local, remote, ipv4::TCP, &owner)?;
+        let (port_id, template) = tx::route(self, local, remote, ipv4::TCP, &owner, ip)?;
         let port = self.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
         let version = IpVersion::of(&remote.ip());
         let key = FlowKey::new(local.ip(), local.port(), remote.ip(), remote.port());
@@ -202,6 +218,7 @@ impl Stack {
                 inspect: config.inspect,
                 config: Arc::new(config.tcp),
                 owner: config.owner,
+                ip: config.ip,
                 embryonic: 0,
                 accepted: Default::default(),
                 requests: Default::default(),
@@ -425,9 +442,9 @@ pub(crate) fn complete_open(
         return Err(DropReason::TcpConnectionLimit);
     }
     listener.embryonic += 1;
-    let (config, owner) = (listener.config.clone(), listener.owner.clone());
+    let (config, owner, ip) = (listener.config.clone(), listener.owner.clone(), listener.ip);
     stack.listeners.half_open += 1;
-    let made = stack.open(local, remote, owner, Some(listener_handle), |path, cx| {
+    let made = stack.open((local, remote), owner, ip, Some(listener_handle), |path, cx| {
         let iss = after.map_or(path.iss, |used| path.iss.max(used));
         handshake_open(&config, &Path { iss, ..*path }, seg, options, cx)
     });

@@ -10,7 +10,7 @@ use tcp::{Config, State};
 
 use core::net::SocketAddr;
 
-use crate::{Stack, TcpHandle, UdpError, UdpHandle, tx};
+use crate::{IpSettings, Stack, TcpHandle, UdpError, UdpHandle, tx};
 
 impl Stack {
     /// Where a connection stands, and how it ended if it did not end well; `None` if the handle
@@ -76,6 +76,32 @@ impl Stack {
     /// The settings of a connection.
     pub fn tcp_config(&self, handle: TcpHandle) -> Option<&Config> {
         self.connections.get(handle).map(|p| p.tcb.config())
+    }
+
+    /// What the IP header of a connection's packets says; `None` if the handle means nothing.
+    pub fn tcp_ip(&self, handle: TcpHandle) -> Option<IpSettings> {
+        let (tos, ttl) = self.connections.get(handle)?.template.tos_ttl();
+        Some(IpSettings { ttl, tos })
+    }
+
+    /// Change it from the next packet on; what waits for its departure time keeps the old.
+    pub fn tcp_set_ip(&mut self, handle: TcpHandle, ip: IpSettings) -> Option<()> {
+        let pcb = self.connections.get_mut(handle)?;
+        pcb.template.set_tos_ttl(ip.tos, ip.ttl);
+        Some(())
+    }
+
+    /// What the IP header of a UDP socket's packets says, to read and to change.
+    pub fn udp_ip_mut(&mut self, handle: UdpHandle) -> Option<&mut IpSettings> {
+        self.udp.ip_mut(handle)
+    }
+
+    /// Would a listener on `local` meet another, a connection or one in TIME-WAIT at its port?
+    /// Listening is possible beside all but a listener at the very same address: this is for those
+    /// who want to be alone.
+    pub fn tcp_port_is_used(&self, local: SocketAddr) -> bool {
+        let ip = (!local.ip().is_unspecified()).then_some(local.ip());
+        self.listeners.overlaps(ip, local.port()) || self.connections.use_port(ip, local.port())
     }
 
     /// From now on take datagrams from `peer` alone; what waits from others is dropped and counted.

@@ -21,7 +21,7 @@ use crate::connections::{Pcb, TimeWaitEntry};
 use crate::event::Event;
 use crate::port::Port;
 use crate::stamp::Stamp;
-use crate::{Stack, TcpHandle};
+use crate::{IpSettings, Stack, TcpHandle};
 
 /// Let every connection on the dirty list send what it has, then hand the bursts to the devices.
 pub(crate) fn run(stack: &mut Stack) {
@@ -195,19 +195,24 @@ pub(crate) fn route(
     remote: SocketAddr,
     protocol: u8,
     owner: &base::Owner,
+    settings: IpSettings,
 ) -> Result<(u16, HeaderTemplate), DropReason> {
     let hop = stack
         .routes
         .lookup(remote.ip(), Some(local.ip()), owner, 0, inet::route::MAIN_TABLE)
         .ok_or(DropReason::IpNoRoute)?;
     let port = stack.ports.get(hop.port).ok_or(DropReason::TxNoPort)?;
+    if port.gone {
+        return Err(DropReason::DeviceLinkDown);
+    }
     let dst_mac = match port.limits.link {
         base::LinkKind::Ip => base::MacAddr::default(),
         base::LinkKind::Ethernet => {
             stack.neighbours.lookup(hop.port, hop.neighbour).ok_or(DropReason::IpNoNeighbour)?
         }
     };
-    let fields = Fields { src: local.ip(), dst: remote.ip(), protocol, tos: 0, ttl: 64 };
+    let IpSettings { tos, ttl } = settings;
+    let fields = Fields { src: local.ip(), dst: remote.ip(), protocol, tos, ttl };
     Ok((hop.port, HeaderTemplate::new(port.limits.link, port.mac, dst_mac, &fields)))
 }
 
@@ -256,7 +261,8 @@ fn bare_segment(
     window: u16,
     timestamps: Option<Timestamps>,
 ) {
-    let routed = route(stack, local, remote, ipv4::TCP, &base::Owner::program());
+    let owner = base::Owner::program();
+    let routed = route(stack, local, remote, ipv4::TCP, &owner, IpSettings::default());
     let (port_id, template) = match routed {
         Ok(routed) => routed,
         Err(reason) => return stack.core.drops.count(reason),
@@ -303,7 +309,8 @@ pub(crate) fn echo_reply<A: Addrs>(
     let local = SocketAddr::new(ip.dst(), 0);
     let remote = SocketAddr::new(ip.src(), 0);
     let owner = base::Owner::program();
-    let (port_id, template) = route(stack, local, remote, ip.protocol, &owner)?;
+    let settings = IpSettings::default();
+    let (port_id, template) = route(stack, local, remote, ip.protocol, &owner, settings)?;
     let mut m = stack.core.pool.copy_of(request.as_slice()).ok_or(DropReason::MbufExhausted)?;
     if let Some(message) = m.as_mut_slice() {
         inet::icmp::make_reply(message, IpVersion::of(&ip.src()) == IpVersion::V4);

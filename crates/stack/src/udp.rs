@@ -11,7 +11,7 @@ use mbuf::{Mbuf, Pool};
 use slotmap::{SlotMap, new_key_type};
 use wire::ipv4;
 
-use crate::{Core, Stack, tx};
+use crate::{Core, IpSettings, Stack, tx};
 
 new_key_type! {
     /// A UDP socket.
@@ -50,6 +50,7 @@ struct Socket {
     /// The one that datagrams are taken from.
     peer: Option<SocketAddr>,
     owner: Owner,
+    ip: IpSettings,
     queue: VecDeque<Datagram>,
     queued_bytes: usize,
 }
@@ -120,6 +121,11 @@ impl UdpSockets {
         self.slots.get(handle)?.queue.front()
     }
 
+    /// What the IP header of a socket's datagrams says.
+    pub(crate) fn ip_mut(&mut self, handle: UdpHandle) -> Option<&mut IpSettings> {
+        self.slots.get_mut(handle).map(|socket| &mut socket.ip)
+    }
+
     fn close(&mut self, handle: UdpHandle, pool: &mut Pool) {
         if let Some(socket) = self.slots.remove(handle) {
             self.by_local.remove(&socket.local);
@@ -145,7 +151,8 @@ impl Stack {
         if self.udp.by_local.contains_key(&local) {
             return Err(UdpError::AddressInUse);
         }
-        let socket = Socket { local, peer: None, owner, queue: VecDeque::new(), queued_bytes: 0 };
+        let (ip, queue) = (IpSettings::default(), VecDeque::new());
+        let socket = Socket { local, peer: None, owner, ip, queue, queued_bytes: 0 };
         let handle = self.udp.slots.insert(socket);
         self.udp.by_local.insert(local, handle);
         Ok(handle)
@@ -172,15 +179,15 @@ impl Stack {
     ) -> Result<(), UdpError> {
         self.core.set_now(now);
         let socket = self.udp.slots.get(handle).ok_or(UdpError::Closed)?;
-        let owner = socket.owner.clone();
+        let (owner, settings) = (socket.owner.clone(), socket.ip);
         let local_port = socket.local.1;
         let local_ip = match socket.local.0 {
             Some(ip) => ip,
             None => self.udp_source(remote.ip(), &owner)?,
         };
         let local = SocketAddr::new(local_ip, local_port);
-        let (port_id, template) =
-            tx::route(self, local, remote, ipv4::UDP, &owner).map_err(UdpError::Unsendable)?;
+        let (port_id, template) = tx::route(self, local, remote, ipv4::UDP, &owner, settings)
+            .map_err(UdpError::Unsendable)?;
         let core = &mut self.core;
         let port = self.ports.get_mut(port_id).ok_or(UdpError::Unsendable(DropReason::TxNoPort))?;
         let ip_len = template.len() - template.link_len();

@@ -140,6 +140,8 @@ fn fin_acknowledged(tcb: &mut Tcb, cx: &Cx<'_>) {
     match tcb.state {
         State::FinWait1 => {
             tcb.state = State::FinWait2;
+            // Who lingers waits for this.
+            tcb.events.set(crate::Events::WRITABLE);
             if tcb.marks.has(Marks::ORPHAN) {
                 tcb.timers.idle = cx.now + tcb.config.fin_wait_2;
             }
@@ -147,6 +149,7 @@ fn fin_acknowledged(tcb: &mut Tcb, cx: &Cx<'_>) {
         State::Closing => {
             tcb.state = State::TimeWait;
             tcb.timers = Timers::default();
+            tcb.events.set(crate::Events::WRITABLE);
         }
         State::LastAck => {
             tcb.state = State::Closed;

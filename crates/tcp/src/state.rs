@@ -80,4 +80,6 @@ pub enum Error {
     TimedOut,
     /// We reset it.
     Aborted,
+    /// The port that it went over is gone.
+    NetworkDown,
 }

@@ -273,6 +273,14 @@ pub fn abort(tcb: &mut Tcb, cx: &mut Cx<'_>) {
     }
 }
 
+/// The way to the peer is gone: nothing is sent any more, what was received can be read.
+pub fn lose_network(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+    tcb.sendq.clear(cx.pool);
+    tcb.reassembly.clear(cx.pool);
+    tcb.todo = Todo::default();
+    tcb.fail(Error::NetworkDown);
+}
+
 /// Give every buffer back.
 pub fn clear(tcb: &mut Tcb, cx: &mut Cx<'_>) {
     tcb.sendq.clear(cx.pool);

@@ -100,9 +100,13 @@ pub mod device {
 }
 pub use device::Device;
 
+/// Sockets for programs.
+#[cfg(feature = "net")]
+pub use net;
 #[cfg(feature = "mem")]
 pub use stack::pair;
 pub use stack::{
-    CallError, ConnectError, Datagram, Event, ListenConfig, ListenError, ListenerHandle, Observer,
-    PortConfig, PortId, Stack, StackConfig, Stage, TcpHandle, UdpError, UdpHandle,
+    CallError, ConnectError, Datagram, Event, IpSettings, ListenConfig, ListenError,
+    ListenerHandle, Observer, PortConfig, PortId, Route, Stack, StackConfig, Stage, TcpHandle,
+    UdpError, UdpHandle,
 };

@@ -20,8 +20,35 @@ use crate::{Net, Received, TcpSocket, error, wait};
 pub struct TcpStream(Arc<Open>);
 
 struct Open {
-    stream: crate::TcpStream,
+    /// Taken by `into_async` alone.
+    stream: Option<crate::TcpStream>,
     manners: Manners,
+}
+
+impl Open {
+    fn stream(&self) -> &crate::TcpStream {
+        self.stream.as_ref().expect("it is taken together with its last handle")
+    }
+}
+
+impl Drop for Open {
+    /// Lingers, if it was told to; an error has nobody to be told to any more.
+    fn drop(&mut self) {
+        let Some(stream) = &self.stream else { return };
+        let Ok(Some(time)) = stream.linger() else { return };
+        if time.is_zero() || self.manners.nonblocking.load(Ordering::Relaxed) {
+            return;
+        }
+        // What is unread makes closing a reset, and nothing is sent after that.
+        let handle = stream.handle();
+        let unread = |inner: &mut Inner| inner.stack.tcp_readable(handle).is_some_and(|r| r.0 > 0);
+        if stream.now(unread).unwrap_or(true) || stream.close_writing().is_err() {
+            return;
+        }
+        let until = Instant::now().checked_add(time);
+        let look = |inner: &mut Inner| inner.poll_closed(handle);
+        let _ = wait::block_on(stream.net().shared(), stream.write_place(), until, look);
+    }
 }
 
 impl TcpStream {
@@ -72,7 +99,8 @@ impl TcpStream {
     /// # Errors
     /// Itself, if there are clones.
     pub fn into_async(self) -> Result<crate::TcpStream, TcpStream> {
-        Arc::try_unwrap(self.0).map(|open| open.stream).map_err(TcpStream)
+        let mut open = Arc::try_unwrap(self.0).map_err(TcpStream)?;
+        Ok(open.stream.take().expect("it is taken together with its last handle"))
     }
 
     /// Another handle of the same connection, time-outs included.
@@ -162,7 +190,7 @@ impl TcpStream {
 
 impl From<crate::TcpStream> for TcpStream {
     fn from(stream: crate::TcpStream) -> TcpStream {
-        TcpStream(Arc::new(Open { stream, manners: Manners::default() }))
+        TcpStream(Arc::new(Open { stream: Some(stream), manners: Manners::default() }))
     }
 }
 
@@ -170,7 +198,7 @@ impl Deref for TcpStream {
     type Target = crate::TcpStream;
 
     fn deref(&self) -> &crate::TcpStream {
-        &self.0.stream
+        self.0.stream()
     }
 }
 

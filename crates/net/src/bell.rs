@@ -1,0 +1,143 @@
+//! What a thread sleeps on, and the waker that rings it: a doorbell, and where devices have
+//! descriptors, a poll that the same ring ends.
+//!
+//! Called by: `wait.rs` for callers, `driver.rs` for the driver's thread. Must not know: the stack.
+
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+use std::time::Instant;
+
+use device::Doorbell;
+
+#[cfg(target_os = "linux")]
+pub(crate) use crate::descriptors::Descriptor;
+
+/// Elsewhere devices with descriptors are looked at at an interval.
+#[cfg(not(target_os = "linux"))]
+#[derive(Clone)]
+pub(crate) enum Descriptor {}
+
+/// What a thread sleeps on, and the waker that rings it.
+pub(crate) struct ThreadBell {
+    bell: Doorbell,
+    waker: Waker,
+    #[cfg(target_os = "linux")]
+    alarm: core::cell::OnceCell<Option<alarm::Alarm>>,
+}
+
+struct Ring(Doorbell);
+
+impl Wake for Ring {
+    fn wake(self: Arc<Ring>) {
+        self.0.ring();
+    }
+
+    fn wake_by_ref(self: &Arc<Ring>) {
+        self.0.ring();
+    }
+}
+
+impl ThreadBell {
+    pub(crate) fn new() -> ThreadBell {
+        let bell = Doorbell::new();
+        let waker = Waker::from(Arc::new(Ring(bell.clone())));
+        ThreadBell {
+            bell,
+            waker,
+            #[cfg(target_os = "linux")]
+            alarm: core::cell::OnceCell::new(),
+        }
+    }
+
+    pub(crate) fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
+    pub(crate) fn arm(&self) {
+        self.bell.arm();
+    }
+
+    pub(crate) fn disarm(&self) {
+        self.bell.disarm();
+    }
+
+    /// Sleep until a ring since [`ThreadBell::arm`], until `at` is readable or until `until`, the
+    /// earliest of them; no time is without end.
+    pub(crate) fn sleep(&self, until: Option<Instant>, at: Option<&Descriptor>) {
+        let timeout = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let Some(at) = at else { return self.bell.sleep(timeout) };
+        #[cfg(not(target_os = "linux"))]
+        match *at {}
+        #[cfg(target_os = "linux")]
+        match self.alarm.get_or_init(alarm::Alarm::new) {
+            Some(alarm) => {
+                if self.bell.hand_over(alarm.waker()) {
+                    alarm.sleep(at, timeout);
+                }
+                self.bell.disarm();
+            }
+            // No descriptor left for it: look at an interval.
+            None => {
+                let interval = crate::driver::LOOK_INTERVAL;
+                self.bell.sleep(Some(timeout.map_or(interval, |t| t.min(interval))));
+            }
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod alarm {
+    //! A counter of the kernel's that a ring moves, so that a poll ends.
+
+    use core::time::Duration;
+    use std::os::fd::OwnedFd;
+    use std::sync::Arc;
+    use std::task::{Wake, Waker};
+
+    use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+
+    use super::Descriptor;
+
+    pub(super) struct Alarm {
+        counter: Arc<Counter>,
+        waker: Waker,
+    }
+
+    struct Counter(OwnedFd);
+
+    impl Wake for Counter {
+        fn wake(self: Arc<Counter>) {
+            self.wake_by_ref();
+        }
+
+        fn wake_by_ref(self: &Arc<Counter>) {
+            // It fails when it is full; then it is readable as well.
+            let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+        }
+    }
+
+    impl Alarm {
+        /// `None`: the system has no descriptor for us.
+        pub(super) fn new() -> Option<Alarm> {
+            let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
+            let counter = Arc::new(Counter(fd));
+            Some(Alarm { waker: Waker::from(counter.clone()), counter })
+        }
+
+        pub(super) fn waker(&self) -> &Waker {
+            &self.waker
+        }
+
+        /// Sleep until a ring, until `at` is readable or until `timeout` has passed. May return
+        /// early: a signal came.
+        pub(super) fn sleep(&self, at: &Descriptor, timeout: Option<Duration>) {
+            let timeout = timeout.and_then(|t| Timespec::try_from(t).ok());
+            let mut fds =
+                [PollFd::new(&self.counter.0, PollFlags::IN), PollFd::new(at, PollFlags::IN)];
+            let polled = poll(&mut fds, timeout.as_ref());
+            if polled.is_ok() && !fds[0].revents().is_empty() {
+                let _ = rustix::io::read(&self.counter.0, &mut [0; 8]);
+            }
+        }
+    }
+}

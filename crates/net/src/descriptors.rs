@@ -1,0 +1,125 @@
+//! Sleeping at the descriptors of devices (Linux): one epoll instance holds those of all ports, a
+//! second holds the first while the driver is to hear of them. A thread that waits in a blocking
+//! call sleeps at the first itself, so the driver is silenced and heard again with one system call
+//! and no wake-up.
+//!
+//! Called by: `driver.rs` and `wait.rs`, through `Inner::watch`. Must not know: who sleeps, frames.
+//! The kernel forgets a descriptor when its file is closed, but not one that its owner keeps open
+//! after its port is gone; so any change makes a new first instance.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use stack::{PortId, Stack};
+
+/// What a sleeper sleeps at: readable when there is something to poll the stack for.
+pub(crate) type Descriptor = Arc<OwnedFd>;
+
+/// What one device's descriptor was registered as.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Known {
+    port: PortId,
+    fd: RawFd,
+    room: bool,
+}
+
+/// The descriptors of a stack's devices.
+#[derive(Default)]
+pub(crate) struct Descriptors {
+    pair: Option<Pair>,
+    known: Vec<Known>,
+    epoch: u64,
+}
+
+/// The two instances.
+struct Pair {
+    driver: Descriptor,
+    devices: Descriptor,
+    /// The driver hears of the devices.
+    heard: bool,
+}
+
+impl Descriptors {
+    /// Hold what the devices have now, and let the driver hear of it or not.
+    ///
+    /// # Errors
+    /// The system has no more descriptors: devices are to be looked at at an interval.
+    pub(crate) fn update(&mut self, stack: &Stack, driver_hears: bool) -> io::Result<()> {
+        let epoch = stack.ports_epoch();
+        let same = |known: &Known, now: &Known| (known.port, known.fd) == (now.port, now.fd);
+        let mut now = Vec::with_capacity(self.known.len());
+        now.extend(stack.descriptors().map(|(port, fd, room)| Known {
+            port,
+            fd: fd.as_raw_fd(),
+            room,
+        }));
+        if self.pair.is_none() && now.is_empty() {
+            return Ok(());
+        }
+        let unchanged = self.epoch == epoch
+            && self.known.len() == now.len()
+            && self.known.iter().zip(&now).all(|(a, b)| same(a, b));
+        if !unchanged || self.pair.is_none() {
+            self.renew(driver_hears)?;
+        }
+        let Some(pair) = &mut self.pair else { return Ok(()) };
+        for (at, (_, fd, room)) in stack.descriptors().enumerate() {
+            let events = if room { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
+            match self.known.get(at) {
+                None => epoll::add(&pair.devices, fd, EventData::new_u64(0), events)?,
+                Some(known) if known.room != room => {
+                    epoll::modify(&pair.devices, fd, EventData::new_u64(0), events)?;
+                }
+                Some(_) => {}
+            }
+        }
+        self.known = now;
+        self.epoch = epoch;
+        pair.hear(driver_hears)
+    }
+
+    /// A new instance for the devices, with none in it.
+    fn renew(&mut self, driver_hears: bool) -> io::Result<()> {
+        self.known.clear();
+        let devices = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
+        let driver = match self.pair.take() {
+            Some(old) => {
+                // Somebody may sleep at the old one yet; the driver must not.
+                let _ = epoll::delete(&old.driver, old.devices.as_fd());
+                old.driver
+            }
+            None => Arc::new(epoll::create(CreateFlags::CLOEXEC)?),
+        };
+        epoll::add(&driver, devices.as_fd(), EventData::new_u64(0), events(driver_hears))?;
+        self.pair = Some(Pair { driver, devices, heard: driver_hears });
+        Ok(())
+    }
+
+    /// What the driver sleeps at; `None` if no device ever had a descriptor.
+    pub(crate) fn of_driver(&self) -> Option<Descriptor> {
+        self.pair.as_ref().map(|pair| pair.driver.clone())
+    }
+
+    /// What a thread sleeps at that drives while it waits.
+    pub(crate) fn of_caller(&self) -> Option<Descriptor> {
+        self.pair.as_ref().map(|pair| pair.devices.clone())
+    }
+}
+
+impl Pair {
+    fn hear(&mut self, driver_hears: bool) -> io::Result<()> {
+        if self.heard != driver_hears {
+            let (driver, devices) = (&self.driver, self.devices.as_fd());
+            // If something is readable already, this wakes who sleeps there.
+            epoll::modify(driver, devices, EventData::new_u64(0), events(driver_hears))?;
+            self.heard = driver_hears;
+        }
+        Ok(())
+    }
+}
+
+fn events(heard: bool) -> EventFlags {
+    if heard { EventFlags::IN } else { EventFlags::empty() }
+}

@@ -1,0 +1,154 @@
+//! Devices that disappear under their connections: each fails with the device's reason, the driver
+//! does not spin, and another device takes the place.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use device::mem;
+use stack::pair::{PairConfig, end};
+use stack::{PortConfig, PortId};
+use wirespeed_net::{Net, TcpStream, blocking};
+
+use crate::Case;
+use crate::ends::{
+    OURS, SOON, assert_reads, cidr, ip, kernel_listener, pattern, processor_time, stack, tun,
+};
+
+pub(crate) const CASES: &[Case] = &[
+    ("an_interface_deleted_under_a_transfer_fails_it_and_is_replaced", deleted),
+    ("an_interface_deleted_under_tasks_fails_them", deleted_under_tasks),
+    ("a_wire_in_memory_that_is_dropped_fails_its_connections", wire_dropped),
+    ("a_port_removed_at_run_time_fails_its_connections_and_a_new_one_serves", removed),
+    ("ports_replaced_for_ever_take_no_memory", again_and_again),
+];
+
+/// The driver of a stack with a dead device sleeps.
+fn assert_asleep() {
+    thread::sleep(Duration::from_millis(200));
+    let (before, began) = (processor_time(), Instant::now());
+    thread::sleep(Duration::from_secs(1));
+    let share = (processor_time() - before).as_secs_f64() / began.elapsed().as_secs_f64();
+    assert!(share < 0.01, "{:.3} % of a core with a dead device", share * 100.0);
+}
+
+/// A transfer over `net` to the kernel that works.
+fn assert_works(net: &Net) {
+    let (listener, at) = kernel_listener();
+    let data = pattern(100_000);
+    thread::scope(|scope| {
+        scope.spawn(|| assert_reads(&mut listener.accept().expect("ours").0, &data));
+        let mut stream = blocking::TcpStream::connect_timeout(net, at, SOON).expect("it listens");
+        stream.write_all(&data).expect("the kernel reads");
+    });
+}
+
+fn deleted() {
+    let (stack, port) = stack();
+    let (net, _driver) = Net::spawn_thread(stack).expect("a thread");
+    let (listener, at) = kernel_listener();
+    let mut stream = blocking::TcpStream::connect_timeout(&net, at, SOON).expect("it listens");
+    let (_peer, _) = listener.accept().expect("ours");
+    let mut idle = blocking::TcpStream::connect_timeout(&net, at, SOON).expect("it listens");
+    let (_other_peer, _) = listener.accept().expect("ours");
+    let waiting = thread::spawn(move || idle.read(&mut [0]));
+    let writing = thread::spawn(move || {
+        // The kernel's end is not read: the write waits in the middle of it.
+        stream.write_all(&pattern(64 << 20)).map(|()| stream)
+    });
+    thread::sleep(Duration::from_millis(300));
+    ip("link delete ws0");
+    for error in [
+        writing.join().expect("no panic").map(drop).expect_err("its interface is deleted"),
+        waiting.join().expect("no panic").map(drop).expect_err("its interface is deleted"),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::NetworkDown, "{error}");
+        assert!(error.to_string().contains("ws0"), "{error}");
+    }
+    let refused = blocking::TcpStream::connect(&net, at).map(drop).expect_err("no way there");
+    assert_eq!(refused.kind(), ErrorKind::NetworkDown, "{refused}");
+    assert_asleep();
+    let old = net.replace_port(port, Box::new(tun())).expect("the same kind of link");
+    assert!(old.is_gone());
+    drop(old);
+    assert_works(&net);
+}
+
+fn deleted_under_tasks() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        let (stack, port) = stack();
+        let (net, _driver) = Net::spawn_tokio(stack);
+        let (listener, at) = kernel_listener();
+        let stream = TcpStream::connect(&net, at).await.expect("it listens");
+        let _peer = listener.accept().expect("ours");
+        let reading = async {
+            let mut room = [0; 10];
+            stream.readable().await?;
+            stream.try_read(&mut room)
+        };
+        let deleting = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            ip("link delete ws0");
+        };
+        let read = tokio::time::timeout(SOON, async { tokio::join!(reading, deleting).0 });
+        let error = read.await.expect("in time").expect_err("its interface is deleted");
+        assert_eq!(error.kind(), ErrorKind::NetworkDown, "{error}");
+        drop(net.replace_port(port, Box::new(tun())).expect("the same kind of link"));
+        let (_listener, at) = kernel_listener();
+        TcpStream::connect(&net, at).await.expect("it listens, and the new device carries it");
+    });
+}
+
+fn wire_dropped() {
+    let (left, right) = mem::pair(&mem::Config::default());
+    let settings = PairConfig::new([8, 8]);
+    let (left, right) = (end(&settings, left, 1), end(&settings, right, 2));
+    let at = SocketAddr::new(right.addr, 7);
+    let (net, _driver) = Net::spawn_thread(left.stack).expect("a thread");
+    let (other, other_driver) = Net::spawn_thread(right.stack).expect("a thread");
+    let listener = blocking::TcpListener::bind(&other, at).expect("free");
+    let mut stream = blocking::TcpStream::connect_timeout(&net, at, SOON).expect("it listens");
+    let peer = listener.accept().expect("ours");
+    let reading = thread::spawn(move || stream.read(&mut [0]));
+    thread::sleep(Duration::from_millis(100));
+    other_driver.stop().expect("no panic");
+    drop((peer, listener, other));
+    let error = reading.join().expect("no panic").expect_err("the other end is gone");
+    assert_eq!(error.kind(), ErrorKind::NetworkDown, "{error}");
+    assert!(error.to_string().contains("Make a new pair"), "{error}");
+    assert_asleep();
+}
+
+fn removed() {
+    let (stack, port) = stack();
+    let (net, _driver) = Net::spawn_thread(stack).expect("a thread");
+    let (listener, at) = kernel_listener();
+    let mut stream = blocking::TcpStream::connect_timeout(&net, at, SOON).expect("it listens");
+    let _peer = listener.accept().expect("ours");
+    let reading = thread::spawn(move || stream.read(&mut [0]));
+    thread::sleep(Duration::from_millis(100));
+    let device = net.remove_port(port).expect("it is there");
+    let error = reading.join().expect("no panic").expect_err("its port was removed");
+    assert_eq!(error.kind(), ErrorKind::NetworkDown, "{error}");
+    assert_eq!(net.remove_port(port).err().map(|e| e.kind()), Some(ErrorKind::NotFound));
+    // The device lives, and its descriptor is readable: nobody is to sleep there any more.
+    let _ = std::net::UdpSocket::bind("0.0.0.0:0").expect("free").send_to(b"x", (OURS, 9));
+    assert_asleep();
+    let addresses = vec![cidr(OURS)];
+    let config = PortConfig { addresses, ..PortConfig::default() };
+    assert_eq!(net.add_port(device, config).expect("driven"), port);
+    assert_works(&net);
+}
+
+fn again_and_again() {
+    let (net, _driver) = Net::spawn_thread(stack().0).expect("a thread");
+    for _ in 0..70_000 {
+        let (device, _peer) = mem::pair(&mem::Config { depth: 1, ..mem::Config::default() });
+        let port = net.add_port(Box::new(device), PortConfig::default()).expect("driven");
+        assert_eq!(port, PortId(1));
+        net.remove_port(port).expect("it is there");
+    }
+    assert_works(&net);
+}

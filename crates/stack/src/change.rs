@@ -1,0 +1,110 @@
+//! Ports that come, go and are replaced while the stack runs, and what becomes of connections whose
+//! device is gone: they fail with the device's reason, so that nobody waits for a time-out.
+//!
+//! Called by: programs, `net`. Nothing here is on the packet path.
+
+use std::sync::Arc;
+
+use device::Device;
+use inet::Route;
+use tcp::usrreq;
+
+use crate::{PortConfig, PortId, Stack, TcpHandle, socket, tx};
+
+impl Stack {
+    /// Add a port; its addresses' networks become routes. Returns its number, which may have been
+    /// that of a port that was removed.
+    pub fn add_port(&mut self, device: Box<dyn Device>, config: PortConfig) -> PortId {
+        let id = self.ports.add(device, &config);
+        for &cidr in &config.addresses {
+            self.routes.add(Route {
+                dest: cidr,
+                via: None,
+                port: id.0,
+                table: inet::route::MAIN_TABLE,
+            });
+        }
+        id
+    }
+
+    /// Remove a port with its routes and neighbours, and take its device back; its connections
+    /// fail with [`tcp::Error::NetworkDown`].
+    pub fn remove_port(&mut self, id: PortId) -> Option<Box<dyn Device>> {
+        self.ports.get(id.0)?;
+        self.fail_connections(id, "its port was removed from the stack");
+        let device = self.ports.remove(id)?;
+        self.routes.forget_port(id.0);
+        self.neighbours.forget_port(id.0);
+        Some(device)
+    }
+
+    /// Give a port another device of the same link kind, and take the old one back; addresses,
+    /// routes, neighbours and observer stay. Connections that have not failed go on, if the new
+    /// device can do all that the old one could; otherwise they fail with
+    /// [`tcp::Error::NetworkDown`].
+    ///
+    /// # Errors
+    /// The new device: no such port, or another link kind, whose addresses mean nothing here.
+    pub fn replace_port(
+        &mut self,
+        id: PortId,
+        device: Box<dyn Device>,
+    ) -> Result<Box<dyn Device>, Box<dyn Device>> {
+        let limits = device.limits();
+        let Some(port) = self.ports.get(id.0).filter(|p| p.limits.link == limits.link) else {
+            return Err(device);
+        };
+        let (old, new) = (port.limits.offloads, limits.offloads);
+        let fits = limits.mtu.bytes() >= port.limits.mtu.bytes()
+            && (new.tx_checksum || !old.tx_checksum)
+            && new.tso_max_bytes >= old.tso_max_bytes;
+        self.fail_gone_ports();
+        if !fits {
+            self.fail_connections(id, "its port's new device takes smaller frames");
+        }
+        let old = self.ports.replace(id, device, &mut self.core.pool);
+        // What the old device pushed back has its turn at once.
+        tx::resume_blocked(self);
+        tx::run(self);
+        old
+    }
+
+    /// Fail the connections of ports whose device is gone. [`Stack::poll`] does it whenever it finds
+    /// nothing else to do.
+    pub fn fail_gone_ports(&mut self) {
+        while let Some((id, why)) = self.ports.next_gone() {
+            self.fail_connections(id, &why);
+        }
+    }
+
+    /// Why the connections of a port failed, or nothing passes it: what its device said last.
+    pub fn port_failure(&self, id: PortId) -> Option<&str> {
+        self.ports.failure(id)
+    }
+
+    /// Why a connection failed with [`tcp::Error::NetworkDown`]: a sentence and what to do.
+    pub fn tcp_failure(&self, handle: TcpHandle) -> Option<&str> {
+        let pcb = self.connections.get(handle)?;
+        pcb.tcb.error.filter(|e| *e == tcp::Error::NetworkDown)?;
+        self.ports.failure(PortId(pcb.port))
+    }
+
+    /// The ports there are.
+    pub fn port_ids(&self) -> Vec<PortId> {
+        self.ports.iter().map(|port| port.id).collect()
+    }
+
+    #[cold]
+    fn fail_connections(&mut self, id: PortId, why: &str) {
+        self.ports.note_failure(id, Arc::from(why));
+        for handle in self.connections.of_port(id.0) {
+            let Some(pcb) = self.connections.get_mut(handle) else { continue };
+            pcb.blocked = false;
+            usrreq::lose_network(&mut pcb.tcb, &mut self.core.tcp());
+            self.connections.mark_dirty(handle);
+            socket::handshake_progress(self, handle);
+        }
+        // Their events, and the end of those that nobody holds.
+        tx::output(self);
+    }
+}

@@ -1,0 +1,57 @@
+//! A file server over TLS on a stack of its own, behind a TUN interface. As root:
+//!
+//! ```text
+//! https-files --dev ws0 --kernel 10.1.0.1/24 --ours 10.1.0.2 --certificate /tmp/ws0.pem .
+//! curl --cacert /tmp/ws0.pem https://10.1.0.2/README.md
+//! ```
+//! Must not know: how files are served; `files.rs` does.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use wirespeed::base::Cidr;
+use wirespeed::net::{Net, TcpListener};
+use wirespeed_examples::{files, tls, tun};
+
+/// Serve the files below a folder over TLS.
+#[derive(Parser)]
+struct Arguments {
+    /// The TUN interface to make or join.
+    #[arg(long, default_value = "ws0")]
+    dev: String,
+    /// The kernel's address on it, with its network.
+    #[arg(long, default_value = "10.1.0.1/24")]
+    kernel: Cidr,
+    /// Our address, of the same network.
+    #[arg(long, default_value = "10.1.0.2")]
+    ours: IpAddr,
+    /// The port to listen on.
+    #[arg(long, default_value_t = 443)]
+    port: u16,
+    /// Where to write the certificate that clients are to trust.
+    #[arg(long)]
+    certificate: PathBuf,
+    /// The folder.
+    root: PathBuf,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let (stack, _) = tun::stack(&arguments.dev, arguments.kernel, arguments.ours)?;
+    let (net, _driver) = Net::spawn_tokio(stack);
+    let identity = tls::identity(arguments.ours)?;
+    let listener = TcpListener::bind(&net, SocketAddr::new(arguments.ours, arguments.port))?;
+    tokio::fs::write(&arguments.certificate, &identity.certificate_pem)
+        .await
+        .with_context(|| format!("writing {}", arguments.certificate.display()))?;
+    println!("serving at https://{}", listener.local_addr()?);
+    tokio::select! {
+        served = files::serve(listener, identity.acceptor, &arguments.root) => {
+            served.with_context(|| format!("serving {}", arguments.root.display()))
+        }
+        interrupted = tokio::signal::ctrl_c() => Ok(interrupted?),
+    }
+}

@@ -1,0 +1,37 @@
+//! A stack over a TUN interface, for programs: the kernel's end has an address, ours has another.
+//!
+//! Called by: the programs of `bin`, tests. Must not know: what the stack is for.
+
+use std::net::IpAddr;
+
+use anyhow::{Context, Result, bail};
+use wirespeed::base::Cidr;
+use wirespeed::device::tap::{Config, Setup, Tap};
+use wirespeed::{LinkKind, PortConfig, PortId, Route, Stack, StackConfig};
+
+/// The table of routes that is asked first.
+const MAIN_TABLE: u32 = 254;
+
+/// Open the interface `name`, give the kernel's end the address `kernel`, and make a stack with
+/// the address `ours`, of the same network, that reaches everything else through the kernel.
+///
+/// # Errors
+/// The interface cannot be opened or set up; the addresses are not of one network.
+pub fn stack(name: &str, kernel: Cidr, ours: IpAddr) -> Result<(Stack, PortId)> {
+    if !kernel.contains(ours) || kernel.addr == ours {
+        bail!("give both ends addresses of one network, like --kernel 10.1.0.1/24 --ours 10.1.0.2");
+    }
+    let config = Config { name: Some(name.to_owned()), link: LinkKind::Ip, ..Config::default() };
+    let mut tap = Tap::open(&config)?;
+    tap.configure(&Setup { addresses: vec![kernel], up: true, ..Setup::default() })?;
+    let mut seed = [0; 16];
+    getrandom::fill(&mut seed).context("the system gives no random seed")?;
+    let seed = u128::from_ne_bytes(seed);
+    let mut stack = Stack::new(StackConfig::new([seed as u64, (seed >> 64) as u64]));
+    let addresses = vec![Cidr { addr: ours, prefix_len: kernel.prefix_len }];
+    let port = stack.add_port(Box::new(tap), PortConfig { addresses, ..PortConfig::default() });
+    let anywhere = if ours.is_ipv4() { "0.0.0.0/0" } else { "::/0" };
+    let dest = anywhere.parse().context("a network that is everything")?;
+    stack.add_route(Route { dest, via: Some(kernel.addr), port: port.0, table: MAIN_TABLE });
+    Ok((stack, port))
+}
