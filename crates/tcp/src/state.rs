@@ -80,4 +80,12 @@ pub enum Error {
     TimedOut,
     /// We reset it.
     Aborted,
+    /// No way to the peer's network, as a router says.
+    NetUnreachable,
+    /// The peer's host does not answer, as a router or our own link says.
+    HostUnreachable,
+    /// The peer's host does not speak TCP.
+    ProtocolUnreachable,
+    /// A router on the way forbids it.
+    Prohibited,
 }

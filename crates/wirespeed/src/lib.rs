@@ -103,7 +103,8 @@ pub use device::Device;
 #[cfg(feature = "mem")]
 pub use stack::pair;
 pub use stack::{
-    CallError, ConnectError, Datagram, Event, ListenConfig, ListenError, ListenerHandle, Observer,
-    PortConfig, PortId, Stack, StackConfig, Stage, TcpHandle, UdpError, UdpHandle,
+    CallError, ConnectError, Datagram, Echo, EchoError, Event, ListenConfig, ListenError,
+    ListenerHandle, Observer, PingHandle, PortConfig, PortId, Stack, StackConfig, Stage, TcpHandle,
+    UdpError, UdpHandle, Unreachable,
     route::{MAIN_TABLE, Route},
 };
