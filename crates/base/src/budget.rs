@@ -42,9 +42,18 @@ limits! {
     ReassemblySegments "reassembly_segments" 4_096
         "out-of-order segments a connection may hold, fewer with a small receive buffer";
     UdpQueueBytes "udp_queue_bytes" 262_144 "bytes waiting in one UDP socket";
-    ArpHold "arp_hold" 16 "packets waiting for one neighbour's address";
+    ArpHold "arp_hold" 3 "packets waiting for one neighbour's address; the oldest goes first";
+    ArpHoldTotal "arp_hold_total" 512 "packets waiting for neighbours' addresses, all together";
+    SolicitationsPerSecond "solicitations_per_second" 1_000
+        "ARP requests and neighbour solicitations sent in a second";
+    AdvertisementsPerSecond "advertisements_per_second" 1_000
+        "ARP replies and neighbour advertisements sent in a second";
     Neighbours "neighbours" 4_096 "neighbour entries";
     IcmpPerSecond "icmp_per_second" 1_000 "ICMP replies and errors sent in a second";
+    PathChangesPerSecond "path_changes_per_second" 1_000
+        "messages about a path's MTU that are acted on in a second";
+    PingSockets "ping_sockets" 64 "echo sockets";
+    PingReplies "ping_replies" 256 "echo replies waiting in one echo socket";
     ChallengeAcksPerSecond "challenge_acks_per_second" 100
         "challenge ACKs a connection sends in a second";
     OutOfWindowAcksPerSecond "out_of_window_acks_per_second" 2

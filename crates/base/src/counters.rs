@@ -49,6 +49,16 @@ counters! {
     UdpIn "udp_in" "UDP datagrams delivered";
     UdpOut "udp_out" "UDP datagrams sent";
     IcmpEchoReplies "icmp_echo_replies" "echo requests answered";
+    IcmpEchoRequests "icmp_echo_requests" "echo requests sent";
+    IcmpEchoRepliesIn "icmp_echo_replies_in" "echo replies delivered to a socket";
+    IcmpErrorsIn "icmp_errors_in" "ICMP errors that a connection or a socket was told of";
+    IcmpErrorsOut "icmp_errors_out" "ICMP errors sent";
+    ArpIn "arp_in" "ARP packets that told or asked us something";
+    NdIn "nd_in" "neighbour discovery messages that told or asked us something";
+    NeighbourSolicitations "neighbour_solicitations" "ARP requests and solicitations sent";
+    NeighbourAdvertisements "neighbour_advertisements" "ARP replies and advertisements sent";
+    NeighbourFailures "neighbour_failures" "neighbours that did not answer, or gave way";
+    PathMtuLowered "path_mtu_lowered" "connections whose segments were made smaller for their path";
     WakeupsSent "wakeups_sent" "wake-ups of a sleeping thread or task";
     WakeupsSuppressed "wakeups_suppressed" "wake-ups not needed because nobody slept";
     TimersFired "timers_fired" "timers that came due";

@@ -33,6 +33,13 @@ drop_reasons! {
     ArpMalformed "arp_malformed" "ARP packet short, or of a kind we do not speak";
     ArpNotForUs "arp_not_for_us" "ARP request for another host's address";
     ArpUnsolicited "arp_unsolicited" "ARP reply that nobody asked for";
+    NdNotForUs "nd_not_for_us" "neighbour solicitation for another host's address";
+    NdUnsolicited "nd_unsolicited" "neighbour advertisement that nobody asked for";
+    NeighbourRateLimited "neighbour_rate_limited"
+        "ARP or ND question or answer held back by the rate limit";
+    NeighbourConflict "neighbour_conflict" "another station says that it has our address";
+    NeighbourHoldFull "neighbour_hold_full" "too many packets waited for the same link address";
+    NeighbourTableFull "neighbour_table_full" "no entry of the neighbour table could give way";
     Ipv4Short "ipv4_short" "IPv4 packet shorter than its header";
     Ipv4Version "ipv4_version" "version field is not 4";
     Ipv4HeaderLength "ipv4_header_length" "header length below 20 or past the packet";
@@ -49,11 +56,17 @@ drop_reasons! {
     IpNotForUs "ip_not_for_us" "destination is not ours and forwarding is off";
     IpProtocolUnknown "ip_protocol_unknown" "no handler for the protocol";
     IpNoRoute "ip_no_route" "no route to the destination";
-    IpNoNeighbour "ip_no_neighbour" "next hop has no link address";
+    IpNoNeighbour "ip_no_neighbour" "next hop does not answer: no link address";
     IpTooBig "ip_too_big" "larger than the link's MTU and not to be fragmented";
     IcmpMalformed "icmp_malformed" "ICMP message short or with a wrong checksum";
     IcmpUnhandled "icmp_unhandled" "ICMP type that asks nothing of us";
     IcmpRateLimited "icmp_rate_limited" "reply or error held back by the rate limit";
+    IcmpErrorNoMatch "icmp_error_no_match" "ICMP error about nothing that we sent";
+    IcmpErrorOutOfWindow "icmp_error_out_of_window"
+        "ICMP error about a TCP segment that is not in flight (RFC 5927)";
+    IcmpErrorIgnored "icmp_error_ignored" "ICMP error that changes nothing, or is not plausible";
+    IcmpEchoNoSocket "icmp_echo_no_socket" "echo reply that no socket waits for";
+    IcmpEchoQueueFull "icmp_echo_queue_full" "echo reply to a socket that is full of them";
     UdpShort "udp_short" "UDP datagram shorter than its header or its length field";
     UdpChecksum "udp_checksum" "UDP checksum wrong or, over IPv6, absent";
     UdpNoSocket "udp_no_socket" "no socket on that UDP port";

@@ -1,11 +1,13 @@
-//! ICMP and ICMPv6 so far: echo requests are answered. RFC 792, RFC 4443, RFC 1122 3.2.2.6.
+//! ICMP and ICMPv6: what a message means for a host, and the messages a host sends.
 //!
-//! Called by: `stack/rx.rs`. Must not know: routes, rate limits (the stack has them).
+//! Called by: `stack/icmp.rs`, `stack/ping.rs`. Must not know: routes, rate limits, sockets (the
+//! stack has them). RFC 792, RFC 4443, RFC 1122 section 3.2.2, RFC 1191, RFC 8201, RFC 5927.
 
 use core::net::IpAddr;
 
-use base::DropReason;
-use wire::checksum::{Ladder, Sum};
+use base::{DropReason, IpVersion};
+use wire::checksum::Sum;
+use wire::{icmp as v4, icmpv6 as v6, ipv4, ipv6};
 
 use crate::Ip;
 use crate::flow::Addrs;
@@ -14,37 +16,193 @@ const V4_ECHO_REQUEST: u8 = 8;
 const V4_ECHO_REPLY: u8 = 0;
 const V6_ECHO_REQUEST: u8 = 128;
 const V6_ECHO_REPLY: u8 = 129;
-/// Type, code, checksum, identifier, sequence number.
-const ECHO_HEADER_LEN: usize = 8;
+/// Bytes of type, code, checksum and the four bytes behind them.
+pub const HEADER_LEN: usize = 8;
+/// Bytes of an IPv4 packet with an error in it at most, RFC 1812 section 4.3.2.3.
+const V4_ERROR_MAX: usize = 576;
+/// The same for IPv6, RFC 4443 section 2.4(c).
+const V6_ERROR_MAX: usize = 1280;
+/// An IPv4 path with a smaller MTU than this is not believed: the least of RFC 1191's plateaus
+/// that a real link had.
+const V4_MTU_FLOOR: usize = 296;
+/// RFC 1191 section 7.1: MTUs that links have; what routers that name none are taken to mean.
+const PLATEAUS: [usize; 9] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, 508, 296];
 
-/// Is `message` an echo request that may be answered?
+/// Why a packet did not arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreachable {
+    /// No route to its network.
+    Net,
+    /// Its host does not answer.
+    Host,
+    /// Its host does not speak the protocol.
+    Protocol,
+    /// Nobody on the port.
+    Port,
+    /// Somebody forbids it.
+    Prohibited,
+}
+
+/// An error about a packet that we sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// It was not delivered.
+    Unreachable(Unreachable),
+    /// It was larger than a link's MTU: that many bytes, 0 from routers that do not say.
+    TooBig(usize),
+    /// It went in circles, or its fragments did not all arrive: nothing is wrong with the path
+    /// for good (RFC 1122 sections 3.2.2.4 and 4.2.3.9).
+    Transient,
+}
+
+/// What a message is for us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// To be answered.
+    EchoRequest,
+    /// An answer to us.
+    EchoReply {
+        /// Identifier.
+        id: u16,
+        /// Sequence number.
+        seq: u16,
+    },
+    /// Something went wrong; the packet is quoted behind the first [`HEADER_LEN`] bytes.
+    Error(Told),
+}
+
+/// What an error quotes of the packet that it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quoted<'a> {
+    /// Its source: an address of ours, or it is none of our business.
+    pub src: IpAddr,
+    /// Its destination.
+    pub dst: IpAddr,
+    /// Its transport protocol.
+    pub protocol: u8,
+    /// Bytes of the whole packet, as its header had it.
+    pub total_len: usize,
+    /// The first bytes of the transport header: eight at least, or fewer from who cut too much.
+    pub transport: &'a [u8],
+}
+
+/// Look at a message: checksum, then type.
 ///
 /// # Errors
 /// [`DropReason::IcmpMalformed`] for one that is short or wrongly summed,
-/// [`DropReason::IcmpUnhandled`] for anything else.
-pub fn echo_request<A: Addrs>(
-    ip: &Ip<A>,
-    message: &[u8],
-    ladder: Ladder,
-) -> Result<(), DropReason> {
-    if message.len() < ECHO_HEADER_LEN {
-        return Err(DropReason::IcmpMalformed);
-    }
-    let sum = ladder.sum(message);
-    let sum = if ip.src().is_ipv4() { sum } else { ip.with_pseudo_header(sum) };
-    if !sum.is_whole() {
-        return Err(DropReason::IcmpMalformed);
-    }
-    let request = if ip.src().is_ipv4() { V4_ECHO_REQUEST } else { V6_ECHO_REQUEST };
+/// [`DropReason::IcmpUnhandled`] for what asks nothing of us: redirects, source quench (RFC 6633),
+/// timestamps, routers' messages, and what was sent to a group.
+pub fn icmp_input<A: Addrs>(ip: &Ip<A>, message: &[u8]) -> Result<Message, DropReason> {
+    let message = match (ip.src(), ip.dst()) {
+        (IpAddr::V6(src), IpAddr::V6(dst)) => from_v6(&v6::Header::parse(message, src, dst)?),
+        _ => from_v4(&v4::Header::parse(message)?),
+    };
     // Never an answer to a group: RFC 1122 section 3.2.2.6 (and Smurf).
     let to_group = match ip.dst() {
         IpAddr::V4(a) => a.is_multicast() || a.is_broadcast(),
         IpAddr::V6(a) => a.is_multicast(),
     };
-    if message[0] != request || message[1] != 0 || to_group {
-        return Err(DropReason::IcmpUnhandled);
+    message.filter(|_| !to_group).ok_or(DropReason::IcmpUnhandled)
+}
+
+fn from_v4(header: &v4::Header) -> Option<Message> {
+    Some(match *header {
+        v4::Header::EchoRequest { .. } => Message::EchoRequest,
+        v4::Header::EchoReply { id, seq } => Message::EchoReply { id, seq },
+        v4::Header::FragmentationNeeded { mtu } => Message::Error(Told::TooBig(usize::from(mtu))),
+        v4::Header::Unreachable { code } => Message::Error(match code {
+            v4::unreachable::PROTOCOL => Told::Unreachable(Unreachable::Protocol),
+            v4::unreachable::PORT => Told::Unreachable(Unreachable::Port),
+            // RFC 1122 section 3.2.2.1: networks unreachable, unknown or closed to this service.
+            v4::unreachable::NET | 6 | 11 => Told::Unreachable(Unreachable::Net),
+            9 | 10 | v4::unreachable::ADMIN_PROHIBITED => {
+                Told::Unreachable(Unreachable::Prohibited)
+            }
+            _ => Told::Unreachable(Unreachable::Host),
+        }),
+        v4::Header::TimeExceeded { .. } | v4::Header::ParameterProblem { .. } => {
+            Message::Error(Told::Transient)
+        }
+        v4::Header::Other { .. } => return None,
+    })
+}
+
+fn from_v6(header: &v6::Header) -> Option<Message> {
+    Some(match *header {
+        v6::Header::EchoRequest { .. } => Message::EchoRequest,
+        v6::Header::EchoReply { id, seq } => Message::EchoReply { id, seq },
+        v6::Header::PacketTooBig { mtu } => Message::Error(Told::TooBig(mtu as usize)),
+        v6::Header::Unreachable { code } => Message::Error(match code {
+            v6::unreachable::PORT => Told::Unreachable(Unreachable::Port),
+            v6::unreachable::NO_ROUTE => Told::Unreachable(Unreachable::Net),
+            // 5 and 6: policy, reject route (RFC 4443 section 3.1).
+            v6::unreachable::ADMIN_PROHIBITED | 5 | 6 => Told::Unreachable(Unreachable::Prohibited),
+            _ => Told::Unreachable(Unreachable::Host),
+        }),
+        // Unknown next header: there the protocol is not spoken (RFC 4443 section 3.4).
+        v6::Header::ParameterProblem { code: 1, .. } => {
+            Message::Error(Told::Unreachable(Unreachable::Protocol))
+        }
+        v6::Header::TimeExceeded { .. } | v6::Header::ParameterProblem { .. } => {
+            Message::Error(Told::Transient)
+        }
+        v6::Header::Other { .. } => return None,
+    })
+}
+
+/// The packet that an error is about: a whole one, or as much of it as was quoted.
+///
+/// # Errors
+/// [`DropReason::IcmpMalformed`] if it is not one, or a later fragment, which has no ports.
+pub fn quoted(packet: &[u8], version: IpVersion) -> Result<Quoted<'_>, DropReason> {
+    let malformed = |_| DropReason::IcmpMalformed;
+    match version {
+        IpVersion::V4 => {
+            let h = ipv4::Header::parse_quoted(packet).map_err(malformed)?;
+            if h.fragment_offset != 0 {
+                return Err(DropReason::IcmpMalformed);
+            }
+            let transport = packet.get(h.header_len..).unwrap_or_default();
+            let (src, dst) = (IpAddr::V4(h.src), IpAddr::V4(h.dst));
+            let total_len = usize::from(h.total_len);
+            Ok(Quoted { src, dst, protocol: h.protocol, total_len, transport })
+        }
+        IpVersion::V6 => {
+            let h = ipv6::Header::parse_quoted(packet).map_err(malformed)?;
+            let (src, dst) = (IpAddr::V6(h.src), IpAddr::V6(h.dst));
+            let total_len = ipv6::HEADER_LEN + usize::from(h.payload_len);
+            // We send no extension headers: what has some was not ours.
+            let transport = packet.get(ipv6::HEADER_LEN..).unwrap_or_default();
+            Ok(Quoted { src, dst, protocol: h.next_header, total_len, transport })
+        }
     }
-    Ok(())
+}
+
+impl Quoted<'_> {
+    /// Source and destination port.
+    pub fn ports(&self) -> Option<(u16, u16)> {
+        let &[a, b, c, d] = self.transport.first_chunk::<4>()?;
+        Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+    }
+
+    /// The second four bytes: TCP's sequence number; identifier and sequence of an echo.
+    pub fn second_word(&self) -> Option<u32> {
+        self.transport.get(4..8)?.first_chunk().map(|b| u32::from_be_bytes(*b))
+    }
+
+    /// The MTU of the path that a message about this packet tells of, or `None` if it is not to
+    /// be believed: not smaller than the packet was, or smaller than the version's links can be.
+    pub fn path_mtu(&self, told: usize) -> Option<usize> {
+        let v4 = self.src.is_ipv4();
+        let mtu = match told {
+            0 if v4 => PLATEAUS.iter().copied().find(|&mtu| mtu < self.total_len)?,
+            told if v4 && told >= 68 => told.max(V4_MTU_FLOOR),
+            // RFC 8201 section 4: no path is narrower.
+            told if !v4 && told >= 1280 => told,
+            _ => return None,
+        };
+        (mtu < self.total_len).then_some(mtu)
+    }
 }
 
 /// Make an echo request into its reply: the type changes, and the checksum with it.
@@ -57,4 +215,53 @@ pub fn make_reply(message: &mut [u8], ipv4: bool) {
         let new = Sum(u16::from_ne_bytes([reply, 0]));
         [*a, *b] = Sum::updated([*a, *b], old, new);
     }
+}
+
+/// Write the header of an echo request in front of its data, which is in `message` already.
+pub fn echo_request(message: &mut [u8], id: u16, seq: u16, src: IpAddr, dst: IpAddr) {
+    match (src, dst) {
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            v6::Header::EchoRequest { id, seq }.emit(message, src, dst)
+        }
+        _ => v4::Header::EchoRequest { id, seq }.emit(message),
+    };
+}
+
+/// How many bytes of a packet that was not delivered an error quotes.
+pub fn quote_len(version: IpVersion, packet_len: usize) -> usize {
+    let most = match version {
+        IpVersion::V4 => V4_ERROR_MAX - ipv4::HEADER_LEN - HEADER_LEN,
+        IpVersion::V6 => V6_ERROR_MAX - ipv6::HEADER_LEN - HEADER_LEN,
+    };
+    packet_len.min(most)
+}
+
+/// Write the header of an error in front of its quotation, which is in `message` already.
+pub fn error(message: &mut [u8], why: Unreachable, src: IpAddr, dst: IpAddr) {
+    match (src, dst) {
+        (IpAddr::V6(src), IpAddr::V6(dst)) => {
+            let header = match why {
+                Unreachable::Port => v6::Header::Unreachable { code: v6::unreachable::PORT },
+                // Byte 6 of an IPv6 header names what comes next; extension headers move it, and
+                // the receiver can count for itself.
+                Unreachable::Protocol => v6::Header::ParameterProblem { code: 1, pointer: 6 },
+                Unreachable::Net => v6::Header::Unreachable { code: v6::unreachable::NO_ROUTE },
+                Unreachable::Prohibited => {
+                    v6::Header::Unreachable { code: v6::unreachable::ADMIN_PROHIBITED }
+                }
+                Unreachable::Host => v6::Header::Unreachable { code: v6::unreachable::ADDRESS },
+            };
+            header.emit(message, src, dst)
+        }
+        _ => {
+            let code = match why {
+                Unreachable::Port => v4::unreachable::PORT,
+                Unreachable::Protocol => v4::unreachable::PROTOCOL,
+                Unreachable::Net => v4::unreachable::NET,
+                Unreachable::Prohibited => v4::unreachable::ADMIN_PROHIBITED,
+                Unreachable::Host => v4::unreachable::HOST,
+            };
+            v4::Header::Unreachable { code }.emit(message)
+        }
+    };
 }

@@ -2,13 +2,14 @@
 //! TCP: each takes a borrowed packet and returns a small value; `stack` joins them.
 //!
 //! Called by: `stack/rx.rs` and `stack/tx.rs`. Must not know: connections, devices, clocks.
-//! RFC 791, 8200, 792, 4443, 768, 826 (static entries so far), 1122.
+//! RFC 791, 8200, 792, 4443, 768, 826, 4861, 1122.
 
 pub mod ether;
 pub mod flow;
 pub mod icmp;
 pub mod ip_input;
 pub mod ip_output;
+pub mod nd;
 pub mod neighbour;
 pub mod route;
 pub mod udp;

@@ -21,6 +21,22 @@ pub(crate) fn ended(error: TcpError) -> Error {
             ErrorKind::TimedOut,
             "the peer did not answer in time: is it up, and is there a route both ways?",
         ),
+        TcpError::NetUnreachable => Error::new(
+            ErrorKind::NetworkUnreachable,
+            "a router has no route to the peer's network: look at the routes on the way",
+        ),
+        TcpError::HostUnreachable => Error::new(
+            ErrorKind::HostUnreachable,
+            "the peer's host does not answer on its link: is it up, and is the address right?",
+        ),
+        TcpError::ProtocolUnreachable => Error::new(
+            ErrorKind::ConnectionRefused,
+            "the peer's host does not speak TCP: is the address right?",
+        ),
+        TcpError::Prohibited => Error::new(
+            ErrorKind::HostUnreachable,
+            "a router on the way forbids the connection: ask who runs it",
+        ),
         TcpError::Aborted => {
             Error::new(ErrorKind::ConnectionAborted, "the connection was aborted on this side")
         }

@@ -204,6 +204,8 @@ impl Inner {
                         waiters.take_into(&mut self.wakers);
                     }
                 }
+                // Echo sockets are the polled API's.
+                Event::Ping(_) => {}
             }
         }
         if !self.room.is_empty() && !self.stack.is_pushed_back() {

@@ -9,7 +9,7 @@ use device::Device;
 use inet::Route;
 use tcp::usrreq;
 
-use crate::{PortConfig, PortId, Stack, TcpHandle, socket, tx};
+use crate::{PortConfig, PortId, Stack, TcpHandle, resolve, socket, tx};
 
 impl Stack {
     /// Add a port; its addresses' networks become routes. Returns its number, which may have been
@@ -35,6 +35,7 @@ impl Stack {
         let device = self.ports.remove(id)?;
         self.routes.forget_port(id.0);
         self.neighbours.forget_port(id.0);
+        resolve::act(self);
         Some(device)
     }
 

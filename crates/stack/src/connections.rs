@@ -40,6 +40,17 @@ pub(crate) struct Pcb {
     pub(crate) remote: SocketAddr,
     pub(crate) listener: Option<ListenerHandle>,
     pub(crate) owner: Owner,
+    /// What [`inet::Neighbours::changes`] was when the template's link address was looked up.
+    pub(crate) seen: u64,
+    /// The template has, or once had, a link address.
+    pub(crate) has_way: bool,
+    /// Waits to hear what came of asking for one.
+    pub(crate) waiting: bool,
+}
+
+impl Pcb {
+    /// For [`Pcb::seen`]: look again before anything is sent.
+    pub(crate) const NEVER_SEEN: u64 = u64::MAX;
 }
 
 /// A connection in TIME-WAIT, with what an answer needs.
@@ -146,7 +157,8 @@ impl Connections {
         Some(handle)
     }
 
-    fn lookup(&self, key: &FlowKey, secret: &KeyedHash) -> Option<TcpHandle> {
+    /// The connection of a key, past the cache.
+    pub(crate) fn lookup(&self, key: &FlowKey, secret: &KeyedHash) -> Option<TcpHandle> {
         let same = |h: &TcpHandle| self.pcbs.get(*h).is_some_and(|p| p.key == *key);
         self.table.find(key.hash(secret), same).copied()
     }

@@ -2,7 +2,7 @@
 
 use tcp::Events;
 
-use crate::{ListenerHandle, TcpHandle, UdpHandle};
+use crate::{ListenerHandle, PingHandle, TcpHandle, UdpHandle};
 
 /// Something happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub enum Event {
     Tcp(TcpHandle, Events),
     /// A connection waits to be accepted.
     Accept(ListenerHandle),
-    /// A datagram came.
+    /// A datagram came, or news of one that did not arrive.
     Udp(UdpHandle),
+    /// Something came of an echo request.
+    Ping(PingHandle),
 }

@@ -16,10 +16,13 @@ mod event;
 mod flow_cache;
 mod follow;
 pub mod forward;
+mod icmp;
 mod listener;
 pub mod pair;
+mod ping;
 mod port;
 mod release;
+mod resolve;
 mod rx;
 mod socket;
 mod sockopt;
@@ -34,10 +37,16 @@ pub use event::Event;
 pub use forward::RequestHandle;
 pub use inet::Route;
 pub use listener::{ListenConfig, ListenerHandle};
+pub use ping::{Echo, EchoError, PingHandle};
 pub use port::{Observer, PortId, Stage};
 pub use socket::{ConnectError, ListenError};
 pub use tcp::usrreq::CallError;
 pub use udp::{Datagram, UdpError, UdpHandle};
+
+/// Why a packet did not arrive.
+pub use inet::icmp::Unreachable;
+/// Routes, as [`Stack::add_route`] takes them.
+pub use inet::route;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -125,11 +134,14 @@ pub struct Stack {
     pub(crate) udp: UdpSockets,
     pub(crate) routes: Routes,
     pub(crate) neighbours: Neighbours,
+    pub(crate) resolving: resolve::Resolving,
+    pub(crate) pings: ping::PingSockets,
     pub(crate) wheel: Wheel,
     pub(crate) release: Release,
     pub(crate) ready: VecDeque<Event>,
     pub(crate) resets: PerSecond,
     pub(crate) icmp_replies: PerSecond,
+    pub(crate) path_changes: PerSecond,
     pub(crate) next_port: u16,
     /// Of the burst that is being taken in; what it compares stays from one to the next.
     pub(crate) leader: follow::Leader,
@@ -160,20 +172,31 @@ impl Stack {
             udp: UdpSockets::default(),
             routes: Routes::default(),
             neighbours: Neighbours::default(),
+            resolving: resolve::Resolving::default(),
+            pings: ping::PingSockets::default(),
             wheel: Wheel::default(),
             release: Release::default(),
             ready: VecDeque::new(),
             resets: PerSecond::default(),
             icmp_replies: PerSecond::default(),
+            path_changes: PerSecond::default(),
             next_port: 0,
             leader: follow::Leader::none(),
             last_config: None,
         }
     }
 
-    /// Set the link address of a neighbour; `false` when the table is full.
+    /// Set the link address of a neighbour for good: nobody is asked, and nobody can change it.
+    /// `false` when the table is full.
     pub fn add_neighbour(&mut self, port: PortId, ip: IpAddr, mac: MacAddr) -> bool {
-        self.neighbours.set(port.0, ip, mac, &mut self.core.budget)
+        let set = self.neighbours.set(port.0, ip, mac, &mut self.core.budget);
+        resolve::act(self);
+        set
+    }
+
+    /// What is known of a neighbour, and how surely; `None` for nothing.
+    pub fn neighbour_state(&self, port: PortId, ip: IpAddr) -> Option<inet::neighbour::State> {
+        self.neighbours.state((port.0, ip))
     }
 
     /// Add a route.
@@ -191,6 +214,10 @@ impl Stack {
         }
         if self.wheel.is_due(self.core.now) || self.connections.next_time_wait() <= self.core.now {
             work += self.run_timers();
+        }
+        if self.neighbours.next_deadline() <= self.core.now {
+            resolve::expire(self);
+            work += 1;
         }
         tx::resume_blocked(self);
         tx::run(self);
@@ -213,7 +240,7 @@ impl Stack {
     /// When [`Stack::poll`] wants to be called even if no frame comes.
     pub fn next_deadline(&self) -> Instant {
         let timers = self.wheel.next_deadline().min(self.connections.next_time_wait());
-        timers.min(self.release.next_departure())
+        timers.min(self.release.next_departure()).min(self.neighbours.next_deadline())
     }
 
     /// Has [`Stack::poll`] something to do right now: a frame to take, room for one that was pushed
@@ -329,6 +356,11 @@ impl Stack {
     /// Watch a port's bursts (taps, stage probes); one observer a port.
     pub fn observe(&mut self, port: PortId, observer: Option<Box<dyn Observer>>) {
         self.ports.observe(port, observer);
+    }
+
+    /// A port's device, to ask for its descriptor or for what fails; `None` if the port is gone.
+    pub fn device(&self, port: PortId) -> Option<&dyn Device> {
+        self.ports.get(port.0).map(|p| &*p.device)
     }
 
     /// What kind of frames a port has; `None` if it is gone.

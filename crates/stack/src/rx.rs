@@ -11,6 +11,7 @@ use device::{BURST, Burst};
 use inet::Ip;
 use inet::ether::{Carries, ether_input};
 use inet::flow::Addrs;
+use inet::icmp::Unreachable;
 use inet::ip_input::{ipv4_any, ipv4_plain, ipv6_any, ipv6_plain, is_martian_source};
 use mbuf::{Flags as MbufFlags, Mbuf};
 use tcp::handshake::{self, Listen};
@@ -19,12 +20,12 @@ use tcp::timewait::Late;
 use tcp::{Fate, Segment};
 use wire::checksum::{Ladder, Sum};
 use wire::tcp::{Flags, HEADER_LEN, Header, Options, Timestamps, timestamps_only};
-use wire::{ipv4, ipv6};
+use wire::{ipv4, ipv6, nd};
 
 use crate::event::Event;
 use crate::follow;
 use crate::port::Stage;
-use crate::{Stack, TcpHandle, socket, tx};
+use crate::{Stack, TcpHandle, icmp, resolve, socket, tx};
 
 /// Bursts taken from one port before the others get their turn.
 const BURSTS_MAX: usize = 8;
@@ -140,8 +141,7 @@ fn frame(stack: &mut Stack, link: LinkKind, mac: MacAddr, following: bool, mut m
             Some(ip) if ip.protocol == ipv4::TCP => segment(stack, ip, m, at, following),
             _ => other_ipv6(stack, m, at),
         },
-        // Neighbours are static so far.
-        Carries::Arp => Err(DropReason::ArpUnsolicited),
+        Carries::Arp => resolve::arp_in(stack, &m),
     }
 }
 
@@ -162,14 +162,27 @@ fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at: usize) -> 
     if ip.protocol == ipv4::TCP {
         return segment(stack, ip, m, at, false);
     }
-    m.keep(at + ip.transport_at as usize, ip.transport_len as usize);
+    let (from, len) = (at + ip.transport_at as usize, ip.transport_len as usize);
     match ip.protocol {
-        ipv4::UDP => datagram(stack, &ip, m),
+        ipv4::UDP => datagram(stack, &ip, m, at),
         // Each version has its own: the other's number means nothing in it.
-        ipv4::ICMP if ip.src().is_ipv4() => icmp(stack, &ip, m),
-        ipv6::ICMPV6 if ip.src().is_ipv6() => icmp(stack, &ip, m),
+        ipv4::ICMP if ip.src().is_ipv4() => {
+            for_us(stack, &ip, &m)?;
+            m.keep(from, len);
+            icmp::input(stack, &ip, m)
+        }
+        ipv6::ICMPV6 if ip.src().is_ipv6() => {
+            m.keep(from, len);
+            // What finds neighbours comes to groups, and from nobody.
+            if matches!(m.as_slice().first(), Some(&(nd::SOLICITATION | nd::ADVERTISEMENT))) {
+                return resolve::nd_in(stack, &ip, &m);
+            }
+            for_us(stack, &ip, &m)?;
+            icmp::input(stack, &ip, m)
+        }
         _ => {
             for_us(stack, &ip, &m)?;
+            icmp::refuse(stack, &ip, &m, at, Unreachable::Protocol);
             Err(DropReason::IpProtocolUnknown)
         }
     }
@@ -355,7 +368,8 @@ fn for_any_host<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     Ok(())
 }
 
-fn datagram<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf) -> Fate {
+/// A UDP datagram; `at` is where the IP header begins.
+fn datagram<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: usize) -> Fate {
     let group = stack.ports.get(m.in_port()).is_some_and(|p| p.is_group(ip.dst()));
     if group {
         if is_martian_source(ip.src()) {
@@ -365,25 +379,23 @@ fn datagram<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf) -> Fate {
         for_us(stack, ip, &m)?;
     }
     let verify = stack.core.switches.on(Switch::ChecksumRx) && !m.has(MbufFlags::CSUM_VERIFIED);
-    let header = inet::udp::udp_input(ip, m.as_slice(), verify, stack.core.ladder)?;
-    m.truncate(usize::from(header.length));
-    m.trim_front(wire::udp::HEADER_LEN);
+    let (begin, len) = (at + ip.transport_at as usize, ip.transport_len as usize);
+    let bytes = m.as_slice().get(begin..begin + len).unwrap_or_default();
+    let header = inet::udp::udp_input(ip, bytes, verify, stack.core.ladder)?;
     let from = SocketAddr::new(ip.src(), header.src_port);
     let to = SocketAddr::new(ip.dst(), header.dst_port);
+    if !stack.udp.is_bound(to) {
+        // Quotes the packet, so that it has to be whole still (RFC 1122 section 4.1.3.1).
+        icmp::refuse(stack, ip, &m, at, Unreachable::Port);
+        return Err(DropReason::UdpNoSocket);
+    }
+    let header_len = wire::udp::HEADER_LEN;
+    m.keep(begin + header_len, usize::from(header.length) - header_len);
     let (handle, first) = stack.udp.deliver(from, to, m, &mut stack.core)?;
     if first {
         stack.ready.push_back(Event::Udp(handle));
     }
     Ok(())
-}
-
-fn icmp<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: Mbuf) -> Fate {
-    for_us(stack, ip, &m)?;
-    if m.has(MbufFlags::LINK_GROUP) {
-        return Err(DropReason::IcmpUnhandled);
-    }
-    inet::icmp::echo_request(ip, m.as_slice(), stack.core.ladder)?;
-    tx::echo_reply(stack, ip, &m)
 }
 
 /// The one pass over a received segment's bytes before its reader's copy; out of line so that

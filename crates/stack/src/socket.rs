@@ -23,6 +23,7 @@ use crate::connections::Pcb;
 use crate::event::Event;
 use crate::forward;
 use crate::listener::Listener;
+use crate::resolve::{self, Way};
 use crate::{IpSettings, ListenConfig, ListenerHandle, Stack, TcpHandle, tx};
 
 /// Why a connection could not be opened.
@@ -159,7 +160,10 @@ impl Stack {
         listener: Option<ListenerHandle>,
         make: impl FnOnce(&Path, &mut tcp::Cx<'_>) -> tcp::Tcb,
     ) -> Result<TcpHandle, DropReason> {
-        let (port_id, template) = tx::route(self, local, remote, ipv4::TCP, &owner, ip)?;
+        // Looked at again before anything is sent if it changes, or is not known yet.
+        let changes = self.neighbours.changes();
+        let Way { port: port_id, template, is_complete, .. } =
+            resolve::route(self, local, remote, ipv4::TCP, &owner, ip)?;
         let port = self.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
         let version = IpVersion::of(&remote.ip());
         let key = FlowKey::new(local.ip(), local.port(), remote.ip(), remote.port());
@@ -182,6 +186,9 @@ impl Stack {
             key,
             tcb,
             template,
+            seen: if is_complete { changes } else { Pcb::NEVER_SEEN },
+            has_way: is_complete,
+            waiting: false,
             port: port_id,
             ready: false,
             in_table: true,

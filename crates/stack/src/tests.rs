@@ -2,6 +2,8 @@
 
 mod craft;
 mod hostile;
+mod icmp;
 mod ladder;
 mod predict;
+mod resolve;
 mod transfer;

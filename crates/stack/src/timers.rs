@@ -7,6 +7,7 @@
 
 use base::{Counter, Instant};
 
+use crate::connections::Pcb;
 use crate::{Stack, TcpHandle};
 
 /// One tick: 2^20 ns, a little over a millisecond. Timers come late by up to one, never early.
@@ -167,7 +168,12 @@ impl Stack {
             let pcb_was_embryonic = pcb.tcb.is_embryonic();
             if pcb.tcb.next_deadline() <= now {
                 fired += 1;
+                let timeouts = pcb.tcb.timeouts();
                 tcp::timer::expire(&mut pcb.tcb, &mut self.core.tcp());
+                if pcb.tcb.timeouts() != timeouts {
+                    // Perhaps it is the neighbour that is gone: looking it up has it checked.
+                    pcb.seen = Pcb::NEVER_SEEN;
+                }
             }
             // Marked even when nothing was due: `tx` puts the entry further on.
             self.connections.mark_dirty(handle);

@@ -7,9 +7,8 @@
 use core::net::SocketAddr;
 
 use base::{Counter, DropReason, IpVersion, Limit, SeqNumber, Switch};
+use inet::Ip;
 use inet::flow::Addrs;
-use inet::ip_output::Fields;
-use inet::{HeaderTemplate, Ip};
 use mbuf::Mbuf;
 use tcp::output::{self, Run};
 use tcp::{Segment, State, TimeWait, Todo};
@@ -21,7 +20,7 @@ use crate::connections::{Pcb, TimeWaitEntry};
 use crate::event::Event;
 use crate::port::Port;
 use crate::stamp::Stamp;
-use crate::{IpSettings, Stack, TcpHandle};
+use crate::{IpSettings, Stack, TcpHandle, resolve};
 
 /// Let every connection on the dirty list send what it has, then hand the bursts to the devices.
 pub(crate) fn run(stack: &mut Stack) {
@@ -69,12 +68,19 @@ fn dirty_connections(stack: &mut Stack) {
 /// Send what one connection has, and draw the consequences.
 #[inline]
 fn connection(stack: &mut Stack, handle: TcpHandle) {
-    let Some(pcb) = stack.connections.get_mut(handle) else { return };
+    let Some(mut pcb) = stack.connections.get_mut(handle) else { return };
     pcb.tcb.dirty = false;
+    let mut has_way = true;
+    if pcb.seen != stack.neighbours.changes() {
+        has_way = resolve::refresh(stack, handle);
+        let Some(again) = stack.connections.get_mut(handle) else { return };
+        pcb = again;
+    }
     let core = &mut stack.core;
     let Some(port) = stack.ports.get_mut(pcb.port) else { return };
     let mut run = Run::default();
-    loop {
+    // Without a link address its segments stay unmade, and its timers run.
+    while has_way {
         if !port.has_room(&mut core.pool, &mut core.counters) {
             if !pcb.blocked {
                 pcb.blocked = true;
@@ -188,34 +194,6 @@ pub(crate) fn put(stack: &mut Stack, port_id: u16, frame: Mbuf) {
     }
 }
 
-/// The headers for packets from `local` to `remote`, and the port they leave by.
-pub(crate) fn route(
-    stack: &Stack,
-    local: SocketAddr,
-    remote: SocketAddr,
-    protocol: u8,
-    owner: &base::Owner,
-    settings: IpSettings,
-) -> Result<(u16, HeaderTemplate), DropReason> {
-    let hop = stack
-        .routes
-        .lookup(remote.ip(), Some(local.ip()), owner, 0, inet::route::MAIN_TABLE)
-        .ok_or(DropReason::IpNoRoute)?;
-    let port = stack.ports.get(hop.port).ok_or(DropReason::TxNoPort)?;
-    if port.gone {
-        return Err(DropReason::DeviceLinkDown);
-    }
-    let dst_mac = match port.limits.link {
-        base::LinkKind::Ip => base::MacAddr::default(),
-        base::LinkKind::Ethernet => {
-            stack.neighbours.lookup(hop.port, hop.neighbour).ok_or(DropReason::IpNoNeighbour)?
-        }
-    };
-    let IpSettings { tos, ttl } = settings;
-    let fields = Fields { src: local.ip(), dst: remote.ip(), protocol, tos, ttl };
-    Ok((hop.port, HeaderTemplate::new(port.limits.link, port.mac, dst_mac, &fields)))
-}
-
 /// RFC 9293 section 3.10.7.1: a RST for a segment of no connection, within the rate limit. The
 /// segment's drop has the same name either way: what was not answered is a hit of the limit.
 pub(crate) fn reset(stack: &mut Stack, local: SocketAddr, remote: SocketAddr, seg: &Segment) {
@@ -261,10 +239,9 @@ fn bare_segment(
     window: u16,
     timestamps: Option<Timestamps>,
 ) {
-    let owner = base::Owner::program();
-    let routed = route(stack, local, remote, ipv4::TCP, &owner, IpSettings::default());
-    let (port_id, template) = match routed {
-        Ok(routed) => routed,
+    let (owner, ip) = (base::Owner::program(), IpSettings::default());
+    let way = match resolve::route(stack, local, remote, ipv4::TCP, &owner, ip) {
+        Ok(way) => way,
         Err(reason) => return stack.core.drops.count(reason),
     };
     let Some(mut m) = stack.core.pool.alloc(0) else {
@@ -290,9 +267,8 @@ fn bare_segment(
         .plus(Sum::of_be16(header_len as u16));
     let field = pseudo.plus(stack.core.ladder.sum(buf)).field();
     wire_tcp::set_checksum(buf, field);
-    match template.prepend(&mut m) {
-        Ok(()) => put(stack, port_id, m),
-        Err(reason) => stack.core.drops.count(reason),
+    if let Err(reason) = resolve::send(stack, &way, m) {
+        stack.core.drops.count(reason);
     }
 }
 
@@ -309,14 +285,12 @@ pub(crate) fn echo_reply<A: Addrs>(
     let local = SocketAddr::new(ip.dst(), 0);
     let remote = SocketAddr::new(ip.src(), 0);
     let owner = base::Owner::program();
-    let settings = IpSettings::default();
-    let (port_id, template) = route(stack, local, remote, ip.protocol, &owner, settings)?;
+    let way = resolve::route(stack, local, remote, ip.protocol, &owner, IpSettings::default())?;
     let mut m = stack.core.pool.copy_of(request.as_slice()).ok_or(DropReason::MbufExhausted)?;
     if let Some(message) = m.as_mut_slice() {
         inet::icmp::make_reply(message, IpVersion::of(&ip.src()) == IpVersion::V4);
     }
-    template.prepend(&mut m)?;
-    put(stack, port_id, m);
+    resolve::send(stack, &way, m)?;
     stack.core.counters.add(Counter::IcmpEchoReplies, 1);
     Ok(())
 }

@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, VecDeque};
 use core::net::{IpAddr, SocketAddr};
 
 use base::{Counter, DropReason, Instant, Limit, Owner, Switch};
+use inet::icmp::Unreachable;
 use mbuf::{Mbuf, Pool};
 use slotmap::{SlotMap, new_key_type};
 use wire::ipv4;
 
-use crate::{Core, IpSettings, Stack, tx};
+use crate::{Core, IpSettings, Stack, resolve};
 
 new_key_type! {
     /// A UDP socket.
@@ -53,6 +54,8 @@ struct Socket {
     ip: IpSettings,
     queue: VecDeque<Datagram>,
     queued_bytes: usize,
+    /// What the network said last about a datagram sent from here, and to whom that was.
+    trouble: Option<(SocketAddr, Unreachable)>,
 }
 
 /// All UDP sockets of a shard.
@@ -67,6 +70,33 @@ impl UdpSockets {
         self.slots.len()
     }
 
+    fn bound(&self, to: SocketAddr) -> Option<UdpHandle> {
+        let exact = self.by_local.get(&(Some(to.ip()), to.port()));
+        exact.or_else(|| self.by_local.get(&(None, to.port()))).copied()
+    }
+
+    /// Does a socket take what is sent to this address?
+    pub(crate) fn is_bound(&self, to: SocketAddr) -> bool {
+        self.bound(to).is_some()
+    }
+
+    /// A datagram from `local` did not reach `remote`: note it for the socket it may have come
+    /// from. One that is connected to somebody else did not send it.
+    pub(crate) fn fail(
+        &mut self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        why: Unreachable,
+    ) -> Option<UdpHandle> {
+        let handle = self.bound(local)?;
+        let socket = self.slots.get_mut(handle)?;
+        if socket.peer.is_some_and(|peer| peer != remote) {
+            return None;
+        }
+        socket.trouble = Some((remote, why));
+        Some(handle)
+    }
+
     /// Queue a datagram; returns its socket and whether its queue was empty before.
     pub(crate) fn deliver(
         &mut self,
@@ -75,10 +105,7 @@ impl UdpSockets {
         payload: Mbuf,
         core: &mut Core,
     ) -> Result<(UdpHandle, bool), DropReason> {
-        let exact = self.by_local.get(&(Some(to.ip()), to.port()));
-        let handle = *exact
-            .or_else(|| self.by_local.get(&(None, to.port())))
-            .ok_or(DropReason::UdpNoSocket)?;
+        let handle = self.bound(to).ok_or(DropReason::UdpNoSocket)?;
         let socket = self.slots.get_mut(handle).ok_or(DropReason::UdpNoSocket)?;
         if socket.peer.is_some_and(|peer| peer != from) {
             return Err(DropReason::UdpNotPeer);
@@ -151,8 +178,8 @@ impl Stack {
         if self.udp.by_local.contains_key(&local) {
             return Err(UdpError::AddressInUse);
         }
-        let (ip, queue) = (IpSettings::default(), VecDeque::new());
-        let socket = Socket { local, peer: None, owner, ip, queue, queued_bytes: 0 };
+        let (ip, queue, queued_bytes) = (IpSettings::default(), VecDeque::new(), 0);
+        let socket = Socket { local, peer: None, owner, ip, queue, queued_bytes, trouble: None };
         let handle = self.udp.slots.insert(socket);
         self.udp.by_local.insert(local, handle);
         Ok(handle)
@@ -186,11 +213,12 @@ impl Stack {
             None => self.udp_source(remote.ip(), &owner)?,
         };
         let local = SocketAddr::new(local_ip, local_port);
-        let (port_id, template) = tx::route(self, local, remote, ipv4::UDP, &owner, settings)
+        let way = resolve::route(self, local, remote, ipv4::UDP, &owner, settings)
             .map_err(UdpError::Unsendable)?;
         let core = &mut self.core;
-        let port = self.ports.get_mut(port_id).ok_or(UdpError::Unsendable(DropReason::TxNoPort))?;
-        let ip_len = template.len() - template.link_len();
+        let port =
+            self.ports.get_mut(way.port).ok_or(UdpError::Unsendable(DropReason::TxNoPort))?;
+        let ip_len = way.template.len() - way.template.link_len();
         if ip_len + wire::udp::HEADER_LEN + payload.len() > port.limits.mtu.bytes() {
             return Err(UdpError::Unsendable(DropReason::IpTooBig));
         }
@@ -202,14 +230,20 @@ impl Stack {
         let pseudo = inet::ip_input::pseudo_sum(local_ip, remote.ip(), ipv4::UDP);
         let ladder = core.switches.on(Switch::ChecksumTx).then_some(core.ladder);
         inet::udp::udp_output(&mut m, (local_port, remote.port()), pseudo, ladder)
-            .and_then(|()| template.prepend(&mut m))
+            .and_then(|()| resolve::send(self, &way, m))
             .map_err(UdpError::Unsendable)?;
-        core.counters.add(Counter::UdpOut, 1);
-        port.push(m);
+        self.core.counters.add(Counter::UdpOut, 1);
         Ok(())
     }
 
-    fn udp_source(&self, remote: IpAddr, owner: &Owner) -> Result<IpAddr, UdpError> {
+    /// Take what the network said last about a datagram of this socket that did not arrive, and
+    /// where that was sent to (RFC 1122 section 4.1.3.3). [`crate::Event::Udp`] told of it. Anybody
+    /// can forge such a message: a hint, no proof.
+    pub fn udp_take_error(&mut self, handle: UdpHandle) -> Option<(SocketAddr, Unreachable)> {
+        self.udp.slots.get_mut(handle)?.trouble.take()
+    }
+
+    pub(crate) fn udp_source(&self, remote: IpAddr, owner: &Owner) -> Result<IpAddr, UdpError> {
         let hop = self
             .routes
             .lookup(remote, None, owner, 0, inet::route::MAIN_TABLE)

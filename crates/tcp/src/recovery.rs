@@ -177,6 +177,28 @@ pub(crate) fn timed_out(tcb: &mut Tcb) {
     refresh(tcb);
 }
 
+/// The path does not carry more than `payload` bytes a segment: what is larger in flight is lost,
+/// for a reason that is no congestion.
+pub(crate) fn resend_larger(tcb: &mut Tcb, payload: u32) {
+    begin(tcb);
+    let mut index = 0;
+    while let Some(sent) = tcb.sendq.in_flight(index) {
+        if sent.len > payload {
+            mark_lost(tcb, index);
+        }
+        index += 1;
+    }
+    if tcb.recovery.lost_bytes > 0 {
+        if tcb.recovery.phase == Phase::Open {
+            tcb.recovery.phase = Phase::Fast;
+            tcb.recovery.recover = tcb.snd_nxt;
+        }
+        tcb.recovery.resend_from = tcb.snd_una;
+        tcb.recovery.resend_now = true;
+    }
+    refresh(tcb);
+}
+
 /// The next lost segment to send again, if the window admits it: its index.
 pub(crate) fn next_lost(tcb: &mut Tcb) -> Option<usize> {
     if tcb.recovery.lost_bytes == 0 {

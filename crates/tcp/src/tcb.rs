@@ -116,6 +116,8 @@ pub struct Tcb {
     pub(crate) ts_offset: u32,
     /// How it ended.
     pub error: Option<Error>,
+    /// What the network said last, and SND.UNA then.
+    pub(crate) soft_error: Option<(Error, SeqNumber)>,
     pub(crate) challenge_acks: PerSecond,
     pub(crate) out_of_window_acks: PerSecond,
     pub(crate) stats: Stats,
@@ -233,6 +235,7 @@ impl Tcb {
             offload_checksum: path.offload_checksum,
             ts_offset: path.ts_offset,
             error: None,
+            soft_error: None,
             challenge_acks: PerSecond::default(),
             out_of_window_acks: PerSecond::default(),
             stats: Stats::default(),
@@ -268,6 +271,11 @@ impl Tcb {
     #[inline(always)]
     pub fn makes_checksums(&self, cx: &Cx<'_>) -> bool {
         !self.offload_checksum && cx.switches.on(Switch::ChecksumTx)
+    }
+
+    /// Retransmission time-outs so far.
+    pub fn timeouts(&self) -> u32 {
+        self.stats.timeouts
     }
 
     /// Its settings.

@@ -7,7 +7,7 @@
 use base::{Counter, Duration, Instant};
 
 use crate::marks::{Marks, Todo};
-use crate::state::{Error, State};
+use crate::state::State;
 use crate::tcb::Tcb;
 use crate::{Cx, recovery};
 
@@ -84,14 +84,14 @@ fn retransmit_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
     match tcb.state {
         State::SynSent | State::SynReceived => {
             if tcb.rtt.backoff >= tcb.config.syn_retries_max {
-                tcb.fail(Error::TimedOut);
+                tcb.give_up();
                 return;
             }
             let first = tcb.rtt.backoff == 0;
             tcb.rtt.backoff += 1;
             tcb.todo.set(Todo::SYN);
             if !tcb.again(first, waited, cx.now) {
-                tcb.fail(Error::TimedOut);
+                tcb.give_up();
             }
         }
         _ if tcb.in_flight() > 0 => {
@@ -100,14 +100,14 @@ fn retransmit_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
             let shut = tcb.snd_wnd == 0;
             let tried = if shut { &mut tcb.probes } else { &mut tcb.rtt.retries };
             if *tried >= tcb.config.retries_max {
-                tcb.fail(Error::TimedOut);
+                tcb.give_up();
                 return;
             }
             let first = *tried == 0;
             *tried += 1;
             tcb.rtt.backoff = (tcb.rtt.backoff + 1).min(20);
             if !tcb.again(first, waited, cx.now) {
-                tcb.fail(Error::TimedOut);
+                tcb.give_up();
                 return;
             }
             recovery::timed_out(tcb);
@@ -128,7 +128,7 @@ fn persist_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
     }
     let abandoned = tcb.marks.has(Marks::ORPHAN) && tcb.rtt.backoff >= tcb.config.retries_max;
     if tcb.probes >= tcb.config.retries_max || abandoned {
-        tcb.fail(Error::TimedOut);
+        tcb.give_up();
         return;
     }
     let (first, waited) = (tcb.probes == 0, tcb.rtt.rto());
@@ -136,7 +136,7 @@ fn persist_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
     tcb.rtt.backoff = (tcb.rtt.backoff + 1).min(20);
     tcb.todo.set(Todo::PROBE);
     if !tcb.again(first, waited, cx.now) {
-        tcb.fail(Error::TimedOut);
+        tcb.give_up();
     }
 }
 
@@ -150,7 +150,7 @@ fn idle_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
     }
     if tcb.probes >= tcb.config.keepalive_probes_max {
         tcb.todo.set(Todo::RST);
-        tcb.fail(Error::TimedOut);
+        tcb.give_up();
         return;
     }
     tcb.probes += 1;

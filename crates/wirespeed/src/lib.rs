@@ -106,7 +106,7 @@ pub use net;
 #[cfg(feature = "mem")]
 pub use stack::pair;
 pub use stack::{
-    CallError, ConnectError, Datagram, Event, IpSettings, ListenConfig, ListenError,
-    ListenerHandle, Observer, PortConfig, PortId, Route, Stack, StackConfig, Stage, TcpHandle,
-    UdpError, UdpHandle,
+    CallError, ConnectError, Datagram, Echo, EchoError, Event, IpSettings, ListenConfig,
+    ListenError, ListenerHandle, Observer, PingHandle, PortConfig, PortId, Route, Stack,
+    StackConfig, Stage, TcpHandle, UdpError, UdpHandle, Unreachable, route::MAIN_TABLE,
 };

@@ -109,6 +109,23 @@ impl Bench {
         Bench { stack: end.stack, wire, pool, ours: end.addr, theirs }
     }
 
+    /// The same, but nobody has told the stack who its neighbours are.
+    pub(super) fn among_strangers(config: &PairConfig) -> Bench {
+        let (left, wire) = mem::pair(&config.wire);
+        let mut stack = Stack::new(config.stack.clone());
+        let addresses = pair::addresses(1).to_vec();
+        stack.add_port(Box::new(left), crate::PortConfig { mac: pair::mac(1), addresses });
+        let version = usize::from(config.version == IpVersion::V6);
+        let [ours, theirs] = [1, 2].map(|end| pair::addresses(end)[version].addr);
+        Bench { stack, wire, pool: Pool::new(256 << 20), ours, theirs }
+    }
+
+    /// Poll, and take what was sent.
+    pub(super) fn poll(&mut self, now: Instant) -> Vec<Vec<u8>> {
+        self.stack.poll(now);
+        self.sent()
+    }
+
     pub(super) fn listen_at(&self, port: u16) -> SocketAddr {
         SocketAddr::new(self.ours, port)
     }

@@ -55,14 +55,28 @@ fn syn(port: u16) -> Tcp {
 }
 
 /// Give one frame to the stack and settle its account: it was dropped under exactly one reason, or
-/// it was delivered: to TCP, to a UDP socket, or answered as an echo request. Summed over frames:
-/// frames in == delivered + dropped. An answer that found no way out is a second packet with a
+/// it was delivered: to TCP, to a UDP socket, to who finds neighbours, or answered as an echo
+/// request. Summed over frames: frames in == delivered + dropped. An answer that found no way out is a second packet with a
 /// reason of its own.
 fn account(bench: &mut Bench, frame: &[u8], now: Instant) -> Vec<Vec<u8>> {
     let totals = |bench: &Bench| {
         let (counters, drops) = (bench.stack.counters(), bench.stack.drops());
-        let no_way = drops.of(DropReason::IpNoRoute) + drops.of(DropReason::IpNoNeighbour);
-        let others = counters.of(Counter::UdpIn) + counters.of(Counter::IcmpEchoReplies);
+        let no_way = [
+            DropReason::IpNoRoute,
+            DropReason::IpNoNeighbour,
+            DropReason::NeighbourHoldFull,
+            DropReason::NeighbourTableFull,
+        ];
+        let no_way = no_way.map(|reason| drops.of(reason)).iter().sum();
+        let others = [
+            Counter::UdpIn,
+            Counter::IcmpEchoReplies,
+            Counter::IcmpEchoRepliesIn,
+            Counter::IcmpErrorsIn,
+            Counter::ArpIn,
+            Counter::NdIn,
+        ];
+        let others = others.map(|counter| counters.of(counter)).iter().sum();
         let tcp = counters.of(Counter::TcpSegmentsIn);
         [counters.of(Counter::RxFrames), drops.total(), no_way, others, tcp]
     };

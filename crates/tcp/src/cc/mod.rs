@@ -60,6 +60,11 @@ impl Cc {
         Cc { cwnd: 0, ssthresh: u64::MAX, mss: 1, law }
     }
 
+    /// Segments are of another size from now on; the window stays as many bytes as it was.
+    pub(crate) fn set_mss(&mut self, mss: usize) {
+        self.mss = mss.max(1) as u64;
+    }
+
     /// The MSS is known: ten segments to begin with, RFC 6928 section 2; one if the SYN was lost,
     /// RFC 5681 section 3.1.
     pub(crate) fn start(&mut self, mss: usize, syn_lost: bool) {

@@ -1,0 +1,167 @@
+//! What an ARP packet or a neighbour discovery message means for us: a question to answer, news
+//! about a neighbour, or nothing. And the messages themselves, written.
+//!
+//! Called by: `stack/resolve.rs`. Must not know: the neighbour table, rate limits, routes.
+//! RFC 826 (its reception algorithm), RFC 4861 sections 7.1.1, 7.1.2, 7.2.3 and 7.2.5, RFC 4862
+//! section 5.4.3 for what comes from `::`.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use base::{DropReason, MacAddr};
+use wire::nd::{Header, Kind};
+use wire::{arp, icmpv6};
+
+use crate::neighbour::Claim;
+
+/// What a message asks and says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// Who has which link address, and on what ground.
+    pub news: Option<(IpAddr, MacAddr, Claim)>,
+    /// Our address that is asked for.
+    pub asked: Option<IpAddr>,
+    /// Where the answer goes; `None` is to everybody.
+    pub answer_to: Option<IpAddr>,
+    /// Somebody else says that this address of ours is theirs.
+    pub conflict: bool,
+}
+
+/// Look at an ARP packet; `is_ours` knows our addresses on the port, `mac` is ours.
+///
+/// # Errors
+/// [`DropReason::ArpMalformed`], [`DropReason::ArpNotForUs`].
+pub fn arp_input(
+    packet: &[u8],
+    mac: MacAddr,
+    is_ours: impl Fn(IpAddr) -> bool,
+) -> Result<Heard, DropReason> {
+    let header = arp::Header::parse(packet)?;
+    let (sender, target) = (IpAddr::V4(header.sender_ip), IpAddr::V4(header.target_ip));
+    let probe = header.sender_ip == Ipv4Addr::UNSPECIFIED;
+    let nonsense = header.sender_mac.is_group() || header.sender_mac == MacAddr::default();
+    if nonsense || (!probe && crate::ip_input::is_martian_source(sender)) {
+        return Err(DropReason::ArpMalformed);
+    }
+    if header.sender_mac == mac {
+        // Our own words, come back.
+        return Err(DropReason::ArpNotForUs);
+    }
+    let conflict = !probe && is_ours(sender);
+    let to_us = is_ours(target);
+    let claim = match header.operation {
+        arp::Operation::Request if to_us => Claim::Asking,
+        arp::Operation::Reply if to_us => Claim::Answer { solicited: true, overrides: true },
+        _ => Claim::Unasked,
+    };
+    let asks = header.operation == arp::Operation::Request && to_us;
+    if !asks && !conflict && claim == Claim::Unasked && header.sender_ip != header.target_ip {
+        // RFC 826 would take the sender's address from this as well; so could anybody's.
+        return Err(DropReason::ArpNotForUs);
+    }
+    Ok(Heard {
+        news: (!probe && !conflict).then_some((sender, header.sender_mac, claim)),
+        asked: asks.then_some(target),
+        answer_to: Some(sender),
+        conflict,
+    })
+}
+
+/// An ARP packet: a request for `target`, or a reply to it that `sender` is at `mac`.
+pub fn arp_output(
+    operation: arp::Operation,
+    (mac, sender): (MacAddr, Ipv4Addr),
+    (target_mac, target): (MacAddr, Ipv4Addr),
+) -> [u8; arp::HEADER_LEN] {
+    let mut bytes = [0; arp::HEADER_LEN];
+    arp::Header { operation, sender_mac: mac, sender_ip: sender, target_mac, target_ip: target }
+        .emit(&mut bytes);
+    bytes
+}
+
+/// Look at a solicitation or an advertisement whose ICMPv6 checksum is right.
+///
+/// # Errors
+/// [`DropReason::IcmpMalformed`] for what RFC 4861 sections 7.1.1 and 7.1.2 have us discard,
+/// [`DropReason::NdNotForUs`] for questions about others.
+pub fn nd_input(
+    message: &[u8],
+    (src, dst, hop_limit): (Ipv6Addr, Ipv6Addr, u8),
+    is_ours: impl Fn(IpAddr) -> bool,
+) -> Result<Heard, DropReason> {
+    let header = Header::parse(message)?;
+    // From a router's far side nothing may come: the hop limit proves that nothing did.
+    if hop_limit != 255 || header.link_addr.is_some_and(MacAddr::is_group) {
+        return Err(DropReason::IcmpMalformed);
+    }
+    let target = IpAddr::V6(header.target);
+    let none = Heard { news: None, asked: None, answer_to: None, conflict: false };
+    match header.kind {
+        Kind::Solicitation => {
+            let probe = src.is_unspecified();
+            let wrong = probe && (header.link_addr.is_some() || !is_solicited_node(dst));
+            if wrong || src.is_multicast() {
+                return Err(DropReason::IcmpMalformed);
+            }
+            if !is_ours(target) {
+                return Err(DropReason::NdNotForUs);
+            }
+            let news = header.link_addr.map(|mac| (IpAddr::V6(src), mac, Claim::Asking));
+            let answer_to = (!probe).then_some(IpAddr::V6(src));
+            let news = news.filter(|&(ip, ..)| !is_ours(ip));
+            Ok(Heard { news, asked: Some(target), answer_to, ..none })
+        }
+        Kind::Advertisement { solicited, overrides, .. } => {
+            if solicited && dst.is_multicast() {
+                return Err(DropReason::IcmpMalformed);
+            }
+            if is_ours(target) {
+                return Ok(Heard { conflict: true, ..none });
+            }
+            let claim = Claim::Answer { solicited, overrides };
+            Ok(Heard { news: header.link_addr.map(|mac| (target, mac, claim)), ..none })
+        }
+    }
+}
+
+/// Write a solicitation for `target`; returns how many bytes of `buf` it takes.
+pub fn solicitation(
+    buf: &mut [u8],
+    mac: MacAddr,
+    src: Ipv6Addr,
+    dst: Ipv6Addr,
+    target: Ipv6Addr,
+) -> Option<usize> {
+    Header { kind: Kind::Solicitation, target, link_addr: Some(mac) }.emit(buf, src, dst)
+}
+
+/// Write an advertisement of `target`, ours; returns how many bytes of `buf` it takes.
+pub fn advertisement(
+    buf: &mut [u8],
+    mac: MacAddr,
+    dst: Ipv6Addr,
+    target: Ipv6Addr,
+) -> Option<usize> {
+    let solicited = !dst.is_multicast();
+    let kind = Kind::Advertisement { router: false, solicited, overrides: true };
+    Header { kind, target, link_addr: Some(mac) }.emit(buf, target, dst)
+}
+
+/// The group where questions about an address are asked, RFC 4291 section 2.7.1.
+pub fn solicited_node(ip: Ipv6Addr) -> Ipv6Addr {
+    let [.., a, b, c] = ip.octets();
+    let low = u16::from_be_bytes([b, c]);
+    Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | u16::from(a), low)
+}
+
+fn is_solicited_node(ip: Ipv6Addr) -> bool {
+    ip == solicited_node(ip)
+}
+
+/// Everybody on the link: where the answer to a probe from `::` goes.
+pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+
+/// Is an ICMPv6 message one of neighbour discovery's that are for [`nd_input`]?
+pub fn is_nd(header: &icmpv6::Header) -> bool {
+    let (ns, na) = (wire::nd::SOLICITATION, wire::nd::ADVERTISEMENT);
+    matches!(*header, icmpv6::Header::Other { kind, code: 0, .. } if kind == ns || kind == na)
+}

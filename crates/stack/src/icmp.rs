@@ -1,0 +1,173 @@
+//! ICMP between the layers: errors that arrive find the connection or socket they are about, and
+//! packets that nobody here wants draw one.
+//!
+//! Called by: `rx.rs`; `resolve.rs` when our own link knows no way. Everything in a message is a
+//! stranger's word: a TCP segment has to be in flight, a path's size plausible, and what is sent in
+//! answer is rate-limited. RFC 792, RFC 4443, RFC 1122 sections 3.2.2 and 4.2.3.9, RFC 5927.
+
+use core::net::{IpAddr, SocketAddr};
+
+use base::{Counter, DropReason, IpVersion, Limit, Mss, Mtu, Owner, SeqNumber};
+use inet::flow::Addrs;
+use inet::icmp::{self, Message, Quoted, Told, Unreachable};
+use inet::ip_input::is_martian_source;
+use inet::{FlowKey, Ip};
+use mbuf::{Flags as MbufFlags, Mbuf};
+use tcp::Fate;
+use tcp::path;
+use wire::{ipv4, ipv6};
+
+use crate::{IpSettings, Stack, ping, resolve, socket};
+
+/// A message; it is all that is left of `m`.
+pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: Mbuf) -> Fate {
+    if m.has(MbufFlags::LINK_GROUP) {
+        return Err(DropReason::IcmpUnhandled);
+    }
+    match icmp::icmp_input(ip, m.as_slice())? {
+        Message::EchoRequest => crate::tx::echo_reply(stack, ip, &m),
+        Message::EchoReply { id, seq } => ping::reply(stack, ip, (id, seq), m),
+        Message::Error(told) => {
+            let packet = m.as_slice().get(icmp::HEADER_LEN..).unwrap_or_default();
+            let quoted = icmp::quoted(packet, IpVersion::of(&ip.src()))?;
+            let sent_by_us = stack.ports.get(m.in_port()).is_some_and(|p| p.is_ours(quoted.src));
+            if !sent_by_us {
+                return Err(DropReason::IcmpErrorNoMatch);
+            }
+            error_about(stack, &quoted, told, ip.src())?;
+            stack.core.counters.add(Counter::IcmpErrorsIn, 1);
+            Ok(())
+        }
+    }
+}
+
+/// Our own link knows no way for a packet of ours: tell who sent it, if it was not TCP, whose
+/// connections are told themselves.
+pub(crate) fn no_way(stack: &mut Stack, packet: &[u8]) {
+    let version = match packet.first() {
+        Some(first) if first >> 4 == 6 => IpVersion::V6,
+        _ => IpVersion::V4,
+    };
+    if let Ok(quoted) = icmp::quoted(packet, version)
+        && quoted.protocol != ipv4::TCP
+    {
+        // Nobody to tell is no drop of its own: the packet has been counted.
+        let told = Told::Unreachable(Unreachable::Host);
+        let _ = error_about(stack, &quoted, told, quoted.src);
+    }
+}
+
+fn error_about(stack: &mut Stack, quoted: &Quoted<'_>, told: Told, from: IpAddr) -> Fate {
+    match quoted.protocol {
+        ipv4::TCP => about_segment(stack, quoted, told),
+        ipv4::UDP => {
+            let (local, remote) = quoted.ports().ok_or(DropReason::IcmpMalformed)?;
+            let Told::Unreachable(why) = told else { return Err(DropReason::IcmpErrorIgnored) };
+            let local = SocketAddr::new(quoted.src, local);
+            let remote = SocketAddr::new(quoted.dst, remote);
+            let handle = stack.udp.fail(local, remote, why).ok_or(DropReason::IcmpErrorNoMatch)?;
+            stack.ready.push_back(crate::Event::Udp(handle));
+            Ok(())
+        }
+        ipv4::ICMP | ipv6::ICMPV6 => ping::failed(stack, quoted, told, from),
+        _ => Err(DropReason::IcmpErrorNoMatch),
+    }
+}
+
+/// An error about a TCP segment, which has to be in flight (RFC 5927 section 4.1).
+fn about_segment(stack: &mut Stack, quoted: &Quoted<'_>, told: Told) -> Fate {
+    let (local, remote) = quoted.ports().ok_or(DropReason::IcmpMalformed)?;
+    let seq = SeqNumber(quoted.second_word().ok_or(DropReason::IcmpMalformed)?);
+    let key = FlowKey::new(quoted.src, local, quoted.dst, remote);
+    let handle = stack.connections.lookup(&key, &stack.core.secret);
+    let handle = handle.ok_or(DropReason::IcmpErrorNoMatch)?;
+    let pcb = stack.connections.get_mut(handle).ok_or(DropReason::IcmpErrorNoMatch)?;
+    if !path::is_in_flight(&pcb.tcb, seq) {
+        return Err(DropReason::IcmpErrorOutOfWindow);
+    }
+    let embryonic = pcb.tcb.is_embryonic();
+    match told {
+        Told::Unreachable(why) => {
+            let error = tcp_error(why);
+            if matches!(why, Unreachable::Port | Unreachable::Protocol) {
+                path::hard_error(&mut pcb.tcb, error);
+            } else {
+                path::soft_error(&mut pcb.tcb, error);
+            }
+        }
+        Told::TooBig(told) => {
+            let mtu = quoted.path_mtu(told).and_then(Mtu::new);
+            let mtu = mtu.ok_or(DropReason::IcmpErrorIgnored)?;
+            let core = &mut stack.core;
+            let limit = Limit::PathChangesPerSecond;
+            if !stack.path_changes.admits(limit, core.now, &mut core.budget) {
+                return Err(DropReason::IcmpRateLimited);
+            }
+            let mss = Mss::for_mtu(mtu, IpVersion::of(&quoted.dst));
+            if !path::too_big(&mut pcb.tcb, mss) {
+                return Err(DropReason::IcmpErrorIgnored);
+            }
+            core.counters.add(Counter::PathMtuLowered, 1);
+        }
+        Told::Transient => path::soft_error(&mut pcb.tcb, tcp::Error::HostUnreachable),
+    }
+    if embryonic {
+        socket::handshake_progress(stack, handle);
+    }
+    stack.connections.mark_dirty(handle);
+    Ok(())
+}
+
+/// How TCP's users know what happened.
+fn tcp_error(why: Unreachable) -> tcp::Error {
+    match why {
+        Unreachable::Net => tcp::Error::NetUnreachable,
+        Unreachable::Host => tcp::Error::HostUnreachable,
+        Unreachable::Protocol => tcp::Error::ProtocolUnreachable,
+        Unreachable::Port => tcp::Error::Refused,
+        Unreachable::Prohibited => tcp::Error::Prohibited,
+    }
+}
+
+/// Tell the sender of a packet, whole in `m` from `at` on, that nobody here wants it; within the
+/// rate limit, and never in answer to a group, an error, or who cannot be a host (RFC 1122 section
+/// 3.2.2, RFC 4443 section 2.4(e)). The packet's own drop has been named by who calls this.
+#[cold]
+pub(crate) fn refuse<A: Addrs>(
+    stack: &mut Stack,
+    ip: &Ip<A>,
+    m: &Mbuf,
+    at: usize,
+    why: Unreachable,
+) {
+    let to_group = stack.ports.get(m.in_port()).is_none_or(|port| port.is_group(ip.dst()));
+    if to_group || m.has(MbufFlags::LINK_GROUP) || is_martian_source(ip.src()) {
+        return;
+    }
+    let core = &mut stack.core;
+    if !stack.icmp_replies.admits(Limit::IcmpPerSecond, core.now, &mut core.budget) {
+        return;
+    }
+    let version = IpVersion::of(&ip.src());
+    let packet_len = ip.transport_at as usize + ip.transport_len as usize;
+    let packet = m.as_slice().get(at..at + packet_len).unwrap_or_default();
+    let quote = &packet[..icmp::quote_len(version, packet.len())];
+    let Some(mut answer) = core.pool.copy_of(quote) else {
+        return core.drops.count(DropReason::MbufExhausted);
+    };
+    if answer.prepend(icmp::HEADER_LEN).is_none() {
+        return core.drops.count(DropReason::MbufExhausted);
+    }
+    if let Some(message) = answer.as_mut_slice() {
+        icmp::error(message, why, ip.dst(), ip.src());
+    }
+    let protocol = if version == IpVersion::V4 { ipv4::ICMP } else { ipv6::ICMPV6 };
+    let (local, remote) = (SocketAddr::new(ip.dst(), 0), SocketAddr::new(ip.src(), 0));
+    let settings = IpSettings::default();
+    let sent = resolve::route(stack, local, remote, protocol, &Owner::program(), settings)
+        .and_then(|way| resolve::send(stack, &way, answer));
+    match sent {
+        Ok(()) => stack.core.counters.add(Counter::IcmpErrorsOut, 1),
+        Err(reason) => stack.core.drops.count(reason),
+    }
+}

@@ -1,0 +1,224 @@
+//! Echo sockets: requests out, replies and errors in, each with its time.
+//!
+//! Called by: programs (`wirespeed ping`), and `icmp.rs` for what arrives. A socket has an
+//! identifier of its own; replies with another one are nobody's. RFC 792, RFC 4443 section 4.
+//! Limits: `ping_sockets`, `ping_replies`.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use core::net::{IpAddr, SocketAddr};
+
+use base::{Counter, DropReason, Instant, IpVersion, Limit, Owner};
+use inet::Ip;
+use inet::flow::Addrs;
+use inet::icmp::{self, Quoted, Told, Unreachable};
+use mbuf::{Mbuf, Pool};
+use slotmap::{SlotMap, new_key_type};
+use tcp::Fate;
+use wire::{ipv4, ipv6};
+
+use crate::event::Event;
+use crate::{IpSettings, Stack, UdpError, resolve};
+
+new_key_type! {
+    /// An echo socket.
+    pub struct PingHandle;
+}
+
+/// What came of an echo request.
+pub struct Echo {
+    /// Who sent this: the host asked, or a router that knows why there is no reply.
+    pub from: IpAddr,
+    /// Its sequence number.
+    pub seq: u16,
+    /// TTL or hop limit that was left; 0 for an error.
+    pub ttl: u8,
+    /// When it arrived: the `now` of the call that took it in.
+    pub at: Instant,
+    /// The data that came back, or what went wrong.
+    pub outcome: Result<Mbuf, EchoError>,
+}
+
+/// Why there is no reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EchoError {
+    /// The request did not arrive.
+    Unreachable(Unreachable),
+    /// It was larger than a link on the way carries, in bytes of packet; 0: nobody says.
+    TooBig(usize),
+    /// It went in circles.
+    TimeExceeded,
+}
+
+struct Socket {
+    id: u16,
+    owner: Owner,
+    queue: VecDeque<Echo>,
+}
+
+/// All echo sockets of a shard.
+#[derive(Default)]
+pub(crate) struct PingSockets {
+    slots: SlotMap<PingHandle, Socket>,
+    by_id: BTreeMap<u16, PingHandle>,
+    next_id: u16,
+}
+
+impl PingSockets {
+    /// Queue what came for `id`; returns its socket, and whether its queue was empty before.
+    fn deliver(
+        &mut self,
+        id: u16,
+        echo: Echo,
+        most: usize,
+    ) -> Result<(PingHandle, bool), (DropReason, Echo)> {
+        let handle = self.by_id.get(&id).copied();
+        let Some((handle, socket)) = handle.and_then(|h| Some((h, self.slots.get_mut(h)?))) else {
+            return Err((DropReason::IcmpEchoNoSocket, echo));
+        };
+        if socket.queue.len() >= most {
+            return Err((DropReason::IcmpEchoQueueFull, echo));
+        }
+        socket.queue.push_back(echo);
+        Ok((handle, socket.queue.len() == 1))
+    }
+}
+
+impl Echo {
+    fn free(self, pool: &mut Pool) {
+        if let Ok(m) = self.outcome {
+            pool.free(m);
+        }
+    }
+}
+
+/// A reply: `m` is the whole message.
+pub(crate) fn reply<A: Addrs>(
+    stack: &mut Stack,
+    ip: &Ip<A>,
+    (id, seq): (u16, u16),
+    mut m: Mbuf,
+) -> Fate {
+    m.trim_front(icmp::HEADER_LEN);
+    let echo = Echo { from: ip.src(), seq, ttl: ip.ttl, at: stack.core.now, outcome: Ok(m) };
+    deliver(stack, id, echo)?;
+    stack.core.counters.add(Counter::IcmpEchoRepliesIn, 1);
+    Ok(())
+}
+
+/// An error about an echo request of ours.
+pub(crate) fn failed(stack: &mut Stack, quoted: &Quoted<'_>, told: Told, from: IpAddr) -> Fate {
+    let word = quoted.second_word().ok_or(DropReason::IcmpMalformed)?;
+    let request = if quoted.src.is_ipv4() { 8 } else { 128 };
+    if quoted.transport.first() != Some(&request) {
+        return Err(DropReason::IcmpErrorNoMatch);
+    }
+    let (id, seq) = ((word >> 16) as u16, word as u16);
+    let outcome = Err(match told {
+        Told::Unreachable(why) => EchoError::Unreachable(why),
+        Told::TooBig(mtu) => EchoError::TooBig(mtu),
+        Told::Transient => EchoError::TimeExceeded,
+    });
+    deliver(stack, id, Echo { from, seq, ttl: 0, at: stack.core.now, outcome })
+}
+
+fn deliver(stack: &mut Stack, id: u16, echo: Echo) -> Fate {
+    let most = stack.core.budget.of(Limit::PingReplies);
+    match stack.pings.deliver(id, echo, most) {
+        Ok((handle, first)) => {
+            if first {
+                stack.ready.push_back(Event::Ping(handle));
+            }
+            Ok(())
+        }
+        Err((reason, echo)) => {
+            if reason == DropReason::IcmpEchoQueueFull {
+                stack.core.budget.admits(Limit::PingReplies, usize::MAX);
+            }
+            echo.free(&mut stack.core.pool);
+            Err(reason)
+        }
+    }
+}
+
+impl Stack {
+    /// Open an echo socket.
+    ///
+    /// # Errors
+    /// [`UdpError::LimitReached`].
+    pub fn ping_open(&mut self, owner: Owner) -> Result<PingHandle, UdpError> {
+        let used = self.pings.slots.len();
+        if !self.core.budget.admits(Limit::PingSockets, used) || used > usize::from(u16::MAX) {
+            return Err(UdpError::LimitReached);
+        }
+        // Who cannot see our requests shall not guess the identifier: the secret chooses it.
+        let offset = self.core.secret.hash([0x6563_686f]) as u16;
+        let id = loop {
+            self.pings.next_id = self.pings.next_id.wrapping_add(1);
+            let id = offset.wrapping_add(self.pings.next_id);
+            if !self.pings.by_id.contains_key(&id) {
+                break id;
+            }
+        };
+        let handle = self.pings.slots.insert(Socket { id, owner, queue: VecDeque::new() });
+        self.pings.by_id.insert(id, handle);
+        Ok(handle)
+    }
+
+    /// Send an echo request with sequence number `seq` and `payload`; returns our address that it
+    /// was sent from. [`Event::Ping`] tells when something came of it.
+    ///
+    /// # Errors
+    /// [`UdpError`]: no way there, larger than the link takes, or the device is full.
+    pub fn ping_send(
+        &mut self,
+        handle: PingHandle,
+        remote: IpAddr,
+        seq: u16,
+        payload: &[u8],
+        now: Instant,
+    ) -> Result<IpAddr, UdpError> {
+        self.core.set_now(now);
+        let socket = self.pings.slots.get(handle).ok_or(UdpError::Closed)?;
+        let (id, owner) = (socket.id, socket.owner.clone());
+        let local = self.udp_source(remote, &owner)?;
+        let (protocol, ip_len) = match IpVersion::of(&remote) {
+            IpVersion::V4 => (ipv4::ICMP, ipv4::HEADER_LEN),
+            IpVersion::V6 => (ipv6::ICMPV6, ipv6::HEADER_LEN),
+        };
+        let ends = (SocketAddr::new(local, 0), SocketAddr::new(remote, 0));
+        let way = resolve::route(self, ends.0, ends.1, protocol, &owner, IpSettings::default())
+            .map_err(UdpError::Unsendable)?;
+        let core = &mut self.core;
+        let port =
+            self.ports.get_mut(way.port).ok_or(UdpError::Unsendable(DropReason::TxNoPort))?;
+        if ip_len + icmp::HEADER_LEN + payload.len() > port.limits.mtu.bytes() {
+            return Err(UdpError::Unsendable(DropReason::IpTooBig));
+        }
+        if !port.has_room(&mut core.pool, &mut core.counters) {
+            return Err(UdpError::WouldBlock);
+        }
+        let exhausted = UdpError::Unsendable(DropReason::MbufExhausted);
+        let mut m = core.pool.copy_of(payload).ok_or(exhausted)?;
+        m.prepend(icmp::HEADER_LEN).ok_or(exhausted)?;
+        icmp::echo_request(m.as_mut_slice().ok_or(exhausted)?, id, seq, local, remote);
+        resolve::send(self, &way, m).map_err(UdpError::Unsendable)?;
+        self.core.counters.add(Counter::IcmpEchoRequests, 1);
+        Ok(local)
+    }
+
+    /// Take the oldest thing that came of a socket's requests.
+    pub fn ping_receive(&mut self, handle: PingHandle) -> Option<Echo> {
+        self.pings.slots.get_mut(handle)?.queue.pop_front()
+    }
+
+    /// Close an echo socket; what it had not read is gone.
+    pub fn ping_close(&mut self, handle: PingHandle) {
+        if let Some(socket) = self.pings.slots.remove(handle) {
+            self.pings.by_id.remove(&socket.id);
+            for echo in socket.queue {
+                echo.free(&mut self.core.pool);
+            }
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! Where packets go on the link: routes and neighbours joined, ARP and ND taken in and sent, and
+//! what waits for a link address.
+//!
+//! Called by: `tx.rs` for every new header template, `rx.rs` for what arrives, `Stack::poll` when a
+//! neighbour is due. A connection that never had a link address waits, marked, its segments
+//! unmade; other packets are held by the neighbour's entry, finished but for six bytes.
+//! RFC 826, RFC 4861 section 7.2, RFC 1122 sections 2.3.2.2 and 3.3.1.
+
+use std::collections::BTreeMap;
+
+use core::net::{IpAddr, SocketAddr};
+
+use base::{Counter, DropReason, Limit, LinkKind, MacAddr, PerSecond};
+use inet::flow::Addrs;
+use inet::ip_output::Fields;
+use inet::neighbour::{Action, Claim, Found, Key, group_mac};
+use inet::{HeaderTemplate, Ip, nd};
+use mbuf::Mbuf;
+use tcp::Fate;
+use wire::{arp, ether, ipv6};
+
+use crate::connections::Pcb;
+use crate::port::Port;
+use crate::{IpSettings, Stack, TcpHandle, icmp, socket, tx};
+
+/// What waits, and what was used of the limits on questions and answers.
+#[derive(Default)]
+pub(crate) struct Resolving {
+    waiting: BTreeMap<Key, Vec<TcpHandle>>,
+    questions: PerSecond,
+    answers: PerSecond,
+}
+
+/// How packets of one kind leave: by which port, to which neighbour, under which headers.
+pub(crate) struct Way {
+    pub(crate) port: u16,
+    pub(crate) neighbour: IpAddr,
+    pub(crate) template: HeaderTemplate,
+    /// The template has the neighbour's link address; else packets are to be held.
+    pub(crate) is_complete: bool,
+}
+
+/// The headers for packets from `local` to `remote`, and the port they leave by.
+pub(crate) fn route(
+    stack: &mut Stack,
+    local: SocketAddr,
+    remote: SocketAddr,
+    protocol: u8,
+    owner: &base::Owner,
+    settings: IpSettings,
+) -> Result<Way, DropReason> {
+    let hop = stack
+        .routes
+        .lookup(remote.ip(), Some(local.ip()), owner, 0, inet::route::MAIN_TABLE)
+        .ok_or(DropReason::IpNoRoute)?;
+    let found = link_address(stack, hop.port, hop.neighbour, remote.ip())?;
+    let port = stack.ports.get(hop.port).ok_or(DropReason::TxNoPort)?;
+    if port.gone {
+        return Err(DropReason::DeviceLinkDown);
+    }
+    let IpSettings { tos, ttl } = settings;
+    let fields = Fields { src: local.ip(), dst: remote.ip(), protocol, tos, ttl };
+    let mac = found.unwrap_or_default();
+    let template = HeaderTemplate::new(port.limits.link, port.mac, mac, &fields);
+    let (port, is_complete) = (hop.port, found.is_some());
+    Ok(Way { port, neighbour: hop.neighbour, template, is_complete })
+}
+
+/// The link address for packets to `dst` by way of `neighbour`; `None` while it is asked for.
+fn link_address(
+    stack: &mut Stack,
+    port_id: u16,
+    neighbour: IpAddr,
+    dst: IpAddr,
+) -> Result<Option<MacAddr>, DropReason> {
+    let port = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
+    if port.limits.link == LinkKind::Ip {
+        return Ok(Some(MacAddr::default()));
+    }
+    if port.is_group(dst) {
+        // A broadcast address of the network itself goes to everybody (RFC 1122, 3.3.6).
+        return Ok(Some(group_mac(dst).unwrap_or(MacAddr::BROADCAST)));
+    }
+    let core = &mut stack.core;
+    let found = stack.neighbours.resolve((port_id, neighbour), core.now, &mut core.budget);
+    act(stack);
+    match found {
+        Found::Known(mac) => Ok(Some(mac)),
+        Found::Pending => Ok(None),
+        Found::Full => Err(DropReason::NeighbourTableFull),
+    }
+}
+
+/// Send a packet on its way, or keep it until the neighbour has answered; one that cannot be kept
+/// is counted.
+pub(crate) fn send(stack: &mut Stack, way: &Way, mut packet: Mbuf) -> Fate {
+    if let Err(reason) = way.template.prepend(&mut packet) {
+        stack.core.pool.free(packet);
+        return Err(reason);
+    }
+    if way.is_complete {
+        tx::put(stack, way.port, packet);
+        return Ok(());
+    }
+    let key = (way.port, way.neighbour);
+    if let Err(lost) = stack.neighbours.hold(key, packet, &mut stack.core.budget) {
+        stack.core.drops.count(DropReason::NeighbourHoldFull);
+        stack.core.pool.free(lost);
+    }
+    Ok(())
+}
+
+/// A connection whose template may be out of date is about to send: find its neighbour again.
+/// `false` if it has to wait, because it never had a link address.
+#[cold]
+#[inline(never)]
+pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
+    let Some(pcb) = stack.connections.get(handle) else { return false };
+    if !pcb.has_way && pcb.tcb.state == tcp::State::Closed {
+        // Nobody has heard of it, and nobody needs to.
+        return false;
+    }
+    let (local, remote, owner, port) = (pcb.local, pcb.remote, pcb.owner.clone(), pcb.port);
+    let (tos, ttl) = pcb.template.tos_ttl();
+    let ip = IpSettings { tos, ttl };
+    // Before the question is asked: an answer that comes out of it counts as news.
+    let changes = stack.neighbours.changes();
+    let way = route(stack, local, remote, wire::ipv4::TCP, &owner, ip);
+    let Some(pcb) = stack.connections.get_mut(handle) else { return false };
+    match way {
+        // Another port may have another MTU: those connections stay where they are.
+        Ok(way) if way.port == port => {
+            if way.is_complete {
+                pcb.template = way.template;
+                pcb.has_way = true;
+            } else if !core::mem::replace(&mut pcb.waiting, true) {
+                wait(stack, (way.port, way.neighbour), handle);
+            }
+        }
+        Ok(_) => pcb.has_way = true,
+        Err(_) => {}
+    }
+    let Some(pcb) = stack.connections.get_mut(handle) else { return false };
+    // One that had a link address goes on with it: if it is wrong, TCP's own timers find out.
+    pcb.seen = if pcb.has_way { changes } else { Pcb::NEVER_SEEN };
+    pcb.has_way
+}
+
+fn wait(stack: &mut Stack, key: Key, handle: TcpHandle) {
+    let connections = &stack.connections;
+    let list = stack.resolving.waiting.entry(key).or_default();
+    // Those that ended while they waited leave their places behind.
+    if list.len() > 2 * connections.len() + 16 {
+        list.retain(|&handle| connections.get(handle).is_some());
+    }
+    list.push(handle);
+}
+
+/// What is due for neighbours.
+#[cold]
+pub(crate) fn expire(stack: &mut Stack) {
+    stack.neighbours.expire(stack.core.now);
+    act(stack);
+}
+
+/// Carry out what the table of neighbours asks for.
+pub(crate) fn act(stack: &mut Stack) {
+    while let Some(action) = stack.neighbours.next_action() {
+        match action {
+            Action::Solicit(key, to) => question(stack, key, to),
+            Action::Resolved(key, mac, held) => {
+                for mut frame in held {
+                    if let Some(dst) = frame.as_mut_slice().and_then(|b| b.get_mut(..6)) {
+                        dst.copy_from_slice(&mac.0);
+                    }
+                    tx::put(stack, key.0, frame);
+                }
+                for handle in stack.resolving.waiting.remove(&key).unwrap_or_default() {
+                    if let Some(pcb) = stack.connections.get_mut(handle) {
+                        pcb.waiting = false;
+                        stack.connections.mark_dirty(handle);
+                    }
+                }
+            }
+            Action::Failed(key, held) => failed(stack, key, held),
+        }
+    }
+}
+
+/// Nobody answers for `key`: what was held is dropped, and whoever sent it or waits is told.
+#[cold]
+fn failed(stack: &mut Stack, key: Key, held: std::collections::VecDeque<Mbuf>) {
+    stack.core.counters.add(Counter::NeighbourFailures, 1);
+    for frame in held {
+        stack.core.drops.count(DropReason::IpNoNeighbour);
+        icmp::no_way(stack, frame.as_slice().get(ether::HEADER_LEN..).unwrap_or_default());
+        stack.core.pool.free(frame);
+    }
+    for handle in stack.resolving.waiting.remove(&key).unwrap_or_default() {
+        let Some(pcb) = stack.connections.get_mut(handle) else { continue };
+        pcb.waiting = false;
+        let embryonic = pcb.tcb.is_embryonic();
+        tcp::path::no_way(&mut pcb.tcb);
+        if embryonic {
+            socket::handshake_progress(stack, handle);
+        }
+        stack.connections.mark_dirty(handle);
+    }
+}
+
+/// Ask for a neighbour's link address: everybody, or the station that had it.
+#[cold]
+fn question(stack: &mut Stack, (port_id, target): Key, to: Option<MacAddr>) {
+    let core = &mut stack.core;
+    let limit = Limit::SolicitationsPerSecond;
+    if !stack.resolving.questions.admits(limit, core.now, &mut core.budget) {
+        return core.drops.count(DropReason::NeighbourRateLimited);
+    }
+    let Some(port) = stack.ports.get(port_id) else { return };
+    let Some(source) = port.address_towards(target) else { return };
+    let mac = port.mac;
+    let sent = match (source, target) {
+        (IpAddr::V4(source), IpAddr::V4(target)) => {
+            let asked = (MacAddr::default(), target);
+            let bytes = nd::arp_output(arp::Operation::Request, (mac, source), asked);
+            send_arp(stack, port_id, to.unwrap_or(MacAddr::BROADCAST), &bytes)
+        }
+        (IpAddr::V6(source), IpAddr::V6(target)) => {
+            let group = nd::solicited_node(target);
+            let dst = if to.is_some() { target } else { group };
+            let to = to.or_else(|| group_mac(IpAddr::V6(group))).unwrap_or_default();
+            let mut bytes = [0; wire::nd::LEN_MAX];
+            let len = nd::solicitation(&mut bytes, mac, source, dst, target).unwrap_or(0);
+            send_nd(stack, port_id, to, (source.into(), dst.into()), &bytes[..len])
+        }
+        _ => return,
+    };
+    match sent {
+        Ok(()) => stack.core.counters.add(Counter::NeighbourSolicitations, 1),
+        Err(reason) => stack.core.drops.count(reason),
+    }
+}
+
+fn send_arp(stack: &mut Stack, port_id: u16, dst: MacAddr, packet: &[u8]) -> Fate {
+    let src = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?.mac;
+    let mut m = stack.core.pool.copy_of(packet).ok_or(DropReason::MbufExhausted)?;
+    let header = m.prepend(ether::HEADER_LEN).ok_or(DropReason::IpTooBig)?;
+    ether::Header { dst, src, ethertype: ether::ARP }.emit(header);
+    tx::put(stack, port_id, m);
+    Ok(())
+}
+
+fn send_nd(
+    stack: &mut Stack,
+    port_id: u16,
+    mac: MacAddr,
+    (src, dst): (IpAddr, IpAddr),
+    message: &[u8],
+) -> Fate {
+    let port = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
+    let mut m = stack.core.pool.copy_of(message).ok_or(DropReason::MbufExhausted)?;
+    // Hop limit 255: no router lets that through (RFC 4861 section 7.1).
+    let fields = Fields { src, dst, protocol: ipv6::ICMPV6, tos: 0, ttl: 255 };
+    HeaderTemplate::new(port.limits.link, port.mac, mac, &fields).prepend(&mut m)?;
+    tx::put(stack, port_id, m);
+    Ok(())
+}
+
+/// An ARP packet behind its Ethernet header.
+#[cold]
+pub(crate) fn arp_in(stack: &mut Stack, m: &Mbuf) -> Fate {
+    let packet = m.as_slice().get(ether::HEADER_LEN..).unwrap_or_default();
+    let port = stack.ports.get(m.in_port()).ok_or(DropReason::TxNoPort)?;
+    let heard = nd::arp_input(packet, port.mac, |ip| port.is_ours(ip))?;
+    let useful = learn(stack, m.in_port(), &heard);
+    if let Some(IpAddr::V4(ours)) = heard.asked {
+        let header = arp::Header::parse(packet)?;
+        let asker = (header.sender_mac, header.sender_ip);
+        may_answer(stack)?;
+        let mac = stack.ports.get(m.in_port()).map(|p| p.mac).unwrap_or_default();
+        let bytes = nd::arp_output(arp::Operation::Reply, (mac, ours), asker);
+        send_arp(stack, m.in_port(), asker.0, &bytes)?;
+        stack.core.counters.add(Counter::NeighbourAdvertisements, 1);
+    } else if heard.conflict {
+        return Err(DropReason::NeighbourConflict);
+    } else if !useful {
+        return Err(DropReason::ArpUnsolicited);
+    }
+    stack.core.counters.add(Counter::ArpIn, 1);
+    Ok(())
+}
+
+/// A neighbour solicitation or advertisement; its message is all that is left of `m`.
+#[cold]
+pub(crate) fn nd_in<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
+    let (IpAddr::V6(src), IpAddr::V6(dst)) = (ip.src(), ip.dst()) else {
+        return Err(DropReason::IcmpMalformed);
+    };
+    let message = m.as_slice();
+    wire::icmpv6::Header::parse(message, src, dst)?;
+    let port = stack.ports.get(m.in_port()).ok_or(DropReason::TxNoPort)?;
+    if !port.takes_nd(dst) {
+        return Err(DropReason::IpNotForUs);
+    }
+    let heard = nd::nd_input(message, (src, dst, ip.ttl), |ip| port.is_ours(ip))?;
+    let useful = learn(stack, m.in_port(), &heard);
+    if let Some(IpAddr::V6(ours)) = heard.asked {
+        may_answer(stack)?;
+        advertise(stack, m.in_port(), ours, &heard)?;
+        stack.core.counters.add(Counter::NeighbourAdvertisements, 1);
+    } else if heard.conflict {
+        return Err(DropReason::NeighbourConflict);
+    } else if !useful {
+        return Err(DropReason::NdUnsolicited);
+    }
+    stack.core.counters.add(Counter::NdIn, 1);
+    Ok(())
+}
+
+/// Say that `ours` is here, to who asked, or to everybody if that was `::` (RFC 4861, 7.2.4).
+fn advertise(
+    stack: &mut Stack,
+    port_id: u16,
+    ours: core::net::Ipv6Addr,
+    heard: &nd::Heard,
+) -> Fate {
+    let to = match heard.answer_to {
+        Some(IpAddr::V6(asker)) => asker,
+        _ => nd::ALL_NODES,
+    };
+    let dst = IpAddr::V6(to);
+    let known = heard.news.map(|(_, mac, _)| mac).or_else(|| group_mac(dst));
+    let port = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
+    let (link, own) = (port.limits.link, port.mac);
+    let mut bytes = [0; wire::nd::LEN_MAX];
+    let len = nd::advertisement(&mut bytes, own, to, ours).unwrap_or(0);
+    if let Some(mac) = known {
+        return send_nd(stack, port_id, mac, (ours.into(), dst), &bytes[..len]);
+    }
+    // A question without the asker's link address: that has to be found first.
+    let mac = link_address(stack, port_id, dst, dst)?;
+    let fields = Fields { src: ours.into(), dst, protocol: ipv6::ICMPV6, tos: 0, ttl: 255 };
+    let template = HeaderTemplate::new(link, own, mac.unwrap_or_default(), &fields);
+    let m = stack.core.pool.copy_of(&bytes[..len]).ok_or(DropReason::MbufExhausted)?;
+    let way = Way { port: port_id, neighbour: dst, template, is_complete: mac.is_some() };
+    send(stack, &way, m)
+}
+
+fn may_answer(stack: &mut Stack) -> Fate {
+    let core = &mut stack.core;
+    let limit = Limit::AdvertisementsPerSecond;
+    match stack.resolving.answers.admits(limit, core.now, &mut core.budget) {
+        true => Ok(()),
+        false => Err(DropReason::NeighbourRateLimited),
+    }
+}
+
+/// Give what was heard to the table, if the neighbour can be on this link at all.
+fn learn(stack: &mut Stack, port_id: u16, heard: &nd::Heard) -> bool {
+    let Some((ip, mac, claim)) = heard.news else { return false };
+    let on_link = stack.ports.get(port_id).is_some_and(|port| port.is_on_link(ip));
+    // Who is on none of our networks may be a neighbour by a route of ours: then we asked first.
+    if claim == Claim::Asking && !on_link {
+        return false;
+    }
+    let core = &mut stack.core;
+    let useful = stack.neighbours.learn((port_id, ip), mac, claim, core.now, &mut core.budget);
+    act(stack);
+    useful
+}
+
+impl Port {
+    /// Is it on a network of ours here, or a link-local address, which always is?
+    fn is_on_link(&self, ip: IpAddr) -> bool {
+        let link_local = matches!(ip, IpAddr::V6(a) if a.is_unicast_link_local());
+        link_local || self.addresses.iter().any(|cidr| cidr.contains(ip))
+    }
+
+    /// Our address to ask for `target` from: one of its network, or any of its version.
+    fn address_towards(&self, target: IpAddr) -> Option<IpAddr> {
+        let near = self.addresses.iter().find(|cidr| cidr.contains(target)).map(|cidr| cidr.addr);
+        near.or_else(|| self.address(base::IpVersion::of(&target)))
+    }
+
+    /// Are neighbour discovery messages to this address ours to read?
+    fn takes_nd(&self, dst: core::net::Ipv6Addr) -> bool {
+        let ours = |addr: IpAddr| match addr {
+            IpAddr::V6(a) => a == dst || nd::solicited_node(a) == dst,
+            IpAddr::V4(_) => false,
+        };
+        dst == nd::ALL_NODES || self.addresses.iter().any(|cidr| ours(cidr.addr))
+    }
+}

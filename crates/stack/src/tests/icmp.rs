@@ -1,0 +1,328 @@
+//! ICMP errors in and out, echoes, and what a forged message cannot do. RFC 792, RFC 4443, RFC 1122
+//! sections 3.2.2 and 4.2.3.9, RFC 1191, RFC 8201, RFC 5927.
+
+use core::net::{IpAddr, SocketAddr};
+
+use base::{Counter, DropReason, Duration, Instant, IpVersion, Owner, SeqNumber};
+use inet::icmp::{self, Unreachable};
+use wire::tcp::{Flags, Header};
+use wire::{icmp as v4, icmpv6 as v6};
+
+use super::craft::{Bench, Tcp, parse_tcp};
+use crate::pair::PairConfig;
+use crate::{EchoError, Event, TcpHandle};
+
+const NOW: Instant = Instant::from_nanos(5_000_000_000);
+const BOTH: [IpVersion; 2] = [IpVersion::V4, IpVersion::V6];
+
+fn bench(version: IpVersion) -> Bench {
+    Bench::new(&PairConfig { version, ..PairConfig::new([8, 9]) })
+}
+
+/// What an error is about, for either version.
+#[derive(Clone, Copy)]
+enum What {
+    Unreachable(Unreachable),
+    TooBig(usize),
+}
+
+/// An error from end 2 that quotes `packet`, an IP packet of ours.
+fn error_frame(bench: &Bench, packet: &[u8], what: What) -> Vec<u8> {
+    let mut message = vec![0; icmp::HEADER_LEN];
+    message.extend_from_slice(&packet[..packet.len().min(200)]);
+    match (bench.theirs, bench.ours, what) {
+        (src, dst, What::Unreachable(why)) => icmp::error(&mut message, why, src, dst),
+        (IpAddr::V6(src), IpAddr::V6(dst), What::TooBig(mtu)) => {
+            v6::Header::PacketTooBig { mtu: mtu as u32 }.emit(&mut message, src, dst);
+        }
+        (.., What::TooBig(mtu)) => {
+            v4::Header::FragmentationNeeded { mtu: mtu as u16 }.emit(&mut message);
+        }
+    }
+    bench.frame(if bench.ours.is_ipv4() { 1 } else { 58 }, &message)
+}
+
+fn tell(bench: &mut Bench, packet: &[u8], what: What, now: Instant) -> Vec<Vec<u8>> {
+    let frame = error_frame(bench, packet, what);
+    bench.exchange(&frame, now)
+}
+
+fn connect(bench: &mut Bench) -> (TcpHandle, Vec<u8>) {
+    let to = SocketAddr::new(bench.theirs, 80);
+    let config = tcp::Config { timestamps: false, ..tcp::Config::default() };
+    let handle = bench.stack.tcp_connect(to, None, &config, Owner::program(), NOW).expect("routed");
+    (handle, bench.sent().remove(0))
+}
+
+/// A connection that is open, with `bytes` in flight: the frames that carry them.
+fn in_flight(bench: &mut Bench, bytes: usize) -> (TcpHandle, Vec<Vec<u8>>) {
+    let (handle, syn) = connect(bench);
+    let (header, _) = parse_tcp(&syn).expect("SYN");
+    let answer = Tcp {
+        ports: (80, header.src_port),
+        seq: SeqNumber(1_000),
+        ack: header.seq + 1,
+        flags: Flags::SYN | Flags::ACK,
+        window: 60_000,
+        urgent: 0,
+        options: vec![2, 4, 5, 0xb4],
+        payload: Vec::new(),
+    };
+    let frame = bench.tcp_frame(&answer);
+    bench.exchange(&frame, NOW);
+    let data = vec![7; bytes];
+    assert_eq!(bench.stack.tcp_write(handle, &data), Ok(bytes));
+    bench.stack.flush();
+    (handle, bench.sent())
+}
+
+fn error_of(bench: &Bench, handle: TcpHandle) -> Option<tcp::Error> {
+    bench.stack.tcp_state(handle).expect("kept").1
+}
+
+#[test]
+fn a_port_unreachable_ends_a_connect_and_a_host_unreachable_does_not() {
+    for version in BOTH {
+        let mut bench = bench(version);
+        let (handle, syn) = connect(&mut bench);
+        tell(&mut bench, &syn[14..], What::Unreachable(Unreachable::Host), NOW);
+        assert_eq!(error_of(&bench, handle), None, "soft");
+        tell(&mut bench, &syn[14..], What::Unreachable(Unreachable::Port), NOW);
+        assert_eq!(error_of(&bench, handle), Some(tcp::Error::Refused));
+        assert_eq!(bench.stack.counters().of(Counter::IcmpErrorsIn), 2);
+    }
+}
+
+#[test]
+fn a_soft_error_is_what_a_connect_ends_with_when_its_tries_are_over() {
+    let mut bench = bench(IpVersion::V4);
+    let (handle, syn) = connect(&mut bench);
+    tell(&mut bench, &syn[14..], What::Unreachable(Unreachable::Net), NOW);
+    for n in 0..400 {
+        bench.poll(NOW + Duration::from_secs(n));
+    }
+    assert_eq!(error_of(&bench, handle), Some(tcp::Error::NetUnreachable));
+}
+
+#[test]
+fn an_open_connection_survives_every_error() {
+    for version in BOTH {
+        let mut bench = bench(version);
+        let (handle, sent) = in_flight(&mut bench, 100);
+        for why in [Unreachable::Net, Unreachable::Host, Unreachable::Protocol, Unreachable::Port] {
+            tell(&mut bench, &sent[0][14..], What::Unreachable(why), NOW);
+        }
+        assert_eq!(error_of(&bench, handle), None);
+        assert_eq!(bench.stack.counters().of(Counter::IcmpErrorsIn), 4);
+    }
+}
+
+#[test]
+fn an_error_about_what_is_not_in_flight_is_a_forgery() {
+    let mut bench = bench(IpVersion::V4);
+    let (handle, syn) = connect(&mut bench);
+    let mut packet = syn[14..].to_vec();
+    // Another sequence number, then another port.
+    packet[20 + 4] ^= 0x80;
+    tell(&mut bench, &packet, What::Unreachable(Unreachable::Port), NOW);
+    assert_eq!(bench.stack.drops().of(DropReason::IcmpErrorOutOfWindow), 1);
+    packet[20] ^= 1;
+    tell(&mut bench, &packet, What::Unreachable(Unreachable::Port), NOW);
+    assert_eq!(bench.stack.drops().of(DropReason::IcmpErrorNoMatch), 1);
+    // Not from an address of ours, and too short to name a segment.
+    packet[15] ^= 1;
+    tell(&mut bench, &packet, What::Unreachable(Unreachable::Port), NOW);
+    assert_eq!(bench.stack.drops().of(DropReason::IcmpErrorNoMatch), 2);
+    tell(&mut bench, &syn[14..14 + 24], What::Unreachable(Unreachable::Port), NOW);
+    assert_eq!(bench.stack.drops().of(DropReason::IcmpMalformed), 1);
+    assert_eq!(error_of(&bench, handle), None);
+}
+
+/// RFC 1191 section 6.5: the lost segment goes again at once, in the new size, and what follows
+/// has it too; no window shrinks.
+#[test]
+fn a_narrower_path_has_its_segments_cut_and_sent_again_at_once() {
+    for version in BOTH {
+        let mut bench = bench(version);
+        let (handle, sent) = in_flight(&mut bench, 5 * 1_400);
+        let cwnd = bench.stack.tcp_info(handle).expect("there").cwnd;
+        let ip = if version == IpVersion::V4 { 20 } else { 40 };
+        let again = tell(&mut bench, &sent[0][14..], What::TooBig(1_300), NOW);
+        let (first, _) = parse_tcp(&sent[0]).expect("TCP");
+        let mut next = first.seq;
+        let segments: Vec<(Header, Vec<u8>)> =
+            again.iter().map(|f| parse_tcp(f).expect("TCP")).collect();
+        for (header, payload) in &segments {
+            assert_eq!(header.seq, next);
+            assert!(payload.len() <= 1_300 - ip - 20, "{} bytes", payload.len());
+            next = header.seq + payload.len() as u32;
+        }
+        assert!(!segments.is_empty());
+        let info = bench.stack.tcp_info(handle).expect("there");
+        assert_eq!(info.cwnd, cwnd);
+        assert_eq!(bench.stack.counters().of(Counter::PathMtuLowered), 1);
+        // The same again tells nothing new.
+        tell(&mut bench, &sent[0][14..], What::TooBig(1_300), NOW);
+        assert_eq!(bench.stack.drops().of(DropReason::IcmpErrorIgnored), 1);
+    }
+}
+
+#[test]
+fn an_implausible_path_is_not_believed() {
+    let mut bench4 = bench(IpVersion::V4);
+    let (_, sent) = in_flight(&mut bench4, 1_460);
+    let packet = &sent[0][14..];
+    for mtu in [1_500, 9_000, 67] {
+        tell(&mut bench4, packet, What::TooBig(mtu), NOW);
+    }
+    assert_eq!(bench4.stack.drops().of(DropReason::IcmpErrorIgnored), 3);
+    // A router of before 1990 says nothing: the next plateau below (RFC 1191 section 7.1).
+    let again = tell(&mut bench4, packet, What::TooBig(0), NOW);
+    assert_eq!(parse_tcp(&again[0]).expect("TCP").1.len(), 1_492 - 40);
+    // A path of 68 bytes would make headers of everything: 296 is as far as we follow.
+    let again = tell(&mut bench4, packet, What::TooBig(68), NOW);
+    assert_eq!(parse_tcp(&again[0]).expect("TCP").1.len(), 296 - 40);
+
+    let mut bench6 = bench(IpVersion::V6);
+    let (_, sent) = in_flight(&mut bench6, 1_400);
+    tell(&mut bench6, &sent[0][14..], What::TooBig(1_279), NOW);
+    assert_eq!(bench6.stack.drops().of(DropReason::IcmpErrorIgnored), 1);
+}
+
+#[test]
+fn a_datagram_to_a_closed_port_draws_an_error_that_quotes_it() {
+    for version in BOTH {
+        let mut bench = bench(version);
+        let mut datagram = vec![0, 9, 0, 7, 0, 13, 0, 0, 1, 2, 3, 4, 5];
+        let sum = super::craft::transport_sum(bench.theirs, bench.ours, 17, &datagram);
+        datagram[6..8].copy_from_slice(&sum.field());
+        let frame = bench.frame(17, &datagram);
+        let answer = bench.exchange(&frame, NOW);
+        let ip = if version == IpVersion::V4 { 20 } else { 40 };
+        let message = &answer[0][14 + ip..];
+        let (kind, code) = if version == IpVersion::V4 { (3, 3) } else { (1, 4) };
+        assert_eq!(message[..2], [kind, code]);
+        assert_eq!(message[8..], frame[14..]);
+        assert_eq!(bench.stack.drops().of(DropReason::UdpNoSocket), 1);
+        assert_eq!(bench.stack.counters().of(Counter::IcmpErrorsOut), 1);
+    }
+}
+
+#[test]
+fn groups_errors_and_impossible_hosts_draw_no_error() {
+    let mut bench = bench(IpVersion::V4);
+    let datagram = [0, 9, 0, 7, 0, 8, 0, 0];
+    let frame = |src: &str, dst: &str| {
+        let [src, dst] = [src, dst].map(|a| a.parse().expect("an address"));
+        super::craft::frame_between(src, dst, 17, &datagram)
+    };
+    for frame in [
+        frame("192.0.2.2", "192.0.2.255"),
+        frame("192.0.2.2", "224.0.0.1"),
+        frame("224.0.0.1", "192.0.2.1"),
+        frame("127.0.0.1", "192.0.2.1"),
+    ] {
+        assert!(bench.exchange(&frame, NOW).is_empty());
+    }
+    let mut to_all = frame("192.0.2.2", "192.0.2.1");
+    to_all[..6].fill(0xff);
+    assert!(bench.exchange(&to_all, NOW).is_empty());
+    // An error about nothing of ours is not answered with another one.
+    let (_, syn) = connect(&mut bench);
+    let mut packet = syn[14..].to_vec();
+    packet[20] ^= 1;
+    assert!(tell(&mut bench, &packet, What::Unreachable(Unreachable::Port), NOW).is_empty());
+    assert_eq!(bench.stack.counters().of(Counter::IcmpErrorsOut), 0);
+}
+
+#[test]
+fn an_unknown_protocol_draws_an_error() {
+    for version in BOTH {
+        let mut bench = bench(version);
+        let frame = bench.frame(253, &[1, 2, 3, 4]);
+        let answer = bench.exchange(&frame, NOW);
+        let ip = if version == IpVersion::V4 { 20 } else { 40 };
+        let wanted = if version == IpVersion::V4 { [3, 2] } else { [4, 1] };
+        assert_eq!(answer[0][14 + ip..][..2], wanted);
+        assert_eq!(bench.stack.drops().of(DropReason::IpProtocolUnknown), 1);
+    }
+}
+
+#[test]
+fn a_udp_socket_is_told_that_nobody_is_there() {
+    for version in BOTH {
+        let mut bench = bench(version);
+        let local = SocketAddr::new(bench.ours, 9);
+        let socket = bench.stack.udp_bind(local, Owner::program()).expect("free");
+        let remote = SocketAddr::new(bench.theirs, 7);
+        bench.stack.udp_connect(socket, remote).expect("open");
+        bench.stack.udp_send(socket, remote, b"hello", NOW).expect("sent");
+        let sent = bench.sent();
+        tell(&mut bench, &sent[0][14..], What::Unreachable(Unreachable::Port), NOW);
+        assert_eq!(bench.stack.next_event(), Some(Event::Udp(socket)));
+        let told = bench.stack.udp_take_error(socket);
+        assert_eq!(told, Some((remote, Unreachable::Port)));
+        // About somebody else than its peer it is not told.
+        let mut packet = sent[0][14..].to_vec();
+        let ip = if version == IpVersion::V4 { 20 } else { 40 };
+        packet[ip + 3] ^= 1;
+        tell(&mut bench, &packet, What::Unreachable(Unreachable::Port), NOW);
+        assert_eq!(bench.stack.udp_take_error(socket), None);
+    }
+}
+
+#[test]
+fn an_echo_comes_back_with_its_time_and_data() {
+    for version in BOTH {
+        let config = PairConfig { version, ..PairConfig::new([8, 9]) };
+        let (mut left, mut right) = crate::pair::pair(&config);
+        let socket = left.stack.ping_open(Owner::program()).expect("a socket");
+        left.stack.ping_send(socket, right.addr, 5, b"payload", NOW).expect("sent");
+        left.stack.flush();
+        right.stack.poll(NOW);
+        let later = NOW + Duration::from_millis(3);
+        left.stack.poll(later);
+        assert_eq!(left.stack.next_event(), Some(Event::Ping(socket)));
+        let echo = left.stack.ping_receive(socket).expect("an echo");
+        assert_eq!((echo.from, echo.seq, echo.ttl, echo.at), (right.addr, 5, 64, later));
+        let payload = echo.outcome.expect("a reply");
+        assert_eq!(payload.as_slice(), b"payload");
+        left.stack.give_back(payload);
+        left.stack.ping_close(socket);
+        assert_eq!(left.stack.pool().outstanding(), 0);
+    }
+}
+
+#[test]
+fn echo_replies_to_nobody_and_to_a_full_socket_are_counted() {
+    let mut bench = bench(IpVersion::V4);
+    bench.stack.core.budget.set(base::Limit::PingReplies, 2);
+    let socket = bench.stack.ping_open(Owner::program()).expect("a socket");
+    let theirs = bench.theirs;
+    bench.stack.ping_send(socket, theirs, 1, b"abc", NOW).expect("sent");
+    let request = bench.sent().remove(0);
+    let mut message = request[34..].to_vec();
+    icmp::make_reply(&mut message, true);
+    let reply = bench.frame(1, &message);
+    (0..5).for_each(|_| drop(bench.exchange(&reply, NOW)));
+    assert_eq!(bench.stack.drops().of(DropReason::IcmpEchoQueueFull), 3);
+    bench.stack.ping_close(socket);
+    bench.exchange(&reply, NOW);
+    assert_eq!(bench.stack.drops().of(DropReason::IcmpEchoNoSocket), 1);
+    assert_eq!(bench.peers_buffers_out(), 0);
+}
+
+#[test]
+fn an_error_about_an_echo_reaches_who_asked() {
+    for version in BOTH {
+        let mut bench = bench(version);
+        let socket = bench.stack.ping_open(Owner::program()).expect("a socket");
+        let theirs = bench.theirs;
+        bench.stack.ping_send(socket, theirs, 9, &[0; 64], NOW).expect("sent");
+        let request = bench.sent().remove(0);
+        tell(&mut bench, &request[14..], What::Unreachable(Unreachable::Host), NOW);
+        let echo = bench.stack.ping_receive(socket).expect("news");
+        assert_eq!((echo.from, echo.seq), (bench.theirs, 9));
+        assert_eq!(echo.outcome.err(), Some(EchoError::Unreachable(Unreachable::Host)));
+    }
+}

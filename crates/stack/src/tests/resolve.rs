@@ -1,0 +1,322 @@
+//! Neighbours found by ARP and ND: two stacks that were told nothing, and a stack whose wire the
+//! test holds. RFC 826, RFC 4861, RFC 1122 sections 2.3.2.1 and 2.3.2.2.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use base::{Counter, DropReason, Duration, Instant, IpVersion, Limit, MacAddr, Owner};
+use device::mem;
+use inet::nd;
+use inet::neighbour::State;
+use wire::arp::{self, Operation};
+
+use super::craft::{Bench, Rng};
+use crate::pair::{self, PairConfig};
+use crate::{Event, ListenConfig, PortConfig, PortId, Stack, TcpHandle};
+
+const NOW: Instant = Instant::from_nanos(5_000_000_000);
+const PORT: PortId = PortId(0);
+const V4: usize = 0;
+
+fn after(ms: u64) -> Instant {
+    NOW + Duration::from_millis(ms)
+}
+
+fn of(version: IpVersion) -> PairConfig {
+    PairConfig { version, ..PairConfig::new([3, 4]) }
+}
+
+/// Two stacks on one wire that know only their own addresses.
+fn strangers() -> [Stack; 2] {
+    let config = PairConfig::new([3, 4]);
+    let (left, right) = mem::pair(&config.wire);
+    let make = |device, number: u8| {
+        let mut settings = config.stack.clone();
+        settings.seed[0] ^= u64::from(number);
+        let mut stack = Stack::new(settings);
+        let addresses = pair::addresses(number).to_vec();
+        stack.add_port(Box::new(device), PortConfig { mac: pair::mac(number), addresses });
+        stack
+    };
+    [make(left, 1), make(right, 2)]
+}
+
+fn connect(stack: &mut Stack, to: IpAddr, now: Instant) -> TcpHandle {
+    let to = SocketAddr::new(to, 80);
+    stack.tcp_connect(to, None, &tcp::Config::default(), Owner::program(), now).expect("routed")
+}
+
+/// An ARP packet from end 2 in its frame.
+fn arp_frame(operation: Operation, sender: (MacAddr, Ipv4Addr), target: Ipv4Addr) -> Vec<u8> {
+    let mut frame = vec![0; 14];
+    let (dst, ethertype) = (pair::mac(1), wire::ether::ARP);
+    wire::ether::Header { dst, src: sender.0, ethertype }.emit(&mut frame);
+    frame.extend(nd::arp_output(operation, sender, (pair::mac(1), target)));
+    frame
+}
+
+/// A solicitation (`to` is ours) or advertisement from end 2.
+fn nd_frame(bytes: &[u8], src: Ipv6Addr, dst: Ipv6Addr, hop_limit: u8) -> Vec<u8> {
+    let mut frame = super::craft::frame_between(src.into(), dst.into(), 58, bytes);
+    frame[14 + 7] = hop_limit;
+    frame
+}
+
+fn v4(ip: IpAddr) -> Ipv4Addr {
+    match ip {
+        IpAddr::V4(a) => a,
+        IpAddr::V6(_) => panic!("IPv4"),
+    }
+}
+
+fn v6(ip: IpAddr) -> Ipv6Addr {
+    match ip {
+        IpAddr::V6(a) => a,
+        IpAddr::V4(_) => panic!("IPv6"),
+    }
+}
+
+fn arp_of(frame: &[u8]) -> Option<arp::Header> {
+    (frame.get(12..14)? == [8, 6]).then(|| arp::Header::parse(&frame[14..]).ok()).flatten()
+}
+
+#[test]
+fn a_connection_finds_its_neighbour_both_ways() {
+    for end in [V4, 1] {
+        let [mut client, mut server] = strangers();
+        let to = pair::addresses(2)[end].addr;
+        let listener =
+            server.tcp_listen(SocketAddr::new(to, 80), ListenConfig::default()).expect("free");
+        let handle = connect(&mut client, to, NOW);
+        for _ in 0..10 {
+            client.poll(NOW);
+            server.poll(NOW);
+        }
+        assert!(server.tcp_accept(listener).is_some(), "{to}");
+        assert_eq!(client.tcp_info(handle).expect("there").retransmits, 0);
+        assert_eq!(client.neighbour_state(PORT, to), Some(State::Reachable));
+        let ours = pair::addresses(1)[end].addr;
+        // The server learnt who asked; it has not asked for itself.
+        assert_eq!(server.neighbour_state(PORT, ours), Some(State::Delay));
+        assert_eq!(server.counters().of(Counter::NeighbourSolicitations), 0);
+    }
+}
+
+#[test]
+fn a_connect_to_nobody_ends_after_three_questions_as_host_unreachable() {
+    for version in [IpVersion::V4, IpVersion::V6] {
+        let mut bench = Bench::among_strangers(&of(version));
+        let theirs = bench.theirs;
+        let handle = connect(&mut bench.stack, theirs, NOW);
+        let mut asked = bench.sent().len();
+        for ms in (0..=3_100).step_by(50) {
+            asked += bench.poll(after(ms)).len();
+            assert_eq!(bench.stack.tcp_state(handle).expect("kept").1.is_some(), ms >= 3_000);
+        }
+        assert_eq!(asked, 3, "questions, and no SYN");
+        let (_, error) = bench.stack.tcp_state(handle).expect("kept for its user");
+        assert_eq!(error, Some(tcp::Error::HostUnreachable));
+        assert_eq!(bench.stack.neighbour_state(PORT, theirs), None);
+    }
+}
+
+#[test]
+fn datagrams_are_held_the_latest_three_and_leave_when_the_answer_comes() {
+    let mut bench = Bench::among_strangers(&of(IpVersion::V4));
+    let local = SocketAddr::new(bench.ours, 9);
+    let socket = bench.stack.udp_bind(local, Owner::program()).expect("free");
+    let remote = SocketAddr::new(bench.theirs, 7);
+    for n in 0..5 {
+        bench.stack.udp_send(socket, remote, &[n], NOW).expect("taken");
+    }
+    assert_eq!(bench.sent().len(), 1, "one question");
+    assert_eq!(bench.stack.drops().of(DropReason::NeighbourHoldFull), 2);
+    let theirs = (pair::mac(2), v4(bench.theirs));
+    let reply = arp_frame(Operation::Reply, theirs, v4(bench.ours));
+    let sent = bench.exchange(&reply, after(5));
+    let payloads: Vec<u8> = sent.iter().map(|frame| frame[42]).collect();
+    assert_eq!(payloads, [2, 3, 4]);
+    assert!(sent.iter().all(|frame| frame[..6] == pair::mac(2).0));
+    assert_eq!(bench.stack.pool().outstanding(), 0);
+}
+
+#[test]
+fn datagrams_to_nobody_are_dropped_by_name_and_their_sender_is_told() {
+    let mut bench = Bench::among_strangers(&of(IpVersion::V6));
+    let local = SocketAddr::new(bench.ours, 9);
+    let socket = bench.stack.udp_bind(local, Owner::program()).expect("free");
+    let remote = SocketAddr::new(bench.theirs, 7);
+    bench.stack.udp_send(socket, remote, b"hello", NOW).expect("taken");
+    (0..=40).for_each(|n| drop(bench.poll(after(n * 100))));
+    assert_eq!(bench.stack.drops().of(DropReason::IpNoNeighbour), 1);
+    assert_eq!(bench.stack.next_event(), Some(Event::Udp(socket)));
+    let told = bench.stack.udp_take_error(socket);
+    assert_eq!(told, Some((remote, crate::Unreachable::Host)));
+    assert_eq!(bench.stack.pool().outstanding(), 0);
+}
+
+#[test]
+fn requests_for_our_address_are_answered_and_others_are_not() {
+    let mut bench = Bench::among_strangers(&of(IpVersion::V4));
+    let (ours, theirs) = (v4(bench.ours), v4(bench.theirs));
+    let request = arp_frame(Operation::Request, (pair::mac(2), theirs), ours);
+    let sent = bench.exchange(&request, NOW);
+    let reply = arp_of(&sent[0]).expect("ARP");
+    assert_eq!(reply.operation, Operation::Reply);
+    assert_eq!((reply.sender_mac, reply.sender_ip), (pair::mac(1), ours));
+    assert_eq!((reply.target_mac, reply.target_ip), (pair::mac(2), theirs));
+    assert_eq!(bench.stack.neighbour_state(PORT, bench.theirs), Some(State::Stale));
+
+    let other = Ipv4Addr::new(192, 0, 2, 77);
+    let request = arp_frame(Operation::Request, (pair::mac(2), other), other);
+    assert!(bench.exchange(&request, NOW).is_empty(), "gratuitous");
+    assert_eq!(bench.stack.neighbour_state(PORT, other.into()), None);
+    let reply = arp_frame(Operation::Reply, (pair::mac(2), other), ours);
+    assert!(bench.exchange(&reply, NOW).is_empty(), "unasked");
+    assert_eq!(bench.stack.neighbour_state(PORT, other.into()), None);
+    assert_eq!(bench.stack.drops().of(DropReason::ArpUnsolicited), 2);
+
+    let claim = arp_frame(Operation::Reply, (pair::mac(9), ours), theirs);
+    bench.exchange(&claim, NOW);
+    assert_eq!(bench.stack.drops().of(DropReason::NeighbourConflict), 1);
+}
+
+#[test]
+fn solicitations_are_answered_if_they_prove_to_come_from_the_link() {
+    let mut bench = Bench::among_strangers(&of(IpVersion::V6));
+    let (ours, theirs) = (v6(bench.ours), v6(bench.theirs));
+    let group = nd::solicited_node(ours);
+    let mut bytes = [0; 32];
+    let len = nd::solicitation(&mut bytes, pair::mac(2), theirs, group, ours).expect("fits");
+    let far = nd_frame(&bytes[..len], theirs, group, 254);
+    assert!(bench.exchange(&far, NOW).is_empty());
+    assert_eq!(bench.stack.drops().of(DropReason::IcmpMalformed), 1);
+    let near = nd_frame(&bytes[..len], theirs, group, 255);
+    let sent = bench.exchange(&near, NOW);
+    let answer = wire::nd::Header::parse(&sent[0][54..]).expect("ND");
+    assert_eq!((answer.target, answer.link_addr), (ours, Some(pair::mac(1))));
+    assert_eq!(sent[0][..6], pair::mac(2).0);
+    assert_eq!(sent[0][14 + 7], 255, "hop limit");
+    assert_eq!(bench.stack.neighbour_state(PORT, bench.theirs), Some(State::Stale));
+}
+
+/// A used entry that is stale is asked about after five seconds, at its own address; without an
+/// answer it goes, and what is sent next asks everybody.
+#[test]
+fn a_stale_neighbour_is_checked_when_used_and_forgotten_when_silent() {
+    let mut bench = Bench::among_strangers(&of(IpVersion::V4));
+    let (ours, theirs) = (v4(bench.ours), v4(bench.theirs));
+    let request = arp_frame(Operation::Request, (pair::mac(2), theirs), ours);
+    bench.exchange(&request, NOW);
+    let local = SocketAddr::new(bench.ours, 9);
+    let socket = bench.stack.udp_bind(local, Owner::program()).expect("free");
+    let remote = SocketAddr::new(bench.theirs, 7);
+    bench.stack.udp_send(socket, remote, b"x", NOW).expect("taken");
+    assert_eq!(bench.sent().len(), 1, "the datagram, at once");
+    assert_eq!(bench.stack.neighbour_state(PORT, bench.theirs), Some(State::Delay));
+    let probes: Vec<_> = (1..=90).flat_map(|n| bench.poll(after(n * 100))).collect();
+    assert_eq!(probes.len(), 3);
+    assert!(probes.iter().all(|frame| frame[..6] == pair::mac(2).0 && arp_of(frame).is_some()));
+    assert_eq!(bench.stack.neighbour_state(PORT, bench.theirs), None);
+    bench.stack.udp_send(socket, remote, b"x", after(9_500)).expect("held");
+    assert_eq!(bench.sent()[0][..6], MacAddr::BROADCAST.0);
+}
+
+/// The neighbour moves to another station, and says so: open connections follow.
+#[test]
+fn connections_follow_a_neighbour_that_moves() {
+    let mut bench = Bench::among_strangers(&of(IpVersion::V4));
+    let (ours, theirs) = (v4(bench.ours), v4(bench.theirs));
+    let peer = bench.theirs;
+    connect(&mut bench.stack, peer, NOW);
+    let reply = arp_frame(Operation::Reply, (pair::mac(2), theirs), ours);
+    let syn = bench.exchange(&reply, NOW).pop().expect("SYN");
+    assert_eq!(syn[..6], pair::mac(2).0);
+    let moved = arp_frame(Operation::Request, (pair::mac(9), theirs), theirs);
+    // Within a second of the last change nobody is believed.
+    bench.exchange(&moved, after(500));
+    let syn = bench.poll(after(1_100)).pop().expect("SYN again");
+    assert_eq!(syn[..6], pair::mac(2).0);
+    bench.exchange(&moved, after(1_500));
+    let syn = bench.poll(after(3_500)).pop().expect("SYN again");
+    assert_eq!(syn[..6], pair::mac(9).0);
+}
+
+#[test]
+fn a_static_neighbour_believes_nobody() {
+    let mut bench = Bench::new(&of(IpVersion::V4));
+    let (ours, theirs) = (v4(bench.ours), v4(bench.theirs));
+    let lie = arp_frame(Operation::Reply, (pair::mac(9), theirs), ours);
+    bench.exchange(&lie, NOW);
+    assert_eq!(bench.stack.neighbour_state(PORT, bench.theirs), Some(State::Static));
+    let peer = bench.theirs;
+    connect(&mut bench.stack, peer, NOW);
+    assert_eq!(bench.sent()[0][..6], pair::mac(2).0);
+}
+
+#[test]
+fn groups_and_broadcasts_ask_nobody() {
+    let mut bench = Bench::among_strangers(&of(IpVersion::V4));
+    let local = SocketAddr::new(bench.ours, 9);
+    let socket = bench.stack.udp_bind(local, Owner::program()).expect("free");
+    let any = "0.0.0.0/0".parse().expect("a network");
+    bench.stack.add_route(inet::Route { dest: any, via: None, port: 0, table: 254 });
+    for (to, mac) in [
+        ("224.129.2.3", MacAddr([1, 0, 0x5e, 1, 2, 3])),
+        ("255.255.255.255", MacAddr::BROADCAST),
+        ("192.0.2.255", MacAddr::BROADCAST),
+    ] {
+        let to = SocketAddr::new(to.parse().expect("an address"), 7);
+        bench.stack.udp_send(socket, to, b"x", NOW).expect("taken");
+        assert_eq!(bench.sent()[0][..6], mac.0, "{to}");
+    }
+    assert!(bench.stack.neighbours.is_empty());
+}
+
+/// Requests and solicitations from random addresses, and packets that draw answers to random
+/// hosts: the table, what is held and what is sent stay within their limits.
+#[test]
+fn floods_are_bounded() {
+    let mut config = of(IpVersion::V4);
+    config.stack.budget.set(Limit::Neighbours, 64);
+    config.stack.budget.set(Limit::ArpHoldTotal, 20);
+    config.stack.budget.set(Limit::SolicitationsPerSecond, 30);
+    config.stack.budget.set(Limit::AdvertisementsPerSecond, 40);
+    let mut bench = Bench::among_strangers(&config);
+    let mut rng = Rng(1);
+    let (mut questions, mut answers) = (0, 0);
+    for n in 0..2_000 {
+        let host = Ipv4Addr::new(192, 0, 2, 3 + rng.below(250) as u8);
+        let frame = if n % 2 == 0 {
+            arp_frame(Operation::Request, (pair::mac(2), host), v4(bench.ours))
+        } else {
+            // A stray ACK, which draws a RST to an address that has to be found.
+            let stray = super::craft::Tcp {
+                ports: (n as u16, 80),
+                seq: base::SeqNumber(1),
+                ack: base::SeqNumber(1),
+                flags: wire::tcp::Flags::ACK,
+                window: 100,
+                urgent: 0,
+                options: Vec::new(),
+                payload: Vec::new(),
+            };
+            let bytes = stray.bytes(host.into(), bench.ours);
+            super::craft::frame_between(host.into(), bench.ours, wire::ipv4::TCP, &bytes)
+        };
+        for sent in bench.exchange(&frame, NOW) {
+            match arp_of(&sent).map(|header| header.operation) {
+                Some(Operation::Request) => questions += 1,
+                Some(Operation::Reply) => answers += 1,
+                None => {}
+            }
+        }
+        assert!(bench.stack.neighbours.len() <= 64);
+        assert!(bench.stack.neighbours.held() <= 20);
+    }
+    assert!(questions <= 30 && answers <= 40, "{questions}, {answers}");
+    assert!(bench.stack.budget().hits(Limit::Neighbours) > 0);
+    // Later everything that was asked for has failed, and nothing is left of it.
+    (0..40).for_each(|n| drop(bench.poll(after(n * 250))));
+    assert_eq!(bench.stack.neighbours.held(), 0);
+    assert_eq!(bench.stack.pool().outstanding(), 0);
+}
