@@ -5,6 +5,7 @@
 //! Called by: people and scripts. Must not know: how anything is done; that is in the modules.
 
 mod output;
+mod outside;
 mod ttcp;
 
 use std::process::ExitCode;

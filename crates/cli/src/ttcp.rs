@@ -18,6 +18,7 @@ mod threads;
 mod udp;
 
 pub(crate) use args::Args;
+pub(crate) use clock::{Clock, Interrupt};
 
 use anyhow::Result;
 

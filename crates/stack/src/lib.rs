@@ -37,6 +37,9 @@ pub use socket::{ConnectError, ListenError};
 pub use tcp::usrreq::CallError;
 pub use udp::{Datagram, UdpError, UdpHandle};
 
+/// Routes, as [`Stack::add_route`] takes them.
+pub use inet::route;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -332,6 +335,11 @@ impl Stack {
     /// Watch a port's bursts (taps, stage probes); one observer a port.
     pub fn observe(&mut self, port: PortId, observer: Option<Box<dyn Observer>>) {
         self.ports.observe(port, observer);
+    }
+
+    /// A port's device, to ask for its descriptor or for what fails; `None` if the port is gone.
+    pub fn device(&self, port: PortId) -> Option<&dyn Device> {
+        self.ports.get(port.0).map(|p| &*p.device)
     }
 
     /// What kind of frames a port has; `None` if it is gone.

@@ -105,4 +105,5 @@ pub use stack::pair;
 pub use stack::{
     CallError, ConnectError, Datagram, Event, ListenConfig, ListenError, ListenerHandle, Observer,
     PortConfig, PortId, Stack, StackConfig, Stage, TcpHandle, UdpError, UdpHandle,
+    route::{MAIN_TABLE, Route},
 };

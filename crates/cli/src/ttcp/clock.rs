@@ -13,15 +13,15 @@ use wirespeed::Instant;
 
 /// The time of all stacks of a run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock(Monotone);
+pub(crate) struct Clock(Monotone);
 
 impl Clock {
-    pub(super) fn start() -> Clock {
+    pub(crate) fn start() -> Clock {
         Clock(Monotone::now())
     }
 
     #[inline]
-    pub(super) fn now(self) -> Instant {
+    pub(crate) fn now(self) -> Instant {
         Instant::from_nanos(self.0.elapsed().as_nanos() as u64 + 1)
     }
 }
@@ -107,11 +107,11 @@ pub(super) fn pin(core: Option<usize>) -> bool {
 
 /// Has somebody pressed Ctrl-C? Then the transfer ends early, and cleanly.
 #[derive(Clone, Debug)]
-pub(super) struct Interrupt(Arc<AtomicBool>);
+pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
     /// SIGINT, SIGTERM and SIGHUP are noted from here on; a second one ends the process.
-    pub(super) fn install() -> Result<Interrupt> {
+    pub(crate) fn install() -> Result<Interrupt> {
         let noted = Arc::new(AtomicBool::new(false));
         let flag = noted.clone();
         ctrlc::set_handler(move || {
@@ -123,7 +123,7 @@ impl Interrupt {
         Ok(Interrupt(noted))
     }
 
-    pub(super) fn noted(&self) -> bool {
+    pub(crate) fn noted(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }

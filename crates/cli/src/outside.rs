@@ -1,0 +1,205 @@
+//! A stack whose wire leaves the process: `--dev tap:NAME`, `--addr A/B`, `--via GATEWAY`, the
+//! device opened, and the loop that sleeps in poll(2) between what comes and what is due.
+//!
+//! Called by: `ping`, and `ttcp` to and from hosts. Must not know: what is said over the wire. The
+//! kernel's end of the device is set up by whoever runs the program (`ip addr add ... dev NAME`).
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use anyhow::{Context, Result, anyhow};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use wirespeed::device::tap::{Config, Setup, Tap, TapError};
+use wirespeed::{
+    Cidr, Device, Duration, Instant, IpVersion, LinkKind, PortConfig, PortId, Route, Stack,
+    StackConfig,
+};
+
+use crate::Usage;
+use crate::ttcp::Clock;
+
+/// Longest sleep: Ctrl-C is looked at as often.
+const NAP: Duration = Duration::from_millis(100);
+
+/// The options that say which wire, and who we are on it.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(crate) struct Args {
+    /// Device of this machine, made if it is not there: tap:NAME (Ethernet) or tun:NAME (bare IP)
+    #[arg(long, value_name = "tap:NAME")]
+    pub(crate) dev: Option<Dev>,
+    /// Our address and its network, as 192.0.2.2/24 or 2001:db8::2/64; may be repeated
+    #[arg(long, value_name = "A/B", requires = "dev")]
+    pub(crate) addr: Vec<Cidr>,
+    /// Gateway to hosts that are on no network of ours; one for each version of IP
+    #[arg(long, value_name = "GATEWAY", requires = "dev")]
+    pub(crate) via: Vec<IpAddr>,
+}
+
+/// A device by its kind and name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Dev {
+    pub(crate) link: LinkKind,
+    pub(crate) name: String,
+}
+
+impl FromStr for Dev {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Dev, Self::Err> {
+        let (link, name) = match text.split_once(':') {
+            Some(("tap", name)) => (LinkKind::Ethernet, name),
+            Some(("tun", name)) => (LinkKind::Ip, name),
+            _ => return Err("expected tap:NAME or tun:NAME, as in tap:ws0"),
+        };
+        if name.is_empty() {
+            return Err("the device needs a name behind the colon, as in tap:ws0");
+        }
+        Ok(Dev { link, name: name.to_owned() })
+    }
+}
+
+impl Args {
+    /// Do the options make sense together?
+    ///
+    /// # Errors
+    /// [`Usage`], with the option to add or to change.
+    fn check(&self) -> Result<&Dev> {
+        let usage = |text: String| Err(anyhow!(Usage(text)));
+        let Some(dev) = &self.dev else {
+            return usage("say which device to use: --dev tap:NAME --addr A/B".to_owned());
+        };
+        if self.addr.is_empty() {
+            return usage("our end needs an address: --addr A/B, as in 192.0.2.2/24".to_owned());
+        }
+        for gateway in &self.via {
+            if !self.addr.iter().any(|cidr| cidr.contains(*gateway)) {
+                return usage(format!(
+                    "gateway {gateway} is on none of our networks; give an --addr A/B beside it"
+                ));
+            }
+        }
+        Ok(dev)
+    }
+}
+
+/// A stack on a device of this machine.
+pub(crate) struct Outside {
+    pub(crate) stack: Stack,
+    pub(crate) port: PortId,
+    pub(crate) clock: Clock,
+}
+
+impl Outside {
+    /// Open the device, bring it up, and make a stack on it.
+    ///
+    /// # Errors
+    /// [`Usage`] for options that make no sense; otherwise what the device says, with what to do.
+    pub(crate) fn open(args: &Args) -> Result<Outside> {
+        let dev = args.check()?;
+        let mut seed = [0; 16];
+        getrandom::fill(&mut seed).context("the system gives no random seed")?;
+        let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
+        let mut stack = Stack::new(StackConfig::new([half(0), half(8)]));
+        let clock = Clock::start();
+        stack.set_now(clock.now());
+        let tap = open(dev)?;
+        let mac = tap.our_mac().unwrap_or_default();
+        let port = stack.add_port(Box::new(tap), PortConfig { mac, addresses: args.addr.clone() });
+        for &gateway in &args.via {
+            let (any, table) = (everywhere(gateway), wirespeed::MAIN_TABLE);
+            stack.add_route(Route { dest: any, via: Some(gateway), port: port.0, table });
+        }
+        Ok(Outside { stack, port, clock })
+    }
+
+    /// Take in what came and send what is ready; returns how much there was to do.
+    pub(crate) fn turn(&mut self) -> usize {
+        self.stack.poll(self.clock.now())
+    }
+
+    /// Sleep until a frame comes, there is room for what was pushed back, the stack has something
+    /// due, `until` has come, or [`NAP`] is over.
+    ///
+    /// # Errors
+    /// The device is gone for good: what it says, with what to do.
+    pub(crate) fn wait(&mut self, until: Instant) -> Result<()> {
+        self.stack.flush();
+        let now = self.clock.now();
+        let span = self.stack.next_deadline().min(until).min(now + NAP).since(now);
+        let (secs, nanos) = (span.as_nanos() / 1_000_000_000, span.as_nanos() % 1_000_000_000);
+        let timeout = Timespec { tv_sec: secs as i64, tv_nsec: nanos as i64 };
+        let device = self.device()?;
+        let Some(fd) = device.as_fd() else {
+            return match device.failure() {
+                Some(error) => Err(anyhow!("{error}")),
+                None => Err(anyhow!("the device is gone; start again")),
+            };
+        };
+        let room = if self.stack.is_pushed_back() { PollFlags::OUT } else { PollFlags::empty() };
+        match poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN | room)], Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error).context("cannot wait for the device"),
+        }
+    }
+
+    /// What the device says about why no frame passes, if none does.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.device().ok()?.failure().map(ToString::to_string)
+    }
+
+    fn device(&self) -> Result<&dyn Device> {
+        self.stack.device(self.port).context("the device was removed")
+    }
+}
+
+fn open(dev: &Dev) -> Result<Tap> {
+    let config = Config { name: Some(dev.name.clone()), link: dev.link, ..Config::default() };
+    let mut tap = Tap::open(&config)?;
+    match tap.configure(&Setup { up: true, ..Setup::default() }) {
+        // Who was handed a device of their own may use it, not set it up: then it is up already,
+        // or the first frame says that it is not.
+        Ok(()) | Err(TapError::NoPrivilege { .. } | TapError::NotHere { .. }) => Ok(tap),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// All addresses of `like`'s version.
+fn everywhere(like: IpAddr) -> Cidr {
+    let addr = match IpVersion::of(&like) {
+        IpVersion::V4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        IpVersion::V6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    Cidr { addr, prefix_len: 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(addr: &[&str], via: &[&str]) -> Args {
+        Args {
+            dev: Some(Dev { link: LinkKind::Ethernet, name: "ws0".to_owned() }),
+            addr: addr.iter().map(|a| a.parse().expect("a network")).collect(),
+            via: via.iter().map(|a| a.parse().expect("an address")).collect(),
+        }
+    }
+
+    #[test]
+    fn devices_have_a_kind_and_a_name() {
+        let dev: Dev = "tap:ws0".parse().expect("a device");
+        assert_eq!((dev.link, dev.name.as_str()), (LinkKind::Ethernet, "ws0"));
+        let dev: Dev = "tun:t1".parse().expect("a device");
+        assert_eq!((dev.link, dev.name.as_str()), (LinkKind::Ip, "t1"));
+        for bad in ["", "tap", "tap:", "eth:0", "ws0"] {
+            assert!(bad.parse::<Dev>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_asked_for() {
+        assert!(Args::default().check().is_err());
+        assert!(args(&[], &[]).check().is_err());
+        assert!(args(&["192.0.2.2/24"], &["198.51.100.1"]).check().is_err());
+        assert!(args(&["192.0.2.2/24"], &["192.0.2.1"]).check().is_ok());
+    }
+}
