@@ -36,8 +36,8 @@ impl Client {
         let address = path::address(path)?;
         let refused = || ControlError::system("the control socket cannot be reached");
         let flags = SocketFlags::CLOEXEC;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
-            .map_err(refused())?;
+        let socket =
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(refused())?;
         let budget = Budget::default();
         let mut client = Client { socket, incoming: Incoming::default(), budget, timeout };
         let deadline = Instant::now() + timeout;

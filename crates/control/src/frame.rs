@@ -220,7 +220,11 @@ impl Outgoing {
     }
 
     /// Put a frame behind what is there.
-    pub(crate) fn push(&mut self, message: Message, budget: &mut Budget) -> Result<(), ControlError> {
+    pub(crate) fn push(
+        &mut self,
+        message: Message,
+        budget: &mut Budget,
+    ) -> Result<(), ControlError> {
         let bytes = message.payload.len();
         let most = budget.of(Limit::ControlFrameBytes);
         let (Ok(length), true) = (u32::try_from(bytes), bytes <= most) else {

@@ -11,9 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
-};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use crate::ControlError;
 
@@ -87,10 +85,7 @@ pub fn prepare(directory: &Path) -> Result<(), ControlError> {
         return Err(error(format!("it belongs to user {}, not {uid}. Remove it", found.uid())));
     }
     if found.mode() & 0o077 != 0 {
-        return Err(error(format!(
-            "others may enter it. Run `chmod 700 {}`",
-            directory.display()
-        )));
+        return Err(error(format!("others may enter it. Run `chmod 700 {}`", directory.display())));
     }
     Ok(())
 }

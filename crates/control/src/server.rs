@@ -65,8 +65,8 @@ impl Server {
         let address = path::address(path)?;
         let refused = || ControlError::system("the control socket cannot be made");
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let listener = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
-            .map_err(refused())?;
+        let listener =
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(refused())?;
         let mut bound = bind(&listener, &address);
         if bound == Err(Errno::ADDRINUSE) && path::remove_dead(path) {
             bound = bind(&listener, &address);
@@ -149,8 +149,7 @@ impl Server {
             if welcome == Welcome::Yes && sent.is_ok() {
                 let incoming = Incoming::default();
                 let (moved_at, began_at) = (now, now);
-                let client =
-                    Connection { socket, peer, incoming, outgoing, moved_at, began_at };
+                let client = Connection { socket, peer, incoming, outgoing, moved_at, began_at };
                 self.clients.push(client);
             }
         }

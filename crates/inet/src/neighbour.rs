@@ -30,6 +30,11 @@ impl Neighbours {
         self.entries.get(&(port, ip)).copied()
     }
 
+    /// Every entry: port, address, link address.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, IpAddr, MacAddr)> {
+        self.entries.iter().map(|(&(port, ip), &mac)| (port, ip, mac))
+    }
+
     /// Forget everything about a port that is gone.
     pub fn forget_port(&mut self, port: u16) {
         self.entries.retain(|&(p, _), _| p != port);

@@ -20,6 +20,7 @@ pub mod pair;
 mod port;
 mod release;
 mod rx;
+pub mod snapshot;
 mod socket;
 mod sockopt;
 mod stamp;

@@ -93,15 +93,16 @@ pub mod device {
     pub use device::capture;
     #[cfg(feature = "mem")]
     pub use device::mem;
-    #[cfg(all(feature = "linux", target_os = "linux"))]
-    pub use device::tap;
     pub use device::{BURST, Burst, Device, Doorbell, Limits, Offloads};
     pub use device::{channel, counted, fault};
+    #[cfg(all(feature = "linux", target_os = "linux"))]
+    pub use device::{peer_groups, tap};
 }
 pub use device::Device;
 
 #[cfg(feature = "mem")]
 pub use stack::pair;
+pub use stack::snapshot;
 pub use stack::{
     CallError, ConnectError, Datagram, Event, ListenConfig, ListenError, ListenerHandle, Observer,
     PortConfig, PortId, Stack, StackConfig, Stage, TcpHandle, UdpError, UdpHandle,
