@@ -59,6 +59,14 @@ limits! {
     OutOfWindowAcksPerSecond "out_of_window_acks_per_second" 2
         "ACKs in a second for what is outside a window and no retransmission, or late in TIME-WAIT";
     ResetsPerSecond "resets_per_second" 10_000 "RSTs for no connection sent in a second";
+    ControlClients "control_clients" 16 "connections to a control socket";
+    ControlFrameBytes "control_frame_bytes" 1_048_576 "bytes of a message on a control socket";
+    ControlDescriptors "control_descriptors" 16
+        "descriptors that come with a message on a control socket";
+    ControlHalfFrameMs "control_half_frame_ms" 5_000
+        "milliseconds that a message on a control socket may take";
+    ControlIdleMs "control_idle_ms" 60_000
+        "milliseconds that a client of a control socket may be silent";
 }
 
 /// The value of every limit, and how often each was hit.

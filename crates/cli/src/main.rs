@@ -6,6 +6,7 @@
 
 mod output;
 mod outside;
+mod show;
 mod ttcp;
 
 use std::process::ExitCode;
@@ -25,6 +26,8 @@ struct Cli {
 enum Command {
     /// Move bytes by TCP or UDP between two stacks in memory, check them, say how fast it went
     Ttcp(Box<ttcp::Args>),
+    /// Show what a running wirespeed is doing: connections, counters, drops, limits and more
+    Show(show::Args),
 }
 
 /// How a command that ran to its end came out.
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Ttcp(args) => ttcp::main(&args),
+        Command::Show(args) => show::main(&args),
     };
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

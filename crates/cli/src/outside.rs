@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wirespeed::device::tap::{Config, Setup, Tap, TapError};
 use wirespeed::{
     Cidr, Device, Duration, Instant, IpVersion, LinkKind, PortConfig, PortId, Route, Stack,
-    StackConfig,
+    StackConfig, Switches,
 };
 
 use crate::Usage;
@@ -23,6 +23,7 @@ const NAP: Duration = Duration::from_millis(100);
 
 /// The options that say which wire, and who we are on it.
 #[derive(clap::Args, Clone, Debug, Default)]
+#[group(id = "outside")]
 pub(crate) struct Args {
     /// Device of this machine, made if it is not there: tap:NAME (Ethernet) or tun:NAME (bare IP)
     #[arg(long, value_name = "tap:NAME")]
@@ -89,22 +90,46 @@ pub(crate) struct Outside {
     pub(crate) clock: Clock,
 }
 
+/// What a command may choose beside the wire.
+pub(crate) struct Settings {
+    /// Checksums and cutting of large segments are the device's.
+    pub(crate) offload: bool,
+    pub(crate) switches: Switches,
+}
+
 impl Outside {
     /// Open the device, bring it up, and make a stack on it.
     ///
     /// # Errors
     /// [`Usage`] for options that make no sense; otherwise what the device says, with what to do.
     pub(crate) fn open(args: &Args) -> Result<Outside> {
+        let settings = Settings { offload: true, switches: Switches::default() };
+        Outside::open_with(args, &settings, |tap| Ok(Box::new(tap)))
+    }
+
+    /// The same with settings, and with whatever `wrap` puts around the device.
+    ///
+    /// # Errors
+    /// As [`Outside::open`], and what `wrap` says.
+    pub(crate) fn open_with(
+        args: &Args,
+        settings: &Settings,
+        wrap: impl FnOnce(Tap) -> Result<Box<dyn Device>>,
+    ) -> Result<Outside> {
         let dev = args.check()?;
         let mut seed = [0; 16];
         getrandom::fill(&mut seed).context("the system gives no random seed")?;
         let half = |at| u64::from_le_bytes(core::array::from_fn(|i| seed[at + i]));
-        let mut stack = Stack::new(StackConfig::new([half(0), half(8)]));
+        let mut stack = Stack::new(StackConfig {
+            switches: settings.switches,
+            ..StackConfig::new([half(0), half(8)])
+        });
         let clock = Clock::start();
         stack.set_now(clock.now());
-        let tap = open(dev)?;
+        let tap = open(dev, settings.offload)?;
         let mac = tap.our_mac().unwrap_or_default();
-        let port = stack.add_port(Box::new(tap), PortConfig { mac, addresses: args.addr.clone() });
+        let device = wrap(tap)?;
+        let port = stack.add_port(device, PortConfig { mac, addresses: args.addr.clone() });
         for &gateway in &args.via {
             let (any, table) = (everywhere(gateway), wirespeed::MAIN_TABLE);
             stack.add_route(Route { dest: any, via: Some(gateway), port: port.0, table });
@@ -142,6 +167,11 @@ impl Outside {
         }
     }
 
+    /// The largest IP packet of the device, in bytes.
+    pub(crate) fn mtu(&self) -> usize {
+        self.device().map_or(0, |device| device.limits().mtu.bytes())
+    }
+
     /// What the device says about why no frame passes, if none does.
     pub(crate) fn trouble(&self) -> Option<String> {
         self.device().ok()?.failure().map(ToString::to_string)
@@ -152,8 +182,9 @@ impl Outside {
     }
 }
 
-fn open(dev: &Dev) -> Result<Tap> {
-    let config = Config { name: Some(dev.name.clone()), link: dev.link, ..Config::default() };
+fn open(dev: &Dev, offload: bool) -> Result<Tap> {
+    let name = Some(dev.name.clone());
+    let config = Config { name, link: dev.link, vnet_hdr: offload, ..Config::default() };
     let mut tap = Tap::open(&config)?;
     match tap.configure(&Setup { up: true, ..Setup::default() }) {
         // Who was handed a device of their own may use it, not set it up: then it is up already,

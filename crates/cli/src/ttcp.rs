@@ -10,18 +10,23 @@ mod clock;
 mod data;
 mod ends;
 mod file;
+mod host;
+mod host_report;
 mod plan;
 mod progress;
 mod report;
 mod run;
+mod stream;
 mod threads;
 mod udp;
+mod wrap;
 
 pub(crate) use args::Args;
 pub(crate) use clock::{Clock, Interrupt};
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 
+use crate::outside::{Outside, Settings};
 use crate::{Outcome, output};
 use plan::Plan;
 
@@ -33,6 +38,9 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     }
     let plan = Plan::new(args)?;
     let interrupt = clock::Interrupt::install()?;
+    if args.receive || args.transmit.is_some() {
+        return outside(args, &plan, &interrupt);
+    }
     let (sender, receiver) = ends::connected(&plan)?;
     let measured = if plan.threads == 2 {
         threads::run(&plan, sender, receiver, &interrupt)?
@@ -44,4 +52,30 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     output::out(&text)?;
     measured.check_whole(&plan)?;
     Ok(if measured.interrupted { Outcome::Interrupted } else { Outcome::Done })
+}
+
+/// To or from a host: the device with what is asked for around it, then the transfer.
+fn outside(args: &Args, plan: &Plan, interrupt: &Interrupt) -> Result<Outcome> {
+    let role = match &args.transmit {
+        Some(text) => host::Role::Transmit(host::host(text)?),
+        None => host::Role::Receive,
+    };
+    let mut wrapped = wrap::Wrapped::default();
+    let wrap = |device| wrapped.around(device, plan.fault, args.capture.as_deref());
+    let settings = Settings { offload: args.offload == args::OnOff::On, switches: plan.switches };
+    let outside = Outside::open_with(&args.outside, &settings, wrap)?;
+    let mut transfer = host::Transfer::new(outside, plan, interrupt);
+    let moved = transfer.run(role)?;
+    let stack = &transfer.outside.stack;
+    let found = host_report::Found { plan, role, moved: &moved, stack, wrapped: &wrapped };
+    if args.json {
+        output::out(&found.json(transfer.outside.mtu())?)?;
+    } else {
+        // Standard output may carry the data.
+        output::err(found.text().trim_end());
+    }
+    if let Some(error) = wrapped.capture_error() {
+        return Err(anyhow!(error));
+    }
+    Ok(if moved.interrupted { Outcome::Interrupted } else { Outcome::Done })
 }

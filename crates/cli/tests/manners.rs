@@ -25,8 +25,8 @@ fn a_bad_command_line_says_what_to_do_and_exits_with_2() {
         (&["ttcp", "-u", "--file", "x"], "cannot be used with"),
         (&["ttcp", "--switch", "warp=off"], "fused-sum"),
         (&["ttcp", "--switch", "predict"], "NAME=off"),
-        (&["ttcp", "-t", "host"], "network devices"),
-        (&["ttcp", "-r"], "network devices"),
+        (&["ttcp", "-t", "192.0.2.1"], "--dev tap:NAME"),
+        (&["ttcp", "-r"], "--dev tap:NAME"),
         (&["ttcp", "--checksum", "maybe"], "on, off"),
     ];
     for (args, says) in cases {

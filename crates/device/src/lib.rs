@@ -62,6 +62,8 @@ mod doorbell;
 pub mod fault;
 pub mod mem;
 #[cfg(all(feature = "linux", target_os = "linux"))]
+mod peer_groups;
+#[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod tap;
 mod wrap;
 
@@ -72,6 +74,8 @@ use base::{Drops, LinkKind, Mtu};
 use mbuf::{Mbuf, Pool};
 
 pub use doorbell::Doorbell;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub use peer_groups::peer_groups;
 
 /// Most frames in one call, as Linux takes in one turn of NAPI: past 24 the fixed cost of a call is
 /// small (8 frames: +6 ns each); from 32 to 64 it was 40 instructions a segment and 3 % more.

@@ -295,6 +295,12 @@ impl Neighbours {
         self.held
     }
 
+    /// Every entry whose link address is known: port, address, link address.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, IpAddr, MacAddr)> {
+        let known = self.entries.iter().filter(|(_, entry)| entry.state != State::Incomplete);
+        known.map(|(&(port, ip), entry)| (port, ip, entry.mac))
+    }
+
     /// Forget everything about a port that is gone; what was held is to be dropped.
     pub fn forget_port(&mut self, port: u16) {
         let keys: Vec<Key> = self.entries.keys().copied().filter(|&(p, _)| p == port).collect();

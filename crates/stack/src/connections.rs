@@ -113,6 +113,11 @@ impl Connections {
         Some(pcb)
     }
 
+    /// All of them, in the order of their places.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (TcpHandle, &Pcb)> {
+        self.pcbs.iter().map(|(handle, pcb)| (handle, &**pcb))
+    }
+
     pub(crate) fn get(&self, handle: TcpHandle) -> Option<&Pcb> {
         self.pcbs.get(handle).map(|b| &**b)
     }

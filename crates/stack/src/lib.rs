@@ -24,6 +24,7 @@ mod port;
 mod release;
 mod resolve;
 mod rx;
+pub mod snapshot;
 mod socket;
 mod sockopt;
 mod stamp;

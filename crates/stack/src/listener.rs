@@ -74,6 +74,11 @@ impl Listeners {
         self.slots.len()
     }
 
+    /// All of them, in the order of their places.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ListenerHandle, &Listener)> {
+        self.slots.iter()
+    }
+
     pub(crate) fn get_mut(&mut self, handle: ListenerHandle) -> Option<&mut Listener> {
         self.slots.get_mut(handle)
     }

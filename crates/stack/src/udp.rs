@@ -12,6 +12,7 @@ use mbuf::{Mbuf, Pool};
 use slotmap::{SlotMap, new_key_type};
 use wire::ipv4;
 
+use crate::snapshot::SocketRow;
 use crate::{Core, IpSettings, Stack, resolve};
 
 new_key_type! {
@@ -141,6 +142,20 @@ impl UdpSockets {
             }
         }
         Some(before - socket.queue.len())
+    }
+
+    /// All of them as they are shown, in the order of their places.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (UdpHandle, SocketRow)> {
+        self.slots.iter().map(|(handle, socket)| {
+            let row = SocketRow::Udp {
+                local: socket.local,
+                peer: socket.peer,
+                uid: socket.owner.uid,
+                waiting: socket.queue.len(),
+                waiting_bytes: socket.queued_bytes,
+            };
+            (handle, row)
+        })
     }
 
     /// The oldest datagram of a socket.

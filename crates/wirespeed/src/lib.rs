@@ -93,10 +93,10 @@ pub mod device {
     pub use device::capture;
     #[cfg(feature = "mem")]
     pub use device::mem;
-    #[cfg(all(feature = "linux", target_os = "linux"))]
-    pub use device::tap;
     pub use device::{BURST, Burst, Device, Doorbell, Limits, Offloads};
     pub use device::{channel, counted, fault};
+    #[cfg(all(feature = "linux", target_os = "linux"))]
+    pub use device::{peer_groups, tap};
 }
 pub use device::Device;
 
@@ -105,6 +105,7 @@ pub use device::Device;
 pub use net;
 #[cfg(feature = "mem")]
 pub use stack::pair;
+pub use stack::snapshot;
 pub use stack::{
     CallError, ConnectError, Datagram, Echo, EchoError, Event, IpSettings, ListenConfig,
     ListenError, ListenerHandle, Observer, PingHandle, PortConfig, PortId, Route, Stack,

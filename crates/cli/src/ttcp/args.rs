@@ -81,16 +81,29 @@ pub(crate) struct Args {
     /// One JSON document on standard output
     #[arg(long)]
     pub(super) json: bool,
-    /// Data comes from memory and goes nowhere, as here always: accepted for old habits' sake
-    #[arg(short = 's', hide_short_help = true)]
+    /// With -t send a pattern, with -r throw away what comes, instead of standard input and output
+    #[arg(short = 's')]
     pub(super) source_sink: bool,
-    /// Transmit to a host: comes with network devices
-    #[arg(short = 't', value_name = "HOST", num_args = 0..=1, hide_short_help = true)]
-    #[arg(default_missing_value = "")]
+    /// Transmit to a host over --dev; any TCP may be at the other end
+    #[arg(short = 't', value_name = "HOST", conflicts_with = "receive")]
+    #[arg(conflicts_with_all = ["udp", "threads", "loan", "super_segments"])]
     pub(super) transmit: Option<String>,
-    /// Receive from a host: comes with network devices
-    #[arg(short = 'r', hide_short_help = true)]
+    /// Receive over --dev from whoever connects; with --file PATH, into that file
+    #[arg(short = 'r', conflicts_with_all = ["udp", "threads", "loan", "super_segments"])]
+    #[arg(conflicts_with_all = ["bytes", "seconds", "writes"])]
     pub(super) receive: bool,
+    /// The device and our addresses on it, for -t and -r
+    #[command(flatten)]
+    pub(super) outside: crate::outside::Args,
+    /// Checksums and cutting of large segments left to the device
+    #[arg(long, value_name = "on|off", default_value = "on")]
+    pub(super) offload: OnOff,
+    /// Write every frame of the device to a pcapng file
+    #[arg(long, value_name = "FILE", requires = "dev")]
+    pub(super) capture: Option<PathBuf>,
+    /// Break frames on purpose, both ways: drop=P,duplicate=P,reorder=P,corrupt=P,seed=N
+    #[arg(long, value_name = "drop=P,...", requires = "dev", value_parser = faults)]
+    pub(super) fault: Option<Faults>,
 }
 
 impl Args {
@@ -165,6 +178,38 @@ fn size(text: &str) -> Result<u64, String> {
     };
     let number: u64 = digits.parse().map_err(|_| "expected a number such as 16K".to_owned())?;
     number.checked_mul(1 << shift).ok_or_else(|| "that is more than 64 bits can count".to_owned())
+}
+
+/// What `--fault` asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Faults {
+    pub(super) odds: wirespeed::device::fault::Odds,
+    pub(super) seed: u64,
+}
+
+fn faults(text: &str) -> Result<Faults, String> {
+    let expected = || {
+        "expected NAME=VALUE, separated by commas: drop, duplicate, reorder and corrupt from 0 to \
+         1, seed a whole number"
+            .to_owned()
+    };
+    let mut faults = Faults { seed: 1, ..Faults::default() };
+    for part in text.split(',') {
+        let (name, value) = part.split_once('=').ok_or_else(expected)?;
+        if name == "seed" {
+            faults.seed = value.parse().map_err(|_| expected())?;
+            continue;
+        }
+        let p: f64 = value.parse().ok().filter(|p| (0.0..=1.0).contains(p)).ok_or_else(expected)?;
+        match name {
+            "drop" => faults.odds.drop = p,
+            "duplicate" => faults.odds.duplicate = p,
+            "reorder" => faults.odds.reorder = p,
+            "corrupt" => faults.odds.corrupt = p,
+            _ => return Err(expected()),
+        }
+    }
+    Ok(faults)
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

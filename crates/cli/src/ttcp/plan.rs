@@ -10,7 +10,7 @@ use wirespeed::pair::PairConfig;
 use wirespeed::tcp::Config;
 use wirespeed::{IpVersion, Limit, Mtu, Switch, Switches};
 
-use super::args::{self, Args, Format, OnOff};
+use super::args::{self, Args, Faults, Format, OnOff};
 use crate::Usage;
 
 /// Past this a write only costs memory.
@@ -48,14 +48,22 @@ pub(super) struct Plan {
     pub(super) tcp: Config,
     pub(super) udp_queue_bytes: usize,
     pub(super) format: Format,
+    /// Over a device: no standard input or output.
+    pub(super) sources: bool,
+    /// Over a device: what is broken on purpose.
+    pub(super) fault: Option<Faults>,
 }
 
 impl Plan {
     pub(super) fn new(args: &Args) -> Result<Plan> {
-        if args.transmit.is_some() || args.receive {
+        let outside = args.transmit.is_some() || args.receive;
+        if args.outside.dev.is_some() && !outside {
+            bail!(Usage("--dev is for -t HOST and -r: say which".to_owned()));
+        }
+        if args.receive && args.json && !args.source_sink && args.file.is_none() {
             bail!(Usage(
-                "-t and -r are for ttcp over a network, which comes with network devices; \
-                 this version moves bytes between two stacks in memory: leave it out"
+                "-r writes what it receives to standard output, where --json writes too: add \
+                 --file PATH, or -s to throw it away"
                     .to_owned()
             ));
         }
@@ -90,6 +98,8 @@ impl Plan {
             tcp,
             udp_queue_bytes: args.socket_buffer.map_or(UDP_QUEUE_BYTES, |b| b as usize),
             format: args.format,
+            sources: args.source_sink || args.seconds.is_some(),
+            fault: args.fault,
         })
     }
 

@@ -13,6 +13,7 @@ use super::ends::{Receiver, Sender, Turn};
 use super::plan::{Goal, Plan};
 use super::progress::Progress;
 use super::report::{Cpu, Measured};
+use crate::show::Desk;
 
 /// Between looks at Ctrl-C, the progress bar and whether anything moves.
 pub(super) const TICK: Duration = Duration::from_millis(50);
@@ -54,6 +55,7 @@ pub(super) fn run(
 ) -> Result<Measured> {
     let pinned = clock::pin(clock::cores(1).first().copied());
     let progress = Progress::new(plan);
+    let mut desk = Desk::open("ttcp");
     let clock = Clock::start();
     let mut watch = Stopwatch::start(clock);
     let start = clock.now();
@@ -68,7 +70,11 @@ pub(super) fn run(
                 sender.source.stop();
             }
             ticks.look(now, &sender, &receiver)?;
-            watch.beside(|| progress.at(receiver.bytes));
+            watch.beside(|| {
+                progress.at(receiver.bytes);
+                let stacks = [("sender", &sender.end.stack), ("receiver", &receiver.end.stack)];
+                desk.poll(now, &stacks);
+            });
         }
         let sent = sender.turn(now)?;
         let middle = turn.is_multiple_of(SPLIT_EVERY).then(|| clock.now());

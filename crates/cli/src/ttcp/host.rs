@@ -1,0 +1,347 @@
+//! `ttcp -t HOST` and `ttcp -r` over a device: one connection, any TCP at the other end, because
+//! the wire is a plain byte stream. One thread: poll, move what moves, sleep in poll(2).
+//!
+//! Called by: `ttcp.rs`. Must not know: how a device works, what is printed.
+
+use std::net::{IpAddr, SocketAddr};
+
+use anyhow::{Result, anyhow, bail};
+use wirespeed::base::addr::unspecified;
+use wirespeed::tcp::{Error, State};
+use wirespeed::{CallError, Duration, Event, Instant, IpVersion, ListenConfig, Owner, TcpHandle};
+
+use super::clock::{Interrupt, Lap, Stopwatch};
+use super::plan::{Goal, Plan};
+use super::run::TICK;
+use super::stream::{Input, Output};
+use crate::Usage;
+use crate::outside::Outside;
+use crate::show::Desk;
+
+/// How long a peer may answer nothing before the transfer has failed.
+const USER_TIMEOUT: Duration = Duration::from_secs(20);
+/// Silence after which the peer is asked whether it lives, and between the questions.
+const KEEPALIVE: Duration = Duration::from_secs(5);
+/// How long the peer may take to close once everything was acknowledged.
+const LINGER: Duration = Duration::from_secs(2);
+/// Bytes moved before the stack is polled again.
+const TURN_BYTES: usize = 256 << 10;
+/// Sleep while something beside the device may become ready: standard input, held frames.
+const SHORT: Duration = Duration::from_millis(1);
+
+/// Which way the bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Transmit(IpAddr),
+    Receive,
+}
+
+/// What came of it.
+pub(super) struct Moved {
+    pub(super) bytes: u64,
+    pub(super) calls: u64,
+    pub(super) lap: Lap,
+    pub(super) interrupted: bool,
+    pub(super) sha256: Option<String>,
+}
+
+/// The transfer under way.
+pub(super) struct Transfer<'a> {
+    pub(super) outside: Outside,
+    plan: &'a Plan,
+    interrupt: &'a Interrupt,
+    desk: Desk,
+    next_tick: Instant,
+    interrupted: bool,
+    bytes: u64,
+    calls: u64,
+}
+
+impl<'a> Transfer<'a> {
+    pub(super) fn new(outside: Outside, plan: &'a Plan, interrupt: &'a Interrupt) -> Transfer<'a> {
+        let (desk, next_tick) = (Desk::open("ttcp"), Instant::ZERO);
+        Transfer {
+            outside,
+            plan,
+            interrupt,
+            desk,
+            next_tick,
+            interrupted: false,
+            bytes: 0,
+            calls: 0,
+        }
+    }
+
+    /// Move everything.
+    pub(super) fn run(&mut self, role: Role) -> Result<Moved> {
+        let (lap, sha256) = match role {
+            Role::Transmit(host) => self.transmit(host)?,
+            Role::Receive => self.receive()?,
+        };
+        let (bytes, calls, interrupted) = (self.bytes, self.calls, self.interrupted);
+        Ok(Moved { bytes, calls, lap, interrupted, sha256 })
+    }
+
+    fn transmit(&mut self, host: IpAddr) -> Result<(Lap, Option<String>)> {
+        let mut input = Input::open(self.plan)?;
+        let Some(conn) = self.connect(SocketAddr::new(host, self.plan.port))? else {
+            return Ok((Lap::default(), None));
+        };
+        let watch = Stopwatch::start(self.outside.clock);
+        let until = match self.plan.goal {
+            Goal::Seconds(s) => self.outside.clock.now() + Duration::from_nanos((s * 1e9) as u64),
+            _ => Instant::NEVER,
+        };
+        loop {
+            self.outside.turn();
+            while self.outside.stack.next_event().is_some() {}
+            if self.tick() || self.outside.clock.now() >= until {
+                input.stop();
+            }
+            let before = self.bytes;
+            self.write(conn, &mut input)?;
+            if input.is_finished() {
+                break;
+            }
+            if self.bytes == before {
+                let short = if input.may_wait() { SHORT } else { TICK };
+                self.sleep(short)?;
+            }
+        }
+        self.outside.stack.tcp_shutdown_write(conn);
+        self.finish(conn)?;
+        Ok((watch.lap(), input.sha256()))
+    }
+
+    /// Write until nothing more is taken, or a turn's worth.
+    fn write(&mut self, conn: TcpHandle, input: &mut Input) -> Result<()> {
+        let mut turn = 0;
+        while turn < TURN_BYTES {
+            let data = input.peek(self.plan.length)?;
+            let given = data.len();
+            if given == 0 {
+                return Ok(());
+            }
+            let taken = match self.outside.stack.tcp_write(conn, data) {
+                Ok(taken) => taken,
+                Err(CallError::WouldBlock) => return Ok(()),
+                Err(error) => bail!(self.failed(error)),
+            };
+            input.advance(taken);
+            turn += taken;
+            self.bytes += taken as u64;
+            self.calls += 1;
+            if taken < given {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Until the peer has acknowledged everything, and closed or had its time for that.
+    fn finish(&mut self, conn: TcpHandle) -> Result<()> {
+        let mut sent_at = None;
+        let mut room = vec![0; 16 << 10];
+        loop {
+            let worked = self.outside.turn();
+            while self.outside.stack.next_event().is_some() {}
+            // What the peer sends back is nobody's, and must not shut its way.
+            let end = match self.outside.stack.tcp_read(conn, &mut room) {
+                Ok(n) => n == 0,
+                Err(CallError::WouldBlock) => false,
+                Err(error) => bail!(self.failed(error)),
+            };
+            let now = self.outside.clock.now();
+            let sent = self.outside.stack.tcp_is_sent(conn);
+            let since = *sent_at.get_or_insert(now);
+            if !sent {
+                sent_at = None;
+            }
+            if (sent && end) || (sent && now.since(since) > LINGER) || self.tick() {
+                break;
+            }
+            if worked == 0 {
+                self.sleep(TICK)?;
+            }
+        }
+        self.outside.stack.tcp_close(conn);
+        self.outside.turn();
+        self.outside.stack.flush();
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Result<(Lap, Option<String>)> {
+        let mut output = Output::open(self.plan)?;
+        let Some(conn) = self.accept()? else { return Ok((Lap::default(), None)) };
+        let watch = Stopwatch::start(self.outside.clock);
+        let mut room = vec![0; self.plan.length.max(64 << 10)];
+        'transfer: loop {
+            let worked = self.outside.turn();
+            while self.outside.stack.next_event().is_some() {}
+            if self.tick() {
+                break;
+            }
+            let (mut turn, mut dry) = (0, false);
+            while turn < TURN_BYTES && !dry {
+                match self.outside.stack.tcp_read(conn, &mut room) {
+                    Ok(0) => break 'transfer,
+                    Ok(n) => {
+                        output.write(&room[..n])?;
+                        turn += n;
+                        self.bytes += n as u64;
+                        self.calls += 1;
+                    }
+                    Err(CallError::WouldBlock) => dry = true,
+                    Err(error) => bail!(self.failed(error)),
+                }
+            }
+            if dry && worked == 0 {
+                self.sleep(TICK)?;
+            }
+        }
+        let lap = watch.lap();
+        let sha256 = output.close()?;
+        self.outside.stack.tcp_close(conn);
+        let gone = self.outside.clock.now() + LINGER;
+        while self.outside.stack.connection_count() > 0 && self.outside.clock.now() < gone {
+            if self.outside.turn() == 0 && self.sleep(TICK).is_err() {
+                break;
+            }
+        }
+        self.outside.stack.flush();
+        Ok((lap, sha256))
+    }
+
+    /// A connection to the host; `None` if interrupted before there was one.
+    fn connect(&mut self, to: SocketAddr) -> Result<Option<TcpHandle>> {
+        let now = self.outside.clock.now();
+        let config = self.config();
+        let conn = self
+            .outside
+            .stack
+            .tcp_connect(to, None, &config, Owner::program(), now)
+            .map_err(|e| anyhow!("cannot connect to {to}: {}", unreachable(e)))?;
+        loop {
+            let worked = self.outside.turn();
+            while self.outside.stack.next_event().is_some() {}
+            match self.outside.stack.tcp_state(conn) {
+                Some((State::SynSent | State::SynReceived, _)) => {}
+                Some((_, Some(error))) => {
+                    bail!("cannot connect to {to}: {}", sentence(error))
+                }
+                None => bail!("cannot connect to {to}: the connection is gone"),
+                Some(_) => return Ok(Some(conn)),
+            }
+            if self.tick() {
+                self.outside.stack.tcp_abort(conn);
+                return Ok(None);
+            }
+            if worked == 0 {
+                self.sleep(TICK)?;
+            }
+        }
+    }
+
+    /// The connection of whoever comes first; `None` if interrupted before.
+    fn accept(&mut self) -> Result<Option<TcpHandle>> {
+        let at = SocketAddr::new(unspecified(IpVersion::V4), self.plan.port);
+        let listen = ListenConfig { tcp: self.config(), ..ListenConfig::default() };
+        let listener = self
+            .outside
+            .stack
+            .tcp_listen(at, listen)
+            .map_err(|e| anyhow!("cannot listen on port {}: {e:?}", self.plan.port))?;
+        loop {
+            let worked = self.outside.turn();
+            while let Some(event) = self.outside.stack.next_event() {
+                if let Event::Accept(_) = event
+                    && let Some(conn) = self.outside.stack.tcp_accept(listener)
+                {
+                    self.outside.stack.tcp_unlisten(listener);
+                    return Ok(Some(conn));
+                }
+            }
+            if self.tick() {
+                return Ok(None);
+            }
+            if worked == 0 {
+                self.sleep(TICK)?;
+            }
+        }
+    }
+
+    fn config(&self) -> wirespeed::tcp::Config {
+        let mut config = self.plan.tcp;
+        config.user_timeout = Some(USER_TIMEOUT);
+        config.keepalive_idle = Some(KEEPALIVE);
+        config.keepalive_interval = KEEPALIVE;
+        config.keepalive_probes_max = 3;
+        config
+    }
+
+    /// Answer who asks, and has Ctrl-C been pressed? Looked at every [`TICK`].
+    fn tick(&mut self) -> bool {
+        let now = self.outside.clock.now();
+        if now >= self.next_tick {
+            self.next_tick = now + TICK;
+            self.interrupted |= self.interrupt.noted();
+            self.desk.poll(now, &[("outside", &self.outside.stack)]);
+        }
+        self.interrupted
+    }
+
+    fn sleep(&mut self, most: Duration) -> Result<()> {
+        // Frames that a fault holds back are let go by looks at the device.
+        let most = if self.plan.fault.is_some() { most.min(SHORT) } else { most };
+        let until = self.outside.clock.now() + most;
+        self.outside.wait(until)
+    }
+
+    /// Why a call failed, with what the device has to say.
+    fn failed(&self, error: CallError) -> String {
+        let why = match error {
+            CallError::Failed(error) => sentence(error),
+            _ => "the connection is closed",
+        };
+        match self.outside.trouble() {
+            Some(trouble) => format!("{why}; {trouble}"),
+            None => why.to_owned(),
+        }
+    }
+}
+
+/// What ended a connection, and what to do.
+fn sentence(error: Error) -> &'static str {
+    match error {
+        Error::Refused => {
+            "the host refuses: nobody listens on that port there. Start the other end first"
+        }
+        Error::Reset => "the other end reset the connection: see what it says",
+        Error::TimedOut => {
+            "the host does not answer: is it up, and has it a route back to our --addr?"
+        }
+        Error::Aborted => "the connection was ended on this side",
+    }
+}
+
+fn unreachable(error: wirespeed::ConnectError) -> String {
+    match error {
+        wirespeed::ConnectError::Unreachable(reason) => {
+            format!(
+                "{}. Give an --addr A/B whose network it is in, or --via GATEWAY",
+                reason.meaning()
+            )
+        }
+        wirespeed::ConnectError::NoAddress => {
+            "no --addr is of its version of IP. Give one".to_owned()
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+/// The host of -t; names are not resolved here.
+pub(super) fn host(text: &str) -> Result<IpAddr> {
+    text.parse().map_err(|_| {
+        anyhow!(Usage(format!("-t '{text}': expected the address of a host, as 192.0.2.1")))
+    })
+}

@@ -1,0 +1,182 @@
+//! What goes over a real wire: a file, standard input or a pattern out; a file, standard output or
+//! nothing in. Files and streams are hashed on the way.
+//!
+//! Called by: `host.rs`. Must not know: stacks.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+
+use anyhow::{Context, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sha2::{Digest, Sha256};
+
+use super::data::Source;
+use super::file::hex;
+use super::plan::{Goal, Plan};
+
+const CHUNK_BYTES: usize = 128 << 10;
+
+/// Where the bytes come from.
+pub(super) enum Input {
+    Pattern(Source),
+    Stream(Box<Stream>),
+}
+
+/// A file or standard input.
+pub(super) struct Stream {
+    file: File,
+    name: String,
+    /// It is standard input, which may have nothing now and more later.
+    waits: bool,
+    buffer: Vec<u8>,
+    at: usize,
+    end: usize,
+    ended: bool,
+    hash: Sha256,
+}
+
+impl Input {
+    pub(super) fn open(plan: &Plan) -> Result<Input> {
+        let path = match &plan.goal {
+            Goal::File(path) => path.clone(),
+            Goal::Bytes(bytes) => return Ok(Input::Pattern(Source::pattern(*bytes, plan.length))),
+            Goal::Seconds(_) if plan.sources => {
+                return Ok(Input::Pattern(Source::pattern(u64::MAX, plan.length)));
+            }
+            Goal::Seconds(_) => "/dev/stdin".into(),
+        };
+        let waits = !matches!(plan.goal, Goal::File(_));
+        let name = if waits { "standard input".to_owned() } else { path.display().to_string() };
+        let file = File::open(&path).with_context(|| format!("cannot open {name}"))?;
+        let buffer = vec![0; CHUNK_BYTES];
+        let hash = Sha256::new();
+        Ok(Input::Stream(Box::new(Stream {
+            file,
+            name,
+            waits,
+            buffer,
+            at: 0,
+            end: 0,
+            ended: false,
+            hash,
+        })))
+    }
+
+    /// The next bytes, up to `most`; none at the end and where there is nothing now.
+    pub(super) fn peek(&mut self, most: usize) -> Result<&[u8]> {
+        match self {
+            Input::Pattern(source) => Ok(source.peek(most)),
+            Input::Stream(stream) => {
+                stream.fill()?;
+                Ok(&stream.buffer[stream.at..stream.end.min(stream.at + most)])
+            }
+        }
+    }
+
+    /// The first `n` of them were taken.
+    pub(super) fn advance(&mut self, n: usize) {
+        match self {
+            Input::Pattern(source) => source.advance(n),
+            Input::Stream(stream) => {
+                stream.hash.update(&stream.buffer[stream.at..stream.at + n]);
+                stream.at += n;
+            }
+        }
+    }
+
+    /// No more than what was taken.
+    pub(super) fn stop(&mut self) {
+        match self {
+            Input::Pattern(source) => source.stop(),
+            Input::Stream(stream) => (stream.ended, stream.end) = (true, stream.at),
+        }
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        match self {
+            Input::Pattern(source) => source.finished(),
+            Input::Stream(stream) => stream.ended && stream.at == stream.end,
+        }
+    }
+
+    /// May there be nothing now and more later?
+    pub(super) fn may_wait(&self) -> bool {
+        matches!(self, Input::Stream(stream) if stream.waits)
+    }
+
+    pub(super) fn sha256(self) -> Option<String> {
+        match self {
+            Input::Pattern(_) => None,
+            Input::Stream(stream) => Some(hex(&stream.hash.finalize())),
+        }
+    }
+}
+
+impl Stream {
+    fn fill(&mut self) -> Result<()> {
+        if self.at < self.end || self.ended || (self.waits && !self.is_ready()) {
+            return Ok(());
+        }
+        (self.at, self.end) = (0, 0);
+        match self.file.read(&mut self.buffer) {
+            Ok(0) => self.ended = true,
+            Ok(n) => self.end = n,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error).with_context(|| format!("cannot read {}", self.name)),
+        }
+        Ok(())
+    }
+
+    fn is_ready(&self) -> bool {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&self.file, PollFlags::IN)], Some(&now)) != Ok(0)
+    }
+}
+
+/// Where the bytes go.
+pub(super) struct Output {
+    file: Option<(File, String)>,
+    hash: Option<Sha256>,
+}
+
+impl Output {
+    pub(super) fn open(plan: &Plan) -> Result<Output> {
+        let file = match &plan.goal {
+            Goal::File(path) => {
+                let name = path.display().to_string();
+                let file = File::create(path).with_context(|| format!("cannot write {name}"))?;
+                Some((file, name))
+            }
+            _ if plan.sources => None,
+            _ => {
+                let options = File::options().write(true).open("/dev/stdout");
+                let file = options.context("cannot open standard output")?;
+                Some((file, "standard output".to_owned()))
+            }
+        };
+        let hash = file.is_some().then(Sha256::new);
+        Ok(Output { file, hash })
+    }
+
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        if let Some(hash) = &mut self.hash {
+            hash.update(bytes);
+        }
+        match &mut self.file {
+            None => Ok(()),
+            Some((file, name)) => file.write_all(bytes).with_context(|| cannot_write(name)),
+        }
+    }
+
+    /// All is there; its sum.
+    pub(super) fn close(&mut self) -> Result<Option<String>> {
+        if let Some((file, name)) = &mut self.file {
+            file.flush().with_context(|| cannot_write(name))?;
+        }
+        Ok(self.hash.take().map(|hash| hex(&hash.finalize())))
+    }
+}
+
+fn cannot_write(name: &str) -> String {
+    format!("cannot write {name}: is the disk full (`df -h`)?")
+}

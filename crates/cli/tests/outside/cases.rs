@@ -1,0 +1,136 @@
+//! The cases: what each needs beyond root and a TUN, and what it does.
+
+use serde_json::Value;
+
+use crate::place::Place;
+
+type Case = (&'static str, &'static [&'static str], fn(&Place));
+
+pub(crate) const CASES: &[Case] = &[
+    ("files_reach_socat_whole_over_both_versions", &["socat"], transmit),
+    ("files_come_from_socat_whole_over_both_versions", &["socat"], receive),
+    ("a_file_arrives_whole_over_a_bad_wire", &["socat"], faults),
+    ("a_capture_opens_in_tshark", &["socat", "tshark"], capture),
+    ("show_tells_of_a_running_transfer", &["socat"], show),
+    ("a_device_deleted_in_mid_transfer_ends_it_with_a_sentence", &["socat"], deleted),
+    ("nobody_listening_and_no_route_say_what_to_do", &[], refused),
+    ("a_full_disk_ends_it_with_a_sentence", &["socat"], full),
+];
+
+const DEVICE: &str = "--dev tun:ws0 --addr 10.9.0.2/24 --addr fd09::2/64";
+
+/// socat writes what comes on port 5001 to the file `out`.
+fn sink(place: &Place, version: u8) -> crate::place::Running {
+    let running = place.start(&format!("socat -u TCP{version}-LISTEN:5001,reuseaddr CREATE:out"));
+    // Long enough for it to listen; a SYN before that is refused.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    running
+}
+
+fn transmit(place: &Place) {
+    let sum = place.file("in", 20_000_001);
+    for (version, host) in [(4, "10.9.0.1"), (6, "fd09::1")] {
+        let mut socat = sink(place, version);
+        let line = format!("ttcp -t {host} {DEVICE} --file in --json");
+        let (code, out, err) = place.tool(&line);
+        assert_eq!(code, 0, "{err}");
+        assert!(socat.0.wait().expect("it runs").success());
+        let found: Value = serde_json::from_str(&out).expect("one JSON document");
+        assert_eq!(found["sha256_sent"], sum, "{out}");
+        assert_eq!(found["bytes"], 20_000_001);
+        assert_eq!(place.sum("out"), sum);
+    }
+}
+
+fn receive(place: &Place) {
+    let sum = place.file("in", 20_000_001);
+    for address in ["TCP4:10.9.0.2:5001", "TCP6:[fd09::2]:5001"] {
+        let source = format!("socat -u OPEN:in {address},retry=50,interval=0.2");
+        let _socat = place.start(&source);
+        let (code, out, err) = place.tool(&format!("ttcp -r {DEVICE} --file out --json"));
+        assert_eq!(code, 0, "{err}");
+        let found: Value = serde_json::from_str(&out).expect("one JSON document");
+        assert_eq!(
+            (&found["sha256_received"], place.sum("out")),
+            (&sum.clone().into(), sum.clone())
+        );
+    }
+}
+
+fn faults(place: &Place) {
+    let sum = place.file("in", 2_000_000);
+    let mut socat = sink(place, 4);
+    let faults = "drop=0.05,duplicate=0.02,reorder=0.05,corrupt=0.01,seed=7";
+    let line = format!("ttcp -t 10.9.0.1 {DEVICE} --offload off --file in --json --fault {faults}");
+    let (code, out, err) = place.tool(&line);
+    assert_eq!(code, 0, "{err}");
+    assert!(socat.0.wait().expect("it runs").success());
+    assert_eq!(place.sum("out"), sum);
+    let found: Value = serde_json::from_str(&out).expect("one JSON document");
+    assert!(found["faults"]["tx"]["dropped"].as_u64() > Some(0), "{out}");
+    assert!(found["retransmits"].as_u64() > Some(0), "{out}");
+}
+
+fn capture(place: &Place) {
+    place.file("in", 100_000);
+    let _socat = sink(place, 4);
+    let line = format!("ttcp -t 10.9.0.1 {DEVICE} --file in --capture c.pcapng");
+    let (code, _, err) = place.tool(&line);
+    assert_eq!(code, 0, "{err}");
+    let file = place.path("c.pcapng");
+    let output = std::process::Command::new("tshark")
+        .args(["-r", &file, "-Y", "tcp.flags.syn == 1"])
+        .output()
+        .expect("it starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.lines().count() == 2, "{text}");
+}
+
+fn show(place: &Place) {
+    let _socat = sink(place, 4);
+    let _tool = place.start_tool(&format!("ttcp -t 10.9.0.1 {DEVICE} -s --seconds 30"));
+    place.until(|| place.tool("show connections --json").1.contains("ESTABLISHED"));
+    let (code, out, err) = place.tool("show --json");
+    assert_eq!(code, 0, "{err}");
+    let found: Value = serde_json::from_str(&out).expect("one JSON document");
+    let stack = &found["stacks"][0];
+    assert_eq!(stack["connections"][0]["remote"], "10.9.0.1:5001");
+    assert!(stack["connections"][0]["bytes_acked"].as_u64() > Some(0), "{out}");
+    assert_eq!(stack["ports"][0]["link"], "ip");
+    assert_eq!(stack["routes"].as_array().map(Vec::len), Some(2));
+    assert_eq!(stack["limits"]["control_clients"]["value"], 16);
+    assert_eq!(stack["switches"]["predict"], true);
+    let (code, out, _) = place.tool("show");
+    assert!(code == 0 && out.contains("10.9.0.1:5001") && !out.contains('\x1b'), "{out}");
+    let (code, _, err) = place.tool("show --pid 4194305");
+    assert!(code == 1 && err.contains("is the program still running"), "{err}");
+}
+
+fn deleted(place: &Place) {
+    let _socat = sink(place, 4);
+    std::thread::scope(|scope| {
+        let line = format!("ttcp -t 10.9.0.1 {DEVICE} -s --seconds 50");
+        let tool = scope.spawn(move || place.tool(&line));
+        place.until(|| place.tool("show connections --json").1.contains("ESTABLISHED"));
+        assert!(place.ip("link delete dev ws0"));
+        let (code, _, err) = tool.join().expect("it does not panic");
+        assert_eq!(code, 1, "{err}");
+        assert!(err.contains("'ws0' is gone"), "{err}");
+    });
+}
+
+fn refused(place: &Place) {
+    let (code, _, err) = place.tool(&format!("ttcp -t 10.9.0.1 {DEVICE} -s --bytes 1K"));
+    assert!(code == 1 && err.contains("nobody listens"), "{code} {err}");
+    let (code, _, err) = place.tool(&format!("ttcp -t 192.0.2.1 {DEVICE} -s --bytes 1K"));
+    assert!(code == 1 && err.contains("--via GATEWAY"), "{code} {err}");
+    let (code, _, err) = place.tool(&format!("ttcp -t example.org {DEVICE}"));
+    assert!(code == 2 && err.contains("address of a host"), "{code} {err}");
+}
+
+fn full(place: &Place) {
+    place.file("in", 1_000_000);
+    let _socat = place.start("socat -u OPEN:in TCP4:10.9.0.2:5001,retry=50,interval=0.2");
+    let (code, _, err) = place.tool(&format!("ttcp -r {DEVICE} --file /dev/full"));
+    assert!(code == 1 && err.contains("disk full"), "{code} {err}");
+}

@@ -1,0 +1,131 @@
+//! The side that asks: one request after the other, each with a time-out.
+//!
+//! Called by: tools. Must not know: what is asked.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use base::Budget;
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, connect, socket_with,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::frame::{Got, Incoming, Outgoing, Welcome, hello};
+use crate::{ControlError, Message, path};
+
+/// A connection to a control socket.
+pub struct Client {
+    socket: OwnedFd,
+    incoming: Incoming,
+    budget: Budget,
+    timeout: Duration,
+}
+
+impl Client {
+    /// Connect to the socket at `path` and exchange hellos. `timeout`, not zero, bounds this and
+    /// each request that follows.
+    ///
+    /// # Errors
+    /// [`ControlError`]: nobody there, not for us, another version, no answer in time.
+    pub fn connect(path: &Path, timeout: Duration) -> Result<Client, ControlError> {
+        let address = path::address(path)?;
+        let refused = || ControlError::system("the control socket cannot be reached");
+        let flags = SocketFlags::CLOEXEC;
+        let socket =
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(refused())?;
+        let budget = Budget::default();
+        let mut client = Client { socket, incoming: Incoming::default(), budget, timeout };
+        let deadline = Instant::now() + timeout;
+        client.bound(Timeout::Send, deadline)?;
+        let path = path.to_owned();
+        match connect(&client.socket, &address) {
+            Ok(()) => {}
+            Err(Errno::NOENT | Errno::NOTDIR) => return Err(ControlError::Missing { path }),
+            Err(Errno::CONNREFUSED) => return Err(ControlError::Dead { path }),
+            Err(Errno::ACCESS | Errno::PERM) => return Err(ControlError::Denied { path }),
+            Err(Errno::AGAIN) => return Err(client.timed_out()),
+            Err(errno) => return Err(refused()(errno)),
+        }
+        // The server says first what it is, also to those whom it does not answer.
+        match client.receive(deadline)? {
+            Got::Hello => {}
+            Got::Message(_) => return Err(ControlError::Stranger),
+        }
+        client.send(Outgoing::raw(hello(Welcome::Yes)), deadline)?;
+        Ok(client)
+    }
+
+    /// Ask, and wait for the answer.
+    ///
+    /// # Errors
+    /// [`ControlError`]; the connection is of no use after it.
+    pub fn call(&mut self, request: Message) -> Result<Message, ControlError> {
+        let deadline = Instant::now() + self.timeout;
+        let mut outgoing = Outgoing::default();
+        outgoing.push(request, &mut self.budget)?;
+        self.send(outgoing, deadline)?;
+        match self.receive(deadline)? {
+            Got::Message(answer) => Ok(answer),
+            Got::Hello => Err(ControlError::Malformed { why: "a second hello".to_owned() }),
+        }
+    }
+
+    /// [`Client::call`] with JSON both ways; descriptors that come are closed.
+    ///
+    /// # Errors
+    /// [`ControlError`]; [`ControlError::Malformed`] if the answer is not of the kind asked for.
+    pub fn request<Q: Serialize, A: DeserializeOwned>(
+        &mut self,
+        question: &Q,
+    ) -> Result<A, ControlError> {
+        let wrong = |e: serde_json::Error| ControlError::Malformed { why: e.to_string() };
+        let payload = serde_json::to_vec(question).map_err(wrong)?;
+        let answer = self.call(Message { payload, descriptors: Vec::new() })?;
+        serde_json::from_slice(&answer.payload).map_err(wrong)
+    }
+
+    fn timed_out(&self) -> ControlError {
+        ControlError::TimedOut { seconds: self.timeout.as_secs() }
+    }
+
+    /// Let the next call on the socket wait until `deadline`.
+    fn bound(&self, which: Timeout, deadline: Instant) -> Result<(), ControlError> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left < Duration::from_micros(1) {
+            return Err(self.timed_out());
+        }
+        set_socket_timeout(&self.socket, which, Some(left))
+            .map_err(ControlError::system("a time-out cannot be set"))
+    }
+
+    fn send(&mut self, mut outgoing: Outgoing, deadline: Instant) -> Result<(), ControlError> {
+        loop {
+            self.bound(Timeout::Send, deadline)?;
+            match outgoing.send(self.socket.as_fd(), SendFlags::empty()) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                // The server may have said why before it closed.
+                Err(ControlError::Closed) => {
+                    return Err(self.receive(deadline).err().unwrap_or(ControlError::Closed));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn receive(&mut self, deadline: Instant) -> Result<Got, ControlError> {
+        loop {
+            self.bound(Timeout::Recv, deadline)?;
+            let flags = RecvFlags::empty();
+            let got = self.incoming.receive(self.socket.as_fd(), flags, &mut self.budget)?;
+            if let Some(got) = got {
+                return Ok(got);
+            }
+        }
+    }
+}

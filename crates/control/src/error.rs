@@ -1,0 +1,142 @@
+//! What can go wrong on the control socket, each with what its user can do about it.
+//!
+//! Called by: every file of this crate. Must not know: sockets.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::VERSION;
+
+/// Why a control socket could not be made, reached or understood.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// There is no socket.
+    #[error(
+        "there is no control socket {}: is the program still running? `wirespeed show` without \
+         --pid and --socket lists what runs", .path.display()
+    )]
+    Missing {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// There is a socket and nobody behind it.
+    #[error(
+        "nobody answers at {}: the program that made it has ended. Start it again; its next start \
+         removes this socket", .path.display()
+    )]
+    Dead {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// The system does not let us.
+    #[error(
+        "no permission for {}: it belongs to another user. Ask as that user or as root: `sudo \
+         wirespeed show --socket {}`", .path.display(), .path.display()
+    )]
+    Denied {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// The server does not answer this user.
+    #[error(
+        "the program does not answer this user: it answers its own and root. Ask as one of them, \
+         with `sudo`"
+    )]
+    NotAdmitted,
+    /// The server has as many clients as it takes.
+    #[error(
+        "the program has as many clients as it takes (limit control_clients). Close another \
+         `wirespeed show`, then try again"
+    )]
+    Full,
+    /// Another version of the protocol.
+    #[error(
+        "the program speaks version {theirs} of the control protocol, this tool version \
+         {VERSION}. Use the `wirespeed` that belongs to the running program"
+    )]
+    Version {
+        /// The other side's.
+        theirs: u16,
+    },
+    /// Something else is at the other end.
+    #[error("what answers there is no wirespeed. Give the socket of one with --socket")]
+    Stranger,
+    /// A frame breaks a limit.
+    #[error("a message has {bytes} bytes, {most} are allowed (limit control_frame_bytes)")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+        /// The limit.
+        most: usize,
+    },
+    /// Descriptors do not fit the frame or the limit.
+    #[error(
+        "a message came with {found} descriptors where {declared} were declared and at most \
+         {most} are allowed (limit control_descriptors)"
+    )]
+    Descriptors {
+        /// How many came.
+        found: usize,
+        /// How many its header says.
+        declared: usize,
+        /// The limit.
+        most: usize,
+    },
+    /// The bytes are no message.
+    #[error("a message cannot be understood: {why}. Use tools of the same version at both ends")]
+    Malformed {
+        /// What is wrong.
+        why: String,
+    },
+    /// The other side ended the connection.
+    #[error("the program closed the connection: it has ended, or the request broke a limit")]
+    Closed,
+    /// No answer in time.
+    #[error(
+        "no answer within {seconds} s: the program is stopped or very busy. See whether it runs \
+         (`ps`), then try again"
+    )]
+    TimedOut {
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// Another program serves there.
+    #[error("another program serves {}: choose another path", .path.display())]
+    InUse {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// The path does not fit a socket's address.
+    #[error(
+        "the path {} is too long for a socket: 107 bytes at most. Set XDG_RUNTIME_DIR to a \
+         shorter one", .path.display()
+    )]
+    PathTooLong {
+        /// As given.
+        path: PathBuf,
+    },
+    /// The directory of sockets cannot be used.
+    #[error("the directory {} cannot hold control sockets: {why}", .path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong, and what helps.
+        why: String,
+    },
+    /// The system refused a call.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+impl ControlError {
+    /// A refused system call.
+    pub(crate) fn system(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> ControlError {
+        move |errno| ControlError::System { what, source: errno.into() }
+    }
+}

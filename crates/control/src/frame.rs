@@ -1,0 +1,288 @@
+//! Frames on a stream: a hello, then length, descriptors, payload. Whatever comes is bounded, and a
+//! frame that is refused takes its descriptors with it.
+//!
+//! Called by: `server.rs` and `client.rs`, with a socket that waits or does not. Must not know: who
+//! is at the other end, what a payload means.
+
+use std::io::IoSlice;
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use base::{Budget, Limit};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+
+use crate::ControlError;
+
+/// The version of the protocol.
+pub const VERSION: u16 = 1;
+/// What a hello begins with.
+pub const MAGIC: [u8; 8] = *b"wirespd\n";
+
+const HELLO_LEN: usize = 12;
+const HEADER_LEN: usize = 8;
+/// Bytes asked of the socket at once: memory follows what came, not what a header promises.
+const CHUNK: usize = 64 << 10;
+/// Descriptors that one call can carry; the kernel closes those beyond it. The limit
+/// `control_descriptors` counts up to this.
+pub const DESCRIPTORS_MAX: usize = 64;
+
+/// What a server's hello says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Welcome {
+    /// Requests are answered.
+    Yes = 0,
+    /// Not those of this user.
+    NotAdmitted = 1,
+    /// There are too many clients.
+    Full = 2,
+}
+
+/// A request or an answer.
+#[derive(Debug, Default)]
+pub struct Message {
+    /// Its bytes.
+    pub payload: Vec<u8>,
+    /// What came with it, close-on-exec.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+/// The hello of this version.
+pub(crate) fn hello(welcome: Welcome) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend_from_slice(&VERSION.to_be_bytes());
+    bytes.extend_from_slice(&(welcome as u16).to_be_bytes());
+    bytes
+}
+
+fn check_hello(bytes: &[u8]) -> Result<(), ControlError> {
+    let field = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+    if bytes[..8] != MAGIC {
+        return Err(ControlError::Stranger);
+    }
+    if field(8) != VERSION {
+        return Err(ControlError::Version { theirs: field(8) });
+    }
+    match field(10) {
+        0 => Ok(()),
+        1 => Err(ControlError::NotAdmitted),
+        2 => Err(ControlError::Full),
+        other => Err(ControlError::Malformed { why: format!("its hello says {other}") }),
+    }
+}
+
+/// What a receiving side has so far.
+#[derive(Debug, Default)]
+pub(crate) struct Incoming {
+    greeted: bool,
+    buffer: Vec<u8>,
+    descriptors: Vec<OwnedFd>,
+}
+
+/// What [`Incoming::receive`] came to.
+#[derive(Debug)]
+pub(crate) enum Got {
+    /// The other side's hello, which fits.
+    Hello,
+    /// A whole frame.
+    Message(Message),
+}
+
+impl Incoming {
+    /// Has something of a frame or of the hello come, and not all?
+    pub(crate) fn is_partial(&self) -> bool {
+        !self.greeted || !self.buffer.is_empty()
+    }
+
+    /// Take what the socket has, up to the end of a frame. `None`: it has no more for now.
+    pub(crate) fn receive(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        flags: RecvFlags,
+        budget: &mut Budget,
+    ) -> Result<Option<Got>, ControlError> {
+        loop {
+            let needed = self.needed(budget)?;
+            if needed == 0 {
+                return self.complete(budget).map(Some);
+            }
+            let at = self.buffer.len();
+            self.buffer.resize(at + needed.min(CHUNK), 0);
+            let result = self.read(socket, at, flags, budget);
+            self.buffer.truncate(at + result.as_ref().map_or(0, |n| n.unwrap_or(0)));
+            match result? {
+                None => return Ok(None),
+                Some(0) => return Err(ControlError::Closed),
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// One call; `None` when it would have to wait longer.
+    fn read(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        at: usize,
+        flags: RecvFlags,
+        budget: &mut Budget,
+    ) -> Result<Option<usize>, ControlError> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let flags = flags | RecvFlags::CMSG_CLOEXEC;
+        let into = &mut [IoSliceMut::new(&mut self.buffer[at..])];
+        let received = match recvmsg(socket, into, &mut control, flags) {
+            Ok(received) => received,
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(Errno::INTR) => return Ok(None),
+            Err(Errno::CONNRESET | Errno::PIPE) => return Err(ControlError::Closed),
+            Err(errno) => return Err(ControlError::system("receiving failed")(errno)),
+        };
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                self.descriptors.extend(descriptors);
+            }
+        }
+        let found = self.descriptors.len();
+        let cut = received.flags.contains(ReturnFlags::CTRUNC);
+        if cut || (found > 0 && !budget.admits(Limit::ControlDescriptors, found - 1)) {
+            let most = budget.of(Limit::ControlDescriptors);
+            return Err(ControlError::Descriptors { found, declared: 0, most });
+        }
+        Ok(Some(received.bytes))
+    }
+
+    /// Bytes that are missing of what is being received.
+    fn needed(&self, budget: &mut Budget) -> Result<usize, ControlError> {
+        let have = self.buffer.len();
+        if !self.greeted {
+            return Ok(HELLO_LEN - have);
+        }
+        if have < HEADER_LEN {
+            return Ok(HEADER_LEN - have);
+        }
+        let (bytes, _) = self.header()?;
+        let most = budget.of(Limit::ControlFrameBytes);
+        if bytes > most {
+            budget.admits(Limit::ControlFrameBytes, bytes);
+            return Err(ControlError::TooLong { bytes, most });
+        }
+        Ok(HEADER_LEN + bytes - have)
+    }
+
+    /// Length of the payload and number of descriptors.
+    fn header(&self) -> Result<(usize, usize), ControlError> {
+        let [a, b, c, d, e, f, 0, 0] = self.buffer[..HEADER_LEN] else {
+            return Err(ControlError::Malformed { why: "a reserved field is not zero".to_owned() });
+        };
+        let length = u32::from_be_bytes([a, b, c, d]) as usize;
+        Ok((length, usize::from(u16::from_be_bytes([e, f]))))
+    }
+
+    fn complete(&mut self, budget: &Budget) -> Result<Got, ControlError> {
+        let found = self.descriptors.len();
+        if !self.greeted {
+            let checked = check_hello(&self.buffer);
+            self.buffer.clear();
+            self.greeted = true;
+            return checked.map(|()| Got::Hello);
+        }
+        let (_, declared) = self.header()?;
+        if found != declared {
+            let most = budget.of(Limit::ControlDescriptors);
+            return Err(ControlError::Descriptors { found, declared, most });
+        }
+        let payload = self.buffer.split_off(HEADER_LEN);
+        self.buffer = Vec::new();
+        let descriptors = std::mem::take(&mut self.descriptors);
+        Ok(Got::Message(Message { payload, descriptors }))
+    }
+}
+
+/// What a sending side has not sent yet.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    bytes: Vec<u8>,
+    sent: usize,
+    /// Go with the first byte of `bytes[from..]`.
+    descriptors: Vec<OwnedFd>,
+    from: usize,
+}
+
+impl Outgoing {
+    /// Bytes as they are: a hello.
+    pub(crate) fn raw(bytes: Vec<u8>) -> Outgoing {
+        Outgoing { bytes, ..Outgoing::default() }
+    }
+
+    /// Put a frame behind what is there.
+    pub(crate) fn push(
+        &mut self,
+        message: Message,
+        budget: &mut Budget,
+    ) -> Result<(), ControlError> {
+        let bytes = message.payload.len();
+        let most = budget.of(Limit::ControlFrameBytes);
+        let (Ok(length), true) = (u32::try_from(bytes), bytes <= most) else {
+            budget.admits(Limit::ControlFrameBytes, bytes);
+            return Err(ControlError::TooLong { bytes, most });
+        };
+        let found = message.descriptors.len();
+        let most = budget.of(Limit::ControlDescriptors).min(DESCRIPTORS_MAX);
+        if found > most {
+            budget.admits(Limit::ControlDescriptors, found);
+            return Err(ControlError::Descriptors { found, declared: found, most });
+        }
+        self.bytes.drain(..self.sent);
+        self.sent = 0;
+        self.from = self.bytes.len();
+        self.bytes.extend_from_slice(&length.to_be_bytes());
+        self.bytes.extend_from_slice(&(found as u16).to_be_bytes());
+        self.bytes.extend_from_slice(&[0, 0]);
+        self.bytes.extend_from_slice(&message.payload);
+        self.descriptors = message.descriptors;
+        Ok(())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sent == self.bytes.len()
+    }
+
+    /// Send what the socket takes; true when all is sent.
+    pub(crate) fn send(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        flags: SendFlags,
+    ) -> Result<bool, ControlError> {
+        while !self.is_empty() {
+            // What comes before a frame with descriptors goes by itself.
+            let with = self.sent == self.from && !self.descriptors.is_empty();
+            let before = self.sent < self.from && !self.descriptors.is_empty();
+            let end = if before { self.from } else { self.bytes.len() };
+            let borrowed: Vec<BorrowedFd<'_>> = self.descriptors.iter().map(AsFd::as_fd).collect();
+            let mut space =
+                [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            if with {
+                control.push(SendAncillaryMessage::ScmRights(&borrowed));
+            }
+            let data = &[IoSlice::new(&self.bytes[self.sent..end])];
+            match sendmsg(socket, data, &mut control, flags | SendFlags::NOSIGNAL) {
+                Ok(n) => self.sent += n,
+                Err(Errno::AGAIN | Errno::INTR) => return Ok(false),
+                Err(Errno::PIPE | Errno::CONNRESET) => return Err(ControlError::Closed),
+                Err(errno) => return Err(ControlError::system("sending failed")(errno)),
+            }
+            drop(borrowed);
+            if with {
+                self.descriptors.clear();
+            }
+        }
+        *self = Outgoing::default();
+        Ok(true)
+    }
+}

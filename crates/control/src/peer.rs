@@ -1,0 +1,40 @@
+//! Who is at the other end of a Unix socket: its process, user and groups when it connected.
+//!
+//! Called by: `server.rs`, once for each client. Must not know: frames. Source: unix(7),
+//! SO_PEERCRED and SO_PEERGROUPS.
+
+use std::os::fd::BorrowedFd;
+
+use base::Owner;
+use rustix::net::sockopt;
+
+use crate::ControlError;
+
+/// Asks the kernel for the groups of a socket's peer, SO_PEERGROUPS. No library has the call and
+/// this crate has no `unsafe`: whoever starts a server passes it in.
+pub type Groups = fn(BorrowedFd<'_>) -> Option<Vec<u32>>;
+
+/// The other end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its process, as this process's namespace numbers it.
+    pub pid: i32,
+    /// Its user and all its groups: the primary one first, no group twice.
+    pub owner: Owner,
+}
+
+impl Peer {
+    /// Ask the kernel; where `groups` has no answer the primary group is all there is.
+    ///
+    /// # Errors
+    /// [`ControlError::System`]: it is no Unix socket, or not connected.
+    pub fn of(socket: BorrowedFd<'_>, groups: Groups) -> Result<Peer, ControlError> {
+        let credentials = sockopt::socket_peercred(socket)
+            .map_err(ControlError::system("the kernel does not say who connected"))?;
+        let primary = credentials.gid.as_raw();
+        let mut all = vec![primary];
+        all.extend(groups(socket).unwrap_or_default().into_iter().filter(|&g| g != primary));
+        let owner = Owner { uid: credentials.uid.as_raw(), groups: all.into() };
+        Ok(Peer { pid: credentials.pid.as_raw_pid(), owner })
+    }
+}

@@ -1,0 +1,214 @@
+//! The side that answers: a bounded number of clients on one thread, no call of which waits.
+//!
+//! Called by: the loop of a program that runs a stack, between its turns or when a descriptor of
+//! [`Server::descriptors`] is ready. Must not know: what is asked. Counters: hits of the five
+//! `control_` limits in [`Server::budget`].
+
+use std::fs::symlink_metadata;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use base::{Budget, Duration, Instant, Limit, Owner};
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, accept_with, bind, listen,
+    socket_with,
+};
+
+use crate::frame::{Got, Incoming, Outgoing, Welcome, hello};
+use crate::{ControlError, Groups, Message, Peer, path};
+
+/// Clients that the kernel holds for us.
+const BACKLOG: i32 = 16;
+
+/// A control socket that is served.
+pub struct Server {
+    listener: OwnedFd,
+    path: PathBuf,
+    /// Device and inode of the socket, so that nobody else's is removed.
+    identity: Option<(u64, u64)>,
+    clients: Vec<Connection>,
+    budget: Budget,
+    groups: Groups,
+    admits: fn(&Owner) -> bool,
+}
+
+struct Connection {
+    socket: OwnedFd,
+    peer: Peer,
+    incoming: Incoming,
+    outgoing: Outgoing,
+    /// When the last byte moved, and when what is under way began.
+    moved_at: Instant,
+    began_at: Instant,
+}
+
+/// The user of this process, and root: who is answered unless the program says otherwise.
+pub fn own_user_and_root(owner: &Owner) -> bool {
+    owner.uid == 0 || owner.uid == rustix::process::geteuid().as_raw()
+}
+
+impl Server {
+    /// Serve at `path`, whose directory is there ([`path::prepare`]). A socket that nobody answers
+    /// behind is replaced. `admits` says who is answered, for example [`own_user_and_root`].
+    ///
+    /// # Errors
+    /// [`ControlError::InUse`], [`ControlError::PathTooLong`], [`ControlError::System`].
+    pub fn bind(
+        path: &Path,
+        budget: Budget,
+        groups: Groups,
+        admits: fn(&Owner) -> bool,
+    ) -> Result<Server, ControlError> {
+        let address = path::address(path)?;
+        let refused = || ControlError::system("the control socket cannot be made");
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let listener =
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(refused())?;
+        let mut bound = bind(&listener, &address);
+        if bound == Err(Errno::ADDRINUSE) && path::remove_dead(path) {
+            bound = bind(&listener, &address);
+        }
+        match bound {
+            Err(Errno::ADDRINUSE) => return Err(ControlError::InUse { path: path.to_owned() }),
+            other => other.map_err(refused())?,
+        }
+        let identity = symlink_metadata(path).ok().map(|m| (m.dev(), m.ino()));
+        let clients = Vec::new();
+        let server =
+            Server { listener, path: path.to_owned(), identity, clients, budget, groups, admits };
+        listen(&server.listener, BACKLOG).map_err(refused())?;
+        Ok(server)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The limits, and how often each was hit.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Clients there are.
+    pub fn clients(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// Take new clients and what the others sent; let `answer` answer each whole request; send.
+    /// Never waits. Returns how many requests were answered.
+    pub fn poll(
+        &mut self,
+        now: Instant,
+        mut answer: impl FnMut(&Peer, Message) -> Message,
+    ) -> usize {
+        self.accept(now);
+        let mut answered = 0;
+        let budget = &mut self.budget;
+        self.clients.retain_mut(|client| {
+            let alive = client.work(now, budget, &mut answer, &mut answered);
+            alive.is_ok() && client.is_in_time(now, budget)
+        });
+        answered
+    }
+
+    /// What a program that sleeps in poll(2) waits for.
+    pub fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
+        let clients = self.clients.iter().map(|client| {
+            let sending = !client.outgoing.is_empty();
+            let events = if sending { PollFlags::OUT } else { PollFlags::IN };
+            (client.socket.as_fd(), events)
+        });
+        std::iter::once((self.listener.as_fd(), PollFlags::IN)).chain(clients)
+    }
+
+    /// When [`Server::poll`] wants to be called even if no descriptor is ready.
+    pub fn next_deadline(&self) -> Instant {
+        let deadlines = self.clients.iter().map(|client| client.deadline(&self.budget).0);
+        deadlines.min().unwrap_or(Instant::NEVER)
+    }
+
+    fn accept(&mut self, now: Instant) {
+        // As many as the kernel holds: whoever connects without end does not keep us here.
+        for _ in 0..BACKLOG {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let Ok(socket) = accept_with(&self.listener, flags) else { return };
+            let Ok(peer) = Peer::of(socket.as_fd(), self.groups) else { continue };
+            let welcome = if !(self.admits)(&peer.owner) {
+                Welcome::NotAdmitted
+            } else if !self.budget.admits(Limit::ControlClients, self.clients.len()) {
+                Welcome::Full
+            } else {
+                Welcome::Yes
+            };
+            let mut outgoing = Outgoing::raw(hello(welcome));
+            let sent = outgoing.send(socket.as_fd(), SendFlags::DONTWAIT);
+            if welcome == Welcome::Yes && sent.is_ok() {
+                let incoming = Incoming::default();
+                let (moved_at, began_at) = (now, now);
+                let client = Connection { socket, peer, incoming, outgoing, moved_at, began_at };
+                self.clients.push(client);
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// Send what waits, and only then take the next request: no more than one answer waits.
+    fn work(
+        &mut self,
+        now: Instant,
+        budget: &mut Budget,
+        answer: &mut impl FnMut(&Peer, Message) -> Message,
+        answered: &mut usize,
+    ) -> Result<(), ControlError> {
+        if !self.outgoing.send(self.socket.as_fd(), SendFlags::DONTWAIT)? {
+            return Ok(());
+        }
+        let was_partial = self.incoming.is_partial();
+        match self.incoming.receive(self.socket.as_fd(), RecvFlags::DONTWAIT, budget)? {
+            None => {
+                if self.incoming.is_partial() && !was_partial {
+                    self.began_at = now;
+                }
+                return Ok(());
+            }
+            Some(Got::Hello) => {}
+            Some(Got::Message(request)) => {
+                *answered += 1;
+                self.outgoing.push(answer(&self.peer, request), budget)?;
+                self.outgoing.send(self.socket.as_fd(), SendFlags::DONTWAIT)?;
+            }
+        }
+        (self.moved_at, self.began_at) = (now, now);
+        Ok(())
+    }
+
+    /// When it is closed if nothing moves, and by which limit.
+    fn deadline(&self, budget: &Budget) -> (Instant, Limit) {
+        let busy = self.incoming.is_partial() || !self.outgoing.is_empty();
+        let (since, limit) = if busy {
+            (self.began_at, Limit::ControlHalfFrameMs)
+        } else {
+            (self.moved_at, Limit::ControlIdleMs)
+        };
+        (since + Duration::from_millis(budget.of(limit) as u64), limit)
+    }
+
+    fn is_in_time(&self, now: Instant, budget: &mut Budget) -> bool {
+        let (deadline, limit) = self.deadline(budget);
+        now < deadline || budget.admits(limit, usize::MAX)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let found = symlink_metadata(&self.path).ok().map(|m| (m.dev(), m.ino()));
+        if found.is_some() && found == self.identity {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The control socket as both sides see it: answers, limits, descriptors, time, strangers.
+#![cfg(target_os = "linux")]
+
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration as Span;
+
+use base::{Budget, Duration, Instant, Limit, Owner};
+use wirespeed_control::{Client, ControlError, Message, Peer, Server, frame, path};
+
+const TIMEOUT: Span = Span::from_secs(10);
+
+/// A directory of this test's own, gone with it.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Place {
+        let place = std::env::temp_dir().join(format!("wsctl-{}-{name}", std::process::id()));
+        path::prepare(&place).expect("the place for temporary files can be written");
+        Place(place)
+    }
+
+    fn serve(&self, budget: Budget) -> Server {
+        Server::bind(&self.0.join("1.sock"), budget, |_| Some(vec![7, 8]), |_| true)
+            .expect("nobody serves here")
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn echo(_: &Peer, request: Message) -> Message {
+    request
+}
+
+/// Serve on this thread while `client` runs on another.
+fn with<T: Send>(server: &mut Server, client: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(client);
+        while !asking.is_finished() {
+            server.poll(Instant::from_nanos(1), echo);
+            std::thread::yield_now();
+        }
+        asking.join().expect("the client does not panic")
+    })
+}
+
+fn message(payload: &[u8]) -> Message {
+    Message { payload: payload.to_vec(), descriptors: Vec::new() }
+}
+
+#[test]
+fn requests_of_every_length_are_answered_and_longer_ones_refused() {
+    let place = Place::new("lengths");
+    let mut server = place.serve(Budget::default());
+    let path = server.path().to_owned();
+    with(&mut server, move || {
+        let mut client = Client::connect(&path, TIMEOUT).expect("it answers");
+        for len in [0, 1, 65_535, 65_536, 1 << 20] {
+            let sent: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
+            assert_eq!(client.call(message(&sent)).expect("an answer").payload, sent);
+        }
+        let error = client.call(message(&vec![0; (1 << 20) + 1])).expect_err("too long");
+        assert!(matches!(error, ControlError::TooLong { .. }), "{error}");
+    });
+}
+
+#[test]
+fn descriptors_go_both_ways_close_on_exec_and_are_closed_when_refused() {
+    let place = Place::new("descriptors");
+    let mut server = place.serve(Budget::default());
+    let path = server.path().to_owned();
+    let (mut far, near) = UnixStream::pair().expect("a pair");
+    let refused = with(&mut server, move || {
+        let mut client = Client::connect(&path, TIMEOUT).expect("it answers");
+        let near: OwnedFd = near.into();
+        let request = Message { payload: b"take".to_vec(), descriptors: vec![near] };
+        let answer = client.call(request).expect("an answer");
+        let [fd] = answer.descriptors.try_into().expect("one came back");
+        let flags = rustix::io::fcntl_getfd(fd.as_fd()).expect("it is open");
+        assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));
+        UnixStream::from(fd).write_all(b"through").expect("it is the pair's");
+        let many = (0..17).map(|_| UnixStream::pair().expect("a pair").0.into()).collect();
+        client.call(Message { payload: Vec::new(), descriptors: many }).expect_err("too many")
+    });
+    assert!(matches!(refused, ControlError::Descriptors { .. }), "{refused}");
+    let mut text = String::new();
+    // The end comes only when nobody holds the other end any more.
+    far.set_read_timeout(Some(TIMEOUT)).expect("it is open");
+    far.read_to_string(&mut text).expect("every copy was closed");
+    assert_eq!(text, "through");
+}
+
+/// A client of another kind: raw bytes.
+fn raw(server: &Server) -> UnixStream {
+    let stream = UnixStream::connect(server.path()).expect("it listens");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("it is open");
+    stream
+}
+
+fn hello(version: u16) -> Vec<u8> {
+    [&frame::MAGIC[..], &version.to_be_bytes(), &[0, 0]].concat()
+}
+
+#[test]
+fn strangers_other_versions_and_broken_frames_are_closed() {
+    let place = Place::new("strangers");
+    let mut server = place.serve(Budget::default());
+    let good = hello(frame::VERSION);
+    let cases: [Vec<u8>; 4] = [
+        b"GET / HTTP/1.0\r\n\r\n".to_vec(),
+        hello(frame::VERSION + 1),
+        [&good[..], &[0xff; 8]].concat(),
+        [&good[..], &[0, 0, 0, 0, 0, 1, 0, 0]].concat(),
+    ];
+    for bytes in cases {
+        let mut stream = raw(&server);
+        stream.write_all(&bytes).expect("room in the socket");
+        for _ in 0..4 {
+            server.poll(Instant::from_nanos(1), echo);
+        }
+        assert_eq!(server.clients(), 0, "{bytes:?}");
+        let mut said = Vec::new();
+        let _ = stream.read_to_end(&mut said);
+        assert_eq!(said, good, "it says what it is, and closes");
+    }
+}
+
+#[test]
+fn silent_and_half_sent_clients_are_closed_in_time_and_counted() {
+    let place = Place::new("silence");
+    let mut server = place.serve(Budget::default());
+    let at = |ms| Instant::ZERO + Duration::from_millis(ms);
+    let mut stream = raw(&server);
+    stream.write_all(&hello(frame::VERSION)).expect("room");
+    server.poll(at(1), echo);
+    stream.write_all(&[0, 0]).expect("room");
+    server.poll(at(100), echo);
+    assert_eq!(server.next_deadline(), at(5_100));
+    server.poll(at(5_099), echo);
+    assert_eq!(server.clients(), 1);
+    server.poll(at(5_100), echo);
+    assert_eq!(server.clients(), 0);
+    assert_eq!(server.budget().hits(Limit::ControlHalfFrameMs), 1);
+    let mut stream = raw(&server);
+    stream.write_all(&hello(frame::VERSION)).expect("room");
+    server.poll(at(6_000), echo);
+    server.poll(at(65_999), echo);
+    assert_eq!(server.clients(), 1);
+    server.poll(at(66_000), echo);
+    assert_eq!((server.clients(), server.budget().hits(Limit::ControlIdleMs)), (0, 1));
+}
+
+#[test]
+fn clients_beyond_the_limit_and_users_not_admitted_are_told() {
+    let place = Place::new("limit");
+    let mut budget = Budget::default();
+    budget.set(Limit::ControlClients, 1);
+    let mut server = place.serve(budget);
+    let path = server.path().to_owned();
+    let error = with(&mut server, || {
+        let _first = Client::connect(&path, TIMEOUT).expect("there is room");
+        Client::connect(&path, TIMEOUT).err().expect("there is none")
+    });
+    assert!(matches!(error, ControlError::Full), "{error}");
+    assert_eq!(server.budget().hits(Limit::ControlClients), 1);
+    drop(server);
+    let only = |owner: &Owner| !owner.in_group(7);
+    let mut server =
+        Server::bind(&path, Budget::default(), |_| Some(vec![7]), only).expect("it is free");
+    let error = with(&mut server, || Client::connect(&path, TIMEOUT).err().expect("not we"));
+    assert!(matches!(error, ControlError::NotAdmitted), "{error}");
+}
+
+#[test]
+fn sockets_are_replaced_only_when_nobody_answers() {
+    let place = Place::new("stale");
+    let server = place.serve(Budget::default());
+    let path = server.path().to_owned();
+    let again = Server::bind(&path, Budget::default(), |_| None, |_| true);
+    assert!(matches!(again.err(), Some(ControlError::InUse { .. })));
+    assert_eq!(path::running(&place.0).len(), 1);
+    drop(server);
+    assert!(!path.exists(), "it goes with its server");
+    drop(std::os::unix::net::UnixListener::bind(&path).expect("free"));
+    assert!(path.exists() && path::running(&place.0).is_empty());
+    let dead = Client::connect(&path, TIMEOUT).err();
+    assert!(matches!(dead, Some(ControlError::Dead { .. })));
+    drop(place.serve(Budget::default()));
+    let missing = Client::connect(&path, TIMEOUT).err();
+    assert!(matches!(missing, Some(ControlError::Missing { .. })));
+}
+
+#[test]
+fn a_directory_that_others_may_enter_is_refused() {
+    let place = Place::new("open");
+    let mode = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&place.0, mode).expect("it is ours");
+    let error = path::prepare(&place.0).expect_err("others may enter");
+    assert!(error.to_string().contains("chmod 700"), "{error}");
+}

@@ -1,0 +1,221 @@
+//! What a stack looks like from outside: small values, copied out. Tables that may be long come a
+//! page at a time, so that a hundred thousand connections stop nobody.
+//!
+//! Called by: programs, to show it; between turns, never for a packet. Must not know: who is shown
+//! what. A page begins where the one before ended; what comes and goes meanwhile may be missed.
+
+use core::net::{IpAddr, SocketAddr};
+
+use base::{Cidr, Drops, LinkKind, MacAddr};
+use inet::Route;
+use slotmap::Key;
+use tcp::Info;
+
+use crate::{PortId, Stack};
+
+/// Part of a table.
+#[derive(Clone, Debug)]
+pub struct Page<T> {
+    /// Its rows.
+    pub rows: Vec<T>,
+    /// Where the next page begins; `None` after the last.
+    pub next: Option<u64>,
+}
+
+/// How much there is of everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Ports.
+    pub ports: usize,
+    /// Connections, those that their users still hold after their end included.
+    pub connections: usize,
+    /// Records in TIME-WAIT.
+    pub time_wait: usize,
+    /// Connections in SYN-RECEIVED.
+    pub half_open: usize,
+    /// Listeners and UDP sockets.
+    pub sockets: usize,
+    /// Bytes of memory that the stack's buffers take.
+    pub pool_bytes: usize,
+    /// Packets dropped so far.
+    pub drops: u64,
+}
+
+/// One port.
+#[derive(Clone, Debug)]
+pub struct PortRow {
+    /// Its number.
+    pub id: PortId,
+    /// What its frames begin with.
+    pub link: LinkKind,
+    /// Our link address on it.
+    pub mac: MacAddr,
+    /// The largest packet in bytes.
+    pub mtu_bytes: usize,
+    /// Our addresses.
+    pub addresses: Vec<Cidr>,
+    /// The largest super-segment in bytes, 0 for none.
+    pub tso_max_bytes: usize,
+    /// Is the other end there?
+    pub link_up: bool,
+    /// Why frames do not pass.
+    pub failure: Option<String>,
+    /// Does the device owe us room?
+    pub pushed_back: bool,
+    /// What the device lost, by name, if it counts so.
+    pub drops: Option<Drops>,
+}
+
+/// One connection.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionRow {
+    /// Our end.
+    pub local: SocketAddr,
+    /// The peer's.
+    pub remote: SocketAddr,
+    /// The port it leaves by.
+    pub port: PortId,
+    /// The user it belongs to.
+    pub uid: u32,
+    /// Its statistics.
+    pub info: Info,
+}
+
+/// One listener or UDP socket.
+#[derive(Clone, Copy, Debug)]
+pub enum SocketRow {
+    /// A listener.
+    Listener {
+        /// Where it listens; `None` for every address.
+        local: (Option<IpAddr>, u16),
+        /// The user it belongs to.
+        uid: u32,
+        /// How many may wait.
+        backlog: usize,
+        /// Half open.
+        half_open: usize,
+        /// Waiting to be accepted.
+        waiting: usize,
+    },
+    /// A UDP socket.
+    Udp {
+        /// Where it is bound; `None` for every address.
+        local: (Option<IpAddr>, u16),
+        /// The peer it is connected to.
+        peer: Option<SocketAddr>,
+        /// The user it belongs to.
+        uid: u32,
+        /// Datagrams that wait.
+        waiting: usize,
+        /// Bytes that they take.
+        waiting_bytes: usize,
+    },
+}
+
+/// The rows behind `cursor` of a table in which they are numbered in order.
+fn page<T>(rows: impl Iterator<Item = (u64, T)>, cursor: u64, most: usize) -> Page<T> {
+    let mut rows = rows.skip_while(|&(number, _)| number < cursor).peekable();
+    let taken = rows.by_ref().take(most.max(1)).map(|(_, row)| row).collect();
+    Page { rows: taken, next: rows.peek().map(|&(number, _)| number) }
+}
+
+/// The place of a handle in its table: below 2^32, in the order of the table.
+fn place(handle: impl Key) -> u64 {
+    handle.data().as_ffi() & u64::from(u32::MAX)
+}
+
+impl Stack {
+    /// How much there is of everything, now.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            ports: self.ports.iter().count(),
+            connections: self.connections.len(),
+            time_wait: self.connections.time_wait_count(),
+            half_open: self.listeners.half_open,
+            sockets: self.listeners.len() + self.udp.len(),
+            pool_bytes: self.core.pool.held_bytes(),
+            drops: self.core.drops.total(),
+        }
+    }
+
+    /// Ports; begin with `cursor` 0. At most `most` rows, one at least.
+    pub fn ports_page(&self, cursor: u64, most: usize) -> Page<PortRow> {
+        let rows = self.ports.iter().map(|port| {
+            let row = PortRow {
+                id: port.id,
+                link: port.limits.link,
+                mac: port.mac,
+                mtu_bytes: port.limits.mtu.bytes(),
+                addresses: port.addresses.clone(),
+                tso_max_bytes: port.limits.offloads.tso_max_bytes,
+                link_up: port.device.link_up(),
+                failure: port.device.failure().map(ToString::to_string),
+                pushed_back: port.is_pushed_back(),
+                drops: port.device.drops().cloned(),
+            };
+            (u64::from(port.id.0), row)
+        });
+        page(rows, cursor, most)
+    }
+
+    /// Connections; begin with `cursor` 0. At most `most` rows, one at least.
+    pub fn connections_page(&self, cursor: u64, most: usize) -> Page<ConnectionRow> {
+        let rows = self.connections.iter().map(|(handle, pcb)| (place(handle), pcb));
+        let Page { rows, next } = page(rows, cursor, most);
+        let row = |pcb: &crate::connections::Pcb| ConnectionRow {
+            local: pcb.local,
+            remote: pcb.remote,
+            port: PortId(pcb.port),
+            uid: pcb.owner.uid,
+            info: pcb.tcb.info(),
+        };
+        Page { rows: rows.into_iter().map(row).collect(), next }
+    }
+
+    /// Listeners, then UDP sockets; begin with `cursor` 0. At most `most` rows, one at least.
+    pub fn sockets_page(&self, cursor: u64, most: usize) -> Page<SocketRow> {
+        let listeners = self.listeners.iter().map(|(handle, l)| {
+            let row = SocketRow::Listener {
+                local: l.local,
+                uid: l.owner.uid,
+                backlog: l.backlog,
+                half_open: l.embryonic,
+                waiting: l.accepted.len(),
+            };
+            (place(handle), row)
+        });
+        let datagrams = self.udp.rows().map(|(handle, row)| (1 << 32 | place(handle), row));
+        page(listeners.chain(datagrams), cursor, most)
+    }
+
+    /// Neighbours: port, address, link address; begin with `cursor` 0. At most `most` rows, one at
+    /// least.
+    pub fn neighbours_page(&self, cursor: u64, most: usize) -> Page<(u16, IpAddr, MacAddr)> {
+        page((0..).zip(self.neighbours.iter()), cursor, most)
+    }
+
+    /// Routes; begin with `cursor` 0. At most `most` rows, one at least.
+    pub fn routes_page(&self, cursor: u64, most: usize) -> Page<Route> {
+        page((0..).zip(self.routes.iter().cloned()), cursor, most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_hold_every_row_once() {
+        let table: Vec<(u64, u64)> = (0..1000).filter(|n| n % 3 != 0).map(|n| (n, n)).collect();
+        for most in [1, 7, 666, 667, 5000] {
+            let (mut found, mut cursor) = (Vec::new(), Some(0));
+            while let Some(at) = cursor {
+                let page = page(table.iter().copied(), at, most);
+                assert!(page.rows.len() <= most);
+                found.extend(page.rows);
+                cursor = page.next;
+            }
+            assert_eq!(found, table.iter().map(|&(_, row)| row).collect::<Vec<_>>(), "{most}");
+        }
+    }
+}
