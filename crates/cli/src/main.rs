@@ -5,7 +5,10 @@
 //! Called by: people and scripts. Must not know: how anything is done; that is in the modules.
 
 mod output;
+#[cfg(target_os = "linux")]
 mod outside;
+#[cfg(target_os = "linux")]
+mod ping;
 mod show;
 mod ttcp;
 
@@ -26,6 +29,9 @@ struct Cli {
 enum Command {
     /// Move bytes by TCP or UDP between two stacks in memory, check them, say how fast it went
     Ttcp(Box<ttcp::Args>),
+    /// Ask a host for an echo (ICMP, ICMPv6) over a TAP or TUN, and say how long it took
+    #[cfg(target_os = "linux")]
+    Ping(Box<ping::Args>),
     /// Show what a running wirespeed is doing: connections, counters, drops, limits and more
     Show(show::Args),
 }
@@ -34,6 +40,8 @@ enum Command {
 enum Outcome {
     Done,
     Interrupted,
+    /// With a code that the command's users know.
+    Exit(u8),
 }
 
 /// A command line that cannot be carried out: what is wrong and what to do instead.
@@ -52,11 +60,14 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Ttcp(args) => ttcp::main(&args),
+        #[cfg(target_os = "linux")]
+        Command::Ping(args) => ping::main(&args),
         Command::Show(args) => show::main(&args),
     };
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Interrupted) => ExitCode::from(130),
+        Ok(Outcome::Exit(code)) => ExitCode::from(code),
         Err(error) if error.is::<Usage>() => {
             output::err(&format!("error: {error}\n\nFor more information, try '--help'."));
             ExitCode::from(2)

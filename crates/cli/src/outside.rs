@@ -23,7 +23,7 @@ const NAP: Duration = Duration::from_millis(100);
 
 /// The options that say which wire, and who we are on it.
 #[derive(clap::Args, Clone, Debug, Default)]
-#[group(id = "outside")]
+#[group(id = "outside", multiple = true)]
 pub(crate) struct Args {
     /// Device of this machine, made if it is not there: tap:NAME (Ethernet) or tun:NAME (bare IP)
     #[arg(long, value_name = "tap:NAME")]

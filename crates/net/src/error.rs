@@ -6,7 +6,7 @@
 use std::io::{Error, ErrorKind};
 
 use base::DropReason;
-use stack::{ConnectError, ListenError, UdpError};
+use stack::{ConnectError, ListenError, UdpError, Unreachable};
 use tcp::Error as TcpError;
 
 /// A connection that ended.
@@ -116,6 +116,28 @@ const MESSAGE_TOO_LONG: i32 = if cfg!(any(target_os = "linux", target_os = "andr
 } else {
     40
 };
+
+/// A datagram that did not arrive, as the network says.
+pub(crate) fn undelivered(why: Unreachable) -> Error {
+    match why {
+        Unreachable::Port | Unreachable::Protocol => Error::new(
+            ErrorKind::ConnectionRefused,
+            "the peer's host says that nobody is on that port: start the program there",
+        ),
+        Unreachable::Net => Error::new(
+            ErrorKind::NetworkUnreachable,
+            "a router has no route to the peer's network: look at the routes on the way",
+        ),
+        Unreachable::Host => Error::new(
+            ErrorKind::HostUnreachable,
+            "the peer's host does not answer on its link: is it up, and is the address right?",
+        ),
+        Unreachable::Prohibited => Error::new(
+            ErrorKind::HostUnreachable,
+            "a router on the way forbids the datagram: ask who runs it",
+        ),
+    }
+}
 
 /// No way to the destination.
 pub(crate) fn unreachable(reason: DropReason) -> Error {

@@ -80,10 +80,13 @@ impl UdpSocket {
         &self,
         into: &mut [u8],
     ) -> impl FnMut(&mut Inner) -> Poll<io::Result<(usize, SocketAddr)>> {
-        let handle = self.handle;
+        let (handle, connected) = (self.handle, self.peer.get().is_some());
         move |inner| {
             if !inner.udp.contains_key(handle) {
                 return Poll::Ready(Err(error::aborted()));
+            }
+            if let Some(error) = refused(inner, handle, connected) {
+                return Poll::Ready(Err(error));
             }
             let Some(datagram) = inner.stack.udp_receive(handle) else { return Poll::Pending };
             let payload = datagram.payload.as_slice();
@@ -111,11 +114,16 @@ impl UdpSocket {
         data: &[u8],
         to: SocketAddr,
     ) -> impl FnMut(&mut Inner) -> Poll<io::Result<usize>> {
-        let handle = self.handle;
-        move |inner| match inner.stack.udp_send(handle, to, data, base::Instant::ZERO) {
-            Ok(()) => Poll::Ready(Ok(data.len())),
-            Err(UdpError::WouldBlock) => Poll::Pending,
-            Err(other) => Poll::Ready(Err(error::udp(other))),
+        let (handle, connected) = (self.handle, self.peer.get().is_some());
+        move |inner| {
+            if let Some(error) = refused(inner, handle, connected) {
+                return Poll::Ready(Err(error));
+            }
+            match inner.stack.udp_send(handle, to, data, base::Instant::ZERO) {
+                Ok(()) => Poll::Ready(Ok(data.len())),
+                Err(UdpError::WouldBlock) => Poll::Pending,
+                Err(other) => Poll::Ready(Err(error::udp(other))),
+            }
         }
     }
 
@@ -259,6 +267,15 @@ impl UdpSocket {
         };
         wait(self.net.shared(), self.place(), look).await
     }
+}
+
+/// What the network said about a datagram of a connected socket, once, by the next call; one that
+/// has no peer is not told, as on Linux: the answer might be to anything it ever sent.
+fn refused(inner: &mut Inner, handle: UdpHandle, connected: bool) -> Option<io::Error> {
+    if !connected {
+        return None;
+    }
+    inner.stack.udp_take_error(handle).map(|(_, why)| error::undelivered(why))
 }
 
 impl Drop for UdpSocket {

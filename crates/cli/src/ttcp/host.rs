@@ -321,6 +321,15 @@ fn sentence(error: Error) -> &'static str {
             "the host does not answer: is it up, and has it a route back to our --addr?"
         }
         Error::Aborted => "the connection was ended on this side",
+        Error::NetworkDown => "the device is gone",
+        Error::NetUnreachable => {
+            "a router has no route to the host's network: look at the routes on the way"
+        }
+        Error::HostUnreachable => {
+            "the host does not answer on its link: is it up, and is the address right?"
+        }
+        Error::ProtocolUnreachable => "the host does not speak TCP",
+        Error::Prohibited => "a router on the way forbids it: ask who runs it",
     }
 }
 

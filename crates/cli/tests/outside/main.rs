@@ -1,33 +1,42 @@
-//! `ttcp -t` and `-r` against socat and the kernel's TCP over a TUN, each case in a namespace of its
-//! own; `show` on a running one; what goes wrong.
+//! The stack and the program against the kernel of this machine over a TAP, each case in a network
+//! namespace of its own: neighbours found, echoes, ICMP errors, connections both ways.
 //!
-//! No harness: a case that lacks root, a device or a program is a skip with its reason, which
-//! libtest cannot say at run time. The lines printed are libtest's.
+//! No harness: a case that lacks root, `/dev/net/tun` or a package is a skip with its reason, which
+//! libtest cannot say at run time. The lines printed are libtest's. An argument that is not an
+//! option picks the cases whose names contain it.
 
 #[cfg(target_os = "linux")]
-mod cases;
+mod host;
 #[cfg(target_os = "linux")]
-mod place;
+mod netns;
+#[cfg(target_os = "linux")]
+mod ping;
+#[cfg(target_os = "linux")]
+mod sockets;
+
+/// A name, and what to do in a namespace.
+#[cfg(target_os = "linux")]
+type Case = (&'static str, fn());
 
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let picked = arguments.iter().find(|a| !a.starts_with('-'));
-    let cases: Vec<_> = cases::CASES
-        .iter()
-        .filter(|(name, ..)| picked.is_none_or(|p| name.contains(p.as_str())))
-        .collect();
+    let cases = [ping::CASES, sockets::CASES].concat();
     if arguments.iter().any(|a| a == "--list") {
-        cases.iter().for_each(|(name, ..)| println!("{name}: test"));
+        cases.iter().for_each(|(name, _)| println!("{name}: test"));
         return std::process::ExitCode::SUCCESS;
     }
+    let picked = arguments.iter().find(|a| !a.starts_with('-'));
+    let cases: Vec<Case> =
+        cases.into_iter().filter(|(name, _)| picked.is_none_or(|p| name.contains(p))).collect();
     println!("running {} tests", cases.len());
+    let missing = netns::missing();
     let (mut passed, mut failed, mut ignored) = (0, 0, 0);
-    for (name, needs, case) in cases {
-        if let Some(missing) = place::missing(needs) {
+    for (name, case) in cases {
+        if let Some(missing) = missing.or_else(|| netns::lacks(name)) {
             println!("test {name} ... ignored, {missing}");
             ignored += 1;
-        } else if std::panic::catch_unwind(|| case(&place::Place::new())).is_ok() {
+        } else if netns::run(case) {
             println!("test {name} ... ok");
             passed += 1;
         } else {

@@ -56,8 +56,8 @@ fn syn(port: u16) -> Tcp {
 
 /// Give one frame to the stack and settle its account: it was dropped under exactly one reason, or
 /// it was delivered: to TCP, to a UDP socket, to who finds neighbours, or answered as an echo
-/// request. Summed over frames: frames in == delivered + dropped. An answer that found no way out is a second packet with a
-/// reason of its own.
+/// request. Summed over frames: frames in == delivered + dropped. An answer that found no way out
+/// is a second packet with a reason of its own.
 fn account(bench: &mut Bench, frame: &[u8], now: Instant) -> Vec<Vec<u8>> {
     let totals = |bench: &Bench| {
         let (counters, drops) = (bench.stack.counters(), bench.stack.drops());

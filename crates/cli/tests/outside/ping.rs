@@ -1,0 +1,104 @@
+//! Echoes: the kernel's ping against our stack, our `wirespeed ping` against the kernel.
+
+use std::process::{Command, Output};
+
+use crate::Case;
+use crate::host::{Host, KERNEL, OURS, TAP, set_up_tap};
+
+pub(crate) const CASES: &[Case] = &[
+    ("iputils_ping_of_the_kernel_reaches_us", the_kernel_pings_us),
+    ("we_ping_the_kernel", we_ping_the_kernel),
+    ("a_ping_to_nobody_says_so_and_exits_with_1", nobody_answers),
+    ("a_ping_that_cannot_be_tried_exits_with_2", cannot_be_tried),
+    ("a_ping_in_json_is_one_document", one_document),
+    ("ctrl_c_prints_the_summary", interrupted),
+];
+
+fn the_kernel_pings_us() {
+    let mut host = Host::new();
+    for ours in OURS {
+        let command = ["-n", "-c", "3", "-i", "0.2", "-W", "5", ours];
+        let mut ping = Command::new("ping")
+            .args(command)
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .expect("looked for before");
+        let mut status = None;
+        host.until("the end of ping", |_| {
+            status = ping.try_wait().expect("our child");
+            status.is_some()
+        });
+        assert!(status.expect("ended").success(), "{ours}");
+    }
+}
+
+fn wirespeed_ping(arguments: &[&str]) -> Output {
+    let ours = [format!("{}/24", OURS[0]), format!("{}/64", OURS[1])];
+    Command::new(env!("CARGO_BIN_EXE_wirespeed"))
+        .args(["ping", "--dev", &format!("tap:{TAP}"), "--addr", &ours[0], "--addr", &ours[1]])
+        .args(arguments)
+        .output()
+        .expect("the program starts")
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn we_ping_the_kernel() {
+    set_up_tap();
+    for (option, kernel) in [("-4", KERNEL[0]), ("-6", KERNEL[1])] {
+        let output = wirespeed_ping(&[option, "-c", "3", "-i", "0.1", "-s", "1000", kernel]);
+        let text = text(&output);
+        assert_eq!(output.status.code(), Some(0), "{text}{output:?}");
+        assert!(text.contains(&format!("1008 bytes from {kernel}: icmp_seq=3 ttl=64")), "{text}");
+        assert!(text.contains("3 packets transmitted, 3 received, 0% packet loss"), "{text}");
+        assert!(text.contains("rtt min/avg/max/mdev = "), "{text}");
+    }
+}
+
+fn nobody_answers() {
+    set_up_tap();
+    let output = wirespeed_ping(&["-c", "1", "192.0.2.77"]);
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("icmp_seq=1 Destination Host Unreachable"), "{text}");
+    assert!(text.contains("1 packets transmitted, 0 received, +1 errors, 100% packet"), "{text}");
+}
+
+fn cannot_be_tried() {
+    set_up_tap();
+    let errors = |arguments: &[&str]| {
+        let output = wirespeed_ping(arguments);
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    assert!(errors(&["-c", "1", "198.51.100.1"]).contains("--via GATEWAY"));
+    assert!(errors(&["-c", "1", "-s", "1473", KERNEL[0]]).contains("smaller -s"));
+    assert!(errors(&["-c", "1", "--via", "198.51.100.1", KERNEL[0]]).contains("networks"));
+    assert!(errors(&["-c", "0", KERNEL[0]]).contains("--help"));
+}
+
+fn one_document() {
+    set_up_tap();
+    let output = wirespeed_ping(&["--json", "-c", "2", "-i", "0.1", KERNEL[0]]);
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(document["received"], 2);
+    assert_eq!(document["replies"][1]["seq"], 2);
+}
+
+fn interrupted() {
+    set_up_tap();
+    let ours = format!("{}/24", OURS[0]);
+    let ping = Command::new(env!("CARGO_BIN_EXE_wirespeed"))
+        .args(["ping", "--dev", &format!("tap:{TAP}"), "--addr", &ours, KERNEL[0]])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    let pid = rustix::process::Pid::from_child(&ping);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("our child");
+    let output = ping.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output).contains("ping statistics"), "{}", text(&output));
+}
