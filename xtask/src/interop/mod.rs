@@ -3,7 +3,9 @@
 //! A case whose needs are not met is skipped and the skip names what is missing; `--install`
 //! fetches the Debian packages first. The registry is `suites.rs`.
 
+mod host;
 mod needs;
+mod outside;
 mod suites;
 mod workbench;
 

@@ -12,7 +12,6 @@ pub(crate) enum Need {
     /// A file or folder at an absolute path (`/dev/net/tun`), or relative to the workspace.
     File(&'static str),
     /// The effective user is root.
-    #[cfg_attr(not(test), expect(dead_code, reason = "the first case with a TAP will need it"))]
     Root,
 }
 

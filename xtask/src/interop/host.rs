@@ -1,0 +1,127 @@
+//! A host for our stack to talk to: a network namespace with a TAP in it, and programs that run
+//! there. All of it goes when it is dropped, however a case ends.
+
+use super::Workbench;
+use crate::process;
+use anyhow::{Context, Result, bail, ensure};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// The namespace; its TAP is `ws0`, the kernel's addresses 10.9.0.1 and fd09::1.
+pub(super) struct Host<'a> {
+    bench: &'a Workbench,
+    namespace: String,
+}
+
+/// What our end is called, for every command of ours.
+pub(super) const OURS: [&str; 6] =
+    ["--dev", "tap:ws0", "--addr", "10.9.0.2/24", "--addr", "fd09::2/64"];
+
+/// A program in the background, ended with the case.
+pub(super) struct Running {
+    child: Child,
+    shown: String,
+}
+
+impl<'a> Host<'a> {
+    pub(super) fn new(bench: &'a Workbench) -> Result<Host<'a>> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let host = Host { bench, namespace: format!("wsinterop-{}-{number}", std::process::id()) };
+        let add = ["netns", "add", &host.namespace];
+        bench.run(Command::new("ip").args(add), Duration::from_secs(10))?;
+        for line in [
+            "link set lo up",
+            "tuntap add dev ws0 mode tap vnet_hdr",
+            "addr add 10.9.0.1/24 dev ws0",
+            "addr add fd09::1/64 dev ws0 nodad",
+            "link set ws0 up",
+        ] {
+            let mut command = Command::new("ip");
+            command.args(["-n", &host.namespace]).args(line.split(' '));
+            bench.run(&mut command, Duration::from_secs(10))?;
+        }
+        Ok(host)
+    }
+
+    /// A program in the namespace.
+    pub(super) fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.namespace, program]);
+        command.env("XDG_RUNTIME_DIR", self.bench.path("run"));
+        command
+    }
+
+    /// `wirespeed COMMAND` over the TAP.
+    pub(super) fn ours(&self, command: &str) -> Result<Command> {
+        let program = self.bench.wirespeed()?;
+        let mut ours = self.command(program.to_str().context("a path that is no text")?);
+        ours.arg(command).args(OURS);
+        Ok(ours)
+    }
+
+    /// Start a program; its output goes to files of the case's folder, called `name`.
+    pub(super) fn start(&self, name: &str, command: &mut Command) -> Result<Running> {
+        let shown = process::shown(command);
+        let file = |end: &str| std::fs::File::create(self.bench.path(&format!("{name}.{end}")));
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(file("out")?)
+            .stderr(file("err")?)
+            .spawn()
+            .with_context(|| format!("cannot run {shown}"))?;
+        Ok(Running { child, shown })
+    }
+
+    /// What a program that was started has printed on standard output.
+    pub(super) fn printed(&self, name: &str) -> String {
+        std::fs::read_to_string(self.bench.path(&format!("{name}.out"))).unwrap_or_default()
+    }
+
+    /// Try again until `command` succeeds, for ten seconds.
+    pub(super) fn until(&self, mut command: impl FnMut() -> Result<Command>) -> Result<String> {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            match self.bench.run(&mut command()?, Duration::from_secs(5)) {
+                Ok(text) => return Ok(text),
+                Err(why) if Instant::now() > deadline => return Err(why),
+                Err(_) => std::thread::sleep(Duration::from_millis(100)),
+            }
+        }
+    }
+}
+
+impl Drop for Host<'_> {
+    fn drop(&mut self) {
+        let gone = Command::new("ip").args(["netns", "del", &self.namespace]).status();
+        if !gone.is_ok_and(|status| status.success()) {
+            eprintln!("warning: the network namespace {} is left behind", self.namespace);
+        }
+    }
+}
+
+impl Running {
+    /// Wait for its end, which must be a success.
+    pub(super) fn finish(mut self, limit: Duration) -> Result<()> {
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                ensure!(status.success(), "`{}` ended with {status}", self.shown);
+                return Ok(());
+            }
+            if Instant::now() >= deadline || process::interrupted() {
+                bail!("`{}` did not end in {} s", self.shown, limit.as_secs());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself; then there is nobody to kill.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
