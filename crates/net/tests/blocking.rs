@@ -272,3 +272,19 @@ fn datagrams() {
     drop((client, server));
     ends.wait_empty();
 }
+
+/// Like the kernel's: the next call of a socket that has a peer is told, once.
+#[test]
+fn a_datagram_to_a_closed_port_is_refused_at_the_next_call() {
+    let ends = Ends::threads();
+    let client = UdpSocket::bind(&ends.client, SocketAddr::from(([0, 0, 0, 0], 0))).unwrap();
+    client.connect(ends.to).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    client.send(b"is anybody there?").unwrap();
+    let mut buf = [0; 64];
+    assert_eq!(client.recv(&mut buf).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    client.set_nonblocking(true).unwrap();
+    assert_eq!(client.recv(&mut buf).unwrap_err().kind(), ErrorKind::WouldBlock);
+    drop(client);
+    ends.wait_empty();
+}

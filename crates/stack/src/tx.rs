@@ -79,8 +79,11 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     let core = &mut stack.core;
     let Some(port) = stack.ports.get_mut(pcb.port) else { return };
     let mut run = Run::default();
-    // Without a link address its segments stay unmade, and its timers run.
-    while has_way {
+    loop {
+        if !has_way {
+            // Without a link address its segments stay unmade, and its timers run.
+            break;
+        }
         if !port.has_room(&mut core.pool, &mut core.counters) {
             if !pcb.blocked {
                 pcb.blocked = true;

@@ -3,7 +3,8 @@
 //! connection that is open.
 //!
 //! Called by: the stack, for ICMP errors and for neighbours that do not answer. Must not know:
-//! ICMP. RFC 1122 section 4.2.3.9, RFC 5461 section 4, RFC 5927 sections 4 to 7, RFC 1191 section 6.5.
+//! ICMP. RFC 1122 section 4.2.3.9, RFC 5461 section 4, RFC 5927 sections 4 to 7, RFC 1191 section
+//! 6.5.
 
 use base::{Mss, SeqNumber};
 

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant as Monotone};
 
 use wirespeed::device::tap::{Config, Setup, Tap};
-use wirespeed::{Instant, PortConfig, PortId, Stack, StackConfig};
+use wirespeed::{Instant, PortConfig, Stack, StackConfig};
 
 use crate::netns::ip;
 
@@ -33,7 +33,6 @@ fn addresses() {
 /// Our end.
 pub(crate) struct Host {
     pub(crate) stack: Stack,
-    pub(crate) port: PortId,
     started: Monotone,
 }
 
@@ -47,8 +46,8 @@ impl Host {
         let nets = [format!("{}/24", OURS[0]), format!("{}/64", OURS[1])];
         let addresses = nets.iter().map(|net| net.parse().expect("a network")).collect();
         let mut stack = Stack::new(StackConfig::new([7, 11]));
-        let port = stack.add_port(Box::new(tap), PortConfig { mac, addresses });
-        Host { stack, port, started: Monotone::now() }
+        stack.add_port(Box::new(tap), PortConfig { mac, addresses });
+        Host { stack, started: Monotone::now() }
     }
 
     pub(crate) fn now(&self) -> Instant {
