@@ -157,7 +157,7 @@ impl<'a> Transfer<'a> {
             if !sent {
                 sent_at = None;
             }
-            if (sent && end) || (sent && now.since(since) > LINGER) || self.tick() {
+            if (sent && (end || now.since(since) > LINGER)) || self.tick() {
                 break;
             }
             if worked == 0 {

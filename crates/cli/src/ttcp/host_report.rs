@@ -46,6 +46,8 @@ impl Found<'_> {
             self.stack.counters().iter().map(|(c, n)| (c.name(), n)).collect();
         let switches: BTreeMap<_, _> =
             Switch::ALL.iter().map(|&s| (s.name(), self.plan.switches.on(s))).collect();
+        let both = |(rx, tx)| json!({ "rx": done(&rx), "tx": done(&tx) });
+        let faults = self.wrapped.faults().map(both);
         let seen = count(Counter::TcpSegmentsIn) as f64;
         let document = json!({
             "tool": "ttcp",
@@ -68,7 +70,7 @@ impl Found<'_> {
             "writes": ours(json!(m.calls), sends),
             "reads": ours(json!(m.calls), !sends),
             "interrupted": m.interrupted,
-            "faults": self.wrapped.faults().map(|(rx, tx)| json!({"rx": done(&rx), "tx": done(&tx)})),
+            "faults": faults,
             "captured_frames": self.wrapped.captured(),
             "time": {"transfer_s": m.lap.wall_s, "wall_s": m.lap.wall_s},
             "settings": {

@@ -1,5 +1,5 @@
-//! `ttcp -t` and `-r` against socat and the kernel's TCP over a TUN, each case in a namespace of its
-//! own; `show` on a running one; what goes wrong.
+//! `ttcp -t` and `-r` against socat and the kernel's TCP over a TUN, each case in a namespace of
+//! its own; `show` on a running one; what goes wrong.
 //!
 //! No harness: a case that lacks root, a device or a program is a skip with its reason, which
 //! libtest cannot say at run time. The lines printed are libtest's.

@@ -87,8 +87,12 @@ impl Place {
 
     /// Run the tool to its end, for a minute at most: code, standard output, standard error.
     pub(crate) fn tool(&self, words: &str) -> (i32, String, String) {
-        let words = format!("timeout 60 {} {words}", env!("CARGO_BIN_EXE_wirespeed"));
-        let output = self.command(&words).output().expect("it starts");
+        self.run(&format!("timeout 60 {} {words}", env!("CARGO_BIN_EXE_wirespeed")))
+    }
+
+    /// The same with any program.
+    pub(crate) fn run(&self, words: &str) -> (i32, String, String) {
+        let output = self.command(words).output().expect("it starts");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
     }
