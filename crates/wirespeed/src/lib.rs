@@ -69,6 +69,8 @@
 //!   by one.
 //! - `linux` (default): TAP and TUN, the kernel as the other end. Elsewhere it adds nothing; a
 //!   device of one's own is a [`Device`] or one end of [`device::channel`].
+//! - `net`: sockets for threads and tasks, the driver, the forwarder (`wirespeed::guide`); with
+//!   `tokio` or `futures` also the traits of those.
 //! - `capture`: a wrapper that writes every frame of a device to a pcapng file.
 
 /// Sequence numbers, time, units, addresses, owners, drops, counters, switches and limits.
@@ -100,7 +102,9 @@ pub mod device {
 }
 pub use device::Device;
 
-/// Sockets for programs.
+#[cfg(feature = "net")]
+pub mod guide;
+/// Sockets for programs; [`guide`] is the way in.
 #[cfg(feature = "net")]
 pub use net;
 #[cfg(feature = "mem")]

@@ -1,7 +1,8 @@
 //! Fetches one URL by way of a stack of its own, behind a TUN interface. As root:
 //!
 //! ```text
-//! https-get --dev ws1 --kernel 10.1.1.1/24 --ours 10.1.1.2 http://10.1.1.1/index.html
+//! https-get --dev ws1 --kernel 10.1.1.1/24 --ours 10.1.1.2 -o index.html \
+//!     http://10.1.1.1/index.html
 //! ```
 //! Must not know: how HTTP is spoken; `client.rs` does.
 
@@ -15,7 +16,7 @@ use wirespeed::base::Cidr;
 use wirespeed::net::Net;
 use wirespeed_examples::{client, tls, tun};
 
-/// Fetch a URL to standard output.
+/// Fetch a URL into a file.
 #[derive(Parser)]
 struct Arguments {
     /// The TUN interface to make or join.
@@ -30,6 +31,9 @@ struct Arguments {
     /// The certificate to trust, in PEM; for https.
     #[arg(long)]
     certificate: Option<PathBuf>,
+    /// The file to write.
+    #[arg(long, short)]
+    output: PathBuf,
     /// What to fetch; the host is an address.
     uri: Uri,
 }
@@ -46,7 +50,7 @@ async fn main() -> Result<()> {
             Some(tls::connector(&pem.with_context(|| path.display().to_string())?)?)
         }
     };
-    let mut out = tokio::io::stdout();
+    let mut out = tokio::fs::File::create(&arguments.output).await?;
     let bytes = client::fetch(&net, &arguments.uri, connector.as_ref(), &mut out).await?;
     eprintln!("{bytes} bytes");
     Ok(())

@@ -29,6 +29,16 @@ pub(crate) fn run(root: &Path, install: bool, tally: &mut Tally) -> Result<()> {
         Ok(())
     })?;
     tidy::run(root, tally)?;
+    step("other systems", tally, |tally| {
+        for krate in ["device", "stack", "net", "wirespeed"] {
+            let package = if krate == "wirespeed" { krate } else { &format!("wirespeed-{krate}") };
+            let mut command = cargo(root);
+            command.args(["check", "--quiet", "--no-default-features", "-p", package]);
+            let name = format!("builds without the Linux devices: {krate}");
+            tally.case(&name, process::pass_on(&mut command));
+        }
+        Ok(())
+    })?;
     step("tests", tally, |tally| {
         count_tests(cargo(root).args(["test", "--workspace", "--no-fail-fast"]), tally)
     })?;

@@ -43,6 +43,7 @@ const LAW: &[(&str, May)] = &[
     ("lab", Everything),
     ("cli", Everything),
     ("bench", Everything),
+    ("examples", Everything),
     ("fuzz", Everything),
     ("xtask", Only(&[])),
 ];

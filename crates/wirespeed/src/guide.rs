@@ -1,0 +1,103 @@
+//! Embed in five minutes: from a dependency to sockets that carry bytes. Each block here is compiled
+//! and run by the tests.
+//!
+//! Called by: readers. Must not know: anything that the re-exports do not say.
+//!
+//! # 1. Depend on it
+//! ```toml
+//! wirespeed = { version = "0.1", features = ["tokio"] }
+//! ```
+//! `net` is enough for threads; `futures` has the traits of futures-io.
+//!
+//! # 2. Make a stack, and choose what carries its frames
+//! A stack needs a secret seed, one port at least, and an address on it. On Linux a TUN interface
+//! makes the kernel of your machine the other end (root, or `cap_net_admin`):
+//! ```no_run
+//! # #[cfg(all(feature = "linux", target_os = "linux"))] {
+//! use wirespeed::device::tap::{Config, Setup, Tap};
+//! use wirespeed::net::Net;
+//! use wirespeed::{LinkKind, PortConfig, Stack, StackConfig};
+//!
+//! let mut tun = Tap::open(&Config { link: LinkKind::Ip, ..Config::default() })?;
+//! let kernel = vec!["10.1.0.1/24".parse()?];
+//! tun.configure(&Setup { addresses: kernel, up: true, ..Setup::default() })?;
+//! let seed = [1, 2]; // 128 random bits, from `getrandom` or the like
+//! let mut stack = Stack::new(StackConfig::new(seed));
+//! let ours = PortConfig { addresses: vec!["10.1.0.2/24".parse()?], ..PortConfig::default() };
+//! stack.add_port(Box::new(tun), ours);
+//! let (net, _driver) = Net::spawn_thread(stack)?;
+//! # drop(net);
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//! Everywhere else, and in tests, two stacks are joined by a wire in memory, or you bring a
+//! [`crate::Device`] of your own, or move frames as bytes with [`crate::device::channel`].
+//!
+//! # 3. Somebody drives it
+//! [`crate::net::Net::spawn_thread`] gives the stack a thread, `Net::spawn_tokio` a task. It sleeps
+//! until a device, a timer or a call wakes it.
+//!
+//! # 4. Use the sockets: threads
+//! They are those of `std::net`, with a stack as first argument.
+//! ```
+//! # #[cfg(feature = "mem")] {
+//! use std::io::{Read, Write};
+//! use std::net::{Shutdown, SocketAddr};
+//! use wirespeed::net::{Net, blocking};
+//! use wirespeed::pair::{PairConfig, pair};
+//!
+//! let (client, server) = pair(&PairConfig::new([1, 2]));
+//! let at = SocketAddr::new(server.addr, 7);
+//! let (client, _driver) = Net::spawn_thread(client.stack)?;
+//! let (server, _other) = Net::spawn_thread(server.stack)?;
+//!
+//! let listener = blocking::TcpListener::bind(&server, at)?;
+//! let echo = std::thread::spawn(move || -> std::io::Result<u64> {
+//!     let (stream, _from) = listener.accept()?;
+//!     std::io::copy(&mut &stream, &mut &stream)
+//! });
+//! let mut stream = blocking::TcpStream::connect(&client, at)?;
+//! stream.write_all(b"hello")?;
+//! stream.shutdown(Shutdown::Write)?;
+//! let mut answer = String::new();
+//! stream.read_to_string(&mut answer)?;
+//! assert_eq!(answer, "hello");
+//! assert_eq!(echo.join().expect("it did not panic")?, 5);
+//! # }
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! # 5. Use the sockets: tasks
+//! ```
+//! # #[cfg(all(feature = "mem", feature = "tokio"))] {
+//! use std::net::SocketAddr;
+//! use tokio::io::{AsyncReadExt, AsyncWriteExt};
+//! use wirespeed::net::{Net, TcpListener, TcpStream};
+//! use wirespeed::pair::{PairConfig, pair};
+//!
+//! # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+//! # runtime.block_on(async {
+//! let (client, server) = pair(&PairConfig::new([1, 2]));
+//! let at = SocketAddr::new(server.addr, 7);
+//! let (client, _driver) = Net::spawn_tokio(client.stack);
+//! let (server, _other) = Net::spawn_tokio(server.stack);
+//!
+//! let listener = TcpListener::bind(&server, at)?;
+//! let mut ours = TcpStream::connect(&client, at).await?;
+//! let (mut theirs, _from) = listener.accept().await?;
+//! ours.write_all(b"hello").await?;
+//! let mut five = [0; 5];
+//! theirs.read_exact(&mut five).await?;
+//! assert_eq!(&five, b"hello");
+//! ours.close().await?; // waits until the peer has acknowledged all of it
+//! # Ok::<(), std::io::Error>(())
+//! # })?;
+//! # }
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! # 6. When something goes
+//! Errors have the kinds that `std` gives, and say what to do. A device that is gone fails its
+//! connections with `NetworkDown` and its own words; [`crate::net::Net::replace_port`] gives the
+//! port another. To take connections to any address, see [`crate::net::Forwarder`]; whole programs
+//! are in the folder `examples`.
