@@ -209,8 +209,8 @@ fn options_are_kept() {
         assert_eq!(client.recv_buffer_size().unwrap(), 100_000);
         assert_eq!(client.send_buffer_size().unwrap(), 200_000);
         assert_eq!(client.linger().unwrap(), None);
-        let waits = client.set_linger(Some(Duration::from_secs(1))).unwrap_err();
-        assert_eq!(waits.kind(), ErrorKind::Unsupported);
+        client.set_linger(Some(Duration::from_secs(1))).unwrap();
+        assert_eq!(client.linger().unwrap(), Some(Duration::from_secs(1)));
         assert_eq!(server.ttl().unwrap(), 64);
         assert_eq!(server.tcp_info().unwrap().state.name(), "ESTABLISHED");
         client.set_linger(Some(Duration::ZERO)).unwrap();
@@ -239,7 +239,8 @@ fn datagrams() {
             assert_eq!(client.recv_from(&mut buf).await.unwrap(), (100, ends.to));
         }
         let too_long = client.send_to(&[0; 2000], ends.to).await.unwrap_err();
-        assert_eq!(too_long.kind(), ErrorKind::InvalidInput);
+        const EMSGSIZE: i32 = 90;
+        assert_eq!(too_long.raw_os_error(), Some(EMSGSIZE), "{too_long}");
         // More than the wire holds: the sender waits for room, and nothing is lost on its side.
         for _ in 0..5_000 {
             client.send_to(&[1; 1400], ends.to).await.unwrap();
