@@ -96,8 +96,7 @@ pub(crate) struct Socket {
     pub(crate) forwarded: bool,
 }
 
-/// How long closing waits, in hundredths of a second as far as Linux counts in ticks: small, because
-/// every socket has one.
+/// How long closing waits, in hundredths of a second: small, because every socket has one.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Linger(Option<NonZeroU32>);
 

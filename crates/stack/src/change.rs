@@ -70,8 +70,8 @@ impl Stack {
         old
     }
 
-    /// Fail the connections of ports whose device is gone. [`Stack::poll`] does it whenever it finds
-    /// nothing else to do.
+    /// Fail the connections of ports whose device is gone. [`Stack::poll`] does it whenever it
+    /// finds nothing else to do.
     pub fn fail_gone_ports(&mut self) {
         while let Some((id, why)) = self.ports.next_gone() {
             self.fail_connections(id, &why);

@@ -1,5 +1,5 @@
-//! Embed in five minutes: from a dependency to sockets that carry bytes. Each block here is compiled
-//! and run by the tests.
+//! Embed in five minutes: from a dependency to sockets that carry bytes. Each block here is
+//! compiled, and run by the tests unless it wants root.
 //!
 //! Called by: readers. Must not know: anything that the re-exports do not say.
 //!

@@ -160,7 +160,8 @@ fn client_from_server() {
 fn client_from_nginx() {
     let folder = Folder::new("nginx");
     let config = format!(
-        "daemon off; user root; pid {0}/pid; error_log {0}/error.log; events {{}}\n\
+        "daemon off; master_process off; user root; events {{}}\n\
+         pid {0}/pid; error_log {0}/error.log;\n\
          http {{ access_log off; server {{ listen 10.77.0.1:8080; root {0}/root; }} }}\n",
         folder.0.display()
     );

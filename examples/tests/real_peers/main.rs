@@ -1,8 +1,8 @@
 //! The example programs' parts against real peers, each case in a network namespace of its own:
 //! curl and nginx over a TUN interface.
 //!
-//! No harness, as in the device crate's tests: a case that lacks root, `/dev/net/tun` or iproute2 is
-//! a skip with its reason. An argument that is not an option picks cases by part of their name.
+//! No harness, as in the device crate's tests: a case that lacks root, `/dev/net/tun` or iproute2
+//! is a skip with its reason. An argument that is not an option picks cases by part of their name.
 
 #[cfg(target_os = "linux")]
 mod cases;

@@ -25,13 +25,27 @@ use Scope::{All, Deterministic, Libraries, PacketPath, Polled};
 /// Crates that a packet passes through.
 const PACKET_CRATES: &[&str] = &["base", "mbuf", "wire", "bpf", "tcp", "inet", "device", "stack"];
 /// Crates that may read a clock, sleep or draw random numbers by themselves.
-const CLOCKED: &[&str] =
-    &["device", "link", "net", "control", "router", "capi", "lab", "cli", "bench", "xtask", "fuzz"];
+const CLOCKED: &[&str] = &[
+    "device", "link", "net", "control", "router", "capi", "lab", "cli", "bench", "examples",
+    "xtask", "fuzz",
+];
 /// Crates that may be asynchronous.
-const ASYNC: &[&str] =
-    &["net", "capi", "rpc", "nfs", "telnet", "host", "router", "wirespeed", "lab", "cli", "bench"];
+const ASYNC: &[&str] = &[
+    "net",
+    "capi",
+    "rpc",
+    "nfs",
+    "telnet",
+    "host",
+    "router",
+    "wirespeed",
+    "lab",
+    "cli",
+    "bench",
+    "examples",
+];
 /// Crates that are programs: they print, and they end.
-const PROGRAMS: &[&str] = &["cli", "bench", "xtask", "lab", "fuzz"];
+const PROGRAMS: &[&str] = &["cli", "bench", "examples", "xtask", "lab", "fuzz"];
 
 const BANS: &[(&str, Scope, &str)] = &[
     ("todo!", All, "write it, or leave it out"),

@@ -136,7 +136,9 @@ fn idle() {
             let share = (processor_time() - before).as_secs_f64() / began.elapsed().as_secs_f64();
             assert!(share < 0.005, "{:.3} % of a core while idle, {threads}", share * 100.0);
             net.shut_down();
-            driver.map(|driver| driver.join().expect("it did not panic"));
+            if let Some(driver) = driver {
+                driver.join().expect("it did not panic");
+            }
         });
     }
 }

@@ -1,8 +1,9 @@
-//! Sockets over TUN and TAP against the kernel of this machine, each case in a network namespace of
-//! its own: drivers that sleep at descriptors, devices that disappear, options as packets have them.
+//! Sockets over TUN and TAP against the kernel of this machine, each case in a network namespace
+//! of its own: drivers that sleep at descriptors, devices that disappear, options as packets have
+//! them.
 //!
-//! No harness, as in the device crate's tests: a case that lacks root, `/dev/net/tun` or iproute2 is
-//! a skip with its reason. An argument that is not an option picks cases by part of their name.
+//! No harness, as in the device crate's tests: a case that lacks root, `/dev/net/tun` or iproute2
+//! is a skip with its reason. An argument that is not an option picks cases by part of their name.
 
 #[cfg(target_os = "linux")]
 mod cases;
