@@ -180,8 +180,9 @@ fn show(bench: &Workbench) -> Result<()> {
         Ok(show)
     })?;
     let document: Value = serde_json::from_str(&text).context("show --json printed no JSON")?;
+    let stack = document.pointer("/stacks/0").context("show has no stack")?;
     for section in ["ports", "counters", "limits", "switches"] {
-        ensure!(document.get(section).is_some(), "show has no {section}: {text}");
+        ensure!(stack.get(section).is_some(), "show has no {section}: {text}");
     }
     Ok(())
 }
