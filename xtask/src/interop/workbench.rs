@@ -29,6 +29,11 @@ impl Workbench {
         Ok(Workbench { root: root.to_owned(), folder })
     }
 
+    /// The workspace.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// A path in the case's own folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
