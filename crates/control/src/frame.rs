@@ -99,7 +99,7 @@ impl Incoming {
         !self.greeted || !self.buffer.is_empty()
     }
 
-    /// Take what the socket has, up to the end of a frame. `None`: it has no more for now.
+    /// Take what the socket has, up to the end of a frame. `None`: it has no more yet.
     pub(crate) fn receive(
         &mut self,
         socket: BorrowedFd<'_>,

@@ -67,7 +67,7 @@ pub(crate) enum Turn {
 /// What became of [`Inner::watch`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Watch {
-    /// There is something to poll for now.
+    /// There is something to poll for at once.
     Ready,
     /// Sleep: all devices wake, or have descriptors to sleep at.
     Sleep,

@@ -77,7 +77,7 @@ pub enum Armed {
     All,
     /// Every device wakes, or has a descriptor to sleep at ([`Stack::descriptors`]).
     Descriptors,
-    /// There is something to poll for now.
+    /// There is something to poll for at once.
     Ready,
     /// Some device cannot wake anybody: look at it at an interval.
     NotAll,
