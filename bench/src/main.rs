@@ -38,7 +38,8 @@ enum Command {
     #[command(hide = true)]
     Peer(PeerOptions),
     /// Runs our side of a case by itself: bulk-1500, bulk-1500-v6, bulk-65535, super, flows,
-    /// small-writes or ping-pong.
+    /// small-writes, ping-pong, tokio-bulk, tap-receive or tap-send (also
+    /// with -loaned).
     #[command(hide = true)]
     Ours {
         case: String,
@@ -155,7 +156,7 @@ fn ours(case: &str, seconds: f64, write: Option<usize>) -> Result<()> {
         "flows" => ours::bulk(Bulk { flows: 1000, ..base }, seconds),
         "small-writes" => ours::small_writes(64, seconds),
         "ping-pong" => ours::ping_pong(64, seconds),
-        _ => bail!("no case '{case}'"),
+        other => outside::ours(&bench, other, seconds),
     }?;
     println!("{}", serde_json::to_string(&measured)?);
     eprintln!(

@@ -3,7 +3,7 @@
 //! idle-async`), so that nothing else is in the figures.
 
 use std::io::Read;
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use stack::{Event, ListenConfig};
 
 use crate::measure::{Cores, Measurement, pin, thread_cpu_s};
 use crate::memory::resident_bytes;
+use crate::peers::kernel::{connect, listen};
 
 /// Connections open at once while they come and go.
 const AT_ONCE: usize = 32;
@@ -85,7 +86,7 @@ pub(super) fn ours(cores: Cores, seconds: f64) -> Result<Measurement> {
 pub(super) fn kernel(cores: Cores, seconds: f64) -> Result<Measurement> {
     pin(&[cores.first])?;
     let listeners = (0..PORTS)
-        .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listening"))
+        .map(|_| listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))))
         .collect::<Result<Vec<_>>>()?;
     let addresses =
         listeners.iter().map(|l| Ok(l.local_addr()?)).collect::<Result<Vec<SocketAddr>>>()?;
@@ -96,7 +97,7 @@ pub(super) fn kernel(cores: Cores, seconds: f64) -> Result<Measurement> {
         let mut clients = Vec::with_capacity(AT_ONCE);
         let mut servers = Vec::with_capacity(AT_ONCE);
         for _ in 0..AT_ONCE {
-            clients.push(TcpStream::connect(addresses[which]).context("connecting")?);
+            clients.push(connect(addresses[which])?);
         }
         for _ in 0..AT_ONCE {
             servers.push(listeners[which].accept().context("accepting")?.0);

@@ -10,7 +10,7 @@ mod tap;
 
 pub use connections::measure_idle;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::core::veth;
 use crate::drive::Bulk;
@@ -19,8 +19,9 @@ use crate::measure::Measurement;
 use crate::ours;
 use crate::peers::kernel::{Placement, Settings};
 use crate::peers::latency::{Waiting, ping_pong};
+use raw::Carried;
 use sockets::Answers;
-use tap::Shape;
+use tap::{Data, Shape};
 
 const fn spec(
     case: &'static str,
@@ -61,7 +62,7 @@ pub const ROWS: &[Spec] = {
             0.6,
             0.4,
             "x",
-            |b| against_raw(b, tap::send, |seconds| raw::writes(b.cores, seconds)),
+            |b| against_raw(b, tap::send, Carried::writes),
         ),
         spec(
             "our user-mode ns per 64 KB super-segment received / raw TAP read",
@@ -69,7 +70,7 @@ pub const ROWS: &[Spec] = {
             0.8,
             0.5,
             "x",
-            |b| against_raw(b, tap::receive, |seconds| raw::reads(b.cores, seconds)),
+            |b| against_raw(b, tap::receive, Carried::reads),
         ),
         spec(
             "TAP 1500-byte frames without offload / user-space wire of raw reads and writes, \
@@ -131,13 +132,36 @@ fn lone(value: f64) -> Result<Figure> {
     Ok(Figure { value, samples: vec![value], note })
 }
 
-fn shapes(b: &Bench, offload: bool) -> Vec<Shape> {
-    let placements = Placement::all(b.cores).into_iter();
-    let with_buffers = |placement| {
-        let sizes = [128, 256, 512].map(|kib| kib << 10).into_iter();
-        sizes.map(move |buffer_bytes| Shape { offload, placement, buffer_bytes })
+/// Our side of a row by itself, both ends on one core.
+///
+/// # Errors
+/// No such case, or it could not be measured.
+pub fn ours(b: &Bench, case: &str, seconds: f64) -> Result<Measurement> {
+    let loaned = case.ends_with("-loaned");
+    let shape = Shape {
+        offload: true,
+        placement: Placement::OneCore,
+        buffer_bytes: 256 << 10,
+        data: if loaned { Data::Loaned } else { Data::Copied },
     };
-    placements.flat_map(with_buffers).collect()
+    match case {
+        "tokio-bulk" => sockets::tokio_bulk(seconds),
+        "tap-receive" | "tap-receive-loaned" => Ok(tap::receive(b.cores, shape, seconds)?.told()),
+        "tap-send" | "tap-send-loaned" => Ok(tap::send(b.cores, shape, seconds)?.told()),
+        _ => bail!("no case '{case}'"),
+    }
+}
+
+fn shapes(b: &Bench, offload: bool) -> Vec<Shape> {
+    let mut shapes = Vec::new();
+    for placement in Placement::all(b.cores) {
+        for buffer_bytes in [128 << 10, 256 << 10, 512 << 10] {
+            for data in [Data::Copied, Data::Loaned] {
+                shapes.push(Shape { offload, placement, buffer_bytes, data });
+            }
+        }
+    }
+    shapes
 }
 
 fn against_veth(b: &Bench, over_tap: OverTap) -> Result<Figure> {
@@ -157,17 +181,18 @@ fn against_veth(b: &Bench, over_tap: OverTap) -> Result<Figure> {
 }
 
 /// Both ends on one core, so that the kernel's end takes no lock of ours; its time is left out.
-fn against_raw(
-    b: &Bench,
-    over_tap: OverTap,
-    raw: impl FnMut(f64) -> Result<Measurement>,
-) -> Result<Figure> {
+fn against_raw(b: &Bench, over_tap: OverTap, calls: fn(Carried) -> Measurement) -> Result<Figure> {
     let ours = |shape, seconds| Ok(over_tap(b.cores, shape, seconds)?.user_time());
     let on_one_core = shapes(b, true).into_iter().filter(|s| s.placement == Placement::OneCore);
     let on_one_core: Vec<Shape> = on_one_core.collect();
     let best =
         best_of(&on_one_core, 2, Better::Lower, |shape| ns_a_unit(&ours(shape, b.trial_s)?))?;
-    b.ratio(ns_a_unit, |seconds| ours(best, seconds), raw)
+    let wire = raw::Wire::new(true)?;
+    let theirs = |settings, seconds| Ok(calls(wire.bulk(b.cores, settings, seconds)?.1));
+    let fastest = best_of(&raw::Wire::candidates(b.cores), 2, Better::Lower, |settings| {
+        ns_a_unit(&theirs(settings, b.trial_s)?)
+    })?;
+    b.ratio(ns_a_unit, |seconds| ours(best, seconds), |seconds| theirs(fastest, seconds))
 }
 
 fn ns_a_unit(measured: &Measurement) -> Result<f64> {
@@ -185,8 +210,8 @@ fn plain_frames(b: &Bench) -> Result<Figure> {
     let best = best_of(&shapes(b, false), 2, Better::Higher, |shape| {
         wall_gbit_per_s(&ours(shape, b.trial_s)?)
     })?;
-    let wire = raw::Wire::new()?;
-    let theirs = |settings, seconds| wire.bulk(b.cores, settings, seconds);
+    let wire = raw::Wire::new(false)?;
+    let theirs = |settings, seconds| Ok(wire.bulk(b.cores, settings, seconds)?.0);
     let kernel = best_of(&raw::Wire::candidates(b.cores), 2, Better::Higher, |settings| {
         wall_gbit_per_s(&theirs(settings, b.trial_s)?)
     })?;

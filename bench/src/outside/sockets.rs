@@ -14,7 +14,7 @@ use stack::pair::{End, PairConfig, pair};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::measure::{Cores, Measurement, pattern, pin, thread_cpu_s};
-use crate::peers::kernel::{Placement, UNIT};
+use crate::peers::kernel::{Placement, UNIT, connect, listen};
 
 const PORT: u16 = 7;
 const MESSAGE: usize = 64;
@@ -127,7 +127,7 @@ pub(super) fn kernel_tokio_echo(
     seconds: f64,
 ) -> Result<Measurement> {
     pin(&[cores.first])?;
-    let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
     listener.set_nonblocking(true)?;
     let to = listener.local_addr()?;
     let serve = move || async move {
@@ -137,8 +137,10 @@ pub(super) fn kernel_tokio_echo(
         answer(stream).await
     };
     let ask_kernel = async |settings: &str| {
-        let stream = tokio::net::TcpStream::connect(to).await?;
+        let stream = connect(to)?;
+        stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
+        let stream = tokio::net::TcpStream::from_std(stream)?;
         ask(stream, seconds, settings).await
     };
     match (answers, cores.second) {

@@ -1,7 +1,6 @@
 //! Our stack over a TAP, with the kernel's TCP at the other end of the wire.
 //! Called by `outside`. CPU-seconds are those of both ends' threads, as for the kernel's own pairs.
 
-use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,7 +14,9 @@ use stack::{CallError, Event, ListenConfig, TcpHandle};
 use super::host::{End, Host, KERNEL, OURS, at, wire};
 use crate::measure::{Cores, Measurement, pattern, pin, thread_cpu_s};
 use crate::namespace::enter;
-use crate::peers::kernel::{Placement, Settings, UNIT, accept, read_all, write_for};
+use crate::peers::kernel::{
+    Placement, Settings, UNIT, accept, connect, listen, read_all, write_for,
+};
 
 const PORT: u16 = 5001;
 
@@ -31,6 +32,26 @@ pub(super) struct Shape {
     pub(super) placement: Placement,
     /// Our socket buffers: what is in flight should still be in the cache when it is copied out.
     pub(super) buffer_bytes: u32,
+    pub(super) data: Data,
+}
+
+/// How our end hands data over, and gets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Data {
+    /// By `tcp_write` and `tcp_read`: copied from and to the program's memory.
+    Copied,
+    /// In loaned buffers: the program makes what it sends in one, byte by byte, and has what it
+    /// received in another.
+    Loaned,
+}
+
+impl Data {
+    fn words(self) -> &'static str {
+        match self {
+            Data::Copied => "16 KiB writes",
+            Data::Loaned => "loaned buffers",
+        }
+    }
 }
 
 impl Shape {
@@ -52,6 +73,14 @@ pub(super) struct Ours {
 }
 
 impl Ours {
+    /// All of it, user time in words.
+    pub(super) fn told(self) -> Measurement {
+        let units = self.both.bytes / (64 << 10);
+        let user_ns = self.user_s * 1e9 / units as f64;
+        let settings = format!("{}; user time {user_ns:.0} ns for 64 KB", self.both.settings);
+        Measurement { units, settings, ..self.both }
+    }
+
     /// User time for each 64 KB that went by; `units` counts those.
     pub(super) fn user_time(self) -> Measurement {
         let units = self.both.bytes / (64 << 10);
@@ -67,8 +96,7 @@ pub(super) fn receive(cores: Cores, shape: Shape, seconds: f64) -> Result<Ours> 
         let kernel = scope.spawn(move || {
             pin(&[kernel_core])?;
             enter(&host.namespace)?;
-            let stream = TcpStream::connect_timeout(&at(OURS, PORT), Duration::from_secs(5))
-                .context("connecting to our stack")?;
+            let stream = connect(at(OURS, PORT)).context("connecting to our stack")?;
             write_for(stream, Settings::bulk(shape.placement), seconds)
         });
         let ours = scope.spawn(move || {
@@ -93,7 +121,7 @@ pub(super) fn send(cores: Cores, shape: Shape, seconds: f64) -> Result<Ours> {
             pin(&[kernel_core])?;
             let Host { namespace } = host;
             enter(&namespace)?;
-            let listener = TcpListener::bind(at(KERNEL, PORT)).context("listening")?;
+            let listener = listen(at(KERNEL, PORT))?;
             listening.send(()).context("our end went away")?;
             read_all(accept(&listener)?)
         });
@@ -144,7 +172,8 @@ impl Spent {
 fn figures(bytes: u64, wall: Duration, kernel_cpu_s: f64, spent: Spent, shape: Shape) -> Ours {
     let offload = if shape.offload { "with" } else { "without" };
     let settings = format!(
-        "TAP MTU 1500 {offload} vnet_hdr, 16 KiB writes, buffers {} KiB, {}",
+        "TAP MTU 1500 {offload} vnet_hdr, {}, buffers {} KiB, {}",
+        shape.data.words(),
         shape.buffer_bytes >> 10,
         shape.placement.words()
     );
@@ -171,7 +200,11 @@ fn read_until_closed(mut end: End, shape: Shape, seconds: f64) -> Result<(u64, S
         }
         let Some(h) = handle else { continue };
         loop {
-            match end.stack.tcp_read(h, &mut into) {
+            let read = match shape.data {
+                Data::Copied => end.stack.tcp_read(h, &mut into),
+                Data::Loaned => take(&mut end, h),
+            };
+            match read {
                 Ok(0) => {
                     let spent = spent.context("nothing was accepted")?.since()?;
                     let stop = Instant::now();
@@ -205,7 +238,11 @@ fn write_then_close(mut end: End, shape: Shape, seconds: f64) -> Result<(u64, Sp
     let (mut at, mut bytes) = (0, 0);
     while start.elapsed().as_secs_f64() < seconds {
         loop {
-            match end.stack.tcp_write(handle, &data[at..(at + WRITE).min(UNIT)]) {
+            let written = match shape.data {
+                Data::Copied => end.stack.tcp_write(handle, &data[at..(at + WRITE).min(UNIT)]),
+                Data::Loaned => make(&mut end, handle, bytes as u8),
+            };
+            match written {
                 Ok(n) => {
                     bytes += n as u64;
                     at = (at + n) % UNIT;
@@ -227,6 +264,26 @@ fn write_then_close(mut end: End, shape: Shape, seconds: f64) -> Result<(u64, Sp
             Err(error) => bail!("read: {error:?}"),
         }
     }
+}
+
+/// Takes the oldest received buffer and gives it back; its bytes, 0 at the end.
+fn take(end: &mut End, handle: TcpHandle) -> Result<usize, CallError> {
+    let Some(buffer) = end.stack.tcp_read_mbuf(handle)? else { return Ok(0) };
+    let len = buffer.len();
+    end.stack.give_back(buffer);
+    Ok(len)
+}
+
+/// Fills a loaned buffer with `byte` and sends it.
+fn make(end: &mut End, handle: TcpHandle, byte: u8) -> Result<usize, CallError> {
+    end.stack.tcp_writable(handle)?;
+    let (mut buffer, len) = end.stack.tcp_alloc(handle).ok_or(CallError::WouldBlock)?;
+    buffer.put(len, |bytes| bytes.fill(byte));
+    end.stack.tcp_write_mbuf(handle, buffer).map_err(|(error, buffer)| {
+        end.stack.give_back(buffer);
+        error
+    })?;
+    Ok(len)
 }
 
 fn is_connected(end: &mut End, handle: TcpHandle) -> bool {

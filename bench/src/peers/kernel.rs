@@ -6,12 +6,14 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use rustix::net::sockopt;
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType, bind, socket_with};
 
 use crate::measure::{Cores, Measurement, pattern, pin, thread_cpu_s};
 
@@ -118,7 +120,7 @@ pub fn transfer(
         let reader = scope.spawn(move || -> Result<(EndOfTransfer, Instant)> {
             pin(&[reader_core])?;
             enter_reader()?;
-            let listener = TcpListener::bind((path.listen, 0)).context("listening")?;
+            let listener = listen(SocketAddr::new(path.listen, 0))?;
             listening.send(listener.local_addr()?).context("the writer went away")?;
             read_all(accept(&listener)?)
         });
@@ -126,8 +128,7 @@ pub fn transfer(
             pin(&[writer_core])?;
             enter_writer()?;
             let to = address.recv().map_err(|_| anyhow!("the reading end did not start"))?;
-            let stream = TcpStream::connect_timeout(&to, Duration::from_secs(5))
-                .with_context(|| format!("connecting over {}", path.name))?;
+            let stream = connect(to).with_context(|| format!("over {}", path.name))?;
             write_for(stream, settings, seconds)
         });
         let (wrote, read) = (writer.join(), reader.join());
@@ -177,10 +178,33 @@ pub fn accept(listener: &TcpListener) -> Result<TcpStream> {
     bail!("nobody connected in 5 s")
 }
 
-/// Sets CUBIC, with what to do where the kernel lacks it.
-pub fn set_cubic(stream: &TcpStream) -> Result<()> {
-    sockopt::set_tcp_congestion(stream, "cubic")
-        .context("setting TCP_CONGESTION to cubic (try `modprobe tcp_cubic`)")
+/// A listener whose connections have CUBIC.
+pub fn listen(at: SocketAddr) -> Result<TcpListener> {
+    let socket = cubic_socket(at)?;
+    bind(&socket, &at).context("binding")?;
+    net::listen(&socket, 128).context("listening")?;
+    Ok(TcpListener::from(socket))
+}
+
+/// A connection with CUBIC, or an error after five seconds.
+pub fn connect(to: SocketAddr) -> Result<TcpStream> {
+    let socket = cubic_socket(to)?;
+    // It bounds a connect as well.
+    sockopt::set_socket_timeout(&socket, Timeout::Send, Some(Duration::from_secs(5)))?;
+    net::connect(&socket, &to).with_context(|| format!("connecting to {to}"))?;
+    sockopt::set_socket_timeout(&socket, Timeout::Send, None)?;
+    Ok(TcpStream::from(socket))
+}
+
+/// CUBIC from before the connection is there: a machine whose default is BBR would go on pacing
+/// with CUBIC too, and a paced sender is not the kernel at its best.
+fn cubic_socket(at: SocketAddr) -> Result<OwnedFd> {
+    let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+        .context("making a socket")?;
+    sockopt::set_tcp_congestion(&socket, "cubic")
+        .context("setting TCP_CONGESTION to cubic (try `modprobe tcp_cubic`)")?;
+    Ok(socket)
 }
 
 /// Writes until the time is up, then says so to the reader. Counts writes.
@@ -189,7 +213,6 @@ pub fn write_for(
     settings: Settings,
     seconds: f64,
 ) -> Result<(EndOfTransfer, Instant)> {
-    set_cubic(&stream)?;
     stream.set_nodelay(settings.nodelay)?;
     let data = pattern(settings.write);
     // The clock is read once every 128 KiB, whatever the size of a write.
@@ -209,7 +232,6 @@ pub fn write_for(
 
 /// Reads until end of file. Counts bytes.
 pub fn read_all(mut stream: TcpStream) -> Result<(EndOfTransfer, Instant)> {
-    set_cubic(&stream)?;
     let mut sink = vec![0_u8; UNIT];
     let cpu = thread_cpu_s();
     let mut count = 0;

@@ -4,14 +4,14 @@
 //! sockets that never block, polled by two threads on two cores or by one thread alone.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
-use super::kernel::{Placement, accept, set_cubic};
+use super::kernel::{Placement, accept, connect, listen};
 use crate::measure::{Cores, Measurement, pin, thread_cpu_s};
 
 /// Bytes each way.
@@ -84,11 +84,10 @@ pub fn ping_pong(cores: Cores, waiting: Waiting, seconds: f64) -> Result<Measure
 
 /// Two ends of one connection over loopback.
 fn connected() -> Result<(TcpStream, TcpStream)> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listening")?;
-    let client = TcpStream::connect(listener.local_addr()?).context("connecting over loopback")?;
+    let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+    let client = connect(listener.local_addr()?)?;
     let server = accept(&listener)?;
     for stream in [&client, &server] {
-        set_cubic(stream)?;
         stream.set_nodelay(true)?;
     }
     Ok((client, server))

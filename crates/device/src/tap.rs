@@ -12,8 +12,8 @@
 //! # Ok::<(), wirespeed_device::tap::TapError>(())
 //! ```
 //!
-//! One system call moves one frame: that is what tun gives, and nothing else is done for a frame
-//! but filling in and reading the offload header. Two buffers wait for the next frame ([`Tap`]
+//! A system call reads one frame, and with io_uring writes a burst of them; nothing else is done
+//! for a frame but filling in and reading the offload header. Two buffers wait for the next frame ([`Tap`]
 //! holds them while it lives), so nothing is allocated for a read that finds nothing.
 //!
 //! # When the interface goes
@@ -26,16 +26,17 @@ mod configure;
 mod error;
 mod open;
 mod receive;
+mod ring;
 mod sys;
+mod transmit;
 mod vnet;
 
-use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use base::{DropReason, Drops, LinkKind, Mtu};
-use mbuf::{Mbuf, Pool};
+use mbuf::Pool;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{Errno, write, writev};
+use rustix::io::Errno;
 
 use crate::{Burst, Device, Limits, Offloads};
 
@@ -43,7 +44,7 @@ pub use configure::Setup;
 pub use error::TapError;
 pub use open::{Config, Declared};
 use receive::{Receiver, Taken};
-use vnet::Header;
+use ring::Ring;
 
 /// The largest IP packet, which is also the largest super-segment less its link header.
 const PACKET_MAX: usize = 65_535;
@@ -60,6 +61,8 @@ pub struct Tap {
     /// Bytes of virtio header in front of each frame; 0 for none.
     header_len: usize,
     receiver: Receiver,
+    /// Several frames by one system call; `None`: not asked for, or not to be had.
+    ring: Option<Box<Ring>>,
     /// The last burst ended because it was full, not because nothing was left.
     more: bool,
     pushed_back: bool,
@@ -67,15 +70,6 @@ pub struct Tap {
     /// Why frames do not pass: [`TapError::Down`] or [`TapError::Gone`].
     trouble: Option<TapError>,
     drops: Drops,
-}
-
-/// What became of a frame that was offered to the kernel.
-enum Offered {
-    Sent,
-    Dropped(DropReason),
-    Full,
-    /// No frame passes now.
-    LinkDown,
 }
 
 impl Tap {
@@ -87,6 +81,7 @@ impl Tap {
             limits,
             header_len,
             receiver: receiver(&limits, header_len),
+            ring: None,
             more: false,
             pushed_back: false,
             gone: false,
@@ -100,70 +95,15 @@ impl Tap {
         &self.name
     }
 
+    /// Are bursts written by one system call? Not where the kernel has or allows no io_uring.
+    pub fn uses_io_uring(&self) -> bool {
+        self.ring.is_some()
+    }
+
     /// The interface's MTU is another.
     fn set_mtu(&mut self, mtu: Mtu) {
         self.limits = limits(self.limits.link, self.header_len > 0, mtu);
         self.receiver = receiver(&self.limits, self.header_len);
-    }
-
-    #[inline]
-    fn too_long(&self, frame: &Mbuf) -> bool {
-        let len = frame.len();
-        len > self.limits.max_frame
-            && (frame.segment_size() == 0 || len > self.limits.offloads.tso_max_bytes)
-    }
-
-    #[inline]
-    fn offer(&mut self, frame: &Mbuf) -> Offered {
-        if self.too_long(frame) {
-            return Offered::Dropped(DropReason::DeviceFrameTooBig);
-        }
-        let result = if self.header_len == 0 {
-            retried(|| write(&self.fd, frame.as_slice()))
-        } else {
-            let Ok(header) = Header::of(frame, self.limits.link) else {
-                return Offered::Dropped(DropReason::DeviceRefused);
-            };
-            let mut bytes = [0; vnet::LEN_MAX];
-            bytes[..vnet::LEN].copy_from_slice(&header.to_bytes());
-            let header = bytes.get(..self.header_len).unwrap_or(&bytes);
-            retried(|| writev(&self.fd, &[header, frame.as_slice()].map(IoSlice::new)))
-        };
-        match result {
-            Ok(_) if self.trouble.is_none() => Offered::Sent,
-            Ok(_) => {
-                self.trouble = None;
-                Offered::Sent
-            }
-            Err(errno) => self.not_sent(errno),
-        }
-    }
-
-    /// What an error on writing means.
-    #[cold]
-    #[inline(never)]
-    fn not_sent(&mut self, errno: Errno) -> Offered {
-        match errno {
-            Errno::AGAIN => Offered::Full,
-            // The interface is down.
-            Errno::IO | Errno::NETDOWN => {
-                self.down();
-                Offered::LinkDown
-            }
-            Errno::BADFD
-            | Errno::BADF
-            | Errno::NODEV
-            | Errno::NXIO
-            | Errno::PIPE
-            | Errno::CONNRESET
-            | Errno::CONNREFUSED
-            | Errno::NOTCONN => {
-                self.lose(errno);
-                Offered::LinkDown
-            }
-            // This frame, or this moment's memory: the next one may pass.
-            _ => Offered::Dropped(DropReason::DeviceRefused),
-        }
     }
 
     /// An error on reading; `AGAIN` is none.
@@ -238,27 +178,16 @@ impl Device for Tap {
 
     fn tx_burst(&mut self, pool: &mut Pool, from: &mut Burst) -> usize {
         self.pushed_back = false;
-        let mut taken = 0;
-        while let Some(frame) = from.get(taken) {
-            let offered = if self.gone { Offered::LinkDown } else { self.offer(frame) };
-            match offered {
-                Offered::Sent => taken += 1,
-                Offered::Dropped(reason) => {
-                    self.drops.count(reason);
-                    taken += 1;
-                }
-                Offered::Full => {
-                    self.pushed_back = true;
-                    break;
-                }
-                Offered::LinkDown => {
-                    from[taken..].iter().for_each(|_| self.drops.count(DropReason::DeviceLinkDown));
-                    taken = from.len();
-                }
-            }
+        // One frame costs less by a plain write.
+        if from.len() > 1
+            && !self.gone
+            && let Some(mut ring) = self.ring.take()
+        {
+            let taken = self.send_by_ring(&mut ring, pool, from);
+            self.ring = (!ring.is_broken()).then_some(ring);
+            return taken;
         }
-        from.drain(..taken).for_each(|frame| pool.free(frame));
-        taken
+        self.send_one_by_one(pool, from)
     }
 
     /// Costs a `poll`, unless the last burst was full.

@@ -59,8 +59,8 @@ pub fn write(tcb: &mut Tcb, data: &[u8], cx: &mut Cx<'_>) -> Result<usize, CallE
 /// The buffer comes back with the reason.
 pub fn write_mbuf(tcb: &mut Tcb, m: Mbuf, cx: &mut Cx<'_>) -> Result<(), (CallError, Mbuf)> {
     match write_room(tcb) {
-        Ok(_) => {}
-        Err(CallError::WouldBlock) => {
+        Ok(1..) => {}
+        Ok(0) | Err(CallError::WouldBlock) => {
             tcb.marks.set(Marks::WRITE_BLOCKED);
             return Err((CallError::WouldBlock, m));
         }

@@ -11,6 +11,7 @@ use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, fstat, open};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
+use super::ring::Ring;
 use super::{Tap, TapError, error, sys, vnet};
 
 /// What to open.
@@ -25,12 +26,21 @@ pub struct Config {
     pub vnet_hdr: bool,
     /// Let more queues join: several [`Tap`]s of one interface, the kernel spreads flows.
     pub multi_queue: bool,
+    /// Write a burst by one system call (io_uring) instead of one a frame. Where the kernel has no
+    /// io_uring, or forbids it, frames go one by one.
+    pub io_uring: bool,
 }
 
 impl Default for Config {
-    /// A TAP with offloads, named by the kernel, one queue.
+    /// A TAP with offloads, named by the kernel, one queue, bursts by io_uring.
     fn default() -> Config {
-        Config { name: None, link: LinkKind::Ethernet, vnet_hdr: true, multi_queue: false }
+        Config {
+            name: None,
+            link: LinkKind::Ethernet,
+            vnet_hdr: true,
+            multi_queue: false,
+            io_uring: true,
+        }
     }
 }
 
@@ -74,7 +84,9 @@ impl Tap {
         }
         let mtu = sys::inquirer(AddressFamily::INET).and_then(|asked| sys::mtu(&asked, &name));
         let mtu = mtu.ok().and_then(Mtu::new).unwrap_or(Mtu::ETHERNET);
-        Ok(Tap::around(fd, name, config.link, header_len, mtu))
+        let mut tap = Tap::around(fd, name, config.link, header_len, mtu);
+        tap.ring = if config.io_uring { Ring::new().map(Box::new) } else { None };
+        Ok(tap)
     }
 
     /// Open `count` queues of one interface, one at least: for as many stacks, on as many threads.

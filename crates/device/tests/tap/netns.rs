@@ -55,7 +55,12 @@ pub(crate) fn missing() -> Option<&'static str> {
 /// What one case needs beyond that, by its name.
 pub(crate) fn lacks(case: &str) -> Option<&'static str> {
     let there = !case.contains("tshark") || Command::new("tshark").arg("-v").output().is_ok();
-    (!there).then_some("needs tshark (Debian: apt install tshark)")
+    if !there {
+        return Some("needs tshark (Debian: apt install tshark)");
+    }
+    let disabled = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
+    let there = !case.contains("io_uring") || disabled.is_ok_and(|how| how.trim() == "0");
+    (!there).then_some("needs io_uring: Linux 6.6 or later, sysctl kernel.io_uring_disabled=0")
 }
 
 /// Run a case in a namespace, on a thread of its own; false if it panicked.

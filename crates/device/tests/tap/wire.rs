@@ -22,6 +22,7 @@ pub(crate) const CASES: &[Case] = &[
     ("several_queues_are_one_interface", queues),
     ("a_flood_that_nobody_reads_takes_no_memory", flood_in),
     ("a_flood_to_a_socket_that_nobody_reads_takes_no_memory", flood_out),
+    ("bursts_by_io_uring_are_as_by_plain_writes", bursts),
     ("a_checksum_left_to_the_device_is_finished_by_the_kernel", partial_out),
 ];
 
@@ -119,6 +120,64 @@ fn flood_in() {
         assert!(end.tap.link_up());
         end.echo_both_ways();
     }
+}
+
+/// A burst with a frame in it that can never go, an interface that is down, and one that is up
+/// again: whatever the way out, the same frames arrive and the same drops are counted.
+fn bursts() {
+    for vnet_hdr in [false, true] {
+        let ways = [true, false].map(|io_uring| by(vnet_hdr, io_uring));
+        assert_eq!(ways[0], ways[1]);
+        assert_eq!(ways[1].0, (0..62).filter(|n| *n != 30).collect::<Vec<u8>>());
+    }
+}
+
+/// What arrived of bursts by one way, and what was dropped.
+fn by(vnet_hdr: bool, io_uring: bool) -> (Vec<u8>, Vec<(DropReason, u64)>) {
+    let name = Some("ws0".to_owned());
+    let config = Config { name, vnet_hdr, io_uring, ..Config::default() };
+    let mut tap = Tap::open(&config).expect("root opens a TAP");
+    tap.configure(&setup()).expect("root sets it up");
+    assert_eq!(tap.uses_io_uring(), io_uring, "netns.rs has looked whether there is io_uring");
+    let mut end = End::around(tap);
+    end.echo_both_ways();
+    let (socket, address) = socket(false);
+    let mut arrived = Vec::new();
+    let mut send = |end: &mut End, numbers: core::ops::Range<u8>, expected: usize| {
+        let mut burst = Burst::new();
+        for number in numbers.clone() {
+            let from = (ours(false), 1000);
+            let mut packet = frames::datagram(from, (address.ip(), address.port()), &[number]);
+            if !vnet_hdr {
+                // No checksum: nobody would finish it.
+                packet[26..28].fill(0);
+            }
+            let packet = if number == 30 { [&packet[..], &[0; 4000]].concat() } else { packet };
+            let mut frame = end.frame(&packet);
+            if vnet_hdr {
+                frame.set(Flags::CSUM_PARTIAL);
+                frame.set_csum(34);
+            }
+            burst.push(frame);
+        }
+        assert_eq!(end.tap.tx_burst(&mut end.pool, &mut burst), numbers.len());
+        for _ in 0..expected {
+            let mut buffer = [0; 10];
+            assert_eq!(socket.recv(&mut buffer).expect("it came"), 1);
+            arrived.push(buffer[0]);
+        }
+    };
+    send(&mut end, 0..50, 49);
+    assert!(crate::netns::ip("link set ws0 down"));
+    send(&mut end, 100..103, 0);
+    assert!(!end.tap.link_up());
+    end.tap.configure(&setup()).expect("root sets it up");
+    end.echo_both_ways();
+    send(&mut end, 50..62, 12);
+    assert!(end.tap.link_up());
+    assert_eq!(end.pool.outstanding(), 2 - usize::from(!vnet_hdr), "what waits for frames is out");
+    let drops = end.tap.drops().expect("it counts");
+    (arrived, drops.nonzero().collect())
 }
 
 fn flood_out() {

@@ -119,3 +119,33 @@ fn who_sleeps_holds_no_buffers_of_its_peer() {
         assert_eq!(client.stack.pool().outstanding(), 0, "after {len} bytes");
     }
 }
+
+/// A user who loans buffers is held back like one who copies: by the send buffer.
+#[test]
+fn loaned_buffers_fill_the_send_buffer_and_no_more() {
+    let (mut client, mut server) = pair(&PairConfig::new([7, 9]));
+    let mut now = Instant::from_nanos(1_000_000);
+    let to = SocketAddr::new(server.addr, 5001);
+    server.stack.tcp_listen(to, ListenConfig::default()).expect("free");
+    let config = tcp::Config { send_buffer_bytes: 100_000, ..tcp::Config::default() };
+    let connected = client.stack.tcp_connect(to, None, &config, Owner::program(), now);
+    let handle = connected.expect("routed");
+    let mut taken = 0;
+    for _ in 0..2000 {
+        now += Duration::from_micros(10);
+        client.stack.poll(now);
+        server.stack.poll(now);
+        let (mut m, unit) = client.stack.tcp_alloc(handle).expect("buffers");
+        m.put(unit, |bytes| bytes.fill(7));
+        match client.stack.tcp_write_mbuf(handle, m) {
+            Ok(()) => taken += unit,
+            Err((error, m)) => {
+                assert_eq!(error, CallError::WouldBlock);
+                client.stack.give_back(m);
+            }
+        }
+    }
+    // Nobody reads: what the peer's buffer holds has left ours.
+    let most = (config.send_buffer_bytes + config.receive_buffer_bytes) as usize + 1448;
+    assert!((500_000..=most).contains(&taken), "{taken} bytes were taken");
+}
