@@ -101,3 +101,10 @@
 //! connections with `NetworkDown` and its own words; [`crate::net::Net::replace_port`] gives the
 //! port another. To take connections to any address, see [`crate::net::Forwarder`]; whole programs
 //! are in the folder `examples`.
+//!
+//! # 7. Bring your own device
+//! Whole, as `crates/wirespeed/examples/bring_your_own.rs` has it: packets inside UDP datagrams,
+//! and a TCP connection through them. What a device owes its stack is at [`crate::Device`].
+//! ```
+#![doc = include_str!("../examples/bring_your_own.rs")]
+//! ```
