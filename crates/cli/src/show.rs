@@ -11,6 +11,7 @@
 //! are bytes; what is not known is null.
 
 mod desk;
+mod hatch;
 mod rows;
 mod table;
 
@@ -26,6 +27,7 @@ use serde_json::{Map, Value, json};
 use crate::{Outcome, Usage, output};
 
 pub(crate) use desk::Desk;
+pub(crate) use hatch::Hatch;
 
 /// How long a program may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -18,10 +18,9 @@ use crate::Usage;
 use crate::outside::Outside;
 use crate::show::Desk;
 
-/// How long a peer may answer nothing before the transfer has failed.
-const USER_TIMEOUT: Duration = Duration::from_secs(20);
-/// Silence after which the peer is asked whether it lives, and between the questions.
-const KEEPALIVE: Duration = Duration::from_secs(5);
+/// Questions whether a silent peer lives, and as many parts of the user timeout between them: the
+/// first comes after one part, and the last has one to be answered in.
+const KEEPALIVE_PROBES: u8 = 3;
 /// How long the peer may take to close once everything was acknowledged.
 const LINGER: Duration = Duration::from_secs(2);
 /// Bytes moved before the stack is polled again.
@@ -74,10 +73,16 @@ impl<'a> Transfer<'a> {
 
     /// Move everything.
     pub(super) fn run(&mut self, role: Role) -> Result<Moved> {
-        let (lap, sha256) = match role {
-            Role::Transmit(host) => self.transmit(host)?,
-            Role::Receive => self.receive()?,
+        let ended = match role {
+            Role::Transmit(host) => self.transmit(host),
+            Role::Receive => self.receive(),
         };
+        // What was under way ends with how far it came.
+        let far = |error: anyhow::Error| match self.bytes {
+            0 => error,
+            bytes => error.context(format!("after {bytes} bytes")),
+        };
+        let (lap, sha256) = ended.map_err(far)?;
         let (bytes, calls, interrupted) = (self.bytes, self.calls, self.interrupted);
         Ok(Moved { bytes, calls, lap, interrupted, sha256 })
     }
@@ -272,10 +277,11 @@ impl<'a> Transfer<'a> {
 
     fn config(&self) -> wirespeed::tcp::Config {
         let mut config = self.plan.tcp;
-        config.user_timeout = Some(USER_TIMEOUT);
-        config.keepalive_idle = Some(KEEPALIVE);
-        config.keepalive_interval = KEEPALIVE;
-        config.keepalive_probes_max = 3;
+        let part = self.plan.user_timeout.as_nanos() / u64::from(KEEPALIVE_PROBES + 1);
+        config.user_timeout = Some(self.plan.user_timeout);
+        config.keepalive_idle = Some(Duration::from_nanos(part));
+        config.keepalive_interval = Duration::from_nanos(part);
+        config.keepalive_probes_max = KEEPALIVE_PROBES;
         config
     }
 

@@ -1,11 +1,13 @@
 //! A network namespace with a TUN, a folder for files, and programs in it; all gone at the end,
 //! however the case ends.
 
+use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use sha2::{Digest, Sha256};
 
 /// What is missing of `programs` and of what every case needs.
@@ -38,6 +40,24 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+impl Running {
+    /// Send it a signal and wait for its end: code, standard output, standard error.
+    pub(crate) fn end_by(mut self, signal: Signal) -> (i32, String, String) {
+        kill_process(Pid::from_child(&self.0), signal).expect("it runs");
+        // What it prints fits into the pipes.
+        let ended = (0..600).any(|_| {
+            let ended = self.0.try_wait().expect("it is a child").is_some();
+            ended || (std::thread::sleep(Duration::from_millis(100)), false).1
+        });
+        assert!(ended, "it did not end within a minute");
+        let (mut out, mut err) = (String::new(), String::new());
+        let stdout = self.0.stdout.take().expect("piped").read_to_string(&mut out);
+        let stderr = self.0.stderr.take().expect("piped").read_to_string(&mut err);
+        stdout.and(stderr).expect("text");
+        (self.0.wait().expect("it ran").code().unwrap_or(-1), out, err)
     }
 }
 
