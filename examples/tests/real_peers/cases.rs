@@ -111,7 +111,7 @@ fn serve(folder: &Folder) -> PathBuf {
             let listener = TcpListener::bind(&net, ours).expect("free");
             ready.send(()).expect("the case waits");
             // Ends with the process: nobody else uses this namespace.
-            let _ = files::serve(listener, identity.acceptor, &root).await;
+            let _ = files::serve(listener, identity.acceptor, &root, files::PATIENCE).await;
         });
     });
     when.recv_timeout(Duration::from_secs(20)).expect("it listens");
