@@ -145,7 +145,7 @@ impl<'a> Transfer<'a> {
 
     /// Until the peer has acknowledged everything, and closed or had its time for that.
     fn finish(&mut self, conn: TcpHandle) -> Result<()> {
-        let mut sent_at = None;
+        let (mut sent_at, mut stop_at) = (None, None);
         let mut room = vec![0; 16 << 10];
         loop {
             let worked = self.outside.turn();
@@ -162,7 +162,16 @@ impl<'a> Transfer<'a> {
             if !sent {
                 sent_at = None;
             }
-            if (sent && (end || now.since(since) > LINGER)) || self.tick() {
+            // After Ctrl-C what was counted is still delivered, if that is soon done.
+            let stop_at = match self.tick() {
+                true => *stop_at.get_or_insert(now + LINGER),
+                false => Instant::NEVER,
+            };
+            if sent && (end || self.interrupted || now.since(since) > LINGER) {
+                break;
+            }
+            if now >= stop_at {
+                self.outside.stack.tcp_abort(conn);
                 break;
             }
             if worked == 0 {

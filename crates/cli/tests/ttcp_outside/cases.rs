@@ -35,7 +35,7 @@ fn transmit(place: &Place) {
         let line = format!("ttcp -t {host} {DEVICE} --file in --json");
         let (code, out, err) = place.tool(&line);
         assert_eq!(code, 0, "{err}");
-        assert!(socat.0.wait().expect("it runs").success());
+        assert!(socat.succeeds());
         let found: Value = serde_json::from_str(&out).expect("one JSON document");
         assert_eq!(found["sha256_sent"], sum, "{out}");
         assert_eq!(found["bytes"], 20_000_001);
@@ -65,7 +65,7 @@ fn faults(place: &Place) {
     let line = format!("ttcp -t 10.9.0.1 {DEVICE} --offload off --file in --json --fault {faults}");
     let (code, out, err) = place.tool(&line);
     assert_eq!(code, 0, "{err}");
-    assert!(socat.0.wait().expect("it runs").success());
+    assert!(socat.succeeds());
     assert_eq!(place.sum("out"), sum);
     let found: Value = serde_json::from_str(&out).expect("one JSON document");
     assert!(found["faults"]["tx"]["dropped"].as_u64() > Some(0), "{out}");

@@ -31,7 +31,7 @@ fn input(place: &Place) {
         let mut socat = sink(place, 4);
         let (code, out, err) = place.run(&words);
         assert!(code == 0 && out.is_empty(), "{words}: {code} {err}");
-        assert!(socat.0.wait().expect("it runs").success());
+        assert!(socat.succeeds());
         assert_eq!(place.sum("out"), sum, "{words}: {err}");
         assert!(err.contains(&sum) && err.contains("ttcp-t: 3000001 bytes in"), "{err}");
     }

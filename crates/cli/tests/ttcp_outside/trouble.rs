@@ -106,7 +106,7 @@ fn interrupt_sender(place: &Place) {
     let found = json(&out);
     assert_eq!(found["interrupted"], true);
     // What was counted had been sent whole: the peer has every byte, and the end.
-    assert!(socat.0.wait().expect("it runs").success());
+    assert!(socat.succeeds());
     let len = std::fs::metadata(place.folder.join("out")).expect("socat wrote it").len();
     assert_eq!(found["bytes"], len);
 }
@@ -134,6 +134,6 @@ fn via(place: &Place) {
     assert!(code == 1 && err.contains("--via GATEWAY"), "{code} {err}");
     let (code, _, err) = place.tool(&format!("{line} --via 10.9.0.1"));
     assert_eq!(code, 0, "{err}");
-    assert!(socat.0.wait().expect("it runs").success());
+    assert!(socat.succeeds());
     assert_eq!(place.sum("out"), sum);
 }
