@@ -20,9 +20,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
-use control::{Client, ControlError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use wirespeed::control::{self, Client, ControlError};
 
 use crate::{Outcome, Usage, output};
 

@@ -3,8 +3,8 @@
 //! Called by: the loops, every 50 ms; `hatch.rs`. Must not know: what the stacks do. A program without a place
 //! for its socket runs without one: nothing is worth less than a transfer that does not start.
 
-use control::{Message, Server};
 use serde_json::json;
+use wirespeed::control::{self, Message, Server};
 use wirespeed::{Budget, Instant, Stack};
 
 use super::hatch::Hatch;
