@@ -28,6 +28,18 @@ const TURN_BYTES: usize = 256 << 10;
 /// Sleep while something beside the device may become ready: standard input, held frames.
 const SHORT: Duration = Duration::from_millis(1);
 
+/// The host never answered: perhaps there is none.
+#[derive(Debug)]
+pub(super) struct NoAnswer(String);
+
+impl std::fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NoAnswer {}
+
 /// Which way the bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
@@ -241,7 +253,11 @@ impl<'a> Transfer<'a> {
             match self.outside.stack.tcp_state(conn) {
                 Some((State::SynSent | State::SynReceived, _)) => {}
                 Some((_, Some(error))) => {
-                    bail!("cannot connect to {to}: {}", sentence(error))
+                    let what = format!("cannot connect to {to}: {}", sentence(error));
+                    match error {
+                        Error::TimedOut | Error::HostUnreachable => bail!(NoAnswer(what)),
+                        _ => bail!(what),
+                    }
                 }
                 None => bail!("cannot connect to {to}: the connection is gone"),
                 Some(_) => return Ok(Some(conn)),

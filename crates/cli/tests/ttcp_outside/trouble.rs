@@ -11,6 +11,8 @@ pub(crate) const CASES: &[Case] = &[
     ("a_peer_that_vanishes_fails_the_sender_after_the_user_timeout", &["socat"], sender),
     ("a_peer_that_vanishes_fails_the_receiver_after_the_user_timeout", &["socat"], receiver),
     ("a_host_that_never_answers_fails_the_connect_after_the_user_timeout", &[], connect),
+    ("a_kernel_without_an_address_is_given_the_command", &[], addressless),
+    ("our_own_address_and_a_taken_interface_are_refused_at_once", &[], ours),
     ("an_interface_that_goes_down_is_named", &["socat"], down),
     ("ctrl_c_ends_the_sender_with_its_figures_and_130", &["socat"], interrupt_sender),
     ("ctrl_c_ends_the_receiver_and_leaves_no_interface", &["socat"], interrupt_receiver),
@@ -87,6 +89,31 @@ fn connect(place: &Place) {
     assert!(code == 1 && err.contains("the host does not answer"), "{code} {err}");
     let (code, _, err) = place.tool(&format!("ttcp -r {DEVICE} -s --user-timeout 0.1"));
     assert!(code == 2 && err.contains("1 to 86400"), "{code} {err}");
+}
+
+fn addressless(place: &Place) {
+    let give = "`sudo ip addr add 10.6.0.1/24 dev ws6`";
+    let wire = "--dev tap:ws6 --addr 10.6.0.2/24";
+    let (code, _, err) = place.tool(&format!("ttcp -t 10.6.0.1 {wire} -s --bytes 1K"));
+    assert!(code == 1 && err.contains(give), "{code} {err}");
+    let (code, _, err) = place.tool(&format!("ping -c 1 -W 1 {wire} 10.6.0.1"));
+    assert!(code == 1 && err.contains(give), "{code} {err}");
+}
+
+fn ours(place: &Place) {
+    for command in ["ttcp -s --bytes 1K -t", "ping -c 1"] {
+        let (code, _, err) = place.tool(&format!("{command} 10.9.0.2 {DEVICE}"));
+        assert!(code == 2 && err.contains("our own --addr"), "{command}: {code} {err}");
+    }
+    let _holds = place.start_tool(&format!("ttcp -r -s {DEVICE}"));
+    place.until(|| {
+        let (code, _, err) = place.tool(&format!("ping -c 1 {DEVICE} 10.9.0.1"));
+        code == 2 && err.contains("in use by another program")
+    });
+    // What is no TUN is not ours to open, and least of all to delete.
+    let (code, _, err) = place.tool("ping -c 1 --dev tun:lo --addr 10.9.0.2/24 10.9.0.1");
+    assert!(code == 2 && err.contains("Choose another name"), "{code} {err}");
+    assert!(!err.contains("delete"), "{err}");
 }
 
 fn down(place: &Place) {
