@@ -1,7 +1,8 @@
 //! The desk of a running program: it answers `wirespeed show` between the turns of the stacks.
 //!
-//! Called by: the loops, every 50 ms; `hatch.rs`. Must not know: what the stacks do. A program without a place
-//! for its socket runs without one: nothing is worth less than a transfer that does not start.
+//! Called by: the loops, every 50 ms; `hatch.rs`. Must not know: what the stacks do. A program
+//! without a place for its socket runs without one: nothing is worth less than a transfer that does
+//! not start.
 
 use serde_json::json;
 use wirespeed::control::{self, Message, Server};

@@ -2,7 +2,8 @@
 //! sleeps until its doorbell is rung or a timer is due.
 //!
 //! Called by: `ttcp.rs`. The main thread shows progress, hears Ctrl-C, answers `show` (the threads
-//! serve at their hatches) and ends a run in which nothing moves. What the threads share is in [`Shared`]: flags and counts, read at every tick.
+//! serve at their hatches) and ends a run in which nothing moves. What the threads share is in
+//! [`Shared`]: flags and counts, read at every tick.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
