@@ -3,6 +3,7 @@
 //! Called by: `https-files`, tests. Must not know: which device the stack has.
 //! A path leaves the folder neither by `..`, in any spelling, nor by a symbolic link. At most
 //! [`CONNECTIONS_MAX`] connections are served at a time; the others wait in the listener's backlog.
+//! Who neither reads nor writes loses the connection, so that the others come to their turn.
 
 use std::convert::Infallible;
 use std::io;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -25,20 +27,29 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use wirespeed::net::{TcpListener, TcpStream};
 
+use crate::patience::Patient;
+
 /// Connections that are served at a time.
 pub const CONNECTIONS_MAX: usize = 256;
 
-/// A client that has not shaken hands by then, or sent its headers, is let go.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a client may take to shake hands, to send its headers, to take more of an answer: the
+/// usual choice for [`serve`].
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Bytes read from a file at a time.
 const CHUNK: usize = 64 * 1024;
 
-/// Serve the files below `root` until the stack ends.
+/// Serve the files below `root` until the stack ends. A client that keeps the server waiting for
+/// `patience` is let go.
 ///
 /// # Errors
 /// `root` is no folder; the stack's driver is gone.
-pub async fn serve(listener: TcpListener, acceptor: TlsAcceptor, root: &Path) -> io::Result<()> {
+pub async fn serve(
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    root: &Path,
+    patience: Duration,
+) -> io::Result<()> {
     let root: Arc<Path> = tokio::fs::canonicalize(root).await?.into();
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
@@ -46,8 +57,8 @@ pub async fn serve(listener: TcpListener, acceptor: TlsAcceptor, root: &Path) ->
         let (stream, from) = listener.accept().await?;
         let (acceptor, root) = (acceptor.clone(), root.clone());
         tokio::spawn(async move {
-            if let Err(error) = connection(stream, acceptor, root).await {
-                eprintln!("{from}: {error}");
+            if let Err(error) = connection(stream, acceptor, root, patience).await {
+                eprintln!("{from}: {error:#}");
             }
             drop(place);
         });
@@ -58,16 +69,19 @@ async fn connection(
     stream: TcpStream,
     acceptor: TlsAcceptor,
     root: Arc<Path>,
+    patience: Duration,
 ) -> anyhow::Result<()> {
     stream.set_nodelay(true)?;
-    let tls = tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await??;
+    let stream = Patient::new(stream, patience);
+    let tls = tokio::time::timeout(patience, acceptor.accept(stream)).await;
+    let tls = tls.context("the client did not shake hands in time")??;
     let service = service_fn(move |request| {
         let root = root.clone();
         async move { Ok::<_, Infallible>(answer(&request, &root).await) }
     });
     hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
+        .header_read_timeout(patience)
         .serve_connection(TokioIo::new(tls), service)
         .await?;
     Ok(())

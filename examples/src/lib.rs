@@ -6,6 +6,7 @@
 
 pub mod client;
 pub mod files;
+pub mod patience;
 pub mod proxy;
 pub mod tls;
 pub mod tun;

@@ -69,6 +69,9 @@ enum Command {
     Interop {
         /// The suite
         name: Option<String>,
+        /// Only the cases with this in their names
+        #[arg(long, value_name = "TEXT")]
+        only: Option<String>,
         /// First install the Debian packages that the suites lack (needs root)
         #[arg(long)]
         install: bool,
@@ -99,9 +102,9 @@ fn run(command: Command) -> Result<u8> {
             close(|tally| sanitize::run(&root, &tools, tally))
         }
         Command::Mutants => close(|tally| mutants::run(&root, tally)),
-        Command::Interop { name, install } => {
+        Command::Interop { name, only, install } => {
             let suites = interop::choose(name.as_deref())?;
-            close(|tally| interop::run(&root, &suites, install, tally))
+            close(|tally| interop::run(&root, &suites, only.as_deref(), install, tally))
         }
     }
 }

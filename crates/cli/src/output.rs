@@ -11,7 +11,21 @@ pub(crate) fn out(text: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        result => result.context("cannot write to standard output"),
+        Err(error) => {
+            let what = format!("cannot write to standard output{}", what_to_do(&error));
+            Err(error).context(what)
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
+/// What helps against the usual reasons why nothing more can be written; goes behind what failed.
+pub(crate) fn what_to_do(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::StorageFull => " (make room on the disk: `df -h`)",
+        ErrorKind::QuotaExceeded => " (make room under your quota: `quota`)",
+        ErrorKind::BrokenPipe => " (who read it has ended; see what that says)",
+        _ => "",
     }
 }
 

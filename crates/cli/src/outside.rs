@@ -7,7 +7,7 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wirespeed::device::tap::{Config, Setup, Tap, TapError};
 use wirespeed::{
@@ -80,6 +80,29 @@ impl Args {
             }
         }
         Ok(dev)
+    }
+
+    /// Is the host somebody else? Nobody but the other end of the device hears what we send.
+    ///
+    /// # Errors
+    /// [`Usage`] for an address of ours.
+    pub(crate) fn check_host(&self, host: IpAddr) -> Result<()> {
+        if self.addr.iter().any(|cidr| cidr.addr == host) {
+            bail!(Usage(format!(
+                "{host} is our own --addr, and nothing sent to it leaves: give the other end's"
+            )));
+        }
+        Ok(())
+    }
+
+    /// What to try if the host, on a network of ours, does not answer.
+    pub(crate) fn hint(&self, host: IpAddr) -> Option<String> {
+        let (dev, net) = (self.dev.as_ref()?, self.addr.iter().find(|cidr| cidr.contains(host))?);
+        Some(format!(
+            "If {host} is to be this machine, give it the address: \
+             `sudo ip addr add {host}/{} dev {}`",
+            net.prefix_len, dev.name
+        ))
     }
 }
 
@@ -224,6 +247,17 @@ mod tests {
         for bad in ["", "tap", "tap:", "eth:0", "ws0"] {
             assert!(bad.parse::<Dev>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_host_is_not_ourselves_and_a_silent_one_may_lack_its_address() {
+        let args = args(&["192.0.2.2/24"], &[]);
+        let host = |text: &str| text.parse::<IpAddr>().expect("an address");
+        assert!(args.check_host(host("192.0.2.2")).is_err_and(|e| e.is::<Usage>()));
+        assert!(args.check_host(host("192.0.2.1")).is_ok());
+        let hint = args.hint(host("192.0.2.1")).expect("of our network");
+        assert!(hint.contains("`sudo ip addr add 192.0.2.1/24 dev ws0`"), "{hint}");
+        assert_eq!(args.hint(host("198.51.100.1")), None);
     }
 
     #[test]

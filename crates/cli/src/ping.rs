@@ -83,6 +83,7 @@ fn run(args: &Args) -> Result<bool> {
     let interrupt = Interrupt::install()?;
     let mut outside = Outside::open(&args.outside)?;
     let address = resolve(&args.host, version, &args.outside)?;
+    args.outside.check_host(address)?;
     let socket = outside.stack.ping_open(Owner::program());
     let socket = socket.map_err(|error| anyhow!("no echo socket can be had: {error:?}"))?;
     let mut tally = Tally::new(&args.host, address, args.size, args.json);
@@ -107,10 +108,11 @@ fn run(args: &Args) -> Result<bool> {
         outside.wait(asker.next.min(asker.ends))?;
     }
     tally.end(outside.clock.now().since(started))?;
-    if tally.received == 0
-        && let Some(trouble) = outside.trouble()
-    {
-        output::err(&format!("warning: {trouble}"));
+    if tally.received == 0 {
+        match outside.trouble() {
+            Some(trouble) => output::err(&format!("warning: {trouble}")),
+            None => args.outside.hint(address).iter().for_each(|hint| output::err(hint)),
+        }
     }
     Ok(tally.received > 0)
 }

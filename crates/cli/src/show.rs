@@ -11,6 +11,7 @@
 //! are bytes; what is not known is null.
 
 mod desk;
+mod hatch;
 mod rows;
 mod table;
 
@@ -19,13 +20,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
-use control::{Client, ControlError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use wirespeed::control::{self, Client, ControlError};
 
 use crate::{Outcome, Usage, output};
 
 pub(crate) use desk::Desk;
+pub(crate) use hatch::Hatch;
 
 /// How long a program may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -24,7 +24,7 @@ mod wrap;
 pub(crate) use args::Args;
 pub(crate) use clock::{Clock, Interrupt};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Error, Result, anyhow};
 
 use crate::outside::{Outside, Settings};
 use crate::{Outcome, output};
@@ -60,12 +60,15 @@ fn outside(args: &Args, plan: &Plan, interrupt: &Interrupt) -> Result<Outcome> {
         Some(text) => host::Role::Transmit(host::host(text)?),
         None => host::Role::Receive,
     };
+    if let host::Role::Transmit(host) = role {
+        args.outside.check_host(host)?;
+    }
     let mut wrapped = wrap::Wrapped::default();
     let wrap = |device| wrapped.around(device, plan.fault, args.capture.as_deref());
     let settings = Settings { offload: args.offload == args::OnOff::On, switches: plan.switches };
     let outside = Outside::open_with(&args.outside, &settings, wrap)?;
     let mut transfer = host::Transfer::new(outside, plan, interrupt);
-    let moved = transfer.run(role)?;
+    let moved = transfer.run(role).map_err(|error| hinted(error, role, &args.outside))?;
     let stack = &transfer.outside.stack;
     let found = host_report::Found { plan, role, moved: &moved, stack, wrapped: &wrapped };
     if args.json {
@@ -78,4 +81,13 @@ fn outside(args: &Args, plan: &Plan, interrupt: &Interrupt) -> Result<Outcome> {
         return Err(anyhow!(error));
     }
     Ok(if moved.interrupted { Outcome::Interrupted } else { Outcome::Done })
+}
+
+/// The error, with what else to try where the host did not answer.
+fn hinted(error: Error, role: host::Role, outside: &crate::outside::Args) -> Error {
+    let host::Role::Transmit(host) = role else { return error };
+    match outside.hint(host) {
+        Some(hint) if error.is::<host::NoAnswer>() => anyhow!("{error:#}. {hint}"),
+        _ => error,
+    }
 }

@@ -8,8 +8,9 @@
 //!
 //! # Bring your own
 //! A stack speaks over anything that implements [`Device`]: six methods, the others have answers
-//! of their own. `examples/bring_your_own.rs` is a whole one, over a socket, on two pages. Who does
-//! not want to touch mbufs uses [`channel::pair`] and moves byte slices.
+//! of their own. `crates/wirespeed/examples/bring_your_own.rs` is a whole one, over a socket, with
+//! a stack at each end. Who does not want to touch mbufs uses [`channel::pair`] and moves byte
+//! slices.
 //!
 //! ## What a frame is
 //! One [`Mbuf`]: contiguous bytes, link header first where the link kind has one, no preamble and

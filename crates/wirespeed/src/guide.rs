@@ -101,3 +101,42 @@
 //! connections with `NetworkDown` and its own words; [`crate::net::Net::replace_port`] gives the
 //! port another. To take connections to any address, see [`crate::net::Forwarder`]; whole programs
 //! are in the folder `examples`.
+//!
+//! # 7. Bring your own device
+//! Whole, as `crates/wirespeed/examples/bring_your_own.rs` has it: packets inside UDP datagrams,
+//! and a TCP connection through them. What a device owes its stack is at [`crate::Device`].
+//! ```
+#![doc = include_str!("../examples/bring_your_own.rs")]
+//! ```
+//!
+//! # 8. Ask a program that runs
+//! With the feature `control` (Linux) a program answers at a socket, in turn with its other work;
+//! what is asked and answered is its own affair. Who may ask is told by the kernel, not by the
+//! asker.
+//! ```
+//! # #[cfg(all(feature = "control", target_os = "linux"))] {
+//! use std::time::Duration;
+//! use wirespeed::control::{Client, Message, Server, own_user_and_root};
+//! use wirespeed::device::peer_groups;
+//! use wirespeed::pair::{PairConfig, pair};
+//! use wirespeed::{Budget, Instant};
+//!
+//! let path = std::env::temp_dir().join(format!("guide-{}.sock", std::process::id()));
+//! let mut server = Server::bind(&path, Budget::default(), peer_groups, own_user_and_root)?;
+//! let asker = std::thread::spawn(move || -> Result<usize, wirespeed::control::ControlError> {
+//!     Client::connect(&path, Duration::from_secs(5))?.request(&"how many connections?")
+//! });
+//!
+//! let (end, _other) = pair(&PairConfig::new([1, 2]));
+//! let mut answered = 0;
+//! while answered == 0 || server.clients() > 0 {
+//!     // A program that has nothing else to do sleeps at `Server::descriptors`.
+//!     answered += server.poll(Instant::from_nanos(1), |_asker, _question| {
+//!         let payload = end.stack.connection_count().to_string().into_bytes();
+//!         Message { payload, descriptors: Vec::new() }
+//!     });
+//! }
+//! assert_eq!(asker.join().expect("it did not panic")?, 0);
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```

@@ -71,6 +71,8 @@
 //!   device of one's own is a [`Device`] or one end of [`device::channel`].
 //! - `net`: sockets for threads and tasks, the driver, the forwarder (`wirespeed::guide`); with
 //!   `tokio` or `futures` also the traits of those.
+//! - `control`: the socket over which other programs ask this one what its stacks do, as
+//!   `wirespeed show` does (Linux; elsewhere it adds nothing).
 //! - `capture`: a wrapper that writes every frame of a device to a pcapng file.
 
 /// Sequence numbers, time, units, addresses, owners, drops, counters, switches and limits.
@@ -102,6 +104,9 @@ pub mod device {
 }
 pub use device::Device;
 
+/// The socket at which a program that runs a stack answers questions, and who asks there.
+#[cfg(all(feature = "control", target_os = "linux"))]
+pub use control;
 #[cfg(feature = "net")]
 pub mod guide;
 /// Sockets for programs; [`guide`] is the way in.

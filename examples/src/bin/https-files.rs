@@ -8,6 +8,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -33,6 +34,10 @@ struct Arguments {
     /// Where to write the certificate that clients are to trust.
     #[arg(long)]
     certificate: PathBuf,
+    /// Seconds that a client may keep the server waiting.
+    #[arg(long, default_value_t = files::PATIENCE.as_secs(),
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    patience: u64,
     /// The folder.
     root: PathBuf,
 }
@@ -48,8 +53,9 @@ async fn main() -> Result<()> {
         .await
         .with_context(|| format!("writing {}", arguments.certificate.display()))?;
     println!("serving at https://{}", listener.local_addr()?);
+    let patience = Duration::from_secs(arguments.patience);
     tokio::select! {
-        served = files::serve(listener, identity.acceptor, &arguments.root) => {
+        served = files::serve(listener, identity.acceptor, &arguments.root, patience) => {
             served.with_context(|| format!("serving {}", arguments.root.display()))
         }
         interrupted = tokio::signal::ctrl_c() => Ok(interrupted?),

@@ -6,7 +6,8 @@ use std::net::{SocketAddr, TcpListener as KernelListener};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ pub(crate) const CASES: &[Case] = &[
     ("our_client_fetches_10_mb_from_nginx", client_from_nginx),
     ("curl_fetches_10_mb_through_the_proxy", || through_proxy(false)),
     ("curl_fetches_10_mb_through_the_proxy_and_a_socks5_server", || through_proxy(true)),
+    ("curl_goes_by_the_programs_socks5_and_nowhere_without_it", the_program),
 ];
 
 const OURS: &str = "10.77.0.2";
@@ -111,7 +113,7 @@ fn serve(folder: &Folder) -> PathBuf {
             let listener = TcpListener::bind(&net, ours).expect("free");
             ready.send(()).expect("the case waits");
             // Ends with the process: nobody else uses this namespace.
-            let _ = files::serve(listener, identity.acceptor, &root).await;
+            let _ = files::serve(listener, identity.acceptor, &root, files::PATIENCE).await;
         });
     });
     when.recv_timeout(Duration::from_secs(20)).expect("it listens");
@@ -217,8 +219,9 @@ fn http(listener: &KernelListener) {
     }
 }
 
-/// CONNECT to an IPv4 address, one connection at a time, and that without a doubt.
-fn socks5(listener: &KernelListener) {
+/// CONNECT to an IPv4 address, one connection at a time, and that without a doubt. Where it goes
+/// in truth, `to` says.
+fn socks5(listener: &KernelListener, to: impl Fn(SocketAddr) -> SocketAddr) {
     for mut near in listener.incoming().flatten() {
         let mut hello = [0; 3];
         let mut request = [0; 10];
@@ -227,7 +230,7 @@ fn socks5(listener: &KernelListener) {
         assert_eq!((hello, &request[..4]), ([5, 1, 0], &[5, 1, 0, 1][..]));
         let ip = [request[4], request[5], request[6], request[7]];
         let port = u16::from_be_bytes([request[8], request[9]]);
-        let Ok(far) = std::net::TcpStream::connect((std::net::IpAddr::from(ip), port)) else {
+        let Ok(far) = std::net::TcpStream::connect(to((ip, port).into())) else {
             let _ = near.write_all(&[5, 5, 0, 1, 0, 0, 0, 0, 0, 0]);
             continue;
         };
@@ -253,7 +256,7 @@ fn through_proxy(by_socks5: bool) {
             let web = KernelListener::bind("198.51.100.5:80").expect("an address of its");
             thread::spawn(move || http(&web));
             let server = KernelListener::bind("127.0.0.1:1080").expect("an address of its");
-            thread::spawn(move || socks5(&server));
+            thread::spawn(move || socks5(&server, |asked| asked));
             let upstream = match by_socks5 {
                 true => Upstream::Socks5("127.0.0.1:1080".parse().expect("an address")),
                 false => Upstream::Direct,
@@ -275,4 +278,38 @@ fn through_proxy(by_socks5: bool) {
         assert_big(&got.stdout);
         assert_eq!(refused.status.code(), Some(7), "a refusal is carried over");
     });
+}
+
+/// The program as it is run: in the namespace of whoever connects. There a connection straight to
+/// the destination comes back to the proxy, so that nothing but `--socks5` leads anywhere.
+fn the_program() {
+    assert!(netns::ip("link set lo up"));
+    let web = KernelListener::bind("127.0.0.1:8080").expect("lo is up");
+    thread::spawn(move || http(&web));
+    let server = KernelListener::bind("127.0.0.1:1080").expect("lo is up");
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = asked.clone();
+    thread::spawn(move || {
+        socks5(&server, |_| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            "127.0.0.1:8080".parse().expect("an address")
+        })
+    });
+    for (by, options) in [(true, &["--socks5", "127.0.0.1:1080"][..]), (false, &[])] {
+        let mut proxy = Command::new(env!("CARGO_BIN_EXE_proxy"));
+        let fixed = ["--dev", "ws0", "--kernel", "10.77.0.1/24", "--ours", OURS];
+        proxy.args(fixed).args(["--connections", "8"]).args(options);
+        let proxy = proxy.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let _proxy = Process(proxy.expect("it was built"));
+        let routed = || netns::ip("route add 198.51.100.0/24 via 10.77.0.2 dev ws0");
+        let runs =
+            (0..200).any(|_| routed() || (thread::sleep(Duration::from_millis(50)), false).1);
+        assert!(runs, "the proxy has no interface");
+        let got = curl(&["--max-time", "10", "http://198.51.100.5/"]);
+        assert_eq!(got.status.success(), by, "{}", String::from_utf8_lossy(&got.stderr));
+        if by {
+            assert_big(&got.stdout);
+        }
+        assert_eq!(asked.load(Ordering::Relaxed), 1, "connections by way of SOCKS5");
+    }
 }

@@ -38,11 +38,22 @@ impl<'a> Host<'a> {
             "addr add fd09::1/64 dev ws0 nodad",
             "link set ws0 up",
         ] {
-            let mut command = Command::new("ip");
-            command.args(["-n", &host.namespace]).args(line.split(' '));
-            bench.run(&mut command, Duration::from_secs(10))?;
+            host.ip(line)?;
         }
         Ok(host)
+    }
+
+    /// What the namespace is called.
+    pub(super) fn name(&self) -> &str {
+        &self.namespace
+    }
+
+    /// `ip` in the namespace, once.
+    pub(super) fn ip(&self, words: &str) -> Result<()> {
+        let mut command = Command::new("ip");
+        command.args(["-n", &self.namespace]).args(words.split(' '));
+        self.bench.run(&mut command, Duration::from_secs(10))?;
+        Ok(())
     }
 
     /// A program in the namespace.
@@ -79,11 +90,11 @@ impl<'a> Host<'a> {
         std::fs::read_to_string(self.bench.path(&format!("{name}.out"))).unwrap_or_default()
     }
 
-    /// Try again until `command` succeeds, for ten seconds.
+    /// Try again until `command` succeeds, for ten seconds; each time it has thirty.
     pub(super) fn until(&self, mut command: impl FnMut() -> Result<Command>) -> Result<String> {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
-            match self.bench.run(&mut command()?, Duration::from_secs(5)) {
+            match self.bench.run(&mut command()?, Duration::from_secs(30)) {
                 Ok(text) => return Ok(text),
                 Err(why) if Instant::now() > deadline => return Err(why),
                 Err(_) => std::thread::sleep(Duration::from_millis(100)),

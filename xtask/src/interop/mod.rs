@@ -4,6 +4,7 @@
 //! fetches the Debian packages first. The registry is `suites.rs`.
 
 mod host;
+mod iperf;
 mod needs;
 mod outside;
 mod suites;
@@ -43,14 +44,25 @@ pub(crate) fn choose(name: Option<&str>) -> Result<Vec<&'static Suite>> {
     Ok(chosen)
 }
 
-/// Run every case of the suites whose needs are met.
-pub(crate) fn run(root: &Path, suites: &[&Suite], install: bool, tally: &mut Tally) -> Result<()> {
+/// Run every case of the suites whose needs are met, or those with `only` in their names.
+pub(crate) fn run(
+    root: &Path,
+    suites: &[&Suite],
+    only: Option<&str>,
+    install: bool,
+    tally: &mut Tally,
+) -> Result<()> {
+    let chosen = |case: &&Case| only.is_none_or(|only| case.name.contains(only));
+    if let (Some(only), None) = (only, suites.iter().flat_map(|s| s.cases).find(chosen)) {
+        let known: Vec<_> = suites.iter().flat_map(|s| s.cases).map(|case| case.name).collect();
+        bail!(Usage(format!("no case has '{only}' in its name; there are:\n{}", known.join("\n"))));
+    }
     if install {
         install_step(suites, tally)?;
     }
     for suite in suites {
         step(&format!("interop {}", suite.name), tally, |tally| {
-            for case in suite.cases {
+            for case in suite.cases.iter().filter(chosen) {
                 run_case(root, suite, case, tally);
             }
             Ok(())

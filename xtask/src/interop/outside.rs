@@ -1,7 +1,7 @@
 //! Suite `outside`: our stack over a TAP, with the kernel and its programs at the other end.
 
 use super::host::Host;
-use super::{Case, Need, Workbench};
+use super::{Case, Need, Workbench, iperf};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::Path;
@@ -69,6 +69,8 @@ pub(super) const CASES: &[Case] = &[
         run: examples,
     },
     Case { name: "show --json on a running ttcp", needs: &[Need::Root, TUN, IP], run: show },
+    iperf::IPV4,
+    iperf::IPV6,
 ];
 
 /// The addresses of a version of IP as socat and we write them.

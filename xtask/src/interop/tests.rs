@@ -23,7 +23,7 @@ const SUITE: Suite = Suite {
 #[test]
 fn cases_pass_fail_and_skip_by_name() {
     let mut tally = Tally::default();
-    run(Path::new("/"), &[&SUITE], false, &mut tally).unwrap();
+    run(Path::new("/"), &[&SUITE], None, false, &mut tally).unwrap();
     assert_eq!((tally.passed, tally.failed, tally.skipped), (1, 1, 1));
     let closing = tally.closing();
     assert!(closing.contains("interop sample: bad: saw 1, expected 2"), "{closing}");
@@ -32,6 +32,15 @@ fn cases_pass_fail_and_skip_by_name() {
             "lacking: no-such-program-here (Debian package no-such-package), /no/such/file"
         )
     );
+}
+
+#[test]
+fn one_case_runs_alone_and_an_unknown_one_is_a_wrong_command_line() {
+    let mut tally = Tally::default();
+    run(Path::new("/"), &[&SUITE], Some("goo"), false, &mut tally).unwrap();
+    assert_eq!((tally.passed, tally.failed, tally.skipped), (1, 0, 0));
+    let e = run(Path::new("/"), &[&SUITE], Some("best"), false, &mut tally).unwrap_err();
+    assert!(e.is::<Usage>() && e.to_string().contains("lacking"), "{e}");
 }
 
 #[test]

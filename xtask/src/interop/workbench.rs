@@ -41,7 +41,12 @@ impl Workbench {
 
     /// The `wirespeed` program, built in release mode.
     pub(crate) fn wirespeed(&self) -> Result<PathBuf> {
-        cargo::release_binary(&self.root, "wirespeed-cli", "wirespeed")
+        self.release("wirespeed-cli", "wirespeed")
+    }
+
+    /// A program of the workspace, built in release mode.
+    pub(crate) fn release(&self, package: &str, binary: &str) -> Result<PathBuf> {
+        cargo::release_binary(&self.root, package, binary)
     }
 
     /// A file of `bytes` bytes that do not repeat, the same in every run.

@@ -43,7 +43,7 @@ pub(crate) fn run(root: &Path, install: bool, tally: &mut Tally) -> Result<()> {
         count_tests(cargo(root).args(["test", "--workspace", "--no-fail-fast"]), tally)
     })?;
     loom(root, tally)?;
-    interop::run(root, &suites, false, tally)
+    interop::run(root, &suites, None, false, tally)
 }
 
 /// Run `cargo test` and add up what its test programs print.

@@ -18,16 +18,27 @@ use crate::Usage;
 use crate::outside::Outside;
 use crate::show::Desk;
 
-/// How long a peer may answer nothing before the transfer has failed.
-const USER_TIMEOUT: Duration = Duration::from_secs(20);
-/// Silence after which the peer is asked whether it lives, and between the questions.
-const KEEPALIVE: Duration = Duration::from_secs(5);
+/// Questions whether a silent peer lives, and as many parts of the user timeout between them: the
+/// first comes after one part, and the last has one to be answered in.
+const KEEPALIVE_PROBES: u8 = 3;
 /// How long the peer may take to close once everything was acknowledged.
 const LINGER: Duration = Duration::from_secs(2);
 /// Bytes moved before the stack is polled again.
 const TURN_BYTES: usize = 256 << 10;
 /// Sleep while something beside the device may become ready: standard input, held frames.
 const SHORT: Duration = Duration::from_millis(1);
+
+/// The host never answered: perhaps there is none.
+#[derive(Debug)]
+pub(super) struct NoAnswer(String);
+
+impl std::fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for NoAnswer {}
 
 /// Which way the bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,10 +85,16 @@ impl<'a> Transfer<'a> {
 
     /// Move everything.
     pub(super) fn run(&mut self, role: Role) -> Result<Moved> {
-        let (lap, sha256) = match role {
-            Role::Transmit(host) => self.transmit(host)?,
-            Role::Receive => self.receive()?,
+        let ended = match role {
+            Role::Transmit(host) => self.transmit(host),
+            Role::Receive => self.receive(),
         };
+        // What was under way ends with how far it came.
+        let far = |error: anyhow::Error| match self.bytes {
+            0 => error,
+            bytes => error.context(format!("after {bytes} bytes")),
+        };
+        let (lap, sha256) = ended.map_err(far)?;
         let (bytes, calls, interrupted) = (self.bytes, self.calls, self.interrupted);
         Ok(Moved { bytes, calls, lap, interrupted, sha256 })
     }
@@ -140,7 +157,7 @@ impl<'a> Transfer<'a> {
 
     /// Until the peer has acknowledged everything, and closed or had its time for that.
     fn finish(&mut self, conn: TcpHandle) -> Result<()> {
-        let mut sent_at = None;
+        let (mut sent_at, mut stop_at) = (None, None);
         let mut room = vec![0; 16 << 10];
         loop {
             let worked = self.outside.turn();
@@ -157,7 +174,16 @@ impl<'a> Transfer<'a> {
             if !sent {
                 sent_at = None;
             }
-            if (sent && (end || now.since(since) > LINGER)) || self.tick() {
+            // After Ctrl-C what was counted is still delivered, if that is soon done.
+            let stop_at = match self.tick() {
+                true => *stop_at.get_or_insert(now + LINGER),
+                false => Instant::NEVER,
+            };
+            if sent && (end || self.interrupted || now.since(since) > LINGER) {
+                break;
+            }
+            if now >= stop_at {
+                self.outside.stack.tcp_abort(conn);
                 break;
             }
             if worked == 0 {
@@ -227,7 +253,11 @@ impl<'a> Transfer<'a> {
             match self.outside.stack.tcp_state(conn) {
                 Some((State::SynSent | State::SynReceived, _)) => {}
                 Some((_, Some(error))) => {
-                    bail!("cannot connect to {to}: {}", sentence(error))
+                    let what = format!("cannot connect to {to}: {}", sentence(error));
+                    match error {
+                        Error::TimedOut | Error::HostUnreachable => bail!(NoAnswer(what)),
+                        _ => bail!(what),
+                    }
                 }
                 None => bail!("cannot connect to {to}: the connection is gone"),
                 Some(_) => return Ok(Some(conn)),
@@ -272,10 +302,11 @@ impl<'a> Transfer<'a> {
 
     fn config(&self) -> wirespeed::tcp::Config {
         let mut config = self.plan.tcp;
-        config.user_timeout = Some(USER_TIMEOUT);
-        config.keepalive_idle = Some(KEEPALIVE);
-        config.keepalive_interval = KEEPALIVE;
-        config.keepalive_probes_max = 3;
+        let part = self.plan.user_timeout.as_nanos() / u64::from(KEEPALIVE_PROBES + 1);
+        config.user_timeout = Some(self.plan.user_timeout);
+        config.keepalive_idle = Some(Duration::from_nanos(part));
+        config.keepalive_interval = Duration::from_nanos(part);
+        config.keepalive_probes_max = KEEPALIVE_PROBES;
         config
     }
 

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use wirespeed::device::{Offloads, mem};
 use wirespeed::pair::PairConfig;
 use wirespeed::tcp::Config;
-use wirespeed::{IpVersion, Limit, Mtu, Switch, Switches};
+use wirespeed::{Duration, IpVersion, Limit, Mtu, Switch, Switches};
 
 use super::args::{self, Args, Faults, Format, OnOff};
 use crate::Usage;
@@ -22,6 +22,8 @@ const SUPER_FRAME_MAX: usize = 65_535 + 14;
 /// The default of -l: the knee, where a larger write gains nothing (docs/perf.md).
 const KNEE_BYTES: usize = 16 << 10;
 const UDP_QUEUE_BYTES: usize = 1 << 20;
+/// How long a peer may answer nothing before the transfer has failed, in seconds.
+const USER_TIMEOUT_S: f64 = 20.0;
 
 /// How much is to be moved.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,6 +54,8 @@ pub(super) struct Plan {
     pub(super) sources: bool,
     /// Over a device: what is broken on purpose.
     pub(super) fault: Option<Faults>,
+    /// Over a device: how long a peer may answer nothing.
+    pub(super) user_timeout: Duration,
 }
 
 impl Plan {
@@ -100,6 +104,9 @@ impl Plan {
             format: args.format,
             sources: args.source_sink || args.seconds.is_some(),
             fault: args.fault,
+            user_timeout: Duration::from_nanos(
+                (args.user_timeout.unwrap_or(USER_TIMEOUT_S) * 1e9) as u64,
+            ),
         })
     }
 

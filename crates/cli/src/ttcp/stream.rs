@@ -4,15 +4,17 @@
 //! Called by: `host.rs`. Must not know: stacks.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Error, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sha2::{Digest, Sha256};
 
 use super::data::Source;
 use super::file::hex;
 use super::plan::{Goal, Plan};
+use crate::output;
 
 const CHUNK_BYTES: usize = 128 << 10;
 
@@ -37,17 +39,15 @@ pub(super) struct Stream {
 
 impl Input {
     pub(super) fn open(plan: &Plan) -> Result<Input> {
-        let path = match &plan.goal {
-            Goal::File(path) => path.clone(),
+        let (file, name, waits) = match &plan.goal {
+            Goal::File(path) => (File::open(path), path.display().to_string(), false),
             Goal::Bytes(bytes) => return Ok(Input::Pattern(Source::pattern(*bytes, plan.length))),
             Goal::Seconds(_) if plan.sources => {
                 return Ok(Input::Pattern(Source::pattern(u64::MAX, plan.length)));
             }
-            Goal::Seconds(_) => "/dev/stdin".into(),
+            Goal::Seconds(_) => (as_file(&std::io::stdin()), "standard input".to_owned(), true),
         };
-        let waits = !matches!(plan.goal, Goal::File(_));
-        let name = if waits { "standard input".to_owned() } else { path.display().to_string() };
-        let file = File::open(&path).with_context(|| format!("cannot open {name}"))?;
+        let file = file.with_context(|| format!("cannot open {name}"))?;
         let buffer = vec![0; CHUNK_BYTES];
         let hash = Sha256::new();
         Ok(Input::Stream(Box::new(Stream {
@@ -149,8 +149,7 @@ impl Output {
             }
             _ if plan.sources => None,
             _ => {
-                let options = File::options().write(true).open("/dev/stdout");
-                let file = options.context("cannot open standard output")?;
+                let file = as_file(&std::io::stdout()).context("cannot open standard output")?;
                 Some((file, "standard output".to_owned()))
             }
         };
@@ -164,19 +163,26 @@ impl Output {
         }
         match &mut self.file {
             None => Ok(()),
-            Some((file, name)) => file.write_all(bytes).with_context(|| cannot_write(name)),
+            Some((file, name)) => file.write_all(bytes).map_err(|e| cannot_write(name, e)),
         }
     }
 
     /// All is there; its sum.
     pub(super) fn close(&mut self) -> Result<Option<String>> {
         if let Some((file, name)) = &mut self.file {
-            file.flush().with_context(|| cannot_write(name))?;
+            file.flush().map_err(|e| cannot_write(name, e))?;
         }
         Ok(self.hash.take().map(|hash| hex(&hash.finalize())))
     }
 }
 
-fn cannot_write(name: &str) -> String {
-    format!("cannot write {name}: is the disk full (`df -h`)?")
+/// The stream itself, not opened anew: it may be a socket, and a file that is appended to keeps its
+/// place.
+fn as_file(stream: &impl AsFd) -> std::io::Result<File> {
+    stream.as_fd().try_clone_to_owned().map(File::from)
+}
+
+fn cannot_write(name: &str, error: Error) -> anyhow::Error {
+    let what_to_do = output::what_to_do(&error);
+    anyhow!(error).context(format!("cannot write {name}{what_to_do}"))
 }

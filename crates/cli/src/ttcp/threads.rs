@@ -1,8 +1,9 @@
 //! One stack a thread, each on a core of its own. An idle end looks round for a moment, then
 //! sleeps until its doorbell is rung or a timer is due.
 //!
-//! Called by: `ttcp.rs`. The main thread shows progress, hears Ctrl-C and ends a run in which
-//! nothing moves. What the threads share is in [`Shared`]: flags and counts, read at every tick.
+//! Called by: `ttcp.rs`. The main thread shows progress, hears Ctrl-C, answers `show` (the threads
+//! serve at their hatches) and ends a run in which nothing moves. What the threads share is in
+//! [`Shared`]: flags and counts, read at every tick.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,6 +21,7 @@ use super::plan::Plan;
 use super::progress::Progress;
 use super::report::{Cpu, Measured};
 use super::run::{STALL, TICK, deadline, stalled};
+use crate::show::{Desk, Hatch};
 
 /// Looks at an empty ring before going to sleep: about what a wake-up costs.
 const LOOKS: u32 = 200;
@@ -35,6 +37,7 @@ struct Shared {
     sent: AtomicU64,
     received: AtomicU64,
     bells: [Doorbell; 2],
+    hatches: [Hatch; 2],
 }
 
 /// What a thread comes back with; without a lap it was aborted.
@@ -63,6 +66,7 @@ pub(super) fn run(
         sent: AtomicU64::new(0),
         received: AtomicU64::new(0),
         bells: [sender.bell.clone(), receiver.bell.clone()],
+        hatches: Default::default(),
     };
     let progress = Progress::new(plan);
     let (news, done) = channel::<()>();
@@ -71,11 +75,11 @@ pub(super) fn run(
         let (shared, core) = (&shared, &core);
         let sending = scope.spawn(move || {
             let _news = news;
-            shared.guard(|| send(plan, sender, shared, core(0)))
+            shared.guard(0, || send(plan, sender, shared, core(0)))
         });
         let receiving = scope.spawn(move || {
             let _news = other_news;
-            shared.guard(|| receive(receiver, shared, core(1)))
+            shared.guard(1, || receive(receiver, shared, core(1)))
         });
         attend(shared, &progress, interrupt, || {
             done.recv_timeout(Span::from(TICK)) == Err(RecvTimeoutError::Timeout)
@@ -113,6 +117,7 @@ fn attend(
     mut running: impl FnMut() -> bool,
 ) {
     let (mut moved, mut moved_at) = (u64::MAX, shared.clock.now());
+    let mut desk = Desk::open("ttcp");
     while running() {
         let (sent, received) =
             (shared.sent.load(Ordering::Relaxed), shared.received.load(Ordering::Relaxed));
@@ -122,6 +127,8 @@ fn attend(
             shared.ring();
         }
         let now = shared.clock.now();
+        let [sender, receiver] = &shared.hatches;
+        desk.poll_hatches(now, &[("sender", sender), ("receiver", receiver)]);
         if sent + received != moved {
             (moved, moved_at) = (sent + received, now);
         } else if now.since(moved_at) > STALL {
@@ -140,8 +147,9 @@ impl Shared {
     }
 
     /// Run one end; if it fails the other one is told.
-    fn guard<T>(&self, end: impl FnOnce() -> Result<T>) -> Result<T> {
+    fn guard<T>(&self, number: usize, end: impl FnOnce() -> Result<T>) -> Result<T> {
         let result = end();
+        self.hatches[number].close();
         if result.is_err() {
             self.abort.store(true, Ordering::Relaxed);
             self.ring();
@@ -202,6 +210,7 @@ fn send(
             if shared.aborted() {
                 return Ok(Finished { end: sender, lap: None, pinned });
             }
+            watch.beside(|| shared.hatches[0].serve(&sender.end.stack));
         }
         match sender.turn(now)? {
             Turn::Done => break,
@@ -239,6 +248,7 @@ fn receive(
             if shared.aborted() {
                 return Ok(Finished { end: receiver, lap: None, pinned });
             }
+            watch.beside(|| shared.hatches[1].serve(&receiver.end.stack));
         }
         // Read before the turn: then an idle turn saw everything that was sent.
         let all_sent = shared.sender_done.load(Ordering::Acquire);

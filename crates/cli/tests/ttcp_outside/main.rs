@@ -8,13 +8,19 @@
 mod cases;
 #[cfg(target_os = "linux")]
 mod place;
+#[cfg(target_os = "linux")]
+mod streams;
+#[cfg(target_os = "linux")]
+mod trouble;
 
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let picked = arguments.iter().find(|a| !a.starts_with('-'));
-    let cases: Vec<_> = cases::CASES
-        .iter()
+    let all = [cases::CASES, streams::CASES, trouble::CASES];
+    let cases: Vec<_> = all
+        .into_iter()
+        .flatten()
         .filter(|(name, ..)| picked.is_none_or(|p| name.contains(p.as_str())))
         .collect();
     if arguments.iter().any(|a| a == "--list") {

@@ -1,11 +1,13 @@
 //! A network namespace with a TUN, a folder for files, and programs in it; all gone at the end,
 //! however the case ends.
 
+use std::io::Read;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use sha2::{Digest, Sha256};
 
 /// What is missing of `programs` and of what every case needs.
@@ -38,6 +40,36 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+impl Running {
+    /// Wait for its end, for a minute at most.
+    fn wait(&mut self) -> ExitStatus {
+        for _ in 0..600 {
+            if let Some(status) = self.0.try_wait().expect("it is a child") {
+                return status;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        panic!("it did not end within a minute");
+    }
+
+    /// It ends by itself, content.
+    pub(crate) fn succeeds(&mut self) -> bool {
+        self.wait().success()
+    }
+
+    /// Send it a signal and wait for its end: code, standard output, standard error.
+    pub(crate) fn end_by(mut self, signal: Signal) -> (i32, String, String) {
+        kill_process(Pid::from_child(&self.0), signal).expect("it runs");
+        // What it prints fits into the pipes.
+        self.wait();
+        let (mut out, mut err) = (String::new(), String::new());
+        let stdout = self.0.stdout.take().expect("piped").read_to_string(&mut out);
+        let stderr = self.0.stderr.take().expect("piped").read_to_string(&mut err);
+        stdout.and(stderr).expect("text");
+        (self.wait().code().unwrap_or(-1), out, err)
     }
 }
 

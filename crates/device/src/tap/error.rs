@@ -95,8 +95,8 @@ impl fmt::Display for TapError {
             TapError::Mismatch { name } => write!(
                 f,
                 "the kernel refuses '{name}': it exists as something else (see `ip -d link show \
-                 dev {name}`), or is no valid name. Choose another name, open it as what it is, or \
-                 remove it: `sudo ip link delete dev {name}`"
+                 dev {name}`), or is no valid name. Choose another name, or open it as what it is: \
+                 TAP, or TUN"
             ),
             TapError::Taken { name } => write!(
                 f,

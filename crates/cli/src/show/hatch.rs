@@ -1,0 +1,84 @@
+//! Where the desk's thread asks a thread that owns a stack, and gets its answer at that one's next
+//! tick: a stack is one thread's, and nobody else looks into it.
+//!
+//! Called by: `desk.rs` asks; the threads of `ttcp --threads 2` serve, and close when they end.
+//! Must not know: what is asked.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use wirespeed::{Budget, Stack};
+
+use super::Answer;
+use super::desk::{self, Wanted};
+
+/// How long an answer may take: many ticks.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// One question at a time.
+#[derive(Default)]
+pub(crate) struct Hatch {
+    /// Looked at by the owner before it takes the lock.
+    asked: AtomicBool,
+    slot: Mutex<Slot>,
+    answered: Condvar,
+}
+
+#[derive(Default)]
+enum Slot {
+    #[default]
+    Empty,
+    Asked(Wanted, Box<Budget>),
+    Answered(Answer),
+    /// The owner is not there any more.
+    Closed,
+}
+
+impl Hatch {
+    /// By the stack's owner, now and then.
+    pub(crate) fn serve(&self, stack: &Stack) {
+        if !self.asked.swap(false, Ordering::Acquire) {
+            return;
+        }
+        let mut slot = self.slot();
+        if let Slot::Asked(wanted, control) = &*slot {
+            *slot = Slot::Answered(desk::section(stack, wanted, control));
+            self.answered.notify_one();
+        }
+    }
+
+    /// By the stack's owner, when it serves no more.
+    pub(crate) fn close(&self) {
+        *self.slot() = Slot::Closed;
+        self.answered.notify_one();
+    }
+
+    /// By the desk: waits for the owner.
+    pub(super) fn ask(&self, wanted: Wanted, control: &Budget) -> Answer {
+        let mut slot = self.slot();
+        if matches!(*slot, Slot::Closed) {
+            return desk::gone(&wanted);
+        }
+        *slot = Slot::Asked(wanted, Box::new(control.clone()));
+        self.asked.store(true, Ordering::Release);
+        let asked = |slot: &mut Slot| matches!(slot, Slot::Asked(..));
+        let waited = self.answered.wait_timeout_while(slot, PATIENCE, asked);
+        let (mut slot, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match std::mem::take(&mut *slot) {
+            Slot::Answered(answer) => answer,
+            Slot::Closed => {
+                *slot = Slot::Closed;
+                desk::gone(&wanted)
+            }
+            Slot::Asked(..) | Slot::Empty => {
+                desk::refusal("the stack's thread is busy; ask again".to_owned())
+            }
+        }
+    }
+
+    /// A thread that panicked at it left a whole value.
+    fn slot(&self) -> MutexGuard<'_, Slot> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
