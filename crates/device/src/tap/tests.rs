@@ -5,6 +5,7 @@ use std::os::unix::net::UnixDatagram;
 use base::DropReason;
 use mbuf::{Flags, Pool};
 
+use super::vnet::Header;
 use super::*;
 
 fn over_socket(declared: &Declared) -> (Tap, UnixDatagram) {
