@@ -9,7 +9,7 @@ use device::Device;
 use inet::Route;
 use tcp::usrreq;
 
-use crate::{PortConfig, PortId, Stack, TcpHandle, resolve, socket, tx};
+use crate::{PortConfig, PortId, Stack, TcpHandle, passive, resolve, tx};
 
 impl Stack {
     /// Add a port; its addresses' networks become routes. Returns its number, which may have been
@@ -103,7 +103,7 @@ impl Stack {
             pcb.blocked = false;
             usrreq::lose_network(&mut pcb.tcb, &mut self.core.tcp());
             self.connections.mark_dirty(handle);
-            socket::handshake_progress(self, handle);
+            passive::handshake_progress(self, handle);
         }
         // Their events, and the end of those that nobody holds.
         tx::output(self);
