@@ -184,8 +184,10 @@ fn once<F: Future>(future: F) {
     let _ = pin!(future).poll(&mut Context::from_waker(Waker::noop()));
 }
 
+type LetGo = fn(TcpStream);
+
 /// Every way to let go of a connection.
-const DROPS: &[(&str, fn(TcpStream))] = &[
+const DROPS: &[(&str, LetGo)] = &[
     ("dropped", drop),
     ("halves dropped, reading first", |stream| {
         let (read, write) = stream.into_split();
@@ -330,5 +332,37 @@ fn futures_of_datagrams_are_dropped_at_every_await() {
     assert_eq!(would_block.kind(), std::io::ErrorKind::WouldBlock);
     drop(socket);
     bench.drained(before, "datagrams that waited for room");
+    bench.end();
+}
+
+/// A first SYN that is lost costs one time-out, not more, whoever waits and drives.
+#[test]
+fn a_lost_syn_is_sent_again_in_time() {
+    let bench = Bench::new();
+    let nobody = SocketAddr::new(THEIRS.into(), 9);
+    let mut socket = TcpSocket::new(&bench.net);
+    socket.config_mut().rto_initial = base::Duration::from_millis(200);
+    let mut slowest = Duration::ZERO;
+    for _ in 0..10 {
+        std::thread::scope(|scope| {
+            let connecting = scope.spawn(|| {
+                let began = Instant::now();
+                let stream = blocking::TcpStream::connect_with(&socket, nobody, Some(SOON));
+                drop(stream.expect("it is answered"));
+                began.elapsed()
+            });
+            let first = bench.hears(|s| s.flags == SYN);
+            let again = bench.hears(|s| s.flags == SYN && s.src == first.src);
+            let (src, dst) = (again.dst, again.src);
+            let ack = again.seq.wrapping_add(1);
+            let answer = Segment { src, dst, seq: 500, ack, flags: SYN | ACK };
+            bench.wire.send(&answer.packet(&[])).expect("the stack is there");
+            let took = connecting.join().expect("no panic");
+            slowest = slowest.max(took);
+            let reset = Segment { flags: RST, seq: 501, ..answer };
+            bench.wire.send(&reset.packet(&[])).expect("the stack is there");
+        });
+    }
+    assert!(slowest < Duration::from_secs(5), "{slowest:?}");
     bench.end();
 }

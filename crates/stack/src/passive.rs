@@ -1,6 +1,7 @@
 //! Passive opens: a SYN for a listener becomes a connection in SYN-RECEIVED, which becomes one to
-//! accept, or ends. At a limit a half-open connection that is overdue gives way, so that a
-//! flood of SYNs whose third segment never comes does not shut a listener. RFC 9293 section 3.10.7.2, RFC 4987.
+//! accept, or ends. At a limit a half-open connection that is overdue gives way, so that a flood of
+//! SYNs whose third segment never comes does not shut a listener. RFC 9293 section 3.10.7.2, RFC
+//! 4987.
 //!
 //! Called by: `rx.rs` for SYNs, `forward.rs` for a user's word, and whoever has moved an embryonic
 //! connection on. Limits: the listener's backlog, `half_open`, `connections`.
