@@ -133,6 +133,11 @@ impl Place {
         }
     }
 
+    /// How many strangers there are.
+    pub(crate) fn strangers(&self) -> usize {
+        self.heard.answered.len()
+    }
+
     /// How many strangers' SYNs were answered with a SYN-ACK.
     pub(crate) fn answered(&self) -> usize {
         self.heard.answered.iter().filter(|a| a.load(Ordering::Relaxed)).count()
