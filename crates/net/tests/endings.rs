@@ -149,6 +149,9 @@ fn a_transfer_goes_on_over_a_device_with_a_smaller_mtu() {
         let listener = blocking::TcpListener::bind(&ends.server, ends.to).unwrap();
         let mut client = blocking::TcpStream::connect_timeout(&ends.client, ends.to, SOON).unwrap();
         let (mut server, _) = listener.accept().unwrap();
+        // Segments that do not fit any more would be lost for ever.
+        client.set_write_timeout(Some(SOON)).unwrap();
+        server.set_read_timeout(Some(SOON)).unwrap();
         let data = pattern(8_000_000);
         let before = client.tcp_info().unwrap().snd_mss;
         let got = thread::scope(|scope| {
