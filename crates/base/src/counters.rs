@@ -41,6 +41,8 @@ counters! {
     TcpAcksOut "tcp_acks_out" "TCP segments sent that carried nothing but an ACK";
     TcpConnects "tcp_connects" "active opens";
     TcpAccepts "tcp_accepts" "passive opens that were established";
+    TcpHalfOpenReplaced "tcp_half_open_replaced"
+        "half-open connections, overdue, that gave way to a newer SYN at a full backlog";
     TcpTimeouts "tcp_timeouts" "retransmission timer expiries";
     TcpChallengeAcks "tcp_challenge_acks" "challenge ACKs sent (RFC 5961)";
     TcpResetsOut "tcp_resets_out" "RSTs sent";

@@ -91,11 +91,15 @@ impl Request {
     /// Answer the SYN and wait until the connection is open. Dropping the future closes it.
     ///
     /// # Errors
-    /// [`io::ErrorKind::QuotaExceeded`] at a limit, and the peer is refused; otherwise how the
-    /// handshake ended.
+    /// [`io::ErrorKind::QuotaExceeded`] at a limit: at `forwarded` the peer is refused, at the
+    /// others it hears nothing and may try again. Otherwise how the handshake ended.
     pub async fn complete(mut self) -> io::Result<TcpStream> {
         let stream = self.answer()?;
-        stream.connected().await?;
+        stream.connected().await.map_err(|error| match error.kind() {
+            // On this side nobody aborts a handshake but a newer one, whose turn it is.
+            io::ErrorKind::ConnectionAborted => error::limit("half_open_max"),
+            _ => error,
+        })?;
         Ok(stream)
     }
 

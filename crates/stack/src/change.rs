@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
+use base::{Counter, IpVersion, Mss, Mtu};
 use device::Device;
 use inet::Route;
-use tcp::usrreq;
+use tcp::{path, usrreq};
 
-use crate::{PortConfig, PortId, Stack, TcpHandle, resolve, socket, tx};
+use crate::{PortConfig, PortId, Stack, TcpHandle, passive, resolve, tx};
 
 impl Stack {
     /// Add a port; its addresses' networks become routes. Returns its number, which may have been
@@ -40,9 +41,10 @@ impl Stack {
     }
 
     /// Give a port another device of the same link kind, and take the old one back; addresses,
-    /// routes, neighbours and observer stay. Connections that have not failed go on, if the new
-    /// device can do all that the old one could; otherwise they fail with
-    /// [`tcp::Error::NetworkDown`].
+    /// routes, neighbours and observer stay. Connections that have not failed go on: with smaller
+    /// segments if the new device's MTU is smaller, but those that are not open yet, whose MSS is
+    /// being agreed, fail then with [`tcp::Error::NetworkDown`]; and so do all if the new device
+    /// lacks an offload that the old one had.
     ///
     /// # Errors
     /// The new device: no such port, or another link kind, whose addresses mean nothing here.
@@ -56,14 +58,16 @@ impl Stack {
             return Err(device);
         };
         let (old, new) = (port.limits.offloads, limits.offloads);
-        let fits = limits.mtu.bytes() >= port.limits.mtu.bytes()
-            && (new.tx_checksum || !old.tx_checksum)
-            && new.tso_max_bytes >= old.tso_max_bytes;
+        let narrower = limits.mtu.bytes() < port.limits.mtu.bytes();
+        let fits = (new.tx_checksum || !old.tx_checksum) && new.tso_max_bytes >= old.tso_max_bytes;
         self.fail_gone_ports();
         if !fits {
-            self.fail_connections(id, "its port's new device takes smaller frames");
+            self.fail_connections(id, "its port's new device lacks an offload of the old one");
         }
         let old = self.ports.replace(id, device, &mut self.core.pool);
+        if narrower {
+            self.narrow_connections(id, limits.mtu);
+        }
         // What the old device pushed back has its turn at once.
         tx::resume_blocked(self);
         tx::run(self);
@@ -99,13 +103,36 @@ impl Stack {
     fn fail_connections(&mut self, id: PortId, why: &str) {
         self.ports.note_failure(id, Arc::from(why));
         for handle in self.connections.of_port(id.0) {
-            let Some(pcb) = self.connections.get_mut(handle) else { continue };
-            pcb.blocked = false;
-            usrreq::lose_network(&mut pcb.tcb, &mut self.core.tcp());
-            self.connections.mark_dirty(handle);
-            socket::handshake_progress(self, handle);
+            self.fail_connection(handle);
         }
         // Their events, and the end of those that nobody holds.
         tx::output(self);
+    }
+
+    fn fail_connection(&mut self, handle: TcpHandle) {
+        let Some(pcb) = self.connections.get_mut(handle) else { return };
+        pcb.blocked = false;
+        usrreq::lose_network(&mut pcb.tcb, &mut self.core.tcp());
+        self.connections.mark_dirty(handle);
+        passive::handshake_progress(self, handle);
+    }
+
+    /// A port's frames are smaller from now on. Segments in flight that would not fit any more are
+    /// sent again in parts, as for a path that turned out to be narrower.
+    #[cold]
+    fn narrow_connections(&mut self, id: PortId, mtu: Mtu) {
+        let why = "its port's new device takes smaller frames than were being agreed: try again";
+        for handle in self.connections.of_port(id.0) {
+            let Some(pcb) = self.connections.get_mut(handle) else { continue };
+            if !pcb.tcb.state.is_synchronised() {
+                self.ports.note_failure(id, Arc::from(why));
+                self.fail_connection(handle);
+                continue;
+            }
+            if path::too_big(&mut pcb.tcb, Mss::for_mtu(mtu, IpVersion::of(&pcb.remote.ip()))) {
+                self.core.counters.add(Counter::PathMtuLowered, 1);
+            }
+            self.connections.mark_dirty(handle);
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! small record, answers nothing, and tells its user who wants what. The user completes the
 //! handshake, resets it or drops it; the peer's repetitions of its SYN change nothing meanwhile.
 //!
-//! Called by: `socket.rs` for SYNs, programs for the rest. Limits: `forward_requests`, of all
+//! Called by: `passive.rs` for SYNs, programs for the rest. Limits: `forward_requests`, of all
 //! listeners together; a record older than [`WAIT`] makes room, because its peer has given up.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -15,7 +15,7 @@ use tcp::{Fate, Segment};
 use wire::tcp::Options;
 
 use crate::event::Event;
-use crate::{ListenerHandle, Stack, TcpHandle, socket, tx};
+use crate::{ListenerHandle, Stack, TcpHandle, passive, tx};
 
 new_key_type! {
     /// A SYN that waits for a word.
@@ -88,10 +88,11 @@ pub(crate) fn hold(
     after: Option<SeqNumber>,
 ) -> Fate {
     let requests = &mut stack.requests;
+    // First: who comes back after a long time is a newcomer.
+    requests.expire(stack.core.now);
     if requests.by_flow.contains_key(&(local, remote)) {
         return Err(DropReason::TcpDuplicate);
     }
-    requests.expire(stack.core.now);
     if !stack.core.budget.admits(Limit::ForwardRequests, requests.slots.len()) {
         return Err(DropReason::TcpBacklogFull);
     }
@@ -108,6 +109,10 @@ pub(crate) fn hold(
     requests.by_flow.insert((local, remote), handle);
     requests.order.push_back(handle);
     if let Some(listener) = stack.listeners.get_mut(listener) {
+        // Those decided about, or too old, go when their turn comes, or when they are many.
+        if listener.requests.len() > 2 * requests.slots.len() + 16 {
+            listener.requests.retain(|handle| requests.slots.contains_key(*handle));
+        }
         listener.requests.push_back(handle);
     }
     stack.ready.push_back(Event::Accept(listener));
@@ -139,9 +144,12 @@ impl Stack {
     pub fn tcp_complete(&mut self, handle: RequestHandle) -> Result<TcpHandle, DropReason> {
         let request = self.requests.take(handle).ok_or(DropReason::TcpNoSocket)?;
         let Request { listener, local, remote, segment, options, after, .. } = request;
-        let made = socket::complete_open(self, listener, local, remote, &segment, &options, after)?;
+        let made = passive::complete_open(self, listener, local, remote, &segment, &options, after);
+        if let Err(reason) = made {
+            self.core.drops.count(reason);
+        }
         tx::output(self);
-        Ok(made)
+        made
     }
 
     /// Answer with RST: the peer's connect is refused.

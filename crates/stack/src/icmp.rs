@@ -17,7 +17,7 @@ use tcp::Fate;
 use tcp::path;
 use wire::{ipv4, ipv6};
 
-use crate::{IpSettings, Stack, ping, resolve, socket};
+use crate::{IpSettings, Stack, passive, ping, resolve};
 
 /// A message; it is all that is left of `m`.
 pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: Mbuf) -> Fate {
@@ -112,7 +112,7 @@ fn about_segment(stack: &mut Stack, quoted: &Quoted<'_>, told: Told) -> Fate {
         Told::Transient => path::soft_error(&mut pcb.tcb, tcp::Error::HostUnreachable),
     }
     if embryonic {
-        socket::handshake_progress(stack, handle);
+        passive::handshake_progress(stack, handle);
     }
     stack.connections.mark_dirty(handle);
     Ok(())

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use core::net::IpAddr;
 
-use base::Owner;
+use base::{Duration, Owner};
 use slotmap::{SlotMap, new_key_type};
 
+use crate::half_open::HalfOpen;
 use crate::{IpSettings, RequestHandle, TcpHandle};
 
 new_key_type! {
@@ -21,7 +22,9 @@ new_key_type! {
 /// Settings of a listener.
 #[derive(Clone, Debug)]
 pub struct ListenConfig {
-    /// Connections that may be half open or wait to be accepted.
+    /// Connections that may be half open or wait to be accepted. When they are that many, a
+    /// newcomer takes the place of the oldest that is half open, if that one has waited for twice
+    /// as long as handshakes take (10 ms to 1 s); otherwise its SYN is dropped.
     pub backlog: usize,
     /// Keep each SYN until [`crate::Stack::tcp_complete`] or another word; see `forward.rs`.
     pub inspect: bool,
@@ -52,8 +55,8 @@ pub(crate) struct Listener {
     pub(crate) config: Arc<tcp::Config>,
     pub(crate) owner: Owner,
     pub(crate) ip: IpSettings,
-    /// Half open.
-    pub(crate) embryonic: usize,
+    /// In SYN-RECEIVED.
+    pub(crate) half_open: HalfOpen,
     /// Open, not yet accepted.
     pub(crate) accepted: VecDeque<TcpHandle>,
     /// Waiting for a word.
@@ -66,7 +69,7 @@ pub(crate) struct Listeners {
     slots: SlotMap<ListenerHandle, Listener>,
     by_local: BTreeMap<(Option<IpAddr>, u16), ListenerHandle>,
     /// Half-open connections of all listeners.
-    pub(crate) half_open: usize,
+    pub(crate) half_open: HalfOpen,
 }
 
 impl Listeners {
@@ -111,6 +114,14 @@ impl Listeners {
     pub(crate) fn overlaps(&self, ip: Option<IpAddr>, port: u16) -> bool {
         let meets = |other: Option<IpAddr>| ip.is_none() || other.is_none() || ip == other;
         self.by_local.keys().any(|&(other, p)| p == port && meets(other))
+    }
+
+    /// A handshake for `listener` took this long.
+    pub(crate) fn took(&mut self, listener: Option<ListenerHandle>, round_trip: Duration) {
+        self.half_open.took(round_trip);
+        if let Some(listener) = listener.and_then(|handle| self.slots.get_mut(handle)) {
+            listener.half_open.took(round_trip);
+        }
     }
 
     /// Does any listener take every destination, ours or not?

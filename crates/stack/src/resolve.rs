@@ -21,7 +21,7 @@ use wire::{arp, ether, ipv6};
 
 use crate::connections::Pcb;
 use crate::port::Port;
-use crate::{IpSettings, Stack, TcpHandle, icmp, socket, tx};
+use crate::{IpSettings, Stack, TcpHandle, icmp, passive, tx};
 
 /// What waits, and what was used of the limits on questions and answers.
 #[derive(Default)]
@@ -202,7 +202,7 @@ fn failed(stack: &mut Stack, key: Key, held: std::collections::VecDeque<Mbuf>) {
         let embryonic = pcb.tcb.is_embryonic();
         tcp::path::no_way(&mut pcb.tcb);
         if embryonic {
-            socket::handshake_progress(stack, handle);
+            passive::handshake_progress(stack, handle);
         }
         stack.connections.mark_dirty(handle);
     }

@@ -25,7 +25,7 @@ use wire::{ipv4, ipv6, nd};
 use crate::event::Event;
 use crate::follow;
 use crate::port::Stage;
-use crate::{Stack, TcpHandle, icmp, resolve, socket, tx};
+use crate::{Stack, TcpHandle, icmp, passive, resolve, tx};
 
 /// Bursts taken from one port before the others get their turn.
 const BURSTS_MAX: usize = 8;
@@ -279,7 +279,7 @@ fn slow_segment<A: Addrs>(stack: &mut Stack, handle: TcpHandle, ip: Ip<A>, mut m
         reset(stack, &ip, &header, &seg);
     }
     if embryonic {
-        socket::handshake_progress(stack, handle);
+        passive::handshake_progress(stack, handle);
     }
     // Also what was dropped may have left an answer to send.
     stack.connections.mark_dirty(handle);
@@ -334,7 +334,7 @@ fn no_connection<A: Addrs>(stack: &mut Stack, ip: Ip<A>, m: Mbuf) -> Fate {
         Listen::Open => {
             let local = SocketAddr::new(ip.dst(), header.dst_port);
             let remote = SocketAddr::new(ip.src(), header.src_port);
-            socket::passive_open(stack, listener, local, remote, &seg, &options, after)
+            passive::passive_open(stack, listener, local, remote, &seg, &options, after)
         }
     }
 }

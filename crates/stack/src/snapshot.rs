@@ -131,7 +131,7 @@ impl Stack {
             ports: self.ports.iter().count(),
             connections: self.connections.len(),
             time_wait: self.connections.time_wait_count(),
-            half_open: self.listeners.half_open,
+            half_open: self.listeners.half_open.count(),
             sockets: self.listeners.len() + self.udp.len(),
             pool_bytes: self.core.pool.held_bytes(),
             drops: self.core.drops.total(),
@@ -179,7 +179,7 @@ impl Stack {
                 local: l.local,
                 uid: l.owner.uid,
                 backlog: l.backlog,
-                half_open: l.embryonic,
+                half_open: l.half_open.count(),
                 waiting: l.accepted.len(),
             };
             (place(handle), row)

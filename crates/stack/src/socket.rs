@@ -8,20 +8,18 @@ use std::sync::Arc;
 
 use core::net::{IpAddr, SocketAddr};
 
-use base::{DropReason, Instant, IpVersion, Limit, Mss, Owner, SeqNumber};
+use base::{DropReason, Instant, IpVersion, Limit, Mss, Owner};
 use inet::FlowKey;
 use mbuf::Mbuf;
+use tcp::Info;
 use tcp::tcb::Path;
 use tcp::usrreq::{self, CallError};
-use tcp::{Fate, Info, Segment, State};
 use wire::ipv4;
-use wire::tcp::Options;
 
 use device::BURST;
 
 use crate::connections::Pcb;
-use crate::event::Event;
-use crate::forward;
+use crate::half_open::HalfOpen;
 use crate::listener::Listener;
 use crate::resolve::{self, Way};
 use crate::{IpSettings, ListenConfig, ListenerHandle, Stack, TcpHandle, tx};
@@ -152,7 +150,7 @@ impl Stack {
     }
 
     /// Make a connection between two addresses; `make` makes its Tcb.
-    fn open(
+    pub(crate) fn open(
         &mut self,
         (local, remote): (SocketAddr, SocketAddr),
         owner: Owner,
@@ -226,7 +224,7 @@ impl Stack {
                 config: Arc::new(config.tcp),
                 owner: config.owner,
                 ip: config.ip,
-                embryonic: 0,
+                half_open: HalfOpen::default(),
                 accepted: Default::default(),
                 requests: Default::default(),
             })
@@ -379,7 +377,7 @@ impl Stack {
         how(&mut pcb.tcb, &mut self.core.tcp());
         self.connections.mark_dirty(handle);
         // One that a forwarder completed is its user's while it is still half open.
-        handshake_progress(self, handle);
+        crate::passive::handshake_progress(self, handle);
         tx::output(self);
     }
 
@@ -401,114 +399,5 @@ impl Stack {
     /// Whose it is.
     pub fn tcp_owner(&self, handle: TcpHandle) -> Option<&Owner> {
         self.connections.get(handle).map(|p| &p.owner)
-    }
-}
-
-/// A SYN for a listener: a connection in SYN-RECEIVED, if limits admit one. Its sequence numbers
-/// begin behind `after` where it takes the place of one in TIME-WAIT (RFC 1122, 4.2.2.13).
-pub(crate) fn passive_open(
-    stack: &mut Stack,
-    listener_handle: ListenerHandle,
-    local: SocketAddr,
-    remote: SocketAddr,
-    seg: &Segment,
-    options: &Options,
-    after: Option<SeqNumber>,
-) -> Fate {
-    match stack.listeners.get_mut(listener_handle) {
-        None => Err(DropReason::TcpNoSocket),
-        Some(listener) if listener.inspect => {
-            forward::hold(stack, listener_handle, local, remote, seg, options, after)
-        }
-        Some(_) => {
-            complete_open(stack, listener_handle, local, remote, seg, options, after).map(drop)
-        }
-    }
-}
-
-/// The connection in SYN-RECEIVED itself. One of a listener that inspects is its user's at once.
-pub(crate) fn complete_open(
-    stack: &mut Stack,
-    listener_handle: ListenerHandle,
-    local: SocketAddr,
-    remote: SocketAddr,
-    seg: &Segment,
-    options: &Options,
-    after: Option<SeqNumber>,
-) -> Result<TcpHandle, DropReason> {
-    let half_open = stack.listeners.half_open;
-    let used = stack.connections.len();
-    let Some(listener) = stack.listeners.get_mut(listener_handle) else {
-        return Err(DropReason::TcpNoSocket);
-    };
-    if listener.embryonic + listener.accepted.len() >= listener.backlog {
-        return Err(DropReason::TcpBacklogFull);
-    }
-    let budget = &mut stack.core.budget;
-    if !budget.admits(Limit::HalfOpen, half_open) || !budget.admits(Limit::Connections, used) {
-        return Err(DropReason::TcpConnectionLimit);
-    }
-    listener.embryonic += 1;
-    let (config, owner, ip) = (listener.config.clone(), listener.owner.clone(), listener.ip);
-    stack.listeners.half_open += 1;
-    let made = stack.open((local, remote), owner, ip, Some(listener_handle), |path, cx| {
-        let iss = after.map_or(path.iss, |used| path.iss.max(used));
-        handshake_open(&config, &Path { iss, ..*path }, seg, options, cx)
-    });
-    if made.is_err() {
-        embryo_gone(stack, listener_handle);
-    }
-    made
-}
-
-fn handshake_open(
-    config: &Arc<tcp::Config>,
-    path: &Path,
-    seg: &Segment,
-    options: &Options,
-    cx: &mut tcp::Cx<'_>,
-) -> tcp::Tcb {
-    tcp::handshake::passive_open(config, path, seg, options, cx)
-}
-
-fn embryo_gone(stack: &mut Stack, listener: ListenerHandle) {
-    stack.listeners.half_open -= 1;
-    if let Some(listener) = stack.listeners.get_mut(listener) {
-        listener.embryonic -= 1;
-    }
-}
-
-/// An embryonic connection took a segment, or timed out: is it open, or gone?
-pub(crate) fn handshake_progress(stack: &mut Stack, handle: TcpHandle) {
-    let Some(pcb) = stack.connections.get_mut(handle) else { return };
-    if pcb.tcb.state == State::SynReceived || !pcb.tcb.is_embryonic() {
-        return;
-    }
-    pcb.tcb.hatched();
-    let listener = pcb.listener;
-    let open = pcb.tcb.state != State::Closed;
-    if let Some(listener_handle) = listener {
-        embryo_gone(stack, listener_handle);
-        if stack.listeners.get_mut(listener_handle).is_some_and(|l| l.inspect) {
-            // Its user has it already, and hears of this as of a connect.
-            if let Some(pcb) = stack.connections.get_mut(handle) {
-                pcb.listener = None;
-            }
-            stack.core.counters.add(base::Counter::TcpAccepts, u64::from(open));
-            stack.connections.mark_dirty(handle);
-            return;
-        }
-        if let (true, Some(listener)) = (open, stack.listeners.get_mut(listener_handle)) {
-            listener.accepted.push_back(handle);
-            stack.core.counters.add(base::Counter::TcpAccepts, 1);
-            stack.ready.push_back(Event::Accept(listener_handle));
-            return;
-        }
-    }
-    // Nobody will ever accept it.
-    if open {
-        stack.tcp_abort(handle);
-    } else if let Some(pcb) = stack.connections.get_mut(handle) {
-        pcb.tcb.orphan();
     }
 }

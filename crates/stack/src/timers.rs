@@ -15,6 +15,9 @@ const TICK_SHIFT: u32 = 20;
 const LEVELS: usize = 4;
 const SLOT_BITS: u32 = 8;
 const SLOTS: usize = 1 << SLOT_BITS;
+/// Entries beyond this many for each connection, and these, are looked through.
+const ENTRIES_EACH: usize = 8;
+const ENTRIES_SPARE: usize = 8 * LEVELS * SLOTS;
 
 /// Entries by the tick they are due in.
 pub(crate) struct Wheel {
@@ -144,6 +147,18 @@ impl Wheel {
         self.earliest
     }
 
+    /// Forget the entries of connections that are gone, if those are many beside the `live` ones:
+    /// a peer that opens and resets for ever leaves one behind each time.
+    pub(crate) fn weed(&mut self, live: usize, is_live: impl Fn(TcpHandle) -> bool) {
+        if self.entries <= ENTRIES_EACH * live + ENTRIES_SPARE {
+            return;
+        }
+        for slot in &mut self.slots {
+            slot.retain(|entry| is_live(entry.handle));
+        }
+        self.entries = self.slots.iter().map(Vec::len).sum();
+    }
+
     #[cfg(test)]
     pub(crate) fn entries(&self) -> usize {
         self.entries
@@ -178,7 +193,7 @@ impl Stack {
             // Marked even when nothing was due: `tx` puts the entry further on.
             self.connections.mark_dirty(handle);
             if pcb_was_embryonic {
-                crate::socket::handshake_progress(self, handle);
+                crate::passive::handshake_progress(self, handle);
             }
         }
         self.core.counters.add(Counter::TimersFired, fired as u64);

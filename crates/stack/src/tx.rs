@@ -164,6 +164,8 @@ fn ended(stack: &mut Stack, handle: TcpHandle) {
 pub(crate) fn forget(stack: &mut Stack, handle: TcpHandle) {
     if let Some(mut pcb) = stack.connections.remove(handle, &stack.core.secret) {
         tcp::usrreq::clear(&mut pcb.tcb, &mut stack.core.tcp());
+        let connections = &stack.connections;
+        stack.wheel.weed(connections.len(), |handle| connections.get(handle).is_some());
     }
 }
 

@@ -273,6 +273,12 @@ pub fn abort(tcb: &mut Tcb, cx: &mut Cx<'_>) {
     }
 }
 
+/// A half-open connection ends without a word to the peer, whose place another gets.
+pub fn give_way(tcb: &mut Tcb) {
+    tcb.todo = Todo::default();
+    tcb.fail(Error::Aborted);
+}
+
 /// The way to the peer is gone: nothing is sent any more, what was received can be read.
 pub fn lose_network(tcb: &mut Tcb, cx: &mut Cx<'_>) {
     tcb.sendq.clear(cx.pool);

@@ -12,6 +12,8 @@ mod ends;
 #[cfg(target_os = "linux")]
 mod gone;
 #[cfg(target_os = "linux")]
+mod narrow;
+#[cfg(target_os = "linux")]
 #[path = "../../../device/tests/tap/netns.rs"]
 mod netns;
 
@@ -22,7 +24,7 @@ type Case = (&'static str, fn());
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let cases = [cases::CASES, gone::CASES].concat();
+    let cases = [cases::CASES, gone::CASES, narrow::CASES].concat();
     if arguments.iter().any(|a| a == "--list") {
         cases.iter().for_each(|(name, _)| println!("{name}: test"));
         return std::process::ExitCode::SUCCESS;

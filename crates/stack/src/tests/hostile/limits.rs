@@ -22,10 +22,122 @@ fn half_open_connections_are_bounded_and_time_out() {
         bench.exchange(&frame, NOW);
     }
     assert_eq!(bench.stack.connection_count(), 50);
-    assert_eq!(bench.stack.listeners.half_open, 50);
+    assert_eq!(bench.stack.listeners.half_open.count(), 50);
     assert_eq!(bench.stack.drops().of(DropReason::TcpConnectionLimit), 450);
+    assert_eq!(bench.stack.budget().hits(Limit::HalfOpen), 450);
+    // Later each is overdue, and gives way.
+    for port in 501..=600 {
+        let frame = bench.tcp_frame(&syn(port));
+        bench.exchange(&frame, NOW + Duration::from_millis(20 * u64::from(port - 500)));
+        assert_eq!(bench.stack.listeners.half_open.count(), 50);
+    }
+    assert_eq!(bench.stack.counters().of(Counter::TcpHalfOpenReplaced), 100);
     nothing_is_left(&mut bench, &[], NOW);
-    assert_eq!(bench.stack.listeners.half_open, 0);
+    assert_eq!(bench.stack.listeners.half_open.count(), 0);
+}
+
+/// Of the SYNs that nobody completes, those that are overdue give way; a peer that answers is
+/// served, and what waits to be accepted keeps its place.
+#[test]
+fn a_listener_whose_backlog_is_full_of_half_open_connections_serves() {
+    let mut bench = Bench::new(&PairConfig::new([5, 6]));
+    let local = bench.listen_at(80);
+    let listen = ListenConfig { backlog: 20, ..ListenConfig::default() };
+    let listener = bench.stack.tcp_listen(local, listen).expect("free");
+    let (mut flood, mut now) = (0, NOW);
+    for honest in 1..=20 {
+        for _ in 0..100 {
+            flood += 1;
+            let frame = bench.tcp_frame(&syn(10_000 + flood));
+            bench.exchange(&frame, now);
+            assert!(bench.stack.connection_count() <= 20);
+        }
+        // A crowd that came at once is let in up to the backlog, and nobody is pushed out of it.
+        let frame = bench.tcp_frame(&syn(honest));
+        assert_eq!(bench.exchange(&frame, now).len(), 0, "{honest}");
+        now += Duration::from_millis(10);
+        handshake(&mut bench, honest, now);
+    }
+    // All that wait are open: now a newcomer is refused whenever it comes.
+    let before = bench.stack.drops().of(DropReason::TcpBacklogFull);
+    let frame = bench.tcp_frame(&syn(9_999));
+    now += Duration::from_secs(1);
+    assert_eq!(bench.exchange(&frame, now).len(), 0);
+    assert_eq!(bench.stack.drops().of(DropReason::TcpBacklogFull), before + 1);
+    assert!(bench.stack.counters().of(Counter::TcpHalfOpenReplaced) > 20);
+    assert_eq!(bench.stack.listeners.half_open.count(), 0);
+    let handles: Vec<_> = core::iter::from_fn(|| bench.stack.tcp_accept(listener)).collect();
+    assert_eq!(handles.len(), 20);
+    nothing_is_left(&mut bench, &handles, now);
+}
+
+/// On a slow path a half-open connection keeps its place for longer, but not for ever.
+#[test]
+fn how_long_a_half_open_connection_keeps_its_place_is_learned() {
+    let mut bench = Bench::new(&PairConfig::new([5, 6]));
+    let local = bench.listen_at(80);
+    let listen = ListenConfig { backlog: 2, ..ListenConfig::default() };
+    let listener = bench.stack.tcp_listen(local, listen).expect("free");
+    let ms = |ms| NOW + Duration::from_millis(ms);
+    let slow = bench.tcp_frame(&syn(1));
+    let answer = bench.exchange(&slow, ms(0));
+    let (header, _) = crate::tests::craft::parse_tcp(&answer[0]).expect("SYN, ACK");
+    let ack = Tcp { seq: syn(1).seq + 1, ack: header.seq + 1, flags: Flags::ACK, ..syn(1) };
+    let frame = bench.tcp_frame(&ack);
+    bench.exchange(&frame, ms(200));
+    let handle = bench.stack.tcp_accept(listener).expect("open");
+    let mut answers = |port, at| {
+        let frame = bench.tcp_frame(&syn(port));
+        bench.exchange(&frame, ms(at)).len()
+    };
+    assert_eq!([answers(2, 300), answers(3, 301)], [1, 1]);
+    assert_eq!(answers(4, 690), 0, "less than twice 200 ms");
+    assert_eq!(answers(4, 700), 1, "the first gave way");
+    nothing_is_left(&mut bench, &[handle], ms(700));
+}
+
+/// Peers that open and reset leave nothing behind, whatever their number; nor does what waits for a
+/// forwarder that nobody asks.
+#[test]
+fn connections_opened_and_reset_for_ever_take_no_memory() {
+    let mut bench = Bench::new(&PairConfig::new([5, 6]));
+    let local = bench.listen_at(80);
+    bench.stack.tcp_listen(local, ListenConfig::default()).expect("free");
+    for n in 0..20_000 {
+        let open = syn(1 + n);
+        let reset = Tcp { seq: open.seq + 1, flags: Flags::RST, ..open.clone() };
+        for segment in [open, reset] {
+            let frame = bench.tcp_frame(&segment);
+            bench.exchange(&frame, NOW);
+        }
+    }
+    assert_eq!(bench.stack.connection_count(), 0);
+    assert!(wheel_entries(&bench.stack) < 8_500, "{} entries", wheel_entries(&bench.stack));
+    nothing_is_left(&mut bench, &[], NOW);
+}
+
+#[test]
+fn requests_that_a_forwarder_never_asks_for_take_no_memory() {
+    let mut bench = Bench::new(&config(Limit::ForwardRequests, 50));
+    let anything = core::net::SocketAddr::from(([0; 4], 0));
+    let inspect = ListenConfig { inspect: true, ..ListenConfig::default() };
+    let listener = bench.stack.tcp_listen(anything, inspect).expect("free");
+    let mut now = NOW;
+    for round in 0..40 {
+        for port in 1..=60 {
+            let frame = bench.tcp_frame(&syn(port));
+            bench.exchange(&frame, now);
+        }
+        assert_eq!(bench.stack.request_count(), 50);
+        let waiting = bench.stack.listeners.get_mut(listener).expect("listens").requests.len();
+        assert!(waiting <= 200, "{waiting} places after {round} rounds");
+        now += crate::forward::WAIT;
+    }
+    assert_eq!(bench.stack.drops().of(DropReason::TcpBacklogFull), 400);
+    bench.poll(now);
+    assert_eq!(bench.stack.tcp_request(listener), None, "all have given up");
+    bench.stack.tcp_unlisten(listener);
+    nothing_is_left(&mut bench, &[], now);
 }
 
 #[test]

@@ -149,9 +149,9 @@ fn a_listener_removed_with_half_open_and_waiting_connections_leaks_nothing() {
     let frame = bench.tcp_frame(&reset);
     bench.exchange(&frame, NOW);
     assert_eq!(bench.stack.connection_count(), 8);
-    assert_eq!(bench.stack.listeners.half_open, 8);
+    assert_eq!(bench.stack.listeners.half_open.count(), 8);
     nothing_is_left(&mut bench, &[], NOW);
-    assert_eq!(bench.stack.listeners.half_open, 0);
+    assert_eq!(bench.stack.listeners.half_open.count(), 0);
 }
 
 /// The ACK of a handshake whose listener is gone is answered with RST.

@@ -1,0 +1,312 @@
+//! A hundred thousand strangers who connect and are refused, leave their handshake half open, or
+//! open and are slow: memory stays within the limits, every refusal has a name and a count, and an
+//! honest client of the same listener, or forwarder, is served.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod place;
+mod segment;
+
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use base::{Counter, DropReason, Limit};
+use common::SOON;
+use place::{Manner, Place};
+use stack::snapshot::Snapshot;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::runtime::{Builder, Runtime};
+use wirespeed_net::{Forwarder, Net, TcpListener, TcpStream, blocking};
+
+const STRANGERS: usize = 100_000;
+const PORT: u16 = 7;
+/// Half-open connections that the listener and the forwarder may have.
+const BACKLOG: usize = 1024;
+/// The server's buffers, in bytes.
+const MBUF_BYTES: usize = 16 << 20;
+
+fn runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
+}
+
+/// Echo one request of four bytes.
+async fn serve(mut stream: TcpStream) -> io::Result<()> {
+    let mut request = [0; 4];
+    stream.read_exact(&mut request).await?;
+    stream.write_all(&request).await
+}
+
+fn serve_listener(runtime: &Runtime, net: &Net, at: SocketAddr) {
+    let listener = TcpListener::bind(net, at).expect("free");
+    runtime.spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream));
+        }
+    });
+}
+
+/// Complete what wants `PORT`, refuse the others.
+fn serve_forwarder(runtime: &Runtime, net: &Net) {
+    let forwarder = Forwarder::new(net, Default::default(), BACKLOG).expect("the first");
+    runtime.spawn(async move {
+        while let Ok(request) = forwarder.accept().await {
+            if request.dst().port() != PORT {
+                request.reset().expect("driven");
+                continue;
+            }
+            tokio::spawn(async move { serve(request.complete().await?).await });
+        }
+    });
+}
+
+/// One honest request.
+fn ask(net: &Net, at: SocketAddr) -> io::Result<()> {
+    let mut stream = blocking::TcpStream::connect_timeout(net, at, SOON)?;
+    stream.set_read_timeout(Some(SOON))?;
+    stream.write_all(b"ping")?;
+    let mut answer = [0; 4];
+    stream.read_exact(&mut answer)?;
+    assert_eq!(&answer, b"ping");
+    Ok(())
+}
+
+/// What an honest client met while it asked again and again.
+#[derive(Debug, Default)]
+struct Honest {
+    served: usize,
+    failed: usize,
+    slowest: Duration,
+}
+
+impl Honest {
+    fn ask_until(net: &Net, at: SocketAddr, over: &AtomicBool) -> Honest {
+        let mut honest = Honest::default();
+        while !over.load(Ordering::Relaxed) {
+            let began = Instant::now();
+            match ask(net, at) {
+                Ok(()) => honest.served += 1,
+                Err(_) => honest.failed += 1,
+            }
+            honest.slowest = honest.slowest.max(began.elapsed());
+        }
+        honest
+    }
+}
+
+/// The most of each that was ever seen.
+fn most_until(net: &Net, over: &AtomicBool) -> Snapshot {
+    let mut most = Snapshot::default();
+    while !over.load(Ordering::Relaxed) {
+        let now = net.with_stack(|stack| stack.snapshot()).expect("driven");
+        most.connections = most.connections.max(now.connections);
+        most.half_open = most.half_open.max(now.half_open);
+        most.pool_bytes = most.pool_bytes.max(now.pool_bytes);
+        thread::sleep(Duration::from_millis(2));
+    }
+    most
+}
+
+/// Flood `port` while an honest client asks at `PORT` and the server is watched.
+fn under_flood(place: &Place, port: u16, rounds: usize) -> (Honest, Snapshot) {
+    let over = AtomicBool::new(false);
+    let at = place.at(PORT);
+    thread::scope(|scope| {
+        let honest = scope.spawn(|| Honest::ask_until(&place.client, at, &over));
+        let watcher = scope.spawn(|| most_until(&place.server, &over));
+        let began = Instant::now();
+        for _ in 0..rounds {
+            place.flood(port);
+        }
+        println!("the flood took {:?}", began.elapsed());
+        over.store(true, Ordering::Relaxed);
+        (honest.join().expect("no panic"), watcher.join().expect("no panic"))
+    })
+}
+
+/// Nobody floods any more: served at the first try, as soon as a SYN or two are sent again.
+fn served_afterwards(place: &Place) {
+    ask(&place.client, place.at(PORT)).expect("served after the flood");
+}
+
+fn drops(place: &Place, reason: DropReason) -> usize {
+    place.server.with_stack(|stack| stack.drops().of(reason)).expect("driven") as usize
+}
+
+fn counted(place: &Place, counter: Counter) -> usize {
+    place.server.with_stack(|stack| stack.counters().of(counter)).expect("driven") as usize
+}
+
+/// Wait until the server has taken in what the wire holds.
+fn settled(place: &Place, so: impl Fn(&Place) -> bool) {
+    let end = Instant::now() + SOON;
+    while !so(place) {
+        let reasons: Vec<_> =
+            place.server.with_stack(|s| s.drops().nonzero().collect()).expect("driven");
+        assert!(Instant::now() < end, "not settled: {reasons:?}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn small_buffers(config: &mut stack::StackConfig) {
+    config.budget.set(Limit::MbufBytes, MBUF_BYTES);
+}
+
+#[test]
+fn refused_by_a_stack_without_that_listener() {
+    let runtime = runtime();
+    let place = Place::new(STRANGERS, Manner::Silent, small_buffers);
+    serve_listener(&runtime, &place.server, place.at(PORT));
+    let (honest, most) = under_flood(&place, 9, 1);
+    println!("{honest:?} {most:?}");
+    settled(&place, |place| drops(place, DropReason::TcpNoSocket) == STRANGERS);
+    let hits = |stack: &mut stack::Stack| stack.budget().hits(Limit::ResetsPerSecond);
+    let unanswered = place.server.with_stack(hits).expect("driven") as usize;
+    assert_eq!(counted(&place, Counter::TcpResetsOut) + unanswered, STRANGERS);
+    assert!(honest.served > 10 && honest.failed == 0, "{honest:?}");
+    assert!(most.connections < 10, "{most:?}");
+    assert!(most.pool_bytes <= MBUF_BYTES, "{most:?}");
+    served_afterwards(&place);
+    place.end();
+}
+
+#[test]
+fn refused_by_a_forwarder() {
+    let runtime = runtime();
+    let place = Place::new(STRANGERS, Manner::Silent, small_buffers);
+    serve_forwarder(&runtime, &place.server);
+    let (honest, most) = under_flood(&place, 9, 1);
+    println!("{honest:?} {most:?}");
+    // Each SYN was refused by its user, or found no room for its record.
+    let hits = |stack: &mut stack::Stack| stack.budget().hits(Limit::ResetsPerSecond);
+    settled(&place, |place| {
+        let unanswered = place.server.with_stack(hits).expect("driven") as usize;
+        let refused = counted(place, Counter::TcpResetsOut) + unanswered;
+        refused + drops(place, DropReason::TcpBacklogFull) >= STRANGERS
+    });
+    assert!(honest.served > 0, "{honest:?}");
+    assert!(most.connections < 10, "{most:?}");
+    assert!(most.pool_bytes <= MBUF_BYTES, "{most:?}");
+    served_afterwards(&place);
+    place.end();
+}
+
+#[test]
+fn half_open_at_a_listener() {
+    let runtime = runtime();
+    let place = Place::new(STRANGERS, Manner::Silent, small_buffers);
+    serve_listener(&runtime, &place.server, place.at(PORT));
+    let (honest, most) = under_flood(&place, PORT, 1);
+    println!("{honest:?} {most:?}");
+    settled(&place, |place| {
+        let given_up = counted(place, Counter::TcpHalfOpenReplaced);
+        given_up + BACKLOG + drops(place, DropReason::TcpBacklogFull) >= STRANGERS
+    });
+    assert!(honest.served > 0 && honest.failed == 0, "{honest:?}");
+    assert!(most.half_open <= BACKLOG, "{most:?}");
+    assert!(most.connections < BACKLOG + 100, "{most:?}");
+    assert!(most.pool_bytes <= MBUF_BYTES, "{most:?}");
+    served_afterwards(&place);
+    place.end();
+}
+
+#[test]
+fn half_open_at_a_forwarder() {
+    let runtime = runtime();
+    let place = Place::new(STRANGERS, Manner::Silent, small_buffers);
+    serve_forwarder(&runtime, &place.server);
+    let (honest, most) = under_flood(&place, PORT, 1);
+    println!("{honest:?} {most:?}");
+    assert!(most.half_open <= BACKLOG, "{most:?}");
+    assert!(most.connections < BACKLOG + 100, "{most:?}");
+    assert!(most.pool_bytes <= MBUF_BYTES, "{most:?}");
+    let requests = place.server.with_stack(|s| s.request_count()).expect("driven");
+    assert!(requests <= Limit::ForwardRequests.default_value(), "{requests}");
+    assert!(drops(&place, DropReason::TcpBacklogFull) > 0, "every refusal is counted");
+    served_afterwards(&place);
+    place.end();
+}
+
+/// All are let in: each is a connection with a task that waits for the rest.
+#[test]
+fn slow_at_a_listener() {
+    let runtime = runtime();
+    let place = Place::new(STRANGERS, Manner::Slow, small_buffers);
+    serve_listener(&runtime, &place.server, place.at(PORT));
+    slow(&place);
+    drop(runtime);
+    place.end();
+}
+
+#[test]
+fn slow_at_a_forwarder() {
+    let runtime = runtime();
+    let tune = |config: &mut stack::StackConfig| {
+        small_buffers(config);
+        config.budget.set(Limit::Forwarded, STRANGERS + 100);
+    };
+    let place = Place::new(STRANGERS / 4, Manner::Slow, tune);
+    serve_forwarder(&runtime, &place.server);
+    slow(&place);
+    drop(runtime);
+    place.end();
+}
+
+fn slow(place: &Place) {
+    let strangers = place.strangers();
+    let (mut rounds, mut served, mut failed) = (0, 0, 0);
+    while place.answered() < strangers {
+        let (honest, most) = under_flood(place, PORT, 1);
+        println!("{} open, {honest:?} {most:?}", place.answered());
+        assert!(most.pool_bytes <= MBUF_BYTES, "{most:?}");
+        served += honest.served;
+        failed += honest.failed;
+        rounds += 1;
+        assert!(rounds < 100, "{} are open", place.answered());
+    }
+    assert!(served > 4 * failed, "{served} were served in {rounds} rounds, {failed} were not");
+    // But for those that were too late on a busy machine.
+    settled(place, |place| {
+        let open = place.server.with_stack(|s| s.connection_count()).expect("driven");
+        open + counted(place, Counter::TcpHalfOpenReplaced) >= strangers
+    });
+    served_afterwards(place);
+    let (held, pool) =
+        place.server.with_stack(|s| (s.pool().outstanding(), s.snapshot().pool_bytes)).unwrap();
+    let late = counted(place, Counter::TcpHalfOpenReplaced);
+    println!("{held} buffers held, {pool} bytes of buffers, {late} were late");
+    assert!(late < strangers / 2, "{late} were pushed out");
+    assert!(held < 1000, "{held} buffers are held for readers who have read");
+    // They leave: so does everything of theirs.
+    place.reset_all(PORT);
+    settled(place, |place| place.server.with_stack(|s| s.connection_count()).expect("driven") < 10);
+    served_afterwards(place);
+}
+
+/// The limit on connections is reached by the slow: newcomers are refused by name, and served again
+/// as soon as the program lets the slow go.
+#[test]
+fn slow_up_to_the_limit_of_connections() {
+    let runtime = runtime();
+    let place = Place::new(3_000, Manner::Slow, |config| {
+        small_buffers(config);
+        config.budget.set(Limit::Connections, 1_000);
+    });
+    let listener = TcpListener::bind(&place.server, place.at(PORT)).expect("free");
+    runtime.spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            // Who is too slow is reset: a FIN would wait for its acknowledgement.
+            stream.set_linger(Some(Duration::ZERO)).expect("driven");
+            tokio::spawn(tokio::time::timeout(Duration::from_secs(2), serve(stream)));
+        }
+    });
+    let (_, most) = under_flood(&place, PORT, 2);
+    println!("{most:?}");
+    assert!(most.connections <= 1_000, "{most:?}");
+    assert!(drops(&place, DropReason::TcpConnectionLimit) > 0);
+    served_afterwards(&place);
+    drop(runtime);
+    place.end();
+}
