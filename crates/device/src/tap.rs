@@ -13,8 +13,8 @@
 //! ```
 //!
 //! A system call reads one frame, and with io_uring writes a burst of them; nothing else is done
-//! for a frame but filling in and reading the offload header. Two buffers wait for the next frame ([`Tap`]
-//! holds them while it lives), so nothing is allocated for a read that finds nothing.
+//! for a frame but filling in and reading the offload header. Two buffers wait for the next frame
+//! ([`Tap`] holds them while it lives), so nothing is allocated for a read that finds nothing.
 //!
 //! # When the interface goes
 //! - Down (`ip link set NAME down`): frames for it are freed and counted as
