@@ -5,8 +5,8 @@
 //! apart (CONFIG_IRQ_TIME_ACCOUNTING), which then flatters the kernel, never us.
 
 use anyhow::{Context, Result, ensure};
+use nix::time::{ClockId, clock_gettime};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 /// What one run moved and what it cost.
@@ -83,8 +83,10 @@ pub fn pin(cores: &[usize]) -> Result<()> {
 
 /// CPU time of the calling thread so far, seconds.
 pub fn thread_cpu_s() -> f64 {
-    let t = clock_gettime(ClockId::ThreadCPUTime);
-    t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9
+    // It is there since Linux 2.6.12.
+    let t = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(|t| (t.tv_sec(), t.tv_nsec()));
+    let (s, ns) = t.unwrap_or_default();
+    s as f64 + ns as f64 * 1e-9
 }
 
 /// The middle value; the mean of the middle two if there is no middle one.

@@ -48,9 +48,24 @@ struct Bell {
     /// Bit 0: a sleeper sleeps or is about to. Above it: how often it was rung.
     state: AtomicU64,
     woken: AtomicU64,
-    /// What a thread waits with, and whom else to wake.
-    sleeper: Mutex<Option<Waker>>,
+    sleeper: Mutex<Sleeper>,
     rung: Condvar,
+}
+
+/// Whom to wake.
+#[derive(Default)]
+struct Sleeper {
+    waker: Option<Waker>,
+    /// A thread waits for [`Bell::rung`]: telling it is a system call, even if nobody listens.
+    waits: bool,
+}
+
+impl Sleeper {
+    /// Wake `waker` from now on; returns the one before, to be dropped without the lock.
+    fn replace(&mut self, waker: &Waker) -> Option<Waker> {
+        let known = self.waker.as_ref().is_some_and(|old| old.will_wake(waker));
+        if known { None } else { self.waker.replace(waker.clone()) }
+    }
 }
 
 impl Default for Doorbell {
@@ -65,7 +80,7 @@ impl Doorbell {
         Doorbell(Arc::new(Bell {
             state: AtomicU64::new(0),
             woken: AtomicU64::new(0),
-            sleeper: Mutex::new(None),
+            sleeper: Mutex::new(Sleeper::default()),
             rung: Condvar::new(),
         }))
     }
@@ -80,8 +95,7 @@ impl Doorbell {
     /// with [`Doorbell::disarm`] if there is some. The waker of an earlier call is forgotten.
     pub fn arm_waker(&self, waker: &Waker) {
         let mut sleeper = self.0.sleeper.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = sleeper.as_ref().is_some_and(|old| old.will_wake(waker));
-        let old = if known { None } else { sleeper.replace(waker.clone()) };
+        let old = sleeper.replace(waker);
         // Under the lock: a ringer that is late then finds this waker and wakes it for nothing,
         // but never leaves the bell armed for nobody.
         self.arm();
@@ -99,14 +113,20 @@ impl Doorbell {
     /// early: look for news again. Returns at once if the bell was rung since [`Doorbell::arm`].
     pub fn sleep(&self, timeout: Option<Duration>) {
         let bell = &*self.0;
-        let guard = bell.sleeper.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = bell.sleeper.lock().unwrap_or_else(PoisonError::into_inner);
         // A ringer unsets the flag before it takes the lock, so it cannot slip in between.
         if bell.state.load(Ordering::Acquire) & ARMED != 0 {
-            match timeout {
-                None => drop(bell.rung.wait(guard)),
-                Some(timeout) => drop(bell.rung.wait_timeout(guard, timeout)),
-            }
+            guard.waits = true;
+            guard = match timeout {
+                None => bell.rung.wait(guard).unwrap_or_else(PoisonError::into_inner),
+                Some(timeout) => {
+                    let woken = bell.rung.wait_timeout(guard, timeout);
+                    woken.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+            guard.waits = false;
         }
+        drop(guard);
         self.disarm();
     }
 
@@ -119,8 +139,7 @@ impl Doorbell {
         if self.0.state.load(Ordering::Acquire) & ARMED == 0 {
             return false;
         }
-        let known = sleeper.as_ref().is_some_and(|old| old.will_wake(waker));
-        let old = if known { None } else { sleeper.replace(waker.clone()) };
+        let old = sleeper.replace(waker);
         drop(sleeper);
         drop(old);
         true
@@ -149,8 +168,12 @@ impl Doorbell {
             return false;
         }
         // Holding the lock once makes sure that a sleeper which saw the flag is inside its wait.
-        let waker = bell.sleeper.lock().unwrap_or_else(PoisonError::into_inner).take();
-        bell.rung.notify_all();
+        let mut sleeper = bell.sleeper.lock().unwrap_or_else(PoisonError::into_inner);
+        let (waker, waits) = (sleeper.waker.take(), sleeper.waits);
+        drop(sleeper);
+        if waits {
+            bell.rung.notify_all();
+        }
         bell.woken.fetch_add(1, Ordering::Relaxed);
         if let Some(waker) = waker {
             waker.wake();

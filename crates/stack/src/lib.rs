@@ -211,6 +211,8 @@ impl Stack {
     /// and timers were handled: 0 means that there was nothing to do.
     pub fn poll(&mut self, now: Instant) -> usize {
         self.core.set_now(now);
+        // What came home is the next to go out, while it is warm in the cache.
+        self.core.pool.collect();
         let mut work = 0;
         for index in 0..self.ports.len() {
             work += rx::bursts(self, index);

@@ -165,7 +165,7 @@ fn refused_by_a_stack_without_that_listener() {
     let hits = |stack: &mut stack::Stack| stack.budget().hits(Limit::ResetsPerSecond);
     let unanswered = place.server.with_stack(hits).expect("driven") as usize;
     assert_eq!(counted(&place, Counter::TcpResetsOut) + unanswered, STRANGERS);
-    assert!(honest.served > 10 && honest.failed == 0, "{honest:?}");
+    assert!(honest.served > 0 && honest.failed == 0, "{honest:?}");
     assert!(most.connections < 10, "{most:?}");
     assert!(most.pool_bytes <= MBUF_BYTES, "{most:?}");
     served_afterwards(&place);
