@@ -269,7 +269,7 @@ impl Driver {
 
     fn turn(&self, waker: &Waker) -> Turn {
         let Ok(mut call) = self.shared.call() else { return Turn::Done };
-        let now = self.shared.now();
+        let now = call.stack.now();
         call.mine = None;
         call.turn(now, waker)
     }

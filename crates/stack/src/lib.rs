@@ -254,6 +254,12 @@ impl Stack {
         self.core.pool.holds_foreign() || self.ports.has_input()
     }
 
+    /// The time that it was last told.
+    #[inline]
+    pub fn now(&self) -> Instant {
+        self.core.now
+    }
+
     /// The time that the calls which follow are made at, for those that do not take it themselves:
     /// [`Stack::poll`] need not have been called for long. It does not go back.
     #[inline]
