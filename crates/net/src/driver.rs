@@ -24,9 +24,6 @@ use crate::timer::Timer;
 /// How often a device is looked at that can wake nobody (see `Device::arm`).
 pub const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Polls of the stack before others get the lock.
-const POLLS_MAX: usize = 8;
-
 /// How the driver stands.
 #[derive(Default)]
 pub(crate) struct DriverState {
@@ -102,16 +99,13 @@ impl Inner {
         }
     }
 
-    /// Take in and send what there is, for a while.
+    /// Take in and send what there is.
     pub(crate) fn drive(&mut self, now: Instant) {
-        for _ in 0..POLLS_MAX {
-            if self.stack.poll(now) == 0 {
-                break;
-            }
-            self.dispatch();
-        }
+        // One poll takes all that a device has, or eight bursts; what comes after it is found when
+        // the devices are armed.
+        self.stack.poll(now);
         // On a busy stack no poll is without work.
-        self.stack.fail_gone_ports();
+        self.stack.settle();
         self.dispatch();
     }
 

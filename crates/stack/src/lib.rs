@@ -227,13 +227,18 @@ impl Stack {
         tx::resume_blocked(self);
         tx::run(self);
         if work == 0 {
-            // Nothing may come for long: nobody's buffers wait here.
-            self.core.pool.flush();
-            self.fail_gone_ports();
+            self.settle();
         } else {
             self.core.pool.flush_many();
         }
         work
+    }
+
+    /// What a poll without work ends with, for whoever may sleep after one with some: nothing may
+    /// come for long, so nobody's buffers wait here, and ports whose device is gone are failed.
+    pub fn settle(&mut self) {
+        self.core.pool.flush();
+        self.fail_gone_ports();
     }
 
     /// Hand everything that is ready to leave to the devices now, without taking anything in.
