@@ -1,22 +1,23 @@
 //! The cases: what each needs beyond root and a TUN, and what it does.
 
 use serde_json::Value;
+use testbed::{Need, Running};
 
-use crate::place::{Place, Running};
+use crate::place::Place;
 
-pub(crate) type Case = (&'static str, &'static [&'static str], fn(&Place));
+pub(crate) type Case = testbed::Case<fn(&Place)>;
 
 pub(crate) const CASES: &[Case] = &[
-    ("files_reach_socat_whole_over_both_versions", &["socat"], transmit),
-    ("files_come_from_socat_whole_over_both_versions", &["socat"], receive),
-    ("a_file_arrives_whole_over_a_bad_wire", &["socat"], faults),
-    ("a_capture_opens_in_tshark", &["socat", "tshark"], capture),
-    ("show_tells_of_a_running_transfer", &["socat"], show),
-    ("without_io_uring_there_is_no_ring_and_a_file_arrives_whole", &["socat"], without_a_ring),
-    ("a_device_deleted_in_mid_transfer_ends_it_with_a_sentence", &["socat"], deleted),
+    ("files_reach_socat_whole_over_both_versions", &[Need::SOCAT], transmit),
+    ("files_come_from_socat_whole_over_both_versions", &[Need::SOCAT], receive),
+    ("a_file_arrives_whole_over_a_bad_wire", &[Need::SOCAT], faults),
+    ("a_capture_opens_in_tshark", &[Need::SOCAT, Need::TSHARK], capture),
+    ("show_tells_of_a_running_transfer", &[Need::SOCAT], show),
+    ("without_io_uring_there_is_no_ring_and_a_file_arrives_whole", &[Need::SOCAT], without_a_ring),
+    ("a_device_deleted_in_mid_transfer_ends_it_with_a_sentence", &[Need::SOCAT], deleted),
     ("nobody_listening_and_no_route_say_what_to_do", &[], refused),
-    ("without_the_privilege_the_command_that_helps_is_named", &["setpriv"], privilege),
-    ("without_the_driver_the_command_that_helps_is_named", &["unshare"], driver),
+    ("without_the_privilege_the_command_that_helps_is_named", &[Need::SETPRIV], privilege),
+    ("without_the_driver_the_command_that_helps_is_named", &[Need::UNSHARE], driver),
 ];
 
 pub(crate) const DEVICE: &str = "--dev tun:ws0 --addr 10.9.0.2/24 --addr fd09::2/64";
@@ -125,9 +126,7 @@ fn without_a_ring(place: &Place) {
     assert!(code == 0 && socat.succeeds(), "{code} {err}");
     assert_eq!(place.sum("out"), sum);
     // Where the kernel forbids it, nobody has one.
-    let allowed = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
-    let allowed = allowed.is_ok_and(|disabled| disabled.trim() == "0");
-    for (how, ring) in [("on", allowed), ("off", false)] {
+    for (how, ring) in [("on", Need::IoUring.is_there()), ("off", false)] {
         let _socat = sink(place, 4);
         let line = format!("ttcp -t 10.9.0.1 {DEVICE} -s --seconds 30 --io-uring {how}");
         let tool = place.start_tool(&line);
