@@ -120,7 +120,8 @@ async fn fetched(net: &Net, uri: &str, certificate: Option<&Path>) -> Vec<u8> {
     let connector = pem.map(|pem| tls::connector(&pem).expect("a certificate"));
     let mut got = Vec::new();
     let uri = uri.parse().expect("a URL");
-    client::fetch(net, &uri, connector.as_ref(), &mut got).await.expect("the file");
+    let target = client::Target::new(uri, connector).expect("what can be fetched");
+    client::fetch(net, &target, &mut got).await.expect("the file");
     got
 }
 
