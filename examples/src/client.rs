@@ -17,30 +17,49 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use wirespeed::net::{Net, TcpStream};
 
-/// Fetch `uri`, whose host is an address, into `into`; returns how many bytes it had. `tls` is for
-/// `https`.
+/// What to fetch, looked at before anything is opened.
+pub struct Target {
+    uri: Uri,
+    at: SocketAddr,
+    tls: Option<TlsConnector>,
+}
+
+impl Target {
+    /// The host of `uri` is an address; `https` takes a connector.
+    ///
+    /// # Errors
+    /// What is wrong with the URL, or that the connector lacks.
+    pub fn new(uri: Uri, connector: Option<TlsConnector>) -> Result<Target> {
+        let host = uri.host().context("give a whole URL, like https://10.1.0.1/file")?;
+        let ip = host.trim_matches(['[', ']']).parse().context("the host must be an address")?;
+        let (port, tls) = match uri.scheme_str() {
+            Some("https") => {
+                let why = "give the server's certificate for https: --certificate FILE";
+                (443, Some(connector.context(why)?))
+            }
+            Some("http") => (80, None),
+            _ => bail!("the URL must begin with http:// or https://"),
+        };
+        let at = SocketAddr::new(ip, uri.port_u16().unwrap_or(port));
+        Ok(Target { uri, at, tls })
+    }
+}
+
+/// Fetch `target` into `into`; returns how many bytes it had.
 ///
 /// # Errors
-/// The address, the connection, a status other than 200, or `into`.
+/// The connection, a status other than 200, or `into`.
 pub async fn fetch(
     net: &Net,
-    uri: &Uri,
-    tls: Option<&TlsConnector>,
+    target: &Target,
     into: &mut (impl AsyncWrite + Unpin),
 ) -> Result<u64> {
-    let host = uri.host().context("give a whole URL, like https://10.1.0.1/file")?;
-    let ip = host.trim_matches(['[', ']']).parse().context("the host must be an address")?;
-    let secure = match uri.scheme_str() {
-        Some("https") => true,
-        Some("http") => false,
-        _ => bail!("the URL must begin with http:// or https://"),
-    };
-    let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
-    let stream = TcpStream::connect(net, SocketAddr::new(ip, port)).await?;
-    if secure {
-        let connector = tls.context("give the server's certificate for https")?;
-        let name = ServerName::IpAddress(ip.into());
-        let stream = connector.connect(name, stream).await?;
+    let Target { uri, at, tls } = target;
+    let stream =
+        TcpStream::connect(net, *at).await.with_context(|| format!("connecting to {at}"))?;
+    if let Some(connector) = tls {
+        let name = ServerName::IpAddress(at.ip().into());
+        let stream = connector.connect(name, stream).await.context("agreeing on TLS")?;
         save(request(TokioIo::new(stream), uri).await?, into).await
     } else {
         save(request(TokioIo::new(stream), uri).await?, into).await

@@ -10,3 +10,16 @@ pub mod patience;
 pub mod proxy;
 pub mod tls;
 pub mod tun;
+
+use std::process::ExitCode;
+
+/// How a program ends: one line on standard error says what went wrong, and what to do.
+pub fn outcome(result: anyhow::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -12,6 +12,30 @@ use wirespeed::{LinkKind, PortConfig, PortId, Route, Stack, StackConfig};
 /// The table of routes that is asked first.
 const MAIN_TABLE: u32 = 254;
 
+/// The options that say which interface, and who we are on it.
+#[derive(clap::Args)]
+pub struct Interface {
+    /// The TUN interface to make or join.
+    #[arg(long, default_value = "ws0")]
+    pub dev: String,
+    /// The kernel's address on it, with its network.
+    #[arg(long, default_value = "10.1.0.1/24")]
+    pub kernel: Cidr,
+    /// Our address, of the same network.
+    #[arg(long, default_value = "10.1.0.2")]
+    pub ours: IpAddr,
+}
+
+impl Interface {
+    /// A stack over it.
+    ///
+    /// # Errors
+    /// As [`stack`].
+    pub fn stack(&self) -> Result<Stack> {
+        Ok(stack(&self.dev, self.kernel, self.ours)?.0)
+    }
+}
+
 /// Open the interface `name`, give the kernel's end the address `kernel`, and make a stack with
 /// the address `ours`, of the same network, that reaches everything else through the kernel.
 ///

@@ -117,6 +117,8 @@ pub(crate) struct Outside {
 pub(crate) struct Settings {
     /// Checksums and cutting of large segments are the device's.
     pub(crate) offload: bool,
+    /// Bursts leave by one system call, where the kernel has io_uring.
+    pub(crate) io_uring: bool,
     pub(crate) switches: Switches,
 }
 
@@ -126,7 +128,7 @@ impl Outside {
     /// # Errors
     /// [`Usage`] for options that make no sense; otherwise what the device says, with what to do.
     pub(crate) fn open(args: &Args) -> Result<Outside> {
-        let settings = Settings { offload: true, switches: Switches::default() };
+        let settings = Settings { offload: true, io_uring: true, switches: Switches::default() };
         Outside::open_with(args, &settings, |tap| Ok(Box::new(tap)))
     }
 
@@ -149,7 +151,7 @@ impl Outside {
         });
         let clock = Clock::start();
         stack.set_now(clock.now());
-        let tap = open(dev, settings.offload)?;
+        let tap = open(dev, settings)?;
         let mac = tap.our_mac().unwrap_or_default();
         let device = wrap(tap)?;
         let port = stack.add_port(device, PortConfig { mac, addresses: args.addr.clone() });
@@ -205,9 +207,15 @@ impl Outside {
     }
 }
 
-fn open(dev: &Dev, offload: bool) -> Result<Tap> {
+fn open(dev: &Dev, settings: &Settings) -> Result<Tap> {
     let name = Some(dev.name.clone());
-    let config = Config { name, link: dev.link, vnet_hdr: offload, ..Config::default() };
+    let config = Config {
+        name,
+        link: dev.link,
+        vnet_hdr: settings.offload,
+        io_uring: settings.io_uring,
+        ..Config::default()
+    };
     let mut tap = Tap::open(&config)?;
     match tap.configure(&Setup { up: true, ..Setup::default() }) {
         // Who was handed a device of their own may use it, not set it up: then it is up already,

@@ -65,7 +65,11 @@ fn outside(args: &Args, plan: &Plan, interrupt: &Interrupt) -> Result<Outcome> {
     }
     let mut wrapped = wrap::Wrapped::default();
     let wrap = |device| wrapped.around(device, plan.fault, args.capture.as_deref());
-    let settings = Settings { offload: args.offload == args::OnOff::On, switches: plan.switches };
+    let settings = Settings {
+        offload: args.offload == args::OnOff::On,
+        io_uring: args.io_uring == args::OnOff::On,
+        switches: plan.switches,
+    };
     let outside = Outside::open_with(&args.outside, &settings, wrap)?;
     let mut transfer = host::Transfer::new(outside, plan, interrupt);
     let moved = transfer.run(role).map_err(|error| hinted(error, role, &args.outside))?;

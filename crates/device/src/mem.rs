@@ -8,6 +8,8 @@
 //! flight are what the producer sent (its own count) less what the consumer says it took (one
 //! store a burst): no cache line is written by both.
 
+mod transmit;
+
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::task::Waker;
@@ -16,7 +18,6 @@ use std::sync::Arc;
 
 use base::{LinkKind, Mtu};
 use mbuf::{Flags, Mbuf, Pool};
-use rtrb::chunks::ChunkError;
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::{Burst, Device, Doorbell, Limits, Offloads};
@@ -202,101 +203,6 @@ impl Mem {
         self.undeliverable
     }
 
-    /// Bytes sent that the peer has not taken, as far as is known without asking.
-    #[inline(always)]
-    fn in_flight_bytes(&self) -> u64 {
-        self.sent_bytes - self.taken_seen.get()
-    }
-
-    #[inline(always)]
-    fn fits(&self, bytes: u64) -> bool {
-        let in_flight = self.in_flight_bytes();
-        in_flight + bytes <= self.depth_bytes || in_flight == 0
-    }
-
-    #[inline(always)]
-    fn see_taken(&self) {
-        self.taken_seen.set(self.peer.taken.0.load(Ordering::Acquire));
-    }
-
-    #[inline(always)]
-    fn too_long(&self, frame: &Mbuf) -> bool {
-        let len = frame.len();
-        len > self.limits.max_frame
-            && (frame.segment_size() == 0 || len > self.limits.offloads.tso_max_bytes)
-    }
-
-    /// Send from the front of `from` until it is empty, the ring is full or a frame is too long.
-    #[inline]
-    fn send(&mut self, from: &mut Burst) -> usize {
-        if let [frame] = from.as_slice()
-            && !self.too_long(frame)
-        {
-            return self.send_one(from);
-        }
-        let mut bytes = 0;
-        let mut count = 0;
-        for frame in from.iter() {
-            if self.too_long(frame) {
-                break;
-            }
-            bytes += frame.len() as u64;
-            count += 1;
-        }
-        if self.in_flight_bytes() + bytes > self.depth_bytes {
-            (count, bytes) = self.count_fitting(&from[..count]);
-        }
-        if count == 0 {
-            return 0;
-        }
-        let chunk = match self.tx.write_chunk_uninit(count) {
-            Ok(chunk) => chunk,
-            Err(ChunkError::TooFewSlots(room)) => {
-                bytes = from[..room].iter().map(|f| f.len() as u64).sum();
-                match self.tx.write_chunk_uninit(room) {
-                    Ok(chunk) if room > 0 => chunk,
-                    _ => return 0,
-                }
-            }
-        };
-        self.sent_bytes += bytes;
-        let count = chunk.len();
-        chunk.fill_from_iter(from.drain(..count))
-    }
-
-    /// A burst of one has no use for what a chunk of the ring takes to prepare.
-    #[inline]
-    fn send_one(&mut self, from: &mut Burst) -> usize {
-        let bytes = from.first().map_or(0, |frame| frame.len() as u64);
-        if !self.fits(bytes) {
-            self.see_taken();
-        }
-        if !self.fits(bytes) || self.tx.is_full() {
-            return 0;
-        }
-        let sent = from.pop().is_some_and(|frame| self.tx.push(frame).is_ok());
-        debug_assert!(sent, "there was room, and nobody else sends");
-        self.sent_bytes += bytes;
-        1
-    }
-
-    /// How many of these frames fit by bytes, and how long those are, as the peer has it now.
-    #[cold]
-    #[inline(never)]
-    fn count_fitting(&self, frames: &[Mbuf]) -> (usize, u64) {
-        self.see_taken();
-        let in_flight = self.in_flight_bytes();
-        let mut bytes = 0;
-        for (count, frame) in frames.iter().enumerate() {
-            let with = bytes + frame.len() as u64;
-            if in_flight + with > self.depth_bytes && in_flight + bytes > 0 {
-                return (count, bytes);
-            }
-            bytes = with;
-        }
-        (frames.len(), bytes)
-    }
-
     /// Move `count` frames that are there; returns their bytes.
     #[inline(always)]
     fn take(&mut self, count: usize, into: &mut Burst) -> u64 {
@@ -313,28 +219,6 @@ impl Mem {
             chunk.into_iter().for_each(&mut arrived);
         }
         bytes
-    }
-
-    /// After a burst: what stayed is remembered, so that the peer knows to say when there is room.
-    #[cold]
-    #[inline(never)]
-    fn remember_push_back(&mut self, first: Option<u64>) {
-        self.pushed_back_bytes = first.unwrap_or(0);
-        self.here.rare.0.wants_room.store(first.is_some(), Ordering::Relaxed);
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn free_undeliverable(&mut self, pool: &mut Pool, from: &mut Burst) {
-        self.undeliverable += from.len() as u64;
-        from.drain(..).for_each(|frame| pool.free(frame));
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn refuse(&mut self, pool: &mut Pool, frame: Mbuf) {
-        self.refused += 1;
-        pool.free(frame);
     }
 
     /// Let the peer know of room, if it sleeps for some: it says so before it arms its bell.

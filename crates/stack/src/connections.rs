@@ -1,7 +1,8 @@
 //! The table of connections: by handle for users, by addresses and ports for segments, with the
 //! flow cache in front; and the records of those in TIME-WAIT.
 //!
-//! Called by: `rx.rs`, `tx.rs`, `socket.rs`. The table's hash is keyed: strangers choose the keys.
+//! Called by: `rx.rs`, `tx.rs`, `open.rs`, `socket.rs`. The table's hash is keyed: strangers choose
+//! the keys.
 
 use std::collections::VecDeque;
 

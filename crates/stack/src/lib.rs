@@ -19,6 +19,7 @@ pub mod forward;
 mod half_open;
 mod icmp;
 mod listener;
+mod open;
 pub mod pair;
 mod passive;
 mod ping;
@@ -40,9 +41,9 @@ pub use event::Event;
 pub use forward::RequestHandle;
 pub use inet::Route;
 pub use listener::{ListenConfig, ListenerHandle};
+pub use open::{ConnectError, ListenError};
 pub use ping::{Echo, EchoError, PingHandle};
 pub use port::{Observer, PortId, Stage};
-pub use socket::{ConnectError, ListenError};
 pub use tcp::usrreq::CallError;
 pub use udp::{Datagram, UdpError, UdpHandle};
 

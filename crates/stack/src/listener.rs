@@ -1,6 +1,6 @@
 //! Listeners: where connections are accepted, and how many may wait.
 //!
-//! Called by: `rx.rs` for segments of no connection, `socket.rs` for users. A listener is found
+//! Called by: `rx.rs` for segments of no connection, `open.rs` for users. A listener is found
 //! by address and port, then by port alone, then by neither (a forwarder accepts anything).
 
 use std::collections::{BTreeMap, VecDeque};

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use core::net::SocketAddr;
 
 use base::{DropReason, Limit, SeqNumber};
-use tcp::tcb::Path;
+use tcp::tcb::Opening;
 use tcp::usrreq;
 use tcp::{Fate, Segment, State};
 use wire::tcp::Options;
@@ -62,9 +62,9 @@ pub(crate) fn complete_open(
     listener.half_open.enter();
     let (config, owner, ip) = (listener.config.clone(), listener.owner.clone(), listener.ip);
     stack.listeners.half_open.enter();
-    let made = stack.open((local, remote), owner, ip, Some(listener_handle), |path, cx| {
-        let iss = after.map_or(path.iss, |used| path.iss.max(used));
-        handshake_open(&config, &Path { iss, ..*path }, seg, options, cx)
+    let made = stack.open((local, remote), owner, ip, Some(listener_handle), |opening, cx| {
+        let iss = after.map_or(opening.iss, |used| opening.iss.max(used));
+        handshake_open(&config, &Opening { iss, ..*opening }, seg, options, cx)
     });
     match made {
         Ok(handle) => {
@@ -108,12 +108,12 @@ fn make_room(stack: &mut Stack, handle: ListenerHandle) -> Result<(), DropReason
 
 fn handshake_open(
     config: &Arc<tcp::Config>,
-    path: &Path,
+    opening: &Opening,
     seg: &Segment,
     options: &Options,
     cx: &mut tcp::Cx<'_>,
 ) -> tcp::Tcb {
-    tcp::handshake::passive_open(config, path, seg, options, cx)
+    tcp::handshake::passive_open(config, opening, seg, options, cx)
 }
 
 fn embryo_gone(stack: &mut Stack, listener: ListenerHandle) {

@@ -22,10 +22,9 @@ use wire::checksum::{Ladder, Sum};
 use wire::tcp::{Flags, HEADER_LEN, Header, Options, Timestamps, timestamps_only};
 use wire::{ipv4, ipv6, nd};
 
-use crate::event::Event;
 use crate::follow;
 use crate::port::Stage;
-use crate::{Stack, TcpHandle, icmp, passive, resolve, tx};
+use crate::{Stack, TcpHandle, icmp, passive, resolve, tx, udp};
 
 /// Bursts taken from one port before the others get their turn.
 const BURSTS_MAX: usize = 8;
@@ -164,7 +163,7 @@ fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at: usize) -> 
     }
     let (from, len) = (at + ip.transport_at as usize, ip.transport_len as usize);
     match ip.protocol {
-        ipv4::UDP => datagram(stack, &ip, m, at),
+        ipv4::UDP => udp::input(stack, &ip, m, at),
         // Each version has its own: the other's number means nothing in it.
         ipv4::ICMP if ip.src().is_ipv4() => {
             for_us(stack, &ip, &m)?;
@@ -347,7 +346,7 @@ fn reset<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, header: &Header, seg: &Segment
 }
 
 /// Is a packet addressed to this host, by an address that a host can have?
-fn for_us<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
+pub(crate) fn for_us<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     if is_martian_source(ip.src()) {
         return Err(DropReason::IpMartianSource);
     }
@@ -364,36 +363,6 @@ fn for_any_host<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     }
     if stack.ports.get(m.in_port()).is_some_and(|p| p.is_group(ip.dst())) {
         return Err(DropReason::TcpGroupAddress);
-    }
-    Ok(())
-}
-
-/// A UDP datagram; `at` is where the IP header begins.
-fn datagram<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: usize) -> Fate {
-    let group = stack.ports.get(m.in_port()).is_some_and(|p| p.is_group(ip.dst()));
-    if group {
-        if is_martian_source(ip.src()) {
-            return Err(DropReason::IpMartianSource);
-        }
-    } else {
-        for_us(stack, ip, &m)?;
-    }
-    let verify = stack.core.switches.on(Switch::ChecksumRx) && !m.has(MbufFlags::CSUM_VERIFIED);
-    let (begin, len) = (at + ip.transport_at as usize, ip.transport_len as usize);
-    let bytes = m.as_slice().get(begin..begin + len).unwrap_or_default();
-    let header = inet::udp::udp_input(ip, bytes, verify, stack.core.ladder)?;
-    let from = SocketAddr::new(ip.src(), header.src_port);
-    let to = SocketAddr::new(ip.dst(), header.dst_port);
-    if !stack.udp.is_bound(to) {
-        // Quotes the packet, so that it has to be whole still (RFC 1122 section 4.1.3.1).
-        icmp::refuse(stack, ip, &m, at, Unreachable::Port);
-        return Err(DropReason::UdpNoSocket);
-    }
-    let header_len = wire::udp::HEADER_LEN;
-    m.keep(begin + header_len, usize::from(header.length) - header_len);
-    let (handle, first) = stack.udp.deliver(from, to, m, &mut stack.core)?;
-    if first {
-        stack.ready.push_back(Event::Udp(handle));
     }
     Ok(())
 }

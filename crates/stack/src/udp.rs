@@ -7,13 +7,18 @@ use std::collections::{BTreeMap, VecDeque};
 use core::net::{IpAddr, SocketAddr};
 
 use base::{Counter, DropReason, Instant, Limit, Owner, Switch};
+use inet::Ip;
+use inet::flow::Addrs;
 use inet::icmp::Unreachable;
-use mbuf::{Mbuf, Pool};
+use inet::ip_input::is_martian_source;
+use mbuf::{Flags as MbufFlags, Mbuf, Pool};
 use slotmap::{SlotMap, new_key_type};
+use tcp::Fate;
 use wire::ipv4;
 
+use crate::event::Event;
 use crate::snapshot::SocketRow;
-use crate::{Core, IpSettings, Stack, resolve};
+use crate::{Core, IpSettings, Stack, icmp, resolve, rx};
 
 new_key_type! {
     /// A UDP socket.
@@ -176,6 +181,36 @@ impl UdpSockets {
             }
         }
     }
+}
+
+/// A UDP datagram; `at` is where the IP header begins.
+pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: usize) -> Fate {
+    let group = stack.ports.get(m.in_port()).is_some_and(|p| p.is_group(ip.dst()));
+    if group {
+        if is_martian_source(ip.src()) {
+            return Err(DropReason::IpMartianSource);
+        }
+    } else {
+        rx::for_us(stack, ip, &m)?;
+    }
+    let verify = stack.core.switches.on(Switch::ChecksumRx) && !m.has(MbufFlags::CSUM_VERIFIED);
+    let (begin, len) = (at + ip.transport_at as usize, ip.transport_len as usize);
+    let bytes = m.as_slice().get(begin..begin + len).unwrap_or_default();
+    let header = inet::udp::udp_input(ip, bytes, verify, stack.core.ladder)?;
+    let from = SocketAddr::new(ip.src(), header.src_port);
+    let to = SocketAddr::new(ip.dst(), header.dst_port);
+    if !stack.udp.is_bound(to) {
+        // Quotes the packet, so that it has to be whole still (RFC 1122 section 4.1.3.1).
+        icmp::refuse(stack, ip, &m, at, Unreachable::Port);
+        return Err(DropReason::UdpNoSocket);
+    }
+    let header_len = wire::udp::HEADER_LEN;
+    m.keep(begin + header_len, usize::from(header.length) - header_len);
+    let (handle, first) = stack.udp.deliver(from, to, m, &mut stack.core)?;
+    if first {
+        stack.ready.push_back(Event::Udp(handle));
+    }
+    Ok(())
 }
 
 impl Stack {

@@ -11,7 +11,7 @@ use wire::tcp::{Flags, Options};
 
 use crate::marks::{Events, Marks, Todo};
 use crate::state::{Error, State};
-use crate::tcb::{Path, Tcb};
+use crate::tcb::{Opening, Tcb};
 use crate::{Config, Cx, Fate, Segment, ack, text};
 
 /// What a listener does with a segment that belongs to no connection, RFC 9293 3.10.7.2.
@@ -42,12 +42,12 @@ pub fn listen(seg: &Segment) -> Listen {
 /// it again (RFC 9293 allows that; TFO is another matter).
 pub fn passive_open(
     config: &Arc<Config>,
-    path: &Path,
+    opening: &Opening,
     seg: &Segment,
     options: &Options,
     cx: &mut Cx<'_>,
 ) -> Tcb {
-    let mut tcb = Tcb::new(config, path);
+    let mut tcb = Tcb::new(config, opening);
     tcb.marks.set(Marks::EMBRYONIC);
     take_syn(&mut tcb, seg, options, cx);
     tcb.state = State::SynReceived;

@@ -2,14 +2,17 @@
 //!
 //! Called by: `stack/tx.rs` for every connection with something to do, after a burst, a write, a
 //! read or a timer. Must not know: IP; it gets the pseudo-header's sum ready-made.
-//! RFC 9293 sections 3.7.4 (Nagle), 3.8.6 (windows), 3.10.7; RFC 5681; RFC 7323.
+//! RFC 9293 sections 3.7.4 (Nagle), 3.8.6 (windows), 3.10.7; RFC 5681; RFC 7323. What is no new
+//! data is made in `rare.rs`.
+
+mod rare;
 
 use base::{Counter, SeqNumber, Switch};
-use mbuf::{Flags as MbufFlags, Mbuf, Pool};
+use mbuf::{Mbuf, Pool};
 use wire::checksum::Sum;
-use wire::tcp::{Flags, Options, Timestamps};
+use wire::tcp::Flags;
 
-use crate::header::{offer_window, put_header, sum_of, write_header, write_with_sack};
+use crate::header::{offer_window, put_header, sum_of, write_with_sack};
 use crate::marks::{Events, Marks, Todo};
 use crate::sendq::Piece;
 use crate::state::State;
@@ -121,13 +124,13 @@ fn room(tcb: &Tcb) -> (u32, u32) {
 #[inline(never)]
 fn single(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
     if tcb.todo.has(Todo::SYN | Todo::RST | Todo::PROBE | Todo::KEEPALIVE) {
-        return special(tcb, cx);
+        return rare::special(tcb, cx);
     }
     if tcb.todo.has(Todo::OUTPUT) {
         if tcb.recovery.lost_bytes > 0
             && let Some(index) = recovery::next_lost(tcb)
         {
-            return retransmit(tcb, index, cx);
+            return rare::retransmit(tcb, index, cx);
         }
         let out_of_buffers = cx.pool.exhausted();
         if let Some(m) = new_data(tcb, run, cx) {
@@ -339,115 +342,14 @@ fn sent_something(tcb: &mut Tcb, cx: &Cx<'_>) {
 fn share_or_copy(m: &mut Mbuf, cx: &mut Cx<'_>) -> Option<Mbuf> {
     match cx.pool.share_for_send(m) {
         Some(share) => Some(share),
-        None => copy(m, cx),
+        None => rare::copy(m, cx),
     }
-}
-
-#[cold]
-fn copy(m: &mut Mbuf, cx: &mut Cx<'_>) -> Option<Mbuf> {
-    let mut copy = cx.pool.copy_of(m.as_slice())?;
-    copy.set_segment_size(m.segment_size());
-    if m.has(MbufFlags::SUMMED) {
-        copy.set_csum(m.csum());
-        copy.set(MbufFlags::SUMMED);
-    }
-    Some(copy)
-}
-
-/// Send the lost segment at `index` again, at most what the window admits of a super-segment.
-#[cold]
-fn retransmit(tcb: &mut Tcb, index: usize, cx: &mut Cx<'_>) -> Option<Mbuf> {
-    let mss = tcb.snd_mss.bytes() as u32;
-    let room = tcb.cc.cwnd.saturating_sub(u64::from(tcb.pipe())).max(u64::from(mss));
-    let room = u32::try_from(room).unwrap_or(u32::MAX).min(tcb.super_max_bytes.max(mss));
-    let sent = tcb.sendq.in_flight(index)?;
-    if sent.len > room {
-        let at = sent.seq + (room - room % mss);
-        tcb.sendq.cut(index, at, cx.pool);
-    }
-    let sent = tcb.sendq.in_flight_mut(index)?;
-    let share = match &mut sent.mbuf {
-        Some(m) => {
-            // A piece of a super-segment may be a plain segment.
-            m.set_segment_size(if sent.len > mss { mss as u16 } else { 0 });
-            share_or_copy(m, cx)?
-        }
-        None => cx.pool.alloc(0)?,
-    };
-    sent.marks = (sent.marks | Piece::RETRANSMITTED) & !Piece::LOST;
-    sent.sent_at = cx.now;
-    let (seq, end, space) = (sent.seq, sent.end(), sent.space());
-    let mut flags = Flags::ACK | Flags::PSH;
-    if sent.has(Piece::FIN) {
-        flags = flags | Flags::FIN;
-    }
-    tcb.recovery.lost_bytes -= space;
-    tcb.recovery.resend_from = end;
-    if tcb.recovery.resend_now {
-        tcb.recovery.resend_now = false;
-        tcb.restart_retransmit(cx.now);
-    }
-    tcb.stats.retransmits += 1;
-    cx.counters.add(Counter::TcpRetransmits, 1);
-    finish(tcb, share, seq, flags, cx)
 }
 
 fn pure_ack(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
     let m = cx.pool.alloc(0)?;
     cx.counters.add(Counter::TcpAcksOut, 1);
     finish(tcb, m, tcb.snd_nxt, Flags::ACK, cx)
-}
-
-/// SYN, RST, window probe, keepalive probe.
-#[cold]
-fn special(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
-    if tcb.todo.0 & (Todo::SYN | Todo::RST | Todo::PROBE) == Todo::PROBE && tcb.snd_wnd > 0 {
-        // Silly-window avoidance has waited long enough: what fits goes (RFC 9293, 3.8.6.2.1).
-        tcb.todo.clear(Todo::PROBE);
-        let send = tcb.snd_wnd.min(tcb.snd_mss.bytes() as u32);
-        return if tcb.in_flight() == 0 { send_part(tcb, send, cx) } else { None };
-    }
-    let m = cx.pool.alloc(0)?;
-    if tcb.todo.has(Todo::RST) {
-        tcb.todo = Todo::default();
-        cx.counters.add(Counter::TcpResetsOut, 1);
-        return finish(tcb, m, tcb.snd_nxt, Flags::RST | Flags::ACK, cx);
-    }
-    if tcb.todo.has(Todo::SYN) {
-        tcb.todo.clear(Todo::SYN | Todo::ACK_NOW);
-        return syn(tcb, m, cx);
-    }
-    // A segment from before the window draws an ACK with the window in it (RFC 9293 3.10.7.4).
-    tcb.todo.clear(Todo::PROBE | Todo::KEEPALIVE);
-    finish(tcb, m, tcb.snd_una - 1, Flags::ACK, cx)
-}
-
-fn syn(tcb: &mut Tcb, mut m: Mbuf, cx: &mut Cx<'_>) -> Option<Mbuf> {
-    if tcb.rtt.backoff > 0 {
-        cx.counters.add(Counter::TcpRetransmits, 1);
-        tcb.stats.retransmits += 1;
-    }
-    // The first SYN offers what is configured, the answer to one what was agreed.
-    let answer = tcb.state != State::SynSent;
-    let agreed = |mark: u16, offered: bool| if answer { tcb.marks.has(mark) } else { offered };
-    let scaling = tcb.config.window_scaling && (!answer || tcb.peer_scales);
-    let options = Options {
-        mss: Some(tcb.advertised_mss.0),
-        window_scale: scaling.then_some(tcb.rcv_wscale),
-        sack_permitted: agreed(Marks::SACK, tcb.config.sack),
-        timestamps: agreed(Marks::TIMESTAMPS, tcb.config.timestamps)
-            .then(|| Timestamps { value: tcb.ts_value(cx), echo: tcb.ts_recent }),
-        ..Options::default()
-    };
-    let flags = if answer { Flags::SYN | Flags::ACK } else { Flags::SYN };
-    // The window of a SYN is never scaled, RFC 7323 section 2.2.
-    let window = tcb.receive.space().min(65_535) as u16;
-    tcb.rcv_adv = tcb.rcv_adv.max(tcb.rcv_nxt + u32::from(window));
-    write_header(tcb, &mut m, tcb.iss, flags, window, &options, cx)?;
-    if answer {
-        ack_went_out(tcb);
-    }
-    Some(m)
 }
 
 /// Write the header of an established connection's segment in front of its payload.

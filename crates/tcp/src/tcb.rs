@@ -146,9 +146,9 @@ pub(crate) struct Stats {
 
 const _: () = assert!(core::mem::offset_of!(Tcb, receive) <= 64);
 
-/// What the stack knows about the path when it makes a connection.
+/// What the stack settles when it makes a connection, before its first segment.
 #[derive(Clone, Copy, Debug)]
-pub struct Path {
+pub struct Opening {
     /// The MSS to offer: the port's MTU less fixed headers.
     pub mss: Mss,
     /// What a peer means that offers no MSS: the IP version's default, RFC 9293 MUST-15.
@@ -174,10 +174,10 @@ impl Tcb {
     pub(crate) const EARLY: u8 = 2;
 
     /// A connection in CLOSED, for `usrreq::connect` or `handshake::passive_open` to start.
-    pub(crate) fn new(config: &Arc<Config>, path: &Path) -> Tcb {
+    pub(crate) fn new(config: &Arc<Config>, opening: &Opening) -> Tcb {
         let mut ports = [0; 4];
-        ports[..2].copy_from_slice(&path.ports.0.to_be_bytes());
-        ports[2..].copy_from_slice(&path.ports.1.to_be_bytes());
+        ports[..2].copy_from_slice(&opening.ports.0.to_be_bytes());
+        ports[2..].copy_from_slice(&opening.ports.1.to_be_bytes());
         let mut marks = Marks::default();
         if config.no_delay {
             marks.set(Marks::NO_DELAY);
@@ -193,11 +193,11 @@ impl Tcb {
             marks,
             snd_wscale: WindowScale::default(),
             rcv_wscale,
-            snd_mss: path.mss,
+            snd_mss: opening.mss,
             rcv_nxt: SeqNumber(0),
             rcv_adv: SeqNumber(0),
-            snd_una: path.iss,
-            snd_nxt: path.iss,
+            snd_una: opening.iss,
+            snd_nxt: opening.iss,
             snd_wnd: 0,
             snd_wl1: SeqNumber(0),
             snd_wl2: SeqNumber(0),
@@ -207,7 +207,7 @@ impl Tcb {
             send_space_bytes: 0,
             ack_owed_bytes: 0,
             early_acks: EarlyAcks::default(),
-            rcv_mss: path.mss.0.min(536),
+            rcv_mss: opening.mss.0.min(536),
             trouble: 0,
             events: Events::default(),
             dirty: false,
@@ -221,19 +221,19 @@ impl Tcb {
             sack_blocks: ReceivedBlocks::default(),
             reassembly: Reassembly::default(),
             max_snd_wnd: 0,
-            iss: path.iss,
+            iss: opening.iss,
             irs: SeqNumber(0),
             last_sent_at: Instant::ZERO,
             peer_scales: false,
             syn_sent_at: Instant::ZERO,
             rcv_up: SeqNumber(0),
-            pseudo_sum: path.pseudo_sum,
+            pseudo_sum: opening.pseudo_sum,
             ports,
-            advertised_mss: path.mss,
-            default_mss: path.default_mss,
-            super_max_bytes: path.super_max_bytes,
-            offload_checksum: path.offload_checksum,
-            ts_offset: path.ts_offset,
+            advertised_mss: opening.mss,
+            default_mss: opening.default_mss,
+            super_max_bytes: opening.super_max_bytes,
+            offload_checksum: opening.offload_checksum,
+            ts_offset: opening.ts_offset,
             error: None,
             soft_error: None,
             challenge_acks: PerSecond::default(),

@@ -1,6 +1,7 @@
 //! What the user of a connection can ask for: open, write, read, shut down, close, abort.
 //!
-//! Called by: `stack/socket.rs`. Each call only changes state; the stack then calls `output`.
+//! Called by: `stack/open.rs`, `stack/socket.rs`. Each call only changes state; the stack then
+//! calls `output`.
 //! RFC 9293 section 3.9.1 (the user interface) and 3.10.
 
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use wire::checksum::Ladder;
 
 use crate::marks::{Events, Marks, Todo};
 use crate::state::{Error, State};
-use crate::tcb::{Path, Tcb};
+use crate::tcb::{Opening, Tcb};
 use crate::{Config, Cx, handshake};
 
 /// Why a call was refused.
@@ -26,8 +27,8 @@ pub enum CallError {
 }
 
 /// Active open, RFC 9293 section 3.10.1: a connection in SYN-SENT.
-pub fn connect(config: &Arc<Config>, path: &Path, cx: &mut Cx<'_>) -> Tcb {
-    let mut tcb = Tcb::new(config, path);
+pub fn connect(config: &Arc<Config>, opening: &Opening, cx: &mut Cx<'_>) -> Tcb {
+    let mut tcb = Tcb::new(config, opening);
     tcb.marks.set(Marks::ACTIVE);
     tcb.state = State::SynSent;
     handshake::send_syn(&mut tcb, cx);

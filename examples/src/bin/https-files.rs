@@ -6,28 +6,21 @@
 //! ```
 //! Must not know: how files are served; `files.rs` does.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use wirespeed::base::Cidr;
 use wirespeed::net::{Net, TcpListener};
 use wirespeed_examples::{files, tls, tun};
 
 /// Serve the files below a folder over TLS.
 #[derive(Parser)]
 struct Arguments {
-    /// The TUN interface to make or join.
-    #[arg(long, default_value = "ws0")]
-    dev: String,
-    /// The kernel's address on it, with its network.
-    #[arg(long, default_value = "10.1.0.1/24")]
-    kernel: Cidr,
-    /// Our address, of the same network.
-    #[arg(long, default_value = "10.1.0.2")]
-    ours: IpAddr,
+    #[command(flatten)]
+    interface: tun::Interface,
     /// The port to listen on.
     #[arg(long, default_value_t = 443)]
     port: u16,
@@ -43,12 +36,15 @@ struct Arguments {
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
-    let arguments = Arguments::parse();
-    let (stack, _) = tun::stack(&arguments.dev, arguments.kernel, arguments.ours)?;
-    let (net, _driver) = Net::spawn_tokio(stack);
-    let identity = tls::identity(arguments.ours)?;
-    let listener = TcpListener::bind(&net, SocketAddr::new(arguments.ours, arguments.port))?;
+async fn main() -> ExitCode {
+    wirespeed_examples::outcome(run(Arguments::parse()).await)
+}
+
+async fn run(arguments: Arguments) -> Result<()> {
+    let (net, _driver) = Net::spawn_tokio(arguments.interface.stack()?);
+    let ours = arguments.interface.ours;
+    let identity = tls::identity(ours)?;
+    let listener = TcpListener::bind(&net, SocketAddr::new(ours, arguments.port))?;
     tokio::fs::write(&arguments.certificate, &identity.certificate_pem)
         .await
         .with_context(|| format!("writing {}", arguments.certificate.display()))?;

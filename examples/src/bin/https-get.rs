@@ -6,28 +6,20 @@
 //! ```
 //! Must not know: how HTTP is spoken; `client.rs` does.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser;
 use hyper::Uri;
-use wirespeed::base::Cidr;
 use wirespeed::net::Net;
 use wirespeed_examples::{client, tls, tun};
 
 /// Fetch a URL into a file.
 #[derive(Parser)]
 struct Arguments {
-    /// The TUN interface to make or join.
-    #[arg(long, default_value = "ws0")]
-    dev: String,
-    /// The kernel's address on it, with its network.
-    #[arg(long, default_value = "10.1.0.1/24")]
-    kernel: Cidr,
-    /// Our address, of the same network.
-    #[arg(long, default_value = "10.1.0.2")]
-    ours: IpAddr,
+    #[command(flatten)]
+    interface: tun::Interface,
     /// The certificate to trust, in PEM; for https.
     #[arg(long)]
     certificate: Option<PathBuf>,
@@ -39,19 +31,23 @@ struct Arguments {
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
-    let arguments = Arguments::parse();
-    let (stack, _) = tun::stack(&arguments.dev, arguments.kernel, arguments.ours)?;
-    let (net, _driver) = Net::spawn_tokio(stack);
+async fn main() -> ExitCode {
+    wirespeed_examples::outcome(run(Arguments::parse()).await)
+}
+
+async fn run(arguments: Arguments) -> Result<()> {
     let connector = match &arguments.certificate {
         None => None,
         Some(path) => {
             let pem = tokio::fs::read(path).await;
-            Some(tls::connector(&pem.with_context(|| path.display().to_string())?)?)
+            Some(tls::connector(&pem.with_context(|| format!("reading {}", path.display()))?)?)
         }
     };
-    let mut out = tokio::fs::File::create(&arguments.output).await?;
-    let bytes = client::fetch(&net, &arguments.uri, connector.as_ref(), &mut out).await?;
+    let target = client::Target::new(arguments.uri, connector)?;
+    let (net, _driver) = Net::spawn_tokio(arguments.interface.stack()?);
+    let out = tokio::fs::File::create(&arguments.output).await;
+    let mut out = out.with_context(|| format!("writing {}", arguments.output.display()))?;
+    let bytes = client::fetch(&net, &target, &mut out).await?;
     eprintln!("{bytes} bytes");
     Ok(())
 }

@@ -8,11 +8,11 @@
 //! Straight to the destination is for stacks in another namespace, or with routes by mark: the
 //! proxy's own connections must not be routed back to it. Must not know: how; `proxy.rs` does.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
+use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use wirespeed::base::Cidr;
 use wirespeed::net::Net;
 use wirespeed_examples::proxy::{self, Upstream};
 use wirespeed_examples::tun;
@@ -20,15 +20,8 @@ use wirespeed_examples::tun;
 /// Carry every TCP connection of an interface.
 #[derive(Parser)]
 struct Arguments {
-    /// The TUN interface to make or join.
-    #[arg(long, default_value = "ws0")]
-    dev: String,
-    /// The kernel's address on it, with its network.
-    #[arg(long, default_value = "10.1.0.1/24")]
-    kernel: Cidr,
-    /// Our address, of the same network.
-    #[arg(long, default_value = "10.1.0.2")]
-    ours: IpAddr,
+    #[command(flatten)]
+    interface: tun::Interface,
     /// A SOCKS5 server to go by, without authentication.
     #[arg(long)]
     socks5: Option<SocketAddr>,
@@ -38,12 +31,14 @@ struct Arguments {
 }
 
 #[tokio::main]
-async fn main() -> Result<()> {
-    let arguments = Arguments::parse();
-    let (stack, _) = tun::stack(&arguments.dev, arguments.kernel, arguments.ours)?;
-    let (net, _driver) = Net::spawn_tokio(stack);
+async fn main() -> ExitCode {
+    wirespeed_examples::outcome(run(Arguments::parse()).await)
+}
+
+async fn run(arguments: Arguments) -> Result<()> {
+    let (net, _driver) = Net::spawn_tokio(arguments.interface.stack()?);
     let upstream = arguments.socks5.map_or(Upstream::Direct, Upstream::Socks5);
-    println!("carrying what comes in at {}", arguments.dev);
+    println!("carrying what comes in at {}", arguments.interface.dev);
     tokio::select! {
         ran = proxy::run(&net, upstream, arguments.connections) => Ok(ran?),
         interrupted = tokio::signal::ctrl_c() => Ok(interrupted?),

@@ -1,46 +1,32 @@
 //! curl fetches from our server over TLS, our client from nginx, and curl through the proxy.
 
-use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener as KernelListener};
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use sha2::{Digest, Sha256};
+use testbed::{Case, Namespace, Need, Running, ip};
 use wirespeed::net::{Net, TcpListener};
 use wirespeed_examples::proxy::Upstream;
 use wirespeed_examples::{client, files, proxy, tls, tun};
 
-use crate::{Case, netns};
-
 pub(crate) const CASES: &[Case] = &[
-    ("curl_fetches_10_mb_from_the_file_server_over_tls", curl_from_server),
-    ("our_client_fetches_10_mb_from_our_server", client_from_server),
-    ("our_client_fetches_10_mb_from_nginx", client_from_nginx),
-    ("curl_fetches_10_mb_through_the_proxy", || through_proxy(false)),
-    ("curl_fetches_10_mb_through_the_proxy_and_a_socks5_server", || through_proxy(true)),
-    ("curl_goes_by_the_programs_socks5_and_nowhere_without_it", the_program),
+    ("curl_fetches_10_mb_from_the_file_server_over_tls", &[Need::CURL], curl_from_server),
+    ("our_client_fetches_10_mb_from_our_server", &[], client_from_server),
+    ("our_client_fetches_10_mb_from_nginx", &[Need::NGINX], client_from_nginx),
+    ("curl_fetches_10_mb_through_the_proxy", &[Need::CURL], || through_proxy(false)),
+    ("curl_fetches_10_mb_through_the_proxy_and_a_socks5_server", &[Need::CURL], || {
+        through_proxy(true)
+    }),
+    ("curl_goes_by_the_programs_socks5_and_nowhere_without_it", &[Need::CURL], the_program),
 ];
 
 const OURS: &str = "10.77.0.2";
-
-/// What a case needs beyond a namespace, by its name.
-pub(crate) fn lacks(case: &str) -> Option<&'static str> {
-    let there = |program: &str| Command::new(program).arg("-V").output().is_ok();
-    if case.starts_with("curl") && !there("curl") {
-        return Some("needs curl (Debian: apt install curl)");
-    }
-    if case.contains("nginx") && !there("nginx") {
-        return Some("needs nginx (Debian: apt install nginx-light)");
-    }
-    None
-}
 
 /// A folder with a file of 10 MB, gone with this.
 struct Folder(PathBuf);
@@ -73,16 +59,6 @@ fn big() -> Vec<u8> {
 fn assert_big(got: &[u8]) {
     assert_eq!(got.len(), 10_000_000);
     assert_eq!(Sha256::digest(got), Sha256::digest(big()));
-}
-
-/// A process, ended with this.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 fn curl(arguments: &[&str]) -> std::process::Output {
@@ -144,7 +120,8 @@ async fn fetched(net: &Net, uri: &str, certificate: Option<&Path>) -> Vec<u8> {
     let connector = pem.map(|pem| tls::connector(&pem).expect("a certificate"));
     let mut got = Vec::new();
     let uri = uri.parse().expect("a URL");
-    client::fetch(net, &uri, connector.as_ref(), &mut got).await.expect("the file");
+    let target = client::Target::new(uri, connector).expect("what can be fetched");
+    client::fetch(net, &target, &mut got).await.expect("the file");
     got
 }
 
@@ -171,9 +148,9 @@ fn client_from_nginx() {
     std::fs::write(&path, config).expect("room");
     let stack = net("ws0", "10.77.0.1/24", OURS);
     let nginx = Command::new("nginx").arg("-c").arg(&path).stderr(Stdio::null()).spawn();
-    let _nginx = Process(nginx.expect("nginx is there"));
+    let _nginx = Running(nginx.expect("nginx is there"));
     // The kernel speaks with itself over `lo`, also at this address.
-    assert!(netns::ip("link set lo up"));
+    assert!(ip("link set lo up"));
     let up = || std::net::TcpStream::connect("10.77.0.1:8080").is_ok();
     let listens = (0..200).any(|_| up() || (thread::sleep(Duration::from_millis(50)), false).1);
     assert!(listens, "{:?}", std::fs::read_to_string(folder.0.join("error.log")));
@@ -183,30 +160,13 @@ fn client_from_nginx() {
     });
 }
 
-/// A second namespace, where the proxy's kernel sockets are; gone with this.
-struct Second(String);
-
-impl Second {
-    fn new() -> Second {
-        let name = format!("wsex-{}", std::process::id());
-        assert!(netns::ip(&format!("netns add {name}")));
-        let second = Second(name);
-        for what in ["addr add 198.51.100.5/32 dev lo", "link set lo up"] {
-            assert!(netns::ip(&format!("-n {} {what}", second.0)), "{what}");
-        }
-        second
+/// A second namespace, where the proxy's kernel sockets are.
+fn second() -> Namespace {
+    let second = Namespace::new().expect("root may");
+    for what in ["addr add 198.51.100.5/32 dev lo", "link set lo up"] {
+        assert!(second.ip(what), "{what}");
     }
-
-    fn enter(&self) {
-        let file = File::open(format!("/run/netns/{}", self.0)).expect("it was made");
-        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).expect("root");
-    }
-}
-
-impl Drop for Second {
-    fn drop(&mut self) {
-        netns::ip(&format!("netns del {}", self.0));
-    }
+    second
 }
 
 /// One HTTP answer a connection, which ends with the connection.
@@ -247,7 +207,7 @@ fn socks5(listener: &KernelListener, to: impl Fn(SocketAddr) -> SocketAddr) {
 }
 
 fn through_proxy(by_socks5: bool) {
-    let second = Second::new();
+    let second = second();
     let (ready, when) = mpsc::channel();
     let stack = net("ws0", "10.77.0.1/24", OURS);
     thread::scope(|scope| {
@@ -270,7 +230,7 @@ fn through_proxy(by_socks5: bool) {
         };
         scope.spawn(inside);
         let net = when.recv_timeout(Duration::from_secs(20)).expect("it runs");
-        assert!(netns::ip("route add 198.51.100.0/24 via 10.77.0.2 dev ws0"));
+        assert!(ip("route add 198.51.100.0/24 via 10.77.0.2 dev ws0"));
         let got = curl(&["http://198.51.100.5/"]);
         let refused = curl(&["http://198.51.100.5:81/"]);
         net.shut_down();
@@ -283,7 +243,7 @@ fn through_proxy(by_socks5: bool) {
 /// The program as it is run: in the namespace of whoever connects. There a connection straight to
 /// the destination comes back to the proxy, so that nothing but `--socks5` leads anywhere.
 fn the_program() {
-    assert!(netns::ip("link set lo up"));
+    assert!(ip("link set lo up"));
     let web = KernelListener::bind("127.0.0.1:8080").expect("lo is up");
     thread::spawn(move || http(&web));
     let server = KernelListener::bind("127.0.0.1:1080").expect("lo is up");
@@ -300,8 +260,8 @@ fn the_program() {
         let fixed = ["--dev", "ws0", "--kernel", "10.77.0.1/24", "--ours", OURS];
         proxy.args(fixed).args(["--connections", "8"]).args(options);
         let proxy = proxy.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let _proxy = Process(proxy.expect("it was built"));
-        let routed = || netns::ip("route add 198.51.100.0/24 via 10.77.0.2 dev ws0");
+        let _proxy = Running(proxy.expect("it was built"));
+        let routed = || ip("route add 198.51.100.0/24 via 10.77.0.2 dev ws0");
         let runs =
             (0..200).any(|_| routed() || (thread::sleep(Duration::from_millis(50)), false).1);
         assert!(runs, "the proxy has no interface");

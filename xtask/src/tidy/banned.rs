@@ -27,7 +27,7 @@ const PACKET_CRATES: &[&str] = &["base", "mbuf", "wire", "bpf", "tcp", "inet", "
 /// Crates that may read a clock, sleep or draw random numbers by themselves.
 const CLOCKED: &[&str] = &[
     "device", "link", "net", "control", "router", "capi", "lab", "cli", "bench", "examples",
-    "xtask", "fuzz",
+    "xtask", "fuzz", "testbed",
 ];
 /// Crates that may be asynchronous.
 const ASYNC: &[&str] = &[
@@ -44,8 +44,8 @@ const ASYNC: &[&str] = &[
     "bench",
     "examples",
 ];
-/// Crates that are programs: they print, and they end.
-const PROGRAMS: &[&str] = &["cli", "bench", "examples", "xtask", "lab", "fuzz"];
+/// Crates that are programs, or the `main` of some: they print, and they end.
+const PROGRAMS: &[&str] = &["cli", "bench", "examples", "xtask", "lab", "fuzz", "testbed"];
 
 const BANS: &[(&str, Scope, &str)] = &[
     ("todo!", All, "write it, or leave it out"),

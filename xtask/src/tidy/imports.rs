@@ -45,6 +45,7 @@ const LAW: &[(&str, May)] = &[
     ("bench", Everything),
     ("examples", Everything),
     ("fuzz", Everything),
+    ("testbed", Only(&[])),
     ("xtask", Only(&[])),
 ];
 

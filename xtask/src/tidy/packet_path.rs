@@ -19,6 +19,7 @@ const FILES: &[&str] = &[
     "crates/tcp/src/predict.rs",
     "crates/tcp/src/input.rs",
     "crates/tcp/src/output.rs",
+    "crates/tcp/src/output/rare.rs",
     "crates/tcp/src/header.rs",
     "crates/tcp/src/ack.rs",
     "crates/tcp/src/text.rs",

@@ -102,6 +102,9 @@ pub(crate) struct Args {
     /// Checksums and cutting of large segments left to the device
     #[arg(long, value_name = "on|off", default_value = "on")]
     pub(super) offload: OnOff,
+    /// Bursts to the device by one system call, where the kernel has io_uring; off: one for a frame
+    #[arg(long, value_name = "on|off", default_value = "on", requires = "dev")]
+    pub(super) io_uring: OnOff,
     /// Write every frame of the device to a pcapng file
     #[arg(long, value_name = "FILE", requires = "dev")]
     pub(super) capture: Option<PathBuf>,

@@ -3,10 +3,9 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant as Monotone};
 
+use testbed::ip;
 use wirespeed::device::tap::{Config, Setup, Tap};
 use wirespeed::{Instant, PortConfig, Stack, StackConfig};
-
-use crate::netns::ip;
 
 /// The kernel's addresses and ours.
 pub(crate) const KERNEL: [&str; 2] = ["192.0.2.1", "2001:db8::1"];

@@ -1,17 +1,18 @@
 //! Echoes: the kernel's ping against our stack, our `wirespeed ping` against the kernel.
 
-use std::process::{Command, Output};
+use rustix::process::Signal;
+use std::process::{Command, Output, Stdio};
+use testbed::{Case, Need, Running};
 
-use crate::Case;
 use crate::host::{Host, KERNEL, OURS, TAP, set_up_tap};
 
 pub(crate) const CASES: &[Case] = &[
-    ("iputils_ping_of_the_kernel_reaches_us", the_kernel_pings_us),
-    ("we_ping_the_kernel", we_ping_the_kernel),
-    ("a_ping_to_nobody_says_so_and_exits_with_1", nobody_answers),
-    ("a_ping_that_cannot_be_tried_exits_with_2", cannot_be_tried),
-    ("a_ping_in_json_is_one_document", one_document),
-    ("ctrl_c_prints_the_summary", interrupted),
+    ("iputils_ping_of_the_kernel_reaches_us", &[Need::PING], the_kernel_pings_us),
+    ("we_ping_the_kernel", &[], we_ping_the_kernel),
+    ("a_ping_to_nobody_says_so_and_exits_with_1", &[], nobody_answers),
+    ("a_ping_that_cannot_be_tried_exits_with_2", &[], cannot_be_tried),
+    ("a_ping_in_json_is_one_document", &[], one_document),
+    ("ctrl_c_prints_the_summary", &[], interrupted),
 ];
 
 fn the_kernel_pings_us() {
@@ -20,7 +21,7 @@ fn the_kernel_pings_us() {
         let command = ["-n", "-c", "3", "-i", "0.2", "-W", "5", ours];
         let mut ping = Command::new("ping")
             .args(command)
-            .stdout(std::process::Stdio::null())
+            .stdout(Stdio::null())
             .spawn()
             .expect("looked for before");
         let mut status = None;
@@ -92,13 +93,12 @@ fn interrupted() {
     let ours = format!("{}/24", OURS[0]);
     let ping = Command::new(env!("CARGO_BIN_EXE_wirespeed"))
         .args(["ping", "--dev", &format!("tap:{TAP}"), "--addr", &ours, KERNEL[0]])
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .expect("the program starts");
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let ping = Running(ping.expect("the program starts"));
     std::thread::sleep(std::time::Duration::from_millis(1_500));
-    let pid = rustix::process::Pid::from_child(&ping);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("our child");
-    let output = ping.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(0));
-    assert!(text(&output).contains("ping statistics"), "{}", text(&output));
+    let (code, out, err) = ping.end_by(Signal::INT);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains("ping statistics"), "{out}");
 }

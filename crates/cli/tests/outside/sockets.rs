@@ -5,18 +5,18 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
+use testbed::Case;
 use wirespeed::tcp::{Config, Error};
 use wirespeed::{CallError, ListenConfig, Owner, Unreachable};
 
-use crate::Case;
 use crate::host::{Host, KERNEL, OURS, addr};
 
 pub(crate) const CASES: &[Case] = &[
-    ("the_kernel_connects_to_us", the_kernel_connects),
-    ("we_connect_to_the_kernel", we_connect),
-    ("nobody_on_the_kernels_tcp_port_is_refused", refused),
-    ("the_kernels_udp_to_a_closed_port_of_ours_is_refused", our_closed_port),
-    ("our_udp_to_a_closed_port_of_the_kernel_is_told", the_kernels_closed_port),
+    ("the_kernel_connects_to_us", &[], the_kernel_connects),
+    ("we_connect_to_the_kernel", &[], we_connect),
+    ("nobody_on_the_kernels_tcp_port_is_refused", &[], refused),
+    ("the_kernels_udp_to_a_closed_port_of_ours_is_refused", &[], our_closed_port),
+    ("our_udp_to_a_closed_port_of_the_kernel_is_told", &[], the_kernels_closed_port),
 ];
 
 fn the_kernel_connects() {

@@ -1,27 +1,29 @@
 //! The cases: what each needs beyond root and a TUN, and what it does.
 
 use serde_json::Value;
+use testbed::{Need, Running};
 
 use crate::place::Place;
 
-pub(crate) type Case = (&'static str, &'static [&'static str], fn(&Place));
+pub(crate) type Case = testbed::Case<fn(&Place)>;
 
 pub(crate) const CASES: &[Case] = &[
-    ("files_reach_socat_whole_over_both_versions", &["socat"], transmit),
-    ("files_come_from_socat_whole_over_both_versions", &["socat"], receive),
-    ("a_file_arrives_whole_over_a_bad_wire", &["socat"], faults),
-    ("a_capture_opens_in_tshark", &["socat", "tshark"], capture),
-    ("show_tells_of_a_running_transfer", &["socat"], show),
-    ("a_device_deleted_in_mid_transfer_ends_it_with_a_sentence", &["socat"], deleted),
+    ("files_reach_socat_whole_over_both_versions", &[Need::SOCAT], transmit),
+    ("files_come_from_socat_whole_over_both_versions", &[Need::SOCAT], receive),
+    ("a_file_arrives_whole_over_a_bad_wire", &[Need::SOCAT], faults),
+    ("a_capture_opens_in_tshark", &[Need::SOCAT, Need::TSHARK], capture),
+    ("show_tells_of_a_running_transfer", &[Need::SOCAT], show),
+    ("without_io_uring_there_is_no_ring_and_a_file_arrives_whole", &[Need::SOCAT], without_a_ring),
+    ("a_device_deleted_in_mid_transfer_ends_it_with_a_sentence", &[Need::SOCAT], deleted),
     ("nobody_listening_and_no_route_say_what_to_do", &[], refused),
-    ("without_the_privilege_the_command_that_helps_is_named", &["setpriv"], privilege),
-    ("without_the_driver_the_command_that_helps_is_named", &["unshare"], driver),
+    ("without_the_privilege_the_command_that_helps_is_named", &[Need::SETPRIV], privilege),
+    ("without_the_driver_the_command_that_helps_is_named", &[Need::UNSHARE], driver),
 ];
 
 pub(crate) const DEVICE: &str = "--dev tun:ws0 --addr 10.9.0.2/24 --addr fd09::2/64";
 
 /// socat writes what comes on port 5001 to the file `out`.
-pub(crate) fn sink(place: &Place, version: u8) -> crate::place::Running {
+pub(crate) fn sink(place: &Place, version: u8) -> Running {
     let running = place.start(&format!("socat -u TCP{version}-LISTEN:5001,reuseaddr CREATE:out"));
     // Long enough for it to listen; a SYN before that is refused.
     std::thread::sleep(std::time::Duration::from_millis(500));
@@ -107,6 +109,30 @@ fn show(place: &Place) {
     assert!(code == 0 && out.contains("10.9.0.1:5001") && !out.contains('\x1b'), "{out}");
     let (code, _, err) = place.tool("show --pid 4194305");
     assert!(code == 1 && err.contains("is the program still running"), "{err}");
+}
+
+/// Has the program an io_uring? Its descriptors say so.
+fn has_ring(tool: &Running) -> bool {
+    let descriptors = std::fs::read_dir(format!("/proc/{}/fd", tool.0.id())).expect("it runs");
+    let targets = descriptors.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    targets.into_iter().any(|target| target.to_string_lossy().contains("io_uring"))
+}
+
+fn without_a_ring(place: &Place) {
+    let sum = place.file("in", 3_000_001);
+    let mut socat = sink(place, 4);
+    let line = format!("ttcp -t 10.9.0.1 {DEVICE} --io-uring off --file in");
+    let (code, _, err) = place.tool(&line);
+    assert!(code == 0 && socat.succeeds(), "{code} {err}");
+    assert_eq!(place.sum("out"), sum);
+    // Where the kernel forbids it, nobody has one.
+    for (how, ring) in [("on", Need::IoUring.is_there()), ("off", false)] {
+        let _socat = sink(place, 4);
+        let line = format!("ttcp -t 10.9.0.1 {DEVICE} -s --seconds 30 --io-uring {how}");
+        let tool = place.start_tool(&line);
+        place.until(|| place.tool("show connections --json").1.contains("ESTABLISHED"));
+        assert_eq!(has_ring(&tool), ring, "--io-uring {how}");
+    }
 }
 
 fn deleted(place: &Place) {

@@ -1,19 +1,21 @@
 //! Standard input and output of a transfer, in the forms that shells and other programs give them.
 
+use testbed::{Need, Running};
+
 use crate::cases::{Case, DEVICE, sink};
 use crate::place::Place;
 
 pub(crate) const CASES: &[Case] = &[
-    ("standard_input_goes_out_whole_from_a_file_a_pipe_and_a_socket", &["socat"], input),
-    ("standard_output_gets_all_and_keeps_what_was_there", &["socat"], output),
-    ("a_full_disk_ends_it_with_what_to_do", &["socat"], full),
-    ("a_reader_that_goes_away_ends_it_with_a_sentence", &["socat"], reader),
+    ("standard_input_goes_out_whole_from_a_file_a_pipe_and_a_socket", &[Need::SOCAT], input),
+    ("standard_output_gets_all_and_keeps_what_was_there", &[Need::SOCAT], output),
+    ("a_full_disk_ends_it_with_what_to_do", &[Need::SOCAT], full),
+    ("a_reader_that_goes_away_ends_it_with_a_sentence", &[Need::SOCAT], reader),
 ];
 
 const TOOL: &str = env!("CARGO_BIN_EXE_wirespeed");
 
 /// socat sends the file `in`, as soon as there is somebody to take it.
-fn source(place: &Place) -> crate::place::Running {
+fn source(place: &Place) -> Running {
     place.start("socat -u OPEN:in TCP4:10.9.0.2:5001,retry=50,interval=0.2")
 }
 

@@ -2,21 +2,22 @@
 
 use rustix::process::Signal;
 use serde_json::Value;
+use testbed::{Need, Running};
 
 use crate::cases::{Case, DEVICE, sink};
-use crate::place::{Place, Running};
+use crate::place::Place;
 
 pub(crate) const CASES: &[Case] = &[
-    ("a_file_comes_whole_over_a_bad_wire", &["socat"], faults),
-    ("a_peer_that_vanishes_fails_the_sender_after_the_user_timeout", &["socat"], sender),
-    ("a_peer_that_vanishes_fails_the_receiver_after_the_user_timeout", &["socat"], receiver),
+    ("a_file_comes_whole_over_a_bad_wire", &[Need::SOCAT], faults),
+    ("a_peer_that_vanishes_fails_the_sender_after_the_user_timeout", &[Need::SOCAT], sender),
+    ("a_peer_that_vanishes_fails_the_receiver_after_the_user_timeout", &[Need::SOCAT], receiver),
     ("a_host_that_never_answers_fails_the_connect_after_the_user_timeout", &[], connect),
     ("a_kernel_without_an_address_is_given_the_command", &[], addressless),
     ("our_own_address_and_a_taken_interface_are_refused_at_once", &[], ours),
-    ("an_interface_that_goes_down_is_named", &["socat"], down),
-    ("ctrl_c_ends_the_sender_with_its_figures_and_130", &["socat"], interrupt_sender),
-    ("ctrl_c_ends_the_receiver_and_leaves_no_interface", &["socat"], interrupt_receiver),
-    ("what_is_behind_a_gateway_is_reached_by_via_alone", &["socat"], via),
+    ("an_interface_that_goes_down_is_named", &[Need::SOCAT], down),
+    ("ctrl_c_ends_the_sender_with_its_figures_and_130", &[Need::SOCAT], interrupt_sender),
+    ("ctrl_c_ends_the_receiver_and_leaves_no_interface", &[Need::SOCAT], interrupt_receiver),
+    ("what_is_behind_a_gateway_is_reached_by_via_alone", &[Need::SOCAT], via),
 ];
 
 fn json(text: &str) -> Value {

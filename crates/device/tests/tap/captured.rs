@@ -6,18 +6,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base::LinkKind;
 use mbuf::Flags;
+use testbed::{Case, Need};
 use wirespeed_device::capture::Capture;
 use wirespeed_device::counted::Counted;
 use wirespeed_device::{Burst, Device};
 
-use crate::Case;
 use crate::ends::{End, ours};
 use crate::frames;
 use crate::wire::socket;
 
 pub(crate) const CASES: &[Case] = &[
-    ("tshark_opens_a_capture_of_a_tap", || opens(LinkKind::Ethernet)),
-    ("tshark_opens_a_capture_of_a_tun", || opens(LinkKind::Ip)),
+    ("tshark_opens_a_capture_of_a_tap", &[Need::TSHARK], || opens(LinkKind::Ethernet)),
+    ("tshark_opens_a_capture_of_a_tun", &[Need::TSHARK], || opens(LinkKind::Ip)),
 ];
 
 fn now() -> Duration {

@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use base::{DropReason, LinkKind};
 use mbuf::Flags;
+use testbed::Case;
 use wirespeed_device::Device;
 
-use crate::Case;
 use crate::ends::{End, kernel, ours};
 use crate::frames::{self, Segment};
 use crate::wire::socket;
 
 pub(crate) const CASES: &[Case] = &[
-    ("the_kernel_leaves_checksums_to_us_and_says_so", partial_in),
-    ("without_offloads_every_checksum_is_finished", finished_in),
-    ("super_segments_reach_a_socket_of_the_kernel", || both(supers_out)),
-    ("super_segments_of_the_kernel_reach_us", || both(supers_in)),
-    ("without_memory_frames_are_dropped_and_counted", starved),
+    ("the_kernel_leaves_checksums_to_us_and_says_so", &[], partial_in),
+    ("without_offloads_every_checksum_is_finished", &[], finished_in),
+    ("super_segments_reach_a_socket_of_the_kernel", &[], || both(supers_out)),
+    ("super_segments_of_the_kernel_reach_us", &[], || both(supers_in)),
+    ("without_memory_frames_are_dropped_and_counted", &[], starved),
 ];
 
 /// With Ethernet and without, IPv4 and IPv6.

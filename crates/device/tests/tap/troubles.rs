@@ -5,23 +5,22 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 
 use base::{DropReason, LinkKind};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+use testbed::{Case, Namespace, ip};
 use wirespeed_device::tap::{Config, Declared, Setup, Tap, TapError};
 use wirespeed_device::{Burst, Device};
 
-use crate::Case;
 use crate::ends::{End, kernel, ours};
 use crate::frames;
-use crate::netns::ip;
 use crate::wire::socket;
 
 pub(crate) const CASES: &[Case] = &[
-    ("a_name_that_is_long_taken_or_another_kind_is_refused", names),
-    ("without_the_privilege_the_error_names_the_command", privilege),
-    ("descriptors_that_cannot_carry_frames_are_refused", descriptors),
-    ("an_interface_that_is_down_loses_frames_until_it_is_up", down),
-    ("an_interface_deleted_under_us_is_gone_for_good", deleted),
-    ("frames_longer_than_the_limits_are_dropped_both_ways", too_long),
-    ("an_interface_in_another_namespace_is_not_here", elsewhere),
+    ("a_name_that_is_long_taken_or_another_kind_is_refused", &[], names),
+    ("without_the_privilege_the_error_names_the_command", &[], privilege),
+    ("descriptors_that_cannot_carry_frames_are_refused", &[], descriptors),
+    ("an_interface_that_is_down_loses_frames_until_it_is_up", &[], down),
+    ("an_interface_deleted_under_us_is_gone_for_good", &[], deleted),
+    ("frames_longer_than_the_limits_are_dropped_both_ways", &[], too_long),
+    ("an_interface_in_another_namespace_is_not_here", &[], elsewhere),
 ];
 
 fn named(name: &str) -> Config {
@@ -146,12 +145,9 @@ fn too_long() {
 
 fn elsewhere() {
     let mut tap = Tap::open(&named("ws0")).expect("it is free");
-    let other = format!("wsdev-{}-other", std::process::id());
-    assert!(ip(&format!("netns add {other}")));
-    let moved = ip(&format!("link set dev ws0 netns {other}"));
+    let other = Namespace::new().expect("root may");
+    assert!(ip(&format!("link set dev ws0 netns {}", other.name())));
     let result = tap.configure(&Setup { up: true, ..Setup::default() });
-    assert!(ip(&format!("netns del {other}")));
-    assert!(moved);
     let error = result.expect_err("it is not here");
     assert_eq!(error, TapError::NotHere { name: "ws0".to_owned() });
     assert!(error.to_string().contains("ip -n NAMESPACE"), "{error}");

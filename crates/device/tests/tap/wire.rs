@@ -5,25 +5,27 @@ use std::time::Duration;
 
 use base::{DropReason, LinkKind, MacAddr, Mtu};
 use mbuf::{Flags, Pool};
+use testbed::{Case, Need, ip};
 use wirespeed_device::tap::{Config, Declared, Setup, Tap};
 use wirespeed_device::{Burst, Device};
 
-use crate::Case;
 use crate::ends::{End, kernel, ours, setup};
 use crate::frames;
 
 pub(crate) const CASES: &[Case] = &[
-    ("arp_and_echo_over_tap", || End::new(LinkKind::Ethernet, false).echo_both_ways()),
-    ("arp_and_echo_over_tap_with_offloads", || End::new(LinkKind::Ethernet, true).echo_both_ways()),
-    ("echo_over_tun", || End::new(LinkKind::Ip, false).echo_both_ways()),
-    ("echo_over_tun_with_offloads", || End::new(LinkKind::Ip, true).echo_both_ways()),
-    ("a_descriptor_from_outside_is_adopted", adopted),
-    ("settings_of_the_kernels_end_are_set", settings),
-    ("several_queues_are_one_interface", queues),
-    ("a_flood_that_nobody_reads_takes_no_memory", flood_in),
-    ("a_flood_to_a_socket_that_nobody_reads_takes_no_memory", flood_out),
-    ("bursts_by_io_uring_are_as_by_plain_writes", bursts),
-    ("a_checksum_left_to_the_device_is_finished_by_the_kernel", partial_out),
+    ("arp_and_echo_over_tap", &[], || End::new(LinkKind::Ethernet, false).echo_both_ways()),
+    ("arp_and_echo_over_tap_with_offloads", &[], || {
+        End::new(LinkKind::Ethernet, true).echo_both_ways()
+    }),
+    ("echo_over_tun", &[], || End::new(LinkKind::Ip, false).echo_both_ways()),
+    ("echo_over_tun_with_offloads", &[], || End::new(LinkKind::Ip, true).echo_both_ways()),
+    ("a_descriptor_from_outside_is_adopted", &[], adopted),
+    ("settings_of_the_kernels_end_are_set", &[], settings),
+    ("several_queues_are_one_interface", &[], queues),
+    ("a_flood_that_nobody_reads_takes_no_memory", &[], flood_in),
+    ("a_flood_to_a_socket_that_nobody_reads_takes_no_memory", &[], flood_out),
+    ("bursts_by_io_uring_are_as_by_plain_writes", &[Need::IoUring], bursts),
+    ("a_checksum_left_to_the_device_is_finished_by_the_kernel", &[], partial_out),
 ];
 
 /// An UDP socket of the kernel's, on its address.
@@ -168,7 +170,7 @@ fn by(vnet_hdr: bool, io_uring: bool) -> (Vec<u8>, Vec<(DropReason, u64)>) {
         }
     };
     send(&mut end, 0..50, 49);
-    assert!(crate::netns::ip("link set ws0 down"));
+    assert!(ip("link set ws0 down"));
     send(&mut end, 100..103, 0);
     assert!(!end.tap.link_up());
     end.tap.configure(&setup()).expect("root sets it up");

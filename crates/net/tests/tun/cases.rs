@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 use device::mem;
 use stack::PortConfig;
 use stack::pair::{PairConfig, addresses, end, mac};
+use testbed::Case;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wirespeed_net::{Net, TcpListener, TcpSocket, TcpStream, UdpSocket, blocking};
 
-use crate::Case;
 use crate::ends::{
     KERNEL, OURS, SOON, assert_reads, kernel_listener, pattern, processor_time, stack,
 };
 
 pub(crate) const CASES: &[Case] = &[
-    ("threads_talk_with_the_kernel", threads),
-    ("tasks_talk_with_the_kernel", tasks),
-    ("a_runtime_without_our_reactor_looks_at_an_interval", foreign_runtime),
-    ("tun_and_memory_side_by_side", side_by_side),
-    ("an_idle_stack_over_tun_uses_no_processor_time", idle),
-    ("a_blocking_reader_polls_the_descriptor_itself", ping_pong),
-    ("ttl_and_traffic_class_are_in_the_packets", ip_header),
-    ("a_blocking_close_lingers_until_all_is_acknowledged", linger),
+    ("threads_talk_with_the_kernel", &[], threads),
+    ("tasks_talk_with_the_kernel", &[], tasks),
+    ("a_runtime_without_our_reactor_looks_at_an_interval", &[], foreign_runtime),
+    ("tun_and_memory_side_by_side", &[], side_by_side),
+    ("an_idle_stack_over_tun_uses_no_processor_time", &[], idle),
+    ("a_blocking_reader_polls_the_descriptor_itself", &[], ping_pong),
+    ("ttl_and_traffic_class_are_in_the_packets", &[], ip_header),
+    ("a_blocking_close_lingers_until_all_is_acknowledged", &[], linger),
 ];
 
 const BYTES: usize = 3_000_000;

@@ -3,7 +3,6 @@
 
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::process::Command;
 use std::time::Duration;
 
 use base::{Cidr, Limit, LinkKind};
@@ -57,10 +56,9 @@ pub(crate) fn assert_reads(from: &mut impl Read, expected: &[u8]) {
     assert!(got == expected, "{} bytes of {}", got.len(), expected.len());
 }
 
-/// Run `ip` in this thread's namespace.
+/// Run `ip` in this thread's namespace; it must be content.
 pub(crate) fn ip(arguments: &str) {
-    let status = Command::new("ip").args(arguments.split(' ')).status().expect("iproute2");
-    assert!(status.success(), "ip {arguments}");
+    assert!(testbed::ip(arguments), "ip {arguments}");
 }
 
 /// Of the whole process.

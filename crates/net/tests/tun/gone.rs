@@ -9,19 +9,19 @@ use std::time::{Duration, Instant};
 use device::mem;
 use stack::pair::{PairConfig, end};
 use stack::{PortConfig, PortId};
+use testbed::Case;
 use wirespeed_net::{Net, TcpStream, blocking};
 
-use crate::Case;
 use crate::ends::{
     OURS, SOON, assert_reads, cidr, ip, kernel_listener, pattern, processor_time, stack, tun,
 };
 
 pub(crate) const CASES: &[Case] = &[
-    ("an_interface_deleted_under_a_transfer_fails_it_and_is_replaced", deleted),
-    ("an_interface_deleted_under_tasks_fails_them", deleted_under_tasks),
-    ("a_wire_in_memory_that_is_dropped_fails_its_connections", wire_dropped),
-    ("a_port_removed_at_run_time_fails_its_connections_and_a_new_one_serves", removed),
-    ("ports_replaced_for_ever_take_no_memory", again_and_again),
+    ("an_interface_deleted_under_a_transfer_fails_it_and_is_replaced", &[], deleted),
+    ("an_interface_deleted_under_tasks_fails_them", &[], deleted_under_tasks),
+    ("a_wire_in_memory_that_is_dropped_fails_its_connections", &[], wire_dropped),
+    ("a_port_removed_at_run_time_fails_its_connections_and_a_new_one_serves", &[], removed),
+    ("ports_replaced_for_ever_take_no_memory", &[], again_and_again),
 ];
 
 /// The driver of a stack with a dead device sleeps.

@@ -1,24 +1,21 @@
 //! A path that is narrower than its ends: the kernel routes between our TUN interface and a host in
 //! another namespace, over a link whose MTU neither end knows. RFC 1191, RFC 8201.
 
-use std::fs::File;
+use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::os::fd::AsFd;
 use std::thread;
 
 use base::{Cidr, Counter, Limit, LinkKind};
 use device::tap::{Config, Setup, Tap};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use stack::{PortConfig, Route, Stack, StackConfig, route};
-use std::io::Write;
+use testbed::{Case, Namespace};
 use wirespeed_net::{Net, blocking};
 
-use crate::Case;
 use crate::ends::{SOON, assert_reads, ip, pattern};
 
 pub(crate) const CASES: &[Case] = &[
-    ("a_path_with_a_narrow_link_is_found_and_carries_a_transfer_v4", v4),
-    ("a_path_with_a_narrow_link_is_found_and_carries_a_transfer_v6", v6),
+    ("a_path_with_a_narrow_link_is_found_and_carries_a_transfer_v4", &[], v4),
+    ("a_path_with_a_narrow_link_is_found_and_carries_a_transfer_v6", &[], v6),
 ];
 
 /// The least that IPv6 allows (RFC 8200 section 5).
@@ -43,51 +40,26 @@ fn v6() {
     transfers(&Plan { prefix_len: 64, near: ["fd77::1", "fd77::2"], far: ["fd78::1", "fd78::2"] });
 }
 
-/// The host's namespace, gone with this.
-struct Host(String);
-
-impl Host {
-    /// Behind this namespace, which routes: our side of the link takes less than the host's does.
-    fn new(plan: &Plan) -> Host {
-        let host = Host(format!("wsnarrow-{}", std::process::id()));
-        let name = &host.0;
-        let Plan { prefix_len, near: [router, _], far: [gateway, address] } = plan;
-        ip(&format!("netns add {name}"));
-        ip(&format!("link add ws1 type veth peer name ws2 netns {name}"));
-        for namespace in ["", &format!("-n {name} ")] {
-            let (link, own) =
-                if namespace.is_empty() { ("ws1", gateway) } else { ("ws2", address) };
-            let nodad = if own.contains(':') { " nodad" } else { "" };
-            ip(&format!("{namespace}addr add {own}/{prefix_len} dev {link}{nodad}"));
-            ip(&format!("{namespace}link set {link} up"));
-        }
-        let version = if router.contains(':') { "-6 " } else { "" };
-        ip(&format!("-n {name} {version}route add default via {gateway}"));
-        ip(&format!("link set ws1 mtu {NARROW_MTU}"));
-        for file in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
-            std::fs::write(format!("/proc/sys/net/{file}"), "1").expect("root may route");
-        }
-        host
+/// The host's namespace, behind this one, which routes: our side of the link takes less than the
+/// host's does.
+fn host(plan: &Plan) -> Namespace {
+    let host = Namespace::new().expect("root may");
+    let Plan { prefix_len, near: [router, _], far: [gateway, address] } = plan;
+    ip(&format!("link add ws1 type veth peer name ws2 netns {}", host.name()));
+    for (namespace, link, own) in
+        [("", "ws1", gateway), (&format!("-n {} ", host.name()), "ws2", address)]
+    {
+        let nodad = if own.contains(':') { " nodad" } else { "" };
+        ip(&format!("{namespace}addr add {own}/{prefix_len} dev {link}{nodad}"));
+        ip(&format!("{namespace}link set {link} up"));
     }
-
-    /// Run `f` in it, on a thread of its own.
-    fn inside<T: Send + 'static>(
-        &self,
-        f: impl FnOnce() -> T + Send + 'static,
-    ) -> thread::JoinHandle<T> {
-        let file = File::open(format!("/run/netns/{}", self.0)).expect("it was made");
-        thread::spawn(move || {
-            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
-                .expect("root may enter");
-            f()
-        })
+    let version = if router.contains(':') { "-6 " } else { "" };
+    assert!(host.ip(&format!("{version}route add default via {gateway}")));
+    ip(&format!("link set ws1 mtu {NARROW_MTU}"));
+    for file in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+        std::fs::write(format!("/proc/sys/net/{file}"), "1").expect("root may route");
     }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        ip(&format!("netns del {}", self.0));
-    }
+    host
 }
 
 fn cidr(addr: IpAddr, prefix_len: u8) -> Cidr {
@@ -113,11 +85,11 @@ fn stack(plan: &Plan) -> Stack {
 }
 
 fn transfers(plan: &Plan) {
-    let host = Host::new(plan);
+    let host = host(plan);
     let (net, driver) = Net::spawn_thread(stack(plan)).expect("a thread");
     let at: IpAddr = plan.far[1].parse().expect("an address");
-    let listening = host.inside(move || TcpListener::bind(SocketAddr::new(at, 0)));
-    let listener = listening.join().expect("no panic").expect("the host's address");
+    let listening = host.inside(|| TcpListener::bind(SocketAddr::new(at, 0)));
+    let listener = listening.expect("no panic").expect("the host's address");
     let at = listener.local_addr().expect("it listens");
     let data = pattern(3_000_000);
     for round in 1..=2 {

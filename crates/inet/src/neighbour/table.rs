@@ -1,0 +1,323 @@
+//! The table of neighbours: what is known, how surely, and what is done to know more.
+//!
+//! Called by: `stack/resolve.rs`. Must not know: packets, devices, connections. Time comes in; what
+//! is to be done comes out as [`Action`]s. RFC 4861 section 7.3, RFC 1122 sections 2.3.2.1 and
+//! 2.3.2.2. Limits: `neighbours`, `arp_hold`, `arp_hold_total`.
+
+use core::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use base::{Budget, Instant, Limit, MacAddr};
+use mbuf::Mbuf;
+
+use super::{Action, Claim, DELAY, Found, Key, LOCKED, REACHABLE, RETRANSMIT, State, TRIES_MAX};
+
+/// Entries looked at for one that may give way.
+const CANDIDATES_MAX: usize = 8;
+
+#[derive(Debug)]
+struct Entry {
+    state: State,
+    mac: MacAddr,
+    /// Of the states with a timer; else [`Instant::NEVER`].
+    deadline: Instant,
+    confirmed_at: Instant,
+    changed_at: Instant,
+    /// Its place in the order of use.
+    used: u64,
+    tries: u8,
+    held: VecDeque<Mbuf>,
+}
+
+/// Link addresses by port and IP address.
+#[derive(Debug, Default)]
+pub struct Neighbours {
+    entries: BTreeMap<Key, Entry>,
+    /// Dynamic entries, the one used longest ago first.
+    by_use: BTreeSet<(u64, Key)>,
+    deadlines: BTreeSet<(Instant, Key)>,
+    actions: VecDeque<Action>,
+    uses: u64,
+    held: usize,
+    changes: u64,
+}
+
+impl Neighbours {
+    /// Set an entry for good; `false` when the table is at its limit.
+    pub fn set(&mut self, port: u16, ip: IpAddr, mac: MacAddr, budget: &mut Budget) -> bool {
+        let key = (port, ip);
+        if !self.entries.contains_key(&key) && !self.make_room(Instant::ZERO, budget) {
+            return false;
+        }
+        let held = self.take_out(&key).map(|entry| entry.held).unwrap_or_default();
+        self.entries.insert(key, Entry::new(State::Static, mac, Instant::ZERO, 0));
+        self.changes += 1;
+        self.actions.push_back(Action::Resolved(key, mac, held));
+        true
+    }
+
+    /// The link address of a neighbour, to send to it; one that is not known is asked for.
+    pub fn resolve(&mut self, key: Key, now: Instant, budget: &mut Budget) -> Found {
+        self.uses += 1;
+        let used = self.uses;
+        let Some(entry) = self.entries.get_mut(&key) else {
+            if !self.make_room(now, budget) {
+                return Found::Full;
+            }
+            let entry = Entry::new(State::Incomplete, MacAddr::default(), now, used);
+            self.put_in(key, entry);
+            self.ask(key, now);
+            return Found::Pending;
+        };
+        if entry.state == State::Static {
+            return Found::Known(entry.mac);
+        }
+        self.by_use.remove(&(entry.used, key));
+        entry.used = used;
+        self.by_use.insert((used, key));
+        let (state, mac) = (entry.state, entry.mac);
+        let expired = now.since(entry.confirmed_at) >= REACHABLE;
+        if state == State::Stale || (state == State::Reachable && expired) {
+            self.enter(key, State::Delay, now + DELAY);
+        }
+        if state == State::Incomplete { Found::Pending } else { Found::Known(mac) }
+    }
+
+    /// Keep a frame, whose link header lacks the destination, until `key` is resolved. At the
+    /// limit the oldest goes (RFC 1122 section 2.3.2.2: the latest is the one to keep).
+    ///
+    /// # Errors
+    /// The frame that is not kept: the oldest, or this one where nobody asks for `key` or too
+    /// much is held in all.
+    pub fn hold(&mut self, key: Key, frame: Mbuf, budget: &mut Budget) -> Result<(), Mbuf> {
+        let asked = |e: &&mut Entry| e.state == State::Incomplete;
+        let Some(entry) = self.entries.get_mut(&key).filter(asked) else { return Err(frame) };
+        if !budget.admits(Limit::ArpHold, entry.held.len()) {
+            let Some(oldest) = entry.held.pop_front() else { return Err(frame) };
+            entry.held.push_back(frame);
+            return Err(oldest);
+        }
+        if !budget.admits(Limit::ArpHoldTotal, self.held) {
+            return Err(frame);
+        }
+        self.held += 1;
+        entry.held.push_back(frame);
+        Ok(())
+    }
+
+    /// Take in what somebody said: `mac` has `key`'s address. `true` if that was of any use.
+    pub fn learn(
+        &mut self,
+        key: Key,
+        mac: MacAddr,
+        claim: Claim,
+        now: Instant,
+        budget: &mut Budget,
+    ) -> bool {
+        let Some(entry) = self.entries.get_mut(&key) else {
+            if claim != Claim::Asking || !self.make_room(now, budget) {
+                return false;
+            }
+            self.uses += 1;
+            let entry = Entry::new(State::Stale, mac, now, self.uses);
+            self.put_in(key, entry);
+            return true;
+        };
+        let solicited = matches!(claim, Claim::Answer { solicited: true, .. });
+        let overrides = !matches!(claim, Claim::Answer { overrides: false, .. });
+        match entry.state {
+            State::Static => false,
+            State::Incomplete => {
+                entry.mac = mac;
+                entry.changed_at = now;
+                let held = core::mem::take(&mut entry.held);
+                self.held -= held.len();
+                self.confirm_or_stale(key, solicited, now);
+                self.changes += 1;
+                self.actions.push_back(Action::Resolved(key, mac, held));
+                true
+            }
+            _ if entry.mac == mac => {
+                if solicited {
+                    self.confirm_or_stale(key, true, now);
+                }
+                true
+            }
+            // RFC 4861 section 7.2.5: without the override flag another address is only a doubt.
+            _ if !overrides => {
+                if entry.state == State::Reachable {
+                    self.enter(key, State::Stale, Instant::NEVER);
+                }
+                false
+            }
+            _ if now.since(entry.changed_at) < LOCKED => false,
+            _ => {
+                entry.mac = mac;
+                entry.changed_at = now;
+                self.changes += 1;
+                self.confirm_or_stale(key, solicited, now);
+                true
+            }
+        }
+    }
+
+    fn confirm_or_stale(&mut self, key: Key, confirmed: bool, now: Instant) {
+        if let Some(entry) = self.entries.get_mut(&key).filter(|_| confirmed) {
+            entry.confirmed_at = now;
+        }
+        let state = if confirmed { State::Reachable } else { State::Stale };
+        self.enter(key, state, Instant::NEVER);
+    }
+
+    /// Act on what is due.
+    pub fn expire(&mut self, now: Instant) {
+        while let Some(&(at, key)) = self.deadlines.first() {
+            if at > now {
+                break;
+            }
+            let Some(entry) = self.entries.get(&key) else {
+                self.deadlines.pop_first();
+                continue;
+            };
+            match entry.state {
+                State::Incomplete | State::Probe if entry.tries >= TRIES_MAX => self.fail(key),
+                State::Incomplete | State::Probe => self.ask(key, now),
+                State::Delay => {
+                    self.enter(key, State::Probe, now);
+                    self.ask(key, now);
+                }
+                state => self.enter(key, state, Instant::NEVER),
+            }
+        }
+    }
+
+    /// When [`Neighbours::expire`] wants to be called next.
+    pub fn next_deadline(&self) -> Instant {
+        self.deadlines.first().map_or(Instant::NEVER, |&(at, _)| at)
+    }
+
+    /// The next thing to be done.
+    pub fn next_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// Goes up whenever a link address that somebody may have copied is no longer what it was.
+    #[inline(always)]
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// How sure the entry of a neighbour is.
+    pub fn state(&self, key: Key) -> Option<State> {
+        self.entries.get(&key).map(|entry| entry.state)
+    }
+
+    /// Entries, those being resolved included.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Are there none?
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Frames held for neighbours that are being resolved.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Every entry whose link address is known: port, address, link address.
+    pub fn iter(&self) -> impl Iterator<Item = (u16, IpAddr, MacAddr)> {
+        let known = self.entries.iter().filter(|(_, entry)| entry.state != State::Incomplete);
+        known.map(|(&(port, ip), entry)| (port, ip, entry.mac))
+    }
+
+    /// Forget everything about a port that is gone; what was held is to be dropped.
+    pub fn forget_port(&mut self, port: u16) {
+        let keys: Vec<Key> = self.entries.keys().copied().filter(|&(p, _)| p == port).collect();
+        for key in keys {
+            self.fail(key);
+        }
+    }
+
+    /// Room for one more entry: under the limit, or the one used longest ago that nobody has
+    /// confirmed of late gives way.
+    fn make_room(&mut self, now: Instant, budget: &mut Budget) -> bool {
+        if budget.admits(Limit::Neighbours, self.entries.len()) {
+            return true;
+        }
+        let unconfirmed = |(_, key): &&(u64, Key)| {
+            self.entries.get(key).is_some_and(|entry| {
+                entry.state != State::Reachable || now.since(entry.confirmed_at) >= REACHABLE
+            })
+        };
+        let found = self.by_use.iter().take(CANDIDATES_MAX).find(unconfirmed).copied();
+        match found {
+            Some((_, key)) => {
+                self.fail(key);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn fail(&mut self, key: Key) {
+        if let Some(entry) = self.take_out(&key) {
+            self.changes += 1;
+            self.actions.push_back(Action::Failed(key, entry.held));
+        }
+    }
+
+    fn ask(&mut self, key: Key, now: Instant) {
+        let Some(entry) = self.entries.get_mut(&key) else { return };
+        entry.tries += 1;
+        let state = entry.state;
+        let to = (state == State::Probe).then_some(entry.mac);
+        self.actions.push_back(Action::Solicit(key, to));
+        let tries = entry.tries;
+        self.enter(key, state, now + RETRANSMIT);
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.tries = tries;
+        }
+    }
+
+    fn enter(&mut self, key: Key, state: State, deadline: Instant) {
+        let Some(entry) = self.entries.get_mut(&key) else { return };
+        self.deadlines.remove(&(entry.deadline, key));
+        entry.state = state;
+        entry.deadline = deadline;
+        entry.tries = 0;
+        if deadline != Instant::NEVER {
+            self.deadlines.insert((deadline, key));
+        }
+    }
+
+    fn put_in(&mut self, key: Key, entry: Entry) {
+        self.by_use.insert((entry.used, key));
+        self.entries.insert(key, entry);
+    }
+
+    fn take_out(&mut self, key: &Key) -> Option<Entry> {
+        let entry = self.entries.remove(key)?;
+        self.by_use.remove(&(entry.used, *key));
+        self.deadlines.remove(&(entry.deadline, *key));
+        self.held -= entry.held.len();
+        Some(entry)
+    }
+}
+
+impl Entry {
+    fn new(state: State, mac: MacAddr, now: Instant, used: u64) -> Entry {
+        Entry {
+            state,
+            mac,
+            deadline: Instant::NEVER,
+            confirmed_at: Instant::ZERO,
+            changed_at: now,
+            used,
+            tries: 0,
+            held: VecDeque::new(),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The segments of a connection that are no new data: SYN, RST, probes, and what is sent again.
+//!
+//! Called by: `output.rs`, which knows when. Must not know: IP.
+//! RFC 9293 sections 3.8.6.1 (probes) and 3.10.7; RFC 7323 section 2.2.
+
+use base::Counter;
+use mbuf::{Flags as MbufFlags, Mbuf};
+use wire::tcp::{Flags, Options, Timestamps};
+
+use super::{ack_went_out, finish, send_part, share_or_copy};
+use crate::Cx;
+use crate::header::write_header;
+use crate::marks::{Marks, Todo};
+use crate::sendq::Piece;
+use crate::state::State;
+use crate::tcb::Tcb;
+
+/// Send the lost segment at `index` again, at most what the window admits of a super-segment.
+#[cold]
+pub(super) fn retransmit(tcb: &mut Tcb, index: usize, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    let mss = tcb.snd_mss.bytes() as u32;
+    let room = tcb.cc.cwnd.saturating_sub(u64::from(tcb.pipe())).max(u64::from(mss));
+    let room = u32::try_from(room).unwrap_or(u32::MAX).min(tcb.super_max_bytes.max(mss));
+    let sent = tcb.sendq.in_flight(index)?;
+    if sent.len > room {
+        let at = sent.seq + (room - room % mss);
+        tcb.sendq.cut(index, at, cx.pool);
+    }
+    let sent = tcb.sendq.in_flight_mut(index)?;
+    let share = match &mut sent.mbuf {
+        Some(m) => {
+            // A piece of a super-segment may be a plain segment.
+            m.set_segment_size(if sent.len > mss { mss as u16 } else { 0 });
+            share_or_copy(m, cx)?
+        }
+        None => cx.pool.alloc(0)?,
+    };
+    sent.marks = (sent.marks | Piece::RETRANSMITTED) & !Piece::LOST;
+    sent.sent_at = cx.now;
+    let (seq, end, space) = (sent.seq, sent.end(), sent.space());
+    let mut flags = Flags::ACK | Flags::PSH;
+    if sent.has(Piece::FIN) {
+        flags = flags | Flags::FIN;
+    }
+    tcb.recovery.lost_bytes -= space;
+    tcb.recovery.resend_from = end;
+    if tcb.recovery.resend_now {
+        tcb.recovery.resend_now = false;
+        tcb.restart_retransmit(cx.now);
+    }
+    tcb.stats.retransmits += 1;
+    cx.counters.add(Counter::TcpRetransmits, 1);
+    finish(tcb, share, seq, flags, cx)
+}
+
+/// SYN, RST, window probe, keepalive probe.
+#[cold]
+pub(super) fn special(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    if tcb.todo.0 & (Todo::SYN | Todo::RST | Todo::PROBE) == Todo::PROBE && tcb.snd_wnd > 0 {
+        // Silly-window avoidance has waited long enough: what fits goes (RFC 9293, 3.8.6.2.1).
+        tcb.todo.clear(Todo::PROBE);
+        let send = tcb.snd_wnd.min(tcb.snd_mss.bytes() as u32);
+        return if tcb.in_flight() == 0 { send_part(tcb, send, cx) } else { None };
+    }
+    let m = cx.pool.alloc(0)?;
+    if tcb.todo.has(Todo::RST) {
+        tcb.todo = Todo::default();
+        cx.counters.add(Counter::TcpResetsOut, 1);
+        return finish(tcb, m, tcb.snd_nxt, Flags::RST | Flags::ACK, cx);
+    }
+    if tcb.todo.has(Todo::SYN) {
+        tcb.todo.clear(Todo::SYN | Todo::ACK_NOW);
+        return syn(tcb, m, cx);
+    }
+    // A segment from before the window draws an ACK with the window in it (RFC 9293 3.10.7.4).
+    tcb.todo.clear(Todo::PROBE | Todo::KEEPALIVE);
+    finish(tcb, m, tcb.snd_una - 1, Flags::ACK, cx)
+}
+
+fn syn(tcb: &mut Tcb, mut m: Mbuf, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    if tcb.rtt.backoff > 0 {
+        cx.counters.add(Counter::TcpRetransmits, 1);
+        tcb.stats.retransmits += 1;
+    }
+    // The first SYN offers what is configured, the answer to one what was agreed.
+    let answer = tcb.state != State::SynSent;
+    let agreed = |mark: u16, offered: bool| if answer { tcb.marks.has(mark) } else { offered };
+    let scaling = tcb.config.window_scaling && (!answer || tcb.peer_scales);
+    let options = Options {
+        mss: Some(tcb.advertised_mss.0),
+        window_scale: scaling.then_some(tcb.rcv_wscale),
+        sack_permitted: agreed(Marks::SACK, tcb.config.sack),
+        timestamps: agreed(Marks::TIMESTAMPS, tcb.config.timestamps)
+            .then(|| Timestamps { value: tcb.ts_value(cx), echo: tcb.ts_recent }),
+        ..Options::default()
+    };
+    let flags = if answer { Flags::SYN | Flags::ACK } else { Flags::SYN };
+    // The window of a SYN is never scaled, RFC 7323 section 2.2.
+    let window = tcb.receive.space().min(65_535) as u16;
+    tcb.rcv_adv = tcb.rcv_adv.max(tcb.rcv_nxt + u32::from(window));
+    write_header(tcb, &mut m, tcb.iss, flags, window, &options, cx)?;
+    if answer {
+        ack_went_out(tcb);
+    }
+    Some(m)
+}
+
+#[cold]
+pub(super) fn copy(m: &mut Mbuf, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    let mut copy = cx.pool.copy_of(m.as_slice())?;
+    copy.set_segment_size(m.segment_size());
+    if m.has(MbufFlags::SUMMED) {
+        copy.set_csum(m.csum());
+        copy.set(MbufFlags::SUMMED);
+    }
+    Some(copy)
+}

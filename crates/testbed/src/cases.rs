@@ -1,0 +1,73 @@
+//! Runs the cases of a test program and prints libtest's lines, so that what reads those reads
+//! these: a case that lacks something is ignored, with what is missing.
+//!
+//! Called by: the `main` of test programs. Must not know: what the cases do.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use crate::needs::{Need, missing_for_all};
+
+/// A case: its name as a sentence, what it needs beyond root and a TUN, and what it does. It fails
+/// by panicking.
+pub type Case<F = fn()> = (&'static str, &'static [Need], F);
+
+/// Run each case on a thread in a network namespace of its own. An argument that is not an option
+/// picks the cases whose names contain it; `--list` names them.
+pub fn in_namespaces(cases: &[&[Case]]) -> ExitCode {
+    run(cases, |case| inside(*case))
+}
+
+#[cfg(target_os = "linux")]
+fn inside(case: fn()) {
+    let namespace = crate::Namespace::new().expect("it could be made a moment ago");
+    if let Err(panic) = namespace.inside(case) {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn inside(_: fn()) {
+    unreachable!("every case is ignored");
+}
+
+/// Run each case by `each`, which makes the surroundings; arguments as of [`in_namespaces`].
+pub fn run<F>(cases: &[&[Case<F>]], each: impl Fn(&F)) -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let picked = arguments.iter().find(|a| !a.starts_with('-'));
+    let cases: Vec<&Case<F>> = cases
+        .iter()
+        .copied()
+        .flatten()
+        .filter(|(name, ..)| picked.is_none_or(|p| name.contains(p.as_str())))
+        .collect();
+    if arguments.iter().any(|a| a == "--list") {
+        cases.iter().for_each(|(name, ..)| println!("{name}: test"));
+        return ExitCode::SUCCESS;
+    }
+    println!("running {} tests", cases.len());
+    let began = Instant::now();
+    let missing = missing_for_all();
+    let (mut passed, mut failed, mut ignored) = (0, 0, 0);
+    for (name, needs, case) in cases {
+        let lacks = || needs.iter().find_map(|need| need.missing());
+        if let Some(missing) = missing.clone().or_else(lacks) {
+            println!("test {name} ... ignored, {missing}");
+            ignored += 1;
+        } else if catch_unwind(AssertUnwindSafe(|| each(case))).is_ok() {
+            println!("test {name} ... ok");
+            passed += 1;
+        } else {
+            println!("test {name} ... FAILED");
+            failed += 1;
+        }
+    }
+    let verdict = if failed == 0 { "ok" } else { "FAILED" };
+    println!(
+        "test result: {verdict}. {passed} passed; {failed} failed; {ignored} ignored; 0 measured; \
+         0 filtered out; finished in {:.2}s",
+        began.elapsed().as_secs_f64()
+    );
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,81 @@
+//! Network namespaces: made by `ip netns`, entered by threads, removed with their value, however
+//! the case ends. Names hold the number of this process, so that runs beside each other differ.
+//!
+//! Called by: `cases.rs`, and tests that need a second host. Must not know: what is in them.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+/// Run `ip` in this thread's namespace, with the words of `arguments`; true if it was content.
+pub fn ip(arguments: &str) -> bool {
+    let output = Command::new("ip").args(arguments.split(' ')).output();
+    output.is_ok_and(|output| output.status.success())
+}
+
+/// A network namespace, gone with this.
+pub struct Namespace(String);
+
+impl Namespace {
+    /// A new one, empty but for a loopback interface that is down; `None` if `ip netns add` is
+    /// refused, which takes root.
+    pub fn new() -> Option<Namespace> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("wstest-{}-{number}", std::process::id());
+        ip(&format!("netns add {name}")).then_some(Namespace(name))
+    }
+
+    /// What `ip netns` calls it.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+
+    /// Run `ip` in it; true if it was content.
+    pub fn ip(&self, arguments: &str) -> bool {
+        ip(&format!("-n {} {arguments}", self.0))
+    }
+
+    /// Move this thread into it, for good.
+    ///
+    /// # Panics
+    /// If the system refuses.
+    pub fn enter(&self) {
+        let file = File::open(format!("/run/netns/{}", self.0)).expect("the namespace was made");
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+            .expect("root may enter");
+    }
+
+    /// Run `f` in it on a thread of its own, to the end.
+    ///
+    /// # Errors
+    /// What `f` panicked with.
+    pub fn inside<T: Send>(&self, f: impl FnOnce() -> T + Send) -> thread::Result<T> {
+        thread::scope(|scope| {
+            let entered = || {
+                self.enter();
+                f()
+            };
+            scope.spawn(entered).join()
+        })
+    }
+
+    /// A program in it.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.0, program]);
+        command
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        if !ip(&format!("netns del {}", self.0)) {
+            eprintln!("namespace {0} stays; remove it: ip netns del {0}", self.0);
+        }
+    }
+}
