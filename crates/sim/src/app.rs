@@ -101,8 +101,12 @@ pub struct Endpoint {
     pub(crate) streams: (u64, u64),
     pub(crate) handle: Option<TcpHandle>,
     pub(crate) phase: Phase,
+    /// The handshake was done.
+    pub(crate) was_open: bool,
     /// Something may be possible that was not.
     pub(crate) ready: bool,
+    /// Whether it asks again by itself when the stack has no memory.
+    pub(crate) asks_again: bool,
     /// When it goes on by itself, by its host's clock.
     pub(crate) wake: Instant,
     /// Bytes written and read so far.
@@ -158,7 +162,9 @@ impl Endpoint {
             streams,
             handle: None,
             phase: Phase::Waiting,
+            was_open: false,
             ready: true,
+            asks_again: true,
             wake: Instant::NEVER,
             written: 0,
             read: 0,
@@ -205,6 +211,7 @@ impl Endpoint {
         let is_done = self.writing.step == self.script.writes.len()
             && self.reading.step == self.script.reads.len();
         match outcome {
+            Err(Error::HostUnreachable) if !self.was_open => self.begin_again(stack, handle, now),
             Err(error) => self.end(stack, handle, Some(error)),
             Ok(()) if is_done => self.end(stack, handle, None),
             Ok(()) => {}
@@ -221,6 +228,16 @@ impl Endpoint {
         self.handle = None;
         self.phase = Phase::Ended(error);
         self.wake = Instant::NEVER;
+    }
+
+    /// Nobody told the peer's link address: like a program that tries again.
+    fn begin_again(&mut self, stack: &mut Stack, handle: TcpHandle, now: Instant) {
+        stack.tcp_close(handle);
+        self.handle = None;
+        self.phase = Phase::Waiting;
+        self.wake = now + RETRY;
+        self.written = 0;
+        (self.writing, self.reading) = Default::default();
     }
 
     /// Connect if its time has come; `true` when there is a connection.
@@ -330,6 +347,15 @@ impl Endpoint {
         })
     }
 
+    /// A stack that has no buffers does not tell when it has some again: who has nothing queued is
+    /// not woken by an ACK either, and asks by itself.
+    fn ask_again(&mut self, stack: &Stack, handle: TcpHandle, now: Instant) {
+        let is_idle = |info: tcp::Info| info.unsent == 0 && info.in_flight == 0;
+        if self.asks_again && self.was_open && stack.tcp_info(handle).is_some_and(is_idle) {
+            self.wake = self.wake.min(now + RETRY);
+        }
+    }
+
     fn write_some(
         &mut self,
         stack: &mut Stack,
@@ -347,7 +373,10 @@ impl Endpoint {
                             self.written += n as u64;
                             self.writing.done += n as u64;
                         }
-                        Err(CallError::WouldBlock) => return Ok(()),
+                        Err(CallError::WouldBlock) => {
+                            self.ask_again(stack, handle, now);
+                            return Ok(());
+                        }
                         Err(error) => return Err(named(error)),
                     }
                     self.writing.done == bytes

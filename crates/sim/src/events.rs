@@ -71,6 +71,9 @@ impl World {
             self.hosts[host].release_hoard();
         }
         self.run_until(rested)?;
+        // A host's buffers may wait at another to go home.
+        self.hosts.iter_mut().for_each(|host| host.stack.pool().flush());
+        self.pool.flush();
         let hosts = self.hosts.iter_mut().enumerate();
         hosts.map(|(number, host)| oracle::after_end(number, host)).collect::<Result<(), _>>()?;
         self.wire_is_empty()
@@ -109,7 +112,7 @@ impl World {
             let over = self.ends.iter().all(|end| end.is_ended());
             let next = if over { Instant::NEVER } else { self.now + LOOK_EVERY };
             self.agenda.set(source, next);
-            return self.liveness.check(&self.flows, &self.ends, self.now);
+            return self.liveness.check(&self.flows, &mut self.ends, self.now);
         }
         self.next_happening();
         Ok(())
@@ -282,11 +285,12 @@ impl World {
     fn applications(&mut self, host: usize, local: Instant) -> Result<bool, Violation> {
         while let Some(event) = self.hosts[host].stack.next_event() {
             match event {
-                Event::Tcp(handle, _) => {
+                Event::Tcp(handle, events) => {
                     let own = &self.host_ends[host];
                     let whose = own.iter().find(|&&end| self.ends[end].handle == Some(handle));
                     if let Some(&end) = whose {
                         self.ends[end].ready = true;
+                        self.ends[end].was_open |= events.has(tcp::Events::CONNECTED);
                     }
                 }
                 Event::Accept(listener) => self.accept(host, listener)?,
@@ -326,6 +330,7 @@ impl World {
             }
             end.handle = Some(handle);
             end.phase = Phase::Open;
+            end.was_open = true;
             end.ready = true;
         }
         Ok(())

@@ -102,6 +102,8 @@ pub(crate) struct Host {
     pub(crate) paused_until: Instant,
     /// Buffers that somebody else has taken.
     hoard: Vec<Mbuf>,
+    /// What its pool may take when nobody hoards.
+    limit_bytes: usize,
     /// Frames lost because the device's ring was full, as on a host that pauses.
     pub(crate) ring_full: u64,
     /// Frames lost because the host had no buffer.
@@ -123,6 +125,7 @@ impl Host {
             attachments: Vec::new(),
             paused_until: Instant::ZERO,
             hoard: Vec::new(),
+            limit_bytes: 0,
             ring_full: 0,
             no_buffer: 0,
             uncut: 0,
@@ -206,16 +209,22 @@ impl Host {
         }
     }
 
-    /// Take every buffer that the stack's pool still has, of the size of a segment.
+    /// Take every free buffer of the stack's pool, and let it have no other.
     pub(crate) fn hoard(&mut self) {
-        while let Some(m) = self.stack.pool().alloc(1500) {
-            self.hoard.push(m);
+        let pool = self.stack.pool();
+        self.limit_bytes = self.limit_bytes.max(pool.limit_bytes());
+        pool.set_limit_bytes(pool.held_bytes());
+        for len in [1_500, 3_900, 16_000, 65_000] {
+            while let Some(m) = pool.alloc(len) {
+                self.hoard.push(m);
+            }
         }
     }
 
     /// Give them back.
     pub(crate) fn release_hoard(&mut self) {
         let pool = self.stack.pool();
+        pool.set_limit_bytes(self.limit_bytes.max(pool.limit_bytes()));
         self.hoard.drain(..).for_each(|m| pool.free(m));
     }
 

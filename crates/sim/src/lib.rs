@@ -13,11 +13,15 @@ pub mod goodput;
 mod host;
 mod oracle;
 mod pattern;
+pub mod run;
+mod scenario;
+mod scripts;
 pub mod seen;
 mod trace;
 mod world;
 
 pub use host::{HostSettings, PortSettings};
 pub use oracle::Violation;
+pub use scenario::Scenario;
 pub use trace::Trace;
 pub use world::{Flow, FlowSettings, Happening, World, address, mac};

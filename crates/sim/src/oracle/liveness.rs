@@ -6,7 +6,7 @@
 use base::{Duration, Instant};
 
 use super::{Violation, story};
-use crate::app::Endpoint;
+use crate::app::{Endpoint, Phase};
 use crate::world::Flow;
 
 /// What was last seen of one connection.
@@ -33,7 +33,7 @@ impl Liveness {
     pub(crate) fn check(
         &mut self,
         flows: &[Flow],
-        ends: &[Endpoint],
+        ends: &mut [Endpoint],
         now: Instant,
     ) -> Result<(), Violation> {
         self.last.resize(flows.len(), Last { progress: (0, 0, 0), at: self.from });
@@ -48,7 +48,13 @@ impl Liveness {
                 *last = Last { progress, at: now.max(self.from) };
                 continue;
             }
-            if now.since(last.at) > self.bound {
+            if now.since(last.at) <= self.bound {
+                continue;
+            }
+            if !flow.is_orderly && client.is_ended() && server.phase == Phase::Waiting {
+                // Who left before the handshake was done left nobody behind.
+                ends[flow.server].phase = Phase::Ended(None);
+            } else {
                 let silent = now.since(last.at).as_secs_f64();
                 let what = format!(
                     "flow {}: nothing for {silent:.1} s; {}; {}",
