@@ -18,9 +18,8 @@ use crate::scripts;
 use crate::trace::Trace;
 use crate::world::{FlowSettings, Happening, World};
 
-/// Longer than the longest wait that is legitimate: a time-out that doubled during the longest cut,
-/// and a window probe's.
-const BOUND: Duration = Duration::from_secs(90);
+/// Longer than the longest wait that is legitimate: twice the longest time-out, of 120 s, and more.
+const BOUND: Duration = Duration::from_secs(260);
 
 /// No seed's connections take longer.
 const LATEST: Duration = Duration::from_secs(3600);
@@ -101,7 +100,7 @@ impl Scenario {
         stack.switches = switches(draw);
         let is_poor = draw.happens(0.15);
         if is_poor {
-            stack.budget.set(Limit::MbufBytes, draw.range(1, 4) as usize * (1 << 20));
+            stack.budget.set(Limit::MbufBytes, draw.range(4, 16) as usize * (1 << 20));
         }
         let clock = match draw.range(0, 3) {
             // Shortly before the 32 bits of milliseconds, and of timestamps, are through.
