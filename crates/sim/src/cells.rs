@@ -104,7 +104,7 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
         match goodput::measure(&options.path(seed)) {
             Ok(outcome) => outcomes.push((seed, outcome, start.elapsed().as_secs_f64())),
             Err(violation) => {
-                println!("seed {seed}: {violation}");
+                say!("seed {seed}: {violation}");
                 return Ok(false);
             }
         }
@@ -117,9 +117,9 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
     let median = shares[shares.len() / 2];
     if options.json {
         let samples: Vec<_> = outcomes.iter().map(sample).collect();
-        println!("{:#}", json!({"goodput": median, "samples": samples}));
+        say!("{:#}", json!({"goodput": median, "samples": samples}));
     } else {
-        println!("median {median:.4} of rate x 1448/1500");
+        say!("median {median:.4} of rate x 1448/1500");
     }
     Ok(true)
 }
@@ -127,7 +127,7 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
 fn print_row(last: Option<&(u64, Outcome, f64)>) {
     let Some((seed, o, seconds)) = last else { return };
     let bps: f64 = o.flows_bps.iter().sum();
-    println!(
+    say!(
         "seed {seed}: {:.4} ({:.3} Mb/s), fairness {:.3}, sent again {}, time-outs {}, recoveries \
          {}, queue drops {}, lost {}, late {}, queue {} bytes at most; {} events in {seconds:.2} s",
         o.share,

@@ -25,3 +25,6 @@ pub use oracle::Violation;
 pub use scenario::Scenario;
 pub use trace::Trace;
 pub use world::{Flow, FlowSettings, Happening, World, address, mac};
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,14 @@
 //! standard output with `--json`; everything else that people read is on standard output too, and
 //! progress on standard error.
 
+/// A line on standard output; whoever stopped reading has seen enough.
+macro_rules! say {
+    ($($what:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stdout(), $($what)*);
+    }};
+}
+
 mod cells;
 mod units;
 
@@ -90,7 +98,7 @@ fn worlds(options: &Worlds) -> Result<bool, String> {
         if options.json {
             let text = json!({"commit": commit(), "verdict": replay.verdict, "plan": replay.plan,
                 "rows": replay.rows});
-            println!("{text:#}");
+            say!("{text:#}");
         } else {
             show(&replay);
         }
@@ -114,19 +122,19 @@ fn worlds(options: &Worlds) -> Result<bool, String> {
         let list: Vec<_> = failures.iter().map(failure_json).collect();
         let text = json!({"seeds": ran, "failed": failures.len(), "seconds": seconds,
             "commit": commit(), "shard": format!("{index}/{count}"), "failures": list});
-        println!("{text:#}");
+        say!("{text:#}");
         return Ok(failures.is_empty());
     }
     for verdict in &failures {
         if let Some((oracle, what)) = &verdict.failure {
-            println!("seed {}: {oracle}: {what}", verdict.seed);
+            say!("seed {}: {oracle}: {what}", verdict.seed);
         }
     }
     for verdict in failures.iter().take(SHOWN) {
-        println!();
+        say!();
         show(&replay(verdict.seed, options)?);
     }
-    println!(
+    say!(
         "{} passed, {} failed, 0 skipped in {seconds:.1} s",
         ran - failures.len() as u64,
         failures.len()
@@ -159,15 +167,15 @@ fn replay(seed: u64, options: &Worlds) -> Result<Replay, String> {
 
 fn show(replay: &Replay) {
     let verdict = &replay.verdict;
-    println!("seed {} of commit {}", verdict.seed, commit());
-    replay.plan.iter().for_each(|line| println!("  {line}"));
-    println!("the last {} events:", replay.rows.len());
-    replay.rows.iter().for_each(|row| println!("{row}"));
+    say!("seed {} of commit {}", verdict.seed, commit());
+    replay.plan.iter().for_each(|line| say!("  {line}"));
+    say!("the last {} events:", replay.rows.len());
+    replay.rows.iter().for_each(|row| say!("{row}"));
     let at = verdict.at_ns as f64 / 1e9;
     match &verdict.failure {
-        Some((oracle, what)) => println!("FAILED at {at:.6} s: {oracle}: {what}"),
-        None => println!("every law held; ended at {at:.6} s of its time"),
+        Some((oracle, what)) => say!("FAILED at {at:.6} s: {oracle}: {what}"),
+        None => say!("every law held; ended at {at:.6} s of its time"),
     }
-    println!("{} events, digest {:016x}", verdict.events, verdict.digest);
-    println!("again: cargo xtask sim --seed {}", verdict.seed);
+    say!("{} events, digest {:016x}", verdict.events, verdict.digest);
+    say!("again: cargo xtask sim --seed {}", verdict.seed);
 }

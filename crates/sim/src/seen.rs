@@ -6,6 +6,7 @@ use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 
 use base::{LinkKind, SeqNumber, WindowScale};
+use wire::checksum::{Ladder, Sum};
 use wire::tcp::{Flags, Options, SackBlocks};
 use wire::{arp, ether, ipv4, ipv6, tcp};
 
@@ -98,6 +99,24 @@ pub fn segment(frame: &[u8], link: LinkKind) -> Option<Seen> {
         window_scale: options.window_scale,
         sack: options.sack,
     })
+}
+
+/// Does the segment in a frame verify? A flipped bit may be one that no sum covers, as the hop limit
+/// of IPv6: the receiver takes such a segment, and rightly.
+pub(crate) fn verifies(frame: &[u8], link: LinkKind) -> bool {
+    let Some(packet) = packet(frame, link) else { return false };
+    let (pseudo, bytes) = if packet.first().is_some_and(|b| b >> 4 == 4) {
+        let Ok(ip) = ipv4::Header::parse(packet) else { return false };
+        let bytes = packet.get(ip.header_len..usize::from(ip.total_len));
+        (Sum::pseudo_v4(ip.src, ip.dst, ip.protocol), bytes)
+    } else {
+        let Ok(ip) = ipv6::Header::parse(packet) else { return false };
+        let bytes = packet.get(ipv6::HEADER_LEN..ipv6::HEADER_LEN + usize::from(ip.payload_len));
+        (Sum::pseudo_v6(ip.src, ip.dst, ip.next_header), bytes)
+    };
+    let Some(bytes) = bytes else { return false };
+    let length = Sum::of_be16(bytes.len() as u16);
+    pseudo.plus(length).plus(Ladder::best().sum(bytes)).is_whole()
 }
 
 /// A line about any frame, for people.
