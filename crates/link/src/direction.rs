@@ -269,10 +269,13 @@ impl Direction {
         }
         if self.settings.corrupt > 0.0 && self.rng.happens(self.settings.corrupt) {
             let flipped = self.flipped(&frame, pool);
-            let whole = core::mem::replace(&mut frame, match flipped {
-                Some(flipped) => flipped,
-                None => return self.lose(frame, Why::Overfull, at, pool),
-            });
+            let whole = core::mem::replace(
+                &mut frame,
+                match flipped {
+                    Some(flipped) => flipped,
+                    None => return self.lose(frame, Why::Overfull, at, pool),
+                },
+            );
             pool.free(whole);
             self.counts.corrupted += 1;
         }

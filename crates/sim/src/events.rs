@@ -5,7 +5,7 @@
 //! connection once a second.
 
 use base::{Duration, Instant};
-use link::CORRUPTED;
+use link::{CORRUPTED, Settings};
 use mbuf::Mbuf;
 use stack::Event;
 use wire::ether;
@@ -144,9 +144,9 @@ impl World {
                 self.hosts[host].release_hoard();
                 host
             }
-            Happening::Heal => {
+            Happening::Heal(loss) => {
                 for lane in &mut self.lanes {
-                    let healed = lane.model.settings().healed();
+                    let healed = Settings { loss, ..lane.model.settings().healed() };
                     lane.model.set_settings(healed, self.now, &mut self.pool);
                 }
                 return;
@@ -317,9 +317,7 @@ impl World {
 
     fn accept(&mut self, host: usize, listener: stack::ListenerHandle) -> Result<(), Violation> {
         while let Some(handle) = self.hosts[host].stack.tcp_accept(listener) {
-            let is_its = |end: &crate::app::Endpoint| {
-                matches!(end.opening, Opening::Accept(own) if own == listener)
-            };
+            let is_its = |end: &crate::app::Endpoint| matches!(end.opening, Opening::Accept(own) if own == listener);
             let own = self.host_ends[host].iter();
             let whose = own.copied().find(|&end| is_its(&self.ends[end]));
             let Some(number) = whose else { continue };
@@ -413,11 +411,10 @@ impl World {
         }
         let soon = self.now + Duration::from_micros(1);
         let at = own.clock.world(deadline).max(soon).max(own.paused_until);
-        self.agenda.set(self.host_sources[host], if deadline == Instant::NEVER {
-            Instant::NEVER
-        } else {
-            at
-        });
+        self.agenda.set(
+            self.host_sources[host],
+            if deadline == Instant::NEVER { Instant::NEVER } else { at },
+        );
         Ok(())
     }
 }

@@ -148,7 +148,11 @@ pub fn world(path: &Goodput) -> World {
             version: IpVersion::V4,
             config: (config, config),
             scripts: (
-                Script { writes: vec![Write::Bytes(u64::MAX)], reads: vec![], finish: Finish::Close },
+                Script {
+                    writes: vec![Write::Bytes(u64::MAX)],
+                    reads: vec![],
+                    finish: Finish::Close,
+                },
                 Script { writes: vec![], reads: vec![Read::ToEnd], finish: Finish::Close },
             ),
             at: Instant::ZERO,

@@ -4,7 +4,8 @@
 //! reads a failure. Change a draw here and every seed means something else: the commit belongs to
 //! the seed.
 //!
-//! Everything that is wrong with the network ends at `heal`; from then on connections have to move.
+//! Everything that is wrong with the network ends at `heal`, but for a little loss in half of the
+//! worlds; from then on connections have to move.
 
 use base::{Duration, Instant, IpVersion, Limit, LinkKind, Mtu, Switch, Switches};
 use device::Offloads;
@@ -73,7 +74,10 @@ impl Scenario {
         let networks = scenario.links(hosts, heal, &mut draw);
         scenario.flows(&networks, &mut draw)?;
         scenario.happenings(hosts, heal, &mut draw);
-        scenario.world.will_happen(heal, Happening::Heal);
+        let lasting = if draw.happens(0.5) { draw.magnitude(10, 2_000) as f64 / 1e5 } else { 0.0 };
+        let loss = if lasting > 0.0 { Loss::Random(lasting) } else { Loss::Never };
+        scenario.plan.push(format!("loss of {lasting:.4} for good"));
+        scenario.world.will_happen(heal, Happening::Heal(loss));
         scenario.world.expect_progress(heal, BOUND);
         Ok(scenario)
     }
@@ -227,9 +231,7 @@ impl Scenario {
 
     fn happenings(&mut self, hosts: usize, heal: Instant, draw: &mut Draw) {
         let last = heal.as_nanos() / 1_000_000;
-        let any = |draw: &mut Draw| {
-            Instant::ZERO + Duration::from_millis(draw.range(0, last))
-        };
+        let any = |draw: &mut Draw| Instant::ZERO + Duration::from_millis(draw.range(0, last));
         let mut all = Vec::new();
         for host in 0..hosts {
             if draw.happens(0.15) {

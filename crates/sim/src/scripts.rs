@@ -47,8 +47,8 @@ fn sender(draw: &mut Draw) -> Script {
 /// Reads to the end, sometimes with stops: long enough for the window to shut.
 fn receiver(draw: &mut Draw) -> Script {
     let mut reads = Vec::new();
-    while draw.happens(0.4) && reads.len() < 6 {
-        reads.push(Read::Bytes(bytes(draw) / 2 + 1));
+    while draw.happens(0.5) && reads.len() < 8 {
+        reads.push(Read::Bytes(bytes(draw) / 4 + 1));
         reads.push(Read::Stop(Duration::from_millis(draw.magnitude(10, 20_000))));
     }
     // A half that is closed at once, or only after the peer's.

@@ -36,8 +36,8 @@ pub struct Seen {
 impl Seen {
     /// The sequence number behind it: payload, SYN and FIN take space.
     pub fn end(&self) -> SeqNumber {
-        let space = u32::from(self.flags.contains(Flags::SYN))
-            + u32::from(self.flags.contains(Flags::FIN));
+        let space =
+            u32::from(self.flags.contains(Flags::SYN)) + u32::from(self.flags.contains(Flags::FIN));
         self.seq + (self.len + space)
     }
 }

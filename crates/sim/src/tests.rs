@@ -87,11 +87,7 @@ fn pair(there: Settings, scripts: (Script, Script), config: tcp::Config) -> Worl
 }
 
 fn path() -> Settings {
-    Settings {
-        rate_bps: Some(10_000_000),
-        delay: Duration::from_millis(10),
-        ..Settings::default()
-    }
+    Settings { rate_bps: Some(10_000_000), delay: Duration::from_millis(10), ..Settings::default() }
 }
 
 fn end(world: &mut World) -> Result<(), crate::Violation> {

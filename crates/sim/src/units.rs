@@ -8,7 +8,8 @@ use base::Duration;
 fn split(text: &str) -> Result<(f64, &str), String> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
-    let number: f64 = number.parse().map_err(|_| format!("'{text}' does not begin with a number"))?;
+    let number: f64 =
+        number.parse().map_err(|_| format!("'{text}' does not begin with a number"))?;
     Ok((number, unit))
 }
 
@@ -59,7 +60,11 @@ pub(crate) fn bytes(text: &str) -> Result<u32, String> {
         _ => return Err(format!("'{text}': write bytes as 150000, 64K or 8M")),
     };
     let bytes = number * factor;
-    if bytes > 1e9 { Err(format!("'{text}': at most 1,000,000,000 bytes")) } else { Ok(bytes as u32) }
+    if bytes > 1e9 {
+        Err(format!("'{text}': at most 1,000,000,000 bytes"))
+    } else {
+        Ok(bytes as u32)
+    }
 }
 
 /// `I/N`: part I of N, from 0.

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use base::{Cidr, Duration, Instant, IpVersion, LinkKind, MacAddr};
 use device::fault::Rng;
-use link::{Direction, Settings};
+use link::{Direction, Loss, Settings};
 use mbuf::Pool;
 use stack::{ListenConfig, ListenError, PortConfig, Stack};
 
@@ -86,8 +86,8 @@ pub enum Happening {
     Hoard(usize),
     /// And gives them back.
     Release(usize),
-    /// Every link is good from now on.
-    Heal,
+    /// Every link is good from now on, but for this loss.
+    Heal(Loss),
 }
 
 /// A world.
@@ -254,10 +254,8 @@ impl World {
         let to_addr = SocketAddr::new(ip, 5000 + number as u16);
         let listen = ListenConfig { tcp: settings.config.1, ..ListenConfig::default() };
         let listener = self.hosts[to].stack.tcp_listen(to_addr, listen)?;
-        let opening = Opening::Connect {
-            to: to_addr,
-            at: self.hosts[from].clock.local(settings.at),
-        };
+        let opening =
+            Opening::Connect { to: to_addr, at: self.hosts[from].clock.local(settings.at) };
         let streams = (2 * number as u64, 2 * number as u64 + 1);
         let is_orderly = settings.scripts.0.is_orderly() && settings.scripts.1.is_orderly();
         let (config, scripts) = (settings.config, settings.scripts);

@@ -27,8 +27,7 @@ impl Cwnd {
     pub(crate) fn check(&mut self, look: &Look<'_>) -> Result<(), Violation> {
         let info = &look.info;
         let last = self.last.entry(look.index).or_default();
-        let signs =
-            (info.duplicate_acks, info.retransmits, info.timeouts, info.fast_recoveries);
+        let signs = (info.duplicate_acks, info.retransmits, info.timeouts, info.fast_recoveries);
         if signs != last.signs {
             last.signs = signs;
             last.calm_from = info.bytes_acked + u64::from(info.in_flight) + 1;

@@ -41,8 +41,7 @@ impl Liveness {
             let (client, server) = (&ends[flow.client], &ends[flow.server]);
             let over = u64::from(client.is_ended()) + u64::from(server.is_ended());
             let steps = client.steps_done + server.steps_done + over;
-            let progress =
-                (client.written + server.written, client.read + server.read, steps);
+            let progress = (client.written + server.written, client.read + server.read, steps);
             let is_asleep = client.is_asleep() || server.is_asleep();
             if over == 2 || is_asleep || progress != last.progress {
                 *last = Last { progress, at: now.max(self.from) };

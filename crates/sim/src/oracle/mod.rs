@@ -4,13 +4,13 @@
 //! second, and at the end. Must not know: how a world is made. Streams are compared where they are
 //! read (`app`), and their lengths at the end (`stream`).
 
+mod cwnd;
 mod leaks;
 mod liveness;
 mod memory;
 mod stream;
 mod timers;
 mod window;
-mod cwnd;
 
 use core::fmt;
 

@@ -17,9 +17,8 @@ pub(crate) struct Timers;
 impl Timers {
     pub(crate) fn check(&mut self, look: &Look<'_>) -> Result<(), Violation> {
         let info = &look.info;
-        let fail = |what: String| {
-            Err(Violation::new("timers", format!("end {}: {what}", look.index)))
-        };
+        let fail =
+            |what: String| Err(Violation::new("timers", format!("end {}: {what}", look.index)));
         if info.in_flight > 0 && look.stack.next_deadline() == Instant::NEVER {
             return fail(format!("{} bytes in flight and no deadline", info.in_flight));
         }
@@ -27,7 +26,10 @@ impl Timers {
             return fail(format!("a retransmission time-out of {} ms", info.rto.as_millis()));
         }
         if look.clock_is_true && info.srtt > look.now.since(Instant::ZERO) {
-            return fail(format!("a round trip of {} ms, older than the world", info.srtt.as_millis()));
+            return fail(format!(
+                "a round trip of {} ms, older than the world",
+                info.srtt.as_millis()
+            ));
         }
         Ok(())
     }

@@ -63,7 +63,8 @@ impl Window {
             return None;
         }
         // Scaled if both SYNs said so, and never in a SYN itself (RFC 7323 section 2.2).
-        let scale = |src, dst| self.sides.get(&(src, dst)).and_then(|side: &Side| side.offered_scale);
+        let scale =
+            |src, dst| self.sides.get(&(src, dst)).and_then(|side: &Side| side.offered_scale);
         let scale = match (scale(seen.src, seen.dst), scale(seen.dst, seen.src)) {
             (Some(ours), Some(_)) if !seen.flags.contains(Flags::SYN) => ours,
             _ => WindowScale::default(),
