@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use base::{Duration, Instant};
+use base::{Duration, Instant, LinkKind};
 use device::fault::Rng;
 use mbuf::{Flags, Mbuf, Pool};
 
@@ -267,7 +267,8 @@ impl Direction {
         if self.losses.takes(self.settings.loss, &mut self.rng) {
             return self.lose(frame, Why::Loss, at, pool);
         }
-        if self.settings.corrupt > 0.0 && self.rng.happens(self.settings.corrupt) {
+        let corrupt = self.settings.corrupt > 0.0 && self.rng.happens(self.settings.corrupt);
+        if corrupt && !self.is_arp(&frame) {
             let flipped = self.flipped(&frame, pool);
             let whole = core::mem::replace(
                 &mut frame,
@@ -306,6 +307,12 @@ impl Direction {
         copy.clear(Flags::CSUM_VERIFIED | Flags::CSUM_PARTIAL);
         copy.set_mark(CORRUPTED);
         Some(copy)
+    }
+
+    /// ARP has no checksum: a flipped bit would be a lie that everybody has to believe, not damage.
+    fn is_arp(&self, frame: &Mbuf) -> bool {
+        self.settings.link == LinkKind::Ethernet
+            && frame.as_slice().get(12..14) == Some(&[0x08, 0x06])
     }
 
     fn rng_below(&mut self, most: Duration) -> Duration {

@@ -67,7 +67,8 @@ pub struct Settings {
     pub late_by: Duration,
     /// Probability that a packet comes twice.
     pub duplicate: f64,
-    /// Probability that one bit behind the link header is flipped.
+    /// Probability that one bit behind the link header is flipped; ARP, which has no checksum, is
+    /// spared.
     pub corrupt: f64,
     /// Longer packets, link header not counted, are lost without a word.
     pub mtu: Mtu,

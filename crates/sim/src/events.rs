@@ -74,8 +74,8 @@ impl World {
         // A host's buffers may wait at another to go home.
         self.hosts.iter_mut().for_each(|host| host.stack.pool().flush());
         self.pool.flush();
-        let hosts = self.hosts.iter_mut().enumerate();
-        hosts.map(|(number, host)| oracle::after_end(number, host)).collect::<Result<(), _>>()?;
+        let mut hosts = self.hosts.iter_mut().enumerate();
+        hosts.try_for_each(|(number, host)| oracle::after_end(number, host))?;
         self.wire_is_empty()
     }
 
