@@ -180,6 +180,11 @@ impl Endpoint {
         matches!(self.phase, Phase::Ended(_))
     }
 
+    /// Is it the one that this listener accepts for?
+    pub(crate) fn accepts_at(&self, listener: ListenerHandle) -> bool {
+        matches!(self.opening, Opening::Accept(own) if own == listener)
+    }
+
     /// Does it wait by its own will?
     pub(crate) fn is_asleep(&self) -> bool {
         self.wake != Instant::NEVER

@@ -317,9 +317,8 @@ impl World {
 
     fn accept(&mut self, host: usize, listener: stack::ListenerHandle) -> Result<(), Violation> {
         while let Some(handle) = self.hosts[host].stack.tcp_accept(listener) {
-            let is_its = |end: &crate::app::Endpoint| matches!(end.opening, Opening::Accept(own) if own == listener);
-            let own = self.host_ends[host].iter();
-            let whose = own.copied().find(|&end| is_its(&self.ends[end]));
+            let mut own = self.host_ends[host].iter().copied();
+            let whose = own.find(|&end| self.ends[end].accepts_at(listener));
             let Some(number) = whose else { continue };
             let end = &mut self.ends[number];
             if end.phase != Phase::Waiting {

@@ -8,6 +8,7 @@
 //! back at the same rate and delay, through a queue that never fills. Time runs from the first SYN.
 
 use base::{Duration, Instant, IpVersion, Switch};
+use device::fault::Rng;
 use link::{Aqm, Loss, Settings};
 use stack::StackConfig;
 use tcp::cc::Algorithm;
@@ -39,7 +40,7 @@ pub struct Goodput {
     pub length: Duration,
     /// What arrives before is not counted.
     pub from: Duration,
-    /// Bulk flows that begin together.
+    /// Bulk flows that begin within a round trip.
     pub flows: usize,
     /// Loss of data.
     pub loss: Loss,
@@ -141,7 +142,9 @@ pub fn world(path: &Goodput) -> World {
     port.offloads.tso_max_bytes = path.tso_max_bytes;
     port.offloads.tx_checksum = path.tso_max_bytes > 0;
     world.join(0, (0, 1), (&port, &port), (there, back), true);
-    for _ in 0..path.flows {
+    let mut rng = Rng::new(path.seed);
+    let rtt_ns = 2 * path.delay.as_nanos() as usize;
+    for flow in 0..path.flows {
         let mut config = tcp::Config { algorithm: path.algorithm, ..tcp::Config::default() };
         if let Some(bytes) = path.buffer_bytes {
             config.send_buffer_bytes = bytes;
@@ -160,7 +163,8 @@ pub fn world(path: &Goodput) -> World {
                 },
                 Script { writes: vec![], reads: vec![Read::ToEnd], finish: Finish::Close },
             ),
-            at: Instant::ZERO,
+            // The first SYN begins the time; the others follow within a round trip.
+            at: Instant::from_nanos(if flow == 0 { 0 } else { rng.below(rtt_ns) as u64 }),
         });
         debug_assert!(added.is_ok(), "a new stack has every port free");
     }

@@ -74,7 +74,10 @@ const SHOWN: usize = 2;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match &cli.command {
-        Some(Command::Goodput(options)) => cells::run(options),
+        Some(Command::Goodput(options)) => {
+            let start = Instant::now();
+            cells::run(options, || start.elapsed().as_secs_f64())
+        }
         None => worlds(&cli.worlds),
     };
     match outcome {

@@ -101,8 +101,8 @@ pub fn segment(frame: &[u8], link: LinkKind) -> Option<Seen> {
     })
 }
 
-/// Does the segment in a frame verify? A flipped bit may be one that no sum covers, as the hop limit
-/// of IPv6: the receiver takes such a segment, and rightly.
+/// Does the segment in a frame verify? A flipped bit may be one that no sum covers, as the hop
+/// limit of IPv6: the receiver takes such a segment, and rightly.
 pub(crate) fn verifies(frame: &[u8], link: LinkKind) -> bool {
     let Some(packet) = packet(frame, link) else { return false };
     let (pseudo, bytes) = if packet.first().is_some_and(|b| b >> 4 == 4) {
