@@ -89,3 +89,60 @@ impl Window {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::tcp::SackBlocks;
+
+    fn seen(from: u16, to: u16, flags: Flags) -> Seen {
+        let at = |port| SocketAddr::from(([10, 0, 0, 1], port));
+        Seen {
+            src: at(from),
+            dst: at(to),
+            seq: SeqNumber(100),
+            ack: SeqNumber(1000),
+            flags,
+            window: 500,
+            len: 0,
+            window_scale: None,
+            sack: SackBlocks::default(),
+        }
+    }
+
+    #[test]
+    fn an_edge_that_falls_back_is_found() {
+        let mut window = Window::default();
+        window.sent(&seen(1, 2, Flags::ACK)).expect("the first offer");
+        let less = Seen { window: 499, ..seen(1, 2, Flags::ACK) };
+        assert!(window.sent(&less).is_err());
+        let moved = Seen { ack: SeqNumber(1001), ..less };
+        window.sent(&moved).expect("the same edge");
+    }
+
+    #[test]
+    fn with_a_scale_it_may_fall_back_by_less_than_a_unit() {
+        let mut window = Window::default();
+        let scale = Some(WindowScale::new(3));
+        for (from, to) in [(1, 2), (2, 1)] {
+            let syn = Seen { window_scale: scale, ..seen(from, to, Flags::SYN) };
+            window.sent(&syn).expect("a SYN");
+        }
+        window.sent(&seen(1, 2, Flags::ACK)).expect("4,000 bytes from 1,000");
+        let fell =
+            |by: u32| Seen { ack: SeqNumber(1008 - by), window: 499, ..seen(1, 2, Flags::ACK) };
+        window.sent(&fell(7)).expect("rounding");
+        assert!(window.sent(&fell(8)).is_err());
+    }
+
+    #[test]
+    fn data_beyond_what_arrived_is_found() {
+        let mut window = Window::default();
+        window.sent(&seen(2, 1, Flags::ACK)).expect("an offer, on its way");
+        let data = Seen { seq: SeqNumber(1000), len: 500, ..seen(1, 2, Flags::ACK) };
+        assert!(window.sent(&data).is_err(), "nothing has arrived");
+        window.arrived(&seen(2, 1, Flags::ACK));
+        window.sent(&data).expect("just what was offered");
+        assert!(window.sent(&Seen { len: 501, ..data }).is_err());
+    }
+}
