@@ -19,6 +19,8 @@ use crate::pattern::Pattern;
 pub enum Write {
     /// So many bytes, as fast as they are taken.
     Bytes(u64),
+    /// Wait until the handshake is done, as a program does whose `connect` waits.
+    AwaitOpen,
     /// Wait until this many bytes have been read in all.
     AwaitRead(u64),
     /// Do nothing for so long.
@@ -385,6 +387,12 @@ impl Endpoint {
                         Err(error) => return Err(named(error)),
                     }
                     self.writing.done == bytes
+                }
+                Write::AwaitOpen => {
+                    if !self.was_open {
+                        return Ok(());
+                    }
+                    true
                 }
                 Write::AwaitRead(bytes) => {
                     if self.read < bytes {

@@ -157,7 +157,7 @@ pub fn world(path: &Goodput) -> World {
             config: (config, config),
             scripts: (
                 Script {
-                    writes: vec![Write::Bytes(u64::MAX)],
+                    writes: vec![Write::AwaitOpen, Write::Bytes(u64::MAX)],
                     reads: vec![],
                     finish: Finish::Close,
                 },
