@@ -12,7 +12,7 @@ use crate::world::{FlowSettings, Happening, World};
 
 #[test]
 fn fixed_seeds_hold_every_law() {
-    let fixed = Campaign { first: 0, seeds: 150, shard: (0, 1), jobs: 1 };
+    let fixed = Campaign { first: 0, seeds: 600, shard: (0, 1), jobs: 1 };
     let failures = campaign(&fixed, |_| {});
     let told: Vec<_> = failures.iter().map(|v| (v.seed, &v.failure)).collect();
     assert!(failures.is_empty(), "cargo xtask sim --seed S replays them: {told:?}");
@@ -208,4 +208,32 @@ fn super_segments_reach_the_wire_in_pieces() {
     // As many packets a byte: what passed the link were segments, not what the stack sent.
     let packets = |o: &crate::goodput::Outcome| o.bottleneck.arrived as f64 / o.flows_bps[0];
     assert!((packets(&with) / packets(&plain) - 1.0).abs() < 0.02);
+}
+
+#[test]
+#[ignore = "defect: a stack without buffers does not tell a refused writer when it has some again"]
+fn a_writer_refused_for_want_of_memory_is_told_when_there_is_some() {
+    let mut scripts = bulk(100_000);
+    scripts.0.writes.insert(0, Write::Sleep(Duration::from_millis(200)));
+    let mut world = pair(path(), scripts, tcp::Config::default());
+    world.ends[0].asks_again = false;
+    let ms = |n| Instant::ZERO + Duration::from_millis(n);
+    world.will_happen(ms(100), Happening::Hoard(0));
+    world.will_happen(ms(1000), Happening::Release(0));
+    end(&mut world).expect("the writer goes on");
+    assert_eq!(world.received(0), 100_000);
+}
+
+#[test]
+#[ignore = "defect: data written before the handshake is cut for an MSS without timestamps"]
+fn what_is_written_before_the_handshake_leaves_in_full_segments() {
+    let (early, mut waits) = (bulk(60_000), bulk(60_000));
+    waits.0.writes.insert(0, Write::AwaitOpen);
+    let packets = |scripts| {
+        let mut world = pair(path(), scripts, tcp::Config::default());
+        end(&mut world).expect("every law holds");
+        world.link_counts(0).sent
+    };
+    let (early, waits) = (packets(early), packets(waits));
+    assert!(early <= waits + 2, "{early} packets instead of {waits}");
 }
