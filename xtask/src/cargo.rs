@@ -78,10 +78,16 @@ pub(crate) fn cargo(root: &Path) -> Command {
 
 /// Build one release binary of a workspace package and say where it is.
 pub(crate) fn release_binary(root: &Path, package: &str, binary: &str) -> Result<PathBuf> {
+    self::binary(root, package, binary, "release")
+}
+
+/// The same in any profile of the workspace's manifest.
+pub(crate) fn binary(root: &Path, package: &str, binary: &str, profile: &str) -> Result<PathBuf> {
     let metadata = Metadata::read(root)?;
     if !metadata.members().any(|p| p.name == package) {
         anyhow::bail!("the workspace has no package {package}; add it to `members` in Cargo.toml");
     }
-    process::pass_on(cargo(root).args(["build", "--release", "-p", package, "--bin", binary]))?;
-    Ok(metadata.target_directory.join("release").join(binary))
+    let args = ["build", "--profile", profile, "-p", package, "--bin", binary];
+    process::pass_on(cargo(root).args(args))?;
+    Ok(metadata.target_directory.join(profile).join(binary))
 }

@@ -1,5 +1,5 @@
 //! The one door to the project's checks: `cargo xtask test | tidy | bench | icount |
-//! interop | mutants | sanitize`.
+//! interop | mutants | sanitize | sim`.
 //!
 //! Called by: people, `.ci/run`. Must not know: any crate of the stack; it looks at source text,
 //! at `cargo metadata`, and at what programs print.
@@ -13,6 +13,7 @@ mod mutants;
 mod process;
 mod report;
 mod sanitize;
+mod sim;
 mod test;
 mod tidy;
 mod tree;
@@ -58,6 +59,13 @@ enum Command {
         #[arg(long, value_name = "CASE")]
         case: Option<String>,
     },
+    /// Worlds of stacks and links in virtual time: `cargo xtask sim --seeds 1000`
+    #[command(disable_help_flag = true)]
+    Sim {
+        /// What the simulator is told; `--help` lists it
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// AddressSanitizer, valgrind and loom over what is unsafe or crosses threads; all, or one
     Sanitize {
         /// asan, valgrind or loom
@@ -96,6 +104,7 @@ fn run(command: Command) -> Result<u8> {
         Command::Test { install } => close(|tally| test::run(&root, install, tally)),
         Command::Tidy => close(|tally| tidy::run(&root, tally)),
         Command::Bench { args } => bench::run(&root, &args),
+        Command::Sim { args } => sim::run(&root, &args),
         Command::Icount { json, bless, case } => icount::run(&root, json, bless, case.as_deref()),
         Command::Sanitize { tool } => {
             let tools = sanitize::choose(tool.as_deref())?;

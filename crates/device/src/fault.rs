@@ -80,12 +80,12 @@ impl Rng {
     }
 
     /// A number below `n`, or 0; the bias of at most `n` in 2^64 is none for a test.
-    fn below(&mut self, n: usize) -> usize {
+    pub fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.next_u64()) * n as u128) >> 64) as usize
     }
 
-    /// 53 bits are what a double can tell apart.
-    fn happens(&mut self, probability: f64) -> bool {
+    /// Does what has this probability happen? 53 bits are what a double can tell apart.
+    pub fn happens(&mut self, probability: f64) -> bool {
         ((self.next_u64() >> 11) as f64) < probability * (1u64 << 53) as f64
     }
 }

@@ -257,6 +257,11 @@ impl Pool {
         self.limit_bytes
     }
 
+    /// From now on it takes at most this many bytes; what it has taken it keeps.
+    pub fn set_limit_bytes(&mut self, limit_bytes: usize) {
+        self.limit_bytes = limit_bytes;
+    }
+
     /// How often it had no buffer to give.
     pub fn exhausted(&self) -> u64 {
         self.exhausted

@@ -1,7 +1,7 @@
 //! One shard: the only crate that knows all layers. [`Stack`] owns its ports, its connections and
 //! its buffers; it has no lock and no thread, reads no clock and draws no random number.
 //!
-//! Called by: programs (the polled API: `poll`, then reads and writes), later `net` and `sim`.
+//! Called by: programs (the polled API: `poll`, then reads and writes), `net`, `sim`.
 //! A packet's way in is `rx.rs`, its way out `tx.rs`: read these two first.
 //!
 //! # Per shard, and published to all

@@ -71,9 +71,15 @@ pub(crate) fn grow_window(tcb: &mut Tcb, bytes: u32, cx: &Cx<'_>) {
 /// SND.WL2 keep an old segment from undoing a new one. Returns whether the window changed.
 #[inline(always)]
 pub(crate) fn update_send_window(tcb: &mut Tcb, seg: &Segment) -> bool {
-    if !is_newer(tcb, seg) {
-        return false;
-    }
+    is_newer(tcb, seg) && take_send_window(tcb, seg)
+}
+
+/// SND.WND from a segment that is known to be newer than all before. One that acknowledges more
+/// than they did is, also as a retransmission with an old sequence number: with the window of
+/// another one, counted from the new SND.UNA, more would be sent than was ever offered. RFC 9293
+/// section 3.10.7.4 looks at SND.WL1 there too; Linux does as we do.
+#[inline(always)]
+pub(crate) fn take_send_window(tcb: &mut Tcb, seg: &Segment) -> bool {
     let window = tcb.snd_wscale.unscale(seg.window);
     let changed = window != tcb.snd_wnd;
     tcb.snd_wnd = window;
@@ -95,7 +101,7 @@ pub(crate) fn process(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut 
     let news = if options.sack.is_empty() { 0 } else { sack::mark(tcb, &options.sack, cx) };
     if seg.ack.gt(tcb.snd_una) {
         let (bytes, acked) = advance(tcb, seg.ack, seg.timestamps, cx);
-        update_send_window(tcb, seg);
+        take_send_window(tcb, seg);
         // The ACK that ends a recovery sets the window (RFC 6582 section 3.2); it grows none.
         let repairing = tcb.recovery.phase == Phase::Fast;
         recovery::new_ack(tcb, bytes, acked);

@@ -121,8 +121,10 @@ pub fn accept(tcb: &mut Tcb, seg: &Segment, m: Mbuf, cx: &mut Cx<'_>) {
     if seg.ack != tcb.snd_una {
         let (bytes, _) = ack::advance(tcb, seg.ack, seg.timestamps, cx);
         ack::grow_window(tcb, bytes, cx);
+        ack::take_send_window(tcb, seg);
+    } else {
+        ack::update_send_window(tcb, seg);
     }
-    ack::update_send_window(tcb, seg);
     tcb.todo.set(crate::Todo::OUTPUT);
     // TS.Recent follows if the segment starts at or before the last ACK we sent.
     if let Some(ts) = seg.timestamps

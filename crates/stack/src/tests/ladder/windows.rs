@@ -196,6 +196,24 @@ fn a_window_that_the_peer_shrinks_is_survived() {
     t.expect(seg().seq(5001).data(1000));
 }
 
+/// The peer repeats an early segment, and acknowledges with it: what it offers there counts, though
+/// a later segment set the window before (SND.WL1). Counted from the new SND.UNA the old window
+/// would reach beyond anything that was ever offered.
+#[test]
+fn the_window_of_a_retransmission_that_acknowledges_more_counts() {
+    for predict in [true, false] {
+        let mut setup = Setup::plain().peer_window(3000);
+        setup.pair.stack.switches = setup.pair.stack.switches.with(Switch::Predict, predict);
+        let mut t = setup.established();
+        t.send(seg().seq(1001).data(1000).ack(1).win(3000));
+        t.write(6000);
+        t.take_seen();
+        t.send(seg().seq(1).data(1000).ack(3001).win(500));
+        let end = t.take_seen().iter().filter_map(|s| Some(s.seq? + s.len as i64)).max();
+        assert!(end <= Some(3501), "up to {end:?}, 3501 was offered");
+    }
+}
+
 /// A short segment in the middle of many (a loaned buffer that was not full) takes its part of
 /// the window: those behind it stay inside.
 #[test]

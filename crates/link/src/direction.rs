@@ -1,0 +1,353 @@
+//! One direction of a link: packets wait, are transmitted one after the other, and fly.
+//!
+//! Called by: `sim`, and later by a device. Must not know: protocols, clocks. Counters: [`Counts`].
+//!
+//! Nothing is decided before its time and nothing because somebody looked: `serve` starts each
+//! transmission where the last one ended. On the way there are two queues in order of arrival, one
+//! of late packets and one of all others; the next arrival is the earlier of their heads.
+
+use std::collections::VecDeque;
+
+use base::{Duration, Instant, LinkKind};
+use device::fault::Rng;
+use mbuf::{Flags, Mbuf, Pool};
+
+use crate::codel::CoDel;
+use crate::loss::Losses;
+use crate::{Aqm, Settings};
+
+/// The mark ([`Mbuf::mark`]) of a packet with a flipped bit, for those who watch arrivals.
+pub const CORRUPTED: u32 = 0xbad;
+
+/// Packets that may be on the way at a time, however long the delay and without any rate.
+const FLYING_MAX: usize = 1 << 20;
+
+/// Lost packets that are kept for who watches.
+const LOST_KEPT: usize = 1 << 12;
+
+/// Why a packet did not arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The queue was full.
+    QueueFull,
+    /// CoDel took it from the head of the queue.
+    CoDel,
+    /// It was longer than the link's MTU.
+    TooLong,
+    /// The path was cut.
+    Cut,
+    /// Loss behind the queue.
+    Loss,
+    /// Too many packets were on the way, or there was no memory for a copy.
+    Overfull,
+}
+
+/// What happened in one direction, in packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets that came to the link.
+    pub sent: u64,
+    /// Packets that arrived, duplicates included.
+    pub arrived: u64,
+    /// Lost because the queue was full.
+    pub queue_full: u64,
+    /// Lost to CoDel.
+    pub codel: u64,
+    /// Lost because they were longer than the MTU.
+    pub too_long: u64,
+    /// Lost because the path was cut.
+    pub cut: u64,
+    /// Lost behind the queue.
+    pub lost: u64,
+    /// Lost because too many were on the way, or for want of memory for a copy.
+    pub overfull: u64,
+    /// Came late.
+    pub late: u64,
+    /// Came twice.
+    pub duplicated: u64,
+    /// Came with a flipped bit.
+    pub corrupted: u64,
+    /// The longest that the queue was, in bytes.
+    pub queue_bytes_max: usize,
+}
+
+/// A packet that did not arrive, for who watches.
+#[derive(Debug)]
+pub struct Lost {
+    /// When that was decided.
+    pub at: Instant,
+    /// Why.
+    pub why: Why,
+    /// The packet.
+    pub frame: Mbuf,
+}
+
+struct Timed {
+    at: Instant,
+    frame: Mbuf,
+}
+
+/// One direction of a link.
+pub struct Direction {
+    settings: Settings,
+    rng: Rng,
+    waiting: VecDeque<Timed>,
+    waiting_bytes: usize,
+    /// When the transmitter has done with its last packet.
+    free_at: Instant,
+    /// What whole nanoseconds left over of the last transmission, in 1 / rate.
+    remainder: u64,
+    flying: VecDeque<Timed>,
+    late: VecDeque<Timed>,
+    losses: Losses,
+    codel: CoDel,
+    counts: Counts,
+    watched: bool,
+    lost: VecDeque<Lost>,
+}
+
+impl Direction {
+    /// A direction without packets; the same seed draws the same fates.
+    pub fn new(settings: Settings, seed: u64) -> Direction {
+        Direction {
+            settings,
+            rng: Rng::new(seed),
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            free_at: Instant::ZERO,
+            remainder: 0,
+            flying: VecDeque::new(),
+            late: VecDeque::new(),
+            losses: Losses::default(),
+            codel: CoDel::default(),
+            counts: Counts::default(),
+            watched: false,
+            lost: VecDeque::new(),
+        }
+    }
+
+    /// What it is like.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// From now on it is like this; what is on the way stays on its way.
+    pub fn set_settings(&mut self, settings: Settings, now: Instant, pool: &mut Pool) {
+        self.serve(now, pool);
+        self.settings = settings;
+    }
+
+    /// Keep lost packets for [`Direction::next_lost`], up to 4,096.
+    pub fn watch(&mut self) {
+        self.watched = true;
+    }
+
+    /// A packet that was lost since the last call, oldest first, if somebody watches.
+    pub fn next_lost(&mut self) -> Option<Lost> {
+        self.lost.pop_front()
+    }
+
+    /// What happened so far.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Packets that wait or fly.
+    pub fn len(&self) -> usize {
+        self.waiting.len() + self.flying.len() + self.late.len()
+    }
+
+    /// Nothing waits and nothing flies.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A packet enters at `now`, which does not go back.
+    pub fn send(&mut self, frame: Mbuf, now: Instant, pool: &mut Pool) {
+        self.serve(now, pool);
+        self.counts.sent += 1;
+        let bytes = self.bytes(&frame);
+        if self.settings.is_cut(now) {
+            return self.lose(frame, Why::Cut, now, pool);
+        }
+        if bytes > self.settings.mtu.bytes() {
+            return self.lose(frame, Why::TooLong, now, pool);
+        }
+        let is_full = self.waiting_bytes + bytes > self.settings.queue_bytes;
+        if is_full && !self.waiting.is_empty() {
+            return self.lose(frame, Why::QueueFull, now, pool);
+        }
+        self.waiting_bytes += bytes;
+        self.waiting.push_back(Timed { at: now, frame });
+        self.serve(now, pool);
+        self.counts.queue_bytes_max = self.counts.queue_bytes_max.max(self.waiting_bytes);
+    }
+
+    /// When [`Direction::receive`] may have something next; it may turn out to be nothing.
+    #[inline]
+    pub fn next_event(&self) -> Instant {
+        let head = |queue: &VecDeque<Timed>| queue.front().map_or(Instant::NEVER, |p| p.at);
+        let arrival = head(&self.flying).min(head(&self.late));
+        // What waits cannot overtake what flies: its turn is looked at when that has arrived.
+        if self.flying.is_empty() && !self.waiting.is_empty() {
+            return arrival.min(self.free_at.max(head(&self.waiting)));
+        }
+        arrival
+    }
+
+    /// The next packet that has arrived by `now`, with its moment; call until there is none.
+    pub fn receive(&mut self, now: Instant, pool: &mut Pool) -> Option<(Mbuf, Instant)> {
+        let arrived = self.arrival(now).or_else(|| {
+            self.serve(now, pool);
+            self.arrival(now)
+        })?;
+        self.counts.arrived += 1;
+        Some((arrived.frame, arrived.at))
+    }
+
+    fn arrival(&mut self, now: Instant) -> Option<Timed> {
+        let is_late = match (self.flying.front(), self.late.front()) {
+            (Some(flying), Some(late)) => late.at < flying.at,
+            (None, Some(_)) => true,
+            _ => false,
+        };
+        let queue = if is_late { &mut self.late } else { &mut self.flying };
+        queue.pop_front_if(|packet| packet.at <= now)
+    }
+
+    /// Begin every transmission whose time has come.
+    fn serve(&mut self, now: Instant, pool: &mut Pool) {
+        while let Some(head) = self.waiting.front() {
+            let begin = self.free_at.max(head.at);
+            if begin > now {
+                break;
+            }
+            let sojourn = begin.since(head.at);
+            let Some(Timed { frame, .. }) = self.waiting.pop_front() else { break };
+            let bytes = self.bytes(&frame);
+            self.waiting_bytes -= bytes;
+            if let Aqm::CoDel { target, interval } = self.settings.aqm
+                && self.codel.drops((target, interval), sojourn, self.waiting_bytes, begin)
+            {
+                self.lose(frame, Why::CoDel, begin, pool);
+                continue;
+            }
+            if begin > self.free_at {
+                self.remainder = 0;
+            }
+            self.free_at = begin + self.transmission(bytes);
+            self.fly(frame, self.free_at, pool);
+        }
+    }
+
+    /// How long so many bytes take, so that no rounding adds up.
+    fn transmission(&mut self, bytes: usize) -> Duration {
+        let Some(rate) = self.settings.rate_bps.filter(|&rate| rate > 0) else {
+            return Duration::ZERO;
+        };
+        // 65,535 bytes are 5.2e14 here: far from the end of 64 bits.
+        let ns_by_rate = bytes as u64 * 8_000_000_000 + self.remainder.min(rate);
+        self.remainder = ns_by_rate % rate;
+        Duration::from_nanos(ns_by_rate / rate)
+    }
+
+    /// The transmission of a packet ends at `at`: what becomes of it?
+    fn fly(&mut self, mut frame: Mbuf, at: Instant, pool: &mut Pool) {
+        if !self.settings.cuts.is_empty() && self.settings.is_cut(at) {
+            return self.lose(frame, Why::Cut, at, pool);
+        }
+        if self.flying.len() + self.late.len() >= FLYING_MAX {
+            return self.lose(frame, Why::Overfull, at, pool);
+        }
+        let jitter = self.rng_below(self.settings.jitter);
+        let mut arrival = at + self.settings.delay + jitter;
+        if self.bytes(&frame) <= self.settings.spared_bytes {
+            return push(&mut self.flying, frame, arrival);
+        }
+        if self.losses.takes(self.settings.loss, &mut self.rng) {
+            return self.lose(frame, Why::Loss, at, pool);
+        }
+        let corrupt = self.settings.corrupt > 0.0 && self.rng.happens(self.settings.corrupt);
+        if corrupt && !self.is_arp(&frame) {
+            let flipped = self.flipped(&frame, pool);
+            let whole = core::mem::replace(
+                &mut frame,
+                match flipped {
+                    Some(flipped) => flipped,
+                    None => return self.lose(frame, Why::Overfull, at, pool),
+                },
+            );
+            pool.free(whole);
+            self.counts.corrupted += 1;
+        }
+        let is_late = self.settings.late > 0.0 && self.rng.happens(self.settings.late);
+        if is_late {
+            arrival += self.settings.late_by;
+            self.counts.late += 1;
+        }
+        let twice = self.settings.duplicate > 0.0 && self.rng.happens(self.settings.duplicate);
+        let copy = if twice { pool.copy_of(frame.as_slice()) } else { None };
+        self.counts.duplicated += u64::from(copy.is_some());
+        let queue = if is_late { &mut self.late } else { &mut self.flying };
+        if let Some(mut copy) = copy {
+            copy.set_mark(frame.mark());
+            push(queue, copy, arrival);
+        }
+        push(queue, frame, arrival);
+    }
+
+    /// A copy with one bit behind the link header flipped: the sender's own bytes stay.
+    fn flipped(&mut self, frame: &Mbuf, pool: &mut Pool) -> Option<Mbuf> {
+        let mut copy = pool.copy_of(frame.as_slice())?;
+        let header = self.settings.link.header_len();
+        let bit = self.rng.below(copy.len().saturating_sub(header) * 8);
+        if let Some(byte) = copy.as_mut_slice().and_then(|b| b.get_mut(header + bit / 8)) {
+            *byte ^= 1 << (bit % 8);
+        }
+        copy.clear(Flags::CSUM_VERIFIED | Flags::CSUM_PARTIAL);
+        copy.set_mark(CORRUPTED);
+        Some(copy)
+    }
+
+    /// ARP has no checksum: a flipped bit would be a lie that everybody has to believe, not damage.
+    fn is_arp(&self, frame: &Mbuf) -> bool {
+        self.settings.link == LinkKind::Ethernet
+            && frame.as_slice().get(12..14) == Some(&[0x08, 0x06])
+    }
+
+    fn rng_below(&mut self, most: Duration) -> Duration {
+        if most == Duration::ZERO {
+            return most;
+        }
+        Duration::from_nanos(self.rng.below(most.as_nanos() as usize + 1) as u64)
+    }
+
+    /// Length without the link header, which takes no time here.
+    #[inline(always)]
+    fn bytes(&self, frame: &Mbuf) -> usize {
+        frame.len().saturating_sub(self.settings.link.header_len())
+    }
+
+    fn lose(&mut self, frame: Mbuf, why: Why, at: Instant, pool: &mut Pool) {
+        let counter = match why {
+            Why::QueueFull => &mut self.counts.queue_full,
+            Why::CoDel => &mut self.counts.codel,
+            Why::TooLong => &mut self.counts.too_long,
+            Why::Cut => &mut self.counts.cut,
+            Why::Loss => &mut self.counts.lost,
+            Why::Overfull => &mut self.counts.overfull,
+        };
+        *counter += 1;
+        if self.watched && self.lost.len() < LOST_KEPT {
+            self.lost.push_back(Lost { at, why, frame });
+        } else {
+            pool.free(frame);
+        }
+    }
+}
+
+/// Behind all that are there: with jitter, and when settings change, nobody overtakes.
+fn push(queue: &mut VecDeque<Timed>, frame: Mbuf, at: Instant) {
+    let at = queue.back().map_or(at, |last| last.at.max(at));
+    queue.push_back(Timed { at, frame });
+}

@@ -1,0 +1,129 @@
+//! What one direction of a link is like.
+//!
+//! Called by: whoever makes a link. Must not know: how the model does it.
+
+use base::{Duration, Instant, LinkKind, Mtu};
+
+/// How packets are lost behind the queue. Probabilities run from 0 to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Loss {
+    /// None is.
+    #[default]
+    Never,
+    /// Each with this probability, whatever became of the others.
+    Random(f64),
+    /// In bursts: two states, each with its own probability of loss, and a chance for each packet
+    /// to go from one to the other (the model of Gilbert, 1960, and Elliott, 1963).
+    Burst {
+        /// Chance that the bad state begins.
+        begin: f64,
+        /// Chance that it ends; its mean length is 1 / `end` packets.
+        end: f64,
+        /// Loss in the good state.
+        good: f64,
+        /// Loss in the bad state.
+        bad: f64,
+    },
+}
+
+/// What manages the queue before it is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Aqm {
+    /// Nothing: what does not fit is dropped (drop-tail).
+    #[default]
+    None,
+    /// RFC 8289: packets are dropped from the head while the queue stands.
+    CoDel {
+        /// Sojourn that is accepted for long; 5 ms in section 4.2.
+        target: Duration,
+        /// How long it may be exceeded; 100 ms in section 4.2.
+        interval: Duration,
+    },
+}
+
+/// A time in which nothing passes: what comes to the link or leaves its queue then is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// When it begins.
+    pub from: Instant,
+    /// When packets pass again.
+    pub until: Instant,
+}
+
+/// One direction of a link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Bits a second, of packets without their link header; `None` takes no time at all.
+    pub rate_bps: Option<u64>,
+    /// From the end of the transmission to the arrival.
+    pub delay: Duration,
+    /// Up to this much is added to `delay`, evenly drawn; order is kept.
+    pub jitter: Duration,
+    /// Loss behind the queue.
+    pub loss: Loss,
+    /// Probability that a packet comes late and is overtaken.
+    pub late: f64,
+    /// By how much.
+    pub late_by: Duration,
+    /// Probability that a packet comes twice.
+    pub duplicate: f64,
+    /// Probability that one bit behind the link header is flipped; ARP, which has no checksum, is
+    /// spared.
+    pub corrupt: f64,
+    /// Longer packets, link header not counted, are lost without a word.
+    pub mtu: Mtu,
+    /// Bytes that may wait, without link headers; the packet in transmission is not counted. A
+    /// packet always fits an empty queue.
+    pub queue_bytes: usize,
+    /// What manages the queue.
+    pub aqm: Aqm,
+    /// When nothing passes.
+    pub cuts: Vec<Cut>,
+    /// Packets of up to this many bytes, link header not counted, are neither lost, late,
+    /// duplicated nor corrupted: with 100 only data is impaired, with 0 everything.
+    pub spared_bytes: usize,
+    /// What frames begin with.
+    pub link: LinkKind,
+}
+
+impl Default for Settings {
+    /// A good Ethernet without a rate or delay, and a queue of 1 MB.
+    fn default() -> Settings {
+        Settings {
+            rate_bps: None,
+            delay: Duration::ZERO,
+            jitter: Duration::ZERO,
+            loss: Loss::Never,
+            late: 0.0,
+            late_by: Duration::ZERO,
+            duplicate: 0.0,
+            corrupt: 0.0,
+            mtu: Mtu::MAX,
+            queue_bytes: 1_000_000,
+            aqm: Aqm::None,
+            cuts: Vec::new(),
+            spared_bytes: 0,
+            link: LinkKind::Ethernet,
+        }
+    }
+}
+
+impl Settings {
+    /// The same path with nothing wrong: rate, delay, MTU and queue stay.
+    pub fn healed(&self) -> Settings {
+        Settings {
+            rate_bps: self.rate_bps,
+            delay: self.delay,
+            mtu: self.mtu,
+            queue_bytes: self.queue_bytes,
+            aqm: self.aqm,
+            link: self.link,
+            ..Settings::default()
+        }
+    }
+
+    /// Is the path cut at this moment?
+    pub fn is_cut(&self, at: Instant) -> bool {
+        self.cuts.iter().any(|cut| cut.from <= at && at < cut.until)
+    }
+}

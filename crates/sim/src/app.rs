@@ -1,0 +1,428 @@
+//! Applications: each end of a connection has a list of what it writes, a list of what it reads,
+//! and a way to end. Both lists go on side by side.
+//!
+//! Called by: `world`. Must not know: links, other hosts, what went wrong with the network.
+//! Everything read is compared with what the peer's list says it wrote ([`crate::pattern`]).
+
+use core::net::SocketAddr;
+
+use base::{Duration, Instant, Owner};
+use mbuf::Mbuf;
+use stack::{CallError, ListenerHandle, Stack, TcpHandle};
+use tcp::Error;
+
+use crate::oracle::Violation;
+use crate::pattern::Pattern;
+
+/// A step of an end's writing half.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// So many bytes, as fast as they are taken.
+    Bytes(u64),
+    /// Wait until the handshake is done, as a program does whose `connect` waits.
+    AwaitOpen,
+    /// Wait until this many bytes have been read in all.
+    AwaitRead(u64),
+    /// Do nothing for so long.
+    Sleep(Duration),
+    /// Close this half: a FIN follows.
+    Finish,
+}
+
+/// A step of an end's reading half.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// So many bytes.
+    Bytes(u64),
+    /// Read nothing for so long.
+    Stop(Duration),
+    /// Until the peer has closed its half.
+    ToEnd,
+}
+
+/// What an end does once both lists are done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// Let go; what is queued is still sent.
+    Close,
+    /// Reset the connection.
+    Abort,
+}
+
+/// What one end of a connection does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Script {
+    /// What it writes.
+    pub writes: Vec<Write>,
+    /// What it reads.
+    pub reads: Vec<Read>,
+    /// How it ends.
+    pub finish: Finish,
+}
+
+impl Script {
+    /// Does it close its half, read the peer's to its end, and only then let go? If both ends do,
+    /// every byte has to arrive.
+    pub fn is_orderly(&self) -> bool {
+        self.writes.last() == Some(&Write::Finish)
+            && self.reads.last() == Some(&Read::ToEnd)
+            && self.finish == Finish::Close
+    }
+}
+
+/// How an end opens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Opening {
+    /// It connects at this time of the world.
+    Connect { to: SocketAddr, at: Instant },
+    /// It accepts.
+    Accept(ListenerHandle),
+}
+
+/// Where an end stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Not begun, or nobody has come.
+    Waiting,
+    /// It has a connection.
+    Open,
+    /// It is done; the error, if it did not end by its own will.
+    Ended(Option<Error>),
+}
+
+/// How long an end waits before it tries to connect again for want of memory.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// One end of a connection.
+pub struct Endpoint {
+    pub(crate) host: usize,
+    pub(crate) opening: Opening,
+    pub(crate) config: tcp::Config,
+    pub(crate) script: Script,
+    /// The numbers of the streams that it writes and reads.
+    pub(crate) streams: (u64, u64),
+    pub(crate) handle: Option<TcpHandle>,
+    pub(crate) phase: Phase,
+    /// The handshake was done.
+    pub(crate) was_open: bool,
+    /// Something may be possible that was not.
+    pub(crate) ready: bool,
+    /// Whether it asks again by itself when the stack has no memory.
+    pub(crate) asks_again: bool,
+    /// When it goes on by itself, by its host's clock.
+    pub(crate) wake: Instant,
+    /// Bytes written and read so far.
+    pub(crate) written: u64,
+    pub(crate) read: u64,
+    /// The peer's half has ended, and everything before was read.
+    pub(crate) saw_end: bool,
+    /// Every step of the lists that was finished.
+    pub(crate) steps_done: u64,
+    writing: Half,
+    reading: Half,
+}
+
+/// How far a list has come.
+#[derive(Clone, Copy, Default)]
+struct Half {
+    step: usize,
+    /// Bytes of the step that are done.
+    done: u64,
+    /// When the step's wait is over.
+    until: Option<Instant>,
+}
+
+impl Half {
+    fn next(&mut self, steps: &mut u64) {
+        *self = Half { step: self.step + 1, ..Half::default() };
+        *steps += 1;
+    }
+
+    /// Is a wait of `length` that begins with the first call over?
+    fn waited(&mut self, length: Duration, now: Instant, wake: &mut Instant) -> bool {
+        let until = *self.until.get_or_insert(now + length);
+        if now < until {
+            *wake = (*wake).min(until);
+        }
+        now >= until
+    }
+}
+
+impl Endpoint {
+    pub(crate) fn new(
+        host: usize,
+        opening: Opening,
+        config: tcp::Config,
+        script: Script,
+        streams: (u64, u64),
+    ) -> Endpoint {
+        Endpoint {
+            host,
+            opening,
+            config,
+            script,
+            streams,
+            handle: None,
+            phase: Phase::Waiting,
+            was_open: false,
+            ready: true,
+            asks_again: true,
+            wake: Instant::NEVER,
+            written: 0,
+            read: 0,
+            saw_end: false,
+            steps_done: 0,
+            writing: Half::default(),
+            reading: Half::default(),
+        }
+    }
+
+    /// Is it over?
+    pub fn is_ended(&self) -> bool {
+        matches!(self.phase, Phase::Ended(_))
+    }
+
+    /// Is it the one that this listener accepts for?
+    pub(crate) fn accepts_at(&self, listener: ListenerHandle) -> bool {
+        matches!(self.opening, Opening::Accept(own) if own == listener)
+    }
+
+    /// Does it wait by its own will?
+    pub(crate) fn is_asleep(&self) -> bool {
+        self.wake != Instant::NEVER
+    }
+
+    /// Do whatever can be done now; `true` if anything was.
+    pub(crate) fn drive(
+        &mut self,
+        stack: &mut Stack,
+        pattern: &Pattern,
+        now: Instant,
+    ) -> Result<bool, Violation> {
+        self.ready = false;
+        self.wake = Instant::NEVER;
+        if self.phase == Phase::Waiting && !self.connect(stack, now) {
+            return Ok(false);
+        }
+        let Some(handle) = self.handle else { return Ok(false) };
+        let mut outcome = Ok(());
+        // Reading first: an answer may wait for it. Then what writing waited for may be there.
+        loop {
+            let before = self.steps_done;
+            outcome = outcome.and(self.read_some(stack, handle, pattern, now)?);
+            outcome = outcome.and(self.write_some(stack, handle, pattern, now));
+            if outcome.is_err() || before == self.steps_done {
+                break;
+            }
+        }
+        let is_done = self.writing.step == self.script.writes.len()
+            && self.reading.step == self.script.reads.len();
+        match outcome {
+            Err(Error::HostUnreachable) if !self.was_open => self.begin_again(stack, handle, now),
+            Err(error) => self.end(stack, handle, Some(error)),
+            Ok(()) if is_done => self.end(stack, handle, None),
+            Ok(()) => {}
+        }
+        Ok(true)
+    }
+
+    fn end(&mut self, stack: &mut Stack, handle: TcpHandle, error: Option<Error>) {
+        if error.is_none() && self.script.finish == Finish::Abort {
+            stack.tcp_abort(handle);
+        } else {
+            stack.tcp_close(handle);
+        }
+        self.handle = None;
+        self.phase = Phase::Ended(error);
+        self.wake = Instant::NEVER;
+    }
+
+    /// Nobody told the peer's link address: like a program that tries again.
+    fn begin_again(&mut self, stack: &mut Stack, handle: TcpHandle, now: Instant) {
+        stack.tcp_close(handle);
+        self.handle = None;
+        self.phase = Phase::Waiting;
+        self.wake = now + RETRY;
+        self.written = 0;
+        (self.writing, self.reading) = Default::default();
+    }
+
+    /// Connect if its time has come; `true` when there is a connection.
+    fn connect(&mut self, stack: &mut Stack, now: Instant) -> bool {
+        let Opening::Connect { to, at } = self.opening else { return self.handle.is_some() };
+        if now < at {
+            self.wake = at;
+            return false;
+        }
+        match stack.tcp_connect(to, None, &self.config, Owner::program(), now) {
+            Ok(handle) => {
+                self.handle = Some(handle);
+                self.phase = Phase::Open;
+                true
+            }
+            // Out of memory, or of neighbours: like a program that tries again.
+            Err(_) => {
+                self.wake = now + RETRY;
+                false
+            }
+        }
+    }
+
+    /// The reading half; the outer error is the stack's, the inner the connection's.
+    fn read_some(
+        &mut self,
+        stack: &mut Stack,
+        handle: TcpHandle,
+        pattern: &Pattern,
+        now: Instant,
+    ) -> Result<Result<(), Error>, Violation> {
+        while let Some(&step) = self.script.reads.get(self.reading.step) {
+            let got = match step {
+                Read::Stop(length) => {
+                    if !self.reading.waited(length, now, &mut self.wake) {
+                        return Ok(Ok(()));
+                    }
+                    self.reading.next(&mut self.steps_done);
+                    continue;
+                }
+                Read::Bytes(bytes) if self.reading.done == bytes => {
+                    self.reading.next(&mut self.steps_done);
+                    continue;
+                }
+                Read::Bytes(bytes) => {
+                    self.copy_out(stack, handle, pattern, bytes - self.reading.done)?
+                }
+                Read::ToEnd => self.take_mbuf(stack, handle, pattern)?,
+            };
+            match got {
+                Ok(0) => {
+                    self.saw_end = true;
+                    self.reading.next(&mut self.steps_done);
+                }
+                Ok(n) => {
+                    self.read += n;
+                    self.reading.done += n;
+                }
+                Err(CallError::WouldBlock) => return Ok(Ok(())),
+                Err(error) => return Ok(Err(named(error))),
+            }
+        }
+        Ok(Ok(()))
+    }
+
+    /// Read into a buffer of the program, up to `most` bytes.
+    fn copy_out(
+        &mut self,
+        stack: &mut Stack,
+        handle: TcpHandle,
+        pattern: &Pattern,
+        most: u64,
+    ) -> Result<Result<u64, CallError>, Violation> {
+        let mut buffer = [0; 4096];
+        let room = most.min(buffer.len() as u64) as usize;
+        let got = stack.tcp_read(handle, &mut buffer[..room]);
+        if let Ok(n) = got {
+            self.compare(pattern, &buffer[..n])?;
+        }
+        Ok(got.map(|n| n as u64))
+    }
+
+    /// Take a loaned buffer.
+    fn take_mbuf(
+        &mut self,
+        stack: &mut Stack,
+        handle: TcpHandle,
+        pattern: &Pattern,
+    ) -> Result<Result<u64, CallError>, Violation> {
+        let loaned: Option<Mbuf> = match stack.tcp_read_mbuf(handle) {
+            Ok(loaned) => loaned,
+            Err(error) => return Ok(Err(error)),
+        };
+        let Some(m) = loaned else { return Ok(Ok(0)) };
+        let n = m.len() as u64;
+        let compared = self.compare(pattern, m.as_slice());
+        stack.give_back(m);
+        compared?;
+        Ok(Ok(n))
+    }
+
+    fn compare(&self, pattern: &Pattern, bytes: &[u8]) -> Result<(), Violation> {
+        let stream = self.streams.1;
+        pattern.check(stream, self.read, bytes).map_err(|right| {
+            let position = self.read + right as u64;
+            Violation::new("stream", format!("stream {stream} differs at byte {position}"))
+        })
+    }
+
+    /// A stack that has no buffers does not tell when it has some again: who has nothing queued is
+    /// not woken by an ACK either, and asks by itself.
+    fn ask_again(&mut self, stack: &Stack, handle: TcpHandle, now: Instant) {
+        let is_idle = |info: tcp::Info| info.unsent == 0 && info.in_flight == 0;
+        if self.asks_again && self.was_open && stack.tcp_info(handle).is_some_and(is_idle) {
+            self.wake = self.wake.min(now + RETRY);
+        }
+    }
+
+    fn write_some(
+        &mut self,
+        stack: &mut Stack,
+        handle: TcpHandle,
+        pattern: &Pattern,
+        now: Instant,
+    ) -> Result<(), Error> {
+        while let Some(&step) = self.script.writes.get(self.writing.step) {
+            let is_done = match step {
+                Write::Bytes(bytes) => {
+                    let left = (bytes - self.writing.done).min(64 << 10) as usize;
+                    let data = pattern.at(self.streams.0, self.written, left);
+                    match stack.tcp_write(handle, data) {
+                        Ok(n) => {
+                            self.written += n as u64;
+                            self.writing.done += n as u64;
+                        }
+                        Err(CallError::WouldBlock) => {
+                            self.ask_again(stack, handle, now);
+                            return Ok(());
+                        }
+                        Err(error) => return Err(named(error)),
+                    }
+                    self.writing.done == bytes
+                }
+                Write::AwaitOpen => {
+                    if !self.was_open {
+                        return Ok(());
+                    }
+                    true
+                }
+                Write::AwaitRead(bytes) => {
+                    if self.read < bytes {
+                        return Ok(());
+                    }
+                    true
+                }
+                Write::Sleep(length) => {
+                    if !self.writing.waited(length, now, &mut self.wake) {
+                        return Ok(());
+                    }
+                    true
+                }
+                Write::Finish => {
+                    stack.tcp_shutdown_write(handle);
+                    true
+                }
+            };
+            if is_done {
+                self.writing.next(&mut self.steps_done);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A connection that is over without an error was closed by nobody here.
+fn named(error: CallError) -> Error {
+    match error {
+        CallError::Failed(error) => error,
+        CallError::Closed | CallError::WouldBlock => Error::Aborted,
+    }
+}

@@ -1,0 +1,431 @@
+//! How a world goes on: the earliest event is taken, and what follows from it is done.
+//!
+//! Called by: whoever made the world. Must not know: what it shows. Events are arrivals at the end
+//! of a link's direction, hosts that want to be polled, what happens to hosts, and a look at every
+//! connection once a second.
+
+use base::{Duration, Instant};
+use link::{CORRUPTED, Settings};
+use mbuf::Mbuf;
+use stack::Event;
+use wire::ether;
+
+use crate::app::{Opening, Phase};
+use crate::oracle::{self, Look, Violation};
+use crate::seen;
+use crate::world::{Happening, Target, World};
+
+/// Between two looks at whether connections go on.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Rounds of polling in one step of a host; more is a loop that does not end.
+const ROUNDS_MAX: u32 = 10_000;
+
+/// Times in a row that a host may ask to be woken at once.
+const SPINS_MAX: u32 = 1_000;
+
+/// After the last connection's end: longer than TIME-WAIT, and than the longest time-out twice.
+const REST: Duration = Duration::from_secs(400);
+
+impl World {
+    /// Go on until this moment.
+    ///
+    /// # Errors
+    /// The first law that does not hold.
+    pub fn run_until(&mut self, end: Instant) -> Result<(), Violation> {
+        while let Some((source, at)) = self.agenda.next() {
+            if at > end || at == Instant::NEVER {
+                break;
+            }
+            self.happen(source, at)?;
+        }
+        self.now = self.now.max(end);
+        Ok(())
+    }
+
+    /// Go on until every connection has ended, at most until `latest`; then let every timer run
+    /// out, and look at what is left.
+    ///
+    /// # Errors
+    /// The first law that does not hold.
+    pub fn run_to_end(&mut self, latest: Instant) -> Result<(), Violation> {
+        while !self.ends.iter().all(|end| end.is_ended()) {
+            let Some((source, at)) = self.agenda.next() else { break };
+            if at > latest {
+                let open = self.ends.iter().filter(|end| !end.is_ended()).map(oracle::story);
+                let stories: Vec<String> = open.collect();
+                let what = format!("not over in time: {}", stories.join("; "));
+                return Err(Violation::new("liveness", what));
+            }
+            self.happen(source, at)?;
+        }
+        oracle::at_end(&self.flows, &self.ends)?;
+        for end in &self.ends {
+            if let Opening::Accept(listener) = end.opening {
+                self.hosts[end.host].stack.tcp_unlisten(listener);
+            }
+        }
+        let rested = self.now + REST;
+        for host in 0..self.hosts.len() {
+            self.agenda.no_later(self.host_sources[host], self.now);
+            self.hosts[host].release_hoard();
+        }
+        self.run_until(rested)?;
+        // A host's buffers may wait at another to go home.
+        self.hosts.iter_mut().for_each(|host| host.stack.pool().flush());
+        self.pool.flush();
+        let mut hosts = self.hosts.iter_mut().enumerate();
+        hosts.try_for_each(|(number, host)| oracle::after_end(number, host))?;
+        self.wire_is_empty()
+    }
+
+    fn wire_is_empty(&mut self) -> Result<(), Violation> {
+        for lane in &mut self.lanes {
+            while let Some(lost) = lane.model.next_lost() {
+                self.pool.free(lost.frame);
+            }
+        }
+        self.pool.flush();
+        match self.pool.outstanding() {
+            0 => Ok(()),
+            mbufs => {
+                let what = format!("{mbufs} mbufs of the wire did not come back");
+                Err(Violation::new("leaks", what))
+            }
+        }
+    }
+
+    #[inline]
+    fn happen(&mut self, source: usize, at: Instant) -> Result<(), Violation> {
+        self.now = self.now.max(at);
+        self.events += 1;
+        if let Some(trace) = &self.trace {
+            trace.set_now(self.now);
+        }
+        if let Some(lane) = self.lane_sources.iter().position(|&s| s == source) {
+            return self.arrivals(lane);
+        }
+        if let Some(host) = self.host_sources.iter().position(|&s| s == source) {
+            return self.step(host);
+        }
+        if source == self.check_source {
+            let over = self.ends.iter().all(|end| end.is_ended());
+            let next = if over { Instant::NEVER } else { self.now + LOOK_EVERY };
+            self.agenda.set(source, next);
+            return self.liveness.check(&self.flows, &mut self.ends, self.now);
+        }
+        self.next_happening();
+        Ok(())
+    }
+
+    fn next_happening(&mut self) {
+        let Some((_, what)) = self.happenings.pop_front() else { return };
+        let next = self.happenings.front().map_or(Instant::NEVER, |(at, _)| *at);
+        self.agenda.set(self.happenings_source, next);
+        if let Some(trace) = &self.trace {
+            trace.row(&format!("{what:?}"));
+        }
+        let touched = match what {
+            Happening::Pause(host, length) => {
+                let until = self.now + length;
+                self.hosts[host].paused_until = self.hosts[host].paused_until.max(until);
+                host
+            }
+            Happening::ClockJump(host, by_ns) => {
+                self.hosts[host].clock.jump(by_ns);
+                self.clock_jumped[host] = true;
+                host
+            }
+            Happening::Hoard(host) => {
+                self.hosts[host].hoard();
+                return;
+            }
+            Happening::Release(host) => {
+                self.hosts[host].release_hoard();
+                host
+            }
+            Happening::Heal(loss) => {
+                for lane in &mut self.lanes {
+                    let healed = Settings { loss, ..lane.model.settings().healed() };
+                    lane.model.set_settings(healed, self.now, &mut self.pool);
+                }
+                return;
+            }
+        };
+        let wake = self.now.max(self.hosts[touched].paused_until);
+        self.agenda.set(self.host_sources[touched], wake);
+    }
+
+    /// Frames have reached the end of a direction.
+    fn arrivals(&mut self, lane: usize) -> Result<(), Violation> {
+        let to = self.lanes[lane].to;
+        while let Some((frame, _)) = self.lanes[lane].model.receive(self.now, &mut self.pool) {
+            match to {
+                Target::Hub(hub) => self.forward(hub, lane, frame),
+                Target::Host { host, port } => {
+                    self.arrived(lane, host, &frame);
+                    self.hosts[host].arrive(port, frame, &mut self.pool);
+                }
+            }
+        }
+        self.lost(lane);
+        self.agenda.set(self.lane_sources[lane], self.lanes[lane].model.next_event());
+        let Target::Host { host, .. } = to else { return Ok(()) };
+        let settings = &self.hosts[host];
+        if settings.delivered == 0 {
+            return Ok(());
+        }
+        let wait = settings.settings.coalesce;
+        if settings.paused_until > self.now {
+            return Ok(());
+        }
+        if wait > Duration::ZERO {
+            self.agenda.no_later(self.host_sources[host], self.now + wait);
+            return Ok(());
+        }
+        self.step(host)
+    }
+
+    /// For those who watch: a frame arrives at a host.
+    #[inline]
+    fn arrived(&mut self, lane: usize, host: usize, frame: &Mbuf) {
+        if self.oracles.is_none() && self.trace.is_none() {
+            return;
+        }
+        let kind = self.lanes[lane].kind;
+        if let Some(trace) = &self.trace {
+            let flipped = if frame.mark() == CORRUPTED { " with a flipped bit" } else { "" };
+            let what = seen::describe(frame.as_slice(), kind);
+            trace.row(&format!("host {host} < link {lane}{flipped}: {what}"));
+        }
+        if frame.mark() == CORRUPTED && !seen::verifies(frame.as_slice(), kind) {
+            return;
+        }
+        if let Some(oracles) = &mut self.oracles
+            && let Some(seen) = seen::segment(frame.as_slice(), kind)
+        {
+            oracles.arrived(&seen);
+        }
+    }
+
+    /// For those who watch: what a direction has lost.
+    fn lost(&mut self, lane: usize) {
+        let Some(trace) = &self.trace else { return };
+        while let Some(lost) = self.lanes[lane].model.next_lost() {
+            let what = seen::describe(lost.frame.as_slice(), self.lanes[lane].kind);
+            trace.row(&format!("link {lane} lost ({:?}): {what}", lost.why));
+            self.pool.free(lost.frame);
+        }
+    }
+
+    /// A hub passes a frame on: to the one it is for, or to all others.
+    fn forward(&mut self, hub: usize, came_by: usize, frame: Mbuf) {
+        let to = ether::Header::parse(frame.as_slice()).map(|header| header.dst);
+        let mut takers = [0; 8];
+        let mut count = 0;
+        for port in self.hubs[hub].iter().filter(|port| port.from != came_by) {
+            if to.is_ok_and(|to| to.is_group() || to == port.mac) && count < takers.len() {
+                takers[count] = port.to;
+                count += 1;
+            }
+        }
+        for (index, &lane) in takers[..count].iter().enumerate() {
+            let is_last = index + 1 == count;
+            let copy = if is_last { None } else { self.pool.copy_of(frame.as_slice()) };
+            if let Some(mut copy) = copy {
+                copy.set_mark(frame.mark());
+                self.enter(lane, copy);
+            }
+        }
+        match takers[..count].last() {
+            Some(&lane) => self.enter(lane, frame),
+            None => self.pool.free(frame),
+        }
+    }
+
+    /// A frame enters a direction of a link.
+    #[inline]
+    fn enter(&mut self, lane: usize, frame: Mbuf) {
+        let model = &mut self.lanes[lane].model;
+        model.send(frame, self.now, &mut self.pool);
+        self.agenda.set(self.lane_sources[lane], model.next_event());
+        self.lost(lane);
+    }
+
+    /// Poll a host until it has nothing more to do at this moment.
+    fn step(&mut self, host: usize) -> Result<(), Violation> {
+        if self.hosts[host].paused_until > self.now {
+            let until = self.hosts[host].paused_until;
+            self.agenda.set(self.host_sources[host], until);
+            return Ok(());
+        }
+        let local = self.hosts[host].clock.local(self.now);
+        for round in 0.. {
+            let waiting = core::mem::take(&mut self.hosts[host].delivered);
+            self.hosts[host].stack.poll(local);
+            let acted = self.applications(host, local)?;
+            if acted {
+                self.hosts[host].stack.flush();
+            }
+            let sent = self.departures(host)?;
+            let is_blocked = self.hosts[host].stack.is_pushed_back() && sent > 0;
+            if !is_blocked && waiting <= device::BURST {
+                break;
+            }
+            if round > ROUNDS_MAX {
+                let what = format!("host {host} never comes to rest");
+                return Err(Violation::new("timers", what));
+            }
+        }
+        self.look(host)?;
+        self.wake_later(host, local)
+    }
+
+    /// Give every application its turn that may have something to do.
+    fn applications(&mut self, host: usize, local: Instant) -> Result<bool, Violation> {
+        while let Some(event) = self.hosts[host].stack.next_event() {
+            match event {
+                Event::Tcp(handle, events) => {
+                    let own = &self.host_ends[host];
+                    let whose = own.iter().find(|&&end| self.ends[end].handle == Some(handle));
+                    if let Some(&end) = whose {
+                        self.ends[end].ready = true;
+                        self.ends[end].was_open |= events.has(tcp::Events::CONNECTED);
+                    }
+                }
+                Event::Accept(listener) => self.accept(host, listener)?,
+                Event::Udp(_) | Event::Ping(_) => {}
+            }
+        }
+        let mut acted = false;
+        for index in 0..self.host_ends[host].len() {
+            let number = self.host_ends[host][index];
+            let end = &mut self.ends[number];
+            if end.is_ended() || !(end.ready || end.wake <= local) {
+                continue;
+            }
+            let before = end.phase;
+            acted |= end.drive(&mut self.hosts[host].stack, &self.pattern, local)?;
+            if let Some(trace) = &self.trace
+                && before != end.phase
+            {
+                trace.row(&format!("end {number}: {}", oracle::story(end)));
+            }
+        }
+        Ok(acted)
+    }
+
+    fn accept(&mut self, host: usize, listener: stack::ListenerHandle) -> Result<(), Violation> {
+        while let Some(handle) = self.hosts[host].stack.tcp_accept(listener) {
+            let mut own = self.host_ends[host].iter().copied();
+            let whose = own.find(|&end| self.ends[end].accepts_at(listener));
+            let Some(number) = whose else { continue };
+            let end = &mut self.ends[number];
+            if end.phase != Phase::Waiting {
+                let what = format!("end {number}: a connection that nobody opened was accepted");
+                return Err(Violation::new("stream", what));
+            }
+            end.handle = Some(handle);
+            end.phase = Phase::Open;
+            end.was_open = true;
+            end.ready = true;
+        }
+        Ok(())
+    }
+
+    /// What a host has sent goes to its links; how many frames.
+    fn departures(&mut self, host: usize) -> Result<usize, Violation> {
+        let World { hosts, lanes, pool, oracles, trace, agenda, lane_sources, digest, now, .. } =
+            self;
+        let mut total = 0;
+        let mut outcome = Ok(());
+        for port in 0..hosts[host].attachments.len() {
+            let out = hosts[host].attachments[port].out;
+            let lane = &mut lanes[out];
+            let kind = lane.kind;
+            let sent = hosts[host].sent(port, pool, |frame, pool| {
+                if let Some(oracles) = oracles {
+                    *digest = digest_of(*digest, *now, frame.as_slice());
+                    if outcome.is_ok()
+                        && let Some(seen) = seen::segment(frame.as_slice(), kind)
+                    {
+                        outcome = oracles.sent(&seen);
+                    }
+                }
+                if let Some(trace) = trace {
+                    let what = seen::describe(frame.as_slice(), kind);
+                    trace.row(&format!("host {host} > link {out}: {what}"));
+                }
+                lane.model.send(frame, *now, pool);
+            });
+            if sent > 0 {
+                agenda.set(lane_sources[out], lane.model.next_event());
+            }
+            total += sent;
+        }
+        outcome?;
+        if self.trace.is_some() {
+            (0..self.lanes.len()).for_each(|lane| self.lost(lane));
+        }
+        Ok(total)
+    }
+
+    /// The laws, after a step.
+    fn look(&mut self, host: usize) -> Result<(), Violation> {
+        let Some(oracles) = &mut self.oracles else { return Ok(()) };
+        let own = &self.hosts[host];
+        oracles.stepped_host(own, self.host_ends[host].len())?;
+        for &index in &self.host_ends[host] {
+            let end = &self.ends[index];
+            let Some(info) = end.handle.and_then(|handle| own.stack.tcp_info(handle)) else {
+                continue;
+            };
+            let look = Look {
+                index,
+                end,
+                info,
+                stack: &own.stack,
+                clock_is_true: !self.clock_jumped[host],
+                now: self.now,
+            };
+            oracles.stepped(&look)?;
+        }
+        Ok(())
+    }
+
+    /// When does a host want to go on?
+    fn wake_later(&mut self, host: usize, local: Instant) -> Result<(), Violation> {
+        let ends = self.host_ends[host].iter().map(|&end| &self.ends[end]);
+        let wake = ends.filter(|end| !end.is_ended()).map(|end| end.wake).min();
+        let own = &mut self.hosts[host];
+        let deadline = own.stack.next_deadline().min(wake.unwrap_or(Instant::NEVER));
+        if deadline > local {
+            own.spins = 0;
+        } else {
+            own.spins += 1;
+            if own.spins > SPINS_MAX {
+                let what = format!("host {host} asks to be woken at once, again and again");
+                return Err(Violation::new("timers", what));
+            }
+        }
+        let soon = self.now + Duration::from_micros(1);
+        let at = own.clock.world(deadline).max(soon).max(own.paused_until);
+        self.agenda.set(
+            self.host_sources[host],
+            if deadline == Instant::NEVER { Instant::NEVER } else { at },
+        );
+        Ok(())
+    }
+}
+
+/// Mixes a frame's moment, its length and its first bytes into what is there.
+fn digest_of(before: u64, now: Instant, frame: &[u8]) -> u64 {
+    let mix = |h: u64, word: u64| (h ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    let mut h = mix(mix(before, now.as_nanos()), frame.len() as u64);
+    for chunk in frame[..frame.len().min(96)].chunks(8) {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        h = mix(h, u64::from_le_bytes(word));
+    }
+    h
+}

@@ -1,0 +1,200 @@
+//! Goodput of bulk flows over one path in virtual time: what the rows of a bench are made of.
+//!
+//! Called by: the program `wirespeed-sim`, benches. Must not know: which laws of congestion control
+//! there are, beyond their names.
+//!
+//! The path: two hosts, MTU 1500, IPv4 over Ethernet; the rate counts IP packets, headers included
+//! and link headers not. Impairments act on data alone, behind the bottleneck's queue. ACKs come
+//! back at the same rate and delay, through a queue that never fills. Time runs from the first SYN.
+
+use base::{Duration, Instant, IpVersion, Switch};
+use device::fault::Rng;
+use link::{Aqm, Loss, Settings};
+use stack::StackConfig;
+use tcp::cc::Algorithm;
+
+use crate::app::{Finish, Read, Script, Write};
+use crate::host::{HostSettings, PortSettings};
+use crate::oracle::Violation;
+use crate::world::{FlowSettings, World};
+
+/// Bytes of an IPv4 packet with a full segment and timestamps, and of its payload.
+const PACKET: f64 = 1500.0;
+const PAYLOAD: f64 = 1448.0;
+
+/// Longer than a segment without data, shorter than any with much of it.
+const SPARED_BYTES: usize = 100;
+
+/// A path, and what is to go over it.
+#[derive(Clone, Debug)]
+pub struct Goodput {
+    /// Bits a second.
+    pub rate_bps: u64,
+    /// One way; the round trip is twice this.
+    pub delay: Duration,
+    /// Bytes of the bottleneck's queue.
+    pub queue_bytes: usize,
+    /// Its management.
+    pub aqm: Aqm,
+    /// Virtual time, from the first SYN.
+    pub length: Duration,
+    /// What arrives before is not counted.
+    pub from: Duration,
+    /// Bulk flows that begin within a round trip.
+    pub flows: usize,
+    /// Loss of data.
+    pub loss: Loss,
+    /// Probability that data comes late, and by how much.
+    pub late: (f64, Duration),
+    /// The flows' congestion control.
+    pub algorithm: Algorithm,
+    /// Send and receive buffer of each connection; `None` is the stack's default.
+    pub buffer_bytes: Option<u32>,
+    /// Super-segments that the sender's device takes, in bytes; 0 for none.
+    pub tso_max_bytes: usize,
+    /// The same seed gives the same packets.
+    pub seed: u64,
+}
+
+impl Goodput {
+    /// This rate and delay, a queue of one bandwidth-delay product, 60 s, one flow of CUBIC.
+    pub fn new(rate_bps: u64, delay: Duration) -> Goodput {
+        let mut path = Goodput {
+            rate_bps,
+            delay,
+            queue_bytes: 0,
+            aqm: Aqm::None,
+            length: Duration::from_secs(60),
+            from: Duration::ZERO,
+            flows: 1,
+            loss: Loss::Never,
+            late: (0.0, Duration::ZERO),
+            algorithm: Algorithm::Cubic,
+            buffer_bytes: None,
+            tso_max_bytes: 0,
+            seed: 1,
+        };
+        path.queue_bytes = path.bdp_bytes(1.0);
+        path
+    }
+
+    /// So many bandwidth-delay products, of the rate and the round trip, in bytes.
+    pub fn bdp_bytes(&self, share: f64) -> usize {
+        (self.rate_bps as f64 / 8.0 * 2.0 * self.delay.as_secs_f64() * share) as usize
+    }
+}
+
+/// What came out.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Goodput of all flows / (rate x 1448 / 1500).
+    pub share: f64,
+    /// Bits a second of each flow.
+    pub flows_bps: Vec<f64>,
+    /// The sum's square over the sum of squares and their number (Jain's index).
+    pub fairness: f64,
+    /// Segments sent again, of all flows.
+    pub retransmits: u64,
+    /// Time-outs of all flows.
+    pub timeouts: u64,
+    /// Episodes of fast recovery.
+    pub fast_recoveries: u64,
+    /// The bottleneck.
+    pub bottleneck: link::Counts,
+    /// Events that the world took.
+    pub events: u64,
+}
+
+/// A world with the path and its flows, at its beginning.
+pub fn world(path: &Goodput) -> World {
+    let mut world = World::new(path.seed, false, None);
+    for number in 0..2 {
+        let mut stack = StackConfig::new([path.seed, number]);
+        // Nothing is corrupted on this path, and sums would take a quarter of the time.
+        for switch in [Switch::ChecksumRx, Switch::ChecksumTx] {
+            stack.switches = stack.switches.with(switch, false);
+        }
+        world.add_host(HostSettings {
+            stack,
+            clock: Duration::from_secs(1),
+            own_buffers: false,
+            coalesce: Duration::ZERO,
+        });
+    }
+    let there = Settings {
+        rate_bps: Some(path.rate_bps),
+        delay: path.delay,
+        queue_bytes: path.queue_bytes,
+        aqm: path.aqm,
+        loss: path.loss,
+        late: path.late.0,
+        late_by: path.late.1,
+        spared_bytes: SPARED_BYTES,
+        ..Settings::default()
+    };
+    let back = Settings {
+        rate_bps: Some(path.rate_bps),
+        delay: path.delay,
+        queue_bytes: 1 << 30,
+        ..Settings::default()
+    };
+    let mut port = PortSettings::default();
+    port.offloads.tso_max_bytes = path.tso_max_bytes;
+    port.offloads.tx_checksum = path.tso_max_bytes > 0;
+    world.join(0, (0, 1), (&port, &port), (there, back), true);
+    let mut rng = Rng::new(path.seed);
+    let rtt_ns = 2 * path.delay.as_nanos() as usize;
+    for flow in 0..path.flows {
+        let mut config = tcp::Config { algorithm: path.algorithm, ..tcp::Config::default() };
+        if let Some(bytes) = path.buffer_bytes {
+            config.send_buffer_bytes = bytes;
+            config.receive_buffer_bytes = bytes;
+        }
+        let added = world.add_flow(FlowSettings {
+            hosts: (0, 1),
+            network: 0,
+            version: IpVersion::V4,
+            config: (config, config),
+            scripts: (
+                Script {
+                    writes: vec![Write::AwaitOpen, Write::Bytes(u64::MAX)],
+                    reads: vec![],
+                    finish: Finish::Close,
+                },
+                Script { writes: vec![], reads: vec![Read::ToEnd], finish: Finish::Close },
+            ),
+            // The first SYN begins the time; the others follow within a round trip.
+            at: Instant::from_nanos(if flow == 0 { 0 } else { rng.below(rtt_ns) as u64 }),
+        });
+        debug_assert!(added.is_ok(), "a new stack has every port free");
+    }
+    world
+}
+
+/// Run it.
+///
+/// # Errors
+/// If the bytes that arrive are not those that were sent.
+pub fn measure(path: &Goodput) -> Result<Outcome, Violation> {
+    let mut world = world(path);
+    world.run_until(Instant::ZERO + path.from)?;
+    let before: Vec<u64> = (0..path.flows).map(|flow| world.received(flow)).collect();
+    world.run_until(Instant::ZERO + path.length)?;
+    let seconds = path.length.saturating_sub(path.from).as_secs_f64();
+    let flows_bps: Vec<f64> = (0..path.flows)
+        .map(|flow| (world.received(flow) - before[flow]) as f64 * 8.0 / seconds)
+        .collect();
+    let sum: f64 = flows_bps.iter().sum();
+    let squares: f64 = flows_bps.iter().map(|bps| bps * bps).sum();
+    let infos: Vec<_> = (0..path.flows).filter_map(|flow| world.info(flow)).collect();
+    Ok(Outcome {
+        share: sum / (path.rate_bps as f64 * PAYLOAD / PACKET),
+        fairness: sum * sum / (squares * path.flows as f64),
+        flows_bps,
+        retransmits: infos.iter().map(|i| u64::from(i.retransmits)).sum(),
+        timeouts: infos.iter().map(|i| u64::from(i.timeouts)).sum(),
+        fast_recoveries: infos.iter().map(|i| u64::from(i.fast_recoveries)).sum(),
+        bottleneck: *world.link_counts(0),
+        events: world.events(),
+    })
+}

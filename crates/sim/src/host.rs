@@ -1,0 +1,246 @@
+//! A host: a stack, the device ends that the world holds, a clock of its own, and what can go wrong
+//! with a machine: it pauses, its memory is taken, its clock jumps.
+//!
+//! Called by: `world`. Must not know: where links lead, what applications do.
+
+use base::{Duration, Instant, LinkKind, Mtu};
+use device::mem::{self, Mem};
+use device::{Burst, Device, Offloads};
+use mbuf::{Mbuf, Pool};
+use stack::{PortConfig, PortId, Stack, StackConfig};
+
+use crate::cut::cut;
+
+/// A host's clock: the world's, some way off.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Clock {
+    offset_ns: i64,
+}
+
+impl Clock {
+    pub(crate) fn new(offset: Duration) -> Clock {
+        Clock { offset_ns: i64::try_from(offset.as_nanos()).unwrap_or(i64::MAX) }
+    }
+
+    /// What it shows; never less than zero.
+    pub(crate) fn local(self, now: Instant) -> Instant {
+        Instant::from_nanos(now.as_nanos().saturating_add_signed(self.offset_ns))
+    }
+
+    /// When it will show this.
+    pub(crate) fn world(self, local: Instant) -> Instant {
+        match local {
+            Instant::NEVER => Instant::NEVER,
+            _ => {
+                let ns = i128::from(local.as_nanos()) - i128::from(self.offset_ns);
+                Instant::from_nanos(u64::try_from(ns.max(0)).unwrap_or(u64::MAX))
+            }
+        }
+    }
+
+    pub(crate) fn jump(&mut self, by_ns: i64) {
+        self.offset_ns = self.offset_ns.saturating_add(by_ns);
+    }
+}
+
+/// What a port of a host is like.
+#[derive(Clone, Debug)]
+pub struct PortSettings {
+    /// Frames begin with this.
+    pub link: LinkKind,
+    /// The largest packet.
+    pub mtu: Mtu,
+    /// Frames that the device's queues hold.
+    pub depth: usize,
+    /// Bytes that they hold.
+    pub depth_bytes: usize,
+    /// What the device does so that the stack need not.
+    pub offloads: Offloads,
+}
+
+impl Default for PortSettings {
+    /// Ethernet, 1,500 bytes, queues of 4,096 frames and 64 MB, no offloads.
+    fn default() -> PortSettings {
+        PortSettings {
+            link: LinkKind::Ethernet,
+            mtu: Mtu::ETHERNET,
+            depth: 4096,
+            depth_bytes: 64 << 20,
+            offloads: Offloads::default(),
+        }
+    }
+}
+
+/// What a host is like.
+#[derive(Clone, Debug)]
+pub struct HostSettings {
+    /// Its stack.
+    pub stack: StackConfig,
+    /// What its clock shows when the world begins.
+    pub clock: Duration,
+    /// Its device copies frames from and to its own buffers, as a real one does: what flies holds
+    /// none of them, and what arrives needs one.
+    pub own_buffers: bool,
+    /// How long its device waits for company before it tells of a frame.
+    pub coalesce: Duration,
+}
+
+/// One port, seen from the wire.
+pub(crate) struct Attachment {
+    pub(crate) wire: Mem,
+    pub(crate) link: LinkKind,
+    /// The direction that it sends into.
+    pub(crate) out: usize,
+}
+
+/// A host.
+pub(crate) struct Host {
+    pub(crate) stack: Stack,
+    pub(crate) clock: Clock,
+    pub(crate) settings: HostSettings,
+    pub(crate) attachments: Vec<Attachment>,
+    pub(crate) paused_until: Instant,
+    /// Buffers that somebody else has taken.
+    hoard: Vec<Mbuf>,
+    /// What its pool may take when nobody hoards.
+    limit_bytes: usize,
+    /// Frames lost because the device's ring was full, as on a host that pauses.
+    pub(crate) ring_full: u64,
+    /// Frames lost because the host had no buffer.
+    pub(crate) no_buffer: u64,
+    /// Frames that could not be cut.
+    pub(crate) uncut: u64,
+    /// Frames for the stack that it has not been polled for.
+    pub(crate) delivered: usize,
+    /// Times in a row that it asked to be woken at once.
+    pub(crate) spins: u32,
+}
+
+impl Host {
+    pub(crate) fn new(settings: HostSettings) -> Host {
+        Host {
+            stack: Stack::new(settings.stack.clone()),
+            clock: Clock::new(settings.clock),
+            settings,
+            attachments: Vec::new(),
+            paused_until: Instant::ZERO,
+            hoard: Vec::new(),
+            limit_bytes: 0,
+            ring_full: 0,
+            no_buffer: 0,
+            uncut: 0,
+            delivered: 0,
+            spins: 0,
+        }
+    }
+
+    /// A port whose frames go into direction `out`; `wrap` may put something around its device.
+    pub(crate) fn attach(
+        &mut self,
+        settings: &PortSettings,
+        config: PortConfig,
+        out: usize,
+        wrap: impl FnOnce(Mem) -> Box<dyn Device>,
+    ) -> PortId {
+        let (inside, wire) = mem::pair(&mem::Config {
+            link: settings.link,
+            mtu: settings.mtu,
+            depth: settings.depth,
+            depth_bytes: settings.depth_bytes,
+            offloads: settings.offloads,
+        });
+        self.attachments.push(Attachment { wire, link: settings.link, out });
+        self.stack.add_port(wrap(inside), config)
+    }
+
+    /// What the stack has sent through a port, as wire packets, each to `out`; how many frames.
+    pub(crate) fn sent(
+        &mut self,
+        port: usize,
+        pool: &mut Pool,
+        mut out: impl FnMut(Mbuf, &mut Pool),
+    ) -> usize {
+        let Attachment { wire, link, .. } = &mut self.attachments[port];
+        let mut burst = Burst::new();
+        let mut total = 0;
+        while wire.rx_burst(pool, &mut burst) > 0 {
+            for frame in burst.drain(..) {
+                total += 1;
+                let frame = if self.settings.own_buffers && frame.segment_size() == 0 {
+                    let Some(copy) = copied(&frame, pool) else {
+                        self.uncut += 1;
+                        pool.free(frame);
+                        continue;
+                    };
+                    pool.free(frame);
+                    copy
+                } else {
+                    frame
+                };
+                self.uncut += cut(frame, *link, pool, &mut out);
+            }
+            pool.flush();
+        }
+        total
+    }
+
+    /// A frame arrives from the wire at a port.
+    pub(crate) fn arrive(&mut self, port: usize, frame: Mbuf, pool: &mut Pool) {
+        let frame = if self.settings.own_buffers {
+            let copy = self.stack.pool().copy_of(frame.as_slice());
+            pool.free(frame);
+            match copy {
+                Some(copy) => copy,
+                None => {
+                    self.no_buffer += 1;
+                    return;
+                }
+            }
+        } else {
+            frame
+        };
+        let mut burst = Burst::new();
+        burst.push(frame);
+        if self.attachments[port].wire.tx_burst(pool, &mut burst) == 0 {
+            self.ring_full += 1;
+            burst.drain(..).for_each(|frame| pool.free(frame));
+        } else {
+            self.delivered += 1;
+        }
+    }
+
+    /// Take every free buffer of the stack's pool, and let it have no other.
+    pub(crate) fn hoard(&mut self) {
+        let pool = self.stack.pool();
+        self.limit_bytes = self.limit_bytes.max(pool.limit_bytes());
+        pool.set_limit_bytes(pool.held_bytes());
+        for len in [1_500, 3_900, 16_000, 65_000] {
+            while let Some(m) = pool.alloc(len) {
+                self.hoard.push(m);
+            }
+        }
+    }
+
+    /// Give them back.
+    pub(crate) fn release_hoard(&mut self) {
+        let pool = self.stack.pool();
+        pool.set_limit_bytes(self.limit_bytes.max(pool.limit_bytes()));
+        self.hoard.drain(..).for_each(|m| pool.free(m));
+    }
+
+    /// Buffers of the stack's pool that are out, those taken away not counted.
+    pub(crate) fn outstanding(&mut self) -> usize {
+        self.stack.pool().flush();
+        self.stack.pool().outstanding() - self.hoard.len()
+    }
+}
+
+/// A copy with what the device is asked to do.
+fn copied(frame: &Mbuf, pool: &mut Pool) -> Option<Mbuf> {
+    let mut copy = pool.copy_of(frame.as_slice())?;
+    if frame.has(mbuf::Flags::CSUM_PARTIAL) {
+        copy.set(mbuf::Flags::CSUM_PARTIAL);
+    }
+    copy.set_csum(frame.csum());
+    Some(copy)
+}

@@ -1,0 +1,30 @@
+//! Worlds in virtual time: stacks as they are, links from one model, applications, and laws that
+//! must hold whatever the seed draws. What failed once fails again with the same seed.
+//!
+//! Called by: `cargo xtask sim`, tests, experiments. Must not know: any clock, any thread but its
+//! caller's. Read `events.rs` for how a world goes on, `scenario.rs` for what a seed draws,
+//! `oracle/` for the laws; docs/sim.md says how to use it.
+
+mod agenda;
+pub mod app;
+mod cut;
+mod events;
+pub mod goodput;
+mod host;
+mod oracle;
+mod pattern;
+pub mod run;
+mod scenario;
+mod scripts;
+pub mod seen;
+mod trace;
+mod world;
+
+pub use host::{HostSettings, PortSettings};
+pub use oracle::Violation;
+pub use scenario::Scenario;
+pub use trace::Trace;
+pub use world::{Flow, FlowSettings, Happening, World, address, mac};
+
+#[cfg(test)]
+mod tests;

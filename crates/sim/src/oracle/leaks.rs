@@ -1,0 +1,27 @@
+//! Nothing is left: no buffer, no connection, no TIME-WAIT record, once everything has ended and
+//! every clock has run out.
+//!
+//! Called by: the oracles, at the very end.
+
+use super::Violation;
+use crate::host::Host;
+
+pub(crate) fn check(number: usize, host: &mut Host) -> Result<(), Violation> {
+    host.release_hoard();
+    let mbufs = host.outstanding();
+    let held = host.stack.pool().held_bytes();
+    let limit = host.stack.pool().limit_bytes();
+    let (connections, records) = (host.stack.connection_count(), host.stack.time_wait_count());
+    let what = if connections > 0 {
+        format!("host {number} still has {connections} connections")
+    } else if records > 0 {
+        format!("host {number} still has {records} TIME-WAIT records")
+    } else if mbufs > 0 {
+        format!("host {number} still has {mbufs} mbufs out")
+    } else if held > limit {
+        format!("host {number} took {held} bytes of buffers, {limit} are allowed")
+    } else {
+        return Ok(());
+    };
+    Err(Violation::new("leaks", what))
+}

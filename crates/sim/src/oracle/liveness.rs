@@ -1,0 +1,69 @@
+//! Something goes on: once the network is whole, every connection moves bytes, or ends, within a
+//! bound. Waiting by one's own will (a reader that stopped) is no stall.
+//!
+//! Called by: `world`, once a second of its time.
+
+use base::{Duration, Instant};
+
+use super::{Violation, story};
+use crate::app::{Endpoint, Phase};
+use crate::world::Flow;
+
+/// What was last seen of one connection.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    progress: (u64, u64, u64),
+    at: Instant,
+}
+
+/// The bound, and what was seen of each connection.
+#[derive(Debug)]
+pub(crate) struct Liveness {
+    /// No bound holds before the network is whole.
+    from: Instant,
+    bound: Duration,
+    last: Vec<Last>,
+}
+
+impl Liveness {
+    pub(crate) fn new(from: Instant, bound: Duration) -> Liveness {
+        Liveness { from, bound, last: Vec::new() }
+    }
+
+    pub(crate) fn check(
+        &mut self,
+        flows: &[Flow],
+        ends: &mut [Endpoint],
+        now: Instant,
+    ) -> Result<(), Violation> {
+        self.last.resize(flows.len(), Last { progress: (0, 0, 0), at: self.from });
+        for (flow, last) in flows.iter().zip(&mut self.last) {
+            let (client, server) = (&ends[flow.client], &ends[flow.server]);
+            let over = u64::from(client.is_ended()) + u64::from(server.is_ended());
+            let steps = client.steps_done + server.steps_done + over;
+            let progress = (client.written + server.written, client.read + server.read, steps);
+            let is_asleep = client.is_asleep() || server.is_asleep();
+            if over == 2 || is_asleep || progress != last.progress {
+                *last = Last { progress, at: now.max(self.from) };
+                continue;
+            }
+            if now.since(last.at) <= self.bound {
+                continue;
+            }
+            if !flow.is_orderly && client.is_ended() && server.phase == Phase::Waiting {
+                // Who left before the handshake was done left nobody behind.
+                ends[flow.server].phase = Phase::Ended(None);
+            } else {
+                let silent = now.since(last.at).as_secs_f64();
+                let what = format!(
+                    "flow {}: nothing for {silent:.1} s; {}; {}",
+                    flow.number,
+                    story(client),
+                    story(server)
+                );
+                return Err(Violation::new("liveness", what));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,45 @@
+//! Memory stays under its budget: buffers of a host, bytes queued in a connection.
+//!
+//! Called by: the oracles, after each step of a host.
+
+use base::{Budget, Limit};
+use stack::Stack;
+
+use super::{Look, Violation};
+
+pub(crate) fn check_host(
+    stack: &Stack,
+    budget: &Budget,
+    connections_max: usize,
+) -> Result<(), Violation> {
+    let connections = stack.connection_count();
+    if connections > connections_max {
+        let what = format!("{connections} connections where {connections_max} were opened");
+        return Err(Violation::new("memory", what));
+    }
+    let time_wait = stack.time_wait_count();
+    let most = budget.of(Limit::TimeWait);
+    if time_wait > most {
+        let what = format!("{time_wait} TIME-WAIT records, the limit is {most}");
+        return Err(Violation::new("memory", what));
+    }
+    Ok(())
+}
+
+pub(crate) fn check_connection(look: &Look<'_>) -> Result<(), Violation> {
+    let (info, config) = (&look.info, &look.end.config);
+    let unread = info.unread;
+    if unread > config.receive_buffer_bytes as usize {
+        let most = config.receive_buffer_bytes;
+        let what = format!("end {}: {unread} bytes wait to be read, {most} may", look.index);
+        return Err(Violation::new("memory", what));
+    }
+    let queued = info.unsent + info.in_flight as usize;
+    // A FIN takes sequence space and no memory.
+    if queued > config.send_buffer_bytes as usize + 1 {
+        let most = config.send_buffer_bytes;
+        let what = format!("end {}: {queued} bytes wait to be sent, {most} may", look.index);
+        return Err(Violation::new("memory", what));
+    }
+    Ok(())
+}

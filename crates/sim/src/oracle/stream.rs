@@ -1,0 +1,31 @@
+//! Streams are equal: what one end read is what the other wrote, all of it if both were orderly.
+//!
+//! Called by: the oracles, once every connection has ended. The bytes were compared when they were
+//! read; what is left is how many there were, and how both ends ended.
+
+use super::{Violation, story};
+use crate::app::{Endpoint, Phase};
+use crate::world::Flow;
+
+pub(crate) fn check(flow: &Flow, client: &Endpoint, server: &Endpoint) -> Result<(), Violation> {
+    for (reader, writer) in [(client, server), (server, client)] {
+        if reader.read > writer.written {
+            return Err(violation(flow, "more was read than was written", client, server));
+        }
+        if !flow.is_orderly {
+            continue;
+        }
+        if reader.phase != Phase::Ended(None) || !reader.saw_end {
+            return Err(violation(flow, "an orderly end failed", client, server));
+        }
+        if reader.read != writer.written {
+            return Err(violation(flow, "bytes are missing", client, server));
+        }
+    }
+    Ok(())
+}
+
+fn violation(flow: &Flow, what: &str, client: &Endpoint, server: &Endpoint) -> Violation {
+    let what = format!("flow {}: {what}; {}; {}", flow.number, story(client), story(server));
+    Violation::new("stream", what)
+}

@@ -1,0 +1,148 @@
+//! Windows: a receiver never takes back what it offered, and a sender never sends more than it was
+//! offered. Both are read off the wire, at the sender's end of it.
+//!
+//! Called by: the oracles, with each segment that a host sends, and each that arrives as it was
+//! sent. RFC 9293 section 3.8.6; with window scaling the edge may fall back by less than a unit
+//! (RFC 7323 section 2.4, decision 0012).
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use base::{SeqNumber, WindowScale};
+use wire::tcp::Flags;
+
+use super::Violation;
+use crate::seen::Seen;
+
+/// What is known of what one end of a connection sends.
+#[derive(Clone, Copy, Debug, Default)]
+struct Side {
+    /// From its SYN.
+    offered_scale: Option<WindowScale>,
+    /// The furthest right edge it has offered.
+    edge: Option<SeqNumber>,
+    /// The furthest right edge that its offers brought to the other end.
+    arrived_edge: Option<SeqNumber>,
+}
+
+/// Every direction of every connection, by source and destination.
+#[derive(Debug, Default)]
+pub(crate) struct Window {
+    sides: BTreeMap<(SocketAddr, SocketAddr), Side>,
+}
+
+impl Window {
+    pub(crate) fn sent(&mut self, seen: &Seen) -> Result<(), Violation> {
+        self.within_offer(seen)?;
+        if seen.flags.contains(Flags::SYN) {
+            let side = self.sides.entry((seen.src, seen.dst)).or_default();
+            side.offered_scale = seen.window_scale;
+        }
+        let Some((edge, unit)) = self.edge(seen) else { return Ok(()) };
+        let side = self.sides.entry((seen.src, seen.dst)).or_default();
+        if let Some(last) = side.edge
+            && (edge + (unit - 1)).lt(last)
+        {
+            let by = last.since(edge);
+            let what = format!("the right edge falls back by {by} bytes (unit {unit}): {seen}");
+            return Err(Violation::new("window", what));
+        }
+        side.edge = Some(side.edge.map_or(edge, |last| last.max(edge)));
+        Ok(())
+    }
+
+    pub(crate) fn arrived(&mut self, seen: &Seen) {
+        let Some((edge, _)) = self.edge(seen) else { return };
+        let side = self.sides.entry((seen.src, seen.dst)).or_default();
+        side.arrived_edge = Some(side.arrived_edge.map_or(edge, |last| last.max(edge)));
+    }
+
+    /// The right edge that a segment offers, and the unit of its window field in bytes.
+    fn edge(&self, seen: &Seen) -> Option<(SeqNumber, u32)> {
+        if !seen.flags.contains(Flags::ACK) || seen.flags.contains(Flags::RST) {
+            return None;
+        }
+        // Scaled if both SYNs said so, and never in a SYN itself (RFC 7323 section 2.2).
+        let scale =
+            |src, dst| self.sides.get(&(src, dst)).and_then(|side: &Side| side.offered_scale);
+        let scale = match (scale(seen.src, seen.dst), scale(seen.dst, seen.src)) {
+            (Some(ours), Some(_)) if !seen.flags.contains(Flags::SYN) => ours,
+            _ => WindowScale::default(),
+        };
+        Some((seen.ack + scale.unscale(seen.window), 1 << scale.shift()))
+    }
+
+    fn within_offer(&self, seen: &Seen) -> Result<(), Violation> {
+        if seen.len == 0 {
+            return Ok(());
+        }
+        let other = self.sides.get(&(seen.dst, seen.src));
+        let Some(edge) = other.and_then(|side| side.arrived_edge) else {
+            let what = format!("data before any window was offered: {seen}");
+            return Err(Violation::new("window", what));
+        };
+        let end = seen.seq + seen.len;
+        if end.gt(edge) {
+            let what = format!("{} bytes beyond what was offered: {seen}", end.since(edge));
+            return Err(Violation::new("window", what));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::tcp::SackBlocks;
+
+    fn seen(from: u16, to: u16, flags: Flags) -> Seen {
+        let at = |port| SocketAddr::from(([10, 0, 0, 1], port));
+        Seen {
+            src: at(from),
+            dst: at(to),
+            seq: SeqNumber(100),
+            ack: SeqNumber(1000),
+            flags,
+            window: 500,
+            len: 0,
+            window_scale: None,
+            sack: SackBlocks::default(),
+        }
+    }
+
+    #[test]
+    fn an_edge_that_falls_back_is_found() {
+        let mut window = Window::default();
+        window.sent(&seen(1, 2, Flags::ACK)).expect("the first offer");
+        let less = Seen { window: 499, ..seen(1, 2, Flags::ACK) };
+        assert!(window.sent(&less).is_err());
+        let moved = Seen { ack: SeqNumber(1001), ..less };
+        window.sent(&moved).expect("the same edge");
+    }
+
+    #[test]
+    fn with_a_scale_it_may_fall_back_by_less_than_a_unit() {
+        let mut window = Window::default();
+        let scale = Some(WindowScale::new(3));
+        for (from, to) in [(1, 2), (2, 1)] {
+            let syn = Seen { window_scale: scale, ..seen(from, to, Flags::SYN) };
+            window.sent(&syn).expect("a SYN");
+        }
+        window.sent(&seen(1, 2, Flags::ACK)).expect("4,000 bytes from 1,000");
+        let fell =
+            |by: u32| Seen { ack: SeqNumber(1008 - by), window: 499, ..seen(1, 2, Flags::ACK) };
+        window.sent(&fell(7)).expect("rounding");
+        assert!(window.sent(&fell(8)).is_err());
+    }
+
+    #[test]
+    fn data_beyond_what_arrived_is_found() {
+        let mut window = Window::default();
+        window.sent(&seen(2, 1, Flags::ACK)).expect("an offer, on its way");
+        let data = Seen { seq: SeqNumber(1000), len: 500, ..seen(1, 2, Flags::ACK) };
+        assert!(window.sent(&data).is_err(), "nothing has arrived");
+        window.arrived(&seen(2, 1, Flags::ACK));
+        window.sent(&data).expect("just what was offered");
+        assert!(window.sent(&Seen { len: 501, ..data }).is_err());
+    }
+}

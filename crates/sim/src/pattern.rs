@@ -1,0 +1,47 @@
+//! The bytes that applications send: what stands at a position of a stream is known to both ends,
+//! so that nothing has to be kept to compare.
+//!
+//! Called by: `app`. Must not know: connections.
+
+use device::fault::Rng;
+
+/// A prime, so that no shift by whole segments or powers of two looks like the right place.
+const PERIOD: usize = 65_521;
+
+/// Bytes that repeat after [`PERIOD`]; each stream begins somewhere else in them.
+pub(crate) struct Pattern {
+    /// Twice over, so that any piece of up to a period is in one place.
+    bytes: Vec<u8>,
+}
+
+impl Pattern {
+    pub(crate) fn new(seed: u64) -> Pattern {
+        let mut rng = Rng::new(seed);
+        let mut bytes: Vec<u8> = (0..PERIOD).map(|_| rng.next_u64() as u8).collect();
+        bytes.extend_from_within(..);
+        Pattern { bytes }
+    }
+
+    /// What a stream has at `position`: at most `most` bytes, at least one if `most` is not 0.
+    pub(crate) fn at(&self, stream: u64, position: u64, most: usize) -> &[u8] {
+        let period = PERIOD as u64;
+        let from = (stream.wrapping_mul(7_919) % period + position % period) % period;
+        let from = from as usize;
+        &self.bytes[from..from + most.min(PERIOD)]
+    }
+
+    /// Is this what the stream has at `position`? If not, how many bytes are right.
+    pub(crate) fn check(&self, stream: u64, position: u64, bytes: &[u8]) -> Result<(), usize> {
+        let mut done = 0;
+        while done < bytes.len() {
+            let expected = self.at(stream, position + done as u64, bytes.len() - done);
+            let got = &bytes[done..done + expected.len()];
+            if got != expected {
+                let right = got.iter().zip(expected).take_while(|(a, b)| a == b).count();
+                return Err(done + right);
+            }
+            done += expected.len();
+        }
+        Ok(())
+    }
+}

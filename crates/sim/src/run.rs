@@ -1,0 +1,129 @@
+//! One seed, and many: run, catch what fails, run what failed again with somebody watching.
+//!
+//! Called by: the program `wirespeed-sim`, tests. Must not know: what a seed draws, any clock.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use serde::Serialize;
+
+use crate::oracle::Violation;
+use crate::scenario::Scenario;
+use crate::trace::Trace;
+
+/// What became of a seed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Verdict {
+    /// The seed.
+    pub seed: u64,
+    /// Which law did not hold, and what was seen; `None` if all did.
+    pub failure: Option<(String, String)>,
+    /// When, in nanoseconds of the world's time.
+    pub at_ns: u64,
+    /// The same for the same seed and code.
+    pub digest: u64,
+    /// Events that it took.
+    pub events: u64,
+}
+
+/// What a replay shows beside its verdict.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// What the seed drew.
+    pub plan: Vec<String>,
+    /// The last events, a row each.
+    pub rows: Vec<String>,
+    /// What went wrong with the captures.
+    pub trouble: Vec<String>,
+}
+
+/// Run one seed.
+pub fn run(seed: u64) -> Verdict {
+    attempt(seed, None).0
+}
+
+/// Run one seed with somebody watching: the last `rows_max` events, and with `captures` every
+/// port's frames in `captures-hostH-portP.pcapng`.
+pub fn replay(seed: u64, rows_max: usize, captures: Option<PathBuf>) -> Replay {
+    let trace = Trace::new(rows_max, captures);
+    let (verdict, plan) = attempt(seed, Some(trace.clone()));
+    Replay { verdict, plan, rows: trace.rows(), trouble: trace.trouble() }
+}
+
+fn attempt(seed: u64, trace: Option<Trace>) -> (Verdict, Vec<String>) {
+    let mut verdict = Verdict { seed, failure: None, at_ns: 0, digest: 0, events: 0 };
+    let mut scenario = match Scenario::new(seed, trace) {
+        Ok(scenario) => scenario,
+        Err(violation) => {
+            verdict.failure = Some(named(violation));
+            return (verdict, Vec::new());
+        }
+    };
+    let plan = scenario.plan().to_vec();
+    // A panic is a failure like any other. What it leaves half done is only looked at, and its
+    // buffers are not asked for again.
+    let outcome = catch_unwind(AssertUnwindSafe(|| scenario.run()));
+    verdict.at_ns = scenario.world().now().as_nanos();
+    verdict.digest = scenario.world().digest();
+    verdict.events = scenario.world().events();
+    verdict.failure = match outcome {
+        Ok(Ok(())) => None,
+        Ok(Err(violation)) => Some(named(violation)),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+            std::mem::forget(scenario);
+            Some(("panic".to_owned(), text.unwrap_or_default()))
+        }
+    };
+    (verdict, plan)
+}
+
+fn named(violation: Violation) -> (String, String) {
+    (violation.oracle.to_owned(), violation.what)
+}
+
+/// Which seeds, and by how many threads.
+#[derive(Clone, Copy, Debug)]
+pub struct Campaign {
+    /// The first seed.
+    pub first: u64,
+    /// How many, over all shards.
+    pub seeds: u64,
+    /// This part of so many: seeds are dealt out in turn.
+    pub shard: (u64, u64),
+    /// Threads.
+    pub jobs: usize,
+}
+
+/// Run many seeds; those that failed, in order. `each` hears of every verdict, from any thread.
+pub fn campaign(campaign: &Campaign, each: impl Fn(&Verdict) + Sync) -> Vec<Verdict> {
+    let (index, count) = campaign.shard;
+    let next = AtomicU64::new(campaign.first + index);
+    let failures = Mutex::new(Vec::new());
+    let end = campaign.first + campaign.seeds;
+    std::thread::scope(|scope| {
+        for _ in 0..campaign.jobs.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(count.max(1), Ordering::Relaxed);
+                    if seed >= end {
+                        break;
+                    }
+                    let verdict = run(seed);
+                    each(&verdict);
+                    if verdict.failure.is_some() {
+                        failures.lock().unwrap_or_else(PoisonError::into_inner).push(verdict);
+                    }
+                }
+            });
+        }
+    });
+    let mut failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+    failures.sort_by_key(|verdict: &Verdict| verdict.seed);
+    failures
+}

@@ -1,0 +1,350 @@
+//! What a seed means: hosts, links, what is wrong with them, what applications do, what happens.
+//!
+//! Called by: `run`. Must not know: what came of it. A line of `plan` says what was drawn, for who
+//! reads a failure. Change a draw here and every seed means something else: the commit belongs to
+//! the seed.
+//!
+//! Everything that is wrong with the network ends at `heal`, but for a little loss in half of the
+//! worlds; from then on connections have to move.
+
+use base::{Duration, Instant, IpVersion, Limit, LinkKind, Mtu, Switch, Switches};
+use device::Offloads;
+use device::fault::Rng;
+use link::{Aqm, Cut, Loss, Settings};
+use stack::StackConfig;
+
+use crate::host::{HostSettings, PortSettings};
+use crate::oracle::Violation;
+use crate::scripts;
+use crate::trace::Trace;
+use crate::world::{FlowSettings, Happening, World};
+
+/// Longer than the longest wait that is legitimate: twice the longest time-out, of 120 s, and more.
+const BOUND: Duration = Duration::from_secs(260);
+
+/// No seed's connections take longer. An hour is not enough today: without timestamps each hole of
+/// a recovery by time-out may cost 120 s.
+const LATEST: Duration = Duration::from_secs(5 * 3600);
+
+/// Numbers drawn one after the other.
+pub(crate) struct Draw(pub(crate) Rng);
+
+impl Draw {
+    /// From `low` to `high`, both included.
+    pub(crate) fn range(&mut self, low: u64, high: u64) -> u64 {
+        low + self.0.below((high - low + 1) as usize) as u64
+    }
+
+    /// From `low` to `high`, small ones as likely as large ones by their order of magnitude.
+    pub(crate) fn magnitude(&mut self, low: u64, high: u64) -> u64 {
+        let (from, to) = ((low.max(1) as f64).ln(), (high as f64).ln());
+        let at = self.range(0, 1 << 20) as f64 / f64::from(1 << 20);
+        ((from + (to - from) * at).exp() as u64).clamp(low, high)
+    }
+
+    pub(crate) fn happens(&mut self, probability: f64) -> bool {
+        self.0.happens(probability)
+    }
+
+    pub(crate) fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.0.below(choices.len())]
+    }
+}
+
+/// A world as its seed has it, ready to run.
+pub struct Scenario {
+    world: World,
+    plan: Vec<String>,
+}
+
+impl Scenario {
+    /// Draw everything.
+    ///
+    /// # Errors
+    /// If a host cannot be set up: a defect.
+    pub fn new(seed: u64, trace: Option<Trace>) -> Result<Scenario, Violation> {
+        let mut draw = Draw(Rng::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x5eed));
+        let mut scenario = Scenario { world: World::new(seed, true, trace), plan: Vec::new() };
+        let heal = Instant::ZERO + Duration::from_millis(draw.magnitude(200, 60_000));
+        scenario.plan.push(format!("whole again at {:.3} s", secs(heal)));
+        let hosts = if draw.happens(0.6) { 2 } else { draw.range(3, 5) as usize };
+        for host in 0..hosts {
+            scenario.host(host, seed, &mut draw);
+        }
+        let networks = scenario.links(hosts, heal, &mut draw);
+        scenario.flows(&networks, &mut draw)?;
+        scenario.happenings(hosts, heal, &mut draw);
+        let lasting = if draw.happens(0.5) { draw.magnitude(10, 2_000) as f64 / 1e5 } else { 0.0 };
+        let loss = if lasting > 0.0 { Loss::Random(lasting) } else { Loss::Never };
+        scenario.plan.push(format!("loss of {lasting:.4} for good"));
+        scenario.world.will_happen(heal, Happening::Heal(loss));
+        scenario.world.expect_progress(heal, BOUND);
+        Ok(scenario)
+    }
+
+    /// What was drawn, a line each.
+    pub fn plan(&self) -> &[String] {
+        &self.plan
+    }
+
+    /// Run it to its end.
+    ///
+    /// # Errors
+    /// The first law that did not hold.
+    pub fn run(&mut self) -> Result<(), Violation> {
+        self.world.run_to_end(Instant::ZERO + LATEST)
+    }
+
+    /// The world.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    fn host(&mut self, number: usize, seed: u64, draw: &mut Draw) {
+        let mut stack = StackConfig::new([seed, number as u64]);
+        stack.switches = switches(draw);
+        let is_poor = draw.happens(0.15);
+        if is_poor {
+            stack.budget.set(Limit::MbufBytes, draw.range(4, 16) as usize * (1 << 20));
+        }
+        let clock = match draw.range(0, 3) {
+            // Shortly before the 32 bits of milliseconds, and of timestamps, are through.
+            0 => Duration::from_millis((1 << 32) - draw.range(1, 20_000)),
+            1 => Duration::from_millis((1 << 31) - draw.range(1, 20_000)),
+            _ => Duration::from_millis(draw.range(1, 1 << 20)),
+        };
+        let coalesce = if draw.happens(0.3) { draw.magnitude(1, 2_000) } else { 0 };
+        let settings = HostSettings {
+            stack,
+            clock,
+            own_buffers: is_poor || draw.happens(0.3),
+            coalesce: Duration::from_micros(coalesce),
+        };
+        let off: Vec<&str> = Switch::ALL
+            .iter()
+            .filter(|&&s| !settings.stack.switches.on(s))
+            .map(|s| s.name())
+            .collect();
+        self.plan.push(format!(
+            "host {number}: clock {} ms, {} MB of buffers{}, coalesces {coalesce} us, off: {off:?}",
+            clock.as_millis(),
+            settings.stack.budget.of(Limit::MbufBytes) >> 20,
+            if settings.own_buffers { " of its own" } else { "" },
+        ));
+        self.world.add_host(settings);
+    }
+
+    /// Point to point, or all on one hub; each network with its hosts, link kind and least MTU.
+    fn links(&mut self, hosts: usize, heal: Instant, draw: &mut Draw) -> Vec<Network> {
+        let introduced = draw.happens(0.7);
+        if hosts > 2 && draw.happens(0.5) {
+            let members: Vec<_> = (0..hosts)
+                .map(|host| {
+                    let port = port(LinkKind::Ethernet, draw);
+                    let links = (0..2).map(|_| path(LinkKind::Ethernet, heal, draw));
+                    let [there, back] = links.collect::<Vec<_>>().try_into().unwrap_or_default();
+                    self.describe(&format!("host {host} to the hub"), &port, &there);
+                    self.describe(&format!("the hub to host {host}"), &port, &back);
+                    (host, port, there, back)
+                })
+                .collect();
+            self.world.join_by_hub(0, &members, introduced);
+            let mtu = members.iter().map(|m| m.1.mtu).min().unwrap_or(Mtu::ETHERNET);
+            return vec![Network { number: 0, hosts: (0..hosts).collect(), mtu }];
+        }
+        let mut networks = Vec::new();
+        for b in 1..hosts {
+            let a = draw.range(0, b as u64 - 1) as usize;
+            let kind = draw.one_of(&[LinkKind::Ethernet, LinkKind::Ethernet, LinkKind::Ip]);
+            let ports = (port(kind, draw), port(kind, draw));
+            let links = (path(kind, heal, draw), path(kind, heal, draw));
+            self.describe(&format!("host {a} to {b}"), &ports.0, &links.0);
+            self.describe(&format!("host {b} to {a}"), &ports.1, &links.1);
+            let mtu = ports.0.mtu.min(ports.1.mtu);
+            let number = b as u8;
+            self.world.join(number, (a, b), (&ports.0, &ports.1), links, introduced);
+            networks.push(Network { number, hosts: vec![a, b], mtu });
+        }
+        networks
+    }
+
+    fn describe(&mut self, what: &str, port: &PortSettings, path: &Settings) {
+        self.plan.push(format!(
+            "{what}: {:?} mtu {} ring {} frames {} KB tso {} sums {}; {:?} b/s, {} us + {}, queue \
+             {}, {:?}, {:?}, late {:.3} by {} ms, twice {:.3}, corrupt {:.3}, cuts {}, spares {}",
+            port.link,
+            port.mtu.bytes(),
+            port.depth,
+            port.depth_bytes >> 10,
+            port.offloads.tso_max_bytes,
+            port.offloads.tx_checksum,
+            path.rate_bps,
+            path.delay.as_micros(),
+            path.jitter.as_micros(),
+            path.queue_bytes,
+            path.aqm,
+            path.loss,
+            path.late,
+            path.late_by.as_millis(),
+            path.duplicate,
+            path.corrupt,
+            path.cuts.len(),
+            path.spared_bytes,
+        ));
+    }
+
+    fn flows(&mut self, networks: &[Network], draw: &mut Draw) -> Result<(), Violation> {
+        let count = draw.magnitude(1, 8);
+        for _ in 0..count {
+            let network = &networks[draw.range(0, networks.len() as u64 - 1) as usize];
+            let from = draw.range(0, network.hosts.len() as u64 - 1) as usize;
+            let step = draw.range(1, network.hosts.len() as u64 - 1) as usize;
+            let to = (from + step) % network.hosts.len();
+            let may_be_v6 = network.mtu >= Mtu::MIN_V6;
+            let version =
+                if may_be_v6 && draw.happens(0.5) { IpVersion::V6 } else { IpVersion::V4 };
+            let scripts = scripts::draw(draw);
+            let mut config = (scripts::config(draw), scripts::config(draw));
+            let is_orderly = scripts.0.is_orderly() && scripts.1.is_orderly();
+            if !is_orderly {
+                // A reset may be lost, and then only this tells.
+                scripts::keep_alive(&mut config.0);
+                scripts::keep_alive(&mut config.1);
+            }
+            let at = Instant::ZERO + Duration::from_millis(draw.range(0, 3_000));
+            let hosts = (network.hosts[from], network.hosts[to]);
+            self.plan.push(format!(
+                "flow: host {} to {} {version:?} at {:.3} s; {}; {}",
+                hosts.0,
+                hosts.1,
+                secs(at),
+                scripts::describe(&scripts.0, &config.0),
+                scripts::describe(&scripts.1, &config.1)
+            ));
+            let network = network.number;
+            self.world
+                .add_flow(FlowSettings { hosts, network, version, config, scripts, at })
+                .map_err(|e| Violation { oracle: "scenario", what: format!("{e:?}") })?;
+        }
+        Ok(())
+    }
+
+    fn happenings(&mut self, hosts: usize, heal: Instant, draw: &mut Draw) {
+        let last = heal.as_nanos() / 1_000_000;
+        let any = |draw: &mut Draw| Instant::ZERO + Duration::from_millis(draw.range(0, last));
+        let mut all = Vec::new();
+        for host in 0..hosts {
+            if draw.happens(0.15) {
+                let length = Duration::from_millis(draw.magnitude(1, 5_000));
+                all.push((any(draw), Happening::Pause(host, length)));
+            }
+            if draw.happens(0.1) {
+                let ms = draw.magnitude(1, 30_000) as i64;
+                let by_ms = if draw.happens(0.5) { ms } else { -ms.min(5_000) };
+                all.push((any(draw), Happening::ClockJump(host, by_ms * 1_000_000)));
+            }
+            if draw.happens(0.1) {
+                let from = any(draw);
+                all.push((from, Happening::Hoard(host)));
+                let length = Duration::from_millis(draw.magnitude(1, 5_000));
+                all.push(((from + length).min(heal), Happening::Release(host)));
+            }
+        }
+        for (at, what) in all {
+            self.plan.push(format!("at {:.3} s: {what:?}", secs(at)));
+            self.world.will_happen(at, what);
+        }
+    }
+}
+
+/// Hosts that reach each other.
+struct Network {
+    number: u8,
+    hosts: Vec<usize>,
+    mtu: Mtu,
+}
+
+fn secs(at: Instant) -> f64 {
+    at.since(Instant::ZERO).as_secs_f64()
+}
+
+/// Mostly all on; sometimes each by a coin. Checksums stay: without them corruption is data.
+fn switches(draw: &mut Draw) -> Switches {
+    let mut switches = Switches::default();
+    if draw.happens(0.5) {
+        return switches;
+    }
+    for &switch in Switch::ALL {
+        if !matches!(switch, Switch::ChecksumRx | Switch::ChecksumTx) && draw.happens(0.3) {
+            switches = switches.with(switch, false);
+        }
+    }
+    switches
+}
+
+fn port(link: LinkKind, draw: &mut Draw) -> PortSettings {
+    let bytes = match draw.range(0, 3) {
+        0 => draw.range(576, 1499),
+        1 => draw.range(1280, 9000),
+        _ => 1500,
+    };
+    let tx_checksum = draw.happens(0.3);
+    let tso_max_bytes = if tx_checksum && draw.happens(0.7) { 65_535 } else { 0 };
+    let is_shallow = draw.happens(0.2);
+    PortSettings {
+        link,
+        mtu: Mtu::new(bytes as usize).unwrap_or(Mtu::ETHERNET),
+        depth: if is_shallow { draw.range(2, 64) as usize } else { 1024 },
+        depth_bytes: if is_shallow { draw.range(70, 256) as usize * 1024 } else { 1 << 20 },
+        offloads: Offloads { tx_checksum, tso_max_bytes, rx_checksum: false },
+    }
+}
+
+/// A direction of a link: half of them clean but for rate, delay and queue.
+fn path(link: LinkKind, heal: Instant, draw: &mut Draw) -> Settings {
+    let rate_bps = draw.happens(0.9).then(|| draw.magnitude(200_000, 1_000_000_000));
+    let mut path = Settings {
+        rate_bps,
+        delay: Duration::from_micros(draw.magnitude(1, 300_000)),
+        queue_bytes: draw.magnitude(10_000, 2_000_000) as usize,
+        link,
+        ..Settings::default()
+    };
+    if draw.happens(0.2) {
+        let [target, interval] = [5, 100].map(Duration::from_millis);
+        path.aqm = Aqm::CoDel { target, interval };
+    }
+    if draw.happens(0.4) {
+        return path;
+    }
+    path.spared_bytes = if draw.happens(0.3) { 100 } else { 0 };
+    path.loss = match draw.range(0, 3) {
+        0 => Loss::Random(draw.magnitude(10, 10_000) as f64 / 1e5),
+        1 => Loss::Burst {
+            begin: draw.magnitude(10, 5_000) as f64 / 1e5,
+            end: 1.0 / draw.magnitude(2, 50) as f64,
+            good: 0.0,
+            bad: draw.range(3, 10) as f64 / 10.0,
+        },
+        _ => Loss::Never,
+    };
+    if draw.happens(0.3) {
+        path.jitter = Duration::from_micros(draw.magnitude(1, 50_000));
+    }
+    if draw.happens(0.3) {
+        path.late = draw.magnitude(10, 20_000) as f64 / 1e5;
+        path.late_by = Duration::from_micros(draw.magnitude(100, 500_000));
+    }
+    if draw.happens(0.3) {
+        path.duplicate = draw.magnitude(10, 20_000) as f64 / 1e5;
+    }
+    if draw.happens(0.3) {
+        path.corrupt = draw.magnitude(10, 5_000) as f64 / 1e5;
+    }
+    if draw.happens(0.2) {
+        let from = Instant::from_nanos(draw.range(0, heal.as_nanos()));
+        let length = Duration::from_millis(draw.magnitude(10, 20_000));
+        path.cuts.push(Cut { from, until: (from + length).min(heal) });
+    }
+    path
+}

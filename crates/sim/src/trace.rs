@@ -1,0 +1,92 @@
+//! What a replay remembers: one row per event, the last of them, and captures of every port.
+//!
+//! Called by: `world`, when somebody watches. Must not know: what the events are good for.
+//! A world that nobody watches spends nothing on this: a failure is looked at by running its seed
+//! again.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base::Instant;
+use device::Device;
+use device::capture::Capture;
+use device::mem::Mem;
+
+/// Rows and captures of one run; clones are the same, so that they outlive a panic.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    now_ns: Arc<AtomicU64>,
+    rows: Arc<Mutex<VecDeque<String>>>,
+    rows_max: usize,
+    captures: Option<PathBuf>,
+    /// What could not be done: a capture file that cannot be made.
+    trouble: Arc<Mutex<Vec<String>>>,
+}
+
+impl Trace {
+    /// Keep the last `rows_max` rows; with `captures`, write `captures-HOST-PORT.pcapng`.
+    pub fn new(rows_max: usize, captures: Option<PathBuf>) -> Trace {
+        Trace {
+            now_ns: Arc::default(),
+            rows: Arc::default(),
+            rows_max,
+            captures,
+            trouble: Arc::default(),
+        }
+    }
+
+    pub(crate) fn set_now(&self, now: Instant) {
+        self.now_ns.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn row(&self, text: &str) {
+        let now = self.now_ns.load(Ordering::Relaxed);
+        let mut rows = lock(&self.rows);
+        if rows.len() >= self.rows_max {
+            rows.pop_front();
+        }
+        rows.push_back(format!("{:5}.{:09} {text}", now / 1_000_000_000, now % 1_000_000_000));
+    }
+
+    /// The rows so far, oldest first.
+    pub fn rows(&self) -> Vec<String> {
+        lock(&self.rows).iter().cloned().collect()
+    }
+
+    /// What went wrong with captures.
+    pub fn trouble(&self) -> Vec<String> {
+        lock(&self.trouble).clone()
+    }
+
+    /// A port's device, with a capture around it if one is wanted.
+    pub(crate) fn wrap(&self, device: Mem, host: usize, port: usize) -> Box<dyn Device> {
+        let Some(prefix) = &self.captures else { return Box::new(device) };
+        let path = PathBuf::from(format!("{}-host{host}-port{port}.pcapng", prefix.display()));
+        let file = match File::create(&path) {
+            Ok(file) => file,
+            Err(error) => {
+                let what = format!("{}: {error}; choose another place", path.display());
+                lock(&self.trouble).push(what);
+                return Box::new(device);
+            }
+        };
+        let now_ns = self.now_ns.clone();
+        let clock = move || Duration::from_nanos(now_ns.load(Ordering::Relaxed));
+        match Capture::new(device, file, clock) {
+            Ok((capture, _)) => Box::new(capture),
+            Err(error) => {
+                lock(&self.trouble).push(format!("{}: {error}", path.display()));
+                // The device went into the attempt; a dead one in its place shows at once.
+                Box::new(device::mem::pair(&device::mem::Config::default()).0)
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

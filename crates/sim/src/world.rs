@@ -1,0 +1,349 @@
+//! A world: hosts, links and applications in virtual time, from one seed.
+//!
+//! Called by: `scenario`, `goodput`, tests. Must not know: what anybody wants to show with it.
+//! How it runs is in `events.rs`. The order of calls: hosts, what joins them, flows, then
+//! [`World::run_until`] and [`World::run_to_end`].
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::collections::VecDeque;
+
+use base::{Cidr, Duration, Instant, IpVersion, LinkKind, MacAddr};
+use device::fault::Rng;
+use link::{Direction, Loss, Settings};
+use mbuf::Pool;
+use stack::{ListenConfig, ListenError, PortConfig, Stack};
+
+use crate::agenda::Agenda;
+use crate::app::{Endpoint, Opening, Script};
+use crate::host::{Host, HostSettings, PortSettings};
+use crate::oracle::{Liveness, Oracles};
+use crate::pattern::Pattern;
+use crate::trace::Trace;
+
+/// Buffers of the wire itself: copies, cut segments.
+const WIRE_BYTES: usize = 1 << 30;
+
+/// Where a direction of a link leads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target {
+    Host { host: usize, port: usize },
+    Hub(usize),
+}
+
+/// A direction with its end.
+pub(crate) struct Lane {
+    pub(crate) model: Direction,
+    pub(crate) to: Target,
+    pub(crate) kind: LinkKind,
+}
+
+/// A hub's port: who is behind it, and the directions to and from them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HubPort {
+    pub(crate) mac: MacAddr,
+    pub(crate) to: usize,
+    pub(crate) from: usize,
+}
+
+/// One connection between two applications.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow {
+    /// From 0.
+    pub number: usize,
+    /// The number of its end that connects.
+    pub client: usize,
+    /// The number of its end that accepts.
+    pub server: usize,
+    /// Both ends are orderly: every byte has to arrive.
+    pub is_orderly: bool,
+}
+
+/// What a flow is made with.
+#[derive(Clone, Debug)]
+pub struct FlowSettings {
+    /// The hosts that connect and accept.
+    pub hosts: (usize, usize),
+    /// The number of the network that both are on.
+    pub network: u8,
+    /// The version of IP.
+    pub version: IpVersion,
+    /// Settings of both ends' connections.
+    pub config: (tcp::Config, tcp::Config),
+    /// What both ends do.
+    pub scripts: (Script, Script),
+    /// When it begins.
+    pub at: Instant,
+}
+
+/// Something that happens to a host or to the network.
+#[derive(Clone, Debug)]
+pub enum Happening {
+    /// A host does nothing for so long.
+    Pause(usize, Duration),
+    /// A host's clock jumps by so many nanoseconds.
+    ClockJump(usize, i64),
+    /// Somebody takes all the buffers that a host has left.
+    Hoard(usize),
+    /// And gives them back.
+    Release(usize),
+    /// Every link is good from now on, but for this loss.
+    Heal(Loss),
+}
+
+/// A world.
+pub struct World {
+    pub(crate) now: Instant,
+    pub(crate) agenda: Agenda,
+    pub(crate) hosts: Vec<Host>,
+    /// Where each host is on the agenda.
+    pub(crate) host_sources: Vec<usize>,
+    pub(crate) host_ends: Vec<Vec<usize>>,
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) lane_sources: Vec<usize>,
+    pub(crate) hubs: Vec<Vec<HubPort>>,
+    pub(crate) ends: Vec<Endpoint>,
+    pub(crate) flows: Vec<Flow>,
+    pub(crate) pool: Pool,
+    pub(crate) pattern: Pattern,
+    pub(crate) happenings: VecDeque<(Instant, Happening)>,
+    pub(crate) happenings_source: usize,
+    pub(crate) check_source: usize,
+    pub(crate) oracles: Option<Oracles>,
+    pub(crate) liveness: Liveness,
+    pub(crate) trace: Option<Trace>,
+    pub(crate) clock_jumped: Vec<bool>,
+    /// A number that tells runs apart: of every frame that was sent.
+    pub(crate) digest: u64,
+    /// Events handled so far.
+    pub(crate) events: u64,
+    rng: Rng,
+}
+
+impl World {
+    /// An empty world. `oracles`: the laws are looked at, which takes time.
+    pub fn new(seed: u64, oracles: bool, trace: Option<Trace>) -> World {
+        let mut agenda = Agenda::default();
+        let (happenings_source, check_source) = (agenda.add(), agenda.add());
+        World {
+            now: Instant::ZERO,
+            agenda,
+            hosts: Vec::new(),
+            host_sources: Vec::new(),
+            host_ends: Vec::new(),
+            lanes: Vec::new(),
+            lane_sources: Vec::new(),
+            hubs: Vec::new(),
+            ends: Vec::new(),
+            flows: Vec::new(),
+            pool: Pool::new(WIRE_BYTES),
+            pattern: Pattern::new(seed),
+            happenings: VecDeque::new(),
+            happenings_source,
+            check_source,
+            oracles: oracles.then(Oracles::default),
+            liveness: Liveness::new(Instant::NEVER, Duration::ZERO),
+            trace,
+            clock_jumped: Vec::new(),
+            digest: 0,
+            events: 0,
+            rng: Rng::new(seed ^ 0x11ac_7105),
+        }
+    }
+
+    /// One more host; its number.
+    pub fn add_host(&mut self, settings: HostSettings) -> usize {
+        self.hosts.push(Host::new(settings));
+        self.host_sources.push(self.agenda.add());
+        self.host_ends.push(Vec::new());
+        self.clock_jumped.push(false);
+        self.hosts.len() - 1
+    }
+
+    fn add_lane(&mut self, settings: Settings, to: Target) -> usize {
+        let kind = settings.link;
+        let mut model = Direction::new(settings, self.rng.next_u64());
+        if self.trace.is_some() {
+            model.watch();
+        }
+        self.lanes.push(Lane { model, to, kind });
+        self.lane_sources.push(self.agenda.add());
+        self.lanes.len() - 1
+    }
+
+    /// Join two hosts by a link of their own: network `network`. The first link is the way from
+    /// the first host to the second. Both know each other's link addresses if `introduced`.
+    pub fn join(
+        &mut self,
+        network: u8,
+        (a, b): (usize, usize),
+        ports: (&PortSettings, &PortSettings),
+        links: (Settings, Settings),
+        introduced: bool,
+    ) {
+        let at = |world: &World, host: usize| Target::Host {
+            host,
+            port: world.hosts[host].attachments.len(),
+        };
+        let (to_b, to_a) = (at(self, b), at(self, a));
+        let there = self.add_lane(links.0, to_b);
+        let back = self.add_lane(links.1, to_a);
+        self.attach(network, a, ports.0, there, &[b][..usize::from(introduced)]);
+        self.attach(network, b, ports.1, back, &[a][..usize::from(introduced)]);
+    }
+
+    /// Join several hosts by a hub, each by a link of its own to it: there and back.
+    pub fn join_by_hub(
+        &mut self,
+        network: u8,
+        members: &[(usize, PortSettings, Settings, Settings)],
+        introduced: bool,
+    ) {
+        let hub = self.hubs.len();
+        let mut ports = Vec::new();
+        for (host, port, there, back) in members {
+            let from = self.add_lane(there.clone(), Target::Hub(hub));
+            let number = self.hosts[*host].attachments.len();
+            let to = self.add_lane(back.clone(), Target::Host { host: *host, port: number });
+            ports.push(HubPort { mac: mac(network, *host), to, from });
+            let others: Vec<usize> =
+                members.iter().map(|m| m.0).filter(|other| other != host).collect();
+            self.attach(network, *host, port, from, if introduced { &others } else { &[] });
+        }
+        self.hubs.push(ports);
+    }
+
+    fn attach(
+        &mut self,
+        network: u8,
+        host: usize,
+        settings: &PortSettings,
+        out: usize,
+        known: &[usize],
+    ) {
+        let config = PortConfig {
+            mac: mac(network, host),
+            addresses: [IpVersion::V4, IpVersion::V6]
+                .map(|version| address(network, host, version))
+                .to_vec(),
+        };
+        let trace = self.trace.clone();
+        let number = self.hosts[host].attachments.len();
+        let port = self.hosts[host].attach(settings, config, out, |device| match &trace {
+            Some(trace) => trace.wrap(device, host, number),
+            None => Box::new(device),
+        });
+        if settings.link == LinkKind::Ethernet {
+            for &other in known {
+                for version in [IpVersion::V4, IpVersion::V6] {
+                    let ip = address(network, other, version).addr;
+                    self.hosts[host].stack.add_neighbour(port, ip, mac(network, other));
+                }
+            }
+        }
+        self.agenda.set(self.host_sources[host], self.now);
+    }
+
+    /// A connection, now or later.
+    ///
+    /// # Errors
+    /// If the server's host cannot listen.
+    pub fn add_flow(&mut self, settings: FlowSettings) -> Result<usize, ListenError> {
+        let number = self.flows.len();
+        let (from, to) = settings.hosts;
+        let ip = address(settings.network, to, settings.version).addr;
+        let to_addr = SocketAddr::new(ip, 5000 + number as u16);
+        let listen = ListenConfig { tcp: settings.config.1, ..ListenConfig::default() };
+        let listener = self.hosts[to].stack.tcp_listen(to_addr, listen)?;
+        let opening =
+            Opening::Connect { to: to_addr, at: self.hosts[from].clock.local(settings.at) };
+        let streams = (2 * number as u64, 2 * number as u64 + 1);
+        let is_orderly = settings.scripts.0.is_orderly() && settings.scripts.1.is_orderly();
+        let (config, scripts) = (settings.config, settings.scripts);
+        let client = self.ends.len();
+        self.ends.push(Endpoint::new(from, opening, config.0, scripts.0, streams));
+        let back = (streams.1, streams.0);
+        let accept = Opening::Accept(listener);
+        self.ends.push(Endpoint::new(to, accept, config.1, scripts.1, back));
+        self.host_ends[from].push(client);
+        self.host_ends[to].push(client + 1);
+        self.flows.push(Flow { number, client, server: client + 1, is_orderly });
+        self.agenda.no_later(self.host_sources[from], settings.at);
+        Ok(number)
+    }
+
+    /// Something that will happen. In order of time.
+    pub fn will_happen(&mut self, at: Instant, what: Happening) {
+        let place = self.happenings.partition_point(|(other, _)| *other <= at);
+        self.happenings.insert(place, (at, what));
+        let first = self.happenings.front().map_or(Instant::NEVER, |(at, _)| *at);
+        self.agenda.set(self.happenings_source, first);
+    }
+
+    /// From `from` on, no connection may stand still for longer than `bound`.
+    pub fn expect_progress(&mut self, from: Instant, bound: Duration) {
+        self.liveness = Liveness::new(from, bound);
+        self.agenda.set(self.check_source, from);
+    }
+
+    /// The world's time.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// A host's stack.
+    pub fn stack(&self, host: usize) -> &Stack {
+        &self.hosts[host].stack
+    }
+
+    /// An end of a flow's connection: the one that connects, or the one that accepts.
+    pub fn end(&self, flow: usize, accepts: bool) -> &Endpoint {
+        let flow = &self.flows[flow];
+        &self.ends[if accepts { flow.server } else { flow.client }]
+    }
+
+    /// Bytes that the accepting end of a flow has read.
+    pub fn received(&self, flow: usize) -> u64 {
+        self.end(flow, true).read
+    }
+
+    /// What the connecting end of a flow says of itself, while it is open.
+    pub fn info(&self, flow: usize) -> Option<tcp::Info> {
+        let end = self.end(flow, false);
+        self.hosts[end.host].stack.tcp_info(end.handle?)
+    }
+
+    /// What a direction of a link counted, by its number: they are made in the order of the calls.
+    pub fn link_counts(&self, direction: usize) -> &link::Counts {
+        self.lanes[direction].model.counts()
+    }
+
+    /// The same for the same seed and the same code: made of every frame that was sent, and when.
+    pub fn digest(&self) -> u64 {
+        self.digest
+    }
+
+    /// Events handled so far.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+}
+
+/// A host's address on a network.
+pub fn address(network: u8, host: usize, version: IpVersion) -> Cidr {
+    let number = host as u8 + 1;
+    match version {
+        IpVersion::V4 => {
+            Cidr { addr: IpAddr::V4(Ipv4Addr::new(10, 0, network, number)), prefix_len: 24 }
+        }
+        IpVersion::V6 => {
+            let ip =
+                Ipv6Addr::new(0x2001, 0xdb8, 0, u16::from(network), 0, 0, 0, u16::from(number));
+            Cidr { addr: IpAddr::V6(ip), prefix_len: 64 }
+        }
+    }
+}
+
+/// A host's link address on a network.
+pub fn mac(network: u8, host: usize) -> MacAddr {
+    MacAddr([2, 0, 0, 0, network, host as u8 + 1])
+}
