@@ -85,7 +85,8 @@ impl End {
     /// comes.
     pub(super) fn turn(&mut self) -> Result<()> {
         let now = self.now();
-        if self.stack.poll(now) > 0 || self.stack.has_input() {
+        // What comes after it, the next look finds, or the descriptor that is slept at.
+        if self.stack.poll(now) > 0 {
             self.idle_looks = 0;
             return Ok(());
         }

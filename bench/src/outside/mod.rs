@@ -155,7 +155,7 @@ pub fn ours(b: &Bench, case: &str, seconds: f64) -> Result<Measurement> {
 fn shapes(b: &Bench, offload: bool) -> Vec<Shape> {
     let mut shapes = Vec::new();
     for placement in Placement::all(b.cores) {
-        for buffer_bytes in [128 << 10, 256 << 10, 512 << 10] {
+        for buffer_bytes in [192 << 10, 256 << 10, 384 << 10] {
             for data in [Data::Copied, Data::Loaned] {
                 shapes.push(Shape { offload, placement, buffer_bytes, data });
             }
