@@ -53,7 +53,8 @@ impl Ring {
                 .build()
                 .user_data(number as u64);
             // SAFETY: the descriptor, the slices and what they point at outlive this call, which
-            // does not return before each entry has completed or was taken out of the queue.
+            // does not return before each entry that the kernel took in has completed. What it
+            // took not is never submitted: the ring is broken then, and its owner drops it.
             if unsafe { self.ring.submission().push(&entry) }.is_err() {
                 break;
             }
