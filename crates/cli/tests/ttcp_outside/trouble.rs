@@ -107,10 +107,10 @@ fn ours(place: &Place) {
         assert!(code == 2 && err.contains("our own --addr"), "{command}: {code} {err}");
     }
     let _holds = place.start_tool(&format!("ttcp -r -s {DEVICE}"));
-    place.until(|| {
-        let (code, _, err) = place.tool(&format!("ping -c 1 {DEVICE} 10.9.0.1"));
-        code == 2 && err.contains("in use by another program")
-    });
+    // A probe with the tool itself could take the interface before the holder does.
+    place.until(|| place.run("ip link show dev ws0").1.contains("LOWER_UP"));
+    let (code, _, err) = place.tool(&format!("ping -c 1 {DEVICE} 10.9.0.1"));
+    assert!(code == 2 && err.contains("in use by another program"), "{code} {err}");
     // What is no TUN is not ours to open, and least of all to delete.
     let (code, _, err) = place.tool("ping -c 1 --dev tun:lo --addr 10.9.0.2/24 10.9.0.1");
     assert!(code == 2 && err.contains("Choose another name"), "{code} {err}");
