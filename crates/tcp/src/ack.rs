@@ -10,7 +10,7 @@ use crate::marks::{Events, Marks, Todo};
 use crate::recovery::{self, Phase};
 use crate::sendq::Acked;
 use crate::tcb::Tcb;
-use crate::{Cx, Segment, sack};
+use crate::{Cx, Segment, cc, sack};
 
 /// `ack` is new: free what it covers, measure the round trip, restart or stop the timer.
 #[inline(always)]
@@ -58,13 +58,30 @@ fn retransmitted_sample(tcb: &mut Tcb, timestamps: Option<Timestamps>, cx: &Cx<'
     }
 }
 
-/// The congestion window grows when it was the limit and nothing is being repaired.
+/// Tell congestion control of `bytes` that were acknowledged: the window grows when it was the
+/// limit and nothing is being repaired.
 #[inline(always)]
-pub(crate) fn grow_window(tcb: &mut Tcb, bytes: u32, cx: &Cx<'_>) {
-    if tcb.marks.has(Marks::CWND_LIMITED) {
-        tcb.marks.clear(Marks::CWND_LIMITED);
-        tcb.cc.on_ack(bytes, cx.now, tcb.rtt.srtt());
+pub(crate) fn grow_window(tcb: &mut Tcb, bytes: u32, acked: Acked, cx: &Cx<'_>) {
+    let limited = tcb.marks.has(Marks::CWND_LIMITED);
+    if !limited && !tcb.cc.watches_all() {
+        return;
     }
+    tcb.marks.clear(Marks::CWND_LIMITED);
+    let ack = cc::Ack {
+        now: cx.now,
+        acked_bytes: bytes,
+        delivered_bytes: bytes,
+        lost_bytes: 0,
+        rtt: acked.sent_at.map(|sent_at| cx.now.since(sent_at)),
+        srtt: tcb.rtt.srtt(),
+        sent_at: acked.sent_at.unwrap_or(cx.now),
+        una: tcb.snd_una,
+        nxt: tcb.snd_nxt,
+        pipe_bytes: tcb.pipe(),
+        cwnd_limited: limited,
+        repairing: false,
+    };
+    tcb.cc.on_ack(&ack);
 }
 
 /// SND.WND from a segment that is newer than the last one that set it, RFC 9293: SND.WL1 and
@@ -106,7 +123,7 @@ pub(crate) fn process(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut 
         let repairing = tcb.recovery.phase == Phase::Fast;
         recovery::new_ack(tcb, bytes, acked);
         if !repairing && tcb.recovery.phase != Phase::Fast {
-            grow_window(tcb, bytes, cx);
+            grow_window(tcb, bytes, acked, cx);
         }
     } else if seg.ack == tcb.snd_una {
         let window_changed = update_send_window(tcb, seg);

@@ -110,7 +110,8 @@ pub(crate) fn duplicate_ack(tcb: &mut Tcb) {
 
 fn enter_fast(tcb: &mut Tcb) {
     tcb.stats.fast_recoveries += 1;
-    tcb.cc.on_loss(u64::from(tcb.in_flight()));
+    tcb.cc.on_congestion(u64::from(tcb.in_flight()));
+    tcb.cc.recovered();
     tcb.recovery.phase = Phase::Fast;
     tcb.recovery.recover = tcb.snd_nxt;
     tcb.recovery.resend_from = tcb.snd_una;

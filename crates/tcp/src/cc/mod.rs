@@ -7,7 +7,7 @@
 mod cubic;
 mod newreno;
 
-use base::{Duration, Instant};
+use base::{Duration, Instant, SeqNumber};
 
 use cubic::Cubic;
 
@@ -33,6 +33,32 @@ impl Algorithm {
     }
 }
 
+/// What an ACK told, as the laws see it.
+pub(crate) struct Ack {
+    pub(crate) now: Instant,
+    /// Bytes by which SND.UNA advanced.
+    pub(crate) acked_bytes: u32,
+    /// Bytes newly delivered: acknowledged or SACKed, each counted once.
+    pub(crate) delivered_bytes: u32,
+    /// Bytes newly deemed lost.
+    pub(crate) lost_bytes: u32,
+    /// Round trip of the newest segment it covers that was sent once only.
+    pub(crate) rtt: Option<Duration>,
+    /// Smoothed round trip.
+    pub(crate) srtt: Duration,
+    /// When the newest segment it covers was sent.
+    pub(crate) sent_at: Instant,
+    /// SND.UNA after it, and SND.NXT: a round is over when SND.UNA passes an old SND.NXT.
+    pub(crate) una: SeqNumber,
+    pub(crate) nxt: SeqNumber,
+    /// Bytes thought to be on the way after it ("pipe").
+    pub(crate) pipe_bytes: u32,
+    /// The window held data back since the last ACK.
+    pub(crate) cwnd_limited: bool,
+    /// Losses are being repaired.
+    pub(crate) repairing: bool,
+}
+
 /// State of the law in use.
 #[derive(Clone, Copy, Debug)]
 enum Law {
@@ -41,13 +67,23 @@ enum Law {
 }
 
 /// The congestion window of one connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Cc {
     /// Bytes that may be in flight.
     pub(crate) cwnd: u64,
     /// Below this, slow start.
     pub(crate) ssthresh: u64,
     mss: u64,
+    law: Law,
+    /// How all was before the last reduction, in case it was for nothing.
+    before: Option<Box<Before>>,
+}
+
+/// What [`Cc::undo`] brings back.
+#[derive(Clone, Debug)]
+struct Before {
+    cwnd: u64,
+    ssthresh: u64,
     law: Law,
 }
 
@@ -57,7 +93,7 @@ impl Cc {
             Algorithm::NewReno => Law::NewReno,
             Algorithm::Cubic => Law::Cubic(Cubic::default()),
         };
-        Cc { cwnd: 0, ssthresh: u64::MAX, mss: 1, law }
+        Cc { cwnd: 0, ssthresh: u64::MAX, mss: 1, law, before: None }
     }
 
     /// Segments are of another size from now on; the window stays as many bytes as it was.
@@ -69,8 +105,11 @@ impl Cc {
     /// RFC 5681 section 3.1.
     pub(crate) fn start(&mut self, mss: usize, syn_lost: bool) {
         self.mss = mss.max(1) as u64;
-        let initial = (10 * self.mss).min((2 * self.mss).max(14_600));
-        self.cwnd = if syn_lost { self.mss } else { initial };
+        self.cwnd = if syn_lost { self.mss } else { self.initial() };
+    }
+
+    fn initial(&self) -> u64 {
+        (10 * self.mss).min((2 * self.mss).max(14_600))
     }
 
     pub(crate) fn algorithm(&self) -> Algorithm {
@@ -80,10 +119,25 @@ impl Cc {
         }
     }
 
-    /// New data was acknowledged while the window was the limit, and no loss is being repaired.
+    /// Is every ACK of interest, and not only those that come while the window is the limit?
+    #[inline(always)]
+    pub(crate) fn watches_all(&self) -> bool {
+        false
+    }
+
+    /// Does recovery set the window by Proportional Rate Reduction (RFC 9937)?
+    pub(crate) fn by_prr(&self) -> bool {
+        true
+    }
+
+    /// An ACK, good or while repairing: of new data while the window was the limit, or any at all
+    /// for a law that [`Cc::watches_all`].
     #[inline]
-    pub(crate) fn on_ack(&mut self, acked_bytes: u32, now: Instant, srtt: Duration) {
-        let mut acked = u64::from(acked_bytes);
+    pub(crate) fn on_ack(&mut self, ack: &Ack) {
+        if ack.repairing || !ack.cwnd_limited {
+            return;
+        }
+        let mut acked = u64::from(ack.acked_bytes);
         if self.cwnd < self.ssthresh {
             let grown = (self.cwnd + acked).min(self.ssthresh);
             acked -= grown - self.cwnd;
@@ -94,25 +148,53 @@ impl Cc {
         }
         match &mut self.law {
             Law::NewReno => self.cwnd = newreno::avoid(self.cwnd, acked, self.mss),
-            Law::Cubic(cubic) => self.cwnd = cubic.avoid(self.cwnd, acked, self.mss, now, srtt),
+            Law::Cubic(cubic) => {
+                self.cwnd = cubic.avoid(self.cwnd, acked, self.mss, ack.now, ack.srtt);
+            }
         }
     }
 
-    /// A loss was found by duplicate ACKs or SACKs with this many bytes in flight.
-    pub(crate) fn on_loss(&mut self, flight_bytes: u64) {
+    /// Congestion with this many bytes in flight: a loss found by SACKs or duplicate ACKs, or a
+    /// mark (RFC 3168). Sets the threshold; the window follows by PRR, or by [`Cc::recovered`].
+    pub(crate) fn on_congestion(&mut self, flight_bytes: u64) {
+        self.remember();
         self.ssthresh = match &mut self.law {
             Law::NewReno => newreno::reduced(flight_bytes, self.mss),
             Law::Cubic(cubic) => cubic.reduced(self.cwnd, flight_bytes, self.mss),
         };
+    }
+
+    /// Losses are repaired: on with the window of the threshold.
+    pub(crate) fn recovered(&mut self) {
         self.cwnd = self.ssthresh;
     }
 
-    /// The retransmission timer fired: one segment, RFC 5681 equation 4 and after.
+    /// The retransmission timer fired: one segment, RFC 5681 equation 4 and after. `first` in a
+    /// row, and none while losses were repaired already.
     pub(crate) fn on_timeout(&mut self, flight_bytes: u64, first: bool) {
         if first {
-            self.on_loss(flight_bytes);
+            self.on_congestion(flight_bytes);
         }
         self.cwnd = self.mss;
+    }
+
+    /// Nothing was lost after all: as if there had been no reduction.
+    pub(crate) fn undo(&mut self) {
+        if let Some(before) = self.before.take() {
+            self.cwnd = self.cwnd.max(before.cwnd);
+            self.ssthresh = self.ssthresh.max(before.ssthresh);
+            self.law = before.law;
+        }
+    }
+
+    /// Nothing is left to undo.
+    pub(crate) fn settle(&mut self) {
+        self.before = None;
+    }
+
+    fn remember(&mut self) {
+        let (cwnd, ssthresh, law) = (self.cwnd, self.ssthresh, self.law);
+        self.before = Some(Box::new(Before { cwnd, ssthresh, law }));
     }
 
     /// Nothing was sent for longer than a time-out: start over from the initial window at most,
@@ -120,7 +202,7 @@ impl Cc {
     #[cold]
     #[inline(never)]
     pub(crate) fn on_idle(&mut self) {
-        self.cwnd = self.cwnd.min((10 * self.mss).min((2 * self.mss).max(14_600)));
+        self.cwnd = self.cwnd.min(self.initial());
     }
 }
 

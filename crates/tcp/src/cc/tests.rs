@@ -8,6 +8,30 @@ fn grown(algorithm: Algorithm) -> Cc {
     cc
 }
 
+/// An ACK of `bytes`, the window being the limit.
+fn acked(cc: &mut Cc, bytes: u64, now: Instant, rtt: Duration) {
+    cc.on_ack(&Ack {
+        now,
+        acked_bytes: bytes as u32,
+        delivered_bytes: bytes as u32,
+        lost_bytes: 0,
+        rtt: Some(rtt),
+        srtt: rtt,
+        sent_at: now,
+        una: SeqNumber(0),
+        nxt: SeqNumber(0),
+        pipe_bytes: 0,
+        cwnd_limited: true,
+        repairing: false,
+    });
+}
+
+/// A loss that was repaired.
+fn lost(cc: &mut Cc, flight_bytes: u64) {
+    cc.on_congestion(flight_bytes);
+    cc.recovered();
+}
+
 #[test]
 fn initial_window_is_ten_segments_or_one_after_a_lost_syn() {
     assert_eq!(grown(Algorithm::Cubic).cwnd, 10 * 1448);
@@ -23,7 +47,7 @@ fn slow_start_doubles_a_round() {
     for &algorithm in Algorithm::ALL {
         let mut cc = grown(algorithm);
         let before = cc.cwnd;
-        cc.on_ack(before as u32, Instant::ZERO, Duration::from_millis(10));
+        acked(&mut cc, before, Instant::ZERO, Duration::from_millis(10));
         assert_eq!(cc.cwnd, 2 * before);
     }
 }
@@ -31,10 +55,10 @@ fn slow_start_doubles_a_round() {
 #[test]
 fn newreno_halves_and_then_adds_a_segment_a_round() {
     let mut cc = grown(Algorithm::NewReno);
-    cc.on_loss(200 * 1448);
+    lost(&mut cc, 200 * 1448);
     assert_eq!(cc.cwnd, 100 * 1448);
     for _ in 0..100 {
-        cc.on_ack(1448, Instant::ZERO, Duration::from_millis(10));
+        acked(&mut cc, 1448, Instant::ZERO, Duration::from_millis(10));
     }
     let gained = cc.cwnd - 100 * 1448;
     assert!((1400..=1460).contains(&gained), "{gained}");
@@ -46,13 +70,15 @@ fn cubic_is_back_at_w_max_after_k() {
     let mut cc = grown(Algorithm::Cubic);
     cc.cwnd = 1000 * 1448;
     cc.ssthresh = cc.cwnd;
-    cc.on_loss(cc.cwnd);
+    let flight = cc.cwnd;
+    lost(&mut cc, flight);
     assert_eq!(cc.cwnd, 700 * 1448);
     let rtt = Duration::from_millis(100);
     let k = (1000.0 * 0.3 / 0.4f64).cbrt();
     let mut now = Instant::from_nanos(1);
     while now.as_nanos() as f64 / 1e9 < k {
-        cc.on_ack(cc.cwnd as u32, now, rtt);
+        let flight = cc.cwnd;
+        acked(&mut cc, flight, now, rtt);
         now += rtt;
     }
     let window = cc.cwnd as f64 / 1448.0;
@@ -63,11 +89,13 @@ fn cubic_is_back_at_w_max_after_k() {
 fn cubic_is_no_slower_than_reno_at_short_round_trips() {
     let mut cubic = grown(Algorithm::Cubic);
     cubic.cwnd = 20 * 1448;
-    cubic.on_loss(cubic.cwnd);
+    let flight = cubic.cwnd;
+    lost(&mut cubic, flight);
     let start = cubic.cwnd;
     let mut now = Instant::from_nanos(1);
     for _ in 0..20 {
-        cubic.on_ack(cubic.cwnd as u32, now, Duration::from_millis(1));
+        let flight = cubic.cwnd;
+        acked(&mut cubic, flight, now, Duration::from_millis(1));
         now += Duration::from_millis(1);
     }
     // Reno-friendly region: 20 rounds at 3 * 0.3 / 1.7 = 0.53 segments.
