@@ -43,6 +43,7 @@ counters! {
     TcpAccepts "tcp_accepts" "passive opens that were established";
     TcpHalfOpenReplaced "tcp_half_open_replaced"
         "half-open connections, overdue, that gave way to a newer SYN at a full backlog";
+    TcpTailProbes "tcp_tail_probes" "tail loss probes sent (RFC 8985)";
     TcpTimeouts "tcp_timeouts" "retransmission timer expiries";
     TcpChallengeAcks "tcp_challenge_acks" "challenge ACKs sent (RFC 5961)";
     TcpResetsOut "tcp_resets_out" "RSTs sent";

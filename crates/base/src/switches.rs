@@ -38,6 +38,10 @@ switches! {
     SimdSum "simd-sum" true "checksums use portable 64-bit code";
     FlowCache "flow-cache" true "every segment is looked up in the connection table";
     BurstAck "burst-ack" true "an ACK goes out for every second segment instead of after a burst";
+    Rack "rack" true "a segment is lost when three behind it have arrived, however late it is";
+    TailProbe "tail-probe" true "the loss of the last segments is found by the time-out alone";
+    Prr "prr" true "a loss reduces the window in one step";
+    Undo "undo" true "a reduction stays although nothing was lost";
     SendSpace "send-space" true "the delayed ACK ignores what the peer can send at most";
     WriteUnits "write-units" true "a write takes all it can before anything is sent";
     ChecksumRx "checksum-rx" true "received TCP and UDP checksums are not verified";

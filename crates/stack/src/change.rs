@@ -129,7 +129,8 @@ impl Stack {
                 self.fail_connection(handle);
                 continue;
             }
-            if path::too_big(&mut pcb.tcb, Mss::for_mtu(mtu, IpVersion::of(&pcb.remote.ip()))) {
+            let mss = Mss::for_mtu(mtu, IpVersion::of(&pcb.remote.ip()));
+            if path::too_big(&mut pcb.tcb, mss, self.core.now) {
                 self.core.counters.add(Counter::PathMtuLowered, 1);
             }
             self.connections.mark_dirty(handle);

@@ -104,7 +104,7 @@ fn about_segment(stack: &mut Stack, quoted: &Quoted<'_>, told: Told) -> Fate {
                 return Err(DropReason::IcmpRateLimited);
             }
             let mss = Mss::for_mtu(mtu, IpVersion::of(&quoted.dst));
-            if !path::too_big(&mut pcb.tcb, mss) {
+            if !path::too_big(&mut pcb.tcb, mss, core.now) {
                 return Err(DropReason::IcmpErrorIgnored);
             }
             core.counters.add(Counter::PathMtuLowered, 1);

@@ -3,34 +3,39 @@
 //!
 //! Called by: predict (good news only) and input (everything else).
 
-use base::{Duration, SeqNumber};
+use base::{Duration, Instant, SeqNumber};
 use wire::tcp::{Options, Timestamps};
 
 use crate::marks::{Events, Marks, Todo};
 use crate::recovery::{self, Phase};
-use crate::sendq::Acked;
+use crate::sack::News;
 use crate::tcb::Tcb;
 use crate::{Cx, Segment, cc, sack};
 
-/// `ack` is new: free what it covers, measure the round trip, restart or stop the timer.
+/// `ack` is new: free what it covers, measure the round trip, restart or stop the timer. `news`
+/// where something is being repaired; without it, returns when the newest segment left that it
+/// covers and that was sent once only.
 #[inline(always)]
 pub(crate) fn advance(
     tcb: &mut Tcb,
     ack: SeqNumber,
     timestamps: Option<Timestamps>,
+    news: Option<&News>,
     cx: &mut Cx<'_>,
-) -> (u32, Acked) {
+) -> (u32, Option<Instant>) {
     let bytes = ack.since(tcb.snd_una) as u32;
-    let acked = tcb.sendq.acknowledge(ack, cx.pool);
+    let newest = tcb.sendq.acknowledge(ack, cx.pool);
+    // What was SACKed before says nothing about the way now.
+    let newest = news.map_or(newest, |news| news.sent_at);
     tcb.snd_una = ack;
     tcb.stats.bytes_acked += u64::from(bytes);
-    match acked.sent_at {
+    match newest {
         // Karn: only a segment that was sent once says how long the way is (RFC 6298 section 3).
         Some(sent_at) => tcb.rtt.sample(cx.now.since(sent_at)),
         None => retransmitted_sample(tcb, timestamps, cx),
     }
     if tcb.snd_una == tcb.snd_nxt {
-        tcb.timers.retransmit = base::Instant::NEVER;
+        tcb.timers.retransmit = Instant::NEVER;
     } else {
         tcb.restart_retransmit(cx.now);
     }
@@ -39,7 +44,7 @@ pub(crate) fn advance(
         tcb.marks.clear(Marks::WRITE_BLOCKED);
         tcb.events.set(Events::WRITABLE);
     }
-    (bytes, acked)
+    (bytes, newest)
 }
 
 /// The timestamp echo tells which of two sendings was acknowledged, RFC 7323 section 4.1.
@@ -58,29 +63,33 @@ fn retransmitted_sample(tcb: &mut Tcb, timestamps: Option<Timestamps>, cx: &Cx<'
     }
 }
 
-/// Tell congestion control of `bytes` that were acknowledged: the window grows when it was the
-/// limit and nothing is being repaired.
+/// Tell congestion control of `bytes` that were acknowledged, the newest of them sent `sent_at`:
+/// the window grows when it was the limit.
 #[inline(always)]
-pub(crate) fn grow_window(tcb: &mut Tcb, bytes: u32, acked: Acked, cx: &Cx<'_>) {
-    let limited = tcb.marks.has(Marks::CWND_LIMITED);
-    if !limited && !tcb.cc.watches_all() {
-        return;
+pub(crate) fn grow_window(tcb: &mut Tcb, bytes: u32, sent_at: Option<Instant>, cx: &Cx<'_>) {
+    if tcb.marks.has(Marks::CWND_LIMITED) || tcb.cc.watches_all() {
+        let news = News { acked: bytes, delivered: bytes, sent_at, ..News::default() };
+        tell_congestion_control(tcb, &news, 0, cx);
     }
-    tcb.marks.clear(Marks::CWND_LIMITED);
+}
+
+#[inline(always)]
+fn tell_congestion_control(tcb: &mut Tcb, news: &News, lost_bytes: u32, cx: &Cx<'_>) {
     let ack = cc::Ack {
         now: cx.now,
-        acked_bytes: bytes,
-        delivered_bytes: bytes,
-        lost_bytes: 0,
-        rtt: acked.sent_at.map(|sent_at| cx.now.since(sent_at)),
+        acked_bytes: news.delivered,
+        delivered_bytes: news.delivered,
+        lost_bytes,
+        rtt: news.rtt(cx.now),
         srtt: tcb.rtt.srtt(),
-        sent_at: acked.sent_at.unwrap_or(cx.now),
+        sent_at: news.sent_at.unwrap_or(cx.now),
         una: tcb.snd_una,
         nxt: tcb.snd_nxt,
         pipe_bytes: tcb.pipe(),
-        cwnd_limited: limited,
-        repairing: false,
+        cwnd_limited: tcb.marks.has(Marks::CWND_LIMITED),
+        repairing: tcb.recovery.phase == Phase::Fast,
     };
+    tcb.marks.clear(Marks::CWND_LIMITED);
     tcb.cc.on_ack(&ack);
 }
 
@@ -115,32 +124,56 @@ pub(crate) fn is_newer(tcb: &Tcb, seg: &Segment) -> bool {
 /// An acceptable ACK on a synchronised connection, the long way.
 pub(crate) fn process(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut Cx<'_>) {
     let was_shut = tcb.snd_wnd == 0;
-    let news = if options.sack.is_empty() { 0 } else { sack::mark(tcb, &options.sack, cx) };
+    let was_fast = tcb.recovery.phase == Phase::Fast;
+    let lost_before = tcb.recovery.lost.bytes();
+    let mut news = News::default();
+    if !options.sack.is_empty() {
+        sack::take(tcb, seg.ack, &options.sack, &mut news, cx);
+    }
     if seg.ack.gt(tcb.snd_una) {
-        let (bytes, acked) = advance(tcb, seg.ack, seg.timestamps, cx);
-        take_send_window(tcb, seg);
-        // The ACK that ends a recovery sets the window (RFC 6582 section 3.2); it grows none.
-        let repairing = tcb.recovery.phase == Phase::Fast;
-        recovery::new_ack(tcb, bytes, acked);
-        if !repairing && tcb.recovery.phase != Phase::Fast {
-            grow_window(tcb, bytes, acked, cx);
-        }
+        take_new(tcb, seg, &mut news, cx);
     } else if seg.ack == tcb.snd_una {
         let window_changed = update_send_window(tcb, seg);
-        let plain = seg.space() == 0 && !window_changed && tcb.in_flight() > 0;
-        if news > 0 || (plain && !tcb.marks.has(Marks::SACK)) {
-            tcb.stats.duplicate_acks += 1;
-            recovery::begin(tcb);
-            recovery::duplicate_ack(tcb);
-        } else if plain && tcb.recovery.phase == Phase::Open {
+        news.repeats = seg.space() == 0 && !window_changed && tcb.in_flight() > 0;
+        if news.delivered > 0 || news.repeats {
             tcb.stats.duplicate_acks += 1;
         }
+        if news.repeats && !tcb.marks.has(Marks::SACK) {
+            recovery::begin(tcb, cx.now);
+        }
     }
-    recovery::refresh(tcb);
+    recovery::after_ack(tcb, &news, seg.timestamps.map(|ts| ts.echo), cx);
+    let limited = tcb.marks.has(Marks::CWND_LIMITED) || tcb.cc.watches_all();
+    if news.delivered > 0 && limited && !(was_fast && tcb.cc.by_prr()) {
+        // The ACK that ends a recovery sets the window (RFC 6582 section 3.2); it grows none.
+        let lost = tcb.recovery.lost.bytes().saturating_sub(lost_before);
+        tell_congestion_control(tcb, &news, lost, cx);
+    }
     if was_shut && tcb.snd_wnd > 0 {
         window_opened(tcb);
     }
     tcb.todo.set(Todo::OUTPUT);
+}
+
+/// SND.UNA advances.
+fn take_new(tcb: &mut Tcb, seg: &Segment, news: &mut News, cx: &mut Cx<'_>) {
+    let (bytes, newest) = if tcb.trouble & Tcb::REPAIRING == 0 {
+        advance(tcb, seg.ack, seg.timestamps, None, cx)
+    } else {
+        sack::take_up_to(tcb, seg.ack, seg.timestamps, news, cx.now);
+        let done = advance(tcb, seg.ack, seg.timestamps, Some(news), cx);
+        tcb.recovery.sacked.drop_below(seg.ack);
+        tcb.recovery.lost.drop_below(seg.ack);
+        done
+    };
+    news.acked = bytes;
+    news.sent_at = newest;
+    if tcb.trouble & Tcb::REPAIRING == 0 {
+        news.delivered = bytes;
+    } else if !tcb.marks.has(Marks::SACK) {
+        news.delivered = bytes.saturating_sub(tcb.recovery.duplicate_bytes);
+    }
+    take_send_window(tcb, seg);
 }
 
 /// The peer's window was shut and is not any more: back from probing to sending.
@@ -148,6 +181,6 @@ fn window_opened(tcb: &mut Tcb) {
     tcb.rtt.backoff = 0;
     tcb.probes = 0;
     if tcb.in_flight() == 0 {
-        tcb.timers.retransmit = base::Instant::NEVER;
+        tcb.timers.retransmit = Instant::NEVER;
     }
 }

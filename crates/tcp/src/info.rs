@@ -52,6 +52,10 @@ pub struct Info {
     pub timeouts: u32,
     /// Episodes of fast recovery.
     pub fast_recoveries: u32,
+    /// Tail loss probes (RFC 8985) sent.
+    pub tail_probes: u32,
+    /// Reductions of the congestion window that were taken back: nothing had been lost.
+    pub undone: u32,
     /// Duplicate ACKs received.
     pub duplicate_acks: u32,
     /// Segments received out of order.
@@ -86,6 +90,8 @@ impl Tcb {
             retransmits: self.stats.retransmits,
             timeouts: self.stats.timeouts,
             fast_recoveries: self.stats.fast_recoveries,
+            tail_probes: self.stats.tail_probes,
+            undone: self.stats.undone,
             duplicate_acks: self.stats.duplicate_acks,
             out_of_order: self.stats.out_of_order,
             send_space_bytes: self.send_space_bytes,

@@ -23,6 +23,9 @@ mod marks;
 pub mod output;
 pub mod path;
 pub mod predict;
+mod prr;
+mod rack;
+mod ranges;
 mod reass;
 mod recovery;
 mod rtt;
@@ -34,6 +37,8 @@ pub mod tcb;
 mod text;
 pub mod timer;
 pub mod timewait;
+mod tlp;
+mod undo;
 pub mod usrreq;
 
 pub use config::Config;

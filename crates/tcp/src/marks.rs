@@ -43,6 +43,8 @@ bits! {
         PROBE = 16;
         /// A keepalive probe must go out.
         KEEPALIVE = 32;
+        /// A tail loss probe must go out.
+        TAIL = 64;
     }
 }
 

@@ -7,6 +7,8 @@
 
 mod rare;
 
+pub(crate) use rare::resend;
+
 use base::{Counter, SeqNumber, Switch};
 use mbuf::{Mbuf, Pool};
 use wire::checksum::Sum;
@@ -65,7 +67,7 @@ pub fn is_idle(tcb: &mut Tcb) -> bool {
 fn nothing_left(tcb: &Tcb) -> bool {
     tcb.sendq.unsent_count() == 0
         && !tcb.todo.has(!Todo::OUTPUT)
-        && tcb.recovery.lost_bytes == 0
+        && tcb.recovery.lost.bytes() == 0
         && !tcb.marks.has(Marks::SHUT_WRITE)
 }
 
@@ -123,14 +125,14 @@ fn room(tcb: &Tcb) -> (u32, u32) {
 /// One segment: special ones, retransmissions, data, FIN, ACK, in this order.
 #[inline(never)]
 fn single(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
-    if tcb.todo.has(Todo::SYN | Todo::RST | Todo::PROBE | Todo::KEEPALIVE) {
+    if tcb.todo.has(Todo::SYN | Todo::RST | Todo::PROBE | Todo::KEEPALIVE | Todo::TAIL) {
         return rare::special(tcb, cx);
     }
     if tcb.todo.has(Todo::OUTPUT) {
-        if tcb.recovery.lost_bytes > 0
-            && let Some(index) = recovery::next_lost(tcb)
+        if tcb.recovery.lost.bytes() > 0
+            && let Some((seq, end)) = recovery::next_lost(tcb)
         {
-            return rare::retransmit(tcb, index, cx);
+            return rare::retransmit(tcb, seq, end, cx);
         }
         let out_of_buffers = cx.pool.exhausted();
         if let Some(m) = new_data(tcb, run, cx) {
@@ -252,7 +254,7 @@ fn ask_later(tcb: &mut Tcb, cx: &Cx<'_>) {
 
 /// Send at most `send` bytes of the first unsent mbuf.
 #[cold]
-fn send_part(tcb: &mut Tcb, send: u32, cx: &mut Cx<'_>) -> Option<Mbuf> {
+pub(crate) fn send_part(tcb: &mut Tcb, send: u32, cx: &mut Cx<'_>) -> Option<Mbuf> {
     let len = tcb.sendq.front().map_or(0, |front| front.len);
     if send < len && !tcb.sendq.cut_front(send, cx.pool) {
         return None;

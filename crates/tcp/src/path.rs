@@ -6,7 +6,7 @@
 //! ICMP. RFC 1122 section 4.2.3.9, RFC 5461 section 4, RFC 5927 sections 4 to 7, RFC 1191 section
 //! 6.5.
 
-use base::{Mss, SeqNumber};
+use base::{Instant, Mss, SeqNumber};
 
 use crate::marks::{Marks, Todo};
 use crate::recovery;
@@ -48,7 +48,7 @@ pub fn no_way(tcb: &mut Tcb) {
 /// Segments of `mss` bytes, options not counted, are the most that the path carries: those in
 /// flight that were larger are sent again at once. That is no congestion, so no window shrinks.
 /// `false` if they were small enough already.
-pub fn too_big(tcb: &mut Tcb, mss: Mss) -> bool {
+pub fn too_big(tcb: &mut Tcb, mss: Mss, now: Instant) -> bool {
     let options = if tcb.marks.has(Marks::TIMESTAMPS) { 12 } else { 0 };
     let payload = mss.0.saturating_sub(options).max(PAYLOAD_LEAST);
     if payload >= tcb.snd_mss.0 || !tcb.state.is_synchronised() {
@@ -56,7 +56,7 @@ pub fn too_big(tcb: &mut Tcb, mss: Mss) -> bool {
     }
     tcb.snd_mss = Mss(payload);
     tcb.cc.set_mss(usize::from(payload));
-    recovery::resend_larger(tcb, u32::from(payload));
+    recovery::resend_larger(tcb, u32::from(payload), now);
     tcb.todo.set(Todo::OUTPUT);
     true
 }

@@ -119,8 +119,8 @@ pub fn accept(tcb: &mut Tcb, seg: &Segment, m: Mbuf, cx: &mut Cx<'_>) {
     tcb.stats.segments_in = tcb.stats.segments_in.wrapping_add(1);
     tcb.heard_from_peer(cx.now);
     if seg.ack != tcb.snd_una {
-        let (bytes, acked) = ack::advance(tcb, seg.ack, seg.timestamps, cx);
-        ack::grow_window(tcb, bytes, acked, cx);
+        let (bytes, sent_at) = ack::advance(tcb, seg.ack, seg.timestamps, None, cx);
+        ack::grow_window(tcb, bytes, sent_at, cx);
         ack::take_send_window(tcb, seg);
     } else {
         ack::update_send_window(tcb, seg);

@@ -1,222 +1,294 @@
-//! Finding and repairing losses: fast retransmit and recovery with SACK (RFC 6675) and without
-//! (RFC 6582), and the retransmission time-out (RFC 6298, RFC 5681).
+//! Repairing losses: when an episode begins and ends, what is sent again, what the window is
+//! meanwhile. Fast recovery with SACK (RACK, RFC 8985; RFC 6675) and without (RFC 6582), and the
+//! retransmission time-out (RFC 6298, RFC 5681).
 //!
-//! Called by: ack, sack, timer, output. The state of an episode is in scoreboard. Work per
-//! ACK does not grow with the window: counters run along, and `lost_to` and `resend_from` only ever
-//! move forward within an episode.
+//! Called by: ack, sack, timer, path, output. State is in scoreboard; what is lost is found by
+//! rack, whether it was by undo, the window by prr.
+
+use base::{Duration, Instant, SeqNumber, Switch};
 
 use crate::marks::{Marks, Todo};
-pub(crate) use crate::scoreboard::Phase;
+use crate::prr::{Prr, Told};
+use crate::rack::{self, DUPLICATE_THRESHOLD, mark_lost};
+use crate::sack::News;
 use crate::scoreboard::Recovery;
-use crate::sendq::{Acked, Piece};
+pub(crate) use crate::scoreboard::{Phase, Resent};
 use crate::tcb::Tcb;
-
-/// Duplicate ACKs that mean a loss: DupThresh of RFC 6675, section 3.2 of RFC 5681.
-const DUPLICATE_THRESHOLD: u32 = 3;
+use crate::undo::{self, Evidence, Frto};
+use crate::{Cx, tlp};
 
 impl Tcb {
     /// Bytes that are thought to be on the way: "pipe" of RFC 6675.
     #[inline(always)]
     pub(crate) fn pipe(&self) -> u32 {
-        self.in_flight().saturating_sub(self.recovery.sacked_bytes + self.recovery.lost_bytes)
+        self.in_flight().saturating_sub(self.recovery.gone_bytes())
+    }
+
+    /// Bytes in flight as far as the window let them, for the threshold.
+    fn flight(&self) -> u64 {
+        u64::from(self.in_flight()).min(self.cc.cwnd)
     }
 }
 
 /// Tell prediction whether all is well.
-pub(crate) fn refresh(tcb: &mut Tcb) {
+fn refresh(tcb: &mut Tcb) {
     let r = &tcb.recovery;
-    let repairing = r.phase != Phase::Open || r.duplicate_acks > 0 || r.sacked_bytes > 0;
+    let repairing = r.phase != Phase::Open
+        || r.duplicate_acks > 0
+        || r.gone_bytes() > 0
+        || r.probe.is_some()
+        || r.reorder_due != Instant::NEVER;
     tcb.trouble = (tcb.trouble & !Tcb::REPAIRING) | if repairing { Tcb::REPAIRING } else { 0 };
 }
 
 /// The first sign of trouble: start from a clean sheet, which is not kept up while all is well.
-pub(crate) fn begin(tcb: &mut Tcb) {
+pub(crate) fn begin(tcb: &mut Tcb, now: Instant) {
     if tcb.trouble & Tcb::REPAIRING == 0 {
-        let una = tcb.snd_una;
-        tcb.recovery = Recovery { lost_to: una, resend_from: una, ..Recovery::default() };
+        // What the last episode did may still prove to have been for nothing.
+        let evidence = tcb.recovery.evidence;
+        tcb.recovery = Recovery { evidence, ..Recovery::new(tcb.snd_una) };
+        tcb.rack.begin(tcb.snd_una);
         tcb.trouble |= Tcb::REPAIRING;
+        if tcb.in_flight() > 0 {
+            // From here on it is the time-out that runs, no tail probe.
+            tcb.restart_retransmit(now);
+        }
     }
 }
 
-/// SND.UNA advanced by `bytes` while something was being repaired.
-pub(crate) fn new_ack(tcb: &mut Tcb, bytes: u32, acked: Acked) {
+/// All that an ACK told has been noted: draw the consequences.
+pub(crate) fn after_ack(tcb: &mut Tcb, news: &News, echo: Option<u32>, cx: &Cx<'_>) {
+    let with_sack = tcb.marks.has(Marks::SACK);
+    if undo::was_for_nothing(tcb, news, cx) {
+        undo(tcb);
+    }
     if tcb.trouble & Tcb::REPAIRING == 0 {
         return;
     }
-    let with_sack = tcb.marks.has(Marks::SACK);
-    let una = tcb.snd_una;
-    let r = &mut tcb.recovery;
-    r.lost_bytes -= acked.lost.min(r.lost_bytes);
+    if tlp::repaired_a_loss(tcb, news, echo) && tcb.recovery.phase == Phase::Open {
+        let flight = tcb.flight();
+        tcb.cc.on_congestion(flight);
+        tcb.cc.recovered();
+    }
+    let r = &tcb.recovery;
+    if r.phase == Phase::Open || tcb.snd_una.ge(r.recover) {
+        finish(tcb, news);
+    }
+    let lost_before = tcb.recovery.lost.bytes();
     if with_sack {
-        r.sacked_bytes -= acked.sacked.min(r.sacked_bytes);
-        r.sacked_below =
-            if r.lost_to.le(una) { 0 } else { r.sacked_below.saturating_sub(acked.sacked) };
+        rack::detect(tcb, cx);
     } else {
-        r.sacked_bytes = r.sacked_bytes.saturating_sub(bytes);
+        count_duplicates(tcb, news);
     }
-    r.lost_to = r.lost_to.max(una);
-    r.resend_from = r.resend_from.max(una);
-    if r.phase == Phase::Open || una.ge(r.recover) {
-        finish(tcb, with_sack);
-    } else if r.phase == Phase::Fast && !with_sack {
-        // A partial ACK: the next segment is lost as well (RFC 6582 section 3.2 step 3).
-        mark_lost(tcb, 0);
-        tcb.recovery.resend_now = true;
+    if tcb.recovery.phase == Phase::Open && tcb.recovery.lost.bytes() > 0 {
+        enter_fast(tcb, news, cx);
     }
-    if with_sack {
-        judge(tcb);
-        if tcb.recovery.phase == Phase::Open && tcb.recovery.lost_bytes > 0 {
-            enter_fast(tcb);
+    if tcb.recovery.reducing && tcb.cc.by_prr() && cx.switches.on(Switch::Prr) {
+        reduce_in_proportion(tcb, news, lost_before);
+    }
+    refresh(tcb);
+}
+
+/// The window during fast recovery.
+fn reduce_in_proportion(tcb: &mut Tcb, news: &News, lost_before: u32) {
+    if news.delivered == 0 {
+        return;
+    }
+    let r = &tcb.recovery;
+    let new_data = tcb.snd_nxt.since(r.recover).max(0) as u32;
+    let told = Told {
+        delivered: news.delivered,
+        pipe: tcb.pipe(),
+        sent: new_data + r.evidence.resent_bytes(),
+        safe: news.acked > 0 && r.lost.bytes() <= lost_before,
+    };
+    let (ssthresh, mss) = (tcb.cc.ssthresh, tcb.snd_mss.bytes() as u64);
+    tcb.cc.cwnd = tcb.recovery.prr.window(&told, ssthresh, mss);
+}
+
+/// Without SACK: a duplicate ACK says that some segment arrived; a partial one, that the next is
+/// lost as well (RFC 6582 section 3.2 step 3).
+fn count_duplicates(tcb: &mut Tcb, news: &News) {
+    let mss = tcb.snd_mss.bytes() as u32;
+    let flight = tcb.in_flight();
+    let r = &mut tcb.recovery;
+    if news.acked > 0 {
+        r.duplicate_bytes = r.duplicate_bytes.saturating_sub(news.acked);
+        if r.phase == Phase::Fast {
+            lose_front(tcb);
+            tcb.recovery.resend_now = true;
+        }
+    } else if news.repeats {
+        r.duplicate_acks += 1;
+        // Never more than were sent.
+        r.duplicate_bytes =
+            (r.duplicate_bytes + mss).min(flight.saturating_sub(mss + r.lost.bytes()));
+        if r.phase == Phase::Open && r.duplicate_acks >= DUPLICATE_THRESHOLD {
+            lose_front(tcb);
         }
     }
 }
 
-/// The episode is over; what the peer still holds out of order stays known.
-fn finish(tcb: &mut Tcb, with_sack: bool) {
-    if tcb.recovery.phase == Phase::Fast {
-        tcb.cc.cwnd = tcb.cc.cwnd.min(tcb.cc.ssthresh);
+fn lose_front(tcb: &mut Tcb) {
+    if let Some((seq, end)) = tcb.sendq.in_flight(0).map(|front| (front.seq, front.end())) {
+        mark_lost(tcb, seq, end);
+    }
+}
+
+/// The episode is over, or there was none; what the peer holds out of order stays known.
+fn finish(tcb: &mut Tcb, news: &News) {
+    if tcb.recovery.reducing {
+        tcb.cc.recovered();
+    }
+    if tcb.recovery.phase != Phase::Open {
+        tcb.rack.episode_over();
     }
     let r = &mut tcb.recovery;
     r.phase = Phase::Open;
+    r.reducing = false;
     r.resend_now = false;
-    r.duplicate_acks = 0;
-    if !with_sack {
-        r.sacked_bytes = 0;
+    if news.acked > 0 {
+        r.duplicate_acks = 0;
+        r.duplicate_bytes = 0;
     }
 }
 
-/// A duplicate ACK, or one with news in its SACK blocks.
-pub(crate) fn duplicate_ack(tcb: &mut Tcb) {
-    let with_sack = tcb.marks.has(Marks::SACK);
-    let flight = tcb.in_flight();
-    let mss = tcb.snd_mss.bytes() as u32;
-    let r = &mut tcb.recovery;
-    r.duplicate_acks += 1;
-    if !with_sack {
-        // Each tells that a segment has left the network; never more than were sent.
-        r.sacked_bytes = (r.sacked_bytes + mss).min(flight.saturating_sub(mss + r.lost_bytes));
-    }
-    if with_sack {
-        judge(tcb);
-    }
-    let r = &tcb.recovery;
-    let lost = r.lost_bytes > 0 || r.duplicate_acks >= DUPLICATE_THRESHOLD;
-    // One reduction for a window: an episode lasts until all that was in flight at its beginning
-    // is acknowledged (RFC 6582 section 3.2), so here none is open.
-    if r.phase == Phase::Open && lost {
-        enter_fast(tcb);
-    }
-}
-
-fn enter_fast(tcb: &mut Tcb) {
+/// One reduction for a window: an episode lasts until all that was in flight at its beginning is
+/// acknowledged (RFC 6582 section 3.2).
+fn enter_fast(tcb: &mut Tcb, news: &News, cx: &Cx<'_>) {
     tcb.stats.fast_recoveries += 1;
-    tcb.cc.on_congestion(u64::from(tcb.in_flight()));
-    tcb.cc.recovered();
-    tcb.recovery.phase = Phase::Fast;
-    tcb.recovery.recover = tcb.snd_nxt;
-    tcb.recovery.resend_from = tcb.snd_una;
-    tcb.recovery.resend_now = true;
-    mark_lost(tcb, 0);
+    let flight = tcb.flight();
+    tcb.cc.on_congestion(flight);
+    if !tcb.cc.by_prr() || !cx.switches.on(Switch::Prr) {
+        tcb.cc.recovered();
+    } else {
+        // What goes beyond what is on its way is for the ACKs to say.
+        tcb.cc.cwnd = tcb.cc.cwnd.min(u64::from(tcb.pipe()));
+    }
+    let una = tcb.snd_una;
+    let arrived_before = tcb.recovery.arrived_bytes().saturating_sub(news.delivered);
+    let r = &mut tcb.recovery;
+    r.prr = Prr::begin((tcb.snd_nxt.since(una) as u32 + news.acked).saturating_sub(arrived_before));
+    r.evidence = Evidence::begin(una);
+    r.phase = Phase::Fast;
+    r.reducing = true;
+    r.recover = tcb.snd_nxt;
+    r.resend_now = true;
     tcb.todo.set(Todo::OUTPUT);
 }
 
-/// IsLost of RFC 6675 section 4 for every segment that SACKs have passed: lost when more than
-/// two full segments behind it have arrived.
-fn judge(tcb: &mut Tcb) {
-    let enough = (DUPLICATE_THRESHOLD - 1) * tcb.snd_mss.bytes() as u32;
-    if tcb.recovery.lost_to.lt(tcb.snd_una) {
-        tcb.recovery.lost_to = tcb.snd_una;
-        tcb.recovery.sacked_below = 0;
+/// The losses were none: what is deemed lost and did not go again is on its way.
+fn undo(tcb: &mut Tcb) {
+    tcb.cc.undo();
+    tcb.stats.undone += 1;
+    let r = &mut tcb.recovery;
+    r.lost.clear();
+    r.judged_to = tcb.snd_una;
+    r.phase = Phase::Open;
+    r.reducing = false;
+    r.resend_now = false;
+    r.duplicate_acks = 0;
+    r.evidence = Evidence::default();
+    tcb.todo.set(Todo::OUTPUT);
+}
+
+/// Time has come to judge anew what may have been overtaken.
+pub(crate) fn reorder_expired(tcb: &mut Tcb, cx: &Cx<'_>) {
+    after_ack(tcb, &News::default(), None, cx);
+    tcb.todo.set(Todo::OUTPUT);
+}
+
+/// The retransmission timer fired: the first segment is lost, and all that had its time (RFC 8985
+/// section 6.3); without SACK everything is.
+pub(crate) fn timed_out(tcb: &mut Tcb, cx: &Cx<'_>) {
+    begin(tcb, cx.now);
+    let first = tcb.recovery.phase != Phase::Loss;
+    let flight = tcb.flight();
+    tcb.cc.on_timeout(flight, first);
+    let una = tcb.snd_una;
+    if tcb.recovery.sacked.holding(una).is_some() {
+        // It holds what comes next and does not acknowledge it: it threw it away (RFC 2018
+        // section 8), and who knows what else.
+        tcb.recovery.sacked.clear();
     }
-    let mut index = tcb.sendq.find(tcb.recovery.lost_to);
-    while let Some(sent) = tcb.sendq.in_flight(index) {
-        let r = &mut tcb.recovery;
-        let end = sent.end();
-        if sent.has(Piece::SACKED) {
-            r.sacked_below += sent.space();
-        } else if r.sacked_bytes - r.sacked_below > enough {
-            mark_lost(tcb, index);
-        } else {
-            break;
+    let patience = if tcb.marks.has(Marks::SACK) && cx.switches.on(Switch::Rack) {
+        tcb.rtt.srtt() + tcb.rtt.min().div(4)
+    } else {
+        Duration::ZERO
+    };
+    let mut index = 0;
+    while let Some(piece) = tcb.sendq.in_flight(index) {
+        let (seq, end, late) = (piece.seq, piece.end(), piece.sent_at + patience <= cx.now);
+        if index == 0 || late {
+            mark_lost(tcb, seq, end);
         }
-        tcb.recovery.lost_to = end;
         index += 1;
     }
-}
-
-fn mark_lost(tcb: &mut Tcb, index: usize) {
-    if let Some(sent) = tcb.sendq.in_flight_mut(index)
-        && !sent.has(Piece::LOST | Piece::SACKED)
-    {
-        sent.marks |= Piece::LOST;
-        tcb.recovery.lost_bytes += sent.space();
-        tcb.recovery.resend_from = tcb.recovery.resend_from.min(sent.seq);
+    let r = &mut tcb.recovery;
+    if first {
+        r.evidence = Evidence::begin(una);
+        r.evidence.frto = if r.phase == Phase::Open { Frto::First } else { Frto::Off };
     }
-}
-
-/// The retransmission timer fired: all that is not acknowledged is lost, what the peer said it
-/// holds included (RFC 2018 section 8: it may have thrown that away).
-pub(crate) fn timed_out(tcb: &mut Tcb) {
-    let first = tcb.recovery.phase != Phase::Loss;
-    tcb.cc.on_timeout(u64::from(tcb.in_flight()), first);
-    let mut lost_bytes = 0;
-    for sent in tcb.sendq.all_in_flight() {
-        sent.marks = (sent.marks | Piece::LOST) & !Piece::SACKED;
-        lost_bytes += sent.space();
-    }
-    tcb.recovery = Recovery {
-        phase: Phase::Loss,
-        resend_now: true,
-        duplicate_acks: 0,
-        recover: tcb.snd_nxt,
-        sacked_bytes: 0,
-        lost_bytes,
-        lost_to: tcb.snd_nxt,
-        sacked_below: 0,
-        resend_from: tcb.snd_una,
-    };
+    r.phase = Phase::Loss;
+    r.reducing = false;
+    r.resend_now = true;
+    r.duplicate_acks = 0;
+    r.duplicate_bytes = 0;
+    r.recover = tcb.snd_nxt;
+    r.probe = None;
     refresh(tcb);
 }
 
 /// The path does not carry more than `payload` bytes a segment: what is larger in flight is lost,
 /// for a reason that is no congestion.
-pub(crate) fn resend_larger(tcb: &mut Tcb, payload: u32) {
-    begin(tcb);
+pub(crate) fn resend_larger(tcb: &mut Tcb, payload: u32, now: Instant) {
+    begin(tcb, now);
     let mut index = 0;
-    while let Some(sent) = tcb.sendq.in_flight(index) {
-        if sent.len > payload {
-            mark_lost(tcb, index);
+    while let Some(piece) = tcb.sendq.in_flight(index) {
+        let (seq, end) = (piece.seq, piece.end());
+        if piece.len > payload {
+            mark_lost(tcb, seq, end);
         }
         index += 1;
     }
-    if tcb.recovery.lost_bytes > 0 {
+    if tcb.recovery.lost.bytes() > 0 {
         if tcb.recovery.phase == Phase::Open {
             tcb.recovery.phase = Phase::Fast;
             tcb.recovery.recover = tcb.snd_nxt;
         }
-        tcb.recovery.resend_from = tcb.snd_una;
         tcb.recovery.resend_now = true;
     }
     refresh(tcb);
 }
 
-/// The next lost segment to send again, if the window admits it: its index.
-pub(crate) fn next_lost(tcb: &mut Tcb) -> Option<usize> {
-    if tcb.recovery.lost_bytes == 0 {
+/// The lowest lost bytes to send again, if the window admits any.
+pub(crate) fn next_lost(tcb: &mut Tcb) -> Option<(SeqNumber, SeqNumber)> {
+    let range = tcb.recovery.lost.first()?;
+    if tcb.recovery.resend_now {
+        return Some(range);
+    }
+    if tcb.recovery.evidence.frto == Frto::NewData && tcb.sendq.unsent_count() > 0 {
         return None;
     }
-    let admitted = u64::from(tcb.pipe()) < tcb.cc.cwnd;
-    if !(admitted || tcb.recovery.resend_now) {
+    if u64::from(tcb.pipe()) >= tcb.cc.cwnd {
         tcb.marks.set(Marks::CWND_LIMITED);
         return None;
     }
-    let mut index = tcb.sendq.find(tcb.recovery.resend_from);
-    while let Some(sent) = tcb.sendq.in_flight(index) {
-        if sent.has(Piece::LOST) {
-            return Some(index);
-        }
-        tcb.recovery.resend_from = sent.end();
-        index += 1;
+    Some(range)
+}
+
+/// `seq..end` goes again, as one piece.
+pub(crate) fn resent(tcb: &mut Tcb, seq: SeqNumber, end: SeqNumber, cx: &Cx<'_>) {
+    let sent_at = cx.now;
+    let r = &mut tcb.recovery;
+    r.lost.remove(seq, end);
+    r.evidence.resent(end.since(seq) as u32);
+    match r.resent.back_mut() {
+        Some(last) if last.sent_at == sent_at && last.range.1 == seq => last.range.1 = end,
+        _ => r.resent.push_back(Resent { range: (seq, end), sent_at }),
     }
-    None
+    if r.resend_now {
+        r.resend_now = false;
+        tcb.restart_retransmit(cx.now);
+    }
 }

@@ -10,6 +10,9 @@ pub(crate) struct Rtt {
     min_ns: u64,
     rto_ns: u64,
     floor_ns: u64,
+    /// When a tail loss probe is due, and when it is if the peer may keep back its ACK.
+    probe_ns: u64,
+    probe_held_back_ns: u64,
     /// How often the time-out has doubled (rule 5.5) since the last measurement (Karn).
     pub(crate) backoff: u8,
     /// Time-outs since SND.UNA last advanced: what giving up goes by.
@@ -19,6 +22,11 @@ pub(crate) struct Rtt {
 /// Rule 2.5: an upper bound of at least 60 seconds.
 const RTO_MAX: Duration = Duration::from_secs(120);
 
+/// Pauses of a busy machine are no loss: no probe before this.
+const PROBE_LEAST: Duration = Duration::from_millis(10);
+/// How long peers keep back the ACK for a lone segment: Linux and Windows 40 ms and a tick, as we.
+const PEER_ACK_DELAY: Duration = Duration::from_millis(45);
+
 impl Rtt {
     pub(crate) fn new(initial: Duration, floor: Duration) -> Rtt {
         Rtt {
@@ -27,6 +35,8 @@ impl Rtt {
             min_ns: u64::MAX,
             rto_ns: initial.as_nanos(),
             floor_ns: floor.as_nanos(),
+            probe_ns: initial.as_nanos(),
+            probe_held_back_ns: initial.as_nanos(),
             backoff: 0,
             retries: 0,
         }
@@ -46,8 +56,18 @@ impl Rtt {
         }
         self.min_ns = self.min_ns.min(r);
         self.rto_ns = self.srtt_ns + (4 * self.rttvar_ns).max(self.floor_ns);
+        let probe_ns = 2 * self.srtt_ns;
+        self.probe_ns = probe_ns.max(PROBE_LEAST.as_nanos()).min(self.rto_ns);
+        self.probe_held_back_ns = (probe_ns + PEER_ACK_DELAY.as_nanos()).min(self.rto_ns);
         self.backoff = 0;
         self.retries = 0;
+    }
+
+    /// How long ACKs may stay away before a tail loss probe (RFC 8985 section 7.2), longer if the
+    /// peer may keep back the one for what is in flight.
+    #[inline(always)]
+    pub(crate) fn probe_timeout(&self, held_back: bool) -> Duration {
+        Duration::from_nanos(if held_back { self.probe_held_back_ns } else { self.probe_ns })
     }
 
     /// The time-out now, backoff included.

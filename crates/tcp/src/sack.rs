@@ -1,64 +1,116 @@
-//! Selective acknowledgement, RFC 2018: the blocks we are told, marked on the send queue.
+//! What an ACK tells of the bytes in flight, by its blocks (RFC 2018, RFC 2883) or by its number,
+//! noted on the scoreboard.
 //!
-//! Called by: ack. What we report ourselves is in blocks.
+//! Called by: ack. Each byte is looked at once, when it is first heard of, however often blocks
+//! repeat it. What we report ourselves is in blocks.
 
-use base::SeqNumber;
-use wire::tcp::SackBlocks;
+use base::{Duration, Instant, Limit, SeqNumber};
+use wire::tcp::{SackBlocks, Timestamps};
 
 use crate::marks::Marks;
+use crate::ranges::Range;
 use crate::sendq::Piece;
 use crate::tcb::Tcb;
 use crate::{Cx, recovery};
 
-/// Note what the peer says it holds; returns how many bytes that is news for.
-///
-/// A block outside what is in flight is nonsense or a report of a duplicate (RFC 2883): ignored.
-pub(crate) fn mark(tcb: &mut Tcb, blocks: &SackBlocks, cx: &mut Cx<'_>) -> u32 {
-    if !tcb.marks.has(Marks::SACK) {
-        return 0;
-    }
-    let mut news = 0;
-    for (left, right) in blocks.iter() {
-        if left.gt(tcb.snd_una) && left.lt(right) && right.le(tcb.snd_nxt) {
-            recovery::begin(tcb);
-            news += mark_block(tcb, left, right, cx);
-        }
-    }
-    news
+/// What one ACK told.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct News {
+    /// Bytes by which SND.UNA advanced.
+    pub(crate) acked: u32,
+    /// Bytes that are now known to have arrived.
+    pub(crate) delivered: u32,
+    /// When the newest of them was sent that was sent once only.
+    pub(crate) sent_at: Option<Instant>,
+    /// It arrived twice, the peer says (D-SACK, RFC 2883).
+    pub(crate) duplicate: Option<Range>,
+    /// Bytes at SND.UNA that had been sent again, of which the first sending arrived.
+    pub(crate) original_bytes: u32,
+    /// Data from before a time-out arrived that was not sent again since.
+    pub(crate) from_before: bool,
+    /// It repeats the last one, without data or another window: a duplicate ACK.
+    pub(crate) repeats: bool,
 }
 
-fn mark_block(tcb: &mut Tcb, left: SeqNumber, right: SeqNumber, cx: &mut Cx<'_>) -> u32 {
-    let queue = &mut tcb.sendq;
+impl News {
+    /// Round trip of the newest segment that was sent once only.
+    pub(crate) fn rtt(&self, now: Instant) -> Option<Duration> {
+        self.sent_at.map(|sent_at| now.since(sent_at))
+    }
+}
+
+/// Note what the blocks of an ACK up to `ack` say. A block outside what is in flight is nonsense
+/// or tells of a duplicate.
+pub(crate) fn take(
+    tcb: &mut Tcb,
+    ack: SeqNumber,
+    blocks: &SackBlocks,
+    news: &mut News,
+    cx: &mut Cx<'_>,
+) {
+    if !tcb.marks.has(Marks::SACK) {
+        return;
+    }
+    let mut list = blocks.iter();
+    if let Some((left, right)) = list.next() {
+        // RFC 2883 section 4: the first block, if it is acknowledged or inside the second.
+        let inside = list.next().is_some_and(|(l, r)| l.le(left) && right.le(r));
+        if left.lt(right) && right.le(tcb.snd_nxt) && (right.le(ack) || inside) {
+            news.duplicate = Some((left, right));
+        }
+    }
+    for (left, right) in blocks.iter() {
+        let plausible = left.gt(tcb.snd_una) && left.lt(right) && right.le(tcb.snd_nxt);
+        if plausible && right.gt(ack) {
+            recovery::begin(tcb, cx.now);
+            let known = tcb.recovery.sacked.count();
+            if cx.budget.admits(Limit::SackRanges, known) {
+                arrived(tcb, left, right, news, cx.now);
+            }
+        }
+    }
+}
+
+/// Note that everything before `ack` has arrived; trouble is known already.
+pub(crate) fn take_up_to(
+    tcb: &mut Tcb,
+    ack: SeqNumber,
+    timestamps: Option<Timestamps>,
+    news: &mut News,
+    now: Instant,
+) {
+    // The segment that fills the gap at SND.UNA is the one whose timestamp comes back (RFC 7323
+    // section 4.3), so it tells which of two sendings that was (Eifel, RFC 3522).
+    if let Some(first) = tcb.sendq.in_flight(0)
+        && first.has(Piece::RETRANSMITTED)
+        && first.end().le(ack)
+        && tcb.marks.has(Marks::TIMESTAMPS)
+        && let Some(ts) = timestamps
+        && (ts.echo.wrapping_sub(tcb.ts_at(first.sent_at)) as i32) < 0
+    {
+        news.original_bytes = first.space();
+    }
+    arrived(tcb, tcb.snd_una, ack, news, now);
+}
+
+/// `left..right` is at the peer: note what was not known.
+fn arrived(tcb: &mut Tcb, left: SeqNumber, right: SeqNumber, news: &mut News, now: Instant) {
+    let least = tcb.rtt.min();
     let recovery = &mut tcb.recovery;
-    let mut news = 0;
-    let mut index = queue.find(left);
-    if queue.in_flight(index).is_some_and(|s| s.seq.lt(left)) {
-        if !queue.cut(index, left, cx.pool) {
-            return 0;
-        }
-        index += 1;
-    }
-    while let Some(sent) = queue.in_flight(index) {
-        if sent.seq.ge(right) {
-            break;
-        }
-        if sent.end().gt(right) && !queue.cut(index, right, cx.pool) {
-            break;
-        }
-        let Some(sent) = queue.in_flight_mut(index) else { break };
-        if !sent.has(Piece::SACKED) {
-            let bytes = sent.space();
-            if sent.has(Piece::LOST) {
-                recovery.lost_bytes -= bytes;
+    let mut from = left;
+    while let Some((l, r)) = recovery.sacked.next_gap(from, right) {
+        let mut index = tcb.sendq.find(l);
+        while let Some(piece) = tcb.sendq.in_flight(index).filter(|p| p.seq.lt(r)) {
+            tcb.rack.arrived(piece, piece.end().min(r), least, now);
+            if !piece.has(Piece::RETRANSMITTED) {
+                news.sent_at = news.sent_at.max(Some(piece.sent_at));
+                news.from_before |= piece.seq.lt(recovery.recover);
             }
-            sent.marks = (sent.marks | Piece::SACKED) & !Piece::LOST;
-            recovery.sacked_bytes += bytes;
-            if sent.end().le(recovery.lost_to) {
-                recovery.sacked_below += bytes;
-            }
-            news += bytes;
+            index += 1;
         }
-        index += 1;
+        news.delivered += r.since(l) as u32;
+        recovery.lost.remove(l, r);
+        from = r;
     }
-    news
+    recovery.sacked.add(left, right);
 }

@@ -1,10 +1,17 @@
-//! What is known of losses: the state of an episode of repair. Which bytes the peer holds and which
-//! are lost is marked on the pieces of the send queue; here are the sums that run along.
+//! What is known of the bytes in flight: which the peer holds, which are lost, which were sent
+//! again; and the state of an episode of repair.
 //!
-//! Called by: tcb, which holds it; recovery, sack and output, which change it; ack and info, which
-//! read it. Plain data: must not know a Tcb. RFC 6675, RFC 6582.
+//! Called by: tcb, which holds it; recovery and the files beside it, which change it; ack, output
+//! and info, which read it. Plain data: must not know a Tcb. RFC 6675, RFC 6582, RFC 8985.
 
-use base::SeqNumber;
+use std::collections::VecDeque;
+
+use base::{Instant, SeqNumber};
+
+use crate::prr::Prr;
+use crate::ranges::{Range, Ranges};
+use crate::tlp::Probe;
+use crate::undo::Evidence;
 
 /// What is being repaired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,29 +19,79 @@ pub(crate) enum Phase {
     /// Nothing.
     #[default]
     Open,
-    /// A loss that duplicate ACKs or SACKs told of.
+    /// A loss that duplicate ACKs, SACKs or the absence of them told of.
     Fast,
     /// A loss that the timer told of.
     Loss,
 }
 
-/// State of an episode; all zero outside one.
-#[derive(Clone, Copy, Debug, Default)]
+/// State of an episode; all empty outside one.
+#[derive(Clone, Debug)]
 pub(crate) struct Recovery {
     pub(crate) phase: Phase,
+    /// The episode reduces the window.
+    pub(crate) reducing: bool,
     /// The first retransmission of an episode leaves whatever the window says.
     pub(crate) resend_now: bool,
     pub(crate) duplicate_acks: u32,
+    /// Without SACK: bytes that have left the network, a segment for each duplicate ACK.
+    pub(crate) duplicate_bytes: u32,
     /// SND.NXT when the episode began: it ends when this is acknowledged.
     pub(crate) recover: SeqNumber,
-    /// Bytes in flight that the peer holds; without SACK, a segment per duplicate ACK.
-    pub(crate) sacked_bytes: u32,
-    /// Bytes in flight deemed lost and not sent again.
-    pub(crate) lost_bytes: u32,
-    /// Everything before this has been judged: SACKed or lost.
-    pub(crate) lost_to: SeqNumber,
-    /// SACKed bytes before `lost_to`.
-    pub(crate) sacked_below: u32,
-    /// Lost segments before this have been sent again.
-    pub(crate) resend_from: SeqNumber,
+    /// What the peer holds of what is in flight.
+    pub(crate) sacked: Ranges,
+    /// What is deemed lost and not sent again. No byte is in both.
+    pub(crate) lost: Ranges,
+    /// What was sent once only and lies before this has been judged: SACKed or lost.
+    pub(crate) judged_to: SeqNumber,
+    /// What was sent again, in the order of sending; those that arrived may still be there.
+    pub(crate) resent: VecDeque<Resent>,
+    /// When the next segment would be judged if nothing more were heard.
+    pub(crate) reorder_due: Instant,
+    /// The retransmission time-out that `reorder_due` stands before.
+    pub(crate) timeout_due: Instant,
+    pub(crate) prr: Prr,
+    pub(crate) evidence: Evidence,
+    pub(crate) probe: Option<Probe>,
+}
+
+/// A retransmission.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Resent {
+    pub(crate) range: Range,
+    pub(crate) sent_at: Instant,
+}
+
+impl Recovery {
+    /// A clean sheet for a window that begins at `una`.
+    pub(crate) fn new(una: SeqNumber) -> Recovery {
+        Recovery {
+            phase: Phase::Open,
+            reducing: false,
+            resend_now: false,
+            duplicate_acks: 0,
+            duplicate_bytes: 0,
+            recover: una,
+            sacked: Ranges::default(),
+            lost: Ranges::default(),
+            judged_to: una,
+            resent: VecDeque::new(),
+            reorder_due: Instant::NEVER,
+            timeout_due: Instant::NEVER,
+            prr: Prr::default(),
+            evidence: Evidence::default(),
+            probe: None,
+        }
+    }
+
+    /// Bytes in flight that are on the way no more.
+    #[inline(always)]
+    pub(crate) fn gone_bytes(&self) -> u32 {
+        self.sacked.bytes() + self.lost.bytes() + self.duplicate_bytes
+    }
+
+    /// Bytes of the window that have arrived, in any order.
+    pub(crate) fn arrived_bytes(&self) -> u32 {
+        self.sacked.bytes() + self.duplicate_bytes
+    }
 }

@@ -27,9 +27,7 @@ pub(crate) struct Piece {
 
 impl Piece {
     pub(crate) const RETRANSMITTED: u8 = 1;
-    pub(crate) const SACKED: u8 = 2;
-    pub(crate) const LOST: u8 = 4;
-    pub(crate) const FIN: u8 = 8;
+    pub(crate) const FIN: u8 = 2;
 
     /// Not yet sent.
     #[inline(always)]
@@ -52,17 +50,17 @@ impl Piece {
     pub(crate) fn end(&self) -> SeqNumber {
         self.seq + self.space()
     }
-}
 
-/// What an ACK took off the queue.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Acked {
-    /// When the newest segment that was sent once only left, if there was one.
-    pub(crate) sent_at: Option<Instant>,
-    /// Bytes that had been SACKed before.
-    pub(crate) sacked: u32,
-    /// Bytes that had been marked lost and not sent again.
-    pub(crate) lost: u32,
+    /// The first bytes are acknowledged.
+    #[cold]
+    fn trim_front(&mut self, bytes: u32) {
+        if let Some(m) = self.mbuf.as_mut() {
+            m.trim_front(bytes as usize);
+            m.clear(Flags::SUMMED);
+        }
+        self.seq += bytes;
+        self.len -= bytes.min(self.len);
+    }
 }
 
 #[derive(Default)]
@@ -115,11 +113,6 @@ impl SendQueue {
     #[inline]
     pub(crate) fn in_flight_mut(&mut self, index: usize) -> Option<&mut Piece> {
         self.pieces.get_mut(index).filter(|_| index < self.sent as usize)
-    }
-
-    /// All pieces in flight.
-    pub(crate) fn all_in_flight(&mut self) -> impl Iterator<Item = &mut Piece> {
-        self.pieces.iter_mut().take(self.sent as usize)
     }
 
     /// The front is in flight now; here it is, for its time and place to be noted.
@@ -233,35 +226,33 @@ impl SendQueue {
         self.cut_at(self.sent as usize, len, pool)
     }
 
-    /// Remove everything before `ack`.
+    /// Remove everything before `ack`. Returns when the newest of it left that was sent once only.
     #[inline]
-    pub(crate) fn acknowledge(&mut self, ack: SeqNumber, pool: &mut Pool) -> Acked {
-        let mut acked = Acked::default();
+    pub(crate) fn acknowledge(&mut self, ack: SeqNumber, pool: &mut Pool) -> Option<Instant> {
+        let mut newest = None;
         if self.sent == 1
             && let Some(piece) = self.pieces.front_mut()
             && piece.end() == ack
             && piece.marks == 0
         {
             // All there was, as in any conversation of one segment at a time.
-            acked.sent_at = Some(piece.sent_at);
+            newest = Some(piece.sent_at);
             self.sent = 0;
             if let Some(m) = self.pieces.pop_front().and_then(|piece| piece.mbuf) {
                 pool.free(m);
             }
-            return acked;
+            return newest;
         }
         let mut whole = 0;
         for piece in self.pieces.range_mut(..self.sent as usize) {
             if piece.end().gt(ack) {
                 if piece.seq.lt(ack) {
-                    acked.trim_front(piece, ack.since(piece.seq) as u32);
+                    piece.trim_front(ack.since(piece.seq) as u32);
                 }
                 break;
             }
-            if piece.marks & !Piece::FIN == 0 {
-                acked.sent_at = Some(piece.sent_at);
-            } else {
-                acked.count(piece.marks, piece.space());
+            if !piece.has(Piece::RETRANSMITTED) {
+                newest = Some(piece.sent_at);
             }
             if let Some(m) = piece.mbuf.take() {
                 pool.free(m);
@@ -270,7 +261,7 @@ impl SendQueue {
         }
         self.sent -= whole;
         self.pieces.drain(..whole as usize);
-        acked
+        newest
     }
 
     /// Place of the piece in flight that holds `seq`, or of the first behind it.
@@ -318,27 +309,6 @@ impl SendQueue {
                 pool.free(m);
             }
         }
-    }
-}
-
-impl Acked {
-    fn count(&mut self, marks: u8, bytes: u32) {
-        if marks & Piece::SACKED != 0 {
-            self.sacked += bytes;
-        } else if marks & Piece::LOST != 0 {
-            self.lost += bytes;
-        }
-    }
-
-    #[cold]
-    fn trim_front(&mut self, sent: &mut Piece, bytes: u32) {
-        self.count(sent.marks, bytes);
-        if let Some(m) = sent.mbuf.as_mut() {
-            m.trim_front(bytes as usize);
-            m.clear(Flags::SUMMED);
-        }
-        sent.seq += bytes;
-        sent.len -= bytes.min(sent.len);
     }
 }
 

@@ -15,6 +15,7 @@ use crate::cc::Cc;
 use crate::deadlines::Timers;
 use crate::early_acks::EarlyAcks;
 use crate::marks::{Events, Marks, Todo};
+use crate::rack::Rack;
 use crate::reass::Reassembly;
 use crate::rtt::Rtt;
 use crate::scoreboard::Recovery;
@@ -82,6 +83,7 @@ pub struct Tcb {
     pub(crate) rtt: Rtt,
     pub(crate) cc: Cc,
     pub(crate) recovery: Recovery,
+    pub(crate) rack: Rack,
     pub(crate) sack_blocks: ReceivedBlocks,
     pub(crate) reassembly: Reassembly,
     /// When the estimate of the peer's send space is put to the test.
@@ -140,6 +142,8 @@ pub(crate) struct Stats {
     pub(crate) retransmits: u32,
     pub(crate) timeouts: u32,
     pub(crate) fast_recoveries: u32,
+    pub(crate) tail_probes: u32,
+    pub(crate) undone: u32,
     pub(crate) duplicate_acks: u32,
     pub(crate) out_of_order: u32,
 }
@@ -217,7 +221,8 @@ impl Tcb {
             timers: Timers::default(),
             rtt: Rtt::new(config.rto_initial, config.rto_min),
             cc: Cc::new(config.algorithm),
-            recovery: Recovery::default(),
+            recovery: Recovery::new(opening.iss),
+            rack: Rack::default(),
             sack_blocks: ReceivedBlocks::default(),
             reassembly: Reassembly::default(),
             max_snd_wnd: 0,
@@ -265,6 +270,11 @@ impl Tcb {
     #[inline(always)]
     pub(crate) fn ts_value(&self, cx: &Cx<'_>) -> u32 {
         cx.now_ms.wrapping_add(self.ts_offset)
+    }
+
+    /// The same for a time that has been.
+    pub(crate) fn ts_at(&self, at: Instant) -> u32 {
+        (at.as_millis() as u32).wrapping_add(self.ts_offset)
     }
 
     /// Are checksums ours to make: neither a device's, nor turned off?

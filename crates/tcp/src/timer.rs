@@ -9,7 +9,7 @@ use base::{Counter, Duration, Instant};
 use crate::marks::{Marks, Todo};
 use crate::state::State;
 use crate::tcb::Tcb;
-use crate::{Cx, recovery};
+use crate::{Cx, recovery, tlp};
 
 impl Tcb {
     /// When [`expire`] wants to be called next; [`Instant::NEVER`] for not at all.
@@ -19,10 +19,31 @@ impl Tcb {
         t.retransmit.min(t.ack).min(t.idle)
     }
 
-    /// Start the retransmission timer anew, RFC 6298 rules 5.1 and 5.3.
+    /// Start the retransmission timer anew, RFC 6298 rules 5.1 and 5.3. While all is well a tail
+    /// loss probe comes first (RFC 8985 section 7.2), which [`expire`] finds out by the same signs.
     #[inline(always)]
     pub(crate) fn restart_retransmit(&mut self, now: Instant) {
-        self.timers.retransmit = now + self.rtt.rto();
+        let well = self.trouble & Tcb::REPAIRING == 0 && self.rtt.backoff == 0;
+        if well && self.marks.has(Marks::SACK) {
+            // A peer may keep back its ACK of less than two segments.
+            let held_back = self.in_flight() < 2 * self.snd_mss.bytes() as u32;
+            self.timers.retransmit = now + self.rtt.probe_timeout(held_back);
+        } else {
+            self.restart_timeout(now);
+        }
+    }
+
+    fn restart_timeout(&mut self, now: Instant) {
+        self.recovery.timeout_due = now + self.rtt.rto();
+        self.timers.retransmit = self.recovery.timeout_due.min(self.recovery.reorder_due);
+    }
+
+    /// Judge what may have been overtaken once more at `due`, before any time-out.
+    pub(crate) fn await_reordered(&mut self, due: Instant) {
+        self.recovery.reorder_due = due;
+        if self.in_flight() > 0 {
+            self.timers.retransmit = self.recovery.timeout_due.min(due);
+        }
     }
 
     /// The retransmission timer after a time-out, which `first` says is the first in a row: not
@@ -67,7 +88,7 @@ pub fn expire(tcb: &mut Tcb, cx: &mut Cx<'_>) {
         tcb.timers.ack = Instant::NEVER;
         tcb.todo.set(Todo::ACK_NOW);
     }
-    if tcb.timers.retransmit <= cx.now {
+    if tcb.timers.retransmit <= cx.now && !not_yet_a_timeout(tcb, cx) {
         tcb.timers.retransmit = Instant::NEVER;
         cx.counters.add(Counter::TcpTimeouts, 1);
         tcb.stats.timeouts += 1;
@@ -77,6 +98,20 @@ pub fn expire(tcb: &mut Tcb, cx: &mut Cx<'_>) {
         tcb.timers.idle = Instant::NEVER;
         idle_expired(tcb, cx);
     }
+}
+
+/// What comes before a time-out: a look at what may have been overtaken, or a tail loss probe.
+fn not_yet_a_timeout(tcb: &mut Tcb, cx: &mut Cx<'_>) -> bool {
+    if tcb.recovery.reorder_due <= cx.now {
+        tcb.timers.retransmit = tcb.recovery.timeout_due;
+        recovery::reorder_expired(tcb, cx);
+        return tcb.timers.retransmit > cx.now;
+    }
+    if tlp::is_due(tcb) {
+        tlp::expired(tcb, cx);
+        return true;
+    }
+    false
 }
 
 fn retransmit_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
@@ -110,7 +145,7 @@ fn retransmit_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
                 tcb.give_up();
                 return;
             }
-            recovery::timed_out(tcb);
+            recovery::timed_out(tcb, cx);
             tcb.todo.set(Todo::OUTPUT);
         }
         _ if tcb.state.may_send() && tcb.sendq.unsent_count() > 0 => persist_expired(tcb, cx),

@@ -3,51 +3,62 @@
 //! Called by: `output.rs`, which knows when. Must not know: IP.
 //! RFC 9293 sections 3.8.6.1 (probes) and 3.10.7; RFC 7323 section 2.2.
 
-use base::Counter;
+use base::{Counter, SeqNumber};
 use mbuf::{Flags as MbufFlags, Mbuf};
 use wire::tcp::{Flags, Options, Timestamps};
 
 use super::{ack_went_out, finish, send_part, share_or_copy};
-use crate::Cx;
 use crate::header::write_header;
 use crate::marks::{Marks, Todo};
 use crate::sendq::Piece;
 use crate::state::State;
 use crate::tcb::Tcb;
+use crate::{Cx, recovery, tlp};
 
-/// Send the lost segment at `index` again, at most what the window admits of a super-segment.
+/// Send the first of the lost bytes `seq..end` again, as much as the window admits.
 #[cold]
-pub(super) fn retransmit(tcb: &mut Tcb, index: usize, cx: &mut Cx<'_>) -> Option<Mbuf> {
+pub(super) fn retransmit(
+    tcb: &mut Tcb,
+    seq: SeqNumber,
+    end: SeqNumber,
+    cx: &mut Cx<'_>,
+) -> Option<Mbuf> {
     let mss = tcb.snd_mss.bytes() as u32;
     let room = tcb.cc.cwnd.saturating_sub(u64::from(tcb.pipe())).max(u64::from(mss));
     let room = u32::try_from(room).unwrap_or(u32::MAX).min(tcb.super_max_bytes.max(mss));
-    let sent = tcb.sendq.in_flight(index)?;
-    if sent.len > room {
-        let at = sent.seq + (room - room % mss);
-        tcb.sendq.cut(index, at, cx.pool);
-    }
-    let sent = tcb.sendq.in_flight_mut(index)?;
-    let share = match &mut sent.mbuf {
+    let len = end.since(seq) as u32;
+    let end = if len > room { seq + (room - room % mss) } else { end };
+    resend(tcb, seq, end, cx)
+}
+
+/// Send `seq..end` again, or what of it is in the piece that holds `seq`.
+pub(crate) fn resend(
+    tcb: &mut Tcb,
+    seq: SeqNumber,
+    end: SeqNumber,
+    cx: &mut Cx<'_>,
+) -> Option<Mbuf> {
+    let mss = tcb.snd_mss.bytes() as u32;
+    let mut index = tcb.sendq.find(seq);
+    index += usize::from(tcb.sendq.cut(index, seq, cx.pool));
+    tcb.sendq.cut(index, end, cx.pool);
+    let piece = tcb.sendq.in_flight_mut(index)?;
+    let share = match &mut piece.mbuf {
         Some(m) => {
             // A piece of a super-segment may be a plain segment.
-            m.set_segment_size(if sent.len > mss { mss as u16 } else { 0 });
+            m.set_segment_size(if piece.len > mss { mss as u16 } else { 0 });
             share_or_copy(m, cx)?
         }
         None => cx.pool.alloc(0)?,
     };
-    sent.marks = (sent.marks | Piece::RETRANSMITTED) & !Piece::LOST;
-    sent.sent_at = cx.now;
-    let (seq, end, space) = (sent.seq, sent.end(), sent.space());
+    piece.marks |= Piece::RETRANSMITTED;
+    piece.sent_at = cx.now;
+    let (seq, end) = (piece.seq, piece.end());
     let mut flags = Flags::ACK | Flags::PSH;
-    if sent.has(Piece::FIN) {
+    if piece.has(Piece::FIN) {
         flags = flags | Flags::FIN;
     }
-    tcb.recovery.lost_bytes -= space;
-    tcb.recovery.resend_from = end;
-    if tcb.recovery.resend_now {
-        tcb.recovery.resend_now = false;
-        tcb.restart_retransmit(cx.now);
-    }
+    recovery::resent(tcb, seq, end, cx);
     tcb.stats.retransmits += 1;
     cx.counters.add(Counter::TcpRetransmits, 1);
     finish(tcb, share, seq, flags, cx)
@@ -61,6 +72,9 @@ pub(super) fn special(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
         tcb.todo.clear(Todo::PROBE);
         let send = tcb.snd_wnd.min(tcb.snd_mss.bytes() as u32);
         return if tcb.in_flight() == 0 { send_part(tcb, send, cx) } else { None };
+    }
+    if tcb.todo.0 & (Todo::SYN | Todo::RST | Todo::TAIL) == Todo::TAIL {
+        return tlp::send(tcb, cx);
     }
     let m = cx.pool.alloc(0)?;
     if tcb.todo.has(Todo::RST) {

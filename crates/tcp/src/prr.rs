@@ -1,0 +1,103 @@
+//! Proportional Rate Reduction, RFC 9937: during fast recovery the window shrinks from what it was
+//! to the threshold as data is delivered, neither in one step nor in silence.
+//!
+//! Called by: recovery, once for each ACK of an episode. Plain arithmetic in bytes: must not know a
+//! Tcb.
+
+/// State of one episode.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Prr {
+    /// Delivered since it began ("prr_delivered").
+    delivered: u64,
+    /// In flight when it began ("RecoverFS").
+    flight: u64,
+}
+
+/// What an ACK of an episode told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    /// Bytes newly delivered.
+    pub(crate) delivered: u32,
+    /// Bytes thought to be on the way.
+    pub(crate) pipe: u32,
+    /// Bytes sent since the episode began ("prr_out").
+    pub(crate) sent: u32,
+    /// SND.UNA advanced and nothing more was found lost ("SafeACK").
+    pub(crate) safe: bool,
+}
+
+impl Prr {
+    /// An episode begins with `flight` bytes out, those that arrived before left out.
+    pub(crate) fn begin(flight: u32) -> Prr {
+        Prr { delivered: 0, flight: u64::from(flight.max(1)) }
+    }
+
+    /// Section 6.2: the window after an ACK.
+    pub(crate) fn window(&mut self, told: &Told, ssthresh: u64, mss: u64) -> u64 {
+        let (delivered, pipe, sent) =
+            (u64::from(told.delivered), u64::from(told.pipe), u64::from(told.sent));
+        self.delivered += delivered;
+        let mut more = if pipe > ssthresh {
+            (self.delivered * ssthresh).div_ceil(self.flight).saturating_sub(sent)
+        } else {
+            let mut more = self.delivered.saturating_sub(sent).max(delivered);
+            if told.safe {
+                more += mss;
+            }
+            more.min(ssthresh - pipe)
+        };
+        if sent == 0 && more == 0 {
+            more = mss;
+        }
+        pipe + more
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u32 = 1000;
+
+    /// A hundred segments out, the first lost: an ACK for each of the others, and what is sent.
+    fn episode(ssthresh: u64, lost: u32) -> (u32, u32, Vec<u32>) {
+        let mut prr = Prr::begin(100 * MSS);
+        let (mut pipe, mut sent, mut each) = ((100 - lost) * MSS, 0, Vec::new());
+        for _ in lost..100 {
+            pipe -= MSS;
+            let told = Told { delivered: MSS, pipe, sent, safe: false };
+            let window = prr.window(&told, ssthresh, u64::from(MSS)) as u32;
+            let now = (window - pipe) / MSS * MSS;
+            pipe += now;
+            sent += now;
+            each.push(now / MSS);
+        }
+        (pipe, sent, each)
+    }
+
+    #[test]
+    fn the_window_shrinks_in_proportion_to_what_is_delivered() {
+        let (pipe, sent, each) = episode(70_000, 1);
+        assert_eq!(pipe, 70_000 - MSS, "{sent}");
+        // Seven segments for ten ACKs, from the first ten to the last.
+        for tenth in each.chunks(10).take(9) {
+            assert!((6..=8).contains(&tenth.iter().sum::<u32>()), "{each:?}");
+        }
+    }
+
+    #[test]
+    fn heavy_loss_sends_no_more_than_is_delivered() {
+        let (pipe, sent, each) = episode(70_000, 60);
+        assert!(sent <= 41 * MSS && pipe <= 41 * MSS, "{sent} {pipe}");
+        assert!(each.iter().all(|&n| n <= 2), "{each:?}");
+    }
+
+    #[test]
+    fn a_safe_ack_catches_up_by_a_segment_more() {
+        let mut prr = Prr::begin(10 * MSS);
+        let told = Told { delivered: MSS, pipe: 2 * MSS, sent: MSS, safe: true };
+        assert_eq!(prr.window(&told, 7_000, 1000), 4_000);
+        let told = Told { safe: false, ..told };
+        assert_eq!(Prr::begin(10 * MSS).window(&told, 7_000, 1000), 3_000);
+    }
+}

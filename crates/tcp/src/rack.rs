@@ -1,0 +1,193 @@
+//! RACK, RFC 8985: a segment is lost when one that was sent after it has arrived and it has had
+//! time enough to arrive as well. How much is enough grows with the reordering that is seen.
+//!
+//! Called by: sack (what arrived) and recovery (what is lost). Segments are judged in the order in
+//! which they were sent, each once: those sent once only are the send queue behind `judged_to`,
+//! those sent again wait in `resent`. So an ACK costs what it tells, whatever the window.
+
+use base::{Duration, Instant, SeqNumber, Switch};
+
+use crate::Cx;
+use crate::scoreboard::{Phase, Resent};
+use crate::sendq::Piece;
+use crate::tcb::Tcb;
+
+/// SACKed segments after which reordering is ruled out while none was ever seen: DupThresh.
+pub(crate) const DUPLICATE_THRESHOLD: u32 = 3;
+/// Episodes for which a wider reordering window is kept (section 6.2, step 4).
+const PERSISTENCE: u8 = 16;
+
+/// What outlives an episode.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rack {
+    /// When the segment that was sent last of those that arrived was sent ("RACK.xmit_ts").
+    sent_at: Instant,
+    /// Behind it ("RACK.end_seq").
+    end: SeqNumber,
+    /// Its round trip ("RACK.rtt").
+    rtt: Duration,
+    /// Behind the highest byte that arrived ("RACK.fack").
+    highest: SeqNumber,
+    /// Segments have overtaken others.
+    pub(crate) reordering_seen: bool,
+    /// Quarters of the least round trip in the reordering window, less one.
+    widened: u8,
+    /// Episodes until it is narrow again.
+    persistence: u8,
+    /// No widening before this is acknowledged: once a round trip ("RACK.dsack_round").
+    widened_at: Option<SeqNumber>,
+}
+
+impl Rack {
+    /// Trouble begins: what was acknowledged in order until now arrived in order.
+    pub(crate) fn begin(&mut self, una: SeqNumber) {
+        self.highest = una;
+    }
+
+    /// A piece arrived, up to `end`; steps 1 to 3 of section 6.2.
+    pub(crate) fn arrived(&mut self, piece: &Piece, end: SeqNumber, least: Duration, now: Instant) {
+        let resent = piece.has(Piece::RETRANSMITTED);
+        let rtt = now.since(piece.sent_at);
+        if end.gt(self.highest) {
+            self.highest = end;
+        } else if end.lt(self.highest) && !resent {
+            self.reordering_seen = true;
+        }
+        // Too early for the retransmission: it was the original that arrived.
+        if resent && rtt < least {
+            return;
+        }
+        self.rtt = rtt;
+        if is_sent_before(self.sent_at, self.end, piece.sent_at, end) {
+            self.sent_at = piece.sent_at;
+            self.end = end;
+        }
+    }
+
+    /// A retransmission was for nothing: segments are later than the window allows for, so it is
+    /// widened, once a round trip.
+    pub(crate) fn widen(&mut self, una: SeqNumber, nxt: SeqNumber) {
+        self.reordering_seen = true;
+        if self.widened_at.is_some_and(|at| una.lt(at)) {
+            return;
+        }
+        self.widened_at = Some(nxt);
+        self.widened = self.widened.saturating_add(1);
+        self.persistence = PERSISTENCE;
+    }
+
+    /// An episode is over that was not for nothing.
+    pub(crate) fn episode_over(&mut self) {
+        self.persistence = self.persistence.saturating_sub(1);
+        if self.persistence == 0 {
+            self.widened = 0;
+        }
+    }
+
+    /// Step 4: how much later than its successors a segment may be.
+    fn window(&self, hurry: bool, least: Duration, srtt: Duration) -> Duration {
+        if !self.reordering_seen && hurry {
+            return Duration::ZERO;
+        }
+        let quarters = u64::from(self.widened) + 1;
+        least.div(4).saturating_mul(quarters).min(srtt)
+    }
+}
+
+/// Was the segment up to `end` sent before the other (section 6.2)? One burst has one time.
+fn is_sent_before(at: Instant, end: SeqNumber, other_at: Instant, other_end: SeqNumber) -> bool {
+    at < other_at || (at == other_at && end.lt(other_end))
+}
+
+/// Step 5: find what is lost now, and set the time when more may be.
+pub(crate) fn detect(tcb: &mut Tcb, cx: &Cx<'_>) {
+    let r = &tcb.recovery;
+    let many = r.sacked.bytes() > (DUPLICATE_THRESHOLD - 1) * tcb.snd_mss.bytes() as u32;
+    let hurry = r.phase != Phase::Open || many;
+    let window = tcb.rack.window(hurry, tcb.rtt.min(), tcb.rtt.srtt());
+    let allowed = if cx.switches.on(Switch::Rack) {
+        tcb.rack.rtt + window
+    } else if many || r.phase != Phase::Open {
+        Duration::ZERO
+    } else {
+        // The old way: nothing is lost before three segments behind it have arrived.
+        return;
+    };
+    let due = detect_originals(tcb, allowed, cx.now).min(detect_resent(tcb, allowed, cx.now));
+    tcb.await_reordered(due);
+}
+
+/// Judge what was sent once only; returns when the next one will be lost.
+fn detect_originals(tcb: &mut Tcb, allowed: Duration, now: Instant) -> Instant {
+    let mut at = tcb.recovery.judged_to.max(tcb.snd_una);
+    let mut due = Instant::NEVER;
+    let mut index = tcb.sendq.find(at);
+    loop {
+        if let Some((_, right)) = tcb.recovery.sacked.holding(at) {
+            at = right;
+            index = tcb.sendq.find(at);
+            continue;
+        }
+        let Some(piece) = tcb.sendq.in_flight(index) else { break };
+        if !piece.has(Piece::RETRANSMITTED) {
+            if !is_sent_before(piece.sent_at, piece.end(), tcb.rack.sent_at, tcb.rack.end) {
+                break;
+            }
+            let lost_at = piece.sent_at + allowed;
+            if lost_at > now {
+                due = lost_at;
+                break;
+            }
+            let end = piece.end();
+            mark_lost(tcb, at, end);
+        }
+        let Some(piece) = tcb.sendq.in_flight(index) else { break };
+        at = piece.end();
+        index += 1;
+    }
+    tcb.recovery.judged_to = at;
+    due
+}
+
+/// Judge what was sent again; returns when the next one will be lost.
+fn detect_resent(tcb: &mut Tcb, allowed: Duration, now: Instant) -> Instant {
+    while let Some(&Resent { range: (left, right), sent_at }) = tcb.recovery.resent.front() {
+        if right.gt(tcb.snd_una) && has_unarrived(tcb, left, right) {
+            if !is_sent_before(sent_at, right, tcb.rack.sent_at, tcb.rack.end) {
+                break;
+            }
+            if sent_at + allowed > now {
+                return sent_at + allowed;
+            }
+            lose_resent(tcb, left.max(tcb.snd_una), right, sent_at);
+        }
+        tcb.recovery.resent.pop_front();
+    }
+    Instant::NEVER
+}
+
+fn has_unarrived(tcb: &Tcb, left: SeqNumber, right: SeqNumber) -> bool {
+    tcb.recovery.sacked.next_gap(left.max(tcb.snd_una), right).is_some()
+}
+
+/// What is left of a retransmission is lost, unless it was sent once more since.
+fn lose_resent(tcb: &mut Tcb, left: SeqNumber, right: SeqNumber, sent_at: Instant) {
+    let mut index = tcb.sendq.find(left);
+    while let Some(piece) = tcb.sendq.in_flight(index).filter(|p| p.seq.lt(right)) {
+        if piece.sent_at == sent_at {
+            let (l, r) = (piece.seq.max(left), piece.end().min(right));
+            mark_lost(tcb, l, r);
+        }
+        index += 1;
+    }
+}
+
+/// `left..right` is lost, as far as it has not arrived.
+pub(crate) fn mark_lost(tcb: &mut Tcb, left: SeqNumber, right: SeqNumber) {
+    let r = &mut tcb.recovery;
+    let mut from = left;
+    while let Some((l, end)) = r.sacked.next_gap(from, right) {
+        r.lost.add(l, end);
+        from = end;
+    }
+}

@@ -1,0 +1,105 @@
+//! Was a loss one? Signs that what was sent again had arrived at the first sending: then the
+//! reduction of the window is taken back.
+//!
+//! Called by: recovery. Eifel detection by timestamps (RFC 3522), D-SACK (RFC 2883, RFC 3708), and
+//! F-RTO (RFC 5682) after a time-out where there are no timestamps.
+
+use base::{SeqNumber, Switch};
+
+use crate::Cx;
+use crate::marks::Marks;
+use crate::sack::News;
+use crate::scoreboard::Phase;
+use crate::tcb::Tcb;
+
+/// What speaks against the losses of an episode.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Evidence {
+    /// The window was reduced, and that can be taken back.
+    reduced: bool,
+    /// SND.UNA when it was.
+    from: SeqNumber,
+    /// Bytes sent again since.
+    resent: u32,
+    /// Of those, for how many an echo says that the first sending arrived.
+    by_echo: u32,
+    /// For how many the peer says that both arrived.
+    by_duplicate: u32,
+    /// Where F-RTO stands.
+    pub(crate) frto: Frto,
+}
+
+/// RFC 5682 section 3: is a time-out genuine?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Frto {
+    /// No question.
+    #[default]
+    Off,
+    /// The first segment was sent again; what will the next ACK say?
+    First,
+    /// It advanced: new data goes instead of more retransmissions.
+    NewData,
+}
+
+impl Evidence {
+    /// The window has just been reduced.
+    pub(crate) fn begin(una: SeqNumber) -> Evidence {
+        Evidence { reduced: true, from: una, ..Evidence::default() }
+    }
+
+    /// Bytes went again.
+    pub(crate) fn resent(&mut self, bytes: u32) {
+        self.resent = self.resent.saturating_add(bytes);
+    }
+
+    /// Bytes sent again in this episode.
+    pub(crate) fn resent_bytes(&self) -> u32 {
+        self.resent
+    }
+}
+
+/// Take in what an ACK told; `true` if the episode was for nothing, all of it.
+pub(crate) fn was_for_nothing(tcb: &mut Tcb, news: &News, cx: &Cx<'_>) -> bool {
+    let (una, nxt) = (tcb.snd_una, tcb.snd_nxt);
+    let evidence = &mut tcb.recovery.evidence;
+    if let Some((left, right)) = news.duplicate
+        && left.ge(evidence.from)
+    {
+        evidence.by_duplicate = evidence.by_duplicate.saturating_add(right.since(left) as u32);
+        tcb.rack.widen(una, nxt);
+    }
+    evidence.by_echo += news.original_bytes;
+    if news.original_bytes > 0 && tcb.recovery.phase == Phase::Fast {
+        tcb.rack.widen(una, nxt);
+    }
+    let frto = frto_says(tcb, news);
+    let evidence = &tcb.recovery.evidence;
+    let echo = evidence.resent > 0 && evidence.by_echo >= evidence.resent;
+    let duplicate = evidence.resent > 0 && evidence.by_duplicate >= evidence.resent;
+    evidence.reduced && (echo || duplicate || frto) && cx.switches.on(Switch::Undo)
+}
+
+/// One step of F-RTO with SACK (RFC 5682 section 3.1): data that was not sent again arrived, so
+/// what was in flight at the time-out was on its way.
+fn frto_says(tcb: &mut Tcb, news: &News) -> bool {
+    let with_timestamps = tcb.marks.has(Marks::TIMESTAMPS);
+    let unsent = tcb.sendq.unsent_count() > 0;
+    if news.delivered == 0 && !news.repeats {
+        return false;
+    }
+    let frto = &mut tcb.recovery.evidence.frto;
+    if *frto == Frto::Off || with_timestamps || tcb.recovery.phase != Phase::Loss {
+        *frto = Frto::Off;
+        return false;
+    }
+    if news.from_before && news.delivered > 0 {
+        let spurious = *frto == Frto::NewData;
+        if spurious || !unsent {
+            *frto = Frto::Off;
+            return spurious;
+        }
+    }
+    *frto =
+        if *frto == Frto::First && news.acked > 0 && unsent { Frto::NewData } else { Frto::Off };
+    false
+}
