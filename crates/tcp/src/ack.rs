@@ -127,12 +127,17 @@ pub(crate) fn process(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut 
     let was_fast = tcb.recovery.phase == Phase::Fast;
     let lost_before = tcb.recovery.lost.bytes();
     let mut news = News::default();
+    let advances = seg.ack.gt(tcb.snd_una);
+    if advances {
+        take_new(tcb, seg, &mut news, cx);
+    }
     if !options.sack.is_empty() {
         sack::take(tcb, seg.ack, &options.sack, &mut news, cx);
     }
-    if seg.ack.gt(tcb.snd_una) {
-        take_new(tcb, seg, &mut news, cx);
-    } else if seg.ack == tcb.snd_una {
+    if !advances && seg.ack == tcb.snd_una {
+        if let Some(rtt) = news.rtt(cx.now) {
+            tcb.rtt.sample(rtt);
+        }
         let window_changed = update_send_window(tcb, seg);
         news.repeats = seg.space() == 0 && !window_changed && tcb.in_flight() > 0;
         if news.delivered > 0 || news.repeats {

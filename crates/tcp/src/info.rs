@@ -2,6 +2,7 @@
 
 use base::Duration;
 
+use crate::marks::Marks;
 use crate::state::State;
 use crate::tcb::Tcb;
 
@@ -12,6 +13,10 @@ pub struct Info {
     pub state: State,
     /// Congestion control in use.
     pub algorithm: &'static str,
+    /// Timestamps (RFC 7323) were agreed.
+    pub timestamps: bool,
+    /// Selective acknowledgements (RFC 2018) were agreed.
+    pub sack: bool,
     /// Largest payload sent in a segment.
     pub snd_mss: usize,
     /// Largest payload received in a segment.
@@ -34,6 +39,10 @@ pub struct Info {
     pub rcv_wnd: u32,
     /// Bytes sent and not acknowledged.
     pub in_flight: u32,
+    /// Of those, bytes that the peer holds out of order, as far as it has said.
+    pub sacked_bytes: u32,
+    /// Of those, bytes that are deemed lost and were not sent again.
+    pub lost_bytes: u32,
     /// Bytes waiting to be sent.
     pub unsent: usize,
     /// Bytes waiting to be read.
@@ -70,6 +79,8 @@ impl Tcb {
         Info {
             state: self.state,
             algorithm: self.cc.algorithm().name(),
+            timestamps: self.marks.has(Marks::TIMESTAMPS),
+            sack: self.marks.has(Marks::SACK),
             snd_mss: self.snd_mss.bytes(),
             rcv_mss: self.rcv_mss as usize,
             srtt: self.rtt.srtt(),
@@ -81,6 +92,8 @@ impl Tcb {
             snd_wnd: self.snd_wnd,
             rcv_wnd: self.rcv_wnd(),
             in_flight: self.in_flight(),
+            sacked_bytes: self.recovery.arrived_bytes(),
+            lost_bytes: self.recovery.lost.bytes(),
             unsent: self.sendq.unsent_bytes(),
             unread: self.receive.len(),
             bytes_acked: self.stats.bytes_acked,

@@ -223,13 +223,14 @@ fn part_of_front(tcb: &mut Tcb, window: u32, congestion: u32, cx: &mut Cx<'_>) -
     if congestion < len.min(window) {
         tcb.marks.set(Marks::CWND_LIMITED);
     }
-    let room = window.min(congestion).min(tcb.super_max_bytes.max(mss));
+    let room = window.min(congestion);
     // A super-segment in two costs as much as two: while two thirds of a window are in flight,
     // their ACKs will bring the room (Linux's rule as well).
     let third = tcb.snd_wnd.min(u32::try_from(tcb.cc.cwnd).unwrap_or(u32::MAX)) / 3;
     if len > mss && tcb.in_flight() > 0 && room < len.min(third) {
         return None;
     }
+    let room = room.min(tcb.super_max_bytes.max(mss));
     let send = if room >= mss {
         room - room % mss
     } else if window < congestion && room > 0 && room >= tcb.max_snd_wnd / 2 {

@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn the_window_shrinks_in_proportion_to_what_is_delivered() {
         let (pipe, sent, each) = episode(70_000, 1);
-        assert_eq!(pipe, 70_000 - MSS, "{sent}");
+        assert!((69_000..=70_000).contains(&pipe), "{pipe} {sent}");
         // Seven segments for ten ACKs, from the first ten to the last.
         for tenth in each.chunks(10).take(9) {
             assert!((6..=8).contains(&tenth.iter().sum::<u32>()), "{each:?}");

@@ -117,33 +117,31 @@ pub(crate) fn detect(tcb: &mut Tcb, cx: &Cx<'_>) {
     tcb.await_reordered(due);
 }
 
-/// Judge what was sent once only; returns when the next one will be lost.
+/// Judge what was sent once only; returns when the next of it will be lost.
 fn detect_originals(tcb: &mut Tcb, allowed: Duration, now: Instant) -> Instant {
     let mut at = tcb.recovery.judged_to.max(tcb.snd_una);
     let mut due = Instant::NEVER;
     let mut index = tcb.sendq.find(at);
-    loop {
-        if let Some((_, right)) = tcb.recovery.sacked.holding(at) {
-            at = right;
+    while let Some(piece) = tcb.sendq.in_flight(index) {
+        let (piece_end, sent_at) = (piece.end(), piece.sent_at);
+        // Of a super-segment parts may have arrived.
+        let Some((gap, end)) = tcb.recovery.sacked.next_gap(at, piece_end) else {
+            at = tcb.recovery.sacked.holding(at).map_or(piece_end, |(_, right)| right);
             index = tcb.sendq.find(at);
             continue;
-        }
-        let Some(piece) = tcb.sendq.in_flight(index) else { break };
+        };
         if !piece.has(Piece::RETRANSMITTED) {
-            if !is_sent_before(piece.sent_at, piece.end(), tcb.rack.sent_at, tcb.rack.end) {
+            if !is_sent_before(sent_at, end, tcb.rack.sent_at, tcb.rack.end) {
                 break;
             }
-            let lost_at = piece.sent_at + allowed;
-            if lost_at > now {
-                due = lost_at;
+            if sent_at + allowed > now {
+                due = sent_at + allowed;
                 break;
             }
-            let end = piece.end();
-            mark_lost(tcb, at, end);
+            tcb.recovery.lost.add(gap, end);
         }
-        let Some(piece) = tcb.sendq.in_flight(index) else { break };
-        at = piece.end();
-        index += 1;
+        at = end;
+        index += usize::from(end == piece_end);
     }
     tcb.recovery.judged_to = at;
     due
@@ -153,7 +151,8 @@ fn detect_originals(tcb: &mut Tcb, allowed: Duration, now: Instant) -> Instant {
 fn detect_resent(tcb: &mut Tcb, allowed: Duration, now: Instant) -> Instant {
     while let Some(&Resent { range: (left, right), sent_at }) = tcb.recovery.resent.front() {
         if right.gt(tcb.snd_una) && has_unarrived(tcb, left, right) {
-            if !is_sent_before(sent_at, right, tcb.rack.sent_at, tcb.rack.end) {
+            // At the same time as what arrived: nobody knows which went first.
+            if sent_at >= tcb.rack.sent_at {
                 break;
             }
             if sent_at + allowed > now {

@@ -86,6 +86,9 @@ impl Ranges {
 
     /// Take `left..right` out.
     pub(crate) fn remove(&mut self, left: SeqNumber, right: SeqNumber) {
+        if left.ge(right) {
+            return;
+        }
         let mut index = self.list.partition_point(|&(_, r)| r.le(left));
         while let Some(&(l, r)) = self.list.get(index)
             && l.lt(right)

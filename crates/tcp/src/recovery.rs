@@ -75,40 +75,41 @@ pub(crate) fn after_ack(tcb: &mut Tcb, news: &News, echo: Option<u32>, cx: &Cx<'
         finish(tcb, news);
     }
     let lost_before = tcb.recovery.lost.bytes();
+    let mut delivered = news.delivered;
     if with_sack {
         rack::detect(tcb, cx);
     } else {
-        count_duplicates(tcb, news);
+        delivered += count_duplicates(tcb, news);
     }
     if tcb.recovery.phase == Phase::Open && tcb.recovery.lost.bytes() > 0 {
-        enter_fast(tcb, news, cx);
+        enter_fast(tcb, news.acked, delivered, cx);
     }
     if tcb.recovery.reducing && tcb.cc.by_prr() && cx.switches.on(Switch::Prr) {
-        reduce_in_proportion(tcb, news, lost_before);
+        reduce_in_proportion(tcb, delivered, news.acked > 0, lost_before);
     }
     refresh(tcb);
 }
 
 /// The window during fast recovery.
-fn reduce_in_proportion(tcb: &mut Tcb, news: &News, lost_before: u32) {
-    if news.delivered == 0 {
+fn reduce_in_proportion(tcb: &mut Tcb, delivered: u32, advanced: bool, lost_before: u32) {
+    if delivered == 0 {
         return;
     }
     let r = &tcb.recovery;
     let new_data = tcb.snd_nxt.since(r.recover).max(0) as u32;
     let told = Told {
-        delivered: news.delivered,
+        delivered,
         pipe: tcb.pipe(),
         sent: new_data + r.evidence.resent_bytes(),
-        safe: news.acked > 0 && r.lost.bytes() <= lost_before,
+        safe: advanced && r.lost.bytes() <= lost_before,
     };
     let (ssthresh, mss) = (tcb.cc.ssthresh, tcb.snd_mss.bytes() as u64);
     tcb.cc.cwnd = tcb.recovery.prr.window(&told, ssthresh, mss);
 }
 
 /// Without SACK: a duplicate ACK says that some segment arrived; a partial one, that the next is
-/// lost as well (RFC 6582 section 3.2 step 3).
-fn count_duplicates(tcb: &mut Tcb, news: &News) {
+/// lost as well (RFC 6582 section 3.2 step 3). Returns bytes that a duplicate stands for.
+fn count_duplicates(tcb: &mut Tcb, news: &News) -> u32 {
     let mss = tcb.snd_mss.bytes() as u32;
     let flight = tcb.in_flight();
     let r = &mut tcb.recovery;
@@ -121,12 +122,15 @@ fn count_duplicates(tcb: &mut Tcb, news: &News) {
     } else if news.repeats {
         r.duplicate_acks += 1;
         // Never more than were sent.
-        r.duplicate_bytes =
-            (r.duplicate_bytes + mss).min(flight.saturating_sub(mss + r.lost.bytes()));
+        let known = r.duplicate_bytes;
+        r.duplicate_bytes = (known + mss).min(flight.saturating_sub(mss + r.lost.bytes()));
+        let delivered = r.duplicate_bytes.saturating_sub(known);
         if r.phase == Phase::Open && r.duplicate_acks >= DUPLICATE_THRESHOLD {
             lose_front(tcb);
         }
+        return delivered;
     }
+    0
 }
 
 fn lose_front(tcb: &mut Tcb) {
@@ -155,7 +159,7 @@ fn finish(tcb: &mut Tcb, news: &News) {
 
 /// One reduction for a window: an episode lasts until all that was in flight at its beginning is
 /// acknowledged (RFC 6582 section 3.2).
-fn enter_fast(tcb: &mut Tcb, news: &News, cx: &Cx<'_>) {
+fn enter_fast(tcb: &mut Tcb, acked: u32, delivered: u32, cx: &Cx<'_>) {
     tcb.stats.fast_recoveries += 1;
     let flight = tcb.flight();
     tcb.cc.on_congestion(flight);
@@ -166,9 +170,9 @@ fn enter_fast(tcb: &mut Tcb, news: &News, cx: &Cx<'_>) {
         tcb.cc.cwnd = tcb.cc.cwnd.min(u64::from(tcb.pipe()));
     }
     let una = tcb.snd_una;
-    let arrived_before = tcb.recovery.arrived_bytes().saturating_sub(news.delivered);
+    let arrived_before = tcb.recovery.arrived_bytes().saturating_sub(delivered);
     let r = &mut tcb.recovery;
-    r.prr = Prr::begin((tcb.snd_nxt.since(una) as u32 + news.acked).saturating_sub(arrived_before));
+    r.prr = Prr::begin((tcb.snd_nxt.since(una) as u32 + acked).saturating_sub(arrived_before));
     r.evidence = Evidence::begin(una);
     r.phase = Phase::Fast;
     r.reducing = true;

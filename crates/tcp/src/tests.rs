@@ -207,7 +207,9 @@ proptest! {
                 una = at;
             }
             let mut next = una;
-            for sent in q.all_in_flight() {
+            let mut index = 0;
+            while let Some(sent) = q.in_flight(index) {
+                index += 1;
                 prop_assert_eq!(sent.seq, base + next as u32);
                 let bytes = sent.mbuf.as_ref().expect("data").as_slice();
                 prop_assert_eq!(bytes.len(), sent.len as usize);

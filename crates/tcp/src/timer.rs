@@ -25,15 +25,22 @@ impl Tcb {
     pub(crate) fn restart_retransmit(&mut self, now: Instant) {
         let well = self.trouble & Tcb::REPAIRING == 0 && self.rtt.backoff == 0;
         if well && self.marks.has(Marks::SACK) {
-            // A peer may keep back its ACK of less than two segments.
-            let held_back = self.in_flight() < 2 * self.snd_mss.bytes() as u32;
-            self.timers.retransmit = now + self.rtt.probe_timeout(held_back);
+            self.timers.retransmit = now + self.probe_timeout();
         } else {
             self.restart_timeout(now);
         }
     }
 
-    fn restart_timeout(&mut self, now: Instant) {
+    /// How long to wait for ACKs. A peer may keep back the one for less than two segments; what
+    /// waits to be sent is about to be.
+    #[inline(always)]
+    pub(crate) fn probe_timeout(&self) -> Duration {
+        let bytes = self.in_flight() as usize + self.sendq.unsent_bytes();
+        self.rtt.probe_timeout(bytes < 2 * self.snd_mss.bytes())
+    }
+
+    /// Start the time-out anew, behind what may come before it.
+    pub(crate) fn restart_timeout(&mut self, now: Instant) {
         self.recovery.timeout_due = now + self.rtt.rto();
         self.timers.retransmit = self.recovery.timeout_due.min(self.recovery.reorder_due);
     }

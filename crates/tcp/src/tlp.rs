@@ -33,8 +33,10 @@ pub(crate) fn is_due(tcb: &Tcb) -> bool {
 
 /// Ask for a probe; the time-out runs from here on.
 pub(crate) fn expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+    let waited = tcb.probe_timeout();
     recovery::begin(tcb, cx.now);
     if !cx.switches.on(Switch::TailProbe) {
+        tcb.restart_timeout(cx.now - waited);
         return;
     }
     tcb.stats.tail_probes += 1;

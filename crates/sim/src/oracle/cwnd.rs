@@ -1,20 +1,20 @@
-//! No more is in flight than the congestion window allows, outside loss recovery.
+//! No more is on the way than the congestion window allows.
 //!
-//! Called by: the oracles, after each step of a host. RFC 5681 section 3.1, and RFC 3042, which
-//! allows two segments more for duplicate ACKs. In recovery the law is about an estimate of what
-//! is in the network, which cannot be seen from outside: a connection is looked at again once
-//! everything is acknowledged that was sent before its last sign of loss.
+//! Called by: the oracles, after each step of a host. RFC 5681 section 3.1, with the estimate of
+//! what is on the way of RFC 6675 ("pipe"). The window may shrink below what is out already, and
+//! what was deemed lost may turn out not to be: a connection is looked at when it sent something
+//! and more is on the way than when it was looked at last. Without SACK nobody knows what is on the
+//! way: duplicate ACKs stand for segments that they may not be for.
 
 use std::collections::BTreeMap;
 
 use super::{Look, Violation};
 
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Last {
-    signs: (u32, u32, u32, u32),
-    /// Looked at again once this much is acknowledged.
-    calm_from: u64,
-    in_flight: u32,
+    pipe: u32,
+    /// Bytes sent for the first time, and segments sent again.
+    sent: (u64, u32),
 }
 
 /// Connections by the number of their end.
@@ -26,21 +26,17 @@ pub(crate) struct Cwnd {
 impl Cwnd {
     pub(crate) fn check(&mut self, look: &Look<'_>) -> Result<(), Violation> {
         let info = &look.info;
-        let last = self.last.entry(look.index).or_default();
-        let signs = (info.duplicate_acks, info.retransmits, info.timeouts, info.fast_recoveries);
-        if signs != last.signs {
-            last.signs = signs;
-            last.calm_from = info.bytes_acked + u64::from(info.in_flight) + 1;
+        if !info.sack {
+            return Ok(());
         }
-        let has_grown = info.in_flight > last.in_flight;
-        last.in_flight = info.in_flight;
-        // What is sent is whole segments; SYN and FIN take a byte each.
+        let pipe = info.in_flight.saturating_sub(info.sacked_bytes + info.lost_bytes);
+        let sent = (info.bytes_acked + u64::from(info.in_flight), info.retransmits);
+        let before = self.last.insert(look.index, Last { pipe, sent }).unwrap_or_default();
+        // What is sent is whole segments, a probe may be one more; SYN and FIN take a byte each.
         let most = info.cwnd + 2 * info.snd_mss as u64 + 2;
-        if has_grown && info.bytes_acked >= last.calm_from && u64::from(info.in_flight) > most {
-            let what = format!(
-                "end {}: {} bytes in flight, cwnd is {}",
-                look.index, info.in_flight, info.cwnd
-            );
+        if sent != before.sent && pipe > before.pipe && u64::from(pipe) > most {
+            let what =
+                format!("end {}: {pipe} bytes on the way, cwnd is {}", look.index, info.cwnd);
             return Err(Violation::new("cwnd", what));
         }
         Ok(())

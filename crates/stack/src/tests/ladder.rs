@@ -46,6 +46,8 @@ struct Setup {
     backlog: usize,
     /// What the peer's SYN says.
     syn: Seg,
+    /// The handshake's round trip in milliseconds.
+    rtt: u64,
 }
 
 impl Setup {
@@ -59,7 +61,7 @@ impl Setup {
             receive_buffer_bytes: 65_535,
             ..tcp::Config::default()
         };
-        Setup { pair, tcp, backlog: 8, syn: syn().win(65_535).mss(1000) }
+        Setup { pair, tcp, backlog: 8, syn: syn().win(65_535).mss(1000), rtt: 0 }
     }
 
     fn sack(mut self) -> Setup {
@@ -83,6 +85,11 @@ impl Setup {
 
     fn peer_window(mut self, bytes: u16) -> Setup {
         self.syn = self.syn.win(bytes);
+        self
+    }
+
+    fn rtt(mut self, ms: u64) -> Setup {
+        self.rtt = ms;
         self
     }
 
@@ -283,6 +290,7 @@ impl Ladder {
     fn handshake(&mut self) {
         self.send(self.setup.syn.clone());
         self.expect(syn_ack());
+        self.pass(self.setup.rtt);
         self.send(seg().seq(1).ack(1));
         self.nothing();
     }

@@ -83,7 +83,7 @@ fn super_segment_is_cut_at_the_window() {
 
 #[test]
 fn partial_ack_inside_a_super_segment() {
-    let mut t = setup().established();
+    let mut t = setup().off(Switch::TailProbe).established();
     t.write(10_000);
     t.expect(seg().seq(1).data(10_000).size(1000));
     t.send(seg().ack(3501));
@@ -114,7 +114,7 @@ fn sack_inside_a_super_segment() {
 
 #[test]
 fn super_segment_retransmitted_after_a_time_out_in_pieces() {
-    let mut t = setup().established();
+    let mut t = setup().off(Switch::TailProbe).established();
     t.write(10_000);
     t.expect(seg().seq(1).data(10_000));
     t.expect_after(200, seg().seq(1).data(1000).size(0));
@@ -129,7 +129,7 @@ fn super_segment_retransmitted_after_a_time_out_in_pieces() {
 /// The lost bytes that an ACK inside a piece covers are not missed later.
 #[test]
 fn partial_ack_inside_a_lost_super_segment() {
-    let mut t = setup().established();
+    let mut t = setup().off(Switch::TailProbe).established();
     t.write(10_000);
     t.expect(seg().seq(1).data(10_000));
     t.expect_after(200, seg().seq(1).data(1000));

@@ -184,9 +184,10 @@ fn the_timer_starts_anew_with_each_ack_and_stops_with_the_last() {
 fn after_a_time_out_the_first_segment_goes_and_slow_start_repairs_the_rest() {
     for with_sack in [false, true] {
         let setup = if with_sack { Setup::plain().sack() } else { Setup::plain() };
-        let mut t = setup.established();
+        let mut t = setup.off(Switch::TailProbe).established();
         t.write(8000);
         assert_eq!(t.take_seen().len(), 8);
+
         t.expect_after(200, seg().seq(1).data(1000));
         assert_eq!(t.info().cwnd, 1000);
         t.nothing();
