@@ -1,6 +1,7 @@
-//! The blocks of data that we hold out of order, as a SACK option reports them, RFC 2018 section 4.
+//! The blocks of data that we hold out of order, as a SACK option reports them, RFC 2018 section 4,
+//! and what arrived twice, RFC 2883.
 //!
-//! Called by: tcb, which holds them; text (what arrived), header and output (what to report). Plain
+//! Called by: tcb, which holds them; input and text (what arrived), header and output (what to report). Plain
 //! data: must not know a Tcb, nor the mbufs, which are in reass.
 
 use base::SeqNumber;
@@ -11,6 +12,8 @@ use wire::tcp::SackBlocks;
 pub(crate) struct ReceivedBlocks {
     blocks: [(SeqNumber, SeqNumber); 4],
     count: u8,
+    /// What the next ACK reports as received before.
+    duplicate: Option<(SeqNumber, SeqNumber)>,
 }
 
 impl ReceivedBlocks {
@@ -34,7 +37,7 @@ impl ReceivedBlocks {
 
     /// Everything before `rcv_nxt` has been delivered.
     pub(crate) fn advance(&mut self, rcv_nxt: SeqNumber) {
-        let mut kept = ReceivedBlocks::default();
+        let mut kept = ReceivedBlocks { duplicate: self.duplicate, ..ReceivedBlocks::default() };
         for &(l, r) in self.iter() {
             if r.gt(rcv_nxt) && l.gt(rcv_nxt) {
                 kept.blocks[kept.count as usize] = (l, r);
@@ -49,14 +52,28 @@ impl ReceivedBlocks {
         self.count == 0
     }
 
+    /// `left..right` has come once more: a D-SACK for the next ACK.
+    pub(crate) fn note_duplicate(&mut self, left: SeqNumber, right: SeqNumber) {
+        self.duplicate = Some((left, right));
+    }
+
+    /// Is there nothing for an ACK to report?
+    #[inline(always)]
+    pub(crate) fn nothing_to_report(&self) -> bool {
+        self.count == 0 && self.duplicate.is_none()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &(SeqNumber, SeqNumber)> {
         self.blocks[..self.count as usize].iter()
     }
 
-    /// As an option: at most three beside timestamps, four without.
-    pub(crate) fn report(&self, with_timestamps: bool) -> SackBlocks {
+    /// As an option: at most three beside timestamps, four without; a duplicate first, once (RFC
+    /// 2883 section 4).
+    pub(crate) fn report(&mut self, with_timestamps: bool) -> SackBlocks {
         let mut out = SackBlocks::default();
-        for &(l, r) in self.iter().take(if with_timestamps { 3 } else { 4 }) {
+        let most = if with_timestamps { 3 } else { 4 };
+        let duplicate = self.duplicate.take();
+        for (l, r) in duplicate.into_iter().chain(self.iter().copied()).take(most) {
             out.push(l, r);
         }
         out

@@ -61,7 +61,7 @@ pub(crate) fn offer_window(tcb: &mut Tcb) -> u16 {
 
 #[cold]
 pub(crate) fn write_with_sack(
-    tcb: &Tcb,
+    tcb: &mut Tcb,
     m: &mut Mbuf,
     seq: SeqNumber,
     flags: Flags,

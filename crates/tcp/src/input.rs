@@ -191,6 +191,7 @@ fn check_text(tcb: &mut Tcb, seg: &Segment, mut m: Mbuf, cx: &mut Cx<'_>) -> Fat
     let old = tcb.rcv_nxt.since(seq);
     if old > 0 {
         // Part of it has come before: answer at once, the peer sent it again for a reason.
+        tcb.sack_blocks.note_duplicate(seq, tcb.rcv_nxt.min(seg.end()));
         m.trim_front(old as usize);
         seq = tcb.rcv_nxt;
         tcb.todo.set(Todo::ACK_NOW);
@@ -217,6 +218,7 @@ fn check_text(tcb: &mut Tcb, seg: &Segment, mut m: Mbuf, cx: &mut Cx<'_>) -> Fat
 /// always gets its own, because the one before it was lost (docs/decisions/0014).
 fn answer(tcb: &mut Tcb, seg: &Segment, reason: DropReason, cx: &mut Cx<'_>) -> DropReason {
     if is_retransmission(tcb, seg) {
+        tcb.sack_blocks.note_duplicate(seg.seq, seg.end());
         tcb.todo.set(Todo::ACK_NOW);
     } else if seg.flags.contains(Flags::SYN) {
         // RFC 5961 section 4 asks for a challenge whatever the sequence number.

@@ -363,7 +363,7 @@ fn finish(
     flags: Flags,
     cx: &mut Cx<'_>,
 ) -> Option<Mbuf> {
-    if tcb.sack_blocks.is_empty() {
+    if tcb.sack_blocks.nothing_to_report() {
         put_header(tcb, &mut m, seq, flags, cx)?;
     } else {
         let window = offer_window(tcb);

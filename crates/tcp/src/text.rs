@@ -81,7 +81,11 @@ pub(crate) fn accept(tcb: &mut Tcb, seq: SeqNumber, m: Mbuf, cx: &mut Cx<'_>) ->
     let new = tcb.reassembly.insert(offset, m, cx.pool);
     tcb.sack_blocks.add(seq, end);
     note_early(tcb);
-    if new { Ok(()) } else { Err(DropReason::TcpDuplicate) }
+    if new {
+        return Ok(());
+    }
+    tcb.sack_blocks.note_duplicate(seq, end);
+    Err(DropReason::TcpDuplicate)
 }
 
 /// Tell prediction whether anything waits out of order.
