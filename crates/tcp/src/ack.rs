@@ -77,7 +77,7 @@ pub(crate) fn grow_window(tcb: &mut Tcb, bytes: u32, sent_at: Option<Instant>, c
 fn tell_congestion_control(tcb: &mut Tcb, news: &News, lost_bytes: u32, cx: &Cx<'_>) {
     let ack = cc::Ack {
         now: cx.now,
-        acked_bytes: news.delivered,
+        acked_bytes: news.acked,
         delivered_bytes: news.delivered,
         lost_bytes,
         rtt: news.rtt(cx.now),
@@ -148,8 +148,12 @@ pub(crate) fn process(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut 
         }
     }
     recovery::after_ack(tcb, &news, seg.timestamps.map(|ts| ts.echo), cx);
-    let limited = tcb.marks.has(Marks::CWND_LIMITED) || tcb.cc.watches_all();
-    if news.delivered > 0 && limited && !(was_fast && tcb.cc.by_prr()) {
+    if tcb.recovery.phase == Phase::Loss {
+        // Slow start after a time-out goes by what arrives, not by how SND.UNA jumps.
+        news.acked = news.delivered;
+    }
+    let limited = tcb.marks.has(Marks::CWND_LIMITED) && news.acked > 0;
+    if (limited && !(was_fast && tcb.cc.by_prr())) || tcb.cc.watches_all() {
         // The ACK that ends a recovery sets the window (RFC 6582 section 3.2); it grows none.
         let lost = tcb.recovery.lost.bytes().saturating_sub(lost_before);
         tell_congestion_control(tcb, &news, lost, cx);

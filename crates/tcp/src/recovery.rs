@@ -57,7 +57,14 @@ pub(crate) fn begin(tcb: &mut Tcb, now: Instant) {
 }
 
 /// All that an ACK told has been noted: draw the consequences.
+#[inline]
 pub(crate) fn after_ack(tcb: &mut Tcb, news: &News, echo: Option<u32>, cx: &Cx<'_>) {
+    if tcb.trouble & Tcb::REPAIRING != 0 || news.duplicate.is_some() {
+        consequences(tcb, news, echo, cx);
+    }
+}
+
+fn consequences(tcb: &mut Tcb, news: &News, echo: Option<u32>, cx: &Cx<'_>) {
     let with_sack = tcb.marks.has(Marks::SACK);
     if undo::was_for_nothing(tcb, news, cx) {
         undo(tcb);

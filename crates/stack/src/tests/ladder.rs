@@ -12,6 +12,7 @@ mod losses;
 mod opening;
 mod options;
 mod persist;
+mod recovery;
 mod resets;
 mod seg;
 mod states;
