@@ -2,8 +2,8 @@
 //!
 //! Called by: the oracles, after each step of a host. RFC 5681 section 3.1, with the estimate of
 //! what is on the way of RFC 6675 ("pipe"). The window may shrink below what is out already, and
-//! what was deemed lost may turn out not to be: a connection is looked at when it sent something
-//! and more is on the way than when it was looked at last. Without SACK nobody knows what is on the
+//! what was deemed lost may turn out not to be: a connection is looked at when it sent something,
+//! took no reduction back, and more is on the way than when it was looked at last. Without SACK nobody knows what is on the
 //! way: duplicate ACKs stand for segments that they may not be for.
 
 use std::collections::BTreeMap;
@@ -15,6 +15,7 @@ struct Last {
     pipe: u32,
     /// Bytes sent for the first time, and segments sent again.
     sent: (u64, u32),
+    undone: u32,
 }
 
 /// Connections by the number of their end.
@@ -31,10 +32,14 @@ impl Cwnd {
         }
         let pipe = info.in_flight.saturating_sub(info.sacked_bytes + info.lost_bytes);
         let sent = (info.bytes_acked + u64::from(info.in_flight), info.retransmits);
-        let before = self.last.insert(look.index, Last { pipe, sent }).unwrap_or_default();
+        let before = self
+            .last
+            .insert(look.index, Last { pipe, sent, undone: info.undone })
+            .unwrap_or_default();
         // What is sent is whole segments, a probe may be one more; SYN and FIN take a byte each.
         let most = info.cwnd + 2 * info.snd_mss as u64 + 2;
-        if sent != before.sent && pipe > before.pipe && u64::from(pipe) > most {
+        let judged = sent != before.sent && info.undone == before.undone;
+        if judged && pipe > before.pipe && u64::from(pipe) > most {
             let what =
                 format!("end {}: {pipe} bytes on the way, cwnd is {}", look.index, info.cwnd);
             return Err(Violation::new("cwnd", what));
