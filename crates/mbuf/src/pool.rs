@@ -252,6 +252,13 @@ impl Pool {
         self.store.held_bytes
     }
 
+    /// About how many bytes are in buffers that are out: handles that are out times what an average
+    /// object takes. Exact sums would cost every packet something.
+    pub fn in_use_bytes(&self) -> usize {
+        let objects = self.store.objects.max(1) as u64;
+        (self.store.held_bytes as u64 * self.store.outstanding as u64 / objects) as usize
+    }
+
     /// The most bytes it may take.
     pub fn limit_bytes(&self) -> usize {
         self.limit_bytes

@@ -62,6 +62,8 @@ pub(crate) struct Store {
     slabs: Vec<(NonNull<u8>, Layout)>,
     /// Bytes taken from the system.
     pub(crate) held_bytes: usize,
+    /// Objects of all classes in it.
+    pub(crate) objects: usize,
     /// Handles that are out.
     pub(crate) outstanding: usize,
 }
@@ -164,6 +166,7 @@ impl Store {
             let class = header.as_ref().class;
             if UNPOOLED {
                 self.held_bytes -= class.stride();
+                self.objects -= 1;
                 dealloc(header.as_ptr().cast(), layout(class, 1));
                 return;
             }
@@ -186,6 +189,7 @@ impl Store {
         // SAFETY: the layout is not of zero size.
         let Some(slab) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { return };
         self.held_bytes += layout.size();
+        self.objects += objects;
         if !UNPOOLED {
             self.slabs.push((slab, layout));
         }

@@ -211,7 +211,6 @@ fn super_segments_reach_the_wire_in_pieces() {
 }
 
 #[test]
-#[ignore = "defect: a stack without buffers does not tell a refused writer when it has some again"]
 fn a_writer_refused_for_want_of_memory_is_told_when_there_is_some() {
     let mut scripts = bulk(100_000);
     scripts.0.writes.insert(0, Write::Sleep(Duration::from_millis(200)));

@@ -34,6 +34,7 @@ pub mod tcb;
 mod text;
 pub mod timer;
 pub mod timewait;
+mod tuning;
 pub mod usrreq;
 
 pub use config::Config;
