@@ -9,10 +9,10 @@
 
 use base::{Duration, Instant, Limit};
 
+use crate::Cx;
 use crate::config::Config;
 use crate::marks::Marks;
 use crate::tcb::Tcb;
-use crate::Cx;
 
 /// A tuned receive buffer is never smaller: the first window, of a SYN, is of this size, and a unit
 /// of the largest shift (RFC 7323) is a quarter of it.
@@ -117,7 +117,9 @@ fn measure(tcb: &mut Tcb, elapsed: Option<Duration>, cx: &Cx<'_>) {
     };
     let echo_ms = tcb.ts_value(cx).wrapping_sub(tcb.tuning.echo);
     let sample = if !tcb.marks.has(Marks::TIMESTAMPS) {
-        elapsed.map(|e| (u64::from(PART) * e.as_micros()).min(if known > 0 { known } else { u64::MAX }))
+        elapsed.map(|e| {
+            (u64::from(PART) * e.as_micros()).min(if known > 0 { known } else { u64::MAX })
+        })
     } else if echo_ms >= CLEAR_MS {
         Some(u64::from(echo_ms) * 1000)
     } else {

@@ -141,7 +141,7 @@ pub fn unit_bytes(tcb: &Tcb) -> usize {
 
 /// How sums are taken while copying; not at all where a device finishes checksums.
 #[inline]
-fn sums(tcb: &Tcb, cx: &Cx<'_>) -> Option<(Ladder, bool)> {
+pub(crate) fn sums(tcb: &Tcb, cx: &Cx<'_>) -> Option<(Ladder, bool)> {
     tcb.makes_checksums(cx).then(|| (cx.ladder, cx.switches.on(Switch::FusedSum)))
 }
 

@@ -57,6 +57,8 @@ impl Setup {
             sack: false,
             window_scaling: false,
             receive_buffer_bytes: 65_535,
+            receive_buffer_max_bytes: 0,
+            send_buffer_max_bytes: 0,
             ..tcp::Config::default()
         };
         Setup { pair, tcp, backlog: 8, syn: syn().win(65_535).mss(1000) }
