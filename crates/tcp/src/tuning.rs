@@ -7,7 +7,7 @@
 //! TCP", 2001); RFC 7323 has the echoes, RFC 9293 section 3.8.6 forbids to take back what was
 //! offered. Moves the limits `receive_buffer_bytes` and `send_buffer_bytes`. Decision 0027.
 
-use base::{Duration, Instant, Limit};
+use base::{Instant, Limit};
 
 use crate::Cx;
 use crate::config::Config;
@@ -28,6 +28,9 @@ const RISE_PART: u64 = 16;
 
 /// An echo tells time in milliseconds: less than two say nothing.
 const CLEAR_MS: u32 = 2;
+
+/// The round trip of a path of which nothing is known: no timestamps, and a SYN was lost.
+const UNKNOWN_US: u64 = 100_000;
 
 /// What the reader of a connection has taken, and how fast.
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +100,7 @@ fn look(tcb: &mut Tcb, cx: &mut Cx<'_>) {
     if receive_most(&tcb.config) == 0 {
         return;
     }
-    measure(tcb, if first { None } else { Some(elapsed) }, cx);
+    measure(tcb, cx);
     let limit = tcb.receive.limit_bytes() as u32;
     if cx.pool.in_use_bytes() > cx.pool.limit_bytes() / 4 * 3 {
         // What was offered stays offered: the edge stands still until the window fits.
@@ -107,29 +110,26 @@ fn look(tcb: &mut Tcb, cx: &mut Cx<'_>) {
     }
 }
 
-/// The round trip as the receiver sees it: from the handshake, then from the echo of the ACK that
-/// let the last segment go. Without timestamps from the least time that a whole buffer took, which
-/// no sender fills twice without an answer.
-fn measure(tcb: &mut Tcb, elapsed: Option<Duration>, cx: &Cx<'_>) {
+/// The round trip as the receiver sees it: from the handshake (or from data of ours), then from the
+/// echo of the ACK that let the last segment go. Without timestamps the first stays.
+fn measure(tcb: &mut Tcb, cx: &Cx<'_>) {
     let known = match tcb.tuning.rtt_us {
-        0 => tcb.rtt.min().as_micros(),
+        0 => tcb.rtt.min().as_nanos().div_ceil(1000),
         us => u64::from(us),
     };
     let echo_ms = tcb.ts_value(cx).wrapping_sub(tcb.tuning.echo);
-    let sample = if !tcb.marks.has(Marks::TIMESTAMPS) {
-        elapsed.map(|e| {
-            (u64::from(PART) * e.as_micros()).min(if known > 0 { known } else { u64::MAX })
-        })
-    } else if echo_ms >= CLEAR_MS {
-        Some(u64::from(echo_ms) * 1000)
-    } else {
-        // Under a millisecond, the handshake alone was measured well.
-        Some(if known > 0 { known.min(1000) } else { 1000 })
+    let sample = match (tcb.marks.has(Marks::TIMESTAMPS), known) {
+        (true, _) if echo_ms >= CLEAR_MS => u64::from(echo_ms) * 1000,
+        // What the echo cannot tell well the handshake did.
+        (true, 0) => 1000,
+        (true, known) => known.min(1000),
+        (false, 0) => UNKNOWN_US,
+        (false, known) => known,
     };
-    let rtt = match sample {
-        None => known,
-        Some(sample) if known == 0 || sample < known => sample,
-        Some(sample) => known + (sample.min(2 * known) - known).div_ceil(RISE_PART),
+    let rtt = if known == 0 || sample < known {
+        sample
+    } else {
+        known + (sample.min(2 * known) - known).div_ceil(RISE_PART)
     };
     tcb.tuning.rtt_us = u32::try_from(rtt).unwrap_or(u32::MAX);
 }

@@ -6,6 +6,7 @@
 //! noun that it shows.
 
 mod acks;
+mod buffers;
 mod congestion;
 mod duplicates;
 mod losses;
@@ -26,7 +27,7 @@ mod wire_end;
 use core::net::SocketAddr;
 use std::collections::VecDeque;
 
-use base::{Counter, DropReason, Duration, Instant, IpVersion, Limit, Owner, Switch};
+use base::{Counter, DropReason, Duration, Instant, IpVersion, Limit, Owner, Switch, WindowScale};
 use tcp::usrreq::CallError;
 use tcp::{Info, State};
 
