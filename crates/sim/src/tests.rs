@@ -1,5 +1,7 @@
 //! Fixed seeds; that a replay is the same to the byte; that each law can fail.
 
+mod windows;
+
 use base::{Duration, Instant, IpVersion};
 use link::{Cut, Loss, Settings};
 use stack::StackConfig;

@@ -17,6 +17,12 @@ pub(crate) fn check_host(
         let what = format!("{connections} connections where {connections_max} were opened");
         return Err(Violation::new("memory", what));
     }
+    let reserved = budget.reserved(Limit::ReceiveBufferBytes);
+    let most = budget.of(Limit::ReceiveBufferBytes).min(budget.of(Limit::MbufBytes) / 2);
+    if reserved > most {
+        let what = format!("tuning added {reserved} bytes to receive buffers, {most} may");
+        return Err(Violation::new("memory", what));
+    }
     let time_wait = stack.time_wait_count();
     let most = budget.of(Limit::TimeWait);
     if time_wait > most {
