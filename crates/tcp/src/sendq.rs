@@ -228,9 +228,9 @@ impl SendQueue {
         self.pieces.push_back(Piece::waiting(Some(m), len));
     }
 
-    /// Data that was written before the handshake was cut for segments that the peer does not take:
-    /// cut it anew, `unit` bytes a piece. Nothing is in flight. Without buffers the rest stays as it
-    /// is.
+    /// Data that was written before the handshake was cut for segments that the peer does not
+    /// take: cut it anew, `unit` bytes a piece. Nothing is in flight. Without buffers the rest
+    /// stays as it is.
     #[cold]
     pub(crate) fn recut(&mut self, unit: usize, sums: Option<(Ladder, bool)>, pool: &mut Pool) {
         if self.front().is_none_or(|front| front.len as usize <= unit) {

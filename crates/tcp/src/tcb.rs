@@ -20,7 +20,7 @@ use crate::rtt::Rtt;
 use crate::scoreboard::Recovery;
 use crate::sendq::SendQueue;
 use crate::state::{Error, State};
-use crate::tuning::Tuning;
+use crate::tuning::{Tuning, start_bytes};
 use crate::{Config, Cx};
 
 /// One connection.
@@ -191,7 +191,6 @@ impl Tcb {
         } else {
             WindowScale::default()
         };
-        let (receive_bytes, tuning) = Tuning::new(config);
         Tcb {
             state: State::Closed,
             todo: Todo::default(),
@@ -217,8 +216,8 @@ impl Tcb {
             events: Events::default(),
             dirty: false,
             probes: 0,
-            receive: SockBuf::new(receive_bytes),
-            tuning,
+            receive: SockBuf::new(start_bytes(config)),
+            tuning: Tuning::new(config),
             sendq: SendQueue::default(),
             timers: Timers::default(),
             rtt: Rtt::new(config.rto_initial, config.rto_min),

@@ -1,5 +1,5 @@
-//! How large the buffers of a connection have to be: the receive buffer follows what its reader
-//! takes in a round trip, the send buffer follows the congestion window.
+//! How large the buffers of a connection have to be: the receive buffer follows what arrives in a
+//! round trip and is read, the send buffer follows the congestion window.
 //!
 //! Called by: usrreq, after each read and where a write finds no room; handshake; predict and input
 //! leave the echo of the last segment here. Must not know: segments, the wire.
@@ -10,6 +10,8 @@
 use base::{Instant, Limit};
 
 use crate::Cx;
+use mbuf::Pool;
+
 use crate::config::Config;
 use crate::marks::Marks;
 use crate::tcb::Tcb;
@@ -18,7 +20,7 @@ use crate::tcb::Tcb;
 /// of the largest shift (RFC 7323) is a quarter of it.
 const LEAST_BYTES: u32 = 64 * 1024;
 
-/// Part of the buffer that must take longer to read than a round trip: a sender in slow start sends
+/// Part of the buffer that must take longer to arrive than a round trip: a sender in slow start sends
 /// twice as much in the next, and twice that before our answer to it is there.
 const PART: u32 = 4;
 
@@ -35,10 +37,10 @@ const UNKNOWN_US: u64 = 100_000;
 /// What the reader of a connection has taken, and how fast.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tuning {
-    /// When the part that is being read was begun.
+    /// When the part that is arriving was begun.
     since: Instant,
-    /// What had been read by then: the low bits of a count of bytes.
-    read_then: u32,
+    /// What had arrived by then: the low bits of a count of bytes.
+    arrived_then: u32,
     /// The part, in bytes.
     part_bytes: u32,
     /// The round trip as the receiver sees it, in microseconds; 0 if nothing is known.
@@ -48,22 +50,17 @@ pub(crate) struct Tuning {
 }
 
 impl Tuning {
-    /// The receive buffer to begin with, in bytes, and nothing known.
-    pub(crate) fn new(config: &Config) -> (u32, Tuning) {
-        let bytes = if receive_most(config) > 0 {
-            config.receive_buffer_bytes.max(LEAST_BYTES)
-        } else {
-            config.receive_buffer_bytes
-        };
-        let tuning = Tuning {
-            since: Instant::ZERO,
-            read_then: 0,
-            part_bytes: bytes / PART,
-            rtt_us: 0,
-            echo: 0,
-        };
-        (bytes, tuning)
+    /// Nothing known yet.
+    pub(crate) fn new(config: &Config) -> Tuning {
+        let part_bytes = start_bytes(config) / PART;
+        Tuning { since: Instant::ZERO, arrived_then: 0, part_bytes, rtt_us: 0, echo: 0 }
     }
+}
+
+/// The receive buffer to begin with, in bytes.
+pub(crate) fn start_bytes(config: &Config) -> u32 {
+    let least = if receive_most(config) > 0 { LEAST_BYTES } else { 0 };
+    config.receive_buffer_bytes.max(least)
 }
 
 /// What a receive buffer may become, in bytes; 0 if it keeps its size.
@@ -72,42 +69,48 @@ fn receive_most(config: &Config) -> u32 {
     if most > config.receive_buffer_bytes.max(LEAST_BYTES) { most } else { 0 }
 }
 
-/// Bytes that the reader has taken so far, the low bits.
-#[inline(always)]
-fn bytes_read(tcb: &Tcb) -> u32 {
-    (tcb.stats.bytes_received as u32).wrapping_sub(tcb.receive.len() as u32)
-}
-
-/// The reader took something: look once it has taken a part of the buffer.
+/// The reader took something: look once a part of the buffer has arrived since the last look.
 #[inline(always)]
 pub(crate) fn after_read(tcb: &mut Tcb, cx: &mut Cx<'_>) {
-    if bytes_read(tcb).wrapping_sub(tcb.tuning.read_then) >= tcb.tuning.part_bytes {
+    let arrived = tcb.stats.bytes_received as u32;
+    if arrived.wrapping_sub(tcb.tuning.arrived_then) >= tcb.tuning.part_bytes {
         look(tcb, cx);
     }
 }
 
-/// A part of the buffer was read. In less than a round trip: the buffer is too small for what path
-/// and reader can do.
+/// A part of the buffer has arrived. In less than a round trip, and the reader keeps up: the buffer
+/// is too small for what path and reader can do.
 #[cold]
 #[inline(never)]
 fn look(tcb: &mut Tcb, cx: &mut Cx<'_>) {
-    let elapsed = cx.now.since(tcb.tuning.since);
+    let elapsed_us = cx.now.since(tcb.tuning.since).as_micros();
+    if elapsed_us == 0 {
+        // Time stands still while a burst is read: it says nothing yet.
+        return;
+    }
     let first = tcb.tuning.since == Instant::ZERO;
     tcb.tuning.since = cx.now;
-    tcb.tuning.read_then = bytes_read(tcb);
-    // Without a shift the largest buffer is of no use.
-    let most = receive_most(&tcb.config).min(tcb.rcv_wscale.unscale(u16::MAX));
+    tcb.tuning.arrived_then = tcb.stats.bytes_received as u32;
     if receive_most(&tcb.config) == 0 {
         return;
     }
     measure(tcb, cx);
+    // Without a shift a larger buffer is of no use.
+    let most = receive_most(&tcb.config).min(tcb.rcv_wscale.unscale(u16::MAX));
     let limit = tcb.receive.limit_bytes() as u32;
-    if cx.pool.in_use_bytes() > cx.pool.limit_bytes() / 4 * 3 {
+    let fast = !first && elapsed_us <= u64::from(tcb.tuning.rtt_us);
+    let keeps_up = tcb.receive.len() <= limit as usize / 2;
+    if is_tight(cx.pool) {
         // What was offered stays offered: the edge stands still until the window fits.
         resize(tcb, (limit / 2).max(LEAST_BYTES), cx);
-    } else if !first && elapsed.as_micros() <= u64::from(tcb.tuning.rtt_us) && limit < most {
+    } else if fast && keeps_up && limit < most {
         resize(tcb, limit.saturating_mul(2).min(most), cx);
     }
+}
+
+/// Are most of the buffers that there may be in use?
+fn is_tight(pool: &Pool) -> bool {
+    pool.in_use_bytes() > pool.limit_bytes() / 4 * 3
 }
 
 /// The round trip as the receiver sees it: from the handshake (or from data of ours), then from the
@@ -136,18 +139,16 @@ fn measure(tcb: &mut Tcb, cx: &Cx<'_>) {
 
 /// Bytes of the receive buffer that are set aside in the stack's budget: what tuning added.
 fn added(tcb: &Tcb) -> usize {
-    let (start, _) = Tuning::new(&tcb.config);
     if receive_most(&tcb.config) == 0 {
         return 0;
     }
-    tcb.receive.limit_bytes().saturating_sub(start as usize)
+    tcb.receive.limit_bytes().saturating_sub(start_bytes(&tcb.config) as usize)
 }
 
 /// Make the receive buffer larger or smaller, if the budget admits it.
 fn resize(tcb: &mut Tcb, bytes: u32, cx: &mut Cx<'_>) {
-    let (start, _) = Tuning::new(&tcb.config);
     let before = added(tcb);
-    let after = bytes.saturating_sub(start) as usize;
+    let after = bytes.saturating_sub(start_bytes(&tcb.config)) as usize;
     if after > before {
         let most = cx.budget.of(Limit::MbufBytes) / 2;
         if !cx.budget.reserve(Limit::ReceiveBufferBytes, after - before, most) {
@@ -173,13 +174,12 @@ pub(crate) fn release(tcb: &mut Tcb, cx: &mut Cx<'_>) {
 
 /// Begin with the buffer that is configured.
 pub(crate) fn start(tcb: &mut Tcb) {
-    let (bytes, _) = Tuning::new(&tcb.config);
-    set_limit(tcb, bytes);
+    set_limit(tcb, start_bytes(&tcb.config));
 }
 
 /// A connection that opens while memory is tight begins with a small window.
 pub(crate) fn opened(tcb: &mut Tcb, cx: &Cx<'_>) {
-    if receive_most(&tcb.config) > 0 && cx.pool.in_use_bytes() > cx.pool.limit_bytes() / 4 * 3 {
+    if receive_most(&tcb.config) > 0 && is_tight(cx.pool) {
         set_limit(tcb, LEAST_BYTES);
     }
 }

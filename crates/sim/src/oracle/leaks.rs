@@ -1,5 +1,5 @@
-//! Nothing is left: no buffer, no part of the budget, no connection, no TIME-WAIT record, once everything has ended and
-//! every clock has run out.
+//! Nothing is left: no buffer, no part of the budget, no connection, no TIME-WAIT record, once
+//! everything has ended and every clock has run out.
 //!
 //! Called by: the oracles, at the very end.
 
