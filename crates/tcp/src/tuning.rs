@@ -20,8 +20,8 @@ use crate::tcb::Tcb;
 /// of the largest shift (RFC 7323) is a quarter of it.
 const LEAST_BYTES: u32 = 64 * 1024;
 
-/// Part of the buffer that must take longer to arrive than a round trip: a sender in slow start sends
-/// twice as much in the next, and twice that before our answer to it is there.
+/// Part of the buffer that must take longer to arrive than a round trip: a sender in slow start
+/// sends twice as much in the next, and twice that before our answer to it is there.
 const PART: u32 = 4;
 
 /// Of a rise of the round trip, the part that is believed at a time: a queue that fills is
