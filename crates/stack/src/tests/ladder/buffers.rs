@@ -97,6 +97,17 @@ fn receive_auto_tuning_waits_for_the_reader() {
     assert_eq!(buffer(&t), K64);
 }
 
+/// A reader that lags by more than half of the buffer has no use for a larger one.
+#[test]
+fn receive_auto_tuning_waits_for_a_reader_that_lags() {
+    for (lag, grows) in [(40, false), (20, true)] {
+        let mut t = opened(setup());
+        (0..lag).for_each(|_| t.send(seg().data(1000)));
+        deliver(&mut t, 200);
+        assert_eq!(buffer(&t) > K64, grows, "{lag} KB unread: {}", buffer(&t));
+    }
+}
+
 /// The echo tells of a path that became longer: each segment was let go by an ACK 100 ms ago, and
 /// a quarter comes in 80 ms.
 #[test]
