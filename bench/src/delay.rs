@@ -93,7 +93,9 @@ pub fn small_sender_bytes_per_s(switches: Switches) -> Result<f64> {
     let mut server = end(&config, side(&back, &there), 2);
     let tcp = tcp::Config {
         send_buffer_bytes: 2048,
+        send_buffer_max_bytes: 0,
         receive_buffer_bytes: 32 << 10,
+        receive_buffer_max_bytes: 0,
         ack_delay: Duration::from_millis(200),
         no_delay: true,
         ..tcp::Config::default()

@@ -58,7 +58,9 @@ impl Shape {
     fn tcp(self) -> tcp::Config {
         tcp::Config {
             receive_buffer_bytes: self.buffer_bytes,
+            receive_buffer_max_bytes: 0,
             send_buffer_bytes: self.buffer_bytes,
+            send_buffer_max_bytes: 0,
             ..tcp::Config::default()
         }
     }

@@ -33,13 +33,18 @@ macro_rules! limits {
 
 limits! {
     MbufBytes "mbuf_bytes" 268_435_456 "bytes of buffers a stack may hold";
+    ReceiveBufferBytes "receive_buffer_bytes" 134_217_728
+        "bytes that tuning adds to receive buffers, all together; half of mbuf_bytes at most";
+    SendBufferBytes "send_buffer_bytes" 134_217_728
+        "bytes of buffers in use above which tuned send buffers do not grow; half of mbuf_bytes at \
+         most";
     Connections "connections" 1_048_576 "TCP connections, TIME-WAIT records not counted";
     TimeWait "time_wait" 131_072 "TIME-WAIT records; the oldest goes first";
     HalfOpen "half_open" 4_096 "connections in SYN-RECEIVED";
     ForwardRequests "forward_requests" 4_096 "SYNs that wait for a forwarder's word";
     Forwarded "forwarded" 65_536 "connections that a forwarder has open";
     Sockets "sockets" 1_048_576 "listeners and UDP sockets";
-    ReassemblySegments "reassembly_segments" 4_096
+    ReassemblySegments "reassembly_segments" 65_536
         "out-of-order segments a connection may hold, fewer with a small receive buffer";
     SackRanges "sack_ranges" 16_384 "ranges of a connection's data that the peer holds out of order";
     UdpQueueBytes "udp_queue_bytes" 262_144 "bytes waiting in one UDP socket";
@@ -75,6 +80,7 @@ limits! {
 pub struct Budget {
     values: [usize; Limit::ALL.len()],
     hits: [u64; Limit::ALL.len()],
+    reserved: [usize; Limit::ALL.len()],
 }
 
 impl Default for Budget {
@@ -83,7 +89,7 @@ impl Default for Budget {
         for &l in Limit::ALL {
             values[l as usize] = l.default_value();
         }
-        Budget { values, hits: [0; Limit::ALL.len()] }
+        Budget { values, hits: [0; Limit::ALL.len()], reserved: [0; Limit::ALL.len()] }
     }
 }
 
@@ -107,6 +113,32 @@ impl Budget {
         }
         self.hits[limit as usize] += 1;
         false
+    }
+
+    /// Set `amount` of `limit` aside, for [`Budget::give_back`] to return, if so much is left of
+    /// `most` or of the limit's value, whichever is less. If not, the hit is counted.
+    pub fn reserve(&mut self, limit: Limit, amount: usize, most: usize) -> bool {
+        let index = limit as usize;
+        let value = self.values[index].min(most);
+        let fits = self.reserved[index].saturating_add(amount) <= value;
+        if fits {
+            self.reserved[index] += amount;
+        } else {
+            self.hits[index] += 1;
+        }
+        fits
+    }
+
+    /// Return what was set aside.
+    pub fn give_back(&mut self, limit: Limit, amount: usize) {
+        let reserved = &mut self.reserved[limit as usize];
+        debug_assert!(amount <= *reserved, "{} gets back more than it gave", limit.name());
+        *reserved = reserved.saturating_sub(amount);
+    }
+
+    /// What is set aside of `limit` now.
+    pub fn reserved(&self, limit: Limit) -> usize {
+        self.reserved[limit as usize]
     }
 
     /// How often `limit` was hit.

@@ -103,3 +103,17 @@ fn keyed_hash_equals_the_siphasher_crate() {
         assert_eq!(KeyedHash::new(i, 77).hash(words), oracle.finish());
     }
 }
+
+#[test]
+fn what_is_reserved_of_a_limit_stays_under_it_and_comes_back() {
+    let mut b = Budget::default();
+    let limit = Limit::ReceiveBufferBytes;
+    b.set(limit, 100);
+    assert!(b.reserve(limit, 60, usize::MAX) && !b.reserve(limit, 41, usize::MAX));
+    assert!(!b.reserve(limit, 1, 60), "the caller knows of less");
+    assert!(!b.reserve(limit, usize::MAX, usize::MAX));
+    assert_eq!((b.reserved(limit), b.hits(limit)), (60, 3));
+    b.give_back(limit, 60);
+    assert!(b.reserve(limit, 100, usize::MAX));
+    assert_eq!((b.reserved(limit), b.hits(limit)), (100, 3));
+}

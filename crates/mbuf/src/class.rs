@@ -9,7 +9,7 @@ pub const HEADROOM: usize = 128;
 pub(crate) const LINE: usize = 64;
 
 /// What kind of memory is behind an mbuf.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Class {
     /// A header alone, pointing into another buffer's cluster.

@@ -18,6 +18,7 @@ mod mbuf;
 mod pool;
 mod prefetch;
 mod queue;
+mod reclaim;
 mod share;
 mod sockbuf;
 mod store;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use crate::class::{Class, HEADROOM, LINE};
 use crate::mbuf::Mbuf;
+use crate::reclaim::Attempts;
 use crate::store::{Header, Meta, Shared, Store, give_back_to};
 
 /// Handles given back in one go to another pool.
@@ -22,12 +23,13 @@ const RETURN_FEW: usize = 4;
 /// Where [`Mbuf`]s come from.
 ///
 /// Memory is taken from the system in slabs as needed, never past the limit, and given back when
-/// the pool and the last of its handles are gone.
+/// the pool and the last of its handles are gone, or when another class needs what one has unused.
 pub struct Pool {
     store: Store,
     shared: Arc<Shared>,
     limit_bytes: usize,
     exhausted: u64,
+    reclaims: Attempts,
     /// Another pool's handles on their way home, linked, with their owner.
     outbox: Option<Outbox>,
 }
@@ -51,6 +53,7 @@ impl Pool {
             shared: Shared::new(),
             limit_bytes,
             exhausted: 0,
+            reclaims: Attempts::default(),
             outbox: None,
         }
     }
@@ -100,7 +103,8 @@ impl Pool {
         self.store.take(class).or_else(|| self.refill(class))
     }
 
-    /// First what came home, then a new slab.
+    /// First what came home, then a new slab, then one in the place of slabs that nobody uses, then
+    /// a larger buffer than was asked for.
     #[cold]
     #[inline(never)]
     fn refill(&mut self, class: Class) -> Option<NonNull<Header>> {
@@ -108,7 +112,19 @@ impl Pool {
         if self.store.is_dry(class) {
             self.store.grow(class, self.limit_bytes, &self.shared);
         }
-        let header = self.store.take(class);
+        if self.store.is_dry(class) && self.reclaims.admit(self.store.outstanding) {
+            // A walk is long: it is to be worth it.
+            let wanted = (class.stride() * class.slab_objects()).max(self.limit_bytes / 32);
+            if self.store.reclaim(wanted) > 0 {
+                self.reclaims = Attempts::default();
+                self.store.grow(class, self.limit_bytes, &self.shared);
+            }
+        }
+        let header = self.store.take(class).or_else(|| {
+            let larger =
+                Class::CLUSTERS.into_iter().filter(|&c| c > class && class != Class::Share);
+            larger.filter_map(|class| self.store.take(class)).next()
+        });
         self.exhausted += u64::from(header.is_none());
         header
     }
@@ -250,6 +266,13 @@ impl Pool {
     /// Bytes taken from the system.
     pub fn held_bytes(&self) -> usize {
         self.store.held_bytes
+    }
+
+    /// About how many bytes are in buffers that are out: handles that are out times what an average
+    /// object takes. Exact sums would cost every packet something.
+    pub fn in_use_bytes(&self) -> usize {
+        let objects = self.store.objects.max(1) as u64;
+        (self.store.held_bytes as u64 * self.store.outstanding as u64 / objects) as usize
     }
 
     /// The most bytes it may take.

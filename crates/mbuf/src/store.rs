@@ -55,13 +55,28 @@ pub(crate) struct Shared {
     orphan: Mutex<Option<Store>>,
 }
 
+/// Objects of one class, side by side.
+pub(crate) struct Slab {
+    pub(crate) start: NonNull<u8>,
+    pub(crate) layout: Layout,
+    class: Class,
+}
+
+impl Slab {
+    pub(crate) fn objects(&self) -> usize {
+        self.layout.size() / self.class.stride()
+    }
+}
+
 /// Free lists, slabs and counts.
 #[derive(Default)]
 pub(crate) struct Store {
-    free: [Option<NonNull<Header>>; Class::COUNT],
-    slabs: Vec<(NonNull<u8>, Layout)>,
+    pub(crate) free: [Option<NonNull<Header>>; Class::COUNT],
+    pub(crate) slabs: Vec<Slab>,
     /// Bytes taken from the system.
     pub(crate) held_bytes: usize,
+    /// Objects of all classes in it.
+    pub(crate) objects: usize,
     /// Handles that are out.
     pub(crate) outstanding: usize,
 }
@@ -164,6 +179,7 @@ impl Store {
             let class = header.as_ref().class;
             if UNPOOLED {
                 self.held_bytes -= class.stride();
+                self.objects -= 1;
                 dealloc(header.as_ptr().cast(), layout(class, 1));
                 return;
             }
@@ -186,8 +202,9 @@ impl Store {
         // SAFETY: the layout is not of zero size.
         let Some(slab) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { return };
         self.held_bytes += layout.size();
+        self.objects += objects;
         if !UNPOOLED {
-            self.slabs.push((slab, layout));
+            self.slabs.push(Slab { start: slab, layout, class });
         }
         // From the Arc itself: `give_back` counts through this pointer.
         let owner = NonNull::new(Arc::as_ptr(shared).cast_mut()).expect("an Arc is never null");
@@ -215,9 +232,9 @@ impl Store {
 impl Drop for Store {
     fn drop(&mut self) {
         debug_assert_eq!(self.outstanding, 0, "a store outlives its handles");
-        for (slab, layout) in self.slabs.drain(..) {
+        for slab in self.slabs.drain(..) {
             // SAFETY: allocated with this layout in `grow`; no handle is out.
-            unsafe { dealloc(slab.as_ptr(), layout) }
+            unsafe { dealloc(slab.start.as_ptr(), slab.layout) }
         }
         if UNPOOLED {
             for class in Class::CLUSTERS.into_iter().chain([Class::Share]) {

@@ -48,6 +48,16 @@ fn keepalive_into(config: &mut Config, keepalive: &TcpKeepalive) {
     config.keepalive_probes_max = keepalive.retries.unwrap_or(config.keepalive_probes_max);
 }
 
+/// A receive buffer that nothing tunes.
+fn fixed_receive(config: &mut Config, size: usize) {
+    (config.receive_buffer_bytes, config.receive_buffer_max_bytes) = (bytes(size), 0);
+}
+
+/// A send buffer that nothing tunes.
+fn fixed_send(config: &mut Config, size: usize) {
+    (config.send_buffer_bytes, config.send_buffer_max_bytes) = (bytes(size), 0);
+}
+
 fn bytes(size: usize) -> u32 {
     u32::try_from(size).unwrap_or(u32::MAX)
 }
@@ -61,6 +71,10 @@ impl TcpStream {
     fn config<T>(&self, look: impl FnOnce(&Config) -> T) -> io::Result<T> {
         self.now(|inner| inner.stack.tcp_config(self.handle()).map(look))?
             .ok_or_else(error::aborted)
+    }
+
+    fn info<T>(&self, look: impl FnOnce(tcp::Info) -> T) -> io::Result<T> {
+        self.now(|inner| inner.stack.tcp_info(self.handle()).map(look))?.ok_or_else(error::aborted)
     }
 
     /// Send small segments at once: Nagle's algorithm off (TCP_NODELAY).
@@ -124,37 +138,38 @@ impl TcpStream {
         self.config(|config| config.user_timeout.map(Into::into))
     }
 
-    /// Bytes that may wait to be read. The scale of the window was agreed in the handshake: a
-    /// buffer that grows by much is better set with [`TcpSocket`].
+    /// Bytes that may wait to be read: from now on exactly so many, whatever the path could do. The
+    /// scale of the window was agreed in the handshake.
     ///
     /// # Errors
     /// The driver is gone.
     pub fn set_recv_buffer_size(&self, size: usize) -> io::Result<()> {
-        self.configure(|config| config.receive_buffer_bytes = bytes(size))
+        self.configure(|config| fixed_receive(config, size))
     }
 
-    /// Bytes that may wait to be read.
+    /// Bytes that may wait to be read, as it is now: tuned to the path, unless it was set.
     ///
     /// # Errors
     /// The driver is gone.
     pub fn recv_buffer_size(&self) -> io::Result<usize> {
-        self.config(|config| config.receive_buffer_bytes as usize)
+        self.info(|info| info.receive_buffer_bytes)
     }
 
-    /// Bytes that may wait to be acknowledged.
+    /// Bytes that may wait to be acknowledged: from now on exactly so many.
     ///
     /// # Errors
     /// The driver is gone.
     pub fn set_send_buffer_size(&self, size: usize) -> io::Result<()> {
-        self.configure(|config| config.send_buffer_bytes = bytes(size))
+        self.configure(|config| fixed_send(config, size))
     }
 
-    /// Bytes that may wait to be acknowledged.
+    /// Bytes that may wait to be acknowledged, as it is now: it grows with the congestion window,
+    /// unless it was set.
     ///
     /// # Errors
     /// The driver is gone.
     pub fn send_buffer_size(&self) -> io::Result<usize> {
-        self.config(|config| config.send_buffer_bytes as usize)
+        self.info(|info| info.send_buffer_bytes)
     }
 
     /// What closing does with what is not sent (SO_LINGER). `None`: it is sent, and nobody waits.
@@ -287,15 +302,17 @@ impl TcpSocket {
         self
     }
 
-    /// Bytes that may wait to be read: the largest window offered.
+    /// Bytes that may wait to be read, the largest window offered: exactly so many. Without it the
+    /// buffer follows path and reader.
     pub fn set_recv_buffer_size(&mut self, size: usize) -> &mut TcpSocket {
-        self.config.receive_buffer_bytes = bytes(size);
+        fixed_receive(&mut self.config, size);
         self
     }
 
-    /// Bytes that may wait to be acknowledged.
+    /// Bytes that may wait to be acknowledged: exactly so many. Without it the buffer follows the
+    /// congestion window.
     pub fn set_send_buffer_size(&mut self, size: usize) -> &mut TcpSocket {
-        self.config.send_buffer_bytes = bytes(size);
+        fixed_send(&mut self.config, size);
         self
     }
 

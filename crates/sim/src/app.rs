@@ -107,8 +107,6 @@ pub struct Endpoint {
     pub(crate) was_open: bool,
     /// Something may be possible that was not.
     pub(crate) ready: bool,
-    /// Whether it asks again by itself when the stack has no memory.
-    pub(crate) asks_again: bool,
     /// When it goes on by itself, by its host's clock.
     pub(crate) wake: Instant,
     /// Bytes written and read so far.
@@ -166,7 +164,6 @@ impl Endpoint {
             phase: Phase::Waiting,
             was_open: false,
             ready: true,
-            asks_again: true,
             wake: Instant::NEVER,
             written: 0,
             read: 0,
@@ -354,15 +351,6 @@ impl Endpoint {
         })
     }
 
-    /// A stack that has no buffers does not tell when it has some again: who has nothing queued is
-    /// not woken by an ACK either, and asks by itself.
-    fn ask_again(&mut self, stack: &Stack, handle: TcpHandle, now: Instant) {
-        let is_idle = |info: tcp::Info| info.unsent == 0 && info.in_flight == 0;
-        if self.asks_again && self.was_open && stack.tcp_info(handle).is_some_and(is_idle) {
-            self.wake = self.wake.min(now + RETRY);
-        }
-    }
-
     fn write_some(
         &mut self,
         stack: &mut Stack,
@@ -380,10 +368,7 @@ impl Endpoint {
                             self.written += n as u64;
                             self.writing.done += n as u64;
                         }
-                        Err(CallError::WouldBlock) => {
-                            self.ask_again(stack, handle, now);
-                            return Ok(());
-                        }
+                        Err(CallError::WouldBlock) => return Ok(()),
                         Err(error) => return Err(named(error)),
                     }
                     self.writing.done == bytes

@@ -147,8 +147,7 @@ pub fn world(path: &Goodput) -> World {
     for flow in 0..path.flows {
         let mut config = tcp::Config { algorithm: path.algorithm, ..tcp::Config::default() };
         if let Some(bytes) = path.buffer_bytes {
-            config.send_buffer_bytes = bytes;
-            config.receive_buffer_bytes = bytes;
+            config.set_fixed_buffers(bytes, bytes);
         }
         let added = world.add_flow(FlowSettings {
             hosts: (0, 1),

@@ -93,8 +93,15 @@ fn leaves_early(draw: &mut Draw) -> Script {
 pub(crate) fn config(draw: &mut Draw) -> Config {
     let mut config = Config::default();
     if draw.happens(0.5) {
-        config.receive_buffer_bytes = draw.magnitude(4_096, 4_000_000) as u32;
-        config.send_buffer_bytes = draw.magnitude(4_096, 4_000_000) as u32;
+        let [receive, send] = [(); 2].map(|()| draw.magnitude(4_096, 4_000_000) as u32);
+        if draw.happens(0.5) {
+            config.set_fixed_buffers(receive, send);
+        } else {
+            // Tuned, from a beginning that may be small to an end that may be near.
+            (config.receive_buffer_bytes, config.send_buffer_bytes) = (receive, send);
+            config.receive_buffer_max_bytes = draw.magnitude(65_536, 1 << 30) as u32;
+            config.send_buffer_max_bytes = draw.magnitude(65_536, 1 << 30) as u32;
+        }
     }
     config.algorithm = draw.one_of(Algorithm::ALL);
     config.no_delay = draw.happens(0.5);
@@ -125,12 +132,14 @@ pub(crate) fn describe(script: &Script, config: &Config) -> String {
         text.push_str(&format!(" {step:?}"));
     }
     format!(
-        "[{} |{text} | {:?} | {:?}; buffers {}/{} {}{}{}{} ack delay {} ms]",
+        "[{} |{text} | {:?} | {:?}; buffers {}..{}/{}..{} {}{}{}{} ack delay {} ms]",
         config.algorithm.name(),
         script.reads,
         script.finish,
         config.send_buffer_bytes,
+        config.send_buffer_max_bytes,
         config.receive_buffer_bytes,
+        config.receive_buffer_max_bytes,
         if config.timestamps { "T" } else { "-" },
         if config.sack { "S" } else { "-" },
         if config.window_scaling { "W" } else { "-" },

@@ -90,7 +90,7 @@ impl Stack {
     #[inline]
     pub fn tcp_read_mbuf(&mut self, handle: TcpHandle) -> Result<Option<Mbuf>, CallError> {
         let Some(pcb) = self.connections.get_mut(handle) else { return Err(CallError::Closed) };
-        let m = usrreq::read_mbuf(&mut pcb.tcb)?;
+        let m = usrreq::read_mbuf(&mut pcb.tcb, &mut self.core.tcp())?;
         self.connections.after_read(handle);
         Ok(m)
     }

@@ -25,7 +25,7 @@ impl Stack {
     /// [`CallError`]; after [`CallError::WouldBlock`] an event tells when there is room.
     pub fn tcp_writable(&mut self, handle: TcpHandle) -> Result<usize, CallError> {
         let pcb = self.connections.get_mut(handle).ok_or(CallError::Closed)?;
-        usrreq::writable(&mut pcb.tcb)
+        usrreq::writable(&mut pcb.tcb, &mut self.core.tcp())
     }
 
     /// Copy received data out and leave it to be read; 0 means the peer has closed and all was
@@ -66,7 +66,7 @@ impl Stack {
         change: impl FnOnce(&mut Config),
     ) -> Option<()> {
         let pcb = self.connections.get_mut(handle)?;
-        usrreq::configure(&mut pcb.tcb, change, &self.core.tcp());
+        usrreq::configure(&mut pcb.tcb, change, &mut self.core.tcp());
         // Its deadlines may be nearer now.
         self.connections.mark_dirty(handle);
         tx::output(self);

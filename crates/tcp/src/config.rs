@@ -7,11 +7,20 @@ use crate::cc::Algorithm;
 /// The settings of one connection; a listener hands its own to those it accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Bytes of received data that may wait for the reader: the largest window offered.
+    /// Bytes of received data that may wait for the reader, to begin with: the largest window
+    /// offered.
     pub receive_buffer_bytes: u32,
-    /// Bytes that may be queued for sending, unacknowledged ones included.
+    /// What the receive buffer may become if path and reader are fast enough: the shift of the
+    /// window is chosen for it (RFC 7323 section 2.3). No more than `receive_buffer_bytes`, 0 for
+    /// instance: the buffer keeps its size.
+    pub receive_buffer_max_bytes: u32,
+    /// Bytes that may be queued for sending, unacknowledged ones included, to begin with.
     pub send_buffer_bytes: u32,
-    /// Bytes not yet sent above which a write takes no more; see [`crate::usrreq::write`].
+    /// What the send buffer may become with the congestion window. No more than
+    /// `send_buffer_bytes`, 0 for instance: it keeps its size.
+    pub send_buffer_max_bytes: u32,
+    /// Bytes not yet sent above which a write takes no more, or a sixteenth of the window if that
+    /// is more; see [`crate::usrreq::write`].
     pub unsent_limit_bytes: u32,
     /// Send small segments at once (Nagle's algorithm off, RFC 9293 section 3.7.4).
     pub no_delay: bool,
@@ -50,11 +59,26 @@ pub struct Config {
     pub time_wait: Duration,
 }
 
+/// The most that a window with a shift of 11 can say: 128 MB, less one unit.
+const BUFFER_MAX_BYTES: u32 = 65_535 << 11;
+
+impl Config {
+    /// Buffers of exactly these sizes, which nothing tunes.
+    pub fn set_fixed_buffers(&mut self, receive_bytes: u32, send_bytes: u32) {
+        self.receive_buffer_bytes = receive_bytes;
+        self.receive_buffer_max_bytes = 0;
+        self.send_buffer_bytes = send_bytes;
+        self.send_buffer_max_bytes = 0;
+    }
+}
+
 impl Default for Config {
     fn default() -> Config {
         Config {
             receive_buffer_bytes: 512 * 1024,
+            receive_buffer_max_bytes: BUFFER_MAX_BYTES,
             send_buffer_bytes: 1024 * 1024,
+            send_buffer_max_bytes: BUFFER_MAX_BYTES,
             unsent_limit_bytes: 64 * 1024,
             no_delay: false,
             ack_delay: Duration::from_millis(40),

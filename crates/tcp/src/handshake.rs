@@ -12,7 +12,7 @@ use wire::tcp::{Flags, Options};
 use crate::marks::{Events, Marks, Todo};
 use crate::state::{Error, State};
 use crate::tcb::{Opening, Tcb};
-use crate::{Config, Cx, Fate, Segment, ack, text};
+use crate::{Config, Cx, Fate, Segment, ack, text, tuning, usrreq};
 
 /// What a listener does with a segment that belongs to no connection, RFC 9293 3.10.7.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,6 +169,8 @@ fn establish(tcb: &mut Tcb, cx: &mut Cx<'_>) {
         tcb.rtt.sample(cx.now.since(tcb.syn_sent_at));
     }
     tcb.cc.start(tcb.snd_mss.bytes(), syn_lost);
+    tuning::opened(tcb, cx);
+    tcb.sendq.recut(usrreq::unit_bytes(tcb), usrreq::sums(tcb, cx), cx.pool);
     tcb.timers.retransmit = base::Instant::NEVER;
     tcb.state = if tcb.marks.has(Marks::SHUT_WRITE) { State::FinWait1 } else { State::Established };
     if let Some(idle) = tcb.config.keepalive_idle {

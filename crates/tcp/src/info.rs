@@ -47,6 +47,11 @@ pub struct Info {
     pub unsent: usize,
     /// Bytes waiting to be read.
     pub unread: usize,
+    /// Bytes that may wait to be read, as tuning has it now.
+    pub receive_buffer_bytes: usize,
+    /// Bytes that may wait to be acknowledged, as the congestion window has it now; a stack short
+    /// of memory may admit fewer.
+    pub send_buffer_bytes: usize,
     /// Bytes the peer has acknowledged.
     pub bytes_acked: u64,
     /// Bytes received in order.
@@ -96,6 +101,8 @@ impl Tcb {
             lost_bytes: self.recovery.lost.bytes(),
             unsent: self.sendq.unsent_bytes(),
             unread: self.receive.len(),
+            receive_buffer_bytes: self.receive.limit_bytes(),
+            send_buffer_bytes: crate::tuning::send_buffer(self),
             bytes_acked: self.stats.bytes_acked,
             bytes_received: self.stats.bytes_received,
             segments_out: self.stats.segments_out,

@@ -167,6 +167,7 @@ fn remember_timestamp(tcb: &mut Tcb, seg: &Segment, cx: &Cx<'_>) {
         && !tcb.is_old_timestamp(ts.value, cx)
     {
         tcb.set_ts_recent(ts.value, cx);
+        tcb.tuning.echo = ts.echo;
     }
 }
 

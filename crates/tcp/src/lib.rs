@@ -38,6 +38,7 @@ mod text;
 pub mod timer;
 pub mod timewait;
 mod tlp;
+mod tuning;
 mod undo;
 pub mod usrreq;
 

@@ -126,11 +126,12 @@ pub fn accept(tcb: &mut Tcb, seg: &Segment, m: Mbuf, cx: &mut Cx<'_>) {
         ack::update_send_window(tcb, seg);
     }
     tcb.todo.set(crate::Todo::OUTPUT);
-    // TS.Recent follows if the segment starts at or before the last ACK we sent.
-    if let Some(ts) = seg.timestamps
-        && seg.seq.le(tcb.last_ack_sent)
-    {
-        tcb.set_ts_recent(ts.value, cx);
+    if let Some(ts) = seg.timestamps {
+        tcb.tuning.echo = ts.echo;
+        // TS.Recent follows if the segment starts at or before the last ACK we sent.
+        if seg.seq.le(tcb.last_ack_sent) {
+            tcb.set_ts_recent(ts.value, cx);
+        }
     }
     if m.is_empty() {
         cx.pool.free(m);

@@ -221,6 +221,27 @@ impl SendQueue {
         self.pieces.push_back(Piece::waiting(Some(m), len));
     }
 
+    /// Data that was written before the handshake was cut for segments that the peer does not
+    /// take: cut it anew, `unit` bytes a piece. Nothing is in flight. Without buffers the rest
+    /// stays as it is.
+    #[cold]
+    pub(crate) fn recut(&mut self, unit: usize, sums: Option<(Ladder, bool)>, pool: &mut Pool) {
+        if self.front().is_none_or(|front| front.len as usize <= unit) {
+            return;
+        }
+        let waiting = core::mem::take(&mut self.pieces);
+        self.unsent_bytes = 0;
+        for mut m in waiting.into_iter().filter_map(|piece| piece.mbuf) {
+            let taken = self.append(m.as_slice(), unit, sums, pool);
+            if taken == m.len() {
+                pool.free(m);
+            } else {
+                m.trim_front(taken);
+                self.append_mbuf(m, sums);
+            }
+        }
+    }
+
     /// Cut the front so that it has `len` bytes; `false` if that cannot be.
     pub(crate) fn cut_front(&mut self, len: u32, pool: &mut Pool) -> bool {
         self.cut_at(self.sent as usize, len, pool)

@@ -21,6 +21,7 @@ use crate::rtt::Rtt;
 use crate::scoreboard::Recovery;
 use crate::sendq::SendQueue;
 use crate::state::{Error, State};
+use crate::tuning::{Tuning, start_bytes};
 use crate::{Config, Cx};
 
 /// One connection.
@@ -86,6 +87,8 @@ pub struct Tcb {
     pub(crate) rack: Rack,
     pub(crate) sack_blocks: ReceivedBlocks,
     pub(crate) reassembly: Reassembly,
+    /// How large the receive buffer has to be.
+    pub(crate) tuning: Tuning,
     /// When the estimate of the peer's send space is put to the test.
     pub(crate) early_acks: EarlyAcks,
     /// Largest window the peer ever offered (RFC 9293 3.8.6.2.1, 5961 section 5.2).
@@ -187,7 +190,8 @@ impl Tcb {
             marks.set(Marks::NO_DELAY);
         }
         let rcv_wscale = if config.window_scaling {
-            WindowScale::for_window(config.receive_buffer_bytes as usize)
+            let most = config.receive_buffer_bytes.max(config.receive_buffer_max_bytes);
+            WindowScale::for_window(most as usize)
         } else {
             WindowScale::default()
         };
@@ -216,7 +220,8 @@ impl Tcb {
             events: Events::default(),
             dirty: false,
             probes: 0,
-            receive: SockBuf::new(config.receive_buffer_bytes),
+            receive: SockBuf::new(start_bytes(config)),
+            tuning: Tuning::new(config),
             sendq: SendQueue::default(),
             timers: Timers::default(),
             rtt: Rtt::new(config.rto_initial, config.rto_min),

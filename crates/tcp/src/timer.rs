@@ -6,7 +6,7 @@
 
 use base::{Counter, Duration, Instant};
 
-use crate::marks::{Marks, Todo};
+use crate::marks::{Events, Marks, Todo};
 use crate::state::State;
 use crate::tcb::Tcb;
 use crate::{Cx, recovery, tlp};
@@ -156,6 +156,11 @@ fn retransmit_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
             tcb.todo.set(Todo::OUTPUT);
         }
         _ if tcb.state.may_send() && tcb.sendq.unsent_count() > 0 => persist_expired(tcb, cx),
+        // There was no memory for a writer: it may try again.
+        _ if tcb.marks.has(Marks::WRITE_BLOCKED) => {
+            tcb.marks.clear(Marks::WRITE_BLOCKED);
+            tcb.events.set(Events::WRITABLE);
+        }
         _ => {}
     }
 }

@@ -6,14 +6,14 @@
 
 use std::sync::Arc;
 
-use base::Switch;
+use base::{Instant, Switch};
 use mbuf::Mbuf;
 use wire::checksum::Ladder;
 
 use crate::marks::{Events, Marks, Todo};
 use crate::state::{Error, State};
 use crate::tcb::{Opening, Tcb};
-use crate::{Config, Cx, handshake};
+use crate::{Config, Cx, handshake, tuning};
 
 /// Why a call was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,11 +41,14 @@ pub fn connect(config: &Arc<Config>, opening: &Opening, cx: &mut Cx<'_>) -> Tcb 
 /// # Errors
 /// [`CallError::WouldBlock`] when there is no room; an event tells when there is.
 pub fn write(tcb: &mut Tcb, data: &[u8], cx: &mut Cx<'_>) -> Result<usize, CallError> {
-    let room = write_room(tcb)?;
+    let room = write_room(tcb, cx)?.min(data.len());
     let unit = unit_bytes(tcb);
-    let taken = tcb.sendq.append(&data[..data.len().min(room)], unit, sums(tcb, cx), cx.pool);
+    let taken = tcb.sendq.append(&data[..room], unit, sums(tcb, cx), cx.pool);
     if taken < data.len() {
         tcb.marks.set(Marks::WRITE_BLOCKED);
+        if taken < room {
+            no_memory(tcb, cx);
+        }
     }
     if taken == 0 && !data.is_empty() {
         return Err(CallError::WouldBlock);
@@ -54,12 +57,22 @@ pub fn write(tcb: &mut Tcb, data: &[u8], cx: &mut Cx<'_>) -> Result<usize, CallE
     Ok(taken)
 }
 
+/// The stack has no buffers for a writer. If nothing is in flight whose ACK would have it try
+/// again, a timer does.
+#[cold]
+fn no_memory(tcb: &mut Tcb, cx: &Cx<'_>) {
+    tcb.marks.set(Marks::WRITE_BLOCKED);
+    if tcb.in_flight() == 0 && tcb.state.may_send() && tcb.timers.retransmit == Instant::NEVER {
+        tcb.restart_retransmit(cx.now);
+    }
+}
+
 /// Queue a buffer that the user filled: no byte is copied. At most [`unit_bytes`] long.
 ///
 /// # Errors
 /// The buffer comes back with the reason.
 pub fn write_mbuf(tcb: &mut Tcb, m: Mbuf, cx: &mut Cx<'_>) -> Result<(), (CallError, Mbuf)> {
-    match write_room(tcb) {
+    match write_room(tcb, cx) {
         Ok(1..) => {}
         Ok(0) | Err(CallError::WouldBlock) => {
             tcb.marks.set(Marks::WRITE_BLOCKED);
@@ -81,11 +94,11 @@ pub fn write_mbuf(tcb: &mut Tcb, m: Mbuf, cx: &mut Cx<'_>) -> Result<(), (CallEr
 ///
 /// # Errors
 /// [`CallError::WouldBlock`] when there is no room; an event tells when there is.
-pub fn writable(tcb: &mut Tcb) -> Result<usize, CallError> {
+pub fn writable(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Result<usize, CallError> {
     if tcb.state == State::SynSent {
         return Err(tcb.error.map_or(CallError::WouldBlock, CallError::Failed));
     }
-    let room = write_room(tcb)?;
+    let room = write_room(tcb, cx)?;
     if room == 0 {
         tcb.marks.set(Marks::WRITE_BLOCKED);
         return Err(CallError::WouldBlock);
@@ -94,7 +107,7 @@ pub fn writable(tcb: &mut Tcb) -> Result<usize, CallError> {
 }
 
 /// Bytes a write would take now.
-fn write_room(tcb: &Tcb) -> Result<usize, CallError> {
+fn write_room(tcb: &Tcb, cx: &mut Cx<'_>) -> Result<usize, CallError> {
     if let Some(error) = tcb.error {
         return Err(CallError::Failed(error));
     }
@@ -107,9 +120,14 @@ fn write_room(tcb: &Tcb) -> Result<usize, CallError> {
     }
     let queued = tcb.sendq.unsent_bytes() + tcb.in_flight() as usize;
     let buffer = (tcb.config.send_buffer_bytes as usize).saturating_sub(queued);
-    // Two units at least: the last one waits for more.
-    let most = (tcb.config.unsent_limit_bytes as usize).max(2 * unit_bytes(tcb));
+    // Two units at least: the last one waits for more. Of a large window a part, so that a writer
+    // who is woken by ACKs is back before all of it has left.
+    let window = tcb.cc.cwnd.min(u64::from(tcb.snd_wnd)) as usize;
+    let most = (tcb.config.unsent_limit_bytes as usize).max(2 * unit_bytes(tcb)).max(window / 16);
     let ahead = most.saturating_sub(tcb.sendq.unsent_bytes());
+    if buffer < ahead && tcb.config.send_buffer_max_bytes > tcb.config.send_buffer_bytes {
+        return Ok(tuning::send_room(tcb, queued, cx).min(ahead));
+    }
     Ok(buffer.min(ahead))
 }
 
@@ -123,7 +141,7 @@ pub fn unit_bytes(tcb: &Tcb) -> usize {
 
 /// How sums are taken while copying; not at all where a device finishes checksums.
 #[inline]
-fn sums(tcb: &Tcb, cx: &Cx<'_>) -> Option<(Ladder, bool)> {
+pub(crate) fn sums(tcb: &Tcb, cx: &Cx<'_>) -> Option<(Ladder, bool)> {
     tcb.makes_checksums(cx).then(|| (cx.ladder, cx.switches.on(Switch::FusedSum)))
 }
 
@@ -136,6 +154,7 @@ pub fn read(tcb: &mut Tcb, into: &mut [u8], cx: &mut Cx<'_>) -> Result<usize, Ca
     if n == 0 && !into.is_empty() {
         return nothing_to_read(tcb);
     }
+    tuning::after_read(tcb, cx);
     window_may_open(tcb);
     Ok(n)
 }
@@ -164,9 +183,10 @@ pub fn peek(tcb: &mut Tcb, into: &mut [u8]) -> Result<usize, CallError> {
 ///
 /// # Errors
 /// [`CallError::WouldBlock`] when nothing is there yet.
-pub fn read_mbuf(tcb: &mut Tcb) -> Result<Option<Mbuf>, CallError> {
+pub fn read_mbuf(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Result<Option<Mbuf>, CallError> {
     match tcb.receive.take() {
         Some(m) => {
+            tuning::after_read(tcb, cx);
             window_may_open(tcb);
             Ok(Some(m))
         }
@@ -191,7 +211,9 @@ fn window_may_open(tcb: &mut Tcb) {
     let gain = (tcb.receive.space() as u32).saturating_sub(tcb.rcv_wnd());
     let two_segments = 2 * u32::from(tcb.rcv_mss);
     let worth_it = (gain >= two_segments && gain >= limit / 4) || gain >= limit / 2;
-    let shut = tcb.rcv_wnd() == 0 && gain >= two_segments.min(limit / 2);
+    // Less than a unit of its scale does not open a window.
+    let unit = tcb.rcv_wscale.unscale(1);
+    let shut = tcb.rcv_wnd() == 0 && gain >= two_segments.min(limit / 2).max(unit);
     if (worth_it || shut) && tcb.state.peer_may_send() {
         tcb.todo.set(Todo::ACK_NOW);
     }
@@ -214,15 +236,22 @@ pub fn no_delay(tcb: &Tcb) -> bool {
 
 /// Change settings that count from now on: buffers, user time-out, keepalive. What was agreed in
 /// the handshake stays as it is.
-pub fn configure(tcb: &mut Tcb, change: impl FnOnce(&mut Config), cx: &Cx<'_>) {
+pub fn configure(tcb: &mut Tcb, change: impl FnOnce(&mut Config), cx: &mut Cx<'_>) {
     let mut config = *tcb.config;
     change(&mut config);
     let keepalive = config.keepalive_idle;
     // `set_keepalive` sees the difference.
     config.keepalive_idle = tcb.config.keepalive_idle;
-    tcb.receive.set_limit(config.receive_buffer_bytes as usize);
+    let receive = |c: &Config| (c.receive_buffer_bytes, c.receive_buffer_max_bytes);
+    let resized = receive(&config) != receive(&tcb.config);
+    if resized {
+        tuning::release(tcb, cx);
+    }
     if config != *tcb.config {
         *Arc::make_mut(&mut tcb.config) = config;
+    }
+    if resized {
+        tuning::start(tcb);
     }
     if keepalive != tcb.config.keepalive_idle {
         tcb.set_keepalive(keepalive, cx.now);
@@ -293,4 +322,5 @@ pub fn clear(tcb: &mut Tcb, cx: &mut Cx<'_>) {
     tcb.sendq.clear(cx.pool);
     tcb.receive.clear(cx.pool);
     tcb.reassembly.clear(cx.pool);
+    tuning::release(tcb, cx);
 }

@@ -67,6 +67,8 @@ pub(super) fn connection(c: &ConnectionRow) -> Value {
         "in_flight": i.in_flight,
         "unsent": i.unsent,
         "unread": i.unread,
+        "receive_buffer_bytes": i.receive_buffer_bytes,
+        "send_buffer_bytes": i.send_buffer_bytes,
         "bytes_acked": i.bytes_acked,
         "bytes_received": i.bytes_received,
         "segments_out": i.segments_out,

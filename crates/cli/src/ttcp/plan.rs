@@ -173,8 +173,7 @@ fn tcp_config(args: &Args) -> Result<Config> {
     match args.socket_buffer {
         None => {}
         Some(bytes @ 1..=SOCKET_BUFFER_MAX) => {
-            config.send_buffer_bytes = bytes as u32;
-            config.receive_buffer_bytes = bytes as u32;
+            config.set_fixed_buffers(bytes as u32, bytes as u32);
         }
         Some(bytes) => bail!(Usage(format!("-b {bytes}: a socket buffer has 1 byte to 1 GB"))),
     }

@@ -79,3 +79,47 @@ fn empty_buffers_can_be_placed_within_their_headroom() {
     drop(mbuf);
     assert_all_home(&mut pool);
 }
+
+/// As many buffers for `len` bytes as the pool has.
+fn all_of(pool: &mut Pool, len: usize) -> Vec<crate::Mbuf> {
+    core::iter::from_fn(|| pool.alloc(len)).collect()
+}
+
+#[test]
+fn memory_moves_between_sizes_of_buffers() {
+    const LIMIT: usize = 8 << 20;
+    let mut pool = Pool::new(LIMIT);
+    for len in [60_000, 1_500, 60_000, 3_000, 1, 16_000] {
+        let held = all_of(&mut pool, len);
+        let bytes: usize = held.iter().map(|m| m.tailroom()).sum();
+        assert!(bytes > LIMIT / 8 * 7, "{len}: {bytes} bytes of {LIMIT}");
+        assert!(pool.held_bytes() <= LIMIT);
+        held.into_iter().for_each(|m| pool.free(m));
+    }
+    assert_all_home(&mut pool);
+}
+
+/// Some of each slab is in use, so none moves; but small ones may have large buffers.
+#[test]
+fn a_small_buffer_may_be_a_large_one_when_there_is_no_other() {
+    let mut pool = Pool::new(4 << 20);
+    let mut large = all_of(&mut pool, 60_000);
+    let kept: Vec<_> = (0..large.len() / 4).map(|i| large.remove(3 * i)).collect();
+    let free = large.len();
+    large.into_iter().for_each(|m| pool.free(m));
+    let small = all_of(&mut pool, 1_500);
+    assert!(small.len() >= free, "{} of {free}", small.len());
+    assert_eq!(pool.outstanding(), kept.len() + small.len());
+    kept.into_iter().chain(small).for_each(|m| pool.free(m));
+    assert_all_home(&mut pool);
+}
+
+/// What cannot be had is not looked for each time: a walk takes long.
+#[test]
+fn whole_free_slabs_are_looked_for_seldom() {
+    let mut attempts = crate::reclaim::Attempts::default();
+    let walks = (0..100_000).filter(|_| attempts.admit(500)).count();
+    assert!((2..=100).contains(&walks), "{walks}");
+    assert!(attempts.admit(400), "a hundred have come home");
+    assert!(!attempts.admit(399));
+}

@@ -1,7 +1,9 @@
-//! Nothing is left: no buffer, no connection, no TIME-WAIT record, once everything has ended and
-//! every clock has run out.
+//! Nothing is left: no buffer, no part of the budget, no connection, no TIME-WAIT record, once
+//! everything has ended and every clock has run out.
 //!
 //! Called by: the oracles, at the very end.
+
+use base::Limit;
 
 use super::Violation;
 use crate::host::Host;
@@ -11,6 +13,7 @@ pub(crate) fn check(number: usize, host: &mut Host) -> Result<(), Violation> {
     let mbufs = host.outstanding();
     let held = host.stack.pool().held_bytes();
     let limit = host.stack.pool().limit_bytes();
+    let reserved = host.stack.budget().reserved(Limit::ReceiveBufferBytes);
     let (connections, records) = (host.stack.connection_count(), host.stack.time_wait_count());
     let what = if connections > 0 {
         format!("host {number} still has {connections} connections")
@@ -18,6 +21,8 @@ pub(crate) fn check(number: usize, host: &mut Host) -> Result<(), Violation> {
         format!("host {number} still has {records} TIME-WAIT records")
     } else if mbufs > 0 {
         format!("host {number} still has {mbufs} mbufs out")
+    } else if reserved > 0 {
+        format!("host {number} still has {reserved} bytes of receive buffers set aside")
     } else if held > limit {
         format!("host {number} took {held} bytes of buffers, {limit} are allowed")
     } else {

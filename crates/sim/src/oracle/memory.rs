@@ -17,6 +17,12 @@ pub(crate) fn check_host(
         let what = format!("{connections} connections where {connections_max} were opened");
         return Err(Violation::new("memory", what));
     }
+    let reserved = budget.reserved(Limit::ReceiveBufferBytes);
+    let most = budget.of(Limit::ReceiveBufferBytes).min(budget.of(Limit::MbufBytes) / 2);
+    if reserved > most {
+        let what = format!("tuning added {reserved} bytes to receive buffers, {most} may");
+        return Err(Violation::new("memory", what));
+    }
     let time_wait = stack.time_wait_count();
     let most = budget.of(Limit::TimeWait);
     if time_wait > most {
@@ -29,15 +35,16 @@ pub(crate) fn check_host(
 pub(crate) fn check_connection(look: &Look<'_>) -> Result<(), Violation> {
     let (info, config) = (&look.info, &look.end.config);
     let unread = info.unread;
-    if unread > config.receive_buffer_bytes as usize {
-        let most = config.receive_buffer_bytes;
+    // Not what it is now: what was offered before it became smaller may still come.
+    let most = config.receive_buffer_bytes.max(config.receive_buffer_max_bytes).max(1 << 16);
+    if unread > most as usize {
         let what = format!("end {}: {unread} bytes wait to be read, {most} may", look.index);
         return Err(Violation::new("memory", what));
     }
     let queued = info.unsent + info.in_flight as usize;
     // A FIN takes sequence space and no memory.
-    if queued > config.send_buffer_bytes as usize + 1 {
-        let most = config.send_buffer_bytes;
+    let most = config.send_buffer_bytes.max(config.send_buffer_max_bytes);
+    if queued > most as usize + 1 {
         let what = format!("end {}: {queued} bytes wait to be sent, {most} may", look.index);
         return Err(Violation::new("memory", what));
     }

@@ -6,6 +6,7 @@
 //! noun that it shows.
 
 mod acks;
+mod buffers;
 mod congestion;
 mod duplicates;
 mod losses;
@@ -27,7 +28,7 @@ mod wire_end;
 use core::net::SocketAddr;
 use std::collections::VecDeque;
 
-use base::{Counter, DropReason, Duration, Instant, IpVersion, Limit, Owner, Switch};
+use base::{Counter, DropReason, Duration, Instant, IpVersion, Limit, Owner, Switch, WindowScale};
 use tcp::usrreq::CallError;
 use tcp::{Info, State};
 
@@ -60,6 +61,8 @@ impl Setup {
             sack: false,
             window_scaling: false,
             receive_buffer_bytes: 65_535,
+            receive_buffer_max_bytes: 0,
+            send_buffer_max_bytes: 0,
             ..tcp::Config::default()
         };
         Setup { pair, tcp, backlog: 8, syn: syn().win(65_535).mss(1000), rtt: 0 }

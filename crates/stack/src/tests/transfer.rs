@@ -127,7 +127,11 @@ fn loaned_buffers_fill_the_send_buffer_and_no_more() {
     let mut now = Instant::from_nanos(1_000_000);
     let to = SocketAddr::new(server.addr, 5001);
     server.stack.tcp_listen(to, ListenConfig::default()).expect("free");
-    let config = tcp::Config { send_buffer_bytes: 100_000, ..tcp::Config::default() };
+    let config = tcp::Config {
+        send_buffer_bytes: 100_000,
+        send_buffer_max_bytes: 0,
+        ..tcp::Config::default()
+    };
     let connected = client.stack.tcp_connect(to, None, &config, Owner::program(), now);
     let handle = connected.expect("routed");
     let mut taken = 0;

@@ -56,7 +56,12 @@ fn one_byte_segments_out_of_order_do_not_hold_a_buffer_each() {
 #[test]
 fn one_byte_segments_with_gaps_are_bounded_by_the_receive_buffer() {
     for receive_buffer_bytes in [4_000, 65_000, 512 * 1024] {
-        let tcp = tcp::Config { receive_buffer_bytes, ..tcp::Config::default() };
+        let receive_buffer_max_bytes = 0;
+        let tcp = tcp::Config {
+            receive_buffer_bytes,
+            receive_buffer_max_bytes,
+            ..tcp::Config::default()
+        };
         let (mut bench, handle, next) = established(&PairConfig::new([7, 8]), tcp);
         let window = receive_buffer_bytes.min(65_000);
         one_byte_segments(&mut bench, &next, (1..window).step_by(2));

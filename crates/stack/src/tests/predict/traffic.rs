@@ -73,6 +73,7 @@ impl Traffic {
         }
         let mut tcp = tcp::Config {
             receive_buffer_bytes: rng.pick(&[2_000, 8_000, 60_000, 512 * 1024]),
+            receive_buffer_max_bytes: 0,
             no_delay: rng.one_in(2),
             keepalive_idle: rng.one_in(4).then_some(Duration::from_secs(3)),
             ..tcp::Config::default()
