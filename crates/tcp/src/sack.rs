@@ -79,18 +79,20 @@ pub(crate) fn take_up_to(
     news: &mut News,
     now: Instant,
 ) {
-    // The segment that fills the gap at SND.UNA is the one whose timestamp comes back (RFC 7323
-    // section 4.3), so it tells which of two sendings that was (Eifel, RFC 3522).
-    if let Some(first) = tcb.sendq.in_flight(0)
-        && first.has(Piece::RETRANSMITTED)
-        && first.end().le(ack)
-        && tcb.marks.has(Marks::TIMESTAMPS)
-        && let Some(ts) = timestamps
-        && (ts.echo.wrapping_sub(tcb.ts_at(first.sent_at)) as i32) < 0
-    {
-        news.original_bytes = first.space();
-    }
+    let first = tcb.sendq.in_flight(0).filter(|p| p.has(Piece::RETRANSMITTED) && p.end().le(ack));
+    let gap = first.map(|first| (first.space(), first.sent_at));
     arrived(tcb, tcb.snd_una, ack, news, now);
+    let Some((bytes, sent_at)) = gap else { return };
+    // What is behind a gap that was filled may have arrived long ago: no round trip.
+    news.sent_at = None;
+    // The segment that fills the gap is the one whose timestamp comes back (RFC 7323 section
+    // 4.3), so it tells which of two sendings that was (Eifel, RFC 3522).
+    if tcb.marks.has(Marks::TIMESTAMPS)
+        && let Some(ts) = timestamps
+        && (ts.echo.wrapping_sub(tcb.ts_at(sent_at)) as i32) < 0
+    {
+        news.original_bytes = bytes;
+    }
 }
 
 /// `left..right` is at the peer: note what was not known.
