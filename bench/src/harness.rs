@@ -38,6 +38,18 @@ pub struct Spec {
     pub run: fn(&Bench) -> Result<Figure>,
 }
 
+/// A line of a table, for the tables of the benches.
+pub const fn spec(
+    case: &'static str,
+    better: Better,
+    must: f64,
+    aim: f64,
+    unit: &'static str,
+    run: fn(&Bench) -> Result<Figure>,
+) -> Spec {
+    Spec { case, better, must, aim, unit, run }
+}
+
 /// What measuring a row gave.
 #[derive(Clone, Debug, Default)]
 pub struct Figure {
