@@ -99,6 +99,8 @@ pub struct Bench {
     pub seconds: f64,
     /// How long each candidate runs while settings are chosen.
     pub trial_s: f64,
+    /// Fewer samples, and shorter: a look, not a result.
+    pub is_quick: bool,
     /// Where things run.
     pub cores: Cores,
     /// What was learned once: see `core.rs`.
@@ -120,7 +122,7 @@ impl Bench {
     pub fn new(quick: bool) -> Result<Bench> {
         let (pairs, seconds, trial_s) = if quick { (7, 0.2, 0.15) } else { (25, 0.4, 0.4) };
         let cores = Cores::allowed()?;
-        Ok(Bench { pairs, seconds, trial_s, cores, learned: Learned::default() })
+        Ok(Bench { pairs, seconds, trial_s, is_quick: quick, cores, learned: Learned::default() })
     }
 
     /// Runs one row. What goes wrong becomes its note.

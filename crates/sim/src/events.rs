@@ -43,6 +43,29 @@ impl World {
         Ok(())
     }
 
+    /// Go on until something is so, looked at after each event, at most until `latest`: when it
+    /// came to be so, or `None`.
+    ///
+    /// # Errors
+    /// The first law that does not hold.
+    pub fn run_until_that(
+        &mut self,
+        latest: Instant,
+        mut is_so: impl FnMut(&World) -> bool,
+    ) -> Result<Option<Instant>, Violation> {
+        while let Some((source, at)) = self.agenda.next() {
+            if at > latest || at == Instant::NEVER {
+                break;
+            }
+            self.happen(source, at)?;
+            if is_so(self) {
+                return Ok(Some(self.now));
+            }
+        }
+        self.now = self.now.max(latest);
+        Ok(None)
+    }
+
     /// Go on until every connection has ended, at most until `latest`; then let every timer run
     /// out, and look at what is left.
     ///
@@ -355,6 +378,14 @@ impl World {
                 if let Some(trace) = trace {
                     let what = seen::describe(frame.as_slice(), kind);
                     trace.row(&format!("host {host} > link {out}: {what}"));
+                }
+                if let Some(gate) = &mut lane.gate
+                    && let Some(seen) = seen::segment(frame.as_slice(), kind)
+                    && !gate(*now, &seen)
+                {
+                    lane.gated += 1;
+                    pool.free(frame);
+                    return;
                 }
                 lane.model.send(frame, *now, pool);
             });

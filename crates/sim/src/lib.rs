@@ -10,11 +10,13 @@ pub mod app;
 mod cut;
 mod events;
 pub mod goodput;
+pub mod hand;
 mod host;
 mod oracle;
 mod pattern;
 pub mod run;
 mod scenario;
+pub mod scripted;
 mod scripts;
 pub mod seen;
 mod trace;
@@ -24,7 +26,7 @@ pub use host::{HostSettings, PortSettings};
 pub use oracle::Violation;
 pub use scenario::Scenario;
 pub use trace::Trace;
-pub use world::{Flow, FlowSettings, Happening, World, address, mac};
+pub use world::{Flow, FlowSettings, Gate, Happening, World, address, mac};
 
 #[cfg(test)]
 mod tests;

@@ -18,6 +18,7 @@ use crate::app::{Endpoint, Opening, Script};
 use crate::host::{Host, HostSettings, PortSettings};
 use crate::oracle::{Liveness, Oracles};
 use crate::pattern::Pattern;
+use crate::seen::Seen;
 use crate::trace::Trace;
 
 /// Buffers of the wire itself: copies, cut segments.
@@ -30,11 +31,18 @@ pub(crate) enum Target {
     Hub(usize),
 }
 
+/// Sees each TCP segment that a host sends into a direction, before the link does, at its moment;
+/// what it answers `false` to is lost there and then.
+pub type Gate = Box<dyn FnMut(Instant, &Seen) -> bool>;
+
 /// A direction with its end.
 pub(crate) struct Lane {
     pub(crate) model: Direction,
     pub(crate) to: Target,
     pub(crate) kind: LinkKind,
+    pub(crate) gate: Option<Gate>,
+    /// Frames that the gate took.
+    pub(crate) gated: u64,
 }
 
 /// A hub's port: who is behind it, and the directions to and from them.
@@ -165,7 +173,7 @@ impl World {
         if self.trace.is_some() {
             model.watch();
         }
-        self.lanes.push(Lane { model, to, kind });
+        self.lanes.push(Lane { model, to, kind, gate: None, gated: 0 });
         self.lane_sources.push(self.agenda.add());
         self.lanes.len() - 1
     }
@@ -315,6 +323,16 @@ impl World {
     /// What a direction of a link counted, by its number: they are made in the order of the calls.
     pub fn link_counts(&self, direction: usize) -> &link::Counts {
         self.lanes[direction].model.counts()
+    }
+
+    /// Put a gate before a direction of a link, by its number; the one that was there goes.
+    pub fn set_gate(&mut self, direction: usize, gate: Gate) {
+        self.lanes[direction].gate = Some(gate);
+    }
+
+    /// Segments that a direction's gate has taken.
+    pub fn gated(&self, direction: usize) -> u64 {
+        self.lanes[direction].gated
     }
 
     /// The same for the same seed and the same code: made of every frame that was sent, and when.

@@ -107,6 +107,7 @@ mod tests {
             len: 0,
             window_scale: None,
             sack: SackBlocks::default(),
+            timestamps: None,
         }
     }
 
