@@ -131,6 +131,10 @@ impl World {
         if let Some(host) = self.host_sources.iter().position(|&s| s == source) {
             return self.step(host);
         }
+        if let Some(liar) = self.liars.iter().position(|lying| lying.source == source) {
+            self.wake_liar(liar);
+            return Ok(());
+        }
         if source == self.check_source {
             let over = self.ends.iter().all(|end| end.is_ended());
             let next = if over { Instant::NEVER } else { self.now + LOOK_EVERY };
@@ -185,6 +189,7 @@ impl World {
         while let Some((frame, _)) = self.lanes[lane].model.receive(self.now, &mut self.pool) {
             match to {
                 Target::Hub(hub) => self.forward(hub, lane, frame),
+                Target::Liar(liar) => self.tell_liar(lane, liar, frame)?,
                 Target::Host { host, port } => {
                     self.arrived(lane, host, &frame);
                     self.hosts[host].arrive(port, frame, &mut self.pool);
@@ -268,7 +273,7 @@ impl World {
 
     /// A frame enters a direction of a link.
     #[inline]
-    fn enter(&mut self, lane: usize, frame: Mbuf) {
+    pub(crate) fn enter(&mut self, lane: usize, frame: Mbuf) {
         let model = &mut self.lanes[lane].model;
         model.send(frame, self.now, &mut self.pool);
         self.agenda.set(self.lane_sources[lane], model.next_event());
@@ -301,6 +306,7 @@ impl World {
             }
         }
         self.look(host)?;
+        self.judge_liars()?;
         self.wake_later(host, local)
     }
 

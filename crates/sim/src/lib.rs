@@ -12,6 +12,9 @@ mod events;
 pub mod goodput;
 pub mod hand;
 mod host;
+mod liar;
+mod liars;
+mod lies;
 mod oracle;
 mod pattern;
 pub mod run;
@@ -23,10 +26,15 @@ mod trace;
 mod world;
 
 pub use host::{HostSettings, PortSettings};
+pub use liar::LiarSettings;
+pub use liars::LiarFlow;
+pub use lies::Lie;
 pub use oracle::Violation;
 pub use scenario::Scenario;
 pub use trace::Trace;
 pub use world::{Flow, FlowSettings, Gate, Happening, World, address, mac};
 
+#[cfg(test)]
+mod liars_tests;
 #[cfg(test)]
 mod tests;

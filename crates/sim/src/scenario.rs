@@ -13,7 +13,11 @@ use device::fault::Rng;
 use link::{Aqm, Cut, Loss, Settings};
 use stack::StackConfig;
 
+use crate::app::{Finish, Read, Script, Write};
 use crate::host::{HostSettings, PortSettings};
+use crate::liar::LiarSettings;
+use crate::liars::LiarFlow;
+use crate::lies::Lie;
 use crate::oracle::Violation;
 use crate::scripts;
 use crate::trace::Trace;
@@ -25,6 +29,9 @@ const BOUND: Duration = Duration::from_secs(260);
 /// No seed's connections take longer. An hour is not enough today: without timestamps each hole of
 /// a recovery by time-out may cost 120 s.
 const LATEST: Duration = Duration::from_secs(5 * 3600);
+
+/// The first network of a liar; hosts' networks are below.
+const LIARS_NETWORK: u8 = 100;
 
 /// Numbers drawn one after the other.
 pub(crate) struct Draw(pub(crate) Rng);
@@ -77,6 +84,7 @@ impl Scenario {
         let lasting = if draw.happens(0.5) { draw.magnitude(10, 2_000) as f64 / 1e5 } else { 0.0 };
         let loss = if lasting > 0.0 { Loss::Random(lasting) } else { Loss::Never };
         scenario.plan.push(format!("loss of {lasting:.4} for good"));
+        scenario.liars(hosts, heal, &mut draw);
         scenario.world.will_happen(heal, Happening::Heal(loss));
         scenario.world.expect_progress(heal, BOUND);
         Ok(scenario)
@@ -227,6 +235,40 @@ impl Scenario {
                 .map_err(|e| Violation { oracle: "scenario", what: format!("{e:?}") })?;
         }
         Ok(())
+    }
+
+    /// Peers that lie, each on a link of its own.
+    fn liars(&mut self, hosts: usize, heal: Instant, draw: &mut Draw) {
+        if !draw.happens(0.3) {
+            return;
+        }
+        for number in 0..draw.range(1, 2) as u8 {
+            let lie = draw.one_of(Lie::ALL);
+            let host = draw.range(0, hosts as u64 - 1) as usize;
+            let links = (path(LinkKind::Ip, heal, draw), path(LinkKind::Ip, heal, draw));
+            let mut config = scripts::config(draw);
+            if !lie.is_survived() {
+                scripts::keep_alive(&mut config);
+                config.user_timeout = Some(Duration::from_secs(60));
+            }
+            // A segment of one byte costs what others cost.
+            let most = if lie == Lie::TinyMss { 3_000 } else { 300_000 };
+            let script = Script {
+                writes: vec![Write::Bytes(draw.magnitude(1, most)), Write::Finish],
+                reads: vec![Read::ToEnd],
+                finish: Finish::Close,
+            };
+            let bytes = draw.magnitude(1, 20_000);
+            let liar = LiarSettings { lie, honest_from: heal, bytes, seed: draw.0.next_u64() };
+            let at = Instant::ZERO + Duration::from_millis(draw.range(0, 3_000));
+            self.plan.push(format!(
+                "liar {number}: host {host} connects at {:.3} s; {lie:?}, sends {bytes}; {}",
+                secs(at),
+                scripts::describe(&script, &config)
+            ));
+            let network = LIARS_NETWORK + number;
+            self.world.add_liar(LiarFlow { host, network, links, liar, config, script, at });
+        }
     }
 
     fn happenings(&mut self, hosts: usize, heal: Instant, draw: &mut Draw) {

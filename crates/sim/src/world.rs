@@ -16,6 +16,7 @@ use stack::{ListenConfig, ListenError, PortConfig, Stack};
 use crate::agenda::Agenda;
 use crate::app::{Endpoint, Opening, Script};
 use crate::host::{Host, HostSettings, PortSettings};
+use crate::liars::Lying;
 use crate::oracle::{Liveness, Oracles};
 use crate::pattern::Pattern;
 use crate::seen::Seen;
@@ -29,6 +30,7 @@ const WIRE_BYTES: usize = 1 << 30;
 pub(crate) enum Target {
     Host { host: usize, port: usize },
     Hub(usize),
+    Liar(usize),
 }
 
 /// Sees each TCP segment that a host sends into a direction, before the link does, at its moment;
@@ -111,6 +113,7 @@ pub struct World {
     pub(crate) hubs: Vec<Vec<HubPort>>,
     pub(crate) ends: Vec<Endpoint>,
     pub(crate) flows: Vec<Flow>,
+    pub(crate) liars: Vec<Lying>,
     pub(crate) pool: Pool,
     pub(crate) pattern: Pattern,
     pub(crate) happenings: VecDeque<(Instant, Happening)>,
@@ -143,6 +146,7 @@ impl World {
             hubs: Vec::new(),
             ends: Vec::new(),
             flows: Vec::new(),
+            liars: Vec::new(),
             pool: Pool::new(WIRE_BYTES),
             pattern: Pattern::new(seed),
             happenings: VecDeque::new(),
@@ -167,7 +171,7 @@ impl World {
         self.hosts.len() - 1
     }
 
-    fn add_lane(&mut self, settings: Settings, to: Target) -> usize {
+    pub(crate) fn add_lane(&mut self, settings: Settings, to: Target) -> usize {
         let kind = settings.link;
         let mut model = Direction::new(settings, self.rng.next_u64());
         if self.trace.is_some() {
@@ -220,7 +224,7 @@ impl World {
         self.hubs.push(ports);
     }
 
-    fn attach(
+    pub(crate) fn attach(
         &mut self,
         network: u8,
         host: usize,

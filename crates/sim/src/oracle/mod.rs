@@ -72,9 +72,15 @@ impl Oracles {
         self.window.sent(seen)
     }
 
+    /// Somebody who keeps no law sends a segment.
+    pub(crate) fn told(&mut self, seen: &Seen) {
+        self.window.told(seen);
+    }
+
     /// A segment arrives as it was sent.
     pub(crate) fn arrived(&mut self, seen: &Seen) {
         self.window.arrived(seen);
+        self.cwnd.arrived(seen);
     }
 
     /// A host has been polled.
