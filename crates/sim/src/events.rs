@@ -12,6 +12,7 @@ use wire::ether;
 
 use crate::app::{Opening, Phase};
 use crate::oracle::{self, Look, Violation};
+use crate::router::Onward;
 use crate::seen;
 use crate::world::{Happening, Target, World};
 
@@ -189,6 +190,7 @@ impl World {
         while let Some((frame, _)) = self.lanes[lane].model.receive(self.now, &mut self.pool) {
             match to {
                 Target::Hub(hub) => self.forward(hub, lane, frame),
+                Target::Router(router, by) => self.route(router, by, lane, frame),
                 Target::Liar(liar) => self.tell_liar(lane, liar, frame)?,
                 Target::Host { host, port } => {
                     self.arrived(lane, host, &frame);
@@ -269,6 +271,27 @@ impl World {
             Some(&lane) => self.enter(lane, frame),
             None => self.pool.free(frame),
         }
+    }
+
+    /// A router takes a packet that came by the leg of network `by`.
+    fn route(&mut self, router: usize, by: u8, lane: usize, frame: Mbuf) {
+        let onward = self.routers[router].take(frame.as_slice(), by, self.now);
+        if let Some(trace) = &self.trace {
+            let what = seen::describe(frame.as_slice(), self.lanes[lane].kind);
+            let goes = match &onward {
+                Some(onward) if onward.is_forwarded => "passes on",
+                Some(_) => "refuses",
+                None => "swallows",
+            };
+            trace.row(&format!("router {router} {goes}: {what}"));
+        }
+        if let Some(Onward { out, packet, is_forwarded }) = onward
+            && let Some(mut copy) = self.pool.copy_of(&packet)
+        {
+            copy.set_mark(if is_forwarded { frame.mark() } else { 0 });
+            self.enter(out, copy);
+        }
+        self.pool.free(frame);
     }
 
     /// A frame enters a direction of a link.

@@ -17,6 +17,7 @@ mod liars;
 mod lies;
 mod oracle;
 mod pattern;
+mod router;
 pub mod run;
 mod scenario;
 pub mod scripted;
@@ -30,9 +31,10 @@ pub use liar::LiarSettings;
 pub use liars::LiarFlow;
 pub use lies::Lie;
 pub use oracle::Violation;
+pub use router::RouterCounts;
 pub use scenario::Scenario;
 pub use trace::Trace;
-pub use world::{Flow, FlowSettings, Gate, Happening, World, address, mac};
+pub use world::{Flow, FlowSettings, Gate, Happening, RouterLeg, World, address, mac};
 
 #[cfg(test)]
 mod liars_tests;

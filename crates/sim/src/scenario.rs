@@ -21,7 +21,7 @@ use crate::lies::Lie;
 use crate::oracle::Violation;
 use crate::scripts;
 use crate::trace::Trace;
-use crate::world::{FlowSettings, Happening, World};
+use crate::world::{FlowSettings, Happening, RouterLeg, World};
 
 /// Longer than the longest wait that is legitimate: twice the longest time-out, of 120 s, and more.
 const BOUND: Duration = Duration::from_secs(260);
@@ -145,6 +145,9 @@ impl Scenario {
     /// Point to point, or all on one hub; each network with its hosts, link kind and least MTU.
     fn links(&mut self, hosts: usize, heal: Instant, draw: &mut Draw) -> Vec<Network> {
         let introduced = draw.happens(0.7);
+        if draw.happens(0.15) {
+            return vec![self.router(hosts, heal, draw)];
+        }
         if hosts > 2 && draw.happens(0.5) {
             let members: Vec<_> = (0..hosts)
                 .map(|host| {
@@ -158,7 +161,8 @@ impl Scenario {
                 .collect();
             self.world.join_by_hub(0, &members, introduced);
             let mtu = members.iter().map(|m| m.1.mtu).min().unwrap_or(Mtu::ETHERNET);
-            return vec![Network { number: 0, hosts: (0..hosts).collect(), mtu }];
+            let hosts = (0..hosts).map(|host| (host, 0)).collect();
+            return vec![Network { hosts, mtu }];
         }
         let mut networks = Vec::new();
         for b in 1..hosts {
@@ -171,9 +175,32 @@ impl Scenario {
             let mtu = ports.0.mtu.min(ports.1.mtu);
             let number = b as u8;
             self.world.join(number, (a, b), (&ports.0, &ports.1), links, introduced);
-            networks.push(Network { number, hosts: vec![a, b], mtu });
+            networks.push(Network { hosts: vec![(a, number), (b, number)], mtu });
         }
         networks
+    }
+
+    /// All hosts behind one router, some of whose ways are narrow; until all is whole it may swallow
+    /// what is too long for them without a word.
+    fn router(&mut self, hosts: usize, heal: Instant, draw: &mut Draw) -> Network {
+        let is_black_hole = draw.happens(0.4);
+        let mut members = Vec::new();
+        for host in 0..hosts {
+            let port = port(LinkKind::Ip, draw);
+            let (there, back) = (path(LinkKind::Ip, heal, draw), path(LinkKind::Ip, heal, draw));
+            let narrow = draw.range(576, 1500) as usize;
+            let mtu =
+                if draw.happens(0.5) { port.mtu.bytes().min(narrow) } else { port.mtu.bytes() };
+            let mtu = Mtu::new(mtu).unwrap_or(port.mtu);
+            self.describe(&format!("host {host} to the router"), &port, &there);
+            self.describe(&format!("the router to host {host}, {}", mtu.bytes()), &port, &back);
+            members.push(RouterLeg { host, network: host as u8 + 1, port, there, back, mtu });
+        }
+        let tells_from = if is_black_hole { heal } else { Instant::ZERO };
+        self.plan.push(format!("the router tells what is too long from {:.3} s", secs(tells_from)));
+        self.world.join_by_router(&members, tells_from);
+        let mtu = members.iter().map(|m| m.mtu.min(m.port.mtu)).min().unwrap_or(Mtu::ETHERNET);
+        Network { hosts: members.iter().map(|m| (m.host, m.network)).collect(), mtu }
     }
 
     fn describe(&mut self, what: &str, port: &PortSettings, path: &Settings) {
@@ -220,7 +247,8 @@ impl Scenario {
                 scripts::keep_alive(&mut config.1);
             }
             let at = Instant::ZERO + Duration::from_millis(draw.range(0, 3_000));
-            let hosts = (network.hosts[from], network.hosts[to]);
+            let (hosts, network) =
+                ((network.hosts[from].0, network.hosts[to].0), network.hosts[to].1);
             self.plan.push(format!(
                 "flow: host {} to {} {version:?} at {:.3} s; {}; {}",
                 hosts.0,
@@ -229,7 +257,6 @@ impl Scenario {
                 scripts::describe(&scripts.0, &config.0),
                 scripts::describe(&scripts.1, &config.1)
             ));
-            let network = network.number;
             self.world
                 .add_flow(FlowSettings { hosts, network, version, config, scripts, at })
                 .map_err(|e| Violation { oracle: "scenario", what: format!("{e:?}") })?;
@@ -301,8 +328,8 @@ impl Scenario {
 
 /// Hosts that reach each other.
 struct Network {
-    number: u8,
-    hosts: Vec<usize>,
+    /// Each with the number of its network.
+    hosts: Vec<(usize, u8)>,
     mtu: Mtu,
 }
 

@@ -7,11 +7,12 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::collections::VecDeque;
 
-use base::{Cidr, Duration, Instant, IpVersion, LinkKind, MacAddr};
+use base::{Cidr, Duration, Instant, IpVersion, LinkKind, MacAddr, Mtu};
 use device::fault::Rng;
 use link::{Direction, Loss, Settings};
 use mbuf::Pool;
-use stack::{ListenConfig, ListenError, PortConfig, Stack};
+use stack::route::MAIN_TABLE;
+use stack::{ListenConfig, ListenError, PortConfig, PortId, Route, Stack};
 
 use crate::agenda::Agenda;
 use crate::app::{Endpoint, Opening, Script};
@@ -19,6 +20,7 @@ use crate::host::{Host, HostSettings, PortSettings};
 use crate::liars::Lying;
 use crate::oracle::{Liveness, Oracles};
 use crate::pattern::Pattern;
+use crate::router::{self, Leg, Router, RouterCounts};
 use crate::seen::Seen;
 use crate::trace::Trace;
 
@@ -28,9 +30,14 @@ const WIRE_BYTES: usize = 1 << 30;
 /// Where a direction of a link leads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
-    Host { host: usize, port: usize },
+    Host {
+        host: usize,
+        port: usize,
+    },
     Hub(usize),
     Liar(usize),
+    /// A router, by the leg of this network.
+    Router(usize, u8),
 }
 
 /// Sees each TCP segment that a host sends into a direction, before the link does, at its moment;
@@ -68,12 +75,29 @@ pub struct Flow {
     pub is_orderly: bool,
 }
 
+/// A host behind a router.
+#[derive(Clone, Debug)]
+pub struct RouterLeg {
+    /// The host.
+    pub host: usize,
+    /// The number of its network, which no other host is on.
+    pub network: u8,
+    /// Its port.
+    pub port: PortSettings,
+    /// To the router.
+    pub there: Settings,
+    /// From the router.
+    pub back: Settings,
+    /// The longest packet that the router sends this way.
+    pub mtu: Mtu,
+}
+
 /// What a flow is made with.
 #[derive(Clone, Debug)]
 pub struct FlowSettings {
     /// The hosts that connect and accept.
     pub hosts: (usize, usize),
-    /// The number of the network that both are on.
+    /// The number of the network that the one that accepts is on.
     pub network: u8,
     /// The version of IP.
     pub version: IpVersion,
@@ -114,6 +138,7 @@ pub struct World {
     pub(crate) ends: Vec<Endpoint>,
     pub(crate) flows: Vec<Flow>,
     pub(crate) liars: Vec<Lying>,
+    pub(crate) routers: Vec<Router>,
     pub(crate) pool: Pool,
     pub(crate) pattern: Pattern,
     pub(crate) happenings: VecDeque<(Instant, Happening)>,
@@ -147,6 +172,7 @@ impl World {
             ends: Vec::new(),
             flows: Vec::new(),
             liars: Vec::new(),
+            routers: Vec::new(),
             pool: Pool::new(WIRE_BYTES),
             pattern: Pattern::new(seed),
             happenings: VecDeque::new(),
@@ -224,6 +250,34 @@ impl World {
         self.hubs.push(ports);
     }
 
+    /// Join hosts by a router, each on a network of its own over bare IP: its number, the way to
+    /// the router and from it, and the longest packet that this way takes. The router tells senders
+    /// of longer ones from `tells_from` on; before that it swallows them.
+    pub fn join_by_router(&mut self, members: &[RouterLeg], tells_from: Instant) {
+        let router = self.routers.len();
+        let mut legs = Vec::new();
+        let bare = |settings: &Settings| Settings { link: LinkKind::Ip, ..settings.clone() };
+        for leg in members {
+            let from = self.add_lane(bare(&leg.there), Target::Router(router, leg.network));
+            let port = self.hosts[leg.host].attachments.len();
+            let out = self.add_lane(bare(&leg.back), Target::Host { host: leg.host, port });
+            let port = PortSettings { link: LinkKind::Ip, ..leg.port.clone() };
+            let port = self.attach(leg.network, leg.host, &port, from, &[]);
+            for other in members.iter().filter(|other| other.network != leg.network) {
+                for version in [IpVersion::V4, IpVersion::V6] {
+                    self.hosts[leg.host].stack.add_route(Route {
+                        dest: address(other.network, other.host, version),
+                        via: Some(router::address(leg.network, version == IpVersion::V4)),
+                        port: port.0,
+                        table: MAIN_TABLE,
+                    });
+                }
+            }
+            legs.push(Leg { network: leg.network, out, mtu: leg.mtu.bytes() });
+        }
+        self.routers.push(Router { legs, tells_from, counts: RouterCounts::default() });
+    }
+
     pub(crate) fn attach(
         &mut self,
         network: u8,
@@ -231,7 +285,7 @@ impl World {
         settings: &PortSettings,
         out: usize,
         known: &[usize],
-    ) {
+    ) -> PortId {
         let config = PortConfig {
             mac: mac(network, host),
             addresses: [IpVersion::V4, IpVersion::V6]
@@ -253,6 +307,7 @@ impl World {
             }
         }
         self.agenda.set(self.host_sources[host], self.now);
+        port
     }
 
     /// A connection, now or later.
@@ -327,6 +382,11 @@ impl World {
     /// What a direction of a link counted, by its number: they are made in the order of the calls.
     pub fn link_counts(&self, direction: usize) -> &link::Counts {
         self.lanes[direction].model.counts()
+    }
+
+    /// What a router did, by its number.
+    pub fn router_counts(&self, router: usize) -> RouterCounts {
+        self.routers[router].counts
     }
 
     /// Put a gate before a direction of a link, by its number; the one that was there goes.
