@@ -95,6 +95,9 @@ impl World {
             self.hosts[host].release_hoard();
         }
         self.run_until(rested)?;
+        for (number, chatter) in self.chatters.iter_mut().enumerate() {
+            chatter.close(number, &mut self.hosts)?;
+        }
         // A host's buffers may wait at another to go home.
         self.hosts.iter_mut().for_each(|host| host.stack.pool().flush());
         self.pool.flush();
@@ -349,7 +352,7 @@ impl World {
                 Event::Udp(_) | Event::Ping(_) => {}
             }
         }
-        let mut acted = false;
+        let mut acted = self.chat(host, local)?;
         for index in 0..self.host_ends[host].len() {
             let number = self.host_ends[host][index];
             let end = &mut self.ends[number];
@@ -365,6 +368,19 @@ impl World {
             }
         }
         Ok(acted)
+    }
+
+    /// The turn of programs that send messages; `true` if anything was sent.
+    fn chat(&mut self, host: usize, local: Instant) -> Result<bool, Violation> {
+        let World { chatters, hosts, pattern, now, .. } = self;
+        let mut sent = false;
+        for chatter in chatters {
+            if chatter.settings.hosts.0 == host {
+                sent |= chatter.send(&mut hosts[host].stack, pattern, (local, *now));
+            }
+            chatter.take(&mut hosts[host].stack, host, pattern)?;
+        }
+        Ok(sent)
     }
 
     fn accept(&mut self, host: usize, listener: stack::ListenerHandle) -> Result<(), Violation> {
@@ -457,6 +473,8 @@ impl World {
     fn wake_later(&mut self, host: usize, local: Instant) -> Result<(), Violation> {
         let ends = self.host_ends[host].iter().map(|&end| &self.ends[end]);
         let wake = ends.filter(|end| !end.is_ended()).map(|end| end.wake).min();
+        let chatters = self.chatters.iter().filter(|chatter| chatter.settings.hosts.0 == host);
+        let wake = wake.into_iter().chain(chatters.map(|chatter| chatter.next)).min();
         let own = &mut self.hosts[host];
         let deadline = own.stack.next_deadline().min(wake.unwrap_or(Instant::NEVER));
         if deadline > local {

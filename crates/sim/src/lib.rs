@@ -7,6 +7,7 @@
 
 mod agenda;
 pub mod app;
+pub mod chatter;
 mod cut;
 mod events;
 pub mod goodput;

@@ -7,6 +7,8 @@
 //! Everything that is wrong with the network ends at `heal`, but for a little loss in half of the
 //! worlds; from then on connections have to move.
 
+use core::net::SocketAddr;
+
 use base::{Duration, Instant, IpVersion, Limit, LinkKind, Mtu, Switch, Switches};
 use device::Offloads;
 use device::fault::Rng;
@@ -14,6 +16,7 @@ use link::{Aqm, Cut, Loss, Settings};
 use stack::StackConfig;
 
 use crate::app::{Finish, Read, Script, Write};
+use crate::chatter::{ChatterSettings, Kind};
 use crate::host::{HostSettings, PortSettings};
 use crate::liar::LiarSettings;
 use crate::liars::LiarFlow;
@@ -21,7 +24,7 @@ use crate::lies::Lie;
 use crate::oracle::Violation;
 use crate::scripts;
 use crate::trace::Trace;
-use crate::world::{FlowSettings, Happening, RouterLeg, World};
+use crate::world::{FlowSettings, Happening, RouterLeg, World, address};
 
 /// Longer than the longest wait that is legitimate: twice the longest time-out, of 120 s, and more.
 const BOUND: Duration = Duration::from_secs(260);
@@ -32,6 +35,9 @@ const LATEST: Duration = Duration::from_secs(5 * 3600);
 
 /// The first network of a liar; hosts' networks are below.
 const LIARS_NETWORK: u8 = 100;
+
+/// The first port of datagrams; connections' ports are below.
+const CHATTERS_PORT: u16 = 7_000;
 
 /// Numbers drawn one after the other.
 pub(crate) struct Draw(pub(crate) Rng);
@@ -85,6 +91,7 @@ impl Scenario {
         let loss = if lasting > 0.0 { Loss::Random(lasting) } else { Loss::Never };
         scenario.plan.push(format!("loss of {lasting:.4} for good"));
         scenario.liars(hosts, heal, &mut draw);
+        scenario.chatters(&networks, heal, &mut draw);
         scenario.world.will_happen(heal, Happening::Heal(loss));
         scenario.world.expect_progress(heal, BOUND);
         Ok(scenario)
@@ -262,6 +269,37 @@ impl Scenario {
                 .map_err(|e| Violation { oracle: "scenario", what: format!("{e:?}") })?;
         }
         Ok(())
+    }
+
+    /// Programs that send messages beside TCP.
+    fn chatters(&mut self, networks: &[Network], heal: Instant, draw: &mut Draw) {
+        if !draw.happens(0.3) {
+            return;
+        }
+        for number in 0..draw.range(1, 3) as u16 {
+            let network = draw.range(0, networks.len() as u64 - 1) as usize;
+            let Network { hosts, mtu } = &networks[network];
+            let (from, step) = (draw.range(0, 9) as usize, draw.range(1, hosts.len() as u64 - 1));
+            let (from, to) = (from % hosts.len(), (from + step as usize) % hosts.len());
+            let may_be_v6 = *mtu >= Mtu::MIN_V6;
+            let version =
+                if may_be_v6 && draw.happens(0.5) { IpVersion::V6 } else { IpVersion::V4 };
+            let ip = address(hosts[to].1, hosts[to].0, version).addr;
+            let settings = ChatterSettings {
+                kind: draw.one_of(&[Kind::Datagrams, Kind::Echoes]),
+                hosts: (hosts[from].0, hosts[to].0),
+                to: SocketAddr::new(ip, CHATTERS_PORT + number),
+                messages: draw.range(1, 300) as u32,
+                every: Duration::from_millis(draw.magnitude(1, 1_000)),
+                // The longest headers are IPv6's, and eight bytes.
+                bytes_max: draw.range(8, mtu.bytes() as u64 - 48) as usize,
+                must_arrive_from: Some(heal),
+                seed: draw.0.next_u64(),
+            };
+            let at = Instant::ZERO + Duration::from_millis(draw.range(0, 3_000));
+            self.plan.push(format!("chatter {number} at {:.3} s: {settings:?}", secs(at)));
+            self.world.add_chatter(settings, at);
+        }
     }
 
     /// Peers that lie, each on a link of its own.

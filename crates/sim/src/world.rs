@@ -16,6 +16,7 @@ use stack::{ListenConfig, ListenError, PortConfig, PortId, Route, Stack};
 
 use crate::agenda::Agenda;
 use crate::app::{Endpoint, Opening, Script};
+use crate::chatter::{Chatter, ChatterSettings};
 use crate::host::{Host, HostSettings, PortSettings};
 use crate::liars::Lying;
 use crate::oracle::{Liveness, Oracles};
@@ -139,6 +140,7 @@ pub struct World {
     pub(crate) flows: Vec<Flow>,
     pub(crate) liars: Vec<Lying>,
     pub(crate) routers: Vec<Router>,
+    pub(crate) chatters: Vec<Chatter>,
     pub(crate) pool: Pool,
     pub(crate) pattern: Pattern,
     pub(crate) happenings: VecDeque<(Instant, Happening)>,
@@ -173,6 +175,7 @@ impl World {
             flows: Vec::new(),
             liars: Vec::new(),
             routers: Vec::new(),
+            chatters: Vec::new(),
             pool: Pool::new(WIRE_BYTES),
             pattern: Pattern::new(seed),
             happenings: VecDeque::new(),
@@ -336,6 +339,22 @@ impl World {
         self.flows.push(Flow { number, client, server: client + 1, is_orderly });
         self.agenda.no_later(self.host_sources[from], settings.at);
         Ok(number)
+    }
+
+    /// A program that sends messages beside TCP; `false` if there was no room for its sockets.
+    pub fn add_chatter(&mut self, settings: ChatterSettings, at: Instant) -> bool {
+        let from = settings.hosts.0;
+        let first = self.hosts[from].clock.local(at);
+        let mut chatter = Chatter::new(settings, self.chatters.len(), first);
+        let is_open = chatter.open(&mut self.hosts);
+        self.chatters.push(chatter);
+        self.agenda.no_later(self.host_sources[from], at);
+        is_open
+    }
+
+    /// Messages that a chatter's stack took, and those that arrived or were answered.
+    pub fn chatted(&self, chatter: usize) -> (u64, u64) {
+        (self.chatters[chatter].sent, self.chatters[chatter].arrived)
     }
 
     /// Something that will happen. In order of time.
