@@ -1,4 +1,4 @@
-//! The command line of the benchmarks: `core`, `outside`, `tcp`, and `peer` to run one side by itself.
+//! The command line of the benchmarks: `core`, `outside`, `tcp`, and `peer` for one side alone.
 //! Called by `cargo xtask bench NAME`. Figures go to standard output, progress to standard
 //! error. Exit status: 0 measured, 1 nothing could be measured or `--check` found a missed
 //! must, 2 usage.

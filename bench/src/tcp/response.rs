@@ -7,7 +7,7 @@ const BETA: f64 = 0.7;
 const C: f64 = 0.4;
 
 /// Bits a second of payload that RFC 9438's deterministic loss model gives a flow which loses one
-/// packet in `1 / loss`, with `rtt_s` seconds there and back and segments of `mss` bytes of payload:
+/// packet in `1 / loss`, with `rtt_s` seconds there and back and `mss` bytes of payload a segment:
 /// the larger of CUBIC's average window (section 5.1: the fourth root of `C (3 + beta) / (4 (1 -
 /// beta))`, times the fourth root of `RTT^3 / p^3`) and that of its Reno-friendly region (section
 /// 4.3: the square root of `alpha (1 + beta) / (2 (1 - beta) p)` with `alpha = 3 (1 - beta) / (1 +

@@ -55,9 +55,9 @@ pub(super) fn window_opened(b: &Bench) -> Result<Figure> {
 pub(super) fn update_lost(b: &Bench) -> Result<Figure> {
     let first = scripted::update_lost(1).map_err(|violation| anyhow!("{violation}"))?;
     let note = format!(
-        "100 Mb/s, 40 ms there and back; the window opens a millisecond after a probe was answered, \
-         nothing tells of it but the answer to the next; {:.1} ms until a byte is read that came \
-         after it, {:.1} ms from probe to probe",
+        "100 Mb/s, 40 ms there and back; the window opens a millisecond after a probe was \
+         answered, nothing tells of it but the answer to the next; {:.1} ms until a byte is \
+         read that came after it, {:.1} ms from probe to probe",
         first.took.as_secs_f64() * 1e3,
         first.probe_interval.as_secs_f64() * 1e3,
     );

@@ -1,5 +1,5 @@
-//! Programs that send datagrams or echo requests beside TCP: a message now and then to another host,
-//! and what comes back or arrives is looked at.
+//! Programs that send datagrams or echo requests beside TCP: a message now and then to another
+//! host, and what comes back or arrives is looked at.
 //!
 //! Called by: `world` to make one, `events` in its hosts' turns. Must not know: links, connections.
 //! Laws (oracle `datagrams`): what arrives was sent, at every byte; no more often than a network
@@ -34,8 +34,9 @@ pub struct ChatterSettings {
     pub hosts: (usize, usize),
     /// The other host's address.
     pub to: SocketAddr,
-    /// How many messages, and the time between them.
+    /// How many messages.
     pub messages: u32,
+    /// The time between them.
     pub every: Duration,
     /// The longest of them, in bytes of payload; at least 8.
     pub bytes_max: usize,

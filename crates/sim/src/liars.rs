@@ -2,8 +2,8 @@
 //! looked at as any other.
 //!
 //! Called by: `scenario`, tests, `events`. Must not know: what the lies are.
-//! In the list of ends a liar has a stand-in, whose figures are the liar's: so all laws that look at
-//! connections look at these too. What they ask in addition is in [`World::judge_liars`].
+//! In the list of ends a liar has a stand-in, whose figures are the liar's: so all laws that look
+//! at connections look at these too. What they ask in addition is in [`World::judge_liars`].
 
 use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 

@@ -7,6 +7,7 @@
 
 mod agenda;
 pub mod app;
+mod between;
 pub mod chatter;
 mod cut;
 mod events;

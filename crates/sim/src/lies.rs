@@ -1,8 +1,9 @@
 //! What a liar says that is not so: a line each in [`Lie`], and how it is done.
 //!
-//! Called by: `liar`. Must not know: links, hosts. RFC 9293 (windows), RFC 2018 (SACK, and section 8:
-//! what was reported may be thrown away), RFC 2883 (DSACK), RFC 7323 (timestamps); what senders can
-//! be talked into is Savage and others, "TCP congestion control with a misbehaving receiver", 1999.
+//! Called by: `liar`. Must not know: links, hosts. RFC 9293 (windows), RFC 2018 (SACK, and section
+//! 8: what was reported may be thrown away), RFC 2883 (DSACK), RFC 7323 (timestamps); what senders
+//! can be talked into: Savage and others, "TCP congestion control with a misbehaving receiver",
+//! 1999.
 
 use base::Instant;
 use wire::tcp::{SackBlocks, Timestamps};

@@ -2,8 +2,8 @@
 //! where the next network is too narrow for one it says so, or does not (a black hole).
 //!
 //! Called by: `world` to make one, `events` with what reaches it. Must not know: TCP, who talks.
-//! RFC 1812 sections 5.2 and 5.3, RFC 8200 section 5, RFC 1191 section 4, RFC 4443 section 3.2. What
-//! a real one has and this one has not: neighbours (its links are bare IP), fragments, routes.
+//! RFC 1812 sections 5.2 and 5.3, RFC 8200 section 5, RFC 1191 section 4, RFC 4443 section 3.2.
+//! What a real one has and this one has not: neighbours (its links are bare IP), fragments, routes.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

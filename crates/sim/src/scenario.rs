@@ -187,8 +187,8 @@ impl Scenario {
         networks
     }
 
-    /// All hosts behind one router, some of whose ways are narrow; until all is whole it may swallow
-    /// what is too long for them without a word.
+    /// All hosts behind one router, some of whose ways are narrow; until all is whole it may
+    /// swallow what is too long for them without a word.
     fn router(&mut self, hosts: usize, heal: Instant, draw: &mut Draw) -> Network {
         let is_black_hole = draw.happens(0.4);
         let mut members = Vec::new();

@@ -77,7 +77,7 @@ pub fn tail_loss(seed: u64) -> Result<Tail, Violation> {
             let end = *first_byte.get_or_insert(seen.seq) + end_offset;
             let is_tail = seen.seq.lt(end) && (seen.seq + seen.len).ge(end);
             // Once: what is sent again passes.
-            !(is_tail && !core::mem::replace(&mut is_spent, true))
+            !is_tail || core::mem::replace(&mut is_spent, true)
         }),
     );
     let asked = read_reaches(&mut world, WARM_TURNS * REPLY_BYTES)?;
