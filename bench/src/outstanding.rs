@@ -101,7 +101,7 @@ impl Outstanding {
         };
         self.say(&Said { flags: Flags::SYN | Flags::ACK, options, ..self.plain() })?;
         self.counted_poll();
-        self.seq = self.seq + 1;
+        self.seq += 1;
         self.drain().context("no ACK of the SYN came")?;
         Ok(())
     }
@@ -113,7 +113,7 @@ impl Outstanding {
             if self.nxt.since(self.una) as u32 == segments * MSS {
                 return Ok(());
             }
-            self.now = self.now + base::Duration::from_nanos(ROUND_TRIP_NS);
+            self.now += base::Duration::from_nanos(ROUND_TRIP_NS);
             self.una = self.nxt;
             self.say(&self.plain())?;
             self.counted_poll();
@@ -136,7 +136,7 @@ impl Outstanding {
             self.stack.flush();
             if self.drain().is_none() && wrote == 0 {
                 // What is paced leaves in time.
-                self.now = self.now + base::Duration::from_nanos(ROUND_TRIP_NS / 10);
+                self.now += base::Duration::from_nanos(ROUND_TRIP_NS / 10);
                 self.stack.poll(self.now);
                 if self.drain().is_none() {
                     return Ok(());
@@ -196,7 +196,7 @@ impl Outstanding {
     }
 
     fn tick(&mut self) {
-        self.now = self.now + base::Duration::from_nanos(1_000);
+        self.now += base::Duration::from_nanos(1_000);
     }
 }
 
@@ -209,7 +209,7 @@ pub fn acks(segments: u32, count: u64) -> Result<()> {
     let mut state = Outstanding::new(segments)?;
     for _ in 0..count {
         state.tick();
-        state.una = state.una + SEGMENTS_PER_ACK * MSS;
+        state.una += SEGMENTS_PER_ACK * MSS;
         state.say(&state.plain())?;
         state.counted_poll();
         state.drain();

@@ -74,7 +74,9 @@ pub(crate) struct Chatter {
     /// Those that had to arrive.
     sent_whole: u64,
     arrived_whole: u64,
-    first_whole: Option<u64>,
+    /// The number of the first of them, when it was sent, and the last.
+    first_whole: Option<(u64, Instant)>,
+    last_whole: Instant,
 }
 
 impl Chatter {
@@ -90,6 +92,7 @@ impl Chatter {
             sent_whole: 0,
             arrived_whole: 0,
             first_whole: None,
+            last_whole: Instant::ZERO,
             settings,
         }
     }
@@ -140,7 +143,8 @@ impl Chatter {
         // A stack without memory, or with a full device, refuses: the number is used again.
         self.sent += u64::from(is_taken);
         if is_taken && self.settings.must_arrive_from.is_some_and(|from| world_now >= from) {
-            self.first_whole.get_or_insert(number);
+            self.first_whole.get_or_insert((number, world_now));
+            self.last_whole = world_now;
             self.sent_whole += 1;
         }
         true
@@ -188,14 +192,15 @@ impl Chatter {
         if self.arrived > COPIES_MAX * self.sent {
             return fail(&format!("{} messages arrived of {}", self.arrived, self.sent));
         }
-        self.arrived_whole += u64::from(self.first_whole.is_some_and(|first| number >= first));
+        self.arrived_whole += u64::from(self.first_whole.is_some_and(|(first, _)| number >= first));
         Ok(())
     }
 
     /// All is over: close the sockets, and say whether what had to arrive did.
     ///
     /// # Errors
-    /// If nothing came of a dozen messages over a whole network.
+    /// If nothing came of a dozen messages over a whole network, sent over five seconds or more: in
+    /// less all may have waited for one neighbour's answer, or met a ring that was full just then.
     pub(crate) fn close(&mut self, number: usize, hosts: &mut [Host]) -> Result<(), Violation> {
         let (from, to) = self.settings.hosts;
         match self.socket.take() {
@@ -206,7 +211,9 @@ impl Chatter {
             Some(Socket::Ping(own)) => hosts[from].stack.ping_close(own),
             None => {}
         }
-        if self.sent_whole >= 12 && self.arrived_whole == 0 {
+        let lasted = self.first_whole.map(|(_, first)| self.last_whole.since(first));
+        let is_much = self.sent_whole >= 12 && lasted >= Some(Duration::from_secs(5));
+        if is_much && self.arrived_whole == 0 {
             let (sent, kind) = (self.sent_whole, self.settings.kind);
             let what = format!("chatter {number}: none of {sent} {kind:?} arrived");
             return Err(Violation::new("datagrams", what));

@@ -293,7 +293,8 @@ impl Scenario {
                 every: Duration::from_millis(draw.magnitude(1, 1_000)),
                 // The longest headers are IPv6's, and eight bytes.
                 bytes_max: draw.range(8, mtu.bytes() as u64 - 48) as usize,
-                must_arrive_from: Some(heal),
+                // Hosts that pause when all is whole have gone on by then.
+                must_arrive_from: Some(heal + Duration::from_secs(20)),
                 seed: draw.0.next_u64(),
             };
             let at = Instant::ZERO + Duration::from_millis(draw.range(0, 3_000));

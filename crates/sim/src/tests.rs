@@ -242,8 +242,11 @@ fn messages_that_never_arrive_are_found() {
     let cuts = vec![Cut { from: Instant::from_nanos(500_000_000), until: Instant::NEVER }];
     let mut world = pair(Settings { cuts, ..path() }, bulk(1_000), tcp::Config::default());
     let late = Instant::from_nanos(600_000_000);
-    let settings =
-        ChatterSettings { must_arrive_from: Some(late), ..chatter(Kind::Datagrams, IpVersion::V4) };
+    let settings = ChatterSettings {
+        must_arrive_from: Some(late),
+        every: Duration::from_millis(200),
+        ..chatter(Kind::Datagrams, IpVersion::V4)
+    };
     world.add_chatter(settings, late);
     let violation = end(&mut world).expect_err("nothing can arrive");
     assert_eq!(violation.oracle, "datagrams", "{violation}");
