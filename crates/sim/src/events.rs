@@ -369,7 +369,7 @@ impl World {
                     if outcome.is_ok()
                         && let Some(seen) = seen::segment(frame.as_slice(), kind)
                     {
-                        outcome = oracles.sent(&seen);
+                        outcome = oracles.sent(&seen, *now);
                     }
                 }
                 if let Some(trace) = trace {
