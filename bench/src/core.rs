@@ -11,7 +11,7 @@ use std::path::Path;
 use anyhow::{Result, anyhow};
 
 use crate::drive::Bulk;
-use crate::harness::{Bench, Better, Figure, Spec, best_of};
+use crate::harness::{Bench, Better, Figure, Spec, best_of, spec};
 use crate::hot;
 use crate::measure::{Measurement, pattern};
 use crate::ours;
@@ -19,17 +19,6 @@ use crate::peers::kernel::{self, Placement, Settings as Kernel};
 use crate::peers::latency::{Waiting, ping_pong};
 use crate::peers::veth::Veth;
 use crate::peers::{gvisor, smoltcp};
-
-const fn spec(
-    case: &'static str,
-    better: Better,
-    must: f64,
-    aim: f64,
-    unit: &'static str,
-    run: fn(&Bench) -> Result<Figure>,
-) -> Spec {
-    Spec { case, better, must, aim, unit, run }
-}
 
 /// The table.
 pub const ROWS: &[Spec] = {

@@ -38,6 +38,18 @@ pub struct Spec {
     pub run: fn(&Bench) -> Result<Figure>,
 }
 
+/// A line of a table, for the tables of the benches.
+pub const fn spec(
+    case: &'static str,
+    better: Better,
+    must: f64,
+    aim: f64,
+    unit: &'static str,
+    run: fn(&Bench) -> Result<Figure>,
+) -> Spec {
+    Spec { case, better, must, aim, unit, run }
+}
+
 /// What measuring a row gave.
 #[derive(Clone, Debug, Default)]
 pub struct Figure {
@@ -87,6 +99,8 @@ pub struct Bench {
     pub seconds: f64,
     /// How long each candidate runs while settings are chosen.
     pub trial_s: f64,
+    /// Fewer samples, and shorter: a look, not a result.
+    pub is_quick: bool,
     /// Where things run.
     pub cores: Cores,
     /// What was learned once: see `core.rs`.
@@ -108,7 +122,7 @@ impl Bench {
     pub fn new(quick: bool) -> Result<Bench> {
         let (pairs, seconds, trial_s) = if quick { (7, 0.2, 0.15) } else { (25, 0.4, 0.4) };
         let cores = Cores::allowed()?;
-        Ok(Bench { pairs, seconds, trial_s, cores, learned: Learned::default() })
+        Ok(Bench { pairs, seconds, trial_s, is_quick: quick, cores, learned: Learned::default() })
     }
 
     /// Runs one row. What goes wrong becomes its note.

@@ -1,12 +1,22 @@
 //! `wirespeed-icount`: cases for `cargo xtask icount`, in virtual time, the same every run.
-//! `list` names them; `CASE N` does N units of one: segments, writes, round trips, ACKs.
+//! `list` names them, with the function in which alone is counted after a tab, if there is one;
+//! `CASE N` does N units of one: segments, writes, round trips, ACKs.
 
 use anyhow::{Context, Result, bail};
 use base::{Switch, Switches};
 use wirespeed_bench::drive::{Bulk, Drive};
+use wirespeed_bench::outstanding;
 
 /// A name and what does so many units of it.
 type Case = (&'static str, fn(u64) -> Result<()>);
+
+/// Cases of which what `Outstanding::counted_poll` does is counted.
+const ACKS: &[Case] = &[
+    ("ack-100-outstanding", |n| outstanding::acks(100, n)),
+    ("ack-100000-outstanding", |n| outstanding::acks(100_000, n)),
+    ("sack-100-outstanding", |n| outstanding::sacks(100, n)),
+    ("sack-100000-outstanding", |n| outstanding::sacks(100_000, n)),
+];
 
 const CASES: &[Case] = &[
     ("predicted-segment-1500", |n| segments(Bulk::default(), Switches::default(), n)),
@@ -60,11 +70,14 @@ fn main() -> Result<()> {
             for (name, _) in CASES {
                 println!("{name}");
             }
+            for (name, _) in ACKS {
+                println!("{name}\t{}", outstanding::COUNTED);
+            }
             Ok(())
         }
         [case, n] => {
             let n = n.parse().with_context(|| format!("'{n}' is not a number of units"))?;
-            match CASES.iter().find(|(name, _)| name == case) {
+            match CASES.iter().chain(ACKS).find(|(name, _)| name == case) {
                 Some((_, run)) => run(n),
                 None => bail!("no case '{case}': see 'wirespeed-icount list'"),
             }

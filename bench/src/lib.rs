@@ -1,6 +1,6 @@
 //! wirespeed-bench: wirespeed beside smoltcp, gVisor's netstack and the kernel, in one run.
 //!
-//! `core` and `outside` hold the rows of these benches, `ours` our side of `core`'s,
+//! `core`, `outside` and `tcp` hold the rows of these benches, `ours` our side of `core`'s,
 //! `peers` the other sides,
 //! `harness` how a row is measured and `report` how it is shown. Nothing here is used by the
 //! stack; `cargo xtask bench NAME` is how people run it.
@@ -16,8 +16,10 @@ pub mod memory;
 pub mod namespace;
 pub mod ours;
 pub mod outside;
+pub mod outstanding;
 pub mod peers;
 pub mod report;
+pub mod tcp;
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! The command line of the benchmarks: `core`, `outside`, and `peer` to run one side by itself.
+//! The command line of the benchmarks: `core`, `outside`, `tcp`, and `peer` for one side alone.
 //! Called by `cargo xtask bench NAME`. Figures go to standard output, progress to standard
 //! error. Exit status: 0 measured, 1 nothing could be measured or `--check` found a missed
 //! must, 2 usage.
@@ -19,6 +19,7 @@ use wirespeed_bench::peers::kernel::{self, Placement, Settings as Kernel};
 use wirespeed_bench::peers::latency::{Waiting, ping_pong};
 use wirespeed_bench::peers::{gvisor, smoltcp};
 use wirespeed_bench::report::{Machine, Report};
+use wirespeed_bench::tcp;
 
 /// wirespeed beside its peers, side by side in one run.
 #[derive(Parser)]
@@ -34,6 +35,8 @@ enum Command {
     Core(Options),
     /// The outside world: TAP beside the kernel, sockets for programs, connections.
     Outside(Options),
+    /// Bad networks in virtual time: goodput, recovery, windows, the cost of an ACK.
+    Tcp(Options),
     /// Runs every setting of one peer in one case and prints a line of JSON for each.
     #[command(hide = true)]
     Peer(PeerOptions),
@@ -62,14 +65,14 @@ struct Options {
     /// One JSON document on standard output; the table goes to standard error.
     #[arg(long)]
     json: bool,
-    /// Seven short pairs a row instead of 25.
+    /// Seven short pairs a row instead of 25; in `tcp` fewer seeds.
     #[arg(long)]
     quick: bool,
     /// Exit with status 1 if a row misses its must.
     #[arg(long)]
     check: bool,
     /// Only rows whose case contains this.
-    #[arg(long, value_name = "SUBSTRING")]
+    #[arg(long, visible_alias = "case", value_name = "SUBSTRING")]
     only: Option<String>,
 }
 
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Core(options) => bench("core", ROWS, &options),
         Command::Outside(options) => bench("outside", outside::ROWS, &options),
+        Command::Tcp(options) => bench("tcp", tcp::ROWS, &options),
         Command::Peer(options) => peer(&options).map(|()| ExitCode::SUCCESS),
         Command::Ours { case, seconds, write } => {
             ours(&case, seconds, write).map(|()| ExitCode::SUCCESS)

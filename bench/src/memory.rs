@@ -44,14 +44,16 @@ pub fn idle_endpoint_bytes(connections: usize) -> Result<f64> {
     String::from_utf8_lossy(&out.stdout).trim().parse().context("reading its figure")
 }
 
-/// The case of `cargo xtask icount` that the row quotes.
-const CASE: &str = "predicted-segment-1500";
-
 /// Both ends' instructions for one predicted segment, without byte passes.
 pub fn predicted_segment_instructions() -> Result<f64> {
+    instructions("predicted-segment-1500")
+}
+
+/// Instructions of one unit of a case of `cargo xtask icount`, which builds what it counts.
+pub fn instructions(case: &str) -> Result<f64> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace's folder")?;
     let out = Command::new("cargo")
-        .args(["xtask", "icount", "--json", "--case", CASE])
+        .args(["xtask", "icount", "--json", "--case", case])
         .current_dir(root)
         .output()
         .context("running cargo xtask icount")?;
@@ -60,9 +62,9 @@ pub fn predicted_segment_instructions() -> Result<f64> {
         anyhow::anyhow!("icount: {}", String::from_utf8_lossy(&out.stderr).trim().to_owned())
     })?;
     for row in rows.as_array().into_iter().flatten() {
-        if row["case"] == CASE {
+        if row["case"] == case {
             return row["instructions"].as_f64().context("instructions is no number");
         }
     }
-    bail!("icount has no case {CASE}")
+    bail!("icount has no case {case}")
 }

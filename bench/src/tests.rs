@@ -4,10 +4,10 @@ use std::cell::Cell;
 
 use anyhow::{Result, bail};
 
-use crate::core::ROWS;
 use crate::harness::{Bench, Better, Figure, Row, Spec, best_of, paired};
 use crate::measure::{Measurement, median, pattern};
 use crate::report::{Machine, Report, short, wrapped};
+use crate::{core, outside, tcp};
 
 fn spec(better: Better, run: fn(&Bench) -> Result<Figure>) -> Spec {
     Spec { case: "a case", better, must: 2.0, aim: 3.0, unit: "x", run }
@@ -80,14 +80,23 @@ fn the_table_has_every_row_and_its_verdict() {
 }
 
 #[test]
-fn core_has_the_sixteen_rows_of_its_table() {
-    assert_eq!(ROWS.len(), 16);
-    for spec in ROWS {
-        assert_eq!(spec.case.trim(), spec.case);
-        assert!(!spec.case.contains("  "), "{}", spec.case);
-        assert_eq!(ROWS.iter().filter(|other| other.case == spec.case).count(), 1);
-        assert_eq!(spec.aim >= spec.must, spec.better == Better::Higher, "{}", spec.case);
+fn every_bench_has_the_rows_of_its_table() {
+    for (rows, count) in [(core::ROWS, 16), (outside::ROWS, 11), (tcp::ROWS, 22)] {
+        assert_eq!(rows.len(), count);
+        for spec in rows {
+            assert_eq!(spec.case.trim(), spec.case);
+            assert!(!spec.case.contains("  "), "{}", spec.case);
+            assert_eq!(rows.iter().filter(|other| other.case == spec.case).count(), 1);
+            assert_eq!(spec.aim >= spec.must, spec.better == Better::Higher, "{}", spec.case);
+        }
     }
+}
+
+#[test]
+fn a_row_about_a_law_that_the_stack_lacks_is_not_run() {
+    let row = row(Better::Higher, |b| tcp::paths::share(b, &tcp::paths::path(1, 1, 1.0, "vegas")));
+    assert!(row.value.is_none() && !row.ok, "{row:?}");
+    assert!(row.note.starts_with("not run: no such law"), "{}", row.note);
 }
 
 #[test]

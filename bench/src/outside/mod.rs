@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::core::veth;
 use crate::drive::Bulk;
-use crate::harness::{Bench, Better, Figure, Spec, best_of};
+use crate::harness::{Bench, Better, Figure, Spec, best_of, spec};
 use crate::measure::Measurement;
 use crate::ours;
 use crate::peers::kernel::{Placement, Settings};
@@ -22,17 +22,6 @@ use crate::peers::latency::{Waiting, ping_pong};
 use raw::Carried;
 use sockets::Answers;
 use tap::{Data, Shape};
-
-const fn spec(
-    case: &'static str,
-    better: Better,
-    must: f64,
-    aim: f64,
-    unit: &'static str,
-    run: fn(&Bench) -> Result<Figure>,
-) -> Spec {
-    Spec { case, better, must, aim, unit, run }
-}
 
 /// The table.
 pub const ROWS: &[Spec] = {

@@ -8,7 +8,6 @@ use base::{Duration, Instant};
 use link::{CORRUPTED, Settings};
 use mbuf::Mbuf;
 use stack::Event;
-use wire::ether;
 
 use crate::app::{Opening, Phase};
 use crate::oracle::{self, Look, Violation};
@@ -43,6 +42,29 @@ impl World {
         Ok(())
     }
 
+    /// Go on until something is so, looked at after each event, at most until `latest`: when it
+    /// came to be so, or `None`.
+    ///
+    /// # Errors
+    /// The first law that does not hold.
+    pub fn run_until_that(
+        &mut self,
+        latest: Instant,
+        mut is_so: impl FnMut(&World) -> bool,
+    ) -> Result<Option<Instant>, Violation> {
+        while let Some((source, at)) = self.agenda.next() {
+            if at > latest || at == Instant::NEVER {
+                break;
+            }
+            self.happen(source, at)?;
+            if is_so(self) {
+                return Ok(Some(self.now));
+            }
+        }
+        self.now = self.now.max(latest);
+        Ok(None)
+    }
+
     /// Go on until every connection has ended, at most until `latest`; then let every timer run
     /// out, and look at what is left.
     ///
@@ -71,6 +93,9 @@ impl World {
             self.hosts[host].release_hoard();
         }
         self.run_until(rested)?;
+        for (number, chatter) in self.chatters.iter_mut().enumerate() {
+            chatter.close(number, &mut self.hosts)?;
+        }
         // A host's buffers may wait at another to go home.
         self.hosts.iter_mut().for_each(|host| host.stack.pool().flush());
         self.pool.flush();
@@ -107,6 +132,10 @@ impl World {
         }
         if let Some(host) = self.host_sources.iter().position(|&s| s == source) {
             return self.step(host);
+        }
+        if let Some(liar) = self.liars.iter().position(|lying| lying.source == source) {
+            self.wake_liar(liar);
+            return Ok(());
         }
         if source == self.check_source {
             let over = self.ends.iter().all(|end| end.is_ended());
@@ -162,6 +191,8 @@ impl World {
         while let Some((frame, _)) = self.lanes[lane].model.receive(self.now, &mut self.pool) {
             match to {
                 Target::Hub(hub) => self.forward(hub, lane, frame),
+                Target::Router(router, by) => self.route(router, by, lane, frame),
+                Target::Liar(liar) => self.tell_liar(lane, liar, frame)?,
                 Target::Host { host, port } => {
                     self.arrived(lane, host, &frame);
                     self.hosts[host].arrive(port, frame, &mut self.pool);
@@ -218,34 +249,9 @@ impl World {
         }
     }
 
-    /// A hub passes a frame on: to the one it is for, or to all others.
-    fn forward(&mut self, hub: usize, came_by: usize, frame: Mbuf) {
-        let to = ether::Header::parse(frame.as_slice()).map(|header| header.dst);
-        let mut takers = [0; 8];
-        let mut count = 0;
-        for port in self.hubs[hub].iter().filter(|port| port.from != came_by) {
-            if to.is_ok_and(|to| to.is_group() || to == port.mac) && count < takers.len() {
-                takers[count] = port.to;
-                count += 1;
-            }
-        }
-        for (index, &lane) in takers[..count].iter().enumerate() {
-            let is_last = index + 1 == count;
-            let copy = if is_last { None } else { self.pool.copy_of(frame.as_slice()) };
-            if let Some(mut copy) = copy {
-                copy.set_mark(frame.mark());
-                self.enter(lane, copy);
-            }
-        }
-        match takers[..count].last() {
-            Some(&lane) => self.enter(lane, frame),
-            None => self.pool.free(frame),
-        }
-    }
-
     /// A frame enters a direction of a link.
     #[inline]
-    fn enter(&mut self, lane: usize, frame: Mbuf) {
+    pub(crate) fn enter(&mut self, lane: usize, frame: Mbuf) {
         let model = &mut self.lanes[lane].model;
         model.send(frame, self.now, &mut self.pool);
         self.agenda.set(self.lane_sources[lane], model.next_event());
@@ -278,6 +284,7 @@ impl World {
             }
         }
         self.look(host)?;
+        self.judge_liars()?;
         self.wake_later(host, local)
     }
 
@@ -297,7 +304,7 @@ impl World {
                 Event::Udp(_) | Event::Ping(_) => {}
             }
         }
-        let mut acted = false;
+        let mut acted = self.chat(host, local)?;
         for index in 0..self.host_ends[host].len() {
             let number = self.host_ends[host][index];
             let end = &mut self.ends[number];
@@ -313,6 +320,19 @@ impl World {
             }
         }
         Ok(acted)
+    }
+
+    /// The turn of programs that send messages; `true` if anything was sent.
+    fn chat(&mut self, host: usize, local: Instant) -> Result<bool, Violation> {
+        let World { chatters, hosts, pattern, now, .. } = self;
+        let mut sent = false;
+        for chatter in chatters {
+            if chatter.settings.hosts.0 == host {
+                sent |= chatter.send(&mut hosts[host].stack, pattern, (local, *now));
+            }
+            chatter.take(&mut hosts[host].stack, host, pattern)?;
+        }
+        Ok(sent)
     }
 
     fn accept(&mut self, host: usize, listener: stack::ListenerHandle) -> Result<(), Violation> {
@@ -349,12 +369,20 @@ impl World {
                     if outcome.is_ok()
                         && let Some(seen) = seen::segment(frame.as_slice(), kind)
                     {
-                        outcome = oracles.sent(&seen);
+                        outcome = oracles.sent(&seen, *now);
                     }
                 }
                 if let Some(trace) = trace {
                     let what = seen::describe(frame.as_slice(), kind);
                     trace.row(&format!("host {host} > link {out}: {what}"));
+                }
+                if let Some(gate) = &mut lane.gate
+                    && let Some(seen) = seen::segment(frame.as_slice(), kind)
+                    && !gate(*now, &seen)
+                {
+                    lane.gated += 1;
+                    pool.free(frame);
+                    return;
                 }
                 lane.model.send(frame, *now, pool);
             });
@@ -397,6 +425,8 @@ impl World {
     fn wake_later(&mut self, host: usize, local: Instant) -> Result<(), Violation> {
         let ends = self.host_ends[host].iter().map(|&end| &self.ends[end]);
         let wake = ends.filter(|end| !end.is_ended()).map(|end| end.wake).min();
+        let chatters = self.chatters.iter().filter(|chatter| chatter.settings.hosts.0 == host);
+        let wake = wake.into_iter().chain(chatters.map(|chatter| chatter.next)).min();
         let own = &mut self.hosts[host];
         let deadline = own.stack.next_deadline().min(wake.unwrap_or(Instant::NEVER));
         if deadline > local {

@@ -105,12 +105,12 @@ pub struct Outcome {
     pub events: u64,
 }
 
-/// A world with the path and its flows, at its beginning.
-pub fn world(path: &Goodput) -> World {
-    let mut world = World::new(path.seed, false, None);
+/// A world with two hosts that nothing joins yet, and no oracles.
+pub(crate) fn two_hosts(seed: u64) -> World {
+    let mut world = World::new(seed, false, None);
     for number in 0..2 {
-        let mut stack = StackConfig::new([path.seed, number]);
-        // Nothing is corrupted on this path, and sums would take a quarter of the time.
+        let mut stack = StackConfig::new([seed, number]);
+        // Nothing is corrupted on these paths, and sums would take a quarter of the time.
         for switch in [Switch::ChecksumRx, Switch::ChecksumTx] {
             stack.switches = stack.switches.with(switch, false);
         }
@@ -121,6 +121,12 @@ pub fn world(path: &Goodput) -> World {
             coalesce: Duration::ZERO,
         });
     }
+    world
+}
+
+/// A world with the path and its flows, at its beginning.
+pub fn world(path: &Goodput) -> World {
+    let mut world = two_hosts(path.seed);
     let there = Settings {
         rate_bps: Some(path.rate_bps),
         delay: path.delay,

@@ -7,24 +7,38 @@
 
 mod agenda;
 pub mod app;
+mod between;
+pub mod chatter;
 mod cut;
 mod events;
 pub mod goodput;
+pub mod hand;
 mod host;
+mod liar;
+mod liars;
+mod lies;
 mod oracle;
 mod pattern;
+mod router;
 pub mod run;
 mod scenario;
+pub mod scripted;
 mod scripts;
 pub mod seen;
 mod trace;
 mod world;
 
 pub use host::{HostSettings, PortSettings};
+pub use liar::LiarSettings;
+pub use liars::LiarFlow;
+pub use lies::Lie;
 pub use oracle::Violation;
+pub use router::RouterCounts;
 pub use scenario::Scenario;
 pub use trace::Trace;
-pub use world::{Flow, FlowSettings, Happening, World, address, mac};
+pub use world::{Flow, FlowSettings, Gate, Happening, RouterLeg, World, address, mac};
 
+#[cfg(test)]
+mod liars_tests;
 #[cfg(test)]
 mod tests;

@@ -7,17 +7,24 @@
 //! Everything that is wrong with the network ends at `heal`, but for a little loss in half of the
 //! worlds; from then on connections have to move.
 
+use core::net::SocketAddr;
+
 use base::{Duration, Instant, IpVersion, Limit, LinkKind, Mtu, Switch, Switches};
 use device::Offloads;
 use device::fault::Rng;
 use link::{Aqm, Cut, Loss, Settings};
 use stack::StackConfig;
 
+use crate::app::{Finish, Read, Script, Write};
+use crate::chatter::{ChatterSettings, Kind};
 use crate::host::{HostSettings, PortSettings};
+use crate::liar::LiarSettings;
+use crate::liars::LiarFlow;
+use crate::lies::Lie;
 use crate::oracle::Violation;
 use crate::scripts;
 use crate::trace::Trace;
-use crate::world::{FlowSettings, Happening, World};
+use crate::world::{FlowSettings, Happening, RouterLeg, World, address};
 
 /// Longer than the longest wait that is legitimate: twice the longest time-out, of 120 s, and more.
 const BOUND: Duration = Duration::from_secs(260);
@@ -25,6 +32,12 @@ const BOUND: Duration = Duration::from_secs(260);
 /// No seed's connections take longer. An hour is not enough today: without timestamps each hole of
 /// a recovery by time-out may cost 120 s.
 const LATEST: Duration = Duration::from_secs(5 * 3600);
+
+/// The first network of a liar; hosts' networks are below.
+const LIARS_NETWORK: u8 = 100;
+
+/// The first port of datagrams; connections' ports are below.
+const CHATTERS_PORT: u16 = 7_000;
 
 /// Numbers drawn one after the other.
 pub(crate) struct Draw(pub(crate) Rng);
@@ -77,6 +90,8 @@ impl Scenario {
         let lasting = if draw.happens(0.5) { draw.magnitude(10, 2_000) as f64 / 1e5 } else { 0.0 };
         let loss = if lasting > 0.0 { Loss::Random(lasting) } else { Loss::Never };
         scenario.plan.push(format!("loss of {lasting:.4} for good"));
+        scenario.liars(hosts, heal, &mut draw);
+        scenario.chatters(&networks, heal, &mut draw);
         scenario.world.will_happen(heal, Happening::Heal(loss));
         scenario.world.expect_progress(heal, BOUND);
         Ok(scenario)
@@ -137,6 +152,9 @@ impl Scenario {
     /// Point to point, or all on one hub; each network with its hosts, link kind and least MTU.
     fn links(&mut self, hosts: usize, heal: Instant, draw: &mut Draw) -> Vec<Network> {
         let introduced = draw.happens(0.7);
+        if draw.happens(0.15) {
+            return vec![self.router(hosts, heal, draw)];
+        }
         if hosts > 2 && draw.happens(0.5) {
             let members: Vec<_> = (0..hosts)
                 .map(|host| {
@@ -150,7 +168,8 @@ impl Scenario {
                 .collect();
             self.world.join_by_hub(0, &members, introduced);
             let mtu = members.iter().map(|m| m.1.mtu).min().unwrap_or(Mtu::ETHERNET);
-            return vec![Network { number: 0, hosts: (0..hosts).collect(), mtu }];
+            let hosts = (0..hosts).map(|host| (host, 0)).collect();
+            return vec![Network { hosts, mtu }];
         }
         let mut networks = Vec::new();
         for b in 1..hosts {
@@ -163,9 +182,32 @@ impl Scenario {
             let mtu = ports.0.mtu.min(ports.1.mtu);
             let number = b as u8;
             self.world.join(number, (a, b), (&ports.0, &ports.1), links, introduced);
-            networks.push(Network { number, hosts: vec![a, b], mtu });
+            networks.push(Network { hosts: vec![(a, number), (b, number)], mtu });
         }
         networks
+    }
+
+    /// All hosts behind one router, some of whose ways are narrow; until all is whole it may
+    /// swallow what is too long for them without a word.
+    fn router(&mut self, hosts: usize, heal: Instant, draw: &mut Draw) -> Network {
+        let is_black_hole = draw.happens(0.4);
+        let mut members = Vec::new();
+        for host in 0..hosts {
+            let port = port(LinkKind::Ip, draw);
+            let (there, back) = (path(LinkKind::Ip, heal, draw), path(LinkKind::Ip, heal, draw));
+            let narrow = draw.range(576, 1500) as usize;
+            let mtu =
+                if draw.happens(0.5) { port.mtu.bytes().min(narrow) } else { port.mtu.bytes() };
+            let mtu = Mtu::new(mtu).unwrap_or(port.mtu);
+            self.describe(&format!("host {host} to the router"), &port, &there);
+            self.describe(&format!("the router to host {host}, {}", mtu.bytes()), &port, &back);
+            members.push(RouterLeg { host, network: host as u8 + 1, port, there, back, mtu });
+        }
+        let tells_from = if is_black_hole { heal } else { Instant::ZERO };
+        self.plan.push(format!("the router tells what is too long from {:.3} s", secs(tells_from)));
+        self.world.join_by_router(&members, tells_from);
+        let mtu = members.iter().map(|m| m.mtu.min(m.port.mtu)).min().unwrap_or(Mtu::ETHERNET);
+        Network { hosts: members.iter().map(|m| (m.host, m.network)).collect(), mtu }
     }
 
     fn describe(&mut self, what: &str, port: &PortSettings, path: &Settings) {
@@ -212,7 +254,8 @@ impl Scenario {
                 scripts::keep_alive(&mut config.1);
             }
             let at = Instant::ZERO + Duration::from_millis(draw.range(0, 3_000));
-            let hosts = (network.hosts[from], network.hosts[to]);
+            let (hosts, network) =
+                ((network.hosts[from].0, network.hosts[to].0), network.hosts[to].1);
             self.plan.push(format!(
                 "flow: host {} to {} {version:?} at {:.3} s; {}; {}",
                 hosts.0,
@@ -221,12 +264,77 @@ impl Scenario {
                 scripts::describe(&scripts.0, &config.0),
                 scripts::describe(&scripts.1, &config.1)
             ));
-            let network = network.number;
             self.world
                 .add_flow(FlowSettings { hosts, network, version, config, scripts, at })
                 .map_err(|e| Violation { oracle: "scenario", what: format!("{e:?}") })?;
         }
         Ok(())
+    }
+
+    /// Programs that send messages beside TCP.
+    fn chatters(&mut self, networks: &[Network], heal: Instant, draw: &mut Draw) {
+        if !draw.happens(0.3) {
+            return;
+        }
+        for number in 0..draw.range(1, 3) as u16 {
+            let network = draw.range(0, networks.len() as u64 - 1) as usize;
+            let Network { hosts, mtu } = &networks[network];
+            let (from, step) = (draw.range(0, 9) as usize, draw.range(1, hosts.len() as u64 - 1));
+            let (from, to) = (from % hosts.len(), (from + step as usize) % hosts.len());
+            let may_be_v6 = *mtu >= Mtu::MIN_V6;
+            let version =
+                if may_be_v6 && draw.happens(0.5) { IpVersion::V6 } else { IpVersion::V4 };
+            let ip = address(hosts[to].1, hosts[to].0, version).addr;
+            let settings = ChatterSettings {
+                kind: draw.one_of(&[Kind::Datagrams, Kind::Echoes]),
+                hosts: (hosts[from].0, hosts[to].0),
+                to: SocketAddr::new(ip, CHATTERS_PORT + number),
+                messages: draw.range(1, 300) as u32,
+                every: Duration::from_millis(draw.magnitude(1, 1_000)),
+                // The longest headers are IPv6's, and eight bytes.
+                bytes_max: draw.range(8, mtu.bytes() as u64 - 48) as usize,
+                // Hosts that pause when all is whole have gone on by then.
+                must_arrive_from: Some(heal + Duration::from_secs(20)),
+                seed: draw.0.next_u64(),
+            };
+            let at = Instant::ZERO + Duration::from_millis(draw.range(0, 3_000));
+            self.plan.push(format!("chatter {number} at {:.3} s: {settings:?}", secs(at)));
+            self.world.add_chatter(settings, at);
+        }
+    }
+
+    /// Peers that lie, each on a link of its own.
+    fn liars(&mut self, hosts: usize, heal: Instant, draw: &mut Draw) {
+        if !draw.happens(0.3) {
+            return;
+        }
+        for number in 0..draw.range(1, 2) as u8 {
+            let lie = draw.one_of(Lie::ALL);
+            let host = draw.range(0, hosts as u64 - 1) as usize;
+            let links = (path(LinkKind::Ip, heal, draw), path(LinkKind::Ip, heal, draw));
+            let mut config = scripts::config(draw);
+            if !lie.is_survived() {
+                scripts::keep_alive(&mut config);
+                config.user_timeout = Some(Duration::from_secs(60));
+            }
+            // A segment of one byte costs what others cost.
+            let most = if lie == Lie::TinyMss { 3_000 } else { 300_000 };
+            let script = Script {
+                writes: vec![Write::Bytes(draw.magnitude(1, most)), Write::Finish],
+                reads: vec![Read::ToEnd],
+                finish: Finish::Close,
+            };
+            let bytes = draw.magnitude(1, 20_000);
+            let liar = LiarSettings { lie, honest_from: heal, bytes, seed: draw.0.next_u64() };
+            let at = Instant::ZERO + Duration::from_millis(draw.range(0, 3_000));
+            self.plan.push(format!(
+                "liar {number}: host {host} connects at {:.3} s; {lie:?}, sends {bytes}; {}",
+                secs(at),
+                scripts::describe(&script, &config)
+            ));
+            let network = LIARS_NETWORK + number;
+            self.world.add_liar(LiarFlow { host, network, links, liar, config, script, at });
+        }
     }
 
     fn happenings(&mut self, hosts: usize, heal: Instant, draw: &mut Draw) {
@@ -259,8 +367,8 @@ impl Scenario {
 
 /// Hosts that reach each other.
 struct Network {
-    number: u8,
-    hosts: Vec<usize>,
+    /// Each with the number of its network.
+    hosts: Vec<(usize, u8)>,
     mtu: Mtu,
 }
 

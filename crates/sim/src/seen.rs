@@ -7,7 +7,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use base::{LinkKind, SeqNumber, WindowScale};
 use wire::checksum::{Ladder, Sum};
-use wire::tcp::{Flags, Options, SackBlocks};
+use wire::tcp::{Flags, Options, SackBlocks, Timestamps};
 use wire::{arp, ether, ipv4, ipv6, tcp};
 
 /// A TCP segment as it lies on the wire.
@@ -31,6 +31,8 @@ pub struct Seen {
     pub window_scale: Option<WindowScale>,
     /// Selective acknowledgements.
     pub sack: SackBlocks,
+    /// The timestamps option.
+    pub timestamps: Option<Timestamps>,
 }
 
 impl Seen {
@@ -98,6 +100,7 @@ pub fn segment(frame: &[u8], link: LinkKind) -> Option<Seen> {
         len: (bytes.len() - header.header_len) as u32,
         window_scale: options.window_scale,
         sack: options.sack,
+        timestamps: options.timestamps,
     })
 }
 

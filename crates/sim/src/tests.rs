@@ -2,15 +2,18 @@
 
 mod windows;
 
-use base::{Duration, Instant, IpVersion};
+use core::net::SocketAddr;
+
+use base::{Duration, Instant, IpVersion, Mtu};
 use link::{Cut, Loss, Settings};
 use stack::StackConfig;
 
 use crate::app::{Finish, Read, Script, Write};
+use crate::chatter::{ChatterSettings, Kind};
 use crate::goodput::{Goodput, measure};
 use crate::host::{HostSettings, PortSettings};
 use crate::run::{Campaign, campaign, replay, run};
-use crate::world::{FlowSettings, Happening, World};
+use crate::world::{FlowSettings, Happening, RouterLeg, World, address};
 
 #[test]
 fn fixed_seeds_hold_every_law() {
@@ -194,6 +197,116 @@ fn a_hub_carries_each_frame_to_its_host() {
     }
     end(&mut world).expect("every law holds");
     assert_eq!((world.received(0), world.received(1)), (100_000, 100_000));
+}
+
+fn chatter(kind: Kind, version: IpVersion) -> ChatterSettings {
+    ChatterSettings {
+        kind,
+        hosts: (0, 1),
+        to: SocketAddr::new(address(0, 1, version).addr, 7_000),
+        messages: 100,
+        every: Duration::from_millis(20),
+        bytes_max: 1_400,
+        must_arrive_from: Some(Instant::ZERO),
+        seed: 1,
+    }
+}
+
+#[test]
+fn datagrams_and_echoes_arrive_beside_tcp() {
+    for (kind, version) in [
+        (Kind::Datagrams, IpVersion::V4),
+        (Kind::Datagrams, IpVersion::V6),
+        (Kind::Echoes, IpVersion::V4),
+        (Kind::Echoes, IpVersion::V6),
+    ] {
+        let mut world = pair(path(), bulk(300_000), tcp::Config::default());
+        assert!(world.add_chatter(chatter(kind, version), Instant::ZERO));
+        end(&mut world).expect("every law holds");
+        let (sent, arrived) = world.chatted(0);
+        assert_eq!((sent, world.received(0)), (100, 300_000), "{kind:?}");
+        assert!(arrived > 50, "{arrived} {kind:?} arrived");
+    }
+}
+
+#[test]
+fn a_datagram_that_nobody_sent_is_found() {
+    let corrupt = Settings { corrupt: 0.2, ..path() };
+    let mut world = pair(corrupt, bulk(1_000), tcp::Config::default());
+    world.hosts[1].stack.set_switch(base::Switch::ChecksumRx, false);
+    world.add_chatter(chatter(Kind::Datagrams, IpVersion::V4), Instant::ZERO);
+    let violation = end(&mut world).expect_err("bits are flipped");
+    assert_eq!(violation.oracle, "datagrams", "{violation}");
+}
+
+#[test]
+fn messages_that_never_arrive_are_found() {
+    let cuts = vec![Cut { from: Instant::from_nanos(500_000_000), until: Instant::NEVER }];
+    let mut world = pair(Settings { cuts, ..path() }, bulk(1_000), tcp::Config::default());
+    let late = Instant::from_nanos(600_000_000);
+    let settings = ChatterSettings {
+        must_arrive_from: Some(late),
+        every: Duration::from_millis(200),
+        ..chatter(Kind::Datagrams, IpVersion::V4)
+    };
+    world.add_chatter(settings, late);
+    let violation = end(&mut world).expect_err("nothing can arrive");
+    assert_eq!(violation.oracle, "datagrams", "{violation}");
+}
+
+/// Two hosts behind a router whose way to the second takes 1,000 bytes (1,300 with IPv6).
+fn routed(version: IpVersion, tells_from: Instant) -> World {
+    let mut world = World::new(1, true, None);
+    let hosts = (host(&mut world, 0), host(&mut world, 1));
+    let narrow = if version == IpVersion::V4 { 1_000 } else { 1_300 };
+    let leg = |host: usize, mtu| RouterLeg {
+        host,
+        network: host as u8 + 1,
+        port: PortSettings::default(),
+        there: path(),
+        back: path(),
+        mtu: Mtu::new(mtu).expect("an MTU"),
+    };
+    world.join_by_router(&[leg(0, 1_500), leg(1, narrow)], tells_from);
+    let (at, config) = (Instant::ZERO, (tcp::Config::default(), tcp::Config::default()));
+    let (network, scripts) = (2, bulk(300_000));
+    world
+        .add_flow(FlowSettings { hosts, network, version, config, scripts, at })
+        .expect("the port is free");
+    world.expect_progress(Instant::ZERO, Duration::from_secs(200));
+    world
+}
+
+#[test]
+fn a_router_tells_what_is_too_long_for_the_next_network() {
+    for version in [IpVersion::V4, IpVersion::V6] {
+        let mut world = routed(version, Instant::ZERO);
+        end(&mut world).expect("every law holds");
+        let counts = world.router_counts(0);
+        assert_eq!((world.received(0), counts.swallowed, counts.dropped), (300_000, 0, 0));
+        assert!(counts.told > 0 && counts.forwarded > 300, "{counts:?}");
+    }
+}
+
+#[test]
+fn a_black_hole_is_left_once_the_router_tells() {
+    for version in [IpVersion::V4, IpVersion::V6] {
+        let mut world = routed(version, Instant::ZERO + Duration::from_secs(5));
+        end(&mut world).expect("every law holds");
+        let counts = world.router_counts(0);
+        assert_eq!((world.received(0), counts.dropped), (300_000, 0));
+        assert!(counts.swallowed > 0 && counts.told > 0, "{counts:?}");
+    }
+}
+
+#[test]
+#[ignore = "the stack has no black-hole detection yet (RFC 4821): run it when it has"]
+fn a_black_hole_that_never_tells_is_found() {
+    for version in [IpVersion::V4, IpVersion::V6] {
+        let mut world = routed(version, Instant::NEVER);
+        end(&mut world).expect("every law holds");
+        assert_eq!(world.received(0), 300_000);
+    }
 }
 
 #[test]

@@ -7,17 +7,22 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::collections::VecDeque;
 
-use base::{Cidr, Duration, Instant, IpVersion, LinkKind, MacAddr};
+use base::{Cidr, Duration, Instant, IpVersion, LinkKind, MacAddr, Mtu};
 use device::fault::Rng;
 use link::{Direction, Loss, Settings};
 use mbuf::Pool;
-use stack::{ListenConfig, ListenError, PortConfig, Stack};
+use stack::route::MAIN_TABLE;
+use stack::{ListenConfig, ListenError, PortConfig, PortId, Route, Stack};
 
 use crate::agenda::Agenda;
 use crate::app::{Endpoint, Opening, Script};
+use crate::chatter::{Chatter, ChatterSettings};
 use crate::host::{Host, HostSettings, PortSettings};
+use crate::liars::Lying;
 use crate::oracle::{Liveness, Oracles};
 use crate::pattern::Pattern;
+use crate::router::{self, Leg, Router, RouterCounts};
+use crate::seen::Seen;
 use crate::trace::Trace;
 
 /// Buffers of the wire itself: copies, cut segments.
@@ -26,15 +31,28 @@ const WIRE_BYTES: usize = 1 << 30;
 /// Where a direction of a link leads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
-    Host { host: usize, port: usize },
+    Host {
+        host: usize,
+        port: usize,
+    },
     Hub(usize),
+    Liar(usize),
+    /// A router, by the leg of this network.
+    Router(usize, u8),
 }
+
+/// Sees each TCP segment that a host sends into a direction, before the link does, at its moment;
+/// what it answers `false` to is lost there and then.
+pub type Gate = Box<dyn FnMut(Instant, &Seen) -> bool>;
 
 /// A direction with its end.
 pub(crate) struct Lane {
     pub(crate) model: Direction,
     pub(crate) to: Target,
     pub(crate) kind: LinkKind,
+    pub(crate) gate: Option<Gate>,
+    /// Frames that the gate took.
+    pub(crate) gated: u64,
 }
 
 /// A hub's port: who is behind it, and the directions to and from them.
@@ -58,12 +76,29 @@ pub struct Flow {
     pub is_orderly: bool,
 }
 
+/// A host behind a router.
+#[derive(Clone, Debug)]
+pub struct RouterLeg {
+    /// The host.
+    pub host: usize,
+    /// The number of its network, which no other host is on.
+    pub network: u8,
+    /// Its port.
+    pub port: PortSettings,
+    /// To the router.
+    pub there: Settings,
+    /// From the router.
+    pub back: Settings,
+    /// The longest packet that the router sends this way.
+    pub mtu: Mtu,
+}
+
 /// What a flow is made with.
 #[derive(Clone, Debug)]
 pub struct FlowSettings {
     /// The hosts that connect and accept.
     pub hosts: (usize, usize),
-    /// The number of the network that both are on.
+    /// The number of the network that the one that accepts is on.
     pub network: u8,
     /// The version of IP.
     pub version: IpVersion,
@@ -103,6 +138,9 @@ pub struct World {
     pub(crate) hubs: Vec<Vec<HubPort>>,
     pub(crate) ends: Vec<Endpoint>,
     pub(crate) flows: Vec<Flow>,
+    pub(crate) liars: Vec<Lying>,
+    pub(crate) routers: Vec<Router>,
+    pub(crate) chatters: Vec<Chatter>,
     pub(crate) pool: Pool,
     pub(crate) pattern: Pattern,
     pub(crate) happenings: VecDeque<(Instant, Happening)>,
@@ -135,6 +173,9 @@ impl World {
             hubs: Vec::new(),
             ends: Vec::new(),
             flows: Vec::new(),
+            liars: Vec::new(),
+            routers: Vec::new(),
+            chatters: Vec::new(),
             pool: Pool::new(WIRE_BYTES),
             pattern: Pattern::new(seed),
             happenings: VecDeque::new(),
@@ -159,13 +200,13 @@ impl World {
         self.hosts.len() - 1
     }
 
-    fn add_lane(&mut self, settings: Settings, to: Target) -> usize {
+    pub(crate) fn add_lane(&mut self, settings: Settings, to: Target) -> usize {
         let kind = settings.link;
         let mut model = Direction::new(settings, self.rng.next_u64());
         if self.trace.is_some() {
             model.watch();
         }
-        self.lanes.push(Lane { model, to, kind });
+        self.lanes.push(Lane { model, to, kind, gate: None, gated: 0 });
         self.lane_sources.push(self.agenda.add());
         self.lanes.len() - 1
     }
@@ -212,14 +253,42 @@ impl World {
         self.hubs.push(ports);
     }
 
-    fn attach(
+    /// Join hosts by a router, each on a network of its own over bare IP: its number, the way to
+    /// the router and from it, and the longest packet that this way takes. The router tells senders
+    /// of longer ones from `tells_from` on; before that it swallows them.
+    pub fn join_by_router(&mut self, members: &[RouterLeg], tells_from: Instant) {
+        let router = self.routers.len();
+        let mut legs = Vec::new();
+        let bare = |settings: &Settings| Settings { link: LinkKind::Ip, ..settings.clone() };
+        for leg in members {
+            let from = self.add_lane(bare(&leg.there), Target::Router(router, leg.network));
+            let port = self.hosts[leg.host].attachments.len();
+            let out = self.add_lane(bare(&leg.back), Target::Host { host: leg.host, port });
+            let port = PortSettings { link: LinkKind::Ip, ..leg.port.clone() };
+            let port = self.attach(leg.network, leg.host, &port, from, &[]);
+            for other in members.iter().filter(|other| other.network != leg.network) {
+                for version in [IpVersion::V4, IpVersion::V6] {
+                    self.hosts[leg.host].stack.add_route(Route {
+                        dest: address(other.network, other.host, version),
+                        via: Some(router::address(leg.network, version == IpVersion::V4)),
+                        port: port.0,
+                        table: MAIN_TABLE,
+                    });
+                }
+            }
+            legs.push(Leg { network: leg.network, out, mtu: leg.mtu.bytes() });
+        }
+        self.routers.push(Router { legs, tells_from, counts: RouterCounts::default() });
+    }
+
+    pub(crate) fn attach(
         &mut self,
         network: u8,
         host: usize,
         settings: &PortSettings,
         out: usize,
         known: &[usize],
-    ) {
+    ) -> PortId {
         let config = PortConfig {
             mac: mac(network, host),
             addresses: [IpVersion::V4, IpVersion::V6]
@@ -241,6 +310,7 @@ impl World {
             }
         }
         self.agenda.set(self.host_sources[host], self.now);
+        port
     }
 
     /// A connection, now or later.
@@ -269,6 +339,22 @@ impl World {
         self.flows.push(Flow { number, client, server: client + 1, is_orderly });
         self.agenda.no_later(self.host_sources[from], settings.at);
         Ok(number)
+    }
+
+    /// A program that sends messages beside TCP; `false` if there was no room for its sockets.
+    pub fn add_chatter(&mut self, settings: ChatterSettings, at: Instant) -> bool {
+        let from = settings.hosts.0;
+        let first = self.hosts[from].clock.local(at);
+        let mut chatter = Chatter::new(settings, self.chatters.len(), first);
+        let is_open = chatter.open(&mut self.hosts);
+        self.chatters.push(chatter);
+        self.agenda.no_later(self.host_sources[from], at);
+        is_open
+    }
+
+    /// Messages that a chatter's stack took, and those that arrived or were answered.
+    pub fn chatted(&self, chatter: usize) -> (u64, u64) {
+        (self.chatters[chatter].sent, self.chatters[chatter].arrived)
     }
 
     /// Something that will happen. In order of time.
@@ -315,6 +401,21 @@ impl World {
     /// What a direction of a link counted, by its number: they are made in the order of the calls.
     pub fn link_counts(&self, direction: usize) -> &link::Counts {
         self.lanes[direction].model.counts()
+    }
+
+    /// What a router did, by its number.
+    pub fn router_counts(&self, router: usize) -> RouterCounts {
+        self.routers[router].counts
+    }
+
+    /// Put a gate before a direction of a link, by its number; the one that was there goes.
+    pub fn set_gate(&mut self, direction: usize, gate: Gate) {
+        self.lanes[direction].gate = Some(gate);
+    }
+
+    /// Segments that a direction's gate has taken.
+    pub fn gated(&self, direction: usize) -> u64 {
+        self.lanes[direction].gated
     }
 
     /// The same for the same seed and the same code: made of every frame that was sent, and when.

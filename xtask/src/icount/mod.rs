@@ -4,7 +4,8 @@
 //! run under callgrind twice, and the difference of the counts over the difference of the units is
 //! the cost of one unit: start-up and set-up cancel out. Functions whose symbol contains
 //! `bytepass_` (out of line, so that they have a symbol) are what it costs to touch the payload;
-//! a case that has any is reported without them, and once more with them.
+//! a case that has any is reported without them, and once more with them. Where `list` names a
+//! function behind a case, after a tab, what is done inside that function alone is counted.
 
 mod baseline;
 mod callgrind;
@@ -34,12 +35,16 @@ pub(crate) fn run(root: &Path, json: bool, bless: bool, only: Option<&str>) -> R
     let binary = cargo::release_binary(root, "wirespeed-bench", "wirespeed-icount")?;
     let listed = process::output(Command::new(&binary).arg("list"))?;
     let mut rows = Vec::new();
-    for case in listed.lines().map(str::trim).filter(|case| !case.is_empty()) {
+    for line in listed.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (case, within) = match line.split_once('\t') {
+            Some((case, function)) => (case, Some(function)),
+            None => (line, None),
+        };
         if only.is_some_and(|only| only != case) {
             continue;
         }
         eprintln!("counting {case}");
-        rows.extend(count(&binary, case)?);
+        rows.extend(count(&binary, case, within)?);
         if process::interrupted() {
             bail!("interrupted; nothing was compared or written");
         }
@@ -76,9 +81,9 @@ fn judge(path: &Path, rows: &[Row], bless: bool) -> Result<u8> {
 }
 
 /// The row or two rows of one case.
-fn count(binary: &Path, case: &str) -> Result<Vec<Row>> {
-    let short = measure(binary, case, UNITS.0)?;
-    let long = measure(binary, case, UNITS.1)?;
+fn count(binary: &Path, case: &str, within: Option<&str>) -> Result<Vec<Row>> {
+    let short = measure(binary, case, within, UNITS.0)?;
+    let long = measure(binary, case, within, UNITS.1)?;
     ensure!(long.total > short.total, "{case}: {} units cost no more than {}", UNITS.1, UNITS.0);
     Ok(rows(case, short, long, UNITS.1 - UNITS.0))
 }
@@ -100,11 +105,12 @@ fn rows(case: &str, short: Counts, long: Counts, units: u64) -> Vec<Row> {
 }
 
 /// One run under callgrind.
-fn measure(binary: &Path, case: &str, units: u64) -> Result<Counts> {
+fn measure(binary: &Path, case: &str, within: Option<&str>, units: u64) -> Result<Counts> {
     let out = Scratch::new();
     let mut command = Command::new("valgrind");
     command
         .args(["--tool=callgrind", "--quiet"])
+        .args(within.map(|function| format!("--toggle-collect=*{function}*")))
         .arg(format!("--callgrind-out-file={}", out.0.display()))
         .arg(binary)
         .args([case, &units.to_string()])

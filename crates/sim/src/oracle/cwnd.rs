@@ -1,4 +1,6 @@
-//! No more is on the way than the congestion window allows.
+//! No more is on the way than the congestion window allows; and the window grows by no more than
+//! was acknowledged, counted in bytes and not in ACKs (RFC 3465, RFC 9438 section 4.10), whoever
+//! divides them.
 //!
 //! Called by: the oracles, after each step of a host. RFC 5681 section 3.1, with the estimate of
 //! what is on the way of RFC 6675 ("pipe"). The window may shrink below what is out already, and
@@ -27,6 +29,16 @@ pub(crate) struct Cwnd {
 impl Cwnd {
     pub(crate) fn check(&mut self, look: &Look<'_>) -> Result<(), Violation> {
         let info = &look.info;
+        // RFC 6928 section 2: ten segments, 14,600 bytes or two segments; four to spare.
+        let mss = info.snd_mss as u64;
+        let grown = 14_600.max(2 * mss) + info.bytes_acked + 4 * mss;
+        if info.cwnd > grown {
+            let what = format!(
+                "end {}: cwnd is {} with {} bytes acknowledged",
+                look.index, info.cwnd, info.bytes_acked
+            );
+            return Err(Violation::new("cwnd", what));
+        }
         if !info.sack {
             return Ok(());
         }

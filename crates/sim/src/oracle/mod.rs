@@ -8,6 +8,7 @@ mod cwnd;
 mod leaks;
 mod liveness;
 mod memory;
+mod pacing;
 mod stream;
 mod timers;
 mod window;
@@ -63,13 +64,20 @@ pub(crate) struct Look<'a> {
 pub(crate) struct Oracles {
     window: window::Window,
     cwnd: cwnd::Cwnd,
+    pacing: pacing::Pacing,
     timers: timers::Timers,
 }
 
 impl Oracles {
     /// A host sends a segment.
-    pub(crate) fn sent(&mut self, seen: &Seen) -> Result<(), Violation> {
+    pub(crate) fn sent(&mut self, seen: &Seen, now: Instant) -> Result<(), Violation> {
+        self.pacing.sent(seen, now)?;
         self.window.sent(seen)
+    }
+
+    /// Somebody who keeps no law sends a segment.
+    pub(crate) fn told(&mut self, seen: &Seen) {
+        self.window.told(seen);
     }
 
     /// A segment arrives as it was sent.
@@ -80,6 +88,7 @@ impl Oracles {
     /// A host has been polled.
     pub(crate) fn stepped(&mut self, look: &Look<'_>) -> Result<(), Violation> {
         self.cwnd.check(look)?;
+        self.pacing.stepped(look);
         self.timers.check(look)?;
         memory::check_connection(look)
     }

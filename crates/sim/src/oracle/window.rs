@@ -34,10 +34,7 @@ pub(crate) struct Window {
 impl Window {
     pub(crate) fn sent(&mut self, seen: &Seen) -> Result<(), Violation> {
         self.within_offer(seen)?;
-        if seen.flags.contains(Flags::SYN) {
-            let side = self.sides.entry((seen.src, seen.dst)).or_default();
-            side.offered_scale = seen.window_scale;
-        }
+        self.told(seen);
         let Some((edge, unit)) = self.edge(seen) else { return Ok(()) };
         let side = self.sides.entry((seen.src, seen.dst)).or_default();
         if let Some(last) = side.edge
@@ -49,6 +46,14 @@ impl Window {
         }
         side.edge = Some(side.edge.map_or(edge, |last| last.max(edge)));
         Ok(())
+    }
+
+    /// What is only noted, of one who may lie.
+    pub(crate) fn told(&mut self, seen: &Seen) {
+        if seen.flags.contains(Flags::SYN) {
+            let side = self.sides.entry((seen.src, seen.dst)).or_default();
+            side.offered_scale = seen.window_scale;
+        }
     }
 
     pub(crate) fn arrived(&mut self, seen: &Seen) {
@@ -107,6 +112,7 @@ mod tests {
             len: 0,
             window_scale: None,
             sack: SackBlocks::default(),
+            timestamps: None,
         }
     }
 

@@ -1,0 +1,282 @@
+//! A connection with many segments outstanding, and a peer made by hand that acknowledges them:
+//! what an ACK costs its receiver, and whether that grows with the window.
+//! Called by `icount.rs`, in virtual time. What is counted is [`Outstanding::counted_poll`] alone:
+//! the poll that takes in one ACK. What is sent for it is in it, and nothing waits to be sent.
+
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
+
+use anyhow::{Context, Result, ensure};
+use base::{Cidr, Instant, Limit, LinkKind, Owner, SeqNumber, WindowScale};
+use device::mem::{self, Mem};
+use device::{Burst, Device};
+use mbuf::Pool;
+use sim::hand::{Said, packet};
+use sim::seen::{self, Seen};
+use stack::{PortConfig, Stack, StackConfig, TcpHandle};
+use wire::tcp::{Flags, Options, SackBlocks, Timestamps};
+
+/// The function in which alone is counted.
+pub const COUNTED: &str = "counted_poll";
+
+/// Payload of a segment with timestamps, MTU 1500.
+const MSS: u32 = 1448;
+/// Segments that an ACK covers, as delayed ACKs do.
+const SEGMENTS_PER_ACK: u32 = 2;
+/// Of so many segments the first is lost.
+const LOST_EVERY: u32 = 10;
+const ROUND_TRIP_NS: u64 = 10_000_000;
+
+/// A sender of ours, and its peer.
+pub struct Outstanding {
+    stack: Stack,
+    handle: TcpHandle,
+    wire: Mem,
+    pool: Pool,
+    now: Instant,
+    ours: SocketAddrV4,
+    peer: SocketAddrV4,
+    /// What the peer sends next, expects next, and has seen at most.
+    seq: SeqNumber,
+    una: SeqNumber,
+    nxt: SeqNumber,
+    their_clock: u32,
+    data: Vec<u8>,
+}
+
+impl Outstanding {
+    /// A connection with so many full segments sent and not acknowledged.
+    ///
+    /// # Errors
+    /// If they cannot be brought on their way.
+    pub fn new(segments: u32) -> Result<Outstanding> {
+        let mem = mem::Config {
+            link: LinkKind::Ip,
+            depth: 4096,
+            depth_bytes: 16 << 20,
+            ..mem::Config::default()
+        };
+        let (inside, wire) = mem::pair(&mem);
+        let mut config = StackConfig::new([4, 5]);
+        config.budget.set(Limit::MbufBytes, 1 << 30);
+        let mut stack = Stack::new(config);
+        let [ours, peer] = [1, 2].map(|n| SocketAddrV4::new([10, 0, 0, n].into(), 9));
+        let address = Cidr { addr: IpAddr::V4(*ours.ip()), prefix_len: 24 };
+        let port = PortConfig { addresses: vec![address], ..PortConfig::default() };
+        stack.add_port(Box::new(inside), port);
+        let send_buffer_bytes = 2 * segments * MSS;
+        let config = tcp::Config { send_buffer_bytes, ..tcp::Config::default() };
+        let now = Instant::from_nanos(1_000_000_000);
+        let handle = stack
+            .tcp_connect(SocketAddr::V4(peer), None, &config, Owner::program(), now)
+            .map_err(|error| anyhow::anyhow!("connect: {error:?}"))?;
+        let mut state = Outstanding {
+            stack,
+            handle,
+            wire,
+            pool: Pool::new(64 << 20),
+            now,
+            ours,
+            peer,
+            seq: SeqNumber(1000),
+            una: SeqNumber(0),
+            nxt: SeqNumber(0),
+            their_clock: 0,
+            data: vec![0x5a; (64 * MSS) as usize],
+        };
+        state.open()?;
+        state.fill(segments)?;
+        Ok(state)
+    }
+
+    fn open(&mut self) -> Result<()> {
+        self.stack.flush();
+        let syn = self.drain().context("no SYN came")?;
+        (self.ours, self.una, self.nxt) = (v4(syn.src)?, syn.end(), syn.end());
+        let options = Options {
+            mss: Some(1460),
+            window_scale: Some(WindowScale::new(14)),
+            sack_permitted: true,
+            timestamps: self.timestamps(),
+            ..Options::default()
+        };
+        self.say(&Said { flags: Flags::SYN | Flags::ACK, options, ..self.plain() })?;
+        self.counted_poll();
+        self.seq += 1;
+        self.drain().context("no ACK of the SYN came")?;
+        Ok(())
+    }
+
+    /// Round after round, until so many segments are outstanding: the congestion window grows.
+    fn fill(&mut self, segments: u32) -> Result<()> {
+        for _ in 0..200 {
+            self.write(segments)?;
+            if self.nxt.since(self.una) as u32 == segments * MSS {
+                return Ok(());
+            }
+            self.now += base::Duration::from_nanos(ROUND_TRIP_NS);
+            self.una = self.nxt;
+            self.say(&self.plain())?;
+            self.counted_poll();
+            self.drain();
+        }
+        let out = self.nxt.since(self.una) as u32 / MSS;
+        anyhow::bail!("{out} of {segments} segments are outstanding after 200 round trips")
+    }
+
+    /// Write until so many segments are outstanding, or the stack takes no more.
+    fn write(&mut self, segments: u32) -> Result<()> {
+        loop {
+            let out = self.nxt.since(self.una) as u32;
+            let unsent = self.stack.tcp_info(self.handle).context("it is gone")?.unsent as u32;
+            let wanted = (segments * MSS).saturating_sub(out + unsent).min(64 * MSS);
+            let wrote = match wanted {
+                0 => 0,
+                _ => self.stack.tcp_write(self.handle, &self.data[..wanted as usize]).unwrap_or(0),
+            };
+            self.stack.flush();
+            if self.drain().is_none() && wrote == 0 {
+                // What is paced leaves in time.
+                self.now += base::Duration::from_nanos(ROUND_TRIP_NS / 10);
+                self.stack.poll(self.now);
+                if self.drain().is_none() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Take what the stack has sent; the last segment of it.
+    fn drain(&mut self) -> Option<Seen> {
+        let (mut burst, mut last) = (Burst::new(), None);
+        while self.wire.rx_burst(&mut self.pool, &mut burst) > 0 {
+            for frame in burst.drain(..) {
+                let seen = seen::segment(frame.as_slice(), LinkKind::Ip);
+                if let Some(seen) = seen {
+                    self.nxt = self.nxt.max(seen.end());
+                    self.their_clock = seen.timestamps.map_or(self.their_clock, |t| t.value);
+                }
+                last = seen.or(last);
+                self.pool.free(frame);
+            }
+            self.pool.flush();
+            self.stack.poll(self.now);
+        }
+        last
+    }
+
+    fn timestamps(&self) -> Option<Timestamps> {
+        Some(Timestamps { value: self.now.as_millis() as u32, echo: self.their_clock })
+    }
+
+    fn plain(&self) -> Said {
+        Said {
+            seq: self.seq,
+            ack: self.una,
+            flags: Flags::ACK,
+            window: u16::MAX,
+            options: Options { timestamps: self.timestamps(), ..Options::default() },
+        }
+    }
+
+    /// The peer says something.
+    fn say(&mut self, said: &Said) -> Result<()> {
+        let bytes = packet(self.peer, self.ours, said, &[]);
+        let frame = self.pool.copy_of(&bytes).context("no memory for an ACK")?;
+        let mut burst = Burst::new();
+        burst.push(frame);
+        let sent = self.wire.tx_burst(&mut self.pool, &mut burst);
+        ensure!(sent == 1, "the stack takes no more ACKs");
+        Ok(())
+    }
+
+    /// The stack takes in what the peer said.
+    #[inline(never)]
+    pub fn counted_poll(&mut self) {
+        self.stack.poll(self.now);
+    }
+
+    fn tick(&mut self) {
+        self.now += base::Duration::from_nanos(1_000);
+    }
+}
+
+/// `count` ACKs of two segments each, after each of which two more are sent: the number of
+/// outstanding ones stays as it is.
+///
+/// # Errors
+/// If they do not.
+pub fn acks(segments: u32, count: u64) -> Result<()> {
+    let mut state = Outstanding::new(segments)?;
+    for _ in 0..count {
+        state.tick();
+        state.una += SEGMENTS_PER_ACK * MSS;
+        state.say(&state.plain())?;
+        state.counted_poll();
+        state.drain();
+        state.write(segments)?;
+        ensure!(state.nxt.since(state.una) as u32 == segments * MSS, "the window has changed");
+    }
+    Ok(())
+}
+
+/// `count` ACKs that move nothing and report one segment more, out of a window of which every tenth
+/// is lost; up to four tenths of the window, then everything from the beginning. What the stack
+/// sends again gets lost too.
+///
+/// # Errors
+/// If the state cannot be made.
+pub fn sacks(segments: u32, count: u64) -> Result<()> {
+    let most = u64::from(segments) * 37 / 100;
+    let mut left = count;
+    while left > 0 {
+        let mut state = Outstanding::new(segments)?;
+        let (start, mut runs) = (state.una, Vec::new());
+        for number in 0..left.min(most) {
+            state.tick();
+            let (run, place) = divided(number as u32, LOST_EVERY - 1);
+            let left_edge = start + (run * LOST_EVERY + 1) * MSS;
+            runs.truncate(run as usize);
+            runs.push((left_edge, left_edge + (place + 1) * MSS));
+            let mut sack = SackBlocks::EMPTY;
+            // The newest first, then those before it (RFC 2018 section 4).
+            for &(left_edge, right_edge) in runs.iter().rev().take(3) {
+                sack.push(left_edge, right_edge);
+            }
+            let mut said = state.plain();
+            said.options.sack = sack;
+            state.say(&said)?;
+            state.counted_poll();
+            state.drain();
+        }
+        let recoveries = state.stack.tcp_info(state.handle).map_or(0, |i| i.fast_recoveries);
+        ensure!(recoveries == 1 || left < 10, "{recoveries} recoveries instead of one");
+        left -= left.min(most);
+    }
+    Ok(())
+}
+
+fn divided(number: u32, by: u32) -> (u32, u32) {
+    (number / by, number % by)
+}
+
+fn v4(address: SocketAddr) -> Result<SocketAddrV4> {
+    match address {
+        SocketAddr::V4(address) => Ok(address),
+        SocketAddr::V6(_) => anyhow::bail!("the stack answers by IPv6"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_stays_full_while_it_is_acknowledged() {
+        acks(100, 300).unwrap();
+    }
+
+    #[test]
+    fn a_window_with_holes_is_one_recovery() {
+        sacks(100, 80).unwrap();
+    }
+}

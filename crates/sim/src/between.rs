@@ -1,0 +1,59 @@
+//! What stands between hosts: a hub copies frames, a router passes packets on or refuses them.
+//!
+//! Called by: `events`, with what reaches one of them. Must not know: what is in a packet beyond
+//! its addresses.
+
+use mbuf::Mbuf;
+use wire::ether;
+
+use crate::router::Onward;
+use crate::seen;
+use crate::world::World;
+
+impl World {
+    /// A hub passes a frame on: to the one it is for, or to all others.
+    pub(crate) fn forward(&mut self, hub: usize, came_by: usize, frame: Mbuf) {
+        let to = ether::Header::parse(frame.as_slice()).map(|header| header.dst);
+        let mut takers = [0; 8];
+        let mut count = 0;
+        for port in self.hubs[hub].iter().filter(|port| port.from != came_by) {
+            if to.is_ok_and(|to| to.is_group() || to == port.mac) && count < takers.len() {
+                takers[count] = port.to;
+                count += 1;
+            }
+        }
+        for (index, &lane) in takers[..count].iter().enumerate() {
+            let is_last = index + 1 == count;
+            let copy = if is_last { None } else { self.pool.copy_of(frame.as_slice()) };
+            if let Some(mut copy) = copy {
+                copy.set_mark(frame.mark());
+                self.enter(lane, copy);
+            }
+        }
+        match takers[..count].last() {
+            Some(&lane) => self.enter(lane, frame),
+            None => self.pool.free(frame),
+        }
+    }
+
+    /// A router takes a packet that came by the leg of network `by`.
+    pub(crate) fn route(&mut self, router: usize, by: u8, lane: usize, frame: Mbuf) {
+        let onward = self.routers[router].take(frame.as_slice(), by, self.now);
+        if let Some(trace) = &self.trace {
+            let what = seen::describe(frame.as_slice(), self.lanes[lane].kind);
+            let goes = match &onward {
+                Some(onward) if onward.is_forwarded => "passes on",
+                Some(_) => "refuses",
+                None => "swallows",
+            };
+            trace.row(&format!("router {router} {goes}: {what}"));
+        }
+        if let Some(Onward { out, packet, is_forwarded }) = onward
+            && let Some(mut copy) = self.pool.copy_of(&packet)
+        {
+            copy.set_mark(if is_forwarded { frame.mark() } else { 0 });
+            self.enter(out, copy);
+        }
+        self.pool.free(frame);
+    }
+}

@@ -1,0 +1,118 @@
+//! Peers that lie, one test for each lie: on a good path and on a bad one every law holds, and what
+//! can arrive has arrived; and that the laws about liars can fail.
+
+use base::{Duration, Instant};
+use link::{Loss, Settings};
+use stack::StackConfig;
+
+use crate::app::{Finish, Read, Script, Write};
+use crate::host::HostSettings;
+use crate::liar::LiarSettings;
+use crate::liars::LiarFlow;
+use crate::lies::Lie;
+use crate::oracle::Violation;
+use crate::scripts;
+use crate::world::{Happening, World};
+
+const BYTES: u64 = 400_000;
+const HEAL: Instant = Instant::from_nanos(20_000_000_000);
+
+fn world(lie: Lie, seed: u64, path: &Settings) -> World {
+    let mut world = World::new(seed, true, None);
+    let host = world.add_host(HostSettings {
+        stack: StackConfig::new([seed, 1]),
+        clock: Duration::from_secs(1),
+        own_buffers: true,
+        coalesce: Duration::ZERO,
+    });
+    let mut config = tcp::Config::default();
+    if !lie.is_survived() {
+        scripts::keep_alive(&mut config);
+        config.user_timeout = Some(Duration::from_secs(60));
+    }
+    let bytes = if lie == Lie::TinyMss { 3_000 } else { BYTES };
+    let script = Script {
+        writes: vec![Write::Bytes(bytes), Write::Finish],
+        reads: vec![Read::ToEnd],
+        finish: Finish::Close,
+    };
+    let liar = LiarSettings { lie, honest_from: HEAL, bytes: 5_000, seed };
+    let links = (path.clone(), path.clone());
+    let at = Instant::ZERO;
+    world.add_liar(LiarFlow { host, network: 1, links, liar, config, script, at });
+    world.will_happen(HEAL, Happening::Heal(Loss::Never));
+    world.expect_progress(HEAL, Duration::from_secs(260));
+    world
+}
+
+fn paths() -> [Settings; 2] {
+    let good = Settings {
+        rate_bps: Some(10_000_000),
+        delay: Duration::from_millis(10),
+        queue_bytes: 60_000,
+        ..Settings::default()
+    };
+    let bad = Settings {
+        loss: Loss::Random(0.02),
+        late: 0.05,
+        late_by: Duration::from_millis(15),
+        duplicate: 0.02,
+        ..good.clone()
+    };
+    [good, bad]
+}
+
+fn end(world: &mut World) -> Result<(), Violation> {
+    world.run_to_end(Instant::ZERO + Duration::from_secs(3600))
+}
+
+fn holds(lie: Lie) {
+    let mut told = 0;
+    for path in paths() {
+        for seed in 1..=8 {
+            let mut world = world(lie, seed, &path);
+            if let Err(violation) = end(&mut world) {
+                panic!("{lie:?}, seed {seed}, {path:?}: {violation}");
+            }
+            told += world.lies_told();
+        }
+    }
+    assert_eq!(told > 0, lie != Lie::Nothing, "{told} lies were told");
+}
+
+macro_rules! lies {
+    ($($test:ident $lie:ident;)*) => {
+        $(#[test] fn $test() { holds(Lie::$lie); })*
+
+        #[test]
+        fn every_lie_has_its_test() {
+            assert_eq!(Lie::ALL, [$(Lie::$lie),*]);
+        }
+    };
+}
+
+lies! {
+    an_honest_peer_made_by_hand_gets_everything Nothing;
+    divided_acks_gain_nothing DividedAcks;
+    optimistic_acks_end OptimisticAcks;
+    sack_blocks_outside_the_window_are_nothing SackOutside;
+    sack_blocks_that_overlap_are_survived SackOverlapping;
+    sack_blocks_inside_out_are_nothing SackInverted;
+    sack_blocks_of_what_was_never_sent_are_nothing SackNeverSent;
+    reneging_is_survived Reneging;
+    windows_that_come_and_go_are_survived Windows;
+    segments_of_one_byte_arrive TinyMss;
+    timestamps_that_jump_are_survived Timestamps;
+    false_dsacks_are_survived Dsack;
+    silence_ends Silence;
+}
+
+#[test]
+fn who_misses_bytes_is_found() {
+    let [good, _] = paths();
+    let mut world = world(Lie::Nothing, 1, &good);
+    world.run_until(Instant::from_nanos(200_000_000)).expect("it has begun");
+    world.ends[0].written += 1;
+    let violation = end(&mut world).expect_err("a byte is missing");
+    assert_eq!(violation.oracle, "stream", "{violation}");
+}
