@@ -11,6 +11,8 @@ pub(crate) struct Prr {
     delivered: u64,
     /// In flight when it began ("RecoverFS").
     flight: u64,
+    /// The window then: a loss never raises it.
+    most: u64,
 }
 
 /// What an ACK of an episode told.
@@ -27,9 +29,10 @@ pub(crate) struct Told {
 }
 
 impl Prr {
-    /// An episode begins with `flight` bytes out, those that arrived before left out.
-    pub(crate) fn begin(flight: u32) -> Prr {
-        Prr { delivered: 0, flight: u64::from(flight.max(1)) }
+    /// An episode begins with `flight` bytes out, those that arrived before left out, and a window
+    /// of `cwnd`.
+    pub(crate) fn begin(flight: u32, cwnd: u64) -> Prr {
+        Prr { delivered: 0, flight: u64::from(flight.max(1)), most: cwnd }
     }
 
     /// Section 6.2: the window after an ACK.
@@ -49,7 +52,7 @@ impl Prr {
         if sent == 0 && more == 0 {
             more = mss;
         }
-        pipe + more
+        (pipe + more).min(self.most.max(mss))
     }
 }
 
@@ -61,7 +64,7 @@ mod tests {
 
     /// A hundred segments out, the first lost: an ACK for each of the others, and what is sent.
     fn episode(ssthresh: u64, lost: u32) -> (u32, u32, Vec<u32>) {
-        let mut prr = Prr::begin(100 * MSS);
+        let mut prr = Prr::begin(100 * MSS, 100_000);
         let (mut pipe, mut sent, mut each) = ((100 - lost) * MSS, 0, Vec::new());
         for _ in lost..100 {
             pipe -= MSS;
@@ -94,10 +97,10 @@ mod tests {
 
     #[test]
     fn a_safe_ack_catches_up_by_a_segment_more() {
-        let mut prr = Prr::begin(10 * MSS);
+        let mut prr = Prr::begin(10 * MSS, 10_000);
         let told = Told { delivered: MSS, pipe: 2 * MSS, sent: MSS, safe: true };
         assert_eq!(prr.window(&told, 7_000, 1000), 4_000);
         let told = Told { safe: false, ..told };
-        assert_eq!(Prr::begin(10 * MSS).window(&told, 7_000, 1000), 3_000);
+        assert_eq!(Prr::begin(10 * MSS, 10_000).window(&told, 7_000, 1000), 3_000);
     }
 }

@@ -168,7 +168,7 @@ fn finish(tcb: &mut Tcb, news: &News) {
 /// acknowledged (RFC 6582 section 3.2).
 fn enter_fast(tcb: &mut Tcb, acked: u32, delivered: u32, cx: &Cx<'_>) {
     tcb.stats.fast_recoveries += 1;
-    let flight = tcb.flight();
+    let (flight, cwnd) = (tcb.flight(), tcb.cc.cwnd);
     tcb.cc.on_congestion(flight);
     if !tcb.cc.by_prr() || !cx.switches.on(Switch::Prr) {
         tcb.cc.recovered();
@@ -179,7 +179,8 @@ fn enter_fast(tcb: &mut Tcb, acked: u32, delivered: u32, cx: &Cx<'_>) {
     let una = tcb.snd_una;
     let arrived_before = tcb.recovery.arrived_bytes().saturating_sub(delivered);
     let r = &mut tcb.recovery;
-    r.prr = Prr::begin((tcb.snd_nxt.since(una) as u32 + acked).saturating_sub(arrived_before));
+    let flight = (tcb.snd_nxt.since(una) as u32 + acked).saturating_sub(arrived_before);
+    r.prr = Prr::begin(flight, cwnd);
     r.evidence = Evidence::begin(una);
     r.phase = Phase::Fast;
     r.reducing = true;

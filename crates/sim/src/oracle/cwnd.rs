@@ -4,8 +4,8 @@
 //!
 //! Called by: the oracles, after each step of a host. RFC 5681 section 3.1, with the estimate of
 //! what is on the way of RFC 6675 ("pipe"). The window may shrink below what is out already, and
-//! what was deemed lost may turn out not to be: a connection is looked at when it sent something,
-//! took no reduction back, and more is on the way than when it was looked at last. Without SACK nobody knows what is on the
+//! what was deemed lost or arrived may turn out not to be: a connection is looked at when it sent
+//! something, took no reduction back, had no time-out, and more is on the way than when it was looked at last. Without SACK nobody knows what is on the
 //! way: duplicate ACKs stand for segments that they may not be for.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,8 @@ struct Last {
     pipe: u32,
     /// Bytes sent for the first time, and segments sent again.
     sent: (u64, u32),
-    undone: u32,
+    /// Reductions taken back, and time-outs.
+    turns: (u32, u32),
 }
 
 /// Connections by the number of their end.
@@ -43,14 +44,12 @@ impl Cwnd {
             return Ok(());
         }
         let pipe = info.in_flight.saturating_sub(info.sacked_bytes + info.lost_bytes);
+        let turns = (info.undone, info.timeouts);
         let sent = (info.bytes_acked + u64::from(info.in_flight), info.retransmits);
-        let before = self
-            .last
-            .insert(look.index, Last { pipe, sent, undone: info.undone })
-            .unwrap_or_default();
+        let before = self.last.insert(look.index, Last { pipe, sent, turns }).unwrap_or_default();
         // What is sent is whole segments, a probe may be one more; SYN and FIN take a byte each.
         let most = info.cwnd + 2 * info.snd_mss as u64 + 2;
-        let judged = sent != before.sent && info.undone == before.undone;
+        let judged = sent != before.sent && turns == before.turns;
         if judged && pipe > before.pipe && u64::from(pipe) > most {
             let what =
                 format!("end {}: {pipe} bytes on the way, cwnd is {}", look.index, info.cwnd);
