@@ -150,7 +150,7 @@ pub(crate) fn process(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut 
     recovery::after_ack(tcb, &news, seg.timestamps.map(|ts| ts.echo), cx);
     if tcb.recovery.phase == Phase::Loss {
         // Slow start after a time-out goes by what arrives, not by how SND.UNA jumps.
-        news.acked = news.delivered;
+        news.acked = news.acked.min(news.delivered);
     }
     let limited = tcb.marks.has(Marks::CWND_LIMITED) && news.acked > 0;
     if (limited && !(was_fast && tcb.cc.by_prr())) || tcb.cc.watches_all() {
