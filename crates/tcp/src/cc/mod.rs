@@ -5,11 +5,13 @@
 //! that dividing ACKs gains nothing).
 
 mod cubic;
+mod hystart;
 mod newreno;
 
 use base::{Duration, Instant, SeqNumber};
 
 use cubic::Cubic;
+use hystart::{Growth, HyStart};
 
 /// The laws to choose from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +77,8 @@ pub(crate) struct Cc {
     pub(crate) ssthresh: u64,
     mss: u64,
     law: Law,
+    /// Of the first slow start, until it is over.
+    hystart: Option<HyStart>,
     /// How all was before the last reduction, in case it was for nothing.
     before: Option<Box<Before>>,
 }
@@ -93,7 +97,7 @@ impl Cc {
             Algorithm::NewReno => Law::NewReno,
             Algorithm::Cubic => Law::Cubic(Cubic::default()),
         };
-        Cc { cwnd: 0, ssthresh: u64::MAX, mss: 1, law, before: None }
+        Cc { cwnd: 0, ssthresh: u64::MAX, mss: 1, law, hystart: Some(HyStart::new()), before: None }
     }
 
     /// Segments are of another size from now on; the window stays as many bytes as it was.
@@ -139,9 +143,7 @@ impl Cc {
         }
         let mut acked = u64::from(ack.acked_bytes);
         if self.cwnd < self.ssthresh {
-            let grown = (self.cwnd + acked).min(self.ssthresh);
-            acked -= grown - self.cwnd;
-            self.cwnd = grown;
+            acked = self.slow_start(ack, acked);
             if acked == 0 {
                 return;
             }
@@ -154,10 +156,30 @@ impl Cc {
         }
     }
 
+    /// RFC 5681 section 3.1 up to the threshold; returns the bytes that are left for what is beyond.
+    fn slow_start(&mut self, ack: &Ack, acked: u64) -> u64 {
+        let (growth, last) = match &mut self.hystart {
+            None => (acked, false),
+            Some(hystart) => match hystart.on_ack(ack, acked) {
+                Growth::By(bytes) => (bytes, false),
+                Growth::Last(bytes) => (bytes, true),
+            },
+        };
+        let grown = (self.cwnd + growth).min(self.ssthresh);
+        let left = growth - (grown - self.cwnd);
+        self.cwnd = grown;
+        if last {
+            self.ssthresh = grown;
+            self.hystart = None;
+        }
+        left
+    }
+
     /// Congestion with this many bytes in flight: a loss found by SACKs or duplicate ACKs, or a
     /// mark (RFC 3168). Sets the threshold; the window follows by PRR, or by [`Cc::recovered`].
     pub(crate) fn on_congestion(&mut self, flight_bytes: u64) {
         self.remember();
+        self.hystart = None;
         self.ssthresh = match &mut self.law {
             Law::NewReno => newreno::reduced(flight_bytes, self.mss),
             Law::Cubic(cubic) => cubic.reduced(self.cwnd, flight_bytes, self.mss),
@@ -174,6 +196,9 @@ impl Cc {
     pub(crate) fn on_timeout(&mut self, flight_bytes: u64, first: bool) {
         if first {
             self.on_congestion(flight_bytes);
+        }
+        if let Law::Cubic(cubic) = &mut self.law {
+            cubic.timed_out();
         }
         self.cwnd = self.mss;
     }
