@@ -39,6 +39,7 @@ switches! {
     FlowCache "flow-cache" true "every segment is looked up in the connection table";
     BurstAck "burst-ack" true "an ACK goes out for every second segment instead of after a burst";
     SendSpace "send-space" true "the delayed ACK ignores what the peer can send at most";
+    Pacing "pacing" true "what the windows admit leaves at once, however long the way";
     WriteUnits "write-units" true "a write takes all it can before anything is sent";
     ChecksumRx "checksum-rx" true "received TCP and UDP checksums are not verified";
     ChecksumTx "checksum-tx" true "sent TCP and UDP checksums are left zero";

@@ -17,7 +17,7 @@ use crate::marks::{Events, Marks, Todo};
 use crate::sendq::Piece;
 use crate::state::State;
 use crate::tcb::Tcb;
-use crate::{Cx, recovery};
+use crate::{Cx, pacing, recovery};
 
 /// What one connection sends in one go: how much, and whether more of the same may come.
 #[derive(Default)]
@@ -127,15 +127,29 @@ fn single(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
         return rare::special(tcb, cx);
     }
     if tcb.todo.has(Todo::OUTPUT) {
-        if tcb.recovery.lost_bytes > 0
-            && let Some(index) = recovery::next_lost(tcb)
-        {
-            return rare::retransmit(tcb, index, cx);
+        let paced = pacing::applies(tcb, cx);
+        let segment = if paced { rare::paced(tcb, run, cx) } else { data(tcb, run, cx) };
+        if segment.is_some() {
+            return segment;
         }
-        let out_of_buffers = cx.pool.exhausted();
-        if let Some(m) = new_data(tcb, run, cx) {
-            return Some(m);
-        }
+    }
+    if ack_is_due(tcb, cx) {
+        return pure_ack(tcb, cx);
+    }
+    None
+}
+
+/// A segment that takes sequence space: sent again, or new.
+#[inline(always)]
+fn data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    if tcb.recovery.lost_bytes > 0
+        && let Some(index) = recovery::next_lost(tcb)
+    {
+        return rare::retransmit(tcb, index, cx);
+    }
+    let out_of_buffers = cx.pool.exhausted();
+    let segment = new_data(tcb, run, cx);
+    if segment.is_none() {
         if cx.pool.exhausted() == out_of_buffers {
             tcb.todo.clear(Todo::OUTPUT);
         } else {
@@ -143,10 +157,7 @@ fn single(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
             ask_later(tcb, cx);
         }
     }
-    if ack_is_due(tcb, cx) {
-        return pure_ack(tcb, cx);
-    }
-    None
+    segment
 }
 
 /// Does what came since our last ACK ask for one now? RFC 5681 section 4.2: at least for every

@@ -15,6 +15,7 @@ use crate::cc::Cc;
 use crate::deadlines::Timers;
 use crate::early_acks::EarlyAcks;
 use crate::marks::{Events, Marks, Todo};
+use crate::pacing::Pacing;
 use crate::reass::Reassembly;
 use crate::rtt::Rtt;
 use crate::scoreboard::Recovery;
@@ -81,6 +82,7 @@ pub struct Tcb {
     pub(crate) timers: Timers,
     pub(crate) rtt: Rtt,
     pub(crate) cc: Cc,
+    pub(crate) pacing: Pacing,
     pub(crate) recovery: Recovery,
     pub(crate) sack_blocks: ReceivedBlocks,
     pub(crate) reassembly: Reassembly,
@@ -217,6 +219,7 @@ impl Tcb {
             timers: Timers::default(),
             rtt: Rtt::new(config.rto_initial, config.rto_min),
             cc: Cc::new(config.algorithm),
+            pacing: Pacing::default(),
             recovery: Recovery::default(),
             sack_blocks: ReceivedBlocks::default(),
             reassembly: Reassembly::default(),

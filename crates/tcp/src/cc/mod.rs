@@ -134,6 +134,14 @@ impl Cc {
         true
     }
 
+    /// Bytes a second to send at on a way of `srtt`; 0 for no limit. In slow start the window
+    /// doubles within a round trip; beyond, a fifth more than the window, so that it is the window
+    /// that limits.
+    pub(crate) fn pacing_rate(&self, srtt: Duration) -> u64 {
+        let gain = if self.cwnd < self.ssthresh { 2.0 } else { 1.2 };
+        (gain * self.cwnd as f64 / srtt.as_secs_f64().max(1e-9)) as u64
+    }
+
     /// An ACK, good or while repairing: of new data while the window was the limit, or any at all
     /// for a law that [`Cc::watches_all`].
     #[inline]

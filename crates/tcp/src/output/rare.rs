@@ -7,13 +7,38 @@ use base::Counter;
 use mbuf::{Flags as MbufFlags, Mbuf};
 use wire::tcp::{Flags, Options, Timestamps};
 
-use super::{ack_went_out, finish, send_part, share_or_copy};
-use crate::Cx;
+use super::{Run, ack_went_out, data, finish, send_part, share_or_copy};
 use crate::header::write_header;
 use crate::marks::{Marks, Todo};
 use crate::sendq::Piece;
 use crate::state::State;
 use crate::tcb::Tcb;
+use crate::{Cx, pacing};
+
+/// A segment with a departure time, and all that goes by time goes by that one. `None` if there is
+/// nothing to send, or not yet.
+#[cold]
+#[inline(never)]
+pub(super) fn paced(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    let Some(departure) = pacing::departure(tcb, cx.now) else {
+        tcb.todo.clear(Todo::OUTPUT);
+        return None;
+    };
+    let mut then = Cx {
+        now: departure,
+        now_ms: departure.as_millis() as u32,
+        pool: &mut *cx.pool,
+        counters: &mut *cx.counters,
+        budget: &mut *cx.budget,
+        switches: cx.switches,
+        ladder: cx.ladder,
+    };
+    let mut m = data(tcb, run, &mut then)?;
+    // Those behind it have departures of their own.
+    run.len = 0;
+    pacing::sent(tcb, &mut m, departure, cx);
+    Some(m)
+}
 
 /// Send the lost segment at `index` again, at most what the window admits of a super-segment.
 #[cold]
@@ -66,7 +91,9 @@ pub(super) fn special(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
     if tcb.todo.has(Todo::RST) {
         tcb.todo = Todo::default();
         cx.counters.add(Counter::TcpResetsOut, 1);
-        return finish(tcb, m, tcb.snd_nxt, Flags::RST | Flags::ACK, cx);
+        let mut m = finish(tcb, m, tcb.snd_nxt, Flags::RST | Flags::ACK, cx)?;
+        pacing::last_word(tcb, &mut m, cx.now);
+        return Some(m);
     }
     if tcb.todo.has(Todo::SYN) {
         tcb.todo.clear(Todo::SYN | Todo::ACK_NOW);

@@ -1,0 +1,94 @@
+//! Pacing: when the next segment may leave. Each gets a departure time, the one before it plus what
+//! it takes at the connection's rate; the stack's release queue keeps it until then.
+//!
+//! Called by: output, for connections whose way is long enough to pay, and for laws of congestion
+//! control that live by it; timer wakes it. Must not know: the release queue, the timer wheel.
+//! Cardwell et al., "BBR: congestion-based congestion control" (2016), which paces; RFC 9406 and
+//! RFC 9937 assume it. Decision 0027.
+
+use base::{Duration, Instant, Switch};
+use mbuf::{Flags, Mbuf};
+
+use crate::Cx;
+use crate::marks::Marks;
+use crate::tcb::Tcb;
+
+/// A round trip of less is too short to be divided by the timer wheel's ticks, and what one window
+/// makes of a queue is soon gone.
+const PACED_FROM: Duration = Duration::from_millis(2);
+/// Departures are multiples of this, so that a fast connection wakes its host 4,000 times a second
+/// and not for each frame; what shares one leaves together.
+const QUANTUM_NS: u64 = 1 << 18;
+/// Tick of the stack's timer wheel.
+const TICK: Duration = Duration::from_nanos(1 << 20);
+/// Segments are handed out so far ahead: a timer that is a tick late finds some still waiting.
+const AHEAD: Duration = Duration::from_nanos(2 << 20);
+
+/// What a connection remembers between two segments.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pacing {
+    /// When the next segment may leave.
+    next: Instant,
+    /// When the last one leaves.
+    last: Instant,
+}
+
+/// Do segments of this connection get a departure time?
+#[inline(always)]
+pub(crate) fn applies(tcb: &Tcb, cx: &Cx<'_>) -> bool {
+    tcb.rtt.srtt() >= PACED_FROM && cx.switches.on(Switch::Pacing) || tcb.cc.watches_all()
+}
+
+/// When a segment that is made now leaves; `None` if that is too far ahead: it is to be made when
+/// the timer comes.
+pub(crate) fn departure(tcb: &mut Tcb, now: Instant) -> Option<Instant> {
+    let next = tcb.pacing.next;
+    if next > now + AHEAD {
+        tcb.timers.pace = Instant::from_nanos(next.as_nanos() - TICK.as_nanos());
+        // With this much in flight it is the window that limits, and may grow.
+        let used = u64::from(tcb.in_flight());
+        let enough =
+            if tcb.cc.cwnd < tcb.cc.ssthresh { tcb.cc.cwnd / 2 } else { tcb.cc.cwnd / 8 * 7 };
+        if used >= enough {
+            tcb.marks.set(Marks::CWND_LIMITED);
+        }
+        return None;
+    }
+    tcb.timers.pace = Instant::NEVER;
+    Some(now.max(Instant::from_nanos(next.as_nanos() & !(QUANTUM_NS - 1))))
+}
+
+/// `m` leaves at `departure`; the next one as much later as it takes.
+pub(crate) fn sent(tcb: &mut Tcb, m: &mut Mbuf, departure: Instant, cx: &Cx<'_>) {
+    if departure > cx.now {
+        m.set_time(departure);
+        m.set(Flags::PACED);
+    }
+    tcb.pacing.last = departure;
+    let rate = if cx.switches.on(Switch::Pacing) { rate(tcb) } else { 0 };
+    // What the first window holds leaves at once: it is small, and short answers end with it.
+    let first_window = tcb.stats.bytes_acked <= 1;
+    if rate > 0 && !first_window {
+        let header = m.as_slice().get(12).map_or(0, |b| usize::from(b >> 4) * 4);
+        let len = m.len().saturating_sub(header) as u64;
+        let takes_ns = len * 1_000_000_000 / rate;
+        tcb.pacing.next = tcb.pacing.next.max(cx.now) + Duration::from_nanos(takes_ns);
+    }
+}
+
+/// `m` is the last word of a connection, and does not overtake what waits.
+pub(crate) fn last_word(tcb: &Tcb, m: &mut Mbuf, now: Instant) {
+    if tcb.pacing.last > now {
+        m.set_time(tcb.pacing.last);
+        m.set(Flags::PACED);
+    }
+}
+
+/// Bytes a second; 0 for no limit.
+pub(crate) fn rate(tcb: &Tcb) -> u64 {
+    if tcb.rtt.srtt() >= PACED_FROM || tcb.cc.watches_all() {
+        tcb.cc.pacing_rate(tcb.rtt.srtt())
+    } else {
+        0
+    }
+}
