@@ -11,6 +11,7 @@ mod duplicates;
 mod losses;
 mod opening;
 mod options;
+mod pacing;
 mod persist;
 mod resets;
 mod seg;

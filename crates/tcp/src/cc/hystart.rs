@@ -16,8 +16,11 @@ use super::Ack;
 const RISE_LEAST: Duration = Duration::from_millis(4);
 const RISE_MOST: Duration = Duration::from_millis(16);
 const RISE_DIVISOR: u64 = 8;
-/// N_RTT_SAMPLE: samples of a round before its minimum is believed.
-const SAMPLES: u8 = 8;
+/// N_RTT_SAMPLE: samples before their minimum is believed.
+const SAMPLES: u32 = 8;
+/// A round is judged in as many parts. The RFC judges it whole, which is at its first eight samples:
+/// these were sent when the window was half of what it is, and what was sent since doubles it again.
+const PARTS: u32 = 8;
 /// CSS_GROWTH_DIVISOR: how much slower conservative slow start grows.
 const SLOWER: u64 = 4;
 /// CSS_ROUNDS: rounds of it before congestion avoidance begins.
@@ -33,8 +36,11 @@ pub(super) struct HyStart {
     /// lastRoundMinRTT, currentRoundMinRTT.
     last_round: Duration,
     this_round: Duration,
-    /// rttSampleCount.
-    samples: u8,
+    /// The same of the part that runs.
+    this_part: Duration,
+    /// Samples of the round, and those that are still to come in the part.
+    samples: u32,
+    part_lacks: u32,
     /// In conservative slow start: the round trip that led there (cssBaselineMinRtt), and rounds.
     conservative: Option<(Duration, u8)>,
 }
@@ -54,7 +60,9 @@ impl HyStart {
             round_end: None,
             last_round: NONE,
             this_round: NONE,
+            this_part: NONE,
             samples: 0,
+            part_lacks: SAMPLES,
             conservative: None,
         }
     }
@@ -66,12 +74,19 @@ impl HyStart {
         if ended && self.next_round(ack) {
             return Growth::Last(growth);
         }
+        let mut full = false;
         if let Some(rtt) = ack.rtt {
             self.this_round = self.this_round.min(rtt);
+            self.this_part = self.this_part.min(rtt);
             self.samples = self.samples.saturating_add(1);
-            self.judge();
+            self.part_lacks -= 1;
+            if self.part_lacks == 0 {
+                full = self.judge();
+                self.this_part = NONE;
+                self.part_lacks = SAMPLES.max(self.samples / PARTS);
+            }
         }
-        Growth::By(growth)
+        if full { Growth::Last(growth) } else { Growth::By(growth) }
     }
 
     /// A round begins; `true` if the one before was the last of slow start.
@@ -79,6 +94,8 @@ impl HyStart {
         self.round_end = Some(ack.nxt);
         self.last_round = self.this_round;
         self.this_round = NONE;
+        self.this_part = NONE;
+        self.part_lacks = SAMPLES.max(self.samples / PARTS);
         self.samples = 0;
         match &mut self.conservative {
             Some((_, rounds)) => {
@@ -89,22 +106,26 @@ impl HyStart {
         }
     }
 
-    fn judge(&mut self) {
-        if self.samples < SAMPLES {
-            return;
-        }
+    /// A part of a round is over; `true` if there is no doubt of a queue.
+    fn judge(&mut self) -> bool {
         match self.conservative {
             None if self.last_round != NONE => {
-                let rise = self.last_round.div(RISE_DIVISOR).clamp(RISE_LEAST, RISE_MOST);
-                if self.this_round >= self.last_round + rise {
-                    self.conservative = Some((self.this_round, 0));
+                if self.this_part >= self.last_round + rise_of(self.last_round) {
+                    self.conservative = Some((self.this_part, 0));
                 }
             }
             // The round trip fell again: what grew was no queue of ours.
-            Some((baseline, _)) if self.this_round < baseline => self.conservative = None,
-            _ => {}
+            Some((baseline, _)) if self.this_part < baseline => self.conservative = None,
+            Some((baseline, _)) => return self.this_part >= baseline + rise_of(baseline),
+            None => {}
         }
+        false
     }
+}
+
+/// RttThresh of section 4.2.
+fn rise_of(rtt: Duration) -> Duration {
+    rtt.div(RISE_DIVISOR).clamp(RISE_LEAST, RISE_MOST)
 }
 
 #[cfg(test)]
