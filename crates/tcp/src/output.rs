@@ -124,7 +124,9 @@ fn room(tcb: &Tcb) -> (u32, u32) {
 #[inline(never)]
 fn single(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
     if tcb.todo.has(Todo::SYN | Todo::RST | Todo::PROBE | Todo::KEEPALIVE) {
-        return rare::special(tcb, cx);
+        let mut m = rare::special(tcb, cx)?;
+        pacing::behind(tcb, &mut m, cx.now);
+        return Some(m);
     }
     if tcb.todo.has(Todo::OUTPUT) {
         let paced = pacing::applies(tcb, cx);
@@ -134,7 +136,9 @@ fn single(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
         }
     }
     if ack_is_due(tcb, cx) {
-        return pure_ack(tcb, cx);
+        let mut m = pure_ack(tcb, cx)?;
+        pacing::behind(tcb, &mut m, cx.now);
+        return Some(m);
     }
     None
 }

@@ -76,8 +76,10 @@ pub(crate) fn sent(tcb: &mut Tcb, m: &mut Mbuf, departure: Instant, cx: &Cx<'_>)
     }
 }
 
-/// `m` is the last word of a connection, and does not overtake what waits.
-pub(crate) fn last_word(tcb: &Tcb, m: &mut Mbuf, now: Instant) {
+/// `m` takes no sequence space, and does not overtake what waits: the window it offers would seem
+/// to shrink with what came behind it, and a RST would be one from the middle of nowhere.
+#[inline(always)]
+pub(crate) fn behind(tcb: &Tcb, m: &mut Mbuf, now: Instant) {
     if tcb.pacing.last > now {
         m.set_time(tcb.pacing.last);
         m.set(Flags::PACED);

@@ -91,9 +91,7 @@ pub(super) fn special(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
     if tcb.todo.has(Todo::RST) {
         tcb.todo = Todo::default();
         cx.counters.add(Counter::TcpResetsOut, 1);
-        let mut m = finish(tcb, m, tcb.snd_nxt, Flags::RST | Flags::ACK, cx)?;
-        pacing::last_word(tcb, &mut m, cx.now);
-        return Some(m);
+        return finish(tcb, m, tcb.snd_nxt, Flags::RST | Flags::ACK, cx);
     }
     if tcb.todo.has(Todo::SYN) {
         tcb.todo.clear(Todo::SYN | Todo::ACK_NOW);
