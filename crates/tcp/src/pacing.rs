@@ -33,10 +33,12 @@ pub(crate) struct Pacing {
     last: Instant,
 }
 
-/// Do segments of this connection get a departure time?
+/// Do segments of this connection get a departure time? While some wait, those behind them do.
 #[inline(always)]
 pub(crate) fn applies(tcb: &Tcb, cx: &Cx<'_>) -> bool {
-    tcb.rtt.srtt() >= PACED_FROM && cx.switches.on(Switch::Pacing) || tcb.cc.watches_all()
+    tcb.rtt.srtt() >= PACED_FROM && cx.switches.on(Switch::Pacing)
+        || tcb.pacing.last > cx.now
+        || tcb.cc.watches_all()
 }
 
 /// When a segment that is made now leaves; `None` if that is too far ahead: it is to be made when
