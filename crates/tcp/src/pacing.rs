@@ -31,6 +31,8 @@ pub(crate) struct Pacing {
     next: Instant,
     /// When the last one leaves.
     last: Instant,
+    /// All that there was has been sent, and the window would have taken more.
+    dry: bool,
 }
 
 /// Do segments of this connection get a departure time? While some wait, those behind them do.
@@ -60,11 +62,18 @@ pub(crate) fn departure(tcb: &mut Tcb, now: Instant) -> Option<Instant> {
     Some(now.max(Instant::from_nanos(next.as_nanos() & !(QUANTUM_NS - 1))))
 }
 
-/// `m` leaves at `departure`; the next one as much later as it takes.
-pub(crate) fn sent(tcb: &mut Tcb, m: &mut Mbuf, departure: Instant, cx: &Cx<'_>) {
+/// `m` leaves at `departure`, and `before` bytes were in flight when it was made; the next one as much later as it takes.
+pub(crate) fn sent(tcb: &mut Tcb, m: &mut Mbuf, departure: Instant, before: u32, cx: &Cx<'_>) {
     if departure > cx.now {
         m.set_time(departure);
         m.set(Flags::PACED);
+    }
+    if tcb.cc.watches_all() {
+        let (before, after) = (u64::from(before), u64::from(tcb.pipe()));
+        let starved = tcb.pacing.dry && tcb.pacing.next + TICK < cx.now;
+        tcb.cc.on_send(departure, before, after, starved);
+        let room = after + tcb.snd_mss.bytes() as u64 <= tcb.cc.cwnd;
+        tcb.pacing.dry = room && tcb.sendq.unsent_count() == 0 && tcb.recovery.lost_bytes == 0;
     }
     tcb.pacing.last = departure;
     let rate = if cx.switches.on(Switch::Pacing) { rate(tcb) } else { 0 };

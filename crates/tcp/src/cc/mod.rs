@@ -4,12 +4,14 @@
 //! RFC 5681 (slow start, what a loss does), 6928 (initial window), 3465 (bytes are counted, so
 //! that dividing ACKs gains nothing).
 
+mod bbr;
 mod cubic;
 mod hystart;
 mod newreno;
 
 use base::{Duration, Instant, SeqNumber};
 
+use bbr::Bbr;
 use cubic::Cubic;
 use hystart::{Growth, HyStart};
 
@@ -20,17 +22,20 @@ pub enum Algorithm {
     Cubic,
     /// RFC 5681 with the recovery of RFC 6582.
     NewReno,
+    /// draft-ietf-ccwg-bbr-06, version 3.
+    Bbr,
 }
 
 impl Algorithm {
     /// All of them.
-    pub const ALL: &'static [Algorithm] = &[Algorithm::Cubic, Algorithm::NewReno];
+    pub const ALL: &'static [Algorithm] = &[Algorithm::Cubic, Algorithm::NewReno, Algorithm::Bbr];
 
     /// Name on command lines.
     pub const fn name(self) -> &'static str {
         match self {
             Algorithm::Cubic => "cubic",
             Algorithm::NewReno => "newreno",
+            Algorithm::Bbr => "bbr",
         }
     }
 }
@@ -62,10 +67,11 @@ pub(crate) struct Ack {
 }
 
 /// State of the law in use.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Law {
     NewReno,
     Cubic(Cubic),
+    Bbr(Box<Bbr>),
 }
 
 /// The congestion window of one connection.
@@ -96,6 +102,7 @@ impl Cc {
         let law = match algorithm {
             Algorithm::NewReno => Law::NewReno,
             Algorithm::Cubic => Law::Cubic(Cubic::default()),
+            Algorithm::Bbr => Law::Bbr(Box::new(Bbr::new())),
         };
         Cc { cwnd: 0, ssthresh: u64::MAX, mss: 1, law, hystart: Some(HyStart::new()), before: None }
     }
@@ -110,6 +117,9 @@ impl Cc {
     pub(crate) fn start(&mut self, mss: usize, syn_lost: bool) {
         self.mss = mss.max(1) as u64;
         self.cwnd = if syn_lost { self.mss } else { self.initial() };
+        if let Law::Bbr(bbr) = &mut self.law {
+            bbr.start(self.cwnd);
+        }
     }
 
     fn initial(&self) -> u64 {
@@ -120,24 +130,38 @@ impl Cc {
         match self.law {
             Law::NewReno => Algorithm::NewReno,
             Law::Cubic(_) => Algorithm::Cubic,
+            Law::Bbr(_) => Algorithm::Bbr,
         }
     }
 
     /// Is every ACK of interest, and not only those that come while the window is the limit?
     #[inline(always)]
     pub(crate) fn watches_all(&self) -> bool {
-        false
+        matches!(self.law, Law::Bbr(_))
     }
 
     /// Does recovery set the window by Proportional Rate Reduction (RFC 9937)?
     pub(crate) fn by_prr(&self) -> bool {
-        true
+        !self.watches_all()
+    }
+
+    /// Something leaves at `sent_at`; before it so many bytes were in flight, and after it so many.
+    /// `starved`: before it there was nothing to send. For a law that [`Cc::watches_all`].
+    pub(crate) fn on_send(&mut self, sent_at: Instant, before: u64, after: u64, starved: bool) {
+        if let Law::Bbr(bbr) = &mut self.law {
+            bbr.cwnd = self.cwnd;
+            bbr.on_send(sent_at, before, after, starved);
+            self.cwnd = bbr.cwnd;
+        }
     }
 
     /// Bytes a second to send at on a way of `srtt`; 0 for no limit. In slow start the window
     /// doubles within a round trip; beyond, a fifth more than the window, so that it is the window
     /// that limits.
     pub(crate) fn pacing_rate(&self, srtt: Duration) -> u64 {
+        if let Law::Bbr(bbr) = &self.law {
+            return bbr.pacing_rate(srtt) as u64;
+        }
         let gain = if self.cwnd < self.ssthresh { 2.0 } else { 1.2 };
         (gain * self.cwnd as f64 / srtt.as_secs_f64().max(1e-9)) as u64
     }
@@ -146,6 +170,11 @@ impl Cc {
     /// for a law that [`Cc::watches_all`].
     #[inline]
     pub(crate) fn on_ack(&mut self, ack: &Ack) {
+        if let Law::Bbr(bbr) = &mut self.law {
+            bbr.on_ack(ack, self.cwnd, self.mss);
+            self.cwnd = bbr.cwnd;
+            return;
+        }
         if ack.repairing || !ack.cwnd_limited {
             return;
         }
@@ -161,6 +190,7 @@ impl Cc {
             Law::Cubic(cubic) => {
                 self.cwnd = cubic.avoid(self.cwnd, acked, self.mss, ack.now, ack.srtt);
             }
+            Law::Bbr(_) => {}
         }
     }
 
@@ -186,23 +216,33 @@ impl Cc {
     /// Congestion with this many bytes in flight: a loss found by SACKs or duplicate ACKs, or a
     /// mark (RFC 3168). Sets the threshold; the window follows by PRR, or by [`Cc::recovered`].
     pub(crate) fn on_congestion(&mut self, flight_bytes: u64) {
+        if let Law::Bbr(bbr) = &mut self.law {
+            bbr.on_congestion(self.cwnd);
+            return;
+        }
         self.remember();
         self.hystart = None;
         self.ssthresh = match &mut self.law {
             Law::NewReno => newreno::reduced(flight_bytes, self.mss),
             Law::Cubic(cubic) => cubic.reduced(self.cwnd, flight_bytes, self.mss),
+            Law::Bbr(_) => self.ssthresh,
         };
     }
 
     /// Losses are repaired: on with the window of the threshold.
     pub(crate) fn recovered(&mut self) {
-        self.cwnd = self.ssthresh;
+        self.cwnd = match &mut self.law {
+            Law::Bbr(bbr) => bbr.recovered(self.cwnd),
+            _ => self.ssthresh,
+        };
     }
 
     /// The retransmission timer fired: one segment, RFC 5681 equation 4 and after. `first` in a
     /// row, and none while losses were repaired already.
     pub(crate) fn on_timeout(&mut self, flight_bytes: u64, first: bool) {
-        if first {
+        if let Law::Bbr(bbr) = &mut self.law {
+            bbr.on_timeout(self.cwnd);
+        } else if first {
             self.on_congestion(flight_bytes);
         }
         if let Law::Cubic(cubic) = &mut self.law {
@@ -213,7 +253,9 @@ impl Cc {
 
     /// Nothing was lost after all: as if there had been no reduction.
     pub(crate) fn undo(&mut self) {
-        if let Some(before) = self.before.take() {
+        if let Law::Bbr(bbr) = &mut self.law {
+            self.cwnd = bbr.undo(self.cwnd);
+        } else if let Some(before) = self.before.take() {
             self.cwnd = self.cwnd.max(before.cwnd);
             self.ssthresh = self.ssthresh.max(before.ssthresh);
             self.law = before.law;
@@ -226,7 +268,7 @@ impl Cc {
     }
 
     fn remember(&mut self) {
-        let (cwnd, ssthresh, law) = (self.cwnd, self.ssthresh, self.law);
+        let (cwnd, ssthresh, law) = (self.cwnd, self.ssthresh, self.law.clone());
         self.before = Some(Box::new(Before { cwnd, ssthresh, law }));
     }
 
@@ -235,7 +277,9 @@ impl Cc {
     #[cold]
     #[inline(never)]
     pub(crate) fn on_idle(&mut self) {
-        self.cwnd = self.cwnd.min(self.initial());
+        if !self.watches_all() {
+            self.cwnd = self.cwnd.min(self.initial());
+        }
     }
 }
 

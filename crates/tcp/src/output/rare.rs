@@ -33,10 +33,11 @@ pub(super) fn paced(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbu
         switches: cx.switches,
         ladder: cx.ladder,
     };
+    let before = tcb.pipe();
     let mut m = data(tcb, run, &mut then)?;
     // Those behind it have departures of their own.
     run.len = 0;
-    pacing::sent(tcb, &mut m, departure, cx);
+    pacing::sent(tcb, &mut m, departure, before, cx);
     Some(m)
 }
 
