@@ -9,9 +9,9 @@
 use base::{Duration, Instant, Switch};
 use mbuf::{Flags, Mbuf};
 
-use crate::Cx;
-use crate::marks::Marks;
+use crate::marks::{Events, Marks};
 use crate::tcb::Tcb;
+use crate::{Cx, usrreq};
 
 /// A round trip of less is too short to be divided by the timer wheel's ticks, and what one window
 /// makes of a queue is soon gone.
@@ -76,6 +76,7 @@ pub(crate) fn sent(tcb: &mut Tcb, m: &mut Mbuf, departure: Instant, before: u32,
         tcb.pacing.dry = room && tcb.sendq.unsent_count() == 0 && tcb.recovery.lost_bytes == 0;
     }
     tcb.pacing.last = departure;
+    ask_for_more(tcb);
     let rate = if cx.switches.on(Switch::Pacing) { rate(tcb) } else { 0 };
     // What the first window holds leaves at once: it is small, and short answers end with it.
     let first_window = tcb.stats.bytes_acked <= 1;
@@ -84,6 +85,17 @@ pub(crate) fn sent(tcb: &mut Tcb, m: &mut Mbuf, departure: Instant, before: u32,
         let len = m.len().saturating_sub(header) as u64;
         let takes_ns = len * 1_000_000_000 / rate;
         tcb.pacing.next = tcb.pacing.next.max(cx.now) + Duration::from_nanos(takes_ns);
+    }
+}
+
+/// What leaves by the clock makes room between two ACKs: the user is told, or the queue runs dry.
+fn ask_for_more(tcb: &mut Tcb) {
+    if tcb.marks.has(Marks::WRITE_BLOCKED)
+        && tcb.sendq.unsent_bytes() <= tcb.config.unsent_limit_bytes as usize / 2
+        && usrreq::write_room(tcb).is_ok_and(|room| room > 0)
+    {
+        tcb.marks.clear(Marks::WRITE_BLOCKED);
+        tcb.events.set(Events::WRITABLE);
     }
 }
 

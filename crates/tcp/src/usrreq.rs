@@ -94,7 +94,7 @@ pub fn writable(tcb: &mut Tcb) -> Result<usize, CallError> {
 }
 
 /// Bytes a write would take now.
-fn write_room(tcb: &Tcb) -> Result<usize, CallError> {
+pub(crate) fn write_room(tcb: &Tcb) -> Result<usize, CallError> {
     if let Some(error) = tcb.error {
         return Err(CallError::Failed(error));
     }
