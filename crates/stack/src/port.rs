@@ -118,6 +118,12 @@ impl Port {
         self.tx.remaining_capacity()
     }
 
+    /// Does the outgoing burst take no more as it is?
+    #[inline(always)]
+    pub(crate) fn is_full(&self) -> bool {
+        self.tx.is_full()
+    }
+
     /// Room in the outgoing burst for one more, handing it on if it is full.
     #[inline(always)]
     pub(crate) fn has_room(&mut self, pool: &mut Pool, counters: &mut Counters) -> bool {

@@ -92,6 +92,10 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
             // Without a link address its segments stay unmade, and its timers run.
             break;
         }
+        if port.is_full() && output::is_idle(&mut pcb.tcb) {
+            // Paced frames fill the burst, too: who has nothing to send is not held back by them.
+            break;
+        }
         if !port.has_room(&mut core.pool, &mut core.counters) {
             if !pcb.blocked {
                 pcb.blocked = true;

@@ -275,11 +275,12 @@ fn send_part(tcb: &mut Tcb, send: u32, cx: &mut Cx<'_>) -> Option<Mbuf> {
     send_front(tcb, false, cx)
 }
 
-/// RFC 5681 section 4.1: after a silence longer than a time-out the old window says nothing.
+/// RFC 5681 section 4.1: after a silence longer than a time-out the old window is no licence for a
+/// burst. Where what is sent is spread, RFC 7661 has its say instead.
 #[inline(always)]
 fn restart_after_idle(tcb: &mut Tcb, cx: &Cx<'_>) {
     let silence = cx.now.since(tcb.last_sent_at);
-    if silence > tcb.rtt.shortest() && silence > tcb.rtt.rto() {
+    if silence > tcb.rtt.shortest() && silence > tcb.rtt.rto() && !pacing::applies(tcb, cx) {
         tcb.cc.on_idle();
     }
 }

@@ -46,6 +46,7 @@ pub(crate) fn applies(tcb: &Tcb, cx: &Cx<'_>) -> bool {
 /// When a segment that is made now leaves; `None` if that is too far ahead: it is to be made when
 /// the timer comes.
 pub(crate) fn departure(tcb: &mut Tcb, now: Instant) -> Option<Instant> {
+    tcb.cc.validate(now);
     let next = tcb.pacing.next;
     if next > now + AHEAD {
         tcb.timers.pace = Instant::from_nanos(next.as_nanos() - TICK.as_nanos());

@@ -81,7 +81,9 @@ impl Cubic {
 
     /// Section 4.6 and 4.7: the slow-start threshold after a loss.
     pub(super) fn reduced(&mut self, cwnd: u64, flight_bytes: u64, mss: u64) -> u64 {
-        let window = cwnd as f64 / mss as f64;
+        // A window of which less than half was used has proved nothing (RFC 7661 section 4.4.1).
+        let used = if flight_bytes < cwnd / 2 { flight_bytes } else { cwnd };
+        let window = used as f64 / mss as f64;
         self.cwnd_prior = window;
         // Fast convergence: a flow that shrinks leaves room for a new one.
         self.w_max = if window < self.w_max { window * (1.0 + BETA) / 2.0 } else { window };

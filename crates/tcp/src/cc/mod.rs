@@ -8,12 +8,14 @@ mod bbr;
 mod cubic;
 mod hystart;
 mod newreno;
+mod validation;
 
 use base::{Duration, Instant, SeqNumber};
 
 use bbr::Bbr;
 use cubic::Cubic;
 use hystart::{Growth, HyStart};
+use validation::Validation;
 
 /// The laws to choose from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,11 +26,16 @@ pub enum Algorithm {
     NewReno,
     /// draft-ietf-ccwg-bbr-06, version 3.
     Bbr,
+    /// RFC 5681 alone, as in 4.3BSD Reno: the first ACK of new data ends a repair. For the record.
+    Reno,
+    /// As in 4.3BSD Tahoe, 1988: every loss means a window of one segment. For the record.
+    Tahoe,
 }
 
 impl Algorithm {
     /// All of them.
-    pub const ALL: &'static [Algorithm] = &[Algorithm::Cubic, Algorithm::NewReno, Algorithm::Bbr];
+    pub const ALL: &'static [Algorithm] =
+        &[Algorithm::Cubic, Algorithm::NewReno, Algorithm::Bbr, Algorithm::Reno, Algorithm::Tahoe];
 
     /// Name on command lines.
     pub const fn name(self) -> &'static str {
@@ -36,6 +43,8 @@ impl Algorithm {
             Algorithm::Cubic => "cubic",
             Algorithm::NewReno => "newreno",
             Algorithm::Bbr => "bbr",
+            Algorithm::Reno => "reno",
+            Algorithm::Tahoe => "tahoe",
         }
     }
 }
@@ -70,6 +79,8 @@ pub(crate) struct Ack {
 #[derive(Clone, Debug)]
 enum Law {
     NewReno,
+    Reno,
+    Tahoe,
     Cubic(Cubic),
     Bbr(Box<Bbr>),
 }
@@ -85,6 +96,7 @@ pub(crate) struct Cc {
     law: Law,
     /// Of the first slow start, until it is over.
     hystart: Option<HyStart>,
+    validation: Validation,
     /// How all was before the last reduction, in case it was for nothing.
     before: Option<Box<Before>>,
 }
@@ -101,10 +113,20 @@ impl Cc {
     pub(crate) fn new(algorithm: Algorithm) -> Cc {
         let law = match algorithm {
             Algorithm::NewReno => Law::NewReno,
+            Algorithm::Reno => Law::Reno,
+            Algorithm::Tahoe => Law::Tahoe,
             Algorithm::Cubic => Law::Cubic(Cubic::default()),
             Algorithm::Bbr => Law::Bbr(Box::new(Bbr::new())),
         };
-        Cc { cwnd: 0, ssthresh: u64::MAX, mss: 1, law, hystart: Some(HyStart::new()), before: None }
+        Cc {
+            cwnd: 0,
+            ssthresh: u64::MAX,
+            mss: 1,
+            law,
+            hystart: Some(HyStart::new()),
+            validation: Validation::default(),
+            before: None,
+        }
     }
 
     /// Segments are of another size from now on; the window stays as many bytes as it was.
@@ -129,6 +151,8 @@ impl Cc {
     pub(crate) fn algorithm(&self) -> Algorithm {
         match self.law {
             Law::NewReno => Algorithm::NewReno,
+            Law::Reno => Algorithm::Reno,
+            Law::Tahoe => Algorithm::Tahoe,
             Law::Cubic(_) => Algorithm::Cubic,
             Law::Bbr(_) => Algorithm::Bbr,
         }
@@ -142,7 +166,19 @@ impl Cc {
 
     /// Does recovery set the window by Proportional Rate Reduction (RFC 9937)?
     pub(crate) fn by_prr(&self) -> bool {
-        !self.watches_all()
+        !matches!(self.law, Law::Bbr(_) | Law::Tahoe)
+    }
+
+    /// Does a loss that ACKs told of leave more than a window of one segment, and a repair to its
+    /// name? If not, all that is in flight counts as lost, as after a time-out.
+    pub(crate) fn fast_recovery(&self) -> bool {
+        !matches!(self.law, Law::Tahoe)
+    }
+
+    /// Does a repair last until all is acknowledged that was in flight at its beginning (RFC 6582,
+    /// RFC 6675)? If not, the first ACK of new data ends it.
+    pub(crate) fn partial_acks(&self) -> bool {
+        !matches!(self.law, Law::Reno | Law::Tahoe)
     }
 
     /// Something leaves at `sent_at`; before it so many bytes were in flight, and after it so many.
@@ -175,9 +211,10 @@ impl Cc {
             self.cwnd = bbr.cwnd;
             return;
         }
-        if ack.repairing || !ack.cwnd_limited {
+        if (ack.repairing && self.fast_recovery()) || !ack.cwnd_limited {
             return;
         }
+        self.validation.used(ack.now);
         let mut acked = u64::from(ack.acked_bytes);
         if self.cwnd < self.ssthresh {
             acked = self.slow_start(ack, acked);
@@ -186,7 +223,9 @@ impl Cc {
             }
         }
         match &mut self.law {
-            Law::NewReno => self.cwnd = newreno::avoid(self.cwnd, acked, self.mss),
+            Law::NewReno | Law::Reno | Law::Tahoe => {
+                self.cwnd = newreno::avoid(self.cwnd, acked, self.mss);
+            }
             Law::Cubic(cubic) => {
                 self.cwnd = cubic.avoid(self.cwnd, acked, self.mss, ack.now, ack.srtt);
             }
@@ -223,16 +262,20 @@ impl Cc {
         self.remember();
         self.hystart = None;
         self.ssthresh = match &mut self.law {
-            Law::NewReno => newreno::reduced(flight_bytes, self.mss),
+            Law::NewReno | Law::Reno | Law::Tahoe => newreno::reduced(flight_bytes, self.mss),
             Law::Cubic(cubic) => cubic.reduced(self.cwnd, flight_bytes, self.mss),
             Law::Bbr(_) => self.ssthresh,
         };
+        if !self.fast_recovery() {
+            self.cwnd = self.mss;
+        }
     }
 
     /// Losses are repaired: on with the window of the threshold.
     pub(crate) fn recovered(&mut self) {
         self.cwnd = match &mut self.law {
             Law::Bbr(bbr) => bbr.recovered(self.cwnd),
+            Law::Tahoe => self.cwnd,
             _ => self.ssthresh,
         };
     }
@@ -272,8 +315,20 @@ impl Cc {
         self.before = Some(Box::new(Before { cwnd, ssthresh, law }));
     }
 
-    /// Nothing was sent for longer than a time-out: start over from the initial window at most,
-    /// RFC 5681 section 4.1.
+    /// What is sent is spread over the round trip: then a window that is not used may be kept for a
+    /// while, RFC 7661.
+    pub(crate) fn validate(&mut self, now: Instant) {
+        if self.watches_all() {
+            return;
+        }
+        let initial = self.initial();
+        if let Some(to) = self.validation.check(now, self.cwnd, self.ssthresh, initial) {
+            (self.cwnd, self.ssthresh) = (to.cwnd, to.ssthresh);
+        }
+    }
+
+    /// Nothing was sent for longer than a time-out, and what is now leaves at once: start over from
+    /// the initial window at most, RFC 5681 section 4.1.
     #[cold]
     #[inline(never)]
     pub(crate) fn on_idle(&mut self) {

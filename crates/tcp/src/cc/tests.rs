@@ -48,7 +48,8 @@ fn initial_window_is_ten_segments_or_one_after_a_lost_syn() {
 
 #[test]
 fn slow_start_doubles_a_round() {
-    for &algorithm in Algorithm::ALL {
+    // BBR goes by samples: its own tests have it.
+    for &algorithm in Algorithm::ALL.iter().filter(|a| **a != Algorithm::Bbr) {
         let mut cc = grown(algorithm);
         let before = cc.cwnd;
         acked(&mut cc, before, Instant::ZERO, Duration::from_millis(10));

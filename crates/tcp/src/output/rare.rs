@@ -20,7 +20,9 @@ use crate::{Cx, pacing};
 #[cold]
 #[inline(never)]
 pub(super) fn paced(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
-    let Some(departure) = pacing::departure(tcb, cx.now) else {
+    // A connection with nothing to send may not be visited at all: a visit must change nothing.
+    let departure = if has_more(tcb) { pacing::departure(tcb, cx.now) } else { None };
+    let Some(departure) = departure else {
         tcb.todo.clear(Todo::OUTPUT);
         return None;
     };
@@ -39,6 +41,12 @@ pub(super) fn paced(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbu
     run.len = 0;
     pacing::sent(tcb, &mut m, departure, before, cx);
     Some(m)
+}
+
+/// Is there data, new or lost, or a FIN that was not sent?
+fn has_more(tcb: &Tcb) -> bool {
+    let fin = tcb.marks.has(Marks::SHUT_WRITE) && !tcb.marks.has(Marks::FIN_SENT);
+    tcb.sendq.unsent_count() > 0 || tcb.recovery.lost_bytes > 0 || fin
 }
 
 /// Send the lost segment at `index` again, at most what the window admits of a super-segment.

@@ -111,3 +111,24 @@ fn pacing_queue_full_lets_the_rest_leave_at_once() {
     assert_eq!(at.len(), 20);
     assert_eq!(t.end.stack.release.len(), 0);
 }
+
+/// RFC 7661: a window that was proved outlives a pause, since it makes no burst; after five minutes
+/// of not being used it is halved.
+#[test]
+fn pacing_keeps_the_window_over_a_pause() {
+    let mut t = far_away(Setup::plain(), 100);
+    t.pass(99);
+    t.send(seg().ack(30_001));
+    t.pass(99);
+    t.take_seen();
+    t.send(seg().ack(60_001));
+    let window = t.info().cwnd;
+    assert!(window >= 40_000, "{window}");
+    for (pause_s, kept) in [(60, window), (250, window / 2)] {
+        t.pass(pause_s * 1000);
+        t.write(1000);
+        assert_eq!(t.info().cwnd, kept);
+        let seq = t.take_seen().last().and_then(|s| s.seq).expect("sent");
+        t.send(seg().ack(seq + 1000));
+    }
+}

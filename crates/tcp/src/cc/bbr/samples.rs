@@ -90,6 +90,11 @@ impl Sampler {
         self.app_limited = (self.delivered + in_flight).max(1);
     }
 
+    #[cfg(test)]
+    pub(super) fn records_len(&self) -> usize {
+        self.records.len()
+    }
+
     /// Is the connection limited by what there is to send?
     pub(super) fn is_app_limited(&self) -> bool {
         self.app_limited != 0
