@@ -63,7 +63,8 @@ pub(crate) fn departure(tcb: &mut Tcb, now: Instant) -> Option<Instant> {
     Some(now.max(Instant::from_nanos(next.as_nanos() & !(QUANTUM_NS - 1))))
 }
 
-/// `m` leaves at `departure`, and `before` bytes were in flight when it was made; the next one as much later as it takes.
+/// `m` leaves at `departure`, and `before` bytes were in flight when it was made; the next one
+/// leaves as much later as it takes.
 pub(crate) fn sent(tcb: &mut Tcb, m: &mut Mbuf, departure: Instant, before: u32, cx: &Cx<'_>) {
     if departure > cx.now {
         m.set_time(departure);

@@ -18,8 +18,9 @@ const RISE_MOST: Duration = Duration::from_millis(16);
 const RISE_DIVISOR: u64 = 8;
 /// N_RTT_SAMPLE: samples before their minimum is believed.
 const SAMPLES: u32 = 8;
-/// A round is judged in as many parts. The RFC judges it whole, which is at its first eight samples:
-/// these were sent when the window was half of what it is, and what was sent since doubles it again.
+/// A round is judged in as many parts. The RFC judges it whole, which is at its first eight
+/// samples: these were sent when the window was half of what it is, and it doubles again before
+/// the next round is judged. Decision 0029.
 const PARTS: u32 = 8;
 /// CSS_GROWTH_DIVISOR: how much slower conservative slow start grows.
 const SLOWER: u64 = 4;
@@ -109,10 +110,9 @@ impl HyStart {
     /// A part of a round is over; `true` if there is no doubt of a queue.
     fn judge(&mut self) -> bool {
         match self.conservative {
-            None if self.last_round != NONE => {
-                if self.this_part >= self.last_round + rise_of(self.last_round) {
-                    self.conservative = Some((self.this_part, 0));
-                }
+            // Before the second round this never is: no sample is the longest of times.
+            None if self.this_part >= self.last_round + rise_of(self.last_round) => {
+                self.conservative = Some((self.this_part, 0));
             }
             // The round trip fell again: what grew was no queue of ours.
             Some((baseline, _)) if self.this_part < baseline => self.conservative = None,

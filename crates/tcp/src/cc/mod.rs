@@ -233,7 +233,7 @@ impl Cc {
         }
     }
 
-    /// RFC 5681 section 3.1 up to the threshold; returns the bytes that are left for what is beyond.
+    /// RFC 5681 section 3.1 up to the threshold; returns the bytes left for what is beyond.
     fn slow_start(&mut self, ack: &Ack, acked: u64) -> u64 {
         let (growth, last) = match &mut self.hystart {
             None => (acked, false),

@@ -144,7 +144,8 @@ fn cubic_aims_lower_if_it_did_not_reach_the_window_before() {
     assert!((660.0..700.0).contains(&windows[1]), "{windows:?}");
 }
 
-/// RFC 9438 section 4.8: no curve back to the old window, but one that begins where slow start ended.
+/// RFC 9438 section 4.8: no curve back to the old window, but one that begins where
+/// slow start ended.
 #[test]
 fn cubic_begins_at_the_saddle_after_a_timeout() {
     let mut cc = grown(Algorithm::Cubic);
@@ -225,6 +226,6 @@ fn the_first_slow_start_ends_before_a_loss_when_the_round_trip_grows() {
             now += rtt;
         }
         assert!(cc.ssthresh < u64::MAX, "it ended without a loss");
-        assert!(cc.cwnd < 10 * 1448 << 8, "doubling would have made {}", 10 << 12);
+        assert!(cc.cwnd < (10 * 1448) << 8, "doubling would have made {}", 10 << 12);
     }
 }

@@ -69,7 +69,7 @@ impl Path {
         let before = self.in_flight();
         let backlog = self.busy_until.saturating_sub(self.now) / self.segment_ns;
         self.sent += 1;
-        let lost = backlog >= self.queue || self.sent % self.lose_every == 0;
+        let lost = backlog >= self.queue || self.sent.is_multiple_of(self.lose_every);
         if !lost {
             self.busy_until = self.busy_until.max(self.now) + self.segment_ns;
         }
