@@ -9,6 +9,7 @@
 use base::{Duration, Instant, Switch};
 use mbuf::{Flags, Mbuf};
 
+use crate::cc::Cc;
 use crate::marks::{Events, Marks};
 use crate::tcb::Tcb;
 use crate::{Cx, usrreq};
@@ -31,13 +32,28 @@ pub(crate) struct Pacing {
     next: Instant,
     /// When the last one leaves.
     last: Instant,
+    /// It has been used, or is by the law's nature: only then is there anything to look at.
+    in_use: bool,
     /// All that there was has been sent, and the window would have taken more.
     dry: bool,
+}
+
+impl Pacing {
+    pub(crate) fn new(cc: &Cc) -> Pacing {
+        Pacing { in_use: cc.watches_all(), ..Pacing::default() }
+    }
 }
 
 /// Do segments of this connection get a departure time? While some wait, those behind them do.
 #[inline(always)]
 pub(crate) fn applies(tcb: &Tcb, cx: &Cx<'_>) -> bool {
+    // Two comparisons for those that it is nothing to.
+    (tcb.pacing.in_use || tcb.rtt.srtt() >= PACED_FROM) && is_in_use(tcb, cx)
+}
+
+#[cold]
+#[inline(never)]
+fn is_in_use(tcb: &Tcb, cx: &Cx<'_>) -> bool {
     tcb.rtt.srtt() >= PACED_FROM && cx.switches.on(Switch::Pacing)
         || tcb.pacing.last > cx.now
         || tcb.cc.watches_all()
@@ -47,6 +63,10 @@ pub(crate) fn applies(tcb: &Tcb, cx: &Cx<'_>) -> bool {
 /// the timer comes.
 pub(crate) fn departure(tcb: &mut Tcb, now: Instant) -> Option<Instant> {
     tcb.cc.validate(now);
+    if tcb.in_flight() == 0 {
+        // All has arrived. A rate that would still wait is of a round trip that has passed.
+        tcb.pacing.next = tcb.pacing.next.min(now.max(tcb.pacing.last));
+    }
     let next = tcb.pacing.next;
     if next > now + AHEAD {
         tcb.timers.pace = Instant::from_nanos(next.as_nanos() - TICK.as_nanos());
@@ -78,6 +98,7 @@ pub(crate) fn sent(tcb: &mut Tcb, m: &mut Mbuf, departure: Instant, before: u32,
         tcb.pacing.dry = room && tcb.sendq.unsent_count() == 0 && tcb.recovery.lost_bytes == 0;
     }
     tcb.pacing.last = departure;
+    tcb.pacing.in_use = true;
     ask_for_more(tcb);
     let rate = if cx.switches.on(Switch::Pacing) { rate(tcb) } else { 0 };
     // What the first window holds leaves at once: it is small, and short answers end with it.
@@ -105,7 +126,7 @@ fn ask_for_more(tcb: &mut Tcb) {
 /// to shrink with what came behind it, and a RST would be one from the middle of nowhere.
 #[inline(always)]
 pub(crate) fn behind(tcb: &Tcb, m: &mut Mbuf, now: Instant) {
-    if tcb.pacing.last > now {
+    if tcb.pacing.in_use && tcb.pacing.last > now {
         m.set_time(tcb.pacing.last);
         m.set(Flags::PACED);
     }

@@ -189,6 +189,7 @@ impl Tcb {
         } else {
             WindowScale::default()
         };
+        let cc = Cc::new(config.algorithm);
         Tcb {
             state: State::Closed,
             todo: Todo::default(),
@@ -218,8 +219,8 @@ impl Tcb {
             sendq: SendQueue::default(),
             timers: Timers::default(),
             rtt: Rtt::new(config.rto_initial, config.rto_min),
-            cc: Cc::new(config.algorithm),
-            pacing: Pacing::default(),
+            pacing: Pacing::new(&cc),
+            cc,
             recovery: Recovery::default(),
             sack_blocks: ReceivedBlocks::default(),
             reassembly: Reassembly::default(),
