@@ -92,16 +92,18 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
             // Without a link address its segments stay unmade, and its timers run.
             break;
         }
-        if port.is_full() && output::is_idle(&mut pcb.tcb) {
-            // Paced frames fill the burst, too: who has nothing to send is not held back by them.
-            break;
-        }
-        if !port.has_room(&mut core.pool, &mut core.counters) {
-            if !pcb.blocked {
-                pcb.blocked = true;
-                port.blocked.push(handle);
+        if port.is_full() {
+            if output::is_idle(&mut pcb.tcb) {
+                // Paced frames fill a burst, too: who has nothing to send is not held back by them.
+                break;
             }
-            break;
+            if !port.has_room(&mut core.pool, &mut core.counters) {
+                if !pcb.blocked {
+                    pcb.blocked = true;
+                    port.blocked.push(handle);
+                }
+                break;
+            }
         }
         let Some(mut m) = output::next(&mut pcb.tcb, &mut run, &mut core.tcp()) else { break };
         match pcb.template.prepend(&mut m) {
