@@ -12,6 +12,7 @@ mod duplicates;
 mod losses;
 mod opening;
 mod options;
+mod pacing;
 mod persist;
 mod recovery;
 mod resets;
