@@ -17,8 +17,8 @@ struct Last {
     pipe: u32,
     /// Bytes sent for the first time, and segments sent again.
     sent: (u64, u32),
-    /// Reductions taken back, and time-outs.
-    turns: (u32, u32),
+    /// Reductions taken back, time-outs, and probes, which may be beyond the window.
+    turns: (u32, u32, u32),
 }
 
 /// Connections by the number of their end.
@@ -46,7 +46,7 @@ impl Cwnd {
             return Ok(());
         }
         let pipe = info.in_flight.saturating_sub(info.sacked_bytes + info.lost_bytes);
-        let turns = (info.undone, info.timeouts);
+        let turns = (info.undone, info.timeouts, info.tail_probes);
         let sent = (info.bytes_acked + u64::from(info.in_flight), info.retransmits);
         let before = self.last.insert(look.index, Last { pipe, sent, turns }).unwrap_or_default();
         // What is sent is whole segments, a probe may be one more; SYN and FIN take a byte each.
