@@ -16,6 +16,7 @@ use crate::deadlines::Timers;
 use crate::early_acks::EarlyAcks;
 use crate::marks::{Events, Marks, Todo};
 use crate::pacing::Pacing;
+use crate::paws::Paws;
 use crate::rack::Rack;
 use crate::reass::Reassembly;
 use crate::rtt::Rtt;
@@ -89,6 +90,7 @@ pub struct Tcb {
     pub(crate) rack: Rack,
     pub(crate) sack_blocks: ReceivedBlocks,
     pub(crate) reassembly: Reassembly,
+    pub(crate) paws: Paws,
     /// How large the receive buffer has to be.
     pub(crate) tuning: Tuning,
     /// When the estimate of the peer's send space is put to the test.
@@ -234,6 +236,7 @@ impl Tcb {
             rack: Rack::default(),
             sack_blocks: ReceivedBlocks::default(),
             reassembly: Reassembly::default(),
+            paws: Paws::default(),
             max_snd_wnd: 0,
             iss: opening.iss,
             irs: SeqNumber(0),
