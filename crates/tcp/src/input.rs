@@ -39,8 +39,8 @@ pub fn input(tcb: &mut Tcb, seg: &Segment, options: &Options, m: Mbuf, cx: &mut 
 }
 
 /// PAWS, RFC 7323 section 5.3 step R1: a timestamp older than the last is of an old life, unless
-/// the segment brings data that is only late. RST is let through (section 5.2), and so is anything after 24 days of
-/// silence (section 5.5).
+/// the segment brings data that is only late. RST is let through (section 5.2), and so is anything
+/// after 24 days of silence (section 5.5).
 fn check_timestamps(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) -> Fate {
     if !tcb.marks.has(Marks::TIMESTAMPS) || seg.flags.contains(Flags::RST) {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Protection against wrapped sequence numbers, RFC 7323 section 5: is a segment of this life of its
-//! sequence numbers, or of one before?
+//! Protection against wrapped sequence numbers, RFC 7323 section 5: is a segment of this life of
+//! its sequence numbers, or of one before?
 //!
 //! Called by: tcb, which holds it, and input, for segments that prediction refused.
 //!

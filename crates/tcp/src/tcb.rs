@@ -139,6 +139,15 @@ fn coarse(now: Instant) -> u32 {
     (now.as_nanos() >> 30) as u32
 }
 
+/// The shift that the largest window needs that it may become.
+fn largest_scale(config: &Config) -> WindowScale {
+    if !config.window_scaling {
+        return WindowScale::default();
+    }
+    let most = config.receive_buffer_bytes.max(config.receive_buffer_max_bytes);
+    WindowScale::for_window(most as usize)
+}
+
 /// Totals of one connection, for [`crate::Info`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stats {
@@ -193,19 +202,13 @@ impl Tcb {
         if config.no_delay {
             marks.set(Marks::NO_DELAY);
         }
-        let rcv_wscale = if config.window_scaling {
-            let most = config.receive_buffer_bytes.max(config.receive_buffer_max_bytes);
-            WindowScale::for_window(most as usize)
-        } else {
-            WindowScale::default()
-        };
         let cc = Cc::new(config.algorithm);
         Tcb {
             state: State::Closed,
             todo: Todo::default(),
             marks,
             snd_wscale: WindowScale::default(),
-            rcv_wscale,
+            rcv_wscale: largest_scale(config),
             snd_mss: opening.mss,
             rcv_nxt: SeqNumber(0),
             rcv_adv: SeqNumber(0),

@@ -5,8 +5,9 @@
 //! Called by: the oracles, after each step of a host. RFC 5681 section 3.1, with the estimate of
 //! what is on the way of RFC 6675 ("pipe"). The window may shrink below what is out already, and
 //! what was deemed lost or arrived may turn out not to be: a connection is looked at when it sent
-//! something, took no reduction back, had no time-out, and more is on the way than when it was looked at last. Without SACK nobody knows what is on the
-//! way: duplicate ACKs stand for segments that they may not be for.
+//! something, took no reduction back, had no time-out, sent no probe, and more is on the way than
+//! when it was looked at last. Without SACK nobody knows what is on the way: duplicate ACKs stand
+//! for segments that they may not be for.
 
 use std::collections::BTreeMap;
 
