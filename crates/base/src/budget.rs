@@ -60,6 +60,7 @@ limits! {
         "messages about a path's MTU that are acted on in a second";
     PingSockets "ping_sockets" 64 "echo sockets";
     PingReplies "ping_replies" 256 "echo replies waiting in one echo socket";
+    PacedFrames "paced_frames" 65_536 "frames that wait for their departure time; more do not wait";
     ChallengeAcksPerSecond "challenge_acks_per_second" 100
         "challenge ACKs a connection sends in a second";
     OutOfWindowAcksPerSecond "out_of_window_acks_per_second" 2

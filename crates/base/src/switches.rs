@@ -43,6 +43,7 @@ switches! {
     Prr "prr" true "a loss reduces the window in one step";
     Undo "undo" true "a reduction stays although nothing was lost";
     SendSpace "send-space" true "the delayed ACK ignores what the peer can send at most";
+    Pacing "pacing" true "what the windows admit leaves at once, however long the way";
     WriteUnits "write-units" true "a write takes all it can before anything is sent";
     ChecksumRx "checksum-rx" true "received TCP and UDP checksums are not verified";
     ChecksumTx "checksum-tx" true "sent TCP and UDP checksums are left zero";

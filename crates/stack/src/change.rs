@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use base::{Counter, IpVersion, Mss, Mtu};
+use base::{Counter, DropReason, IpVersion, Mss, Mtu};
 use device::Device;
 use inet::Route;
 use tcp::{path, usrreq};
@@ -33,6 +33,7 @@ impl Stack {
     pub fn remove_port(&mut self, id: PortId) -> Option<Box<dyn Device>> {
         self.ports.get(id.0)?;
         self.fail_connections(id, "its port was removed from the stack");
+        self.forget_waiting(id);
         let device = self.ports.remove(id)?;
         self.routes.forget_port(id.0);
         self.neighbours.forget_port(id.0);
@@ -64,6 +65,7 @@ impl Stack {
         if !fits {
             self.fail_connections(id, "its port's new device lacks an offload of the old one");
         }
+        self.forget_waiting(id);
         let old = self.ports.replace(id, device, &mut self.core.pool);
         if narrower {
             self.narrow_connections(id, limits.mtu);
@@ -79,7 +81,20 @@ impl Stack {
     pub fn fail_gone_ports(&mut self) {
         while let Some((id, why)) = self.ports.next_gone() {
             self.fail_connections(id, &why);
+            self.forget_waiting(id);
         }
+    }
+
+    /// Frames whose departure was still to come have no device to leave by. Those of connections
+    /// that go on are sent again when they are missed.
+    #[cold]
+    fn forget_waiting(&mut self, id: PortId) {
+        let core = &mut self.core;
+        let mut count = self.release.forget_port(id.0, &mut core.pool);
+        if let Some(port) = self.ports.get_mut(id.0) {
+            count += port.drop_held(&mut core.pool);
+        }
+        (0..count).for_each(|_| core.drops.count(DropReason::TxNoPort));
     }
 
     /// Why the connections of a port failed, or nothing passes it: what its device said last.

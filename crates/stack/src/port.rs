@@ -4,6 +4,7 @@
 
 use core::net::IpAddr;
 use core::task::Waker;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use base::{Cidr, Counter, Counters, IpVersion, MacAddr, Mss};
@@ -41,6 +42,8 @@ pub(crate) struct Port {
     tx: Burst,
     /// Bytes put into `tx` since the last flush.
     tx_bytes: u64,
+    /// Frames of the release queue whose time came while `tx` was full; empty unless it is.
+    held: VecDeque<Mbuf>,
     /// Connections that the device pushed back.
     pub(crate) blocked: Vec<TcpHandle>,
     pub(crate) observer: Option<Box<dyn Observer>>,
@@ -69,7 +72,37 @@ impl Port {
         if !self.tx.is_empty() {
             counters.add(Counter::TxPushedBack, 1);
         }
+        if taken > 0 && !self.held.is_empty() {
+            self.take_held();
+        }
         taken > 0
+    }
+
+    /// Those that waited longest have the room first.
+    #[cold]
+    fn take_held(&mut self) {
+        while !self.tx.is_full()
+            && let Some(frame) = self.held.pop_front()
+        {
+            self.push(frame);
+        }
+    }
+
+    /// Put a frame into the outgoing burst that no connection holds back any more: without room it
+    /// waits here. There are as many at most as the release queue takes.
+    pub(crate) fn push_or_hold(&mut self, frame: Mbuf, pool: &mut Pool, counters: &mut Counters) {
+        if self.held.is_empty() && self.has_room(pool, counters) {
+            self.push(frame);
+        } else {
+            self.held.push_back(frame);
+        }
+    }
+
+    /// Frames that wait for room go; returns how many.
+    pub(crate) fn drop_held(&mut self, pool: &mut Pool) -> u64 {
+        let count = self.held.len() as u64;
+        self.held.drain(..).for_each(|frame| pool.free(frame));
+        count
     }
 
     /// Put a frame into the outgoing burst; the caller has asked for room.
@@ -83,6 +116,12 @@ impl Port {
     #[inline(always)]
     pub(crate) fn room(&self) -> usize {
         self.tx.remaining_capacity()
+    }
+
+    /// Does the outgoing burst take no more as it is?
+    #[inline(always)]
+    pub(crate) fn is_full(&self) -> bool {
+        self.tx.is_full()
     }
 
     /// Room in the outgoing burst for one more, handing it on if it is full.
@@ -169,6 +208,7 @@ impl Ports {
             addresses: config.addresses.clone(),
             tx: Burst::new(),
             tx_bytes: 0,
+            held: VecDeque::new(),
             blocked: Vec::new(),
             observer: None,
             observed: 0,

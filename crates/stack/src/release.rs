@@ -1,12 +1,14 @@
 //! Frames that may not leave yet, by departure time: what pacing needs.
 //!
-//! Called by: `tx.rs`. A frame without a departure time never comes here.
+//! Called by: `tx.rs`; `change.rs` when a port goes. A frame without a departure time never comes
+//! here. A connection that ends leaves its frames here, as it leaves those that a device has: they
+//! were sent. Limit `paced_frames` bounds them; what is more leaves at once.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use base::Instant;
-use mbuf::Mbuf;
+use mbuf::{Mbuf, Pool};
 
 /// Waiting frames; those with the same time leave in the order they came.
 #[derive(Default)]
@@ -40,6 +42,22 @@ impl Release {
 
     pub(crate) fn next_departure(&self) -> Instant {
         self.heap.peek().map_or(Instant::NEVER, |w| w.0.departure)
+    }
+
+    /// Frames that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// Nothing leaves by this port any more; another may get its number. Returns how many were
+    /// thrown away.
+    pub(crate) fn forget_port(&mut self, port: u16, pool: &mut Pool) -> u64 {
+        let all = core::mem::take(&mut self.heap).into_vec();
+        let (gone, stay): (Vec<_>, Vec<_>) = all.into_iter().partition(|w| w.0.port == port);
+        self.heap = stay.into();
+        let count = gone.len() as u64;
+        gone.into_iter().for_each(|Reverse(w)| pool.free(w.frame));
+        count
     }
 }
 

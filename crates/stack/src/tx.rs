@@ -19,8 +19,9 @@ use wire::{ipv4, tcp as wire_tcp};
 use crate::connections::{Pcb, TimeWaitEntry};
 use crate::event::Event;
 use crate::port::Port;
+use crate::release::Release;
 use crate::stamp::Stamp;
-use crate::{IpSettings, Stack, TcpHandle, resolve};
+use crate::{Core, IpSettings, Stack, TcpHandle, resolve};
 
 /// Let every connection on the dirty list send what it has, then hand the bursts to the devices.
 pub(crate) fn run(stack: &mut Stack) {
@@ -50,8 +51,15 @@ pub(crate) fn output(stack: &mut Stack) {
 /// Frames whose time has come.
 #[cold]
 fn release(stack: &mut Stack) {
-    while let Some((port_id, frame)) = stack.release.pop(stack.core.now) {
-        put(stack, port_id, frame);
+    let core = &mut stack.core;
+    while let Some((port_id, frame)) = stack.release.pop(core.now) {
+        match stack.ports.get_mut(port_id) {
+            Some(port) => port.push_or_hold(frame, &mut core.pool, &mut core.counters),
+            None => {
+                core.drops.count(DropReason::TxNoPort);
+                core.pool.free(frame);
+            }
+        }
     }
 }
 
@@ -84,16 +92,24 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
             // Without a link address its segments stay unmade, and its timers run.
             break;
         }
-        if !port.has_room(&mut core.pool, &mut core.counters) {
-            if !pcb.blocked {
-                pcb.blocked = true;
-                port.blocked.push(handle);
+        if port.is_full() {
+            if output::is_idle(&mut pcb.tcb) {
+                // Paced frames fill a burst, too: who has nothing to send is not held back by them.
+                break;
             }
-            break;
+            if !port.has_room(&mut core.pool, &mut core.counters) {
+                if !pcb.blocked {
+                    pcb.blocked = true;
+                    port.blocked.push(handle);
+                }
+                break;
+            }
         }
         let Some(mut m) = output::next(&mut pcb.tcb, &mut run, &mut core.tcp()) else { break };
         match pcb.template.prepend(&mut m) {
-            Ok(()) if m.departs_after(core.now) => stack.release.push(pcb.port, m),
+            Ok(()) if m.departs_after(core.now) && admits(core, &stack.release) => {
+                stack.release.push(pcb.port, m);
+            }
             Ok(()) => match run.goes_on() {
                 Some(len) if core.switches.on(Switch::Stamp) => {
                     rest_of_run(pcb, m, len, &mut run, port, &mut core.tcp());
@@ -117,6 +133,12 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     if matches!(pcb.tcb.state, State::Closed | State::TimeWait) && !pcb.blocked {
         ended(stack, handle);
     }
+}
+
+/// Is there room for one more that waits for its departure?
+#[cold]
+fn admits(core: &mut Core, release: &Release) -> bool {
+    core.budget.admits(Limit::PacedFrames, release.len())
 }
 
 /// The first segment of a run, with `len` bytes of payload, and those that are like it, as many as

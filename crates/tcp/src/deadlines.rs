@@ -16,11 +16,13 @@ pub(crate) struct Timers {
     pub(crate) silent_since: Instant,
     /// Keepalive while open, FIN-WAIT-2 after a close.
     pub(crate) idle: Instant,
+    /// More may be given a departure time.
+    pub(crate) pace: Instant,
 }
 
 impl Default for Timers {
     fn default() -> Timers {
         let never = Instant::NEVER;
-        Timers { retransmit: never, ack: never, silent_since: never, idle: never }
+        Timers { retransmit: never, ack: never, silent_since: never, idle: never, pace: never }
     }
 }

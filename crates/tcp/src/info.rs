@@ -33,6 +33,8 @@ pub struct Info {
     pub cwnd: u64,
     /// Slow-start threshold; `u64::MAX` before the first loss.
     pub ssthresh: u64,
+    /// Bytes a second at which segments leave; 0 if they are not spread.
+    pub pacing_rate: u64,
     /// The peer's window.
     pub snd_wnd: u32,
     /// Our window.
@@ -94,6 +96,7 @@ impl Tcb {
             rto: self.rtt.rto(),
             cwnd: self.cc.cwnd,
             ssthresh: self.cc.ssthresh,
+            pacing_rate: crate::pacing::rate(self),
             snd_wnd: self.snd_wnd,
             rcv_wnd: self.rcv_wnd(),
             in_flight: self.in_flight(),

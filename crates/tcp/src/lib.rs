@@ -21,6 +21,7 @@ pub mod input;
 pub mod isn;
 mod marks;
 pub mod output;
+mod pacing;
 pub mod path;
 pub mod predict;
 mod prr;

@@ -19,7 +19,7 @@ use crate::marks::{Events, Marks, Todo};
 use crate::sendq::Piece;
 use crate::state::State;
 use crate::tcb::Tcb;
-use crate::{Cx, recovery};
+use crate::{Cx, pacing, recovery};
 
 /// What one connection sends in one go: how much, and whether more of the same may come.
 #[derive(Default)]
@@ -126,18 +126,36 @@ fn room(tcb: &Tcb) -> (u32, u32) {
 #[inline(never)]
 fn single(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
     if tcb.todo.has(Todo::SYN | Todo::RST | Todo::PROBE | Todo::KEEPALIVE | Todo::TAIL) {
-        return rare::special(tcb, cx);
+        let mut m = rare::special(tcb, cx)?;
+        pacing::behind(tcb, &mut m, cx.now);
+        return Some(m);
     }
     if tcb.todo.has(Todo::OUTPUT) {
-        if tcb.recovery.lost.bytes() > 0
-            && let Some((seq, end)) = recovery::next_lost(tcb)
-        {
-            return rare::retransmit(tcb, seq, end, cx);
+        let paced = pacing::applies(tcb, cx);
+        let segment = if paced { rare::paced(tcb, run, cx) } else { data(tcb, run, cx) };
+        if segment.is_some() {
+            return segment;
         }
-        let out_of_buffers = cx.pool.exhausted();
-        if let Some(m) = new_data(tcb, run, cx) {
-            return Some(m);
-        }
+    }
+    if ack_is_due(tcb, cx) {
+        let mut m = pure_ack(tcb, cx)?;
+        pacing::behind(tcb, &mut m, cx.now);
+        return Some(m);
+    }
+    None
+}
+
+/// A segment that takes sequence space: sent again, or new.
+#[inline(always)]
+fn data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    if tcb.recovery.lost.bytes() > 0
+        && let Some((seq, end)) = recovery::next_lost(tcb)
+    {
+        return rare::retransmit(tcb, seq, end, cx);
+    }
+    let out_of_buffers = cx.pool.exhausted();
+    let segment = new_data(tcb, run, cx);
+    if segment.is_none() {
         if cx.pool.exhausted() == out_of_buffers {
             tcb.todo.clear(Todo::OUTPUT);
         } else {
@@ -145,10 +163,7 @@ fn single(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
             ask_later(tcb, cx);
         }
     }
-    if ack_is_due(tcb, cx) {
-        return pure_ack(tcb, cx);
-    }
-    None
+    segment
 }
 
 /// Does what came since our last ACK ask for one now? RFC 5681 section 4.2: at least for every
@@ -263,11 +278,12 @@ pub(crate) fn send_part(tcb: &mut Tcb, send: u32, cx: &mut Cx<'_>) -> Option<Mbu
     send_front(tcb, false, cx)
 }
 
-/// RFC 5681 section 4.1: after a silence longer than a time-out the old window says nothing.
+/// RFC 5681 section 4.1: after a silence longer than a time-out the old window is no licence for a
+/// burst. Where what is sent is spread, RFC 7661 has its say instead.
 #[inline(always)]
 fn restart_after_idle(tcb: &mut Tcb, cx: &Cx<'_>) {
     let silence = cx.now.since(tcb.last_sent_at);
-    if silence > tcb.rtt.shortest() && silence > tcb.rtt.rto() {
+    if silence > tcb.rtt.shortest() && silence > tcb.rtt.rto() && !pacing::applies(tcb, cx) {
         tcb.cc.on_idle();
     }
 }

@@ -38,11 +38,6 @@ impl Ranges {
         self.list.front().copied()
     }
 
-    /// Behind the highest.
-    pub(crate) fn end(&self) -> Option<SeqNumber> {
-        self.list.back().map(|&(_, right)| right)
-    }
-
     /// The one that holds `seq`.
     pub(crate) fn holding(&self, seq: SeqNumber) -> Option<Range> {
         let index = self.list.partition_point(|&(_, right)| right.le(seq));

@@ -78,7 +78,8 @@ fn consequences(tcb: &mut Tcb, news: &News, echo: Option<u32>, cx: &Cx<'_>) {
         tcb.cc.recovered();
     }
     let r = &tcb.recovery;
-    if r.phase == Phase::Open || tcb.snd_una.ge(r.recover) {
+    let whole = tcb.snd_una.ge(r.recover) || (news.acked > 0 && !tcb.cc.partial_acks());
+    if r.phase == Phase::Open || whole {
         finish(tcb, news);
     }
     let lost_before = tcb.recovery.lost.bytes();
@@ -170,9 +171,12 @@ fn enter_fast(tcb: &mut Tcb, acked: u32, delivered: u32, cx: &Cx<'_>) {
     tcb.stats.fast_recoveries += 1;
     let (flight, cwnd) = (tcb.flight(), tcb.cc.cwnd);
     tcb.cc.on_congestion(flight);
-    if !tcb.cc.by_prr() || !cx.switches.on(Switch::Prr) {
+    let repairs = tcb.cc.fast_recovery();
+    if !tcb.cc.by_prr() {
+        // Its own affair.
+    } else if !cx.switches.on(Switch::Prr) {
         tcb.cc.recovered();
-    } else {
+    } else if repairs {
         // What goes beyond what is on its way is for the ACKs to say.
         tcb.cc.cwnd = tcb.cc.cwnd.min(u64::from(tcb.pipe()));
     }
@@ -182,8 +186,9 @@ fn enter_fast(tcb: &mut Tcb, acked: u32, delivered: u32, cx: &Cx<'_>) {
     let flight = (tcb.snd_nxt.since(una) as u32 + acked).saturating_sub(arrived_before);
     r.prr = Prr::begin(flight, cwnd);
     r.evidence = Evidence::begin(una);
-    r.phase = Phase::Fast;
-    r.reducing = true;
+    // Tahoe knows slow start alone.
+    r.phase = if repairs { Phase::Fast } else { Phase::Loss };
+    r.reducing = repairs;
     r.recover = tcb.snd_nxt;
     r.resend_now = true;
     tcb.todo.set(Todo::OUTPUT);

@@ -15,6 +15,7 @@ use crate::cc::Cc;
 use crate::deadlines::Timers;
 use crate::early_acks::EarlyAcks;
 use crate::marks::{Events, Marks, Todo};
+use crate::pacing::Pacing;
 use crate::rack::Rack;
 use crate::reass::Reassembly;
 use crate::rtt::Rtt;
@@ -83,6 +84,7 @@ pub struct Tcb {
     pub(crate) timers: Timers,
     pub(crate) rtt: Rtt,
     pub(crate) cc: Cc,
+    pub(crate) pacing: Pacing,
     pub(crate) recovery: Recovery,
     pub(crate) rack: Rack,
     pub(crate) sack_blocks: ReceivedBlocks,
@@ -195,6 +197,7 @@ impl Tcb {
         } else {
             WindowScale::default()
         };
+        let cc = Cc::new(config.algorithm);
         Tcb {
             state: State::Closed,
             todo: Todo::default(),
@@ -225,7 +228,8 @@ impl Tcb {
             sendq: SendQueue::default(),
             timers: Timers::default(),
             rtt: Rtt::new(config.rto_initial, config.rto_min),
-            cc: Cc::new(config.algorithm),
+            pacing: Pacing::new(&cc),
+            cc,
             recovery: Recovery::new(opening.iss),
             rack: Rack::default(),
             sack_blocks: ReceivedBlocks::default(),

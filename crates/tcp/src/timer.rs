@@ -1,4 +1,4 @@
-//! The timers of a connection: three deadlines, so that a stack needs one wheel entry for each
+//! The timers of a connection: four deadlines, so that a stack needs one wheel entry for each
 //! connection. Setting one is a store; what is due is looked at when the wheel's entry comes up.
 //!
 //! Called by: the stack, when the earliest deadline has come. They are kept in deadlines.rs.
@@ -16,7 +16,7 @@ impl Tcb {
     #[inline(always)]
     pub fn next_deadline(&self) -> Instant {
         let t = &self.timers;
-        t.retransmit.min(t.ack).min(t.idle)
+        t.retransmit.min(t.ack).min(t.idle).min(t.pace)
     }
 
     /// Start the retransmission timer anew, RFC 6298 rules 5.1 and 5.3. While all is well a tail
@@ -94,6 +94,10 @@ pub fn expire(tcb: &mut Tcb, cx: &mut Cx<'_>) {
     if tcb.timers.ack <= cx.now {
         tcb.timers.ack = Instant::NEVER;
         tcb.todo.set(Todo::ACK_NOW);
+    }
+    if tcb.timers.pace <= cx.now {
+        tcb.timers.pace = Instant::NEVER;
+        tcb.todo.set(Todo::OUTPUT);
     }
     if tcb.timers.retransmit <= cx.now && !not_yet_a_timeout(tcb, cx) {
         tcb.timers.retransmit = Instant::NEVER;

@@ -107,7 +107,7 @@ pub fn writable(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Result<usize, CallError> {
 }
 
 /// Bytes a write would take now.
-fn write_room(tcb: &Tcb, cx: &mut Cx<'_>) -> Result<usize, CallError> {
+pub(crate) fn write_room(tcb: &Tcb, cx: &mut Cx<'_>) -> Result<usize, CallError> {
     if let Some(error) = tcb.error {
         return Err(CallError::Failed(error));
     }

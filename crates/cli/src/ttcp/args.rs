@@ -129,6 +129,9 @@ pub(super) enum OnOff {
 pub(super) enum Cc {
     Cubic,
     Newreno,
+    Bbr,
+    Reno,
+    Tahoe,
 }
 
 impl Cc {
@@ -136,6 +139,9 @@ impl Cc {
         match self {
             Cc::Cubic => Algorithm::Cubic,
             Cc::Newreno => Algorithm::NewReno,
+            Cc::Bbr => Algorithm::Bbr,
+            Cc::Reno => Algorithm::Reno,
+            Cc::Tahoe => Algorithm::Tahoe,
         }
     }
 }

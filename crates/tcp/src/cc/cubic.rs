@@ -1,4 +1,6 @@
 //! CUBIC, RFC 9438. Windows are segments here, as in the RFC; bytes outside.
+//!
+//! Called by: the laws' common part (`mod.rs`), outside slow start. Must not know: slow start.
 
 use base::{Duration, Instant};
 
@@ -18,7 +20,10 @@ pub(super) struct Cubic {
     w_est: f64,
     /// cwnd_prior: the window before the last reduction.
     cwnd_prior: f64,
+    /// When the curve began, less the time in which the window was not what limited.
     epoch_start: Option<Instant>,
+    /// When it was last asked for a window.
+    asked_at: Instant,
 }
 
 impl Cubic {
@@ -41,6 +46,7 @@ impl Cubic {
             self.k = ((self.w_max - window) / C).cbrt();
             now
         });
+        let start = self.without_pause(start, now, srtt);
         let t = now.since(start).as_secs_f64();
         let target = self.curve(t + srtt.as_secs_f64()).clamp(window, 1.5 * window);
         // Figure 4: Reno's slope until the old window is reached again, then one segment a round.
@@ -55,6 +61,18 @@ impl Cubic {
         (next * mss as f64) as u64
     }
 
+    /// Section 5.8: while the application has less to send than the window admits, the curve stands
+    /// still. Only ACKs of a full window come here, and of those there is one each round trip.
+    fn without_pause(&mut self, start: Instant, now: Instant, srtt: Duration) -> Instant {
+        let gap = now.since(core::mem::replace(&mut self.asked_at, now));
+        if start == now || gap <= srtt {
+            return start;
+        }
+        let shifted = start + gap.saturating_sub(srtt);
+        self.epoch_start = Some(shifted);
+        shifted
+    }
+
     /// Figure 1.
     fn curve(&self, t: f64) -> f64 {
         let d = t - self.k;
@@ -63,11 +81,19 @@ impl Cubic {
 
     /// Section 4.6 and 4.7: the slow-start threshold after a loss.
     pub(super) fn reduced(&mut self, cwnd: u64, flight_bytes: u64, mss: u64) -> u64 {
-        let window = cwnd as f64 / mss as f64;
+        // A window of which less than half was used has proved nothing (RFC 7661 section 4.4.1).
+        let used = if flight_bytes < cwnd / 2 { flight_bytes } else { cwnd };
+        let window = used as f64 / mss as f64;
         self.cwnd_prior = window;
         // Fast convergence: a flow that shrinks leaves room for a new one.
         self.w_max = if window < self.w_max { window * (1.0 + BETA) / 2.0 } else { window };
         self.epoch_start = None;
         ((flight_bytes as f64 * BETA).round() as u64).max(2 * mss)
+    }
+    /// Section 4.8: after a time-out the old window says nothing; the curve begins where slow start
+    /// ends, at its saddle.
+    pub(super) fn timed_out(&mut self) {
+        self.w_max = 0.0;
+        self.epoch_start = None;
     }
 }

@@ -4,12 +4,18 @@
 //! RFC 5681 (slow start, what a loss does), 6928 (initial window), 3465 (bytes are counted, so
 //! that dividing ACKs gains nothing).
 
+mod bbr;
 mod cubic;
+mod hystart;
 mod newreno;
+mod validation;
 
 use base::{Duration, Instant, SeqNumber};
 
+use bbr::Bbr;
 use cubic::Cubic;
+use hystart::{Growth, HyStart};
+use validation::Validation;
 
 /// The laws to choose from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,17 +24,27 @@ pub enum Algorithm {
     Cubic,
     /// RFC 5681 with the recovery of RFC 6582.
     NewReno,
+    /// draft-ietf-ccwg-bbr-06, version 3.
+    Bbr,
+    /// RFC 5681 alone, as in 4.3BSD Reno: the first ACK of new data ends a repair. For the record.
+    Reno,
+    /// As in 4.3BSD Tahoe, 1988: every loss means a window of one segment. For the record.
+    Tahoe,
 }
 
 impl Algorithm {
     /// All of them.
-    pub const ALL: &'static [Algorithm] = &[Algorithm::Cubic, Algorithm::NewReno];
+    pub const ALL: &'static [Algorithm] =
+        &[Algorithm::Cubic, Algorithm::NewReno, Algorithm::Bbr, Algorithm::Reno, Algorithm::Tahoe];
 
     /// Name on command lines.
     pub const fn name(self) -> &'static str {
         match self {
             Algorithm::Cubic => "cubic",
             Algorithm::NewReno => "newreno",
+            Algorithm::Bbr => "bbr",
+            Algorithm::Reno => "reno",
+            Algorithm::Tahoe => "tahoe",
         }
     }
 }
@@ -60,10 +76,13 @@ pub(crate) struct Ack {
 }
 
 /// State of the law in use.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Law {
     NewReno,
+    Reno,
+    Tahoe,
     Cubic(Cubic),
+    Bbr(Box<Bbr>),
 }
 
 /// The congestion window of one connection.
@@ -75,6 +94,9 @@ pub(crate) struct Cc {
     pub(crate) ssthresh: u64,
     mss: u64,
     law: Law,
+    /// Of the first slow start, until it is over.
+    hystart: Option<HyStart>,
+    validation: Validation,
     /// How all was before the last reduction, in case it was for nothing.
     before: Option<Box<Before>>,
 }
@@ -91,9 +113,20 @@ impl Cc {
     pub(crate) fn new(algorithm: Algorithm) -> Cc {
         let law = match algorithm {
             Algorithm::NewReno => Law::NewReno,
+            Algorithm::Reno => Law::Reno,
+            Algorithm::Tahoe => Law::Tahoe,
             Algorithm::Cubic => Law::Cubic(Cubic::default()),
+            Algorithm::Bbr => Law::Bbr(Box::new(Bbr::new())),
         };
-        Cc { cwnd: 0, ssthresh: u64::MAX, mss: 1, law, before: None }
+        Cc {
+            cwnd: 0,
+            ssthresh: u64::MAX,
+            mss: 1,
+            law,
+            hystart: Some(HyStart::new()),
+            validation: Validation::default(),
+            before: None,
+        }
     }
 
     /// Segments are of another size from now on; the window stays as many bytes as it was.
@@ -106,6 +139,9 @@ impl Cc {
     pub(crate) fn start(&mut self, mss: usize, syn_lost: bool) {
         self.mss = mss.max(1) as u64;
         self.cwnd = if syn_lost { self.mss } else { self.initial() };
+        if let Law::Bbr(bbr) = &mut self.law {
+            bbr.start(self.cwnd);
+        }
     }
 
     fn initial(&self) -> u64 {
@@ -115,94 +151,185 @@ impl Cc {
     pub(crate) fn algorithm(&self) -> Algorithm {
         match self.law {
             Law::NewReno => Algorithm::NewReno,
+            Law::Reno => Algorithm::Reno,
+            Law::Tahoe => Algorithm::Tahoe,
             Law::Cubic(_) => Algorithm::Cubic,
+            Law::Bbr(_) => Algorithm::Bbr,
         }
     }
 
     /// Is every ACK of interest, and not only those that come while the window is the limit?
     #[inline(always)]
     pub(crate) fn watches_all(&self) -> bool {
-        false
+        matches!(self.law, Law::Bbr(_))
     }
 
     /// Does recovery set the window by Proportional Rate Reduction (RFC 9937)?
     pub(crate) fn by_prr(&self) -> bool {
-        true
+        !matches!(self.law, Law::Bbr(_) | Law::Tahoe)
+    }
+
+    /// Does a loss that ACKs told of leave more than a window of one segment, and a repair to its
+    /// name? If not, all that is in flight counts as lost, as after a time-out.
+    pub(crate) fn fast_recovery(&self) -> bool {
+        !matches!(self.law, Law::Tahoe)
+    }
+
+    /// Does a repair last until all is acknowledged that was in flight at its beginning (RFC 6582,
+    /// RFC 6675)? If not, the first ACK of new data ends it.
+    pub(crate) fn partial_acks(&self) -> bool {
+        !matches!(self.law, Law::Reno | Law::Tahoe)
+    }
+
+    /// Something leaves at `sent_at`; before it so many bytes were in flight, and after it so many.
+    /// `starved`: before it there was nothing to send. For a law that [`Cc::watches_all`].
+    pub(crate) fn on_send(&mut self, sent_at: Instant, before: u64, after: u64, starved: bool) {
+        if let Law::Bbr(bbr) = &mut self.law {
+            bbr.cwnd = self.cwnd;
+            bbr.on_send(sent_at, before, after, starved);
+            self.cwnd = bbr.cwnd;
+        }
+    }
+
+    /// Bytes a second to send at on a way of `srtt`; 0 for no limit. In slow start the window
+    /// doubles within a round trip; beyond, a fifth more than the window, so that it is the window
+    /// that limits.
+    pub(crate) fn pacing_rate(&self, srtt: Duration) -> u64 {
+        if let Law::Bbr(bbr) = &self.law {
+            return bbr.pacing_rate(srtt) as u64;
+        }
+        let gain = if self.cwnd < self.ssthresh { 2.0 } else { 1.2 };
+        (gain * self.cwnd as f64 / srtt.as_secs_f64().max(1e-9)) as u64
     }
 
     /// An ACK, good or while repairing: of new data while the window was the limit, or any at all
     /// for a law that [`Cc::watches_all`].
     #[inline]
     pub(crate) fn on_ack(&mut self, ack: &Ack) {
-        if ack.repairing || !ack.cwnd_limited {
+        if let Law::Bbr(bbr) = &mut self.law {
+            bbr.on_ack(ack, self.cwnd, self.mss);
+            self.cwnd = bbr.cwnd;
             return;
         }
+        if (ack.repairing && self.fast_recovery()) || !ack.cwnd_limited {
+            return;
+        }
+        self.validation.used(ack.now);
         let mut acked = u64::from(ack.acked_bytes);
         if self.cwnd < self.ssthresh {
-            let grown = (self.cwnd + acked).min(self.ssthresh);
-            acked -= grown - self.cwnd;
-            self.cwnd = grown;
+            acked = self.slow_start(ack, acked);
             if acked == 0 {
                 return;
             }
         }
         match &mut self.law {
-            Law::NewReno => self.cwnd = newreno::avoid(self.cwnd, acked, self.mss),
+            Law::NewReno | Law::Reno | Law::Tahoe => {
+                self.cwnd = newreno::avoid(self.cwnd, acked, self.mss);
+            }
             Law::Cubic(cubic) => {
                 self.cwnd = cubic.avoid(self.cwnd, acked, self.mss, ack.now, ack.srtt);
             }
+            Law::Bbr(_) => {}
         }
+    }
+
+    /// RFC 5681 section 3.1 up to the threshold; returns the bytes left for what is beyond.
+    fn slow_start(&mut self, ack: &Ack, acked: u64) -> u64 {
+        let (growth, last) = match &mut self.hystart {
+            None => (acked, false),
+            Some(hystart) => match hystart.on_ack(ack, acked) {
+                Growth::By(bytes) => (bytes, false),
+                Growth::Last(bytes) => (bytes, true),
+            },
+        };
+        let grown = (self.cwnd + growth).min(self.ssthresh);
+        let left = growth - (grown - self.cwnd);
+        self.cwnd = grown;
+        if last {
+            self.ssthresh = grown;
+            self.hystart = None;
+        }
+        left
     }
 
     /// Congestion with this many bytes in flight: a loss found by SACKs or duplicate ACKs, or a
     /// mark (RFC 3168). Sets the threshold; the window follows by PRR, or by [`Cc::recovered`].
     pub(crate) fn on_congestion(&mut self, flight_bytes: u64) {
+        if let Law::Bbr(bbr) = &mut self.law {
+            bbr.on_congestion(self.cwnd);
+            return;
+        }
         self.remember();
+        self.hystart = None;
         self.ssthresh = match &mut self.law {
-            Law::NewReno => newreno::reduced(flight_bytes, self.mss),
+            Law::NewReno | Law::Reno | Law::Tahoe => newreno::reduced(flight_bytes, self.mss),
             Law::Cubic(cubic) => cubic.reduced(self.cwnd, flight_bytes, self.mss),
+            Law::Bbr(_) => self.ssthresh,
         };
+        if !self.fast_recovery() {
+            self.cwnd = self.mss;
+        }
     }
 
     /// Losses are repaired: on with the window of the threshold.
     pub(crate) fn recovered(&mut self) {
-        self.cwnd = self.ssthresh;
+        self.cwnd = match &mut self.law {
+            Law::Bbr(bbr) => bbr.recovered(self.cwnd),
+            Law::Tahoe => self.cwnd,
+            _ => self.ssthresh,
+        };
     }
 
     /// The retransmission timer fired: one segment, RFC 5681 equation 4 and after. `first` in a
     /// row, and none while losses were repaired already.
     pub(crate) fn on_timeout(&mut self, flight_bytes: u64, first: bool) {
-        if first {
+        if let Law::Bbr(bbr) = &mut self.law {
+            bbr.on_timeout(self.cwnd);
+        } else if first {
             self.on_congestion(flight_bytes);
+        }
+        if let Law::Cubic(cubic) = &mut self.law {
+            cubic.timed_out();
         }
         self.cwnd = self.mss;
     }
 
     /// Nothing was lost after all: as if there had been no reduction.
     pub(crate) fn undo(&mut self) {
-        if let Some(before) = self.before.take() {
+        if let Law::Bbr(bbr) = &mut self.law {
+            self.cwnd = bbr.undo(self.cwnd);
+        } else if let Some(before) = self.before.take() {
             self.cwnd = self.cwnd.max(before.cwnd);
             self.ssthresh = self.ssthresh.max(before.ssthresh);
             self.law = before.law;
         }
     }
 
-    /// Nothing is left to undo.
-    pub(crate) fn settle(&mut self) {
-        self.before = None;
-    }
-
     fn remember(&mut self) {
-        let (cwnd, ssthresh, law) = (self.cwnd, self.ssthresh, self.law);
+        let (cwnd, ssthresh, law) = (self.cwnd, self.ssthresh, self.law.clone());
         self.before = Some(Box::new(Before { cwnd, ssthresh, law }));
     }
 
-    /// Nothing was sent for longer than a time-out: start over from the initial window at most,
-    /// RFC 5681 section 4.1.
+    /// What is sent is spread over the round trip: then a window that is not used may be kept for a
+    /// while, RFC 7661.
+    pub(crate) fn validate(&mut self, now: Instant) {
+        if self.watches_all() {
+            return;
+        }
+        let initial = self.initial();
+        if let Some(to) = self.validation.check(now, self.cwnd, self.ssthresh, initial) {
+            (self.cwnd, self.ssthresh) = (to.cwnd, to.ssthresh);
+        }
+    }
+
+    /// Nothing was sent for longer than a time-out, and what is now leaves at once: start over from
+    /// the initial window at most, RFC 5681 section 4.1.
     #[cold]
     #[inline(never)]
     pub(crate) fn on_idle(&mut self) {
-        self.cwnd = self.cwnd.min(self.initial());
+        if !self.watches_all() {
+            self.cwnd = self.cwnd.min(self.initial());
+        }
     }
 }
 

@@ -7,13 +7,47 @@ use base::{Counter, SeqNumber};
 use mbuf::{Flags as MbufFlags, Mbuf};
 use wire::tcp::{Flags, Options, Timestamps};
 
-use super::{ack_went_out, finish, send_part, share_or_copy};
+use super::{Run, ack_went_out, data, finish, send_part, share_or_copy};
 use crate::header::write_header;
 use crate::marks::{Marks, Todo};
 use crate::sendq::Piece;
 use crate::state::State;
 use crate::tcb::Tcb;
-use crate::{Cx, recovery, tlp};
+use crate::{Cx, pacing, recovery, tlp};
+
+/// A segment with a departure time, and all that goes by time goes by that one. `None` if there is
+/// nothing to send, or not yet.
+#[cold]
+#[inline(never)]
+pub(super) fn paced(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    // A connection with nothing to send may not be visited at all: a visit must change nothing.
+    let departure = if has_more(tcb) { pacing::departure(tcb, cx.now) } else { None };
+    let Some(departure) = departure else {
+        tcb.todo.clear(Todo::OUTPUT);
+        return None;
+    };
+    let mut then = Cx {
+        now: departure,
+        now_ms: departure.as_millis() as u32,
+        pool: &mut *cx.pool,
+        counters: &mut *cx.counters,
+        budget: &mut *cx.budget,
+        switches: cx.switches,
+        ladder: cx.ladder,
+    };
+    let before = tcb.pipe();
+    let mut m = data(tcb, run, &mut then)?;
+    // Those behind it have departures of their own.
+    run.len = 0;
+    pacing::sent(tcb, &mut m, departure, before, cx);
+    Some(m)
+}
+
+/// Is there data, new or lost, or a FIN that was not sent?
+fn has_more(tcb: &Tcb) -> bool {
+    let fin = tcb.marks.has(Marks::SHUT_WRITE) && !tcb.marks.has(Marks::FIN_SENT);
+    tcb.sendq.unsent_count() > 0 || tcb.recovery.lost.bytes() > 0 || fin
+}
 
 /// Send the first of the lost bytes `seq..end` again, as much as the window admits.
 #[cold]

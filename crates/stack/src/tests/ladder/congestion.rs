@@ -38,7 +38,8 @@ fn initial_window_of_large_segments_is_less() {
 #[test]
 fn slow_start_doubles_the_window_each_round() {
     for &algorithm in Algorithm::ALL {
-        let mut t = Setup::plain().tcp(|c| c.algorithm = algorithm).established();
+        let setup = Setup::plain().off(Switch::Pacing).tcp(|c| c.algorithm = algorithm);
+        let mut t = setup.established();
         assert_eq!(flood(&mut t), 10_000);
         t.pass(10);
         t.send(seg().ack(10_001));

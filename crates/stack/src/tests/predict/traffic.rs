@@ -271,8 +271,10 @@ impl Traffic {
             self.twins.now += Duration::from_secs(30);
             self.twins.poll();
         }
-        // What a short ring pushed back leaves; a burst's end sends the peer's buffers home.
-        for _ in 0..device::BURST {
+        // What waited for its departure and what a short ring pushed back leaves; a burst's end
+        // sends the peer's buffers home.
+        for _ in 0..8 * device::BURST {
+            self.twins.now += Duration::from_millis(1);
             self.twins.poll();
             self.twins.compare(&[], true);
         }

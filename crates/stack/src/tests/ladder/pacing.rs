@@ -1,0 +1,134 @@
+//! Departure times as they show on the wire: a window spread over a round trip, what the switch
+//! does, and what becomes of waiting frames when their connection or their port goes.
+
+use super::*;
+
+/// An open connection whose round trip is `rtt` ms, its first window of ten segments acknowledged:
+/// twenty may be in flight.
+fn far_away(setup: Setup, rtt: u64) -> Ladder {
+    let mut t = setup.ladder();
+    t.listen();
+    t.send(t.setup.syn.clone());
+    t.expect(syn_ack());
+    t.pass(rtt);
+    t.send(seg().seq(1).ack(1));
+    t.accept();
+    t.write(60_000);
+    assert_eq!(t.take_seen().len(), 10, "the first window leaves at once");
+    t.pass(rtt);
+    t.send(seg().ack(10_001));
+    t
+}
+
+/// When each segment was seen, in milliseconds from now on, while `ms` pass.
+fn departures(t: &mut Ladder, ms: u64) -> Vec<u64> {
+    let from = t.now;
+    t.pass(ms);
+    t.seen.drain(..).map(|(at, _)| at.since(from).as_millis()).collect()
+}
+
+#[test]
+fn pacing_spreads_a_window_over_half_a_round_trip_in_slow_start() {
+    let mut t = far_away(Setup::plain(), 100);
+    assert_eq!(t.info().pacing_rate, 2 * 20_000 * 10, "two windows a round trip");
+    let at = departures(&mut t, 99);
+    assert_eq!(at.len(), 20);
+    // A segment takes 2.5 ms; departures are rounded by a quarter of one.
+    for (i, ms) in at.iter().enumerate() {
+        let exact = i as u64 * 5 / 2;
+        assert!((exact.saturating_sub(1)..=exact + 1).contains(ms), "{at:?}");
+    }
+}
+
+#[test]
+fn pacing_off_sends_a_window_at_once() {
+    let mut t = far_away(Setup::plain().off(Switch::Pacing), 100);
+    assert_eq!(t.take_seen().len(), 20);
+}
+
+/// A way too short for the wheel's ticks.
+#[test]
+fn pacing_leaves_short_ways_alone() {
+    let mut t = Setup::plain().established();
+    t.write(60_000);
+    t.pass(1);
+    t.send(seg().ack(10_001));
+    assert_eq!(t.take_seen().len(), 30);
+    assert_eq!(t.info().pacing_rate, 0);
+}
+
+#[test]
+fn pacing_spreads_what_is_sent_again() {
+    let mut t = far_away(Setup::plain(), 100);
+    t.pass(99);
+    t.take_seen();
+    // Nothing comes back: after the time-out, slow start again, and each window is spread.
+    t.pass(300);
+    let first = t.take_seen();
+    assert_eq!(first.len(), 1);
+    t.send(seg().ack(11_001));
+    let at = departures(&mut t, 90);
+    assert!(at.len() >= 2, "{at:?}");
+    assert!(at.windows(2).all(|w| w[1] > w[0]), "{at:?}");
+}
+
+/// What was handed out was sent: it leaves, the RST behind it, and no buffer stays.
+#[test]
+fn pacing_lets_frames_of_an_aborted_connection_leave_in_order() {
+    let mut t = far_away(Setup::plain(), 20);
+    t.end.stack.tcp_abort(t.h());
+    t.pass(10);
+    let seen = t.take_seen();
+    assert!(!seen.is_empty());
+    let (last, data) = seen.split_last().expect("some");
+    assert!(last.flags & wire::tcp::Flags::RST.0 != 0, "{seen:?}");
+    assert!(data.iter().all(|s| s.len == 1000), "{seen:?}");
+    t.all_gone();
+}
+
+#[test]
+fn pacing_frames_of_a_port_that_goes_are_counted_and_freed() {
+    let mut t = far_away(Setup::plain(), 20);
+    let waiting = t.end.stack.release.len();
+    assert!(waiting > 0);
+    let port = t.end.port;
+    let h = t.h();
+    drop(t.end.stack.remove_port(port));
+    assert_eq!(t.end.stack.release.len(), 0);
+    assert_eq!(t.drops(DropReason::TxNoPort), waiting as u64);
+    t.end.stack.tcp_close(h);
+    t.end.stack.poll(t.now);
+    t.take_seen();
+    t.all_gone();
+}
+
+/// A full release queue delays nobody and loses nothing: what is more leaves at once.
+#[test]
+fn pacing_queue_full_lets_the_rest_leave_at_once() {
+    let mut t = far_away(Setup::plain().limit(Limit::PacedFrames, 0), 20);
+    assert!(t.hits(Limit::PacedFrames) > 0);
+    let at = departures(&mut t, 19);
+    assert_eq!(at.len(), 20);
+    assert_eq!(t.end.stack.release.len(), 0);
+}
+
+/// RFC 7661: a window that was proved outlives a pause, since it makes no burst; after five minutes
+/// of not being used it is halved.
+#[test]
+fn pacing_keeps_the_window_over_a_pause() {
+    let mut t = far_away(Setup::plain(), 100);
+    t.pass(99);
+    t.send(seg().ack(30_001));
+    t.pass(99);
+    t.take_seen();
+    t.send(seg().ack(60_001));
+    let window = t.info().cwnd;
+    assert!(window >= 40_000, "{window}");
+    for (pause_s, kept) in [(60, window), (250, window / 2)] {
+        t.pass(pause_s * 1000);
+        t.write(1000);
+        assert_eq!(t.info().cwnd, kept);
+        let seq = t.take_seen().last().and_then(|s| s.seq).expect("sent");
+        t.send(seg().ack(seq + 1000));
+    }
+}

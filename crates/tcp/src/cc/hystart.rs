@@ -1,0 +1,132 @@
+//! HyStart++, RFC 9406: the first slow start ends when the round trip grows, before the queue is
+//! full and a window of segments is lost.
+//!
+//! Called by: the laws' common part (`mod.rs`), with each ACK of the first slow start. Must not
+//! know: the window's size, which law is in use.
+//! Only the first: those after a time-out have a threshold that was measured (section 4.3). L, the
+//! most that one ACK may add, is infinite, as that section has it for what is paced: so is what we
+//! send wherever the way is long, and where it is short one ACK answers a burst.
+
+use base::{Duration, SeqNumber};
+
+use super::Ack;
+
+/// Growth of the round trip that means a queue: an eighth of it (section 4.2, MIN_RTT_DIVISOR),
+/// within these.
+const RISE_LEAST: Duration = Duration::from_millis(4);
+const RISE_MOST: Duration = Duration::from_millis(16);
+const RISE_DIVISOR: u64 = 8;
+/// N_RTT_SAMPLE: samples before their minimum is believed.
+const SAMPLES: u32 = 8;
+/// A round is judged in as many parts. The RFC judges it whole, which is at its first eight
+/// samples: these were sent when the window was half of what it is, and it doubles again before
+/// the next round is judged. Decision 0029.
+const PARTS: u32 = 8;
+/// CSS_GROWTH_DIVISOR: how much slower conservative slow start grows.
+const SLOWER: u64 = 4;
+/// CSS_ROUNDS: rounds of it before congestion avoidance begins.
+const ROUNDS: u8 = 5;
+/// No sample yet.
+const NONE: Duration = Duration::MAX;
+
+/// State of the first slow start.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HyStart {
+    /// windowEnd: the round is over when this is acknowledged.
+    round_end: Option<SeqNumber>,
+    /// lastRoundMinRTT, currentRoundMinRTT.
+    last_round: Duration,
+    this_round: Duration,
+    /// The same of the part that runs.
+    this_part: Duration,
+    /// Samples of the round, and those that are still to come in the part.
+    samples: u32,
+    part_lacks: u32,
+    /// In conservative slow start: the round trip that led there (cssBaselineMinRtt), and rounds.
+    conservative: Option<(Duration, u8)>,
+}
+
+/// What the window is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Growth {
+    /// Grow by so many bytes.
+    By(u64),
+    /// Grow by so many bytes, and then no more by slow start: the threshold is here.
+    Last(u64),
+}
+
+impl HyStart {
+    pub(super) fn new() -> HyStart {
+        HyStart {
+            round_end: None,
+            last_round: NONE,
+            this_round: NONE,
+            this_part: NONE,
+            samples: 0,
+            part_lacks: SAMPLES,
+            conservative: None,
+        }
+    }
+
+    /// Section 4.2, for an ACK that took `acked` bytes.
+    pub(super) fn on_ack(&mut self, ack: &Ack, acked: u64) -> Growth {
+        let growth = if self.conservative.is_some() { acked / SLOWER } else { acked };
+        let ended = self.round_end.is_none_or(|end| ack.una.ge(end));
+        if ended && self.next_round(ack) {
+            return Growth::Last(growth);
+        }
+        let mut full = false;
+        if let Some(rtt) = ack.rtt {
+            self.this_round = self.this_round.min(rtt);
+            self.this_part = self.this_part.min(rtt);
+            self.samples = self.samples.saturating_add(1);
+            self.part_lacks -= 1;
+            if self.part_lacks == 0 {
+                full = self.judge();
+                self.this_part = NONE;
+                self.part_lacks = SAMPLES.max(self.samples / PARTS);
+            }
+        }
+        if full { Growth::Last(growth) } else { Growth::By(growth) }
+    }
+
+    /// A round begins; `true` if the one before was the last of slow start.
+    fn next_round(&mut self, ack: &Ack) -> bool {
+        self.round_end = Some(ack.nxt);
+        self.last_round = self.this_round;
+        self.this_round = NONE;
+        self.this_part = NONE;
+        self.part_lacks = SAMPLES.max(self.samples / PARTS);
+        self.samples = 0;
+        match &mut self.conservative {
+            Some((_, rounds)) => {
+                *rounds += 1;
+                *rounds >= ROUNDS
+            }
+            None => false,
+        }
+    }
+
+    /// A part of a round is over; `true` if there is no doubt of a queue.
+    fn judge(&mut self) -> bool {
+        match self.conservative {
+            // Before the second round this never is: no sample is the longest of times.
+            None if self.this_part >= self.last_round + rise_of(self.last_round) => {
+                self.conservative = Some((self.this_part, 0));
+            }
+            // The round trip fell again: what grew was no queue of ours.
+            Some((baseline, _)) if self.this_part < baseline => self.conservative = None,
+            Some((baseline, _)) => return self.this_part >= baseline + rise_of(baseline),
+            None => {}
+        }
+        false
+    }
+}
+
+/// RttThresh of section 4.2.
+fn rise_of(rtt: Duration) -> Duration {
+    rtt.div(RISE_DIVISOR).clamp(RISE_LEAST, RISE_MOST)
+}
+
+#[cfg(test)]
+mod tests;
