@@ -65,9 +65,11 @@ impl std::fmt::Debug for Args {
 }
 
 fn command(experiment: &Experiment) -> Command {
-    let about = format!("{}\n\n{}", experiment.summary, experiment.question);
-    let own = Command::new(experiment.name).about(experiment.summary).long_about(about);
-    <Common as clap::Args>::augment_args((experiment.options)(own))
+    let own = (experiment.options)(Command::new(experiment.name));
+    // What derived options say about themselves is no text for users.
+    <Common as clap::Args>::augment_args(own)
+        .about(experiment.summary)
+        .long_about(format!("{}\n\n{}", experiment.summary, experiment.question))
 }
 
 impl clap::Args for Args {
