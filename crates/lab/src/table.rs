@@ -17,7 +17,8 @@ pub(crate) fn text(report: &Report, envelope: &Envelope) -> String {
     let [one, five, fifteen] = machine.load_average;
     let cores = if machine.cores == 1 { "core" } else { "cores" };
     // Writing into a string cannot fail.
-    let _ = writeln!(text, "lab {}: {}", envelope.experiment.name, envelope.experiment.question);
+    let asked = format!("lab {}: {}", envelope.experiment.name, envelope.experiment.question);
+    let _ = writeln!(text, "{}", wrapped(&asked));
     let _ = writeln!(
         text,
         "wirespeed {VERSION}, {} · {}, {} {cores} · Linux {}\nload average {one} {five} {fifteen} \

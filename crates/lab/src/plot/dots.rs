@@ -5,7 +5,7 @@
 
 use plotters::style::RGBColor;
 
-use super::ink::{Anchor, BAND, BLACK, GREY, Ink, LIGHT, SERIES};
+use super::ink::{Anchor, BAND, BLACK, GREY, Ink, LIGHT, SERIES, for_text};
 use crate::Error;
 use crate::report::Span;
 
@@ -130,7 +130,7 @@ impl Dots {
             x += 18 + name.chars().count() as i32 * 9 + 26;
         }
         if self.panels.iter().flat_map(|p| &p.points).any(|point| point.quoted.is_some()) {
-            ink.diamond((x + 6, y), 6, GREY)?;
+            ink.diamond((x + 6, y), 6, BLACK)?;
             ink.text(&self.quoted, (x + 20, y), 15, BLACK, Anchor::Left)?;
         }
         Ok(())
@@ -195,15 +195,17 @@ fn point(
         ink.line((at(0.0), y), (at(span.mid), y), 1, colour, 0.45)?;
         ink.line((at(span.low), y), (at(span.high), y), 5, colour, 0.4)?;
     }
-    if let Some(quoted) = point.quoted {
-        ink.diamond((at(quoted), y), 5, colour)?;
-    }
     match point.span {
         Some(span) => {
             ink.dot((at(span.mid), y), 5, colour)?;
-            ink.text(&format!("{:.3}", span.mid), (right, y), 12, colour, Anchor::Right)
+            let figure = format!("{:.3}", span.mid);
+            ink.text(&figure, (right, y), 12, for_text(colour), Anchor::Right)?;
         }
-        None => ink.text("not run", (right, y), 11, GREY, Anchor::Right),
+        None => ink.text("not run", (right, y), 11, GREY, Anchor::Right)?,
+    }
+    match point.quoted {
+        Some(quoted) => ink.diamond((at(quoted), y), 6, BLACK),
+        None => Ok(()),
     }
 }
 

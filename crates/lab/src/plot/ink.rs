@@ -6,7 +6,7 @@
 use plotters::backend::SVGBackend;
 use plotters::coord::Shift;
 use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
-use plotters::element::{Circle, PathElement, Polygon, Rectangle, Text};
+use plotters::element::{Circle, PathElement, Rectangle, Text};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, FontDesc, FontFamily, FontStyle, IntoTextStyle, RGBColor};
 
@@ -119,13 +119,17 @@ impl<'a> Ink<'a> {
         self.area.draw(&Circle::new(at, radius, colour.filled())).map_err(failed)
     }
 
-    /// A hollow diamond.
+    /// The outline of a diamond; what it stands on stays visible.
     pub(super) fn diamond(&self, (x, y): (i32, i32), radius: i32, colour: RGBColor) -> Drawn {
         let corners = [(x - radius, y), (x, y - radius), (x + radius, y), (x, y + radius)];
-        let white = RGBColor(255, 255, 255).filled();
-        self.area.draw(&Polygon::new(corners, white)).map_err(failed)?;
         let around = corners.iter().copied().chain([corners[0], corners[1]]);
         let style = colour.stroke_width(2);
         self.area.draw(&PathElement::new(around.collect::<Vec<_>>(), style)).map_err(failed)
     }
+}
+
+/// The same colour, dark enough for text.
+pub(super) fn for_text(colour: RGBColor) -> RGBColor {
+    let darker = |part: u8| (u32::from(part) * 7 / 10) as u8;
+    RGBColor(darker(colour.0), darker(colour.1), darker(colour.2))
 }

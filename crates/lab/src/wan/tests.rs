@@ -163,7 +163,7 @@ fn the_table_and_the_plot_say_what_the_document_says() {
     for says in ["10 Mb/s, 10 ms round trip", "1 % lost", "newreno", "2 virtual seconds"] {
         assert!(finished.text.contains(says), "{says}: {}", finished.text);
     }
-    assert!(finished.text.lines().all(|line| line.chars().count() <= 120), "{}", finished.text);
+    assert!(finished.text.lines().all(|line| line.chars().count() <= 100), "{}", finished.text);
     assert!(finished.remarks.iter().any(|remark| remark.contains("wrote")));
     assert!(plot.starts_with("<svg") && plot.trim_end().ends_with("</svg>"), "{plot}");
     for says in ["10 Mb/s, 10 ms round trip", "1 % lost", "newreno", "goodput", "wirespeed"] {
