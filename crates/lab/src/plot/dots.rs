@@ -82,7 +82,8 @@ impl Dots {
     fn layout(&self) -> Layout {
         let longest = self.rows.iter().chain([&self.row_title]).map(|name| name.chars().count());
         let names = (longest.max().unwrap_or(0) as i32 * 8 + 16).min(260);
-        let abreast = self.panels.len().clamp(1, ABREAST);
+        // Four stand as two and two.
+        let abreast = if self.panels.len() == 4 { 2 } else { self.panels.len().clamp(1, ABREAST) };
         let room = WIDTH - 2 * EDGE - names - GUTTER * (abreast as i32 - 1);
         let row_height = self.series.len() as i32 * LANE + ROW_GAP;
         let body = row_height * self.rows.len() as i32;

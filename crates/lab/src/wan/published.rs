@@ -5,10 +5,10 @@
 use super::grid::{Cell, Impairment};
 
 /// How they were taken; goes with every table that quotes them.
-pub(super) const NOTE: &str = "Linux: version 6.18, quoted, not run now. Measured once between two TAPs joined by an \
-     emulator in real time: 60 s with the start-up, 1500-byte frames, no GSO, medians of five \
-     seeds, share of rate x 1448/1500 as here. Its 'reno' repairs with SACK and stands beside \
-     our newreno; its BBR is version 1. Blank: not measured.";
+pub(super) const NOTE: &str = "Linux: version 6.18, quoted, not run now. Measured once between \
+     two TAPs joined by an emulator in real time: 60 s with the start-up, 1500-byte frames, no \
+     GSO, medians of five seeds, share of rate x 1448/1500 as here. Its 'reno' repairs with SACK \
+     and stands beside our newreno; its BBR is version 1. A dash: not measured.";
 
 /// Seconds of their runs: a run of another length is no match.
 pub(super) const SECONDS: u64 = 60;
