@@ -93,7 +93,7 @@ pub struct Finished {
 /// is measured; [`Error::Failed`] if the experiment itself failed.
 pub fn perform(args: &Args, stopped: &(dyn Fn() -> bool + Sync)) -> Result<Finished, Error> {
     let common = &args.common;
-    let mut plot = common.plot.as_deref().map(|path| keep::Kept::plot(path)).transpose()?;
+    let mut plot = common.plot.as_deref().map(keep::Kept::plot).transpose()?;
     let mut out = common.out.as_deref().map(keep::Kept::open).transpose()?;
     let machine = Machine::now();
     let run = Run { common, stopped };
