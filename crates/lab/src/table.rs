@@ -19,12 +19,12 @@ pub(crate) fn text(report: &Report, envelope: &Envelope) -> String {
     // Writing into a string cannot fail.
     let asked = format!("lab {}: {}", envelope.experiment.name, envelope.experiment.question);
     let _ = writeln!(text, "{}", wrapped(&asked));
-    let _ = writeln!(
-        text,
-        "wirespeed {VERSION}, {} · {}, {} {cores} · Linux {}\nload average {one} {five} {fifteen} \
-         at the start · took {:.1} s\n",
+    let ran = format!(
+        "wirespeed {VERSION}, {} · {}, {} {cores} · Linux {} · load average {one} {five} {fifteen} \
+         at the start · took {:.1} s",
         machine.build, machine.cpu_model, machine.cores, machine.kernel, envelope.seconds
     );
+    let _ = writeln!(text, "{}\n", wrapped(&ran));
     rows(report, &mut text);
     for note in &report.notes {
         let _ = write!(text, "\n{}\n", wrapped(note));
