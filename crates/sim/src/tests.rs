@@ -300,7 +300,6 @@ fn a_black_hole_is_left_once_the_router_tells() {
 }
 
 #[test]
-#[ignore = "the stack has no black-hole detection yet (RFC 4821): run it when it has"]
 fn a_black_hole_that_never_tells_is_found() {
     for version in [IpVersion::V4, IpVersion::V6] {
         let mut world = routed(version, Instant::NEVER);

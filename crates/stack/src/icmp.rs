@@ -108,6 +108,7 @@ fn about_segment(stack: &mut Stack, quoted: &Quoted<'_>, told: Told) -> Fate {
                 return Err(DropReason::IcmpErrorIgnored);
             }
             core.counters.add(Counter::PathMtuLowered, 1);
+            stack.path_mtus.learn(quoted.dst, mtu, core.now, &mut core.budget);
         }
         Told::Transient => path::soft_error(&mut pcb.tcb, tcp::Error::HostUnreachable),
     }

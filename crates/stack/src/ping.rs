@@ -192,7 +192,7 @@ impl Stack {
         let core = &mut self.core;
         let port =
             self.ports.get_mut(way.port).ok_or(UdpError::Unsendable(DropReason::TxNoPort))?;
-        if ip_len + icmp::HEADER_LEN + payload.len() > port.limits.mtu.bytes() {
+        if ip_len + icmp::HEADER_LEN + payload.len() > self.path_mtus.mtu(remote, port.limits.mtu, core.now).bytes() {
             return Err(UdpError::Unsendable(DropReason::IpTooBig));
         }
         if !port.has_room(&mut core.pool, &mut core.counters) {

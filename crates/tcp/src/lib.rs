@@ -23,7 +23,9 @@ mod marks;
 pub mod output;
 mod pacing;
 pub mod path;
+mod path_mtu;
 pub mod predict;
+mod probe;
 mod prr;
 mod rack;
 mod ranges;
@@ -43,7 +45,7 @@ mod tuning;
 mod undo;
 pub mod usrreq;
 
-pub use config::Config;
+pub use config::{Config, MtuProbing};
 pub use info::Info;
 pub use input::input;
 pub use marks::{Events, Marks, Todo};

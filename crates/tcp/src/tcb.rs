@@ -16,6 +16,7 @@ use crate::deadlines::Timers;
 use crate::early_acks::EarlyAcks;
 use crate::marks::{Events, Marks, Todo};
 use crate::pacing::Pacing;
+use crate::path_mtu::PathMtu;
 use crate::rack::Rack;
 use crate::reass::Reassembly;
 use crate::rtt::Rtt;
@@ -87,6 +88,8 @@ pub struct Tcb {
     pub(crate) pacing: Pacing,
     pub(crate) recovery: Recovery,
     pub(crate) rack: Rack,
+    /// What the path carries, and how that is found out.
+    pub(crate) path: PathMtu,
     pub(crate) sack_blocks: ReceivedBlocks,
     pub(crate) reassembly: Reassembly,
     /// How large the receive buffer has to be.
@@ -160,6 +163,8 @@ const _: () = assert!(core::mem::offset_of!(Tcb, receive) <= 64);
 pub struct Opening {
     /// The MSS to offer: the port's MTU less fixed headers.
     pub mss: Mss,
+    /// What is known of the path: the MSS that fits it, and until when that is taken for granted.
+    pub path: Option<(Mss, Instant)>,
     /// What a peer means that offers no MSS: the IP version's default, RFC 9293 MUST-15.
     pub default_mss: Mss,
     /// Payload of the largest super-segment the port takes; 0 for none.
@@ -232,6 +237,7 @@ impl Tcb {
             cc,
             recovery: Recovery::new(opening.iss),
             rack: Rack::default(),
+            path: PathMtu::new(opening.path),
             sack_blocks: ReceivedBlocks::default(),
             reassembly: Reassembly::default(),
             max_snd_wnd: 0,
