@@ -32,7 +32,9 @@ impl Cwnd {
         let info = &look.info;
         // RFC 6928 section 2: ten segments, 14,600 bytes or two segments; four to spare.
         let mss = info.snd_mss as u64;
-        let grown = 14_600.max(2 * mss) + info.bytes_acked + 4 * mss;
+        // BBR counts what is SACKed as well.
+        let sacked = if info.algorithm == "bbr" { u64::from(info.in_flight) } else { 0 };
+        let grown = 14_600.max(2 * mss) + info.bytes_acked + sacked + 4 * mss;
         if info.cwnd > grown {
             let what = format!(
                 "end {} ({}): cwnd is {} with {} bytes acknowledged",
