@@ -21,6 +21,8 @@ pub const LIFE: Duration = Duration::from_secs(600);
 /// of 1200 bytes, BASE_PLPMTU of RFC 8899 section 5.1.2. Every tunnel that carries IPv6 carries
 /// them; RFC 4821 has 1024, which is older than the tunnels of today.
 const BASE_MSS: Mss = Mss(1160);
+/// A large segment goes again so often before it is its size that is blamed: a time-out is no proof.
+const SENDINGS: u8 = 2;
 /// Least payload of a segment, however narrow the path is said to be, in bytes.
 const PAYLOAD_LEAST: u16 = 88;
 
@@ -125,17 +127,21 @@ pub(crate) fn smaller(tcb: &Tcb) -> Option<u16> {
     sizes.into_iter().find(|&size| size < tcb.snd_mss.0)
 }
 
-/// `seq` is about to be sent again. If it is the third time for a large segment, and no large one
-/// has arrived meanwhile, it is its size that keeps it from arriving: a black hole (RFC 2923
-/// section 2.1, RFC 4821 section 7.7). The windows stay as they are: time-outs have had their say.
+/// `seq`, which is lost, is about to be sent again. If it is the third time for a large segment, and
+/// none of those behind it that have arrived is large, it is the size that keeps it from arriving: a
+/// black hole (RFC 2923 section 2.1, RFC 4821 section 7.7). The windows stay as they are: time-outs
+/// have had their say.
 pub(crate) fn suspect(tcb: &mut Tcb, seq: SeqNumber, cx: &mut Cx<'_>) {
-    let (head, times) = tcb.path.resends;
-    if times == 0 || head != seq || seq != tcb.snd_una || tcb.config.mtu_probing == MtuProbing::Off
-    {
+    let Some(size) = smaller(tcb) else { return };
+    let is_large = tcb.sendq.in_flight(0).is_some_and(|piece| piece.len > u32::from(size));
+    if seq != tcb.snd_una || !is_large || tcb.config.mtu_probing == MtuProbing::Off {
         return;
     }
-    let Some(size) = smaller(tcb) else { return };
-    if tcb.sendq.in_flight(0).is_none_or(|piece| piece.len <= u32::from(size)) {
+    let (head, times) = tcb.path.resends;
+    let times = if head == seq { times.saturating_add(1) } else { 1 };
+    tcb.path.resends = (seq, times);
+    let others = tcb.recovery.sacked.bytes() > 0 && tcb.path.arrived_to.gt(seq);
+    if times < SENDINGS || others {
         return;
     }
     cx.counters.add(Counter::PathBlackHoles, 1);
@@ -143,15 +149,6 @@ pub(crate) fn suspect(tcb: &mut Tcb, seq: SeqNumber, cx: &mut Cx<'_>) {
     tcb.path.forget_bounds();
     tcb.path.unproved = Some(seq);
     probe::search_from(tcb, cx.now);
-}
-
-/// `seq..end` was sent again.
-pub(crate) fn resent(tcb: &mut Tcb, seq: SeqNumber, end: SeqNumber) {
-    probe::resent(tcb, seq, end);
-    if seq == tcb.snd_una && smaller(tcb).is_some_and(|size| end.since(seq) > i32::from(size)) {
-        let (head, times) = tcb.path.resends;
-        tcb.path.resends = (seq, if head == seq { times.saturating_add(1) } else { 1 });
-    }
 }
 
 fn shrink(tcb: &mut Tcb, payload: u16, now: Instant) {

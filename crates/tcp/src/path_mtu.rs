@@ -27,8 +27,10 @@ pub(crate) struct PathMtu {
     pub(crate) probe: Option<Range>,
     /// What one carried that is lost, to be sent again: its loss is no sign of congestion.
     pub(crate) excused: Option<Range>,
-    /// SND.UNA and how often the large segment there was sent again.
+    /// SND.UNA and how often the large segment there was lost.
     pub(crate) resends: (SeqNumber, u8),
+    /// Behind the last large segment that arrived while something was missing.
+    pub(crate) arrived_to: SeqNumber,
     /// Large segments vanished, with this byte at the head: if it arrives in a small one, it is the
     /// path that swallowed them, and not a peer or a link that was gone.
     pub(crate) unproved: Option<SeqNumber>,
@@ -48,6 +50,7 @@ impl PathMtu {
             probe: None,
             excused: None,
             resends: (SeqNumber(0), 0),
+            arrived_to: SeqNumber(0),
             unproved: None,
             is_worse: false,
         }

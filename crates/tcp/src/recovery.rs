@@ -15,7 +15,7 @@ use crate::scoreboard::Recovery;
 pub(crate) use crate::scoreboard::{Phase, Resent};
 use crate::tcb::Tcb;
 use crate::undo::{self, Evidence, Frto};
-use crate::{Cx, path, probe, tlp};
+use crate::{Cx, probe, tlp};
 
 impl Tcb {
     /// Bytes that are thought to be on the way: "pipe" of RFC 6675.
@@ -300,7 +300,7 @@ pub(crate) fn next_lost(tcb: &mut Tcb) -> Option<(SeqNumber, SeqNumber)> {
 /// `seq..end` goes again, as one piece.
 pub(crate) fn resent(tcb: &mut Tcb, seq: SeqNumber, end: SeqNumber, cx: &Cx<'_>) {
     let sent_at = cx.now;
-    path::resent(tcb, seq, end);
+    probe::resent(tcb, seq, end);
     let r = &mut tcb.recovery;
     r.lost.remove(seq, end);
     r.evidence.resent(end.since(seq) as u32);

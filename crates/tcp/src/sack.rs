@@ -106,7 +106,7 @@ fn arrived(tcb: &mut Tcb, left: SeqNumber, right: SeqNumber, news: &mut News, no
         while let Some(piece) = tcb.sendq.in_flight(index).filter(|p| p.seq.lt(r)) {
             if piece.len > u32::from(small) {
                 // What is large does arrive.
-                tcb.path.resends.1 = 0;
+                tcb.path.arrived_to = piece.end();
             }
             tcb.rack.arrived(piece, piece.end().min(r), least, now);
             if !piece.has(Piece::RETRANSMITTED) {
