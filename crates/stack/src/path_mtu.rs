@@ -40,6 +40,13 @@ impl PathMtus {
         self.changes
     }
 
+    /// Destinations in it.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        debug_assert_eq!(self.entries.len(), self.order.len());
+        self.entries.len()
+    }
+
     /// The largest packet to send to `dst` over a link of `link`.
     pub(crate) fn mtu(&self, dst: IpAddr, link: Mtu, now: Instant) -> Mtu {
         self.known(dst, now).map_or(link, |(mtu, _)| mtu.min(link))
@@ -115,8 +122,9 @@ pub(crate) fn found(stack: &mut Stack, handle: TcpHandle) {
     let remote = pcb.remote.ip();
     let Some(mtu) = mss.mtu(IpVersion::of(&remote)) else { return };
     let known = stack.path_mtus.known(remote, core.now).map(|(known, _)| known);
-    // Of a path that nothing is known of, the port's MTU is expected: an MSS may be the peer's wish.
-    let is_news = if is_worse { known.is_none_or(|k| mtu < k) } else { known.is_some_and(|k| mtu > k) };
+    // Of a path that nothing is known of the MTU of the port is expected: a peer may just want less.
+    let is_news =
+        if is_worse { known.is_none_or(|k| mtu < k) } else { known.is_some_and(|k| mtu > k) };
     if is_news {
         stack.path_mtus.learn(remote, mtu, core.now, &mut core.budget);
     }

@@ -156,7 +156,8 @@ pub(crate) fn process(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut 
     let grows = limited && !(was_fast && tcb.cc.by_prr());
     if grows || (news.delivered > 0 && tcb.cc.watches_all()) {
         // The ACK that ends a recovery sets the window (RFC 6582 section 3.2); it grows none.
-        let lost = tcb.recovery.lost.bytes().saturating_sub(lost_before + probe::excused_bytes(tcb));
+        let lost =
+            tcb.recovery.lost.bytes().saturating_sub(lost_before + probe::excused_bytes(tcb));
         tell_congestion_control(tcb, &news, lost, cx);
     }
     if was_shut && tcb.snd_wnd > 0 {

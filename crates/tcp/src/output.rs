@@ -16,10 +16,10 @@ use wire::tcp::Flags;
 
 use crate::header::{offer_window, put_header, sum_of, write_with_sack};
 use crate::marks::{Events, Marks, Todo};
+use crate::probe::{self, Step};
 use crate::sendq::Piece;
 use crate::state::State;
 use crate::tcb::Tcb;
-use crate::probe::{self, Step};
 use crate::{Cx, pacing, recovery};
 
 /// What one connection sends in one go: how much, and whether more of the same may come.

@@ -140,8 +140,7 @@ pub(crate) fn suspect(tcb: &mut Tcb, seq: SeqNumber, cx: &mut Cx<'_>) {
     let (head, times) = tcb.path.resends;
     let times = if head == seq { times.saturating_add(1) } else { 1 };
     tcb.path.resends = (seq, times);
-    let others = tcb.recovery.sacked.bytes() > 0 && tcb.path.arrived_to.gt(seq);
-    if times < SENDINGS || others {
+    if times < SENDINGS || tcb.path.arrived_to.gt(seq) {
         return;
     }
     cx.counters.add(Counter::PathBlackHoles, 1);
@@ -155,6 +154,7 @@ fn shrink(tcb: &mut Tcb, payload: u16, now: Instant) {
     set_size(tcb, payload);
     tcb.path.probe = None;
     tcb.path.resends = (tcb.snd_una, 0);
+    tcb.path.arrived_to = tcb.snd_una;
     recovery::resend_larger(tcb, u32::from(payload), now);
     tcb.todo.set(Todo::OUTPUT);
 }

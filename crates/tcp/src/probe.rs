@@ -14,8 +14,9 @@ use crate::sendq::Piece;
 use crate::tcb::Tcb;
 use crate::{Cx, MtuProbing, usrreq};
 
-/// A difference of fewer bytes is not worth a segment (Linux: 8).
-const WORTH: u16 = 16;
+/// A probe of fewer bytes more is not worth its while, so that the search ends within 16 bytes of
+/// what arrives (Linux: 8).
+const WORTH: u16 = 8;
 /// So often is a size tried: a segment may be lost for other reasons.
 const TRIES: u8 = 2;
 /// Segments that have to be ready to follow, so that their SACKs tell of a loss (section 7.4).

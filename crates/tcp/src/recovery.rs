@@ -48,6 +48,7 @@ pub(crate) fn begin(tcb: &mut Tcb, now: Instant) {
         let evidence = tcb.recovery.evidence;
         tcb.recovery = Recovery { evidence, ..Recovery::new(tcb.snd_una) };
         tcb.rack.begin(tcb.snd_una);
+        tcb.path.arrived_to = tcb.snd_una;
         tcb.trouble |= Tcb::REPAIRING;
         if tcb.in_flight() > 0 {
             // From here on it is the time-out that runs, no tail probe.
