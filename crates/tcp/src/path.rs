@@ -146,6 +146,8 @@ pub(crate) fn suspect(tcb: &mut Tcb, seq: SeqNumber, cx: &mut Cx<'_>) {
     cx.counters.add(Counter::PathBlackHoles, 1);
     shrink(tcb, size, cx.now);
     tcb.path.forget_bounds();
+    // If that does not arrive either, there is one more step, and no need to wait twice again.
+    tcb.path.resends = (seq, SENDINGS - 1);
     tcb.path.unproved = Some(seq);
     probe::search_from(tcb, cx.now);
 }

@@ -43,7 +43,8 @@ pub(crate) fn step(tcb: &mut Tcb, window: u32, congestion: u32, cx: &mut Cx<'_>)
         }
         arrived(tcb, end.since(seq) as u16, cx);
     }
-    if cx.now < tcb.path.next_search || tcb.in_trouble() || !tcb.marks.has(Marks::SACK) {
+    let repairing = tcb.trouble & Tcb::REPAIRING != 0;
+    if cx.now < tcb.path.next_search || repairing || !tcb.marks.has(Marks::SACK) {
         return Step::None;
     }
     if !choose(tcb, cx.now) {

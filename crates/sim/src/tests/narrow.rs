@@ -81,7 +81,7 @@ fn a_black_hole_that_never_tells_is_found() {
         let seconds = seconds(&mut world);
         let counts = world.router_counts(0);
         assert_eq!(counts.told, 0);
-        assert!(seconds < 7.0, "{version:?}: {seconds} s");
+        assert!(seconds < 6.0, "{version:?}: {seconds} s");
     }
 }
 
