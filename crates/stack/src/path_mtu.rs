@@ -85,8 +85,8 @@ impl PathMtus {
 }
 
 impl Stack {
-    /// The largest packet that the path to `dst` is known to carry, in bytes, if anything was learnt
-    /// of it in the last ten minutes; else it is taken to be the port's MTU.
+    /// The largest packet that the path to `dst` is known to carry, if anything was learnt of it
+    /// in the last ten minutes; else it is taken to be the port's MTU.
     pub fn path_mtu(&self, dst: IpAddr) -> Option<Mtu> {
         self.path_mtus.known(dst, self.core.now).map(|(mtu, _)| mtu)
     }
@@ -122,7 +122,7 @@ pub(crate) fn found(stack: &mut Stack, handle: TcpHandle) {
     let remote = pcb.remote.ip();
     let Some(mtu) = mss.mtu(IpVersion::of(&remote)) else { return };
     let known = stack.path_mtus.known(remote, core.now).map(|(known, _)| known);
-    // Of a path that nothing is known of the MTU of the port is expected: a peer may just want less.
+    // A path that nothing is known of is taken to carry what the port does: the peer may want less.
     let is_news =
         if is_worse { known.is_none_or(|k| mtu < k) } else { known.is_some_and(|k| mtu > k) };
     if is_news {

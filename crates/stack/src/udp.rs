@@ -268,8 +268,8 @@ impl Stack {
         Some(datagram)
     }
 
-    /// Send a datagram, whole or not at all: IPv4 packets, too, are never cut on their way (RFC 6864
-    /// section 5.1 advises against fragments, RFC 8900 says why).
+    /// Send a datagram, whole or not at all: IPv4 packets, too, are never cut on their way (RFC
+    /// 8900 says why nobody should count on that).
     ///
     /// # Errors
     /// [`UdpError`]; [`DropReason::IpTooBig`] also if the path is known to carry less.

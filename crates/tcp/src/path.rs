@@ -17,11 +17,11 @@ use crate::{Cx, MtuProbing, probe};
 /// How long a path is taken to be as narrow as somebody said it was, before larger segments are
 /// tried (RFC 1191 section 6.3, RFC 8201 section 4).
 pub const LIFE: Duration = Duration::from_secs(600);
-/// Segments of this size, options not counted, are the first resort when larger ones vanish: packets
-/// of 1200 bytes, BASE_PLPMTU of RFC 8899 section 5.1.2. Every tunnel that carries IPv6 carries
-/// them; RFC 4821 has 1024, which is older than the tunnels of today.
+/// Segments of this size, options not counted, are the first resort when larger ones vanish:
+/// packets of 1200 bytes, BASE_PLPMTU of RFC 8899 section 5.1.2. Every tunnel that carries IPv6
+/// carries them; RFC 4821 has 1024, which is older than the tunnels of today.
 const BASE_MSS: Mss = Mss(1160);
-/// A large segment goes again so often before it is its size that is blamed: a time-out is no proof.
+/// A large segment is lost so often before its size is blamed: one time-out is no proof.
 const SENDINGS: u8 = 2;
 /// Least payload of a segment, however narrow the path is said to be, in bytes.
 const PAYLOAD_LEAST: u16 = 88;
@@ -127,10 +127,10 @@ pub(crate) fn smaller(tcb: &Tcb) -> Option<u16> {
     sizes.into_iter().find(|&size| size < tcb.snd_mss.0)
 }
 
-/// `seq`, which is lost, is about to be sent again. If it is the third time for a large segment, and
-/// none of those behind it that have arrived is large, it is the size that keeps it from arriving: a
-/// black hole (RFC 2923 section 2.1, RFC 4821 section 7.7). The windows stay as they are: time-outs
-/// have had their say.
+/// `seq`, which is lost, is about to be sent again. If it is the third time for a large segment,
+/// and none of those behind it that have arrived is large, it is the size that keeps it from
+/// arriving: a black hole (RFC 2923 section 2.1, RFC 4821 section 7.7). The windows stay as they
+/// are: time-outs have had their say.
 pub(crate) fn suspect(tcb: &mut Tcb, seq: SeqNumber, cx: &mut Cx<'_>) {
     let Some(size) = smaller(tcb) else { return };
     let is_large = tcb.sendq.in_flight(0).is_some_and(|piece| piece.len > u32::from(size));

@@ -181,6 +181,16 @@ pub struct Opening {
     pub iss: SeqNumber,
 }
 
+impl Opening {
+    /// Both ports as they stand in a header.
+    fn port_bytes(&self) -> [u8; 4] {
+        let mut ports = [0; 4];
+        ports[..2].copy_from_slice(&self.ports.0.to_be_bytes());
+        ports[2..].copy_from_slice(&self.ports.1.to_be_bytes());
+        ports
+    }
+}
+
 impl Tcb {
     /// Losses are being repaired, duplicate ACKs were seen, or the peer holds data out of order.
     pub(crate) const REPAIRING: u8 = 1;
@@ -189,26 +199,20 @@ impl Tcb {
 
     /// A connection in CLOSED, for `usrreq::connect` or `handshake::passive_open` to start.
     pub(crate) fn new(config: &Arc<Config>, opening: &Opening) -> Tcb {
-        let mut ports = [0; 4];
-        ports[..2].copy_from_slice(&opening.ports.0.to_be_bytes());
-        ports[2..].copy_from_slice(&opening.ports.1.to_be_bytes());
+        let ports = opening.port_bytes();
         let mut marks = Marks::default();
         if config.no_delay {
             marks.set(Marks::NO_DELAY);
         }
-        let rcv_wscale = if config.window_scaling {
-            let most = config.receive_buffer_bytes.max(config.receive_buffer_max_bytes);
-            WindowScale::for_window(most as usize)
-        } else {
-            WindowScale::default()
-        };
+        let most = config.receive_buffer_bytes.max(config.receive_buffer_max_bytes) as usize;
+        let most = if config.window_scaling { most } else { 0 };
         let cc = Cc::new(config.algorithm);
         Tcb {
             state: State::Closed,
             todo: Todo::default(),
             marks,
             snd_wscale: WindowScale::default(),
-            rcv_wscale,
+            rcv_wscale: WindowScale::for_window(most),
             snd_mss: opening.mss,
             rcv_nxt: SeqNumber(0),
             rcv_adv: SeqNumber(0),

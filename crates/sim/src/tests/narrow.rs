@@ -1,5 +1,5 @@
-//! Paths that carry less than the sender's link: a router that tells, one that tells late, and black
-//! holes (RFC 1191, RFC 8201, RFC 4821).
+//! Paths that carry less than the sender's link: a router that tells, one that tells late, and
+//! black holes (RFC 1191, RFC 8201, RFC 4821).
 
 use tcp::MtuProbing;
 
