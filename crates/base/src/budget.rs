@@ -59,6 +59,7 @@ limits! {
     IcmpPerSecond "icmp_per_second" 1_000 "ICMP replies and errors sent in a second";
     PathChangesPerSecond "path_changes_per_second" 1_000
         "messages about a path's MTU that are acted on in a second";
+    PathMtus "path_mtus" 4_096 "destinations whose path MTU is remembered; the oldest goes first";
     PingSockets "ping_sockets" 64 "echo sockets";
     PingReplies "ping_replies" 256 "echo replies waiting in one echo socket";
     PacedFrames "paced_frames" 65_536 "frames that wait for their departure time; more do not wait";

@@ -62,6 +62,10 @@ counters! {
     NeighbourAdvertisements "neighbour_advertisements" "ARP replies and advertisements sent";
     NeighbourFailures "neighbour_failures" "neighbours that did not answer, or gave way";
     PathMtuLowered "path_mtu_lowered" "connections whose segments were made smaller for their path";
+    PathBlackHoles "path_black_holes"
+        "times a connection took it that large segments vanish and made its own smaller (RFC 4821)";
+    PathMtuProbes "path_mtu_probes" "larger segments sent to find the path's MTU (RFC 4821)";
+    PathMtuRaised "path_mtu_raised" "of those, segments that arrived";
     WakeupsSent "wakeups_sent" "wake-ups of a sleeping thread or task";
     WakeupsSuppressed "wakeups_suppressed" "wake-ups not needed because nobody slept";
     TimersFired "timers_fired" "timers that came due";

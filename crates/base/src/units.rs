@@ -47,6 +47,15 @@ impl Mss {
         Mss((mtu.bytes().saturating_sub(headers)) as u16)
     }
 
+    /// The MTU that [`Mss::for_mtu`] makes this of; `None` past 65,535 bytes.
+    pub const fn mtu(self, version: crate::IpVersion) -> Option<Mtu> {
+        let headers = match version {
+            crate::IpVersion::V4 => 20 + 20,
+            crate::IpVersion::V6 => 40 + 20,
+        };
+        Mtu::new(self.bytes() + headers)
+    }
+
     /// In bytes.
     pub const fn bytes(self) -> usize {
         self.0 as usize

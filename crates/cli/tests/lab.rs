@@ -96,7 +96,7 @@ fn ctrl_c_ends_at_once_with_what_there_is_and_130() {
     // A seed takes a moment, all of them many minutes.
     let mut child = program()
         .args(ONE)
-        .args(["--seeds", "10000", "--seconds", "60", "--json"])
+        .args(["--seeds", "10000", "--seconds", "1", "--json"])
         .arg("--plot")
         .arg(&plot)
         .arg("--out")
@@ -105,7 +105,7 @@ fn ctrl_c_ends_at_once_with_what_there_is_and_130() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
-    std::thread::sleep(Duration::from_secs(2));
+    std::thread::sleep(Duration::from_secs(4));
     kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
     let mut text = String::new();
     child.stdout.take().expect("piped").read_to_string(&mut text).expect("text");

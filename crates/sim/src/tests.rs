@@ -1,5 +1,6 @@
 //! Fixed seeds; that a replay is the same to the byte; that each law can fail.
 
+mod narrow;
 mod windows;
 
 use core::net::SocketAddr;
@@ -252,61 +253,6 @@ fn messages_that_never_arrive_are_found() {
     world.add_chatter(settings, late);
     let violation = end(&mut world).expect_err("nothing can arrive");
     assert_eq!(violation.oracle, "datagrams", "{violation}");
-}
-
-/// Two hosts behind a router whose way to the second takes 1,000 bytes (1,300 with IPv6).
-fn routed(version: IpVersion, tells_from: Instant) -> World {
-    let mut world = World::new(1, true, None);
-    let hosts = (host(&mut world, 0), host(&mut world, 1));
-    let narrow = if version == IpVersion::V4 { 1_000 } else { 1_300 };
-    let leg = |host: usize, mtu| RouterLeg {
-        host,
-        network: host as u8 + 1,
-        port: PortSettings::default(),
-        there: path(),
-        back: path(),
-        mtu: Mtu::new(mtu).expect("an MTU"),
-    };
-    world.join_by_router(&[leg(0, 1_500), leg(1, narrow)], tells_from);
-    let (at, config) = (Instant::ZERO, (tcp::Config::default(), tcp::Config::default()));
-    let (network, scripts) = (2, bulk(300_000));
-    world
-        .add_flow(FlowSettings { hosts, network, version, config, scripts, at })
-        .expect("the port is free");
-    world.expect_progress(Instant::ZERO, Duration::from_secs(200));
-    world
-}
-
-#[test]
-fn a_router_tells_what_is_too_long_for_the_next_network() {
-    for version in [IpVersion::V4, IpVersion::V6] {
-        let mut world = routed(version, Instant::ZERO);
-        end(&mut world).expect("every law holds");
-        let counts = world.router_counts(0);
-        assert_eq!((world.received(0), counts.swallowed, counts.dropped), (300_000, 0, 0));
-        assert!(counts.told > 0 && counts.forwarded > 300, "{counts:?}");
-    }
-}
-
-#[test]
-fn a_black_hole_is_left_once_the_router_tells() {
-    for version in [IpVersion::V4, IpVersion::V6] {
-        let mut world = routed(version, Instant::ZERO + Duration::from_secs(5));
-        end(&mut world).expect("every law holds");
-        let counts = world.router_counts(0);
-        assert_eq!((world.received(0), counts.dropped), (300_000, 0));
-        assert!(counts.swallowed > 0 && counts.told > 0, "{counts:?}");
-    }
-}
-
-#[test]
-#[ignore = "the stack has no black-hole detection yet (RFC 4821): run it when it has"]
-fn a_black_hole_that_never_tells_is_found() {
-    for version in [IpVersion::V4, IpVersion::V6] {
-        let mut world = routed(version, Instant::NEVER);
-        end(&mut world).expect("every law holds");
-        assert_eq!(world.received(0), 300_000);
-    }
 }
 
 #[test]

@@ -145,7 +145,7 @@ impl Stack {
                 continue;
             }
             let mss = Mss::for_mtu(mtu, IpVersion::of(&pcb.remote.ip()));
-            if path::too_big(&mut pcb.tcb, mss, self.core.now) {
+            if path::narrower_link(&mut pcb.tcb, mss, self.core.now) {
                 self.core.counters.add(Counter::PathMtuLowered, 1);
             }
             self.connections.mark_dirty(handle);

@@ -62,15 +62,37 @@ fn error_about(stack: &mut Stack, quoted: &Quoted<'_>, told: Told, from: IpAddr)
         ipv4::TCP => about_segment(stack, quoted, told),
         ipv4::UDP => {
             let (local, remote) = quoted.ports().ok_or(DropReason::IcmpMalformed)?;
-            let Told::Unreachable(why) = told else { return Err(DropReason::IcmpErrorIgnored) };
             let local = SocketAddr::new(quoted.src, local);
             let remote = SocketAddr::new(quoted.dst, remote);
+            let why = match told {
+                Told::Unreachable(why) => why,
+                Told::TooBig(told) => return datagram_too_big(stack, quoted, told, local, remote),
+                Told::Transient => return Err(DropReason::IcmpErrorIgnored),
+            };
             let handle = stack.udp.fail(local, remote, why).ok_or(DropReason::IcmpErrorNoMatch)?;
             stack.ready.push_back(crate::Event::Udp(handle));
             Ok(())
         }
         ipv4::ICMP | ipv6::ICMPV6 => ping::failed(stack, quoted, told, from),
         _ => Err(DropReason::IcmpErrorNoMatch),
+    }
+}
+
+/// A datagram did not fit its path. A stranger may say so of any datagram, so that it is told to
+/// the socket alone.
+fn datagram_too_big(
+    stack: &mut Stack,
+    quoted: &Quoted<'_>,
+    told: usize,
+    local: SocketAddr,
+    remote: SocketAddr,
+) -> Fate {
+    let mtu = quoted.path_mtu(told).and_then(Mtu::new).ok_or(DropReason::IcmpErrorIgnored)?;
+    let until = stack.core.now + path::LIFE;
+    if stack.udp.too_big(local, remote, mtu, until) {
+        Ok(())
+    } else {
+        Err(DropReason::IcmpErrorNoMatch)
     }
 }
 
@@ -108,6 +130,8 @@ fn about_segment(stack: &mut Stack, quoted: &Quoted<'_>, told: Told) -> Fate {
                 return Err(DropReason::IcmpErrorIgnored);
             }
             core.counters.add(Counter::PathMtuLowered, 1);
+            // The others on this path hear of it before they send again.
+            stack.path_mtus.learn(quoted.dst, mtu, core.now, &mut core.budget);
         }
         Told::Transient => path::soft_error(&mut pcb.tcb, tcp::Error::HostUnreachable),
     }

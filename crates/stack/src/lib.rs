@@ -22,6 +22,7 @@ mod listener;
 mod open;
 pub mod pair;
 mod passive;
+mod path_mtu;
 mod ping;
 mod port;
 mod release;
@@ -146,6 +147,7 @@ pub struct Stack {
     pub(crate) resets: PerSecond,
     pub(crate) icmp_replies: PerSecond,
     pub(crate) path_changes: PerSecond,
+    pub(crate) path_mtus: path_mtu::PathMtus,
     pub(crate) next_port: u16,
     /// Of the burst that is being taken in; what it compares stays from one to the next.
     pub(crate) leader: follow::Leader,
@@ -184,6 +186,7 @@ impl Stack {
             resets: PerSecond::default(),
             icmp_replies: PerSecond::default(),
             path_changes: PerSecond::default(),
+            path_mtus: path_mtu::PathMtus::default(),
             next_port: 0,
             leader: follow::Leader::none(),
             last_config: None,

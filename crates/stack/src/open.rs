@@ -153,7 +153,7 @@ impl Stack {
         make: impl FnOnce(&Opening, &mut tcp::Cx<'_>) -> tcp::Tcb,
     ) -> Result<TcpHandle, DropReason> {
         // Looked at again before anything is sent if it changes, or is not known yet.
-        let changes = self.neighbours.changes();
+        let changes = self.changes();
         let Way { port: port_id, template, is_complete, .. } =
             resolve::route(self, local, remote, ipv4::TCP, &owner, ip)?;
         let port = self.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
@@ -162,6 +162,10 @@ impl Stack {
         let hash = key.hash(&self.core.secret);
         let opening = Opening {
             mss: port.mss(version),
+            path: self
+                .path_mtus
+                .known(remote.ip(), self.core.now)
+                .map(|(mtu, until)| (Mss::for_mtu(mtu, version), until)),
             default_mss: match version {
                 IpVersion::V4 => Mss::DEFAULT_V4,
                 IpVersion::V6 => Mss::DEFAULT_V6,

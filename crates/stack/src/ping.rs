@@ -169,7 +169,7 @@ impl Stack {
     /// was sent from. [`Event::Ping`] tells when something came of it.
     ///
     /// # Errors
-    /// [`UdpError`]: no way there, larger than the link takes, or the device is full.
+    /// [`UdpError`]: no way there, larger than link or path take, or the device is full.
     pub fn ping_send(
         &mut self,
         handle: PingHandle,
@@ -192,7 +192,9 @@ impl Stack {
         let core = &mut self.core;
         let port =
             self.ports.get_mut(way.port).ok_or(UdpError::Unsendable(DropReason::TxNoPort))?;
-        if ip_len + icmp::HEADER_LEN + payload.len() > port.limits.mtu.bytes() {
+        if ip_len + icmp::HEADER_LEN + payload.len()
+            > self.path_mtus.mtu(remote, port.limits.mtu, core.now).bytes()
+        {
             return Err(UdpError::Unsendable(DropReason::IpTooBig));
         }
         if !port.has_room(&mut core.pool, &mut core.counters) {

@@ -124,7 +124,7 @@ pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
     let (tos, ttl) = pcb.template.tos_ttl();
     let ip = IpSettings { tos, ttl };
     // Before the question is asked: an answer that comes out of it counts as news.
-    let changes = stack.neighbours.changes();
+    let changes = stack.changes();
     let way = route(stack, local, remote, wire::ipv4::TCP, &owner, ip);
     let Some(pcb) = stack.connections.get_mut(handle) else { return false };
     match way {

@@ -4,6 +4,7 @@ mod craft;
 mod hostile;
 mod icmp;
 mod ladder;
+mod path_mtu;
 mod predict;
 mod resolve;
 mod transfer;

@@ -21,7 +21,7 @@ use crate::event::Event;
 use crate::port::Port;
 use crate::release::Release;
 use crate::stamp::Stamp;
-use crate::{Core, IpSettings, Stack, TcpHandle, resolve};
+use crate::{Core, IpSettings, Stack, TcpHandle, path_mtu, resolve};
 
 /// Let every connection on the dirty list send what it has, then hand the bursts to the devices.
 pub(crate) fn run(stack: &mut Stack) {
@@ -79,8 +79,9 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     let Some(mut pcb) = stack.connections.get_mut(handle) else { return };
     pcb.tcb.dirty = false;
     let mut has_way = true;
-    if pcb.seen != stack.neighbours.changes() {
+    if pcb.seen != stack.neighbours.changes() + stack.path_mtus.changes() {
         has_way = resolve::refresh(stack, handle);
+        path_mtu::refresh(stack, handle);
         let Some(again) = stack.connections.get_mut(handle) else { return };
         pcb = again;
     }
@@ -124,13 +125,18 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
         pcb.ready = true;
         stack.ready.push_back(Event::Tcp(handle, tcp::Events::default()));
     }
+    let path_news = pcb.tcb.has_path_news();
     let deadline = pcb.tcb.next_deadline();
     if deadline < pcb.wheel_at {
         pcb.wheel_later = pcb.wheel_at;
         pcb.wheel_at = deadline;
         stack.wheel.insert(handle, deadline, core.now);
     }
-    if matches!(pcb.tcb.state, State::Closed | State::TimeWait) && !pcb.blocked {
+    let over = matches!(pcb.tcb.state, State::Closed | State::TimeWait) && !pcb.blocked;
+    if path_news {
+        path_mtu::found(stack, handle);
+    }
+    if over {
         ended(stack, handle);
     }
 }

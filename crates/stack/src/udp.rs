@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use core::net::{IpAddr, SocketAddr};
 
-use base::{Counter, DropReason, Instant, Limit, Owner, Switch};
+use base::{Counter, DropReason, Instant, Limit, Mtu, Owner, Switch};
 use inet::Ip;
 use inet::flow::Addrs;
 use inet::icmp::Unreachable;
@@ -62,6 +62,9 @@ struct Socket {
     queued_bytes: usize,
     /// What the network said last about a datagram sent from here, and to whom that was.
     trouble: Option<(SocketAddr, Unreachable)>,
+    /// What a router said last that a path carries, and until when that is believed. Nobody can
+    /// check it, so nobody else is told.
+    narrow: Option<(IpAddr, Mtu, Instant)>,
 }
 
 /// All UDP sockets of a shard.
@@ -101,6 +104,27 @@ impl UdpSockets {
         }
         socket.trouble = Some((remote, why));
         Some(handle)
+    }
+
+    /// A datagram from `local` was too large for the path to `remote`, which carries `mtu`: from
+    /// here to `until` the socket that may have sent it sends no larger ones there. `false` if
+    /// there is none.
+    pub(crate) fn too_big(
+        &mut self,
+        local: SocketAddr,
+        remote: SocketAddr,
+        mtu: Mtu,
+        until: Instant,
+    ) -> bool {
+        let bound = self.bound(local);
+        let Some(socket) = bound.and_then(|handle| self.slots.get_mut(handle)) else {
+            return false;
+        };
+        if socket.peer.is_some_and(|peer| peer != remote) {
+            return false;
+        }
+        socket.narrow = Some((remote.ip(), mtu, until));
+        true
     }
 
     /// Queue a datagram; returns its socket and whether its queue was empty before.
@@ -229,7 +253,8 @@ impl Stack {
             return Err(UdpError::AddressInUse);
         }
         let (ip, queue, queued_bytes) = (IpSettings::default(), VecDeque::new(), 0);
-        let socket = Socket { local, peer: None, owner, ip, queue, queued_bytes, trouble: None };
+        let (peer, trouble, narrow) = (None, None, None);
+        let socket = Socket { local, peer, owner, ip, queue, queued_bytes, trouble, narrow };
         let handle = self.udp.slots.insert(socket);
         self.udp.by_local.insert(local, handle);
         Ok(handle)
@@ -243,10 +268,11 @@ impl Stack {
         Some(datagram)
     }
 
-    /// Send a datagram, whole or not at all.
+    /// Send a datagram, whole or not at all: IPv4 packets, too, are never cut on their way (RFC
+    /// 8900 says why nobody should count on that).
     ///
     /// # Errors
-    /// [`UdpError`].
+    /// [`UdpError`]; [`DropReason::IpTooBig`] also if the path is known to carry less.
     pub fn udp_send(
         &mut self,
         handle: UdpHandle,
@@ -257,7 +283,7 @@ impl Stack {
         self.core.set_now(now);
         let socket = self.udp.slots.get(handle).ok_or(UdpError::Closed)?;
         let (owner, settings) = (socket.owner.clone(), socket.ip);
-        let local_port = socket.local.1;
+        let (local_port, narrow) = (socket.local.1, socket.narrow);
         let local_ip = match socket.local.0 {
             Some(ip) => ip,
             None => self.udp_source(remote.ip(), &owner)?,
@@ -269,7 +295,10 @@ impl Stack {
         let port =
             self.ports.get_mut(way.port).ok_or(UdpError::Unsendable(DropReason::TxNoPort))?;
         let ip_len = way.template.len() - way.template.link_len();
-        if ip_len + wire::udp::HEADER_LEN + payload.len() > port.limits.mtu.bytes() {
+        let path = self.path_mtus.mtu(remote.ip(), port.limits.mtu, core.now);
+        let told = narrow.filter(|&(ip, _, until)| ip == remote.ip() && core.now < until);
+        let most = told.map_or(path, |(_, mtu, _)| mtu.min(path));
+        if ip_len + wire::udp::HEADER_LEN + payload.len() > most.bytes() {
             return Err(UdpError::Unsendable(DropReason::IpTooBig));
         }
         if !port.has_room(&mut core.pool, &mut core.counters) {

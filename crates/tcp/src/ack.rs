@@ -10,7 +10,7 @@ use crate::marks::{Events, Marks, Todo};
 use crate::recovery::{self, Phase};
 use crate::sack::News;
 use crate::tcb::Tcb;
-use crate::{Cx, Segment, cc, sack};
+use crate::{Cx, Segment, cc, probe, sack};
 
 /// `ack` is new: free what it covers, measure the round trip, restart or stop the timer. `news`
 /// where something is being repaired; without it, returns when the newest segment left that it
@@ -156,7 +156,8 @@ pub(crate) fn process(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut 
     let grows = limited && !(was_fast && tcb.cc.by_prr());
     if grows || (news.delivered > 0 && tcb.cc.watches_all()) {
         // The ACK that ends a recovery sets the window (RFC 6582 section 3.2); it grows none.
-        let lost = tcb.recovery.lost.bytes().saturating_sub(lost_before);
+        let lost =
+            tcb.recovery.lost.bytes().saturating_sub(lost_before + probe::excused_bytes(tcb));
         tell_congestion_control(tcb, &news, lost, cx);
     }
     if was_shut && tcb.snd_wnd > 0 {

@@ -4,6 +4,22 @@ use base::Duration;
 
 use crate::cc::Algorithm;
 
+/// When a connection finds out by itself what its path carries (RFC 4821), and not by messages
+/// alone, which many routers do not send and many firewalls do not pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MtuProbing {
+    /// Never: a path that swallows large segments in silence ends the connection.
+    Off,
+    /// Once large segments vanish, segments are made smaller; then, and ten minutes after any
+    /// message made them smaller, larger ones are tried one at a time. As tcp_mtu_probing=1 of
+    /// Linux. The default: a path that carries what the link does costs nothing.
+    #[default]
+    AfterBlackHole,
+    /// Every connection begins with segments that nearly every path carries, and tries larger ones
+    /// from there, unless its path is known. As tcp_mtu_probing=2 of Linux.
+    Always,
+}
+
 /// The settings of one connection; a listener hands its own to those it accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -47,6 +63,8 @@ pub struct Config {
     pub sack: bool,
     /// Offer window scaling (RFC 7323).
     pub window_scaling: bool,
+    /// How segments find out what the path carries, where nobody tells.
+    pub mtu_probing: MtuProbing,
     /// Keepalive probes after this much silence; `None` is off (RFC 9293 MUST-25).
     pub keepalive_idle: Option<Duration>,
     /// Between keepalive probes.
@@ -91,6 +109,7 @@ impl Default for Config {
             timestamps: true,
             sack: true,
             window_scaling: true,
+            mtu_probing: MtuProbing::AfterBlackHole,
             keepalive_idle: None,
             keepalive_interval: Duration::from_secs(75),
             keepalive_probes_max: 9,

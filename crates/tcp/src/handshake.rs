@@ -13,7 +13,7 @@ use crate::marks::{Events, Marks, Todo};
 use crate::paws::Paws;
 use crate::state::{Error, State};
 use crate::tcb::{Opening, Tcb};
-use crate::{Config, Cx, Fate, Segment, ack, text, tuning, usrreq};
+use crate::{Config, Cx, Fate, Segment, ack, path, text, tuning, usrreq};
 
 /// What a listener does with a segment that belongs to no connection, RFC 9293 3.10.7.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ fn take_syn(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &Cx<'_>) {
     let peer = options.mss.map_or(tcb.default_mss, Mss).bytes().max(MSS_FLOOR);
     let options_len = if tcb.marks.has(Marks::TIMESTAMPS) { 12 } else { 0 };
     let mss = peer.min(tcb.advertised_mss.bytes()).saturating_sub(options_len).max(MSS_LEAST);
-    tcb.snd_mss = Mss(mss as u16);
+    tcb.snd_mss = path::agreed(tcb, mss as u16, cx.now);
     // The window of a SYN is never scaled, RFC 7323 section 2.2.
     tcb.snd_wnd = u32::from(seg.window);
     tcb.max_snd_wnd = tcb.snd_wnd;

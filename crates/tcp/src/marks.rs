@@ -93,5 +93,9 @@ bits! {
         EMBRYONIC = 2048;
         /// Urgent data has been announced.
         URGENT = 4096;
+        /// Larger segments may be tried, now or later.
+        PATH_SEARCH = 8192;
+        /// What the path carries was found out, and the stack has not been told.
+        PATH_NEWS = 16384;
     }
 }

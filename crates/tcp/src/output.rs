@@ -16,6 +16,7 @@ use wire::tcp::Flags;
 
 use crate::header::{offer_window, put_header, sum_of, write_with_sack};
 use crate::marks::{Events, Marks, Todo};
+use crate::probe::{self, Step};
 use crate::sendq::Piece;
 use crate::state::State;
 use crate::tcb::Tcb;
@@ -202,11 +203,21 @@ fn new_data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
         return if tcb.marks.has(Marks::SHUT_WRITE) { send_fin(tcb, cx) } else { None };
     };
     let len = front.len;
-    let mss = tcb.snd_mss.bytes() as u32;
     if tcb.in_flight() == 0 {
         restart_after_idle(tcb, cx);
     }
     let (window, congestion) = room(tcb);
+    if tcb.marks.has(Marks::PATH_SEARCH) {
+        match probe::step(tcb, window, congestion, cx) {
+            Step::None => {}
+            Step::Send => return rare::send_probe(tcb, cx),
+            Step::Wait => {
+                tcb.marks.set(Marks::CWND_LIMITED);
+                return None;
+            }
+        }
+    }
+    let mss = tcb.snd_mss.bytes() as u32;
     if len > tcb.super_max_bytes.max(mss) || len > window || len > congestion {
         return part_of_front(tcb, window, congestion, cx);
     }
@@ -311,7 +322,8 @@ fn share_front<'a>(tcb: &'a mut Tcb, cx: &mut Cx<'_>) -> Option<(Mbuf, &'a Piece
     let mss = tcb.snd_mss.0;
     let piece = tcb.sendq.front_mut()?;
     let payload = piece.mbuf.as_mut()?;
-    payload.set_segment_size(if piece.len > u32::from(mss) { mss } else { 0 });
+    let is_super = piece.len > u32::from(mss) && piece.marks & Piece::PROBE == 0;
+    payload.set_segment_size(if is_super { mss } else { 0 });
     Some((share_or_copy(payload, cx)?, piece))
 }
 

@@ -15,7 +15,7 @@ use crate::scoreboard::Recovery;
 pub(crate) use crate::scoreboard::{Phase, Resent};
 use crate::tcb::Tcb;
 use crate::undo::{self, Evidence, Frto};
-use crate::{Cx, tlp};
+use crate::{Cx, probe, tlp};
 
 impl Tcb {
     /// Bytes that are thought to be on the way: "pipe" of RFC 6675.
@@ -48,6 +48,7 @@ pub(crate) fn begin(tcb: &mut Tcb, now: Instant) {
         let evidence = tcb.recovery.evidence;
         tcb.recovery = Recovery { evidence, ..Recovery::new(tcb.snd_una) };
         tcb.rack.begin(tcb.snd_una);
+        tcb.path.arrived_to = tcb.snd_una;
         tcb.trouble |= Tcb::REPAIRING;
         if tcb.in_flight() > 0 {
             // From here on it is the time-out that runs, no tail probe.
@@ -89,7 +90,9 @@ fn consequences(tcb: &mut Tcb, news: &News, echo: Option<u32>, cx: &Cx<'_>) {
     } else {
         delivered += count_duplicates(tcb, news);
     }
-    if tcb.recovery.phase == Phase::Open && tcb.recovery.lost.bytes() > 0 {
+    probe::note_losses(tcb);
+    let lost = tcb.recovery.lost.bytes();
+    if tcb.recovery.phase == Phase::Open && lost > probe::excused_bytes(tcb) {
         enter_fast(tcb, news.acked, delivered, cx);
     }
     if tcb.recovery.reducing && tcb.cc.by_prr() && cx.switches.on(Switch::Prr) {
@@ -219,6 +222,7 @@ pub(crate) fn reorder_expired(tcb: &mut Tcb, cx: &Cx<'_>) {
 /// section 6.3); without SACK everything is.
 pub(crate) fn timed_out(tcb: &mut Tcb, cx: &Cx<'_>) {
     begin(tcb, cx.now);
+    probe::timed_out(tcb);
     let first = tcb.recovery.phase != Phase::Loss;
     let flight = tcb.flight();
     tcb.cc.on_timeout(flight, first);
@@ -297,6 +301,7 @@ pub(crate) fn next_lost(tcb: &mut Tcb) -> Option<(SeqNumber, SeqNumber)> {
 /// `seq..end` goes again, as one piece.
 pub(crate) fn resent(tcb: &mut Tcb, seq: SeqNumber, end: SeqNumber, cx: &Cx<'_>) {
     let sent_at = cx.now;
+    probe::resent(tcb, seq, end);
     let r = &mut tcb.recovery;
     r.lost.remove(seq, end);
     r.evidence.resent(end.since(seq) as u32);

@@ -11,7 +11,7 @@ use crate::marks::Marks;
 use crate::ranges::Range;
 use crate::sendq::Piece;
 use crate::tcb::Tcb;
-use crate::{Cx, recovery};
+use crate::{Cx, path, recovery};
 
 /// What one ACK told.
 #[derive(Clone, Copy, Debug, Default)]
@@ -98,11 +98,16 @@ pub(crate) fn take_up_to(
 /// `left..right` is at the peer: note what was not known.
 fn arrived(tcb: &mut Tcb, left: SeqNumber, right: SeqNumber, news: &mut News, now: Instant) {
     let least = tcb.rtt.min();
+    let small = path::smaller(tcb).unwrap_or(u16::MAX);
     let recovery = &mut tcb.recovery;
     let mut from = left;
     while let Some((l, r)) = recovery.sacked.next_gap(from, right) {
         let mut index = tcb.sendq.find(l);
         while let Some(piece) = tcb.sendq.in_flight(index).filter(|p| p.seq.lt(r)) {
+            if piece.len > u32::from(small) {
+                // What is large does arrive.
+                tcb.path.arrived_to = piece.end();
+            }
             tcb.rack.arrived(piece, piece.end().min(r), least, now);
             if !piece.has(Piece::RETRANSMITTED) {
                 news.sent_at = news.sent_at.max(Some(piece.sent_at));

@@ -28,6 +28,8 @@ pub(crate) struct Piece {
 impl Piece {
     pub(crate) const RETRANSMITTED: u8 = 1;
     pub(crate) const FIN: u8 = 2;
+    /// Not sent yet, and to be sent as one segment although it is larger than others.
+    pub(crate) const PROBE: u8 = 4;
 
     /// Not yet sent.
     #[inline(always)]
@@ -245,6 +247,47 @@ impl SendQueue {
     /// Cut the front so that it has `len` bytes; `false` if that cannot be.
     pub(crate) fn cut_front(&mut self, len: u32, pool: &mut Pool) -> bool {
         self.cut_at(self.sent as usize, len, pool)
+    }
+
+    /// Make the front `len` bytes long, for a segment larger than others: cut it, or copy what is
+    /// behind it to it. `false` if there is too little, or no buffer.
+    #[cold]
+    pub(crate) fn join_front(
+        &mut self,
+        len: usize,
+        sums: Option<(Ladder, bool)>,
+        pool: &mut Pool,
+    ) -> bool {
+        let first = self.sent as usize;
+        let Some(front_len) = self.front().map(|front| front.len as usize) else { return false };
+        if front_len < len {
+            if self.unsent_bytes() < len {
+                return false;
+            }
+            let Some(mut joined) = pool.alloc(len) else { return false };
+            while joined.len() < len {
+                let rest = len - joined.len();
+                let Some(piece) = self.pieces.get_mut(first) else { break };
+                let part = piece.mbuf.as_ref().map_or(&[][..], Mbuf::as_slice);
+                let taken = fill(&mut joined, &part[..rest.min(part.len())], sums);
+                if taken < part.len() {
+                    piece.trim_front(taken as u32);
+                    if taken < rest {
+                        break;
+                    }
+                } else if let Some(m) = self.pieces.remove(first).and_then(|piece| piece.mbuf) {
+                    pool.free(m);
+                }
+            }
+            let taken = joined.len() as u32;
+            self.pieces.insert(first, Piece::waiting(Some(joined), taken));
+        } else if front_len > len && !self.cut_front(len as u32, pool) {
+            return false;
+        }
+        if let Some(front) = self.front_mut() {
+            front.marks = Piece::PROBE;
+        }
+        true
     }
 
     /// Remove everything before `ack`. Returns when the newest of it left that was sent once only.

@@ -16,6 +16,7 @@ use crate::deadlines::Timers;
 use crate::early_acks::EarlyAcks;
 use crate::marks::{Events, Marks, Todo};
 use crate::pacing::Pacing;
+use crate::path_mtu::PathMtu;
 use crate::paws::Paws;
 use crate::rack::Rack;
 use crate::reass::Reassembly;
@@ -88,6 +89,8 @@ pub struct Tcb {
     pub(crate) pacing: Pacing,
     pub(crate) recovery: Recovery,
     pub(crate) rack: Rack,
+    /// What the path carries, and how that is found out.
+    pub(crate) path: PathMtu,
     pub(crate) sack_blocks: ReceivedBlocks,
     pub(crate) reassembly: Reassembly,
     pub(crate) paws: Paws,
@@ -171,6 +174,8 @@ const _: () = assert!(core::mem::offset_of!(Tcb, receive) <= 64);
 pub struct Opening {
     /// The MSS to offer: the port's MTU less fixed headers.
     pub mss: Mss,
+    /// What is known of the path: the MSS that fits it, and until when that is taken for granted.
+    pub path: Option<(Mss, Instant)>,
     /// What a peer means that offers no MSS: the IP version's default, RFC 9293 MUST-15.
     pub default_mss: Mss,
     /// Payload of the largest super-segment the port takes; 0 for none.
@@ -187,6 +192,16 @@ pub struct Opening {
     pub iss: SeqNumber,
 }
 
+impl Opening {
+    /// Both ports as they stand in a header.
+    fn port_bytes(&self) -> [u8; 4] {
+        let mut ports = [0; 4];
+        ports[..2].copy_from_slice(&self.ports.0.to_be_bytes());
+        ports[2..].copy_from_slice(&self.ports.1.to_be_bytes());
+        ports
+    }
+}
+
 impl Tcb {
     /// Losses are being repaired, duplicate ACKs were seen, or the peer holds data out of order.
     pub(crate) const REPAIRING: u8 = 1;
@@ -195,9 +210,7 @@ impl Tcb {
 
     /// A connection in CLOSED, for `usrreq::connect` or `handshake::passive_open` to start.
     pub(crate) fn new(config: &Arc<Config>, opening: &Opening) -> Tcb {
-        let mut ports = [0; 4];
-        ports[..2].copy_from_slice(&opening.ports.0.to_be_bytes());
-        ports[2..].copy_from_slice(&opening.ports.1.to_be_bytes());
+        let ports = opening.port_bytes();
         let mut marks = Marks::default();
         if config.no_delay {
             marks.set(Marks::NO_DELAY);
@@ -237,6 +250,7 @@ impl Tcb {
             cc,
             recovery: Recovery::new(opening.iss),
             rack: Rack::default(),
+            path: PathMtu::new(opening.path),
             sack_blocks: ReceivedBlocks::default(),
             reassembly: Reassembly::default(),
             paws: Paws::default(),

@@ -12,16 +12,16 @@ use super::craft::{Bench, Tcp, parse_tcp};
 use crate::pair::PairConfig;
 use crate::{EchoError, Event, TcpHandle};
 
-const NOW: Instant = Instant::from_nanos(5_000_000_000);
-const BOTH: [IpVersion; 2] = [IpVersion::V4, IpVersion::V6];
+pub(super) const NOW: Instant = Instant::from_nanos(5_000_000_000);
+pub(super) const BOTH: [IpVersion; 2] = [IpVersion::V4, IpVersion::V6];
 
-fn bench(version: IpVersion) -> Bench {
+pub(super) fn bench(version: IpVersion) -> Bench {
     Bench::new(&PairConfig { version, ..PairConfig::new([8, 9]) })
 }
 
 /// What an error is about, for either version.
 #[derive(Clone, Copy)]
-enum What {
+pub(super) enum What {
     Unreachable(Unreachable),
     TooBig(usize),
 }
@@ -42,12 +42,12 @@ fn error_frame(bench: &Bench, packet: &[u8], what: What) -> Vec<u8> {
     bench.frame(if bench.ours.is_ipv4() { 1 } else { 58 }, &message)
 }
 
-fn tell(bench: &mut Bench, packet: &[u8], what: What, now: Instant) -> Vec<Vec<u8>> {
+pub(super) fn tell(bench: &mut Bench, packet: &[u8], what: What, now: Instant) -> Vec<Vec<u8>> {
     let frame = error_frame(bench, packet, what);
     bench.exchange(&frame, now)
 }
 
-fn connect(bench: &mut Bench) -> (TcpHandle, Vec<u8>) {
+pub(super) fn connect(bench: &mut Bench) -> (TcpHandle, Vec<u8>) {
     let to = SocketAddr::new(bench.theirs, 80);
     let config = tcp::Config { timestamps: false, ..tcp::Config::default() };
     let handle = bench.stack.tcp_connect(to, None, &config, Owner::program(), NOW).expect("routed");
@@ -55,7 +55,7 @@ fn connect(bench: &mut Bench) -> (TcpHandle, Vec<u8>) {
 }
 
 /// A connection that is open, with `bytes` in flight: the frames that carry them.
-fn in_flight(bench: &mut Bench, bytes: usize) -> (TcpHandle, Vec<Vec<u8>>) {
+pub(super) fn in_flight(bench: &mut Bench, bytes: usize) -> (TcpHandle, Vec<Vec<u8>>) {
     let (handle, syn) = connect(bench);
     let (header, _) = parse_tcp(&syn).expect("SYN");
     let answer = Tcp {

@@ -13,6 +13,7 @@ mod losses;
 mod opening;
 mod options;
 mod pacing;
+mod path_mtu;
 mod persist;
 mod recovery;
 mod resets;

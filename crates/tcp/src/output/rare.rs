@@ -7,13 +7,13 @@ use base::{Counter, SeqNumber};
 use mbuf::{Flags as MbufFlags, Mbuf};
 use wire::tcp::{Flags, Options, Timestamps};
 
-use super::{Run, ack_went_out, data, finish, send_part, share_or_copy};
+use super::{Run, ack_went_out, data, finish, send_front, send_part, share_or_copy};
 use crate::header::write_header;
 use crate::marks::{Marks, Todo};
 use crate::sendq::Piece;
 use crate::state::State;
 use crate::tcb::Tcb;
-use crate::{Cx, pacing, recovery, tlp};
+use crate::{Cx, pacing, path, probe, recovery, tlp};
 
 /// A segment with a departure time, and all that goes by time goes by that one. `None` if there is
 /// nothing to send, or not yet.
@@ -49,6 +49,15 @@ fn has_more(tcb: &Tcb) -> bool {
     tcb.sendq.unsent_count() > 0 || tcb.recovery.lost.bytes() > 0 || fin
 }
 
+/// The front is larger than others, to see whether it arrives.
+#[cold]
+pub(super) fn send_probe(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    let seq = tcb.snd_nxt;
+    let segment = send_front(tcb, false, cx);
+    probe::sent(tcb, seq, cx);
+    segment
+}
+
 /// Send the first of the lost bytes `seq..end` again, as much as the window admits.
 #[cold]
 pub(super) fn retransmit(
@@ -57,6 +66,7 @@ pub(super) fn retransmit(
     end: SeqNumber,
     cx: &mut Cx<'_>,
 ) -> Option<Mbuf> {
+    path::suspect(tcb, seq, cx);
     let mss = tcb.snd_mss.bytes() as u32;
     let room = tcb.cc.cwnd.saturating_sub(u64::from(tcb.pipe())).max(u64::from(mss));
     let room = u32::try_from(room).unwrap_or(u32::MAX).min(tcb.super_max_bytes.max(mss));

@@ -1,0 +1,197 @@
+//! Larger segments, tried one at a time with data that was to be sent anyway, to find what the path
+//! carries (RFC 4821 section 7). One that arrives raises the segment size; one that is lost was too
+//! large, and is no sign of congestion (section 7.5).
+//!
+//! Called by: output (is one due?), recovery and ack (what was lost), rare (what goes again).
+//! Must not know: ICMP, IP, what other connections found.
+//! Only with SACK: without it a lost segment is not told from a row of them.
+
+use base::{Counter, Instant, SeqNumber};
+
+use crate::marks::{Marks, Todo};
+use crate::path::{self, LIFE};
+use crate::sendq::Piece;
+use crate::tcb::Tcb;
+use crate::{Cx, MtuProbing, usrreq};
+
+/// A probe of fewer bytes more is not worth its while, so that the search ends within 16 bytes of
+/// what arrives (Linux: 8).
+const WORTH: u16 = 8;
+/// So often is a size tried: a segment may be lost for other reasons.
+const TRIES: u8 = 2;
+/// Segments that have to be ready to follow, so that their SACKs tell of a loss (section 7.4).
+const FOLLOWERS: u32 = 3;
+
+/// What to do instead of sending the next segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Nothing: send it.
+    None,
+    /// The queue's front is a probe now: send that.
+    Send,
+    /// Wait for room in the congestion window: ACKs are to come.
+    Wait,
+}
+
+/// Is a larger segment to be tried now, where the windows admit `window` and `congestion` bytes?
+#[cold]
+pub(crate) fn step(tcb: &mut Tcb, window: u32, congestion: u32, cx: &mut Cx<'_>) -> Step {
+    prove(tcb);
+    if let Some((seq, end)) = tcb.path.probe {
+        if tcb.snd_una.lt(end) {
+            return Step::None;
+        }
+        arrived(tcb, end.since(seq) as u16, cx);
+    }
+    let repairing = tcb.trouble & Tcb::REPAIRING != 0;
+    if cx.now < tcb.path.next_search || repairing || !tcb.marks.has(Marks::SACK) {
+        return Step::None;
+    }
+    if !choose(tcb, cx.now) {
+        return Step::None;
+    }
+    let size = u32::from(tcb.path.ask);
+    let enough = size + FOLLOWERS * u32::from(tcb.snd_mss.0);
+    let cwnd = tcb.cc.cwnd;
+    if tcb.sendq.unsent_bytes() < enough as usize || window < enough || cwnd < u64::from(enough) {
+        return Step::None;
+    }
+    if congestion < size {
+        // ACKs of smaller segments make room for smaller ones, and the next takes it.
+        return if tcb.in_flight() > 0 { Step::Wait } else { Step::None };
+    }
+    let sums = usrreq::sums(tcb, cx);
+    if tcb.sendq.join_front(size as usize, sums, cx.pool) { Step::Send } else { Step::None }
+}
+
+/// The probe was sent from `seq` on, or could not be.
+#[cold]
+pub(crate) fn sent(tcb: &mut Tcb, seq: SeqNumber, cx: &mut Cx<'_>) {
+    let end = seq + u32::from(tcb.path.ask);
+    if tcb.snd_nxt == end {
+        tcb.path.probe = Some((seq, end));
+        tcb.path.excused = None;
+        cx.counters.add(Counter::PathMtuProbes, 1);
+    } else if let Some(front) = tcb.sendq.front_mut() {
+        front.marks &= !Piece::PROBE;
+    }
+}
+
+/// Settle what to try next; `false` if there is nothing for now.
+fn choose(tcb: &mut Tcb, now: Instant) -> bool {
+    let size = tcb.snd_mss.0;
+    if size >= tcb.path.most {
+        tcb.marks.clear(Marks::PATH_SEARCH);
+        return false;
+    }
+    if tcb.path.ask < size.saturating_add(WORTH).min(tcb.path.most) {
+        // Near enough. Paths change: all over again in a while.
+        tcb.path.forget_bounds();
+        tcb.path.next_search = now + LIFE;
+        return false;
+    }
+    true
+}
+
+/// Large segments had vanished; has a small one arrived since?
+fn prove(tcb: &mut Tcb) {
+    if tcb.path.unproved.is_some_and(|head| tcb.snd_una.gt(head)) {
+        tcb.path.unproved = None;
+        tcb.path.is_worse = true;
+        tcb.marks.set(Marks::PATH_NEWS);
+    }
+}
+
+fn arrived(tcb: &mut Tcb, size: u16, cx: &mut Cx<'_>) {
+    tcb.path.probe = None;
+    tcb.path.failures = 0;
+    if size <= tcb.snd_mss.0 {
+        return;
+    }
+    path::set_size(tcb, size);
+    tcb.path.ask = tcb.path.next_size(size);
+    tcb.path.unproved = None;
+    tcb.path.is_worse = false;
+    tcb.marks.set(Marks::PATH_NEWS);
+    cx.counters.add(Counter::PathMtuRaised, 1);
+}
+
+/// A probe did not arrive.
+fn failed(tcb: &mut Tcb) {
+    tcb.path.probe = None;
+    tcb.path.failures += 1;
+    if tcb.path.failures >= TRIES {
+        tcb.path.failures = 0;
+        tcb.path.too_much = tcb.path.ask;
+        tcb.path.ask = tcb.path.next_size(tcb.snd_mss.0);
+    }
+}
+
+/// Losses have been found: if it is the probe's alone, it was too large.
+pub(crate) fn note_losses(tcb: &mut Tcb) {
+    let Some((left, right)) = tcb.path.probe else { return };
+    let Some((first, end)) = tcb.recovery.lost.first().filter(|(l, r)| l.lt(right) && r.gt(left))
+    else {
+        return;
+    };
+    failed(tcb);
+    let alone = left.le(first) && end.le(right);
+    if alone && tcb.recovery.lost.bytes() == end.since(first) as u32 {
+        tcb.path.excused = Some((first, end));
+        tcb.recovery.resend_now = true;
+        tcb.todo.set(Todo::OUTPUT);
+    }
+}
+
+/// Of the bytes that are deemed lost, those whose loss says nothing about congestion.
+pub(crate) fn excused_bytes(tcb: &Tcb) -> u32 {
+    let (Some((left, right)), Some((first, end))) = (tcb.path.excused, tcb.recovery.lost.first())
+    else {
+        return 0;
+    };
+    if left.le(first) && end.le(right) { end.since(first) as u32 } else { 0 }
+}
+
+/// `seq..end` goes again: what is lost of it once more is lost like anything else.
+pub(crate) fn resent(tcb: &mut Tcb, seq: SeqNumber, end: SeqNumber) {
+    if let Some((left, right)) = tcb.path.excused
+        && seq.lt(right)
+        && end.gt(left)
+    {
+        tcb.path.excused = end.lt(right).then_some((end, right));
+    }
+    if tcb.path.probe.is_some_and(|(left, right)| seq.lt(right) && end.gt(left)) {
+        failed(tcb);
+    }
+}
+
+/// A time-out: nobody knows what was lost for which reason.
+pub(crate) fn timed_out(tcb: &mut Tcb) {
+    tcb.path.excused = None;
+    if tcb.path.probe.is_some_and(|(_, end)| tcb.snd_una.lt(end)) {
+        failed(tcb);
+    }
+}
+
+/// The path carries `payload` and no more, a router says: not as much as the probe that is out has.
+pub(crate) fn refused(tcb: &mut Tcb, payload: u16) -> bool {
+    let Some((seq, end)) = tcb.path.probe else { return false };
+    if tcb.snd_una.ge(end) || u32::from(payload) >= end.since(seq) as u32 {
+        return false;
+    }
+    tcb.path.probe = None;
+    tcb.path.failures = 0;
+    tcb.path.too_much = payload.saturating_add(1);
+    tcb.path.ask = payload;
+    // Its bytes go again when they are missed, and nobody is blamed.
+    tcb.path.excused = Some((seq.max(tcb.snd_una), end));
+    true
+}
+
+/// Try larger segments from `at` on, if that is wanted.
+pub(crate) fn search_from(tcb: &mut Tcb, at: Instant) {
+    if tcb.config.mtu_probing != MtuProbing::Off {
+        tcb.marks.set(Marks::PATH_SEARCH);
+        tcb.path.next_search = at;
+    }
+}
