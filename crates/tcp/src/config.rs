@@ -4,6 +4,18 @@ use base::Duration;
 
 use crate::cc::Algorithm;
 
+/// Explicit congestion notification, RFC 3168.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ecn {
+    /// Neither asked for nor agreed to.
+    Off,
+    /// A peer that asks for it gets it; our own SYNs do not ask, as in Linux.
+    #[default]
+    Accept,
+    /// Our SYNs ask for it as well.
+    On,
+}
+
 /// The settings of one connection; a listener hands its own to those it accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -47,6 +59,9 @@ pub struct Config {
     pub sack: bool,
     /// Offer window scaling (RFC 7323).
     pub window_scaling: bool,
+    /// Explicit congestion notification (RFC 3168). With BBR, which does not slow down for a mark,
+    /// marks are echoed but what we send does not ask for them.
+    pub ecn: Ecn,
     /// Keepalive probes after this much silence; `None` is off (RFC 9293 MUST-25).
     pub keepalive_idle: Option<Duration>,
     /// Between keepalive probes.
@@ -91,6 +106,7 @@ impl Default for Config {
             timestamps: true,
             sack: true,
             window_scaling: true,
+            ecn: Ecn::default(),
             keepalive_idle: None,
             keepalive_interval: Duration::from_secs(75),
             keepalive_probes_max: 9,
