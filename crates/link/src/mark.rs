@@ -100,7 +100,9 @@ mod tests {
 
     #[test]
     fn what_is_not_capable_stays_as_it_is() {
-        for packet in [v4(0), v4(0xb8), vec![0x6f, 0xcf, 2, 3], vec![0x72; 40], vec![0x45; 19], vec![]] {
+        for packet in
+            [v4(0), v4(0xb8), vec![0x6f, 0xcf, 2, 3], vec![0x72; 40], vec![0x45; 19], vec![]]
+        {
             assert_eq!(marked(&packet), (false, packet));
         }
         assert_eq!(marked(&v4(3)), (true, v4(3)));

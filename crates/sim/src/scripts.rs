@@ -4,8 +4,8 @@
 //! Called by: `scenario`. Must not know: the network.
 
 use base::Duration;
-use tcp::{Config, Ecn};
 use tcp::cc::Algorithm;
+use tcp::{Config, Ecn};
 
 use crate::app::{Finish, Read, Script, Write};
 use crate::scenario::Draw;

@@ -246,12 +246,7 @@ fn segment<A: Addrs>(
 
 /// The fields that TCP wants of a segment of `len` bytes, header included.
 #[inline(always)]
-fn segment_of(
-    header: &Header,
-    len: usize,
-    timestamps: Option<Timestamps>,
-    ce: bool,
-) -> Segment {
+fn segment_of(header: &Header, len: usize, timestamps: Option<Timestamps>, ce: bool) -> Segment {
     Segment {
         seq: header.seq,
         ack: header.ack,

@@ -79,10 +79,7 @@ pub(crate) fn arrived(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) {
 /// RFC 9438 section 4.6, RFC 8311 section 4.1).
 #[inline]
 pub(crate) fn echoed(tcb: &mut Tcb, seg: &Segment, flight: u64, cx: &mut Cx<'_>) -> bool {
-    if !tcb.ecn.has(EcnBits::SENDS)
-        || !seg.flags.contains(Flags::ECE)
-        || seg.ack != tcb.snd_una
-    {
+    if !tcb.ecn.has(EcnBits::SENDS) || !seg.flags.contains(Flags::ECE) || seg.ack != tcb.snd_una {
         return false;
     }
     // The peer echoes until CWR comes, which is with the byte at `ecn_recover`.

@@ -16,8 +16,13 @@ use crate::tcb::Tcb;
 use crate::{Cx, Segment, ack, text};
 
 /// Control bits that are looked at; PSH alone changes nothing.
-const LOOKED_AT: u8 = Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::URG.0 | Flags::ACK.0
-    | Flags::ECE.0 | Flags::CWR.0;
+const LOOKED_AT: u8 = Flags::SYN.0
+    | Flags::FIN.0
+    | Flags::RST.0
+    | Flags::URG.0
+    | Flags::ACK.0
+    | Flags::ECE.0
+    | Flags::CWR.0;
 
 /// Is this the segment we expected? The caller has seen that its options were none, or a lone
 /// timestamp.

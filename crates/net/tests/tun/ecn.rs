@@ -26,7 +26,7 @@ pub(crate) const CASES: &[Case] = &[
 
 const BYTES: usize = 8_000_000;
 /// Every so many ECN-capable frames one is marked.
-const EVERY: u64 = 200;
+const EVERY: u64 = 12;
 
 /// A device on a wire that marks.
 struct Marking {
@@ -130,7 +130,8 @@ fn there_and_back(net: &Net, ecn: Ecn) -> tcp::Info {
         });
         let mut socket = TcpSocket::new(net);
         socket.config_mut().ecn = ecn;
-        let mut stream = blocking::TcpStream::connect_with(&socket, at).expect("it listens");
+        let mut stream =
+            blocking::TcpStream::connect_with(&socket, at, Some(SOON)).expect("it listens");
         stream.set_read_timeout(Some(SOON)).expect("not zero");
         stream.write_all(&data).expect("the kernel reads");
         stream.shutdown(Shutdown::Write).expect("it is open");

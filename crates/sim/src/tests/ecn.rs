@@ -20,11 +20,13 @@ fn codel(algorithm: Algorithm, flows: usize, ecn: bool, tso: bool) -> Outcome {
 
 #[test]
 fn codel_that_marks_loses_nothing_and_carries_as_much() {
-    for (algorithm, flows, tso) in [
-        (Algorithm::Cubic, 1, false),
-        (Algorithm::Cubic, 1, true),
-        (Algorithm::Cubic, 4, false),
-        (Algorithm::NewReno, 1, false),
+    for (algorithm, flows, tso, less) in [
+        (Algorithm::Cubic, 1, false, 0.01),
+        (Algorithm::Cubic, 1, true, 0.01),
+        (Algorithm::Cubic, 4, false, 0.01),
+        // It climbs back for some forty round trips, and begins half of one later: the peer echoes
+        // until CWR is there, and no echo makes a window grow (RFC 3168 section 6.1.2).
+        (Algorithm::NewReno, 1, false, 0.04),
     ] {
         let drops = codel(algorithm, flows, false, tso);
         let marks = codel(algorithm, flows, true, tso);
@@ -33,7 +35,7 @@ fn codel_that_marks_loses_nothing_and_carries_as_much() {
         assert!(marks.bottleneck.marked > 0 && marks.ecn_reductions > 0, "{case}");
         assert_eq!((marks.bottleneck.codel, marks.bottleneck.queue_full), (0, 0), "{case}");
         assert_eq!((marks.retransmits, marks.timeouts, marks.fast_recoveries), (0, 0, 0), "{case}");
-        assert!(marks.share > drops.share - 0.01, "{case}");
+        assert!(marks.share > drops.share - less, "{case}");
         // It is the same law: the queue stays as short.
         assert!(marks.bottleneck.queue_bytes_max <= 2 * drops.bottleneck.queue_bytes_max, "{case}");
     }
