@@ -6,7 +6,7 @@
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
 use anyhow::{Context, Result, ensure};
-use base::{Cidr, Instant, Limit, LinkKind, Owner, SeqNumber, WindowScale};
+use base::{Cidr, Instant, Limit, LinkKind, Owner, SeqNumber, Switch, WindowScale};
 use device::mem::{self, Mem};
 use device::{Burst, Device};
 use mbuf::Pool;
@@ -58,6 +58,8 @@ impl Outstanding {
         let (inside, wire) = mem::pair(&mem);
         let mut config = StackConfig::new([4, 5]);
         config.budget.set(Limit::MbufBytes, 1 << 30);
+        // What is counted is what an ACK costs, and not what it lets go.
+        config.switches = config.switches.with(Switch::Pacing, false);
         let mut stack = Stack::new(config);
         let [ours, peer] = [1, 2].map(|n| SocketAddrV4::new([10, 0, 0, n].into(), 9));
         let address = Cidr { addr: IpAddr::V4(*ours.ip()), prefix_len: 24 };

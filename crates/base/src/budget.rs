@@ -46,7 +46,8 @@ limits! {
     Sockets "sockets" 1_048_576 "listeners and UDP sockets";
     ReassemblySegments "reassembly_segments" 65_536
         "out-of-order segments a connection may hold, fewer with a small receive buffer";
-    SackRanges "sack_ranges" 16_384 "ranges of a connection's data that the peer holds out of order";
+    SackRanges "sack_ranges" 16_384
+        "ranges of a connection's data that the peer holds out of order";
     UdpQueueBytes "udp_queue_bytes" 262_144 "bytes waiting in one UDP socket";
     ArpHold "arp_hold" 3 "packets waiting for one neighbour's address; the oldest goes first";
     ArpHoldTotal "arp_hold_total" 512 "packets waiting for neighbours' addresses, all together";

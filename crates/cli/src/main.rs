@@ -4,6 +4,7 @@
 //!
 //! Called by: people and scripts. Must not know: how anything is done; that is in the modules.
 
+mod lab;
 mod output;
 #[cfg(target_os = "linux")]
 mod outside;
@@ -34,6 +35,8 @@ enum Command {
     Ping(Box<ping::Args>),
     /// Show what a running wirespeed is doing: connections, counters, drops, limits and more
     Show(show::Args),
+    /// Run an experiment with the stack: a table, a plot, a document
+    Lab(Box<::lab::Args>),
 }
 
 /// How a command that ran to its end came out.
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
         #[cfg(target_os = "linux")]
         Command::Ping(args) => ping::main(&args),
         Command::Show(args) => show::main(&args),
+        Command::Lab(args) => lab::main(&args),
     };
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

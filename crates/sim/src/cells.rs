@@ -8,8 +8,7 @@ use link::{Aqm, Loss};
 use serde_json::json;
 use tcp::cc::Algorithm;
 use wirespeed_sim::goodput::{self, Goodput, Outcome};
-
-use crate::units;
+use wirespeed_sim::units;
 
 #[derive(Args)]
 pub(crate) struct Options {

@@ -190,8 +190,49 @@ pub fn world(path: &Goodput) -> World {
 pub fn measure(path: &Goodput) -> Result<Outcome, Violation> {
     let mut world = world(path);
     world.run_until(Instant::ZERO + path.from)?;
-    let before: Vec<u64> = (0..path.flows).map(|flow| world.received(flow)).collect();
+    let before = received(path, &world);
     world.run_until(Instant::ZERO + path.length)?;
+    Ok(outcome(path, &world, &before))
+}
+
+/// Virtual time between two looks at whether to go on: some tens of thousands of packets at most.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Run it while nobody says `stop`; `None` if somebody did. What comes out is what [`measure`]
+/// gives.
+///
+/// # Errors
+/// If the bytes that arrive are not those that were sent.
+pub fn measure_unless(
+    path: &Goodput,
+    stop: impl Fn() -> bool,
+) -> Result<Option<Outcome>, Violation> {
+    let mut world = world(path);
+    let mut now = Instant::ZERO;
+    let mut go = |world: &mut World, until: Duration| -> Result<bool, Violation> {
+        while now < Instant::ZERO + until {
+            if stop() {
+                return Ok(false);
+            }
+            now = (now + LOOK).min(Instant::ZERO + until);
+            world.run_until(now)?;
+        }
+        Ok(true)
+    };
+    if !go(&mut world, path.from)? {
+        return Ok(None);
+    }
+    let before = received(path, &world);
+    let is_whole = go(&mut world, path.length)?;
+    Ok(is_whole.then(|| outcome(path, &world, &before)))
+}
+
+/// Bytes that each flow has received.
+fn received(path: &Goodput, world: &World) -> Vec<u64> {
+    (0..path.flows).map(|flow| world.received(flow)).collect()
+}
+
+fn outcome(path: &Goodput, world: &World, before: &[u64]) -> Outcome {
     let seconds = path.length.saturating_sub(path.from).as_secs_f64();
     let flows_bps: Vec<f64> = (0..path.flows)
         .map(|flow| (world.received(flow) - before[flow]) as f64 * 8.0 / seconds)
@@ -199,7 +240,7 @@ pub fn measure(path: &Goodput) -> Result<Outcome, Violation> {
     let sum: f64 = flows_bps.iter().sum();
     let squares: f64 = flows_bps.iter().map(|bps| bps * bps).sum();
     let infos: Vec<_> = (0..path.flows).filter_map(|flow| world.info(flow)).collect();
-    Ok(Outcome {
+    Outcome {
         share: sum / (path.rate_bps as f64 * PAYLOAD / PACKET),
         fairness: sum * sum / (squares * path.flows as f64),
         flows_bps,
@@ -209,5 +250,5 @@ pub fn measure(path: &Goodput) -> Result<Outcome, Violation> {
         ecn_reductions: infos.iter().map(|i| u64::from(i.ecn_reductions)).sum(),
         bottleneck: *world.link_counts(0),
         events: world.events(),
-    })
+    }
 }

@@ -26,6 +26,7 @@ pub mod scripted;
 mod scripts;
 pub mod seen;
 mod trace;
+pub mod units;
 mod world;
 
 pub use host::{HostSettings, PortSettings};

@@ -13,7 +13,6 @@ macro_rules! say {
 }
 
 mod cells;
-mod units;
 
 use std::fs;
 use std::path::PathBuf;
@@ -23,6 +22,7 @@ use std::time::Instant;
 use clap::{Args, Parser, Subcommand};
 use serde_json::json;
 use wirespeed_sim::run::{self, Campaign, Replay, Verdict};
+use wirespeed_sim::units;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask sim", about = "Worlds of stacks and links in virtual time, by seed")]

@@ -1,6 +1,6 @@
 //! What people write on the command line: rates, times, shares, sizes, parts of a whole.
 //!
-//! Called by: the program `wirespeed-sim`. Must not know: what they are for.
+//! Called by: the program `wirespeed-sim`, experiments. Must not know: what they are for.
 
 use base::Duration;
 
@@ -14,7 +14,10 @@ fn split(text: &str) -> Result<(f64, &str), String> {
 }
 
 /// `100M`, `1G`, `500k`: bits a second, in powers of 1000.
-pub(crate) fn rate(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+/// A sentence that says how to write it.
+pub fn rate(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text)?;
     let factor = match unit {
         "" => 1.0,
@@ -28,7 +31,10 @@ pub(crate) fn rate(text: &str) -> Result<u64, String> {
 }
 
 /// `50ms`, `100us`, `2s`.
-pub(crate) fn time(text: &str) -> Result<Duration, String> {
+///
+/// # Errors
+/// A sentence that says how to write it.
+pub fn time(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text)?;
     let ns = match unit {
         "us" => 1e3,
@@ -40,7 +46,10 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
 }
 
 /// `1%` or `0.01`, from nothing to all.
-pub(crate) fn share(text: &str) -> Result<f64, String> {
+///
+/// # Errors
+/// A sentence that says how to write it.
+pub fn share(text: &str) -> Result<f64, String> {
     let (number, unit) = split(text)?;
     let share = match unit {
         "" => number,
@@ -51,7 +60,10 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
 }
 
 /// `150000`, `64K`, `8M`: bytes, in powers of 1024.
-pub(crate) fn bytes(text: &str) -> Result<u32, String> {
+///
+/// # Errors
+/// A sentence that says how to write it.
+pub fn bytes(text: &str) -> Result<u32, String> {
     let (number, unit) = split(text)?;
     let factor = match unit {
         "" => 1.0,
@@ -68,7 +80,10 @@ pub(crate) fn bytes(text: &str) -> Result<u32, String> {
 }
 
 /// `I/N`: part I of N, from 0.
-pub(crate) fn shard(text: &str) -> Result<(u64, u64), String> {
+///
+/// # Errors
+/// A sentence that says how to write it.
+pub fn shard(text: &str) -> Result<(u64, u64), String> {
     let parts = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
     match parts {
         Some((index, count)) if index < count => Ok((index, count)),

@@ -155,7 +155,8 @@ pub(crate) fn process(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut 
     }
     let marked = ecn::echoed(tcb, seg, flight, cx);
     let limited = tcb.marks.has(Marks::CWND_LIMITED) && news.acked > 0 && !marked;
-    if (limited && !(was_fast && tcb.cc.by_prr())) || tcb.cc.watches_all() {
+    let grows = limited && !(was_fast && tcb.cc.by_prr());
+    if grows || (news.delivered > 0 && tcb.cc.watches_all()) {
         // The ACK that ends a recovery sets the window (RFC 6582 section 3.2); it grows none.
         let lost = tcb.recovery.lost.bytes().saturating_sub(lost_before);
         tell_congestion_control(tcb, &news, lost, cx);

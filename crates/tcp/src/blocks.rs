@@ -1,8 +1,8 @@
 //! The blocks of data that we hold out of order, as a SACK option reports them, RFC 2018 section 4,
 //! and what arrived twice, RFC 2883.
 //!
-//! Called by: tcb, which holds them; input and text (what arrived), header and output (what to report). Plain
-//! data: must not know a Tcb, nor the mbufs, which are in reass.
+//! Called by: tcb, which holds them; input and text (what arrived), header and output (what to
+//! report). Plain data: must not know a Tcb, nor the mbufs, which are in reass.
 
 use base::SeqNumber;
 use wire::tcp::SackBlocks;

@@ -10,6 +10,7 @@ use mbuf::Mbuf;
 use wire::tcp::{Flags, Options};
 
 use crate::marks::{Events, Marks, Todo};
+use crate::paws::Paws;
 use crate::state::{Error, State};
 use crate::tcb::{Opening, Tcb};
 use crate::{Config, Cx, Fate, Segment, ack, ecn, text, tuning, usrreq};
@@ -83,6 +84,7 @@ fn take_syn(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &Cx<'_>) {
     {
         tcb.marks.set(Marks::TIMESTAMPS);
         tcb.set_ts_recent(ts.value, cx);
+        tcb.paws = Paws::new(ts.value);
     }
     if options.sack_permitted && tcb.config.sack {
         tcb.marks.set(Marks::SACK);

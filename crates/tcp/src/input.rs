@@ -39,13 +39,18 @@ pub fn input(tcb: &mut Tcb, seg: &Segment, options: &Options, m: Mbuf, cx: &mut 
     fate
 }
 
-/// PAWS, RFC 7323 section 5.3 step R1: a timestamp older than the last is of an old life. RST is
-/// let through (section 5.2), and so is anything after 24 days of silence (section 5.5).
+/// PAWS, RFC 7323 section 5.3 step R1: a timestamp older than the last is of an old life, unless
+/// the segment brings data that is only late. RST is let through (section 5.2), and so is anything
+/// after 24 days of silence (section 5.5).
 fn check_timestamps(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) -> Fate {
     if !tcb.marks.has(Marks::TIMESTAMPS) || seg.flags.contains(Flags::RST) {
         return Ok(());
     }
+    let received = tcb.stats.bytes_received;
+    let brings_data = seg.len > 0 && seg.seq.ge(tcb.rcv_nxt);
+    tcb.paws.note(tcb.ts_recent, received);
     match seg.timestamps {
+        Some(ts) if brings_data && tcb.paws.is_of_this_life(ts.value, received) => Ok(()),
         Some(ts) if tcb.is_old_timestamp(ts.value, cx) => {
             Err(answer(tcb, seg, DropReason::TcpPaws, cx))
         }

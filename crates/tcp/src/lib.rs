@@ -24,6 +24,7 @@ mod marks;
 pub mod output;
 mod pacing;
 pub mod path;
+mod paws;
 pub mod predict;
 mod prr;
 mod rack;

@@ -22,9 +22,8 @@ pub(crate) struct Rtt {
 /// Rule 2.5: an upper bound of at least 60 seconds.
 const RTO_MAX: Duration = Duration::from_secs(120);
 
-/// Pauses of a busy machine are no loss: no probe before this.
-const PROBE_LEAST: Duration = Duration::from_millis(10);
 /// How long peers keep back the ACK for a lone segment: Linux and Windows 40 ms and a tick, as we.
+/// No probe comes before this: a pause of a busy peer is no loss.
 const PEER_ACK_DELAY: Duration = Duration::from_millis(45);
 
 impl Rtt {
@@ -57,7 +56,7 @@ impl Rtt {
         self.min_ns = self.min_ns.min(r);
         self.rto_ns = self.srtt_ns + (4 * self.rttvar_ns).max(self.floor_ns);
         let probe_ns = 2 * self.srtt_ns;
-        self.probe_ns = probe_ns.max(PROBE_LEAST.as_nanos()).min(self.rto_ns);
+        self.probe_ns = probe_ns.max(PEER_ACK_DELAY.as_nanos()).min(self.rto_ns);
         self.probe_held_back_ns = (probe_ns + PEER_ACK_DELAY.as_nanos()).min(self.rto_ns);
         self.backoff = 0;
         self.retries = 0;

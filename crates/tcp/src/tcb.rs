@@ -16,6 +16,7 @@ use crate::deadlines::Timers;
 use crate::early_acks::EarlyAcks;
 use crate::marks::{EcnBits, Events, Marks, Todo};
 use crate::pacing::Pacing;
+use crate::paws::Paws;
 use crate::rack::Rack;
 use crate::reass::Reassembly;
 use crate::rtt::Rtt;
@@ -91,6 +92,7 @@ pub struct Tcb {
     pub(crate) rack: Rack,
     pub(crate) sack_blocks: ReceivedBlocks,
     pub(crate) reassembly: Reassembly,
+    pub(crate) paws: Paws,
     /// How large the receive buffer has to be.
     pub(crate) tuning: Tuning,
     /// When the estimate of the peer's send space is put to the test.
@@ -139,6 +141,15 @@ pub struct Tcb {
 #[inline(always)]
 fn coarse(now: Instant) -> u32 {
     (now.as_nanos() >> 30) as u32
+}
+
+/// The shift that the largest window needs that it may become.
+fn largest_scale(config: &Config) -> WindowScale {
+    if !config.window_scaling {
+        return WindowScale::default();
+    }
+    let most = config.receive_buffer_bytes.max(config.receive_buffer_max_bytes);
+    WindowScale::for_window(most as usize)
 }
 
 /// Totals of one connection, for [`crate::Info`].
@@ -197,19 +208,13 @@ impl Tcb {
         if config.no_delay {
             marks.set(Marks::NO_DELAY);
         }
-        let rcv_wscale = if config.window_scaling {
-            let most = config.receive_buffer_bytes.max(config.receive_buffer_max_bytes);
-            WindowScale::for_window(most as usize)
-        } else {
-            WindowScale::default()
-        };
         let cc = Cc::new(config.algorithm);
         Tcb {
             state: State::Closed,
             todo: Todo::default(),
             marks,
             snd_wscale: WindowScale::default(),
-            rcv_wscale,
+            rcv_wscale: largest_scale(config),
             snd_mss: opening.mss,
             rcv_nxt: SeqNumber(0),
             rcv_adv: SeqNumber(0),
@@ -241,6 +246,7 @@ impl Tcb {
             rack: Rack::default(),
             sack_blocks: ReceivedBlocks::default(),
             reassembly: Reassembly::default(),
+            paws: Paws::default(),
             max_snd_wnd: 0,
             iss: opening.iss,
             irs: SeqNumber(0),

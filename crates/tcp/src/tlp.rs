@@ -35,14 +35,17 @@ pub(crate) fn is_due(tcb: &Tcb) -> bool {
 pub(crate) fn expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
     let waited = tcb.probe_timeout();
     recovery::begin(tcb, cx.now);
+    let (end, sent_at) = (tcb.snd_nxt, cx.now);
     if !cx.switches.on(Switch::TailProbe) {
+        // As if one were out: the time-out comes when it would have come.
+        tcb.recovery.probe = Some(Probe { end, repeats: false, sent_at });
         tcb.restart_timeout(cx.now - waited);
         return;
     }
     tcb.stats.tail_probes += 1;
     cx.counters.add(Counter::TcpTailProbes, 1);
     tcb.todo.set(Todo::TAIL | Todo::OUTPUT);
-    tcb.recovery.probe = Some(Probe { end: tcb.snd_nxt, repeats: true, sent_at: cx.now });
+    tcb.recovery.probe = Some(Probe { end, repeats: true, sent_at });
 }
 
 /// Send it: the next new segment if the peer's window admits one, else the last one again.

@@ -5,8 +5,9 @@
 //! Called by: the oracles, after each step of a host. RFC 5681 section 3.1, with the estimate of
 //! what is on the way of RFC 6675 ("pipe"). The window may shrink below what is out already, and
 //! what was deemed lost or arrived may turn out not to be: a connection is looked at when it sent
-//! something, took no reduction back, had no time-out, and more is on the way than when it was looked at last. Without SACK nobody knows what is on the
-//! way: duplicate ACKs stand for segments that they may not be for.
+//! something, took no reduction back, had no time-out, sent no probe, and more is on the way than
+//! when it was looked at last. Without SACK nobody knows what is on the way: duplicate ACKs stand
+//! for segments that they may not be for.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +18,8 @@ struct Last {
     pipe: u32,
     /// Bytes sent for the first time, and segments sent again.
     sent: (u64, u32),
-    /// Reductions taken back, and time-outs.
-    turns: (u32, u32),
+    /// Reductions taken back, time-outs, and probes, which may be beyond the window.
+    turns: (u32, u32, u32),
 }
 
 /// Connections by the number of their end.
@@ -32,7 +33,9 @@ impl Cwnd {
         let info = &look.info;
         // RFC 6928 section 2: ten segments, 14,600 bytes or two segments; four to spare.
         let mss = info.snd_mss as u64;
-        let grown = 14_600.max(2 * mss) + info.bytes_acked + 4 * mss;
+        // BBR counts what is SACKed as well.
+        let sacked = if info.algorithm == "bbr" { u64::from(info.in_flight) } else { 0 };
+        let grown = 14_600.max(2 * mss) + info.bytes_acked + sacked + 4 * mss;
         if info.cwnd > grown {
             let what = format!(
                 "end {} ({}): cwnd is {} with {} bytes acknowledged",
@@ -44,7 +47,7 @@ impl Cwnd {
             return Ok(());
         }
         let pipe = info.in_flight.saturating_sub(info.sacked_bytes + info.lost_bytes);
-        let turns = (info.undone, info.timeouts);
+        let turns = (info.undone, info.timeouts, info.tail_probes);
         let sent = (info.bytes_acked + u64::from(info.in_flight), info.retransmits);
         let before = self.last.insert(look.index, Last { pipe, sent, turns }).unwrap_or_default();
         // What is sent is whole segments, a probe may be one more; SYN and FIN take a byte each.

@@ -94,9 +94,10 @@ impl Setup {
         self
     }
 
+    /// Over a long way, not paced: `pacing.rs` is about that.
     fn rtt(mut self, ms: u64) -> Setup {
         self.rtt = ms;
-        self
+        self.off(Switch::Pacing)
     }
 
     fn tcp(mut self, change: impl FnOnce(&mut tcp::Config)) -> Setup {

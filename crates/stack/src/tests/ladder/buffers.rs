@@ -7,7 +7,7 @@ const K64: usize = 65_536;
 
 /// Buffers that begin with 64 KB and may become 4 MB; scaled windows, no timestamps.
 fn setup() -> Setup {
-    Setup::plain().ws(7).tcp(|c| {
+    Setup::plain().ws(7).off(Switch::Pacing).tcp(|c| {
         (c.receive_buffer_bytes, c.receive_buffer_max_bytes) = (65_536, 4 << 20);
         (c.send_buffer_bytes, c.send_buffer_max_bytes) = (65_536, 4 << 20);
     })

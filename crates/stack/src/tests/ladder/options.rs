@@ -173,11 +173,29 @@ fn paws_drops_an_old_timestamp_and_acks() {
     let mut t = Setup::plain().ts().established();
     t.send(seg().seq(1).data(1000).ts(9000, 0));
     t.expect(seg().ack(1001));
-    t.send(seg().seq(1001).data(1000).ts(8999, 0));
+    // From before the connection; and without data, from before the last one.
+    t.send(seg().seq(1001).data(1000).ts(999, 0));
     t.expect(seg().ack(1001));
-    assert_eq!(t.drops(DropReason::TcpPaws), 1);
+    t.send(seg().seq(1001).ts(8999, 0));
+    t.expect(seg().ack(1001));
+    assert_eq!(t.drops(DropReason::TcpPaws), 2);
     t.send(seg().seq(1001).data(1000).ts(9000, 0));
     t.expect(seg().ack(2001));
+}
+
+/// A retransmission has overtaken what was sent before it: data that is late and no more.
+#[test]
+fn paws_lets_late_data_in() {
+    let mut t = Setup::plain().ts().established();
+    t.send(seg().seq(1001).data(1000).ts(7000, 0));
+    t.expect(seg().ack(1));
+    t.send(seg().seq(1).data(1000).ts(9000, 0));
+    t.expect(seg().ack(2001));
+    t.send(seg().seq(2001).data(1000).ts(7001, 0));
+    t.send(seg().seq(3001).data(1000).ts(7002, 0));
+    let ack = t.expect(seg().ack(4001));
+    assert_eq!(ack.ts.expect("timestamps").1, 9000, "TS.Recent does not go back");
+    assert_eq!(t.drops(DropReason::TcpPaws), 0);
 }
 
 /// Timestamps wrap: the comparison is on a circle.
@@ -194,7 +212,7 @@ fn paws_over_the_wrap_of_the_timestamp_clock() {
     t.send(seg().seq(1).data(1000).ts(3, 0));
     let ack = t.expect(seg().ack(1001));
     assert_eq!(ack.ts.expect("timestamps").1, 3);
-    t.send(seg().seq(1001).data(1000).ts(u32::MAX, 0));
+    t.send(seg().seq(1001).data(1000).ts(u32::MAX - 6, 0));
     t.expect(seg().ack(1001));
     assert_eq!(t.drops(DropReason::TcpPaws), 1);
 }
@@ -207,11 +225,11 @@ fn paws_forgets_after_24_days_of_silence() {
     t.send(seg().seq(1).data(1000).ts(7000, 0));
     t.expect(seg().ack(1001));
     t.pass(20 * DAY_MS);
-    t.send(seg().seq(1001).data(1000).ts(6500, 0));
+    t.send(seg().seq(1001).data(1000).ts(500, 0));
     t.expect(seg().ack(1001));
     assert_eq!(t.drops(DropReason::TcpPaws), 1);
     t.pass(5 * DAY_MS);
-    t.send(seg().seq(1001).data(1000).ts(6500, 0));
+    t.send(seg().seq(1001).data(1000).ts(500, 0));
     t.expect(seg().ack(2001));
     assert_eq!(t.drops(DropReason::TcpPaws), 1);
 }

@@ -153,13 +153,17 @@ impl Bbr {
         self.extra_acked[0] = self.extra_acked[0].max(extra);
     }
 
-    /// Section 5.3.4.3: when the round trip is to be measured again, and what it is.
+    /// Section 5.3.4.3: when the round trip is to be measured again, and what it is. The draft
+    /// waits for a shorter one; here one as short, within a 64th, is a measurement as well: the
+    /// queue was empty, so there is nothing to drain for.
     pub(super) fn update_min_rtt(&mut self, rtt: Option<Duration>) {
         self.probe_rtt_expired = self.now > self.probe_rtt_min_stamp + PROBE_RTT_INTERVAL;
         if let Some(rtt) = rtt
             && (rtt < self.probe_rtt_min_delay || self.probe_rtt_expired)
         {
             self.probe_rtt_min_delay = rtt;
+            self.probe_rtt_min_stamp = self.now;
+        } else if rtt.is_some_and(|rtt| rtt.as_nanos() <= self.min_rtt.as_nanos() / 64 * 65) {
             self.probe_rtt_min_stamp = self.now;
         }
         let expired = self.now > self.min_rtt_stamp + MIN_RTT_FILTER;

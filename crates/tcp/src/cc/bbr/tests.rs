@@ -154,7 +154,19 @@ fn bbr_takes_its_states_in_order() {
     let order =
         [State::Startup, State::Drain, State::Cruise, State::Refill, State::Up, State::Down];
     assert_eq!(path.states[..6], order, "no queue is left after Drain, so that Down is passed");
-    path.run(6000);
+    // Each cycle sees an empty queue: there is nothing to drain for.
+    path.run(20_000);
+    assert!(!path.states.contains(&State::ProbeRtt), "{:?}", path.states);
+    assert!(path.bbr().min_rtt.as_millis() <= 41);
+}
+
+/// The way becomes longer: five seconds later it is measured anew.
+#[test]
+fn bbr_probes_for_the_round_trip_when_nothing_confirms_it() {
+    let mut path = Path::new(5000, 40, 1000);
+    path.run(4900);
+    path.rtt_ns += 10_000_000;
+    path.run(8000);
     assert!(path.states.contains(&State::ProbeRtt), "{:?}", path.states);
 }
 

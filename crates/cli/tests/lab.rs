@@ -1,0 +1,123 @@
+//! `wirespeed lab` as its users meet it: exit codes, files that cannot be written, Ctrl-C.
+
+mod common;
+
+use common::{code, file, program, run, stderr};
+use serde_json::Value;
+
+const ONE: [&str; 10] =
+    ["lab", "wan", "--rate", "10M", "--delay", "5ms", "--loss", "1%", "--cc", "cubic"];
+
+fn one(more: &[&str]) -> std::process::Output {
+    let args: Vec<&str> =
+        ONE.iter().chain(&["--seconds", "2", "--seeds", "2"]).chain(more).copied().collect();
+    run(&args)
+}
+
+#[test]
+fn a_bad_command_line_says_what_to_do_and_exits_with_2() {
+    let cases: [(&[&str], &str); 7] = [
+        (&["lab"], "wan"),
+        (&["lab", "moon"], "--help"),
+        (&["lab", "wan", "--cc", "vegas"], "cubic"),
+        (&["lab", "wan", "--late", "1%"], "1%:10ms"),
+        (&["lab", "wan", "--plot", "x.png"], "rsvg-convert"),
+        (&["lab", "wan", "--rate", "100G", "--delay", "10s"], "--queue-bdp"),
+        (&["lab", "wan", "--warp"], "--help"),
+    ];
+    for (args, says) in cases {
+        let output = run(args);
+        assert_eq!(code(&output), 2, "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(says), "{args:?}: {}", stderr(&output));
+        assert!(output.stdout.is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn one_cell_gives_a_table_or_one_document() {
+    let table = one(&[]);
+    assert_eq!(code(&table), 0, "{}", stderr(&table));
+    assert_eq!(stderr(&table), "", "neither bar nor colours without a terminal");
+    let text = String::from_utf8_lossy(&table.stdout).into_owned();
+    assert!(text.contains("1 % lost") && text.contains("cubic"), "{text}");
+    let output = one(&["--json"]);
+    let found: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    assert_eq!(found["lab"], "wan");
+    let share = format!("{:.3}", found["rows"][0]["share"].as_f64().expect("a share"));
+    assert!(text.contains(&share), "{share}: {text}");
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_told_before_anything_is_measured() {
+    for (path, says) in [
+        ("/does/not/exist/x.svg", "mkdir -p"),
+        (concat!(env!("CARGO_TARGET_TMPDIR"), "/lab-folder.svg"), "folder"),
+    ] {
+        if path.contains("lab-folder") {
+            std::fs::create_dir_all(path).expect("the target folder can be written");
+        }
+        for option in ["--plot", "--out"] {
+            // Were anything measured first, this would take hours.
+            let output = run(&["lab", "wan", "--seconds", "3600", "--seeds", "50", option, path]);
+            assert_eq!(code(&output), 1, "{}", stderr(&output));
+            assert!(stderr(&output).contains(path), "{}", stderr(&output));
+            assert!(stderr(&output).contains(says), "{}", stderr(&output));
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_told_and_the_table_is_there_nevertheless() {
+    for option in ["--plot", "--out"] {
+        let output = one(&[option, "/dev/full"]);
+        assert_eq!(code(&output), 1);
+        assert!(stderr(&output).contains("df -h"), "{}", stderr(&output));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("1 % lost"));
+    }
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+    let output = program().args(ONE).args(["--seconds", "1"]).stdout(full).output();
+    let output = output.expect("it starts");
+    assert_eq!(code(&output), 1);
+    assert!(stderr(&output).contains("standard output"), "{}", stderr(&output));
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_at_once_with_what_there_is_and_130() {
+    use std::io::Read;
+    use std::process::Stdio;
+    use std::time::Duration;
+
+    use rustix::process::{Pid, Signal, kill_process};
+
+    let (plot, _) = file("lab-stopped.svg", 0);
+    let (out, _) = file("lab-stopped.json", 0);
+    // A seed takes a moment, all of them many minutes.
+    let mut child = program()
+        .args(ONE)
+        .args(["--seeds", "10000", "--seconds", "60", "--json"])
+        .arg("--plot")
+        .arg(&plot)
+        .arg("--out")
+        .arg(&out)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    std::thread::sleep(Duration::from_secs(2));
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+    let mut text = String::new();
+    child.stdout.take().expect("piped").read_to_string(&mut text).expect("text");
+    let mut said = String::new();
+    child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+    assert_eq!(child.wait().expect("it ends").code(), Some(130), "{said}");
+    let found: Value = serde_json::from_str(&text).expect("the document is whole");
+    assert_eq!(found["interrupted"], true);
+    let seeds = found["rows"][0]["seeds"].as_u64();
+    assert!(Some(0) < seeds && seeds < Some(10_000), "{seeds:?} of the seeds were run");
+    assert!(said.contains("stopped"), "{said}");
+    assert_eq!(std::fs::read_to_string(&out).expect("written"), text);
+    let picture = std::fs::read_to_string(&plot).expect("written");
+    assert!(picture.contains("stopped before its end"), "{picture}");
+}

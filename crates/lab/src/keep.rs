@@ -1,0 +1,117 @@
+//! Files that a run writes at its end: opened before anything is measured, so that a wrong name is
+//! told at once and not after minutes; what was there stays until there is something new.
+//!
+//! Called by: the lab. Must not know: contents.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+/// A file that will be written.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    path: PathBuf,
+    file: File,
+    /// It is ours to take away if nothing comes.
+    made: bool,
+}
+
+impl Kept {
+    /// Open, or make; leave its contents alone.
+    pub(crate) fn open(path: &Path) -> Result<Kept, Error> {
+        let made = !path.exists();
+        let file = File::options().write(true).create(true).truncate(false).open(path);
+        match file {
+            Ok(file) => Ok(Kept { path: path.to_owned(), file, made }),
+            Err(error) => Err(Error::Failed(cannot(path, &error))),
+        }
+    }
+
+    /// The same for a plot, whose name says its kind.
+    pub(crate) fn plot(path: &Path) -> Result<Kept, Error> {
+        let kind = path.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
+        let is_device = path.starts_with("/dev");
+        match kind.to_ascii_lowercase().as_str() {
+            "svg" => Kept::open(path),
+            _ if is_device => Kept::open(path),
+            "png" | "pdf" => Err(Error::Usage(format!(
+                "plots are written as SVG: ask for --plot {0}, then `rsvg-convert -f {kind} -o \
+                 {1} {0}` (Debian: librsvg2-bin)",
+                path.with_extension("svg").display(),
+                path.display(),
+            ))),
+            _ => Err(Error::Usage(format!(
+                "plots are written as SVG: '{}' has to end in .svg",
+                path.display()
+            ))),
+        }
+    }
+
+    /// Replace what is in it; says where it is.
+    pub(crate) fn write(&mut self, text: &str) -> Result<String, Error> {
+        self.made = false;
+        let all = self.put(text.as_bytes());
+        all.map_err(|error| Error::Failed(cannot(&self.path, &error)))?;
+        Ok(format!("wrote {}", self.path.display()))
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.file.metadata()?.is_file() {
+            self.file.set_len(0)?;
+        }
+        self.file.write_all(bytes)?;
+        self.file.flush()
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if self.made {
+            // Nothing was measured. If it cannot be taken away, an empty file says as much.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// What failed, and what helps against it.
+fn cannot(path: &Path, error: &io::Error) -> String {
+    let helps = match error.kind() {
+        ErrorKind::NotFound => "make the folder first: `mkdir -p`",
+        ErrorKind::PermissionDenied => "choose a folder that you may write to",
+        ErrorKind::IsADirectory => "this is a folder: name a file in it",
+        ErrorKind::ReadOnlyFilesystem => "the file system is read-only: choose another",
+        ErrorKind::StorageFull => "make room on the disk: `df -h`",
+        ErrorKind::QuotaExceeded => "make room under your quota: `quota`",
+        _ => "choose another file",
+    };
+    format!("cannot write {}: {error} ({helps})", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_there_stays_until_there_is_something_new() {
+        let path = std::env::temp_dir().join(format!("wirespeed-lab-{}.svg", std::process::id()));
+        fs::write(&path, "an older and longer plot").expect("a file");
+        drop(Kept::plot(&path).expect("it can be written"));
+        assert_eq!(fs::read_to_string(&path).expect("kept"), "an older and longer plot");
+        let mut kept = Kept::plot(&path).expect("it can be written");
+        kept.write("new").expect("there is room");
+        assert_eq!(fs::read_to_string(&path).expect("written"), "new");
+        fs::remove_file(&path).expect("it was there");
+        drop(Kept::plot(&path).expect("it can be made"));
+        assert!(!path.exists(), "an empty file is left");
+    }
+
+    #[test]
+    fn a_plot_of_another_kind_is_refused_with_what_to_do() {
+        let says = |name: &str| Kept::plot(Path::new(name)).expect_err("no SVG").to_string();
+        assert!(says("a.png").contains("rsvg-convert -f png -o a.png a.svg"));
+        assert!(says("plot").contains("has to end in .svg"));
+        assert!(says("/does/not/exist/a.svg").contains("mkdir -p"));
+    }
+}

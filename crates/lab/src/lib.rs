@@ -1,0 +1,124 @@
+//! The lab: experiments of one shape. Each answers a question with a table for people, a document
+//! for programs (`--json`) and, where a picture says more, a plot.
+//!
+//! Called by: `wirespeed lab`, through [`Args`] and [`perform`]. Must not know: how a program ends
+//! or where its standard output goes; that is the program's.
+//!
+//! A new experiment is a module with options and a function from [`Run`] to [`Report`], and a line
+//! in [`EXPERIMENTS`]. docs/lab.md says what a user sees.
+
+mod keep;
+mod machine;
+mod options;
+mod plot;
+mod pool;
+mod progress;
+mod report;
+mod table;
+mod wan;
+
+pub use machine::Machine;
+pub use options::{Args, Common};
+pub use plot::{Dots, Panel, Plot, Point};
+pub use report::{Column, Envelope, Format, Report, Span};
+
+use clap::{ArgMatches, Command};
+
+/// An experiment: what `wirespeed lab NAME` runs.
+pub struct Experiment {
+    /// NAME.
+    pub name: &'static str,
+    /// One line for the list of experiments.
+    pub summary: &'static str,
+    /// The question that it answers.
+    pub question: &'static str,
+    /// Adds its own options to those that all have.
+    options: fn(Command) -> Command,
+    /// Does it.
+    run: fn(&ArgMatches, &Run<'_>) -> Result<Report, Error>,
+}
+
+/// All of them.
+pub const EXPERIMENTS: &[Experiment] = &[Experiment {
+    name: "wan",
+    summary: "Bulk flows over long paths that lose packets or bring them late",
+    question: "What share of a long path does a bulk flow reach, with each congestion control, \
+               where packets are lost or late?",
+    options: <wan::Options as clap::Args>::augment_args,
+    run: wan::run,
+}];
+
+/// Why an experiment came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The command line makes no sense; the text says what to write instead.
+    #[error("{0}")]
+    Usage(String),
+    /// It was tried and failed; the text says what helps.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// What an experiment gets from the lab.
+pub struct Run<'a> {
+    /// The options that all experiments have.
+    pub common: &'a Common,
+    stopped: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl Run<'_> {
+    /// Does somebody want it to end? Then it ends soon, with what there is.
+    pub fn is_stopped(&self) -> bool {
+        (self.stopped)()
+    }
+}
+
+/// What an experiment leaves to its program.
+#[derive(Debug)]
+pub struct Finished {
+    /// For standard output.
+    pub text: String,
+    /// For people beside it.
+    pub remarks: Vec<String>,
+    /// It was stopped before its end.
+    pub interrupted: bool,
+    /// A file could not be written; the text is whole nevertheless.
+    pub trouble: Option<Error>,
+}
+
+/// Do what the command line says; `stopped` is asked often whether to end early.
+///
+/// # Errors
+/// [`Error::Usage`] for a wrong command line and for files that cannot be written, before anything
+/// is measured; [`Error::Failed`] if the experiment itself failed.
+pub fn perform(args: &Args, stopped: &(dyn Fn() -> bool + Sync)) -> Result<Finished, Error> {
+    let common = &args.common;
+    let mut plot = common.plot.as_deref().map(keep::Kept::plot).transpose()?;
+    let mut out = common.out.as_deref().map(keep::Kept::open).transpose()?;
+    let machine = Machine::now();
+    let run = Run { common, stopped };
+    let begun = std::time::Instant::now();
+    let report = (args.experiment.run)(&args.matches, &run)?;
+    let envelope = Envelope {
+        experiment: args.experiment,
+        machine,
+        seconds: begun.elapsed().as_secs_f64(),
+        interrupted: run.is_stopped(),
+    };
+    let document = report.document(&envelope);
+    let (mut remarks, mut trouble) = (Vec::new(), None);
+    let mut write = |kept: &mut Option<keep::Kept>, text: &dyn Fn() -> Result<String, Error>| {
+        let Some(kept) = kept else { return };
+        match text().and_then(|text| kept.write(&text)) {
+            Ok(said) => remarks.push(said),
+            Err(error) => trouble = trouble.take().or(Some(error)),
+        }
+    };
+    write(&mut out, &|| Ok(document.clone()));
+    write(&mut plot, &|| match &report.plot {
+        Some(plot) => plot.svg(&envelope),
+        None => Err(Error::Failed(format!("{} has no plot", args.experiment.name))),
+    });
+    let text = if common.json { document } else { table::text(&report, &envelope) };
+    Ok(Finished { text, remarks, interrupted: envelope.interrupted, trouble })
+}

@@ -1,0 +1,107 @@
+//! The command line of the lab: an experiment's name, the options that all have, its own.
+//!
+//! Called by: clap, for `wirespeed lab`. Must not know: what an experiment's options mean.
+
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Command, FromArgMatches};
+
+use crate::{EXPERIMENTS, Experiment};
+
+/// What every experiment takes.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Every experiment")]
+pub struct Common {
+    /// A look, not a result: less of everything, under 20 s
+    #[arg(long)]
+    pub quick: bool,
+    /// How often each thing is measured, each time with another seed
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub seeds: Option<u64>,
+    /// The first seed
+    #[arg(long, value_name = "S", default_value_t = 1,
+          value_parser = clap::value_parser!(u64).range(..=1 << 53))]
+    pub first_seed: u64,
+    /// One JSON document on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Write that document to a file, whatever standard output shows
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Draw the result into FILE.svg
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
+    /// Threads [default: one for each processor]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub jobs: Option<u16>,
+}
+
+impl Common {
+    /// So many seeds, `quick` of them with `--quick`, unless the command line says how many.
+    pub fn seeds(&self, usual: u64, quick: u64) -> std::ops::Range<u64> {
+        let seeds = self.seeds.unwrap_or(if self.quick { quick } else { usual });
+        self.first_seed..self.first_seed + seeds
+    }
+
+    /// Threads.
+    pub fn jobs(&self) -> usize {
+        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.jobs.map_or_else(processors, usize::from)
+    }
+}
+
+/// What was asked for: an experiment and its options.
+pub struct Args {
+    pub(crate) experiment: &'static Experiment,
+    pub(crate) common: Common,
+    pub(crate) matches: ArgMatches,
+}
+
+impl std::fmt::Debug for Args {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Args").field(&self.experiment.name).field(&self.common).finish()
+    }
+}
+
+fn command(experiment: &Experiment) -> Command {
+    let own = (experiment.options)(Command::new(experiment.name));
+    // What derived options say about themselves is no text for users.
+    <Common as clap::Args>::augment_args(own)
+        .about(experiment.summary)
+        .long_about(format!("{}\n\n{}", experiment.summary, experiment.question))
+}
+
+impl clap::Args for Args {
+    fn augment_args(command: Command) -> Command {
+        command
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+            .subcommand_value_name("EXPERIMENT")
+            .subcommand_help_heading("Experiments")
+            .subcommands(EXPERIMENTS.iter().map(self::command))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Args {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Args, clap::Error> {
+        let chosen = matches.subcommand().and_then(|(name, matches)| {
+            Some((EXPERIMENTS.iter().find(|e| e.name == name)?, matches))
+        });
+        let Some((experiment, matches)) = chosen else {
+            let what = "name an experiment; 'wirespeed lab --help' lists them\n";
+            return Err(clap::Error::raw(ErrorKind::MissingSubcommand, what));
+        };
+        let common = Common::from_arg_matches(matches)?;
+        Ok(Args { experiment, common, matches: matches.clone() })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,215 @@
+//! Dots with their spread: panels side by side, in each a row for each thing that varies, in each
+//! row a lane for each series, the value beside it in figures.
+//!
+//! Called by: `plot`. Must not know: what a share is a share of; the words come with the data.
+
+use plotters::style::RGBColor;
+
+use super::ink::{Anchor, BAND, BLACK, GREY, Ink, LIGHT, SERIES, for_text};
+use crate::Error;
+use crate::report::Span;
+
+/// What is to be seen. Values are 0 or more; the axis ends at 1 or at the greatest.
+#[derive(Clone, Debug)]
+pub struct Dots {
+    /// What is shown.
+    pub title: String,
+    /// How it was taken.
+    pub subtitle: String,
+    /// The value and its unit.
+    pub axis: String,
+    /// What the names of rows are.
+    pub row_title: String,
+    /// Rows of every panel.
+    pub rows: Vec<String>,
+    /// Lanes of every row.
+    pub series: Vec<String>,
+    /// The panels.
+    pub panels: Vec<Panel>,
+    /// Whose values are quoted.
+    pub quoted: String,
+}
+
+/// One panel.
+#[derive(Clone, Debug)]
+pub struct Panel {
+    /// What its points have in common.
+    pub title: String,
+    /// Its points.
+    pub points: Vec<Point>,
+}
+
+/// One value.
+#[derive(Clone, Copy, Debug)]
+pub struct Point {
+    /// Index of its row.
+    pub row: usize,
+    /// Index of its series.
+    pub series: usize,
+    /// Median, least and most; `None` if it was not measured.
+    pub span: Option<Span>,
+    /// Somebody else's value for the same.
+    pub quoted: Option<f64>,
+}
+
+/// Pixels.
+const WIDTH: i32 = 1280;
+const EDGE: i32 = 28;
+const HEAD: i32 = 128;
+const LANE: i32 = 15;
+const ROW_GAP: i32 = 10;
+const PANEL_HEAD: i32 = 44;
+const PANEL_FOOT: i32 = 58;
+const FOOT: i32 = 30;
+/// Between panels, and for the figures at the right of each.
+const GUTTER: i32 = 24;
+const FIGURES: i32 = 46;
+/// Panels in a line.
+const ABREAST: usize = 3;
+
+/// Where things are.
+struct Layout {
+    /// Left of the panels, for the names of rows.
+    names: i32,
+    panel_width: i32,
+    row_height: i32,
+    panel_height: i32,
+    abreast: usize,
+    max: f64,
+}
+
+impl Dots {
+    fn layout(&self) -> Layout {
+        let longest = self.rows.iter().chain([&self.row_title]).map(|name| name.chars().count());
+        let names = (longest.max().unwrap_or(0) as i32 * 8 + 16).min(260);
+        // Four stand as two and two.
+        let abreast = if self.panels.len() == 4 { 2 } else { self.panels.len().clamp(1, ABREAST) };
+        let room = WIDTH - 2 * EDGE - names - GUTTER * (abreast as i32 - 1);
+        let row_height = self.series.len() as i32 * LANE + ROW_GAP;
+        let body = row_height * self.rows.len() as i32;
+        let values = self.panels.iter().flat_map(|panel| &panel.points);
+        let most = values.filter_map(|p| p.span.map(|span| span.high)).fold(1.0, f64::max);
+        Layout {
+            names,
+            panel_width: room / abreast as i32,
+            row_height,
+            panel_height: PANEL_HEAD + body + PANEL_FOOT,
+            abreast,
+            max: if most > 1.02 { (most * 10.0).ceil() / 10.0 } else { 1.0 },
+        }
+    }
+
+    /// The picture; `foot` stands below it.
+    pub(super) fn svg(&self, foot: &str) -> Result<String, Error> {
+        let layout = self.layout();
+        let lines = self.panels.len().div_ceil(layout.abreast).max(1) as i32;
+        let height = HEAD + lines * layout.panel_height + FOOT;
+        let mut text = String::new();
+        let ink = Ink::new(&mut text, WIDTH, height)?;
+        ink.bold(&self.title, (EDGE, 36), 26)?;
+        ink.text(&self.subtitle, (EDGE, 66), 15, GREY, Anchor::Left)?;
+        self.legend(&ink)?;
+        for (index, panel) in self.panels.iter().enumerate() {
+            let column = (index % layout.abreast) as i32;
+            let x = EDGE + layout.names + column * (layout.panel_width + GUTTER);
+            let y = HEAD + (index / layout.abreast) as i32 * layout.panel_height;
+            if column == 0 {
+                self.names(&ink, &layout, y)?;
+            }
+            self.panel(&ink, &layout, panel, (x, y))?;
+        }
+        ink.text(foot, (WIDTH - EDGE, height - 20), 12, GREY, Anchor::Right)?;
+        ink.finish()?;
+        Ok(text)
+    }
+
+    fn legend(&self, ink: &Ink<'_>) -> Result<(), Error> {
+        let (mut x, y) = (EDGE, 98);
+        for (index, name) in self.series.iter().enumerate() {
+            ink.dot((x + 6, y), 6, colour(index))?;
+            ink.text(name, (x + 18, y), 15, BLACK, Anchor::Left)?;
+            x += 18 + name.chars().count() as i32 * 9 + 26;
+        }
+        if self.panels.iter().flat_map(|p| &p.points).any(|point| point.quoted.is_some()) {
+            ink.diamond((x + 6, y), 6, BLACK)?;
+            ink.text(&self.quoted, (x + 20, y), 15, BLACK, Anchor::Left)?;
+        }
+        Ok(())
+    }
+
+    fn names(&self, ink: &Ink<'_>, layout: &Layout, y: i32) -> Result<(), Error> {
+        let right = EDGE + layout.names - 14;
+        ink.text(&self.row_title, (right, y + PANEL_HEAD - 14), 13, GREY, Anchor::Right)?;
+        for (index, name) in self.rows.iter().enumerate() {
+            let top = y + PANEL_HEAD + index as i32 * layout.row_height;
+            let middle = top + layout.row_height / 2;
+            ink.text(name, (right, middle), 15, BLACK, Anchor::Right)?;
+        }
+        Ok(())
+    }
+
+    fn panel(
+        &self,
+        ink: &Ink<'_>,
+        layout: &Layout,
+        panel: &Panel,
+        (x, y): (i32, i32),
+    ) -> Result<(), Error> {
+        let width = layout.panel_width - FIGURES;
+        let top = y + PANEL_HEAD;
+        let bottom = top + self.rows.len() as i32 * layout.row_height;
+        let at = |value: f64| x + (value / layout.max * f64::from(width)).round() as i32;
+        let (first, rest) = panel.title.split_once(", queue").unwrap_or((&panel.title, ""));
+        ink.bold(first, (x, y + 10), 15)?;
+        if !rest.is_empty() {
+            ink.text(&format!("queue{rest}"), (x, y + 29), 13, GREY, Anchor::Left)?;
+        }
+        for row in (0..self.rows.len() as i32).step_by(2) {
+            let from = top + row * layout.row_height;
+            ink.fill((x, from), (x + layout.panel_width, from + layout.row_height), BAND)?;
+        }
+        for quarter in 0..=(layout.max * 4.0 + 0.001) as i32 {
+            let value = f64::from(quarter) / 4.0;
+            ink.line((at(value), top), (at(value), bottom), 1, LIGHT, 1.0)?;
+            let label = format!("{value}");
+            ink.text(&label, (at(value), bottom + 13), 12, GREY, Anchor::Centre)?;
+        }
+        ink.text(&self.axis, (x + width / 2, bottom + 33), 13, GREY, Anchor::Centre)?;
+        for point in &panel.points {
+            let lane = top + point.row as i32 * layout.row_height + ROW_GAP / 2;
+            let middle = lane + point.series as i32 * LANE + LANE / 2;
+            self::point(ink, point, middle, &at, x + layout.panel_width - 4)?;
+        }
+        Ok(())
+    }
+}
+
+fn point(
+    ink: &Ink<'_>,
+    point: &Point,
+    y: i32,
+    at: &dyn Fn(f64) -> i32,
+    right: i32,
+) -> Result<(), Error> {
+    let colour = colour(point.series);
+    if let Some(span) = point.span {
+        ink.line((at(0.0), y), (at(span.mid), y), 1, colour, 0.45)?;
+        ink.line((at(span.low), y), (at(span.high), y), 5, colour, 0.4)?;
+    }
+    match point.span {
+        Some(span) => {
+            ink.dot((at(span.mid), y), 5, colour)?;
+            let figure = format!("{:.3}", span.mid);
+            ink.text(&figure, (right, y), 12, for_text(colour), Anchor::Right)?;
+        }
+        None => ink.text("not run", (right, y), 11, GREY, Anchor::Right)?,
+    }
+    match point.quoted {
+        Some(quoted) => ink.diamond((at(quoted), y), 6, BLACK),
+        None => Ok(()),
+    }
+}
+
+fn colour(series: usize) -> RGBColor {
+    SERIES[series % SERIES.len()]
+}

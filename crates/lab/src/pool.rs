@@ -1,0 +1,69 @@
+//! Many runs at a time: a thread for each job, the results in the order of what was asked.
+//!
+//! Called by: experiments in virtual time, whose results do not depend on who runs beside them.
+//! Must not know: what a run is.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use crate::progress::Progress;
+use crate::{Error, Run};
+
+impl Run<'_> {
+    /// `work` for each of `runs`, in their order as threads come free. `None` stands for a run that
+    /// was not made, or not to its end, because somebody stopped it; `work` gives it as well.
+    ///
+    /// # Errors
+    /// The first error of a run; the others are stopped.
+    pub fn each<T: Sync, R: Send>(
+        &self,
+        runs: &[T],
+        work: impl Fn(&T, &(dyn Fn() -> bool + Sync)) -> Result<Option<R>, Error> + Sync,
+    ) -> Result<Vec<Option<R>>, Error> {
+        let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let stop = || self.is_stopped() || failed.load(Ordering::Relaxed) > 0;
+        let take = || {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            (index < runs.len() && !stop()).then_some(index)
+        };
+        let (tell, told) = channel();
+        let mut results: Vec<Option<R>> = runs.iter().map(|_| None).collect();
+        let mut progress = Progress::new(runs.len());
+        let mut trouble = None;
+        thread::scope(|scope| {
+            for _ in 0..self.common.jobs().min(runs.len()) {
+                let (tell, work, take, stop) = (tell.clone(), &work, &take, &stop);
+                scope.spawn(move || {
+                    while let Some(index) = take() {
+                        if tell.send((index, work(&runs[index], stop))).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(tell);
+            let mut done = 0;
+            loop {
+                match told.recv_timeout(Duration::from_millis(200)) {
+                    Ok((index, Ok(result))) => {
+                        done += usize::from(result.is_some());
+                        results[index] = result;
+                    }
+                    Ok((_, Err(error))) => {
+                        failed.store(1, Ordering::Relaxed);
+                        trouble = trouble.take().or(Some(error));
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => break,
+                }
+                progress.at(done);
+            }
+        });
+        match trouble {
+            Some(error) => Err(error),
+            None => Ok(results),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! A report as people read it: what was asked, where it ran, the rows under their headings, notes.
+//!
+//! Called by: the lab. Must not know: what was measured.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use crate::report::{Column, Envelope, Format, Report, VERSION};
+
+/// Longest line of what is said in sentences.
+const WIDTH: usize = 96;
+
+/// The whole text.
+pub(crate) fn text(report: &Report, envelope: &Envelope) -> String {
+    let (machine, mut text) = (&envelope.machine, String::new());
+    let [one, five, fifteen] = machine.load_average;
+    let cores = if machine.cores == 1 { "core" } else { "cores" };
+    // Writing into a string cannot fail.
+    let asked = format!("lab {}: {}", envelope.experiment.name, envelope.experiment.question);
+    let _ = writeln!(text, "{}", wrapped(&asked));
+    let ran = format!(
+        "wirespeed {VERSION}, {} · {}, {} {cores} · Linux {} · load average {one} {five} {fifteen} \
+         at the start · took {:.1} s",
+        machine.build, machine.cpu_model, machine.cores, machine.kernel, envelope.seconds
+    );
+    let _ = writeln!(text, "{}\n", wrapped(&ran));
+    rows(report, &mut text);
+    for note in &report.notes {
+        let _ = write!(text, "\n{}\n", wrapped(note));
+    }
+    if envelope.interrupted {
+        text.push_str("\nStopped before its end: rows rest on the runs that were made.\n");
+    }
+    text
+}
+
+fn rows(report: &Report, text: &mut String) {
+    let shown: Vec<(usize, &Column)> = report
+        .columns
+        .iter()
+        .enumerate()
+        .filter(|(_, c)| !matches!(c.format, Format::Heading | Format::Hidden))
+        .collect();
+    let cells: Vec<Vec<String>> = report
+        .rows
+        .iter()
+        .map(|row| shown.iter().map(|&(index, column)| cell(column, &row[index])).collect())
+        .collect();
+    let widths: Vec<usize> = shown
+        .iter()
+        .enumerate()
+        .map(|(at, (_, column))| {
+            let longest = cells.iter().map(|row| row[at].chars().count()).max();
+            longest.unwrap_or(0).max(column.head.chars().count())
+        })
+        .collect();
+    let line = |cells: &[String]| {
+        let mut line = String::new();
+        for ((cell, width), (_, column)) in cells.iter().zip(&widths).zip(&shown) {
+            let _ = match column.format {
+                Format::Text => write!(line, "  {cell:<width$}"),
+                _ => write!(line, "  {cell:>width$}"),
+            };
+        }
+        format!("{}\n", line.trim_end())
+    };
+    let heads: Vec<String> = shown.iter().map(|(_, column)| column.head.to_owned()).collect();
+    text.push_str(&line(&heads));
+    let heading = report.columns.iter().position(|c| c.format == Format::Heading);
+    let mut above = None;
+    for (row, cells) in report.rows.iter().zip(&cells) {
+        let here = heading.and_then(|index| row[index].as_str());
+        if let Some(here) = here.filter(|_| here != above) {
+            let _ = writeln!(text, "{here}");
+        }
+        above = here;
+        text.push_str(&line(cells));
+    }
+}
+
+fn cell(column: &Column, value: &Value) -> String {
+    match (column.format, value) {
+        (_, Value::String(words)) => words.clone(),
+        (Format::Number(places), number) if number.is_number() => {
+            format!("{:.places$}", number.as_f64().unwrap_or(f64::NAN))
+        }
+        (Format::Bytes, number) if number.is_number() => bytes(number.as_f64().unwrap_or(0.0)),
+        _ => "-".to_owned(),
+    }
+}
+
+/// Bytes in three digits, powers of 1000, as link rates are.
+pub(crate) fn bytes(bytes: f64) -> String {
+    match bytes {
+        b if b >= 999_500.0 => format!("{} MB", three(b / 1e6)),
+        b if b >= 1_000.0 => format!("{} kB", three(b / 1e3)),
+        b => format!("{b:.0} B"),
+    }
+}
+
+/// A number in three digits or so, without zeros at its end.
+pub(crate) fn three(value: f64) -> String {
+    let places = if value >= 100.0 {
+        0
+    } else if value >= 10.0 {
+        1
+    } else {
+        2
+    };
+    let text = format!("{value:.places$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+/// A paragraph, cut between words.
+fn wrapped(words: &str) -> String {
+    let mut text = String::new();
+    let mut column = 0;
+    for word in words.split_whitespace() {
+        let len = word.chars().count();
+        if column > 0 && column + 1 + len > WIDTH {
+            text.push('\n');
+            column = 0;
+        } else if column > 0 {
+            text.push(' ');
+            column += 1;
+        }
+        text.push_str(word);
+        column += len;
+    }
+    text
+}

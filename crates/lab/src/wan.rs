@@ -1,0 +1,265 @@
+//! `wirespeed lab wan`: the grid of bad networks. For each path, each thing that may be wrong with
+//! it and each congestion control, the goodput of bulk flows in virtual time, over several seeds.
+//!
+//! Called by: the lab. `grid` says which cells there are, `published` what Linux reached. Must not
+//! know: how a world runs; `sim::goodput` does that.
+
+mod grid;
+mod published;
+#[cfg(test)]
+mod tests;
+
+use clap::{ArgMatches, FromArgMatches};
+use serde_json::{Value, json};
+use sim::goodput::{Outcome, measure_unless};
+
+use crate::plot::{Dots, Panel, Plot, Point};
+use crate::report::{Column, Format, Report, Span, column};
+use crate::{Error, Run};
+use grid::{Cell, Choice};
+
+/// Seeds of a cell, and those with `--quick`.
+const SEEDS: (u64, u64) = (5, 1);
+/// More runs than this are a mistake.
+const RUNS_MAX: u64 = 100_000;
+
+/// The options.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    choice: Choice,
+    /// Virtual time from the first SYN, in seconds
+    #[arg(long, value_name = "S", default_value_t = published::SECONDS,
+          value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: u64,
+    /// Without the figures of Linux
+    #[arg(long)]
+    no_linux: bool,
+}
+
+const COLUMNS: &[Column] = &[
+    column("path", "", "", Format::Heading),
+    column("impairment", "wrong", "", Format::Text),
+    column("cc", "control", "", Format::Text),
+    column("share", "share", "of rate x 1448/1500, median", Format::Number(3)),
+    column("share_min", "min", "of rate x 1448/1500", Format::Number(3)),
+    column("share_max", "max", "of rate x 1448/1500", Format::Number(3)),
+    column("goodput_mbps", "Mb/s", "Mb/s of payload, median", Format::Number(2)),
+    column("retransmits", "sent again", "segments, median", Format::Number(0)),
+    column("timeouts", "time-outs", "time-outs, median", Format::Number(0)),
+    column("queue_bytes_max", "queue max", "bytes waiting, of all seeds", Format::Bytes),
+    column("fairness", "Jain", "Jain's index of the flows, median", Format::Hidden),
+    column("linux", "Linux", "of rate x 1448/1500, published median", Format::Number(3)),
+    column("rate_bps", "", "bit/s", Format::Hidden),
+    column("rtt_ms", "", "ms", Format::Hidden),
+    column("queue_bytes", "", "bytes", Format::Hidden),
+    column("flows", "", "flows", Format::Hidden),
+    column("loss", "", "share of data", Format::Hidden),
+    column("late", "", "share of data", Format::Hidden),
+    column("late_ms", "", "ms", Format::Hidden),
+    column("queue_drops", "", "packets, median", Format::Hidden),
+    column("recoveries", "", "episodes of fast recovery, median", Format::Hidden),
+    column("seeds", "", "seeds", Format::Hidden),
+];
+
+/// One run of a cell.
+struct Sample<'a> {
+    cell: &'a Cell,
+    seed: u64,
+    outcome: Outcome,
+}
+
+/// Measure the grid.
+pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> {
+    let options = Options::from_arg_matches(matches).map_err(|e| Error::Usage(e.to_string()))?;
+    let cells = options.choice.cells(run.common.quick)?;
+    let seeds = run.common.seeds(SEEDS.0, SEEDS.1);
+    let wanted = cells.len() as u64 * (seeds.end - seeds.start);
+    if wanted > RUNS_MAX {
+        return Err(Error::Usage(format!(
+            "{} cells of {} seeds are {wanted} runs: choose fewer, {RUNS_MAX} at most",
+            cells.len(),
+            seeds.end - seeds.start,
+        )));
+    }
+    // All cells with the first seed, then all with the next: whoever stops it early has some of
+    // each.
+    let runs: Vec<(&Cell, u64)> =
+        seeds.clone().flat_map(|seed| cells.iter().map(move |cell| (cell, seed))).collect();
+    let outcomes = run.each(&runs, |&(cell, seed), stop| {
+        let outcome = measure_unless(&cell.goodput(options.seconds, seed), stop);
+        outcome.map_err(|violation| {
+            let (path, wrong, cc) = (cell.path.name(), cell.impairment.name(), cell.cc.name());
+            Error::Failed(format!(
+                "{path}; {wrong}; {cc}; seed {seed}: {violation}. This is a defect of the stack: \
+                 please report this line"
+            ))
+        })
+    })?;
+    let samples = runs.iter().zip(outcomes).filter_map(|(&(cell, seed), outcome)| {
+        outcome.map(|outcome| Sample { cell, seed, outcome })
+    });
+    let samples: Vec<Sample<'_>> = samples.collect();
+    Ok(report(&options, run, &cells, &seeds, &samples))
+}
+
+fn report(
+    options: &Options,
+    run: &Run<'_>,
+    cells: &[Cell],
+    seeds: &std::ops::Range<u64>,
+    samples: &[Sample<'_>],
+) -> Report {
+    let linux = |cell: &Cell| match options.no_linux {
+        true => None,
+        false => published::linux(cell, options.seconds),
+    };
+    let of = |cell: &Cell| samples.iter().filter(|s| s.cell == cell).collect::<Vec<_>>();
+    let has_linux = cells.iter().any(|cell| linux(cell).is_some());
+    let has_flows = options.choice.flows > 1;
+    let columns = COLUMNS.iter().copied().map(|mut column| {
+        match column.key {
+            "fairness" if has_flows => column.format = Format::Number(3),
+            "linux" if !has_linux => column.format = Format::Hidden,
+            _ => {}
+        }
+        column
+    });
+    let mut notes = vec![format!(
+        "Share: what programs got, of rate x 1448/1500; {} virtual seconds from the first SYN, \
+         median of {} (min and max beside it). MTU 1500, timestamps on, default settings; losses \
+         and delays meet data alone, behind the queue; ACKs return at the same rate and delay.",
+        options.seconds,
+        match seeds.end - seeds.start {
+            1 => "one seed".to_owned(),
+            many => format!("{many} seeds"),
+        },
+    )];
+    let missing = cells.iter().filter(|cell| of(cell).is_empty()).count();
+    if missing > 0 {
+        notes.push(format!("{missing} of {} cells were not run to their end.", cells.len()));
+    }
+    if has_linux {
+        notes.push(published::NOTE.to_owned());
+    }
+    Report {
+        settings: json!({
+            "seconds": options.seconds,
+            "first_seed": seeds.start,
+            "seeds": seeds.end - seeds.start,
+            "cells": cells.len(),
+            "jobs": run.common.jobs(),
+            "quick": run.common.quick,
+            "mtu_bytes": 1500,
+        }),
+        columns: columns.collect(),
+        rows: cells.iter().map(|cell| row(cell, &of(cell), linux(cell))).collect(),
+        samples: samples.iter().map(sample).collect(),
+        notes,
+        plot: Some(Plot::Dots(dots(cells, &of, &linux, options.seconds, seeds))),
+    }
+}
+
+/// The values of [`COLUMNS`], in their order.
+fn row(cell: &Cell, samples: &[&Sample<'_>], linux: Option<f64>) -> Vec<Value> {
+    let span = |of: &dyn Fn(&Outcome) -> f64| Span::of(samples.iter().map(|s| of(&s.outcome)));
+    let mid = |of: &dyn Fn(&Outcome) -> f64| json!(span(of).map(|span| span.mid));
+    let share = span(&|o| o.share);
+    let (late, late_by) = cell.impairment.late();
+    vec![
+        json!(cell.path.name()),
+        json!(cell.impairment.name()),
+        json!(cell.cc.name()),
+        json!(share.map(|s| s.mid)),
+        json!(share.map(|s| s.low)),
+        json!(share.map(|s| s.high)),
+        mid(&|o| o.flows_bps.iter().sum::<f64>() / 1e6),
+        mid(&|o| o.retransmits as f64),
+        mid(&|o| o.timeouts as f64),
+        json!(span(&|o| o.bottleneck.queue_bytes_max as f64).map(|s| s.high as u64)),
+        mid(&|o| o.fairness),
+        json!(linux),
+        json!(cell.path.rate_bps),
+        json!(cell.path.rtt_ms()),
+        json!(cell.goodput(1, 1).queue_bytes),
+        json!(cell.path.flows),
+        json!(cell.impairment.loss()),
+        json!(late),
+        json!(late_by.as_secs_f64() * 1e3),
+        mid(&|o| o.bottleneck.queue_full as f64),
+        mid(&|o| o.fast_recoveries as f64),
+        json!(samples.len()),
+    ]
+}
+
+fn sample(sample: &Sample<'_>) -> Value {
+    let o = &sample.outcome;
+    json!({
+        "path": sample.cell.path.name(),
+        "impairment": sample.cell.impairment.name(),
+        "cc": sample.cell.cc.name(),
+        "seed": sample.seed,
+        "share": o.share,
+        "flows_bps": o.flows_bps,
+        "fairness": o.fairness,
+        "retransmits": o.retransmits,
+        "timeouts": o.timeouts,
+        "recoveries": o.fast_recoveries,
+        "queue_bytes_max": o.bottleneck.queue_bytes_max,
+        "queue_drops": o.bottleneck.queue_full,
+        "lost": o.bottleneck.lost,
+        "late": o.bottleneck.late,
+        "events": o.events,
+    })
+}
+
+/// A panel for each path, a row for each impairment, a dot for each congestion control.
+fn dots<'a>(
+    cells: &'a [Cell],
+    of: &dyn Fn(&'a Cell) -> Vec<&'a Sample<'a>>,
+    linux: &dyn Fn(&Cell) -> Option<f64>,
+    seconds: u64,
+    seeds: &std::ops::Range<u64>,
+) -> Dots {
+    let distinct = |name: &dyn Fn(&Cell) -> String| {
+        let mut names: Vec<String> = Vec::new();
+        for cell in cells {
+            let name = name(cell);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    };
+    let paths = distinct(&|cell| cell.path.name());
+    let rows = distinct(&|cell| cell.impairment.name());
+    let series = distinct(&|cell| cell.cc.name().to_owned());
+    let at = |names: &[String], name: &str| names.iter().position(|n| n == name).unwrap_or(0);
+    let mut panels: Vec<Panel> =
+        paths.iter().map(|path| Panel { title: path.clone(), points: Vec::new() }).collect();
+    for cell in cells {
+        panels[at(&paths, &cell.path.name())].points.push(Point {
+            row: at(&rows, &cell.impairment.name()),
+            series: at(&series, cell.cc.name()),
+            span: Span::of(of(cell).iter().map(|sample| sample.outcome.share)),
+            quoted: linux(cell),
+        });
+    }
+    let middle = match seeds.end - seeds.start {
+        1 => "one seed".to_owned(),
+        many => format!("median of {many} seeds, bar from least to most"),
+    };
+    Dots {
+        title: "Goodput on bad networks, by congestion control".to_owned(),
+        subtitle: format!(
+            "Share of what the path can carry (rate x 1448/1500), {seconds} s from the first SYN; \
+             {middle}"
+        ),
+        axis: "goodput / (rate x 1448/1500)".to_owned(),
+        row_title: "wrong with data:".to_owned(),
+        rows,
+        series,
+        panels,
+        quoted: "Linux 6.18, published (its BBR is version 1)".to_owned(),
+    }
+}

@@ -1,0 +1,85 @@
+//! Protection against wrapped sequence numbers, RFC 7323 section 5: is a segment of this life of
+//! its sequence numbers, or of one before?
+//!
+//! Called by: tcb, which holds it, and input, for segments that prediction refused.
+//!
+//! The RFC's test drops whatever has a timestamp before TS.Recent. A retransmission sets TS.Recent,
+//! and everything that is late behind it, sent before it, would be dropped and lost in truth. But
+//! sequence numbers come back after 4 GB only. So a timestamp is too old when it is from before one
+//! that was seen some hundreds of megabytes ago, which is remembered here (decision 0032).
+
+use base::SeqNumber;
+
+/// A timestamp, and the bytes that had been received when it was TS.Recent.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    value: u32,
+    bytes: u64,
+}
+
+/// Two marks, the later one not too old.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Paws {
+    before: Mark,
+    last: Mark,
+}
+
+/// Bytes between two marks: an eighth of the sequence space.
+const APART: u64 = 1 << 29;
+/// Bytes after which a mark proves nothing any more: half of the sequence space.
+const TOO_OLD: u64 = 1 << 31;
+
+impl Paws {
+    /// The connection begins with this timestamp.
+    pub(crate) fn new(value: u32) -> Paws {
+        let mark = Mark { value, bytes: 0 };
+        Paws { before: mark, last: mark }
+    }
+
+    /// `recent` is TS.Recent after so many bytes. Called now and then; the more often, the better.
+    pub(crate) fn note(&mut self, recent: u32, bytes: u64) {
+        let mark = Mark { value: recent, bytes };
+        if bytes - self.before.bytes >= TOO_OLD {
+            *self = Paws { before: mark, last: mark };
+        } else if bytes - self.last.bytes >= APART {
+            *self = Paws { before: self.last, last: mark };
+        }
+    }
+
+    /// Was a segment with timestamp `value`, older than TS.Recent, sent so late that its sequence
+    /// number means what it says, now that so many bytes have been received?
+    pub(crate) fn is_of_this_life(&self, value: u32, bytes: u64) -> bool {
+        SeqNumber(value).ge(SeqNumber(self.before.value)) && bytes - self.before.bytes < TOO_OLD
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GB: u64 = 1 << 30;
+
+    #[test]
+    fn what_is_late_is_of_this_life_and_what_is_four_gigabytes_old_is_not() {
+        let mut paws = Paws::new(1000);
+        assert!(paws.is_of_this_life(1000, 0) && !paws.is_of_this_life(999, 0));
+        // A millisecond for each 100 KB: 4 GB in 43 s.
+        for step in 1..400_000u64 {
+            let (value, bytes) = (1000 + step as u32, step * 100_000);
+            if step % 50 == 0 {
+                paws.note(value, bytes);
+            }
+            assert!(step < 100 || paws.is_of_this_life(value - 100, bytes), "{step}");
+            let wrapped = value.wrapping_sub(22_000);
+            assert!(step < 22_000 || !paws.is_of_this_life(wrapped, bytes), "{step}");
+        }
+    }
+
+    #[test]
+    fn after_a_long_time_unobserved_nothing_old_is_believed_until_it_is_newer() {
+        let mut paws = Paws::new(1000);
+        assert!(!paws.is_of_this_life(5000, 3 * GB));
+        paws.note(6000, 3 * GB);
+        assert!(!paws.is_of_this_life(5000, 3 * GB) && paws.is_of_this_life(6000, 3 * GB + 1));
+    }
+}
