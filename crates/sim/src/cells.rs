@@ -137,8 +137,8 @@ fn print_row(last: Option<&(u64, Outcome, f64)>) {
     let bps: f64 = o.flows_bps.iter().sum();
     say!(
         "seed {seed}: {:.4} ({:.3} Mb/s), fairness {:.3}, sent again {}, time-outs {}, recoveries \
-         {}, queue drops {}, CoDel drops {}, marks {}, lost {}, late {}, queue {} bytes at most; {} \
-         events in {seconds:.2} s",
+         {}, queue drops {}, CoDel drops {}, marks {}, lost {}, late {}, queue {} bytes at most; \
+         {} events in {seconds:.2} s",
         o.share,
         bps / 1e6,
         o.fairness,
