@@ -43,6 +43,9 @@ counters! {
     TcpAccepts "tcp_accepts" "passive opens that were established";
     TcpHalfOpenReplaced "tcp_half_open_replaced"
         "half-open connections, overdue, that gave way to a newer SYN at a full backlog";
+    TcpCeIn "tcp_ce_in" "segments of ECN connections that came with a mark of congestion (CE)";
+    TcpEcnReductions "tcp_ecn_reductions"
+        "congestion windows reduced because the peer echoed a mark (RFC 3168)";
     TcpTailProbes "tcp_tail_probes" "tail loss probes sent (RFC 8985)";
     TcpTimeouts "tcp_timeouts" "retransmission timer expiries";
     TcpChallengeAcks "tcp_challenge_acks" "challenge ACKs sent (RFC 5961)";

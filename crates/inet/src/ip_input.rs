@@ -113,6 +113,12 @@ impl<A: Addrs> Ip<A> {
         self.addrs.key(raw_ports)
     }
 
+    /// Was it marked on its way: congestion experienced (RFC 3168 section 5)?
+    #[inline(always)]
+    pub fn is_ce(&self) -> bool {
+        self.tos & 3 == 3
+    }
+
     /// The sum of the transport header and payload with the pseudo-header, length included
     /// (RFC 9293 section 3.1, RFC 8200 section 8.1): whole if the checksum is right.
     #[inline(always)]

@@ -176,6 +176,27 @@ impl HeaderTemplate {
         if ip[0] >> 4 == 6 { (ip[0] << 4 | ip[1] >> 4, ip[7]) } else { (ip[1], ip[8]) }
     }
 
+    /// Say of a packet that [`HeaderTemplate::prepend`] made that it is ECN-capable: ECT(0), RFC
+    /// 3168 section 5. One whose traffic class says so already, or more, stays as it is.
+    #[inline(never)]
+    pub fn set_ect(&self, m: &mut Mbuf) {
+        let Some(header) = m.headers_mut(self.len()) else { return };
+        let Some(ip) = header.get_mut(self.link_len()..) else { return };
+        match ip {
+            [first, second, ..] if *first >> 4 == 6 => {
+                // Behind the four upper bits of the class: its lowest two.
+                *second |= if *second & 0x30 == 0 { 0x20 } else { 0 };
+            }
+            [_, tos, length_high, length_low, ..] if *tos & 3 == 0 => {
+                *tos |= 2;
+                let total = u16::from_be_bytes([*length_high, *length_low]);
+                let sum = self.sum.plus(Sum::of_be16(total)).plus(Sum::of_be16(2));
+                ip[10..12].copy_from_slice(&sum.field());
+            }
+            _ => {}
+        }
+    }
+
     /// Bytes of link header and IP header.
     #[inline(always)]
     pub fn len(&self) -> usize {

@@ -14,6 +14,7 @@ use mbuf::{Flags, Mbuf, Pool};
 
 use crate::codel::CoDel;
 use crate::loss::Losses;
+use crate::mark::mark;
 use crate::{Aqm, Settings};
 
 /// The mark ([`Mbuf::mark`]) of a packet with a flipped bit, for those who watch arrivals.
@@ -53,6 +54,8 @@ pub struct Counts {
     pub queue_full: u64,
     /// Lost to CoDel.
     pub codel: u64,
+    /// Marked by CoDel instead.
+    pub marked: u64,
     /// Lost because they were longer than the MTU.
     pub too_long: u64,
     /// Lost because the path was cut.
@@ -223,14 +226,17 @@ impl Direction {
                 break;
             }
             let sojourn = begin.since(head.at);
-            let Some(Timed { frame, .. }) = self.waiting.pop_front() else { break };
+            let Some(Timed { mut frame, .. }) = self.waiting.pop_front() else { break };
             let bytes = self.bytes(&frame);
             self.waiting_bytes -= bytes;
-            if let Aqm::CoDel { target, interval } = self.settings.aqm
+            if let Aqm::CoDel { target, interval, ecn } = self.settings.aqm
                 && self.codel.drops((target, interval), sojourn, self.waiting_bytes, begin)
             {
-                self.lose(frame, Why::CoDel, begin, pool);
-                continue;
+                if !ecn || !mark(&mut frame, self.settings.link, pool) {
+                    self.lose(frame, Why::CoDel, begin, pool);
+                    continue;
+                }
+                self.counts.marked += 1;
             }
             if begin > self.free_at {
                 self.remainder = 0;

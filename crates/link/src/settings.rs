@@ -38,6 +38,8 @@ pub enum Aqm {
         target: Duration,
         /// How long it may be exceeded; 100 ms in section 4.2.
         interval: Duration,
+        /// Packets whose sender heeds marks are marked instead (RFC 3168).
+        ecn: bool,
     },
 }
 

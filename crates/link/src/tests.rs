@@ -79,7 +79,7 @@ fn it_does_not_matter_when_somebody_looks() {
         late: 0.1,
         late_by: ms(4),
         jitter: ms(2),
-        aqm: Aqm::CoDel { target: ms(5), interval: ms(20) },
+        aqm: Aqm::CoDel { target: ms(5), interval: ms(20), ecn: false },
         ..line()
     };
     let run = |looks: &[u64]| {
@@ -194,7 +194,7 @@ fn nothing_passes_while_the_path_is_cut() {
 #[test]
 fn codel_keeps_a_standing_queue_short() {
     // 20 % more than the line carries, for 20 s.
-    let aqm = Aqm::CoDel { target: ms(5), interval: ms(100) };
+    let aqm = Aqm::CoDel { target: ms(5), interval: ms(100), ecn: false };
     let delays = |aqm| {
         let mut pool = Pool::new(1 << 28);
         let mut direction = Direction::new(Settings { aqm, queue_bytes: 1 << 24, ..line() }, 1);

@@ -4,7 +4,7 @@
 
 use base::Duration;
 use clap::Args;
-use link::Loss;
+use link::{Aqm, Loss};
 use serde_json::json;
 use tcp::cc::Algorithm;
 use wirespeed_sim::goodput::{self, Goodput, Outcome};
@@ -45,6 +45,12 @@ pub(crate) struct Options {
     /// Congestion control
     #[arg(long, default_value = "cubic", value_parser = algorithm)]
     cc: Algorithm,
+    /// CoDel at the bottleneck, 5 ms and 100 ms
+    #[arg(long)]
+    codel: bool,
+    /// The flows ask for ECN, and CoDel marks instead of dropping
+    #[arg(long)]
+    ecn: bool,
     /// Send and receive buffer of each connection: 8M; without it the stack's default
     #[arg(long, value_parser = units::bytes)]
     buffer: Option<u32>,
@@ -83,6 +89,11 @@ impl Options {
         path.loss = if self.loss > 0.0 { Loss::Random(self.loss) } else { Loss::Never };
         path.late = (self.late, Duration::from_millis(self.late_ms));
         path.algorithm = self.cc;
+        path.ecn = self.ecn;
+        if self.codel {
+            let [target, interval] = [5, 100].map(Duration::from_millis);
+            path.aqm = Aqm::CoDel { target, interval, ecn: self.ecn };
+        }
         path.buffer_bytes = self.buffer;
         path.tso_max_bytes = if self.tso { 65_535 } else { 0 };
         path.seed = seed;
@@ -126,7 +137,8 @@ fn print_row(last: Option<&(u64, Outcome, f64)>) {
     let bps: f64 = o.flows_bps.iter().sum();
     say!(
         "seed {seed}: {:.4} ({:.3} Mb/s), fairness {:.3}, sent again {}, time-outs {}, recoveries \
-         {}, queue drops {}, lost {}, late {}, queue {} bytes at most; {} events in {seconds:.2} s",
+         {}, queue drops {}, CoDel drops {}, marks {}, lost {}, late {}, queue {} bytes at most; \
+         {} events in {seconds:.2} s",
         o.share,
         bps / 1e6,
         o.fairness,
@@ -134,6 +146,8 @@ fn print_row(last: Option<&(u64, Outcome, f64)>) {
         o.timeouts,
         o.fast_recoveries,
         o.bottleneck.queue_full,
+        o.bottleneck.codel,
+        o.bottleneck.marked,
         o.bottleneck.lost,
         o.bottleneck.late,
         o.bottleneck.queue_bytes_max,
@@ -144,6 +158,7 @@ fn print_row(last: Option<&(u64, Outcome, f64)>) {
 fn sample((seed, o, seconds): &(u64, Outcome, f64)) -> serde_json::Value {
     json!({"seed": seed, "goodput": o.share, "flows_bps": o.flows_bps, "fairness": o.fairness,
         "retransmits": o.retransmits, "timeouts": o.timeouts, "recoveries": o.fast_recoveries,
-        "queue_drops": o.bottleneck.queue_full, "lost": o.bottleneck.lost,
+        "queue_drops": o.bottleneck.queue_full, "codel_drops": o.bottleneck.codel,
+        "marks": o.bottleneck.marked, "ecn_reductions": o.ecn_reductions, "lost": o.bottleneck.lost,
         "late": o.bottleneck.late, "events": o.events, "seconds": seconds})
 }

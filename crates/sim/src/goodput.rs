@@ -11,6 +11,7 @@ use base::{Duration, Instant, IpVersion, Switch};
 use device::fault::Rng;
 use link::{Aqm, Loss, Settings};
 use stack::StackConfig;
+use tcp::Ecn;
 use tcp::cc::Algorithm;
 
 use crate::app::{Finish, Read, Script, Write};
@@ -48,6 +49,8 @@ pub struct Goodput {
     pub late: (f64, Duration),
     /// The flows' congestion control.
     pub algorithm: Algorithm,
+    /// The flows ask for ECN.
+    pub ecn: bool,
     /// Send and receive buffer of each connection; `None` is the stack's default.
     pub buffer_bytes: Option<u32>,
     /// Super-segments that the sender's device takes, in bytes; 0 for none.
@@ -70,6 +73,7 @@ impl Goodput {
             loss: Loss::Never,
             late: (0.0, Duration::ZERO),
             algorithm: Algorithm::Cubic,
+            ecn: false,
             buffer_bytes: None,
             tso_max_bytes: 0,
             seed: 1,
@@ -99,6 +103,8 @@ pub struct Outcome {
     pub timeouts: u64,
     /// Episodes of fast recovery.
     pub fast_recoveries: u64,
+    /// Reductions for marks that were echoed.
+    pub ecn_reductions: u64,
     /// The bottleneck.
     pub bottleneck: link::Counts,
     /// Events that the world took.
@@ -151,7 +157,8 @@ pub fn world(path: &Goodput) -> World {
     let mut rng = Rng::new(path.seed);
     let rtt_ns = 2 * path.delay.as_nanos() as usize;
     for flow in 0..path.flows {
-        let mut config = tcp::Config { algorithm: path.algorithm, ..tcp::Config::default() };
+        let ecn = if path.ecn { Ecn::On } else { Ecn::default() };
+        let mut config = tcp::Config { algorithm: path.algorithm, ecn, ..tcp::Config::default() };
         if let Some(bytes) = path.buffer_bytes {
             config.set_fixed_buffers(bytes, bytes);
         }
@@ -240,6 +247,7 @@ fn outcome(path: &Goodput, world: &World, before: &[u64]) -> Outcome {
         retransmits: infos.iter().map(|i| u64::from(i.retransmits)).sum(),
         timeouts: infos.iter().map(|i| u64::from(i.timeouts)).sum(),
         fast_recoveries: infos.iter().map(|i| u64::from(i.fast_recoveries)).sum(),
+        ecn_reductions: infos.iter().map(|i| u64::from(i.ecn_reductions)).sum(),
         bottleneck: *world.link_counts(0),
         events: world.events(),
     }

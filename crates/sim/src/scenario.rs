@@ -420,7 +420,7 @@ fn path(link: LinkKind, heal: Instant, draw: &mut Draw) -> Settings {
     };
     if draw.happens(0.2) {
         let [target, interval] = [5, 100].map(Duration::from_millis);
-        path.aqm = Aqm::CoDel { target, interval };
+        path.aqm = Aqm::CoDel { target, interval, ecn: draw.happens(0.5) };
     }
     if draw.happens(0.4) {
         return path;

@@ -4,8 +4,8 @@
 //! Called by: `scenario`. Must not know: the network.
 
 use base::Duration;
-use tcp::Config;
 use tcp::cc::Algorithm;
+use tcp::{Config, Ecn};
 
 use crate::app::{Finish, Read, Script, Write};
 use crate::scenario::Draw;
@@ -108,6 +108,7 @@ pub(crate) fn config(draw: &mut Draw) -> Config {
     config.timestamps = !draw.happens(0.2);
     config.sack = !draw.happens(0.2);
     config.window_scaling = !draw.happens(0.2);
+    config.ecn = draw.one_of(&[Ecn::Off, Ecn::Accept, Ecn::On, Ecn::On]);
     if draw.happens(0.2) {
         config.ack_delay = Duration::from_millis(draw.range(1, 400));
     }
@@ -132,7 +133,7 @@ pub(crate) fn describe(script: &Script, config: &Config) -> String {
         text.push_str(&format!(" {step:?}"));
     }
     format!(
-        "[{} |{text} | {:?} | {:?}; buffers {}..{}/{}..{} {}{}{}{} ack delay {} ms]",
+        "[{} |{text} | {:?} | {:?}; buffers {}..{}/{}..{} {}{}{}{} ECN {:?} ack delay {} ms]",
         config.algorithm.name(),
         script.reads,
         script.finish,
@@ -144,6 +145,7 @@ pub(crate) fn describe(script: &Script, config: &Config) -> String {
         if config.sack { "S" } else { "-" },
         if config.window_scaling { "W" } else { "-" },
         if config.no_delay { "N" } else { "-" },
+        config.ecn,
         config.ack_delay.as_millis(),
     )
 }

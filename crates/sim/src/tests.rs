@@ -1,5 +1,6 @@
 //! Fixed seeds; that a replay is the same to the byte; that each law can fail.
 
+mod ecn;
 mod narrow;
 mod windows;
 

@@ -217,7 +217,7 @@ fn segment<A: Addrs>(
         m.keep(at, len);
         return no_connection(stack, ip, m);
     };
-    let seg = segment_of(&header, len, timestamps);
+    let seg = segment_of(&header, len, timestamps, ip.is_ce());
     if core.switches.on(Switch::Predict)
         && (timestamps.is_some() || header.header_len == HEADER_LEN)
         && predict::matches(&pcb.tcb, &seg)
@@ -246,7 +246,7 @@ fn segment<A: Addrs>(
 
 /// The fields that TCP wants of a segment of `len` bytes, header included.
 #[inline(always)]
-fn segment_of(header: &Header, len: usize, timestamps: Option<Timestamps>) -> Segment {
+fn segment_of(header: &Header, len: usize, timestamps: Option<Timestamps>, ce: bool) -> Segment {
     Segment {
         seq: header.seq,
         ack: header.ack,
@@ -254,22 +254,23 @@ fn segment_of(header: &Header, len: usize, timestamps: Option<Timestamps>) -> Se
         window: header.window,
         urgent: header.urgent,
         flags: header.flags,
+        ce,
         timestamps,
     }
 }
 
 /// Header and options of any segment, for the paths that are not in a hurry.
-fn any_segment(m: &Mbuf) -> Result<(Header, Segment, Options), DropReason> {
+fn any_segment(m: &Mbuf, ce: bool) -> Result<(Header, Segment, Options), DropReason> {
     let header = Header::parse(m.as_slice())?;
     let options = Options::parse(header.options(m.as_slice()))?;
-    let seg = segment_of(&header, m.len(), options.timestamps);
+    let seg = segment_of(&header, m.len(), options.timestamps, ce);
     Ok((header, seg, options))
 }
 
 /// What prediction refused, through the steps of RFC 9293.
 #[inline(never)]
 fn slow_segment<A: Addrs>(stack: &mut Stack, handle: TcpHandle, ip: Ip<A>, mut m: Mbuf) -> Fate {
-    let (header, seg, options) = any_segment(&m)?;
+    let (header, seg, options) = any_segment(&m, ip.is_ce())?;
     m.trim_front(header.header_len);
     let Some(pcb) = stack.connections.get_mut(handle) else { return Err(DropReason::TcpNoSocket) };
     let embryonic = pcb.tcb.is_embryonic();
@@ -289,7 +290,7 @@ fn slow_segment<A: Addrs>(stack: &mut Stack, handle: TcpHandle, ip: Ip<A>, mut m
 #[cold]
 #[inline(never)]
 fn no_connection<A: Addrs>(stack: &mut Stack, ip: Ip<A>, m: Mbuf) -> Fate {
-    let (header, seg, options) = any_segment(&m)?;
+    let (header, seg, options) = any_segment(&m, ip.is_ce())?;
     let key = ip.flow(Header::raw_ports(m.as_slice()));
     if m.has(MbufFlags::LINK_GROUP) {
         return Err(DropReason::TcpGroupAddress);

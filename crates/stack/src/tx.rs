@@ -107,7 +107,11 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
             }
         }
         let Some(mut m) = output::next(&mut pcb.tcb, &mut run, &mut core.tcp()) else { break };
-        match pcb.template.prepend(&mut m) {
+        let made = pcb.template.prepend(&mut m);
+        if run.is_ecn_capable() {
+            pcb.template.set_ect(&mut m);
+        }
+        match made {
             Ok(()) if m.departs_after(core.now) && admits(core, &stack.release) => {
                 stack.release.push(pcb.port, m);
             }

@@ -10,7 +10,7 @@ use crate::marks::{Events, Marks, Todo};
 use crate::recovery::{self, Phase};
 use crate::sack::News;
 use crate::tcb::Tcb;
-use crate::{Cx, Segment, cc, probe, sack};
+use crate::{Cx, Segment, cc, ecn, probe, sack};
 
 /// `ack` is new: free what it covers, measure the round trip, restart or stop the timer. `news`
 /// where something is being repaired; without it, returns when the newest segment left that it
@@ -125,6 +125,7 @@ pub(crate) fn is_newer(tcb: &Tcb, seg: &Segment) -> bool {
 pub(crate) fn process(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut Cx<'_>) {
     let was_shut = tcb.snd_wnd == 0;
     let was_fast = tcb.recovery.phase == Phase::Fast;
+    let flight = tcb.flight();
     let lost_before = tcb.recovery.lost.bytes();
     let mut news = News::default();
     let advances = seg.ack.gt(tcb.snd_una);
@@ -152,7 +153,8 @@ pub(crate) fn process(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut 
         // Slow start after a time-out goes by what arrives, not by how SND.UNA jumps.
         news.acked = news.acked.min(news.delivered);
     }
-    let limited = tcb.marks.has(Marks::CWND_LIMITED) && news.acked > 0;
+    let marked = ecn::echoed(tcb, seg, flight, cx);
+    let limited = tcb.marks.has(Marks::CWND_LIMITED) && news.acked > 0 && !marked;
     let grows = limited && !(was_fast && tcb.cc.by_prr());
     if grows || (news.delivered > 0 && tcb.cc.watches_all()) {
         // The ACK that ends a recovery sets the window (RFC 6582 section 3.2); it grows none.

@@ -20,6 +20,18 @@ pub enum MtuProbing {
     Always,
 }
 
+/// Explicit congestion notification, RFC 3168.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ecn {
+    /// Neither asked for nor agreed to.
+    Off,
+    /// A peer that asks for it gets it; our own SYNs do not ask, as in Linux.
+    #[default]
+    Accept,
+    /// Our SYNs ask for it as well.
+    On,
+}
+
 /// The settings of one connection; a listener hands its own to those it accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -65,6 +77,9 @@ pub struct Config {
     pub window_scaling: bool,
     /// How segments find out what the path carries, where nobody tells.
     pub mtu_probing: MtuProbing,
+    /// Explicit congestion notification (RFC 3168). With BBR, which does not slow down for a mark,
+    /// marks are echoed but what we send does not ask for them.
+    pub ecn: Ecn,
     /// Keepalive probes after this much silence; `None` is off (RFC 9293 MUST-25).
     pub keepalive_idle: Option<Duration>,
     /// Between keepalive probes.
@@ -110,6 +125,7 @@ impl Default for Config {
             sack: true,
             window_scaling: true,
             mtu_probing: MtuProbing::AfterBlackHole,
+            ecn: Ecn::default(),
             keepalive_idle: None,
             keepalive_interval: Duration::from_secs(75),
             keepalive_probes_max: 9,

@@ -13,7 +13,7 @@ use crate::marks::{Events, Marks, Todo};
 use crate::paws::Paws;
 use crate::state::{Error, State};
 use crate::tcb::{Opening, Tcb};
-use crate::{Config, Cx, Fate, Segment, ack, path, text, tuning, usrreq};
+use crate::{Config, Cx, Fate, Segment, ack, ecn, path, text, tuning, usrreq};
 
 /// What a listener does with a segment that belongs to no connection, RFC 9293 3.10.7.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +89,7 @@ fn take_syn(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &Cx<'_>) {
     if options.sack_permitted && tcb.config.sack {
         tcb.marks.set(Marks::SACK);
     }
+    ecn::negotiate(tcb, seg, tcb.marks.has(Marks::ACTIVE));
     // RFC 9293 MUST-15; a floor of 48 keeps a lying peer from making us send headers only.
     let peer = options.mss.map_or(tcb.default_mss, Mss).bytes().max(MSS_FLOOR);
     let options_len = if tcb.marks.has(Marks::TIMESTAMPS) { 12 } else { 0 };

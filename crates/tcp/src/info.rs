@@ -2,7 +2,7 @@
 
 use base::Duration;
 
-use crate::marks::Marks;
+use crate::marks::{EcnBits, Marks};
 use crate::state::State;
 use crate::tcb::Tcb;
 
@@ -17,6 +17,8 @@ pub struct Info {
     pub timestamps: bool,
     /// Selective acknowledgements (RFC 2018) were agreed.
     pub sack: bool,
+    /// Explicit congestion notification (RFC 3168) was agreed.
+    pub ecn: bool,
     /// Largest payload sent in a segment.
     pub snd_mss: usize,
     /// Largest payload received in a segment.
@@ -76,6 +78,10 @@ pub struct Info {
     pub duplicate_acks: u32,
     /// Segments received out of order.
     pub out_of_order: u32,
+    /// Segments received with a mark of congestion (CE); a super-segment is one.
+    pub ce_marks: u32,
+    /// Reductions of the congestion window because the peer echoed a mark.
+    pub ecn_reductions: u32,
     /// The most the peer ever sent between two of our ACKs.
     pub send_space_bytes: u32,
 }
@@ -88,6 +94,7 @@ impl Tcb {
             algorithm: self.cc.algorithm().name(),
             timestamps: self.marks.has(Marks::TIMESTAMPS),
             sack: self.marks.has(Marks::SACK),
+            ecn: self.ecn.has(EcnBits::AGREED),
             snd_mss: self.snd_mss.bytes(),
             rcv_mss: self.rcv_mss as usize,
             srtt: self.rtt.srtt(),
@@ -117,6 +124,8 @@ impl Tcb {
             undone: self.stats.undone,
             duplicate_acks: self.stats.duplicate_acks,
             out_of_order: self.stats.out_of_order,
+            ce_marks: self.stats.ce_marks,
+            ecn_reductions: self.stats.ecn_reductions,
             send_space_bytes: self.send_space_bytes,
         }
     }

@@ -12,7 +12,7 @@ use crate::deadlines::Timers;
 use crate::marks::{Marks, Todo};
 use crate::state::{Error, State};
 use crate::tcb::Tcb;
-use crate::{Cx, Fate, Segment, ack, handshake, text};
+use crate::{Cx, Fate, Segment, ack, ecn, handshake, text};
 
 /// Take a segment for a connection in any state but LISTEN and TIME-WAIT; `m` is its payload.
 ///
@@ -32,6 +32,7 @@ pub fn input(tcb: &mut Tcb, seg: &Segment, options: &Options, m: Mbuf, cx: &mut 
     check_syn(tcb, seg, cx)?;
     check_ack(tcb, seg, options, cx)?;
     remember_timestamp(tcb, seg, cx);
+    ecn::arrived(tcb, seg, cx);
     check_urgent(tcb, seg);
     let fate = check_text(tcb, seg, m, cx);
     text::check_fin(tcb, seg);
@@ -85,6 +86,7 @@ fn check_sequence(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) -> Fate {
     let lone_syn = seg.flags.contains(Flags::SYN) && !seg.flags.contains(Flags::ACK);
     if tcb.state == State::SynReceived && lone_syn && seg.seq == tcb.irs {
         // The peer sent its SYN again: our answer was lost.
+        ecn::syn_again(tcb, seg);
         tcb.todo.set(Todo::SYN);
         return Err(DropReason::TcpDuplicate);
     }

@@ -14,6 +14,7 @@ pub mod cc;
 pub mod config;
 mod deadlines;
 mod early_acks;
+mod ecn;
 pub mod handshake;
 mod header;
 pub mod info;
@@ -46,10 +47,10 @@ mod tuning;
 mod undo;
 pub mod usrreq;
 
-pub use config::{Config, MtuProbing};
+pub use config::{Config, Ecn, MtuProbing};
 pub use info::Info;
 pub use input::input;
-pub use marks::{Events, Marks, Todo};
+pub use marks::{EcnBits, Events, Marks, Todo};
 pub use state::{Error, State};
 pub use tcb::Tcb;
 pub use timewait::TimeWait;
@@ -92,6 +93,8 @@ pub struct Segment {
     pub urgent: u16,
     /// Control bits.
     pub flags: Flags,
+    /// The packet was marked on its way: congestion experienced, RFC 3168 section 5.
+    pub ce: bool,
     /// The timestamps option.
     pub timestamps: Option<Timestamps>,
 }

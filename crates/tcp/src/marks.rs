@@ -49,6 +49,20 @@ bits! {
 }
 
 bits! {
+    /// Where explicit congestion notification stands (RFC 3168).
+    EcnBits: u8 {
+        /// Both ends know it.
+        AGREED = 1;
+        /// New data leaves as ECN-capable.
+        SENDS = 2;
+        /// A mark came, and no CWR since: ACKs say so. The value of the flag ECE.
+        ECHO = 0x40;
+        /// The window was reduced: the next new data says so. The value of the flag CWR.
+        CWR_DUE = 0x80;
+    }
+}
+
+bits! {
     /// What the user of a connection may want to know.
     Events: u8 {
         /// The handshake is done.

@@ -15,7 +15,7 @@ use wire::checksum::Sum;
 use wire::tcp::Flags;
 
 use crate::header::{offer_window, put_header, sum_of, write_with_sack};
-use crate::marks::{Events, Marks, Todo};
+use crate::marks::{EcnBits, Events, Marks, Todo};
 use crate::probe::{self, Step};
 use crate::sendq::Piece;
 use crate::state::State;
@@ -28,6 +28,8 @@ pub struct Run {
     segments: u32,
     /// Payload of the last segment, if it was plain data with as much behind it; else 0.
     len: u32,
+    /// The last segment is new data of a connection that heeds marks.
+    ecn_capable: bool,
 }
 
 impl Run {
@@ -35,6 +37,13 @@ impl Run {
     #[inline(always)]
     pub fn goes_on(&self) -> Option<usize> {
         (self.len > 0).then_some(self.len as usize)
+    }
+
+    /// Is the last segment from [`next`] to leave as ECN-capable, with ECT(0) in its IP header?
+    /// New data alone does (RFC 3168 sections 6.1.4 to 6.1.6).
+    #[inline(always)]
+    pub fn is_ecn_capable(&self) -> bool {
+        self.ecn_capable
     }
 }
 
@@ -44,6 +53,7 @@ impl Run {
 #[inline(always)]
 pub fn next(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
     run.len = 0;
+    run.ecn_capable = false;
     if nothing_left(tcb) && !ack_is_due(tcb, cx) {
         tcb.todo.clear(Todo::OUTPUT);
         return None;
@@ -157,6 +167,7 @@ fn data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
     let out_of_buffers = cx.pool.exhausted();
     let segment = new_data(tcb, run, cx);
     if segment.is_none() {
+        run.ecn_capable = false;
         if cx.pool.exhausted() == out_of_buffers {
             tcb.todo.clear(Todo::OUTPUT);
         } else {
@@ -203,6 +214,7 @@ fn new_data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
         return if tcb.marks.has(Marks::SHUT_WRITE) { send_fin(tcb, cx) } else { None };
     };
     let len = front.len;
+    run.ecn_capable = tcb.ecn.has(EcnBits::SENDS);
     if tcb.in_flight() == 0 {
         restart_after_idle(tcb, cx);
     }
@@ -235,8 +247,8 @@ fn new_data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
     {
         return None;
     }
-    // None of its headers will differ in more than two fields.
-    run.len = if last || len < mss { 0 } else { len };
+    // None of its headers will differ in more than two fields. CWR is said once.
+    run.len = if last || len < mss || tcb.ecn.has(EcnBits::CWR_DUE) { 0 } else { len };
     send_front(tcb, last, cx)
 }
 
@@ -305,6 +317,8 @@ fn send_front(tcb: &mut Tcb, last: bool, cx: &mut Cx<'_>) -> Option<Mbuf> {
     let (share, _) = share_front(tcb, cx)?;
     let fin = last && tcb.marks.has(Marks::SHUT_WRITE);
     let mut flags = if last { Flags::ACK | Flags::PSH } else { Flags::ACK };
+    flags = flags | Flags(tcb.ecn.0 & EcnBits::CWR_DUE);
+    tcb.ecn.clear(EcnBits::CWR_DUE);
     let mut marks = 0;
     if fin {
         flags = flags | Flags::FIN;
@@ -391,6 +405,7 @@ fn finish(
     flags: Flags,
     cx: &mut Cx<'_>,
 ) -> Option<Mbuf> {
+    let flags = flags | Flags(tcb.ecn.0 & EcnBits::ECHO);
     if tcb.sack_blocks.nothing_to_report() {
         put_header(tcb, &mut m, seq, flags, cx)?;
     } else {

@@ -16,7 +16,13 @@ use crate::tcb::Tcb;
 use crate::{Cx, Segment, ack, text};
 
 /// Control bits that are looked at; PSH alone changes nothing.
-const LOOKED_AT: u8 = Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0 | Flags::URG.0 | Flags::ACK.0;
+const LOOKED_AT: u8 = Flags::SYN.0
+    | Flags::FIN.0
+    | Flags::RST.0
+    | Flags::URG.0
+    | Flags::ACK.0
+    | Flags::ECE.0
+    | Flags::CWR.0;
 
 /// Is this the segment we expected? The caller has seen that its options were none, or a lone
 /// timestamp.
@@ -30,6 +36,8 @@ pub fn matches(tcb: &Tcb, seg: &Segment) -> bool {
     tcb.state == State::Established
         && seg.flags.0 & LOOKED_AT == Flags::ACK.0
         && fresh
+        // A mark is news, and so is its echo: looked at by `input` alone.
+        && !seg.ce
         && seg.seq == tcb.rcv_nxt
         // Acknowledges something in flight, or nothing new at all but then carries data or another
         // window (else it may be a duplicate ACK, RFC 5681 section 2).

@@ -15,7 +15,7 @@ use crate::scoreboard::Recovery;
 pub(crate) use crate::scoreboard::{Phase, Resent};
 use crate::tcb::Tcb;
 use crate::undo::{self, Evidence, Frto};
-use crate::{Cx, probe, tlp};
+use crate::{Cx, ecn, probe, tlp};
 
 impl Tcb {
     /// Bytes that are thought to be on the way: "pipe" of RFC 6675.
@@ -25,7 +25,7 @@ impl Tcb {
     }
 
     /// Bytes in flight as far as the window let them, for the threshold.
-    fn flight(&self) -> u64 {
+    pub(crate) fn flight(&self) -> u64 {
         u64::from(self.in_flight()).min(self.cc.cwnd)
     }
 }
@@ -77,6 +77,7 @@ fn consequences(tcb: &mut Tcb, news: &News, echo: Option<u32>, cx: &Cx<'_>) {
         let flight = tcb.flight();
         tcb.cc.on_congestion(flight);
         tcb.cc.recovered();
+        ecn::reduced(tcb);
     }
     let r = &tcb.recovery;
     let whole = tcb.snd_una.ge(r.recover) || (news.acked > 0 && !tcb.cc.partial_acks());
@@ -173,7 +174,11 @@ fn finish(tcb: &mut Tcb, news: &News) {
 fn enter_fast(tcb: &mut Tcb, acked: u32, delivered: u32, cx: &Cx<'_>) {
     tcb.stats.fast_recoveries += 1;
     let (flight, cwnd) = (tcb.flight(), tcb.cc.cwnd);
-    tcb.cc.on_congestion(flight);
+    // A mark may have told of the same congestion (RFC 3168 section 6.1.2).
+    if !ecn::is_reduced(tcb) {
+        tcb.cc.on_congestion(flight);
+        ecn::reduced(tcb);
+    }
     let repairs = tcb.cc.fast_recovery();
     if !tcb.cc.by_prr() {
         // Its own affair.
@@ -199,7 +204,9 @@ fn enter_fast(tcb: &mut Tcb, acked: u32, delivered: u32, cx: &Cx<'_>) {
 
 /// The losses were none: what is deemed lost and did not go again is on its way.
 fn undo(tcb: &mut Tcb) {
-    tcb.cc.undo();
+    if tcb.cc.undo() {
+        ecn::undone(tcb);
+    }
     tcb.stats.undone += 1;
     let r = &mut tcb.recovery;
     r.lost.clear();
@@ -226,6 +233,7 @@ pub(crate) fn timed_out(tcb: &mut Tcb, cx: &Cx<'_>) {
     let first = tcb.recovery.phase != Phase::Loss;
     let flight = tcb.flight();
     tcb.cc.on_timeout(flight, first);
+    ecn::reduced(tcb);
     let una = tcb.snd_una;
     if tcb.recovery.sacked.holding(una).is_some() {
         // It holds what comes next and does not acknowledge it: it threw it away (RFC 2018

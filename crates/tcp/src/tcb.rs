@@ -14,7 +14,7 @@ use crate::blocks::ReceivedBlocks;
 use crate::cc::Cc;
 use crate::deadlines::Timers;
 use crate::early_acks::EarlyAcks;
-use crate::marks::{Events, Marks, Todo};
+use crate::marks::{EcnBits, Events, Marks, Todo};
 use crate::pacing::Pacing;
 use crate::path_mtu::PathMtu;
 use crate::paws::Paws;
@@ -77,6 +77,8 @@ pub struct Tcb {
     pub dirty: bool,
     /// Persist or keepalive probes in a row without an answer.
     pub(crate) probes: u8,
+    /// Where explicit congestion notification stands.
+    pub(crate) ecn: EcnBits,
 
     // The rest, by topic.
     /// Data in order, not yet read.
@@ -104,6 +106,8 @@ pub struct Tcb {
     pub(crate) iss: SeqNumber,
     /// The peer's.
     pub(crate) irs: SeqNumber,
+    /// SND.NXT when the window was last reduced, if [`EcnBits::SENDS`].
+    pub(crate) ecn_recover: SeqNumber,
     /// When data was last sent.
     pub(crate) last_sent_at: Instant,
     /// The peer offered window scaling.
@@ -165,6 +169,8 @@ pub(crate) struct Stats {
     pub(crate) undone: u32,
     pub(crate) duplicate_acks: u32,
     pub(crate) out_of_order: u32,
+    pub(crate) ce_marks: u32,
+    pub(crate) ecn_reductions: u32,
 }
 
 const _: () = assert!(core::mem::offset_of!(Tcb, receive) <= 64);
@@ -241,6 +247,7 @@ impl Tcb {
             events: Events::default(),
             dirty: false,
             probes: 0,
+            ecn: EcnBits::default(),
             receive: SockBuf::new(start_bytes(config)),
             tuning: Tuning::new(config),
             sendq: SendQueue::default(),
@@ -257,6 +264,7 @@ impl Tcb {
             max_snd_wnd: 0,
             iss: opening.iss,
             irs: SeqNumber(0),
+            ecn_recover: opening.iss,
             last_sent_at: Instant::ZERO,
             peer_scales: false,
             syn_sent_at: Instant::ZERO,

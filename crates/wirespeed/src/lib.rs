@@ -88,7 +88,7 @@ pub use mbuf::{Mbuf, Pool};
 pub mod tcp {
     pub use tcp::Error;
     pub use tcp::cc::Algorithm;
-    pub use tcp::{Config, Events, Info, State};
+    pub use tcp::{Config, Ecn, Events, Info, State};
 }
 
 /// The one trait of everything that moves frames, and the kinds there are.

@@ -54,6 +54,7 @@ pub(super) fn connection(c: &ConnectionRow) -> Value {
         "port": c.port.0,
         "uid": c.uid,
         "congestion_control": i.algorithm,
+        "ecn": i.ecn,
         "mss": i.snd_mss,
         "rcv_mss": i.rcv_mss,
         "rtt_us": i.srtt.as_micros(),
@@ -76,6 +77,8 @@ pub(super) fn connection(c: &ConnectionRow) -> Value {
         "retransmits": i.retransmits,
         "timeouts": i.timeouts,
         "fast_recoveries": i.fast_recoveries,
+        "ce_marks": i.ce_marks,
+        "ecn_reductions": i.ecn_reductions,
         "duplicate_acks": i.duplicate_acks,
         "out_of_order": i.out_of_order,
     })

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, ArgGroup, ValueEnum};
 use wirespeed::Switch;
-use wirespeed::tcp::Algorithm;
+use wirespeed::tcp::{Algorithm, Ecn};
 
 /// The options.
 #[derive(clap::Args, Debug)]
@@ -75,6 +75,10 @@ pub(crate) struct Args {
     /// Congestion control
     #[arg(long, value_name = "cubic|newreno", default_value = "cubic")]
     pub(super) cc: Cc,
+    /// Explicit congestion notification (RFC 3168): off, agreed to when the peer asks, or asked for
+    #[arg(long, value_name = "off|accept|on", default_value = "accept",
+          num_args = 0..=1, default_missing_value = "on")]
+    pub(super) ecn: EcnArg,
     /// Turn an optimisation off, or on again; 'help' lists them
     #[arg(long = "switch", value_name = "NAME=off", action = ArgAction::Append)]
     pub(super) switches: Vec<String>,
@@ -123,6 +127,23 @@ impl Args {
 pub(super) enum OnOff {
     On,
     Off,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum EcnArg {
+    Off,
+    Accept,
+    On,
+}
+
+impl EcnArg {
+    pub(super) fn setting(self) -> Ecn {
+        match self {
+            EcnArg::Off => Ecn::Off,
+            EcnArg::Accept => Ecn::Accept,
+            EcnArg::On => Ecn::On,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -168,8 +168,12 @@ fn length(args: &Args, version: IpVersion) -> Result<usize> {
 }
 
 fn tcp_config(args: &Args) -> Result<Config> {
-    let mut config =
-        Config { no_delay: args.no_delay, algorithm: args.cc.algorithm(), ..Config::default() };
+    let mut config = Config {
+        no_delay: args.no_delay,
+        algorithm: args.cc.algorithm(),
+        ecn: args.ecn.setting(),
+        ..Config::default()
+    };
     match args.socket_buffer {
         None => {}
         Some(bytes @ 1..=SOCKET_BUFFER_MAX) => {

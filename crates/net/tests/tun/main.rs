@@ -10,6 +10,8 @@ use std::process::ExitCode;
 #[cfg(target_os = "linux")]
 mod cases;
 #[cfg(target_os = "linux")]
+mod ecn;
+#[cfg(target_os = "linux")]
 mod ends;
 #[cfg(target_os = "linux")]
 mod gone;
@@ -18,7 +20,7 @@ mod narrow;
 
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
-    let cases: &[&[testbed::Case]] = &[cases::CASES, gone::CASES, narrow::CASES];
+    let cases: &[&[testbed::Case]] = &[cases::CASES, ecn::CASES, gone::CASES, narrow::CASES];
     #[cfg(not(target_os = "linux"))]
     let cases: &[&[testbed::Case]] = &[];
     testbed::in_namespaces(cases)

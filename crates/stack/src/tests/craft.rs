@@ -192,6 +192,18 @@ pub(super) fn frame_between(src: IpAddr, dst: IpAddr, protocol: u8, transport: &
     })
 }
 
+/// Congestion experienced, as a router on the way would put it (RFC 3168 section 5).
+pub(super) fn mark(frame: &mut [u8]) {
+    if frame[14] >> 4 == 6 {
+        frame[15] |= 0x30;
+        return;
+    }
+    frame[15] |= 3;
+    frame[24..26].fill(0);
+    let sum = wire::checksum::Ladder::Word64.sum(&frame[14..34]);
+    frame[24..26].copy_from_slice(&sum.field());
+}
+
 thread_local! {
     /// Where frames are put together: a pool a frame would cost half a megabyte of zeros.
     static POOL: core::cell::RefCell<Pool> = core::cell::RefCell::new(Pool::new(1 << 20));

@@ -9,6 +9,7 @@ mod acks;
 mod buffers;
 mod congestion;
 mod duplicates;
+mod ecn;
 mod losses;
 mod opening;
 mod options;

@@ -294,15 +294,30 @@ impl Cc {
         self.cwnd = self.mss;
     }
 
-    /// Nothing was lost after all: as if there had been no reduction.
-    pub(crate) fn undo(&mut self) {
+    /// Nothing was lost after all: as if there had been no reduction. `false` if there was none to
+    /// take back.
+    pub(crate) fn undo(&mut self) -> bool {
         if let Law::Bbr(bbr) = &mut self.law {
             self.cwnd = bbr.undo(self.cwnd);
         } else if let Some(before) = self.before.take() {
             self.cwnd = self.cwnd.max(before.cwnd);
             self.ssthresh = self.ssthresh.max(before.ssthresh);
             self.law = before.law;
+        } else {
+            return false;
         }
+        true
+    }
+
+    /// The last reduction stays, whatever the next ACKs say.
+    pub(crate) fn forget_before(&mut self) {
+        self.before = None;
+    }
+
+    /// Does it slow down for a mark as for a loss (RFC 3168 section 5)? BBR goes by its model of
+    /// the path, of which marks are no part.
+    pub(crate) fn heeds_marks(&self) -> bool {
+        !matches!(self.law, Law::Bbr(_))
     }
 
     fn remember(&mut self) {

@@ -9,11 +9,11 @@ use wire::tcp::{Flags, Options, Timestamps};
 
 use super::{Run, ack_went_out, data, finish, send_front, send_part, share_or_copy};
 use crate::header::write_header;
-use crate::marks::{Marks, Todo};
+use crate::marks::{EcnBits, Marks, Todo};
 use crate::sendq::Piece;
 use crate::state::State;
 use crate::tcb::Tcb;
-use crate::{Cx, pacing, path, probe, recovery, tlp};
+use crate::{Cx, ecn, pacing, path, probe, recovery, tlp};
 
 /// A segment with a departure time, and all that goes by time goes by that one. `None` if there is
 /// nothing to send, or not yet.
@@ -123,6 +123,7 @@ pub(super) fn special(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
     let m = cx.pool.alloc(0)?;
     if tcb.todo.has(Todo::RST) {
         tcb.todo = Todo::default();
+        tcb.ecn = EcnBits::default();
         cx.counters.add(Counter::TcpResetsOut, 1);
         return finish(tcb, m, tcb.snd_nxt, Flags::RST | Flags::ACK, cx);
     }
@@ -153,6 +154,7 @@ fn syn(tcb: &mut Tcb, mut m: Mbuf, cx: &mut Cx<'_>) -> Option<Mbuf> {
         ..Options::default()
     };
     let flags = if answer { Flags::SYN | Flags::ACK } else { Flags::SYN };
+    let flags = flags | ecn::setup_flags(tcb, answer);
     // The window of a SYN is never scaled, RFC 7323 section 2.2.
     let window = tcb.receive.space().min(65_535) as u16;
     tcb.rcv_adv = tcb.rcv_adv.max(tcb.rcv_nxt + u32::from(window));

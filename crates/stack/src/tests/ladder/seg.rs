@@ -34,6 +34,8 @@ pub(super) struct Seg {
     pub(super) size: Option<u16>,
     /// Option bytes as they are, instead of all others.
     pub(super) raw_options: Option<Vec<u8>>,
+    /// The ECN field of the IP header: 2 is ECT(0), 3 is CE (RFC 3168).
+    pub(super) ecn: Option<u8>,
     /// Payload bytes that are not the stream's.
     pub(super) fill: Option<u8>,
 }
@@ -96,6 +98,29 @@ impl Seg {
     pub(super) fn urg(mut self, pointer: u16) -> Seg {
         self.flags |= Flags::URG.0;
         self.urgent = pointer;
+        self
+    }
+    /// ECN-capable: ECT(0).
+    pub(super) fn ect(mut self) -> Seg {
+        self.ecn = Some(2);
+        self
+    }
+    /// Marked on its way.
+    pub(super) fn ce(mut self) -> Seg {
+        self.ecn = Some(3);
+        self
+    }
+    /// Not ECN-capable.
+    pub(super) fn not_ect(mut self) -> Seg {
+        self.ecn = Some(0);
+        self
+    }
+    pub(super) fn ece(mut self) -> Seg {
+        self.flags |= Flags::ECE.0;
+        self
+    }
+    pub(super) fn cwr(mut self) -> Seg {
+        self.flags |= Flags::CWR.0;
         self
     }
     pub(super) fn win(mut self, field: u16) -> Seg {
@@ -165,6 +190,7 @@ impl Seg {
             && no_option(seen.ts.map(|t| t.0), self.no_ts)
             && says(&self.sacks, &seen.sacks)
             && says(&self.size, &seen.size)
+            && says(&self.ecn, &seen.ecn)
     }
 }
 
@@ -173,7 +199,7 @@ impl fmt::Display for Seg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = [(Flags::SYN, "S"), (Flags::FIN, "F"), (Flags::RST, "R"), (Flags::PSH, "P")];
         write!(f, "[")?;
-        for (flag, name) in names {
+        for (flag, name) in names.into_iter().chain([(Flags::CWR, "W"), (Flags::ECE, "E")]) {
             f.write_str(if self.has(flag) { name } else { "" })?;
         }
         f.write_str(if self.has(Flags::ACK) { ".]" } else { "]" })?;
@@ -207,6 +233,9 @@ impl fmt::Display for Seg {
         }
         if let Some(size) = self.size.filter(|&s| s > 0) {
             write!(f, " size {size}")?;
+        }
+        if let Some(ecn) = self.ecn {
+            f.write_str([" not-ect", " ect(1)", " ect(0)", " ce"][usize::from(ecn & 3)])?;
         }
         write!(f, " length {}", self.len)
     }

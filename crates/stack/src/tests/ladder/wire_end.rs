@@ -120,8 +120,9 @@ impl WireEnd {
         let sum = self.sum(m.as_slice());
         let [a, b] = sum.field();
         set_checksum(m.headers_mut(20).expect("ours"), [a, b ^ u8::from(self.corrupt)]);
+        let tos = s.ecn.unwrap_or(0);
         let fields =
-            Fields { src: self.addr, dst: self.stack_addr, protocol: ipv4::TCP, tos: 0, ttl: 64 };
+            Fields { src: self.addr, dst: self.stack_addr, protocol: ipv4::TCP, tos, ttl: 64 };
         let none = MacAddr::default();
         HeaderTemplate::new(LinkKind::Ip, none, none, &fields).prepend(&mut m).expect("fits");
         let mut burst = Burst::new();
@@ -174,11 +175,11 @@ impl WireEnd {
     fn parse(&mut self, m: &Mbuf) -> Seg {
         let packet = m.as_slice();
         let place = if packet[0] >> 4 == 6 {
-            ipv6_any(packet).map(|ip| (ip.transport_at, ip.transport_len))
+            ipv6_any(packet).map(|ip| (ip.transport_at, ip.transport_len, ip.tos))
         } else {
-            ipv4_any(packet).map(|ip| (ip.transport_at, ip.transport_len))
+            ipv4_any(packet).map(|ip| (ip.transport_at, ip.transport_len, ip.tos))
         };
-        let (at, len) = place.expect("a sound IP header");
+        let (at, len, tos) = place.expect("a sound IP header");
         let segment = &packet[at as usize..(at + len) as usize];
         assert!(self.sum(segment).is_whole(), "the stack's checksums are right");
         let h = Header::parse(segment).expect("a sound TCP header");
@@ -215,6 +216,7 @@ impl WireEnd {
                 sacks.map(|(l, r)| (relative(l, self.isn), relative(r, self.isn))).collect(),
             ),
             size: Some(m.segment_size()),
+            ecn: Some(tos & 3),
             ..Seg::default()
         };
         if !s.has(Flags::RST) {

@@ -8,7 +8,7 @@ use wire::tcp::Flags;
 use crate::tests::craft::Tcp;
 
 /// Every guard, in the order of [`refusals`].
-pub(super) const GUARDS: [&str; 18] = [
+pub(super) const GUARDS: [&str; 20] = [
     "ESTABLISHED",
     "no SYN",
     "no FIN",
@@ -27,10 +27,12 @@ pub(super) const GUARDS: [&str; 18] = [
     "somebody reads: not shut",
     "the window was not shut",
     "nothing is being repaired",
+    "neither ECE nor CWR",
+    "not marked",
 ];
 
-/// Which guards refuse `segment`.
-pub(super) fn refusals(tcb: &Tcb, segment: &Tcp) -> [bool; GUARDS.len()] {
+/// Which guards refuse `segment`, which was marked on its way or not.
+pub(super) fn refusals(tcb: &Tcb, segment: &Tcp, ce: bool) -> [bool; GUARDS.len()] {
     let has = |flag: Flags| segment.flags.contains(flag);
     let agreed = tcb.marks.has(Marks::TIMESTAMPS);
     let timestamps = wire::tcp::timestamps_only(&segment.options);
@@ -59,5 +61,7 @@ pub(super) fn refusals(tcb: &Tcb, segment: &Tcp) -> [bool; GUARDS.len()] {
         tcb.marks.has(Marks::SHUT_READ),
         tcb.snd_wnd == 0,
         tcb.in_trouble(),
+        segment.flags.intersects(Flags::ECE | Flags::CWR),
+        ce,
     ]
 }

@@ -145,7 +145,7 @@ impl Traffic {
             ports: (self.next_port, 80),
             seq: irs,
             ack: SeqNumber(0),
-            flags: Flags::SYN,
+            flags: self.rng.pick(&[Flags::SYN, Flags::SYN | Flags::ECE | Flags::CWR]),
             window: self.rng.pick(&[500, 3_000, 65_535]),
             urgent: 0,
             options: self.syn_options(timestamps),
@@ -232,13 +232,13 @@ impl Traffic {
     }
 
     /// Note which guards refuse a segment that is about to be given to both.
-    fn note(&mut self, segment: &Tcp, handle: TcpHandle) -> Option<bool> {
+    fn note(&mut self, segment: &Tcp, ce: bool, handle: TcpHandle) -> Option<bool> {
         let ports = self.peer.as_ref()?.ports;
         let pcb = self.twins.on.stack.connections.get(handle).filter(|p| p.in_table)?;
         if segment.ports != ports {
             return None;
         }
-        let refused = refusals(&pcb.tcb, segment);
+        let refused = refusals(&pcb.tcb, segment, ce);
         if refused.iter().filter(|r| **r).count() == 1 {
             for (n, refused) in self.seen.refused_alone.iter_mut().zip(refused) {
                 *n += u64::from(refused);

@@ -5,7 +5,7 @@ use tcp::Tcb;
 use wire::tcp::Flags;
 
 use super::Traffic;
-use crate::tests::craft::{Tcp, timestamps_option};
+use crate::tests::craft::{Tcp, mark, timestamps_option};
 
 impl Traffic {
     /// One segment or a burst of them.
@@ -21,9 +21,14 @@ impl Traffic {
                 "{what}: seq {:x} ack {:x} {:?} len {len} window {} options {:x?}",
                 segment.seq.0, segment.ack.0, segment.flags, segment.window, segment.options
             ));
-            let noted = if count == 1 { self.note(&segment, handle) } else { None };
+            let ce = self.rng.one_in(15);
+            let noted = if count == 1 { self.note(&segment, ce, handle) } else { None };
             let before = self.predicted();
             let mut frame = self.twins.on.tcp_frame(&segment);
+            if ce {
+                self.twins.log.push("marked".to_owned());
+                mark(&mut frame);
+            }
             let broken = noted.is_none() && self.rng.one_in(20);
             if let (true, Some(last)) = (broken, frame.last_mut()) {
                 self.twins.log.push("with a wrong checksum".to_owned());

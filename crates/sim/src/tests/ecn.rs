@@ -1,0 +1,56 @@
+//! Explicit congestion notification over the model of a path: a queue that marks loses nothing and
+//! carries as much.
+
+use link::Aqm;
+use tcp::cc::Algorithm;
+
+use super::*;
+use crate::goodput::Outcome;
+
+fn codel(algorithm: Algorithm, flows: usize, ecn: bool, tso: bool) -> Outcome {
+    let mut path = Goodput::new(20_000_000, Duration::from_millis(20));
+    path.queue_bytes = path.bdp_bytes(8.0);
+    path.length = Duration::from_secs(20);
+    let [target, interval] = [5, 100].map(Duration::from_millis);
+    path.aqm = Aqm::CoDel { target, interval, ecn };
+    (path.algorithm, path.flows, path.ecn) = (algorithm, flows, ecn);
+    path.tso_max_bytes = if tso { 65_535 } else { 0 };
+    measure(&path).expect("streams are whole")
+}
+
+#[test]
+fn codel_that_marks_loses_nothing_and_carries_as_much() {
+    for (algorithm, flows, tso, less) in [
+        (Algorithm::Cubic, 1, false, 0.01),
+        (Algorithm::Cubic, 1, true, 0.01),
+        (Algorithm::Cubic, 4, false, 0.01),
+        // It climbs back for some forty round trips, and begins half of one later: the peer echoes
+        // until CWR is there, and no echo makes a window grow (RFC 3168 section 6.1.2).
+        (Algorithm::NewReno, 1, false, 0.04),
+    ] {
+        let drops = codel(algorithm, flows, false, tso);
+        let marks = codel(algorithm, flows, true, tso);
+        let case = format!("{algorithm:?}, {flows} flows, tso {tso}: {marks:?}, and {drops:?}");
+        assert!(drops.bottleneck.codel > 0 && drops.retransmits > 0, "{case}");
+        assert!(marks.bottleneck.marked > 0 && marks.ecn_reductions > 0, "{case}");
+        assert_eq!((marks.bottleneck.codel, marks.bottleneck.queue_full), (0, 0), "{case}");
+        assert_eq!((marks.retransmits, marks.timeouts, marks.fast_recoveries), (0, 0, 0), "{case}");
+        assert!(marks.share > drops.share - less, "{case}");
+        // It is the same law: the queue stays as short.
+        assert!(marks.bottleneck.queue_bytes_max <= 2 * drops.bottleneck.queue_bytes_max, "{case}");
+    }
+}
+
+/// Who did not ask is dropped as ever, and so is who would not slow down.
+#[test]
+fn codel_that_marks_drops_what_is_not_capable() {
+    let bbr = codel(Algorithm::Bbr, 1, true, false);
+    assert_eq!((bbr.bottleneck.marked, bbr.ecn_reductions), (0, 0));
+    let mut path = Goodput::new(20_000_000, Duration::from_millis(20));
+    path.length = Duration::from_secs(5);
+    let [target, interval] = [5, 100].map(Duration::from_millis);
+    path.aqm = Aqm::CoDel { target, interval, ecn: true };
+    path.queue_bytes = path.bdp_bytes(8.0);
+    let plain = measure(&path).expect("streams are whole");
+    assert!(plain.bottleneck.codel > 0 && plain.bottleneck.marked == 0, "{plain:?}");
+}
