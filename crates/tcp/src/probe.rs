@@ -77,7 +77,7 @@ pub(crate) fn sent(tcb: &mut Tcb, seq: SeqNumber, cx: &mut Cx<'_>) {
     }
 }
 
-/// Settle what to try next; `false` if there is nothing for now.
+/// Settle what to try next; `false` if there is nothing to try.
 fn choose(tcb: &mut Tcb, now: Instant) -> bool {
     let size = tcb.snd_mss.0;
     if size >= tcb.path.most {
