@@ -10,7 +10,8 @@ use device::Device;
 use inet::Route;
 use tcp::{path, usrreq};
 
-use crate::{PortConfig, PortId, Stack, TcpHandle, passive, resolve, tx};
+use crate::socket::passive;
+use crate::{PortConfig, PortId, Stack, TcpHandle, resolve, tx};
 
 impl Stack {
     /// Add a port; its addresses' networks become routes. Returns its number, which may have been

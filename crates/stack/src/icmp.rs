@@ -17,7 +17,8 @@ use tcp::Fate;
 use tcp::path;
 use wire::{ipv4, ipv6};
 
-use crate::{IpSettings, Stack, passive, ping, resolve};
+use crate::socket::{passive, ping};
+use crate::{IpSettings, Stack, resolve};
 
 /// A message; it is all that is left of `m`.
 pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: Mbuf) -> Fate {

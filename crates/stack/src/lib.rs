@@ -15,38 +15,30 @@ mod connections;
 mod event;
 mod flow_cache;
 mod follow;
-pub mod forward;
-mod half_open;
 mod icmp;
-mod listener;
-mod open;
 pub mod pair;
-mod passive;
 mod path_mtu;
-mod ping;
 mod port;
 mod release;
 mod resolve;
 mod rx;
 pub mod snapshot;
 mod socket;
-mod sockopt;
 mod stamp;
 mod timers;
 mod tx;
-mod udp;
 
 pub use config::{IpSettings, PortConfig, StackConfig};
 pub use connections::TcpHandle;
 pub use event::Event;
-pub use forward::RequestHandle;
 pub use inet::Route;
-pub use listener::{ListenConfig, ListenerHandle};
-pub use open::{ConnectError, ListenError};
-pub use ping::{Echo, EchoError, PingHandle};
 pub use port::{Observer, PortId, Stage};
+pub use socket::forward::RequestHandle;
+pub use socket::listener::{ListenConfig, ListenerHandle};
+pub use socket::open::{ConnectError, ListenError};
+pub use socket::ping::{Echo, EchoError, PingHandle};
+pub use socket::udp::{Datagram, UdpError, UdpHandle};
 pub use tcp::usrreq::CallError;
-pub use udp::{Datagram, UdpError, UdpHandle};
 
 /// Why a packet did not arrive.
 pub use inet::icmp::Unreachable;
@@ -68,11 +60,11 @@ use mbuf::Pool;
 use wire::checksum::Ladder;
 
 use connections::Connections;
-use listener::Listeners;
 use port::Ports;
 use release::Release;
+use socket::listener::Listeners;
+use socket::udp::UdpSockets;
 use timers::Wheel;
-use udp::UdpSockets;
 
 /// What became of [`Stack::arm`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,12 +127,12 @@ pub struct Stack {
     pub(crate) ports: Ports,
     pub(crate) connections: Connections,
     pub(crate) listeners: Listeners,
-    pub(crate) requests: forward::Requests,
+    pub(crate) requests: socket::forward::Requests,
     pub(crate) udp: UdpSockets,
     pub(crate) routes: Routes,
     pub(crate) neighbours: Neighbours,
     pub(crate) resolving: resolve::Resolving,
-    pub(crate) pings: ping::PingSockets,
+    pub(crate) pings: socket::ping::PingSockets,
     pub(crate) wheel: Wheel,
     pub(crate) release: Release,
     pub(crate) ready: VecDeque<Event>,
@@ -174,12 +166,12 @@ impl Stack {
             ports: Ports::default(),
             connections: Connections::default(),
             listeners: Listeners::default(),
-            requests: forward::Requests::default(),
+            requests: socket::forward::Requests::default(),
             udp: UdpSockets::default(),
             routes: Routes::default(),
             neighbours: Neighbours::default(),
             resolving: resolve::Resolving::default(),
-            pings: ping::PingSockets::default(),
+            pings: socket::ping::PingSockets::default(),
             wheel: Wheel::default(),
             release: Release::default(),
             ready: VecDeque::new(),

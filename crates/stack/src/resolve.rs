@@ -21,7 +21,8 @@ use wire::{arp, ether, ipv6};
 
 use crate::connections::Pcb;
 use crate::port::Port;
-use crate::{IpSettings, Stack, TcpHandle, icmp, passive, tx};
+use crate::socket::passive;
+use crate::{IpSettings, Stack, TcpHandle, icmp, tx};
 
 /// What waits, and what was used of the limits on questions and answers.
 #[derive(Default)]

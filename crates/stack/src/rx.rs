@@ -24,7 +24,8 @@ use wire::{ipv4, ipv6, nd};
 
 use crate::follow;
 use crate::port::Stage;
-use crate::{Stack, TcpHandle, icmp, passive, resolve, tx, udp};
+use crate::socket::{passive, udp};
+use crate::{Stack, TcpHandle, icmp, resolve, tx};
 
 /// Bursts taken from one port before the others get their turn.
 const BURSTS_MAX: usize = 8;

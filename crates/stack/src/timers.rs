@@ -193,7 +193,7 @@ impl Stack {
             // Marked even when nothing was due: `tx` puts the entry further on.
             self.connections.mark_dirty(handle);
             if pcb_was_embryonic {
-                crate::passive::handshake_progress(self, handle);
+                crate::socket::passive::handshake_progress(self, handle);
             }
         }
         self.core.counters.add(Counter::TimersFired, fired as u64);

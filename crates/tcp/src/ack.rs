@@ -7,10 +7,12 @@ use base::{Duration, Instant, SeqNumber};
 use wire::tcp::{Options, Timestamps};
 
 use crate::marks::{Events, Marks, Todo};
+use crate::path::probe;
+use crate::recovery::sack;
+use crate::recovery::sack::News;
 use crate::recovery::{self, Phase};
-use crate::sack::News;
 use crate::tcb::Tcb;
-use crate::{Cx, Segment, cc, ecn, probe, sack};
+use crate::{Cx, Segment, cc, ecn};
 
 /// `ack` is new: free what it covers, measure the round trip, restart or stop the timer. `news`
 /// where something is being repaired; without it, returns when the newest segment left that it

@@ -112,7 +112,7 @@ impl Tcb {
             unsent: self.sendq.unsent_bytes(),
             unread: self.receive.len(),
             receive_buffer_bytes: self.receive.limit_bytes(),
-            send_buffer_bytes: crate::tuning::send_buffer(self),
+            send_buffer_bytes: crate::receive::tuning::send_buffer(self),
             bytes_acked: self.stats.bytes_acked,
             bytes_received: self.stats.bytes_received,
             segments_out: self.stats.segments_out,

@@ -10,9 +10,10 @@ use wire::tcp::{Flags, Options};
 
 use crate::deadlines::Timers;
 use crate::marks::{Marks, Todo};
+use crate::receive::text;
 use crate::state::{Error, State};
 use crate::tcb::Tcb;
-use crate::{Cx, Fate, Segment, ack, ecn, handshake, text};
+use crate::{Cx, Fate, Segment, ack, ecn, handshake};
 
 /// Take a segment for a connection in any state but LISTEN and TIME-WAIT; `m` is its payload.
 ///

@@ -9,7 +9,6 @@
 //! [`timer::expire`].
 
 mod ack;
-mod blocks;
 pub mod cc;
 pub mod config;
 mod deadlines;
@@ -24,27 +23,15 @@ mod marks;
 pub mod output;
 mod pacing;
 pub mod path;
-mod path_mtu;
-mod paws;
 pub mod predict;
-mod probe;
-mod prr;
-mod rack;
-mod ranges;
-mod reass;
+mod receive;
 mod recovery;
 mod rtt;
-mod sack;
-mod scoreboard;
 mod sendq;
 mod state;
 pub mod tcb;
-mod text;
 pub mod timer;
 pub mod timewait;
-mod tlp;
-mod tuning;
-mod undo;
 pub mod usrreq;
 
 pub use config::{Config, Ecn, MtuProbing};

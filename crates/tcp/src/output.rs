@@ -16,7 +16,7 @@ use wire::tcp::Flags;
 
 use crate::header::{offer_window, put_header, sum_of, write_with_sack};
 use crate::marks::{EcnBits, Events, Marks, Todo};
-use crate::probe::{self, Step};
+use crate::path::probe::{self, Step};
 use crate::sendq::Piece;
 use crate::state::State;
 use crate::tcb::Tcb;

@@ -11,9 +11,10 @@ use mbuf::{Mbuf, Pool};
 use wire::tcp::Flags;
 
 use crate::marks::Marks;
+use crate::receive::text;
 use crate::state::State;
 use crate::tcb::Tcb;
-use crate::{Cx, Segment, ack, text};
+use crate::{Cx, Segment, ack};
 
 /// Control bits that are looked at; PSH alone changes nothing.
 const LOOKED_AT: u8 = Flags::SYN.0

@@ -10,21 +10,21 @@ use base::{DropReason, Instant, Mss, PerSecond, SeqNumber, Switch, WindowScale};
 use mbuf::SockBuf;
 use wire::checksum::Sum;
 
-use crate::blocks::ReceivedBlocks;
 use crate::cc::Cc;
 use crate::deadlines::Timers;
 use crate::early_acks::EarlyAcks;
 use crate::marks::{EcnBits, Events, Marks, Todo};
 use crate::pacing::Pacing;
-use crate::path_mtu::PathMtu;
-use crate::paws::Paws;
-use crate::rack::Rack;
-use crate::reass::Reassembly;
+use crate::path::mtu::PathMtu;
+use crate::receive::blocks::ReceivedBlocks;
+use crate::receive::paws::Paws;
+use crate::receive::reass::Reassembly;
+use crate::receive::tuning::{Tuning, start_bytes};
+use crate::recovery::rack::Rack;
+use crate::recovery::scoreboard::Recovery;
 use crate::rtt::Rtt;
-use crate::scoreboard::Recovery;
 use crate::sendq::SendQueue;
 use crate::state::{Error, State};
-use crate::tuning::{Tuning, start_bytes};
 use crate::{Config, Cx};
 
 /// One connection.

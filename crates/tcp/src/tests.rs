@@ -4,8 +4,8 @@ use base::SeqNumber;
 use mbuf::Pool;
 use proptest::prelude::*;
 
-use crate::blocks::ReceivedBlocks;
-use crate::reass::Reassembly;
+use crate::receive::blocks::ReceivedBlocks;
+use crate::receive::reass::Reassembly;
 use crate::sendq::SendQueue;
 
 const LEN: usize = 600;

@@ -7,9 +7,10 @@
 use base::{Counter, Duration, Instant};
 
 use crate::marks::{Events, Marks, Todo};
+use crate::recovery::tlp;
 use crate::state::State;
 use crate::tcb::Tcb;
-use crate::{Cx, recovery, tlp};
+use crate::{Cx, recovery};
 
 impl Tcb {
     /// When [`expire`] wants to be called next; [`Instant::NEVER`] for not at all.

@@ -1,6 +1,6 @@
 //! What the user of a connection can ask for: open, write, read, shut down, close, abort.
 //!
-//! Called by: `stack/open.rs`, `stack/socket.rs`. Each call only changes state; the stack then
+//! Called by: `stack/socket/`. Each call only changes state; the stack then
 //! calls `output`.
 //! RFC 9293 section 3.9.1 (the user interface) and 3.10.
 
@@ -11,9 +11,10 @@ use mbuf::Mbuf;
 use wire::checksum::Ladder;
 
 use crate::marks::{Events, Marks, Todo};
+use crate::receive::tuning;
 use crate::state::{Error, State};
 use crate::tcb::{Opening, Tcb};
-use crate::{Config, Cx, handshake, tuning};
+use crate::{Config, Cx, handshake};
 
 /// Why a call was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,7 +22,7 @@ const FILES: &[&str] = &[
     "crates/tcp/src/output/rare.rs",
     "crates/tcp/src/header.rs",
     "crates/tcp/src/ack.rs",
-    "crates/tcp/src/text.rs",
+    "crates/tcp/src/receive/text.rs",
     "crates/stack/src/follow.rs",
     "crates/stack/src/stamp.rs",
 ];

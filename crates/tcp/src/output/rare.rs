@@ -10,10 +10,12 @@ use wire::tcp::{Flags, Options, Timestamps};
 use super::{Run, ack_went_out, data, finish, send_front, send_part, share_or_copy};
 use crate::header::write_header;
 use crate::marks::{EcnBits, Marks, Todo};
+use crate::path::probe;
+use crate::recovery::tlp;
 use crate::sendq::Piece;
 use crate::state::State;
 use crate::tcb::Tcb;
-use crate::{Cx, ecn, pacing, path, probe, recovery, tlp};
+use crate::{Cx, ecn, pacing, path, recovery};
 
 /// A segment with a departure time, and all that goes by time goes by that one. `None` if there is
 /// nothing to send, or not yet.

@@ -15,7 +15,8 @@ use tcp::{Fate, Segment};
 use wire::tcp::Options;
 
 use crate::event::Event;
-use crate::{ListenerHandle, Stack, TcpHandle, passive, tx};
+use crate::socket::passive;
+use crate::{ListenerHandle, Stack, TcpHandle, tx};
 
 new_key_type! {
     /// A SYN that waits for a word.
@@ -24,7 +25,7 @@ new_key_type! {
 
 /// How long a record may wait: a peer with the usual six SYN retransmissions gives up after two
 /// minutes, and few users wait for half of that.
-pub const WAIT: Duration = Duration::from_secs(60);
+pub(crate) const WAIT: Duration = Duration::from_secs(60);
 
 struct Request {
     listener: ListenerHandle,

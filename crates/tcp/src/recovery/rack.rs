@@ -8,7 +8,7 @@
 use base::{Duration, Instant, SeqNumber, Switch};
 
 use crate::Cx;
-use crate::scoreboard::{Phase, Resent};
+use crate::recovery::scoreboard::{Phase, Resent};
 use crate::sendq::Piece;
 use crate::tcb::Tcb;
 

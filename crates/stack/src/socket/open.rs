@@ -15,9 +15,9 @@ use tcp::usrreq;
 use wire::ipv4;
 
 use crate::connections::Pcb;
-use crate::half_open::HalfOpen;
-use crate::listener::Listener;
 use crate::resolve::{self, Way};
+use crate::socket::half_open::HalfOpen;
+use crate::socket::listener::Listener;
 use crate::{IpSettings, ListenConfig, ListenerHandle, Stack, TcpHandle, tx};
 
 /// Why a connection could not be opened.

@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 
 use base::{Instant, SeqNumber};
 
-use crate::prr::Prr;
-use crate::ranges::{Range, Ranges};
-use crate::tlp::Probe;
-use crate::undo::Evidence;
+use crate::recovery::prr::Prr;
+use crate::recovery::ranges::{Range, Ranges};
+use crate::recovery::tlp::Probe;
+use crate::recovery::undo::Evidence;
 
 /// What is being repaired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

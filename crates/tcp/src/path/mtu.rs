@@ -6,7 +6,7 @@
 
 use base::{Instant, Mss, SeqNumber};
 
-use crate::ranges::Range;
+use crate::recovery::ranges::Range;
 
 /// State of the search for the path's MTU (RFC 4821 section 7.3).
 #[derive(Clone, Copy, Debug)]

@@ -4,6 +4,15 @@
 //! cannot be done now is [`CallError::WouldBlock`], and an [`Event`](crate::Event) tells when it
 //! can.
 
+pub(crate) mod forward;
+pub(crate) mod half_open;
+pub(crate) mod listener;
+pub(crate) mod open;
+mod options;
+pub(crate) mod passive;
+pub(crate) mod ping;
+pub(crate) mod udp;
+
 use core::net::SocketAddr;
 
 use base::Owner;
@@ -143,7 +152,7 @@ impl Stack {
         how(&mut pcb.tcb, &mut self.core.tcp());
         self.connections.mark_dirty(handle);
         // One that a forwarder completed is its user's while it is still half open.
-        crate::passive::handshake_progress(self, handle);
+        crate::socket::passive::handshake_progress(self, handle);
         tx::output(self);
     }
 

@@ -7,7 +7,7 @@ use mbuf::Mbuf;
 
 use crate::deadlines::Timers;
 use crate::marks::{Events, Marks, Todo};
-use crate::reass::Reassembly;
+use crate::receive::reass::Reassembly;
 use crate::state::State;
 use crate::tcb::Tcb;
 use crate::{Cx, Fate, Segment};

@@ -5,17 +5,26 @@
 //! Called by: ack, sack, timer, path, output. State is in scoreboard; what is lost is found by
 //! rack, whether it was by undo, the window by prr.
 
+pub(crate) mod prr;
+pub(crate) mod rack;
+pub(crate) mod ranges;
+pub(crate) mod sack;
+pub(crate) mod scoreboard;
+pub(crate) mod tlp;
+pub(crate) mod undo;
+
 use base::{Duration, Instant, SeqNumber, Switch};
 
 use crate::marks::{Marks, Todo};
-use crate::prr::{Prr, Told};
-use crate::rack::{self, DUPLICATE_THRESHOLD, mark_lost};
-use crate::sack::News;
-use crate::scoreboard::Recovery;
-pub(crate) use crate::scoreboard::{Phase, Resent};
+use crate::path::probe;
 use crate::tcb::Tcb;
-use crate::undo::{self, Evidence, Frto};
-use crate::{Cx, ecn, probe, tlp};
+use crate::{Cx, ecn};
+use prr::{Prr, Told};
+use rack::{DUPLICATE_THRESHOLD, mark_lost};
+use sack::News;
+use scoreboard::Recovery;
+pub(crate) use scoreboard::{Phase, Resent};
+use undo::{Evidence, Frto};
 
 impl Tcb {
     /// Bytes that are thought to be on the way: "pipe" of RFC 6675.

@@ -6,13 +6,16 @@
 //! ICMP. RFC 1122 section 4.2.3.9, RFC 5461 section 4, RFC 5927 sections 4 to 7, RFC 1191 section
 //! 6.5.
 
+pub(crate) mod mtu;
+pub(crate) mod probe;
+
 use base::{Counter, Duration, Instant, Mss, SeqNumber};
 
 use crate::marks::{Marks, Todo};
 use crate::recovery;
 use crate::state::{Error, State};
 use crate::tcb::Tcb;
-use crate::{Cx, MtuProbing, probe};
+use crate::{Cx, MtuProbing};
 
 /// How long a path is taken to be as narrow as somebody said it was, before larger segments are
 /// tried (RFC 1191 section 6.3, RFC 8201 section 4).

@@ -8,7 +8,7 @@ use base::{Duration, Instant, Limit, SeqNumber};
 use wire::tcp::{SackBlocks, Timestamps};
 
 use crate::marks::Marks;
-use crate::ranges::Range;
+use crate::recovery::ranges::Range;
 use crate::sendq::Piece;
 use crate::tcb::Tcb;
 use crate::{Cx, path, recovery};

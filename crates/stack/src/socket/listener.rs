@@ -11,7 +11,7 @@ use core::net::IpAddr;
 use base::{Duration, Owner};
 use slotmap::{SlotMap, new_key_type};
 
-use crate::half_open::HalfOpen;
+use crate::socket::half_open::HalfOpen;
 use crate::{IpSettings, RequestHandle, TcpHandle};
 
 new_key_type! {

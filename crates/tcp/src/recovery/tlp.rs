@@ -8,7 +8,7 @@ use mbuf::Mbuf;
 
 use crate::marks::{Marks, Todo};
 use crate::output;
-use crate::sack::News;
+use crate::recovery::sack::News;
 use crate::tcb::Tcb;
 use crate::{Cx, recovery};
 

@@ -8,8 +8,8 @@ use base::{SeqNumber, Switch};
 
 use crate::Cx;
 use crate::marks::Marks;
-use crate::sack::News;
-use crate::scoreboard::Phase;
+use crate::recovery::sack::News;
+use crate::recovery::scoreboard::Phase;
 use crate::tcb::Tcb;
 
 /// What speaks against the losses of an episode.

@@ -17,7 +17,8 @@ use tcp::{Fate, Segment, State};
 use wire::tcp::Options;
 
 use crate::event::Event;
-use crate::{ListenerHandle, Stack, TcpHandle, forward};
+use crate::socket::forward;
+use crate::{ListenerHandle, Stack, TcpHandle};
 
 /// A SYN for a listener: a connection in SYN-RECEIVED, if limits admit one. Its sequence numbers
 /// begin behind `after` where it takes the place of one in TIME-WAIT (RFC 1122, 4.2.2.13).

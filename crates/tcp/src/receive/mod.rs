@@ -1,0 +1,10 @@
+//! What is received: data in order and out of order, what SACK options report of it, how large the
+//! window is, and whether a timestamp is of this life.
+//!
+//! Called by: input and predict. RFC 9293 section 3.10.7, RFC 2018, RFC 7323.
+
+pub(crate) mod blocks;
+pub(crate) mod paws;
+pub(crate) mod reass;
+pub(crate) mod text;
+pub(crate) mod tuning;
