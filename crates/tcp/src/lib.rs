@@ -27,6 +27,7 @@ pub mod predict;
 mod receive;
 mod recovery;
 mod rtt;
+mod seldom;
 mod sendq;
 mod state;
 pub mod tcb;

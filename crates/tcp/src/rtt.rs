@@ -9,10 +9,8 @@ pub(crate) struct Rtt {
     rttvar_ns: u64,
     min_ns: u64,
     rto_ns: u64,
-    floor_ns: u64,
-    /// When a tail loss probe is due, and when it is if the peer may keep back its ACK.
-    probe_ns: u64,
-    probe_held_back_ns: u64,
+    /// Least that the time-out is above SRTT, in microseconds.
+    floor_us: u32,
     /// How often the time-out has doubled (rule 5.5) since the last measurement (Karn).
     pub(crate) backoff: u8,
     /// Time-outs since SND.UNA last advanced: what giving up goes by.
@@ -33,9 +31,7 @@ impl Rtt {
             rttvar_ns: 0,
             min_ns: u64::MAX,
             rto_ns: initial.as_nanos(),
-            floor_ns: floor.as_nanos(),
-            probe_ns: initial.as_nanos(),
-            probe_held_back_ns: initial.as_nanos(),
+            floor_us: u32::try_from(floor.as_micros()).unwrap_or(u32::MAX),
             backoff: 0,
             retries: 0,
         }
@@ -54,10 +50,7 @@ impl Rtt {
             self.srtt_ns = self.srtt_ns - self.srtt_ns / 8 + r / 8;
         }
         self.min_ns = self.min_ns.min(r);
-        self.rto_ns = self.srtt_ns + (4 * self.rttvar_ns).max(self.floor_ns);
-        let probe_ns = 2 * self.srtt_ns;
-        self.probe_ns = probe_ns.max(PEER_ACK_DELAY.as_nanos()).min(self.rto_ns);
-        self.probe_held_back_ns = (probe_ns + PEER_ACK_DELAY.as_nanos()).min(self.rto_ns);
+        self.rto_ns = self.srtt_ns + (4 * self.rttvar_ns).max(u64::from(self.floor_us) * 1000);
         self.backoff = 0;
         self.retries = 0;
     }
@@ -66,7 +59,9 @@ impl Rtt {
     /// peer may keep back the one for what is in flight.
     #[inline(always)]
     pub(crate) fn probe_timeout(&self, held_back: bool) -> Duration {
-        Duration::from_nanos(if held_back { self.probe_held_back_ns } else { self.probe_ns })
+        let (two, delay) = (2 * self.srtt_ns, PEER_ACK_DELAY.as_nanos());
+        let probe_ns = if held_back { two + delay } else { two.max(delay) };
+        Duration::from_nanos(if two == 0 { self.rto_ns } else { probe_ns.min(self.rto_ns) })
     }
 
     /// The time-out now, backoff included.

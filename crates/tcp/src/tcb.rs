@@ -20,9 +20,9 @@ use crate::receive::blocks::ReceivedBlocks;
 use crate::receive::paws::Paws;
 use crate::receive::reass::Reassembly;
 use crate::receive::tuning::{Tuning, start_bytes};
-use crate::recovery::rack::Rack;
 use crate::recovery::scoreboard::Recovery;
 use crate::rtt::Rtt;
+use crate::seldom::Seldom;
 use crate::sendq::SendQueue;
 use crate::state::{Error, State};
 use crate::{Config, Cx};
@@ -80,26 +80,42 @@ pub struct Tcb {
     /// Where explicit congestion notification stands.
     pub(crate) ecn: EcnBits,
 
-    // The rest, by topic.
+    // What every segment or every burst needs.
     /// Data in order, not yet read.
     pub receive: SockBuf,
     /// Data to send and data in flight.
     pub(crate) sendq: SendQueue,
     pub(crate) timers: Timers,
     pub(crate) rtt: Rtt,
-    pub(crate) cc: Cc,
+    /// When data was last sent.
+    pub(crate) last_sent_at: Instant,
+    /// Source and destination port as the first four header bytes, in memory order.
+    pub ports: [u8; 4],
+    /// Sum of the pseudo-header less the length, which the stack computes once.
+    pub pseudo_sum: Sum,
+    /// The port finishes transport checksums.
+    pub(crate) offload_checksum: bool,
+    /// The peer offered window scaling.
+    pub(crate) peer_scales: bool,
+    /// Bytes of a super-segment at most; the segment size where the port takes none.
+    pub(crate) super_max_bytes: u32,
+    /// Added to the clock for TSval, RFC 7323 section 5.4.
+    pub(crate) ts_offset: u32,
     pub(crate) pacing: Pacing,
-    pub(crate) recovery: Recovery,
-    pub(crate) rack: Rack,
-    /// What the path carries, and how that is found out.
-    pub(crate) path: PathMtu,
-    pub(crate) sack_blocks: ReceivedBlocks,
-    pub(crate) reassembly: Reassembly,
-    pub(crate) paws: Paws,
     /// How large the receive buffer has to be.
     pub(crate) tuning: Tuning,
+    pub(crate) stats: Stats,
     /// When the estimate of the peer's send space is put to the test.
     pub(crate) early_acks: EarlyAcks,
+    pub(crate) cc: Cc,
+    pub(crate) recovery: Seldom<Recovery>,
+    /// What the path carries, and how that is found out.
+    pub(crate) path: Seldom<PathMtu>,
+    pub(crate) sack_blocks: Seldom<ReceivedBlocks>,
+    pub(crate) reassembly: Reassembly,
+    pub(crate) paws: Paws,
+
+    // What seldom is read.
     /// Largest window the peer ever offered (RFC 9293 3.8.6.2.1, 5961 section 5.2).
     pub(crate) max_snd_wnd: u32,
     /// Our initial sequence number.
@@ -108,35 +124,22 @@ pub struct Tcb {
     pub(crate) irs: SeqNumber,
     /// SND.NXT when the window was last reduced, if [`EcnBits::SENDS`].
     pub(crate) ecn_recover: SeqNumber,
-    /// When data was last sent.
-    pub(crate) last_sent_at: Instant,
-    /// The peer offered window scaling.
-    pub(crate) peer_scales: bool,
     /// When our SYN was first sent.
     pub(crate) syn_sent_at: Instant,
     /// RCV.UP: behind the last urgent byte announced (RFC 6093).
     pub(crate) rcv_up: SeqNumber,
-    /// Sum of the pseudo-header less the length, which the stack computes once.
-    pub pseudo_sum: Sum,
-    /// Source and destination port as the first four header bytes, in memory order.
-    pub ports: [u8; 4],
     /// MSS to offer in our SYN.
     pub(crate) advertised_mss: Mss,
     /// What a peer means that offers none.
     pub(crate) default_mss: Mss,
-    /// Bytes of a super-segment at most; the segment size where the port takes none.
-    pub(crate) super_max_bytes: u32,
-    /// The port finishes transport checksums.
-    pub(crate) offload_checksum: bool,
-    /// Added to the clock for TSval, RFC 7323 section 5.4.
-    pub(crate) ts_offset: u32,
+    /// The largest segment that both ends take, in bytes of payload.
+    pub(crate) path_most: u16,
     /// How it ended.
     pub error: Option<Error>,
     /// What the network said last, and SND.UNA then.
     pub(crate) soft_error: Option<(Error, SeqNumber)>,
     pub(crate) challenge_acks: PerSecond,
     pub(crate) out_of_window_acks: PerSecond,
-    pub(crate) stats: Stats,
     pub(crate) config: Arc<Config>,
 }
 
@@ -153,6 +156,14 @@ fn largest_scale(config: &Config) -> WindowScale {
     }
     let most = config.receive_buffer_bytes.max(config.receive_buffer_max_bytes);
     WindowScale::for_window(most as usize)
+}
+
+fn known_path(opening: &Opening) -> Seldom<PathMtu> {
+    let mut path: Seldom<PathMtu> = Seldom::default();
+    if opening.path.is_some() {
+        path.known = opening.path;
+    }
+    path
 }
 
 /// Totals of one connection, for [`crate::Info`].
@@ -241,7 +252,6 @@ impl Tcb {
             last_ack_sent: SeqNumber(0),
             send_space_bytes: 0,
             ack_owed_bytes: 0,
-            early_acks: EarlyAcks::default(),
             rcv_mss: opening.mss.0.min(536),
             trouble: 0,
             events: Events::default(),
@@ -249,38 +259,39 @@ impl Tcb {
             probes: 0,
             ecn: EcnBits::default(),
             receive: SockBuf::new(start_bytes(config)),
-            tuning: Tuning::new(config),
             sendq: SendQueue::default(),
             timers: Timers::default(),
             rtt: Rtt::new(config.rto_initial, config.rto_min),
+            last_sent_at: Instant::ZERO,
+            ports,
+            pseudo_sum: opening.pseudo_sum,
+            offload_checksum: opening.offload_checksum,
+            peer_scales: false,
+            super_max_bytes: opening.super_max_bytes,
+            ts_offset: opening.ts_offset,
             pacing: Pacing::new(&cc),
+            tuning: Tuning::new(config),
+            stats: Stats::default(),
+            early_acks: EarlyAcks::default(),
             cc,
-            recovery: Recovery::new(opening.iss),
-            rack: Rack::default(),
-            path: PathMtu::new(opening.path),
-            sack_blocks: ReceivedBlocks::default(),
+            recovery: Seldom::default(),
+            path: known_path(opening),
+            sack_blocks: Seldom::default(),
             reassembly: Reassembly::default(),
             paws: Paws::default(),
             max_snd_wnd: 0,
             iss: opening.iss,
             irs: SeqNumber(0),
             ecn_recover: opening.iss,
-            last_sent_at: Instant::ZERO,
-            peer_scales: false,
             syn_sent_at: Instant::ZERO,
             rcv_up: SeqNumber(0),
-            pseudo_sum: opening.pseudo_sum,
-            ports,
             advertised_mss: opening.mss,
             default_mss: opening.default_mss,
-            super_max_bytes: opening.super_max_bytes,
-            offload_checksum: opening.offload_checksum,
-            ts_offset: opening.ts_offset,
+            path_most: 0,
             error: None,
             soft_error: None,
             challenge_acks: PerSecond::default(),
             out_of_window_acks: PerSecond::default(),
-            stats: Stats::default(),
             config: config.clone(),
         }
     }

@@ -4,13 +4,15 @@
 
 use base::{Duration, Instant};
 
+use crate::seldom::Clean;
+
 /// Section 4.6: what is left of the window after a loss.
 const BETA: f64 = 0.7;
 /// Section 5: aggressiveness, in segments per second cubed.
 const C: f64 = 0.4;
 
 /// State of one epoch: from one loss to the next.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Cubic {
     /// W_max: the window at the last loss.
     w_max: f64,
@@ -24,6 +26,17 @@ pub(super) struct Cubic {
     epoch_start: Option<Instant>,
     /// When it was last asked for a window.
     asked_at: Instant,
+}
+
+impl Clean for Cubic {
+    const CLEAN: &'static Cubic = &Cubic {
+        w_max: 0.0,
+        k: 0.0,
+        w_est: 0.0,
+        cwnd_prior: 0.0,
+        epoch_start: None,
+        asked_at: Instant::ZERO,
+    };
 }
 
 impl Cubic {

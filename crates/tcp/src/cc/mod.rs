@@ -17,6 +17,8 @@ use cubic::Cubic;
 use hystart::{Growth, HyStart};
 use validation::Validation;
 
+use crate::seldom::Seldom;
+
 /// The laws to choose from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
@@ -81,7 +83,7 @@ enum Law {
     NewReno,
     Reno,
     Tahoe,
-    Cubic(Cubic),
+    Cubic(Seldom<Cubic>),
     Bbr(Box<Bbr>),
 }
 
@@ -115,7 +117,7 @@ impl Cc {
             Algorithm::NewReno => Law::NewReno,
             Algorithm::Reno => Law::Reno,
             Algorithm::Tahoe => Law::Tahoe,
-            Algorithm::Cubic => Law::Cubic(Cubic::default()),
+            Algorithm::Cubic => Law::Cubic(Seldom::default()),
             Algorithm::Bbr => Law::Bbr(Box::new(Bbr::new())),
         };
         Cc {

@@ -86,15 +86,14 @@ pub fn learnt(tcb: &mut Tcb, mss: Mss, now: Instant) -> bool {
 
 /// The port's own frames are smaller from now on, for good.
 pub fn narrower_link(tcb: &mut Tcb, mss: Mss, now: Instant) -> bool {
-    tcb.path.most = tcb.path.most.min(payload_of(tcb, mss));
+    tcb.path_most = tcb.path_most.min(payload_of(tcb, mss));
     tcb.path.forget_bounds();
     too_big(tcb, mss, now)
 }
 
 /// Both ends take segments of `most` bytes: those to begin with.
 pub(crate) fn agreed(tcb: &mut Tcb, most: u16, now: Instant) -> Mss {
-    tcb.path.most = most;
-    tcb.path.forget_bounds();
+    tcb.path_most = most;
     let (size, search) = match tcb.path.known {
         Some((mss, until)) => (payload_of(tcb, mss).min(most), until),
         None if tcb.config.mtu_probing == MtuProbing::Always => {
@@ -140,17 +139,17 @@ pub(crate) fn suspect(tcb: &mut Tcb, seq: SeqNumber, cx: &mut Cx<'_>) {
     if seq != tcb.snd_una || !is_large || tcb.config.mtu_probing == MtuProbing::Off {
         return;
     }
-    let (head, times) = tcb.path.resends;
+    let (head, times) = tcb.recovery.large_resends;
     let times = if head == seq { times.saturating_add(1) } else { 1 };
-    tcb.path.resends = (seq, times);
-    if times < SENDINGS || tcb.path.arrived_to.gt(seq) {
+    tcb.recovery.large_resends = (seq, times);
+    if times < SENDINGS || tcb.recovery.large_arrived_to.gt(seq) {
         return;
     }
     cx.counters.add(Counter::PathBlackHoles, 1);
     shrink(tcb, size, cx.now);
     tcb.path.forget_bounds();
     // If that does not arrive either, there is one more step, and no need to wait twice again.
-    tcb.path.resends = (seq, SENDINGS - 1);
+    tcb.recovery.large_resends = (seq, SENDINGS - 1);
     tcb.path.unproved = Some(seq);
     probe::search_from(tcb, cx.now);
 }
@@ -158,8 +157,8 @@ pub(crate) fn suspect(tcb: &mut Tcb, seq: SeqNumber, cx: &mut Cx<'_>) {
 fn shrink(tcb: &mut Tcb, payload: u16, now: Instant) {
     set_size(tcb, payload);
     tcb.path.probe = None;
-    tcb.path.resends = (tcb.snd_una, 0);
-    tcb.path.arrived_to = tcb.snd_una;
+    tcb.recovery.large_resends = (tcb.snd_una, 0);
+    tcb.recovery.large_arrived_to = tcb.snd_una;
     recovery::resend_larger(tcb, u32::from(payload), now);
     tcb.todo.set(Todo::OUTPUT);
 }

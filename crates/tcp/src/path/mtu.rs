@@ -7,17 +7,16 @@
 use base::{Instant, Mss, SeqNumber};
 
 use crate::recovery::ranges::Range;
+use crate::seldom::Clean;
 
 /// State of the search for the path's MTU (RFC 4821 section 7.3).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PathMtu {
     /// What was known when the connection was made, and until when that holds.
     pub(crate) known: Option<(Mss, Instant)>,
-    /// What both ends agreed on: never more.
-    pub(crate) most: u16,
-    /// Least size that is known not to arrive; more than `most` if none is ("search_high").
+    /// Least size that is known not to arrive ("search_high").
     pub(crate) too_much: u16,
-    /// The size to try next.
+    /// The size to try next, if both ends take that much.
     pub(crate) ask: u16,
     /// How often it was lost.
     pub(crate) failures: u8,
@@ -27,10 +26,6 @@ pub(crate) struct PathMtu {
     pub(crate) probe: Option<Range>,
     /// What one carried that is lost, to be sent again: its loss is no sign of congestion.
     pub(crate) excused: Option<Range>,
-    /// SND.UNA and how often the large segment there was lost.
-    pub(crate) resends: (SeqNumber, u8),
-    /// Behind the last large segment that arrived while something was missing.
-    pub(crate) arrived_to: SeqNumber,
     /// Large segments vanished, with this byte at the head: if it arrives in a small one, it is the
     /// path that swallowed them, and not a peer or a link that was gone.
     pub(crate) unproved: Option<SeqNumber>,
@@ -38,35 +33,33 @@ pub(crate) struct PathMtu {
     pub(crate) is_worse: bool,
 }
 
-impl PathMtu {
-    pub(crate) fn new(known: Option<(Mss, Instant)>) -> PathMtu {
-        PathMtu {
-            known,
-            most: 0,
-            too_much: 0,
-            ask: 0,
-            failures: 0,
-            next_search: Instant::NEVER,
-            probe: None,
-            excused: None,
-            resends: (SeqNumber(0), 0),
-            arrived_to: SeqNumber(0),
-            unproved: None,
-            is_worse: false,
-        }
-    }
+impl Clean for PathMtu {
+    const CLEAN: &'static PathMtu = &PathMtu {
+        known: None,
+        too_much: u16::MAX,
+        ask: u16::MAX,
+        failures: 0,
+        next_search: Instant::NEVER,
+        probe: None,
+        excused: None,
+        unproved: None,
+        is_worse: false,
+    };
+}
 
-    /// Nothing up to `most` is known to be too much: begin with that.
+impl PathMtu {
+    /// Nothing is known to be too much: begin with all there may be.
     pub(crate) fn forget_bounds(&mut self) {
-        self.too_much = self.most.saturating_add(1);
-        self.ask = self.most;
+        self.too_much = u16::MAX;
+        self.ask = u16::MAX;
         self.failures = 0;
     }
 
-    /// The size to try when `arrives` arrives: all there may be, or what halves what is unknown.
-    pub(crate) fn next_size(&self, arrives: u16) -> u16 {
-        if self.too_much > self.most {
-            return self.most;
+    /// The size to try when `arrives` arrives and both ends take `most`: all there may be, or what
+    /// halves what is unknown.
+    pub(crate) fn next_size(&self, arrives: u16, most: u16) -> u16 {
+        if self.too_much > most {
+            return most;
         }
         arrives + self.too_much.saturating_sub(arrives) / 2
     }

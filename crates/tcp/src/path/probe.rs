@@ -50,7 +50,7 @@ pub(crate) fn step(tcb: &mut Tcb, window: u32, congestion: u32, cx: &mut Cx<'_>)
     if !choose(tcb, cx.now) {
         return Step::None;
     }
-    let size = u32::from(tcb.path.ask);
+    let size = u32::from(asked(tcb));
     let enough = size + FOLLOWERS * u32::from(tcb.snd_mss.0);
     let cwnd = tcb.cc.cwnd;
     if tcb.sendq.unsent_bytes() < enough as usize || window < enough || cwnd < u64::from(enough) {
@@ -67,7 +67,7 @@ pub(crate) fn step(tcb: &mut Tcb, window: u32, congestion: u32, cx: &mut Cx<'_>)
 /// The probe was sent from `seq` on, or could not be.
 #[cold]
 pub(crate) fn sent(tcb: &mut Tcb, seq: SeqNumber, cx: &mut Cx<'_>) {
-    let end = seq + u32::from(tcb.path.ask);
+    let end = seq + u32::from(asked(tcb));
     if tcb.snd_nxt == end {
         tcb.path.probe = Some((seq, end));
         tcb.path.excused = None;
@@ -77,14 +77,19 @@ pub(crate) fn sent(tcb: &mut Tcb, seq: SeqNumber, cx: &mut Cx<'_>) {
     }
 }
 
+/// The size to try next.
+fn asked(tcb: &Tcb) -> u16 {
+    tcb.path.ask.min(tcb.path_most)
+}
+
 /// Settle what to try next; `false` if there is nothing to try.
 fn choose(tcb: &mut Tcb, now: Instant) -> bool {
     let size = tcb.snd_mss.0;
-    if size >= tcb.path.most {
+    if size >= tcb.path_most {
         tcb.marks.clear(Marks::PATH_SEARCH);
         return false;
     }
-    if tcb.path.ask < size.saturating_add(WORTH).min(tcb.path.most) {
+    if asked(tcb) < size.saturating_add(WORTH).min(tcb.path_most) {
         // Near enough. Paths change: all over again in a while.
         tcb.path.forget_bounds();
         tcb.path.next_search = now + LIFE;
@@ -109,7 +114,7 @@ fn arrived(tcb: &mut Tcb, size: u16, cx: &mut Cx<'_>) {
         return;
     }
     path::set_size(tcb, size);
-    tcb.path.ask = tcb.path.next_size(size);
+    tcb.path.ask = tcb.path.next_size(size, tcb.path_most);
     tcb.path.unproved = None;
     tcb.path.is_worse = false;
     tcb.marks.set(Marks::PATH_NEWS);
@@ -122,8 +127,8 @@ fn failed(tcb: &mut Tcb) {
     tcb.path.failures += 1;
     if tcb.path.failures >= TRIES {
         tcb.path.failures = 0;
-        tcb.path.too_much = tcb.path.ask;
-        tcb.path.ask = tcb.path.next_size(tcb.snd_mss.0);
+        tcb.path.too_much = asked(tcb);
+        tcb.path.ask = tcb.path.next_size(tcb.snd_mss.0, tcb.path_most);
     }
 }
 

@@ -7,13 +7,20 @@
 use base::SeqNumber;
 use wire::tcp::SackBlocks;
 
+use crate::seldom::Clean;
+
 /// Ranges held out of order, the one that grew last first (RFC 2018 section 4).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct ReceivedBlocks {
     blocks: [(SeqNumber, SeqNumber); 4],
     count: u8,
     /// What the next ACK reports as received before.
     duplicate: Option<(SeqNumber, SeqNumber)>,
+}
+
+impl Clean for ReceivedBlocks {
+    const CLEAN: &'static ReceivedBlocks =
+        &ReceivedBlocks { blocks: [(SeqNumber(0), SeqNumber(0)); 4], count: 0, duplicate: None };
 }
 
 impl ReceivedBlocks {
@@ -37,7 +44,7 @@ impl ReceivedBlocks {
 
     /// Everything before `rcv_nxt` has been delivered.
     pub(crate) fn advance(&mut self, rcv_nxt: SeqNumber) {
-        let mut kept = ReceivedBlocks { duplicate: self.duplicate, ..ReceivedBlocks::default() };
+        let mut kept = ReceivedBlocks { duplicate: self.duplicate, ..*ReceivedBlocks::CLEAN };
         for &(l, r) in self.iter() {
             if r.gt(rcv_nxt) && l.gt(rcv_nxt) {
                 kept.blocks[kept.count as usize] = (l, r);

@@ -10,11 +10,22 @@
 
 use base::SeqNumber;
 
-/// A timestamp, and the bytes that had been received when it was TS.Recent.
+/// A timestamp, and the whole megabytes that had been received when it was TS.Recent.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
     value: u32,
-    bytes: u64,
+    megabytes: u32,
+}
+
+impl Mark {
+    fn new(value: u32, bytes: u64) -> Mark {
+        Mark { value, megabytes: (bytes >> 20) as u32 }
+    }
+
+    /// Bytes received since, and up to a megabyte more, now that `bytes` have been.
+    fn age(self, bytes: u64) -> u64 {
+        bytes - (u64::from(self.megabytes) << 20)
+    }
 }
 
 /// Two marks, the later one not too old.
@@ -32,16 +43,16 @@ const TOO_OLD: u64 = 1 << 31;
 impl Paws {
     /// The connection begins with this timestamp.
     pub(crate) fn new(value: u32) -> Paws {
-        let mark = Mark { value, bytes: 0 };
+        let mark = Mark::new(value, 0);
         Paws { before: mark, last: mark }
     }
 
     /// `recent` is TS.Recent after so many bytes. Called now and then; the more often, the better.
     pub(crate) fn note(&mut self, recent: u32, bytes: u64) {
-        let mark = Mark { value: recent, bytes };
-        if bytes - self.before.bytes >= TOO_OLD {
+        let mark = Mark::new(recent, bytes);
+        if self.before.age(bytes) >= TOO_OLD {
             *self = Paws { before: mark, last: mark };
-        } else if bytes - self.last.bytes >= APART {
+        } else if self.last.age(bytes) >= APART {
             *self = Paws { before: self.last, last: mark };
         }
     }
@@ -49,7 +60,7 @@ impl Paws {
     /// Was a segment with timestamp `value`, older than TS.Recent, sent so late that its sequence
     /// number means what it says, now that so many bytes have been received?
     pub(crate) fn is_of_this_life(&self, value: u32, bytes: u64) -> bool {
-        SeqNumber(value).ge(SeqNumber(self.before.value)) && bytes - self.before.bytes < TOO_OLD
+        SeqNumber(value).ge(SeqNumber(self.before.value)) && self.before.age(bytes) < TOO_OLD
     }
 }
 

@@ -129,6 +129,7 @@ pub(crate) fn check_fin(tcb: &mut Tcb, seg: &Segment) {
         return;
     }
     tcb.reassembly.fin = None;
+    note_early(tcb);
     tcb.rcv_nxt += 1;
     tcb.rcv_adv = tcb.rcv_adv.max(tcb.rcv_nxt);
     tcb.marks.set(Marks::FIN_RECEIVED);

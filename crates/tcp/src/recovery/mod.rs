@@ -22,7 +22,6 @@ use crate::{Cx, ecn};
 use prr::{Prr, Told};
 use rack::{DUPLICATE_THRESHOLD, mark_lost};
 use sack::News;
-use scoreboard::Recovery;
 pub(crate) use scoreboard::{Phase, Resent};
 use undo::{Evidence, Frto};
 
@@ -53,11 +52,7 @@ fn refresh(tcb: &mut Tcb) {
 /// The first sign of trouble: start from a clean sheet, which is not kept up while all is well.
 pub(crate) fn begin(tcb: &mut Tcb, now: Instant) {
     if tcb.trouble & Tcb::REPAIRING == 0 {
-        // What the last episode did may still prove to have been for nothing.
-        let evidence = tcb.recovery.evidence;
-        tcb.recovery = Recovery { evidence, ..Recovery::new(tcb.snd_una) };
-        tcb.rack.begin(tcb.snd_una);
-        tcb.path.arrived_to = tcb.snd_una;
+        tcb.recovery.begin(tcb.snd_una);
         tcb.trouble |= Tcb::REPAIRING;
         if tcb.in_flight() > 0 {
             // From here on it is the time-out that runs, no tail probe.
@@ -166,7 +161,7 @@ fn finish(tcb: &mut Tcb, news: &News) {
         tcb.cc.recovered();
     }
     if tcb.recovery.phase != Phase::Open {
-        tcb.rack.episode_over();
+        tcb.recovery.rack.episode_over();
     }
     let r = &mut tcb.recovery;
     r.phase = Phase::Open;
@@ -224,7 +219,7 @@ fn undo(tcb: &mut Tcb) {
     r.reducing = false;
     r.resend_now = false;
     r.duplicate_acks = 0;
-    r.evidence = Evidence::default();
+    r.evidence = Evidence::NONE;
     tcb.todo.set(Todo::OUTPUT);
 }
 

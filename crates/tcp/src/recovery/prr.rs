@@ -5,7 +5,7 @@
 //! Tcb.
 
 /// State of one episode.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Prr {
     /// Delivered since it began ("prr_delivered").
     delivered: u64,
@@ -29,6 +29,8 @@ pub(crate) struct Told {
 }
 
 impl Prr {
+    pub(crate) const CLEAN: Prr = Prr { delivered: 0, flight: 0, most: 0 };
+
     /// An episode begins with `flight` bytes out, those that arrived before left out, and a window
     /// of `cwnd`.
     pub(crate) fn begin(flight: u32, cwnd: u64) -> Prr {

@@ -18,7 +18,7 @@ pub(crate) const DUPLICATE_THRESHOLD: u32 = 3;
 const PERSISTENCE: u8 = 16;
 
 /// What outlives an episode.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Rack {
     /// When the segment that was sent last of those that arrived was sent ("RACK.xmit_ts").
     sent_at: Instant,
@@ -39,6 +39,17 @@ pub(crate) struct Rack {
 }
 
 impl Rack {
+    pub(crate) const CLEAN: Rack = Rack {
+        sent_at: Instant::ZERO,
+        end: SeqNumber(0),
+        rtt: Duration::ZERO,
+        highest: SeqNumber(0),
+        reordering_seen: false,
+        widened: 0,
+        persistence: 0,
+        widened_at: None,
+    };
+
     /// Trouble begins: what was acknowledged in order until now arrived in order.
     pub(crate) fn begin(&mut self, una: SeqNumber) {
         self.highest = una;
@@ -104,9 +115,9 @@ pub(crate) fn detect(tcb: &mut Tcb, cx: &Cx<'_>) {
     let r = &tcb.recovery;
     let many = r.sacked.bytes() > (DUPLICATE_THRESHOLD - 1) * tcb.snd_mss.bytes() as u32;
     let hurry = r.phase != Phase::Open || many;
-    let window = tcb.rack.window(hurry, tcb.rtt.min(), tcb.rtt.srtt());
+    let window = tcb.recovery.rack.window(hurry, tcb.rtt.min(), tcb.rtt.srtt());
     let allowed = if cx.switches.on(Switch::Rack) {
-        tcb.rack.rtt + window
+        tcb.recovery.rack.rtt + window
     } else if many || r.phase != Phase::Open {
         Duration::ZERO
     } else {
@@ -131,7 +142,7 @@ fn detect_originals(tcb: &mut Tcb, allowed: Duration, now: Instant) -> Instant {
             continue;
         };
         if !piece.has(Piece::RETRANSMITTED) {
-            if !is_sent_before(sent_at, end, tcb.rack.sent_at, tcb.rack.end) {
+            if !is_sent_before(sent_at, end, tcb.recovery.rack.sent_at, tcb.recovery.rack.end) {
                 break;
             }
             if sent_at + allowed > now {
@@ -152,7 +163,7 @@ fn detect_resent(tcb: &mut Tcb, allowed: Duration, now: Instant) -> Instant {
     while let Some(&Resent { range: (left, right), sent_at }) = tcb.recovery.resent.front() {
         if right.gt(tcb.snd_una) && has_unarrived(tcb, left, right) {
             // At the same time as what arrived: nobody knows which went first.
-            if sent_at >= tcb.rack.sent_at {
+            if sent_at >= tcb.recovery.rack.sent_at {
                 break;
             }
             if sent_at + allowed > now {

@@ -10,7 +10,7 @@ use base::SeqNumber;
 /// From the first number to the one behind the last.
 pub(crate) type Range = (SeqNumber, SeqNumber);
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ranges {
     list: VecDeque<Range>,
     bytes: u32,
@@ -22,6 +22,8 @@ fn len((left, right): Range) -> u32 {
 }
 
 impl Ranges {
+    pub(crate) const EMPTY: Ranges = Ranges { list: VecDeque::new(), bytes: 0 };
+
     /// Bytes in all of them.
     #[inline(always)]
     pub(crate) fn bytes(&self) -> u32 {
@@ -151,7 +153,7 @@ mod tests {
 
     #[test]
     fn ranges_do_what_a_set_does() {
-        let (mut ranges, mut set) = (Ranges::default(), vec![false; 100]);
+        let (mut ranges, mut set) = (Ranges::EMPTY, vec![false; 100]);
         let mut x = 7u64;
         let mut random = |n: u64| {
             x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -99,16 +99,16 @@ pub(crate) fn take_up_to(
 fn arrived(tcb: &mut Tcb, left: SeqNumber, right: SeqNumber, news: &mut News, now: Instant) {
     let least = tcb.rtt.min();
     let small = path::smaller(tcb).unwrap_or(u16::MAX);
-    let recovery = &mut tcb.recovery;
+    let recovery = &mut *tcb.recovery;
     let mut from = left;
     while let Some((l, r)) = recovery.sacked.next_gap(from, right) {
         let mut index = tcb.sendq.find(l);
         while let Some(piece) = tcb.sendq.in_flight(index).filter(|p| p.seq.lt(r)) {
             if piece.len > u32::from(small) {
                 // What is large does arrive.
-                tcb.path.arrived_to = piece.end();
+                recovery.large_arrived_to = piece.end();
             }
-            tcb.rack.arrived(piece, piece.end().min(r), least, now);
+            recovery.rack.arrived(piece, piece.end().min(r), least, now);
             if !piece.has(Piece::RETRANSMITTED) {
                 news.sent_at = news.sent_at.max(Some(piece.sent_at));
                 news.from_before |= piece.seq.lt(recovery.recover);

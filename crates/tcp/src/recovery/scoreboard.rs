@@ -9,9 +9,11 @@ use std::collections::VecDeque;
 use base::{Instant, SeqNumber};
 
 use crate::recovery::prr::Prr;
+use crate::recovery::rack::Rack;
 use crate::recovery::ranges::{Range, Ranges};
 use crate::recovery::tlp::Probe;
 use crate::recovery::undo::Evidence;
+use crate::seldom::Clean;
 
 /// What is being repaired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +27,7 @@ pub(crate) enum Phase {
     Loss,
 }
 
-/// State of an episode; all empty outside one.
+/// State of an episode, all empty outside one; then what outlives it.
 #[derive(Clone, Debug)]
 pub(crate) struct Recovery {
     pub(crate) phase: Phase,
@@ -51,8 +53,14 @@ pub(crate) struct Recovery {
     /// The retransmission time-out that `reorder_due` stands before.
     pub(crate) timeout_due: Instant,
     pub(crate) prr: Prr,
-    pub(crate) evidence: Evidence,
     pub(crate) probe: Option<Probe>,
+    /// SND.UNA and how often the large segment there was sent again.
+    pub(crate) large_resends: (SeqNumber, u8),
+    /// Behind the last large segment that arrived.
+    pub(crate) large_arrived_to: SeqNumber,
+    /// What the last episode did may still prove to have been for nothing.
+    pub(crate) evidence: Evidence,
+    pub(crate) rack: Rack,
 }
 
 /// A retransmission.
@@ -62,26 +70,43 @@ pub(crate) struct Resent {
     pub(crate) sent_at: Instant,
 }
 
+impl Clean for Recovery {
+    const CLEAN: &'static Recovery = &Recovery {
+        phase: Phase::Open,
+        reducing: false,
+        resend_now: false,
+        duplicate_acks: 0,
+        duplicate_bytes: 0,
+        recover: SeqNumber(0),
+        sacked: Ranges::EMPTY,
+        lost: Ranges::EMPTY,
+        judged_to: SeqNumber(0),
+        resent: VecDeque::new(),
+        reorder_due: Instant::NEVER,
+        timeout_due: Instant::NEVER,
+        prr: Prr::CLEAN,
+        probe: None,
+        large_resends: (SeqNumber(0), 0),
+        large_arrived_to: SeqNumber(0),
+        evidence: Evidence::NONE,
+        rack: Rack::CLEAN,
+    };
+}
+
 impl Recovery {
-    /// A clean sheet for a window that begins at `una`.
-    pub(crate) fn new(una: SeqNumber) -> Recovery {
-        Recovery {
-            phase: Phase::Open,
-            reducing: false,
-            resend_now: false,
-            duplicate_acks: 0,
-            duplicate_bytes: 0,
+    /// Trouble begins, with a window that begins at `una`. Nothing here was kept up while all was
+    /// well.
+    pub(crate) fn begin(&mut self, una: SeqNumber) {
+        let (evidence, mut rack) = (self.evidence, self.rack);
+        rack.begin(una);
+        *self = Recovery {
             recover: una,
-            sacked: Ranges::default(),
-            lost: Ranges::default(),
             judged_to: una,
-            resent: VecDeque::new(),
-            reorder_due: Instant::NEVER,
-            timeout_due: Instant::NEVER,
-            prr: Prr::default(),
-            evidence: Evidence::default(),
-            probe: None,
-        }
+            large_arrived_to: una,
+            evidence,
+            rack,
+            ..Recovery::CLEAN.clone()
+        };
     }
 
     /// Bytes in flight that are on the way no more.

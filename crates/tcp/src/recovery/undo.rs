@@ -13,7 +13,7 @@ use crate::recovery::scoreboard::Phase;
 use crate::tcb::Tcb;
 
 /// What speaks against the losses of an episode.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Evidence {
     /// The window was reduced, and that can be taken back.
     reduced: bool,
@@ -30,10 +30,9 @@ pub(crate) struct Evidence {
 }
 
 /// RFC 5682 section 3: is a time-out genuine?
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Frto {
     /// No question.
-    #[default]
     Off,
     /// The first segment was sent again; what will the next ACK say?
     First,
@@ -42,9 +41,18 @@ pub(crate) enum Frto {
 }
 
 impl Evidence {
+    pub(crate) const NONE: Evidence = Evidence {
+        reduced: false,
+        from: SeqNumber(0),
+        resent: 0,
+        by_echo: 0,
+        by_duplicate: 0,
+        frto: Frto::Off,
+    };
+
     /// The window has just been reduced.
     pub(crate) fn begin(una: SeqNumber) -> Evidence {
-        Evidence { reduced: true, from: una, ..Evidence::default() }
+        Evidence { reduced: true, from: una, ..Evidence::NONE }
     }
 
     /// Bytes went again.
@@ -61,16 +69,17 @@ impl Evidence {
 /// Take in what an ACK told; `true` if the episode was for nothing, all of it.
 pub(crate) fn was_for_nothing(tcb: &mut Tcb, news: &News, cx: &Cx<'_>) -> bool {
     let (una, nxt) = (tcb.snd_una, tcb.snd_nxt);
-    let evidence = &mut tcb.recovery.evidence;
+    let r = &mut *tcb.recovery;
     if let Some((left, right)) = news.duplicate
-        && left.ge(evidence.from)
+        && left.ge(r.evidence.from)
     {
-        evidence.by_duplicate = evidence.by_duplicate.saturating_add(right.since(left) as u32);
-        tcb.rack.widen(una, nxt);
+        let bytes = right.since(left) as u32;
+        r.evidence.by_duplicate = r.evidence.by_duplicate.saturating_add(bytes);
+        r.rack.widen(una, nxt);
     }
-    evidence.by_echo += news.original_bytes;
-    if news.original_bytes > 0 && tcb.recovery.phase == Phase::Fast {
-        tcb.rack.widen(una, nxt);
+    r.evidence.by_echo += news.original_bytes;
+    if news.original_bytes > 0 && r.phase == Phase::Fast {
+        r.rack.widen(una, nxt);
     }
     let frto = frto_says(tcb, news);
     let evidence = &tcb.recovery.evidence;
@@ -87,8 +96,9 @@ fn frto_says(tcb: &mut Tcb, news: &News) -> bool {
     if news.delivered == 0 && !news.repeats {
         return false;
     }
+    let phase = tcb.recovery.phase;
     let frto = &mut tcb.recovery.evidence.frto;
-    if *frto == Frto::Off || with_timestamps || tcb.recovery.phase != Phase::Loss {
+    if *frto == Frto::Off || with_timestamps || phase != Phase::Loss {
         *frto = Frto::Off;
         return false;
     }

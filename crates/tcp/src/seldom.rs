@@ -1,0 +1,47 @@
+//! State that few connections ever need: a pointer that is null until it is first written, and
+//! reads as a clean sheet until then. So an idle connection is small, and what a busy one reads
+//! lies close together.
+//!
+//! Called by: tcb and cc, for fields. Plain data: must not know a Tcb.
+
+use core::ops::{Deref, DerefMut};
+
+/// What a connection reads that has never written there.
+pub(crate) trait Clean: Clone + 'static {
+    const CLEAN: &'static Self;
+}
+
+/// A `T` of its own once it is written; it stays until the connection's end.
+#[derive(Clone, Debug)]
+pub(crate) struct Seldom<T>(Option<Box<T>>);
+
+impl<T: Clean> Default for Seldom<T> {
+    fn default() -> Seldom<T> {
+        Seldom(None)
+    }
+}
+
+impl<T: Clean> Deref for Seldom<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        match &self.0 {
+            Some(own) => own,
+            None => T::CLEAN,
+        }
+    }
+}
+
+impl<T: Clean> DerefMut for Seldom<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.get_or_insert_with(first)
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn first<T: Clean>() -> Box<T> {
+    Box::new(T::CLEAN.clone())
+}
