@@ -2,7 +2,7 @@
 //!
 //! Called by: demultiplexing in the stack, and whatever hashes a flow.
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use base::KeyedHash;
 use wire::checksum::Sum;
@@ -124,6 +124,26 @@ impl FlowKey {
         }
     }
 
+    /// Local address and port.
+    pub fn local(&self) -> SocketAddr {
+        let [a, b, c, d, e] = self.words;
+        let ip = if b & 0xff == V6 { V6Addrs([a, c, d, e]).dst() } else { V4Addrs(a).dst() };
+        SocketAddr::new(ip, self.port(2))
+    }
+
+    /// Remote address and port.
+    pub fn remote(&self) -> SocketAddr {
+        let [a, b, c, d, e] = self.words;
+        let ip = if b & 0xff == V6 { V6Addrs([a, c, d, e]).src() } else { V4Addrs(a).src() };
+        SocketAddr::new(ip, self.port(0))
+    }
+
+    /// The port that stands at byte `at` of a transport header.
+    fn port(&self, at: usize) -> u16 {
+        let ports = ((self.words[1] >> 32) as u32).to_ne_bytes();
+        u16::from_be_bytes([ports[at], ports[at + 1]])
+    }
+
     /// Keyed hash: strangers choose the key's parts, so they must not know where it lands.
     #[inline]
     pub fn hash(&self, secret: &KeyedHash) -> u64 {
@@ -151,3 +171,20 @@ impl PartialEq for FlowKey {
 }
 
 impl Eq for FlowKey {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_tells_the_ends_it_was_made_of() {
+        for (local, remote) in
+            [("192.0.2.1:80", "198.51.100.254:65535"), ("[2001:db8::1]:443", "[fe80::1:2:3:4]:1")]
+        {
+            let (local, remote): (SocketAddr, SocketAddr) =
+                (local.parse().expect("an address"), remote.parse().expect("an address"));
+            let key = FlowKey::new(local.ip(), local.port(), remote.ip(), remote.port());
+            assert_eq!((key.local(), key.remote()), (local, remote));
+        }
+    }
+}

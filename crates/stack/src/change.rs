@@ -145,7 +145,7 @@ impl Stack {
                 self.fail_connection(handle);
                 continue;
             }
-            let mss = Mss::for_mtu(mtu, IpVersion::of(&pcb.remote.ip()));
+            let mss = Mss::for_mtu(mtu, IpVersion::of(&pcb.key.remote().ip()));
             if path::narrower_link(&mut pcb.tcb, mss, self.core.now) {
                 self.core.counters.add(Counter::PathMtuLowered, 1);
             }

@@ -37,8 +37,6 @@ pub(crate) struct Pcb {
     /// When the wheel will hand it out, and the entry behind that one.
     pub(crate) wheel_at: Instant,
     pub(crate) wheel_later: Instant,
-    pub(crate) local: SocketAddr,
-    pub(crate) remote: SocketAddr,
     pub(crate) listener: Option<ListenerHandle>,
     pub(crate) owner: Owner,
     /// What [`inet::Neighbours::changes`] was when the template's link address was looked up.
@@ -58,8 +56,6 @@ impl Pcb {
 #[derive(Clone, Copy)]
 pub(crate) struct TimeWaitEntry {
     pub(crate) key: FlowKey,
-    pub(crate) local: SocketAddr,
-    pub(crate) remote: SocketAddr,
     pub(crate) record: TimeWait,
     /// Its place in the queue of expiries; any other there is of an earlier record.
     pub(crate) place: u64,
@@ -204,8 +200,8 @@ impl Connections {
     /// Has a connection, or a record in TIME-WAIT, this local port (at `ip`, or anywhere)?
     pub(crate) fn use_port(&self, ip: Option<IpAddr>, port: u16) -> bool {
         let meets = |a: SocketAddr| a.port() == port && ip.is_none_or(|ip| ip == a.ip());
-        self.pcbs.values().any(|pcb| pcb.in_table && meets(pcb.local))
-            || self.time_wait.iter().any(|entry| meets(entry.local))
+        self.pcbs.values().any(|pcb| pcb.in_table && meets(pcb.key.local()))
+            || self.time_wait.iter().any(|entry| meets(entry.key.local()))
     }
 
     /// Those that go over a port and are not over themselves.

@@ -104,7 +104,7 @@ impl Stack {
 pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) {
     let core = &mut stack.core;
     let Some(pcb) = stack.connections.get_mut(handle) else { return };
-    let remote = pcb.remote.ip();
+    let remote = pcb.key.remote().ip();
     let Some((mtu, _)) = stack.path_mtus.known(remote, core.now) else { return };
     let mss = Mss::for_mtu(mtu, IpVersion::of(&remote));
     if path::learnt(&mut pcb.tcb, mss, core.now) {
@@ -119,7 +119,7 @@ pub(crate) fn found(stack: &mut Stack, handle: TcpHandle) {
     let core = &mut stack.core;
     let Some(pcb) = stack.connections.get_mut(handle) else { return };
     let Some((mss, is_worse)) = path::take_news(&mut pcb.tcb) else { return };
-    let remote = pcb.remote.ip();
+    let remote = pcb.key.remote().ip();
     let Some(mtu) = mss.mtu(IpVersion::of(&remote)) else { return };
     let known = stack.path_mtus.known(remote, core.now).map(|(known, _)| known);
     // A path that nothing is known of is taken to carry what the port does: the peer may want less.

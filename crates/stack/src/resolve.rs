@@ -121,7 +121,8 @@ pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
         // Nobody has heard of it, and nobody needs to.
         return false;
     }
-    let (local, remote, owner, port) = (pcb.local, pcb.remote, pcb.owner.clone(), pcb.port);
+    let (local, remote, owner, port) =
+        (pcb.key.local(), pcb.key.remote(), pcb.owner.clone(), pcb.port);
     let (tos, ttl) = pcb.template.tos_ttl();
     let ip = IpSettings { tos, ttl };
     // Before the question is asked: an answer that comes out of it counts as news.

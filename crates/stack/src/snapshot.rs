@@ -163,8 +163,8 @@ impl Stack {
         let rows = self.connections.iter().map(|(handle, pcb)| (place(handle), pcb));
         let Page { rows, next } = page(rows, cursor, most);
         let row = |pcb: &crate::connections::Pcb| ConnectionRow {
-            local: pcb.local,
-            remote: pcb.remote,
+            local: pcb.key.local(),
+            remote: pcb.key.remote(),
             port: PortId(pcb.port),
             uid: pcb.owner.uid,
             info: pcb.tcb.info(),

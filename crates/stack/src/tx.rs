@@ -181,8 +181,8 @@ fn ended(stack: &mut Stack, handle: TcpHandle) {
     let orphan = pcb.tcb.is_orphan();
     if pcb.tcb.state == State::TimeWait && pcb.in_table {
         let record = TimeWait::new(&pcb.tcb, &stack.core.tcp());
-        let (key, local, remote) = (pcb.key, pcb.local, pcb.remote);
-        let entry = TimeWaitEntry { key, local, remote, record, place: 0 };
+        let key = pcb.key;
+        let entry = TimeWaitEntry { key, record, place: 0 };
         stack.connections.unlink(handle, &stack.core.secret);
         stack.connections.add_time_wait(entry, &stack.core.secret, &mut stack.core.budget);
     }
@@ -261,7 +261,8 @@ pub(crate) fn answer_time_wait(stack: &mut Stack, entry: &TimeWaitEntry, seg: &S
     });
     let (seq, ack) = (record.snd_nxt, record.rcv_nxt);
     let window = record.window;
-    bare_segment(stack, entry.local, entry.remote, seq, ack, Flags::ACK, window, timestamps);
+    let (local, remote) = (entry.key.local(), entry.key.remote());
+    bare_segment(stack, local, remote, seq, ack, Flags::ACK, window, timestamps);
 }
 
 /// A segment without data of a connection that has no Tcb.

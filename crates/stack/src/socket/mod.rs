@@ -168,7 +168,7 @@ impl Stack {
 
     /// Local and remote address.
     pub fn tcp_addresses(&self, handle: TcpHandle) -> Option<(SocketAddr, SocketAddr)> {
-        self.connections.get(handle).map(|p| (p.local, p.remote))
+        self.connections.get(handle).map(|p| (p.key.local(), p.key.remote()))
     }
 
     /// Whose it is.

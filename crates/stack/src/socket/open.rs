@@ -191,8 +191,6 @@ impl Stack {
             blocked: false,
             wheel_at: Instant::NEVER,
             wheel_later: Instant::NEVER,
-            local,
-            remote,
             listener,
             owner,
         };

@@ -105,8 +105,8 @@ fn a_reset_in_any_state_leaks_nothing() {
     for state in STATES {
         let (mut bench, handle) = in_state(state);
         let pcb = bench.stack.connections.get(handle).expect("there");
-        let (seq, ack, port) = (pcb.tcb.rcv_nxt, pcb.tcb.snd_nxt, pcb.remote.port());
-        let ports = (port, pcb.local.port());
+        let (seq, ack, port) = (pcb.tcb.rcv_nxt, pcb.tcb.snd_nxt, pcb.key.remote().port());
+        let ports = (port, pcb.key.local().port());
         let flags = Flags::RST | Flags::ACK;
         let reset = Tcp { ports, seq, ack, flags, ..syn(port) };
         let frame = bench.tcp_frame(&reset);
