@@ -89,7 +89,7 @@ fn tell_congestion_control(tcb: &mut Tcb, news: &News, lost_bytes: u32, cx: &Cx<
         nxt: tcb.snd_nxt,
         pipe_bytes: tcb.pipe(),
         cwnd_limited: tcb.marks.has(Marks::CWND_LIMITED),
-        repairing: tcb.recovery.phase == Phase::Fast,
+        repairing: tcb.is_in_fast_recovery(),
     };
     tcb.marks.clear(Marks::CWND_LIMITED);
     tcb.cc.on_ack(&ack);
@@ -172,7 +172,7 @@ pub(crate) fn process(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut 
 
 /// SND.UNA advances.
 fn take_new(tcb: &mut Tcb, seg: &Segment, news: &mut News, cx: &mut Cx<'_>) {
-    let (bytes, newest) = if tcb.trouble & Tcb::REPAIRING == 0 {
+    let (bytes, newest) = if !tcb.is_repairing() {
         advance(tcb, seg.ack, seg.timestamps, None, cx)
     } else {
         sack::take_up_to(tcb, seg.ack, seg.timestamps, news, cx.now);
@@ -183,7 +183,7 @@ fn take_new(tcb: &mut Tcb, seg: &Segment, news: &mut News, cx: &mut Cx<'_>) {
     };
     news.acked = bytes;
     news.sent_at = newest;
-    if tcb.trouble & Tcb::REPAIRING == 0 {
+    if !tcb.is_repairing() {
         news.delivered = bytes;
     } else if !tcb.marks.has(Marks::SACK) {
         news.delivered = bytes.saturating_sub(tcb.recovery.duplicate_bytes);

@@ -78,7 +78,7 @@ pub fn is_idle(tcb: &mut Tcb) -> bool {
 fn nothing_left(tcb: &Tcb) -> bool {
     tcb.sendq.unsent_count() == 0
         && !tcb.todo.has(!Todo::OUTPUT)
-        && tcb.recovery.lost.bytes() == 0
+        && !tcb.has_lost()
         && !tcb.marks.has(Marks::SHUT_WRITE)
 }
 
@@ -159,7 +159,7 @@ fn single(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
 /// A segment that takes sequence space: sent again, or new.
 #[inline(always)]
 fn data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
-    if tcb.recovery.lost.bytes() > 0
+    if tcb.has_lost()
         && let Some((seq, end)) = recovery::next_lost(tcb)
     {
         return rare::retransmit(tcb, seq, end, cx);

@@ -95,7 +95,7 @@ pub(crate) fn sent(tcb: &mut Tcb, m: &mut Mbuf, departure: Instant, before: u32,
         let starved = tcb.pacing.dry && tcb.pacing.next + TICK < cx.now;
         tcb.cc.on_send(departure, before, after, starved);
         let room = after + tcb.snd_mss.bytes() as u64 <= tcb.cc.cwnd;
-        tcb.pacing.dry = room && tcb.sendq.unsent_count() == 0 && tcb.recovery.lost.bytes() == 0;
+        tcb.pacing.dry = room && tcb.sendq.unsent_count() == 0 && !tcb.has_lost();
     }
     tcb.pacing.last = departure;
     tcb.pacing.in_use = true;

@@ -341,6 +341,12 @@ impl Tcb {
         &self.config
     }
 
+    /// [`Tcb::REPAIRING`]?
+    #[inline(always)]
+    pub(crate) fn is_repairing(&self) -> bool {
+        self.trouble & Tcb::REPAIRING != 0
+    }
+
     /// Is anything being repaired, on either side? Then prediction keeps away.
     pub fn in_trouble(&self) -> bool {
         self.trouble != 0

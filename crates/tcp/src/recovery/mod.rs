@@ -29,7 +29,22 @@ impl Tcb {
     /// Bytes that are thought to be on the way: "pipe" of RFC 6675.
     #[inline(always)]
     pub(crate) fn pipe(&self) -> u32 {
+        if !self.is_repairing() {
+            return self.in_flight();
+        }
         self.in_flight().saturating_sub(self.recovery.gone_bytes())
+    }
+
+    /// Is a loss being repaired that duplicate ACKs or SACKs told of?
+    #[inline(always)]
+    pub(crate) fn is_in_fast_recovery(&self) -> bool {
+        self.is_repairing() && self.recovery.phase == Phase::Fast
+    }
+
+    /// Is anything deemed lost and not sent again? While all is well one byte says that it is not.
+    #[inline(always)]
+    pub(crate) fn has_lost(&self) -> bool {
+        self.is_repairing() && self.recovery.lost.bytes() > 0
     }
 
     /// Bytes in flight as far as the window let them, for the threshold.
@@ -51,7 +66,7 @@ fn refresh(tcb: &mut Tcb) {
 
 /// The first sign of trouble: start from a clean sheet, which is not kept up while all is well.
 pub(crate) fn begin(tcb: &mut Tcb, now: Instant) {
-    if tcb.trouble & Tcb::REPAIRING == 0 {
+    if !tcb.is_repairing() {
         tcb.recovery.begin(tcb.snd_una);
         tcb.trouble |= Tcb::REPAIRING;
         if tcb.in_flight() > 0 {
@@ -64,7 +79,7 @@ pub(crate) fn begin(tcb: &mut Tcb, now: Instant) {
 /// All that an ACK told has been noted: draw the consequences.
 #[inline]
 pub(crate) fn after_ack(tcb: &mut Tcb, news: &News, echo: Option<u32>, cx: &Cx<'_>) {
-    if tcb.trouble & Tcb::REPAIRING != 0 || news.duplicate.is_some() {
+    if tcb.is_repairing() || news.duplicate.is_some() {
         consequences(tcb, news, echo, cx);
     }
 }
@@ -74,7 +89,7 @@ fn consequences(tcb: &mut Tcb, news: &News, echo: Option<u32>, cx: &Cx<'_>) {
     if undo::was_for_nothing(tcb, news, cx) {
         undo(tcb);
     }
-    if tcb.trouble & Tcb::REPAIRING == 0 {
+    if !tcb.is_repairing() {
         return;
     }
     if tlp::repaired_a_loss(tcb, news, echo) && tcb.recovery.phase == Phase::Open {

@@ -24,7 +24,7 @@ pub(crate) struct Probe {
 
 /// It is time: is a probe due rather than a time-out? `false` if there was one already.
 pub(crate) fn is_due(tcb: &Tcb) -> bool {
-    tcb.trouble & Tcb::REPAIRING == 0
+    !tcb.is_repairing()
         && tcb.marks.has(Marks::SACK)
         && tcb.rtt.backoff == 0
         && tcb.snd_wnd > 0
