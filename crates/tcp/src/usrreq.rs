@@ -42,7 +42,11 @@ pub fn connect(config: &Arc<Config>, opening: &Opening, cx: &mut Cx<'_>) -> Tcb 
 /// # Errors
 /// [`CallError::WouldBlock`] when there is no room; an event tells when there is.
 pub fn write(tcb: &mut Tcb, data: &[u8], cx: &mut Cx<'_>) -> Result<usize, CallError> {
-    let room = write_room(tcb, cx)?.min(data.len());
+    let room = if has_room(tcb, data.len()) {
+        data.len()
+    } else {
+        write_room(tcb, cx)?.min(data.len())
+    };
     let unit = unit_bytes(tcb);
     let taken = tcb.sendq.append(&data[..room], unit, sums(tcb, cx), cx.pool);
     if taken < data.len() {
@@ -105,6 +109,17 @@ pub fn writable(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Result<usize, CallError> {
         return Err(CallError::WouldBlock);
     }
     Ok(room)
+}
+
+/// Is there room for `len` bytes by the least that every connection has? [`write_room`] would say
+/// so as well, after it had asked what more there is.
+#[inline(always)]
+fn has_room(tcb: &Tcb, len: usize) -> bool {
+    let ahead = tcb.sendq.unsent_bytes() + len;
+    tcb.state.may_send()
+        && !tcb.marks.has(Marks::SHUT_WRITE)
+        && ahead <= tcb.config.unsent_limit_bytes as usize
+        && ahead + tcb.in_flight() as usize <= tcb.config.send_buffer_bytes as usize
 }
 
 /// Bytes a write would take now.
