@@ -10,10 +10,11 @@ use mbuf::Mbuf;
 use wire::tcp::{Flags, Options};
 
 use crate::marks::{Events, Marks, Todo};
+use crate::opening::Opening;
 use crate::receive::paws::Paws;
 use crate::receive::{text, tuning};
 use crate::state::{Error, State};
-use crate::tcb::{Opening, Tcb};
+use crate::tcb::Tcb;
 use crate::{Config, Cx, Fate, Segment, ack, ecn, path, usrreq};
 
 /// What a listener does with a segment that belongs to no connection, RFC 9293 3.10.7.2.

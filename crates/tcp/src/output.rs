@@ -7,7 +7,7 @@
 
 mod rare;
 
-pub(crate) use rare::resend;
+pub(crate) use rare::{resend, send_part};
 
 use base::{Counter, SeqNumber, Switch};
 use mbuf::{Mbuf, Pool};
@@ -231,7 +231,7 @@ fn new_data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
     }
     let mss = tcb.snd_mss.bytes() as u32;
     if len > tcb.super_max_bytes.max(mss) || len > window || len > congestion {
-        return part_of_front(tcb, window, congestion, cx);
+        return rare::part_of_front(tcb, window, congestion, cx);
     }
     let last = tcb.sendq.unsent_count() == 1;
     // The rest of a cut mbuf: worth a segment of its own only if the window is worth one.
@@ -252,53 +252,12 @@ fn new_data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
     send_front(tcb, last, cx)
 }
 
-/// Only part of the first unsent mbuf may go now: as many whole segments as fit, or, where the
-/// peer's window is what limits, a part worth sending (RFC 9293 section 3.8.6.2.1).
-#[cold]
-fn part_of_front(tcb: &mut Tcb, window: u32, congestion: u32, cx: &mut Cx<'_>) -> Option<Mbuf> {
-    let mss = tcb.snd_mss.bytes() as u32;
-    let len = tcb.sendq.front().map_or(0, |front| front.len);
-    if congestion < len.min(window) {
-        tcb.marks.set(Marks::CWND_LIMITED);
-    }
-    let room = window.min(congestion);
-    // A super-segment in two costs as much as two: while two thirds of a window are in flight,
-    // their ACKs will bring the room (Linux's rule as well).
-    let third = tcb.snd_wnd.min(u32::try_from(tcb.cc.cwnd).unwrap_or(u32::MAX)) / 3;
-    if len > mss && tcb.in_flight() > 0 && room < len.min(third) {
-        return None;
-    }
-    let room = room.min(tcb.super_max_bytes.max(mss));
-    let send = if room >= mss {
-        room - room % mss
-    } else if window < congestion && room > 0 && room >= tcb.max_snd_wnd / 2 {
-        room
-    } else {
-        0
-    };
-    if send == 0 {
-        ask_later(tcb, cx);
-        return None;
-    }
-    send_part(tcb, send, cx)
-}
-
 /// Nothing in flight will bring an ACK: ask for the window from time to time.
 #[cold]
 fn ask_later(tcb: &mut Tcb, cx: &Cx<'_>) {
     if tcb.in_flight() == 0 && tcb.timers.retransmit == base::Instant::NEVER {
         tcb.restart_retransmit(cx.now);
     }
-}
-
-/// Send at most `send` bytes of the first unsent mbuf.
-#[cold]
-pub(crate) fn send_part(tcb: &mut Tcb, send: u32, cx: &mut Cx<'_>) -> Option<Mbuf> {
-    let len = tcb.sendq.front().map_or(0, |front| front.len);
-    if send < len && !tcb.sendq.cut_front(send, cx.pool) {
-        return None;
-    }
-    send_front(tcb, false, cx)
 }
 
 /// RFC 5681 section 4.1: after a silence longer than a time-out the old window is no licence for a

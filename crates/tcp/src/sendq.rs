@@ -6,6 +6,8 @@
 //! nothing else. Those in flight are in sequence order, so that a SACK block or a loss is found by
 //! binary search, never by a walk.
 
+mod cut;
+
 use std::collections::VecDeque;
 
 use base::{Instant, SeqNumber};
@@ -223,73 +225,6 @@ impl SendQueue {
         self.pieces.push_back(Piece::waiting(Some(m), len));
     }
 
-    /// Data that was written before the handshake was cut for segments that the peer does not
-    /// take: cut it anew, `unit` bytes a piece. Nothing is in flight. Without buffers the rest
-    /// stays as it is.
-    #[cold]
-    pub(crate) fn recut(&mut self, unit: usize, sums: Option<(Ladder, bool)>, pool: &mut Pool) {
-        if self.front().is_none_or(|front| front.len as usize <= unit) {
-            return;
-        }
-        let waiting = core::mem::take(&mut self.pieces);
-        self.unsent_bytes = 0;
-        for mut m in waiting.into_iter().filter_map(|piece| piece.mbuf) {
-            let taken = self.append(m.as_slice(), unit, sums, pool);
-            if taken == m.len() {
-                pool.free(m);
-            } else {
-                m.trim_front(taken);
-                self.append_mbuf(m, sums);
-            }
-        }
-    }
-
-    /// Cut the front so that it has `len` bytes; `false` if that cannot be.
-    pub(crate) fn cut_front(&mut self, len: u32, pool: &mut Pool) -> bool {
-        self.cut_at(self.sent as usize, len, pool)
-    }
-
-    /// Make the front `len` bytes long, for a segment larger than others: cut it, or copy what is
-    /// behind it to it. `false` if there is too little, or no buffer.
-    #[cold]
-    pub(crate) fn join_front(
-        &mut self,
-        len: usize,
-        sums: Option<(Ladder, bool)>,
-        pool: &mut Pool,
-    ) -> bool {
-        let first = self.sent as usize;
-        let Some(front_len) = self.front().map(|front| front.len as usize) else { return false };
-        if front_len < len {
-            if self.unsent_bytes() < len {
-                return false;
-            }
-            let Some(mut joined) = pool.alloc(len) else { return false };
-            while joined.len() < len {
-                let rest = len - joined.len();
-                let Some(piece) = self.pieces.get_mut(first) else { break };
-                let part = piece.mbuf.as_ref().map_or(&[][..], Mbuf::as_slice);
-                let taken = fill(&mut joined, &part[..rest.min(part.len())], sums);
-                if taken < part.len() {
-                    piece.trim_front(taken as u32);
-                    if taken < rest {
-                        break;
-                    }
-                } else if let Some(m) = self.pieces.remove(first).and_then(|piece| piece.mbuf) {
-                    pool.free(m);
-                }
-            }
-            let taken = joined.len() as u32;
-            self.pieces.insert(first, Piece::waiting(Some(joined), taken));
-        } else if front_len > len && !self.cut_front(len as u32, pool) {
-            return false;
-        }
-        if let Some(front) = self.front_mut() {
-            front.marks = Piece::PROBE;
-        }
-        true
-    }
-
     /// Remove everything before `ack`. Returns when the newest of it left that was sent once only.
     #[inline]
     pub(crate) fn acknowledge(&mut self, ack: SeqNumber, pool: &mut Pool) -> Option<Instant> {
@@ -338,32 +273,6 @@ impl SendQueue {
             all if all == in_a.len() => all + in_b.partition_point(|p| p.end().le(seq)),
             index => index,
         }
-    }
-
-    /// Make `seq` the border of two pieces in flight, if it lies inside one. No byte is copied.
-    pub(crate) fn cut(&mut self, index: usize, seq: SeqNumber, pool: &mut Pool) -> bool {
-        let Some(piece) = self.in_flight(index) else { return false };
-        let at = seq.since(piece.seq);
-        at > 0 && self.cut_at(index, at as u32, pool)
-    }
-
-    fn cut_at(&mut self, index: usize, at: u32, pool: &mut Pool) -> bool {
-        let Some(piece) = self.pieces.get_mut(index).filter(|p| at < p.len) else { return false };
-        let Some(tail) = piece.mbuf.as_mut().and_then(|m| pool.split(m, at as usize)) else {
-            return false;
-        };
-        let rest = Piece {
-            mbuf: Some(tail),
-            sent_at: piece.sent_at,
-            seq: piece.seq + at,
-            len: piece.len - at,
-            marks: piece.marks,
-        };
-        piece.len = at;
-        piece.marks &= !Piece::FIN;
-        self.pieces.insert(index + 1, rest);
-        self.sent += u32::from(index < self.sent as usize);
-        true
     }
 
     /// Give everything back.

@@ -14,6 +14,7 @@ use crate::cc::Cc;
 use crate::deadlines::Timers;
 use crate::early_acks::EarlyAcks;
 use crate::marks::{EcnBits, Events, Marks, Todo};
+use crate::opening::Opening;
 use crate::pacing::Pacing;
 use crate::path::mtu::PathMtu;
 use crate::receive::blocks::ReceivedBlocks;
@@ -25,6 +26,7 @@ use crate::rtt::Rtt;
 use crate::seldom::Seldom;
 use crate::sendq::SendQueue;
 use crate::state::{Error, State};
+use crate::stats::Stats;
 use crate::{Config, Cx};
 
 /// One connection.
@@ -166,58 +168,7 @@ fn known_path(opening: &Opening) -> Seldom<PathMtu> {
     path
 }
 
-/// Totals of one connection, for [`crate::Info`].
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Stats {
-    pub(crate) bytes_acked: u64,
-    pub(crate) bytes_received: u64,
-    pub(crate) segments_out: u32,
-    pub(crate) segments_in: u32,
-    pub(crate) retransmits: u32,
-    pub(crate) timeouts: u32,
-    pub(crate) fast_recoveries: u32,
-    pub(crate) tail_probes: u32,
-    pub(crate) undone: u32,
-    pub(crate) duplicate_acks: u32,
-    pub(crate) out_of_order: u32,
-    pub(crate) ce_marks: u32,
-    pub(crate) ecn_reductions: u32,
-}
-
 const _: () = assert!(core::mem::offset_of!(Tcb, receive) <= 64);
-
-/// What the stack settles when it makes a connection, before its first segment.
-#[derive(Clone, Copy, Debug)]
-pub struct Opening {
-    /// The MSS to offer: the port's MTU less fixed headers.
-    pub mss: Mss,
-    /// What is known of the path: the MSS that fits it, and until when that is taken for granted.
-    pub path: Option<(Mss, Instant)>,
-    /// What a peer means that offers no MSS: the IP version's default, RFC 9293 MUST-15.
-    pub default_mss: Mss,
-    /// Payload of the largest super-segment the port takes; 0 for none.
-    pub super_max_bytes: u32,
-    /// The port finishes transport checksums.
-    pub offload_checksum: bool,
-    /// Sum of the pseudo-header less the length.
-    pub pseudo_sum: Sum,
-    /// Local and remote port.
-    pub ports: (u16, u16),
-    /// Keyed hash of the connection's addresses and ports, RFC 7323 section 5.4.
-    pub ts_offset: u32,
-    /// Initial sequence number, RFC 6528.
-    pub iss: SeqNumber,
-}
-
-impl Opening {
-    /// Both ports as they stand in a header.
-    fn port_bytes(&self) -> [u8; 4] {
-        let mut ports = [0; 4];
-        ports[..2].copy_from_slice(&self.ports.0.to_be_bytes());
-        ports[2..].copy_from_slice(&self.ports.1.to_be_bytes());
-        ports
-    }
-}
 
 impl Tcb {
     /// Losses are being repaired, duplicate ACKs were seen, or the peer holds data out of order.

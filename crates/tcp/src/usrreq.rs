@@ -11,9 +11,10 @@ use mbuf::Mbuf;
 use wire::checksum::Ladder;
 
 use crate::marks::{Events, Marks, Todo};
+use crate::opening::Opening;
 use crate::receive::tuning;
 use crate::state::{Error, State};
-use crate::tcb::{Opening, Tcb};
+use crate::tcb::Tcb;
 use crate::{Config, Cx, handshake};
 
 /// Why a call was refused.
@@ -42,11 +43,8 @@ pub fn connect(config: &Arc<Config>, opening: &Opening, cx: &mut Cx<'_>) -> Tcb 
 /// # Errors
 /// [`CallError::WouldBlock`] when there is no room; an event tells when there is.
 pub fn write(tcb: &mut Tcb, data: &[u8], cx: &mut Cx<'_>) -> Result<usize, CallError> {
-    let room = if has_room(tcb, data.len()) {
-        data.len()
-    } else {
-        write_room(tcb, cx)?.min(data.len())
-    };
+    let room =
+        if has_room(tcb, data.len()) { data.len() } else { write_room(tcb, cx)?.min(data.len()) };
     let unit = unit_bytes(tcb);
     let taken = tcb.sendq.append(&data[..room], unit, sums(tcb, cx), cx.pool);
     if taken < data.len() {

@@ -10,7 +10,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use base::{DropReason, Instant, IpVersion, Limit, Mss, Owner};
 use inet::FlowKey;
-use tcp::tcb::Opening;
+use tcp::Opening;
 use tcp::usrreq;
 use wire::ipv4;
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use core::net::SocketAddr;
 
 use base::{DropReason, Limit, SeqNumber};
-use tcp::tcb::Opening;
+use tcp::Opening;
 use tcp::usrreq;
 use tcp::{Fate, Segment, State};
 use wire::tcp::Options;

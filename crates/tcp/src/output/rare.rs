@@ -7,7 +7,7 @@ use base::{Counter, SeqNumber};
 use mbuf::{Flags as MbufFlags, Mbuf};
 use wire::tcp::{Flags, Options, Timestamps};
 
-use super::{Run, ack_went_out, data, finish, send_front, send_part, share_or_copy};
+use super::{Run, ack_went_out, ask_later, data, finish, send_front, share_or_copy};
 use crate::header::write_header;
 use crate::marks::{EcnBits, Marks, Todo};
 use crate::path::probe;
@@ -176,4 +176,50 @@ pub(super) fn copy(m: &mut Mbuf, cx: &mut Cx<'_>) -> Option<Mbuf> {
         copy.set(MbufFlags::SUMMED);
     }
     Some(copy)
+}
+
+/// Only part of the first unsent mbuf may go now: as many whole segments as fit, or, where the
+/// peer's window is what limits, a part worth sending (RFC 9293 section 3.8.6.2.1).
+#[cold]
+pub(super) fn part_of_front(
+    tcb: &mut Tcb,
+    window: u32,
+    congestion: u32,
+    cx: &mut Cx<'_>,
+) -> Option<Mbuf> {
+    let mss = tcb.snd_mss.bytes() as u32;
+    let len = tcb.sendq.front().map_or(0, |front| front.len);
+    if congestion < len.min(window) {
+        tcb.marks.set(Marks::CWND_LIMITED);
+    }
+    let room = window.min(congestion);
+    // A super-segment in two costs as much as two: while two thirds of a window are in flight,
+    // their ACKs will bring the room (Linux's rule as well).
+    let third = tcb.snd_wnd.min(u32::try_from(tcb.cc.cwnd).unwrap_or(u32::MAX)) / 3;
+    if len > mss && tcb.in_flight() > 0 && room < len.min(third) {
+        return None;
+    }
+    let room = room.min(tcb.super_max_bytes.max(mss));
+    let send = if room >= mss {
+        room - room % mss
+    } else if window < congestion && room > 0 && room >= tcb.max_snd_wnd / 2 {
+        room
+    } else {
+        0
+    };
+    if send == 0 {
+        ask_later(tcb, cx);
+        return None;
+    }
+    send_part(tcb, send, cx)
+}
+
+/// Send at most `send` bytes of the first unsent mbuf.
+#[cold]
+pub(crate) fn send_part(tcb: &mut Tcb, send: u32, cx: &mut Cx<'_>) -> Option<Mbuf> {
+    let len = tcb.sendq.front().map_or(0, |front| front.len);
+    if send < len && !tcb.sendq.cut_front(send, cx.pool) {
+        return None;
+    }
+    send_front(tcb, false, cx)
 }
