@@ -1,7 +1,7 @@
 //! ICMP and ICMPv6: what a message means for a host, and the messages a host sends.
 //!
-//! Called by: `stack/icmp.rs`, `stack/socket/ping.rs`. Must not know: routes, rate limits, sockets (the
-//! stack has them). RFC 792, RFC 4443, RFC 1122 section 3.2.2, RFC 1191, RFC 8201, RFC 5927.
+//! Called by: `stack/icmp.rs`, `stack/socket/ping.rs`. Must not know: routes, rate limits, sockets
+//! (the stack has them). RFC 792, RFC 4443, RFC 1122 section 3.2.2, RFC 1191, RFC 8201, RFC 5927.
 
 use core::net::IpAddr;
 

@@ -59,6 +59,12 @@ fn is_in_use(tcb: &Tcb, cx: &Cx<'_>) -> bool {
         || tcb.cc.watches_all()
 }
 
+/// A time-out: what was sent before, and how fast, is of another time.
+pub(crate) fn timed_out(tcb: &mut Tcb, now: Instant) {
+    tcb.pacing.next = tcb.pacing.next.min(now.max(tcb.pacing.last));
+    tcb.timers.pace = Instant::NEVER;
+}
+
 /// When a segment that is made now leaves; `None` if that is too far ahead: it is to be made when
 /// the timer comes.
 pub(crate) fn departure(tcb: &mut Tcb, now: Instant) -> Option<Instant> {

@@ -18,6 +18,7 @@ struct Last {
     pipe: u32,
     /// Bytes sent for the first time, and segments sent again.
     sent: (u64, u32),
+    cwnd: u64,
     /// Reductions taken back, time-outs, and probes, which may be beyond the window.
     turns: (u32, u32, u32),
 }
@@ -49,9 +50,13 @@ impl Cwnd {
         let pipe = info.in_flight.saturating_sub(info.sacked_bytes + info.lost_bytes);
         let turns = (info.undone, info.timeouts, info.tail_probes);
         let sent = (info.bytes_acked + u64::from(info.in_flight), info.retransmits);
-        let before = self.last.insert(look.index, Last { pipe, sent, turns }).unwrap_or_default();
-        // What is sent is whole segments, a probe may be one more; SYN and FIN take a byte each.
-        let most = info.cwnd + 2 * info.snd_mss as u64 + 2;
+        let before = self
+            .last
+            .insert(look.index, Last { pipe, cwnd: info.cwnd, sent, turns })
+            .unwrap_or_default();
+        // What is sent is whole segments, a probe may be one more; SYN and FIN take a byte each. It
+        // may have been sent before the window was reduced.
+        let most = info.cwnd.max(before.cwnd) + 2 * info.snd_mss as u64 + 2;
         // One retransmission leaves whatever the window says.
         let has_sent = sent.0 != before.sent.0 || sent.1 > before.sent.1 + 1;
         let judged = has_sent && turns == before.turns;

@@ -71,7 +71,7 @@ pub(crate) struct Oracles {
 impl Oracles {
     /// A host sends a segment.
     pub(crate) fn sent(&mut self, seen: &Seen, now: Instant) -> Result<(), Violation> {
-        self.pacing.sent(seen, now)?;
+        self.pacing.sent(seen, now);
         self.window.sent(seen)
     }
 
@@ -88,7 +88,7 @@ impl Oracles {
     /// A host has been polled.
     pub(crate) fn stepped(&mut self, look: &Look<'_>) -> Result<(), Violation> {
         self.cwnd.check(look)?;
-        self.pacing.stepped(look);
+        self.pacing.stepped(look)?;
         self.timers.check(look)?;
         memory::check_connection(look)
     }

@@ -3,42 +3,59 @@
 //! Called by: the oracles, with each segment that a host sends and after each step of a host.
 //! The law: in any interval a connection sends no more bytes of payload than its pacing rate times
 //! the interval and a burst; a leaky bucket says the same of all intervals at once. A connection
-//! that names no rate is not looked at: today none does, and [`rate_of`] is the line to change.
+//! that names no rate, because its way is short, is not looked at.
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
-use base::Instant;
-use tcp::Info;
+use base::{Instant, Switch};
 
 use super::{Look, Violation};
 use crate::seen::Seen;
 
 /// What may leave at once: a super-segment, and what was released with it.
 const BURST_BYTES: f64 = (2 * 65_536) as f64;
-
-/// The pacing rate that a connection says it sends at, in bits a second.
-fn rate_of(_: &Info) -> Option<u64> {
-    None
-}
+/// And what is due in this time, in seconds: departures share a quantum of a quarter of it, and a
+/// tick of the timer wheel may pass before more is made.
+const TICK: f64 = (1u64 << 20) as f64 / 1e9;
 
 /// A bucket that fills with what is sent and leaks at the pacing rate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
-    /// Bits a second, as of the last step and of the one before: it may have changed in between.
-    rates: [u64; 2],
+    /// Bytes a second, as of the last step.
+    rate: f64,
+    /// The highest rate since the bucket was empty.
+    peak: f64,
     level: f64,
     at: Instant,
+    /// What came in since the last step.
+    fresh: f64,
+    /// Where the stream ended at the last step, in bytes.
+    sent: u64,
 }
 
 impl Bucket {
-    /// The bytes above what may be there after `bytes` more; zero if all is well.
-    fn fill(&mut self, bytes: u32, now: Instant) -> f64 {
-        let rate = self.rates[0].max(self.rates[1]) as f64 / 8.0;
-        let leaked = rate * now.since(self.at).as_secs_f64();
+    fn fill(&mut self, bytes: u32, now: Instant) {
+        let leaked = self.rate * now.since(self.at).as_secs_f64();
+        if leaked >= self.level {
+            self.peak = 0.0;
+        }
+        self.peak = self.peak.max(self.rate);
         self.level = (self.level - leaked).max(0.0) + f64::from(bytes);
+        self.fresh += f64::from(bytes);
         self.at = now;
-        (self.level - BURST_BYTES).max(0.0)
+    }
+
+    /// A step is over: the stream is acknowledged up to `acked` and sent up to `sent`, and goes on
+    /// at `rate`. Returns the bytes above what may be there; zero if all is well.
+    fn step(&mut self, acked: u64, sent: u64, rate: f64) -> f64 {
+        if acked >= self.sent {
+            // Nothing was on its way for a moment: what follows is a burst of its own.
+            self.level = self.level.min(self.fresh);
+        }
+        self.peak = self.peak.max(rate);
+        (self.rate, self.sent, self.fresh) = (rate, sent, 0.0);
+        (self.level - BURST_BYTES - self.peak * TICK).max(0.0)
     }
 }
 
@@ -49,24 +66,30 @@ pub(crate) struct Pacing {
 }
 
 impl Pacing {
-    pub(crate) fn sent(&mut self, seen: &Seen, now: Instant) -> Result<(), Violation> {
-        let Some(bucket) = self.buckets.get_mut(&(seen.src, seen.dst)) else { return Ok(()) };
-        let over = bucket.fill(seen.len, now);
+    pub(crate) fn sent(&mut self, seen: &Seen, now: Instant) {
+        if let Some(bucket) = self.buckets.get_mut(&(seen.src, seen.dst)) {
+            bucket.fill(seen.len, now);
+        }
+    }
+
+    pub(crate) fn stepped(&mut self, look: &Look<'_>) -> Result<(), Violation> {
+        let info = &look.info;
+        let Some(ends) = look.end.handle.and_then(|h| look.stack.tcp_addresses(h)) else {
+            return Ok(());
+        };
+        if info.pacing_rate == 0 || !look.stack.switches().on(Switch::Pacing) {
+            self.buckets.remove(&ends);
+            return Ok(());
+        }
+        let bucket = self.buckets.entry(ends).or_default();
+        let sent = info.bytes_acked + u64::from(info.in_flight);
+        let over = bucket.step(info.bytes_acked, sent, info.pacing_rate as f64);
         if over > 0.0 {
-            let rate = bucket.rates[0];
-            let what = format!("{over:.0} bytes ahead of {rate} bits a second: {seen}");
+            let (index, rate) = (look.index, info.pacing_rate);
+            let what = format!("end {index}: {over:.0} bytes ahead of {rate} bytes a second");
             return Err(Violation::new("pacing", what));
         }
         Ok(())
-    }
-
-    pub(crate) fn stepped(&mut self, look: &Look<'_>) {
-        if let Some(rate) = rate_of(&look.info)
-            && let Some(ends) = look.end.handle.and_then(|h| look.stack.tcp_addresses(h))
-        {
-            let bucket = self.buckets.entry(ends).or_default();
-            bucket.rates = [rate, bucket.rates[0]];
-        }
     }
 }
 
@@ -74,24 +97,27 @@ impl Pacing {
 mod tests {
     use super::*;
 
-    fn at_ms(ms: u64) -> Instant {
-        Instant::from_nanos(ms * 1_000_000)
+    /// A byte each 1,000 ns; something is always on its way.
+    fn over(sends: impl IntoIterator<Item = (u64, u32)>) -> f64 {
+        let (mut bucket, mut sent, mut most) = (Bucket::default(), 0, 0.0f64);
+        bucket.step(0, 1, 1e6);
+        for (ms, bytes) in sends {
+            bucket.fill(bytes, Instant::from_nanos(ms * 1_000_000));
+            sent += u64::from(bytes);
+            most = most.max(bucket.step(0, sent, 1e6));
+        }
+        most
     }
 
     #[test]
     fn a_rate_is_kept_by_who_waits_and_broken_by_who_does_not() {
-        // 8 Mb/s are 1,000 bytes a millisecond.
-        let bucket = Bucket { rates: [8_000_000, 0], ..Bucket::default() };
-        let mut paced = bucket;
-        assert!((1..2_000).all(|ms| paced.fill(1_000, at_ms(ms)) == 0.0));
-        let mut hasty = bucket;
-        assert!((1..2_000).any(|ms| hasty.fill(1_100, at_ms(ms)) > 0.0));
+        assert!(over((1..2_000).map(|ms| (ms, 1_000))) == 0.0);
+        assert!(over((1..2_000).map(|ms| (ms, 1_100))) > 0.0);
     }
 
     #[test]
     fn a_burst_is_allowed_once() {
-        let mut bucket = Bucket { rates: [8_000_000, 0], ..Bucket::default() };
-        assert!((0..2).all(|_| bucket.fill(65_536, at_ms(1)) == 0.0));
-        assert!(bucket.fill(1_448, at_ms(1)) > 0.0);
+        assert!(over([(1, 65_536), (1, 65_536), (1, 1_000)]) == 0.0);
+        assert!(over([(1, 65_536), (1, 65_536), (1, 1_000), (1, 1_000)]) > 0.0);
     }
 }

@@ -180,7 +180,7 @@ impl Cc {
     /// Does a repair last until all is acknowledged that was in flight at its beginning (RFC 6582,
     /// RFC 6675)? If not, the first ACK of new data ends it.
     pub(crate) fn partial_acks(&self) -> bool {
-        !matches!(self.law, Law::Reno | Law::Tahoe)
+        !matches!(self.law, Law::Reno)
     }
 
     /// Something leaves at `sent_at`; before it so many bytes were in flight, and after it so many.
@@ -195,13 +195,14 @@ impl Cc {
 
     /// Bytes a second to send at on a way of `srtt`; 0 for no limit. In slow start the window
     /// doubles within a round trip; beyond, a fifth more than the window, so that it is the window
-    /// that limits.
+    /// that limits. While losses are repaired the window may be a few bytes: two segments at least.
     pub(crate) fn pacing_rate(&self, srtt: Duration) -> u64 {
         if let Law::Bbr(bbr) = &self.law {
             return bbr.pacing_rate(srtt) as u64;
         }
         let gain = if self.cwnd < self.ssthresh { 2.0 } else { 1.2 };
-        (gain * self.cwnd as f64 / srtt.as_secs_f64().max(1e-9)) as u64
+        let window = self.cwnd.max(2 * self.mss);
+        (gain * window as f64 / srtt.as_secs_f64().max(1e-9)) as u64
     }
 
     /// An ACK, good or while repairing: of new data while the window was the limit, or any at all

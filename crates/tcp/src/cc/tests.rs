@@ -229,3 +229,14 @@ fn the_first_slow_start_ends_before_a_loss_when_the_round_trip_grows() {
         assert!(cc.cwnd < (10 * 1448) << 8, "doubling would have made {}", 10 << 12);
     }
 }
+
+#[test]
+fn a_window_of_a_byte_is_no_reason_to_wait_for_minutes() {
+    let mut cc = Cc::new(Algorithm::NewReno);
+    cc.start(1448, false);
+    // As proportional rate reduction leaves it when all but a FIN has arrived.
+    cc.cwnd = 1;
+    cc.ssthresh = 5000;
+    let rate = cc.pacing_rate(Duration::from_millis(500));
+    assert!(rate >= 2 * 1448 * 2, "{rate} bytes a second");
+}

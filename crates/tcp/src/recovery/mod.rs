@@ -18,7 +18,7 @@ use base::{Duration, Instant, SeqNumber, Switch};
 use crate::marks::{Marks, Todo};
 use crate::path::probe;
 use crate::tcb::Tcb;
-use crate::{Cx, ecn};
+use crate::{Cx, ecn, pacing};
 use prr::{Prr, Told};
 use rack::{DUPLICATE_THRESHOLD, mark_lost};
 use sack::News;
@@ -170,6 +170,18 @@ fn lose_front(tcb: &mut Tcb) {
     }
 }
 
+/// The first segment is lost, and all that were sent `patience` ago.
+fn lose_older(tcb: &mut Tcb, patience: Duration, now: Instant) {
+    let mut index = 0;
+    while let Some(piece) = tcb.sendq.in_flight(index) {
+        let (seq, end, late) = (piece.seq, piece.end(), piece.sent_at + patience <= now);
+        if index == 0 || late {
+            mark_lost(tcb, seq, end);
+        }
+        index += 1;
+    }
+}
+
 /// The episode is over, or there was none; what the peer holds out of order stays known.
 fn finish(tcb: &mut Tcb, news: &News) {
     if tcb.recovery.reducing {
@@ -213,12 +225,15 @@ fn enter_fast(tcb: &mut Tcb, acked: u32, delivered: u32, cx: &Cx<'_>) {
     let flight = (tcb.snd_nxt.since(una) as u32 + acked).saturating_sub(arrived_before);
     r.prr = Prr::begin(flight, cwnd);
     r.evidence = Evidence::begin(una);
-    // Tahoe knows slow start alone.
     r.phase = if repairs { Phase::Fast } else { Phase::Loss };
     r.reducing = repairs;
     r.recover = tcb.snd_nxt;
     r.resend_now = true;
     tcb.todo.set(Todo::OUTPUT);
+    if !repairs {
+        // Tahoe knows slow start alone, from the first segment that is missing.
+        lose_older(tcb, Duration::ZERO, cx.now);
+    }
 }
 
 /// The losses were none: what is deemed lost and did not go again is on its way.
@@ -249,6 +264,7 @@ pub(crate) fn reorder_expired(tcb: &mut Tcb, cx: &Cx<'_>) {
 pub(crate) fn timed_out(tcb: &mut Tcb, cx: &Cx<'_>) {
     begin(tcb, cx.now);
     probe::timed_out(tcb);
+    pacing::timed_out(tcb, cx.now);
     let first = tcb.recovery.phase != Phase::Loss;
     let flight = tcb.flight();
     tcb.cc.on_timeout(flight, first);
@@ -264,14 +280,7 @@ pub(crate) fn timed_out(tcb: &mut Tcb, cx: &Cx<'_>) {
     } else {
         Duration::ZERO
     };
-    let mut index = 0;
-    while let Some(piece) = tcb.sendq.in_flight(index) {
-        let (seq, end, late) = (piece.seq, piece.end(), piece.sent_at + patience <= cx.now);
-        if index == 0 || late {
-            mark_lost(tcb, seq, end);
-        }
-        index += 1;
-    }
+    lose_older(tcb, patience, cx.now);
     let r = &mut tcb.recovery;
     if first {
         r.evidence = Evidence::begin(una);
