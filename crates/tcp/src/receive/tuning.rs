@@ -184,12 +184,14 @@ pub(crate) fn opened(tcb: &mut Tcb, cx: &Cx<'_>) {
     }
 }
 
-/// The send buffer as it is now, in bytes: room for two windows and what waits behind them.
+/// The send buffer as it is now, in bytes: room for three windows and what waits behind them. Two
+/// are behind a lost segment before its loss is found and the retransmission acknowledged, and that
+/// takes longer where a queue has grown meanwhile.
 pub(crate) fn send_buffer(tcb: &Tcb) -> usize {
     let start = tcb.config.send_buffer_bytes as usize;
     let most = tcb.config.send_buffer_max_bytes as usize;
     let window = usize::try_from(tcb.cc.cwnd).unwrap_or(usize::MAX).min(most);
-    let wanted = 2 * window + tcb.config.unsent_limit_bytes as usize;
+    let wanted = 3 * window + tcb.config.unsent_limit_bytes as usize;
     start.max(wanted.min(most))
 }
 
