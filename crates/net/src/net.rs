@@ -12,7 +12,8 @@ use core::time::Duration;
 use base::{Limit, Owner};
 use device::Device;
 use stack::{
-    IpSettings, ListenConfig, ListenError, ListenerHandle, PortConfig, PortId, Stack, TcpHandle,
+    EPHEMERAL_PORTS, IpSettings, ListenConfig, ListenError, ListenerHandle, PortConfig, PortId,
+    Stack, TcpHandle,
 };
 
 use crate::driver::{Driver, DriverThread};
@@ -117,10 +118,6 @@ impl Net {
     }
 }
 
-/// First of the ports that are given when none is asked for, and how many (as Linux has them).
-const FIRST_PORT: u16 = 32_768;
-const PORTS: u16 = 28_232;
-
 impl Inner {
     /// Begin a connection.
     pub(crate) fn connect(
@@ -158,7 +155,7 @@ impl Inner {
             self.listeners.insert(handle, Waiters::default());
             return Ok((handle, local));
         }
-        for _ in 0..PORTS {
+        for _ in EPHEMERAL_PORTS {
             local.set_port(self.any_port());
             if !reuse_address && self.stack.tcp_port_is_used(local) {
                 continue;
@@ -185,8 +182,9 @@ impl Inner {
 
     /// A port to try.
     pub(crate) fn any_port(&mut self) -> u16 {
-        self.next_port = (self.next_port + 1) % PORTS;
-        FIRST_PORT + self.next_port
+        let ports = EPHEMERAL_PORTS;
+        self.next_port = (self.next_port + 1) % (ports.end - ports.start);
+        ports.start + self.next_port
     }
 
     /// Is a local address one of ours, or left open?

@@ -35,7 +35,7 @@ pub use inet::Route;
 pub use port::{Observer, PortId, Stage};
 pub use socket::forward::RequestHandle;
 pub use socket::listener::{ListenConfig, ListenerHandle};
-pub use socket::open::{ConnectError, ListenError};
+pub use socket::open::{ConnectError, EPHEMERAL_PORTS, ListenError};
 pub use socket::ping::{Echo, EchoError, PingHandle};
 pub use socket::udp::{Datagram, UdpError, UdpHandle};
 pub use tcp::usrreq::CallError;

@@ -62,6 +62,7 @@ pub(super) fn connection(c: &ConnectionRow) -> Value {
         "min_rtt_us": i.min_rtt.as_micros(),
         "rto_us": i.rto.as_micros(),
         "cwnd_bytes": i.cwnd,
+        "pacing_bytes_per_s": (i.pacing_rate != 0).then_some(i.pacing_rate),
         "ssthresh_bytes": (i.ssthresh != u64::MAX).then_some(i.ssthresh),
         "snd_wnd": i.snd_wnd,
         "rcv_wnd": i.rcv_wnd,

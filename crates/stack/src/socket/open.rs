@@ -42,6 +42,9 @@ pub enum ListenError {
     LimitReached,
 }
 
+/// Ports that are given to those who ask for none in particular: Linux's range.
+pub const EPHEMERAL_PORTS: core::ops::Range<u16> = 32_768..61_000;
+
 impl Stack {
     /// Open a connection; [`tcp::Events::CONNECTED`] or `CLOSED` tells how it went. Without a
     /// local address one is chosen, with a port drawn by keyed hash (RFC 6056).
@@ -119,8 +122,8 @@ impl Stack {
         port: u16,
         remote: SocketAddr,
     ) -> Result<SocketAddr, ConnectError> {
-        const FIRST: u16 = 32_768;
-        const COUNT: u16 = 28_232;
+        const FIRST: u16 = EPHEMERAL_PORTS.start;
+        const COUNT: u16 = EPHEMERAL_PORTS.end - FIRST;
         let secret = self.core.secret;
         if port != 0 {
             let key = FlowKey::new(ip, port, remote.ip(), remote.port());
