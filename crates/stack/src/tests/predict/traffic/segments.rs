@@ -89,7 +89,10 @@ impl Traffic {
                 "another's port"
             }
             1 if self.rng.one_in(3) => self.set(s, Flags::FIN, "FIN"),
-            1 => self.set(s, Flags::ECE | Flags::CWR | Flags::PSH, "ECE"),
+            1 => {
+                let flags = self.rng.pick(&[Flags::ECE, Flags::CWR, Flags::ECE | Flags::CWR]);
+                self.set(s, flags, "ECE or CWR")
+            }
             2 if self.rng.one_in(4) => self.set(s, Flags::RST, "RST"),
             2 => {
                 s.seq += 1 + self.rng.below(100);
