@@ -22,7 +22,8 @@ const MESSAGE: usize = 64;
 /// Round trips before the first that counts.
 const WARM_UP: usize = 500;
 
-/// Bytes of one write of bulk: each is a call that takes the lock and rings the other end's bell.
+/// Bytes of one write of bulk, and of one read at most: each is a call that takes the lock and rings
+/// the other end's bell.
 const WRITE: usize = 64 << 10;
 
 /// Bytes on the wire at most, in bulk: twice what suffices where one loop polls both ends, because
@@ -211,7 +212,7 @@ pub(super) fn tokio_bulk(seconds: f64) -> Result<Measurement> {
         let listener = TcpListener::bind(&server, to)?;
         let reads = tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await?;
-            let mut into = vec![0; UNIT];
+            let mut into = vec![0; WRITE];
             let mut bytes = 0;
             loop {
                 match stream.read(&mut into).await? {

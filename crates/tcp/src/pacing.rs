@@ -32,9 +32,13 @@ pub(crate) struct Pacing {
     next: Instant,
     /// When the last one leaves.
     last: Instant,
+    /// Bytes that still leave at once: an initial window, at the beginning and after a pause. Short
+    /// answers end with it (RFC 6928 section 2, RFC 5681 section 4.1; Linux's fq likewise).
+    burst_bytes: u32,
     /// It has been used, or is by the law's nature: only then is there anything to look at.
     in_use: bool,
-    /// All that there was has been sent, and the window would have taken more.
+    /// All that there was has been sent; for a law that watches all, the window would have taken
+    /// more.
     dry: bool,
 }
 
@@ -71,6 +75,9 @@ pub(crate) fn departure(tcb: &mut Tcb, now: Instant) -> Option<Instant> {
     tcb.cc.validate(now);
     if tcb.in_flight() == 0 {
         // All has arrived. A rate that would still wait is of a round trip that has passed.
+        if tcb.pacing.dry || tcb.stats.bytes_acked <= 1 {
+            tcb.pacing.burst_bytes = tcb.cc.initial().min(tcb.cc.cwnd) as u32;
+        }
         tcb.pacing.next = tcb.pacing.next.min(now.max(tcb.pacing.last));
     }
     let next = tcb.pacing.next;
@@ -100,18 +107,19 @@ pub(crate) fn sent(tcb: &mut Tcb, m: &mut Mbuf, departure: Instant, before: u32,
         let (before, after) = (u64::from(before), u64::from(tcb.pipe()));
         let starved = tcb.pacing.dry && tcb.pacing.next + TICK < cx.now;
         tcb.cc.on_send(departure, before, after, starved);
-        let room = after + tcb.snd_mss.bytes() as u64 <= tcb.cc.cwnd;
-        tcb.pacing.dry = room && tcb.sendq.unsent_count() == 0 && !tcb.has_lost();
     }
+    let room = u64::from(tcb.pipe()) + tcb.snd_mss.bytes() as u64 <= tcb.cc.cwnd;
+    let ran_out = tcb.sendq.unsent_count() == 0 && !tcb.has_lost();
+    tcb.pacing.dry = ran_out && (room || !tcb.cc.watches_all());
     tcb.pacing.last = departure;
     tcb.pacing.in_use = true;
     ask_for_more(tcb, cx);
     let rate = if cx.switches.on(Switch::Pacing) { rate(tcb) } else { 0 };
-    // What the first window holds leaves at once: it is small, and short answers end with it.
-    let first_window = tcb.stats.bytes_acked <= 1;
-    if rate > 0 && !first_window {
-        let header = m.as_slice().get(12).map_or(0, |b| usize::from(b >> 4) * 4);
-        let len = m.len().saturating_sub(header) as u64;
+    let header = m.as_slice().get(12).map_or(0, |b| usize::from(b >> 4) * 4);
+    let len = m.len().saturating_sub(header) as u64;
+    let at_once = u64::from(tcb.pacing.burst_bytes) >= len;
+    tcb.pacing.burst_bytes = tcb.pacing.burst_bytes.saturating_sub(len as u32);
+    if rate > 0 && !at_once {
         let takes_ns = len * 1_000_000_000 / rate;
         tcb.pacing.next = tcb.pacing.next.max(cx.now) + Duration::from_nanos(takes_ns);
     }

@@ -146,7 +146,8 @@ impl Cc {
         }
     }
 
-    fn initial(&self) -> u64 {
+    /// The window to begin with, in bytes.
+    pub(crate) fn initial(&self) -> u64 {
         (10 * self.mss).min((2 * self.mss).max(14_600))
     }
 

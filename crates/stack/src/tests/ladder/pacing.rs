@@ -41,6 +41,19 @@ fn pacing_spreads_a_window_over_half_a_round_trip_in_slow_start() {
 }
 
 #[test]
+fn pacing_lets_a_short_answer_leave_at_once_after_a_pause() {
+    let mut t = far_away(Setup::plain(), 100);
+    for ack in [30_001, 60_001] {
+        t.pass(100);
+        t.send(seg().ack(ack));
+    }
+    t.pass(120);
+    t.take_seen();
+    t.write(8_000);
+    assert_eq!(t.take_seen().len(), 8, "no more than an initial window");
+}
+
+#[test]
 fn pacing_off_sends_a_window_at_once() {
     let mut t = far_away(Setup::plain().off(Switch::Pacing), 100);
     assert_eq!(t.take_seen().len(), 20);
