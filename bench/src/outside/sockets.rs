@@ -22,8 +22,8 @@ const MESSAGE: usize = 64;
 /// Round trips before the first that counts.
 const WARM_UP: usize = 500;
 
-/// Bytes of one write of bulk, and of one read at most: each is a call that takes the lock and rings
-/// the other end's bell.
+/// Bytes of one write of bulk, and of one read at most: each is a call that takes the lock and
+/// rings the other end's bell.
 const WRITE: usize = 64 << 10;
 
 /// Bytes on the wire at most, in bulk: twice what suffices where one loop polls both ends, because
