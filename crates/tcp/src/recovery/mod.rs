@@ -232,6 +232,8 @@ fn enter_fast(tcb: &mut Tcb, acked: u32, delivered: u32, cx: &Cx<'_>) {
     tcb.todo.set(Todo::OUTPUT);
     if !repairs {
         // Tahoe knows slow start alone, from the first segment that is missing.
+        tcb.recovery.duplicate_acks = 0;
+        tcb.recovery.duplicate_bytes = 0;
         lose_older(tcb, Duration::ZERO, cx.now);
     }
 }

@@ -106,6 +106,45 @@ fn newreno_inflation_is_limited_to_what_was_sent() {
     t.nothing();
 }
 
+/// 4.3BSD Tahoe: a loss means slow start from the first segment that is missing, over all that was
+/// in flight, and one collapse, however many holes there are.
+#[test]
+fn tahoe_sends_all_again_from_a_window_of_one_segment() {
+    let mut t = flying(Setup::plain().tcp(|c| c.algorithm = tcp::cc::Algorithm::Tahoe), 10);
+    for _ in 0..3 {
+        t.send(seg().ack(1));
+    }
+    t.expect(seg().seq(1).data(1000));
+    t.nothing();
+    assert_eq!((t.info().cwnd, t.info().ssthresh), (1000, 5000));
+    // Slow start counts bytes: three segments' worth arrived, so four may be on their way.
+    t.send(seg().ack(3001));
+    for seq in [3001, 4001, 5001, 6001] {
+        t.expect(seg().seq(seq).data(1000));
+    }
+    t.nothing();
+    assert_eq!(t.info().fast_recoveries, 1);
+}
+
+/// 4.3BSD Reno: half the window, and the first ACK of new data ends the repair; the next hole is
+/// found by three duplicates of its own.
+#[test]
+fn reno_ends_a_repair_with_the_first_new_ack() {
+    let mut t = flying(Setup::plain().tcp(|c| c.algorithm = tcp::cc::Algorithm::Reno), 10);
+    for _ in 0..3 {
+        t.send(seg().ack(1));
+    }
+    t.expect(seg().seq(1).data(1000));
+    t.send(seg().ack(3001));
+    t.nothing();
+    assert_eq!((t.info().cwnd, t.info().ssthresh), (5000, 5000));
+    for _ in 0..3 {
+        t.send(seg().ack(3001));
+    }
+    t.expect(seg().seq(3001).data(1000));
+    assert_eq!(t.info().fast_recoveries, 2);
+}
+
 #[test]
 fn newreno_halves_and_cubic_reduces_to_seven_tenths() {
     for (algorithm, left) in
