@@ -177,6 +177,10 @@ impl Inner {
     /// What every call ends with.
     fn settle(&mut self) {
         self.stack.flush();
+        if self.driver.asleep_until.is_some() && self.stack.pool().holds_foreign() {
+            // Nobody may come by for long: a peer's buffers go home with this call.
+            self.stack.pool().flush();
+        }
         self.dispatch();
         self.call_driver_if_needed();
     }
