@@ -41,6 +41,14 @@ limits! {
     Connections "connections" 1_048_576 "TCP connections, TIME-WAIT records not counted";
     TimeWait "time_wait" 131_072 "TIME-WAIT records; the oldest goes first";
     HalfOpen "half_open" 4_096 "connections in SYN-RECEIVED";
+    Orphans "orphans" 65_536
+        "connections that their program has closed and that still send or wait; at the limit the \
+         one that has waited longest is reset";
+    FastOpenPending "fast_open_pending" 1_024
+        "connections of all listeners that Fast Open gave to programs before their handshake was \
+         done";
+    FastOpenPeers "fast_open_peers" 4_096
+        "peers whose Fast Open cookie is remembered; the oldest goes first";
     ForwardRequests "forward_requests" 4_096 "SYNs that wait for a forwarder's word";
     Forwarded "forwarded" 65_536 "connections that a forwarder has open";
     Sockets "sockets" 1_048_576 "listeners and UDP sockets";
@@ -64,7 +72,7 @@ limits! {
     PingReplies "ping_replies" 256 "echo replies waiting in one echo socket";
     PacedFrames "paced_frames" 65_536 "frames that wait for their departure time; more do not wait";
     ChallengeAcksPerSecond "challenge_acks_per_second" 100
-        "challenge ACKs a connection sends in a second";
+        "challenge ACKs a connection sends in a second, at most: from half of it on it is drawn";
     OutOfWindowAcksPerSecond "out_of_window_acks_per_second" 2
         "ACKs in a second for what is outside a window and no retransmission, or late in TIME-WAIT";
     ResetsPerSecond "resets_per_second" 10_000 "RSTs for no connection sent in a second";
@@ -111,7 +119,13 @@ impl Budget {
     /// Is there room for one more beside `used`? If not, the hit is counted.
     #[inline]
     pub fn admits(&mut self, limit: Limit, used: usize) -> bool {
-        if used < self.values[limit as usize] {
+        self.admits_of(limit, self.of(limit), used)
+    }
+
+    /// [`Budget::admits`] where only `value` of the limit counts.
+    #[inline]
+    fn admits_of(&mut self, limit: Limit, value: usize, used: usize) -> bool {
+        if used < value {
             return true;
         }
         self.hits[limit as usize] += 1;
@@ -150,6 +164,10 @@ impl Budget {
     }
 }
 
+fn second_of(now: Instant) -> u32 {
+    (now.as_nanos() / 1_000_000_000) as u32
+}
+
 /// What was used of a limit a second, in the second that runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerSecond {
@@ -160,11 +178,30 @@ pub struct PerSecond {
 impl PerSecond {
     /// May it happen once more in this second? If not, the hit is counted.
     pub fn admits(&mut self, limit: Limit, now: Instant, budget: &mut Budget) -> bool {
-        let second = (now.as_nanos() / 1_000_000_000) as u32;
+        self.admits_of(limit, budget.of(limit), now, budget)
+    }
+
+    /// The same, but how many a second admits `draw` says, of the number of the second: from half
+    /// of the limit to all of it. Who counts what comes back learns nothing about what others used
+    /// of it, if `draw` is secret.
+    pub fn admits_drawn(
+        &mut self,
+        limit: Limit,
+        now: Instant,
+        budget: &mut Budget,
+        draw: impl FnOnce(u64) -> u64,
+    ) -> bool {
+        let half = budget.of(limit) / 2;
+        let drawn = draw(u64::from(second_of(now))) % (half as u64 + 1);
+        self.admits_of(limit, budget.of(limit) - half + drawn as usize, now, budget)
+    }
+
+    fn admits_of(&mut self, limit: Limit, value: usize, now: Instant, budget: &mut Budget) -> bool {
+        let second = second_of(now);
         if self.second != second {
             *self = PerSecond { second, used: 0 };
         }
-        let admitted = budget.admits(limit, self.used as usize);
+        let admitted = budget.admits_of(limit, value, self.used as usize);
         self.used = self.used.saturating_add(u32::from(admitted));
         admitted
     }

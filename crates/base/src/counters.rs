@@ -41,8 +41,28 @@ counters! {
     TcpAcksOut "tcp_acks_out" "TCP segments sent that carried nothing but an ACK";
     TcpConnects "tcp_connects" "active opens";
     TcpAccepts "tcp_accepts" "passive opens that were established";
+    TcpCookiesSent "tcp_cookies_sent" "SYNs answered by a cookie, for want of room";
+    TcpCookiesAccepted "tcp_cookies_accepted" "connections that a cookie brought";
+    TcpCookiesLate "tcp_cookies_late"
+        "good cookies that found too many waiting to be accepted; the peer may try again";
+    TcpCookiesRefused "tcp_cookies_refused"
+        "ACKs to a listener that sends cookies, and with none or a wrong one";
+    TcpFastOpenCookiesSent "tcp_fast_open_cookies_sent"
+        "SYNs that were answered with a Fast Open cookie, asked for or in place of a wrong one";
+    TcpFastOpenAccepted "tcp_fast_open_accepted"
+        "connections given to programs at their SYN, which brought a good Fast Open cookie";
+    TcpFastOpenRefused "tcp_fast_open_refused"
+        "SYNs with a Fast Open cookie that is not ours; their handshake is an ordinary one";
+    TcpFastOpenFull "tcp_fast_open_full"
+        "SYNs with a good Fast Open cookie that found too many pending; their handshake is an \
+         ordinary one";
+    TcpFastOpenSent "tcp_fast_open_sent" "SYNs sent with data";
+    TcpFastOpenNotTaken "tcp_fast_open_not_taken"
+        "SYNs sent with data that was not acknowledged, and went again after the handshake";
     TcpHalfOpenReplaced "tcp_half_open_replaced"
         "half-open connections, overdue, that gave way to a newer SYN at a full backlog";
+    TcpOrphansReset "tcp_orphans_reset"
+        "connections that nobody owned any more, reset at the limit `orphans`";
     TcpCeIn "tcp_ce_in" "segments of ECN connections that came with a mark of congestion (CE)";
     TcpEcnReductions "tcp_ecn_reductions"
         "congestion windows reduced because the peer echoed a mark (RFC 3168)";
@@ -65,6 +85,8 @@ counters! {
     NeighbourAdvertisements "neighbour_advertisements" "ARP replies and advertisements sent";
     NeighbourFailures "neighbour_failures" "neighbours that did not answer, or gave way";
     PathMtuLowered "path_mtu_lowered" "connections whose segments were made smaller for their path";
+    PathMtuDoubted "path_mtu_doubted"
+        "messages of a narrow path that large segments had passed, kept until one is missing";
     PathBlackHoles "path_black_holes"
         "times a connection took it that large segments vanish and made its own smaller (RFC 4821)";
     PathMtuProbes "path_mtu_probes" "larger segments sent to find the path's MTU (RFC 4821)";

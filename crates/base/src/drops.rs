@@ -85,6 +85,8 @@ drop_reasons! {
     TcpListenAck "tcp_listen_ack" "ACK to a listener: answered with RST, within resets_per_second";
     TcpListenNotSyn "tcp_listen_not_syn" "neither SYN, ACK nor RST to a listener";
     TcpBacklogFull "tcp_backlog_full" "listener's backlog is full";
+    TcpSynOnce "tcp_syn_once"
+        "first SYN of a peer while SYNs overfill the device; answered when it comes again";
     TcpForwardDropped "tcp_forward_dropped" "SYN that a forwarder's user chose to ignore";
     TcpConnectionLimit "tcp_connection_limit" "connection table is full";
     TcpBadAck "tcp_bad_ack" "SYN-SENT or SYN-RECEIVED: ACK of something never sent";

@@ -21,6 +21,17 @@ impl KeyedHash {
     /// SipHash-1-3 of the words as little-endian bytes.
     #[inline]
     pub fn hash<const N: usize>(&self, words: [u64; N]) -> u64 {
+        self.siphash::<N, 1, 3>(words)
+    }
+
+    /// SipHash-2-4 of the words as little-endian bytes, where others compute it as well: a TCP Fast
+    /// Open cookie is the same on every host behind one name.
+    pub fn hash_2_4<const N: usize>(&self, words: [u64; N]) -> u64 {
+        self.siphash::<N, 2, 4>(words)
+    }
+
+    #[inline(always)]
+    fn siphash<const N: usize, const C: usize, const D: usize>(&self, words: [u64; N]) -> u64 {
         let mut v = [
             self.k0 ^ 0x736f_6d65_7073_6575,
             self.k1 ^ 0x646f_7261_6e64_6f6d,
@@ -29,17 +40,15 @@ impl KeyedHash {
         ];
         for word in words {
             v[3] ^= word;
-            round(&mut v);
+            (0..C).for_each(|_| round(&mut v));
             v[0] ^= word;
         }
         let length = ((N * 8) as u64) << 56;
         v[3] ^= length;
-        round(&mut v);
+        (0..C).for_each(|_| round(&mut v));
         v[0] ^= length;
         v[2] ^= 0xff;
-        round(&mut v);
-        round(&mut v);
-        round(&mut v);
+        (0..D).for_each(|_| round(&mut v));
         v[0] ^ v[1] ^ v[2] ^ v[3]
     }
 }

@@ -14,7 +14,7 @@ pub struct Owner {
 impl Owner {
     /// The embedding program itself: uid 0 and no groups, subject to no restriction by group.
     pub fn program() -> Owner {
-        Owner { uid: 0, groups: Arc::new([]) }
+        Owner { uid: 0, groups: Arc::default() }
     }
 
     /// Is the owner a member of `group`?

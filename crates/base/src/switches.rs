@@ -44,6 +44,10 @@ switches! {
     Undo "undo" true "a reduction stays although nothing was lost";
     SendSpace "send-space" true "the delayed ACK ignores what the peer can send at most";
     Pacing "pacing" true "what the windows admit leaves at once, however long the way";
+    SynCookies "syn-cookies" true
+        "at a limit a SYN takes the place of one that is overdue, or is dropped";
+    RepeatedSyns "repeated-syns" true
+        "every SYN gets its cookie, also while they come faster than they can be answered";
     WriteUnits "write-units" true "a write takes all it can before anything is sent";
     ChecksumRx "checksum-rx" true "received TCP and UDP checksums are not verified";
     ChecksumTx "checksum-tx" true "sent TCP and UDP checksums are left zero";

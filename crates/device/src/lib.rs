@@ -63,6 +63,8 @@ mod doorbell;
 pub mod fault;
 pub mod mem;
 #[cfg(all(feature = "linux", target_os = "linux"))]
+pub mod namespace;
+#[cfg(all(feature = "linux", target_os = "linux"))]
 mod peer_groups;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod tap;

@@ -22,11 +22,11 @@ pub const HEADER_LEN: usize = 8;
 const V4_ERROR_MAX: usize = 576;
 /// The same for IPv6, RFC 4443 section 2.4(c).
 const V6_ERROR_MAX: usize = 1280;
-/// An IPv4 path with a smaller MTU than this is not believed: the least of RFC 1191's plateaus
-/// that a real link had.
-const V4_MTU_FLOOR: usize = 296;
+/// An IPv4 path with a smaller MTU than this is not believed: every host takes 576 bytes (RFC 791),
+/// and smaller segments are what a forger is after (RFC 5927 section 7). Linux has the same floor.
+const V4_MTU_FLOOR: usize = 552;
 /// RFC 1191 section 7.1: MTUs that links have; what routers that name none are taken to mean.
-const PLATEAUS: [usize; 9] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, 508, 296];
+const PLATEAUS: [usize; 8] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, V4_MTU_FLOOR];
 
 /// Why a packet did not arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +123,7 @@ fn from_v4(header: &v4::Header) -> Option<Message> {
         v4::Header::TimeExceeded { .. } | v4::Header::ParameterProblem { .. } => {
             Message::Error(Told::Transient)
         }
+        // RFC 9293 MUST-55.
         v4::Header::Other { .. } => return None,
     })
 }

@@ -90,6 +90,27 @@ struct Timed {
     frame: Mbuf,
 }
 
+/// Packets on their way, in order of arrival.
+#[derive(Default)]
+struct Queue {
+    packets: VecDeque<Timed>,
+    /// When the last of them arrives, also of those that were taken out.
+    last: Instant,
+}
+
+impl Queue {
+    /// Behind all that were there: with jitter, and when settings change, nobody overtakes. Those
+    /// that were taken count too, or it would matter how often somebody looks.
+    fn push(&mut self, frame: Mbuf, at: Instant) {
+        self.last = self.last.max(at);
+        self.packets.push_back(Timed { at: self.last, frame });
+    }
+
+    fn head(&self) -> Instant {
+        self.packets.front().map_or(Instant::NEVER, |packet| packet.at)
+    }
+}
+
 /// One direction of a link.
 pub struct Direction {
     settings: Settings,
@@ -100,8 +121,8 @@ pub struct Direction {
     free_at: Instant,
     /// What whole nanoseconds left over of the last transmission, in 1 / rate.
     remainder: u64,
-    flying: VecDeque<Timed>,
-    late: VecDeque<Timed>,
+    flying: Queue,
+    late: Queue,
     losses: Losses,
     codel: CoDel,
     counts: Counts,
@@ -119,8 +140,8 @@ impl Direction {
             waiting_bytes: 0,
             free_at: Instant::ZERO,
             remainder: 0,
-            flying: VecDeque::new(),
-            late: VecDeque::new(),
+            flying: Queue::default(),
+            late: Queue::default(),
             losses: Losses::default(),
             codel: CoDel::default(),
             counts: Counts::default(),
@@ -134,10 +155,11 @@ impl Direction {
         &self.settings
     }
 
-    /// From now on it is like this; what is on the way stays on its way.
+    /// From now on it is like this; what is on the way stays on its way. What frames begin with
+    /// stays as it was: those that wait were counted by it.
     pub fn set_settings(&mut self, settings: Settings, now: Instant, pool: &mut Pool) {
         self.serve(now, pool);
-        self.settings = settings;
+        self.settings = Settings { link: self.settings.link, ..settings };
     }
 
     /// Keep lost packets for [`Direction::next_lost`], up to 4,096.
@@ -157,7 +179,11 @@ impl Direction {
 
     /// Packets that wait or fly.
     pub fn len(&self) -> usize {
-        self.waiting.len() + self.flying.len() + self.late.len()
+        self.waiting.len() + self.on_their_way()
+    }
+
+    fn on_their_way(&self) -> usize {
+        self.flying.packets.len() + self.late.packets.len()
     }
 
     /// Nothing waits and nothing flies.
@@ -189,33 +215,29 @@ impl Direction {
     /// When [`Direction::receive`] may have something next; it may turn out to be nothing.
     #[inline]
     pub fn next_event(&self) -> Instant {
-        let head = |queue: &VecDeque<Timed>| queue.front().map_or(Instant::NEVER, |p| p.at);
-        let arrival = head(&self.flying).min(head(&self.late));
+        let arrival = self.flying.head().min(self.late.head());
         // What waits cannot overtake what flies: its turn is looked at when that has arrived.
-        if self.flying.is_empty() && !self.waiting.is_empty() {
-            return arrival.min(self.free_at.max(head(&self.waiting)));
+        match self.waiting.front() {
+            Some(waits) if self.flying.packets.is_empty() => {
+                arrival.min(self.free_at.max(waits.at))
+            }
+            _ => arrival,
         }
-        arrival
     }
 
     /// The next packet that has arrived by `now`, with its moment; call until there is none.
     pub fn receive(&mut self, now: Instant, pool: &mut Pool) -> Option<(Mbuf, Instant)> {
-        let arrived = self.arrival(now).or_else(|| {
-            self.serve(now, pool);
-            self.arrival(now)
-        })?;
+        // First: what still waits may arrive before what is late.
+        self.serve(now, pool);
+        let arrived = self.arrival(now)?;
         self.counts.arrived += 1;
         Some((arrived.frame, arrived.at))
     }
 
     fn arrival(&mut self, now: Instant) -> Option<Timed> {
-        let is_late = match (self.flying.front(), self.late.front()) {
-            (Some(flying), Some(late)) => late.at < flying.at,
-            (None, Some(_)) => true,
-            _ => false,
-        };
+        let is_late = self.late.head() < self.flying.head();
         let queue = if is_late { &mut self.late } else { &mut self.flying };
-        queue.pop_front_if(|packet| packet.at <= now)
+        queue.packets.pop_front_if(|packet| packet.at <= now)
     }
 
     /// Begin every transmission whose time has come.
@@ -251,8 +273,9 @@ impl Direction {
         let Some(rate) = self.settings.rate_bps.filter(|&rate| rate > 0) else {
             return Duration::ZERO;
         };
-        // 65,535 bytes are 5.2e14 here: far from the end of 64 bits.
-        let ns_by_rate = bytes as u64 * 8_000_000_000 + self.remainder.min(rate);
+        // 65,535 bytes are 5.2e14 here: far from the end of 64 bits. A remainder is below the rate,
+        // which nobody keeps from being there.
+        let ns_by_rate = (bytes as u64 * 8_000_000_000).saturating_add(self.remainder.min(rate));
         self.remainder = ns_by_rate % rate;
         Duration::from_nanos(ns_by_rate / rate)
     }
@@ -262,13 +285,13 @@ impl Direction {
         if !self.settings.cuts.is_empty() && self.settings.is_cut(at) {
             return self.lose(frame, Why::Cut, at, pool);
         }
-        if self.flying.len() + self.late.len() >= FLYING_MAX {
+        if self.on_their_way() >= FLYING_MAX {
             return self.lose(frame, Why::Overfull, at, pool);
         }
         let jitter = self.rng_below(self.settings.jitter);
         let mut arrival = at + self.settings.delay + jitter;
         if self.bytes(&frame) <= self.settings.spared_bytes {
-            return push(&mut self.flying, frame, arrival);
+            return self.flying.push(frame, arrival);
         }
         if self.losses.takes(self.settings.loss, &mut self.rng) {
             return self.lose(frame, Why::Loss, at, pool);
@@ -297,9 +320,9 @@ impl Direction {
         let queue = if is_late { &mut self.late } else { &mut self.flying };
         if let Some(mut copy) = copy {
             copy.set_mark(frame.mark());
-            push(queue, copy, arrival);
+            queue.push(copy, arrival);
         }
-        push(queue, frame, arrival);
+        queue.push(frame, arrival);
     }
 
     /// A copy with one bit behind the link header flipped: the sender's own bytes stay.
@@ -325,7 +348,7 @@ impl Direction {
         if most == Duration::ZERO {
             return most;
         }
-        Duration::from_nanos(self.rng.below(most.as_nanos() as usize + 1) as u64)
+        Duration::from_nanos(self.rng.below((most.as_nanos() as usize).saturating_add(1)) as u64)
     }
 
     /// Length without the link header, which takes no time here.
@@ -350,10 +373,4 @@ impl Direction {
             pool.free(frame);
         }
     }
-}
-
-/// Behind all that are there: with jitter, and when settings change, nobody overtakes.
-fn push(queue: &mut VecDeque<Timed>, frame: Mbuf, at: Instant) {
-    let at = queue.back().map_or(at, |last| last.at.max(at));
-    queue.push_back(Timed { at, frame });
 }

@@ -214,3 +214,61 @@ fn codel_keeps_a_standing_queue_short() {
     assert!(without > 2_000_000, "without it the queue stands: {without} us");
     assert!(with < 400_000, "with it {with} us");
 }
+
+#[test]
+fn settings_for_other_frames_do_not_miscount_those_that_wait() {
+    let mut pool = Pool::new(1 << 20);
+    let mut direction = Direction::new(line(), 1);
+    for n in 0..3 {
+        direction.send(packet(&mut pool, 1500, n), at(0), &mut pool);
+    }
+    let other = Settings { link: base::LinkKind::Ip, ..line() };
+    direction.set_settings(other, at(0), &mut pool);
+    let arrived = drain(&mut direction, &mut pool);
+    assert_eq!(arrived, [(0, at(11)), (1, at(12)), (2, at(13))]);
+}
+
+/// Who took packets in between saw earlier arrivals, and who came late saw late packets before
+/// others that had come before them.
+#[test]
+fn who_looks_more_often_sees_the_same() {
+    let settings = Settings { jitter: ms(30), late: 0.3, late_by: ms(8), ..line() };
+    let run = |every: u64| {
+        let mut pool = Pool::new(1 << 22);
+        let mut direction = Direction::new(settings.clone(), 3);
+        for n in 0..300 {
+            direction.send(packet(&mut pool, 1500, n), at(0), &mut pool);
+        }
+        let mut arrived = Vec::new();
+        for look in 0..=1_000 / every {
+            while let Some((frame, when)) = direction.receive(at(look * every), &mut pool) {
+                arrived.push((number(&frame), when));
+                pool.free(frame);
+            }
+        }
+        arrived
+    };
+    let often = run(1);
+    assert_eq!(often.len(), 300);
+    assert!(often.is_sorted_by_key(|&(_, when)| when));
+    for every in [7, 40, 1_000] {
+        assert_eq!(run(every), often, "a look every {every} ms");
+    }
+}
+
+#[test]
+fn the_largest_settings_overflow_nothing() {
+    let jitter = Settings { jitter: Duration::MAX, ..line() };
+    let (direction, _) = send_all(jitter, 3);
+    assert_eq!(direction.counts().sent, 3);
+    // Each packet leaves its whole time as a remainder: 40,000 of them pass the end of 64 bits.
+    let fast = Settings { rate_bps: Some(u64::MAX), queue_bytes: usize::MAX, ..line() };
+    let mut pool = Pool::new(1 << 20);
+    let mut direction = Direction::new(fast, 1);
+    for n in 0..40_000 {
+        let frame = pool.copy_of(&vec![0; 65_000]).expect("the one before came back");
+        direction.send(frame, at(0), &mut pool);
+        let (frame, _) = direction.receive(at(10 + n), &mut pool).expect("it takes no time");
+        pool.free(frame);
+    }
+}

@@ -27,7 +27,7 @@ pub use class::{Class, HEADROOM};
 pub use copy::copy;
 pub use mbuf::{Flags, Mbuf};
 pub use pool::Pool;
-pub use prefetch::prefetch;
+pub use prefetch::{prefetch, prefetch_line};
 pub use queue::MbufQueue;
 pub use sockbuf::SockBuf;
 

@@ -11,6 +11,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::{Arc, Mutex};
 
 use crate::class::{Class, LINE};
+use crate::prefetch::prefetch_line;
 
 /// Built with `--cfg wirespeed_unpooled`, every buffer is its own allocation and is released when
 /// freed, so that AddressSanitizer and valgrind see a use after free.
@@ -121,7 +122,10 @@ impl Store {
     pub(crate) fn take(&mut self, class: Class) -> Option<NonNull<Header>> {
         let mut header = self.free[class as usize]?;
         // SAFETY: a header on a free list belongs to the store alone.
-        self.free[class as usize] = unsafe { header.as_mut().next.take() };
+        let next = unsafe { header.as_mut().next.take() };
+        self.free[class as usize] = next;
+        // Whoever takes one soon takes the next.
+        prefetch_line(next.map_or(ptr::null(), |next| next.as_ptr().cast_const()));
         self.outstanding += 1;
         Some(header)
     }

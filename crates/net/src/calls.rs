@@ -56,7 +56,8 @@ impl Inner {
             match self.poll_read(handle, part) {
                 Poll::Ready(Ok(n)) => {
                     done += n;
-                    if n < part.len() {
+                    // A read ends at a mark of urgent data.
+                    if n < part.len() || self.stack.tcp_at_mark(handle) == Some(true) {
                         break;
                     }
                 }

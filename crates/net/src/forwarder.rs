@@ -8,7 +8,7 @@ use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::task::Poll;
 use std::io;
 
-use stack::{IpSettings, ListenConfig, ListenerHandle, RequestHandle};
+use stack::{FastOpenConfig, IpSettings, ListenConfig, ListenerHandle, RequestHandle};
 use tcp::Config;
 
 use crate::inner::Inner;
@@ -42,8 +42,14 @@ impl Forwarder {
             let mut call = net.shared().call()?;
             let owner = call.owner.clone();
             let ip = IpSettings::default();
-            let config =
-                ListenConfig { backlog: half_open_max, inspect: true, tcp: config, owner, ip };
+            let config = ListenConfig {
+                backlog: half_open_max,
+                inspect: true,
+                tcp: config,
+                owner,
+                ip,
+                fast_open: FastOpenConfig::default(),
+            };
             // Neither address nor port: everything.
             let anything = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
             let handle = call.stack.tcp_listen(anything, config).map_err(error::listen)?;

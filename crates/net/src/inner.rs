@@ -46,7 +46,6 @@ pub(crate) struct Inner {
     pub(crate) owner: Owner,
     /// Connections of forwarders that are open.
     pub(crate) forwarded: usize,
-    pub(crate) next_port: u16,
 }
 
 impl Shared {
@@ -64,7 +63,6 @@ impl Shared {
             trash: Vec::new(),
             owner: Owner::program(),
             forwarded: 0,
-            next_port: 0,
         };
         Shared { inner: Mutex::new(inner), epoch: std::time::Instant::now() }
     }
@@ -149,11 +147,11 @@ impl Drop for Call<'_> {
         if !std::thread::panicking() {
             inner.settle();
         }
-        loop {
+        while !inner.wakers.is_empty() || !inner.trash.is_empty() {
             let count = inner.wakers.len().min(WAKE_BATCH);
             let batch: ArrayVec<Waker, WAKE_BATCH> = inner.wakers.drain(..count).collect();
             let more = !inner.wakers.is_empty();
-            // Most calls have none, and an empty vector takes no memory.
+            // Few calls have any, and an empty vector takes no memory.
             let trash = core::mem::take(&mut inner.trash);
             drop(inner);
             drop(trash);
@@ -191,7 +189,8 @@ impl Inner {
             match event {
                 Event::Tcp(handle, events) => {
                     let Some(socket) = self.tcp.get_mut(handle) else { continue };
-                    if events.has(Events::READABLE | Events::PEER_CLOSED | Events::CLOSED) {
+                    let news = Events::READABLE | Events::PEER_CLOSED | Events::URGENT;
+                    if events.has(news | Events::CLOSED) {
                         socket.read.take_into(&mut self.wakers);
                     }
                     if events.has(Events::WRITABLE | Events::CONNECTED | Events::CLOSED) {

@@ -26,6 +26,7 @@ mod descriptors;
 mod driver;
 mod error;
 mod eyeballs;
+mod fast_open;
 mod forwarder;
 #[cfg(feature = "futures")]
 mod futures_traits;
@@ -40,6 +41,7 @@ mod timer;
 #[cfg(feature = "tokio")]
 mod tokio_traits;
 mod udp;
+mod urgent;
 mod wait;
 mod waiting;
 

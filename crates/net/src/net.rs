@@ -12,8 +12,8 @@ use core::time::Duration;
 use base::{Limit, Owner};
 use device::Device;
 use stack::{
-    EPHEMERAL_PORTS, IpSettings, ListenConfig, ListenError, ListenerHandle, PortConfig, PortId,
-    Stack, TcpHandle,
+    FastConnect, IpSettings, ListenConfig, ListenError, ListenerHandle, PortConfig, PortId, Stack,
+    TcpHandle,
 };
 
 use crate::driver::{Driver, DriverThread};
@@ -139,6 +139,19 @@ impl Inner {
         Ok(handle)
     }
 
+    /// The same with data in the SYN: how many bytes of it.
+    pub(crate) fn connect_first(
+        &mut self,
+        connect: &FastConnect<'_>,
+    ) -> io::Result<(TcpHandle, usize)> {
+        self.check_address(connect.local)?;
+        let bound = connect.local.is_some_and(|local| local.port() != 0);
+        let opened = self.stack.tcp_connect_first(connect, base::Instant::ZERO);
+        let (handle, carried) = opened.map_err(|e| error::connect(e, bound))?;
+        self.tcp.insert(handle, Socket::default());
+        Ok((handle, carried))
+    }
+
     /// Listen; port 0 is any that is free.
     pub(crate) fn listen(
         &mut self,
@@ -155,8 +168,8 @@ impl Inner {
             self.listeners.insert(handle, Waiters::default());
             return Ok((handle, local));
         }
-        for _ in EPHEMERAL_PORTS {
-            local.set_port(self.any_port());
+        for port in self.stack.ports_to_try() {
+            local.set_port(port);
             if !reuse_address && self.stack.tcp_port_is_used(local) {
                 continue;
             }
@@ -178,13 +191,6 @@ impl Inner {
         if let Some(waiters) = self.listeners.remove(handle) {
             self.forget(waiters);
         }
-    }
-
-    /// A port to try.
-    pub(crate) fn any_port(&mut self) -> u16 {
-        let ports = EPHEMERAL_PORTS;
-        self.next_port = (self.next_port + 1) % (ports.end - ports.start);
-        ports.start + self.next_port
     }
 
     /// Is a local address one of ours, or left open?

@@ -9,9 +9,10 @@ use core::time::Duration;
 use std::io;
 
 use base::Owner;
-use stack::{IpSettings, ListenConfig};
+use stack::{FastOpenConfig, IpSettings, ListenConfig};
 use tcp::Config;
 
+use crate::inner::Inner;
 use crate::waiting::Linger;
 use crate::{Net, TcpListener, TcpStream, error};
 
@@ -264,6 +265,7 @@ pub struct TcpSocket {
     owner: Option<Owner>,
     ip: IpSettings,
     reuse_address: bool,
+    pub(crate) fast_open: FastOpenConfig,
 }
 
 impl TcpSocket {
@@ -276,6 +278,7 @@ impl TcpSocket {
             owner: None,
             ip: IpSettings::default(),
             reuse_address: true,
+            fast_open: FastOpenConfig::default(),
         }
     }
 
@@ -299,6 +302,14 @@ impl TcpSocket {
     /// See [`TcpStream::set_tcp_user_timeout`]; a connect obeys it as well.
     pub fn set_tcp_user_timeout(&mut self, timeout: Option<Duration>) -> &mut TcpSocket {
         self.config.user_timeout = timeout.map(Into::into);
+        self
+    }
+
+    /// Tell the peer in the SYN how long we keep what it does not acknowledge, and adopt the longer
+    /// of both, from 100 s to an hour (RFC 5482); `None`, the default, neither tells nor listens.
+    /// A user timeout that is set stays.
+    pub fn set_user_timeout_option(&mut self, timeout: Option<Duration>) -> &mut TcpSocket {
+        self.config.user_timeout_option = timeout.map(Into::into);
         self
     }
 
@@ -359,11 +370,21 @@ impl TcpSocket {
         &self.net
     }
 
+    /// Whose its connections are.
+    pub(crate) fn owner_of(&self, inner: &Inner) -> Owner {
+        self.owner.clone().unwrap_or_else(|| inner.owner.clone())
+    }
+
+    /// From where, with which settings, in which packets.
+    pub(crate) fn ends(&self) -> (Option<SocketAddr>, &Config, IpSettings) {
+        (self.local, &self.config, self.ip)
+    }
+
     /// Send a SYN: the stream is there, the connection is not yet.
     pub(crate) fn start(&self, remote: SocketAddr) -> io::Result<TcpStream> {
         let handle = {
             let mut call = self.net.shared().call()?;
-            let owner = self.owner.clone().unwrap_or_else(|| call.owner.clone());
+            let owner = self.owner_of(&call);
             call.connect(remote, self.local, &self.config, owner, self.ip)?
         };
         Ok(TcpStream::new(self.net.clone(), handle))
@@ -388,11 +409,28 @@ impl TcpSocket {
             io::Error::new(io::ErrorKind::InvalidInput, "bind an address before listening")
         })?;
         let mut call = self.net.shared().call()?;
-        let owner = self.owner.clone().unwrap_or_else(|| call.owner.clone());
+        let owner = self.owner_of(&call);
         let (tcp, ip) = (self.config, self.ip);
-        let config = ListenConfig { backlog, inspect: false, tcp, owner, ip };
+        let fast_open = self.fast_open;
+        let config = ListenConfig { backlog, inspect: false, tcp, owner, ip, fast_open };
         let (handle, local) = call.listen(local, config, self.reuse_address)?;
         drop(call);
         Ok(TcpListener::new(self.net.clone(), handle, local))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 9293 MUST-28.
+    #[test]
+    fn keepalive_waits_for_two_hours_unless_told_otherwise() {
+        let mut config = Config::default();
+        keepalive_into(&mut config, &TcpKeepalive::default());
+        assert_eq!(config.keepalive_idle, Some(base::Duration::from_secs(2 * 60 * 60)));
+        let time = Some(Duration::from_secs(5));
+        keepalive_into(&mut config, &TcpKeepalive { time, ..TcpKeepalive::default() });
+        assert_eq!(config.keepalive_idle, Some(base::Duration::from_secs(5)));
     }
 }

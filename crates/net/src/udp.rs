@@ -38,9 +38,10 @@ impl UdpSocket {
             call.check_address(Some(local))?;
             let any = local.port() == 0;
             let mut tries = 0;
+            let mut ports = call.stack.ports_to_try();
             let handle = loop {
-                if any {
-                    local.set_port(call.any_port());
+                if any && let Some(port) = ports.next() {
+                    local.set_port(port);
                 }
                 let owner = call.owner.clone();
                 match call.stack.udp_bind(local, owner) {

@@ -189,6 +189,7 @@ fn nobody_answers_a_connect() {
     assert!(failed.to_string().contains("driver"), "{failed}");
 }
 
+/// RFC 9293 MUST-21.
 #[test]
 fn a_peer_that_vanishes_ends_in_an_error_after_the_user_timeout() {
     let (ends, [client_driver, server_driver]) = Ends::threads_with(|_| {});

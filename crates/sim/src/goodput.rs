@@ -130,30 +130,45 @@ pub(crate) fn two_hosts(seed: u64) -> World {
     world
 }
 
-/// A world with the path and its flows, at its beginning.
-pub fn world(path: &Goodput) -> World {
-    let mut world = two_hosts(path.seed);
-    let there = Settings {
-        rate_bps: Some(path.rate_bps),
-        delay: path.delay,
-        queue_bytes: path.queue_bytes,
-        aqm: path.aqm,
-        loss: path.loss,
-        late: path.late.0,
-        late_by: path.late.1,
-        spared_bytes: SPARED_BYTES,
-        ..Settings::default()
-    };
+/// What the path is like in each direction: data meets its bottleneck, ACKs its rate and delay.
+pub fn ways(path: &Goodput) -> (Settings, Settings) {
     let back = Settings {
         rate_bps: Some(path.rate_bps),
         delay: path.delay,
         queue_bytes: 1 << 30,
         ..Settings::default()
     };
+    let there = Settings {
+        queue_bytes: path.queue_bytes,
+        aqm: path.aqm,
+        loss: path.loss,
+        late: path.late.0,
+        late_by: path.late.1,
+        spared_bytes: SPARED_BYTES,
+        ..back.clone()
+    };
+    (there, back)
+}
+
+/// Goodput as a share of what the path can carry in full segments with timestamps.
+pub fn share_of(path: &Goodput, goodput_bps: f64) -> f64 {
+    goodput_bps / (path.rate_bps as f64 * PAYLOAD / PACKET)
+}
+
+/// Jain's index: the sum's square over the sum of squares and their number.
+pub fn fairness(flows_bps: &[f64]) -> f64 {
+    let sum: f64 = flows_bps.iter().sum();
+    let squares: f64 = flows_bps.iter().map(|bps| bps * bps).sum();
+    sum * sum / (squares * flows_bps.len() as f64)
+}
+
+/// A world with the path and its flows, at its beginning.
+pub fn world(path: &Goodput) -> World {
+    let mut world = two_hosts(path.seed);
     let mut port = PortSettings::default();
     port.offloads.tso_max_bytes = path.tso_max_bytes;
     port.offloads.tx_checksum = path.tso_max_bytes > 0;
-    world.join(0, (0, 1), (&port, &port), (there, back), true);
+    world.join(0, (0, 1), (&port, &port), ways(path), true);
     let mut rng = Rng::new(path.seed);
     let rtt_ns = 2 * path.delay.as_nanos() as usize;
     for flow in 0..path.flows {
@@ -237,12 +252,10 @@ fn outcome(path: &Goodput, world: &World, before: &[u64]) -> Outcome {
     let flows_bps: Vec<f64> = (0..path.flows)
         .map(|flow| (world.received(flow) - before[flow]) as f64 * 8.0 / seconds)
         .collect();
-    let sum: f64 = flows_bps.iter().sum();
-    let squares: f64 = flows_bps.iter().map(|bps| bps * bps).sum();
     let infos: Vec<_> = (0..path.flows).filter_map(|flow| world.info(flow)).collect();
     Outcome {
-        share: sum / (path.rate_bps as f64 * PAYLOAD / PACKET),
-        fairness: sum * sum / (squares * path.flows as f64),
+        share: share_of(path, flows_bps.iter().sum()),
+        fairness: fairness(&flows_bps),
         flows_bps,
         retransmits: infos.iter().map(|i| u64::from(i.retransmits)).sum(),
         timeouts: infos.iter().map(|i| u64::from(i.timeouts)).sum(),

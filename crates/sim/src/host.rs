@@ -6,10 +6,9 @@
 use base::{Duration, Instant, LinkKind, Mtu};
 use device::mem::{self, Mem};
 use device::{Burst, Device, Offloads};
+use link::cut;
 use mbuf::{Mbuf, Pool};
 use stack::{PortConfig, PortId, Stack, StackConfig};
-
-use crate::cut::cut;
 
 /// A host's clock: the world's, some way off.
 #[derive(Clone, Copy, Debug, Default)]

@@ -9,7 +9,6 @@ mod agenda;
 pub mod app;
 mod between;
 pub mod chatter;
-mod cut;
 mod events;
 pub mod goodput;
 pub mod hand;

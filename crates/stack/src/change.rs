@@ -67,7 +67,7 @@ impl Stack {
             self.fail_connections(id, "its port's new device lacks an offload of the old one");
         }
         self.forget_waiting(id);
-        let old = self.ports.replace(id, device, &mut self.core.pool);
+        let old = self.ports.replace(id, device, &mut self.core.cx.pool);
         if narrower {
             self.narrow_connections(id, limits.mtu);
         }
@@ -91,9 +91,9 @@ impl Stack {
     #[cold]
     fn forget_waiting(&mut self, id: PortId) {
         let core = &mut self.core;
-        let mut count = self.release.forget_port(id.0, &mut core.pool);
+        let mut count = self.release.forget_port(id.0, &mut core.cx.pool);
         if let Some(port) = self.ports.get_mut(id.0) {
-            count += port.drop_held(&mut core.pool);
+            count += port.drop_held(&mut core.cx.pool);
         }
         (0..count).for_each(|_| core.drops.count(DropReason::TxNoPort));
     }
@@ -128,7 +128,7 @@ impl Stack {
     fn fail_connection(&mut self, handle: TcpHandle) {
         let Some(pcb) = self.connections.get_mut(handle) else { return };
         pcb.blocked = false;
-        usrreq::lose_network(&mut pcb.tcb, &mut self.core.tcp());
+        usrreq::lose_network(&mut pcb.tcb, &mut self.core.cx);
         self.connections.mark_dirty(handle);
         passive::handshake_progress(self, handle);
     }
@@ -146,8 +146,8 @@ impl Stack {
                 continue;
             }
             let mss = Mss::for_mtu(mtu, IpVersion::of(&pcb.key.remote().ip()));
-            if path::narrower_link(&mut pcb.tcb, mss, self.core.now) {
-                self.core.counters.add(Counter::PathMtuLowered, 1);
+            if path::narrower_link(&mut pcb.tcb, mss, self.core.cx.now) {
+                self.core.cx.counters.add(Counter::PathMtuLowered, 1);
             }
             self.connections.mark_dirty(handle);
         }

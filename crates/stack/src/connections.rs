@@ -32,6 +32,8 @@ pub(crate) struct Pcb {
     pub(crate) ready: bool,
     /// Segments find it.
     pub(crate) in_table: bool,
+    /// One of those that nobody owns any more.
+    pub(crate) orphan: bool,
     /// Waits in its port's blocked list.
     pub(crate) blocked: bool,
     /// When the wheel will hand it out, and the entry behind that one.

@@ -36,7 +36,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: Mbuf) -> Fate {
                 return Err(DropReason::IcmpErrorNoMatch);
             }
             error_about(stack, &quoted, told, ip.src())?;
-            stack.core.counters.add(Counter::IcmpErrorsIn, 1);
+            stack.core.cx.counters.add(Counter::IcmpErrorsIn, 1);
             Ok(())
         }
     }
@@ -89,7 +89,7 @@ fn datagram_too_big(
     remote: SocketAddr,
 ) -> Fate {
     let mtu = quoted.path_mtu(told).and_then(Mtu::new).ok_or(DropReason::IcmpErrorIgnored)?;
-    let until = stack.core.now + path::LIFE;
+    let until = stack.core.cx.now + path::LIFE;
     if stack.udp.too_big(local, remote, mtu, until) {
         Ok(())
     } else {
@@ -98,6 +98,7 @@ fn datagram_too_big(
 }
 
 /// An error about a TCP segment, which has to be in flight (RFC 5927 section 4.1).
+/// RFC 9293 MUST-54.
 fn about_segment(stack: &mut Stack, quoted: &Quoted<'_>, told: Told) -> Fate {
     let (local, remote) = quoted.ports().ok_or(DropReason::IcmpMalformed)?;
     let seq = SeqNumber(quoted.second_word().ok_or(DropReason::IcmpMalformed)?);
@@ -123,16 +124,19 @@ fn about_segment(stack: &mut Stack, quoted: &Quoted<'_>, told: Told) -> Fate {
             let mtu = mtu.ok_or(DropReason::IcmpErrorIgnored)?;
             let core = &mut stack.core;
             let limit = Limit::PathChangesPerSecond;
-            if !stack.path_changes.admits(limit, core.now, &mut core.budget) {
+            if !stack.path_changes.admits(limit, core.cx.now, &mut core.cx.budget) {
                 return Err(DropReason::IcmpRateLimited);
             }
             let mss = Mss::for_mtu(mtu, IpVersion::of(&quoted.dst));
-            if !path::too_big(&mut pcb.tcb, mss, core.now) {
-                return Err(DropReason::IcmpErrorIgnored);
+            match path::told_too_big(&mut pcb.tcb, seq, mss, core.cx.now) {
+                path::Told::Ignored => return Err(DropReason::IcmpErrorIgnored),
+                path::Told::Doubted => core.cx.counters.add(Counter::PathMtuDoubted, 1),
+                path::Told::Believed => {
+                    core.cx.counters.add(Counter::PathMtuLowered, 1);
+                    // The others on this path hear of it before they send again.
+                    stack.path_mtus.learn(quoted.dst, mtu, core.cx.now, &mut core.cx.budget);
+                }
             }
-            core.counters.add(Counter::PathMtuLowered, 1);
-            // The others on this path hear of it before they send again.
-            stack.path_mtus.learn(quoted.dst, mtu, core.now, &mut core.budget);
         }
         Told::Transient => path::soft_error(&mut pcb.tcb, tcp::Error::HostUnreachable),
     }
@@ -170,14 +174,14 @@ pub(crate) fn refuse<A: Addrs>(
         return;
     }
     let core = &mut stack.core;
-    if !stack.icmp_replies.admits(Limit::IcmpPerSecond, core.now, &mut core.budget) {
+    if !stack.icmp_replies.admits(Limit::IcmpPerSecond, core.cx.now, &mut core.cx.budget) {
         return;
     }
     let version = IpVersion::of(&ip.src());
     let packet_len = ip.transport_at as usize + ip.transport_len as usize;
     let packet = m.as_slice().get(at..at + packet_len).unwrap_or_default();
     let quote = &packet[..icmp::quote_len(version, packet.len())];
-    let Some(mut answer) = core.pool.copy_of(quote) else {
+    let Some(mut answer) = core.cx.pool.copy_of(quote) else {
         return core.drops.count(DropReason::MbufExhausted);
     };
     if answer.prepend(icmp::HEADER_LEN).is_none() {
@@ -192,7 +196,7 @@ pub(crate) fn refuse<A: Addrs>(
     let sent = resolve::route(stack, local, remote, protocol, &Owner::program(), settings)
         .and_then(|way| resolve::send(stack, &way, answer));
     match sent {
-        Ok(()) => stack.core.counters.add(Counter::IcmpErrorsOut, 1),
+        Ok(()) => stack.core.cx.counters.add(Counter::IcmpErrorsOut, 1),
         Err(reason) => stack.core.drops.count(reason),
     }
 }

@@ -16,6 +16,8 @@ mod event;
 mod flow_cache;
 mod follow;
 mod icmp;
+#[cfg(feature = "internals")]
+pub mod internals;
 pub mod pair;
 mod path_mtu;
 mod port;
@@ -33,10 +35,13 @@ pub use connections::TcpHandle;
 pub use event::Event;
 pub use inet::Route;
 pub use port::{Observer, PortId, Stage};
+pub use socket::fast_open::FastConnect;
 pub use socket::forward::RequestHandle;
-pub use socket::listener::{ListenConfig, ListenerHandle};
-pub use socket::open::{ConnectError, EPHEMERAL_PORTS, ListenError};
+pub use socket::listener::{FastOpenConfig, ListenConfig, ListenerHandle};
+pub use socket::open::{ConnectError, ListenError};
+pub use socket::options::Follows;
 pub use socket::ping::{Echo, EchoError, PingHandle};
+pub use socket::ports::EPHEMERAL_PORTS;
 pub use socket::udp::{Datagram, UdpError, UdpHandle};
 pub use tcp::usrreq::CallError;
 
@@ -81,38 +86,19 @@ pub enum Armed {
 
 /// What every layer of a shard uses.
 pub(crate) struct Core {
-    pub(crate) pool: Pool,
-    pub(crate) counters: Counters,
+    /// What TCP is lent: time, buffers, counters, limits.
+    pub(crate) cx: tcp::Cx,
     pub(crate) drops: Drops,
-    pub(crate) switches: Switches,
-    pub(crate) budget: Budget,
-    pub(crate) ladder: Ladder,
-    pub(crate) now: Instant,
-    pub(crate) now_ms: u32,
     pub(crate) secret: KeyedHash,
 }
 
 impl Core {
-    /// What TCP borrows for a burst.
-    #[inline(always)]
-    pub(crate) fn tcp(&mut self) -> tcp::Cx<'_> {
-        tcp::Cx {
-            now: self.now,
-            now_ms: self.now_ms,
-            pool: &mut self.pool,
-            counters: &mut self.counters,
-            budget: &mut self.budget,
-            switches: self.switches,
-            ladder: self.ladder,
-        }
-    }
-
     #[inline(always)]
     fn set_now(&mut self, now: Instant) {
         // Time never goes back, whatever the caller's clock does.
-        if now > self.now {
-            self.now = now;
-            self.now_ms = now.as_millis() as u32;
+        if now > self.cx.now {
+            self.cx.now = now;
+            self.cx.now_ms = now.as_millis() as u32;
         }
     }
 }
@@ -129,6 +115,7 @@ pub struct Stack {
     pub(crate) listeners: Listeners,
     pub(crate) requests: socket::forward::Requests,
     pub(crate) udp: UdpSockets,
+    pub(crate) orphans: socket::orphans::Orphans,
     pub(crate) routes: Routes,
     pub(crate) neighbours: Neighbours,
     pub(crate) resolving: resolve::Resolving,
@@ -140,7 +127,14 @@ pub struct Stack {
     pub(crate) icmp_replies: PerSecond,
     pub(crate) path_changes: PerSecond,
     pub(crate) path_mtus: path_mtu::PathMtus,
-    pub(crate) next_port: u16,
+    /// So long may ACKs bring back cookies.
+    pub(crate) cookies_until: Instant,
+    pub(crate) repeated: socket::repeated::Repeated,
+    /// The burst that is being taken in is of a port whose device has long had more.
+    pub(crate) is_overrun: bool,
+    /// How many ephemeral ports were drawn.
+    pub(crate) ports_drawn: u64,
+    pub(crate) fast_open: socket::fast_open::FastOpens,
     /// Of the burst that is being taken in; what it compares stays from one to the next.
     pub(crate) leader: follow::Leader,
     pub(crate) last_config: Option<Arc<tcp::Config>>,
@@ -153,14 +147,17 @@ impl Stack {
         let best = config.ladder.unwrap_or_else(Ladder::best);
         Stack {
             core: Core {
-                pool: Pool::new(config.budget.of(Limit::MbufBytes)),
-                counters: Counters::default(),
+                cx: tcp::Cx {
+                    now: Instant::ZERO,
+                    now_ms: 0,
+                    pool: Pool::new(config.budget.of(Limit::MbufBytes)),
+                    counters: Counters::default(),
+                    budget: config.budget,
+                    switches: config.switches,
+                    ladder: ladder_for(best, config.switches),
+                    secret: KeyedHash::new(k0, k1),
+                },
                 drops: Drops::default(),
-                switches: config.switches,
-                ladder: ladder_for(best, config.switches),
-                budget: config.budget,
-                now: Instant::ZERO,
-                now_ms: 0,
                 secret: KeyedHash::new(k0, k1),
             },
             ports: Ports::default(),
@@ -168,6 +165,7 @@ impl Stack {
             listeners: Listeners::default(),
             requests: socket::forward::Requests::default(),
             udp: UdpSockets::default(),
+            orphans: socket::orphans::Orphans::default(),
             routes: Routes::default(),
             neighbours: Neighbours::default(),
             resolving: resolve::Resolving::default(),
@@ -179,7 +177,11 @@ impl Stack {
             icmp_replies: PerSecond::default(),
             path_changes: PerSecond::default(),
             path_mtus: path_mtu::PathMtus::default(),
-            next_port: 0,
+            cookies_until: socket::cookies::NO_COOKIES,
+            repeated: socket::repeated::Repeated::default(),
+            is_overrun: false,
+            ports_drawn: 0,
+            fast_open: socket::fast_open::FastOpens::new(&KeyedHash::new(k0, k1)),
             leader: follow::Leader::none(),
             last_config: None,
         }
@@ -188,7 +190,7 @@ impl Stack {
     /// Set the link address of a neighbour for good: nobody is asked, and nobody can change it.
     /// `false` when the table is full.
     pub fn add_neighbour(&mut self, port: PortId, ip: IpAddr, mac: MacAddr) -> bool {
-        let set = self.neighbours.set(port.0, ip, mac, &mut self.core.budget);
+        let set = self.neighbours.set(port.0, ip, mac, &mut self.core.cx.budget);
         resolve::act(self);
         set
     }
@@ -208,15 +210,17 @@ impl Stack {
     pub fn poll(&mut self, now: Instant) -> usize {
         self.core.set_now(now);
         // What came home is the next to go out, while it is warm in the cache.
-        self.core.pool.collect();
+        self.core.cx.pool.collect();
         let mut work = 0;
         for index in 0..self.ports.len() {
             work += rx::bursts(self, index);
         }
-        if self.wheel.is_due(self.core.now) || self.connections.next_time_wait() <= self.core.now {
+        if self.wheel.is_due(self.core.cx.now)
+            || self.connections.next_time_wait() <= self.core.cx.now
+        {
             work += self.run_timers();
         }
-        if self.neighbours.next_deadline() <= self.core.now {
+        if self.neighbours.next_deadline() <= self.core.cx.now {
             resolve::expire(self);
             work += 1;
         }
@@ -225,7 +229,7 @@ impl Stack {
         if work == 0 {
             self.settle();
         } else {
-            self.core.pool.flush_many();
+            self.core.cx.pool.flush_many();
         }
         work
     }
@@ -233,14 +237,14 @@ impl Stack {
     /// What a poll without work ends with, for whoever may sleep after one with some: nothing may
     /// come for long, so nobody's buffers wait here, and ports whose device is gone are failed.
     pub fn settle(&mut self) {
-        self.core.pool.flush();
+        self.core.cx.pool.flush();
         self.fail_gone_ports();
     }
 
     /// Hand everything that is ready to leave to the devices now, without taking anything in.
     pub fn flush(&mut self) {
         tx::run(self);
-        self.core.pool.flush_many();
+        self.core.cx.pool.flush_many();
     }
 
     /// When [`Stack::poll`] wants to be called even if no frame comes.
@@ -252,13 +256,13 @@ impl Stack {
     /// Has [`Stack::poll`] something to do right now: a frame to take, room for one that was pushed
     /// back, a peer's buffers to send home? Who is about to sleep asks this last.
     pub fn has_input(&self) -> bool {
-        self.core.pool.holds_foreign() || self.ports.has_input()
+        self.core.cx.pool.holds_foreign() || self.ports.has_input()
     }
 
     /// The time that it was last told.
     #[inline]
     pub fn now(&self) -> Instant {
-        self.core.now
+        self.core.cx.now
     }
 
     /// The time that the calls which follow are made at, for those that do not take it themselves:
@@ -305,7 +309,7 @@ impl Stack {
     /// May one more of what `limit` bounds be had beside `used`? If not, the hit is counted. For
     /// limits that a layer above keeps.
     pub fn admits(&mut self, limit: Limit, used: usize) -> bool {
-        self.core.budget.admits(limit, used)
+        self.core.cx.budget.admits(limit, used)
     }
 
     /// The next thing that a user may want to know; `None` for nothing new.
@@ -326,18 +330,18 @@ impl Stack {
 
     /// Turn a switch while running.
     pub fn set_switch(&mut self, switch: Switch, on: bool) {
-        self.core.switches = self.core.switches.with(switch, on);
-        self.core.ladder = ladder_for(Ladder::best(), self.core.switches);
+        self.core.cx.switches = self.core.cx.switches.with(switch, on);
+        self.core.cx.ladder = ladder_for(Ladder::best(), self.core.cx.switches);
     }
 
     /// The switches.
     pub fn switches(&self) -> Switches {
-        self.core.switches
+        self.core.cx.switches
     }
 
     /// What was counted.
     pub fn counters(&self) -> &Counters {
-        &self.core.counters
+        &self.core.cx.counters
     }
 
     /// What was dropped, and why.
@@ -347,12 +351,12 @@ impl Stack {
 
     /// Limits and how often each was hit.
     pub fn budget(&self) -> &Budget {
-        &self.core.budget
+        &self.core.cx.budget
     }
 
     /// The stack's buffers, for loans and for tests that count them.
     pub fn pool(&mut self) -> &mut Pool {
-        &mut self.core.pool
+        &mut self.core.cx.pool
     }
 
     /// Connections, those that their users still hold after their end included.

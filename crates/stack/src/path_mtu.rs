@@ -88,7 +88,7 @@ impl Stack {
     /// The largest packet that the path to `dst` is known to carry, if anything was learnt of it
     /// in the last ten minutes; else it is taken to be the port's MTU.
     pub fn path_mtu(&self, dst: IpAddr) -> Option<Mtu> {
-        self.path_mtus.known(dst, self.core.now).map(|(mtu, _)| mtu)
+        self.path_mtus.known(dst, self.core.cx.now).map(|(mtu, _)| mtu)
     }
 
     /// Grows whenever something was learnt that may change how connections send: of neighbours or
@@ -105,10 +105,10 @@ pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) {
     let core = &mut stack.core;
     let Some(pcb) = stack.connections.get_mut(handle) else { return };
     let remote = pcb.key.remote().ip();
-    let Some((mtu, _)) = stack.path_mtus.known(remote, core.now) else { return };
+    let Some((mtu, _)) = stack.path_mtus.known(remote, core.cx.now) else { return };
     let mss = Mss::for_mtu(mtu, IpVersion::of(&remote));
-    if path::learnt(&mut pcb.tcb, mss, core.now) {
-        core.counters.add(Counter::PathMtuLowered, 1);
+    if path::learnt(&mut pcb.tcb, mss, core.cx.now) {
+        core.cx.counters.add(Counter::PathMtuLowered, 1);
     }
 }
 
@@ -121,11 +121,11 @@ pub(crate) fn found(stack: &mut Stack, handle: TcpHandle) {
     let Some((mss, is_worse)) = path::take_news(&mut pcb.tcb) else { return };
     let remote = pcb.key.remote().ip();
     let Some(mtu) = mss.mtu(IpVersion::of(&remote)) else { return };
-    let known = stack.path_mtus.known(remote, core.now).map(|(known, _)| known);
+    let known = stack.path_mtus.known(remote, core.cx.now).map(|(known, _)| known);
     // A path that nothing is known of is taken to carry what the port does: the peer may want less.
     let is_news =
         if is_worse { known.is_none_or(|k| mtu < k) } else { known.is_some_and(|k| mtu > k) };
     if is_news {
-        stack.path_mtus.learn(remote, mtu, core.now, &mut core.budget);
+        stack.path_mtus.learn(remote, mtu, core.cx.now, &mut core.cx.budget);
     }
 }

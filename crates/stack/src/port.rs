@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use base::{Cidr, Counter, Counters, IpVersion, MacAddr, Mss};
 use device::{Burst, Device, Limits};
+use inet::ip_input::is_martian_source;
 use mbuf::{Mbuf, Pool};
 
 use crate::{Armed, PortConfig, TcpHandle};
@@ -49,6 +50,8 @@ pub(crate) struct Port {
     pub(crate) observer: Option<Box<dyn Observer>>,
     /// Frames of `tx` that the observer has seen already.
     observed: usize,
+    /// Bursts in a row that were full: its device has more than it can hand over.
+    pub(crate) full_bursts: u32,
     /// Its device is gone, and its connections have heard of it.
     pub(crate) gone: bool,
 }
@@ -140,6 +143,12 @@ impl Port {
         self.addresses.iter().any(|c| c.addr == addr)
     }
 
+    /// Can somebody else at the other end of the link have this address? Not a group, a broadcast
+    /// or ourselves: an answer would come back to us, or go to everybody (RFC 1122, 3.2.1.3).
+    pub(crate) fn may_send(&self, addr: IpAddr) -> bool {
+        !is_martian_source(addr) && !self.is_group(addr) && !self.is_ours(addr)
+    }
+
     /// Is this a broadcast address here, in either form, or a group?
     pub(crate) fn is_group(&self, addr: IpAddr) -> bool {
         match addr {
@@ -212,6 +221,7 @@ impl Ports {
             blocked: Vec::new(),
             observer: None,
             observed: 0,
+            full_bursts: 0,
             gone: false,
         });
         id

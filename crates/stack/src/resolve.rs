@@ -83,7 +83,7 @@ fn link_address(
         return Ok(Some(group_mac(dst).unwrap_or(MacAddr::BROADCAST)));
     }
     let core = &mut stack.core;
-    let found = stack.neighbours.resolve((port_id, neighbour), core.now, &mut core.budget);
+    let found = stack.neighbours.resolve((port_id, neighbour), core.cx.now, &mut core.cx.budget);
     act(stack);
     match found {
         Found::Known(mac) => Ok(Some(mac)),
@@ -96,7 +96,7 @@ fn link_address(
 /// is counted.
 pub(crate) fn send(stack: &mut Stack, way: &Way, mut packet: Mbuf) -> Fate {
     if let Err(reason) = way.template.prepend(&mut packet) {
-        stack.core.pool.free(packet);
+        stack.core.cx.pool.free(packet);
         return Err(reason);
     }
     if way.is_complete {
@@ -104,9 +104,9 @@ pub(crate) fn send(stack: &mut Stack, way: &Way, mut packet: Mbuf) -> Fate {
         return Ok(());
     }
     let key = (way.port, way.neighbour);
-    if let Err(lost) = stack.neighbours.hold(key, packet, &mut stack.core.budget) {
+    if let Err(lost) = stack.neighbours.hold(key, packet, &mut stack.core.cx.budget) {
         stack.core.drops.count(DropReason::NeighbourHoldFull);
-        stack.core.pool.free(lost);
+        stack.core.cx.pool.free(lost);
     }
     Ok(())
 }
@@ -161,7 +161,7 @@ fn wait(stack: &mut Stack, key: Key, handle: TcpHandle) {
 /// What is due for neighbours.
 #[cold]
 pub(crate) fn expire(stack: &mut Stack) {
-    stack.neighbours.expire(stack.core.now);
+    stack.neighbours.expire(stack.core.cx.now);
     act(stack);
 }
 
@@ -192,11 +192,11 @@ pub(crate) fn act(stack: &mut Stack) {
 /// Nobody answers for `key`: what was held is dropped, and whoever sent it or waits is told.
 #[cold]
 fn failed(stack: &mut Stack, key: Key, held: std::collections::VecDeque<Mbuf>) {
-    stack.core.counters.add(Counter::NeighbourFailures, 1);
+    stack.core.cx.counters.add(Counter::NeighbourFailures, 1);
     for frame in held {
         stack.core.drops.count(DropReason::IpNoNeighbour);
         icmp::no_way(stack, frame.as_slice().get(ether::HEADER_LEN..).unwrap_or_default());
-        stack.core.pool.free(frame);
+        stack.core.cx.pool.free(frame);
     }
     for handle in stack.resolving.waiting.remove(&key).unwrap_or_default() {
         let Some(pcb) = stack.connections.get_mut(handle) else { continue };
@@ -215,7 +215,7 @@ fn failed(stack: &mut Stack, key: Key, held: std::collections::VecDeque<Mbuf>) {
 fn question(stack: &mut Stack, (port_id, target): Key, to: Option<MacAddr>) {
     let core = &mut stack.core;
     let limit = Limit::SolicitationsPerSecond;
-    if !stack.resolving.questions.admits(limit, core.now, &mut core.budget) {
+    if !stack.resolving.questions.admits(limit, core.cx.now, &mut core.cx.budget) {
         return core.drops.count(DropReason::NeighbourRateLimited);
     }
     let Some(port) = stack.ports.get(port_id) else { return };
@@ -238,14 +238,14 @@ fn question(stack: &mut Stack, (port_id, target): Key, to: Option<MacAddr>) {
         _ => return,
     };
     match sent {
-        Ok(()) => stack.core.counters.add(Counter::NeighbourSolicitations, 1),
+        Ok(()) => stack.core.cx.counters.add(Counter::NeighbourSolicitations, 1),
         Err(reason) => stack.core.drops.count(reason),
     }
 }
 
 fn send_arp(stack: &mut Stack, port_id: u16, dst: MacAddr, packet: &[u8]) -> Fate {
     let src = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?.mac;
-    let mut m = stack.core.pool.copy_of(packet).ok_or(DropReason::MbufExhausted)?;
+    let mut m = stack.core.cx.pool.copy_of(packet).ok_or(DropReason::MbufExhausted)?;
     let header = m.prepend(ether::HEADER_LEN).ok_or(DropReason::IpTooBig)?;
     ether::Header { dst, src, ethertype: ether::ARP }.emit(header);
     tx::put(stack, port_id, m);
@@ -260,7 +260,7 @@ fn send_nd(
     message: &[u8],
 ) -> Fate {
     let port = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
-    let mut m = stack.core.pool.copy_of(message).ok_or(DropReason::MbufExhausted)?;
+    let mut m = stack.core.cx.pool.copy_of(message).ok_or(DropReason::MbufExhausted)?;
     // Hop limit 255: no router lets that through (RFC 4861 section 7.1).
     let fields = Fields { src, dst, protocol: ipv6::ICMPV6, tos: 0, ttl: 255 };
     HeaderTemplate::new(port.limits.link, port.mac, mac, &fields).prepend(&mut m)?;
@@ -282,13 +282,13 @@ pub(crate) fn arp_in(stack: &mut Stack, m: &Mbuf) -> Fate {
         let mac = stack.ports.get(m.in_port()).map(|p| p.mac).unwrap_or_default();
         let bytes = nd::arp_output(arp::Operation::Reply, (mac, ours), asker);
         send_arp(stack, m.in_port(), asker.0, &bytes)?;
-        stack.core.counters.add(Counter::NeighbourAdvertisements, 1);
+        stack.core.cx.counters.add(Counter::NeighbourAdvertisements, 1);
     } else if heard.conflict {
         return Err(DropReason::NeighbourConflict);
     } else if !useful {
         return Err(DropReason::ArpUnsolicited);
     }
-    stack.core.counters.add(Counter::ArpIn, 1);
+    stack.core.cx.counters.add(Counter::ArpIn, 1);
     Ok(())
 }
 
@@ -309,13 +309,13 @@ pub(crate) fn nd_in<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     if let Some(IpAddr::V6(ours)) = heard.asked {
         may_answer(stack)?;
         advertise(stack, m.in_port(), ours, &heard)?;
-        stack.core.counters.add(Counter::NeighbourAdvertisements, 1);
+        stack.core.cx.counters.add(Counter::NeighbourAdvertisements, 1);
     } else if heard.conflict {
         return Err(DropReason::NeighbourConflict);
     } else if !useful {
         return Err(DropReason::NdUnsolicited);
     }
-    stack.core.counters.add(Counter::NdIn, 1);
+    stack.core.cx.counters.add(Counter::NdIn, 1);
     Ok(())
 }
 
@@ -343,7 +343,7 @@ fn advertise(
     let mac = link_address(stack, port_id, dst, dst)?;
     let fields = Fields { src: ours.into(), dst, protocol: ipv6::ICMPV6, tos: 0, ttl: 255 };
     let template = HeaderTemplate::new(link, own, mac.unwrap_or_default(), &fields);
-    let m = stack.core.pool.copy_of(&bytes[..len]).ok_or(DropReason::MbufExhausted)?;
+    let m = stack.core.cx.pool.copy_of(&bytes[..len]).ok_or(DropReason::MbufExhausted)?;
     let way = Way { port: port_id, neighbour: dst, template, is_complete: mac.is_some() };
     send(stack, &way, m)
 }
@@ -351,7 +351,7 @@ fn advertise(
 fn may_answer(stack: &mut Stack) -> Fate {
     let core = &mut stack.core;
     let limit = Limit::AdvertisementsPerSecond;
-    match stack.resolving.answers.admits(limit, core.now, &mut core.budget) {
+    match stack.resolving.answers.admits(limit, core.cx.now, &mut core.cx.budget) {
         true => Ok(()),
         false => Err(DropReason::NeighbourRateLimited),
     }
@@ -366,7 +366,8 @@ fn learn(stack: &mut Stack, port_id: u16, heard: &nd::Heard) -> bool {
         return false;
     }
     let core = &mut stack.core;
-    let useful = stack.neighbours.learn((port_id, ip), mac, claim, core.now, &mut core.budget);
+    let useful =
+        stack.neighbours.learn((port_id, ip), mac, claim, core.cx.now, &mut core.cx.budget);
     act(stack);
     useful
 }

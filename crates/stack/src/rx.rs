@@ -12,7 +12,7 @@ use inet::Ip;
 use inet::ether::{Carries, ether_input};
 use inet::flow::Addrs;
 use inet::icmp::Unreachable;
-use inet::ip_input::{ipv4_any, ipv4_plain, ipv6_any, ipv6_plain, is_martian_source};
+use inet::ip_input::{ipv4_any, ipv4_plain, ipv6_any, ipv6_plain};
 use mbuf::{Flags as MbufFlags, Mbuf};
 use tcp::handshake::{self, Listen};
 use tcp::predict::{self, Following};
@@ -24,13 +24,18 @@ use wire::{ipv4, ipv6, nd};
 
 use crate::follow;
 use crate::port::Stage;
-use crate::socket::{passive, udp};
+use crate::socket::passive::{self, Iss, Syn};
+use crate::socket::{cookies, udp};
 use crate::{Stack, TcpHandle, icmp, resolve, tx};
 
 /// Bursts taken from one port before the others get their turn.
 const BURSTS_MAX: usize = 8;
 
+/// Full bursts in a row that say that a device brings more than is taken: some queues hold as many.
+const OVERRUN: u32 = 3;
+
 /// Take what a port has; returns how many frames.
+/// RFC 9293 MUST-58, MUST-59.
 pub(crate) fn bursts(stack: &mut Stack, port_index: usize) -> usize {
     let mut total = 0;
     for _ in 0..BURSTS_MAX {
@@ -48,17 +53,19 @@ pub(crate) fn bursts(stack: &mut Stack, port_index: usize) -> usize {
 fn burst(stack: &mut Stack, port_id: u16) -> usize {
     let mut frames = Burst::new();
     let Some(port) = stack.ports.get_mut(port_id) else { return 0 };
-    let count = port.device.rx_burst(&mut stack.core.pool, &mut frames);
+    let count = port.device.rx_burst(&mut stack.core.cx.pool, &mut frames);
     if count == 0 {
         return 0;
     }
+    port.full_bursts = if count == BURST { port.full_bursts.saturating_add(1) } else { 0 };
+    stack.is_overrun = port.full_bursts >= OVERRUN;
     if let Some(observer) = &mut port.observer {
         observer.burst(Stage::Received, port.id, &frames);
     }
     let (link, mac) = (port.limits.link, port.mac);
     let mut bytes = 0;
     // An ACK between two segments would move Last.ACK.sent, and TS.Recent with the second.
-    let switches = stack.core.switches;
+    let switches = stack.core.cx.switches;
     let following = count > 1 && switches.on(Switch::Follow) && switches.on(Switch::BurstAck);
     // The next is at the end, from where it is taken without moving the others.
     frames.reverse();
@@ -74,9 +81,9 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
             bytes += followers(stack, handle, &mut frames);
         }
     }
-    stack.core.counters.add(Counter::RxFrames, count as u64);
-    stack.core.counters.add(Counter::RxBytes, bytes);
-    stack.core.counters.add(Counter::RxBursts, 1);
+    stack.core.cx.counters.add(Counter::RxFrames, count as u64);
+    stack.core.cx.counters.add(Counter::RxBytes, bytes);
+    stack.core.cx.counters.add(Counter::RxBursts, 1);
     count
 }
 
@@ -88,7 +95,7 @@ fn followers(stack: &mut Stack, handle: TcpHandle, frames: &mut Burst) -> u64 {
     // A copy, which nothing written below can be taken to change.
     let (core, leader) = (&mut stack.core, stack.leader);
     let Some(pcb) = stack.connections.get_mut(handle) else { return 0 };
-    let verifying = core.switches.on(Switch::ChecksumRx);
+    let verifying = core.cx.switches.on(Switch::ChecksumRx);
     let mut run = Following::behind(&pcb.tcb);
     while let Some(next) = frames.last() {
         let Some(seq) = leader.is_followed_by(next) else { break };
@@ -97,18 +104,18 @@ fn followers(stack: &mut Stack, handle: TcpHandle, frames: &mut Burst) -> u64 {
         }
         if verifying && !next.has(MbufFlags::CSUM_VERIFIED) {
             let segment = next.as_slice().get(leader.tcp_at..leader.end()).unwrap_or_default();
-            if !leader.pseudo.plus(bytepass_sum(core.ladder, segment)).is_whole() {
+            if !leader.pseudo.plus(bytepass_sum(core.cx.ladder, segment)).is_whole() {
                 break;
             }
         }
         let Some(mut m) = frames.pop() else { break };
         m.keep(leader.payload_at, leader.len as usize);
-        run.take(&mut pcb.tcb, m, &mut core.pool);
+        run.take(&mut pcb.tcb, m, &mut core.cx.pool);
     }
     let count = run.count();
     if count > 0 {
-        core.counters.add(Counter::TcpSegmentsIn, u64::from(count));
-        run.accept(&mut pcb.tcb, leader.len, &mut core.tcp());
+        core.cx.counters.add(Counter::TcpSegmentsIn, u64::from(count));
+        run.accept(&mut pcb.tcb, leader.len, &mut core.cx);
         stack.connections.mark_dirty(handle);
     }
     u64::from(count) * leader.frame_len as u64
@@ -145,6 +152,7 @@ fn frame(stack: &mut Stack, link: LinkKind, mac: MacAddr, following: bool, mut m
     }
 }
 
+/// RFC 9293 MUST-50.
 #[inline(never)]
 fn other_ipv4(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
     let ip = ipv4_any(&m.as_slice()[at..])?;
@@ -204,22 +212,23 @@ fn segment<A: Addrs>(
     let ports = Header::raw_ports(bytes);
     let timestamps = timestamps_only(header.options(bytes));
     let core = &mut stack.core;
-    if core.switches.on(Switch::ChecksumRx)
+    // RFC 9293 MUST-3.
+    if core.cx.switches.on(Switch::ChecksumRx)
         && !m.has(MbufFlags::CSUM_VERIFIED)
-        && !ip.with_pseudo_header(bytepass_sum(core.ladder, bytes)).is_whole()
+        && !ip.with_pseudo_header(bytepass_sum(core.cx.ladder, bytes)).is_whole()
     {
         return Err(DropReason::TcpChecksum);
     }
-    core.counters.add(Counter::TcpSegmentsIn, 1);
+    core.cx.counters.add(Counter::TcpSegmentsIn, 1);
     let key = ip.flow(ports);
     let Some((handle, pcb)) =
-        stack.connections.find(&key, &core.secret, core.switches, &mut core.counters)
+        stack.connections.find(&key, &core.secret, core.cx.switches, &mut core.cx.counters)
     else {
         m.keep(at, len);
         return no_connection(stack, ip, m);
     };
     let seg = segment_of(&header, len, timestamps, ip.is_ce());
-    if core.switches.on(Switch::Predict)
+    if core.cx.switches.on(Switch::Predict)
         && (timestamps.is_some() || header.header_len == HEADER_LEN)
         && predict::matches(&pcb.tcb, &seg)
     {
@@ -229,7 +238,7 @@ fn segment<A: Addrs>(
             stack.leader.lead(handle, m.as_slice(), at, payload_at, seg.len, pseudo);
         }
         m.keep(payload_at, seg.len as usize);
-        predict::accept(&mut pcb.tcb, &seg, m, &mut core.tcp());
+        predict::accept(&mut pcb.tcb, &seg, m, &mut core.cx);
         // An ACK of all there was leaves nothing to do, to tell or to time.
         let idle = tcp::output::is_idle(&mut pcb.tcb) && pcb.tcb.next_deadline() >= pcb.wheel_at;
         if !idle && !core::mem::replace(&mut pcb.tcb.dirty, true) {
@@ -239,7 +248,7 @@ fn segment<A: Addrs>(
         m.keep(at, len);
         slow_segment(stack, handle, ip, m)?;
     }
-    if !stack.core.switches.on(Switch::BurstAck) {
+    if !stack.core.cx.switches.on(Switch::BurstAck) {
         tx::run(stack);
     }
     Ok(())
@@ -261,6 +270,7 @@ fn segment_of(header: &Header, len: usize, timestamps: Option<Timestamps>, ce: b
 }
 
 /// Header and options of any segment, for the paths that are not in a hurry.
+/// RFC 9293 MUST-5.
 fn any_segment(m: &Mbuf, ce: bool) -> Result<(Header, Segment, Options), DropReason> {
     let header = Header::parse(m.as_slice())?;
     let options = Options::parse(header.options(m.as_slice()))?;
@@ -275,8 +285,9 @@ fn slow_segment<A: Addrs>(stack: &mut Stack, handle: TcpHandle, ip: Ip<A>, mut m
     m.trim_front(header.header_len);
     let Some(pcb) = stack.connections.get_mut(handle) else { return Err(DropReason::TcpNoSocket) };
     let embryonic = pcb.tcb.is_embryonic();
-    let fate = tcp::input(&mut pcb.tcb, &seg, &options, m, &mut stack.core.tcp());
-    if fate == Err(DropReason::TcpBadAck) && !seg.flags.contains(Flags::RST) {
+    let fate = tcp::input(&mut pcb.tcb, &seg, &options, m, &mut stack.core.cx);
+    let unwanted = matches!(fate, Err(DropReason::TcpBadAck | DropReason::TcpAfterClose));
+    if unwanted && !seg.flags.contains(Flags::RST) {
         reset(stack, &ip, &header, &seg);
     }
     if embryonic {
@@ -290,9 +301,10 @@ fn slow_segment<A: Addrs>(stack: &mut Stack, handle: TcpHandle, ip: Ip<A>, mut m
 /// A segment of no connection: TIME-WAIT, a listener, or nobody's (RFC 9293 section 3.10.7.1).
 #[cold]
 #[inline(never)]
-fn no_connection<A: Addrs>(stack: &mut Stack, ip: Ip<A>, m: Mbuf) -> Fate {
+fn no_connection<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf) -> Fate {
     let (header, seg, options) = any_segment(&m, ip.is_ce())?;
     let key = ip.flow(Header::raw_ports(m.as_slice()));
+    // RFC 9293 MUST-57.
     if m.has(MbufFlags::LINK_GROUP) {
         return Err(DropReason::TcpGroupAddress);
     }
@@ -308,6 +320,7 @@ fn no_connection<A: Addrs>(stack: &mut Stack, ip: Ip<A>, m: Mbuf) -> Fate {
                 return Err(DropReason::TcpTimeWait);
             }
             Late::Reopen => {
+                // RFC 1122 4.2.2.13-a.
                 // Behind what a window of the old connection could still hold.
                 after = Some(entry.record.snd_nxt + (65_535 + 2));
                 stack.connections.remove_time_wait(&key, &stack.core.secret);
@@ -329,30 +342,38 @@ fn no_connection<A: Addrs>(stack: &mut Stack, ip: Ip<A>, m: Mbuf) -> Fate {
     match handshake::listen(&seg) {
         Listen::Ignore(reason) => Err(reason),
         Listen::Reset(reason) => {
+            let ends = ends(&ip, &header);
+            if let Some(handle) = cookies::redeem(stack, listener, ends, &seg)? {
+                return slow_segment(stack, handle, ip, m);
+            }
             reset(stack, &ip, &header, &seg);
             Err(reason)
         }
         Listen::Open => {
-            let local = SocketAddr::new(ip.dst(), header.dst_port);
-            let remote = SocketAddr::new(ip.src(), header.src_port);
-            passive::passive_open(stack, listener, local, remote, &seg, &options, after)
+            let (local, remote) = ends(&ip, &header);
+            let iss = after.map_or(Iss::Any, Iss::Behind);
+            m.trim_front(header.header_len);
+            passive::passive_open(stack, &Syn { listener, local, remote, seg, options, iss }, m)
         }
     }
 }
 
+/// Our end and the other's.
+fn ends<A: Addrs>(ip: &Ip<A>, header: &Header) -> (SocketAddr, SocketAddr) {
+    (SocketAddr::new(ip.dst(), header.dst_port), SocketAddr::new(ip.src(), header.src_port))
+}
+
 /// Answer a segment that nobody wants, RFC 9293 section 3.10.7.1.
 fn reset<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, header: &Header, seg: &Segment) {
-    let local = SocketAddr::new(ip.dst(), header.dst_port);
-    let remote = SocketAddr::new(ip.src(), header.src_port);
+    let (local, remote) = ends(ip, header);
     tx::reset(stack, local, remote, seg);
 }
 
 /// Is a packet addressed to this host, by an address that a host can have?
+/// RFC 9293 MUST-63.
 pub(crate) fn for_us<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
-    if is_martian_source(ip.src()) {
-        return Err(DropReason::IpMartianSource);
-    }
     match stack.ports.get(m.in_port()) {
+        Some(port) if !port.may_send(ip.src()) => Err(DropReason::IpMartianSource),
         Some(port) if port.is_ours(ip.dst()) => Ok(()),
         _ => Err(DropReason::IpNotForUs),
     }
@@ -360,13 +381,11 @@ pub(crate) fn for_us<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
 
 /// Is a packet from and to addresses that a host can have, ours or not?
 fn for_any_host<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
-    if is_martian_source(ip.src()) {
-        return Err(DropReason::IpMartianSource);
+    match stack.ports.get(m.in_port()) {
+        Some(port) if !port.may_send(ip.src()) => Err(DropReason::IpMartianSource),
+        Some(port) if port.is_group(ip.dst()) => Err(DropReason::TcpGroupAddress),
+        _ => Ok(()),
     }
-    if stack.ports.get(m.in_port()).is_some_and(|p| p.is_group(ip.dst())) {
-        return Err(DropReason::TcpGroupAddress);
-    }
-    Ok(())
 }
 
 /// The one pass over a received segment's bytes before its reader's copy; out of line so that

@@ -133,7 +133,7 @@ impl Stack {
             time_wait: self.connections.time_wait_count(),
             half_open: self.listeners.half_open.count(),
             sockets: self.listeners.len() + self.udp.len(),
-            pool_bytes: self.core.pool.held_bytes(),
+            pool_bytes: self.core.cx.pool.held_bytes(),
             drops: self.core.drops.total(),
         }
     }

@@ -5,6 +5,8 @@ mod hostile;
 mod icmp;
 mod ladder;
 mod path_mtu;
+mod ports;
 mod predict;
+mod requirements;
 mod resolve;
 mod transfer;

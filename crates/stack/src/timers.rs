@@ -25,6 +25,8 @@ pub(crate) struct Wheel {
     /// The next tick to look at; everything before has been handed out.
     tick: u64,
     entries: usize,
+    /// Of those, the entries of each level.
+    on_level: [usize; LEVELS],
     /// No entry is due before this; may be too early, never too late.
     earliest: Instant,
 }
@@ -41,6 +43,7 @@ impl Default for Wheel {
             slots: (0..LEVELS * SLOTS).map(|_| Vec::new()).collect(),
             tick: 0,
             entries: 0,
+            on_level: [0; LEVELS],
             earliest: Instant::NEVER,
         }
     }
@@ -78,6 +81,13 @@ impl Wheel {
         }
         let within = (entry.due >> (SLOT_BITS * level as u32)) as usize & (SLOTS - 1);
         self.slots[level * SLOTS + within].push(entry);
+        self.on_level[level] += 1;
+    }
+
+    fn take_slot(&mut self, level: usize, within: usize) -> Vec<Entry> {
+        let taken = core::mem::take(&mut self.slots[level * SLOTS + within]);
+        self.on_level[level] -= taken.len();
+        taken
     }
 
     /// May something be due?
@@ -87,7 +97,7 @@ impl Wheel {
     }
 
     /// Move on to `now`, adding what is due to `into`.
-    fn advance(&mut self, now: Instant, into: &mut Vec<TcpHandle>) {
+    pub(crate) fn advance(&mut self, now: Instant, into: &mut Vec<TcpHandle>) {
         let last = now.as_nanos() >> TICK_SHIFT;
         while self.tick <= last {
             if self.entries == 0 {
@@ -97,8 +107,12 @@ impl Wheel {
             if self.tick & (SLOTS as u64 - 1) == 0 {
                 self.cascade();
             }
+            if self.on_level[0] == 0 {
+                self.tick = self.next_turn().min(last + 1);
+                continue;
+            }
             let slot = self.tick as usize & (SLOTS - 1);
-            for entry in core::mem::take(&mut self.slots[slot]) {
+            for entry in self.take_slot(0, slot) {
                 if entry.due <= self.tick {
                     self.entries -= 1;
                     into.push(entry.handle);
@@ -111,12 +125,19 @@ impl Wheel {
         self.earliest = self.find_earliest();
     }
 
+    /// Nothing is due before the next turn of the lowest level that has entries above it: whoever
+    /// sleeps for hours must not count their ticks.
+    fn next_turn(&self) -> u64 {
+        let empty = self.on_level[..LEVELS - 1].iter().take_while(|&&entries| entries == 0);
+        let bits = SLOT_BITS * empty.count() as u32;
+        ((self.tick >> bits) + 1) << bits
+    }
+
     /// A lower level has gone round: bring down what the next slot of each level above holds.
     fn cascade(&mut self) {
         for level in 1..LEVELS {
             let shifted = self.tick >> (SLOT_BITS * level as u32);
-            let slot = level * SLOTS + (shifted as usize & (SLOTS - 1));
-            for entry in core::mem::take(&mut self.slots[slot]) {
+            for entry in self.take_slot(level, shifted as usize & (SLOTS - 1)) {
                 self.place(entry);
             }
             if shifted & (SLOTS as u64 - 1) != 0 {
@@ -156,7 +177,10 @@ impl Wheel {
         for slot in &mut self.slots {
             slot.retain(|entry| is_live(entry.handle));
         }
-        self.entries = self.slots.iter().map(Vec::len).sum();
+        for (level, slots) in self.slots.chunks(SLOTS).enumerate() {
+            self.on_level[level] = slots.iter().map(Vec::len).sum();
+        }
+        self.entries = self.on_level.iter().sum();
     }
 
     #[cfg(test)]
@@ -169,8 +193,8 @@ impl Stack {
     /// Let every connection whose deadline has come act on it; returns how many.
     pub(crate) fn run_timers(&mut self) -> usize {
         let mut due = Vec::new();
-        self.wheel.advance(self.core.now, &mut due);
-        let now = self.core.now;
+        self.wheel.advance(self.core.cx.now, &mut due);
+        let now = self.core.cx.now;
         let mut fired = 0;
         for handle in due {
             let Some(pcb) = self.connections.get_mut(handle) else { continue };
@@ -184,8 +208,9 @@ impl Stack {
             if pcb.tcb.next_deadline() <= now {
                 fired += 1;
                 let timeouts = pcb.tcb.timeouts();
-                tcp::timer::expire(&mut pcb.tcb, &mut self.core.tcp());
+                tcp::timer::expire(&mut pcb.tcb, &mut self.core.cx);
                 if pcb.tcb.timeouts() != timeouts {
+                    // RFC 9293 MUST-20.
                     // Perhaps it is the neighbour that is gone: looking it up has it checked.
                     pcb.seen = Pcb::NEVER_SEEN;
                 }
@@ -196,7 +221,7 @@ impl Stack {
                 crate::socket::passive::handshake_progress(self, handle);
             }
         }
-        self.core.counters.add(Counter::TimersFired, fired as u64);
+        self.core.cx.counters.add(Counter::TimersFired, fired as u64);
         self.connections.expire_time_wait(now, &self.core.secret);
         fired
     }

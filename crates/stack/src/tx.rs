@@ -32,7 +32,7 @@ pub(crate) fn run(stack: &mut Stack) {
 /// Hand the bursts to the devices, full or not.
 pub(crate) fn flush(stack: &mut Stack) {
     for port in stack.ports.iter_mut() {
-        port.flush(&mut stack.core.pool, &mut stack.core.counters);
+        port.flush(&mut stack.core.cx.pool, &mut stack.core.cx.counters);
     }
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn flush(stack: &mut Stack) {
 /// the device whenever it is full.
 #[inline(always)]
 pub(crate) fn output(stack: &mut Stack) {
-    if stack.release.next_departure() <= stack.core.now {
+    if stack.release.next_departure() <= stack.core.cx.now {
         release(stack);
     }
     if !stack.connections.dirty.is_empty() {
@@ -52,12 +52,12 @@ pub(crate) fn output(stack: &mut Stack) {
 #[cold]
 fn release(stack: &mut Stack) {
     let core = &mut stack.core;
-    while let Some((port_id, frame)) = stack.release.pop(core.now) {
+    while let Some((port_id, frame)) = stack.release.pop(core.cx.now) {
         match stack.ports.get_mut(port_id) {
-            Some(port) => port.push_or_hold(frame, &mut core.pool, &mut core.counters),
+            Some(port) => port.push_or_hold(frame, &mut core.cx.pool, &mut core.cx.counters),
             None => {
                 core.drops.count(DropReason::TxNoPort);
-                core.pool.free(frame);
+                core.cx.pool.free(frame);
             }
         }
     }
@@ -98,7 +98,7 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
                 // Paced frames fill a burst, too: who has nothing to send is not held back by them.
                 break;
             }
-            if !port.has_room(&mut core.pool, &mut core.counters) {
+            if !port.has_room(&mut core.cx.pool, &mut core.cx.counters) {
                 if !pcb.blocked {
                     pcb.blocked = true;
                     port.blocked.push(handle);
@@ -106,25 +106,25 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
                 break;
             }
         }
-        let Some(mut m) = output::next(&mut pcb.tcb, &mut run, &mut core.tcp()) else { break };
+        let Some(mut m) = output::next(&mut pcb.tcb, &mut run, &mut core.cx) else { break };
         let made = pcb.template.prepend(&mut m);
         if run.is_ecn_capable() {
             pcb.template.set_ect(&mut m);
         }
         match made {
-            Ok(()) if m.departs_after(core.now) && admits(core, &stack.release) => {
+            Ok(()) if m.departs_after(core.cx.now) && admits(core, &stack.release) => {
                 stack.release.push(pcb.port, m);
             }
             Ok(()) => match run.goes_on() {
-                Some(len) if core.switches.on(Switch::Stamp) => {
-                    rest_of_run(pcb, m, len, &mut run, port, &mut core.tcp());
+                Some(len) if core.cx.switches.on(Switch::Stamp) => {
+                    rest_of_run(pcb, m, len, &mut run, port, &mut core.cx);
                 }
                 _ => port.push(m),
             },
             Err(reason) => core.drops.count(reason),
         }
     }
-    output::close(&mut pcb.tcb, &run, &mut core.tcp());
+    output::close(&mut pcb.tcb, &run, &mut core.cx);
     if pcb.tcb.events.0 != 0 && !pcb.ready && pcb.listener.is_none() {
         pcb.ready = true;
         stack.ready.push_back(Event::Tcp(handle, tcp::Events::default()));
@@ -134,7 +134,7 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     if deadline < pcb.wheel_at {
         pcb.wheel_later = pcb.wheel_at;
         pcb.wheel_at = deadline;
-        stack.wheel.insert(handle, deadline, core.now);
+        stack.wheel.insert(handle, deadline, core.cx.now);
     }
     let over = matches!(pcb.tcb.state, State::Closed | State::TimeWait) && !pcb.blocked;
     if path_news {
@@ -148,7 +148,7 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
 /// Is there room for one more that waits for its departure?
 #[cold]
 fn admits(core: &mut Core, release: &Release) -> bool {
-    core.budget.admits(Limit::PacedFrames, release.len())
+    core.cx.budget.admits(Limit::PacedFrames, release.len())
 }
 
 /// The first segment of a run, with `len` bytes of payload, and those that are like it, as many as
@@ -160,7 +160,7 @@ fn rest_of_run(
     len: usize,
     run: &mut Run,
     port: &mut Port,
-    cx: &mut tcp::Cx<'_>,
+    cx: &mut tcp::Cx,
 ) {
     let pseudo = pcb.tcb.makes_checksums(cx).then_some(pcb.tcb.pseudo_sum);
     let stamp = Stamp::of(&first, pcb.template.len(), len, pseudo, cx.ladder);
@@ -180,11 +180,11 @@ fn ended(stack: &mut Stack, handle: TcpHandle) {
     let Some(pcb) = stack.connections.get_mut(handle) else { return };
     let orphan = pcb.tcb.is_orphan();
     if pcb.tcb.state == State::TimeWait && pcb.in_table {
-        let record = TimeWait::new(&pcb.tcb, &stack.core.tcp());
+        let record = TimeWait::new(&pcb.tcb, &stack.core.cx);
         let key = pcb.key;
         let entry = TimeWaitEntry { key, record, place: 0 };
         stack.connections.unlink(handle, &stack.core.secret);
-        stack.connections.add_time_wait(entry, &stack.core.secret, &mut stack.core.budget);
+        stack.connections.add_time_wait(entry, &stack.core.secret, &mut stack.core.cx.budget);
     }
     stack.connections.unlink(handle, &stack.core.secret);
     if orphan {
@@ -195,7 +195,10 @@ fn ended(stack: &mut Stack, handle: TcpHandle) {
 /// Remove a connection and give back all it holds.
 pub(crate) fn forget(stack: &mut Stack, handle: TcpHandle) {
     if let Some(mut pcb) = stack.connections.remove(handle, &stack.core.secret) {
-        tcp::usrreq::clear(&mut pcb.tcb, &mut stack.core.tcp());
+        tcp::usrreq::clear(&mut pcb.tcb, &mut stack.core.cx);
+        if pcb.orphan {
+            stack.orphans.leave();
+        }
         let connections = &stack.connections;
         stack.wheel.weed(connections.len(), |handle| connections.get(handle).is_some());
     }
@@ -224,7 +227,7 @@ pub(crate) fn put(stack: &mut Stack, port_id: u16, frame: Mbuf) {
     let Some(port) = stack.ports.get_mut(port_id) else {
         return core.drops.count(DropReason::TxNoPort);
     };
-    if port.has_room(&mut core.pool, &mut core.counters) {
+    if port.has_room(&mut core.cx.pool, &mut core.cx.counters) {
         port.push(frame);
     } else {
         core.drops.count(DropReason::TxFull);
@@ -235,7 +238,7 @@ pub(crate) fn put(stack: &mut Stack, port_id: u16, frame: Mbuf) {
 /// segment's drop has the same name either way: what was not answered is a hit of the limit.
 pub(crate) fn reset(stack: &mut Stack, local: SocketAddr, remote: SocketAddr, seg: &Segment) {
     let core = &mut stack.core;
-    if !stack.resets.admits(Limit::ResetsPerSecond, core.now, &mut core.budget) {
+    if !stack.resets.admits(Limit::ResetsPerSecond, core.cx.now, &mut core.cx.budget) {
         return;
     }
     let (seq, ack, flags) = if seg.flags.contains(Flags::ACK) {
@@ -243,52 +246,72 @@ pub(crate) fn reset(stack: &mut Stack, local: SocketAddr, remote: SocketAddr, se
     } else {
         (SeqNumber(0), seg.end(), Flags::RST | Flags::ACK)
     };
-    stack.core.counters.add(Counter::TcpResetsOut, 1);
-    bare_segment(stack, local, remote, seq, ack, flags, 0, None);
+    stack.core.cx.counters.add(Counter::TcpResetsOut, 1);
+    let bare = Bare { seq, ack, flags, window: 0, options: Options::default() };
+    bare_segment(stack, (local, remote), &bare);
 }
 
 /// An ACK from TIME-WAIT for `seg`, within the record's limit.
 pub(crate) fn answer_time_wait(stack: &mut Stack, entry: &TimeWaitEntry, seg: &Segment) {
     let core = &mut stack.core;
     let kept = stack.connections.time_wait_mut(&entry.key, &core.secret);
-    if !kept.is_some_and(|record| record.answer(seg, core.now, &mut core.budget)) {
+    if !kept.is_some_and(|record| record.answer(seg, core.cx.now, &mut core.cx.budget)) {
         return;
     }
     let record = &entry.record;
     let timestamps = record.timestamps.then(|| Timestamps {
-        value: stack.core.now_ms.wrapping_add(record.ts_offset),
+        value: stack.core.cx.now_ms.wrapping_add(record.ts_offset),
         echo: record.ts_recent,
     });
-    let (seq, ack) = (record.snd_nxt, record.rcv_nxt);
-    let window = record.window;
-    let (local, remote) = (entry.key.local(), entry.key.remote());
-    bare_segment(stack, local, remote, seq, ack, Flags::ACK, window, timestamps);
+    let bare = Bare {
+        seq: record.snd_nxt,
+        ack: record.rcv_nxt,
+        flags: Flags::ACK,
+        window: record.window,
+        options: Options { timestamps, ..Options::default() },
+    };
+    bare_segment(stack, (entry.key.local(), entry.key.remote()), &bare);
 }
 
 /// A segment without data of a connection that has no Tcb.
-#[expect(clippy::too_many_arguments, reason = "the fields of one header")]
-fn bare_segment(
+pub(crate) struct Bare {
+    pub(crate) seq: SeqNumber,
+    pub(crate) ack: SeqNumber,
+    pub(crate) flags: Flags,
+    pub(crate) window: u16,
+    pub(crate) options: Options,
+}
+
+/// Send one.
+pub(crate) fn bare_segment(
     stack: &mut Stack,
-    local: SocketAddr,
-    remote: SocketAddr,
-    seq: SeqNumber,
-    ack: SeqNumber,
-    flags: Flags,
-    window: u16,
-    timestamps: Option<Timestamps>,
+    (local, remote): (SocketAddr, SocketAddr),
+    bare: &Bare,
 ) {
     let (owner, ip) = (base::Owner::program(), IpSettings::default());
-    let way = match resolve::route(stack, local, remote, ipv4::TCP, &owner, ip) {
-        Ok(way) => way,
-        Err(reason) => return stack.core.drops.count(reason),
-    };
-    let Some(mut m) = stack.core.pool.alloc(0) else {
-        return stack.core.drops.count(DropReason::MbufExhausted);
-    };
+    let way = resolve::route(stack, local, remote, ipv4::TCP, &owner, ip);
+    let sent = way.and_then(|way| bare_segment_over(stack, &way, (local, remote), bare));
+    if let Err(reason) = sent {
+        stack.core.drops.count(reason);
+    }
+}
+
+/// Send one on a way that is known.
+///
+/// # Errors
+/// The named reason: no buffer, or what the way says.
+pub(crate) fn bare_segment_over(
+    stack: &mut Stack,
+    way: &resolve::Way,
+    (local, remote): (SocketAddr, SocketAddr),
+    bare: &Bare,
+) -> Result<(), DropReason> {
+    let mut m = stack.core.cx.pool.alloc(0).ok_or(DropReason::MbufExhausted)?;
     let mut area = [0; 40];
-    let options_len = Options { timestamps, ..Options::default() }.emit(&mut area);
+    let options_len = bare.options.emit(&mut area);
     let header_len = wire_tcp::HEADER_LEN + options_len;
-    let Some(buf) = m.prepend(header_len) else { return };
+    let buf = m.prepend(header_len).ok_or(DropReason::IpTooBig)?;
+    let Bare { seq, ack, flags, window, .. } = *bare;
     let header = Header {
         src_port: local.port(),
         dst_port: remote.port(),
@@ -303,11 +326,9 @@ fn bare_segment(
     buf[wire_tcp::HEADER_LEN..].copy_from_slice(&area[..options_len]);
     let pseudo = inet::ip_input::pseudo_sum(local.ip(), remote.ip(), ipv4::TCP)
         .plus(Sum::of_be16(header_len as u16));
-    let field = pseudo.plus(stack.core.ladder.sum(buf)).field();
+    let field = pseudo.plus(stack.core.cx.ladder.sum(buf)).field();
     wire_tcp::set_checksum(buf, field);
-    if let Err(reason) = resolve::send(stack, &way, m) {
-        stack.core.drops.count(reason);
-    }
+    resolve::send(stack, way, m)
 }
 
 /// Answer an echo request, within the rate limit.
@@ -317,18 +338,18 @@ pub(crate) fn echo_reply<A: Addrs>(
     request: &Mbuf,
 ) -> Result<(), DropReason> {
     let core = &mut stack.core;
-    if !stack.icmp_replies.admits(Limit::IcmpPerSecond, core.now, &mut core.budget) {
+    if !stack.icmp_replies.admits(Limit::IcmpPerSecond, core.cx.now, &mut core.cx.budget) {
         return Err(DropReason::IcmpRateLimited);
     }
     let local = SocketAddr::new(ip.dst(), 0);
     let remote = SocketAddr::new(ip.src(), 0);
     let owner = base::Owner::program();
     let way = resolve::route(stack, local, remote, ip.protocol, &owner, IpSettings::default())?;
-    let mut m = stack.core.pool.copy_of(request.as_slice()).ok_or(DropReason::MbufExhausted)?;
+    let mut m = stack.core.cx.pool.copy_of(request.as_slice()).ok_or(DropReason::MbufExhausted)?;
     if let Some(message) = m.as_mut_slice() {
         inet::icmp::make_reply(message, IpVersion::of(&ip.src()) == IpVersion::V4);
     }
     resolve::send(stack, &way, m)?;
-    stack.core.counters.add(Counter::IcmpEchoReplies, 1);
+    stack.core.cx.counters.add(Counter::IcmpEchoReplies, 1);
     Ok(())
 }

@@ -23,15 +23,16 @@ pub(crate) fn advance(
     ack: SeqNumber,
     timestamps: Option<Timestamps>,
     news: Option<&News>,
-    cx: &mut Cx<'_>,
+    cx: &mut Cx,
 ) -> (u32, Option<Instant>) {
     let bytes = ack.since(tcb.snd_una) as u32;
-    let newest = tcb.sendq.acknowledge(ack, cx.pool);
+    let newest = tcb.sendq.acknowledge(ack, &mut cx.pool);
     // What was SACKed before says nothing about the way now.
     let newest = news.map_or(newest, |news| news.sent_at);
     tcb.snd_una = ack;
     tcb.stats.bytes_acked += u64::from(bytes);
     match newest {
+        // RFC 9293 MUST-18. RFC 6298 3-a, 3-b.
         // Karn: only a segment that was sent once says how long the way is (RFC 6298 section 3).
         Some(sent_at) => tcb.rtt.sample(cx.now.since(sent_at)),
         None => retransmitted_sample(tcb, timestamps, cx),
@@ -50,8 +51,9 @@ pub(crate) fn advance(
 }
 
 /// The timestamp echo tells which of two sendings was acknowledged, RFC 7323 section 4.1.
+/// RFC 7323 4.1-a.
 #[cold]
-fn retransmitted_sample(tcb: &mut Tcb, timestamps: Option<Timestamps>, cx: &Cx<'_>) {
+fn retransmitted_sample(tcb: &mut Tcb, timestamps: Option<Timestamps>, cx: &Cx) {
     // Without one the backoff stays until something sent once is acknowledged (RFC 6298, 5).
     tcb.rtt.retries = 0;
     if let Some(ts) = timestamps
@@ -68,15 +70,26 @@ fn retransmitted_sample(tcb: &mut Tcb, timestamps: Option<Timestamps>, cx: &Cx<'
 /// Tell congestion control of `bytes` that were acknowledged, the newest of them sent `sent_at`:
 /// the window grows when it was the limit.
 #[inline(always)]
-pub(crate) fn grow_window(tcb: &mut Tcb, bytes: u32, sent_at: Option<Instant>, cx: &Cx<'_>) {
-    if tcb.marks.has(Marks::CWND_LIMITED) || tcb.cc.watches_all() {
+pub(crate) fn grow_window(tcb: &mut Tcb, bytes: u32, sent_at: Option<Instant>, cx: &Cx) {
+    if tcb.marks.has(Marks::CWND_LIMITED) || tcb.cc.hears_all() {
         let news = News { acked: bytes, delivered: bytes, sent_at, ..News::default() };
         tell_congestion_control(tcb, &news, 0, cx);
     }
 }
 
+/// Was more than half of the window in use in this round, of which `acked` bytes just arrived?
+#[cold]
+fn half_was_used(tcb: &mut Tcb, acked: u32) -> bool {
+    let (flight, nxt, before) = (tcb.in_flight() + acked, tcb.snd_nxt, tcb.snd_una - acked);
+    let rare = &mut tcb.stats.rare;
+    if rare.used_bytes < flight || before.ge(rare.used_until) {
+        (rare.used_bytes, rare.used_until) = (flight, nxt);
+    }
+    tcb.cc.in_slow_start() && 2 * u64::from(tcb.stats.rare.used_bytes) > tcb.cc.cwnd
+}
+
 #[inline(always)]
-fn tell_congestion_control(tcb: &mut Tcb, news: &News, lost_bytes: u32, cx: &Cx<'_>) {
+fn tell_congestion_control(tcb: &mut Tcb, news: &News, lost_bytes: u32, cx: &Cx) {
     let ack = cc::Ack {
         now: cx.now,
         acked_bytes: news.acked,
@@ -88,7 +101,8 @@ fn tell_congestion_control(tcb: &mut Tcb, news: &News, lost_bytes: u32, cx: &Cx<
         una: tcb.snd_una,
         nxt: tcb.snd_nxt,
         pipe_bytes: tcb.pipe(),
-        cwnd_limited: tcb.marks.has(Marks::CWND_LIMITED),
+        cwnd_limited: tcb.marks.has(Marks::CWND_LIMITED)
+            || (tcb.cc.half_is_enough() && half_was_used(tcb, news.acked)),
         repairing: tcb.is_in_fast_recovery(),
     };
     tcb.marks.clear(Marks::CWND_LIMITED);
@@ -106,6 +120,7 @@ pub(crate) fn update_send_window(tcb: &mut Tcb, seg: &Segment) -> bool {
 /// than they did is, also as a retransmission with an old sequence number: with the window of
 /// another one, counted from the new SND.UNA, more would be sent than was ever offered. RFC 9293
 /// section 3.10.7.4 looks at SND.WL1 there too; Linux does as we do.
+/// RFC 9293 MUST-1, REC-1. RFC 5961 5.2-b. RFC 7323 2.3-b.
 #[inline(always)]
 pub(crate) fn take_send_window(tcb: &mut Tcb, seg: &Segment) -> bool {
     let window = tcb.snd_wscale.unscale(seg.window);
@@ -124,7 +139,7 @@ pub(crate) fn is_newer(tcb: &Tcb, seg: &Segment) -> bool {
 }
 
 /// An acceptable ACK on a synchronised connection, the long way.
-pub(crate) fn process(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut Cx<'_>) {
+pub(crate) fn process(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut Cx) {
     let was_shut = tcb.snd_wnd == 0;
     let was_fast = tcb.recovery.phase == Phase::Fast;
     let flight = tcb.flight();
@@ -144,21 +159,22 @@ pub(crate) fn process(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut 
         let window_changed = update_send_window(tcb, seg);
         news.repeats = seg.space() == 0 && !window_changed && tcb.in_flight() > 0;
         if news.delivered > 0 || news.repeats {
-            tcb.stats.duplicate_acks += 1;
+            tcb.stats.rare.duplicate_acks += 1;
         }
         if news.repeats && !tcb.marks.has(Marks::SACK) {
             recovery::begin(tcb, cx.now);
         }
     }
     recovery::after_ack(tcb, &news, seg.timestamps.map(|ts| ts.echo), cx);
-    if tcb.recovery.phase == Phase::Loss {
+    let by_delivery = news.acked > news.delivered && tcb.config.growth_by_delivery;
+    if tcb.recovery.phase == Phase::Loss || by_delivery {
         // Slow start after a time-out goes by what arrives, not by how SND.UNA jumps.
         news.acked = news.acked.min(news.delivered);
     }
     let marked = ecn::echoed(tcb, seg, flight, cx);
     let limited = tcb.marks.has(Marks::CWND_LIMITED) && news.acked > 0 && !marked;
     let grows = limited && !(was_fast && tcb.cc.by_prr());
-    if grows || (news.delivered > 0 && tcb.cc.watches_all()) {
+    if grows || (news.delivered > 0 && tcb.cc.hears_all()) {
         // The ACK that ends a recovery sets the window (RFC 6582 section 3.2); it grows none.
         let lost =
             tcb.recovery.lost.bytes().saturating_sub(lost_before + probe::excused_bytes(tcb));
@@ -171,7 +187,7 @@ pub(crate) fn process(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut 
 }
 
 /// SND.UNA advances.
-fn take_new(tcb: &mut Tcb, seg: &Segment, news: &mut News, cx: &mut Cx<'_>) {
+fn take_new(tcb: &mut Tcb, seg: &Segment, news: &mut News, cx: &mut Cx) {
     let (bytes, newest) = if !tcb.is_repairing() {
         advance(tcb, seg.ack, seg.timestamps, None, cx)
     } else {

@@ -56,31 +56,78 @@ pub struct Config {
     pub ack_delay: Duration,
     /// Least retransmission time-out. RFC 6298 rule 2.4 says SHOULD 1 s; ours is 200 ms, as
     /// docs/decisions/0005 explains.
+    /// RFC 6298 2-d.
     pub rto_min: Duration,
     /// Time-out before the first measurement, RFC 6298 rule 2.1.
     pub rto_initial: Duration,
+    /// How long a peer may keep back the ACK for a lone segment: a tail loss probe waits so much
+    /// longer for it (RFC 8985 section 7.2); up to 255 ms. Linux and Windows keep it for 40 ms and
+    /// a tick.
+    pub peer_ack_delay: Duration,
+    /// No tail loss probe comes before this; up to 255 ms. A pause of a busy peer is no loss.
+    pub probe_min: Duration,
     /// Retransmissions in a row before the connection is given up (R2 of RFC 9293, 3.8.3).
     pub retries_max: u8,
-    /// The same for a SYN.
+    /// The same once the user has let go of the connection, and for the probes of a shut window
+    /// then, answered or not: no more than `retries_max`. The default takes 102 s and more, as
+    /// tcp_orphan_retries of Linux.
+    pub orphan_retries_max: u8,
+    /// The same for a SYN. The default ends an open after 247 s; in Linux it is 127 s.
     pub syn_retries_max: u8,
     /// How long sent data, a SYN or a window probe may stay unanswered before the connection is
     /// given up, however often it was sent; `None` leaves it to the counts above (RFC 9293 section
     /// 3.9.1 calls it the user timeout, Linux TCP_USER_TIMEOUT).
+    /// RFC 9293 MUST-21.
     pub user_timeout: Option<Duration>,
+    /// Tell the peer in our SYN how long we keep data that it does not acknowledge, and adopt what
+    /// it says of itself (RFC 5482): the longer of both from then on, from 100 s to an hour, be
+    /// there ever so many sendings. `None` neither tells nor listens; where `user_timeout` is
+    /// set that stays, and the peer is told this. Up to 22 days.
+    pub user_timeout_option: Option<Duration>,
     /// Congestion control.
     pub algorithm: Algorithm,
     /// Offer timestamps (RFC 7323).
     pub timestamps: bool,
+    /// Once timestamps are agreed, drop segments without (RFC 7323 section 3.2, a SHOULD); Linux
+    /// takes them.
+    pub timestamps_required: bool,
+    /// Answer an ACK of what was never sent with one of ours, which is what RFC 9293 section
+    /// 3.10.7.4 and RFC 5961 section 5 ask for; Linux says nothing, so that two ends that disagree
+    /// cannot keep each other talking.
+    pub unsent_acks_answered: bool,
+    /// In slow start the window grows while more than half of it is used, as on Linux (RFC 7661
+    /// section 4.3 calls that validated), and not only while it is what held data back.
+    pub growth_when_half_used: bool,
+    /// A loss, or a mark, reduces the window, as on Linux, and not what was in flight of it (RFC
+    /// 5681 section 3.1). RFC 9438 section 4.6 leaves it open for windows that do not grow unused.
+    pub reduces_whole_window: bool,
+    /// After reordering the window grows by what an ACK newly delivers, as on Linux, and not by
+    /// what it acknowledges, of which SACKs and duplicate ACKs had told some before.
+    pub growth_by_delivery: bool,
     /// Offer selective acknowledgements (RFC 2018).
     pub sack: bool,
     /// Offer window scaling (RFC 7323).
     pub window_scaling: bool,
+    /// Segments to send and to ask the peer for are no larger than this, payload and the room of
+    /// options together; what the link admits counts as well. TCP_MAXSEG of other systems.
+    pub mss_max: u16,
+    /// A peer that asks for smaller segments than this gets segments of this size all the same, as
+    /// far as ours may be so large; 48 at least. With the least, a peer has us send a header for
+    /// each 36 bytes (CVE-2019-11479); no host that keeps to RFC 1122 needs less than 536, and with
+    /// that floor the few on narrower links are not served. tcp_min_snd_mss of Linux.
+    pub mss_min: u16,
+    /// Segments that a super-segment has at most, where the device takes any; at least 1.
+    pub super_segments_max: u16,
+    /// A super-segment waits while the windows have room for less than this part of them, for a
+    /// millisecond at most; at least 1. tcp_tso_win_divisor of Linux.
+    pub super_room_part: u16,
     /// How segments find out what the path carries, where nobody tells.
     pub mtu_probing: MtuProbing,
     /// Explicit congestion notification (RFC 3168). With BBR, which does not slow down for a mark,
     /// marks are echoed but what we send does not ask for them.
     pub ecn: Ecn,
     /// Keepalive probes after this much silence; `None` is off (RFC 9293 MUST-25).
+    /// RFC 9293 MUST-27.
     pub keepalive_idle: Option<Duration>,
     /// Between keepalive probes.
     pub keepalive_interval: Duration,
@@ -89,6 +136,7 @@ pub struct Config {
     /// How long FIN-WAIT-2 may last once nobody can read any more.
     pub fin_wait_2: Duration,
     /// How long TIME-WAIT lasts: two maximum segment lifetimes.
+    /// RFC 9293 MUST-13.
     pub time_wait: Duration,
 }
 
@@ -116,14 +164,30 @@ impl Default for Config {
             no_delay: false,
             ack_delay: Duration::from_millis(40),
             rto_min: Duration::from_millis(200),
+            // RFC 6298 2-a.
             rto_initial: Duration::from_secs(1),
+            peer_ack_delay: Duration::from_millis(45),
+            probe_min: Duration::from_millis(45),
+            // RFC 9293 SHLD-11.
             retries_max: 15,
-            syn_retries_max: 6,
+            orphan_retries_max: 8,
+            // RFC 9293 MUST-23.
+            syn_retries_max: 7,
             user_timeout: None,
+            user_timeout_option: None,
             algorithm: Algorithm::Cubic,
             timestamps: true,
+            timestamps_required: true,
+            unsent_acks_answered: true,
+            growth_when_half_used: false,
+            reduces_whole_window: false,
+            growth_by_delivery: false,
             sack: true,
             window_scaling: true,
+            mss_max: u16::MAX,
+            mss_min: 48,
+            super_segments_max: u16::MAX,
+            super_room_part: 3,
             mtu_probing: MtuProbing::AfterBlackHole,
             ecn: Ecn::default(),
             keepalive_idle: None,

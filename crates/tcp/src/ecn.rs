@@ -56,7 +56,7 @@ pub(crate) fn syn_again(tcb: &mut Tcb, seg: &Segment) {
 /// for an ACK at once: the peer's window may be small by now. A mark counts on data alone, and more
 /// than a CWR in the same segment (section 6.1.3).
 #[inline]
-pub(crate) fn arrived(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) {
+pub(crate) fn arrived(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) {
     if !tcb.ecn.has(EcnBits::AGREED) || !(seg.ce || seg.flags.contains(Flags::CWR)) {
         return;
     }
@@ -68,7 +68,7 @@ pub(crate) fn arrived(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) {
     }
     tcb.todo.set(Todo::ACK_NOW);
     if seg.ce {
-        tcb.stats.ce_marks += 1;
+        tcb.stats.rare.ce_marks += 1;
         cx.counters.add(Counter::TcpCeIn, 1);
         tcb.ecn.set(EcnBits::ECHO);
     }
@@ -77,8 +77,9 @@ pub(crate) fn arrived(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) {
 /// An ACK was taken, with `flight` bytes on the way before it. Does it echo a mark? Then the window
 /// must not grow by it, and is reduced once for each window of data, as for a loss (section 6.1.2,
 /// RFC 9438 section 4.6, RFC 8311 section 4.1).
+/// RFC 9293 SHLD-8.
 #[inline]
-pub(crate) fn echoed(tcb: &mut Tcb, seg: &Segment, flight: u64, cx: &mut Cx<'_>) -> bool {
+pub(crate) fn echoed(tcb: &mut Tcb, seg: &Segment, flight: u64, cx: &mut Cx) -> bool {
     if !tcb.ecn.has(EcnBits::SENDS) || !seg.flags.contains(Flags::ECE) || seg.ack != tcb.snd_una {
         return false;
     }
@@ -91,7 +92,7 @@ pub(crate) fn echoed(tcb: &mut Tcb, seg: &Segment, flight: u64, cx: &mut Cx<'_>)
         tcb.cc.recovered();
         // A mark is never a mistake.
         tcb.cc.forget_before();
-        tcb.stats.ecn_reductions += 1;
+        tcb.stats.rare.ecn_reductions += 1;
         cx.counters.add(Counter::TcpEcnReductions, 1);
         reduced(tcb);
     }

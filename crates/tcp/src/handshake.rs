@@ -15,7 +15,7 @@ use crate::receive::paws::Paws;
 use crate::receive::{text, tuning};
 use crate::state::{Error, State};
 use crate::tcb::Tcb;
-use crate::{Config, Cx, Fate, Segment, ack, ecn, path, usrreq};
+use crate::{Config, Cx, Fate, Segment, ack, ecn, fast_open, path, user_timeout, usrreq};
 
 /// What a listener does with a segment that belongs to no connection, RFC 9293 3.10.7.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,13 +42,14 @@ pub fn listen(seg: &Segment) -> Listen {
 }
 
 /// A connection in SYN-RECEIVED for the SYN in `seg`. Data on the SYN is not kept: the peer sends
-/// it again (RFC 9293 allows that; TFO is another matter).
+/// it again (RFC 9293 allows that), unless [`fast_open::accept`] takes it.
+/// RFC 9293 MUST-11.
 pub fn passive_open(
     config: &Arc<Config>,
     opening: &Opening,
     seg: &Segment,
     options: &Options,
-    cx: &mut Cx<'_>,
+    cx: &mut Cx,
 ) -> Tcb {
     let mut tcb = Tcb::new(config, opening);
     tcb.marks.set(Marks::EMBRYONIC);
@@ -59,18 +60,26 @@ pub fn passive_open(
 }
 
 /// Both ways of opening end here: our SYN is to be sent.
-pub(crate) fn send_syn(tcb: &mut Tcb, cx: &Cx<'_>) {
+pub(crate) fn send_syn(tcb: &mut Tcb, cx: &Cx) {
     tcb.snd_nxt = tcb.iss + 1;
     tcb.todo.set(Todo::SYN);
     tcb.syn_sent_at = cx.now;
     tcb.restart_retransmit(cx.now);
 }
 
+impl Tcb {
+    /// The SYN-ACK of this connection in SYN-RECEIVED went out before there was one (a cookie):
+    /// when, nobody knows, so the round trip is not measured by it.
+    pub fn syn_was_answered(&mut self) {
+        self.todo.clear(Todo::SYN);
+        self.syn_sent_at = base::Instant::NEVER;
+    }
+}
+
 /// What the peer's SYN says: its sequence space, its options, its first window.
-fn take_syn(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &Cx<'_>) {
+fn take_syn(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &Cx) {
     tcb.irs = seg.seq;
     tcb.rcv_nxt = seg.seq + 1;
-    tcb.rcv_up = tcb.rcv_nxt;
     tcb.rcv_adv = tcb.rcv_nxt + (tcb.receive.limit_bytes() as u32).min(65_535);
     tcb.last_ack_sent = tcb.rcv_nxt;
     match options.window_scale {
@@ -78,6 +87,7 @@ fn take_syn(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &Cx<'_>) {
             tcb.peer_scales = true;
             tcb.snd_wscale = scale;
         }
+        // RFC 7323 2.2-b.
         // Both or none, RFC 7323 section 2.2.
         _ => tcb.rcv_wscale = WindowScale::default(),
     }
@@ -91,12 +101,16 @@ fn take_syn(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &Cx<'_>) {
     if options.sack_permitted && tcb.config.sack {
         tcb.marks.set(Marks::SACK);
     }
+    user_timeout::heard(tcb, options);
     ecn::negotiate(tcb, seg, tcb.marks.has(Marks::ACTIVE));
-    // RFC 9293 MUST-15; a floor of 48 keeps a lying peer from making us send headers only.
-    let peer = options.mss.map_or(tcb.default_mss, Mss).bytes().max(MSS_FLOOR);
+    // RFC 9293 MUST-15; a floor keeps a lying peer from making us send headers only.
+    let floor = usize::from(tcb.config.mss_min).max(MSS_FLOOR);
+    let peer = options.mss.map_or(tcb.default_mss, Mss).bytes().max(floor);
     let options_len = if tcb.marks.has(Marks::TIMESTAMPS) { 12 } else { 0 };
+    // RFC 9293 MUST-16.
     let mss = peer.min(tcb.advertised_mss.bytes()).saturating_sub(options_len).max(MSS_LEAST);
     tcb.snd_mss = path::agreed(tcb, mss as u16, cx.now);
+    // RFC 7323 2.2-c.
     // The window of a SYN is never scaled, RFC 7323 section 2.2.
     tcb.snd_wnd = u32::from(seg.window);
     tcb.max_snd_wnd = tcb.snd_wnd;
@@ -104,8 +118,8 @@ fn take_syn(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &Cx<'_>) {
     tcb.snd_wl2 = seg.ack;
 }
 
-/// The least MSS a peer may ask for, as Linux has it (CVE-2019-11479).
-const MSS_FLOOR: usize = 48;
+/// No floor is lower; that of Linux (CVE-2019-11479), and the default of `Config::mss_min`.
+pub(crate) const MSS_FLOOR: usize = 48;
 /// The least payload that is left when a link of 68 bytes carries all our options.
 const MSS_LEAST: usize = 8;
 
@@ -115,7 +129,7 @@ pub(crate) fn in_syn_sent(
     seg: &Segment,
     options: &Options,
     mut m: Mbuf,
-    cx: &mut Cx<'_>,
+    cx: &mut Cx,
 ) -> Fate {
     let has_ack = seg.flags.contains(Flags::ACK);
     if has_ack && (seg.ack.le(tcb.iss) || seg.ack.gt(tcb.snd_nxt)) {
@@ -134,11 +148,15 @@ pub(crate) fn in_syn_sent(
     }
     take_syn(tcb, seg, options, cx);
     if !has_ack {
+        // RFC 9293 MUST-10.
         // Simultaneous open: our SYN goes again, now with an ACK of theirs.
         tcb.state = State::SynReceived;
         tcb.todo.set(Todo::SYN);
         tcb.restart_retransmit(cx.now);
         return Ok(());
+    }
+    if tcb.fast_open().is_some() {
+        fast_open::answered(tcb, seg, options, cx);
     }
     tcb.snd_una = seg.ack;
     establish(tcb, cx);
@@ -153,11 +171,14 @@ pub(crate) fn in_syn_sent(
 }
 
 /// SYN-RECEIVED and an ACK: ours was received, or the ACK is not for us.
-pub(crate) fn finish_passive(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) -> Fate {
+pub(crate) fn finish_passive(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
     if seg.ack.le(tcb.iss) || seg.ack.gt(tcb.snd_nxt) {
         return Err(DropReason::TcpBadAck);
     }
     tcb.snd_una = tcb.iss + 1;
+    if tcb.fast_open().is_some() {
+        fast_open::acknowledged(tcb, seg, cx);
+    }
     establish(tcb, cx);
     // The window of this segment counts whatever SND.WL1 and SND.WL2 say (RFC 9293).
     tcb.snd_wl1 = seg.seq;
@@ -166,17 +187,31 @@ pub(crate) fn finish_passive(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) -> F
     Ok(())
 }
 
-fn establish(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+/// What is agreed is known: data may be cut and sent.
+pub(crate) fn ready(tcb: &mut Tcb, syn_lost: bool, cx: &mut Cx) {
+    tcb.cc.start(tcb.snd_mss.bytes(), syn_lost);
+    let most = u32::from(tcb.config.super_segments_max).saturating_mul(tcb.snd_mss.bytes() as u32);
+    tcb.super_max_bytes = tcb.super_max_bytes.min(most);
+    tuning::opened(tcb, cx);
+    tcb.sendq.recut(usrreq::unit_bytes(tcb), usrreq::sums(tcb, cx), &mut cx.pool);
+}
+
+fn establish(tcb: &mut Tcb, cx: &mut Cx) {
     let syn_lost = tcb.rtt.backoff > 0;
     if syn_lost {
         tcb.rtt.syn_timed_out();
-    } else {
+    } else if tcb.syn_sent_at != base::Instant::NEVER {
         tcb.rtt.sample(cx.now.since(tcb.syn_sent_at));
     }
-    tcb.cc.start(tcb.snd_mss.bytes(), syn_lost);
-    tuning::opened(tcb, cx);
-    tcb.sendq.recut(usrreq::unit_bytes(tcb), usrreq::sums(tcb, cx), cx.pool);
+    if tcb.trouble & Tcb::OPENING == 0 {
+        ready(tcb, syn_lost, cx);
+    }
+    tcb.trouble &= !Tcb::OPENING;
     tcb.timers.retransmit = base::Instant::NEVER;
+    if tcb.in_flight() > 0 {
+        // Behind our SYN-ACK (Fast Open): from here on it has a timer of its own.
+        tcb.restart_retransmit(cx.now);
+    }
     tcb.state = if tcb.marks.has(Marks::SHUT_WRITE) { State::FinWait1 } else { State::Established };
     if let Some(idle) = tcb.config.keepalive_idle {
         tcb.timers.idle = cx.now + idle;

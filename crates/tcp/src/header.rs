@@ -15,13 +15,14 @@ use crate::sendq::bytepass_sum;
 use crate::tcb::Tcb;
 
 /// Put the header that nearly every segment has in front of a payload.
+/// RFC 7323 3.2-a, 4.3-b.
 #[inline(always)]
 pub(crate) fn put_header(
     tcb: &mut Tcb,
     m: &mut Mbuf,
     seq: SeqNumber,
     flags: Flags,
-    cx: &Cx<'_>,
+    cx: &Cx,
 ) -> Option<()> {
     let header = Established {
         ports: tcb.ports,
@@ -35,7 +36,10 @@ pub(crate) fn put_header(
             .then(|| Timestamps { value: tcb.ts_value(cx), echo: tcb.ts_recent }),
     };
     let checksum = checksum_wanted(tcb, cx);
-    let payload = payload_sum(tcb, m, cx);
+    let payload = match checksum {
+        ChecksumField::Full if !m.is_empty() => sum_of(m, cx),
+        _ => Sum::ZERO,
+    };
     let segment_len = header.len() + m.len();
     let buf = m.prepend(header.len())?;
     header.emit(buf, segment_len, tcb.pseudo_sum, payload, checksum);
@@ -45,6 +49,7 @@ pub(crate) fn put_header(
 
 /// The window to offer: never less than was offered before, and no small steps (RFC 9293
 /// section 3.8.6.2.2). Returns the header field and moves RCV.ADV.
+/// RFC 9293 SHLD-14, MUST-39. RFC 7323 2.3-b.
 #[inline(always)]
 pub(crate) fn offer_window(tcb: &mut Tcb) -> u16 {
     let scale = tcb.rcv_wscale;
@@ -66,7 +71,7 @@ pub(crate) fn write_with_sack(
     seq: SeqNumber,
     flags: Flags,
     window: u16,
-    cx: &Cx<'_>,
+    cx: &Cx,
 ) -> Option<()> {
     let with_timestamps = tcb.marks.has(Marks::TIMESTAMPS);
     let mut options = Options {
@@ -74,6 +79,7 @@ pub(crate) fn write_with_sack(
             .then(|| Timestamps { value: tcb.ts_value(cx), echo: tcb.ts_recent }),
         ..Options::default()
     };
+    // RFC 2018 3-a.
     // Blocks go on pure ACKs: a data segment of full size has no room for them.
     if tcb.marks.has(Marks::SACK) && m.is_empty() {
         options.sack = tcb.sack_blocks.report(with_timestamps);
@@ -89,7 +95,7 @@ pub(crate) fn write_header(
     flags: Flags,
     window: u16,
     options: &Options,
-    cx: &Cx<'_>,
+    cx: &Cx,
 ) -> Option<()> {
     let payload_len = m.len();
     let payload_sum = payload_sum(tcb, m, cx);
@@ -119,7 +125,7 @@ pub(crate) fn write_header(
 
 /// The payload's sum; none where a device makes checksums, or nobody.
 #[inline(always)]
-fn payload_sum(tcb: &Tcb, m: &Mbuf, cx: &Cx<'_>) -> Sum {
+fn payload_sum(tcb: &Tcb, m: &Mbuf, cx: &Cx) -> Sum {
     if m.is_empty() || !tcb.makes_checksums(cx) {
         return Sum::ZERO;
     }
@@ -128,13 +134,13 @@ fn payload_sum(tcb: &Tcb, m: &Mbuf, cx: &Cx<'_>) -> Sum {
 
 /// The sum of a payload, kept from when it was copied, or taken now.
 #[inline(always)]
-pub(crate) fn sum_of(m: &Mbuf, cx: &Cx<'_>) -> Sum {
+pub(crate) fn sum_of(m: &Mbuf, cx: &Cx) -> Sum {
     if m.has(MbufFlags::SUMMED) { Sum(m.csum()) } else { bytepass_sum(cx.ladder, m.as_slice()) }
 }
 
 /// Who makes the checksum: we, a device, or nobody.
 #[inline(always)]
-fn checksum_wanted(tcb: &Tcb, cx: &Cx<'_>) -> ChecksumField {
+fn checksum_wanted(tcb: &Tcb, cx: &Cx) -> ChecksumField {
     if tcb.makes_checksums(cx) {
         ChecksumField::Full
     } else if tcb.offload_checksum {
@@ -145,8 +151,9 @@ fn checksum_wanted(tcb: &Tcb, cx: &Cx<'_>) -> ChecksumField {
 }
 
 /// The checksum field: the finished sum, or the pseudo-header's for a device to finish.
+/// RFC 9293 MUST-2.
 #[inline(always)]
-fn checksum_field(tcb: &Tcb, len: usize, header: Sum, payload: Sum, cx: &Cx<'_>) -> [u8; 2] {
+fn checksum_field(tcb: &Tcb, len: usize, header: Sum, payload: Sum, cx: &Cx) -> [u8; 2] {
     let pseudo = tcb.pseudo_sum.plus(Sum::of_be16(len as u16));
     match checksum_wanted(tcb, cx) {
         ChecksumField::Full => pseudo.plus(header).plus(payload).field(),

@@ -2,9 +2,28 @@
 
 use base::Duration;
 
+use crate::ecn;
 use crate::marks::{EcnBits, Marks};
-use crate::state::State;
+use crate::recovery::{Phase, Resent};
+use crate::state::{Error, State};
 use crate::tcb::Tcb;
+
+/// What a connection is recovering from. The numbers are those of Linux's TCP_INFO.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Repair {
+    /// Nothing.
+    #[default]
+    Nothing = 0,
+    /// Something came out of order; perhaps nothing is lost.
+    Suspicion = 1,
+    /// The window was reduced for a mark of congestion.
+    Mark = 2,
+    /// Of a loss that ACKs told of.
+    Fast = 3,
+    /// Of a loss that the timer told of.
+    TimeOut = 4,
+}
 
 /// A snapshot of one connection. Sizes in bytes, windows in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +38,20 @@ pub struct Info {
     pub sack: bool,
     /// Explicit congestion notification (RFC 3168) was agreed.
     pub ecn: bool,
+    /// Data of the SYN was taken, the peer's or ours (RFC 7413).
+    pub syn_data: bool,
+    /// Shifts of the windows of the peer and of ours (RFC 7323), if they were agreed.
+    pub window_scales: Option<(u8, u8)>,
+    /// What is being repaired.
+    pub repair: Repair,
+    /// Time-outs in a row without an answer.
+    pub retries: u8,
+    /// Window and keepalive probes in a row without an answer.
+    pub probes: u8,
+    /// How often the time-out has doubled.
+    pub backoff: u8,
+    /// The MSS that our SYN offered.
+    pub advertised_mss: u16,
     /// Largest payload sent in a segment.
     pub snd_mss: usize,
     /// Largest payload received in a segment.
@@ -47,6 +80,8 @@ pub struct Info {
     pub sacked_bytes: u32,
     /// Of those, bytes that are deemed lost and were not sent again.
     pub lost_bytes: u32,
+    /// Of those, bytes that were sent again and are on their way.
+    pub resent_bytes: u32,
     /// Bytes waiting to be sent.
     pub unsent: usize,
     /// Bytes waiting to be read.
@@ -58,6 +93,8 @@ pub struct Info {
     pub send_buffer_bytes: usize,
     /// Bytes the peer has acknowledged.
     pub bytes_acked: u64,
+    /// Of those, bytes that our SYN carried (RFC 7413).
+    pub syn_bytes_acked: u32,
     /// Bytes received in order.
     pub bytes_received: u64,
     /// Segments sent; a super-segment is one.
@@ -84,6 +121,10 @@ pub struct Info {
     pub ecn_reductions: u32,
     /// The most the peer ever sent between two of our ACKs.
     pub send_space_bytes: u32,
+    /// What the network said of the way since the last ACK of something new: that it fails now,
+    /// and perhaps not for ever.
+    /// RFC 9293 MUST-47, SHLD-25.
+    pub soft_error: Option<Error>,
 }
 
 impl Tcb {
@@ -95,6 +136,15 @@ impl Tcb {
             timestamps: self.marks.has(Marks::TIMESTAMPS),
             sack: self.marks.has(Marks::SACK),
             ecn: self.ecn.has(EcnBits::AGREED),
+            syn_data: self.syn_data_taken(),
+            window_scales: self
+                .peer_scales
+                .then(|| (self.snd_wscale.shift(), self.rcv_wscale.shift())),
+            repair: self.repair(),
+            retries: self.rtt.retries,
+            probes: self.probes,
+            backoff: self.rtt.backoff,
+            advertised_mss: self.advertised_mss.0,
             snd_mss: self.snd_mss.bytes(),
             rcv_mss: self.rcv_mss as usize,
             srtt: self.rtt.srtt(),
@@ -109,24 +159,46 @@ impl Tcb {
             in_flight: self.in_flight(),
             sacked_bytes: self.recovery.arrived_bytes(),
             lost_bytes: self.recovery.lost.bytes(),
+            resent_bytes: self.resent_bytes(),
             unsent: self.sendq.unsent_bytes(),
             unread: self.receive.len(),
             receive_buffer_bytes: self.receive.limit_bytes(),
-            send_buffer_bytes: crate::receive::tuning::send_buffer(self),
+            send_buffer_bytes: crate::send_tuning::send_buffer(self),
             bytes_acked: self.stats.bytes_acked,
+            syn_bytes_acked: self.fast_open_outcome().map_or(0, |outcome| outcome.taken_bytes),
             bytes_received: self.stats.bytes_received,
             segments_out: self.stats.segments_out,
             segments_in: self.stats.segments_in,
-            retransmits: self.stats.retransmits,
-            timeouts: self.stats.timeouts,
-            fast_recoveries: self.stats.fast_recoveries,
-            tail_probes: self.stats.tail_probes,
-            undone: self.stats.undone,
-            duplicate_acks: self.stats.duplicate_acks,
-            out_of_order: self.stats.out_of_order,
-            ce_marks: self.stats.ce_marks,
-            ecn_reductions: self.stats.ecn_reductions,
+            retransmits: self.stats.rare.retransmits,
+            timeouts: self.stats.rare.timeouts,
+            fast_recoveries: self.stats.rare.fast_recoveries,
+            tail_probes: self.stats.rare.tail_probes,
+            undone: self.stats.rare.undone,
+            duplicate_acks: self.stats.rare.duplicate_acks,
+            out_of_order: self.stats.rare.out_of_order,
+            ce_marks: self.stats.rare.ce_marks,
+            ecn_reductions: self.stats.rare.ecn_reductions,
             send_space_bytes: self.send_space_bytes,
+            soft_error: self.fresh_soft_error(),
         }
+    }
+
+    fn repair(&self) -> Repair {
+        match (self.is_repairing(), self.recovery.phase) {
+            (true, Phase::Fast) => Repair::Fast,
+            (true, Phase::Loss) => Repair::TimeOut,
+            _ if ecn::is_reduced(self) => Repair::Mark,
+            (true, Phase::Open) if self.recovery.arrived_bytes() > 0 => Repair::Suspicion,
+            _ => Repair::Nothing,
+        }
+    }
+
+    fn resent_bytes(&self) -> u32 {
+        if !self.is_repairing() {
+            return 0;
+        }
+        let on_the_way = |resent: &&Resent| resent.range.1.gt(self.snd_una);
+        let len = |resent: &Resent| resent.range.1.since(resent.range.0).max(0) as u32;
+        self.recovery.resent.iter().filter(on_the_way).map(len).sum()
     }
 }

@@ -13,13 +13,13 @@ use crate::marks::{Marks, Todo};
 use crate::receive::text;
 use crate::state::{Error, State};
 use crate::tcb::Tcb;
-use crate::{Cx, Fate, Segment, ack, ecn, handshake};
+use crate::{Cx, Fate, Segment, ack, ecn, handshake, urgent, user_timeout};
 
 /// Take a segment for a connection in any state but LISTEN and TIME-WAIT; `m` is its payload.
 ///
 /// # Errors
 /// The named reason why the segment was not accepted; `m` is freed.
-pub fn input(tcb: &mut Tcb, seg: &Segment, options: &Options, m: Mbuf, cx: &mut Cx<'_>) -> Fate {
+pub fn input(tcb: &mut Tcb, seg: &Segment, options: &Options, m: Mbuf, cx: &mut Cx) -> Fate {
     tcb.stats.segments_in = tcb.stats.segments_in.wrapping_add(1);
     match tcb.state {
         State::Closed | State::TimeWait => return Err(DropReason::TcpNoSocket),
@@ -32,9 +32,10 @@ pub fn input(tcb: &mut Tcb, seg: &Segment, options: &Options, m: Mbuf, cx: &mut 
     check_rst(tcb, seg, cx)?;
     check_syn(tcb, seg, cx)?;
     check_ack(tcb, seg, options, cx)?;
+    user_timeout::heard(tcb, options);
     remember_timestamp(tcb, seg, cx);
     ecn::arrived(tcb, seg, cx);
-    check_urgent(tcb, seg);
+    urgent::arrived(tcb, seg);
     let fate = check_text(tcb, seg, m, cx);
     text::check_fin(tcb, seg);
     fate
@@ -43,7 +44,8 @@ pub fn input(tcb: &mut Tcb, seg: &Segment, options: &Options, m: Mbuf, cx: &mut 
 /// PAWS, RFC 7323 section 5.3 step R1: a timestamp older than the last is of an old life, unless
 /// the segment brings data that is only late. RST is let through (section 5.2), and so is anything
 /// after 24 days of silence (section 5.5).
-fn check_timestamps(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) -> Fate {
+/// RFC 7323 3.2-b, 5.2-a, 5.3-a.
+fn check_timestamps(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
     if !tcb.marks.has(Marks::TIMESTAMPS) || seg.flags.contains(Flags::RST) {
         return Ok(());
     }
@@ -57,13 +59,16 @@ fn check_timestamps(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) -> Fate {
         }
         // Section 3.2: once agreed, a segment without the option is dropped... but a SYN may
         // come from a peer that lost its state, and is challenged below.
-        None if !seg.flags.contains(Flags::SYN) => Err(DropReason::TcpPaws),
+        // RFC 7323 3.2-c, 3.2-d.
+        None if !seg.flags.contains(Flags::SYN) && tcb.config.timestamps_required => {
+            Err(DropReason::TcpPaws)
+        }
         _ => Ok(()),
     }
 }
 
 /// First: does any of the segment fall into the window (the four cases of RFC 9293 table 6)?
-fn check_sequence(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) -> Fate {
+fn check_sequence(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
     let window = tcb.rcv_wnd();
     let edge = tcb.rcv_nxt + window;
     let in_window = |s: base::SeqNumber| s.ge(tcb.rcv_nxt) && s.lt(edge);
@@ -77,9 +82,11 @@ fn check_sequence(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) -> Fate {
         return Ok(());
     }
     if seg.flags.contains(Flags::RST) {
+        // RFC 5961 3.2-a.
         return Err(DropReason::TcpOutOfWindow);
     }
     // RFC 9293: with a shut window, valid ACKs, URGs and RSTs are still taken.
+    // RFC 9293 MUST-66.
     if window == 0 && seg.seq == tcb.rcv_nxt && seg.flags.contains(Flags::ACK) {
         tcb.todo.set(Todo::ACK_NOW);
         return Ok(());
@@ -97,7 +104,8 @@ fn check_sequence(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) -> Fate {
 }
 
 /// Second: a RST ends the connection only if it is exactly what comes next (RFC 5961 section 3).
-fn check_rst(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) -> Fate {
+/// RFC 9293 SHLD-2. RFC 5961 3.2-b, 3.2-c.
+fn check_rst(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
     if !seg.flags.contains(Flags::RST) {
         return Ok(());
     }
@@ -113,7 +121,8 @@ fn check_rst(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) -> Fate {
 }
 
 /// Fourth: a SYN on a connection that is open is challenged, never believed (RFC 5961 section 4).
-fn check_syn(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) -> Fate {
+/// RFC 5961 4.2-a, 4.2-b.
+fn check_syn(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
     if !seg.flags.contains(Flags::SYN) {
         return Ok(());
     }
@@ -121,14 +130,18 @@ fn check_syn(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx<'_>) -> Fate {
 }
 
 /// Fifth: the ACK, and what it does to the state.
-fn check_ack(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut Cx<'_>) -> Fate {
+fn check_ack(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut Cx) -> Fate {
     if !seg.flags.contains(Flags::ACK) {
         return Err(DropReason::TcpNoAck);
     }
     if tcb.state == State::SynReceived {
         handshake::finish_passive(tcb, seg, cx)?;
     }
+    // RFC 5961 5.2-a.
     if seg.ack.gt(tcb.snd_nxt) {
+        if !tcb.config.unsent_acks_answered {
+            return Err(DropReason::TcpAckUnsent);
+        }
         // RFC 9293: an ACK of something never sent is answered and dropped.
         return Err(challenge(tcb, DropReason::TcpAckUnsent, cx));
     }
@@ -144,7 +157,7 @@ fn check_ack(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut Cx<'_>) -
 }
 
 /// Our FIN has arrived.
-fn fin_acknowledged(tcb: &mut Tcb, cx: &Cx<'_>) {
+fn fin_acknowledged(tcb: &mut Tcb, cx: &Cx) {
     match tcb.state {
         State::FinWait1 => {
             tcb.state = State::FinWait2;
@@ -168,7 +181,8 @@ fn fin_acknowledged(tcb: &mut Tcb, cx: &Cx<'_>) {
 }
 
 /// RFC 7323 section 4.3: TS.Recent follows the segment that spans the last ACK we sent.
-fn remember_timestamp(tcb: &mut Tcb, seg: &Segment, cx: &Cx<'_>) {
+/// RFC 7323 4.3-a.
+fn remember_timestamp(tcb: &mut Tcb, seg: &Segment, cx: &Cx) {
     if let Some(ts) = seg.timestamps
         && tcb.marks.has(Marks::TIMESTAMPS)
         && seg.seq.le(tcb.last_ack_sent)
@@ -179,19 +193,8 @@ fn remember_timestamp(tcb: &mut Tcb, seg: &Segment, cx: &Cx<'_>) {
     }
 }
 
-/// Sixth: urgent data stays in the stream (RFC 6093); only the pointer is remembered.
-fn check_urgent(tcb: &mut Tcb, seg: &Segment) {
-    if seg.flags.contains(Flags::URG) && tcb.state.peer_may_send() {
-        let up = seg.seq + u32::from(seg.urgent);
-        if up.gt(tcb.rcv_nxt) && (!tcb.marks.has(Marks::URGENT) || up.gt(tcb.rcv_up)) {
-            tcb.rcv_up = up;
-            tcb.marks.set(Marks::URGENT);
-        }
-    }
-}
-
 /// Seventh: cut the segment to the window and take its text.
-fn check_text(tcb: &mut Tcb, seg: &Segment, mut m: Mbuf, cx: &mut Cx<'_>) -> Fate {
+fn check_text(tcb: &mut Tcb, seg: &Segment, mut m: Mbuf, cx: &mut Cx) -> Fate {
     if m.is_empty() {
         cx.pool.free(m);
         return Ok(());
@@ -225,14 +228,16 @@ fn check_text(tcb: &mut Tcb, seg: &Segment, mut m: Mbuf, cx: &mut Cx<'_>) -> Fat
 /// the window. Probes of a silent peer or a shut window look like a stranger's guess, or like half
 /// of a loop of ACKs: they get few answers a second, which all say the same. A retransmission
 /// always gets its own, because the one before it was lost (docs/decisions/0014).
-fn answer(tcb: &mut Tcb, seg: &Segment, reason: DropReason, cx: &mut Cx<'_>) -> DropReason {
+fn answer(tcb: &mut Tcb, seg: &Segment, reason: DropReason, cx: &mut Cx) -> DropReason {
     if is_retransmission(tcb, seg) {
         tcb.sack_blocks.note_duplicate(seg.seq, seg.end());
         tcb.todo.set(Todo::ACK_NOW);
     } else if seg.flags.contains(Flags::SYN) {
+        // RFC 5961 4.2-a.
         // RFC 5961 section 4 asks for a challenge whatever the sequence number.
         return challenge(tcb, reason, cx);
-    } else if tcb.out_of_window_acks.admits(Limit::OutOfWindowAcksPerSecond, cx.now, cx.budget) {
+    } else if tcb.out_of_window_acks.admits(Limit::OutOfWindowAcksPerSecond, cx.now, &mut cx.budget)
+    {
         tcb.todo.set(Todo::ACK_NOW);
     }
     reason
@@ -252,9 +257,14 @@ fn is_retransmission(tcb: &Tcb, seg: &Segment) -> bool {
 
 /// An ACK that asks the sender to prove itself, for a segment dropped for `reason`. Each connection
 /// has a limit of its own: of one that connections share, a stranger could learn on his own how
-/// many another's segments have used (RFC 5961 section 7, CVE-2016-5696, docs/decisions/0013).
-fn challenge(tcb: &mut Tcb, reason: DropReason, cx: &mut Cx<'_>) -> DropReason {
-    if !tcb.challenge_acks.admits(Limit::ChallengeAcksPerSecond, cx.now, cx.budget) {
+/// many another's segments have used (RFC 5961 section 7, CVE-2016-5696, docs/decisions/0013). What
+/// a second admits of it is drawn for each connection: its peer, too, learns nothing by counting.
+/// RFC 5961 7-a, 7-b.
+fn challenge(tcb: &mut Tcb, reason: DropReason, cx: &mut Cx) -> DropReason {
+    let (limit, secret) = (Limit::ChallengeAcksPerSecond, cx.secret);
+    let connection = u64::from(tcb.iss.0) << 32 | u64::from(tcb.irs.0);
+    let draw = |second| secret.hash([connection, second]);
+    if !tcb.challenge_acks.admits_drawn(limit, cx.now, &mut cx.budget, draw) {
         return DropReason::TcpChallengeLimited;
     }
     cx.counters.add(Counter::TcpChallengeAcks, 1);

@@ -4,6 +4,7 @@
 use base::{Instant, KeyedHash, SeqNumber};
 
 /// The ISN for a connection, from words that hold its addresses and ports.
+/// RFC 9293 MUST-8, SHLD-1, MUST-9. RFC 6528 3-a, 3-b.
 pub fn initial_sequence_number<const N: usize>(
     secret: &KeyedHash,
     addresses_and_ports: [u64; N],

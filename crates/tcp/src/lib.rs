@@ -11,9 +11,11 @@
 mod ack;
 pub mod cc;
 pub mod config;
+pub mod cookie;
 mod deadlines;
 mod early_acks;
 mod ecn;
+pub mod fast_open;
 pub mod handshake;
 mod header;
 pub mod info;
@@ -29,12 +31,15 @@ mod receive;
 mod recovery;
 mod rtt;
 mod seldom;
+mod send_tuning;
 mod sendq;
 mod state;
 mod stats;
 pub mod tcb;
 pub mod timer;
 pub mod timewait;
+pub mod urgent;
+mod user_timeout;
 pub mod usrreq;
 
 pub use config::{Config, Ecn, MtuProbing};
@@ -46,27 +51,40 @@ pub use state::{Error, State};
 pub use tcb::Tcb;
 pub use timewait::TimeWait;
 
-use base::{Budget, Counters, DropReason, Instant, SeqNumber, Switches};
+use base::{Budget, Counters, DropReason, Instant, KeyedHash, SeqNumber, Switches};
 use mbuf::Pool;
 use wire::checksum::Ladder;
 use wire::tcp::{Flags, Timestamps};
 
-/// What TCP borrows from its stack for one burst.
-pub struct Cx<'a> {
+/// What a stack lends to TCP with each call: its clock, its buffers, what it counts and allows.
+pub struct Cx {
     /// Monotone time of this burst.
     pub now: Instant,
     /// The same in milliseconds, for timestamps.
     pub now_ms: u32,
     /// Buffers.
-    pub pool: &'a mut Pool,
+    pub pool: Pool,
     /// What is counted.
-    pub counters: &'a mut Counters,
+    pub counters: Counters,
     /// Limits, and how often each was hit.
-    pub budget: &'a mut Budget,
+    pub budget: Budget,
     /// What is turned on.
     pub switches: Switches,
     /// The checksum rung in use.
     pub ladder: Ladder,
+    /// For what a stranger must not foresee.
+    pub secret: KeyedHash,
+}
+
+impl Cx {
+    /// Do something as if it were later already.
+    pub(crate) fn at<T>(&mut self, then: Instant, act: impl FnOnce(&mut Cx) -> T) -> T {
+        let (now, now_ms) = (self.now, self.now_ms);
+        (self.now, self.now_ms) = (then, then.as_millis() as u32);
+        let done = act(self);
+        (self.now, self.now_ms) = (now, now_ms);
+        done
+    }
 }
 
 /// A received segment, its header fields copied out; the payload travels beside it.

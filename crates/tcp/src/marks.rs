@@ -45,6 +45,8 @@ bits! {
         KEEPALIVE = 32;
         /// A tail loss probe must go out.
         TAIL = 64;
+        /// Urgent data is on its way: what is sent says so.
+        URGENT = 128;
     }
 }
 
@@ -75,6 +77,10 @@ bits! {
         PEER_CLOSED = 8;
         /// The connection is over; `Tcb::error` says how.
         CLOSED = 16;
+        /// The peer has announced urgent data, or more of it.
+        URGENT = 32;
+        /// A first time-out in a row: what was sent is not acknowledged, and goes again.
+        UNANSWERED = 64;
     }
 }
 
@@ -105,11 +111,13 @@ bits! {
         NO_DELAY = 1024;
         /// Waiting to be accepted: the stack's listener counts it.
         EMBRYONIC = 2048;
-        /// Urgent data has been announced.
+        /// Urgent data has been announced, and not all of it been read.
         URGENT = 4096;
         /// Larger segments may be tried, now or later.
         PATH_SEARCH = 8192;
         /// What the path carries was found out, and the stack has not been told.
         PATH_NEWS = 16384;
+        /// The user is about to write more: a segment that is not full waits for it.
+        CORK = 32768;
     }
 }

@@ -20,7 +20,7 @@ use crate::path::probe::{self, Step};
 use crate::sendq::Piece;
 use crate::state::State;
 use crate::tcb::Tcb;
-use crate::{Cx, pacing, recovery};
+use crate::{Cx, pacing, recovery, urgent};
 
 /// What one connection sends in one go: how much, and whether more of the same may come.
 #[derive(Default)]
@@ -51,7 +51,7 @@ impl Run {
 /// (more) to send, or no buffer to send it in: then `Todo::OUTPUT` stays set. One `run` serves
 /// until `None`, and then goes to [`close`]; nothing else may touch `tcb` in between.
 #[inline(always)]
-pub fn next(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
+pub fn next(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
     run.len = 0;
     run.ecn_capable = false;
     if nothing_left(tcb) && !ack_is_due(tcb, cx) {
@@ -84,7 +84,7 @@ fn nothing_left(tcb: &Tcb) -> bool {
 
 /// A run is over: count it.
 #[inline(always)]
-pub fn close(tcb: &mut Tcb, run: &Run, cx: &mut Cx<'_>) {
+pub fn close(tcb: &mut Tcb, run: &Run, cx: &mut Cx) {
     tcb.stats.segments_out = tcb.stats.segments_out.wrapping_add(run.segments);
     cx.counters.add(Counter::TcpSegmentsOut, u64::from(run.segments));
 }
@@ -99,7 +99,7 @@ pub fn others(
     tcb: &mut Tcb,
     run: &mut Run,
     most: usize,
-    cx: &mut Cx<'_>,
+    cx: &mut Cx,
     mut make: impl FnMut(&mut Pool, &mut Mbuf, SeqNumber, Sum) -> bool,
 ) {
     let (len, mss) = (run.len, tcb.snd_mss.0);
@@ -112,7 +112,7 @@ pub fn others(
         let Some(payload) = &mut piece.mbuf else { return false };
         payload.set_segment_size(size);
         let sum = if summing { sum_of(payload, cx) } else { Sum::ZERO };
-        let sent = make(cx.pool, payload, seq, sum);
+        let sent = make(&mut cx.pool, payload, seq, sum);
         if sent {
             piece.seq = seq;
             piece.sent_at = cx.now;
@@ -126,6 +126,7 @@ pub fn others(
 }
 
 /// Bytes of new data that the peer's window and the congestion window admit.
+/// RFC 9293 MUST-34, SHLD-15. RFC 7323 2.4-a. RFC 5681 3.1-a.
 #[inline(always)]
 fn room(tcb: &Tcb) -> (u32, u32) {
     let window = (tcb.snd_una + tcb.snd_wnd).since(tcb.snd_nxt).max(0) as u32;
@@ -135,8 +136,14 @@ fn room(tcb: &Tcb) -> (u32, u32) {
 
 /// One segment: special ones, retransmissions, data, FIN, ACK, in this order.
 #[inline(never)]
-fn single(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
-    if tcb.todo.has(Todo::SYN | Todo::RST | Todo::PROBE | Todo::KEEPALIVE | Todo::TAIL) {
+fn single(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
+    if tcb.todo.has(!(Todo::OUTPUT | Todo::ACK_NOW)) {
+        if tcb.todo.has(Todo::URGENT) {
+            let segment = urgent::announced(tcb, cx, |tcb, cx| single(tcb, run, cx));
+            // Those behind it have pointers of their own.
+            run.len = 0;
+            return segment;
+        }
         let mut m = rare::special(tcb, cx)?;
         pacing::behind(tcb, &mut m, cx.now);
         return Some(m);
@@ -157,8 +164,9 @@ fn single(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
 }
 
 /// A segment that takes sequence space: sent again, or new.
+/// RFC 6675 4-c.
 #[inline(always)]
-fn data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
+fn data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
     if tcb.has_lost()
         && let Some((seq, end)) = recovery::next_lost(tcb)
     {
@@ -181,8 +189,9 @@ fn data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
 /// Does what came since our last ACK ask for one now? RFC 5681 section 4.2: at least for every
 /// second full-sized segment; and at once when the peer has sent all that it ever sends between
 /// two ACKs, because then it is waiting for us (Cray's send-space estimate, 1989).
+/// RFC 9293 SHLD-18, SHLD-19. RFC 5681 4.2-a.
 #[inline(always)]
-fn ack_is_due(tcb: &mut Tcb, cx: &Cx<'_>) -> bool {
+fn ack_is_due(tcb: &mut Tcb, cx: &Cx) -> bool {
     if tcb.todo.has(Todo::ACK_NOW) {
         return true;
     }
@@ -206,8 +215,8 @@ fn ack_is_due(tcb: &mut Tcb, cx: &Cx<'_>) -> bool {
 
 /// New data, if windows, Nagle and silly-window avoidance let it go; then the FIN.
 #[inline(always)]
-fn new_data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
-    if !tcb.state.may_send() || tcb.marks.has(Marks::FIN_SENT) {
+fn new_data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
+    if !tcb.may_send() || tcb.marks.has(Marks::FIN_SENT) {
         return None;
     }
     let Some(front) = tcb.sendq.front() else {
@@ -239,13 +248,15 @@ fn new_data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
         ask_later(tcb, cx);
         return None;
     }
+    // RFC 9293 SHLD-7, MUST-60. RFC 1122 4.2.3.4-a.
     // Nagle: a small segment waits while anything is in flight, unless it is the end.
-    if last
-        && len < mss
-        && tcb.in_flight() > 0
-        && !tcb.marks.has(Marks::NO_DELAY | Marks::SHUT_WRITE)
-    {
-        return None;
+    if last && !tcb.marks.has(Marks::SHUT_WRITE) {
+        if len < mss && tcb.in_flight() > 0 && !tcb.marks.has(Marks::NO_DELAY) {
+            return None;
+        }
+        if tcb.marks.has(Marks::CORK) && !len.is_multiple_of(mss) {
+            return rare::corked(tcb, len - len % mss, cx);
+        }
     }
     // None of its headers will differ in more than two fields. CWR is said once.
     run.len = if last || len < mss || tcb.ecn.has(EcnBits::CWR_DUE) { 0 } else { len };
@@ -253,8 +264,9 @@ fn new_data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
 }
 
 /// Nothing in flight will bring an ACK: ask for the window from time to time.
+/// RFC 9293 SHLD-29.
 #[cold]
-fn ask_later(tcb: &mut Tcb, cx: &Cx<'_>) {
+fn ask_later(tcb: &mut Tcb, cx: &Cx) {
     if tcb.in_flight() == 0 && tcb.timers.retransmit == base::Instant::NEVER {
         tcb.restart_retransmit(cx.now);
     }
@@ -262,26 +274,34 @@ fn ask_later(tcb: &mut Tcb, cx: &Cx<'_>) {
 
 /// RFC 5681 section 4.1: after a silence longer than a time-out the old window is no licence for a
 /// burst. Where what is sent is spread, RFC 7661 has its say instead.
+/// RFC 5681 4.1-a.
 #[inline(always)]
-fn restart_after_idle(tcb: &mut Tcb, cx: &Cx<'_>) {
+fn restart_after_idle(tcb: &mut Tcb, cx: &Cx) {
     let silence = cx.now.since(tcb.last_sent_at);
     if silence > tcb.rtt.shortest() && silence > tcb.rtt.rto() && !pacing::applies(tcb, cx) {
         tcb.cc.on_idle();
     }
 }
 
-/// Send the front whole.
+/// Send the front whole. PSH goes with the last of the queue (RFC 9293 section 3.9.1.2), and with a
+/// super-segment, whose last segment it is on the wire: a receiver that joins segments hands them
+/// up at once instead of waiting for more. Decision 0046.
 #[inline(always)]
-fn send_front(tcb: &mut Tcb, last: bool, cx: &mut Cx<'_>) -> Option<Mbuf> {
-    let (share, _) = share_front(tcb, cx)?;
+fn send_front(tcb: &mut Tcb, last: bool, cx: &mut Cx) -> Option<Mbuf> {
+    let mss = u32::from(tcb.snd_mss.0);
+    let (share, piece) = share_front(tcb, cx)?;
+    let ends = (last && !piece.has(Piece::MORE)) || piece.has(Piece::RECORD);
+    let push = ends || piece.len > mss;
     let fin = last && tcb.marks.has(Marks::SHUT_WRITE);
-    let mut flags = if last { Flags::ACK | Flags::PSH } else { Flags::ACK };
+    // RFC 9293 MUST-61, SHLD-27.
+    let mut flags = if push { Flags::ACK | Flags::PSH } else { Flags::ACK };
     flags = flags | Flags(tcb.ecn.0 & EcnBits::CWR_DUE);
     tcb.ecn.clear(EcnBits::CWR_DUE);
-    let mut marks = 0;
+    // Of a super-segment that goes again in parts, these are segments like others.
+    let mut marks = if ends { Piece::PUSH } else { 0 };
     if fin {
         flags = flags | Flags::FIN;
-        marks = Piece::FIN;
+        marks |= Piece::FIN;
         fin_sent(tcb);
     }
     let seq = go(tcb, marks, cx);
@@ -291,7 +311,7 @@ fn send_front(tcb: &mut Tcb, last: bool, cx: &mut Cx<'_>) -> Option<Mbuf> {
 
 /// A handle to send the front by; it stays the front.
 #[inline(always)]
-fn share_front<'a>(tcb: &'a mut Tcb, cx: &mut Cx<'_>) -> Option<(Mbuf, &'a Piece)> {
+fn share_front<'a>(tcb: &'a mut Tcb, cx: &mut Cx) -> Option<(Mbuf, &'a Piece)> {
     let mss = tcb.snd_mss.0;
     let piece = tcb.sendq.front_mut()?;
     let payload = piece.mbuf.as_mut()?;
@@ -301,8 +321,9 @@ fn share_front<'a>(tcb: &'a mut Tcb, cx: &mut Cx<'_>) -> Option<(Mbuf, &'a Piece
 }
 
 /// The front is in flight now; returns its first byte.
+/// RFC 8985 4-b.
 #[inline(always)]
-fn go(tcb: &mut Tcb, marks: u8, cx: &Cx<'_>) -> SeqNumber {
+fn go(tcb: &mut Tcb, marks: u8, cx: &Cx) -> SeqNumber {
     let seq = tcb.snd_nxt;
     if let Some(piece) = tcb.sendq.send_front() {
         piece.seq = seq;
@@ -313,13 +334,15 @@ fn go(tcb: &mut Tcb, marks: u8, cx: &Cx<'_>) -> SeqNumber {
     seq
 }
 
-fn send_fin(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
+fn send_fin(tcb: &mut Tcb, cx: &mut Cx) -> Option<Mbuf> {
     let m = cx.pool.alloc(0)?;
     let seq = tcb.snd_nxt;
     tcb.sendq.send_fin(seq, cx.now);
     tcb.snd_nxt += 1;
     fin_sent(tcb);
     sent_something(tcb, cx);
+    // It is the tail that a probe would be for (RFC 8985 section 7.2).
+    tcb.restart_retransmit(cx.now);
     finish(tcb, m, seq, Flags::ACK | Flags::FIN, cx)
 }
 
@@ -333,7 +356,7 @@ fn fin_sent(tcb: &mut Tcb) {
 }
 
 #[inline(always)]
-fn sent_something(tcb: &mut Tcb, cx: &Cx<'_>) {
+fn sent_something(tcb: &mut Tcb, cx: &Cx) {
     tcb.last_sent_at = cx.now;
     // What ran while nothing was in flight was the persist timer: it is not for this segment.
     if tcb.timers.retransmit == base::Instant::NEVER || tcb.sendq.sent_count() == 1 {
@@ -343,27 +366,22 @@ fn sent_something(tcb: &mut Tcb, cx: &Cx<'_>) {
 
 /// A handle to send while the original waits for its ACK; a copy if an earlier one is still out.
 #[inline(always)]
-fn share_or_copy(m: &mut Mbuf, cx: &mut Cx<'_>) -> Option<Mbuf> {
+pub(crate) fn share_or_copy(m: &mut Mbuf, cx: &mut Cx) -> Option<Mbuf> {
     match cx.pool.share_for_send(m) {
         Some(share) => Some(share),
         None => rare::copy(m, cx),
     }
 }
 
-fn pure_ack(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
+fn pure_ack(tcb: &mut Tcb, cx: &mut Cx) -> Option<Mbuf> {
     let m = cx.pool.alloc(0)?;
     cx.counters.add(Counter::TcpAcksOut, 1);
     finish(tcb, m, tcb.snd_nxt, Flags::ACK, cx)
 }
 
 /// Write the header of an established connection's segment in front of its payload.
-fn finish(
-    tcb: &mut Tcb,
-    mut m: Mbuf,
-    seq: SeqNumber,
-    flags: Flags,
-    cx: &mut Cx<'_>,
-) -> Option<Mbuf> {
+/// RFC 9293 MUST-65.
+fn finish(tcb: &mut Tcb, mut m: Mbuf, seq: SeqNumber, flags: Flags, cx: &mut Cx) -> Option<Mbuf> {
     let flags = flags | Flags(tcb.ecn.0 & EcnBits::ECHO);
     if tcb.sack_blocks.nothing_to_report() {
         put_header(tcb, &mut m, seq, flags, cx)?;
@@ -375,6 +393,7 @@ fn finish(
     Some(m)
 }
 
+/// RFC 5681 4.2-d.
 #[inline(always)]
 fn ack_went_out(tcb: &mut Tcb) {
     if tcb.ack_owed_bytes > 0 {

@@ -50,14 +50,14 @@ impl Pacing {
 
 /// Do segments of this connection get a departure time? While some wait, those behind them do.
 #[inline(always)]
-pub(crate) fn applies(tcb: &Tcb, cx: &Cx<'_>) -> bool {
+pub(crate) fn applies(tcb: &Tcb, cx: &Cx) -> bool {
     // Two comparisons for those that it is nothing to.
     (tcb.pacing.in_use || tcb.rtt.srtt() >= PACED_FROM) && is_in_use(tcb, cx)
 }
 
 #[cold]
 #[inline(never)]
-fn is_in_use(tcb: &Tcb, cx: &Cx<'_>) -> bool {
+fn is_in_use(tcb: &Tcb, cx: &Cx) -> bool {
     tcb.rtt.srtt() >= PACED_FROM && cx.switches.on(Switch::Pacing)
         || tcb.pacing.last > cx.now
         || tcb.cc.watches_all()
@@ -98,7 +98,7 @@ pub(crate) fn departure(tcb: &mut Tcb, now: Instant) -> Option<Instant> {
 
 /// `m` leaves at `departure`, and `before` bytes were in flight when it was made; the next one
 /// leaves as much later as it takes.
-pub(crate) fn sent(tcb: &mut Tcb, m: &mut Mbuf, departure: Instant, before: u32, cx: &mut Cx<'_>) {
+pub(crate) fn sent(tcb: &mut Tcb, m: &mut Mbuf, departure: Instant, before: u32, cx: &mut Cx) {
     if departure > cx.now {
         m.set_time(departure);
         m.set(Flags::PACED);
@@ -126,7 +126,7 @@ pub(crate) fn sent(tcb: &mut Tcb, m: &mut Mbuf, departure: Instant, before: u32,
 }
 
 /// What leaves by the clock makes room between two ACKs: the user is told, or the queue runs dry.
-fn ask_for_more(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+fn ask_for_more(tcb: &mut Tcb, cx: &mut Cx) {
     if tcb.marks.has(Marks::WRITE_BLOCKED)
         && tcb.sendq.unsent_bytes() <= tcb.config.unsent_limit_bytes as usize / 2
         && usrreq::write_room(tcb, cx).is_ok_and(|room| room > 0)

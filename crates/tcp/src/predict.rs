@@ -110,7 +110,7 @@ impl Following {
 
     /// Account for what was taken, `len` bytes each.
     #[inline(always)]
-    pub fn accept(self, tcb: &mut Tcb, len: u32, cx: &mut Cx<'_>) {
+    pub fn accept(self, tcb: &mut Tcb, len: u32, cx: &mut Cx) {
         let bytes = self.next.since(tcb.rcv_nxt) as u32;
         cx.counters.add(Counter::TcpPredicted, u64::from(self.count));
         cx.counters.add(Counter::TcpFollowed, u64::from(self.count));
@@ -123,7 +123,7 @@ impl Following {
 
 /// Take a segment that [`matches`]; `m` is its payload.
 #[inline(always)]
-pub fn accept(tcb: &mut Tcb, seg: &Segment, m: Mbuf, cx: &mut Cx<'_>) {
+pub fn accept(tcb: &mut Tcb, seg: &Segment, m: Mbuf, cx: &mut Cx) {
     cx.counters.add(Counter::TcpPredicted, 1);
     tcb.stats.segments_in = tcb.stats.segments_in.wrapping_add(1);
     tcb.heard_from_peer(cx.now);

@@ -2,6 +2,8 @@
 
 use base::Duration;
 
+use crate::Config;
+
 /// SRTT, RTTVAR and the time-out they give.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rtt {
@@ -15,29 +17,37 @@ pub(crate) struct Rtt {
     pub(crate) backoff: u8,
     /// Time-outs since SND.UNA last advanced: what giving up goes by.
     pub(crate) retries: u8,
+    /// [`Config::peer_ack_delay`] and [`Config::probe_min`], in milliseconds.
+    peer_ack_delay_ms: u8,
+    probe_min_ms: u8,
+}
+
+/// A setting in milliseconds, as far as a byte goes.
+fn short_ms(setting: Duration) -> u8 {
+    u8::try_from(setting.as_millis()).unwrap_or(u8::MAX)
 }
 
 /// Rule 2.5: an upper bound of at least 60 seconds.
+/// RFC 6298 2-e.
 const RTO_MAX: Duration = Duration::from_secs(120);
 
-/// How long peers keep back the ACK for a lone segment: Linux and Windows 40 ms and a tick, as we.
-/// No probe comes before this: a pause of a busy peer is no loss.
-const PEER_ACK_DELAY: Duration = Duration::from_millis(45);
-
 impl Rtt {
-    pub(crate) fn new(initial: Duration, floor: Duration) -> Rtt {
+    pub(crate) fn new(config: &Config) -> Rtt {
         Rtt {
             srtt_ns: 0,
             rttvar_ns: 0,
             min_ns: u64::MAX,
-            rto_ns: initial.as_nanos(),
-            floor_us: u32::try_from(floor.as_micros()).unwrap_or(u32::MAX),
+            rto_ns: config.rto_initial.as_nanos(),
+            floor_us: u32::try_from(config.rto_min.as_micros()).unwrap_or(u32::MAX),
             backoff: 0,
             retries: 0,
+            peer_ack_delay_ms: short_ms(config.peer_ack_delay),
+            probe_min_ms: short_ms(config.probe_min),
         }
     }
 
     /// Take in a measurement (rules 2.2 and 2.3) and forget the backoff.
+    /// RFC 9293 MUST-18. RFC 6298 2-b, 2-c.
     #[inline]
     pub(crate) fn sample(&mut self, rtt: Duration) {
         let r = rtt.as_nanos().max(1);
@@ -57,14 +67,18 @@ impl Rtt {
 
     /// How long ACKs may stay away before a tail loss probe (RFC 8985 section 7.2), longer if the
     /// peer may keep back the one for what is in flight.
+    /// RFC 8985 7.2-b.
     #[inline(always)]
     pub(crate) fn probe_timeout(&self, held_back: bool) -> Duration {
-        let (two, delay) = (2 * self.srtt_ns, PEER_ACK_DELAY.as_nanos());
+        let two = 2 * self.srtt_ns;
+        let ms = if held_back { self.peer_ack_delay_ms } else { self.probe_min_ms };
+        let delay = u64::from(ms) * 1_000_000;
         let probe_ns = if held_back { two + delay } else { two.max(delay) };
         Duration::from_nanos(if two == 0 { self.rto_ns } else { probe_ns.min(self.rto_ns) })
     }
 
     /// The time-out now, backoff included.
+    /// RFC 9293 MUST-19.
     #[inline]
     pub(crate) fn rto(&self) -> Duration {
         let rto = Duration::from_nanos(self.rto_ns << self.backoff.min(20));
@@ -78,6 +92,7 @@ impl Rtt {
     }
 
     /// Rule 5.7: the SYN timed out, so the first time-out for data is at least 3 s.
+    /// RFC 6298 5-e.
     pub(crate) fn syn_timed_out(&mut self) {
         self.backoff = 0;
         self.rto_ns = self.rto_ns.max(Duration::from_secs(3).as_nanos());

@@ -6,6 +6,10 @@
 
 use core::ops::{Deref, DerefMut};
 
+use base::SeqNumber;
+
+use crate::state::Error;
+
 /// What a connection reads that has never written there.
 pub(crate) trait Clean: Clone + 'static {
     const CLEAN: &'static Self;
@@ -44,4 +48,24 @@ impl<T: Clean> DerefMut for Seldom<T> {
 #[inline(never)]
 fn first<T: Clean>() -> Box<T> {
     Box::new(T::CLEAN.clone())
+}
+
+/// What nearly no connection has: urgent data, bad news of its path, a peer that tells its user
+/// timeout.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rare {
+    /// SND.UP: behind the last urgent byte we wrote, while [`crate::Todo::URGENT`] is set.
+    pub(crate) snd_up: SeqNumber,
+    /// RCV.UP: behind the last urgent byte announced, as a count of the bytes of the stream, which
+    /// does not wrap.
+    pub(crate) rcv_up: u64,
+    /// The user timeout that the peer told of, in seconds; 0 if it did not (RFC 5482).
+    pub(crate) peer_timeout_s: u32,
+    /// What the network said last, and SND.UNA then.
+    pub(crate) soft_error: Option<(Error, SeqNumber)>,
+}
+
+impl Clean for Rare {
+    const CLEAN: &'static Rare =
+        &Rare { snd_up: SeqNumber(0), rcv_up: 0, peer_timeout_s: 0, soft_error: None };
 }

@@ -32,6 +32,12 @@ impl Piece {
     pub(crate) const FIN: u8 = 2;
     /// Not sent yet, and to be sent as one segment although it is larger than others.
     pub(crate) const PROBE: u8 = 4;
+    /// It was sent with PSH, and is so when it goes again.
+    pub(crate) const PUSH: u8 = 8;
+    /// A record ends here: what is written next begins a segment of its own.
+    pub(crate) const RECORD: u8 = 16;
+    /// More is about to be written behind it: no PSH yet.
+    pub(crate) const MORE: u8 = 32;
 
     /// Not yet sent.
     #[inline(always)]
@@ -193,6 +199,10 @@ impl SendQueue {
                 m.set(Flags::SUMMED);
             }
             taken += piece.len();
+            if self.pieces.capacity() == 0 {
+                // Many connections never have two.
+                self.pieces.reserve_exact(1);
+            }
             self.pieces.push_back(Piece::waiting(Some(m), piece.len() as u32));
             room = unit;
         }
@@ -204,6 +214,10 @@ impl SendQueue {
     #[inline]
     fn fill_last(&mut self, data: &[u8], unit: usize, sums: Option<(Ladder, bool)>) -> usize {
         let Some(piece) = self.pieces.back_mut() else { return 0 };
+        if piece.has(Piece::RECORD) {
+            return 0;
+        }
+        piece.marks &= !Piece::MORE;
         let Some(m) = &mut piece.mbuf else { return 0 };
         let room = unit.saturating_sub(m.len()).min(m.tailroom());
         if room == 0 {
@@ -212,6 +226,16 @@ impl SendQueue {
         let filled = fill(m, &data[..room.min(data.len())], sums);
         piece.len += filled as u32;
         filled
+    }
+
+    /// Say something of what was written last, if it was not sent yet.
+    #[cold]
+    pub(crate) fn mark_last(&mut self, mark: u8) {
+        if self.unsent_count() > 0
+            && let Some(piece) = self.pieces.back_mut()
+        {
+            piece.marks |= mark;
+        }
     }
 
     /// Take an mbuf that the user filled (loaned buffers).
@@ -226,13 +250,14 @@ impl SendQueue {
     }
 
     /// Remove everything before `ack`. Returns when the newest of it left that was sent once only.
+    /// RFC 2018 8-a.
     #[inline]
     pub(crate) fn acknowledge(&mut self, ack: SeqNumber, pool: &mut Pool) -> Option<Instant> {
         let mut newest = None;
         if self.sent == 1
             && let Some(piece) = self.pieces.front_mut()
             && piece.end() == ack
-            && piece.marks == 0
+            && piece.marks & !Piece::PUSH == 0
         {
             // All there was, as in any conversation of one segment at a time.
             newest = Some(piece.sent_at);

@@ -2,13 +2,29 @@
 //!
 //! Called by: tcb, which holds it; whoever has something to count; info. Plain data.
 
+use base::SeqNumber;
+
+use crate::seldom::{Clean, Seldom};
+
 /// Totals of one connection, for [`crate::Info`].
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Stats {
     pub(crate) bytes_acked: u64,
     pub(crate) bytes_received: u64,
     pub(crate) segments_out: u32,
     pub(crate) segments_in: u32,
+    pub(crate) rare: Seldom<RareStats>,
+}
+
+/// What does not happen where all is well.
+#[derive(Clone, Debug)]
+pub(crate) struct RareStats {
+    /// No count, but as rare as the others, and not worth a word in each connection.
+    pub(crate) fast_open: Option<Box<crate::fast_open::Kept>>,
+    /// Most bytes in flight in this round, and its end: kept for
+    /// [`crate::Config::growth_when_half_used`] alone.
+    pub(crate) used_bytes: u32,
+    pub(crate) used_until: SeqNumber,
     pub(crate) retransmits: u32,
     pub(crate) timeouts: u32,
     pub(crate) fast_recoveries: u32,
@@ -18,4 +34,21 @@ pub(crate) struct Stats {
     pub(crate) out_of_order: u32,
     pub(crate) ce_marks: u32,
     pub(crate) ecn_reductions: u32,
+}
+
+impl Clean for RareStats {
+    const CLEAN: &'static RareStats = &RareStats {
+        fast_open: None,
+        used_bytes: 0,
+        used_until: SeqNumber(0),
+        retransmits: 0,
+        timeouts: 0,
+        fast_recoveries: 0,
+        tail_probes: 0,
+        undone: 0,
+        duplicate_acks: 0,
+        out_of_order: 0,
+        ce_marks: 0,
+        ecn_reductions: 0,
+    };
 }

@@ -13,6 +13,7 @@ use wire::checksum::Sum;
 use crate::cc::Cc;
 use crate::deadlines::Timers;
 use crate::early_acks::EarlyAcks;
+use crate::handshake::MSS_FLOOR;
 use crate::marks::{EcnBits, Events, Marks, Todo};
 use crate::opening::Opening;
 use crate::pacing::Pacing;
@@ -23,7 +24,7 @@ use crate::receive::reass::Reassembly;
 use crate::receive::tuning::{Tuning, start_bytes};
 use crate::recovery::scoreboard::Recovery;
 use crate::rtt::Rtt;
-use crate::seldom::Seldom;
+use crate::seldom::{Rare, Seldom};
 use crate::sendq::SendQueue;
 use crate::state::{Error, State};
 use crate::stats::Stats;
@@ -71,7 +72,7 @@ pub struct Tcb {
     pub ack_owed_bytes: u32,
     /// The largest segment the peer has sent, in bytes: what "full-sized" means.
     pub(crate) rcv_mss: u16,
-    /// [`Tcb::REPAIRING`] and [`Tcb::EARLY`]: zero when all is well.
+    /// [`Tcb::REPAIRING`], [`Tcb::EARLY`], [`Tcb::OPENING`]: zero when all is well.
     pub(crate) trouble: u8,
     /// What the user should be told.
     pub events: Events,
@@ -128,8 +129,6 @@ pub struct Tcb {
     pub(crate) ecn_recover: SeqNumber,
     /// When our SYN was first sent.
     pub(crate) syn_sent_at: Instant,
-    /// RCV.UP: behind the last urgent byte announced (RFC 6093).
-    pub(crate) rcv_up: SeqNumber,
     /// MSS to offer in our SYN.
     pub(crate) advertised_mss: Mss,
     /// What a peer means that offers none.
@@ -138,8 +137,7 @@ pub struct Tcb {
     pub(crate) path_most: u16,
     /// How it ended.
     pub error: Option<Error>,
-    /// What the network said last, and SND.UNA then.
-    pub(crate) soft_error: Option<(Error, SeqNumber)>,
+    pub(crate) rare: Seldom<Rare>,
     pub(crate) challenge_acks: PerSecond,
     pub(crate) out_of_window_acks: PerSecond,
     pub(crate) config: Arc<Config>,
@@ -175,22 +173,25 @@ impl Tcb {
     pub(crate) const REPAIRING: u8 = 1;
     /// We hold data, or the end of it, out of order.
     pub(crate) const EARLY: u8 = 2;
+    /// In SYN-RECEIVED, but open for the user and for data (Fast Open).
+    pub(crate) const OPENING: u8 = 4;
 
     /// A connection in CLOSED, for `usrreq::connect` or `handshake::passive_open` to start.
     pub(crate) fn new(config: &Arc<Config>, opening: &Opening) -> Tcb {
-        let ports = opening.port_bytes();
         let mut marks = Marks::default();
         if config.no_delay {
             marks.set(Marks::NO_DELAY);
         }
-        let cc = Cc::new(config.algorithm);
+        let mut cc = Cc::new(config.algorithm);
+        cc.grow_when_half_used(config.growth_when_half_used);
+        let mss = Mss(opening.mss.0.min(config.mss_max.max(MSS_FLOOR as u16)));
         Tcb {
             state: State::Closed,
             todo: Todo::default(),
             marks,
             snd_wscale: WindowScale::default(),
             rcv_wscale: largest_scale(config),
-            snd_mss: opening.mss,
+            snd_mss: mss,
             rcv_nxt: SeqNumber(0),
             rcv_adv: SeqNumber(0),
             snd_una: opening.iss,
@@ -203,7 +204,7 @@ impl Tcb {
             last_ack_sent: SeqNumber(0),
             send_space_bytes: 0,
             ack_owed_bytes: 0,
-            rcv_mss: opening.mss.0.min(536),
+            rcv_mss: mss.0.min(536),
             trouble: 0,
             events: Events::default(),
             dirty: false,
@@ -212,9 +213,9 @@ impl Tcb {
             receive: SockBuf::new(start_bytes(config)),
             sendq: SendQueue::default(),
             timers: Timers::default(),
-            rtt: Rtt::new(config.rto_initial, config.rto_min),
+            rtt: Rtt::new(config),
             last_sent_at: Instant::ZERO,
-            ports,
+            ports: opening.port_bytes(),
             pseudo_sum: opening.pseudo_sum,
             offload_checksum: opening.offload_checksum,
             peer_scales: false,
@@ -235,12 +236,11 @@ impl Tcb {
             irs: SeqNumber(0),
             ecn_recover: opening.iss,
             syn_sent_at: Instant::ZERO,
-            rcv_up: SeqNumber(0),
-            advertised_mss: opening.mss,
+            advertised_mss: mss,
             default_mss: opening.default_mss,
             path_most: 0,
             error: None,
-            soft_error: None,
+            rare: Seldom::default(),
             challenge_acks: PerSecond::default(),
             out_of_window_acks: PerSecond::default(),
             config: config.clone(),
@@ -266,8 +266,9 @@ impl Tcb {
     }
 
     /// Our clock as a TSval: milliseconds, with this connection's offset.
+    /// RFC 7323 5.4-a.
     #[inline(always)]
-    pub(crate) fn ts_value(&self, cx: &Cx<'_>) -> u32 {
+    pub(crate) fn ts_value(&self, cx: &Cx) -> u32 {
         cx.now_ms.wrapping_add(self.ts_offset)
     }
 
@@ -278,13 +279,13 @@ impl Tcb {
 
     /// Are checksums ours to make: neither a device's, nor turned off?
     #[inline(always)]
-    pub fn makes_checksums(&self, cx: &Cx<'_>) -> bool {
+    pub fn makes_checksums(&self, cx: &Cx) -> bool {
         !self.offload_checksum && cx.switches.on(Switch::ChecksumTx)
     }
 
     /// Retransmission time-outs so far.
     pub fn timeouts(&self) -> u32 {
-        self.stats.timeouts
+        self.stats.rare.timeouts
     }
 
     /// Its settings.
@@ -305,14 +306,15 @@ impl Tcb {
 
     /// Remember a timestamp and when it came.
     #[inline(always)]
-    pub(crate) fn set_ts_recent(&mut self, value: u32, cx: &Cx<'_>) {
+    pub(crate) fn set_ts_recent(&mut self, value: u32, cx: &Cx) {
         self.ts_recent = value;
         self.ts_recent_at = coarse(cx.now);
     }
 
     /// Is a timestamp older than TS.Recent, and TS.Recent not itself out of date? After 24 days
     /// of silence it is: the peer's clock may have gone half round (RFC 7323 section 5.5).
-    pub(crate) fn is_old_timestamp(&self, value: u32, cx: &Cx<'_>) -> bool {
+    /// RFC 7323 5.3-b, 5.5-a.
+    pub(crate) fn is_old_timestamp(&self, value: u32, cx: &Cx) -> bool {
         const DAYS_24: u32 = ((24 * 86_400 * 1_000_000_000u64) >> 30) as u32;
         let silence = coarse(cx.now).wrapping_sub(self.ts_recent_at);
         (value.wrapping_sub(self.ts_recent) as i32) < 0 && silence < DAYS_24
@@ -346,6 +348,7 @@ impl Tcb {
     /// End the connection: nothing more is sent or received.
     pub(crate) fn fail(&mut self, error: Error) {
         self.state = State::Closed;
+        self.trouble &= !Tcb::OPENING;
         self.error = Some(error);
         self.events.set(Events::CLOSED | Events::READABLE | Events::WRITABLE);
         self.timers = Timers::default();

@@ -146,6 +146,7 @@ proptest! {
 
     /// Blocks reported are ranges of what is held, the newest first, none touching another; with
     /// four ranges or fewer held, all of it.
+    /// RFC 2018 4-d.
     #[test]
     fn received_blocks_report_what_is_held(ranges in ranges(), base in any::<u32>()) {
         let base = SeqNumber(base);

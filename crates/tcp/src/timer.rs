@@ -10,7 +10,7 @@ use crate::marks::{Events, Marks, Todo};
 use crate::recovery::tlp;
 use crate::state::State;
 use crate::tcb::Tcb;
-use crate::{Cx, recovery};
+use crate::{Cx, path, recovery, user_timeout};
 
 impl Tcb {
     /// When [`expire`] wants to be called next; [`Instant::NEVER`] for not at all.
@@ -22,9 +22,10 @@ impl Tcb {
 
     /// Start the retransmission timer anew, RFC 6298 rules 5.1 and 5.3. While all is well a tail
     /// loss probe comes first (RFC 8985 section 7.2), which [`expire`] finds out by the same signs.
+    /// RFC 6298 5-a, 5-b. RFC 8985 7.2-a.
     #[inline(always)]
     pub(crate) fn restart_retransmit(&mut self, now: Instant) {
-        let well = !self.is_repairing() && self.rtt.backoff == 0;
+        let well = self.trouble & (Tcb::REPAIRING | Tcb::OPENING) == 0 && self.rtt.backoff == 0;
         if well && self.marks.has(Marks::SACK) {
             self.timers.retransmit = now + self.probe_timeout();
         } else {
@@ -61,10 +62,20 @@ impl Tcb {
             self.timers.silent_since = now - waited;
         }
         self.restart_retransmit(now);
-        let Some(most) = self.config.user_timeout else { return true };
+        let Some(most) = user_timeout::of(self) else { return true };
         let end = self.timers.silent_since + most;
         self.timers.retransmit = self.timers.retransmit.min(end);
         end > now
+    }
+
+    /// A time-out that follows on others comes no later than the end of the user time-out.
+    pub(crate) fn heed_user_timeout(&mut self) {
+        if self.rtt.retries > 0
+            && let Some(most) = user_timeout::of(self)
+        {
+            let end = self.timers.silent_since + most;
+            self.timers.retransmit = self.timers.retransmit.min(end);
+        }
     }
 
     /// Something came in: the connection is alive.
@@ -80,6 +91,7 @@ impl Tcb {
     }
 
     /// Set or end keepalive, RFC 9293 section 3.8.4.
+    /// RFC 9293 MUST-24.
     pub fn set_keepalive(&mut self, idle: Option<Duration>, now: Instant) {
         if self.config.keepalive_idle != idle {
             std::sync::Arc::make_mut(&mut self.config).keepalive_idle = idle;
@@ -91,7 +103,7 @@ impl Tcb {
 }
 
 /// Act on every deadline that has come.
-pub fn expire(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+pub fn expire(tcb: &mut Tcb, cx: &mut Cx) {
     if tcb.timers.ack <= cx.now {
         tcb.timers.ack = Instant::NEVER;
         tcb.todo.set(Todo::ACK_NOW);
@@ -103,7 +115,7 @@ pub fn expire(tcb: &mut Tcb, cx: &mut Cx<'_>) {
     if tcb.timers.retransmit <= cx.now && !not_yet_a_timeout(tcb, cx) {
         tcb.timers.retransmit = Instant::NEVER;
         cx.counters.add(Counter::TcpTimeouts, 1);
-        tcb.stats.timeouts += 1;
+        tcb.stats.rare.timeouts += 1;
         retransmit_expired(tcb, cx);
     }
     if tcb.timers.idle <= cx.now {
@@ -113,7 +125,7 @@ pub fn expire(tcb: &mut Tcb, cx: &mut Cx<'_>) {
 }
 
 /// What comes before a time-out: a look at what may have been overtaken, or a tail loss probe.
-fn not_yet_a_timeout(tcb: &mut Tcb, cx: &mut Cx<'_>) -> bool {
+fn not_yet_a_timeout(tcb: &mut Tcb, cx: &mut Cx) -> bool {
     if tcb.recovery.reorder_due <= cx.now {
         tcb.timers.retransmit = tcb.recovery.timeout_due;
         recovery::reorder_expired(tcb, cx);
@@ -126,9 +138,11 @@ fn not_yet_a_timeout(tcb: &mut Tcb, cx: &mut Cx<'_>) -> bool {
     false
 }
 
-fn retransmit_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+/// RFC 6298 5-d.
+fn retransmit_expired(tcb: &mut Tcb, cx: &mut Cx) {
     let waited = tcb.rtt.rto();
     match tcb.state {
+        // RFC 9293 MUST-22.
         State::SynSent | State::SynReceived => {
             if tcb.rtt.backoff >= tcb.config.syn_retries_max {
                 tcb.give_up();
@@ -141,23 +155,31 @@ fn retransmit_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
                 tcb.give_up();
             }
         }
+        // RFC 9293 MUST-20, SHLD-16, SHLD-17, MUST-35.
         _ if tcb.in_flight() > 0 => {
             // A peer that shut its window on what is in flight but answers is not given up (RFC
             // 9293 section 3.8.6.1): `probes` starts anew with each segment from it.
-            let shut = tcb.snd_wnd == 0;
+            // With nobody left who could, its tries are counted all the same.
+            let shut = tcb.snd_wnd == 0 && !tcb.marks.has(Marks::ORPHAN);
+            let most = user_timeout::retries_max(tcb);
             let tried = if shut { &mut tcb.probes } else { &mut tcb.rtt.retries };
-            if *tried >= tcb.config.retries_max {
+            if *tried >= most {
                 tcb.give_up();
                 return;
             }
             let first = *tried == 0;
-            *tried += 1;
+            if first {
+                // RFC 9293 SHLD-9.
+                tcb.events.set(Events::UNANSWERED);
+            }
+            *tried = tried.saturating_add(1);
             tcb.rtt.backoff = (tcb.rtt.backoff + 1).min(20);
             if !tcb.again(first, waited, cx.now) {
                 tcb.give_up();
                 return;
             }
             recovery::timed_out(tcb, cx);
+            path::timed_out(tcb, cx);
             tcb.todo.set(Todo::OUTPUT);
         }
         _ if tcb.state.may_send() && tcb.sendq.unsent_count() > 0 => persist_expired(tcb, cx),
@@ -171,20 +193,22 @@ fn retransmit_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
 }
 
 /// Probe a shut window, ever more slowly, for as long as the peer answers (RFC 9293 3.8.6.1).
-fn persist_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+/// RFC 9293 MUST-36, MUST-37, SHLD-30.
+fn persist_expired(tcb: &mut Tcb, cx: &mut Cx) {
     if tcb.snd_wnd > 0 {
         // Only silly-window avoidance holds data back: its time is over.
         tcb.todo.set(Todo::PROBE);
         tcb.restart_retransmit(cx.now);
         return;
     }
-    let abandoned = tcb.marks.has(Marks::ORPHAN) && tcb.rtt.backoff >= tcb.config.retries_max;
-    if tcb.probes >= tcb.config.retries_max || abandoned {
+    let most = user_timeout::retries_max(tcb);
+    let abandoned = tcb.marks.has(Marks::ORPHAN) && tcb.rtt.backoff >= most;
+    if tcb.probes >= most || abandoned {
         tcb.give_up();
         return;
     }
     let (first, waited) = (tcb.probes == 0, tcb.rtt.rto());
-    tcb.probes += 1;
+    tcb.probes = tcb.probes.saturating_add(1);
     tcb.rtt.backoff = (tcb.rtt.backoff + 1).min(20);
     tcb.todo.set(Todo::PROBE);
     if !tcb.again(first, waited, cx.now) {
@@ -192,12 +216,19 @@ fn persist_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
     }
 }
 
-fn idle_expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+/// Nothing came for a while: the end of an orphan in FIN-WAIT-2, or a keepalive probe.
+/// RFC 9293 MUST-26, MUST-29.
+fn idle_expired(tcb: &mut Tcb, cx: &mut Cx) {
     if tcb.state == State::FinWait2 && tcb.marks.has(Marks::ORPHAN) {
         tcb.state = State::TimeWait;
         return;
     }
-    if tcb.config.keepalive_idle.is_none() || !tcb.state.is_synchronised() {
+    let Some(idle) = tcb.config.keepalive_idle.filter(|_| tcb.state.is_synchronised()) else {
+        return;
+    };
+    if tcb.in_flight() > 0 || tcb.sendq.unsent_count() > 0 {
+        // What is sent again, or probes a shut window, asks the peer already.
+        tcb.timers.idle = cx.now + idle;
         return;
     }
     if tcb.probes >= tcb.config.keepalive_probes_max {

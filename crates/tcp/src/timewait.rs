@@ -46,7 +46,7 @@ pub enum Late {
 
 impl TimeWait {
     /// The record for a connection that has closed on both sides.
-    pub fn new(tcb: &Tcb, cx: &Cx<'_>) -> TimeWait {
+    pub fn new(tcb: &Tcb, cx: &Cx) -> TimeWait {
         TimeWait {
             snd_nxt: tcb.snd_nxt,
             rcv_nxt: tcb.rcv_nxt,
@@ -77,6 +77,7 @@ impl TimeWait {
 
     /// What to do about a segment. A RST does not end the wait (RFC 1337); a SYN that is newer by
     /// timestamp or sequence number may reopen (RFC 6191, RFC 9293 section 3.6.1).
+    /// RFC 9293 SHLD-4.
     pub fn input(&self, seg: &Segment) -> Late {
         if seg.flags.contains(Flags::RST) {
             return Late::Ignore(DropReason::TcpTimeWait);

@@ -13,9 +13,10 @@ use wire::checksum::Ladder;
 use crate::marks::{Events, Marks, Todo};
 use crate::opening::Opening;
 use crate::receive::tuning;
+use crate::sendq::Piece;
 use crate::state::{Error, State};
 use crate::tcb::Tcb;
-use crate::{Config, Cx, handshake};
+use crate::{Config, Cx, handshake, send_tuning, urgent};
 
 /// Why a call was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +30,7 @@ pub enum CallError {
 }
 
 /// Active open, RFC 9293 section 3.10.1: a connection in SYN-SENT.
-pub fn connect(config: &Arc<Config>, opening: &Opening, cx: &mut Cx<'_>) -> Tcb {
+pub fn connect(config: &Arc<Config>, opening: &Opening, cx: &mut Cx) -> Tcb {
     let mut tcb = Tcb::new(config, opening);
     tcb.marks.set(Marks::ACTIVE);
     tcb.state = State::SynSent;
@@ -42,11 +43,11 @@ pub fn connect(config: &Arc<Config>, opening: &Opening, cx: &mut Cx<'_>) -> Tcb 
 ///
 /// # Errors
 /// [`CallError::WouldBlock`] when there is no room; an event tells when there is.
-pub fn write(tcb: &mut Tcb, data: &[u8], cx: &mut Cx<'_>) -> Result<usize, CallError> {
+pub fn write(tcb: &mut Tcb, data: &[u8], cx: &mut Cx) -> Result<usize, CallError> {
     let room =
         if has_room(tcb, data.len()) { data.len() } else { write_room(tcb, cx)?.min(data.len()) };
     let unit = unit_bytes(tcb);
-    let taken = tcb.sendq.append(&data[..room], unit, sums(tcb, cx), cx.pool);
+    let taken = tcb.sendq.append(&data[..room], unit, sums(tcb, cx), &mut cx.pool);
     if taken < data.len() {
         tcb.marks.set(Marks::WRITE_BLOCKED);
         if taken < room {
@@ -63,9 +64,9 @@ pub fn write(tcb: &mut Tcb, data: &[u8], cx: &mut Cx<'_>) -> Result<usize, CallE
 /// The stack has no buffers for a writer. If nothing is in flight whose ACK would have it try
 /// again, a timer does.
 #[cold]
-fn no_memory(tcb: &mut Tcb, cx: &Cx<'_>) {
+fn no_memory(tcb: &mut Tcb, cx: &Cx) {
     tcb.marks.set(Marks::WRITE_BLOCKED);
-    if tcb.in_flight() == 0 && tcb.state.may_send() && tcb.timers.retransmit == Instant::NEVER {
+    if tcb.in_flight() == 0 && tcb.may_send() && tcb.timers.retransmit == Instant::NEVER {
         tcb.restart_retransmit(cx.now);
     }
 }
@@ -74,7 +75,7 @@ fn no_memory(tcb: &mut Tcb, cx: &Cx<'_>) {
 ///
 /// # Errors
 /// The buffer comes back with the reason.
-pub fn write_mbuf(tcb: &mut Tcb, m: Mbuf, cx: &mut Cx<'_>) -> Result<(), (CallError, Mbuf)> {
+pub fn write_mbuf(tcb: &mut Tcb, m: Mbuf, cx: &mut Cx) -> Result<(), (CallError, Mbuf)> {
     match write_room(tcb, cx) {
         Ok(1..) => {}
         Ok(0) | Err(CallError::WouldBlock) => {
@@ -97,7 +98,7 @@ pub fn write_mbuf(tcb: &mut Tcb, m: Mbuf, cx: &mut Cx<'_>) -> Result<(), (CallEr
 ///
 /// # Errors
 /// [`CallError::WouldBlock`] when there is no room; an event tells when there is.
-pub fn writable(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Result<usize, CallError> {
+pub fn writable(tcb: &mut Tcb, cx: &mut Cx) -> Result<usize, CallError> {
     if tcb.state == State::SynSent {
         return Err(tcb.error.map_or(CallError::WouldBlock, CallError::Failed));
     }
@@ -114,14 +115,15 @@ pub fn writable(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Result<usize, CallError> {
 #[inline(always)]
 fn has_room(tcb: &Tcb, len: usize) -> bool {
     let ahead = tcb.sendq.unsent_bytes() + len;
-    tcb.state.may_send()
+    tcb.may_send()
+        && tcb.snd_mss.bytes() >= send_tuning::SMALL_BYTES
         && !tcb.marks.has(Marks::SHUT_WRITE)
         && ahead <= tcb.config.unsent_limit_bytes as usize
         && ahead + tcb.in_flight() as usize <= tcb.config.send_buffer_bytes as usize
 }
 
 /// Bytes a write would take now.
-pub(crate) fn write_room(tcb: &Tcb, cx: &mut Cx<'_>) -> Result<usize, CallError> {
+pub(crate) fn write_room(tcb: &Tcb, cx: &mut Cx) -> Result<usize, CallError> {
     if let Some(error) = tcb.error {
         return Err(CallError::Failed(error));
     }
@@ -133,19 +135,23 @@ pub(crate) fn write_room(tcb: &Tcb, cx: &mut Cx<'_>) -> Result<usize, CallError>
         return Err(CallError::Closed);
     }
     let queued = tcb.sendq.unsent_bytes() + tcb.in_flight() as usize;
-    let buffer = (tcb.config.send_buffer_bytes as usize).saturating_sub(queued);
+    let least = send_tuning::affordable(tcb, tcb.config.send_buffer_bytes as usize);
+    let buffer = least.saturating_sub(queued);
     // Two units at least: the last one waits for more. Of a large window a part, so that a writer
     // who is woken by ACKs is back before all of it has left.
     let window = tcb.cc.cwnd.min(u64::from(tcb.snd_wnd)) as usize;
-    let most = (tcb.config.unsent_limit_bytes as usize).max(2 * unit_bytes(tcb)).max(window / 16);
+    let most = send_tuning::affordable(tcb, tcb.config.unsent_limit_bytes as usize);
+    let most = most.max(2 * unit_bytes(tcb)).max(window / 16);
     let ahead = most.saturating_sub(tcb.sendq.unsent_bytes());
-    if buffer < ahead && tcb.config.send_buffer_max_bytes > tcb.config.send_buffer_bytes {
-        return Ok(tuning::send_room(tcb, queued, cx).min(ahead));
+    let grows = tcb.config.send_buffer_max_bytes > tcb.config.send_buffer_bytes;
+    if buffer < ahead && grows && unit_bytes(tcb) >= send_tuning::SMALL_BYTES {
+        return Ok(send_tuning::send_room(tcb, queued, cx).min(ahead));
     }
     Ok(buffer.min(ahead))
 }
 
 /// Bytes of the mbufs that data is cut into: one segment, or one super-segment of whole ones.
+/// RFC 9293 SHLD-28.
 #[inline]
 pub fn unit_bytes(tcb: &Tcb) -> usize {
     let mss = tcb.snd_mss.bytes();
@@ -155,16 +161,22 @@ pub fn unit_bytes(tcb: &Tcb) -> usize {
 
 /// How sums are taken while copying; not at all where a device finishes checksums.
 #[inline]
-pub(crate) fn sums(tcb: &Tcb, cx: &Cx<'_>) -> Option<(Ladder, bool)> {
+pub(crate) fn sums(tcb: &Tcb, cx: &Cx) -> Option<(Ladder, bool)> {
     tcb.makes_checksums(cx).then(|| (cx.ladder, cx.switches.on(Switch::FusedSum)))
 }
 
-/// Copy received data out; 0 means the peer has closed and all was read.
+/// Copy received data out, up to a mark of urgent data; 0 means the peer has closed and all was
+/// read.
 ///
 /// # Errors
 /// [`CallError::WouldBlock`] when nothing is there yet.
-pub fn read(tcb: &mut Tcb, into: &mut [u8], cx: &mut Cx<'_>) -> Result<usize, CallError> {
-    let n = tcb.receive.read(into, cx.pool);
+pub fn read(tcb: &mut Tcb, into: &mut [u8], cx: &mut Cx) -> Result<usize, CallError> {
+    let mut into = into;
+    if tcb.marks.has(Marks::URGENT) {
+        let most = urgent::up_to_mark(tcb, into.len());
+        into = &mut into[..most];
+    }
+    let n = tcb.receive.read(into, &mut cx.pool);
     if n == 0 && !into.is_empty() {
         return nothing_to_read(tcb);
     }
@@ -180,6 +192,11 @@ pub fn read(tcb: &mut Tcb, into: &mut [u8], cx: &mut Cx<'_>) -> Result<usize, Ca
 pub fn peek(tcb: &mut Tcb, into: &mut [u8]) -> Result<usize, CallError> {
     if tcb.receive.is_empty() && !into.is_empty() {
         return nothing_to_read(tcb);
+    }
+    let mut into = into;
+    if tcb.marks.has(Marks::URGENT) {
+        let most = urgent::up_to_mark(tcb, into.len());
+        into = &mut into[..most];
     }
     let (mut taken, mut done) = (Vec::new(), 0);
     while done < into.len() {
@@ -197,8 +214,9 @@ pub fn peek(tcb: &mut Tcb, into: &mut [u8]) -> Result<usize, CallError> {
 ///
 /// # Errors
 /// [`CallError::WouldBlock`] when nothing is there yet.
-pub fn read_mbuf(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Result<Option<Mbuf>, CallError> {
-    match tcb.receive.take() {
+pub fn read_mbuf(tcb: &mut Tcb, cx: &mut Cx) -> Result<Option<Mbuf>, CallError> {
+    let urgent = tcb.marks.has(Marks::URGENT);
+    match if urgent { urgent::take(tcb, cx) } else { tcb.receive.take() } {
         Some(m) => {
             tuning::after_read(tcb, cx);
             window_may_open(tcb);
@@ -208,6 +226,7 @@ pub fn read_mbuf(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Result<Option<Mbuf>, CallErr
     }
 }
 
+/// RFC 9293 MUST-12.
 fn nothing_to_read(tcb: &Tcb) -> Result<usize, CallError> {
     match tcb.error {
         Some(error) => Err(CallError::Failed(error)),
@@ -219,10 +238,13 @@ fn nothing_to_read(tcb: &Tcb) -> Result<usize, CallError> {
 
 /// The reader made room: say so once it is worth a segment. RFC 9293 section 3.8.6.2.2 asks for
 /// half the buffer or one segment; like 4.4BSD we wait for two segments and a quarter, or half.
+/// RFC 9293 MUST-39.
 #[inline]
 fn window_may_open(tcb: &mut Tcb) {
-    let limit = tcb.receive.limit_bytes() as u32;
-    let gain = (tcb.receive.space() as u32).saturating_sub(tcb.rcv_wnd());
+    // What the header's field cannot say is no gain.
+    let most = tcb.rcv_wscale.unscale(u16::MAX);
+    let limit = (tcb.receive.limit_bytes() as u32).min(most);
+    let gain = (tcb.receive.space() as u32).min(most).saturating_sub(tcb.rcv_wnd());
     let two_segments = 2 * u32::from(tcb.rcv_mss);
     let worth_it = (gain >= two_segments && gain >= limit / 4) || gain >= limit / 2;
     // Less than a unit of its scale does not open a window.
@@ -234,6 +256,7 @@ fn window_may_open(tcb: &mut Tcb) {
 }
 
 /// Turn Nagle's algorithm on or off (RFC 9293 section 3.7.4); what it held back may leave.
+/// RFC 9293 MUST-17.
 pub fn set_no_delay(tcb: &mut Tcb, on: bool) {
     if on {
         tcb.marks.set(Marks::NO_DELAY);
@@ -248,9 +271,40 @@ pub fn no_delay(tcb: &Tcb) -> bool {
     tcb.marks.has(Marks::NO_DELAY)
 }
 
+/// Hold back a segment that is not full until more is written, or let go what was held back.
+pub fn set_cork(tcb: &mut Tcb, on: bool) {
+    if on {
+        tcb.marks.set(Marks::CORK);
+    } else {
+        tcb.marks.clear(Marks::CORK);
+        tcb.todo.set(Todo::OUTPUT);
+    }
+}
+
+/// Is a segment that is not full held back?
+pub fn cork(tcb: &Tcb) -> bool {
+    tcb.marks.has(Marks::CORK)
+}
+
+/// What was written last ends a record: it shares no segment with what is written next.
+pub fn end_record(tcb: &mut Tcb) {
+    tcb.sendq.mark_last(Piece::RECORD);
+}
+
+/// More is about to be written behind what was written last: its segment is not pushed.
+pub fn more_follows(tcb: &mut Tcb) {
+    tcb.sendq.mark_last(Piece::MORE);
+}
+
+/// Hold back nothing from the next write on; what is held back by now stays, until a time-out, an
+/// ACK or that write.
+pub fn forget_cork(tcb: &mut Tcb) {
+    tcb.marks.clear(Marks::CORK);
+}
+
 /// Change settings that count from now on: buffers, user time-out, keepalive. What was agreed in
 /// the handshake stays as it is.
-pub fn configure(tcb: &mut Tcb, change: impl FnOnce(&mut Config), cx: &mut Cx<'_>) {
+pub fn configure(tcb: &mut Tcb, change: impl FnOnce(&mut Config), cx: &mut Cx) {
     let mut config = *tcb.config;
     change(&mut config);
     let keepalive = config.keepalive_idle;
@@ -282,15 +336,16 @@ pub fn shutdown_write(tcb: &mut Tcb) {
 }
 
 /// No more will be read: what comes is acknowledged and thrown away.
-pub fn shutdown_read(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+pub fn shutdown_read(tcb: &mut Tcb, cx: &mut Cx) {
     tcb.marks.set(Marks::SHUT_READ);
-    tcb.receive.clear(cx.pool);
+    tcb.receive.clear(&mut cx.pool);
     tcb.events.set(Events::READABLE);
 }
 
 /// The user lets go. With data unread the peer is told by a RST (RFC 2525 section 2.17);
 /// otherwise what is queued is still sent, then a FIN.
-pub fn close(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+/// RFC 9293 SHLD-3.
+pub fn close(tcb: &mut Tcb, cx: &mut Cx) {
     tcb.marks.set(Marks::ORPHAN);
     if tcb.state == State::SynSent {
         tcb.fail(Error::Aborted);
@@ -307,7 +362,7 @@ pub fn close(tcb: &mut Tcb, cx: &mut Cx<'_>) {
 }
 
 /// End the connection at once: RST to the peer, queues thrown away (RFC 9293 section 3.10.5).
-pub fn abort(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+pub fn abort(tcb: &mut Tcb, cx: &mut Cx) {
     let tell = tcb.state.is_synchronised() && tcb.state != State::TimeWait
         || tcb.state == State::SynReceived;
     clear(tcb, cx);
@@ -324,17 +379,17 @@ pub fn give_way(tcb: &mut Tcb) {
 }
 
 /// The way to the peer is gone: nothing is sent any more, what was received can be read.
-pub fn lose_network(tcb: &mut Tcb, cx: &mut Cx<'_>) {
-    tcb.sendq.clear(cx.pool);
-    tcb.reassembly.clear(cx.pool);
+pub fn lose_network(tcb: &mut Tcb, cx: &mut Cx) {
+    tcb.sendq.clear(&mut cx.pool);
+    tcb.reassembly.clear(&mut cx.pool);
     tcb.todo = Todo::default();
     tcb.fail(Error::NetworkDown);
 }
 
 /// Give every buffer back.
-pub fn clear(tcb: &mut Tcb, cx: &mut Cx<'_>) {
-    tcb.sendq.clear(cx.pool);
-    tcb.receive.clear(cx.pool);
-    tcb.reassembly.clear(cx.pool);
+pub fn clear(tcb: &mut Tcb, cx: &mut Cx) {
+    tcb.sendq.clear(&mut cx.pool);
+    tcb.receive.clear(&mut cx.pool);
+    tcb.reassembly.clear(&mut cx.pool);
     tuning::release(tcb, cx);
 }

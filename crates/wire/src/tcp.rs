@@ -8,13 +8,14 @@ mod established;
 mod options;
 
 pub use established::{ChecksumField, Established, set_checksum};
-pub use options::{OPTIONS_LEN_MAX, Options, SackBlocks, Timestamps, timestamps_only};
+pub use options::{FastOpen, OPTIONS_LEN_MAX, Options, SackBlocks, Timestamps, timestamps_only};
 
 use base::{DropReason, SeqNumber};
 use core::fmt;
 use core::ops::BitOr;
 
 use crate::bytes::{be16, be32, put};
+use crate::checksum::Sum;
 
 /// Bytes of a header without options.
 pub const HEADER_LEN: usize = 20;
@@ -118,6 +119,21 @@ pub struct Header {
     pub window: u16,
     /// Distance from `seq` to the end of urgent data, if URG is set.
     pub urgent: u16,
+}
+
+/// Say in a finished header that urgent data ends `ahead` bytes behind its sequence number: the
+/// flag, the pointer (both said nothing so far), and what that changes in a checksum that is
+/// `whole`, as RFC 1624 section 3 has it; one that a device finishes covers neither yet.
+pub fn set_urgent(header: &mut [u8], ahead: u16, whole: bool) {
+    let Some(header) = header.first_chunk_mut::<HEADER_LEN>() else { return };
+    let before = Sum::of_be16(be16(header, 12)).plus(Sum::of_be16(be16(header, 18)));
+    header[13] |= Flags::URG.0;
+    header[18..].copy_from_slice(&ahead.to_be_bytes());
+    if whole {
+        let after = Sum::of_be16(be16(header, 12)).plus(Sum::of_be16(ahead));
+        let sum = Sum(!u16::from_ne_bytes([header[16], header[17]])).minus(before).plus(after);
+        set_checksum(header, sum.field());
+    }
 }
 
 impl Header {

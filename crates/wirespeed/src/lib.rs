@@ -100,7 +100,7 @@ pub mod device {
     pub use device::{BURST, Burst, Device, Doorbell, Limits, Offloads};
     pub use device::{channel, counted, fault};
     #[cfg(all(feature = "linux", target_os = "linux"))]
-    pub use device::{peer_groups, tap};
+    pub use device::{namespace, peer_groups, tap};
 }
 pub use device::Device;
 
@@ -116,7 +116,8 @@ pub use net;
 pub use stack::pair;
 pub use stack::snapshot;
 pub use stack::{
-    CallError, ConnectError, Datagram, Echo, EchoError, Event, IpSettings, ListenConfig,
-    ListenError, ListenerHandle, Observer, PingHandle, PortConfig, PortId, Route, Stack,
-    StackConfig, Stage, TcpHandle, UdpError, UdpHandle, Unreachable, route::MAIN_TABLE,
+    CallError, ConnectError, Datagram, Echo, EchoError, Event, FastConnect, FastOpenConfig,
+    IpSettings, ListenConfig, ListenError, ListenerHandle, Observer, PingHandle, PortConfig,
+    PortId, Route, Stack, StackConfig, Stage, TcpHandle, UdpError, UdpHandle, Unreachable,
+    route::MAIN_TABLE,
 };

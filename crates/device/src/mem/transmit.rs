@@ -44,17 +44,10 @@ impl Mem {
         {
             return self.send_one(from);
         }
-        let mut bytes = 0;
-        let mut count = 0;
-        for frame in from.iter() {
-            if self.too_long(frame) {
-                break;
-            }
-            bytes += frame.len() as u64;
-            count += 1;
-        }
-        if self.in_flight_bytes() + bytes > self.depth_bytes {
-            (count, bytes) = self.count_fitting(&from[..count]);
+        let (mut count, mut bytes) = self.count_fitting(from);
+        if count < from.len() {
+            self.see_taken();
+            (count, bytes) = self.count_fitting(from);
         }
         if count == 0 {
             return 0;
@@ -90,16 +83,19 @@ impl Mem {
         1
     }
 
-    /// How many of these frames fit by bytes, and how long those are, as the peer has it now.
-    #[cold]
-    #[inline(never)]
+    /// How many of these frames fit by bytes, as far as is known without asking, and how long those
+    /// are: none behind one that is too long.
+    #[inline(always)]
     fn count_fitting(&self, frames: &[Mbuf]) -> (usize, u64) {
-        self.see_taken();
         let in_flight = self.in_flight_bytes();
+        // On an empty wire any frame fits.
+        let first = frames.first().map_or(0, |frame| frame.len() as u64);
+        let least = if in_flight == 0 { first } else { 0 };
+        let room = self.depth_bytes.saturating_sub(in_flight).max(least);
         let mut bytes = 0;
         for (count, frame) in frames.iter().enumerate() {
             let with = bytes + frame.len() as u64;
-            if in_flight + with > self.depth_bytes && in_flight + bytes > 0 {
+            if with > room || self.too_long(frame) {
                 return (count, bytes);
             }
             bytes = with;

@@ -19,6 +19,9 @@ pub struct Setup {
     pub mac: Option<MacAddr>,
     /// The largest packet, both ways.
     pub mtu: Option<Mtu>,
+    /// Frames that may wait for us in the kernel; more are lost. Linux begins with 1,000 for a TAP
+    /// and 500 for a TUN: where many short ones come at once that is not long.
+    pub queue_frames: Option<u32>,
     /// The kernel's own addresses on this wire: one of IPv4, which replaces the one it had, and
     /// any number of IPv6.
     pub addresses: Vec<Cidr>,
@@ -50,6 +53,9 @@ impl Tap {
         if let Some(mtu) = setup.mtu {
             sys::set_mtu(&v4, &name, mtu.bytes()).map_err(refused("setting the MTU"))?;
             self.set_mtu(mtu);
+        }
+        if let Some(frames) = setup.queue_frames {
+            sys::set_queue(&v4, &name, frames).map_err(refused("setting the queue's length"))?;
         }
         for cidr in &setup.addresses {
             let added = match cidr.addr {

@@ -156,6 +156,13 @@ pub(super) fn set_mtu(asked: &OwnedFd, name: &str, bytes: usize) -> Result<()> {
     request::<{ libc::SIOCSIFMTU as Opcode }>(asked, &mut req)
 }
 
+/// Set how many frames may wait in an interface's queue.
+pub(super) fn set_queue(asked: &OwnedFd, name: &str, frames: u32) -> Result<()> {
+    let mut req = IfReq::named(name)?;
+    req.set_int(frames.min(c_int::MAX as u32) as c_int);
+    request::<{ libc::SIOCSIFTXQLEN as Opcode }>(asked, &mut req)
+}
+
 /// Bring an interface up.
 pub(super) fn set_up(asked: &OwnedFd, name: &str) -> Result<()> {
     let mut req = IfReq::named(name)?;

@@ -55,8 +55,12 @@ fn settings() {
     let mut end = End::new(LinkKind::Ethernet, false);
     let mac = MacAddr([2, 0, 0, 7, 7, 7]);
     let mtu = Mtu::new(9000).expect("an MTU");
-    let change = Setup { mac: Some(mac), mtu: Some(mtu), ..Setup::default() };
+    let queue_frames = Some(4321);
+    let change = Setup { mac: Some(mac), mtu: Some(mtu), queue_frames, ..Setup::default() };
     end.tap.configure(&change).expect("root sets it up");
+    let shown = std::process::Command::new("ip").args(["link", "show", "ws0"]).output();
+    let shown = String::from_utf8(shown.expect("iproute2").stdout).expect("text");
+    assert!(shown.contains("qlen 4321"), "{shown}");
     assert_eq!(end.tap.kernel_mac(), Some(mac));
     assert_ne!(end.tap.our_mac(), Some(mac));
     assert_eq!(end.tap.our_mac(), end.tap.our_mac());

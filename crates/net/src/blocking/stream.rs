@@ -179,11 +179,17 @@ impl TcpStream {
         Ok(m.map(Received::new))
     }
 
-    fn reading<T>(&self, look: impl FnMut(&mut Inner) -> Poll<io::Result<T>>) -> io::Result<T> {
+    pub(crate) fn reading<T>(
+        &self,
+        look: impl FnMut(&mut Inner) -> Poll<io::Result<T>>,
+    ) -> io::Result<T> {
         self.0.manners.read(self.net().shared(), self.read_place(), look)
     }
 
-    fn writing<T>(&self, look: impl FnMut(&mut Inner) -> Poll<io::Result<T>>) -> io::Result<T> {
+    pub(crate) fn writing<T>(
+        &self,
+        look: impl FnMut(&mut Inner) -> Poll<io::Result<T>>,
+    ) -> io::Result<T> {
         self.0.manners.write(self.net().shared(), self.write_place(), look)
     }
 }

@@ -168,6 +168,7 @@ fn ping_pong() {
 }
 
 /// What the kernel's sockets say of the packets they get.
+/// RFC 9293 MUST-48, SHLD-21, SHLD-22, MUST-49.
 fn ip_header() {
     let (net, _driver) = Net::spawn_thread(stack().0).expect("a thread");
     let raw = socket2::Socket::new(

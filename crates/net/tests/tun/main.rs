@@ -17,10 +17,13 @@ mod ends;
 mod gone;
 #[cfg(target_os = "linux")]
 mod narrow;
+#[cfg(target_os = "linux")]
+mod urgent;
 
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
-    let cases: &[&[testbed::Case]] = &[cases::CASES, ecn::CASES, gone::CASES, narrow::CASES];
+    let cases: &[&[testbed::Case]] =
+        &[cases::CASES, ecn::CASES, gone::CASES, narrow::CASES, urgent::CASES];
     #[cfg(not(target_os = "linux"))]
     let cases: &[&[testbed::Case]] = &[];
     testbed::in_namespaces(cases)

@@ -9,13 +9,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 use core::net::SocketAddr;
 
-use base::{DropReason, Duration, Instant, Limit, SeqNumber};
+use base::{DropReason, Duration, Instant, Limit};
 use slotmap::{SlotMap, new_key_type};
-use tcp::{Fate, Segment};
-use wire::tcp::Options;
+use tcp::Fate;
 
 use crate::event::Event;
-use crate::socket::passive;
+use crate::socket::passive::{self, Syn};
 use crate::{ListenerHandle, Stack, TcpHandle, tx};
 
 new_key_type! {
@@ -28,12 +27,7 @@ new_key_type! {
 pub(crate) const WAIT: Duration = Duration::from_secs(60);
 
 struct Request {
-    listener: ListenerHandle,
-    local: SocketAddr,
-    remote: SocketAddr,
-    segment: Segment,
-    options: Options,
-    after: Option<SeqNumber>,
+    syn: Syn,
     since: Instant,
 }
 
@@ -49,7 +43,7 @@ pub(crate) struct Requests {
 impl Requests {
     fn take(&mut self, handle: RequestHandle) -> Option<Request> {
         let request = self.slots.remove(handle)?;
-        self.by_flow.remove(&(request.local, request.remote));
+        self.by_flow.remove(&(request.syn.local, request.syn.remote));
         // Places of those decided about go when they reach the front, or when they are many.
         if self.order.len() > 2 * self.slots.len() + 16 {
             let slots = &self.slots;
@@ -71,7 +65,7 @@ impl Requests {
 
     /// A listener is gone.
     pub(crate) fn forget_listener(&mut self, listener: ListenerHandle) {
-        self.slots.retain(|_, request| request.listener != listener);
+        self.slots.retain(|_, request| request.syn.listener != listener);
         let slots = &self.slots;
         self.by_flow.retain(|_, handle| slots.contains_key(*handle));
         self.order.retain(|handle| slots.contains_key(*handle));
@@ -79,44 +73,29 @@ impl Requests {
 }
 
 /// Keep a SYN for its listener's user.
-pub(crate) fn hold(
-    stack: &mut Stack,
-    listener: ListenerHandle,
-    local: SocketAddr,
-    remote: SocketAddr,
-    segment: &Segment,
-    options: &Options,
-    after: Option<SeqNumber>,
-) -> Fate {
+pub(crate) fn hold(stack: &mut Stack, syn: &Syn) -> Fate {
+    let flow = (syn.local, syn.remote);
     let requests = &mut stack.requests;
     // First: who comes back after a long time is a newcomer.
-    requests.expire(stack.core.now);
-    if requests.by_flow.contains_key(&(local, remote)) {
+    requests.expire(stack.core.cx.now);
+    if requests.by_flow.contains_key(&flow) {
         return Err(DropReason::TcpDuplicate);
     }
-    if !stack.core.budget.admits(Limit::ForwardRequests, requests.slots.len()) {
+    if !stack.core.cx.budget.admits(Limit::ForwardRequests, requests.slots.len()) {
         return Err(DropReason::TcpBacklogFull);
     }
-    let request = Request {
-        listener,
-        local,
-        remote,
-        segment: *segment,
-        options: *options,
-        after,
-        since: stack.core.now,
-    };
+    let request = Request { syn: *syn, since: stack.core.cx.now };
     let handle = requests.slots.insert(request);
-    requests.by_flow.insert((local, remote), handle);
+    requests.by_flow.insert(flow, handle);
     requests.order.push_back(handle);
-    if let Some(listener) = stack.listeners.get_mut(listener) {
+    if let Some(listener) = stack.listeners.get_mut(syn.listener) {
         // Those decided about, or too old, go when their turn comes, or when they are many.
         if listener.requests.len() > 2 * requests.slots.len() + 16 {
             listener.requests.retain(|handle| requests.slots.contains_key(*handle));
         }
         listener.requests.push_back(handle);
     }
-    stack.ready.push_back(Event::Accept(listener));
+    stack.ready.push_back(Event::Accept(syn.listener));
     Ok(())
 }
 
@@ -127,11 +106,11 @@ impl Stack {
         &mut self,
         listener: ListenerHandle,
     ) -> Option<(RequestHandle, SocketAddr, SocketAddr)> {
-        self.requests.expire(self.core.now);
+        self.requests.expire(self.core.cx.now);
         let listener = self.listeners.get_mut(listener)?;
         while let Some(handle) = listener.requests.pop_front() {
             if let Some(request) = self.requests.slots.get(handle) {
-                return Some((handle, request.local, request.remote));
+                return Some((handle, request.syn.local, request.syn.remote));
             }
         }
         None
@@ -144,8 +123,8 @@ impl Stack {
     /// The named reason: a limit, no route back, or a handle that means nothing any more.
     pub fn tcp_complete(&mut self, handle: RequestHandle) -> Result<TcpHandle, DropReason> {
         let request = self.requests.take(handle).ok_or(DropReason::TcpNoSocket)?;
-        let Request { listener, local, remote, segment, options, after, .. } = request;
-        let made = passive::complete_open(self, listener, local, remote, &segment, &options, after);
+        let room = passive::make_room(self, request.syn.listener);
+        let made = room.and_then(|()| passive::complete_open(self, &request.syn));
         if let Err(reason) = made {
             self.core.drops.count(reason);
         }
@@ -156,7 +135,8 @@ impl Stack {
     /// Answer with RST: the peer's connect is refused.
     pub fn tcp_refuse(&mut self, handle: RequestHandle) {
         if let Some(request) = self.requests.take(handle) {
-            tx::reset(self, request.local, request.remote, &request.segment);
+            let Syn { local, remote, seg, .. } = &request.syn;
+            tx::reset(self, *local, *remote, seg);
         }
     }
 

@@ -30,7 +30,9 @@ pub(crate) struct HalfOpen {
 }
 
 fn is_half_open(connections: &Connections, handle: TcpHandle) -> bool {
-    connections.get(handle).is_some_and(|pcb| pcb.tcb.is_embryonic())
+    // Fast Open counts its own.
+    let own = |tcb: &tcp::Tcb| tcb.fast_open() == Some(tcp::fast_open::Role::Server);
+    connections.get(handle).is_some_and(|pcb| pcb.tcb.is_embryonic() && !own(&pcb.tcb))
 }
 
 impl HalfOpen {

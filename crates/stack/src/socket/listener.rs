@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use core::net::IpAddr;
 
-use base::{Duration, Owner};
+use base::{Duration, Instant, Owner};
 use slotmap::{SlotMap, new_key_type};
 
 use crate::socket::half_open::HalfOpen;
@@ -23,8 +23,11 @@ new_key_type! {
 #[derive(Clone, Debug)]
 pub struct ListenConfig {
     /// Connections that may be half open or wait to be accepted. When they are that many, a
-    /// newcomer takes the place of the oldest that is half open, if that one has waited for twice
-    /// as long as handshakes take (10 ms to 1 s); otherwise its SYN is dropped.
+    /// newcomer is answered with a cookie, unless those that wait to be accepted are half of them;
+    /// of connections that cookies bring twice as many may wait. Without cookies
+    /// ([`base::Switch::SynCookies`]), and
+    /// where `inspect` is set, it takes the place of the oldest that is half open, if that one has
+    /// waited for twice as long as handshakes take (10 ms to 1 s); otherwise its SYN is dropped.
     pub backlog: usize,
     /// Keep each SYN until [`crate::Stack::tcp_complete`] or another word; see `forward.rs`.
     pub inspect: bool,
@@ -34,6 +37,43 @@ pub struct ListenConfig {
     pub owner: Owner,
     /// What the IP header of their packets says.
     pub ip: IpSettings,
+    /// TCP Fast Open; off by default.
+    pub fast_open: FastOpenConfig,
+}
+
+/// What a listener does with TCP Fast Open (RFC 7413). The default is off: SYNs that ask for a
+/// cookie, or bring one, get an ordinary handshake. With it on, a program may get the data of a SYN
+/// twice (section 2.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FastOpenConfig {
+    /// Connections that may be accepted before their handshake is done; a SYN beyond them gets an
+    /// ordinary handshake. 0 turns Fast Open off. TCP_FASTOPEN of Linux.
+    pub pending_max: usize,
+    /// Take the data of SYNs without a cookie: both ends are in one hand, and nobody else can send
+    /// here (RFC 7413 section 6.3). Linux's net.ipv4.tcp_fastopen & 0x200.
+    pub without_cookie: bool,
+    /// What cookies are made with, if not with the stack's key
+    /// ([`crate::Stack::set_fast_open_key`]).
+    pub key: Option<[u8; 16]>,
+}
+
+/// The same of one that listens.
+#[derive(Default)]
+pub(crate) struct FastOpenListener {
+    pub(crate) max: usize,
+    pub(crate) without_cookie: bool,
+    pub(crate) key: Option<[u8; 16]>,
+    /// Those whose handshake is not done, and those that were reset before it was.
+    pub(crate) pending: usize,
+    /// Until when each of the latter keeps its place, in their order.
+    pub(crate) reset: VecDeque<Instant>,
+}
+
+impl FastOpenListener {
+    pub(crate) fn set(&mut self, config: FastOpenConfig) {
+        (self.max, self.key) = (config.pending_max, config.key);
+        self.without_cookie = config.without_cookie;
+    }
 }
 
 impl Default for ListenConfig {
@@ -44,6 +84,7 @@ impl Default for ListenConfig {
             tcp: tcp::Config::default(),
             owner: Owner::program(),
             ip: IpSettings::default(),
+            fast_open: FastOpenConfig::default(),
         }
     }
 }
@@ -55,6 +96,7 @@ pub(crate) struct Listener {
     pub(crate) config: Arc<tcp::Config>,
     pub(crate) owner: Owner,
     pub(crate) ip: IpSettings,
+    pub(crate) fast_open: FastOpenListener,
     /// In SYN-RECEIVED.
     pub(crate) half_open: HalfOpen,
     /// Open, not yet accepted.
@@ -82,11 +124,16 @@ impl Listeners {
         self.slots.iter()
     }
 
+    pub(crate) fn get(&self, handle: ListenerHandle) -> Option<&Listener> {
+        self.slots.get(handle)
+    }
+
     pub(crate) fn get_mut(&mut self, handle: ListenerHandle) -> Option<&mut Listener> {
         self.slots.get_mut(handle)
     }
 
     /// Add one; `None` if the address and port are taken.
+    /// RFC 9293 MUST-41.
     pub(crate) fn insert(&mut self, listener: Listener) -> Option<ListenerHandle> {
         if self.by_local.contains_key(&listener.local) {
             return None;

@@ -4,14 +4,20 @@
 //! cannot be done now is [`CallError::WouldBlock`], and an [`Event`](crate::Event) tells when it
 //! can.
 
+pub(crate) mod cookies;
+pub(crate) mod fast_open;
 pub(crate) mod forward;
 pub(crate) mod half_open;
 pub(crate) mod listener;
 pub(crate) mod open;
-mod options;
+pub(crate) mod options;
+pub(crate) mod orphans;
 pub(crate) mod passive;
 pub(crate) mod ping;
+pub(crate) mod ports;
+pub(crate) mod repeated;
 pub(crate) mod udp;
+mod urgent;
 
 use core::net::SocketAddr;
 
@@ -36,7 +42,7 @@ impl Stack {
     #[inline]
     pub fn tcp_write(&mut self, handle: TcpHandle, data: &[u8]) -> Result<usize, CallError> {
         let mut written = 0;
-        let units = self.core.switches.on(base::Switch::WriteUnits);
+        let units = self.core.cx.switches.on(base::Switch::WriteUnits);
         loop {
             let Some(pcb) = self.connections.get_dirty(handle) else {
                 return Err(CallError::Closed);
@@ -46,7 +52,7 @@ impl Stack {
             let unit = (BURST * segment).min(WRITE_UNIT_BYTES).max(segment + 1);
             let rest = &data[written..];
             let chunk = if units { &rest[..rest.len().min(unit)] } else { rest };
-            match usrreq::write(&mut pcb.tcb, chunk, &mut self.core.tcp()) {
+            match usrreq::write(&mut pcb.tcb, chunk, &mut self.core.cx) {
                 Ok(n) => written += n,
                 Err(CallError::WouldBlock) if written > 0 => return Ok(written),
                 Err(error) => return Err(error),
@@ -68,7 +74,7 @@ impl Stack {
         let Some(pcb) = self.connections.get_mut(handle) else {
             return Err((CallError::Closed, m));
         };
-        usrreq::write_mbuf(&mut pcb.tcb, m, &mut self.core.tcp())?;
+        usrreq::write_mbuf(&mut pcb.tcb, m, &mut self.core.cx)?;
         self.connections.mark_dirty(handle);
         tx::output(self);
         Ok(())
@@ -77,17 +83,18 @@ impl Stack {
     /// A buffer to fill for [`Stack::tcp_write_mbuf`] and how many bytes to put into it at most.
     pub fn tcp_alloc(&mut self, handle: TcpHandle) -> Option<(Mbuf, usize)> {
         let unit = usrreq::unit_bytes(&self.connections.get(handle)?.tcb);
-        Some((self.core.pool.alloc(unit)?, unit))
+        Some((self.core.cx.pool.alloc(unit)?, unit))
     }
 
-    /// Copy received data out; 0 means the peer has closed and all was read.
+    /// Copy received data out, up to a mark of urgent data; 0 means the peer has closed and all was
+    /// read.
     ///
     /// # Errors
     /// [`CallError`].
     #[inline]
     pub fn tcp_read(&mut self, handle: TcpHandle, into: &mut [u8]) -> Result<usize, CallError> {
         let Some(pcb) = self.connections.get_mut(handle) else { return Err(CallError::Closed) };
-        let n = usrreq::read(&mut pcb.tcb, into, &mut self.core.tcp())?;
+        let n = usrreq::read(&mut pcb.tcb, into, &mut self.core.cx)?;
         self.connections.after_read(handle);
         Ok(n)
     }
@@ -99,7 +106,7 @@ impl Stack {
     #[inline]
     pub fn tcp_read_mbuf(&mut self, handle: TcpHandle) -> Result<Option<Mbuf>, CallError> {
         let Some(pcb) = self.connections.get_mut(handle) else { return Err(CallError::Closed) };
-        let m = usrreq::read_mbuf(&mut pcb.tcb, &mut self.core.tcp())?;
+        let m = usrreq::read_mbuf(&mut pcb.tcb, &mut self.core.cx)?;
         self.connections.after_read(handle);
         Ok(m)
     }
@@ -107,7 +114,7 @@ impl Stack {
     /// Give a loaned buffer back; dropping it works as well, a little slower.
     #[inline]
     pub fn give_back(&mut self, m: Mbuf) {
-        self.core.pool.free(m);
+        self.core.cx.pool.free(m);
     }
 
     /// No more will be written: a FIN follows what is queued.
@@ -122,7 +129,7 @@ impl Stack {
     /// No more will be read.
     pub fn tcp_shutdown_read(&mut self, handle: TcpHandle) {
         if let Some(pcb) = self.connections.get_mut(handle) {
-            usrreq::shutdown_read(&mut pcb.tcb, &mut self.core.tcp());
+            usrreq::shutdown_read(&mut pcb.tcb, &mut self.core.cx);
             // Whoever waits to read hears of it.
             self.connections.mark_dirty(handle);
             tx::output(self);
@@ -142,15 +149,16 @@ impl Stack {
         });
     }
 
-    fn let_go(&mut self, handle: TcpHandle, how: impl FnOnce(&mut tcp::Tcb, &mut tcp::Cx<'_>)) {
+    fn let_go(&mut self, handle: TcpHandle, how: impl FnOnce(&mut tcp::Tcb, &mut tcp::Cx)) {
         let Some(pcb) = self.connections.get_mut(handle) else { return };
         if !pcb.in_table {
             // It was over already, and kept for its user alone.
             tx::forget(self, handle);
             return;
         }
-        how(&mut pcb.tcb, &mut self.core.tcp());
+        how(&mut pcb.tcb, &mut self.core.cx);
         self.connections.mark_dirty(handle);
+        orphans::let_go(self, handle);
         // One that a forwarder completed is its user's while it is still half open.
         crate::socket::passive::handshake_progress(self, handle);
         tx::output(self);

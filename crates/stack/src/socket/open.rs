@@ -2,7 +2,7 @@
 //! of a connection, which both sides share.
 //!
 //! Called by: programs, and by `passive.rs` for handshakes that others begin. Nothing here waits:
-//! an [`Event`](crate::Event) tells how it went. RFC 6056 (ports), RFC 6528 (sequence numbers).
+//! an [`Event`](crate::Event) tells how it went. RFC 6528 (sequence numbers).
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use wire::ipv4;
 use crate::connections::Pcb;
 use crate::resolve::{self, Way};
 use crate::socket::half_open::HalfOpen;
-use crate::socket::listener::Listener;
+use crate::socket::listener::{FastOpenListener, Listener};
 use crate::{IpSettings, ListenConfig, ListenerHandle, Stack, TcpHandle, tx};
 
 /// Why a connection could not be opened.
@@ -42,12 +42,9 @@ pub enum ListenError {
     LimitReached,
 }
 
-/// Ports that are given to those who ask for none in particular: Linux's range.
-pub const EPHEMERAL_PORTS: core::ops::Range<u16> = 32_768..61_000;
-
 impl Stack {
     /// Open a connection; [`tcp::Events::CONNECTED`] or `CLOSED` tells how it went. Without a
-    /// local address one is chosen, with a port drawn by keyed hash (RFC 6056).
+    /// local address one is chosen, with a port that was drawn (RFC 6056).
     ///
     /// # Errors
     /// [`ConnectError`].
@@ -76,24 +73,39 @@ impl Stack {
         now: Instant,
     ) -> Result<TcpHandle, ConnectError> {
         self.core.set_now(now);
-        let used = self.connections.len();
-        if !self.core.budget.admits(Limit::Connections, used) {
-            return Err(ConnectError::LimitReached);
-        }
-        let local_ip = match local {
-            Some(a) if !a.ip().is_unspecified() => a.ip(),
-            _ => self.source_address(remote.ip(), &owner)?,
-        };
-        let local = self.local_port(local_ip, local.map_or(0, |a| a.port()), remote)?;
-        let config = self.shared_config(config);
+        let (local, config) = self.active_open(remote, local, config, &owner)?;
         let handle = self
             .open((local, remote), owner, ip, None, |opening, cx| {
                 usrreq::connect(&config, opening, cx)
             })
             .map_err(ConnectError::Unreachable)?;
-        self.core.counters.add(base::Counter::TcpConnects, 1);
+        self.core.cx.counters.add(base::Counter::TcpConnects, 1);
         tx::output(self);
         Ok(handle)
+    }
+
+    /// What every active open begins with: may it be, from where, and with which settings?
+    pub(crate) fn active_open(
+        &mut self,
+        remote: SocketAddr,
+        local: Option<SocketAddr>,
+        config: &tcp::Config,
+        owner: &Owner,
+    ) -> Result<(SocketAddr, Arc<tcp::Config>), ConnectError> {
+        if self.is_no_host(remote.ip()) {
+            return Err(ConnectError::Unreachable(DropReason::TcpGroupAddress));
+        }
+        let used = self.connections.len();
+        if !self.core.cx.budget.admits(Limit::Connections, used) {
+            return Err(ConnectError::LimitReached);
+        }
+        let local_ip = match local {
+            // RFC 9293 MUST-43.
+            Some(a) if !a.ip().is_unspecified() => a.ip(),
+            _ => self.source_address(remote.ip(), owner)?,
+        };
+        let local = self.local_port(local_ip, local.map_or(0, |a| a.port()), remote)?;
+        Ok((local, self.shared_config(config)))
     }
 
     /// Connections with the same settings share them: the last ones are kept for the next.
@@ -104,7 +116,18 @@ impl Stack {
         }
     }
 
-    fn source_address(&self, remote: IpAddr, owner: &Owner) -> Result<IpAddr, ConnectError> {
+    /// An address of everybody, of a group, or of nobody: with such a one there is no connection.
+    /// RFC 9293 MUST-46.
+    fn is_no_host(&self, ip: IpAddr) -> bool {
+        ip.is_unspecified() || ip.is_multicast() || self.ports.iter().any(|p| p.is_group(ip))
+    }
+
+    /// RFC 9293 MUST-44.
+    pub(crate) fn source_address(
+        &self,
+        remote: IpAddr,
+        owner: &Owner,
+    ) -> Result<IpAddr, ConnectError> {
         let hop = self
             .routes
             .lookup(remote, None, owner, 0, inet::route::MAIN_TABLE)
@@ -114,36 +137,23 @@ impl Stack {
         port.address(IpVersion::of(&remote)).ok_or(ConnectError::NoAddress)
     }
 
-    /// The port asked for, or a free one: RFC 6056 algorithm 3, an offset that only the secret
-    /// and the destination determine, and a counter.
+    /// The port asked for, or a free one, drawn.
     fn local_port(
         &mut self,
         ip: IpAddr,
         port: u16,
         remote: SocketAddr,
     ) -> Result<SocketAddr, ConnectError> {
-        const FIRST: u16 = EPHEMERAL_PORTS.start;
-        const COUNT: u16 = EPHEMERAL_PORTS.end - FIRST;
-        let secret = self.core.secret;
-        if port != 0 {
+        let is_free = |stack: &Stack, port: u16| {
             let key = FlowKey::new(ip, port, remote.ip(), remote.port());
-            let taken = self.connections.is_taken(&key, &secret);
-            return if taken {
-                Err(ConnectError::AddressInUse)
-            } else {
-                Ok(SocketAddr::new(ip, port))
-            };
-        }
-        let offset = FlowKey::new(ip, 0, remote.ip(), remote.port()).hash(&secret) as u16;
-        for _ in 0..COUNT {
-            self.next_port = self.next_port.wrapping_add(1);
-            let port = FIRST + offset.wrapping_add(self.next_port) % COUNT;
-            let key = FlowKey::new(ip, port, remote.ip(), remote.port());
-            if !self.connections.is_taken(&key, &secret) {
-                return Ok(SocketAddr::new(ip, port));
-            }
-        }
-        Err(ConnectError::AddressInUse)
+            !stack.connections.is_taken(&key, &stack.core.secret)
+        };
+        let free = if port != 0 {
+            is_free(self, port).then_some(port)
+        } else {
+            self.ports_to_try().find(|&port| is_free(self, port))
+        };
+        free.map(|port| SocketAddr::new(ip, port)).ok_or(ConnectError::AddressInUse)
     }
 
     /// Make a connection between two addresses; `make` makes its Tcb.
@@ -153,21 +163,23 @@ impl Stack {
         owner: Owner,
         ip: IpSettings,
         listener: Option<ListenerHandle>,
-        make: impl FnOnce(&Opening, &mut tcp::Cx<'_>) -> tcp::Tcb,
+        make: impl FnOnce(&Opening, &mut tcp::Cx) -> tcp::Tcb,
     ) -> Result<TcpHandle, DropReason> {
         // Looked at again before anything is sent if it changes, or is not known yet.
         let changes = self.changes();
         let Way { port: port_id, template, is_complete, .. } =
+            // RFC 9293 MUST-45.
             resolve::route(self, local, remote, ipv4::TCP, &owner, ip)?;
         let port = self.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
         let version = IpVersion::of(&remote.ip());
         let key = FlowKey::new(local.ip(), local.port(), remote.ip(), remote.port());
         let hash = key.hash(&self.core.secret);
         let opening = Opening {
+            // RFC 9293 MUST-67, SHLD-6.
             mss: port.mss(version),
             path: self
                 .path_mtus
-                .known(remote.ip(), self.core.now)
+                .known(remote.ip(), self.core.cx.now)
                 .map(|(mtu, until)| (Mss::for_mtu(mtu, version), until)),
             default_mss: match version {
                 IpVersion::V4 => Mss::DEFAULT_V4,
@@ -178,9 +190,9 @@ impl Stack {
             pseudo_sum: inet::ip_input::pseudo_sum(local.ip(), remote.ip(), ipv4::TCP),
             ports: (local.port(), remote.port()),
             ts_offset: (hash >> 32) as u32,
-            iss: tcp::isn::initial_sequence_number(&self.core.secret, [hash, 1], self.core.now),
+            iss: tcp::isn::initial_sequence_number(&self.core.secret, [hash, 1], self.core.cx.now),
         };
-        let tcb = make(&opening, &mut self.core.tcp());
+        let tcb = make(&opening, &mut self.core.cx);
         let pcb = Pcb {
             key,
             tcb,
@@ -191,6 +203,7 @@ impl Stack {
             port: port_id,
             ready: false,
             in_table: true,
+            orphan: false,
             blocked: false,
             wheel_at: Instant::NEVER,
             wheel_later: Instant::NEVER,
@@ -205,16 +218,19 @@ impl Stack {
     ///
     /// # Errors
     /// [`ListenError`].
+    /// RFC 9293 MUST-42.
     pub fn tcp_listen(
         &mut self,
         local: SocketAddr,
         config: ListenConfig,
     ) -> Result<ListenerHandle, ListenError> {
         let used = self.listeners.len() + self.udp.len();
-        if !self.core.budget.admits(Limit::Sockets, used) {
+        if !self.core.cx.budget.admits(Limit::Sockets, used) {
             return Err(ListenError::LimitReached);
         }
         let ip = (!local.ip().is_unspecified()).then_some(local.ip());
+        let mut fast_open = FastOpenListener::default();
+        fast_open.set(config.fast_open);
         self.listeners
             .insert(Listener {
                 local: (ip, local.port()),
@@ -223,6 +239,7 @@ impl Stack {
                 config: Arc::new(config.tcp),
                 owner: config.owner,
                 ip: config.ip,
+                fast_open,
                 half_open: HalfOpen::default(),
                 accepted: Default::default(),
                 requests: Default::default(),

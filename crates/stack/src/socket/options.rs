@@ -10,7 +10,19 @@ use tcp::{Config, State};
 
 use core::net::SocketAddr;
 
-use crate::{IpSettings, Stack, TcpHandle, UdpError, UdpHandle, tx};
+use crate::{IpSettings, ListenerHandle, Stack, TcpHandle, UdpError, UdpHandle, tx};
+
+/// What a write says of the one that follows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follows {
+    /// Nothing.
+    Anything,
+    /// It comes soon: a segment that is not full waits for it, until the next write that says
+    /// nothing, an ACK, or a time-out. MSG_MORE of Linux.
+    More,
+    /// It is another record, and shares no segment with this one. MSG_EOR.
+    Record,
+}
 
 impl Stack {
     /// Where a connection stands, and how it ended if it did not end well; `None` if the handle
@@ -25,7 +37,7 @@ impl Stack {
     /// [`CallError`]; after [`CallError::WouldBlock`] an event tells when there is room.
     pub fn tcp_writable(&mut self, handle: TcpHandle) -> Result<usize, CallError> {
         let pcb = self.connections.get_mut(handle).ok_or(CallError::Closed)?;
-        usrreq::writable(&mut pcb.tcb, &mut self.core.tcp())
+        usrreq::writable(&mut pcb.tcb, &mut self.core.cx)
     }
 
     /// Copy received data out and leave it to be read; 0 means the peer has closed and all was
@@ -53,6 +65,73 @@ impl Stack {
         Some(())
     }
 
+    /// Hold back a segment that is not full until more is written (`true`), or let go what was held
+    /// back; a time-out lets it go as well. TCP_CORK of Linux, TCP_NOPUSH of BSD.
+    pub fn tcp_set_cork(&mut self, handle: TcpHandle, on: bool) -> Option<()> {
+        let pcb = self.connections.get_mut(handle)?;
+        usrreq::set_cork(&mut pcb.tcb, on);
+        self.connections.mark_dirty(handle);
+        tx::output(self);
+        Some(())
+    }
+
+    /// [`Stack::tcp_write`], and what `follows` it.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn tcp_write_part(
+        &mut self,
+        handle: TcpHandle,
+        data: &[u8],
+        follows: Follows,
+    ) -> Result<usize, CallError> {
+        let corked = self.connections.get(handle).is_some_and(|p| usrreq::cork(&p.tcb));
+        let hold = follows != Follows::Anything && !corked;
+        if let (true, Some(pcb)) = (hold, self.connections.get_mut(handle)) {
+            // Nothing of it leaves before it is marked, unless there is a unit of it.
+            usrreq::set_cork(&mut pcb.tcb, true);
+        }
+        let written = self.tcp_write(handle, data);
+        if !hold {
+            if let (Follows::More, Some(pcb)) = (follows, self.connections.get_mut(handle)) {
+                usrreq::more_follows(&mut pcb.tcb);
+            }
+            return written;
+        }
+        let whole = written == Ok(data.len());
+        if let Some(pcb) = self.connections.get_dirty(handle) {
+            match follows {
+                Follows::More => usrreq::more_follows(&mut pcb.tcb),
+                Follows::Record if whole => usrreq::end_record(&mut pcb.tcb),
+                Follows::Record | Follows::Anything => {}
+            }
+            if follows == Follows::Record {
+                usrreq::set_cork(&mut pcb.tcb, false);
+            }
+        }
+        tx::output(self);
+        if let Some(pcb) = self.connections.get_mut(handle) {
+            usrreq::forget_cork(&mut pcb.tcb);
+        }
+        written
+    }
+
+    /// Connections that wait at a listener to be accepted.
+    pub fn tcp_waiting(&mut self, listener: ListenerHandle) -> usize {
+        self.listeners.get_mut(listener).map_or(0, |l| l.accepted.len())
+    }
+
+    /// Change the settings of the connections that a listener will accept from now on.
+    pub fn tcp_configure_listener(
+        &mut self,
+        listener: ListenerHandle,
+        change: impl FnOnce(&mut Config),
+    ) -> Option<()> {
+        let listener = self.listeners.get_mut(listener)?;
+        change(std::sync::Arc::make_mut(&mut listener.config));
+        Some(())
+    }
+
     /// Is Nagle's algorithm off?
     pub fn tcp_no_delay(&self, handle: TcpHandle) -> Option<bool> {
         self.connections.get(handle).map(|p| usrreq::no_delay(&p.tcb))
@@ -66,7 +145,7 @@ impl Stack {
         change: impl FnOnce(&mut Config),
     ) -> Option<()> {
         let pcb = self.connections.get_mut(handle)?;
-        usrreq::configure(&mut pcb.tcb, change, &mut self.core.tcp());
+        usrreq::configure(&mut pcb.tcb, change, &mut self.core.cx);
         // Its deadlines may be nearer now.
         self.connections.mark_dirty(handle);
         tx::output(self);
@@ -85,6 +164,7 @@ impl Stack {
     }
 
     /// Change it from the next packet on; what waits for its departure time keeps the old.
+    /// RFC 9293 MUST-48, SHLD-21, SHLD-22, MUST-49.
     pub fn tcp_set_ip(&mut self, handle: TcpHandle, ip: IpSettings) -> Option<()> {
         let pcb = self.connections.get_mut(handle)?;
         pcb.template.set_tos_ttl(ip.tos, ip.ttl);
@@ -109,7 +189,8 @@ impl Stack {
     /// # Errors
     /// [`UdpError::Closed`].
     pub fn udp_connect(&mut self, handle: UdpHandle, peer: SocketAddr) -> Result<(), UdpError> {
-        let others = self.udp.connect(handle, peer, &mut self.core.pool).ok_or(UdpError::Closed)?;
+        let others =
+            self.udp.connect(handle, peer, &mut self.core.cx.pool).ok_or(UdpError::Closed)?;
         (0..others).for_each(|_| self.core.drops.count(DropReason::UdpNotPeer));
         Ok(())
     }

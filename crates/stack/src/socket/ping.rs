@@ -100,9 +100,9 @@ pub(crate) fn reply<A: Addrs>(
     mut m: Mbuf,
 ) -> Fate {
     m.trim_front(icmp::HEADER_LEN);
-    let echo = Echo { from: ip.src(), seq, ttl: ip.ttl, at: stack.core.now, outcome: Ok(m) };
+    let echo = Echo { from: ip.src(), seq, ttl: ip.ttl, at: stack.core.cx.now, outcome: Ok(m) };
     deliver(stack, id, echo)?;
-    stack.core.counters.add(Counter::IcmpEchoRepliesIn, 1);
+    stack.core.cx.counters.add(Counter::IcmpEchoRepliesIn, 1);
     Ok(())
 }
 
@@ -119,11 +119,11 @@ pub(crate) fn failed(stack: &mut Stack, quoted: &Quoted<'_>, told: Told, from: I
         Told::TooBig(mtu) => EchoError::TooBig(mtu),
         Told::Transient => EchoError::TimeExceeded,
     });
-    deliver(stack, id, Echo { from, seq, ttl: 0, at: stack.core.now, outcome })
+    deliver(stack, id, Echo { from, seq, ttl: 0, at: stack.core.cx.now, outcome })
 }
 
 fn deliver(stack: &mut Stack, id: u16, echo: Echo) -> Fate {
-    let most = stack.core.budget.of(Limit::PingReplies);
+    let most = stack.core.cx.budget.of(Limit::PingReplies);
     match stack.pings.deliver(id, echo, most) {
         Ok((handle, first)) => {
             if first {
@@ -133,9 +133,9 @@ fn deliver(stack: &mut Stack, id: u16, echo: Echo) -> Fate {
         }
         Err((reason, echo)) => {
             if reason == DropReason::IcmpEchoQueueFull {
-                stack.core.budget.admits(Limit::PingReplies, usize::MAX);
+                stack.core.cx.budget.admits(Limit::PingReplies, usize::MAX);
             }
-            echo.free(&mut stack.core.pool);
+            echo.free(&mut stack.core.cx.pool);
             Err(reason)
         }
     }
@@ -148,7 +148,7 @@ impl Stack {
     /// [`UdpError::LimitReached`].
     pub fn ping_open(&mut self, owner: Owner) -> Result<PingHandle, UdpError> {
         let used = self.pings.slots.len();
-        if !self.core.budget.admits(Limit::PingSockets, used) || used > usize::from(u16::MAX) {
+        if !self.core.cx.budget.admits(Limit::PingSockets, used) || used > usize::from(u16::MAX) {
             return Err(UdpError::LimitReached);
         }
         // Who cannot see our requests shall not guess the identifier: the secret chooses it.
@@ -193,19 +193,19 @@ impl Stack {
         let port =
             self.ports.get_mut(way.port).ok_or(UdpError::Unsendable(DropReason::TxNoPort))?;
         if ip_len + icmp::HEADER_LEN + payload.len()
-            > self.path_mtus.mtu(remote, port.limits.mtu, core.now).bytes()
+            > self.path_mtus.mtu(remote, port.limits.mtu, core.cx.now).bytes()
         {
             return Err(UdpError::Unsendable(DropReason::IpTooBig));
         }
-        if !port.has_room(&mut core.pool, &mut core.counters) {
+        if !port.has_room(&mut core.cx.pool, &mut core.cx.counters) {
             return Err(UdpError::WouldBlock);
         }
         let exhausted = UdpError::Unsendable(DropReason::MbufExhausted);
-        let mut m = core.pool.copy_of(payload).ok_or(exhausted)?;
+        let mut m = core.cx.pool.copy_of(payload).ok_or(exhausted)?;
         m.prepend(icmp::HEADER_LEN).ok_or(exhausted)?;
         icmp::echo_request(m.as_mut_slice().ok_or(exhausted)?, id, seq, local, remote);
         resolve::send(self, &way, m).map_err(UdpError::Unsendable)?;
-        self.core.counters.add(Counter::IcmpEchoRequests, 1);
+        self.core.cx.counters.add(Counter::IcmpEchoRequests, 1);
         Ok(local)
     }
 
@@ -219,7 +219,7 @@ impl Stack {
         if let Some(socket) = self.pings.slots.remove(handle) {
             self.pings.by_id.remove(&socket.id);
             for echo in socket.queue {
-                echo.free(&mut self.core.pool);
+                echo.free(&mut self.core.cx.pool);
             }
         }
     }

@@ -142,13 +142,13 @@ impl UdpSockets {
         }
         // An empty datagram takes room as well: its buffer.
         let cost = payload.len() + 128;
-        if socket.queued_bytes + cost > core.budget.of(Limit::UdpQueueBytes) {
-            core.budget.admits(Limit::UdpQueueBytes, usize::MAX);
+        if socket.queued_bytes + cost > core.cx.budget.of(Limit::UdpQueueBytes) {
+            core.cx.budget.admits(Limit::UdpQueueBytes, usize::MAX);
             return Err(DropReason::UdpQueueFull);
         }
         socket.queued_bytes += cost;
         socket.queue.push_back(Datagram { from, to, payload });
-        core.counters.add(Counter::UdpIn, 1);
+        core.cx.counters.add(Counter::UdpIn, 1);
         Ok((handle, socket.queue.len() == 1))
     }
 
@@ -217,10 +217,10 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: us
     } else {
         rx::for_us(stack, ip, &m)?;
     }
-    let verify = stack.core.switches.on(Switch::ChecksumRx) && !m.has(MbufFlags::CSUM_VERIFIED);
+    let verify = stack.core.cx.switches.on(Switch::ChecksumRx) && !m.has(MbufFlags::CSUM_VERIFIED);
     let (begin, len) = (at + ip.transport_at as usize, ip.transport_len as usize);
     let bytes = m.as_slice().get(begin..begin + len).unwrap_or_default();
-    let header = inet::udp::udp_input(ip, bytes, verify, stack.core.ladder)?;
+    let header = inet::udp::udp_input(ip, bytes, verify, stack.core.cx.ladder)?;
     let from = SocketAddr::new(ip.src(), header.src_port);
     let to = SocketAddr::new(ip.dst(), header.dst_port);
     if !stack.udp.is_bound(to) {
@@ -244,7 +244,7 @@ impl Stack {
     /// [`UdpError::AddressInUse`], [`UdpError::LimitReached`].
     pub fn udp_bind(&mut self, local: SocketAddr, owner: Owner) -> Result<UdpHandle, UdpError> {
         let used = self.listeners.len() + self.udp.len();
-        if !self.core.budget.admits(Limit::Sockets, used) {
+        if !self.core.cx.budget.admits(Limit::Sockets, used) {
             return Err(UdpError::LimitReached);
         }
         let ip = (!local.ip().is_unspecified()).then_some(local.ip());
@@ -295,23 +295,23 @@ impl Stack {
         let port =
             self.ports.get_mut(way.port).ok_or(UdpError::Unsendable(DropReason::TxNoPort))?;
         let ip_len = way.template.len() - way.template.link_len();
-        let path = self.path_mtus.mtu(remote.ip(), port.limits.mtu, core.now);
-        let told = narrow.filter(|&(ip, _, until)| ip == remote.ip() && core.now < until);
+        let path = self.path_mtus.mtu(remote.ip(), port.limits.mtu, core.cx.now);
+        let told = narrow.filter(|&(ip, _, until)| ip == remote.ip() && core.cx.now < until);
         let most = told.map_or(path, |(_, mtu, _)| mtu.min(path));
         if ip_len + wire::udp::HEADER_LEN + payload.len() > most.bytes() {
             return Err(UdpError::Unsendable(DropReason::IpTooBig));
         }
-        if !port.has_room(&mut core.pool, &mut core.counters) {
+        if !port.has_room(&mut core.cx.pool, &mut core.cx.counters) {
             return Err(UdpError::WouldBlock);
         }
         let mut m =
-            core.pool.copy_of(payload).ok_or(UdpError::Unsendable(DropReason::MbufExhausted))?;
+            core.cx.pool.copy_of(payload).ok_or(UdpError::Unsendable(DropReason::MbufExhausted))?;
         let pseudo = inet::ip_input::pseudo_sum(local_ip, remote.ip(), ipv4::UDP);
-        let ladder = core.switches.on(Switch::ChecksumTx).then_some(core.ladder);
+        let ladder = core.cx.switches.on(Switch::ChecksumTx).then_some(core.cx.ladder);
         inet::udp::udp_output(&mut m, (local_port, remote.port()), pseudo, ladder)
             .and_then(|()| resolve::send(self, &way, m))
             .map_err(UdpError::Unsendable)?;
-        self.core.counters.add(Counter::UdpOut, 1);
+        self.core.cx.counters.add(Counter::UdpOut, 1);
         Ok(())
     }
 
@@ -335,6 +335,6 @@ impl Stack {
 
     /// Close a UDP socket; what it had not read is gone.
     pub fn udp_close(&mut self, handle: UdpHandle) {
-        self.udp.close(handle, &mut self.core.pool);
+        self.udp.close(handle, &mut self.core.cx.pool);
     }
 }

@@ -1,10 +1,13 @@
 //! Bad input on every layer: nothing panics, nothing leaks, every frame that was not delivered is
 //! under exactly one reason, every answer that a stranger can cause is rate-limited.
 
+mod attacks;
 mod bytes;
+mod cookies;
 mod fields;
 mod limits;
 mod memory;
+mod orphans;
 mod states;
 
 use base::{Counter, DropReason, Instant};

@@ -80,6 +80,7 @@ fn error_of(bench: &Bench, handle: TcpHandle) -> Option<tcp::Error> {
     bench.stack.tcp_state(handle).expect("kept").1
 }
 
+/// RFC 9293 MUST-54, MUST-56.
 #[test]
 fn a_port_unreachable_ends_a_connect_and_a_host_unreachable_does_not() {
     for version in BOTH {
@@ -104,8 +105,9 @@ fn a_soft_error_is_what_a_connect_ends_with_when_its_tries_are_over() {
     assert_eq!(error_of(&bench, handle), Some(tcp::Error::NetUnreachable));
 }
 
+/// RFC 9293 MUST-47, MUST-56, SHLD-25.
 #[test]
-fn an_open_connection_survives_every_error() {
+fn icmp_blind_reset() {
     for version in BOTH {
         let mut bench = bench(version);
         let (handle, sent) = in_flight(&mut bench, 100);
@@ -113,6 +115,8 @@ fn an_open_connection_survives_every_error() {
             tell(&mut bench, &sent[0][14..], What::Unreachable(why), NOW);
         }
         assert_eq!(error_of(&bench, handle), None);
+        let heard = bench.stack.tcp_info(handle).expect("open").soft_error;
+        assert_eq!(heard, Some(tcp::Error::Refused), "who asks is told");
         assert_eq!(bench.stack.counters().of(Counter::IcmpErrorsIn), 4);
     }
 }
@@ -167,8 +171,97 @@ fn a_narrower_path_has_its_segments_cut_and_sent_again_at_once() {
     }
 }
 
+/// A connection over a path that large segments have passed, with one more in flight: it, what the
+/// peer sends next, and the frame.
+fn proved(version: IpVersion) -> (Bench, TcpHandle, Tcp, Vec<u8>) {
+    let mut config = PairConfig { version, ..PairConfig::new([8, 9]) };
+    config.stack.switches = config.stack.switches.with(base::Switch::Pacing, false);
+    let mut bench = Bench::new(&config);
+    let (handle, mut sent) = in_flight(&mut bench, 30_000);
+    let mut ack = Tcp {
+        ports: (80, parse_tcp(&sent[0]).expect("TCP").0.src_port),
+        seq: SeqNumber(1_001),
+        ack: SeqNumber(0),
+        flags: Flags::ACK,
+        window: 60_000,
+        urgent: 0,
+        options: Vec::new(),
+        payload: Vec::new(),
+    };
+    let mut now = NOW;
+    for _ in 0..3 {
+        while let Some(last) = sent.last() {
+            let (header, payload) = parse_tcp(last).expect("TCP");
+            ack.ack = header.seq + payload.len() as u32;
+            now += Duration::from_millis(5);
+            let frame = bench.tcp_frame(&ack);
+            sent = bench.exchange(&frame, now);
+        }
+        assert!(bench.stack.tcp_write(handle, &[7; 30_000]).is_ok());
+        bench.stack.poll(now);
+        sent = bench.sent();
+    }
+    while let Some(last) = sent.last() {
+        let (header, payload) = parse_tcp(last).expect("TCP");
+        ack.ack = header.seq + payload.len() as u32;
+        let frame = bench.tcp_frame(&ack);
+        sent = bench.exchange(&frame, now);
+    }
+    assert!(bench.stack.tcp_write(handle, &[7; 1_400]).is_ok());
+    bench.stack.poll(now);
+    let segment = bench.sent().remove(0);
+    ack.ack = parse_tcp(&segment).expect("TCP").0.seq + 1_400;
+    (bench, handle, ack, segment)
+}
+
+/// RFC 5927 section 7.2: large segments have passed, and do so still.
 #[test]
-fn an_implausible_path_is_not_believed() {
+fn a_path_that_large_segments_pass_is_not_narrowed_by_a_word() {
+    for version in BOTH {
+        let (mut bench, handle, ack, segment) = proved(version);
+        let size = bench.stack.tcp_info(handle).expect("open").snd_mss;
+        let now = bench.stack.now();
+        assert_eq!(tell(&mut bench, &segment[14..], What::TooBig(1_300), now).len(), 0);
+        assert_eq!(bench.stack.counters().of(Counter::PathMtuDoubted), 1);
+        assert_eq!(bench.stack.tcp_info(handle).expect("open").snd_mss, size);
+        // It arrives: who said it did not is forgotten, whatever is lost later.
+        let frame = bench.tcp_frame(&ack);
+        bench.exchange(&frame, now);
+        assert!(bench.stack.tcp_write(handle, &[7; 1_400]).is_ok());
+        for after in 1..5 {
+            bench.poll(now + Duration::from_millis(100 * after));
+        }
+        let info = bench.stack.tcp_info(handle).expect("open");
+        assert!(info.timeouts > 0);
+        assert_eq!((info.snd_mss, bench.stack.path_mtu(bench.theirs)), (size, None));
+    }
+}
+
+/// RFC 5927 section 7.2: the path did become narrower.
+#[test]
+fn a_path_that_became_narrower_is_believed_once_a_large_segment_is_missing() {
+    for version in BOTH {
+        let (mut bench, handle, _, segment) = proved(version);
+        let now = bench.stack.now();
+        tell(&mut bench, &segment[14..], What::TooBig(1_300), now);
+        let mut sent = Vec::new();
+        // The first time-out, and no more: after more it would be a black hole.
+        for after in 1..4 {
+            sent.extend(bench.poll(now + Duration::from_millis(100 * after)));
+        }
+        let headers = if version == IpVersion::V4 { 40 } else { 60 };
+        assert!(!sent.is_empty());
+        for frame in &sent {
+            assert!(parse_tcp(frame).expect("TCP").1.len() <= 1_300 - headers);
+        }
+        assert_eq!(bench.stack.tcp_info(handle).expect("open").snd_mss, 1_300 - headers);
+        let known = bench.stack.path_mtu(bench.theirs).expect("learnt");
+        assert_eq!(known.bytes(), 1_300);
+    }
+}
+
+#[test]
+fn icmp_forged_path_mtu() {
     let mut bench4 = bench(IpVersion::V4);
     let (_, sent) = in_flight(&mut bench4, 1_460);
     let packet = &sent[0][14..];
@@ -179,9 +272,9 @@ fn an_implausible_path_is_not_believed() {
     // A router of before 1990 says nothing: the next plateau below (RFC 1191 section 7.1).
     let again = tell(&mut bench4, packet, What::TooBig(0), NOW);
     assert_eq!(parse_tcp(&again[0]).expect("TCP").1.len(), 1_492 - 40);
-    // A path of 68 bytes would make headers of everything: 296 is as far as we follow.
+    // A path of 68 bytes would make headers of everything: 552 is as far as we follow.
     let again = tell(&mut bench4, packet, What::TooBig(68), NOW);
-    assert_eq!(parse_tcp(&again[0]).expect("TCP").1.len(), 296 - 40);
+    assert_eq!(parse_tcp(&again[0]).expect("TCP").1.len(), 552 - 40);
 
     let mut bench6 = bench(IpVersion::V6);
     let (_, sent) = in_flight(&mut bench6, 1_400);
@@ -296,7 +389,7 @@ fn an_echo_comes_back_with_its_time_and_data() {
 #[test]
 fn echo_replies_to_nobody_and_to_a_full_socket_are_counted() {
     let mut bench = bench(IpVersion::V4);
-    bench.stack.core.budget.set(base::Limit::PingReplies, 2);
+    bench.stack.core.cx.budget.set(base::Limit::PingReplies, 2);
     let socket = bench.stack.ping_open(Owner::program()).expect("a socket");
     let theirs = bench.theirs;
     bench.stack.ping_send(socket, theirs, 1, b"abc", NOW).expect("sent");

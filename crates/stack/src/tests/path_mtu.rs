@@ -133,7 +133,7 @@ fn a_forged_message_teaches_nothing() {
     assert_eq!(path(&bench), None);
     // Below the floor: the floor.
     tell(&mut bench, &sent[0][14..], What::TooBig(68), NOW);
-    assert_eq!(path(&bench), Some(296));
+    assert_eq!(path(&bench), Some(552));
 }
 
 #[test]

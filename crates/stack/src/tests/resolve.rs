@@ -221,6 +221,34 @@ fn a_stale_neighbour_is_checked_when_used_and_forgotten_when_silent() {
     assert_eq!(bench.sent()[0][..6], MacAddr::BROADCAST.0);
 }
 
+/// Data that nobody acknowledges casts a doubt on the neighbour that was right a minute ago: it is
+/// asked, and forgotten if it does not answer.
+/// RFC 9293 MUST-20.
+#[test]
+fn time_outs_of_a_connection_have_its_neighbour_checked() {
+    let [mut client, mut server] = strangers();
+    let to = pair::addresses(2)[V4].addr;
+    server.tcp_listen(SocketAddr::new(to, 80), ListenConfig::default()).expect("free");
+    let handle = connect(&mut client, to, NOW);
+    for _ in 0..10 {
+        client.poll(NOW);
+        server.poll(NOW);
+    }
+    let later = |tenth: u64| after(60_000 + tenth * 100);
+    client.poll(later(0));
+    assert_eq!(client.tcp_write(handle, b"x"), Ok(1));
+    client.poll(later(0));
+    assert_eq!(client.neighbour_state(PORT, to), Some(State::Reachable), "nobody asks");
+    for tenth in 1..=30 {
+        client.poll(later(tenth));
+    }
+    assert_eq!(client.neighbour_state(PORT, to), Some(State::Delay));
+    for tenth in 31..=100 {
+        client.poll(later(tenth));
+    }
+    assert_eq!(client.neighbour_state(PORT, to), None);
+}
+
 /// The neighbour moves to another station, and says so: open connections follow.
 #[test]
 fn connections_follow_a_neighbour_that_moves() {

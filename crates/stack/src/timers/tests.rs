@@ -52,3 +52,29 @@ fn an_empty_wheel_is_turned_to_now_in_one_step() {
     wheel.advance(now + Duration::from_millis(42), &mut due);
     assert_eq!(due.len(), 1);
 }
+
+/// One timer that is days away, and nobody who looks before: the steps on the way are counted, and
+/// there are turns of a level in it, not ticks.
+#[test]
+fn a_far_deadline_is_reached_in_few_steps() {
+    for hours in [1, 30, 24 * 9] {
+        let mut keys: SlotMap<TcpHandle, ()> = SlotMap::with_key();
+        let mut wheel = Wheel::default();
+        let start = Instant::from_nanos(77 << TICK_SHIFT);
+        let deadline = start + Duration::from_secs(3_600 * hours);
+        wheel.insert(keys.insert(()), deadline, start);
+        let (mut steps, last) = (0, deadline.as_nanos() >> TICK_SHIFT);
+        while wheel.tick + 1 < last && wheel.on_level[0] == 0 {
+            wheel.tick = wheel.next_turn().min(last);
+            if wheel.tick & (SLOTS as u64 - 1) == 0 {
+                wheel.cascade();
+            }
+            steps += 1;
+        }
+        assert!(steps <= LEVELS * SLOTS, "{hours} hours: {steps} steps");
+        let mut due = Vec::new();
+        wheel.advance(deadline + Duration::from_millis(2), &mut due);
+        assert_eq!(due.len(), 1, "{hours} hours");
+        assert_eq!((wheel.entries, wheel.on_level), (0, [0; LEVELS]));
+    }
+}

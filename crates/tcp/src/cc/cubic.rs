@@ -41,6 +41,7 @@ impl Clean for Cubic {
 
 impl Cubic {
     /// Section 4.2 to 4.5: the window after `acked` more bytes.
+    /// RFC 9438 4.2-a.
     pub(super) fn avoid(
         &mut self,
         cwnd: u64,
@@ -62,6 +63,7 @@ impl Cubic {
         let start = self.without_pause(start, now, srtt);
         let t = now.since(start).as_secs_f64();
         let target = self.curve(t + srtt.as_secs_f64()).clamp(window, 1.5 * window);
+        // RFC 9438 4.3-a.
         // Figure 4: Reno's slope until the old window is reached again, then one segment a round.
         let alpha =
             if self.w_est < self.cwnd_prior { 3.0 * (1.0 - BETA) / (1.0 + BETA) } else { 1.0 };
@@ -76,6 +78,7 @@ impl Cubic {
 
     /// Section 5.8: while the application has less to send than the window admits, the curve stands
     /// still. Only ACKs of a full window come here, and of those there is one each round trip.
+    /// RFC 9438 5.8-a.
     fn without_pause(&mut self, start: Instant, now: Instant, srtt: Duration) -> Instant {
         let gap = now.since(core::mem::replace(&mut self.asked_at, now));
         if start == now || gap <= srtt {
@@ -93,11 +96,13 @@ impl Cubic {
     }
 
     /// Section 4.6 and 4.7: the slow-start threshold after a loss.
+    /// RFC 9438 4.6-a, 4.6-b.
     pub(super) fn reduced(&mut self, cwnd: u64, flight_bytes: u64, mss: u64) -> u64 {
         // A window of which less than half was used has proved nothing (RFC 7661 section 4.4.1).
         let used = if flight_bytes < cwnd / 2 { flight_bytes } else { cwnd };
         let window = used as f64 / mss as f64;
         self.cwnd_prior = window;
+        // RFC 9438 4.7-a.
         // Fast convergence: a flow that shrinks leaves room for a new one.
         self.w_max = if window < self.w_max { window * (1.0 + BETA) / 2.0 } else { window };
         self.epoch_start = None;
@@ -105,6 +110,7 @@ impl Cubic {
     }
     /// Section 4.8: after a time-out the old window says nothing; the curve begins where slow start
     /// ends, at its saddle.
+    /// RFC 9438 4.8-a.
     pub(super) fn timed_out(&mut self) {
         self.w_max = 0.0;
         self.epoch_start = None;

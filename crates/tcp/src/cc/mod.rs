@@ -99,6 +99,8 @@ pub(crate) struct Cc {
     /// Of the first slow start, until it is over.
     hystart: Option<HyStart>,
     validation: Validation,
+    /// More than half of the window used is enough for slow start to go on.
+    half_is_enough: bool,
     /// How all was before the last reduction, in case it was for nothing.
     before: Option<Box<Before>>,
 }
@@ -122,11 +124,13 @@ impl Cc {
         };
         Cc {
             cwnd: 0,
+            // RFC 5681 3.1-d.
             ssthresh: u64::MAX,
             mss: 1,
             law,
             hystart: Some(HyStart::new()),
             validation: Validation::default(),
+            half_is_enough: false,
             before: None,
         }
     }
@@ -138,6 +142,7 @@ impl Cc {
 
     /// The MSS is known: ten segments to begin with, RFC 6928 section 2; one if the SYN was lost,
     /// RFC 5681 section 3.1.
+    /// RFC 5681 3.1-c.
     pub(crate) fn start(&mut self, mss: usize, syn_lost: bool) {
         self.mss = mss.max(1) as u64;
         self.cwnd = if syn_lost { self.mss } else { self.initial() };
@@ -147,6 +152,7 @@ impl Cc {
     }
 
     /// The window to begin with, in bytes.
+    /// RFC 5681 3.1-b.
     pub(crate) fn initial(&self) -> u64 {
         (10 * self.mss).min((2 * self.mss).max(14_600))
     }
@@ -165,6 +171,28 @@ impl Cc {
     #[inline(always)]
     pub(crate) fn watches_all(&self) -> bool {
         matches!(self.law, Law::Bbr(_))
+    }
+
+    /// Is every ACK to be told of, whether the window is the limit or not?
+    #[inline(always)]
+    pub(crate) fn hears_all(&self) -> bool {
+        self.half_is_enough || self.watches_all()
+    }
+
+    /// Let slow start go on while more than half of the window is used.
+    pub(crate) fn grow_when_half_used(&mut self, on: bool) {
+        self.half_is_enough = on;
+    }
+
+    /// Does it?
+    #[inline(always)]
+    pub(crate) fn half_is_enough(&self) -> bool {
+        self.half_is_enough
+    }
+
+    /// Is the window below the threshold?
+    pub(crate) fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
     }
 
     /// Does recovery set the window by Proportional Rate Reduction (RFC 9937)?
@@ -238,6 +266,7 @@ impl Cc {
     }
 
     /// RFC 5681 section 3.1 up to the threshold; returns the bytes left for what is beyond.
+    /// RFC 9293 MUST-19. RFC 5681 3.1-a. RFC 9438 4.10-a. RFC 9406 4.2-d.
     fn slow_start(&mut self, ack: &Ack, acked: u64) -> u64 {
         let (growth, last) = match &mut self.hystart {
             None => (acked, false),
@@ -258,6 +287,7 @@ impl Cc {
 
     /// Congestion with this many bytes in flight: a loss found by SACKs or duplicate ACKs, or a
     /// mark (RFC 3168). Sets the threshold; the window follows by PRR, or by [`Cc::recovered`].
+    /// RFC 5681 3.2-d. RFC 9406 4.3-b.
     pub(crate) fn on_congestion(&mut self, flight_bytes: u64) {
         if let Law::Bbr(bbr) = &mut self.law {
             bbr.on_congestion(self.cwnd);
@@ -276,6 +306,7 @@ impl Cc {
     }
 
     /// Losses are repaired: on with the window of the threshold.
+    /// RFC 5681 3.2-g. RFC 9937 6.4-a.
     pub(crate) fn recovered(&mut self) {
         self.cwnd = match &mut self.law {
             Law::Bbr(bbr) => bbr.recovered(self.cwnd),
@@ -286,6 +317,7 @@ impl Cc {
 
     /// The retransmission timer fired: one segment, RFC 5681 equation 4 and after. `first` in a
     /// row, and none while losses were repaired already.
+    /// RFC 5681 3.1-h, 3.1-i.
     pub(crate) fn on_timeout(&mut self, flight_bytes: u64, first: bool) {
         if let Law::Bbr(bbr) = &mut self.law {
             bbr.on_timeout(self.cwnd);
@@ -300,6 +332,7 @@ impl Cc {
 
     /// Nothing was lost after all: as if there had been no reduction. `false` if there was none to
     /// take back.
+    /// RFC 9438 4.9-a.
     pub(crate) fn undo(&mut self) -> bool {
         if let Law::Bbr(bbr) = &mut self.law {
             self.cwnd = bbr.undo(self.cwnd);

@@ -57,6 +57,7 @@ fn slow_start_doubles_a_round() {
     }
 }
 
+/// RFC 5681 3.2-d.
 #[test]
 fn newreno_halves_and_then_adds_a_segment_a_round() {
     let mut cc = grown(Algorithm::NewReno);
@@ -70,6 +71,7 @@ fn newreno_halves_and_then_adds_a_segment_a_round() {
 }
 
 /// RFC 9438 figure 1: after a loss at W_max the window is back there after K seconds.
+/// RFC 9438 4.2-a.
 #[test]
 fn cubic_is_back_at_w_max_after_k() {
     let mut cc = grown(Algorithm::Cubic);
@@ -90,6 +92,7 @@ fn cubic_is_back_at_w_max_after_k() {
     assert!((980.0..1010.0).contains(&window), "{window}");
 }
 
+/// RFC 9438 4.3-a.
 #[test]
 fn cubic_is_no_slower_than_reno_at_short_round_trips() {
     let mut cubic = grown(Algorithm::Cubic);
@@ -108,6 +111,7 @@ fn cubic_is_no_slower_than_reno_at_short_round_trips() {
     assert!(gained >= 9, "{gained}");
 }
 
+/// RFC 5681 3.1-g, 3.1-h, 3.1-i.
 #[test]
 fn a_timeout_leaves_one_segment_and_halves_the_threshold_once() {
     let mut cc = grown(Algorithm::NewReno);
@@ -118,6 +122,7 @@ fn a_timeout_leaves_one_segment_and_halves_the_threshold_once() {
 }
 
 /// RFC 9438 section 4.7: a window that is lost below the last one leaves room for others.
+/// RFC 9438 4.7-a.
 #[test]
 fn cubic_aims_lower_if_it_did_not_reach_the_window_before() {
     let round = |cc: &mut Cc, now| {
@@ -146,6 +151,7 @@ fn cubic_aims_lower_if_it_did_not_reach_the_window_before() {
 
 /// RFC 9438 section 4.8: no curve back to the old window, but one that begins where
 /// slow start ended.
+/// RFC 9438 4.8-a.
 #[test]
 fn cubic_begins_at_the_saddle_after_a_timeout() {
     let mut cc = grown(Algorithm::Cubic);
@@ -165,6 +171,7 @@ fn cubic_begins_at_the_saddle_after_a_timeout() {
 }
 
 /// RFC 9438 section 5.8: a pause of the application is no time on the curve.
+/// RFC 9438 5.8-a.
 #[test]
 fn cubic_does_not_grow_by_a_pause() {
     let windows = [0u64, 60].map(|pause_s| {
@@ -187,6 +194,7 @@ fn cubic_does_not_grow_by_a_pause() {
 }
 
 /// RFC 9438 section 4.9: what was for nothing is undone whole, curve and all.
+/// RFC 9438 4.9-a.
 #[test]
 fn cubic_goes_on_as_before_after_an_undo() {
     let windows = [false, true].map(|loss| {
@@ -210,6 +218,7 @@ fn cubic_goes_on_as_before_after_an_undo() {
     assert_eq!(windows[0], windows[1]);
 }
 
+/// RFC 9406 4.2-d.
 #[test]
 fn the_first_slow_start_ends_before_a_loss_when_the_round_trip_grows() {
     for &algorithm in &[Algorithm::Cubic, Algorithm::NewReno] {
@@ -228,6 +237,46 @@ fn the_first_slow_start_ends_before_a_loss_when_the_round_trip_grows() {
         assert!(cc.ssthresh < u64::MAX, "it ended without a loss");
         assert!(cc.cwnd < (10 * 1448) << 8, "doubling would have made {}", 10 << 12);
     }
+}
+
+/// Where the curve is steep, a round trip adds half of the window and no more.
+/// RFC 9438 4.2-a.
+#[test]
+fn cubic_grows_by_half_in_a_round_trip_at_most() {
+    let mut cc = grown(Algorithm::Cubic);
+    lost(&mut cc, 100 * 1448);
+    let (start, minute) = (Instant::from_nanos(1), Duration::from_secs(60));
+    acked(&mut cc, 1448, start, minute);
+    let before = cc.cwnd;
+    acked(&mut cc, before, start + minute, minute);
+    assert!((before * 3 / 2 - 2..=before * 3 / 2).contains(&cc.cwnd), "{before} {}", cc.cwnd);
+}
+
+/// Those after it have a threshold that was measured, whatever the round trip does.
+/// RFC 9406 4.3-b.
+#[test]
+fn only_the_first_slow_start_ends_by_round_trips() {
+    let mut cc = grown(Algorithm::NewReno);
+    cc.on_timeout(1000 * 1448, true);
+    let (mut una, mut now) = (SeqNumber(0), Instant::from_nanos(1));
+    for round in 0..8 {
+        let rtt = Duration::from_millis(100 + 50 * round);
+        for _ in 0..cc.cwnd / 1448 {
+            una += 1448;
+            let nxt = una + cc.cwnd as u32;
+            cc.on_ack(&Ack { una, nxt, now, ..ack_of(1448, now, rtt) });
+        }
+        now += rtt;
+    }
+    assert_eq!((cc.cwnd, cc.ssthresh), (256 * 1448, 500 * 1448));
+}
+
+/// RFC 9438 4.6-b.
+#[test]
+fn cubic_leaves_two_segments_at_least() {
+    let mut cc = grown(Algorithm::Cubic);
+    lost(&mut cc, 1448);
+    assert_eq!((cc.ssthresh, cc.cwnd), (2 * 1448, 2 * 1448));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Called by: `output.rs`, which knows when. Must not know: IP.
 //! RFC 9293 sections 3.8.6.1 (probes) and 3.10.7; RFC 7323 section 2.2.
 
-use base::{Counter, SeqNumber};
+use base::{Counter, Duration, SeqNumber};
 use mbuf::{Flags as MbufFlags, Mbuf};
 use wire::tcp::{Flags, Options, Timestamps};
 
@@ -15,30 +15,21 @@ use crate::recovery::tlp;
 use crate::sendq::Piece;
 use crate::state::State;
 use crate::tcb::Tcb;
-use crate::{Cx, ecn, pacing, path, recovery};
+use crate::{Cx, ecn, fast_open, pacing, path, recovery, user_timeout};
 
 /// A segment with a departure time, and all that goes by time goes by that one. `None` if there is
 /// nothing to send, or not yet.
 #[cold]
 #[inline(never)]
-pub(super) fn paced(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx<'_>) -> Option<Mbuf> {
+pub(super) fn paced(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
     // A connection with nothing to send may not be visited at all: a visit must change nothing.
     let departure = if has_more(tcb) { pacing::departure(tcb, cx.now) } else { None };
     let Some(departure) = departure else {
         tcb.todo.clear(Todo::OUTPUT);
         return None;
     };
-    let mut then = Cx {
-        now: departure,
-        now_ms: departure.as_millis() as u32,
-        pool: &mut *cx.pool,
-        counters: &mut *cx.counters,
-        budget: &mut *cx.budget,
-        switches: cx.switches,
-        ladder: cx.ladder,
-    };
     let before = tcb.pipe();
-    let mut m = data(tcb, run, &mut then)?;
+    let mut m = cx.at(departure, |cx| data(tcb, run, cx))?;
     // Those behind it have departures of their own.
     run.len = 0;
     pacing::sent(tcb, &mut m, departure, before, cx);
@@ -53,7 +44,7 @@ fn has_more(tcb: &Tcb) -> bool {
 
 /// The front is larger than others, to see whether it arrives.
 #[cold]
-pub(super) fn send_probe(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
+pub(super) fn send_probe(tcb: &mut Tcb, cx: &mut Cx) -> Option<Mbuf> {
     let seq = tcb.snd_nxt;
     let segment = send_front(tcb, false, cx);
     probe::sent(tcb, seq, cx);
@@ -66,7 +57,7 @@ pub(super) fn retransmit(
     tcb: &mut Tcb,
     seq: SeqNumber,
     end: SeqNumber,
-    cx: &mut Cx<'_>,
+    cx: &mut Cx,
 ) -> Option<Mbuf> {
     path::suspect(tcb, seq, cx);
     let mss = tcb.snd_mss.bytes() as u32;
@@ -78,16 +69,11 @@ pub(super) fn retransmit(
 }
 
 /// Send `seq..end` again, or what of it is in the piece that holds `seq`.
-pub(crate) fn resend(
-    tcb: &mut Tcb,
-    seq: SeqNumber,
-    end: SeqNumber,
-    cx: &mut Cx<'_>,
-) -> Option<Mbuf> {
+pub(crate) fn resend(tcb: &mut Tcb, seq: SeqNumber, end: SeqNumber, cx: &mut Cx) -> Option<Mbuf> {
     let mss = tcb.snd_mss.bytes() as u32;
     let mut index = tcb.sendq.find(seq);
-    index += usize::from(tcb.sendq.cut(index, seq, cx.pool));
-    tcb.sendq.cut(index, end, cx.pool);
+    index += usize::from(tcb.sendq.cut(index, seq, &mut cx.pool));
+    tcb.sendq.cut(index, end, &mut cx.pool);
     let piece = tcb.sendq.in_flight_mut(index)?;
     let share = match &mut piece.mbuf {
         Some(m) => {
@@ -100,23 +86,27 @@ pub(crate) fn resend(
     piece.marks |= Piece::RETRANSMITTED;
     piece.sent_at = cx.now;
     let (seq, end) = (piece.seq, piece.end());
-    let mut flags = Flags::ACK | Flags::PSH;
+    let push = piece.has(Piece::PUSH) || piece.len > mss;
+    let mut flags = if push { Flags::ACK | Flags::PSH } else { Flags::ACK };
     if piece.has(Piece::FIN) {
         flags = flags | Flags::FIN;
     }
     recovery::resent(tcb, seq, end, cx);
-    tcb.stats.retransmits += 1;
+    tcb.stats.rare.retransmits += 1;
     cx.counters.add(Counter::TcpRetransmits, 1);
     finish(tcb, share, seq, flags, cx)
 }
 
 /// SYN, RST, window probe, keepalive probe.
 #[cold]
-pub(super) fn special(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
+pub(super) fn special(tcb: &mut Tcb, cx: &mut Cx) -> Option<Mbuf> {
     if tcb.todo.0 & (Todo::SYN | Todo::RST | Todo::PROBE) == Todo::PROBE && tcb.snd_wnd > 0 {
         // Silly-window avoidance has waited long enough: what fits goes (RFC 9293, 3.8.6.2.1).
         tcb.todo.clear(Todo::PROBE);
         let send = tcb.snd_wnd.min(tcb.snd_mss.bytes() as u32);
+        if let Some(front) = tcb.sendq.front_mut() {
+            front.marks &= !Piece::MORE;
+        }
         return if tcb.in_flight() == 0 { send_part(tcb, send, cx) } else { None };
     }
     if tcb.todo.0 & (Todo::SYN | Todo::RST | Todo::TAIL) == Todo::TAIL {
@@ -133,30 +123,39 @@ pub(super) fn special(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
         tcb.todo.clear(Todo::SYN | Todo::ACK_NOW);
         return syn(tcb, m, cx);
     }
+    // RFC 9293 SHLD-12.
     // A segment from before the window draws an ACK with the window in it (RFC 9293 3.10.7.4).
     tcb.todo.clear(Todo::PROBE | Todo::KEEPALIVE);
     finish(tcb, m, tcb.snd_una - 1, Flags::ACK, cx)
 }
 
-fn syn(tcb: &mut Tcb, mut m: Mbuf, cx: &mut Cx<'_>) -> Option<Mbuf> {
+fn syn(tcb: &mut Tcb, mut m: Mbuf, cx: &mut Cx) -> Option<Mbuf> {
     if tcb.rtt.backoff > 0 {
         cx.counters.add(Counter::TcpRetransmits, 1);
-        tcb.stats.retransmits += 1;
+        tcb.stats.rare.retransmits += 1;
     }
     // The first SYN offers what is configured, the answer to one what was agreed.
     let answer = tcb.state != State::SynSent;
+    // RFC 7323 3.2-e.
     let agreed = |mark: u16, offered: bool| if answer { tcb.marks.has(mark) } else { offered };
+    // RFC 7323 2.2-a.
     let scaling = tcb.config.window_scaling && (!answer || tcb.peer_scales);
-    let options = Options {
+    let mut options = Options {
+        // RFC 9293 MUST-14, SHLD-5.
         mss: Some(tcb.advertised_mss.0),
         window_scale: scaling.then_some(tcb.rcv_wscale),
+        // RFC 2018 2-a.
         sack_permitted: agreed(Marks::SACK, tcb.config.sack),
+        // RFC 7323 3.2-f.
         timestamps: agreed(Marks::TIMESTAMPS, tcb.config.timestamps)
             .then(|| Timestamps { value: tcb.ts_value(cx), echo: tcb.ts_recent }),
+        user_timeout_s: user_timeout::advertised_s(tcb),
         ..Options::default()
     };
+    fast_open::first_syn(tcb, &mut m, &mut options, cx);
     let flags = if answer { Flags::SYN | Flags::ACK } else { Flags::SYN };
     let flags = flags | ecn::setup_flags(tcb, answer);
+    // RFC 7323 2.2-c.
     // The window of a SYN is never scaled, RFC 7323 section 2.2.
     let window = tcb.receive.space().min(65_535) as u16;
     tcb.rcv_adv = tcb.rcv_adv.max(tcb.rcv_nxt + u32::from(window));
@@ -167,8 +166,21 @@ fn syn(tcb: &mut Tcb, mut m: Mbuf, cx: &mut Cx<'_>) -> Option<Mbuf> {
     Some(m)
 }
 
+/// What waits for more to be written does not wait for ever: a time-out lets it go, as on Linux.
+/// The `whole` bytes that make full segments leave.
 #[cold]
-pub(super) fn copy(m: &mut Mbuf, cx: &mut Cx<'_>) -> Option<Mbuf> {
+pub(super) fn corked(tcb: &mut Tcb, whole: u32, cx: &mut Cx) -> Option<Mbuf> {
+    if whole > 0 {
+        return send_part(tcb, whole, cx);
+    }
+    if tcb.in_flight() == 0 && tcb.timers.retransmit == base::Instant::NEVER {
+        tcb.restart_timeout(cx.now);
+    }
+    None
+}
+
+#[cold]
+pub(super) fn copy(m: &mut Mbuf, cx: &mut Cx) -> Option<Mbuf> {
     let mut copy = cx.pool.copy_of(m.as_slice())?;
     copy.set_segment_size(m.segment_size());
     if m.has(MbufFlags::SUMMED) {
@@ -178,14 +190,18 @@ pub(super) fn copy(m: &mut Mbuf, cx: &mut Cx<'_>) -> Option<Mbuf> {
     Some(copy)
 }
 
+/// How long after the last segment a super-segment may still wait for room.
+const HOLD_MOST: Duration = Duration::from_millis(1);
+
 /// Only part of the first unsent mbuf may go now: as many whole segments as fit, or, where the
 /// peer's window is what limits, a part worth sending (RFC 9293 section 3.8.6.2.1).
+/// RFC 9293 MUST-38.
 #[cold]
 pub(super) fn part_of_front(
     tcb: &mut Tcb,
     window: u32,
     congestion: u32,
-    cx: &mut Cx<'_>,
+    cx: &mut Cx,
 ) -> Option<Mbuf> {
     let mss = tcb.snd_mss.bytes() as u32;
     let len = tcb.sendq.front().map_or(0, |front| front.len);
@@ -194,9 +210,15 @@ pub(super) fn part_of_front(
     }
     let room = window.min(congestion);
     // A super-segment in two costs as much as two: while two thirds of a window are in flight,
-    // their ACKs will bring the room (Linux's rule as well).
-    let third = tcb.snd_wnd.min(u32::try_from(tcb.cc.cwnd).unwrap_or(u32::MAX)) / 3;
-    if len > mss && tcb.in_flight() > 0 && room < len.min(third) {
+    // their ACKs will bring the room (Linux's rule as well). Not while a loss is looked for, when
+    // a segment for each ACK is what finds it (RFC 3042), nor when ACKs come slowly, nor when the
+    // next one is more than half a round trip away.
+    let windows = tcb.snd_wnd.min(u32::try_from(tcb.cc.cwnd).unwrap_or(u32::MAX));
+    let part = windows / u32::from(tcb.config.super_room_part.max(1));
+    let oldest = tcb.sendq.in_flight(0).map_or(cx.now, |piece| piece.sent_at);
+    let near = cx.now.since(oldest) >= tcb.rtt.srtt().div(2);
+    let soon = near && cx.now.since(tcb.last_sent_at) < HOLD_MOST && !tcb.is_repairing();
+    if len > mss && tcb.in_flight() > 0 && room < len.min(part) && soon {
         return None;
     }
     let room = room.min(tcb.super_max_bytes.max(mss));
@@ -216,10 +238,11 @@ pub(super) fn part_of_front(
 
 /// Send at most `send` bytes of the first unsent mbuf.
 #[cold]
-pub(crate) fn send_part(tcb: &mut Tcb, send: u32, cx: &mut Cx<'_>) -> Option<Mbuf> {
+pub(crate) fn send_part(tcb: &mut Tcb, send: u32, cx: &mut Cx) -> Option<Mbuf> {
     let len = tcb.sendq.front().map_or(0, |front| front.len);
-    if send < len && !tcb.sendq.cut_front(send, cx.pool) {
+    if send < len && !tcb.sendq.cut_front(send, &mut cx.pool) {
         return None;
     }
-    send_front(tcb, false, cx)
+    let last = tcb.sendq.unsent_count() == 1;
+    send_front(tcb, last, cx)
 }

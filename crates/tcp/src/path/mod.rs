@@ -13,6 +13,7 @@ use base::{Counter, Duration, Instant, Mss, SeqNumber};
 
 use crate::marks::{Marks, Todo};
 use crate::recovery;
+use crate::sendq::Piece;
 use crate::state::{Error, State};
 use crate::tcb::Tcb;
 use crate::{Cx, MtuProbing};
@@ -36,12 +37,14 @@ pub fn is_in_flight(tcb: &Tcb, seq: SeqNumber) -> bool {
 
 /// The path fails now and perhaps not for ever (a soft error): what the user is told if the
 /// connection times out without an ACK from here on.
+/// RFC 9293 MUST-56.
 pub fn soft_error(tcb: &mut Tcb, error: Error) {
-    tcb.soft_error = Some((error, tcb.snd_una));
+    tcb.rare.soft_error = Some((error, tcb.snd_una));
 }
 
 /// Nothing will ever answer (a hard error). It ends a connection that is being opened; an open
 /// one has proved the contrary, and takes it as a soft error (RFC 5927 section 5.2).
+/// RFC 9293 SHLD-26.
 pub fn hard_error(tcb: &mut Tcb, error: Error) {
     match tcb.state {
         State::SynSent => tcb.fail(error),
@@ -55,6 +58,46 @@ pub fn no_way(tcb: &mut Tcb) {
     match tcb.state {
         State::SynSent | State::SynReceived => tcb.fail(Error::HostUnreachable),
         _ => soft_error(tcb, Error::HostUnreachable),
+    }
+}
+
+/// What became of a message that a segment was too large for its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Segments are smaller from now on.
+    Believed,
+    /// It says nothing new, or nothing of use.
+    Ignored,
+    /// Segments of this size have arrived: it is kept until one of them does no more.
+    Doubted,
+}
+
+/// A router says that the segment at `seq`, which is in flight, was too large: `mss` bytes, options
+/// not counted, are what its link carries. While large segments arrive that is a forgery: where the
+/// congestion window has grown they did, and then one has to be missing before it is believed, by
+/// a time-out or because it was sent again by then (RFC 5927 section 7.2).
+pub fn told_too_big(tcb: &mut Tcb, seq: SeqNumber, mss: Mss, now: Instant) -> Told {
+    let smaller = tcb.state.is_synchronised() && payload_of(tcb, mss) < tcb.snd_mss.0;
+    let again = || {
+        let piece = tcb.sendq.in_flight(tcb.sendq.find(seq));
+        piece.is_some_and(|piece| piece.has(Piece::RETRANSMITTED))
+    };
+    if smaller && tcb.cc.cwnd > tcb.cc.initial() && !again() {
+        tcb.path.doubted = Some((seq, mss));
+        return Told::Doubted;
+    }
+    if too_big(tcb, mss, now) { Told::Believed } else { Told::Ignored }
+}
+
+/// A time-out: is it about what somebody said of the path, who was not believed?
+pub(crate) fn timed_out(tcb: &mut Tcb, cx: &mut Cx) {
+    let Some((seq, mss)) = tcb.path.doubted else { return };
+    tcb.path.doubted = None;
+    if is_in_flight(tcb, seq) && too_big(tcb, mss, cx.now) {
+        cx.counters.add(Counter::PathMtuLowered, 1);
+        // The others on this path hear of it.
+        tcb.path.is_worse = true;
+        tcb.marks.set(Marks::PATH_NEWS);
     }
 }
 
@@ -130,10 +173,11 @@ pub(crate) fn smaller(tcb: &Tcb) -> Option<u16> {
 }
 
 /// `seq`, which is lost, is about to be sent again. If it is the third time for a large segment,
-/// and none of those behind it that have arrived is large, it is the size that keeps it from
+/// and no large one behind it has arrived since the time before, it is the size that keeps it from
 /// arriving: a black hole (RFC 2923 section 2.1, RFC 4821 section 7.7). The windows stay as they
 /// are: time-outs have had their say.
-pub(crate) fn suspect(tcb: &mut Tcb, seq: SeqNumber, cx: &mut Cx<'_>) {
+/// RFC 4821 7.7-a.
+pub(crate) fn suspect(tcb: &mut Tcb, seq: SeqNumber, cx: &mut Cx) {
     let Some(size) = smaller(tcb) else { return };
     let is_large = tcb.sendq.in_flight(0).is_some_and(|piece| piece.len > u32::from(size));
     if seq != tcb.snd_una || !is_large || tcb.config.mtu_probing == MtuProbing::Off {
@@ -142,7 +186,12 @@ pub(crate) fn suspect(tcb: &mut Tcb, seq: SeqNumber, cx: &mut Cx<'_>) {
     let (head, times) = tcb.recovery.large_resends;
     let times = if head == seq { times.saturating_add(1) } else { 1 };
     tcb.recovery.large_resends = (seq, times);
-    if times < SENDINGS || tcb.recovery.large_arrived_to.gt(seq) {
+    if times < SENDINGS {
+        return;
+    }
+    if tcb.recovery.large_arrived_to.gt(seq) {
+        // That excuses the size once: the path may have become narrower since.
+        tcb.recovery.large_arrived_to = seq;
         return;
     }
     cx.counters.add(Counter::PathBlackHoles, 1);
@@ -188,8 +237,11 @@ impl Tcb {
 
     /// Nobody answered for as long as we would wait.
     pub(crate) fn give_up(&mut self) {
-        let una = self.snd_una;
-        let soft = self.soft_error.filter(|&(_, at)| at == una);
-        self.fail(soft.map_or(Error::TimedOut, |(error, _)| error));
+        self.fail(self.fresh_soft_error().unwrap_or(Error::TimedOut));
+    }
+
+    /// What the network said of the way, if no ACK since has shown that it is better.
+    pub(crate) fn fresh_soft_error(&self) -> Option<Error> {
+        self.rare.soft_error.filter(|&(_, at)| at == self.snd_una).map(|(error, _)| error)
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct PathMtu {
     /// Large segments vanished, with this byte at the head: if it arrives in a small one, it is the
     /// path that swallowed them, and not a peer or a link that was gone.
     pub(crate) unproved: Option<SeqNumber>,
+    /// A message about the segment at this byte that was not believed yet, and what it said.
+    pub(crate) doubted: Option<(SeqNumber, Mss)>,
     /// What was found out is less than was thought, not more.
     pub(crate) is_worse: bool,
 }
@@ -43,6 +45,7 @@ impl Clean for PathMtu {
         probe: None,
         excused: None,
         unproved: None,
+        doubted: None,
         is_worse: false,
     };
 }

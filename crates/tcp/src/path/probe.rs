@@ -34,8 +34,9 @@ pub(crate) enum Step {
 }
 
 /// Is a larger segment to be tried now, where the windows admit `window` and `congestion` bytes?
+/// RFC 4821 7.4-a.
 #[cold]
-pub(crate) fn step(tcb: &mut Tcb, window: u32, congestion: u32, cx: &mut Cx<'_>) -> Step {
+pub(crate) fn step(tcb: &mut Tcb, window: u32, congestion: u32, cx: &mut Cx) -> Step {
     prove(tcb);
     if let Some((seq, end)) = tcb.path.probe {
         if tcb.snd_una.lt(end) {
@@ -61,12 +62,12 @@ pub(crate) fn step(tcb: &mut Tcb, window: u32, congestion: u32, cx: &mut Cx<'_>)
         return if tcb.in_flight() > 0 { Step::Wait } else { Step::None };
     }
     let sums = usrreq::sums(tcb, cx);
-    if tcb.sendq.join_front(size as usize, sums, cx.pool) { Step::Send } else { Step::None }
+    if tcb.sendq.join_front(size as usize, sums, &mut cx.pool) { Step::Send } else { Step::None }
 }
 
 /// The probe was sent from `seq` on, or could not be.
 #[cold]
-pub(crate) fn sent(tcb: &mut Tcb, seq: SeqNumber, cx: &mut Cx<'_>) {
+pub(crate) fn sent(tcb: &mut Tcb, seq: SeqNumber, cx: &mut Cx) {
     let end = seq + u32::from(asked(tcb));
     if tcb.snd_nxt == end {
         tcb.path.probe = Some((seq, end));
@@ -107,7 +108,8 @@ fn prove(tcb: &mut Tcb) {
     }
 }
 
-fn arrived(tcb: &mut Tcb, size: u16, cx: &mut Cx<'_>) {
+/// RFC 4821 7.6-b.
+fn arrived(tcb: &mut Tcb, size: u16, cx: &mut Cx) {
     tcb.path.probe = None;
     tcb.path.failures = 0;
     if size <= tcb.snd_mss.0 {
@@ -122,6 +124,7 @@ fn arrived(tcb: &mut Tcb, size: u16, cx: &mut Cx<'_>) {
 }
 
 /// A probe did not arrive.
+/// RFC 4821 7.6-a.
 fn failed(tcb: &mut Tcb) {
     tcb.path.probe = None;
     tcb.path.failures += 1;
@@ -133,6 +136,7 @@ fn failed(tcb: &mut Tcb) {
 }
 
 /// Losses have been found: if it is the probe's alone, it was too large.
+/// RFC 4821 7.5-a.
 pub(crate) fn note_losses(tcb: &mut Tcb) {
     let Some((left, right)) = tcb.path.probe else { return };
     let Some((first, end)) = tcb.recovery.lost.first().filter(|(l, r)| l.lt(right) && r.gt(left))
@@ -194,6 +198,7 @@ pub(crate) fn refused(tcb: &mut Tcb, payload: u16) -> bool {
 }
 
 /// Try larger segments from `at` on, if that is wanted.
+/// RFC 4821 7.3-a.
 pub(crate) fn search_from(tcb: &mut Tcb, at: Instant) {
     if tcb.config.mtu_probing != MtuProbing::Off {
         tcb.marks.set(Marks::PATH_SEARCH);

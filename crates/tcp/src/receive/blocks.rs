@@ -25,6 +25,7 @@ impl Clean for ReceivedBlocks {
 
 impl ReceivedBlocks {
     /// `left..right` arrived out of order: join what it touches and put it first.
+    /// RFC 2018 4-b, 4-d.
     pub(crate) fn add(&mut self, mut left: SeqNumber, mut right: SeqNumber) {
         let mut kept = [(SeqNumber(0), SeqNumber(0)); 4];
         let mut n = 0;
@@ -76,6 +77,7 @@ impl ReceivedBlocks {
 
     /// As an option: at most three beside timestamps, four without; a duplicate first, once (RFC
     /// 2883 section 4).
+    /// RFC 2018 4-a, 4-c. RFC 2883 4-a, 4-b.
     pub(crate) fn report(&mut self, with_timestamps: bool) -> SackBlocks {
         let mut out = SackBlocks::default();
         let most = if with_timestamps { 3 } else { 4 };

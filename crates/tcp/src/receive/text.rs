@@ -14,13 +14,13 @@ use crate::{Cx, Fate, Segment};
 
 /// Data that is exactly next: to the reader.
 #[inline(always)]
-pub(crate) fn deliver(tcb: &mut Tcb, m: Mbuf, cx: &mut Cx<'_>) {
+pub(crate) fn deliver(tcb: &mut Tcb, m: Mbuf, cx: &mut Cx) {
     let len = m.len() as u32;
     if len > u32::from(tcb.rcv_mss) {
         larger_segment(tcb, &m);
     }
     arrived(tcb, len);
-    tcb.receive.append(m, cx.pool);
+    tcb.receive.append(m, &mut cx.pool);
 }
 
 /// Account for `len` bytes that were next.
@@ -43,31 +43,36 @@ fn larger_segment(tcb: &mut Tcb, m: &Mbuf) {
 }
 
 /// The seventh check of RFC 9293 section 3.10.7.4: `m` is the payload, cut to the window.
-pub(crate) fn accept(tcb: &mut Tcb, seq: SeqNumber, m: Mbuf, cx: &mut Cx<'_>) -> Fate {
+/// RFC 9293 SHLD-31.
+pub(crate) fn accept(tcb: &mut Tcb, seq: SeqNumber, m: Mbuf, cx: &mut Cx) -> Fate {
     if !tcb.state.peer_may_send() {
         // CLOSE-WAIT and after: the peer has said that there is no more (RFC 9293).
         return Err(DropReason::TcpDuplicate);
     }
+    // RFC 9293 SHLD-3.
     if let Some(reason) = tcb.nobody_reads() {
-        // RFC 9293 section 3.6.1: data after a full close is answered with RST.
-        tcb.todo.set(Todo::RST);
+        // RFC 9293 section 3.6.1: data after a full close is answered with RST, by the stack: its
+        // sequence number is the segment's ACK (section 3.5.2), which is the one that the peer
+        // takes for certain (RFC 5961 section 3); our FIN may not have come.
         tcb.fail(crate::state::Error::Aborted);
         return Err(reason);
     }
     if seq == tcb.rcv_nxt {
         if !tcb.reassembly.is_empty() {
+            // RFC 5681 4.2-c.
             // All of a gap or a part of it fills: tell the sender at once (RFC 5681, 4.2).
             tcb.todo.set(Todo::ACK_NOW);
         }
         take_in(tcb, m, cx);
-        while let Some(next) = tcb.reassembly.take(tcb.stats.bytes_received, cx.pool) {
+        while let Some(next) = tcb.reassembly.take(tcb.stats.bytes_received, &mut cx.pool) {
             take_in(tcb, next, cx);
         }
         tcb.sack_blocks.advance(tcb.rcv_nxt);
         note_early(tcb);
         return Ok(());
     }
-    tcb.stats.out_of_order += 1;
+    tcb.stats.rare.out_of_order += 1;
+    // RFC 5681 4.2-b.
     // Out of order: an immediate duplicate ACK (RFC 5681 section 4.2).
     tcb.todo.set(Todo::ACK_NOW);
     let waiting = tcb.reassembly.pieces();
@@ -78,7 +83,7 @@ pub(crate) fn accept(tcb: &mut Tcb, seq: SeqNumber, m: Mbuf, cx: &mut Cx<'_>) ->
     }
     let end = seq + m.len() as u32;
     let offset = tcb.stats.bytes_received + seq.since(tcb.rcv_nxt) as u64;
-    let new = tcb.reassembly.insert(offset, m, cx.pool);
+    let new = tcb.reassembly.insert(offset, m, &mut cx.pool);
     tcb.sack_blocks.add(seq, end);
     note_early(tcb);
     if new {
@@ -94,7 +99,7 @@ fn note_early(tcb: &mut Tcb) {
     tcb.trouble = (tcb.trouble & !Tcb::EARLY) | if early { Tcb::EARLY } else { 0 };
 }
 
-fn take_in(tcb: &mut Tcb, m: Mbuf, cx: &mut Cx<'_>) {
+fn take_in(tcb: &mut Tcb, m: Mbuf, cx: &mut Cx) {
     if tcb.marks.has(Marks::SHUT_READ) {
         let len = m.len() as u32;
         tcb.rcv_nxt += len;

@@ -1,11 +1,11 @@
-//! How large the buffers of a connection have to be: the receive buffer follows what arrives in a
-//! round trip and is read, the send buffer follows the congestion window.
+//! How large the receive buffer of a connection has to be: it follows what arrives in a round trip
+//! and is read.
 //!
-//! Called by: usrreq, after each read and where a write finds no room; handshake; predict and input
-//! leave the echo of the last segment here. Must not know: segments, the wire.
+//! Called by: usrreq, after each read; handshake; predict and input leave the echo of the last
+//! segment here. Must not know: segments, the wire.
 //! The idea of right-sizing by what the reader takes is Fisk and Feng's ("Dynamic right-sizing in
 //! TCP", 2001); RFC 7323 has the echoes, RFC 9293 section 3.8.6 forbids to take back what was
-//! offered. Moves the limits `receive_buffer_bytes` and `send_buffer_bytes`. Decision 0027.
+//! offered. Moves the limit `receive_buffer_bytes`. Decision 0027.
 
 use base::{Instant, Limit};
 
@@ -71,7 +71,7 @@ fn receive_most(config: &Config) -> u32 {
 
 /// The reader took something: look once a part of the buffer has arrived since the last look.
 #[inline(always)]
-pub(crate) fn after_read(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+pub(crate) fn after_read(tcb: &mut Tcb, cx: &mut Cx) {
     let arrived = tcb.stats.bytes_received as u32;
     if arrived.wrapping_sub(tcb.tuning.arrived_then) >= tcb.tuning.part_bytes {
         look(tcb, cx);
@@ -82,7 +82,7 @@ pub(crate) fn after_read(tcb: &mut Tcb, cx: &mut Cx<'_>) {
 /// is too small for what path and reader can do.
 #[cold]
 #[inline(never)]
-fn look(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+fn look(tcb: &mut Tcb, cx: &mut Cx) {
     let elapsed_us = cx.now.since(tcb.tuning.since).as_micros();
     if elapsed_us == 0 {
         // Time stands still while a burst is read: it says nothing yet.
@@ -100,7 +100,7 @@ fn look(tcb: &mut Tcb, cx: &mut Cx<'_>) {
     let limit = tcb.receive.limit_bytes() as u32;
     let fast = !first && elapsed_us <= u64::from(tcb.tuning.rtt_us);
     let keeps_up = tcb.receive.len() <= limit as usize / 2;
-    if is_tight(cx.pool) {
+    if is_tight(&cx.pool) {
         // What was offered stays offered: the edge stands still until the window fits.
         resize(tcb, (limit / 2).max(LEAST_BYTES), cx);
     } else if fast && keeps_up && limit < most {
@@ -115,7 +115,7 @@ fn is_tight(pool: &Pool) -> bool {
 
 /// The round trip as the receiver sees it: from the handshake (or from data of ours), then from the
 /// echo of the ACK that let the last segment go. Without timestamps the first stays.
-fn measure(tcb: &mut Tcb, cx: &Cx<'_>) {
+fn measure(tcb: &mut Tcb, cx: &Cx) {
     let known = match tcb.tuning.rtt_us {
         0 => tcb.rtt.min().as_nanos().div_ceil(1000),
         us => u64::from(us),
@@ -146,7 +146,7 @@ fn added(tcb: &Tcb) -> usize {
 }
 
 /// Make the receive buffer larger or smaller, if the budget admits it.
-fn resize(tcb: &mut Tcb, bytes: u32, cx: &mut Cx<'_>) {
+fn resize(tcb: &mut Tcb, bytes: u32, cx: &mut Cx) {
     let before = added(tcb);
     let after = bytes.saturating_sub(start_bytes(&tcb.config)) as usize;
     if after > before {
@@ -167,7 +167,7 @@ fn set_limit(tcb: &mut Tcb, bytes: u32) {
 
 /// Give back what tuning took of the budget: the connection is over, or its buffer is to be of
 /// another size.
-pub(crate) fn release(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+pub(crate) fn release(tcb: &mut Tcb, cx: &mut Cx) {
     cx.budget.give_back(Limit::ReceiveBufferBytes, added(tcb));
     start(tcb);
 }
@@ -178,39 +178,8 @@ pub(crate) fn start(tcb: &mut Tcb) {
 }
 
 /// A connection that opens while memory is tight begins with a small window.
-pub(crate) fn opened(tcb: &mut Tcb, cx: &Cx<'_>) {
-    if receive_most(&tcb.config) > 0 && is_tight(cx.pool) {
+pub(crate) fn opened(tcb: &mut Tcb, cx: &Cx) {
+    if receive_most(&tcb.config) > 0 && is_tight(&cx.pool) {
         set_limit(tcb, LEAST_BYTES);
-    }
-}
-
-/// The send buffer as it is now, in bytes: room for three windows and what waits behind them. Two
-/// are behind a lost segment before its loss is found and the retransmission acknowledged, and that
-/// takes longer where a queue has grown meanwhile.
-pub(crate) fn send_buffer(tcb: &Tcb) -> usize {
-    let start = tcb.config.send_buffer_bytes as usize;
-    let most = tcb.config.send_buffer_max_bytes as usize;
-    let window = usize::try_from(tcb.cc.cwnd).unwrap_or(usize::MAX).min(most);
-    let wanted = 3 * window + tcb.config.unsent_limit_bytes as usize;
-    start.max(wanted.min(most))
-}
-
-/// Bytes that a writer may queue beyond what is there, where the buffer that it began with is full:
-/// while memory lasts, as much as the congestion window asks for.
-#[cold]
-#[inline(never)]
-pub(crate) fn send_room(tcb: &Tcb, queued: usize, cx: &mut Cx<'_>) -> usize {
-    let start = tcb.config.send_buffer_bytes as usize;
-    let buffer = send_buffer(tcb);
-    if buffer <= start {
-        return start.saturating_sub(queued);
-    }
-    let in_use = cx.pool.in_use_bytes();
-    let most = cx.budget.of(Limit::MbufBytes) / 2;
-    let used = if in_use < most { in_use } else { usize::MAX };
-    if cx.budget.admits(Limit::SendBufferBytes, used) {
-        buffer.saturating_sub(queued)
-    } else {
-        start.saturating_sub(queued)
     }
 }

@@ -17,6 +17,7 @@ use base::{Duration, Instant, SeqNumber, Switch};
 
 use crate::marks::{Marks, Todo};
 use crate::path::probe;
+use crate::sendq::Piece;
 use crate::tcb::Tcb;
 use crate::{Cx, ecn, pacing};
 use prr::{Prr, Told};
@@ -27,6 +28,7 @@ use undo::{Evidence, Frto};
 
 impl Tcb {
     /// Bytes that are thought to be on the way: "pipe" of RFC 6675.
+    /// RFC 6675 4-b.
     #[inline(always)]
     pub(crate) fn pipe(&self) -> u32 {
         if !self.is_repairing() {
@@ -49,6 +51,9 @@ impl Tcb {
 
     /// Bytes in flight as far as the window let them, for the threshold.
     pub(crate) fn flight(&self) -> u64 {
+        if self.config.reduces_whole_window {
+            return self.cc.cwnd;
+        }
         u64::from(self.in_flight()).min(self.cc.cwnd)
     }
 }
@@ -78,13 +83,14 @@ pub(crate) fn begin(tcb: &mut Tcb, now: Instant) {
 
 /// All that an ACK told has been noted: draw the consequences.
 #[inline]
-pub(crate) fn after_ack(tcb: &mut Tcb, news: &News, echo: Option<u32>, cx: &Cx<'_>) {
+pub(crate) fn after_ack(tcb: &mut Tcb, news: &News, echo: Option<u32>, cx: &Cx) {
     if tcb.is_repairing() || news.duplicate.is_some() {
         consequences(tcb, news, echo, cx);
     }
 }
 
-fn consequences(tcb: &mut Tcb, news: &News, echo: Option<u32>, cx: &Cx<'_>) {
+/// RFC 8985 4-a. RFC 6675 5-a.
+fn consequences(tcb: &mut Tcb, news: &News, echo: Option<u32>, cx: &Cx) {
     let with_sack = tcb.marks.has(Marks::SACK);
     if undo::was_for_nothing(tcb, news, cx) {
         undo(tcb);
@@ -140,6 +146,7 @@ fn reduce_in_proportion(tcb: &mut Tcb, delivered: u32, advanced: bool, lost_befo
 
 /// Without SACK: a duplicate ACK says that some segment arrived; a partial one, that the next is
 /// lost as well (RFC 6582 section 3.2 step 3). Returns bytes that a duplicate stands for.
+/// RFC 5681 3.2-a, 3.2-b, 3.2-c, 3.2-f. RFC 6582 3.2-c.
 fn count_duplicates(tcb: &mut Tcb, news: &News) -> u32 {
     let mss = tcb.snd_mss.bytes() as u32;
     let flight = tcb.in_flight();
@@ -152,9 +159,14 @@ fn count_duplicates(tcb: &mut Tcb, news: &News) -> u32 {
         }
     } else if news.repeats {
         r.duplicate_acks += 1;
-        // Never more than were sent.
+        // Never more than were sent, in a repair before it began: a peer that repeats itself for
+        // ever would have a segment sent for each (RFC 5681 section 3.2 step 4).
+        let sent = match r.phase {
+            Phase::Fast => flight.min(r.recover.since(tcb.snd_una).max(0) as u32),
+            _ => flight,
+        };
         let known = r.duplicate_bytes;
-        r.duplicate_bytes = (known + mss).min(flight.saturating_sub(mss + r.lost.bytes()));
+        r.duplicate_bytes = (known + mss).min(sent.saturating_sub(mss + r.lost.bytes()));
         let delivered = r.duplicate_bytes.saturating_sub(known);
         if r.phase == Phase::Open && r.duplicate_acks >= DUPLICATE_THRESHOLD {
             lose_front(tcb);
@@ -165,7 +177,10 @@ fn count_duplicates(tcb: &mut Tcb, news: &News) -> u32 {
 }
 
 fn lose_front(tcb: &mut Tcb) {
-    if let Some((seq, end)) = tcb.sendq.in_flight(0).map(|front| (front.seq, front.end())) {
+    let mss = tcb.snd_mss.bytes() as u32;
+    // One segment, although it may have left with others in a super-segment (RFC 6582).
+    let first = |front: &Piece| if front.len > mss { front.seq + mss } else { front.end() };
+    if let Some((seq, end)) = tcb.sendq.in_flight(0).map(|front| (front.seq, first(front))) {
         mark_lost(tcb, seq, end);
     }
 }
@@ -183,6 +198,7 @@ fn lose_older(tcb: &mut Tcb, patience: Duration, now: Instant) {
 }
 
 /// The episode is over, or there was none; what the peer holds out of order stays known.
+/// RFC 6582 3.2-b.
 fn finish(tcb: &mut Tcb, news: &News) {
     if tcb.recovery.reducing {
         tcb.cc.recovered();
@@ -202,8 +218,9 @@ fn finish(tcb: &mut Tcb, news: &News) {
 
 /// One reduction for a window: an episode lasts until all that was in flight at its beginning is
 /// acknowledged (RFC 6582 section 3.2).
-fn enter_fast(tcb: &mut Tcb, acked: u32, delivered: u32, cx: &Cx<'_>) {
-    tcb.stats.fast_recoveries += 1;
+/// RFC 5681 4.3-a. RFC 9937 6.1-a. RFC 6582 3.2-a. RFC 6675 5-b. RFC 2018 5.1-a.
+fn enter_fast(tcb: &mut Tcb, acked: u32, delivered: u32, cx: &Cx) {
+    tcb.stats.rare.fast_recoveries += 1;
     let (flight, cwnd) = (tcb.flight(), tcb.cc.cwnd);
     // A mark may have told of the same congestion (RFC 3168 section 6.1.2).
     if !ecn::is_reduced(tcb) {
@@ -243,7 +260,7 @@ fn undo(tcb: &mut Tcb) {
     if tcb.cc.undo() {
         ecn::undone(tcb);
     }
-    tcb.stats.undone += 1;
+    tcb.stats.rare.undone += 1;
     let r = &mut tcb.recovery;
     r.lost.clear();
     r.judged_to = tcb.snd_una;
@@ -256,14 +273,15 @@ fn undo(tcb: &mut Tcb) {
 }
 
 /// Time has come to judge anew what may have been overtaken.
-pub(crate) fn reorder_expired(tcb: &mut Tcb, cx: &Cx<'_>) {
+pub(crate) fn reorder_expired(tcb: &mut Tcb, cx: &Cx) {
     after_ack(tcb, &News::default(), None, cx);
     tcb.todo.set(Todo::OUTPUT);
 }
 
 /// The retransmission timer fired: the first segment is lost, and all that had its time (RFC 8985
 /// section 6.3); without SACK everything is.
-pub(crate) fn timed_out(tcb: &mut Tcb, cx: &Cx<'_>) {
+/// RFC 6298 5-c. RFC 8985 6.3-a. RFC 6582 3.2-e. RFC 6675 5.1-a. RFC 2018 5-c.
+pub(crate) fn timed_out(tcb: &mut Tcb, cx: &Cx) {
     begin(tcb, cx.now);
     probe::timed_out(tcb);
     pacing::timed_out(tcb, cx.now);
@@ -272,6 +290,7 @@ pub(crate) fn timed_out(tcb: &mut Tcb, cx: &Cx<'_>) {
     tcb.cc.on_timeout(flight, first);
     ecn::reduced(tcb);
     let una = tcb.snd_una;
+    // RFC 2018 5-b.
     if tcb.recovery.sacked.holding(una).is_some() {
         // It holds what comes next and does not acknowledge it: it threw it away (RFC 2018
         // section 8), and who knows what else.
@@ -321,11 +340,13 @@ pub(crate) fn resend_larger(tcb: &mut Tcb, payload: u32, now: Instant) {
 }
 
 /// The lowest lost bytes to send again, if the window admits any.
+/// RFC 6675 4-c, 5-d.
 pub(crate) fn next_lost(tcb: &mut Tcb) -> Option<(SeqNumber, SeqNumber)> {
     let range = tcb.recovery.lost.first()?;
     if tcb.recovery.resend_now {
         return Some(range);
     }
+    // RFC 5682 3.1-c.
     if tcb.recovery.evidence.frto == Frto::NewData && tcb.sendq.unsent_count() > 0 {
         return None;
     }
@@ -337,7 +358,7 @@ pub(crate) fn next_lost(tcb: &mut Tcb) -> Option<(SeqNumber, SeqNumber)> {
 }
 
 /// `seq..end` goes again, as one piece.
-pub(crate) fn resent(tcb: &mut Tcb, seq: SeqNumber, end: SeqNumber, cx: &Cx<'_>) {
+pub(crate) fn resent(tcb: &mut Tcb, seq: SeqNumber, end: SeqNumber, cx: &Cx) {
     let sent_at = cx.now;
     probe::resent(tcb, seq, end);
     let r = &mut tcb.recovery;
@@ -350,5 +371,6 @@ pub(crate) fn resent(tcb: &mut Tcb, seq: SeqNumber, end: SeqNumber, cx: &Cx<'_>)
     if r.resend_now {
         r.resend_now = false;
         tcb.restart_retransmit(cx.now);
+        tcb.heed_user_timeout();
     }
 }

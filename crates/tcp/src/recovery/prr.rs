@@ -38,6 +38,7 @@ impl Prr {
     }
 
     /// Section 6.2: the window after an ACK.
+    /// RFC 9937 6.2-a, 6.2-b.
     pub(crate) fn window(&mut self, told: &Told, ssthresh: u64, mss: u64) -> u64 {
         let (delivered, pipe, sent) =
             (u64::from(told.delivered), u64::from(told.pipe), u64::from(told.sent));
@@ -51,6 +52,7 @@ impl Prr {
             }
             more.min(ssthresh - pipe)
         };
+        // RFC 9937 6.2-c.
         if sent == 0 && more == 0 {
             more = mss;
         }
@@ -80,6 +82,7 @@ mod tests {
         (pipe, sent, each)
     }
 
+    /// RFC 9937 6.2-a.
     #[test]
     fn the_window_shrinks_in_proportion_to_what_is_delivered() {
         let (pipe, sent, each) = episode(70_000, 1);
@@ -90,6 +93,7 @@ mod tests {
         }
     }
 
+    /// RFC 9937 6.2-b.
     #[test]
     fn heavy_loss_sends_no_more_than_is_delivered() {
         let (pipe, sent, each) = episode(70_000, 60);
@@ -97,6 +101,7 @@ mod tests {
         assert!(each.iter().all(|&n| n <= 2), "{each:?}");
     }
 
+    /// RFC 9937 6.2-b.
     #[test]
     fn a_safe_ack_catches_up_by_a_segment_more() {
         let mut prr = Prr::begin(10 * MSS, 10_000);
@@ -104,5 +109,15 @@ mod tests {
         assert_eq!(prr.window(&told, 7_000, 1000), 4_000);
         let told = Told { safe: false, ..told };
         assert_eq!(Prr::begin(10 * MSS, 10_000).window(&told, 7_000, 1000), 3_000);
+    }
+
+    /// As much is on the way as the threshold admits, and nothing has gone again yet.
+    /// RFC 9937 6.2-c.
+    #[test]
+    fn the_first_retransmission_goes_whatever_is_on_the_way() {
+        let told = Told { delivered: MSS, pipe: 7 * MSS, sent: 0, safe: false };
+        assert_eq!(Prr::begin(10 * MSS, 10_000).window(&told, 7_000, 1000), 8_000);
+        let told = Told { sent: MSS, ..told };
+        assert_eq!(Prr::begin(10 * MSS, 10_000).window(&told, 7_000, 1000), 7_000);
     }
 }

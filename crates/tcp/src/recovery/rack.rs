@@ -64,6 +64,7 @@ impl Rack {
         } else if end.lt(self.highest) && !resent {
             self.reordering_seen = true;
         }
+        // RFC 8985 6.2-a.
         // Too early for the retransmission: it was the original that arrived.
         if resent && rtt < least {
             return;
@@ -77,6 +78,7 @@ impl Rack {
 
     /// A retransmission was for nothing: segments are later than the window allows for, so it is
     /// widened, once a round trip.
+    /// RFC 8985 4-c.
     pub(crate) fn widen(&mut self, una: SeqNumber, nxt: SeqNumber) {
         self.reordering_seen = true;
         if self.widened_at.is_some_and(|at| una.lt(at)) {
@@ -96,6 +98,7 @@ impl Rack {
     }
 
     /// Step 4: how much later than its successors a segment may be.
+    /// RFC 8985 6.2-c, 6.2-d.
     fn window(&self, hurry: bool, least: Duration, srtt: Duration) -> Duration {
         if !self.reordering_seen && hurry {
             return Duration::ZERO;
@@ -106,12 +109,14 @@ impl Rack {
 }
 
 /// Was the segment up to `end` sent before the other (section 6.2)? One burst has one time.
+/// RFC 8985 6.2-b.
 fn is_sent_before(at: Instant, end: SeqNumber, other_at: Instant, other_end: SeqNumber) -> bool {
     at < other_at || (at == other_at && end.lt(other_end))
 }
 
 /// Step 5: find what is lost now, and set the time when more may be.
-pub(crate) fn detect(tcb: &mut Tcb, cx: &Cx<'_>) {
+/// RFC 8985 6.2-e.
+pub(crate) fn detect(tcb: &mut Tcb, cx: &Cx) {
     let r = &tcb.recovery;
     let many = r.sacked.bytes() > (DUPLICATE_THRESHOLD - 1) * tcb.snd_mss.bytes() as u32;
     let hurry = r.phase != Phase::Open || many;
@@ -199,5 +204,25 @@ pub(crate) fn mark_lost(tcb: &mut Tcb, left: SeqNumber, right: SeqNumber) {
     while let Some((l, end)) = r.sacked.next_gap(from, right) {
         r.lost.add(l, end);
         from = end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 8985 6.2-d.
+    #[test]
+    fn the_reordering_window_ends_at_the_smoothed_round_trip() {
+        let (least, srtt) = (Duration::from_millis(80), Duration::from_millis(100));
+        let mut rack = Rack::CLEAN;
+        let window = |rack: &Rack| rack.window(true, least, srtt).as_millis();
+        assert_eq!(window(&rack), 0, "nothing was ever reordered");
+        rack.reordering_seen = true;
+        assert_eq!(window(&rack), 20);
+        for round in 0..20u32 {
+            rack.widen(SeqNumber(round), SeqNumber(round + 1));
+        }
+        assert_eq!(window(&rack), 100, "twenty-one quarters of 80 ms would be 420");
     }
 }

@@ -41,18 +41,20 @@ impl News {
 
 /// Note what the blocks of an ACK up to `ack` say. A block outside what is in flight is nonsense
 /// or tells of a duplicate.
+/// RFC 6675 3-a. RFC 2018 5-a.
 pub(crate) fn take(
     tcb: &mut Tcb,
     ack: SeqNumber,
     blocks: &SackBlocks,
     news: &mut News,
-    cx: &mut Cx<'_>,
+    cx: &mut Cx,
 ) {
     if !tcb.marks.has(Marks::SACK) {
         return;
     }
     let mut list = blocks.iter();
     if let Some((left, right)) = list.next() {
+        // RFC 2883 4-c.
         // RFC 2883 section 4: the first block, if it is acknowledged or inside the second.
         let inside = list.next().is_some_and(|(l, r)| l.le(left) && right.le(r));
         if left.lt(right) && right.le(tcb.snd_nxt) && (right.le(ack) || inside) {

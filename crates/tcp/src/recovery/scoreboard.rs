@@ -56,7 +56,7 @@ pub(crate) struct Recovery {
     pub(crate) probe: Option<Probe>,
     /// SND.UNA and how often the large segment there was sent again.
     pub(crate) large_resends: (SeqNumber, u8),
-    /// Behind the last large segment that arrived.
+    /// Behind the last large segment that arrived, unless that has excused the one at SND.UNA.
     pub(crate) large_arrived_to: SeqNumber,
     /// What the last episode did may still prove to have been for nothing.
     pub(crate) evidence: Evidence,

@@ -23,8 +23,9 @@ pub(crate) struct Probe {
 }
 
 /// It is time: is a probe due rather than a time-out? `false` if there was one already.
+/// RFC 8985 7.3-a.
 pub(crate) fn is_due(tcb: &Tcb) -> bool {
-    !tcb.is_repairing()
+    tcb.trouble & (Tcb::REPAIRING | Tcb::OPENING) == 0
         && tcb.marks.has(Marks::SACK)
         && tcb.rtt.backoff == 0
         && tcb.snd_wnd > 0
@@ -32,7 +33,8 @@ pub(crate) fn is_due(tcb: &Tcb) -> bool {
 }
 
 /// Ask for a probe; the time-out runs from here on.
-pub(crate) fn expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
+/// RFC 8985 7.3-d.
+pub(crate) fn expired(tcb: &mut Tcb, cx: &mut Cx) {
     let waited = tcb.probe_timeout();
     recovery::begin(tcb, cx.now);
     let (end, sent_at) = (tcb.snd_nxt, cx.now);
@@ -42,15 +44,16 @@ pub(crate) fn expired(tcb: &mut Tcb, cx: &mut Cx<'_>) {
         tcb.restart_timeout(cx.now - waited);
         return;
     }
-    tcb.stats.tail_probes += 1;
+    tcb.stats.rare.tail_probes += 1;
     cx.counters.add(Counter::TcpTailProbes, 1);
     tcb.todo.set(Todo::TAIL | Todo::OUTPUT);
     tcb.recovery.probe = Some(Probe { end, repeats: true, sent_at });
 }
 
 /// Send it: the next new segment if the peer's window admits one, else the last one again.
+/// RFC 8985 7.3-b, 7.3-c.
 #[cold]
-pub(crate) fn send(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
+pub(crate) fn send(tcb: &mut Tcb, cx: &mut Cx) -> Option<Mbuf> {
     tcb.todo.clear(Todo::TAIL);
     tcb.recovery.probe.as_ref()?;
     let mss = tcb.snd_mss.bytes() as u32;
@@ -71,6 +74,7 @@ pub(crate) fn send(tcb: &mut Tcb, cx: &mut Cx<'_>) -> Option<Mbuf> {
 }
 
 /// An ACK came: has the probe its answer, and did it repair a loss (section 7.4.2)?
+/// RFC 8985 7.4.2-a, 7.4.2-b.
 pub(crate) fn repaired_a_loss(tcb: &mut Tcb, news: &News, echo: Option<u32>) -> bool {
     let Some(probe) = tcb.recovery.probe.filter(|probe| tcb.snd_una.ge(probe.end)) else {
         return false;

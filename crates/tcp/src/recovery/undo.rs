@@ -67,7 +67,7 @@ impl Evidence {
 }
 
 /// Take in what an ACK told; `true` if the episode was for nothing, all of it.
-pub(crate) fn was_for_nothing(tcb: &mut Tcb, news: &News, cx: &Cx<'_>) -> bool {
+pub(crate) fn was_for_nothing(tcb: &mut Tcb, news: &News, cx: &Cx) -> bool {
     let (una, nxt) = (tcb.snd_una, tcb.snd_nxt);
     let r = &mut *tcb.recovery;
     if let Some((left, right)) = news.duplicate
@@ -90,6 +90,7 @@ pub(crate) fn was_for_nothing(tcb: &mut Tcb, news: &News, cx: &Cx<'_>) -> bool {
 
 /// One step of F-RTO with SACK (RFC 5682 section 3.1): data that was not sent again arrived, so
 /// what was in flight at the time-out was on its way.
+/// RFC 5682 3.1-a, 3.1-b, 3.1-d.
 fn frto_says(tcb: &mut Tcb, news: &News) -> bool {
     let with_timestamps = tcb.marks.has(Marks::TIMESTAMPS);
     let unsent = tcb.sendq.unsent_count() > 0;

@@ -31,6 +31,16 @@ impl SendQueue {
         }
     }
 
+    /// What is in flight is as if it had never been sent.
+    #[cold]
+    pub(crate) fn take_back(&mut self) {
+        for piece in self.pieces.range_mut(..self.sent as usize) {
+            self.unsent_bytes += piece.len;
+            piece.marks = 0;
+        }
+        self.sent = 0;
+    }
+
     /// Cut the front so that it has `len` bytes; `false` if that cannot be.
     pub(crate) fn cut_front(&mut self, len: u32, pool: &mut Pool) -> bool {
         self.cut_at(self.sent as usize, len, pool)
@@ -97,7 +107,7 @@ impl SendQueue {
             marks: piece.marks,
         };
         piece.len = at;
-        piece.marks &= !Piece::FIN;
+        piece.marks &= !(Piece::FIN | Piece::PUSH | Piece::RECORD | Piece::MORE);
         self.pieces.insert(index + 1, rest);
         self.sent += u32::from(index < self.sent as usize);
         true

@@ -1,8 +1,9 @@
-//! TCP options: maximum segment size, window scale, SACK, timestamps.
+//! TCP options: maximum segment size, window scale, SACK, timestamps, Fast Open, user timeout.
 //!
 //! Called by: `tcp::input` for what prediction refused, `tcp::predict` (`timestamps_only`),
 //! `tcp::output`, the SYN cache. Must not know: what was negotiated.
-//! RFC 9293 section 3.2, RFC 7323 (window scale, timestamps), RFC 2018 (SACK), RFC 6691.
+//! RFC 9293 section 3.2, RFC 7323 (window scale, timestamps), RFC 2018 (SACK), RFC 5482 (user
+//! timeout), RFC 6691.
 
 use base::{DropReason, SeqNumber, WindowScale};
 
@@ -18,6 +19,14 @@ const WINDOW_SCALE: u8 = 3;
 const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
+const USER_TIMEOUT: u8 = 28;
+/// In the user timeout option: the value is minutes, not seconds.
+const MINUTES: u16 = 0x8000;
+const FAST_OPEN: u8 = 34;
+/// Kinds for experiments (RFC 6994), of which Fast Open had one before it had its own.
+const EXPERIMENT: u8 = 254;
+/// Which experiment: Fast Open's number.
+const EXPERIMENT_FAST_OPEN: [u8; 2] = [0xf9, 0x89];
 
 /// The timestamps option, RFC 7323 section 3.2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,8 +106,77 @@ pub struct Options {
     pub sack_permitted: bool,
     /// RFC 7323 section 3.2.
     pub timestamps: Option<Timestamps>,
+    /// How long the sender keeps data that is not acknowledged, in seconds, never 0; rounded up to
+    /// minutes where the field asks for it (RFC 5482 section 3).
+    pub user_timeout_s: Option<u32>,
     /// RFC 2018 section 3; a first block below the ACK is a DSACK (RFC 2883).
     pub sack: SackBlocks,
+    /// A Fast Open cookie, or the wish for one; in a SYN only (RFC 7413 section 2).
+    pub fast_open: Option<FastOpen>,
+}
+
+/// The Fast Open option, RFC 7413 section 2: a cookie, or without one the wish for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FastOpen {
+    cookie: [u8; FastOpen::COOKIE_MAX],
+    len: u8,
+    /// Under the kind that it had as an experiment, which some peers still use.
+    pub experimental: bool,
+}
+
+impl FastOpen {
+    /// Bytes of a cookie, at least and at most; an even number.
+    pub const COOKIE_MIN: usize = 4;
+    /// See [`FastOpen::COOKIE_MIN`].
+    pub const COOKIE_MAX: usize = 16;
+    /// The wish for a cookie.
+    pub const REQUEST: FastOpen =
+        FastOpen { cookie: [0; FastOpen::COOKIE_MAX], len: 0, experimental: false };
+
+    /// An option with this cookie, or the wish for one if it is empty; `None` if there is none of
+    /// that length.
+    pub fn new(cookie: &[u8], experimental: bool) -> Option<FastOpen> {
+        let len = cookie.len();
+        let fits =
+            (FastOpen::COOKIE_MIN..=FastOpen::COOKIE_MAX).contains(&len) && len.is_multiple_of(2);
+        let mut option = FastOpen { experimental, ..FastOpen::REQUEST };
+        if len > 0 {
+            option.cookie.get_mut(..len).filter(|_| fits)?.copy_from_slice(cookie);
+            option.len = len as u8;
+        }
+        Some(option)
+    }
+
+    /// The cookie; empty for the wish for one.
+    pub fn cookie(&self) -> &[u8] {
+        self.cookie.get(..usize::from(self.len)).unwrap_or_default()
+    }
+
+    /// Does it ask for a cookie?
+    pub fn is_request(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Write it at `at`, filled up with NOPs; returns its end.
+    fn emit(&self, buf: &mut [u8; OPTIONS_LEN_MAX], mut at: usize) -> usize {
+        if self.experimental {
+            put(buf, at, [EXPERIMENT, 4 + self.len]);
+            put(buf, at + 2, EXPERIMENT_FAST_OPEN);
+            at += 4;
+        } else {
+            put(buf, at, [FAST_OPEN, 2 + self.len]);
+            at += 2;
+        }
+        for &byte in self.cookie() {
+            put(buf, at, [byte]);
+            at += 1;
+        }
+        while !at.is_multiple_of(4) {
+            put(buf, at, [NOP]);
+            at += 1;
+        }
+        at
+    }
 }
 
 impl Options {
@@ -111,6 +189,7 @@ impl Options {
     /// # Errors
     /// [`DropReason::TcpOptions`] if a length is below 2 or past the end: RFC 9293 MUST-7 wants
     /// that survived, and says no more of what the segment meant than that it is illegal.
+    /// RFC 9293 MUST-4, MUST-64.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Options, DropReason> {
         let mut options = Options::default();
@@ -135,6 +214,7 @@ impl Options {
     fn take(&mut self, kind: u8, body: &[u8]) {
         match (kind, body) {
             (MSS, &[hi, lo]) => self.mss = Some(u16::from_be_bytes([hi, lo])),
+            // RFC 7323 2.3-a.
             (WINDOW_SCALE, &[shift]) => self.window_scale = Some(WindowScale::new(shift)),
             (SACK_PERMITTED, &[]) => self.sack_permitted = true,
             (TIMESTAMPS, body) => {
@@ -151,6 +231,16 @@ impl Options {
                     }
                 }
             }
+            (USER_TIMEOUT, &[hi, lo]) => {
+                let field = u16::from_be_bytes([hi, lo]);
+                let unit_s = if field & MINUTES != 0 { 60 } else { 1 };
+                let seconds = u32::from(field & !MINUTES) * unit_s;
+                self.user_timeout_s = (seconds > 0).then_some(seconds);
+            }
+            (FAST_OPEN, cookie) => self.fast_open = FastOpen::new(cookie, false),
+            (EXPERIMENT, &[hi, lo, ref cookie @ ..]) if [hi, lo] == EXPERIMENT_FAST_OPEN => {
+                self.fast_open = FastOpen::new(cookie, true);
+            }
             _ => {}
         }
     }
@@ -159,8 +249,9 @@ impl Options {
     /// 0 to 40; bytes of `buf` past it are left alone.
     ///
     /// The order is the customary one, every value aligned: in a SYN MSS, SACK permitted,
-    /// timestamps, NOP, window scale; otherwise NOP NOP timestamps, NOP NOP SACK with as many
-    /// blocks as fit (four, or three beside timestamps).
+    /// timestamps, NOP, window scale, Fast Open, user timeout if there is room; otherwise NOP NOP
+    /// timestamps, NOP NOP SACK with as many blocks as fit (four, or three beside timestamps).
+    /// RFC 9293 MUST-69, MUST-68.
     #[inline]
     pub fn emit(&self, buf: &mut [u8; OPTIONS_LEN_MAX]) -> usize {
         let mut at = 0;
@@ -185,8 +276,19 @@ impl Options {
             put(buf, at, [NOP, WINDOW_SCALE, 3, scale.shift()]);
             at += 4;
         }
-        // At most 20 bytes so far, so there is room for two blocks at least.
-        let fit = (OPTIONS_LEN_MAX - at - 4) / 8;
+        // At most 20 bytes so far: room for the largest cookie, or for two blocks.
+        if let Some(fast_open) = &self.fast_open {
+            at = fast_open.emit(buf, at);
+        }
+        let has_room = at + 4 <= OPTIONS_LEN_MAX;
+        if let Some(seconds) = self.user_timeout_s.filter(|&s| s > 0 && has_room) {
+            let minutes = seconds.div_ceil(60).min(u32::from(!MINUTES)) as u16;
+            let in_seconds = u16::try_from(seconds).ok().filter(|s| s & MINUTES == 0);
+            let [hi, lo] = in_seconds.unwrap_or(minutes | MINUTES).to_be_bytes();
+            put(buf, at, [USER_TIMEOUT, 4, hi, lo]);
+            at += 4;
+        }
+        let fit = OPTIONS_LEN_MAX.saturating_sub(at + 4) / 8;
         let blocks = self.sack.as_slice();
         let blocks = blocks.get(..fit).unwrap_or(blocks);
         if !blocks.is_empty() {

@@ -37,6 +37,8 @@ fn options() -> impl Strategy<Value = Options> {
             sack_permitted,
             timestamps: timestamps.map(|(value, echo)| Timestamps { value, echo }),
             sack: blocks(&sack),
+            user_timeout_s: None,
+            fast_open: None,
         })
 }
 
@@ -138,6 +140,7 @@ fn reasons_to_drop() {
     assert!(!Header { header_len: 24, ..header }.emit(&mut [0; 23]));
 }
 
+/// RFC 9293 MUST-4. RFC 7323 2.3-a.
 #[test]
 fn lengths_of_options() {
     let bad = Err(DropReason::TcpOptions);
@@ -170,7 +173,7 @@ fn the_customary_order() {
         window_scale: Some(WindowScale::new(7)),
         sack_permitted: true,
         timestamps: Some(Timestamps { value: 0x0102_0304, echo: 0 }),
-        sack: SackBlocks::EMPTY,
+        ..Options::default()
     };
     let expected = [2, 4, 5, 0xb4, 4, 2, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 1, 3, 3, 7];
     assert_eq!(syn.emit(&mut out), 20);
@@ -186,6 +189,38 @@ fn the_customary_order() {
     assert!(!{ four }.push(SeqNumber(9), SeqNumber(10)));
 }
 
+/// What we send has no End of Option List, so nothing is behind one, and a length in every option.
+/// RFC 9293 MUST-69, MUST-68.
+#[test]
+fn nothing_follows_an_end_of_the_list() {
+    let full = Options {
+        mss: Some(0),
+        window_scale: Some(WindowScale::new(0)),
+        sack_permitted: true,
+        timestamps: Some(Timestamps { value: 0, echo: 0 }),
+        sack: blocks(&[(0, 0), (0, 0), (0, 0), (0, 0)]),
+        user_timeout_s: None,
+        fast_open: None,
+    };
+    let none = Options::default();
+    for options in [
+        Options { mss: full.mss, ..none },
+        Options { mss: full.mss, window_scale: full.window_scale, ..none },
+        Options { timestamps: full.timestamps, sack: full.sack, ..none },
+        Options { sack: full.sack, ..none },
+        Options { sack: SackBlocks::EMPTY, ..full },
+        full,
+    ] {
+        let mut out = [0; 40];
+        let len = options.emit(&mut out);
+        let mut rest = &out[..len];
+        while let [kind, after @ ..] = rest {
+            assert_ne!(*kind, 0, "{options:?}");
+            rest = if *kind == 1 { after } else { &rest[usize::from(after[0])..] };
+        }
+    }
+}
+
 #[test]
 fn flags_read_well() {
     assert_eq!(format!("{:?}", Flags::SYN | Flags::ACK), "SYN|ACK");
@@ -193,4 +228,29 @@ fn flags_read_well() {
     assert!(!(Flags::SYN | Flags::ACK).contains(Flags::SYN | Flags::FIN));
     assert!((Flags::SYN | Flags::ACK).intersects(Flags::SYN | Flags::FIN));
     assert_eq!((Flags::SYN | Flags::ACK).without(Flags::SYN), Flags::ACK);
+}
+
+/// RFC 5482 section 3: a bit for minutes, and 15 for how many.
+#[test]
+fn the_user_timeout_goes_as_seconds_or_minutes() {
+    for (seconds, field, back) in [
+        (1, 0x0001, Some(1)),
+        (32_767, 0x7fff, Some(32_767)),
+        (32_768, 0x8000 | 547, Some(32_820)),
+        (u32::MAX, 0xffff, Some(32_767 * 60)),
+    ] {
+        let mut out = [0; 40];
+        let said = Options { user_timeout_s: Some(seconds), ..Options::default() };
+        assert_eq!(said.emit(&mut out), 4);
+        let [hi, lo] = u16::to_be_bytes(field);
+        assert_eq!(out[..4], [28, 4, hi, lo]);
+        let parsed = Options::parse(&out[..4]).expect("sound");
+        assert_eq!(parsed.user_timeout_s, back);
+    }
+    // Zero is nothing, in either unit, and so is another length.
+    for bytes in [[28, 4, 0, 0], [28, 4, 0x80, 0], [28, 3, 1, 1]] {
+        let parsed = Options::parse(&bytes).expect("sound");
+        assert_eq!(parsed.user_timeout_s, None);
+    }
+    assert_eq!(Options { user_timeout_s: Some(0), ..Options::default() }.emit(&mut [0; 40]), 0);
 }

@@ -1,11 +1,9 @@
-use core::net::{IpAddr, Ipv4Addr};
-
-use base::{Counter, DropReason, IpVersion, Owner, SeqNumber};
+use base::{DropReason, IpVersion, Owner};
 use wire::tcp::Flags;
 
 use super::{NOW, account, established, nothing_is_left};
 use crate::pair::PairConfig;
-use crate::tests::craft::{Bench, Rng, Tcp, frame_between, transport_sum};
+use crate::tests::craft::{Bench, Rng, Tcp, transport_sum};
 
 /// A valid frame of each kind.
 fn valid(bench: &Bench, next: &Tcp, rng: &mut Rng) -> Vec<u8> {
@@ -153,39 +151,4 @@ fn each_lie_has_its_reason() {
     refused(|s| (s.seq, s.flags) = (s.seq + 1, Flags::RST), DropReason::TcpBadRst);
     // Data on a RST changes nothing (RFC 9293 section 3.10.7.4 allows a reason to be in it).
     refused(|s| (s.flags, s.payload) = (Flags::RST, vec![1; 50]), DropReason::TcpRst);
-}
-
-#[test]
-fn martians_land_and_groups_are_dropped_and_never_answered() {
-    let (mut bench, handle, next) = established(&PairConfig::new([3, 4]), tcp::Config::default());
-    let v4 = |a, b, c, d| IpAddr::V4(Ipv4Addr::new(a, b, c, d));
-    let syn = Tcp { flags: Flags::SYN, ports: (9, 80), seq: SeqNumber(1), ..next };
-    let sources = [v4(127, 0, 0, 1), v4(0, 0, 0, 0), v4(224, 0, 0, 1), v4(255, 255, 255, 255)];
-    for forwarder in [false, true] {
-        if forwarder {
-            let any = "0.0.0.0:0".parse().expect("an address");
-            bench.stack.tcp_listen(any, crate::ListenConfig::default()).expect("free");
-        }
-        for (src, dst) in sources.map(|src| (src, bench.ours)).into_iter().chain(
-            [v4(224, 0, 0, 9), v4(255, 255, 255, 255), v4(192, 0, 2, 255)]
-                .map(|dst| (bench.theirs, dst)),
-        ) {
-            for port in [80, 81] {
-                for flags in [Flags::SYN, Flags::ACK, Flags::NONE] {
-                    let segment = Tcp { flags, ports: (9, port), ..syn.clone() };
-                    let frame = frame_between(src, dst, 6, &segment.bytes(src, dst));
-                    let before = bench.stack.drops().total();
-                    assert_eq!(bench.exchange(&frame, NOW).len(), 0, "{src} {dst} {flags:?}");
-                    assert_eq!(bench.stack.drops().total(), before + 1);
-                }
-            }
-        }
-        assert_eq!(bench.stack.connection_count(), 1);
-    }
-    let land = Tcp { ports: (80, 80), ..syn };
-    let frame = frame_between(bench.ours, bench.ours, 6, &land.bytes(bench.ours, bench.ours));
-    assert_eq!(bench.exchange(&frame, NOW).len(), 0);
-    assert_eq!(bench.stack.drops().of(DropReason::TcpLand), 1);
-    assert_eq!(bench.stack.counters().of(Counter::TcpAccepts), 1);
-    nothing_is_left(&mut bench, &[handle], NOW);
 }

@@ -54,7 +54,7 @@ fn one_byte_segments_out_of_order_do_not_hold_a_buffer_each() {
 /// Every second byte: nothing can be joined, so the number of pieces is bounded by what the
 /// window may cost.
 #[test]
-fn one_byte_segments_with_gaps_are_bounded_by_the_receive_buffer() {
+fn segment_smack_cve_2018_5390() {
     for receive_buffer_bytes in [4_000, 65_000, 512 * 1024] {
         let receive_buffer_max_bytes = 0;
         let tcp = tcp::Config {

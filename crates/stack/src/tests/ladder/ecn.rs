@@ -219,6 +219,7 @@ fn a_mark_within_a_burst_is_seen() {
     t.read(6000);
 }
 
+/// RFC 9293 SHLD-8.
 #[test]
 fn one_reduction_for_a_window() {
     let mut t = agreed(Setup::plain().off(Switch::Pacing));

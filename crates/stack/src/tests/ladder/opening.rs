@@ -37,6 +37,7 @@ fn passive_open() {
 
 /// RFC 9293 figure 8. A SYN-ACK in SYN-RECEIVED starts before RCV.NXT: it is not acceptable by
 /// table 6 and draws an ACK, which is what opens the other side.
+/// RFC 9293 MUST-10.
 #[test]
 fn simultaneous_open() {
     let mut t = Setup::plain().ladder();
@@ -173,6 +174,7 @@ fn write_and_shutdown_in_syn_sent() {
     t.state(State::FinWait1);
 }
 
+/// RFC 9293 MUST-11.
 #[test]
 fn syn_received_reset_by_peer_returns_to_listen() {
     let mut t = Setup::plain().ladder();

@@ -4,6 +4,7 @@ use super::seg::{NONE, rst};
 use super::*;
 use base::Mtu;
 
+/// RFC 9293 MUST-15.
 #[test]
 fn mss_option_absent_means_536_over_ipv4() {
     for mtu in [600, 1000, 1500, 9000] {
@@ -15,6 +16,7 @@ fn mss_option_absent_means_536_over_ipv4() {
     }
 }
 
+/// RFC 9293 MUST-15.
 #[test]
 fn mss_option_absent_means_1220_over_ipv6() {
     for mtu in [1280, 1500, 9000] {
@@ -27,6 +29,7 @@ fn mss_option_absent_means_1220_over_ipv6() {
     }
 }
 
+/// RFC 9293 MUST-14, SHLD-5, MUST-16, MUST-67.
 #[test]
 fn mss_is_offered_from_the_mtu_and_never_exceeded() {
     for (version, mss) in [(IpVersion::V4, 1460), (IpVersion::V6, 1440)] {
@@ -55,6 +58,29 @@ fn a_tiny_mss_is_raised_to_the_floor() {
 }
 
 /// RFC 6691: options come out of the MSS, not on top of it.
+/// RFC 9293 MUST-16.
+/// As many systems are set up: no smaller than what every host takes (RFC 9293 section 3.7.1).
+#[test]
+fn the_floor_of_the_mss_can_be_raised() {
+    let mut setup = Setup::plain().tcp(|c| c.mss_min = 536);
+    setup.syn = syn().win(65_535).mss(1);
+    let mut t = setup.established();
+    t.write(600);
+    t.expect(seg().data(536));
+    // Never beyond what we take ourselves, nor what the link carries.
+    let mut setup = Setup::plain().tcp(|c| (c.mss_min, c.mss_max) = (2000, 700));
+    setup.syn = syn().win(65_535).mss(1);
+    let mut t = setup.established();
+    t.write(800);
+    t.expect(seg().data(700));
+    // A peer behind a narrow link that says so, and a floor below it.
+    let mut setup = Setup::plain().tcp(|c| c.mss_min = 0);
+    setup.syn = syn().win(65_535).mss(1);
+    let mut t = setup.established();
+    t.write(100);
+    t.expect(seg().data(48));
+}
+
 #[test]
 fn options_are_taken_off_the_mss() {
     let mut setup = Setup::plain().ts();
@@ -65,6 +91,7 @@ fn options_are_taken_off_the_mss() {
     t.expect(seg().seq(1).data(988));
 }
 
+/// RFC 9293 REC-1. RFC 7323 2.2-c, 2.3-b.
 #[test]
 fn window_scale_negotiated() {
     let mut t = Setup::plain().ws(3).tcp(|c| c.receive_buffer_bytes = 1 << 20).ladder();
@@ -81,6 +108,7 @@ fn window_scale_negotiated() {
     assert_eq!(ack.win, Some((((1 << 20) - 1000) >> 5) as u16));
 }
 
+/// RFC 7323 2.2-c.
 #[test]
 fn the_window_of_a_syn_is_not_scaled() {
     let mut t = Setup::plain().ws(7).ladder();
@@ -93,6 +121,7 @@ fn the_window_of_a_syn_is_not_scaled() {
     assert_eq!(t.take_seen().len(), 2);
 }
 
+/// RFC 9293 MUST-1. RFC 7323 2.2-b.
 #[test]
 fn window_scale_absent_at_the_peer() {
     let mut t = Setup::plain().tcp(|c| {
@@ -110,6 +139,7 @@ fn window_scale_absent_at_the_peer() {
     assert_eq!(t.info().snd_wnd, 60_000);
 }
 
+/// RFC 7323 2.2-a.
 #[test]
 fn window_scale_off_here() {
     let mut t = Setup::plain().ladder();
@@ -121,6 +151,7 @@ fn window_scale_off_here() {
     assert_eq!(t.info().snd_wnd, 1000);
 }
 
+/// RFC 7323 3.2-e, 5.4-a.
 #[test]
 fn timestamps_negotiated_and_echoed() {
     let mut t = Setup::plain().ts().ladder();
@@ -151,6 +182,7 @@ fn timestamps_absent_at_the_peer() {
 
 /// RFC 7323 section 4.3: while ACKs are held back the oldest timestamp is echoed, so that the
 /// delay is in the measurement.
+/// RFC 7323 4.3-a, 4.3-b.
 #[test]
 fn the_timestamp_echoed_is_of_the_segment_that_spans_the_last_ack() {
     let mut t = Setup::plain().ts().tcp(|c| c.timestamps = true).established();
@@ -168,6 +200,7 @@ fn the_timestamp_echoed_is_of_the_segment_that_spans_the_last_ack() {
     assert_eq!(ack.ts.expect("timestamps").1, 7090);
 }
 
+/// RFC 7323 5.3-a.
 #[test]
 fn paws_drops_an_old_timestamp_and_acks() {
     let mut t = Setup::plain().ts().established();
@@ -199,6 +232,7 @@ fn paws_lets_late_data_in() {
 }
 
 /// Timestamps wrap: the comparison is on a circle.
+/// RFC 7323 5.3-b.
 #[test]
 fn paws_over_the_wrap_of_the_timestamp_clock() {
     let mut setup = Setup::plain().ts();
@@ -218,6 +252,7 @@ fn paws_over_the_wrap_of_the_timestamp_clock() {
 }
 
 /// RFC 7323 section 5.5: after 24 days of silence TS.Recent says nothing any more.
+/// RFC 7323 5.5-a.
 #[test]
 fn paws_forgets_after_24_days_of_silence() {
     const DAY_MS: u64 = 86_400_000;
@@ -235,6 +270,7 @@ fn paws_forgets_after_24_days_of_silence() {
 }
 
 /// RFC 7323 section 5.2: a RST has no timestamp or an old one, and counts all the same.
+/// RFC 7323 5.2-a.
 #[test]
 fn paws_exempts_rst() {
     for ts in [None, Some(5)] {
@@ -249,6 +285,7 @@ fn paws_exempts_rst() {
 }
 
 /// RFC 7323 section 3.2: once agreed, a segment without the option is dropped in silence.
+/// RFC 7323 3.2-c, 3.2-d.
 #[test]
 fn a_missing_timestamp_is_dropped() {
     let mut t = Setup::plain().ts().established();
@@ -258,6 +295,7 @@ fn a_missing_timestamp_is_dropped() {
     assert_eq!(t.info().bytes_received, 0);
 }
 
+/// RFC 9293 MUST-7.
 #[test]
 fn options_of_length_zero_and_one_are_survived_and_counted() {
     for raw in [[2, 0, 0, 0], [8, 1, 0, 0], [5, 40, 0, 0], [1, 1, 1, 2]] {

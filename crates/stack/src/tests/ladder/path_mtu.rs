@@ -104,6 +104,7 @@ fn out_of_the_hole(setup: Setup, most: usize) -> (Ladder, Narrow) {
 
 /// A time-out proves nothing; the third sending of the same segment goes in parts that nearly every
 /// path carries.
+/// RFC 4821 7.7-a.
 #[test]
 fn a_black_hole_is_found_by_time_outs_in_a_row() {
     for version in [IpVersion::V4, IpVersion::V6] {
@@ -145,20 +146,36 @@ fn a_black_hole_is_found_while_small_segments_pass() {
     assert!(path.swallowed.len() <= 3, "{:?}", path.swallowed);
 }
 
-/// Large segments behind the one that is missing have arrived: its size is not to blame.
+/// Large segments behind the one that is missing go on arriving: its size is not to blame.
 #[test]
 fn losses_among_large_segments_are_no_black_hole() {
     let mut t = setup(IpVersion::V4).established();
-    t.write(5 * FULL);
+    t.write(8 * FULL);
     t.take_seen();
-    let behind = (1 + FULL as i64, 1 + 5 * FULL as i64);
-    t.send(seg().ack(1).sack(&[behind]));
-    t.expect(seg().seq(1).data(FULL));
-    for _ in 0..3 {
+    let edge = |segments: usize| 1 + (segments * FULL) as i64;
+    for arrived in 4..8 {
+        t.send(seg().ack(1).sack(&[(edge(1), edge(arrived))]));
         t.run_until(t.now + Duration::from_secs(10), true);
-        t.expect(seg().seq(1).data(FULL));
+        let seen = t.take_seen();
+        assert!(seen.iter().any(|s| s.seq == Some(1)), "the first goes again: {seen:?}");
+        assert!(seen.iter().all(|s| s.len == FULL), "{seen:?}");
     }
     assert_eq!(t.count(Counter::PathBlackHoles), 0);
+}
+
+/// What arrived before the path became narrower hides that only once.
+#[test]
+fn large_segments_that_arrived_before_the_hole_opened_do_not_hide_it() {
+    let mut t = setup(IpVersion::V4).established();
+    t.write(5 * FULL);
+    t.take_seen();
+    t.send(seg().ack(1).sack(&[(1 + FULL as i64, 1 + 5 * FULL as i64)]));
+    t.expect(seg().seq(1).data(FULL));
+    t.run_until(t.now + Duration::from_secs(1), true);
+    t.expect(seg().seq(1).data(FULL));
+    t.run_until(t.now + Duration::from_secs(1), true);
+    t.expect(seg().seq(1).data(BASE));
+    assert_eq!(t.count(Counter::PathBlackHoles), 1);
 }
 
 /// Off: nothing but what routers say makes segments smaller.
@@ -182,6 +199,7 @@ fn segments_as_small_as_every_host_takes_are_the_last_resort() {
 
 /// RFC 4821 section 7: what the path carries is found from below, with the data of the stream, one
 /// segment at a time, and a probe that is lost costs no window.
+/// RFC 4821 7.5-a, 7.6-a, 7.6-b.
 #[test]
 fn probes_find_what_the_path_carries_and_their_loss_reduces_nothing() {
     for version in [IpVersion::V4, IpVersion::V6] {
@@ -218,6 +236,7 @@ fn a_false_alarm_is_over_with_the_first_probe() {
 }
 
 /// Ten minutes after the search ended it begins anew: the path may have become wider.
+/// RFC 4821 7.3-a.
 #[test]
 fn ageing_has_larger_segments_tried_again() {
     let (mut t, mut path) = out_of_the_hole(setup(IpVersion::V4), 1360);

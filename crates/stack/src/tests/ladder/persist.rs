@@ -15,6 +15,7 @@ fn shut() -> Ladder {
 
 /// The probe has no data: it is a segment from before the window, which must be answered
 /// (RFC 9293 section 3.10.7.4); Linux and Windows probe like this, BSD with a byte of data.
+/// RFC 9293 MUST-36, SHLD-29, SHLD-30.
 #[test]
 fn persist_probes_a_shut_window_with_backoff() {
     let mut t = shut();
@@ -49,6 +50,7 @@ fn persist_recovers_a_lost_window_update() {
     t.expect(seg().seq(2001).data(1000));
 }
 
+/// RFC 9293 MUST-37.
 #[test]
 fn persist_is_not_given_up_while_probes_are_answered() {
     let mut t = shut();
@@ -100,6 +102,7 @@ fn acks_are_taken_while_our_window_is_shut() {
 
 /// RFC 9293 section 3.8.6.1: data in flight when the window shuts is sent again as long as the
 /// peer answers, however often.
+/// RFC 9293 SHLD-16, SHLD-17, MUST-35.
 #[test]
 fn a_peer_that_shuts_its_window_on_data_in_flight_is_not_given_up() {
     let mut t = Setup::plain().tcp(|c| c.retries_max = 3).peer_window(2000).established();
@@ -136,6 +139,7 @@ fn kept_alive() -> Ladder {
     Setup::plain().tcp(change).established()
 }
 
+/// RFC 9293 MUST-25.
 #[test]
 fn keepalive_is_off_unless_asked_for() {
     let mut t = Setup::plain().established();
@@ -143,6 +147,7 @@ fn keepalive_is_off_unless_asked_for() {
     t.state(State::Established);
 }
 
+/// RFC 9293 MUST-26, MUST-27, SHLD-12.
 #[test]
 fn keepalive_probes_after_idle_and_is_answered() {
     let mut t = kept_alive();
@@ -159,6 +164,7 @@ fn keepalive_probes_after_idle_and_is_answered() {
     t.state(State::Established);
 }
 
+/// RFC 9293 MUST-29.
 #[test]
 fn keepalive_gives_up_with_a_rst_and_an_error() {
     let mut t = kept_alive();

@@ -12,6 +12,7 @@ fn flying(setup: Setup, n: usize) -> Ladder {
     t
 }
 
+/// RFC 8985 4-a, 6.2-e.
 #[test]
 fn rack_finds_a_loss_by_the_clock_before_three_segments_have_passed_it() {
     let mut t = flying(Setup::plain().sack(), 3);
@@ -23,6 +24,7 @@ fn rack_finds_a_loss_by_the_clock_before_three_segments_have_passed_it() {
     t.silence(1000);
 }
 
+/// RFC 8985 4-b, 6.2-b.
 #[test]
 fn rack_finds_a_lost_retransmission() {
     let mut t = flying(Setup::plain().sack(), 10);
@@ -44,6 +46,7 @@ fn rack_finds_a_lost_retransmission() {
 
 /// Reordering that was seen: three segments that overtook another prove nothing any more, a
 /// quarter of the round trip does, and more of them after each repair that was for nothing.
+/// RFC 8985 4-c, 6.2-a.
 #[test]
 fn reordering_widens_the_window_in_which_segments_may_be_late() {
     let mut t = flying(Setup::plain().sack(), 10);
@@ -65,6 +68,7 @@ fn reordering_widens_the_window_in_which_segments_may_be_late() {
     t.expect_after(19, seg().seq(7001).data(1000));
 }
 
+/// RFC 8985 7.2-a, 7.2-b, 7.3-c, 7.4.2-a.
 #[test]
 fn tail_loss_probe_repeats_the_last_segment() {
     let mut t = flying(Setup::plain().sack(), 4);
@@ -82,6 +86,7 @@ fn tail_loss_probe_repeats_the_last_segment() {
     t.silence(1000);
 }
 
+/// RFC 8985 7.4.2-b.
 #[test]
 fn tail_loss_probe_that_came_twice_reduces_nothing() {
     let mut t = flying(Setup::plain().sack(), 4);
@@ -95,6 +100,7 @@ fn tail_loss_probe_that_came_twice_reduces_nothing() {
     assert!(t.info().cwnd >= cwnd);
 }
 
+/// RFC 8985 7.3-b.
 #[test]
 fn tail_loss_probe_sends_what_is_new_if_there_is_any() {
     let mut t = flying(Setup::plain().sack(), 12);
@@ -108,6 +114,7 @@ fn tail_loss_probe_sends_what_is_new_if_there_is_any() {
     assert_eq!(t.info().timeouts, 0);
 }
 
+/// RFC 8985 7.3-a, 7.3-d.
 #[test]
 fn a_time_out_follows_a_tail_loss_probe_without_answer() {
     let mut t = flying(Setup::plain().sack(), 4);
@@ -119,6 +126,7 @@ fn a_time_out_follows_a_tail_loss_probe_without_answer() {
 }
 
 /// Seven segments go for ten that arrive, from the first ACK to the last.
+/// RFC 9937 6.1-a, 6.2-a.
 #[test]
 fn prr_spreads_a_reduction_over_the_round_trip() {
     let mut t = flying(Setup::plain().sack(), 10);
@@ -140,6 +148,7 @@ fn prr_spreads_a_reduction_over_the_round_trip() {
 }
 
 /// The first duplicate ACKs let new data go, within the peer's window and beyond cwnd (RFC 3042).
+/// RFC 5681 3.2-b, 3.2-c.
 #[test]
 fn limited_transmit_with_sack_and_without() {
     for with_sack in [false, true] {
@@ -202,6 +211,7 @@ fn d_sacks_take_a_reduction_back_once_all_is_explained() {
 
 /// A delay of half a second, without timestamps: the ACKs of the first sendings come after the
 /// time-out, and new data shows that nothing was lost (RFC 5682).
+/// RFC 5682 3.1-a, 3.1-c, 3.1-d.
 #[test]
 fn f_rto_takes_a_time_out_back() {
     let mut t = flying(Setup::plain().sack().off(Switch::TailProbe), 14);
@@ -219,6 +229,7 @@ fn f_rto_takes_a_time_out_back() {
 }
 
 /// The same, and the losses were real: the next ACK is a duplicate, so everything goes again.
+/// RFC 5682 3.1-b.
 #[test]
 fn f_rto_believes_a_genuine_time_out() {
     let mut t = flying(Setup::plain().sack().off(Switch::TailProbe), 14);
@@ -233,6 +244,7 @@ fn f_rto_believes_a_genuine_time_out() {
 }
 
 /// What we receive twice we report, before what we hold out of order (RFC 2883 section 4).
+/// RFC 2883 4-a, 4-b.
 #[test]
 fn d_sack_out() {
     let mut t = Setup::plain().sack().established();

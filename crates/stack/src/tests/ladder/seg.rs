@@ -25,6 +25,8 @@ pub(super) struct Seg {
     pub(super) mss: Option<u16>,
     pub(super) ws: Option<u8>,
     pub(super) sack_ok: Option<bool>,
+    /// The user timeout in seconds.
+    pub(super) uto: Option<u32>,
     /// TSval and TSecr.
     pub(super) ts: Option<(u32, u32)>,
     /// Send or expect no timestamps.
@@ -36,6 +38,8 @@ pub(super) struct Seg {
     pub(super) raw_options: Option<Vec<u8>>,
     /// The ECN field of the IP header: 2 is ECT(0), 3 is CE (RFC 3168).
     pub(super) ecn: Option<u8>,
+    /// The cookie of a Fast Open option; empty where it asks for one.
+    pub(super) fast_open: Option<Vec<u8>>,
     /// Payload bytes that are not the stream's.
     pub(super) fill: Option<u8>,
 }
@@ -100,6 +104,10 @@ impl Seg {
         self.urgent = pointer;
         self
     }
+    pub(super) fn uto(mut self, seconds: u32) -> Seg {
+        self.uto = Some(seconds);
+        self
+    }
     /// ECN-capable: ECT(0).
     pub(super) fn ect(mut self) -> Seg {
         self.ecn = Some(2);
@@ -151,6 +159,10 @@ impl Seg {
         self.sacks = Some(blocks.to_vec());
         self
     }
+    pub(super) fn fast_open(mut self, cookie: &[u8]) -> Seg {
+        self.fast_open = Some(cookie.to_vec());
+        self
+    }
     pub(super) fn size(mut self, bytes: u16) -> Seg {
         self.size = Some(bytes);
         self
@@ -186,9 +198,11 @@ impl Seg {
             && says(&self.mss, &seen.mss)
             && says(&self.sack_ok, &seen.sack_ok)
             && (says(&self.ws, &seen.ws) || self.ws == Some(NONE) && seen.ws.is_none())
+            && says(&self.uto, &seen.uto)
             && says(&self.ts, &seen.ts)
             && no_option(seen.ts.map(|t| t.0), self.no_ts)
             && says(&self.sacks, &seen.sacks)
+            && says(&self.fast_open, &seen.fast_open)
             && says(&self.size, &seen.size)
             && says(&self.ecn, &seen.ecn)
     }
@@ -230,6 +244,9 @@ impl fmt::Display for Seg {
         }
         for (left, right) in self.sacks.iter().flatten() {
             write!(f, " sack {left}:{right}")?;
+        }
+        if let Some(cookie) = &self.fast_open {
+            write!(f, " FO {cookie:x?}")?;
         }
         if let Some(size) = self.size.filter(|&s| s > 0) {
             write!(f, " size {size}")?;

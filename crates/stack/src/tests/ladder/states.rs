@@ -23,6 +23,7 @@ fn close_from_our_side() {
     t.all_gone();
 }
 
+/// RFC 9293 MUST-12.
 #[test]
 fn close_from_the_peers_side() {
     let mut t = Setup::plain().established();
@@ -146,6 +147,48 @@ fn fin_wait_2_ends_when_nobody_can_read() {
     t.nothing();
 }
 
+/// Fewer tries once nobody waits for what comes of them: tcp_orphan_retries of Linux.
+#[test]
+fn who_was_closed_is_given_up_sooner() {
+    for (closes, tries) in [(false, 5), (true, 2)] {
+        let few = |c: &mut tcp::Config| (c.retries_max, c.orphan_retries_max) = (5, 2);
+        let mut t = Setup::plain().tcp(few).established();
+        t.write(10);
+        t.expect(seg().seq(1).data(10));
+        if closes {
+            t.close();
+            t.expect(seg().seq(11).fin());
+        }
+        t.pass(600_000);
+        assert_eq!(t.take_seen().iter().filter(|s| s.seq == Some(1)).count(), tries);
+        assert_eq!(t.end.stack.connection_count(), usize::from(!closes));
+    }
+}
+
+/// A peer that answers and takes nothing holds an orphan for so long and no longer: with data
+/// queued behind its window, and with data in flight when it shut it.
+#[test]
+fn a_shut_window_does_not_hold_for_ever_what_was_closed() {
+    for written in [1000, 2000] {
+        let few = |c: &mut tcp::Config| c.orphan_retries_max = 3;
+        let mut t = Setup::plain().tcp(few).peer_window(1000).established();
+        t.write(written);
+        t.close();
+        t.send(seg().ack(if written == 1000 { 1 } else { 1001 }).win(0));
+        t.take_seen();
+        let mut probes = 0;
+        while t.end.stack.connection_count() > 0 {
+            probes += 1;
+            assert!(probes < 10);
+            t.run_until(t.now + Duration::from_secs(200), true);
+            t.take_seen();
+            t.send(seg().ack(if written == 1000 { 1 } else { 1001 }).win(0));
+        }
+        t.take_seen();
+        t.all_gone();
+    }
+}
+
 #[test]
 fn a_fin_out_of_order_waits_for_the_data_before_it() {
     let mut t = Setup::plain().established();
@@ -174,17 +217,19 @@ fn a_fin_that_data_passed_is_forgotten() {
     t.state(State::Established);
 }
 
+/// RFC 9293 SHLD-3.
 #[test]
 fn data_after_close_is_answered_with_rst() {
     let mut t = Setup::plain().established();
     t.close();
     t.expect(seg().fin().seq(1));
     t.send(seg().ack(2).data(100));
-    t.expect(seg().and_rst().seq(2).ack(1));
+    t.expect(super::seg::rst().seq(2));
     assert_eq!(t.drops(DropReason::TcpAfterClose), 1);
     t.all_gone();
 }
 
+/// RFC 9293 SHLD-3.
 #[test]
 fn unread_data_at_close_gives_rst() {
     let mut t = Setup::plain().established();
@@ -214,6 +259,7 @@ fn shutdown_read_acknowledges_and_discards() {
     assert_eq!(t.read_result(), Ok(0));
 }
 
+/// RFC 9293 MUST-12.
 #[test]
 fn reset_by_peer_tells_the_user() {
     let mut t = Setup::plain().established();

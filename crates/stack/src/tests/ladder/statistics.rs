@@ -71,6 +71,7 @@ fn counters_agree_with_the_wire() {
     assert_eq!(t.count(Counter::TxFrames), 4);
 }
 
+/// RFC 9293 MUST-3.
 #[test]
 fn a_wrong_checksum_is_dropped_and_counted() {
     let mut t = Setup::plain().established();

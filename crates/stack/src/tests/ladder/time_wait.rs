@@ -15,6 +15,7 @@ fn time_wait(setup: Setup) -> Ladder {
     t
 }
 
+/// RFC 9293 MUST-13.
 #[test]
 fn connection_memory_is_gone_in_time_wait() {
     let mut t = time_wait(Setup::plain());
@@ -25,6 +26,7 @@ fn connection_memory_is_gone_in_time_wait() {
     t.all_gone();
 }
 
+/// RFC 9293 MUST-13.
 #[test]
 fn a_late_segment_is_answered_and_the_wait_starts_anew() {
     let mut t = time_wait(Setup::plain());
@@ -151,6 +153,7 @@ fn a_newer_syn_reopens() {
 }
 
 /// More was sent than the clock of RFC 6528 has ticked: 100 KB in no time.
+/// RFC 1122 4.2.2.13-a.
 #[test]
 fn the_isn_of_a_reopened_connection_is_behind_all_that_was_sent() {
     let mut t = Setup::plain().established();
@@ -179,6 +182,7 @@ fn an_older_syn_does_not_reopen() {
 }
 
 /// RFC 6191: with timestamps, the timestamp says which is newer.
+/// RFC 9293 SHLD-4.
 #[test]
 fn a_syn_with_a_newer_timestamp_reopens_whatever_its_sequence_number() {
     let mut t = time_wait(Setup::plain().ts());

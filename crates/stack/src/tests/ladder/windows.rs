@@ -2,6 +2,7 @@
 
 use super::*;
 
+/// RFC 9293 SHLD-7, SHLD-28. RFC 1122 4.2.3.4-a.
 #[test]
 fn nagle_holds_a_small_segment_while_data_is_in_flight() {
     let mut t = Setup::plain().established();
@@ -19,6 +20,7 @@ fn nagle_holds_a_small_segment_while_data_is_in_flight() {
     t.expect(seg().seq(31).data(1000));
 }
 
+/// RFC 9293 MUST-17.
 #[test]
 fn nagle_off_with_no_delay() {
     let mut t = Setup::plain().tcp(|c| c.no_delay = true).established();
@@ -40,6 +42,7 @@ fn nagle_does_not_hold_back_the_last_segment_and_its_fin() {
 }
 
 /// RFC 9293 section 3.8.6.2.1: a tiny window is not filled with tiny segments.
+/// RFC 9293 MUST-38.
 #[test]
 fn sender_sws_avoidance_sends_no_tiny_segment_into_a_tiny_window() {
     let mut t = Setup::plain().peer_window(4000).established();
@@ -70,6 +73,7 @@ fn sender_sws_avoidance_sends_half_of_the_largest_window() {
 
 /// The same section, the override: after a time-out what fits goes, or two ends with different
 /// ideas of a worthwhile window would wait for ever.
+/// RFC 9293 MUST-38. RFC 1122 4.2.3.4-a.
 #[test]
 fn sender_sws_override_timeout() {
     let mut t = Setup::plain().peer_window(4000).established();
@@ -85,6 +89,7 @@ fn sender_sws_override_timeout() {
 }
 
 /// RFC 9293 section 3.8.6.2.2: the window opens in steps worth a segment, not with each byte read.
+/// RFC 9293 MUST-39.
 #[test]
 fn receiver_sws_avoidance_offers_no_small_steps() {
     let mut t = Setup::plain().tcp(|c| c.receive_buffer_bytes = 10_000).established();
@@ -108,6 +113,7 @@ fn receiver_sws_avoidance_offers_no_small_steps() {
 }
 
 /// With a shift of zero the right edge never moves back, whatever is read or comes.
+/// RFC 9293 SHLD-14.
 #[test]
 fn window_never_shrunk() {
     let mut t = Setup::plain().tcp(|c| c.receive_buffer_bytes = 20_000).established();
@@ -184,6 +190,7 @@ fn an_old_segment_does_not_change_the_window() {
 
 /// A window pulled back under what is in flight (SHLD-14 says a peer should not): nothing new
 /// goes, what is lost goes again.
+/// RFC 9293 MUST-34, SHLD-15. RFC 7323 2.4-a.
 #[test]
 fn a_window_that_the_peer_shrinks_is_survived() {
     let mut t = Setup::plain().established();

@@ -10,7 +10,7 @@ use inet::ip_output::Fields;
 use mbuf::{Mbuf, Pool};
 use wire::checksum::{Ladder, Sum};
 use wire::ipv4;
-use wire::tcp::{Flags, Header, Options, SackBlocks, Timestamps, set_checksum};
+use wire::tcp::{FastOpen, Flags, Header, Options, SackBlocks, Timestamps, set_checksum};
 
 use super::seg::Seg;
 use crate::pair::{self, End, PairConfig};
@@ -27,7 +27,7 @@ pub(super) struct WireEnd {
     device: mem::Mem,
     pub(super) pool: Pool,
     pub(super) addr: IpAddr,
-    stack_addr: IpAddr,
+    pub(super) stack_addr: IpAddr,
     /// Ours and the stack's.
     pub(super) ports: (u16, u16),
     /// Our initial sequence number.
@@ -94,6 +94,12 @@ impl WireEnd {
         s
     }
 
+    /// What comes next is another connection's, with this initial sequence number.
+    pub(super) fn new_connection(&mut self, isn: u32) {
+        self.isn = SeqNumber(isn);
+        (self.next_seq, self.stack_next) = (0, 0);
+    }
+
     pub(super) fn send(&mut self, s: &Seg) {
         let seq = self.isn + s.seq.unwrap_or(0) as u32;
         let mut area = [0; 40];
@@ -145,6 +151,8 @@ impl WireEnd {
             sack_permitted: s.sack_ok == Some(true),
             timestamps: s.ts.map(|(value, echo)| Timestamps { value, echo }),
             sack,
+            user_timeout_s: s.uto,
+            fast_open: s.fast_open.as_ref().and_then(|cookie| FastOpen::new(cookie, false)),
         };
         options.emit(area)
     }
@@ -181,6 +189,7 @@ impl WireEnd {
         };
         let (at, len, tos) = place.expect("a sound IP header");
         let segment = &packet[at as usize..(at + len) as usize];
+        // RFC 9293 MUST-2.
         assert!(self.sum(segment).is_whole(), "the stack's checksums are right");
         let h = Header::parse(segment).expect("a sound TCP header");
         let options = Options::parse(h.options(segment)).expect("sound options");
@@ -211,10 +220,12 @@ impl WireEnd {
             mss: options.mss,
             ws: options.window_scale.map(|w| w.shift()),
             sack_ok: Some(options.sack_permitted),
+            uto: options.user_timeout_s,
             ts: options.timestamps.map(|t| (t.value, t.echo)),
             sacks: Some(
                 sacks.map(|(l, r)| (relative(l, self.isn), relative(r, self.isn))).collect(),
             ),
+            fast_open: options.fast_open.map(|option| option.cookie().to_vec()),
             size: Some(m.segment_size()),
             ecn: Some(tos & 3),
             ..Seg::default()

@@ -1,4 +1,4 @@
-use base::Instant;
+use base::{Duration, Instant};
 
 use super::*;
 
@@ -53,6 +53,7 @@ fn a_steady_round_trip_leaves_slow_start_alone() {
 
 /// RFC 9406 section 4.2: a rise by an eighth, within 4 and 16 ms, means a queue; then a quarter of
 /// the growth for five rounds, the rest of this one counted, and congestion avoidance.
+/// RFC 9406 4.2-a, 4.2-b, 4.3-a.
 #[test]
 fn a_rise_means_a_quarter_of_the_growth_and_the_end_after_five_rounds() {
     for (before, rise) in [(10, 4), (64, 8), (400, 16)] {
@@ -68,6 +69,7 @@ fn a_rise_means_a_quarter_of_the_growth_and_the_end_after_five_rounds() {
     }
 }
 
+/// RFC 9406 4.2-c.
 #[test]
 fn a_round_trip_that_falls_again_goes_back_to_slow_start() {
     let mut path = Path::new();
@@ -81,13 +83,14 @@ fn a_round_trip_that_falls_again_goes_back_to_slow_start() {
     }
 }
 
+/// RFC 9406 4.2-a.
 #[test]
 fn seven_samples_are_not_enough() {
     let mut path = Path::new();
     path.round(50);
     path.round(50);
     path.hystart.samples = 0;
-    path.hystart.this_round = Duration::from_millis(90);
+    path.hystart.this_round_us = 90_000;
     path.hystart.samples = SAMPLES - 2;
     path.hystart.judge();
     assert_eq!(path.hystart.conservative, None);

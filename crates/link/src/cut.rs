@@ -1,7 +1,8 @@
 //! What a network card does to a frame on its way to the wire: a super-segment is cut into
 //! segments, and a checksum that was left to the device is finished.
 //!
-//! Called by: `host`, before anything reaches a link. Must not know: links, connections.
+//! Called by: whoever brings a host's frames to a link, in virtual time or in real. Must not know:
+//! links, connections.
 //! RFC 9293 section 3.1, RFC 791; FIN and PSH go with the last segment, CWR with the first
 //! (RFC 3168 section 6.1.2).
 
@@ -13,9 +14,9 @@ use wire::checksum::{Ladder, Sum};
 use wire::tcp::Flags;
 use wire::{ether, ipv4, ipv6, tcp, udp};
 
-/// Wire packets of `frame` to `out`, in order. What cannot be cut, because it is no TCP or memory
-/// is out, is freed: the number of such frames is returned.
-pub(crate) fn cut(
+/// Wire packets of `frame` to `out`, in order, their checksums finished. What cannot be cut,
+/// because it is no TCP or memory is out, is freed: the number of such frames is returned.
+pub fn cut(
     frame: Mbuf,
     link: LinkKind,
     pool: &mut Pool,

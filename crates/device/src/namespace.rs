@@ -1,0 +1,114 @@
+//! Network namespaces that `ip netns` made, for threads to enter: where a TAP is, or a host's
+//! sockets are. Linux only.
+//!
+//! Called by: programs and experiments with a host in a namespace. Must not know: what is done
+//! there. A thread that enters one stays there, so [`Namespace::inside`] works on a thread of its
+//! own.
+
+use core::fmt;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+/// Where `ip netns` keeps them.
+const FOLDER: &str = "/run/netns";
+
+/// Why a namespace could not be entered.
+#[derive(Debug)]
+pub enum NamespaceError {
+    /// There is none of that name.
+    Missing(String),
+    /// The system says no.
+    Refused(String, Errno),
+    /// No thread could be had.
+    NoThread(io::Error),
+}
+
+impl fmt::Display for NamespaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NamespaceError::Missing(name) => write!(
+                f,
+                "there is no network namespace {name}: `ip netns` lists those that there are, \
+                 `sudo ip netns add {name}` makes one"
+            ),
+            NamespaceError::Refused(name, errno) => write!(
+                f,
+                "the network namespace {name} cannot be entered ({errno}): run this as root, or \
+                 with CAP_SYS_ADMIN"
+            ),
+            NamespaceError::NoThread(error) => write!(f, "no thread can be had: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for NamespaceError {}
+
+/// A network namespace that is held: it lives as long as this does, whatever becomes of its name.
+#[derive(Debug)]
+pub struct Namespace {
+    name: String,
+    file: File,
+}
+
+impl Namespace {
+    /// The one of this name.
+    ///
+    /// # Errors
+    /// [`NamespaceError::Missing`].
+    pub fn named(name: &str) -> Result<Namespace, NamespaceError> {
+        let missing = || NamespaceError::Missing(name.to_owned());
+        if name.is_empty() || name.contains('/') {
+            return Err(missing());
+        }
+        let file = File::open(Path::new(FOLDER).join(name)).map_err(|_| missing())?;
+        Ok(Namespace { name: name.to_owned(), file })
+    }
+
+    /// Move this thread into it, for good.
+    ///
+    /// # Errors
+    /// [`NamespaceError::Refused`].
+    pub fn enter(&self) -> Result<(), NamespaceError> {
+        move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))
+            .map_err(|errno| NamespaceError::Refused(self.name.clone(), errno))
+    }
+
+    /// Do something in it, on a thread that is gone afterwards.
+    ///
+    /// # Errors
+    /// [`NamespaceError`].
+    ///
+    /// # Panics
+    /// If `what` does.
+    pub fn inside<T: Send>(&self, what: impl FnOnce() -> T + Send) -> Result<T, NamespaceError> {
+        std::thread::scope(|scope| {
+            let entered = || self.enter().map(|()| what());
+            let name = self.name.clone();
+            let spawned = std::thread::Builder::new().name(name).spawn_scoped(scope, entered);
+            match spawned.map_err(NamespaceError::NoThread)?.join() {
+                Ok(done) => done,
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_said_and_paths_are_no_names() {
+        for name in ["", "no-such-namespace", "../self/ns/net", "/proc/self/ns/net"] {
+            let error = Namespace::named(name).expect_err("there is none");
+            assert!(matches!(error, NamespaceError::Missing(_)), "{name}: {error}");
+        }
+        let error = Namespace::named("none-of-that").expect_err("there is none");
+        assert!(error.to_string().contains("`sudo ip netns add none-of-that`"), "{error}");
+    }
+}

@@ -1,0 +1,216 @@
+//! Two devices and the link between them, in real time: what comes out of one goes into the other
+//! when the model says so.
+//!
+//! Called by: `wirespeed wire`, the lab, tests, from a loop that sleeps until
+//! [`Bridge::next_event`] or a device has something. Must not know: what devices are, how to sleep;
+//! its clock is passed in. Counters: [`Carried`].
+//!
+//! Whoever is late to call changes when packets are handed out, never what becomes of them: the
+//! model begins each transmission where the last one ended. But a packet that is taken in late
+//! enters the queue late, and a long pause empties the queue and then overfills it. So lateness is
+//! kept ([`Way::lateness`]), and who measures something over a bridge looks at it.
+
+use core::fmt;
+
+use base::{Instant, LinkKind};
+use device::{Burst, Device};
+use mbuf::Pool;
+
+use crate::{Counts, Direction, Lateness, Settings, cut};
+
+/// Set apart the fates of the two directions.
+const OTHER_SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Devices whose frames begin differently cannot be joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mismatch([LinkKind; 2]);
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b] = self.0;
+        write!(
+            f,
+            "one end carries {a:?} frames and the other {b:?}: use two of a kind, TAP and TAP or \
+             TUN and TUN"
+        )
+    }
+}
+
+impl core::error::Error for Mismatch {}
+
+/// What passed from one end to the other, and what did not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Carried {
+    /// What the model did.
+    pub link: Counts,
+    /// Frames of the device at the beginning, super-segments not cut yet.
+    pub frames_in: u64,
+    /// Bytes of the packets that were handed to the device at the end, link headers included.
+    pub bytes_out: u64,
+    /// Super-segments that could not be cut: no TCP, or no memory.
+    pub uncut: u64,
+}
+
+/// From one end to the other.
+pub struct Way {
+    direction: Direction,
+    link: LinkKind,
+    /// Taken from the device, not on the link yet; empty between two turns.
+    taken: Burst,
+    /// Arrived, and waiting for the device at the end.
+    arrived: Burst,
+    frames_in: u64,
+    bytes_out: u64,
+    uncut: u64,
+    lateness: Lateness,
+}
+
+impl Way {
+    fn new(settings: Settings, link: LinkKind, seed: u64) -> Way {
+        Way {
+            direction: Direction::new(Settings { link, ..settings }, seed),
+            link,
+            taken: Burst::new(),
+            arrived: Burst::new(),
+            frames_in: 0,
+            bytes_out: 0,
+            uncut: 0,
+            lateness: Lateness::default(),
+        }
+    }
+
+    /// What passed so far.
+    pub fn carried(&self) -> Carried {
+        Carried {
+            link: *self.direction.counts(),
+            frames_in: self.frames_in,
+            bytes_out: self.bytes_out,
+            uncut: self.uncut,
+        }
+    }
+
+    /// How much later than the model said packets were handed out.
+    pub fn lateness(&self) -> &Lateness {
+        &self.lateness
+    }
+
+    /// Packets that wait or fly.
+    pub fn on_the_way(&self) -> usize {
+        self.direction.len() + self.arrived.len()
+    }
+
+    /// Take a burst from the device at the beginning; returns how many frames it had.
+    fn take_in(&mut self, from: &mut dyn Device, pool: &mut Pool, now: Instant) -> usize {
+        let count = from.rx_burst(pool, &mut self.taken);
+        self.frames_in += count as u64;
+        for frame in self.taken.drain(..) {
+            let send = |packet, pool: &mut Pool| self.direction.send(packet, now, pool);
+            self.uncut += cut(frame, self.link, pool, send);
+        }
+        count
+    }
+
+    /// Give what has arrived by `now` to the device at the end; returns how many packets went.
+    fn hand_out(&mut self, to: &mut dyn Device, pool: &mut Pool, now: Instant) -> usize {
+        let mut handed_out = 0;
+        loop {
+            while !self.arrived.is_full()
+                && let Some((packet, at)) = self.direction.receive(now, pool)
+            {
+                self.lateness.note(now.since(at));
+                self.arrived.push(packet);
+            }
+            if self.arrived.is_empty() {
+                return handed_out;
+            }
+            let waiting: usize = self.arrived.iter().map(|packet| packet.len()).sum();
+            let count = to.tx_burst(pool, &mut self.arrived);
+            let left: usize = self.arrived.iter().map(|packet| packet.len()).sum();
+            self.bytes_out += (waiting - left) as u64;
+            handed_out += count;
+            if count == 0 {
+                return handed_out;
+            }
+        }
+    }
+}
+
+/// Two devices, and a way from each to the other.
+pub struct Bridge {
+    ends: [Box<dyn Device>; 2],
+    ways: [Way; 2],
+    pool: Pool,
+}
+
+impl Bridge {
+    /// `settings` are those of the way from the first end to the second, and back; the same `seed`
+    /// draws the same fates. What waits and flies takes `memory_bytes` at most.
+    ///
+    /// # Errors
+    /// The two carry different kinds of frames.
+    pub fn new(
+        ends: [Box<dyn Device>; 2],
+        settings: [Settings; 2],
+        seed: u64,
+        memory_bytes: usize,
+    ) -> Result<Bridge, Mismatch> {
+        let [link, other] = [0, 1].map(|end: usize| ends[end].limits().link);
+        if link != other {
+            return Err(Mismatch([link, other]));
+        }
+        let [there, back] = settings;
+        let ways = [Way::new(there, link, seed), Way::new(back, link, seed ^ OTHER_SEED)];
+        Ok(Bridge { ends, ways, pool: Pool::new(memory_bytes) })
+    }
+
+    /// Take in what came and hand out what has arrived, on both ways; returns how much there was
+    /// to do. `clock` is read before each of the four.
+    pub fn turn(&mut self, mut clock: impl FnMut() -> Instant) -> usize {
+        let Bridge { ends: [a, b], ways: [there, back], pool } = self;
+        let mut done = there.take_in(a.as_mut(), pool, clock());
+        done += back.take_in(b.as_mut(), pool, clock());
+        done += there.hand_out(b.as_mut(), pool, clock());
+        done += back.hand_out(a.as_mut(), pool, clock());
+        if done == 0 {
+            pool.flush();
+        }
+        done
+    }
+
+    /// When the next packet may arrive; what comes from a device is news of its own.
+    pub fn next_event(&self) -> Instant {
+        self.ways[0].direction.next_event().min(self.ways[1].direction.next_event())
+    }
+
+    /// Did the device at this end, 0 or 1, push packets back? It has to have room before they go.
+    pub fn wants_room(&self, end: usize) -> bool {
+        self.ways.get(1 - end.min(1)).is_some_and(|way| !way.arrived.is_empty())
+    }
+
+    /// The way from the first end to the second, and back.
+    pub fn ways(&self) -> &[Way; 2] {
+        &self.ways
+    }
+
+    /// The devices.
+    pub fn ends(&self) -> &[Box<dyn Device>; 2] {
+        &self.ends
+    }
+
+    /// The devices, to ask them for a wake-up.
+    pub fn ends_mut(&mut self) -> &mut [Box<dyn Device>; 2] {
+        &mut self.ends
+    }
+
+    /// From now on a way, 0 there and 1 back, is like this; what is on the way stays on it.
+    pub fn set_settings(&mut self, way: usize, settings: Settings, now: Instant) {
+        let Bridge { ways, pool, .. } = self;
+        if let Some(way) = ways.get_mut(way) {
+            let settings = Settings { link: way.link, ..settings };
+            way.direction.set_settings(settings, now, pool);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

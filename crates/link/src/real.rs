@@ -1,0 +1,192 @@
+//! A bridge in real time: the loop that turns it, and sleeps in ppoll(2) between two packets.
+//!
+//! Called by: `wirespeed wire`, the lab, benchmarks, each on a thread of its own. Must not know:
+//! what devices are, what is printed. Linux only.
+//!
+//! A sleeper wakes some tens of microseconds late, and the packet it slept for is as late; a
+//! spinner has a core to itself. Either way the error is measured ([`crate::Way::lateness`],
+//! [`Runner::pauses`]).
+
+use core::fmt;
+use core::num::NonZeroU64;
+use core::task::Waker;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::task::Wake;
+use std::time::Instant as Monotone;
+
+use base::{Duration, Instant};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::{Errno, read, write};
+
+use crate::{Bridge, Lateness};
+
+/// How to wait for the next packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Timing {
+    /// In the kernel: costs nothing, and some tens of microseconds.
+    #[default]
+    Sleep,
+    /// By looking again and again: costs a core.
+    Spin,
+}
+
+/// A device that frames pass no more, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gone {
+    /// 0 or 1.
+    pub end: usize,
+    /// What the device says.
+    pub reason: String,
+}
+
+impl fmt::Display for Gone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl core::error::Error for Gone {}
+
+/// Devices without a descriptor wake the sleeper by this one.
+struct Bell(OwnedFd);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // It can only fail by being full, and then it has rung.
+        let _ = write(&self.0, &1_u64.to_ne_bytes());
+    }
+}
+
+/// A device that can neither wake nor be waited for is looked at as often.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// A bridge and its clock.
+pub struct Runner {
+    bridge: Bridge,
+    timing: Timing,
+    epoch: Monotone,
+    bell: Arc<Bell>,
+    waker: Waker,
+    /// When this thread wanted to be here, and was not.
+    pauses: Lateness,
+}
+
+impl Runner {
+    /// A bridge whose time begins now.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub fn new(bridge: Bridge, timing: Timing) -> std::io::Result<Runner> {
+        let bell = Arc::new(Bell(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?));
+        let waker = Waker::from(bell.clone());
+        let (epoch, pauses) = (Monotone::now(), Lateness::default());
+        Ok(Runner { bridge, timing, epoch, bell, waker, pauses })
+    }
+
+    /// The time of the bridge.
+    pub fn now(&self) -> Instant {
+        now(self.epoch)
+    }
+
+    /// What it runs.
+    pub fn bridge(&self) -> &Bridge {
+        &self.bridge
+    }
+
+    /// The same, to change what its ways are like.
+    pub fn bridge_mut(&mut self) -> &mut Bridge {
+        &mut self.bridge
+    }
+
+    /// By how much this thread came later than it wanted, each time it slept until a moment, and
+    /// how long it was occupied with one turn, each time that it had something to do.
+    pub fn pauses(&self) -> &Lateness {
+        &self.pauses
+    }
+
+    /// Carry packets until that moment. Timers of the calling thread go off when they are due from
+    /// now on, and not some 50 us later.
+    ///
+    /// # Errors
+    /// A device is gone for good.
+    pub fn run_until(&mut self, until: Instant) -> Result<(), Gone> {
+        // Where that is refused the error is larger, and measured like any other.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let epoch = self.epoch;
+        let mut expected = now(epoch);
+        loop {
+            let here = now(epoch);
+            self.pauses.note(here.since(expected));
+            if here >= until {
+                return Ok(());
+            }
+            if self.bridge.turn(|| now(epoch)) == 0 {
+                self.look_after_devices()?;
+                expected = match self.timing {
+                    Timing::Spin => now(epoch),
+                    Timing::Sleep => self.sleep(until),
+                };
+                core::hint::spin_loop();
+            } else {
+                expected = here;
+            }
+        }
+    }
+
+    fn look_after_devices(&self) -> Result<(), Gone> {
+        for (end, device) in self.bridge.ends().iter().enumerate() {
+            if device.is_gone() {
+                let said = device.failure().map(ToString::to_string);
+                let reason = said.unwrap_or_else(|| "the device is gone".to_owned());
+                return Err(Gone { end, reason });
+            }
+        }
+        Ok(())
+    }
+
+    /// Until a packet is due, a device has something or takes something again, or `until`; returns
+    /// when this thread should have been back.
+    fn sleep(&mut self, until: Instant) -> Instant {
+        let mut due = self.bridge.next_event().min(until);
+        for device in self.bridge.ends_mut() {
+            if device.as_fd().is_some() || device.arm(&self.waker) {
+                continue;
+            }
+            if device.rx_ready() {
+                return now(self.epoch);
+            }
+            due = due.min(now(self.epoch) + LOOK);
+        }
+        let span = due.since(self.now()).as_nanos();
+        let timeout = Timespec {
+            tv_sec: (span / 1_000_000_000) as i64,
+            tv_nsec: (span % 1_000_000_000) as i64,
+        };
+        let mut asked = Vec::with_capacity(3);
+        asked.push(PollFd::new(&self.bell.0, PollFlags::IN));
+        for (end, device) in self.bridge.ends().iter().enumerate() {
+            let room =
+                if self.bridge.wants_room(end) { PollFlags::OUT } else { PollFlags::empty() };
+            asked.extend(
+                device.as_fd().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN | room)),
+            );
+        }
+        match poll(&mut asked, Some(&timeout)) {
+            // What a device brought was not waited for until a moment of its own.
+            Ok(1..) | Err(Errno::INTR) => {
+                let _ = read(&self.bell.0, &mut [0; 8]);
+                self.now()
+            }
+            _ => due,
+        }
+    }
+}
+
+fn now(epoch: Monotone) -> Instant {
+    Instant::from_nanos(epoch.elapsed().as_nanos() as u64 + 1)
+}

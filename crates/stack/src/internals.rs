@@ -1,0 +1,61 @@
+//! Doors to parts of a stack that have none: the timer wheel and the release queue, each by itself.
+//!
+//! Called by: fuzz/, which holds both against a sorted list. Built with the feature `internals`
+//! alone; nothing else may use it. Must not know: connections, devices.
+
+use base::Instant;
+use mbuf::{Mbuf, Pool};
+use slotmap::{Key, KeyData};
+
+use crate::TcpHandle;
+
+/// The timer wheel, with numbers in the place of connections.
+#[derive(Default)]
+pub struct Wheel(crate::timers::Wheel);
+
+impl Wheel {
+    /// Hand out `number` soon after `deadline`.
+    pub fn insert(&mut self, number: u32, deadline: Instant, now: Instant) {
+        // A key is a version, which is odd, and a place.
+        let key = KeyData::from_ffi(1 << 32 | u64::from(number));
+        self.0.insert(TcpHandle::from(key), deadline, now);
+    }
+
+    /// What came due by `now`, which does not go back.
+    pub fn advance(&mut self, now: Instant) -> Vec<u32> {
+        let mut due = Vec::new();
+        self.0.advance(now, &mut due);
+        due.into_iter().map(|handle| handle.data().as_ffi() as u32).collect()
+    }
+
+    /// No number is due before this.
+    pub fn next_deadline(&self) -> Instant {
+        self.0.next_deadline()
+    }
+}
+
+/// The release queue.
+#[derive(Default)]
+pub struct Release(crate::release::Release);
+
+impl Release {
+    /// Keep a frame for `port` until its departure time.
+    pub fn push(&mut self, port: u16, frame: Mbuf) {
+        self.0.push(port, frame);
+    }
+
+    /// The next frame whose time has come, with its port.
+    pub fn pop(&mut self, now: Instant) -> Option<(u16, Mbuf)> {
+        self.0.pop(now)
+    }
+
+    /// When the next one may leave.
+    pub fn next_departure(&self) -> Instant {
+        self.0.next_departure()
+    }
+
+    /// Throw away the frames of a port; returns how many.
+    pub fn forget_port(&mut self, port: u16, pool: &mut Pool) -> u64 {
+        self.0.forget_port(port, pool)
+    }
+}

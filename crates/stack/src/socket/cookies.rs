@@ -1,0 +1,115 @@
+//! A listener without room answers a SYN with a cookie and keeps nothing; the ACK that brings it
+//! back is as good as the half-open connection that there never was.
+//!
+//! Called by: `passive.rs` at a limit, `rx.rs` for an ACK to a listener. What a cookie is, and what
+//! it can keep, is in `tcp::cookie`. RFC 4987 section 3.6. Counters: `tcp_cookies_sent`,
+//! `tcp_cookies_accepted`, `tcp_cookies_late`, `tcp_cookies_refused`.
+
+use core::net::SocketAddr;
+
+use base::{Counter, DropReason, Duration, Instant, IpVersion, Mss, Owner, Switch, WindowScale};
+use inet::FlowKey;
+use tcp::{Fate, Segment, cookie};
+use wire::tcp::{Flags, Options};
+
+use crate::socket::passive::{self, Iss, Syn};
+use crate::tx::Bare;
+use crate::{IpSettings, ListenerHandle, Stack, TcpHandle, resolve, tx};
+
+/// A window that a SYN can say, unscaled as it is.
+const WINDOW_MAX: u32 = 65_535;
+
+fn flow(stack: &Stack, local: SocketAddr, remote: SocketAddr) -> u64 {
+    FlowKey::new(local.ip(), local.port(), remote.ip(), remote.port()).hash(&stack.core.secret)
+}
+
+/// Answer a SYN, and forget it. While SYNs come faster than that can be done, only those that come
+/// again (`repeated.rs`).
+pub(crate) fn offer_in_time(stack: &mut Stack, syn: &Syn) -> Fate {
+    if stack.is_overrun && stack.core.cx.switches.on(Switch::RepeatedSyns) {
+        let hash = flow(stack, syn.local, syn.remote).wrapping_add(u64::from(syn.seg.seq.0));
+        if !stack.repeated.came_before(hash, stack.core.cx.now) {
+            return Err(DropReason::TcpSynOnce);
+        }
+    }
+    offer(stack, syn)
+}
+
+fn offer(stack: &mut Stack, syn: &Syn) -> Fate {
+    let Syn { local, remote, seg, options, .. } = syn;
+    let version = IpVersion::of(&remote.ip());
+    let (owner, ip) = (Owner::program(), IpSettings::default());
+    let way = resolve::route(stack, *local, *remote, wire::ipv4::TCP, &owner, ip)?;
+    let port = stack.ports.get(way.port).ok_or(DropReason::TxNoPort)?;
+    let advertised = port.mss(version);
+    let Some(listener) = stack.listeners.get_mut(syn.listener) else {
+        return Err(DropReason::TcpNoSocket);
+    };
+    let config = listener.config.clone();
+    let flow = flow(stack, *local, *remote);
+    let core = &mut stack.core;
+    let default_mss = match version {
+        IpVersion::V4 => Mss::DEFAULT_V4,
+        IpVersion::V6 => Mss::DEFAULT_V6,
+    };
+    let theirs = options.mss.map_or(default_mss, Mss);
+    let seq = cookie::sequence_number(&core.secret, flow, seg.seq, theirs, core.cx.now);
+    let clock = core.cx.now_ms.wrapping_add((flow >> 32) as u32);
+    let timestamps = cookie::timestamps(clock, options, &config);
+    // What cannot be kept is not agreed to: scale and SACK live in the timestamp.
+    let kept = timestamps.is_some();
+    let most = config.receive_buffer_bytes.max(config.receive_buffer_max_bytes) as usize;
+    let scaled = kept && config.window_scaling && options.window_scale.is_some();
+    let said = Options {
+        mss: Some(advertised.0),
+        window_scale: scaled.then(|| WindowScale::for_window(most)),
+        sack_permitted: kept && config.sack && options.sack_permitted,
+        timestamps,
+        ..Options::default()
+    };
+    core.cx.counters.add(Counter::TcpCookiesSent, 1);
+    stack.cookies_until = core.cx.now + Duration::from_secs(cookie::LIFE_SECONDS);
+    let window = config.receive_buffer_bytes.min(WINDOW_MAX) as u16;
+    let flags = Flags::SYN | Flags::ACK;
+    let answer = Bare { seq, ack: seg.seq + 1, flags, window, options: said };
+    tx::bare_segment_over(stack, &way, (*local, *remote), &answer)
+}
+
+/// Does the ACK `seg` bring a cookie of ours to a listener? Then here is its connection, in
+/// SYN-RECEIVED with its SYN-ACK sent: the segment is for it. `Ok(None)`: it brings none.
+pub(crate) fn redeem(
+    stack: &mut Stack,
+    listener: ListenerHandle,
+    (local, remote): (SocketAddr, SocketAddr),
+    seg: &Segment,
+) -> Result<Option<TcpHandle>, DropReason> {
+    let now = stack.core.cx.now;
+    if now >= stack.cookies_until || seg.flags.contains(Flags::SYN) {
+        return Ok(None);
+    }
+    let flow = flow(stack, local, remote);
+    let Some(options) = cookie::check(&stack.core.secret, flow, seg, now) else {
+        stack.core.cx.counters.add(Counter::TcpCookiesRefused, 1);
+        return Ok(None);
+    };
+    let Some(there) = stack.listeners.get(listener) else { return Ok(None) };
+    // What was promised is kept as far as it can be: more may be on the way than there was room
+    // for.
+    if there.accepted.len() >= 2 * there.backlog {
+        // Not refused: the peer's next segment may find room.
+        stack.core.cx.counters.add(Counter::TcpCookiesLate, 1);
+        return Err(DropReason::TcpBacklogFull);
+    }
+    let asked = Segment { seq: seg.seq - 1, len: 0, flags: Flags::SYN, ..*seg };
+    let iss = Iss::Said(seg.ack - 1);
+    let syn = Syn { listener, local, remote, seg: asked, options, iss };
+    let handle = passive::complete_open(stack, &syn)?;
+    if let Some(pcb) = stack.connections.get_mut(handle) {
+        pcb.tcb.syn_was_answered();
+    }
+    stack.core.cx.counters.add(Counter::TcpCookiesAccepted, 1);
+    Ok(Some(handle))
+}
+
+/// Never: no cookie was sent yet.
+pub(crate) const NO_COOKIES: Instant = Instant::ZERO;

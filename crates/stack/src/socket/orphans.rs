@@ -1,0 +1,90 @@
+//! Connections whose user has let go and that are not over: they send what is queued, or wait for
+//! the peer (FIN-WAIT-1, FIN-WAIT-2, CLOSING, LAST-ACK). Nobody will ever abort one, so the stack
+//! bounds them: at the limit the one that has waited longest without getting on is reset.
+//! Decision 0044.
+//!
+//! Called by: `mod.rs` when a user lets go, `tx.rs` when a connection is forgotten. Must not know:
+//! timers, which end most of them (`Config::orphan_retries_max`, `Config::fin_wait_2`).
+
+use std::collections::VecDeque;
+
+use base::{Counter, Limit, SeqNumber};
+use tcp::{State, usrreq};
+
+use crate::connections::{Connections, Pcb};
+use crate::{Stack, TcpHandle};
+
+/// So many that got on since they were looked at last are passed over when room is wanted; then
+/// the oldest goes all the same. So making room takes a bounded time.
+const LOOKS_MAX: usize = 32;
+
+/// How far the peer had come: SND.UNA and RCV.NXT.
+type Progress = (SeqNumber, SeqNumber);
+
+/// Orphans, those that have waited longest at the front.
+#[derive(Default)]
+pub(crate) struct Orphans {
+    /// Those that are gone are skipped.
+    order: VecDeque<(TcpHandle, Progress)>,
+    count: usize,
+}
+
+fn progress(pcb: &Pcb) -> Progress {
+    (pcb.tcb.snd_una, pcb.tcb.rcv_nxt)
+}
+
+impl Orphans {
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// One is forgotten.
+    pub(crate) fn leave(&mut self) {
+        self.count -= 1;
+    }
+
+    fn enter(&mut self, handle: TcpHandle, connections: &mut Connections) {
+        let Some(pcb) = connections.get_mut(handle) else { return };
+        if core::mem::replace(&mut pcb.orphan, true) {
+            return;
+        }
+        self.order.push_back((handle, progress(pcb)));
+        self.count += 1;
+        // Places of the others go when they reach the front, or when they are many.
+        if self.order.len() > 2 * self.count + 16 {
+            self.order.retain(|&(handle, _)| connections.get(handle).is_some());
+        }
+    }
+
+    /// The one to give way; its place goes.
+    fn longest_waiting(&mut self, connections: &Connections) -> Option<TcpHandle> {
+        let mut looks = 0;
+        while let Some((handle, then)) = self.order.pop_front() {
+            let Some(pcb) = connections.get(handle) else { continue };
+            let now = progress(pcb);
+            if now == then || looks == LOOKS_MAX {
+                return Some(handle);
+            }
+            self.order.push_back((handle, now));
+            looks += 1;
+        }
+        None
+    }
+}
+
+/// The user of a connection has let go of it. If it lives on, it is one of those nobody owns.
+pub(crate) fn let_go(stack: &mut Stack, handle: TcpHandle) {
+    let is_over = |pcb: &Pcb| matches!(pcb.tcb.state, State::Closed | State::TimeWait);
+    if stack.connections.get(handle).is_none_or(is_over) {
+        return;
+    }
+    if !stack.core.cx.budget.admits(Limit::Orphans, stack.orphans.count()) {
+        // With a limit of none it is this one that goes.
+        let oldest = stack.orphans.longest_waiting(&stack.connections).unwrap_or(handle);
+        if let Some(pcb) = stack.connections.get_dirty(oldest) {
+            usrreq::abort(&mut pcb.tcb, &mut stack.core.cx);
+        }
+        stack.core.cx.counters.add(Counter::TcpOrphansReset, 1);
+    }
+    stack.orphans.enter(handle, &mut stack.connections);
+}

@@ -1,0 +1,183 @@
+//! One test for each TCP attack that has a name, called after it; docs/attacks.md is the list. Each
+//! asserts what is answered, that the drop is counted by its name, that memory stays bounded, and
+//! that a connection beside the one under attack notices nothing.
+
+mod blind;
+mod closes;
+mod lists;
+mod malformed;
+mod martians;
+mod names;
+mod peers;
+
+use base::{DropReason, Duration, Instant};
+use wire::tcp::{Flags, Header, Options};
+
+use super::{NOW, account, nothing_is_left, syn};
+use crate::pair::PairConfig;
+use crate::tests::craft::{Bench, Tcp, parse_tcp, timestamps_option};
+use crate::{ListenConfig, ListenerHandle, TcpHandle};
+
+/// The port of who is attacked, and of who is not.
+const VICTIM: u16 = 2_000;
+const BESIDE: u16 = 3_000;
+
+/// MSS 1460.
+const MSS: [u8; 4] = [2, 4, 0x05, 0xb4];
+/// MSS 1460 and selective acknowledgements.
+const SACK: [u8; 8] = [2, 4, 0x05, 0xb4, 4, 2, 1, 1];
+
+/// A stack with a connection that is attacked and one that must notice nothing.
+struct Scene {
+    bench: Bench,
+    listener: ListenerHandle,
+    victim: TcpHandle,
+    /// What the victim's peer sends next.
+    next: Tcp,
+    beside: TcpHandle,
+    beside_next: Tcp,
+    now: Instant,
+}
+
+impl Scene {
+    /// The victim's peer opens with these options in its SYN, and every setting is the default.
+    fn new(options: &[u8]) -> Scene {
+        Scene::with(&PairConfig::new([41, 42]), tcp::Config::default(), options)
+    }
+
+    fn with(config: &PairConfig, tcp: tcp::Config, options: &[u8]) -> Scene {
+        let mut bench = Bench::new(config);
+        let listen = ListenConfig { tcp, backlog: 10_000, ..ListenConfig::default() };
+        let listener = bench.stack.tcp_listen(bench.listen_at(80), listen).expect("free");
+        let next = open(&mut bench, VICTIM, 60_000, options, NOW);
+        let victim = bench.stack.tcp_accept(listener).expect("established");
+        let beside_next = open(&mut bench, BESIDE, 60_000, &MSS, NOW);
+        let beside = bench.stack.tcp_accept(listener).expect("established");
+        Scene { bench, listener, victim, next, beside, beside_next, now: NOW }
+    }
+
+    /// Give the stack a segment: what it sent in answer, to anybody. The segment is delivered or
+    /// dropped under one reason, never both.
+    fn give(&mut self, segment: &Tcp) -> Vec<(Header, Vec<u8>)> {
+        let frame = self.bench.tcp_frame(segment);
+        parsed(&account(&mut self.bench, &frame, self.now))
+    }
+
+    /// Give a segment that the victim must answer with one bare ACK, which tells where it is and
+    /// nothing else.
+    #[track_caller]
+    fn is_challenged(&mut self, segment: &Tcp) {
+        let answers = self.give(segment);
+        assert_eq!(answers.len(), 1, "{segment:?}");
+        let (header, payload) = &answers[0];
+        assert_eq!((header.flags, header.ack), (Flags::ACK, self.next.seq), "{segment:?}");
+        assert_eq!((header.seq, payload.len()), (self.next.ack, 0));
+        // A limit of answers a second is not what these tests are about.
+        self.pass(1_001);
+    }
+
+    #[track_caller]
+    fn is_ignored(&mut self, segment: &Tcp) {
+        assert!(self.give(segment).is_empty(), "{segment:?}");
+    }
+
+    /// Time goes by; what the stack sent meanwhile.
+    fn pass(&mut self, ms: u64) -> Vec<(Header, Vec<u8>)> {
+        self.now += Duration::from_millis(ms);
+        parsed(&self.bench.poll(self.now))
+    }
+
+    fn dropped(&self, reason: DropReason) -> u64 {
+        self.bench.stack.drops().of(reason)
+    }
+
+    fn state(&self) -> tcp::State {
+        self.bench.stack.tcp_info(self.victim).expect("kept").state
+    }
+
+    /// Bytes of the buffers that the stack holds, of its own and of the peer's.
+    fn held_bytes(&mut self) -> usize {
+        let buffers = self.bench.peers_buffers_out() + self.bench.stack.pool().outstanding();
+        buffers * mbuf::Class::K2.stride()
+    }
+
+    /// The victim writes as much as it may: how much that was.
+    fn write(&mut self, handle: TcpHandle, most: usize) -> usize {
+        let data = vec![0x55; most];
+        let mut taken = 0;
+        while taken < most {
+            match self.bench.stack.tcp_write(handle, &data[taken..]) {
+                Ok(n) => taken += n,
+                Err(_) => break,
+            }
+        }
+        taken
+    }
+
+    /// What was sent, waiting in bursts included.
+    fn sent(&mut self) -> Vec<(Header, Vec<u8>)> {
+        self.bench.stack.flush();
+        parsed(&self.bench.sent())
+    }
+
+    /// The connection beside moves 500 bytes each way.
+    #[track_caller]
+    fn beside_goes_on(&mut self) {
+        let mut request = self.beside_next.clone();
+        request.payload = (0..500_u32).map(|i| (i * 7) as u8).collect();
+        let frame = self.bench.tcp_frame(&request);
+        self.bench.exchange(&frame, self.now);
+        self.beside_next.seq += 500;
+        let mut into = [0; 600];
+        assert_eq!(self.bench.stack.tcp_read(self.beside, &mut into), Ok(500));
+        assert_eq!(into[..500], request.payload);
+        assert_eq!(self.bench.stack.tcp_write(self.beside, &request.payload), Ok(500));
+        let answers = self.sent();
+        let ours = answers.iter().filter(|(h, _)| h.dst_port == BESIDE);
+        let bytes: Vec<u8> = ours.flat_map(|(_, payload)| payload.clone()).collect();
+        assert_eq!(bytes, request.payload);
+        self.beside_next.ack += 500;
+        let frame = self.bench.tcp_frame(&self.beside_next.clone());
+        self.bench.exchange(&frame, self.now);
+    }
+
+    /// The victim is as alive as the connection beside it.
+    #[track_caller]
+    fn victim_goes_on(&mut self) {
+        assert_eq!(self.state(), tcp::State::Established);
+        let text = Tcp { payload: b"the truth".to_vec(), ..self.next.clone() };
+        self.give(&text);
+        self.next.seq += 9;
+        let mut into = [0; 20];
+        assert_eq!(self.bench.stack.tcp_read(self.victim, &mut into), Ok(9));
+        assert_eq!(&into[..9], b"the truth");
+    }
+
+    /// The attack is over: the connection beside goes on, and afterwards nothing is left of all.
+    #[track_caller]
+    fn end(mut self) {
+        self.beside_goes_on();
+        nothing_is_left(&mut self.bench, &[self.victim, self.beside], self.now);
+    }
+}
+
+/// Open a connection from `port` with these options and window: the peer's next segment.
+fn open(bench: &mut Bench, port: u16, window: u16, options: &[u8], now: Instant) -> Tcp {
+    let syn = Tcp { options: options.to_vec(), window, ..syn(port) };
+    let frame = bench.tcp_frame(&syn);
+    let answer = bench.exchange(&frame, now);
+    let (header, _) = parse_tcp(&answer[0]).expect("SYN, ACK");
+    assert_eq!(header.flags, Flags::SYN | Flags::ACK);
+    // Behind the headers of Ethernet and IPv4.
+    let said = Options::parse(header.options(&answer[0][34..])).expect("well formed");
+    let options = said.timestamps.map_or_else(Vec::new, |ts| timestamps_option(ts.echo, ts.value));
+    let (seq, ack) = (syn.seq + 1, header.seq + 1);
+    let ack = Tcp { seq, ack, flags: Flags::ACK, options, ..syn };
+    let frame = bench.tcp_frame(&ack);
+    assert_eq!(bench.exchange(&frame, now).len(), 0);
+    ack
+}
+
+fn parsed(frames: &[Vec<u8>]) -> Vec<(Header, Vec<u8>)> {
+    frames.iter().map(|frame| parse_tcp(frame).expect("TCP")).collect()
+}

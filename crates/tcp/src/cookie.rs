@@ -1,0 +1,89 @@
+//! SYN cookies: the first half of a handshake leaves nothing behind; what the second half needs to
+//! know is in the numbers that the peer has to send back.
+//!
+//! Called by: the stack, when there is no room for half-open connections. Must not know: listeners,
+//! limits. RFC 4987 section 3.6, after Bernstein's scheme of 1996; the options that a sequence
+//! number has no room for are in the low bits of the timestamp, which the peer echoes.
+//!
+//! A cookie is bound to addresses, ports and the peer's sequence number by a keyed hash of 24 bits,
+//! and to one of two spans of 64 seconds: somebody who cannot see it hits one guess in eight
+//! million.
+
+use base::{Instant, KeyedHash, Mss, SeqNumber, WindowScale};
+use wire::tcp::{Options, Timestamps};
+
+use crate::{Config, Segment};
+
+/// Three bits say which of these is the largest that the peer's does not fall below.
+const SIZES: [u16; 8] = [48, 216, 536, 1220, 1360, 1440, 1460, 8940];
+/// Seconds of a span, as a shift; a cookie is taken in its own and in the next.
+const SPAN_SHIFT: u32 = 6;
+/// How long after one was made an ACK may bring it back, in seconds.
+pub const LIFE_SECONDS: u64 = 2 << SPAN_SHIFT;
+
+const HASH_MASK: u32 = 0x00ff_ffff;
+/// Low bits of a timestamp that hold options: four for the scale, one for SACK, one to spare.
+const BITS: u32 = 6;
+const NO_SCALE: u32 = 15;
+const SACK: u32 = 1 << 4;
+
+/// Sets this hash apart from that of initial sequence numbers.
+const KIND: u64 = 2;
+
+fn span(now: Instant) -> u64 {
+    (now.as_nanos() / 1_000_000_000) >> SPAN_SHIFT
+}
+
+/// The sequence number of a SYN-ACK that says it all: `flow` is the keyed hash of addresses and
+/// ports, `irs` the sequence number of the peer's SYN, `mss` what it can take.
+pub fn sequence_number(
+    secret: &KeyedHash,
+    flow: u64,
+    irs: SeqNumber,
+    mss: Mss,
+    now: Instant,
+) -> SeqNumber {
+    let size = SIZES.iter().rposition(|&size| size <= mss.0).unwrap_or(0) as u64;
+    made(secret, flow, irs, size, span(now))
+}
+
+fn made(secret: &KeyedHash, flow: u64, irs: SeqNumber, size: u64, span: u64) -> SeqNumber {
+    let hash = secret.hash([flow, u64::from(irs.0) << 32 | size, span, KIND]) as u32;
+    SeqNumber((span as u32) << 27 | (size as u32) << 24 | hash & HASH_MASK)
+}
+
+/// The timestamps of such a SYN-ACK: `value` is the clock, which goes back a little so that its low
+/// bits can tell what the peer offered and `config` agrees to.
+pub fn timestamps(value: u32, offered: &Options, config: &Config) -> Option<Timestamps> {
+    let theirs = offered.timestamps.filter(|_| config.timestamps)?;
+    let scale = offered.window_scale.filter(|_| config.window_scaling);
+    let mut bits = scale.map_or(NO_SCALE, |scale| u32::from(scale.shift()));
+    if offered.sack_permitted && config.sack {
+        bits |= SACK;
+    }
+    let back = if value & ((1 << BITS) - 1) < bits { 1 << BITS } else { 0 };
+    let value = (value.wrapping_sub(back) >> BITS) << BITS | bits;
+    Some(Timestamps { value, echo: theirs.value })
+}
+
+/// The options of the SYN whose cookie the ACK `seg` brings back; `None` if it brings none.
+pub fn check(secret: &KeyedHash, flow: u64, seg: &Segment, now: Instant) -> Option<Options> {
+    let cookie = seg.ack - 1;
+    let size = u64::from(cookie.0 >> 24 & 7);
+    let here = span(now);
+    let is_of = |span: u64| made(secret, flow, seg.seq - 1, size, span) == cookie;
+    if !is_of(here) && !here.checked_sub(1).is_some_and(is_of) {
+        return None;
+    }
+    let mut options = Options { mss: SIZES.get(size as usize).copied(), ..Options::default() };
+    if let Some(ts) = seg.timestamps {
+        let scale = ts.echo & 0xf;
+        options.window_scale = (scale != NO_SCALE).then(|| WindowScale::new(scale as u8));
+        options.sack_permitted = ts.echo & SACK != 0;
+        options.timestamps = Some(ts);
+    }
+    Some(options)
+}
+
+#[cfg(test)]
+mod tests;

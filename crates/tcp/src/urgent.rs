@@ -1,0 +1,151 @@
+//! Urgent data, RFC 9293 section 3.8.5: a place in the stream that the other end should hear of
+//! before it gets there. The bytes themselves stay in the stream, as RFC 6093 section 6 wants it;
+//! there is no other way to get at them. Decision 0043.
+//!
+//! Called by: the stack (write, mark, what is left), input (a pointer that came), usrreq (reads end
+//! at the mark) and output (segments that say so). Must not know: how anybody is told.
+
+use mbuf::Mbuf;
+use wire::tcp::{Flags, Header, set_urgent};
+
+use crate::marks::{Events, Marks, Todo};
+use crate::state::State;
+use crate::tcb::Tcb;
+use crate::usrreq::{self, CallError};
+use crate::{Cx, Segment};
+
+/// Queue one byte and mark it as the last that is urgent. Each segment from before it says so from
+/// here on, until the peer has acknowledged it; a window that is shut does not keep the peer from
+/// hearing of it.
+///
+/// # Errors
+/// As [`usrreq::write`].
+/// RFC 9293 MUST-30.
+pub fn write(tcb: &mut Tcb, byte: u8, cx: &mut Cx) -> Result<(), CallError> {
+    usrreq::write(tcb, &[byte], cx)?;
+    // RFC 9293 MUST-62: it points behind the byte.
+    tcb.rare.snd_up = tcb.snd_nxt + tcb.sendq.unsent_bytes() as u32;
+    tcb.todo.set(Todo::URGENT);
+    if tcb.state.may_send() {
+        // What cannot leave now is announced all the same.
+        tcb.todo.set(Todo::ACK_NOW);
+    }
+    Ok(())
+}
+
+/// What `make` makes while urgent data is on its way: without super-segments, of which a device
+/// would give each part the same pointer, and without waiting for more to be written.
+#[cold]
+#[inline(never)]
+pub(crate) fn announced(
+    tcb: &mut Tcb,
+    cx: &mut Cx,
+    make: impl FnOnce(&mut Tcb, &mut Cx) -> Option<Mbuf>,
+) -> Option<Mbuf> {
+    const HOLDS: u16 = Marks::NO_DELAY | Marks::CORK;
+    tcb.todo.clear(Todo::URGENT);
+    if tcb.snd_una.ge(tcb.rare.snd_up) {
+        return make(tcb, cx);
+    }
+    let super_max_bytes = core::mem::replace(&mut tcb.super_max_bytes, 0);
+    let held = tcb.marks.0 & HOLDS;
+    tcb.marks.clear(Marks::CORK);
+    tcb.marks.set(Marks::NO_DELAY);
+    let made = make(tcb, cx);
+    tcb.marks.clear(HOLDS);
+    tcb.marks.set(held);
+    tcb.super_max_bytes = super_max_bytes;
+    if tcb.state != State::Closed {
+        tcb.todo.set(Todo::URGENT);
+    }
+    let mut m = made?;
+    point(tcb, &mut m, cx);
+    Some(m)
+}
+
+/// Put the pointer into the header of a segment from before the urgent byte's end. One further
+/// away than the field can say is said later: a nearer one would be a mark where none is.
+/// RFC 9293 MUST-31, MUST-62.
+fn point(tcb: &Tcb, m: &mut Mbuf, cx: &Cx) {
+    let Ok(header) = Header::parse(m.as_slice()) else { return };
+    let ahead = u16::try_from(tcb.rare.snd_up.since(header.seq)).unwrap_or(0);
+    if ahead == 0 || header.flags.contains(Flags::SYN) || header.flags.contains(Flags::RST) {
+        return;
+    }
+    if let Some(head) = m.headers_mut(wire::tcp::HEADER_LEN) {
+        set_urgent(head, ahead, tcb.makes_checksums(cx));
+    }
+}
+
+/// Sixth step of RFC 9293 section 3.10.7.4: a pointer beyond what was read and announced moves the
+/// mark, and the reader is told. Whatever it says, it is a number and nothing else.
+/// RFC 9293 MUST-31, MUST-32, MUST-62.
+pub(crate) fn arrived(tcb: &mut Tcb, seg: &Segment) {
+    let deaf = Marks::SHUT_READ | Marks::ORPHAN;
+    if !seg.flags.contains(Flags::URG) || !tcb.state.peer_may_send() || tcb.marks.has(deaf) {
+        return;
+    }
+    let up = seg.seq + u32::from(seg.urgent);
+    let ahead = i64::from(up.since(tcb.rcv_nxt));
+    let Some(up) = tcb.stats.bytes_received.checked_add_signed(ahead) else { return };
+    if up > read_bytes(tcb) && up > tcb.rare.rcv_up {
+        tcb.rare.rcv_up = up;
+        tcb.marks.set(Marks::URGENT);
+        tcb.events.set(Events::URGENT);
+    }
+}
+
+/// Bytes that the reader has taken.
+fn read_bytes(tcb: &Tcb) -> u64 {
+    tcb.stats.bytes_received - tcb.receive.len() as u64
+}
+
+/// Bytes up to the end of the urgent data that the reader has not taken yet, those that are still
+/// to come included; 0 if there are none. The peer's FIN ends urgent data as well.
+/// RFC 9293 MUST-33.
+pub fn left(tcb: &Tcb) -> u64 {
+    if !tcb.marks.has(Marks::URGENT) {
+        return 0;
+    }
+    let end = if tcb.receive_finished() { tcb.stats.bytes_received } else { u64::MAX };
+    tcb.rare.rcv_up.min(end).saturating_sub(read_bytes(tcb))
+}
+
+/// Is the next byte to read the last urgent one? SIOCATMARK, sockatmark(3).
+pub fn at_mark(tcb: &Tcb) -> bool {
+    tcb.marks.has(Marks::URGENT) && tcb.rare.rcv_up == read_bytes(tcb) + 1
+}
+
+/// How many of `len` bytes a read takes while urgent data was announced: it ends at the mark, and
+/// only the next one goes past it.
+#[cold]
+pub(crate) fn up_to_mark(tcb: &mut Tcb, len: usize) -> usize {
+    match left(tcb) {
+        0 => {
+            tcb.marks.clear(Marks::URGENT);
+            len
+        }
+        1 => len,
+        left => len.min(usize::try_from(left - 1).unwrap_or(usize::MAX)),
+    }
+}
+
+/// The oldest received buffer, cut at the mark if that is inside. Without memory for the part it
+/// is whole: data goes before marks.
+#[cold]
+pub(crate) fn take(tcb: &mut Tcb, cx: &mut Cx) -> Option<Mbuf> {
+    let mut m = tcb.receive.take()?;
+    // As if it had not been taken: the mark is counted from what waits.
+    let len = m.len();
+    tcb.receive.put_back(m);
+    let most = up_to_mark(tcb, len);
+    m = tcb.receive.take()?;
+    if most < len
+        && let Some(part) = cx.pool.copy_of(&m.as_slice()[..most])
+    {
+        m.trim_front(most);
+        tcb.receive.put_back(m);
+        return Some(part);
+    }
+    Some(m)
+}
