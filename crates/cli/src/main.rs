@@ -10,8 +10,12 @@ mod output;
 mod outside;
 #[cfg(target_os = "linux")]
 mod ping;
+#[cfg(target_os = "linux")]
+mod services;
 mod show;
 mod ttcp;
+#[cfg(target_os = "linux")]
+mod wire;
 
 use std::process::ExitCode;
 
@@ -33,6 +37,12 @@ enum Command {
     /// Ask a host for an echo (ICMP, ICMPv6) over a TAP or TUN, and say how long it took
     #[cfg(target_os = "linux")]
     Ping(Box<ping::Args>),
+    /// Echo, discard and chargen over a TAP or TUN: a peer to test other programs against
+    #[cfg(target_os = "linux")]
+    Services(Box<services::Args>),
+    /// Join two devices by a link with a rate, a delay and faults: a bad network for any two hosts
+    #[cfg(target_os = "linux")]
+    Wire(Box<wire::Args>),
     /// Show what a running wirespeed is doing: connections, counters, drops, limits and more
     Show(show::Args),
     /// Run an experiment with the stack: a table, a plot, a document
@@ -65,6 +75,10 @@ fn main() -> ExitCode {
         Command::Ttcp(args) => ttcp::main(&args),
         #[cfg(target_os = "linux")]
         Command::Ping(args) => ping::main(&args),
+        #[cfg(target_os = "linux")]
+        Command::Services(args) => services::main(&args),
+        #[cfg(target_os = "linux")]
+        Command::Wire(args) => wire::main(&args),
         Command::Show(args) => show::main(&args),
         Command::Lab(args) => lab::main(&args),
     };

@@ -217,10 +217,19 @@ fn open(dev: &Dev, settings: &Settings) -> Result<Tap> {
         ..Config::default()
     };
     let mut tap = Tap::open(&config)?;
+    bring_up(&mut tap)?;
+    Ok(tap)
+}
+
+/// Bring the device up, unless it is somebody else's to do.
+///
+/// # Errors
+/// What the device says, with what to do.
+pub(crate) fn bring_up(tap: &mut Tap) -> Result<()> {
     match tap.configure(&Setup { up: true, ..Setup::default() }) {
         // Who was handed a device of their own may use it, not set it up: then it is up already,
         // or the first frame says that it is not.
-        Ok(()) | Err(TapError::NoPrivilege { .. } | TapError::NotHere { .. }) => Ok(tap),
+        Ok(()) | Err(TapError::NoPrivilege { .. } | TapError::NotHere { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

@@ -23,6 +23,8 @@ mod wrap;
 
 pub(crate) use args::Args;
 pub(crate) use clock::{Clock, Interrupt};
+#[cfg(target_os = "linux")]
+pub(crate) use wrap::since_1970;
 
 use anyhow::{Error, Result, anyhow};
 

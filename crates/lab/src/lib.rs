@@ -13,6 +13,8 @@ mod options;
 mod plot;
 mod pool;
 mod progress;
+#[cfg(target_os = "linux")]
+pub mod real;
 mod report;
 mod table;
 mod wan;

@@ -5,6 +5,8 @@
 //! know: how a world runs; `sim::goodput` does that.
 
 mod grid;
+#[cfg(target_os = "linux")]
+mod pairs;
 mod published;
 #[cfg(test)]
 mod tests;
@@ -28,13 +30,32 @@ const RUNS_MAX: u64 = 100_000;
 pub(crate) struct Options {
     #[command(flatten)]
     choice: Choice,
-    /// Virtual time from the first SYN, in seconds
-    #[arg(long, value_name = "S", default_value_t = published::SECONDS,
-          value_parser = clap::value_parser!(u64).range(1..=3600))]
-    seconds: u64,
+    /// Virtual time from the first SYN, in seconds; real time with --peer [default: 60, with
+    /// --peer 20]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: Option<u64>,
     /// Without the figures of Linux
     #[arg(long)]
     no_linux: bool,
+    /// In real time, on the cells up to 200 Mb/s: Linux at both ends, then ours at one, then at
+    /// both, over the same path and seeds (root; six pairs, ten where packets are lost or late)
+    #[cfg(target_os = "linux")]
+    #[arg(long, value_name = "kernel")]
+    peer: Option<Peer>,
+}
+
+/// Who else is on the path.
+#[cfg(target_os = "linux")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Peer {
+    /// The kernel of this machine.
+    Kernel,
+}
+
+impl Options {
+    fn seconds(&self) -> u64 {
+        self.seconds.unwrap_or(published::SECONDS)
+    }
 }
 
 const COLUMNS: &[Column] = &[
@@ -73,6 +94,10 @@ struct Sample<'a> {
 pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> {
     let options = Options::from_arg_matches(matches).map_err(|e| Error::Usage(e.to_string()))?;
     let cells = options.choice.cells(run.common.quick)?;
+    #[cfg(target_os = "linux")]
+    if options.peer == Some(Peer::Kernel) {
+        return pairs::run(&options, &cells, run);
+    }
     let seeds = run.common.seeds(SEEDS.0, SEEDS.1);
     let wanted = cells.len() as u64 * (seeds.end - seeds.start);
     if wanted > RUNS_MAX {
@@ -87,7 +112,7 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
     let runs: Vec<(&Cell, u64)> =
         seeds.clone().flat_map(|seed| cells.iter().map(move |cell| (cell, seed))).collect();
     let outcomes = run.each(&runs, |&(cell, seed), stop| {
-        let outcome = measure_unless(&cell.goodput(options.seconds, seed), stop);
+        let outcome = measure_unless(&cell.goodput(options.seconds(), seed), stop);
         outcome.map_err(|violation| {
             let (path, wrong, cc) = (cell.path.name(), cell.impairment.name(), cell.cc.name());
             Error::Failed(format!(
@@ -112,7 +137,7 @@ fn report(
 ) -> Report {
     let linux = |cell: &Cell| match options.no_linux {
         true => None,
-        false => published::linux(cell, options.seconds),
+        false => published::linux(cell, options.seconds()),
     };
     let of = |cell: &Cell| samples.iter().filter(|s| s.cell == cell).collect::<Vec<_>>();
     let has_linux = cells.iter().any(|cell| linux(cell).is_some());
@@ -129,7 +154,7 @@ fn report(
         "Share: what programs got, of rate x 1448/1500; {} virtual seconds from the first SYN, \
          median of {} (min and max beside it). MTU 1500, timestamps on, default settings; losses \
          and delays meet data alone, behind the queue; ACKs return at the same rate and delay.",
-        options.seconds,
+        options.seconds(),
         match seeds.end - seeds.start {
             1 => "one seed".to_owned(),
             many => format!("{many} seeds"),
@@ -144,7 +169,7 @@ fn report(
     }
     Report {
         settings: json!({
-            "seconds": options.seconds,
+            "seconds": options.seconds(),
             "first_seed": seeds.start,
             "seeds": seeds.end - seeds.start,
             "cells": cells.len(),
@@ -156,7 +181,7 @@ fn report(
         rows: cells.iter().map(|cell| row(cell, &of(cell), linux(cell))).collect(),
         samples: samples.iter().map(sample).collect(),
         notes,
-        plot: Some(Plot::Dots(dots(cells, &of, &linux, options.seconds, seeds))),
+        plot: Some(Plot::Dots(dots(cells, &of, &linux, options.seconds(), seeds))),
     }
 }
 

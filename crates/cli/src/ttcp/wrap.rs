@@ -61,6 +61,6 @@ impl Wrapped {
     }
 }
 
-fn since_1970() -> Duration {
+pub(crate) fn since_1970() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }

@@ -12,10 +12,12 @@ mod host;
 mod ping;
 #[cfg(target_os = "linux")]
 mod sockets;
+#[cfg(target_os = "linux")]
+mod wire;
 
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
-    let cases: &[&[testbed::Case]] = &[ping::CASES, sockets::CASES];
+    let cases: &[&[testbed::Case]] = &[ping::CASES, sockets::CASES, wire::CASES];
     #[cfg(not(target_os = "linux"))]
     let cases: &[&[testbed::Case]] = &[];
     testbed::in_namespaces(cases)

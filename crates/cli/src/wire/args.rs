@@ -1,0 +1,176 @@
+//! The command line of `wire`: which two devices, and what the way in each direction is like.
+//!
+//! Called by: clap, then `wire.rs`. An option stands for both directions, or for one with `ab:` or
+//! `ba:` in front; the later one counts.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use link::real::Timing;
+use link::{Aqm, Loss, Settings};
+use sim::units::{bytes, rate, share, time};
+use wirespeed::{Duration, Mtu};
+
+use super::values::{OneWay, all_of, burst, codel, late, mtu, of, on_off, one_way, timing};
+use crate::outside::Dev;
+
+/// The options.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Options with [ab:|ba:] stand for both directions, or for one: --rate ab:100M --rate ba:10M.
+SHARE is from 0 to 1 or in percent (0.01, 1%); TIME as 50ms, 200us or 2s.
+
+Two hosts on one machine, 100 Mb/s and 100 ms apart:
+  ip netns add blue; ip netns add red
+  wirespeed wire tap:w0@blue tap:w0@red --rate 100M --delay 50ms --queue 1250000")]
+pub(crate) struct Args {
+    /// One end, made if it is not there: tap:NAME or tun:NAME, in a network namespace with
+    /// @NAMESPACE behind it
+    #[arg(value_name = "A")]
+    pub(super) a: End,
+    /// The other end
+    #[arg(value_name = "B")]
+    pub(super) b: End,
+    /// Bits a second, of IP packets; k, M and G are powers of 1000 [default: no limit]
+    #[arg(long, value_name = "[ab:|ba:]N[kMG]", value_parser = one_way(rate))]
+    rate: Vec<OneWay<u64>>,
+    /// From the end of a packet's transmission to its arrival, one way
+    #[arg(long, value_name = "[ab:|ba:]TIME", value_parser = one_way(time))]
+    delay: Vec<OneWay<Duration>>,
+    /// Up to so much more, evenly drawn; packets stay in order
+    #[arg(long, value_name = "[ab:|ba:]TIME", value_parser = one_way(time))]
+    jitter: Vec<OneWay<Duration>>,
+    /// Packets lost behind the queue, each by itself
+    #[arg(long, value_name = "[ab:|ba:]SHARE", value_parser = one_way(share),
+          conflicts_with = "burst_loss")]
+    loss: Vec<OneWay<f64>>,
+    /// Packets lost in bursts: the chance of each that one begins, and that it ends
+    #[arg(long, value_name = "[ab:|ba:]SHARE,SHARE", value_parser = one_way(burst))]
+    burst_loss: Vec<OneWay<(f64, f64)>>,
+    /// Packets that come late and are overtaken: how many, and by how many milliseconds
+    #[arg(long, value_name = "[ab:|ba:]SHARE,MS", value_parser = one_way(late))]
+    late: Vec<OneWay<(f64, Duration)>>,
+    /// Packets that come twice
+    #[arg(long, value_name = "[ab:|ba:]SHARE", value_parser = one_way(share))]
+    dup: Vec<OneWay<f64>>,
+    /// Packets that come with one bit flipped
+    #[arg(long, value_name = "[ab:|ba:]SHARE", value_parser = one_way(share))]
+    corrupt: Vec<OneWay<f64>>,
+    /// Bytes that may wait to be transmitted; K and M are powers of 1024 [default: 1000000]
+    #[arg(long, value_name = "[ab:|ba:]N[KM]", value_parser = one_way(bytes))]
+    queue: Vec<OneWay<u32>>,
+    /// CoDel (RFC 8289) manages the queue; with ecn it marks who heeds marks
+    #[arg(long, value_name = "[ab:|ba:]drop|ecn", value_parser = one_way(codel))]
+    codel: Vec<OneWay<bool>>,
+    /// Longer packets are lost without a word; behind @ the time from which on
+    #[arg(long, value_name = "[ab:|ba:]BYTES[@TIME]", value_parser = one_way(mtu))]
+    mtu: Vec<OneWay<(Mtu, Duration)>>,
+    /// Packets of so many bytes at most are spared: with 100 data alone is lost, late or broken
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    spare: usize,
+    /// The same seed draws the same fates
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(super) seed: u64,
+    /// How to wait for the next packet: sleep is some 50 us late, spin takes a whole core
+    #[arg(long, value_name = "sleep|spin", default_value = "sleep", value_parser = timing)]
+    pub(super) timing: Timing,
+    /// Devices hand over super-segments, which are cut here; off: packets as they are on the wire
+    #[arg(long, value_name = "on|off", default_value = "on", value_parser = on_off,
+          action = clap::ArgAction::Set)]
+    pub(super) offload: bool,
+    /// Stop after this long [default: at Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(super) time: Option<Duration>,
+    /// Counters so often; 0s: at the end alone
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
+    pub(super) every: Duration,
+    /// Write every frame of the first device to a pcapng file
+    #[arg(long, value_name = "FILE")]
+    pub(super) capture_a: Option<PathBuf>,
+    /// Write every frame of the second device to a pcapng file
+    #[arg(long, value_name = "FILE")]
+    pub(super) capture_b: Option<PathBuf>,
+    /// A JSON document a line, on standard output
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// A device, and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(super) dev: Dev,
+    /// A name under /run/netns; `None` for the namespace that the program runs in.
+    pub(super) namespace: Option<String>,
+}
+
+impl FromStr for End {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<End, String> {
+        let (dev, namespace) = match text.split_once('@') {
+            Some((_, "")) => return Err("the @ wants the name of a namespace behind it".to_owned()),
+            Some((_, name)) if name.contains('/') => {
+                return Err("a namespace is a name that `ip netns` lists, not a path".to_owned());
+            }
+            Some((dev, name)) => (dev, Some(name.to_owned())),
+            None => (text, None),
+        };
+        Ok(End { dev: dev.parse()?, namespace })
+    }
+}
+
+impl core::fmt::Display for End {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&self.dev.name)?;
+        self.namespace.as_ref().map_or(Ok(()), |name| write!(f, "@{name}"))
+    }
+}
+
+impl Args {
+    /// What a direction is like at the beginning.
+    pub(super) fn settings(&self, way: usize) -> Settings {
+        let base = Settings::default();
+        let (late, late_by) = of(&self.late, way).unwrap_or((0.0, Duration::ZERO));
+        let loss = match (of(&self.loss, way), of(&self.burst_loss, way)) {
+            (_, Some((begin, end))) => Loss::Burst { begin, end, good: 0.0, bad: 1.0 },
+            (Some(share), None) if share > 0.0 => Loss::Random(share),
+            _ => Loss::Never,
+        };
+        let codel = |ecn| Aqm::CoDel {
+            target: Duration::from_millis(5),
+            interval: Duration::from_millis(100),
+            ecn,
+        };
+        Settings {
+            rate_bps: of(&self.rate, way),
+            delay: of(&self.delay, way).unwrap_or(base.delay),
+            jitter: of(&self.jitter, way).unwrap_or(base.jitter),
+            loss,
+            late,
+            late_by,
+            duplicate: of(&self.dup, way).unwrap_or(0.0),
+            corrupt: of(&self.corrupt, way).unwrap_or(0.0),
+            mtu: self.mtu_at(way, Duration::ZERO).unwrap_or(base.mtu),
+            queue_bytes: of(&self.queue, way).map_or(base.queue_bytes, |bytes| bytes as usize),
+            aqm: of(&self.codel, way).map_or(Aqm::None, codel),
+            spared_bytes: self.spare,
+            ..base
+        }
+    }
+
+    /// The MTU of a direction so long after the beginning.
+    pub(super) fn mtu_at(&self, way: usize, after: Duration) -> Option<Mtu> {
+        let begun = all_of(&self.mtu, way).filter(|(_, from)| *from <= after);
+        begun.max_by_key(|(_, from)| *from).map(|(mtu, _)| mtu)
+    }
+
+    /// When MTUs change, after the beginning.
+    pub(super) fn changes(&self) -> Vec<Duration> {
+        let of_ways = [0, 1].map(|way| all_of(&self.mtu, way));
+        let mut all: Vec<Duration> = of_ways.into_iter().flatten().map(|(_, at)| at).collect();
+        all.retain(|&at| at > Duration::ZERO);
+        all.sort();
+        all.dedup();
+        all
+    }
+}

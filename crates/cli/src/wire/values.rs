@@ -1,0 +1,95 @@
+//! The values of `wire`'s options: for both directions or for one, and those of several parts.
+//!
+//! Called by: clap, through `args.rs`. Each error says what would be right. Rates, times, shares
+//! and bytes are read as everywhere (`sim::units`).
+
+use link::real::Timing;
+use sim::units::{share, time};
+use wirespeed::{Duration, Mtu};
+
+/// An option for both directions, or for one: 0 is from A to B.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct OneWay<T> {
+    way: Option<usize>,
+    value: T,
+}
+
+/// What stands for a direction: the last that was said of it.
+pub(super) fn of<T: Copy>(said: &[OneWay<T>], way: usize) -> Option<T> {
+    all_of(said, way).last()
+}
+
+/// All that was said of a direction.
+pub(super) fn all_of<T: Copy>(said: &[OneWay<T>], way: usize) -> impl Iterator<Item = T> {
+    said.iter().filter(move |s| s.way.is_none_or(|w| w == way)).map(|s| s.value)
+}
+
+type Parsed<T> = Result<T, String>;
+
+/// `parse`, and what may stand in front.
+pub(super) fn one_way<T>(
+    parse: fn(&str) -> Parsed<T>,
+) -> impl Fn(&str) -> Parsed<OneWay<T>> + Clone {
+    move |text| {
+        let (way, rest) = match text.split_once(':') {
+            Some(("ab", rest)) => (Some(0), rest),
+            Some(("ba", rest)) => (Some(1), rest),
+            Some((other, _)) => return Err(format!("expected ab: or ba: and not {other}:")),
+            None => (None, text),
+        };
+        Ok(OneWay { way, value: parse(rest)? })
+    }
+}
+
+pub(super) fn burst(text: &str) -> Parsed<(f64, f64)> {
+    let pair = text.split_once(',');
+    let (begin, end) = pair.ok_or("expected two shares: that a burst begins, and that it ends")?;
+    let (begin, end) = (share(begin)?, share(end)?);
+    if end == 0.0 {
+        return Err("a burst has to end some time: the second share is more than 0".to_owned());
+    }
+    Ok((begin, end))
+}
+
+pub(super) fn late(text: &str) -> Parsed<(f64, Duration)> {
+    let pair = text.split_once(',');
+    let (how_many, by) = pair.ok_or("expected a share and milliseconds, such as 0.01,10")?;
+    let by = match by.ends_with('s') {
+        true => time(by)?,
+        false => time(&format!("{by}ms"))?,
+    };
+    Ok((share(how_many)?, by))
+}
+
+pub(super) fn codel(text: &str) -> Parsed<bool> {
+    match text {
+        "drop" => Ok(false),
+        "ecn" => Ok(true),
+        _ => Err("expected drop, or ecn to mark packets whose sender heeds it".to_owned()),
+    }
+}
+
+pub(super) fn mtu(text: &str) -> Parsed<(Mtu, Duration)> {
+    let (bytes, from) = text.split_once('@').unwrap_or((text, "0s"));
+    let mtu = bytes.parse().ok().and_then(Mtu::new);
+    Ok((mtu.ok_or("expected an MTU from 68 to 65535, such as 1500 or 1280@5s")?, time(from)?))
+}
+
+pub(super) fn timing(text: &str) -> Parsed<Timing> {
+    match text {
+        "sleep" => Ok(Timing::Sleep),
+        "spin" => Ok(Timing::Spin),
+        _ => Err("expected sleep or spin".to_owned()),
+    }
+}
+
+pub(super) fn on_off(text: &str) -> Parsed<bool> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("expected on or off".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,218 @@
+//! A path in real time, with Linux at both ends, ours at one, or ours at both.
+//!
+//! Called by: `wan`, for `--peer kernel`; benchmarks. `host` has the two kinds of hosts. Must not
+//! know: what is printed. Linux only, and needs root: a host of Linux is a network namespace with a
+//! TAP.
+//!
+//! A run: two hosts, a bridge between them on a thread of its own, a sink at one, and at the other
+//! as many senders as the cell has flows. Time runs from the first connect. What the sink has read
+//! when it is over is the goodput. A run in which the bridge was away for longer than [`PAUSE`]
+//! says more about this machine than about TCP: it is made again.
+
+mod host;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use link::real::{Runner, Timing};
+use link::{Bridge, Counts};
+use sim::goodput::{Goodput, fairness, share_of, ways};
+use tcp::cc::Algorithm;
+
+use crate::Error;
+use host::{Host, Stream};
+
+/// The bridge may be away for so long.
+const PAUSE: base::Duration = base::Duration::from_millis(5);
+/// So often a run is made again before it counts as it is.
+const AGAIN: u32 = 5;
+/// How often threads look whether it is over.
+const LOOK: Duration = Duration::from_millis(50);
+/// Bytes of a read and of a write.
+const CHUNK: usize = 64 << 10;
+const PORT: u16 = 5001;
+const MEMORY_BYTES: usize = 1 << 30;
+
+/// Whose TCP is at the ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// Linux sends to Linux.
+    Linux,
+    /// Ours sends to Linux.
+    OursToLinux,
+    /// Ours sends to ours.
+    Ours,
+}
+
+impl Ends {
+    /// In the order in which they are compared.
+    pub const ALL: [Ends; 3] = [Ends::Linux, Ends::OursToLinux, Ends::Ours];
+
+    /// Sender and receiver.
+    pub fn name(self) -> &'static str {
+        match self {
+            Ends::Linux => "linux > linux",
+            Ends::OursToLinux => "ours > linux",
+            Ends::Ours => "ours > ours",
+        }
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Goodput of all flows / (rate x 1448 / 1500).
+    pub share: f64,
+    /// Jain's index of the flows.
+    pub fairness: f64,
+    /// What the bottleneck did.
+    pub bottleneck: Counts,
+    /// The longest pause of the bridge, in milliseconds.
+    pub pause_ms: f64,
+    /// Runs before this one that were void.
+    pub void: u32,
+}
+
+/// One run, made again while the bridge pauses in it; `None` if somebody says `stop`.
+///
+/// # Errors
+/// No hosts can be had, or a connection fails.
+pub fn measure(
+    path: &Goodput,
+    ends: Ends,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Option<Outcome>, Error> {
+    let mut void = 0;
+    loop {
+        let Some(outcome) = once(path, ends, stop)? else { return Ok(None) };
+        let is_quiet = outcome.pause_ms <= PAUSE.as_secs_f64() * 1e3;
+        if is_quiet || void == AGAIN {
+            return Ok(Some(Outcome { void, ..outcome }));
+        }
+        void += 1;
+    }
+}
+
+fn once(
+    path: &Goodput,
+    ends: Ends,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Option<Outcome>, Error> {
+    let ours = [ends != Ends::Linux, ends == Ends::Ours];
+    let seed = path.seed;
+    let (sender, wire_a) = Host::new(1, ours[0], path.algorithm, seed)?;
+    let (sink, wire_b) = Host::new(2, ours[1], path.algorithm, seed + 1)?;
+    let (there, back) = ways(path);
+    let bridge = Bridge::new([wire_a, wire_b], [there, back], seed, MEMORY_BYTES)
+        .map_err(|error| Error::Failed(error.to_string()))?;
+    let over = AtomicBool::new(false);
+    let received: Vec<AtomicU64> = (0..path.flows).map(|_| AtomicU64::new(0)).collect();
+    let read = || received.iter().map(|bytes| bytes.load(Ordering::Relaxed)).collect::<Vec<u64>>();
+    let length = Duration::from_nanos(path.length.as_nanos());
+    thread::scope(|scope| {
+        let carrier = scope.spawn(|| carry(bridge, &over));
+        // Whatever goes wrong, the carrier is told to end before the scope waits for it.
+        let flows = (|| {
+            let listener = sink.listen(SocketAddr::new(sink.address().into(), PORT))?;
+            let to = SocketAddr::new(sink.address().into(), PORT);
+            let (over, received, sender, sink) = (&over, &received, &sender, &sink);
+            scope.spawn(move || sink.serve(listener, received, over));
+            let begun = Instant::now();
+            for flow in 0..path.flows {
+                let apart = 2.0 * path.delay.as_secs_f64() * flow as f64 / path.flows as f64;
+                scope.spawn(move || {
+                    thread::sleep(Duration::from_secs_f64(apart));
+                    sender.send(to, over)
+                });
+            }
+            while begun.elapsed() < length && !stop() && !carrier.is_finished() {
+                thread::sleep(LOOK.min(length.saturating_sub(begun.elapsed())));
+            }
+            Ok((read(), begun.elapsed().as_secs_f64()))
+        })();
+        over.store(true, Ordering::Relaxed);
+        let carried = carrier.join().map_err(|_| failed("the carrying thread panicked"))??;
+        let (bytes, seconds) = flows?;
+        if stop() {
+            return Ok(None);
+        }
+        if bytes.contains(&0) {
+            let what = format!("{}: a flow brought nothing in {seconds:.0} s", ends.name());
+            return Err(failed(&what));
+        }
+        let flows_bps: Vec<f64> = bytes.iter().map(|&n| n as f64 * 8.0 / seconds).collect();
+        Ok(Some(Outcome {
+            share: share_of(path, flows_bps.iter().sum()),
+            fairness: fairness(&flows_bps),
+            bottleneck: carried.0,
+            pause_ms: carried.1.as_nanos() as f64 / 1e6,
+            void: 0,
+        }))
+    })
+}
+
+/// Carry packets until it is over; what the way of the data did, and the longest pause.
+fn carry(bridge: Bridge, over: &AtomicBool) -> Result<(Counts, base::Duration), Error> {
+    let mut runner = Runner::new(bridge, Timing::Sleep)
+        .map_err(|error| failed(&format!("no descriptor for the bridge: {error}")))?;
+    let look = base::Duration::from(LOOK);
+    while !over.load(Ordering::Relaxed) {
+        let until = runner.now() + look;
+        runner.run_until(until).map_err(|gone| failed(&gone.to_string()))?;
+    }
+    Ok((runner.bridge().ways()[0].carried().link, runner.pauses().max()))
+}
+
+fn failed(what: &str) -> Error {
+    Error::Failed(what.to_owned())
+}
+
+/// The address of host number 1 or 2.
+fn address(number: u8) -> Ipv4Addr {
+    Ipv4Addr::new(10, 97, 0, number)
+}
+
+/// What Linux calls a law of congestion control, if it has it: its reno repairs with SACK, as our
+/// newreno does.
+fn linux_name(algorithm: Algorithm) -> Option<&'static str> {
+    match algorithm.name() {
+        "cubic" => Some("cubic"),
+        "newreno" => Some("reno"),
+        "bbr" => Some("bbr"),
+        _ => None,
+    }
+}
+
+/// Does Linux have it?
+pub fn linux_has(algorithm: Algorithm) -> bool {
+    linux_name(algorithm).is_some()
+}
+
+/// Read until it is over, and count.
+fn drain(mut from: Box<dyn Stream>, count: &AtomicU64, over: &AtomicBool) {
+    let mut into = vec![0; CHUNK];
+    while !over.load(Ordering::Relaxed) {
+        match from.read(&mut into) {
+            Ok(0) => return,
+            Ok(n) => {
+                count.fetch_add(n as u64, Ordering::Relaxed);
+            }
+            Err(error) if host::is_pause(&error) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// Write until it is over.
+fn fill(mut to: Box<dyn Stream>, over: &AtomicBool) {
+    let data = vec![0x5a; CHUNK];
+    while !over.load(Ordering::Relaxed) {
+        match to.write(&data) {
+            Ok(_) => {}
+            Err(error) if host::is_pause(&error) => {}
+            Err(_) => return,
+        }
+    }
+}
