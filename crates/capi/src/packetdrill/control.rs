@@ -1,0 +1,53 @@
+//! `fcntl`, `ioctl`, and the pipes that `splice` moves bytes into.
+//!
+//! Called by: `entry.rs`. Must not know: pointers, but for what C's calls hand over as a number.
+
+use std::os::fd::RawFd;
+
+use libc::{F_GETFL, F_SETFL, FIONREAD, O_NONBLOCK, O_RDWR, TIOCOUTQ};
+use rustix::io::Errno;
+
+use super::Call;
+use super::file::Place;
+use super::world::State;
+
+/// Linux's `SIOCOUTQNSD`: bytes not sent yet.
+const UNSENT: u64 = 0x894B;
+/// `SIOCATMARK`: is the next byte the urgent one?
+const AT_MARK: u64 = 0x8905;
+
+/// `fcntl`: the flags of a socket, of which `O_NONBLOCK` alone means something.
+pub(super) fn fcntl(state: &mut State, fd: RawFd, command: i32, value: i32) -> Call<i32> {
+    let socket = state.socket(fd)?;
+    match command {
+        F_GETFL => Ok(O_RDWR | if socket.nonblocking { O_NONBLOCK } else { 0 }),
+        F_SETFL => {
+            socket.nonblocking = value & O_NONBLOCK != 0;
+            Ok(0)
+        }
+        libc::F_GETFD | libc::F_SETFD => Ok(0),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// `ioctl`: the number that goes where the third argument points.
+pub(super) fn ioctl(state: &mut State, fd: RawFd, request: u64) -> Call<i32> {
+    let place = state.socket(fd)?.place;
+    let Place::Connection(handle) = place else {
+        return Err(if matches!(place, Place::Listening(_)) { Errno::INVAL } else { Errno::NOTTY });
+    };
+    if request == AT_MARK {
+        return Ok(i32::from(state.stack.tcp_at_mark(handle).ok_or(Errno::BADF)?));
+    }
+    let info = state.stack.tcp_info(handle).ok_or(Errno::BADF)?;
+    let bytes = if request == FIONREAD {
+        info.unread
+    } else if request == TIOCOUTQ {
+        info.unsent + info.in_flight as usize
+    } else if request == UNSENT {
+        info.unsent
+    } else {
+        return Err(Errno::NOTTY);
+    };
+    Ok(i32::try_from(bytes).unwrap_or(i32::MAX))
+}

@@ -1,0 +1,319 @@
+//! `getsockopt` and `setsockopt` by number, mapped onto the stack's own settings.
+//!
+//! Called by: `entry.rs`, `preload.rs`. Must not know: pointers; values are bytes. What has no
+//! meaning here is remembered and told again; what nobody knows is `ENOPROTOOPT`.
+
+use std::os::fd::RawFd;
+
+use base::Duration;
+use libc::{
+    IP_TOS, IP_TTL, IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, IPV6_TCLASS, IPV6_UNICAST_HOPS,
+    SO_ERROR, SO_KEEPALIVE, SO_LINGER, SO_RCVBUF, SO_SNDBUF, SOL_SOCKET, TCP_CONGESTION, TCP_CORK,
+    TCP_FASTOPEN, TCP_FASTOPEN_CONNECT, TCP_FASTOPEN_KEY, TCP_FASTOPEN_NO_COOKIE, TCP_INFO,
+    TCP_INQ, TCP_KEEPCNT, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_MAXSEG, TCP_NODELAY, TCP_NOTSENT_LOWAT,
+    TCP_SYNCNT, TCP_USER_TIMEOUT,
+};
+use rustix::io::Errno;
+use tcp::Config;
+
+use super::file::Place;
+use super::flags::algorithm_named;
+use super::profile::System;
+use super::socket::tcp_error;
+use super::world::State;
+use super::{Call, fast_open, info};
+
+/// Options that are taken, told again, and otherwise without effect: this stack does what they ask
+/// for anyway, or has nothing that they could change.
+const REMEMBERED: &[(i32, i32)] = &[
+    (SOL_SOCKET, libc::SO_REUSEADDR),
+    (SOL_SOCKET, libc::SO_REUSEPORT),
+    (SOL_SOCKET, libc::SO_MARK),
+    (SOL_SOCKET, libc::SO_PRIORITY),
+    (SOL_SOCKET, libc::SO_RCVLOWAT),
+    (SOL_SOCKET, libc::SO_SNDTIMEO),
+    (SOL_SOCKET, libc::SO_RCVTIMEO),
+    (SOL_SOCKET, libc::SO_ZEROCOPY),
+    (SOL_SOCKET, libc::SO_TIMESTAMP),
+    (IPPROTO_IP, libc::IP_MTU_DISCOVER),
+    (IPPROTO_IP, libc::IP_FREEBIND),
+    (IPPROTO_IP, libc::IP_RECVERR),
+    (IPPROTO_IP, libc::IP_RECVTOS),
+    (IPPROTO_IPV6, libc::IPV6_V6ONLY),
+    (IPPROTO_IPV6, libc::IPV6_RECVERR),
+    (IPPROTO_TCP, libc::TCP_QUICKACK),
+    (IPPROTO_TCP, libc::TCP_LINGER2),
+    (IPPROTO_TCP, libc::TCP_DEFER_ACCEPT),
+    (IPPROTO_TCP, libc::TCP_THIN_LINEAR_TIMEOUTS),
+];
+
+/// What an algorithm of congestion control tells of itself.
+const TCP_CC_INFO: i32 = 26;
+/// Linux's account of a socket's memory, nine numbers; ours is another.
+const SO_MEMINFO: i32 = 55;
+
+/// Of what Linux says a send buffer holds, overhead included, the part that is payload.
+fn payload_part(bytes: u32) -> u32 {
+    // Eight bytes in eleven: what small segments leave of it there.
+    bytes / 11 * 8
+}
+
+/// The number in an option's value: four bytes, or one where IP allows it.
+fn number(level: i32, value: &[u8]) -> Call<i32> {
+    match value {
+        [a, b, c, d, ..] => Ok(i32::from_ne_bytes([*a, *b, *c, *d])),
+        [byte, ..] if level == IPPROTO_IP => Ok(i32::from(*byte)),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// `setsockopt`.
+pub(super) fn set(state: &mut State, fd: RawFd, level: i32, name: i32, value: &[u8]) -> Call<()> {
+    if (level, name) == (SOL_SOCKET, SO_LINGER) {
+        let (on, seconds) = (number(level, value)?, number(level, value.get(4..).unwrap_or(&[]))?);
+        state.socket(fd)?.linger = (on != 0).then(|| u32::try_from(seconds).unwrap_or(0));
+        return Ok(());
+    }
+    if (level, name) == (IPPROTO_TCP, TCP_CONGESTION) {
+        let text = String::from_utf8_lossy(value);
+        let named = algorithm_named(text.trim_end_matches('\0')).ok_or(Errno::NOENT)?;
+        return configure(state, fd, |config| config.algorithm = named);
+    }
+    if (level, name) == (IPPROTO_TCP, TCP_FASTOPEN_KEY) {
+        return fast_open::set(state, fd, name, value, 0);
+    }
+    let n = number(level, value)?;
+    let positive = u32::try_from(n).unwrap_or(0);
+    match (level, name) {
+        (SOL_SOCKET, SO_SNDBUF) => send_buffer(state, fd, positive),
+        (SOL_SOCKET, SO_RCVBUF) => receive_buffer(state, fd, positive),
+        (SOL_SOCKET, SO_KEEPALIVE) => {
+            let idle = (n != 0).then(|| keepalive_idle(state, fd));
+            configure(state, fd, |config| config.keepalive_idle = idle)
+        }
+        (IPPROTO_TCP, _) => set_tcp(state, fd, name, n),
+        (IPPROTO_IP, IP_TOS) | (IPPROTO_IPV6, IPV6_TCLASS) => {
+            set_ip(state, fd, |ip| ip.tos = n as u8)
+        }
+        (IPPROTO_IP, IP_TTL) | (IPPROTO_IPV6, IPV6_UNICAST_HOPS) if (1..=255).contains(&n) => {
+            set_ip(state, fd, |ip| ip.ttl = n as u8)
+        }
+        _ => remember(state, fd, level, name, n),
+    }
+}
+
+fn set_tcp(state: &mut State, fd: RawFd, name: i32, n: i32) -> Call<()> {
+    let positive = u32::try_from(n).unwrap_or(0);
+    let seconds = Duration::from_secs(u64::from(positive));
+    let small = u8::try_from(n).unwrap_or(u8::MAX);
+    match name {
+        TCP_NODELAY => set_no_delay(state, fd, n != 0),
+        TCP_CORK => {
+            remember(state, fd, IPPROTO_TCP, TCP_CORK, i32::from(n != 0))?;
+            if let Place::Connection(handle) = state.socket(fd)?.place {
+                state.stack.tcp_set_cork(handle, n != 0);
+            }
+            Ok(())
+        }
+        // Linux: no less than 88, no more than 32,767, and 0 takes it back.
+        TCP_MAXSEG if n != 0 && !(88..=32_767).contains(&n) => Err(Errno::INVAL),
+        TCP_MAXSEG => {
+            let most = if n == 0 { u16::MAX } else { n as u16 };
+            configure(state, fd, |config| config.mss_max = most)
+        }
+        TCP_USER_TIMEOUT => {
+            let most = (n > 0).then(|| Duration::from_millis(u64::from(positive)));
+            configure(state, fd, |config| config.user_timeout = most)
+        }
+        TCP_NOTSENT_LOWAT => {
+            remember(state, fd, IPPROTO_TCP, name, n)?;
+            let limit = if n == 0 { u32::MAX } else { n as u32 };
+            configure(state, fd, |config| config.unsent_limit_bytes = limit)
+        }
+        TCP_KEEPIDLE => {
+            remember(state, fd, IPPROTO_TCP, name, n)?;
+            configure(state, fd, |config| {
+                config.keepalive_idle = config.keepalive_idle.map(|_| seconds);
+            })
+        }
+        TCP_KEEPINTVL => configure(state, fd, |config| config.keepalive_interval = seconds),
+        TCP_KEEPCNT => configure(state, fd, |config| config.keepalive_probes_max = small),
+        TCP_SYNCNT => configure(state, fd, |config| config.syn_retries_max = small),
+        TCP_FASTOPEN | TCP_FASTOPEN_CONNECT | TCP_FASTOPEN_NO_COOKIE => {
+            fast_open::set(state, fd, name, &[], n)
+        }
+        TCP_INQ => {
+            state.socket(fd)?.tells_unread = n != 0;
+            Ok(())
+        }
+        _ => remember(state, fd, IPPROTO_TCP, name, n),
+    }
+}
+
+/// What is corked leaves when Nagle's algorithm is turned off, as on Linux; the cork stays.
+fn set_no_delay(state: &mut State, fd: RawFd, on: bool) -> Call<()> {
+    configure(state, fd, |config| config.no_delay = on)?;
+    let socket = state.socket(fd)?;
+    let corked = socket.remembered.get(&(IPPROTO_TCP, TCP_CORK)).is_some_and(|&n| n != 0);
+    if let Place::Connection(handle) = socket.place {
+        state.stack.tcp_set_cork(handle, false);
+        state.stack.tcp_set_no_delay(handle, on);
+        if corked {
+            state.stack.tcp_set_cork(handle, true);
+        }
+    }
+    Ok(())
+}
+
+fn keepalive_idle(state: &mut State, fd: RawFd) -> Duration {
+    let asked = state.socket(fd).ok();
+    let asked = asked.and_then(|s| s.remembered.get(&(IPPROTO_TCP, TCP_KEEPIDLE)).copied());
+    // Two hours (RFC 9293 section 3.8.4).
+    Duration::from_secs(u64::try_from(asked.unwrap_or(7200)).unwrap_or(7200))
+}
+
+/// Linux doubles what is asked for, to have room for overhead.
+fn send_buffer(state: &mut State, fd: RawFd, bytes: u32) -> Call<()> {
+    let payload = match state.profile.system {
+        System::Linux => {
+            let doubled = bytes.saturating_mul(2).clamp(4608, i32::MAX as u32);
+            remember(state, fd, SOL_SOCKET, SO_SNDBUF, doubled as i32)?;
+            payload_part(doubled)
+        }
+        System::FreeBsd => bytes,
+    };
+    configure(state, fd, |config| {
+        (config.send_buffer_bytes, config.send_buffer_max_bytes) = (payload, 0);
+    })
+}
+
+fn receive_buffer(state: &mut State, fd: RawFd, bytes: u32) -> Call<()> {
+    let bytes = match state.profile.system {
+        System::Linux => bytes.clamp(1152, i32::MAX as u32 / 2),
+        System::FreeBsd => bytes,
+    };
+    configure(state, fd, |config| {
+        (config.receive_buffer_bytes, config.receive_buffer_max_bytes) = (bytes, 0);
+    })
+}
+
+/// Change settings of what a socket will be, and of what it is.
+fn configure(state: &mut State, fd: RawFd, change: impl Fn(&mut Config)) -> Call<()> {
+    let socket = state.socket(fd)?;
+    change(&mut socket.config);
+    match socket.place {
+        Place::Connection(handle) => drop(state.stack.tcp_configure(handle, &change)),
+        Place::Listening(listener) => drop(state.stack.tcp_configure_listener(listener, &change)),
+        Place::Fresh | Place::Unbound | Place::Datagram(_) => {}
+    }
+    Ok(())
+}
+
+fn set_ip(state: &mut State, fd: RawFd, change: impl Fn(&mut stack::IpSettings)) -> Call<()> {
+    let socket = state.socket(fd)?;
+    change(&mut socket.ip);
+    let (ip, place) = (socket.ip, socket.place);
+    match place {
+        Place::Connection(handle) => drop(state.stack.tcp_set_ip(handle, ip)),
+        Place::Datagram(handle) => {
+            if let Some(settings) = state.stack.udp_ip_mut(handle) {
+                *settings = ip;
+            }
+        }
+        Place::Fresh | Place::Listening(_) | Place::Unbound => {}
+    }
+    Ok(())
+}
+
+fn remember(state: &mut State, fd: RawFd, level: i32, name: i32, n: i32) -> Call<()> {
+    let own = [(SOL_SOCKET, SO_SNDBUF), (IPPROTO_TCP, TCP_CORK)];
+    let tcp = [(IPPROTO_TCP, TCP_NOTSENT_LOWAT), (IPPROTO_TCP, TCP_KEEPIDLE)];
+    if ![REMEMBERED, &own, &tcp].iter().any(|known| known.contains(&(level, name))) {
+        return Err(Errno::NOPROTOOPT);
+    }
+    state.socket(fd)?.remembered.insert((level, name), n);
+    Ok(())
+}
+
+/// `getsockopt`: the value's bytes.
+pub(super) fn get(state: &mut State, fd: RawFd, level: i32, name: i32) -> Call<Vec<u8>> {
+    let place = state.socket(fd)?.place;
+    match (level, name) {
+        (IPPROTO_TCP, TCP_INFO) => return info::bytes(state, fd),
+        // As of an algorithm that has nothing to tell.
+        (IPPROTO_TCP, TCP_CC_INFO) => return Ok(Vec::new()),
+        (SOL_SOCKET, SO_MEMINFO) => return Ok(vec![0; 9 * 4]),
+        (IPPROTO_TCP, TCP_CONGESTION) => {
+            // Sixteen bytes, as Linux has it.
+            let mut text = state.socket(fd)?.config.algorithm.name().as_bytes().to_vec();
+            text.resize(16, 0);
+            return Ok(text);
+        }
+        (SOL_SOCKET, SO_LINGER) => {
+            let linger = state.socket(fd)?.linger;
+            let words = [i32::from(linger.is_some()), linger.unwrap_or(0) as i32];
+            return Ok(words.iter().flat_map(|w| w.to_ne_bytes()).collect());
+        }
+        _ => {}
+    }
+    let told = state.socket(fd)?.remembered.get(&(level, name)).copied();
+    let connection = match place {
+        Place::Connection(handle) => state.stack.tcp_info(handle),
+        _ => None,
+    };
+    let system = state.profile.system;
+    let socket = state.socket(fd)?;
+    let config = &socket.config;
+    let seconds = |d: Duration| (d.as_millis() / 1000) as i32;
+    let n = match (level, name) {
+        (SOL_SOCKET, SO_ERROR) => return pending_error(state, fd).map(|n| n.to_ne_bytes().into()),
+        (SOL_SOCKET, libc::SO_TYPE) => match place {
+            Place::Unbound | Place::Datagram(_) => libc::SOCK_DGRAM,
+            _ => libc::SOCK_STREAM,
+        },
+        (SOL_SOCKET, libc::SO_ACCEPTCONN) => i32::from(matches!(place, Place::Listening(_))),
+        (SOL_SOCKET, SO_SNDBUF) => told.unwrap_or(config.send_buffer_bytes as i32),
+        (SOL_SOCKET, SO_RCVBUF) if system == System::Linux => {
+            (config.receive_buffer_bytes * 2) as i32
+        }
+        (SOL_SOCKET, SO_RCVBUF) => config.receive_buffer_bytes as i32,
+        (SOL_SOCKET, SO_KEEPALIVE) => i32::from(config.keepalive_idle.is_some()),
+        (IPPROTO_TCP, TCP_NODELAY) => i32::from(config.no_delay),
+        (IPPROTO_TCP, TCP_MAXSEG) => match connection {
+            Some(info) => info.snd_mss as i32,
+            None if config.mss_max < u16::MAX => i32::from(config.mss_max),
+            None => 536,
+        },
+        (IPPROTO_TCP, TCP_USER_TIMEOUT) => config.user_timeout.map_or(0, |d| d.as_millis() as i32),
+        (IPPROTO_TCP, TCP_KEEPIDLE) => told.unwrap_or(7200),
+        (IPPROTO_TCP, TCP_KEEPINTVL) => seconds(config.keepalive_interval),
+        (IPPROTO_TCP, TCP_KEEPCNT) => i32::from(config.keepalive_probes_max),
+        (IPPROTO_TCP, TCP_SYNCNT) => i32::from(config.syn_retries_max),
+        (IPPROTO_TCP, TCP_FASTOPEN | TCP_FASTOPEN_CONNECT | TCP_FASTOPEN_NO_COOKIE) => {
+            fast_open::get(&socket.fast_open, name)
+        }
+        (IPPROTO_TCP, TCP_INQ) => i32::from(socket.tells_unread),
+        (IPPROTO_TCP, TCP_CORK | TCP_NOTSENT_LOWAT) => told.unwrap_or(0),
+        (IPPROTO_IP, IP_TOS) | (IPPROTO_IPV6, IPV6_TCLASS) => i32::from(socket.ip.tos),
+        (IPPROTO_IP, IP_TTL) | (IPPROTO_IPV6, IPV6_UNICAST_HOPS) => i32::from(socket.ip.ttl),
+        (IPPROTO_IP, libc::IP_MTU) | (IPPROTO_IPV6, libc::IPV6_MTU) => {
+            let info = connection.ok_or(Errno::NOTCONN)?;
+            let headers = 20 + if level == IPPROTO_IP { 20 } else { 40 };
+            (info.snd_mss + headers + if info.timestamps { 12 } else { 0 }) as i32
+        }
+        pair if REMEMBERED.contains(&pair) => told.unwrap_or(0),
+        _ => return Err(Errno::NOPROTOOPT),
+    };
+    Ok(n.to_ne_bytes().into())
+}
+
+/// `SO_ERROR`: how the connection ended, told once.
+fn pending_error(state: &mut State, fd: RawFd) -> Call<i32> {
+    let Place::Connection(handle) = state.socket(fd)?.place else { return Ok(0) };
+    let ended = state.stack.tcp_state(handle).and_then(|(_, error)| error);
+    let Some(error) = ended else { return Ok(0) };
+    let socket = state.socket(fd)?;
+    socket.connecting = false;
+    let told = core::mem::replace(&mut socket.error_told, true);
+    Ok(if told { 0 } else { tcp_error(error).raw_os_error() })
+}

@@ -1,0 +1,94 @@
+//! What packetdrill asks libc although it has an interface for it: `getsockopt(TCP_INFO)` in `%{
+//! }%` blocks, and `sendfile`. With this object preloaded as well (`LD_PRELOAD`), those calls come
+//! here and are answered for the sockets of the world that is served; others go to the kernel.
+//!
+//! Called by: packetdrill, if preloaded; `interface.rs` says which world is served. Must not know:
+//! what the answers are. One object for both: the loader gives the same one for the same file.
+#![allow(unsafe_code)]
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use libc::{off_t, size_t, socklen_t, ssize_t};
+
+use super::world::World;
+
+/// The world whose sockets are known here, if any.
+static SERVED: AtomicPtr<World> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Bytes of a file that one `sendfile` takes at most.
+const FILE_MAX: usize = 1 << 20;
+
+/// From here on calls for this world's sockets are answered.
+pub(super) fn serve(world: *mut World) {
+    SERVED.store(world, Ordering::Release);
+}
+
+/// From here on they are not.
+pub(super) fn end() {
+    SERVED.store(core::ptr::null_mut(), Ordering::Release);
+}
+
+/// The world, if the descriptor is one of its sockets.
+fn owner_of(fd: c_int) -> Option<&'static World> {
+    // SAFETY: set to a live world by `serve`, and reset by `end` before it is freed; packetdrill
+    // frees it when its second thread has ended.
+    let world = unsafe { SERVED.load(Ordering::Acquire).as_ref() }?;
+    world.has(fd).then_some(world)
+}
+
+/// libc's `getsockopt`, for sockets of the world and of the kernel.
+///
+/// # Safety
+/// As getsockopt(2).
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn getsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    len: *mut socklen_t,
+) -> c_int {
+    if let Some(world) = owner_of(fd) {
+        let data = core::ptr::from_ref(world).cast_mut().cast();
+        // SAFETY: the caller's pointers, and a world that is not freed.
+        return unsafe { super::entry::getsockopt(data, fd, level, name, value, len) };
+    }
+    // SAFETY: the caller's arguments, as the kernel takes them.
+    unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, value, len) as c_int }
+}
+
+/// libc's `sendfile`, for sockets of the world and of the kernel.
+///
+/// # Safety
+/// As sendfile(2).
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn sendfile(
+    to: c_int,
+    from: c_int,
+    offset: *mut off_t,
+    count: size_t,
+) -> ssize_t {
+    let Some(world) = owner_of(to) else {
+        // SAFETY: the caller's arguments, as the kernel takes them.
+        return unsafe { libc::syscall(libc::SYS_sendfile, to, from, offset, count) as ssize_t };
+    };
+    let mut bytes = vec![0u8; count.min(FILE_MAX)];
+    // SAFETY: the buffer is as long as said; the offset is the caller's, or null.
+    let n = unsafe {
+        if offset.is_null() {
+            libc::read(from, bytes.as_mut_ptr().cast(), bytes.len())
+        } else {
+            libc::pread(from, bytes.as_mut_ptr().cast(), bytes.len(), *offset)
+        }
+    };
+    let Ok(read) = usize::try_from(n) else { return -1 };
+    let data = core::ptr::from_ref(world).cast_mut().cast();
+    // SAFETY: `read` bytes are there, and the world is not freed.
+    let sent = unsafe { super::entry::write(data, to, bytes.as_ptr().cast(), read) };
+    if sent > 0 && !offset.is_null() {
+        // SAFETY: the caller's offset.
+        unsafe { *offset += sent as off_t };
+    }
+    sent
+}

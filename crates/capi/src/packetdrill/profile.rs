@@ -1,0 +1,158 @@
+//! How sockets begin: as Linux or as FreeBSD would have it, and what a script's `sysctl` changes.
+//!
+//! Called by: `interface.rs`, which reads `--so_flags`, and `socket.rs` for each new socket.
+//! Must not know: packetdrill. Figures: google's gtests/net/common/defaults.sh for Linux,
+//! shared facts about FreeBSD's suite for the other.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+
+use base::{Cidr, Duration, Mtu, Switch};
+use device::Device as _;
+use stack::{PortConfig, Route, Stack, StackConfig};
+use tcp::cc::Algorithm;
+use tcp::{Config, Ecn, MtuProbing};
+
+use super::flags::Sysctls;
+use super::wire::End;
+
+/// Which system's defaults and option semantics scripts meet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum System {
+    /// Buffers are set doubled, SHUT_RD leaves what came, every segment is acknowledged at once
+    /// (Linux does so for the first ones).
+    #[default]
+    Linux,
+    /// Buffers are what was set, windows have a shift of 6.
+    FreeBsd,
+}
+
+/// All that `--so_flags` says.
+#[derive(Clone, Debug)]
+pub(super) struct Profile {
+    pub(super) system: System,
+    /// Our addresses.
+    pub(super) locals: Vec<IpAddr>,
+    pub(super) mtu: Mtu,
+    /// What a super-segment may hold; 0 for none.
+    pub(super) tso_max_bytes: usize,
+    /// Where our `sysctl` writes what scripts set.
+    pub(super) sysctls: Option<PathBuf>,
+}
+
+impl Default for Profile {
+    fn default() -> Profile {
+        Profile {
+            system: System::default(),
+            locals: vec![
+                IpAddr::V4(Ipv4Addr::new(192, 168, 0, 1)),
+                IpAddr::V6(Ipv6Addr::new(0xfd3d, 0x0a0b, 0x17d6, 0, 0, 0, 0, 1)),
+            ],
+            mtu: Mtu::ETHERNET,
+            tso_max_bytes: 0,
+            sysctls: None,
+        }
+    }
+}
+
+impl Profile {
+    /// A stack with one port that reaches everything.
+    pub(super) fn stack(&self, wire: &End) -> Stack {
+        let mut stack = Stack::new(StackConfig::new([0x7061_636b, 0x6472_696c]));
+        let whole = |ip: &IpAddr| Cidr::new(*ip, if ip.is_ipv4() { 32 } else { 128 });
+        let config = PortConfig {
+            addresses: self.locals.iter().filter_map(whole).collect(),
+            ..PortConfig::default()
+        };
+        let device = Box::new(wire.device(self.mtu, self.tso_max_bytes));
+        debug_assert!(device.tx_ready(), "a new queue has room");
+        let port = stack.add_port(device, config);
+        for any in [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)] {
+            if let Some(dest) = Cidr::new(any, 0) {
+                let table = stack::route::MAIN_TABLE;
+                stack.add_route(Route { dest, via: None, port: port.0, table });
+            }
+        }
+        // Scripts say when each segment leaves; those that expect pacing are few.
+        stack.set_switch(Switch::Pacing, false);
+        stack
+    }
+
+    /// What `net.ipv4.tcp_fastopen` says now; as a Linux that was told nothing: clients may.
+    pub(super) fn fast_open(&self) -> u64 {
+        self.sysctls.as_deref().and_then(|path| Sysctls::read(path).fast_open()).unwrap_or(1)
+    }
+
+    /// The settings of a new socket, and the stack's switches, after what sysctls say now.
+    pub(super) fn begin(&mut self, stack: &mut Stack, wire: &End) -> Config {
+        let mut config = match self.system {
+            System::Linux => linux(),
+            System::FreeBsd => free_bsd(),
+        };
+        let Some(path) = &self.sysctls else { return config };
+        let sysctls = Sysctls::read(path);
+        for switch in [Switch::TailProbe, Switch::Rack] {
+            stack.set_switch(switch, true);
+        }
+        sysctls.apply(&mut config, stack);
+        if let Some(key) = sysctls.fast_open_key() {
+            stack.set_fast_open_key(key);
+        }
+        if self.tso_max_bytes > 0 && sysctls.plain_segments() {
+            self.tso_max_bytes = 0;
+            for port in stack.port_ids() {
+                // Of the same link kind: it is never refused.
+                drop(stack.replace_port(port, Box::new(wire.device(self.mtu, 0))));
+            }
+        }
+        config
+    }
+}
+
+/// As google's defaults.sh sets Linux up.
+fn linux() -> Config {
+    Config {
+        receive_buffer_bytes: 540_000 / 2,
+        receive_buffer_max_bytes: 15 * 1024 * 1024,
+        send_buffer_bytes: 256 * 1024,
+        send_buffer_max_bytes: 4 * 1024 * 1024,
+        // A write takes what the buffer takes.
+        unsent_limit_bytes: u32::MAX,
+        // The quick ACKs of a connection's first segments: scripts are short.
+        ack_delay: Duration::ZERO,
+        rto_initial: Duration::from_secs(1),
+        // As RFC 8985 section 7.2 recommends.
+        peer_ack_delay: Duration::from_millis(200),
+        probe_min: Duration::from_millis(2),
+        // Paces are low in scripts: super-segments are as small as they get.
+        super_segments_max: 2,
+        syn_retries_max: 5,
+        timestamps_required: false,
+        unsent_acks_answered: false,
+        growth_when_half_used: true,
+        reduces_whole_window: true,
+        growth_by_delivery: true,
+        algorithm: Algorithm::Cubic,
+        ecn: Ecn::Off,
+        mtu_probing: MtuProbing::Off,
+        ..Config::default()
+    }
+}
+
+/// As FreeBSD 14 is out of the box, with the figures its suite asks for.
+fn free_bsd() -> Config {
+    Config {
+        receive_buffer_bytes: 65_536,
+        receive_buffer_max_bytes: 2 * 1024 * 1024,
+        send_buffer_bytes: 32_768,
+        send_buffer_max_bytes: 2 * 1024 * 1024,
+        unsent_limit_bytes: u32::MAX,
+        ack_delay: Duration::from_millis(40),
+        rto_min: Duration::from_millis(230),
+        rto_initial: Duration::from_secs(1),
+        algorithm: Algorithm::Cubic,
+        ecn: Ecn::Accept,
+        mtu_probing: MtuProbing::Off,
+        ..Config::default()
+    }
+}

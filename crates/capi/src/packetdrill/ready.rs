@@ -1,0 +1,98 @@
+//! What a socket is ready for, and `poll`.
+//!
+//! Called by: `entry.rs`, `epoll.rs`. Must not know: who asks.
+
+use std::os::fd::RawFd;
+
+use libc::{POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDHUP, POLLRDNORM, POLLWRNORM};
+use rustix::io::Errno;
+use tcp::State as TcpState;
+
+use super::file::{File, Place};
+use super::world::State;
+use super::{Call, notices};
+
+/// Part of a send buffer that must be free before a writer is told: a third, as on Linux.
+const ROOM_PART: usize = 3;
+
+/// The events of poll(2) that hold for a descriptor now. Epoll's first bits are the same.
+pub(super) fn events(state: &mut State, fd: RawFd) -> i16 {
+    notices::look(state, fd);
+    let Some(File::Socket(socket)) = state.files.get(&fd) else { return POLLNVAL };
+    let told_of_copies = if socket.notices.any() { POLLERR } else { 0 };
+    let (told, shut_read) = (socket.error_told, socket.shut_read);
+    match socket.place {
+        Place::Fresh if socket.fast_open.deferred.is_some() => POLLOUT | POLLWRNORM,
+        Place::Fresh => POLLOUT | POLLHUP,
+        Place::Unbound => POLLOUT | POLLWRNORM,
+        Place::Datagram(handle) => {
+            let input = if state.stack.udp_readable(handle) { POLLIN | POLLRDNORM } else { 0 };
+            input | POLLOUT | POLLWRNORM
+        }
+        Place::Listening(listener) => {
+            if state.stack.tcp_waiting(listener) > 0 {
+                POLLIN | POLLRDNORM
+            } else {
+                0
+            }
+        }
+        Place::Connection(handle) => connection(state, handle, told, shut_read) | told_of_copies,
+    }
+}
+
+fn connection(state: &mut State, handle: stack::TcpHandle, told: bool, shut_read: bool) -> i16 {
+    let Some((stage, error)) = state.stack.tcp_state(handle) else { return POLLHUP };
+    if stage == TcpState::SynSent {
+        return 0;
+    }
+    let (unread, over) = state.stack.tcp_readable(handle).unwrap_or((0, true));
+    let closed = matches!(stage, TcpState::Closed | TcpState::TimeWait);
+    let over = over || closed || shut_read;
+    let mut events = 0;
+    if unread > 0 || over {
+        events |= POLLIN | POLLRDNORM;
+    }
+    if over {
+        events |= POLLRDHUP;
+    }
+    if state.stack.tcp_urgent_left(handle).is_some_and(|left| left > 0) {
+        events |= libc::POLLPRI;
+    }
+    if error.is_some() && !told {
+        events |= POLLERR;
+    }
+    let sending =
+        matches!(stage, TcpState::SynReceived | TcpState::Established | TcpState::CloseWait);
+    if closed || (over && !sending) {
+        events |= POLLHUP;
+    }
+    if !sending || has_room(state, handle) {
+        events |= POLLOUT | POLLWRNORM;
+    }
+    events
+}
+
+/// Is there room worth telling of? What waits unsent must have fallen below half of its limit, and
+/// a third of the buffer must be free.
+fn has_room(state: &mut State, handle: stack::TcpHandle) -> bool {
+    let Some(info) = state.stack.tcp_info(handle) else { return true };
+    let limit = state.stack.tcp_config(handle).map_or(u32::MAX, |c| c.unsent_limit_bytes) as usize;
+    let queued = info.in_flight as usize + info.unsent;
+    let room = info.send_buffer_bytes.saturating_sub(queued);
+    room >= info.send_buffer_bytes / ROOM_PART && info.unsent.saturating_mul(2) < limit.max(2)
+}
+
+/// `poll`, once: how many of the descriptors have something to tell, or `AGAIN`.
+pub(super) fn poll(state: &mut State, fds: &mut [libc::pollfd]) -> Call<usize> {
+    let mut ready = 0;
+    for entry in fds.iter_mut() {
+        entry.revents = 0;
+        if entry.fd < 0 {
+            continue;
+        }
+        let always = POLLERR | POLLHUP | POLLNVAL;
+        entry.revents = events(state, entry.fd) & (entry.events | always);
+        ready += usize::from(entry.revents != 0);
+    }
+    if ready == 0 { Err(Errno::AGAIN) } else { Ok(ready) }
+}

@@ -1,0 +1,293 @@
+//! Sockets from `socket` to `close`: what has no bytes in it.
+//!
+//! Called by: `entry.rs`. Must not know: pointers. Each function is one attempt of a call; `AGAIN`
+//! means that it cannot be done yet, and `world.rs` knows whether the caller waits.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::RawFd;
+
+use libc::{AF_INET, AF_INET6, IPPROTO_TCP, IPPROTO_UDP, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_STREAM};
+use rustix::io::Errno;
+use stack::{ConnectError, ListenConfig, ListenError, UdpError};
+use tcp::usrreq::CallError;
+use tcp::{Error, State as TcpState};
+
+use super::file::{File, Place, Socket};
+use super::profile::System;
+use super::world::{State, Wait};
+use super::{Call, fast_open, listing};
+
+/// Flags that may stand beside a socket's type.
+const TYPE_FLAGS: i32 = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+
+/// `socket`.
+pub(super) fn create(state: &mut State, domain: i32, kind: i32, protocol: i32) -> Call<RawFd> {
+    if domain != AF_INET && domain != AF_INET6 {
+        return Err(Errno::AFNOSUPPORT);
+    }
+    let place = match (kind & !TYPE_FLAGS, protocol) {
+        (SOCK_STREAM, 0 | IPPROTO_TCP) => Place::Fresh,
+        (SOCK_DGRAM, 0 | IPPROTO_UDP) => Place::Unbound,
+        _ => return Err(Errno::PROTONOSUPPORT),
+    };
+    let config = state.profile.begin(&mut state.stack, &state.wire);
+    let mut socket = Socket::new(domain, place, config);
+    socket.nonblocking = kind & SOCK_NONBLOCK != 0;
+    state.add(File::Socket(Box::new(socket)))
+}
+
+/// `bind`: a UDP socket has its port from here on, a TCP socket when it listens or connects.
+pub(super) fn bind(state: &mut State, fd: RawFd, local: SocketAddr) -> Call<()> {
+    let socket = state.socket(fd)?;
+    if socket.local.is_some() {
+        return Err(Errno::INVAL);
+    }
+    socket.local = Some(local);
+    if socket.place == Place::Unbound {
+        datagram_port(state, fd)?;
+    }
+    Ok(())
+}
+
+/// The UDP port of a socket, chosen if `bind` did not.
+pub(super) fn datagram_port(state: &mut State, fd: RawFd) -> Call<stack::UdpHandle> {
+    let socket = state.socket(fd)?;
+    let any = unspecified(socket.domain);
+    let local = match socket.place {
+        Place::Datagram(handle) => return Ok(handle),
+        Place::Unbound => socket.local.unwrap_or(SocketAddr::new(any, 0)),
+        _ => return Err(Errno::INVAL),
+    };
+    let bound = if local.port() != 0 {
+        state.stack.udp_bind(local, Socket::owner())
+    } else {
+        let free = |port| state.stack.udp_bind(SocketAddr::new(local.ip(), port), Socket::owner());
+        let mut ports = stack::EPHEMERAL_PORTS.map(free);
+        ports.find(Result::is_ok).unwrap_or(Err(UdpError::AddressInUse))
+    };
+    let handle = bound.map_err(udp_error)?;
+    state.socket(fd)?.place = Place::Datagram(handle);
+    Ok(handle)
+}
+
+fn unspecified(domain: i32) -> IpAddr {
+    if domain == AF_INET6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
+}
+
+/// `listen`. As on Linux one more than `backlog` may wait.
+pub(super) fn listen(state: &mut State, fd: RawFd, backlog: i32) -> Call<()> {
+    let socket = state.socket(fd)?;
+    let any = SocketAddr::new(unspecified(socket.domain), 0);
+    match socket.place {
+        Place::Fresh => {}
+        Place::Listening(_) => return Ok(()),
+        Place::Connection(_) => return Err(Errno::INVAL),
+        Place::Unbound | Place::Datagram(_) => return Err(Errno::OPNOTSUPP),
+    }
+    let local = socket.local.unwrap_or(any);
+    let (tcp, ip) = (socket.config, socket.ip);
+    let backlog = usize::try_from(backlog).unwrap_or(0);
+    let config = ListenConfig {
+        backlog: backlog + 1,
+        tcp,
+        ip,
+        fast_open: fast_open::of_listener(state, fd, backlog)?,
+        ..ListenConfig::default()
+    };
+    // Port 0 at no address is the stack's word for every destination: not what is meant here.
+    if local.port() == 0 {
+        return Err(Errno::INVAL);
+    }
+    let handle = state.stack.tcp_listen(local, config).map_err(|error| match error {
+        ListenError::AddressInUse => Errno::ADDRINUSE,
+        ListenError::LimitReached => Errno::NOBUFS,
+    })?;
+    state.socket(fd)?.place = Place::Listening(handle);
+    listing::write(state);
+    Ok(())
+}
+
+/// `accept`: the new socket, its domain and the peer's address.
+pub(super) fn accept(state: &mut State, fd: RawFd) -> Call<(RawFd, i32, SocketAddr)> {
+    let Place::Listening(listener) = state.socket(fd)?.place else { return Err(Errno::INVAL) };
+    let handle = state.stack.tcp_accept(listener).ok_or(Errno::AGAIN)?;
+    let (_, peer) = state.stack.tcp_addresses(handle).ok_or(Errno::CONNABORTED)?;
+    let socket = Socket::accepted(state.socket(fd)?, handle);
+    let domain = socket.domain;
+    let accepted = state.add(File::Socket(Box::new(socket)))?;
+    state.by_connection.insert(handle, accepted);
+    Ok((accepted, domain, peer))
+}
+
+/// `connect`: the first attempt sends the SYN, further ones ask how it went.
+pub(super) fn connect(
+    state: &mut State,
+    fd: RawFd,
+    remote: SocketAddr,
+    began: &mut bool,
+) -> Call<()> {
+    let now = state.now;
+    let socket = state.socket(fd)?;
+    let handle = match socket.place {
+        Place::Connection(handle) => handle,
+        Place::Listening(_) => return Err(Errno::ISCONN),
+        Place::Unbound | Place::Datagram(_) => {
+            socket.peer = Some(remote);
+            let handle = datagram_port(state, fd)?;
+            return state.stack.udp_connect(handle, remote).map_err(udp_error);
+        }
+        Place::Fresh => {
+            if let Some(outcome) = fast_open::connect(state, fd, remote) {
+                *began = true;
+                return outcome;
+            }
+            let socket = state.socket(fd)?;
+            let (local, config, ip) = (socket.local, socket.config, socket.ip);
+            let handle = state
+                .stack
+                .tcp_connect_with(remote, local, &config, Socket::owner(), ip, now)
+                .map_err(connect_error)?;
+            let socket = state.socket(fd)?;
+            socket.place = Place::Connection(handle);
+            socket.connecting = true;
+            state.by_connection.insert(handle, fd);
+            *began = true;
+            return Err(Errno::AGAIN);
+        }
+    };
+    let (stage, error) = state.stack.tcp_state(handle).ok_or(Errno::BADF)?;
+    let socket = state.socket(fd)?;
+    if !socket.connecting {
+        return Err(Errno::ISCONN);
+    }
+    if let Some(error) = error {
+        socket.connecting = false;
+        socket.error_told = true;
+        return Err(tcp_error(error));
+    }
+    match stage {
+        TcpState::SynSent | TcpState::SynReceived => Err(Errno::AGAIN),
+        _ => {
+            socket.connecting = false;
+            Ok(())
+        }
+    }
+}
+
+/// What a `connect` that does not wait comes to while the handshake goes on.
+pub(super) fn connect_pending(began: bool) -> Errno {
+    if began { Errno::INPROGRESS } else { Errno::ALREADY }
+}
+
+/// `shutdown`.
+pub(super) fn shutdown(state: &mut State, fd: RawFd, how: i32) -> Call<()> {
+    let system = state.profile.system;
+    let socket = state.socket(fd)?;
+    let Place::Connection(handle) = socket.place else { return Err(Errno::NOTCONN) };
+    if !(libc::SHUT_RD..=libc::SHUT_RDWR).contains(&how) {
+        return Err(Errno::INVAL);
+    }
+    if how != libc::SHUT_WR {
+        socket.shut_read = true;
+        if system == System::FreeBsd {
+            state.stack.tcp_shutdown_read(handle);
+        }
+    }
+    if how != libc::SHUT_RD {
+        state.stack.tcp_shutdown_write(handle);
+    }
+    Ok(())
+}
+
+/// `close`: with `SO_LINGER` and a time of nothing a RST, else what TCP does.
+pub(super) fn close(state: &mut State, fd: RawFd) -> Call<()> {
+    let file = state.remove(fd)?;
+    for file in state.files.values_mut() {
+        if let File::Epoll(epoll) = file {
+            epoll.forget(fd);
+        }
+    }
+    let File::Socket(socket) = file else { return Ok(()) };
+    match socket.place {
+        Place::Fresh | Place::Unbound => {}
+        Place::Listening(listener) => {
+            state.stack.tcp_unlisten(listener);
+            listing::write(state);
+        }
+        Place::Connection(handle) => {
+            state.by_connection.remove(&handle);
+            if socket.linger == Some(0) {
+                state.stack.tcp_abort(handle);
+            } else {
+                state.stack.tcp_close(handle);
+            }
+        }
+        Place::Datagram(handle) => state.stack.udp_close(handle),
+    }
+    Ok(())
+}
+
+/// Whether a call on this socket waits.
+pub(super) fn patience(state: &State, fd: RawFd, flags: i32) -> Wait {
+    let nonblocking = match state.files.get(&fd) {
+        Some(File::Socket(socket)) => socket.nonblocking,
+        _ => true,
+    };
+    if nonblocking || flags & (libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE) != 0 {
+        Wait::No
+    } else {
+        Wait::Forever
+    }
+}
+
+/// How a call on a connection was refused, as a socket says it: an end is told once, after that
+/// there is nothing to read and nobody to write to.
+pub(super) fn refusal(state: &mut State, fd: RawFd, error: CallError, writes: bool) -> Errno {
+    match error {
+        CallError::WouldBlock => Errno::AGAIN,
+        CallError::Closed => Errno::PIPE,
+        CallError::Failed(error) => {
+            let told = state.socket(fd).map(|s| core::mem::replace(&mut s.error_told, true));
+            match told {
+                Ok(false) => tcp_error(error),
+                _ if writes => Errno::PIPE,
+                _ => Errno::NOTCONN,
+            }
+        }
+    }
+}
+
+/// How a connection ended.
+pub(super) fn tcp_error(error: Error) -> Errno {
+    match error {
+        Error::Refused => Errno::CONNREFUSED,
+        Error::Reset => Errno::CONNRESET,
+        Error::TimedOut => Errno::TIMEDOUT,
+        Error::Aborted => Errno::CONNABORTED,
+        Error::NetworkDown => Errno::NETDOWN,
+        Error::NetUnreachable => Errno::NETUNREACH,
+        Error::HostUnreachable | Error::Prohibited => Errno::HOSTUNREACH,
+        Error::ProtocolUnreachable => Errno::NOPROTOOPT,
+    }
+}
+
+pub(super) fn connect_error(error: ConnectError) -> Errno {
+    match error {
+        ConnectError::Unreachable(_) => Errno::NETUNREACH,
+        ConnectError::NoAddress => Errno::ADDRNOTAVAIL,
+        ConnectError::AddressInUse => Errno::ADDRINUSE,
+        ConnectError::LimitReached => Errno::NOBUFS,
+    }
+}
+
+pub(super) fn udp_error(error: UdpError) -> Errno {
+    match error {
+        UdpError::AddressInUse => Errno::ADDRINUSE,
+        UdpError::LimitReached => Errno::NOBUFS,
+        UdpError::WouldBlock => Errno::AGAIN,
+        UdpError::NoAddress => Errno::ADDRNOTAVAIL,
+        UdpError::Unsendable(base::DropReason::IpTooBig) => Errno::MSGSIZE,
+        UdpError::Unsendable(_) => Errno::NETUNREACH,
+        UdpError::Closed => Errno::BADF,
+    }
+}

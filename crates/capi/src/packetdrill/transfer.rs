@@ -1,0 +1,152 @@
+//! Bytes in and out of sockets.
+//!
+//! Called by: `entry.rs` and `preload.rs`. Must not know: pointers. Each function is one attempt of
+//! a call; what it moved is added to `done`, so that the next attempt goes on from there.
+
+use core::net::SocketAddr;
+use std::os::fd::RawFd;
+
+use libc::{MSG_FASTOPEN, MSG_MORE, MSG_PEEK};
+use rustix::io::Errno;
+use stack::Follows;
+use tcp::State as TcpState;
+use tcp::usrreq::CallError;
+
+use super::file::Place;
+use super::socket::{datagram_port, refusal, udp_error};
+use super::world::State;
+use super::{Call, fast_open, notices};
+
+/// What a read found beside the bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Found {
+    pub(super) bytes: usize,
+    /// Of a datagram: who sent it, and whether there was more of it.
+    pub(super) from: Option<SocketAddr>,
+    pub(super) truncated: bool,
+    /// `MSG_ERRQUEUE`: calls whose bytes were copied and are acknowledged, from and to.
+    pub(super) copied: Option<(u32, u32)>,
+    /// `TCP_INQ`: what is left to read, the end of the stream counting for one.
+    pub(super) unread: Option<i32>,
+}
+
+/// Read once.
+pub(super) fn read(state: &mut State, fd: RawFd, into: &mut [u8], flags: i32) -> Call<Found> {
+    if flags & libc::MSG_ERRQUEUE != 0 {
+        notices::look(state, fd);
+        let copied = state.socket(fd)?.notices.take().ok_or(Errno::AGAIN)?;
+        return Ok(Found { copied: Some(copied), ..Found::default() });
+    }
+    let socket = state.socket(fd)?;
+    let (shut, tells) = (socket.shut_read, socket.tells_unread);
+    let handle = match socket.place {
+        Place::Connection(handle) => handle,
+        Place::Unbound | Place::Datagram(_) => return receive(state, fd, into, flags),
+        Place::Fresh if socket.fast_open.deferred.is_some() => return Err(Errno::AGAIN),
+        Place::Fresh | Place::Listening(_) => return Err(Errno::NOTCONN),
+    };
+    if flags & libc::MSG_OOB != 0 {
+        // Urgent data is in the stream, as with SO_OOBINLINE.
+        return Err(Errno::INVAL);
+    }
+    if matches!(state.stack.tcp_state(handle), Some((TcpState::SynSent, None))) {
+        return Err(Errno::AGAIN);
+    }
+    let outcome = if flags & MSG_PEEK != 0 {
+        state.stack.tcp_peek(handle, into)
+    } else {
+        state.stack.tcp_read(handle, into)
+    };
+    let bytes = match outcome {
+        Ok(bytes) => bytes,
+        Err(CallError::WouldBlock | CallError::Closed) if shut => 0,
+        Err(CallError::Closed) => 0,
+        Err(error) => match refusal(state, fd, error, false) {
+            Errno::NOTCONN => 0,
+            errno => return Err(errno),
+        },
+    };
+    let unread = tells.then(|| {
+        let (left, over) = state.stack.tcp_readable(handle).unwrap_or((0, true));
+        // As Linux counts: the end is worth one once nothing is before it.
+        let end = i32::from(left == 0 && over);
+        i32::try_from(left).unwrap_or(i32::MAX).saturating_add(end)
+    });
+    Ok(Found { bytes, unread, ..Found::default() })
+}
+
+fn receive(state: &mut State, fd: RawFd, into: &mut [u8], flags: i32) -> Call<Found> {
+    let handle = datagram_port(state, fd)?;
+    let (bytes, from) = state.stack.udp_peek(handle, into).ok_or(Errno::AGAIN)?;
+    let mut truncated = false;
+    if flags & MSG_PEEK == 0
+        && let Some(datagram) = state.stack.udp_receive(handle)
+    {
+        truncated = datagram.payload.len() > bytes;
+        state.stack.give_back(datagram.payload);
+    }
+    Ok(Found { bytes, from: Some(from), truncated, ..Found::default() })
+}
+
+/// Write what is left behind `done`. `AGAIN` until all of it was taken; what was taken by then is
+/// what a call that does not wait comes to.
+pub(super) fn write(
+    state: &mut State,
+    fd: RawFd,
+    bytes: &[u8],
+    flags: i32,
+    to: Option<SocketAddr>,
+    done: &mut usize,
+) -> Call<usize> {
+    let socket = state.socket(fd)?;
+    let handle = match socket.place {
+        Place::Connection(handle) => handle,
+        Place::Unbound | Place::Datagram(_) => {
+            let remote = to.or(socket.peer).ok_or(Errno::DESTADDRREQ)?;
+            let handle = datagram_port(state, fd)?;
+            let now = state.now;
+            state.stack.udp_send(handle, remote, bytes, now).map_err(udp_error)?;
+            return Ok(bytes.len());
+        }
+        Place::Fresh if flags & MSG_FASTOPEN != 0 || socket.fast_open.deferred.is_some() => {
+            return fast_open::send(state, fd, bytes, flags, to, done);
+        }
+        Place::Fresh | Place::Listening(_) => return Err(Errno::PIPE),
+    };
+    if fast_open::go_on(state, fd, handle, flags, bytes.len() == *done)? {
+        return Ok(*done);
+    }
+    if bytes.is_empty() {
+        return Ok(0);
+    }
+    let follows = match flags & (MSG_MORE | libc::MSG_EOR) {
+        0 => Follows::Anything,
+        libc::MSG_EOR => Follows::Record,
+        _ => Follows::More,
+    };
+    state.socket(fd)?.write_blocked = false;
+    while *done < bytes.len() {
+        let rest = &bytes[*done..];
+        let written = if flags & libc::MSG_OOB != 0 {
+            state.stack.tcp_write_urgent(handle, rest)
+        } else {
+            state.stack.tcp_write_part(handle, rest, follows)
+        };
+        match written {
+            Ok(taken) => {
+                *done += taken;
+                let socket = state.socket(fd)?;
+                let asked = flags & libc::MSG_ZEROCOPY != 0 && *done == bytes.len();
+                let wants = asked && socket.zero_copy();
+                socket.notices.wrote(taken, wants);
+            }
+            Err(CallError::WouldBlock) => {
+                state.socket(fd)?.write_blocked = true;
+                return Err(Errno::AGAIN);
+            }
+            Err(_) if *done > 0 => return Ok(*done),
+            Err(error) => return Err(refusal(state, fd, error, true)),
+        }
+    }
+    Ok(*done)
+}
