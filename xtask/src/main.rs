@@ -1,5 +1,5 @@
-//! The one door to the project's checks: `cargo xtask test | tidy | bench | icount |
-//! interop | mutants | sanitize | sim`.
+//! The one door to the project's checks: `cargo xtask test | tidy | bench | fuzz | icount |
+//! interop | mutants | packetdrill | rfc | sanitize | sim`.
 //!
 //! Called by: people, `.ci/run`. Must not know: any crate of the stack; it looks at source text,
 //! at `cargo metadata`, and at what programs print.
@@ -7,11 +7,14 @@
 
 mod bench;
 mod cargo;
+mod fuzz;
 mod icount;
 mod interop;
 mod mutants;
+mod packetdrill;
 mod process;
 mod report;
+mod rfc;
 mod sanitize;
 mod sim;
 mod test;
@@ -21,6 +24,7 @@ mod tree;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use report::Tally;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -32,7 +36,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Format, clippy, tidy, all tests, loom, interop; ends with one line of totals
+    /// Format, clippy, tidy, rfc, all tests, loom, interop; ends with one line of totals
     Test {
         /// First install the Debian packages that interop tests lack (needs root)
         #[arg(long)]
@@ -66,6 +70,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// packetdrill scripts against this stack in virtual time: `cargo xtask packetdrill DIR`
+    Packetdrill(packetdrill::Options),
     /// AddressSanitizer, valgrind and loom over what is unsafe or crosses threads; all, or one
     Sanitize {
         /// asan, valgrind or loom
@@ -73,6 +79,27 @@ enum Command {
     },
     /// Takes each guard of header prediction away and expects a test to fail; takes minutes
     Mutants,
+    /// Requirements of docs/rfc against the code and the tests that cite them
+    Rfc {
+        /// Print each requirement, its exception and where it is cited
+        #[arg(long)]
+        list: bool,
+    },
+    /// Coverage-guided fuzzing of parsers, connections and whole stacks: `--seconds 600`
+    Fuzz {
+        /// For all targets together; building is not counted
+        #[arg(long, value_name = "N", default_value_t = 60)]
+        seconds: u64,
+        /// This target alone; an unknown name lists them
+        #[arg(long, value_name = "NAME")]
+        target: Option<String>,
+        /// Targets at a time
+        #[arg(long, value_name = "N", default_value_t = 2)]
+        jobs: usize,
+        /// Run the input of a finding once and show what it does
+        #[arg(long, value_name = "FILE")]
+        replay: Option<PathBuf>,
+    },
     /// Tests against real programs; all suites, or one by name
     Interop {
         /// The suite
@@ -106,11 +133,17 @@ fn run(command: Command) -> Result<u8> {
         Command::Bench { args } => bench::run(&root, &args),
         Command::Sim { args } => sim::run(&root, &args),
         Command::Icount { json, bless, case } => icount::run(&root, json, bless, case.as_deref()),
+        Command::Packetdrill(options) => close(|tally| packetdrill::run(&root, options, tally)),
         Command::Sanitize { tool } => {
             let tools = sanitize::choose(tool.as_deref())?;
             close(|tally| sanitize::run(&root, &tools, tally))
         }
+        Command::Fuzz { seconds, target, jobs, replay } => {
+            let options = fuzz::Options { seconds, target, jobs, replay };
+            close(|tally| fuzz::run(&root, &options, tally))
+        }
         Command::Mutants => close(|tally| mutants::run(&root, tally)),
+        Command::Rfc { list } => close(|tally| rfc::run(&root, list, tally)),
         Command::Interop { name, only, install } => {
             let suites = interop::choose(name.as_deref())?;
             close(|tally| interop::run(&root, &suites, only.as_deref(), install, tally))

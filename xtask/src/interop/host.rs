@@ -1,5 +1,5 @@
-//! A host for our stack to talk to: a network namespace with a TAP in it, and programs that run
-//! there. All of it goes when it is dropped, however a case ends.
+//! A host for our stack to talk to: a network namespace, mostly with a TAP in it, and programs that
+//! run there. All of it goes when it is dropped, however a case ends.
 
 use super::Workbench;
 use crate::process;
@@ -25,14 +25,10 @@ pub(super) struct Running {
 }
 
 impl<'a> Host<'a> {
+    /// With the TAP.
     pub(super) fn new(bench: &'a Workbench) -> Result<Host<'a>> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let host = Host { bench, namespace: format!("wsinterop-{}-{number}", std::process::id()) };
-        let add = ["netns", "add", &host.namespace];
-        bench.run(Command::new("ip").args(add), Duration::from_secs(10))?;
+        let host = Host::without_tap(bench)?;
         for line in [
-            "link set lo up",
             "tuntap add dev ws0 mode tap vnet_hdr",
             "addr add 10.9.0.1/24 dev ws0",
             "addr add fd09::1/64 dev ws0 nodad",
@@ -40,6 +36,17 @@ impl<'a> Host<'a> {
         ] {
             host.ip(line)?;
         }
+        Ok(host)
+    }
+
+    /// The namespace alone.
+    pub(super) fn without_tap(bench: &'a Workbench) -> Result<Host<'a>> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let host = Host { bench, namespace: format!("wsinterop-{}-{number}", std::process::id()) };
+        let add = ["netns", "add", &host.namespace];
+        bench.run(Command::new("ip").args(add), Duration::from_secs(10))?;
+        host.ip("link set lo up")?;
         Ok(host)
     }
 
@@ -90,6 +97,16 @@ impl<'a> Host<'a> {
         std::fs::read_to_string(self.bench.path(&format!("{name}.out"))).unwrap_or_default()
     }
 
+    /// Wait until a program listens at port 5001.
+    pub(super) fn until_listening(&self) -> Result<()> {
+        let listening = || {
+            let mut command = self.command("sh");
+            command.args(["-c", "ss -Hltn sport = :5001 | grep -q LISTEN"]);
+            Ok(command)
+        };
+        self.until(listening).map(drop)
+    }
+
     /// Try again until `command` succeeds, for ten seconds; each time it has thirty.
     pub(super) fn until(&self, mut command: impl FnMut() -> Result<Command>) -> Result<String> {
         let deadline = Instant::now() + Duration::from_secs(10);
@@ -113,6 +130,25 @@ impl Drop for Host<'_> {
 }
 
 impl Running {
+    /// The process.
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Does it still run?
+    pub(super) fn is_alive(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait()?.is_none())
+    }
+
+    /// Wait for its end, whatever that is; past `limit` it is killed.
+    pub(super) fn for_at_most(mut self, limit: Duration) -> Result<()> {
+        let deadline = Instant::now() + limit;
+        while self.is_alive()? && Instant::now() < deadline && !process::interrupted() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
     /// Wait for its end, which must be a success.
     pub(super) fn finish(mut self, limit: Duration) -> Result<()> {
         let deadline = Instant::now() + limit;

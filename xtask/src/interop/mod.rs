@@ -3,11 +3,13 @@
 //! A case whose needs are not met is skipped and the skip names what is missing; `--install`
 //! fetches the Debian packages first. The registry is `suites.rs`.
 
+mod attacks;
 mod host;
 mod iperf;
 mod needs;
 mod outside;
 mod suites;
+mod tcp;
 mod workbench;
 
 use crate::process;
@@ -30,12 +32,14 @@ pub(crate) struct Case {
 pub(crate) struct Suite {
     pub(crate) name: &'static str,
     pub(crate) cases: &'static [Case],
+    /// Run only where it is asked for by its name: it takes minutes.
+    pub(crate) apart: bool,
 }
 
-/// The suite of that name, or all.
+/// The suite of that name, or all that are not apart.
 pub(crate) fn choose(name: Option<&str>) -> Result<Vec<&'static Suite>> {
     let chosen: Vec<_> =
-        suites::SUITES.iter().filter(|s| name.is_none_or(|name| name == s.name)).collect();
+        suites::SUITES.iter().filter(|s| name.map_or(!s.apart, |name| name == s.name)).collect();
     if let (Some(name), true) = (name, chosen.is_empty()) {
         let known: Vec<_> = suites::SUITES.iter().map(|s| s.name).collect();
         let text = format!("no interop suite '{name}'; there are: {}", known.join(", "));

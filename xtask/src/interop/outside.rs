@@ -8,14 +8,14 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-const TUN: Need = Need::File("/dev/net/tun");
-const IP: Need = Need::Program { program: "ip", package: "iproute2" };
-const SOCAT: Need = Need::Program { program: "socat", package: "socat" };
+pub(super) const TUN: Need = Need::File("/dev/net/tun");
+pub(super) const IP: Need = Need::Program { program: "ip", package: "iproute2" };
+pub(super) const SOCAT: Need = Need::Program { program: "socat", package: "socat" };
 const PING: Need = Need::Program { program: "ping", package: "iputils-ping" };
 const TSHARK: Need = Need::Program { program: "tshark", package: "tshark" };
 const CURL: Need = Need::Program { program: "curl", package: "curl" };
 const NGINX: Need = Need::Program { program: "nginx", package: "nginx-light" };
-const SHA256SUM: Need = Need::Program { program: "sha256sum", package: "coreutils" };
+pub(super) const SHA256SUM: Need = Need::Program { program: "sha256sum", package: "coreutils" };
 
 /// Bytes of the file that goes each way.
 const FILE: usize = 1_000_000_000;
@@ -25,7 +25,7 @@ const SMALL_FILE: usize = 10_000_000;
 /// Long enough for a gigabyte on a busy machine.
 const LIMIT: Duration = Duration::from_secs(180);
 
-const TRANSFER: &[Need] = &[Need::Root, TUN, IP, SOCAT, SHA256SUM];
+pub(super) const TRANSFER: &[Need] = &[Need::Root, TUN, IP, SOCAT, SHA256SUM];
 
 pub(super) const CASES: &[Case] = &[
     Case {
@@ -142,12 +142,7 @@ fn send(
     let to = format!("CREATE:{}", shown(&received)?);
     socat.args(["-u", "-b", "131072", &format!("{},reuseaddr", version.listen), &to]);
     let socat = host.start("socat", &mut socat)?;
-    let listening = || {
-        let mut command = host.command("sh");
-        command.args(["-c", "ss -Hltn sport = :5001 | grep -q LISTEN"]);
-        Ok(command)
-    };
-    host.until(listening)?;
+    host.until_listening()?;
     let mut ours = host.ours("ttcp")?;
     ours.args(["-t", version.kernel, "--json", "--file"]).arg(&sent).args(options);
     let report = bench.run(&mut ours, LIMIT)?;
@@ -206,7 +201,7 @@ fn show(bench: &Workbench) -> Result<()> {
     Ok(())
 }
 
-fn sum_of(bench: &Workbench, path: &Path) -> Result<String> {
+pub(super) fn sum_of(bench: &Workbench, path: &Path) -> Result<String> {
     let text = bench.run(Command::new("sha256sum").arg(path), LIMIT)?;
     Ok(text.split_whitespace().next().context("sha256sum printed nothing")?.to_owned())
 }
@@ -216,11 +211,11 @@ fn reported(text: &str, key: &str) -> Result<String> {
     Ok(report[key].as_str().with_context(|| format!("the report has no {key}: {text}"))?.to_owned())
 }
 
-fn same(sent: &str, received: &str) -> Result<()> {
+pub(super) fn same(sent: &str, received: &str) -> Result<()> {
     ensure!(sent == received, "sums differ: {sent} was sent, {received} received");
     Ok(())
 }
 
-fn shown(path: &Path) -> Result<&str> {
+pub(super) fn shown(path: &Path) -> Result<&str> {
     path.to_str().context("a path that is no text")
 }

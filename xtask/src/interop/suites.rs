@@ -2,15 +2,19 @@
 //!
 //! A case names what it needs; what is missing makes it a skip that says so.
 
-use super::{Case, Need, Suite, Workbench, outside};
+use super::{Case, Need, Suite, Workbench, attacks, outside, tcp};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::process::Command;
 use std::time::Duration;
 
 /// Every suite, in the order they run.
-pub(super) const SUITES: &[Suite] =
-    &[Suite { name: "core", cases: CORE }, Suite { name: "outside", cases: outside::CASES }];
+pub(super) const SUITES: &[Suite] = &[
+    Suite { name: "core", cases: CORE, apart: false },
+    Suite { name: "outside", cases: outside::CASES, apart: false },
+    Suite { name: "tcp", cases: tcp::CASES, apart: false },
+    Suite { name: "attacks", cases: attacks::CASES, apart: true },
+];
 
 const SHA256SUM: Need = Need::Program { program: "sha256sum", package: "coreutils" };
 const CLI: Need = Need::File("crates/cli/Cargo.toml");

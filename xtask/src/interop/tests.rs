@@ -18,6 +18,7 @@ const SUITE: Suite = Suite {
         Case { name: "bad", needs: &[], run: bad },
         Case { name: "lacking", needs: &[ABSENT, Need::File("/no/such/file")], run: bad },
     ],
+    apart: false,
 };
 
 #[test]
@@ -57,8 +58,14 @@ fn an_unknown_suite_is_a_wrong_command_line_that_lists_the_known() {
 }
 
 #[test]
+fn a_suite_that_is_apart_is_run_by_name_alone() {
+    assert!(choose(None).unwrap().iter().all(|suite| suite.name != "attacks"));
+    assert_eq!(choose(Some("attacks")).unwrap().len(), 1);
+}
+
+#[test]
 fn suite_names_are_unique_and_suites_are_not_empty() {
-    let suites = choose(None).unwrap();
+    let suites: Vec<_> = suites::SUITES.iter().collect();
     for (i, suite) in suites.iter().enumerate() {
         assert!(!suite.cases.is_empty(), "{} has no case", suite.name);
         assert!(suites[..i].iter().all(|other| other.name != suite.name), "{} twice", suite.name);

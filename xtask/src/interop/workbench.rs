@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -39,14 +40,19 @@ impl Workbench {
         self.folder.join(name)
     }
 
-    /// The `wirespeed` program, built in release mode.
+    /// The `wirespeed` program, built once for all cases.
     pub(crate) fn wirespeed(&self) -> Result<PathBuf> {
-        self.release("wirespeed-cli", "wirespeed")
+        static BUILT: OnceLock<PathBuf> = OnceLock::new();
+        if let Some(built) = BUILT.get() {
+            return Ok(built.clone());
+        }
+        let built = self.built("wirespeed-cli", "wirespeed")?;
+        Ok(BUILT.get_or_init(|| built).clone())
     }
 
-    /// A program of the workspace, built in release mode.
-    pub(crate) fn release(&self, package: &str, binary: &str) -> Result<PathBuf> {
-        cargo::release_binary(&self.root, package, binary)
+    /// A program of the workspace, built.
+    pub(crate) fn built(&self, package: &str, binary: &str) -> Result<PathBuf> {
+        cargo::binary(&self.root, package, binary, "interop")
     }
 
     /// A file of `bytes` bytes that do not repeat, the same in every run.

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: format, clippy, tidy, every test of the workspace, loom, interop.
+//! `cargo xtask test`: format, clippy, tidy, rfc, every test of the workspace, loom, interop.
 //!
 //! Called by: people and `.ci/run`. Each step says how long it took; nothing stops at the first
 //! failure, so that one run shows all there is to mend.
@@ -7,7 +7,7 @@ mod libtest;
 
 use crate::cargo::{Metadata, cargo};
 use crate::report::{Tally, step};
-use crate::{interop, process, tidy};
+use crate::{interop, process, rfc, tidy};
 use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
@@ -29,6 +29,7 @@ pub(crate) fn run(root: &Path, install: bool, tally: &mut Tally) -> Result<()> {
         Ok(())
     })?;
     tidy::run(root, tally)?;
+    rfc::run(root, false, tally)?;
     step("other systems", tally, |tally| {
         for krate in ["device", "stack", "net", "wirespeed"] {
             let package = if krate == "wirespeed" { krate } else { &format!("wirespeed-{krate}") };
@@ -42,8 +43,27 @@ pub(crate) fn run(root: &Path, install: bool, tally: &mut Tally) -> Result<()> {
     step("tests", tally, |tally| {
         count_tests(cargo(root).args(["test", "--workspace", "--no-fail-fast"]), tally)
     })?;
+    fuzz_targets(root, tally)?;
     loom(root, tally)?;
     interop::run(root, &suites, None, false, tally)
+}
+
+/// The workspace of fuzz/, which is no part of the other: its style, and every target on its seeds.
+fn fuzz_targets(root: &Path, tally: &mut Tally) -> Result<()> {
+    let manifest = ["--manifest-path", "fuzz/Cargo.toml"];
+    let target = Metadata::read(root)?.target_directory.join("fuzz").join("plain");
+    step("fuzz targets on their seeds", tally, |tally| {
+        let mut fmt = cargo(root);
+        fmt.arg("fmt").args(manifest).arg("--check");
+        tally.case("format of fuzz/", process::pass_on(&mut fmt));
+        let mut clippy = cargo(root);
+        clippy.arg("clippy").args(manifest).args(["--all-targets", "--quiet", "--target-dir"]);
+        clippy.arg(&target).args(["--", "-D", "warnings"]);
+        tally.case("clippy of fuzz/", process::pass_on(&mut clippy));
+        let mut test = cargo(root);
+        test.arg("test").args(manifest).args(["--no-fail-fast", "--target-dir"]).arg(&target);
+        count_tests(&mut test, tally)
+    })
 }
 
 /// Run `cargo test` and add up what its test programs print.

@@ -14,7 +14,7 @@ mod links;
 mod mission;
 mod packet_path;
 mod sizes;
-mod source;
+pub(crate) mod source;
 #[cfg(test)]
 mod tests;
 mod unsafe_code;

@@ -1,0 +1,99 @@
+//! The bench itself: scripts that must get somewhere, and laws that must notice.
+
+use super::*;
+
+fn start() -> Start {
+    Start {
+        config: Config::default(),
+        opening: opening(),
+        switches: Switches::default(),
+        pool_bytes: 1 << 24,
+        predict: true,
+        now: Instant::from_nanos(5_000_000_000),
+    }
+}
+
+fn segment(bench: &Bench, flags: Flags, len: u32) -> Segment {
+    Segment {
+        seq: bench.tcb.rcv_nxt,
+        ack: bench.tcb.snd_nxt,
+        len,
+        window: 0xffff,
+        urgent: 0,
+        flags,
+        ce: false,
+        timestamps: None,
+    }
+}
+
+fn open() -> Bench {
+    let mut bench = Bench::connect(&start());
+    bench.visit();
+    let seg = Segment { seq: SeqNumber(99), ..segment(&bench, Flags::SYN | Flags::ACK, 0) };
+    bench.segment(&seg, &Options::default());
+    bench.visit();
+    assert_eq!(bench.tcb.state, State::Established);
+    bench
+}
+
+#[test]
+fn both_streams_are_compared_and_the_end_leaves_nothing() {
+    let mut bench = open();
+    bench.write(10_000);
+    bench.visit();
+    let seg = segment(&bench, Flags::ACK, 3_000);
+    bench.segment(&seg, &Options::default());
+    let early = Segment { seq: bench.tcb.rcv_nxt + 500, ..segment(&bench, Flags::ACK, 500) };
+    bench.segment(&early, &Options::default());
+    let fill = segment(&bench, Flags::ACK, 700);
+    bench.segment(&fill, &Options::default());
+    bench.read(100_000);
+    assert_eq!((bench.read, bench.written), (4_000, 10_000));
+    bench.judge();
+    assert!(bench.finish().rows.len() > 5);
+}
+
+#[test]
+#[should_panic(expected = "of the peer's stream")]
+fn a_byte_at_the_wrong_place_is_noticed() {
+    let mut bench = open();
+    let seg = segment(&bench, Flags::ACK, 10);
+    bench.segment(&seg, &Options::default());
+    bench.read += 1;
+    bench.read(10);
+}
+
+#[test]
+#[should_panic(expected = "nobody gave back")]
+fn a_buffer_that_is_lost_is_noticed() {
+    let mut bench = open();
+    let m = bench.cx.pool.alloc(100).expect("memory");
+    std::mem::forget(m);
+    bench.finish();
+}
+
+#[test]
+#[should_panic(expected = "the edge falls back")]
+fn a_window_that_is_taken_back_is_noticed() {
+    let mut bench = open();
+    bench.write(100);
+    bench.visit();
+    bench.laws = {
+        let mut laws = Laws::new(&opening(), &Config::default());
+        let ahead = Header {
+            src_port: 80,
+            dst_port: 4_000,
+            seq: bench.tcb.snd_nxt,
+            ack: bench.tcb.rcv_adv + 100_000,
+            header_len: 20,
+            flags: Flags::ACK,
+            window: 0xffff,
+            urgent: 0,
+        };
+        laws.edges(&bench.tcb, &ahead, &Options::default());
+        laws
+    };
+    let seg = segment(&bench, Flags::ACK, 3_000);
+    bench.segment(&seg, &Options::default());
+    bench.visit();
+}

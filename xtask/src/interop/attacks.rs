@@ -1,0 +1,176 @@
+//! Suite `attacks`: the attacks of docs/attacks.md, fired by the tools that people fire them with
+//! at a stack on a TAP, while a peer that keeps the rules moves data beside them.
+//!
+//! A command of its own, `cargo xtask interop attacks`, and no part of `cargo xtask test`: it takes
+//! minutes. Each case prints `attack | expected | seen`. It passes if ours still runs, resident
+//! memory is bounded, the peer got back what it sent, the answers are the expected ones, and what
+//! was dropped is counted by name. Everything is in a namespace of its own; counts are bounded.
+
+mod scene;
+mod sweeps;
+
+use super::outside::{IP, TUN};
+use super::{Case, Need, Workbench};
+use anyhow::Result;
+use scene::{PYTHON, Scene};
+
+const PING: Need = Need::Program { program: "ping", package: "iputils-ping" };
+const SCAPY: Need = Need::Program { program: "scapy3", package: "python3-scapy" };
+const HPING: Need = Need::Program { program: "hping3", package: "hping3" };
+const NMAP: Need = Need::Program { program: "nmap", package: "nmap" };
+const THC: Need = Need::Program { program: "atk6-implementation6", package: "thc-ipv6" };
+const DSNIFF: Need = Need::Program { program: "arpspoof", package: "dsniff" };
+
+const BY_SCAPY: &[Need] = &[Need::Root, TUN, IP, PING, Need::File(PYTHON), SCAPY];
+const BY_HPING: &[Need] = &[Need::Root, TUN, IP, PING, Need::File(PYTHON), HPING];
+const BY_NMAP: &[Need] = &[Need::Root, TUN, IP, PING, Need::File(PYTHON), NMAP];
+const BY_THC: &[Need] = &[Need::Root, TUN, IP, PING, Need::File(PYTHON), THC];
+const BY_DSNIFF: &[Need] = &[Need::Root, TUN, IP, PING, Need::File(PYTHON), DSNIFF];
+
+/// What is fired.
+enum Shot {
+    /// An attack of attacker.py, which says itself whether it is content.
+    Python(&'static str),
+    /// A tool with its words, and for how many seconds at most.
+    Tool(&'static str, u64),
+}
+
+struct Attack {
+    name: &'static str,
+    expected: &'static str,
+    shots: &'static [Shot],
+    /// What must have been counted: drops and counters, alternatives joined by `|`.
+    counted: &'static [&'static str],
+    /// What must not have been.
+    never: &'static [&'static str],
+}
+
+macro_rules! attacks {
+    ($($needs:ident $name:literal: $expected:literal, $counted:expr, not $never:expr,
+       $shots:expr;)*) => {
+        pub(super) const CASES: &[Case] = &[
+            Case {
+                name: "nmap's sweeps and what it makes of us",
+                needs: BY_NMAP,
+                run: sweeps::run,
+            },
+            $(Case {
+                name: $name,
+                needs: $needs,
+                run: |bench| fire(bench, &Attack {
+                    name: $name,
+                    expected: $expected,
+                    counted: &$counted,
+                    never: &$never,
+                    shots: &$shots,
+                }),
+            },)*
+        ];
+    };
+}
+
+use Shot::{Python, Tool};
+
+attacks! {
+    BY_HPING "SYN flood": "cookies; new connections open all the same",
+        ["tcp_cookies_sent|tcp_backlog_full|tcp_half_open_replaced"], not [],
+        [Tool("hping3 -n -q -I ws0 -S -p 7 -i u50 -c 40000 --rand-source 10.9.0.2", 12)];
+    BY_HPING "ACK flood": "RST within resets_per_second, no state",
+        ["tcp_listen_ack"], not ["tcp_cookies_accepted"],
+        [Tool("hping3 -n -q -I ws0 -A -p 7 -i u50 -c 30000 --rand-source 10.9.0.2", 10)];
+    BY_HPING "land": "dropped",
+        ["tcp_land"], not [],
+        [Tool("hping3 -n -q -I ws0 -S -a 10.9.0.2 -s 7 -p 7 -k -i u1000 -c 300 10.9.0.2", 5)];
+    BY_HPING "urgent flags": "no harm, RST or challenge",
+        ["tcp_listen_ack|tcp_listen_not_syn|tcp_no_socket"], not [],
+        [Tool("hping3 -n -q -I ws0 -U -A -P -p 7 -d 100 -i u1000 -c 300 10.9.0.2", 5),
+         Tool("hping3 -n -q -I ws0 -U -S -F -p 9 -i u1000 -c 300 10.9.0.2", 5)];
+    BY_HPING "loose source route": "dropped, never answered",
+        ["ipv4_source_route"], not [],
+        [Tool("hping3 -n -q -I ws0 -S -p 7 --lsrr 10.9.0.1 -i u1000 -c 200 10.9.0.2", 5)];
+    BY_HPING "fragment flood": "dropped, nothing held",
+        ["ipv4_fragment"], not [],
+        [Tool("hping3 -n -q -I ws0 -1 -x -d 1000 -i u100 -c 5000 --rand-source 10.9.0.2", 5)];
+    BY_HPING "smurf and fraggle by hping3": "no answer to everybody",
+        ["icmp_unhandled|ip_not_for_us|udp_no_socket"], not ["icmp_echo_replies"],
+        [Tool("hping3 -n -q -I ws0 -1 -i u1000 -c 200 10.9.0.255", 5),
+         Tool("hping3 -n -q -I ws0 -2 -s 19 -k -p 7 -i u1000 -c 200 10.9.0.255", 5)];
+    BY_SCAPY "smurf and fraggle": "no answer to everybody",
+        ["icmp_unhandled|ip_not_for_us|udp_no_socket"], not ["icmp_echo_replies"],
+        [Python("smurf")];
+    BY_SCAPY "martians": "dropped, never answered",
+        ["ip_martian_source"], not [], [Python("martians")];
+    BY_SCAPY "blind RST": "only the exact one resets, else a challenge",
+        ["tcp_bad_rst", "tcp_out_of_window"], not ["tcp_rst"], [Python("blind_rst")];
+    BY_SCAPY "blind SYN": "challenge ACKs, limited",
+        ["tcp_syn_in_window|tcp_out_of_window|tcp_duplicate|tcp_challenge_limited",
+         "tcp_challenge_acks"], not ["tcp_rst"], [Python("blind_syn")];
+    BY_SCAPY "blind data": "dropped, ACK",
+        ["tcp_ack_unsent|tcp_ack_too_old|tcp_challenge_limited"], not ["tcp_rst"],
+        [Python("blind_data")];
+    BY_SCAPY "optimistic and duplicate ACKs": "nothing for nothing",
+        ["tcp_ack_unsent|tcp_challenge_limited"], not [], [Python("optimistic_ack")];
+    BY_SCAPY "tiny MSS and SACK holes": "segments of 36 bytes at least, memory bounded",
+        [], not ["mbuf_exhausted"], [Python("tiny_mss")];
+    BY_SCAPY "tiny segments out of order": "pieces bounded",
+        ["tcp_reassembly_full"], not ["mbuf_exhausted"], [Python("segment_smack")];
+    BY_SCAPY "zero windows (sockstress)": "probes, memory bounded",
+        [], not ["mbuf_exhausted"], [Python("zero_window")];
+    BY_SCAPY "urgent pointers": "the stream stays whole",
+        [], not [], [Python("urgent")];
+    BY_SCAPY "options of every kind and length": "delivered or dropped",
+        ["tcp_options", "ipv4_total_length", "ip_protocol_unknown"], not [], [Python("options")];
+    BY_SCAPY "forged ICMP errors": "ignored: not in flight",
+        ["icmp_error_out_of_window"], not ["path_mtu_lowered"], [Python("icmp_forged")];
+    BY_SCAPY "ICMP redirect, timestamp, mask": "no answer",
+        ["icmp_unhandled"], not [], [Python("icmp_other")];
+    BY_SCAPY "overlapping, tiny and oversized fragments": "dropped, nothing held",
+        ["ipv4_fragment"], not [], [Python("fragments")];
+    BY_SCAPY "scapy's fuzz()": "delivered or dropped by name",
+        ["tcp_no_socket|tcp_listen_ack|tcp_options"], not [], [Python("fuzz")];
+    BY_SCAPY "IPv6 routing header 0, chains, fragments": "dropped",
+        ["ipv6_extension_header"], not [], [Python("ipv6_headers")];
+    BY_SCAPY "gratuitous ARP": "no entry from what nobody asked for",
+        ["arp_unsolicited|neighbour_conflict"], not [], [Python("arp_spoof")];
+    BY_SCAPY "solicitations from 6000 neighbours": "the table is bounded",
+        ["nd_in"], not [], [Python("neighbours6")];
+    BY_DSNIFF "arpspoof": "the neighbour in use stays",
+        ["arp_unsolicited|neighbour_conflict|arp_in"], not [],
+        [Tool("arpspoof -i ws0 -t 10.9.0.2 10.9.0.77", 4)];
+    BY_DSNIFF "macof": "not for us: dropped",
+        ["ether_not_for_us"], not [], [Tool("macof -i ws0 -n 5000", 5)];
+    BY_THC "atk6-implementation6": "no harm",
+        ["ipv6_extension_header"], not [],
+        [Tool("atk6-implementation6 -p ws0 fd09::2", 8)];
+    BY_THC "atk6-fragmentation6": "no harm",
+        ["ipv6_extension_header|ip_protocol_unknown"], not [],
+        [Tool("atk6-fragmentation6 -p -n 1 ws0 fd09::2", 6)];
+    BY_THC "atk6-randicmp6": "no harm",
+        ["icmp_unhandled"], not [], [Tool("atk6-randicmp6 -p ws0 fd09::2", 5)];
+    BY_THC "RA flood": "no prefix, no route, no memory",
+        ["ip_not_for_us|icmp_unhandled"], not [], [Tool("atk6-flood_router26 ws0", 3)];
+    BY_THC "NDP exhaustion": "no neighbour for who is not on the link",
+        ["ip_not_for_us|icmp_unhandled|nd_not_for_us"], not [],
+        [Tool("atk6-ndpexhaust26 -p ws0 fd09::", 3)];
+}
+
+fn fire(bench: &Workbench, attack: &Attack) -> Result<()> {
+    let scene = Scene::new(bench)?;
+    let mut told = Vec::new();
+    for shot in attack.shots {
+        match shot {
+            Python(name) => told.push(scene.python(name)?),
+            Tool(words, seconds) => drop(scene.tool(words, *seconds)?),
+        }
+    }
+    let seen = scene.end()?;
+    for name in attack.never {
+        let grown = seen.grown(name);
+        anyhow::ensure!(grown == 0, "{name} was counted {grown} times; {}", seen.drops());
+    }
+    told.push(seen.counted(attack.counted)?);
+    told.push(seen.text);
+    told.retain(|text| !text.is_empty());
+    println!("{} | {} | {}", attack.name, attack.expected, told.join("; "));
+    Ok(())
+}

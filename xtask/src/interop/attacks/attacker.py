@@ -1,0 +1,465 @@
+"""What the suite `attacks` fires that no packaged tool does, and the peer that must notice nothing.
+
+Called by: `cargo xtask interop attacks`, in the namespace of the host at the other end of a TAP:
+    attacker.py peer STOP           echo data until the file STOP is there; the last line says how much
+    attacker.py NAME [STATE]        one attack; STATE is a file in which the peer says who it is
+Each attack prints one line, what it saw, and exits with 1 if that is not what it should be.
+It needs scapy (Debian package python3-scapy) for everything but `peer`. Counts are bounded.
+"""
+
+import json, os, random, socket, struct, sys, threading, time
+
+OURS, OURS6 = "10.9.0.2", "fd09::2"
+KERNEL, KERNEL6 = "10.9.0.1", "fd09::1"
+# Nobody's address: the attacker answers for it, so that the kernel resets nothing.
+MINE, MY_MAC = "10.9.0.66", "02:00:00:00:00:66"
+DEV = "ws0"
+
+
+# The peer that keeps the rules.
+
+def echo(connection, data):
+    """Send data, have it back, and say whether it is the same."""
+    threading.Thread(target=connection.sendall, args=(data,), daemon=True).start()
+    back = bytearray()
+    while len(back) < len(data):
+        part = connection.recv(65536)
+        if not part:
+            raise SystemExit("the connection was ended by the other side")
+        back += part
+    if back != data:
+        raise SystemExit("what came back is not what was sent")
+
+
+def peer(stop, state):
+    """One connection that lasts, and a new one each round, over IPv4 and IPv6 by turns."""
+    def connect(host):
+        return socket.create_connection((host, 7), timeout=20)
+
+    lasting, rounds, worst, moved = connect(OURS), 0, 0.0, 0
+    json.dump({"port": lasting.getsockname()[1]}, open(state + ".new", "w"))
+    os.rename(state + ".new", state)
+    last = False
+    while not last:
+        last = os.path.exists(stop)
+        begun = time.monotonic()
+        with connect((OURS, OURS6)[rounds % 2]) as fresh:
+            echo(fresh, random.randbytes(100_000))
+        echo(lasting, random.randbytes(20_000))
+        worst = max(worst, time.monotonic() - begun)
+        rounds, moved = rounds + 1, moved + 240_000
+        time.sleep(0.02)
+    lasting.close()
+    print(json.dumps({"rounds": rounds, "worst_s": round(worst, 3), "bytes": moved}))
+
+
+# The attacker's own small TCP, without a kernel.
+
+def seen(text, good=True):
+    print(text)
+    sys.exit(0 if good else 1)
+
+
+class Wire:
+    """Frames on the TAP, as the attacker or as anybody."""
+
+    def __init__(self):
+        from scapy.all import Ether, conf, get_if_hwaddr
+        conf.verb = 0
+        self.socket = conf.L2socket(iface=DEV)
+        self.own = get_if_hwaddr(DEV)
+        self.ether = Ether
+        self.mac = self.find()
+
+    def find(self):
+        """Where ours is, which the kernel has asked already."""
+        for line in open("/proc/net/arp"):
+            if line.split()[0] == OURS:
+                return line.split()[3]
+        seen("the kernel does not know " + OURS, False)
+
+    def send(self, packet, src=None):
+        self.socket.send(self.ether(src=src or self.own, dst=self.mac) / packet)
+
+    def send_all(self, packets, src=None, pause=0.0):
+        for packet in packets:
+            self.send(packet, src)
+            if pause:
+                time.sleep(pause)
+
+    def hear(self, seconds, wanted, most=100_000, others=False):
+        """The packets that come within so long and are wanted; to us, unless it is to be `others`."""
+        from scapy.all import ARP
+        mine = socket.inet_aton(MINE)
+        until, heard = time.monotonic() + seconds, []
+        while time.monotonic() < until and len(heard) < most:
+            if not select_one(self.socket, until):
+                break
+            frame = self.socket.ins.recv(65536)
+            # The peer's own traffic passes here too, and parsing is slow.
+            if frame[12:14] != b"\x08\x06" and frame[30:34] != mine and not others:
+                continue
+            frame = self.ether(frame)
+            if ARP in frame and frame[ARP].op == 1 and frame[ARP].pdst == MINE:
+                self.answer_arp()
+            elif wanted(frame):
+                heard.append(frame)
+        return heard
+
+    def answer_arp(self):
+        from scapy.all import ARP
+        self.send(ARP(op=2, hwsrc=MY_MAC, psrc=MINE, hwdst=self.mac, pdst=OURS), MY_MAC)
+
+
+def select_one(sock, until):
+    import select
+    left = until - time.monotonic()
+    return bool(left > 0 and select.select([sock], [], [], left)[0])
+
+
+class Connection:
+    """The attacker's end of a connection to one of our ports."""
+
+    def __init__(self, wire, port, sport, options, window=65535):
+        from scapy.all import IP, TCP
+        self.wire, self.sport, self.port, self.window = wire, sport, port, window
+        self.seq = random.getrandbits(32)
+        syn = IP(src=MINE, dst=OURS) / TCP(
+            sport=sport, dport=port, flags="S", seq=self.seq, window=window, options=options)
+        wire.answer_arp()
+        for _ in range(5):
+            wire.send(syn, MY_MAC)
+            heard = wire.hear(1.0, self.is_mine, 1)
+            if heard and heard[0][TCP].flags == "SA":
+                self.seq = (self.seq + 1) % 2**32
+                self.ack = (heard[0][TCP].seq + 1) % 2**32
+                self.first = self.ack
+                self.give()
+                return
+        seen("no SYN-ACK from port %d" % port, False)
+
+    def is_mine(self, frame):
+        from scapy.all import TCP
+        return TCP in frame and frame[TCP].dport == self.sport and frame[TCP].sport == self.port
+
+    def segment(self, payload=b"", flags="A", by=0, ack=0, options=(), window=None, urg=0):
+        from scapy.all import IP, TCP
+        window = self.window if window is None else window
+        return IP(src=MINE, dst=OURS) / TCP(
+            sport=self.sport, dport=self.port, flags=flags, seq=(self.seq + by) % 2**32,
+            ack=(self.ack + ack) % 2**32, window=window, options=list(options), urgptr=urg) / payload
+
+    def give(self, *args, **named):
+        self.wire.send(self.segment(*args, **named), MY_MAC)
+
+    def heard(self, seconds, most=100_000):
+        return self.wire.hear(seconds, self.is_mine, most)
+
+    def reset(self):
+        self.give(flags="R")
+
+
+def payload_of(frame):
+    from scapy.all import IP, TCP
+    return frame[IP].len - 20 - 4 * frame[TCP].dataofs
+
+
+class Victim:
+    """The lasting connection of the peer, as a stranger would forge its segments, who has seen where
+    it is only so that this test knows which guesses are wrong."""
+
+    def __init__(self, wire, state):
+        from scapy.all import TCP
+        port = json.load(open(state))["port"]
+        def last(frame):
+            return TCP in frame and frame[TCP].sport == 7 and frame[TCP].dport == port
+        heard = wire.hear(5.0, last, 5, others=True)
+        if not heard:
+            seen("the peer's connection is silent", False)
+        tcp = heard[-1][TCP]
+        self.wire, self.port = wire, port
+        self.seq, self.ack = tcp.ack, tcp.seq + payload_of(heard[-1])
+        # With the peer's clock, ten seconds on, so that PAWS is not what stops it.
+        self.stamp = dict(tcp.options).get("Timestamp", (0, 0))
+
+    def forge(self, by, flags, ack=0, payload=b""):
+        from scapy.all import IP, TCP
+        value, echo = self.stamp
+        return IP(src=KERNEL, dst=OURS) / TCP(
+            sport=self.port, dport=7, flags=flags, seq=(self.seq + by) % 2**32,
+            ack=(self.ack + ack) % 2**32, window=500,
+            options=[("Timestamp", ((echo + 10_000) % 2**32, value))]) / payload
+
+
+# Attacks, by name.
+
+def blind_rst(wire, state):
+    sent = 0
+    for _ in range(5):
+        # In the window, or near it, before the peer has moved it on.
+        victim = Victim(wire, state)
+        wire.send_all(victim.forge(by, "R") for by in range(30_001, 400_001, 9_000))
+        wire.send_all(victim.forge(2**20 + n * 65_535, "R") for n in range(100))
+        sent += 142
+    seen("%d RSTs, some of them in the window" % sent)
+
+
+def blind_syn(wire, state):
+    victim = Victim(wire, state)
+    wire.send_all(victim.forge(n * 65_537, "S") for n in range(200))
+    wire.send_all(victim.forge(n * 65_537, "SA") for n in range(200))
+    seen("400 SYNs for an open connection")
+
+
+def blind_data(wire, state):
+    victim = Victim(wire, state)
+    acks = [2**30, 2**31, 2**31 + 5, -(2**30), 2**24]
+    lies = [victim.forge(by, "PA", ack, b"a lie " * 20) for ack in acks for by in range(0, 400_000, 10_000)]
+    wire.send_all(lies)
+    seen("%d segments with data and an impossible ACK" % len(lies))
+
+
+def segment_smack(wire, _):
+    mine = Connection(wire, 9, 4_001, [("MSS", 1460), ("SAckOK", b"")])
+    wire.send_all((mine.segment(b"x", by=2 * n + 1) for n in range(2_000)), MY_MAC)
+    answers = mine.heard(0.5)
+    mine.reset()
+    seen("2000 segments of a byte with gaps, %d ACKs came" % len(answers), bool(answers))
+
+
+def tiny_mss(wire, _):
+    from scapy.all import TCP
+    small, frames = 10_000, 0
+    for n in range(6):
+        mine = Connection(wire, 19, 4_100 + n, [("MSS", 8), ("SAckOK", b"")])
+        flight = mine.heard(0.05)
+        for frame in flight:
+            frames += 1
+            # The last of a flight may be what the window had room for.
+            if frame is not flight[-1]:
+                small = min(small, payload_of(frame))
+            left = frame[TCP].seq + payload_of(frame)
+            mine.give(options=[("SAck", (left, left + 1))])
+        for hole in range(1, 100, 2):
+            edges = tuple((mine.ack + hole * 4 + k) % 2**32 for k in (0, 1))
+            mine.give(options=[("SAck", edges)])
+    seen("%d segments of %d bytes at least for an MSS of 8" % (frames, small), frames >= 6 and small >= 36)
+
+
+def zero_window(wire, _):
+    crowd = [Connection(wire, 19, 5_000 + n, [("MSS", 1460)], window=0) for n in range(30)]
+    for _ in range(5):
+        for mine in crowd:
+            mine.give(window=0)
+        wire.hear(0.05, lambda frame: False)
+    seen("30 connections to chargen whose windows stay shut")
+
+
+def optimistic_ack(wire, _):
+    from scapy.all import Ether, TCP
+    mine = Connection(wire, 19, 4_300, [("MSS", 1460)])
+    again = Ether(src=MY_MAC, dst=wire.mac) / mine.segment()
+    again = again.__class__(bytes(again))
+    flight = sum(payload_of(f) for f in mine.heard(0.1))
+    for _ in range(500):
+        wire.socket.send(again)
+    burst = sum(payload_of(f) for f in mine.heard(0.3))
+    mine.reset()
+    mine = Connection(wire, 19, 4_301, [("MSS", 1460)])
+    for n in range(1, 200):
+        mine.give(ack=100_000 * n)
+    wrong = [f for f in mine.heard(0.3) if f[TCP].flags.R]
+    mine.reset()
+    seen("%d bytes for 500 duplicate ACKs, %d were in flight; no RST" % (burst, flight),
+         not wrong and burst <= 3 * max(flight, 14_600))
+
+
+def urgent(wire, _):
+    from scapy.all import IP, TCP
+    mine = Connection(wire, 7, 4_400, [("MSS", 1460)])
+    got = {}
+    for n, pointer in enumerate([0, 1, 5, 10, 0x7fff, 0xffff]):
+        mine.give(b"0123456789", flags="PAU", by=10 * n, urg=pointer)
+        # What came is acknowledged at once: a small segment waits for that (Nagle).
+        for _ in range(2):
+            for frame in mine.heard(0.2):
+                if payload_of(frame):
+                    got[frame[TCP].seq] = payload_of(frame)
+                mine.ack = max(mine.ack, frame[TCP].seq + payload_of(frame))
+            mine.give(by=10 * (n + 1))
+    got = sum(got.values())
+    for flags in ("SU", "SFU", "FU", "RU", "U"):
+        wire.send_all(IP(src=KERNEL, dst=OURS) / TCP(sport=n, dport=7, flags=flags, urgptr=n)
+                      for n in range(1_000, 60_000, 7_777))
+    mine.reset()
+    seen("%d of 60 bytes came back" % got, 54 <= got <= 60)
+
+
+def icmp_forged(wire, state):
+    from scapy.all import ICMP, IP, TCP, raw
+    victim = Victim(wire, state)
+    sent = 0
+    for code in range(16):
+        for by in [2**20, 2**30, -(2**20), 2**31]:
+            quoted = IP(src=OURS, dst=KERNEL, len=1500) / TCP(
+                sport=7, dport=victim.port, seq=(victim.ack + by) % 2**32)
+            for mtu in (68, 552, 1280):
+                wire.send(IP(src=KERNEL, dst=OURS) / ICMP(type=3, code=code, nexthopmtu=mtu) / raw(quoted)[:28])
+                sent += 1
+    seen("%d errors that quote what is not in flight" % sent)
+
+
+def icmp_other(wire, _):
+    from scapy.all import ICMP, IP
+    def answered(frame):
+        return ICMP in frame and frame[IP].src == OURS and frame[ICMP].type in (14, 16, 18)
+    # Redirect, router advertisement, timestamp, information and mask requests.
+    wire.send_all(IP(src=KERNEL, dst=OURS) / ICMP(type=kind, code=n % 4, gw=MINE) / bytes(28)
+                  for kind in (5, 9, 13, 15, 17) for n in range(40))
+    heard = wire.hear(0.5, answered, others=True)
+    seen("%d answers" % len(heard), not heard)
+
+
+def fragments(wire, _):
+    from scapy.all import ICMP, IP, TCP, fragment
+    packets = []
+    for n in range(100):
+        # Overlapping (teardrop), past 65535 (ping of death), tiny (RFC 1858), never finished (Rose).
+        packets += [IP(src=KERNEL, dst=OURS, id=n, flags="MF", proto=17) / bytes(36),
+                    IP(src=KERNEL, dst=OURS, id=n, frag=3, proto=17) / bytes(4),
+                    IP(src=KERNEL, dst=OURS, id=n, frag=8189, proto=1) / bytes(1_000),
+                    IP(src=KERNEL, dst=OURS, id=n, flags="MF", proto=6) / bytes(8),
+                    IP(src=KERNEL, dst=OURS, id=n, flags="MF", frag=1, proto=6) / bytes(8)]
+        packets += fragment(IP(src=KERNEL, dst=OURS, id=n) / ICMP() / bytes(3_000), 1_000)
+    wire.send_all(packets)
+    seen("%d fragments" % len(packets))
+
+
+def options(wire, _):
+    from scapy.all import IP, Raw, TCP, raw
+    rng, sent = random.Random(33), 0
+    for kind in range(0, 256, 5):
+        for length in (0, 1, 2, 3, 4, 10, 39, 40, 41, 255):
+            head = raw(TCP(sport=6_000, dport=7, flags="S", dataofs=15, seq=rng.getrandbits(32)))
+            body = bytes([kind, length]) + rng.randbytes(38)
+            packet = IP(src=KERNEL, dst=OURS, proto=6) / Raw(checked(head[:20] + body))
+            wire.send(packet)
+            sent += 1
+    for length in (0, 21, 39, 41, 1_500, 65_535):
+        wire.send(IP(src=KERNEL, dst=OURS, len=length) / TCP(sport=6_001, dport=7, flags="S") / b"x")
+    for inner in (4, 41, 47, 50, 51):
+        wire.send(IP(src=KERNEL, dst=OURS, proto=inner) / IP(src=KERNEL, dst=OURS) / TCP(dport=7, flags="S"))
+    seen("%d SYNs with options of every kind and length" % sent)
+
+
+def checked(segment):
+    """A TCP segment from the kernel to us with its checksum."""
+    pseudo = socket.inet_aton(KERNEL) + socket.inet_aton(OURS) + struct.pack("!HH", 6, len(segment))
+    data = pseudo + segment[:16] + b"\0\0" + segment[18:]
+    total = sum(struct.unpack("!%dH" % (len(data) // 2), data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return segment[:16] + struct.pack("!H", ~total & 0xffff) + segment[18:]
+
+
+def martians(wire, _):
+    from scapy.all import ICMP, IP, TCP, UDP
+    sources = ["127.0.0.1", "0.0.0.0", "224.0.0.1", "255.255.255.255", "240.1.2.3", "10.9.0.255", OURS]
+    def of_ours(frame):
+        return IP in frame and frame[IP].src == OURS and frame[IP].dst in sources
+    for src in sources:
+        for upper in (TCP(sport=5, dport=7, flags="S"), TCP(sport=5, dport=99, flags="A"), UDP(dport=9), ICMP()):
+            wire.send(IP(src=src, dst=OURS) / upper)
+    heard = wire.hear(0.5, of_ours, others=True)
+    seen("%d answers to %d sources" % (len(heard), len(sources)), not heard)
+
+
+def smurf(wire, _):
+    from scapy.all import Ether, ICMP, IP, UDP
+    def of_ours(frame):
+        return IP in frame and frame[IP].src == OURS and frame[IP].dst == MINE
+    for dst in ("10.9.0.255", "255.255.255.255", "10.9.0.0", "224.0.0.1"):
+        for upper in (ICMP(), UDP(sport=19, dport=7), UDP(sport=19, dport=19)):
+            for _ in range(20):
+                packet = IP(src=MINE, dst=dst) / upper / b"smurf"
+                wire.send(packet, MY_MAC)
+                wire.socket.send(Ether(src=MY_MAC, dst="ff:ff:ff:ff:ff:ff") / packet)
+    heard = wire.hear(0.5, of_ours, others=True)
+    seen("%d answers to 480 packets for everybody" % len(heard), not heard)
+
+
+def arp_spoof(wire, _):
+    from scapy.all import ARP, Ether
+    # Unasked replies and gratuitous requests: the kernel's address is at the attacker's.
+    for n in range(200):
+        wire.socket.send(Ether(src=MY_MAC, dst=wire.mac) / ARP(
+            op=2, hwsrc=MY_MAC, psrc="10.9.0.%d" % (n % 250 + 3), hwdst=wire.mac, pdst=OURS))
+        wire.socket.send(Ether(src=MY_MAC, dst=wire.mac) / ARP(
+            op=2, hwsrc=MY_MAC, psrc=OURS, hwdst=wire.mac, pdst=OURS))
+    seen("400 replies that nobody asked for")
+
+
+def fuzz(wire, _):
+    from scapy.all import ICMP, IP, IPv6, ICMPv6EchoRequest, TCP, UDP, fuzz as wild
+    import scapy.volatile
+    random.seed(7)
+    kinds = [lambda: IP(src=KERNEL, dst=OURS) / wild(TCP(dport=7)),
+             lambda: IP(src=KERNEL, dst=OURS) / wild(TCP()) / random.randbytes(20),
+             lambda: IP(src=KERNEL, dst=OURS) / wild(UDP()),
+             lambda: IP(src=KERNEL, dst=OURS) / wild(ICMP()),
+             lambda: wild(IP(src=KERNEL, dst=OURS)) / TCP(dport=7, flags="S"),
+             lambda: wild(IPv6(src=KERNEL6, dst=OURS6)) / wild(TCP(dport=7)),
+             lambda: IPv6(src=KERNEL6, dst=OURS6) / wild(ICMPv6EchoRequest())]
+    sent = 0
+    for n in range(1_400):
+        try:
+            wire.send(kinds[n % len(kinds)]())
+            sent += 1
+        except (struct.error, ValueError, OSError, TypeError):
+            pass  # What scapy itself cannot write.
+    seen("%d frames" % sent, sent > 1_000)
+
+
+def ipv6_headers(wire, _):
+    from scapy.all import (ICMPv6EchoRequest, IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment,
+                           IPv6ExtHdrHopByHop, IPv6ExtHdrRouting, PadN, TCP)
+    head = IPv6(src=KERNEL6, dst=OURS6)
+    def answered(frame):
+        return ICMPv6EchoRequest not in frame and IPv6 in frame and frame[IPv6].src == OURS6 and frame[IPv6].nh == 6
+    odd = [head / IPv6ExtHdrRouting(type=0, addresses=[KERNEL6]) / TCP(dport=99, flags="S"),
+           head / IPv6ExtHdrFragment(m=1) / TCP(dport=99, flags="S"),
+           head / IPv6ExtHdrFragment(offset=1) / bytes(16)]
+    chain = head
+    for _ in range(60):
+        chain = chain / IPv6ExtHdrDestOpt(options=[PadN(optdata=b"\0" * 4)])
+    odd.append(chain / TCP(dport=99, flags="S"))
+    odd += [head / IPv6ExtHdrHopByHop(options=[PadN(otype=kind, optdata=b"\0" * 4)]) / TCP(dport=99, flags="S")
+            for kind in (0x1e, 0x5e, 0x9e, 0xde)]
+    for _ in range(20):
+        wire.send_all(odd)
+    heard = wire.hear(0.5, answered, others=True)
+    seen("%d packets with odd headers" % (20 * len(odd)))
+
+
+def neighbours6(wire, _):
+    from scapy.all import Ether, ICMPv6ND_NS, ICMPv6NDOptSrcLLAddr, IPv6, Raw
+    one = bytes(Ether(src=MY_MAC, dst=wire.mac) / IPv6(src="fd09::ffff:0", dst=OURS6, hlim=255)
+                / ICMPv6ND_NS(tgt=OURS6) / ICMPv6NDOptSrcLLAddr(lladdr=MY_MAC))
+    for n in range(6_000):
+        # The last two words of the source, with one sum: the checksum stays right.
+        wire.socket.send(Raw(one[:34] + struct.pack("!HH", 0xffff - n, n) + one[38:]))
+    seen("6000 solicitations, each from another neighbour")
+
+
+def main():
+    name = sys.argv[1]
+    if name == "peer":
+        return peer(sys.argv[2], sys.argv[3])
+    import logging
+    logging.getLogger("scapy").setLevel(logging.ERROR)
+    attack = globals()[name]
+    attack(Wire(), sys.argv[2] if len(sys.argv) > 2 else None)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+//! Where attacks are fired: ours at one end of a TAP, the attacker and a peer that keeps the rules
+//! at the other, and what is looked at before and afterwards.
+//!
+//! Called by: the suite `attacks`. Must not know: which attack it is.
+
+use super::super::Workbench;
+use super::super::host::{Host, Running};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Debian's own, which sees Debian's scapy, whatever else is on PATH.
+pub(super) const PYTHON: &str = "/usr/bin/python3";
+const PROGRAM: &str = "xtask/src/interop/attacks/attacker.py";
+/// Resident memory may grow by this much under an attack, in KB: the peer's own buffers and what
+/// limits admit of a stranger's.
+const GROWTH_KB: u64 = 64 << 10;
+/// The peer's last round, connections included, and no less than it takes to give up.
+const LAST_ROUND: Duration = Duration::from_secs(25);
+
+/// An attack's surroundings.
+pub(super) struct Scene<'a> {
+    bench: &'a Workbench,
+    pub(super) host: Host<'a>,
+    ours: Running,
+    peer: Option<Running>,
+    before: Value,
+    rss_kb: u64,
+}
+
+/// What was seen afterwards.
+pub(super) struct Seen {
+    before: Value,
+    after: Value,
+    pub(super) text: String,
+}
+
+impl<'a> Scene<'a> {
+    /// Everything runs, and the peer has had its first round.
+    pub(super) fn new(bench: &'a Workbench) -> Result<Scene<'a>> {
+        let host = Host::new(bench)?;
+        std::fs::create_dir_all(bench.path("run"))?;
+        let mut command = host.ours("services")?;
+        let ours = host.start("ours", command.args(["--via", "10.9.0.1", "--via", "fd09::1"]))?;
+        let mut scene = Scene { bench, host, ours, peer: None, before: Value::Null, rss_kb: 0 };
+        scene.host.until(|| {
+            let mut ping = scene.host.command("ping");
+            ping.args(["-c", "1", "-W", "1", "10.9.0.2"]);
+            Ok(ping)
+        })?;
+        let mut peer = scene.host.command(PYTHON);
+        peer.arg(bench.root().join(PROGRAM)).arg("peer");
+        peer.arg(bench.path("stop")).arg(scene.state());
+        scene.peer = Some(scene.host.start("peer", &mut peer)?);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !scene.state().exists() {
+            ensure!(Instant::now() < deadline, "the peer found no connection");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        scene.before = scene.show()?;
+        scene.rss_kb = scene.resident_kb()?;
+        Ok(scene)
+    }
+
+    /// Where the peer says which connection is its own.
+    fn state(&self) -> std::path::PathBuf {
+        self.bench.path("peer.json")
+    }
+
+    /// An attack of the Python program: the line it printed. It must be content with what it saw.
+    pub(super) fn python(&self, name: &str) -> Result<String> {
+        let mut attack = self.host.command(PYTHON);
+        attack.arg(self.bench.root().join(PROGRAM)).arg(name).arg(self.state());
+        let ran = self.bench.run(&mut attack, Duration::from_secs(40));
+        // What it saw is on its standard output, also where it is not content.
+        let line = std::fs::read_to_string(self.bench.path("stdout")).unwrap_or_default();
+        let line = line.trim().to_owned();
+        ran.with_context(|| format!("{name} saw: {line}"))?;
+        Ok(line)
+    }
+
+    /// A tool, until it ends or for so many seconds; its exit status says nothing. What it printed.
+    pub(super) fn tool(&self, words: &str, seconds: u64) -> Result<String> {
+        let mut words = words.split(' ');
+        let mut tool = self.host.command(words.next().unwrap_or_default());
+        tool.args(words);
+        let running = self.host.start("tool", &mut tool)?;
+        running.for_at_most(Duration::from_secs(seconds))?;
+        let errors = std::fs::read_to_string(self.bench.path("tool.err")).unwrap_or_default();
+        Ok(self.host.printed("tool") + &errors)
+    }
+
+    fn show(&self) -> Result<Value> {
+        let program = self.bench.wirespeed()?;
+        let mut show = self.host.command(program.to_str().context("a path that is no text")?);
+        show.args(["show", "--json", "--pid", &self.ours.id().to_string()]);
+        let text = self.bench.run(&mut show, Duration::from_secs(10))?;
+        let document: Value = serde_json::from_str(&text).context("show printed no JSON")?;
+        document.pointer("/stacks/0").cloned().context("show has no stack")
+    }
+
+    fn resident_kb(&self) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.ours.id());
+        let text = std::fs::read_to_string(Path::new(&path)).context("ours has ended")?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = line.context("no VmRSS")?;
+        line.trim().trim_end_matches(" kB").parse().context("VmRSS is no number")
+    }
+
+    /// The attack is over: ours runs, in little more memory than before, and everything that the
+    /// peer sent came back to it.
+    pub(super) fn end(mut self) -> Result<Seen> {
+        std::fs::write(self.bench.path("stop"), "")?;
+        let peer = self.peer.take().context("the peer is there once")?;
+        let ended = peer.finish(LAST_ROUND);
+        let complaint = std::fs::read_to_string(self.bench.path("peer.err")).unwrap_or_default();
+        ended.with_context(|| format!("the peer beside: {}", complaint.trim()))?;
+        ensure!(self.ours.is_alive()?, "ours has ended: {}", self.host.printed("ours"));
+        let after = self.show()?;
+        let growth_kb = self.resident_kb()?.saturating_sub(self.rss_kb);
+        ensure!(growth_kb <= GROWTH_KB, "resident memory grew by {growth_kb} KB");
+        let report: Value =
+            serde_json::from_str(&self.host.printed("peer")).context("the peer printed no JSON")?;
+        let rounds = report["rounds"].as_u64().unwrap_or(0);
+        ensure!(rounds >= 2, "the peer had {rounds} rounds");
+        let worst = report["worst_s"].as_f64().unwrap_or(f64::NAN);
+        let text = format!("peer whole, {rounds} rounds, worst {worst:.2} s; +{growth_kb} KB");
+        Ok(Seen { before: std::mem::take(&mut self.before), after, text })
+    }
+}
+
+impl Seen {
+    /// How much more of this drop, counter or limit's hits there is.
+    pub(super) fn grown(&self, name: &str) -> u64 {
+        let of = |stack: &Value| {
+            ["drops", "counters"]
+                .iter()
+                .filter_map(|section| stack.get(section)?.get(name)?.as_u64())
+                .sum::<u64>()
+        };
+        of(&self.after) - of(&self.before)
+    }
+
+    /// What was counted by these names, of which each must have been hit; one of several where
+    /// they are joined by `|`.
+    pub(super) fn counted(&self, names: &[&str]) -> Result<String> {
+        let mut told = Vec::new();
+        for alternatives in names {
+            let hits: Vec<_> = alternatives
+                .split('|')
+                .map(|name| (name, self.grown(name)))
+                .filter(|&(_, grown)| grown > 0)
+                .collect();
+            ensure!(!hits.is_empty(), "nothing was counted as {alternatives}; {}", self.drops());
+            told.extend(hits.iter().map(|(name, grown)| format!("{name} {grown}")));
+        }
+        Ok(told.join(", "))
+    }
+
+    /// Everything that was dropped meanwhile.
+    pub(super) fn drops(&self) -> String {
+        let Some(Value::Object(drops)) = self.after.get("drops") else { return String::new() };
+        let grown = drops.keys().map(|name| (name, self.grown(name))).filter(|(_, n)| *n > 0);
+        grown.map(|(name, n)| format!("{name} {n}")).collect::<Vec<_>>().join(", ")
+    }
+}

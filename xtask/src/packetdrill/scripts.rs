@@ -1,0 +1,82 @@
+//! The scripts below a folder, and what each says on its first lines.
+//!
+//! Called by: `packetdrill/mod.rs`. Must not know: how they are run.
+
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+
+/// One script.
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) path: PathBuf,
+    /// Its path below the folder that was asked for, without `.pkt`.
+    pub(crate) name: String,
+    /// The folder in that.
+    pub(crate) folder: String,
+    /// Addresses of ours that it asks for (`--local_ip`).
+    pub(crate) locals: Vec<String>,
+    /// It asks for the other version by itself.
+    pub(crate) own_version: bool,
+}
+
+/// All of them, sorted by name.
+pub(crate) fn below(dir: &Path) -> Result<Vec<Script>> {
+    let mut scripts = Vec::new();
+    let mut folders = vec![dir.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        let entries = std::fs::read_dir(&folder)
+            .with_context(|| format!("cannot read {}", folder.display()))?;
+        for entry in entries {
+            let entry = entry?;
+            let path = entry.path();
+            // Links to folders may lead in circles.
+            if entry.file_type()?.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "pkt") {
+                scripts.push(script(dir, path)?);
+            }
+        }
+    }
+    scripts.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(scripts)
+}
+
+fn script(dir: &Path, path: PathBuf) -> Result<Script> {
+    let text = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = String::from_utf8_lossy(&text);
+    let short = path.strip_prefix(dir).unwrap_or(&path).with_extension("");
+    let folder = short.parent().map(|p| p.display().to_string()).unwrap_or_default();
+    let options: Vec<_> = text.lines().map(str::trim).filter(|l| l.starts_with("--")).collect();
+    let locals = options.iter().filter_map(|o| o.strip_prefix("--local_ip="));
+    Ok(Script {
+        name: short.display().to_string(),
+        folder,
+        locals: locals.map(|l| l.trim().to_owned()).collect(),
+        own_version: options.iter().any(|o| o.starts_with("--ip_version")),
+        path,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_says_its_address_on_its_first_lines() {
+        let dir = std::env::temp_dir().join(format!("wirespeed-pkt-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("tcp/close")).unwrap();
+        let text = "--ip_version=ipv6\n--local_ip=fd::1\n\n 0 socket(...) = 3\n";
+        std::fs::write(dir.join("tcp/close/a.pkt"), text).unwrap();
+        std::fs::write(dir.join("tcp/close/a.txt"), text).unwrap();
+        let found = below(&dir);
+        std::fs::remove_dir_all(&dir).unwrap();
+        let found = found.unwrap();
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            (found[0].name.as_str(), found[0].folder.as_str()),
+            ("tcp/close/a", "tcp/close")
+        );
+        assert_eq!(found[0].locals, ["fd::1"]);
+        assert!(found[0].own_version);
+    }
+}

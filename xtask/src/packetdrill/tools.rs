@@ -1,0 +1,151 @@
+//! What scripts find on PATH and beside them: a `sysctl` that writes down what it is told, for the
+//! shared object to read, and programs that would change a kernel's device and here do nothing.
+//!
+//! Called by: `packetdrill/mod.rs` and `run.rs`. Must not know: which settings there are.
+
+use anyhow::{Context, Result};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+/// Its settings, one a line, go to the file that the environment names.
+const SYSCTL: &str = "#!/bin/sh\n\
+    for word in \"$@\"; do\n\
+    case \"$word\" in *=*) printf '%s\\n' \"$word\" >> \"$WIRESPEED_SYSCTLS\" ;; esac\n\
+    done\n";
+
+/// The same for paths below /proc/sys; scripts run what it leaves behind as their last command.
+const SET_SYSCTLS: &str = "#!/bin/sh\n\
+    sysctl \"$@\"\n\
+    restore=/tmp/sysctl_restore_${PACKETDRILL_PID}.sh\n\
+    printf '#!/bin/sh\\n' > \"$restore\"\n\
+    chmod u+x \"$restore\"\n";
+
+/// `ethtool -K DEVICE tso off ...`: pairs of words.
+const ETHTOOL: &str = "#!/bin/sh\n\
+    shift 2\n\
+    while [ $# -gt 1 ]; do\n\
+    printf '%s=%s\\n' \"$1\" \"$2\" >> \"$WIRESPEED_SYSCTLS\"\n\
+    shift 2\n\
+    done\n";
+
+/// `grep` in /proc/net/tcp looks into what the shared object writes instead.
+const GREP: &str = "#!/bin/sh\n\
+    for word in \"$@\"; do\n\
+    shift\n\
+    case \"$word\" in /proc/net/tcp|/proc/net/tcp6) word=\"$WIRESPEED_SYSCTLS.sockets\" ;; esac\n\
+    set -- \"$@\" \"$word\"\n\
+    done\n\
+    PATH=\"${PATH#*:}\"\n\
+    exec grep \"$@\"\n";
+
+const NOTHING: &str = "#!/bin/sh\nexit 0\n";
+
+/// A folder for all of it, removed at the end.
+pub(crate) struct Tools {
+    root: PathBuf,
+    /// The folder with scripts, and the one that its relative paths are taken from.
+    base: PathBuf,
+}
+
+impl Tools {
+    /// Make the folder; `dir` is the one with scripts.
+    pub(crate) fn new(dir: &Path) -> Result<Tools> {
+        let root =
+            std::env::temp_dir().join(format!("wirespeed-packetdrill-{}", std::process::id()));
+        let base = dir.ancestors().nth(2).unwrap_or(dir).to_path_buf();
+        let tools = Tools { root, base };
+        fs::create_dir_all(tools.path())?;
+        for (name, text) in [("sysctl", SYSCTL), ("set_sysctls.py", SET_SYSCTLS)] {
+            program(&tools.path().join(name), text)?;
+        }
+        program(&tools.path().join("ethtool"), ETHTOOL)?;
+        program(&tools.path().join("grep"), GREP)?;
+        for name in ["tc", "ip"] {
+            program(&tools.path().join(name), NOTHING)?;
+        }
+        Ok(tools)
+    }
+
+    /// What comes first on PATH.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.root.join("bin")
+    }
+
+    /// Where a worker's `sysctl` writes.
+    pub(crate) fn sysctls(&self, worker: usize) -> PathBuf {
+        self.root.join(format!("sysctls-{worker}"))
+    }
+
+    /// The folder to run a script of `folder` in: what it finds in `../common` and the like is what
+    /// lies there, but for `set_sysctls.py`, which is ours.
+    pub(crate) fn stage(&self, folder: &Path) -> Result<PathBuf> {
+        let inside = folder.strip_prefix(&self.base).unwrap_or(Path::new("scripts"));
+        let stage = self.root.join("stage").join(inside);
+        fs::create_dir_all(&stage).with_context(|| format!("cannot make {}", stage.display()))?;
+        let mut here = folder;
+        let mut there = stage.as_path();
+        while here.starts_with(&self.base) && there.starts_with(&self.root) {
+            let common = here.join("common");
+            if common.is_dir() {
+                self.stage_common(&common, &there.join("common"))?;
+            }
+            let (Some(up), Some(up_there)) = (here.parent(), there.parent()) else { break };
+            (here, there) = (up, up_there);
+        }
+        Ok(stage)
+    }
+
+    fn stage_common(&self, from: &Path, to: &Path) -> Result<()> {
+        if to.is_dir() {
+            return Ok(());
+        }
+        // Made aside and moved into place: two workers may be at it.
+        let aside = to.with_file_name(format!("common-{:?}", std::thread::current().id()));
+        fs::create_dir_all(&aside)?;
+        for entry in fs::read_dir(from)? {
+            let entry = entry?;
+            let ours = self.path().join(entry.file_name());
+            let target = if ours.exists() { ours } else { entry.path() };
+            symlink(target, aside.join(entry.file_name()))?;
+        }
+        if fs::rename(&aside, to).is_err() {
+            fs::remove_dir_all(&aside)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Tools {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.root);
+    }
+}
+
+fn program(file: &Path, text: &str) -> Result<()> {
+    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    fs::set_permissions(file, fs::Permissions::from_mode(0o755))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn what_sysctl_is_told_is_in_the_file() {
+        let dir = std::env::temp_dir().join(format!("wirespeed-sysctl-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let (file, kept) = (dir.join("sysctl"), dir.join("kept"));
+        program(&file, SYSCTL).unwrap();
+        let status = Command::new(&file)
+            .env("WIRESPEED_SYSCTLS", &kept)
+            .args(["-q", "net.ipv4.tcp_rmem=4096 540000 15728640", "net.ipv4.tcp_sack=0"])
+            .status();
+        let text = fs::read_to_string(&kept);
+        fs::remove_dir_all(&dir).unwrap();
+        assert!(status.unwrap().success());
+        assert_eq!(text.unwrap(), "net.ipv4.tcp_rmem=4096 540000 15728640\nnet.ipv4.tcp_sack=0\n");
+    }
+}
