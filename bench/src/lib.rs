@@ -1,9 +1,8 @@
 //! wirespeed-bench: wirespeed beside smoltcp, gVisor's netstack and the kernel, in one run.
 //!
-//! `core`, `outside` and `tcp` hold the rows of these benches, `ours` our side of `core`'s,
-//! `peers` the other sides,
-//! `harness` how a row is measured and `report` how it is shown. Nothing here is used by the
-//! stack; `cargo xtask bench NAME` is how people run it.
+//! `core`, `outside`, `tcp` and `proof` hold the rows of these benches, `ours` our side of
+//! `core`'s, `peers` the other sides, `harness` how a row is measured and `report` how it is shown.
+//! Nothing here is used by the stack; `cargo xtask bench NAME` is how people run it.
 
 pub mod core;
 pub mod delay;
@@ -18,6 +17,7 @@ pub mod ours;
 pub mod outside;
 pub mod outstanding;
 pub mod peers;
+pub mod proof;
 pub mod report;
 pub mod tcp;
 

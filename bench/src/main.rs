@@ -1,5 +1,5 @@
-//! The command line of the benchmarks: `core`, `outside`, `tcp`, and `peer` for one side alone.
-//! Called by `cargo xtask bench NAME`. Figures go to standard output, progress to standard
+//! The command line of the benchmarks: `core`, `outside`, `tcp`, `proof`, and `peer` for one side
+//! alone. Called by `cargo xtask bench NAME`. Figures go to standard output, progress to standard
 //! error. Exit status: 0 measured, 1 nothing could be measured or `--check` found a missed
 //! must, 2 usage.
 
@@ -18,6 +18,7 @@ use wirespeed_bench::outside;
 use wirespeed_bench::peers::kernel::{self, Placement, Settings as Kernel};
 use wirespeed_bench::peers::latency::{Waiting, ping_pong};
 use wirespeed_bench::peers::{gvisor, smoltcp};
+use wirespeed_bench::proof;
 use wirespeed_bench::report::{Machine, Report};
 use wirespeed_bench::tcp;
 
@@ -37,6 +38,8 @@ enum Command {
     Outside(Options),
     /// Bad networks in virtual time: goodput, recovery, windows, the cost of an ACK.
     Tcp(Options),
+    /// The proof: Linux over our emulated link, ours beside it on bad networks, floods.
+    Proof(Options),
     /// Runs every setting of one peer in one case and prints a line of JSON for each.
     #[command(hide = true)]
     Peer(PeerOptions),
@@ -92,6 +95,7 @@ fn main() -> ExitCode {
         Command::Core(options) => bench("core", ROWS, &options),
         Command::Outside(options) => bench("outside", outside::ROWS, &options),
         Command::Tcp(options) => bench("tcp", tcp::ROWS, &options),
+        Command::Proof(options) => bench("proof", proof::ROWS, &options),
         Command::Peer(options) => peer(&options).map(|()| ExitCode::SUCCESS),
         Command::Ours { case, seconds, write } => {
             ours(&case, seconds, write).map(|()| ExitCode::SUCCESS)

@@ -67,7 +67,7 @@ pub(super) fn host_with_tap(offload: bool) -> Result<(File, Tap)> {
 }
 
 /// Runs `make` in a namespace of its own, which is given back as well.
-pub(super) fn in_new_namespace<T: Send>(
+pub(crate) fn in_new_namespace<T: Send>(
     make: impl FnOnce() -> Result<T> + Send,
 ) -> Result<(File, T)> {
     thread::scope(|scope| {

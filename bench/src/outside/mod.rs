@@ -3,8 +3,8 @@
 //! what the system calls cost by themselves, `sockets` and `connections` what programs see.
 
 mod connections;
-mod host;
-mod raw;
+pub(crate) mod host;
+pub(crate) mod raw;
 mod sockets;
 mod tap;
 
@@ -188,7 +188,7 @@ fn ns_a_unit(measured: &Measurement) -> Result<f64> {
     Ok(1e9 / measured.units_per_cpu_s()?)
 }
 
-fn wall_gbit_per_s(measured: &Measurement) -> Result<f64> {
+pub(crate) fn wall_gbit_per_s(measured: &Measurement) -> Result<f64> {
     (measured.wall_s > 0.0)
         .then(|| measured.bytes as f64 * 8e-9 / measured.wall_s)
         .context("it took no time")

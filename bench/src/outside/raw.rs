@@ -25,7 +25,7 @@ const BATCH_1500: usize = 64;
 
 /// CPU time of the system calls that carried data one way.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Carried {
+pub(crate) struct Carried {
     bytes: u64,
     reads_s: f64,
     writes_s: f64,
@@ -56,43 +56,51 @@ impl Carried {
 
 /// Two hosts, each with a TAP, and a thread that carries frames between them by plain reads and
 /// writes, as whoever has no stack would.
-pub(super) struct Wire {
+pub(crate) struct Wire {
     hosts: [File; 2],
     ends: [OwnedFd; 2],
     offload: bool,
 }
 
+/// Two hosts that know each other, 10.95.0.1 and 10.95.0.2, each with a TAP: the namespaces, and
+/// the other ends of the TAPs.
+pub(crate) fn hosts(offload: bool) -> Result<([File; 2], [Tap; 2])> {
+    let host = |number: u8| {
+        in_new_namespace(move || {
+            let mut tap = Tap::open(&Config { vnet_hdr: offload, ..Config::default() })?;
+            let address = format!("10.95.0.{number}/24");
+            let addresses = vec![address.parse().map_err(|e| anyhow!("{e:?}"))?];
+            tap.configure(&Setup { addresses, up: true, ..Setup::default() })?;
+            let mac = tap.kernel_mac().context("no hardware address")?;
+            Ok((tap.name().to_owned(), mac, tap))
+        })
+    };
+    let (one, (name1, mac1, tap1)) = host(1)?;
+    let (two, (name2, mac2, tap2)) = host(2)?;
+    let (in_one, in_two) = (&one, &two);
+    thread::scope(|scope| {
+        let know = |namespace: &File, address: u8, mac, name: &str| {
+            enter(namespace)?;
+            ip(&format!("neigh add 10.95.0.{address} lladdr {mac} dev {name}"))
+        };
+        let first = scope.spawn(move || know(in_one, 2, mac2, &name1));
+        let second = scope.spawn(move || know(in_two, 1, mac1, &name2));
+        first.join().map_err(|_| anyhow!("setting a neighbour panicked"))??;
+        second.join().map_err(|_| anyhow!("setting a neighbour panicked"))?
+    })?;
+    Ok(([one, two], [tap1, tap2]))
+}
+
 impl Wire {
     /// The hosts are 10.95.0.1 and 10.95.0.2.
-    pub(super) fn new(offload: bool) -> Result<Wire> {
-        let host = |number: u8| {
-            in_new_namespace(move || {
-                let mut tap = Tap::open(&Config { vnet_hdr: offload, ..Config::default() })?;
-                let address = format!("10.95.0.{number}/24");
-                let addresses = vec![address.parse().map_err(|e| anyhow!("{e:?}"))?];
-                tap.configure(&Setup { addresses, up: true, ..Setup::default() })?;
-                let mac = tap.kernel_mac().context("no hardware address")?;
-                Ok((tap.name().to_owned(), mac, descriptor(&tap)?))
-            })
-        };
-        let (one, (name1, mac1, fd1)) = host(1)?;
-        let (two, (name2, mac2, fd2)) = host(2)?;
-        let (in_one, in_two) = (&one, &two);
-        thread::scope(|scope| {
-            let know = |namespace: &File, address: u8, mac, name: &str| {
-                enter(namespace)?;
-                ip(&format!("neigh add 10.95.0.{address} lladdr {mac} dev {name}"))
-            };
-            let first = scope.spawn(move || know(in_one, 2, mac2, &name1));
-            let second = scope.spawn(move || know(in_two, 1, mac1, &name2));
-            first.join().map_err(|_| anyhow!("setting a neighbour panicked"))??;
-            second.join().map_err(|_| anyhow!("setting a neighbour panicked"))?
-        })?;
-        Ok(Wire { hosts: [one, two], ends: [fd1, fd2], offload })
+    pub(crate) fn new(offload: bool) -> Result<Wire> {
+        let (hosts, taps) = hosts(offload)?;
+        let [one, two] = &taps;
+        Ok(Wire { ends: [descriptor(one)?, descriptor(two)?], hosts, offload })
     }
 
     /// The kernel's TCP over it; the carrying thread runs on `core`.
-    pub(super) fn bulk(
+    pub(crate) fn bulk(
         &self,
         cores: Cores,
         (settings, core): (Settings, usize),
@@ -116,7 +124,7 @@ impl Wire {
     }
 
     /// Where the kernel's ends may run, and the carrying thread.
-    pub(super) fn candidates(cores: Cores) -> Vec<(Settings, usize)> {
+    pub(crate) fn candidates(cores: Cores) -> Vec<(Settings, usize)> {
         let placements = Placement::all(cores).into_iter().map(Settings::bulk);
         placements.flat_map(|s| cores.both().into_iter().map(move |core| (s, core))).collect()
     }

@@ -22,9 +22,11 @@ const MESSAGE: usize = 64;
 /// Round trips before the first that counts.
 const WARM_UP: usize = 500;
 
-/// Bytes of one write of bulk, and of one read at most: each is a call that takes the lock and
-/// rings the other end's bell.
+/// Bytes of one write of bulk: each is a call that takes the lock and rings the other end's bell.
 const WRITE: usize = 64 << 10;
+
+/// Bytes of one read of bulk at most: as many as the polled API's reader asks for.
+const READ: usize = 128 << 10;
 
 /// Bytes on the wire at most, in bulk: twice what suffices where one loop polls both ends, because
 /// four tasks take turns here, and each should find some work.
@@ -212,7 +214,7 @@ pub(super) fn tokio_bulk(seconds: f64) -> Result<Measurement> {
         let listener = TcpListener::bind(&server, to)?;
         let reads = tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await?;
-            let mut into = vec![0; WRITE];
+            let mut into = vec![0; READ];
             let mut bytes = 0;
             loop {
                 match stream.read(&mut into).await? {

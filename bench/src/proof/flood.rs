@@ -1,0 +1,277 @@
+//! A listener of ours behind a TAP, and the kernel at its other end: one program that means it, and
+//! one that sends SYNs from forged addresses as fast as the device takes them.
+//! Called by `proof`. Flood and flow share the device, the stack and this machine's cores; the flow
+//! asks for a rate that the pair of them reaches with ease when nobody floods.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use base::{MacAddr, SeqNumber};
+use device::tap::{Config, Setup, Tap};
+use net::{Net, TcpListener, blocking};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use stack::{PortConfig, Stack, StackConfig};
+use wire::checksum::{Ladder, Sum};
+use wire::tcp::{Flags, Header};
+use wire::{ipv4, tcp};
+
+use crate::harness::{Bench, Figure};
+use crate::measure::{median, pin};
+use crate::namespace::{enter, ip};
+use crate::outside::host::in_new_namespace;
+
+const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 94, 0, 1);
+const OURS: Ipv4Addr = Ipv4Addr::new(10, 94, 0, 2);
+const OUR_MAC: MacAddr = MacAddr([2, 0, 0, 0x94, 0, 2]);
+const PORT: u16 = 80;
+/// Forged addresses are of a net of their own, behind the kernel.
+const FORGED: [u8; 2] = [10, 93];
+
+/// Ten milliseconds of the flood: while another thread has our core, nothing is lost.
+const QUEUE_FRAMES: u32 = 4_000;
+/// Bits a second that the flow asks for.
+const FLOW_BPS: f64 = 1e9;
+/// A connection so often, and how long it may take.
+const EVERY: Duration = Duration::from_millis(10);
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Our stack, the kernel beside it, and what serves.
+struct Place {
+    namespace: File,
+    /// Where our program runs, stack and server; the rest of the world has the other core.
+    core: usize,
+    net: Net,
+    driver: Option<net::DriverThread>,
+    read: AtomicU64,
+    /// SYNs sent so far: none comes twice.
+    syns: AtomicU64,
+    over: AtomicBool,
+}
+
+impl Place {
+    fn new(b: &Bench) -> Result<Place> {
+        let (namespace, tap) = in_new_namespace(|| {
+            let mut tap = Tap::open(&Config { vnet_hdr: true, ..Config::default() })?;
+            let addresses = vec![format!("{KERNEL}/24").parse().map_err(|e| anyhow!("{e:?}"))?];
+            let queue_frames = Some(QUEUE_FRAMES);
+            tap.configure(&Setup { addresses, queue_frames, up: true, ..Setup::default() })?;
+            ip(&format!("neigh add {OURS} lladdr {OUR_MAC} dev {}", tap.name()))?;
+            Ok(tap)
+        })?;
+        let kernel_mac = tap.kernel_mac().context("the TAP has no hardware address")?;
+        let mut stack = Stack::new(StackConfig::new([0x1988, 0x1989]));
+        let addresses = vec![format!("{OURS}/24").parse().map_err(|e| anyhow!("{e:?}"))?];
+        let port = stack.add_port(Box::new(tap), PortConfig { mac: OUR_MAC, addresses });
+        stack.add_neighbour(port, KERNEL.into(), kernel_mac);
+        let forged = format!("{}.{}.0.0/16", FORGED[0], FORGED[1]);
+        let dest = forged.parse().map_err(|e| anyhow!("{e:?}"))?;
+        let via = Some(KERNEL.into());
+        let table = stack::route::MAIN_TABLE;
+        stack.add_route(stack::Route { dest, via, port: port.0, table });
+        // Threads take the cores of whoever makes them.
+        let core = b.cores.second.unwrap_or(b.cores.first);
+        pin(&[core])?;
+        let spawned = Net::spawn_thread(stack);
+        pin(&[b.cores.first])?;
+        let (net, driver) = spawned?;
+        let (read, syns, over) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+        Ok(Place { namespace, core, net, driver: Some(driver), read, syns, over })
+    }
+
+    /// Accept, and read all that comes.
+    fn serve(&self) -> Result<()> {
+        pin(&[self.core])?;
+        let at = SocketAddr::new(OURS.into(), PORT);
+        let listener = blocking::TcpListener::from(TcpListener::bind(&self.net, at)?);
+        listener.set_nonblocking(true)?;
+        let mut into = vec![0; 128 << 10];
+        let mut open: Vec<blocking::TcpStream> = Vec::new();
+        while !self.over.load(Ordering::Relaxed) {
+            let mut idle = true;
+            while let Ok((stream, _)) = listener.accept() {
+                stream.set_nonblocking(true)?;
+                open.push(stream);
+            }
+            open.retain_mut(|stream| match stream.read(&mut into) {
+                Ok(0) => false,
+                Ok(n) => {
+                    self.read.fetch_add(n as u64, Ordering::Relaxed);
+                    idle = false;
+                    true
+                }
+                Err(error) => error.kind() == std::io::ErrorKind::WouldBlock,
+            });
+            if idle {
+                thread::sleep(Duration::from_micros(200));
+            }
+        }
+        Ok(())
+    }
+
+    /// SYNs as fast as they go, until it is over; how many.
+    fn flood(&self) -> Result<u64> {
+        enter(&self.namespace)?;
+        let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(255)))
+            .context("a raw socket needs CAP_NET_RAW")?;
+        let to = SockAddr::from(SocketAddr::new(OURS.into(), 0));
+        let before = self.syns.load(Ordering::Relaxed);
+        let mut count = before;
+        while !self.over.load(Ordering::Relaxed) {
+            for _ in 0..64 {
+                // A full queue is the device's rate.
+                let _ = socket.send_to(&forged_syn(count as u32)?, &to);
+                count += 1;
+            }
+        }
+        self.syns.store(count, Ordering::Relaxed);
+        Ok(count - before)
+    }
+
+    /// Bits a second that the flow brings meanwhile.
+    fn flow(&self, seconds: f64) -> Result<f64> {
+        enter(&self.namespace)?;
+        let mut stream = connect()?;
+        stream.set_write_timeout(Some(Duration::from_millis(200)))?;
+        let data = vec![0x5a; 64 << 10];
+        let (begun, before) = (Instant::now(), self.read.load(Ordering::Relaxed));
+        let mut written = 0_usize;
+        while begun.elapsed().as_secs_f64() < seconds {
+            let due = (begun.elapsed().as_secs_f64() * FLOW_BPS / 8.0) as usize;
+            // What it is behind with it makes up for at some twice that rate.
+            for _ in 0..4 {
+                if written < due && begun.elapsed().as_secs_f64() < seconds {
+                    written += stream.write(&data).unwrap_or(0);
+                }
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        let read = self.read.load(Ordering::Relaxed) - before;
+        Ok(read as f64 * 8.0 / begun.elapsed().as_secs_f64())
+    }
+
+    /// Connections asked for, and those that were there within [`PATIENCE`].
+    fn connections(&self, seconds: f64) -> Result<(u64, u64)> {
+        enter(&self.namespace)?;
+        let begun = Instant::now();
+        let waiting = thread::scope(|scope| {
+            let mut asked = Vec::new();
+            while begun.elapsed().as_secs_f64() < seconds {
+                asked.push(scope.spawn(|| connect().is_ok()));
+                thread::sleep(EVERY);
+            }
+            asked.into_iter().map(|one| one.join().unwrap_or(false)).collect::<Vec<bool>>()
+        });
+        let done = waiting.iter().filter(|&&done| done).count();
+        Ok((waiting.len() as u64, done as u64))
+    }
+
+    /// `what` with a server, and with the flood if there is to be one; what came, and SYNs a
+    /// second.
+    fn during<T: Send>(
+        &self,
+        with_flood: bool,
+        what: impl FnOnce() -> Result<T> + Send,
+    ) -> Result<(T, f64)> {
+        self.over.store(false, Ordering::Relaxed);
+        thread::scope(|scope| {
+            let server = scope.spawn(|| self.serve());
+            let begun = Instant::now();
+            let flood = with_flood.then(|| scope.spawn(|| self.flood()));
+            thread::sleep(Duration::from_millis(300));
+            let result = scope.spawn(what).join();
+            self.over.store(true, Ordering::Relaxed);
+            let sent = flood.map(|flood| flood.join().map_err(|_| anyhow!("the flood panicked")));
+            let sent = sent.transpose()?.transpose()?.unwrap_or(0);
+            server.join().map_err(|_| anyhow!("the server panicked"))??;
+            let result = result.map_err(|_| anyhow!("the client panicked"))??;
+            Ok((result, sent as f64 / begun.elapsed().as_secs_f64()))
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(driver) = self.driver.take() {
+            // What it has to say it has said.
+            let _ = driver.stop();
+        }
+    }
+}
+
+fn connect() -> Result<TcpStream> {
+    let to = SocketAddr::new(OURS.into(), PORT);
+    Ok(TcpStream::connect_timeout(&to, PATIENCE)?)
+}
+
+/// An IPv4 packet: SYN number `n`, from an address and port of its own.
+fn forged_syn(n: u32) -> Result<Vec<u8>> {
+    let spread = n.wrapping_mul(0x9e37_79b9);
+    let [a, b, c, d] = spread.to_be_bytes();
+    let src = Ipv4Addr::new(FORGED[0], FORGED[1], a, b.max(1));
+    let mut packet = vec![0; 40];
+    let ip = ipv4::Header {
+        header_len: 20,
+        tos: 0,
+        total_len: 40,
+        id: 0,
+        dont_fragment: true,
+        more_fragments: false,
+        fragment_offset: 0,
+        ttl: 64,
+        protocol: ipv4::TCP,
+        src,
+        dst: OURS,
+    };
+    ensure!(ip.emit(&mut packet), "no room for a header");
+    let segment = &mut packet[20..];
+    let header = Header {
+        src_port: u16::from_be_bytes([c, d]).max(1024),
+        dst_port: PORT,
+        seq: SeqNumber(spread ^ n),
+        ack: SeqNumber(0),
+        header_len: 20,
+        flags: Flags::SYN,
+        window: 65_535,
+        urgent: 0,
+    };
+    ensure!(header.emit(segment), "no room for a header");
+    let sum = Sum::pseudo_v4(src, OURS, ipv4::TCP).plus(Sum::of_be16(20));
+    tcp::set_checksum(segment, sum.plus(Ladder::best().sum(segment)).field());
+    Ok(packet)
+}
+
+/// The flow with the flood over the flow without.
+pub(super) fn goodput(b: &Bench) -> Result<Figure> {
+    let place = Place::new(b)?;
+    let (rounds, seconds) = if b.is_quick { (2, 1.0) } else { (7, 2.0) };
+    let (mut samples, mut alone, mut syns) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let (quiet, _) = place.during(false, || place.flow(seconds))?;
+        let (flooded, per_s) = place.during(true, || place.flow(seconds))?;
+        samples.push(flooded / quiet);
+        alone.push(quiet);
+        syns.push(per_s);
+    }
+    let note = format!(
+        "the flow alone {:.2} Gb/s; {:.0} SYNs a second",
+        median(&alone) / 1e9,
+        median(&syns)
+    );
+    Ok(Figure { value: median(&samples), samples, note })
+}
+
+/// Of the connections that are asked for during the flood, those that are made.
+pub(super) fn connections(b: &Bench) -> Result<Figure> {
+    let place = Place::new(b)?;
+    let seconds = if b.is_quick { 2.0 } else { 10.0 };
+    let ((asked, done), per_s) = place.during(true, || place.connections(seconds))?;
+    ensure!(asked > 0, "none was asked for");
+    let value = done as f64 / asked as f64;
+    let note = format!("{done} of {asked} within {PATIENCE:?}; {per_s:.0} SYNs a second");
+    Ok(Figure { value, samples: vec![value], note })
+}
