@@ -91,6 +91,7 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     loop {
         if !has_way {
             // Without a link address its segments stay unmade, and its timers run.
+            output::hold_back(&mut pcb.tcb, &core.cx);
             break;
         }
         if port.is_full() {

@@ -208,6 +208,8 @@ fn establish(tcb: &mut Tcb, cx: &mut Cx) {
     }
     tcb.trouble &= !Tcb::OPENING;
     tcb.timers.retransmit = base::Instant::NEVER;
+    // It may still wait for a link address; whoever guessed it needs it no more.
+    tcb.todo.clear(Todo::SYN);
     if tcb.in_flight() > 0 {
         // Behind our SYN-ACK (Fast Open): from here on it has a timer of its own.
         tcb.restart_retransmit(cx.now);

@@ -7,7 +7,8 @@
 
 mod rare;
 
-pub(crate) use rare::{resend, send_part};
+pub use rare::hold_back;
+pub(crate) use rare::{has_more, resend, send_part};
 
 use base::{Counter, SeqNumber, Switch};
 use mbuf::{Mbuf, Pool};

@@ -10,7 +10,7 @@ use crate::marks::{Events, Marks, Todo};
 use crate::recovery::tlp;
 use crate::state::State;
 use crate::tcb::Tcb;
-use crate::{Cx, path, recovery, user_timeout};
+use crate::{Cx, output, path, recovery, user_timeout};
 
 impl Tcb {
     /// When [`expire`] wants to be called next; [`Instant::NEVER`] for not at all.
@@ -182,7 +182,7 @@ fn retransmit_expired(tcb: &mut Tcb, cx: &mut Cx) {
             path::timed_out(tcb, cx);
             tcb.todo.set(Todo::OUTPUT);
         }
-        _ if tcb.state.may_send() && tcb.sendq.unsent_count() > 0 => persist_expired(tcb, cx),
+        _ if tcb.state.may_send() && output::has_more(tcb) => persist_expired(tcb, cx),
         // There was no memory for a writer: it may try again.
         _ if tcb.marks.has(Marks::WRITE_BLOCKED) => {
             tcb.marks.clear(Marks::WRITE_BLOCKED);
@@ -192,10 +192,12 @@ fn retransmit_expired(tcb: &mut Tcb, cx: &mut Cx) {
     }
 }
 
-/// Probe a shut window, ever more slowly, for as long as the peer answers (RFC 9293 3.8.6.1).
+/// Probe a shut window, ever more slowly, for as long as the peer answers (RFC 9293 3.8.6.1). What
+/// could not leave when it was asked for (no link address, no buffer) is a try all the same.
 /// RFC 9293 MUST-36, MUST-37, SHLD-30.
 fn persist_expired(tcb: &mut Tcb, cx: &mut Cx) {
-    if tcb.snd_wnd > 0 {
+    let stuck = tcb.todo.has(Todo::PROBE);
+    if tcb.snd_wnd > 0 && !stuck {
         // Only silly-window avoidance holds data back: its time is over.
         tcb.todo.set(Todo::PROBE);
         tcb.restart_retransmit(cx.now);

@@ -37,9 +37,18 @@ pub(super) fn paced(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
 }
 
 /// Is there data, new or lost, or a FIN that was not sent?
-fn has_more(tcb: &Tcb) -> bool {
+pub(crate) fn has_more(tcb: &Tcb) -> bool {
     let fin = tcb.marks.has(Marks::SHUT_WRITE) && !tcb.marks.has(Marks::FIN_SENT);
     tcb.sendq.unsent_count() > 0 || tcb.has_lost() || fin
+}
+
+/// Nothing of it can leave now. What waits is tried again after a time-out each, and given up after
+/// as many as anything else that is not answered.
+#[cold]
+pub fn hold_back(tcb: &mut Tcb, cx: &Cx) {
+    if has_more(tcb) {
+        ask_later(tcb, cx);
+    }
 }
 
 /// The front is larger than others, to see whether it arrives.
@@ -104,9 +113,11 @@ pub(super) fn special(tcb: &mut Tcb, cx: &mut Cx) -> Option<Mbuf> {
         // Silly-window avoidance has waited long enough: what fits goes (RFC 9293, 3.8.6.2.1).
         tcb.todo.clear(Todo::PROBE);
         let send = tcb.snd_wnd.min(tcb.snd_mss.bytes() as u32);
-        if let Some(front) = tcb.sendq.front_mut() {
-            front.marks &= !Piece::MORE;
-        }
+        let Some(front) = tcb.sendq.front_mut() else {
+            // A FIN had to wait by itself.
+            return data(tcb, &mut Run::default(), cx);
+        };
+        front.marks &= !Piece::MORE;
         return if tcb.in_flight() == 0 { send_part(tcb, send, cx) } else { None };
     }
     if tcb.todo.0 & (Todo::SYN | Todo::RST | Todo::TAIL) == Todo::TAIL {

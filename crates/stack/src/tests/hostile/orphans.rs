@@ -6,10 +6,10 @@ use core::net::SocketAddr;
 use base::{Counter, Duration, Limit};
 use wire::tcp::Flags;
 
-use super::{NOW, handshake, nothing_is_left};
-use crate::pair::PairConfig;
+use super::{NOW, handshake, nothing_is_left, syn};
+use crate::pair::{self, PairConfig};
 use crate::tests::craft::{Bench, Tcp, parse_tcp};
-use crate::{ListenConfig, ListenerHandle, TcpHandle};
+use crate::{ListenConfig, ListenerHandle, PortId, TcpHandle};
 
 fn bench(limit: usize) -> (Bench, ListenerHandle) {
     let mut config = PairConfig::new([7, 9]);
@@ -101,4 +101,31 @@ fn orphans_that_end_are_counted_out() {
     }
     assert_eq!(bench.stack.budget().hits(Limit::Orphans), 0);
     nothing_is_left(&mut bench, &[], now);
+}
+
+/// Whoever guesses the SYN-ACK that never left, for want of its link address, opens a connection
+/// that can send nothing at all: it ends like one whose segments are not answered.
+#[test]
+fn an_orphan_that_never_had_a_link_address_ends() {
+    let config = PairConfig::new([7, 9]);
+    let mut known = Bench::among_strangers(&config);
+    assert!(known.stack.add_neighbour(PortId(0), known.theirs, pair::mac(2)));
+    known.stack.tcp_listen(known.listen_at(80), ListenConfig::default()).expect("free");
+    let guess = handshake(&mut known, 1, NOW);
+    for (bytes, what) in [(0, "a FIN alone"), (4_501, "data and a FIN")] {
+        let mut bench = Bench::among_strangers(&config);
+        let local = bench.listen_at(80);
+        let listener = bench.stack.tcp_listen(local, ListenConfig::default()).expect("free");
+        for next in [&syn(1), &guess] {
+            let frame = bench.tcp_frame(next);
+            bench.exchange(&frame, NOW);
+        }
+        let handle = bench.stack.tcp_accept(listener).expect("the same secrets, the same number");
+        if bytes > 0 {
+            assert_eq!(bench.stack.tcp_write(handle, &vec![7; bytes]), Ok(bytes));
+        }
+        bench.stack.tcp_close(handle);
+        assert_eq!(bench.stack.connection_count(), 1, "{what}");
+        nothing_is_left(&mut bench, &[], NOW);
+    }
 }
