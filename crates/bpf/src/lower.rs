@@ -1,117 +1,97 @@
-//! Checked instructions as the interpreter wants them: wide targets, and a load with the
-//! comparison behind it as one step.
+//! Checked instructions as the interpreter wants them: a load and the comparison behind it are one
+//! step, and all comparisons are one kind.
 //!
 //! Called by: `validate.rs`. Step n begins where instruction n does, so that a jump into the middle
-//! of a fused pair finds the second half still there, and nobody has to ask who jumps where.
+//! of a pair finds the second half still there, and nobody has to ask who jumps where.
 
-use crate::insn::{AluOp, Condition, Insn, Op, Operand, Size};
+use crate::insn::{Condition, Insn, Op, Operand, Size};
 use crate::validate::followers;
 
-/// What a step does. The names are those of [`Op`]; a pair is its two names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Code {
-    WordEq,
-    HalfEq,
-    ByteEq,
-    WordSet,
-    HalfSet,
-    ByteSet,
-    WordIndEq,
-    HalfIndEq,
-    ByteIndEq,
-    LdAbs(Size),
-    LdInd(Size),
-    LdLen,
-    LdImm,
-    LdMem,
-    LdxLen,
-    LdxImm,
-    LdxMem,
-    LdxMsh,
-    St,
-    Stx,
-    Alu(AluOp, Operand),
-    Neg,
-    Ja,
-    Jump(Condition, Operand),
-    RetK,
-    RetA,
-    Tax,
-    Txa,
+/// What the interpreter does at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    /// Two instructions: a load, and a comparison with a constant.
+    Pair(Pair),
+    /// One instruction.
+    One(One),
 }
 
-/// One step: 16 bytes.
+/// A load, and a comparison with a constant: A = packet at `offset`, or at X + `offset`; then a jump
+/// unless it passes.
+///
+/// The way to a match is mostly without jumps. So the next step is the next one, whose place the
+/// interpreter knows without reading it from here.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
-    pub(crate) code: Code,
-    /// The next step; where a condition holds, for a jump.
-    pub(crate) jt: u16,
-    /// The next step where it does not.
-    pub(crate) jf: u16,
-    /// The offset of a load that is one half of a pair.
+pub(crate) struct Pair {
+    pub(crate) size: Size,
+    /// Passes what the range has, or what it has not.
+    pub(crate) is_inside: bool,
+    /// The step to go to if it does not pass.
+    pub(crate) jump: u16,
     pub(crate) offset: u32,
-    /// The constant; in a pair that of the comparison.
+    /// All ones if X is added to the offset, else 0.
+    pub(crate) x_mask: u32,
+    /// The range: A & mask is `first` to `first + span`.
+    pub(crate) mask: u32,
+    pub(crate) first: u32,
+    pub(crate) span: u32,
+}
+
+/// An instruction with its targets made wide.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct One {
+    pub(crate) op: Op,
+    /// The step that a jump leads to; if it is conditional, where it holds.
+    pub(crate) jump: u16,
+    /// Where it does not hold.
+    pub(crate) otherwise: u16,
     pub(crate) k: u32,
 }
 
-const _: () = assert!(size_of::<Step>() <= 16);
+const _: () = assert!(size_of::<Step>() <= 28);
 
 /// Steps of instructions that were checked; `ops` says what each does.
 pub(crate) fn lower(insns: &[Insn], ops: &[Op]) -> Box<[Step]> {
     let step = |at: usize| {
-        pair(at, insns, ops).unwrap_or_else(|| {
-            let (jt, jf) = targets(at, insns[at], ops[at]);
-            Step { code: alone(ops[at]), jt, jf, offset: 0, k: insns[at].k }
+        pair(at, insns, ops).map(Step::Pair).unwrap_or_else(|| {
+            // A program has 4096 instructions at most; what returns goes nowhere.
+            let to = followers(at, insns[at], ops[at]).map(|to| to.unwrap_or(0) as u16);
+            Step::One(One { op: ops[at], jump: to[0], otherwise: to[1], k: insns[at].k })
         })
     };
     (0..insns.len()).map(step).collect()
 }
 
-/// A load and the comparison behind it in one.
-fn pair(at: usize, insns: &[Insn], ops: &[Op]) -> Option<Step> {
+/// The pair that begins at an instruction, if there is one.
+fn pair(at: usize, insns: &[Insn], ops: &[Op]) -> Option<Pair> {
     let Some(Op::Jump(condition, Operand::K)) = ops.get(at + 1) else { return None };
-    let code = match (ops[at], condition) {
-        (Op::LdAbs(Size::Word), Condition::Eq) => Code::WordEq,
-        (Op::LdAbs(Size::Half), Condition::Eq) => Code::HalfEq,
-        (Op::LdAbs(Size::Byte), Condition::Eq) => Code::ByteEq,
-        (Op::LdAbs(Size::Word), Condition::Set) => Code::WordSet,
-        (Op::LdAbs(Size::Half), Condition::Set) => Code::HalfSet,
-        (Op::LdAbs(Size::Byte), Condition::Set) => Code::ByteSet,
-        (Op::LdInd(Size::Word), Condition::Eq) => Code::WordIndEq,
-        (Op::LdInd(Size::Half), Condition::Eq) => Code::HalfIndEq,
-        (Op::LdInd(Size::Byte), Condition::Eq) => Code::ByteIndEq,
+    let (size, x_mask) = match ops[at] {
+        Op::LdAbs(size) => (size, 0),
+        Op::LdInd(size) => (size, u32::MAX),
         _ => return None,
     };
-    let (jt, jf) = targets(at + 1, insns[at + 1], ops[at + 1]);
-    Some(Step { code, jt, jf, offset: insns[at].k, k: insns[at + 1].k })
+    let (offset, insn) = (insns[at].k, insns[at + 1]);
+    let (passes, jump) = way(at + 1, insn)?;
+    let k = insn.k;
+    let (holds_inside, mask, first, span) = match condition {
+        Condition::Eq => (true, u32::MAX, k, 0),
+        Condition::Ge => (true, u32::MAX, k, u32::MAX - k),
+        // Not from 0 to k, and not 0.
+        Condition::Gt => (false, u32::MAX, 0, k),
+        Condition::Set => (false, k, 0, 0),
+    };
+    let is_inside = holds_inside == passes;
+    Some(Pair { size, is_inside, jump, offset, x_mask, mask, first, span })
 }
 
-/// Where it goes from here. A program has 4096 instructions at most; what returns goes nowhere.
-fn targets(at: usize, insn: Insn, op: Op) -> (u16, u16) {
-    let [jt, jf] = followers(at, insn, op).map(|next| next.unwrap_or(0) as u16);
-    (jt, jf)
-}
-
-fn alone(op: Op) -> Code {
-    match op {
-        Op::LdAbs(size) => Code::LdAbs(size),
-        Op::LdInd(size) => Code::LdInd(size),
-        Op::LdLen => Code::LdLen,
-        Op::LdImm => Code::LdImm,
-        Op::LdMem => Code::LdMem,
-        Op::LdxLen => Code::LdxLen,
-        Op::LdxImm => Code::LdxImm,
-        Op::LdxMem => Code::LdxMem,
-        Op::LdxMsh => Code::LdxMsh,
-        Op::St => Code::St,
-        Op::Stx => Code::Stx,
-        Op::Alu(op, operand) => Code::Alu(op, operand),
-        Op::Neg => Code::Neg,
-        Op::Ja => Code::Ja,
-        Op::Jump(condition, operand) => Code::Jump(condition, operand),
-        Op::RetK => Code::RetK,
-        Op::RetA => Code::RetA,
-        Op::Tax => Code::Tax,
-        Op::Txa => Code::Txa,
+/// Does a conditional jump go on to the next instruction if the condition holds, and where does it
+/// go otherwise? None if neither goes on.
+fn way(at: usize, insn: Insn) -> Option<(bool, u16)> {
+    // A program has 4096 instructions at most.
+    let to = |skip: u8| (at + 1 + usize::from(skip)) as u16;
+    match (insn.jt, insn.jf) {
+        (0, jf) => Some((true, to(jf))),
+        (jt, 0) => Some((false, to(jt))),
+        _ => None,
     }
 }

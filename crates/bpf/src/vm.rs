@@ -5,8 +5,8 @@
 
 use core::hint::cold_path;
 
-use crate::insn::{AluOp, Operand, Size};
-use crate::lower::{Code, Step};
+use crate::insn::{AluOp, Op, Operand, Size};
+use crate::lower::Step;
 use crate::packet::Packet;
 
 /// Run `steps` over `packet`: bytes to keep, 0 for no match.
@@ -20,79 +20,51 @@ fn walk(steps: &[Step], packet: &Packet<'_>) -> Option<u32> {
     let mut m = [0_u32; 16];
     let mut at = 0;
     loop {
-        let s = steps.get(at)?;
-        let at_x = |offset: u32| u64::from(x) + u64::from(offset);
-        // A jump that the processor predicts, rather than a choice of the next step by data, for
-        // which that step would have to wait: hence the cold path, which may well be taken.
-        macro_rules! go {
-            ($condition:expr) => {{
-                if $condition {
-                    at = usize::from(s.jt);
+        match steps.get(at)? {
+            // Most of what is run. Only branches that a processor predicts one by one: an indirect
+            // jump for each kind of load and comparison costs more than they do.
+            Step::Pair(p) => {
+                let offset = u64::from(x & p.x_mask) + u64::from(p.offset);
+                a = load(packet, p.size, offset)?;
+                if ((a & p.mask).wrapping_sub(p.first) <= p.span) == p.is_inside {
+                    at += 2;
                 } else {
+                    // It may well be taken: it makes this a branch and no choice between two
+                    // numbers, for which the next step would have to wait.
                     cold_path();
-                    at = usize::from(s.jf);
+                    at = usize::from(p.jump);
                 }
-                continue;
-            }};
+            }
+            Step::One(one) => {
+                let k = one.k;
+                let at_x = u64::from(x) + u64::from(k);
+                at += 1;
+                match one.op {
+                    Op::LdAbs(size) => a = load(packet, size, k.into())?,
+                    Op::LdInd(size) => a = load(packet, size, at_x)?,
+                    Op::LdLen => a = packet.wire_len,
+                    Op::LdImm => a = k,
+                    Op::LdMem => a = m[k as usize & 15],
+                    Op::LdxLen => x = packet.wire_len,
+                    Op::LdxImm => x = k,
+                    Op::LdxMem => x = m[k as usize & 15],
+                    Op::LdxMsh => x = (load(packet, Size::Byte, k.into())? & 0xf) << 2,
+                    Op::St => m[k as usize & 15] = a,
+                    Op::Stx => m[k as usize & 15] = x,
+                    Op::Alu(op, operand) => a = calculate(op, a, second(operand, k, x))?,
+                    Op::Neg => a = a.wrapping_neg(),
+                    Op::Ja => at = usize::from(one.jump),
+                    Op::Jump(condition, operand) => {
+                        let holds = condition.holds(a, second(operand, k, x));
+                        at = usize::from(if holds { one.jump } else { one.otherwise });
+                    }
+                    Op::RetK => return Some(k),
+                    Op::RetA => return Some(a),
+                    Op::Tax => x = a,
+                    Op::Txa => a = x,
+                }
+            }
         }
-        match s.code {
-            Code::WordEq => {
-                a = word(packet, s.offset.into())?;
-                go!(a == s.k)
-            }
-            Code::HalfEq => {
-                a = half(packet, s.offset.into())?;
-                go!(a == s.k)
-            }
-            Code::ByteEq => {
-                a = byte(packet, s.offset.into())?;
-                go!(a == s.k)
-            }
-            Code::WordSet => {
-                a = word(packet, s.offset.into())?;
-                go!(a & s.k != 0)
-            }
-            Code::HalfSet => {
-                a = half(packet, s.offset.into())?;
-                go!(a & s.k != 0)
-            }
-            Code::ByteSet => {
-                a = byte(packet, s.offset.into())?;
-                go!(a & s.k != 0)
-            }
-            Code::WordIndEq => {
-                a = word(packet, at_x(s.offset))?;
-                go!(a == s.k)
-            }
-            Code::HalfIndEq => {
-                a = half(packet, at_x(s.offset))?;
-                go!(a == s.k)
-            }
-            Code::ByteIndEq => {
-                a = byte(packet, at_x(s.offset))?;
-                go!(a == s.k)
-            }
-            Code::LdAbs(size) => a = load(packet, size, s.k.into())?,
-            Code::LdInd(size) => a = load(packet, size, at_x(s.k))?,
-            Code::LdLen => a = packet.wire_len,
-            Code::LdImm => a = s.k,
-            Code::LdMem => a = m[s.k as usize & 15],
-            Code::LdxLen => x = packet.wire_len,
-            Code::LdxImm => x = s.k,
-            Code::LdxMem => x = m[s.k as usize & 15],
-            Code::LdxMsh => x = (byte(packet, s.k.into())? & 0xf) << 2,
-            Code::St => m[s.k as usize & 15] = a,
-            Code::Stx => m[s.k as usize & 15] = x,
-            Code::Alu(op, operand) => a = calculate(op, a, second(operand, s.k, x))?,
-            Code::Neg => a = a.wrapping_neg(),
-            Code::Ja => {}
-            Code::Jump(condition, operand) => go!(condition.holds(a, second(operand, s.k, x))),
-            Code::RetK => return Some(s.k),
-            Code::RetA => return Some(a),
-            Code::Tax => x = a,
-            Code::Txa => a = x,
-        }
-        at = usize::from(s.jt);
     }
 }
 
@@ -119,25 +91,12 @@ pub(crate) fn calculate(op: AluOp, a: u32, b: u32) -> Option<u32> {
     })
 }
 
+/// Big-endian bytes of the packet; None past its end.
+#[inline(always)]
 fn load(packet: &Packet<'_>, size: Size, offset: u64) -> Option<u32> {
     match size {
-        Size::Byte => byte(packet, offset),
-        Size::Half => half(packet, offset),
-        Size::Word => word(packet, offset),
+        Size::Byte => packet.bytes::<1>(offset).map(|b| b[0].into()),
+        Size::Half => packet.bytes(offset).map(|b| u16::from_be_bytes(b).into()),
+        Size::Word => packet.bytes(offset).map(u32::from_be_bytes),
     }
-}
-
-#[inline(always)]
-fn byte(packet: &Packet<'_>, offset: u64) -> Option<u32> {
-    packet.bytes::<1>(offset).map(|b| b[0].into())
-}
-
-#[inline(always)]
-fn half(packet: &Packet<'_>, offset: u64) -> Option<u32> {
-    packet.bytes(offset).map(|b| u16::from_be_bytes(b).into())
-}
-
-#[inline(always)]
-fn word(packet: &Packet<'_>, offset: u64) -> Option<u32> {
-    packet.bytes(offset).map(u32::from_be_bytes)
 }
