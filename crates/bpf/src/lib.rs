@@ -1,11 +1,12 @@
-//! Packet filters: the classic BPF machine.
+//! Packet filters, the classic BPF machine, and taps that keep what matches.
 //!
 //! [`Insn`] is an instruction as the kernel and libpcap write it. [`Program`] is a list of them
 //! that was looked at once and can be run on anything. [`Filter`] runs one the fastest way there
 //! is here: as machine code with the feature `jit`, else by the interpreter. With the feature
-//! `libpcap`, [`Libpcap`] turns filter text into instructions.
+//! `libpcap`, [`Libpcap`] turns filter text into instructions. A [`Tap`] is a filter with buffers for
+//! what matched.
 //!
-//! Called by: taps and captures. Must not know: headers, devices, stacks.
+//! Called by: the driver's edge, captures. Must not know: headers, devices, stacks.
 //!
 //! ```
 //! use bpf::{Filter, Insn, Packet, Program};
@@ -24,6 +25,7 @@
 //! # Ok::<(), bpf::Refusal>(())
 //! ```
 
+mod buffer;
 mod filter;
 mod insn;
 #[cfg(all(feature = "jit", unix, target_arch = "x86_64"))]
@@ -33,13 +35,16 @@ mod libpcap;
 mod lower;
 mod packet;
 mod print;
+mod tap;
 mod validate;
 mod vm;
 
+pub use buffer::{Buffer, Record};
 pub use filter::Filter;
 pub use insn::{AluOp, Condition, Insn, Op, Operand, Size};
 #[cfg(feature = "libpcap")]
 pub use libpcap::{Libpcap, LibpcapError, linktype};
 pub use packet::Packet;
 pub use print::Listing;
+pub use tap::{BUFFER_BYTES_MAX, Counters, Direction, SNAPLEN_MAX, Settings, Shown, Tap, TapError};
 pub use validate::{INSNS_MAX, Program, Reason, Refusal, SCRATCH_WORDS};

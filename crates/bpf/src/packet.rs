@@ -31,6 +31,14 @@ impl<'a> Packet<'a> {
         self.head.len() + self.rest.len()
     }
 
+    /// Append the first `len` bytes to `out`, or all there are.
+    pub(crate) fn copy_to(&self, out: &mut Vec<u8>, len: usize) {
+        let head = len.min(self.head.len());
+        let rest = (len - head).min(self.rest.len());
+        out.extend_from_slice(&self.head[..head]);
+        out.extend_from_slice(&self.rest[..rest]);
+    }
+
     /// Is there more than the head?
     #[cfg(all(feature = "jit", unix, target_arch = "x86_64"))]
     pub(crate) fn has_rest(&self) -> bool {

@@ -23,7 +23,8 @@ pub(super) fn check(project: &Project) -> Vec<Finding> {
         for (index, line) in source.code.lines().enumerate() {
             let allows = ["allow(unsafe_code", "expect(unsafe_code"].iter();
             if has_word(line, "unsafe") || allows.into_iter().any(|a| line.contains(a)) {
-                let what = "unsafe outside mbuf, device, capi, checksum, jit and libpcap".to_owned();
+                let what =
+                    "unsafe outside mbuf, device, capi, checksum, jit and libpcap".to_owned();
                 let remedy = "move it to one of them, or use a library that wraps it (rustix)";
                 findings.push(Finding::new(&source.path, index + 1, "unsafe", what, remedy));
             }
