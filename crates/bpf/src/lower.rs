@@ -17,21 +17,23 @@ pub(crate) enum Step {
 }
 
 /// A load, and a comparison with a constant: A = packet at `offset`, or at X + `offset`; then a jump
-/// unless it passes.
+/// unless A is in a range.
 ///
-/// The way to a match is mostly without jumps. So the next step is the next one, whose place the
+/// Whatever the size of the load, four bytes are taken where there are as many, and the range is one
+/// of what they make: A is their upper end. So there is one kind of step, and nothing to choose.
+/// The way to a match is mostly without jumps: the next step is the next one, whose place the
 /// interpreter knows without reading it from here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair {
     pub(crate) size: Size,
-    /// Passes what the range has, or what it has not.
-    pub(crate) is_inside: bool,
-    /// The step to go to if it does not pass.
+    /// Bits of the four bytes below A.
+    pub(crate) shift: u8,
+    /// The step to go to from outside the range.
     pub(crate) jump: u16,
     pub(crate) offset: u32,
     /// All ones if X is added to the offset, else 0.
     pub(crate) x_mask: u32,
-    /// The range: A & mask is `first` to `first + span`.
+    /// The range: the four bytes & mask are `first` to `first + span`, on the circle of 2^32.
     pub(crate) mask: u32,
     pub(crate) first: u32,
     pub(crate) span: u32,
@@ -64,24 +66,33 @@ pub(crate) fn lower(insns: &[Insn], ops: &[Op]) -> Box<[Step]> {
 
 /// The pair that begins at an instruction, if there is one.
 fn pair(at: usize, insns: &[Insn], ops: &[Op]) -> Option<Pair> {
-    let Some(Op::Jump(condition, Operand::K)) = ops.get(at + 1) else { return None };
+    let Some(&Op::Jump(condition, Operand::K)) = ops.get(at + 1) else { return None };
     let (size, x_mask) = match ops[at] {
         Op::LdAbs(size) => (size, 0),
         Op::LdInd(size) => (size, u32::MAX),
         _ => return None,
     };
     let (offset, insn) = (insns[at].k, insns[at + 1]);
-    let (passes, jump) = way(at + 1, insn)?;
-    let k = insn.k;
-    let (holds_inside, mask, first, span) = match condition {
-        Condition::Eq => (true, u32::MAX, k, 0),
-        Condition::Ge => (true, u32::MAX, k, u32::MAX - k),
-        // Not from 0 to k, and not 0.
-        Condition::Gt => (false, u32::MAX, 0, k),
-        Condition::Set => (false, k, 0, 0),
+    let (goes_on_if_it_holds, jump) = way(at + 1, insn)?;
+    let shift = 32 - 8 * size.bytes();
+    let (k, all) = (insn.k << shift, u32::MAX << shift);
+    // A constant that no A reaches has no place among four bytes.
+    let is_reached = condition == Condition::Set || k >> shift == insn.k;
+    let (mask, first, span) = match condition {
+        _ if !is_reached => return None,
+        Condition::Eq => (all, k, 0),
+        Condition::Ge => (all, k, u32::MAX - k),
+        Condition::Gt => (all, k.checked_add(1)?, u32::MAX - 1 - k),
+        // From 1 up.
+        Condition::Set => (k, 1, u32::MAX - 1),
     };
-    let is_inside = holds_inside == passes;
-    Some(Pair { size, is_inside, jump, offset, x_mask, mask, first, span })
+    let (first, span) = if goes_on_if_it_holds {
+        (first, span)
+    } else {
+        // The other side of the circle; there is none if this side is all of it.
+        (first.wrapping_add(span).wrapping_add(1), (u32::MAX - 1).checked_sub(span)?)
+    };
+    Some(Pair { size, shift: shift as u8, jump, offset, x_mask, mask, first, span })
 }
 
 /// Does a conditional jump go on to the next instruction if the condition holds, and where does it

@@ -45,6 +45,13 @@ impl<'a> Packet<'a> {
         !self.rest.is_empty()
     }
 
+    /// N bytes at `offset` that are all in the head.
+    #[inline(always)]
+    pub(crate) fn in_head<const N: usize>(&self, offset: u64) -> Option<[u8; N]> {
+        let at = usize::try_from(offset).ok()?;
+        self.head.get(at..at.checked_add(N)?)?.try_into().ok()
+    }
+
     /// N bytes at `offset`; None if the packet ends before.
     #[inline(always)]
     pub(crate) fn bytes<const N: usize>(&self, offset: u64) -> Option<[u8; N]> {
