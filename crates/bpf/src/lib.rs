@@ -3,8 +3,8 @@
 //! [`Insn`] is an instruction as the kernel and libpcap write it. [`Program`] is a list of them
 //! that was looked at once and can be run on anything. [`Filter`] runs one the fastest way there
 //! is here: as machine code with the feature `jit`, else by the interpreter. With the feature
-//! `libpcap`, [`Libpcap`] turns filter text into instructions. A [`Tap`] is a filter with buffers for
-//! what matched.
+//! `libpcap`, [`Libpcap`] turns filter text into instructions. A [`Tap`] is a filter with buffers
+//! for what matched.
 //!
 //! Called by: the driver's edge, captures. Must not know: headers, devices, stacks.
 //!

@@ -16,11 +16,11 @@ pub(crate) enum Step {
     One(One),
 }
 
-/// A load, and a comparison with a constant: A = packet at `offset`, or at X + `offset`; then a jump
-/// unless A is in a range.
+/// A load, and a comparison with a constant: A = packet at `offset`, or at X + `offset`; then a
+/// jump unless A is in a range.
 ///
-/// Whatever the size of the load, four bytes are taken where there are as many, and the range is one
-/// of what they make: A is their upper end. So there is one kind of step, and nothing to choose.
+/// Whatever the size of the load, four bytes are taken where there are as many, and the range is
+/// one of what they make: A is their upper end. So there is one kind of step, and nothing to choose.
 /// The way to a match is mostly without jumps: the next step is the next one, whose place the
 /// interpreter knows without reading it from here.
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,8 @@
 //! who takes full buffers away and gives them back. Must not know: devices; threads: whoever reads
 //! from another one moves whole buffers there.
 //!
-//! Buffers have BSD's names: the store buffer is being filled, the hold buffer is full and waits for
-//! the reader, free ones are next. There are three, so that each has one while the reader has one.
+//! Buffers have BSD's names: the store buffer is being filled, the hold buffer is full and waits
+//! for the reader, free ones are next. There are three, so that each has one while the reader has one.
 //! Where the reader is too slow, packets are dropped and counted; nothing waits for it. Counters:
 //! [`Counters`].
 
@@ -162,7 +162,7 @@ impl Tap {
     }
 
     /// What waits for the reader: a full buffer, or what there is. None if there is nothing, or if
-    /// the reader has all other buffers.
+    /// the reader has all other buffers: what is not given back is missing from then on.
     pub fn take(&mut self) -> Option<Buffer> {
         if self.hold.is_none() && !self.store.is_empty() {
             self.turn();

@@ -69,6 +69,13 @@ fn a_refusal_says_which_instruction_and_why() {
     );
 }
 
+#[cfg(feature = "libpcap")]
+#[test]
+fn a_missing_libpcap_is_named_with_its_package() {
+    let missing = bpf::LibpcapError::Missing("no such file".into()).to_string();
+    assert!(missing.contains("no such file") && missing.contains("libpcap0.8"), "{missing}");
+}
+
 #[test]
 fn what_is_just_within_the_rules_may_run() {
     assert_eq!(run(&[RET], &[]), 7);

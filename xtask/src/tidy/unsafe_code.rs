@@ -1,5 +1,6 @@
 //! `unsafe` only where the house allows it: buffers, devices, the SIMD sums, the filter compiler
-//! and the door to libpcap, the C interface. Tests of other crates are held to it too, and every manifest takes the lint.
+//! and the door to libpcap, the C interface. Tests of other crates are held to it too, and every
+//! manifest takes the lint.
 
 use super::source::has_word;
 use super::{Finding, Project};

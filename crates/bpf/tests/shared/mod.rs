@@ -19,7 +19,7 @@ impl Rng {
 
     /// 0 to n - 1.
     pub(crate) fn below(&mut self, n: u32) -> u32 {
-        (u64::from(self.next()) * u64::from(n) >> 32) as u32
+        ((u64::from(self.next()) * u64::from(n)) >> 32) as u32
     }
 
     pub(crate) fn one_in(&mut self, n: u32) -> bool {
@@ -148,7 +148,7 @@ const MACS: [[u8; 6]; 5] = [
 const PORTS: [u16; 12] = [20, 22, 53, 67, 80, 443, 500, 1023, 5001, 8080, 40_000, 65_535];
 const PROTOCOLS: [u8; 14] = [6, 6, 6, 6, 17, 17, 17, 1, 58, 2, 47, 50, 89, 132];
 
-/// An Ethernet frame: mostly well formed, of what the filters ask for; at times cut, at times noise.
+/// An Ethernet frame: mostly well formed, of what filters ask for; at times cut, at times noise.
 pub(crate) fn frame(rng: &mut Rng) -> Frame {
     if rng.one_in(12) {
         let len = rng.below(120) as usize;
