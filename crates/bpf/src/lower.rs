@@ -20,9 +20,9 @@ pub(crate) enum Step {
 /// jump unless A is in a range.
 ///
 /// Whatever the size of the load, four bytes are taken where there are as many, and the range is
-/// one of what they make: A is their upper end. So there is one kind of step, and nothing to choose.
-/// The way to a match is mostly without jumps: the next step is the next one, whose place the
-/// interpreter knows without reading it from here.
+/// one of what they make: A is their upper end. So there is one kind of step, and nothing to
+/// choose. The way to a match is mostly without jumps: the next step is the next one, whose place
+/// the interpreter knows without reading it from here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair {
     pub(crate) size: Size,

@@ -5,9 +5,9 @@
 //! from another one moves whole buffers there.
 //!
 //! Buffers have BSD's names: the store buffer is being filled, the hold buffer is full and waits
-//! for the reader, free ones are next. There are three, so that each has one while the reader has one.
-//! Where the reader is too slow, packets are dropped and counted; nothing waits for it. Counters:
-//! [`Counters`].
+//! for the reader, free ones are next. There are three, so that each has one while the reader has
+//! one. Where the reader is too slow, packets are dropped and counted; nothing waits for it.
+//! Counters: [`Counters`].
 
 use base::WallTime;
 
