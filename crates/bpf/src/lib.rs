@@ -25,6 +25,10 @@
 //! # Ok::<(), bpf::Refusal>(())
 //! ```
 
+// What the tests share calls the crate by its name, also from within.
+#[cfg(test)]
+extern crate self as bpf;
+
 mod buffer;
 mod filter;
 mod insn;

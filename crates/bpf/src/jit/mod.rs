@@ -54,3 +54,6 @@ impl Code {
         (result != PAST_THE_END).then_some(result as u32)
     }
 }
+
+#[cfg(test)]
+mod tests;
