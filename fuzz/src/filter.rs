@@ -17,8 +17,8 @@ pub fn any_program(data: &[u8]) {
     let (insns, packet) = data.split_at(len * INSN_LEN);
     let mut insns: Vec<Insn> = insns.chunks_exact(INSN_LEN).map(read).collect();
     if mend & 1 == 1 {
-        for at in 0..len {
-            insns[at] = mended(insns[at], len - 1 - at);
+        for (at, insn) in insns.iter_mut().enumerate() {
+            *insn = mended(*insn, len - 1 - at);
         }
     }
     assert_eq!(Listing(&insns).to_string().lines().count(), len);
