@@ -17,6 +17,8 @@ pub(crate) fn run(steps: &[Step], packet: &Packet<'_>) -> u32 {
 
 fn walk(steps: &[Step], packet: &Packet<'_>) -> Option<u32> {
     let (mut a, mut x) = (0_u32, 0_u32);
+    // A is `a >> shift`: behind a pair hardly anything asks for it.
+    let mut shift = 0_u8;
     let mut m = [0_u32; 16];
     let mut at = 0;
     loop {
@@ -24,15 +26,15 @@ fn walk(steps: &[Step], packet: &Packet<'_>) -> Option<u32> {
             // Most of what is run, and no indirect jump for each kind of load and comparison.
             Step::Pair(p) => {
                 let offset = u64::from(x & p.x_mask) + u64::from(p.offset);
-                let four = match packet.in_head(offset) {
+                a = match packet.in_head(offset) {
                     Some(bytes) => u32::from_be_bytes(bytes),
                     None => {
                         cold_path();
                         load(packet, p.size, offset)? << (p.shift & 31)
                     }
                 };
-                a = four >> (p.shift & 31);
-                if (four & p.mask).wrapping_sub(p.first) <= p.span {
+                shift = p.shift;
+                if (a & p.mask).wrapping_sub(p.first) <= p.span {
                     at += 2;
                 } else {
                     // It may well be taken: it makes this a branch and no choice between two
@@ -45,6 +47,8 @@ fn walk(steps: &[Step], packet: &Packet<'_>) -> Option<u32> {
                 let k = one.k;
                 let at_x = u64::from(x) + u64::from(k);
                 at += 1;
+                a >>= shift & 31;
+                shift = 0;
                 match one.op {
                     Op::LdAbs(size) => a = load(packet, size, k.into())?,
                     Op::LdInd(size) => a = load(packet, size, at_x)?,
