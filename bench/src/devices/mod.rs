@@ -35,7 +35,7 @@ pub const ROWS: &[Spec] = {
             20.0,
             40.0,
             "x",
-            |_| bail!("not yet: there is no tap and no STREAMS model"),
+            |_| bail!("not yet: there is no STREAMS model to compare the tap with"),
         ),
         spec(
             "instructions per packet added by taps with no listener",
@@ -43,7 +43,7 @@ pub const ROWS: &[Spec] = {
             6.0,
             2.0,
             "instructions",
-            |_| bail!("not yet: there is no tap"),
+            |_| bail!("not yet: the tap is not at the driver's edge"),
         ),
         spec(
             "user ns per 64-byte UDP datagram to the application above the bare ring loop, AF_XDP",

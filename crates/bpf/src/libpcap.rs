@@ -62,6 +62,9 @@ type Interpret = unsafe extern "C" fn(*const Insn, *const u8, c_uint, c_uint) ->
 type Image = unsafe extern "C" fn(*const Insn, c_int) -> *const c_char;
 type Version = unsafe extern "C" fn() -> *const c_char;
 
+/// Held while something of the library's own is in use, which all calls of a process share.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 /// The library, with what is used of it.
 #[derive(Debug)]
 pub struct Libpcap {
@@ -74,8 +77,6 @@ pub struct Libpcap {
     interpret: Interpret,
     image: Image,
     version: Version,
-    /// Held while something of the library's own, which calls share, is in use.
-    one_at_a_time: Mutex<()>,
     /// Last, so that it is the last to go.
     _library: Library,
 }
@@ -144,7 +145,6 @@ impl Libpcap {
                 interpret: *library.get::<Interpret>(b"bpf_filter\0")?,
                 image: *library.get::<Image>(b"bpf_image\0")?,
                 version: *library.get::<Version>(b"pcap_lib_version\0")?,
-                one_at_a_time: Mutex::new(()),
                 _library: library,
             })
         }
@@ -170,7 +170,7 @@ impl Libpcap {
         let c_text = CString::new(text)
             .map_err(|_| LibpcapError::Unusable("the filter holds a NUL; leave it out"))?;
         let snaplen = c_int::try_from(snaplen).unwrap_or(c_int::MAX);
-        let _alone = self.one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: `handle` is used only where it is not null and closed once; `raw` is freed once
         // where compiling filled it in; `c_text` lives through the call; the message is copied
         // before the handle that owns it goes.
@@ -209,7 +209,7 @@ impl Libpcap {
         unsafe { (self.offline)(&raw, &header, packet.as_ptr()) as u32 }
     }
 
-    /// The same by `bpf_filter`, which the above calls: for measuring it.
+    /// The same of a packet's head, by `bpf_filter`, which the above calls: for measuring it.
     #[inline]
     pub fn interpret(&self, program: &crate::Program, packet: &Packet<'_>) -> u32 {
         let (insns, bytes) = (program.insns().as_ptr(), packet.head);
@@ -219,7 +219,7 @@ impl Libpcap {
 
     /// An instruction as tcpdump prints it.
     pub fn image(&self, insn: Insn, number: usize) -> String {
-        let _alone = self.one_at_a_time.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: it reads one instruction, and returns a string of its own that stays until the
         // next call; it is copied before that.
         unsafe { string((self.image)(&insn, number as c_int)) }

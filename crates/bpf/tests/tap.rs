@@ -108,6 +108,15 @@ fn a_buffer_that_is_not_missing_is_not_kept() {
     assert_eq!(tap.counters().dropped, 2);
     tap.give_back(own);
     assert_eq!(tap.take().unwrap().records().count(), 2);
+    // One of the right size, given to a tap that lacks none.
+    let mut full = Tap::new(filter(10), small()).unwrap();
+    full.give_back(tap.take().unwrap());
+    (0..4).for_each(|time| see(&mut full, &[1; 10], time));
+    let _first = full.take().unwrap();
+    (0..2).for_each(|time| see(&mut full, &[1; 10], time));
+    let _second = full.take().unwrap();
+    (0..3).for_each(|time| see(&mut full, &[1; 10], time));
+    assert_eq!(full.counters(), counted(9, 9, 3));
 }
 
 #[test]
