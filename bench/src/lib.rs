@@ -1,11 +1,12 @@
 //! wirespeed-bench: wirespeed beside smoltcp, gVisor's netstack and the kernel, in one run.
 //!
-//! `core`, `outside`, `tcp` and `proof` hold the rows of these benches, `ours` our side of
-//! `core`'s, `peers` the other sides, `harness` how a row is measured and `report` how it is shown.
-//! Nothing here is used by the stack; `cargo xtask bench NAME` is how people run it.
+//! `core`, `outside`, `tcp`, `proof` and `devices` hold the rows of these benches, `ours` our side
+//! of `core`'s, `peers` the other sides, `harness` how a row is measured and `report` how it is
+//! shown. Nothing here is used by the stack; `cargo xtask bench NAME` is how people run it.
 
 pub mod core;
 pub mod delay;
+pub mod devices;
 pub mod drive;
 pub mod harness;
 pub mod hot;

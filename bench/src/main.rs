@@ -1,7 +1,7 @@
-//! The command line of the benchmarks: `core`, `outside`, `tcp`, `proof`, and `peer` for one side
-//! alone. Called by `cargo xtask bench NAME`. Figures go to standard output, progress to standard
-//! error. Exit status: 0 measured, 1 nothing could be measured or `--check` found a missed
-//! must, 2 usage.
+//! The command line of the benchmarks: `core`, `outside`, `tcp`, `proof`, `devices`, and `peer`
+//! for one side alone. Called by `cargo xtask bench NAME`. Figures go to standard output, progress
+//! to standard error. Exit status: 0 measured, 1 nothing could be measured or `--check` found a
+//! missed must, 2 usage.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
 use wirespeed_bench::core::{ROWS, gvisor_program, veth};
+use wirespeed_bench::devices;
 use wirespeed_bench::drive::Bulk;
 use wirespeed_bench::harness::{Bench, Spec};
 use wirespeed_bench::measure::{Measurement, pin};
@@ -40,6 +41,8 @@ enum Command {
     Tcp(Options),
     /// The proof: Linux over our emulated link, ours beside it on bad networks, floods.
     Proof(Options),
+    /// Devices: filters beside libpcap's, taps, rings, interrupt mitigation, overload.
+    Devices(Options),
     /// Runs every setting of one peer in one case and prints a line of JSON for each.
     #[command(hide = true)]
     Peer(PeerOptions),
@@ -96,6 +99,7 @@ fn main() -> ExitCode {
         Command::Outside(options) => bench("outside", outside::ROWS, &options),
         Command::Tcp(options) => bench("tcp", tcp::ROWS, &options),
         Command::Proof(options) => bench("proof", proof::ROWS, &options),
+        Command::Devices(options) => bench("devices", devices::ROWS, &options),
         Command::Peer(options) => peer(&options).map(|()| ExitCode::SUCCESS),
         Command::Ours { case, seconds, write } => {
             ours(&case, seconds, write).map(|()| ExitCode::SUCCESS)

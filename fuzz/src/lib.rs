@@ -9,6 +9,7 @@
 pub mod capture;
 pub mod control;
 mod craft;
+pub mod filter;
 pub mod link;
 pub mod parsers;
 pub mod queues;
@@ -40,6 +41,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("link", link::any_settings),
     ("wheel", queues::wheel),
     ("release", queues::release),
+    ("filter", filter::any_program),
 ];
 
 /// The program of a target: under cargo-fuzz what libFuzzer calls, else one that runs files.

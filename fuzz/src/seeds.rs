@@ -21,8 +21,10 @@ use crate::stack::{Bench, LISTEN_PORT, UDP_PORT, end, pair_config};
 pub type Seed = (&'static str, String, Vec<u8>);
 
 /// Targets that decode a script, so that any bytes mean something.
-const SCRIPTED: &[&str] =
-    &["tcb", "predict", "stack", "listener", "control", "capture", "link", "wheel", "release"];
+const SCRIPTED: &[&str] = &[
+    "tcb", "predict", "stack", "listener", "control", "capture", "link", "wheel", "release",
+    "filter",
+];
 /// Scripts of any bytes for each of them.
 const SCRIPTS: u64 = 12;
 /// Frames of one conversation that become files of their own.
@@ -46,6 +48,7 @@ pub fn all() -> Vec<Seed> {
             seeds.push((target, format!("any-{n}"), any_bytes(n, 64 << (n % 6))));
         }
     }
+    seeds.push(("filter", "port-80".to_owned(), crate::filter::real_program()));
     seeds.push(("control", "hello".to_owned(), crate::control::whole_request()));
     seeds
 }

@@ -32,8 +32,18 @@ fn inside(_: fn()) {
     unreachable!("every case is ignored");
 }
 
+/// Run each case where we are; it needs nothing but what it names. Arguments as of
+/// [`in_namespaces`].
+pub fn in_place(cases: &[&[Case]]) -> ExitCode {
+    run_lacking(None, cases, |case| case())
+}
+
 /// Run each case by `each`, which makes the surroundings; arguments as of [`in_namespaces`].
 pub fn run<F>(cases: &[&[Case<F>]], each: impl Fn(&F)) -> ExitCode {
+    run_lacking(missing_for_all(), cases, each)
+}
+
+fn run_lacking<F>(missing: Option<String>, cases: &[&[Case<F>]], each: impl Fn(&F)) -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let picked = arguments.iter().find(|a| !a.starts_with('-'));
     let cases: Vec<&Case<F>> = cases
@@ -48,7 +58,6 @@ pub fn run<F>(cases: &[&[Case<F>]], each: impl Fn(&F)) -> ExitCode {
     }
     println!("running {} tests", cases.len());
     let began = Instant::now();
-    let missing = missing_for_all();
     let (mut passed, mut failed, mut ignored) = (0, 0, 0);
     for (name, needs, case) in cases {
         let lacks = || needs.iter().find_map(|need| need.missing());

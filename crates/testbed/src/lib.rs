@@ -25,7 +25,7 @@ mod needs;
 #[cfg(target_os = "linux")]
 mod process;
 
-pub use cases::{Case, in_namespaces, run};
+pub use cases::{Case, in_namespaces, in_place, run};
 #[cfg(target_os = "linux")]
 pub use namespace::{Namespace, ip};
 pub use needs::Need;

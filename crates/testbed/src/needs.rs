@@ -12,6 +12,8 @@ pub enum Need {
     Program(&'static str, &'static str),
     /// io_uring, allowed to everybody.
     IoUring,
+    /// What a function looks for: the sentence if it is missing.
+    Other(fn() -> Option<String>),
 }
 
 impl Need {
@@ -35,6 +37,7 @@ impl Need {
         match self {
             Need::Program(program, package) => (!is_on_path(program))
                 .then(|| format!("needs {program} (Debian: apt install {package})")),
+            Need::Other(missing) => missing(),
             Need::IoUring => {
                 let disabled = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
                 (!disabled.is_ok_and(|how| how.trim() == "0")).then(|| {

@@ -11,6 +11,8 @@ pub(crate) enum Need {
     Program { program: &'static str, package: &'static str },
     /// A file or folder at an absolute path (`/dev/net/tun`), or relative to the workspace.
     File(&'static str),
+    /// A shared library that is loaded at run time, and the Debian package that brings it.
+    Library { file: &'static str, package: &'static str },
     /// The effective user is root.
     Root,
 }
@@ -22,6 +24,9 @@ impl Need {
             Need::Program { program, package } => process::find(program)
                 .is_none()
                 .then(|| format!("{program} (Debian package {package})")),
+            Need::Library { file, package } => {
+                (!has_library(file)).then(|| format!("{file} (Debian package {package})"))
+            }
             Need::File(path) => (!root.join(path).exists()).then(|| (*path).to_owned()),
             Need::Root => (!process::is_root()).then(|| "root".to_owned()),
         }
@@ -36,10 +41,20 @@ pub(super) fn packages(suites: &[&Suite]) -> Vec<&'static str> {
             Need::Program { program, package } => {
                 process::find(program).is_none().then_some(*package)
             }
+            Need::Library { file, package } => (!has_library(file)).then_some(*package),
             Need::File(_) | Need::Root => None,
         })
         .collect();
     packages.sort_unstable();
     packages.dedup();
     packages
+}
+
+/// Is a library in one of the folders of the system's, or in a folder of an architecture there?
+fn has_library(file: &str) -> bool {
+    ["/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib"].iter().any(|folder| {
+        let below = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        Path::new(folder).join(file).exists()
+            || below.into_iter().any(|e| e.path().join(file).exists())
+    })
 }

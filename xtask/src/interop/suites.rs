@@ -12,6 +12,7 @@ use std::time::Duration;
 pub(super) const SUITES: &[Suite] = &[
     Suite { name: "core", cases: CORE, apart: false },
     Suite { name: "outside", cases: outside::CASES, apart: false },
+    Suite { name: "bpf", cases: BPF, apart: false },
     Suite { name: "tcp", cases: tcp::CASES, apart: false },
     Suite { name: "attacks", cases: attacks::CASES, apart: true },
 ];
@@ -24,6 +25,24 @@ const CORE: &[Case] = &[Case {
     needs: &[CLI, SHA256SUM],
     run: ttcp_file,
 }];
+
+const LIBPCAP: Need = Need::Library { file: "libpcap.so.0.8", package: "libpcap0.8" };
+
+const BPF: &[Case] = &[Case {
+    name: "interpreter = JIT = libpcap over filter texts and packets",
+    needs: &[Need::File("crates/bpf/tests/libpcap/main.rs"), LIBPCAP],
+    run: filters,
+}];
+
+/// The crate's own cases: a skip among them is a failure here, where all that they need is there.
+fn filters(bench: &Workbench) -> Result<()> {
+    let mut cases = Command::new("cargo");
+    let features = ["--features", "jit,libpcap", "--test", "libpcap"];
+    cases.args(["test", "-p", "wirespeed-bpf"]).args(features);
+    let printed = bench.run(cases.current_dir(bench.root()), Duration::from_secs(600))?;
+    ensure!(printed.contains(" 0 failed; 0 ignored"), "{printed}");
+    Ok(())
+}
 
 /// 64 MB through two stacks in one process; both ends' sums equal what coreutils says.
 fn ttcp_file(bench: &Workbench) -> Result<()> {

@@ -50,6 +50,16 @@ fn missing_packages_are_listed_once() {
 }
 
 #[test]
+fn a_library_is_found_or_named_with_its_package() {
+    let root = Path::new("/");
+    let absent = Need::Library { file: "libno-such.so.9", package: "libno-such9" };
+    let missing = absent.missing(root).unwrap();
+    assert_eq!(missing, "libno-such.so.9 (Debian package libno-such9)");
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    assert_eq!(Need::Library { file: "libc.so.6", package: "libc6" }.missing(root), None);
+}
+
+#[test]
 fn an_unknown_suite_is_a_wrong_command_line_that_lists_the_known() {
     let e = choose(Some("nonsense")).map(|_| ()).unwrap_err();
     assert!(e.is::<Usage>());

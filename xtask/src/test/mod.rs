@@ -31,7 +31,7 @@ pub(crate) fn run(root: &Path, install: bool, tally: &mut Tally) -> Result<()> {
     tidy::run(root, tally)?;
     rfc::run(root, false, tally)?;
     step("other systems", tally, |tally| {
-        for krate in ["device", "stack", "net", "wirespeed"] {
+        for krate in ["bpf", "device", "stack", "net", "wirespeed"] {
             let package = if krate == "wirespeed" { krate } else { &format!("wirespeed-{krate}") };
             let mut command = cargo(root);
             command.args(["check", "--quiet", "--no-default-features", "-p", package]);

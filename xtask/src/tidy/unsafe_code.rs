@@ -1,5 +1,6 @@
-//! `unsafe` only where the house allows it: buffers, devices, the SIMD sums, the filter compiler,
-//! the C interface. Tests of other crates are held to it too, and every manifest takes the lint.
+//! `unsafe` only where the house allows it: buffers, devices, the SIMD sums, the filter compiler
+//! and the door to libpcap, the C interface. Tests of other crates are held to it too, and every
+//! manifest takes the lint.
 
 use super::source::has_word;
 use super::{Finding, Project};
@@ -9,6 +10,7 @@ pub(super) const ALLOWED: &[(&str, &str)] = &[
     ("crates/mbuf/", "reference-counted clusters behind an eight-byte handle"),
     ("crates/wire/src/checksum", "SIMD sums chosen at run time"),
     ("crates/bpf/src/jit", "running code that was just compiled"),
+    ("crates/bpf/src/libpcap", "functions of a library loaded at run time"),
     ("crates/device/", "rings shared between threads, mapped device memory"),
     ("crates/capi/", "the C interface"),
 ];
@@ -22,7 +24,8 @@ pub(super) fn check(project: &Project) -> Vec<Finding> {
         for (index, line) in source.code.lines().enumerate() {
             let allows = ["allow(unsafe_code", "expect(unsafe_code"].iter();
             if has_word(line, "unsafe") || allows.into_iter().any(|a| line.contains(a)) {
-                let what = "unsafe outside mbuf, device, capi, checksum and jit".to_owned();
+                let what =
+                    "unsafe outside mbuf, device, capi, checksum, jit and libpcap".to_owned();
                 let remedy = "move it to one of them, or use a library that wraps it (rustix)";
                 findings.push(Finding::new(&source.path, index + 1, "unsafe", what, remedy));
             }

@@ -1,0 +1,288 @@
+//! Instructions of the classic BPF machine: how they are written, and what they mean.
+//!
+//! Called by: everything in this crate. Must not know: packets. Source: McCanne and Jacobson,
+//! "The BSD Packet Filter" (1993), and the opcodes of pcap/bpf.h, MOD and XOR among them.
+
+/// An instruction as the kernel (`sock_filter`) and libpcap (`bpf_insn`) write it: 8 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Insn {
+    /// Class, size, mode, operation and operand in one.
+    pub code: u16,
+    /// Instructions to skip if a condition holds.
+    pub jt: u8,
+    /// Instructions to skip if it does not.
+    pub jf: u8,
+    /// A constant, an offset into the packet in bytes, an index, or how far to jump.
+    pub k: u32,
+}
+
+const _: () = assert!(size_of::<Insn>() == 8);
+
+/// How much a load takes; more than a byte is big-endian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// 1 byte.
+    Byte,
+    /// 2 bytes.
+    Half,
+    /// 4 bytes.
+    Word,
+}
+
+impl Size {
+    /// In bytes.
+    pub const fn bytes(self) -> u32 {
+        match self {
+            Size::Byte => 1,
+            Size::Half => 2,
+            Size::Word => 4,
+        }
+    }
+}
+
+/// The second operand of arithmetic and comparisons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operand {
+    /// The instruction's constant.
+    K,
+    /// The index register.
+    X,
+}
+
+/// Arithmetic on the accumulator, modulo 2^32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AluOp {
+    /// A + operand.
+    Add,
+    /// A - operand.
+    Sub,
+    /// A * operand.
+    Mul,
+    /// A / operand; by zero the program returns 0.
+    Div,
+    /// A % operand; by zero the program returns 0.
+    Mod,
+    /// Bitwise or.
+    Or,
+    /// Bitwise and.
+    And,
+    /// Bitwise exclusive or.
+    Xor,
+    /// Left shift; by 32 or more, zero.
+    Lsh,
+    /// Right shift; by 32 or more, zero.
+    Rsh,
+}
+
+/// What a conditional jump asks of the accumulator; all comparisons are unsigned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// Equal.
+    Eq,
+    /// Greater.
+    Gt,
+    /// Greater or equal.
+    Ge,
+    /// Any bit in common.
+    Set,
+}
+
+/// What an instruction does. A is the accumulator, X the index register, M the scratch memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// A = packet at k.
+    LdAbs(Size),
+    /// A = packet at X + k, which does not wrap.
+    LdInd(Size),
+    /// A = length on the wire.
+    LdLen,
+    /// A = k.
+    LdImm,
+    /// A = M\[k\].
+    LdMem,
+    /// X = length on the wire.
+    LdxLen,
+    /// X = k.
+    LdxImm,
+    /// X = M\[k\].
+    LdxMem,
+    /// X = 4 * (low half of the byte at k): the length of an IPv4 header.
+    LdxMsh,
+    /// M\[k\] = A.
+    St,
+    /// M\[k\] = X.
+    Stx,
+    /// A = A op operand.
+    Alu(AluOp, Operand),
+    /// A = -A.
+    Neg,
+    /// Skip k instructions.
+    Ja,
+    /// Skip jt or jf instructions.
+    Jump(Condition, Operand),
+    /// Return k.
+    RetK,
+    /// Return A.
+    RetA,
+    /// X = A.
+    Tax,
+    /// A = X.
+    Txa,
+}
+
+impl Insn {
+    /// The four fields in their order.
+    pub const fn new(code: u16, jt: u8, jf: u8, k: u32) -> Insn {
+        Insn { code, jt, jf, k }
+    }
+
+    /// An instruction that does `op`.
+    pub const fn of(op: Op, jt: u8, jf: u8, k: u32) -> Insn {
+        Insn { code: op.code(), jt, jf, k }
+    }
+
+    /// What it does; None if the machine has no such opcode.
+    pub const fn op(self) -> Option<Op> {
+        Some(match self.code {
+            0x00 => Op::LdImm,
+            0x20 => Op::LdAbs(Size::Word),
+            0x28 => Op::LdAbs(Size::Half),
+            0x30 => Op::LdAbs(Size::Byte),
+            0x40 => Op::LdInd(Size::Word),
+            0x48 => Op::LdInd(Size::Half),
+            0x50 => Op::LdInd(Size::Byte),
+            0x60 => Op::LdMem,
+            0x80 => Op::LdLen,
+            0x01 => Op::LdxImm,
+            0x61 => Op::LdxMem,
+            0x81 => Op::LdxLen,
+            0xb1 => Op::LdxMsh,
+            0x02 => Op::St,
+            0x03 => Op::Stx,
+            0x84 => Op::Neg,
+            0x05 => Op::Ja,
+            0x06 => Op::RetK,
+            0x16 => Op::RetA,
+            0x07 => Op::Tax,
+            0x87 => Op::Txa,
+            code if code & 0xff07 == 0x04 => match AluOp::of(code) {
+                Some(op) => Op::Alu(op, operand(code)),
+                None => return None,
+            },
+            code if code & 0xff07 == 0x05 => match Condition::of(code) {
+                Some(condition) => Op::Jump(condition, operand(code)),
+                None => return None,
+            },
+            _ => return None,
+        })
+    }
+}
+
+const fn operand(code: u16) -> Operand {
+    if code & 0x08 == 0 { Operand::K } else { Operand::X }
+}
+
+impl AluOp {
+    const fn of(code: u16) -> Option<AluOp> {
+        Some(match code & 0xf0 {
+            0x00 => AluOp::Add,
+            0x10 => AluOp::Sub,
+            0x20 => AluOp::Mul,
+            0x30 => AluOp::Div,
+            0x40 => AluOp::Or,
+            0x50 => AluOp::And,
+            0x60 => AluOp::Lsh,
+            0x70 => AluOp::Rsh,
+            0x90 => AluOp::Mod,
+            0xa0 => AluOp::Xor,
+            _ => return None,
+        })
+    }
+
+    const fn bits(self) -> u16 {
+        match self {
+            AluOp::Add => 0x00,
+            AluOp::Sub => 0x10,
+            AluOp::Mul => 0x20,
+            AluOp::Div => 0x30,
+            AluOp::Or => 0x40,
+            AluOp::And => 0x50,
+            AluOp::Lsh => 0x60,
+            AluOp::Rsh => 0x70,
+            AluOp::Mod => 0x90,
+            AluOp::Xor => 0xa0,
+        }
+    }
+}
+
+impl Condition {
+    const fn of(code: u16) -> Option<Condition> {
+        Some(match code & 0xf0 {
+            0x10 => Condition::Eq,
+            0x20 => Condition::Gt,
+            0x30 => Condition::Ge,
+            0x40 => Condition::Set,
+            _ => return None,
+        })
+    }
+
+    const fn bits(self) -> u16 {
+        match self {
+            Condition::Eq => 0x10,
+            Condition::Gt => 0x20,
+            Condition::Ge => 0x30,
+            Condition::Set => 0x40,
+        }
+    }
+
+    /// Does it hold?
+    pub(crate) const fn holds(self, a: u32, b: u32) -> bool {
+        match self {
+            Condition::Eq => a == b,
+            Condition::Gt => a > b,
+            Condition::Ge => a >= b,
+            Condition::Set => a & b != 0,
+        }
+    }
+}
+
+impl Op {
+    /// Its opcode.
+    pub const fn code(self) -> u16 {
+        const fn size(size: Size) -> u16 {
+            match size {
+                Size::Word => 0x00,
+                Size::Half => 0x08,
+                Size::Byte => 0x10,
+            }
+        }
+        const fn by(operand: Operand) -> u16 {
+            match operand {
+                Operand::K => 0x00,
+                Operand::X => 0x08,
+            }
+        }
+        match self {
+            Op::LdImm => 0x00,
+            Op::LdAbs(s) => 0x20 | size(s),
+            Op::LdInd(s) => 0x40 | size(s),
+            Op::LdMem => 0x60,
+            Op::LdLen => 0x80,
+            Op::LdxImm => 0x01,
+            Op::LdxMem => 0x61,
+            Op::LdxLen => 0x81,
+            Op::LdxMsh => 0xb1,
+            Op::St => 0x02,
+            Op::Stx => 0x03,
+            Op::Alu(op, operand) => 0x04 | op.bits() | by(operand),
+            Op::Neg => 0x84,
+            Op::Ja => 0x05,
+            Op::Jump(condition, operand) => 0x05 | condition.bits() | by(operand),
+            Op::RetK => 0x06,
+            Op::RetA => 0x16,
+            Op::Tax => 0x07,
+            Op::Txa => 0x87,
+        }
+    }
+}

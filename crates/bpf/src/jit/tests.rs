@@ -1,0 +1,77 @@
+//! Machine code reads no byte outside the packet: the page behind it and the page before it
+//! cannot be read at all, so one byte too far ends the test program.
+
+use core::ptr;
+
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+
+use super::compile;
+use crate::{Insn, Op, Packet, Size};
+use shared::{Rng, frame, program};
+
+#[path = "../../tests/shared/mod.rs"]
+mod shared;
+
+const PAGE: usize = 4096;
+
+/// Two pages that can be written, between two that cannot be touched.
+struct Fenced(*mut u8);
+
+impl Fenced {
+    fn new() -> Fenced {
+        let (flags, prot) = (MapFlags::PRIVATE, ProtFlags::READ | ProtFlags::WRITE);
+        // SAFETY: the system chooses where; then the two outer pages of what it gave, which
+        // nothing refers to, lose every right.
+        unsafe {
+            let start = mmap_anonymous(ptr::null_mut(), 4 * PAGE, prot, flags).unwrap();
+            for page in [0, 3] {
+                mprotect(start.byte_add(page * PAGE), PAGE, MprotectFlags::empty()).unwrap();
+            }
+            Fenced(start.cast())
+        }
+    }
+
+    /// The two pages between.
+    fn middle(&mut self) -> &mut [u8] {
+        // SAFETY: they are mapped, zeroed by the system or written since, and borrowed from `self`.
+        unsafe { core::slice::from_raw_parts_mut(self.0.add(PAGE), 2 * PAGE) }
+    }
+}
+
+impl Drop for Fenced {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and what borrowed from it is gone.
+        unsafe { munmap(self.0.cast(), 4 * PAGE).unwrap() };
+    }
+}
+
+#[test]
+fn no_byte_outside_the_packet_is_read() {
+    let mut fenced = Fenced::new();
+    let mut rng = Rng::new(7);
+    for _ in 0..4_000 {
+        let program = program(&mut rng, 40);
+        let code = compile(program.insns()).unwrap();
+        for _ in 0..5 {
+            let frame = frame(&mut rng);
+            let len = frame.bytes.len();
+            let expected = program.run(&Packet::cut(&frame.bytes, frame.wire_len));
+            for begin in [0, 2 * PAGE - len] {
+                let packet = &mut fenced.middle()[begin..begin + len];
+                packet.copy_from_slice(&frame.bytes);
+                assert_eq!(code.run(packet, frame.wire_len).unwrap_or(0), expected);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_read_past_the_head_is_told_from_the_answer_0() {
+    let load = Insn::of(Op::LdAbs(Size::Word), 0, 0, 4);
+    let insns = [load, Insn::of(Op::RetK, 0, 0, u32::MAX)];
+    let code = compile(&insns).unwrap();
+    assert_eq!(code.run(&[0; 8], 8), Some(u32::MAX));
+    assert_eq!(code.run(&[0; 7], 8), None);
+    assert_eq!(code.run(&[], 8), None);
+    assert_eq!(compile(&[Insn::of(Op::RetK, 0, 0, 0)]).unwrap().run(&[], 0), Some(0));
+}

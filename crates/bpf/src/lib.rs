@@ -1,0 +1,54 @@
+//! Packet filters, the classic BPF machine, and taps that keep what matches.
+//!
+//! [`Insn`] is an instruction as the kernel and libpcap write it. [`Program`] is a list of them
+//! that was looked at once and can be run on anything. [`Filter`] runs one the fastest way there
+//! is here: as machine code with the feature `jit`, else by the interpreter. With the feature
+//! `libpcap`, [`Libpcap`] turns filter text into instructions. A [`Tap`] is a filter with buffers
+//! for what matched.
+//!
+//! Called by: the driver's edge, captures. Must not know: headers, devices, stacks.
+//!
+//! ```
+//! use bpf::{Filter, Insn, Packet, Program};
+//!
+//! // ether proto 0x0800: half word at 12, compare, keep 96 bytes or nothing.
+//! let insns = [
+//!     Insn::new(0x28, 0, 0, 12),
+//!     Insn::new(0x15, 0, 1, 0x0800),
+//!     Insn::new(0x06, 0, 0, 96),
+//!     Insn::new(0x06, 0, 0, 0),
+//! ];
+//! let filter = Filter::new(Program::new(&insns)?);
+//! let mut frame = [0; 60];
+//! frame[12] = 8;
+//! assert_eq!(filter.run(&Packet::whole(&frame)), 96);
+//! # Ok::<(), bpf::Refusal>(())
+//! ```
+
+// What the tests share calls the crate by its name, also from within.
+#[cfg(test)]
+extern crate self as bpf;
+
+mod buffer;
+mod filter;
+mod insn;
+#[cfg(all(feature = "jit", unix, target_arch = "x86_64"))]
+mod jit;
+#[cfg(feature = "libpcap")]
+mod libpcap;
+mod lower;
+mod packet;
+mod print;
+mod tap;
+mod validate;
+mod vm;
+
+pub use buffer::{Buffer, Record};
+pub use filter::Filter;
+pub use insn::{AluOp, Condition, Insn, Op, Operand, Size};
+#[cfg(feature = "libpcap")]
+pub use libpcap::{Libpcap, LibpcapError, linktype};
+pub use packet::Packet;
+pub use print::Listing;
+pub use tap::{BUFFER_BYTES_MAX, Counters, Direction, SNAPLEN_MAX, Settings, Shown, Tap, TapError};
+pub use validate::{INSNS_MAX, Program, Reason, Refusal, SCRATCH_WORDS};

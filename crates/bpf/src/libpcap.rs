@@ -1,0 +1,259 @@
+//! libpcap, loaded at run time: it turns filter text into instructions, and its own interpreter
+//! is what ours is compared with.
+//!
+//! Called by: whoever takes filter text from a user; tests and benches. Nothing needs it to be
+//! there at build time. The functions and structures are those of pcap/pcap.h and pcap/bpf.h,
+//! which have kept their shapes since version 1.0.
+
+#![allow(unsafe_code, reason = "functions of C")]
+
+use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::CString;
+use std::sync::{Mutex, PoisonError};
+
+use libloading::Library;
+
+use crate::insn::Insn;
+use crate::packet::Packet;
+use crate::validate::INSNS_MAX;
+
+/// Link types by their numbers (`DLT_` of pcap/dlt.h).
+pub mod linktype {
+    /// Ethernet.
+    pub const ETHERNET: i32 = 1;
+    /// Bare IP, version 4 or 6 (`DLT_RAW`).
+    pub const RAW_IP: i32 = 12;
+}
+
+/// Names under which it is found: with its version, as the package has it.
+const NAMES: [&str; 2] = ["libpcap.so.0.8", "libpcap.so.1"];
+
+/// `struct bpf_program`.
+#[repr(C)]
+struct RawProgram {
+    len: c_uint,
+    insns: *mut Insn,
+}
+
+/// `struct pcap_pkthdr`: a time, bytes captured, bytes on the wire.
+#[repr(C)]
+struct RawHeader {
+    time: RawTime,
+    captured: u32,
+    wire: u32,
+}
+
+/// `struct timeval`, which no filter looks at.
+#[repr(C)]
+#[derive(Default)]
+struct RawTime {
+    seconds: core::ffi::c_long,
+    microseconds: core::ffi::c_long,
+}
+
+type OpenDead = unsafe extern "C" fn(c_int, c_int) -> *mut c_void;
+type Close = unsafe extern "C" fn(*mut c_void);
+type Compile =
+    unsafe extern "C" fn(*mut c_void, *mut RawProgram, *const c_char, c_int, u32) -> c_int;
+type Message = unsafe extern "C" fn(*mut c_void) -> *const c_char;
+type Free = unsafe extern "C" fn(*mut RawProgram);
+type Offline = unsafe extern "C" fn(*const RawProgram, *const RawHeader, *const u8) -> c_int;
+type Interpret = unsafe extern "C" fn(*const Insn, *const u8, c_uint, c_uint) -> c_uint;
+type Image = unsafe extern "C" fn(*const Insn, c_int) -> *const c_char;
+type Version = unsafe extern "C" fn() -> *const c_char;
+
+/// Held while something of the library's own is in use, which all calls of a process share.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// The library, with what is used of it.
+#[derive(Debug)]
+pub struct Libpcap {
+    open_dead: OpenDead,
+    close: Close,
+    compile: Compile,
+    message: Message,
+    free: Free,
+    offline: Offline,
+    interpret: Interpret,
+    image: Image,
+    version: Version,
+    /// Last, so that it is the last to go.
+    _library: Library,
+}
+
+/// Why there are no instructions.
+#[derive(Debug, thiserror::Error)]
+pub enum LibpcapError {
+    /// The library is not here, or not as expected.
+    #[error(
+        "filter text needs libpcap, which cannot be loaded ({0}); install it (Debian package \
+         libpcap0.8), or give the filter as instructions"
+    )]
+    Missing(String),
+    /// libpcap refuses the text.
+    #[error("the filter '{text}' does not compile: {message}{}", shown(*.position))]
+    Refused {
+        /// What was to be compiled.
+        text: String,
+        /// libpcap's words.
+        message: String,
+        /// The byte of the text where a word begins that those words quote.
+        position: Option<usize>,
+    },
+    /// The text holds a NUL, or there is no memory.
+    #[error("{0}")]
+    Unusable(&'static str),
+}
+
+fn shown(position: Option<usize>) -> String {
+    position.map(|at| format!(", at byte {at}")).unwrap_or_default()
+}
+
+impl Libpcap {
+    /// Load it.
+    ///
+    /// # Errors
+    /// It is not here, or lacks a function.
+    pub fn load() -> Result<Libpcap, LibpcapError> {
+        let mut why = String::new();
+        for name in NAMES {
+            // SAFETY: loading runs the library's initialisers; libpcap has none that do anything
+            // but register.
+            match unsafe { Library::new(name) } {
+                Ok(library) => {
+                    return Libpcap::with(library)
+                        .map_err(|e| LibpcapError::Missing(e.to_string()));
+                }
+                Err(e) if why.is_empty() => why = e.to_string(),
+                Err(_) => {}
+            }
+        }
+        Err(LibpcapError::Missing(why))
+    }
+
+    fn with(library: Library) -> Result<Libpcap, libloading::Error> {
+        // SAFETY: each name is a function of the type beside it in every libpcap since 1.0, and
+        // the library stays loaded as long as the pointers, which `Libpcap` keeps to itself.
+        unsafe {
+            Ok(Libpcap {
+                open_dead: *library.get::<OpenDead>(b"pcap_open_dead\0")?,
+                close: *library.get::<Close>(b"pcap_close\0")?,
+                compile: *library.get::<Compile>(b"pcap_compile\0")?,
+                message: *library.get::<Message>(b"pcap_geterr\0")?,
+                free: *library.get::<Free>(b"pcap_freecode\0")?,
+                offline: *library.get::<Offline>(b"pcap_offline_filter\0")?,
+                interpret: *library.get::<Interpret>(b"bpf_filter\0")?,
+                image: *library.get::<Image>(b"bpf_image\0")?,
+                version: *library.get::<Version>(b"pcap_lib_version\0")?,
+                _library: library,
+            })
+        }
+    }
+
+    /// What it calls itself, with its version.
+    pub fn version(&self) -> String {
+        // SAFETY: it returns a string that is never freed.
+        unsafe { string((self.version)()) }
+    }
+
+    /// Instructions for filter text in tcpdump's language (pcap-filter(7)), optimised. A match
+    /// keeps `snaplen` bytes. Names of hosts may be looked up, which may take a while.
+    ///
+    /// # Errors
+    /// The text does not compile; libpcap's words.
+    pub fn compile(
+        &self,
+        text: &str,
+        linktype: i32,
+        snaplen: u32,
+    ) -> Result<Vec<Insn>, LibpcapError> {
+        let c_text = CString::new(text)
+            .map_err(|_| LibpcapError::Unusable("the filter holds a NUL; leave it out"))?;
+        let snaplen = c_int::try_from(snaplen).unwrap_or(c_int::MAX);
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: `handle` is used only where it is not null and closed once; `raw` is freed once
+        // where compiling filled it in; `c_text` lives through the call; the message is copied
+        // before the handle that owns it goes.
+        unsafe {
+            let handle = (self.open_dead)(linktype, snaplen);
+            if handle.is_null() {
+                return Err(LibpcapError::Unusable("libpcap has no memory for a filter"));
+            }
+            let mut raw = RawProgram { len: 0, insns: core::ptr::null_mut() };
+            // Optimised; the netmask, which only `ip broadcast` asks for, is not known.
+            let code = (self.compile)(handle, &mut raw, c_text.as_ptr(), 1, u32::MAX);
+            let result = if code == 0 {
+                let insns = copied(&raw);
+                (self.free)(&mut raw);
+                Ok(insns)
+            } else {
+                let message = string((self.message)(handle));
+                let position = quoted(text, &message);
+                Err(LibpcapError::Refused { text: text.to_owned(), message, position })
+            };
+            (self.close)(handle);
+            result
+        }
+    }
+
+    /// What libpcap's interpreter says of a packet in one piece: the answer that ours must give.
+    pub fn offline_filter(&self, program: &crate::Program, packet: &[u8], wire_len: u32) -> u32 {
+        let raw = RawProgram {
+            len: program.insns().len() as c_uint,
+            insns: program.insns().as_ptr().cast_mut(),
+        };
+        let captured = packet.len() as u32;
+        let header = RawHeader { time: RawTime::default(), captured, wire: wire_len };
+        // SAFETY: the program was checked, so the interpreter stays inside it and ends; it reads
+        // `captured` bytes of the packet at most, and writes to nothing.
+        unsafe { (self.offline)(&raw, &header, packet.as_ptr()) as u32 }
+    }
+
+    /// The same of a packet's head, by `bpf_filter`, which the above calls: for measuring it.
+    #[inline]
+    pub fn interpret(&self, program: &crate::Program, packet: &Packet<'_>) -> u32 {
+        let (insns, bytes) = (program.insns().as_ptr(), packet.head);
+        // SAFETY: as above.
+        unsafe { (self.interpret)(insns, bytes.as_ptr(), packet.wire_len, bytes.len() as c_uint) }
+    }
+
+    /// An instruction as tcpdump prints it.
+    pub fn image(&self, insn: Insn, number: usize) -> String {
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: it reads one instruction, and returns a string of its own that stays until the
+        // next call; it is copied before that.
+        unsafe { string((self.image)(&insn, number as c_int)) }
+    }
+}
+
+/// The instructions of a program that libpcap made.
+///
+/// # Safety
+/// `raw` has been filled in and not been freed.
+unsafe fn copied(raw: &RawProgram) -> Vec<Insn> {
+    let len = (raw.len as usize).min(INSNS_MAX + 1);
+    if raw.insns.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: it holds `raw.len` instructions, says the caller.
+    unsafe { core::slice::from_raw_parts(raw.insns, len) }.to_vec()
+}
+
+/// A copy of a string of C; empty for null.
+///
+/// # Safety
+/// It is null, or ends in a NUL and stays until this returns.
+unsafe fn string(text: *const c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: the caller says so.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+/// Where in the text the word is that a message quotes.
+fn quoted(text: &str, message: &str) -> Option<usize> {
+    let mut parts = message.split(['\'', '"']);
+    let word = parts.nth(1).filter(|word| !word.is_empty())?;
+    text.find(word)
+}

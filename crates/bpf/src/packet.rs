@@ -1,0 +1,79 @@
+//! A packet as a filter sees it: bytes in one piece or two, and the length it had on the wire.
+//!
+//! Called by: whoever runs a filter; `vm.rs` and the compiler's doorway read it.
+
+/// A packet, borrowed.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet<'a> {
+    pub(crate) head: &'a [u8],
+    rest: &'a [u8],
+    pub(crate) wire_len: u32,
+}
+
+impl<'a> Packet<'a> {
+    /// All of a packet; longer than 2^32 - 1 bytes, its length reads as that.
+    pub fn whole(bytes: &'a [u8]) -> Packet<'a> {
+        Packet::cut(bytes, u32::try_from(bytes.len()).unwrap_or(u32::MAX))
+    }
+
+    /// The beginning of a packet that had `wire_len` bytes.
+    pub fn cut(bytes: &'a [u8], wire_len: u32) -> Packet<'a> {
+        Packet { head: bytes, rest: &[], wire_len }
+    }
+
+    /// A packet in two pieces. What is in `head` is found faster.
+    pub fn in_two(head: &'a [u8], rest: &'a [u8], wire_len: u32) -> Packet<'a> {
+        Packet { head, rest, wire_len }
+    }
+
+    /// Bytes that can be read.
+    pub fn captured_bytes(&self) -> usize {
+        self.head.len() + self.rest.len()
+    }
+
+    /// Append the first `len` bytes to `out`, or all there are.
+    pub(crate) fn copy_to(&self, out: &mut Vec<u8>, len: usize) {
+        let head = len.min(self.head.len());
+        let rest = (len - head).min(self.rest.len());
+        out.extend_from_slice(&self.head[..head]);
+        out.extend_from_slice(&self.rest[..rest]);
+    }
+
+    /// Is there more than the head?
+    #[cfg(all(feature = "jit", unix, target_arch = "x86_64"))]
+    pub(crate) fn has_rest(&self) -> bool {
+        !self.rest.is_empty()
+    }
+
+    /// N bytes at `offset` that are all in the head.
+    #[inline(always)]
+    pub(crate) fn in_head<const N: usize>(&self, offset: u64) -> Option<[u8; N]> {
+        let at = usize::try_from(offset).ok()?;
+        self.head.get(at..at.checked_add(N)?)?.try_into().ok()
+    }
+
+    /// N bytes at `offset`; None if the packet ends before.
+    #[inline(always)]
+    pub(crate) fn bytes<const N: usize>(&self, offset: u64) -> Option<[u8; N]> {
+        let at = usize::try_from(offset).ok()?;
+        match self.head.get(at..at.checked_add(N)?) {
+            Some(bytes) => bytes.try_into().ok(),
+            None => self.beyond(at),
+        }
+    }
+
+    /// Bytes that are not all in the head.
+    #[cold]
+    #[inline(never)]
+    fn beyond<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
+        let mut bytes = [0; N];
+        for (n, byte) in bytes.iter_mut().enumerate() {
+            let at = at.checked_add(n)?;
+            *byte = match at.checked_sub(self.head.len()) {
+                None => self.head[at],
+                Some(at) => *self.rest.get(at)?,
+            };
+        }
+        Some(bytes)
+    }
+}

@@ -1,0 +1,168 @@
+//! Which programs may run, and why another may not.
+//!
+//! Called by: whoever takes a program from libpcap, a file or another process. What comes out is
+//! trusted by the interpreter and by the compiler: every opcode is known, every jump is forward and
+//! inside, so it ends; M is written before it is read, on every path; no constant divides by zero.
+//! The rules are those of libpcap's validator and Linux's, the stricter of each.
+
+use crate::insn::{AluOp, Insn, Op, Operand};
+use crate::lower::{self, Step};
+use crate::packet::Packet;
+use crate::vm;
+
+/// Instructions of a program at most (`BPF_MAXINSNS`).
+pub const INSNS_MAX: usize = 4096;
+/// Words of scratch memory (`BPF_MEMWORDS`).
+pub const SCRATCH_WORDS: u32 = 16;
+
+/// A program that may run on any packet.
+#[derive(Clone, Debug)]
+pub struct Program {
+    insns: Box<[Insn]>,
+    steps: Box<[Step]>,
+}
+
+/// Why a program is refused, and at which instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the filter is refused: instruction {at}: {reason}")]
+pub struct Refusal {
+    /// The instruction, counted from 0 as `tcpdump -d` does.
+    pub at: usize,
+    /// What is wrong with it.
+    pub reason: Reason,
+}
+
+/// What is wrong with an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// A program without instructions.
+    #[error("there is none; a program needs a RET at least")]
+    Empty,
+    /// A program of more than [`INSNS_MAX`].
+    #[error("a program has {INSNS_MAX} instructions at most; this one has {0}")]
+    TooLong(usize),
+    /// No such opcode.
+    #[error("opcode {0:#06x} is unknown")]
+    UnknownOpcode(u16),
+    /// A jump past the last instruction, or back.
+    #[error(
+        "it jumps {} instructions on; jumps go forward, to instructions that are there",
+        *.0 as i32
+    )]
+    JumpOutside(u32),
+    /// No such word of scratch memory.
+    #[error("M[{0}] does not exist; the last is M[15]")]
+    ScratchIndex(u32),
+    /// A word of scratch memory that some path has not written.
+    #[error("M[{0}] is read and not written on every way here")]
+    ScratchUnwritten(u32),
+    /// Division by the constant 0.
+    #[error("it divides by the constant 0")]
+    DivisionByZero,
+    /// A program that runs past its end.
+    #[error("it is the last and no RET")]
+    NoReturn,
+}
+
+impl Program {
+    /// Look at a program and make it ready to run.
+    ///
+    /// # Errors
+    /// The first instruction that breaks a rule, and which.
+    pub fn new(insns: &[Insn]) -> Result<Program, Refusal> {
+        let ops = check(insns)?;
+        Ok(Program { insns: insns.into(), steps: lower::lower(insns, &ops) })
+    }
+
+    /// Run the interpreter: how many bytes of the packet to keep, at most; 0 is no match.
+    ///
+    /// As libpcap has it: a load outside the packet and a division by X = 0 return 0; arithmetic
+    /// wraps; a shift by 32 or more leaves 0.
+    pub fn run(&self, packet: &Packet<'_>) -> u32 {
+        vm::run(&self.steps, packet)
+    }
+
+    /// The instructions it was made of.
+    pub fn insns(&self) -> &[Insn] {
+        &self.insns
+    }
+}
+
+/// Every rule over every instruction, in their order; what each does.
+fn check(insns: &[Insn]) -> Result<Vec<Op>, Refusal> {
+    let refusal = |at, reason| Err(Refusal { at, reason });
+    if insns.is_empty() {
+        return refusal(0, Reason::Empty);
+    }
+    if insns.len() > INSNS_MAX {
+        return refusal(INSNS_MAX, Reason::TooLong(insns.len()));
+    }
+    let mut ops = Vec::with_capacity(insns.len());
+    for (at, insn) in insns.iter().enumerate() {
+        match alone(*insn, insns.len() - 1 - at) {
+            Ok(op) => ops.push(op),
+            Err(reason) => return refusal(at, reason),
+        }
+    }
+    let last = insns.len() - 1;
+    if !matches!(ops[last], Op::RetK | Op::RetA) {
+        return refusal(last, Reason::NoReturn);
+    }
+    scratch(insns, &ops)?;
+    Ok(ops)
+}
+
+/// What can be said of an instruction with `left` behind it, without those.
+fn alone(insn: Insn, left: usize) -> Result<Op, Reason> {
+    let op = insn.op().ok_or(Reason::UnknownOpcode(insn.code))?;
+    let inside = |skip: u32| {
+        let is_inside = usize::try_from(skip).is_ok_and(|skip| skip < left);
+        if is_inside { Ok(()) } else { Err(Reason::JumpOutside(skip)) }
+    };
+    match op {
+        Op::Ja => inside(insn.k)?,
+        Op::Jump(..) => {
+            inside(insn.jt.into())?;
+            inside(insn.jf.into())?;
+        }
+        Op::St | Op::Stx | Op::LdMem | Op::LdxMem if insn.k >= SCRATCH_WORDS => {
+            return Err(Reason::ScratchIndex(insn.k));
+        }
+        Op::Alu(AluOp::Div | AluOp::Mod, Operand::K) if insn.k == 0 => {
+            return Err(Reason::DivisionByZero);
+        }
+        _ => {}
+    }
+    Ok(op)
+}
+
+/// M is written before it is read. A bit for each word: written on every way to an instruction.
+/// Jumps go forward, so one pass sees each way; what is never reached may do what it likes.
+fn scratch(insns: &[Insn], ops: &[Op]) -> Result<(), Refusal> {
+    let mut written = vec![u16::MAX; insns.len()];
+    written[0] = 0;
+    for (at, (insn, op)) in insns.iter().zip(ops).enumerate() {
+        let mut here = written[at];
+        match op {
+            Op::LdMem | Op::LdxMem if here & 1 << insn.k == 0 => {
+                return Err(Refusal { at, reason: Reason::ScratchUnwritten(insn.k) });
+            }
+            Op::St | Op::Stx => here |= 1 << insn.k,
+            _ => {}
+        }
+        for next in followers(at, *insn, *op).into_iter().flatten() {
+            written[next] &= here;
+        }
+    }
+    Ok(())
+}
+
+/// What may run after an instruction of a program whose jumps were checked.
+pub(crate) fn followers(at: usize, insn: Insn, op: Op) -> [Option<usize>; 2] {
+    match op {
+        Op::RetK | Op::RetA => [None, None],
+        Op::Ja => [Some(at + 1 + insn.k as usize), None],
+        Op::Jump(..) => [Some(at + 1 + usize::from(insn.jt)), Some(at + 1 + usize::from(insn.jf))],
+        _ => [Some(at + 1), None],
+    }
+}

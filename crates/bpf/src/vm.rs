@@ -1,0 +1,112 @@
+//! The interpreter. Called by: `Program::run`, with steps of a program that was checked: it ends,
+//! as every step leads forward. Must not know: instructions as they are written.
+//!
+//! It does to the last bit what libpcap's `bpf_filter` does; a test compares them.
+
+use core::hint::cold_path;
+
+use crate::insn::{AluOp, Op, Operand, Size};
+use crate::lower::Step;
+use crate::packet::Packet;
+
+/// Run `steps` over `packet`: bytes to keep, 0 for no match.
+pub(crate) fn run(steps: &[Step], packet: &Packet<'_>) -> u32 {
+    // None is a load outside the packet, or a division by zero.
+    walk(steps, packet).unwrap_or(0)
+}
+
+fn walk(steps: &[Step], packet: &Packet<'_>) -> Option<u32> {
+    let (mut a, mut x) = (0_u32, 0_u32);
+    // A is `a >> shift`: behind a pair hardly anything asks for it.
+    let mut shift = 0_u8;
+    let mut m = [0_u32; 16];
+    let mut at = 0;
+    loop {
+        match steps.get(at)? {
+            // Most of what is run, and no indirect jump for each kind of load and comparison.
+            Step::Pair(p) => {
+                let offset = u64::from(x & p.x_mask) + u64::from(p.offset);
+                a = match packet.in_head(offset) {
+                    Some(bytes) => u32::from_be_bytes(bytes),
+                    None => {
+                        cold_path();
+                        load(packet, p.size, offset)? << (p.shift & 31)
+                    }
+                };
+                shift = p.shift;
+                if (a & p.mask).wrapping_sub(p.first) <= p.span {
+                    at += 2;
+                } else {
+                    // It may well be taken: it makes this a branch and no choice between two
+                    // numbers, for which the next step would have to wait.
+                    cold_path();
+                    at = usize::from(p.jump);
+                }
+            }
+            Step::One(one) => {
+                let k = one.k;
+                let at_x = u64::from(x) + u64::from(k);
+                at += 1;
+                a >>= shift & 31;
+                shift = 0;
+                match one.op {
+                    Op::LdAbs(size) => a = load(packet, size, k.into())?,
+                    Op::LdInd(size) => a = load(packet, size, at_x)?,
+                    Op::LdLen => a = packet.wire_len,
+                    Op::LdImm => a = k,
+                    Op::LdMem => a = m[k as usize & 15],
+                    Op::LdxLen => x = packet.wire_len,
+                    Op::LdxImm => x = k,
+                    Op::LdxMem => x = m[k as usize & 15],
+                    Op::LdxMsh => x = (load(packet, Size::Byte, k.into())? & 0xf) << 2,
+                    Op::St => m[k as usize & 15] = a,
+                    Op::Stx => m[k as usize & 15] = x,
+                    Op::Alu(op, operand) => a = calculate(op, a, second(operand, k, x))?,
+                    Op::Neg => a = a.wrapping_neg(),
+                    Op::Ja => at = usize::from(one.jump),
+                    Op::Jump(condition, operand) => {
+                        let holds = condition.holds(a, second(operand, k, x));
+                        at = usize::from(if holds { one.jump } else { one.otherwise });
+                    }
+                    Op::RetK => return Some(k),
+                    Op::RetA => return Some(a),
+                    Op::Tax => x = a,
+                    Op::Txa => a = x,
+                }
+            }
+        }
+    }
+}
+
+fn second(operand: Operand, k: u32, x: u32) -> u32 {
+    match operand {
+        Operand::K => k,
+        Operand::X => x,
+    }
+}
+
+/// A op b, modulo 2^32; None for a division by zero.
+pub(crate) fn calculate(op: AluOp, a: u32, b: u32) -> Option<u32> {
+    Some(match op {
+        AluOp::Add => a.wrapping_add(b),
+        AluOp::Sub => a.wrapping_sub(b),
+        AluOp::Mul => a.wrapping_mul(b),
+        AluOp::Div => a.checked_div(b)?,
+        AluOp::Mod => a.checked_rem(b)?,
+        AluOp::Or => a | b,
+        AluOp::And => a & b,
+        AluOp::Xor => a ^ b,
+        AluOp::Lsh => a.checked_shl(b).unwrap_or(0),
+        AluOp::Rsh => a.checked_shr(b).unwrap_or(0),
+    })
+}
+
+/// Big-endian bytes of the packet; None past its end.
+#[inline(always)]
+fn load(packet: &Packet<'_>, size: Size, offset: u64) -> Option<u32> {
+    match size {
+        Size::Byte => packet.bytes::<1>(offset).map(|b| b[0].into()),
+        Size::Half => packet.bytes(offset).map(|b| u16::from_be_bytes(b).into()),
+        Size::Word => packet.bytes(offset).map(u32::from_be_bytes),
+    }
+}

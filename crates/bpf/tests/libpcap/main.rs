@@ -1,0 +1,155 @@
+//! Interpreter = machine code = libpcap, over filter texts and packets of every kind; and libpcap's
+//! words where a text does not compile.
+//!
+//! No harness: without libpcap each case is a skip that names its package (`testbed`).
+
+#[path = "../shared/mod.rs"]
+mod shared;
+
+use std::process::ExitCode;
+
+use bpf::{Filter, Libpcap, LibpcapError, Listing, Op, Packet, Program, Reason, linktype};
+use shared::{Rng, frame, program};
+use testbed::{Case, Need};
+
+const LIBPCAP: Need = Need::Other(|| Libpcap::load().err().map(|e| e.to_string()));
+
+const CASES: &[Case] = &[
+    ("texts_over_packets_give_one_answer_three_times", &[LIBPCAP], texts_over_packets),
+    ("texts_for_bare_ip_give_one_answer_three_times", &[LIBPCAP], bare_ip),
+    ("any_valid_program_gives_one_answer_three_times", &[LIBPCAP], any_program),
+    ("programs_are_shown_as_libpcap_shows_them", &[LIBPCAP], images),
+    ("a_text_that_does_not_compile_gets_libpcaps_words", &[LIBPCAP], refusals),
+    ("programs_of_libpcap_that_go_back_are_refused", &[LIBPCAP], loops),
+];
+
+fn main() -> ExitCode {
+    testbed::in_place(&[CASES])
+}
+
+const PACKETS: usize = 10_000;
+const SNAPLEN: u32 = 262_144;
+
+fn libpcap() -> Libpcap {
+    Libpcap::load().expect("the case needs it")
+}
+
+fn texts() -> Vec<&'static str> {
+    let lines = include_str!("filters.txt").lines();
+    lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect()
+}
+
+fn compiled(libpcap: &Libpcap, text: &str, linktype: i32) -> Filter {
+    let insns = libpcap.compile(text, linktype, SNAPLEN).expect("a text of the list");
+    let filter = Filter::new(Program::new(&insns).unwrap_or_else(|e| panic!("{text}: {e}")));
+    assert!(filter.is_compiled() || !cfg!(all(unix, target_arch = "x86_64")));
+    filter
+}
+
+/// The answer, which all three give.
+fn agreed(libpcap: &Libpcap, text: &str, filter: &Filter, bytes: &[u8], wire_len: u32) -> u32 {
+    let packet = Packet::cut(bytes, wire_len);
+    let theirs = libpcap.offline_filter(filter.program(), bytes, wire_len);
+    let answers = [filter.program().run(&packet), filter.run(&packet)];
+    let listing = Listing(filter.program().insns());
+    assert_eq!(answers, [theirs; 2], "'{text}' on {bytes:02x?} of {wire_len}:\n{listing}");
+    theirs
+}
+
+fn texts_over_packets() {
+    let (libpcap, texts) = (libpcap(), texts());
+    assert!(texts.len() >= 200, "{} texts", texts.len());
+    let mut rng = Rng::new(3);
+    let packets: Vec<_> = (0..PACKETS).map(|_| frame(&mut rng)).collect();
+    let mut both = 0;
+    for text in texts {
+        let filter = compiled(&libpcap, text, linktype::ETHERNET);
+        let matches =
+            |p: &&shared::Frame| agreed(&libpcap, text, &filter, &p.bytes, p.wire_len) > 0;
+        let matched = packets.iter().filter(matches).count();
+        both += usize::from((1..PACKETS).contains(&matched));
+    }
+    // A filter that takes all or none tells little: most take some.
+    assert!(both >= 190, "{both} texts matched some packets and not others");
+}
+
+fn bare_ip() {
+    let libpcap = libpcap();
+    let mut rng = Rng::new(4);
+    for text in ["ip", "ip6", "tcp port 80 and host 10.0.0.1", "udp or icmp6", "tcp[13] & 2 != 0"] {
+        let filter = compiled(&libpcap, text, linktype::RAW_IP);
+        let mut matched = 0;
+        for _ in 0..PACKETS {
+            let frame = frame(&mut rng);
+            let Some(bytes) = frame.bytes.get(14..) else { continue };
+            matched += u32::from(agreed(&libpcap, text, &filter, bytes, frame.wire_len - 14) > 0);
+        }
+        assert!(matched > 0, "'{text}' matched nothing");
+    }
+}
+
+fn any_program() {
+    let libpcap = libpcap();
+    let mut rng = Rng::new(5);
+    for _ in 0..5_000 {
+        let filter = Filter::new(program(&mut rng, 50));
+        for _ in 0..10 {
+            let frame = frame(&mut rng);
+            agreed(&libpcap, "any", &filter, &frame.bytes, frame.wire_len);
+        }
+    }
+}
+
+fn images() {
+    let libpcap = libpcap();
+    let mut rng = Rng::new(6);
+    let texts = texts().into_iter().map(|text| compiled(&libpcap, text, linktype::ETHERNET));
+    let programs = texts.map(|filter| filter.program().clone());
+    let any: Vec<_> = (0..200).map(|_| program(&mut rng, 40)).collect();
+    for program in programs.chain(any) {
+        let listing = Listing(program.insns()).to_string();
+        assert_eq!(listing.lines().count(), program.insns().len());
+        for (number, (insn, ours)) in program.insns().iter().zip(listing.lines()).enumerate() {
+            let theirs = libpcap.image(*insn, number);
+            // It has names for offsets that Linux gives a meaning, up from there, and none for
+            // this opcode, which it runs.
+            if insn.k < 0xffff_f000 && insn.op() != Some(Op::LdxLen) {
+                assert_eq!(ours, theirs);
+            }
+        }
+    }
+}
+
+fn refusals() {
+    let libpcap = libpcap();
+    for (text, words, expected) in [
+        ("tcp port", "syntax error", None),
+        ("tcp prot 80", "syntax error", None),
+        ("tcp port 80 )", "syntax error", None),
+        ("tcp and port nosuchport", "unknown port", Some(13)),
+        ("tcp[0]/0 = 1", "division by zero", None),
+        ("net 1.2.3.4/40", "mask length", None),
+        ("ip broadcast", "netmask", Some(0)),
+        ("1 = 2", "rejects all packets", None),
+    ] {
+        let refused = libpcap.compile(text, linktype::ETHERNET, SNAPLEN).expect_err(text);
+        assert!(refused.to_string().contains(&format!("'{text}'")), "{refused}");
+        let LibpcapError::Refused { message, position, .. } = refused else {
+            panic!("'{text}': {refused}");
+        };
+        assert!(message.contains(words), "'{text}': {message}");
+        assert_eq!(position, expected, "'{text}': {message}");
+    }
+    let nul = libpcap.compile("tcp\0", linktype::ETHERNET, SNAPLEN);
+    assert!(matches!(nul, Err(LibpcapError::Unusable(_))));
+}
+
+fn loops() {
+    let libpcap = libpcap();
+    for text in ["ip protochain 6", "ip6 protochain 17"] {
+        let insns = libpcap.compile(text, linktype::ETHERNET, SNAPLEN).expect("libpcap takes it");
+        let refusal = Program::new(&insns).expect_err("it would go back");
+        assert!(matches!(refusal.reason, Reason::JumpOutside(_)), "{refusal}");
+        assert!(refusal.to_string().contains("it jumps -"), "{refusal}");
+    }
+}
