@@ -113,6 +113,8 @@ drop_reasons! {
     DeviceRefused "device_refused" "frame that the system would not take, whatever the moment";
     DeviceBadHeader "device_bad_header"
         "received frame that contradicts the offload header in front of it";
+    DeviceRingFull "device_ring_full"
+        "frame lost for want of room in the ring that the kernel fills";
     FaultInjected "fault_injected" "lost on purpose by the fault injector";
 }
 

@@ -61,13 +61,19 @@ pub mod channel;
 pub mod counted;
 mod doorbell;
 pub mod fault;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+mod interface;
 pub mod mem;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod namespace;
 #[cfg(all(feature = "linux", target_os = "linux"))]
+pub mod packet;
+#[cfg(all(feature = "linux", target_os = "linux"))]
 mod peer_groups;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod tap;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+mod vnet;
 mod wrap;
 
 use core::task::Waker;
