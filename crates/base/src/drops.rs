@@ -114,7 +114,7 @@ drop_reasons! {
     DeviceBadHeader "device_bad_header"
         "received frame that contradicts the offload header in front of it";
     DeviceRingFull "device_ring_full"
-        "frame lost for want of room in the ring that the kernel fills";
+        "frame lost because nobody emptied the device's receive queue in time";
     FaultInjected "fault_injected" "lost on purpose by the fault injector";
 }
 
@@ -138,6 +138,11 @@ impl Drops {
     /// Packets ended by `reason` so far.
     pub fn of(&self, reason: DropReason) -> u64 {
         self.0[reason as usize]
+    }
+
+    /// Count what another counted as well.
+    pub fn include(&mut self, other: &Drops) {
+        self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| *mine += theirs);
     }
 
     /// All packets dropped so far.

@@ -98,9 +98,9 @@ pub mod device {
     #[cfg(feature = "mem")]
     pub use device::mem;
     pub use device::{BURST, Burst, Device, Doorbell, Limits, Offloads};
-    pub use device::{channel, counted, fault};
+    pub use device::{channel, counted, fault, vlan};
     #[cfg(all(feature = "linux", target_os = "linux"))]
-    pub use device::{namespace, peer_groups, tap};
+    pub use device::{namespace, packet, peer_groups, tap};
 }
 pub use device::Device;
 
