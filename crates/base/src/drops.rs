@@ -115,6 +115,8 @@ drop_reasons! {
         "received frame that contradicts the offload header in front of it";
     DeviceRingFull "device_ring_full"
         "frame lost because nobody emptied the device's receive queue in time";
+    DeviceQueueFull "device_queue_full"
+        "sent frame that a full queue behind the device dropped";
     FaultInjected "fault_injected" "lost on purpose by the fault injector";
 }
 
@@ -133,6 +135,11 @@ impl Drops {
     #[inline]
     pub fn count(&mut self, reason: DropReason) {
         self.0[reason as usize] += 1;
+    }
+
+    /// `n` more packets ended by `reason`.
+    pub fn count_many(&mut self, reason: DropReason, n: u64) {
+        self.0[reason as usize] += n;
     }
 
     /// Packets ended by `reason` so far.

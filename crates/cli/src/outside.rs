@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wirespeed::device::packet::{self, PacketSocket};
 use wirespeed::device::tap::{Config, Setup, Tap, TapError};
 use wirespeed::device::vlan;
+use wirespeed::device::xdp::{self, XdpSocket};
 use wirespeed::{
     Cidr, Device, Duration, Instant, IpVersion, LinkKind, MacAddr, PortConfig, PortId, Route,
     Stack, StackConfig, Switches,
@@ -28,7 +29,7 @@ const NAP: Duration = Duration::from_millis(100);
 #[group(id = "outside", multiple = true)]
 pub(crate) struct Args {
     /// Device of this machine: tap:NAME (Ethernet) or tun:NAME (bare IP), made if it is not there,
-    /// or packet:NAME, an interface that the kernel has and where it has no address of ours
+    /// or an interface that is there: packet:NAME beside the kernel, xdp:NAME instead of it
     #[arg(long, value_name = "KIND:NAME")]
     pub(crate) dev: Option<Dev>,
     /// Our VLAN on the device: ID for one 802.1Q tag, OUTER.ID for an 802.1ad tag around it
@@ -49,6 +50,8 @@ pub(crate) enum Kind {
     Tap(LinkKind),
     /// A packet socket on an interface that is there.
     Packet,
+    /// An AF_XDP socket on its first queue.
+    Xdp,
 }
 
 /// A device by its kind and name.
@@ -66,7 +69,8 @@ impl FromStr for Dev {
             Some(("tap", name)) => (Kind::Tap(LinkKind::Ethernet), name),
             Some(("tun", name)) => (Kind::Tap(LinkKind::Ip), name),
             Some(("packet", name)) => (Kind::Packet, name),
-            _ => return Err("expected tap:NAME, tun:NAME or packet:NAME, as in tap:ws0"),
+            Some(("xdp", name)) => (Kind::Xdp, name),
+            _ => return Err("expected tap:NAME, tun:NAME, packet:NAME or xdp:NAME"),
         };
         if name.is_empty() {
             return Err("the device needs a name behind the colon, as in tap:ws0");
@@ -151,7 +155,7 @@ impl Args {
     /// What to try if the host, on a network of ours, does not answer.
     pub(crate) fn hint(&self, host: IpAddr) -> Option<String> {
         let (dev, net) = (self.dev.as_ref()?, self.addr.iter().find(|cidr| cidr.contains(host))?);
-        if dev.kind == Kind::Packet {
+        if matches!(dev.kind, Kind::Packet | Kind::Xdp) {
             // This machine is not at the other end.
             return None;
         }
@@ -294,6 +298,11 @@ pub(crate) fn open(dev: &Dev, how: &How) -> Result<(Box<dyn Device>, MacAddr)> {
                 ..packet::Config::of(&name)
             };
             let port = PacketSocket::open(&config)?;
+            let mac = port.mac().unwrap_or_default();
+            return Ok((Box::new(port), mac));
+        }
+        Kind::Xdp => {
+            let port = XdpSocket::open(&xdp::Config::of(&name))?;
             let mac = port.mac().unwrap_or_default();
             return Ok((Box::new(port), mac));
         }

@@ -77,6 +77,8 @@ pub mod vlan;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 mod vnet;
 mod wrap;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub mod xdp;
 
 use core::task::Waker;
 

@@ -150,7 +150,7 @@ impl PacketSocket {
         if self.ring.may_have_lost()
             && let Ok(lost) = sys::lost(&self.fd)
         {
-            (0..lost).for_each(|_| self.drops.count(DropReason::DeviceRingFull));
+            self.drops.count_many(DropReason::DeviceRingFull, lost.into());
         }
     }
 

@@ -100,7 +100,7 @@ pub mod device {
     pub use device::{BURST, Burst, Device, Doorbell, Limits, Offloads};
     pub use device::{channel, counted, fault, vlan};
     #[cfg(all(feature = "linux", target_os = "linux"))]
-    pub use device::{namespace, packet, peer_groups, tap};
+    pub use device::{namespace, packet, peer_groups, tap, xdp};
 }
 pub use device::Device;
 

@@ -5,9 +5,9 @@
 use super::host::Host;
 use super::outside::{IP, SHA256SUM, SOCAT, same, shown, sum_of};
 use super::{Case, Need, Workbench};
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Bytes of the file.
 const FILE: usize = 100_000_000;
@@ -16,6 +16,11 @@ const SMALL_FILE: usize = 30_000_000;
 
 /// Long enough on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
+
+const ETHTOOL: Need = Need::Program { program: "ethtool", package: "ethtool" };
+const XDP: &[Need] = &[Need::Root, IP, SOCAT, SHA256SUM, ETHTOOL];
+/// How long there is no way out.
+const ABSENCE: Duration = Duration::from_millis(400);
 
 const TRANSFER: &[Need] = &[Need::Root, IP, SOCAT, SHA256SUM];
 const OURS_ALONE: &[Need] = &[Need::Root, IP, SHA256SUM];
@@ -31,16 +36,47 @@ pub(super) const CASES: &[Case] = &[
         needs: TRANSFER,
         run: |b| to_kernel(b, "packet:va", FILE),
     },
+    Case {
+        name: "AF_PACKET: our interface goes down, and is deleted, in the middle of a file",
+        needs: TRANSFER,
+        run: flap,
+    },
+    Case {
+        name: "AF_XDP: a file of 30 MB from the kernel's TCP to us",
+        needs: XDP,
+        run: |b| from_kernel(b, "xdp:va", SMALL_FILE),
+    },
+    Case {
+        name: "AF_XDP: a file of 30 MB from us to the kernel's TCP",
+        needs: XDP,
+        run: |b| to_kernel(b, "xdp:va", SMALL_FILE),
+    },
     Case { name: "two stacks on a trunk: VLAN 5, and 5 inside 7", needs: OURS_ALONE, run: trunk },
 ];
 
 /// The two hosts, joined. `va` has no address of the kernel's.
 fn hosts(bench: &Workbench) -> Result<(Host<'_>, Host<'_>)> {
     let (ours, theirs) = (Host::without_tap(bench)?, Host::without_tap(bench)?);
-    ours.ip(&format!("link add va type veth peer name vb netns {}", theirs.name()))?;
-    ours.ip("link set va up")?;
-    theirs.ip("link set vb up")?;
+    join(&ours, &theirs)?;
     Ok((ours, theirs))
+}
+
+/// Both ends have the same hardware addresses each time.
+fn join(ours: &Host<'_>, theirs: &Host<'_>) -> Result<()> {
+    let (va, vb) = ("va address 02:00:00:00:00:0a", "vb address 02:00:00:00:00:0b");
+    ours.ip(&format!("link add {va} type veth peer name {vb} netns {}", theirs.name()))?;
+    ours.ip("link set va up")?;
+    theirs.ip("link set vb up")
+}
+
+/// Give the kernel's end its address. XDP sees frames before anybody has finished their checksums:
+/// then the kernel is to do that itself.
+fn kernel(bench: &Workbench, theirs: &Host<'_>, dev: &str) -> Result<()> {
+    theirs.ip("addr add 10.9.0.1/24 dev vb")?;
+    if dev.starts_with("xdp:") {
+        bench.run(theirs.command("ethtool").args(["-K", "vb", "tx", "off"]), LIMIT)?;
+    }
+    Ok(())
 }
 
 /// `wirespeed ttcp` on a device, with an address.
@@ -53,7 +89,7 @@ fn ttcp(bench: &Workbench, host: &Host<'_>, dev: &str, addr: &str) -> Result<Com
 fn from_kernel(bench: &Workbench, dev: &str, bytes: usize) -> Result<()> {
     let (sent, received) = (bench.file("sent", bytes)?, bench.path("received"));
     let (ours, theirs) = hosts(bench)?;
-    theirs.ip("addr add 10.9.0.1/24 dev vb")?;
+    kernel(bench, &theirs, dev)?;
     let mut receiver = ttcp(bench, &ours, dev, "10.9.0.2/24")?;
     let receiver = ours.start("ttcp", receiver.args(["-r", "--file"]).arg(&received))?;
     let mut socat = theirs.command("socat");
@@ -67,7 +103,7 @@ fn from_kernel(bench: &Workbench, dev: &str, bytes: usize) -> Result<()> {
 fn to_kernel(bench: &Workbench, dev: &str, bytes: usize) -> Result<()> {
     let (sent, received) = (bench.file("sent", bytes)?, bench.path("received"));
     let (ours, theirs) = hosts(bench)?;
-    theirs.ip("addr add 10.9.0.1/24 dev vb")?;
+    kernel(bench, &theirs, dev)?;
     let mut socat = theirs.command("socat");
     let to = format!("CREATE:{}", shown(&received)?);
     let socat =
@@ -75,6 +111,53 @@ fn to_kernel(bench: &Workbench, dev: &str, bytes: usize) -> Result<()> {
     theirs.until_listening()?;
     let mut sender = ttcp(bench, &ours, dev, "10.9.0.2/24")?;
     bench.run(sender.args(["-t", "10.9.0.1", "--file"]).arg(&sent), LIMIT)?;
+    socat.finish(LIMIT)?;
+    same(&sum_of(bench, &sent)?, &sum_of(bench, &received)?)
+}
+
+/// The file leaves in three parts, the second and third while there is no way out: the transfer
+/// goes on when the interface is there again, under whatever number.
+fn flap(bench: &Workbench) -> Result<()> {
+    let (sent, received) = (bench.file("sent", SMALL_FILE)?, bench.path("received"));
+    let (ours, theirs) = hosts(bench)?;
+    kernel(bench, &theirs, "packet:va")?;
+    let mut socat = theirs.command("socat");
+    let to = format!("CREATE:{}", shown(&received)?);
+    let socat =
+        theirs.start("socat", socat.args(["-u", "-b", "131072", "TCP4-LISTEN:5001", &to]))?;
+    theirs.until_listening()?;
+    let (program, part) = (bench.wirespeed()?, SMALL_FILE / 3);
+    let script = format!(
+        "(dd bs={part} count=1; until [ -e second ]; do sleep 0.1; done; dd bs={part} count=1; \
+         until [ -e third ]; do sleep 0.1; done; cat) < {} 2> dd | \
+         {} ttcp -t 10.9.0.1 --dev packet:va --addr 10.9.0.2/24",
+        shown(&sent)?,
+        shown(&program)?
+    );
+    let mut sender = ours.command("sh");
+    let mut sender =
+        ours.start("ttcp", sender.args(["-c", &script]).current_dir(bench.path("")))?;
+    let mut until = |bytes: usize| -> Result<()> {
+        let deadline = Instant::now() + LIMIT;
+        while std::fs::metadata(&received).map_or(0, |file| file.len()) < bytes as u64 {
+            ensure!(sender.is_alive()?, "the sender ended early: {}", ours.printed("ttcp"));
+            ensure!(Instant::now() < deadline, "fewer than {bytes} bytes arrived");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
+    };
+    until(part)?;
+    ours.ip("link set va down")?;
+    std::fs::write(bench.path("second"), "")?;
+    std::thread::sleep(ABSENCE);
+    ours.ip("link set va up")?;
+    until(2 * part)?;
+    ours.ip("link delete dev va")?;
+    std::fs::write(bench.path("third"), "")?;
+    std::thread::sleep(ABSENCE);
+    join(&ours, &theirs)?;
+    kernel(bench, &theirs, "packet:va")?;
+    sender.finish(LIMIT)?;
     socat.finish(LIMIT)?;
     same(&sum_of(bench, &sent)?, &sum_of(bench, &received)?)
 }

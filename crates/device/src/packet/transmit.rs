@@ -94,7 +94,7 @@ impl PacketSocket {
             }
             Errno::MSGSIZE => Sent::Dropped(DropReason::DeviceFrameTooBig),
             // The interface's own queue was full: the kernel took the frame, and freed it.
-            Errno::NOBUFS => Sent::Dropped(DropReason::TxFull),
+            Errno::NOBUFS => Sent::Dropped(DropReason::DeviceQueueFull),
             // This frame, or this moment's memory: the next one may pass.
             _ => Sent::Dropped(DropReason::DeviceRefused),
         }

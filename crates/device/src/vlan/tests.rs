@@ -5,6 +5,8 @@ use std::task::Wake;
 
 use base::DropReason;
 use mbuf::{Mbuf, Pool};
+use proptest::collection;
+use proptest::prelude::*;
 
 use super::*;
 use crate::{Offloads, mem};
@@ -113,6 +115,35 @@ fn the_tag_is_the_one_that_the_stack_reads() {
         assert_eq!(wire::vlan::Header::parse(&frame.as_slice()[14..]), Ok(header));
         tag::pop(&mut frame);
         assert_eq!(frame.as_slice(), bytes(&[], 9, 66));
+    }
+}
+
+proptest! {
+    /// Whatever the frame: what is pushed is found, and taken out leaves the frame as it was.
+    #[test]
+    fn what_is_pushed_comes_out_again(
+        bytes in collection::vec(any::<u8>(), 0..200),
+        protocol: u16,
+        control: u16,
+        partial: bool,
+    ) {
+        let mut pool = Pool::new(1 << 20);
+        let mut frame = pool.copy_of(&bytes).expect("room");
+        if partial {
+            frame.set(Flags::CSUM_PARTIAL);
+            frame.set_csum(34);
+        }
+        tag::find(&bytes, protocol);
+        if tag::push(&mut frame, protocol, control, &mut pool).is_ok() {
+            prop_assert_eq!(frame.len(), bytes.len() + tag::LEN);
+            prop_assert_eq!(tag::find(frame.as_slice(), protocol), tag::Found::Tag(control));
+            prop_assert_eq!(frame.csum(), if partial { 38 } else { 0 });
+            tag::pop(&mut frame);
+        } else {
+            prop_assert!(bytes.len() < 14);
+        }
+        prop_assert_eq!(frame.as_slice(), &bytes[..]);
+        prop_assert_eq!(frame.csum(), if partial { 34 } else { 0 });
     }
 }
 
