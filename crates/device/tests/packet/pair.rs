@@ -1,5 +1,6 @@
 //! A veth pair with a packet socket of ours on one end, or on both.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use base::DropReason;
@@ -20,7 +21,37 @@ pub(crate) const KINDS: [Receive; 2] = [Receive::Slots { count: 32 }, Receive::B
 /// `va` and `vb`, both up.
 pub(crate) fn veth() {
     assert!(ip("link add va type veth peer name vb"));
+    up();
+}
+
+/// Bring both ends up, and wait until they carry frames: the kernel does that a little later, and
+/// meanwhile loses what is sent.
+pub(crate) fn up() {
     assert!(ip("link set va up") && ip("link set vb up"));
+    let start = Instant::now();
+    let is_up = |name| {
+        let shown = Command::new("ip").args(["link", "show", name]).output();
+        shown.is_ok_and(|o| String::from_utf8_lossy(&o.stdout).contains("state UP"))
+    };
+    while !(is_up("va") && is_up("vb")) && start.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Does a frame get from one to the other? It is sent again until one does.
+pub(crate) fn passes(from: &mut impl Device, to: &mut impl Device, pool: &mut Pool) {
+    let (start, mut burst) = (Instant::now(), Burst::new());
+    let mut came = false;
+    while !came && start.elapsed() < PATIENCE {
+        let sent = Burst::from_iter([frame(pool, 1, 100)]);
+        send(from, pool, sent);
+        for _ in 0..20 {
+            to.rx_burst(pool, &mut burst);
+            came |= burst.drain(..).any(|frame| ours(frame.as_slice()));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    assert!(came, "{:?} {:?}", from.failure(), to.failure());
 }
 
 pub(crate) fn open(name: &str, receive: Receive) -> PacketSocket {

@@ -8,7 +8,7 @@ use testbed::{Case, ip};
 use wirespeed_device::packet::{Config, Fanout, PacketError, PacketSocket, Receive};
 use wirespeed_device::{Burst, Device};
 
-use crate::pair::{KINDS, dropped, frame, open, ours, receive_all, send, veth};
+use crate::pair::{KINDS, dropped, frame, open, passes, send, veth};
 
 pub(crate) const CASES: &[Case] = &[
     ("what_cannot_be_opened_says_why", &[], refusals),
@@ -69,12 +69,6 @@ fn look(device: &mut PacketSocket, pool: &mut Pool) {
     let mut burst = Burst::new();
     device.rx_burst(pool, &mut burst);
     burst.drain(..).for_each(|frame| pool.free(frame));
-}
-
-fn passes(a: &mut PacketSocket, b: &mut PacketSocket, pool: &mut Pool) {
-    let burst = Burst::from_iter([frame(pool, 1, 100)]);
-    send(a, pool, burst);
-    assert_eq!(receive_all(b, pool, 1, ours).len(), 1, "{:?} {:?}", a.failure(), b.failure());
 }
 
 fn down() {
