@@ -67,8 +67,9 @@
 //! # Features
 //! - `mem` (default): the wire inside a process ([`device::mem`]) and [`pair`], two stacks joined
 //!   by one.
-//! - `linux` (default): TAP and TUN, the kernel as the other end. Elsewhere it adds nothing; a
-//!   device of one's own is a [`Device`] or one end of [`device::channel`].
+//! - `linux` (default): TAP and TUN, the kernel as the other end; packet and AF_XDP sockets, an
+//!   interface that the kernel has. Elsewhere it adds nothing; a device of one's own is a
+//!   [`Device`] or one end of [`device::channel`].
 //! - `net`: sockets for threads and tasks, the driver, the forwarder (`wirespeed::guide`); with
 //!   `tokio` or `futures` also the traits of those.
 //! - `control`: the socket over which other programs ask this one what its stacks do, as
