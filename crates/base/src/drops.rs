@@ -113,6 +113,10 @@ drop_reasons! {
     DeviceRefused "device_refused" "frame that the system would not take, whatever the moment";
     DeviceBadHeader "device_bad_header"
         "received frame that contradicts the offload header in front of it";
+    DeviceRingFull "device_ring_full"
+        "frame lost because nobody emptied the device's receive queue in time";
+    DeviceQueueFull "device_queue_full"
+        "sent frame that a full queue behind the device dropped";
     FaultInjected "fault_injected" "lost on purpose by the fault injector";
 }
 
@@ -133,9 +137,19 @@ impl Drops {
         self.0[reason as usize] += 1;
     }
 
+    /// `n` more packets ended by `reason`.
+    pub fn count_many(&mut self, reason: DropReason, n: u64) {
+        self.0[reason as usize] += n;
+    }
+
     /// Packets ended by `reason` so far.
     pub fn of(&self, reason: DropReason) -> u64 {
         self.0[reason as usize]
+    }
+
+    /// Count what another counted as well.
+    pub fn include(&mut self, other: &Drops) {
+        self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| *mine += theirs);
     }
 
     /// All packets dropped so far.

@@ -1,4 +1,4 @@
-//! A stack whose wire leaves the process: `--dev tap:NAME`, `--addr A/B`, `--via GATEWAY`, the
+//! A stack whose wire leaves the process: `--dev KIND:NAME`, `--addr A/B`, `--via GATEWAY`, the
 //! device opened, and the loop that sleeps in poll(2) between what comes and what is due.
 //!
 //! Called by: `ping`, and `ttcp` to and from hosts. Must not know: what is said over the wire. The
@@ -9,10 +9,13 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use wirespeed::device::packet::{self, PacketSocket};
 use wirespeed::device::tap::{Config, Setup, Tap, TapError};
+use wirespeed::device::vlan;
+use wirespeed::device::xdp::{self, XdpSocket};
 use wirespeed::{
-    Cidr, Device, Duration, Instant, IpVersion, LinkKind, PortConfig, PortId, Route, Stack,
-    StackConfig, Switches,
+    Cidr, Device, Duration, Instant, IpVersion, LinkKind, MacAddr, PortConfig, PortId, Route,
+    Stack, StackConfig, Switches,
 };
 
 use crate::Usage;
@@ -25,9 +28,13 @@ const NAP: Duration = Duration::from_millis(100);
 #[derive(clap::Args, Clone, Debug, Default)]
 #[group(id = "outside", multiple = true)]
 pub(crate) struct Args {
-    /// Device of this machine, made if it is not there: tap:NAME (Ethernet) or tun:NAME (bare IP)
-    #[arg(long, value_name = "tap:NAME")]
+    /// Device of this machine: tap:NAME (Ethernet) or tun:NAME (bare IP), made if it is not there,
+    /// or an interface that is there: packet:NAME beside the kernel, xdp:NAME instead of it
+    #[arg(long, value_name = "KIND:NAME")]
     pub(crate) dev: Option<Dev>,
+    /// Our VLAN on the device: ID for one 802.1Q tag, OUTER.ID for an 802.1ad tag around it
+    #[arg(long, value_name = "[OUTER.]ID", requires = "dev")]
+    pub(crate) vlan: Option<Tags>,
     /// Our address and its network, as 192.0.2.2/24 or 2001:db8::2/64; may be repeated
     #[arg(long, value_name = "A/B", requires = "dev")]
     pub(crate) addr: Vec<Cidr>,
@@ -36,10 +43,21 @@ pub(crate) struct Args {
     pub(crate) via: Vec<IpAddr>,
 }
 
+/// What opens a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A TAP or TUN, by what its frames begin with.
+    Tap(LinkKind),
+    /// A packet socket on an interface that is there.
+    Packet,
+    /// An AF_XDP socket on its first queue.
+    Xdp,
+}
+
 /// A device by its kind and name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dev {
-    pub(crate) link: LinkKind,
+    pub(crate) kind: Kind,
     pub(crate) name: String,
 }
 
@@ -47,15 +65,54 @@ impl FromStr for Dev {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Dev, Self::Err> {
-        let (link, name) = match text.split_once(':') {
-            Some(("tap", name)) => (LinkKind::Ethernet, name),
-            Some(("tun", name)) => (LinkKind::Ip, name),
-            _ => return Err("expected tap:NAME or tun:NAME, as in tap:ws0"),
+        let (kind, name) = match text.split_once(':') {
+            Some(("tap", name)) => (Kind::Tap(LinkKind::Ethernet), name),
+            Some(("tun", name)) => (Kind::Tap(LinkKind::Ip), name),
+            Some(("packet", name)) => (Kind::Packet, name),
+            Some(("xdp", name)) => (Kind::Xdp, name),
+            _ => return Err("expected tap:NAME, tun:NAME, packet:NAME or xdp:NAME"),
         };
         if name.is_empty() {
             return Err("the device needs a name behind the colon, as in tap:ws0");
         }
-        Ok(Dev { link, name: name.to_owned() })
+        Ok(Dev { kind, name: name.to_owned() })
+    }
+}
+
+/// The VLAN of a port on a trunk, perhaps inside another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tags {
+    outer: Option<u16>,
+    id: u16,
+}
+
+impl FromStr for Tags {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Tags, Self::Err> {
+        let id = |text: &str| match text.parse() {
+            Ok(id @ 1..=4094) => Ok(id),
+            _ => Err("a VLAN is a number from 1 to 4094, or two with a dot between, as 7.5"),
+        };
+        match text.split_once('.') {
+            Some((outer, inner)) => Ok(Tags { outer: Some(id(outer)?), id: id(inner)? }),
+            None => Ok(Tags { outer: None, id: id(text)? }),
+        }
+    }
+}
+
+impl Tags {
+    /// The port of `device` whose frames have these tags.
+    fn port_of(self, device: Box<dyn Device>) -> Result<Box<dyn Device>> {
+        let one = |device, protocol, id| -> Result<Box<dyn Device>> {
+            let port = vlan::split(device, protocol, &[vlan::Id::Vlan(id)])?.pop();
+            Ok(Box::new(port.context("a trunk without a port")?))
+        };
+        let device = match self.outer {
+            Some(outer) => one(device, vlan::SERVICE_TAG, outer)?,
+            None => device,
+        };
+        one(device, vlan::TAG, self.id)
     }
 }
 
@@ -67,7 +124,7 @@ impl Args {
     fn check(&self) -> Result<&Dev> {
         let usage = |text: String| Err(anyhow!(Usage(text)));
         let Some(dev) = &self.dev else {
-            return usage("say which device to use: --dev tap:NAME --addr A/B".to_owned());
+            return usage("say which device to use: --dev KIND:NAME --addr A/B".to_owned());
         };
         if self.addr.is_empty() {
             return usage("our end needs an address: --addr A/B, as in 192.0.2.2/24".to_owned());
@@ -98,6 +155,10 @@ impl Args {
     /// What to try if the host, on a network of ours, does not answer.
     pub(crate) fn hint(&self, host: IpAddr) -> Option<String> {
         let (dev, net) = (self.dev.as_ref()?, self.addr.iter().find(|cidr| cidr.contains(host))?);
+        if matches!(dev.kind, Kind::Packet | Kind::Xdp) {
+            // This machine is not at the other end.
+            return None;
+        }
         Some(format!(
             "If {host} is to be this machine, give it the address: \
              `sudo ip addr add {host}/{} dev {}`",
@@ -129,7 +190,7 @@ impl Outside {
     /// [`Usage`] for options that make no sense; otherwise what the device says, with what to do.
     pub(crate) fn open(args: &Args) -> Result<Outside> {
         let settings = Settings { offload: true, io_uring: true, switches: Switches::default() };
-        Outside::open_with(args, &settings, |tap| Ok(Box::new(tap)))
+        Outside::open_with(args, &settings, Ok)
     }
 
     /// The same with settings, and with whatever `wrap` puts around the device.
@@ -139,7 +200,7 @@ impl Outside {
     pub(crate) fn open_with(
         args: &Args,
         settings: &Settings,
-        wrap: impl FnOnce(Tap) -> Result<Box<dyn Device>>,
+        wrap: impl FnOnce(Box<dyn Device>) -> Result<Box<dyn Device>>,
     ) -> Result<Outside> {
         let dev = args.check()?;
         let mut seed = [0; 16];
@@ -151,9 +212,14 @@ impl Outside {
         });
         let clock = Clock::start();
         stack.set_now(clock.now());
-        let tap = open(dev, settings)?;
-        let mac = tap.our_mac().unwrap_or_default();
-        let device = wrap(tap)?;
+        let how = How { offload: settings.offload, io_uring: settings.io_uring, bridged: false };
+        let (device, mac) = open(dev, &how)?;
+        // Whatever is around it sees what is on the wire, tags included.
+        let device = wrap(device)?;
+        let device = match args.vlan {
+            Some(tags) => tags.port_of(device)?,
+            None => device,
+        };
         let port = stack.add_port(device, PortConfig { mac, addresses: args.addr.clone() });
         for &gateway in &args.via {
             let (any, table) = (everywhere(gateway), wirespeed::MAIN_TABLE);
@@ -207,31 +273,56 @@ impl Outside {
     }
 }
 
-fn open(dev: &Dev, settings: &Settings) -> Result<Tap> {
-    let name = Some(dev.name.clone());
-    let config = Config {
-        name,
-        link: dev.link,
-        vnet_hdr: settings.offload,
-        io_uring: settings.io_uring,
-        ..Config::default()
-    };
-    let mut tap = Tap::open(&config)?;
-    bring_up(&mut tap)?;
-    Ok(tap)
+/// How a device is opened.
+pub(crate) struct How {
+    /// Checksums and cutting of large segments are the device's.
+    pub(crate) offload: bool,
+    /// Bursts leave by one system call, where the kernel has io_uring.
+    pub(crate) io_uring: bool,
+    /// Frames for other stations are wanted too.
+    pub(crate) bridged: bool,
 }
 
-/// Bring the device up, unless it is somebody else's to do.
+/// A device that is up, and the hardware address for our end of it.
 ///
 /// # Errors
 /// What the device says, with what to do.
-pub(crate) fn bring_up(tap: &mut Tap) -> Result<()> {
+pub(crate) fn open(dev: &Dev, how: &How) -> Result<(Box<dyn Device>, MacAddr)> {
+    let name = dev.name.clone();
+    let link = match dev.kind {
+        Kind::Tap(link) => link,
+        Kind::Packet => {
+            let config = packet::Config {
+                offload: how.offload,
+                promiscuous: how.bridged,
+                ..packet::Config::of(&name)
+            };
+            let port = PacketSocket::open(&config)?;
+            let mac = port.mac().unwrap_or_default();
+            return Ok((Box::new(port), mac));
+        }
+        Kind::Xdp => {
+            let port = XdpSocket::open(&xdp::Config::of(&name))?;
+            let mac = port.mac().unwrap_or_default();
+            return Ok((Box::new(port), mac));
+        }
+    };
+    let config = Config {
+        name: Some(name),
+        link,
+        vnet_hdr: how.offload,
+        io_uring: how.io_uring,
+        ..Config::default()
+    };
+    let mut tap = Tap::open(&config)?;
     match tap.configure(&Setup { up: true, ..Setup::default() }) {
         // Who was handed a device of their own may use it, not set it up: then it is up already,
         // or the first frame says that it is not.
-        Ok(()) | Err(TapError::NoPrivilege { .. } | TapError::NotHere { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
+        Ok(()) | Err(TapError::NoPrivilege { .. } | TapError::NotHere { .. }) => {}
+        Err(error) => return Err(error.into()),
     }
+    let mac = tap.our_mac().unwrap_or_default();
+    Ok((Box::new(tap), mac))
 }
 
 /// All addresses of `like`'s version.
@@ -249,8 +340,9 @@ mod tests {
 
     fn args(addr: &[&str], via: &[&str]) -> Args {
         Args {
-            dev: Some(Dev { link: LinkKind::Ethernet, name: "ws0".to_owned() }),
+            dev: Some(Dev { kind: Kind::Tap(LinkKind::Ethernet), name: "ws0".to_owned() }),
             addr: addr.iter().map(|a| a.parse().expect("a network")).collect(),
+            vlan: None,
             via: via.iter().map(|a| a.parse().expect("an address")).collect(),
         }
     }
@@ -258,11 +350,22 @@ mod tests {
     #[test]
     fn devices_have_a_kind_and_a_name() {
         let dev: Dev = "tap:ws0".parse().expect("a device");
-        assert_eq!((dev.link, dev.name.as_str()), (LinkKind::Ethernet, "ws0"));
+        assert_eq!((dev.kind, dev.name.as_str()), (Kind::Tap(LinkKind::Ethernet), "ws0"));
         let dev: Dev = "tun:t1".parse().expect("a device");
-        assert_eq!((dev.link, dev.name.as_str()), (LinkKind::Ip, "t1"));
+        assert_eq!((dev.kind, dev.name.as_str()), (Kind::Tap(LinkKind::Ip), "t1"));
+        let dev: Dev = "packet:eth0".parse().expect("a device");
+        assert_eq!((dev.kind, dev.name.as_str()), (Kind::Packet, "eth0"));
         for bad in ["", "tap", "tap:", "eth:0", "ws0"] {
             assert!(bad.parse::<Dev>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_vlan_is_one_number_or_two() {
+        assert_eq!("5".parse(), Ok(Tags { outer: None, id: 5 }));
+        assert_eq!("4094.1".parse(), Ok(Tags { outer: Some(4094), id: 1 }));
+        for bad in ["", "0", "4095", "5.", ".5", "1.2.3", "x"] {
+            assert!(bad.parse::<Tags>().is_err(), "{bad}");
         }
     }
 
@@ -275,6 +378,8 @@ mod tests {
         let hint = args.hint(host("192.0.2.1")).expect("of our network");
         assert!(hint.contains("`sudo ip addr add 192.0.2.1/24 dev ws0`"), "{hint}");
         assert_eq!(args.hint(host("198.51.100.1")), None);
+        let dev = Some("packet:eth0".parse().expect("a device"));
+        assert_eq!(Args { dev, ..args }.hint(host("192.0.2.1")), None, "it is another machine");
     }
 
     #[test]

@@ -16,13 +16,13 @@ use link::Bridge;
 use link::real::Runner;
 use wirespeed::device::capture::{Capture, CaptureStatus};
 use wirespeed::device::namespace::Namespace;
-use wirespeed::device::tap::{Config, Tap};
 use wirespeed::{Device, Duration, Instant};
 
 pub(crate) use args::Args;
 use args::End;
 use report::Report;
 
+use crate::outside::{self, How};
 use crate::ttcp::{Interrupt, since_1970};
 use crate::{Outcome, Usage, output};
 
@@ -98,14 +98,9 @@ fn run(
 }
 
 /// A device, up, in its namespace.
-fn open(end: &End, offload: bool) -> Result<Tap> {
-    let make = || -> Result<Tap> {
-        let (name, link) = (Some(end.dev.name.clone()), end.dev.link);
-        let config = Config { name, link, vnet_hdr: offload, ..Config::default() };
-        let mut tap = Tap::open(&config)?;
-        crate::outside::bring_up(&mut tap)?;
-        Ok(tap)
-    };
+fn open(end: &End, offload: bool) -> Result<Box<dyn Device>> {
+    let how = How { offload, io_uring: true, bridged: true };
+    let make = || outside::open(&end.dev, &how).map(|(device, _)| device);
     let opened = match &end.namespace {
         None => make(),
         Some(name) => Namespace::named(name)
@@ -118,14 +113,14 @@ fn open(end: &End, offload: bool) -> Result<Tap> {
 
 /// The device, with a capture around it if one is wanted.
 fn around(
-    tap: Tap,
+    device: Box<dyn Device>,
     capture: Option<&Path>,
     status: &mut Option<CaptureStatus>,
 ) -> Result<Box<dyn Device>> {
-    let Some(path) = capture else { return Ok(Box::new(tap)) };
+    let Some(path) = capture else { return Ok(device) };
     let name = || format!("cannot write the capture to {}", path.display());
     let file = File::create(path).with_context(name)?;
-    let (capture, is) = Capture::new(tap, file, since_1970).with_context(name)?;
+    let (capture, is) = Capture::new(device, file, since_1970).with_context(name)?;
     *status = Some(is);
     Ok(Box::new(capture))
 }

@@ -1,7 +1,8 @@
 //! The one door between a stack and a wire: [`Device`], bursts in and bursts out, with declared
 //! [`Limits`]. Devices: [`mem`], the wire inside a process; [`channel`], frames as plain bytes for
-//! code that knows no mbuf; `tap`, the kernel of this machine (Linux). Around any of them:
-//! [`counted`], [`fault`], `capture`. [`Doorbell`] wakes who sleeps.
+//! code that knows no mbuf; `tap`, the kernel of this machine, and `packet`, an interface it has
+//! (Linux). Around any of them: [`counted`], [`fault`], `capture`; [`vlan`] splits one into several
+//! ports. [`Doorbell`] wakes who sleeps.
 //!
 //! Called by: the stack, once a burst, and driver threads around it. Must not know: any protocol
 //! above the link header, who reads the frames, what time it is (only [`Doorbell::sleep`] waits).
@@ -61,14 +62,23 @@ pub mod channel;
 pub mod counted;
 mod doorbell;
 pub mod fault;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+mod interface;
 pub mod mem;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod namespace;
 #[cfg(all(feature = "linux", target_os = "linux"))]
+pub mod packet;
+#[cfg(all(feature = "linux", target_os = "linux"))]
 mod peer_groups;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod tap;
+pub mod vlan;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+mod vnet;
 mod wrap;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub mod xdp;
 
 use core::task::Waker;
 

@@ -29,7 +29,6 @@ mod receive;
 mod ring;
 mod sys;
 mod transmit;
-mod vnet;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 

@@ -67,8 +67,9 @@
 //! # Features
 //! - `mem` (default): the wire inside a process ([`device::mem`]) and [`pair`], two stacks joined
 //!   by one.
-//! - `linux` (default): TAP and TUN, the kernel as the other end. Elsewhere it adds nothing; a
-//!   device of one's own is a [`Device`] or one end of [`device::channel`].
+//! - `linux` (default): TAP and TUN, the kernel as the other end; packet and AF_XDP sockets, an
+//!   interface that the kernel has. Elsewhere it adds nothing; a device of one's own is a
+//!   [`Device`] or one end of [`device::channel`].
 //! - `net`: sockets for threads and tasks, the driver, the forwarder (`wirespeed::guide`); with
 //!   `tokio` or `futures` also the traits of those.
 //! - `control`: the socket over which other programs ask this one what its stacks do, as
@@ -98,9 +99,9 @@ pub mod device {
     #[cfg(feature = "mem")]
     pub use device::mem;
     pub use device::{BURST, Burst, Device, Doorbell, Limits, Offloads};
-    pub use device::{channel, counted, fault};
+    pub use device::{channel, counted, fault, vlan};
     #[cfg(all(feature = "linux", target_os = "linux"))]
-    pub use device::{namespace, peer_groups, tap};
+    pub use device::{namespace, packet, peer_groups, tap, xdp};
 }
 pub use device::Device;
 

@@ -4,6 +4,7 @@
 //! fetches the Debian packages first. The registry is `suites.rs`.
 
 mod attacks;
+mod devices;
 mod host;
 mod iperf;
 mod needs;

@@ -2,7 +2,7 @@
 //!
 //! A case names what it needs; what is missing makes it a skip that says so.
 
-use super::{Case, Need, Suite, Workbench, attacks, outside, tcp};
+use super::{Case, Need, Suite, Workbench, attacks, devices, outside, tcp};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::process::Command;
@@ -13,6 +13,7 @@ pub(super) const SUITES: &[Suite] = &[
     Suite { name: "core", cases: CORE, apart: false },
     Suite { name: "outside", cases: outside::CASES, apart: false },
     Suite { name: "bpf", cases: BPF, apart: false },
+    Suite { name: "devices", cases: devices::CASES, apart: false },
     Suite { name: "tcp", cases: tcp::CASES, apart: false },
     Suite { name: "attacks", cases: attacks::CASES, apart: true },
 ];

@@ -11,7 +11,6 @@ use anyhow::{Context, Result};
 use wirespeed::Device;
 use wirespeed::device::capture::{Capture, CaptureStatus};
 use wirespeed::device::fault::{Config, Done, Fault, FaultCounts, Rng};
-use wirespeed::device::tap::Tap;
 
 use super::args::Faults;
 
@@ -25,11 +24,10 @@ pub(super) struct Wrapped {
 impl Wrapped {
     pub(super) fn around(
         &mut self,
-        tap: Tap,
+        mut device: Box<dyn Device>,
         faults: Option<Faults>,
         capture: Option<&Path>,
     ) -> Result<Box<dyn Device>> {
-        let mut device: Box<dyn Device> = Box::new(tap);
         if let Some(path) = capture {
             let name = || format!("cannot write the capture to {}", path.display());
             let file = File::create(path).with_context(name)?;

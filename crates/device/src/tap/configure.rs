@@ -10,7 +10,8 @@ use std::os::fd::AsFd;
 use base::{Cidr, LinkKind, MacAddr, Mtu};
 use rustix::net::AddressFamily;
 
-use super::{Tap, TapError, error, sys};
+use super::{Tap, TapError, error};
+use crate::interface;
 
 /// What to set on the kernel's end. What is `None` stays as it is.
 #[derive(Clone, Debug, Default)]
@@ -46,27 +47,30 @@ impl Tap {
             let name = name.clone();
             move |errno| error::refused(what, &name, errno)
         };
-        let v4 = sys::inquirer(AddressFamily::INET).map_err(refused("asking for settings"))?;
+        let v4 =
+            interface::inquirer(AddressFamily::INET).map_err(refused("asking for settings"))?;
         if let Some(mac) = setup.mac {
-            sys::set_mac(self.fd.as_fd(), mac).map_err(refused("setting the hardware address"))?;
+            interface::set_mac(self.fd.as_fd(), mac)
+                .map_err(refused("setting the hardware address"))?;
         }
         if let Some(mtu) = setup.mtu {
-            sys::set_mtu(&v4, &name, mtu.bytes()).map_err(refused("setting the MTU"))?;
+            interface::set_mtu(&v4, &name, mtu.bytes()).map_err(refused("setting the MTU"))?;
             self.set_mtu(mtu);
         }
         if let Some(frames) = setup.queue_frames {
-            sys::set_queue(&v4, &name, frames).map_err(refused("setting the queue's length"))?;
+            interface::set_queue(&v4, &name, frames)
+                .map_err(refused("setting the queue's length"))?;
         }
         for cidr in &setup.addresses {
             let added = match cidr.addr {
-                IpAddr::V4(addr) => sys::set_v4(&v4, &name, addr, cidr.prefix_len),
-                IpAddr::V6(addr) => sys::inquirer(AddressFamily::INET6)
-                    .and_then(|v6| sys::add_v6(&v6, &name, addr, cidr.prefix_len)),
+                IpAddr::V4(addr) => interface::set_v4(&v4, &name, addr, cidr.prefix_len),
+                IpAddr::V6(addr) => interface::inquirer(AddressFamily::INET6)
+                    .and_then(|v6| interface::add_v6(&v6, &name, addr, cidr.prefix_len)),
             };
             added.map_err(refused("setting an address"))?;
         }
         if setup.up {
-            sys::set_up(&v4, &name).map_err(refused("bringing it up"))?;
+            interface::set_up(&v4, &name).map_err(refused("bringing it up"))?;
         }
         Ok(())
     }
@@ -74,7 +78,7 @@ impl Tap {
     /// The hardware address of the kernel's end; `None` for a TUN and for a socket.
     pub fn kernel_mac(&self) -> Option<MacAddr> {
         let ethernet = self.limits.link == LinkKind::Ethernet;
-        ethernet.then(|| sys::mac(self.fd.as_fd()).ok()).flatten()
+        ethernet.then(|| interface::mac(self.fd.as_fd()).ok()).flatten()
     }
 
     /// A hardware address for our end: never the kernel's, and the same each time for the same

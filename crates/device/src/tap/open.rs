@@ -12,7 +12,8 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use super::ring::Ring;
-use super::{Tap, TapError, error, sys, vnet};
+use super::{Tap, TapError, error, sys};
+use crate::{interface, vnet};
 
 /// What to open.
 #[derive(Clone, Debug)]
@@ -82,7 +83,8 @@ impl Tap {
             ask_for_offloads(&fd).map_err(refused)?;
             header_len = vnet::LEN;
         }
-        let mtu = sys::inquirer(AddressFamily::INET).and_then(|asked| sys::mtu(&asked, &name));
+        let mtu = interface::inquirer(AddressFamily::INET)
+            .and_then(|asked| interface::mtu(&asked, &name));
         let mtu = mtu.ok().and_then(Mtu::new).unwrap_or(Mtu::ETHERNET);
         let mut tap = Tap::around(fd, name, config.link, header_len, mtu);
         tap.ring = if config.io_uring { Ring::new().map(Box::new) } else { None };

@@ -22,7 +22,7 @@ use base::DropReason;
 use mbuf::{Class, Mbuf, Pool, copy};
 use rustix::io::{Errno, read, readv};
 
-use super::vnet::{self, Header};
+use crate::vnet::{self, Header};
 
 /// What came of one read.
 pub(super) enum Taken {

@@ -1,85 +1,16 @@
 //! The system calls of TAP and TUN that no library wraps: `ioctl`s, each in a safe function.
 //!
-//! Called by: `tap/open.rs`, `tap/configure.rs`. Must not know: what the answers are for.
-//! Sources: Linux `uapi/linux/if_tun.h`, `uapi/linux/if.h`, `uapi/linux/ipv6.h`; netdevice(7).
+//! Called by: `tap/open.rs`. Must not know: what the answers are for.
+//! Source: Linux `uapi/linux/if_tun.h`.
 #![allow(unsafe_code)]
 
 use core::ffi::{c_int, c_short, c_uint};
-use core::net::{Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
-use base::MacAddr;
-use rustix::io::{Errno, Result};
+use rustix::io::Result;
 use rustix::ioctl::{IntegerSetter, Opcode, Setter, Updater, ioctl};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
-/// Bytes of an interface's name with its closing zero.
-const NAME_LEN: usize = libc::IFNAMSIZ;
-
-/// `struct ifreq`: a name, and 24 bytes that mean what the request says.
-#[repr(C, align(8))]
-struct IfReq {
-    name: [u8; NAME_LEN],
-    value: [u8; 24],
-}
-
-/// `struct in6_ifreq`.
-#[repr(C)]
-struct In6IfReq {
-    addr: [u8; 16],
-    prefix_len: u32,
-    index: c_int,
-}
-
-const _: () = assert!(size_of::<IfReq>() == size_of::<libc::ifreq>());
-const _: () = assert!(size_of::<In6IfReq>() == size_of::<libc::in6_ifreq>());
-
-impl IfReq {
-    /// # Errors
-    /// `INVAL` for a name that does not fit, `NAMETOOLONG` as the more telling one.
-    fn named(name: &str) -> Result<IfReq> {
-        let mut request = IfReq { name: [0; NAME_LEN], value: [0; 24] };
-        if name.len() >= NAME_LEN {
-            return Err(Errno::NAMETOOLONG);
-        }
-        request.name[..name.len()].copy_from_slice(name.as_bytes());
-        Ok(request)
-    }
-
-    fn name(&self) -> String {
-        let len = self.name.iter().position(|&b| b == 0).unwrap_or(NAME_LEN);
-        String::from_utf8_lossy(&self.name[..len]).into_owned()
-    }
-
-    fn flags(&self) -> c_short {
-        c_short::from_ne_bytes([self.value[0], self.value[1]])
-    }
-
-    fn set_flags(&mut self, flags: c_short) {
-        self.value[..2].copy_from_slice(&flags.to_ne_bytes());
-    }
-
-    fn int(&self) -> c_int {
-        c_int::from_ne_bytes([self.value[0], self.value[1], self.value[2], self.value[3]])
-    }
-
-    fn set_int(&mut self, value: c_int) {
-        self.value[..4].copy_from_slice(&value.to_ne_bytes());
-    }
-
-    /// A `sockaddr_in` without port.
-    fn set_v4(&mut self, addr: Ipv4Addr) {
-        self.value[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
-        self.value[4..8].copy_from_slice(&addr.octets());
-    }
-}
-
-/// A request whose argument is an [`IfReq`] that the kernel reads and may write.
-fn request<const OPCODE: Opcode>(fd: impl AsFd, request: &mut IfReq) -> Result<()> {
-    // SAFETY: every OPCODE used in this file takes a `struct ifreq`, whose layout IfReq has, and
-    // touches nothing else.
-    unsafe { ioctl(fd, Updater::<OPCODE, IfReq>::new(request)) }
-}
+use crate::interface::{IfReq, request};
 
 /// Make `fd` a queue of the interface `name` (`%d` stands for a number; empty: the kernel's
 /// choice); returns the name it has.
@@ -118,76 +49,4 @@ pub(super) fn vnet_header_len(fd: impl AsFd) -> Result<c_int> {
     // SAFETY: TUNGETVNETHDRSZ writes an int.
     unsafe { ioctl(fd, Updater::<OPCODE, c_int>::new(&mut len)) }?;
     Ok(len)
-}
-
-/// The hardware address of the kernel's end, asked of the TAP's own descriptor.
-pub(super) fn mac(fd: impl AsFd) -> Result<MacAddr> {
-    let mut req = IfReq::named("")?;
-    request::<{ libc::SIOCGIFHWADDR as Opcode }>(fd, &mut req)?;
-    let mut mac = [0; 6];
-    mac.copy_from_slice(&req.value[2..8]);
-    Ok(MacAddr(mac))
-}
-
-/// Give the kernel's end another hardware address.
-pub(super) fn set_mac(fd: impl AsFd, mac: MacAddr) -> Result<()> {
-    let mut req = IfReq::named("")?;
-    req.value[..2].copy_from_slice(&libc::ARPHRD_ETHER.to_ne_bytes());
-    req.value[2..8].copy_from_slice(&mac.0);
-    request::<{ libc::SIOCSIFHWADDR as Opcode }>(fd, &mut req)
-}
-
-/// A socket to ask about interfaces of this thread's network namespace.
-pub(super) fn inquirer(family: AddressFamily) -> Result<OwnedFd> {
-    socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
-}
-
-/// The MTU of an interface, in bytes.
-pub(super) fn mtu(asked: &OwnedFd, name: &str) -> Result<usize> {
-    let mut req = IfReq::named(name)?;
-    request::<{ libc::SIOCGIFMTU as Opcode }>(asked, &mut req)?;
-    Ok(req.int().max(0) as usize)
-}
-
-/// Set the MTU of an interface, in bytes.
-pub(super) fn set_mtu(asked: &OwnedFd, name: &str, bytes: usize) -> Result<()> {
-    let mut req = IfReq::named(name)?;
-    req.set_int(bytes as c_int);
-    request::<{ libc::SIOCSIFMTU as Opcode }>(asked, &mut req)
-}
-
-/// Set how many frames may wait in an interface's queue.
-pub(super) fn set_queue(asked: &OwnedFd, name: &str, frames: u32) -> Result<()> {
-    let mut req = IfReq::named(name)?;
-    req.set_int(frames.min(c_int::MAX as u32) as c_int);
-    request::<{ libc::SIOCSIFTXQLEN as Opcode }>(asked, &mut req)
-}
-
-/// Bring an interface up.
-pub(super) fn set_up(asked: &OwnedFd, name: &str) -> Result<()> {
-    let mut req = IfReq::named(name)?;
-    request::<{ libc::SIOCGIFFLAGS as Opcode }>(asked, &mut req)?;
-    req.set_flags(req.flags() | libc::IFF_UP as c_short);
-    request::<{ libc::SIOCSIFFLAGS as Opcode }>(asked, &mut req)
-}
-
-/// Set the IPv4 address of an interface and its network's mask.
-pub(super) fn set_v4(asked: &OwnedFd, name: &str, addr: Ipv4Addr, prefix_len: u8) -> Result<()> {
-    let mut req = IfReq::named(name)?;
-    req.set_v4(addr);
-    request::<{ libc::SIOCSIFADDR as Opcode }>(asked, &mut req)?;
-    let mut req = IfReq::named(name)?;
-    let host_bits = 32u32.saturating_sub(prefix_len.into());
-    req.set_v4(Ipv4Addr::from_bits(u32::MAX.checked_shl(host_bits).unwrap_or(0)));
-    request::<{ libc::SIOCSIFNETMASK as Opcode }>(asked, &mut req)
-}
-
-/// Add an IPv6 address to an interface; `asked` is an IPv6 socket.
-pub(super) fn add_v6(asked: &OwnedFd, name: &str, addr: Ipv6Addr, prefix_len: u8) -> Result<()> {
-    const OPCODE: Opcode = libc::SIOCSIFADDR as Opcode;
-    let mut req = IfReq::named(name)?;
-    request::<{ libc::SIOCGIFINDEX as Opcode }>(asked, &mut req)?;
-    let add = In6IfReq { addr: addr.octets(), prefix_len: prefix_len.into(), index: req.int() };
-    // SAFETY: on an IPv6 socket SIOCSIFADDR reads a `struct in6_ifreq`, whose layout this is.
-    unsafe { ioctl(asked, Setter::<OPCODE, In6IfReq>::new(add)) }
 }

@@ -5,8 +5,8 @@ use std::os::unix::net::UnixDatagram;
 use base::DropReason;
 use mbuf::{Flags, Pool};
 
-use super::vnet::Header;
 use super::*;
+use crate::vnet::Header;
 
 fn over_socket(declared: &Declared) -> (Tap, UnixDatagram) {
     let (ours, theirs) = UnixDatagram::pair().expect("a pair of sockets");

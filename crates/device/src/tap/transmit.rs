@@ -11,8 +11,8 @@ use mbuf::{Mbuf, Pool};
 use rustix::io::{Errno, write, writev};
 
 use super::ring::Ring;
-use super::vnet::{self, Header};
 use super::{Tap, retried};
+use crate::vnet::{self, Header};
 use crate::{BURST, Burst};
 
 /// What became of a frame that was offered to the kernel.

@@ -1,6 +1,6 @@
-//! The virtio-net header that stands in front of each frame when a TAP has offloads.
+//! The virtio-net header that stands in front of each frame where the kernel has offloads for us.
 //!
-//! Called by: `tap.rs` and `tap/receive.rs`. Must not know: descriptors. It alone in this crate
+//! Called by: `tap` and `packet`. Must not know: descriptors. It alone in this crate
 //! looks behind the link header, and only for what the header must say: which IP version, TCP or
 //! UDP, and how long the TCP header is. Source: VIRTIO 1.2 section 5.1.6, Linux
 //! `uapi/linux/virtio_net.h`. Fields are in the machine's byte order, as tun has them by default.
@@ -9,10 +9,10 @@ use base::LinkKind;
 use mbuf::{Flags, Mbuf};
 
 /// Bytes of the header as we ask for it.
-pub(super) const LEN: usize = 10;
+pub(crate) const LEN: usize = 10;
 
 /// The most bytes that an adopted descriptor's header may have: with hash report and tunnels.
-pub(super) const LEN_MAX: usize = 32;
+pub(crate) const LEN_MAX: usize = 32;
 
 const NEEDS_CSUM: u8 = 1;
 const DATA_VALID: u8 = 2;
@@ -29,11 +29,11 @@ const UDP: u8 = 17;
 
 /// The frame and its header contradict each other, or ask for what nobody agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Contradiction;
+pub(crate) struct Contradiction;
 
 /// `struct virtio_net_hdr`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Header {
+pub(crate) struct Header {
     flags: u8,
     gso_type: u8,
     header_len: u16,
@@ -49,7 +49,7 @@ impl Header {
     /// A frame whose checksum the device is to finish and that has no transport header where it
     /// says, or a super-segment that is not TCP or comes with a finished checksum.
     #[inline]
-    pub(super) fn of(frame: &Mbuf, link: LinkKind) -> Result<Header, Contradiction> {
+    pub(crate) fn of(frame: &Mbuf, link: LinkKind) -> Result<Header, Contradiction> {
         if !frame.has(Flags::CSUM_PARTIAL) {
             // Nothing to finish, and then nothing to cut: VIRTIO 1.2 section 5.1.6.2.
             return if frame.segment_size() == 0 {
@@ -90,9 +90,18 @@ impl Header {
         })
     }
 
+    /// The same for a frame with `by` bytes more in front of its transport header.
+    #[inline]
+    pub(crate) fn moved(self, by: u16) -> Header {
+        if self.flags & NEEDS_CSUM == 0 {
+            return self;
+        }
+        Header { csum_start: self.csum_start.saturating_add(by), ..self }
+    }
+
     /// As bytes, in the order of the struct.
     #[inline]
-    pub(super) fn to_bytes(self) -> [u8; LEN] {
+    pub(crate) fn to_bytes(self) -> [u8; LEN] {
         let [h0, h1] = self.header_len.to_ne_bytes();
         let [s0, s1] = self.segment_size.to_ne_bytes();
         let [c0, c1] = self.csum_start.to_ne_bytes();
@@ -102,7 +111,7 @@ impl Header {
 
     /// From bytes, of which there may be more.
     #[inline]
-    pub(super) fn from_bytes(bytes: &[u8; LEN_MAX]) -> Header {
+    pub(crate) fn from_bytes(bytes: &[u8; LEN_MAX]) -> Header {
         let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         Header {
             flags: bytes[0],
@@ -121,7 +130,7 @@ impl Header {
     /// # Errors
     /// A header that does not fit the frame, or a kind of super-segment that was not asked for.
     #[inline]
-    pub(super) fn describe(&self, frame: &mut Mbuf) -> Result<(), Contradiction> {
+    pub(crate) fn describe(&self, frame: &mut Mbuf) -> Result<(), Contradiction> {
         if self.flags & NEEDS_CSUM != 0 {
             let end = usize::from(self.csum_start) + usize::from(self.csum_offset) + 2;
             if end > frame.len() {

@@ -1,0 +1,116 @@
+//! What can go wrong with a packet socket, each with what its user can do about it.
+//!
+//! Called by: the files of `packet`. Must not know: descriptors, frames.
+
+use core::fmt;
+
+use rustix::io::Errno;
+
+/// Why an interface could not be opened, or why it does not carry frames.
+///
+/// [`fmt::Display`] gives one sentence for what happened and one with the command that helps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PacketError {
+    /// Packet sockets take a privilege.
+    NoPrivilege,
+    /// This kernel has no packet sockets.
+    NoDriver,
+    /// No interface of that name in this thread's network namespace.
+    NoInterface {
+        /// As given.
+        name: String,
+    },
+    /// The interface carries neither Ethernet frames nor bare IP packets.
+    OtherLink {
+        /// The interface.
+        name: String,
+        /// What it says it is: `ARPHRD_` in Linux `uapi/linux/if_arp.h`.
+        kind: u16,
+    },
+    /// A ring of this shape cannot be.
+    BadRing {
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A call was refused.
+    Refused {
+        /// What was asked.
+        what: &'static str,
+        /// The interface.
+        name: String,
+        /// What the kernel said.
+        errno: Errno,
+    },
+    /// The interface is down: frames for it are lost until it is up.
+    Down {
+        /// The interface.
+        name: String,
+    },
+    /// There is no interface of that name any more; if one comes again, it is used.
+    Vanished {
+        /// The interface.
+        name: String,
+    },
+    /// The interface is gone, and this socket cannot follow one that comes again.
+    Gone {
+        /// The interface.
+        name: String,
+    },
+}
+
+impl fmt::Display for PacketError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PacketError::NoPrivilege => f.write_str(
+                "no privilege to open a packet socket. Run as root, or give the program the \
+                 capability: `sudo setcap cap_net_raw+ep PROGRAM`",
+            ),
+            PacketError::NoDriver => f.write_str(
+                "this kernel has no packet sockets. Load the driver: `sudo modprobe af_packet`",
+            ),
+            PacketError::NoInterface { name } => write!(
+                f,
+                "no interface '{name}' in this network namespace. See which there are: `ip link`; \
+                 if it is in another, run the program there: `sudo ip netns exec NAMESPACE PROGRAM`"
+            ),
+            PacketError::OtherLink { name, kind } => write!(
+                f,
+                "interface '{name}' carries frames of kind {kind} (ARPHRD), neither Ethernet nor \
+                 bare IP. Choose another: `ip -br link` lists them"
+            ),
+            PacketError::BadRing { why } => write!(f, "the receive ring cannot be: {why}"),
+            PacketError::Refused { what, name, errno } => write!(
+                f,
+                "{what} of interface '{name}' was refused: {errno}. See what the kernel knows of \
+                 it: `ip -d link show dev {name}`"
+            ),
+            PacketError::Down { name } => {
+                write!(f, "interface '{name}' is down. Bring it up: `sudo ip link set {name} up`")
+            }
+            PacketError::Vanished { name } => write!(
+                f,
+                "interface '{name}' is not there any more. Make it again, and it is used: \
+                 `ip link` lists those that there are"
+            ),
+            PacketError::Gone { name } => write!(
+                f,
+                "interface '{name}' was deleted, and a queue of a group cannot join another. \
+                 Open it again"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for PacketError {}
+
+/// What a refused call means.
+pub(super) fn refused(what: &'static str, name: &str) -> impl FnOnce(Errno) -> PacketError {
+    let name = name.to_owned();
+    move |errno| match errno {
+        Errno::PERM | Errno::ACCESS => PacketError::NoPrivilege,
+        Errno::AFNOSUPPORT => PacketError::NoDriver,
+        Errno::NODEV | Errno::NXIO | Errno::NAMETOOLONG => PacketError::NoInterface { name },
+        errno => PacketError::Refused { what, name, errno },
+    }
+}

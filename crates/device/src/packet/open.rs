@@ -1,0 +1,264 @@
+//! Getting a packet socket: its options, its ring, its interface, in the order the kernel wants.
+//!
+//! Called by: programs, once. Must not know: frames. Sources: packet(7), Linux
+//! `Documentation/networking/packet_mmap.rst`.
+
+use core::ffi::c_uint;
+use std::os::fd::{AsFd, OwnedFd};
+
+use base::{Drops, LinkKind, Mtu};
+use rustix::net::sockopt;
+
+use super::error::refused;
+use super::ring::{Ring, Shape};
+use super::{LONGEST, PacketError, PacketSocket, limits, sys};
+use crate::interface;
+
+/// Memory comes in pages; one of 64 KB is the largest that any machine has.
+const PAGE: usize = 64 << 10;
+
+/// Bytes of the ring's bookkeeping for a frame, at most: its head, the link's address, alignment,
+/// the virtio header. A block has 48 more.
+const OVERHEAD: usize = 256;
+
+/// `ARPHRD_RAWIP` of Linux `uapi/linux/if_arp.h`.
+const RAW_IP: u16 = 519;
+
+/// Frames on their way in an interface's queue, in bytes: 64 super-segments.
+const SEND_BYTES: usize = 4 << 20;
+
+/// How frames come from the kernel. Which one, and why: docs/decisions/0049-packet-sockets.md.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Receive {
+    /// TPACKET_V2: a slot for each frame, ours at once, of the longest frame's size.
+    Slots {
+        /// How many, from 2 to 4,096; each takes 70 KB.
+        count: usize,
+    },
+    /// TPACKET_V3: blocks that hold as many frames as fit, ours when full or after a time.
+    Blocks {
+        /// How many, from 2 to 1,024.
+        count: usize,
+        /// Bytes of each, a multiple of 64 KB from 128 KB to 4 MB.
+        bytes: usize,
+        /// How long a frame waits at most for others, in ms, 1 at least.
+        wait_ms: u32,
+    },
+}
+
+impl Default for Receive {
+    /// 256 slots.
+    fn default() -> Receive {
+        Receive::Slots { count: 256 }
+    }
+}
+
+impl Receive {
+    /// Blocks of 256 KB, 16 of them, and the shortest wait: for floods of small frames.
+    pub const BLOCKS: Receive = Receive::Blocks { count: 16, bytes: 256 << 10, wait_ms: 1 };
+
+    fn shape(self) -> Result<Shape, PacketError> {
+        let bad = |why| Err(PacketError::BadRing { why });
+        match self {
+            Receive::Slots { count } if !(2..=4096).contains(&count) => {
+                bad("it has 2 to 4,096 slots")
+            }
+            Receive::Blocks { count, .. } if !(2..=1024).contains(&count) => {
+                bad("it has 2 to 1,024 blocks")
+            }
+            Receive::Blocks { bytes, .. }
+                if bytes % PAGE != 0 || !(2 * PAGE..=4 << 20).contains(&bytes) =>
+            {
+                bad("a block has a multiple of 64 KB, from 128 KB to 4 MB")
+            }
+            Receive::Blocks { wait_ms: 0, .. } => bad("a frame waits 1 ms at least; or use slots"),
+            Receive::Slots { count } => {
+                let part_len = (LONGEST + OVERHEAD).next_multiple_of(16);
+                // 14 slots waste less of a run than any number below.
+                let parts_a_run = 14.min(count);
+                let run_len = (parts_a_run * part_len).next_multiple_of(PAGE);
+                let runs = count.div_ceil(parts_a_run);
+                Ok(Shape { blocks: false, part_len, parts_a_run, run_len, runs })
+            }
+            Receive::Blocks { count: runs, bytes: run_len, .. } => {
+                Ok(Shape { blocks: true, part_len: run_len, parts_a_run: 1, run_len, runs })
+            }
+        }
+    }
+}
+
+/// How the sockets of a group share an interface's frames: packet(7), `PACKET_FANOUT`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fanout {
+    /// By flow, both directions of a flow alike.
+    #[default]
+    Hash,
+    /// One after the other.
+    RoundRobin,
+    /// By the processor that took the frame in.
+    Cpu,
+    /// To the first, and on to the next when its ring is full.
+    Rollover,
+    /// By the interface's receive queue.
+    Queue,
+}
+
+impl Fanout {
+    fn kind(self) -> c_uint {
+        match self {
+            Fanout::Hash => libc::PACKET_FANOUT_HASH,
+            Fanout::RoundRobin => libc::PACKET_FANOUT_LB,
+            Fanout::Cpu => libc::PACKET_FANOUT_CPU,
+            Fanout::Rollover => libc::PACKET_FANOUT_ROLLOVER,
+            Fanout::Queue => libc::PACKET_FANOUT_QM,
+        }
+    }
+}
+
+/// What to open.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The interface's name. It must be there.
+    pub name: String,
+    /// How frames come.
+    pub receive: Receive,
+    /// Leave checksums and cutting of what we send to the kernel. What it gives may be unsummed and
+    /// uncut in any case, and says so.
+    pub offload: bool,
+    /// Take frames for other stations as well.
+    pub promiscuous: bool,
+}
+
+impl Config {
+    /// That interface with slots and offloads, not promiscuous.
+    pub fn of(name: &str) -> Config {
+        let (receive, name) = (Receive::default(), name.to_owned());
+        Config { name, receive, offload: true, promiscuous: false }
+    }
+}
+
+impl PacketSocket {
+    /// Open an interface. The kernel's own stack keeps hearing its frames too: give it no address
+    /// there that a stack here has. An interface that is down may be opened; it is used when it
+    /// comes up.
+    ///
+    /// # Errors
+    /// No privilege, no such interface, a link that we do not speak, a ring that cannot be.
+    pub fn open(config: &Config) -> Result<PacketSocket, PacketError> {
+        let (name, shape) = (config.name.as_str(), config.receive.shape()?);
+        let fd = sys::socket().map_err(refused("opening a packet socket", name))?;
+        let index = interface::index(&fd, name).map_err(refused("the number", name))?;
+        let link = link(&fd, name)?;
+        let mtu = interface::mtu(&fd, name).map_err(refused("the MTU", name))?;
+        let mtu = Mtu::new(mtu.min(Mtu::MAX.bytes())).unwrap_or(Mtu::ETHERNET);
+        let ring = ring(&fd, config, shape)?;
+        // As much as we may have: the rest of a burst is pushed back.
+        let _ = sockopt::set_socket_send_buffer_size_force(&fd, SEND_BYTES)
+            .or_else(|_| sockopt::set_socket_send_buffer_size(&fd, SEND_BYTES));
+        let changes = sys::listener().map_err(refused("hearing of changes", name))?;
+        let mut socket = PacketSocket {
+            ring,
+            fd,
+            changes,
+            name: name.to_owned(),
+            promiscuous: config.promiscuous,
+            grouped: false,
+            limits: limits(link, config.offload, mtu),
+            pushed_back: false,
+            trouble: None,
+            drops: Drops::default(),
+        };
+        socket.bind(index).map_err(refused("binding", name))?;
+        if !interface::is_up(&socket.fd, name).map_err(refused("the state", name))? {
+            socket.down();
+        }
+        Ok(socket)
+    }
+
+    /// Open `count` queues of an interface, one at least, among which the kernel spreads frames:
+    /// for as many stacks, on as many threads. It must be up. Whoever connects from a queue may
+    /// have the answers come to another: listen, or connect from all of them by one stack.
+    ///
+    /// # Errors
+    /// As [`PacketSocket::open`], and [`PacketError::Down`].
+    pub fn open_queues(
+        config: &Config,
+        fanout: Fanout,
+        count: usize,
+    ) -> Result<Vec<PacketSocket>, PacketError> {
+        let mut first = PacketSocket::open(config)?;
+        // The kernel picks a number that no group has.
+        let unique = libc::PACKET_FANOUT_FLAG_UNIQUEID;
+        first.join(0, fanout.kind() | unique)?;
+        let asked = sys::fanout(&first.fd);
+        let group = asked.map_err(refused("the group's number", &config.name))?;
+        let mut queues = vec![first];
+        while queues.len() < count {
+            let mut queue = PacketSocket::open(config)?;
+            queue.join(group, fanout.kind())?;
+            queues.push(queue);
+        }
+        Ok(queues)
+    }
+
+    fn join(&mut self, group: u16, kind_and_flags: c_uint) -> Result<(), PacketError> {
+        if let Some(PacketError::Down { name }) = &self.trouble {
+            return Err(PacketError::Down { name: name.clone() });
+        }
+        let joined = sys::join_group(&self.fd, group, kind_and_flags);
+        joined.map_err(refused("joining a group of sockets", &self.name))?;
+        self.grouped = true;
+        Ok(())
+    }
+}
+
+/// What the interface's frames begin with.
+fn link(fd: &OwnedFd, name: &str) -> Result<LinkKind, PacketError> {
+    let (kind, _) = interface::hardware(fd, name).map_err(refused("the kind", name))?;
+    match kind {
+        libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => Ok(LinkKind::Ethernet),
+        libc::ARPHRD_NONE | RAW_IP => Ok(LinkKind::Ip),
+        kind => Err(PacketError::OtherLink { name: name.to_owned(), kind }),
+    }
+}
+
+/// Give the socket its ring; version and header have to be known before.
+fn ring(fd: &OwnedFd, config: &Config, shape: Shape) -> Result<Ring, PacketError> {
+    let version = if shape.blocks {
+        libc::tpacket_versions::TPACKET_V3
+    } else {
+        libc::tpacket_versions::TPACKET_V2
+    };
+    let set = |what, option, value| {
+        sys::set_number(fd, option, value).map_err(refused(what, &config.name))
+    };
+    set("asking for this version of rings", libc::PACKET_VERSION, version as i32)?;
+    set("asking for offloads", libc::PACKET_VNET_HDR, 1)?;
+    set("asking for received frames alone", libc::PACKET_IGNORE_OUTGOING, 1)?;
+    let frames = shape.parts_a_run * shape.runs;
+    let made = match config.receive {
+        Receive::Slots { .. } => sys::set_ring(
+            fd,
+            &libc::tpacket_req {
+                tp_block_size: shape.run_len as c_uint,
+                tp_block_nr: shape.runs as c_uint,
+                tp_frame_size: shape.part_len as c_uint,
+                tp_frame_nr: frames as c_uint,
+            },
+        ),
+        Receive::Blocks { wait_ms, .. } => sys::set_ring(
+            fd,
+            &libc::tpacket_req3 {
+                tp_block_size: shape.run_len as c_uint,
+                tp_block_nr: shape.runs as c_uint,
+                tp_frame_size: shape.part_len as c_uint,
+                tp_frame_nr: frames as c_uint,
+                tp_retire_blk_tov: wait_ms,
+                tp_sizeof_priv: 0,
+                tp_feature_req_word: 0,
+            },
+        ),
+    };
+    made.map_err(refused("making the receive ring", &config.name))?;
+    Ring::map(fd.as_fd(), shape).map_err(refused("mapping the receive ring", &config.name))
+}

@@ -1,0 +1,65 @@
+//! One frame out of the ring, into a buffer of its own.
+//!
+//! Called by: `packet.rs`. Must not know: how rings are laid out. Counters: none; what it drops it
+//! says.
+//!
+//! A frame is copied: its place in the ring goes back at once, and the stack may keep a frame as
+//! long as it likes. A tag that the kernel took out of the frame goes back in, because the wire
+//! had it there: whoever splits a trunk looks for it in the bytes.
+
+use base::DropReason;
+use mbuf::{Mbuf, Pool, copy};
+
+use super::ring::Slot;
+use crate::vnet::Header;
+
+/// Bytes in front of a tag: both hardware addresses. Bytes of a tag.
+const ADDRESSES: usize = 12;
+const TAG: usize = 4;
+
+/// The frame as an mbuf.
+///
+/// # Errors
+/// Why it is dropped.
+#[inline]
+pub(super) fn frame(
+    slot: Option<Slot<'_>>,
+    longest: usize,
+    pool: &mut Pool,
+) -> Result<Mbuf, DropReason> {
+    let slot = slot.ok_or(DropReason::DeviceBadHeader)?;
+    if slot.bytes.len() < slot.len || slot.len > longest {
+        return Err(DropReason::DeviceFrameTooBig);
+    }
+    let header = Header::from_bytes(&slot.header);
+    let (mut frame, header) = match slot.tag {
+        None => (plain(slot.bytes, pool)?, header),
+        Some(tag) => (tagged(slot.bytes, tag, pool)?, header.moved(TAG as u16)),
+    };
+    if header.describe(&mut frame).is_err() {
+        pool.free(frame);
+        return Err(DropReason::DeviceBadHeader);
+    }
+    Ok(frame)
+}
+
+#[inline]
+fn plain(bytes: &[u8], pool: &mut Pool) -> Result<Mbuf, DropReason> {
+    let made = pool.alloc_filled(bytes.len(), bytes.len(), |room| copy(bytes, room));
+    made.map(|(frame, ())| frame).ok_or(DropReason::MbufExhausted)
+}
+
+fn tagged(bytes: &[u8], tag: (u16, u16), pool: &mut Pool) -> Result<Mbuf, DropReason> {
+    let (addresses, rest) = bytes.split_at_checked(ADDRESSES).ok_or(DropReason::EtherShort)?;
+    let (protocol, control) = tag;
+    let len = bytes.len() + TAG;
+    let made = pool.alloc_filled(len, len, |room| {
+        let (front, back) = room.split_at_mut(ADDRESSES);
+        let (tag, back) = back.split_at_mut(TAG);
+        front.copy_from_slice(addresses);
+        tag[..2].copy_from_slice(&protocol.to_be_bytes());
+        tag[2..].copy_from_slice(&control.to_be_bytes());
+        copy(rest, back);
+    });
+    made.map(|(frame, ())| frame).ok_or(DropReason::MbufExhausted)
+}

@@ -1,0 +1,102 @@
+//! Frames into the socket: a burst by one system call.
+//!
+//! Called by: `packet.rs`. Must not know: rings. sendmmsg(2) goes on until a frame is refused and
+//! says how far it came; why, the next call says, for that frame.
+
+use std::io::IoSlice;
+
+use arrayvec::ArrayVec;
+use base::DropReason;
+use mbuf::Mbuf;
+use rustix::io::Errno;
+use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
+
+use super::PacketSocket;
+use crate::BURST;
+use crate::vnet::{self, Header};
+
+/// How a call that sends frames ended.
+pub(super) enum Sent {
+    /// All of them went.
+    All,
+    /// The kernel has no room for the next one now.
+    Full,
+    /// The next one cannot go.
+    Dropped(DropReason),
+    /// None goes now.
+    LinkDown,
+}
+
+impl PacketSocket {
+    /// Send frames from the front on; how many went, and what about the next one.
+    pub(super) fn send(&mut self, frames: &[Mbuf]) -> (usize, Sent) {
+        let mut headers = ArrayVec::<[u8; vnet::LEN], BURST>::new();
+        let mut ended = Sent::All;
+        for frame in frames {
+            match self.header(frame) {
+                Ok(header) => headers.push(header),
+                Err(reason) => {
+                    ended = Sent::Dropped(reason);
+                    break;
+                }
+            }
+        }
+        if headers.is_empty() {
+            return (0, ended);
+        }
+        let parts: ArrayVec<[IoSlice<'_>; 2], BURST> = headers
+            .iter()
+            .zip(frames)
+            .map(|(header, frame)| [header, frame.as_slice()].map(IoSlice::new))
+            .collect();
+        let mut controls: ArrayVec<SendAncillaryBuffer<'_, '_, '_>, BURST> =
+            parts.iter().map(|_| SendAncillaryBuffer::default()).collect();
+        let mut messages: ArrayVec<MMsgHdr<'_>, BURST> = parts
+            .iter()
+            .zip(&mut controls)
+            .map(|(parts, control)| MMsgHdr::new(parts, control))
+            .collect();
+        let result = loop {
+            match sendmmsg(&self.fd, &mut messages, SendFlags::DONTWAIT) {
+                Err(Errno::INTR) => {}
+                result => break result,
+            }
+        };
+        match result {
+            Ok(sent) if sent == headers.len() => (sent, ended),
+            // Why the next one stays, the next call says.
+            Ok(sent) if sent > 0 => (sent, Sent::All),
+            Ok(_) => (0, Sent::Full),
+            Err(errno) => (0, self.not_sent(errno)),
+        }
+    }
+
+    /// What stands in front of a frame; the reason if it cannot go.
+    #[inline]
+    fn header(&self, frame: &Mbuf) -> Result<[u8; vnet::LEN], DropReason> {
+        let len = frame.len();
+        let cut = frame.segment_size() > 0 && len <= self.limits.offloads.tso_max_bytes;
+        if len > self.limits.max_frame && !cut {
+            return Err(DropReason::DeviceFrameTooBig);
+        }
+        let header = Header::of(frame, self.limits.link);
+        header.map(Header::to_bytes).map_err(|_| DropReason::DeviceRefused)
+    }
+
+    /// What an error on sending means.
+    #[cold]
+    fn not_sent(&mut self, errno: Errno) -> Sent {
+        match errno {
+            Errno::AGAIN => Sent::Full,
+            Errno::NETDOWN | Errno::NXIO | Errno::NODEV => {
+                self.look();
+                Sent::LinkDown
+            }
+            Errno::MSGSIZE => Sent::Dropped(DropReason::DeviceFrameTooBig),
+            // The interface's own queue was full: the kernel took the frame, and freed it.
+            Errno::NOBUFS => Sent::Dropped(DropReason::DeviceQueueFull),
+            // This frame, or this moment's memory: the next one may pass.
+            _ => Sent::Dropped(DropReason::DeviceRefused),
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! 802.1Q in software: a device that is a trunk, split into ports by VLAN.
+//!
+//! Called by: programs, which give each port to a stack. Must not know: what frames hold behind the
+//! tag. Counters: [`Device::drops`] of each port; the first one's include what the trunk and its
+//! device lost. Source: IEEE 802.1Q-2022 sections 6.9 and 9.6; 802.1ad for the outer tag.
+//!
+//! ```
+//! use wirespeed_device::{mem, vlan};
+//!
+//! let (ours, _theirs) = mem::pair(&mem::Config::default());
+//! let ports = vlan::split(Box::new(ours), vlan::TAG, &[vlan::Id::Untagged, vlan::Id::Vlan(5)])?;
+//! assert_eq!(ports.len(), 2);
+//! # Ok::<(), vlan::VlanError>(())
+//! ```
+//!
+//! A port's frames have no tag: it is put in when they leave and taken out when they come. The
+//! priority of a tag stays with its frame ([`mbuf::Mbuf::vlan`]), and a frame that has one leaves
+//! with it. A port is a device, so it can be split again: with [`SERVICE_TAG`] outside and [`TAG`]
+//! inside that is QinQ. Offloads work as without tags; each tag takes 4 bytes of the longest frame,
+//! and of the MTU where the device has no room for it beside a full packet.
+//!
+//! Ports may be on different threads. Whoever looks for frames first hands out what came for the
+//! others, under a lock, and wakes them.
+
+mod tag;
+mod trunk;
+
+use core::fmt;
+use core::task::Waker;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base::{Drops, LinkKind, Mtu};
+use mbuf::{Flags, Pool};
+
+use crate::{Burst, Device, Limits};
+use trunk::{Sleepers, Trunk};
+
+/// The protocol identifier of a customer's tag (802.1Q), the usual one.
+pub const TAG: u16 = 0x8100;
+
+/// The protocol identifier of a provider's tag (802.1ad), the outer one of two.
+pub const SERVICE_TAG: u16 = 0x88a8;
+
+/// Bursts between two looks at what the trunk lost; one that finds nothing looks as well.
+const LOOK: u32 = 64;
+
+/// Descriptors that a device may have in its life.
+#[cfg(unix)]
+const DESCRIPTORS: usize = 4;
+
+/// Which frames of a trunk are a port's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Id {
+    /// Those without a tag, and those whose tag has a priority but no VLAN.
+    Untagged,
+    /// Those of this VLAN, 1 to 4094.
+    Vlan(u16),
+}
+
+/// Why a device cannot be split so, or why frames do not pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum VlanError {
+    /// The device's frames are no Ethernet frames.
+    NotEthernet,
+    /// 0 means no VLAN and 4095 is reserved; above that there is none.
+    BadId(u16),
+    /// Two ports want the same frames.
+    Twice(Id),
+    /// The device has no room for a packet of 68 bytes and the tag.
+    NoRoom,
+    /// The trunk's device carries no frames, for this reason.
+    Down(String),
+}
+
+impl fmt::Display for VlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            VlanError::NotEthernet => f.write_str(
+                "a device of bare IP packets has no tags. Split one of Ethernet frames: a TAP, not \
+                 a TUN",
+            ),
+            VlanError::BadId(id) => write!(f, "{id} is no VLAN. Choose one from 1 to 4094"),
+            VlanError::Twice(Id::Untagged) => {
+                f.write_str("two ports want the frames without a tag. Let one have them")
+            }
+            VlanError::Twice(Id::Vlan(id)) => {
+                write!(f, "two ports want the frames of VLAN {id}. Let one have them")
+            }
+            VlanError::NoRoom => f.write_str(
+                "the device's longest frame has no room for a tag. Give it a larger MTU",
+            ),
+            VlanError::Down(why) => write!(f, "the trunk carries no frames: {why}"),
+        }
+    }
+}
+
+impl core::error::Error for VlanError {}
+
+/// One port of a trunk.
+pub struct Port {
+    trunk: Arc<Mutex<Trunk>>,
+    sleepers: Arc<Sleepers>,
+    number: usize,
+    id: Id,
+    protocol: u16,
+    limits: Limits,
+    /// What this port lost itself, and that with what is the trunk's.
+    own: Drops,
+    shown: Drops,
+    since_look: u32,
+    failure: Option<VlanError>,
+    /// Copies of the device's descriptors, beside the numbers they are copies of.
+    #[cfg(unix)]
+    descriptors: [std::sync::OnceLock<(i32, std::os::fd::OwnedFd)>; DESCRIPTORS],
+}
+
+/// Split `device` into one port for each of `ids`, in their order, by tags that begin with
+/// `protocol`: [`TAG`], [`SERVICE_TAG`], or what else a network uses.
+///
+/// # Errors
+/// [`VlanError`], with the port that cannot be.
+pub fn split(device: Box<dyn Device>, protocol: u16, ids: &[Id]) -> Result<Vec<Port>, VlanError> {
+    let limits = device.limits();
+    if limits.link != LinkKind::Ethernet {
+        return Err(VlanError::NotEthernet);
+    }
+    for (at, &id) in ids.iter().enumerate() {
+        match id {
+            Id::Vlan(id) if !(1..tag::ID_MASK).contains(&id) => return Err(VlanError::BadId(id)),
+            id if ids[..at].contains(&id) => return Err(VlanError::Twice(id)),
+            _ => {}
+        }
+    }
+    let number = |id: &Id| match id {
+        Id::Untagged => None,
+        Id::Vlan(id) => Some(*id),
+    };
+    let numbers: Vec<Option<u16>> = ids.iter().map(number).collect();
+    let tagged = behind_a_tag(&limits)?;
+    let trunk = Arc::new(Mutex::new(Trunk::new(device, protocol, &numbers)));
+    let sleepers = Arc::new(Sleepers::default());
+    let port = |(number, &id): (usize, &Id)| Port {
+        trunk: trunk.clone(),
+        sleepers: sleepers.clone(),
+        number,
+        id,
+        protocol,
+        limits: if id == Id::Untagged { limits } else { tagged },
+        own: Drops::default(),
+        shown: Drops::default(),
+        since_look: 0,
+        failure: None,
+        #[cfg(unix)]
+        descriptors: [const { std::sync::OnceLock::new() }; DESCRIPTORS],
+    };
+    Ok(ids.iter().enumerate().map(port).collect())
+}
+
+/// What is left of a device's limits for frames that get a tag.
+fn behind_a_tag(limits: &Limits) -> Result<Limits, VlanError> {
+    let max_frame = limits.max_frame.saturating_sub(tag::LEN);
+    let packet = max_frame.saturating_sub(limits.link.header_len());
+    let mtu = Mtu::new(limits.mtu.bytes().min(packet)).ok_or(VlanError::NoRoom)?;
+    let mut limits = Limits { mtu, max_frame, ..*limits };
+    limits.offloads.tso_max_bytes = limits.offloads.tso_max_bytes.saturating_sub(tag::LEN);
+    Ok(limits)
+}
+
+fn locked(trunk: &Mutex<Trunk>) -> MutexGuard<'_, Trunk> {
+    trunk.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Port {
+    /// Which frames are this port's.
+    pub fn id(&self) -> Id {
+        self.id
+    }
+
+    /// The tag of a frame that leaves: its own priority, or none.
+    fn control(&self, frame: &mbuf::Mbuf) -> Option<u16> {
+        let Id::Vlan(id) = self.id else { return None };
+        let priority = if frame.has(Flags::VLAN) { frame.vlan() & !tag::ID_MASK } else { 0 };
+        Some(priority | id)
+    }
+
+    /// Keep what the trunk says of itself: others cannot borrow it from behind the lock.
+    fn look(&mut self) {
+        self.since_look = 0;
+        let trunk = locked(&self.trunk);
+        let down = || {
+            let why = trunk.device.failure().map(ToString::to_string);
+            VlanError::Down(why.unwrap_or_else(|| "its link is down".to_owned()))
+        };
+        self.failure = (!trunk.device.link_up()).then(down);
+        if self.number == 0 {
+            self.shown = trunk.drops();
+            self.shown.include(&self.own);
+        }
+    }
+}
+
+impl Device for Port {
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
+        let before = into.len();
+        let mut trunk = locked(&self.trunk);
+        let mut news = Vec::new();
+        // What waits comes first, and often is enough.
+        for fetched in [false, true] {
+            if fetched {
+                news = trunk.fetch(self.number, pool);
+            }
+            while !into.is_full()
+                && let Some(frame) = trunk.next(self.number)
+            {
+                into.push(frame);
+            }
+            if into.is_full() {
+                break;
+            }
+        }
+        drop(trunk);
+        news.into_iter().for_each(|port| self.sleepers.wake_one(port));
+        self.since_look += 1;
+        if into.len() == before || self.since_look >= LOOK {
+            self.look();
+        }
+        into.len() - before
+    }
+
+    fn tx_burst(&mut self, pool: &mut Pool, from: &mut Burst) -> usize {
+        let before = from.len();
+        let mut tagged = Burst::new();
+        for mut frame in core::mem::take(from) {
+            let pushed = match self.control(&frame) {
+                Some(control) => tag::push(&mut frame, self.protocol, control, pool),
+                None => Ok(()),
+            };
+            match pushed {
+                Ok(()) => tagged.push(frame),
+                Err(reason) => {
+                    self.own.count(reason);
+                    pool.free(frame);
+                }
+            }
+        }
+        let mut trunk = locked(&self.trunk);
+        trunk.device.tx_burst(pool, &mut tagged);
+        let up = trunk.device.link_up();
+        drop(trunk);
+        // What was pushed back stays as it was offered.
+        for mut frame in tagged {
+            if self.id != Id::Untagged {
+                tag::pop(&mut frame);
+            }
+            from.push(frame);
+        }
+        if up != self.failure.is_none() {
+            self.look();
+        }
+        before - from.len()
+    }
+
+    fn rx_ready(&self) -> bool {
+        let trunk = locked(&self.trunk);
+        trunk.waiting(self.number) > 0 || trunk.device.rx_ready()
+    }
+
+    fn tx_ready(&self) -> bool {
+        locked(&self.trunk).device.tx_ready()
+    }
+
+    fn link_up(&self) -> bool {
+        locked(&self.trunk).device.link_up()
+    }
+
+    fn is_gone(&self) -> bool {
+        locked(&self.trunk).device.is_gone()
+    }
+
+    /// A copy of the device's, because a descriptor cannot be lent from behind a lock.
+    #[cfg(unix)]
+    fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        use std::os::fd::{AsFd, AsRawFd};
+        let trunk = locked(&self.trunk);
+        let fd = trunk.device.as_fd()?;
+        for slot in &self.descriptors {
+            if slot.get().is_none() {
+                let copy = fd.try_clone_to_owned().ok()?;
+                // Nobody else sets it: the lock is ours.
+                let _ = slot.set((fd.as_raw_fd(), copy));
+            }
+            if let Some((number, copy)) = slot.get()
+                && *number == fd.as_raw_fd()
+            {
+                return Some(copy.as_fd());
+            }
+        }
+        None
+    }
+
+    fn failure(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        self.failure.as_ref().map(|e| e as _)
+    }
+
+    fn drops(&self) -> Option<&Drops> {
+        Some(if self.number == 0 { &self.shown } else { &self.own })
+    }
+
+    fn arm(&mut self, waker: &Waker) -> bool {
+        // First the waker, then the look: what comes in between wakes it.
+        self.sleepers.set(self.number, Some(waker.clone()));
+        let mut trunk = locked(&self.trunk);
+        if trunk.waiting(self.number) > 0 {
+            return false;
+        }
+        trunk.device.arm(&Waker::from(self.sleepers.clone()))
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        self.sleepers.set(self.number, None);
+        locked(&self.trunk).close(self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,311 @@
+//! AF_XDP: frames of an interface's queues straight into memory that the kernel shares with us,
+//! before its own stack sees them. Linux only.
+//!
+//! Called by: the stack, once a burst; programs that open one. Must not know: what frames hold.
+//! Counters: [`Device::drops`], by name. Source: Linux `Documentation/networking/af_xdp.rst`.
+//!
+//! ```no_run
+//! use wirespeed_device::xdp::{Config, XdpSocket};
+//!
+//! let mut port = XdpSocket::open(&Config::of("eth1"))?;
+//! # Ok::<(), wirespeed_device::xdp::XdpError>(())
+//! ```
+//!
+//! The interface is taken over: what comes to a queue that is open is ours alone. Each frame is
+//! copied between the shared memory and an mbuf. There are no offloads, either way: frames come as
+//! they were on the wire. On a veth nobody was on a wire, and the kernel at the other end leaves
+//! checksums and cutting undone: tell it not to (`ethtool -K PEER tx off`).
+//!
+//! # When the interface goes
+//! - Down: frames for it are freed and counted as [`DropReason::DeviceLinkDown`], and
+//!   [`Device::link_up`] is false, until one passes again.
+//! - Deleted: the same for good; [`Device::as_fd`] is `None`.
+
+mod error;
+mod open;
+mod program;
+mod ring;
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use base::{DropReason, Drops, LinkKind, MacAddr, Mtu};
+use mbuf::{Mbuf, Pool, copy};
+use rustix::io::Errno;
+use rustix::net::xdp::{XdpDesc, XdpDescOptions};
+use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
+
+use crate::{Burst, Device, Limits, Offloads, interface};
+
+pub use error::XdpError;
+pub use open::Config;
+use open::TRANSMIT;
+use program::Program;
+use ring::{Frames, Ring};
+
+/// Calls to send in one burst: the kernel sends 32 frames in each.
+const KICKS: usize = 8;
+
+/// Empty bursts between two looks at what the kernel lost.
+const LOOK: u32 = 256;
+
+/// One queue of an interface.
+pub struct XdpSocket {
+    fill: Ring<u64>,
+    completion: Ring<u64>,
+    rx: Ring<XdpDesc>,
+    tx: Ring<XdpDesc>,
+    fd: OwnedFd,
+    /// To ask about the interface, in its namespace.
+    asked: OwnedFd,
+    program: Arc<Program>,
+    frames: Frames,
+    frame_len: u64,
+    /// Frames for the fill ring, and frames to send in.
+    empty: Vec<u64>,
+    free: Vec<u64>,
+    name: String,
+    index: i32,
+    queue: u32,
+    limits: Limits,
+    pushed_back: bool,
+    idle: u32,
+    /// Lost so far, as the kernel counts: not let in, no place in the ring, no frame to fill.
+    lost: [u64; 3],
+    /// Why frames do not pass: [`XdpError::Down`] or [`XdpError::Gone`].
+    trouble: Option<XdpError>,
+    drops: Drops,
+}
+
+impl XdpSocket {
+    /// The interface's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The number of the queue.
+    pub fn queue(&self) -> u32 {
+        self.queue
+    }
+
+    /// The interface's hardware address, which is a stack's own: the kernel hears nothing there.
+    pub fn mac(&self) -> Option<MacAddr> {
+        interface::hardware(&self.asked, &self.name).ok().map(|(_, mac)| mac)
+    }
+
+    /// Hand the kernel what we have emptied.
+    fn refill(&mut self) {
+        let count = (self.fill.room() as usize).min(self.empty.len());
+        for address in self.empty.drain(self.empty.len() - count..) {
+            self.fill.put(address);
+        }
+        self.fill.publish();
+        if count > 0 && self.fill.wants_waking() {
+            // Nothing is received by it; what it says, the next burst finds out.
+            let _ = recv(&self.fd, &mut [0u8; 1], RecvFlags::DONTWAIT);
+        }
+    }
+
+    /// Take back what was sent.
+    fn reclaim(&mut self) {
+        while let Some(address) = self.completion.take() {
+            self.free.push(address);
+        }
+        self.completion.release();
+    }
+
+    /// Have the kernel send what is in the ring, if it wants to be told.
+    fn kick(&mut self) {
+        for _ in 0..KICKS {
+            let left = self.tx.untaken();
+            if left == 0 || self.trouble.is_some() || !self.tx.wants_waking() {
+                return;
+            }
+            match send(&self.fd, &[], SendFlags::DONTWAIT) {
+                Ok(_) | Err(Errno::INTR) => {}
+                // One frame was dropped on its way to a full queue.
+                Err(Errno::BUSY) if self.tx.untaken() < left => {
+                    self.drops.count(DropReason::DeviceQueueFull);
+                }
+                Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::NOMEM) => {
+                    if self.tx.untaken() == left {
+                        return;
+                    }
+                }
+                Err(_) => return self.look(),
+            }
+        }
+    }
+
+    /// What has become of the interface.
+    #[cold]
+    #[inline(never)]
+    fn look(&mut self) {
+        if self.is_gone() {
+            return;
+        }
+        let _ = sockopt::socket_error(&self.fd);
+        let name = self.name.clone();
+        let here = interface::index(&self.asked, &name) == Ok(self.index);
+        self.trouble = if !here {
+            Some(XdpError::Gone { name })
+        } else if interface::is_up(&self.asked, &name) == Ok(true) {
+            None
+        } else {
+            Some(XdpError::Down { name })
+        };
+    }
+
+    /// Nothing came: has the interface gone, did the kernel lose frames?
+    fn emptied(&mut self) {
+        if sockopt::socket_error(&self.fd) != Ok(Ok(())) {
+            self.look();
+        }
+        self.idle += 1;
+        if self.idle < LOOK {
+            return;
+        }
+        self.idle = 0;
+        let Ok(now) = sockopt::xdp_statistics(&self.fd) else { return };
+        let now = [
+            now.rx_dropped,
+            now.rx_ring_full.unwrap_or(0),
+            now.rx_fill_ring_empty_descs.unwrap_or(0),
+        ];
+        let [refused, no_place, no_frame] =
+            core::array::from_fn(|i| now[i].saturating_sub(self.lost[i]));
+        self.lost = now;
+        // Not let in: for want of a frame to fill, or because it fits into none.
+        let too_big = refused.saturating_sub(no_frame);
+        self.drops.count_many(DropReason::DeviceRingFull, refused - too_big + no_place);
+        self.drops.count_many(DropReason::DeviceFrameTooBig, too_big);
+    }
+
+    /// The next received frame, copied; its place goes back.
+    #[inline]
+    fn take(&mut self, pool: &mut Pool) -> Option<Result<Mbuf, DropReason>> {
+        let entry = self.rx.take()?;
+        let bytes = self.frames.get(entry.addr, entry.len as usize);
+        let frame = bytes.ok_or(DropReason::DeviceBadHeader).and_then(|bytes| {
+            let made = pool.alloc_filled(bytes.len(), bytes.len(), |room| copy(bytes, room));
+            made.map(|(frame, ())| frame).ok_or(DropReason::MbufExhausted)
+        });
+        self.empty.push(entry.addr & !(self.frame_len - 1));
+        Some(frame)
+    }
+
+    /// Copy a frame out and put it on the ring; `false` where there is no room.
+    #[inline]
+    fn put(&mut self, frame: &Mbuf) -> bool {
+        let Some(address) = self.free.pop() else { return false };
+        let Some(room) = self.frames.get_mut(address, frame.len()) else { return false };
+        copy(frame.as_slice(), room);
+        let options = XdpDescOptions::empty();
+        self.tx.put(XdpDesc { addr: address, len: frame.len() as u32, options });
+        true
+    }
+}
+
+impl Device for XdpSocket {
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
+        if self.is_gone() {
+            return 0;
+        }
+        self.kick();
+        let (before, room) = (into.len(), into.remaining_capacity());
+        let mut taken = 0;
+        // As many looks as there is room, so that frames to be dropped cannot hold us here.
+        while taken < room
+            && let Some(frame) = self.take(pool)
+        {
+            taken += 1;
+            match frame {
+                Ok(frame) => into.push(frame),
+                Err(reason) => self.drops.count(reason),
+            }
+        }
+        if taken == 0 {
+            self.emptied();
+            return 0;
+        }
+        self.rx.release();
+        self.refill();
+        // A frame passed.
+        self.trouble = None;
+        into.len() - before
+    }
+
+    fn tx_burst(&mut self, pool: &mut Pool, from: &mut Burst) -> usize {
+        self.pushed_back = false;
+        if self.trouble.is_some() {
+            self.look();
+        }
+        self.reclaim();
+        let mut room = self.tx.room();
+        let mut taken = 0;
+        while let Some(frame) = from.get(taken) {
+            if self.trouble.is_some() {
+                self.drops.count(DropReason::DeviceLinkDown);
+            } else if frame.len() > self.limits.max_frame {
+                self.drops.count(DropReason::DeviceFrameTooBig);
+            } else if room == 0 || !self.put(frame) {
+                self.pushed_back = true;
+                break;
+            } else {
+                room -= 1;
+            }
+            taken += 1;
+        }
+        from.drain(..taken).for_each(|frame| pool.free(frame));
+        self.tx.publish();
+        self.kick();
+        taken
+    }
+
+    fn rx_ready(&self) -> bool {
+        // What could not be sent yet is to be tried again.
+        self.rx.has_entry() || self.trouble.is_none() && self.tx.untaken() > 0
+    }
+
+    fn tx_ready(&self) -> bool {
+        !self.pushed_back || self.trouble.is_some() || self.completion.has_entry()
+    }
+
+    fn link_up(&self) -> bool {
+        self.trouble.is_none()
+    }
+
+    fn is_gone(&self) -> bool {
+        matches!(self.trouble, Some(XdpError::Gone { .. }))
+    }
+
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        (!self.is_gone()).then(|| self.fd.as_fd())
+    }
+
+    fn failure(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        self.trouble.as_ref().map(|e| e as _)
+    }
+
+    fn drops(&self) -> Option<&Drops> {
+        Some(&self.drops)
+    }
+}
+
+fn limits(mtu: Mtu) -> Limits {
+    Limits {
+        link: LinkKind::Ethernet,
+        mtu,
+        // With one tag; the kernel refuses a second one on a full packet.
+        max_frame: mtu.bytes() + 14 + 4,
+        max_segments: 1,
+        min_first_segment: 0,
+        alignment: 1,
+        tx_depth: TRANSMIT as usize,
+        offloads: Offloads::default(),
+    }
+}

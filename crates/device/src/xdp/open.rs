@@ -1,0 +1,182 @@
+//! Getting AF_XDP sockets: memory, rings, the program, the interface's queues.
+//!
+//! Called by: programs, once. Must not know: frames. Source: Linux
+//! `Documentation/networking/af_xdp.rst`.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use base::{Drops, LinkKind, Mtu};
+use rustix::io::Errno;
+use rustix::net::xdp::{
+    SocketAddrXdp, SocketAddrXdpFlags, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
+    XDP_UMEM_PGOFF_COMPLETION_RING, XDP_UMEM_PGOFF_FILL_RING, XdpUmemReg, XdpUmemRegFlags,
+};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
+
+use super::error::refused;
+use super::program::{Program, QUEUES_MAX};
+use super::ring::{Frames, Ring};
+use super::{XdpError, XdpSocket, limits};
+use crate::interface;
+
+/// Frames that may be on their way in, and out: entries of the rings.
+pub(super) const RECEIVE: u32 = 2048;
+pub(super) const TRANSMIT: u32 = 1024;
+
+/// What the kernel keeps for itself in front of each received frame, in bytes.
+const KERNELS: usize = 256;
+
+/// A link header with two tags.
+const LINK_MAX: usize = 14 + 8;
+
+/// The sizes that frames of the shared memory may have, in bytes.
+const FRAME_LENS: [usize; 2] = [2048, 4096];
+
+/// What to open.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The interface's name. It must be there, and without an XDP program.
+    pub name: String,
+    /// Run the program behind the driver even where that could run it: every driver can.
+    pub generic: bool,
+    /// Let the device read and write our memory itself. Untested: no device here can.
+    pub zero_copy: bool,
+}
+
+impl Config {
+    /// That interface, the program in the driver where it can, frames copied by the kernel.
+    pub fn of(name: &str) -> Config {
+        Config { name: name.to_owned(), generic: false, zero_copy: false }
+    }
+}
+
+impl XdpSocket {
+    /// Open queue 0 of an interface. What comes to other queues stays with the kernel.
+    ///
+    /// # Errors
+    /// No privilege, no such interface, a link or MTU that cannot be, somebody else's program.
+    pub fn open(config: &Config) -> Result<XdpSocket, XdpError> {
+        let mut queues = XdpSocket::open_queues(config, 1)?;
+        let none = XdpError::NoQueue { name: config.name.clone(), queue: 0 };
+        queues.pop().ok_or(none)
+    }
+
+    /// Open the first `count` queues of an interface, one at least: for as many stacks, on as many
+    /// threads. The device spreads flows over them; the program goes with the last of them.
+    ///
+    /// # Errors
+    /// As [`XdpSocket::open`], and [`XdpError::NoQueue`].
+    pub fn open_queues(config: &Config, count: u32) -> Result<Vec<XdpSocket>, XdpError> {
+        let name = config.name.as_str();
+        let count = count.max(1);
+        if count > QUEUES_MAX {
+            return Err(XdpError::NoQueue { name: name.to_owned(), queue: QUEUES_MAX });
+        }
+        let asked = interface::inquirer(AddressFamily::INET).map_err(refused("asking", name))?;
+        let index = interface::index(&asked, name).map_err(refused("the number", name))?;
+        let (kind, _) = interface::hardware(&asked, name).map_err(refused("the kind", name))?;
+        if kind != libc::ARPHRD_ETHER {
+            return Err(XdpError::NotEthernet { name: name.to_owned() });
+        }
+        let mtu = interface::mtu(&asked, name).map_err(refused("the MTU", name))?;
+        let fits = |&len: &usize| KERNELS + LINK_MAX + mtu <= len;
+        let Some((frame_len, mtu)) = FRAME_LENS.into_iter().find(fits).zip(Mtu::new(mtu)) else {
+            let largest = FRAME_LENS[1] - KERNELS - LINK_MAX;
+            return Err(XdpError::MtuTooLarge { name: name.to_owned(), largest });
+        };
+        let program = Program::attach(index, config.generic);
+        let program = Arc::new(program.map_err(refused("attaching the program", name))?);
+        let queue = |queue| {
+            let asked = asked.try_clone().map_err(|_| Errno::MFILE);
+            let asked = asked.map_err(refused("asking", name))?;
+            let mut socket = shared(config, asked, frame_len, program.clone(), queue)?;
+            socket.limits = limits(mtu);
+            socket.bind(index, queue, config.zero_copy)?;
+            Ok(socket)
+        };
+        (0..count).map(queue).collect()
+    }
+
+    /// Give the kernel frames to fill, and have this queue's come to us.
+    fn bind(&mut self, index: i32, queue: u32, zero_copy: bool) -> Result<(), XdpError> {
+        let name = self.name.clone();
+        self.index = index;
+        self.refill();
+        let how =
+            if zero_copy { SocketAddrXdpFlags::XDP_ZEROCOPY } else { SocketAddrXdpFlags::XDP_COPY };
+        let how = how | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
+        bind(&self.fd, &SocketAddrXdp::new(how, index as u32, queue)).map_err(
+            |errno| match errno {
+                Errno::INVAL | Errno::OPNOTSUPP => XdpError::NoQueue { name: name.clone(), queue },
+                errno => refused("binding to a queue", &name)(errno),
+            },
+        )?;
+        let given = self.program.give(queue, &self.fd);
+        given.map_err(refused("handing a queue to the socket", &name))?;
+        if interface::is_up(&self.asked, &name) != Ok(true) {
+            self.trouble = Some(XdpError::Down { name });
+        }
+        Ok(())
+    }
+}
+
+/// A socket with its memory and rings, not bound yet.
+fn shared(
+    config: &Config,
+    asked: OwnedFd,
+    frame_len: usize,
+    program: Arc<Program>,
+    queue: u32,
+) -> Result<XdpSocket, XdpError> {
+    let name = config.name.as_str();
+    let refused = |what| refused(what, name);
+    let flags = SocketFlags::CLOEXEC;
+    let fd = socket_with(AddressFamily::XDP, SocketType::RAW, flags, None)
+        .map_err(refused("opening an AF_XDP socket"))?;
+    let count = (RECEIVE + TRANSMIT) as usize;
+    let frames = Frames::new(count, frame_len).map_err(refused("memory for frames"))?;
+    let memory = XdpUmemReg {
+        addr: frames.address(),
+        len: frames.len() as u64,
+        chunk_size: frame_len as u32,
+        headroom: 0,
+        flags: XdpUmemRegFlags::empty(),
+        tx_metadata_len: 0,
+    };
+    sockopt::set_xdp_umem_reg(&fd, memory).map_err(refused("sharing memory"))?;
+    sockopt::set_xdp_umem_fill_ring_size(&fd, RECEIVE)
+        .and_then(|()| sockopt::set_xdp_umem_completion_ring_size(&fd, TRANSMIT))
+        .and_then(|()| sockopt::set_xdp_rx_ring_size(&fd, RECEIVE))
+        .and_then(|()| sockopt::set_xdp_tx_ring_size(&fd, TRANSMIT))
+        .map_err(refused("making the rings"))?;
+    let at = sockopt::xdp_mmap_offsets(&fd).map_err(refused("making the rings"))?;
+    let map = "mapping the rings";
+    let frame = |number: u32| u64::from(number) * frame_len as u64;
+    Ok(XdpSocket {
+        fill: Ring::map(&fd, XDP_UMEM_PGOFF_FILL_RING, at.fr, RECEIVE).map_err(refused(map))?,
+        completion: Ring::map(&fd, XDP_UMEM_PGOFF_COMPLETION_RING, at.cr, TRANSMIT)
+            .map_err(refused(map))?,
+        rx: Ring::map(&fd, XDP_PGOFF_RX_RING, at.rx, RECEIVE).map_err(refused(map))?,
+        tx: Ring::map(&fd, XDP_PGOFF_TX_RING, at.tx, TRANSMIT).map_err(refused(map))?,
+        fd,
+        asked,
+        program,
+        frames,
+        frame_len: frame_len as u64,
+        empty: (0..RECEIVE).map(frame).collect(),
+        free: (RECEIVE..RECEIVE + TRANSMIT).map(frame).collect(),
+        name: name.to_owned(),
+        index: 0,
+        queue,
+        limits: limits(Mtu::ETHERNET),
+        pushed_back: false,
+        idle: 0,
+        lost: [0; 3],
+        trouble: None,
+        drops: Drops::default(),
+    })
+}
+
+const _: () = assert!(RECEIVE.is_power_of_two() && TRANSMIT.is_power_of_two());
+const _: () = assert!(LINK_MAX == LinkKind::Ethernet.header_len() + 8);

@@ -1,0 +1,184 @@
+//! The memory that an AF_XDP socket shares with the kernel: frames, and the four rings that say
+//! whose each frame is.
+//!
+//! Called by: `xdp.rs`. Must not know: mbufs, programs. Source: Linux
+//! `Documentation/networking/af_xdp.rst`, `uapi/linux/if_xdp.h`.
+//!
+//! A ring has one producer and one consumer. Entries from consumer to producer are the consumer's
+//! to read; the others are the producer's to write. Each side stores its own index (release) after
+//! it is done with an entry and loads the other's (acquire) before it touches one. A frame belongs
+//! to whoever took its address off a ring last: that is the invariant of [`Frames`]. Addresses that
+//! the kernel gives are checked all the same.
+#![allow(unsafe_code)]
+
+use core::marker::PhantomData;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::os::fd::AsFd;
+
+use rustix::io::{Errno, Result};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::net::xdp::{XdpRingFlags, XdpRingOffset};
+
+/// A mapping that ends with this.
+struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the memory is this value's, and is used by one thread at a time.
+unsafe impl Send for Mapping {}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped with this length, and nobody refers to it any more.
+        let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+        debug_assert!(unmapped.is_ok(), "a mapping of ours");
+    }
+}
+
+/// The frames, all of one size.
+pub(super) struct Frames {
+    memory: Mapping,
+    frame_len: usize,
+}
+
+impl Frames {
+    pub(super) fn new(count: usize, frame_len: usize) -> Result<Frames> {
+        let len = count * frame_len;
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, wherever the kernel has room for it.
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), len, protection, MapFlags::PRIVATE) }?;
+        let start = NonNull::new(start.cast()).ok_or(Errno::NOMEM)?;
+        Ok(Frames { memory: Mapping { start, len }, frame_len })
+    }
+
+    pub(super) fn address(&self) -> u64 {
+        self.memory.start.as_ptr() as u64
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.memory.len
+    }
+
+    /// `len` bytes at `address`; `None` where they are not all in one frame.
+    fn range(&self, address: u64, len: usize) -> Option<usize> {
+        let at = usize::try_from(address).ok()?;
+        let inside = at % self.frame_len + len <= self.frame_len;
+        (at < self.memory.len && inside).then_some(at)
+    }
+
+    /// Bytes of a frame that is ours.
+    pub(super) fn get(&self, address: u64, len: usize) -> Option<&[u8]> {
+        let at = self.range(address, len)?;
+        // SAFETY: inside a frame (checked), which is ours: the kernel writes to those alone whose
+        // address is on the fill ring, and putting one there takes `&mut` of the socket.
+        Some(unsafe { core::slice::from_raw_parts(self.memory.start.as_ptr().add(at), len) })
+    }
+
+    /// The same for writing.
+    pub(super) fn get_mut(&mut self, address: u64, len: usize) -> Option<&mut [u8]> {
+        let at = self.range(address, len)?;
+        // SAFETY: as above, and `&mut self` makes it exclusive among ours.
+        Some(unsafe { core::slice::from_raw_parts_mut(self.memory.start.as_ptr().add(at), len) })
+    }
+}
+
+/// One ring, seen from our side: the producer of fill and transmit, the consumer of receive and
+/// completion.
+pub(super) struct Ring<T> {
+    memory: Mapping,
+    offsets: XdpRingOffset,
+    size: u32,
+    /// Our own index, and the other side's as last seen.
+    ours: u32,
+    theirs: u32,
+    _entries: PhantomData<T>,
+}
+
+impl<T: Copy> Ring<T> {
+    /// Map the ring at `page_offset` of a socket that was told to have `size` entries, a power of
+    /// two.
+    pub(super) fn map(
+        fd: impl AsFd,
+        page_offset: u64,
+        offsets: XdpRingOffset,
+        size: u32,
+    ) -> Result<Ring<T>> {
+        let len = offsets.desc as usize + size as usize * size_of::<T>();
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::SHARED | MapFlags::POPULATE;
+        // SAFETY: a new mapping, wherever the kernel has room for it.
+        let start = unsafe { mmap(ptr::null_mut(), len, protection, flags, fd, page_offset) }?;
+        let start = NonNull::new(start.cast()).ok_or(Errno::NOMEM)?;
+        let memory = Mapping { start, len };
+        Ok(Ring { memory, offsets, size, ours: 0, theirs: 0, _entries: PhantomData })
+    }
+
+    fn word(&self, offset: u64) -> &AtomicU32 {
+        // SAFETY: the kernel gave this offset into this mapping, for a word that both sides touch
+        // atomically.
+        unsafe { AtomicU32::from_ptr(self.memory.start.as_ptr().add(offset as usize).cast()) }
+    }
+
+    fn entry(&self, index: u32) -> *mut T {
+        let at = self.offsets.desc as usize + (index & (self.size - 1)) as usize * size_of::<T>();
+        // SAFETY: masked, the index is below the size that was mapped.
+        unsafe { self.memory.start.as_ptr().add(at).cast() }
+    }
+
+    /// Producer: entries that can be written now.
+    pub(super) fn room(&mut self) -> u32 {
+        self.theirs = self.word(self.offsets.consumer).load(Ordering::Acquire);
+        self.size - self.ours.wrapping_sub(self.theirs).min(self.size)
+    }
+
+    /// Producer: entries that the kernel has not taken yet.
+    pub(super) fn untaken(&self) -> u32 {
+        self.ours.wrapping_sub(self.word(self.offsets.consumer).load(Ordering::Acquire))
+    }
+
+    /// Producer: write an entry, for which [`Ring::room`] said that there is room.
+    pub(super) fn put(&mut self, entry: T) {
+        // SAFETY: the place is ours (there was room) until `publish`.
+        unsafe { self.entry(self.ours).write(entry) };
+        self.ours = self.ours.wrapping_add(1);
+    }
+
+    /// Producer: hand over what was put.
+    pub(super) fn publish(&self) {
+        self.word(self.offsets.producer).store(self.ours, Ordering::Release);
+    }
+
+    /// Producer: does the kernel want a call before it looks?
+    pub(super) fn wants_waking(&self) -> bool {
+        self.offsets.flags.is_none_or(|at| {
+            let flags = self.word(at).load(Ordering::Relaxed);
+            flags & XdpRingFlags::XDP_RING_NEED_WAKEUP.bits() != 0
+        })
+    }
+
+    /// Consumer: is there an entry?
+    pub(super) fn has_entry(&self) -> bool {
+        self.ours != self.word(self.offsets.producer).load(Ordering::Acquire)
+    }
+
+    /// Consumer: the next entry.
+    pub(super) fn take(&mut self) -> Option<T> {
+        if self.ours == self.theirs {
+            self.theirs = self.word(self.offsets.producer).load(Ordering::Acquire);
+            if self.ours == self.theirs {
+                return None;
+            }
+        }
+        // SAFETY: between our index and the producer's, hence written and ours until `release`.
+        let entry = unsafe { self.entry(self.ours).read() };
+        self.ours = self.ours.wrapping_add(1);
+        Some(entry)
+    }
+
+    /// Consumer: give back the places of what was taken.
+    pub(super) fn release(&self) {
+        self.word(self.offsets.consumer).store(self.ours, Ordering::Release);
+    }
+}

@@ -1,0 +1,27 @@
+//! Packet and AF_XDP sockets on the ends of a veth pair, against each other and against the kernel
+//! of this machine, each case in a network namespace of its own.
+//!
+//! No harness: a case that lacks something is a skip with its reason (`testbed`). An argument that
+//! is not an option picks cases by part of their name.
+
+use std::process::ExitCode;
+
+#[cfg(target_os = "linux")]
+#[path = "../tap/frames.rs"]
+mod frames;
+#[cfg(target_os = "linux")]
+mod pair;
+#[cfg(target_os = "linux")]
+mod troubles;
+#[cfg(target_os = "linux")]
+mod wire;
+#[cfg(target_os = "linux")]
+mod xdp;
+
+fn main() -> ExitCode {
+    #[cfg(target_os = "linux")]
+    let cases: &[&[testbed::Case]] = &[wire::CASES, troubles::CASES, xdp::CASES];
+    #[cfg(not(target_os = "linux"))]
+    let cases: &[&[testbed::Case]] = &[];
+    testbed::in_namespaces(cases)
+}
