@@ -124,7 +124,10 @@ impl Args {
     fn check(&self) -> Result<&Dev> {
         let usage = |text: String| Err(anyhow!(Usage(text)));
         let Some(dev) = &self.dev else {
-            return usage("say which device to use: --dev KIND:NAME --addr A/B".to_owned());
+            return usage(
+                "say which device to use: --dev tap:NAME (or tun:, packet:, xdp:) --addr A/B"
+                    .to_owned(),
+            );
         };
         if self.addr.is_empty() {
             return usage("our end needs an address: --addr A/B, as in 192.0.2.2/24".to_owned());

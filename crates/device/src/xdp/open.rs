@@ -5,6 +5,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use base::{Drops, LinkKind, Mtu};
 use rustix::io::Errno;
@@ -106,18 +107,32 @@ impl XdpSocket {
         let how =
             if zero_copy { SocketAddrXdpFlags::XDP_ZEROCOPY } else { SocketAddrXdpFlags::XDP_COPY };
         let how = how | SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
-        bind(&self.fd, &SocketAddrXdp::new(how, index as u32, queue)).map_err(
-            |errno| match errno {
-                Errno::INVAL | Errno::OPNOTSUPP => XdpError::NoQueue { name: name.clone(), queue },
-                errno => refused("binding to a queue", &name)(errno),
-            },
-        )?;
+        let address = SocketAddrXdp::new(how, index as u32, queue);
+        patiently(|| bind(&self.fd, &address)).map_err(|errno| match errno {
+            Errno::INVAL | Errno::OPNOTSUPP => XdpError::NoQueue { name: name.clone(), queue },
+            errno => refused("binding to a queue", &name)(errno),
+        })?;
         let given = self.program.give(queue, &self.fd);
         given.map_err(refused("handing a queue to the socket", &name))?;
         if interface::is_up(&self.asked, &name) != Ok(true) {
             self.trouble = Some(XdpError::Down { name });
         }
         Ok(())
+    }
+}
+
+/// How long a queue may take to become free, and how often it is tried.
+const PATIENCE: Duration = Duration::from_secs(2);
+const TRY_INTERVAL: Duration = Duration::from_millis(5);
+
+/// The kernel gives a closed socket's queue back some time later, by a worker of its own.
+fn patiently(mut bind: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno> {
+    let start = Instant::now();
+    loop {
+        match bind() {
+            Err(Errno::BUSY) if start.elapsed() < PATIENCE => std::thread::sleep(TRY_INTERVAL),
+            bound => return bound,
+        }
     }
 }
 
