@@ -27,16 +27,20 @@ struct Last {
 #[derive(Debug, Default)]
 pub(crate) struct Cwnd {
     last: BTreeMap<usize, Last>,
+    /// The largest segment size of each so far: a path that becomes narrower leaves the window, which
+    /// counts bytes, as it is.
+    largest_mss: BTreeMap<usize, u64>,
 }
 
 impl Cwnd {
     pub(crate) fn check(&mut self, look: &Look<'_>) -> Result<(), Violation> {
         let info = &look.info;
         // RFC 6928 section 2: ten segments, 14,600 bytes or two segments; four to spare.
-        let mss = info.snd_mss as u64;
+        let mss = self.largest_mss.entry(look.index).or_default();
+        *mss = (*mss).max(info.snd_mss as u64);
         // BBR counts what is SACKed as well.
         let sacked = if info.algorithm == "bbr" { u64::from(info.in_flight) } else { 0 };
-        let grown = 14_600.max(2 * mss) + info.bytes_acked + sacked + 4 * mss;
+        let grown = 14_600.max(2 * *mss) + info.bytes_acked + sacked + 4 * *mss;
         if info.cwnd > grown {
             let what = format!(
                 "end {} ({}): cwnd is {} with {} bytes acknowledged",
