@@ -27,8 +27,8 @@ struct Last {
 #[derive(Debug, Default)]
 pub(crate) struct Cwnd {
     last: BTreeMap<usize, Last>,
-    /// The largest segment size of each so far: a path that becomes narrower leaves the window, which
-    /// counts bytes, as it is.
+    /// The largest segment size of each so far: a path that becomes narrower leaves the window,
+    /// which counts bytes, as it is.
     largest_mss: BTreeMap<usize, u64>,
 }
 
