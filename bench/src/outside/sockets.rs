@@ -22,15 +22,18 @@ const MESSAGE: usize = 64;
 /// Round trips before the first that counts.
 const WARM_UP: usize = 500;
 
+/// Times [`UNIT`] bytes of bulk before the first that counts.
+const WARM_UP_UNITS: u64 = 128;
+
 /// Bytes of one write of bulk: each is a call that takes the lock and rings the other end's bell.
 const WRITE: usize = 64 << 10;
 
 /// Bytes of one read of bulk at most: as many as the polled API's reader asks for.
 const READ: usize = 128 << 10;
 
-/// Bytes on the wire at most, in bulk: twice what suffices where one loop polls both ends, because
-/// four tasks take turns here, and each should find some work.
-const BULK_DEPTH: usize = 128 << 10;
+/// Bytes on the wire at most, in bulk: more than suffices where one loop polls both ends, because
+/// four tasks take turns here, and each should find some work; more still would leave the cache.
+const BULK_DEPTH: usize = 96 << 10;
 
 fn ends() -> (End, End, SocketAddr) {
     ends_with(&PairConfig::new([0x1988, 0x1989]))
@@ -223,23 +226,10 @@ pub(super) fn tokio_bulk(seconds: f64) -> Result<Measurement> {
                 }
             }
         });
-        let mut stream = TcpStream::connect(&client, to).await?;
-        let data = pattern(UNIT);
-        // Windows open and caches warm before the clock starts, as on the other side.
-        for _ in 0..128 {
-            stream.write_all(&data).await?;
-        }
-        let (start, cpu) = (Instant::now(), thread_cpu_s());
-        let mut written = 0;
-        while start.elapsed().as_secs_f64() < seconds {
-            for part in data.chunks(WRITE) {
-                stream.write_all(part).await?;
-            }
-            written += UNIT as u64;
-        }
-        stream.shutdown().await?;
+        let stream = TcpStream::connect(&client, to).await?;
+        let (start, cpu, written) = write_for(stream, seconds).await?;
         let read = tokio::time::timeout(Duration::from_secs(10), reads).await???;
-        ensure!(read == written + 128 * UNIT as u64, "bytes were lost on the way");
+        ensure!(read == written + WARM_UP_UNITS * UNIT as u64, "bytes were lost on the way");
         let measured = Measurement {
             bytes: written,
             wall_s: start.elapsed().as_secs_f64(),
@@ -251,4 +241,24 @@ pub(super) fn tokio_bulk(seconds: f64) -> Result<Measurement> {
         server.shut_down();
         Ok(measured)
     })
+}
+
+/// Write for so long, and close; returns when it began to count, the thread's CPU time then, and
+/// the bytes from then on.
+async fn write_for(mut stream: TcpStream, seconds: f64) -> Result<(Instant, f64, u64)> {
+    let data = pattern(UNIT);
+    // Windows open and caches warm before the clock starts, as on the other side.
+    for _ in 0..WARM_UP_UNITS {
+        stream.write_all(&data).await?;
+    }
+    let (start, cpu) = (Instant::now(), thread_cpu_s());
+    let mut written = 0;
+    while start.elapsed().as_secs_f64() < seconds {
+        for part in data.chunks(WRITE) {
+            stream.write_all(part).await?;
+        }
+        written += UNIT as u64;
+    }
+    stream.shutdown().await?;
+    Ok((start, cpu, written))
 }

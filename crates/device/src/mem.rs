@@ -260,6 +260,10 @@ impl Device for Mem {
             self.free_undeliverable(pool, from);
             return offered;
         }
+        // What was pushed back is tried anew by every call of a busy program.
+        if self.pushed_back_bytes > 0 && self.is_still_pushed_back(from) {
+            return 0;
+        }
         let mut sent = self.send(from);
         while from.first().is_some_and(|frame| self.too_long(frame)) {
             let frame = from.remove(0);

@@ -86,14 +86,29 @@ impl Shared {
     /// # Errors
     /// The driver is gone, or a thread panicked inside the stack.
     pub(crate) fn call(&self) -> io::Result<Call<'_>> {
+        let mut call = self.lock()?;
+        call.tell_time();
+        Ok(call)
+    }
+
+    /// Begin a call that looks at `place`. Reading what is there takes no clock, which costs as
+    /// much as the rest of a small read: only an answer to the peer does.
+    ///
+    /// # Errors
+    /// As [`Shared::call`].
+    pub(crate) fn call_at(&self, place: Place) -> io::Result<Call<'_>> {
+        match place {
+            Place::Read(_) => self.lock(),
+            _ => self.call(),
+        }
+    }
+
+    fn lock(&self) -> io::Result<Call<'_>> {
         let inner = self.inner.lock().map_err(|_| error::poisoned())?;
         if inner.driver.gone {
             return Err(error::driver_gone());
         }
-        let mut call = Call { shared: self, inner: Some(inner), mine: None };
-        let now = self.now();
-        call.stack.set_now(now);
-        Ok(call)
+        Ok(Call { shared: self, inner: Some(inner), mine: None, knows_time: false })
     }
 
     /// The driver ended: whoever waits hears of it, and so does everyone who calls from now on.
@@ -110,7 +125,7 @@ impl Shared {
         room.take_into(wakers);
         wakers.extend(core::mem::take(alarms).into_values());
         wakers.extend(driver.background.take());
-        drop(Call { shared: self, inner: Some(inner), mine: None });
+        drop(Call { shared: self, inner: Some(inner), mine: None, knows_time: true });
     }
 }
 
@@ -123,6 +138,16 @@ pub(crate) struct Call<'a> {
     inner: Option<MutexGuard<'a, Inner>>,
     /// The caller's own waker: it need not be woken.
     pub(crate) mine: Option<&'a Waker>,
+    /// The stack was told the time.
+    knows_time: bool,
+}
+
+impl Call<'_> {
+    fn tell_time(&mut self) {
+        let now = self.shared.now();
+        self.stack.set_now(now);
+        self.knows_time = true;
+    }
 }
 
 impl Deref for Call<'_> {
@@ -143,10 +168,16 @@ impl DerefMut for Call<'_> {
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
-        let Some(mut inner) = self.inner.take() else { return };
         if !std::thread::panicking() {
-            inner.settle();
+            if !self.knows_time && self.stack.has_output() {
+                self.tell_time();
+            }
+            if self.knows_time {
+                self.stack.flush();
+            }
+            self.settle();
         }
+        let Some(mut inner) = self.inner.take() else { return };
         while !inner.wakers.is_empty() || !inner.trash.is_empty() {
             let count = inner.wakers.len().min(WAKE_BATCH);
             let batch: ArrayVec<Waker, WAKE_BATCH> = inner.wakers.drain(..count).collect();
@@ -172,9 +203,8 @@ impl Drop for Call<'_> {
 }
 
 impl Inner {
-    /// What every call ends with.
+    /// What every call ends with, when what it wrote has left.
     fn settle(&mut self) {
-        self.stack.flush();
         if self.driver.asleep_until.is_some() && self.stack.pool().holds_foreign() {
             // Nobody may come by for long: a peer's buffers go home with this call.
             self.stack.pool().flush();
@@ -302,7 +332,7 @@ pub(crate) fn poll_at<T>(
     cx: &Context<'_>,
     look: impl FnOnce(&mut Inner) -> Poll<io::Result<T>>,
 ) -> Poll<io::Result<T>> {
-    let mut call = shared.call()?;
+    let mut call = shared.call_at(place)?;
     let polled = look(&mut call);
     if polled.is_pending() {
         call.wait_polled(place, cx);

@@ -34,6 +34,8 @@ pub trait Timer: Send + Unpin + 'static {
 #[derive(Default)]
 pub struct TokioTimer {
     sleep: Option<core::pin::Pin<Box<tokio::time::Sleep>>>,
+    /// Whom that wakes.
+    waker: Option<Waker>,
     #[cfg(target_os = "linux")]
     descriptor: Option<tokio::io::unix::AsyncFd<Arc<std::os::fd::OwnedFd>>>,
 }
@@ -42,6 +44,15 @@ pub struct TokioTimer {
 impl Timer for TokioTimer {
     fn poll_at(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let at = tokio::time::Instant::from_std(at);
+        // A busy driver asks at every turn, and mostly nothing has changed.
+        if let (Some(sleep), Some(waker)) = (&self.sleep, &self.waker)
+            && sleep.deadline() <= at
+            && !sleep.is_elapsed()
+            && waker.will_wake(cx.waker())
+        {
+            return Poll::Pending;
+        }
+        self.waker = Some(cx.waker().clone());
         let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
         // Past deadlines come back as well: what has rung rings no more.
         if sleep.deadline() > at || sleep.is_elapsed() {

@@ -29,7 +29,7 @@ pub(crate) fn block_on<T>(
     mut look: impl FnMut(&mut Inner) -> Poll<io::Result<T>>,
 ) -> io::Result<Option<T>> {
     // Mostly it is there, and nobody need know that we asked.
-    if let Poll::Ready(answer) = look(&mut *shared.call()?) {
+    if let Poll::Ready(answer) = look(&mut *shared.call_at(place)?) {
         return answer.map(Some);
     }
     BELL.with(|bell| {
@@ -145,7 +145,7 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         let this = self.get_mut();
-        let mut call = this.shared.call()?;
+        let mut call = this.shared.call_at(this.place)?;
         let polled = (this.look)(&mut call);
         if polled.is_pending() {
             call.wait(this.place, &mut this.id, cx.waker());

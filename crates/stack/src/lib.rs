@@ -247,6 +247,12 @@ impl Stack {
         self.core.cx.pool.flush_many();
     }
 
+    /// Has a connection something for [`Stack::flush`] to send, or to find out that it has not?
+    #[inline]
+    pub fn has_output(&self) -> bool {
+        !self.connections.dirty.is_empty()
+    }
+
     /// When [`Stack::poll`] wants to be called even if no frame comes.
     pub fn next_deadline(&self) -> Instant {
         let timers = self.wheel.next_deadline().min(self.connections.next_time_wait());

@@ -9,7 +9,7 @@ use mbuf::{Mbuf, Pool};
 use rtrb::chunks::ChunkError;
 
 use super::Mem;
-use crate::Burst;
+use crate::{Burst, Device};
 
 impl Mem {
     /// Bytes sent that the peer has not taken, as far as is known without asking.
@@ -101,6 +101,13 @@ impl Mem {
             bytes = with;
         }
         (frames.len(), bytes)
+    }
+
+    /// Is there no room yet for the first of these, which is no shorter than what was pushed back?
+    #[inline(always)]
+    pub(super) fn is_still_pushed_back(&self, from: &[Mbuf]) -> bool {
+        from.first().is_some_and(|frame| frame.len() as u64 >= self.pushed_back_bytes)
+            && !self.tx_ready()
     }
 
     /// After a burst: what stayed is remembered, so that the peer knows to say when there is room.

@@ -57,7 +57,7 @@ impl Manners {
         mut look: impl FnMut(&mut Inner) -> Poll<io::Result<T>>,
     ) -> io::Result<T> {
         if self.nonblocking.load(Ordering::Relaxed) {
-            return match look(&mut *shared.call()?) {
+            return match look(&mut *shared.call_at(place)?) {
                 Poll::Ready(answer) => answer,
                 Poll::Pending => Err(error::would_block()),
             };
