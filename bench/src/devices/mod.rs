@@ -1,8 +1,9 @@
 //! The rows of bench `devices`: the table of the devices' issue, letter for letter.
-//! Called by `main.rs`. `filter` puts our packet filters beside libpcap's. A row for what is not
-//! built yet says so and has no value.
+//! Called by `main.rs`. `filter` puts our packet filters beside libpcap's, `mitigation` two levels
+//! of wake-ups side by side. A row for what is not built yet says so and has no value.
 
 mod filter;
+mod mitigation;
 
 use anyhow::bail;
 
@@ -51,7 +52,7 @@ pub const ROWS: &[Spec] = {
             90.0,
             60.0,
             "ns",
-            |_| bail!("not yet: there is no AF_XDP device"),
+            |_| bail!("not yet: nothing measures AF_XDP"),
         ),
         spec(
             "total CPU per 64-byte UDP datagram / bare receive loop, AF_PACKET",
@@ -59,7 +60,7 @@ pub const ROWS: &[Spec] = {
             1.10,
             1.05,
             "x",
-            |_| bail!("not yet: there is no AF_PACKET device"),
+            |_| bail!("not yet: nothing measures AF_PACKET"),
         ),
         spec(
             "wake-ups per MB, bulk between two threads, level 5 / level 0",
@@ -67,7 +68,7 @@ pub const ROWS: &[Spec] = {
             0.05,
             0.03,
             "x",
-            |_| bail!("not yet: there is no interrupt mitigation"),
+            mitigation::wakeups,
         ),
         spec(
             "throughput, bulk between two threads, level 5 / level 0",
@@ -75,7 +76,7 @@ pub const ROWS: &[Spec] = {
             1.0,
             1.2,
             "x",
-            |_| bail!("not yet: there is no interrupt mitigation"),
+            mitigation::throughput,
         ),
         spec(
             "CPU per byte, bulk between two threads, level 5 / level 0",
@@ -83,7 +84,7 @@ pub const ROWS: &[Spec] = {
             0.9,
             0.7,
             "x",
-            |_| bail!("not yet: there is no interrupt mitigation"),
+            mitigation::cpu_per_byte,
         ),
         spec(
             "64-byte flood at level 5: p99 latency in units of the level's time bound",
@@ -91,7 +92,7 @@ pub const ROWS: &[Spec] = {
             2.0,
             1.2,
             "bounds",
-            |_| bail!("not yet: there is no interrupt mitigation"),
+            mitigation::flood_latency,
         ),
         spec(
             "64-byte TCP segments to the application over mem / kernel over veth without offload",

@@ -121,3 +121,25 @@ fn ctrl_c_ends_at_once_with_what_there_is_and_130() {
     let picture = std::fs::read_to_string(&plot).expect("written");
     assert!(picture.contains("stopped before its end"), "{picture}");
 }
+
+#[test]
+fn mitigation_halves_the_interrupts_with_each_level_and_shows_no_step() {
+    let plot = concat!(env!("CARGO_TARGET_TMPDIR"), "/mitigation.svg");
+    let asked = ["lab", "mitigation", "--segments", "4000", "--json", "--plot", plot];
+    let output = run(&asked);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    let bulk: Vec<f64> = found["rows"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .filter(|row| row["segments"] == 4000)
+        .map(|row| row["interrupts_hz"].as_f64().expect("a rate"))
+        .collect();
+    assert_eq!(bulk.len(), 6);
+    assert!(bulk.windows(2).all(|two| two[1] < 0.7 * two[0]), "{bulk:?}");
+    let said = found["notes"].to_string();
+    assert!(said.contains("No step"), "{said}");
+    let svg = std::fs::read_to_string(plot).expect("a plot");
+    assert!(svg.contains("level 5: 32 segments"));
+}

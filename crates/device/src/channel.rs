@@ -343,6 +343,10 @@ impl Device for Channel {
         !self.link_up() || self.shared.from_stack.lock().queue.len() < self.shared.limits.tx_depth
     }
 
+    fn rx_depth(&self) -> usize {
+        self.shared.limits.tx_depth
+    }
+
     fn link_up(&self) -> bool {
         !self.shared.end_gone.load(Ordering::Acquire)
     }

@@ -65,6 +65,7 @@ pub mod fault;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 mod interface;
 pub mod mem;
+pub mod mitigation;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod namespace;
 #[cfg(all(feature = "linux", target_os = "linux"))]
@@ -85,6 +86,8 @@ use core::task::Waker;
 use arrayvec::ArrayVec;
 use base::{Drops, LinkKind, Mtu};
 use mbuf::{Mbuf, Pool};
+
+use mitigation::Threshold;
 
 pub use doorbell::Doorbell;
 #[cfg(all(feature = "linux", target_os = "linux"))]
@@ -171,6 +174,11 @@ pub trait Device: Send {
         None
     }
 
+    /// Frames that the receive queue holds; 0 (the default): not known, or the kernel's affair.
+    fn rx_depth(&self) -> usize {
+        0
+    }
+
     /// What was lost in the device, by name, if it counts so.
     fn drops(&self) -> Option<&Drops> {
         None
@@ -183,6 +191,14 @@ pub trait Device: Send {
     /// later asks again.
     fn arm(&mut self, waker: &Waker) -> bool {
         let _ = waker;
+        false
+    }
+
+    /// From the next [`Device::arm`] on, wake for received frames only when `threshold.frames` or
+    /// `threshold.bytes` wait; the caller looks by itself when `threshold.within` is over. `false`
+    /// (the default): it cannot, and wakes for each, if it wakes at all.
+    fn coalesce(&mut self, threshold: Threshold) -> bool {
+        let _ = threshold;
         false
     }
 }
@@ -229,11 +245,19 @@ impl<D: Device + ?Sized> Device for Box<D> {
         (**self).failure()
     }
 
+    fn rx_depth(&self) -> usize {
+        (**self).rx_depth()
+    }
+
     fn drops(&self) -> Option<&Drops> {
         (**self).drops()
     }
 
     fn arm(&mut self, waker: &Waker) -> bool {
         (**self).arm(waker)
+    }
+
+    fn coalesce(&mut self, threshold: Threshold) -> bool {
+        (**self).coalesce(threshold)
     }
 }

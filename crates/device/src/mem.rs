@@ -8,10 +8,11 @@
 //! flight are what the producer sent (its own count) less what the consumer says it took (one
 //! store a burst): no cache line is written by both.
 
+mod gather;
 mod transmit;
 
 use core::cell::Cell;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::task::Waker;
 use core::time::Duration;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use base::{LinkKind, Mtu};
 use mbuf::{Flags, Mbuf, Pool};
 use rtrb::{Consumer, Producer, RingBuffer};
 
+use crate::mitigation::Threshold;
 use crate::{Burst, Device, Doorbell, Limits, Offloads};
 
 /// Bursts taken before the peer is told that there is room, while more wait.
@@ -91,6 +93,9 @@ struct Line<T>(T);
 struct Rare {
     gone: AtomicBool,
     wants_room: AtomicBool,
+    /// Fewer frames than this are let gather, unless they have so many bytes.
+    wake_frames: AtomicU32,
+    wake_bytes: AtomicU32,
 }
 
 /// One end of a wire inside the process; see [`pair`].
@@ -275,8 +280,8 @@ impl Device for Mem {
         }
         if sent > 0 {
             // This also tells of the room made by bursts taken before.
-            self.untold.set(0);
-            self.peer_bell.ring();
+            let made_room = self.untold.replace(0) > 0;
+            self.peer_bell.ring_if(|| self.is_worth_a_wake(made_room));
         }
         offered - from.len()
     }
@@ -317,11 +322,20 @@ impl Device for Mem {
             self.tell_room();
         }
         self.bell.arm_waker(waker);
-        let ready = self.rx_ready() || (self.pushed_back_bytes > 0 && self.tx_ready());
+        let ready = self.has_gathered() || (self.pushed_back_bytes > 0 && self.tx_ready());
         if ready {
             self.bell.disarm();
         }
         !ready
+    }
+
+    fn rx_depth(&self) -> usize {
+        self.limits.tx_depth
+    }
+
+    fn coalesce(&mut self, threshold: Threshold) -> bool {
+        self.set_threshold(threshold);
+        true
     }
 }
 

@@ -32,6 +32,10 @@ macro_rules! pass_through {
             !self.rx_ready() && self.device.arm(waker)
         }
 
+        fn rx_depth(&self) -> usize {
+            self.device.rx_depth()
+        }
+
         fn failure(&self) -> Option<&(dyn core::error::Error + 'static)> {
             self.device.failure()
         }

@@ -275,6 +275,10 @@ impl Device for XdpSocket {
         !self.pushed_back || self.trouble.is_some() || self.completion.has_entry()
     }
 
+    fn rx_depth(&self) -> usize {
+        open::RECEIVE as usize
+    }
+
     fn link_up(&self) -> bool {
         self.trouble.is_none()
     }

@@ -279,3 +279,33 @@ fn a_plain_load_behind_a_fence_would_do_too() {
 fn mutant_with_a_plain_load_and_no_fence_loses_a_ring() {
     split(false);
 }
+
+/// As `mem` does for frames that gather: a first piece alone wakes nobody, two together always do.
+#[test]
+fn what_has_gathered_between_looking_and_sleeping_is_not_lost() {
+    loom::model(|| {
+        let bell = Doorbell::new();
+        let frames = Arc::new(AtomicUsize::new(0));
+        let threshold = Arc::new(AtomicUsize::new(1));
+        let ringer = thread::spawn({
+            let (bell, frames, threshold) = (bell.clone(), frames.clone(), threshold.clone());
+            move || {
+                for n in 1..=2 {
+                    frames.store(n, Ordering::Release);
+                    bell.ring_if(|| n >= threshold.load(Ordering::Relaxed));
+                }
+            }
+        });
+        // The receiver's new threshold is written before it arms, and both looks go by it.
+        threshold.store(2, Ordering::Relaxed);
+        while frames.load(Ordering::Acquire) < 2 {
+            bell.arm();
+            if frames.load(Ordering::Acquire) >= 2 {
+                bell.disarm();
+            } else {
+                bell.sleep(None);
+            }
+        }
+        ringer.join().unwrap();
+    });
+}

@@ -9,6 +9,7 @@
 
 mod keep;
 mod machine;
+mod mitigation;
 mod options;
 mod plot;
 mod pool;
@@ -41,14 +42,24 @@ pub struct Experiment {
 }
 
 /// All of them.
-pub const EXPERIMENTS: &[Experiment] = &[Experiment {
-    name: "wan",
-    summary: "Bulk flows over long paths that lose packets or bring them late",
-    question: "What share of a long path does a bulk flow reach, with each congestion control, \
-               where packets are lost or late?",
-    options: <wan::Options as clap::Args>::augment_args,
-    run: wan::run,
-}];
+pub const EXPERIMENTS: &[Experiment] = &[
+    Experiment {
+        name: "wan",
+        summary: "Bulk flows over long paths that lose packets or bring them late",
+        question: "What share of a long path does a bulk flow reach, with each congestion \
+                   control, where packets are lost or late?",
+        options: <wan::Options as clap::Args>::augment_args,
+        run: wan::run,
+    },
+    Experiment {
+        name: "mitigation",
+        summary: "A receiver at each level of interrupt mitigation",
+        question: "How often is a receiver interrupted at each level, what does that save, and \
+                   does a transfer as long as a threshold wait for its last frame?",
+        options: <mitigation::Options as clap::Args>::augment_args,
+        run: mitigation::run,
+    },
+];
 
 /// Why an experiment came to nothing.
 #[derive(Debug, thiserror::Error)]

@@ -70,6 +70,8 @@ pub(crate) enum Watch {
     Sleep,
     /// Sleep, but look again after [`LOOK_INTERVAL`].
     Look,
+    /// Sleep, not at descriptors, but look at this time: frames are let gather.
+    Until(Instant),
 }
 
 impl Inner {
@@ -124,6 +126,7 @@ impl Inner {
                 self.update_descriptors();
                 Watch::Look
             }
+            Armed::Until(at) => Watch::Until(at),
         };
         self.driver.saw_push_back = self.stack.is_pushed_back();
         self.driver.saw_epoch = self.stack.ports_epoch();
@@ -192,11 +195,18 @@ impl Inner {
         self.drive(now);
         self.ring_alarms(now);
         let mut until = self.next_deadline();
-        if !self.driver.caller_drives {
+        let mut at = None;
+        if self.driver.caller_drives {
+            at = self.drivers_descriptor();
+        } else {
             match self.watch(waker) {
                 Watch::Ready => return Turn::Again,
-                Watch::Look => until = until.min(now + base::Duration::from(LOOK_INTERVAL)),
-                Watch::Sleep => {}
+                Watch::Until(look) => until = until.min(look),
+                Watch::Look => {
+                    until = until.min(now + base::Duration::from(LOOK_INTERVAL));
+                    at = self.drivers_descriptor();
+                }
+                Watch::Sleep => at = self.drivers_descriptor(),
             }
         }
         if !self.driver.background.as_ref().is_some_and(|old| old.will_wake(waker)) {
@@ -204,7 +214,6 @@ impl Inner {
             self.discard(old);
         }
         self.driver.asleep_until = Some(until);
-        let at = self.drivers_descriptor();
         self.driver.at_descriptors = at.is_some();
         Turn::Sleep(until, at)
     }

@@ -82,18 +82,20 @@ impl Waiter<'_> {
             }
             call.wait(self.place, &mut self.id, self.bell.waker());
             if self.drives {
-                match call.watch(self.bell.waker()) {
+                let watch = call.watch(self.bell.waker());
+                let look = match watch {
                     Watch::Ready => {
                         self.bell.disarm();
                         return Ok(None);
                     }
-                    Watch::Sleep => {}
-                    Watch::Look => {
-                        let soon = SystemTime::now() + LOOK_INTERVAL;
-                        sleep_until = Some(until.map_or(soon, |at| at.min(soon)));
-                    }
+                    Watch::Sleep => None,
+                    Watch::Look => Some(SystemTime::now() + LOOK_INTERVAL),
+                    Watch::Until(look) => self.shared.system_time(look),
+                };
+                sleep_until = until.into_iter().chain(look).min();
+                if !matches!(watch, Watch::Until(_)) {
+                    at = call.callers_descriptor();
                 }
-                at = call.callers_descriptor();
             }
         }
         self.bell.sleep(sleep_until, at.as_ref());

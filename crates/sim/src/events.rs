@@ -195,23 +195,17 @@ impl World {
                 Target::Liar(liar) => self.tell_liar(lane, liar, frame)?,
                 Target::Host { host, port } => {
                     self.arrived(lane, host, &frame);
-                    self.hosts[host].arrive(port, frame, &mut self.pool);
+                    self.hosts[host].arrive(port, frame, self.now, &mut self.pool);
                 }
             }
         }
         self.lost(lane);
         self.agenda.set(self.lane_sources[lane], self.lanes[lane].model.next_event());
         let Target::Host { host, .. } = to else { return Ok(()) };
-        let settings = &self.hosts[host];
-        if settings.delivered == 0 {
-            return Ok(());
-        }
-        let wait = settings.settings.coalesce;
-        if settings.paused_until > self.now {
-            return Ok(());
-        }
-        if wait > Duration::ZERO {
-            self.agenda.no_later(self.host_sources[host], self.now + wait);
+        let Some(interrupt_at) = self.hosts[host].interrupt_at() else { return Ok(()) };
+        let at = interrupt_at.max(self.hosts[host].paused_until);
+        if at > self.now {
+            self.agenda.no_later(self.host_sources[host], at);
             return Ok(());
         }
         self.step(host)
@@ -266,8 +260,10 @@ impl World {
             return Ok(());
         }
         let local = self.hosts[host].clock.local(self.now);
+        let mut taken = 0;
         for round in 0.. {
-            let waiting = core::mem::take(&mut self.hosts[host].delivered);
+            let waiting = self.hosts[host].take_delivered();
+            taken += waiting;
             self.hosts[host].stack.poll(local);
             let acted = self.applications(host, local)?;
             if acted {
@@ -283,6 +279,7 @@ impl World {
                 return Err(Violation::new("timers", what));
             }
         }
+        self.hosts[host].spend(taken, self.now);
         self.look(host)?;
         self.judge_liars()?;
         self.wake_later(host, local)

@@ -9,13 +9,14 @@
 
 use base::{Duration, Instant, IpVersion, Switch};
 use device::fault::Rng;
+use device::mitigation::Threshold;
 use link::{Aqm, Loss, Settings};
 use stack::StackConfig;
 use tcp::Ecn;
 use tcp::cc::Algorithm;
 
 use crate::app::{Finish, Read, Script, Write};
-use crate::host::{HostSettings, PortSettings};
+use crate::host::{Cost, HostSettings, PortSettings};
 use crate::oracle::Violation;
 use crate::world::{FlowSettings, World};
 
@@ -124,7 +125,8 @@ pub(crate) fn two_hosts(seed: u64) -> World {
             stack,
             clock: Duration::from_secs(1),
             own_buffers: false,
-            coalesce: Duration::ZERO,
+            interrupt: Threshold::EACH,
+            cost: Cost::default(),
         });
     }
     world

@@ -5,6 +5,7 @@
 
 use base::{Duration, Instant, LinkKind, Mtu};
 use device::mem::{self, Mem};
+use device::mitigation::Threshold;
 use device::{Burst, Device, Offloads};
 use link::cut;
 use mbuf::{Mbuf, Pool};
@@ -80,8 +81,20 @@ pub struct HostSettings {
     /// Its device copies frames from and to its own buffers, as a real one does: what flies holds
     /// none of them, and what arrives needs one.
     pub own_buffers: bool,
-    /// How long its device waits for company before it tells of a frame.
-    pub coalesce: Duration,
+    /// What its devices let gather before they interrupt it; the time counts from the first frame,
+    /// as in hardware.
+    pub interrupt: Threshold,
+    /// What that takes of its processor.
+    pub cost: Cost,
+}
+
+/// Processor time that receiving takes: until it is over, the host does nothing else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// For each interrupt.
+    pub interrupt: Duration,
+    /// For each frame.
+    pub frame: Duration,
 }
 
 /// One port, seen from the wire.
@@ -109,8 +122,15 @@ pub(crate) struct Host {
     pub(crate) no_buffer: u64,
     /// Frames that could not be cut.
     pub(crate) uncut: u64,
-    /// Frames for the stack that it has not been polled for.
-    pub(crate) delivered: usize,
+    /// Frames for the stack that it has not been polled for, and their bytes.
+    delivered: usize,
+    delivered_bytes: usize,
+    /// When the first of them came.
+    first_at: Instant,
+    /// Times that it was polled for some.
+    pub(crate) interrupts: u64,
+    /// What receiving has taken of its processor.
+    pub(crate) busy: Duration,
     /// Times in a row that it asked to be woken at once.
     pub(crate) spins: u32,
 }
@@ -129,6 +149,10 @@ impl Host {
             no_buffer: 0,
             uncut: 0,
             delivered: 0,
+            delivered_bytes: 0,
+            first_at: Instant::ZERO,
+            interrupts: 0,
+            busy: Duration::ZERO,
             spins: 0,
         }
     }
@@ -184,7 +208,8 @@ impl Host {
     }
 
     /// A frame arrives from the wire at a port.
-    pub(crate) fn arrive(&mut self, port: usize, frame: Mbuf, pool: &mut Pool) {
+    pub(crate) fn arrive(&mut self, port: usize, frame: Mbuf, now: Instant, pool: &mut Pool) {
+        let bytes = frame.len();
         let frame = if self.settings.own_buffers {
             let copy = self.stack.pool().copy_of(frame.as_slice());
             pool.free(frame);
@@ -204,8 +229,38 @@ impl Host {
             self.ring_full += 1;
             burst.drain(..).for_each(|frame| pool.free(frame));
         } else {
+            if self.delivered == 0 {
+                self.first_at = now;
+            }
             self.delivered += 1;
+            self.delivered_bytes += bytes;
         }
+    }
+
+    /// When its devices interrupt it for what has come; `None` if nothing has.
+    pub(crate) fn interrupt_at(&self) -> Option<Instant> {
+        let Threshold { frames, bytes, within } = self.settings.interrupt;
+        let has_gathered =
+            self.delivered >= frames as usize || self.delivered_bytes >= bytes as usize;
+        let wait = if has_gathered { Duration::ZERO } else { within };
+        (self.delivered > 0).then_some(self.first_at + wait)
+    }
+
+    /// Its processor is busy with so many frames.
+    pub(crate) fn spend(&mut self, frames: usize, now: Instant) {
+        let Cost { interrupt, frame } = self.settings.cost;
+        if frames > 0 && self.settings.cost != Cost::default() {
+            let spent = interrupt + Duration::from_nanos(frame.as_nanos() * frames as u64);
+            self.busy = self.busy + spent;
+            self.paused_until = self.paused_until.max(now + spent);
+        }
+    }
+
+    /// It is polled for what has come: how many frames.
+    pub(crate) fn take_delivered(&mut self) -> usize {
+        self.interrupts += u64::from(self.delivered > 0);
+        self.delivered_bytes = 0;
+        core::mem::take(&mut self.delivered)
     }
 
     /// Take every free buffer of the stack's pool, and let it have no other.

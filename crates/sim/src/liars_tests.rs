@@ -2,11 +2,12 @@
 //! can arrive has arrived; and that the laws about liars can fail.
 
 use base::{Duration, Instant};
+use device::mitigation::Threshold;
 use link::{Loss, Settings};
 use stack::StackConfig;
 
 use crate::app::{Finish, Read, Script, Write};
-use crate::host::HostSettings;
+use crate::host::{Cost, HostSettings};
 use crate::liar::LiarSettings;
 use crate::liars::LiarFlow;
 use crate::lies::Lie;
@@ -23,7 +24,8 @@ fn world(lie: Lie, seed: u64, path: &Settings) -> World {
         stack: StackConfig::new([seed, 1]),
         clock: Duration::from_secs(1),
         own_buffers: true,
-        coalesce: Duration::ZERO,
+        interrupt: Threshold::EACH,
+        cost: Cost::default(),
     });
     let mut config = tcp::Config::default();
     if !lie.is_survived() {

@@ -13,6 +13,7 @@ mod events;
 pub mod goodput;
 pub mod hand;
 mod host;
+pub mod interrupts;
 mod liar;
 mod liars;
 mod lies;
@@ -28,7 +29,7 @@ mod trace;
 pub mod units;
 mod world;
 
-pub use host::{HostSettings, PortSettings};
+pub use host::{Cost, HostSettings, PortSettings};
 pub use liar::LiarSettings;
 pub use liars::LiarFlow;
 pub use lies::Lie;

@@ -12,12 +12,13 @@ use core::net::SocketAddr;
 use base::{Duration, Instant, IpVersion, Limit, LinkKind, Mtu, Switch, Switches};
 use device::Offloads;
 use device::fault::Rng;
+use device::mitigation::Threshold;
 use link::{Aqm, Cut, Loss, Settings};
 use stack::StackConfig;
 
 use crate::app::{Finish, Read, Script, Write};
 use crate::chatter::{ChatterSettings, Kind};
-use crate::host::{HostSettings, PortSettings};
+use crate::host::{Cost, HostSettings, PortSettings};
 use crate::liar::LiarSettings;
 use crate::liars::LiarFlow;
 use crate::lies::Lie;
@@ -25,6 +26,10 @@ use crate::oracle::Violation;
 use crate::scripts;
 use crate::trace::Trace;
 use crate::world::{FlowSettings, Happening, RouterLeg, World, address};
+
+/// A device that interrupts by time alone.
+const NEVER_ENOUGH: Threshold =
+    Threshold { frames: u32::MAX, bytes: u32::MAX, within: Duration::ZERO };
 
 /// Longer than the longest wait that is legitimate: twice the longest time-out, of 120 s, and more.
 const BOUND: Duration = Duration::from_secs(260);
@@ -133,7 +138,8 @@ impl Scenario {
             stack,
             clock,
             own_buffers: is_poor || draw.happens(0.3),
-            coalesce: Duration::from_micros(coalesce),
+            interrupt: Threshold { within: Duration::from_micros(coalesce), ..NEVER_ENOUGH },
+            cost: Cost::default(),
         };
         let off: Vec<&str> = Switch::ALL
             .iter()

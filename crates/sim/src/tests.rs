@@ -1,19 +1,21 @@
 //! Fixed seeds; that a replay is the same to the byte; that each law can fail.
 
 mod ecn;
+mod interrupts;
 mod narrow;
 mod windows;
 
 use core::net::SocketAddr;
 
 use base::{Duration, Instant, IpVersion, Mtu};
+use device::mitigation::Threshold;
 use link::{Cut, Loss, Settings};
 use stack::StackConfig;
 
 use crate::app::{Finish, Read, Script, Write};
 use crate::chatter::{ChatterSettings, Kind};
 use crate::goodput::{Goodput, measure};
-use crate::host::{HostSettings, PortSettings};
+use crate::host::{Cost, HostSettings, PortSettings};
 use crate::run::{Campaign, campaign, replay, run};
 use crate::world::{FlowSettings, Happening, RouterLeg, World, address};
 
@@ -66,7 +68,8 @@ fn host(world: &mut World, number: u64) -> usize {
         stack: StackConfig::new([9, number]),
         clock: Duration::from_secs(1),
         own_buffers: true,
-        coalesce: Duration::ZERO,
+        interrupt: Threshold::EACH,
+        cost: Cost::default(),
     })
 }
 

@@ -387,6 +387,16 @@ impl World {
         &self.ends[if accepts { flow.server } else { flow.client }]
     }
 
+    /// How often a host's devices interrupted it.
+    pub fn interrupts(&self, host: usize) -> u64 {
+        self.hosts[host].interrupts
+    }
+
+    /// What receiving has taken of a host's processor.
+    pub fn busy(&self, host: usize) -> Duration {
+        self.hosts[host].busy
+    }
+
     /// Bytes that the accepting end of a flow has read.
     pub fn received(&self, flow: usize) -> u64 {
         self.end(flow, true).read

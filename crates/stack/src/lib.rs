@@ -23,6 +23,7 @@ mod path_mtu;
 mod port;
 mod release;
 mod resolve;
+mod rest;
 mod rx;
 pub mod snapshot;
 mod socket;
@@ -35,6 +36,7 @@ pub use connections::TcpHandle;
 pub use event::Event;
 pub use inet::Route;
 pub use port::{Observer, PortId, Stage};
+pub use rest::{Armed, MitigationError};
 pub use socket::fast_open::FastConnect;
 pub use socket::forward::RequestHandle;
 pub use socket::listener::{FastOpenConfig, ListenConfig, ListenerHandle};
@@ -58,7 +60,6 @@ use base::{
     Switches,
 };
 use core::net::IpAddr;
-use core::task::Waker;
 use device::Device;
 use inet::{Neighbours, Routes};
 use mbuf::Pool;
@@ -70,19 +71,6 @@ use release::Release;
 use socket::listener::Listeners;
 use socket::udp::UdpSockets;
 use timers::Wheel;
-
-/// What became of [`Stack::arm`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Armed {
-    /// Every device wakes.
-    All,
-    /// Every device wakes, or has a descriptor to sleep at ([`Stack::descriptors`]).
-    Descriptors,
-    /// There is something to poll for at once.
-    Ready,
-    /// Some device cannot wake anybody: look at it at an interval.
-    NotAll,
-}
 
 /// What every layer of a shard uses.
 pub(crate) struct Core {
@@ -259,12 +247,6 @@ impl Stack {
         timers.min(self.release.next_departure()).min(self.neighbours.next_deadline())
     }
 
-    /// Has [`Stack::poll`] something to do right now: a frame to take, room for one that was pushed
-    /// back, a peer's buffers to send home? Who is about to sleep asks this last.
-    pub fn has_input(&self) -> bool {
-        self.core.cx.pool.holds_foreign() || self.ports.has_input()
-    }
-
     /// The time that it was last told.
     #[inline]
     pub fn now(&self) -> Instant {
@@ -276,35 +258,6 @@ impl Stack {
     #[inline]
     pub fn set_now(&mut self, now: Instant) {
         self.core.set_now(now);
-    }
-
-    /// Does a device owe us room for something that it pushed back?
-    pub fn is_pushed_back(&self) -> bool {
-        self.ports.is_pushed_back()
-    }
-
-    /// Ask every port's device to wake `waker` once there is something for [`Stack::poll`].
-    pub fn arm(&mut self, waker: &Waker) -> Armed {
-        match self.ports.arm(waker) {
-            Armed::All => Armed::All,
-            // Only those that woke nobody, but the others are cheap to ask.
-            _ if self.has_input() => Armed::Ready,
-            other => other,
-        }
-    }
-
-    /// The descriptors to sleep at: each with its port, and whether room is waited for as well as
-    /// frames. What is readable, or writable then, is for [`Stack::poll`].
-    #[cfg(unix)]
-    pub fn descriptors(&self) -> impl Iterator<Item = (PortId, std::os::fd::BorrowedFd<'_>, bool)> {
-        self.ports
-            .iter()
-            .filter_map(|port| Some((port.id, port.device.as_fd()?, port.is_pushed_back())))
-    }
-
-    /// Moves whenever a port is added, removed or replaced.
-    pub fn ports_epoch(&self) -> u64 {
-        self.ports.epoch()
     }
 
     /// Is this an address of one of the ports?

@@ -7,12 +7,13 @@ use core::task::Waker;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use base::{Cidr, Counter, Counters, IpVersion, MacAddr, Mss};
+use base::{Cidr, Counter, Counters, Instant, IpVersion, MacAddr, Mss};
+use device::mitigation::{Governor, Mitigation, Rest, Threshold};
 use device::{Burst, Device, Limits};
 use inet::ip_input::is_martian_source;
 use mbuf::{Mbuf, Pool};
 
-use crate::{Armed, PortConfig, TcpHandle};
+use crate::{Armed, MitigationError, PortConfig, TcpHandle};
 
 /// The number of a port; that of a removed one may be given again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -54,6 +55,8 @@ pub(crate) struct Port {
     pub(crate) full_bursts: u32,
     /// Its device is gone, and its connections have heard of it.
     pub(crate) gone: bool,
+    /// How often its driver is woken.
+    pub(crate) governor: Governor,
 }
 
 impl Port {
@@ -131,6 +134,40 @@ impl Port {
     #[inline(always)]
     pub(crate) fn has_room(&mut self, pool: &mut Pool, counters: &mut Counters) -> bool {
         !self.tx.is_full() || (self.flush(pool, counters) && !self.tx.is_full())
+    }
+
+    fn has_input(&self) -> bool {
+        self.device.rx_ready() || (self.is_pushed_back() && self.device.tx_ready())
+    }
+
+    fn arm(&mut self, waker: &Waker, now: Instant) -> Armed {
+        let rest = if self.gone { Rest::UntilFrame } else { self.governor.rest(now) };
+        match rest {
+            Rest::Poll => return Armed::Ready,
+            Rest::UntilFrame => {
+                self.device.coalesce(Threshold::EACH);
+            }
+            Rest::Gather(threshold) => {
+                let counts = self.device.coalesce(threshold);
+                return if counts && !self.device.arm(waker) {
+                    Armed::Ready
+                } else {
+                    Armed::Until(now + threshold.within)
+                };
+            }
+        }
+        if self.device.arm(waker) || self.gone {
+            return Armed::All;
+        }
+        // Only those that woke nobody, but the others are cheap to ask.
+        if self.has_input() {
+            return Armed::Ready;
+        }
+        #[cfg(unix)]
+        if self.device.as_fd().is_some() {
+            return Armed::Descriptors;
+        }
+        Armed::NotAll
     }
 
     /// What was pushed back is a connection that has more, or finished frames (UDP's).
@@ -223,6 +260,7 @@ impl Ports {
             observed: 0,
             full_bursts: 0,
             gone: false,
+            governor: Governor::default(),
         });
         id
     }
@@ -297,32 +335,36 @@ impl Ports {
     }
 
     pub(crate) fn has_input(&self) -> bool {
-        let ready = |p: &Port| p.device.rx_ready() || (p.is_pushed_back() && p.device.tx_ready());
-        self.iter().any(ready)
+        self.iter().any(Port::has_input)
     }
 
     pub(crate) fn is_pushed_back(&self) -> bool {
         self.iter().any(Port::is_pushed_back)
     }
 
-    /// Have every device wake `waker`. One that is gone has nothing to tell.
-    pub(crate) fn arm(&mut self, waker: &Waker) -> Armed {
+    /// Have every device wake `waker`. One that is gone has nothing to tell; one whose frames are
+    /// let gather is looked at in time, and wakes earlier only if it can count them.
+    pub(crate) fn arm(&mut self, waker: &Waker, now: Instant) -> Armed {
         let mut armed = Armed::All;
         for port in self.iter_mut() {
-            if port.device.arm(waker) || port.gone {
-                continue;
-            }
-            #[cfg(unix)]
-            let has_descriptor = port.device.as_fd().is_some();
-            #[cfg(not(unix))]
-            let has_descriptor = false;
-            if !has_descriptor {
-                armed = Armed::NotAll;
-            } else if armed == Armed::All {
-                armed = Armed::Descriptors;
-            }
+            armed = armed.and(port.arm(waker, now));
         }
         armed
+    }
+
+    /// How often the driver is woken for a port, from its next rest on.
+    pub(crate) fn set_mitigation(
+        &mut self,
+        id: PortId,
+        to: Mitigation,
+    ) -> Result<(), MitigationError> {
+        let port = self.get_mut(id.0).ok_or(MitigationError::NoPort)?;
+        let (depth, least) = (port.device.rx_depth(), to.least_depth());
+        if depth != 0 && depth < least {
+            return Err(MitigationError::TooShallow { depth, least });
+        }
+        port.governor.set(to);
+        Ok(())
     }
 
     pub(crate) fn observe(&mut self, id: PortId, observer: Option<Box<dyn Observer>>) {

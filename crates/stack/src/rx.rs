@@ -84,6 +84,9 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
     stack.core.cx.counters.add(Counter::RxFrames, count as u64);
     stack.core.cx.counters.add(Counter::RxBytes, bytes);
     stack.core.cx.counters.add(Counter::RxBursts, 1);
+    if let Some(port) = stack.ports.get_mut(port_id) {
+        port.governor.took(count, bytes, stack.core.cx.now);
+    }
     count
 }
 

@@ -9,4 +9,5 @@ mod ports;
 mod predict;
 mod requirements;
 mod resolve;
+mod rest;
 mod transfer;

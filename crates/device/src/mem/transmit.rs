@@ -14,7 +14,7 @@ use crate::{Burst, Device};
 impl Mem {
     /// Bytes sent that the peer has not taken, as far as is known without asking.
     #[inline(always)]
-    fn in_flight_bytes(&self) -> u64 {
+    pub(super) fn in_flight_bytes(&self) -> u64 {
         self.sent_bytes - self.taken_seen.get()
     }
 

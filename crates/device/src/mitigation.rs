@@ -1,0 +1,242 @@
+//! Interrupt mitigation: how often whoever receives from a device is woken, and what each setting
+//! means in frames, bytes and time.
+//!
+//! Called by: ports, each of which keeps a [`Governor`]; devices that wake by themselves get its
+//! thresholds ([`crate::Device::coalesce`]). Must not know: who sleeps, and what wakes it.
+//!
+//! A wake-up costs microseconds, a frame tens of nanoseconds. While frames come, a receiver lets
+//! some gather before it is woken, and none waits longer than a time; after a silence the first
+//! frame wakes at once, so that a lone request pays nothing.
+
+use core::fmt;
+use core::str::FromStr;
+
+use base::{Duration, Instant};
+
+/// Bytes of a full-size Ethernet frame: 1,500 and a link header.
+const FULL_SIZE_BYTES: u32 = 1_514;
+
+/// Small frames for each full-size one: a burst of them costs the receiver about as much.
+const SMALL_PER_FULL: u32 = 4;
+
+/// What two full-size frames take at 1 Gb/s, about.
+const LEVEL_1_WITHIN: Duration = Duration::from_micros(25);
+
+/// Bursts of a level that a receive queue must hold: one is handled while the next ones come.
+const BURSTS_QUEUED: usize = 4;
+
+/// How often to be woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mitigation {
+    /// By the figures of a level.
+    Level(Level),
+    /// By those of the level that suits what comes: one up when its figures are reached, one down
+    /// when not a quarter of them came.
+    Adaptive,
+    /// Never: the driver looks again and again, and keeps its processor.
+    Poll,
+}
+
+/// 0: each frame wakes. Each step halves the wake-ups, down to one in 32 full-size frames at 5.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Level(u8);
+
+/// When a receiver that sleeps is woken: when the first of these is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Threshold {
+    /// Frames that wait, of any size. Small ones reach this first.
+    pub frames: u32,
+    /// Bytes that wait, link headers included. Full-size frames reach this first.
+    pub bytes: u32,
+    /// How long the oldest may wait.
+    pub within: Duration,
+}
+
+impl Threshold {
+    /// Every frame wakes at once.
+    pub const EACH: Threshold = Threshold { frames: 1, bytes: 1, within: Duration::ZERO };
+}
+
+impl Level {
+    /// The fewest wake-ups.
+    pub const MAX: Level = Level(5);
+
+    /// A level from 0 to 5.
+    pub const fn new(level: u8) -> Option<Level> {
+        if level <= Level::MAX.0 { Some(Level(level)) } else { None }
+    }
+
+    /// Its number.
+    pub const fn number(self) -> u8 {
+        self.0
+    }
+
+    /// What wakes at this level:
+    ///
+    /// | level | full-size frames (bytes) | small frames | time |
+    /// |---|---|---|---|
+    /// | 0 | 1 | 1 | at once |
+    /// | 1 | 2 (3,028) | 8 | 25 us |
+    /// | 2 | 4 (6,056) | 16 | 50 us |
+    /// | 3 | 8 (12,112) | 32 | 100 us |
+    /// | 4 | 16 (24,224) | 64 | 200 us |
+    /// | 5 | 32 (48,448) | 128 | 400 us |
+    pub const fn threshold(self) -> Threshold {
+        if self.0 == 0 {
+            return Threshold::EACH;
+        }
+        let full = 1 << self.0;
+        Threshold {
+            frames: full * SMALL_PER_FULL,
+            bytes: full * FULL_SIZE_BYTES,
+            within: Duration::from_nanos(LEVEL_1_WITHIN.as_nanos() << (self.0 - 1)),
+        }
+    }
+
+    const fn up(self) -> Level {
+        if self.0 < Level::MAX.0 { Level(self.0 + 1) } else { self }
+    }
+
+    const fn down(self) -> Level {
+        Level(self.0.saturating_sub(1))
+    }
+}
+
+impl Default for Mitigation {
+    /// Level 0.
+    fn default() -> Mitigation {
+        Mitigation::Level(Level::default())
+    }
+}
+
+impl Mitigation {
+    /// Frames that a receive queue must hold for this: four bursts of its level.
+    pub fn least_depth(self) -> usize {
+        match self {
+            Mitigation::Level(level) => BURSTS_QUEUED * level.threshold().frames as usize,
+            Mitigation::Adaptive => BURSTS_QUEUED * Level::MAX.threshold().frames as usize,
+            Mitigation::Poll => 1,
+        }
+    }
+}
+
+impl fmt::Display for Mitigation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Mitigation::Level(level) => level.0.fmt(f),
+            Mitigation::Adaptive => f.write_str("adaptive"),
+            Mitigation::Poll => f.write_str("poll"),
+        }
+    }
+}
+
+/// It is none of 0 to 5, `adaptive` and `poll`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoSuchMitigation;
+
+impl fmt::Display for NoSuchMitigation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("interrupt mitigation is a level from 0 to 5, 'adaptive' or 'poll'")
+    }
+}
+
+impl core::error::Error for NoSuchMitigation {}
+
+impl FromStr for Mitigation {
+    type Err = NoSuchMitigation;
+
+    fn from_str(text: &str) -> Result<Mitigation, NoSuchMitigation> {
+        match text {
+            "adaptive" => Ok(Mitigation::Adaptive),
+            "poll" => Ok(Mitigation::Poll),
+            _ => {
+                let level = text.parse().ok().and_then(Level::new).ok_or(NoSuchMitigation)?;
+                Ok(Mitigation::Level(level))
+            }
+        }
+    }
+}
+
+/// How a driver that has nothing to do rests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// Not at all.
+    Poll,
+    /// Until there is a frame.
+    UntilFrame,
+    /// Until this is reached; its time counts from now.
+    Gather(Threshold),
+}
+
+/// Decides for one port, from what came, how its driver rests.
+#[derive(Debug, Default)]
+pub struct Governor {
+    setting: Mitigation,
+    level: Level,
+    /// Since the driver last rested.
+    frames: u32,
+    bytes: u64,
+    took_at: Option<Instant>,
+}
+
+impl Governor {
+    /// One with this setting; nothing has come.
+    pub fn new(setting: Mitigation) -> Governor {
+        let mut governor = Governor::default();
+        governor.set(setting);
+        governor
+    }
+
+    /// Another setting, from the next rest on.
+    pub fn set(&mut self, setting: Mitigation) {
+        self.setting = setting;
+        if let Mitigation::Level(level) = setting {
+            self.level = level;
+        }
+    }
+
+    /// The setting.
+    pub fn setting(&self) -> Mitigation {
+        self.setting
+    }
+
+    /// The level that counts now.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    /// Frames were taken from the device.
+    #[inline(always)]
+    pub fn took(&mut self, frames: usize, bytes: u64, now: Instant) {
+        self.frames = self.frames.saturating_add(frames as u32);
+        self.bytes += bytes;
+        self.took_at = Some(now);
+    }
+
+    /// The driver is about to rest.
+    pub fn rest(&mut self, now: Instant) -> Rest {
+        if self.setting == Mitigation::Poll {
+            return Rest::Poll;
+        }
+        if self.setting == Mitigation::Adaptive && self.frames > 0 {
+            self.adapt();
+        }
+        (self.frames, self.bytes) = (0, 0);
+        let threshold = self.level.threshold();
+        let is_silent = self.took_at.is_none_or(|at| now.since(at) >= threshold.within);
+        if is_silent { Rest::UntilFrame } else { Rest::Gather(threshold) }
+    }
+
+    fn adapt(&mut self) {
+        let threshold = self.level.threshold();
+        let (frames, bytes) = (threshold.frames, u64::from(threshold.bytes));
+        if self.frames > 1 && (self.frames >= frames || self.bytes >= bytes) {
+            self.level = self.level.up();
+        } else if self.frames < frames / 4 && self.bytes < bytes / 4 {
+            self.level = self.level.down();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! The figures of the levels, and what a governor makes of traffic.
+
+use super::*;
+
+const FULL: u64 = FULL_SIZE_BYTES as u64;
+
+fn level(n: u8) -> Level {
+    Level::new(n).expect("a level")
+}
+
+fn at(us: u64) -> Instant {
+    Instant::from_nanos(1_000_000_000 + us * 1_000)
+}
+
+/// Frames until the threshold is reached, if all have this many bytes.
+fn frames_to_wake(threshold: Threshold, bytes: u32) -> u32 {
+    threshold.frames.min(threshold.bytes.div_ceil(bytes))
+}
+
+#[test]
+fn each_level_halves_the_wake_ups() {
+    let full: Vec<u32> =
+        (0..=5).map(|n| frames_to_wake(level(n).threshold(), FULL_SIZE_BYTES)).collect();
+    assert_eq!(full, [1, 2, 4, 8, 16, 32]);
+    let small: Vec<u32> = (0..=5).map(|n| frames_to_wake(level(n).threshold(), 60)).collect();
+    assert_eq!(small, [1, 8, 16, 32, 64, 128]);
+    let within: Vec<u64> =
+        (0..=5).map(|n| level(n).threshold().within.as_nanos() / 1_000).collect();
+    assert_eq!(within, [0, 25, 50, 100, 200, 400]);
+    assert_eq!(Level::new(6), None);
+}
+
+#[test]
+fn four_bursts_of_the_highest_level_are_512_frames() {
+    assert_eq!(Mitigation::Level(Level::MAX).least_depth(), 512);
+    assert_eq!(Mitigation::Adaptive.least_depth(), 512);
+    assert_eq!(Mitigation::default().least_depth(), 4);
+}
+
+#[test]
+fn settings_are_read_as_they_are_written() {
+    for text in ["0", "1", "2", "3", "4", "5", "adaptive", "poll"] {
+        assert_eq!(text.parse::<Mitigation>().expect(text).to_string(), text);
+    }
+    for text in ["", "6", "-1", "256", "Adaptive", "3 "] {
+        assert_eq!(text.parse::<Mitigation>(), Err(NoSuchMitigation), "{text}");
+    }
+}
+
+#[test]
+fn the_first_frame_after_a_silence_wakes_at_once() {
+    let mut governor = Governor::new(Mitigation::Level(level(5)));
+    assert_eq!(governor.rest(at(0)), Rest::UntilFrame, "nothing has come yet");
+    governor.took(1, FULL, at(10));
+    let gather = Rest::Gather(level(5).threshold());
+    assert_eq!(governor.rest(at(10)), gather);
+    assert_eq!(governor.rest(at(409)), gather);
+    assert_eq!(governor.rest(at(410)), Rest::UntilFrame);
+}
+
+#[test]
+fn level_0_lets_nothing_gather_and_polling_never_rests() {
+    let mut governor = Governor::default();
+    governor.took(64, 64 * FULL, at(0));
+    assert_eq!(governor.rest(at(0)), Rest::UntilFrame);
+    governor.set(Mitigation::Poll);
+    assert_eq!(governor.rest(at(1_000_000)), Rest::Poll);
+    governor.set(Mitigation::Level(level(1)));
+    assert_eq!(governor.rest(at(0)), Rest::Gather(level(1).threshold()), "set while running");
+}
+
+#[test]
+fn adaptive_climbs_with_the_traffic_and_comes_down_with_it() {
+    let mut governor = Governor::new(Mitigation::Adaptive);
+    let mut now = 0;
+    let mut rest_after = |governor: &mut Governor, frames: usize, bytes: u64| {
+        now += 10;
+        governor.took(frames, bytes, at(now));
+        governor.rest(at(now));
+        governor.level().number()
+    };
+    assert_eq!(rest_after(&mut governor, 1, 60), 0, "one frame at a time needs no mitigation");
+    for expected in [1, 2, 3, 4, 5, 5] {
+        assert_eq!(rest_after(&mut governor, 32, 32 * FULL), expected);
+    }
+    assert_eq!(rest_after(&mut governor, 16, 16 * FULL), 5, "half of the figure keeps the level");
+    for expected in [4, 3, 2, 1] {
+        assert_eq!(rest_after(&mut governor, 1, 60), expected);
+    }
+    // Small frames climb by their own figure.
+    assert_eq!(rest_after(&mut governor, 8, 8 * 60), 2);
+}

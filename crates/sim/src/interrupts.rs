@@ -1,0 +1,119 @@
+//! A transfer between two hosts whose devices let frames gather before they interrupt: exact to the
+//! nanosecond, as no clock of a real machine is.
+//!
+//! Called by: the lab, tests. Must not know: levels; a threshold is all there is to one.
+//! Two hosts, MTU 1500, IPv4 over Ethernet, nothing lost; time runs from the first SYN until the
+//! receiver has read the last byte.
+
+use base::{Duration, Instant, IpVersion, Switch};
+use device::mitigation::Threshold;
+use link::Settings;
+use stack::StackConfig;
+
+use crate::app::{Finish, Read, Script, Write};
+use crate::host::{Cost, HostSettings, PortSettings};
+use crate::oracle::Violation;
+use crate::world::{FlowSettings, World};
+
+/// Payload of a full-size segment with timestamps, in bytes.
+pub const SEGMENT_BYTES: u64 = 1_448;
+
+/// How exactly the end of a transfer is found.
+const TICK: Duration = Duration::from_micros(1);
+
+/// Longer than any transfer takes that is not lost.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// What is moved, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// When the devices of both hosts interrupt.
+    pub interrupt: Threshold,
+    /// What that takes of the processor.
+    pub cost: Cost,
+    /// Bits a second, of IP packets.
+    pub rate_bps: u64,
+    /// One way.
+    pub delay: Duration,
+    /// Bytes that are moved.
+    pub bytes: u64,
+    /// The same seed gives the same packets.
+    pub seed: u64,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// From the first SYN to the last byte read, to the microsecond.
+    pub time: Duration,
+    /// How often the receiver was interrupted.
+    pub interrupts: u64,
+    /// Frames that it received.
+    pub frames: u64,
+    /// What that has taken of its processor.
+    pub busy: Duration,
+}
+
+/// Moves the bytes.
+///
+/// # Errors
+/// The first law that does not hold; a transfer that does not end is one.
+pub fn measure(transfer: &Transfer) -> Result<Outcome, Violation> {
+    let mut world = world(transfer);
+    let mut now = Instant::ZERO;
+    while world.received(0) < transfer.bytes {
+        now += TICK;
+        world.run_until(now)?;
+        if now.since(Instant::ZERO) > LONGEST {
+            let what = format!("{} of {} bytes arrived", world.received(0), transfer.bytes);
+            return Err(Violation::new("liveness", what));
+        }
+    }
+    Ok(Outcome {
+        time: now.since(Instant::ZERO),
+        interrupts: world.interrupts(1),
+        frames: world.stack(1).counters().of(base::Counter::RxFrames),
+        busy: world.busy(1),
+    })
+}
+
+fn world(transfer: &Transfer) -> World {
+    let mut world = World::new(transfer.seed, false, None);
+    for number in 0..2 {
+        let mut stack = StackConfig::new([transfer.seed, number]);
+        // Nothing is corrupted here, and sums would take a quarter of the time.
+        for switch in [Switch::ChecksumRx, Switch::ChecksumTx] {
+            stack.switches = stack.switches.with(switch, false);
+        }
+        world.add_host(HostSettings {
+            stack,
+            clock: Duration::from_secs(1),
+            own_buffers: false,
+            interrupt: transfer.interrupt,
+            cost: transfer.cost,
+        });
+    }
+    let way = Settings {
+        rate_bps: Some(transfer.rate_bps),
+        delay: transfer.delay,
+        ..Settings::default()
+    };
+    let port = PortSettings::default();
+    world.join(0, (0, 1), (&port, &port), (way.clone(), way), true);
+    let writes = vec![Write::Bytes(transfer.bytes), Write::Finish];
+    let config = tcp::Config::default();
+    let flow = FlowSettings {
+        hosts: (0, 1),
+        network: 0,
+        version: IpVersion::V4,
+        config: (config, config),
+        scripts: (
+            Script { writes, reads: vec![Read::ToEnd], finish: Finish::Close },
+            Script { writes: vec![Write::Finish], reads: vec![Read::ToEnd], finish: Finish::Close },
+        ),
+        at: Instant::ZERO,
+    };
+    // The world is new: nobody has the port.
+    let _ = world.add_flow(flow);
+    world
+}

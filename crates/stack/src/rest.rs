@@ -1,0 +1,122 @@
+//! What a driver asks before it sleeps, and how often it is woken.
+//!
+//! Called by: drivers (`net`, the polled API's user). Must not know: who sleeps, and at what.
+//! Nothing here is on the packet path.
+
+use core::fmt;
+use core::task::Waker;
+
+use base::Instant;
+use device::mitigation::{Level, Mitigation};
+
+use crate::{PortId, Stack};
+
+/// What became of [`Stack::arm`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Armed {
+    /// Every device wakes.
+    All,
+    /// Every device wakes, or has a descriptor to sleep at ([`Stack::descriptors`]).
+    Descriptors,
+    /// There is something to poll for at once.
+    Ready,
+    /// Some device cannot wake anybody: look at it at an interval.
+    NotAll,
+    /// Frames are let gather: poll at this time, and do not sleep at descriptors before. A device
+    /// that can count its frames wakes when there are enough.
+    Until(Instant),
+}
+
+impl Armed {
+    /// What holds for two ports together.
+    pub(crate) fn and(self, other: Armed) -> Armed {
+        match (self, other) {
+            (Armed::Ready, _) | (_, Armed::Ready) => Armed::Ready,
+            (Armed::Until(a), Armed::Until(b)) => Armed::Until(a.min(b)),
+            (Armed::Until(at), _) | (_, Armed::Until(at)) => Armed::Until(at),
+            (Armed::NotAll, _) | (_, Armed::NotAll) => Armed::NotAll,
+            (Armed::Descriptors, _) | (_, Armed::Descriptors) => Armed::Descriptors,
+            (Armed::All, Armed::All) => Armed::All,
+        }
+    }
+}
+
+/// Why a port's interrupt mitigation stays what it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MitigationError {
+    /// There is no such port.
+    NoPort,
+    /// Frames would be lost while a burst is handled.
+    TooShallow {
+        /// Frames that the port's receive queue holds.
+        depth: usize,
+        /// Frames that it would have to hold.
+        least: usize,
+    },
+}
+
+impl fmt::Display for MitigationError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MitigationError::NoPort => f.write_str("there is no such port"),
+            MitigationError::TooShallow { depth, least } => write!(
+                f,
+                "the receive queue holds {depth} frames, and this mitigation lets so many gather \
+                 that it needs {least}: choose a lower level or a deeper queue"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for MitigationError {}
+
+impl Stack {
+    /// Has [`Stack::poll`] something to do right now: a frame to take, room for one that was pushed
+    /// back, a peer's buffers to send home? Who is about to sleep asks this last.
+    pub fn has_input(&self) -> bool {
+        self.core.cx.pool.holds_foreign() || self.ports.has_input()
+    }
+
+    /// Does a device owe us room for something that it pushed back?
+    pub fn is_pushed_back(&self) -> bool {
+        self.ports.is_pushed_back()
+    }
+
+    /// Ask every port's device to wake `waker` once there is something for [`Stack::poll`]; by the
+    /// time that the stack was last told, which decides whether frames still come.
+    pub fn arm(&mut self, waker: &Waker) -> Armed {
+        match self.ports.arm(waker, self.core.cx.now) {
+            known @ (Armed::All | Armed::Until(_)) => known,
+            _ if self.core.cx.pool.holds_foreign() => Armed::Ready,
+            other => other,
+        }
+    }
+
+    /// How often the driver is woken for a port, from its next rest on.
+    ///
+    /// # Errors
+    /// The port's receive queue is too short for that, or there is no such port.
+    pub fn set_mitigation(&mut self, id: PortId, to: Mitigation) -> Result<(), MitigationError> {
+        self.ports.set_mitigation(id, to)
+    }
+
+    /// The setting of a port, and the level that counts now.
+    pub fn mitigation(&self, id: PortId) -> Option<(Mitigation, Level)> {
+        let governor = &self.ports.get(id.0)?.governor;
+        Some((governor.setting(), governor.level()))
+    }
+
+    /// The descriptors to sleep at: each with its port, and whether room is waited for as well as
+    /// frames. What is readable, or writable then, is for [`Stack::poll`].
+    #[cfg(unix)]
+    pub fn descriptors(&self) -> impl Iterator<Item = (PortId, std::os::fd::BorrowedFd<'_>, bool)> {
+        self.ports
+            .iter()
+            .filter_map(|port| Some((port.id, port.device.as_fd()?, port.is_pushed_back())))
+    }
+
+    /// Moves whenever a port is added, removed or replaced.
+    pub fn ports_epoch(&self) -> u64 {
+        self.ports.epoch()
+    }
+}
