@@ -97,3 +97,22 @@ fn a_window_that_is_taken_back_is_noticed() {
     bench.segment(&seg, &Options::default());
     bench.visit();
 }
+
+/// A buffer made smaller in SYN-RECEIVED: the SYN-ACK that goes again offers what the first did.
+#[test]
+fn a_syn_ack_sent_again_takes_back_nothing() {
+    let mut bench = Bench::connect(&start());
+    bench.visit();
+    let syn = Segment { seq: SeqNumber(99), ..segment(&bench, Flags::SYN, 0) };
+    bench.segment(&syn, &Options::default());
+    bench.visit();
+    assert_eq!(bench.tcb.state, State::SynReceived);
+    // Far beyond the window: its ACK says what is offered.
+    let far = Segment { seq: bench.tcb.rcv_nxt + 1_000_000, ..segment(&bench, Flags::ACK, 10) };
+    bench.segment(&far, &Options::default());
+    bench.visit();
+    usrreq::configure(&mut bench.tcb, |c| c.set_fixed_buffers(4_096, 4_096), &mut bench.cx);
+    bench.wait_for_deadline();
+    bench.visit();
+    assert_eq!(bench.tcb.info().retransmits, 1, "it went again, and the law of edges looked");
+}

@@ -168,7 +168,9 @@ fn syn(tcb: &mut Tcb, mut m: Mbuf, cx: &mut Cx) -> Option<Mbuf> {
     let flags = flags | ecn::setup_flags(tcb, answer);
     // RFC 7323 2.2-c.
     // The window of a SYN is never scaled, RFC 7323 section 2.2.
-    let window = tcb.receive.space().min(65_535) as u16;
+    // Sent again, it takes back nothing of what was offered before: RFC 9293 SHLD-14.
+    let offered = if answer { tcb.rcv_wnd() as usize } else { 0 };
+    let window = tcb.receive.space().max(offered).min(65_535) as u16;
     tcb.rcv_adv = tcb.rcv_adv.max(tcb.rcv_nxt + u32::from(window));
     write_header(tcb, &mut m, tcb.iss, flags, window, &options, cx)?;
     if answer {
