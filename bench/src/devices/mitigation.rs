@@ -79,7 +79,7 @@ fn ends(level: Level) -> Result<(End, End, SocketAddr)> {
 
 /// Bytes one way for `seconds`; `units` counts wake-ups of both threads.
 fn bulk(level: Level, cores: Cores, seconds: f64) -> Result<Measurement> {
-    let (client, mut server, to) = ends(level)?;
+    let (mut client, mut server, to) = ends(level)?;
     let clock = Clock::now();
     let listener = server
         .stack
@@ -112,7 +112,7 @@ fn bulk(level: Level, cores: Cores, seconds: f64) -> Result<Measurement> {
             Ok((thread_cpu_s() - before.0, sleeper.sleeps - before.1))
         });
         pin(&[cores.first])?;
-        let sent = send(client, to, clock, seconds, &received);
+        let sent = send(&mut client, to, clock, seconds, &received);
         done.store(true, Ordering::Release);
         let (cpu_s, wakeups) =
             receiving.join().map_err(|_| anyhow!("the receiving thread panicked"))??;
@@ -125,7 +125,7 @@ fn bulk(level: Level, cores: Cores, seconds: f64) -> Result<Measurement> {
 }
 
 fn send(
-    mut client: End,
+    client: &mut End,
     to: SocketAddr,
     clock: Clock,
     seconds: f64,
