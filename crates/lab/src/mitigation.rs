@@ -161,14 +161,8 @@ fn report(options: &Options, samples: &[Sample], bulk: u64, seed: u64) -> Report
             rows.push(row(&heading, sample, share));
         }
     }
-    let verdict = if most > STEP {
-        format!("A transfer takes {most:.2} times as long as its neighbours: a step.")
-    } else {
-        format!(
-            "No step: near a threshold no transfer takes more than {most:.2} times the median of \
-             its neighbours ({STEP} would be one)."
-        )
-    };
+    let near_rows = rows.len() - samples.iter().filter(|s| !s.asked.is_near).count();
+    let verdict = verdict(near_rows, most);
     Report {
         settings: json!({
             "rate_bps": options.rate * 1_000_000,
@@ -191,6 +185,21 @@ fn report(options: &Options, samples: &[Sample], bulk: u64, seed: u64) -> Report
             verdict,
         ],
         plot: Some(Plot::Dots(dots(options, samples))),
+    }
+}
+
+/// Is there a step? Nothing is said of sizes that were not measured.
+fn verdict(measured: usize, most: f64) -> String {
+    let wanted: usize = levels().skip(1).map(|level| sizes(level).len()).sum();
+    if measured < wanted {
+        format!("{measured} of {wanted} sizes near thresholds were measured: no word on steps.")
+    } else if most > STEP {
+        format!("A transfer takes {most:.2} times as long as its neighbours: a step.")
+    } else {
+        format!(
+            "No step: near a threshold no transfer takes more than {most:.2} times the median of \
+             its neighbours ({STEP} would be one)."
+        )
     }
 }
 
