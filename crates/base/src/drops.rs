@@ -117,6 +117,8 @@ drop_reasons! {
         "frame lost because nobody emptied the device's receive queue in time";
     DeviceQueueFull "device_queue_full"
         "sent frame that a full queue behind the device dropped";
+    DeviceCollisions "device_collisions"
+        "sent frame given up after sixteen collisions in a row";
     FaultInjected "fault_injected" "lost on purpose by the fault injector";
 }
 

@@ -1,8 +1,8 @@
 //! The one door between a stack and a wire: [`Device`], bursts in and bursts out, with declared
-//! [`Limits`]. Devices: [`mem`], the wire inside a process; [`channel`], frames as plain bytes for
-//! code that knows no mbuf; `tap`, the kernel of this machine, and `packet`, an interface it has
-//! (Linux). Around any of them: [`counted`], [`fault`], `capture`; [`vlan`] splits one into several
-//! ports. [`Doorbell`] wakes who sleeps.
+//! [`Limits`]. Devices: [`mem`], the wire inside a process; [`nic`], one whose wire takes time;
+//! [`channel`], frames as plain bytes for code that knows no mbuf; `tap`, the kernel of this
+//! machine, and `packet`, an interface it has (Linux). Around any of them: [`counted`], [`fault`],
+//! `capture`; [`vlan`] splits one into several ports. [`Doorbell`] wakes who sleeps.
 //!
 //! Called by: the stack, once a burst, and driver threads around it. Must not know: any protocol
 //! above the link header, who reads the frames, what time it is (only [`Doorbell::sleep`] waits).
@@ -68,6 +68,7 @@ pub mod mem;
 pub mod mitigation;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod namespace;
+pub mod nic;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod packet;
 #[cfg(all(feature = "linux", target_os = "linux"))]
@@ -75,6 +76,8 @@ mod peer_groups;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod tap;
 pub mod vlan;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub mod vm;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 mod vnet;
 mod wrap;
@@ -84,7 +87,7 @@ pub mod xdp;
 use core::task::Waker;
 
 use arrayvec::ArrayVec;
-use base::{Drops, LinkKind, Mtu};
+use base::{Drops, Instant, LinkKind, Mtu};
 use mbuf::{Mbuf, Pool};
 
 use mitigation::Threshold;
@@ -194,6 +197,12 @@ pub trait Device: Send {
         false
     }
 
+    /// When there will be what an [`Device::arm`] that was just answered `true` waits for, though
+    /// nobody wakes: the caller looks at this time. [`Instant::NEVER`] (the default): not known.
+    fn wakes_at(&self) -> Instant {
+        Instant::NEVER
+    }
+
     /// From the next [`Device::arm`] on, wake for received frames only when `threshold.frames` or
     /// `threshold.bytes` wait; the caller looks by itself when `threshold.within` is over. `false`
     /// (the default): it cannot, and wakes for each, if it wakes at all.
@@ -255,6 +264,10 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn arm(&mut self, waker: &Waker) -> bool {
         (**self).arm(waker)
+    }
+
+    fn wakes_at(&self) -> Instant {
+        (**self).wakes_at()
     }
 
     fn coalesce(&mut self, threshold: Threshold) -> bool {

@@ -19,8 +19,8 @@ const FULL_SIZE_BYTES: u32 = 1_514;
 /// Small frames for each full-size one: a burst of them costs the receiver about as much.
 const SMALL_PER_FULL: u32 = 4;
 
-/// What two full-size frames take at 1 Gb/s, about.
-const LEVEL_1_WITHIN: Duration = Duration::from_micros(25);
+/// Twice what two full-size frames take at 1 Gb/s, about.
+const LEVEL_1_WITHIN: Duration = Duration::from_micros(50);
 
 /// Bursts of a level that a receive queue must hold: one is handled while the next ones come.
 const BURSTS_QUEUED: usize = 4;
@@ -76,11 +76,11 @@ impl Level {
     /// | level | full-size frames (bytes) | small frames | time |
     /// |---|---|---|---|
     /// | 0 | 1 | 1 | at once |
-    /// | 1 | 2 (3,028) | 8 | 25 us |
-    /// | 2 | 4 (6,056) | 16 | 50 us |
-    /// | 3 | 8 (12,112) | 32 | 100 us |
-    /// | 4 | 16 (24,224) | 64 | 200 us |
-    /// | 5 | 32 (48,448) | 128 | 400 us |
+    /// | 1 | 2 (3,028) | 8 | 50 us |
+    /// | 2 | 4 (6,056) | 16 | 100 us |
+    /// | 3 | 8 (12,112) | 32 | 200 us |
+    /// | 4 | 16 (24,224) | 64 | 400 us |
+    /// | 5 | 32 (48,448) | 128 | 800 us |
     pub const fn threshold(self) -> Threshold {
         if self.0 == 0 {
             return Threshold::EACH;

@@ -31,6 +31,7 @@ mod receive;
 mod ring;
 mod sys;
 mod transmit;
+mod watch;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -46,6 +47,7 @@ pub use error::PacketError;
 pub use open::{Config, Fanout, Receive};
 use ring::Ring;
 use transmit::Sent;
+pub use watch::{Seen, Watch};
 
 /// The largest IP packet, which is also the largest super-segment less its link header.
 const PACKET_MAX: usize = 65_535;

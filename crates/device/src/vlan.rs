@@ -29,7 +29,7 @@ use core::fmt;
 use core::task::Waker;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use base::{Drops, LinkKind, Mtu};
+use base::{Drops, Instant, LinkKind, Mtu};
 use mbuf::{Flags, Pool};
 
 use crate::{Burst, Device, Limits};
@@ -319,6 +319,10 @@ impl Device for Port {
             return false;
         }
         trunk.device.arm(&Waker::from(self.sleepers.clone()))
+    }
+
+    fn wakes_at(&self) -> Instant {
+        locked(&self.trunk).device.wakes_at()
     }
 }
 

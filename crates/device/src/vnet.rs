@@ -99,6 +99,16 @@ impl Header {
         Header { csum_start: self.csum_start.saturating_add(by), ..self }
     }
 
+    /// Where a sum that the device is to finish begins, and where its field is; payload bytes of
+    /// each segment of a super-segment, or 0.
+    pub(crate) fn asked(&self) -> (Option<(u16, u16)>, u16) {
+        let needs = self.flags & NEEDS_CSUM != 0;
+        let sum =
+            needs.then(|| (self.csum_start, self.csum_start.saturating_add(self.csum_offset)));
+        let is_super = self.gso_type & !GSO_ECN != GSO_NONE;
+        (sum, if is_super { self.segment_size } else { 0 })
+    }
+
     /// As bytes, in the order of the struct.
     #[inline]
     pub(crate) fn to_bytes(self) -> [u8; LEN] {

@@ -32,6 +32,10 @@ macro_rules! pass_through {
             !self.rx_ready() && self.device.arm(waker)
         }
 
+        fn wakes_at(&self) -> base::Instant {
+            self.device.wakes_at()
+        }
+
         fn rx_depth(&self) -> usize {
             self.device.rx_depth()
         }

@@ -309,3 +309,61 @@ fn what_has_gathered_between_looking_and_sleeping_is_not_lost() {
         ringer.join().unwrap();
     });
 }
+
+/// As `nic` does: who goes to sleep says until when, under the lock that offers take, and a ringer
+/// rings only if what it offers comes sooner. An arrival is a time; a sleep until it has no timer
+/// here, so one that nobody shortens is a deadlock.
+fn until(armed_first: bool) {
+    const NEVER: usize = usize::MAX;
+    #[derive(Default)]
+    struct Wire {
+        arrival: Option<usize>,
+        sleeps_until: usize,
+    }
+    loom::model(move || {
+        let bell = Doorbell::new();
+        let wire = Arc::new(Mutex::new(Wire::default()));
+        let ringer = thread::spawn({
+            let (bell, wire) = (bell.clone(), wire.clone());
+            move || {
+                let mut wire = wire.lock().unwrap();
+                wire.arrival = Some(5);
+                let is_sooner = wire.sleeps_until > 5;
+                drop(wire);
+                if is_sooner {
+                    bell.ring();
+                }
+            }
+        });
+        loop {
+            if armed_first {
+                bell.arm();
+            }
+            let known = {
+                let mut wire = wire.lock().unwrap();
+                wire.sleeps_until = wire.arrival.unwrap_or(NEVER);
+                wire.arrival
+            };
+            if known.is_some() {
+                bell.disarm();
+                break;
+            }
+            if !armed_first {
+                bell.arm();
+            }
+            bell.sleep(None);
+        }
+        ringer.join().unwrap();
+    });
+}
+
+#[test]
+fn an_arrival_sooner_than_the_sleep_is_not_lost() {
+    until(true);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn mutant_that_arms_after_it_has_looked_loses_an_arrival() {
+    until(false);
+}

@@ -26,7 +26,7 @@ fn each_level_halves_the_wake_ups() {
     assert_eq!(small, [1, 8, 16, 32, 64, 128]);
     let within: Vec<u64> =
         (0..=5).map(|n| level(n).threshold().within.as_nanos() / 1_000).collect();
-    assert_eq!(within, [0, 25, 50, 100, 200, 400]);
+    assert_eq!(within, [0, 50, 100, 200, 400, 800]);
     assert_eq!(Level::new(6), None);
 }
 
@@ -54,8 +54,8 @@ fn the_first_frame_after_a_silence_wakes_at_once() {
     governor.took(1, FULL, at(10));
     let gather = Rest::Gather(level(5).threshold());
     assert_eq!(governor.rest(at(10)), gather);
-    assert_eq!(governor.rest(at(409)), gather);
-    assert_eq!(governor.rest(at(410)), Rest::UntilFrame);
+    assert_eq!(governor.rest(at(809)), gather);
+    assert_eq!(governor.rest(at(810)), Rest::UntilFrame);
 }
 
 #[test]

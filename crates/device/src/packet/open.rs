@@ -145,13 +145,13 @@ impl PacketSocket {
     /// # Errors
     /// No privilege, no such interface, a link that we do not speak, a ring that cannot be.
     pub fn open(config: &Config) -> Result<PacketSocket, PacketError> {
-        let (name, shape) = (config.name.as_str(), config.receive.shape()?);
+        let name = config.name.as_str();
         let fd = sys::socket().map_err(refused("opening a packet socket", name))?;
         let index = interface::index(&fd, name).map_err(refused("the number", name))?;
         let link = link(&fd, name)?;
         let mtu = interface::mtu(&fd, name).map_err(refused("the MTU", name))?;
         let mtu = Mtu::new(mtu.min(Mtu::MAX.bytes())).unwrap_or(Mtu::ETHERNET);
-        let ring = ring(&fd, config, shape)?;
+        let ring = ring(&fd, name, config.receive, Frames::Received)?;
         // As much as we may have: the rest of a burst is pushed back.
         let _ = sockopt::set_socket_send_buffer_size_force(&fd, SEND_BYTES)
             .or_else(|_| sockopt::set_socket_send_buffer_size(&fd, SEND_BYTES));
@@ -213,7 +213,7 @@ impl PacketSocket {
 }
 
 /// What the interface's frames begin with.
-fn link(fd: &OwnedFd, name: &str) -> Result<LinkKind, PacketError> {
+pub(super) fn link(fd: &OwnedFd, name: &str) -> Result<LinkKind, PacketError> {
     let (kind, _) = interface::hardware(fd, name).map_err(refused("the kind", name))?;
     match kind {
         libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => Ok(LinkKind::Ethernet),
@@ -222,21 +222,35 @@ fn link(fd: &OwnedFd, name: &str) -> Result<LinkKind, PacketError> {
     }
 }
 
+/// Which frames a socket is to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Frames {
+    /// What the interface receives.
+    Received,
+    /// What it sends as well.
+    Both,
+}
+
 /// Give the socket its ring; version and header have to be known before.
-fn ring(fd: &OwnedFd, config: &Config, shape: Shape) -> Result<Ring, PacketError> {
+pub(super) fn ring(
+    fd: &OwnedFd,
+    name: &str,
+    receive: Receive,
+    wanted: Frames,
+) -> Result<Ring, PacketError> {
+    let shape = receive.shape()?;
     let version = if shape.blocks {
         libc::tpacket_versions::TPACKET_V3
     } else {
         libc::tpacket_versions::TPACKET_V2
     };
-    let set = |what, option, value| {
-        sys::set_number(fd, option, value).map_err(refused(what, &config.name))
-    };
+    let set = |what, option, value| sys::set_number(fd, option, value).map_err(refused(what, name));
     set("asking for this version of rings", libc::PACKET_VERSION, version as i32)?;
     set("asking for offloads", libc::PACKET_VNET_HDR, 1)?;
-    set("asking for received frames alone", libc::PACKET_IGNORE_OUTGOING, 1)?;
+    let ignored = i32::from(wanted == Frames::Received);
+    set("asking for received frames alone", libc::PACKET_IGNORE_OUTGOING, ignored)?;
     let frames = shape.parts_a_run * shape.runs;
-    let made = match config.receive {
+    let made = match receive {
         Receive::Slots { .. } => sys::set_ring(
             fd,
             &libc::tpacket_req {
@@ -259,6 +273,6 @@ fn ring(fd: &OwnedFd, config: &Config, shape: Shape) -> Result<Ring, PacketError
             },
         ),
     };
-    made.map_err(refused("making the receive ring", &config.name))?;
-    Ring::map(fd.as_fd(), shape).map_err(refused("mapping the receive ring", &config.name))
+    made.map_err(refused("making the receive ring", name))?;
+    Ring::map(fd.as_fd(), shape).map_err(refused("mapping the receive ring", name))
 }

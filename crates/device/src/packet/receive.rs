@@ -14,8 +14,8 @@ use super::ring::Slot;
 use crate::vnet::Header;
 
 /// Bytes in front of a tag: both hardware addresses. Bytes of a tag.
-const ADDRESSES: usize = 12;
-const TAG: usize = 4;
+pub(super) const ADDRESSES: usize = 12;
+pub(super) const TAG: usize = 4;
 
 /// The frame as an mbuf.
 ///

@@ -20,6 +20,12 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::vnet;
 
+/// What heads are aligned to, `TPACKET_ALIGNMENT`.
+const ALIGNMENT: usize = 16;
+
+/// Where `sll_pkttype` is in `struct sockaddr_ll`.
+const PACKET_TYPE: usize = 10;
+
 /// Where the parts of the ring are, and of which kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
@@ -42,6 +48,10 @@ pub(super) struct Slot<'a> {
     pub(super) len: usize,
     /// A tag that the kernel took out: protocol identifier and control information.
     pub(super) tag: Option<(u16, u16)>,
+    /// When the kernel saw it, in nanoseconds since 1970.
+    pub(super) time_ns: u64,
+    /// This machine sent it.
+    pub(super) is_sent: bool,
 }
 
 /// The mapped memory, and how far it was read.
@@ -67,6 +77,9 @@ struct Head {
     snaplen: usize,
     mac: usize,
     tag: (u16, u16),
+    time: (u32, u32),
+    /// Where the link's address is, `struct sockaddr_ll`.
+    address: usize,
 }
 
 impl Ring {
@@ -199,6 +212,8 @@ impl Ring {
             snaplen: head.tp_snaplen as usize,
             mac: self.next + usize::from(head.tp_mac),
             tag: (head.hv1.tp_vlan_tpid, head.hv1.tp_vlan_tci as u16),
+            time: (head.tp_sec, head.tp_nsec),
+            address: self.next + size_of::<libc::tpacket3_hdr>().next_multiple_of(ALIGNMENT),
         };
         (Some(known), head.tp_next_offset as usize)
     }
@@ -211,6 +226,8 @@ impl Ring {
             snaplen: head.tp_snaplen as usize,
             mac: usize::from(head.tp_mac),
             tag: (head.tp_vlan_tpid, head.tp_vlan_tci),
+            time: (head.tp_sec, head.tp_nsec),
+            address: size_of::<libc::tpacket2_hdr>().next_multiple_of(ALIGNMENT),
         });
         (head, 0)
     }
@@ -228,6 +245,8 @@ impl Ring {
             bytes: self.slice(head.mac, head.snaplen)?,
             len: head.len,
             tag: tagged.then_some(tag),
+            time_ns: u64::from(head.time.0) * 1_000_000_000 + u64::from(head.time.1),
+            is_sent: self.read::<u8>(head.address + PACKET_TYPE)? == libc::PACKET_OUTGOING,
         })
     }
 }

@@ -1,0 +1,138 @@
+//! What a link and the interfaces at its ends are like, and what no link can be.
+//!
+//! Called by: whoever makes a pair. Must not know: what happens on it.
+
+use core::fmt;
+
+use base::{Duration, LinkKind, Mtu};
+
+use super::cable::SLOT_BITS;
+use super::transmit::span;
+use crate::{Limits, Offloads};
+
+/// The fastest link that two stations share by collisions; at a gigabit nobody does.
+const HALF_DUPLEX_BPS: u64 = 100_000_000;
+
+/// Does each end have a wire of its own to send on?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duplex {
+    /// Yes.
+    Full,
+    /// No: both share one, listen before they send and wait a random time after a collision.
+    Half {
+        /// The same seed draws the same times.
+        seed: u64,
+    },
+}
+
+/// What both ends of a [`super::pair`] are like. Frames are Ethernet's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The largest packet, link header not included.
+    pub mtu: Mtu,
+    /// Bits a second.
+    pub rate_bps: u64,
+    /// How long a bit takes from one end to the other.
+    pub delay: Duration,
+    /// Who may send when.
+    pub duplex: Duplex,
+    /// Descriptors of the transmit ring; with one, a driver waits for each frame.
+    pub tx_ring: usize,
+    /// Descriptors of the receive ring; a frame that finds none free is lost.
+    pub rx_ring: usize,
+    /// From the end of a frame until its descriptor takes another: how long the interrupt that
+    /// tells of it waits to be served.
+    pub service: Duration,
+}
+
+impl Default for Config {
+    /// 1 Gb/s both ways at once, no delay, 1,500 bytes, rings of 512, service at once.
+    fn default() -> Config {
+        Config {
+            mtu: Mtu::ETHERNET,
+            rate_bps: 1_000_000_000,
+            delay: Duration::ZERO,
+            duplex: Duplex::Full,
+            tx_ring: 512,
+            rx_ring: 512,
+            service: Duration::ZERO,
+        }
+    }
+}
+
+/// Why there is no such link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConfigError {
+    /// Nothing would ever pass.
+    NoRate,
+    /// A ring of no descriptors.
+    NoDescriptors,
+    /// Two stations do not share so fast a cable.
+    TooFastToShare {
+        /// The rate asked for, in bits a second.
+        rate_bps: u64,
+    },
+    /// A collision would be over before everybody knew.
+    CableTooLong {
+        /// The longest delay at this rate.
+        most: Duration,
+    },
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConfigError::NoRate => f.write_str("a link of 0 bits a second carries nothing"),
+            ConfigError::NoDescriptors => {
+                f.write_str("a ring needs a descriptor at least; 512 are usual")
+            }
+            ConfigError::TooFastToShare { rate_bps } => write!(
+                f,
+                "half duplex is for {} Mb/s and slower, and this link has {} Mb/s: use full duplex",
+                HALF_DUPLEX_BPS / 1_000_000,
+                rate_bps / 1_000_000
+            ),
+            ConfigError::CableTooLong { most } => write!(
+                f,
+                "on a shared cable both ends must hear of a collision while they still send: a \
+                 delay of {} ns at most at this rate",
+                most.as_nanos()
+            ),
+        }
+    }
+}
+
+impl core::error::Error for ConfigError {}
+
+impl Config {
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        if self.rate_bps == 0 {
+            return Err(ConfigError::NoRate);
+        }
+        if self.tx_ring == 0 || self.rx_ring == 0 {
+            return Err(ConfigError::NoDescriptors);
+        }
+        if self.duplex == Duplex::Full {
+            return Ok(());
+        }
+        if self.rate_bps > HALF_DUPLEX_BPS {
+            return Err(ConfigError::TooFastToShare { rate_bps: self.rate_bps });
+        }
+        let most = span(SLOT_BITS / 2, self.rate_bps);
+        if self.delay > most { Err(ConfigError::CableTooLong { most }) } else { Ok(()) }
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        Limits {
+            link: LinkKind::Ethernet,
+            mtu: self.mtu,
+            // An Ethernet header with two tags.
+            max_frame: self.mtu.bytes() + 14 + 8,
+            max_segments: 1,
+            min_first_segment: 0,
+            alignment: 1,
+            tx_depth: self.tx_ring,
+            offloads: Offloads::default(),
+        }
+    }
+}

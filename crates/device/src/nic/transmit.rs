@@ -1,0 +1,175 @@
+//! The sending half of an interface: frames in its ring, the one on the wire, and when their
+//! descriptors are free again.
+//!
+//! Called by: `wire.rs`, `cable.rs`. Must not know: who else sends, who receives.
+
+use std::collections::VecDeque;
+
+use base::{Duration, Instant};
+use mbuf::Mbuf;
+
+use super::Config;
+
+/// Preamble and start delimiter, before a frame (IEEE 802.3, 3.2.1).
+pub(super) const PREAMBLE_BITS: u64 = 64;
+
+/// Check sequence, behind it.
+const FCS_BITS: u64 = 32;
+
+/// The least time between two frames: 9.6 us at 10 Mb/s (IEEE 802.3, 4.4.2).
+pub(super) const GAP_BITS: u64 = 96;
+
+/// Something that ends at a time: a frame that arrives, a descriptor that is free again.
+pub(super) type Ending = (Instant, u32);
+
+/// What so many bits take at this rate, in whole nanoseconds.
+pub(super) fn span(bits: u64, rate_bps: u64) -> Duration {
+    let ns = u128::from(bits) * 1_000_000_000 / u128::from(rate_bps.max(1));
+    Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+}
+
+/// When bits have left that follow each other without a pause: no rounding adds up.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    rate_bps: u64,
+    from: Instant,
+    bits: u64,
+}
+
+impl Pace {
+    /// When the next frame may begin.
+    fn free_at(&self) -> Instant {
+        self.from + span(self.bits, self.rate_bps)
+    }
+
+    /// A frame of so many bytes begins; returns when its last bit has left.
+    fn send(&mut self, begin: Instant, bytes: u32) -> Instant {
+        if begin > self.free_at() {
+            (self.from, self.bits) = (begin, 0);
+        }
+        self.bits += PREAMBLE_BITS + u64::from(bytes) * 8 + FCS_BITS;
+        let end = self.free_at();
+        self.bits += GAP_BITS;
+        end
+    }
+}
+
+/// A frame in the ring, and when it was put there.
+struct Offered {
+    at: Instant,
+    frame: Mbuf,
+}
+
+/// The transmit ring and what has left it.
+pub(super) struct Transmitter {
+    delay: Duration,
+    service: Duration,
+    ring: usize,
+    waiting: VecDeque<Offered>,
+    pace: Pace,
+    /// It does not begin before: somebody else sends, or its frame met another.
+    holds_until: Instant,
+    /// Collisions of the frame at the head.
+    pub(super) collisions: u32,
+    /// Descriptors of frames that have left, in use until then.
+    served: VecDeque<Ending>,
+    /// Descriptors that became free since the last frame was offered.
+    freed: VecDeque<Ending>,
+    /// Frames on the wire, by the time of their arrival.
+    pub(super) flying: VecDeque<(Instant, Mbuf)>,
+}
+
+impl Transmitter {
+    pub(super) fn new(config: &Config) -> Transmitter {
+        Transmitter {
+            delay: config.delay,
+            service: config.service,
+            ring: config.tx_ring,
+            waiting: VecDeque::new(),
+            pace: Pace { rate_bps: config.rate_bps, from: Instant::ZERO, bits: 0 },
+            holds_until: Instant::ZERO,
+            collisions: 0,
+            served: VecDeque::new(),
+            freed: VecDeque::new(),
+            flying: VecDeque::new(),
+        }
+    }
+
+    /// Descriptors that are free.
+    pub(super) fn room(&self) -> usize {
+        self.ring.saturating_sub(self.waiting.len() + self.served.len())
+    }
+
+    /// A frame is put into the ring; the caller has asked for room.
+    pub(super) fn offer(&mut self, frame: Mbuf, at: Instant) {
+        self.freed.clear();
+        self.waiting.push_back(Offered { at, frame });
+    }
+
+    /// When its next frame begins, if there is one and nobody else sends.
+    pub(super) fn next_begin(&self) -> Option<Instant> {
+        self.waiting.front().map(|head| self.earliest(&self.pace, head))
+    }
+
+    fn earliest(&self, pace: &Pace, offered: &Offered) -> Instant {
+        pace.free_at().max(offered.at).max(self.holds_until)
+    }
+
+    /// Its next frame begins, and nothing disturbs it; returns when its last bit has left.
+    pub(super) fn send(&mut self, begin: Instant) -> Instant {
+        self.collisions = 0;
+        let Some(Offered { frame, .. }) = self.waiting.pop_front() else { return begin };
+        let bytes = frame.len() as u32;
+        let end = self.pace.send(begin, bytes);
+        self.served.push_back((end + self.service, bytes));
+        self.flying.push_back((end + self.delay, frame));
+        end
+    }
+
+    /// It begins no frame before `until`.
+    pub(super) fn hold(&mut self, until: Instant) {
+        self.holds_until = self.holds_until.max(until);
+    }
+
+    /// Its next frame is given up.
+    pub(super) fn give_up(&mut self, at: Instant) {
+        self.collisions = 0;
+        if let Some(Offered { frame, .. }) = self.waiting.pop_front() {
+            self.served.push_back((at + self.service, frame.len() as u32));
+        }
+    }
+
+    /// Descriptors whose time has come are free.
+    pub(super) fn serve(&mut self, now: Instant) {
+        while let Some(ending) = self.served.pop_front_if(|(at, _)| *at <= now) {
+            self.freed.push_back(ending);
+        }
+    }
+
+    /// When the last bits of those that wait will have left, if nobody else sends.
+    fn ends(&self) -> impl Iterator<Item = Ending> {
+        let mut pace = self.pace;
+        self.waiting.iter().map(move |offered| {
+            let bytes = offered.frame.len() as u32;
+            (pace.send(self.earliest(&pace, offered), bytes), bytes)
+        })
+    }
+
+    /// Arrivals at the other end to come.
+    pub(super) fn arrivals(&self) -> impl Iterator<Item = Ending> {
+        let flying = self.flying.iter().map(|(at, frame)| (*at, frame.len() as u32));
+        flying.chain(self.ends().map(|(end, bytes)| (end + self.delay, bytes)))
+    }
+
+    /// Descriptors that are free since the last frame was offered, and that will be.
+    pub(super) fn room_made(&self) -> impl Iterator<Item = Ending> {
+        let made = self.freed.iter().chain(&self.served).copied();
+        made.chain(self.ends().map(|(end, bytes)| (end + self.service, bytes)))
+    }
+
+    /// No more descriptors than this need be free before its driver is told: with half of them in
+    /// use the wire is not idle.
+    pub(super) fn half(&self) -> u32 {
+        (self.ring as u32 / 2).max(1)
+    }
+}

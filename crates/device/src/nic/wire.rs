@@ -1,0 +1,222 @@
+//! A link and the rings at its ends, worked out up to the time of whoever looks.
+//!
+//! Called by: `nic.rs`, under the link's lock. Must not know: clocks, bells, stacks.
+//! Counters: [`Counts`] for each end.
+//!
+//! `serve` begins every transmission, hands over every frame and frees every descriptor whose time
+//! has come, each at its own time; what is to come is told by `news_at` without any of it.
+
+use std::collections::VecDeque;
+
+use base::{Duration, Instant};
+use mbuf::Mbuf;
+
+use super::cable::Cable;
+use super::transmit::{Ending, Transmitter};
+use super::{Config, Duplex};
+use crate::mitigation::Threshold;
+
+/// What one end of a link has sent and received, as its hardware counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Frames put on the wire; those that collided are not counted until they pass.
+    pub tx_frames: u64,
+    /// Their bytes, padding included.
+    pub tx_bytes: u64,
+    /// Frames received.
+    pub rx_frames: u64,
+    /// Their bytes, padding included.
+    pub rx_bytes: u64,
+    /// Times that a frame of this end met one of the other's on the cable.
+    pub collisions: u64,
+    /// Frames given up after sixteen collisions.
+    pub given_up: u64,
+    /// Frames lost because the receive ring was full.
+    pub rx_ring_full: u64,
+}
+
+/// The receiving half of an interface.
+struct Receiver {
+    ring: VecDeque<(Instant, Mbuf)>,
+    depth: usize,
+    threshold: Threshold,
+    /// Its driver sleeps, and would wake by itself at this time.
+    sleeps_until: Instant,
+    wants_room: bool,
+    is_gone: bool,
+}
+
+/// Both ends and what is between them.
+pub(super) struct Wire {
+    transmitters: [Transmitter; 2],
+    receivers: [Receiver; 2],
+    /// If both send on one.
+    cable: Option<Cable>,
+    counts: [Counts; 2],
+}
+
+impl Wire {
+    pub(super) fn new(config: &Config) -> Wire {
+        let receiver = || Receiver {
+            ring: VecDeque::new(),
+            depth: config.rx_ring,
+            threshold: Threshold::EACH,
+            sleeps_until: Instant::ZERO,
+            wants_room: false,
+            is_gone: false,
+        };
+        Wire {
+            transmitters: [Transmitter::new(config), Transmitter::new(config)],
+            receivers: [receiver(), receiver()],
+            cable: match config.duplex {
+                Duplex::Full => None,
+                Duplex::Half { seed } => Some(Cable::new(config, seed)),
+            },
+            counts: [Counts::default(); 2],
+        }
+    }
+
+    /// Let happen what has happened by `now`.
+    pub(super) fn serve(&mut self, now: Instant) {
+        match &mut self.cable {
+            Some(cable) => cable.serve(&mut self.transmitters, &mut self.counts, now),
+            None => {
+                for transmitter in &mut self.transmitters {
+                    while let Some(begin) = transmitter.next_begin()
+                        && begin <= now
+                    {
+                        transmitter.send(begin);
+                    }
+                }
+            }
+        }
+        for side in 0..2 {
+            self.transmitters[side].serve(now);
+            while let Some(arrived) =
+                self.transmitters[side].flying.pop_front_if(|(at, _)| *at <= now)
+            {
+                self.deliver(side, arrived);
+            }
+        }
+    }
+
+    /// A frame of `side` reaches the other end.
+    fn deliver(&mut self, side: usize, (at, frame): (Instant, Mbuf)) {
+        let bytes = frame.len() as u64;
+        self.counts[side].tx_frames += 1;
+        self.counts[side].tx_bytes += bytes;
+        let (receiver, counts) = (&mut self.receivers[1 - side], &mut self.counts[1 - side]);
+        if receiver.is_gone {
+            return;
+        }
+        if receiver.ring.len() >= receiver.depth {
+            counts.rx_ring_full += 1;
+            return;
+        }
+        counts.rx_frames += 1;
+        counts.rx_bytes += bytes;
+        receiver.ring.push_back((at, frame));
+    }
+
+    /// The next frame that has arrived at `side`.
+    pub(super) fn receive(&mut self, side: usize) -> Option<Mbuf> {
+        let receiver = &mut self.receivers[side];
+        // Its driver is awake.
+        receiver.sleeps_until = Instant::ZERO;
+        receiver.ring.pop_front().map(|(_, frame)| frame)
+    }
+
+    /// Frames in the receive ring of `side`.
+    pub(super) fn received(&self, side: usize) -> usize {
+        self.receivers[side].ring.len()
+    }
+
+    /// Is anything received, or on its way to `side`?
+    pub(super) fn has_more(&self, side: usize) -> bool {
+        self.received(side) > 0 || self.transmitters[1 - side].arrivals().next().is_some()
+    }
+
+    /// Free descriptors in the transmit ring of `side`.
+    pub(super) fn room(&self, side: usize) -> usize {
+        self.transmitters[side].room()
+    }
+
+    /// A frame of `side`, for which there is room.
+    pub(super) fn offer(&mut self, side: usize, frame: Mbuf, now: Instant) {
+        self.transmitters[side].offer(frame, now);
+    }
+
+    /// Does the driver of `side` wait for room?
+    pub(super) fn wants_room(&mut self, side: usize, wants: bool) {
+        self.receivers[side].wants_room = wants;
+    }
+
+    pub(super) fn set_threshold(&mut self, side: usize, threshold: Threshold) {
+        self.receivers[side].threshold = threshold;
+    }
+
+    /// The driver of `side` goes to sleep, until this time as far as is known. One that lets frames
+    /// gather looks again after its level's time; only the others need be rung for every frame.
+    pub(super) fn sleep(&mut self, side: usize, now: Instant) -> Instant {
+        let threshold = self.receivers[side].threshold;
+        let looks =
+            if threshold == Threshold::EACH { Instant::NEVER } else { now + threshold.within };
+        let at = self.news_at(side).min(looks);
+        self.receivers[side].sleeps_until = at;
+        at
+    }
+
+    /// Does the driver of `side` sleep too long, for what has been offered since?
+    pub(super) fn has_news_sooner(&self, side: usize) -> bool {
+        let until = self.receivers[side].sleeps_until;
+        until > Instant::ZERO && self.news_at(side) < until
+    }
+
+    /// When enough will have come for the driver of `side`, or enough room be there.
+    fn news_at(&self, side: usize) -> Instant {
+        let receiver = &self.receivers[side];
+        let ring = receiver.ring.iter().map(|(at, frame)| (*at, frame.len() as u32));
+        let frames = ring.chain(self.transmitters[1 - side].arrivals());
+        let received = gathered(frames, receiver.threshold);
+        if !receiver.wants_room {
+            return received;
+        }
+        // Half a ring keeps the wire busy meanwhile: neither bytes nor time matter.
+        let transmitter = &self.transmitters[side];
+        let frames = receiver.threshold.frames.min(transmitter.half());
+        let enough = Threshold { frames, bytes: u32::MAX, within: Duration::MAX };
+        received.min(gathered(transmitter.room_made(), enough))
+    }
+
+    /// The end `side` is no more.
+    pub(super) fn leave(&mut self, side: usize) {
+        self.receivers[side].is_gone = true;
+        self.receivers[side].ring.clear();
+    }
+
+    pub(super) fn is_gone(&self, side: usize) -> bool {
+        self.receivers[side].is_gone
+    }
+
+    pub(super) fn counts(&self, side: usize) -> Counts {
+        self.counts[side]
+    }
+}
+
+/// When these reach the threshold, each of which has its time, in order.
+fn gathered(endings: impl Iterator<Item = Ending>, threshold: Threshold) -> Instant {
+    let (mut frames, mut bytes) = (0, 0);
+    let mut latest = Instant::NEVER;
+    for (at, len) in endings {
+        latest = latest.min(at + threshold.within);
+        frames += 1;
+        bytes += u64::from(len);
+        if frames >= threshold.frames || bytes >= u64::from(threshold.bytes) {
+            return latest.min(at);
+        }
+        if at >= latest {
+            break;
+        }
+    }
+    latest
+}

@@ -1,0 +1,67 @@
+//! What can go wrong with a virtual machine's socket, each with what its user can do about it.
+//!
+//! Called by: the files of `vm`. Must not know: frames.
+
+use core::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Why there is no socket, or why it carries no frames.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum VmError {
+    /// A socket could not be made.
+    Refused {
+        /// What was tried.
+        what: &'static str,
+        /// Where.
+        place: String,
+        /// What the system said.
+        error: Arc<io::Error>,
+    },
+    /// Nobody has connected yet, or the last one has gone.
+    Waiting {
+        /// Where it listens.
+        place: String,
+    },
+    /// The other end has closed the connection, or sent what is no frame.
+    Gone {
+        /// Where it was.
+        place: String,
+    },
+}
+
+impl VmError {
+    pub(super) fn refused<E: Into<io::Error>>(
+        what: &'static str,
+        path: &Path,
+    ) -> impl FnOnce(E) -> VmError {
+        let place = path.display().to_string();
+        move |error| VmError::Refused { what, place, error: Arc::new(error.into()) }
+    }
+}
+
+impl fmt::Display for VmError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            VmError::Refused { what, place, error } => write!(
+                f,
+                "{what} {place}: {error}. Is the folder there, may this user write to it, and is \
+                 the other end running?"
+            ),
+            VmError::Waiting { place } => write!(
+                f,
+                "no virtual machine is connected to {place}: start one with -netdev \
+                 stream,server=off,addr.type=unix,addr.path={place}"
+            ),
+            VmError::Gone { place } => write!(
+                f,
+                "the virtual machine at {place} has closed its end, or sent what is no frame: \
+                 start it, then connect again"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for VmError {}

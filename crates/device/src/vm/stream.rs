@@ -1,0 +1,287 @@
+//! Frames with their length in front over a stream socket.
+//!
+//! Called by: the stack; programs that open one. Must not know: what frames hold.
+//!
+//! What came is gathered in one buffer, of which frames are taken whole; what is to go is gathered
+//! in another, and the socket takes of it what it can. Both are bounded: the first by the longest
+//! frame, the second by pushing back.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use base::{DropReason, Drops, Mtu};
+use mbuf::Pool;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::{LONGEST, VmError, limits, refused};
+use crate::{Burst, Device, Limits};
+
+/// Bytes of a length.
+const LENGTH: usize = 4;
+
+/// Bytes that are read at once: several frames.
+const READ: usize = 64 << 10;
+
+/// Bytes that wait for the socket before frames are pushed back.
+const WAITING: usize = 256 << 10;
+
+/// A virtual machine's network over a stream socket.
+pub struct Stream {
+    /// Where others connect, if it is this end that waits for them.
+    listener: Option<UnixListener>,
+    socket: Option<UnixStream>,
+    path: PathBuf,
+    limits: Limits,
+    /// Received; the first `read` bytes of it are done with.
+    incoming: Vec<u8>,
+    read: usize,
+    /// To send; the first `written` bytes of it are sent.
+    outgoing: Vec<u8>,
+    written: usize,
+    trouble: Option<VmError>,
+    drops: Drops,
+}
+
+impl Stream {
+    /// Connect to a machine that waits (`server=on`).
+    ///
+    /// # Errors
+    /// Nobody waits there.
+    pub fn connect(path: &Path) -> Result<Stream, VmError> {
+        let connected = UnixStream::connect(path);
+        let socket = connected.map_err(VmError::refused("connecting to", path))?;
+        let mut stream = Stream::new(path);
+        stream.use_socket(socket)?;
+        Ok(stream)
+    }
+
+    /// Wait for a machine to connect (`server=off`), and for the next one when it has gone. A
+    /// socket that is left from before is replaced.
+    ///
+    /// # Errors
+    /// The socket cannot be made.
+    pub fn listen(path: &Path) -> Result<Stream, VmError> {
+        if UnixStream::connect(path).is_err() {
+            let _ = std::fs::remove_file(path);
+        }
+        let refused = || VmError::refused("listening at", path);
+        let listener = UnixListener::bind(path).map_err(refused())?;
+        listener.set_nonblocking(true).map_err(refused())?;
+        let mut stream = Stream::new(path);
+        stream.listener = Some(listener);
+        stream.close();
+        Ok(stream)
+    }
+
+    /// The largest packet, from now on; both ends have to agree. Before it is given to a stack.
+    #[must_use]
+    pub fn with_mtu(mut self, mtu: Mtu) -> Stream {
+        self.limits = limits(mtu);
+        self
+    }
+
+    fn new(path: &Path) -> Stream {
+        Stream {
+            listener: None,
+            socket: None,
+            path: path.to_owned(),
+            limits: limits(Mtu::ETHERNET),
+            incoming: Vec::new(),
+            read: 0,
+            outgoing: Vec::new(),
+            written: 0,
+            trouble: None,
+            drops: Drops::default(),
+        }
+    }
+
+    fn use_socket(&mut self, socket: UnixStream) -> Result<(), VmError> {
+        socket.set_nonblocking(true).map_err(VmError::refused("setting up", &self.path))?;
+        self.socket = Some(socket);
+        self.trouble = None;
+        Ok(())
+    }
+
+    /// The connection is over.
+    fn close(&mut self) {
+        self.socket = None;
+        self.incoming.clear();
+        self.read = 0;
+        self.outgoing.clear();
+        self.written = 0;
+        let place = self.path.display().to_string();
+        self.trouble = Some(match self.listener {
+            Some(_) => VmError::Waiting { place },
+            None => VmError::Gone { place },
+        });
+    }
+
+    /// Has somebody connected?
+    fn accept(&mut self) {
+        let accepted = self.listener.as_ref().and_then(|listener| listener.accept().ok());
+        if let Some((socket, _)) = accepted {
+            let _ = self.use_socket(socket);
+        }
+    }
+
+    /// Read what there is, as far as one more frame needs it.
+    fn fill(&mut self) {
+        let Some(socket) = &mut self.socket else { return };
+        self.incoming.drain(..self.read);
+        self.read = 0;
+        let before = self.incoming.len();
+        self.incoming.resize(before + READ, 0);
+        let got = loop {
+            match socket.read(&mut self.incoming[before..]) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                other => break other,
+            }
+        };
+        self.incoming.truncate(before + *got.as_ref().unwrap_or(&0));
+        match got {
+            Ok(0) => self.close(),
+            Err(error) if error.kind() != ErrorKind::WouldBlock => self.close(),
+            _ => {}
+        }
+    }
+
+    /// The next whole frame that was received: where it is.
+    fn frame(&mut self) -> Option<(usize, usize)> {
+        let rest = self.incoming.get(self.read..)?;
+        let len = u32::from_be_bytes(*rest.first_chunk::<LENGTH>()?) as usize;
+        if len == 0 || len > LONGEST {
+            // Whatever comes behind it, no length can be told from a frame any more.
+            self.drops.count(DropReason::DeviceBadHeader);
+            self.close();
+            return None;
+        }
+        (rest.len() >= LENGTH + len).then(|| (self.read + LENGTH, len))
+    }
+
+    /// Send what waits, as far as the socket takes it.
+    fn flush(&mut self) {
+        while let Some(socket) = &mut self.socket
+            && self.written < self.outgoing.len()
+        {
+            match socket.write(&self.outgoing[self.written..]) {
+                Ok(n) if n > 0 => self.written += n,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                _ => return self.close(),
+            }
+        }
+        self.outgoing.clear();
+        self.written = 0;
+    }
+
+    fn is_ready_for(&self, events: PollFlags) -> bool {
+        let Some(fd) = self.as_fd() else { return false };
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::from_borrowed_fd(fd, events)], Some(&now)).is_ok_and(|n| n > 0)
+    }
+
+    fn is_full(&self) -> bool {
+        self.outgoing.len() - self.written >= WAITING
+    }
+}
+
+impl Device for Stream {
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
+        if self.socket.is_none() {
+            self.accept();
+        }
+        self.flush();
+        let before = into.len();
+        let mut looked = false;
+        while !into.is_full() {
+            match self.frame() {
+                Some((at, len)) => {
+                    self.read = at + len;
+                    if let Some(reason) = refused(len, &self.limits) {
+                        self.drops.count(reason);
+                    } else if let Some(frame) = pool.copy_of(&self.incoming[at..at + len]) {
+                        into.push(frame);
+                    } else {
+                        self.drops.count(DropReason::MbufExhausted);
+                    }
+                }
+                None if looked => break,
+                None => {
+                    self.fill();
+                    looked = true;
+                }
+            }
+        }
+        into.len() - before
+    }
+
+    fn tx_burst(&mut self, pool: &mut Pool, from: &mut Burst) -> usize {
+        if self.socket.is_none() {
+            self.accept();
+        }
+        self.flush();
+        let mut taken = 0;
+        while let Some(frame) = from.get(taken) {
+            if self.socket.is_none() {
+                self.drops.count(DropReason::DeviceLinkDown);
+            } else if frame.len() > self.limits.max_frame {
+                self.drops.count(DropReason::DeviceFrameTooBig);
+            } else if self.is_full() {
+                break;
+            } else {
+                self.outgoing.extend_from_slice(&(frame.len() as u32).to_be_bytes());
+                self.outgoing.extend_from_slice(frame.as_slice());
+            }
+            taken += 1;
+        }
+        from.drain(..taken).for_each(|frame| pool.free(frame));
+        self.flush();
+        taken
+    }
+
+    fn rx_ready(&self) -> bool {
+        let rest = self.incoming.get(self.read..).unwrap_or_default();
+        let len = rest.first_chunk::<LENGTH>().map(|len| u32::from_be_bytes(*len) as usize);
+        len.is_some_and(|len| rest.len() >= LENGTH + len) || self.is_ready_for(PollFlags::IN)
+    }
+
+    fn tx_ready(&self) -> bool {
+        !self.is_full() || self.socket.is_none() || self.is_ready_for(PollFlags::OUT)
+    }
+
+    fn link_up(&self) -> bool {
+        self.socket.is_some()
+    }
+
+    fn is_gone(&self) -> bool {
+        self.socket.is_none() && self.listener.is_none()
+    }
+
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        let listener = || self.listener.as_ref().map(AsFd::as_fd);
+        self.socket.as_ref().map(AsFd::as_fd).or_else(listener)
+    }
+
+    fn failure(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        self.trouble.as_ref().map(|error| error as _)
+    }
+
+    fn drops(&self) -> Option<&Drops> {
+        Some(&self.drops)
+    }
+}
+
+impl Drop for Stream {
+    /// The socket's name goes with it.
+    fn drop(&mut self) {
+        if self.listener.is_some() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! A virtual machine's socket: the framing that QEMU has, ends that come and go, lengths that are
+//! none.
+#![cfg(all(not(loom), target_os = "linux"))]
+
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::PathBuf;
+
+use base::DropReason;
+use mbuf::Pool;
+use wirespeed_device::vm::{Dgram, Stream};
+use wirespeed_device::{Burst, Device};
+
+fn place(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("wsvm-{}-{name}", std::process::id()))
+}
+
+fn framed(frame: &[u8]) -> Vec<u8> {
+    [&(frame.len() as u32).to_be_bytes(), frame].concat()
+}
+
+fn received(device: &mut impl Device, pool: &mut Pool) -> Vec<Vec<u8>> {
+    let (mut burst, mut all) = (Burst::new(), Vec::new());
+    while device.rx_burst(pool, &mut burst) > 0 {
+        for frame in burst.drain(..) {
+            all.push(frame.as_slice().to_vec());
+            pool.free(frame);
+        }
+    }
+    all
+}
+
+fn sent(device: &mut impl Device, pool: &mut Pool, frames: &[&[u8]]) -> usize {
+    let mut burst: Burst =
+        frames.iter().map(|bytes| pool.copy_of(bytes).expect("memory")).collect();
+    let count = device.tx_burst(pool, &mut burst);
+    burst.drain(..).for_each(|frame| pool.free(frame));
+    count
+}
+
+fn dropped(device: &impl Device, reason: DropReason) -> u64 {
+    device.drops().expect("it counts").of(reason)
+}
+
+#[test]
+fn frames_have_their_length_in_front_however_they_are_cut() {
+    let (path, mut pool) = (place("cut"), Pool::new(1 << 20));
+    let mut port = Stream::listen(&path).expect("a place");
+    let mut machine = UnixStream::connect(&path).expect("it listens");
+    let all: Vec<u8> =
+        (1..=40u8).flat_map(|n| framed(&vec![n; 60 + usize::from(n) * 30])).collect();
+    let mut got = Vec::new();
+    for part in all.chunks(97) {
+        machine.write_all(part).expect("room");
+        got.extend(received(&mut port, &mut pool));
+    }
+    assert_eq!(got.len(), 40);
+    for (n, frame) in (1..=40u8).zip(&got) {
+        assert_eq!(*frame, vec![n; 60 + usize::from(n) * 30]);
+    }
+    assert_eq!(sent(&mut port, &mut pool, &[&[1; 60], &[2; 1_514]]), 2);
+    let mut bytes = vec![0; 4 + 60 + 4 + 1_514];
+    machine.read_exact(&mut bytes).expect("they were sent");
+    assert_eq!(bytes, [framed(&[1; 60]), framed(&[2; 1_514])].concat());
+    assert_eq!(sent(&mut port, &mut pool, &[&[3; 1_523]]), 1, "taken, and refused");
+    assert_eq!(dropped(&port, DropReason::DeviceFrameTooBig), 1);
+}
+
+#[test]
+fn a_machine_that_goes_is_followed_by_the_next() {
+    let (path, mut pool) = (place("next"), Pool::new(1 << 20));
+    let mut port = Stream::listen(&path).expect("a place");
+    assert!(!port.link_up() && !port.is_gone());
+    assert!(port.failure().is_some_and(|why| why.to_string().contains("-netdev")));
+    assert_eq!(sent(&mut port, &mut pool, &[&[1; 60]]), 1);
+    assert_eq!(dropped(&port, DropReason::DeviceLinkDown), 1);
+    for n in 1..=3u8 {
+        let mut machine = UnixStream::connect(&path).expect("it listens");
+        assert!(port.rx_ready(), "somebody is there");
+        machine.write_all(&framed(&[n; 70])).expect("room");
+        assert_eq!(received(&mut port, &mut pool), [vec![n; 70]]);
+        assert!(port.link_up());
+        // Half a frame of one machine is none of the next.
+        machine.write_all(&framed(&[n; 70])[..30]).expect("room");
+        drop(machine);
+        // First what was sent, then that nothing will be.
+        for _ in 0..2 {
+            assert!(received(&mut port, &mut pool).is_empty());
+        }
+        assert!(!port.link_up());
+    }
+    drop(port);
+    assert!(!path.exists(), "its name goes with it");
+}
+
+#[test]
+fn a_length_that_no_frame_has_ends_the_connection() {
+    for bad in [[0u8; 4], [0xff; 4]] {
+        let (path, mut pool) = (place("bad"), Pool::new(1 << 20));
+        let mut port = Stream::listen(&path).expect("a place");
+        let mut machine = UnixStream::connect(&path).expect("it listens");
+        machine.write_all(&framed(&[1; 60])).expect("room");
+        machine.write_all(&bad).expect("room");
+        assert_eq!(received(&mut port, &mut pool).len(), 1);
+        assert!(!port.link_up());
+        assert_eq!(dropped(&port, DropReason::DeviceBadHeader), 1);
+        // A frame longer than ours take is skipped, and the next one is found.
+        let mut machine = UnixStream::connect(&path).expect("it listens");
+        machine.write_all(&framed(&vec![2; 5_000])).expect("room");
+        machine.write_all(&framed(&[3; 60])).expect("room");
+        assert_eq!(received(&mut port, &mut pool), [vec![3; 60]]);
+        assert_eq!(dropped(&port, DropReason::DeviceFrameTooBig), 1);
+    }
+}
+
+#[test]
+fn a_machine_that_does_not_read_pushes_back_and_loses_nothing() {
+    let (path, mut pool) = (place("slow"), Pool::new(8 << 20));
+    let mut port = Stream::listen(&path).expect("a place");
+    let mut machine = UnixStream::connect(&path).expect("it listens");
+    let mut taken = 0;
+    loop {
+        let frame = [taken as u8; 1_000];
+        match sent(&mut port, &mut pool, &[&frame]) {
+            0 => break,
+            n => taken += n,
+        }
+        assert!(taken < 10_000, "it never pushes back");
+    }
+    assert!(!port.tx_ready());
+    let mut read = vec![0; taken * 1_004];
+    let mut at = 0;
+    machine.set_nonblocking(true).expect("a socket");
+    while at < read.len() {
+        at += machine.read(&mut read[at..]).unwrap_or(0);
+        received(&mut port, &mut pool);
+    }
+    assert!(port.tx_ready());
+    for (n, frame) in read.chunks(1_004).enumerate() {
+        assert_eq!(frame, framed(&[n as u8; 1_000]));
+    }
+}
+
+#[test]
+fn who_connected_is_gone_with_the_other_end() {
+    let (path, mut pool) = (place("server"), Pool::new(1 << 20));
+    assert!(Stream::connect(&path).err().is_some_and(|e| e.to_string().contains("connecting to")));
+    let mut server = Stream::listen(&path).expect("a place");
+    let mut port = Stream::connect(&path).expect("it listens");
+    assert_eq!(sent(&mut port, &mut pool, &[&[5; 64]]), 1);
+    assert_eq!(received(&mut server, &mut pool), [vec![5; 64]]);
+    drop(server);
+    received(&mut port, &mut pool);
+    assert!(port.is_gone() && port.as_fd().is_none());
+}
+
+#[test]
+fn datagrams_are_frames() {
+    let (ours, theirs, mut pool) = (place("d-ours"), place("d-theirs"), Pool::new(1 << 20));
+    let mut port = Dgram::bind(&ours, &theirs).expect("a place");
+    assert_eq!(sent(&mut port, &mut pool, &[&[1; 60]]), 1, "nobody is there");
+    assert_eq!(dropped(&port, DropReason::DeviceLinkDown), 1);
+    let machine = UnixDatagram::bind(&theirs).expect("a place");
+    assert_eq!(sent(&mut port, &mut pool, &[&[2; 60], &[3; 1_514]]), 2);
+    let mut room = [0; 2_000];
+    assert_eq!(machine.recv(&mut room).expect("a frame"), 60);
+    assert_eq!(machine.recv(&mut room).expect("a frame"), 1_514);
+    machine.send_to(&[4; 99], &ours).expect("room");
+    machine.send_to(&[4; 1_999], &ours).expect("room");
+    assert!(port.rx_ready());
+    assert_eq!(received(&mut port, &mut pool), [vec![4; 99]]);
+    assert_eq!(dropped(&port, DropReason::DeviceFrameTooBig), 1);
+    drop(machine);
+    let _ = std::fs::remove_file(&theirs);
+    drop(port);
+    assert!(!ours.exists());
+}
