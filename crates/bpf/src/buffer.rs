@@ -6,10 +6,10 @@
 use base::WallTime;
 
 use crate::packet::Packet;
-use crate::tap::{Direction, Shown};
+use crate::shown::{Direction, Shown};
 
 /// Bytes in front of each packet: time, lengths captured and on the wire, segment, direction.
-const HEADER_LEN: usize = 8 + 4 + 4 + 2 + 1;
+pub const RECORD_HEADER_BYTES: usize = 8 + 4 + 4 + 2 + 2;
 
 /// Packets that were kept, in their order.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub struct Record<'a> {
 
 /// Bytes that a packet of which `captured` are kept takes.
 pub(crate) const fn record_len(captured: usize) -> usize {
-    HEADER_LEN + captured
+    RECORD_HEADER_BYTES + captured
 }
 
 impl Buffer {
@@ -55,16 +55,21 @@ impl Buffer {
         record_len(captured) <= self.room - self.bytes.len()
     }
 
-    /// Append the first `captured` bytes of a packet, for which there is room.
-    pub(crate) fn push(&mut self, shown: &Shown<'_>, captured: usize) {
+    /// Append the first `captured` bytes of a packet, for which there is room; the copy.
+    pub(crate) fn push(&mut self, shown: &Shown<'_>, captured: usize) -> &mut [u8] {
         let packet: &Packet<'_> = &shown.packet;
-        self.bytes.extend_from_slice(&shown.time.0.to_le_bytes());
-        // A snapshot length fits: `tap::SNAPLEN_MAX`.
-        self.bytes.extend_from_slice(&(captured as u32).to_le_bytes());
-        self.bytes.extend_from_slice(&packet.wire_len.to_le_bytes());
-        self.bytes.extend_from_slice(&shown.segment_bytes.to_le_bytes());
-        self.bytes.push(u8::from(shown.direction == Direction::Out));
+        // A snapshot length fits: `tap::SNAPLEN_MAX`. One write, of what is in registers.
+        let lengths = captured as u64 | u64::from(packet.wire_len) << 32;
+        let is_out = shown.direction == Direction::Out;
+        let rest = u32::from(shown.segment_bytes) | u32::from(is_out) << 16;
+        let mut header = [0; RECORD_HEADER_BYTES];
+        header[..8].copy_from_slice(&shown.time.0.to_le_bytes());
+        header[8..16].copy_from_slice(&lengths.to_le_bytes());
+        header[16..].copy_from_slice(&rest.to_le_bytes());
+        self.bytes.extend_from_slice(&header);
+        let begin = self.bytes.len();
         packet.copy_to(&mut self.bytes, captured);
+        self.bytes.get_mut(begin..).unwrap_or_default()
     }
 
     /// Is nothing in it?
@@ -72,24 +77,34 @@ impl Buffer {
         self.bytes.is_empty()
     }
 
+    /// All of it, for [`records`] somewhere else.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// The packets in it.
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
-        let mut left = self.bytes.as_slice();
-        core::iter::from_fn(move || {
-            let (time, rest) = left.split_first_chunk()?;
-            let (captured, rest) = rest.split_first_chunk()?;
-            let (wire_len, rest) = rest.split_first_chunk()?;
-            let (segment_bytes, rest) = rest.split_first_chunk()?;
-            let (direction, rest) = rest.split_first()?;
-            let (bytes, rest) = rest.split_at_checked(u32::from_le_bytes(*captured) as usize)?;
-            left = rest;
-            Some(Record {
-                time: WallTime(u64::from_le_bytes(*time)),
-                direction: if *direction == 0 { Direction::In } else { Direction::Out },
-                wire_len: u32::from_le_bytes(*wire_len),
-                segment_bytes: u16::from_le_bytes(*segment_bytes),
-                bytes,
-            })
-        })
+        records(&self.bytes)
     }
+}
+
+/// The packets in the bytes of a [`Buffer`], as far as they make sense.
+pub fn records(bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
+    let mut left = bytes;
+    core::iter::from_fn(move || {
+        let (time, rest) = left.split_first_chunk()?;
+        let (captured, rest) = rest.split_first_chunk()?;
+        let (wire_len, rest) = rest.split_first_chunk()?;
+        let (segment_bytes, rest) = rest.split_first_chunk()?;
+        let ([direction, _], rest) = rest.split_first_chunk::<2>()?;
+        let (bytes, rest) = rest.split_at_checked(u32::from_le_bytes(*captured) as usize)?;
+        left = rest;
+        Some(Record {
+            time: WallTime(u64::from_le_bytes(*time)),
+            direction: if *direction == 0 { Direction::In } else { Direction::Out },
+            wire_len: u32::from_le_bytes(*wire_len),
+            segment_bytes: u16::from_le_bytes(*segment_bytes),
+            bytes,
+        })
+    })
 }

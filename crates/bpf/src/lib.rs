@@ -39,16 +39,18 @@ mod libpcap;
 mod lower;
 mod packet;
 mod print;
+mod shown;
 mod tap;
 mod validate;
 mod vm;
 
-pub use buffer::{Buffer, Record};
+pub use buffer::{Buffer, RECORD_HEADER_BYTES, Record, records};
 pub use filter::Filter;
 pub use insn::{AluOp, Condition, Insn, Op, Operand, Size};
 #[cfg(feature = "libpcap")]
 pub use libpcap::{Libpcap, LibpcapError, linktype};
 pub use packet::Packet;
 pub use print::Listing;
-pub use tap::{BUFFER_BYTES_MAX, Counters, Direction, SNAPLEN_MAX, Settings, Shown, Tap, TapError};
+pub use shown::{Direction, Shown};
+pub use tap::{BUFFER_BYTES_MAX, Counters, SNAPLEN_MAX, Settings, Tap, TapError};
 pub use validate::{INSNS_MAX, Program, Reason, Refusal, SCRATCH_WORDS};

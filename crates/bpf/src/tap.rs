@@ -9,25 +9,14 @@
 //! one. Where the reader is too slow, packets are dropped and counted; nothing waits for it.
 //! Counters: [`Counters`].
 
-use base::WallTime;
-
 use crate::buffer::{Buffer, record_len};
 use crate::filter::Filter;
-use crate::packet::Packet;
+use crate::shown::{Direction, Shown};
 
 /// Bytes of a buffer at most.
 pub const BUFFER_BYTES_MAX: usize = 64 << 20;
 /// Bytes kept of a packet at most, as in tcpdump.
 pub const SNAPLEN_MAX: u32 = 262_144;
-
-/// Which way a packet went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// It was received.
-    In,
-    /// It was sent.
-    Out,
-}
 
 /// What a tap is to do.
 #[derive(Clone, Copy, Debug)]
@@ -76,19 +65,6 @@ pub struct Counters {
     pub dropped: u64,
 }
 
-/// A packet shown to taps.
-#[derive(Clone, Copy, Debug)]
-pub struct Shown<'a> {
-    /// Its bytes, borrowed.
-    pub packet: Packet<'a>,
-    /// Which way it goes.
-    pub direction: Direction,
-    /// When.
-    pub time: WallTime,
-    /// For a super-segment, the payload bytes of each segment it will be cut into; else 0.
-    pub segment_bytes: u16,
-}
-
 /// A filter, and what matched it.
 #[derive(Debug)]
 pub struct Tap {
@@ -126,9 +102,9 @@ impl Tap {
         })
     }
 
-    /// Look at a packet; if it matches, copy what is asked for.
+    /// Look at a packet; if it matches, copy what is asked for, and let `amend` finish the copy.
     #[inline]
-    pub fn see(&mut self, shown: &Shown<'_>) {
+    pub fn see(&mut self, shown: &Shown<'_>, amend: impl FnOnce(&mut [u8])) {
         if self.settings.only.is_some_and(|only| only != shown.direction) {
             return;
         }
@@ -136,18 +112,18 @@ impl Tap {
         let keep = self.filter.run(&shown.packet);
         if keep > 0 {
             self.counters.matched += 1;
-            self.keep(shown, keep);
+            self.keep(shown, keep, amend);
         }
     }
 
     #[inline(never)]
-    fn keep(&mut self, shown: &Shown<'_>, keep: u32) {
+    fn keep(&mut self, shown: &Shown<'_>, keep: u32, amend: impl FnOnce(&mut [u8])) {
         let captured = shown.packet.captured_bytes().min(keep.min(self.settings.snaplen) as usize);
         if !self.store.has_room_for(captured) && !self.turn() {
             self.counters.dropped += 1;
             return;
         }
-        self.store.push(shown, captured);
+        amend(self.store.push(shown, captured));
     }
 
     /// The store buffer becomes the hold buffer, the free one is filled from now on. False if there

@@ -22,7 +22,7 @@ fn shown(packet: Packet<'_>, direction: Direction, time: u64) -> Shown<'_> {
 }
 
 fn see(tap: &mut Tap, bytes: &[u8], time: u64) {
-    tap.see(&shown(Packet::whole(bytes), Direction::In, time));
+    tap.see(&shown(Packet::whole(bytes), Direction::In, time), |_| {});
 }
 
 fn counted(seen: u64, matched: u64, dropped: u64) -> Counters {
@@ -40,7 +40,7 @@ fn only_the_snapshot_of_a_match_is_kept_with_what_there_is_to_know() {
     see(&mut tap, &[0; 40], 1);
     let (head, rest) = ([1, 2, 3, 4, 5], [6, 7, 8, 9, 10]);
     let packet = Packet::in_two(&head, &rest, 1514);
-    tap.see(&Shown { segment_bytes: 1448, ..shown(packet, Direction::Out, 77) });
+    tap.see(&Shown { segment_bytes: 1448, ..shown(packet, Direction::Out, 77) }, |_| {});
     see(&mut tap, &[1], 78);
     assert_eq!(tap.counters(), counted(3, 2, 0));
     let buffer = tap.take().unwrap();
@@ -68,7 +68,7 @@ fn the_other_direction_is_not_even_seen() {
     let mut tap = Tap::new(filter(8), Settings { only, ..Settings::default() }).unwrap();
     see(&mut tap, &[1; 4], 0);
     assert_eq!(tap.counters(), counted(0, 0, 0));
-    tap.see(&shown(Packet::whole(&[1; 4]), Direction::Out, 0));
+    tap.see(&shown(Packet::whole(&[1; 4]), Direction::Out, 0), |_| {});
     assert_eq!(tap.counters(), counted(1, 1, 0));
 }
 
@@ -125,9 +125,9 @@ fn settings_out_of_range_are_refused_with_what_to_use() {
     let base = Settings::default();
     assert_eq!(error(Settings { snaplen: 0, ..base }), TapError::Snaplen(0));
     assert_eq!(error(Settings { snaplen: SNAPLEN_MAX + 1, ..base }), TapError::Snaplen(262_145));
-    for buffer_bytes in [0, 28, BUFFER_BYTES_MAX + 1] {
+    for buffer_bytes in [0, 29, BUFFER_BYTES_MAX + 1] {
         let refused = error(Settings { buffer_bytes, snaplen: 10, only: None });
-        assert!(matches!(refused, TapError::BufferBytes { least: 29, .. }), "{refused}");
-        assert!(refused.to_string().contains("use 29 "), "{refused}");
+        assert!(matches!(refused, TapError::BufferBytes { least: 30, .. }), "{refused}");
+        assert!(refused.to_string().contains("use 30 "), "{refused}");
     }
 }

@@ -117,6 +117,6 @@ fn a_lone_request_does_not_wait() {
     drop(client);
     echo.join().unwrap();
     times.sort_unstable();
-    // Two frames would wait for 400 us each; a busy machine spoils some of the thirty.
-    assert!(times[5] < Duration::from_micros(400), "{times:?}");
+    // Two frames would wait for 800 us each; a busy machine spoils some of the thirty.
+    assert!(times[5] < Duration::from_micros(800), "{times:?}");
 }

@@ -114,6 +114,11 @@ pub struct Outcome {
 
 /// A world with two hosts that nothing joins yet, and no oracles.
 pub(crate) fn two_hosts(seed: u64) -> World {
+    two_hosts_that(seed, Threshold::EACH, Cost::default())
+}
+
+/// The same, whose devices interrupt so, at such a cost.
+pub(crate) fn two_hosts_that(seed: u64, interrupt: Threshold, cost: Cost) -> World {
     let mut world = World::new(seed, false, None);
     for number in 0..2 {
         let mut stack = StackConfig::new([seed, number]);
@@ -125,8 +130,8 @@ pub(crate) fn two_hosts(seed: u64) -> World {
             stack,
             clock: Duration::from_secs(1),
             own_buffers: false,
-            interrupt: Threshold::EACH,
-            cost: Cost::default(),
+            interrupt,
+            cost,
         });
     }
     world

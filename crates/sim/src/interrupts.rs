@@ -5,13 +5,13 @@
 //! Two hosts, MTU 1500, IPv4 over Ethernet, nothing lost; time runs from the first SYN until the
 //! receiver has read the last byte.
 
-use base::{Duration, Instant, IpVersion, Switch};
+use base::{Duration, Instant, IpVersion};
 use device::mitigation::Threshold;
 use link::Settings;
-use stack::StackConfig;
 
 use crate::app::{Finish, Read, Script, Write};
-use crate::host::{Cost, HostSettings, PortSettings};
+use crate::goodput::two_hosts_that;
+use crate::host::{Cost, PortSettings};
 use crate::oracle::Violation;
 use crate::world::{FlowSettings, World};
 
@@ -78,21 +78,7 @@ pub fn measure(transfer: &Transfer) -> Result<Outcome, Violation> {
 }
 
 fn world(transfer: &Transfer) -> World {
-    let mut world = World::new(transfer.seed, false, None);
-    for number in 0..2 {
-        let mut stack = StackConfig::new([transfer.seed, number]);
-        // Nothing is corrupted here, and sums would take a quarter of the time.
-        for switch in [Switch::ChecksumRx, Switch::ChecksumTx] {
-            stack.switches = stack.switches.with(switch, false);
-        }
-        world.add_host(HostSettings {
-            stack,
-            clock: Duration::from_secs(1),
-            own_buffers: false,
-            interrupt: transfer.interrupt,
-            cost: transfer.cost,
-        });
-    }
+    let mut world = two_hosts_that(transfer.seed, transfer.interrupt, transfer.cost);
     let way = Settings {
         rate_bps: Some(transfer.rate_bps),
         delay: transfer.delay,

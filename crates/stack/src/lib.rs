@@ -28,6 +28,7 @@ mod rx;
 pub mod snapshot;
 mod socket;
 mod stamp;
+mod taps;
 mod timers;
 mod tx;
 
@@ -35,7 +36,7 @@ pub use config::{IpSettings, PortConfig, StackConfig};
 pub use connections::TcpHandle;
 pub use event::Event;
 pub use inet::Route;
-pub use port::{Observer, PortId, Stage};
+pub use port::PortId;
 pub use rest::{Armed, MitigationError};
 pub use socket::fast_open::FastConnect;
 pub use socket::forward::RequestHandle;
@@ -45,6 +46,7 @@ pub use socket::options::Follows;
 pub use socket::ping::{Echo, EchoError, PingHandle};
 pub use socket::ports::EPHEMERAL_PORTS;
 pub use socket::udp::{Datagram, UdpError, UdpHandle};
+pub use taps::TapId;
 pub use tcp::usrreq::CallError;
 
 /// Why a packet did not arrive.
@@ -126,6 +128,8 @@ pub struct Stack {
     /// Of the burst that is being taken in; what it compares stays from one to the next.
     pub(crate) leader: follow::Leader,
     pub(crate) last_config: Option<Arc<tcp::Config>>,
+    /// Taps added so far.
+    pub(crate) next_tap: u64,
 }
 
 impl Stack {
@@ -172,6 +176,7 @@ impl Stack {
             fast_open: socket::fast_open::FastOpens::new(&KeyedHash::new(k0, k1)),
             leader: follow::Leader::none(),
             last_config: None,
+            next_tap: 0,
         }
     }
 
@@ -326,11 +331,6 @@ impl Stack {
     /// Records in TIME-WAIT.
     pub fn time_wait_count(&self) -> usize {
         self.connections.time_wait_count()
-    }
-
-    /// Watch a port's bursts (taps, stage probes); one observer a port.
-    pub fn observe(&mut self, port: PortId, observer: Option<Box<dyn Observer>>) {
-        self.ports.observe(port, observer);
     }
 
     /// A port's device, to ask for its descriptor or for what fails; `None` if the port is gone.

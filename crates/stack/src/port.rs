@@ -7,32 +7,20 @@ use core::task::Waker;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use base::{Cidr, Counter, Counters, Instant, IpVersion, MacAddr, Mss};
+use base::{Cidr, Counter, Instant, IpVersion, MacAddr, Mss};
+use bpf::Direction;
 use device::mitigation::{Governor, Mitigation, Rest, Threshold};
 use device::{Burst, Device, Limits};
 use inet::ip_input::is_martian_source;
 use mbuf::{Mbuf, Pool};
+use tcp::Cx;
 
+use crate::taps::Taps;
 use crate::{Armed, MitigationError, PortConfig, TcpHandle};
 
 /// The number of a port; that of a removed one may be given again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PortId(pub u16);
-
-/// Where in a packet's life an observer looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// As the device gave them.
-    Received,
-    /// As the device will get them.
-    Sending,
-}
-
-/// Sees every burst of a port by reference, before anyone may change it and after everyone has.
-pub trait Observer: Send {
-    /// A burst at a stage.
-    fn burst(&mut self, stage: Stage, port: PortId, frames: &[Mbuf]);
-}
 
 /// One port.
 pub(crate) struct Port {
@@ -48,9 +36,9 @@ pub(crate) struct Port {
     held: VecDeque<Mbuf>,
     /// Connections that the device pushed back.
     pub(crate) blocked: Vec<TcpHandle>,
-    pub(crate) observer: Option<Box<dyn Observer>>,
-    /// Frames of `tx` that the observer has seen already.
-    observed: usize,
+    pub(crate) taps: Taps,
+    /// Frames of `tx` that taps have seen already.
+    shown: usize,
     /// Bursts in a row that were full: its device has more than it can hand over.
     pub(crate) full_bursts: u32,
     /// Its device is gone, and its connections have heard of it.
@@ -62,16 +50,16 @@ pub(crate) struct Port {
 impl Port {
     /// Hand the burst to the device; what it does not take stays, in order.
     #[inline]
-    pub(crate) fn flush(&mut self, pool: &mut Pool, counters: &mut Counters) -> bool {
+    pub(crate) fn flush(&mut self, cx: &mut Cx) -> bool {
         if self.tx.is_empty() {
             return true;
         }
-        if let Some(observer) = &mut self.observer {
-            observer.burst(Stage::Sending, self.id, &self.tx[self.observed..]);
-            self.observed = self.tx.len();
+        if !self.taps.is_empty() {
+            self.show_sent(cx.now);
         }
-        let taken = self.device.tx_burst(pool, &mut self.tx);
-        self.observed = self.observed.saturating_sub(taken);
+        let taken = self.device.tx_burst(&mut cx.pool, &mut self.tx);
+        self.shown = self.shown.saturating_sub(taken);
+        let counters = &mut cx.counters;
         counters.add(Counter::TxFrames, taken as u64);
         counters.add(Counter::TxBytes, core::mem::take(&mut self.tx_bytes));
         counters.add(Counter::TxBursts, u64::from(taken > 0));
@@ -82,6 +70,14 @@ impl Port {
             self.take_held();
         }
         taken > 0
+    }
+
+    /// Each frame once, when it is first offered: afterwards it may be the device's.
+    #[cold]
+    fn show_sent(&mut self, now: Instant) {
+        let new = self.tx.get(self.shown..).unwrap_or_default();
+        self.taps.show(Direction::Out, new, self.limits.link, now);
+        self.shown = self.tx.len();
     }
 
     /// Those that waited longest have the room first.
@@ -96,8 +92,8 @@ impl Port {
 
     /// Put a frame into the outgoing burst that no connection holds back any more: without room it
     /// waits here. There are as many at most as the release queue takes.
-    pub(crate) fn push_or_hold(&mut self, frame: Mbuf, pool: &mut Pool, counters: &mut Counters) {
-        if self.held.is_empty() && self.has_room(pool, counters) {
+    pub(crate) fn push_or_hold(&mut self, frame: Mbuf, cx: &mut Cx) {
+        if self.held.is_empty() && self.has_room(cx) {
             self.push(frame);
         } else {
             self.held.push_back(frame);
@@ -132,8 +128,8 @@ impl Port {
 
     /// Room in the outgoing burst for one more, handing it on if it is full.
     #[inline(always)]
-    pub(crate) fn has_room(&mut self, pool: &mut Pool, counters: &mut Counters) -> bool {
-        !self.tx.is_full() || (self.flush(pool, counters) && !self.tx.is_full())
+    pub(crate) fn has_room(&mut self, cx: &mut Cx) -> bool {
+        !self.tx.is_full() || (self.flush(cx) && !self.tx.is_full())
     }
 
     fn has_input(&self) -> bool {
@@ -149,15 +145,18 @@ impl Port {
             }
             Rest::Gather(threshold) => {
                 let counts = self.device.coalesce(threshold);
-                return if counts && !self.device.arm(waker) {
-                    Armed::Ready
-                } else {
-                    Armed::Until(now + threshold.within)
-                };
+                if counts && !self.device.arm(waker) {
+                    return Armed::Ready;
+                }
+                let known = if counts { self.device.wakes_at() } else { Instant::NEVER };
+                return Armed::Until(known.min(now + threshold.within));
             }
         }
         if self.device.arm(waker) || self.gone {
-            return Armed::All;
+            return match self.device.wakes_at() {
+                Instant::NEVER => Armed::All,
+                at => Armed::Until(at),
+            };
         }
         // Only those that woke nobody, but the others are cheap to ask.
         if self.has_input() {
@@ -256,8 +255,8 @@ impl Ports {
             tx_bytes: 0,
             held: VecDeque::new(),
             blocked: Vec::new(),
-            observer: None,
-            observed: 0,
+            taps: Taps::default(),
+            shown: 0,
             full_bursts: 0,
             gone: false,
             governor: Governor::default(),
@@ -275,7 +274,7 @@ impl Ports {
         let Some(port) = self.get_mut(id.0) else { return Err(device) };
         port.limits = device.limits();
         port.gone = false;
-        port.observed = 0;
+        port.shown = 0;
         port.tx_bytes = 0;
         port.tx.drain(..).for_each(|frame| pool.free(frame));
         let old = core::mem::replace(&mut port.device, device);
@@ -365,11 +364,5 @@ impl Ports {
         }
         port.governor.set(to);
         Ok(())
-    }
-
-    pub(crate) fn observe(&mut self, id: PortId, observer: Option<Box<dyn Observer>>) {
-        if let Some(port) = self.get_mut(id.0) {
-            port.observer = observer;
-        }
     }
 }

@@ -7,6 +7,7 @@
 use core::net::SocketAddr;
 
 use base::{Counter, DropReason, LinkKind, MacAddr, SeqNumber, Switch};
+use bpf::Direction;
 use device::{BURST, Burst};
 use inet::Ip;
 use inet::ether::{Carries, ether_input};
@@ -23,7 +24,6 @@ use wire::tcp::{Flags, HEADER_LEN, Header, Options, Timestamps, timestamps_only}
 use wire::{ipv4, ipv6, nd};
 
 use crate::follow;
-use crate::port::Stage;
 use crate::socket::passive::{self, Iss, Syn};
 use crate::socket::{cookies, udp};
 use crate::{Stack, TcpHandle, icmp, resolve, tx};
@@ -59,8 +59,8 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
     }
     port.full_bursts = if count == BURST { port.full_bursts.saturating_add(1) } else { 0 };
     stack.is_overrun = port.full_bursts >= OVERRUN;
-    if let Some(observer) = &mut port.observer {
-        observer.burst(Stage::Received, port.id, &frames);
+    if !port.taps.is_empty() {
+        port.taps.show(Direction::In, &frames, port.limits.link, stack.core.cx.now);
     }
     let (link, mac) = (port.limits.link, port.mac);
     let mut bytes = 0;

@@ -10,4 +10,5 @@ mod predict;
 mod requirements;
 mod resolve;
 mod rest;
+mod taps;
 mod transfer;

@@ -32,7 +32,7 @@ pub(crate) fn run(stack: &mut Stack) {
 /// Hand the bursts to the devices, full or not.
 pub(crate) fn flush(stack: &mut Stack) {
     for port in stack.ports.iter_mut() {
-        port.flush(&mut stack.core.cx.pool, &mut stack.core.cx.counters);
+        port.flush(&mut stack.core.cx);
     }
 }
 
@@ -54,7 +54,7 @@ fn release(stack: &mut Stack) {
     let core = &mut stack.core;
     while let Some((port_id, frame)) = stack.release.pop(core.cx.now) {
         match stack.ports.get_mut(port_id) {
-            Some(port) => port.push_or_hold(frame, &mut core.cx.pool, &mut core.cx.counters),
+            Some(port) => port.push_or_hold(frame, &mut core.cx),
             None => {
                 core.drops.count(DropReason::TxNoPort);
                 core.cx.pool.free(frame);
@@ -99,7 +99,7 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
                 // Paced frames fill a burst, too: who has nothing to send is not held back by them.
                 break;
             }
-            if !port.has_room(&mut core.cx.pool, &mut core.cx.counters) {
+            if !port.has_room(&mut core.cx) {
                 if !pcb.blocked {
                     pcb.blocked = true;
                     port.blocked.push(handle);
@@ -228,7 +228,7 @@ pub(crate) fn put(stack: &mut Stack, port_id: u16, frame: Mbuf) {
     let Some(port) = stack.ports.get_mut(port_id) else {
         return core.drops.count(DropReason::TxNoPort);
     };
-    if port.has_room(&mut core.cx.pool, &mut core.cx.counters) {
+    if port.has_room(&mut core.cx) {
         port.push(frame);
     } else {
         core.drops.count(DropReason::TxFull);

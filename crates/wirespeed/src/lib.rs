@@ -80,7 +80,7 @@
 pub use base;
 pub use base::{
     Budget, Cidr, Counter, Counters, DropReason, Drops, Duration, Instant, IpVersion, Limit,
-    LinkKind, MacAddr, Mss, Mtu, Owner, Switch, Switches,
+    LinkKind, MacAddr, Mss, Mtu, Owner, Switch, Switches, WallTime,
 };
 
 pub use mbuf::{Mbuf, Pool};
@@ -96,12 +96,12 @@ pub mod tcp {
 pub mod device {
     #[cfg(feature = "capture")]
     pub use device::capture;
-    #[cfg(feature = "mem")]
-    pub use device::mem;
     pub use device::{BURST, Burst, Device, Doorbell, Limits, Offloads};
-    pub use device::{channel, counted, fault, vlan};
+    pub use device::{channel, counted, fault, mitigation, vlan};
+    #[cfg(feature = "mem")]
+    pub use device::{mem, nic};
     #[cfg(all(feature = "linux", target_os = "linux"))]
-    pub use device::{namespace, packet, peer_groups, tap, xdp};
+    pub use device::{namespace, packet, peer_groups, tap, vm, xdp};
 }
 pub use device::Device;
 
@@ -117,8 +117,7 @@ pub use net;
 pub use stack::pair;
 pub use stack::snapshot;
 pub use stack::{
-    CallError, ConnectError, Datagram, Echo, EchoError, Event, FastConnect, FastOpenConfig,
-    IpSettings, ListenConfig, ListenError, ListenerHandle, Observer, PingHandle, PortConfig,
-    PortId, Route, Stack, StackConfig, Stage, TcpHandle, UdpError, UdpHandle, Unreachable,
-    route::MAIN_TABLE,
+    Armed, CallError, ConnectError, Datagram, Echo, EchoError, Event, FastConnect, FastOpenConfig,
+    IpSettings, ListenConfig, ListenError, ListenerHandle, PingHandle, PortConfig, PortId, Route,
+    Stack, StackConfig, TapId, TcpHandle, UdpError, UdpHandle, Unreachable, route::MAIN_TABLE,
 };

@@ -197,7 +197,7 @@ impl Stack {
         {
             return Err(UdpError::Unsendable(DropReason::IpTooBig));
         }
-        if !port.has_room(&mut core.cx.pool, &mut core.cx.counters) {
+        if !port.has_room(&mut core.cx) {
             return Err(UdpError::WouldBlock);
         }
         let exhausted = UdpError::Unsendable(DropReason::MbufExhausted);

@@ -301,7 +301,7 @@ impl Stack {
         if ip_len + wire::udp::HEADER_LEN + payload.len() > most.bytes() {
             return Err(UdpError::Unsendable(DropReason::IpTooBig));
         }
-        if !port.has_room(&mut core.cx.pool, &mut core.cx.counters) {
+        if !port.has_room(&mut core.cx) {
             return Err(UdpError::WouldBlock);
         }
         let mut m =

@@ -1,13 +1,9 @@
 //! A long write goes down in units: the first is on its way while the last is still to be copied.
 
-use std::sync::{Arc, Mutex};
-
-use base::Switch;
+use base::{Counter, Switch};
 use device::BURST;
-use mbuf::Mbuf;
 
 use super::*;
-use crate::{Observer, PortId, Stage};
 
 const LONG: usize = 1_000_000;
 
@@ -45,28 +41,19 @@ fn write_what_goes(t: &mut Ladder, len: usize) -> usize {
     taken
 }
 
-/// Frames of each burst that goes to the device.
-struct Bursts(Arc<Mutex<Vec<usize>>>);
-
-impl Observer for Bursts {
-    fn burst(&mut self, stage: Stage, _port: PortId, frames: &[Mbuf]) {
-        if stage == Stage::Sending {
-            self.0.lock().expect("one thread").push(frames.len());
-        }
-    }
-}
-
 /// 80 KB at most wait unsent, so that a write that takes 1 MB has sent all but these before it
 /// copied the last: the device has had them, by full bursts, when the call returns.
 #[test]
 fn the_first_unit_of_a_long_write_leaves_before_the_last_is_copied() {
     let mut t = opened(setup());
-    let (from, bursts) = (t.wire.stack_next, Arc::new(Mutex::new(Vec::new())));
-    t.end.stack.observe(t.end.port, Some(Box::new(Bursts(bursts.clone()))));
+    let from = t.wire.stack_next;
+    let sent =
+        |t: &Ladder| [Counter::TxBursts, Counter::TxFrames].map(|c| t.end.stack.counters().of(c));
+    let before = sent(&t);
     assert_eq!(write_what_goes(&mut t, LONG), LONG);
     let full = LONG / (1000 * BURST);
-    let bursts = bursts.lock().expect("one thread").clone();
-    assert_eq!(bursts, vec![BURST; full], "full bursts during the call, the rest waits");
+    let [bursts, frames] = [0, 1].map(|i| (sent(&t)[i] - before[i]) as usize);
+    assert_eq!((bursts, frames), (full, full * BURST), "full bursts, the rest waits");
     let seen = t.wire.receive();
     assert_eq!(seen.len(), full * BURST);
     for (i, seen) in (0i64..).zip(&seen) {

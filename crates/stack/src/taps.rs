@@ -1,0 +1,124 @@
+//! The taps of a port: each sees every frame at the driver's edge, by reference, as the device gave
+//! it or will get it.
+//!
+//! Called by: `rx.rs` before anyone may change a burst, `port.rs` after everyone has. Must not
+//! know: filter text, who reads. Counters: each tap's own ([`bpf::Counters`]).
+//!
+//! A frame is filtered where it lies, and copied only if it matches. What the device would have
+//! finished, the copy gets finished here: the checksum of the frame, over a super-segment as if it
+//! left in one piece. A reader that wants what is on the wire cuts it
+//! ([`bpf::Record::segment_bytes`]).
+
+use base::{Instant, LinkKind, WallTime};
+use bpf::{Direction, Packet, Shown, Tap};
+use mbuf::{Flags, Mbuf};
+use wire::checksum::Ladder;
+use wire::{ipv4, tcp, udp};
+
+use crate::{PortId, Stack};
+
+/// The number of a tap; no other ever has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TapId(u64);
+
+impl TapId {
+    /// For whoever hands it to another process.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The other way; of a number that none has, no tap is found.
+    pub fn of_number(number: u64) -> TapId {
+        TapId(number)
+    }
+}
+
+/// A tap, and how far the time of day is ahead of the stack's.
+struct Entry {
+    id: TapId,
+    tap: Tap,
+    wall_ahead_ns: u64,
+}
+
+/// All taps of a port.
+#[derive(Default)]
+pub(crate) struct Taps(Vec<Entry>);
+
+impl Taps {
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        cfg!(wirespeed_untapped) || self.0.is_empty()
+    }
+
+    /// Frames pass.
+    #[cold]
+    pub(crate) fn show(
+        &mut self,
+        direction: Direction,
+        frames: &[Mbuf],
+        link: LinkKind,
+        now: Instant,
+    ) {
+        for Entry { tap, wall_ahead_ns, .. } in &mut self.0 {
+            let time = WallTime(now.as_nanos().wrapping_add(*wall_ahead_ns));
+            for frame in frames {
+                let shown = Shown {
+                    packet: Packet::whole(frame.as_slice()),
+                    direction,
+                    time,
+                    segment_bytes: frame.segment_size(),
+                };
+                tap.see(&shown, |copy| {
+                    let _ = finish(copy, frame, link);
+                });
+            }
+        }
+    }
+}
+
+/// Write the checksum that the device would into a copy of `frame`, or of its beginning; `None` if
+/// there is nothing to finish, or no place for it.
+fn finish(copy: &mut [u8], frame: &Mbuf, link: LinkKind) -> Option<()> {
+    if !frame.has(Flags::CSUM_PARTIAL) {
+        return None;
+    }
+    let (bytes, start) = (frame.as_slice(), usize::from(frame.csum()));
+    let ip = bytes.get(link.header_len()..)?;
+    let protocol = if ip.first()? >> 4 == 6 { ip.get(6)? } else { ip.get(9)? };
+    // What is there is the pseudo-header's sum.
+    let sum = Ladder::best().sum(bytes.get(start..)?);
+    let (field, bytes) = match *protocol {
+        ipv4::TCP => (start + tcp::CHECKSUM_OFFSET, sum.field()),
+        ipv4::UDP => (start + udp::CHECKSUM_OFFSET, udp::checksum_field(sum)),
+        _ => return None,
+    };
+    copy.get_mut(field..field + 2)?.copy_from_slice(&bytes);
+    Some(())
+}
+
+impl Stack {
+    /// Watch a port; `wall` is the time of day at the time that the stack was last told. `None` if
+    /// there is no such port.
+    pub fn add_tap(&mut self, port: PortId, tap: Tap, wall: WallTime) -> Option<TapId> {
+        let wall_ahead_ns = wall.0.wrapping_sub(self.now().as_nanos());
+        let port = self.ports.get_mut(port.0)?;
+        let id = TapId(self.next_tap);
+        self.next_tap += 1;
+        port.taps.0.push(Entry { id, tap, wall_ahead_ns });
+        Some(id)
+    }
+
+    /// A tap, to be read; `None` if it was removed, or its port was.
+    pub fn tap(&mut self, id: TapId) -> Option<&mut Tap> {
+        let mut entries = self.ports.iter_mut().flat_map(|port| &mut port.taps.0);
+        entries.find(|entry| entry.id == id).map(|entry| &mut entry.tap)
+    }
+
+    /// Watch no more; the tap with what it holds.
+    pub fn remove_tap(&mut self, id: TapId) -> Option<Tap> {
+        self.ports.iter_mut().find_map(|port| {
+            let at = port.taps.0.iter().position(|entry| entry.id == id)?;
+            Some(port.taps.0.remove(at).tap)
+        })
+    }
+}
