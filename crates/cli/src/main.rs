@@ -4,15 +4,18 @@
 //!
 //! Called by: people and scripts. Must not know: how anything is done; that is in the modules.
 
+mod dump;
 mod lab;
 mod output;
 #[cfg(target_os = "linux")]
 mod outside;
 #[cfg(target_os = "linux")]
 mod ping;
+mod running;
 #[cfg(target_os = "linux")]
 mod services;
 mod show;
+mod top;
 mod ttcp;
 #[cfg(target_os = "linux")]
 mod wire;
@@ -43,8 +46,12 @@ enum Command {
     /// Join two devices by a link with a rate, a delay and faults: a bad network for any two hosts
     #[cfg(target_os = "linux")]
     Wire(Box<wire::Args>),
+    /// Print packets of a running wirespeed, an interface or a file, or write them to a file
+    Dump(Box<dump::Args>),
     /// Show what a running wirespeed is doing: connections, counters, drops, limits and more
     Show(show::Args),
+    /// Watch what passes a running wirespeed or an interface, as it happens
+    Top(Box<top::Args>),
     /// Run an experiment with the stack: a table, a plot, a document
     Lab(Box<::lab::Args>),
 }
@@ -79,7 +86,9 @@ fn main() -> ExitCode {
         Command::Services(args) => services::main(&args),
         #[cfg(target_os = "linux")]
         Command::Wire(args) => wire::main(&args),
+        Command::Dump(args) => dump::main(&args),
         Command::Show(args) => show::main(&args),
+        Command::Top(args) => top::main(&args),
         Command::Lab(args) => lab::main(&args),
     };
     match result {

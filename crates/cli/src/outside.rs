@@ -6,16 +6,18 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
+use std::task::Waker;
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use wirespeed::device::mitigation::Mitigation;
 use wirespeed::device::packet::{self, PacketSocket};
 use wirespeed::device::tap::{Config, Setup, Tap, TapError};
-use wirespeed::device::vlan;
 use wirespeed::device::xdp::{self, XdpSocket};
+use wirespeed::device::{vlan, vm};
 use wirespeed::{
-    Cidr, Device, Duration, Instant, IpVersion, LinkKind, MacAddr, PortConfig, PortId, Route,
-    Stack, StackConfig, Switches,
+    Armed, Cidr, Device, Duration, Instant, IpVersion, LinkKind, MacAddr, PortConfig, PortId,
+    Route, Stack, StackConfig, Switches,
 };
 
 use crate::Usage;
@@ -29,7 +31,8 @@ const NAP: Duration = Duration::from_millis(100);
 #[group(id = "outside", multiple = true)]
 pub(crate) struct Args {
     /// Device of this machine: tap:NAME (Ethernet) or tun:NAME (bare IP), made if it is not there,
-    /// or an interface that is there: packet:NAME beside the kernel, xdp:NAME instead of it
+    /// or an interface that is there: packet:NAME beside the kernel, xdp:NAME instead of it; or a
+    /// virtual machine's stream socket in QEMU's framing: vm:PATH connects, vm-listen:PATH waits
     #[arg(long, value_name = "KIND:NAME")]
     pub(crate) dev: Option<Dev>,
     /// Our VLAN on the device: ID for one 802.1Q tag, OUTER.ID for an 802.1ad tag around it
@@ -41,6 +44,10 @@ pub(crate) struct Args {
     /// Gateway to hosts that are on no network of ours; one for each version of IP
     #[arg(long, value_name = "GATEWAY", requires = "dev")]
     pub(crate) via: Vec<IpAddr>,
+    /// How often the device wakes us: a level, 0 for each frame to 5 for the fewest wake-ups,
+    /// adaptive, or poll [default: 0]
+    #[arg(long, value_name = "0-5|adaptive|poll", requires = "dev")]
+    pub(crate) mitigation: Option<Mitigation>,
 }
 
 /// What opens a device.
@@ -52,6 +59,10 @@ pub(crate) enum Kind {
     Packet,
     /// An AF_XDP socket on its first queue.
     Xdp,
+    /// A virtual machine's socket in QEMU's framing, to which we connect.
+    Vm,
+    /// One at which we wait for the machine.
+    VmListen,
 }
 
 /// A device by its kind and name.
@@ -70,7 +81,12 @@ impl FromStr for Dev {
             Some(("tun", name)) => (Kind::Tap(LinkKind::Ip), name),
             Some(("packet", name)) => (Kind::Packet, name),
             Some(("xdp", name)) => (Kind::Xdp, name),
-            _ => return Err("expected tap:NAME, tun:NAME, packet:NAME or xdp:NAME"),
+            Some(("vm", name)) => (Kind::Vm, name),
+            Some(("vm-listen", name)) => (Kind::VmListen, name),
+            _ => {
+                return Err("expected tap:NAME, tun:NAME, packet:NAME, xdp:NAME, vm:PATH or \
+                            vm-listen:PATH");
+            }
         };
         if name.is_empty() {
             return Err("the device needs a name behind the colon, as in tap:ws0");
@@ -158,7 +174,7 @@ impl Args {
     /// What to try if the host, on a network of ours, does not answer.
     pub(crate) fn hint(&self, host: IpAddr) -> Option<String> {
         let (dev, net) = (self.dev.as_ref()?, self.addr.iter().find(|cidr| cidr.contains(host))?);
-        if matches!(dev.kind, Kind::Packet | Kind::Xdp) {
+        if !matches!(dev.kind, Kind::Tap(_)) {
             // This machine is not at the other end.
             return None;
         }
@@ -224,6 +240,9 @@ impl Outside {
             None => device,
         };
         let port = stack.add_port(device, PortConfig { mac, addresses: args.addr.clone() });
+        if let Some(mitigation) = args.mitigation {
+            stack.set_mitigation(port, mitigation).map_err(|why| Usage(why.to_string()))?;
+        }
         for &gateway in &args.via {
             let (any, table) = (everywhere(gateway), wirespeed::MAIN_TABLE);
             stack.add_route(Route { dest: any, via: Some(gateway), port: port.0, table });
@@ -244,9 +263,20 @@ impl Outside {
     pub(crate) fn wait(&mut self, until: Instant) -> Result<()> {
         self.stack.flush();
         let now = self.clock.now();
+        let looks_at = match self.stack.arm(Waker::noop()) {
+            Armed::Ready => return Ok(()),
+            Armed::Until(at) => Some(at),
+            Armed::All | Armed::Descriptors | Armed::NotAll => None,
+        };
+        let until = looks_at.unwrap_or(until).min(until);
         let span = self.stack.next_deadline().min(until).min(now + NAP).since(now);
         let (secs, nanos) = (span.as_nanos() / 1_000_000_000, span.as_nanos() % 1_000_000_000);
         let timeout = Timespec { tv_sec: secs as i64, tv_nsec: nanos as i64 };
+        if looks_at.is_some() {
+            // Frames gather: what comes before is for then.
+            std::thread::sleep(span.into());
+            return Ok(());
+        }
         let device = self.device()?;
         let Some(fd) = device.as_fd() else {
             return match device.failure() {
@@ -309,6 +339,8 @@ pub(crate) fn open(dev: &Dev, how: &How) -> Result<(Box<dyn Device>, MacAddr)> {
             let mac = port.mac().unwrap_or_default();
             return Ok((Box::new(port), mac));
         }
+        Kind::Vm => return Ok((Box::new(vm::Stream::connect(name.as_ref())?), own_mac()?)),
+        Kind::VmListen => return Ok((Box::new(vm::Stream::listen(name.as_ref())?), own_mac()?)),
     };
     let config = Config {
         name: Some(name),
@@ -326,6 +358,13 @@ pub(crate) fn open(dev: &Dev, how: &How) -> Result<(Box<dyn Device>, MacAddr)> {
     }
     let mac = tap.our_mac().unwrap_or_default();
     Ok((Box::new(tap), mac))
+}
+
+/// A hardware address that nobody else has: locally administered, drawn.
+fn own_mac() -> Result<MacAddr> {
+    let mut mac = [2; 6];
+    getrandom::fill(&mut mac[1..]).context("the system gives no random address")?;
+    Ok(MacAddr(mac))
 }
 
 /// All addresses of `like`'s version.
@@ -346,6 +385,7 @@ mod tests {
             dev: Some(Dev { kind: Kind::Tap(LinkKind::Ethernet), name: "ws0".to_owned() }),
             addr: addr.iter().map(|a| a.parse().expect("a network")).collect(),
             vlan: None,
+            mitigation: None,
             via: via.iter().map(|a| a.parse().expect("an address")).collect(),
         }
     }

@@ -85,7 +85,7 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
         let now = server.outside.clock.now();
         if now >= next_tick {
             next_tick = now + TICK;
-            desk.poll(now, &[("services", &server.outside.stack)]);
+            desk.poll(now, &mut [("services", &mut server.outside.stack)]);
         }
         if worked == 0 && server.busy.is_empty() {
             server.outside.wait(next_tick)?;

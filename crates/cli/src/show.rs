@@ -12,25 +12,22 @@
 
 mod desk;
 mod hatch;
+mod leases;
 mod rows;
 mod table;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result};
 use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use wirespeed::control::{self, Client, ControlError};
+use wirespeed::control::Client;
 
-use crate::{Outcome, Usage, output};
+use crate::running::{Question, Section, TIMEOUT, ask, find};
+use crate::{Outcome, output};
 
 pub(crate) use desk::Desk;
 pub(crate) use hatch::Hatch;
-
-/// How long a program may take to answer.
-const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The options.
 #[derive(clap::Args, Debug)]
@@ -48,51 +45,9 @@ pub(crate) struct Args {
     pid: Option<u32>,
 }
 
-/// What there is to show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Section {
-    Stack,
-    Ports,
-    Connections,
-    Sockets,
-    Neighbours,
-    Routes,
-    Drops,
-    Counters,
-    Limits,
-    Switches,
-}
-
-/// What is asked: of the program, or a page of a section of one of its stacks.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Question {
-    Program,
-    Section { stack: usize, section: Section, cursor: u64 },
-}
-
-/// The program that answers.
-#[derive(Debug, Serialize, Deserialize)]
-struct Program {
-    pid: u32,
-    command: String,
-    version: String,
-    stacks: Vec<String>,
-}
-
-/// A page, or why there is none. The last page has no `next`.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Answer {
-    program: Option<Program>,
-    body: Value,
-    next: Option<u64>,
-    error: Option<String>,
-}
-
 /// Run it.
 pub(crate) fn main(args: &Args) -> Result<Outcome> {
-    let path = find(args)?;
+    let path = find(args.socket.as_deref(), args.pid)?;
     let mut client = Client::connect(&path, TIMEOUT)?;
     let program = ask(&mut client, &Question::Program)?.program;
     let program = program.context("the program does not say what it is")?;
@@ -145,49 +100,6 @@ fn whole(client: &mut Client, stack: usize, section: Section) -> Result<Value> {
         match answer.next {
             Some(next) if next > cursor => cursor = next,
             _ => return Ok(Value::Array(rows)),
-        }
-    }
-}
-
-fn ask(client: &mut Client, question: &Question) -> Result<Answer> {
-    let answer: Answer = client.request(question)?;
-    match answer.error {
-        Some(error) => bail!("the program answers: {error}"),
-        None => Ok(answer),
-    }
-}
-
-/// The directories to look in, the user's own first.
-fn directories() -> Vec<PathBuf> {
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR");
-    let uid = rustix::process::geteuid().as_raw();
-    control::path::directories(runtime.as_deref(), uid)
-}
-
-/// The socket that was asked for, or the only one.
-fn find(args: &Args) -> Result<PathBuf> {
-    if let Some(path) = &args.socket {
-        return Ok(path.clone());
-    }
-    let directories = directories();
-    if let Some(pid) = args.pid {
-        let paths = directories.iter().map(|d| control::path::socket(d, pid));
-        let found = paths.clone().find(|path| path.symlink_metadata().is_ok());
-        let first = || paths.clone().next().unwrap_or_default();
-        return found.ok_or_else(|| anyhow!(ControlError::Missing { path: first() }));
-    }
-    let running: Vec<_> = directories.iter().flat_map(|d| control::path::running(d)).collect();
-    match running.as_slice() {
-        [(_, path)] => Ok(path.clone()),
-        [] => bail!(
-            "no wirespeed runs here that could be asked (looked in {}). Start one, for example \
-             `wirespeed ttcp --seconds 60`; for another user's use `sudo`",
-            directories.iter().map(|d| d.display().to_string()).collect::<Vec<_>>().join(", ")
-        ),
-        several => {
-            let pids: Vec<_> = several.iter().map(|(pid, _)| pid.to_string()).collect();
-            let pids = pids.join(", ");
-            bail!(Usage(format!("several programs run: choose one by --pid, of {pids}")))
         }
     }
 }

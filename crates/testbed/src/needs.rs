@@ -27,6 +27,8 @@ impl Need {
     pub const SETPRIV: Need = Need::Program("setpriv", "util-linux");
     /// socat.
     pub const SOCAT: Need = Need::Program("socat", "socat");
+    /// tcpdump, and libpcap with it.
+    pub const TCPDUMP: Need = Need::Program("tcpdump", "tcpdump");
     /// tshark.
     pub const TSHARK: Need = Need::Program("tshark", "tshark");
     /// unshare, which gives a program namespaces of its own.

@@ -36,13 +36,21 @@ impl Running {
         self.wait().success()
     }
 
-    /// Send it a signal and wait for its end: code, standard output, standard error, both piped.
-    /// What it prints must fit into the pipes.
+    /// Send it a signal and wait for its end, as [`Running::end`].
     ///
     /// # Panics
-    /// As [`Running::wait`]; if it has ended before, or printed what is no text.
-    pub fn end_by(mut self, signal: Signal) -> (i32, String, String) {
+    /// As that; if it has ended before.
+    pub fn end_by(self, signal: Signal) -> (i32, String, String) {
         kill_process(Pid::from_child(&self.0), signal).expect("it runs");
+        self.end()
+    }
+
+    /// Wait for its end: code, standard output, standard error, both piped. What it prints must
+    /// fit into the pipes.
+    ///
+    /// # Panics
+    /// As [`Running::wait`]; if it printed what is no text.
+    pub fn end(mut self) -> (i32, String, String) {
         let code = self.wait().code().unwrap_or(-1);
         let (mut out, mut err) = (String::new(), String::new());
         let stdout = self.0.stdout.take().expect("piped").read_to_string(&mut out);

@@ -9,23 +9,27 @@ use wirespeed::control::{self, Message, Server};
 use wirespeed::{Budget, Instant, Stack};
 
 use super::hatch::Hatch;
-use super::{Answer, Program, Question, Section, rows};
+use super::leases::{self, Leases};
+use super::rows;
+use crate::running::{Answer, Program, Question, Section};
 
 /// Rows of a page: one connection is some 700 bytes of JSON, a frame takes a megabyte.
 const PAGE_ROWS: usize = 500;
 
-/// A page of a section of a stack.
-#[derive(Clone, Copy)]
-pub(super) struct Wanted {
-    stack: usize,
-    section: Section,
-    cursor: u64,
+/// What is wanted of a stack, by the thread that has it.
+#[derive(Clone, Debug)]
+pub(super) enum Wanted {
+    /// A page of a section.
+    Page(Section, u64),
+    /// Something with a tap.
+    Tap(leases::Wanted),
 }
 
 /// Answers, where there is a socket.
 pub(crate) struct Desk {
     server: Option<Server>,
     command: &'static str,
+    leases: Leases,
 }
 
 impl Desk {
@@ -41,66 +45,102 @@ impl Desk {
             let (budget, groups) = (Budget::default(), wirespeed::device::peer_groups);
             Server::bind(&path, budget, groups, control::own_user_and_root)
         };
-        Desk { server: serve().ok(), command }
+        Desk { server: serve().ok(), command, leases: Leases::default() }
     }
 
     /// Answer who asks about `stacks`; never waits.
-    pub(crate) fn poll(&mut self, now: Instant, stacks: &[(&str, &Stack)]) {
-        let names: Vec<_> = stacks.iter().map(|(name, _)| *name).collect();
-        self.serve(now, &names, |wanted, control| match stacks.get(wanted.stack) {
-            Some((_, stack)) => section(stack, &wanted, control),
-            None => gone(&wanted),
+    pub(crate) fn poll(&mut self, now: Instant, stacks: &mut [(&str, &mut Stack)]) {
+        let names: Vec<_> = stacks.iter().map(|(name, _)| (*name).to_owned()).collect();
+        self.serve(now, &names, |number, wanted, control| match stacks.get_mut(number) {
+            Some((_, stack)) => answer(stack, &wanted, control),
+            None => gone(number),
         });
     }
 
     /// The same for stacks that other threads own, who serve at their hatches; waits for them.
     pub(crate) fn poll_hatches(&mut self, now: Instant, hatches: &[(&str, &Hatch)]) {
-        let names: Vec<_> = hatches.iter().map(|(name, _)| *name).collect();
-        self.serve(now, &names, |wanted, control| match hatches.get(wanted.stack) {
-            Some((_, hatch)) => hatch.ask(wanted, control),
-            None => gone(&wanted),
+        let names: Vec<_> = hatches.iter().map(|(name, _)| (*name).to_owned()).collect();
+        self.serve(now, &names, |number, wanted, control| match hatches.get(number) {
+            Some((_, hatch)) => hatch.ask(number, wanted, control),
+            None => gone(number),
         });
     }
 
-    fn serve(&mut self, now: Instant, names: &[&str], page: impl Fn(Wanted, &Budget) -> Answer) {
+    fn serve(
+        &mut self,
+        now: Instant,
+        names: &[String],
+        mut of: impl FnMut(usize, Wanted, &Budget) -> Answer,
+    ) {
         let Some(server) = &mut self.server else { return };
         let control = server.budget().clone();
+        let leases = &mut self.leases;
         server.poll(now, |_, request| {
-            let answer = match serde_json::from_slice(&request.payload) {
-                Ok(Question::Program) => program(self.command, names),
-                Ok(Question::Section { stack, section, cursor }) => {
-                    page(Wanted { stack, section, cursor }, &control)
-                }
-                Err(error) => refusal(format!("the question is not understood: {error}")),
+            let mut tap = |stack, wanted| {
+                let asked = leases.ask(stack, wanted, now);
+                asked.map(|wanted| (stack, Wanted::Tap(wanted)))
             };
-            let payload = serde_json::to_vec(&answer).unwrap_or_default();
-            Message { payload, descriptors: Vec::new() }
+            let wanted = match serde_json::from_slice(&request.payload) {
+                Ok(Question::Program) => return message(&program(self.command, names)),
+                Ok(Question::Section { stack, section, cursor }) => {
+                    Ok((stack, Wanted::Page(section, cursor)))
+                }
+                Ok(Question::Tap { stack, port, insns, snaplen }) => {
+                    tap(stack, leases::Wanted::Add { port, insns, snaplen })
+                }
+                Ok(Question::Kept { stack, tap: id }) => tap(stack, leases::Wanted::Kept(id)),
+                Ok(Question::Untap { stack, tap: id }) => tap(stack, leases::Wanted::Remove(id)),
+                Err(error) => Err(format!("the question is not understood: {error}")),
+            };
+            let answer = match wanted {
+                Ok((stack, wanted)) => {
+                    let answer = of(stack, wanted.clone(), &control);
+                    leases.note(stack, &wanted, &answer, now);
+                    answer
+                }
+                Err(why) => refusal(why),
+            };
+            message(&answer)
         });
+        // Who asked for a tap and went away does not come back for it.
+        for (stack, wanted) in self.leases.expired(now) {
+            of(stack, Wanted::Tap(wanted), &control);
+        }
     }
+}
+
+fn message(answer: &Answer) -> Message {
+    Message { payload: serde_json::to_vec(answer).unwrap_or_default(), descriptors: Vec::new() }
 }
 
 pub(super) fn refusal(error: String) -> Answer {
     Answer { error: Some(error), ..Answer::default() }
 }
 
-pub(super) fn gone(wanted: &Wanted) -> Answer {
-    refusal(format!("there is no stack {}: its transfer has ended", wanted.stack))
+pub(super) fn gone(stack: usize) -> Answer {
+    refusal(format!("there is no stack {stack}: its transfer has ended"))
 }
 
-fn program(command: &str, names: &[&str]) -> Answer {
+fn program(command: &str, names: &[String]) -> Answer {
     let program = Program {
         pid: std::process::id(),
         command: command.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        stacks: names.iter().map(|name| (*name).to_owned()).collect(),
+        stacks: names.to_vec(),
     };
     Answer { program: Some(program), ..Answer::default() }
 }
 
-/// A page of a section; `control` has the limits of the socket itself.
-pub(super) fn section(stack: &Stack, wanted: &Wanted, control: &Budget) -> Answer {
-    let cursor = wanted.cursor;
-    let (body, next) = match wanted.section {
+/// By the thread that has the stack; `control` has the limits of the socket itself.
+pub(super) fn answer(stack: &mut Stack, wanted: &Wanted, control: &Budget) -> Answer {
+    match wanted {
+        Wanted::Page(section, cursor) => page(stack, *section, *cursor, control),
+        Wanted::Tap(wanted) => leases::answer(stack, wanted),
+    }
+}
+
+fn page(stack: &Stack, section: Section, cursor: u64, control: &Budget) -> Answer {
+    let (body, next) = match section {
         Section::Stack => (rows::stack(stack), None),
         Section::Ports => rows::page(stack.ports_page(cursor, PAGE_ROWS), rows::port),
         Section::Connections => {

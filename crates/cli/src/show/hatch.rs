@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use wirespeed::{Budget, Stack};
 
-use super::Answer;
 use super::desk::{self, Wanted};
+use crate::running::Answer;
 
 /// How long an answer may take: many ticks.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -37,13 +37,13 @@ enum Slot {
 
 impl Hatch {
     /// By the stack's owner, now and then.
-    pub(crate) fn serve(&self, stack: &Stack) {
+    pub(crate) fn serve(&self, stack: &mut Stack) {
         if !self.asked.swap(false, Ordering::Acquire) {
             return;
         }
         let mut slot = self.slot();
         if let Slot::Asked(wanted, control) = &*slot {
-            *slot = Slot::Answered(desk::section(stack, wanted, control));
+            *slot = Slot::Answered(desk::answer(stack, wanted, control));
             self.answered.notify_one();
         }
     }
@@ -55,10 +55,10 @@ impl Hatch {
     }
 
     /// By the desk: waits for the owner.
-    pub(super) fn ask(&self, wanted: Wanted, control: &Budget) -> Answer {
+    pub(super) fn ask(&self, number: usize, wanted: Wanted, control: &Budget) -> Answer {
         let mut slot = self.slot();
         if matches!(*slot, Slot::Closed) {
-            return desk::gone(&wanted);
+            return desk::gone(number);
         }
         *slot = Slot::Asked(wanted, Box::new(control.clone()));
         self.asked.store(true, Ordering::Release);
@@ -69,7 +69,7 @@ impl Hatch {
             Slot::Answered(answer) => answer,
             Slot::Closed => {
                 *slot = Slot::Closed;
-                desk::gone(&wanted)
+                desk::gone(number)
             }
             Slot::Asked(..) | Slot::Empty => {
                 desk::refusal("the stack's thread is busy; ask again".to_owned())

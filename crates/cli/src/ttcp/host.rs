@@ -316,7 +316,7 @@ impl<'a> Transfer<'a> {
         if now >= self.next_tick {
             self.next_tick = now + TICK;
             self.interrupted |= self.interrupt.noted();
-            self.desk.poll(now, &[("outside", &self.outside.stack)]);
+            self.desk.poll(now, &mut [("outside", &mut self.outside.stack)]);
         }
         self.interrupted
     }

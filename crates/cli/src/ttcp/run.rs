@@ -72,8 +72,8 @@ pub(super) fn run(
             ticks.look(now, &sender, &receiver)?;
             watch.beside(|| {
                 progress.at(receiver.bytes);
-                let stacks = [("sender", &sender.end.stack), ("receiver", &receiver.end.stack)];
-                desk.poll(now, &stacks);
+                let (sender, receiver) = (&mut sender.end.stack, &mut receiver.end.stack);
+                desk.poll(now, &mut [("sender", sender), ("receiver", receiver)]);
             });
         }
         let sent = sender.turn(now)?;

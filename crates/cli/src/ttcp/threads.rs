@@ -210,7 +210,7 @@ fn send(
             if shared.aborted() {
                 return Ok(Finished { end: sender, lap: None, pinned });
             }
-            watch.beside(|| shared.hatches[0].serve(&sender.end.stack));
+            watch.beside(|| shared.hatches[0].serve(&mut sender.end.stack));
         }
         match sender.turn(now)? {
             Turn::Done => break,
@@ -248,7 +248,7 @@ fn receive(
             if shared.aborted() {
                 return Ok(Finished { end: receiver, lap: None, pinned });
             }
-            watch.beside(|| shared.hatches[1].serve(&receiver.end.stack));
+            watch.beside(|| shared.hatches[1].serve(&mut receiver.end.stack));
         }
         // Read before the turn: then an idle turn saw everything that was sent.
         let all_sent = shared.sender_done.load(Ordering::Acquire);

@@ -24,8 +24,8 @@ Two hosts on one machine, 100 Mb/s and 100 ms apart:
   ip netns add blue; ip netns add red
   wirespeed wire tap:w0@blue tap:w0@red --rate 100M --delay 50ms --queue 1250000")]
 pub(crate) struct Args {
-    /// One end: tap:NAME or tun:NAME, made if it is not there, or packet:NAME, an interface that
-    /// is; in a network namespace with @NAMESPACE behind it
+    /// One end: tap:NAME or tun:NAME, made if it is not there, packet:NAME, an interface that is,
+    /// or vm:PATH, a virtual machine's socket; in a network namespace with @NAMESPACE behind it
     #[arg(value_name = "A")]
     pub(super) a: End,
     /// The other end

@@ -7,6 +7,8 @@
 use std::process::ExitCode;
 
 #[cfg(target_os = "linux")]
+mod dump;
+#[cfg(target_os = "linux")]
 mod host;
 #[cfg(target_os = "linux")]
 mod ping;
@@ -17,7 +19,7 @@ mod wire;
 
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
-    let cases: &[&[testbed::Case]] = &[ping::CASES, sockets::CASES, wire::CASES];
+    let cases: &[&[testbed::Case]] = &[dump::CASES, ping::CASES, sockets::CASES, wire::CASES];
     #[cfg(not(target_os = "linux"))]
     let cases: &[&[testbed::Case]] = &[];
     testbed::in_namespaces(cases)

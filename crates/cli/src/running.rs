@@ -1,0 +1,136 @@
+//! Programs of ours that run: where their control sockets are, what they are asked and what they
+//! answer.
+//!
+//! Called by: `show`, `dump` and `top` ask; `show/desk.rs` answers. Must not know: what is done
+//! with an answer.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Result, anyhow, bail};
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use wirespeed::control::{self, Client, ControlError};
+
+use crate::Usage;
+
+/// How long a program may take to answer.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What there is to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Section {
+    Stack,
+    Ports,
+    Connections,
+    Sockets,
+    Neighbours,
+    Routes,
+    Drops,
+    Counters,
+    Limits,
+    Switches,
+}
+
+/// What is asked: of the program, or a page of a section of one of its stacks.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Question {
+    Program,
+    Section {
+        stack: usize,
+        section: Section,
+        cursor: u64,
+    },
+    /// Watch a port of a stack, by the instructions of a filter: code, jt, jf, k.
+    Tap {
+        stack: usize,
+        port: u16,
+        insns: Vec<(u16, u8, u8, u32)>,
+        snaplen: u32,
+    },
+    /// What a tap has kept since it was asked last.
+    Kept {
+        stack: usize,
+        tap: u64,
+    },
+    /// Watch no more.
+    Untap {
+        stack: usize,
+        tap: u64,
+    },
+}
+
+/// A tap's packets: [`Answer::body`] of [`Question::Kept`].
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    /// Bytes of a buffer in base64, which [`bpf::records`] reads; empty if there are none.
+    pub(crate) records: String,
+    pub(crate) seen: u64,
+    pub(crate) matched: u64,
+    pub(crate) dropped: u64,
+}
+
+/// The program that answers.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Program {
+    pub(crate) pid: u32,
+    pub(crate) command: String,
+    pub(crate) version: String,
+    pub(crate) stacks: Vec<String>,
+}
+
+/// A page, or why there is none. The last page has no `next`.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Answer {
+    pub(crate) program: Option<Program>,
+    pub(crate) body: Value,
+    pub(crate) next: Option<u64>,
+    pub(crate) error: Option<String>,
+}
+
+/// Ask once.
+pub(crate) fn ask(client: &mut Client, question: &Question) -> Result<Answer> {
+    let answer: Answer = client.request(question)?;
+    match answer.error {
+        Some(error) => bail!("the program answers: {error}"),
+        None => Ok(answer),
+    }
+}
+
+/// The directories to look in, the user's own first.
+fn directories() -> Vec<PathBuf> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR");
+    let uid = rustix::process::geteuid().as_raw();
+    control::path::directories(runtime.as_deref(), uid)
+}
+
+/// The socket that was asked for, or the only one.
+pub(crate) fn find(socket: Option<&Path>, pid: Option<u32>) -> Result<PathBuf> {
+    if let Some(path) = socket {
+        return Ok(path.to_owned());
+    }
+    let directories = directories();
+    if let Some(pid) = pid {
+        let paths = directories.iter().map(|d| control::path::socket(d, pid));
+        let found = paths.clone().find(|path| path.symlink_metadata().is_ok());
+        let first = || paths.clone().next().unwrap_or_default();
+        return found.ok_or_else(|| anyhow!(ControlError::Missing { path: first() }));
+    }
+    let running: Vec<_> = directories.iter().flat_map(|d| control::path::running(d)).collect();
+    match running.as_slice() {
+        [(_, path)] => Ok(path.clone()),
+        [] => bail!(
+            "no wirespeed runs here that could be asked (looked in {}). Start one, for example \
+             `wirespeed ttcp --seconds 60`; for another user's use `sudo`",
+            directories.iter().map(|d| d.display().to_string()).collect::<Vec<_>>().join(", ")
+        ),
+        several => {
+            let pids: Vec<_> = several.iter().map(|(pid, _)| pid.to_string()).collect();
+            let pids = pids.join(", ");
+            bail!(Usage(format!("several programs run: choose one by --pid, of {pids}")))
+        }
+    }
+}

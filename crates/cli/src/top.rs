@@ -1,0 +1,280 @@
+//! `wirespeed top`: what passes a running wirespeed or an interface, as it happens.
+//!
+//! Called by: `main`. `traffic` counts packets, `screen` draws. Must not know: how a source gets
+//! its packets (`dump`'s do).
+//!
+//! Every frame is looked at, its first bytes alone; what is lost on the way here is told. `--batch`
+//! prints the same screens as text, for who has no terminal.
+
+mod screen;
+mod traffic;
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use bpf::{Filter, Insn, Program};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
+use serde_json::Value;
+use wirespeed::control::Client;
+
+use crate::dump::{Counted, Next, Process, Source};
+use crate::running::{Question, Section, TIMEOUT, ask, find};
+use crate::{Outcome, Usage, output};
+use traffic::{Amount, Traffic};
+
+/// Bytes of a packet that say who sends what to whom, with two tags and IPv6.
+const SNAPLEN: u32 = 96;
+
+/// Columns and lines of a screen that is printed.
+const BATCH: (u16, u16) = (120, 40);
+
+/// The options.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// An interface of this machine
+    #[arg(short, value_name = "NAME", conflicts_with_all = ["pid", "socket"])]
+    interface: Option<String>,
+    /// A running wirespeed, by its process number [default: the only one that runs]
+    #[arg(long, value_name = "N", conflicts_with = "socket")]
+    pid: Option<u32>,
+    /// A running wirespeed, by its control socket
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Seconds from one screen to the next
+    #[arg(short = 'd', long, value_name = "SECONDS", default_value_t = 1.0)]
+    delay: f64,
+    /// End after so many screens
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// Print screens as text, one below the other
+    #[arg(short, long)]
+    batch: bool,
+}
+
+/// A port in an interval.
+#[derive(Clone, Debug)]
+struct PortState {
+    name: String,
+    /// Received and sent.
+    amounts: [Amount; 2],
+    /// Of the link, where it is known.
+    rate_bps: Option<u64>,
+    collisions: Option<u64>,
+    errors: Option<u64>,
+}
+
+/// What a screen shows.
+#[derive(Clone, Debug)]
+struct Interval {
+    what: String,
+    seconds: f64,
+    /// Frames shown so far, and those lost before they were.
+    seen: u64,
+    lost: u64,
+    ports: Vec<PortState>,
+    traffic: Traffic,
+    drops: Vec<(String, u64)>,
+    /// Cells of a row each.
+    connections: Vec<Vec<String>>,
+}
+
+/// Where figures come from besides packets.
+enum Besides {
+    Interface(String),
+    Process(Box<Client>, Vec<usize>),
+}
+
+/// Run it.
+pub(crate) fn main(args: &Args) -> Result<Outcome> {
+    if !(0.1..=3600.0).contains(&args.delay) {
+        bail!(Usage("--delay takes 0.1 to 3600 seconds".to_owned()));
+    }
+    if !args.batch && !std::io::stdout().is_terminal() {
+        bail!(Usage("standard output is no terminal: --batch prints screens as text".to_owned()));
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = stop.clone();
+    ctrlc::set_handler(move || told.store(true, Ordering::Relaxed)).context("Ctrl-C")?;
+    let everything = Insn::new(0x06, 0, 0, SNAPLEN);
+    let (mut source, besides, what): (Box<dyn Source>, _, _) = match &args.interface {
+        Some(name) => {
+            let filter = move |_| Ok(Filter::new(Program::new(&[everything])?));
+            let besides = Besides::Interface(name.clone());
+            (crate::dump::interface(name, filter)?, besides, format!("interface {name}"))
+        }
+        None => {
+            let (socket, pid) = (args.socket.as_deref(), args.pid);
+            let process = Process::attach(socket, pid, SNAPLEN, |_| Ok(vec![everything]))?;
+            let mut client = Client::connect(&find(socket, pid)?, TIMEOUT)?;
+            let program = ask(&mut client, &Question::Program)?.program;
+            let program = program.context("the program does not say what it is")?;
+            let what = format!("wirespeed {}, process {}", program.command, program.pid);
+            let stacks = (0..program.stacks.len()).collect();
+            (Box::new(process), Besides::Process(Box::new(client), stacks), what)
+        }
+    };
+    let mut top = Top { besides, what, traffic: Traffic::default(), begun: Instant::now() };
+    let ended = if args.batch {
+        top.run(args, source.as_mut(), &stop, |interval| {
+            let mut terminal = Terminal::new(TestBackend::new(BATCH.0, BATCH.1))?;
+            terminal.draw(|frame| screen::draw(frame, interval))?;
+            output::out(&format!("{}\n", terminal.backend()))?;
+            Ok(false)
+        })
+    } else {
+        let mut terminal = ratatui::try_init().context("the terminal")?;
+        let ended = top.run(args, source.as_mut(), &stop, |interval| {
+            terminal.draw(|frame| screen::draw(frame, interval))?;
+            wants_to_end()
+        });
+        ratatui::restore();
+        ended
+    };
+    ended.map(|()| Outcome::Done)
+}
+
+/// Was a key pressed that ends it?
+fn wants_to_end() -> Result<bool> {
+    while event::poll(Duration::ZERO)? {
+        if let Event::Key(key) = event::read()? {
+            let control_c =
+                key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+            if control_c || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+struct Top {
+    besides: Besides,
+    what: String,
+    traffic: Traffic,
+    begun: Instant,
+}
+
+impl Top {
+    /// Screen after screen, until one of them, Ctrl-C or the source ends it.
+    fn run(
+        &mut self,
+        args: &Args,
+        source: &mut dyn Source,
+        stop: &AtomicBool,
+        mut show: impl FnMut(&Interval) -> Result<bool>,
+    ) -> Result<()> {
+        let delay = Duration::from_secs_f64(args.delay);
+        let mut screens = 0;
+        let mut last = None;
+        while !stop.load(Ordering::Relaxed) {
+            let ended = match source.next()? {
+                Next::Packet(packet) => {
+                    self.traffic.add(&packet);
+                    false
+                }
+                Next::Later => false,
+                Next::End => true,
+            };
+            if self.begun.elapsed() >= delay || ended {
+                let interval = self.interval(source);
+                screens += 1;
+                let enough = args.count.is_some_and(|most| screens >= most);
+                if show(&interval)? || enough || ended {
+                    break;
+                }
+                last = Some(interval);
+            } else if let Some(interval) = &last {
+                // Keys do not wait for the next screen.
+                if !args.batch && wants_to_end()? {
+                    let _ = interval;
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What passed since the last one.
+    fn interval(&mut self, source: &mut dyn Source) -> Interval {
+        let seconds = self.begun.elapsed().as_secs_f64().max(1e-3);
+        self.begun = Instant::now();
+        let traffic = std::mem::take(&mut self.traffic);
+        let counted = source.counted().unwrap_or_default();
+        let sum = |of: fn(&Counted) -> u64| counted.iter().map(of).sum::<u64>();
+        let (drops, connections) = self.besides.look();
+        let ports = source.ports().into_iter().enumerate().map(|(number, port)| {
+            let link = self.besides.link(&port.name);
+            PortState {
+                name: port.name,
+                amounts: traffic.ports.get(number).copied().unwrap_or_default(),
+                rate_bps: link.0,
+                collisions: link.1,
+                errors: link.2,
+            }
+        });
+        Interval {
+            what: self.what.clone(),
+            seconds,
+            seen: sum(|c| c.seen),
+            lost: sum(|c| c.dropped),
+            ports: ports.collect(),
+            traffic,
+            drops,
+            connections,
+        }
+    }
+}
+
+impl Besides {
+    /// Rate of the link in bits a second, collisions and errors, as far as the system knows.
+    fn link(&self, _port: &str) -> (Option<u64>, Option<u64>, Option<u64>) {
+        let Besides::Interface(name) = self else { return (None, None, None) };
+        let read = |what: &str| {
+            let text = std::fs::read_to_string(format!("/sys/class/net/{name}/{what}")).ok()?;
+            text.trim().parse::<i64>().ok().and_then(|n| u64::try_from(n).ok())
+        };
+        let errors = read("statistics/rx_errors").zip(read("statistics/tx_errors"));
+        let errors = errors.map(|(received, sent)| received + sent);
+        (read("speed").map(|mbps| mbps * 1_000_000), read("statistics/collisions"), errors)
+    }
+
+    /// Drops by name, and connections.
+    fn look(&mut self) -> (Vec<(String, u64)>, Vec<Vec<String>>) {
+        let Besides::Process(client, stacks) = self else { return Default::default() };
+        let (mut drops, mut connections) = (Vec::new(), Vec::new());
+        for &stack in stacks.iter() {
+            let mut page = |section| {
+                let question = Question::Section { stack, section, cursor: 0 };
+                ask(client, &question).map(|answer| answer.body).unwrap_or_default()
+            };
+            if let Value::Object(named) = page(Section::Drops) {
+                drops.extend(named.iter().filter_map(|(n, v)| Some((n.clone(), v.as_u64()?))));
+            }
+            if let Value::Array(rows) = page(Section::Connections) {
+                connections.extend(rows.iter().map(connection));
+            }
+        }
+        (drops, connections)
+    }
+}
+
+fn connection(row: &Value) -> Vec<String> {
+    let text = |key: &str| row[key].as_str().unwrap_or("-").to_owned();
+    let number = |key: &str| row[key].as_u64().map_or("-".to_owned(), |n| n.to_string());
+    let rtt = row["rtt_us"].as_u64().map_or("-".to_owned(), |us| format!("{:.2}", us as f64 / 1e3));
+    vec![
+        text("local"),
+        text("remote"),
+        text("state"),
+        number("cwnd_bytes"),
+        rtt,
+        number("in_flight"),
+        number("retransmits"),
+    ]
+}

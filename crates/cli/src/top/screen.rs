@@ -1,0 +1,162 @@
+//! The screen of `top`: tables of what passed in the last interval.
+//!
+//! Called by: `top.rs`. Must not know: where figures come from. It is drawn anew each time; what
+//! does not fit is left out from below.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Style, Stylize};
+use ratatui::text::Line;
+use ratatui::widgets::{Block, Cell, Paragraph, Row, Table};
+
+use super::traffic::{Amount, SIZES};
+use super::{Interval, PortState};
+
+/// Figures with three places: 12.3 M.
+fn short(value: f64) -> String {
+    let (scaled, unit) = match value {
+        v if v >= 1e9 => (v / 1e9, "G"),
+        v if v >= 1e6 => (v / 1e6, "M"),
+        v if v >= 1e3 => (v / 1e3, "k"),
+        v => return format!("{v:.0}"),
+    };
+    let places = if scaled < 10.0 { 2 } else { usize::from(scaled < 100.0) };
+    format!("{scaled:.places$}{unit}")
+}
+
+fn table<'a>(
+    title: &'a str,
+    head: &[&'a str],
+    widths: &[u16],
+    rows: Vec<Vec<String>>,
+) -> Table<'a> {
+    let cells = |row: Vec<String>| Row::new(row.into_iter().map(Cell::from));
+    let head = Row::new(head.iter().map(|name| Cell::from(*name))).style(Style::new().dim());
+    let widths = widths.iter().map(|&width| Constraint::Length(width));
+    Table::new(rows.into_iter().map(cells), widths)
+        .header(head)
+        .block(Block::bordered().title(title))
+}
+
+/// Draw an interval.
+pub(super) fn draw(frame: &mut Frame<'_>, interval: &Interval) {
+    let ports = interval.ports.len() as u16 + 3;
+    let connections = (interval.connections.len() as u16 + 3).clamp(3, 14);
+    let [title, top, middle, bottom] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(ports),
+        Constraint::Min(10),
+        Constraint::Length(connections),
+    ])
+    .areas(frame.area());
+    let said = format!(
+        "{}   every {:.1} s   {} frames, {} lost on the way here   q ends it",
+        interval.what, interval.seconds, interval.seen, interval.lost
+    );
+    frame.render_widget(Paragraph::new(Line::from(said).bold()), title);
+    frame.render_widget(port_table(interval), top);
+    let [sizes, protocols, talkers] =
+        Layout::horizontal([Constraint::Length(30), Constraint::Length(34), Constraint::Min(40)])
+            .areas(middle);
+    frame.render_widget(size_table(interval), sizes);
+    let [protocols, drops] =
+        Layout::vertical([Constraint::Length(9), Constraint::Min(3)]).areas(protocols);
+    frame.render_widget(protocol_table(interval), protocols);
+    frame.render_widget(drop_table(interval), drops);
+    talker_table(frame, interval, talkers);
+    frame.render_widget(connection_table(interval), bottom);
+}
+
+fn port_table(interval: &Interval) -> Table<'_> {
+    let row = |port: &PortState| {
+        let [received, sent] = port.amounts;
+        let per_s = |n: u64| short(n as f64 / interval.seconds);
+        let bits = |amount: Amount| short(amount.bytes as f64 * 8.0 / interval.seconds);
+        let share = port.rate_bps.map_or("-".to_owned(), |rate| {
+            let most = received.bytes.max(sent.bytes) as f64 * 8.0 / interval.seconds;
+            format!("{:.1} %", most * 100.0 / rate as f64)
+        });
+        vec![
+            port.name.clone(),
+            per_s(received.frames),
+            bits(received),
+            per_s(sent.frames),
+            bits(sent),
+            share,
+            port.collisions.map_or("-".to_owned(), |n| n.to_string()),
+            port.errors.map_or("-".to_owned(), |n| n.to_string()),
+        ]
+    };
+    let head = [
+        "port",
+        "in frames/s",
+        "in b/s",
+        "out frames/s",
+        "out b/s",
+        "of link",
+        "collisions",
+        "errors",
+    ];
+    let rows = interval.ports.iter().map(row).collect();
+    table(" Ports ", &head, &[22, 12, 9, 13, 9, 9, 11, 9], rows)
+}
+
+fn size_table(interval: &Interval) -> Table<'_> {
+    let all = interval.traffic.sizes.iter().map(|amount| amount.frames).sum::<u64>().max(1);
+    let row = |((_, name), amount): (&(u32, &str), &Amount)| {
+        let share = amount.frames as f64 / all as f64;
+        let bar = "#".repeat((share * 12.0).round() as usize);
+        vec![(*name).to_owned(), format!("{:.0} %", share * 100.0), bar]
+    };
+    let rows = SIZES.iter().zip(&interval.traffic.sizes).map(row).collect();
+    table(" Sizes ", &["bytes", "frames", ""], &[8, 6, 12], rows)
+}
+
+fn protocol_table(interval: &Interval) -> Table<'_> {
+    let row = |(name, amount): (&'static str, Amount)| {
+        vec![
+            name.to_owned(),
+            short(amount.frames as f64 / interval.seconds),
+            short(amount.bytes as f64 * 8.0 / interval.seconds),
+        ]
+    };
+    let rows = interval.traffic.by_protocol().into_iter().map(row).collect();
+    table(" Protocols ", &["name", "frames/s", "b/s"], &[10, 9, 9], rows)
+}
+
+fn drop_table(interval: &Interval) -> Table<'_> {
+    let row = |(name, count): &(String, u64)| vec![name.clone(), count.to_string()];
+    let rows = interval.drops.iter().map(row).collect();
+    table(" Drops ", &["name", "so far"], &[22, 8], rows)
+}
+
+fn talker_table(frame: &mut Frame<'_>, interval: &Interval, area: Rect) {
+    let row = |((a, b), amount): ((std::net::IpAddr, std::net::IpAddr), Amount)| {
+        vec![
+            format!("{a} - {b}"),
+            short(amount.frames as f64 / interval.seconds),
+            short(amount.bytes as f64 * 8.0 / interval.seconds),
+        ]
+    };
+    let rows = interval.traffic.talkers().into_iter().take(usize::from(area.height)).map(row);
+    let wide = area.width.saturating_sub(22);
+    let head = ["between", "frames/s", "b/s"];
+    frame.render_widget(table(" Who talks ", &head, &[wide, 9, 8], rows.collect()), area);
+}
+
+fn connection_table(interval: &Interval) -> Table<'_> {
+    let head = ["local", "remote", "state", "cwnd", "RTT ms", "in flight", "again"];
+    let rows = interval.connections.clone();
+    table(" Connections ", &head, &[24, 24, 13, 9, 9, 10, 7], rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_three_places() {
+        let shown = [0.0, 7.0, 999.0, 1_234.0, 56_789.0, 123_456.0, 2.5e9].map(short);
+        assert_eq!(shown, ["0", "7", "999", "1.23k", "56.8k", "123k", "2.50G"]);
+    }
+}

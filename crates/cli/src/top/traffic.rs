@@ -1,0 +1,183 @@
+//! What passed in an interval: frames and bytes by port, by size, by protocol, by who talks.
+//!
+//! Called by: `top.rs`. Must not know: screens, where packets come from. Bounded: who talks is kept
+//! for so many pairs at most; the rest counts together.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use wire::{ether, ipv4, ipv6, vlan};
+use wirespeed::LinkKind;
+
+use crate::dump::{Direction, Packet};
+
+/// Upper ends of the sizes that are told apart, in bytes; larger ones are super-segments.
+pub(super) const SIZES: [(u32, &str); 7] = [
+    (64, "to 64"),
+    (128, "to 128"),
+    (256, "to 256"),
+    (512, "to 512"),
+    (1024, "to 1024"),
+    (1522, "to 1522"),
+    (u32::MAX, "more"),
+];
+
+/// Pairs of addresses that are told apart in an interval.
+const PAIRS: usize = 4096;
+
+/// Frames and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Amount {
+    pub(super) frames: u64,
+    pub(super) bytes: u64,
+}
+
+impl Amount {
+    fn add(&mut self, bytes: u32) {
+        self.frames += 1;
+        self.bytes += u64::from(bytes);
+    }
+}
+
+/// Two addresses, the lesser first.
+pub(super) type Pair = (IpAddr, IpAddr);
+
+/// An interval's traffic.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Traffic {
+    /// By port, received and sent.
+    pub(super) ports: Vec<[Amount; 2]>,
+    pub(super) sizes: [Amount; SIZES.len()],
+    pub(super) protocols: HashMap<&'static str, Amount>,
+    pub(super) pairs: HashMap<Pair, Amount>,
+    /// Of pairs that found no place.
+    pub(super) other_pairs: Amount,
+}
+
+impl Traffic {
+    pub(super) fn add(&mut self, packet: &Packet) {
+        let len = packet.wire_len;
+        if self.ports.len() <= packet.port {
+            self.ports.resize_with(packet.port + 1, Default::default);
+        }
+        self.ports[packet.port][usize::from(packet.direction == Some(Direction::Out))].add(len);
+        if let Some(at) = SIZES.iter().position(|(most, _)| len <= *most) {
+            self.sizes[at].add(len);
+        }
+        let (protocol, pair) = kind(&packet.bytes, packet.link);
+        self.protocols.entry(protocol).or_default().add(len);
+        let Some(pair) = pair else { return };
+        if self.pairs.len() < PAIRS || self.pairs.contains_key(&pair) {
+            self.pairs.entry(pair).or_default().add(len);
+        } else {
+            self.other_pairs.add(len);
+        }
+    }
+
+    /// Those with the most bytes, most first.
+    pub(super) fn talkers(&self) -> Vec<(Pair, Amount)> {
+        let mut all: Vec<_> = self.pairs.iter().map(|(pair, amount)| (*pair, *amount)).collect();
+        all.sort_by_key(|(pair, amount)| (std::cmp::Reverse(amount.bytes), *pair));
+        all
+    }
+
+    pub(super) fn by_protocol(&self) -> Vec<(&'static str, Amount)> {
+        let mut all: Vec<_> =
+            self.protocols.iter().map(|(name, amount)| (*name, *amount)).collect();
+        all.sort_by_key(|(name, amount)| (std::cmp::Reverse(amount.bytes), *name));
+        all
+    }
+}
+
+/// The name of what a frame carries, and who sends it to whom.
+fn kind(bytes: &[u8], link: LinkKind) -> (&'static str, Option<Pair>) {
+    let (ethertype, packet) = match link {
+        LinkKind::Ip => (0, bytes),
+        LinkKind::Ethernet => {
+            let Ok(header) = ether::Header::parse(bytes) else { return ("cut off", None) };
+            let (mut ethertype, mut rest) = (header.ethertype, &bytes[ether::HEADER_LEN..]);
+            while ethertype == ether::VLAN
+                && let Ok(tag) = vlan::Header::parse(rest)
+            {
+                (ethertype, rest) = (tag.ethertype, &rest[vlan::HEADER_LEN..]);
+            }
+            (ethertype, rest)
+        }
+    };
+    match (ethertype, packet.first().map(|first| first >> 4)) {
+        (ether::ARP, _) => ("ARP", None),
+        (0 | ether::IPV4, Some(4)) => match ipv4::Header::parse_quoted(packet) {
+            Ok(h) => (transport(h.protocol), Some(pair(h.src.into(), h.dst.into()))),
+            Err(_) => ("cut off", None),
+        },
+        (0 | ether::IPV6, Some(6)) => match ipv6::Header::parse_quoted(packet) {
+            Ok(h) => (transport(h.next_header), Some(pair(h.src.into(), h.dst.into()))),
+            Err(_) => ("cut off", None),
+        },
+        _ => ("other", None),
+    }
+}
+
+fn pair(a: IpAddr, b: IpAddr) -> Pair {
+    if a <= b { (a, b) } else { (b, a) }
+}
+
+fn transport(protocol: u8) -> &'static str {
+    match protocol {
+        ipv4::TCP => "TCP",
+        ipv4::UDP => "UDP",
+        ipv4::ICMP => "ICMP",
+        ipv6::ICMPV6 => "ICMPv6",
+        _ => "other IP",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(src: u8, dst: u8, protocol: u8, len: u32) -> Packet {
+        let mut bytes = vec![0; 34];
+        bytes[12..14].copy_from_slice(&ether::IPV4.to_be_bytes());
+        bytes[14] = 0x45;
+        bytes[23] = protocol;
+        bytes[26..30].copy_from_slice(&[192, 0, 2, src]);
+        bytes[30..34].copy_from_slice(&[192, 0, 2, dst]);
+        Packet {
+            time_ns: 0,
+            link: LinkKind::Ethernet,
+            port: 0,
+            direction: Some(Direction::In),
+            wire_len: len,
+            segment_bytes: 0,
+            bytes,
+        }
+    }
+
+    #[test]
+    fn packets_are_counted_by_size_protocol_and_pair() {
+        let mut traffic = Traffic::default();
+        traffic.add(&packet(1, 2, ipv4::TCP, 64));
+        traffic.add(&packet(2, 1, ipv4::TCP, 1514));
+        traffic.add(&packet(3, 1, ipv4::UDP, 65_000));
+        assert_eq!(traffic.ports[0][0], Amount { frames: 3, bytes: 66_578 });
+        assert_eq!([0, 5, 6].map(|i| traffic.sizes[i].frames), [1, 1, 1]);
+        let names: Vec<_> = traffic.by_protocol().iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["UDP", "TCP"]);
+        let talkers = traffic.talkers();
+        assert_eq!(talkers.len(), 2, "both directions of a pair are one");
+        assert_eq!(talkers[1].1, Amount { frames: 2, bytes: 1_578 });
+    }
+
+    #[test]
+    fn a_flood_of_addresses_is_counted_together() {
+        let mut traffic = Traffic::default();
+        for n in 0..10_000u32 {
+            let mut packet = packet(1, 2, ipv4::UDP, 64);
+            packet.bytes[26..30].copy_from_slice(&n.to_be_bytes());
+            traffic.add(&packet);
+        }
+        assert_eq!(traffic.pairs.len(), PAIRS);
+        assert_eq!(traffic.other_pairs.frames, 10_000 - PAIRS as u64);
+    }
+}

@@ -1,0 +1,66 @@
+//! A transfer that runs beside a test, and what other programs of ours see of it.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::common::program;
+
+/// A transfer in memory, ended with this, and the folder with its socket, removed with this.
+pub(crate) struct Running {
+    child: Child,
+    folder: PathBuf,
+}
+
+impl Running {
+    /// On so many threads, for a minute at most.
+    pub(crate) fn start(threads: &str) -> Running {
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let name = format!("wsrunning-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).expect("room for a folder");
+        let child = program()
+            .args(["ttcp", "--seconds", "60", "--threads", threads])
+            .env("XDG_RUNTIME_DIR", &folder)
+            .stdout(Stdio::null())
+            .spawn();
+        Running { child: child.expect("the program starts"), folder }
+    }
+
+    pub(crate) fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    /// Another program of ours that finds this one.
+    pub(crate) fn beside(&self, args: &[&str]) -> Command {
+        let mut command = program();
+        command.args(args).env("XDG_RUNTIME_DIR", &self.folder);
+        command
+    }
+
+    pub(crate) fn ask(&self, args: &[&str]) -> Output {
+        self.beside(args).output().expect("the program starts")
+    }
+
+    /// Wait until its socket answers.
+    pub(crate) fn ready(self) -> Running {
+        for _ in 0..200 {
+            if self.ask(&["show", "stack", "--json"]).status.success() {
+                return self;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("the transfer does not answer");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+static STARTED: AtomicUsize = AtomicUsize::new(0);
