@@ -17,7 +17,7 @@ use crate::measure::{Measurement, pattern};
 use crate::ours;
 use crate::peers::kernel::{self, Placement, Settings as Kernel};
 use crate::peers::latency::{Waiting, ping_pong};
-use crate::peers::veth::Veth;
+use crate::peers::veth::{Kind, Veth};
 use crate::peers::{gvisor, smoltcp};
 
 /// The table.
@@ -133,7 +133,8 @@ pub fn gvisor_program(b: &Bench) -> Result<&Path> {
 
 /// The namespaces of the veth comparison, made on first use.
 pub fn veth(b: &Bench) -> Result<&Veth> {
-    let made = b.learned.veth.get_or_init(|| Veth::new().map_err(|why| format!("{why:#}")));
+    let made =
+        b.learned.veth.get_or_init(|| Veth::new(Kind::Offload).map_err(|why| format!("{why:#}")));
     made.as_ref().map_err(|why| anyhow!("{why}"))
 }
 

@@ -51,9 +51,15 @@ pub fn predicted_segment_instructions() -> Result<f64> {
 
 /// Instructions of one unit of a case of `cargo xtask icount`, which builds what it counts.
 pub fn instructions(case: &str) -> Result<f64> {
+    instructions_with(case, &[])
+}
+
+/// The same with options of icount's.
+pub fn instructions_with(case: &str, options: &[&str]) -> Result<f64> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace's folder")?;
     let out = Command::new("cargo")
         .args(["xtask", "icount", "--json", "--case", case])
+        .args(options)
         .current_dir(root)
         .output()
         .context("running cargo xtask icount")?;

@@ -1,9 +1,15 @@
 //! What interrupt mitigation buys: bulk between two threads that sleep when they have nothing to
 //! do, at two levels, and how long a flood's datagrams take at the highest.
-//! Called by `devices`. One stack a thread over memory; a wake-up is a return from sleep, by a ring
-//! or by the level's time.
+//! Called by `devices`. One stack a thread, over interfaces with rings and a link of a rate, on
+//! which frames come one by one as they do from hardware. A wake-up is a return from sleep: by a
+//! ring, or at the time of an interrupt.
+//!
+//! A sleep that is to end with the next frame ends some frames later: by tens of microseconds on a
+//! virtual machine. That gathers frames as well, whatever the level. So wake-ups are counted with
+//! threads that watch the clock instead ([`Rest::Watch`]); what they cost, with threads that sleep.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Wake, Waker};
@@ -12,9 +18,10 @@ use std::time::Instant as Clock;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use base::{Instant, Owner};
-use device::Doorbell;
 use device::mitigation::{Level, Mitigation};
-use stack::pair::{End, PairConfig, pair};
+use device::{Doorbell, nic};
+use rustix::thread::set_current_timer_slack;
+use stack::pair::{End, PairConfig, end};
 use stack::{Armed, CallError, ListenConfig, Stack, TcpHandle};
 
 use crate::harness::{Bench, Figure};
@@ -24,63 +31,115 @@ const PORT: u16 = 5001;
 const WRITE: usize = 64 << 10;
 const DATAGRAM: usize = 64;
 
+/// Bits a second of the link on which wake-ups are counted, and of the flood's.
+const LINK_BPS: u64 = 1_000_000_000;
+/// Of the one that is faster than the threads are without mitigation.
+const FAST_LINK_BPS: u64 = 10_000_000_000;
+
 /// Datagrams of a flood whose latency counts, at most.
 const SAMPLES: usize = 1 << 20;
 
+/// What a thread does when there is nothing to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    /// Its core is free for others.
+    Sleep,
+    /// It looks at the clock and the bell until one of them says that it is time.
+    Watch,
+}
+
+/// A run: what is compared, and over what.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    level: Level,
+    link_bps: u64,
+    rest: Rest,
+}
+
 /// A thread's bell, and what devices ring it by.
 struct Sleeper {
-    bell: Doorbell,
+    ring: Arc<Ring>,
     waker: Waker,
     clock: Clock,
+    rest: Rest,
     sleeps: u64,
 }
 
-struct Ring(Doorbell);
+struct Ring {
+    bell: Doorbell,
+    is_rung: AtomicBool,
+}
 
 impl Wake for Ring {
     fn wake(self: Arc<Ring>) {
-        self.0.ring();
+        self.is_rung.store(true, Ordering::Release);
+        self.bell.ring();
     }
 }
 
 impl Sleeper {
-    fn new(clock: Clock) -> Sleeper {
-        let bell = Doorbell::new();
-        let waker = Waker::from(Arc::new(Ring(bell.clone())));
-        Sleeper { bell, waker, clock, sleeps: 0 }
+    /// For this thread, whose sleep ends when it is to from now on: by itself Linux adds 50 us
+    /// longer, and an interrupt would tell of four frames instead of one.
+    fn new(clock: Clock, rest: Rest) -> Result<Sleeper> {
+        set_current_timer_slack(NonZeroU64::new(1)).context("setting the timer slack")?;
+        let ring = Arc::new(Ring { bell: Doorbell::new(), is_rung: AtomicBool::new(false) });
+        let waker = Waker::from(ring.clone());
+        Ok(Sleeper { ring, waker, clock, rest, sleeps: 0 })
     }
 
     fn now(&self) -> Instant {
-        Instant::from_nanos(self.clock.elapsed().as_nanos() as u64 + 1)
+        instant(self.clock)
     }
 
-    /// Until there is something for `stack`; arm the bell before the stack is looked at.
+    /// Before the stack is looked at.
+    fn arm(&self) {
+        self.ring.is_rung.store(false, Ordering::Release);
+        self.ring.bell.arm();
+    }
+
+    /// Until there is something for `stack`.
     fn sleep(&mut self, stack: &mut Stack) {
         let until = match stack.arm(&self.waker) {
-            Armed::Ready => return self.bell.disarm(),
+            Armed::Ready => return self.ring.bell.disarm(),
             Armed::Until(at) => stack.next_deadline().min(at),
             _ => stack.next_deadline(),
         };
         // Not for ever: the end of a run is told by a flag.
-        let most = base::Duration::from_millis(100);
-        self.bell.sleep(Some(until.since(self.now()).min(most).into()));
+        let until = until.min(self.now() + base::Duration::from_millis(100));
+        match self.rest {
+            Rest::Sleep => self.ring.bell.sleep(Some(until.since(self.now()).into())),
+            Rest::Watch => {
+                while self.now() < until && !self.ring.is_rung.load(Ordering::Acquire) {
+                    std::hint::spin_loop();
+                }
+                self.ring.bell.disarm();
+            }
+        }
         self.sleeps += 1;
     }
 }
 
-fn ends(level: Level) -> Result<(End, End, SocketAddr)> {
-    let (mut client, mut server) = pair(&PairConfig::new([0x1991, 0x1992]));
+/// What threads and interfaces go by.
+fn instant(clock: Clock) -> Instant {
+    Instant::from_nanos(clock.elapsed().as_nanos() as u64 + 1)
+}
+
+fn ends(run: Run, clock: Clock) -> Result<(End, End, SocketAddr)> {
+    let link = nic::Config { rate_bps: run.link_bps, ..nic::Config::default() };
+    let (first, second) = nic::pair(&link, Arc::new(move || instant(clock)))?;
+    let config = PairConfig::new([0x1991, 0x1992]);
+    let (mut client, mut server) = (end(&config, first, 1), end(&config, second, 2));
     for end in [&mut client, &mut server] {
-        end.stack.set_mitigation(end.port, Mitigation::Level(level))?;
+        end.stack.set_mitigation(end.port, Mitigation::Level(run.level))?;
     }
     let to = SocketAddr::new(server.addr, PORT);
     Ok((client, server, to))
 }
 
 /// Bytes one way for `seconds`; `units` counts wake-ups of both threads.
-fn bulk(level: Level, cores: Cores, seconds: f64) -> Result<Measurement> {
-    let (mut client, mut server, to) = ends(level)?;
+fn bulk(run: Run, cores: Cores, seconds: f64) -> Result<Measurement> {
     let clock = Clock::now();
+    let (mut client, mut server, to) = ends(run, clock)?;
     let listener = server
         .stack
         .tcp_listen(to, ListenConfig::default())
@@ -91,12 +150,12 @@ fn bulk(level: Level, cores: Cores, seconds: f64) -> Result<Measurement> {
     thread::scope(|scope| {
         let receiving = scope.spawn(|| -> Result<(f64, u64)> {
             pin(&[second])?;
-            let mut sleeper = Sleeper::new(clock);
+            let mut sleeper = Sleeper::new(clock, run.rest)?;
             let mut into = vec![0; 128 << 10];
             let mut accepted = None;
             let mut before = (0.0, 0);
             while !done.load(Ordering::Acquire) {
-                sleeper.bell.arm();
+                sleeper.arm();
                 server.stack.poll(sleeper.now());
                 accepted = accepted.or_else(|| server.stack.tcp_accept(listener));
                 if let Some(stream) = accepted {
@@ -112,14 +171,14 @@ fn bulk(level: Level, cores: Cores, seconds: f64) -> Result<Measurement> {
             Ok((thread_cpu_s() - before.0, sleeper.sleeps - before.1))
         });
         pin(&[cores.first])?;
-        let sent = send(&mut client, to, clock, seconds, &received);
+        let sent = send(&mut client, to, Sleeper::new(clock, run.rest)?, seconds, &received);
         done.store(true, Ordering::Release);
         let (cpu_s, wakeups) =
             receiving.join().map_err(|_| anyhow!("the receiving thread panicked"))??;
         let mut sent = sent?;
         sent.cpu_s += cpu_s;
         sent.units += wakeups;
-        sent.settings = format!("level {}", level.number());
+        sent.settings = format!("level {}", run.level.number());
         Ok(sent)
     })
 }
@@ -127,11 +186,10 @@ fn bulk(level: Level, cores: Cores, seconds: f64) -> Result<Measurement> {
 fn send(
     client: &mut End,
     to: SocketAddr,
-    clock: Clock,
+    mut sleeper: Sleeper,
     seconds: f64,
     received: &AtomicU64,
 ) -> Result<Measurement> {
-    let mut sleeper = Sleeper::new(clock);
     let data = pattern(WRITE);
     let stream = client
         .stack
@@ -139,7 +197,7 @@ fn send(
         .map_err(|error| anyhow!("connect: {error:?}"))?;
     let (mut start, mut cpu, mut first, mut bytes) = (Clock::now(), 0.0, 0, 0);
     loop {
-        sleeper.bell.arm();
+        sleeper.arm();
         client.stack.poll(sleeper.now());
         while client.stack.tcp_write(stream, &data).is_ok_and(|n| n == data.len()) {}
         client.stack.flush();
@@ -189,24 +247,29 @@ fn cpu_ns_per_byte(m: &Measurement) -> Result<f64> {
     Ok(m.cpu_s * 1e9 / m.bytes as f64)
 }
 
-fn highest_to_lowest(b: &Bench, figure: fn(&Measurement) -> Result<f64>) -> Result<Figure> {
+fn highest_to_lowest(
+    b: &Bench,
+    figure: fn(&Measurement) -> Result<f64>,
+    link_bps: u64,
+    rest: Rest,
+) -> Result<Figure> {
     b.ratio(
         figure,
-        |seconds| bulk(Level::MAX, b.cores, seconds),
-        |seconds| bulk(Level::default(), b.cores, seconds),
+        |seconds| bulk(Run { level: Level::MAX, link_bps, rest }, b.cores, seconds),
+        |seconds| bulk(Run { level: Level::default(), link_bps, rest }, b.cores, seconds),
     )
 }
 
 pub(super) fn wakeups(b: &Bench) -> Result<Figure> {
-    highest_to_lowest(b, wakeups_per_mb)
+    highest_to_lowest(b, wakeups_per_mb, LINK_BPS, Rest::Watch)
 }
 
 pub(super) fn throughput(b: &Bench) -> Result<Figure> {
-    highest_to_lowest(b, gbit_per_s)
+    highest_to_lowest(b, gbit_per_s, FAST_LINK_BPS, Rest::Sleep)
 }
 
 pub(super) fn cpu_per_byte(b: &Bench) -> Result<Figure> {
-    highest_to_lowest(b, cpu_ns_per_byte)
+    highest_to_lowest(b, cpu_ns_per_byte, FAST_LINK_BPS, Rest::Sleep)
 }
 
 /// Datagrams as fast as they go, each with the time it was written; the 99th percentile of what
@@ -217,7 +280,8 @@ pub(super) fn flood_latency(b: &Bench) -> Result<Figure> {
     let mut samples = Vec::with_capacity(rounds);
     let mut datagrams = 0;
     for _ in 0..rounds {
-        let mut latencies = flood(Level::MAX, b.cores, b.seconds)?;
+        let run = Run { level: Level::MAX, link_bps: LINK_BPS, rest: Rest::Sleep };
+        let mut latencies = flood(run, b.cores, b.seconds)?;
         ensure!(latencies.len() >= 1_000, "only {} datagrams arrived", latencies.len());
         datagrams += latencies.len();
         let at = latencies.len() * 99 / 100;
@@ -229,9 +293,9 @@ pub(super) fn flood_latency(b: &Bench) -> Result<Figure> {
 }
 
 /// The latencies of what arrived, in ns.
-fn flood(level: Level, cores: Cores, seconds: f64) -> Result<Vec<u64>> {
-    let (mut client, mut server, to) = ends(level)?;
+fn flood(run: Run, cores: Cores, seconds: f64) -> Result<Vec<u64>> {
     let clock = Clock::now();
+    let (mut client, mut server, to) = ends(run, clock)?;
     let done = AtomicBool::new(false);
     let second = cores.second.unwrap_or(cores.first);
     let bound =
@@ -239,10 +303,10 @@ fn flood(level: Level, cores: Cores, seconds: f64) -> Result<Vec<u64>> {
     thread::scope(|scope| {
         let receiving = scope.spawn(|| -> Result<Vec<u64>> {
             pin(&[second])?;
-            let mut sleeper = Sleeper::new(clock);
+            let mut sleeper = Sleeper::new(clock, run.rest)?;
             let mut latencies = Vec::with_capacity(SAMPLES);
             while !done.load(Ordering::Acquire) {
-                sleeper.bell.arm();
+                sleeper.arm();
                 server.stack.poll(sleeper.now());
                 while server.stack.next_event().is_some() {}
                 while let Some(datagram) = server.stack.udp_receive(bound) {
@@ -260,7 +324,7 @@ fn flood(level: Level, cores: Cores, seconds: f64) -> Result<Vec<u64>> {
             Ok(latencies)
         });
         pin(&[cores.first])?;
-        let sent = flood_for(&mut client, to, clock, seconds);
+        let sent = flood_for(&mut client, to, Sleeper::new(clock, run.rest)?, seconds);
         done.store(true, Ordering::Release);
         let latencies =
             receiving.join().map_err(|_| anyhow!("the receiving thread panicked"))??;
@@ -269,17 +333,16 @@ fn flood(level: Level, cores: Cores, seconds: f64) -> Result<Vec<u64>> {
     })
 }
 
-fn flood_for(client: &mut End, to: SocketAddr, clock: Clock, seconds: f64) -> Result<()> {
+fn flood_for(client: &mut End, to: SocketAddr, mut sleeper: Sleeper, seconds: f64) -> Result<()> {
     let from = SocketAddr::new(client.addr, 0);
     let socket = client
         .stack
         .udp_bind(from, Owner::program())
         .map_err(|error| anyhow!("bind: {error:?}"))?;
-    let mut sleeper = Sleeper::new(clock);
     let mut message = [0; DATAGRAM];
     let start = Clock::now();
     while start.elapsed().as_secs_f64() < seconds {
-        sleeper.bell.arm();
+        sleeper.arm();
         client.stack.poll(sleeper.now());
         let mut full = false;
         for _ in 0..device::BURST {
@@ -294,7 +357,7 @@ fn flood_for(client: &mut End, to: SocketAddr, clock: Clock, seconds: f64) -> Re
         if full {
             sleeper.sleep(&mut client.stack);
         } else {
-            sleeper.bell.disarm();
+            sleeper.ring.bell.disarm();
         }
     }
     Ok(())

@@ -1,11 +1,15 @@
 //! The rows of bench `devices`: the table of the devices' issue, letter for letter.
 //! Called by `main.rs`. `filter` puts our packet filters beside libpcap's, `mitigation` two levels
-//! of wake-ups side by side. A row for what is not built yet says so and has no value.
+//! of wake-ups side by side, `one_packet` two rings. A row for what is not built yet says so and
+//! has no value.
 
 mod filter;
+mod livelock;
 mod mitigation;
-
-use anyhow::bail;
+mod one_packet;
+mod rings;
+mod small;
+mod tap;
 
 use crate::harness::{Better, Spec, spec};
 
@@ -36,7 +40,7 @@ pub const ROWS: &[Spec] = {
             20.0,
             40.0,
             "x",
-            |_| bail!("not yet: there is no STREAMS model to compare the tap with"),
+            tap::intercept,
         ),
         spec(
             "instructions per packet added by taps with no listener",
@@ -44,7 +48,7 @@ pub const ROWS: &[Spec] = {
             6.0,
             2.0,
             "instructions",
-            |_| bail!("not yet: the tap is not at the driver's edge"),
+            tap::instructions_without_listener,
         ),
         spec(
             "user ns per 64-byte UDP datagram to the application above the bare ring loop, AF_XDP",
@@ -52,7 +56,7 @@ pub const ROWS: &[Spec] = {
             90.0,
             60.0,
             "ns",
-            |_| bail!("not yet: nothing measures AF_XDP"),
+            rings::above_the_ring,
         ),
         spec(
             "total CPU per 64-byte UDP datagram / bare receive loop, AF_PACKET",
@@ -60,7 +64,7 @@ pub const ROWS: &[Spec] = {
             1.10,
             1.05,
             "x",
-            |_| bail!("not yet: nothing measures AF_PACKET"),
+            rings::total_cpu,
         ),
         spec(
             "wake-ups per MB, bulk between two threads, level 5 / level 0",
@@ -100,7 +104,7 @@ pub const ROWS: &[Spec] = {
             5.0,
             10.0,
             "x",
-            |_| bail!("not yet: nothing measures small segments to the application"),
+            small::over_memory,
         ),
         spec(
             "64-byte TCP segments to the application over TAP / kernel over veth without offload",
@@ -108,7 +112,7 @@ pub const ROWS: &[Spec] = {
             0.9,
             1.3,
             "x",
-            |_| bail!("not yet: nothing measures small segments to the application"),
+            small::over_tap,
         ),
         spec(
             "delivered rate at ten times the load the receiver can take / its peak",
@@ -116,7 +120,7 @@ pub const ROWS: &[Spec] = {
             0.8,
             0.95,
             "x",
-            |_| bail!("not yet: nothing overloads a receiver"),
+            livelock::delivered,
         ),
         spec(
             "application's share of the core under that load, percent",
@@ -124,7 +128,7 @@ pub const ROWS: &[Spec] = {
             30.0,
             45.0,
             "%",
-            |_| bail!("not yet: nothing overloads a receiver"),
+            livelock::applications_share,
         ),
         spec(
             "one-packet driver / queued driver throughput on a 1 Gb/s mem link with 150 us service",
@@ -132,7 +136,7 @@ pub const ROWS: &[Spec] = {
             0.6,
             0.5,
             "x",
-            |_| bail!("not yet: mem has no descriptor rings"),
+            one_packet::ratio,
         ),
     ]
 };

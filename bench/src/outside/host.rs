@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Instant as Clock;
 
 use anyhow::{Context, Result, anyhow};
-use base::{Instant, MacAddr};
+use base::{Instant, MacAddr, Mtu};
 use device::Device;
 use device::tap::{Config, Setup, Tap};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -42,9 +42,9 @@ pub(super) struct End {
 /// the next frame, at the frame's expense; who looks again finds several.
 const IDLE_LOOKS: u32 = 3;
 
-/// Both ends of a wire of MTU 1500; with `offload` it takes checksums and super-segments.
-pub(super) fn wire(offload: bool) -> Result<(Host, End)> {
-    let (namespace, tap) = host_with_tap(offload)?;
+/// Both ends of a wire; with `offload` it takes checksums and super-segments.
+pub(super) fn wire(offload: bool, mtu: usize) -> Result<(Host, End)> {
+    let (namespace, tap) = host_with_tap(offload, mtu)?;
     let fd = tap.as_fd().context("the TAP is gone")?.try_clone_to_owned()?;
     let kernel_mac = tap.kernel_mac().context("the TAP has no hardware address")?;
     let mut stack = Stack::new(StackConfig::new([0x1988, 0x1989]));
@@ -55,12 +55,12 @@ pub(super) fn wire(offload: bool) -> Result<(Host, End)> {
 }
 
 /// A namespace with a TAP in it, up, with the kernel's address, and our link address known.
-pub(super) fn host_with_tap(offload: bool) -> Result<(File, Tap)> {
+pub(super) fn host_with_tap(offload: bool, mtu: usize) -> Result<(File, Tap)> {
     in_new_namespace(move || {
         let config = Config { vnet_hdr: offload, ..Config::default() };
         let mut tap = Tap::open(&config)?;
         let addresses = vec![format!("{KERNEL}/24").parse().map_err(|e| anyhow!("{e:?}"))?];
-        tap.configure(&Setup { addresses, up: true, ..Setup::default() })?;
+        tap.configure(&Setup { addresses, mtu: Mtu::new(mtu), up: true, ..Setup::default() })?;
         ip(&format!("neigh add {OURS} lladdr {OUR_MAC} dev {}", tap.name()))?;
         Ok(tap)
     })

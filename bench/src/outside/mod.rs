@@ -19,6 +19,7 @@ use crate::measure::Measurement;
 use crate::ours;
 use crate::peers::kernel::{Placement, Settings};
 use crate::peers::latency::{Waiting, ping_pong};
+use crate::peers::veth::SMALL_MTU;
 use raw::Carried;
 use sockets::Answers;
 use tap::{Data, Shape};
@@ -132,6 +133,7 @@ pub fn ours(b: &Bench, case: &str, seconds: f64) -> Result<Measurement> {
         placement: Placement::OneCore,
         buffer_bytes: 256 << 10,
         data: if loaned { Data::Loaned } else { Data::Copied },
+        mtu: 1500,
     };
     match case {
         "tokio-bulk" => sockets::tokio_bulk(seconds),
@@ -141,12 +143,24 @@ pub fn ours(b: &Bench, case: &str, seconds: f64) -> Result<Measurement> {
     }
 }
 
+/// The kernel sends 64 bytes a segment over a TAP, every frame as on a wire; we read.
+pub(crate) fn small_segments(b: &Bench, seconds: f64) -> Result<Measurement> {
+    let shape = Shape {
+        offload: false,
+        placement: *Placement::all(b.cores).first().context("there is no core")?,
+        buffer_bytes: 256 << 10,
+        data: Data::Copied,
+        mtu: SMALL_MTU,
+    };
+    Ok(tap::receive(b.cores, shape, seconds)?.both)
+}
+
 fn shapes(b: &Bench, offload: bool) -> Vec<Shape> {
     let mut shapes = Vec::new();
     for placement in Placement::all(b.cores) {
         for buffer_bytes in [192 << 10, 256 << 10, 384 << 10] {
             for data in [Data::Copied, Data::Loaned] {
-                shapes.push(Shape { offload, placement, buffer_bytes, data });
+                shapes.push(Shape { offload, placement, buffer_bytes, data, mtu: 1500 });
             }
         }
     }

@@ -33,6 +33,7 @@ pub(super) struct Shape {
     /// Our socket buffers: what is in flight should still be in the cache when it is copied out.
     pub(super) buffer_bytes: u32,
     pub(super) data: Data,
+    pub(super) mtu: usize,
 }
 
 /// How our end hands data over, and gets it.
@@ -93,7 +94,7 @@ impl Ours {
 /// The kernel writes, we read.
 pub(super) fn receive(cores: Cores, shape: Shape, seconds: f64) -> Result<Ours> {
     let (kernel_core, our_core) = shape.placement.split(cores)?;
-    let (host, end) = wire(shape.offload)?;
+    let (host, end) = wire(shape.offload, shape.mtu)?;
     thread::scope(|scope| {
         let kernel = scope.spawn(move || {
             pin(&[kernel_core])?;
@@ -116,7 +117,7 @@ pub(super) fn receive(cores: Cores, shape: Shape, seconds: f64) -> Result<Ours> 
 /// We write, the kernel reads.
 pub(super) fn send(cores: Cores, shape: Shape, seconds: f64) -> Result<Ours> {
     let (kernel_core, our_core) = shape.placement.split(cores)?;
-    let (host, end) = wire(shape.offload)?;
+    let (host, end) = wire(shape.offload, shape.mtu)?;
     let (listening, listens) = mpsc::channel::<()>();
     thread::scope(|scope| {
         let kernel = scope.spawn(move || {
@@ -174,7 +175,8 @@ impl Spent {
 fn figures(bytes: u64, wall: Duration, kernel_cpu_s: f64, spent: Spent, shape: Shape) -> Ours {
     let offload = if shape.offload { "with" } else { "without" };
     let settings = format!(
-        "TAP MTU 1500 {offload} vnet_hdr, {}, buffers {} KiB, {}",
+        "TAP MTU {} {offload} vnet_hdr, {}, buffers {} KiB, {}",
+        shape.mtu,
         shape.data.words(),
         shape.buffer_bytes >> 10,
         shape.placement.words()

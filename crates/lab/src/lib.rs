@@ -8,16 +8,19 @@
 //! in [`EXPERIMENTS`]. docs/lab.md says what a user sees.
 
 mod keep;
+pub mod livelock;
 mod machine;
 mod mitigation;
 mod options;
 mod plot;
 mod pool;
+mod pps;
 mod progress;
 #[cfg(target_os = "linux")]
 pub mod real;
 mod report;
 mod table;
+pub mod tap;
 mod wan;
 
 pub use machine::Machine;
@@ -58,6 +61,30 @@ pub const EXPERIMENTS: &[Experiment] = &[
                    does a transfer as long as a threshold wait for its last frame?",
         options: <mitigation::Options as clap::Args>::augment_args,
         run: mitigation::run,
+    },
+    Experiment {
+        name: "tap",
+        summary: "Showing a packet to a tap, ours beside the way of STREAMS",
+        question: "What does it cost to show a packet to a tap, by its size, and what of that is \
+                   the linkage: a call with the packet in place, or messages from queue to queue?",
+        options: <tap::Options as clap::Args>::augment_args,
+        run: tap::run,
+    },
+    Experiment {
+        name: "pps",
+        summary: "Packets a second that reach an application, by what they carry",
+        question: "How many packets a second of each size does a processor bring from one \
+                   application to another, by TCP and by UDP?",
+        options: <pps::Options as clap::Args>::augment_args,
+        run: pps::run,
+    },
+    Experiment {
+        name: "livelock",
+        summary: "A receiver under ten times the load that it can take",
+        question: "What does a receiver deliver to its application when far more comes than it can \
+                   take, and how much of its processor does the application still have?",
+        options: <livelock::Options as clap::Args>::augment_args,
+        run: livelock::run,
     },
 ];
 

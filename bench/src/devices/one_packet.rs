@@ -1,0 +1,132 @@
+//! What it costs a driver to offer the next frame only when the last one has left: TCP over a
+//! transmit ring of one descriptor beside one of 512.
+//! Called by `devices`. In virtual time: two whole stacks over two interfaces, and a clock that
+//! goes on to whatever comes next; the same figure on every machine.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
+
+use anyhow::{Result, anyhow, ensure};
+use base::{Duration, Instant, Owner};
+use device::nic;
+use stack::pair::{End, PairConfig, end};
+use stack::{Armed, CallError, ListenConfig, TcpHandle};
+
+use crate::harness::{Bench, Figure};
+use crate::measure::pattern;
+
+const PORT: u16 = 5001;
+const WRITE: usize = 64 << 10;
+
+/// What the interrupt service of a workstation took when Ethernets became fast.
+const SERVICE: Duration = Duration::from_micros(150);
+
+const QUEUED: usize = 512;
+
+/// Virtual time that is measured, after as much to start.
+const SPAN: Duration = Duration::from_millis(500);
+
+/// Two ends in virtual time.
+struct World {
+    client: End,
+    server: End,
+    clock: Arc<AtomicU64>,
+    received: u64,
+}
+
+impl World {
+    fn new(tx_ring: usize) -> Result<World> {
+        let clock = Arc::new(AtomicU64::new(1));
+        let read = clock.clone();
+        let told = Arc::new(move || Instant::from_nanos(read.load(Ordering::Relaxed)));
+        let link = nic::Config { tx_ring, service: SERVICE, ..nic::Config::default() };
+        let (first, second) = nic::pair(&link, told)?;
+        let config = PairConfig::new([0x1990, 0x1988]);
+        let (client, server) = (end(&config, first, 1), end(&config, second, 2));
+        Ok(World { client, server, clock, received: 0 })
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.clock.load(Ordering::Relaxed))
+    }
+
+    /// To whatever comes next at either end.
+    fn go_on(&mut self) {
+        let mut next = Instant::NEVER;
+        for end in [&mut self.client, &mut self.server] {
+            end.stack.flush();
+            while end.stack.next_event().is_some() {}
+            next = next.min(end.stack.next_deadline());
+            match end.stack.arm(Waker::noop()) {
+                Armed::Ready => next = Instant::ZERO,
+                Armed::Until(at) => next = next.min(at),
+                Armed::All | Armed::Descriptors | Armed::NotAll => {}
+            }
+        }
+        self.clock.fetch_max(next.as_nanos(), Ordering::Relaxed);
+    }
+}
+
+/// Bits a second of payload.
+fn throughput(tx_ring: usize) -> Result<f64> {
+    let mut world = World::new(tx_ring)?;
+    let to = SocketAddr::new(world.server.addr, PORT);
+    let listener = world
+        .server
+        .stack
+        .tcp_listen(to, ListenConfig::default())
+        .map_err(|error| anyhow!("listen: {error:?}"))?;
+    let now = world.now();
+    let stream = world
+        .client
+        .stack
+        .tcp_connect(to, None, &tcp::Config::default(), Owner::program(), now)
+        .map_err(|error| anyhow!("connect: {error:?}"))?;
+    let (data, mut into) = (pattern(WRITE), vec![0; 128 << 10]);
+    let mut accepted = None;
+    let mut start = None;
+    loop {
+        let now = world.now();
+        world.client.stack.poll(now);
+        while world.client.stack.tcp_write(stream, &data).is_ok_and(|n| n == data.len()) {}
+        world.server.stack.poll(now);
+        accepted = accepted.or_else(|| world.server.stack.tcp_accept(listener));
+        if let Some(stream) = accepted {
+            world.received += read(&mut world.server, stream, &mut into)?;
+        }
+        let (from, bytes) = match start {
+            None if now >= Instant::ZERO + SPAN => *start.insert((now, world.received)),
+            None => (Instant::NEVER, 0),
+            Some(known) => known,
+        };
+        if now.since(from) >= SPAN {
+            ensure!(world.received > bytes, "nothing arrived with a ring of {tx_ring}");
+            return Ok((world.received - bytes) as f64 * 8.0 / now.since(from).as_secs_f64());
+        }
+        world.go_on();
+    }
+}
+
+fn read(end: &mut End, stream: TcpHandle, into: &mut [u8]) -> Result<u64> {
+    let mut bytes = 0;
+    loop {
+        match end.stack.tcp_read(stream, into) {
+            Ok(0) | Err(CallError::WouldBlock) => return Ok(bytes),
+            Ok(n) => bytes += n as u64,
+            Err(error) => return Err(anyhow!("read: {error:?}")),
+        }
+    }
+}
+
+pub(super) fn ratio(_: &Bench) -> Result<Figure> {
+    let (one, queued) = (throughput(1)?, throughput(QUEUED)?);
+    let note = format!(
+        "{:.1} Mb/s beside {:.1} Mb/s with {QUEUED} descriptors, virtual time",
+        one / 1e6,
+        queued / 1e6
+    );
+    let value = one / queued;
+    Ok(Figure { value, samples: vec![value], note })
+}

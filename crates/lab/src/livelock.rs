@@ -1,0 +1,177 @@
+//! `wirespeed lab livelock`: what a receiver delivers to its application when far more comes than
+//! it can take, and how much of its processor the application still has.
+//!
+//! Called by: the lab, the benchmarks. Must not know: how the stack protects itself.
+//!
+//! A thread sends UDP datagrams at a rate over a link; another one runs the receiving stack and an
+//! application that does so much with each. Under a load that it cannot take, a receiver that
+//! serves its interrupts first does nothing else and delivers nothing: receive livelock (Mogul and
+//! Ramakrishnan, "Eliminating Receive Livelock in an Interrupt-driven Kernel", 1997). Here what the
+//! receiver has no time for is lost in the interface's ring, before it has cost anything.
+
+mod run;
+
+use std::time::Duration;
+
+use clap::{ArgMatches, FromArgMatches};
+use serde_json::{Value, json};
+
+use crate::plot::{Dots, Panel, Plot, Point};
+use crate::report::{Column, Format, Report, Span, column};
+use crate::{Error, Run};
+pub use run::{Load, Outcome, datagram, measure};
+
+/// Loads in parts of what the receiver can take.
+pub const LOADS: [f64; 8] = [0.5, 0.8, 1.0, 1.5, 2.0, 4.0, 7.0, 10.0];
+
+/// The options.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// What the application does with a datagram, in ns
+    #[arg(long, value_name = "NS", default_value_t = 3_000,
+          value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
+    work: u64,
+}
+
+const COLUMNS: &[Column] = &[
+    column("load", "load", "of what the receiver can take", Format::Number(1)),
+    column("offered_pps", "offered/s", "datagrams a second offered", Format::Number(0)),
+    column("delivered_pps", "delivered/s", "datagrams a second delivered", Format::Number(0)),
+    column("of_peak", "of peak", "of the highest rate delivered", Format::Number(2)),
+    column("application_percent", "application %", "% of the processor", Format::Number(1)),
+    column("lost_in_ring", "lost in ring", "datagrams lost in the interface", Format::Number(0)),
+    column("lost_later", "lost later", "datagrams lost behind it", Format::Number(0)),
+];
+
+/// A load, and what came of it in each round.
+pub struct Step {
+    /// In parts of what the receiver can take.
+    pub load: f64,
+    /// One of each round.
+    pub outcomes: Vec<Outcome>,
+}
+
+impl Step {
+    fn of(&self, figure: fn(&Outcome) -> f64) -> f64 {
+        Span::of(self.outcomes.iter().map(figure)).map_or(0.0, |span| span.mid)
+    }
+
+    /// Datagrams a second that reached the application, the median.
+    pub fn delivered_pps(&self) -> f64 {
+        self.of(Outcome::delivered_pps)
+    }
+
+    /// The application's share of the processor, the median.
+    pub fn share(&self) -> f64 {
+        self.of(|outcome| outcome.application_share)
+    }
+}
+
+/// Every load of [`LOADS`], round after round; `stopped` is asked between two.
+///
+/// # Errors
+/// A link or a stack that could not be made.
+pub fn sweep(
+    work: Duration,
+    seconds: f64,
+    rounds: usize,
+    stopped: &dyn Fn() -> bool,
+) -> Result<Vec<Step>, Error> {
+    // Twice what it could take if nothing else cost anything: it is saturated.
+    let much = Load { pps: 2e9 / work.as_nanos() as f64, work, seconds };
+    measure(&Load { seconds: seconds / 4.0, ..much })?;
+    let most = measure(&much)?.delivered_pps();
+    let mut steps: Vec<Step> =
+        LOADS.iter().map(|&load| Step { load, outcomes: Vec::new() }).collect();
+    for _ in 0..rounds {
+        for step in &mut steps {
+            if stopped() {
+                return Ok(steps);
+            }
+            step.outcomes.push(measure(&Load { pps: step.load * most, work, seconds })?);
+        }
+    }
+    Ok(steps)
+}
+
+/// The highest rate that was delivered at any load.
+pub fn peak_pps(steps: &[Step]) -> f64 {
+    steps.iter().map(Step::delivered_pps).fold(0.0, f64::max)
+}
+
+/// Measure all loads.
+pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> {
+    let options = Options::from_arg_matches(matches).map_err(|e| Error::Usage(e.to_string()))?;
+    let (seconds, rounds) = if run.common.quick { (0.3, 3) } else { (1.0, 9) };
+    let work = Duration::from_nanos(options.work);
+    let steps = sweep(work, seconds, rounds, &|| run.is_stopped())?;
+    Ok(report(&options, seconds, &steps))
+}
+
+fn report(options: &Options, seconds: f64, steps: &[Step]) -> Report {
+    let peak = peak_pps(steps);
+    let measured: Vec<&Step> = steps.iter().filter(|step| !step.outcomes.is_empty()).collect();
+    let row = |step: &&Step| {
+        vec![
+            json!(step.load),
+            json!(step.of(|o| o.offered as f64 / o.seconds)),
+            json!(step.delivered_pps()),
+            json!(step.delivered_pps() / peak),
+            json!(step.share() * 100.0),
+            json!(step.of(|o| o.lost_in_ring as f64)),
+            json!(step.of(|o| o.lost_later as f64)),
+        ]
+    };
+    let told = |step: &&Step| {
+        let outcomes = step.outcomes.iter().map(|o| {
+            json!({
+                "offered": o.offered,
+                "delivered": o.delivered,
+                "seconds": o.seconds,
+                "application_share": o.application_share,
+                "lost_in_ring": o.lost_in_ring,
+                "lost_later": o.lost_later,
+            })
+        });
+        json!({ "load": step.load, "rounds": outcomes.collect::<Vec<Value>>() })
+    };
+    let mut notes = vec![format!(
+        "Two threads and a link of 10 Gb/s; the application takes {} ns for a datagram of 64 \
+         bytes.",
+        options.work
+    )];
+    if let Some(last) = measured.last() {
+        notes.push(format!(
+            "At {:.0} times what it can take the receiver delivers {:.0} % of its peak, and its \
+             application has {:.0} % of the processor.",
+            last.load,
+            last.delivered_pps() * 100.0 / peak,
+            last.share() * 100.0
+        ));
+    }
+    Report {
+        settings: json!({ "work_ns": options.work, "seconds": seconds, "loads": LOADS }),
+        columns: COLUMNS.to_vec(),
+        rows: measured.iter().map(row).collect(),
+        samples: measured.iter().map(told).collect(),
+        notes,
+        plot: Some(Plot::Dots(dots(&measured))),
+    }
+}
+
+fn dots(steps: &[&Step]) -> Dots {
+    let points = steps.iter().enumerate().map(|(row, step)| {
+        let delivered = step.outcomes.iter().map(|o| o.delivered_pps() / 1e3);
+        Point { row, series: 0, span: Span::of(delivered), quoted: None }
+    });
+    Dots {
+        title: "A receiver under more load than it can take".to_owned(),
+        subtitle: "Datagrams that reach the application".to_owned(),
+        axis: "thousand a second".to_owned(),
+        row_title: "load:".to_owned(),
+        rows: steps.iter().map(|step| format!("{} times", step.load)).collect(),
+        series: vec!["delivered".to_owned()],
+        panels: vec![Panel { title: String::new(), points: points.collect() }],
+        quoted: String::new(),
+    }
+}
