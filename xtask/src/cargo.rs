@@ -83,11 +83,29 @@ pub(crate) fn release_binary(root: &Path, package: &str, binary: &str) -> Result
 
 /// The same in any profile of the workspace's manifest.
 pub(crate) fn binary(root: &Path, package: &str, binary: &str, profile: &str) -> Result<PathBuf> {
+    binary_with(root, package, binary, profile, None)
+}
+
+/// The same with a `--cfg`, in a target folder of its own.
+pub(crate) fn binary_with(
+    root: &Path,
+    package: &str,
+    binary: &str,
+    profile: &str,
+    cfg: Option<&str>,
+) -> Result<PathBuf> {
     let metadata = Metadata::read(root)?;
     if !metadata.members().any(|p| p.name == package) {
         anyhow::bail!("the workspace has no package {package}; add it to `members` in Cargo.toml");
     }
     let args = ["build", "--profile", profile, "-p", package, "--bin", binary];
-    process::pass_on(cargo(root).args(args))?;
-    Ok(metadata.target_directory.join(profile).join(binary))
+    let mut command = cargo(root);
+    command.args(args);
+    let mut target = metadata.target_directory;
+    if let Some(cfg) = cfg {
+        target.push(cfg);
+        command.env("RUSTFLAGS", format!("--cfg {cfg}")).arg("--target-dir").arg(&target);
+    }
+    process::pass_on(&mut command)?;
+    Ok(target.join(profile).join(binary))
 }

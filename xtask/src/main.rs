@@ -62,6 +62,9 @@ enum Command {
         /// Count this case alone, without comparing it
         #[arg(long, value_name = "CASE")]
         case: Option<String>,
+        /// Count a stack that has no place for taps, for what that place costs
+        #[arg(long, requires = "case")]
+        untapped: bool,
     },
     /// Worlds of stacks and links in virtual time: `cargo xtask sim --seeds 1000`
     #[command(disable_help_flag = true)]
@@ -132,7 +135,9 @@ fn run(command: Command) -> Result<u8> {
         Command::Tidy => close(|tally| tidy::run(&root, tally)),
         Command::Bench { args } => bench::run(&root, &args),
         Command::Sim { args } => sim::run(&root, &args),
-        Command::Icount { json, bless, case } => icount::run(&root, json, bless, case.as_deref()),
+        Command::Icount { json, bless, case, untapped } => {
+            icount::run(&root, json, bless, case.as_deref(), untapped)
+        }
         Command::Packetdrill(options) => close(|tally| packetdrill::run(&root, options, tally)),
         Command::Sanitize { tool } => {
             let tools = sanitize::choose(tool.as_deref())?;

@@ -28,11 +28,18 @@ const UNITS: (u64, u64) = (4_096, 36_864);
 const BASELINE: &str = "docs/icount-baseline.json";
 
 /// Count, then print, compare or bless. 1 if a count moved.
-pub(crate) fn run(root: &Path, json: bool, bless: bool, only: Option<&str>) -> Result<u8> {
+pub(crate) fn run(
+    root: &Path,
+    json: bool,
+    bless: bool,
+    only: Option<&str>,
+    untapped: bool,
+) -> Result<u8> {
     if process::find("valgrind").is_none() {
         bail!("icount needs valgrind: install the Debian package valgrind");
     }
-    let binary = cargo::release_binary(root, "wirespeed-bench", "wirespeed-icount")?;
+    let cfg = untapped.then_some("wirespeed_untapped");
+    let binary = cargo::binary_with(root, "wirespeed-bench", "wirespeed-icount", "release", cfg)?;
     let listed = process::output(Command::new(&binary).arg("list"))?;
     let mut rows = Vec::new();
     for line in listed.lines().map(str::trim).filter(|line| !line.is_empty()) {

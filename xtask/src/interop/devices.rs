@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Bytes of the file.
 const FILE: usize = 100_000_000;
 /// Bytes of the file where nothing cuts or sums for us.
-const SMALL_FILE: usize = 30_000_000;
+pub(super) const SMALL_FILE: usize = 30_000_000;
 
 /// Long enough on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -52,17 +52,20 @@ pub(super) const CASES: &[Case] = &[
         run: |b| to_kernel(b, "xdp:va", SMALL_FILE),
     },
     Case { name: "two stacks on a trunk: VLAN 5, and 5 inside 7", needs: OURS_ALONE, run: trunk },
+    super::guest::CASE,
+    super::dump::OF_A_PROCESS,
+    super::dump::OF_A_TRUNK,
 ];
 
 /// The two hosts, joined. `va` has no address of the kernel's.
-fn hosts(bench: &Workbench) -> Result<(Host<'_>, Host<'_>)> {
+pub(super) fn hosts(bench: &Workbench) -> Result<(Host<'_>, Host<'_>)> {
     let (ours, theirs) = (Host::without_tap(bench)?, Host::without_tap(bench)?);
     join(&ours, &theirs)?;
     Ok((ours, theirs))
 }
 
 /// Both ends have the same hardware addresses each time.
-fn join(ours: &Host<'_>, theirs: &Host<'_>) -> Result<()> {
+pub(super) fn join(ours: &Host<'_>, theirs: &Host<'_>) -> Result<()> {
     let (va, vb) = ("va address 02:00:00:00:00:0a", "vb address 02:00:00:00:00:0b");
     ours.ip(&format!("link add {va} type veth peer name {vb} netns {}", theirs.name()))?;
     ours.ip("link set va up")?;
@@ -71,7 +74,7 @@ fn join(ours: &Host<'_>, theirs: &Host<'_>) -> Result<()> {
 
 /// Give the kernel's end its address. XDP sees frames before anybody has finished their checksums:
 /// then the kernel is to do that itself.
-fn kernel(bench: &Workbench, theirs: &Host<'_>, dev: &str) -> Result<()> {
+pub(super) fn kernel(bench: &Workbench, theirs: &Host<'_>, dev: &str) -> Result<()> {
     theirs.ip("addr add 10.9.0.1/24 dev vb")?;
     if dev.starts_with("xdp:") {
         bench.run(theirs.command("ethtool").args(["-K", "vb", "tx", "off"]), LIMIT)?;
@@ -80,7 +83,7 @@ fn kernel(bench: &Workbench, theirs: &Host<'_>, dev: &str) -> Result<()> {
 }
 
 /// `wirespeed ttcp` on a device, with an address.
-fn ttcp(bench: &Workbench, host: &Host<'_>, dev: &str, addr: &str) -> Result<Command> {
+pub(super) fn ttcp(bench: &Workbench, host: &Host<'_>, dev: &str, addr: &str) -> Result<Command> {
     let mut command = host.command(shown(&bench.wirespeed()?)?);
     command.args(["ttcp", "--dev", dev, "--addr", addr]);
     Ok(command)

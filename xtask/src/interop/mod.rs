@@ -5,10 +5,13 @@
 
 mod attacks;
 mod devices;
+mod dump;
+mod guest;
 mod host;
 mod iperf;
 mod needs;
 mod outside;
+mod soak;
 mod suites;
 mod tcp;
 mod workbench;

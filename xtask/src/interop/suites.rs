@@ -2,7 +2,7 @@
 //!
 //! A case names what it needs; what is missing makes it a skip that says so.
 
-use super::{Case, Need, Suite, Workbench, attacks, devices, outside, tcp};
+use super::{Case, Need, Suite, Workbench, attacks, devices, outside, soak, tcp};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::process::Command;
@@ -16,6 +16,7 @@ pub(super) const SUITES: &[Suite] = &[
     Suite { name: "devices", cases: devices::CASES, apart: false },
     Suite { name: "tcp", cases: tcp::CASES, apart: false },
     Suite { name: "attacks", cases: attacks::CASES, apart: true },
+    Suite { name: "soak", cases: soak::CASES, apart: true },
 ];
 
 const SHA256SUM: Need = Need::Program { program: "sha256sum", package: "coreutils" };

@@ -1,0 +1,128 @@
+//! Suite `soak`: five minutes of small frames as fast as they come, with the interface taken away
+//! in the middle.
+//!
+//! A command of its own, `cargo xtask interop soak`, and no part of `cargo xtask test`. It passes
+//! if echoes come back whole before, during and after, ours still runs, and its memory has not
+//! grown.
+
+use super::devices::{hosts, join, kernel};
+use super::host::{Host, Running};
+use super::outside::{IP, SOCAT, shown};
+use super::{Case, Need, Workbench};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+const HPING: Need = Need::Program { program: "hping3", package: "hping3" };
+const PING: Need = Need::Program { program: "ping", package: "iputils-ping" };
+
+pub(super) const CASES: &[Case] = &[Case {
+    name: "AF_PACKET: five minutes of small frames, the interface down and deleted in the middle",
+    needs: &[Need::Root, IP, SOCAT, PING, HPING],
+    run: soak,
+}];
+
+/// How long all of it takes.
+const LENGTH: Duration = Duration::from_secs(300);
+/// Between two looks.
+const LOOK: Duration = Duration::from_secs(15);
+/// How long there is no interface.
+const ABSENCE: Duration = Duration::from_secs(2);
+/// An echo among the flood takes no longer.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Bytes of an echo.
+const ECHO: usize = 200_000;
+/// Resident memory may grow by this much after the first look, in KB.
+const GROWTH_KB: u64 = 16 << 10;
+
+/// Datagrams of 22 bytes, frames of 64 with the check sequence, to a port that discards them.
+fn flood(theirs: &Host<'_>) -> Result<Running> {
+    let mut hping = theirs.command("hping3");
+    hping.args(["--flood", "--udp", "-q", "-p", "9", "-d", "22", "10.9.0.2"]);
+    theirs.start("flood", &mut hping)
+}
+
+fn echo(bench: &Workbench, theirs: &Host<'_>) -> Result<()> {
+    let sent = bench.path("sent");
+    let (from, to) = (shown(&sent)?.to_owned(), bench.path("back"));
+    let script = format!(
+        "socat -t 20 - TCP4:10.9.0.2:7,connect-timeout=20 < {from} > {} && cmp {from} {}",
+        to.display(),
+        to.display()
+    );
+    let mut command = theirs.command("sh");
+    bench.run(command.args(["-c", &script]), PATIENCE).map(drop).context("an echo")
+}
+
+fn soak(bench: &Workbench) -> Result<()> {
+    bench.file("sent", ECHO)?;
+    std::fs::create_dir_all(bench.path("run"))?;
+    let (ours, theirs) = hosts(bench)?;
+    kernel(bench, &theirs, "packet:va")?;
+    let mut command = ours.command(shown(&bench.wirespeed()?)?);
+    command.args(["services", "--dev", "packet:va", "--addr", "10.9.0.2/24"]);
+    let mut services = ours.start("services", &mut command)?;
+    let answers = || {
+        theirs.until(|| {
+            let mut ping = theirs.command("ping");
+            ping.args(["-c", "1", "-W", "1", "10.9.0.2"]);
+            Ok(ping)
+        })
+    };
+    answers()?;
+    let mut flooding = Some(flood(&theirs)?);
+    let (begun, mut rss_kb, mut is_flapped, mut echoes) = (Instant::now(), None, false, 0);
+    while begun.elapsed() < LENGTH {
+        std::thread::sleep(LOOK);
+        ensure!(services.is_alive()?, "ours has ended: {}", ours.printed("services"));
+        echo(bench, &theirs)?;
+        echoes += 1;
+        let now_kb = resident_kb(&services)?;
+        let first_kb = *rss_kb.get_or_insert(now_kb);
+        let growth_kb = now_kb.saturating_sub(first_kb);
+        ensure!(growth_kb <= GROWTH_KB, "resident memory grew by {growth_kb} KB");
+        if !is_flapped && begun.elapsed() >= LENGTH / 2 {
+            is_flapped = true;
+            ours.ip("link set va down")?;
+            std::thread::sleep(ABSENCE);
+            ours.ip("link set va up")?;
+            answers()?;
+            ours.ip("link delete dev va")?;
+            drop(flooding.take());
+            std::thread::sleep(ABSENCE);
+            join(&ours, &theirs)?;
+            kernel(bench, &theirs, "packet:va")?;
+            answers()?;
+            flooding = Some(flood(&theirs)?);
+        }
+    }
+    drop(flooding);
+    answers()?;
+    echo(bench, &theirs)?;
+    let frames = received(bench, &ours, &services)?;
+    ensure!(frames > 1_000_000, "only {frames} frames came");
+    println!(
+        "{frames} frames in {} s, {echoes} echoes among them; resident memory {} KB, {} at first",
+        LENGTH.as_secs(),
+        resident_kb(&services)?,
+        rss_kb.unwrap_or(0)
+    );
+    Ok(())
+}
+
+/// Frames that ours has taken in, by its own word.
+fn received(bench: &Workbench, ours: &Host<'_>, services: &Running) -> Result<u64> {
+    let mut show = ours.command(shown(&bench.wirespeed()?)?);
+    show.args(["show", "--json", "--pid", &services.id().to_string()]);
+    let text = bench.run(&mut show, PATIENCE)?;
+    let document: Value = serde_json::from_str(&text).context("show printed no JSON")?;
+    let frames = document.pointer("/stacks/0/counters/rx_frames").and_then(Value::as_u64);
+    frames.context("no count of frames")
+}
+
+fn resident_kb(running: &Running) -> Result<u64> {
+    let path = format!("/proc/{}/status", running.id());
+    let text = std::fs::read_to_string(path).context("ours has ended")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+    line.trim().trim_end_matches(" kB").parse().context("VmRSS is no number")
+}
