@@ -25,6 +25,9 @@ const LEVEL_1_WITHIN: Duration = Duration::from_micros(50);
 /// Bursts of a level that a receive queue must hold: one is handled while the next ones come.
 const BURSTS_QUEUED: usize = 4;
 
+/// A round trip of fewer of a level's times than these is short: what gathers makes it longer.
+const SHORT_ROUND_TRIPS: u64 = 4;
+
 /// How often to be woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mitigation {
@@ -177,6 +180,10 @@ pub struct Governor {
     frames: u32,
     bytes: u64,
     took_at: Option<Instant>,
+    /// The shortest round trip of what waits for an answer before more of it leaves.
+    awaited: Option<Duration>,
+    /// What was taken last was no bulk.
+    took_few: bool,
 }
 
 impl Governor {
@@ -211,6 +218,14 @@ impl Governor {
         self.frames = self.frames.saturating_add(frames as u32);
         self.bytes += bytes;
         self.took_at = Some(now);
+        self.awaited = None;
+    }
+
+    /// Something that is to leave waits for an answer, which came after `round_trip` lately: data
+    /// for the acknowledgment that lets it go.
+    #[inline(always)]
+    pub fn awaits(&mut self, round_trip: Duration) {
+        self.awaited = Some(self.awaited.map_or(round_trip, |other| other.min(round_trip)));
     }
 
     /// The driver is about to rest.
@@ -221,20 +236,32 @@ impl Governor {
         if self.setting == Mitigation::Adaptive && self.frames > 0 {
             self.adapt();
         }
-        (self.frames, self.bytes) = (0, 0);
         let threshold = self.level.threshold();
+        if self.frames > 0 {
+            self.took_few = !self.reached(threshold, 4);
+        }
+        (self.frames, self.bytes) = (0, 0);
+        // Answers that gather make a short round trip long, and the wire idles meanwhile.
+        let longest = threshold.within.saturating_mul(SHORT_ROUND_TRIPS);
+        if self.took_few && self.awaited.is_some_and(|round_trip| round_trip < longest) {
+            return Rest::UntilFrame;
+        }
         let is_silent = self.took_at.is_none_or(|at| now.since(at) >= threshold.within);
         if is_silent { Rest::UntilFrame } else { Rest::Gather(threshold) }
     }
 
     fn adapt(&mut self) {
         let threshold = self.level.threshold();
-        let (frames, bytes) = (threshold.frames, u64::from(threshold.bytes));
-        if self.frames > 1 && (self.frames >= frames || self.bytes >= bytes) {
+        if self.frames > 1 && self.reached(threshold, 1) {
             self.level = self.level.up();
-        } else if self.frames < frames / 4 && self.bytes < bytes / 4 {
+        } else if !self.reached(threshold, 4) {
             self.level = self.level.down();
         }
+    }
+
+    /// Did a part of a threshold come since the driver last rested?
+    fn reached(&self, threshold: Threshold, part: u32) -> bool {
+        self.frames >= threshold.frames / part || self.bytes >= u64::from(threshold.bytes / part)
     }
 }
 

@@ -4,6 +4,7 @@ mod craft;
 mod hostile;
 mod icmp;
 mod ladder;
+mod mitigation;
 mod path_mtu;
 mod ports;
 mod predict;

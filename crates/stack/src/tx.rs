@@ -125,6 +125,11 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
             Err(reason) => core.drops.count(reason),
         }
     }
+    if !pcb.blocked
+        && let Some(round_trip) = output::awaits_ack(&pcb.tcb)
+    {
+        port.governor.awaits(round_trip);
+    }
     output::close(&mut pcb.tcb, &run, &mut core.cx);
     if pcb.tcb.events.0 != 0 && !pcb.ready && pcb.listener.is_none() {
         pcb.ready = true;

@@ -10,7 +10,7 @@ mod rare;
 pub use rare::hold_back;
 pub(crate) use rare::{has_more, resend, send_part};
 
-use base::{Counter, SeqNumber, Switch};
+use base::{Counter, Duration, SeqNumber, Switch};
 use mbuf::{Mbuf, Pool};
 use wire::checksum::Sum;
 use wire::tcp::Flags;
@@ -81,6 +81,12 @@ fn nothing_left(tcb: &Tcb) -> bool {
         && !tcb.todo.has(!Todo::OUTPUT)
         && !tcb.has_lost()
         && !tcb.marks.has(Marks::SHUT_WRITE)
+}
+
+/// If data waits for an acknowledgment that lets it go: how long one took lately.
+#[inline(always)]
+pub fn awaits_ack(tcb: &Tcb) -> Option<Duration> {
+    (tcb.sendq.unsent_count() > 0).then(|| tcb.rtt.srtt())
 }
 
 /// A run is over: count it.

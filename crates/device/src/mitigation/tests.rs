@@ -90,3 +90,29 @@ fn adaptive_climbs_with_the_traffic_and_comes_down_with_it() {
     // Small frames climb by their own figure.
     assert_eq!(rest_after(&mut governor, 8, 8 * 60), 2);
 }
+
+#[test]
+fn what_is_awaited_does_not_gather_unless_it_is_bulk_or_takes_long_anyway() {
+    let within = level(5).threshold().within;
+    let gather = Rest::Gather(level(5).threshold());
+    let rest_after = |frames: usize, round_trip: Option<Duration>| {
+        let mut governor = Governor::new(Mitigation::Level(level(5)));
+        governor.took(frames, frames as u64 * 60, at(0));
+        round_trip.into_iter().for_each(|round_trip| governor.awaits(round_trip));
+        governor.rest(at(1))
+    };
+    assert_eq!(rest_after(1, None), gather);
+    assert_eq!(rest_after(1, Some(within)), Rest::UntilFrame);
+    assert_eq!(rest_after(1, Some(within.saturating_mul(4))), gather, "it matters little");
+    assert_eq!(rest_after(32, Some(within)), gather, "frames come anyway");
+
+    let mut governor = Governor::new(Mitigation::Level(level(5)));
+    governor.took(1, 60, at(0));
+    governor.awaits(within.saturating_mul(100));
+    governor.awaits(within);
+    governor.awaits(within.saturating_mul(100));
+    assert_eq!(governor.rest(at(1)), Rest::UntilFrame, "the shortest round trip counts");
+    assert_eq!(governor.rest(at(2)), Rest::UntilFrame, "it has not come yet");
+    governor.took(1, 60, at(3));
+    assert_eq!(governor.rest(at(4)), gather, "it came");
+}

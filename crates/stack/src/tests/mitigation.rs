@@ -1,0 +1,114 @@
+//! Bulk over rings and a wire that takes time, between hosts that sleep: exact to the nanosecond.
+
+use core::net::SocketAddr;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::task::{Wake, Waker};
+
+use base::{Duration, Instant, Owner};
+use device::mitigation::{Level, Mitigation};
+use device::nic;
+
+use crate::pair::{End, PairConfig, end};
+use crate::{Armed, ListenConfig, TcpHandle};
+
+/// Counts how often it was rung.
+#[derive(Default)]
+struct Bell(AtomicUsize);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Bell>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What came of a transfer.
+struct Outcome {
+    bytes: u64,
+    /// Of both hosts.
+    wakeups: u64,
+}
+
+/// One way for 50 ms at a level, over a link of so many bits a second.
+fn bulk(level: u8, rate_bps: u64) -> Outcome {
+    let clock = Arc::new(AtomicU64::new(1_000_000_000));
+    let link = nic::Config { rate_bps, ..nic::Config::default() };
+    let read = clock.clone();
+    let now_of = move || Instant::from_nanos(read.load(Ordering::Relaxed));
+    let (first, second) = nic::pair(&link, Arc::new(now_of)).expect("a link");
+    let config = PairConfig::new([1, 2]);
+    let mut hosts = [end(&config, first, 1), end(&config, second, 2)];
+    let level = Level::new(level).expect("a level");
+    for host in &mut hosts {
+        host.stack.set_mitigation(host.port, Mitigation::Level(level)).expect("its queue is deep");
+    }
+    let bells = [Arc::new(Bell::default()), Arc::new(Bell::default())];
+    let wakers = [Waker::from(bells[0].clone()), Waker::from(bells[1].clone())];
+
+    let start = Instant::from_nanos(1_000_000_000);
+    let to = SocketAddr::new(hosts[1].addr, 80);
+    let listener = hosts[1].stack.tcp_listen(to, ListenConfig::default()).expect("free");
+    let asked = ::tcp::Config::default();
+    let connected = hosts[0].stack.tcp_connect(to, None, &asked, Owner::program(), start);
+    let stream = connected.expect("a port is free");
+    let mut accepted = None;
+
+    let (mut now, mut until) = (start, [start; 2]);
+    let mut outcome = Outcome { bytes: 0, wakeups: 0 };
+    let mut rung = [0; 2];
+    while now.since(start) < Duration::from_millis(50) {
+        for side in 0..2 {
+            let count = bells[side].0.load(Ordering::Relaxed);
+            if until[side] > now && count == rung[side] {
+                continue;
+            }
+            rung[side] = count;
+            outcome.wakeups += 1;
+            let host = &mut hosts[side];
+            host.stack.poll(now);
+            if side == 0 {
+                while host.stack.tcp_write(stream, &[0; 4096]).is_ok_and(|n| n == 4096) {}
+            } else {
+                accepted = accepted.or_else(|| host.stack.tcp_accept(listener));
+                outcome.bytes += read_all(host, accepted);
+            }
+            host.stack.flush();
+            while host.stack.next_event().is_some() {}
+            let deadline = host.stack.next_deadline();
+            until[side] = match host.stack.arm(&wakers[side]) {
+                Armed::Ready => now,
+                Armed::Until(at) => deadline.min(at),
+                _ => deadline,
+            };
+        }
+        let news = (0..2).any(|side| bells[side].0.load(Ordering::Relaxed) != rung[side]);
+        if !news {
+            now = now.max(until[0].min(until[1]));
+        }
+        clock.store(now.as_nanos(), Ordering::Relaxed);
+    }
+    outcome
+}
+
+fn read_all(host: &mut End, stream: Option<TcpHandle>) -> u64 {
+    let (mut bytes, mut into) = (0, [0; 4096]);
+    while let Some(stream) = stream
+        && let Ok(n @ 1..) = host.stack.tcp_read(stream, &mut into)
+    {
+        bytes += n as u64;
+    }
+    bytes
+}
+
+/// The round trip of a fast link is far shorter than level 5's time: acknowledgments that gathered
+/// would leave the wire idle.
+#[test]
+fn an_awaited_acknowledgment_does_not_wait_for_others() {
+    for rate_gbps in [1, 10, 40] {
+        let [each, gathered] = [0, 5].map(|level| bulk(level, rate_gbps * 1_000_000_000));
+        let share = gathered.bytes as f64 / each.bytes as f64;
+        assert!(share >= 0.95, "{share:.3} of level 0's bytes at {rate_gbps} Gb/s");
+        let fewer = gathered.wakeups as f64 / each.wakeups as f64;
+        assert!(fewer <= 0.1, "{fewer:.3} of level 0's wake-ups at {rate_gbps} Gb/s");
+    }
+}
