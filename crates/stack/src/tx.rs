@@ -6,7 +6,7 @@
 
 use core::net::SocketAddr;
 
-use base::{Counter, DropReason, IpVersion, Limit, SeqNumber, Switch};
+use base::{Counter, DropReason, Instant, IpVersion, Limit, SeqNumber, Switch};
 use inet::Ip;
 use inet::flow::Addrs;
 use mbuf::Mbuf;
@@ -21,6 +21,7 @@ use crate::event::Event;
 use crate::port::Port;
 use crate::release::Release;
 use crate::stamp::Stamp;
+use crate::timers::Wheel;
 use crate::{Core, IpSettings, Stack, TcpHandle, path_mtu, resolve};
 
 /// Let every connection on the dirty list send what it has, then hand the bursts to the devices.
@@ -136,18 +137,24 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
         stack.ready.push_back(Event::Tcp(handle, tcp::Events::default()));
     }
     let path_news = pcb.tcb.has_path_news();
-    let deadline = pcb.tcb.next_deadline();
-    if deadline < pcb.wheel_at {
-        pcb.wheel_later = pcb.wheel_at;
-        pcb.wheel_at = deadline;
-        stack.wheel.insert(handle, deadline, core.cx.now);
-    }
+    set_timer(pcb, handle, &mut stack.wheel, core.cx.now);
     let over = matches!(pcb.tcb.state, State::Closed | State::TimeWait) && !pcb.blocked;
     if path_news {
         path_mtu::found(stack, handle);
     }
     if over {
         ended(stack, handle);
+    }
+}
+
+/// The wheel is to know of the first deadline.
+#[inline(always)]
+fn set_timer(pcb: &mut Pcb, handle: TcpHandle, wheel: &mut Wheel, now: Instant) {
+    let deadline = pcb.tcb.next_deadline();
+    if deadline < pcb.wheel_at {
+        pcb.wheel_later = pcb.wheel_at;
+        pcb.wheel_at = deadline;
+        wheel.insert(handle, deadline, now);
     }
 }
 

@@ -73,7 +73,7 @@ fn while_frames_come_they_gather_and_after_a_silence_the_first_wakes() {
     assert_eq!(t.poll_and_arm(), Armed::All);
     t.send(1, 10);
     assert_eq!(t.wakes(), 1, "the first after a silence");
-    let until = Armed::Until(t.now + Duration::from_micros(100));
+    let until = Armed::Until(t.now + Duration::from_micros(200));
     assert_eq!(t.poll_and_arm(), until);
     t.send(31, 10);
     assert_eq!(t.wakes(), 0, "31 small frames are too few");
@@ -85,7 +85,7 @@ fn while_frames_come_they_gather_and_after_a_silence_the_first_wakes() {
     t.send(1, 1_472);
     assert_eq!(t.wakes(), 1, "eight are enough");
     t.poll_and_arm();
-    t.later(100);
+    t.later(200);
     assert_eq!(t.poll_and_arm(), Armed::All, "silence");
     t.send(1, 10);
     assert_eq!(t.wakes(), 1);
@@ -135,11 +135,11 @@ fn a_device_that_cannot_count_is_looked_at_in_time() {
     end_of_it.send(&[0; 60]).expect("room");
     assert_eq!(woken.0.swap(0, Ordering::Relaxed), 1);
     stack.poll(now);
-    let until = Armed::Until(now + Duration::from_micros(50));
+    let until = Armed::Until(now + Duration::from_micros(100));
     assert_eq!(stack.arm(&woken.clone().into()), until);
     for _ in 0..100 {
         end_of_it.send(&[0; 60]).expect("room");
     }
     assert_eq!(woken.0.load(Ordering::Relaxed), 0, "however many come");
-    stack.poll(now + Duration::from_micros(50));
+    stack.poll(now + Duration::from_micros(100));
 }
