@@ -3,13 +3,10 @@
 //! Called by `devices`. The first figure is that of `wirespeed lab tap`, repeated.
 
 use anyhow::{Context, Result};
-use lab::tap::{Way, line};
+use lab::tap::{Way, lines};
 
 use crate::harness::{Bench, Figure};
 use crate::memory::instructions_with;
-
-/// Packets of each size in a round.
-const PACKETS: u64 = 4_000;
 
 /// What is left without the copying: the model's, allocated and freed, over ours.
 pub(super) fn intercept(b: &Bench) -> Result<Figure> {
@@ -17,10 +14,13 @@ pub(super) fn intercept(b: &Bench) -> Result<Figure> {
     let mut samples = Vec::new();
     let mut note = String::new();
     for _ in 0..5 {
-        let ours = line(Way::OURS, rounds, PACKETS)?.context("no line through our times")?;
-        let model = line(Way::ALLOCATE_AND_FREE, rounds, PACKETS)?.context("no line")?;
+        let [ours, model] = lines([Way::OURS, Way::ALLOCATE_AND_FREE], rounds)?;
+        let (ours, model) = ours.zip(model).context("no line through the times")?;
         samples.push(model.intercept / ours.intercept);
-        note = format!("{:.1} ns over {:.2} ns, least squares", model.intercept, ours.intercept);
+        note = format!(
+            "{:.1} ns over {:.2} ns above a copy alone, least squares",
+            model.intercept, ours.intercept
+        );
     }
     Ok(Figure { value: crate::measure::median(&samples), samples, note })
 }

@@ -14,8 +14,8 @@ pub const RECORD_HEADER_BYTES: usize = 8 + 4 + 4 + 2 + 2;
 /// Packets that were kept, in their order.
 #[derive(Debug)]
 pub struct Buffer {
-    bytes: Vec<u8>,
-    room: usize,
+    bytes: Box<[u8]>,
+    len: usize,
 }
 
 /// A packet that was kept.
@@ -40,51 +40,49 @@ pub(crate) const fn record_len(captured: usize) -> usize {
 
 impl Buffer {
     pub(crate) fn new(room: usize) -> Buffer {
-        Buffer { bytes: Vec::with_capacity(room), room }
+        Buffer { bytes: vec![0; room].into_boxed_slice(), len: 0 }
     }
 
     pub(crate) fn room(&self) -> usize {
-        self.room
+        self.bytes.len()
     }
 
     pub(crate) fn clear(&mut self) {
-        self.bytes.clear();
+        self.len = 0;
     }
 
-    pub(crate) fn has_room_for(&self, captured: usize) -> bool {
-        record_len(captured) <= self.room - self.bytes.len()
-    }
-
-    /// Append the first `captured` bytes of a packet, for which there is room; the copy.
-    pub(crate) fn push(&mut self, shown: &Shown<'_>, captured: usize) -> &mut [u8] {
+    /// Append the first `captured` bytes of a packet; the copy, or None if there is no room.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, shown: &Shown<'_>, captured: usize) -> Option<&mut [u8]> {
         let packet: &Packet<'_> = &shown.packet;
+        let end = self.len + record_len(captured);
+        let (header, copy) =
+            self.bytes.get_mut(self.len..end)?.split_first_chunk_mut::<RECORD_HEADER_BYTES>()?;
+        self.len = end;
         // A snapshot length fits: `tap::SNAPLEN_MAX`. One write, of what is in registers.
         let lengths = captured as u64 | u64::from(packet.wire_len) << 32;
         let is_out = shown.direction == Direction::Out;
         let rest = u32::from(shown.segment_bytes) | u32::from(is_out) << 16;
-        let mut header = [0; RECORD_HEADER_BYTES];
         header[..8].copy_from_slice(&shown.time.0.to_le_bytes());
         header[8..16].copy_from_slice(&lengths.to_le_bytes());
         header[16..].copy_from_slice(&rest.to_le_bytes());
-        self.bytes.extend_from_slice(&header);
-        let begin = self.bytes.len();
-        packet.copy_to(&mut self.bytes, captured);
-        self.bytes.get_mut(begin..).unwrap_or_default()
+        packet.copy_to(copy);
+        Some(copy)
     }
 
     /// Is nothing in it?
     pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.len == 0
     }
 
     /// All of it, for [`records`] somewhere else.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes
+        &self.bytes[..self.len]
     }
 
     /// The packets in it.
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
-        records(&self.bytes)
+        records(self.as_bytes())
     }
 }
 

@@ -9,6 +9,8 @@ use crate::validate::Program;
 #[derive(Debug)]
 pub struct Filter {
     program: Program,
+    /// What it says of any packet, if it looks at none.
+    always: Option<u32>,
     #[cfg(all(feature = "jit", unix, target_arch = "x86_64"))]
     code: Option<crate::jit::Code>,
 }
@@ -20,6 +22,7 @@ impl Filter {
         #[cfg(all(feature = "jit", unix, target_arch = "x86_64"))]
         let code = crate::jit::compile(program.insns()).ok();
         Filter {
+            always: program.always(),
             program,
             #[cfg(all(feature = "jit", unix, target_arch = "x86_64"))]
             code,
@@ -37,6 +40,9 @@ impl Filter {
     /// How many bytes of the packet to keep, at most; 0 is no match. Equals [`Program::run`].
     #[inline]
     pub fn run(&self, packet: &Packet<'_>) -> u32 {
+        if let Some(keep) = self.always {
+            return keep;
+        }
         #[cfg(all(feature = "jit", unix, target_arch = "x86_64"))]
         if let Some(code) = &self.code {
             match code.run(packet.head, packet.wire_len) {

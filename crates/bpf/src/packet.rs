@@ -31,12 +31,21 @@ impl<'a> Packet<'a> {
         self.head.len() + self.rest.len()
     }
 
-    /// Append the first `len` bytes to `out`, or all there are.
-    pub(crate) fn copy_to(&self, out: &mut Vec<u8>, len: usize) {
-        let head = len.min(self.head.len());
-        let rest = (len - head).min(self.rest.len());
-        out.extend_from_slice(&self.head[..head]);
-        out.extend_from_slice(&self.rest[..rest]);
+    /// Copy its beginning to `out`, which is no longer than what can be read.
+    #[inline(always)]
+    pub(crate) fn copy_to(&self, out: &mut [u8]) {
+        match self.head.get(..out.len()) {
+            Some(all) => out.copy_from_slice(all),
+            None => self.copy_both(out),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn copy_both(&self, out: &mut [u8]) {
+        let (head, rest) = out.split_at_mut(self.head.len());
+        head.copy_from_slice(self.head);
+        rest.copy_from_slice(&self.rest[..rest.len()]);
     }
 
     /// Is there more than the head?

@@ -116,14 +116,24 @@ impl Tap {
         }
     }
 
-    #[inline(never)]
+    #[inline(always)]
     fn keep(&mut self, shown: &Shown<'_>, keep: u32, amend: impl FnOnce(&mut [u8])) {
         let captured = shown.packet.captured_bytes().min(keep.min(self.settings.snaplen) as usize);
-        if !self.store.has_room_for(captured) && !self.turn() {
-            self.counters.dropped += 1;
-            return;
+        match self.store.push(shown, captured) {
+            Some(copy) => amend(copy),
+            None => self.keep_in_next(shown, captured, amend),
         }
-        amend(self.store.push(shown, captured));
+    }
+
+    /// The store buffer is full.
+    #[cold]
+    #[inline(never)]
+    fn keep_in_next(&mut self, shown: &Shown<'_>, captured: usize, amend: impl FnOnce(&mut [u8])) {
+        let copy = if self.turn() { self.store.push(shown, captured) } else { None };
+        match copy {
+            Some(copy) => amend(copy),
+            None => self.counters.dropped += 1,
+        }
     }
 
     /// The store buffer becomes the hold buffer, the free one is filled from now on. False if there

@@ -4,7 +4,9 @@
 //! Called by: the lab. Must not know: how either works; `bpf::Tap` and `streams` do.
 //!
 //! Every packet matches, and all of it is copied, both here and there: the slope of a line through
-//! the times by size is the copying, and where it meets zero bytes is what the linkage costs.
+//! the times by size is the copying, and where it meets zero bytes is what the linkage costs, and a
+//! call of `memcpy`. A loop that copies the same packets and does nothing else is measured beside
+//! them: a line through what is above its times meets zero bytes at the linkage alone.
 
 mod fit;
 mod streams;
@@ -26,11 +28,14 @@ use streams::{Allocation, DESCRIBING_BYTES, Stream};
 /// The options.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// Packets of each size in a round
-    #[arg(long, value_name = "N", default_value_t = 4_000,
-          value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
-    packets: u64,
+    /// Bytes of packets in a round, of every size as many: more than a cache holds bend the lines
+    #[arg(long, value_name = "BYTES", default_value_t = ROUND_BYTES,
+          value_parser = clap::value_parser!(u64).range(10_000..=100_000_000))]
+    bytes: u64,
 }
+
+/// What the second cache of any processor holds three times.
+pub const ROUND_BYTES: u64 = 128 << 10;
 
 /// Sizes of packets, in bytes; the mean on a network is near the second.
 const SIZES: [usize; 12] = [60, 100, 150, 200, 300, 400, 550, 700, 850, 1000, 1250, 1514];
@@ -39,8 +44,8 @@ const SIZES: [usize; 12] = [60, 100, 150, 200, 300, 400, 550, 700, 850, 1000, 12
 const ROUNDS: usize = 101;
 const QUICK_ROUNDS: usize = 15;
 
-/// Different packets of a size, so that none stays in the nearest cache by itself.
-const PACKETS: usize = 64;
+/// Bytes of different packets, of every size as many: what the first cache holds.
+const DIFFERENT_BYTES: usize = 16 << 10;
 
 /// A way to tap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,11 +53,14 @@ pub struct Way(Kind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
+    Copy,
     Ours,
     Streams { allocation: Allocation, frees: bool },
 }
 
 impl Way {
+    /// None: the copying alone.
+    const COPY: Way = Way(Kind::Copy);
     /// A call with the packet in place.
     pub const OURS: Way = Way(Kind::Ours);
     /// Messages whose blocks are allocated each by itself.
@@ -64,25 +72,27 @@ impl Way {
     pub const TOGETHER: Way = Way(Kind::Streams { allocation: Allocation::Together, frees: true });
 }
 
-const WAYS: [(&str, Way); 4] = [
+/// The first is what the others are compared with, the second what they are quoted beside.
+const WAYS: [(&str, Way); 5] = [
+    ("a copy alone", Way::COPY),
     ("ours", Way::OURS),
     ("STREAMS, allocate", Way::ALLOCATE),
     ("STREAMS, allocate and free", Way::ALLOCATE_AND_FREE),
     ("STREAMS, one allocation", Way::TOGETHER),
 ];
 
-/// The line through the medians of so many rounds of a way, in ns by bytes.
+/// The lines through what the medians of some ways are above those of a copy alone, in ns by bytes,
+/// of so many rounds in turns.
 ///
 /// # Errors
 /// No tap could be made.
-pub fn line(way: Way, rounds: usize, packets: u64) -> Result<Option<Line>, Error> {
-    let mut times = Vec::new();
+pub fn lines<const N: usize>(ways: [Way; N], rounds: usize) -> Result<[Option<Line>; N], Error> {
+    let mut all = vec![Measured::of("", Way::COPY)];
+    all.extend(ways.map(|way| Measured::of("", way)));
     for size in SIZES {
-        let mut bench = Bench::new(size, packets)?;
-        bench.round(way, packets);
-        times.push((0..rounds).map(|_| bench.round(way, packets)).collect());
+        Bench::new(size, ROUND_BYTES)?.rounds(&mut all, rounds, || false);
     }
-    Ok(Measured { name: "", times }.line())
+    Ok(core::array::from_fn(|n| all[n + 1].above(&all[0])))
 }
 
 const COLUMNS: &[Column] = &[
@@ -99,16 +109,29 @@ type Times = Vec<f64>;
 /// What was measured of a way.
 struct Measured {
     name: &'static str,
+    way: Way,
     /// By size, in the order of [`SIZES`].
     times: Vec<Times>,
 }
 
 impl Measured {
+    fn of(name: &'static str, way: Way) -> Measured {
+        Measured { name, way, times: Vec::new() }
+    }
+
+    /// Bytes and median; fewer than there are sizes if it was stopped.
+    fn points(&self) -> impl Iterator<Item = (f64, f64)> {
+        let medians = self.times.iter().zip(SIZES);
+        medians.filter_map(|(t, size)| Some((size as f64, percentile(t, 0.5)?)))
+    }
+
     fn line(&self) -> Option<Line> {
-        let points = self.times.iter().zip(SIZES);
-        let points: Option<Vec<_>> =
-            points.map(|(t, size)| Some((size as f64, Span::of(t.iter().copied())?.mid))).collect();
-        Line::through(&points?)
+        Line::through(&self.points().collect::<Vec<_>>())
+    }
+
+    fn above(&self, other: &Measured) -> Option<Line> {
+        let points = self.points().zip(other.points());
+        Line::through(&points.map(|((x, y), (_, less))| (x, y - less)).collect::<Vec<_>>())
     }
 }
 
@@ -122,46 +145,78 @@ fn all() -> Filter {
 struct Bench {
     tap: Tap,
     stream: Stream,
+    copies: Vec<u8>,
     packets: Vec<Vec<u8>>,
+    /// How many are shown.
+    count: usize,
 }
 
 impl Bench {
-    fn new(size: usize, packets: u64) -> Result<Bench, Error> {
+    fn new(size: usize, round_bytes: u64) -> Result<Bench, Error> {
+        let count = (round_bytes as usize / size).max(1);
         // The reader has its buffer in the end, not on the way.
-        let buffer_bytes = (packets as usize * (size + 64)).clamp(1 << 20, 64 << 20);
+        let buffer_bytes = (count * (size + 64)).clamp(1 << 20, 64 << 20);
         let settings = Settings { buffer_bytes, ..Settings::default() };
         let tap = Tap::new(all(), settings).map_err(|e| Error::Failed(e.to_string()))?;
-        let packets = (0..PACKETS).map(|n| vec![n as u8; size]).collect();
-        Ok(Bench { tap, stream: Stream::new(all()), packets })
+        let packets = (0..DIFFERENT_BYTES / size).map(|n| vec![n as u8; size]).collect();
+        let copies = vec![0; buffer_bytes];
+        Ok(Bench { tap, stream: Stream::new(all()), copies, packets, count })
     }
 
-    fn round(&mut self, way: Way, packets: u64) -> f64 {
+    /// Rounds of all ways in turns; the first of each is for memory and caches as they will be.
+    fn rounds(&mut self, all: &mut [Measured], rounds: usize, is_stopped: impl Fn() -> bool) {
+        for measured in all.iter_mut() {
+            self.round(measured.way);
+            measured.times.push(Times::new());
+        }
+        for _ in 0..rounds {
+            if is_stopped() {
+                return;
+            }
+            for measured in all.iter_mut() {
+                let ns = self.round(measured.way);
+                measured.times.last_mut().into_iter().for_each(|times| times.push(ns));
+            }
+        }
+    }
+
+    fn round(&mut self, way: Way) -> f64 {
+        let Bench { tap, stream, copies, packets, count } = self;
         let begun = Instant::now();
-        for bytes in self.packets.iter().cycle().take(packets as usize) {
-            let bytes = black_box(bytes.as_slice());
-            match way.0 {
-                Kind::Ours => self.tap.see(
-                    &Shown {
-                        packet: Packet::whole(bytes),
-                        direction: Direction::In,
-                        time: WallTime(1),
-                        segment_bytes: 0,
-                    },
-                    |_| {},
-                ),
-                Kind::Streams { allocation, .. } => self.stream.intercept(bytes, allocation),
+        // A loop for each way, so that it has its own in registers.
+        let shown = packets.iter().cycle().take(*count).map(|bytes| black_box(bytes.as_slice()));
+        match way.0 {
+            Kind::Copy => {
+                let mut room = copies.as_mut_slice();
+                for bytes in shown {
+                    let Some((here, rest)) = room.split_at_mut_checked(bytes.len()) else { break };
+                    here.copy_from_slice(bytes);
+                    room = rest;
+                }
+            }
+            Kind::Ours => {
+                for bytes in shown {
+                    let (packet, direction) = (Packet::whole(bytes), Direction::In);
+                    let time = WallTime(1);
+                    tap.see(&Shown { packet, direction, time, segment_bytes: 0 }, |_| {});
+                }
+            }
+            Kind::Streams { allocation, .. } => {
+                for bytes in shown {
+                    stream.intercept(bytes, allocation);
+                }
             }
         }
         let frees = matches!(way.0, Kind::Streams { frees: true, .. });
         if frees {
-            self.stream.read_all();
+            stream.read_all();
         }
-        let ns = begun.elapsed().as_nanos() as f64 / packets as f64;
+        let ns = begun.elapsed().as_nanos() as f64 / *count as f64;
         if !frees {
-            self.stream.read_all();
+            stream.read_all();
         }
-        while let Some(buffer) = self.tap.take() {
-            self.tap.give_back(buffer);
+        while let Some(buffer) = tap.take() {
+            tap.give_back(buffer);
         }
         ns
     }
@@ -171,26 +226,9 @@ impl Bench {
 pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> {
     let options = Options::from_arg_matches(matches).map_err(|e| Error::Usage(e.to_string()))?;
     let rounds = if run.common.quick { QUICK_ROUNDS } else { ROUNDS };
-    let mut measured: Vec<Measured> =
-        WAYS.iter().map(|&(name, _)| Measured { name, times: Vec::new() }).collect();
+    let mut measured = WAYS.map(|(name, way)| Measured::of(name, way));
     for size in SIZES {
-        let mut bench = Bench::new(size, options.packets)?;
-        let mut times: [Times; WAYS.len()] = Default::default();
-        // Memory and caches as they will be.
-        for (_, way) in WAYS {
-            bench.round(way, options.packets);
-        }
-        for _ in 0..rounds {
-            if run.is_stopped() {
-                break;
-            }
-            for ((_, way), times) in WAYS.iter().zip(&mut times) {
-                times.push(bench.round(*way, options.packets));
-            }
-        }
-        for (measured, times) in measured.iter_mut().zip(times) {
-            measured.times.push(times);
-        }
+        Bench::new(size, options.bytes)?.rounds(&mut measured, rounds, || run.is_stopped());
     }
     Ok(report(&options, rounds, &measured))
 }
@@ -213,7 +251,7 @@ fn report(options: &Options, rounds: usize, measured: &[Measured]) -> Report {
         }
     }
     Report {
-        settings: json!({ "packets": options.packets, "rounds": rounds, "sizes": SIZES }),
+        settings: json!({ "bytes": options.bytes, "rounds": rounds, "sizes": SIZES }),
         columns: COLUMNS.to_vec(),
         rows,
         samples: measured.iter().map(told).collect(),
@@ -237,18 +275,26 @@ fn told(measured: &Measured) -> Value {
 /// The lines, and what they say of each other.
 fn notes(measured: &[Measured]) -> Vec<String> {
     let mut notes = Vec::new();
-    let ours = measured.first().and_then(Measured::line);
-    for measured in measured {
-        let Some(line) = measured.line() else { continue };
+    let [copy, ways @ ..] = measured else { return notes };
+    let ours = ways.first().and_then(|ours| ours.above(copy));
+    for measured in ways {
+        let (Some(line), Some(above)) = (measured.line(), measured.above(copy)) else { continue };
         let beside = match ours {
-            Some(ours) if measured.name != "ours" => {
-                format!("; without the copying {:.1} times ours", line.intercept / ours.intercept)
+            Some(ours) if measured.way != Way::OURS => {
+                format!(", {:.1} times ours", above.intercept / ours.intercept)
             }
             _ => String::new(),
         };
         notes.push(format!(
-            "{}: {:.2} ns (within {:.2}) and {:.4} ns a byte (within {:.4}), 95 %{beside}.",
-            measured.name, line.intercept, line.intercept_off, line.slope, line.slope_off
+            "{}: {:.2} ns (within {:.2}) and {:.4} ns a byte (within {:.4}), 95 %; above a copy \
+             alone {:.2} ns (within {:.2}){beside}.",
+            measured.name,
+            line.intercept,
+            line.intercept_off,
+            line.slope,
+            line.slope_off,
+            above.intercept,
+            above.intercept_off,
         ));
     }
     notes.push(format!(
