@@ -82,8 +82,8 @@ impl Program {
         vm::run(&self.steps, packet)
     }
 
-    /// What it says of every packet, if it begins with a constant return: the filter of whoever wants
-    /// all of them.
+    /// What it says of every packet, if it begins with a constant return: the filter of whoever
+    /// wants all of them.
     pub(crate) fn always(&self) -> Option<u32> {
         match self.steps.first()? {
             Step::One(one) if one.op == Op::RetK => Some(one.k),

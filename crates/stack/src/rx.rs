@@ -13,7 +13,7 @@ use inet::Ip;
 use inet::ether::{Carries, ether_input};
 use inet::flow::Addrs;
 use inet::icmp::Unreachable;
-use inet::ip_input::{ipv4_any, ipv4_plain, ipv6_any, ipv6_plain};
+use inet::ip_input::{ipv4_any, ipv4_plain, ipv6_any, ipv6_plain, is_martian_source};
 use mbuf::{Flags as MbufFlags, Mbuf};
 use tcp::handshake::{self, Listen};
 use tcp::predict::{self, Following};
@@ -145,11 +145,13 @@ fn frame(stack: &mut Stack, link: LinkKind, mac: MacAddr, following: bool, mut m
     match carries {
         Carries::Ipv4 => match ipv4_plain(packet) {
             Some(ip) if ip.protocol == ipv4::TCP => segment(stack, ip, m, at, following),
-            _ => other_ipv4(stack, m, at),
+            Some(ip) => transport(stack, ip, m, at),
+            None => other_ipv4(stack, m, at),
         },
         Carries::Ipv6 => match ipv6_plain(packet) {
             Some(ip) if ip.protocol == ipv4::TCP => segment(stack, ip, m, at, following),
-            _ => other_ipv6(stack, m, at),
+            Some(ip) => transport(stack, ip, m, at),
+            None => other_ipv6(stack, m, at),
         },
         Carries::Arp => resolve::arp_in(stack, &m),
     }
@@ -169,6 +171,7 @@ fn other_ipv6(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
 }
 
 /// What is not plain TCP. `at` is where the IP header begins.
+#[inline(never)]
 fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at: usize) -> Fate {
     if ip.protocol == ipv4::TCP {
         return segment(stack, ip, m, at, false);
@@ -379,6 +382,19 @@ pub(crate) fn for_us<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
         Some(port) if !port.may_send(ip.src()) => Err(DropReason::IpMartianSource),
         Some(port) if port.is_ours(ip.dst()) => Ok(()),
         _ => Err(DropReason::IpNotForUs),
+    }
+}
+
+/// As [`for_us`], or addressed to a group or to all on a link: RFC 1122 section 4.1.3.6.
+pub(crate) fn for_us_or_group<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
+    let port = stack.ports.get(m.in_port()).ok_or(DropReason::IpNotForUs)?;
+    if port.is_ours(ip.dst()) {
+        return if port.may_send(ip.src()) { Ok(()) } else { Err(DropReason::IpMartianSource) };
+    }
+    match port.is_group(ip.dst()) {
+        true if is_martian_source(ip.src()) => Err(DropReason::IpMartianSource),
+        true => Ok(()),
+        false => for_us(stack, ip, m),
     }
 }
 

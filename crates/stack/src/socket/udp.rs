@@ -10,7 +10,6 @@ use base::{Counter, DropReason, Instant, Limit, Mtu, Owner, Switch};
 use inet::Ip;
 use inet::flow::Addrs;
 use inet::icmp::Unreachable;
-use inet::ip_input::is_martian_source;
 use mbuf::{Flags as MbufFlags, Mbuf, Pool};
 use slotmap::{SlotMap, new_key_type};
 use tcp::Fate;
@@ -71,7 +70,8 @@ struct Socket {
 #[derive(Default)]
 pub(crate) struct UdpSockets {
     slots: SlotMap<UdpHandle, Socket>,
-    by_local: BTreeMap<(Option<IpAddr>, u16), UdpHandle>,
+    /// By port first: it tells most apart.
+    by_local: BTreeMap<(u16, Option<IpAddr>), UdpHandle>,
 }
 
 impl UdpSockets {
@@ -79,14 +79,10 @@ impl UdpSockets {
         self.slots.len()
     }
 
+    /// The socket that takes what is sent to this address.
     fn bound(&self, to: SocketAddr) -> Option<UdpHandle> {
-        let exact = self.by_local.get(&(Some(to.ip()), to.port()));
-        exact.or_else(|| self.by_local.get(&(None, to.port()))).copied()
-    }
-
-    /// Does a socket take what is sent to this address?
-    pub(crate) fn is_bound(&self, to: SocketAddr) -> bool {
-        self.bound(to).is_some()
+        let exact = self.by_local.get(&(to.port(), Some(to.ip())));
+        exact.or_else(|| self.by_local.get(&(to.port(), None))).copied()
     }
 
     /// A datagram from `local` did not reach `remote`: note it for the socket it may have come
@@ -127,15 +123,14 @@ impl UdpSockets {
         true
     }
 
-    /// Queue a datagram; returns its socket and whether its queue was empty before.
+    /// Queue a datagram; returns whether the socket's queue was empty before.
     pub(crate) fn deliver(
         &mut self,
-        from: SocketAddr,
-        to: SocketAddr,
+        handle: UdpHandle,
+        (from, to): (SocketAddr, SocketAddr),
         payload: Mbuf,
         core: &mut Core,
-    ) -> Result<(UdpHandle, bool), DropReason> {
-        let handle = self.bound(to).ok_or(DropReason::UdpNoSocket)?;
+    ) -> Result<bool, DropReason> {
         let socket = self.slots.get_mut(handle).ok_or(DropReason::UdpNoSocket)?;
         if socket.peer.is_some_and(|peer| peer != from) {
             return Err(DropReason::UdpNotPeer);
@@ -149,7 +144,7 @@ impl UdpSockets {
         socket.queued_bytes += cost;
         socket.queue.push_back(Datagram { from, to, payload });
         core.cx.counters.add(Counter::UdpIn, 1);
-        Ok((handle, socket.queue.len() == 1))
+        Ok(socket.queue.len() == 1)
     }
 
     /// Take datagrams from `peer` alone; returns how many of others' waited, and are gone.
@@ -199,7 +194,7 @@ impl UdpSockets {
 
     fn close(&mut self, handle: UdpHandle, pool: &mut Pool) {
         if let Some(socket) = self.slots.remove(handle) {
-            self.by_local.remove(&socket.local);
+            self.by_local.remove(&(socket.local.1, socket.local.0));
             for datagram in socket.queue {
                 pool.free(datagram.payload);
             }
@@ -209,29 +204,21 @@ impl UdpSockets {
 
 /// A UDP datagram; `at` is where the IP header begins.
 pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: usize) -> Fate {
-    let group = stack.ports.get(m.in_port()).is_some_and(|p| p.is_group(ip.dst()));
-    if group {
-        if is_martian_source(ip.src()) {
-            return Err(DropReason::IpMartianSource);
-        }
-    } else {
-        rx::for_us(stack, ip, &m)?;
-    }
+    rx::for_us_or_group(stack, ip, &m)?;
     let verify = stack.core.cx.switches.on(Switch::ChecksumRx) && !m.has(MbufFlags::CSUM_VERIFIED);
     let (begin, len) = (at + ip.transport_at as usize, ip.transport_len as usize);
     let bytes = m.as_slice().get(begin..begin + len).unwrap_or_default();
     let header = inet::udp::udp_input(ip, bytes, verify, stack.core.cx.ladder)?;
     let from = SocketAddr::new(ip.src(), header.src_port);
     let to = SocketAddr::new(ip.dst(), header.dst_port);
-    if !stack.udp.is_bound(to) {
+    let Some(handle) = stack.udp.bound(to) else {
         // Quotes the packet, so that it has to be whole still (RFC 1122 section 4.1.3.1).
         icmp::refuse(stack, ip, &m, at, Unreachable::Port);
         return Err(DropReason::UdpNoSocket);
-    }
+    };
     let header_len = wire::udp::HEADER_LEN;
     m.keep(begin + header_len, usize::from(header.length) - header_len);
-    let (handle, first) = stack.udp.deliver(from, to, m, &mut stack.core)?;
-    if first {
+    if stack.udp.deliver(handle, (from, to), m, &mut stack.core)? {
         stack.ready.push_back(Event::Udp(handle));
     }
     Ok(())
@@ -249,14 +236,14 @@ impl Stack {
         }
         let ip = (!local.ip().is_unspecified()).then_some(local.ip());
         let local = (ip, local.port());
-        if self.udp.by_local.contains_key(&local) {
+        if self.udp.by_local.contains_key(&(local.1, local.0)) {
             return Err(UdpError::AddressInUse);
         }
         let (ip, queue, queued_bytes) = (IpSettings::default(), VecDeque::new(), 0);
         let (peer, trouble, narrow) = (None, None, None);
         let socket = Socket { local, peer, owner, ip, queue, queued_bytes, trouble, narrow };
         let handle = self.udp.slots.insert(socket);
-        self.udp.by_local.insert(local, handle);
+        self.udp.by_local.insert((local.1, local.0), handle);
         Ok(handle)
     }
 
