@@ -7,6 +7,7 @@
 //! prints the same screens as text, for who has no terminal.
 
 mod screen;
+mod switches;
 mod traffic;
 
 use std::io::IsTerminal;
@@ -26,6 +27,7 @@ use wirespeed::control::Client;
 use crate::dump::{Counted, Next, Process, Source};
 use crate::running::{Question, Section, TIMEOUT, ask, find};
 use crate::{Outcome, Usage, output};
+use switches::{Counts, Of};
 use traffic::{Amount, Traffic};
 
 /// Bytes of a packet that say who sends what to whom, with two tags and IPv6.
@@ -77,6 +79,8 @@ struct Interval {
     /// Frames shown so far, and those lost before they were.
     seen: u64,
     lost: u64,
+    /// Switches of context in the interval, and what those are called that somebody was woken by.
+    switches: Option<(&'static str, Counts)>,
     ports: Vec<PortState>,
     traffic: Traffic,
     drops: Vec<(String, u64)>,
@@ -102,11 +106,12 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     let told = stop.clone();
     ctrlc::set_handler(move || told.store(true, Ordering::Relaxed)).context("Ctrl-C")?;
     let everything = Insn::new(0x06, 0, 0, SNAPLEN);
-    let (mut source, besides, what): (Box<dyn Source>, _, _) = match &args.interface {
+    let (mut source, besides, what, of): (Box<dyn Source>, _, _, _) = match &args.interface {
         Some(name) => {
             let filter = move |_| Ok(Filter::new(Program::new(&[everything])?));
             let besides = Besides::Interface(name.clone());
-            (crate::dump::interface(name, filter)?, besides, format!("interface {name}"))
+            let source = crate::dump::interface(name, filter)?;
+            (source, besides, format!("interface {name}"), Of::Machine)
         }
         None => {
             let (socket, pid) = (args.socket.as_deref(), args.pid);
@@ -116,15 +121,18 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
             let program = program.context("the program does not say what it is")?;
             let what = format!("wirespeed {}, process {}", program.command, program.pid);
             let stacks = (0..program.stacks.len()).collect();
-            (Box::new(process), Besides::Process(Box::new(client), stacks), what)
+            let besides = Besides::Process(Box::new(client), stacks);
+            (Box::new(process), besides, what, Of::Process(program.pid))
         }
     };
-    let mut top = Top { besides, what, traffic: Traffic::default(), begun: Instant::now() };
+    let before = of.counts();
+    let (traffic, begun) = (Traffic::default(), Instant::now());
+    let mut top = Top { besides, what, of, before, traffic, begun };
     let ended = if args.batch {
         top.run(args, source.as_mut(), &stop, |interval| {
             let mut terminal = Terminal::new(TestBackend::new(BATCH.0, BATCH.1))?;
             terminal.draw(|frame| screen::draw(frame, interval))?;
-            output::out(&format!("{}\n", terminal.backend()))?;
+            output::out(&screen::text(terminal.backend().buffer()))?;
             Ok(false)
         })
     } else {
@@ -156,6 +164,8 @@ fn wants_to_end() -> Result<bool> {
 struct Top {
     besides: Besides,
     what: String,
+    of: Of,
+    before: Option<Counts>,
     traffic: Traffic,
     begun: Instant,
 }
@@ -171,7 +181,6 @@ impl Top {
     ) -> Result<()> {
         let delay = Duration::from_secs_f64(args.delay);
         let mut screens = 0;
-        let mut last = None;
         while !stop.load(Ordering::Relaxed) {
             let ended = match source.next()? {
                 Next::Packet(packet) => {
@@ -182,19 +191,14 @@ impl Top {
                 Next::End => true,
             };
             if self.begun.elapsed() >= delay || ended {
-                let interval = self.interval(source);
                 screens += 1;
                 let enough = args.count.is_some_and(|most| screens >= most);
-                if show(&interval)? || enough || ended {
+                if show(&self.interval(source))? || enough || ended {
                     break;
                 }
-                last = Some(interval);
-            } else if let Some(interval) = &last {
+            } else if !args.batch && screens > 0 && wants_to_end()? {
                 // Keys do not wait for the next screen.
-                if !args.batch && wants_to_end()? {
-                    let _ = interval;
-                    break;
-                }
+                break;
             }
         }
         Ok(())
@@ -208,6 +212,9 @@ impl Top {
         let counted = source.counted().unwrap_or_default();
         let sum = |of: fn(&Counted) -> u64| counted.iter().map(of).sum::<u64>();
         let (drops, connections) = self.besides.look();
+        let now = self.of.counts();
+        let passed = now.zip(self.before).map(|(now, before)| now.since(before));
+        self.before = now;
         let ports = source.ports().into_iter().enumerate().map(|(number, port)| {
             let link = self.besides.link(&port.name);
             PortState {
@@ -223,6 +230,7 @@ impl Top {
             seconds,
             seen: sum(|c| c.seen),
             lost: sum(|c| c.dropped),
+            switches: passed.map(|passed| (self.of.woken_by(), passed)),
             ports: ports.collect(),
             traffic,
             drops,

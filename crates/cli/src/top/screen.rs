@@ -4,6 +4,7 @@
 //! does not fit is left out from below.
 
 use ratatui::Frame;
+use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Style, Stylize};
 use ratatui::text::Line;
@@ -43,17 +44,15 @@ pub(super) fn draw(frame: &mut Frame<'_>, interval: &Interval) {
     let ports = interval.ports.len() as u16 + 3;
     let connections = (interval.connections.len() as u16 + 3).clamp(3, 14);
     let [title, top, middle, bottom] = Layout::vertical([
-        Constraint::Length(1),
+        Constraint::Length(2),
         Constraint::Length(ports),
         Constraint::Min(10),
         Constraint::Length(connections),
     ])
     .areas(frame.area());
-    let said = format!(
-        "{}   every {:.1} s   {} frames, {} lost on the way here   q ends it",
-        interval.what, interval.seconds, interval.seen, interval.lost
-    );
-    frame.render_widget(Paragraph::new(Line::from(said).bold()), title);
+    let heading = format!("{}   every {:.1} s   q ends it", interval.what, interval.seconds);
+    let lines = vec![Line::from(heading).bold(), Line::from(said(interval))];
+    frame.render_widget(Paragraph::new(lines), title);
     frame.render_widget(port_table(interval), top);
     let [sizes, protocols, talkers] =
         Layout::horizontal([Constraint::Length(30), Constraint::Length(34), Constraint::Min(40)])
@@ -65,6 +64,27 @@ pub(super) fn draw(frame: &mut Frame<'_>, interval: &Interval) {
     frame.render_widget(drop_table(interval), drops);
     talker_table(frame, interval, talkers);
     frame.render_widget(connection_table(interval), bottom);
+}
+
+/// A screen's characters, a line each and an empty one behind the last.
+pub(super) fn text(buffer: &Buffer) -> String {
+    let mut text = String::new();
+    for y in buffer.area.rows() {
+        let line: String = y.columns().map(|cell| buffer[(cell.x, cell.y)].symbol()).collect();
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text.push('\n');
+    text
+}
+
+/// What there is but one figure of.
+fn said(interval: &Interval) -> String {
+    let frames = format!("{} frames, {} lost on the way here", interval.seen, interval.lost);
+    let Some((woken_by, counts)) = interval.switches else { return frames };
+    let [woken, switches] =
+        [counts.woken, counts.switches].map(|n| short(n as f64 / interval.seconds));
+    format!("{frames}   {woken_by} {woken}/s   context switches {switches}/s")
 }
 
 fn port_table(interval: &Interval) -> Table<'_> {
