@@ -3,8 +3,9 @@
 //! Called by: `main`. `traffic` counts packets, `screen` draws. Must not know: how a source gets
 //! its packets (`dump`'s do).
 //!
-//! Every frame is looked at, its first bytes alone; what is lost on the way here is told. `--batch`
-//! prints the same screens as text, for who has no terminal.
+//! Every frame that finds room on its way here is looked at, its first bytes alone; those stand for
+//! the others, which are counted. `--batch` prints the same screens as text, for who has no
+//! terminal.
 
 mod screen;
 mod switches;
@@ -24,7 +25,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use serde_json::Value;
 use wirespeed::control::Client;
 
-use crate::dump::{Counted, Next, Process, Source};
+use crate::dump::{Next, Process, Source};
 use crate::running::{Question, Section, TIMEOUT, ask, find};
 use crate::{Outcome, Usage, output};
 use switches::{Counts, Of};
@@ -76,9 +77,10 @@ struct PortState {
 struct Interval {
     what: String,
     seconds: f64,
-    /// Frames shown so far, and those lost before they were.
-    seen: u64,
-    lost: u64,
+    /// Frames that passed, and those of them that were looked at: the others found no room on
+    /// their way here. All figures are of those that passed.
+    passed: u64,
+    looked_at: u64,
     /// Switches of context in the interval, and what those are called that somebody was woken by.
     switches: Option<(&'static str, Counts)>,
     ports: Vec<PortState>,
@@ -127,7 +129,7 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     };
     let before = of.counts();
     let (traffic, begun) = (Traffic::default(), Instant::now());
-    let mut top = Top { besides, what, of, before, traffic, begun };
+    let mut top = Top { besides, what, of, before, lost: Vec::new(), traffic, begun };
     let ended = if args.batch {
         top.run(args, source.as_mut(), &stop, |interval| {
             let mut terminal = Terminal::new(TestBackend::new(BATCH.0, BATCH.1))?;
@@ -166,6 +168,8 @@ struct Top {
     what: String,
     of: Of,
     before: Option<Counts>,
+    /// By port, so far: frames that were lost on their way here.
+    lost: Vec<u64>,
     traffic: Traffic,
     begun: Instant,
 }
@@ -208,9 +212,15 @@ impl Top {
     fn interval(&mut self, source: &mut dyn Source) -> Interval {
         let seconds = self.begun.elapsed().as_secs_f64().max(1e-3);
         self.begun = Instant::now();
-        let traffic = std::mem::take(&mut self.traffic);
+        let mut traffic = std::mem::take(&mut self.traffic);
+        let looked_at = traffic.frames();
         let counted = source.counted().unwrap_or_default();
-        let sum = |of: fn(&Counted) -> u64| counted.iter().map(of).sum::<u64>();
+        let lost: Vec<u64> = counted.iter().map(|c| c.dropped).collect();
+        let before = std::mem::replace(&mut self.lost, lost);
+        let lost = self.lost.iter().enumerate();
+        traffic.stand_for(
+            &lost.map(|(n, l)| l.saturating_sub(*before.get(n).unwrap_or(&0))).collect::<Vec<_>>(),
+        );
         let (drops, connections) = self.besides.look();
         let now = self.of.counts();
         let passed = now.zip(self.before).map(|(now, before)| now.since(before));
@@ -228,8 +238,8 @@ impl Top {
         Interval {
             what: self.what.clone(),
             seconds,
-            seen: sum(|c| c.seen),
-            lost: sum(|c| c.dropped),
+            passed: traffic.frames(),
+            looked_at,
             switches: passed.map(|passed| (self.of.woken_by(), passed)),
             ports: ports.collect(),
             traffic,

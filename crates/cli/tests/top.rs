@@ -20,7 +20,7 @@ fn a_running_transfer_is_shown_screen_after_screen() {
     for table in tables.map(|name| format!(" {name} ")) {
         assert_eq!(text.matches(&table).count(), 3, "{table}: {text}");
     }
-    for shown in ["wake-ups ", "context switches ", "ESTABLISHED", "TCP", "lost on the way here"] {
+    for shown in ["wake-ups ", "context switches ", "ESTABLISHED", "TCP", "% of them looked at"] {
         assert!(text.contains(shown), "{shown}: {text}");
     }
 }

@@ -37,6 +37,13 @@ impl Amount {
         self.frames += 1;
         self.bytes += u64::from(bytes);
     }
+
+    /// By its share of `lost` beside `seen`.
+    fn grow(&mut self, seen: u64, lost: u64) {
+        let share =
+            |n: u64| n + (u128::from(n) * u128::from(lost) / u128::from(seen.max(1))) as u64;
+        *self = Amount { frames: share(self.frames), bytes: share(self.bytes) };
+    }
 }
 
 /// Two addresses, the lesser first.
@@ -72,6 +79,24 @@ impl Traffic {
         } else {
             self.other_pairs.add(len);
         }
+    }
+
+    /// All frames.
+    pub(super) fn frames(&self) -> u64 {
+        self.ports.iter().flatten().map(|amount| amount.frames).sum()
+    }
+
+    /// What was looked at stands for what was `lost` as well, by port: each grows by its share.
+    pub(super) fn stand_for(&mut self, lost: &[u64]) {
+        let seen = self.frames();
+        for (port, &lost) in self.ports.iter_mut().zip(lost) {
+            let seen = port.iter().map(|amount| amount.frames).sum();
+            port.iter_mut().for_each(|amount| amount.grow(seen, lost));
+        }
+        let lost = lost.iter().sum();
+        let named = self.protocols.values_mut().chain(self.pairs.values_mut());
+        let all = self.sizes.iter_mut().chain(named).chain([&mut self.other_pairs]);
+        all.for_each(|amount| amount.grow(seen, lost));
     }
 
     /// Those with the most bytes, most first.
@@ -152,6 +177,20 @@ mod tests {
             segment_bytes: 0,
             bytes,
         }
+    }
+
+    #[test]
+    fn what_was_looked_at_stands_for_what_was_lost() {
+        let mut traffic = Traffic::default();
+        (0..3).for_each(|_| traffic.add(&packet(1, 2, ipv4::TCP, 100)));
+        traffic.add(&packet(1, 2, ipv4::UDP, 1000));
+        traffic.stand_for(&[36]);
+        assert_eq!(traffic.frames(), 40);
+        assert_eq!(traffic.ports[0][0], Amount { frames: 40, bytes: 13_000 });
+        assert_eq!(traffic.protocols["UDP"], Amount { frames: 10, bytes: 10_000 });
+        let mut nothing = Traffic::default();
+        nothing.stand_for(&[7]);
+        assert_eq!(nothing.frames(), 0);
     }
 
     #[test]

@@ -168,8 +168,9 @@ impl Dots {
             let from = top + row * layout.row_height;
             ink.fill((x, from), (x + layout.panel_width, from + layout.row_height), BAND)?;
         }
-        for quarter in 0..=(layout.max * 4.0 + 0.001) as i32 {
-            let value = f64::from(quarter) / 4.0;
+        let step = tick(layout.max);
+        for number in 0..=(layout.max / step + 0.001) as i32 {
+            let value = f64::from(number) * step;
             ink.line((at(value), top), (at(value), bottom), 1, LIGHT, 1.0)?;
             let label = format!("{value}");
             ink.text(&label, (at(value), bottom + 13), 12, GREY, Anchor::Centre)?;
@@ -182,6 +183,14 @@ impl Dots {
         }
         Ok(())
     }
+}
+
+/// From one line of the grid to the next: 1, 2, 2.5 or 5 of a power of ten; eight steps at most.
+fn tick(max: f64) -> f64 {
+    let power = 10.0_f64.powf((max / 8.0).log10().floor());
+    let steps = [1.0, 2.0, 2.5, 5.0, 10.0];
+    let step = steps.into_iter().find(|step| max / (step * power) <= 8.0);
+    step.unwrap_or(10.0) * power
 }
 
 fn point(
