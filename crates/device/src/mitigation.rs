@@ -172,7 +172,7 @@ pub enum Rest {
 }
 
 /// Decides for one port, from what came, how its driver rests.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Governor {
     setting: Mitigation,
     level: Level,
@@ -180,10 +180,26 @@ pub struct Governor {
     frames: u32,
     bytes: u64,
     took_at: Option<Instant>,
-    /// The shortest round trip of what waits for an answer before more of it leaves.
-    awaited: Option<Duration>,
+    /// The shortest round trip of what waits for an answer before more of it leaves; longer than
+    /// any if nothing does.
+    awaited: Duration,
     /// What was taken last was no bulk.
     took_few: bool,
+}
+
+impl Default for Governor {
+    /// At level 0.
+    fn default() -> Governor {
+        Governor {
+            setting: Mitigation::default(),
+            level: Level::default(),
+            frames: 0,
+            bytes: 0,
+            took_at: None,
+            awaited: Duration::MAX,
+            took_few: false,
+        }
+    }
 }
 
 impl Governor {
@@ -218,14 +234,14 @@ impl Governor {
         self.frames = self.frames.saturating_add(frames as u32);
         self.bytes += bytes;
         self.took_at = Some(now);
-        self.awaited = None;
+        self.awaited = Duration::MAX;
     }
 
     /// Something that is to leave waits for an answer, which came after `round_trip` lately: data
     /// for the acknowledgment that lets it go.
     #[inline(always)]
     pub fn awaits(&mut self, round_trip: Duration) {
-        self.awaited = Some(self.awaited.map_or(round_trip, |other| other.min(round_trip)));
+        self.awaited = self.awaited.min(round_trip);
     }
 
     /// The driver is about to rest.
@@ -243,7 +259,7 @@ impl Governor {
         (self.frames, self.bytes) = (0, 0);
         // Answers that gather make a short round trip long, and the wire idles meanwhile.
         let longest = threshold.within.saturating_mul(SHORT_ROUND_TRIPS);
-        if self.took_few && self.awaited.is_some_and(|round_trip| round_trip < longest) {
+        if self.took_few && self.awaited < longest {
             return Rest::UntilFrame;
         }
         let is_silent = self.took_at.is_none_or(|at| now.since(at) >= threshold.within);

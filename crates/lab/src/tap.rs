@@ -99,8 +99,8 @@ const COLUMNS: &[Column] = &[
     column("way", "", "", Format::Heading),
     column("bytes", "bytes", "bytes a packet", Format::Number(0)),
     column("ns", "ns", "ns a packet, median", Format::Number(1)),
-    column("low_ns", "low", "ns a packet, first percentile", Format::Number(1)),
-    column("high_ns", "high", "ns a packet, 99th percentile", Format::Number(1)),
+    column("low_ns", "low", "ns a packet, first decile", Format::Number(1)),
+    column("high_ns", "high", "ns a packet, ninth decile", Format::Number(1)),
 ];
 
 /// Nanoseconds a packet of one round.
@@ -246,7 +246,7 @@ fn report(options: &Options, rounds: usize, measured: &[Measured]) -> Report {
     for measured in measured {
         for (times, size) in measured.times.iter().zip(SIZES) {
             let Some(mid) = percentile(times, 0.5) else { continue };
-            let (low, high) = (percentile(times, 0.01), percentile(times, 0.99));
+            let (low, high) = (percentile(times, 0.1), percentile(times, 0.9));
             rows.push(vec![json!(measured.name), json!(size), json!(mid), json!(low), json!(high)]);
         }
     }
@@ -312,13 +312,13 @@ fn dots(measured: &[Measured]) -> Dots {
         for (row, times) in measured.times.iter().enumerate() {
             let span = |low, mid, high| Some(Span { low, mid, high });
             let at = |share| percentile(times, share);
-            let span = at(0.01).zip(at(0.5)).zip(at(0.99)).and_then(|((l, m), h)| span(l, m, h));
+            let span = at(0.1).zip(at(0.5)).zip(at(0.9)).and_then(|((l, m), h)| span(l, m, h));
             points.push(Point { row, series, span, quoted: None });
         }
     }
     Dots {
         title: "Showing a packet to a tap".to_owned(),
-        subtitle: "Every packet matches and is copied whole; median, first and 99th percentile of \
+        subtitle: "Every packet matches and is copied whole; median, first and ninth decile of \
                    the rounds"
             .to_owned(),
         axis: "ns a packet".to_owned(),
