@@ -105,29 +105,23 @@ impl Cidr {
         }
     }
 
-    /// The directed broadcast address of an IPv4 network of at most 30 bits (the 1-form).
-    pub fn broadcast(&self) -> Option<Ipv4Addr> {
-        match self.addr {
-            IpAddr::V4(a) if self.prefix_len <= 30 => {
-                Some(Ipv4Addr::from_bits(a.to_bits() | !mask_v4(self.prefix_len)))
-            }
-            _ => None,
-        }
-    }
-
-    /// The 0-form of the broadcast address, as 4.2BSD had it.
-    pub fn broadcast_zero_form(&self) -> Option<Ipv4Addr> {
-        match self.addr {
-            IpAddr::V4(a) if self.prefix_len <= 30 => {
-                Some(Ipv4Addr::from_bits(a.to_bits() & mask_v4(self.prefix_len)))
-            }
-            _ => None,
-        }
+    /// Is this a directed broadcast address of an IPv4 network of at most 30 bits: its host part all
+    /// ones, or all zeros as 4.2BSD had it?
+    #[inline]
+    pub fn is_broadcast(&self, addr: Ipv4Addr) -> bool {
+        let IpAddr::V4(own) = self.addr else { return false };
+        let mask = mask_v4(self.prefix_len);
+        let host = addr.to_bits() & !mask;
+        // Nearly no address has such a host part: that comes first.
+        (host == 0 || host == !mask)
+            && self.prefix_len <= 30
+            && (own.to_bits() ^ addr.to_bits()) & mask == 0
     }
 }
 
+#[inline]
 fn mask_v4(prefix_len: u8) -> u32 {
-    u32::MAX.checked_shl(32 - u32::from(prefix_len)).unwrap_or(0)
+    (u64::from(u32::MAX) << (32 - u32::from(prefix_len).min(32))) as u32
 }
 
 impl fmt::Display for Cidr {

@@ -143,3 +143,27 @@ fn mitigation_halves_the_interrupts_with_each_level_and_shows_no_step() {
     let svg = std::fs::read_to_string(plot).expect("a plot");
     assert!(svg.contains("level 5: 32 segments"));
 }
+
+/// Times are the machine's, so that only what is there is looked at.
+#[test]
+fn experiments_with_real_time_have_all_rows_and_say_what_they_mean() {
+    let cases: [(&[&str], usize, &str); 3] = [
+        (&["tap", "--bytes", "10000"], 12 * 5, "above a copy alone"),
+        (&["pps", "--seconds", "0.01"], 6 * 2, "Two stacks on one thread"),
+        (&["livelock"], 8, "of its peak"),
+    ];
+    for (args, rows, note) in cases {
+        let plot = format!("{}/lab-{}.svg", env!("CARGO_TARGET_TMPDIR"), args[0]);
+        let asked = [&["lab"], args, &["--quick", "--json", "--plot", &plot]].concat();
+        let output = run(&asked);
+        assert_eq!(code(&output), 0, "{args:?}: {}", stderr(&output));
+        let found: Value = serde_json::from_slice(&output.stdout).expect("one document");
+        assert_eq!(found["rows"].as_array().expect("rows").len(), rows, "{args:?}");
+        assert!(found["notes"].to_string().contains(note), "{args:?}: {}", found["notes"]);
+        assert!(std::fs::read_to_string(&plot).expect("a plot").contains("wirespeed lab"));
+    }
+    for seconds in ["0", "-1", "nan", "1e9"] {
+        let output = run(&["lab", "pps", "--quick", "--seconds", seconds]);
+        assert_eq!(code(&output), 2, "{seconds}: {}", stderr(&output));
+    }
+}

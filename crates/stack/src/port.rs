@@ -191,10 +191,7 @@ impl Port {
             IpAddr::V4(a) => {
                 a.is_broadcast()
                     || a.is_multicast()
-                    || self
-                        .addresses
-                        .iter()
-                        .any(|c| c.broadcast() == Some(a) || c.broadcast_zero_form() == Some(a))
+                    || self.addresses.iter().any(|c| c.is_broadcast(a))
             }
             IpAddr::V6(a) => a.is_multicast(),
         }

@@ -72,6 +72,8 @@ pub(crate) struct UdpSockets {
     slots: SlotMap<UdpHandle, Socket>,
     /// By port first: it tells most apart.
     by_local: BTreeMap<(u16, Option<IpAddr>), UdpHandle>,
+    /// What was looked up last, as long as no socket comes or goes.
+    last: Option<(SocketAddr, UdpHandle)>,
 }
 
 impl UdpSockets {
@@ -79,10 +81,21 @@ impl UdpSockets {
         self.slots.len()
     }
 
-    /// The socket that takes what is sent to this address.
-    fn bound(&self, to: SocketAddr) -> Option<UdpHandle> {
+    /// The socket that takes what is sent to this address: mostly the one that took the last.
+    #[inline]
+    fn bound(&mut self, to: SocketAddr) -> Option<UdpHandle> {
+        match self.last {
+            Some((addr, handle)) if addr == to => Some(handle),
+            _ => self.look_up(to),
+        }
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, to: SocketAddr) -> Option<UdpHandle> {
         let exact = self.by_local.get(&(to.port(), Some(to.ip())));
-        exact.or_else(|| self.by_local.get(&(to.port(), None))).copied()
+        let found = exact.or_else(|| self.by_local.get(&(to.port(), None))).copied();
+        self.last = found.map(|handle| (to, handle));
+        found
     }
 
     /// A datagram from `local` did not reach `remote`: note it for the socket it may have come
@@ -195,6 +208,7 @@ impl UdpSockets {
     fn close(&mut self, handle: UdpHandle, pool: &mut Pool) {
         if let Some(socket) = self.slots.remove(handle) {
             self.by_local.remove(&(socket.local.1, socket.local.0));
+            self.last = None;
             for datagram in socket.queue {
                 pool.free(datagram.payload);
             }
@@ -244,6 +258,7 @@ impl Stack {
         let socket = Socket { local, peer, owner, ip, queue, queued_bytes, trouble, narrow };
         let handle = self.udp.slots.insert(socket);
         self.udp.by_local.insert((local.1, local.0), handle);
+        self.udp.last = None;
         Ok(handle)
     }
 
