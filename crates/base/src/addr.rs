@@ -105,8 +105,8 @@ impl Cidr {
         }
     }
 
-    /// Is this a directed broadcast address of an IPv4 network of at most 30 bits: its host part all
-    /// ones, or all zeros as 4.2BSD had it?
+    /// Is this a directed broadcast address of an IPv4 network of at most 30 bits: its host part
+    /// all ones, or all zeros as 4.2BSD had it?
     #[inline]
     pub fn is_broadcast(&self, addr: Ipv4Addr) -> bool {
         let IpAddr::V4(own) = self.addr else { return false };

@@ -8,6 +8,7 @@
 //! and how many were lost for want of room.
 
 mod args;
+mod blocks;
 mod file;
 #[cfg(target_os = "linux")]
 mod interface;

@@ -82,6 +82,24 @@ fn a_file_that_is_cut_off_gives_what_it_has_and_says_so() {
 }
 
 #[test]
+fn what_a_full_disk_took_is_whole() {
+    let running = Running::start("1").ready();
+    let path = place("full.pcapng");
+    let path = path.to_str().expect("a path in UTF-8");
+    // A file may have 40 blocks of 512 bytes: the last write goes in part.
+    let script = format!("trap '' XFSZ; ulimit -f 40; exec $WIRESPEED dump -w {path}");
+    let output = running.shell(&script);
+    assert_eq!(code(&output), 1, "{}", stderr(&output));
+    assert!(stderr(&output).contains("what is in it is whole"), "{}", stderr(&output));
+    let read = run(&["dump", "-r", path]);
+    assert_eq!(code(&read), 0, "{}", stderr(&read));
+    assert!(text(&read).lines().count() > 5, "{}", text(&read));
+    let device = running.ask(&["dump", "-w", "/dev/full"]);
+    assert_eq!(code(&device), 1);
+    assert!(stderr(&device).contains("make room on the disk"), "{}", stderr(&device));
+}
+
+#[test]
 fn files_follow_each_other_by_size() {
     let running = Running::start("1").ready();
     let path = place("rotated");

@@ -1,20 +1,19 @@
 //! Packets to pcapng files: one, or one after the other by size or by time.
 //!
 //! Called by: `dump.rs`, for `-w`. Must not know: where packets come from. Where writing fails,
-//! what was written stays readable: a packet is handed to the system whole, or not counted.
+//! what was written stays readable: `blocks` sees to it.
 //!
 //! Source: draft-ietf-opsawg-pcapng. Each port is an interface with its name; a packet has its
 //! direction and its time in nanoseconds; at the end of a file, what was seen, matched and lost.
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use pcap_file::DataLink;
-use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption, InterfaceTsResolution,
@@ -23,8 +22,10 @@ use pcap_file::pcapng::blocks::interface_statistics::{
     InterfaceStatisticsBlock, InterfaceStatisticsOption,
 };
 use pcap_file::pcapng::blocks::opt_common::CommonOption;
+use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
 use wirespeed::LinkKind;
 
+use super::blocks::{Blocks, To};
 use super::packet::{Direction, Packet};
 use crate::output::what_to_do;
 
@@ -58,24 +59,6 @@ pub(crate) struct Counted {
     pub(crate) dropped: u64,
 }
 
-/// Bytes on their way to a file, counted.
-struct Out {
-    file: BufWriter<Box<dyn Write>>,
-    bytes: u64,
-}
-
-impl Write for Out {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.file.write(bytes)?;
-        self.bytes += count as u64;
-        Ok(count)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
-    }
-}
-
 /// The files that packets go to.
 pub(crate) struct Writer {
     path: PathBuf,
@@ -83,7 +66,7 @@ pub(crate) struct Writer {
     ports: Vec<Port>,
     snaplen: u32,
     unbuffered: bool,
-    file: PcapNgWriter<Out>,
+    file: PcapNgWriter<Blocks>,
     /// Files begun before this one.
     files: u32,
     begun_ns: Option<u64>,
@@ -98,7 +81,7 @@ impl Writer {
         snaplen: u32,
         unbuffered: bool,
     ) -> Result<Writer> {
-        let file = begin(path, &ports, snaplen).with_context(|| failed(path))?;
+        let file = begin(path, &ports, snaplen)?;
         let path = path.to_owned();
         Ok(Writer { path, rotation, ports, snaplen, unbuffered, file, files: 0, begun_ns: None })
     }
@@ -110,7 +93,7 @@ impl Writer {
     /// Ports that the source has found since; those known stay.
     pub(crate) fn add_ports(&mut self, ports: &[Port]) -> Result<()> {
         for port in ports.get(self.ports.len()..).unwrap_or_default() {
-            self.file.write_pcapng_block(interface(port, self.snaplen))?;
+            put(&mut self.file, interface(port, self.snaplen)).with_context(|| self.failed())?;
             self.ports.push(port.clone());
         }
         Ok(())
@@ -120,7 +103,7 @@ impl Writer {
     pub(crate) fn write(&mut self, packet: &Packet) -> Result<()> {
         let begun_ns = *self.begun_ns.get_or_insert(packet.time_ns);
         let is_full =
-            self.rotation.megabytes.is_some_and(|mb| self.file.get_ref().bytes >= mb * MILLION);
+            self.rotation.megabytes.is_some_and(|mb| self.file.get_ref().bytes() >= mb * MILLION);
         let age_ns = packet.time_ns.saturating_sub(begun_ns);
         let is_over =
             self.rotation.seconds.is_some_and(|s| age_ns >= s.saturating_mul(1_000_000_000));
@@ -128,17 +111,13 @@ impl Writer {
             self.next_file()?;
             self.begun_ns = Some(packet.time_ns);
         }
-        let written = self.file.write_pcapng_block(block(packet)).map_err(anyhow::Error::new);
-        let flushed = written.and_then(|_| match self.unbuffered {
-            true => Ok(self.file.get_mut().flush()?),
-            false => Ok(()),
-        });
-        flushed.with_context(|| self.failed())
+        put(&mut self.file, block(packet)).with_context(|| self.failed())?;
+        if self.unbuffered { self.flush() } else { Ok(()) }
     }
 
     /// Everything so far reaches the file.
     pub(crate) fn flush(&mut self) -> Result<()> {
-        self.file.get_mut().flush().map_err(anyhow::Error::new).with_context(|| self.failed())
+        self.file.get_mut().hand_over().map_err(helped).with_context(|| self.failed())
     }
 
     /// The end of the last file: what was counted for each port, at this time.
@@ -153,8 +132,7 @@ impl Writer {
                     InterfaceStatisticsOption::IsbOsDrop(counted.dropped),
                 ],
             };
-            let written = self.file.write_pcapng_block(statistics);
-            written.map_err(anyhow::Error::new).with_context(|| self.failed())?;
+            put(&mut self.file, statistics).with_context(|| self.failed())?;
         }
         self.flush()
     }
@@ -163,7 +141,7 @@ impl Writer {
         self.flush()?;
         self.files += 1;
         let path = self.current();
-        self.file = begin(&path, &self.ports, self.snaplen).with_context(|| failed(&path))?;
+        self.file = begin(&path, &self.ports, self.snaplen)?;
         Ok(())
     }
 
@@ -176,29 +154,40 @@ impl Writer {
     }
 
     fn failed(&self) -> String {
-        failed(&self.current())
+        format!("cannot write {}; what is in it is whole", self.current().display())
     }
 }
 
-fn failed(path: &Path) -> String {
-    format!("cannot write {}; what was written before is whole", path.display())
-}
-
-fn begin(path: &Path, ports: &[Port], snaplen: u32) -> Result<PcapNgWriter<Out>> {
-    let opened: Box<dyn Write> = match path.as_os_str() == "-" {
-        true => Box::new(io::stdout()),
-        false => Box::new(File::create(path).map_err(|error| {
-            let help = what_to_do(&error);
-            anyhow::Error::new(error).context(format!("cannot make it{help}"))
+fn begin(path: &Path, ports: &[Port], snaplen: u32) -> Result<PcapNgWriter<Blocks>> {
+    let to = match path.as_os_str() == "-" {
+        true => To::Stdout(io::stdout()),
+        false => To::File(File::create(path).map_err(|error| {
+            let what = format!("cannot make {}{}", path.display(), what_to_do(&error));
+            anyhow::Error::new(error).context(what)
         })?),
     };
-    let file = BufWriter::with_capacity(256 << 10, opened);
-    let mut file = PcapNgWriter::new(Out { file, bytes: 0 })?;
-    for port in ports {
-        file.write_pcapng_block(interface(port, snaplen))?;
-    }
-    file.get_mut().flush()?;
-    Ok(file)
+    let begun = || -> Result<PcapNgWriter<Blocks>> {
+        let mut file = PcapNgWriter::new(Blocks::new(to))?;
+        file.get_mut().end_block().map_err(helped)?;
+        for port in ports {
+            put(&mut file, interface(port, snaplen))?;
+        }
+        file.get_mut().hand_over().map_err(helped)?;
+        Ok(file)
+    };
+    begun().with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// With what to do about it.
+fn helped(error: io::Error) -> anyhow::Error {
+    let help = what_to_do(&error);
+    anyhow!("{error}{help}")
+}
+
+/// A block, whole.
+fn put<'a>(file: &mut PcapNgWriter<Blocks>, block: impl PcapNgBlock<'a>) -> Result<()> {
+    file.write_pcapng_block(block)?;
+    file.get_mut().end_block().map_err(helped)
 }
 
 fn interface(port: &Port, snaplen: u32) -> InterfaceDescriptionBlock<'_> {

@@ -43,6 +43,13 @@ impl Running {
         self.beside(args).output().expect("the program starts")
     }
 
+    /// A script in which `$WIRESPEED` is another program of ours that finds this one.
+    pub(crate) fn shell(&self, script: &str) -> Output {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script]).env("XDG_RUNTIME_DIR", &self.folder);
+        shell.env("WIRESPEED", env!("CARGO_BIN_EXE_wirespeed")).output().expect("there is a shell")
+    }
+
     /// Wait until its socket answers.
     pub(crate) fn ready(self) -> Running {
         for _ in 0..200 {
