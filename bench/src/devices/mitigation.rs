@@ -124,6 +124,15 @@ impl Sleeper {
     }
 }
 
+/// Ends the other thread's run however this one's does.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 /// What threads and interfaces go by.
 fn instant(clock: Clock) -> Instant {
     Instant::from_nanos(clock.elapsed().as_nanos() as u64 + 1)
@@ -154,6 +163,7 @@ fn bulk(run: Run, seconds: f64) -> Result<Measurement> {
     let second = run.cores.second.unwrap_or(run.cores.first);
     thread::scope(|scope| {
         let receiving = scope.spawn(|| -> Result<(f64, u64)> {
+            let _ending = Ending(&done);
             pin(&[second])?;
             let mut sleeper = Sleeper::new(clock, run.rest)?;
             let mut into = vec![0; 128 << 10];
@@ -175,9 +185,10 @@ fn bulk(run: Run, seconds: f64) -> Result<Measurement> {
             }
             Ok((thread_cpu_s() - before.0, sleeper.sleeps - before.1))
         });
+        let ending = Ending(&done);
         pin(&[run.cores.first])?;
-        let sent = send(&mut client, to, Sleeper::new(clock, run.rest)?, seconds, &received);
-        done.store(true, Ordering::Release);
+        let sent = send(&mut client, to, Sleeper::new(clock, run.rest)?, seconds, &received, &done);
+        drop(ending);
         let (cpu_s, wakeups) =
             receiving.join().map_err(|_| anyhow!("the receiving thread panicked"))??;
         let mut sent = sent?;
@@ -194,6 +205,7 @@ fn send(
     mut sleeper: Sleeper,
     seconds: f64,
     received: &AtomicU64,
+    done: &AtomicBool,
 ) -> Result<Measurement> {
     let data = pattern(WRITE);
     let stream = client
@@ -214,6 +226,7 @@ fn send(
         } else if start.elapsed().as_secs_f64() >= seconds {
             break;
         }
+        ensure!(!done.load(Ordering::Acquire), "the receiving thread has ended");
         sleeper.sleep(&mut client.stack);
     }
     Ok(Measurement {
@@ -316,6 +329,7 @@ fn flood(run: Run, seconds: f64) -> Result<Vec<u64>> {
         server.stack.udp_bind(to, Owner::program()).map_err(|error| anyhow!("bind: {error:?}"))?;
     thread::scope(|scope| {
         let receiving = scope.spawn(|| -> Result<Vec<u64>> {
+            let _ending = Ending(&done);
             pin(&[second])?;
             let mut sleeper = Sleeper::new(clock, run.rest)?;
             let mut latencies = Vec::with_capacity(SAMPLES);
@@ -337,9 +351,10 @@ fn flood(run: Run, seconds: f64) -> Result<Vec<u64>> {
             }
             Ok(latencies)
         });
+        let ending = Ending(&done);
         pin(&[run.cores.first])?;
         let sent = flood_for(&mut client, to, Sleeper::new(clock, run.rest)?, seconds);
-        done.store(true, Ordering::Release);
+        drop(ending);
         let latencies =
             receiving.join().map_err(|_| anyhow!("the receiving thread panicked"))??;
         sent.context("sending")?;

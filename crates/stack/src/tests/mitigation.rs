@@ -1,26 +1,17 @@
 //! Bulk over rings and a wire that takes time, between hosts that sleep: exact to the nanosecond.
 
 use core::net::SocketAddr;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
-use std::task::{Wake, Waker};
+use std::task::Waker;
 
 use base::{Duration, Instant, Owner};
 use device::mitigation::{Level, Mitigation};
 use device::nic;
 
+use super::rest::Woken;
 use crate::pair::{End, PairConfig, end};
 use crate::{Armed, ListenConfig, TcpHandle};
-
-/// Counts how often it was rung.
-#[derive(Default)]
-struct Bell(AtomicUsize);
-
-impl Wake for Bell {
-    fn wake(self: Arc<Bell>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
 
 /// What came of a transfer.
 struct Outcome {
@@ -42,7 +33,7 @@ fn bulk(level: u8, rate_bps: u64) -> Outcome {
     for host in &mut hosts {
         host.stack.set_mitigation(host.port, Mitigation::Level(level)).expect("its queue is deep");
     }
-    let bells = [Arc::new(Bell::default()), Arc::new(Bell::default())];
+    let bells = [Arc::new(Woken::default()), Arc::new(Woken::default())];
     let wakers = [Waker::from(bells[0].clone()), Waker::from(bells[1].clone())];
 
     let start = Instant::from_nanos(1_000_000_000);
@@ -58,7 +49,7 @@ fn bulk(level: u8, rate_bps: u64) -> Outcome {
     let mut rung = [0; 2];
     while now.since(start) < Duration::from_millis(50) {
         for side in 0..2 {
-            let count = bells[side].0.load(Ordering::Relaxed);
+            let count = bells[side].times();
             if until[side] > now && count == rung[side] {
                 continue;
             }
@@ -81,7 +72,7 @@ fn bulk(level: u8, rate_bps: u64) -> Outcome {
                 _ => deadline,
             };
         }
-        let news = (0..2).any(|side| bells[side].0.load(Ordering::Relaxed) != rung[side]);
+        let news = (0..2).any(|side| bells[side].times() != rung[side]);
         if !news {
             now = now.max(until[0].min(until[1]));
         }

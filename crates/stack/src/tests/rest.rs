@@ -10,12 +10,20 @@ use device::mitigation::{Level, Mitigation};
 use crate::pair::{End, PairConfig, pair};
 use crate::{Armed, MitigationError, PortId};
 
+/// Counts how often it was woken.
 #[derive(Default)]
-struct Woken(AtomicUsize);
+pub(super) struct Woken(AtomicUsize);
 
 impl Wake for Woken {
     fn wake(self: Arc<Woken>) {
         self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Woken {
+    /// So far.
+    pub(super) fn times(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
     }
 }
 
@@ -140,6 +148,6 @@ fn a_device_that_cannot_count_is_looked_at_in_time() {
     for _ in 0..100 {
         end_of_it.send(&[0; 60]).expect("room");
     }
-    assert_eq!(woken.0.load(Ordering::Relaxed), 0, "however many come");
+    assert_eq!(woken.times(), 0, "however many come");
     stack.poll(now + Duration::from_micros(100));
 }
