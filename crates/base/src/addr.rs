@@ -104,19 +104,6 @@ impl Cidr {
             _ => false,
         }
     }
-
-    /// Is this a directed broadcast address of an IPv4 network of at most 30 bits: its host part
-    /// all ones, or all zeros as 4.2BSD had it?
-    #[inline]
-    pub fn is_broadcast(&self, addr: Ipv4Addr) -> bool {
-        let IpAddr::V4(own) = self.addr else { return false };
-        let mask = mask_v4(self.prefix_len);
-        let host = addr.to_bits() & !mask;
-        // Nearly no address has such a host part: that comes first.
-        (host == 0 || host == !mask)
-            && self.prefix_len <= 30
-            && (own.to_bits() ^ addr.to_bits()) & mask == 0
-    }
 }
 
 #[inline]

@@ -25,26 +25,10 @@ fn window_scale_reaches_what_it_must_say() {
 }
 
 #[test]
-fn cidr_parses_contains_and_broadcasts() {
+fn cidr_parses_and_contains() {
     let c: Cidr = "192.0.2.130/25".parse().unwrap();
     assert!(c.contains("192.0.2.255".parse::<IpAddr>().unwrap()));
     assert!(!c.contains("192.0.2.1".parse::<IpAddr>().unwrap()));
-    for (addr, expected) in [
-        ("192.0.2.255", true),
-        ("192.0.2.128", true),
-        ("192.0.2.130", false),
-        ("192.0.2.0", false),
-        ("192.0.2.127", false),
-    ] {
-        assert_eq!(c.is_broadcast(addr.parse().unwrap()), expected, "{addr}");
-    }
-    for narrow in ["192.0.2.130/31", "192.0.2.130/32", "fe80::1/64"] {
-        let narrow: Cidr = narrow.parse().unwrap();
-        assert!(!narrow.is_broadcast("192.0.2.130".parse().unwrap()), "{narrow}");
-    }
-    let all: Cidr = "1.2.3.4/0".parse().unwrap();
-    assert!(all.is_broadcast("255.255.255.255".parse().unwrap()));
-    assert!(!all.is_broadcast("9.9.9.9".parse().unwrap()));
     assert!("192.0.2.1/33".parse::<Cidr>().is_err());
     assert!("fe80::1/128".parse::<Cidr>().unwrap().contains("fe80::1".parse::<IpAddr>().unwrap()));
     assert!("0.0.0.0/0".parse::<Cidr>().unwrap().contains("9.9.9.9".parse::<IpAddr>().unwrap()));

@@ -3,7 +3,7 @@
 //! Called by: `stack/rx.rs`. Must not know: whether the packet is for us (the stack has the
 //! addresses), what a transport does with it. RFC 791, 8200, 1122 section 3.2.1.
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv6Addr};
 
 use base::DropReason;
 use wire::checksum::Sum;
@@ -143,15 +143,11 @@ pub fn pseudo_sum(src: IpAddr, dst: IpAddr, protocol: u8) -> Sum {
 
 /// Can this never be one host's address: a group, broadcast, this network, or loopback on a wire?
 /// RFC 1122 section 3.2.1.3, RFC 4291 section 2.7.
+#[inline]
 pub fn is_martian_source(src: IpAddr) -> bool {
     match src {
-        IpAddr::V4(a) => {
-            a.is_multicast()
-                || a.is_loopback()
-                || a == Ipv4Addr::BROADCAST
-                || a.octets()[0] == 0
-                || a.octets()[0] >= 240
-        }
+        // From 224 on: groups, what is reserved, broadcast.
+        IpAddr::V4(a) => matches!(a.octets()[0], 0 | 127 | 224..),
         IpAddr::V6(a) => a.is_multicast() || a == Ipv6Addr::LOCALHOST || a.is_unspecified(),
     }
 }

@@ -31,7 +31,8 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: Mbuf) -> Fate {
         Message::Error(told) => {
             let packet = m.as_slice().get(icmp::HEADER_LEN..).unwrap_or_default();
             let quoted = icmp::quoted(packet, IpVersion::of(&ip.src()))?;
-            let sent_by_us = stack.ports.get(m.in_port()).is_some_and(|p| p.is_ours(quoted.src));
+            let sent_by_us =
+                stack.ports.get(m.in_port()).is_some_and(|p| p.local.is_ours(quoted.src));
             if !sent_by_us {
                 return Err(DropReason::IcmpErrorNoMatch);
             }
@@ -169,7 +170,7 @@ pub(crate) fn refuse<A: Addrs>(
     at: usize,
     why: Unreachable,
 ) {
-    let to_group = stack.ports.get(m.in_port()).is_none_or(|port| port.is_group(ip.dst()));
+    let to_group = stack.ports.get(m.in_port()).is_none_or(|port| port.local.is_group(ip.dst()));
     if to_group || m.has(MbufFlags::LINK_GROUP) || is_martian_source(ip.src()) {
         return;
     }

@@ -18,6 +18,7 @@ mod follow;
 mod icmp;
 #[cfg(feature = "internals")]
 pub mod internals;
+mod local;
 pub mod pair;
 mod path_mtu;
 mod port;
@@ -267,7 +268,7 @@ impl Stack {
 
     /// Is this an address of one of the ports?
     pub fn has_address(&self, addr: IpAddr) -> bool {
-        self.ports.iter().any(|port| port.is_ours(addr))
+        self.ports.iter().any(|port| port.local.is_ours(addr))
     }
 
     /// May one more of what `limit` bounds be had beside `used`? If not, the hit is counted. For

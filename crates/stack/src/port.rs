@@ -11,10 +11,10 @@ use base::{Cidr, Counter, Instant, IpVersion, MacAddr, Mss};
 use bpf::Direction;
 use device::mitigation::{Governor, Mitigation, Rest, Threshold};
 use device::{Burst, Device, Limits};
-use inet::ip_input::is_martian_source;
 use mbuf::{Mbuf, Pool};
 use tcp::Cx;
 
+use crate::local::LocalAddrs;
 use crate::taps::Taps;
 use crate::{Armed, MitigationError, PortConfig, TcpHandle};
 
@@ -29,6 +29,8 @@ pub(crate) struct Port {
     pub(crate) limits: Limits,
     pub(crate) mac: MacAddr,
     pub(crate) addresses: Vec<Cidr>,
+    /// The same, as packets ask for them.
+    pub(crate) local: LocalAddrs,
     tx: Burst,
     /// Bytes put into `tx` since the last flush.
     tx_bytes: u64,
@@ -174,29 +176,6 @@ impl Port {
         !self.blocked.is_empty() || !self.tx.is_empty()
     }
 
-    /// Is this one of our addresses here?
-    pub(crate) fn is_ours(&self, addr: IpAddr) -> bool {
-        self.addresses.iter().any(|c| c.addr == addr)
-    }
-
-    /// Can somebody else at the other end of the link have this address? Not a group, a broadcast
-    /// or ourselves: an answer would come back to us, or go to everybody (RFC 1122, 3.2.1.3).
-    pub(crate) fn may_send(&self, addr: IpAddr) -> bool {
-        !is_martian_source(addr) && !self.is_group(addr) && !self.is_ours(addr)
-    }
-
-    /// Is this a broadcast address here, in either form, or a group?
-    pub(crate) fn is_group(&self, addr: IpAddr) -> bool {
-        match addr {
-            IpAddr::V4(a) => {
-                a.is_broadcast()
-                    || a.is_multicast()
-                    || self.addresses.iter().any(|c| c.is_broadcast(a))
-            }
-            IpAddr::V6(a) => a.is_multicast(),
-        }
-    }
-
     /// Our address of a version, for packets that leave here.
     pub(crate) fn address(&self, version: IpVersion) -> Option<IpAddr> {
         self.addresses.iter().map(|c| c.addr).find(|a| IpVersion::of(a) == version)
@@ -248,6 +227,7 @@ impl Ports {
             limits,
             mac: config.mac,
             addresses: config.addresses.clone(),
+            local: LocalAddrs::new(&config.addresses),
             tx: Burst::new(),
             tx_bytes: 0,
             held: VecDeque::new(),

@@ -78,7 +78,7 @@ fn link_address(
     if port.limits.link == LinkKind::Ip {
         return Ok(Some(MacAddr::default()));
     }
-    if port.is_group(dst) {
+    if port.local.is_group(dst) {
         // A broadcast address of the network itself goes to everybody (RFC 1122, 3.3.6).
         return Ok(Some(group_mac(dst).unwrap_or(MacAddr::BROADCAST)));
     }
@@ -273,7 +273,7 @@ fn send_nd(
 pub(crate) fn arp_in(stack: &mut Stack, m: &Mbuf) -> Fate {
     let packet = m.as_slice().get(ether::HEADER_LEN..).unwrap_or_default();
     let port = stack.ports.get(m.in_port()).ok_or(DropReason::TxNoPort)?;
-    let heard = nd::arp_input(packet, port.mac, |ip| port.is_ours(ip))?;
+    let heard = nd::arp_input(packet, port.mac, |ip| port.local.is_ours(ip))?;
     let useful = learn(stack, m.in_port(), &heard);
     if let Some(IpAddr::V4(ours)) = heard.asked {
         let header = arp::Header::parse(packet)?;
@@ -304,7 +304,7 @@ pub(crate) fn nd_in<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     if !port.takes_nd(dst) {
         return Err(DropReason::IpNotForUs);
     }
-    let heard = nd::nd_input(message, (src, dst, ip.ttl), |ip| port.is_ours(ip))?;
+    let heard = nd::nd_input(message, (src, dst, ip.ttl), |ip| port.local.is_ours(ip))?;
     let useful = learn(stack, m.in_port(), &heard);
     if let Some(IpAddr::V6(ours)) = heard.asked {
         may_answer(stack)?;

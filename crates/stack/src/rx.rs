@@ -379,8 +379,8 @@ fn reset<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, header: &Header, seg: &Segment
 /// RFC 9293 MUST-63.
 pub(crate) fn for_us<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     match stack.ports.get(m.in_port()) {
-        Some(port) if !port.may_send(ip.src()) => Err(DropReason::IpMartianSource),
-        Some(port) if port.is_ours(ip.dst()) => Ok(()),
+        Some(port) if !port.local.may_send(ip.src()) => Err(DropReason::IpMartianSource),
+        Some(port) if port.local.is_ours(ip.dst()) => Ok(()),
         _ => Err(DropReason::IpNotForUs),
     }
 }
@@ -388,10 +388,14 @@ pub(crate) fn for_us<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
 /// As [`for_us`], or addressed to a group or to all on a link: RFC 1122 section 4.1.3.6.
 pub(crate) fn for_us_or_group<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     let port = stack.ports.get(m.in_port()).ok_or(DropReason::IpNotForUs)?;
-    if port.is_ours(ip.dst()) {
-        return if port.may_send(ip.src()) { Ok(()) } else { Err(DropReason::IpMartianSource) };
+    if port.local.is_ours(ip.dst()) {
+        return if port.local.may_send(ip.src()) {
+            Ok(())
+        } else {
+            Err(DropReason::IpMartianSource)
+        };
     }
-    match port.is_group(ip.dst()) {
+    match port.local.is_group(ip.dst()) {
         true if is_martian_source(ip.src()) => Err(DropReason::IpMartianSource),
         true => Ok(()),
         false => for_us(stack, ip, m),
@@ -401,8 +405,8 @@ pub(crate) fn for_us_or_group<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> 
 /// Is a packet from and to addresses that a host can have, ours or not?
 fn for_any_host<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     match stack.ports.get(m.in_port()) {
-        Some(port) if !port.may_send(ip.src()) => Err(DropReason::IpMartianSource),
-        Some(port) if port.is_group(ip.dst()) => Err(DropReason::TcpGroupAddress),
+        Some(port) if !port.local.may_send(ip.src()) => Err(DropReason::IpMartianSource),
+        Some(port) if port.local.is_group(ip.dst()) => Err(DropReason::TcpGroupAddress),
         _ => Ok(()),
     }
 }

@@ -95,7 +95,7 @@ fn main() {
         Place { name: "hot unaligned", src: 9, dst: 2048 + 54, stride: 0 },
         Place { name: "cold", src: 0, dst: 2048, stride: big },
     ];
-    let lens = [8, 20, 32, 40, 64, 96, 128, 256, 512, 1448, 4096, 8192, 16_384, 65_536];
+    let lens = [8, 20, 32, 40, 64, 96, 128, 192, 256, 512, 1448, 4096, 8192, 16_384, 65_536];
     for place in places {
         let mut cases = cases();
         println!("\n{}: ns a call", place.name);

@@ -119,7 +119,7 @@ impl Stack {
     /// An address of everybody, of a group, or of nobody: with such a one there is no connection.
     /// RFC 9293 MUST-46.
     fn is_no_host(&self, ip: IpAddr) -> bool {
-        ip.is_unspecified() || ip.is_multicast() || self.ports.iter().any(|p| p.is_group(ip))
+        ip.is_unspecified() || ip.is_multicast() || self.ports.iter().any(|p| p.local.is_group(ip))
     }
 
     /// RFC 9293 MUST-44.

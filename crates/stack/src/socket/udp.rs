@@ -137,6 +137,7 @@ impl UdpSockets {
     }
 
     /// Queue a datagram; returns whether the socket's queue was empty before.
+    #[inline(always)]
     pub(crate) fn deliver(
         &mut self,
         handle: UdpHandle,

@@ -68,10 +68,22 @@ pub(super) fn sum_short(data: &[u8]) -> Sum {
 /// `sum` plus the words of `data`, which begins at an even place.
 #[inline(always)]
 pub(super) fn accumulate(mut sum: u64, data: &[u8]) -> u64 {
-    let (words, tail) = data.as_chunks::<8>();
-    for &word in words {
-        sum = add_carry(sum, u64::from_ne_bytes(word));
+    // Two numbers wide, so that the carries are brought round once and not at each word.
+    let mut wide = u128::from(sum);
+    let mut add = |eight: &[u8; 8]| wide += u128::from(u64::from_ne_bytes(*eight));
+    let (blocks, mut tail) = data.as_chunks::<32>();
+    for block in blocks {
+        block.as_chunks::<8>().0.iter().for_each(&mut add);
     }
+    if let Some((two, rest)) = tail.split_first_chunk::<16>() {
+        two.as_chunks::<8>().0.iter().for_each(&mut add);
+        tail = rest;
+    }
+    if let Some((one, rest)) = tail.split_first_chunk::<8>() {
+        add(one);
+        tail = rest;
+    }
+    sum = add_carry(wide as u64, (wide >> 64) as u64);
     if tail.is_empty() {
         return sum;
     }
