@@ -51,14 +51,29 @@ impl Buffer {
         self.len = 0;
     }
 
-    /// Append the first `captured` bytes of a packet; the copy, or None if there is no room.
-    #[inline(always)]
-    pub(crate) fn push(&mut self, shown: &Shown<'_>, captured: usize) -> Option<&mut [u8]> {
-        let packet: &Packet<'_> = &shown.packet;
-        let end = self.len + record_len(captured);
-        let (header, copy) =
-            self.bytes.get_mut(self.len..end)?.split_first_chunk_mut::<RECORD_HEADER_BYTES>()?;
+    /// Where the next record goes.
+    pub(crate) fn end(&self) -> usize {
+        self.len
+    }
+
+    /// After records were appended.
+    pub(crate) fn set_end(&mut self, end: usize) {
         self.len = end;
+    }
+
+    /// Put the first `captured` bytes of a packet behind `end`; the copy, and where the next record
+    /// goes, or None if there is no room.
+    #[inline(always)]
+    pub(crate) fn push(
+        &mut self,
+        end: usize,
+        shown: &Shown<'_>,
+        captured: usize,
+    ) -> Option<(&mut [u8], usize)> {
+        let packet: &Packet<'_> = &shown.packet;
+        let then = end + record_len(captured);
+        let (header, copy) =
+            self.bytes.get_mut(end..then)?.split_first_chunk_mut::<RECORD_HEADER_BYTES>()?;
         // A snapshot length fits: `tap::SNAPLEN_MAX`. One write, of what is in registers.
         let lengths = captured as u64 | u64::from(packet.wire_len) << 32;
         let is_out = shown.direction == Direction::Out;
@@ -67,7 +82,7 @@ impl Buffer {
         header[8..16].copy_from_slice(&lengths.to_le_bytes());
         header[16..].copy_from_slice(&rest.to_le_bytes());
         packet.copy_to(copy);
-        Some(copy)
+        Some((copy, then))
     }
 
     /// Is nothing in it?

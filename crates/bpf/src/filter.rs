@@ -52,7 +52,8 @@ impl Filter {
                 None => return 0,
             }
         }
-        self.program.run(packet)
+        // A copy, so that a packet that does not come here stays in registers.
+        self.program.run(&{ *packet })
     }
 
     /// The program it runs.

@@ -42,7 +42,7 @@ impl<'a> Packet<'a> {
 
     #[cold]
     #[inline(never)]
-    fn copy_both(&self, out: &mut [u8]) {
+    fn copy_both(self, out: &mut [u8]) {
         let (head, rest) = out.split_at_mut(self.head.len());
         head.copy_from_slice(self.head);
         rest.copy_from_slice(&self.rest[..rest.len()]);

@@ -102,38 +102,56 @@ impl Tap {
         })
     }
 
-    /// Look at a packet; if it matches, copy what is asked for, and let `amend` finish the copy.
+    /// Look at packets in their order: of those that match copy what is asked for, and let `amend`
+    /// finish the copy. It gets what came with the packet.
     #[inline]
-    pub fn see(&mut self, shown: &Shown<'_>, amend: impl FnOnce(&mut [u8])) {
-        if self.settings.only.is_some_and(|only| only != shown.direction) {
-            return;
+    pub fn see<'a, T>(
+        &mut self,
+        packets: impl IntoIterator<Item = (Shown<'a>, T)>,
+        mut amend: impl FnMut(T, &mut [u8]),
+    ) {
+        // From packet to packet in registers: in memory each would wait for the one before.
+        let (mut counters, mut end) = (self.counters, self.store.end());
+        for (shown, with) in packets {
+            if self.settings.only.is_some_and(|only| only != shown.direction) {
+                continue;
+            }
+            counters.seen += 1;
+            let keep = self.filter.run(&shown.packet).min(self.settings.snaplen);
+            if keep == 0 {
+                continue;
+            }
+            counters.matched += 1;
+            let captured = shown.packet.captured_bytes().min(keep as usize);
+            if let Some((copy, then)) = self.store.push(end, &shown, captured) {
+                end = then;
+                amend(with, copy);
+            } else if let Some((copy, then)) = self.push_to_next(end, shown, captured) {
+                end = then;
+                amend(with, copy);
+            } else {
+                end = self.store.end();
+                counters.dropped += 1;
+            }
         }
-        self.counters.seen += 1;
-        let keep = self.filter.run(&shown.packet);
-        if keep > 0 {
-            self.counters.matched += 1;
-            self.keep(shown, keep, amend);
-        }
+        self.store.set_end(end);
+        self.counters = counters;
     }
 
-    #[inline(always)]
-    fn keep(&mut self, shown: &Shown<'_>, keep: u32, amend: impl FnOnce(&mut [u8])) {
-        let captured = shown.packet.captured_bytes().min(keep.min(self.settings.snaplen) as usize);
-        match self.store.push(shown, captured) {
-            Some(copy) => amend(copy),
-            None => self.keep_in_next(shown, captured, amend),
-        }
-    }
-
-    /// The store buffer is full.
+    /// The store buffer is full, to `end`: into the next one, if there is one.
     #[cold]
     #[inline(never)]
-    fn keep_in_next(&mut self, shown: &Shown<'_>, captured: usize, amend: impl FnOnce(&mut [u8])) {
-        let copy = if self.turn() { self.store.push(shown, captured) } else { None };
-        match copy {
-            Some(copy) => amend(copy),
-            None => self.counters.dropped += 1,
+    fn push_to_next(
+        &mut self,
+        end: usize,
+        shown: Shown<'_>,
+        captured: usize,
+    ) -> Option<(&mut [u8], usize)> {
+        self.store.set_end(end);
+        if !self.turn() {
+            return None;
         }
+        self.store.push(self.store.end(), &shown, captured)
     }
 
     /// The store buffer becomes the hold buffer, the free one is filled from now on. False if there

@@ -22,7 +22,7 @@ fn shown(packet: Packet<'_>, direction: Direction, time: u64) -> Shown<'_> {
 }
 
 fn see(tap: &mut Tap, bytes: &[u8], time: u64) {
-    tap.see(&shown(Packet::whole(bytes), Direction::In, time), |_| {});
+    tap.see([(shown(Packet::whole(bytes), Direction::In, time), ())], |(), _| {});
 }
 
 fn counted(seen: u64, matched: u64, dropped: u64) -> Counters {
@@ -40,7 +40,8 @@ fn only_the_snapshot_of_a_match_is_kept_with_what_there_is_to_know() {
     see(&mut tap, &[0; 40], 1);
     let (head, rest) = ([1, 2, 3, 4, 5], [6, 7, 8, 9, 10]);
     let packet = Packet::in_two(&head, &rest, 1514);
-    tap.see(&Shown { segment_bytes: 1448, ..shown(packet, Direction::Out, 77) }, |_| {});
+    let sent = Shown { segment_bytes: 1448, ..shown(packet, Direction::Out, 77) };
+    tap.see([(sent, ())], |(), _| {});
     see(&mut tap, &[1], 78);
     assert_eq!(tap.counters(), counted(3, 2, 0));
     let buffer = tap.take().unwrap();
@@ -68,7 +69,7 @@ fn the_other_direction_is_not_even_seen() {
     let mut tap = Tap::new(filter(8), Settings { only, ..Settings::default() }).unwrap();
     see(&mut tap, &[1; 4], 0);
     assert_eq!(tap.counters(), counted(0, 0, 0));
-    tap.see(&shown(Packet::whole(&[1; 4]), Direction::Out, 0), |_| {});
+    tap.see([(shown(Packet::whole(&[1; 4]), Direction::Out, 0), ())], |(), _| {});
     assert_eq!(tap.counters(), counted(1, 1, 0));
 }
 
@@ -92,6 +93,33 @@ fn a_slow_reader_loses_packets_which_are_counted_and_the_order_stays() {
     tap.give_back(second);
     see(&mut tap, &[1; 10], 12);
     assert_eq!(times(&tap.take().unwrap()), [12]);
+}
+
+#[test]
+fn a_burst_is_kept_as_its_packets_one_by_one() {
+    let packets: Vec<[u8; 10]> =
+        (0..9).map(|n| [u8::from(n % 3 != 1), n, 0, 0, 0, 0, 0, 0, 0, 0]).collect();
+    let shown = |n: usize| shown(Packet::whole(&packets[n]), Direction::In, n as u64);
+    for burst in 1..=packets.len() {
+        let mut tap = Tap::new(filter(10), small()).unwrap();
+        let mut copied = Vec::new();
+        for begin in (0..packets.len()).step_by(burst) {
+            let end = packets.len().min(begin + burst);
+            tap.see((begin..end).map(|n| (shown(n), n)), |n, copy| {
+                assert_eq!(copy[1], n as u8);
+                copied.push(n);
+                copy[9] = 7;
+            });
+        }
+        // Two buffers' worth of the six that match.
+        assert_eq!((tap.counters(), &copied[..]), (counted(9, 6, 2), &[0, 2, 3, 5][..]));
+        let kept: Vec<_> = core::iter::from_fn(|| tap.take())
+            .flat_map(|buffer| {
+                buffer.records().map(|r| (r.bytes[1], r.bytes[9])).collect::<Vec<_>>()
+            })
+            .collect();
+        assert_eq!(kept, [(0, 7), (2, 7), (3, 7), (5, 7)], "bursts of {burst}");
+    }
 }
 
 #[test]

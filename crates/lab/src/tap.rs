@@ -3,10 +3,11 @@
 //!
 //! Called by: the lab. Must not know: how either works; `bpf::Tap` and `streams` do.
 //!
-//! Every packet matches, and all of it is copied, both here and there: the slope of a line through
-//! the times by size is the copying, and where it meets zero bytes is what the linkage costs, and a
-//! call of `memcpy`. A loop that copies the same packets and does nothing else is measured beside
-//! them: a line through what is above its times meets zero bytes at the linkage alone.
+//! Every packet matches, and all of it is copied, both here and there; ours sees them in bursts, as
+//! the driver's edge shows them. So the slope of a line through the times by size is the copying,
+//! and where it meets zero bytes is what the linkage costs, and a call of `memcpy`. A loop that
+//! copies the same packets and does nothing else is measured beside them: a line through what is
+//! above its times meets zero bytes at the linkage alone.
 
 mod fit;
 mod streams;
@@ -17,6 +18,7 @@ use std::time::Instant;
 use base::WallTime;
 use bpf::{Direction, Filter, Insn, Packet, Program, Settings, Shown, Tap};
 use clap::{ArgMatches, FromArgMatches};
+use device::BURST;
 use serde_json::{Value, json};
 
 use crate::plot::{Dots, Panel, Plot, Point};
@@ -147,20 +149,22 @@ struct Bench {
     stream: Stream,
     copies: Vec<u8>,
     packets: Vec<Vec<u8>>,
-    /// How many are shown.
-    count: usize,
+    /// How often all of them are shown.
+    repeats: usize,
 }
 
 impl Bench {
     fn new(size: usize, round_bytes: u64) -> Result<Bench, Error> {
-        let count = (round_bytes as usize / size).max(1);
+        let different = DIFFERENT_BYTES / size;
+        let repeats = (round_bytes as usize / size).div_ceil(different);
+        let count = repeats * different;
         // The reader has its buffer in the end, not on the way.
         let buffer_bytes = (count * (size + 64)).clamp(1 << 20, 64 << 20);
         let settings = Settings { buffer_bytes, ..Settings::default() };
         let tap = Tap::new(all(), settings).map_err(|e| Error::Failed(e.to_string()))?;
-        let packets = (0..DIFFERENT_BYTES / size).map(|n| vec![n as u8; size]).collect();
+        let packets = (0..different).map(|n| vec![n as u8; size]).collect();
         let copies = vec![0; buffer_bytes];
-        Ok(Bench { tap, stream: Stream::new(all()), copies, packets, count })
+        Ok(Bench { tap, stream: Stream::new(all()), copies, packets, repeats })
     }
 
     /// Rounds of all ways in turns; the first of each is for memory and caches as they will be.
@@ -181,29 +185,32 @@ impl Bench {
     }
 
     fn round(&mut self, way: Way) -> f64 {
-        let Bench { tap, stream, copies, packets, count } = self;
+        let Bench { tap, stream, copies, packets, repeats } = self;
         let begun = Instant::now();
+        let bursts = (0..*repeats).flat_map(|_| packets.chunks(BURST));
         // A loop for each way, so that it has its own in registers.
-        let shown = packets.iter().cycle().take(*count).map(|bytes| black_box(bytes.as_slice()));
         match way.0 {
             Kind::Copy => {
                 let mut room = copies.as_mut_slice();
-                for bytes in shown {
+                for bytes in bursts.flatten().map(|bytes| black_box(bytes.as_slice())) {
                     let Some((here, rest)) = room.split_at_mut_checked(bytes.len()) else { break };
                     here.copy_from_slice(bytes);
                     room = rest;
                 }
             }
             Kind::Ours => {
-                for bytes in shown {
-                    let (packet, direction) = (Packet::whole(bytes), Direction::In);
-                    let time = WallTime(1);
-                    tap.see(&Shown { packet, direction, time, segment_bytes: 0 }, |_| {});
+                let (direction, time, segment_bytes) = (Direction::In, WallTime(1), 0);
+                for burst in bursts {
+                    let shown = burst.iter().map(|bytes| {
+                        let packet = Packet::whole(black_box(bytes.as_slice()));
+                        (Shown { packet, direction, time, segment_bytes }, ())
+                    });
+                    tap.see(shown, |(), _| {});
                 }
             }
             Kind::Streams { allocation, .. } => {
-                for bytes in shown {
-                    stream.intercept(bytes, allocation);
+                for bytes in bursts.flatten() {
+                    stream.intercept(black_box(bytes), allocation);
                 }
             }
         }
@@ -211,7 +218,7 @@ impl Bench {
         if frees {
             stream.read_all();
         }
-        let ns = begun.elapsed().as_nanos() as f64 / *count as f64;
+        let ns = begun.elapsed().as_nanos() as f64 / (*repeats * packets.len()) as f64;
         if !frees {
             stream.read_all();
         }

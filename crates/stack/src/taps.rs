@@ -61,17 +61,14 @@ impl Taps {
     ) {
         for Entry { tap, wall_ahead_ns, .. } in &mut self.0 {
             let time = WallTime(now.as_nanos().wrapping_add(*wall_ahead_ns));
-            for frame in frames {
-                let shown = Shown {
-                    packet: Packet::whole(frame.as_slice()),
-                    direction,
-                    time,
-                    segment_bytes: frame.segment_size(),
-                };
-                tap.see(&shown, |copy| {
-                    let _ = finish(copy, frame, link);
-                });
-            }
+            let shown = frames.iter().map(|frame| {
+                let (packet, segment_bytes) =
+                    (Packet::whole(frame.as_slice()), frame.segment_size());
+                (Shown { packet, direction, time, segment_bytes }, frame)
+            });
+            tap.see(shown, |frame, copy| {
+                let _ = finish(copy, frame, link);
+            });
         }
     }
 }
