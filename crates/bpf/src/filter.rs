@@ -3,7 +3,7 @@
 //! Called by: taps and captures. Whether it is machine code makes no difference but to time.
 
 use crate::packet::Packet;
-use crate::validate::Program;
+use crate::program::Program;
 
 /// A filter: machine code where the feature `jit` and the machine allow it, else interpreted.
 #[derive(Debug)]

@@ -142,6 +142,19 @@ impl Insn {
         Insn { code: op.code(), jt, jf, k }
     }
 
+    /// What may run after it, the instruction at `at` of a program whose jumps were checked, and
+    /// which does `op`.
+    pub(crate) fn followers(self, op: Op, at: usize) -> [Option<usize>; 2] {
+        match op {
+            Op::RetK | Op::RetA => [None, None],
+            Op::Ja => [Some(at + 1 + self.k as usize), None],
+            Op::Jump(..) => {
+                [Some(at + 1 + usize::from(self.jt)), Some(at + 1 + usize::from(self.jf))]
+            }
+            _ => [Some(at + 1), None],
+        }
+    }
+
     /// What it does; None if the machine has no such opcode.
     pub const fn op(self) -> Option<Op> {
         Some(match self.code {

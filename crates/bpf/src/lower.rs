@@ -1,11 +1,10 @@
 //! Checked instructions as the interpreter wants them: a load and the comparison behind it are one
 //! step, and all comparisons are one kind.
 //!
-//! Called by: `validate.rs`. Step n begins where instruction n does, so that a jump into the middle
+//! Called by: `program.rs`. Step n begins where instruction n does, so that a jump into the middle
 //! of a pair finds the second half still there, and nobody has to ask who jumps where.
 
 use crate::insn::{Condition, Insn, Op, Operand, Size};
-use crate::validate::followers;
 
 /// What the interpreter does at once.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +56,7 @@ pub(crate) fn lower(insns: &[Insn], ops: &[Op]) -> Box<[Step]> {
     let step = |at: usize| {
         pair(at, insns, ops).map(Step::Pair).unwrap_or_else(|| {
             // A program has 4096 instructions at most; what returns goes nowhere.
-            let to = followers(at, insns[at], ops[at]).map(|to| to.unwrap_or(0) as u16);
+            let to = insns[at].followers(ops[at], at).map(|to| to.unwrap_or(0) as u16);
             Step::One(One { op: ops[at], jump: to[0], otherwise: to[1], k: insns[at].k })
         })
     };

@@ -1,26 +1,16 @@
 //! Which programs may run, and why another may not.
 //!
-//! Called by: whoever takes a program from libpcap, a file or another process. What comes out is
-//! trusted by the interpreter and by the compiler: every opcode is known, every jump is forward and
-//! inside, so it ends; M is written before it is read, on every path; no constant divides by zero.
-//! The rules are those of libpcap's validator and Linux's, the stricter of each.
+//! Called by: `program.rs`. What passes is trusted by the interpreter and by the compiler: every
+//! opcode is known, every jump is forward and inside, so it ends; M is written before it is read, on
+//! every path; no constant divides by zero. The rules are those of libpcap's validator and Linux's,
+//! the stricter of each.
 
 use crate::insn::{AluOp, Insn, Op, Operand};
-use crate::lower::{self, Step};
-use crate::packet::Packet;
-use crate::vm;
 
 /// Instructions of a program at most (`BPF_MAXINSNS`).
 pub const INSNS_MAX: usize = 4096;
 /// Words of scratch memory (`BPF_MEMWORDS`).
 pub const SCRATCH_WORDS: u32 = 16;
-
-/// A program that may run on any packet.
-#[derive(Clone, Debug)]
-pub struct Program {
-    insns: Box<[Insn]>,
-    steps: Box<[Step]>,
-}
 
 /// Why a program is refused, and at which instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,41 +54,8 @@ pub enum Reason {
     NoReturn,
 }
 
-impl Program {
-    /// Look at a program and make it ready to run.
-    ///
-    /// # Errors
-    /// The first instruction that breaks a rule, and which.
-    pub fn new(insns: &[Insn]) -> Result<Program, Refusal> {
-        let ops = check(insns)?;
-        Ok(Program { insns: insns.into(), steps: lower::lower(insns, &ops) })
-    }
-
-    /// Run the interpreter: how many bytes of the packet to keep, at most; 0 is no match.
-    ///
-    /// As libpcap has it: a load outside the packet and a division by X = 0 return 0; arithmetic
-    /// wraps; a shift by 32 or more leaves 0.
-    pub fn run(&self, packet: &Packet<'_>) -> u32 {
-        vm::run(&self.steps, packet)
-    }
-
-    /// What it says of every packet, if it begins with a constant return: the filter of whoever
-    /// wants all of them.
-    pub(crate) fn always(&self) -> Option<u32> {
-        match self.steps.first()? {
-            Step::One(one) if one.op == Op::RetK => Some(one.k),
-            _ => None,
-        }
-    }
-
-    /// The instructions it was made of.
-    pub fn insns(&self) -> &[Insn] {
-        &self.insns
-    }
-}
-
 /// Every rule over every instruction, in their order; what each does.
-fn check(insns: &[Insn]) -> Result<Vec<Op>, Refusal> {
+pub(crate) fn check(insns: &[Insn]) -> Result<Vec<Op>, Refusal> {
     let refusal = |at, reason| Err(Refusal { at, reason });
     if insns.is_empty() {
         return refusal(0, Reason::Empty);
@@ -159,19 +116,9 @@ fn scratch(insns: &[Insn], ops: &[Op]) -> Result<(), Refusal> {
             Op::St | Op::Stx => here |= 1 << insn.k,
             _ => {}
         }
-        for next in followers(at, *insn, *op).into_iter().flatten() {
+        for next in insn.followers(*op, at).into_iter().flatten() {
             written[next] &= here;
         }
     }
     Ok(())
-}
-
-/// What may run after an instruction of a program whose jumps were checked.
-pub(crate) fn followers(at: usize, insn: Insn, op: Op) -> [Option<usize>; 2] {
-    match op {
-        Op::RetK | Op::RetA => [None, None],
-        Op::Ja => [Some(at + 1 + insn.k as usize), None],
-        Op::Jump(..) => [Some(at + 1 + usize::from(insn.jt)), Some(at + 1 + usize::from(insn.jf))],
-        _ => [Some(at + 1), None],
-    }
 }

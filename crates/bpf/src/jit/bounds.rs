@@ -6,14 +6,13 @@
 //! there reads, ways that end in 0 anyhow not counted; behind it, the loads it covers need none.
 
 use crate::insn::{Insn, Op};
-use crate::validate::followers;
 
 /// For each instruction the bytes without which the program surely answers 0 from there on;
 /// [`u64::MAX`] if it does so whatever the packet.
 pub(super) fn needed(insns: &[Insn], ops: &[Op]) -> Vec<u64> {
     let mut needed = vec![0; insns.len()];
     for at in (0..insns.len()).rev() {
-        let later = followers(at, insns[at], ops[at]).into_iter().flatten();
+        let later = insns[at].followers(ops[at], at).into_iter().flatten();
         let least = later.map(|next| needed[next]).min();
         needed[at] = match ops[at] {
             Op::RetK if insns[at].k == 0 => u64::MAX,

@@ -6,7 +6,6 @@
 use super::asm::{Asm, Cc, Label};
 use super::{PAST_THE_END, bounds};
 use crate::insn::{AluOp, Condition, Insn, Op, Operand, Size};
-use crate::validate::followers;
 
 /// The function that a checked program is.
 pub(super) fn code(insns: &[Insn]) -> Vec<u8> {
@@ -32,7 +31,7 @@ pub(super) fn code(insns: &[Insn]) -> Vec<u8> {
             here = len;
         }
         one(&mut asm, at, insn, op);
-        for next in followers(at, insn, op).into_iter().flatten() {
+        for next in insn.followers(op, at).into_iter().flatten() {
             known[next] = known[next].min(here);
         }
     }
