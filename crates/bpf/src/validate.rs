@@ -1,9 +1,9 @@
 //! Which programs may run, and why another may not.
 //!
 //! Called by: `program.rs`. What passes is trusted by the interpreter and by the compiler: every
-//! opcode is known, every jump is forward and inside, so it ends; M is written before it is read, on
-//! every path; no constant divides by zero. The rules are those of libpcap's validator and Linux's,
-//! the stricter of each.
+//! opcode is known, every jump is forward and inside, so it ends; M is written before it is read,
+//! on every path; no constant divides by zero. The rules are those of libpcap's validator and
+//! Linux's, the stricter of each.
 
 use crate::insn::{AluOp, Insn, Op, Operand};
 
