@@ -25,16 +25,27 @@ fn short(value: f64) -> String {
     format!("{scaled:.places$}{unit}")
 }
 
+/// An address that is cut off shall not look like another one.
+fn fitted(text: String, width: u16) -> String {
+    let width = usize::from(width);
+    if text.chars().count() <= width {
+        return text;
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
 fn table<'a>(
     title: &'a str,
     head: &[&'a str],
     widths: &[u16],
     rows: Vec<Vec<String>>,
 ) -> Table<'a> {
-    let cells = |row: Vec<String>| Row::new(row.into_iter().map(Cell::from));
+    let cells = |row: Vec<String>| {
+        Row::new(row.into_iter().zip(widths).map(|(text, &width)| Cell::from(fitted(text, width))))
+    };
     let head = Row::new(head.iter().map(|name| Cell::from(*name))).style(Style::new().dim());
-    let widths = widths.iter().map(|&width| Constraint::Length(width));
-    Table::new(rows.into_iter().map(cells), widths)
+    let columns = widths.iter().map(|&width| Constraint::Length(width));
+    Table::new(rows.into_iter().map(cells), columns)
         .header(head)
         .block(Block::bordered().title(title))
 }
@@ -175,6 +186,13 @@ fn connection_table(interval: &Interval) -> Table<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_cut_off_says_so() {
+        assert_eq!(fitted("2001:db8::12".to_owned(), 12), "2001:db8::12");
+        assert_eq!(fitted("2001:db8::12".to_owned(), 11), "2001:db8::…");
+        assert_eq!(fitted("a".to_owned(), 0), "…");
+    }
 
     #[test]
     fn figures_have_three_places() {
