@@ -22,6 +22,7 @@ use bpf::{Filter, Insn, Program};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
 use wirespeed::control::Client;
 
@@ -106,7 +107,13 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     }
     let stop = Arc::new(AtomicBool::new(false));
     let told = stop.clone();
-    ctrlc::set_handler(move || told.store(true, Ordering::Relaxed)).context("Ctrl-C")?;
+    ctrlc::set_handler(move || {
+        // A second one ends what does not end by itself.
+        if told.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    })
+    .context("Ctrl-C")?;
     let everything = Insn::new(0x06, 0, 0, SNAPLEN);
     let (mut source, besides, what, of): (Box<dyn Source>, _, _, _) = match &args.interface {
         Some(name) => {
@@ -149,8 +156,19 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     ended.map(|()| Outcome::Done)
 }
 
-/// Was a key pressed that ends it?
+/// Is nobody at the keyboard any more? Asking a terminal that is gone for keys would never end.
+fn is_deserted() -> bool {
+    let stdin = std::io::stdin();
+    let mut asked = [PollFd::new(&stdin, PollFlags::IN)];
+    let answered = poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    answered.is_ok() && asked[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+}
+
+/// Was a key pressed that ends it, or did the terminal go away?
 fn wants_to_end() -> Result<bool> {
+    if is_deserted() {
+        return Ok(true);
+    }
     while event::poll(Duration::ZERO)? {
         if let Event::Key(key) = event::read()? {
             let control_c =
