@@ -91,6 +91,15 @@ struct Interval {
     connections: Vec<Vec<String>>,
 }
 
+/// Who ended it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// Who watched, or the number of screens that was asked for.
+    User,
+    /// What was watched sends no more.
+    Source,
+}
+
 /// Where figures come from besides packets.
 enum Besides {
     Interface(String),
@@ -150,10 +159,16 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
             terminal.draw(|frame| screen::draw(frame, interval))?;
             wants_to_end()
         });
-        ratatui::restore();
+        if terminal.show_cursor().and(ratatui::try_restore()).is_err() {
+            // It is gone. Its end would complain on standard error, which is gone too, and abort.
+            std::mem::forget(terminal);
+        }
         ended
     };
-    ended.map(|()| Outcome::Done)
+    if ended? == Ended::Source {
+        output::err(&format!("{} has ended", top.what));
+    }
+    Ok(Outcome::Done)
 }
 
 /// Is nobody at the keyboard any more? Asking a terminal that is gone for keys would never end.
@@ -200,7 +215,7 @@ impl Top {
         source: &mut dyn Source,
         stop: &AtomicBool,
         mut show: impl FnMut(&Interval) -> Result<bool>,
-    ) -> Result<()> {
+    ) -> Result<Ended> {
         let delay = Duration::from_secs_f64(args.delay);
         let mut screens = 0;
         while !stop.load(Ordering::Relaxed) {
@@ -215,7 +230,10 @@ impl Top {
             if self.begun.elapsed() >= delay || ended {
                 screens += 1;
                 let enough = args.count.is_some_and(|most| screens >= most);
-                if show(&self.interval(source))? || enough || ended {
+                let asked_to_end = show(&self.interval(source))?;
+                if ended {
+                    return Ok(Ended::Source);
+                } else if asked_to_end || enough {
                     break;
                 }
             } else if !args.batch && screens > 0 && wants_to_end()? {
@@ -223,7 +241,7 @@ impl Top {
                 break;
             }
         }
-        Ok(())
+        Ok(Ended::User)
     }
 
     /// What passed since the last one.

@@ -1,12 +1,19 @@
-//! `top` of a transfer that runs in memory, its screens as text.
+//! `top` of a transfer that runs in memory, its screens as text and on a terminal.
 
 #[allow(dead_code, reason = "each test program uses a part")]
 mod common;
 #[allow(dead_code, reason = "each test program uses a part")]
 mod running;
+mod terminal;
+
+use std::time::Duration;
 
 use common::{code, run, stderr};
 use running::Running;
+use terminal::Terminal;
+
+/// What a loaded machine needs to draw a screen, and a program to end.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
 fn a_running_transfer_is_shown_screen_after_screen() {
@@ -23,6 +30,34 @@ fn a_running_transfer_is_shown_screen_after_screen() {
     for shown in ["wake-ups ", "context switches ", "ESTABLISHED", "TCP", "% of them looked at"] {
         assert!(text.contains(shown), "{shown}: {text}");
     }
+}
+
+#[test]
+fn a_key_ends_it_and_a_program_that_ends_is_named() {
+    let mut running = Running::start("1").ready();
+    let mut top = Terminal::new(&running.beside(&["top", "-d", "0.2"]));
+    top.shows("Connections", PATIENCE);
+    top.types(b"q");
+    assert!(top.ends(PATIENCE).is_some_and(|ended| ended.success()), "{}", top.shown());
+
+    let mut top = Terminal::new(&running.beside(&["top", "-d", "0.2"]));
+    top.shows("Connections", PATIENCE);
+    let said = format!("wirespeed ttcp, process {} has ended", running.pid());
+    running.kill();
+    top.shows(&said, PATIENCE);
+    assert!(top.ends(PATIENCE).is_some_and(|ended| ended.success()), "{}", top.shown());
+}
+
+#[test]
+fn it_ends_with_its_terminal() {
+    let running = Running::start("1").ready();
+    let mut top = Terminal::new(&running.beside(&["top", "-d", "2"]));
+    top.shows("Connections", PATIENCE);
+    // By then the screen is whole and it asks for keys; a screen cut short would end it by itself.
+    std::thread::sleep(Duration::from_millis(300));
+    top.vanishes();
+    let ended = top.ends(PATIENCE).expect("it goes on without a terminal");
+    assert!(ended.code().is_some(), "{ended}");
 }
 
 #[test]

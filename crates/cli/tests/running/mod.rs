@@ -28,6 +28,12 @@ impl Running {
         Running { child: child.expect("the program starts"), folder }
     }
 
+    /// End it at once, as a program ends that is killed.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("it is ours");
+        self.child.wait().expect("it is ours");
+    }
+
     pub(crate) fn pid(&self) -> String {
         self.child.id().to_string()
     }
