@@ -242,7 +242,7 @@ fn tokio_echo(b: &Bench) -> Result<Figure> {
 
 fn tokio_bulk(b: &Bench) -> Result<Figure> {
     let polled = |seconds| ours::bulk(Bulk::default(), seconds);
-    b.close_ratio(Measurement::gbit_per_cpu_s, sockets::tokio_bulk, polled)
+    b.hot_ratio(Measurement::gbit_per_cpu_s, sockets::tokio_bulk, polled)
 }
 
 fn connections_a_second(b: &Bench) -> Result<Figure> {
