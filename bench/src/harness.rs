@@ -174,8 +174,8 @@ impl Bench {
         self.ratio_of(5 * self.pairs, self.seconds / 5.0, figure, first, second)
     }
 
-    /// [`Bench::close_ratio`] of what fits a few caches, which neighbours on the machine change from
-    /// one second to the next: pairs of 10 ms have the same speed in both halves, nearly all.
+    /// [`Bench::close_ratio`] of what lives in a cache, whose speed neighbours on the machine change
+    /// from one second to the next: of a pair of 10 ms both halves see the same, mostly.
     pub fn hot_ratio(
         &self,
         figure: fn(&Measurement) -> Result<f64>,
