@@ -174,7 +174,7 @@ impl Bench {
         self.ratio_of(5 * self.pairs, self.seconds / 5.0, figure, first, second)
     }
 
-    /// [`Bench::close_ratio`] of what lives in a cache, whose speed neighbours on the machine change
+    /// [`Bench::close_ratio`] of what lives in a cache, whose speed the machine's neighbours change
     /// from one second to the next: of a pair of 10 ms both halves see the same, mostly.
     pub fn hot_ratio(
         &self,
