@@ -64,7 +64,8 @@ limits! {
     AdvertisementsPerSecond "advertisements_per_second" 1_000
         "ARP replies and neighbour advertisements sent in a second";
     Neighbours "neighbours" 4_096 "neighbour entries";
-    IcmpPerSecond "icmp_per_second" 1_000 "ICMP replies and errors sent in a second";
+    IcmpErrorsPerSecond "icmp_errors_per_second" 1_000 "ICMP errors sent in a second";
+    EchoRepliesPerSecond "echo_replies_per_second" 1_000 "ICMP echo replies sent in a second";
     PathChangesPerSecond "path_changes_per_second" 1_000
         "messages about a path's MTU that are acted on in a second";
     PathMtus "path_mtus" 4_096 "destinations whose path MTU is remembered; the oldest goes first";

@@ -60,7 +60,8 @@ drop_reasons! {
     IpTooBig "ip_too_big" "larger than the link's MTU and not to be fragmented";
     IcmpMalformed "icmp_malformed" "ICMP message short or with a wrong checksum";
     IcmpUnhandled "icmp_unhandled" "ICMP type that asks nothing of us";
-    IcmpRateLimited "icmp_rate_limited" "reply or error held back by the rate limit";
+    IcmpRateLimited "icmp_rate_limited"
+        "echo request or word of a path's MTU beyond its rate limit";
     IcmpErrorNoMatch "icmp_error_no_match" "ICMP error about nothing that we sent";
     IcmpErrorOutOfWindow "icmp_error_out_of_window"
         "ICMP error about a TCP segment that is not in flight (RFC 5927)";

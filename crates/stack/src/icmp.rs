@@ -175,7 +175,7 @@ pub(crate) fn refuse<A: Addrs>(
         return;
     }
     let core = &mut stack.core;
-    if !stack.icmp_replies.admits(Limit::IcmpPerSecond, core.cx.now, &mut core.cx.budget) {
+    if !stack.icmp_errors.admits(Limit::IcmpErrorsPerSecond, core.cx.now, &mut core.cx.budget) {
         return;
     }
     let version = IpVersion::of(&ip.src());

@@ -344,14 +344,15 @@ pub(crate) fn bare_segment_over(
     resolve::send(stack, way, m)
 }
 
-/// Answer an echo request, within the rate limit.
+/// Answer an echo request, within the rate limit; not that of ICMP errors, or a flood to a closed
+/// port would make a host look dead to who pings it.
 pub(crate) fn echo_reply<A: Addrs>(
     stack: &mut Stack,
     ip: &Ip<A>,
     request: &Mbuf,
 ) -> Result<(), DropReason> {
     let core = &mut stack.core;
-    if !stack.icmp_replies.admits(Limit::IcmpPerSecond, core.cx.now, &mut core.cx.budget) {
+    if !stack.echo_replies.admits(Limit::EchoRepliesPerSecond, core.cx.now, &mut core.cx.budget) {
         return Err(DropReason::IcmpRateLimited);
     }
     let local = SocketAddr::new(ip.dst(), 0);

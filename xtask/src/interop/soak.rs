@@ -2,8 +2,8 @@
 //! in the middle.
 //!
 //! A command of its own, `cargo xtask interop soak`, and no part of `cargo xtask test`. It passes
-//! if echoes come back whole before, during and after, ours still runs, and its memory has not
-//! grown.
+//! if echoes come back whole and pings are answered before, during and after, ours still runs, and
+//! its memory has not grown.
 
 use super::devices::{hosts, join, kernel};
 use super::host::{Host, Running};
@@ -30,6 +30,9 @@ const LOOK: Duration = Duration::from_secs(15);
 const ABSENCE: Duration = Duration::from_secs(2);
 /// An echo among the flood takes no longer.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Pings at each look, and how many of them come back at least: the ring overflows now and then.
+const PINGS: u32 = 20;
+const ANSWERED: u32 = 10;
 /// Bytes of an echo.
 const ECHO: usize = 200_000;
 /// Resident memory may grow by this much after the first look, in KB.
@@ -54,6 +57,17 @@ fn echo(bench: &Workbench, theirs: &Host<'_>) -> Result<()> {
     bench.run(command.args(["-c", &script]), PATIENCE).map(drop).context("an echo")
 }
 
+/// Pings amid the flood, whose datagrams draw ICMP errors: how many were answered.
+fn pings(bench: &Workbench, theirs: &Host<'_>) -> Result<u32> {
+    let mut ping = theirs.command("ping");
+    ping.args(["-q", "-i", "0.05", "-W", "1", "-c", &PINGS.to_string(), "10.9.0.2"]);
+    let text = bench.run(&mut ping, PATIENCE).context("not one ping was answered")?;
+    let (_, counts) = text.split_once("transmitted, ").context("ping says no count")?;
+    let answered = counts.split_whitespace().next().unwrap_or_default().parse()?;
+    ensure!(answered >= ANSWERED, "{answered} of {PINGS} pings were answered");
+    Ok(answered)
+}
+
 fn soak(bench: &Workbench) -> Result<()> {
     bench.file("sent", ECHO)?;
     std::fs::create_dir_all(bench.path("run"))?;
@@ -71,12 +85,14 @@ fn soak(bench: &Workbench) -> Result<()> {
     };
     answers()?;
     let mut flooding = Some(flood(&theirs)?);
-    let (begun, mut rss_kb, mut is_flapped, mut echoes) = (Instant::now(), None, false, 0);
+    let (begun, mut rss_kb, mut is_flapped) = (Instant::now(), None, false);
+    let (mut echoes, mut answered) = (0, 0);
     while begun.elapsed() < LENGTH {
         std::thread::sleep(LOOK);
         ensure!(services.is_alive()?, "ours has ended: {}", ours.printed("services"));
         echo(bench, &theirs)?;
         echoes += 1;
+        answered += pings(bench, &theirs)?;
         let now_kb = resident_kb(&services)?;
         let first_kb = *rss_kb.get_or_insert(now_kb);
         let growth_kb = now_kb.saturating_sub(first_kb);
@@ -102,8 +118,10 @@ fn soak(bench: &Workbench) -> Result<()> {
     let frames = received(bench, &ours, &services)?;
     ensure!(frames > 1_000_000, "only {frames} frames came");
     println!(
-        "{frames} frames in {} s, {echoes} echoes among them; resident memory {} KB, {} at first",
+        "{frames} frames in {} s, {echoes} echoes among them and {answered} of {} pings; resident \
+         memory {} KB, {} at first",
         LENGTH.as_secs(),
+        echoes * PINGS,
         resident_kb(&services)?,
         rss_kb.unwrap_or(0)
     );

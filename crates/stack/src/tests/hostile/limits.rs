@@ -148,26 +148,33 @@ fn requests_that_a_forwarder_never_asks_for_take_no_memory() {
 }
 
 #[test]
-fn resets_and_echo_replies_are_rate_limited() {
+fn each_kind_of_answer_has_a_rate_limit_of_its_own() {
     let mut config = config(Limit::ResetsPerSecond, 20);
-    config.stack.budget.set(Limit::IcmpPerSecond, 10);
+    config.stack.budget.set(Limit::IcmpErrorsPerSecond, 30);
+    config.stack.budget.set(Limit::EchoRepliesPerSecond, 10);
     let mut bench = Bench::new(&config);
     let stray = bench.tcp_frame(&Tcp { flags: Flags::ACK, ..syn(7) });
+    // A datagram to a port of nobody's, its checksum 0 for none.
+    let datagram = bench.frame(17, &[0, 7, 0, 9, 0, 8, 0, 0]);
     let mut echo = vec![8, 0, 0, 0, 0, 0, 0, 0];
     let sum = wire::checksum::Ladder::Word64.sum(&echo);
     echo[2..4].copy_from_slice(&sum.field());
     let echo = bench.frame(1, &echo);
     for second in 1..=2 {
         let now = NOW + Duration::from_secs(second);
-        let replies: usize = (0..100).map(|_| bench.exchange(&stray, now).len()).sum();
-        assert_eq!(replies, 20);
-        let replies: usize = (0..100).map(|_| bench.exchange(&echo, now).len()).sum();
-        assert_eq!(replies, 10);
+        // A flood of one kind leaves the answers to the others: a host that is flooded at a closed
+        // port still answers who pings it.
+        for (frame, limit) in [(&stray, 20), (&datagram, 30), (&echo, 10)] {
+            let replies: usize = (0..100).map(|_| bench.exchange(frame, now).len()).sum();
+            assert_eq!(replies, limit);
+        }
     }
     assert_eq!(bench.stack.drops().of(DropReason::IcmpRateLimited), 180);
     assert_eq!(bench.stack.drops().of(DropReason::TcpNoSocket), 200);
+    assert_eq!(bench.stack.drops().of(DropReason::UdpNoSocket), 200);
     assert_eq!(bench.stack.budget().hits(Limit::ResetsPerSecond), 160);
-    assert_eq!(bench.stack.budget().hits(Limit::IcmpPerSecond), 180);
+    assert_eq!(bench.stack.budget().hits(Limit::IcmpErrorsPerSecond), 140);
+    assert_eq!(bench.stack.budget().hits(Limit::EchoRepliesPerSecond), 180);
     nothing_is_left(&mut bench, &[], NOW);
 }
 
