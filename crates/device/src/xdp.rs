@@ -11,15 +11,18 @@
 //! # Ok::<(), wirespeed_device::xdp::XdpError>(())
 //! ```
 //!
-//! The interface is taken over: what comes to a queue that is open is ours alone. Each frame is
-//! copied between the shared memory and an mbuf. There are no offloads, either way: frames come as
-//! they were on the wire. On a veth nobody was on a wire, and the kernel at the other end leaves
-//! checksums and cutting undone: tell it not to (`ethtool -K PEER tx off`).
+//! The interface is taken over: what comes to a queue that is open is ours alone. Received frames
+//! are mbufs where the kernel put them ([`mbuf::Frames`]), unless programs hold so many that the
+//! kernel would run short: then they are copied. What is sent is copied into the shared memory.
+//! There are no offloads, either way: frames come as they were on the wire. On a veth nobody was on
+//! a wire, and the kernel at the other end leaves checksums and cutting undone: tell it not to
+//! (`ethtool -K PEER tx off`).
 //!
 //! # When the interface goes
 //! - Down: frames for it are freed and counted as [`DropReason::DeviceLinkDown`], and
 //!   [`Device::link_up`] is false, until one passes again.
 //! - Deleted: the same for good; [`Device::as_fd`] is `None`.
+#![allow(unsafe_code)]
 
 mod error;
 mod open;
@@ -30,7 +33,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use base::{DropReason, Drops, LinkKind, MacAddr, Mtu};
-use mbuf::{Mbuf, Pool, copy};
+use mbuf::{Frames, Mbuf, Pool, copy};
 use rustix::io::Errno;
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
@@ -39,12 +42,19 @@ use crate::{Burst, Device, Limits, Offloads, interface};
 
 pub use error::XdpError;
 pub use open::Config;
-use open::TRANSMIT;
+use open::{FRAMES, RECEIVE, TRANSMIT};
 use program::Program;
-use ring::{Frames, Ring};
+use ring::Ring;
 
 /// Calls to send in one burst: the kernel sends 32 frames in each.
 const KICKS: usize = 8;
+
+/// With fewer free frames than these received ones are copied.
+const SCARCE: usize = (FRAMES - TRANSMIT - RECEIVE) as usize / 2;
+
+/// How a received frame's address is put together where frames lie at any address: the frame's in
+/// the lower bits, how far behind it the bytes begin in those above.
+const ADDRESS_BITS: u32 = 48;
 
 /// Empty bursts between two looks at what the kernel lost.
 const LOOK: u32 = 256;
@@ -59,10 +69,9 @@ pub struct XdpSocket {
     /// To ask about the interface, in its namespace.
     asked: OwnedFd,
     program: Arc<Program>,
+    /// Behind `fd`: the kernel writes into them as long as that is open.
     frames: Frames,
-    frame_len: u64,
-    /// Frames for the fill ring, and frames to send in.
-    empty: Vec<u64>,
+    /// Where to send from; these frames stay lent.
     free: Vec<u64>,
     name: String,
     index: i32,
@@ -93,14 +102,18 @@ impl XdpSocket {
         interface::hardware(&self.asked, &self.name).ok().map(|(_, mac)| mac)
     }
 
-    /// Hand the kernel what we have emptied.
+    /// Hand the kernel frames to fill.
     fn refill(&mut self) {
-        let count = (self.fill.room() as usize).min(self.empty.len());
-        for address in self.empty.drain(self.empty.len() - count..) {
+        let room = self.fill.room();
+        let mut left = room;
+        while left > 0
+            && let Some(address) = self.frames.lend()
+        {
             self.fill.put(address);
+            left -= 1;
         }
         self.fill.publish();
-        if count > 0 && self.fill.wants_waking() {
+        if left < room && self.fill.wants_waking() {
             // Nothing is received by it; what it says, the next burst finds out.
             let _ = recv(&self.fd, &mut [0u8; 1], RecvFlags::DONTWAIT);
         }
@@ -181,24 +194,32 @@ impl XdpSocket {
         self.drops.count_many(DropReason::DeviceFrameTooBig, too_big);
     }
 
-    /// The next received frame, copied; its place goes back.
+    /// The next received frame.
     #[inline]
-    fn take(&mut self, pool: &mut Pool) -> Option<Result<Mbuf, DropReason>> {
+    fn take(&mut self) -> Option<Result<Mbuf, DropReason>> {
         let entry = self.rx.take()?;
-        let bytes = self.frames.get(entry.addr, entry.len as usize);
-        let frame = bytes.ok_or(DropReason::DeviceBadHeader).and_then(|bytes| {
-            let made = pool.alloc_filled(bytes.len(), bytes.len(), |room| copy(bytes, room));
-            made.map(|(frame, ())| frame).ok_or(DropReason::MbufExhausted)
-        });
-        self.empty.push(entry.addr & !(self.frame_len - 1));
-        Some(frame)
+        let offset = (entry.addr & ((1 << ADDRESS_BITS) - 1)) + (entry.addr >> ADDRESS_BITS);
+        // SAFETY: the kernel has put it on the ring, and writes to no frame that is not on the
+        // fill ring.
+        let frame = unsafe { self.frames.filled(offset, entry.len as usize) };
+        Some(frame.ok_or(DropReason::DeviceBadHeader))
+    }
+
+    /// A copy of a received frame, whose place goes back.
+    #[cold]
+    fn copied(&mut self, frame: Mbuf, pool: &mut Pool) -> Result<Mbuf, DropReason> {
+        let copy = pool.copy_of(frame.as_slice()).ok_or(DropReason::MbufExhausted);
+        self.frames.free(frame);
+        copy
     }
 
     /// Copy a frame out and put it on the ring; `false` where there is no room.
     #[inline]
     fn put(&mut self, frame: &Mbuf) -> bool {
         let Some(address) = self.free.pop() else { return false };
-        let Some(room) = self.frames.get_mut(address, frame.len()) else { return false };
+        // SAFETY: the kernel has sent what was in it, or never had it: `reclaim`.
+        let room = unsafe { self.frames.room(address, frame.len()) };
+        let Some(room) = room else { return false };
         copy(frame.as_slice(), room);
         let options = XdpDescOptions::empty();
         self.tx.put(XdpDesc { addr: address, len: frame.len() as u32, options });
@@ -217,12 +238,18 @@ impl Device for XdpSocket {
         }
         self.kick();
         let (before, room) = (into.len(), into.remaining_capacity());
+        self.frames.collect();
+        let is_scarce = self.frames.idle() < SCARCE;
         let mut taken = 0;
         // As many looks as there is room, so that frames to be dropped cannot hold us here.
         while taken < room
-            && let Some(frame) = self.take(pool)
+            && let Some(frame) = self.take()
         {
             taken += 1;
+            let frame = match frame {
+                Ok(frame) if is_scarce => self.copied(frame, pool),
+                frame => frame,
+            };
             match frame {
                 Ok(frame) => into.push(frame),
                 Err(reason) => self.drops.count(reason),
@@ -276,7 +303,7 @@ impl Device for XdpSocket {
     }
 
     fn rx_depth(&self) -> usize {
-        open::RECEIVE as usize
+        RECEIVE as usize
     }
 
     fn link_up(&self) -> bool {

@@ -14,6 +14,7 @@
 
 mod class;
 mod copy;
+mod frames;
 mod mbuf;
 mod pool;
 mod prefetch;
@@ -25,6 +26,7 @@ mod store;
 
 pub use class::{Class, HEADROOM};
 pub use copy::copy;
+pub use frames::{FrameLayout, Frames};
 pub use mbuf::{Flags, Mbuf};
 pub use pool::Pool;
 pub use prefetch::{prefetch, prefetch_line};

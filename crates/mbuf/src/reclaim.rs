@@ -56,7 +56,7 @@ impl Store {
         let mut given = 0;
         let goes: Vec<bool> = (self.slabs.iter().zip(&free_objects))
             .map(|(slab, &free)| {
-                let goes = given < bytes && free == slab.objects();
+                let goes = given < bytes && free == slab.objects;
                 given += if goes { slab.layout.size() } else { 0 };
                 goes
             })
@@ -103,8 +103,8 @@ impl Store {
                 return true;
             }
             bytes += slab.layout.size();
-            objects += slab.objects();
-            // SAFETY: allocated with this layout in `grow`. All its objects were on free lists, so
+            objects += slab.objects;
+            // SAFETY: allocated with this layout in `Store::lay`. All its objects were on free lists, so
             // no handle points into it, and `unlist` has taken them off.
             unsafe { dealloc(slab.start.as_ptr(), slab.layout) }
             false

@@ -1,7 +1,7 @@
 //! What a buffer is in memory: its [`Header`], the [`Store`] that owns headers and clusters, and
 //! the way home for handles that are given back elsewhere.
 //!
-//! Called by: `pool.rs`, which has a store and is its only user; `mbuf.rs`, `share.rs` and
+//! Called by: `pool.rs` and `frames.rs`, each of which has a store as its only user; `mbuf.rs`, `share.rs` and
 //! `queue.rs` for the header. Must not know: who takes buffers, or what for.
 #![allow(unsafe_code)]
 
@@ -60,13 +60,7 @@ pub(crate) struct Shared {
 pub(crate) struct Slab {
     pub(crate) start: NonNull<u8>,
     pub(crate) layout: Layout,
-    class: Class,
-}
-
-impl Slab {
-    pub(crate) fn objects(&self) -> usize {
-        self.layout.size() / self.class.stride()
-    }
+    pub(crate) objects: usize,
 }
 
 /// Free lists, slabs and counts.
@@ -80,6 +74,8 @@ pub(crate) struct Store {
     pub(crate) objects: usize,
     /// Handles that are out.
     pub(crate) outstanding: usize,
+    /// All memory came at once and stays where it is: somebody else knows the addresses.
+    pub(crate) is_fixed: bool,
 }
 
 // SAFETY: the pointers are to memory that the store owns; whoever holds the store has them alone.
@@ -181,7 +177,7 @@ impl Store {
         // SAFETY: by contract.
         unsafe {
             let class = header.as_ref().class;
-            if UNPOOLED {
+            if UNPOOLED && !self.is_fixed {
                 self.held_bytes -= class.stride();
                 self.objects -= 1;
                 dealloc(header.as_ptr().cast(), layout(class, 1));
@@ -202,20 +198,34 @@ impl Store {
         if objects == 0 {
             return;
         }
-        let layout = layout(class, objects);
+        self.lay(class, objects, class.stride(), layout(class, objects), shared);
+    }
+
+    /// Take memory of this layout, `objects` times `stride` bytes, for as many objects of a class;
+    /// returns where it begins. A stride is so many lines, and an object fits.
+    pub(crate) fn lay(
+        &mut self,
+        class: Class,
+        objects: usize,
+        stride: usize,
+        layout: Layout,
+        shared: &Arc<Shared>,
+    ) -> Option<NonNull<u8>> {
+        debug_assert!(stride >= class.stride() && stride.is_multiple_of(LINE));
+        debug_assert!(layout.size() >= objects * stride && layout.align() >= LINE && objects > 0);
         // SAFETY: the layout is not of zero size.
-        let Some(slab) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { return };
+        let slab = NonNull::new(unsafe { alloc_zeroed(layout) })?;
         self.held_bytes += layout.size();
         self.objects += objects;
-        if !UNPOOLED {
-            self.slabs.push(Slab { start: slab, layout, class });
+        if !UNPOOLED || self.is_fixed {
+            self.slabs.push(Slab { start: slab, layout, objects });
         }
         // From the Arc itself: `give_back` counts through this pointer.
         let owner = NonNull::new(Arc::as_ptr(shared).cast_mut()).expect("an Arc is never null");
         for i in (0..objects).rev() {
             // SAFETY: object `i` lies inside the slab, aligned to a line, and is ours.
             unsafe {
-                let header = slab.add(i * class.stride()).cast::<Header>();
+                let header = slab.add(i * stride).cast::<Header>();
                 header.write(Header {
                     next: self.free[class as usize],
                     data: ptr::null_mut(),
@@ -230,6 +240,7 @@ impl Store {
                 self.free[class as usize] = Some(header);
             }
         }
+        Some(slab)
     }
 }
 
@@ -237,10 +248,10 @@ impl Drop for Store {
     fn drop(&mut self) {
         debug_assert_eq!(self.outstanding, 0, "a store outlives its handles");
         for slab in self.slabs.drain(..) {
-            // SAFETY: allocated with this layout in `grow`; no handle is out.
+            // SAFETY: allocated with this layout in `lay`; no handle is out.
             unsafe { dealloc(slab.start.as_ptr(), slab.layout) }
         }
-        if UNPOOLED {
+        if UNPOOLED && !self.is_fixed {
             for class in Class::CLUSTERS.into_iter().chain([Class::Share]) {
                 while let Some(header) = self.free[class as usize] {
                     // SAFETY: a header on a free list is ours, allocated alone.

@@ -3,6 +3,7 @@
 //! Every test ends with nothing outstanding; run them under the sanitizers with
 //! `--cfg wirespeed_unpooled`, where each buffer is its own allocation.
 
+mod frames;
 mod limits;
 mod model;
 mod queues;

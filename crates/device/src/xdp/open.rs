@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base::{Drops, LinkKind, Mtu};
+use mbuf::{Class, FrameLayout, Frames};
 use rustix::io::Errno;
 use rustix::net::xdp::{
     SocketAddrXdp, SocketAddrXdpFlags, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
@@ -17,7 +18,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, soc
 
 use super::error::refused;
 use super::program::{Program, QUEUES_MAX};
-use super::ring::{Frames, Ring};
+use super::ring::Ring;
 use super::{XdpError, XdpSocket, limits};
 use crate::interface;
 
@@ -25,14 +26,49 @@ use crate::interface;
 pub(super) const RECEIVE: u32 = 2048;
 pub(super) const TRANSMIT: u32 = 1024;
 
+/// Frames there are: as many again as may be on their way in are with the programs.
+pub(super) const FRAMES: u32 = 2 * RECEIVE + TRANSMIT;
+
 /// What the kernel keeps for itself in front of each received frame, in bytes.
 const KERNELS: usize = 256;
 
 /// A link header with two tags.
 const LINK_MAX: usize = 14 + 8;
 
-/// The sizes that frames of the shared memory may have, in bytes.
-const FRAME_LENS: [usize; 2] = [2048, 4096];
+/// How the frames of the shared memory lie, and how much of each the kernel knows, in bytes.
+#[derive(Clone, Copy)]
+struct Memory {
+    layout: FrameLayout,
+    chunk: usize,
+}
+
+impl Memory {
+    /// The kernel copies: frames may lie at any address, and so that caches like it.
+    const COPIED: [Memory; 2] = [
+        Memory { layout: FrameLayout::of(Class::K2), chunk: 2048 },
+        Memory { layout: FrameLayout::of(Class::K4), chunk: 4096 },
+    ];
+    /// A device writes: none may cross a page.
+    const PAGES: [Memory; 1] =
+        [Memory { layout: FrameLayout { class: Class::K2, stride: 4096 }, chunk: 4096 }];
+
+    fn choice(config: &Config) -> &'static [Memory] {
+        if config.zero_copy { &Memory::PAGES } else { &Memory::COPIED }
+    }
+
+    /// The longest frame of an interface that is received into one, link header left out.
+    fn mtu_max(&self) -> usize {
+        self.chunk.min(self.layout.class.stride()) - KERNELS - LINK_MAX
+    }
+
+    fn flags(&self) -> XdpUmemRegFlags {
+        if self.chunk == self.layout.stride {
+            XdpUmemRegFlags::empty()
+        } else {
+            XdpUmemRegFlags::XDP_UMEM_UNALIGNED_CHUNK_FLAG
+        }
+    }
+}
 
 /// What to open.
 #[derive(Clone, Debug)]
@@ -81,9 +117,10 @@ impl XdpSocket {
             return Err(XdpError::NotEthernet { name: name.to_owned() });
         }
         let mtu = interface::mtu(&asked, name).map_err(refused("the MTU", name))?;
-        let fits = |&len: &usize| KERNELS + LINK_MAX + mtu <= len;
-        let Some((frame_len, mtu)) = FRAME_LENS.into_iter().find(fits).zip(Mtu::new(mtu)) else {
-            let largest = FRAME_LENS[1] - KERNELS - LINK_MAX;
+        let choice = Memory::choice(config);
+        let fitting = choice.iter().find(|memory| mtu <= memory.mtu_max());
+        let Some((&memory, mtu)) = fitting.zip(Mtu::new(mtu)) else {
+            let largest = choice.iter().map(Memory::mtu_max).max().unwrap_or(0);
             return Err(XdpError::MtuTooLarge { name: name.to_owned(), largest });
         };
         let program = Program::attach(index, config.generic);
@@ -91,7 +128,7 @@ impl XdpSocket {
         let queue = |queue| {
             let asked = asked.try_clone().map_err(|_| Errno::MFILE);
             let asked = asked.map_err(refused("asking", name))?;
-            let mut socket = shared(config, asked, frame_len, program.clone(), queue)?;
+            let mut socket = shared(config, asked, memory, program.clone(), queue)?;
             socket.limits = limits(mtu);
             socket.bind(index, queue, config.zero_copy)?;
             Ok(socket)
@@ -140,7 +177,7 @@ fn patiently(mut bind: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno> {
 fn shared(
     config: &Config,
     asked: OwnedFd,
-    frame_len: usize,
+    memory: Memory,
     program: Arc<Program>,
     queue: u32,
 ) -> Result<XdpSocket, XdpError> {
@@ -149,17 +186,17 @@ fn shared(
     let flags = SocketFlags::CLOEXEC;
     let fd = socket_with(AddressFamily::XDP, SocketType::RAW, flags, None)
         .map_err(refused("opening an AF_XDP socket"))?;
-    let count = (RECEIVE + TRANSMIT) as usize;
-    let frames = Frames::new(count, frame_len).map_err(refused("memory for frames"))?;
-    let memory = XdpUmemReg {
+    let frames = Frames::new(memory.layout, FRAMES as usize).ok_or(Errno::NOMEM);
+    let mut frames = frames.map_err(refused("memory for frames"))?;
+    let registered = XdpUmemReg {
         addr: frames.address(),
-        len: frames.len() as u64,
-        chunk_size: frame_len as u32,
+        len: frames.bytes() as u64,
+        chunk_size: memory.chunk as u32,
         headroom: 0,
-        flags: XdpUmemRegFlags::empty(),
+        flags: memory.flags(),
         tx_metadata_len: 0,
     };
-    sockopt::set_xdp_umem_reg(&fd, memory).map_err(refused("sharing memory"))?;
+    sockopt::set_xdp_umem_reg(&fd, registered).map_err(refused("sharing memory"))?;
     sockopt::set_xdp_umem_fill_ring_size(&fd, RECEIVE)
         .and_then(|()| sockopt::set_xdp_umem_completion_ring_size(&fd, TRANSMIT))
         .and_then(|()| sockopt::set_xdp_rx_ring_size(&fd, RECEIVE))
@@ -167,7 +204,9 @@ fn shared(
         .map_err(refused("making the rings"))?;
     let at = sockopt::xdp_mmap_offsets(&fd).map_err(refused("making the rings"))?;
     let map = "mapping the rings";
-    let frame = |number: u32| u64::from(number) * frame_len as u64;
+    // Sent from behind the reserved bytes, so that these stay the mbuf's.
+    let lent = (0..TRANSMIT).filter_map(|_| frames.lend());
+    let free = lent.map(|offset| offset + Frames::RESERVED as u64).collect();
     Ok(XdpSocket {
         fill: Ring::map(&fd, XDP_UMEM_PGOFF_FILL_RING, at.fr, RECEIVE).map_err(refused(map))?,
         completion: Ring::map(&fd, XDP_UMEM_PGOFF_COMPLETION_RING, at.cr, TRANSMIT)
@@ -178,9 +217,7 @@ fn shared(
         asked,
         program,
         frames,
-        frame_len: frame_len as u64,
-        empty: (0..RECEIVE).map(frame).collect(),
-        free: (RECEIVE..RECEIVE + TRANSMIT).map(frame).collect(),
+        free,
         name: name.to_owned(),
         index: 0,
         queue,

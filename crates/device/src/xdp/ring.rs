@@ -1,5 +1,4 @@
-//! The memory that an AF_XDP socket shares with the kernel: frames, and the four rings that say
-//! whose each frame is.
+//! The four rings that say whose each frame is that an AF_XDP socket shares with the kernel.
 //!
 //! Called by: `xdp.rs`. Must not know: mbufs, programs. Source: Linux
 //! `Documentation/networking/af_xdp.rst`, `uapi/linux/if_xdp.h`.
@@ -7,8 +6,8 @@
 //! A ring has one producer and one consumer. Entries from consumer to producer are the consumer's
 //! to read; the others are the producer's to write. Each side stores its own index (release) after
 //! it is done with an entry and loads the other's (acquire) before it touches one. A frame belongs
-//! to whoever took its address off a ring last: that is the invariant of [`Frames`]. Addresses that
-//! the kernel gives are checked all the same.
+//! to whoever took its address off a ring last. Addresses that the kernel gives are checked all the
+//! same.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
@@ -17,7 +16,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::os::fd::AsFd;
 
 use rustix::io::{Errno, Result};
-use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::net::xdp::{XdpRingFlags, XdpRingOffset};
 
 /// A mapping that ends with this.
@@ -34,53 +33,6 @@ impl Drop for Mapping {
         // SAFETY: mapped with this length, and nobody refers to it any more.
         let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
         debug_assert!(unmapped.is_ok(), "a mapping of ours");
-    }
-}
-
-/// The frames, all of one size.
-pub(super) struct Frames {
-    memory: Mapping,
-    frame_len: usize,
-}
-
-impl Frames {
-    pub(super) fn new(count: usize, frame_len: usize) -> Result<Frames> {
-        let len = count * frame_len;
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping, wherever the kernel has room for it.
-        let start = unsafe { mmap_anonymous(ptr::null_mut(), len, protection, MapFlags::PRIVATE) }?;
-        let start = NonNull::new(start.cast()).ok_or(Errno::NOMEM)?;
-        Ok(Frames { memory: Mapping { start, len }, frame_len })
-    }
-
-    pub(super) fn address(&self) -> u64 {
-        self.memory.start.as_ptr() as u64
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.memory.len
-    }
-
-    /// `len` bytes at `address`; `None` where they are not all in one frame.
-    fn range(&self, address: u64, len: usize) -> Option<usize> {
-        let at = usize::try_from(address).ok()?;
-        let inside = at % self.frame_len + len <= self.frame_len;
-        (at < self.memory.len && inside).then_some(at)
-    }
-
-    /// Bytes of a frame that is ours.
-    pub(super) fn get(&self, address: u64, len: usize) -> Option<&[u8]> {
-        let at = self.range(address, len)?;
-        // SAFETY: inside a frame (checked), which is ours: the kernel writes to those alone whose
-        // address is on the fill ring, and putting one there takes `&mut` of the socket.
-        Some(unsafe { core::slice::from_raw_parts(self.memory.start.as_ptr().add(at), len) })
-    }
-
-    /// The same for writing.
-    pub(super) fn get_mut(&mut self, address: u64, len: usize) -> Option<&mut [u8]> {
-        let at = self.range(address, len)?;
-        // SAFETY: as above, and `&mut self` makes it exclusive among ours.
-        Some(unsafe { core::slice::from_raw_parts_mut(self.memory.start.as_ptr().add(at), len) })
     }
 }
 

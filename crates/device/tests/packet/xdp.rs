@@ -13,6 +13,7 @@ use crate::pair::{
 
 pub(crate) const CASES: &[Case] = &[
     ("xdp_frames_of_every_size_arrive_whole_and_in_order", &[], sizes),
+    ("xdp_what_programs_hold_leaves_the_kernel_its_frames", &[], held),
     ("xdp_queues_have_their_own_frames", &[], queues),
     ("xdp_frames_that_find_no_room_are_counted", &[], losses),
     ("xdp_what_cannot_be_opened_says_why", &[], refusals),
@@ -63,6 +64,32 @@ fn every_length(a: &mut impl Device, b: &mut impl Device, pool: &mut Pool) {
             pool.free(frame);
         }
     }
+}
+
+/// More frames are kept than there are places in the shared memory, and more come all the same.
+fn held() {
+    const HELD: u16 = 6_000;
+    veth();
+    let mut pool = Pool::new(64 << 20);
+    let (mut a, mut b) = (open("va", false), open("vb", false));
+    let mut kept = Vec::new();
+    for part in 0..HELD / 20 {
+        let numbers = part * 20..part * 20 + 20;
+        let burst: Burst = numbers.clone().map(|n| frame(&mut pool, n, 200)).collect();
+        send(&mut a, &mut pool, burst);
+        kept.extend(receive_all(&mut b, &mut pool, 20, ours));
+        assert_eq!(kept.len(), usize::from(numbers.end), "{:?} {:?}", a.drops(), b.drops());
+    }
+    let copied = kept.iter().filter(|frame| pool.owns(frame)).count();
+    assert!((1..kept.len()).contains(&copied), "{copied} of {}: first in place", kept.len());
+    drop((a, b));
+    for (n, frame) in (0..).zip(&kept) {
+        assert_eq!((number(frame), frame.len()), (n, 200), "what is kept outlives the socket");
+        assert!(frame.as_slice()[16..].iter().all(|&byte| byte == n as u8));
+    }
+    kept.into_iter().for_each(|frame| pool.free(frame));
+    pool.flush();
+    assert_eq!(pool.outstanding(), 0);
 }
 
 fn queues() {

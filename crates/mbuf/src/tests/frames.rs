@@ -1,0 +1,90 @@
+//! Buffers that are lent, filled by somebody else, and come back as mbufs.
+
+use std::thread;
+
+use super::bytes;
+use crate::{Class, FrameLayout, Frames, Pool};
+
+const AT: u64 = 256;
+
+/// Play the one who fills a lent buffer.
+fn fill(frames: &mut Frames, offset: u64, data: &[u8]) {
+    // SAFETY: nobody else uses it in these tests.
+    let room = unsafe { frames.room(offset, data.len()) };
+    room.expect("lent, and long enough").copy_from_slice(data);
+}
+
+fn layouts() -> [FrameLayout; 3] {
+    let spread = FrameLayout { class: Class::K2, stride: 4096 };
+    [FrameLayout::of(Class::K2), FrameLayout::of(Class::K4), spread]
+}
+
+#[test]
+fn what_was_filled_is_an_mbuf_like_any_other() {
+    for layout in layouts() {
+        let mut frames = Frames::new(layout, 5).expect("memory");
+        assert_eq!((frames.idle(), frames.address() % 4096), (5, 0));
+        assert!(frames.bytes() >= 5 * layout.stride);
+        let lent: Vec<u64> = std::iter::from_fn(|| frames.lend()).collect();
+        assert_eq!((lent.len(), frames.idle()), (5, 0));
+        for (n, &offset) in lent.iter().enumerate() {
+            fill(&mut frames, offset + AT, &bytes(n as u8, 1500));
+        }
+        let mut pool = Pool::new(1 << 20);
+        for (n, &offset) in lent.iter().enumerate() {
+            // SAFETY: it was filled above, by ourselves.
+            let mut m = unsafe { frames.filled(offset + AT, 1500) }.expect("it was lent");
+            assert_eq!(m.as_slice(), bytes(n as u8, 1500));
+            m.prepend(20).expect("what is in front is its own").fill(7);
+            assert_eq!(m.append(&[9; 100]), 100);
+            assert_eq!(m.as_slice()[20..1520], bytes(n as u8, 1500));
+            let copy = pool.share(&mut m).expect("another pool's is copied");
+            assert!(!pool.owns(&m) && pool.owns(&copy));
+            match n {
+                0 => frames.free(m),
+                1 => drop(m),
+                2 => pool.free(m),
+                _ => thread::spawn(move || drop(m)).join().expect("no panic"),
+            }
+            pool.free(copy);
+        }
+        pool.flush();
+        frames.collect();
+        assert_eq!((frames.idle(), pool.outstanding()), (5, 0), "all are free again");
+    }
+}
+
+#[test]
+fn the_last_mbuf_keeps_the_memory() {
+    let mut frames = Frames::new(FrameLayout::of(Class::K2), 3).expect("memory");
+    let first = frames.lend().expect("one is free");
+    fill(&mut frames, first + AT, b"still here");
+    // SAFETY: as above.
+    let m = unsafe { frames.filled(first + AT, 10) }.expect("it was lent");
+    let _lent = frames.lend();
+    drop(frames);
+    assert_eq!(m.as_slice(), b"still here");
+    drop(m);
+}
+
+#[test]
+fn what_was_not_lent_or_does_not_fit_is_no_mbuf() {
+    let layout = FrameLayout::of(Class::K2);
+    let mut frames = Frames::new(layout, 2).expect("memory");
+    let (stride, past) = (layout.stride as u64, 2 * layout.stride as u64);
+    // SAFETY: nobody else uses the memory.
+    let none = |frames: &mut Frames, offset, len| unsafe { frames.filled(offset, len) }.is_none();
+    assert!(none(&mut frames, AT, 10), "free");
+    let offset = frames.lend().expect("one is free");
+    for (at, len) in [(0, 10), (63, 1), (AT, 1857), (stride - 1, 2), (AT, usize::MAX)] {
+        // SAFETY: as above.
+        assert!(unsafe { frames.room(offset + at, len) }.is_none(), "{at} {len}");
+    }
+    assert!(none(&mut frames, past, 1) && none(&mut frames, u64::MAX, 1), "not in it");
+    assert!(none(&mut frames, offset + AT, 1857), "too long");
+    assert_eq!(frames.idle(), 2, "and free again");
+    assert!(none(&mut frames, offset + AT, 10), "twice");
+    assert!(Frames::new(layout, 0).is_none());
+    let narrow = FrameLayout { class: Class::K4, stride: 2112 };
+    assert!(Frames::new(narrow, 1).is_none());
+}
