@@ -5,15 +5,19 @@
 //! tap of SunOS 4, which it follows in its steps:
 //!
 //! 1. The driver asks for a message: a data block of six fields that describes a buffer, a message
-//!    block of six that points at it, and the buffer, each from an allocator that several
-//!    processors share and therefore lock. The newer variant takes all three at once.
+//!    block of six that points at it, and the buffer, each from an allocator of its own. The newer
+//!    variant takes all three at once.
 //! 2. It copies the packet into the buffer, because whoever is up the stream may change it.
 //! 3. It puts the message to the next queue, by that queue's put procedure, which it finds at run
-//!    time, inside the queue's lock.
+//!    time.
 //! 4. The put procedure looks at the message's type to find out why it was called, runs the filter
 //!    and frees the message, or links it to the queue of the stream's head.
+//!
+//! With one processor, as SunOS 4 had, nothing is locked; with several, as in System V Release 4
+//! MP and Solaris 2, allocators and queues are. Both are modelled ([`Processors`]).
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::cell::RefCell;
+use std::sync::{Mutex, PoisonError};
 
 use bpf::{Filter, Packet};
 
@@ -53,7 +57,7 @@ struct MessageBlock {
     data: Option<Box<DataBlock>>,
 }
 
-/// All of one message, for the variant that takes it at once.
+/// All of one message, for the variant that takes it at once; the buffer stays with it.
 #[derive(Default)]
 #[expect(dead_code, reason = "written for each packet, as it is there")]
 struct Whole {
@@ -70,50 +74,137 @@ pub(super) enum Allocation {
     Together,
 }
 
-/// Free blocks of one size, behind a lock.
-struct Cache<T>(Mutex<Vec<Box<T>>>);
+/// How many processors may be in the stream at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Processors {
+    /// One: interrupts are kept out, which costs next to nothing here.
+    One,
+    /// Several: a lock for each allocator and each queue.
+    Several,
+}
 
-impl<T: Default> Cache<T> {
-    fn new() -> Cache<T> {
-        Cache(Mutex::new(Vec::new()))
+/// Something that more than one may want at a time.
+enum Shared<T> {
+    Alone(RefCell<T>),
+    Locked(Mutex<T>),
+}
+
+impl<T> Shared<T> {
+    fn new(value: T, processors: Processors) -> Shared<T> {
+        match processors {
+            Processors::One => Shared::Alone(RefCell::new(value)),
+            Processors::Several => Shared::Locked(Mutex::new(value)),
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Box<T>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    #[inline(always)]
+    fn with<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        match self {
+            Shared::Alone(value) => f(&mut value.borrow_mut()),
+            Shared::Locked(value) => f(&mut value.lock().unwrap_or_else(PoisonError::into_inner)),
+        }
+    }
+}
+
+/// Free blocks of one size.
+struct Cache<T>(Shared<Vec<Box<T>>>);
+
+impl<T: Default> Cache<T> {
+    fn new(processors: Processors) -> Cache<T> {
+        Cache(Shared::new(Vec::new(), processors))
     }
 
     fn take(&self) -> Box<T> {
-        let block = self.lock().pop();
-        block.unwrap_or_default()
+        self.0.with(Vec::pop).unwrap_or_default()
     }
 
     fn give(&self, block: Box<T>) {
-        self.lock().push(block);
+        self.0.with(|free| free.push(block));
     }
 }
 
 /// Buffers by the power of two that they hold.
 const CLASSES: usize = 17;
 
+fn class_of(len: usize) -> usize {
+    (len.next_power_of_two().trailing_zeros() as usize).min(CLASSES - 1)
+}
+
 struct Allocators {
     messages: Cache<MessageBlock>,
     data: Cache<DataBlock>,
-    wholes: Cache<Whole>,
-    buffers: Vec<Mutex<Vec<Vec<u8>>>>,
+    buffers: Vec<Shared<Vec<Vec<u8>>>>,
+    /// By the class of their buffers.
+    wholes: Vec<Cache<Whole>>,
 }
 
 impl Allocators {
-    fn buffer(&self, len: usize) -> (Vec<u8>, u8) {
-        let class = (len.next_power_of_two().trailing_zeros() as usize).min(CLASSES - 1);
-        let mut free = self.buffers[class].lock().unwrap_or_else(PoisonError::into_inner);
-        (free.pop().unwrap_or_else(|| Vec::with_capacity(1 << class)), class as u8)
+    fn new(processors: Processors) -> Allocators {
+        Allocators {
+            messages: Cache::new(processors),
+            data: Cache::new(processors),
+            buffers: (0..CLASSES).map(|_| Shared::new(Vec::new(), processors)).collect(),
+            wholes: (0..CLASSES).map(|_| Cache::new(processors)).collect(),
+        }
     }
 
-    fn give_buffer(&self, mut buffer: Vec<u8>, class: u8) {
-        buffer.clear();
-        let free = self.buffers[usize::from(class)].lock();
-        free.unwrap_or_else(PoisonError::into_inner).push(buffer);
+    fn buffer(&self, class: usize) -> Vec<u8> {
+        let free = self.buffers[class].with(Vec::pop);
+        free.unwrap_or_else(|| Vec::with_capacity(1 << class))
     }
+
+    /// Three allocations, each block written.
+    fn apart(&self, len: usize) -> Message {
+        let class = class_of(len);
+        let mut data = self.data.take();
+        *data = data_block(self.buffer(class), len, class);
+        let mut message = self.messages.take();
+        *message = MessageBlock { data: Some(data), ..message_block(len) };
+        Message::Apart(message)
+    }
+
+    /// One allocation: blocks and buffer lie side by side, and are written the same way.
+    fn together(&self, len: usize) -> Message {
+        let class = class_of(len);
+        let mut whole = self.wholes[class].take();
+        let mut buffer = core::mem::take(&mut whole.data.buffer);
+        if buffer.capacity() == 0 {
+            buffer.reserve_exact(1 << class);
+        }
+        buffer.clear();
+        *whole = Whole { message: message_block(len), data: data_block(buffer, len, class) };
+        Message::Together(whole)
+    }
+
+    fn free(&self, message: Message) {
+        match message {
+            Message::Apart(mut message) => {
+                if let Some(mut data) = message.data.take() {
+                    let mut buffer = core::mem::take(&mut data.buffer);
+                    buffer.clear();
+                    self.buffers[usize::from(data.class)].with(|free| free.push(buffer));
+                    self.data.give(data);
+                }
+                self.messages.give(message);
+            }
+            Message::Together(whole) => self.wholes[usize::from(whole.data.class)].give(whole),
+        }
+    }
+}
+
+fn data_block(buffer: Vec<u8>, len: usize, class: usize) -> DataBlock {
+    DataBlock {
+        free_routine: 0,
+        buffer,
+        limit: len as u32,
+        references: 1,
+        kind: Kind::Data,
+        class: class as u8,
+    }
+}
+
+fn message_block(len: usize) -> MessageBlock {
+    MessageBlock { write_at: len as u32, ..MessageBlock::default() }
 }
 
 /// A message on its way.
@@ -127,6 +218,13 @@ impl Message {
         match self {
             Message::Apart(message) => message.data.as_deref(),
             Message::Together(whole) => Some(&whole.data),
+        }
+    }
+
+    fn data_mut(&mut self) -> Option<&mut DataBlock> {
+        match self {
+            Message::Apart(message) => message.data.as_deref_mut(),
+            Message::Together(whole) => Some(&mut whole.data),
         }
     }
 }
@@ -145,20 +243,16 @@ struct Queue {
 pub(super) struct Stream {
     allocators: Allocators,
     filter: Filter,
-    module: Mutex<Queue>,
-    head: Mutex<Queue>,
+    module: Shared<Queue>,
+    head: Shared<Queue>,
 }
 
 impl Stream {
-    pub(super) fn new(filter: Filter) -> Stream {
-        let queue = |put| Mutex::new(Queue { put, waiting: Vec::new(), flushed: 0 });
+    pub(super) fn new(filter: Filter, processors: Processors) -> Stream {
+        let queue =
+            |put| Shared::new(Queue { put, waiting: Vec::new(), flushed: 0 }, processors);
         Stream {
-            allocators: Allocators {
-                messages: Cache::new(),
-                data: Cache::new(),
-                wholes: Cache::new(),
-                buffers: (0..CLASSES).map(|_| Mutex::default()).collect(),
-            },
+            allocators: Allocators::new(processors),
             filter,
             module: queue(filter_put),
             head: queue(head_put),
@@ -167,88 +261,48 @@ impl Stream {
 
     /// The driver has a packet.
     pub(super) fn intercept(&self, packet: &[u8], allocation: Allocation) {
-        let (buffer, class) = self.allocators.buffer(packet.len());
-        let data = DataBlock {
-            free_routine: 0,
-            buffer,
-            limit: packet.len() as u32,
-            references: 1,
-            kind: Kind::Data,
-            class,
+        let mut message = match allocation {
+            Allocation::Apart => self.allocators.apart(packet.len()),
+            Allocation::Together => self.allocators.together(packet.len()),
         };
-        let message = MessageBlock { write_at: packet.len() as u32, ..MessageBlock::default() };
-        let mut made = match allocation {
-            Allocation::Apart => {
-                let mut data_block = self.allocators.data.take();
-                *data_block = data;
-                let mut block = self.allocators.messages.take();
-                *block = MessageBlock { data: Some(data_block), ..message };
-                Message::Apart(block)
-            }
-            Allocation::Together => {
-                let mut whole = self.allocators.wholes.take();
-                *whole = Whole { message, data };
-                Message::Together(whole)
-            }
-        };
-        let block = match &mut made {
-            Message::Apart(message) => message.data.as_deref_mut(),
-            Message::Together(whole) => Some(&mut whole.data),
-        };
-        if let Some(block) = block {
-            block.buffer.extend_from_slice(packet);
+        if let Some(data) = message.data_mut() {
+            data.buffer.extend_from_slice(packet);
         }
-        self.put_next(&self.module, made);
+        self.put_next(&self.module, message);
     }
 
-    fn put_next(&self, queue: &Mutex<Queue>, message: Message) {
-        let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let put = queue.put;
-        put(self, &mut queue, message);
+    fn put_next(&self, queue: &Shared<Queue>, message: Message) {
+        queue.with(|queue| (queue.put)(self, queue, message));
     }
 
-    /// The reader frees all that waits; returns how many messages that were.
+    /// The reader frees all that waits; returns how many bytes of packets that were.
     pub(super) fn read_all(&self) -> usize {
-        let mut head = self.head.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = head.waiting.len();
-        head.waiting.drain(..).for_each(|message| self.free(message));
-        count
-    }
-
-    fn free(&self, message: Message) {
-        match message {
-            Message::Apart(mut message) => {
-                if let Some(mut data) = message.data.take() {
-                    let buffer = core::mem::take(&mut data.buffer);
-                    self.allocators.give_buffer(buffer, data.class);
-                    self.allocators.data.give(data);
-                }
-                self.allocators.messages.give(message);
+        self.head.with(|head| {
+            let mut bytes = 0;
+            for message in head.waiting.drain(..) {
+                bytes += message.data().map_or(0, |data| data.buffer.len());
+                self.allocators.free(message);
             }
-            Message::Together(mut whole) => {
-                let buffer = core::mem::take(&mut whole.data.buffer);
-                self.allocators.give_buffer(buffer, whole.data.class);
-                self.allocators.wholes.give(whole);
-            }
-        }
+            bytes
+        })
     }
 }
 
 /// The filter's put procedure.
 fn filter_put(stream: &Stream, queue: &mut Queue, message: Message) {
-    let Some(data) = message.data() else { return stream.free(message) };
+    let Some(data) = message.data() else { return stream.allocators.free(message) };
     match data.kind {
         Kind::Data => {
             let keep = stream.filter.run(&Packet::whole(&data.buffer));
             if keep == 0 {
-                stream.free(message);
+                stream.allocators.free(message);
             } else {
                 stream.put_next(&stream.head, message);
             }
         }
         Kind::Flush => {
             queue.flushed += 1;
-            stream.free(message);
+            stream.allocators.free(message);
         }
         Kind::Proto | Kind::Ioctl => stream.put_next(&stream.head, message),
     }
@@ -259,5 +313,56 @@ fn head_put(_: &Stream, queue: &mut Queue, message: Message) {
     queue.waiting.push(message);
 }
 
-/// Bytes written to describe a packet before its own: data block, message block.
-pub(super) const DESCRIBING_BYTES: usize = size_of::<DataBlock>() + size_of::<MessageBlock>();
+/// Bytes touched to describe a packet before its own are: the blocks, and the places in the free
+/// lists that they came from.
+pub(super) const fn describing_bytes(allocation: Allocation) -> usize {
+    let blocks = size_of::<DataBlock>() + size_of::<MessageBlock>();
+    let free = match allocation {
+        Allocation::Apart => 2 * size_of::<usize>() + size_of::<Vec<u8>>(),
+        Allocation::Together => size_of::<usize>(),
+    };
+    blocks + free
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bpf::{Insn, Program};
+
+    fn stream(keep: u32, processors: Processors) -> Stream {
+        let program = Program::new(&[Insn::new(0x06, 0, 0, keep)]).expect("a return");
+        Stream::new(Filter::new(program), processors)
+    }
+
+    #[test]
+    fn what_the_filter_lets_pass_waits_at_the_head_and_blocks_go_round() {
+        for processors in [Processors::One, Processors::Several] {
+            for allocation in [Allocation::Apart, Allocation::Together] {
+                let stream = stream(100, processors);
+                for _ in 0..3 {
+                    stream.intercept(&[1; 60], allocation);
+                    stream.intercept(&[2; 1514], allocation);
+                    assert_eq!(stream.read_all(), 60 + 1514);
+                }
+                let a = &stream.allocators;
+                let free = |class: usize| a.buffers[class].with(|free| free.len());
+                let wholes = |class: usize| a.wholes[class].0.with(|free| free.len());
+                let expected = match allocation {
+                    Allocation::Apart => ([1, 1], [0, 0], 2),
+                    Allocation::Together => ([0, 0], [1, 1], 0),
+                };
+                let blocks = a.data.0.with(|free| free.len());
+                let found = ([free(6), free(11)], [wholes(6), wholes(11)], blocks);
+                assert_eq!(found, expected, "{processors:?} {allocation:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_it_refuses_is_freed_at_once() {
+        let stream = stream(0, Processors::One);
+        stream.intercept(&[1; 60], Allocation::Apart);
+        assert_eq!(stream.read_all(), 0);
+        assert_eq!(stream.allocators.messages.0.with(|free| free.len()), 1);
+    }
+}
