@@ -45,7 +45,13 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     }
     let stop = Arc::new(AtomicBool::new(false));
     let told = stop.clone();
-    ctrlc::set_handler(move || told.store(true, Ordering::Relaxed)).context("Ctrl-C")?;
+    let tell = move || {
+        // The second time whoever asks is tired of waiting: a source may hang.
+        if told.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    };
+    ctrlc::set_handler(tell).context("Ctrl-C")?;
     if let Some(path) = &args.read {
         return run(args, &mut Capture::open(path, filters(args))?, &stop);
     }
@@ -136,14 +142,15 @@ impl Sink {
         })))
     }
 
-    fn take(&mut self, source: &dyn Source, packet: &Packet) -> Result<()> {
+    /// False once nobody reads what is printed.
+    fn take(&mut self, source: &dyn Source, packet: &Packet) -> Result<bool> {
         match self {
-            Sink::Lines(printer) => output::out(&printer.text(packet)),
+            Sink::Lines(printer) => output::read_by_someone(&printer.text(packet)),
             Sink::File(writer) => {
                 if packet.port >= writer.ports().len() {
                     writer.add_ports(&source.ports())?;
                 }
-                writer.write(packet)
+                writer.write(packet).map(|()| true)
             }
         }
     }
@@ -205,20 +212,22 @@ fn run(args: &Args, source: &mut dyn Source, stop: &AtomicBool) -> Result<Outcom
     let (mut captured, mut cutter) = (0, Cutter::new());
     let is_enough = |captured| args.count.is_some_and(|most| captured >= most);
     let mut go = || -> Result<()> {
-        while !stop.load(Ordering::Relaxed) && !is_enough(captured) {
-            match source.next()? {
-                Next::Packet(packet) if args.segment => {
-                    for part in cutter.cut(packet) {
-                        sink.take(source, &part)?;
-                        captured += 1;
-                    }
+        while !stop.load(Ordering::Relaxed) {
+            let packets = match source.next()? {
+                Next::Packet(packet) if args.segment => cutter.cut(packet),
+                Next::Packet(packet) => vec![packet],
+                Next::Later => {
+                    sink.idle()?;
+                    continue;
                 }
-                Next::Packet(packet) => {
-                    sink.take(source, &packet)?;
-                    captured += 1;
-                }
-                Next::Later => sink.idle()?,
                 Next::End => break,
+            };
+            for packet in packets {
+                let is_read = sink.take(source, &packet)?;
+                captured += 1;
+                if !is_read || is_enough(captured) {
+                    return Ok(());
+                }
             }
         }
         Ok(())

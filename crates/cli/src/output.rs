@@ -8,14 +8,19 @@ use anyhow::{Context, Result};
 
 /// Write a result to standard output, whole.
 pub(crate) fn out(text: &str) -> Result<()> {
+    read_by_someone(text).map(drop)
+}
+
+/// The same, for what goes on by itself: false once nobody reads any more, and then it ends.
+pub(crate) fn read_by_someone(text: &str) -> Result<bool> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         Err(error) => {
             let what = format!("cannot write to standard output{}", what_to_do(&error));
             Err(error).context(what)
         }
-        Ok(()) => Ok(()),
+        Ok(()) => Ok(true),
     }
 }
 
@@ -27,6 +32,12 @@ pub(crate) fn what_to_do(error: &io::Error) -> &'static str {
         ErrorKind::BrokenPipe => " (who read it has ended; see what that says)",
         _ => "",
     }
+}
+
+/// Text that another program sent, for a terminal: no control characters, which could write
+/// anything there.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 /// Write a message to standard error; where that fails nobody is left to be told.

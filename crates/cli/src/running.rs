@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use wirespeed::control::{self, Client, ControlError};
 
-use crate::Usage;
+use crate::{Usage, output};
 
 /// How long a program may take to answer.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
@@ -89,15 +89,56 @@ pub(crate) struct Answer {
     pub(crate) body: Value,
     pub(crate) next: Option<u64>,
     pub(crate) error: Option<String>,
+    /// What an error means for who goes on asking.
+    #[serde(default)]
+    pub(crate) refusal: Refusal,
 }
 
-/// Ask once.
-pub(crate) fn ask(client: &mut Client, question: &Question) -> Result<Answer> {
-    let answer: Answer = client.request(question)?;
-    match answer.error {
-        Some(error) => bail!("the program answers: {error}"),
-        None => Ok(answer),
+/// Why a question has no answer, in a word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Refusal {
+    /// It cannot be asked.
+    #[default]
+    Wrong,
+    /// Not now, but perhaps the next time.
+    Busy,
+    /// There is no such tap: nobody came for it for too long, perhaps.
+    Lapsed,
+    /// The stack has ended, or the port is gone.
+    Gone,
+}
+
+/// What the program says instead of an answer.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) refusal: Refusal,
+    error: String,
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the program answers: {}", output::plain(&self.error))
     }
+}
+
+impl std::error::Error for Refused {}
+
+/// Ask once.
+///
+/// # Errors
+/// [`ControlError`], after which the client is of no use, or [`Refused`].
+pub(crate) fn ask(client: &mut Client, question: &Question) -> Result<Answer> {
+    let mut answer: Answer = client.request(question)?;
+    if let Some(error) = answer.error {
+        bail!(Refused { refusal: answer.refusal, error });
+    }
+    // Shown on terminals.
+    if let Some(program) = &mut answer.program {
+        program.command = output::plain(&program.command);
+        program.stacks.iter_mut().for_each(|name| *name = output::plain(name));
+    }
+    Ok(answer)
 }
 
 /// The directories to look in, the user's own first.

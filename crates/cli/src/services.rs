@@ -84,13 +84,15 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
         let worked = server.turn();
         let now = server.outside.clock.now();
         if now >= next_tick {
-            next_tick = now + TICK;
+            next_tick = now + desk.look_within(TICK);
             desk.poll(now, &mut [("services", &mut server.outside.stack)]);
         }
         if worked == 0 && server.busy.is_empty() {
             server.outside.wait(next_tick)?;
         }
     }
+    let clock = server.outside.clock;
+    desk.finish(|| clock.now(), &mut [("services", &mut server.outside.stack)]);
     output::out(&format!("{} connections, {} bytes\n", server.accepted, server.bytes))?;
     Ok(Outcome::Done)
 }

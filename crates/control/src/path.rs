@@ -4,6 +4,7 @@
 //! (0700); a socket in it is removed when nobody answers behind it, and only then. Source: XDG Base
 //! Directory Specification 0.8, file-hierarchy(7).
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, symlink_metadata};
 use std::io::ErrorKind;
@@ -36,7 +37,9 @@ pub fn directories(runtime: Option<&OsStr>, uid: u32) -> Vec<PathBuf> {
     {
         all.extend(users.flatten().take(SOCKETS_MAX).map(|user| user.path().join("wirespeed")));
     }
-    all.dedup();
+    // Root's own directory may be one of the users', too.
+    let mut seen = HashSet::new();
+    all.retain(|directory| seen.insert(directory.clone()));
     all
 }
 

@@ -4,17 +4,25 @@
 //! without a place for its socket runs without one: nothing is worth less than a transfer that does
 //! not start.
 
+use std::thread::sleep;
+
 use serde_json::json;
 use wirespeed::control::{self, Message, Server};
-use wirespeed::{Budget, Instant, Stack};
+use wirespeed::{Budget, Duration, Instant, Stack};
 
 use super::hatch::Hatch;
 use super::leases::{self, Leases};
 use super::rows;
-use crate::running::{Answer, Program, Question, Section};
+use crate::running::{Answer, Program, Question, Refusal, Section};
 
 /// Rows of a page: one connection is some 700 bytes of JSON, a frame takes a megabyte.
 const PAGE_ROWS: usize = 500;
+
+/// Time between two looks while somebody watches packets: a buffer holds what comes at 2 Gb/s.
+const WATCHED: Duration = Duration::from_millis(2);
+
+/// How long a program that ends waits for those who watch to come for the last packets.
+const LAST: Duration = Duration::from_secs(1);
 
 /// What is wanted of a stack, by the thread that has it.
 #[derive(Clone, Debug)]
@@ -46,6 +54,21 @@ impl Desk {
             Server::bind(&path, budget, groups, control::own_user_and_root)
         };
         Desk { server: serve().ok(), command, leases: Leases::default() }
+    }
+
+    /// When to look again, for a program that looks every `tick`.
+    pub(crate) fn look_within(&self, tick: Duration) -> Duration {
+        if self.leases.is_empty() { tick } else { tick.min(WATCHED) }
+    }
+
+    /// The program ends: who watches packets gets the last ones, if he comes for them soon.
+    pub(crate) fn finish(&mut self, clock: impl Fn() -> Instant, stacks: &mut [(&str, &mut Stack)]) {
+        let until = clock() + LAST;
+        self.leases.begin_last();
+        while !self.leases.have_all() && clock() < until {
+            self.poll(clock(), stacks);
+            sleep(WATCHED.into());
+        }
     }
 
     /// Answer who asks about `stacks`; never waits.
@@ -86,11 +109,15 @@ impl Desk {
                     Ok((stack, Wanted::Page(section, cursor)))
                 }
                 Ok(Question::Tap { stack, port, insns, snaplen }) => {
-                    tap(stack, leases::Wanted::Add { port, insns, snaplen })
+                    let (at, wall) = (now, leases::wall_now());
+                    tap(stack, leases::Wanted::Add { port, insns, snaplen, at, wall })
                 }
                 Ok(Question::Kept { stack, tap: id }) => tap(stack, leases::Wanted::Kept(id)),
                 Ok(Question::Untap { stack, tap: id }) => tap(stack, leases::Wanted::Remove(id)),
-                Err(error) => Err(format!("the question is not understood: {error}")),
+                Err(error) => {
+                    let why = format!("the question is not understood: {error}");
+                    Err(refusal(Refusal::Wrong, why))
+                }
             };
             let answer = match wanted {
                 Ok((stack, wanted)) => {
@@ -98,13 +125,15 @@ impl Desk {
                     leases.note(stack, &wanted, &answer, now);
                     answer
                 }
-                Err(why) => refusal(why),
+                Err(refused) => refused,
             };
             message(&answer)
         });
         // Who asked for a tap and went away does not come back for it.
         for (stack, wanted) in self.leases.expired(now) {
-            of(stack, Wanted::Tap(wanted), &control);
+            let wanted = Wanted::Tap(wanted);
+            let answer = of(stack, wanted.clone(), &control);
+            self.leases.note(stack, &wanted, &answer, now);
         }
     }
 }
@@ -113,12 +142,12 @@ fn message(answer: &Answer) -> Message {
     Message { payload: serde_json::to_vec(answer).unwrap_or_default(), descriptors: Vec::new() }
 }
 
-pub(super) fn refusal(error: String) -> Answer {
-    Answer { error: Some(error), ..Answer::default() }
+pub(super) fn refusal(refusal: Refusal, error: String) -> Answer {
+    Answer { error: Some(error), refusal, ..Answer::default() }
 }
 
 pub(super) fn gone(stack: usize) -> Answer {
-    refusal(format!("there is no stack {stack}: its transfer has ended"))
+    refusal(Refusal::Gone, format!("there is no stack {stack}: its transfer has ended"))
 }
 
 fn program(command: &str, names: &[String]) -> Answer {

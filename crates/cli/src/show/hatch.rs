@@ -8,21 +8,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use wirespeed::device::Doorbell;
 use wirespeed::{Budget, Stack};
 
 use super::desk::{self, Wanted};
-use crate::running::Answer;
+use crate::running::{Answer, Refusal};
 
 /// How long an answer may take: many ticks.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// One question at a time.
-#[derive(Default)]
 pub(crate) struct Hatch {
     /// Looked at by the owner before it takes the lock.
     asked: AtomicBool,
     slot: Mutex<Slot>,
     answered: Condvar,
+    /// Wakes the owner.
+    bell: Doorbell,
 }
 
 #[derive(Default)]
@@ -36,6 +38,17 @@ enum Slot {
 }
 
 impl Hatch {
+    /// At which a thread serves that sleeps at `bell`.
+    pub(crate) fn new(bell: Doorbell) -> Hatch {
+        let (asked, slot, answered) = (AtomicBool::new(false), Mutex::default(), Condvar::new());
+        Hatch { asked, slot, answered, bell }
+    }
+
+    /// Does the desk wait for the owner?
+    pub(crate) fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
+
     /// By the stack's owner, now and then.
     pub(crate) fn serve(&self, stack: &mut Stack) {
         if !self.asked.swap(false, Ordering::Acquire) {
@@ -62,6 +75,7 @@ impl Hatch {
         }
         *slot = Slot::Asked(wanted, Box::new(control.clone()));
         self.asked.store(true, Ordering::Release);
+        self.bell.ring();
         let asked = |slot: &mut Slot| matches!(slot, Slot::Asked(..));
         let waited = self.answered.wait_timeout_while(slot, PATIENCE, asked);
         let (mut slot, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -72,7 +86,8 @@ impl Hatch {
                 desk::gone(number)
             }
             Slot::Asked(..) | Slot::Empty => {
-                desk::refusal("the stack's thread is busy; ask again".to_owned())
+                let why = "the stack's thread is busy; ask again".to_owned();
+                desk::refusal(Refusal::Busy, why)
             }
         }
     }

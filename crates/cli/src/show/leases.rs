@@ -11,8 +11,8 @@ use bpf::{Filter, Insn, Program, Settings, Tap};
 use serde_json::json;
 use wirespeed::{Duration, Instant, PortId, Stack, TapId, WallTime};
 
-use super::desk;
-use crate::running::{Answer, Kept};
+use super::desk::{self, refusal};
+use crate::running::{Answer, Kept, Refusal};
 
 /// Taps of a program at a time.
 const MOST: usize = 16;
@@ -26,15 +26,30 @@ const LEASE: Duration = Duration::from_secs(10);
 /// What is wanted of a stack.
 #[derive(Clone, Debug)]
 pub(super) enum Wanted {
-    Add { port: u16, insns: Vec<(u16, u8, u8, u32)>, snaplen: u32 },
+    Add {
+        port: u16,
+        insns: Vec<(u16, u8, u8, u32)>,
+        snaplen: u32,
+        /// The stacks' time, all by one clock, and the time of day then.
+        at: Instant,
+        wall: WallTime,
+    },
     Kept(u64),
     Remove(u64),
+}
+
+/// The time of day.
+pub(super) fn wall_now() -> WallTime {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    WallTime(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
 struct Lease {
     stack: usize,
     tap: u64,
     until: Instant,
+    /// Of a program that ends: it has nothing more that its owner has not got.
+    has_all: bool,
 }
 
 /// All taps of a program.
@@ -48,18 +63,34 @@ impl Leases {
         stack: usize,
         wanted: Wanted,
         now: Instant,
-    ) -> Result<Wanted, String> {
+    ) -> Result<Wanted, Answer> {
         let is_there = match &wanted {
             Wanted::Add { .. } if self.0.len() >= MOST => {
-                return Err(format!("{MOST} taps watch already; end another first"));
+                let why = format!("{MOST} taps watch already; end another first");
+                return Err(refusal(Refusal::Wrong, why));
             }
             Wanted::Add { .. } => Some(()),
             Wanted::Kept(tap) | Wanted::Remove(tap) => {
-                let lease = self.0.iter_mut().find(|l| l.stack == stack && l.tap == *tap);
-                lease.map(|lease| lease.until = now + LEASE)
+                self.of(stack, *tap).map(|lease| lease.until = now + LEASE)
             }
         };
-        is_there.map(|()| wanted).ok_or_else(|| "there is no such tap".to_owned())
+        let lapsed = || refusal(Refusal::Lapsed, "there is no such tap".to_owned());
+        is_there.map(|()| wanted).ok_or_else(lapsed)
+    }
+
+    /// Does nobody watch?
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Nothing more will come.
+    pub(super) fn begin_last(&mut self) {
+        self.0.iter_mut().for_each(|lease| lease.has_all = false);
+    }
+
+    /// Has everybody got what there was since [`Leases::begin_last`]?
+    pub(super) fn have_all(&self) -> bool {
+        self.0.iter().all(|lease| lease.has_all)
     }
 
     /// What became of it.
@@ -73,19 +104,35 @@ impl Leases {
         match wanted {
             desk::Wanted::Tap(Wanted::Add { .. }) => {
                 if let Some(tap) = answer.body["tap"].as_u64() {
-                    self.0.push(Lease { stack, tap, until: now + LEASE });
+                    self.0.push(Lease { stack, tap, until: now + LEASE, has_all: false });
+                }
+            }
+            desk::Wanted::Tap(Wanted::Kept(tap)) => {
+                let is_dry = answer.body["records"].as_str().is_none_or(str::is_empty);
+                if let Some(lease) = self.of(stack, *tap) {
+                    lease.has_all = is_dry;
+                }
+            }
+            desk::Wanted::Tap(Wanted::Remove(tap)) if answer.refusal == Refusal::Busy => {
+                // It is there, and looks at every packet: again, later.
+                if let Some(lease) = self.of(stack, *tap) {
+                    lease.until = now + LEASE;
                 }
             }
             desk::Wanted::Tap(Wanted::Remove(tap)) => {
                 self.0.retain(|lease| lease.stack != stack || lease.tap != *tap);
             }
-            _ => {}
+            desk::Wanted::Page(..) => {}
         }
     }
 
+    fn of(&mut self, stack: usize, tap: u64) -> Option<&mut Lease> {
+        self.0.iter_mut().find(|lease| lease.stack == stack && lease.tap == tap)
+    }
+
     /// Those that nobody comes for any more, each with what is to be done.
-    pub(super) fn expired(&mut self, now: Instant) -> Vec<(usize, Wanted)> {
-        let gone = self.0.extract_if(.., |lease| lease.until < now);
+    pub(super) fn expired(&self, now: Instant) -> Vec<(usize, Wanted)> {
+        let gone = self.0.iter().filter(|lease| lease.until < now);
         gone.map(|lease| (lease.stack, Wanted::Remove(lease.tap))).collect()
     }
 }
@@ -93,10 +140,14 @@ impl Leases {
 /// By the thread that has the stack.
 pub(super) fn answer(stack: &mut Stack, wanted: &Wanted) -> Answer {
     match wanted {
-        Wanted::Add { port, insns, snaplen } => match add(stack, *port, insns, *snaplen) {
-            Ok(tap) => Answer { body: json!({ "tap": tap.number() }), ..Answer::default() },
-            Err(why) => desk::refusal(why),
-        },
+        Wanted::Add { port, insns, snaplen, at, wall } => {
+            // What the time of day was when the stack last heard the time.
+            let ago = at.as_nanos().wrapping_sub(stack.now().as_nanos());
+            match add(stack, *port, insns, *snaplen, WallTime(wall.0.wrapping_sub(ago))) {
+                Ok(tap) => Answer { body: json!({ "tap": tap.number() }), ..Answer::default() },
+                Err(why) => refusal(Refusal::Wrong, why),
+            }
+        }
         Wanted::Kept(tap) => kept(stack, *tap),
         Wanted::Remove(tap) => {
             stack.remove_tap(TapId::of_number(*tap));
@@ -110,6 +161,7 @@ fn add(
     port: u16,
     insns: &[(u16, u8, u8, u32)],
     snaplen: u32,
+    wall: WallTime,
 ) -> Result<TapId, String> {
     let insns: Vec<Insn> =
         insns.iter().map(|&(code, jt, jf, k)| Insn::new(code, jt, jf, k)).collect();
@@ -118,14 +170,12 @@ fn add(
     let snaplen = snaplen.min(BUFFER_BYTES as u32 / 2);
     let settings = Settings { buffer_bytes: BUFFER_BYTES, snaplen, only: None };
     let tap = Tap::new(Filter::new(program), settings).map_err(|e| e.to_string())?;
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let wall = WallTime(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
     stack.add_tap(PortId(port), tap, wall).ok_or_else(|| format!("there is no port {port}"))
 }
 
 fn kept(stack: &mut Stack, tap: u64) -> Answer {
     let Some(tap) = stack.tap(TapId::of_number(tap)) else {
-        return desk::refusal("the tap's port is gone".to_owned());
+        return refusal(Refusal::Gone, "the tap's port is gone".to_owned());
     };
     let mut kept = Kept::default();
     if let Some(buffer) = tap.take() {

@@ -89,6 +89,8 @@ impl<'a> Transfer<'a> {
             Role::Transmit(host) => self.transmit(host),
             Role::Receive => self.receive(),
         };
+        let clock = self.outside.clock;
+        self.desk.finish(|| clock.now(), &mut [("outside", &mut self.outside.stack)]);
         // What was under way ends with how far it came.
         let far = |error: anyhow::Error| match self.bytes {
             0 => error,
@@ -314,7 +316,7 @@ impl<'a> Transfer<'a> {
     fn tick(&mut self) -> bool {
         let now = self.outside.clock.now();
         if now >= self.next_tick {
-            self.next_tick = now + TICK;
+            self.next_tick = now + self.desk.look_within(TICK);
             self.interrupted |= self.interrupt.noted();
             self.desk.poll(now, &mut [("outside", &mut self.outside.stack)]);
         }
@@ -324,7 +326,7 @@ impl<'a> Transfer<'a> {
     fn sleep(&mut self, most: Duration) -> Result<()> {
         // Frames that a fault holds back are let go by looks at the device.
         let most = if self.plan.fault.is_some() { most.min(SHORT) } else { most };
-        let until = self.outside.clock.now() + most;
+        let until = self.outside.clock.now() + self.desk.look_within(most);
         self.outside.wait(until)
     }
 

@@ -70,6 +70,7 @@ pub(super) fn run(
                 sender.source.stop();
             }
             ticks.look(now, &sender, &receiver)?;
+            ticks.next = ticks.next.min(now + desk.look_within(TICK));
             watch.beside(|| {
                 progress.at(receiver.bytes);
                 let (sender, receiver) = (&mut sender.end.stack, &mut receiver.end.stack);
@@ -108,6 +109,8 @@ pub(super) fn run(
     let mut measured = Measured::new(&mut sender, &mut receiver, lap, cpu);
     (measured.transfer_s, measured.pinned, measured.interrupted) =
         (lap.counted_s, pinned, interrupted);
+    let (sender, receiver) = (&mut sender.end.stack, &mut receiver.end.stack);
+    desk.finish(|| clock.now(), &mut [("sender", sender), ("receiver", receiver)]);
     Ok(measured)
 }
 

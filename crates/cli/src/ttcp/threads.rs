@@ -66,7 +66,7 @@ pub(super) fn run(
         sent: AtomicU64::new(0),
         received: AtomicU64::new(0),
         bells: [sender.bell.clone(), receiver.bell.clone()],
-        hatches: Default::default(),
+        hatches: [Hatch::new(sender.bell.clone()), Hatch::new(receiver.bell.clone())],
     };
     let progress = Progress::new(plan);
     let (news, done) = channel::<()>();
@@ -81,8 +81,8 @@ pub(super) fn run(
             let _news = other_news;
             shared.guard(1, || receive(receiver, shared, core(1)))
         });
-        attend(shared, &progress, interrupt, || {
-            done.recv_timeout(Span::from(TICK)) == Err(RecvTimeoutError::Timeout)
+        attend(shared, &progress, interrupt, |tick| {
+            done.recv_timeout(Span::from(tick)) == Err(RecvTimeoutError::Timeout)
         });
         (sending.join(), receiving.join())
     });
@@ -114,11 +114,11 @@ fn attend(
     shared: &Shared,
     progress: &Progress,
     interrupt: &Interrupt,
-    mut running: impl FnMut() -> bool,
+    mut running: impl FnMut(Duration) -> bool,
 ) {
     let (mut moved, mut moved_at) = (u64::MAX, shared.clock.now());
     let mut desk = Desk::open("ttcp");
-    while running() {
+    while running(desk.look_within(TICK)) {
         let (sent, received) =
             (shared.sent.load(Ordering::Relaxed), shared.received.load(Ordering::Relaxed));
         progress.at(received);
@@ -201,7 +201,7 @@ fn send(
     let mut next_tick = Instant::ZERO;
     loop {
         let now = shared.clock.now();
-        if now >= next_tick {
+        if now >= next_tick || shared.hatches[0].is_asked() {
             next_tick = (now + TICK).min(if until > now { until } else { Instant::NEVER });
             shared.sent.store(sender.bytes, Ordering::Relaxed);
             if shared.stop.load(Ordering::Relaxed) || now >= until {
@@ -217,7 +217,7 @@ fn send(
             Turn::Worked => {}
             Turn::Idle if sender.source.is_dry() => {}
             Turn::Idle => shared.wait(&sender.end.stack, &sender.bell, &mut watch, || {
-                shared.clock.now() >= next_tick
+                shared.clock.now() >= next_tick || shared.hatches[0].is_asked()
             }),
         }
         if sender.source.is_dry() {
@@ -242,7 +242,7 @@ fn receive(
     let (mut next_tick, mut lap) = (Instant::ZERO, None);
     loop {
         let now = shared.clock.now();
-        if now >= next_tick {
+        if now >= next_tick || shared.hatches[1].is_asked() {
             next_tick = now + TICK;
             shared.received.store(receiver.bytes, Ordering::Relaxed);
             if shared.aborted() {
@@ -261,7 +261,8 @@ fn receive(
             Turn::Done => return Ok(Finished { end: receiver, lap, pinned }),
             Turn::Worked => {}
             Turn::Idle => shared.wait(&receiver.end.stack, &receiver.bell, &mut watch, || {
-                receiver.is_udp() && shared.sender_done.load(Ordering::Acquire)
+                shared.hatches[1].is_asked()
+                    || receiver.is_udp() && shared.sender_done.load(Ordering::Acquire)
             }),
         }
         if receiver.sink.is_full() {
