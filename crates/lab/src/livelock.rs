@@ -153,6 +153,7 @@ fn report(options: &Options, seconds: f64, steps: &[Step]) -> Report {
         settings: json!({ "work_ns": options.work, "seconds": seconds, "loads": LOADS }),
         columns: COLUMNS.to_vec(),
         rows: measured.iter().map(row).collect(),
+        fits: Vec::new(),
         samples: measured.iter().map(told).collect(),
         notes,
         plot: Some(Plot::Dots(dots(&measured))),

@@ -174,6 +174,7 @@ fn report(options: &Options, samples: &[Sample], bulk: u64, seed: u64) -> Report
         }),
         columns: COLUMNS.to_vec(),
         rows,
+        fits: Vec::new(),
         samples: samples.iter().map(told).collect(),
         notes: vec![
             format!(

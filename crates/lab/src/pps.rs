@@ -227,6 +227,7 @@ fn report(options: &Options, rounds: usize, samples: &[Sample]) -> Report {
         settings: json!({ "seconds": options.seconds, "rounds": rounds }),
         columns: COLUMNS.to_vec(),
         rows: samples.iter().filter_map(row).collect(),
+        fits: Vec::new(),
         samples: samples.iter().map(told).collect::<Vec<Value>>(),
         notes: vec![
             "Two stacks on one thread joined in memory, both ends' work in the figure; IPv4, \

@@ -3,7 +3,7 @@
 //!
 //! Called by: experiments, which make a [`Report`]; the lab, which prints it. Must not know: what
 //! was measured. The envelope is the same for all experiments: `{"lab", "question", "version",
-//! "machine", "settings", "seconds", "interrupted", "units", "rows", "samples", "notes"}`.
+//! "machine", "settings", "seconds", "interrupted", "units", "rows", "fits", "samples", "notes"}`.
 
 use serde_json::{Map, Value, json};
 
@@ -19,6 +19,8 @@ pub struct Report {
     pub columns: Vec<Column>,
     /// As many values as columns each; null is what could not be measured, and a note says why.
     pub rows: Vec<Vec<Value>>,
+    /// What was fitted to the rows, each with how far it may be off; empty where nothing is.
+    pub fits: Vec<Value>,
     /// Each run by itself.
     pub samples: Vec<Value>,
     /// Sentences about how the figures came to be.
@@ -126,6 +128,7 @@ impl Report {
             "interrupted": envelope.interrupted,
             "units": units,
             "rows": rows,
+            "fits": self.fits,
             "samples": self.samples,
             "notes": self.notes,
         });

@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 use crate::plot::{Dots, Panel, Plot, Point};
 use crate::report::{Column, Format, Report, Span, column};
 use crate::{Error, Run};
+use fit::CONFIDENCE;
 pub use fit::Line;
 use streams::{Allocation, DESCRIBING_BYTES, Stream};
 
@@ -261,6 +262,7 @@ fn report(options: &Options, rounds: usize, measured: &[Measured]) -> Report {
         settings: json!({ "bytes": options.bytes, "rounds": rounds, "sizes": SIZES }),
         columns: COLUMNS.to_vec(),
         rows,
+        fits: measured.iter().map(|way| fit(way, measured.first())).collect(),
         samples: measured.iter().map(told).collect(),
         notes: notes(measured),
         plot: Some(Plot::Dots(dots(measured))),
@@ -268,15 +270,29 @@ fn report(options: &Options, rounds: usize, measured: &[Measured]) -> Report {
 }
 
 fn told(measured: &Measured) -> Value {
-    let line = measured.line().map(|line| {
-        json!({
-            "intercept_ns": line.intercept,
-            "intercept_off_ns": line.intercept_off,
-            "slope_ns_per_byte": line.slope,
-            "slope_off_ns_per_byte": line.slope_off,
-        })
-    });
-    json!({ "way": measured.name, "line": line, "rounds_ns": measured.times })
+    json!({ "way": measured.name, "rounds_ns": measured.times })
+}
+
+/// The line through a way's medians, and the one through what they are above those of a copy.
+fn fit(measured: &Measured, copy: Option<&Measured>) -> Value {
+    let copy = copy.filter(|copy| copy.way != measured.way);
+    let above = copy.and_then(|copy| measured.above(copy));
+    json!({
+        "way": measured.name,
+        "confidence": CONFIDENCE,
+        "line": measured.line().map(fitted),
+        "above_copy": above.map(fitted),
+    })
+}
+
+fn fitted(line: Line) -> Value {
+    let interval = |middle: f64, off: f64| [middle - off, middle + off];
+    json!({
+        "intercept_ns": line.intercept,
+        "intercept_interval_ns": interval(line.intercept, line.intercept_off),
+        "slope_ns_per_byte": line.slope,
+        "slope_interval_ns_per_byte": interval(line.slope, line.slope_off),
+    })
 }
 
 /// The lines, and what they say of each other.

@@ -179,6 +179,7 @@ fn report(
         }),
         columns: columns.collect(),
         rows: cells.iter().map(|cell| row(cell, &of(cell), linux(cell))).collect(),
+        fits: Vec::new(),
         samples: samples.iter().map(sample).collect(),
         notes,
         plot: Some(Plot::Dots(dots(cells, &of, &linux, options.seconds(), seeds))),

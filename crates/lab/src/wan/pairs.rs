@@ -113,6 +113,7 @@ fn report(cells: &[&Cell], pairs: &[Pair<'_>], seconds: u64, run: &Run<'_>) -> R
         }),
         columns: COLUMNS.to_vec(),
         rows: rows.collect(),
+        fits: Vec::new(),
         samples: pairs.iter().flat_map(samples).collect(),
         notes,
         plot: None,
