@@ -46,6 +46,10 @@ struct Pair<'a> {
 
 /// Measure the cells that Linux knows.
 pub(super) fn run(options: &Options, cells: &[Cell], run: &Run<'_>) -> Result<Report, Error> {
+    if run.common.plot.is_some() {
+        let what = "there is no picture of --peer kernel: leave --plot out";
+        return Err(Error::Usage(what.to_owned()));
+    }
     let known = |cell: &&Cell| linux_has(cell.cc) && cell.path.rate_bps <= RATE_MAX_BPS;
     let cells: Vec<&Cell> = cells.iter().filter(known).collect();
     if cells.is_empty() {
