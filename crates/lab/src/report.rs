@@ -67,6 +67,11 @@ pub(crate) const fn column(
     Column { key, head, unit, format }
 }
 
+/// The note that goes with rows of null; none where all were measured.
+pub(crate) fn missing(missing: usize, of: usize, what: &str) -> Option<String> {
+    (missing > 0).then(|| format!("{missing} of {of} {what} were not run to their end."))
+}
+
 /// The least, the middle and the most of several values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Span {
