@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Options;
 use super::grid::{Cell, Impairment};
 use crate::real::{Ends, Outcome, linux_has, measure};
-use crate::report::{Column, Format, Report, Span, column};
+use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::{Error, Run};
 
 /// Length of a run in seconds, and with `--quick`.
@@ -99,6 +99,8 @@ fn report(cells: &[&Cell], pairs: &[Pair<'_>], seconds: u64, run: &Run<'_>) -> R
          the same emulator between, the same seed for a pair. Linux's reno stands beside our \
          newreno, its BBR is version 1.",
     )];
+    let unmeasured = cells.iter().filter(|cell| of(cell).is_empty()).count();
+    notes.extend(missing(unmeasured, cells.len(), "cells"));
     let loud = pairs.iter().flat_map(|p| &p.outcomes).filter(|o| o.pause_ms > 5.0).count();
     if loud > 0 {
         notes.push(format!(
