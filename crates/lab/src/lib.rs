@@ -21,6 +21,8 @@ pub mod real;
 mod report;
 mod table;
 pub mod tap;
+#[cfg(test)]
+mod tests;
 mod wan;
 
 pub use machine::Machine;

@@ -10,6 +10,8 @@
 //! receiver has no time for is lost in the interface's ring, before it has cost anything.
 
 mod run;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
