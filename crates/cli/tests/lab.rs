@@ -8,6 +8,15 @@ use serde_json::Value;
 const ONE: [&str; 10] =
     ["lab", "wan", "--rate", "10M", "--delay", "5ms", "--loss", "1%", "--cc", "cubic"];
 
+/// The one document, which has the envelope of all experiments.
+fn document(output: &std::process::Output) -> Value {
+    let found: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    for key in ["lab", "version", "machine", "settings", "rows", "fits", "samples", "notes"] {
+        assert!(!found[key].is_null(), "no {key}: {found}");
+    }
+    found
+}
+
 fn one(more: &[&str]) -> std::process::Output {
     let args: Vec<&str> =
         ONE.iter().chain(&["--seconds", "2", "--seeds", "2"]).chain(more).copied().collect();
@@ -16,7 +25,7 @@ fn one(more: &[&str]) -> std::process::Output {
 
 #[test]
 fn a_bad_command_line_says_what_to_do_and_exits_with_2() {
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 11] = [
         (&["lab"], "wan"),
         (&["lab", "moon"], "--help"),
         (&["lab", "wan", "--cc", "vegas"], "cubic"),
@@ -24,6 +33,10 @@ fn a_bad_command_line_says_what_to_do_and_exits_with_2() {
         (&["lab", "wan", "--plot", "x.png"], "rsvg-convert"),
         (&["lab", "wan", "--rate", "100G", "--delay", "10s"], "--queue-bdp"),
         (&["lab", "wan", "--warp"], "--help"),
+        (&["lab", "tap", "--seeds", "3"], "no use for --seeds; experiments that take it: wan"),
+        (&["lab", "mitigation", "--seeds", "3"], "take it: wan"),
+        (&["lab", "pps", "--first-seed", "3"], "take it: wan, mitigation"),
+        (&["lab", "livelock", "--jobs", "1"], "take it: wan, mitigation"),
     ];
     for (args, says) in cases {
         let output = run(args);
@@ -40,8 +53,7 @@ fn one_cell_gives_a_table_or_one_document() {
     assert_eq!(stderr(&table), "", "neither bar nor colours without a terminal");
     let text = String::from_utf8_lossy(&table.stdout).into_owned();
     assert!(text.contains("1 % lost") && text.contains("cubic"), "{text}");
-    let output = one(&["--json"]);
-    let found: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    let found = document(&one(&["--json"]));
     assert_eq!(found["lab"], "wan");
     let share = format!("{:.3}", found["rows"][0]["share"].as_f64().expect("a share"));
     assert!(text.contains(&share), "{share}: {text}");
@@ -128,7 +140,7 @@ fn mitigation_halves_the_interrupts_with_each_level_and_shows_no_step() {
     let asked = ["lab", "mitigation", "--segments", "4000", "--json", "--plot", plot];
     let output = run(&asked);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
-    let found: Value = serde_json::from_slice(&output.stdout).expect("one document");
+    let found = document(&output);
     let bulk: Vec<f64> = found["rows"]
         .as_array()
         .expect("rows")
@@ -144,20 +156,41 @@ fn mitigation_halves_the_interrupts_with_each_level_and_shows_no_step() {
     assert!(svg.contains("level 5: 32 segments"));
 }
 
+fn a_line_is_within_its_intervals(line: &Value) {
+    for (value, interval) in [
+        ("intercept_ns", "intercept_interval_ns"),
+        ("slope_ns_per_byte", "slope_interval_ns_per_byte"),
+    ] {
+        let number = |value: &Value| value.as_f64().expect("a number");
+        let ends = &line[interval];
+        let interval = number(&ends[0])..=number(&ends[1]);
+        assert!(interval.contains(&number(&line[value])), "{line}");
+    }
+}
+
 /// Times are the machine's, so that only what is there is looked at.
 #[test]
 fn experiments_with_real_time_have_all_rows_and_say_what_they_mean() {
-    let cases: [(&[&str], usize, &str); 3] = [
-        (&["tap", "--bytes", "10000"], 12 * 5, "above a copy alone"),
-        (&["pps", "--seconds", "0.01"], 6 * 2, "Two stacks on one thread"),
-        (&["livelock"], 8, "of its peak"),
+    let cases: [(&[&str], usize, usize, &str); 3] = [
+        (&["tap", "--bytes", "10000"], 12 * 5, 5, "above a copy alone"),
+        (&["pps", "--seconds", "0.01"], 6 * 2, 0, "Two stacks on one thread"),
+        (&["livelock"], 8, 0, "of its peak"),
     ];
-    for (args, rows, note) in cases {
+    for (args, rows, fits, note) in cases {
         let plot = format!("{}/lab-{}.svg", env!("CARGO_TARGET_TMPDIR"), args[0]);
         let asked = [&["lab"], args, &["--quick", "--json", "--plot", &plot]].concat();
         let output = run(&asked);
         assert_eq!(code(&output), 0, "{args:?}: {}", stderr(&output));
-        let found: Value = serde_json::from_slice(&output.stdout).expect("one document");
+        let found = document(&output);
+        let fitted = found["fits"].as_array().expect("fits");
+        assert_eq!(fitted.len(), fits, "{args:?}");
+        for (way, fit) in fitted.iter().enumerate() {
+            a_line_is_within_its_intervals(&fit["line"]);
+            match way {
+                0 => assert!(fit["above_copy"].is_null(), "a copy beside itself: {fit}"),
+                _ => a_line_is_within_its_intervals(&fit["above_copy"]),
+            }
+        }
         assert_eq!(found["rows"].as_array().expect("rows").len(), rows, "{args:?}");
         assert!(found["notes"].to_string().contains(note), "{args:?}: {}", found["notes"]);
         assert!(std::fs::read_to_string(&plot).expect("a plot").contains("wirespeed lab"));

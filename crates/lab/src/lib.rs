@@ -21,6 +21,8 @@ pub mod real;
 mod report;
 mod table;
 pub mod tap;
+#[cfg(test)]
+mod tests;
 mod wan;
 
 pub use machine::Machine;
@@ -38,6 +40,8 @@ pub struct Experiment {
     pub summary: &'static str,
     /// The question that it answers.
     pub question: &'static str,
+    /// Which of [`options::SOME`] it has a use for.
+    takes: &'static [&'static str],
     /// Adds its own options to those that all have.
     options: fn(Command) -> Command,
     /// Does it.
@@ -51,6 +55,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         summary: "Bulk flows over long paths that lose packets or bring them late",
         question: "What share of a long path does a bulk flow reach, with each congestion \
                    control, where packets are lost or late?",
+        takes: &["seeds", "first_seed", "jobs"],
         options: <wan::Options as clap::Args>::augment_args,
         run: wan::run,
     },
@@ -59,6 +64,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         summary: "A receiver at each level of interrupt mitigation",
         question: "How often is a receiver interrupted at each level, what does that save, and \
                    does a transfer as long as a threshold wait for its last frame?",
+        takes: &["first_seed", "jobs"],
         options: <mitigation::Options as clap::Args>::augment_args,
         run: mitigation::run,
     },
@@ -67,6 +73,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         summary: "Showing a packet to a tap, ours beside the way of STREAMS",
         question: "What does it cost to show a packet to a tap, by its size, and what of that is \
                    the linkage: a call with the packet in place, or messages from queue to queue?",
+        takes: &[],
         options: <tap::Options as clap::Args>::augment_args,
         run: tap::run,
     },
@@ -75,6 +82,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         summary: "Packets a second that reach an application, by what they carry",
         question: "How many packets a second of each size does a processor bring from one \
                    application to another, by TCP and by UDP?",
+        takes: &[],
         options: <pps::Options as clap::Args>::augment_args,
         run: pps::run,
     },
@@ -83,6 +91,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
         summary: "A receiver under ten times the load that it can take",
         question: "What does a receiver deliver to its application when far more comes than it can \
                    take, and how much of its processor does the application still have?",
+        takes: &[],
         options: <livelock::Options as clap::Args>::augment_args,
         run: livelock::run,
     },
@@ -101,7 +110,7 @@ pub enum Error {
 
 /// What an experiment gets from the lab.
 pub struct Run<'a> {
-    /// The options that all experiments have.
+    /// The options that all experiments have, or some.
     pub common: &'a Common,
     stopped: &'a (dyn Fn() -> bool + Sync),
 }
@@ -132,6 +141,7 @@ pub struct Finished {
 /// [`Error::Usage`] for a wrong command line and for files that cannot be written, before anything
 /// is measured; [`Error::Failed`] if the experiment itself failed.
 pub fn perform(args: &Args, stopped: &(dyn Fn() -> bool + Sync)) -> Result<Finished, Error> {
+    args.refuse_unused()?;
     let common = &args.common;
     let mut plot = common.plot.as_deref().map(keep::Kept::plot).transpose()?;
     let mut out = common.out.as_deref().map(keep::Kept::open).transpose()?;

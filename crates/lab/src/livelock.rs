@@ -10,6 +10,8 @@
 //! receiver has no time for is lost in the interface's ring, before it has cost anything.
 
 mod run;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
@@ -17,12 +19,15 @@ use clap::{ArgMatches, FromArgMatches};
 use serde_json::{Value, json};
 
 use crate::plot::{Dots, Panel, Plot, Point};
-use crate::report::{Column, Format, Report, Span, column};
+use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::{Error, Run};
 pub use run::{Load, Outcome, datagram, measure};
 
 /// Loads in parts of what the receiver can take.
 pub const LOADS: [f64; 8] = [0.5, 0.8, 1.0, 1.5, 2.0, 4.0, 7.0, 10.0];
+
+/// Less than this part of a load is not that load.
+const SHORT: f64 = 0.9;
 
 /// The options.
 #[derive(clap::Args, Clone, Debug)]
@@ -34,7 +39,8 @@ pub(crate) struct Options {
 }
 
 const COLUMNS: &[Column] = &[
-    column("load", "load", "of what the receiver can take", Format::Number(1)),
+    column("load", "load", "asked for, of what the receiver can take", Format::Number(1)),
+    column("offered", "offered", "of the highest rate delivered", Format::Number(1)),
     column("offered_pps", "offered/s", "datagrams a second offered", Format::Number(0)),
     column("delivered_pps", "delivered/s", "datagrams a second delivered", Format::Number(0)),
     column("of_peak", "of peak", "of the highest rate delivered", Format::Number(2)),
@@ -52,18 +58,24 @@ pub struct Step {
 }
 
 impl Step {
-    fn of(&self, figure: fn(&Outcome) -> f64) -> f64 {
-        Span::of(self.outcomes.iter().map(figure)).map_or(0.0, |span| span.mid)
+    /// The median; `None` if no round was made.
+    fn of(&self, figure: fn(&Outcome) -> f64) -> Option<f64> {
+        Span::of(self.outcomes.iter().map(figure)).map(|span| span.mid)
     }
 
-    /// Datagrams a second that reached the application, the median.
+    /// Datagrams a second that reached the application, the median; 0 if no round was made.
     pub fn delivered_pps(&self) -> f64 {
-        self.of(Outcome::delivered_pps)
+        self.of(Outcome::delivered_pps).unwrap_or(0.0)
     }
 
-    /// The application's share of the processor, the median.
+    /// The application's share of the processor, the median; 0 if no round was made.
     pub fn share(&self) -> f64 {
-        self.of(|outcome| outcome.application_share)
+        self.of(|outcome| outcome.application_share).unwrap_or(0.0)
+    }
+
+    /// What was offered in parts of a rate: the sender and the link may give less than the load.
+    fn offered(&self, peak_pps: f64) -> Option<f64> {
+        self.of(Outcome::offered_pps).map(|pps| pps / peak_pps)
     }
 }
 
@@ -77,12 +89,15 @@ pub fn sweep(
     rounds: usize,
     stopped: &dyn Fn() -> bool,
 ) -> Result<Vec<Step>, Error> {
+    let mut steps: Vec<Step> =
+        LOADS.iter().map(|&load| Step { load, outcomes: Vec::new() }).collect();
+    if stopped() {
+        return Ok(steps);
+    }
     // Twice what it could take if nothing else cost anything: it is saturated.
     let much = Load { pps: 2e9 / work.as_nanos() as f64, work, seconds };
     measure(&Load { seconds: seconds / 4.0, ..much })?;
     let most = measure(&much)?.delivered_pps();
-    let mut steps: Vec<Step> =
-        LOADS.iter().map(|&load| Step { load, outcomes: Vec::new() }).collect();
     for _ in 0..rounds {
         for step in &mut steps {
             if stopped() {
@@ -110,19 +125,7 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
 
 fn report(options: &Options, seconds: f64, steps: &[Step]) -> Report {
     let peak = peak_pps(steps);
-    let measured: Vec<&Step> = steps.iter().filter(|step| !step.outcomes.is_empty()).collect();
-    let row = |step: &&Step| {
-        vec![
-            json!(step.load),
-            json!(step.of(|o| o.offered as f64 / o.seconds)),
-            json!(step.delivered_pps()),
-            json!(step.delivered_pps() / peak),
-            json!(step.share() * 100.0),
-            json!(step.of(|o| o.lost_in_ring as f64)),
-            json!(step.of(|o| o.lost_later as f64)),
-        ]
-    };
-    let told = |step: &&Step| {
+    let told = |step: &Step| {
         let outcomes = step.outcomes.iter().map(|o| {
             json!({
                 "offered": o.offered,
@@ -135,31 +138,64 @@ fn report(options: &Options, seconds: f64, steps: &[Step]) -> Report {
         });
         json!({ "load": step.load, "rounds": outcomes.collect::<Vec<Value>>() })
     };
+    Report {
+        settings: json!({ "work_ns": options.work, "seconds": seconds, "loads": LOADS }),
+        columns: COLUMNS.to_vec(),
+        rows: steps.iter().map(|step| row(step, peak)).collect(),
+        fits: Vec::new(),
+        samples: steps.iter().map(told).collect(),
+        notes: notes(options, steps, peak),
+        plot: Some(Plot::Dots(dots(steps))),
+    }
+}
+
+/// The values of [`COLUMNS`], in their order.
+fn row(step: &Step, peak: f64) -> Vec<Value> {
+    let delivered = step.of(Outcome::delivered_pps);
+    vec![
+        json!(step.load),
+        json!(step.offered(peak)),
+        json!(step.of(Outcome::offered_pps)),
+        json!(delivered),
+        json!(delivered.map(|pps| pps / peak)),
+        json!(step.of(|o| o.application_share * 100.0)),
+        json!(step.of(|o| o.lost_in_ring as f64)),
+        json!(step.of(|o| o.lost_later as f64)),
+    ]
+}
+
+fn notes(options: &Options, steps: &[Step], peak: f64) -> Vec<String> {
     let mut notes = vec![format!(
         "Two threads and a link of 10 Gb/s; the application takes {} ns for a datagram of 64 \
          bytes.",
         options.work
     )];
-    if let Some(last) = measured.last() {
+    // What was offered, not what was asked for: the receiver knows nothing of the rest.
+    let offered = |step| Step::offered(step, peak).map(|times| (step, times));
+    if let Some((last, times)) = steps.iter().rev().find_map(offered) {
         notes.push(format!(
-            "At {:.0} times what it can take the receiver delivers {:.0} % of its peak, and its \
-             application has {:.0} % of the processor.",
-            last.load,
+            "Offered {times:.1} times what it can take, the receiver delivers {:.0} % of its peak, \
+             and its application has {:.0} % of the processor.",
             last.delivered_pps() * 100.0 / peak,
             last.share() * 100.0
         ));
     }
-    Report {
-        settings: json!({ "work_ns": options.work, "seconds": seconds, "loads": LOADS }),
-        columns: COLUMNS.to_vec(),
-        rows: measured.iter().map(row).collect(),
-        samples: measured.iter().map(told).collect(),
-        notes,
-        plot: Some(Plot::Dots(dots(&measured))),
+    let short = steps.iter().filter_map(offered).filter(|(step, times)| *times < SHORT * step.load);
+    let short: Vec<String> =
+        short.map(|(step, times)| format!("{times:.1} for {}", step.load)).collect();
+    if !short.is_empty() {
+        notes.push(format!(
+            "Less was offered than asked for, in times of its peak: {}. The sender and the link \
+             give no more than they can; a larger --work asks less of them.",
+            short.join(", ")
+        ));
     }
+    let unmeasured = steps.iter().filter(|step| step.outcomes.is_empty()).count();
+    notes.extend(missing(unmeasured, steps.len(), "rows"));
+    notes
 }
 
-fn dots(steps: &[&Step]) -> Dots {
+fn dots(steps: &[Step]) -> Dots {
     let points = steps.iter().enumerate().map(|(row, step)| {
         let delivered = step.outcomes.iter().map(|o| o.delivered_pps() / 1e3);
         Point { row, series: 0, span: Span::of(delivered), quoted: None }

@@ -11,7 +11,7 @@ use sim::Cost;
 use sim::interrupts::{Outcome, SEGMENT_BYTES, Transfer, measure};
 
 use crate::plot::{Dots, Panel, Plot, Point};
-use crate::report::{Column, Format, Report, Span, column};
+use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::{Error, Run};
 
 /// Segments looked at on each side of a threshold.
@@ -147,22 +147,19 @@ fn of_neighbours(samples: &[Sample], level: Level, sample: &Sample) -> Option<f6
 }
 
 fn report(options: &Options, samples: &[Sample], bulk: u64, seed: u64) -> Report {
-    let mut rows = Vec::new();
-    let mut most: f64 = 0.0;
-    for sample in samples.iter().filter(|s| !s.asked.is_near) {
-        rows.push(row(&format!("bulk of {bulk} segments"), sample, None));
-    }
-    for level in levels().skip(1) {
-        let heading = format!("around the threshold of level {}", level.number());
-        for segments in sizes(level) {
-            let Some(sample) = near(samples, level, segments) else { continue };
-            let share = of_neighbours(samples, level, sample);
-            most = most.max(share.unwrap_or(0.0));
-            rows.push(row(&heading, sample, share));
-        }
-    }
-    let near_rows = rows.len() - samples.iter().filter(|s| !s.asked.is_near).count();
-    let verdict = verdict(near_rows, most);
+    let (rows, most) = rows(samples, bulk);
+    let near = samples.iter().filter(|s| s.asked.is_near && s.asked.level != Level::default());
+    let (near, bulks) = (near.count(), samples.iter().filter(|s| !s.asked.is_near).count());
+    let mut notes = vec![
+        format!(
+            "Virtual time, {} Mb/s, 10 us each way, MTU 1500. An interrupt takes {} ns of the \
+             receiver's processor and a frame {} ns; while it is busy, frames gather by \
+             themselves.",
+            options.rate, options.interrupt_cost, options.frame_cost
+        ),
+        verdict(near, most),
+    ];
+    notes.extend(missing(rows.len() - near - bulks, rows.len(), "rows"));
     Report {
         settings: json!({
             "rate_bps": options.rate * 1_000_000,
@@ -174,18 +171,30 @@ fn report(options: &Options, samples: &[Sample], bulk: u64, seed: u64) -> Report
         }),
         columns: COLUMNS.to_vec(),
         rows,
+        fits: Vec::new(),
         samples: samples.iter().map(told).collect(),
-        notes: vec![
-            format!(
-                "Virtual time, {} Mb/s, 10 us each way, MTU 1500. An interrupt takes {} ns of the \
-                 receiver's processor and a frame {} ns; while it is busy, frames gather by \
-                 themselves.",
-                options.rate, options.interrupt_cost, options.frame_cost
-            ),
-            verdict,
-        ],
+        notes,
         plot: Some(Plot::Dots(dots(options, samples))),
     }
+}
+
+/// Every row, measured or not, and the most that a transfer takes beside its neighbours.
+fn rows(samples: &[Sample], bulk: u64) -> (Vec<Vec<Value>>, f64) {
+    let (mut rows, mut most) = (Vec::new(), 0.0_f64);
+    for level in levels() {
+        let sample = samples.iter().find(|s| !s.asked.is_near && s.asked.level == level);
+        rows.push(row(&format!("bulk of {bulk} segments"), level, bulk, sample, None));
+    }
+    for level in levels().skip(1) {
+        let heading = format!("around the threshold of level {}", level.number());
+        for segments in sizes(level) {
+            let sample = near(samples, level, segments);
+            let share = sample.and_then(|sample| of_neighbours(samples, level, sample));
+            most = most.max(share.unwrap_or(0.0));
+            rows.push(row(&heading, level, segments, sample, share));
+        }
+    }
+    (rows, most)
 }
 
 /// Is there a step? Nothing is said of sizes that were not measured.
@@ -204,18 +213,25 @@ fn verdict(measured: usize, most: f64) -> String {
 }
 
 /// The values of [`COLUMNS`], in their order.
-fn row(what: &str, sample: &Sample, of_neighbours: Option<f64>) -> Vec<Value> {
-    let Sample { asked, outcome } = sample;
-    let seconds = outcome.time.as_nanos() as f64 / 1e9;
+fn row(
+    what: &str,
+    level: Level,
+    segments: u64,
+    sample: Option<&Sample>,
+    of_neighbours: Option<f64>,
+) -> Vec<Value> {
+    let outcome = sample.map(|sample| &sample.outcome);
+    let of = |figure: &dyn Fn(&Outcome) -> f64| json!(outcome.map(figure));
+    let seconds = |o: &Outcome| o.time.as_nanos() as f64 / 1e9;
     vec![
         json!(what),
-        json!(asked.level.number()),
-        json!(asked.segments),
-        json!(sample.time_ms()),
-        json!((asked.segments * SEGMENT_BYTES * 8) as f64 / 1e6 / seconds),
-        json!(outcome.frames as f64 / outcome.interrupts as f64),
-        json!(outcome.interrupts as f64 / seconds),
-        json!(outcome.busy.as_nanos() as f64 / 1e7 / seconds),
+        json!(level.number()),
+        json!(segments),
+        json!(sample.map(Sample::time_ms)),
+        of(&|o| (segments * SEGMENT_BYTES * 8) as f64 / 1e6 / seconds(o)),
+        of(&|o| o.frames as f64 / o.interrupts as f64),
+        of(&|o| o.interrupts as f64 / seconds(o)),
+        of(&|o| o.busy.as_nanos() as f64 / 1e7 / seconds(o)),
         json!(of_neighbours),
     ]
 }
@@ -238,14 +254,13 @@ fn dots(options: &Options, samples: &[Sample]) -> Dots {
         let threshold = 1_i64 << level.number();
         let mut points = Vec::new();
         for (row, offset) in offsets.iter().enumerate() {
-            let Ok(segments) = u64::try_from(threshold + offset) else { continue };
+            let segments = u64::try_from(threshold + offset).ok().filter(|&segments| segments > 0);
+            let Some(segments) = segments else { continue };
             for (series, of) in [level, Level::default()].into_iter().enumerate() {
                 // Level 0 stands beside each level once for a size.
                 let time = near(samples, of, segments).map(Sample::time_ms);
-                if let Some(ms) = time {
-                    let span = Some(Span { low: ms, mid: ms, high: ms });
-                    points.push(Point { row, series, span, quoted: None });
-                }
+                let span = time.map(|ms| Span { low: ms, mid: ms, high: ms });
+                points.push(Point { row, series, span, quoted: None });
             }
         }
         Panel { title: format!("level {}: {threshold} segments", level.number()), points }

@@ -1,15 +1,20 @@
-//! The command line of the lab: an experiment's name, the options that all have, its own.
+//! The command line of the lab: an experiment's name, the options that all or some have, its own.
 //!
 //! Called by: clap, for `wirespeed lab`. Must not know: what an experiment's options mean.
 
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, FromArgMatches};
 
-use crate::{EXPERIMENTS, Experiment};
+use crate::{EXPERIMENTS, Error, Experiment};
 
-/// What every experiment takes.
+/// Options of [`Common`], by their ids, that not every experiment has a use for. Where they would
+/// change nothing they are refused: the figures would not be those that were asked for.
+pub(crate) const SOME: [&str; 3] = ["seeds", "first_seed", "jobs"];
+
+/// What every experiment takes, and what those take that have a use for it.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Every experiment")]
 pub struct Common {
@@ -17,10 +22,11 @@ pub struct Common {
     #[arg(long)]
     pub quick: bool,
     /// How often each thing is measured, each time with another seed
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    #[arg(long, value_name = "N", help_heading = "Some experiments",
+          value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub seeds: Option<u64>,
     /// The first seed
-    #[arg(long, value_name = "S", default_value_t = 1,
+    #[arg(long, value_name = "S", default_value_t = 1, help_heading = "Some experiments",
           value_parser = clap::value_parser!(u64).range(..=1 << 53))]
     pub first_seed: u64,
     /// One JSON document on standard output
@@ -33,7 +39,8 @@ pub struct Common {
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
     /// Threads [default: one for each processor]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    #[arg(long, value_name = "N", help_heading = "Some experiments",
+          value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: Option<u16>,
 }
 
@@ -58,6 +65,27 @@ pub struct Args {
     pub(crate) matches: ArgMatches,
 }
 
+impl Args {
+    /// Refuse an option that the experiment has no use for.
+    pub(crate) fn refuse_unused(&self) -> Result<(), Error> {
+        let is_given = |id: &str| self.matches.value_source(id) == Some(ValueSource::CommandLine);
+        for id in SOME {
+            if self.experiment.takes.contains(&id) || !is_given(id) {
+                continue;
+            }
+            let takers = EXPERIMENTS.iter().filter(|other| other.takes.contains(&id));
+            let takers: Vec<&str> = takers.map(|other| other.name).collect();
+            return Err(Error::Usage(format!(
+                "'lab {}' has no use for --{}; experiments that take it: {}",
+                self.experiment.name,
+                id.replace('_', "-"),
+                takers.join(", ")
+            )));
+        }
+        Ok(())
+    }
+}
+
 impl std::fmt::Debug for Args {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Args").field(&self.experiment.name).field(&self.common).finish()
@@ -66,9 +94,12 @@ impl std::fmt::Debug for Args {
 
 fn command(experiment: &Experiment) -> Command {
     let own = (experiment.options)(Command::new(experiment.name));
+    let all = <Common as clap::Args>::augment_args(own);
+    let unused = SOME.into_iter().filter(|id| !experiment.takes.contains(id));
+    // They are known nevertheless, so that they can be refused with what takes them.
+    let all = unused.fold(all, |command, id| command.mut_arg(id, |arg| arg.hide(true)));
     // What derived options say about themselves is no text for users.
-    <Common as clap::Args>::augment_args(own)
-        .about(experiment.summary)
+    all.about(experiment.summary)
         .long_about(format!("{}\n\n{}", experiment.summary, experiment.question))
 }
 

@@ -16,7 +16,7 @@ use stack::pair::{End, PairConfig, pair};
 use stack::{CallError, ListenConfig};
 
 use crate::plot::{Dots, Panel, Plot, Point};
-use crate::report::{Column, Format, Report, Span, column};
+use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::{Error, Run};
 
 /// Payloads, in bytes; the last is the largest of MTU 1500 with timestamps.
@@ -205,16 +205,17 @@ fn udp(payload: usize, seconds: f64) -> Result<f64, Error> {
 
 fn report(options: &Options, rounds: usize, samples: &[Sample]) -> Report {
     let row = |sample: &Sample| {
-        let span = Span::of(sample.rounds.iter().copied())?;
-        Some(vec![
+        let span = Span::of(sample.rounds.iter().copied());
+        let pps = span.map(|span| span.mid);
+        vec![
             json!(sample.protocol.name()),
             json!(sample.payload),
-            json!(span.mid),
-            json!(span.low),
-            json!(span.high),
-            json!(1e9 / span.mid),
-            json!(span.mid * sample.payload as f64 * 8e-9),
-        ])
+            json!(pps),
+            json!(span.map(|span| span.low)),
+            json!(span.map(|span| span.high)),
+            json!(pps.map(|pps| 1e9 / pps)),
+            json!(pps.map(|pps| pps * sample.payload as f64 * 8e-9)),
+        ]
     };
     let told = |sample: &Sample| {
         json!({
@@ -223,16 +224,20 @@ fn report(options: &Options, rounds: usize, samples: &[Sample]) -> Report {
             "pps": sample.rounds,
         })
     };
+    let mut notes = vec![
+        "Two stacks on one thread joined in memory, both ends' work in the figure; IPv4, checksums \
+         made and verified, data copied out by the application."
+            .to_owned(),
+    ];
+    let unmeasured = samples.iter().filter(|sample| sample.rounds.is_empty()).count();
+    notes.extend(missing(unmeasured, samples.len(), "rows"));
     Report {
         settings: json!({ "seconds": options.seconds, "rounds": rounds }),
         columns: COLUMNS.to_vec(),
-        rows: samples.iter().filter_map(row).collect(),
+        rows: samples.iter().map(row).collect(),
+        fits: Vec::new(),
         samples: samples.iter().map(told).collect::<Vec<Value>>(),
-        notes: vec![
-            "Two stacks on one thread joined in memory, both ends' work in the figure; IPv4, \
-             checksums made and verified, data copied out by the application."
-                .to_owned(),
-        ],
+        notes,
         plot: Some(Plot::Dots(dots(samples))),
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Called by: experiments, which make a [`Report`]; the lab, which prints it. Must not know: what
 //! was measured. The envelope is the same for all experiments: `{"lab", "question", "version",
-//! "machine", "settings", "seconds", "interrupted", "units", "rows", "samples", "notes"}`.
+//! "machine", "settings", "seconds", "interrupted", "units", "rows", "fits", "samples", "notes"}`.
 
 use serde_json::{Map, Value, json};
 
@@ -19,6 +19,8 @@ pub struct Report {
     pub columns: Vec<Column>,
     /// As many values as columns each; null is what could not be measured, and a note says why.
     pub rows: Vec<Vec<Value>>,
+    /// What was fitted to the rows, each with how far it may be off; empty where nothing is.
+    pub fits: Vec<Value>,
     /// Each run by itself.
     pub samples: Vec<Value>,
     /// Sentences about how the figures came to be.
@@ -63,6 +65,11 @@ pub(crate) const fn column(
     format: Format,
 ) -> Column {
     Column { key, head, unit, format }
+}
+
+/// The note that goes with rows of null; none where all were measured.
+pub(crate) fn missing(missing: usize, of: usize, what: &str) -> Option<String> {
+    (missing > 0).then(|| format!("{missing} of {of} {what} were not run to their end."))
 }
 
 /// The least, the middle and the most of several values.
@@ -126,6 +133,7 @@ impl Report {
             "interrupted": envelope.interrupted,
             "units": units,
             "rows": rows,
+            "fits": self.fits,
             "samples": self.samples,
             "notes": self.notes,
         });

@@ -22,8 +22,9 @@ use device::BURST;
 use serde_json::{Value, json};
 
 use crate::plot::{Dots, Panel, Plot, Point};
-use crate::report::{Column, Format, Report, Span, column};
+use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::{Error, Run};
+use fit::CONFIDENCE;
 pub use fit::Line;
 use streams::{Allocation, DESCRIBING_BYTES, Stream};
 
@@ -167,11 +168,14 @@ impl Bench {
         Ok(Bench { tap, stream: Stream::new(all()), copies, packets, repeats })
     }
 
-    /// Rounds of all ways in turns; the first of each is for memory and caches as they will be.
+    /// Rounds of all ways in turns; the first of each is for memory and caches as they will be. The
+    /// size has its place among the times, with nothing in it, though nothing was measured.
     fn rounds(&mut self, all: &mut [Measured], rounds: usize, is_stopped: impl Fn() -> bool) {
         for measured in all.iter_mut() {
-            self.round(measured.way);
             measured.times.push(Times::new());
+            if !is_stopped() {
+                self.round(measured.way);
+            }
         }
         for _ in 0..rounds {
             if is_stopped() {
@@ -252,31 +256,49 @@ fn report(options: &Options, rounds: usize, measured: &[Measured]) -> Report {
     let mut rows = Vec::new();
     for measured in measured {
         for (times, size) in measured.times.iter().zip(SIZES) {
-            let Some(mid) = percentile(times, 0.5) else { continue };
-            let (low, high) = (percentile(times, 0.1), percentile(times, 0.9));
+            let [low, mid, high] = [0.1, 0.5, 0.9].map(|share| percentile(times, share));
             rows.push(vec![json!(measured.name), json!(size), json!(mid), json!(low), json!(high)]);
         }
     }
+    let mut notes = notes(measured);
+    let all_times = measured.iter().flat_map(|way| &way.times);
+    let unmeasured = all_times.filter(|times| times.is_empty()).count();
+    notes.extend(missing(unmeasured, rows.len(), "rows"));
     Report {
         settings: json!({ "bytes": options.bytes, "rounds": rounds, "sizes": SIZES }),
         columns: COLUMNS.to_vec(),
         rows,
+        fits: measured.iter().map(|way| fit(way, measured.first())).collect(),
         samples: measured.iter().map(told).collect(),
-        notes: notes(measured),
+        notes,
         plot: Some(Plot::Dots(dots(measured))),
     }
 }
 
 fn told(measured: &Measured) -> Value {
-    let line = measured.line().map(|line| {
-        json!({
-            "intercept_ns": line.intercept,
-            "intercept_off_ns": line.intercept_off,
-            "slope_ns_per_byte": line.slope,
-            "slope_off_ns_per_byte": line.slope_off,
-        })
-    });
-    json!({ "way": measured.name, "line": line, "rounds_ns": measured.times })
+    json!({ "way": measured.name, "rounds_ns": measured.times })
+}
+
+/// The line through a way's medians, and the one through what they are above those of a copy.
+fn fit(measured: &Measured, copy: Option<&Measured>) -> Value {
+    let copy = copy.filter(|copy| copy.way != measured.way);
+    let above = copy.and_then(|copy| measured.above(copy));
+    json!({
+        "way": measured.name,
+        "confidence": CONFIDENCE,
+        "line": measured.line().map(fitted),
+        "above_copy": above.map(fitted),
+    })
+}
+
+fn fitted(line: Line) -> Value {
+    let interval = |middle: f64, off: f64| [middle - off, middle + off];
+    json!({
+        "intercept_ns": line.intercept,
+        "intercept_interval_ns": interval(line.intercept, line.intercept_off),
+        "slope_ns_per_byte": line.slope,
+        "slope_interval_ns_per_byte": interval(line.slope, line.slope_off),
+    })
 }
 
 /// The lines, and what they say of each other.

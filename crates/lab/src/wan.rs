@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use sim::goodput::{Outcome, measure_unless};
 
 use crate::plot::{Dots, Panel, Plot, Point};
-use crate::report::{Column, Format, Report, Span, column};
+use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::{Error, Run};
 use grid::{Cell, Choice};
 
@@ -160,10 +160,8 @@ fn report(
             many => format!("{many} seeds"),
         },
     )];
-    let missing = cells.iter().filter(|cell| of(cell).is_empty()).count();
-    if missing > 0 {
-        notes.push(format!("{missing} of {} cells were not run to their end.", cells.len()));
-    }
+    let unmeasured = cells.iter().filter(|cell| of(cell).is_empty()).count();
+    notes.extend(missing(unmeasured, cells.len(), "cells"));
     if has_linux {
         notes.push(published::NOTE.to_owned());
     }
@@ -179,6 +177,7 @@ fn report(
         }),
         columns: columns.collect(),
         rows: cells.iter().map(|cell| row(cell, &of(cell), linux(cell))).collect(),
+        fits: Vec::new(),
         samples: samples.iter().map(sample).collect(),
         notes,
         plot: Some(Plot::Dots(dots(cells, &of, &linux, options.seconds(), seeds))),

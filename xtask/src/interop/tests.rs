@@ -96,10 +96,23 @@ fn programs_have_a_time_limit_and_their_complaints_are_shown() {
     let bench = Workbench::new(Path::new("/")).unwrap();
     let limit = Duration::from_secs(20);
     assert_eq!(bench.run(Command::new("echo").arg("a"), limit).unwrap(), "a\n");
+    let mut both = Command::new("sh");
+    both.args(["-c", "echo a; echo b >&2"]);
+    assert_eq!(bench.run_both(&mut both, limit).unwrap(), ("a\n".to_owned(), "b\n".to_owned()));
     let e = bench.run(Command::new("sh").args(["-c", "echo why >&2; exit 3"]), limit).unwrap_err();
     assert!(e.to_string().ends_with("why"), "{e}");
     let e = bench.run(Command::new("sleep").arg("60"), Duration::from_millis(1)).unwrap_err();
     assert!(e.to_string().contains("killed"), "{e}");
+}
+
+#[test]
+fn the_lines_that_close_a_capture_say_what_was_dropped_whatever_it_is() {
+    let closing = "3000 packets captured\n3100 packets seen by the filter\n7 packets dropped for \
+                   want of room\n";
+    assert_eq!(dump::counted(closing, "captured").unwrap(), 3000);
+    assert_eq!(dump::counted(closing, "dropped").unwrap(), 7);
+    let e = dump::counted("3000 packets captured\n", "dropped").unwrap_err();
+    assert!(e.to_string().contains("no word on packets dropped"), "{e}");
 }
 
 #[test]

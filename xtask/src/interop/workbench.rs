@@ -76,6 +76,16 @@ impl Workbench {
     /// Run a program to its end and return what it printed on standard output. Past `limit` it is
     /// killed; both that and a failure are errors that show its standard error.
     pub(crate) fn run(&self, command: &mut Command, limit: Duration) -> Result<String> {
+        self.run_both(command, limit).map(|(printed, _)| printed)
+    }
+
+    /// The same, with what it said on standard error beside it: there a program that succeeds may
+    /// still complain.
+    pub(super) fn run_both(
+        &self,
+        command: &mut Command,
+        limit: Duration,
+    ) -> Result<(String, String)> {
         let shown = process::shown(command);
         let (out, err) = (self.path("stdout"), self.path("stderr"));
         let mut child = command
@@ -87,7 +97,7 @@ impl Workbench {
         let outcome = wait(&mut child, limit);
         let complaint = std::fs::read_to_string(&err).unwrap_or_default();
         match outcome? {
-            Some(status) if status.success() => Ok(std::fs::read_to_string(&out)?),
+            Some(status) if status.success() => Ok((std::fs::read_to_string(&out)?, complaint)),
             Some(status) => bail!("`{shown}` ended with {status}: {}", complaint.trim()),
             None => bail!("`{shown}` was killed after {} s: {}", limit.as_secs(), complaint.trim()),
         }

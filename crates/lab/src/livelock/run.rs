@@ -56,6 +56,11 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Datagrams a second that were put on the link.
+    pub fn offered_pps(&self) -> f64 {
+        if self.seconds > 0.0 { self.offered as f64 / self.seconds } else { 0.0 }
+    }
+
     /// Datagrams a second that the application had.
     pub fn delivered_pps(&self) -> f64 {
         if self.seconds > 0.0 { self.delivered as f64 / self.seconds } else { 0.0 }

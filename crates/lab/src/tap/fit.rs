@@ -3,6 +3,9 @@
 //! Called by: `tap.rs`. Must not know: what the points are. Source: any book of statistics; the
 //! intervals are those of Student's t with so many degrees of freedom.
 
+/// Of the intervals: in so many of all cases what was sought is inside.
+pub(super) const CONFIDENCE: f64 = 0.95;
+
 /// Two-sided 95 % points of Student's t by degrees of freedom, from 1 on; beyond the last, 1.96.
 const STUDENT_95: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,

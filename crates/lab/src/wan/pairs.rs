@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Options;
 use super::grid::{Cell, Impairment};
 use crate::real::{Ends, Outcome, linux_has, measure};
-use crate::report::{Column, Format, Report, Span, column};
+use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::{Error, Run};
 
 /// Length of a run in seconds, and with `--quick`.
@@ -46,6 +46,10 @@ struct Pair<'a> {
 
 /// Measure the cells that Linux knows.
 pub(super) fn run(options: &Options, cells: &[Cell], run: &Run<'_>) -> Result<Report, Error> {
+    if run.common.plot.is_some() {
+        let what = "there is no picture of --peer kernel: leave --plot out";
+        return Err(Error::Usage(what.to_owned()));
+    }
     let known = |cell: &&Cell| linux_has(cell.cc) && cell.path.rate_bps <= RATE_MAX_BPS;
     let cells: Vec<&Cell> = cells.iter().filter(known).collect();
     if cells.is_empty() {
@@ -95,6 +99,8 @@ fn report(cells: &[&Cell], pairs: &[Pair<'_>], seconds: u64, run: &Run<'_>) -> R
          the same emulator between, the same seed for a pair. Linux's reno stands beside our \
          newreno, its BBR is version 1.",
     )];
+    let unmeasured = cells.iter().filter(|cell| of(cell).is_empty()).count();
+    notes.extend(missing(unmeasured, cells.len(), "cells"));
     let loud = pairs.iter().flat_map(|p| &p.outcomes).filter(|o| o.pause_ms > 5.0).count();
     if loud > 0 {
         notes.push(format!(
@@ -113,6 +119,7 @@ fn report(cells: &[&Cell], pairs: &[Pair<'_>], seconds: u64, run: &Run<'_>) -> R
         }),
         columns: COLUMNS.to_vec(),
         rows: rows.collect(),
+        fits: Vec::new(),
         samples: pairs.iter().flat_map(samples).collect(),
         notes,
         plot: None,

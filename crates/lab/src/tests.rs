@@ -1,0 +1,99 @@
+//! What all experiments have in common: the envelope, rows that are there though nobody measured
+//! them, options that are refused where they would change nothing.
+
+use clap::{CommandFactory, FromArgMatches, Parser};
+use serde_json::Value;
+
+use super::*;
+
+#[derive(Parser)]
+struct Lab {
+    #[command(flatten)]
+    args: Args,
+}
+
+fn args(line: &str) -> Args {
+    let words = ["lab"].into_iter().chain(line.split_whitespace());
+    let matches = Lab::command().try_get_matches_from(words).expect(line);
+    Lab::from_arg_matches(&matches).expect(line).args
+}
+
+/// What comes of it if somebody stops it before anything is measured.
+fn stopped(line: &str) -> Value {
+    let finished = perform(&args(&format!("{line} --json")), &|| true).expect(line);
+    serde_json::from_str(&finished.text).expect("one document")
+}
+
+#[test]
+fn every_experiment_has_the_envelope_and_its_rows_though_nothing_was_measured() {
+    let envelope: Vec<&str> = "lab question version machine settings seconds interrupted units \
+                               rows fits samples notes"
+        .split(' ')
+        .collect();
+    let cases = [
+        ("wan --rate 10M --loss 0 --cc cubic,newreno", 2, "share", 0),
+        ("mitigation", 6 + 5 + 4 * 7, "time_ms", 0),
+        ("tap --bytes 10000", 5 * 12, "ns", 5),
+        ("pps", 2 * 6, "pps", 0),
+        ("livelock", 8, "delivered_pps", 0),
+    ];
+    assert_eq!(cases.len(), EXPERIMENTS.len(), "an experiment is missing here");
+    for (line, rows, key, fits) in cases {
+        let found = stopped(line);
+        let document = found.as_object().expect("an object");
+        assert!(envelope.iter().all(|&key| document.contains_key(key)), "{line}: {found}");
+        assert_eq!(document.len(), envelope.len(), "{line}: {found}");
+        assert_eq!(found["interrupted"], true, "{line}");
+        assert_eq!(found["fits"].as_array().map(Vec::len), Some(fits), "{line}");
+        let list = found["rows"].as_array().expect("rows");
+        assert_eq!(list.len(), rows, "{line}");
+        for row in list {
+            let row = row.as_object().expect("an object");
+            assert_eq!(row.get(key), Some(&Value::Null), "{line}: {row:?}");
+        }
+        let said = found["notes"].to_string();
+        assert!(said.contains("were not run to their end"), "{line}: {said}");
+    }
+}
+
+#[test]
+fn an_option_that_would_change_nothing_is_refused_with_who_takes_it() {
+    for (line, says) in [
+        ("tap --seeds 3", "'lab tap' has no use for --seeds; experiments that take it: wan"),
+        ("mitigation --seeds 1", "take it: wan"),
+        ("pps --first-seed 1", "--first-seed; experiments that take it: wan, mitigation"),
+        ("livelock --jobs 2", "--jobs; experiments that take it: wan, mitigation"),
+    ] {
+        let error = perform(&args(line), &|| true).expect_err(line);
+        assert!(matches!(&error, Error::Usage(text) if text.contains(says)), "{line}: {error}");
+    }
+    for line in ["mitigation --first-seed 7 --jobs 1", "wan --seeds 2 --first-seed 7 --jobs 1"] {
+        stopped(line);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn pairs_have_no_picture_and_say_so_before_they_are_run() {
+    let error = perform(&args("wan --peer kernel --plot /dev/null"), &|| true);
+    let error = error.expect_err("there is no picture");
+    assert!(matches!(&error, Error::Usage(text) if text.contains("--plot")), "{error}");
+}
+
+#[test]
+fn help_offers_what_an_experiment_takes_and_nothing_else() {
+    for experiment in EXPERIMENTS {
+        let mut lab = Lab::command();
+        let command = lab.find_subcommand_mut(experiment.name).expect("it is there");
+        let help = command.render_long_help().to_string();
+        for option in ["--quick", "--json", "--out", "--plot"] {
+            assert!(help.contains(option), "{}: {help}", experiment.name);
+        }
+        for id in options::SOME {
+            let option = format!("--{} ", id.replace('_', "-"));
+            let takes = experiment.takes.contains(&id);
+            assert_eq!(help.contains(&option), takes, "{} {option}: {help}", experiment.name);
+        }
+        assert!(experiment.takes.iter().all(|id| options::SOME.contains(id)), "no such option");
+    }
+}
