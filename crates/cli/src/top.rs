@@ -23,7 +23,9 @@ use anyhow::{Context, Result, bail};
 use bpf::{Filter, Insn, Program};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
+use ratatui::crossterm::execute;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wirespeed::control::Client;
 
@@ -40,6 +42,9 @@ const SNAPLEN: u32 = 96;
 
 /// Columns and lines of a screen that is printed.
 const BATCH: (u16, u16) = (120, 40);
+
+/// How long a terminal may take to be as it was, when the program is told to end at once.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The options.
 #[derive(clap::Args, Debug)]
@@ -99,7 +104,7 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     if !args.batch && !std::io::stdout().is_terminal() {
         bail!(Usage("standard output is no terminal: --batch prints screens as text".to_owned()));
     }
-    let stop = stopped()?;
+    let stop = stopped(!args.batch)?;
     let (mut source, besides, what, of) = watched(args)?;
     let before = of.counts();
     let (traffic, begun) = (Traffic::default(), Instant::now());
@@ -130,16 +135,30 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
 }
 
 /// Set once who watches wants to stop. Who says so twice ends what does not end by itself.
-fn stopped() -> Result<Arc<AtomicBool>> {
+fn stopped(is_drawn: bool) -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let told = stop.clone();
     ctrlc::set_handler(move || {
         if told.swap(true, Ordering::Relaxed) {
+            if is_drawn {
+                give_back();
+            }
             std::process::exit(130);
         }
     })
     .context("Ctrl-C")?;
     Ok(stop)
+}
+
+/// The terminal as it was, in so far as it takes that: the thread that draws may have standard
+/// output, and wait for a terminal that takes nothing any more.
+fn give_back() {
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let restored = ratatui::try_restore().and_then(|()| execute!(std::io::stdout(), Show));
+        done.send(restored.is_ok())
+    });
+    let _ = is_done.recv_timeout(PATIENCE);
 }
 
 /// What was asked for: its packets, what is known besides, what it is, whose switches count.
