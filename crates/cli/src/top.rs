@@ -113,8 +113,7 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
         top.run(args, source.as_mut(), &stop, |interval| {
             let mut terminal = Terminal::new(TestBackend::new(BATCH.0, BATCH.1))?;
             terminal.draw(|frame| screen::draw(frame, interval))?;
-            output::out(&screen::text(terminal.backend().buffer()))?;
-            Ok(false)
+            Ok(!output::read_by_someone(&screen::text(terminal.backend().buffer()))?)
         })
     } else {
         let mut terminal = ratatui::try_init().context("the terminal")?;

@@ -77,6 +77,14 @@ fn who_is_in_a_hurry_gets_the_terminal_back_as_well() {
 }
 
 #[test]
+fn it_ends_when_nobody_reads_it_any_more() {
+    let running = Running::start("1").ready();
+    let top = r#"timeout 20 "$WIRESPEED" top --batch -d 0.1"#;
+    let output = running.shell(&format!("{{ {top}; echo \"it ended with $?\" >&2; }} | head -1"));
+    assert!(stderr(&output).contains("it ended with 0"), "{}", stderr(&output));
+}
+
+#[test]
 fn what_cannot_be_done_says_what_to_do() {
     for (args, said) in [
         (&["top", "--batch", "-d", "0"][..], "0.1 to 3600 seconds"),
