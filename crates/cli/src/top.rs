@@ -1,12 +1,14 @@
 //! `wirespeed top`: what passes a running wirespeed or an interface, as it happens.
 //!
-//! Called by: `main`. `traffic` counts packets, `screen` draws. Must not know: how a source gets
-//! its packets (`dump`'s do).
+//! Called by: `main`. `traffic` counts packets, `besides` knows the rest, `screen` draws. Must not
+//! know: how a source gets its packets (`dump`'s do).
 //!
 //! Every frame that finds room on its way here is looked at, its first bytes alone; those stand for
 //! the others, which are counted. `--batch` prints the same screens as text, for who has no
 //! terminal.
 
+mod besides;
+mod port;
 mod screen;
 mod switches;
 mod traffic;
@@ -21,22 +23,28 @@ use anyhow::{Context, Result, bail};
 use bpf::{Filter, Insn, Program};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
+use ratatui::crossterm::execute;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use serde_json::Value;
 use wirespeed::control::Client;
 
 use crate::dump::{Next, Process, Source};
-use crate::running::{Question, Section, TIMEOUT, ask, find};
+use crate::running::{Question, TIMEOUT, ask, find};
 use crate::{Outcome, Usage, output};
+use besides::Besides;
+use port::{Interface, PortState};
 use switches::{Counts, Of};
-use traffic::{Amount, Traffic};
+use traffic::Traffic;
 
 /// Bytes of a packet that say who sends what to whom, with two tags and IPv6.
 const SNAPLEN: u32 = 96;
 
 /// Columns and lines of a screen that is printed.
 const BATCH: (u16, u16) = (120, 40);
+
+/// How long a terminal may take to be as it was, when the program is told to end at once.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The options.
 #[derive(clap::Args, Debug)]
@@ -59,18 +67,6 @@ pub(crate) struct Args {
     /// Print screens as text, one below the other
     #[arg(short, long)]
     batch: bool,
-}
-
-/// A port in an interval.
-#[derive(Clone, Debug)]
-struct PortState {
-    name: String,
-    /// Received and sent.
-    amounts: [Amount; 2],
-    /// Of the link, where it is known.
-    rate_bps: Option<u64>,
-    collisions: Option<u64>,
-    errors: Option<u64>,
 }
 
 /// What a screen shows.
@@ -100,12 +96,6 @@ enum Ended {
     Source,
 }
 
-/// Where figures come from besides packets.
-enum Besides {
-    Interface(String),
-    Process(Box<Client>, Vec<usize>),
-}
-
 /// Run it.
 pub(crate) fn main(args: &Args) -> Result<Outcome> {
     if !(0.1..=3600.0).contains(&args.delay) {
@@ -114,35 +104,8 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     if !args.batch && !std::io::stdout().is_terminal() {
         bail!(Usage("standard output is no terminal: --batch prints screens as text".to_owned()));
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    let told = stop.clone();
-    ctrlc::set_handler(move || {
-        // A second one ends what does not end by itself.
-        if told.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-    })
-    .context("Ctrl-C")?;
-    let everything = Insn::new(0x06, 0, 0, SNAPLEN);
-    let (mut source, besides, what, of): (Box<dyn Source>, _, _, _) = match &args.interface {
-        Some(name) => {
-            let filter = move |_| Ok(Filter::new(Program::new(&[everything])?));
-            let besides = Besides::Interface(name.clone());
-            let source = crate::dump::interface(name, filter)?;
-            (source, besides, format!("interface {name}"), Of::Machine)
-        }
-        None => {
-            let (socket, pid) = (args.socket.as_deref(), args.pid);
-            let process = Process::attach(socket, pid, SNAPLEN, |_| Ok(vec![everything]))?;
-            let mut client = Client::connect(&find(socket, pid)?, TIMEOUT)?;
-            let program = ask(&mut client, &Question::Program)?.program;
-            let program = program.context("the program does not say what it is")?;
-            let what = format!("wirespeed {}, process {}", program.command, program.pid);
-            let stacks = (0..program.stacks.len()).collect();
-            let besides = Besides::Process(Box::new(client), stacks);
-            (Box::new(process), besides, what, Of::Process(program.pid))
-        }
-    };
+    let stop = stopped(!args.batch)?;
+    let (mut source, besides, what, of) = watched(args)?;
     let before = of.counts();
     let (traffic, begun) = (Traffic::default(), Instant::now());
     let mut top = Top { besides, what, of, before, lost: Vec::new(), traffic, begun };
@@ -150,8 +113,7 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
         top.run(args, source.as_mut(), &stop, |interval| {
             let mut terminal = Terminal::new(TestBackend::new(BATCH.0, BATCH.1))?;
             terminal.draw(|frame| screen::draw(frame, interval))?;
-            output::out(&screen::text(terminal.backend().buffer()))?;
-            Ok(false)
+            Ok(!output::read_by_someone(&screen::text(terminal.backend().buffer()))?)
         })
     } else {
         let mut terminal = ratatui::try_init().context("the terminal")?;
@@ -169,6 +131,54 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
         output::err(&format!("{} has ended", top.what));
     }
     Ok(Outcome::Done)
+}
+
+/// Set once who watches wants to stop. Who says so twice ends what does not end by itself.
+fn stopped(is_drawn: bool) -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = stop.clone();
+    ctrlc::set_handler(move || {
+        if told.swap(true, Ordering::Relaxed) {
+            if is_drawn {
+                give_back();
+            }
+            std::process::exit(130);
+        }
+    })
+    .context("Ctrl-C")?;
+    Ok(stop)
+}
+
+/// The terminal as it was, in so far as it takes that: the thread that draws may have standard
+/// output, and wait for a terminal that takes nothing any more.
+fn give_back() {
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let restored = ratatui::try_restore().and_then(|()| execute!(std::io::stdout(), Show));
+        done.send(restored.is_ok())
+    });
+    let _ = is_done.recv_timeout(PATIENCE);
+}
+
+/// What was asked for: its packets, what is known besides, what it is, whose switches count.
+fn watched(args: &Args) -> Result<(Box<dyn Source>, Besides, String, Of)> {
+    let everything = Insn::new(0x06, 0, 0, SNAPLEN);
+    if let Some(name) = &args.interface {
+        let filter = move |_| Ok(Filter::new(Program::new(&[everything])?));
+        let source = crate::dump::interface(name, filter)?;
+        let besides = Besides::Interface(Interface::new(name));
+        return Ok((source, besides, format!("interface {name}"), Of::Machine));
+    }
+    let (socket, pid) = (args.socket.as_deref(), args.pid);
+    let process = Process::attach(socket, pid, SNAPLEN, |_| Ok(vec![everything]))?;
+    let mut client = Client::connect(&find(socket, pid)?, TIMEOUT)?;
+    let program = ask(&mut client, &Question::Program)?.program;
+    let program = program.context("the program does not say what it is")?;
+    let what = format!("wirespeed {}, process {}", program.command, program.pid);
+    let stacks = (0..program.stacks.len()).collect();
+    let besides = Besides::Process(Box::new(client), stacks);
+    let source: Box<dyn Source> = Box::new(process);
+    Ok((source, besides, what, Of::Process(program.pid)))
 }
 
 /// Is nobody at the keyboard any more? Asking a terminal that is gone for keys would never end.
@@ -258,18 +268,15 @@ impl Top {
             &lost.map(|(n, l)| l.saturating_sub(*before.get(n).unwrap_or(&0))).collect::<Vec<_>>(),
         );
         let (drops, connections) = self.besides.look();
+        let link = self.besides.link();
         let now = self.of.counts();
         let passed = now.zip(self.before).map(|(now, before)| now.since(before));
         self.before = now;
-        let ports = source.ports().into_iter().enumerate().map(|(number, port)| {
-            let link = self.besides.link(&port.name);
-            PortState {
-                name: port.name,
-                amounts: traffic.ports.get(number).copied().unwrap_or_default(),
-                rate_bps: link.0,
-                collisions: link.1,
-                errors: link.2,
-            }
+        let ports = source.ports().into_iter().enumerate().map(|(number, port)| PortState {
+            name: port.name,
+            amounts: traffic.ports.get(number).copied().unwrap_or_default(),
+            on_link: traffic.links.get(number).copied().unwrap_or_default(),
+            link,
         });
         Interval {
             what: self.what.clone(),
@@ -283,52 +290,4 @@ impl Top {
             connections,
         }
     }
-}
-
-impl Besides {
-    /// Rate of the link in bits a second, collisions and errors, as far as the system knows.
-    fn link(&self, _port: &str) -> (Option<u64>, Option<u64>, Option<u64>) {
-        let Besides::Interface(name) = self else { return (None, None, None) };
-        let read = |what: &str| {
-            let text = std::fs::read_to_string(format!("/sys/class/net/{name}/{what}")).ok()?;
-            text.trim().parse::<i64>().ok().and_then(|n| u64::try_from(n).ok())
-        };
-        let errors = read("statistics/rx_errors").zip(read("statistics/tx_errors"));
-        let errors = errors.map(|(received, sent)| received + sent);
-        (read("speed").map(|mbps| mbps * 1_000_000), read("statistics/collisions"), errors)
-    }
-
-    /// Drops by name, and connections.
-    fn look(&mut self) -> (Vec<(String, u64)>, Vec<Vec<String>>) {
-        let Besides::Process(client, stacks) = self else { return Default::default() };
-        let (mut drops, mut connections) = (Vec::new(), Vec::new());
-        for &stack in stacks.iter() {
-            let mut page = |section| {
-                let question = Question::Section { stack, section, cursor: 0 };
-                ask(client, &question).map(|answer| answer.body).unwrap_or_default()
-            };
-            if let Value::Object(named) = page(Section::Drops) {
-                drops.extend(named.iter().filter_map(|(n, v)| Some((n.clone(), v.as_u64()?))));
-            }
-            if let Value::Array(rows) = page(Section::Connections) {
-                connections.extend(rows.iter().map(connection));
-            }
-        }
-        (drops, connections)
-    }
-}
-
-fn connection(row: &Value) -> Vec<String> {
-    let text = |key: &str| row[key].as_str().unwrap_or("-").to_owned();
-    let number = |key: &str| row[key].as_u64().map_or("-".to_owned(), |n| n.to_string());
-    let rtt = row["rtt_us"].as_u64().map_or("-".to_owned(), |us| format!("{:.2}", us as f64 / 1e3));
-    vec![
-        text("local"),
-        text("remote"),
-        text("state"),
-        number("cwnd_bytes"),
-        rtt,
-        number("in_flight"),
-        number("retransmits"),
-    ]
 }

@@ -29,6 +29,7 @@ mod error;
 mod open;
 mod receive;
 mod ring;
+mod state;
 mod sys;
 mod transmit;
 mod watch;
@@ -46,6 +47,7 @@ use crate::{Burst, Device, Limits, Offloads, interface};
 pub use error::PacketError;
 pub use open::{Config, Fanout, Receive};
 use ring::Ring;
+use state::State;
 use transmit::Sent;
 pub use watch::{Seen, Watch};
 
@@ -119,23 +121,21 @@ impl PacketSocket {
             self.trouble.clone().unwrap_or(PacketError::Down { name: self.name.clone() }),
         );
         sys::drain(&self.changes);
-        let _ = sockopt::socket_error(&self.fd);
+        let mut state = State::of(&self.fd, &self.name);
+        if let State::Another(index) = state
+            && !self.grouped
+            && self.bind(index).is_ok()
+        {
+            state = State::of(&self.fd, &self.name);
+        }
         let name = || self.name.clone();
-        let trouble = match interface::index(&self.fd, &self.name) {
-            Err(_) if self.grouped => Some(PacketError::Gone { name: name() }),
-            Err(_) => Some(PacketError::Vanished { name: name() }),
-            Ok(index) => {
-                let bound = sys::bound_to(&self.fd) == Ok(index);
-                if !bound && self.grouped {
-                    Some(PacketError::Gone { name: name() })
-                } else if !bound && self.bind(index).is_err() {
-                    Some(PacketError::Vanished { name: self.name.clone() })
-                } else if interface::is_up(&self.fd, &self.name) == Ok(true) {
-                    None
-                } else {
-                    Some(PacketError::Down { name: self.name.clone() })
-                }
+        let trouble = match state {
+            State::Up => None,
+            State::Down => Some(PacketError::Down { name: name() }),
+            State::Another(_) | State::Missing if self.grouped => {
+                Some(PacketError::Gone { name: name() })
             }
+            State::Another(_) | State::Missing => Some(PacketError::Vanished { name: name() }),
         };
         if trouble.is_none() {
             let _ = sys::listen(&self.changes, false);

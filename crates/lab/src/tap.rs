@@ -13,12 +13,13 @@ mod fit;
 mod streams;
 
 use std::hint::black_box;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use base::WallTime;
 use bpf::{Direction, Filter, Insn, Packet, Program, Settings, Shown, Tap};
 use clap::{ArgMatches, FromArgMatches};
 use device::BURST;
+use mbuf::{Flags, Mbuf, Pool};
 use serde_json::{Value, json};
 
 use crate::plot::{Dots, Panel, Plot, Point};
@@ -26,7 +27,7 @@ use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::{Error, Run};
 use fit::CONFIDENCE;
 pub use fit::Line;
-use streams::{Allocation, DESCRIBING_BYTES, Stream};
+use streams::{Allocation, Processors, Stream, describing_bytes};
 
 /// The options.
 #[derive(clap::Args, Clone, Debug)]
@@ -58,7 +59,7 @@ pub struct Way(Kind);
 enum Kind {
     Copy,
     Ours,
-    Streams { allocation: Allocation, frees: bool },
+    Streams { allocation: Allocation, frees: bool, processors: Processors },
 }
 
 impl Way {
@@ -67,35 +68,52 @@ impl Way {
     /// A call with the packet in place.
     pub const OURS: Way = Way(Kind::Ours);
     /// Messages whose blocks are allocated each by itself.
-    pub const ALLOCATE: Way = Way(Kind::Streams { allocation: Allocation::Apart, frees: false });
+    pub const ALLOCATE: Way = streams(Allocation::Apart, false, Processors::Several);
     /// And freed.
-    pub const ALLOCATE_AND_FREE: Way =
-        Way(Kind::Streams { allocation: Allocation::Apart, frees: true });
+    pub const ALLOCATE_AND_FREE: Way = streams(Allocation::Apart, true, Processors::Several);
     /// Messages that are one allocation, and freed.
-    pub const TOGETHER: Way = Way(Kind::Streams { allocation: Allocation::Together, frees: true });
+    pub const TOGETHER: Way = streams(Allocation::Together, true, Processors::Several);
+    /// Those of three allocations, freed, where there is one processor and nothing is locked.
+    pub const UNLOCKED: Way = streams(Allocation::Apart, true, Processors::One);
+}
+
+const fn streams(allocation: Allocation, frees: bool, processors: Processors) -> Way {
+    Way(Kind::Streams { allocation, frees, processors })
 }
 
 /// The first is what the others are compared with, the second what they are quoted beside.
-const WAYS: [(&str, Way); 5] = [
+const WAYS: [(&str, Way); 6] = [
     ("a copy alone", Way::COPY),
     ("ours", Way::OURS),
     ("STREAMS, allocate", Way::ALLOCATE),
     ("STREAMS, allocate and free", Way::ALLOCATE_AND_FREE),
     ("STREAMS, one allocation", Way::TOGETHER),
+    ("STREAMS, one processor", Way::UNLOCKED),
 ];
 
-/// The lines through what the medians of some ways are above those of a copy alone, in ns by bytes,
-/// of so many rounds in turns.
+/// What was found of a way, in ns by bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Lines {
+    /// The line through its medians.
+    pub all: Line,
+    /// The line through what they are above those of a copy alone.
+    pub above_copy: Line,
+}
+
+/// Some ways by so many rounds in turns; `None` for one of which nothing was measured.
 ///
 /// # Errors
 /// No tap could be made.
-pub fn lines<const N: usize>(ways: [Way; N], rounds: usize) -> Result<[Option<Line>; N], Error> {
+pub fn lines<const N: usize>(ways: [Way; N], rounds: usize) -> Result<[Option<Lines>; N], Error> {
     let mut all = vec![Measured::of("", Way::COPY)];
     all.extend(ways.map(|way| Measured::of("", way)));
     for size in SIZES {
         Bench::new(size, ROUND_BYTES)?.rounds(&mut all, rounds, || false);
     }
-    Ok(core::array::from_fn(|n| all[n + 1].above(&all[0])))
+    Ok(core::array::from_fn(|n| {
+        let (way, copy) = (&all[n + 1], &all[0]);
+        Some(Lines { all: way.line()?, above_copy: way.above(copy)? })
+    }))
 }
 
 const COLUMNS: &[Column] = &[
@@ -144,12 +162,13 @@ fn all() -> Filter {
     Filter::new(program.expect("one return is a program"))
 }
 
-/// One round of a way: ns a packet.
+/// Packets of one size, and what they are shown to.
 struct Bench {
     tap: Tap,
-    stream: Stream,
+    /// With nothing locked, and locked.
+    streams: [Stream; 2],
     copies: Vec<u8>,
-    packets: Vec<Vec<u8>>,
+    packets: Vec<Mbuf>,
     /// How often all of them are shown.
     repeats: usize,
 }
@@ -163,9 +182,13 @@ impl Bench {
         let buffer_bytes = (count * (size + 64)).clamp(1 << 20, 64 << 20);
         let settings = Settings { buffer_bytes, ..Settings::default() };
         let tap = Tap::new(all(), settings).map_err(|e| Error::Failed(e.to_string()))?;
-        let packets = (0..different).map(|n| vec![n as u8; size]).collect();
+        let mut pool = Pool::new(different * 2 * DIFFERENT_BYTES);
+        let packet = |n| pool.copy_of(&vec![n as u8; size]);
+        let packets: Option<_> = (0..different).map(packet).collect();
+        let packets = packets.ok_or_else(|| Error::Failed("no memory for packets".to_owned()))?;
         let copies = vec![0; buffer_bytes];
-        Ok(Bench { tap, stream: Stream::new(all()), copies, packets, repeats })
+        let streams = [Processors::One, Processors::Several].map(|p| Stream::new(all(), p));
+        Ok(Bench { tap, streams, copies, packets, repeats })
     }
 
     /// Rounds of all ways in turns; the first of each is for memory and caches as they will be. The
@@ -188,49 +211,63 @@ impl Bench {
         }
     }
 
+    /// One round of a way: ns a packet. What is kept is read burst by burst, as a reader would that
+    /// is awake, so that no way is charged for memory that it would not use; without the frees, the
+    /// reading is not timed.
     fn round(&mut self, way: Way) -> f64 {
-        let Bench { tap, stream, copies, packets, repeats } = self;
-        let begun = Instant::now();
-        let bursts = (0..*repeats).flat_map(|_| packets.chunks(BURST));
-        // A loop for each way, so that it has its own in registers.
-        match way.0 {
-            Kind::Copy => {
-                let mut room = copies.as_mut_slice();
-                for bytes in bursts.flatten().map(|bytes| black_box(bytes.as_slice())) {
-                    let Some((here, rest)) = room.split_at_mut_checked(bytes.len()) else { break };
-                    here.copy_from_slice(bytes);
-                    room = rest;
+        let Bench { tap, streams, copies, packets, repeats } = self;
+        let mut spent = Duration::ZERO;
+        for burst in (0..*repeats).flat_map(|_| packets.chunks(BURST)) {
+            let begun = Instant::now();
+            // A loop for each way, so that it has its own in registers.
+            match way.0 {
+                Kind::Copy => copy_all(black_box(burst), copies),
+                Kind::Ours => show(black_box(burst), tap),
+                Kind::Streams { allocation, frees, processors } => {
+                    let stream = &streams[usize::from(processors == Processors::Several)];
+                    for frame in black_box(burst) {
+                        stream.intercept(frame.as_slice(), allocation);
+                    }
+                    if frees {
+                        stream.read_all();
+                    }
                 }
             }
-            Kind::Ours => {
-                let (direction, time, segment_bytes) = (Direction::In, WallTime(1), 0);
-                for burst in bursts {
-                    let shown = burst.iter().map(|bytes| {
-                        let packet = Packet::whole(black_box(bytes.as_slice()));
-                        (Shown { packet, direction, time, segment_bytes }, ())
-                    });
-                    tap.see(shown, |(), _| {});
-                }
+            spent += begun.elapsed();
+            for stream in streams.iter() {
+                stream.read_all();
             }
-            Kind::Streams { allocation, .. } => {
-                for bytes in bursts.flatten() {
-                    stream.intercept(black_box(bytes), allocation);
-                }
+            while let Some(buffer) = tap.take() {
+                tap.give_back(buffer);
             }
         }
-        let frees = matches!(way.0, Kind::Streams { frees: true, .. });
-        if frees {
-            stream.read_all();
-        }
-        let ns = begun.elapsed().as_nanos() as f64 / (*repeats * packets.len()) as f64;
-        if !frees {
-            stream.read_all();
-        }
-        while let Some(buffer) = tap.take() {
-            tap.give_back(buffer);
-        }
-        ns
+        spent.as_nanos() as f64 / (*repeats * packets.len()) as f64
     }
+}
+
+#[inline(never)]
+fn copy_all(burst: &[Mbuf], mut room: &mut [u8]) {
+    for frame in burst {
+        let bytes = frame.as_slice();
+        let Some((here, rest)) = room.split_at_mut_checked(bytes.len()) else { break };
+        here.copy_from_slice(bytes);
+        room = rest;
+    }
+}
+
+/// As a port's taps are shown a burst: `crates/stack/src/taps.rs`.
+#[inline(never)]
+fn show(burst: &[Mbuf], tap: &mut Tap) {
+    let (direction, time) = black_box((Direction::In, WallTime(1)));
+    let shown = burst.iter().map(|frame| {
+        let (packet, segment_bytes) = (Packet::whole(frame.as_slice()), frame.segment_size());
+        (Shown { packet, direction, time, segment_bytes }, frame)
+    });
+    tap.see(shown, |frame, copy| {
+        if frame.has(Flags::CSUM_PARTIAL) {
+            black_box(copy);
+        }
+    });
 }
 
 /// Measure all ways at all sizes.
@@ -327,9 +364,11 @@ fn notes(measured: &[Measured]) -> Vec<String> {
         ));
     }
     notes.push(format!(
-        "To describe a packet STREAMS writes {DESCRIBING_BYTES} bytes in two blocks and reads them \
-         again; ours writes {} in front of the copy of a packet that matched, and nothing for one \
-         that did not.",
+        "Bytes touched to describe a packet: STREAMS {} with three allocations, {} with one, written \
+         and read again, as many once more in the frees; ours {}, written in front of the copy of \
+         a packet that matched, and none for one that did not.",
+        describing_bytes(Allocation::Apart),
+        describing_bytes(Allocation::Together),
         bpf::RECORD_HEADER_BYTES
     ));
     notes

@@ -10,8 +10,9 @@ use ratatui::style::{Style, Stylize};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Table};
 
-use super::traffic::{Amount, SIZES};
-use super::{Interval, PortState};
+use super::Interval;
+use super::port::PortState;
+use super::traffic::{Amount, Pair, SIZES, Traffic};
 
 /// Figures with three places: 12.3 M.
 fn short(value: f64) -> String {
@@ -105,10 +106,11 @@ fn port_table(interval: &Interval) -> Table<'_> {
         let [received, sent] = port.amounts;
         let per_s = |n: u64| short(n as f64 / interval.seconds);
         let bits = |amount: Amount| short(amount.bytes as f64 * 8.0 / interval.seconds);
-        let share = port.rate_bps.map_or("-".to_owned(), |rate| {
-            let most = received.bytes.max(sent.bytes) as f64 * 8.0 / interval.seconds;
-            format!("{:.1} %", most * 100.0 / rate as f64)
-        });
+        let share = match port.share(interval.seconds) {
+            _ if port.link.is_down => "down".to_owned(),
+            Some(share) => format!("{share:.1} %"),
+            None => "-".to_owned(),
+        };
         vec![
             port.name.clone(),
             per_s(received.frames),
@@ -116,8 +118,8 @@ fn port_table(interval: &Interval) -> Table<'_> {
             per_s(sent.frames),
             bits(sent),
             share,
-            port.collisions.map_or("-".to_owned(), |n| n.to_string()),
-            port.errors.map_or("-".to_owned(), |n| n.to_string()),
+            port.link.collisions.map_or("-".to_owned(), |n| n.to_string()),
+            port.link.errors.map_or("-".to_owned(), |n| n.to_string()),
         ]
     };
     let head = [
@@ -163,15 +165,32 @@ fn drop_table(interval: &Interval) -> Table<'_> {
     table(" Drops ", &["name", "so far"], &[22, 8], rows)
 }
 
+/// As many of those that talk most as there is room for; what all others say is the last row.
+fn talker_rows(traffic: &Traffic, room: usize) -> Vec<(String, Amount)> {
+    let all = traffic.talkers();
+    let is_enough = all.len() <= room && traffic.other_pairs.frames == 0;
+    let named = if is_enough { all.len() } else { all.len().min(room.saturating_sub(1)) };
+    let mut others = traffic.other_pairs;
+    all.iter().skip(named).for_each(|(_, amount)| others.include(*amount));
+    let row = |((a, b), amount): &(Pair, Amount)| (format!("{a} - {b}"), *amount);
+    let mut rows: Vec<_> = all.iter().take(named).map(row).collect();
+    if others.frames > 0 {
+        rows.push(("others".to_owned(), others));
+    }
+    rows
+}
+
 fn talker_table(frame: &mut Frame<'_>, interval: &Interval, area: Rect) {
-    let row = |((a, b), amount): ((std::net::IpAddr, std::net::IpAddr), Amount)| {
+    let row = |(name, amount): (String, Amount)| {
         vec![
-            format!("{a} - {b}"),
+            name,
             short(amount.frames as f64 / interval.seconds),
             short(amount.bytes as f64 * 8.0 / interval.seconds),
         ]
     };
-    let rows = interval.traffic.talkers().into_iter().take(usize::from(area.height)).map(row);
+    // The border and the head take three lines.
+    let room = usize::from(area.height.saturating_sub(3));
+    let rows = talker_rows(&interval.traffic, room).into_iter().map(row);
     let wide = area.width.saturating_sub(22);
     let head = ["between", "frames/s", "b/s"];
     frame.render_widget(table(" Who talks ", &head, &[wide, 9, 8], rows.collect()), area);
@@ -192,6 +211,26 @@ mod tests {
         assert_eq!(fitted("2001:db8::12".to_owned(), 12), "2001:db8::12");
         assert_eq!(fitted("2001:db8::12".to_owned(), 11), "2001:db8::…");
         assert_eq!(fitted("a".to_owned(), 0), "…");
+    }
+
+    #[test]
+    fn who_finds_no_row_is_counted_in_the_last_one() {
+        let mut traffic = Traffic::default();
+        let address = |last: u8| std::net::IpAddr::from([192, 0, 2, last]);
+        for n in 1..=4 {
+            let amount = Amount { frames: 1, bytes: u64::from(n) * 100 };
+            traffic.pairs.insert((address(0), address(n)), amount);
+        }
+        let rows = talker_rows(&traffic, 4);
+        assert_eq!(rows.len(), 4);
+        assert_eq!(rows[3].0, "192.0.2.0 - 192.0.2.1", "who talks least");
+        let rows = talker_rows(&traffic, 3);
+        assert_eq!(rows[1].0, "192.0.2.0 - 192.0.2.3");
+        assert_eq!(rows[2], ("others".to_owned(), Amount { frames: 2, bytes: 300 }));
+        traffic.other_pairs = Amount { frames: 7, bytes: 700 };
+        let rows = talker_rows(&traffic, 5);
+        assert_eq!(rows[4], ("others".to_owned(), traffic.other_pairs));
+        assert_eq!(talker_rows(&traffic, 4)[3].1, Amount { frames: 8, bytes: 800 });
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use wire::{ether, ipv4, ipv6, vlan};
 use wirespeed::LinkKind;
+use wirespeed::device::vlan::SERVICE_TAG;
 
 use crate::dump::{Direction, Packet};
 
@@ -25,6 +26,17 @@ pub(super) const SIZES: [(u32, &str); 7] = [
 /// Pairs of addresses that are told apart in an interval.
 const PAIRS: usize = 4096;
 
+/// Bytes that an Ethernet takes for a frame beside those that are seen: preamble and delimiter,
+/// check sequence, gap. IEEE 802.3 sections 3.1.1 and 4.4.2.
+const FRAMING: u64 = 8 + 4 + 12;
+
+/// Bytes of the shortest frame there, without its check sequence: a shorter one is padded.
+const SHORTEST: u64 = 60;
+
+/// Bytes of headers behind the link's, of each segment that a super-segment is cut into. An
+/// estimate: IPv4, and TCP with time stamps.
+const HEADERS: u64 = 20 + 32;
+
 /// Frames and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Amount {
@@ -36,6 +48,11 @@ impl Amount {
     fn add(&mut self, bytes: u32) {
         self.frames += 1;
         self.bytes += u64::from(bytes);
+    }
+
+    pub(super) fn include(&mut self, other: Amount) {
+        self.frames += other.frames;
+        self.bytes += other.bytes;
     }
 
     /// By its share of `lost` beside `seen`.
@@ -54,6 +71,8 @@ pub(super) type Pair = (IpAddr, IpAddr);
 pub(super) struct Traffic {
     /// By port, received and sent.
     pub(super) ports: Vec<[Amount; 2]>,
+    /// The same as links carry it.
+    pub(super) links: Vec<[Amount; 2]>,
     pub(super) sizes: [Amount; SIZES.len()],
     pub(super) protocols: HashMap<&'static str, Amount>,
     pub(super) pairs: HashMap<Pair, Amount>,
@@ -66,8 +85,11 @@ impl Traffic {
         let len = packet.wire_len;
         if self.ports.len() <= packet.port {
             self.ports.resize_with(packet.port + 1, Default::default);
+            self.links.resize_with(packet.port + 1, Default::default);
         }
-        self.ports[packet.port][usize::from(packet.direction == Some(Direction::Out))].add(len);
+        let way = usize::from(packet.direction == Some(Direction::Out));
+        self.ports[packet.port][way].add(len);
+        self.links[packet.port][way].include(on_link(packet));
         if let Some(at) = SIZES.iter().position(|(most, _)| len <= *most) {
             self.sizes[at].add(len);
         }
@@ -89,9 +111,10 @@ impl Traffic {
     /// What was looked at stands for what was `lost` as well, by port: each grows by its share.
     pub(super) fn stand_for(&mut self, lost: &[u64]) {
         let seen = self.frames();
-        for (port, &lost) in self.ports.iter_mut().zip(lost) {
+        let ports = self.ports.iter_mut().zip(&mut self.links);
+        for ((port, link), &lost) in ports.zip(lost) {
             let seen = port.iter().map(|amount| amount.frames).sum();
-            port.iter_mut().for_each(|amount| amount.grow(seen, lost));
+            port.iter_mut().chain(link).for_each(|amount| amount.grow(seen, lost));
         }
         let lost = lost.iter().sum();
         let named = self.protocols.values_mut().chain(self.pairs.values_mut());
@@ -114,6 +137,22 @@ impl Traffic {
     }
 }
 
+/// What a link carries of a packet: a super-segment is cut, and each segment has headers.
+fn on_link(packet: &Packet) -> Amount {
+    let (len, headers) = (u64::from(packet.wire_len), packet.link.header_len() as u64 + HEADERS);
+    let frames = match u64::from(packet.segment_bytes) {
+        0 => 1,
+        payload => len.saturating_sub(headers).div_ceil(payload).max(1),
+    };
+    let bytes = len + (frames - 1) * headers;
+    match packet.link {
+        LinkKind::Ip => Amount { frames, bytes },
+        LinkKind::Ethernet => {
+            Amount { frames, bytes: bytes.max(frames * SHORTEST) + frames * FRAMING }
+        }
+    }
+}
+
 /// The name of what a frame carries, and who sends it to whom.
 fn kind(bytes: &[u8], link: LinkKind) -> (&'static str, Option<Pair>) {
     let (ethertype, packet) = match link {
@@ -121,7 +160,7 @@ fn kind(bytes: &[u8], link: LinkKind) -> (&'static str, Option<Pair>) {
         LinkKind::Ethernet => {
             let Ok(header) = ether::Header::parse(bytes) else { return ("cut off", None) };
             let (mut ethertype, mut rest) = (header.ethertype, &bytes[ether::HEADER_LEN..]);
-            while ethertype == ether::VLAN
+            while matches!(ethertype, ether::VLAN | SERVICE_TAG)
                 && let Ok(tag) = vlan::Header::parse(rest)
             {
                 (ethertype, rest) = (tag.ethertype, &rest[vlan::HEADER_LEN..]);
@@ -206,6 +245,39 @@ mod tests {
         let talkers = traffic.talkers();
         assert_eq!(talkers.len(), 2, "both directions of a pair are one");
         assert_eq!(talkers[1].1, Amount { frames: 2, bytes: 1_578 });
+    }
+
+    #[test]
+    fn what_is_behind_two_tags_is_found() {
+        let mut packet = packet(1, 2, ipv4::UDP, 100);
+        packet.bytes.splice(12..12, [0x88, 0xa8, 0, 7, 0x81, 0, 0x60, 5]);
+        let mut traffic = Traffic::default();
+        traffic.add(&packet);
+        assert_eq!(traffic.protocols["UDP"].frames, 1);
+        assert_eq!(traffic.talkers().len(), 1);
+    }
+
+    #[test]
+    fn the_shortest_frames_that_a_link_can_carry_fill_it() {
+        // As many of this length as 10 Mb/s carry in a second.
+        for (len, most) in [(60, 14_880), (42, 14_880), (1514, 812)] {
+            let mut traffic = Traffic::default();
+            (0..most).for_each(|_| traffic.add(&packet(1, 2, ipv4::UDP, len)));
+            let bits = traffic.links[0][0].bytes * 8;
+            assert!((9_990_000..=10_000_000).contains(&bits), "{len}: {bits}");
+            traffic.stand_for(&[most]);
+            assert_eq!(traffic.links[0][0].bytes * 8, 2 * bits);
+        }
+    }
+
+    #[test]
+    fn a_super_segment_takes_as_much_of_its_link_as_its_segments() {
+        let whole = Packet { segment_bytes: 1448, ..packet(1, 2, ipv4::TCP, 66 + 45 * 1448) };
+        let part = on_link(&packet(1, 2, ipv4::TCP, 1514));
+        assert_eq!(part.bytes, 1538);
+        assert_eq!(on_link(&whole), Amount { frames: 45, bytes: 45 * part.bytes });
+        let bare = Packet { link: LinkKind::Ip, ..packet(1, 2, ipv4::TCP, 40) };
+        assert_eq!(on_link(&bare), Amount { frames: 1, bytes: 40 });
     }
 
     #[test]

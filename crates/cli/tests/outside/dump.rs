@@ -1,16 +1,20 @@
 //! `wirespeed dump` beside tcpdump: the same file, the same lines; an interface; filters.
 
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use rustix::process::Signal;
-use testbed::{Case, Need, Running};
+use testbed::{Case, Need, Running, ip, until};
 
-use crate::host::{Host, KERNEL, OURS, TAP};
+use crate::host::{Host, KERNEL, OURS, TAP, set_up_tap};
 
 pub(crate) const CASES: &[Case] = &[
     ("dump_prints_what_tcpdump_prints", &[Need::TCPDUMP], same_lines),
     ("dump_of_an_interface_sees_both_ways", &[Need::PING, Need::TCPDUMP], interface),
+    ("dump_waits_for_an_interface_and_ends_with_it", &[], deleted),
     ("dump_says_what_is_wrong_with_a_filter", &[Need::TCPDUMP], wrong_filter),
 ];
 
@@ -112,6 +116,54 @@ fn interface() {
         assert_eq!(out.matches(&format!("{from} > {to}: ICMP echo {what}")).count(), 2, "{out}");
     }
     assert!(err.contains("4 packets captured") && err.contains("0 packets dropped"), "{err}");
+}
+
+/// A dump of the TAP, and what it says, line by line as it comes.
+fn watching() -> (Running, Receiver<String>) {
+    let dump = Command::new(env!("CARGO_BIN_EXE_wirespeed"))
+        .args(["dump", "-i", TAP])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut dump = Running(dump.expect("the program starts"));
+    let stderr = dump.0.stderr.take().expect("piped");
+    let (say, said) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+            let _ = say.send(line);
+        }
+    });
+    (dump, said)
+}
+
+fn is_watched() -> bool {
+    let shown = Command::new("ip").args(["-d", "link", "show", "dev", TAP]).output();
+    shown.is_ok_and(|shown| text(&shown).contains("promiscuity 1"))
+}
+
+/// Up until then; and down, where the kernel says nothing of the end.
+fn deleted() {
+    const PATIENCE: Duration = Duration::from_secs(20);
+    for is_up in [true, false] {
+        set_up_tap();
+        assert!(is_up || ip(&format!("link set dev {TAP} down")));
+        let (mut dump, said) = watching();
+        if is_up {
+            assert!(until(PATIENCE, is_watched), "it does not watch");
+        } else {
+            let first = said.recv_timeout(PATIENCE).expect("it says something");
+            assert!(first.contains(&format!("sudo ip link set {TAP} up")), "{first}");
+            // Time enough to say it again and again.
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        assert!(ip(&format!("link delete dev {TAP}")));
+        assert_eq!(dump.wait().code(), Some(1));
+        let rest: Vec<String> = said.iter().collect();
+        assert!(is_up || !rest.iter().any(|line| line.contains("is down")), "{rest:?}");
+        let last = rest.last().expect("it says why");
+        assert!(last.starts_with(&format!("error: interface '{TAP}' is not there")), "{rest:?}");
+        assert!(rest.iter().any(|line| line.contains("packets captured")), "{rest:?}");
+    }
 }
 
 fn wrong_filter() {

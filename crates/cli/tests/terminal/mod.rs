@@ -6,6 +6,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
@@ -57,6 +58,11 @@ impl Terminal {
 
     pub(crate) fn types(&mut self, keys: &[u8]) {
         self.user.as_mut().expect("it is there").write_all(keys).expect("it takes keys");
+    }
+
+    /// Send the program a signal.
+    pub(crate) fn signals(&mut self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("it is ours");
     }
 
     pub(crate) fn vanishes(&mut self) {

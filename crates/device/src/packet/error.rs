@@ -95,8 +95,9 @@ impl fmt::Display for PacketError {
             ),
             PacketError::Gone { name } => write!(
                 f,
-                "interface '{name}' was deleted, and a queue of a group cannot join another. \
-                 Open it again"
+                "interface '{name}' is not there any more, and what was opened on it cannot follow \
+                 one that comes again. Open it again when it is back: `ip link` lists those that \
+                 there are"
             ),
         }
     }

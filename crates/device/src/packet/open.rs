@@ -231,6 +231,14 @@ pub(super) enum Frames {
     Both,
 }
 
+impl Frames {
+    /// Each frame that passes an interface, once: what a loopback sends it receives.
+    pub(super) fn all_of(fd: &OwnedFd, name: &str) -> Result<Frames, PacketError> {
+        let (kind, _) = interface::hardware(fd, name).map_err(refused("the kind", name))?;
+        Ok(if kind == libc::ARPHRD_LOOPBACK { Frames::Received } else { Frames::Both })
+    }
+}
+
 /// Give the socket its ring; version and header have to be known before.
 pub(super) fn ring(
     fd: &OwnedFd,

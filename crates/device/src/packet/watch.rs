@@ -5,6 +5,9 @@
 //!
 //! A frame is shown in the ring that the kernel filled, with the kernel's time; who wants to keep
 //! something copies it. What the wire has and the kernel took out, a tag, is in front of it again.
+//!
+//! An interface that goes down is watched on, and shown when it is up again. One that is deleted is
+//! gone for good: [`Watch::trouble`] tells which.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -13,6 +16,7 @@ use base::LinkKind;
 use super::open::{Frames, link, ring};
 use super::receive::{ADDRESSES, TAG};
 use super::ring::{Ring, Slot};
+use super::state::State;
 use super::{PacketError, Receive, sys};
 use crate::interface;
 use crate::packet::error::refused;
@@ -48,12 +52,15 @@ impl Seen<'_> {
 pub struct Watch {
     ring: Ring,
     fd: OwnedFd,
+    name: String,
     link: LinkKind,
     lost: u64,
 }
 
 impl Watch {
-    /// Watch an interface; with `promiscuous` it takes frames for other stations as well.
+    /// Watch an interface; with `promiscuous` it takes frames for other stations as well. It may be
+    /// down. On a loopback interface, which receives all it sends, a frame is shown as received
+    /// alone, once.
     ///
     /// # Errors
     /// No privilege, no such interface, a link that we do not speak.
@@ -61,12 +68,12 @@ impl Watch {
         let fd = sys::socket().map_err(refused("opening a packet socket", name))?;
         let index = interface::index(&fd, name).map_err(refused("the number", name))?;
         let link = link(&fd, name)?;
-        let ring = ring(&fd, name, Receive::BLOCKS, Frames::Both)?;
+        let ring = ring(&fd, name, Receive::BLOCKS, Frames::all_of(&fd, name)?)?;
         sys::bind(&fd, index).map_err(refused("binding", name))?;
         if promiscuous {
             sys::join_promiscuous(&fd, index).map_err(refused("hearing all frames", name))?;
         }
-        Ok(Watch { ring, fd, link, lost: 0 })
+        Ok(Watch { ring, fd, name: name.to_owned(), link, lost: 0 })
     }
 
     /// What its frames begin with.
@@ -74,7 +81,8 @@ impl Watch {
         self.link
     }
 
-    /// Readable when there are frames.
+    /// Readable when there are frames. With an error when the interface goes down or away, until
+    /// [`Watch::trouble`] is asked.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -87,6 +95,18 @@ impl Watch {
     /// Is there a frame?
     pub fn is_ready(&self) -> bool {
         self.ring.is_ready()
+    }
+
+    /// Why no more frames come, now: [`PacketError::Down`] until it is up again,
+    /// [`PacketError::Gone`] for good. An interface that is down when it is deleted leaves no error
+    /// at the descriptor: who was told of the one asks again for the other.
+    pub fn trouble(&self) -> Option<PacketError> {
+        let name = || self.name.clone();
+        match State::of(&self.fd, &self.name) {
+            State::Up => None,
+            State::Down => Some(PacketError::Down { name: name() }),
+            State::Another(_) | State::Missing => Some(PacketError::Gone { name: name() }),
+        }
     }
 
     /// Frames that found no room in the ring so far.

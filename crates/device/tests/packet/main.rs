@@ -14,13 +14,15 @@ mod pair;
 #[cfg(target_os = "linux")]
 mod troubles;
 #[cfg(target_os = "linux")]
+mod watch;
+#[cfg(target_os = "linux")]
 mod wire;
 #[cfg(target_os = "linux")]
 mod xdp;
 
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
-    let cases: &[&[testbed::Case]] = &[wire::CASES, troubles::CASES, xdp::CASES];
+    let cases: &[&[testbed::Case]] = &[wire::CASES, troubles::CASES, watch::CASES, xdp::CASES];
     #[cfg(not(target_os = "linux"))]
     let cases: &[&[testbed::Case]] = &[];
     testbed::in_namespaces(cases)

@@ -1,4 +1,5 @@
 //! Buffers that are lent, filled by somebody else, and come back as mbufs.
+#![allow(unsafe_code)]
 
 use std::thread;
 
