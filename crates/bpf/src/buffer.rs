@@ -61,28 +61,9 @@ impl Buffer {
         self.len = end;
     }
 
-    /// Put the first `captured` bytes of a packet behind `end`; the copy, and where the next record
-    /// goes, or None if there is no room.
-    #[inline(always)]
-    pub(crate) fn push(
-        &mut self,
-        end: usize,
-        shown: &Shown<'_>,
-        captured: usize,
-    ) -> Option<(&mut [u8], usize)> {
-        let packet: &Packet<'_> = &shown.packet;
-        let then = end + record_len(captured);
-        let (header, copy) =
-            self.bytes.get_mut(end..then)?.split_first_chunk_mut::<RECORD_HEADER_BYTES>()?;
-        // A snapshot length fits: `tap::SNAPLEN_MAX`. One write, of what is in registers.
-        let lengths = captured as u64 | u64::from(packet.wire_len) << 32;
-        let is_out = shown.direction == Direction::Out;
-        let rest = u32::from(shown.segment_bytes) | u32::from(is_out) << 16;
-        header[..8].copy_from_slice(&shown.time.0.to_le_bytes());
-        header[8..16].copy_from_slice(&lengths.to_le_bytes());
-        header[16..].copy_from_slice(&rest.to_le_bytes());
-        packet.copy_to(copy);
-        Some((copy, then))
+    /// All its room, for [`record`].
+    pub(crate) fn room_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
     }
 
     /// Is nothing in it?
@@ -99,6 +80,30 @@ impl Buffer {
     pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
         records(self.as_bytes())
     }
+}
+
+/// Put the first `captured` bytes of a packet behind `end`; the copy, and where the next record
+/// goes, or None if there is no room.
+#[inline(always)]
+pub(crate) fn record<'r>(
+    room: &'r mut [u8],
+    end: usize,
+    shown: &Shown<'_>,
+    captured: usize,
+) -> Option<(&'r mut [u8], usize)> {
+    let packet: &Packet<'_> = &shown.packet;
+    let then = end + record_len(captured);
+    let (header, copy) =
+        room.get_mut(end..then)?.split_first_chunk_mut::<RECORD_HEADER_BYTES>()?;
+    // A snapshot length fits: `tap::SNAPLEN_MAX`. One write, of what is in registers.
+    let lengths = captured as u64 | u64::from(packet.wire_len) << 32;
+    let is_out = shown.direction == Direction::Out;
+    let rest = u32::from(shown.segment_bytes) | u32::from(is_out) << 16;
+    header[..8].copy_from_slice(&shown.time.0.to_le_bytes());
+    header[8..16].copy_from_slice(&lengths.to_le_bytes());
+    header[16..].copy_from_slice(&rest.to_le_bytes());
+    packet.copy_to(copy);
+    Some((copy, then))
 }
 
 /// The packets in the bytes of a [`Buffer`], as far as they make sense.

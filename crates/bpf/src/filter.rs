@@ -29,6 +29,11 @@ impl Filter {
         }
     }
 
+    /// How many bytes of any packet to keep, if it looks at none.
+    pub fn always(&self) -> Option<u32> {
+        self.always
+    }
+
     /// Is it machine code?
     pub fn is_compiled(&self) -> bool {
         #[cfg(all(feature = "jit", unix, target_arch = "x86_64"))]

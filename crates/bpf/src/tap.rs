@@ -9,8 +9,9 @@
 //! one. Where the reader is too slow, packets are dropped and counted; nothing waits for it.
 //! Counters: [`Counters`].
 
-use crate::buffer::{Buffer, record_len};
+use crate::buffer::{Buffer, record, record_len};
 use crate::filter::Filter;
+use crate::packet::Packet;
 use crate::shown::{Direction, Shown};
 
 /// Bytes of a buffer at most.
@@ -108,54 +109,63 @@ impl Tap {
     pub fn see<'a, T>(
         &mut self,
         packets: impl IntoIterator<Item = (Shown<'a>, T)>,
-        mut amend: impl FnMut(T, &mut [u8]),
+        amend: impl FnMut(T, &mut [u8]),
     ) {
-        // From packet to packet in registers: in memory each would wait for the one before.
+        // A loop for each, so that a tap that takes everything asks nothing.
+        match self.filter.always() {
+            Some(keep) => self.look(packets, amend, |_, _| keep),
+            None => self.look(packets, amend, |filter, packet| filter.run(packet)),
+        }
+    }
+
+    #[inline(always)]
+    fn look<'a, T>(
+        &mut self,
+        packets: impl IntoIterator<Item = (Shown<'a>, T)>,
+        mut amend: impl FnMut(T, &mut [u8]),
+        keep: impl Fn(&Filter, &Packet<'_>) -> u32,
+    ) {
+        // All of it from packet to packet in registers: whatever is in memory, the compiler has to
+        // take for changed by each copy.
+        let Settings { only, snaplen, .. } = self.settings;
         let (mut counters, mut end) = (self.counters, self.store.end());
+        let mut room = self.store.room_mut();
         for (shown, with) in packets {
-            if self.settings.only.is_some_and(|only| only != shown.direction) {
+            if only.is_some_and(|only| only != shown.direction) {
                 continue;
             }
             counters.seen += 1;
-            let keep = self.filter.run(&shown.packet).min(self.settings.snaplen);
+            let keep = keep(&self.filter, &shown.packet).min(snaplen);
             if keep == 0 {
                 continue;
             }
             counters.matched += 1;
             let captured = shown.packet.captured_bytes().min(keep as usize);
-            if let Some((copy, then)) = self.store.push(end, &shown, captured) {
+            if let Some((copy, then)) = record(room, end, &shown, captured) {
                 end = then;
                 amend(with, copy);
-            } else if let Some((copy, then)) = self.push_to_next(end, shown, captured) {
-                end = then;
-                amend(with, copy);
-            } else {
-                end = self.store.end();
-                counters.dropped += 1;
+                continue;
+            }
+            self.store.set_end(end);
+            let has_turned = self.turn();
+            end = self.store.end();
+            room = self.store.room_mut();
+            match has_turned.then(|| record(room, end, &shown, captured)).flatten() {
+                Some((copy, then)) => {
+                    end = then;
+                    amend(with, copy);
+                }
+                None => counters.dropped += 1,
             }
         }
         self.store.set_end(end);
         self.counters = counters;
     }
 
-    /// The store buffer is full, to `end`: into the next one, if there is one.
-    #[cold]
-    #[inline(never)]
-    fn push_to_next(
-        &mut self,
-        end: usize,
-        shown: Shown<'_>,
-        captured: usize,
-    ) -> Option<(&mut [u8], usize)> {
-        self.store.set_end(end);
-        if !self.turn() {
-            return None;
-        }
-        self.store.push(self.store.end(), &shown, captured)
-    }
-
     /// The store buffer becomes the hold buffer, the free one is filled from now on. False if there
     /// is none or the reader has not taken the last.
+    #[cold]
+    #[inline(never)]
     fn turn(&mut self) -> bool {
         if self.hold.is_some() {
             return false;
