@@ -24,6 +24,7 @@
 
 mod dgram;
 mod error;
+mod name;
 mod stream;
 
 use base::{DropReason, LinkKind, Mtu};

@@ -3,7 +3,7 @@
 #![cfg(all(not(loom), target_os = "linux"))]
 
 use std::io::{Read, Write};
-use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::PathBuf;
 
 use base::DropReason;
@@ -91,6 +91,42 @@ fn a_machine_that_goes_is_followed_by_the_next() {
     }
     drop(port);
     assert!(!path.exists(), "its name goes with it");
+}
+
+#[test]
+fn what_is_no_dead_socket_stays_where_it_is() {
+    let path = place("notes.txt");
+    std::fs::write(&path, "of value").expect("a file");
+    let refusals = [Stream::listen(&path).err(), Dgram::bind(&path, &place("nobody")).err()];
+    for refusal in refusals {
+        let said = refusal.expect("a file is there").to_string();
+        assert!(said.contains("no socket") && said.contains("another path"), "{said}");
+    }
+    assert_eq!(std::fs::read_to_string(&path).expect("it is there"), "of value");
+    std::fs::remove_file(&path).expect("it is there");
+
+    let first = Stream::listen(&path).expect("a place");
+    let refusals = [Stream::listen(&path).err(), Dgram::bind(&path, &place("nobody")).err()];
+    for refusal in refusals {
+        let said = refusal.expect("somebody listens").to_string();
+        assert!(said.contains("another program"), "{said}");
+    }
+    assert!(!first.rx_ready(), "nobody had to connect to find out");
+    // Somebody made room by hand: what is there now is not the first one's to remove.
+    std::fs::remove_file(&path).expect("it is there");
+    let second = Dgram::bind(&path, &place("nobody")).expect("a place");
+    assert!(Dgram::bind(&path, &place("nobody")).is_err());
+    drop(first);
+    assert!(path.exists());
+    drop(second);
+    assert!(!path.exists());
+
+    // The standard library leaves the file.
+    drop(UnixListener::bind(&path).expect("a place"));
+    drop(Stream::listen(&path).expect("the old one is dead"));
+    drop(UnixDatagram::bind(&path).expect("a place"));
+    drop(Stream::listen(&path).expect("the old one is dead"));
+    assert!(!path.exists());
 }
 
 #[test]

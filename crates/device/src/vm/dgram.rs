@@ -11,41 +11,38 @@ use base::{DropReason, Drops, Mtu};
 use mbuf::Pool;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::name::Name;
 use super::{LONGEST, VmError, limits, refused};
 use crate::{Burst, Device, Limits};
 
 /// A virtual machine's network over a datagram socket.
 pub struct Dgram {
     socket: UnixDatagram,
-    local: PathBuf,
     remote: PathBuf,
     limits: Limits,
     room: Vec<u8>,
     pushed_back: bool,
     drops: Drops,
+    /// Kept for its end.
+    _name: Name,
 }
 
 impl Dgram {
     /// Receive at `local`, which is made, and send to `remote`, which need not be there yet.
     ///
     /// # Errors
-    /// The socket cannot be made.
+    /// The socket cannot be made, or something else is there.
     pub fn bind(local: &Path, remote: &Path) -> Result<Dgram, VmError> {
-        // A name that nobody has a socket behind is left from before.
-        if UnixDatagram::unbound().is_ok_and(|probe| probe.connect(local).is_err()) {
-            let _ = std::fs::remove_file(local);
-        }
-        let refused = || VmError::refused("receiving at", local);
-        let socket = UnixDatagram::bind(local).map_err(refused())?;
-        socket.set_nonblocking(true).map_err(refused())?;
+        let (socket, name) = Name::bind("receiving at", local, || UnixDatagram::bind(local))?;
+        socket.set_nonblocking(true).map_err(VmError::refused("setting up", local))?;
         Ok(Dgram {
             socket,
-            local: local.to_owned(),
             remote: remote.to_owned(),
             limits: limits(Mtu::ETHERNET),
             room: vec![0; LONGEST],
             pushed_back: false,
             drops: Drops::default(),
+            _name: name,
         })
     }
 
@@ -128,12 +125,5 @@ impl Device for Dgram {
 
     fn drops(&self) -> Option<&Drops> {
         Some(&self.drops)
-    }
-}
-
-impl Drop for Dgram {
-    /// The socket's name goes with it.
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.local);
     }
 }

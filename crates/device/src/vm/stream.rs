@@ -15,6 +15,7 @@ use base::{DropReason, Drops, Mtu};
 use mbuf::Pool;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::name::Name;
 use super::{LONGEST, VmError, limits, refused};
 use crate::{Burst, Device, Limits};
 
@@ -30,7 +31,7 @@ const WAITING: usize = 256 << 10;
 /// A virtual machine's network over a stream socket.
 pub struct Stream {
     /// Where others connect, if it is this end that waits for them.
-    listener: Option<UnixListener>,
+    listener: Option<(UnixListener, Name)>,
     socket: Option<UnixStream>,
     path: PathBuf,
     limits: Limits,
@@ -58,19 +59,15 @@ impl Stream {
     }
 
     /// Wait for a machine to connect (`server=off`), and for the next one when it has gone. A
-    /// socket that is left from before is replaced.
+    /// socket at which nobody listens any more is replaced.
     ///
     /// # Errors
-    /// The socket cannot be made.
+    /// The socket cannot be made, or something else is there.
     pub fn listen(path: &Path) -> Result<Stream, VmError> {
-        if UnixStream::connect(path).is_err() {
-            let _ = std::fs::remove_file(path);
-        }
-        let refused = || VmError::refused("listening at", path);
-        let listener = UnixListener::bind(path).map_err(refused())?;
-        listener.set_nonblocking(true).map_err(refused())?;
+        let (listener, name) = Name::bind("listening at", path, || UnixListener::bind(path))?;
+        listener.set_nonblocking(true).map_err(VmError::refused("setting up", path))?;
         let mut stream = Stream::new(path);
-        stream.listener = Some(listener);
+        stream.listener = Some((listener, name));
         stream.close();
         Ok(stream)
     }
@@ -120,7 +117,7 @@ impl Stream {
 
     /// Has somebody connected?
     fn accept(&mut self) {
-        let accepted = self.listener.as_ref().and_then(|listener| listener.accept().ok());
+        let accepted = self.listener.as_ref().and_then(|(listener, _)| listener.accept().ok());
         if let Some((socket, _)) = accepted {
             let _ = self.use_socket(socket);
         }
@@ -264,7 +261,7 @@ impl Device for Stream {
     }
 
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        let listener = || self.listener.as_ref().map(AsFd::as_fd);
+        let listener = || self.listener.as_ref().map(|(listener, _)| listener.as_fd());
         self.socket.as_ref().map(AsFd::as_fd).or_else(listener)
     }
 
@@ -274,14 +271,5 @@ impl Device for Stream {
 
     fn drops(&self) -> Option<&Drops> {
         Some(&self.drops)
-    }
-}
-
-impl Drop for Stream {
-    /// The socket's name goes with it.
-    fn drop(&mut self) {
-        if self.listener.is_some() {
-            let _ = std::fs::remove_file(&self.path);
-        }
     }
 }
