@@ -165,12 +165,22 @@ impl Stream {
             match socket.write(&self.outgoing[self.written..]) {
                 Ok(n) if n > 0 => self.written += n,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return self.keep_rest(),
                 _ => return self.close(),
             }
         }
         self.outgoing.clear();
         self.written = 0;
+    }
+
+    /// The socket is full: what it did not take waits. What it took goes once it is no less than
+    /// what has to be moved for that: so moving costs no more than writing did, and the buffer
+    /// never has twice what waits.
+    fn keep_rest(&mut self) {
+        if self.written >= self.outgoing.len() - self.written {
+            self.outgoing.drain(..self.written);
+            self.written = 0;
+        }
     }
 
     fn is_ready_for(&self, events: PollFlags) -> bool {
@@ -273,3 +283,6 @@ impl Device for Stream {
         Some(&self.drops)
     }
 }
+
+#[cfg(test)]
+mod tests;
