@@ -1,15 +1,18 @@
 //! A virtual machine's socket: the framing that QEMU has, ends that come and go, lengths that are
-//! none.
+//! none, who is woken when, files that are somebody else's.
 #![cfg(all(not(loom), target_os = "linux"))]
 
 use std::io::{Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::PathBuf;
 
 use base::DropReason;
 use mbuf::Pool;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wirespeed_device::vm::{Dgram, Stream};
-use wirespeed_device::{Burst, Device};
+use wirespeed_device::{Burst, Device, vlan};
 
 fn place(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("wsvm-{}-{name}", std::process::id()))
@@ -36,6 +39,16 @@ fn sent(device: &mut impl Device, pool: &mut Pool, frames: &[&[u8]]) -> usize {
     let count = device.tx_burst(pool, &mut burst);
     burst.drain(..).for_each(|frame| pool.free(frame));
     count
+}
+
+fn readable(fd: impl AsFd) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&now)).expect("it is open") > 0
+}
+
+/// Would a driver that sleeps be woken?
+fn wakes(device: &impl Device) -> bool {
+    readable(device.as_fd().expect("it is not gone"))
 }
 
 fn dropped(device: &impl Device, reason: DropReason) -> u64 {
@@ -91,6 +104,56 @@ fn a_machine_that_goes_is_followed_by_the_next() {
     }
     drop(port);
     assert!(!path.exists(), "its name goes with it");
+}
+
+#[test]
+fn every_machine_is_heard_of_at_one_descriptor() {
+    let (path, mut pool) = (place("one"), Pool::new(1 << 20));
+    let mut port = Stream::listen(&path).expect("a place");
+    let lent = port.as_fd().expect("it waits");
+    let number = lent.as_raw_fd();
+    // As a driver does it: once, by the number.
+    let driver = epoll::create(CreateFlags::CLOEXEC).expect("a descriptor");
+    epoll::add(&driver, lent, EventData::new_u64(0), EventFlags::IN).expect("it can be waited for");
+    assert!(!readable(&driver));
+    let mut machine = UnixStream::connect(&path).expect("it listens");
+    for n in 1..=4u8 {
+        assert!(readable(&driver), "machine {n} is there");
+        assert!(received(&mut port, &mut pool).is_empty() && port.link_up());
+        assert_eq!(port.as_fd().map(|fd| fd.as_raw_fd()), Some(number));
+        // The second and the fourth come while another is there.
+        let next = (n % 2 == 1).then(|| UnixStream::connect(&path).expect("it listens"));
+        assert!(!readable(&driver), "nothing is to be done");
+        machine.write_all(&framed(&[n; 60])).expect("room");
+        assert!(readable(&driver), "a frame");
+        assert_eq!(received(&mut port, &mut pool), [vec![n; 60]]);
+        assert!(!readable(&driver));
+        drop(machine);
+        assert!(readable(&driver), "machine {n} has gone");
+        assert!(received(&mut port, &mut pool).is_empty() && !port.link_up() && !port.is_gone());
+        assert_eq!(readable(&driver), next.is_some());
+        machine = next.unwrap_or_else(|| UnixStream::connect(&path).expect("it listens"));
+    }
+}
+
+#[test]
+fn a_copy_of_the_descriptor_keeps_no_connection_open() {
+    let (path, mut pool) = (place("copy"), Pool::new(1 << 20));
+    let port = Stream::listen(&path).expect("a place");
+    let ids = [vlan::Id::Untagged];
+    let mut trunk = vlan::split(Box::new(port), vlan::TAG, &ids).expect("Ethernet").remove(0);
+    let mut machine = UnixStream::connect(&path).expect("it listens");
+    assert!(received(&mut trunk, &mut pool).is_empty() && trunk.link_up());
+    assert!(!wakes(&trunk), "the trunk has made its copy");
+    // What is no frame: our end closes.
+    machine.write_all(&[0; 4]).expect("room");
+    assert!(wakes(&trunk));
+    assert!(received(&mut trunk, &mut pool).is_empty() && !trunk.link_up());
+    assert!(!wakes(&trunk));
+    machine.set_nonblocking(true).expect("a socket");
+    assert_eq!(machine.read(&mut [0; 1]).expect("not open any more"), 0);
+    let _next = UnixStream::connect(&path).expect("it listens");
+    assert!(wakes(&trunk));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What only the inside shows: how many bytes are kept.
+//! What only the inside shows: how many bytes are kept, and that some wait below the limit.
 
 use super::*;
 
@@ -33,6 +33,15 @@ fn byte(at: usize) -> u8 {
     (FRAME as u32).to_be_bytes().get(within).copied().unwrap_or(number as u8)
 }
 
+/// Everything that there is to read, which has to be what comes after `read` bytes.
+fn read_all(machine: &mut UnixStream, read: &mut usize) {
+    let mut room = vec![0; 1 << 20];
+    while let Ok(got @ 1..) = machine.read(&mut room) {
+        assert!(room[..got].iter().copied().eq((*read..*read + got).map(byte)));
+        *read += got;
+    }
+}
+
 #[test]
 fn a_buffer_that_is_never_empty_does_not_grow() {
     let (mut port, mut machine, mut pool) = pair("grow");
@@ -49,4 +58,26 @@ fn a_buffer_that_is_never_empty_does_not_grow() {
         read += got;
     }
     assert!(port.outgoing.capacity() < 8 * WAITING);
+}
+
+#[test]
+fn bytes_that_wait_below_the_limit_leave_when_the_machine_reads() {
+    let (mut port, mut machine, mut pool) = pair("tail");
+    let (mut taken, mut read) = (0, 0);
+    while port.outgoing.is_empty() {
+        assert!(is_taken(&mut port, &mut pool, taken), "the socket is smaller than the limit");
+        taken += 1;
+    }
+    assert!(port.tx_ready(), "nothing was pushed back");
+    assert!(!port.rx_ready(), "and there is nothing to do");
+    read_all(&mut machine, &mut read);
+    assert!(read < taken * SENT, "the last bytes wait");
+    let lent = port.as_fd().expect("the machine is there");
+    assert!(is_ready(&lent, PollFlags::IN), "whoever sleeps there hears of room");
+    assert!(port.rx_ready());
+    let mut burst = Burst::new();
+    assert_eq!(port.rx_burst(&mut pool, &mut burst), 0);
+    read_all(&mut machine, &mut read);
+    assert_eq!(read, taken * SENT);
+    assert!(!port.rx_ready(), "and does not hear of it again");
 }
