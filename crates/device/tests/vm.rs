@@ -5,7 +5,7 @@
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use base::DropReason;
 use mbuf::Pool;
@@ -49,6 +49,24 @@ fn readable(fd: impl AsFd) -> bool {
 /// Would a driver that sleeps be woken?
 fn wakes(device: &impl Device) -> bool {
     readable(device.as_fd().expect("it is not gone"))
+}
+
+fn datagram_socket(path: &Path) -> UnixDatagram {
+    let socket = UnixDatagram::bind(path).expect("a place");
+    socket.set_nonblocking(true).expect("a socket");
+    socket
+}
+
+/// Fill the queue of the datagram socket at `path`; one socket's buffer may be too small for that.
+fn fill(path: &Path) {
+    loop {
+        let other = UnixDatagram::unbound().expect("a socket");
+        other.set_nonblocking(true).expect("a socket");
+        if other.send_to(&[9; 60], path).is_err() {
+            return;
+        }
+        while other.send_to(&[9; 60], path).is_ok() {}
+    }
 }
 
 fn dropped(device: &impl Device, reason: DropReason) -> u64 {
@@ -273,4 +291,83 @@ fn datagrams_are_frames() {
     let _ = std::fs::remove_file(&theirs);
     drop(port);
     assert!(!ours.exists());
+}
+
+#[test]
+fn a_receiver_that_is_full_is_waited_for() {
+    let (ours, theirs, mut pool) = (place("f-ours"), place("f-theirs"), Pool::new(1 << 20));
+    let mut port = Dgram::bind(&ours, &theirs).expect("a place");
+    let machine = datagram_socket(&theirs);
+    fill(&theirs);
+    let mut room = [0; 2_000];
+    for turn in 0..3 {
+        assert_eq!(sent(&mut port, &mut pool, &[&[1; 60]]), 0, "pushed back in turn {turn}");
+        assert!(!port.tx_ready() && !port.rx_ready() && !wakes(&port), "nobody is called");
+        machine.recv(&mut room).expect("it is full");
+        assert!(port.tx_ready() && wakes(&port), "there is room for one");
+        assert_eq!(sent(&mut port, &mut pool, &[&[1; 60], &[2; 60]]), 1);
+        assert!(!port.tx_ready() && !wakes(&port));
+        // Frames come in meanwhile.
+        machine.send_to(&[3; 60], &ours).expect("room");
+        assert!(port.rx_ready() && wakes(&port));
+        assert_eq!(received(&mut port, &mut pool), [vec![3; 60]]);
+        assert!(!port.tx_ready() && !wakes(&port), "full as before");
+    }
+    // Room for which nobody has a use any more does not call again.
+    machine.recv(&mut room).expect("it is full");
+    assert!(wakes(&port) && received(&mut port, &mut pool).is_empty());
+    assert!(port.tx_ready() && !wakes(&port));
+    assert_eq!(sent(&mut port, &mut pool, &[&[1; 60], &[2; 60]]), 1);
+    drop(machine);
+    assert!(port.tx_ready() && wakes(&port), "who has gone takes nothing, and all is said");
+    assert_eq!(sent(&mut port, &mut pool, &[&[2; 60]]), 1);
+    assert_eq!(dropped(&port, DropReason::DeviceLinkDown), 1);
+    assert!(!wakes(&port));
+    std::fs::remove_file(&theirs).expect("the socket left it");
+}
+
+#[test]
+fn a_buffer_that_is_full_is_waited_for() {
+    let (ours, theirs, mut pool) = (place("b-ours"), place("b-theirs"), Pool::new(1 << 20));
+    let mut port = Dgram::bind(&ours, &theirs).expect("a place");
+    let machine = datagram_socket(&theirs);
+    // The kernel does not limit the queue of one that is connected to us.
+    machine.connect(&ours).expect("it is there");
+    let mut taken = 0;
+    while sent(&mut port, &mut pool, &[&[1; 1_514]]) == 1 {
+        taken += 1;
+        assert!(taken < 100_000, "it never pushes back");
+    }
+    assert!(!port.tx_ready() && !wakes(&port));
+    let mut room = [0; 2_000];
+    let mut got = 0;
+    while machine.recv(&mut room).is_ok() {
+        got += 1;
+    }
+    assert_eq!(got, taken);
+    assert!(port.tx_ready() && wakes(&port));
+    assert_eq!(sent(&mut port, &mut pool, &[&[1; 60]]), 1);
+    assert!(!wakes(&port));
+    drop(machine);
+    std::fs::remove_file(&theirs).expect("the socket left it");
+}
+
+#[test]
+fn a_machine_that_starts_again_is_heard_before_it_is_spoken_to() {
+    let (ours, theirs, mut pool) = (place("a-ours"), place("a-theirs"), Pool::new(1 << 20));
+    let mut port = Dgram::bind(&ours, &theirs).expect("a place");
+    for n in 1..=3u8 {
+        let machine = datagram_socket(&theirs);
+        machine.send_to(&[n; 60], &ours).expect("it takes frames of anybody");
+        assert!(wakes(&port));
+        assert_eq!(received(&mut port, &mut pool), [vec![n; 60]]);
+        assert_eq!(sent(&mut port, &mut pool, &[&[n; 70]]), 1);
+        assert_eq!(machine.recv(&mut [0; 100]).expect("a frame"), 70);
+        // It is full when it goes.
+        fill(&theirs);
+        assert_eq!(sent(&mut port, &mut pool, &[&[n; 80]]), 0);
+        drop(machine);
+        std::fs::remove_file(&theirs).expect("the socket left it");
+    }
+    assert_eq!(dropped(&port, DropReason::DeviceLinkDown), 0);
 }
