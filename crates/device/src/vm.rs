@@ -2,8 +2,8 @@
 //! frame has its length in front (32 bits, big-endian), and `-netdev dgram`, a frame a datagram.
 //!
 //! Called by: the stack, once a burst; programs that open one. Must not know: what frames hold.
-//! Counters: [`Device::drops`], by name. Source: QEMU, `docs/system/devices/net.rst`,
-//! `net/stream.c`.
+//! Counters: [`drops`](crate::Device::drops), by name. Source: QEMU,
+//! `docs/system/devices/net.rst`, `net/stream.c`.
 //!
 //! ```no_run
 //! use wirespeed_device::vm::Stream;
@@ -21,12 +21,22 @@
 //! - A [`Stream`] that connected: gone for good.
 //! - A length that no frame has: the stream has lost its step, and the connection is closed.
 //! - A [`Dgram`] knows of no other end: what nobody takes is lost and counted.
+//!
+//! # Sleeping
+//! [`Device::as_fd`](crate::Device::as_fd) is one descriptor for a port's whole life, whoever
+//! connects. It is readable for frames, for a machine that comes or goes, and when there is room
+//! for what waits, which need not be asked for.
 
 mod dgram;
 mod error;
+mod interest;
+mod name;
 mod stream;
 
+use std::os::fd::AsFd;
+
 use base::{DropReason, LinkKind, Mtu};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::{Limits, Offloads};
 
@@ -57,4 +67,10 @@ fn limits(mtu: Mtu) -> Limits {
 /// Why a frame of this length cannot be received, if so.
 fn refused(len: usize, limits: &Limits) -> Option<DropReason> {
     (len > limits.max_frame).then_some(DropReason::DeviceFrameTooBig)
+}
+
+/// Is one of these events there now, or the end of it?
+fn is_ready(fd: &impl AsFd, events: PollFlags) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(fd, events)], Some(&now)).is_ok_and(|n| n > 0)
 }

@@ -1,15 +1,18 @@
 //! A virtual machine's socket: the framing that QEMU has, ends that come and go, lengths that are
-//! none.
+//! none, who is woken when, files that are somebody else's.
 #![cfg(all(not(loom), target_os = "linux"))]
 
 use std::io::{Read, Write};
-use std::os::unix::net::{UnixDatagram, UnixStream};
-use std::path::PathBuf;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 
 use base::DropReason;
 use mbuf::Pool;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wirespeed_device::vm::{Dgram, Stream};
-use wirespeed_device::{Burst, Device};
+use wirespeed_device::{Burst, Device, vlan};
 
 fn place(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("wsvm-{}-{name}", std::process::id()))
@@ -36,6 +39,34 @@ fn sent(device: &mut impl Device, pool: &mut Pool, frames: &[&[u8]]) -> usize {
     let count = device.tx_burst(pool, &mut burst);
     burst.drain(..).for_each(|frame| pool.free(frame));
     count
+}
+
+fn readable(fd: impl AsFd) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&now)).expect("it is open") > 0
+}
+
+/// Would a driver that sleeps be woken?
+fn wakes(device: &impl Device) -> bool {
+    readable(device.as_fd().expect("it is not gone"))
+}
+
+fn datagram_socket(path: &Path) -> UnixDatagram {
+    let socket = UnixDatagram::bind(path).expect("a place");
+    socket.set_nonblocking(true).expect("a socket");
+    socket
+}
+
+/// Fill the queue of the datagram socket at `path`; one socket's buffer may be too small for that.
+fn fill(path: &Path) {
+    loop {
+        let other = UnixDatagram::unbound().expect("a socket");
+        other.set_nonblocking(true).expect("a socket");
+        if other.send_to(&[9; 60], path).is_err() {
+            return;
+        }
+        while other.send_to(&[9; 60], path).is_ok() {}
+    }
 }
 
 fn dropped(device: &impl Device, reason: DropReason) -> u64 {
@@ -91,6 +122,92 @@ fn a_machine_that_goes_is_followed_by_the_next() {
     }
     drop(port);
     assert!(!path.exists(), "its name goes with it");
+}
+
+#[test]
+fn every_machine_is_heard_of_at_one_descriptor() {
+    let (path, mut pool) = (place("one"), Pool::new(1 << 20));
+    let mut port = Stream::listen(&path).expect("a place");
+    let lent = port.as_fd().expect("it waits");
+    let number = lent.as_raw_fd();
+    // As a driver does it: once, by the number.
+    let driver = epoll::create(CreateFlags::CLOEXEC).expect("a descriptor");
+    epoll::add(&driver, lent, EventData::new_u64(0), EventFlags::IN).expect("it can be waited for");
+    assert!(!readable(&driver));
+    let mut machine = UnixStream::connect(&path).expect("it listens");
+    for n in 1..=4u8 {
+        assert!(readable(&driver), "machine {n} is there");
+        assert!(received(&mut port, &mut pool).is_empty() && port.link_up());
+        assert_eq!(port.as_fd().map(|fd| fd.as_raw_fd()), Some(number));
+        // The second and the fourth come while another is there.
+        let next = (n % 2 == 1).then(|| UnixStream::connect(&path).expect("it listens"));
+        assert!(!readable(&driver), "nothing is to be done");
+        machine.write_all(&framed(&[n; 60])).expect("room");
+        assert!(readable(&driver), "a frame");
+        assert_eq!(received(&mut port, &mut pool), [vec![n; 60]]);
+        assert!(!readable(&driver));
+        drop(machine);
+        assert!(readable(&driver), "machine {n} has gone");
+        assert!(received(&mut port, &mut pool).is_empty() && !port.link_up() && !port.is_gone());
+        assert_eq!(readable(&driver), next.is_some());
+        machine = next.unwrap_or_else(|| UnixStream::connect(&path).expect("it listens"));
+    }
+}
+
+#[test]
+fn a_copy_of_the_descriptor_keeps_no_connection_open() {
+    let (path, mut pool) = (place("copy"), Pool::new(1 << 20));
+    let port = Stream::listen(&path).expect("a place");
+    let ids = [vlan::Id::Untagged];
+    let mut trunk = vlan::split(Box::new(port), vlan::TAG, &ids).expect("Ethernet").remove(0);
+    let mut machine = UnixStream::connect(&path).expect("it listens");
+    assert!(received(&mut trunk, &mut pool).is_empty() && trunk.link_up());
+    assert!(!wakes(&trunk), "the trunk has made its copy");
+    // What is no frame: our end closes.
+    machine.write_all(&[0; 4]).expect("room");
+    assert!(wakes(&trunk));
+    assert!(received(&mut trunk, &mut pool).is_empty() && !trunk.link_up());
+    assert!(!wakes(&trunk));
+    machine.set_nonblocking(true).expect("a socket");
+    assert_eq!(machine.read(&mut [0; 1]).expect("not open any more"), 0);
+    let _next = UnixStream::connect(&path).expect("it listens");
+    assert!(wakes(&trunk));
+}
+
+#[test]
+fn what_is_no_dead_socket_stays_where_it_is() {
+    let path = place("notes.txt");
+    std::fs::write(&path, "of value").expect("a file");
+    let refusals = [Stream::listen(&path).err(), Dgram::bind(&path, &place("nobody")).err()];
+    for refusal in refusals {
+        let said = refusal.expect("a file is there").to_string();
+        assert!(said.contains("no socket") && said.contains("another path"), "{said}");
+    }
+    assert_eq!(std::fs::read_to_string(&path).expect("it is there"), "of value");
+    std::fs::remove_file(&path).expect("it is there");
+
+    let first = Stream::listen(&path).expect("a place");
+    let refusals = [Stream::listen(&path).err(), Dgram::bind(&path, &place("nobody")).err()];
+    for refusal in refusals {
+        let said = refusal.expect("somebody listens").to_string();
+        assert!(said.contains("another program"), "{said}");
+    }
+    assert!(!first.rx_ready(), "nobody had to connect to find out");
+    // Somebody made room by hand: what is there now is not the first one's to remove.
+    std::fs::remove_file(&path).expect("it is there");
+    let second = Dgram::bind(&path, &place("nobody")).expect("a place");
+    assert!(Dgram::bind(&path, &place("nobody")).is_err());
+    drop(first);
+    assert!(path.exists());
+    drop(second);
+    assert!(!path.exists());
+
+    // The standard library leaves the file.
+    drop(UnixListener::bind(&path).expect("a place"));
+    drop(Stream::listen(&path).expect("the old one is dead"));
+    drop(UnixDatagram::bind(&path).expect("a place"));
+    drop(Stream::listen(&path).expect("the old one is dead"));
+    assert!(!path.exists());
 }
 
 #[test]
@@ -174,4 +291,83 @@ fn datagrams_are_frames() {
     let _ = std::fs::remove_file(&theirs);
     drop(port);
     assert!(!ours.exists());
+}
+
+#[test]
+fn a_receiver_that_is_full_is_waited_for() {
+    let (ours, theirs, mut pool) = (place("f-ours"), place("f-theirs"), Pool::new(1 << 20));
+    let mut port = Dgram::bind(&ours, &theirs).expect("a place");
+    let machine = datagram_socket(&theirs);
+    fill(&theirs);
+    let mut room = [0; 2_000];
+    for turn in 0..3 {
+        assert_eq!(sent(&mut port, &mut pool, &[&[1; 60]]), 0, "pushed back in turn {turn}");
+        assert!(!port.tx_ready() && !port.rx_ready() && !wakes(&port), "nobody is called");
+        machine.recv(&mut room).expect("it is full");
+        assert!(port.tx_ready() && wakes(&port), "there is room for one");
+        assert_eq!(sent(&mut port, &mut pool, &[&[1; 60], &[2; 60]]), 1);
+        assert!(!port.tx_ready() && !wakes(&port));
+        // Frames come in meanwhile.
+        machine.send_to(&[3; 60], &ours).expect("room");
+        assert!(port.rx_ready() && wakes(&port));
+        assert_eq!(received(&mut port, &mut pool), [vec![3; 60]]);
+        assert!(!port.tx_ready() && !wakes(&port), "full as before");
+    }
+    // Room for which nobody has a use any more does not call again.
+    machine.recv(&mut room).expect("it is full");
+    assert!(wakes(&port) && received(&mut port, &mut pool).is_empty());
+    assert!(port.tx_ready() && !wakes(&port));
+    assert_eq!(sent(&mut port, &mut pool, &[&[1; 60], &[2; 60]]), 1);
+    drop(machine);
+    assert!(port.tx_ready() && wakes(&port), "who has gone takes nothing, and all is said");
+    assert_eq!(sent(&mut port, &mut pool, &[&[2; 60]]), 1);
+    assert_eq!(dropped(&port, DropReason::DeviceLinkDown), 1);
+    assert!(!wakes(&port));
+    std::fs::remove_file(&theirs).expect("the socket left it");
+}
+
+#[test]
+fn a_buffer_that_is_full_is_waited_for() {
+    let (ours, theirs, mut pool) = (place("b-ours"), place("b-theirs"), Pool::new(1 << 20));
+    let mut port = Dgram::bind(&ours, &theirs).expect("a place");
+    let machine = datagram_socket(&theirs);
+    // The kernel does not limit the queue of one that is connected to us.
+    machine.connect(&ours).expect("it is there");
+    let mut taken = 0;
+    while sent(&mut port, &mut pool, &[&[1; 1_514]]) == 1 {
+        taken += 1;
+        assert!(taken < 100_000, "it never pushes back");
+    }
+    assert!(!port.tx_ready() && !wakes(&port));
+    let mut room = [0; 2_000];
+    let mut got = 0;
+    while machine.recv(&mut room).is_ok() {
+        got += 1;
+    }
+    assert_eq!(got, taken);
+    assert!(port.tx_ready() && wakes(&port));
+    assert_eq!(sent(&mut port, &mut pool, &[&[1; 60]]), 1);
+    assert!(!wakes(&port));
+    drop(machine);
+    std::fs::remove_file(&theirs).expect("the socket left it");
+}
+
+#[test]
+fn a_machine_that_starts_again_is_heard_before_it_is_spoken_to() {
+    let (ours, theirs, mut pool) = (place("a-ours"), place("a-theirs"), Pool::new(1 << 20));
+    let mut port = Dgram::bind(&ours, &theirs).expect("a place");
+    for n in 1..=3u8 {
+        let machine = datagram_socket(&theirs);
+        machine.send_to(&[n; 60], &ours).expect("it takes frames of anybody");
+        assert!(wakes(&port));
+        assert_eq!(received(&mut port, &mut pool), [vec![n; 60]]);
+        assert_eq!(sent(&mut port, &mut pool, &[&[n; 70]]), 1);
+        assert_eq!(machine.recv(&mut [0; 100]).expect("a frame"), 70);
+        // It is full when it goes.
+        fill(&theirs);
+        assert_eq!(sent(&mut port, &mut pool, &[&[n; 80]]), 0);
+        drop(machine);
+        std::fs::remove_file(&theirs).expect("the socket left it");
+    }
+    assert_eq!(dropped(&port, DropReason::DeviceLinkDown), 0);
 }

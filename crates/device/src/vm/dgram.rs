@@ -1,6 +1,11 @@
 //! Frames as datagrams.
 //!
 //! Called by: the stack; programs that open one. Must not know: what frames hold.
+//!
+//! A frame finds no room where our socket's buffer is full, or the other end's queue, of which only
+//! a connected socket is told. Ours is not one: the kernel would refuse the frames of a machine
+//! that was started again until something was sent to it. So while the queue is full another
+//! socket is connected, which sends nothing.
 
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -9,43 +14,60 @@ use std::path::{Path, PathBuf};
 
 use base::{DropReason, Drops, Mtu};
 use mbuf::Pool;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
+use rustix::event::epoll::EventFlags;
 
-use super::{LONGEST, VmError, limits, refused};
+use super::interest::Interest;
+use super::name::Name;
+use super::{LONGEST, VmError, is_ready, limits, refused};
 use crate::{Burst, Device, Limits};
+
+/// Whose room a frame waits for that was pushed back.
+#[derive(Clone, Copy)]
+enum Full {
+    /// Our socket's buffer.
+    Ours,
+    /// The other end's queue.
+    Theirs,
+}
 
 /// A virtual machine's network over a datagram socket.
 pub struct Dgram {
     socket: UnixDatagram,
-    local: PathBuf,
+    /// Hears of room in the other end's queue.
+    probe: UnixDatagram,
     remote: PathBuf,
+    interest: Interest,
     limits: Limits,
     room: Vec<u8>,
-    pushed_back: bool,
+    full: Option<Full>,
     drops: Drops,
+    /// Kept for its end.
+    _name: Name,
 }
 
 impl Dgram {
     /// Receive at `local`, which is made, and send to `remote`, which need not be there yet.
     ///
     /// # Errors
-    /// The socket cannot be made.
+    /// The socket cannot be made, or something else is there.
     pub fn bind(local: &Path, remote: &Path) -> Result<Dgram, VmError> {
-        // A name that nobody has a socket behind is left from before.
-        if UnixDatagram::unbound().is_ok_and(|probe| probe.connect(local).is_err()) {
-            let _ = std::fs::remove_file(local);
-        }
-        let refused = || VmError::refused("receiving at", local);
-        let socket = UnixDatagram::bind(local).map_err(refused())?;
+        let (socket, name) = Name::bind("receiving at", local, || UnixDatagram::bind(local))?;
+        let refused = || VmError::refused("setting up", local);
         socket.set_nonblocking(true).map_err(refused())?;
+        let probe = UnixDatagram::unbound().map_err(refused())?;
+        let interest = Interest::new().map_err(refused())?;
+        interest.add(&socket, EventFlags::IN).map_err(refused())?;
         Ok(Dgram {
             socket,
-            local: local.to_owned(),
+            probe,
             remote: remote.to_owned(),
+            interest,
             limits: limits(Mtu::ETHERNET),
             room: vec![0; LONGEST],
-            pushed_back: false,
+            full: None,
             drops: Drops::default(),
+            _name: name,
         })
     }
 
@@ -56,9 +78,30 @@ impl Dgram {
         self
     }
 
-    fn is_ready_for(&self, events: PollFlags) -> bool {
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        poll(&mut [PollFd::new(&self.socket, events)], Some(&now)).is_ok_and(|n| n > 0)
+    /// A frame found no room: whose, and hear of it. If that cannot be, because the other end has
+    /// gone meanwhile, then the frame is to be offered again at once.
+    fn wait_for_room(&mut self) {
+        let waits = if is_ready(&self.socket, PollFlags::OUT) {
+            // Anew each time: there may be another machine at that path.
+            let connected = self.probe.connect(&self.remote);
+            let waits = connected.and_then(|()| self.interest.add(&self.probe, EventFlags::OUT));
+            waits.map(|()| Full::Theirs)
+        } else {
+            let events = EventFlags::IN | EventFlags::OUT;
+            self.interest.change(&self.socket, events).map(|()| Full::Ours)
+        };
+        self.full = waits.ok();
+    }
+
+    fn wait_no_longer(&mut self) {
+        match self.full.take() {
+            Some(Full::Theirs) => self.interest.remove(&self.probe),
+            Some(Full::Ours) => {
+                // It is there, so this cannot fail.
+                let _ = self.interest.change(&self.socket, EventFlags::IN);
+            }
+            None => {}
+        }
     }
 }
 
@@ -68,6 +111,10 @@ impl Device for Dgram {
     }
 
     fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
+        // Whoever was woken by room may have nothing to send any more: not to be woken again.
+        if self.full.is_some() && self.tx_ready() {
+            self.wait_no_longer();
+        }
         let before = into.len();
         // As many looks as there is room, so that frames to be dropped cannot hold us here.
         for _ in 0..into.remaining_capacity() {
@@ -88,7 +135,7 @@ impl Device for Dgram {
     }
 
     fn tx_burst(&mut self, pool: &mut Pool, from: &mut Burst) -> usize {
-        self.pushed_back = false;
+        self.wait_no_longer();
         let mut taken = 0;
         while let Some(frame) = from.get(taken) {
             if frame.len() > self.limits.max_frame {
@@ -98,9 +145,10 @@ impl Device for Dgram {
                     Ok(_) => {}
                     Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                        self.pushed_back = true;
+                        self.wait_for_room();
                         break;
                     }
+                    // Nobody is there: the path is looked up again with the next one.
                     Err(_) => self.drops.count(DropReason::DeviceLinkDown),
                 }
             }
@@ -111,11 +159,15 @@ impl Device for Dgram {
     }
 
     fn rx_ready(&self) -> bool {
-        self.is_ready_for(PollFlags::IN)
+        is_ready(&self.socket, PollFlags::IN)
     }
 
     fn tx_ready(&self) -> bool {
-        !self.pushed_back || self.is_ready_for(PollFlags::OUT)
+        match self.full {
+            None => true,
+            Some(Full::Ours) => is_ready(&self.socket, PollFlags::OUT),
+            Some(Full::Theirs) => is_ready(&self.probe, PollFlags::OUT),
+        }
     }
 
     fn link_up(&self) -> bool {
@@ -123,17 +175,10 @@ impl Device for Dgram {
     }
 
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.as_fd())
+        Some(self.interest.as_fd())
     }
 
     fn drops(&self) -> Option<&Drops> {
         Some(&self.drops)
-    }
-}
-
-impl Drop for Dgram {
-    /// The socket's name goes with it.
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.local);
     }
 }

@@ -20,6 +20,16 @@ pub enum VmError {
         /// What the system said.
         error: Arc<io::Error>,
     },
+    /// Where a socket was to be made there is something else, which stays.
+    NotASocket {
+        /// Where.
+        place: String,
+    },
+    /// Where a socket was to be made there is another program's.
+    InUse {
+        /// Where.
+        place: String,
+    },
     /// Nobody has connected yet, or the last one has gone.
     Waiting {
         /// Where it listens.
@@ -49,6 +59,15 @@ impl fmt::Display for VmError {
                 f,
                 "{what} {place}: {error}. Is the folder there, may this user write to it, and is \
                  the other end running?"
+            ),
+            VmError::NotASocket { place } => write!(
+                f,
+                "{place} is there already and is no socket, so it stays: name another path, or \
+                 remove it"
+            ),
+            VmError::InUse { place } => write!(
+                f,
+                "another program has the socket {place}: name another path, or end that program"
             ),
             VmError::Waiting { place } => write!(
                 f,

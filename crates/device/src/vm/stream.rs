@@ -4,7 +4,8 @@
 //!
 //! What came is gathered in one buffer, of which frames are taken whole; what is to go is gathered
 //! in another, and the socket takes of it what it can. Both are bounded: the first by the longest
-//! frame, the second by pushing back.
+//! frame, the second by pushing back. What waits there leaves when the socket has room, for which
+//! the driver is woken (`interest.rs`) and calls `rx_burst`.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,9 +14,12 @@ use std::path::{Path, PathBuf};
 
 use base::{DropReason, Drops, Mtu};
 use mbuf::Pool;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
+use rustix::event::epoll::EventFlags;
 
-use super::{LONGEST, VmError, limits, refused};
+use super::interest::Interest;
+use super::name::Name;
+use super::{LONGEST, VmError, is_ready, limits, refused};
 use crate::{Burst, Device, Limits};
 
 /// Bytes of a length.
@@ -30,8 +34,12 @@ const WAITING: usize = 256 << 10;
 /// A virtual machine's network over a stream socket.
 pub struct Stream {
     /// Where others connect, if it is this end that waits for them.
-    listener: Option<UnixListener>,
+    listener: Option<(UnixListener, Name)>,
     socket: Option<UnixStream>,
+    /// Of the two, who is waited for: machines while there is none, else what comes from it.
+    interest: Interest,
+    /// Room in the socket is waited for as well.
+    waits_for_room: bool,
     path: PathBuf,
     limits: Limits,
     /// Received; the first `read` bytes of it are done with.
@@ -52,26 +60,20 @@ impl Stream {
     pub fn connect(path: &Path) -> Result<Stream, VmError> {
         let connected = UnixStream::connect(path);
         let socket = connected.map_err(VmError::refused("connecting to", path))?;
-        let mut stream = Stream::new(path);
+        let mut stream = Stream::new(path, None)?;
         stream.use_socket(socket)?;
         Ok(stream)
     }
 
     /// Wait for a machine to connect (`server=off`), and for the next one when it has gone. A
-    /// socket that is left from before is replaced.
+    /// socket at which nobody listens any more is replaced.
     ///
     /// # Errors
-    /// The socket cannot be made.
+    /// The socket cannot be made, or something else is there.
     pub fn listen(path: &Path) -> Result<Stream, VmError> {
-        if UnixStream::connect(path).is_err() {
-            let _ = std::fs::remove_file(path);
-        }
-        let refused = || VmError::refused("listening at", path);
-        let listener = UnixListener::bind(path).map_err(refused())?;
-        listener.set_nonblocking(true).map_err(refused())?;
-        let mut stream = Stream::new(path);
-        stream.listener = Some(listener);
-        stream.close();
+        let listener = Name::bind("listening at", path, || UnixListener::bind(path))?;
+        let mut stream = Stream::new(path, Some(listener))?;
+        stream.trouble = Some(stream.nobody());
         Ok(stream)
     }
 
@@ -82,10 +84,18 @@ impl Stream {
         self
     }
 
-    fn new(path: &Path) -> Stream {
-        Stream {
-            listener: None,
+    fn new(path: &Path, listener: Option<(UnixListener, Name)>) -> Result<Stream, VmError> {
+        let refused = || VmError::refused("setting up", path);
+        let interest = Interest::new().map_err(refused())?;
+        if let Some((listener, _)) = &listener {
+            listener.set_nonblocking(true).map_err(refused())?;
+            interest.add(listener, EventFlags::IN).map_err(refused())?;
+        }
+        Ok(Stream {
+            listener,
             socket: None,
+            interest,
+            waits_for_room: false,
             path: path.to_owned(),
             limits: limits(Mtu::ETHERNET),
             incoming: Vec::new(),
@@ -94,11 +104,17 @@ impl Stream {
             written: 0,
             trouble: None,
             drops: Drops::default(),
-        }
+        })
     }
 
     fn use_socket(&mut self, socket: UnixStream) -> Result<(), VmError> {
-        socket.set_nonblocking(true).map_err(VmError::refused("setting up", &self.path))?;
+        let refused = || VmError::refused("setting up", &self.path);
+        socket.set_nonblocking(true).map_err(refused())?;
+        self.interest.add(&socket, EventFlags::IN).map_err(refused())?;
+        if let Some((listener, _)) = &self.listener {
+            // Whoever else connects waits, and would be news all the time.
+            self.interest.change(listener, EventFlags::empty()).map_err(refused())?;
+        }
         self.socket = Some(socket);
         self.trouble = None;
         Ok(())
@@ -106,23 +122,37 @@ impl Stream {
 
     /// The connection is over.
     fn close(&mut self) {
-        self.socket = None;
+        if let Some(socket) = self.socket.take() {
+            self.interest.remove(&socket);
+        }
+        if let Some((listener, _)) = &self.listener {
+            // It is there, so this cannot fail.
+            let _ = self.interest.change(listener, EventFlags::IN);
+        }
+        self.waits_for_room = false;
         self.incoming.clear();
         self.read = 0;
         self.outgoing.clear();
         self.written = 0;
+        self.trouble = Some(self.nobody());
+    }
+
+    /// What it is like to have no connection.
+    fn nobody(&self) -> VmError {
         let place = self.path.display().to_string();
-        self.trouble = Some(match self.listener {
+        match self.listener {
             Some(_) => VmError::Waiting { place },
             None => VmError::Gone { place },
-        });
+        }
     }
 
     /// Has somebody connected?
     fn accept(&mut self) {
-        let accepted = self.listener.as_ref().and_then(|listener| listener.accept().ok());
-        if let Some((socket, _)) = accepted {
-            let _ = self.use_socket(socket);
+        let Some((listener, _)) = &self.listener else { return };
+        if let Ok((socket, _)) = listener.accept()
+            && let Err(trouble) = self.use_socket(socket)
+        {
+            self.trouble = Some(trouble);
         }
     }
 
@@ -168,18 +198,34 @@ impl Stream {
             match socket.write(&self.outgoing[self.written..]) {
                 Ok(n) if n > 0 => self.written += n,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return self.keep_rest(),
                 _ => return self.close(),
             }
         }
         self.outgoing.clear();
         self.written = 0;
+        self.wait_for_room(false);
     }
 
-    fn is_ready_for(&self, events: PollFlags) -> bool {
-        let Some(fd) = self.as_fd() else { return false };
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        poll(&mut [PollFd::from_borrowed_fd(fd, events)], Some(&now)).is_ok_and(|n| n > 0)
+    /// The socket is full: what it did not take waits. What it took goes once it is no less than
+    /// what has to be moved for that: so moving costs no more than writing did, and the buffer
+    /// never has twice what waits.
+    fn keep_rest(&mut self) {
+        if self.written >= self.outgoing.len() - self.written {
+            self.outgoing.drain(..self.written);
+            self.written = 0;
+        }
+        self.wait_for_room(true);
+    }
+
+    fn wait_for_room(&mut self, wanted: bool) {
+        let events = if wanted { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
+        if self.waits_for_room != wanted
+            && let Some(socket) = &self.socket
+            && self.interest.change(socket, events).is_ok()
+        {
+            self.waits_for_room = wanted;
+        }
     }
 
     fn is_full(&self) -> bool {
@@ -245,14 +291,18 @@ impl Device for Stream {
         taken
     }
 
+    /// Room for bytes that wait is something to be called for as well.
     fn rx_ready(&self) -> bool {
         let rest = self.incoming.get(self.read..).unwrap_or_default();
         let len = rest.first_chunk::<LENGTH>().map(|len| u32::from_be_bytes(*len) as usize);
-        len.is_some_and(|len| rest.len() >= LENGTH + len) || self.is_ready_for(PollFlags::IN)
+        // A length that no frame has is to be found out, not to be waited for.
+        len.is_some_and(|len| len > LONGEST || rest.len() >= LENGTH + len)
+            || self.interest.has_news()
     }
 
     fn tx_ready(&self) -> bool {
-        !self.is_full() || self.socket.is_none() || self.is_ready_for(PollFlags::OUT)
+        !self.is_full()
+            || self.socket.as_ref().is_none_or(|socket| is_ready(socket, PollFlags::OUT))
     }
 
     fn link_up(&self) -> bool {
@@ -264,8 +314,7 @@ impl Device for Stream {
     }
 
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
-        let listener = || self.listener.as_ref().map(AsFd::as_fd);
-        self.socket.as_ref().map(AsFd::as_fd).or_else(listener)
+        (!self.is_gone()).then(|| self.interest.as_fd())
     }
 
     fn failure(&self) -> Option<&(dyn core::error::Error + 'static)> {
@@ -277,11 +326,5 @@ impl Device for Stream {
     }
 }
 
-impl Drop for Stream {
-    /// The socket's name goes with it.
-    fn drop(&mut self) {
-        if self.listener.is_some() {
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

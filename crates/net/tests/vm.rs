@@ -1,0 +1,82 @@
+//! A stack at a virtual machine's socket that waits: machines come and go, each a stack of its own,
+//! and each is served.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{SOON, pattern};
+use device::vm;
+use stack::pair::{PairConfig, end};
+use wirespeed_net::Net;
+use wirespeed_net::blocking::{TcpListener, TcpStream};
+
+/// Send `data`, read it back until the end.
+fn echoed(net: &Net, to: SocketAddr, data: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect_timeout(net, to, SOON).expect("it is heard, and listens");
+    let mut writer = stream.try_clone().expect("it is open");
+    stream.set_read_timeout(Some(SOON)).expect("not zero");
+    writer.set_write_timeout(Some(SOON)).expect("not zero");
+    let mut back = Vec::new();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            writer.write_all(data).expect("it is read");
+            writer.shutdown(Shutdown::Write).expect("it is open");
+        });
+        stream.read_to_end(&mut back).expect("until the end");
+    });
+    back
+}
+
+/// Wait until no connection is left.
+fn ended(net: &Net) {
+    let end = Instant::now() + SOON;
+    while net.with_stack(|stack| stack.connection_count()).expect("driven") > 0 {
+        assert!(Instant::now() < end, "a connection is left");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn one_machine_after_the_other_is_served() {
+    let name = format!("wsvm-net-{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let config = |seed| PairConfig::new([seed, 42]);
+    let waiting = vm::Stream::listen(&path).expect("a place");
+    let ours = end(&config(1), waiting, 2);
+    let to = SocketAddr::new(ours.addr, 7);
+    let (server, driver) = Net::spawn_thread(ours.stack).expect("a thread");
+    let listener = TcpListener::bind(&server, to).expect("nobody has the port");
+    // The second and the fourth machine connect while another is there: then the socket of one is
+    // closed and that of the next opened without a sleep between them.
+    let mut next = None;
+    // Not in a scope: should a machine not be heard, then nobody ends this thread.
+    let echo = thread::spawn(move || {
+        for _ in 0..4 {
+            let (mut stream, _) = listener.accept().expect("the stack runs");
+            std::io::copy(&mut stream.try_clone().expect("it is open"), &mut stream)
+                .expect("the machine reads");
+        }
+    });
+    let data = pattern(3_000_000);
+    let connected = || vm::Stream::connect(&path).expect("it listens");
+    for round in 1..=4 {
+        let device = next.take().unwrap_or_else(connected);
+        if round % 2 == 1 {
+            next = Some(connected());
+        }
+        let machine = end(&config(10 + round), device, 1);
+        let (client, driver) = Net::spawn_thread(machine.stack).expect("a thread");
+        let back = echoed(&client, to, &data);
+        assert!(back == data, "{} bytes of {} in round {round}", back.len(), data.len());
+        ended(&client);
+        ended(&server);
+        driver.stop().expect("no panic");
+    }
+    echo.join().expect("no panic");
+    driver.stop().expect("no panic");
+}
