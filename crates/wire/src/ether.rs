@@ -17,6 +17,8 @@ pub const IPV4: u16 = 0x0800;
 pub const ARP: u16 = 0x0806;
 /// Ethernet type of a customer VLAN tag, IEEE 802.1Q; what follows is a [`crate::vlan::Header`].
 pub const VLAN: u16 = 0x8100;
+/// Ethernet type of a provider's VLAN tag, the outer one of two, IEEE 802.1ad; the same header.
+pub const SERVICE_VLAN: u16 = 0x88a8;
 /// Ethernet type of IPv6, RFC 2464.
 pub const IPV6: u16 = 0x86dd;
 

@@ -1,12 +1,13 @@
 //! The VLAN tag: 4 bytes after an Ethernet header whose type is `ether::VLAN`.
 //!
-//! Called by: the joining files of the stack on ports that carry tagged frames.
-//! Must not know: which VLANs a port has. A tag inside a tag is another tag: call again.
-//! IEEE 802.1Q section 9.6.
+//! Called by: the joining files of the stack on ports that carry tagged frames, and whoever does a
+//! network card's work on them. Must not know: which VLANs a port has. A tag inside a tag is
+//! another tag: call again. IEEE 802.1Q section 9.6, IEEE 802.1ad.
 
-use base::DropReason;
+use base::{DropReason, LinkKind};
 
 use crate::bytes::{be16, put};
+use crate::ether;
 
 /// Bytes of the tag, without the Ethernet type that announced it.
 pub const HEADER_LEN: usize = 4;
@@ -54,4 +55,19 @@ impl Header {
         put(b, 2, self.ethertype.to_be_bytes());
         true
     }
+}
+
+/// Where the IP packet of a frame begins: behind the Ethernet header and its tags, however many,
+/// or at once. `None` if an Ethernet frame carries something else, or ends before that.
+pub fn ip_at(frame: &[u8], link: LinkKind) -> Option<usize> {
+    if link == LinkKind::Ip {
+        return Some(0);
+    }
+    let mut ethertype = ether::Header::parse(frame).ok()?.ethertype;
+    let mut at = ether::HEADER_LEN;
+    while matches!(ethertype, ether::VLAN | ether::SERVICE_VLAN) {
+        ethertype = Header::parse(frame.get(at..)?).ok()?.ethertype;
+        at += HEADER_LEN;
+    }
+    matches!(ethertype, ether::IPV4 | ether::IPV6).then_some(at)
 }

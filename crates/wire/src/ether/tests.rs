@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::vlan;
+use base::LinkKind;
 use proptest::prelude::*;
 
 proptest! {
@@ -47,4 +48,27 @@ fn a_tag_that_has_no_encoding_is_not_written() {
     assert!(!vlan::Header { priority: 8, ..good }.emit(&mut out));
     assert!(!vlan::Header { id: 4096, ..good }.emit(&mut out));
     assert_eq!(vlan::Header::parse(&out), Ok(good));
+}
+
+#[test]
+fn the_packet_is_found_behind_any_number_of_tags() {
+    for tags in [&[][..], &[VLAN], &[SERVICE_VLAN, VLAN], &[VLAN, VLAN, SERVICE_VLAN]] {
+        for (ethertype, is_ip) in [(IPV4, true), (IPV6, true), (ARP, false), (0x0026, false)] {
+            let mut frame = vec![2; 12];
+            for tag in tags {
+                frame.extend(tag.to_be_bytes());
+                frame.extend([0x60, 5]);
+            }
+            frame.extend(ethertype.to_be_bytes());
+            let at = frame.len();
+            assert_eq!(at, HEADER_LEN + vlan::HEADER_LEN * tags.len());
+            assert_eq!(vlan::ip_at(&frame, LinkKind::Ethernet), is_ip.then_some(at));
+            for cut in 0..at {
+                assert_eq!(vlan::ip_at(&frame[..cut], LinkKind::Ethernet), None, "{cut} bytes");
+            }
+        }
+    }
+    let endless = VLAN.to_be_bytes().repeat(40);
+    assert_eq!(vlan::ip_at(&endless, LinkKind::Ethernet), None, "tags to the end");
+    assert_eq!(vlan::ip_at(&[], LinkKind::Ip), Some(0));
 }
