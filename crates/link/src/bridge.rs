@@ -47,7 +47,7 @@ pub struct Carried {
     pub frames_in: u64,
     /// Bytes of the packets that were handed to the device at the end, link headers included.
     pub bytes_out: u64,
-    /// Super-segments that could not be cut: no TCP, or no memory.
+    /// Frames that a card could not cut or finish: no TCP or UDP over IP, or no memory.
     pub uncut: u64,
 }
 

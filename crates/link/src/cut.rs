@@ -2,20 +2,22 @@
 //! segments, and a checksum that was left to the device is finished.
 //!
 //! Called by: whoever brings a host's frames to a link, in virtual time or in real. Must not know:
-//! links, connections.
-//! RFC 9293 section 3.1, RFC 791; FIN and PSH go with the last segment, CWR with the first
+//! links, connections. Frames come from other programs: none makes it panic (fuzz target `cut`).
+//! RFC 9293 section 3.1, RFC 791, RFC 768; FIN and PSH go with the last segment, CWR with the first
 //! (RFC 3168 section 6.1.2).
 
-use core::net::IpAddr;
-
-use base::{LinkKind, SeqNumber};
+use base::LinkKind;
 use mbuf::{Flags as MbufFlags, Mbuf, Pool};
 use wire::checksum::{Ladder, Sum};
 use wire::tcp::Flags;
-use wire::{ether, ipv4, ipv6, tcp, udp};
+use wire::{ipv4, ipv6, tcp, udp, vlan};
+
+/// Where the data offset is in a TCP header.
+const OFFSET_AT: usize = 12;
 
 /// Wire packets of `frame` to `out`, in order, their checksums finished. What cannot be cut,
-/// because it is no TCP or memory is out, is freed: the number of such frames is returned.
+/// because it is no TCP or UDP over IP or memory is out, is freed: the number of such frames is
+/// returned. Tags stay in front of each; what is behind the packet is padding and goes.
 pub fn cut(
     frame: Mbuf,
     link: LinkKind,
@@ -37,50 +39,68 @@ pub fn cut(
     lost
 }
 
+enum Ip {
+    V4(ipv4::Header),
+    V6(ipv6::Header),
+}
+
+enum Transport {
+    Tcp(tcp::Header),
+    Udp(udp::Header),
+}
+
+/// A frame taken apart.
 struct Cutter<'a> {
-    bytes: &'a [u8],
+    /// Link, IP and transport header.
+    headers: &'a [u8],
+    payload: &'a [u8],
     /// Where the IP header begins, and the transport header.
     ip_at: usize,
     at: usize,
-    is_v4: bool,
-    protocol: u8,
+    ip: Ip,
+    transport: Transport,
+    /// The pseudo-header's, without the length.
     pseudo: Sum,
-    header_end: usize,
 }
 
 impl<'a> Cutter<'a> {
     fn new(bytes: &'a [u8], link: LinkKind) -> Option<Cutter<'a>> {
-        let ip_at = match link {
-            LinkKind::Ethernet => ether::HEADER_LEN,
-            LinkKind::Ip => 0,
-        };
+        let ip_at = vlan::ip_at(bytes, link)?;
         let packet = bytes.get(ip_at..)?;
-        let is_v4 = packet.first()? >> 4 == 4;
-        let (at, protocol, src, dst): (usize, u8, IpAddr, IpAddr) = if is_v4 {
-            let ip = ipv4::Header::parse(packet).ok()?;
-            (ip_at + ip.header_len, ip.protocol, ip.src.into(), ip.dst.into())
+        let (ip, protocol, header_len, end) = if packet.first()? >> 4 == 4 {
+            let ip = ipv4::Header::parse(packet).ok().filter(|ip| !ip.is_fragment())?;
+            (Ip::V4(ip), ip.protocol, ip.header_len, usize::from(ip.total_len))
         } else {
             let ip = ipv6::Header::parse(packet).ok()?;
-            (ip_at + ipv6::HEADER_LEN, ip.next_header, ip.src.into(), ip.dst.into())
+            let end = ipv6::HEADER_LEN + usize::from(ip.payload_len);
+            (Ip::V6(ip), ip.next_header, ipv6::HEADER_LEN, end)
         };
-        let header_end = match protocol {
-            ipv4::TCP => at + tcp::Header::parse(bytes.get(at..)?).ok()?.header_len,
-            ipv4::UDP => at + udp::HEADER_LEN,
+        let segment = packet.get(header_len..end)?;
+        let (transport, transport_len, segment_len) = match protocol {
+            ipv4::TCP => {
+                let tcp = tcp::Header::parse(segment).ok()?;
+                (Transport::Tcp(tcp), tcp.header_len, segment.len())
+            }
+            ipv4::UDP => {
+                let udp = udp::Header::parse(segment).ok()?;
+                (Transport::Udp(udp), udp::HEADER_LEN, usize::from(udp.length))
+            }
             _ => return None,
         };
-        let pseudo = match (src, dst) {
-            (IpAddr::V4(s), IpAddr::V4(d)) => Sum::pseudo_v4(s, d, protocol),
-            (IpAddr::V6(s), IpAddr::V6(d)) => Sum::pseudo_v6(s, d, protocol),
-            _ => return None,
+        let pseudo = match &ip {
+            Ip::V4(ip) => Sum::pseudo_v4(ip.src, ip.dst, protocol),
+            Ip::V6(ip) => Sum::pseudo_v6(ip.src, ip.dst, protocol),
         };
-        Some(Cutter { bytes, ip_at, at, is_v4, protocol, pseudo, header_end })
+        let at = ip_at + header_len;
+        let whole = bytes.get(..at + segment_len)?;
+        let (headers, payload) = whole.split_at_checked(at + transport_len)?;
+        Some(Cutter { headers, payload, ip_at, at, ip, transport, pseudo })
     }
 
     fn segments(&self, size: usize, pool: &mut Pool, out: &mut impl FnMut(Mbuf, &mut Pool)) -> u64 {
-        let payload = self.bytes.len().saturating_sub(self.header_end);
         let mut lost = 0;
         let mut from = 0;
-        while from < payload || from == 0 {
+        while from < self.payload.len() || from == 0 {
             lost += self.one(from, size, pool, out);
             from += size;
         }
@@ -95,14 +115,14 @@ impl<'a> Cutter<'a> {
         pool: &mut Pool,
         out: &mut impl FnMut(Mbuf, &mut Pool),
     ) -> u64 {
-        let payload = self.bytes.get(self.header_end + from..).unwrap_or_default();
-        let part = &payload[..payload.len().min(size)];
-        let Some(mut segment) = pool.alloc(self.header_end + part.len()) else { return 1 };
-        segment.append(&self.bytes[..self.header_end]);
+        let rest = self.payload.get(from..).unwrap_or_default();
+        let part = rest.get(..size).unwrap_or(rest);
+        let Some(mut segment) = pool.alloc(self.headers.len() + part.len()) else { return 1 };
+        segment.append(self.headers);
         segment.append(part);
-        let is_last = part.len() == payload.len();
-        let fixed = segment.as_mut_slice().is_some_and(|b| self.fix(b, from, is_last).is_some());
-        if !fixed {
+        let (number, is_last) = ((from / size) as u16, part.len() == rest.len());
+        let bytes = segment.as_mut_slice();
+        if bytes.and_then(|bytes| self.fix(bytes, from, number, is_last)).is_none() {
             pool.free(segment);
             return 1;
         }
@@ -110,39 +130,59 @@ impl<'a> Cutter<'a> {
         0
     }
 
-    /// Lengths, sequence number, flags and checksums of the segment `from` bytes behind the first.
-    fn fix(&self, bytes: &mut [u8], from: usize, is_last: bool) -> Option<()> {
-        let total = bytes.len() - self.ip_at;
-        let transport = bytes.len() - self.at;
-        let packet = &mut bytes[self.ip_at..];
-        if self.is_v4 {
-            let mut ip = ipv4::Header::parse_quoted(packet).ok()?;
-            ip.total_len = u16::try_from(total).ok()?;
-            ip.emit(packet).then_some(())?;
-        } else {
-            let mut ip = ipv6::Header::parse_quoted(packet).ok()?;
-            ip.payload_len = u16::try_from(transport).ok()?;
-            ip.emit(packet).then_some(())?;
-        }
-        let segment = &mut bytes[self.at..];
-        let field = if self.protocol == ipv4::TCP {
-            let mut header = tcp::Header::parse(segment).ok()?;
-            header.seq = SeqNumber(header.seq.0.wrapping_add(from as u32));
-            if !is_last {
-                header.flags = header.flags.without(Flags::FIN | Flags::PSH);
+    /// Lengths, identification and checksums of segment `number`, `from` bytes behind the first;
+    /// of TCP also sequence number and flags.
+    fn fix(&self, bytes: &mut [u8], from: usize, number: u16, is_last: bool) -> Option<()> {
+        let (front, segment) = bytes.split_at_mut_checked(self.at)?;
+        let header = front.get_mut(self.ip_at..)?;
+        let length = u16::try_from(segment.len()).ok()?;
+        let fits = match self.ip {
+            Ip::V4(ip) => {
+                let total_len = u16::try_from(header.len() + segment.len()).ok()?;
+                // As Linux cuts: each has the next number. Only who sends no numbers, as our stack
+                // does (docs/decisions/0009-following.md), gets none: RFC 6864 section 4.1.
+                let is_numbered = ip.id != 0 || !ip.dont_fragment;
+                let id = if is_numbered { ip.id.wrapping_add(number) } else { 0 };
+                ipv4::Header { total_len, id, ..ip }.emit(header)
             }
-            if from > 0 {
-                header.flags = header.flags.without(Flags::CWR);
-            }
-            header.emit(segment).then_some(())?;
-            tcp::CHECKSUM_OFFSET
-        } else {
-            udp::CHECKSUM_OFFSET
+            Ip::V6(ip) => ipv6::Header { payload_len: length, ..ip }.emit(header),
         };
-        segment[field..field + 2].fill(0);
-        let length = Sum::of_be16(transport as u16);
-        let sum = self.pseudo.plus(length).plus(Ladder::best().sum(segment));
-        segment[field..field + 2].copy_from_slice(&sum.field());
+        let fits = fits
+            && match self.transport {
+                Transport::Tcp(tcp) => emit_tcp(tcp, segment, from, is_last),
+                Transport::Udp(udp) => {
+                    udp::Header { length, checksum: [0; 2], ..udp }.emit(segment)
+                }
+            };
+        fits.then_some(())?;
+        let sum = self.pseudo.plus(Sum::of_be16(length)).plus(Ladder::best().sum(segment));
+        let (at, field) = match self.transport {
+            Transport::Tcp(_) => (tcp::CHECKSUM_OFFSET, sum.field()),
+            Transport::Udp(_) => (udp::CHECKSUM_OFFSET, udp::checksum_field(sum)),
+        };
+        segment.get_mut(at..at + 2)?.copy_from_slice(&field);
         Some(())
     }
 }
+
+/// Write the header of the segment `from` bytes behind the one that `tcp` was of, its checksum
+/// zero; `false` if there is no room for it.
+fn emit_tcp(mut tcp: tcp::Header, segment: &mut [u8], from: usize, is_last: bool) -> bool {
+    tcp.seq += from as u32;
+    if !is_last {
+        tcp.flags = tcp.flags.without(Flags::FIN | Flags::PSH);
+    }
+    if from > 0 {
+        tcp.flags = tcp.flags.without(Flags::CWR);
+    }
+    // Bits of this byte are reserved, and the sender's: a header of ours would clear them.
+    let offset = segment.get(OFFSET_AT).copied();
+    let fits = tcp.emit(segment);
+    if let (Some(byte), Some(offset)) = (segment.get_mut(OFFSET_AT), offset) {
+        *byte = offset;
+    }
+    fits
+}
+
+#[cfg(test)]
+mod tests;
