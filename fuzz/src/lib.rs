@@ -9,6 +9,7 @@
 pub mod capture;
 pub mod control;
 mod craft;
+pub mod cut;
 pub mod filter;
 pub mod link;
 pub mod parsers;
@@ -39,6 +40,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("control", control::any_client),
     ("capture", capture::written_is_read),
     ("link", link::any_settings),
+    ("cut", cut::any_frame),
     ("wheel", queues::wheel),
     ("release", queues::release),
     ("filter", filter::any_program),

@@ -4,7 +4,7 @@
 //! Called by: the targets. A checksum keeps almost all random bytes out, so what has one is tried
 //! twice: as it came, and with the right one put in.
 
-use base::DropReason;
+use base::{DropReason, LinkKind};
 use core::net::Ipv6Addr;
 use wire::checksum::{Ladder, Sum};
 use wire::tcp::{Established, Flags, OPTIONS_LEN_MAX, Options};
@@ -21,13 +21,16 @@ pub fn ethernet(data: &[u8]) {
     let mut buf = [0; ether::HEADER_LEN];
     assert!(header.emit(&mut buf) && data.starts_with(&buf));
     let (mut ethertype, mut rest) = (header.ethertype, &data[ether::HEADER_LEN..]);
-    while ethertype == ether::VLAN {
+    while matches!(ethertype, ether::VLAN | ether::SERVICE_VLAN) {
         let Ok(tag) = vlan::Header::parse(rest) else { return };
         let mut buf = [0; vlan::HEADER_LEN];
         assert!(tag.emit(&mut buf) && rest.starts_with(&buf));
         ethertype = tag.ethertype;
         rest = &rest[vlan::HEADER_LEN..];
     }
+    let is_ip = matches!(ethertype, ether::IPV4 | ether::IPV6);
+    let at = vlan::ip_at(data, LinkKind::Ethernet);
+    assert_eq!(at, is_ip.then_some(data.len() - rest.len()));
     if ethertype == ether::ARP {
         arp(rest);
     }

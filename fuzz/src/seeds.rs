@@ -14,6 +14,7 @@ use stack::{Stack, TcpHandle, pair};
 use tcp::Config;
 use wire::{ether, ipv4, ipv6};
 
+use crate::cut::{BARE, PARTIAL};
 use crate::stack::script::{FRAME, WAIT};
 use crate::stack::{Bench, LISTEN_PORT, UDP_PORT, end, pair_config};
 
@@ -38,7 +39,9 @@ pub fn all() -> Vec<Seed> {
             let talk = Talk::new(version, strange).hold();
             let name = format!("talk-v{}-{}", 4 + 2 * version, u8::from(strange));
             talk.frames.iter().take(FRAMES_MAX).enumerate().for_each(|(n, frame)| {
-                layers(frame, &format!("{name}-{n}"), &mut seeds);
+                let name = format!("{name}-{n}");
+                layers(frame, &name, &mut seeds);
+                for_a_card(frame, &name, &mut seeds);
             });
             seeds.push(("stack", name, talk.script));
         }
@@ -83,6 +86,22 @@ fn layers(frame: &[u8], name: &str, seeds: &mut Vec<Seed>) {
         }
         ipv4::UDP => add("udp", transport),
         _ => add("icmp", transport),
+    }
+}
+
+/// A frame as a network card gets it: to be finished, to be cut, tagged, without its link header.
+fn for_a_card(frame: &[u8], name: &str, seeds: &mut Vec<Seed>) {
+    let Some((addresses, rest)) = frame.split_at_checked(12) else { return };
+    let tagged = [addresses, &[0x88, 0xa8, 0, 7, 0x81, 0, 0, 5], rest].concat();
+    let packet = frame.get(ether::HEADER_LEN..).unwrap_or_default();
+    for (what, noted, size, bytes) in [
+        ("partial", PARTIAL, 0_u8, frame),
+        ("super", PARTIAL, 100, frame),
+        ("tagged", PARTIAL, 100, &tagged[..]),
+        ("bare", PARTIAL | BARE, 100, packet),
+    ] {
+        let seed = [&[noted, 0, size][..], bytes].concat();
+        seeds.push(("cut", format!("{name}-{what}"), seed));
     }
 }
 
