@@ -13,7 +13,7 @@ use base::{Instant, LinkKind, WallTime};
 use bpf::{Direction, Packet, Shown, Tap};
 use mbuf::{Flags, Mbuf};
 use wire::checksum::Ladder;
-use wire::{ipv4, tcp, udp};
+use wire::{ipv4, tcp, udp, vlan};
 
 use crate::{PortId, Stack};
 
@@ -80,7 +80,7 @@ fn finish(copy: &mut [u8], frame: &Mbuf, link: LinkKind) -> Option<()> {
         return None;
     }
     let (bytes, start) = (frame.as_slice(), usize::from(frame.csum()));
-    let ip = bytes.get(link.header_len()..)?;
+    let ip = bytes.get(vlan::ip_at(bytes, link)?..)?;
     let protocol = if ip.first()? >> 4 == 6 { ip.get(6)? } else { ip.get(9)? };
     // What is there is the pseudo-header's sum.
     let sum = Ladder::best().sum(bytes.get(start..)?);

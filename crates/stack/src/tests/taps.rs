@@ -1,23 +1,47 @@
 //! Taps at the driver's edge: what they see, when, and that nobody else notices.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
+use std::collections::HashSet;
 
-use base::{Duration, Instant, Owner, WallTime};
+use base::{Counter, Duration, Instant, IpVersion, LinkKind, Owner, SeqNumber, WallTime, addr};
 use bpf::{Counters, Direction, Filter, Insn, Program, Record, Settings, Tap};
-use device::Offloads;
-use wire::checksum::{Ladder, Sum};
-use wire::{ether, ipv4, tcp};
+use device::{Burst, Device, Offloads, mem};
+use mbuf::{Flags, Mbuf, Pool};
+use wire::checksum::Sum;
+use wire::{ether, ipv4, ipv6, tcp, udp, vlan};
 
-use crate::pair::{End, PairConfig, pair};
+use super::craft::{frame_between, transport_sum};
+use crate::pair::{self, End, PairConfig};
 use crate::{ListenConfig, TapId, TcpHandle};
 
 const WALL: WallTime = WallTime(1_700_000_000_000_000_000);
 
+/// Checksums and cutting are left to the device.
+const ALL: Offloads = Offloads { tx_checksum: true, rx_checksum: true, tso_max_bytes: 65_000 };
+
+const VERSIONS: [IpVersion; 2] = [IpVersion::V4, IpVersion::V6];
+const LINKS: [LinkKind; 2] = [LinkKind::Ethernet, LinkKind::Ip];
+
+fn tap_of(insns: &[Insn], only: Option<Direction>) -> Tap {
+    let program = Program::new(insns).expect("it ends in a return");
+    let settings = Settings { buffer_bytes: 4 << 20, only, ..Settings::default() };
+    Tap::new(Filter::new(program), settings).expect("settings in range")
+}
+
 /// Keeps so many bytes of every frame.
 fn tap(snaplen: u32, only: Option<Direction>) -> Tap {
-    let all = Program::new(&[Insn::new(0x06, 0, 0, snaplen)]).expect("a return");
-    let settings = Settings { buffer_bytes: 4 << 20, only, ..Settings::default() };
-    Tap::new(Filter::new(all), settings).expect("settings in range")
+    tap_of(&[Insn::new(0x06, 0, 0, snaplen)], only)
+}
+
+/// Keeps frames of one Ethernet type that are sent.
+fn tap_of_type(ethertype: u16) -> Tap {
+    let insns = [
+        Insn::new(0x28, 0, 0, 12),
+        Insn::new(0x15, 0, 1, ethertype.into()),
+        Insn::new(0x06, 0, 0, 0xffff),
+        Insn::new(0x06, 0, 0, 0),
+    ];
+    tap_of(&insns, Some(Direction::Out))
 }
 
 /// Two ends and a connection from the first to the second.
@@ -34,7 +58,11 @@ impl Test {
         let mut config = PairConfig::new([1, 2]);
         config.wire.offloads = offloads;
         config.wire.depth = depth;
-        let (mut client, mut server) = pair(&config);
+        Test::of(&config)
+    }
+
+    fn of(config: &PairConfig) -> Test {
+        let (mut client, mut server) = pair::pair(config);
         let (now, to) = (Instant::from_nanos(1_000_000_000), SocketAddr::new(server.addr, 80));
         let listener = server.stack.tcp_listen(to, ListenConfig::default()).expect("free");
         let asked = ::tcp::Config::default();
@@ -76,14 +104,18 @@ impl Test {
     }
 }
 
-/// Is the TCP checksum of this frame right, over all that it carries?
-fn is_whole(frame: &[u8]) -> bool {
-    let packet = &frame[ether::HEADER_LEN..];
-    let ip = ipv4::Header::parse(packet).expect("IPv4");
-    let segment = &packet[ip.header_len..usize::from(ip.total_len)];
-    let pseudo = Sum::pseudo_v4(ip.src, ip.dst, ipv4::TCP);
-    let length = Sum::of_be16(segment.len() as u16);
-    pseudo.plus(length).plus(Ladder::best().sum(segment)).is_whole()
+/// Is the transport checksum of this frame right, over all that it carries?
+fn is_whole(frame: &[u8], link: LinkKind) -> bool {
+    let packet = &frame[vlan::ip_at(frame, link).expect("IP")..];
+    if packet[0] >> 4 == 4 {
+        let ip = ipv4::Header::parse(packet).expect("IPv4");
+        let segment = &packet[ip.header_len..usize::from(ip.total_len)];
+        transport_sum(ip.src.into(), ip.dst.into(), ip.protocol, segment).is_whole()
+    } else {
+        let ip = ipv6::Header::parse(packet).expect("IPv6");
+        let segment = &packet[ipv6::HEADER_LEN..][..usize::from(ip.payload_len)];
+        transport_sum(ip.src.into(), ip.dst.into(), ip.next_header, segment).is_whole()
+    }
 }
 
 #[test]
@@ -105,30 +137,233 @@ fn both_ways_are_seen_with_the_time_of_day() {
 
 #[test]
 fn what_the_device_would_finish_is_finished_in_the_copy_alone() {
-    let offloads = Offloads { tx_checksum: true, rx_checksum: true, tso_max_bytes: 65_000 };
-    let mut t = Test::new(offloads, 1024);
-    let id = t.watch(tap(0xffff, Some(Direction::Out)));
-    let short = t.watch(tap(40, Some(Direction::Out)));
-    t.write(20_000);
-    t.settle();
-    let (mut bytes, mut supers) = (0, 0);
-    t.seen(id, |record| {
-        assert!(is_whole(record.bytes), "{} bytes", record.bytes.len());
-        bytes += record.bytes.len() - 14 - 20 - 32;
-        supers += usize::from(record.segment_bytes == 1_448);
-    });
-    assert_eq!(bytes, 20_000);
-    assert!(supers > 0, "super-segments are noted");
-    t.seen(short, |record| assert_eq!(record.bytes.len(), 40, "no room for a checksum"));
-    let mut into = vec![0; 30_000];
-    let accepted = t.accepted.expect("it was accepted");
-    assert_eq!(t.server.stack.tcp_read(accepted, &mut into), Ok(20_000));
+    for (version, link) in VERSIONS.into_iter().flat_map(|v| LINKS.map(|link| (v, link))) {
+        let mut config = PairConfig::new([1, 2]);
+        (config.wire.offloads, config.wire.link, config.version) = (ALL, link, version);
+        let mut t = Test::of(&config);
+        let id = t.watch(tap(0xffff, Some(Direction::Out)));
+        let short = t.watch(tap(40, Some(Direction::Out)));
+        t.write(20_000);
+        t.settle();
+        let (mut bytes, mut supers) = (0, 0);
+        // IP and TCP, with timestamps.
+        let headers = if version == IpVersion::V4 { 20 + 32 } else { 40 + 32 };
+        t.seen(id, |record| {
+            let len = record.bytes.len();
+            assert!(is_whole(record.bytes, link), "{version:?} {link:?} {len} bytes");
+            bytes += len - link.header_len() - headers;
+            supers += usize::from(usize::from(record.segment_bytes) == 1_500 - headers);
+        });
+        assert_eq!(bytes, 20_000);
+        assert!(supers > 0, "super-segments are noted");
+        t.seen(short, |record| assert_eq!(record.bytes.len(), 40, "no room for a checksum"));
+        let mut into = vec![0; 30_000];
+        let accepted = t.accepted.expect("it was accepted");
+        assert_eq!(t.server.stack.tcp_read(accepted, &mut into), Ok(20_000));
+    }
+}
+
+/// A frame for end 1 whose checksum is left to the device, and where its transport begins.
+fn unfinished(
+    (version, link): (IpVersion, LinkKind),
+    tags: &[u8],
+    protocol: u8,
+    mut transport: Vec<u8>,
+) -> (Vec<u8>, usize) {
+    let which = usize::from(version == IpVersion::V6);
+    let [src, dst]: [IpAddr; 2] = [2, 1].map(|end| pair::addresses(end)[which].addr);
+    let len = Sum::of_be16(transport.len() as u16);
+    let pseudo = inet::ip_input::pseudo_sum(src, dst, protocol).plus(len);
+    let field = field_of(protocol);
+    transport[field..field + 2].copy_from_slice(&pseudo.0.to_ne_bytes());
+    let mut frame = frame_between(src, dst, protocol, &transport);
+    frame.splice(12..12, tags.iter().copied());
+    if link == LinkKind::Ip {
+        frame.drain(..ether::HEADER_LEN);
+    }
+    let start = frame.len() - transport.len();
+    (frame, start)
+}
+
+fn field_of(protocol: u8) -> usize {
+    if protocol == ipv4::TCP { tcp::CHECKSUM_OFFSET } else { udp::CHECKSUM_OFFSET }
+}
+
+/// What a tap keeps of a frame that a device brings and whose checksum is not finished.
+fn shown(link: LinkKind, frame: &[u8], start: usize) -> Vec<u8> {
+    let mut config = PairConfig::new([1, 2]);
+    (config.wire.offloads, config.wire.link) = (ALL, link);
+    let (ours, mut wire) = mem::pair(&config.wire);
+    let mut end = pair::end(&config, ours, 1);
+    let tap = tap(0xffff, Some(Direction::In));
+    let id = end.stack.add_tap(end.port, tap, WALL).expect("the port is there");
+    let mut pool = Pool::new(1 << 20);
+    let mut m = pool.copy_of(frame).expect("room for a frame");
+    m.set(Flags::CSUM_PARTIAL);
+    m.set_csum(start as u16);
+    let mut burst = Burst::new();
+    burst.push(m);
+    assert_eq!(wire.tx_burst(&mut pool, &mut burst), 1);
+    end.stack.poll(Instant::from_nanos(1_000_000_000));
+    let buffer = end.stack.tap(id).and_then(Tap::take).expect("it was seen");
+    let record = buffer.records().next().expect("it was kept");
+    record.bytes.to_vec()
+}
+
+#[test]
+fn checksums_of_received_frames_are_finished_behind_tags_as_well() {
+    const TAGS: [&[u8]; 3] = [&[], &[0x81, 0, 0, 5], &[0x88, 0xa8, 0, 7, 0x81, 0, 0, 5]];
+    let segment = {
+        let (seq, ack) = (SeqNumber(1), SeqNumber(2));
+        let (flags, header_len) = (tcp::Flags::ACK, tcp::HEADER_LEN);
+        let header = tcp::Header {
+            src_port: 1000,
+            dst_port: 80,
+            seq,
+            ack,
+            header_len,
+            flags,
+            window: 9,
+            urgent: 0,
+        };
+        let mut segment = vec![0x77; header_len + 101];
+        assert!(header.emit(&mut segment));
+        segment
+    };
+    for (version, link) in VERSIONS.into_iter().flat_map(|v| LINKS.map(|link| (v, link))) {
+        for tags in TAGS {
+            if link == LinkKind::Ip && !tags.is_empty() {
+                continue;
+            }
+            for (protocol, transport) in [(ipv4::TCP, segment.clone()), (ipv4::UDP, datagram(77))] {
+                let (frame, start) = unfinished((version, link), tags, protocol, transport);
+                let kept = shown(link, &frame, start);
+                assert!(is_whole(&kept, link), "{version:?} {link:?} {tags:x?} {protocol}");
+                let mut expected = frame;
+                let field = start + field_of(protocol);
+                expected[field..field + 2].copy_from_slice(&kept[field..field + 2]);
+                assert_eq!(kept, expected, "nothing else is changed");
+            }
+        }
+    }
+}
+
+fn datagram(bytes: usize) -> Vec<u8> {
+    let length = (udp::HEADER_LEN + bytes) as u16;
+    let header = udp::Header { src_port: 1000, dst_port: 9, length, checksum: [0; 2] };
+    let mut datagram = vec![0; usize::from(length)];
+    assert!(header.emit(&mut datagram));
+    datagram
+}
+
+/// RFC 768: a checksum that comes out zero is sent as all ones.
+#[test]
+fn a_udp_checksum_of_zero_is_shown_as_ones() {
+    for (version, link) in VERSIONS.into_iter().flat_map(|v| LINKS.map(|link| (v, link))) {
+        let field = udp::CHECKSUM_OFFSET;
+        let (frame, start) = unfinished((version, link), &[], ipv4::UDP, datagram(2));
+        let kept = shown(link, &frame, start);
+        // What holds the checksum of the same without it sums to zero.
+        let mut transport = datagram(2);
+        let checksum = &kept[start + field..start + field + 2];
+        transport[udp::HEADER_LEN..].copy_from_slice(checksum);
+        let (frame, start) = unfinished((version, link), &[], ipv4::UDP, transport);
+        let kept = shown(link, &frame, start);
+        assert_eq!(kept[start + field..start + field + 2], [0xff, 0xff]);
+        assert!(is_whole(&kept, link));
+    }
+}
+
+/// What is in a frame, and what it asks of the device.
+type Carried = (Vec<u8>, bool, u16, u16);
+
+fn pass(from: &mut mem::Mem, to: &mut mem::Mem, pool: &mut Pool, frames: &mut Vec<Carried>) {
+    let mut burst = Burst::new();
+    while from.rx_burst(pool, &mut burst) > 0 {
+        let carried = |m: &Mbuf| {
+            let is_partial = m.has(Flags::CSUM_PARTIAL);
+            (m.as_slice().to_vec(), is_partial, m.csum(), m.segment_size())
+        };
+        frames.extend(burst.iter().map(carried));
+        to.tx_burst(pool, &mut burst);
+        assert!(burst.is_empty(), "the wire has room");
+    }
+}
+
+/// Every frame of a transfer, as its receiver gets it, with these taps at the sender.
+fn carried(taps: Vec<Tap>) -> Vec<Carried> {
+    let mut config = PairConfig::new([1, 2]);
+    config.wire.offloads = ALL;
+    let [(a, mut near), (b, mut far)] = [mem::pair(&config.wire), mem::pair(&config.wire)];
+    let (mut client, mut server) = (pair::end(&config, a, 1), pair::end(&config, b, 2));
+    for tap in taps {
+        client.stack.add_tap(client.port, tap, WALL).expect("the port is there");
+    }
+    let (mut now, to) = (Instant::from_nanos(1_000_000_000), SocketAddr::new(server.addr, 80));
+    server.stack.tcp_listen(to, ListenConfig::default()).expect("free");
+    let asked = ::tcp::Config::default();
+    let connected = client.stack.tcp_connect(to, None, &asked, Owner::program(), now);
+    let stream = connected.expect("a port is free");
+    let (mut pool, mut frames) = (Pool::new(1 << 20), Vec::new());
+    for step in 0..40 {
+        if step == 10 {
+            assert_eq!(client.stack.tcp_write(stream, &[7; 20_000]), Ok(20_000));
+            client.stack.flush();
+        }
+        now += Duration::from_millis(20);
+        client.stack.poll(now);
+        pass(&mut near, &mut far, &mut pool, &mut frames);
+        server.stack.poll(now);
+        pass(&mut far, &mut near, &mut pool, &mut frames);
+    }
+    frames
+}
+
+#[test]
+fn a_receiver_cannot_tell_whether_somebody_watches() {
+    let unwatched = carried(Vec::new());
+    let is_super = |frame: &Carried| frame.1 && frame.3 > 0;
+    assert!(unwatched.iter().any(is_super), "with checksums to finish");
+    let watched = carried(vec![tap(0xffff, None), tap_of_type(ether::IPV4), tap(96, None)]);
+    assert_eq!(unwatched.len(), watched.len());
+    assert!(unwatched == watched, "not a byte differs");
+}
+
+#[test]
+fn taps_of_a_port_each_have_a_filter_and_a_refusal_keeps_nothing() {
+    let mut t = Test::new(Offloads::default(), 1024);
+    let nothing = t.watch(tap_of(&[Insn::new(0x06, 0, 0, 0)], Some(Direction::Out)));
+    let [v4, v6] = [ether::IPV4, ether::IPV6].map(|ethertype| t.watch(tap_of_type(ethertype)));
+    let stack = &mut t.client.stack;
+    let local = SocketAddr::new(addr::unspecified(IpVersion::V4), 2_000);
+    let socket = stack.udp_bind(local, Owner::program()).expect("a free port");
+    for (count, cidr) in [3, 2].into_iter().zip(pair::addresses(2)) {
+        for _ in 0..count {
+            let to = SocketAddr::new(cidr.addr, 9);
+            stack.udp_send(socket, to, b"whose filter takes it?", t.now).expect("it is sent");
+        }
+    }
+    stack.flush();
+    for (id, ethertype, matched) in [(v4, ether::IPV4, 3), (v6, ether::IPV6, 2)] {
+        let mut kept = 0;
+        let counters = t.seen(id, |record| {
+            assert_eq!(ether::Header::parse(record.bytes).map(|h| h.ethertype), Ok(ethertype));
+            kept += 1;
+        });
+        assert_eq!(counters, Counters { seen: 5, matched, dropped: 0 });
+        assert_eq!(kept, matched);
+    }
+    let nothing = t.client.stack.tap(nothing).expect("it is there");
+    assert!(nothing.take().is_none(), "nothing is kept");
+    assert_eq!(nothing.counters(), Counters { seen: 5, matched: 0, dropped: 0 });
 }
 
 #[test]
 fn what_a_full_device_pushes_back_is_seen_once() {
     let mut t = Test::new(Offloads::default(), 4);
     let id = t.watch(tap(96, Some(Direction::Out)));
+    let counted = |t: &Test, counter| t.client.stack.counters().of(counter);
+    let before = [Counter::TxFrames, Counter::TcpRetransmits].map(|c| counted(&t, c));
     t.write(60_000);
     t.client.stack.flush();
     t.client.stack.flush();
@@ -137,15 +372,20 @@ fn what_a_full_device_pushes_back_is_seen_once() {
         let accepted = t.accepted.expect("it was accepted");
         let _ = t.server.stack.tcp_read(accepted, &mut [0; 65_536]);
     }
-    let mut ends = Vec::new();
-    t.seen(id, |record| {
+    let mut numbers = HashSet::new();
+    let mut records = 0;
+    let counters = t.seen(id, |record| {
         let segment = &record.bytes[ether::HEADER_LEN + ipv4::HEADER_LEN..];
-        ends.push(tcp::Header::parse(segment).expect("TCP").seq);
+        numbers.insert(tcp::Header::parse(segment).expect("TCP").seq);
+        records += 1;
     });
-    let count = ends.len();
-    ends.dedup();
-    assert_eq!(ends.len(), count, "each once");
-    assert!(count >= 60_000 / 1_448);
+    assert!(counted(&t, Counter::TxPushedBack) > 0, "a device that takes all shows nothing");
+    let sent = counted(&t, Counter::TxFrames) - before[0];
+    assert_eq!(counters, Counters { seen: sent, matched: sent, dropped: 0 });
+    assert_eq!(records, sent, "what was given to the device, and no frame more often");
+    let again = counted(&t, Counter::TcpRetransmits) - before[1];
+    assert_eq!(numbers.len() as u64 + again, sent, "each once");
+    assert!(numbers.len() > 60_000 / 1_448);
 }
 
 #[test]
