@@ -17,6 +17,13 @@ use crate::insn::Insn;
 use crate::packet::Packet;
 use crate::validate::INSNS_MAX;
 
+/// What its parser says of a text, whatever is wrong with it.
+const SYNTAX_ERROR: &str = "syntax error";
+
+/// A word that is wrong wherever it stands, which libpcap says as soon as it comes to it: it looks
+/// like an Ethernet address and is none.
+const WRONG: &str = "1:1:";
+
 /// Link types by their numbers (`DLT_` of pcap/dlt.h).
 pub mod linktype {
     /// Ethernet.
@@ -97,7 +104,9 @@ pub enum LibpcapError {
         text: String,
         /// libpcap's words.
         message: String,
-        /// The byte of the text where a word begins that those words quote.
+        /// The byte of the text where the word begins that those words quote, or for a syntax
+        /// error the word that the parser cannot go on with: the end of the text, if there must
+        /// be more. Words end at spaces and parentheses. `None` where libpcap's words name none.
         position: Option<usize>,
     },
     /// The text holds a NUL, or there is no memory.
@@ -160,13 +169,46 @@ impl Libpcap {
     /// keeps `snaplen` bytes. Names of hosts may be looked up, which may take a while.
     ///
     /// # Errors
-    /// The text does not compile; libpcap's words.
+    /// The text does not compile; libpcap's words, and where.
     pub fn compile(
         &self,
         text: &str,
         linktype: i32,
         snaplen: u32,
     ) -> Result<Vec<Insn>, LibpcapError> {
+        let message = match self.attempt(text, linktype, snaplen)? {
+            Ok(insns) => return Ok(insns),
+            Err(message) => message,
+        };
+        let position = if message.contains(SYNTAX_ERROR) {
+            self.stopped_at(text, linktype, snaplen)
+        } else {
+            quoted(text, &message)
+        };
+        Err(LibpcapError::Refused { text: text.to_owned(), message, position })
+    }
+
+    /// Where the parser cannot go on, which a syntax error does not tell. It takes word by word,
+    /// and whatever is wrong with a word that it comes to, it says instead. So a word that is wrong
+    /// in itself is put in place of the rest: where it is complained of, all before it is in order.
+    fn stopped_at(&self, text: &str, linktype: i32, snaplen: u32) -> Option<usize> {
+        let comes_to = |&at: &usize| {
+            let (before, _) = text.split_at(at);
+            let tried = self.attempt(&format!("{before} {WRONG}"), linktype, snaplen);
+            matches!(tried, Ok(Err(message)) if !message.contains(SYNTAX_ERROR))
+        };
+        let begins = begins_of_words(text);
+        let passed = begins.partition_point(comes_to);
+        begins.get(passed.checked_sub(1)?).copied()
+    }
+
+    /// Have libpcap compile it: instructions, or its words.
+    fn attempt(
+        &self,
+        text: &str,
+        linktype: i32,
+        snaplen: u32,
+    ) -> Result<Result<Vec<Insn>, String>, LibpcapError> {
         let c_text = CString::new(text)
             .map_err(|_| LibpcapError::Unusable("the filter holds a NUL; leave it out"))?;
         let snaplen = c_int::try_from(snaplen).unwrap_or(c_int::MAX);
@@ -187,12 +229,10 @@ impl Libpcap {
                 (self.free)(&mut raw);
                 Ok(insns)
             } else {
-                let message = string((self.message)(handle));
-                let position = quoted(text, &message);
-                Err(LibpcapError::Refused { text: text.to_owned(), message, position })
+                Err(string((self.message)(handle)))
             };
             (self.close)(handle);
-            result
+            Ok(result)
         }
     }
 
@@ -251,9 +291,63 @@ unsafe fn string(text: *const c_char) -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// Where in the text the word is that a message quotes.
+/// Where in the text the word is that a message quotes: as a word of its own, if it is one.
 fn quoted(text: &str, message: &str) -> Option<usize> {
     let mut parts = message.split(['\'', '"']);
     let word = parts.nth(1).filter(|word| !word.is_empty())?;
-    text.find(word)
+    let is_apart = |&(at, _): &(usize, &str)| {
+        let (before, behind) = (text.get(..at), text.get(at + word.len()..));
+        let touches = [
+            before.and_then(|before| before.chars().next_back()),
+            behind.and_then(|behind| behind.chars().next()),
+        ];
+        !touches.into_iter().flatten().any(char::is_alphanumeric)
+    };
+    let apart = text.match_indices(word).find(is_apart).map(|(at, _)| at);
+    apart.or_else(|| text.find(word))
+}
+
+/// Where the words of a filter begin, and where it ends. Spaces and parentheses always end what
+/// libpcap takes as one; what else does depends on what it is.
+fn begins_of_words(text: &str) -> Vec<usize> {
+    const PARENTHESES: [char; 2] = ['(', ')'];
+    let mut begins = Vec::new();
+    let mut before = ' ';
+    for (at, c) in text.char_indices() {
+        let is_apart = PARENTHESES.contains(&c) || PARENTHESES.contains(&before);
+        if !c.is_ascii_whitespace() && (before.is_ascii_whitespace() || is_apart) {
+            begins.push(at);
+        }
+        before = c;
+    }
+    begins.push(text.len());
+    begins
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quoted_word_is_found_where_it_stands_by_itself() {
+        for (text, message, expected) in [
+            ("tcp and port p", "unknown port 'p'", Some(13)),
+            ("host ab and port b", "unknown port 'b'", Some(17)),
+            ("(port b)", "unknown port 'b'", Some(6)),
+            // Nowhere by itself: the first is better than none.
+            ("udp or tcp", "what is 'p'?", Some(2)),
+            ("udp", "what is 'x'?", None),
+            ("udp", "what is ''?", None),
+            ("udp", "no word of it", None),
+        ] {
+            assert_eq!(quoted(text, message), expected, "'{text}': {message}");
+        }
+    }
+
+    #[test]
+    fn words_begin_behind_spaces_and_at_parentheses() {
+        assert_eq!(begins_of_words("tcp (udp  or) x"), [0, 4, 5, 10, 12, 14, 15]);
+        assert_eq!(begins_of_words(" ip\t\u{e9} "), [1, 4, 7]);
+        assert_eq!(begins_of_words(""), [0]);
+    }
 }

@@ -123,10 +123,18 @@ fn images() {
 fn refusals() {
     let libpcap = libpcap();
     for (text, words, expected) in [
-        ("tcp port", "syntax error", None),
-        ("tcp prot 80", "syntax error", None),
-        ("tcp port 80 )", "syntax error", None),
+        ("tcp port", "syntax error", Some(8)),
+        ("tcp prot 80", "syntax error", Some(4)),
+        ("tcp port 80 )", "syntax error", Some(12)),
+        ("tcp port 80)", "syntax error", Some(11)),
+        ("(tcp", "syntax error", Some(4)),
+        ("and tcp", "syntax error", Some(0)),
+        ("host 10.0.0.1 and  tcp prot 80", "syntax error", Some(23)),
+        ("tcp[13 & 2 != 0", "syntax error", Some(11)),
+        ("ip or ip6 é", "syntax error", Some(10)),
         ("tcp and port nosuchport", "unknown port", Some(13)),
+        // A word of its own, and not the end of another.
+        ("tcp and port p", "unknown port", Some(13)),
         ("tcp[0]/0 = 1", "division by zero", None),
         ("net 1.2.3.4/40", "mask length", None),
         ("ip broadcast", "netmask", Some(0)),
