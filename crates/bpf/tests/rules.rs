@@ -95,6 +95,46 @@ fn what_is_just_within_the_rules_may_run() {
     assert_eq!(run(&[Insn::of(Op::Ja, 0, 0, 1), Insn::of(Op::LdMem, 0, 0, 1), RET], &[]), 7);
 }
 
+/// Every one of them runs: a jump over nothing, a load and a store among them.
+#[test]
+fn the_longest_program_is_run_to_its_end() {
+    let of = |op, k| Insn::of(op, 0, 0, k);
+    let mut insns = vec![of(Op::LdImm, 0), of(Op::St, 7), of(Op::LdxImm, 3)];
+    // Ten instructions that together add a byte of the packet, and 5, to M[7].
+    let round = [
+        of(Op::LdAbs(Size::Byte), 1),
+        of(Op::Stx, 2),
+        of(Op::LdxMem, 7),
+        of(Op::Alu(AluOp::Add, Operand::X), 0),
+        of(Op::Ja, 0),
+        of(Op::Alu(AluOp::Add, Operand::K), 5),
+        Insn::of(Op::Jump(Condition::Ge, Operand::K), 0, 0, 1_000),
+        of(Op::St, 7),
+        of(Op::LdxMem, 2),
+        of(Op::LdMem, 7),
+    ];
+    let rounds = (INSNS_MAX - insns.len() - 1) / round.len();
+    for _ in 0..rounds {
+        insns.extend(round);
+    }
+    let ones = INSNS_MAX - 1 - insns.len();
+    insns.extend(vec![of(Op::Alu(AluOp::Add, Operand::K), 1); ones]);
+    insns.push(of(Op::RetA, 0));
+    assert_eq!(insns.len(), INSNS_MAX);
+    let filter = Filter::new(Program::new(&insns).expect("as many as there may be"));
+    let can_compile = cfg!(all(feature = "jit", unix, target_arch = "x86_64"));
+    assert_eq!(filter.is_compiled(), can_compile);
+    for byte in [0_u8, 1, 77, 255] {
+        let expected = rounds as u32 * (u32::from(byte) + 5) + ones as u32;
+        let frame = [9, byte];
+        let packet = Packet::whole(&frame);
+        assert_eq!(filter.program().run(&packet), expected, "interpreted");
+        assert_eq!(filter.run(&packet), expected, "the fastest way");
+        assert_eq!(filter.run(&Packet::in_two(&frame[..1], &frame[1..], 2)), expected);
+        assert_eq!(filter.run(&Packet::whole(&frame[..1])), 0, "it is too short");
+    }
+}
+
 #[test]
 fn an_opcode_means_one_thing_and_is_written_one_way() {
     let known = (0..=u16::MAX).filter(|&code| {

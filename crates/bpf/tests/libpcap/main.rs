@@ -3,12 +3,16 @@
 //!
 //! No harness: without libpcap each case is a skip that names its package (`testbed`).
 
+#[cfg(target_os = "linux")]
+mod real;
 #[path = "../shared/mod.rs"]
 mod shared;
 
 use std::process::ExitCode;
 
-use bpf::{Filter, Libpcap, LibpcapError, Listing, Op, Packet, Program, Reason, linktype};
+use bpf::{
+    Filter, INSNS_MAX, Libpcap, LibpcapError, Listing, Op, Packet, Program, Reason, linktype,
+};
 use shared::{Rng, frame, program};
 use testbed::{Case, Need};
 
@@ -16,6 +20,8 @@ const LIBPCAP: Need = Need::Other(|| Libpcap::load().err().map(|e| e.to_string()
 
 const CASES: &[Case] = &[
     ("texts_over_packets_give_one_answer_three_times", &[LIBPCAP], texts_over_packets),
+    #[cfg(target_os = "linux")]
+    ("texts_over_real_traffic_give_one_answer_three_times", &[LIBPCAP, real::ROOT], real_traffic),
     ("texts_for_bare_ip_give_one_answer_three_times", &[LIBPCAP], bare_ip),
     ("any_valid_program_gives_one_answer_three_times", &[LIBPCAP], any_program),
     ("programs_are_shown_as_libpcap_shows_them", &[LIBPCAP], images),
@@ -73,6 +79,27 @@ fn texts_over_packets() {
     assert!(both >= 190, "{both} texts matched some packets and not others");
 }
 
+#[cfg(target_os = "linux")]
+fn real_traffic() {
+    const OF_IT: [&str; 9] =
+        ["arp", "ip", "ip6", "tcp", "udp", "icmp", "icmp6", "tcp port 80", "udp port 53"];
+    let (libpcap, frames) = (libpcap(), real::frames());
+    assert!(frames.len() >= 400, "{} frames", frames.len());
+    assert!(frames.iter().any(|frame| frame.bytes.len() > 1_514), "a super-segment");
+    let mut found = 0;
+    for text in texts() {
+        let filter = compiled(&libpcap, text, linktype::ETHERNET);
+        let matches =
+            |f: &&shared::Frame| agreed(&libpcap, text, &filter, &f.bytes, f.wire_len) > 0;
+        let matched = frames.iter().filter(matches).count();
+        if OF_IT.contains(&text) {
+            assert!(matched > 0, "'{text}' matched nothing of {}", frames.len());
+            found += 1;
+        }
+    }
+    assert_eq!(found, OF_IT.len(), "texts of the list");
+}
+
 fn bare_ip() {
     let libpcap = libpcap();
     let mut rng = Rng::new(4);
@@ -91,8 +118,9 @@ fn bare_ip() {
 fn any_program() {
     let libpcap = libpcap();
     let mut rng = Rng::new(5);
-    for _ in 0..5_000 {
-        let filter = Filter::new(program(&mut rng, 50));
+    for number in 0..5_000 {
+        let len_max = if number % 500 == 0 { INSNS_MAX as u32 } else { 50 };
+        let filter = Filter::new(program(&mut rng, len_max));
         for _ in 0..10 {
             let frame = frame(&mut rng);
             agreed(&libpcap, "any", &filter, &frame.bytes, frame.wire_len);

@@ -1,0 +1,153 @@
+//! Frames that nobody made for a test: what two kernels say to each other over a veth, in TCP, UDP,
+//! ICMP, ARP and what IPv6 has in its place, super-segments and unfinished checksums among them.
+//!
+//! Called by: `main.rs`. Must not know: filters. The two hosts are namespaces.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use device::packet::{Seen, Watch};
+use testbed::{Namespace, Need, until};
+
+use crate::shared::Frame;
+
+/// Root, who alone makes namespaces and watches.
+pub(crate) const ROOT: Need = Need::Other(|| {
+    let refused = || "needs root and iproute2: `ip netns add` was refused".to_owned();
+    Namespace::new().is_none().then(refused)
+});
+
+/// How long something is waited for that must come: only waited out on failure.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Addresses of the two, of both versions.
+const HOSTS: [[&str; 2]; 2] = [["10.77.0.1", "fd77::1"], ["10.77.0.2", "fd77::2"]];
+/// Questions and answers of one TCP connection, and of one UDP socket.
+const ROUNDS: usize = 60;
+/// Enough for super-segments.
+const BULK_BYTES: usize = 200_000;
+
+/// What passes an end of the veth while the two talk.
+pub(crate) fn frames() -> Vec<Frame> {
+    let hosts = [(); 2].map(|()| Namespace::new().expect("root may"));
+    let [near, far] = &hosts;
+    assert!(near.ip(&format!("link add va type veth peer name vb netns {}", far.name())));
+    for (host, link, [v4, v6]) in [(near, "va", HOSTS[0]), (far, "vb", HOSTS[1])] {
+        assert!(host.ip(&format!("addr add {v4}/24 dev {link}")));
+        assert!(host.ip(&format!("addr add {v6}/64 dev {link} nodad")));
+        assert!(host.ip(&format!("link set {link} up")));
+    }
+    // A little later; meanwhile what is sent is lost.
+    assert!(until(PATIENCE, || is_up(near, "va") && is_up(far, "vb")));
+    let mut watch = at(near, || Watch::open("va", true).expect("root may watch"));
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let watching = scope.spawn(|| collect(&mut watch, &is_over));
+        let talked = thread::scope(|scope| scope.spawn(|| talk(near, far)).join());
+        // Also if it went wrong, or nobody would end the other.
+        is_over.store(true, Ordering::Release);
+        let frames = watching.join().expect("it only looks");
+        if let Err(panic) = talked {
+            std::panic::resume_unwind(panic);
+        }
+        frames
+    })
+}
+
+fn is_up(host: &Namespace, link: &str) -> bool {
+    let shown = Command::new("ip").args(["-n", host.name(), "link", "show", link]).output();
+    shown.is_ok_and(|shown| String::from_utf8_lossy(&shown.stdout).contains("state UP"))
+}
+
+/// Do something as this host does it.
+fn at<T: Send>(host: &Namespace, what: impl FnOnce() -> T + Send) -> T {
+    match host.inside(what) {
+        Ok(done) => done,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+fn collect(watch: &mut Watch, is_over: &AtomicBool) -> Vec<Frame> {
+    let copy = |seen: &Seen<'_>| Frame {
+        bytes: [seen.front(), seen.rest].concat(),
+        wire_len: seen.wire_len as u32,
+    };
+    let mut frames = Vec::new();
+    loop {
+        // What came before the end is there after it.
+        let was_over = is_over.load(Ordering::Acquire);
+        while let Some(frame) = watch.next(copy) {
+            frames.push(frame);
+        }
+        if was_over {
+            return frames;
+        }
+        thread::sleep(Duration::from_micros(200));
+    }
+}
+
+fn talk(near: &Namespace, far: &Namespace) {
+    for version in [0, 1] {
+        let [ours, theirs] = HOSTS.map(|host| host[version].parse().expect("an address"));
+        streams(near, far, theirs);
+        datagrams(near, far, ours, theirs);
+    }
+    // Who joins a group tells the routers.
+    let group = at(near, || UdpSocket::bind("10.77.0.1:0").expect("a port is free"));
+    let _ = group.join_multicast_v4(&Ipv4Addr::new(239, 1, 2, 3), &Ipv4Addr::new(10, 77, 0, 1));
+    if Need::PING.is_there() {
+        for to in HOSTS[1] {
+            let _ = near.command("ping").args(["-n", "-c", "3", "-i", "0.2", to]).output();
+        }
+    }
+    // A frame is in the ring a millisecond after it passed.
+    thread::sleep(Duration::from_millis(100));
+}
+
+/// Short questions and answers, then much at once.
+fn streams(near: &Namespace, far: &Namespace, theirs: IpAddr) {
+    let to = SocketAddr::new(theirs, 80);
+    let listener = at(far, || TcpListener::bind(to).expect("the port is free"));
+    let mut client = at(near, || TcpStream::connect(to).expect("it listens"));
+    let (mut server, _) = listener.accept().expect("it is connected");
+    for stream in [&client, &server] {
+        stream.set_nodelay(true).expect("it is open");
+        stream.set_read_timeout(Some(PATIENCE)).expect("it is open");
+        stream.set_write_timeout(Some(PATIENCE)).expect("it is open");
+    }
+    for round in 0..ROUNDS {
+        let mut said = vec![round as u8; 1 + 31 * round];
+        client.write_all(&said).expect("it is open");
+        server.read_exact(&mut said).expect("it comes");
+        server.write_all(b"HTTP/1.1 200 OK\r\n\r\n").expect("it is open");
+        client.read_exact(&mut [0; 19]).expect("it comes");
+    }
+    thread::scope(|scope| {
+        scope.spawn(|| client.write_all(&vec![7; BULK_BYTES]).expect("it is open"));
+        server.read_exact(&mut vec![0; BULK_BYTES]).expect("it comes");
+    });
+}
+
+/// Questions and answers, and a question that nobody is there for.
+fn datagrams(near: &Namespace, far: &Namespace, ours: IpAddr, theirs: IpAddr) {
+    let (from, to) = (SocketAddr::new(ours, 40_000), SocketAddr::new(theirs, 53));
+    let client = at(near, || UdpSocket::bind(from).expect("the port is free"));
+    let server = at(far, || UdpSocket::bind(to).expect("the port is free"));
+    for socket in [&client, &server] {
+        socket.set_read_timeout(Some(PATIENCE)).expect("it is open");
+    }
+    let mut buffer = [0; 2_000];
+    for round in 0..ROUNDS {
+        client.send_to(&vec![round as u8; 20 * round], to).expect("it is sent");
+        let (len, who) = server.recv_from(&mut buffer).expect("it comes");
+        server.send_to(&buffer[..len], who).expect("it is sent");
+        assert_eq!(client.recv(&mut buffer).expect("it comes"), len);
+    }
+    client.connect(SocketAddr::new(theirs, 9)).expect("there is a way");
+    client.send(b"is anybody there?").expect("it is sent");
+    // The answer of ICMP: nobody.
+    assert!(client.recv(&mut buffer).is_err());
+}
