@@ -15,6 +15,7 @@ mod interface;
 mod packet;
 mod print;
 mod process;
+mod sections;
 mod segment;
 mod write;
 
@@ -100,10 +101,12 @@ fn filters(args: &Args) -> impl Fn(LinkKind) -> Result<Filter> + use<> {
 
 /// `-d`: what the filter is compiled to.
 fn code(args: &Args) -> Result<Outcome> {
-    let link = match &args.read {
-        Some(path) => Capture::open(path, filters(args))?.link().unwrap_or(LinkKind::Ethernet),
-        None => LinkKind::Ethernet,
+    let link = match (&args.read, &args.interface) {
+        (Some(path), _) => Capture::open(path, filters(args))?.link()?,
+        (None, Some(name)) => interface(name, filters(args))?.ports().first().map(|port| port.link),
+        (None, None) => None,
     };
+    let link = link.unwrap_or(LinkKind::Ethernet);
     let insns = compile(&text(args), args.snaplen, link)?;
     let listing = Listing(&insns);
     output::out(&match args.code {
