@@ -12,6 +12,7 @@ mod blocks;
 mod file;
 #[cfg(target_os = "linux")]
 mod interface;
+mod names;
 mod packet;
 mod print;
 mod process;
@@ -37,10 +38,11 @@ pub(crate) use write::{Counted, Port};
 use file::Capture;
 use print::{Printer, Style};
 use segment::Cutter;
-use write::{Rotation, Writer};
+use write::Writer;
 
 /// Run it.
 pub(crate) fn main(args: &Args) -> Result<Outcome> {
+    args.check()?;
     if args.code > 0 {
         return code(args);
     }
@@ -126,8 +128,11 @@ enum Sink {
 impl Sink {
     fn new(args: &Args, ports: Vec<Port>) -> Result<Sink> {
         if let Some(path) = &args.write {
-            let rotation = Rotation { megabytes: args.megabytes, seconds: args.seconds };
-            let writer = Writer::new(path, rotation, ports, args.snaplen, args.unbuffered)?;
+            // What is read has times of its own.
+            let begins_ns = args.read.is_none().then(now_ns);
+            let (snaplen, unbuffered) = (args.snaplen, args.unbuffered);
+            let rotation = args.rotation();
+            let writer = Writer::new(path, rotation, begins_ns, ports, snaplen, unbuffered)?;
             return Ok(Sink::File(Box::new(writer)));
         }
         Ok(Sink::Lines(Printer::new(Style {
@@ -139,14 +144,14 @@ impl Sink {
         })))
     }
 
-    fn take(&mut self, source: &dyn Source, packet: &Packet) -> Result<()> {
+    fn take(&mut self, source: &mut dyn Source, packet: &Packet) -> Result<()> {
         match self {
             Sink::Lines(printer) => output::out(&printer.text(packet)),
             Sink::File(writer) => {
                 if packet.port >= writer.ports().len() {
                     writer.add_ports(&source.ports())?;
                 }
-                writer.write(packet)
+                writer.write(packet, || source.counted().unwrap_or_default())
             }
         }
     }
@@ -159,10 +164,10 @@ impl Sink {
         }
     }
 
-    fn finish(self, counted: &[Counted]) -> Result<()> {
+    fn finish(self, ports: &[Port], counted: &[Counted]) -> Result<()> {
         match self {
             Sink::Lines(_) => Ok(()),
-            Sink::File(writer) => writer.finish(counted, now_ns()),
+            Sink::File(writer) => writer.finish(ports, counted, now_ns()),
         }
     }
 }
@@ -212,6 +217,9 @@ fn run(args: &Args, source: &mut dyn Source, stop: &AtomicBool) -> Result<Outcom
             match source.next()? {
                 Next::Packet(packet) if args.segment => {
                     for part in cutter.cut(packet) {
+                        if is_enough(captured) {
+                            break;
+                        }
                         sink.take(source, &part)?;
                         captured += 1;
                     }
@@ -228,7 +236,7 @@ fn run(args: &Args, source: &mut dyn Source, stop: &AtomicBool) -> Result<Outcom
     };
     let ended = go();
     let counted = source.counted().unwrap_or_default();
-    let finished = sink.finish(&counted);
+    let finished = sink.finish(&source.ports(), &counted);
     closing(captured, &counted);
     ended.and(finished)?;
     Ok(Outcome::Done)
