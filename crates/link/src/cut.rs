@@ -4,15 +4,16 @@
 //! Called by: whoever brings a host's frames to a link, in virtual time or in real. Must not know:
 //! links, connections.
 //! RFC 9293 section 3.1, RFC 791; FIN and PSH go with the last segment, CWR with the first
-//! (RFC 3168 section 6.1.2).
+//! (RFC 3168 section 6.1.2). Tags stand in front of each segment (IEEE 802.1Q).
 
 use core::net::IpAddr;
 
 use base::{LinkKind, SeqNumber};
+use device::vlan::SERVICE_TAG;
 use mbuf::{Flags as MbufFlags, Mbuf, Pool};
 use wire::checksum::{Ladder, Sum};
 use wire::tcp::Flags;
-use wire::{ether, ipv4, ipv6, tcp, udp};
+use wire::{ether, ipv4, ipv6, tcp, udp, vlan};
 
 /// Wire packets of `frame` to `out`, in order, their checksums finished. What cannot be cut,
 /// because it is no TCP or memory is out, is freed: the number of such frames is returned.
@@ -51,7 +52,7 @@ struct Cutter<'a> {
 impl<'a> Cutter<'a> {
     fn new(bytes: &'a [u8], link: LinkKind) -> Option<Cutter<'a>> {
         let ip_at = match link {
-            LinkKind::Ethernet => ether::HEADER_LEN,
+            LinkKind::Ethernet => network_at(bytes)?,
             LinkKind::Ip => 0,
         };
         let packet = bytes.get(ip_at..)?;
@@ -146,3 +147,17 @@ impl<'a> Cutter<'a> {
         Some(())
     }
 }
+
+/// Where what a frame carries begins: behind its header and its tags.
+fn network_at(frame: &[u8]) -> Option<usize> {
+    let mut ethertype = ether::Header::parse(frame).ok()?.ethertype;
+    let mut at = ether::HEADER_LEN;
+    while matches!(ethertype, ether::VLAN | SERVICE_TAG) {
+        ethertype = vlan::Header::parse(frame.get(at..)?).ok()?.ethertype;
+        at += vlan::HEADER_LEN;
+    }
+    Some(at)
+}
+
+#[cfg(test)]
+mod tests;
