@@ -12,9 +12,11 @@ mod blocks;
 mod file;
 #[cfg(target_os = "linux")]
 mod interface;
+mod names;
 mod packet;
 mod print;
 mod process;
+mod sections;
 mod segment;
 mod write;
 
@@ -36,10 +38,11 @@ pub(crate) use write::{Counted, Port};
 use file::Capture;
 use print::{Printer, Style};
 use segment::Cutter;
-use write::{Rotation, Writer};
+use write::Writer;
 
 /// Run it.
 pub(crate) fn main(args: &Args) -> Result<Outcome> {
+    args.check()?;
     if args.code > 0 {
         return code(args);
     }
@@ -106,10 +109,12 @@ fn filters(args: &Args) -> impl Fn(LinkKind) -> Result<Filter> + use<> {
 
 /// `-d`: what the filter is compiled to.
 fn code(args: &Args) -> Result<Outcome> {
-    let link = match &args.read {
-        Some(path) => Capture::open(path, filters(args))?.link().unwrap_or(LinkKind::Ethernet),
-        None => LinkKind::Ethernet,
+    let link = match (&args.read, &args.interface) {
+        (Some(path), _) => Capture::open(path, filters(args))?.link()?,
+        (None, Some(name)) => interface(name, filters(args))?.ports().first().map(|port| port.link),
+        (None, None) => None,
     };
+    let link = link.unwrap_or(LinkKind::Ethernet);
     let insns = compile(&text(args), args.snaplen, link)?;
     let listing = Listing(&insns);
     output::out(&match args.code {
@@ -129,8 +134,11 @@ enum Sink {
 impl Sink {
     fn new(args: &Args, ports: Vec<Port>) -> Result<Sink> {
         if let Some(path) = &args.write {
-            let rotation = Rotation { megabytes: args.megabytes, seconds: args.seconds };
-            let writer = Writer::new(path, rotation, ports, args.snaplen, args.unbuffered)?;
+            // What is read has times of its own.
+            let begins_ns = args.read.is_none().then(now_ns);
+            let (snaplen, unbuffered) = (args.snaplen, args.unbuffered);
+            let rotation = args.rotation();
+            let writer = Writer::new(path, rotation, begins_ns, ports, snaplen, unbuffered)?;
             return Ok(Sink::File(Box::new(writer)));
         }
         Ok(Sink::Lines(Printer::new(Style {
@@ -143,14 +151,15 @@ impl Sink {
     }
 
     /// False once nobody reads what is printed.
-    fn take(&mut self, source: &dyn Source, packet: &Packet) -> Result<bool> {
+    fn take(&mut self, source: &mut dyn Source, packet: &Packet) -> Result<bool> {
         match self {
             Sink::Lines(printer) => output::read_by_someone(&printer.text(packet)),
             Sink::File(writer) => {
                 if packet.port >= writer.ports().len() {
                     writer.add_ports(&source.ports())?;
                 }
-                writer.write(packet).map(|()| true)
+                writer.write(packet, || source.counted().unwrap_or_default())?;
+                Ok(true)
             }
         }
     }
@@ -163,10 +172,10 @@ impl Sink {
         }
     }
 
-    fn finish(self, counted: &[Counted]) -> Result<()> {
+    fn finish(self, ports: &[Port], counted: &[Counted]) -> Result<()> {
         match self {
             Sink::Lines(_) => Ok(()),
-            Sink::File(writer) => writer.finish(counted, now_ns()),
+            Sink::File(writer) => writer.finish(ports, counted, now_ns()),
         }
     }
 }
@@ -234,7 +243,7 @@ fn run(args: &Args, source: &mut dyn Source, stop: &AtomicBool) -> Result<Outcom
     };
     let ended = go();
     let counted = source.counted().unwrap_or_default();
-    let finished = sink.finish(&counted);
+    let finished = sink.finish(&source.ports(), &counted);
     closing(captured, &counted);
     ended.and(finished)?;
     Ok(Outcome::Done)

@@ -7,8 +7,16 @@ mod running;
 
 use std::path::PathBuf;
 
-use common::{code, run, stderr};
+use common::{code, program, run, stderr};
 use running::Running;
+
+/// What a pcap file begins with that has microseconds, and nanoseconds.
+const MICRO: u32 = 0xa1b2_c3d4;
+const NANO: u32 = 0xa1b2_3c4d;
+
+/// What its packets begin with: an Ethernet header, or IP.
+const ETHERNET: u32 = 1;
+const RAW_IP: u32 = 101;
 
 fn text(output: &std::process::Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
@@ -16,6 +24,42 @@ fn text(output: &std::process::Output) -> String {
 
 fn place(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+/// A pcap file of packets at these times, seconds and a fraction, its words in `order`.
+fn pcap(
+    name: &str,
+    order: fn(u32) -> [u8; 4],
+    [magic, link]: [u32; 2],
+    times: &[(u32, u32)],
+) -> String {
+    let packet: Vec<u8> = match link {
+        // From 02:00:00:00:00:01, of a type that is for experiments.
+        ETHERNET => {
+            [&[2_u8, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5][..], &[0; 46][..]].concat()
+        }
+        // From 192.0.2.1 to 192.0.2.2, of protocol 253.
+        _ => vec![69, 0, 0, 20, 0, 0, 0, 0, 64, 253, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2],
+    };
+    let version = if order(1)[0] == 1 { [2, 0, 4, 0] } else { [0, 2, 0, 4] };
+    let mut bytes = [order(magic), version].concat();
+    bytes.extend([0, 0, 65_535, link].map(order).concat());
+    for (seconds, fraction) in times {
+        let len = packet.len() as u32;
+        bytes.extend([*seconds, *fraction, len, len].map(order).concat());
+        bytes.extend(&packet);
+    }
+    let path = place(name);
+    std::fs::write(&path, bytes).expect("room");
+    path.to_str().expect("a path in UTF-8").to_owned()
+}
+
+/// Run it for a file that it writes, whose path is returned.
+fn written(name: &str, args: &[&str]) -> String {
+    let path = place(name).to_str().expect("a path in UTF-8").to_owned();
+    let output = run(&[args, &["-w", path.as_str()][..]].concat());
+    assert_eq!(code(&output), 0, "{args:?}: {}", stderr(&output));
+    path
 }
 
 /// A capture of a running transfer.
@@ -127,6 +171,10 @@ fn what_cannot_be_done_says_what_to_do() {
     says(&["dump", "-i", "eth0", "-r", "x"], 2, "--help");
     says(&["dump", "-c", "0"], 2, "--help");
     says(&["dump", "-C", "1"], 2, "-w");
+    says(&["dump", "-w", "-", "-C", "1"], 2, "leave out -C and -G");
+    says(&["dump", "-w", "-", "-G", "1"], 2, "leave out -C and -G");
+    says(&["dump", "-w", "cap-%", "-G", "1"], 2, "strftime");
+    says(&["dump", "-s", "262145"], 2, "0..=262144");
     says(&["dump", "--pid", "1"], 1, "1");
     let running = Running::start("1").ready();
     let full = running.ask(&["dump", "-c", "5000", "-w", "/dev/full"]);
@@ -138,4 +186,100 @@ fn what_cannot_be_done_says_what_to_do() {
 fn the_filter_that_keeps_all_is_one_return() {
     assert_eq!(text(&run(&["dump", "-d"])), "(000) ret      #262144\n");
     assert_eq!(text(&run(&["dump", "-ddd"])), "1\n6 0 0 262144\n");
+    // As with tcpdump, no length is the longest.
+    assert_eq!(text(&run(&["dump", "-d", "-s", "0"])), "(000) ret      #262144\n");
+    assert_eq!(text(&run(&["dump", "-d", "-s", "96"])), "(000) ret      #96\n");
+}
+
+#[test]
+fn a_pcap_file_is_read_whoever_wrote_it() {
+    let orders = [u32::to_le_bytes as fn(u32) -> [u8; 4], u32::to_be_bytes];
+    for (number, order) in orders.into_iter().enumerate() {
+        for (magic, fraction) in [(MICRO, 5), (NANO, 5_000)] {
+            let name = format!("made-{number}-{magic}.pcap");
+            let path = pcap(&name, order, [magic, ETHERNET], &[(1, fraction)]);
+            let mut dump = program();
+            let output = dump.args(["dump", "-r", path.as_str()]).env("TZ", "UTC0").output();
+            let shown = text(&output.expect("the program starts"));
+            assert!(shown.starts_with("00:00:01.000005 02:00:00:00:00:01 > "), "{name}: {shown}");
+            assert!(shown.ends_with("(0x88b5), length 60\n"), "{name}: {shown}");
+        }
+    }
+}
+
+#[test]
+fn sections_behind_each_other_keep_their_interfaces() {
+    let ethernet = pcap("one.pcap", u32::to_le_bytes, [MICRO, ETHERNET], &[(1, 0), (2, 0)]);
+    let ip = pcap("two.pcap", u32::to_le_bytes, [MICRO, RAW_IP], &[(3, 0)]);
+    let sections = [
+        written("one.pcapng", &["dump", "-r", &ethernet]),
+        written("two.pcapng", &["dump", "-r", &ip]),
+    ];
+    let both = place("both.pcapng");
+    let bytes = sections.map(|path| std::fs::read(path).expect("it was written"));
+    std::fs::write(&both, bytes.concat()).expect("room");
+    let both = both.to_str().expect("a path in UTF-8");
+    let shown = text(&run(&["dump", "-r", both]));
+    assert_eq!(shown.lines().count(), 3, "{shown}");
+    assert_eq!(shown.matches("IP 192.0.2.1 > 192.0.2.2: ip-proto-253 0").count(), 1, "{shown}");
+    let copy = written("both-copied.pcapng", &["dump", "-r", both]);
+    assert_eq!(text(&run(&["dump", "-r", &copy])), shown);
+}
+
+#[test]
+fn a_capture_of_nothing_is_copied_whole() {
+    let empty = pcap("empty.pcap", u32::to_le_bytes, [MICRO, RAW_IP], &[]);
+    let none = written("none.pcapng", &["dump", "-r", &empty]);
+    let copy = written("none-copied.pcapng", &["dump", "-r", &none]);
+    let len = |path: &str| std::fs::metadata(path).expect("it was written").len();
+    // A section, an interface with its name, its statistics.
+    assert!(len(&none) > 28 + 40 + 50, "{}", len(&none));
+    assert_eq!(len(&copy), len(&none));
+}
+
+#[test]
+fn files_are_called_by_the_times_of_their_packets() {
+    let times = [(1_000, 0), (1_059, 0), (1_060, 0)];
+    let path = pcap("timed.pcap", u32::to_le_bytes, [MICRO, ETHERNET], &times);
+    written("timed-%s.pcapng", &["dump", "-r", &path, "-G", "60"]);
+    for (name, packets) in [("timed-1000.pcapng", 2), ("timed-1060.pcapng", 1)] {
+        let shown = run(&["dump", "-r", place(name).to_str().expect("a path in UTF-8")]);
+        assert_eq!(text(&shown).lines().count(), packets, "{name}: {}", stderr(&shown));
+    }
+    // By size alone, a name is what it is.
+    let path = written("sized-%s.pcapng", &["dump", "-r", &path, "-C", "1"]);
+    assert!(std::fs::exists(&path).expect("the folder can be read"));
+}
+
+#[test]
+fn a_count_is_of_the_packets_on_the_wire() {
+    let running = Running::with(&["--super"]).ready();
+    let lengths = |args: &[&str]| -> Vec<usize> {
+        let output = running.ask(&[&["dump"][..], args].concat());
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let text = text(&output);
+        let length = |line: &str| line.rsplit_once("length ")?.1.parse::<usize>().ok();
+        text.lines().filter_map(length).collect()
+    };
+    let whole = lengths(&["-c", "100"]);
+    assert!(whole.len() == 100 && whole.iter().any(|len| *len > 10_000), "{whole:?}");
+    let parts = lengths(&["-c", "20", "--segment"]);
+    assert!(parts.len() == 20 && parts.iter().all(|len| *len <= 1_460), "{parts:?}");
+}
+
+/// A database with a zone that is nowhere else (RFC 9636, version 1): one type of local time, five
+/// and a half hours east, called IST.
+#[test]
+fn a_time_zone_may_be_given_by_its_name() {
+    let zones = place("zones");
+    std::fs::create_dir_all(zones.join("Test")).expect("room");
+    let counts = [0_u32, 0, 0, 0, 1, 4].map(u32::to_be_bytes).concat();
+    let kind = [&19_800_i32.to_be_bytes()[..], &[0, 0][..]].concat();
+    let zone = [&b"TZif"[..], &[0; 16][..], &counts[..], &kind[..], &b"IST\0"[..]].concat();
+    std::fs::write(zones.join("Test/Place"), zone).expect("room");
+    let path = pcap("zoned.pcap", u32::to_le_bytes, [MICRO, ETHERNET], &[(1, 0)]);
+    let mut dump = program();
+    dump.args(["dump", "-r", path.as_str()]).env("TZ", "Test/Place").env("TZDIR", &zones);
+    let shown = text(&dump.output().expect("the program starts"));
+    assert!(shown.starts_with("05:30:01.000000 "), "{shown}");
 }

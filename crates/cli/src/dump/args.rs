@@ -4,6 +4,12 @@
 
 use std::path::PathBuf;
 
+use anyhow::Result;
+use clap::builder::TypedValueParser;
+
+use super::names::Names;
+use super::write::Rotation;
+
 /// The options.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -12,7 +18,9 @@ Names are never looked up, so -n changes nothing. Ctrl-C ends a capture, and tel
 
 A capture of what a running wirespeed sends and receives, opened in Wireshark:
   wirespeed dump -w out.pcapng tcp port 80
-The same of an interface of this machine, and what is in a file:
+The same, a file an hour:
+  wirespeed dump -G 3600 -w out-%d-%H%M.pcapng tcp port 80
+What passes an interface of this machine, and what is in a file:
   wirespeed dump -i eth0 -c 10 -v
   wirespeed dump -r out.pcapng -X")]
 pub(crate) struct Args {
@@ -38,7 +46,8 @@ pub(crate) struct Args {
     #[arg(short = 'C', value_name = "MB", requires = "write",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) megabytes: Option<u64>,
-    /// A new file after so many seconds
+    /// A new file after so many seconds, by the packets' times; its name may say when it begins, as
+    /// in cap-%H%M%S.pcapng (strftime(3)), and gets a number behind it when it comes again
     #[arg(short = 'G', value_name = "SECONDS", requires = "write",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) seconds: Option<u64>,
@@ -48,9 +57,9 @@ pub(crate) struct Args {
     /// End after so many packets
     #[arg(short, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) count: Option<u64>,
-    /// Keep so many bytes of each packet
+    /// Keep so many bytes of each packet; 0 is the default
     #[arg(short, value_name = "BYTES", default_value_t = bpf::SNAPLEN_MAX,
-          value_parser = clap::value_parser!(u32).range(1..=i64::from(bpf::SNAPLEN_MAX)))]
+          value_parser = clap::value_parser!(u32).range(..=i64::from(bpf::SNAPLEN_MAX)).map(all))]
     pub(super) snaplen: u32,
     /// Look no names up; it never does
     #[arg(short, action = clap::ArgAction::Count)]
@@ -73,4 +82,27 @@ pub(crate) struct Args {
     /// Cut super-segments into the packets that go on the wire
     #[arg(long)]
     pub(super) segment: bool,
+}
+
+impl Args {
+    /// When a file of `-w` is full.
+    pub(super) fn rotation(&self) -> Rotation {
+        Rotation { megabytes: self.megabytes, seconds: self.seconds }
+    }
+
+    /// May it be so?
+    ///
+    /// # Errors
+    /// [`crate::Usage`] for what clap cannot see: files of `-w` that cannot be called so.
+    pub(super) fn check(&self) -> Result<()> {
+        match &self.write {
+            Some(path) => Names::new(path, self.rotation()).map(drop),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The snapshot length that is meant: of 0, as tcpdump has it, the longest there is.
+fn all(snaplen: u32) -> u32 {
+    if snaplen == 0 { bpf::SNAPLEN_MAX } else { snaplen }
 }

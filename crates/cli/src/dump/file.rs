@@ -1,35 +1,31 @@
 //! Captures in files, pcap or pcapng, of any byte order and resolution of time.
 //!
-//! Called by: `dump.rs`, for `-r`. Must not know: filters, what is printed.
-//! A file that ends in the middle of a packet gives all before it, and then says so.
+//! Called by: `dump.rs`, for `-r`. `sections` reads pcapng. Must not know: filters, what is
+//! printed. A file that ends in the middle of a packet gives all before it, and then says so.
+//!
+//! A pcap file is read as it is: programs write snapshot lengths of 0, records that are longer than
+//! those, and times with more microseconds than a second has.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
-use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use bpf::Filter;
-use pcap_file::DataLink;
-use pcap_file::pcap::PcapReader;
-use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
-use pcap_file::pcapng::blocks::interface_description::{
-    InterfaceDescriptionBlock, InterfaceDescriptionOption,
-};
-use pcap_file::pcapng::{Block, PcapNgReader, PcapNgState};
+use pcap_file::pcap::{PcapReader, PcapTsResolution, RawPcapPacket};
+use pcap_file::pcapng::PcapNgReader;
 use wirespeed::LinkKind;
 
-use super::packet::{Direction, Packet};
+use super::packet::Packet;
+use super::sections::{Bytes, Sections, link_of};
 use super::write::{Counted, Port};
 use super::{Next, Source};
 
 /// The block that a pcapng file begins with, the same in both byte orders.
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
-/// Bit 0 and 1 of `epb_flags`.
-const DIRECTION: u32 = 3;
-
-type Bytes = Box<dyn BufRead>;
+/// Bytes of the longest block that is read: whatever a length says, memory for more is not taken.
+const BLOCK_BYTES_MAX: usize = 8 << 20;
 
 /// A file that is read.
 pub(crate) struct Capture {
@@ -38,7 +34,8 @@ pub(crate) struct Capture {
     /// Packets read so far.
     count: u64,
     filters: Filters,
-    counted: Counted,
+    /// For each port that had a packet, and those before it.
+    counted: Vec<Counted>,
 }
 
 /// The filter as each kind of link wants it, made when its first packet comes.
@@ -61,7 +58,7 @@ impl Filters {
 
 enum Kind {
     Pcap(PcapReader<Bytes>, LinkKind),
-    Pcapng(Box<PcapNgReader<Bytes>>),
+    Pcapng(Box<Sections>),
 }
 
 impl Capture {
@@ -75,57 +72,59 @@ impl Capture {
             "-" => Box::new(io::stdin()),
             _ => Box::new(File::open(path).with_context(|| format!("cannot read {name}"))?),
         };
+        Capture::of(name, opened, make)
+    }
+
+    /// What `opened` has.
+    fn of(
+        name: String,
+        opened: Box<dyn Read>,
+        make: impl Fn(LinkKind) -> Result<Filter> + 'static,
+    ) -> Result<Capture> {
         let mut bytes: Bytes = Box::new(BufReader::with_capacity(1 << 20, opened));
         let head = bytes.fill_buf().with_context(|| format!("cannot read {name}"))?;
         let not_one = || format!("{name} is no capture: neither pcap nor pcapng");
         let kind = if head.starts_with(&PCAPNG) {
-            Kind::Pcapng(Box::new(PcapNgReader::new(bytes).with_context(not_one)?))
+            let reader =
+                PcapNgReader::with_capacity(bytes, BLOCK_BYTES_MAX).with_context(not_one)?;
+            Kind::Pcapng(Box::new(Sections::new(reader, name.clone())))
         } else {
-            let reader = PcapReader::new(bytes).with_context(not_one)?;
-            let link = link(reader.header().datalink).with_context(|| name.clone())?;
+            let reader = PcapReader::with_capacity(bytes, BLOCK_BYTES_MAX).with_context(not_one)?;
+            let link = link_of(reader.header().datalink).with_context(|| name.clone())?;
             Kind::Pcap(reader, link)
         };
         let filters = Filters { make: Box::new(make), made: [None, None] };
-        Ok(Capture { name, kind, count: 0, filters, counted: Counted::default() })
+        Ok(Capture { name, kind, count: 0, filters, counted: Vec::new() })
     }
 
-    /// What the packets of a pcap file begin with; those of pcapng say so each.
-    pub(crate) fn link(&self) -> Option<LinkKind> {
-        match &self.kind {
-            Kind::Pcap(_, link) => Some(*link),
-            Kind::Pcapng(_) => None,
+    /// What the packets of the first port begin with, before any is read; `None` if the file has no
+    /// port.
+    pub(crate) fn link(&mut self) -> Result<Option<LinkKind>> {
+        let damaged = damaged(&self.name, self.count);
+        match &mut self.kind {
+            Kind::Pcap(_, link) => Ok(Some(*link)),
+            Kind::Pcapng(sections) => sections.link(damaged),
         }
     }
 
     /// The next packet, whatever it is; `None` at the end.
     fn read(&mut self) -> Result<Option<Packet>> {
-        let (name, count) = (&self.name, self.count);
-        let cut = move || {
-            format!("{name}, behind packet {count}: the file is cut off or damaged from here on")
-        };
+        let damaged = damaged(&self.name, self.count);
         let packet = match &mut self.kind {
-            Kind::Pcap(reader, link) => match reader.next_packet() {
-                None => None,
-                Some(packet) => {
-                    let packet = packet.with_context(cut)?;
-                    Some(Packet {
-                        time_ns: nanos(packet.timestamp()),
-                        link: *link,
-                        port: 0,
-                        direction: None,
-                        wire_len: packet.orig_len(),
-                        segment_bytes: 0,
-                        bytes: packet.data().to_vec(),
-                    })
+            Kind::Pcap(reader, link) => {
+                let unit_ns = match reader.header().ts_resolution {
+                    PcapTsResolution::MicroSecond => 1_000,
+                    PcapTsResolution::NanoSecond => 1,
+                };
+                match reader.next_raw_packet().transpose().with_context(&damaged)? {
+                    // No packet of a file is longer, says libpcap as well: it is no length.
+                    Some(record) if record.incl_len > bpf::SNAPLEN_MAX => {
+                        bail!("{}: a packet of {} bytes", damaged(), record.incl_len)
+                    }
+                    record => record.map(|record| of_record(&record, unit_ns, *link)),
                 }
-            },
-            Kind::Pcapng(reader) => loop {
-                let Some(next) = reader.next_block() else { break None };
-                let (block, state) = next.with_context(cut)?;
-                if let Some(packet) = of_block(block, state).with_context(|| name.clone())? {
-                    break Some(packet);
-                }
-            },
+            }
+            Kind::Pcapng(sections) => sections.packet(damaged)?,
         };
         self.count += u64::from(packet.is_some());
         Ok(packet)
@@ -136,23 +135,19 @@ impl Source for Capture {
     fn ports(&self) -> Vec<Port> {
         match &self.kind {
             Kind::Pcap(_, link) => vec![Port { name: self.name.clone(), link: *link }],
-            Kind::Pcapng(reader) => {
-                // One of a kind that is not understood has no packets that are shown.
-                let port = |i: &InterfaceDescriptionBlock<'_>| Port {
-                    name: name(i).unwrap_or_else(|| self.name.clone()),
-                    link: link(i.linktype).unwrap_or(LinkKind::Ethernet),
-                };
-                reader.interfaces().iter().map(port).collect()
-            }
+            Kind::Pcapng(sections) => sections.ports().to_vec(),
         }
     }
 
     fn next(&mut self) -> Result<Next> {
         while let Some(mut packet) = self.read()? {
-            self.counted.seen += 1;
+            let ports = self.counted.len().max(packet.port + 1);
+            self.counted.resize(ports, Counted::default());
+            let counted = &mut self.counted[packet.port];
+            counted.seen += 1;
             let keep = self.filters.run(&packet)?;
             if keep > 0 {
-                self.counted.matched += 1;
+                counted.matched += 1;
                 packet.bytes.truncate(keep as usize);
                 return Ok(Next::Packet(packet));
             }
@@ -161,68 +156,34 @@ impl Source for Capture {
     }
 
     fn counted(&mut self) -> Result<Vec<Counted>> {
-        Ok(vec![self.counted])
+        let ports = self.counted.len().max(self.ports().len());
+        self.counted.resize(ports, Counted::default());
+        Ok(self.counted.clone())
     }
 }
 
-fn name(interface: &InterfaceDescriptionBlock<'_>) -> Option<String> {
-    interface.options.iter().find_map(|option| match option {
-        InterfaceDescriptionOption::IfName(name) => Some(name.to_string()),
-        _ => None,
-    })
-}
-
-fn of_block(block: Block<'_>, state: &PcapNgState) -> Result<Option<Packet>> {
-    let link_of = |interface: u32| {
-        let interface = state.interfaces().get(interface as usize);
-        interface.ok_or_else(|| anyhow!("a packet of no interface")).and_then(|i| link(i.linktype))
-    };
-    Ok(match block {
-        Block::EnhancedPacket(packet) => Some(Packet {
-            time_ns: nanos(packet.timestamp),
-            link: link_of(packet.interface_id)?,
-            port: packet.interface_id as usize,
-            direction: direction(&packet),
-            wire_len: packet.original_len,
-            segment_bytes: 0,
-            bytes: packet.data.into_owned(),
-        }),
-        Block::SimplePacket(packet) => Some(Packet {
-            time_ns: 0,
-            link: link_of(0)?,
-            port: 0,
-            direction: None,
-            wire_len: packet.original_len,
-            segment_bytes: 0,
-            bytes: packet.data.into_owned(),
-        }),
-        _ => None,
-    })
-}
-
-fn direction(packet: &EnhancedPacketBlock<'_>) -> Option<Direction> {
-    packet.options.iter().find_map(|option| match option {
-        EnhancedPacketOption::Flags(flags) => match flags & DIRECTION {
-            1 => Some(Direction::In),
-            2 => Some(Direction::Out),
-            _ => None,
-        },
-        _ => None,
-    })
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// What frames begin with, of the two kinds that are understood.
-fn link(link: DataLink) -> Result<LinkKind> {
-    match link {
-        DataLink::ETHERNET => Ok(LinkKind::Ethernet),
-        DataLink::RAW | DataLink::IPV4 | DataLink::IPV6 => Ok(LinkKind::Ip),
-        other => bail!(
-            "its packets begin with a header of kind {other:?}, and Ethernet and bare IP alone are \
-             understood: use tcpdump or tshark for this file"
-        ),
+/// What to say where a file cannot be read any further, and what to do.
+fn damaged(name: &str, count: u64) -> impl Fn() -> String {
+    move || {
+        format!(
+            "{name}, behind packet {count}: the file is cut off or damaged from here on (what is \
+             before can be written to another with -w)"
+        )
     }
 }
+
+/// A packet as it stands in a pcap file, of which nothing is believed but where it ends.
+fn of_record(record: &RawPcapPacket<'_>, unit_ns: u64, link: LinkKind) -> Packet {
+    Packet {
+        time_ns: u64::from(record.ts_sec) * 1_000_000_000 + u64::from(record.ts_frac) * unit_ns,
+        link,
+        port: 0,
+        direction: None,
+        wire_len: record.orig_len.max(record.incl_len),
+        segment_bytes: 0,
+        bytes: record.data.to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

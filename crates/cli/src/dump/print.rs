@@ -190,45 +190,4 @@ fn arp(out: &mut String, bytes: &[u8], packet: &Packet, verbose: bool) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::packet::Direction;
-    use super::*;
-
-    /// Frames that nobody sends: lengths that lie, headers that go on behind the end, cut anywhere.
-    #[test]
-    fn any_bytes_are_printed_and_lines_are_bounded() {
-        let mut state = 1_u32;
-        let mut random = |below: usize| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (state >> 8) as usize % below
-        };
-        let link = [LinkKind::Ethernet, LinkKind::Ip];
-        let style =
-            Style { verbose: true, very_verbose: true, link: true, hex: true, absolute: false };
-        let mut printer = Printer::new(style);
-        for _ in 0..20_000 {
-            let mut bytes: Vec<u8> = (0..random(140)).map(|_| random(256) as u8).collect();
-            let ethertypes = [ether::IPV4, ether::IPV6, ether::ARP, ether::VLAN, SERVICE_VLAN];
-            let ethertype = ethertypes[random(5)].to_be_bytes();
-            bytes.splice(12.min(bytes.len())..14.min(bytes.len()), ethertype);
-            if let Some(first) = bytes.get_mut(14) {
-                *first = [0x45, 0x4f, 0x40, 0x60][random(4)];
-            }
-            for at in [20, 23] {
-                let protocol = [1, 2, 6, 17, 58, 0, 43, 44, 60][random(9)];
-                bytes.get_mut(at).into_iter().for_each(|byte| *byte = protocol);
-            }
-            let packet = Packet {
-                time_ns: random(1 << 24) as u64,
-                link: link[random(8) / 7],
-                port: 0,
-                direction: Some(Direction::In),
-                wire_len: random(70_000) as u32,
-                segment_bytes: 0,
-                bytes,
-            };
-            let text = printer.text(&packet);
-            assert!(text.ends_with('\n') && text.len() < 4_000, "{text}");
-        }
-    }
-}
+mod tests;

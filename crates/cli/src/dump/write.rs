@@ -1,15 +1,16 @@
 //! Packets to pcapng files: one, or one after the other by size or by time.
 //!
 //! Called by: `dump.rs`, for `-w`. Must not know: where packets come from. Where writing fails,
-//! what was written stays readable: `blocks` sees to it.
+//! what was written stays readable: `blocks` sees to it. `names` says what files are called.
 //!
 //! Source: draft-ietf-opsawg-pcapng. Each port is an interface with its name; a packet has its
-//! direction and its time in nanoseconds; at the end of a file, what was seen, matched and lost.
+//! direction and its time in nanoseconds; at the end of each file, what was seen, matched and lost
+//! since the capture began.
 
 use std::borrow::Cow;
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
@@ -26,10 +27,11 @@ use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
 use wirespeed::LinkKind;
 
 use super::blocks::{Blocks, To};
+use super::names::Names;
 use super::packet::{Direction, Packet};
 use crate::output::what_to_do;
 
-/// A million, as `-C` of tcpdump counts.
+/// A million bytes, of which `-C` says how many, as that of tcpdump.
 const MILLION: u64 = 1_000_000;
 
 /// When a file is full.
@@ -61,29 +63,38 @@ pub(crate) struct Counted {
 
 /// The files that packets go to.
 pub(crate) struct Writer {
-    path: PathBuf,
+    names: Names,
     rotation: Rotation,
     ports: Vec<Port>,
     snaplen: u32,
     unbuffered: bool,
-    file: PcapNgWriter<Blocks>,
-    /// Files begun before this one.
-    files: u32,
+    /// The one that is written. There is none yet where the first packet gives it its name.
+    file: Option<PcapNgWriter<Blocks>>,
+    /// The time of its first packet.
     begun_ns: Option<u64>,
 }
 
 impl Writer {
-    /// Begin the first file; `-` is standard output.
+    /// Begin the first file, at `begins_ns`; `-` is standard output. Without that time, a file that
+    /// is called by its time begins with its first packet.
+    ///
+    /// # Errors
+    /// What the system says, with what to do; [`crate::Usage`] for a name that makes no sense.
     pub(crate) fn new(
         path: &Path,
         rotation: Rotation,
+        begins_ns: Option<u64>,
         ports: Vec<Port>,
         snaplen: u32,
         unbuffered: bool,
     ) -> Result<Writer> {
-        let file = begin(path, &ports, snaplen)?;
-        let path = path.to_owned();
-        Ok(Writer { path, rotation, ports, snaplen, unbuffered, file, files: 0, begun_ns: None })
+        let names = Names::new(path, rotation)?;
+        let (file, begun_ns) = (None, None);
+        let mut writer = Writer { names, rotation, ports, snaplen, unbuffered, file, begun_ns };
+        if let Some(time_ns) = begins_ns.or(rotation.seconds.is_none().then_some(0)) {
+            writer.file(time_ns)?;
+        }
+        Ok(writer)
     }
 
     pub(crate) fn ports(&self) -> &[Port] {
@@ -93,36 +104,67 @@ impl Writer {
     /// Ports that the source has found since; those known stay.
     pub(crate) fn add_ports(&mut self, ports: &[Port]) -> Result<()> {
         for port in ports.get(self.ports.len()..).unwrap_or_default() {
-            put(&mut self.file, interface(port, self.snaplen)).with_context(|| self.failed())?;
+            if let Some(file) = &mut self.file {
+                put(file, interface(port, self.snaplen)).with_context(|| self.failed())?;
+            }
             self.ports.push(port.clone());
         }
         Ok(())
     }
 
-    /// A packet.
-    pub(crate) fn write(&mut self, packet: &Packet) -> Result<()> {
+    /// A packet; `counted` says what was counted for each port, if a file ends before it.
+    pub(crate) fn write(
+        &mut self,
+        packet: &Packet,
+        counted: impl FnOnce() -> Vec<Counted>,
+    ) -> Result<()> {
         let begun_ns = *self.begun_ns.get_or_insert(packet.time_ns);
-        let is_full =
-            self.rotation.megabytes.is_some_and(|mb| self.file.get_ref().bytes() >= mb * MILLION);
-        let age_ns = packet.time_ns.saturating_sub(begun_ns);
-        let is_over =
-            self.rotation.seconds.is_some_and(|s| age_ns >= s.saturating_mul(1_000_000_000));
-        if is_full || is_over {
-            self.next_file()?;
+        if self.is_full() || self.is_over(packet.time_ns.saturating_sub(begun_ns)) {
+            self.end(&counted(), packet.time_ns)?;
+            self.file = None;
             self.begun_ns = Some(packet.time_ns);
         }
-        put(&mut self.file, block(packet)).with_context(|| self.failed())?;
+        let file = self.file(packet.time_ns)?;
+        put(file, block(packet)).with_context(|| self.failed())?;
         if self.unbuffered { self.flush() } else { Ok(()) }
     }
 
     /// Everything so far reaches the file.
     pub(crate) fn flush(&mut self) -> Result<()> {
-        self.file.get_mut().hand_over().map_err(helped).with_context(|| self.failed())
+        let Some(file) = &mut self.file else { return Ok(()) };
+        file.get_mut().hand_over().map_err(helped).with_context(|| self.failed())
     }
 
-    /// The end of the last file: what was counted for each port, at this time.
-    pub(crate) fn finish(mut self, counted: &[Counted], time_ns: u64) -> Result<()> {
-        for (interface_id, counted) in (0..).zip(counted) {
+    /// The end of the last file, at this time: the source's ports, also those that had no packet,
+    /// and what was counted for each.
+    pub(crate) fn finish(
+        mut self,
+        ports: &[Port],
+        counted: &[Counted],
+        time_ns: u64,
+    ) -> Result<()> {
+        self.add_ports(ports)?;
+        // Of no packets at all there is a file as well.
+        self.file(time_ns)?;
+        self.end(counted, time_ns)
+    }
+
+    /// Enough bytes are in the file.
+    fn is_full(&self) -> bool {
+        let most = self.rotation.megabytes.map(|millions| millions.saturating_mul(MILLION));
+        let bytes = self.file.as_ref().map_or(0, |file| file.get_ref().bytes());
+        most.is_some_and(|most| bytes >= most)
+    }
+
+    /// The file is as old as it may get.
+    fn is_over(&self, age_ns: u64) -> bool {
+        self.rotation.seconds.is_some_and(|s| age_ns >= s.saturating_mul(1_000_000_000))
+    }
+
+    /// What was counted for each port until now, and then all of it reaches the file.
+    fn end(&mut self, counted: &[Counted], time_ns: u64) -> Result<()> {
+        let ports = self.ports.len();
+        for (interface_id, counted) in (0..).zip(counted.iter().take(ports)) {
             let statistics = InterfaceStatisticsBlock {
                 interface_id,
                 timestamp: Duration::from_nanos(time_ns),
@@ -132,29 +174,23 @@ impl Writer {
                     InterfaceStatisticsOption::IsbOsDrop(counted.dropped),
                 ],
             };
-            put(&mut self.file, statistics).with_context(|| self.failed())?;
+            let file = self.file(time_ns)?;
+            put(file, statistics).with_context(|| self.failed())?;
         }
         self.flush()
     }
 
-    fn next_file(&mut self) -> Result<()> {
-        self.flush()?;
-        self.files += 1;
-        let path = self.current();
-        self.file = begin(&path, &self.ports, self.snaplen)?;
-        Ok(())
-    }
-
-    /// The first has the name that was asked for, the others a number behind it.
-    fn current(&self) -> PathBuf {
-        match self.files {
-            0 => self.path.clone(),
-            n => PathBuf::from(format!("{}{n}", self.path.display())),
-        }
+    /// The file that is written, begun at this time if there is none.
+    fn file(&mut self, time_ns: u64) -> Result<&mut PcapNgWriter<Blocks>> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => begin(self.names.next(time_ns)?, &self.ports, self.snaplen)?,
+        };
+        Ok(self.file.insert(file))
     }
 
     fn failed(&self) -> String {
-        format!("cannot write {}; what is in it is whole", self.current().display())
+        format!("cannot write {}; what is in it is whole", self.names.current().display())
     }
 }
 
@@ -226,3 +262,6 @@ fn block(packet: &Packet) -> EnhancedPacketBlock<'_> {
         options,
     }
 }
+
+#[cfg(test)]
+mod tests;

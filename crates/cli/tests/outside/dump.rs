@@ -16,6 +16,8 @@ pub(crate) const CASES: &[Case] = &[
     ("dump_of_an_interface_sees_both_ways", &[Need::PING, Need::TCPDUMP], interface),
     ("dump_waits_for_an_interface_and_ends_with_it", &[], deleted),
     ("dump_says_what_is_wrong_with_a_filter", &[Need::TCPDUMP], wrong_filter),
+    ("dump_prints_parts_of_packets_as_tcpdump_does", &[Need::TCPDUMP], parts),
+    ("dump_reads_its_own_files_with_a_filter", &[Need::TCPDUMP], own_files),
 ];
 
 fn dump(args: &[&str]) -> Output {
@@ -66,6 +68,9 @@ fn recorded(name: &str) -> PathBuf {
     assert!(said.contains("packets captured"), "{said}");
     path
 }
+
+/// The flag of an IPv4 fragment that others follow.
+const MORE: u16 = 0x2000;
 
 /// Every way to print, line for line.
 fn same_lines() {
@@ -174,4 +179,100 @@ fn wrong_filter() {
     let output = dump(&["-i", "nowhere0"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(errors(&output).contains("nowhere0"), "{}", errors(&output));
+}
+
+/// A pcap file of bare IP packets, each with its length on the wire.
+fn of_ip(name: &str, packets: &[(&[u8], u32)]) -> String {
+    let words = |words: [u32; 4]| words.map(u32::to_le_bytes).concat();
+    let mut bytes = [&0xa1b2_c3d4_u32.to_le_bytes()[..], &[2, 0, 4, 0][..]].concat();
+    bytes.extend(words([0, 0, 262_144, 101]));
+    for (packet, len) in packets {
+        bytes.extend(words([1, 0, packet.len() as u32, *len]));
+        bytes.extend(*packet);
+    }
+    let path = place(name);
+    std::fs::write(&path, bytes).expect("room");
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+/// An IPv4 packet of protocol `protocol` whose field of flags and offset is `fragment`.
+fn v4(protocol: u8, fragment: u16, payload: &[u8]) -> Vec<u8> {
+    let [len, fragment] = [20 + payload.len() as u16, fragment].map(u16::to_be_bytes);
+    let front = [0x45, 0, len[0], len[1], 0, 7, fragment[0], fragment[1], 64, protocol];
+    let addresses = [0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
+    let mut packet = [&front[..], &addresses[..], payload].concat();
+    let words = packet[..20].chunks(2).map(|b| u32::from(u16::from_be_bytes([b[0], b[1]])));
+    let sum = words.sum::<u32>();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let field = !(sum + (sum >> 16)) as u16;
+    packet[10..12].copy_from_slice(&field.to_be_bytes());
+    packet
+}
+
+/// An IPv6 fragment of a datagram of `protocol`, whose field of offset and flag is `fragment`.
+fn v6(protocol: u8, fragment: u16, payload: &[u8]) -> Vec<u8> {
+    let [len, fragment] = [8 + payload.len() as u16, fragment].map(u16::to_be_bytes);
+    let front = [0x60, 0, 0, 0, len[0], len[1], 44, 64];
+    let host = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    let header = [protocol, 0, fragment[0], fragment[1], 0, 0, 0x12, 0x34];
+    [&front[..], &host[..], &host[..], &header[..], payload].concat()
+}
+
+/// Fragments, packets that were cut off, and ICMP with a wrong checksum.
+fn parts() {
+    let echo = [&[8_u8, 0, 1, 2, 0, 17, 0, 1][..], &[7; 1472][..]].concat();
+    let echo_v6 = [&[128_u8, 0, 1, 2, 0, 17, 0, 1][..], &[7; 1432][..]].concat();
+    let udp = [&[3_u8, 232, 7, 208, 11, 192, 1, 2][..], &[7; 1432][..]].concat();
+    let tcp = [3_u8, 232, 7, 208, 0, 0, 0, 9, 0, 0, 0, 5, 0x50, 0x10, 4, 0, 1, 2, 0, 0];
+    let tcp = [&tcp[..], &[7; 1420][..]].concat();
+    let whole = [
+        v4(1, MORE, &echo),
+        v4(1, MORE | 185, &echo),
+        v4(1, 370, &echo[..48]),
+        v4(17, MORE, &udp),
+        v4(17, 180, &udp),
+        v4(6, MORE, &tcp),
+        v4(1, 0, &echo[..64]),
+        v6(58, 1, &echo_v6),
+        v6(58, 1440, &echo_v6[..48]),
+        v6(17, 1, &udp),
+        v6(6, 1, &tcp),
+    ];
+    let mut packets: Vec<_> = whole.iter().map(|p| (&p[..], p.len() as u32)).collect();
+    // Eight bytes of a ping, and of a segment its header and a little more.
+    packets.push((&whole[6][..28], 84));
+    packets.push((&whole[5][..50], 1460));
+    let path = of_ip("parts.pcap", &packets);
+    for more in ["-n", "-v", "-vv", "-S"] {
+        let theirs = Command::new("tcpdump").args(["-n", more, "-r", path.as_str()]).output();
+        let theirs = text(&theirs.expect("looked for before"));
+        let ours = text(&dump(&["-n", more, "-r", &path]));
+        assert!(theirs.lines().count() >= packets.len(), "{theirs}");
+        for (ours, theirs) in ours.lines().zip(theirs.lines()) {
+            assert_eq!(ours, theirs, "{more}");
+        }
+        assert_eq!(ours.lines().count(), theirs.lines().count(), "{more}");
+    }
+}
+
+/// A file of ours: the filter is compiled for what its packets begin with, and where it matches
+/// none there is a file with none.
+fn own_files() {
+    let segment = [0_u8, 80, 0, 80, 0, 0, 0, 9, 0, 0, 0, 5, 0x50, 0x10, 4, 0, 1, 2, 0, 0];
+    let packet = v4(6, 0, &segment);
+    let path = of_ip("own.pcap", &[(&packet[..], packet.len() as u32)]);
+    let [own, none] = ["own.pcapng", "own-none.pcapng"].map(place);
+    let [own, none] = [own.to_str().expect("UTF-8"), none.to_str().expect("UTF-8")];
+    let written = dump(&["-r", &path, "-w", own]);
+    assert_eq!(written.status.code(), Some(0), "{}", errors(&written));
+    for filter in ["tcp", "udp port 4001", "ip6"] {
+        let code = Command::new("tcpdump").args(["-d", "-r", path.as_str(), filter]).output();
+        let code = text(&code.expect("looked for before"));
+        assert_eq!(text(&dump(&["-d", "-r", own, filter])), code, "{filter}");
+    }
+    let written = dump(&["-r", own, "-w", none, "tcp port 9"]);
+    assert_eq!(written.status.code(), Some(0), "{}", errors(&written));
+    let theirs = Command::new("tcpdump").args(["-n", "-r", none]).output();
+    let theirs = theirs.expect("looked for before");
+    assert!(theirs.status.success() && theirs.stdout.is_empty(), "{}", errors(&theirs));
 }

@@ -16,12 +16,18 @@ pub(crate) struct Running {
 impl Running {
     /// On so many threads, for a minute at most.
     pub(crate) fn start(threads: &str) -> Running {
+        Running::with(&["--threads", threads])
+    }
+
+    /// With these options, for a minute at most.
+    pub(crate) fn with(options: &[&str]) -> Running {
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let name = format!("wsrunning-{}-{number}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&folder).expect("room for a folder");
         let child = program()
-            .args(["ttcp", "--seconds", "60", "--threads", threads])
+            .args(["ttcp", "--seconds", "60"])
+            .args(options)
             .env("XDG_RUNTIME_DIR", &folder)
             .stdout(Stdio::null())
             .spawn();

@@ -5,11 +5,11 @@
 use std::fmt::Write;
 use std::net::SocketAddr;
 
-use wire::tcp::{CHECKSUM_OFFSET, Flags, HEADER_LEN, Header};
+use wire::tcp::{CHECKSUM_OFFSET, Flags, HEADER_LEN, HEADER_LEN_MAX, Header};
 
 use super::Printer;
 use super::flows::Base;
-use super::ip::{Carried, End};
+use super::ip::{Carried, Checksum};
 
 /// The letters of the control bits, in tcpdump's order.
 const LETTERS: [(Flags, char); 8] = [
@@ -26,42 +26,37 @@ const LETTERS: [(Flags, char); 8] = [
 impl Printer {
     pub(super) fn tcp(&mut self, out: &mut String, carried: &Carried<'_>) {
         let bytes = carried.bytes;
-        let h = match Header::parse(bytes) {
-            Ok(header) => header,
-            Err(_) => {
-                let what =
-                    if bytes.len() < HEADER_LEN { "[|tcp]" } else { "tcp, bad header length" };
-                let _ = write!(out, "{} > {}: {what}", carried.src, carried.dst);
+        // Of a header that was cut off, the fixed part is as good as ever.
+        let mut front = [0_u8; HEADER_LEN_MAX];
+        let here = bytes.len().min(HEADER_LEN_MAX);
+        front[..here].copy_from_slice(&bytes[..here]);
+        let h = match Header::parse(&front) {
+            Ok(header) if here >= HEADER_LEN && header.header_len <= carried.len => header,
+            _ => {
+                let what = if here < HEADER_LEN { "[|tcp]" } else { "tcp, bad header length" };
+                let _ = write!(out, "{}{what}", carried.ends(None));
                 return;
             }
         };
-        let from = SocketAddr::new(carried.src, h.src_port);
-        let to = SocketAddr::new(carried.dst, h.dst_port);
-        let _ = write!(out, "{} > {}: Flags [", End(from), End(to));
+        let _ = write!(out, "{}Flags [", carried.ends(Some((h.src_port, h.dst_port))));
         let letters = LETTERS.iter().filter(|(flag, _)| h.flags.contains(*flag));
         let before = out.len();
         out.extend(letters.map(|(_, letter)| letter));
         out.push_str(if out.len() == before { "none], " } else { "], " });
         if self.style.verbose
-            && let Some(ought) = carried.expected(CHECKSUM_OFFSET)
+            && let Some(Checksum { has, ought, is_right }) = carried.checksum(CHECKSUM_OFFSET)
         {
-            let has = u16::from_be_bytes([bytes[CHECKSUM_OFFSET], bytes[CHECKSUM_OFFSET + 1]]);
-            let ought = u16::from_be_bytes(ought);
-            let _ = match has == ought {
+            let _ = match is_right {
                 true => write!(out, "cksum 0x{has:04x} (correct), "),
                 false => write!(out, "cksum 0x{has:04x} (incorrect -> 0x{ought:04x}), "),
             };
         }
-        self.numbers(out, &h, (from, to), carried);
+        self.numbers(out, &h, carried);
     }
 
-    fn numbers(
-        &mut self,
-        out: &mut String,
-        h: &Header,
-        ends: (SocketAddr, SocketAddr),
-        carried: &Carried<'_>,
-    ) {
+    fn numbers(&mut self, out: &mut String, h: &Header, carried: &Carried<'_>) {
+        let ends =
+            (SocketAddr::new(carried.src, h.src_port), SocketAddr::new(carried.dst, h.dst_port));
         let len = carried.len.saturating_sub(h.header_len) as u32;
         let is_syn = h.flags.contains(Flags::SYN);
         // As tcpdump: a segment without ACK knows one end's numbers alone, and begins nothing.
@@ -84,15 +79,24 @@ impl Printer {
         }
         if h.header_len > HEADER_LEN {
             out.push_str(", options [");
-            options(out, &carried.bytes[HEADER_LEN..h.header_len], base.ack);
+            let there = h.header_len - HEADER_LEN;
+            let here = carried.bytes.get(HEADER_LEN..).unwrap_or_default();
+            let here = &here[..here.len().min(there)];
+            options(out, here, here.len() < there, base.ack);
+            if here.len() < there {
+                if !out.ends_with(['[', ',']) {
+                    out.push(',');
+                }
+                return out.push_str(" [|tcp]");
+            }
             out.push(']');
         }
         let _ = write!(out, ", length {len}");
     }
 }
 
-/// Options in the order in which they stand.
-fn options(out: &mut String, mut bytes: &[u8], sack_base: u32) {
+/// Options in the order in which they stand; of those that were cut off, the whole ones.
+fn options(out: &mut String, mut bytes: &[u8], is_cut: bool, sack_base: u32) {
     let mut separator = "";
     while let Some((&kind, rest)) = bytes.split_first() {
         out.push_str(separator);
@@ -108,6 +112,9 @@ fn options(out: &mut String, mut bytes: &[u8], sack_base: u32) {
         }
         let len = rest.first().map_or(0, |&len| usize::from(len));
         let Some(data) = bytes.get(2..len).filter(|_| len >= 2) else {
+            if is_cut && (rest.is_empty() || len > bytes.len()) {
+                return;
+            }
             return out.push_str("[bad opt]");
         };
         option(out, kind, data, sack_base);
