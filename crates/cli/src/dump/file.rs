@@ -21,6 +21,9 @@ use super::sections::{Bytes, Sections, link_of};
 use super::write::{Counted, Port};
 use super::{Next, Source};
 
+/// Packets that the filter refuses in a row before Ctrl-C is looked at.
+const LOOKS: u32 = 4096;
+
 /// The block that a pcapng file begins with, the same in both byte orders.
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
@@ -140,7 +143,8 @@ impl Source for Capture {
     }
 
     fn next(&mut self) -> Result<Next> {
-        while let Some(mut packet) = self.read()? {
+        for _ in 0..LOOKS {
+            let Some(mut packet) = self.read()? else { return Ok(Next::End) };
             let ports = self.counted.len().max(packet.port + 1);
             self.counted.resize(ports, Counted::default());
             let counted = &mut self.counted[packet.port];
@@ -152,7 +156,7 @@ impl Source for Capture {
                 return Ok(Next::Packet(packet));
             }
         }
-        Ok(Next::End)
+        Ok(Next::Later)
     }
 
     fn counted(&mut self) -> Result<Vec<Counted>> {
