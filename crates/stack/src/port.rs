@@ -154,7 +154,12 @@ impl Port {
                 return Armed::Until(known.min(now + threshold.within));
             }
         }
-        if self.device.arm(waker) || self.gone {
+        let wakes = self.device.arm(waker);
+        // The end of the other end is no frame, and woke nobody if it came since the last look.
+        if !self.gone && self.device.is_gone() {
+            return Armed::Ready;
+        }
+        if wakes || self.gone {
             return match self.device.wakes_at() {
                 Instant::NEVER => Armed::All,
                 at => Armed::Until(at),
