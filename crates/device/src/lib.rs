@@ -168,7 +168,7 @@ pub trait Device: Send {
 
     /// Is there something in here that goes on only when somebody calls, while there is nothing to
     /// receive and no room to wait for: frames that were taken and that the kernel would not send?
-    /// Then its driver looks at an interval, whatever else it sleeps at.
+    /// If the device cannot wake, its driver then looks at an interval, whatever it sleeps at.
     fn is_unfinished(&self) -> bool {
         false
     }

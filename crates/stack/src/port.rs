@@ -169,6 +169,9 @@ impl Port {
         if self.has_input() {
             return Armed::Ready;
         }
+        if self.device.is_unfinished() {
+            return Armed::NotAll;
+        }
         #[cfg(unix)]
         if self.device.as_fd().is_some() {
             return Armed::Descriptors;
