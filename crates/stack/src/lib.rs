@@ -38,7 +38,7 @@ pub use connections::TcpHandle;
 pub use event::Event;
 pub use inet::Route;
 pub use port::PortId;
-pub use rest::{Armed, MitigationError};
+pub use rest::{Armed, Awaited, MitigationError};
 pub use socket::fast_open::FastConnect;
 pub use socket::forward::RequestHandle;
 pub use socket::listener::{FastOpenConfig, ListenConfig, ListenerHandle};

@@ -47,6 +47,9 @@ pub(crate) struct Port {
     pub(crate) gone: bool,
     /// How often its driver is woken.
     pub(crate) governor: Governor,
+    /// When it was last armed, its frames were let gather: nobody is to sleep at its descriptor.
+    #[cfg(unix)]
+    gathers: bool,
 }
 
 impl Port {
@@ -140,6 +143,10 @@ impl Port {
 
     fn arm(&mut self, waker: &Waker, now: Instant) -> Armed {
         let rest = if self.gone { Rest::UntilFrame } else { self.governor.rest(now) };
+        #[cfg(unix)]
+        {
+            self.gathers = matches!(rest, Rest::Gather(_));
+        }
         match rest {
             Rest::Poll => return Armed::Ready,
             Rest::UntilFrame => {
@@ -177,6 +184,16 @@ impl Port {
             return Armed::Descriptors;
         }
         Armed::NotAll
+    }
+
+    /// What its descriptor, if it has one, is slept at for.
+    #[cfg(unix)]
+    pub(crate) fn awaited(&self) -> crate::Awaited {
+        match (self.gathers, self.is_pushed_back()) {
+            (true, _) => crate::Awaited::Nothing,
+            (false, false) => crate::Awaited::Frames,
+            (false, true) => crate::Awaited::FramesAndRoom,
+        }
     }
 
     /// What was pushed back is a connection that has more, or finished frames (UDP's).
@@ -245,6 +262,8 @@ impl Ports {
             full_bursts: 0,
             gone: false,
             governor: Governor::default(),
+            #[cfg(unix)]
+            gathers: false,
         });
         id
     }
@@ -331,7 +350,7 @@ impl Ports {
     pub(crate) fn arm(&mut self, waker: &Waker, now: Instant) -> Armed {
         let mut armed = Armed::All;
         for port in self.iter_mut() {
-            armed = armed.and(port.arm(waker, now));
+            armed = armed.and(port.arm(waker, now), now);
         }
         armed
     }
