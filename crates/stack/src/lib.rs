@@ -33,6 +33,7 @@ mod taps;
 mod timers;
 mod tx;
 
+pub use change::ReplaceError;
 pub use config::{IpSettings, PortConfig, StackConfig};
 pub use connections::TcpHandle;
 pub use event::Event;

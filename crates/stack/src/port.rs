@@ -16,7 +16,7 @@ use tcp::Cx;
 
 use crate::local::LocalAddrs;
 use crate::taps::Taps;
-use crate::{Armed, MitigationError, PortConfig, TcpHandle};
+use crate::{Armed, MitigationError, PortConfig, ReplaceError, TcpHandle};
 
 /// The number of a port; that of a removed one may be given again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -269,13 +269,16 @@ impl Ports {
     }
 
     /// Another device for a port; what was in its burst is lost.
+    ///
+    /// # Errors
+    /// The device, and why it is not to be had here.
     pub(crate) fn replace(
         &mut self,
         id: PortId,
         device: Box<dyn Device>,
         pool: &mut Pool,
-    ) -> Result<Box<dyn Device>, Box<dyn Device>> {
-        let Some(port) = self.get_mut(id.0) else { return Err(device) };
+    ) -> Result<Box<dyn Device>, (ReplaceError, Box<dyn Device>)> {
+        let Some(port) = self.get_mut(id.0) else { return Err((ReplaceError::NoPort, device)) };
         port.limits = device.limits();
         port.gone = false;
         port.shown = 0;
@@ -362,11 +365,25 @@ impl Ports {
         to: Mitigation,
     ) -> Result<(), MitigationError> {
         let port = self.get_mut(id.0).ok_or(MitigationError::NoPort)?;
-        let (depth, least) = (port.device.rx_depth(), to.least_depth());
-        if depth != 0 && depth < least {
-            return Err(MitigationError::TooShallow { depth, least });
+        // Less than it has needs no deeper queue than it has.
+        if to.least_depth() > port.governor.setting().least_depth() {
+            admits(&*port.device, to)?;
         }
         port.governor.set(to);
         Ok(())
     }
+}
+
+/// Does a device's receive queue hold what a mitigation lets gather? Level 0, which a port begins
+/// with, lets nothing gather.
+///
+/// # Errors
+/// It does not.
+pub(crate) fn admits(device: &dyn Device, to: Mitigation) -> Result<(), MitigationError> {
+    let (depth, least) = (device.rx_depth(), to.least_depth());
+    let gathers = least > Mitigation::default().least_depth();
+    if gathers && depth != 0 && depth < least {
+        return Err(MitigationError::TooShallow { depth, least });
+    }
+    Ok(())
 }

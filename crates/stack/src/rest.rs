@@ -80,13 +80,20 @@ impl fmt::Display for MitigationError {
             MitigationError::TooShallow { depth, least } => write!(
                 f,
                 "the receive queue holds {depth} frames, and this mitigation lets so many gather \
-                 that it needs {least}: choose a lower level or a deeper queue"
+                 that it needs {least}: choose level {} or a deeper queue",
+                highest_for(*depth).number()
             ),
         }
     }
 }
 
 impl core::error::Error for MitigationError {}
+
+/// The highest level that a queue of so many frames is deep enough for; 0 suits any.
+fn highest_for(depth: usize) -> Level {
+    let mut levels = (0..=Level::MAX.number()).rev().filter_map(Level::new);
+    levels.find(|&level| Mitigation::Level(level).least_depth() <= depth).unwrap_or_default()
+}
 
 impl Stack {
     /// Has [`Stack::poll`] something to do right now: a frame to take, room for one that was pushed
@@ -113,7 +120,8 @@ impl Stack {
     /// How often the driver is woken for a port, from its next rest on.
     ///
     /// # Errors
-    /// The port's receive queue is too short for that, or there is no such port.
+    /// The port's receive queue is too short for that, or there is no such port. Level 0, which a
+    /// port begins with, and whatever needs no deeper queue than what it has are never refused.
     pub fn set_mitigation(&mut self, id: PortId, to: Mitigation) -> Result<(), MitigationError> {
         self.ports.set_mitigation(id, to)
     }
