@@ -143,6 +143,13 @@ impl Stack {
         self.ports.failure(PortId(pcb.port))
     }
 
+    /// Why nothing passes a port now, in a sentence with what to do: what its device says, or that
+    /// it has taken nothing of what it was offered for more than five seconds. `None`: as far as is
+    /// known frames pass, or there is no such port.
+    pub fn port_trouble(&self, id: PortId) -> Option<String> {
+        self.ports.get(id.0)?.trouble(self.core.cx.now)
+    }
+
     /// The ports there are.
     pub fn port_ids(&self) -> Vec<PortId> {
         self.ports.iter().map(|port| port.id).collect()

@@ -7,7 +7,7 @@ use core::task::Waker;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use base::{Cidr, Counter, Instant, IpVersion, MacAddr, Mss};
+use base::{Cidr, Counter, Duration, Instant, IpVersion, MacAddr, Mss};
 use bpf::Direction;
 use device::mitigation::{Governor, Mitigation, Rest, Threshold};
 use device::{Burst, Device, Limits};
@@ -17,6 +17,9 @@ use tcp::Cx;
 use crate::local::LocalAddrs;
 use crate::taps::Taps;
 use crate::{Armed, MitigationError, PortConfig, ReplaceError, TcpHandle};
+
+/// A device that takes nothing for longer is not merely full.
+const STALLED_AFTER: Duration = Duration::from_secs(5);
 
 /// The number of a port; that of a removed one may be given again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,6 +53,8 @@ pub(crate) struct Port {
     /// When it was last armed, its frames were let gather: nobody is to sleep at its descriptor.
     #[cfg(unix)]
     gathers: bool,
+    /// Since when its device takes nothing of what it is offered.
+    refused_since: Option<Instant>,
 }
 
 impl Port {
@@ -70,6 +75,10 @@ impl Port {
         counters.add(Counter::TxBursts, u64::from(taken > 0));
         if !self.tx.is_empty() {
             counters.add(Counter::TxPushedBack, 1);
+        }
+        // Written when push back begins and when it ends.
+        if (taken == 0) != self.refused_since.is_some() {
+            self.refused_since = (taken == 0).then_some(cx.now);
         }
         if taken > 0 && !self.held.is_empty() {
             self.take_held();
@@ -196,6 +205,25 @@ impl Port {
         }
     }
 
+    /// For how long its device has taken nothing of what it was offered, if that is no mere push
+    /// back.
+    pub(crate) fn stalled(&self, now: Instant) -> Option<Duration> {
+        let span = now.since(self.refused_since?);
+        (span > STALLED_AFTER).then_some(span)
+    }
+
+    /// Why frames do not pass: what its device says, or that it says nothing and takes nothing.
+    pub(crate) fn trouble(&self, now: Instant) -> Option<String> {
+        let said = self.device.failure().map(ToString::to_string);
+        said.or_else(|| {
+            let seconds = self.stalled(now)?.as_millis() / 1_000;
+            Some(format!(
+                "the device has taken no frame for {seconds} s, though some wait to leave. Look \
+                 whether anybody still takes them at its other end"
+            ))
+        })
+    }
+
     /// What was pushed back is a connection that has more, or finished frames (UDP's).
     pub(crate) fn is_pushed_back(&self) -> bool {
         !self.blocked.is_empty() || !self.tx.is_empty()
@@ -264,6 +292,7 @@ impl Ports {
             governor: Governor::default(),
             #[cfg(unix)]
             gathers: false,
+            refused_since: None,
         });
         id
     }
@@ -281,6 +310,7 @@ impl Ports {
         let Some(port) = self.get_mut(id.0) else { return Err((ReplaceError::NoPort, device)) };
         port.limits = device.limits();
         port.gone = false;
+        port.refused_since = None;
         port.shown = 0;
         port.tx_bytes = 0;
         port.tx.drain(..).for_each(|frame| pool.free(frame));
