@@ -186,6 +186,8 @@ pub trait Device: Send {
     }
 
     /// Frames that the receive queue holds; 0 (the default): not known, or the kernel's affair.
+    /// Where bytes are limited, a frame counts for a quarter of a full-size one, as [`mitigation`]
+    /// counts them.
     fn rx_depth(&self) -> usize {
         0
     }
