@@ -25,6 +25,8 @@ use crate::ttcp::Clock;
 
 /// Longest sleep: Ctrl-C is looked at as often.
 const NAP: Duration = Duration::from_millis(100);
+/// Time between looks at a device that cannot wake us.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// The options that say which wire, and who we are on it.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -263,13 +265,14 @@ impl Outside {
     pub(crate) fn wait(&mut self, until: Instant) -> Result<()> {
         self.stack.flush();
         let now = self.clock.now();
-        let looks_at = match self.stack.arm(Waker::noop()) {
+        let (looks_at, nap) = match self.stack.arm(Waker::noop()) {
             Armed::Ready => return Ok(()),
-            Armed::Until(at) => Some(at),
-            Armed::All | Armed::Descriptors | Armed::NotAll => None,
+            Armed::Until(at) => (Some(at), NAP),
+            Armed::All | Armed::Descriptors => (None, NAP),
+            Armed::NotAll => (None, LOOK),
         };
         let until = looks_at.unwrap_or(until).min(until);
-        let span = self.stack.next_deadline().min(until).min(now + NAP).since(now);
+        let span = self.stack.next_deadline().min(until).min(now + nap).since(now);
         let (secs, nanos) = (span.as_nanos() / 1_000_000_000, span.as_nanos() % 1_000_000_000);
         let timeout = Timespec { tv_sec: secs as i64, tv_nsec: nanos as i64 };
         if looks_at.is_some() {
@@ -298,7 +301,7 @@ impl Outside {
 
     /// What the device says about why no frame passes, if none does.
     pub(crate) fn trouble(&self) -> Option<String> {
-        self.device().ok()?.failure().map(ToString::to_string)
+        self.stack.port_trouble(self.port)
     }
 
     fn device(&self) -> Result<&dyn Device> {

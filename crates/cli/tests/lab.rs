@@ -172,7 +172,7 @@ fn a_line_is_within_its_intervals(line: &Value) {
 #[test]
 fn experiments_with_real_time_have_all_rows_and_say_what_they_mean() {
     let cases: [(&[&str], usize, usize, &str); 3] = [
-        (&["tap", "--bytes", "10000"], 12 * 5, 5, "above a copy alone"),
+        (&["tap", "--bytes", "10000"], 12 * 6, 6, "above a copy alone"),
         (&["pps", "--seconds", "0.01"], 6 * 2, 0, "Two stacks on one thread"),
         (&["livelock"], 8, 0, "of its peak"),
     ];

@@ -28,7 +28,7 @@ use pcap_file::pcapng::blocks::interface_description::{
 use pcap_file::pcapng::blocks::opt_common::CommonOption;
 use pcap_file::pcapng::{PcapNgWriteError, PcapNgWriter};
 
-use crate::wrap::{Tally, pass_through};
+use crate::wrap::{Tally, pass_sleep, pass_through};
 use crate::{Burst, Device};
 
 /// Bytes gathered before the file is written.
@@ -228,6 +228,7 @@ where
     C: FnMut() -> Duration + Send,
 {
     pass_through!();
+    pass_sleep!();
 
     fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
         self.end_if_asked();

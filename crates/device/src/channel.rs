@@ -31,9 +31,9 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// Ethernet, 1,500 bytes, 256 frames.
+    /// Ethernet, 1,500 bytes, 512 frames: enough for every level of [`crate::mitigation`].
     fn default() -> Config {
-        Config { link: LinkKind::Ethernet, mtu: Mtu::ETHERNET, depth: 256 }
+        Config { link: LinkKind::Ethernet, mtu: Mtu::ETHERNET, depth: 512 }
     }
 }
 
@@ -149,12 +149,19 @@ pub struct Channel {
 pub struct End(Arc<Shared>);
 
 /// A device and the end that feeds it.
+///
+/// # Panics
+/// If it is to hold no frames.
 pub fn pair(config: &Config) -> (Channel, End) {
     pair_with(config, Doorbell::new())
 }
 
 /// [`pair`], with the bell that is rung for the thread that drives the device.
+///
+/// # Panics
+/// If it is to hold no frames.
 pub fn pair_with(config: &Config, bell: Doorbell) -> (Channel, End) {
+    assert!(config.depth > 0, "a channel of no frames carries nothing; a depth of 512 is usual");
     let link_header = match config.link {
         // An Ethernet header with two tags.
         LinkKind::Ethernet => 14 + 8,
@@ -167,7 +174,7 @@ pub fn pair_with(config: &Config, bell: Doorbell) -> (Channel, End) {
         max_segments: 1,
         min_first_segment: 0,
         alignment: 1,
-        tx_depth: config.depth.max(1),
+        tx_depth: config.depth,
         offloads: Offloads::default(),
     };
     let shared = Arc::new(Shared {

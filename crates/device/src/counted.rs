@@ -8,7 +8,7 @@ use std::sync::Arc;
 use base::Drops;
 use mbuf::{Mbuf, Pool};
 
-use crate::wrap::{Tally, pass_through};
+use crate::wrap::{Tally, pass_sleep, pass_through};
 use crate::{Burst, Device};
 
 /// What went one way.
@@ -91,6 +91,7 @@ fn bytes(frames: &[Mbuf]) -> u64 {
 
 impl<D: Device> Device for Counted<D> {
     pass_through!();
+    pass_sleep!();
 
     fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
         let before = into.len();

@@ -12,12 +12,14 @@
 //! taken or trusted after the flip would hide it; a super-segment on its way out, which only a
 //! device can finish, is lost instead. ARP, which has no checksum, is spared.
 
+use core::task::Waker;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use base::{DropReason, Drops, LinkKind};
 use mbuf::{Flags, Mbuf, Pool};
 
+use crate::mitigation::Threshold;
 use crate::wrap::{Tally, copy_of, pass_through};
 use crate::{BURST, Burst, Device};
 
@@ -267,6 +269,13 @@ impl<D: Device> Fault<D> {
         }
     }
 
+    /// Are there frames in here for which it takes a call: those of the stack, and those held back,
+    /// which polls let go?
+    fn is_holding(&self) -> bool {
+        let held = !self.rx.held.is_empty() || !self.tx.held.is_empty();
+        held || !self.rx.through.is_empty()
+    }
+
     fn waits_to_leave(&self) -> bool {
         !self.leaving.is_empty() || !self.tx.through.is_empty()
     }
@@ -338,14 +347,23 @@ impl<D: Device> Device for Fault<D> {
 
     /// Also while frames are held back: polls are what lets them go.
     fn rx_ready(&self) -> bool {
-        let held = !self.rx.held.is_empty() || !self.tx.held.is_empty();
-        held || !self.rx.through.is_empty()
+        self.is_holding()
             || self.device.rx_ready()
             || (self.waits_to_leave() && self.device.tx_ready())
     }
 
     fn tx_ready(&self) -> bool {
         !self.waits_to_leave() || self.device.tx_ready()
+    }
+
+    /// Its device knows nothing of the frames in here. It does know of those that wait to leave: it
+    /// pushed them back.
+    fn arm(&mut self, waker: &Waker) -> bool {
+        !self.is_holding() && self.device.arm(waker)
+    }
+
+    fn coalesce(&mut self, threshold: Threshold) -> bool {
+        self.device.coalesce(threshold)
     }
 
     /// What was lost on purpose; what the device inside lost is asked of [`Fault::inner`].

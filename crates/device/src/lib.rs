@@ -44,7 +44,8 @@
 //! ## Sleeping
 //! A driver that runs out of work asks `rx_ready` of its devices, then sleeps until a descriptor
 //! ([`Device::as_fd`]) is readable, the device wakes it ([`Device::arm`]) or the stack's next
-//! deadline comes. A device with neither is polled.
+//! deadline comes. A device with neither is polled; one that [`Device::is_unfinished`] is looked at
+//! beside that.
 //!
 //! ## What a stack expects, and what it does not
 //! - Order is kept as well as the wire keeps it: reordering costs throughput, not correctness.
@@ -165,6 +166,13 @@ pub trait Device: Send {
         false
     }
 
+    /// Is there something in here that goes on only when somebody calls, while there is nothing to
+    /// receive and no room to wait for: frames that were taken and that the kernel would not send?
+    /// If the device cannot wake, its driver then looks at an interval, whatever it sleeps at.
+    fn is_unfinished(&self) -> bool {
+        false
+    }
+
     /// A descriptor that is readable when there are frames to receive, if the device has one.
     /// Borrowed anew each time the driver is about to sleep: a device that is gone has none.
     #[cfg(unix)]
@@ -178,6 +186,8 @@ pub trait Device: Send {
     }
 
     /// Frames that the receive queue holds; 0 (the default): not known, or the kernel's affair.
+    /// Where bytes are limited, a frame counts for a quarter of a full-size one, as [`mitigation`]
+    /// counts them.
     fn rx_depth(&self) -> usize {
         0
     }
@@ -243,6 +253,10 @@ impl<D: Device + ?Sized> Device for Box<D> {
 
     fn is_gone(&self) -> bool {
         (**self).is_gone()
+    }
+
+    fn is_unfinished(&self) -> bool {
+        (**self).is_unfinished()
     }
 
     #[cfg(unix)]

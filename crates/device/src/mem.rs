@@ -21,7 +21,7 @@ use base::{LinkKind, Mtu};
 use mbuf::{Flags, Mbuf, Pool};
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use crate::mitigation::Threshold;
+use crate::mitigation::{Threshold, frames_in};
 use crate::{Burst, Device, Doorbell, Limits, Offloads};
 
 /// Bursts taken before the peer is told that there is room, while more wait.
@@ -70,7 +70,7 @@ impl Config {
             max_segments: 1,
             min_first_segment: 0,
             alignment: 1,
-            tx_depth: self.depth.max(1),
+            tx_depth: self.depth,
             offloads: self.offloads,
         }
     }
@@ -133,13 +133,20 @@ impl core::fmt::Display for PeerGone {
 impl core::error::Error for PeerGone {}
 
 /// A wire: what one end sends, the other receives, in order.
+///
+/// # Panics
+/// If it is to hold no frames.
 pub fn pair(config: &Config) -> (Mem, Mem) {
     pair_with(config, Doorbell::new(), Doorbell::new())
 }
 
 /// [`pair`], with the bells that wake the first and the second end: a thread that drives several
 /// devices has one bell for all of them.
+///
+/// # Panics
+/// If it is to hold no frames.
 pub fn pair_with(config: &Config, first: Doorbell, second: Doorbell) -> (Mem, Mem) {
+    assert!(config.depth > 0, "a wire of no frames carries nothing; a depth of 1,024 is usual");
     let limits = config.limits();
     let (a_tx, b_rx) = RingBuffer::new(limits.tx_depth);
     let (b_tx, a_rx) = RingBuffer::new(limits.tx_depth);
@@ -329,8 +336,10 @@ impl Device for Mem {
         !ready
     }
 
+    /// By frames or by bytes, whichever are fewer.
     fn rx_depth(&self) -> usize {
-        self.limits.tx_depth
+        let bytes = usize::try_from(self.depth_bytes).unwrap_or(usize::MAX);
+        self.limits.tx_depth.min(frames_in(bytes).max(1))
     }
 
     fn coalesce(&mut self, threshold: Threshold) -> bool {

@@ -19,6 +19,12 @@ const FULL_SIZE_BYTES: u32 = 1_514;
 /// Small frames for each full-size one: a burst of them costs the receiver about as much.
 const SMALL_PER_FULL: u32 = 4;
 
+/// Frames that a queue of so many bytes holds, as thresholds count: each a quarter of a full-size
+/// one. So four bursts of a level fit into it by their frames if they do by their bytes.
+pub(crate) const fn frames_in(bytes: usize) -> usize {
+    bytes.saturating_mul(SMALL_PER_FULL as usize) / FULL_SIZE_BYTES as usize
+}
+
 /// Twice what two full-size frames take at 1 Gb/s, about.
 const LEVEL_1_WITHIN: Duration = Duration::from_micros(50);
 

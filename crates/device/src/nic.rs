@@ -116,18 +116,24 @@ impl Nic {
     /// Put the front of `from` on the ring; what does not fit stays.
     fn offer(&mut self, pool: &mut Pool, from: &mut Burst) {
         let (mut wire, now) = self.link.now();
-        let room = wire.room(self.side).min(from.len());
-        wire.wants_room(self.side, from.len() > room);
-        for frame in from.drain(..room) {
-            if frame.len() > self.limits.max_frame {
-                self.drops.count(DropReason::DeviceFrameTooBig);
-                pool.free(frame);
-            } else if let Some(frame) = padded(frame, pool) {
-                wire.offer(self.side, frame, now);
-            } else {
-                self.drops.count(DropReason::MbufExhausted);
+        // Once, unless a frame was dropped and left its descriptor to one behind it.
+        loop {
+            let room = wire.room(self.side).min(from.len());
+            if room == 0 {
+                break;
+            }
+            for frame in from.drain(..room) {
+                if frame.len() > self.limits.max_frame {
+                    self.drops.count(DropReason::DeviceFrameTooBig);
+                    pool.free(frame);
+                } else if let Some(frame) = padded(frame, pool) {
+                    wire.offer(self.side, frame, now);
+                } else {
+                    self.drops.count(DropReason::MbufExhausted);
+                }
             }
         }
+        wire.wants_room(self.side, !from.is_empty());
         let sooner = wire.has_news_sooner(1 - self.side);
         let counts = wire.counts(self.side);
         drop(wire);

@@ -250,6 +250,10 @@ impl Device for PacketSocket {
         self.trouble.as_ref().map(|e| e as _)
     }
 
+    fn rx_depth(&self) -> usize {
+        self.ring.depth()
+    }
+
     fn drops(&self) -> Option<&Drops> {
         Some(&self.drops)
     }

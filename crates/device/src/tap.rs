@@ -105,6 +105,16 @@ impl Tap {
         self.receiver = receiver(&self.limits, self.header_len);
     }
 
+    /// A burst of so many frames was received without an error. An interface that was down is up
+    /// again if one passed, whichever way.
+    #[inline(always)]
+    fn received(&mut self, count: usize) -> usize {
+        if count > 0 && self.trouble.is_some() && !self.gone {
+            self.trouble = None;
+        }
+        count
+    }
+
     /// An error on reading; `AGAIN` is none.
     #[cold]
     #[inline(never)]
@@ -163,7 +173,7 @@ impl Device for Tap {
                 Ok(Taken::Frame(frame)) => into.push(frame),
                 Ok(Taken::Dropped(reason)) => self.drops.count(reason),
                 Ok(Taken::Empty) => self.empty(),
-                Err(Errno::AGAIN) => return into.len() - before,
+                Err(Errno::AGAIN) => return self.received(into.len() - before),
                 Err(errno) => {
                     self.not_received(errno);
                     self.receiver.release(pool);
@@ -172,7 +182,7 @@ impl Device for Tap {
             }
         }
         self.more = !self.gone;
-        into.len() - before
+        self.received(into.len() - before)
     }
 
     fn tx_burst(&mut self, pool: &mut Pool, from: &mut Burst) -> usize {

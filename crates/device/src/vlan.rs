@@ -20,7 +20,8 @@
 //! and of the MTU where the device has no room for it beside a full packet.
 //!
 //! Ports may be on different threads. Whoever looks for frames first hands out what came for the
-//! others, under a lock, and wakes them.
+//! others, under a lock, and wakes them. Which port was pushed back is kept here, because a device
+//! remembers that of its last burst alone: who sends next wakes those who wait for room.
 
 mod tag;
 mod trunk;
@@ -251,7 +252,9 @@ impl Device for Port {
         let mut trunk = locked(&self.trunk);
         trunk.device.tx_burst(pool, &mut tagged);
         let up = trunk.device.link_up();
+        let others = trunk.offered(self.number, tagged.is_empty());
         drop(trunk);
+        others.into_iter().for_each(|port| self.sleepers.wake_one(port));
         // What was pushed back stays as it was offered.
         for mut frame in tagged {
             if self.id != Id::Untagged {
@@ -270,16 +273,24 @@ impl Device for Port {
         trunk.waiting(self.number) > 0 || trunk.device.rx_ready()
     }
 
+    /// Also if nobody will tell of room: then the next burst finds out.
     fn tx_ready(&self) -> bool {
-        locked(&self.trunk).device.tx_ready()
+        let trunk = locked(&self.trunk);
+        trunk.is_forgotten(self.number) || trunk.device.tx_ready()
     }
 
     fn link_up(&self) -> bool {
         locked(&self.trunk).device.link_up()
     }
 
+    /// Once what waits for this port is received.
     fn is_gone(&self) -> bool {
-        locked(&self.trunk).device.is_gone()
+        let trunk = locked(&self.trunk);
+        trunk.waiting(self.number) == 0 && trunk.device.is_gone()
+    }
+
+    fn is_unfinished(&self) -> bool {
+        locked(&self.trunk).device.is_unfinished()
     }
 
     /// A copy of the device's, because a descriptor cannot be lent from behind a lock.
@@ -307,6 +318,11 @@ impl Device for Port {
         self.failure.as_ref().map(|e| e as _)
     }
 
+    /// The device's: that of this port in here is longer.
+    fn rx_depth(&self) -> usize {
+        locked(&self.trunk).device.rx_depth()
+    }
+
     fn drops(&self) -> Option<&Drops> {
         Some(if self.number == 0 { &self.shown } else { &self.own })
     }
@@ -315,10 +331,15 @@ impl Device for Port {
         // First the waker, then the look: what comes in between wakes it.
         self.sleepers.set(self.number, Some(waker.clone()));
         let mut trunk = locked(&self.trunk);
-        if trunk.waiting(self.number) > 0 {
+        if trunk.waiting(self.number) > 0 || trunk.is_forgotten(self.number) {
             return false;
         }
-        trunk.device.arm(&Waker::from(self.sleepers.clone()))
+        let armed = trunk.device.arm(&Waker::from(self.sleepers.clone()));
+        // What it has may be room, which it will not tell of a second time.
+        let others = if armed { Vec::new() } else { trunk.have_room(self.number) };
+        drop(trunk);
+        others.into_iter().for_each(|port| self.sleepers.wake_one(port));
+        armed
     }
 
     fn wakes_at(&self) -> Instant {

@@ -27,9 +27,8 @@ macro_rules! pass_through {
             self.device.as_fd()
         }
 
-        fn arm(&mut self, waker: &core::task::Waker) -> bool {
-            // A wrapper may hold frames that its device no longer knows of.
-            !self.rx_ready() && self.device.arm(waker)
+        fn is_unfinished(&self) -> bool {
+            self.device.is_unfinished()
         }
 
         fn wakes_at(&self) -> base::Instant {
@@ -46,6 +45,21 @@ macro_rules! pass_through {
     };
 }
 pub(crate) use pass_through;
+
+/// The rest of them, for a wrapper that holds no frames: its device alone knows what there is, and
+/// whether enough of it has gathered.
+macro_rules! pass_sleep {
+    () => {
+        fn arm(&mut self, waker: &core::task::Waker) -> bool {
+            self.device.arm(waker)
+        }
+
+        fn coalesce(&mut self, threshold: $crate::mitigation::Threshold) -> bool {
+            self.device.coalesce(threshold)
+        }
+    };
+}
+pub(crate) use pass_sleep;
 
 /// A counter that one thread moves and any may read.
 #[derive(Debug, Default)]

@@ -56,6 +56,10 @@ const SCARCE: usize = (FRAMES - TRANSMIT - RECEIVE) as usize / 2;
 /// the lower bits, how far behind it the bytes begin in those above.
 const ADDRESS_BITS: u32 = 48;
 
+/// Calls in a row by which the kernel sent nothing, after which its device is given time: a ring
+/// that is merely full has room again sooner, one that is stopped does not.
+const PATIENCE: u32 = 64;
+
 /// Empty bursts between two looks at what the kernel lost.
 const LOOK: u32 = 256;
 
@@ -78,6 +82,8 @@ pub struct XdpSocket {
     queue: u32,
     limits: Limits,
     pushed_back: bool,
+    /// Calls to send by which nothing was sent, since one by which something was.
+    fruitless: u32,
     idle: u32,
     /// Lost so far, as the kernel counts: not let in, no place in the ring, no frame to fill.
     lost: [u64; 3],
@@ -131,23 +137,33 @@ impl XdpSocket {
     fn kick(&mut self) {
         for _ in 0..KICKS {
             let left = self.tx.untaken();
-            if left == 0 || self.trouble.is_some() || !self.tx.wants_waking() {
+            if left == 0 {
+                self.fruitless = 0;
                 return;
             }
-            match send(&self.fd, &[], SendFlags::DONTWAIT) {
+            if self.trouble.is_some() || !self.tx.wants_waking() {
+                return;
+            }
+            let sent = send(&self.fd, &[], SendFlags::DONTWAIT);
+            let took = self.tx.untaken() < left;
+            self.fruitless = if took { 0 } else { self.fruitless.saturating_add(1) };
+            match sent {
                 Ok(_) | Err(Errno::INTR) => {}
                 // One frame was dropped on its way to a full queue.
-                Err(Errno::BUSY) if self.tx.untaken() < left => {
-                    self.drops.count(DropReason::DeviceQueueFull);
-                }
+                Err(Errno::BUSY) if took => self.drops.count(DropReason::DeviceQueueFull),
                 Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::NOMEM) => {
-                    if self.tx.untaken() == left {
+                    if !took {
                         return;
                     }
                 }
                 Err(_) => return self.look(),
             }
         }
+    }
+
+    /// Is there something that the kernel has not sent yet?
+    fn has_unsent(&self) -> bool {
+        self.trouble.is_none() && self.tx.untaken() > 0
     }
 
     /// What has become of the interface.
@@ -294,8 +310,10 @@ impl Device for XdpSocket {
     }
 
     fn rx_ready(&self) -> bool {
-        // What could not be sent yet is to be tried again.
-        self.rx.has_entry() || self.trouble.is_none() && self.tx.untaken() > 0
+        // What could not be sent is tried again at once, if that takes a call of ours and has not
+        // been for nothing too often: nobody spins for a device that stands.
+        let is_worth_a_call = self.fruitless < PATIENCE && self.tx.wants_waking();
+        self.rx.has_entry() || is_worth_a_call && self.has_unsent()
     }
 
     fn tx_ready(&self) -> bool {
@@ -312,6 +330,10 @@ impl Device for XdpSocket {
 
     fn is_gone(&self) -> bool {
         matches!(self.trouble, Some(XdpError::Gone { .. }))
+    }
+
+    fn is_unfinished(&self) -> bool {
+        self.has_unsent()
     }
 
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {

@@ -117,3 +117,9 @@ fn threads_wait_on_both_sides_and_no_frame_is_lost() {
         }
     });
 }
+
+#[test]
+#[should_panic(expected = "carries nothing")]
+fn a_channel_of_no_frames_is_refused() {
+    drop(pair(&Config { depth: 0, ..Config::default() }));
+}

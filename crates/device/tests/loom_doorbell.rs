@@ -367,3 +367,47 @@ fn an_arrival_sooner_than_the_sleep_is_not_lost() {
 fn mutant_that_arms_after_it_has_looked_loses_an_arrival() {
     until(false);
 }
+
+/// As a stack's port does: the end of its peer is no frame, so the second look is for both.
+fn until_the_end(looks_for_the_end: bool) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(move || {
+        let bell = Doorbell::new();
+        let (frames, gone) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let peer = thread::spawn({
+            let (bell, frames, gone) = (bell.clone(), frames.clone(), gone.clone());
+            move || {
+                frames.store(1, Ordering::Release);
+                bell.ring();
+                gone.store(true, Ordering::Release);
+                bell.ring();
+            }
+        });
+        loop {
+            let taken = frames.load(Ordering::Acquire);
+            if gone.load(Ordering::Acquire) {
+                break;
+            }
+            bell.arm();
+            let is_news = frames.load(Ordering::Acquire) > taken;
+            if is_news || looks_for_the_end && gone.load(Ordering::Acquire) {
+                bell.disarm();
+            } else {
+                bell.sleep(None);
+            }
+        }
+        peer.join().unwrap();
+    });
+}
+
+#[test]
+fn an_end_between_looking_and_sleeping_is_not_lost() {
+    until_the_end(true);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn mutant_that_looks_for_frames_alone_sleeps_through_the_end() {
+    until_the_end(false);
+}

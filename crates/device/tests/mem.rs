@@ -296,3 +296,22 @@ fn only_a_sleeper_gets_a_wake_up() {
     drop(b);
     bell.sleep(Some(Duration::ZERO));
 }
+
+#[test]
+#[should_panic(expected = "carries nothing")]
+fn a_wire_of_no_frames_is_refused() {
+    drop(mem::pair(&Config { depth: 0, ..Config::default() }));
+}
+
+/// Whoever lets frames gather is to know of both limits.
+#[test]
+fn a_queue_is_as_deep_as_its_frames_and_its_bytes_allow() {
+    let depth = |depth, depth_bytes| {
+        mem::pair(&Config { depth, depth_bytes, ..Config::default() }).0.rx_depth()
+    };
+    assert_eq!(depth(100, 1 << 20), 100);
+    // Level 1 lets 3,028 bytes gather, or 8 frames: four times that.
+    assert_eq!((depth(100, 12_112), depth(100, 12_111)), (32, 31));
+    assert_eq!(depth(100, 0), 1, "one frame alone always passes");
+    assert!(mem::pair(&Config::default()).0.rx_depth() >= 512, "every level, by default");
+}

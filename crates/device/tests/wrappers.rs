@@ -2,11 +2,16 @@
 //! limits and pushed-back frames.
 #![cfg(not(loom))]
 
-use base::DropReason;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::task::Wake;
+
+use base::{DropReason, Duration};
 use mbuf::{Flags, Mbuf, Pool};
 use wirespeed_device::counted::{Counted, Way};
 use wirespeed_device::fault::{Config, Done, Fault, Odds, Rng};
 use wirespeed_device::mem::{self, Mem};
+use wirespeed_device::mitigation::Threshold;
 use wirespeed_device::{BURST, Burst, Device};
 
 fn numbered(pool: &mut Pool, number: u32) -> Mbuf {
@@ -188,4 +193,59 @@ fn no_frame_waits_for_ever_on_a_silent_wire() {
     let polls = (0..BURST * 2).find(|_| device.rx_burst(&mut pool, &mut burst) > 0);
     assert_eq!(polls, Some(usize::from(config.patience)));
     assert!(!device.rx_ready());
+}
+
+/// Counts how often it was woken.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Woken>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Four frames wake, whatever their size.
+fn frames_gather(device: &mut impl Device, far: &mut Mem) {
+    let mut pool = Pool::new(1 << 20);
+    let woken = Arc::new(Woken::default());
+    let mut send = |count: u32, pool: &mut Pool| {
+        let mut burst: Burst = (0..count).map(|n| numbered(pool, n)).collect();
+        far.tx_burst(pool, &mut burst);
+        woken.0.swap(0, Ordering::Relaxed)
+    };
+    assert!(device.coalesce(Threshold { frames: 4, bytes: 3_028, within: Duration::ZERO }));
+    assert_eq!(send(2, &mut pool), 0);
+    assert!(device.arm(&woken.clone().into()), "two are too few");
+    assert_eq!(send(1, &mut pool), 0);
+    assert_eq!(send(1, &mut pool), 1);
+    assert!(!device.arm(&woken.clone().into()), "four are enough");
+    let mut burst = Burst::new();
+    device.rx_burst(&mut pool, &mut burst);
+    assert_eq!(burst.len(), 4);
+}
+
+#[test]
+fn frames_gather_behind_a_wrapper_as_they_do_without() {
+    let (near, mut far) = mem::pair(&mem::Config::default());
+    frames_gather(&mut Counted::new(near).0, &mut far);
+    let (near, mut far) = mem::pair(&mem::Config::default());
+    frames_gather(&mut Fault::new(near, &Config::default(), Rng::new(1)).0, &mut far);
+}
+
+/// Polls are what lets them go: nobody may sleep until enough others have gathered.
+#[test]
+fn who_has_frames_held_back_stays_awake_while_others_gather() {
+    let mut pool = Pool::new(1 << 20);
+    let (near, mut far) = mem::pair(&mem::Config::default());
+    let rx = Odds { reorder: 1.0, ..Odds::default() };
+    let (mut device, _) = Fault::new(near, &Config { rx, ..Config::default() }, Rng::new(1));
+    let waker = std::task::Waker::noop();
+    device.coalesce(Threshold { frames: 4, bytes: 3_028, within: Duration::ZERO });
+    assert!(device.arm(waker));
+    let mut burst = Burst::from_iter([numbered(&mut pool, 1)]);
+    far.tx_burst(&mut pool, &mut burst);
+    assert!(device.arm(waker), "one frame alone gathers");
+    assert_eq!(device.rx_burst(&mut pool, &mut burst), 0);
+    assert!(!device.arm(waker), "and is held back");
 }

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use stack::{PortId, Stack};
+use stack::{Awaited, PortId, Stack};
 
 /// What a sleeper sleeps at: readable when there is something to poll the stack for.
 pub(crate) type Descriptor = Arc<OwnedFd>;
@@ -22,7 +22,7 @@ pub(crate) type Descriptor = Arc<OwnedFd>;
 struct Known {
     port: PortId,
     fd: RawFd,
-    room: bool,
+    awaited: Awaited,
 }
 
 /// The descriptors of a stack's devices.
@@ -50,10 +50,10 @@ impl Descriptors {
         let epoch = stack.ports_epoch();
         let same = |known: &Known, now: &Known| (known.port, known.fd) == (now.port, now.fd);
         let mut now = Vec::with_capacity(self.known.len());
-        now.extend(stack.descriptors().map(|(port, fd, room)| Known {
+        now.extend(stack.descriptors().map(|(port, fd, awaited)| Known {
             port,
             fd: fd.as_raw_fd(),
-            room,
+            awaited,
         }));
         if self.pair.is_none() && now.is_empty() {
             return Ok(());
@@ -65,12 +65,12 @@ impl Descriptors {
             self.renew(driver_hears)?;
         }
         let Some(pair) = &mut self.pair else { return Ok(()) };
-        for (at, (_, fd, room)) in stack.descriptors().enumerate() {
-            let events = if room { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN };
+        for (at, (_, fd, awaited)) in stack.descriptors().enumerate() {
+            let data = EventData::new_u64(0);
             match self.known.get(at) {
-                None => epoll::add(&pair.devices, fd, EventData::new_u64(0), events)?,
-                Some(known) if known.room != room => {
-                    epoll::modify(&pair.devices, fd, EventData::new_u64(0), events)?;
+                None => epoll::add(&pair.devices, fd, data, at_device(awaited))?,
+                Some(known) if known.awaited != awaited => {
+                    epoll::modify(&pair.devices, fd, data, at_device(awaited))?;
                 }
                 Some(_) => {}
             }
@@ -117,6 +117,15 @@ impl Pair {
             self.heard = driver_hears;
         }
         Ok(())
+    }
+}
+
+/// What wakes at a device's descriptor: one that is silenced stays, to be heard again by one call.
+fn at_device(awaited: Awaited) -> EventFlags {
+    match awaited {
+        Awaited::Nothing => EventFlags::empty(),
+        Awaited::Frames => EventFlags::IN,
+        Awaited::FramesAndRoom => EventFlags::IN | EventFlags::OUT,
     }
 }
 

@@ -72,6 +72,8 @@ pub(crate) enum Watch {
     Look,
     /// Sleep, not at descriptors, but look at this time: frames are let gather.
     Until(Instant),
+    /// The same, and other ports' descriptors are slept at meanwhile.
+    UntilOrDescriptor(Instant),
 }
 
 impl Inner {
@@ -126,7 +128,13 @@ impl Inner {
                 self.update_descriptors();
                 Watch::Look
             }
-            Armed::Until(at) => Watch::Until(at),
+            // Nobody sleeps at descriptors, and those of ports that gather need not be silenced.
+            Armed::Until(at) if !self.awaits_descriptors() => Watch::Until(at),
+            Armed::Until(at) if self.update_descriptors() => Watch::UntilOrDescriptor(at),
+            Armed::Until(at) => {
+                let soon = self.stack.now() + base::Duration::from(LOOK_INTERVAL);
+                Watch::Until(at.min(soon))
+            }
         };
         self.driver.saw_push_back = self.stack.is_pushed_back();
         self.driver.saw_epoch = self.stack.ports_epoch();
@@ -135,6 +143,17 @@ impl Inner {
             self.discard(old);
         }
         watch
+    }
+
+    /// Is there a descriptor at which something is awaited?
+    #[cfg(unix)]
+    fn awaits_descriptors(&self) -> bool {
+        self.stack.descriptors().any(|(_, _, awaited)| awaited != stack::Awaited::Nothing)
+    }
+
+    #[cfg(not(unix))]
+    fn awaits_descriptors(&self) -> bool {
+        false
     }
 
     /// Have the devices' descriptors where those who sleep will sleep; `false` if there are none
@@ -202,6 +221,10 @@ impl Inner {
             match self.watch(waker) {
                 Watch::Ready => return Turn::Again,
                 Watch::Until(look) => until = until.min(look),
+                Watch::UntilOrDescriptor(look) => {
+                    until = until.min(look);
+                    at = self.drivers_descriptor();
+                }
                 Watch::Look => {
                     until = until.min(now + base::Duration::from(LOOK_INTERVAL));
                     at = self.drivers_descriptor();

@@ -6,7 +6,7 @@
 use std::io::{Error, ErrorKind};
 
 use base::DropReason;
-use stack::{ConnectError, ListenError, UdpError, Unreachable};
+use stack::{ConnectError, ListenError, ReplaceError, UdpError, Unreachable};
 use tcp::Error as TcpError;
 
 /// A connection that ended.
@@ -81,9 +81,8 @@ pub(crate) fn no_port() -> Error {
 }
 
 /// A device that cannot take another's place.
-pub(crate) fn not_replaceable() -> Error {
-    let text = "no such port, or its link is of another kind: remove it and add a new one";
-    Error::new(ErrorKind::InvalidInput, text)
+pub(crate) fn not_replaceable(why: ReplaceError) -> Error {
+    Error::new(ErrorKind::InvalidInput, why)
 }
 
 /// A close that took longer than the linger time.

@@ -98,15 +98,16 @@ impl Net {
     /// [`io::ErrorKind::NetworkDown`]; new ones go over the new device.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] for no such port or another link kind (the new device is
-    /// dropped); the driver is gone.
+    /// [`io::ErrorKind::InvalidInput`] for no such port, another link kind, or a receive queue that
+    /// is too short for the port's interrupt mitigation (the new device is dropped); the driver is
+    /// gone.
     pub fn replace_port(
         &self,
         port: PortId,
         device: Box<dyn Device>,
     ) -> io::Result<Box<dyn Device>> {
         let replaced = self.with_stack(|stack| stack.replace_port(port, device))?;
-        replaced.map_err(|_| error::not_replaceable())
+        replaced.map_err(|(why, _)| error::not_replaceable(why))
     }
 
     /// End the stack now: its driver ends, and every socket fails from then on.

@@ -90,7 +90,9 @@ impl Waiter<'_> {
                     }
                     Watch::Sleep => None,
                     Watch::Look => Some(SystemTime::now() + LOOK_INTERVAL),
-                    Watch::Until(look) => self.shared.system_time(look),
+                    Watch::Until(look) | Watch::UntilOrDescriptor(look) => {
+                        self.shared.system_time(look)
+                    }
                 };
                 sleep_until = until.into_iter().chain(look).min();
                 if !matches!(watch, Watch::Until(_)) {

@@ -3,6 +3,7 @@
 //!
 //! Called by: programs, `net`. Nothing here is on the packet path.
 
+use core::fmt;
 use std::sync::Arc;
 
 use base::{Counter, DropReason, IpVersion, Mss, Mtu};
@@ -11,7 +12,33 @@ use inet::Route;
 use tcp::{path, usrreq};
 
 use crate::socket::passive;
-use crate::{PortConfig, PortId, Stack, TcpHandle, resolve, tx};
+use crate::{MitigationError, PortConfig, PortId, Stack, TcpHandle, port, resolve, tx};
+
+/// Why a port keeps the device that it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplaceError {
+    /// There is no such port.
+    NoPort,
+    /// The new device's link is of another kind, where the port's addresses mean nothing.
+    OtherLink,
+    /// The new device does not suit the port's interrupt mitigation.
+    Mitigation(MitigationError),
+}
+
+impl fmt::Display for ReplaceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReplaceError::NoPort => f.write_str("there is no such port: add one"),
+            ReplaceError::OtherLink => f.write_str(
+                "the new device's link is of another kind than the port's: remove the port and \
+                 add a new one",
+            ),
+            ReplaceError::Mitigation(why) => write!(f, "of the new device {why}"),
+        }
+    }
+}
+
+impl core::error::Error for ReplaceError {}
 
 impl Stack {
     /// Add a port; its addresses' networks become routes. Returns its number, which may have been
@@ -49,16 +76,22 @@ impl Stack {
     /// lacks an offload that the old one had.
     ///
     /// # Errors
-    /// The new device: no such port, or another link kind, whose addresses mean nothing here.
+    /// Why not, and the new device.
     pub fn replace_port(
         &mut self,
         id: PortId,
         device: Box<dyn Device>,
-    ) -> Result<Box<dyn Device>, Box<dyn Device>> {
+    ) -> Result<Box<dyn Device>, (ReplaceError, Box<dyn Device>)> {
         let limits = device.limits();
-        let Some(port) = self.ports.get(id.0).filter(|p| p.limits.link == limits.link) else {
-            return Err(device);
+        let Some(port) = self.ports.get(id.0) else {
+            return Err((ReplaceError::NoPort, device));
         };
+        if port.limits.link != limits.link {
+            return Err((ReplaceError::OtherLink, device));
+        }
+        if let Err(why) = port::admits(&*device, port.governor.setting()) {
+            return Err((ReplaceError::Mitigation(why), device));
+        }
         let (old, new) = (port.limits.offloads, limits.offloads);
         let narrower = limits.mtu.bytes() < port.limits.mtu.bytes();
         let fits = (new.tx_checksum || !old.tx_checksum) && new.tso_max_bytes >= old.tso_max_bytes;
@@ -108,6 +141,13 @@ impl Stack {
         let pcb = self.connections.get(handle)?;
         pcb.tcb.error.filter(|e| *e == tcp::Error::NetworkDown)?;
         self.ports.failure(PortId(pcb.port))
+    }
+
+    /// Why nothing passes a port now, in a sentence with what to do: what its device says, or that
+    /// it has taken nothing of what it was offered for more than five seconds. `None`: as far as is
+    /// known frames pass, or there is no such port.
+    pub fn port_trouble(&self, id: PortId) -> Option<String> {
+        self.ports.get(id.0)?.trouble(self.core.cx.now)
     }
 
     /// The ports there are.

@@ -33,12 +33,13 @@ mod taps;
 mod timers;
 mod tx;
 
+pub use change::ReplaceError;
 pub use config::{IpSettings, PortConfig, StackConfig};
 pub use connections::TcpHandle;
 pub use event::Event;
 pub use inet::Route;
 pub use port::PortId;
-pub use rest::{Armed, MitigationError};
+pub use rest::{Armed, Awaited, MitigationError};
 pub use socket::fast_open::FastConnect;
 pub use socket::forward::RequestHandle;
 pub use socket::listener::{FastOpenConfig, ListenConfig, ListenerHandle};

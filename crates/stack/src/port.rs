@@ -7,7 +7,7 @@ use core::task::Waker;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use base::{Cidr, Counter, Instant, IpVersion, MacAddr, Mss};
+use base::{Cidr, Counter, Duration, Instant, IpVersion, MacAddr, Mss};
 use bpf::Direction;
 use device::mitigation::{Governor, Mitigation, Rest, Threshold};
 use device::{Burst, Device, Limits};
@@ -16,7 +16,10 @@ use tcp::Cx;
 
 use crate::local::LocalAddrs;
 use crate::taps::Taps;
-use crate::{Armed, MitigationError, PortConfig, TcpHandle};
+use crate::{Armed, MitigationError, PortConfig, ReplaceError, TcpHandle};
+
+/// A device that takes nothing for longer is not merely full.
+const STALLED_AFTER: Duration = Duration::from_secs(5);
 
 /// The number of a port; that of a removed one may be given again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,6 +50,11 @@ pub(crate) struct Port {
     pub(crate) gone: bool,
     /// How often its driver is woken.
     pub(crate) governor: Governor,
+    /// When it was last armed, its frames were let gather: nobody is to sleep at its descriptor.
+    #[cfg(unix)]
+    gathers: bool,
+    /// Since when its device takes nothing of what it is offered.
+    refused_since: Option<Instant>,
 }
 
 impl Port {
@@ -67,6 +75,10 @@ impl Port {
         counters.add(Counter::TxBursts, u64::from(taken > 0));
         if !self.tx.is_empty() {
             counters.add(Counter::TxPushedBack, 1);
+        }
+        // Written when push back begins and when it ends.
+        if (taken == 0) != self.refused_since.is_some() {
+            self.refused_since = (taken == 0).then_some(cx.now);
         }
         if taken > 0 && !self.held.is_empty() {
             self.take_held();
@@ -140,6 +152,10 @@ impl Port {
 
     fn arm(&mut self, waker: &Waker, now: Instant) -> Armed {
         let rest = if self.gone { Rest::UntilFrame } else { self.governor.rest(now) };
+        #[cfg(unix)]
+        {
+            self.gathers = matches!(rest, Rest::Gather(_));
+        }
         match rest {
             Rest::Poll => return Armed::Ready,
             Rest::UntilFrame => {
@@ -154,7 +170,12 @@ impl Port {
                 return Armed::Until(known.min(now + threshold.within));
             }
         }
-        if self.device.arm(waker) || self.gone {
+        let wakes = self.device.arm(waker);
+        // The end of the other end is no frame, and woke nobody if it came since the last look.
+        if !self.gone && self.device.is_gone() {
+            return Armed::Ready;
+        }
+        if wakes || self.gone {
             return match self.device.wakes_at() {
                 Instant::NEVER => Armed::All,
                 at => Armed::Until(at),
@@ -164,11 +185,43 @@ impl Port {
         if self.has_input() {
             return Armed::Ready;
         }
+        if self.device.is_unfinished() {
+            return Armed::NotAll;
+        }
         #[cfg(unix)]
         if self.device.as_fd().is_some() {
             return Armed::Descriptors;
         }
         Armed::NotAll
+    }
+
+    /// What its descriptor, if it has one, is slept at for.
+    #[cfg(unix)]
+    pub(crate) fn awaited(&self) -> crate::Awaited {
+        match (self.gathers, self.is_pushed_back()) {
+            (true, _) => crate::Awaited::Nothing,
+            (false, false) => crate::Awaited::Frames,
+            (false, true) => crate::Awaited::FramesAndRoom,
+        }
+    }
+
+    /// For how long its device has taken nothing of what it was offered, if that is no mere push
+    /// back.
+    pub(crate) fn stalled(&self, now: Instant) -> Option<Duration> {
+        let span = now.since(self.refused_since?);
+        (span > STALLED_AFTER).then_some(span)
+    }
+
+    /// Why frames do not pass: what its device says, or that it says nothing and takes nothing.
+    pub(crate) fn trouble(&self, now: Instant) -> Option<String> {
+        let said = self.device.failure().map(ToString::to_string);
+        said.or_else(|| {
+            let seconds = self.stalled(now)?.as_millis() / 1_000;
+            Some(format!(
+                "the device has taken no frame for {seconds} s, though some wait to leave. Look \
+                 whether anybody still takes them at its other end"
+            ))
+        })
     }
 
     /// What was pushed back is a connection that has more, or finished frames (UDP's).
@@ -237,20 +290,27 @@ impl Ports {
             full_bursts: 0,
             gone: false,
             governor: Governor::default(),
+            #[cfg(unix)]
+            gathers: false,
+            refused_since: None,
         });
         id
     }
 
     /// Another device for a port; what was in its burst is lost.
+    ///
+    /// # Errors
+    /// The device, and why it is not to be had here.
     pub(crate) fn replace(
         &mut self,
         id: PortId,
         device: Box<dyn Device>,
         pool: &mut Pool,
-    ) -> Result<Box<dyn Device>, Box<dyn Device>> {
-        let Some(port) = self.get_mut(id.0) else { return Err(device) };
+    ) -> Result<Box<dyn Device>, (ReplaceError, Box<dyn Device>)> {
+        let Some(port) = self.get_mut(id.0) else { return Err((ReplaceError::NoPort, device)) };
         port.limits = device.limits();
         port.gone = false;
+        port.refused_since = None;
         port.shown = 0;
         port.tx_bytes = 0;
         port.tx.drain(..).for_each(|frame| pool.free(frame));
@@ -323,7 +383,7 @@ impl Ports {
     pub(crate) fn arm(&mut self, waker: &Waker, now: Instant) -> Armed {
         let mut armed = Armed::All;
         for port in self.iter_mut() {
-            armed = armed.and(port.arm(waker, now));
+            armed = armed.and(port.arm(waker, now), now);
         }
         armed
     }
@@ -335,11 +395,25 @@ impl Ports {
         to: Mitigation,
     ) -> Result<(), MitigationError> {
         let port = self.get_mut(id.0).ok_or(MitigationError::NoPort)?;
-        let (depth, least) = (port.device.rx_depth(), to.least_depth());
-        if depth != 0 && depth < least {
-            return Err(MitigationError::TooShallow { depth, least });
+        // Less than it has needs no deeper queue than it has.
+        if to.least_depth() > port.governor.setting().least_depth() {
+            admits(&*port.device, to)?;
         }
         port.governor.set(to);
         Ok(())
     }
+}
+
+/// Does a device's receive queue hold what a mitigation lets gather? Level 0, which a port begins
+/// with, lets nothing gather.
+///
+/// # Errors
+/// It does not.
+pub(crate) fn admits(device: &dyn Device, to: Mitigation) -> Result<(), MitigationError> {
+    let (depth, least) = (device.rx_depth(), to.least_depth());
+    let gathers = least > Mitigation::default().least_depth();
+    if gathers && depth != 0 && depth < least {
+        return Err(MitigationError::TooShallow { depth, least });
+    }
+    Ok(())
 }

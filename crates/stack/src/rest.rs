@@ -6,10 +6,13 @@
 use core::fmt;
 use core::task::Waker;
 
-use base::Instant;
+use base::{Duration, Instant};
 use device::mitigation::{Level, Mitigation};
 
 use crate::{PortId, Stack};
+
+/// How often a device is looked at that can wake nobody, while others have a time of their own.
+const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// What became of [`Stack::arm`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,17 +25,32 @@ pub enum Armed {
     Ready,
     /// Some device cannot wake anybody: look at it at an interval.
     NotAll,
-    /// Frames are let gather: poll at this time, and do not sleep at descriptors before. A device
-    /// that can count its frames wakes when there are enough.
+    /// Poll at this time: frames are let gather until then, or will have come. Sleep meanwhile at
+    /// those descriptors alone at which something is awaited ([`Stack::descriptors`]): they are of
+    /// ports that let nothing gather. Every other device wakes, or can wait.
     Until(Instant),
+}
+
+/// What is slept for at the descriptor of a port's device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// Nothing: its frames are let gather, and it is looked at in time.
+    Nothing,
+    /// Frames.
+    Frames,
+    /// Frames, and room for what was pushed back.
+    FramesAndRoom,
 }
 
 impl Armed {
     /// What holds for two ports together.
-    pub(crate) fn and(self, other: Armed) -> Armed {
+    pub(crate) fn and(self, other: Armed, now: Instant) -> Armed {
         match (self, other) {
             (Armed::Ready, _) | (_, Armed::Ready) => Armed::Ready,
             (Armed::Until(a), Armed::Until(b)) => Armed::Until(a.min(b)),
+            (Armed::Until(at), Armed::NotAll) | (Armed::NotAll, Armed::Until(at)) => {
+                Armed::Until(at.min(now + LOOK_INTERVAL))
+            }
             (Armed::Until(at), _) | (_, Armed::Until(at)) => Armed::Until(at),
             (Armed::NotAll, _) | (_, Armed::NotAll) => Armed::NotAll,
             (Armed::Descriptors, _) | (_, Armed::Descriptors) => Armed::Descriptors,
@@ -62,13 +80,20 @@ impl fmt::Display for MitigationError {
             MitigationError::TooShallow { depth, least } => write!(
                 f,
                 "the receive queue holds {depth} frames, and this mitigation lets so many gather \
-                 that it needs {least}: choose a lower level or a deeper queue"
+                 that it needs {least}: choose level {} or a deeper queue",
+                highest_for(*depth).number()
             ),
         }
     }
 }
 
 impl core::error::Error for MitigationError {}
+
+/// The highest level that a queue of so many frames is deep enough for; 0 suits any.
+fn highest_for(depth: usize) -> Level {
+    let mut levels = (0..=Level::MAX.number()).rev().filter_map(Level::new);
+    levels.find(|&level| Mitigation::Level(level).least_depth() <= depth).unwrap_or_default()
+}
 
 impl Stack {
     /// Has [`Stack::poll`] something to do right now: a frame to take, room for one that was pushed
@@ -95,7 +120,8 @@ impl Stack {
     /// How often the driver is woken for a port, from its next rest on.
     ///
     /// # Errors
-    /// The port's receive queue is too short for that, or there is no such port.
+    /// The port's receive queue is too short for that, or there is no such port. Level 0, which a
+    /// port begins with, and whatever needs no deeper queue than what it has are never refused.
     pub fn set_mitigation(&mut self, id: PortId, to: Mitigation) -> Result<(), MitigationError> {
         self.ports.set_mitigation(id, to)
     }
@@ -106,13 +132,13 @@ impl Stack {
         Some((governor.setting(), governor.level()))
     }
 
-    /// The descriptors to sleep at: each with its port, and whether room is waited for as well as
-    /// frames. What is readable, or writable then, is for [`Stack::poll`].
+    /// The descriptors to sleep at: each with its port, and what for, as it was when the ports were
+    /// last armed. What is readable, or writable then, is for [`Stack::poll`].
     #[cfg(unix)]
-    pub fn descriptors(&self) -> impl Iterator<Item = (PortId, std::os::fd::BorrowedFd<'_>, bool)> {
-        self.ports
-            .iter()
-            .filter_map(|port| Some((port.id, port.device.as_fd()?, port.is_pushed_back())))
+    pub fn descriptors(
+        &self,
+    ) -> impl Iterator<Item = (PortId, std::os::fd::BorrowedFd<'_>, Awaited)> {
+        self.ports.iter().filter_map(|port| Some((port.id, port.device.as_fd()?, port.awaited())))
     }
 
     /// Moves whenever a port is added, removed or replaced.

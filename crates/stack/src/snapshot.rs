@@ -58,10 +58,13 @@ pub struct PortRow {
     pub tso_max_bytes: usize,
     /// Is the other end there?
     pub link_up: bool,
-    /// Why frames do not pass.
+    /// Why frames do not pass: see [`Stack::port_trouble`].
     pub failure: Option<String>,
     /// Does the device owe us room?
     pub pushed_back: bool,
+    /// For how long the device has taken nothing of what it was offered, in ms, once that is more
+    /// than five seconds; `None`: it takes frames, or is merely full.
+    pub stalled_ms: Option<u64>,
     /// What the device lost, by name, if it counts so.
     pub drops: Option<Drops>,
 }
@@ -140,6 +143,7 @@ impl Stack {
 
     /// Ports; begin with `cursor` 0. At most `most` rows, one at least.
     pub fn ports_page(&self, cursor: u64, most: usize) -> Page<PortRow> {
+        let now = self.core.cx.now;
         let rows = self.ports.iter().map(|port| {
             let row = PortRow {
                 id: port.id,
@@ -149,8 +153,9 @@ impl Stack {
                 addresses: port.addresses.clone(),
                 tso_max_bytes: port.limits.offloads.tso_max_bytes,
                 link_up: port.device.link_up(),
-                failure: port.device.failure().map(ToString::to_string),
+                failure: port.trouble(now),
                 pushed_back: port.is_pushed_back(),
+                stalled_ms: port.stalled(now).map(base::Duration::as_millis),
                 drops: port.device.drops().cloned(),
             };
             (u64::from(port.id.0), row)

@@ -1,6 +1,8 @@
 //! Tests of whole stacks: transfers, ladders, hostile bytes, prediction on against off.
 
 mod craft;
+#[cfg(unix)]
+mod devices;
 mod hostile;
 mod icmp;
 mod ladder;

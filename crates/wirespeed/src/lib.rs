@@ -117,7 +117,8 @@ pub use net;
 pub use stack::pair;
 pub use stack::snapshot;
 pub use stack::{
-    Armed, CallError, ConnectError, Datagram, Echo, EchoError, Event, FastConnect, FastOpenConfig,
-    IpSettings, ListenConfig, ListenError, ListenerHandle, PingHandle, PortConfig, PortId, Route,
-    Stack, StackConfig, TapId, TcpHandle, UdpError, UdpHandle, Unreachable, route::MAIN_TABLE,
+    Armed, Awaited, CallError, ConnectError, Datagram, Echo, EchoError, Event, FastConnect,
+    FastOpenConfig, IpSettings, ListenConfig, ListenError, ListenerHandle, MitigationError,
+    PingHandle, PortConfig, PortId, ReplaceError, Route, Stack, StackConfig, TapId, TcpHandle,
+    UdpError, UdpHandle, Unreachable, route::MAIN_TABLE,
 };

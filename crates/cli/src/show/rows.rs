@@ -41,6 +41,7 @@ pub(super) fn port(p: &PortRow) -> Value {
         "link_up": p.link_up,
         "failure": p.failure,
         "pushed_back": p.pushed_back,
+        "stalled_ms": p.stalled_ms,
         "drops": drops,
     })
 }

@@ -38,6 +38,16 @@ fn four_bursts_of_the_highest_level_are_512_frames() {
 }
 
 #[test]
+fn a_queue_of_bytes_holds_four_bursts_by_both_figures_or_by_none() {
+    for n in 1..=5 {
+        let least = Mitigation::Level(level(n)).least_depth();
+        let bytes = BURSTS_QUEUED * level(n).threshold().bytes as usize;
+        assert_eq!((frames_in(bytes), frames_in(bytes - 1)), (least, least - 1));
+    }
+    assert!(frames_in(usize::MAX) > 1 << 20);
+}
+
+#[test]
 fn settings_are_read_as_they_are_written() {
     for text in ["0", "1", "2", "3", "4", "5", "adaptive", "poll"] {
         assert_eq!(text.parse::<Mitigation>().expect(text).to_string(), text);

@@ -10,16 +10,12 @@ use base::{Drops, LinkKind, Mtu};
 use rustix::net::sockopt;
 
 use super::error::refused;
-use super::ring::{Ring, Shape};
+use super::ring::{OVERHEAD, Ring, Shape};
 use super::{LONGEST, PacketError, PacketSocket, limits, sys};
 use crate::interface;
 
 /// Memory comes in pages; one of 64 KB is the largest that any machine has.
 const PAGE: usize = 64 << 10;
-
-/// Bytes of the ring's bookkeeping for a frame, at most: its head, the link's address, alignment,
-/// the virtio header. A block has 48 more.
-const OVERHEAD: usize = 256;
 
 /// `ARPHRD_RAWIP` of Linux `uapi/linux/if_arp.h`.
 const RAW_IP: u16 = 519;
@@ -47,9 +43,9 @@ pub enum Receive {
 }
 
 impl Default for Receive {
-    /// 256 slots.
+    /// 512 slots, 36 MB of the kernel's memory: enough for every level of [`crate::mitigation`].
     fn default() -> Receive {
-        Receive::Slots { count: 256 }
+        Receive::Slots { count: 512 }
     }
 }
 
@@ -283,4 +279,31 @@ pub(super) fn ring(
     };
     made.map_err(refused("making the receive ring", name))?;
     Ring::map(fd.as_fd(), shape).map_err(refused("mapping the receive ring", name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn depth(receive: Receive) -> usize {
+        receive.shape().expect("a good ring").depth()
+    }
+
+    #[test]
+    fn a_ring_knows_how_many_frames_it_holds() {
+        for count in [2, 14, 15, 512, 4096] {
+            // A last run has as many slots as the others.
+            let slots = depth(Receive::Slots { count });
+            assert!((count..count + 14).contains(&slots), "{slots} for {count}");
+        }
+        assert!(depth(Receive::default()) >= 512 && depth(Receive::BLOCKS) >= 512, "every level");
+        let tight = depth(Receive::Blocks { count: 2, bytes: 128 << 10, wait_ms: 1 });
+        assert!((256..512).contains(&tight), "{tight}: not for level 5");
+    }
+
+    #[test]
+    fn the_default_takes_36_mb() {
+        let shape = Receive::default().shape().expect("a good ring");
+        assert_eq!(shape.run_len * shape.runs, 37 * (960 << 10));
+    }
 }

@@ -20,6 +20,14 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::vnet;
 
+/// Bytes of the ring's bookkeeping for a frame, at most: its head, the link's address, alignment,
+/// the virtio header. A block has 48 more.
+pub(super) const OVERHEAD: usize = 256;
+
+/// Bytes of a frame that counts for one where only bytes are limited: a quarter of a full-size one,
+/// as in `mitigation.rs`.
+const COUNTED: usize = 1_514_usize.div_ceil(4);
+
 /// What heads are aligned to, `TPACKET_ALIGNMENT`.
 const ALIGNMENT: usize = 16;
 
@@ -36,6 +44,14 @@ pub(super) struct Shape {
     pub(super) parts_a_run: usize,
     pub(super) run_len: usize,
     pub(super) runs: usize,
+}
+
+impl Shape {
+    /// Frames that such a ring holds.
+    pub(super) const fn depth(&self) -> usize {
+        let frames = if self.blocks { self.part_len / (COUNTED + OVERHEAD) } else { 1 };
+        frames * self.parts_a_run * self.runs
+    }
 }
 
 /// A received frame in the ring.
@@ -90,6 +106,11 @@ impl Ring {
         let start = unsafe { mmap(ptr::null_mut(), len, protection, MapFlags::SHARED, fd, 0) }?;
         let start = NonNull::new(start.cast()).ok_or(rustix::io::Errno::NOMEM)?;
         Ok(Ring { start, shape, current: 0, left: 0, next: 0, emptied: 0, losing: false })
+    }
+
+    /// Frames that it holds.
+    pub(super) fn depth(&self) -> usize {
+        self.shape.depth()
     }
 
     fn parts(&self) -> usize {

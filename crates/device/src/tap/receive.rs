@@ -143,9 +143,10 @@ impl Receiver {
 }
 
 /// Without a buffer a frame is read and lost, as a network card would lose it: leaving it with the
-/// kernel would have a driver that sleeps on the descriptor wake up for nothing.
+/// kernel would have a driver that sleeps on the descriptor wake up for nothing. A read that is
+/// shorter than the virtio header is refused, and would look as if the TAP were gone.
 #[cold]
 fn discard(fd: BorrowedFd<'_>) -> Result<Taken, Errno> {
-    let got = read(fd, &mut [0; 16])?;
+    let got = read(fd, &mut [0; vnet::LEN_MAX])?;
     Ok(if got == 0 { Taken::Empty } else { Taken::Dropped(DropReason::MbufExhausted) })
 }

@@ -96,6 +96,20 @@ fn a_closed_peer_is_the_end_with_a_reason() {
     assert_eq!(pool.outstanding(), 0);
 }
 
+/// Not sending, it has no other way to hear that its interface is up again.
+#[test]
+fn a_frame_that_comes_ends_the_trouble_too() {
+    let mut pool = Pool::new(1 << 20);
+    let (mut tap, theirs) = over_socket(&Declared::default());
+    tap.down();
+    let mut into = Burst::new();
+    assert_eq!(tap.rx_burst(&mut pool, &mut into), 0);
+    assert!(!tap.link_up(), "nothing came");
+    theirs.send(&[1; 40]).expect("room");
+    assert_eq!(tap.rx_burst(&mut pool, &mut into), 1);
+    assert!(tap.link_up() && tap.failure().is_none());
+}
+
 #[test]
 fn an_adopted_header_of_any_length_is_read_and_written() {
     for len in [10, 12, 20, 24, 32] {

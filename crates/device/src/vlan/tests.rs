@@ -264,6 +264,74 @@ fn whoever_takes_a_frame_for_a_sleeper_wakes_it() {
     assert!(ports[1].arm(&woken[1].clone().into()));
 }
 
+/// Two ports on a wire that holds two frames; the first was pushed back.
+fn pushed_back(pool: &mut Pool) -> (Vec<Port>, mem::Mem, Burst) {
+    let (ours, theirs) = mem::pair(&mem::Config { depth: 2, ..mem::Config::default() });
+    let mut ports = split(Box::new(ours), TAG, &[Id::Vlan(5), Id::Vlan(6)]).expect("a trunk");
+    let mut burst: Burst =
+        (0..3).map(|n| pool.copy_of(&bytes(&[], n, 60)).expect("room")).collect();
+    assert_eq!(ports[0].tx_burst(pool, &mut burst), 2);
+    assert!(!ports[0].tx_ready());
+    (ports, theirs, burst)
+}
+
+/// By then its device has forgotten that it owes room to somebody.
+#[test]
+fn a_burst_of_another_port_wakes_who_was_pushed_back() {
+    let mut pool = Pool::new(4 << 20);
+    let (mut ports, mut peer, mut burst) = pushed_back(&mut pool);
+    let woken = Arc::new(Woken::default());
+    assert!(ports[0].arm(&woken.clone().into()), "no room");
+    receive(&mut peer, &mut pool);
+    assert_eq!(woken.0.load(Ordering::Relaxed), 0, "memory holds its news back");
+    send(&mut ports[1], &mut pool, &[bytes(&[], 9, 60)]);
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+    assert!(ports[0].tx_ready());
+    assert_eq!(ports[0].tx_burst(&mut pool, &mut burst), 1);
+    send(&mut ports[1], &mut pool, &[]);
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1, "once");
+}
+
+#[test]
+fn who_arms_after_a_burst_of_another_port_tries_first() {
+    let mut pool = Pool::new(4 << 20);
+    let (mut ports, mut peer, mut burst) = pushed_back(&mut pool);
+    let woken = Arc::new(Woken::default());
+    receive(&mut peer, &mut pool);
+    // The wire is full again, and remembers nobody.
+    send(&mut ports[1], &mut pool, &[bytes(&[], 8, 60), bytes(&[], 9, 60)]);
+    assert!(!ports[0].arm(&woken.clone().into()) && ports[0].tx_ready());
+    assert_eq!(ports[0].tx_burst(&mut pool, &mut burst), 0);
+    assert!(ports[0].arm(&woken.clone().into()) && !ports[0].tx_ready(), "now it does");
+    receive(&mut peer, &mut pool);
+    assert!(!peer.rx_ready());
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+    assert_eq!(ports[0].tx_burst(&mut pool, &mut burst), 1);
+}
+
+#[test]
+fn who_finds_room_that_is_anothers_when_it_arms_wakes_that_one() {
+    let mut pool = Pool::new(4 << 20);
+    let (mut ports, mut peer, _burst) = pushed_back(&mut pool);
+    let woken = Arc::new(Woken::default());
+    assert!(ports[0].arm(&woken.clone().into()), "no room");
+    receive(&mut peer, &mut pool);
+    assert!(!ports[1].arm(Waker::noop()), "there is something, and the bell is disarmed");
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_port_is_gone_when_what_waits_for_it_is_received() {
+    let mut pool = Pool::new(4 << 20);
+    let (mut ports, mut peer) = trunk(&[Id::Vlan(5), Id::Vlan(6)]);
+    send(&mut peer, &mut pool, &[bytes(&[(TAG, 6)], 1, 64)]);
+    assert!(receive(&mut ports[0], &mut pool).is_empty());
+    drop(peer);
+    assert!(ports[0].is_gone() && !ports[1].is_gone());
+    assert_eq!(receive(&mut ports[1], &mut pool).len(), 1);
+    assert!(ports[1].is_gone());
+}
+
 #[test]
 fn what_cannot_be_split_says_why() {
     let refused = |config: mem::Config, ids: &[Id]| {

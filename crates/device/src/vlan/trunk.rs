@@ -1,4 +1,4 @@
-//! What the ports of a trunk share: the device, a queue for each port, who sleeps.
+//! What the ports of a trunk share: the device, a queue for each, who sleeps, who is owed room.
 //!
 //! Called by: `vlan.rs`, under the trunk's lock. Must not know: bursts to send. Counters: frames of
 //! nobody's VLAN, cut in the tag, or for a port that does not empty its queue.
@@ -24,6 +24,8 @@ type Members = [Option<u16>; tag::ID_MASK as usize + 1];
 #[derive(Default)]
 struct Member {
     waiting: VecDeque<Mbuf>,
+    /// Its last burst was pushed back, in part or whole.
+    owed: bool,
     closed: bool,
 }
 
@@ -34,6 +36,9 @@ pub(super) struct Trunk {
     members: Box<Members>,
     untagged: Option<u16>,
     ports: Vec<Member>,
+    /// The last burst, whosesoever, was pushed back: the device remembers it and tells of room. It
+    /// remembers no burst before the last.
+    remembers: bool,
     /// What belongs to no port.
     drops: Drops,
 }
@@ -83,7 +88,8 @@ impl Trunk {
             slot.into_iter().for_each(|slot| *slot = Some(port as u16));
         }
         let ports = ids.iter().map(|_| Member::default()).collect();
-        Trunk { device, protocol, members, untagged, ports, drops: Drops::default() }
+        let drops = Drops::default();
+        Trunk { device, protocol, members, untagged, ports, remembers: false, drops }
     }
 
     /// Frames that wait for a port.
@@ -124,6 +130,32 @@ impl Trunk {
         news
     }
 
+    /// A burst of a port was offered to the device, and all of it went, or not. Returns the ports
+    /// that are to try again: the device has forgotten that it owes them room.
+    pub(super) fn offered(&mut self, port: usize, all: bool) -> Vec<usize> {
+        if let Some(member) = self.ports.get_mut(port) {
+            member.owed = !all;
+        }
+        let remembered = core::mem::replace(&mut self.remembers, !all);
+        if all && remembered { self.owed_beside(port) } else { Vec::new() }
+    }
+
+    /// Was a port pushed back, and its device has forgotten that?
+    pub(super) fn is_forgotten(&self, port: usize) -> bool {
+        !self.remembers && self.ports.get(port).is_some_and(|member| member.owed)
+    }
+
+    /// The ports other than `port` that were pushed back and that may have room now.
+    pub(super) fn have_room(&self, port: usize) -> Vec<usize> {
+        let owed = self.owed_beside(port);
+        if owed.is_empty() || self.device.tx_ready() { owed } else { Vec::new() }
+    }
+
+    fn owed_beside(&self, port: usize) -> Vec<usize> {
+        let all = self.ports.iter().enumerate();
+        all.filter(|(number, member)| member.owed && *number != port).map(|(n, _)| n).collect()
+    }
+
     /// Which port a frame is for, whose tag goes; a tag with no VLAN but a priority is as none.
     fn whose(&self, frame: &mut Mbuf) -> Result<usize, DropReason> {
         let to = match tag::find(frame.as_slice(), self.protocol) {
@@ -151,6 +183,7 @@ impl Trunk {
     pub(super) fn close(&mut self, port: usize) {
         if let Some(member) = self.ports.get_mut(port) {
             member.closed = true;
+            member.owed = false;
             member.waiting.clear();
         }
     }

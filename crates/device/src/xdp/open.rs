@@ -223,6 +223,7 @@ fn shared(
         queue,
         limits: limits(Mtu::ETHERNET),
         pushed_back: false,
+        fruitless: 0,
         idle: 0,
         lost: [0; 3],
         trouble: None,

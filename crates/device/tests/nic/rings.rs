@@ -114,6 +114,19 @@ fn what_can_never_go_is_counted_and_stops_nobody() {
     assert_eq!(link.a.nic.drops().map(|d| d.of(DropReason::DeviceFrameTooBig)), Some(1));
 }
 
+/// Its descriptor is the next one's: nobody would be told of room in a ring that is empty.
+#[test]
+fn behind_a_frame_that_can_never_go_the_next_one_has_its_descriptor() {
+    let mut link = Link::new(&Config { tx_ring: 1, ..ten_megabit() });
+    let pool = &mut link.a.pool;
+    let frames = [1_523, 1_600, 60].map(|len| pool.copy_of(&vec![7; len]).expect("memory"));
+    let mut burst = wirespeed_device::Burst::from_iter(frames);
+    assert_eq!(link.a.nic.tx_burst(&mut link.a.pool, &mut burst), 3);
+    assert_eq!(link.a.nic.drops().map(|d| d.of(DropReason::DeviceFrameTooBig)), Some(2));
+    link.later(Duration::from_millis(1));
+    assert_eq!(link.b.receive().len(), 1);
+}
+
 #[test]
 fn what_was_sent_before_the_end_arrives_and_then_the_link_is_gone() {
     let mut link = Link::new(&ten_megabit());

@@ -1,6 +1,7 @@
 //! Offloads against the kernel: partial checksums, and TCP in super-segments both ways with a
 //! socket of the kernel's, over a handshake made by hand.
 
+use core::ffi::c_int;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread;
@@ -8,8 +9,10 @@ use std::time::Duration;
 
 use base::{DropReason, LinkKind};
 use mbuf::Flags;
+use rustix::ioctl::{Opcode, Setter, ioctl};
 use testbed::Case;
 use wirespeed_device::Device;
+use wirespeed_device::tap::{Declared, Tap};
 
 use crate::ends::{End, kernel, ours};
 use crate::frames::{self, Segment};
@@ -20,7 +23,12 @@ pub(crate) const CASES: &[Case] = &[
     ("without_offloads_every_checksum_is_finished", &[], finished_in),
     ("super_segments_reach_a_socket_of_the_kernel", &[], || both(supers_out)),
     ("super_segments_of_the_kernel_reach_us", &[], || both(supers_in)),
-    ("without_memory_frames_are_dropped_and_counted", &[], starved),
+    ("without_memory_frames_are_dropped_and_counted", &[], || {
+        starved(End::new(LinkKind::Ethernet, true));
+    }),
+    ("without_memory_frames_behind_a_long_header_are_dropped_and_counted", &[], || {
+        starved(with_long_headers());
+    }),
 ];
 
 /// With Ethernet and without, IPv4 and IPv6.
@@ -163,8 +171,19 @@ fn supers_in(end: &mut End, v6: bool) {
     assert!(end.pool.outstanding() <= 3, "{} are out", end.pool.outstanding());
 }
 
-fn starved() {
-    let mut end = End::new(LinkKind::Ethernet, true);
+/// A TAP from outside, whose virtio headers are longer than those that we ask for.
+fn with_long_headers() -> End {
+    const OPCODE: Opcode = libc::TUNSETVNETHDRSZ as Opcode;
+    let end = End::new(LinkKind::Ethernet, true);
+    let fd = end.tap.as_fd().expect("it is there").try_clone_to_owned().expect("a copy");
+    // SAFETY: TUNSETVNETHDRSZ reads an int.
+    #[allow(unsafe_code)]
+    let set = unsafe { ioctl(&fd, Setter::<OPCODE, c_int>::new(24)) };
+    set.expect("it has offloads");
+    End::around(Tap::adopt(fd, &Declared::default()).expect("a TAP"))
+}
+
+fn starved(mut end: End) {
     end.echo_both_ways();
     let (socket, _) = socket(false);
     // The buffers that wait for the next frame go with the old pool.
@@ -178,4 +197,5 @@ fn starved() {
     }
     assert!(end.dropped(DropReason::MbufExhausted) >= 8, "{:?}", end.tap.drops());
     assert!(!end.tap.rx_ready(), "what cannot be taken does not wait");
+    assert!(!end.tap.is_gone(), "{:?}", end.tap.failure());
 }

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use base::{Duration, Instant, Owner};
+use device::counted::Counted;
 use device::mitigation::{Level, Mitigation};
-use device::nic;
+use device::{Device, nic};
 
 use super::rest::Woken;
 use crate::pair::{End, PairConfig, end};
 use crate::{Armed, ListenConfig, TcpHandle};
 
 /// What came of a transfer.
+#[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     bytes: u64,
     /// Of both hosts.
@@ -22,13 +24,22 @@ struct Outcome {
 
 /// One way for 50 ms at a level, over a link of so many bits a second.
 fn bulk(level: u8, rate_bps: u64) -> Outcome {
+    bulk_over(level, rate_bps, |nic| nic)
+}
+
+/// The same with something around the interfaces.
+fn bulk_over<D: Device + 'static>(
+    level: u8,
+    rate_bps: u64,
+    wrap: impl Fn(nic::Nic) -> D,
+) -> Outcome {
     let clock = Arc::new(AtomicU64::new(1_000_000_000));
     let link = nic::Config { rate_bps, ..nic::Config::default() };
     let read = clock.clone();
     let now_of = move || Instant::from_nanos(read.load(Ordering::Relaxed));
     let (first, second) = nic::pair(&link, Arc::new(now_of)).expect("a link");
     let config = PairConfig::new([1, 2]);
-    let mut hosts = [end(&config, first, 1), end(&config, second, 2)];
+    let mut hosts = [end(&config, wrap(first), 1), end(&config, wrap(second), 2)];
     let level = Level::new(level).expect("a level");
     for host in &mut hosts {
         host.stack.set_mitigation(host.port, Mitigation::Level(level)).expect("its queue is deep");
@@ -101,5 +112,15 @@ fn an_awaited_acknowledgment_does_not_wait_for_others() {
         assert!(share >= 0.95, "{share:.3} of level 0's bytes at {rate_gbps} Gb/s");
         let fewer = gathered.wakeups as f64 / each.wakeups as f64;
         assert!(fewer <= 0.1, "{fewer:.3} of level 0's wake-ups at {rate_gbps} Gb/s");
+    }
+}
+
+/// The interface behind a wrapper counts as well, and wakes as seldom.
+#[test]
+fn a_level_holds_behind_a_wrapper() {
+    for level in [0, 3, 5] {
+        let plain = bulk(level, 1_000_000_000);
+        let counted = bulk_over(level, 1_000_000_000, |nic| Counted::new(nic).0);
+        assert_eq!(counted, plain, "level {level}");
     }
 }

@@ -1,0 +1,273 @@
+//! Ports over devices that cannot wake, that end, that stand, that are shallow: how their driver
+//! rests, and what is told of them.
+
+use core::any::Any;
+use core::error::Error;
+use core::net::SocketAddr;
+use core::task::Waker;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixDatagram;
+use std::sync::Arc;
+
+use base::{Duration, Instant, Owner};
+use device::mitigation::{Level, Mitigation};
+use device::{Burst, Device, Limits, channel, mem, nic};
+use mbuf::Pool;
+
+use crate::pair::{PairConfig, pair};
+use crate::snapshot::PortRow;
+use crate::{
+    Armed, Awaited, MitigationError, PortConfig, PortId, ReplaceError, Stack, StackConfig,
+};
+
+const NOW: Instant = Instant::from_nanos(5_000_000_000);
+
+fn stack() -> Stack {
+    Stack::new(StackConfig::new([3, 4]))
+}
+
+fn add(stack: &mut Stack, device: impl Device + 'static) -> PortId {
+    stack.add_port(Box::new(device), PortConfig::default())
+}
+
+fn level(n: u8) -> Mitigation {
+    Mitigation::Level(Level::new(n).expect("a level"))
+}
+
+/// A device that cannot wake, as those of the kernel: its frames are datagrams.
+struct Mute {
+    socket: UnixDatagram,
+    has_descriptor: bool,
+    is_unfinished: bool,
+}
+
+/// One with a descriptor, and who sends to it.
+fn mute() -> (Mute, UnixDatagram) {
+    let (socket, other) = UnixDatagram::pair().expect("a pair of sockets");
+    socket.set_nonblocking(true).expect("it is open");
+    (Mute { socket, has_descriptor: true, is_unfinished: false }, other)
+}
+
+impl Device for Mute {
+    fn limits(&self) -> Limits {
+        channel::pair(&channel::Config::default()).0.limits()
+    }
+
+    fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
+        let (before, mut bytes) = (into.len(), [0; 2048]);
+        while !into.is_full()
+            && let Ok(len) = self.socket.recv(&mut bytes)
+        {
+            into.push(pool.copy_of(&bytes[..len]).expect("memory"));
+        }
+        into.len() - before
+    }
+
+    fn tx_burst(&mut self, pool: &mut Pool, from: &mut Burst) -> usize {
+        let count = from.len();
+        from.drain(..).for_each(|frame| pool.free(frame));
+        count
+    }
+
+    fn rx_ready(&self) -> bool {
+        false
+    }
+
+    fn tx_ready(&self) -> bool {
+        true
+    }
+
+    fn link_up(&self) -> bool {
+        true
+    }
+
+    fn is_unfinished(&self) -> bool {
+        self.is_unfinished
+    }
+
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.has_descriptor.then(|| self.socket.as_fd())
+    }
+}
+
+/// A device whose other end goes between the last look and the sleep.
+struct Leaving {
+    device: Box<dyn Device>,
+    peer: Option<Box<dyn Any + Send>>,
+}
+
+impl Device for Leaving {
+    fn limits(&self) -> Limits {
+        self.device.limits()
+    }
+
+    fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
+        self.device.rx_burst(pool, into)
+    }
+
+    fn tx_burst(&mut self, pool: &mut Pool, from: &mut Burst) -> usize {
+        self.device.tx_burst(pool, from)
+    }
+
+    fn rx_ready(&self) -> bool {
+        self.device.rx_ready()
+    }
+
+    fn tx_ready(&self) -> bool {
+        self.device.tx_ready()
+    }
+
+    fn link_up(&self) -> bool {
+        self.device.link_up()
+    }
+
+    fn is_gone(&self) -> bool {
+        self.device.is_gone()
+    }
+
+    fn failure(&self) -> Option<&(dyn Error + 'static)> {
+        self.device.failure()
+    }
+
+    fn arm(&mut self, waker: &Waker) -> bool {
+        drop(self.peer.take());
+        self.device.arm(waker)
+    }
+
+    fn wakes_at(&self) -> Instant {
+        self.device.wakes_at()
+    }
+}
+
+#[test]
+fn an_end_between_the_last_look_and_the_sleep_is_not_slept_through() {
+    let (near, far) = mem::pair(&mem::Config::default());
+    let memory = Leaving { device: Box::new(near), peer: Some(Box::new(far)) };
+    let (near, far) = channel::pair(&channel::Config::default());
+    let bytes = Leaving { device: Box::new(near), peer: Some(Box::new(far)) };
+    let (near, far) = nic::pair(&nic::Config::default(), Arc::new(|| NOW)).expect("a link");
+    let wire = Leaving { device: Box::new(near), peer: Some(Box::new(far)) };
+    for device in [memory, bytes, wire] {
+        let mut stack = stack();
+        let id = add(&mut stack, device);
+        stack.poll(NOW);
+        assert_eq!(stack.arm(Waker::noop()), Armed::Ready);
+        stack.poll(NOW);
+        assert!(stack.port_failure(id).is_some());
+        assert_eq!(stack.arm(Waker::noop()), Armed::All, "nobody spins on it");
+    }
+}
+
+fn awaited(stack: &Stack) -> Vec<(PortId, Awaited)> {
+    stack.descriptors().map(|(port, _, awaited)| (port, awaited)).collect()
+}
+
+#[test]
+fn a_port_that_lets_frames_gather_does_not_deafen_the_others() {
+    let ((busy, sender), (quiet, _other)) = (mute(), mute());
+    let mut stack = stack();
+    let (busy, quiet) = (add(&mut stack, busy), add(&mut stack, quiet));
+    stack.set_mitigation(busy, level(5)).expect("how deep it is nobody knows");
+    let both = [(busy, Awaited::Frames), (quiet, Awaited::Frames)];
+    stack.poll(NOW);
+    assert_eq!((stack.arm(Waker::noop()), &awaited(&stack)[..]), (Armed::Descriptors, &both[..]));
+    sender.send(&[0; 60]).expect("room");
+    stack.poll(NOW);
+    let until = NOW + Duration::from_micros(800);
+    assert_eq!(stack.arm(Waker::noop()), Armed::Until(until));
+    assert_eq!(awaited(&stack), [(busy, Awaited::Nothing), (quiet, Awaited::Frames)]);
+    stack.poll(until);
+    assert_eq!((stack.arm(Waker::noop()), &awaited(&stack)[..]), (Armed::Descriptors, &both[..]));
+}
+
+#[test]
+fn a_frame_that_will_come_keeps_nobody_from_a_device_that_tells_of_none() {
+    let slow = nic::Config { delay: Duration::from_secs(1), ..nic::Config::default() };
+    let (near, mut far) = nic::pair(&slow, Arc::new(|| NOW)).expect("a link");
+    let mut stack = stack();
+    add(&mut stack, near);
+    let mut pool = Pool::new(1 << 20);
+    let mut burst = Burst::from_iter([pool.copy_of(&[0; 60]).expect("memory")]);
+    far.tx_burst(&mut pool, &mut burst);
+    stack.poll(NOW);
+    let Armed::Until(at) = stack.arm(Waker::noop()) else { panic!("it is known when") };
+    assert!(at > NOW + Duration::from_secs(1));
+    let (silent, _other) = mute();
+    add(&mut stack, Mute { has_descriptor: false, ..silent });
+    let soon = NOW + Duration::from_millis(1);
+    assert_eq!(stack.arm(Waker::noop()), Armed::Until(soon));
+}
+
+/// Else a stopped queue would keep its driver, and its processor.
+#[test]
+fn an_unfinished_device_is_looked_at_and_not_spun_for() {
+    let (device, _other) = mute();
+    let mut stack = stack();
+    add(&mut stack, Mute { is_unfinished: true, ..device });
+    stack.poll(NOW);
+    assert_eq!(stack.arm(Waker::noop()), Armed::NotAll);
+    assert_eq!(awaited(&stack).len(), 1, "frames are heard of all the same");
+}
+
+fn wire(depth: usize) -> mem::Mem {
+    mem::pair(&mem::Config { depth, ..mem::Config::default() }).0
+}
+
+#[test]
+fn a_port_may_always_have_what_it_began_with_and_less_than_it_has() {
+    let mut stack = stack();
+    let id = add(&mut stack, wire(3));
+    for to in [level(0), Mitigation::Poll, level(0)] {
+        assert_eq!(stack.set_mitigation(id, to), Ok(()), "{to}");
+    }
+    let refused = stack.set_mitigation(id, level(1)).expect_err("too shallow");
+    assert_eq!(refused, MitigationError::TooShallow { depth: 3, least: 32 });
+    assert!(refused.to_string().contains("choose level 0 or a deeper queue"), "{refused}");
+}
+
+#[test]
+fn a_device_too_shallow_for_the_ports_mitigation_does_not_take_its_place() {
+    let mut stack = stack();
+    let id = add(&mut stack, wire(1024));
+    stack.set_mitigation(id, level(5)).expect("deep enough");
+    let refused = stack.replace_port(id, Box::new(wire(100)));
+    let (why, device) = refused.err().expect("too shallow");
+    let shallow = MitigationError::TooShallow { depth: 100, least: 512 };
+    assert_eq!((why, device.rx_depth()), (ReplaceError::Mitigation(shallow), 100));
+    assert!(why.to_string().contains("choose level 2 or a deeper queue"), "{why}");
+    assert_eq!(stack.mitigation(id).expect("a port").0, level(5));
+    stack.set_mitigation(id, level(2)).expect("less than it has");
+    assert!(stack.replace_port(id, device).is_ok());
+    let nobody = stack.replace_port(PortId(9), Box::new(wire(100))).err().expect("no such port");
+    assert_eq!(nobody.0, ReplaceError::NoPort);
+}
+
+fn row(stack: &Stack) -> PortRow {
+    stack.ports_page(0, 1).rows.into_iter().next().expect("a port")
+}
+
+#[test]
+fn a_device_that_takes_nothing_for_five_seconds_is_told_of() {
+    let mut config = PairConfig::new([1, 2]);
+    config.wire.depth = 1;
+    let (mut end, mut other) = pair(&config);
+    end.stack.poll(NOW);
+    let (local, to) = (SocketAddr::new(end.addr, 0), SocketAddr::new(other.addr, 9));
+    let socket = end.stack.udp_bind(local, Owner::program()).expect("free");
+    for _ in 0..2 {
+        end.stack.udp_send(socket, to, &[0; 10], NOW).expect("room");
+        end.stack.flush();
+    }
+    let after = |seconds| NOW + Duration::from_secs(seconds);
+    end.stack.poll(after(5));
+    assert_eq!((row(&end.stack).pushed_back, row(&end.stack).stalled_ms), (true, None));
+    assert_eq!(end.stack.port_trouble(end.port), None, "it may be merely full");
+    end.stack.poll(after(7));
+    assert_eq!(row(&end.stack).stalled_ms, Some(7_000));
+    let why = end.stack.port_trouble(end.port).expect("a reason");
+    assert!(why.contains("no frame for 7 s"), "{why}");
+    assert_eq!(row(&end.stack).failure, Some(why));
+    other.stack.poll(after(7));
+    end.stack.poll(after(7));
+    assert_eq!((row(&end.stack).stalled_ms, end.stack.port_trouble(end.port)), (None, None));
+}
