@@ -93,8 +93,7 @@ pub(crate) fn record<'r>(
 ) -> Option<(&'r mut [u8], usize)> {
     let packet: &Packet<'_> = &shown.packet;
     let then = end + record_len(captured);
-    let (header, copy) =
-        room.get_mut(end..then)?.split_first_chunk_mut::<RECORD_HEADER_BYTES>()?;
+    let (header, copy) = room.get_mut(end..then)?.split_first_chunk_mut::<RECORD_HEADER_BYTES>()?;
     // A snapshot length fits: `tap::SNAPLEN_MAX`. One write, of what is in registers.
     let lengths = captured as u64 | u64::from(packet.wire_len) << 32;
     let is_out = shown.direction == Direction::Out;

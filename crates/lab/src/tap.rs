@@ -364,9 +364,9 @@ fn notes(measured: &[Measured]) -> Vec<String> {
         ));
     }
     notes.push(format!(
-        "Bytes touched to describe a packet: STREAMS {} with three allocations, {} with one, written \
-         and read again, as many once more in the frees; ours {}, written in front of the copy of \
-         a packet that matched, and none for one that did not.",
+        "Bytes touched to describe a packet: STREAMS {} with three allocations, {} with one, \
+         written and then read; ours {}, written in front of the copy of a packet that matched, \
+         and none for one that did not.",
         describing_bytes(Allocation::Apart),
         describing_bytes(Allocation::Together),
         bpf::RECORD_HEADER_BYTES

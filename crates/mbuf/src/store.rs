@@ -1,8 +1,8 @@
 //! What a buffer is in memory: its [`Header`], the [`Store`] that owns headers and clusters, and
 //! the way home for handles that are given back elsewhere.
 //!
-//! Called by: `pool.rs` and `frames.rs`, each of which has a store as its only user; `mbuf.rs`, `share.rs` and
-//! `queue.rs` for the header. Must not know: who takes buffers, or what for.
+//! Called by: `pool.rs` and `frames.rs`, each of which has a store as its only user; `mbuf.rs`,
+//! `share.rs` and `queue.rs` for the header. Must not know: who takes buffers, or what for.
 #![allow(unsafe_code)]
 
 use core::ptr::{self, NonNull};

@@ -146,12 +146,7 @@ impl Remote {
     }
 
     /// What it has kept.
-    fn fetch(
-        &mut self,
-        client: &mut Client,
-        number: usize,
-        into: &mut Vec<Packet>,
-    ) -> Result<()> {
+    fn fetch(&mut self, client: &mut Client, number: usize, into: &mut Vec<Packet>) -> Result<()> {
         let body = ask(client, &Question::Kept { stack: self.stack, tap: self.tap })?.body;
         let kept: Kept = serde_json::from_value(body).context("an answer of another kind")?;
         self.counted = Counted {

@@ -62,7 +62,11 @@ impl Desk {
     }
 
     /// The program ends: who watches packets gets the last ones, if he comes for them soon.
-    pub(crate) fn finish(&mut self, clock: impl Fn() -> Instant, stacks: &mut [(&str, &mut Stack)]) {
+    pub(crate) fn finish(
+        &mut self,
+        clock: impl Fn() -> Instant,
+        stacks: &mut [(&str, &mut Stack)],
+    ) {
         let until = clock() + LAST;
         self.leases.begin_last();
         while !self.leases.have_all() && clock() < until {
@@ -116,7 +120,7 @@ impl Desk {
                 Ok(Question::Untap { stack, tap: id }) => tap(stack, leases::Wanted::Remove(id)),
                 Err(error) => {
                     let why = format!("the question is not understood: {error}");
-                    Err(refusal(Refusal::Wrong, why))
+                    Err((Refusal::Wrong, why))
                 }
             };
             let answer = match wanted {
@@ -125,7 +129,7 @@ impl Desk {
                     leases.note(stack, &wanted, &answer, now);
                     answer
                 }
-                Err(refused) => refused,
+                Err((kind, why)) => refusal(kind, why),
             };
             message(&answer)
         });

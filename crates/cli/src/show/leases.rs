@@ -63,18 +63,18 @@ impl Leases {
         stack: usize,
         wanted: Wanted,
         now: Instant,
-    ) -> Result<Wanted, Answer> {
+    ) -> Result<Wanted, (Refusal, String)> {
         let is_there = match &wanted {
             Wanted::Add { .. } if self.0.len() >= MOST => {
                 let why = format!("{MOST} taps watch already; end another first");
-                return Err(refusal(Refusal::Wrong, why));
+                return Err((Refusal::Wrong, why));
             }
             Wanted::Add { .. } => Some(()),
             Wanted::Kept(tap) | Wanted::Remove(tap) => {
                 self.of(stack, *tap).map(|lease| lease.until = now + LEASE)
             }
         };
-        let lapsed = || refusal(Refusal::Lapsed, "there is no such tap".to_owned());
+        let lapsed = || (Refusal::Lapsed, "there is no such tap".to_owned());
         is_there.map(|()| wanted).ok_or_else(lapsed)
     }
 

@@ -249,8 +249,7 @@ pub(super) struct Stream {
 
 impl Stream {
     pub(super) fn new(filter: Filter, processors: Processors) -> Stream {
-        let queue =
-            |put| Shared::new(Queue { put, waiting: Vec::new(), flushed: 0 }, processors);
+        let queue = |put| Shared::new(Queue { put, waiting: Vec::new(), flushed: 0 }, processors);
         Stream {
             allocators: Allocators::new(processors),
             filter,
