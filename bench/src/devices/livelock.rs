@@ -18,12 +18,12 @@ fn steps(b: &Bench) -> Result<Vec<Step>> {
 
 fn of_last(steps: &[Step], figure: impl Fn(f64, f64) -> f64, value: f64) -> Result<Figure> {
     let last = steps.last().context("there are loads")?;
+    let offered = last.offered(peak_pps(steps)).context("the last load was offered")?;
     let outcomes = last.outcomes.iter();
     let samples = outcomes.map(|o| figure(o.delivered_pps(), o.application_share)).collect();
     let note = format!(
-        "{:.0} datagrams/s delivered at a load of {:.0}, {} ns of work each",
+        "{:.0} datagrams/s delivered, {offered:.1} times the peak offered, {} ns of work each",
         last.delivered_pps(),
-        last.load,
         WORK.as_nanos()
     );
     Ok(Figure { value, samples, note })

@@ -141,6 +141,43 @@ pub(crate) fn ask(client: &mut Client, question: &Question) -> Result<Answer> {
     Ok(answer)
 }
 
+/// A program that is asked again and again, over as many connections as that takes: one that did not
+/// answer in time would answer the question before.
+pub(crate) struct Contact {
+    path: PathBuf,
+    client: Option<Client>,
+}
+
+impl Contact {
+    /// Connect.
+    pub(crate) fn open(path: PathBuf) -> Result<Contact> {
+        let client = Some(Client::connect(&path, TIMEOUT)?);
+        Ok(Contact { path, client })
+    }
+
+    /// Ask once; over a new connection if there was no answer the last time.
+    ///
+    /// # Errors
+    /// As [`ask`]; [`has_ended`] tells whether there is a next time.
+    pub(crate) fn ask(&mut self, question: &Question) -> Result<Answer> {
+        let mut client = match self.client.take() {
+            Some(client) => client,
+            None => Client::connect(&self.path, TIMEOUT)?,
+        };
+        let answer = ask(&mut client, question);
+        if answer.as_ref().err().is_none_or(|error| error.is::<Refused>()) {
+            self.client = Some(client);
+        }
+        answer
+    }
+}
+
+/// Is the program that failed to answer there no more?
+pub(crate) fn has_ended(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<ControlError>();
+    matches!(error, Some(ControlError::Missing { .. } | ControlError::Dead { .. }))
+}
+
 /// The directories to look in, the user's own first.
 fn directories() -> Vec<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR");

@@ -79,22 +79,28 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     let mut desk = Desk::open("services");
     let mut server = Server::open(args)?;
     output::out("echo at port 7, discard at 9, chargen at 19; Ctrl-C ends it\n")?;
+    let ended = serve(&mut server, &mut desk, &interrupt);
+    let clock = server.outside.clock;
+    desk.finish(|| clock.now(), &mut [("services", &mut server.outside.stack)]);
+    output::out(&format!("{} connections, {} bytes\n", server.accepted, server.bytes))?;
+    ended.map(|()| Outcome::Done)
+}
+
+/// Until Ctrl-C, or the device is gone.
+fn serve(server: &mut Server, desk: &mut Desk, interrupt: &Interrupt) -> Result<()> {
     let mut next_tick = Instant::ZERO;
     while !interrupt.noted() {
         let worked = server.turn();
         let now = server.outside.clock.now();
         if now >= next_tick {
-            next_tick = now + desk.look_within(TICK);
             desk.poll(now, &mut [("services", &mut server.outside.stack)]);
+            next_tick = now + desk.look_within(TICK);
         }
         if worked == 0 && server.busy.is_empty() {
             server.outside.wait(next_tick)?;
         }
     }
-    let clock = server.outside.clock;
-    desk.finish(|| clock.now(), &mut [("services", &mut server.outside.stack)]);
-    output::out(&format!("{} connections, {} bytes\n", server.accepted, server.bytes))?;
-    Ok(Outcome::Done)
+    Ok(())
 }
 
 impl Server {

@@ -27,10 +27,9 @@ use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use ratatui::crossterm::execute;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use wirespeed::control::Client;
 
 use crate::dump::{Next, Process, Source};
-use crate::running::{Question, TIMEOUT, ask, find};
+use crate::running::{Contact, Question, find};
 use crate::{Outcome, Usage, output};
 use besides::Besides;
 use port::{Interface, PortState};
@@ -171,12 +170,12 @@ fn watched(args: &Args) -> Result<(Box<dyn Source>, Besides, String, Of)> {
     }
     let (socket, pid) = (args.socket.as_deref(), args.pid);
     let process = Process::attach(socket, pid, SNAPLEN, |_| Ok(vec![everything]))?;
-    let mut client = Client::connect(&find(socket, pid)?, TIMEOUT)?;
-    let program = ask(&mut client, &Question::Program)?.program;
+    let mut contact = Contact::open(find(socket, pid)?)?;
+    let program = contact.ask(&Question::Program)?.program;
     let program = program.context("the program does not say what it is")?;
     let what = format!("wirespeed {}, process {}", program.command, program.pid);
     let stacks = (0..program.stacks.len()).collect();
-    let besides = Besides::Process(Box::new(client), stacks);
+    let besides = Besides::Process(Box::new(contact), stacks);
     let source: Box<dyn Source> = Box::new(process);
     Ok((source, besides, what, Of::Process(program.pid)))
 }

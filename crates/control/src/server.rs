@@ -115,6 +115,11 @@ impl Server {
         answered
     }
 
+    /// Is an answer on its way that its client has not taken in whole?
+    pub fn is_answering(&self) -> bool {
+        self.clients.iter().any(|client| !client.outgoing.is_empty())
+    }
+
     /// What a program that sleeps in poll(2) waits for.
     pub fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let clients = self.clients.iter().map(|client| {

@@ -74,7 +74,7 @@ impl Step {
     }
 
     /// What was offered in parts of a rate: the sender and the link may give less than the load.
-    fn offered(&self, peak_pps: f64) -> Option<f64> {
+    pub fn offered(&self, peak_pps: f64) -> Option<f64> {
         self.of(Outcome::offered_pps).map(|pps| pps / peak_pps)
     }
 }

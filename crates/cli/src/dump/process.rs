@@ -5,26 +5,27 @@
 //! the packets that matched.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bpf::{Insn, records};
 use wirespeed::LinkKind;
-use wirespeed::control::{Client, ControlError};
 
 use super::packet::{Direction, Packet};
 use super::write::{Counted, Port};
-use super::{Next, Source};
-use crate::running::{Kept, Question, Refusal, Refused, Section, TIMEOUT, ask, find};
+use super::{Next, Source, now_ns};
+use crate::output;
+use crate::running::{Contact, Kept, Question, Refusal, Refused, Section, find, has_ended};
 
 /// Time between two questions, when nothing came.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Questions in a row without an answer, after which it is given up.
-const TRIES: u32 = 3;
+/// Questions in a row without an answer, each for as long as an answer may take, after which it is
+/// given up.
+const TRIES: u32 = 6;
 
 /// A tap in the other program.
 struct Remote {
@@ -33,6 +34,8 @@ struct Remote {
     insns: Vec<(u16, u8, u8, u32)>,
     tap: u64,
     port: Port,
+    /// Packets of this tap that came.
+    received: u64,
     /// Of this tap, and of those before it that lapsed.
     counted: Counted,
     before: Counted,
@@ -42,12 +45,15 @@ struct Remote {
 
 /// A running program.
 pub(crate) struct Process {
-    path: PathBuf,
-    client: Client,
+    contact: Contact,
     snaplen: u32,
     taps: Vec<Remote>,
+    /// To be shown, and those that one of another tap may have to be shown before.
     waiting: VecDeque<Packet>,
+    held: Vec<Packet>,
     failures: u32,
+    /// Nothing more will come, and why.
+    ended: Option<Result<()>>,
 }
 
 impl Process {
@@ -58,16 +64,22 @@ impl Process {
         snaplen: u32,
         make: impl Fn(LinkKind) -> Result<Vec<Insn>>,
     ) -> Result<Process> {
-        let path = find(socket, pid)?;
-        let mut client = Client::connect(&path, TIMEOUT)?;
-        let program = ask(&mut client, &Question::Program)?.program;
+        let mut contact = Contact::open(find(socket, pid)?)?;
+        let program = contact.ask(&Question::Program)?.program;
         let program = program.context("the program does not say what it is")?;
-        let (taps, waiting) = (Vec::new(), VecDeque::new());
         // From here on what was added is removed, should anything fail.
-        let mut process = Process { path, client, snaplen, taps, waiting, failures: 0 };
+        let mut process = Process {
+            contact,
+            snaplen,
+            taps: Vec::new(),
+            waiting: VecDeque::new(),
+            held: Vec::new(),
+            failures: 0,
+            ended: None,
+        };
         for (stack, name) in program.stacks.iter().enumerate() {
             let page = Question::Section { stack, section: Section::Ports, cursor: 0 };
-            let ports = ask(&mut process.client, &page)?.body;
+            let ports = process.contact.ask(&page)?.body;
             for port in ports.as_array().into_iter().flatten() {
                 let link = match port["link"].as_str() {
                     Some("ip") => LinkKind::Ip,
@@ -81,80 +93,87 @@ impl Process {
                     insns: make(link)?.iter().map(|i| (i.code, i.jt, i.jf, i.k)).collect(),
                     tap: 0,
                     port: Port { name: format!("{name}:{number}"), link },
+                    received: 0,
                     counted: Counted::default(),
                     before: Counted::default(),
                     is_over: false,
                 };
-                remote.add(&mut process.client, snaplen)?;
+                remote.add(&mut process.contact, snaplen)?;
                 process.taps.push(remote);
             }
         }
         Ok(process)
     }
 
-    /// What all taps have kept, in the order of time; also what came before something failed.
+    /// What all taps have kept, as far as no tap can have anything earlier; also what came before
+    /// something failed.
     fn fetch(&mut self) -> Result<()> {
-        let (mut fetched, mut result) = (Vec::new(), Ok(()));
+        let (mut horizon, mut result) = (u64::MAX, Ok(()));
         for (number, remote) in self.taps.iter_mut().enumerate() {
             if remote.is_over {
                 continue;
             }
-            let Err(error) = remote.fetch(&mut self.client, number, &mut fetched) else { continue };
-            let refusal = error.downcast_ref::<Refused>().map(|refused| refused.refusal);
-            let renewed = match refusal {
-                Some(Refusal::Gone) => {
-                    remote.is_over = true;
-                    Ok(())
+            let asked_at = now_ns();
+            match remote.fetch(&mut self.contact, number, &mut self.held) {
+                Ok(last) => horizon = horizon.min(last.unwrap_or(asked_at)),
+                Err(error) => {
+                    result = remote.answer_to(error, &mut self.contact, self.snaplen);
+                    if result.is_err() {
+                        horizon = 0;
+                        break;
+                    }
                 }
-                // Its packets wait for the next time.
-                Some(Refusal::Busy) => Ok(()),
-                // Nobody asked for so long that it was removed, say because we were stopped.
-                Some(Refusal::Lapsed) => remote.add(&mut self.client, self.snaplen),
-                Some(Refusal::Wrong) | None => Err(error),
-            };
-            if renewed.is_err() {
-                result = renewed;
-                break;
             }
         }
-        fetched.sort_by_key(|packet: &Packet| packet.time_ns);
-        self.waiting.extend(fetched);
+        self.held.sort_by_key(|packet| packet.time_ns);
+        let count = self.held.partition_point(|packet| packet.time_ns <= horizon);
+        self.waiting.extend(self.held.drain(..count));
         result
     }
 
-    /// Connect once more, after a failure. False if the program has ended.
-    fn reconnect(&mut self) -> Result<bool> {
-        match Client::connect(&self.path, TIMEOUT) {
-            Ok(client) => {
-                self.client = client;
-                Ok(true)
+    /// Fetch, and see whether that was the last time.
+    fn look(&mut self) {
+        match self.fetch() {
+            Ok(()) => self.failures = 0,
+            Err(error) if has_ended(&error) => self.ended = Some(Ok(())),
+            Err(error) => {
+                self.failures += 1;
+                if self.failures >= TRIES {
+                    self.ended = Some(Err(error));
+                }
             }
-            Err(ControlError::Missing { .. } | ControlError::Dead { .. }) => Ok(false),
-            Err(error) => Err(error.into()),
+        }
+        if self.taps.iter().all(|remote| remote.is_over) {
+            self.ended = Some(Ok(()));
+        }
+        if self.ended.is_some() {
+            self.waiting.extend(self.held.drain(..));
         }
     }
 }
 
 impl Remote {
     /// Have the program watch the port.
-    fn add(&mut self, client: &mut Client, snaplen: u32) -> Result<()> {
+    fn add(&mut self, contact: &mut Contact, snaplen: u32) -> Result<()> {
         let (stack, port, insns) = (self.stack, self.number, self.insns.clone());
-        let tap = ask(client, &Question::Tap { stack, port, insns, snaplen })?.body["tap"].as_u64();
+        let answer = contact.ask(&Question::Tap { stack, port, insns, snaplen })?;
+        let tap = answer.body["tap"].as_u64();
         self.tap = tap.context("the program gives no number for the tap")?;
-        self.before = self.counted;
+        (self.before, self.received) = (self.counted, 0);
         Ok(())
     }
 
-    /// What it has kept.
-    fn fetch(&mut self, client: &mut Client, number: usize, into: &mut Vec<Packet>) -> Result<()> {
-        let body = ask(client, &Question::Kept { stack: self.stack, tap: self.tap })?.body;
+    /// What it has kept; the time of the last packet, if there is one.
+    fn fetch(
+        &mut self,
+        contact: &mut Contact,
+        number: usize,
+        into: &mut Vec<Packet>,
+    ) -> Result<Option<u64>> {
+        let body = contact.ask(&Question::Kept { stack: self.stack, tap: self.tap })?.body;
         let kept: Kept = serde_json::from_value(body).context("an answer of another kind")?;
-        self.counted = Counted {
-            seen: self.before.seen + kept.seen,
-            matched: self.before.matched + kept.matched,
-            dropped: self.before.dropped + kept.dropped,
-        };
         let bytes = STANDARD.decode(kept.records).context("packets that are no base64")?;
+        let before = into.len();
         into.extend(records(&bytes).map(|record| Packet {
             time_ns: record.time.0,
             link: self.port.link,
@@ -167,6 +186,41 @@ impl Remote {
             segment_bytes: record.segment_bytes,
             bytes: record.bytes.to_vec(),
         }));
+        self.received += (into.len() - before) as u64;
+        // With nothing left there, what matched and did not come was in an answer that got lost.
+        let missing = kept.matched.saturating_sub(self.received);
+        let dropped = if bytes.is_empty() { kept.dropped.max(missing) } else { kept.dropped };
+        self.counted = Counted {
+            seen: self.before.seen + kept.seen,
+            matched: self.before.matched + kept.matched,
+            dropped: self.before.dropped + dropped,
+        };
+        Ok(into[before..].last().map(|packet| packet.time_ns))
+    }
+
+    /// What to do about a question that was not answered.
+    fn answer_to(&mut self, error: Error, contact: &mut Contact, snaplen: u32) -> Result<()> {
+        match error.downcast_ref::<Refused>().map(|refused| refused.refusal) {
+            Some(Refusal::Gone) => self.is_over = true,
+            // Its packets wait for the next time.
+            Some(Refusal::Busy) => {}
+            // Nobody asked for so long that it was removed, say because we were stopped.
+            Some(Refusal::Lapsed) => {
+                output::err(&format!(
+                    "{}: nobody asked for its packets for 10 s, so that it was not watched any \
+                     more; what passed meanwhile is missing",
+                    self.port.name
+                ));
+                if let Err(error) = self.add(contact, snaplen) {
+                    match error.downcast_ref::<Refused>().map(|refused| refused.refusal) {
+                        Some(Refusal::Gone) => self.is_over = true,
+                        Some(Refusal::Busy) => {}
+                        _ => return Err(error),
+                    }
+                }
+            }
+            Some(Refusal::Wrong) | None => return Err(error),
+        }
         Ok(())
     }
 }
@@ -177,25 +231,18 @@ impl Source for Process {
     }
 
     fn next(&mut self) -> Result<Next> {
-        if self.waiting.is_empty() {
-            match self.fetch() {
-                Ok(()) => self.failures = 0,
-                // First what came.
-                Err(_) if !self.waiting.is_empty() => {}
-                Err(error) => {
-                    self.failures += 1;
-                    if !self.reconnect()? {
-                        return Ok(Next::End);
-                    }
-                    if self.failures >= TRIES {
-                        return Err(error);
-                    }
-                }
-            }
+        if self.waiting.is_empty() && self.ended.is_none() {
+            self.look();
         }
-        match self.waiting.pop_front() {
-            Some(packet) => Ok(Next::Packet(packet)),
-            None if self.taps.iter().all(|remote| remote.is_over) => Ok(Next::End),
+        if let Some(packet) = self.waiting.pop_front() {
+            return Ok(Next::Packet(packet));
+        }
+        match self.ended.take() {
+            Some(ended) => {
+                // Asked once more, it says so once more.
+                self.ended = Some(Ok(()));
+                ended.map(|()| Next::End)
+            }
             None => {
                 std::thread::sleep(PAUSE);
                 Ok(Next::Later)
@@ -213,8 +260,9 @@ impl Drop for Process {
     fn drop(&mut self) {
         for remote in self.taps.iter().filter(|remote| !remote.is_over) {
             let (stack, tap) = (remote.stack, remote.tap);
-            if ask(&mut self.client, &Question::Untap { stack, tap }).is_err() {
-                break;
+            match self.contact.ask(&Question::Untap { stack, tap }) {
+                Err(error) if !error.is::<Refused>() => break,
+                _ => {}
             }
         }
     }

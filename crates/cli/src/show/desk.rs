@@ -18,8 +18,10 @@ use crate::running::{Answer, Program, Question, Refusal, Section};
 /// Rows of a page: one connection is some 700 bytes of JSON, a frame takes a megabyte.
 const PAGE_ROWS: usize = 500;
 
-/// Time between two looks while somebody watches packets: a buffer holds what comes at 2 Gb/s.
+/// Time between two looks while somebody watches packets, and while an answer is on its way: the
+/// socket takes a quarter of a full buffer at a time.
 const WATCHED: Duration = Duration::from_millis(2);
+const ANSWERING: Duration = Duration::from_micros(100);
 
 /// How long a program that ends waits for those who watch to come for the last packets.
 const LAST: Duration = Duration::from_secs(1);
@@ -58,7 +60,18 @@ impl Desk {
 
     /// When to look again, for a program that looks every `tick`.
     pub(crate) fn look_within(&self, tick: Duration) -> Duration {
-        if self.leases.is_empty() { tick } else { tick.min(WATCHED) }
+        if self.server.as_ref().is_some_and(Server::is_answering) {
+            tick.min(ANSWERING)
+        } else if self.is_watched() {
+            tick.min(WATCHED)
+        } else {
+            tick
+        }
+    }
+
+    /// Does somebody watch packets?
+    pub(crate) fn is_watched(&self) -> bool {
+        !self.leases.is_empty()
     }
 
     /// The program ends: who watches packets gets the last ones, if he comes for them soon.
@@ -71,7 +84,7 @@ impl Desk {
         self.leases.begin_last();
         while !self.leases.have_all() && clock() < until {
             self.poll(clock(), stacks);
-            sleep(WATCHED.into());
+            sleep(ANSWERING.into());
         }
     }
 

@@ -1,5 +1,5 @@
-//! Where the desk's thread asks a thread that owns a stack, and gets its answer at that one's next
-//! tick: a stack is one thread's, and nobody else looks into it.
+//! Where the desk's thread asks a thread that owns a stack, wakes it, and gets its answer: a stack is
+//! one thread's, and nobody else looks into it.
 //!
 //! Called by: `desk.rs` asks; the threads of `ttcp --threads 2` serve, and close when they end.
 //! Must not know: what is asked.
@@ -71,9 +71,9 @@ impl Hatch {
     pub(super) fn ask(&self, number: usize, wanted: Wanted, control: &Budget) -> Answer {
         let mut slot = self.slot();
         if matches!(*slot, Slot::Closed) {
-            return desk::gone(number);
+            return closed(number, &wanted);
         }
-        *slot = Slot::Asked(wanted, Box::new(control.clone()));
+        *slot = Slot::Asked(wanted.clone(), Box::new(control.clone()));
         self.asked.store(true, Ordering::Release);
         self.bell.ring();
         let asked = |slot: &mut Slot| matches!(slot, Slot::Asked(..));
@@ -83,7 +83,7 @@ impl Hatch {
             Slot::Answered(answer) => answer,
             Slot::Closed => {
                 *slot = Slot::Closed;
-                desk::gone(number)
+                closed(number, &wanted)
             }
             Slot::Asked(..) | Slot::Empty => {
                 let why = "the stack's thread is busy; ask again".to_owned();
@@ -95,5 +95,16 @@ impl Hatch {
     /// A thread that panicked at it left a whole value.
     fn slot(&self) -> MutexGuard<'_, Slot> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The owner has ended; what its taps have kept is there until the program ends.
+fn closed(number: usize, wanted: &Wanted) -> Answer {
+    match wanted {
+        Wanted::Page(..) => desk::gone(number),
+        Wanted::Tap(_) => {
+            let why = "the transfer has ended; the last packets come with the program's end";
+            desk::refusal(Refusal::Busy, why.to_owned())
+        }
     }
 }

@@ -5,17 +5,16 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-use wirespeed::control::Client;
-
 use super::port::{Interface, Link};
-use crate::running::{Answer, Question, Section, ask};
+use crate::running::{Answer, Contact, Question, Refused, Section};
+use serde_json::Value;
+use wirespeed::control::ControlError;
 
 /// Where figures come from besides packets.
 pub(super) enum Besides {
     Interface(Interface),
     /// And its stacks, by their numbers.
-    Process(Box<Client>, Vec<usize>),
+    Process(Box<Contact>, Vec<usize>),
 }
 
 impl Besides {
@@ -27,28 +26,55 @@ impl Besides {
         }
     }
 
-    /// Drops by name, of all stacks and their devices, and connections.
+    /// Drops by name, of all stacks and their devices, and connections; as far as the program
+    /// answers.
     pub(super) fn look(&mut self) -> (Vec<(String, u64)>, Vec<Vec<String>>) {
-        let Besides::Process(client, stacks) = self else { return Default::default() };
+        let Besides::Process(contact, stacks) = self else { return Default::default() };
         let (mut drops, mut connections) = (BTreeMap::new(), Vec::new());
         for &stack in stacks.iter() {
-            include(&mut drops, &page(client, stack, Section::Drops, 0).body);
-            let mut cursor = Some(0);
-            while let Some(from) = cursor {
-                let ports = page(client, stack, Section::Ports, from);
-                rows(&ports.body).for_each(|port| include(&mut drops, &port["drops"]));
-                cursor = ports.next.filter(|&next| next > from);
+            if of_stack(contact, stack, &mut drops, &mut connections).is_none() {
+                break;
             }
-            let first = page(client, stack, Section::Connections, 0);
-            connections.extend(rows(&first.body).map(connection));
         }
         (drops.into_iter().collect(), connections)
     }
 }
 
-/// A page of a section; an empty one if the program has ended.
-fn page(client: &mut Client, stack: usize, section: Section, cursor: u64) -> Answer {
-    ask(client, &Question::Section { stack, section, cursor }).unwrap_or_default()
+/// `None` if the program does not answer: each further question would wait for it again.
+fn of_stack(
+    contact: &mut Contact,
+    stack: usize,
+    drops: &mut BTreeMap<String, u64>,
+    connections: &mut Vec<Vec<String>>,
+) -> Option<()> {
+    include(drops, &page(contact, stack, Section::Drops, 0)?.body);
+    let mut cursor = Some(0);
+    while let Some(from) = cursor {
+        let ports = page(contact, stack, Section::Ports, from)?;
+        rows(&ports.body).for_each(|port| include(drops, &port["drops"]));
+        cursor = ports.next.filter(|&next| next > from);
+    }
+    let first = page(contact, stack, Section::Connections, 0)?;
+    connections.extend(rows(&first.body).map(connection));
+    Some(())
+}
+
+/// A page of a section, an empty one of a stack that has ended. Over a connection that was closed,
+/// because the last screen is long ago, it is asked again.
+fn page(contact: &mut Contact, stack: usize, section: Section, cursor: u64) -> Option<Answer> {
+    let question = Question::Section { stack, section, cursor };
+    let closed = |error: &anyhow::Error| {
+        matches!(error.downcast_ref(), Some(ControlError::Closed | ControlError::System { .. }))
+    };
+    let mut answer = contact.ask(&question);
+    if answer.as_ref().is_err_and(closed) {
+        answer = contact.ask(&question);
+    }
+    match answer {
+        Ok(answer) => Some(answer),
+        Err(error) if error.is::<Refused>() => Some(Answer::default()),
+        Err(_) => None,
+    }
 }
 
 fn rows(body: &Value) -> impl Iterator<Item = &Value> {

@@ -316,9 +316,9 @@ impl<'a> Transfer<'a> {
     fn tick(&mut self) -> bool {
         let now = self.outside.clock.now();
         if now >= self.next_tick {
-            self.next_tick = now + self.desk.look_within(TICK);
             self.interrupted |= self.interrupt.noted();
             self.desk.poll(now, &mut [("outside", &mut self.outside.stack)]);
+            self.next_tick = now + self.desk.look_within(TICK);
         }
         self.interrupted
     }

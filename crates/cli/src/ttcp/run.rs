@@ -8,7 +8,7 @@ use std::time::Duration as Span;
 use anyhow::{Result, bail};
 use wirespeed::{Duration, Instant};
 
-use super::clock::{self, Clock, Interrupt, Stopwatch};
+use super::clock::{self, Clock, Interrupt, Lap, Stopwatch};
 use super::ends::{Receiver, Sender, Turn};
 use super::plan::{Goal, Plan};
 use super::progress::Progress;
@@ -57,6 +57,36 @@ pub(super) fn run(
     let progress = Progress::new(plan);
     let mut desk = Desk::open("ttcp");
     let clock = Clock::start();
+    let ended = turns(plan, (&mut sender, &mut receiver), interrupt, (&progress, &mut desk), clock);
+    progress.finish();
+    let measured = ended.map(|Ended { lap, share, interrupted }| {
+        receiver.drain();
+        let cpu = Cpu { sender_s: lap.cpu_s * share, receiver_s: lap.cpu_s * (1.0 - share) };
+        let mut measured = Measured::new(&mut sender, &mut receiver, lap, cpu);
+        (measured.transfer_s, measured.pinned, measured.interrupted) =
+            (lap.counted_s, pinned, interrupted);
+        measured
+    });
+    let (sender, receiver) = (&mut sender.end.stack, &mut receiver.end.stack);
+    desk.finish(|| clock.now(), &mut [("sender", sender), ("receiver", receiver)]);
+    measured
+}
+
+/// How the turns went.
+struct Ended {
+    lap: Lap,
+    /// The sender's part of the CPU time, 0 to 1.
+    share: f64,
+    interrupted: bool,
+}
+
+fn turns(
+    plan: &Plan,
+    (sender, receiver): (&mut Sender, &mut Receiver),
+    interrupt: &Interrupt,
+    (progress, desk): (&Progress, &mut Desk),
+    clock: Clock,
+) -> Result<Ended> {
     let mut watch = Stopwatch::start(clock);
     let start = clock.now();
     let mut ticks =
@@ -69,13 +99,17 @@ pub(super) fn run(
             if interrupted || now >= ticks.deadline {
                 sender.source.stop();
             }
-            ticks.look(now, &sender, &receiver)?;
+            ticks.look(now, sender, receiver)?;
+            watch.beside(|| progress.at(receiver.bytes));
+            let mut stacks =
+                [("sender", &mut sender.end.stack), ("receiver", &mut receiver.end.stack)];
+            if desk.is_watched() {
+                // Who copies packets for others takes that long for his own.
+                desk.poll(now, &mut stacks);
+            } else {
+                watch.beside(|| desk.poll(now, &mut stacks));
+            }
             ticks.next = ticks.next.min(now + desk.look_within(TICK));
-            watch.beside(|| {
-                progress.at(receiver.bytes);
-                let (sender, receiver) = (&mut sender.end.stack, &mut receiver.end.stack);
-                desk.poll(now, &mut [("sender", sender), ("receiver", receiver)]);
-            });
         }
         let sent = sender.turn(now)?;
         let middle = turn.is_multiple_of(SPLIT_EVERY).then(|| clock.now());
@@ -98,20 +132,11 @@ pub(super) fn run(
             })?;
         }
         if sent != Turn::Worked && received == Turn::Idle {
-            nap(&sender, &receiver, clock, &mut watch);
+            nap(sender, receiver, clock, &mut watch);
         }
     }
-    progress.finish();
-    receiver.drain();
     let lap = lap.unwrap_or_else(|| watch.lap());
-    let share = split.sender_share();
-    let cpu = Cpu { sender_s: lap.cpu_s * share, receiver_s: lap.cpu_s * (1.0 - share) };
-    let mut measured = Measured::new(&mut sender, &mut receiver, lap, cpu);
-    (measured.transfer_s, measured.pinned, measured.interrupted) =
-        (lap.counted_s, pinned, interrupted);
-    let (sender, receiver) = (&mut sender.end.stack, &mut receiver.end.stack);
-    desk.finish(|| clock.now(), &mut [("sender", sender), ("receiver", receiver)]);
-    Ok(measured)
+    Ok(Ended { lap, share: split.sender_share(), interrupted })
 }
 
 impl Ticks {

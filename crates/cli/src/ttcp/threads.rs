@@ -70,7 +70,7 @@ pub(super) fn run(
     };
     let progress = Progress::new(plan);
     let (news, done) = channel::<()>();
-    let (sender, receiver) = thread::scope(|scope| {
+    let (sender, receiver, mut desk) = thread::scope(|scope| {
         let other_news = news.clone();
         let (shared, core) = (&shared, &core);
         let sending = scope.spawn(move || {
@@ -81,10 +81,10 @@ pub(super) fn run(
             let _news = other_news;
             shared.guard(1, || receive(receiver, shared, core(1)))
         });
-        attend(shared, &progress, interrupt, |tick| {
+        let desk = attend(shared, &progress, interrupt, |tick| {
             done.recv_timeout(Span::from(tick)) == Err(RecvTimeoutError::Timeout)
         });
-        (sending.join(), receiving.join())
+        (sending.join(), receiving.join(), desk)
     });
     progress.finish();
     let panicked = |_| anyhow!("a thread of the transfer panicked");
@@ -93,6 +93,8 @@ pub(super) fn run(
         (Ok(sender), Ok(receiver)) => (sender, receiver),
         (Err(error), _) | (_, Err(error)) => return Err(error),
     };
+    let stacks = (&mut sender.end.end.stack, &mut receiver.end.end.stack);
+    desk.finish(|| shared.clock.now(), &mut [("sender", stacks.0), ("receiver", stacks.1)]);
     let (Some(sent), Some(received)) = (sender.lap, receiver.lap) else {
         bail!(stalled(&sender.end.state(), &receiver.end.state()));
     };
@@ -115,7 +117,7 @@ fn attend(
     progress: &Progress,
     interrupt: &Interrupt,
     mut running: impl FnMut(Duration) -> bool,
-) {
+) -> Desk {
     let (mut moved, mut moved_at) = (u64::MAX, shared.clock.now());
     let mut desk = Desk::open("ttcp");
     while running(desk.look_within(TICK)) {
@@ -134,9 +136,10 @@ fn attend(
         } else if now.since(moved_at) > STALL {
             shared.abort.store(true, Ordering::Relaxed);
             shared.ring();
-            return;
+            return desk;
         }
     }
+    desk
 }
 
 impl Shared {
@@ -210,7 +213,7 @@ fn send(
             if shared.aborted() {
                 return Ok(Finished { end: sender, lap: None, pinned });
             }
-            watch.beside(|| shared.hatches[0].serve(&mut sender.end.stack));
+            shared.hatches[0].serve(&mut sender.end.stack);
         }
         match sender.turn(now)? {
             Turn::Done => break,
@@ -248,7 +251,7 @@ fn receive(
             if shared.aborted() {
                 return Ok(Finished { end: receiver, lap: None, pinned });
             }
-            watch.beside(|| shared.hatches[1].serve(&mut receiver.end.stack));
+            shared.hatches[1].serve(&mut receiver.end.stack);
         }
         // Read before the turn: then an idle turn saw everything that was sent.
         let all_sent = shared.sender_done.load(Ordering::Acquire);

@@ -19,14 +19,15 @@ impl Running {
         Running::with(&["--threads", threads])
     }
 
-    /// With these options, for a minute at most.
+    /// With these options, for a minute at most unless they say otherwise.
     pub(crate) fn with(options: &[&str]) -> Running {
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let name = format!("wsrunning-{}-{number}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&folder).expect("room for a folder");
         let child = program()
-            .args(["ttcp", "--seconds", "60"])
+            .arg("ttcp")
+            .args(if options.contains(&"--seconds") { &[][..] } else { &["--seconds", "60"] })
             .args(options)
             .env("XDG_RUNTIME_DIR", &folder)
             .stdout(Stdio::null())
