@@ -141,8 +141,8 @@ pub(crate) fn ask(client: &mut Client, question: &Question) -> Result<Answer> {
     Ok(answer)
 }
 
-/// A program that is asked again and again, over as many connections as that takes: one that did not
-/// answer in time would answer the question before.
+/// A program that is asked again and again, over as many connections as that takes: one that did
+/// not answer in time would answer the question before.
 pub(crate) struct Contact {
     path: PathBuf,
     client: Option<Client>,

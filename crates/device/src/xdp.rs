@@ -12,8 +12,9 @@
 //! ```
 //!
 //! The interface is taken over: what comes to a queue that is open is ours alone. Received frames
-//! are mbufs where the kernel put them ([`mbuf::Frames`]), unless programs hold so many that the
-//! kernel would run short: then they are copied. What is sent is copied into the shared memory.
+//! are mbufs where the kernel put them ([`mbuf::Frames`]), unless they are short, or programs hold
+//! so many that the kernel would run short: then they are copied. What is sent is copied into the
+//! shared memory.
 //! There are no offloads, either way: frames come as they were on the wire. On a veth nobody was on
 //! a wire, and the kernel at the other end leaves checksums and cutting undone: tell it not to
 //! (`ethtool -K PEER tx off`).
@@ -49,8 +50,13 @@ use ring::Ring;
 /// Calls to send in one burst: the kernel sends 32 frames in each.
 const KICKS: usize = 8;
 
-/// With fewer free frames than these received ones are copied.
-const SCARCE: usize = (FRAMES - TRANSMIT - RECEIVE) as usize / 2;
+/// With more frames than these held by programs, of as many as there are besides those in the
+/// rings, received ones are copied.
+const HELD: usize = (FRAMES - TRANSMIT - RECEIVE) as usize / 2;
+
+/// Shorter frames are copied always: that costs less than a buffer that goes from hand to hand, of
+/// which a socket might keep a whole one for a few bytes.
+const COPIED: u32 = 256;
 
 /// How a received frame's address is put together where frames lie at any address: the frame's in
 /// the lower bits, how far behind it the bytes begin in those above.
@@ -73,8 +79,9 @@ pub struct XdpSocket {
     /// To ask about the interface, in its namespace.
     asked: OwnedFd,
     program: Arc<Program>,
-    /// Behind `fd`: the kernel writes into them as long as that is open.
     frames: Frames,
+    /// Frames that were copied, to be filled again.
+    emptied: Vec<u64>,
     /// Where to send from; these frames stay lent.
     free: Vec<u64>,
     name: String,
@@ -113,7 +120,7 @@ impl XdpSocket {
         let room = self.fill.room();
         let mut left = room;
         while left > 0
-            && let Some(address) = self.frames.lend()
+            && let Some(address) = self.emptied.pop().or_else(|| self.frames.lend())
         {
             self.fill.put(address);
             left -= 1;
@@ -212,21 +219,25 @@ impl XdpSocket {
 
     /// The next received frame.
     #[inline]
-    fn take(&mut self) -> Option<Result<Mbuf, DropReason>> {
+    fn take(&mut self, pool: &mut Pool, is_scarce: bool) -> Option<Result<Mbuf, DropReason>> {
         let entry = self.rx.take()?;
         let offset = (entry.addr & ((1 << ADDRESS_BITS) - 1)) + (entry.addr >> ADDRESS_BITS);
-        // SAFETY: the kernel has put it on the ring, and writes to no frame that is not on the
-        // fill ring.
-        let frame = unsafe { self.frames.filled(offset, entry.len as usize) };
-        Some(frame.ok_or(DropReason::DeviceBadHeader))
-    }
-
-    /// A copy of a received frame, whose place goes back.
-    #[cold]
-    fn copied(&mut self, frame: Mbuf, pool: &mut Pool) -> Result<Mbuf, DropReason> {
-        let copy = pool.copy_of(frame.as_slice()).ok_or(DropReason::MbufExhausted);
-        self.frames.free(frame);
-        copy
+        let len = entry.len as usize;
+        if entry.len >= COPIED && !is_scarce {
+            // SAFETY: the kernel has put it on the ring, and writes to no frame that is not on the
+            // fill ring.
+            let frame = unsafe { self.frames.filled(offset, len) };
+            return Some(frame.ok_or(DropReason::DeviceBadHeader));
+        }
+        // SAFETY: as above.
+        let Some((bytes, begin)) = (unsafe { self.frames.look(offset, len) }) else {
+            // SAFETY: as above. Was it lent at all, it is free now.
+            drop(unsafe { self.frames.filled(offset, 0) });
+            return Some(Err(DropReason::DeviceBadHeader));
+        };
+        let copied = pool.alloc_filled(len, len, |room| copy(bytes, room));
+        self.emptied.push(begin);
+        Some(copied.map(|(frame, ())| frame).ok_or(DropReason::MbufExhausted))
     }
 
     /// Copy a frame out and put it on the ring; `false` where there is no room.
@@ -255,17 +266,13 @@ impl Device for XdpSocket {
         self.kick();
         let (before, room) = (into.len(), into.remaining_capacity());
         self.frames.collect();
-        let is_scarce = self.frames.idle() < SCARCE;
+        let is_scarce = self.frames.held() > HELD;
         let mut taken = 0;
         // As many looks as there is room, so that frames to be dropped cannot hold us here.
         while taken < room
-            && let Some(frame) = self.take()
+            && let Some(frame) = self.take(pool, is_scarce)
         {
             taken += 1;
-            let frame = match frame {
-                Ok(frame) if is_scarce => self.copied(frame, pool),
-                frame => frame,
-            };
             match frame {
                 Ok(frame) => into.push(frame),
                 Err(reason) => self.drops.count(reason),
@@ -313,7 +320,7 @@ impl Device for XdpSocket {
         // What could not be sent is tried again at once, if that takes a call of ours and has not
         // been for nothing too often: nobody spins for a device that stands.
         let is_worth_a_call = self.fruitless < PATIENCE && self.tx.wants_waking();
-        self.rx.has_entry() || is_worth_a_call && self.has_unsent()
+        !self.is_gone() && (self.rx.has_entry() || is_worth_a_call && self.has_unsent())
     }
 
     fn tx_ready(&self) -> bool {

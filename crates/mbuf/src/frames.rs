@@ -1,22 +1,30 @@
 //! Buffers at addresses that somebody else knows and fills: a kernel or a device that writes
 //! received frames straight into memory it shares with us.
 //!
-//! Called by: devices with such memory, which lend buffers and get them back filled, as mbufs that
-//! are like any others: they may be held, shared and given back anywhere. Must not know: who fills
-//! them. The memory stays until the last mbuf of it is gone.
+//! Called by: devices, which bring such memory, lend buffers of it and get them back filled, as
+//! mbufs that are like any others: they may be held, shared and given back anywhere. Must not know:
+//! who fills them. The memory stays until the last mbuf of it is gone.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
-use std::alloc::Layout;
 use std::sync::Arc;
 
 use crate::class::{Class, LINE};
 use crate::mbuf::Mbuf;
 use crate::store::{Header, Meta, Shared, Store};
 
-/// Where the memory begins, in bytes: on a page.
-const PAGE: usize = 4096;
+/// Memory for buffers: from `start` on, aligned to a cache line, and so many bytes.
+///
+/// # Safety
+/// It is there, stays where it is and as long, and nobody else in this program touches it, until it
+/// is dropped.
+pub unsafe trait Memory: Send + 'static {
+    /// Where it begins.
+    fn start(&self) -> NonNull<u8>;
+    /// Its length.
+    fn bytes(&self) -> usize;
+}
 
 /// How the buffers lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +50,7 @@ pub struct Frames {
     layout: FrameLayout,
     start: NonNull<u8>,
     lent: Vec<bool>,
+    lent_count: usize,
 }
 
 // SAFETY: as for a pool: whoever has it has the free and the lent buffers alone.
@@ -51,18 +60,25 @@ impl Frames {
     /// Bytes at the beginning of each buffer that are ours alone, lent or not.
     pub const RESERVED: usize = LINE;
 
-    /// So many buffers, all free. `None` without memory for them, or for none.
-    pub fn new(layout: FrameLayout, count: usize) -> Option<Frames> {
+    /// As many buffers as the memory has room for, all free; `None` where that is none, or where
+    /// they cannot lie like that.
+    pub fn new(layout: FrameLayout, memory: impl Memory) -> Option<Frames> {
         let FrameLayout { class, stride } = layout;
-        if stride < class.stride() || !stride.is_multiple_of(LINE) || count == 0 {
+        let (start, bytes) = (memory.start(), memory.bytes());
+        let is_aligned = (start.as_ptr() as usize).is_multiple_of(LINE);
+        if stride < class.stride() || !stride.is_multiple_of(LINE) || !is_aligned {
             return None;
         }
-        let bytes = count.checked_mul(stride)?.next_multiple_of(PAGE);
-        let memory = Layout::from_size_align(bytes, PAGE).ok()?;
+        // Offsets into it fit 32 bits.
+        let count = bytes.min(u32::MAX as usize) / stride;
+        if count == 0 {
+            return None;
+        }
         let (mut store, shared) = (Store::default(), Shared::new());
-        store.is_fixed = true;
-        let start = store.lay(class, count, stride, memory, &shared)?;
-        Some(Frames { store, shared, layout, start, lent: vec![false; count] })
+        store.keep(Box::new(memory), bytes);
+        // SAFETY: by the trait's contract the memory is there and ours; `count` strides fit.
+        unsafe { store.lay(start, class, count, stride, &shared) };
+        Some(Frames { store, shared, layout, start, lent: vec![false; count], lent_count: 0 })
     }
 
     /// Where the memory begins.
@@ -70,7 +86,7 @@ impl Frames {
         self.start.as_ptr() as u64
     }
 
-    /// Its length in bytes, whole pages.
+    /// Its length in bytes.
     pub fn bytes(&self) -> usize {
         self.store.held_bytes
     }
@@ -78,6 +94,11 @@ impl Frames {
     /// Buffers that are free, after [`Frames::collect`].
     pub fn idle(&self) -> usize {
         self.lent.len() - self.store.outstanding
+    }
+
+    /// Buffers that are out as mbufs, after [`Frames::collect`].
+    pub fn held(&self) -> usize {
+        self.store.outstanding - self.lent_count
     }
 
     /// Take in mbufs that were given back elsewhere.
@@ -95,7 +116,26 @@ impl Frames {
         let header = self.store.take(self.layout.class)?;
         let offset = header.as_ptr() as usize - self.start.as_ptr() as usize;
         self.lent[offset / self.layout.stride] = true;
+        self.lent_count += 1;
         Some(offset as u64)
+    }
+
+    /// `len` bytes at `offset` of a lent buffer, as whoever it is lent to has filled it, and where
+    /// the buffer begins, for lending it on. `None` where it is not lent or has no such bytes.
+    ///
+    /// # Safety
+    /// Nobody else writes to the buffer while the bytes are borrowed.
+    #[inline]
+    pub unsafe fn look(&self, offset: u64, len: usize) -> Option<(&[u8], u64)> {
+        let (index, at) = self.place(offset)?;
+        if !self.lent[index] || !self.holds(at, len) {
+            return None;
+        }
+        // SAFETY: inside a lent buffer and behind its header (`holds`); by contract it stays as it
+        // is.
+        let bytes =
+            unsafe { core::slice::from_raw_parts(self.start.as_ptr().add(offset as usize), len) };
+        Some((bytes, offset - at as u64))
     }
 
     /// Room of a lent buffer for `len` bytes from `offset` on, to be filled by ourselves; `None`
@@ -126,6 +166,7 @@ impl Frames {
         if !core::mem::take(&mut self.lent[index]) {
             return None;
         }
+        self.lent_count -= 1;
         let fits = self.holds(at, len);
         // SAFETY: by contract the buffer is ours again, and its header has been all the time.
         let mbuf = unsafe {
@@ -157,8 +198,8 @@ impl Frames {
     /// The buffer in which the byte at `offset` is, and where in it.
     #[inline(always)]
     fn place(&self, offset: u64) -> Option<(usize, usize)> {
-        let offset = usize::try_from(offset).ok()?;
-        let (index, at) = (offset / self.layout.stride, offset % self.layout.stride);
+        let (offset, stride) = (u32::try_from(offset).ok()?, self.layout.stride as u32);
+        let (index, at) = ((offset / stride) as usize, (offset % stride) as usize);
         (index < self.lent.len()).then_some((index, at))
     }
 

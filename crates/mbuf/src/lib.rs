@@ -26,7 +26,7 @@ mod store;
 
 pub use class::{Class, HEADROOM};
 pub use copy::copy;
-pub use frames::{FrameLayout, Frames};
+pub use frames::{FrameLayout, Frames, Memory};
 pub use mbuf::{Flags, Mbuf};
 pub use pool::Pool;
 pub use prefetch::{prefetch, prefetch_line};

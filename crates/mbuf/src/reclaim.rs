@@ -104,8 +104,8 @@ impl Store {
             }
             bytes += slab.layout.size();
             objects += slab.objects;
-            // SAFETY: allocated with this layout in `Store::lay`. All its objects were on free
-            // lists, so no handle points into it, and `unlist` has taken them off.
+            // SAFETY: allocated with this layout in `grow`. All its objects were on free lists, so
+            // no handle points into it, and `unlist` has taken them off.
             unsafe { dealloc(slab.start.as_ptr(), slab.layout) }
             false
         });

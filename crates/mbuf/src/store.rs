@@ -11,6 +11,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::sync::{Arc, Mutex};
 
 use crate::class::{Class, LINE};
+use crate::frames::Memory;
 use crate::prefetch::prefetch_line;
 
 /// Built with `--cfg wirespeed_unpooled`, every buffer is its own allocation and is released when
@@ -74,8 +75,8 @@ pub(crate) struct Store {
     pub(crate) objects: usize,
     /// Handles that are out.
     pub(crate) outstanding: usize,
-    /// All memory came at once and stays where it is: somebody else knows the addresses.
-    pub(crate) is_fixed: bool,
+    /// Memory that somebody brought, at addresses that others know; there is no other then.
+    brought: Option<Box<dyn Memory>>,
 }
 
 // SAFETY: the pointers are to memory that the store owns; whoever holds the store has them alone.
@@ -177,7 +178,7 @@ impl Store {
         // SAFETY: by contract.
         unsafe {
             let class = header.as_ref().class;
-            if UNPOOLED && !self.is_fixed {
+            if UNPOOLED && self.brought.is_none() {
                 self.held_bytes -= class.stride();
                 self.objects -= 1;
                 dealloc(header.as_ptr().cast(), layout(class, 1));
@@ -198,34 +199,44 @@ impl Store {
         if objects == 0 {
             return;
         }
-        self.lay(class, objects, class.stride(), layout(class, objects), shared);
+        let layout = layout(class, objects);
+        // SAFETY: the layout is not of zero size.
+        let Some(start) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { return };
+        self.held_bytes += layout.size();
+        if !UNPOOLED {
+            self.slabs.push(Slab { start, layout, objects });
+        }
+        // SAFETY: just allocated for so many objects of this class, and ours.
+        unsafe { self.lay(start, class, objects, class.stride(), shared) };
     }
 
-    /// Take memory of this layout, `objects` times `stride` bytes, for as many objects of a class;
-    /// returns where it begins. A stride is so many lines, and an object fits.
-    pub(crate) fn lay(
+    /// From now on there is this memory, of so many bytes, until the store goes.
+    pub(crate) fn keep(&mut self, memory: Box<dyn Memory>, bytes: usize) {
+        self.held_bytes += bytes;
+        self.brought = Some(memory);
+    }
+
+    /// Put objects of a class on the free list, side by side from `start` on.
+    ///
+    /// # Safety
+    /// There are `objects` times `stride` bytes at `start`, aligned to a line, which are the
+    /// store's; a stride is so many lines, and an object fits.
+    pub(crate) unsafe fn lay(
         &mut self,
+        start: NonNull<u8>,
         class: Class,
         objects: usize,
         stride: usize,
-        layout: Layout,
         shared: &Arc<Shared>,
-    ) -> Option<NonNull<u8>> {
+    ) {
         debug_assert!(stride >= class.stride() && stride.is_multiple_of(LINE));
-        debug_assert!(layout.size() >= objects * stride && layout.align() >= LINE && objects > 0);
-        // SAFETY: the layout is not of zero size.
-        let slab = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        self.held_bytes += layout.size();
         self.objects += objects;
-        if !UNPOOLED || self.is_fixed {
-            self.slabs.push(Slab { start: slab, layout, objects });
-        }
         // From the Arc itself: `give_back` counts through this pointer.
         let owner = NonNull::new(Arc::as_ptr(shared).cast_mut()).expect("an Arc is never null");
         for i in (0..objects).rev() {
-            // SAFETY: object `i` lies inside the slab, aligned to a line, and is ours.
+            // SAFETY: by contract object `i` lies inside the memory, aligned to a line, and ours.
             unsafe {
-                let header = slab.add(i * stride).cast::<Header>();
+                let header = start.add(i * stride).cast::<Header>();
                 header.write(Header {
                     next: self.free[class as usize],
                     data: ptr::null_mut(),
@@ -240,7 +251,6 @@ impl Store {
                 self.free[class as usize] = Some(header);
             }
         }
-        Some(slab)
     }
 }
 
@@ -248,10 +258,10 @@ impl Drop for Store {
     fn drop(&mut self) {
         debug_assert_eq!(self.outstanding, 0, "a store outlives its handles");
         for slab in self.slabs.drain(..) {
-            // SAFETY: allocated with this layout in `lay`; no handle is out.
+            // SAFETY: allocated with this layout in `grow`; no handle is out.
             unsafe { dealloc(slab.start.as_ptr(), slab.layout) }
         }
-        if UNPOOLED && !self.is_fixed {
+        if UNPOOLED && self.brought.is_none() {
             for class in Class::CLUSTERS.into_iter().chain([Class::Share]) {
                 while let Some(header) = self.free[class as usize] {
                     // SAFETY: a header on a free list is ours, allocated alone.

@@ -39,8 +39,6 @@ pub(crate) struct DriverState {
     at_descriptors: bool,
     #[cfg(target_os = "linux")]
     descriptors: crate::descriptors::Descriptors,
-    /// When the devices were armed, something was pushed back: they will tell of room.
-    saw_push_back: bool,
     /// Which ports there were then.
     saw_epoch: u64,
     /// It has ended.
@@ -79,7 +77,7 @@ pub(crate) enum Watch {
 impl Inner {
     /// At the end of a call: is there something that the sleeping driver does not know?
     pub(crate) fn call_driver_if_needed(&mut self) {
-        let new_push_back = !self.driver.saw_push_back && self.stack.is_pushed_back();
+        let new_push_back = self.stack.is_newly_pushed_back();
         let other_ports = self.driver.saw_epoch != self.stack.ports_epoch();
         if (new_push_back || other_ports)
             && let Some(watcher) = self.driver.watcher.take()
@@ -136,7 +134,6 @@ impl Inner {
                 Watch::Until(at.min(soon))
             }
         };
-        self.driver.saw_push_back = self.stack.is_pushed_back();
         self.driver.saw_epoch = self.stack.ports_epoch();
         if !self.driver.watcher.as_ref().is_some_and(|old| old.will_wake(waker)) {
             let old = self.driver.watcher.replace(waker.clone());

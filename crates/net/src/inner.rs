@@ -241,7 +241,7 @@ impl Inner {
                 Event::Ping(_) => {}
             }
         }
-        if !self.room.is_empty() && !self.stack.is_pushed_back() {
+        if !self.room.is_empty() && (self.stack.found_room() || !self.stack.is_pushed_back()) {
             self.room.take_into(&mut self.wakers);
         }
     }

@@ -55,6 +55,10 @@ pub(crate) struct Port {
     gathers: bool,
     /// Since when its device takes nothing of what it is offered.
     refused_since: Option<Instant>,
+    /// Its device was last armed while it owed room.
+    asked_for_room: bool,
+    /// Since somebody asked last: a burst that was full found room.
+    found_room: bool,
 }
 
 impl Port {
@@ -67,7 +71,9 @@ impl Port {
         if !self.taps.is_empty() {
             self.show_sent(cx.now);
         }
+        let was_full = self.tx.is_full();
         let taken = self.device.tx_burst(&mut cx.pool, &mut self.tx);
+        self.found_room |= was_full && taken > 0;
         self.shown = self.shown.saturating_sub(taken);
         let counters = &mut cx.counters;
         counters.add(Counter::TxFrames, taken as u64);
@@ -151,6 +157,7 @@ impl Port {
     }
 
     fn arm(&mut self, waker: &Waker, now: Instant) -> Armed {
+        self.asked_for_room = self.is_pushed_back();
         let rest = if self.gone { Rest::UntilFrame } else { self.governor.rest(now) };
         #[cfg(unix)]
         {
@@ -293,6 +300,8 @@ impl Ports {
             #[cfg(unix)]
             gathers: false,
             refused_since: None,
+            asked_for_room: false,
+            found_room: false,
         });
         id
     }
@@ -376,6 +385,15 @@ impl Ports {
 
     pub(crate) fn is_pushed_back(&self) -> bool {
         self.iter().any(Port::is_pushed_back)
+    }
+
+    pub(crate) fn is_newly_pushed_back(&self) -> bool {
+        self.iter().any(|port| port.is_pushed_back() && !port.asked_for_room)
+    }
+
+    pub(crate) fn found_room(&mut self) -> bool {
+        let found = |port: &mut Port| core::mem::take(&mut port.found_room);
+        self.iter_mut().fold(false, |any, port| found(port) | any)
     }
 
     /// Have every device wake `waker`. One that is gone has nothing to tell; one whose frames are

@@ -107,6 +107,18 @@ impl Stack {
         self.ports.is_pushed_back()
     }
 
+    /// Does a device owe us room that did not when [`Stack::arm`] asked it last? Whoever sleeps
+    /// since then does not listen for it.
+    pub fn is_newly_pushed_back(&self) -> bool {
+        self.ports.is_newly_pushed_back()
+    }
+
+    /// Has any port had room again, since this was asked last, that had none for one more frame?
+    /// Others may be pushed back all the while.
+    pub fn found_room(&mut self) -> bool {
+        self.ports.found_room()
+    }
+
     /// Ask every port's device to wake `waker` once there is something for [`Stack::poll`]; by the
     /// time that the stack was last told, which decides whether frames still come.
     pub fn arm(&mut self, waker: &Waker) -> Armed {

@@ -1,5 +1,5 @@
-//! Where the desk's thread asks a thread that owns a stack, wakes it, and gets its answer: a stack is
-//! one thread's, and nobody else looks into it.
+//! Where the desk's thread asks a thread that owns a stack, wakes it, and gets its answer: a stack
+//! is one thread's, and nobody else looks into it.
 //!
 //! Called by: `desk.rs` asks; the threads of `ttcp --threads 2` serve, and close when they end.
 //! Must not know: what is asked.

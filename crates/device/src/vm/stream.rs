@@ -40,6 +40,8 @@ pub struct Stream {
     interest: Interest,
     /// Room in the socket is waited for as well.
     waits_for_room: bool,
+    /// Somebody waits to be accepted, and cannot be.
+    is_refused: bool,
     path: PathBuf,
     limits: Limits,
     /// Received; the first `read` bytes of it are done with.
@@ -96,6 +98,7 @@ impl Stream {
             socket: None,
             interest,
             waits_for_room: false,
+            is_refused: false,
             path: path.to_owned(),
             limits: limits(Mtu::ETHERNET),
             incoming: Vec::new(),
@@ -129,7 +132,7 @@ impl Stream {
             // It is there, so this cannot fail.
             let _ = self.interest.change(listener, EventFlags::IN);
         }
-        self.waits_for_room = false;
+        (self.waits_for_room, self.is_refused) = (false, false);
         self.incoming.clear();
         self.read = 0;
         self.outgoing.clear();
@@ -149,10 +152,22 @@ impl Stream {
     /// Has somebody connected?
     fn accept(&mut self) {
         let Some((listener, _)) = &self.listener else { return };
-        if let Ok((socket, _)) = listener.accept()
-            && let Err(trouble) = self.use_socket(socket)
-        {
-            self.trouble = Some(trouble);
+        let trouble = match listener.accept() {
+            Ok((socket, _)) => self.use_socket(socket).err(),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => None,
+            Err(error) => Some(VmError::refused("accepting at", &self.path)(error)),
+        };
+        // Without a descriptor for it, say, it goes on waiting: that is no news until it works.
+        let is_refused = trouble.is_some();
+        if is_refused != self.is_refused {
+            self.is_refused = is_refused;
+            if let Some((listener, _)) = self.listener.as_ref().filter(|_| self.socket.is_none()) {
+                let wanted = if is_refused { EventFlags::empty() } else { EventFlags::IN };
+                let _ = self.interest.change(listener, wanted);
+            }
+        }
+        if is_refused {
+            self.trouble = trouble;
         }
     }
 
@@ -311,6 +326,11 @@ impl Device for Stream {
 
     fn is_gone(&self) -> bool {
         self.socket.is_none() && self.listener.is_none()
+    }
+
+    /// Who could not be accepted is tried again.
+    fn is_unfinished(&self) -> bool {
+        self.is_refused
     }
 
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {

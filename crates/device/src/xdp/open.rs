@@ -18,7 +18,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, soc
 
 use super::error::refused;
 use super::program::{Program, QUEUES_MAX};
-use super::ring::Ring;
+use super::ring::{Mapping, Ring};
 use super::{XdpError, XdpSocket, limits};
 use crate::interface;
 
@@ -34,6 +34,9 @@ const KERNELS: usize = 256;
 
 /// A link header with two tags.
 const LINK_MAX: usize = 14 + 8;
+
+/// The kernel wants whole pages; none are larger than this.
+const PAGE: usize = 64 << 10;
 
 /// How the frames of the shared memory lie, and how much of each the kernel knows, in bytes.
 #[derive(Clone, Copy)]
@@ -186,7 +189,9 @@ fn shared(
     let flags = SocketFlags::CLOEXEC;
     let fd = socket_with(AddressFamily::XDP, SocketType::RAW, flags, None)
         .map_err(refused("opening an AF_XDP socket"))?;
-    let frames = Frames::new(memory.layout, FRAMES as usize).ok_or(Errno::NOMEM);
+    let bytes = (FRAMES as usize * memory.layout.stride).next_multiple_of(PAGE);
+    let frames = Mapping::anonymous(bytes)
+        .and_then(|mapping| Frames::new(memory.layout, mapping).ok_or(Errno::NOMEM));
     let mut frames = frames.map_err(refused("memory for frames"))?;
     let registered = XdpUmemReg {
         addr: frames.address(),
@@ -217,6 +222,7 @@ fn shared(
         asked,
         program,
         frames,
+        emptied: Vec::with_capacity(RECEIVE as usize),
         free,
         name: name.to_owned(),
         index: 0,

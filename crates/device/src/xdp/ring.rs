@@ -15,18 +15,43 @@ use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::os::fd::AsFd;
 
+use mbuf::Memory;
 use rustix::io::{Errno, Result};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use rustix::net::xdp::{XdpRingFlags, XdpRingOffset};
 
 /// A mapping that ends with this.
-struct Mapping {
+pub(super) struct Mapping {
     start: NonNull<u8>,
     len: usize,
 }
 
 // SAFETY: the memory is this value's, and is used by one thread at a time.
 unsafe impl Send for Mapping {}
+
+impl Mapping {
+    /// New memory, on a page. Where a kernel writes, it is to be a mapping: one that still does
+    /// when it ends writes to nobody's memory.
+    pub(super) fn anonymous(len: usize) -> Result<Mapping> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping, wherever the kernel has room for it.
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), len, protection, MapFlags::PRIVATE) }?;
+        let start = NonNull::new(start.cast()).ok_or(Errno::NOMEM)?;
+        Ok(Mapping { start, len })
+    }
+}
+
+// SAFETY: it is mapped until it is dropped, and whoever has it gives its address to nobody but the
+// kernel.
+unsafe impl Memory for Mapping {
+    fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    fn bytes(&self) -> usize {
+        self.len
+    }
+}
 
 impl Drop for Mapping {
     fn drop(&mut self) {

@@ -75,7 +75,7 @@ fn held() {
     let mut kept = Vec::new();
     for part in 0..HELD / 20 {
         let numbers = part * 20..part * 20 + 20;
-        let burst: Burst = numbers.clone().map(|n| frame(&mut pool, n, 200)).collect();
+        let burst: Burst = numbers.clone().map(|n| frame(&mut pool, n, 300)).collect();
         send(&mut a, &mut pool, burst);
         kept.extend(receive_all(&mut b, &mut pool, 20, ours));
         assert_eq!(kept.len(), usize::from(numbers.end), "{:?} {:?}", a.drops(), b.drops());
@@ -84,7 +84,7 @@ fn held() {
     assert!((1..kept.len()).contains(&copied), "{copied} of {}: first in place", kept.len());
     drop((a, b));
     for (n, frame) in (0..).zip(&kept) {
-        assert_eq!((number(frame), frame.len()), (n, 200), "what is kept outlives the socket");
+        assert_eq!((number(frame), frame.len()), (n, 300), "what is kept outlives the socket");
         assert!(frame.as_slice()[16..].iter().all(|&byte| byte == n as u8));
     }
     kept.into_iter().for_each(|frame| pool.free(frame));

@@ -3,10 +3,47 @@
 
 use std::thread;
 
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+
 use super::bytes;
-use crate::{Class, FrameLayout, Frames, Pool};
+use crate::{Class, FrameLayout, Frames, Memory, Pool};
 
 const AT: u64 = 256;
+
+/// Memory from the heap, on a page.
+struct Heap(NonNull<u8>, Layout);
+
+// SAFETY: it is this value's alone.
+unsafe impl Send for Heap {}
+
+// SAFETY: allocated until it is dropped, and nobody else knows of it.
+unsafe impl Memory for Heap {
+    fn start(&self) -> NonNull<u8> {
+        self.0
+    }
+
+    fn bytes(&self) -> usize {
+        self.1.size()
+    }
+}
+
+impl Drop for Heap {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout.
+        unsafe { dealloc(self.0.as_ptr(), self.1) }
+    }
+}
+
+fn heap(bytes: usize) -> Heap {
+    let layout = Layout::from_size_align(bytes, 4096).expect("a layout");
+    // SAFETY: not of zero size.
+    Heap(NonNull::new(unsafe { alloc_zeroed(layout) }).expect("memory"), layout)
+}
+
+fn frames(layout: FrameLayout, count: usize) -> Frames {
+    Frames::new(layout, heap(count * layout.stride)).expect("they fit")
+}
 
 /// Play the one who fills a lent buffer.
 fn fill(frames: &mut Frames, offset: u64, data: &[u8]) {
@@ -23,17 +60,20 @@ fn layouts() -> [FrameLayout; 3] {
 #[test]
 fn what_was_filled_is_an_mbuf_like_any_other() {
     for layout in layouts() {
-        let mut frames = Frames::new(layout, 5).expect("memory");
+        let mut frames = frames(layout, 5);
         assert_eq!((frames.idle(), frames.address() % 4096), (5, 0));
         assert!(frames.bytes() >= 5 * layout.stride);
         let lent: Vec<u64> = std::iter::from_fn(|| frames.lend()).collect();
-        assert_eq!((lent.len(), frames.idle()), (5, 0));
+        assert_eq!((lent.len(), frames.idle(), frames.held()), (5, 0, 0));
         for (n, &offset) in lent.iter().enumerate() {
             fill(&mut frames, offset + AT, &bytes(n as u8, 1500));
         }
         let mut pool = Pool::new(1 << 20);
         for (n, &offset) in lent.iter().enumerate() {
             // SAFETY: it was filled above, by ourselves.
+            let seen = unsafe { frames.look(offset + AT, 1500) };
+            assert_eq!(seen, Some((bytes(n as u8, 1500).as_slice(), offset)));
+            // SAFETY: as above.
             let mut m = unsafe { frames.filled(offset + AT, 1500) }.expect("it was lent");
             assert_eq!(m.as_slice(), bytes(n as u8, 1500));
             m.prepend(20).expect("what is in front is its own").fill(7);
@@ -57,7 +97,7 @@ fn what_was_filled_is_an_mbuf_like_any_other() {
 
 #[test]
 fn the_last_mbuf_keeps_the_memory() {
-    let mut frames = Frames::new(FrameLayout::of(Class::K2), 3).expect("memory");
+    let mut frames = frames(FrameLayout::of(Class::K2), 3);
     let first = frames.lend().expect("one is free");
     fill(&mut frames, first + AT, b"still here");
     // SAFETY: as above.
@@ -71,7 +111,7 @@ fn the_last_mbuf_keeps_the_memory() {
 #[test]
 fn what_was_not_lent_or_does_not_fit_is_no_mbuf() {
     let layout = FrameLayout::of(Class::K2);
-    let mut frames = Frames::new(layout, 2).expect("memory");
+    let mut frames = frames(layout, 2);
     let (stride, past) = (layout.stride as u64, 2 * layout.stride as u64);
     // SAFETY: nobody else uses the memory.
     let none = |frames: &mut Frames, offset, len| unsafe { frames.filled(offset, len) }.is_none();
@@ -85,7 +125,7 @@ fn what_was_not_lent_or_does_not_fit_is_no_mbuf() {
     assert!(none(&mut frames, offset + AT, 1857), "too long");
     assert_eq!(frames.idle(), 2, "and free again");
     assert!(none(&mut frames, offset + AT, 10), "twice");
-    assert!(Frames::new(layout, 0).is_none());
+    assert!(Frames::new(layout, heap(layout.stride - 1)).is_none(), "room for none");
     let narrow = FrameLayout { class: Class::K4, stride: 2112 };
-    assert!(Frames::new(narrow, 1).is_none());
+    assert!(Frames::new(narrow, heap(1 << 20)).is_none());
 }

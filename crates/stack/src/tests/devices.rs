@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use base::{Duration, Instant, Owner};
 use device::mitigation::{Level, Mitigation};
-use device::{Burst, Device, Limits, channel, mem, nic};
+use device::{BURST, Burst, Device, Limits, channel, mem, nic};
 use mbuf::Pool;
 
 use crate::pair::{PairConfig, pair};
@@ -207,6 +207,37 @@ fn an_unfinished_device_is_looked_at_and_not_spun_for() {
     stack.poll(NOW);
     assert_eq!(stack.arm(Waker::noop()), Armed::NotAll);
     assert_eq!(awaited(&stack).len(), 1, "frames are heard of all the same");
+}
+
+/// Else who waits for room on one port would wait for the other's, which may never come.
+#[test]
+fn a_port_that_stands_hides_no_other_ones_room() {
+    let one = mem::Config { depth: 1, ..mem::Config::default() };
+    let ((stands, _nobody), (near, mut far)) = (mem::pair(&one), mem::pair(&one));
+    let mut stack = stack();
+    let (stands, near) = (add(&mut stack, stands), add(&mut stack, near));
+    let fill = |stack: &mut Stack, port: PortId| {
+        for _ in 0..BURST + 2 {
+            let frame = stack.core.cx.pool.copy_of(&[0; 60]).expect("memory");
+            crate::tx::put(stack, port.0, frame);
+        }
+    };
+    stack.poll(NOW);
+    fill(&mut stack, stands);
+    stack.arm(Waker::noop());
+    assert!(stack.is_pushed_back() && !stack.is_newly_pushed_back());
+    fill(&mut stack, near);
+    assert!(stack.is_newly_pushed_back(), "nobody listens for its room yet");
+    stack.arm(Waker::noop());
+    assert!(!stack.is_newly_pushed_back());
+    stack.found_room();
+    stack.poll(NOW);
+    assert!(!stack.found_room());
+    let (mut pool, mut burst) = (Pool::new(1 << 20), Burst::new());
+    assert_eq!(far.rx_burst(&mut pool, &mut burst), 1);
+    stack.poll(NOW);
+    assert!(stack.found_room() && stack.is_pushed_back());
+    assert!(!stack.found_room(), "once");
 }
 
 fn wire(depth: usize) -> mem::Mem {
