@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::builder::TypedValueParser;
 
 use super::names::Names;
-use super::write::Rotation;
+use super::names::Rotation;
 
 /// The options.
 #[derive(clap::Args, Debug)]

@@ -12,8 +12,19 @@ use jiff::Timestamp;
 use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
 
-use super::write::Rotation;
 use crate::Usage;
+
+/// Names that are remembered. Those of more files have their date in them, or come again sooner.
+const NAMES_MAX: usize = 1 << 17;
+
+/// When a file is full.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rotation {
+    /// Millions of bytes.
+    pub(crate) megabytes: Option<u64>,
+    /// Seconds, by the packets' times.
+    pub(crate) seconds: Option<u64>,
+}
 
 /// The names so far.
 pub(super) struct Names {
@@ -61,12 +72,17 @@ impl Names {
         let first = self.at(time_ns)?;
         let mut number = self.used.get(&first).copied().unwrap_or(0);
         self.current = numbered(&first, number);
-        // A number may have made the name of another time.
-        while self.used.contains_key(&self.current) {
-            number += 1;
-            self.current = numbered(&first, number);
+        if self.zone.is_some() {
+            // A number may have made the name of another time.
+            while self.used.contains_key(&self.current) {
+                number += 1;
+                self.current = numbered(&first, number);
+            }
+            if self.used.len() >= NAMES_MAX {
+                self.used.clear();
+            }
+            self.used.insert(self.current.clone(), 1);
         }
-        self.used.insert(self.current.clone(), 1);
         self.used.insert(first, number + 1);
         Ok(&self.current)
     }

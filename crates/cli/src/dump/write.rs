@@ -27,21 +27,12 @@ use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
 use wirespeed::LinkKind;
 
 use super::blocks::{Blocks, To};
-use super::names::Names;
+use super::names::{Names, Rotation};
 use super::packet::{Direction, Packet};
 use crate::output::what_to_do;
 
 /// A million bytes, of which `-C` says how many, as that of tcpdump.
 const MILLION: u64 = 1_000_000;
-
-/// When a file is full.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Rotation {
-    /// Millions of bytes.
-    pub(crate) megabytes: Option<u64>,
-    /// Seconds, by the packets' times.
-    pub(crate) seconds: Option<u64>,
-}
 
 /// A port that packets come from.
 #[derive(Clone, Debug)]
