@@ -85,6 +85,8 @@ limits! {
         "milliseconds that a message on a control socket may take";
     ControlIdleMs "control_idle_ms" 60_000
         "milliseconds that a client of a control socket may be silent";
+    ControlTaps "control_taps" 32
+        "taps that other programs have asked for, each with two megabytes of buffers";
 }
 
 /// The value of every limit, and how often each was hit.

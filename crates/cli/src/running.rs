@@ -107,6 +107,8 @@ pub(crate) enum Refusal {
     Lapsed,
     /// The stack has ended, or the port is gone.
     Gone,
+    /// There are as many taps as there may be.
+    Full,
 }
 
 /// What the program says instead of an answer.

@@ -91,6 +91,10 @@ fn a_running_transfer_is_shown_from_outside() {
             let output = running.ask(&["dump", "-c", "1"]);
             assert_eq!(code(&output), 0, "{}", stderr(&output));
         }
+        let limits = running.ask(&["show", "limits", "--json"]).stdout;
+        let limits: serde_json::Value = serde_json::from_slice(&limits).expect("one document");
+        let taps = &limits["stacks"][0]["limits"]["control_taps"];
+        assert_eq!((&taps["value"], &taps["hits"]), (&32.into(), &0.into()), "{limits}");
     }
 }
 

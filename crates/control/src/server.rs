@@ -93,6 +93,11 @@ impl Server {
         &self.budget
     }
 
+    /// For whoever answers and has limits of its own there: `control_taps`.
+    pub fn budget_mut(&mut self) -> &mut Budget {
+        &mut self.budget
+    }
+
     /// Clients there are.
     pub fn clients(&self) -> usize {
         self.clients.len()

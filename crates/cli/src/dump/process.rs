@@ -219,7 +219,7 @@ impl Remote {
                     }
                 }
             }
-            Some(Refusal::Wrong) | None => return Err(error),
+            Some(Refusal::Wrong | Refusal::Full) | None => return Err(error),
         }
         Ok(())
     }

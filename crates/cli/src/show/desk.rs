@@ -7,6 +7,7 @@
 use std::thread::sleep;
 
 use serde_json::json;
+use wirespeed::base::Limit;
 use wirespeed::control::{self, Message, Server};
 use wirespeed::{Budget, Duration, Instant, Stack};
 
@@ -114,10 +115,11 @@ impl Desk {
     ) {
         let Some(server) = &mut self.server else { return };
         let control = server.budget().clone();
-        let leases = &mut self.leases;
+        let (leases, most) = (&mut self.leases, control.of(Limit::ControlTaps));
+        let mut full = 0;
         server.poll(now, |_, request| {
             let mut tap = |stack, wanted| {
-                let asked = leases.ask(stack, wanted, now);
+                let asked = leases.ask(stack, wanted, now, most);
                 asked.map(|wanted| (stack, Wanted::Tap(wanted)))
             };
             let wanted = match serde_json::from_slice(&request.payload) {
@@ -142,10 +144,16 @@ impl Desk {
                     leases.note(stack, &wanted, &answer, now);
                     answer
                 }
-                Err((kind, why)) => refusal(kind, why),
+                Err((kind, why)) => {
+                    full += usize::from(kind == Refusal::Full);
+                    refusal(kind, why)
+                }
             };
             message(&answer)
         });
+        for _ in 0..full {
+            server.budget_mut().admits(Limit::ControlTaps, most);
+        }
         // Who asked for a tap and went away does not come back for it.
         for (stack, wanted) in self.leases.expired(now) {
             let wanted = Wanted::Tap(wanted);

@@ -14,9 +14,6 @@ use wirespeed::{Duration, Instant, PortId, Stack, TapId, WallTime};
 use super::desk::{self, refusal};
 use crate::running::{Answer, Kept, Refusal};
 
-/// Taps of a program at a time.
-const MOST: usize = 16;
-
 /// Bytes of a buffer: in base64 it goes into a frame of the control socket, which has a megabyte.
 const BUFFER_BYTES: usize = 640 << 10;
 
@@ -63,11 +60,15 @@ impl Leases {
         stack: usize,
         wanted: Wanted,
         now: Instant,
+        most: usize,
     ) -> Result<Wanted, (Refusal, String)> {
         let is_there = match &wanted {
-            Wanted::Add { .. } if self.0.len() >= MOST => {
-                let why = format!("{MOST} taps watch already; end another first");
-                return Err((Refusal::Wrong, why));
+            Wanted::Add { .. } if self.0.len() >= most => {
+                let why = format!(
+                    "{most} taps watch already (limit control_taps). End another `wirespeed dump` \
+                     or `top` first"
+                );
+                return Err((Refusal::Full, why));
             }
             Wanted::Add { .. } => Some(()),
             Wanted::Kept(tap) | Wanted::Remove(tap) => {
