@@ -13,7 +13,9 @@ mod screen;
 mod switches;
 mod traffic;
 
-use std::io::IsTerminal;
+use std::fs::File;
+use std::io::{ErrorKind, IsTerminal, Read};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +26,6 @@ use bpf::{Filter, Insn, Program};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::cursor::Show;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyModifiers};
 use ratatui::crossterm::execute;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -95,6 +96,9 @@ enum Ended {
     Source,
 }
 
+/// Packets between two looks at the keyboard, while they come without a pause.
+const KEYS_EVERY: u32 = 256;
+
 /// Run it.
 pub(crate) fn main(args: &Args) -> Result<Outcome> {
     if !(0.1..=3600.0).contains(&args.delay) {
@@ -109,16 +113,16 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     let (traffic, begun) = (Traffic::default(), Instant::now());
     let mut top = Top { besides, what, of, before, lost: Vec::new(), traffic, begun };
     let ended = if args.batch {
-        top.run(args, source.as_mut(), &stop, |interval| {
+        top.run(args, source.as_mut(), &stop, Keys(None), |interval| {
             let mut terminal = Terminal::new(TestBackend::new(BATCH.0, BATCH.1))?;
             terminal.draw(|frame| screen::draw(frame, interval))?;
             Ok(!output::read_by_someone(&screen::text(terminal.backend().buffer()))?)
         })
     } else {
         let mut terminal = ratatui::try_init().context("the terminal")?;
-        let ended = top.run(args, source.as_mut(), &stop, |interval| {
+        let ended = top.run(args, source.as_mut(), &stop, Keys::open(), |interval| {
             terminal.draw(|frame| screen::draw(frame, interval))?;
-            wants_to_end()
+            Ok(false)
         });
         if terminal.show_cursor().and(ratatui::try_restore()).is_err() {
             // It is gone. Its end would complain on standard error, which is gone too, and abort.
@@ -180,29 +184,41 @@ fn watched(args: &Args) -> Result<(Box<dyn Source>, Besides, String, Of)> {
     Ok((source, besides, what, Of::Process(program.pid)))
 }
 
-/// Is nobody at the keyboard any more? Asking a terminal that is gone for keys would never end.
-fn is_deserted() -> bool {
-    let stdin = std::io::stdin();
-    let mut asked = [PollFd::new(&stdin, PollFlags::IN)];
-    let answered = poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
-    answered.is_ok() && asked[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+/// Keys that end it: q, Escape by itself, Ctrl-C, which is a key where nothing is cooked.
+fn ends(keys: &[u8]) -> bool {
+    keys == [0x1b] || keys.iter().any(|key| matches!(key, b'q' | 0x03))
 }
 
-/// Was a key pressed that ends it, or did the terminal go away?
-fn wants_to_end() -> Result<bool> {
-    if is_deserted() {
-        return Ok(true);
+/// Whom keys come from: a terminal, of which standard input need not be.
+struct Keys(Option<File>);
+
+impl Keys {
+    fn open() -> Keys {
+        let stdin = std::io::stdin();
+        let own = stdin.is_terminal().then(|| stdin.as_fd().try_clone_to_owned().ok()).flatten();
+        Keys(own.map(File::from).or_else(|| File::open("/dev/tty").ok()))
     }
-    while event::poll(Duration::ZERO)? {
-        if let Event::Key(key) = event::read()? {
-            let control_c =
-                key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
-            if control_c || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) {
-                return Ok(true);
+
+    /// Was one pressed that ends it, or did the terminal go away? Read here, because a library that
+    /// waits for whole keys waits for ever for those of a terminal that is gone.
+    fn want_to_end(&mut self) -> bool {
+        let Some(terminal) = &mut self.0 else { return false };
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        loop {
+            let mut asked = [PollFd::new(&*terminal, PollFlags::IN)];
+            if !poll(&mut asked, Some(&at_once)).is_ok_and(|ready| ready > 0) {
+                return false;
+            }
+            let mut keys = [0; 64];
+            match terminal.read(&mut keys) {
+                Ok(0) => return true,
+                Ok(count) if ends(&keys[..count]) => return true,
+                Ok(_) => {}
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return e.kind() != ErrorKind::WouldBlock,
             }
         }
     }
-    Ok(false)
 }
 
 struct Top {
@@ -223,19 +239,21 @@ impl Top {
         args: &Args,
         source: &mut dyn Source,
         stop: &AtomicBool,
+        mut keys: Keys,
         mut show: impl FnMut(&Interval) -> Result<bool>,
     ) -> Result<Ended> {
         let delay = Duration::from_secs_f64(args.delay);
-        let mut screens = 0;
+        let (mut screens, mut looks) = (0, 0_u32);
         while !stop.load(Ordering::Relaxed) {
-            let ended = match source.next()? {
+            let (ended, waits) = match source.next()? {
                 Next::Packet(packet) => {
                     self.traffic.add(&packet);
-                    false
+                    (false, false)
                 }
-                Next::Later => false,
-                Next::End => true,
+                Next::Later => (false, true),
+                Next::End => (true, true),
             };
+            looks = looks.wrapping_add(1);
             if self.begun.elapsed() >= delay || ended {
                 screens += 1;
                 let enough = args.count.is_some_and(|most| screens >= most);
@@ -245,7 +263,7 @@ impl Top {
                 } else if asked_to_end || enough {
                     break;
                 }
-            } else if !args.batch && screens > 0 && wants_to_end()? {
+            } else if (waits || looks.is_multiple_of(KEYS_EVERY)) && keys.want_to_end() {
                 // Keys do not wait for the next screen.
                 break;
             }
