@@ -28,13 +28,12 @@ pub(crate) struct Hatch {
 }
 
 #[derive(Default)]
-enum Slot {
-    #[default]
-    Empty,
-    Asked(Wanted, Box<Budget>),
-    Answered(Answer),
+struct Slot {
+    asked: Option<(Wanted, Box<Budget>)>,
+    /// Packets that are in it are nowhere else: it stays for the desk when the owner ends.
+    answer: Option<Answer>,
     /// The owner is not there any more.
-    Closed,
+    is_closed: bool,
 }
 
 impl Hatch {
@@ -55,37 +54,34 @@ impl Hatch {
             return;
         }
         let mut slot = self.slot();
-        if let Slot::Asked(wanted, control) = &*slot {
-            *slot = Slot::Answered(desk::answer(stack, wanted, control));
+        if let Some((wanted, control)) = slot.asked.take() {
+            slot.answer = Some(desk::answer(stack, &wanted, &control));
             self.answered.notify_one();
         }
     }
 
     /// By the stack's owner, when it serves no more.
     pub(crate) fn close(&self) {
-        *self.slot() = Slot::Closed;
+        self.slot().is_closed = true;
         self.answered.notify_one();
     }
 
     /// By the desk: waits for the owner.
     pub(super) fn ask(&self, number: usize, wanted: Wanted, control: &Budget) -> Answer {
         let mut slot = self.slot();
-        if matches!(*slot, Slot::Closed) {
-            return closed(number, &wanted);
+        if !slot.is_closed {
+            slot.asked = Some((wanted.clone(), Box::new(control.clone())));
+            self.asked.store(true, Ordering::Release);
+            self.bell.ring();
+            let waits = |slot: &mut Slot| slot.answer.is_none() && !slot.is_closed;
+            let waited = self.answered.wait_timeout_while(slot, PATIENCE, waits);
+            (slot, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
-        *slot = Slot::Asked(wanted.clone(), Box::new(control.clone()));
-        self.asked.store(true, Ordering::Release);
-        self.bell.ring();
-        let asked = |slot: &mut Slot| matches!(slot, Slot::Asked(..));
-        let waited = self.answered.wait_timeout_while(slot, PATIENCE, asked);
-        let (mut slot, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        match std::mem::take(&mut *slot) {
-            Slot::Answered(answer) => answer,
-            Slot::Closed => {
-                *slot = Slot::Closed;
-                closed(number, &wanted)
-            }
-            Slot::Asked(..) | Slot::Empty => {
+        slot.asked = None;
+        match slot.answer.take() {
+            Some(answer) => answer,
+            None if slot.is_closed => closed(number, &wanted),
+            None => {
                 let why = "the stack's thread is busy; ask again".to_owned();
                 desk::refusal(Refusal::Busy, why)
             }
@@ -105,6 +101,36 @@ fn closed(number: usize, wanted: &Wanted) -> Answer {
         Wanted::Tap(_) => {
             let why = "the transfer has ended; the last packets come with the program's end";
             desk::refusal(Refusal::Busy, why.to_owned())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wirespeed::StackConfig;
+
+    use super::*;
+    use crate::running::Section;
+
+    #[test]
+    fn an_answer_is_not_lost_when_its_owner_ends_before_the_desk_looks() {
+        let mut stack = Stack::new(StackConfig::new([1, 2]));
+        let wanted = Wanted::Page(Section::Drops, 0);
+        // The owner is nearly always the faster one.
+        for _ in 0..100 {
+            let hatch = Hatch::new(Doorbell::new());
+            let answer = std::thread::scope(|scope| {
+                let asking = scope.spawn(|| hatch.ask(0, wanted.clone(), &Budget::default()));
+                while !hatch.is_asked() {
+                    std::thread::yield_now();
+                }
+                hatch.serve(&mut stack);
+                hatch.close();
+                asking.join().expect("no panic")
+            });
+            assert_eq!(answer.error, None);
+            let later = hatch.ask(0, wanted.clone(), &Budget::default());
+            assert_eq!(later.refusal, Refusal::Gone);
         }
     }
 }
