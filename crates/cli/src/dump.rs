@@ -28,6 +28,7 @@ use anyhow::{Context, Result};
 use bpf::{Filter, Insn, Libpcap, Listing, Program, linktype};
 use wirespeed::LinkKind;
 
+use crate::running::find;
 use crate::{Outcome, output};
 
 pub(crate) use args::Args;
@@ -63,8 +64,8 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     }
     let text = text(args);
     let make = |link| compile(&text, args.snaplen, link);
-    let (socket, pid) = (args.socket.as_deref(), args.pid);
-    run(args, &mut Process::attach(socket, pid, args.snaplen, make)?, &stop)
+    let path = find(args.socket.as_deref(), args.pid)?;
+    run(args, &mut Process::attach(path, args.port.as_deref(), args.snaplen, make)?, &stop)
 }
 
 /// Packets of an interface; `make` compiles the filter.

@@ -1,7 +1,7 @@
 //! Programs of ours that run: where their control sockets are, what they are asked and what they
 //! answer.
 //!
-//! Called by: `show`, `dump` and `top` ask; `show/desk.rs` answers. Must not know: what is done
+//! Called by: `show`, `dump` and `top` ask; `desk.rs` answers. Must not know: what is done
 //! with an answer.
 
 use std::path::{Path, PathBuf};
@@ -92,6 +92,13 @@ pub(crate) struct Answer {
     /// What an error means for who goes on asking.
     #[serde(default)]
     pub(crate) refusal: Refusal,
+}
+
+impl Answer {
+    /// Why there is no page.
+    pub(crate) fn refusal(refusal: Refusal, error: String) -> Answer {
+        Answer { error: Some(error), refusal, ..Answer::default() }
+    }
 }
 
 /// Why a question has no answer, in a word.

@@ -15,8 +15,8 @@ use wirespeed::{
     CallError, Duration, Event, Instant, IpVersion, ListenConfig, ListenerHandle, TcpHandle,
 };
 
+use crate::desk::Desk;
 use crate::outside::{self, Outside};
-use crate::show::Desk;
 use crate::ttcp::Interrupt;
 use crate::{Outcome, output};
 

@@ -1,7 +1,7 @@
 //! `wirespeed show`: what a running program's stacks are doing, asked over its control socket.
 //!
-//! Called by: `main`. `desk` answers in the program that runs, `rows` says what rows look like,
-//! `table` prints for people. Must not know: what a program does with its stacks.
+//! Called by: `main`. The program that runs answers at its desk (`desk.rs`); `table` prints for
+//! people. Must not know: what a program does with its stacks.
 //!
 //! # The document of `--json`
 //! `{"tool": "show", "version", "program": {"pid", "command", "version"}, "stacks": [{"name",
@@ -10,10 +10,6 @@
 //! `connections`, `sockets`, `neighbours` and `routes` are lists. Times end in their unit, sizes
 //! are bytes; what is not known is null.
 
-mod desk;
-mod hatch;
-mod leases;
-mod rows;
 mod table;
 
 use std::path::PathBuf;
@@ -25,9 +21,6 @@ use wirespeed::control::Client;
 
 use crate::running::{Question, Section, TIMEOUT, ask, find};
 use crate::{Outcome, output};
-
-pub(crate) use desk::Desk;
-pub(crate) use hatch::Hatch;
 
 /// The options.
 #[derive(clap::Args, Debug)]

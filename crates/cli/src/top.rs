@@ -172,9 +172,9 @@ fn watched(args: &Args) -> Result<(Box<dyn Source>, Besides, String, Of)> {
         let besides = Besides::Interface(Interface::new(name));
         return Ok((source, besides, format!("interface {name}"), Of::Machine));
     }
-    let (socket, pid) = (args.socket.as_deref(), args.pid);
-    let process = Process::attach(socket, pid, SNAPLEN, |_| Ok(vec![everything]))?;
-    let mut contact = Contact::open(find(socket, pid)?)?;
+    let path = find(args.socket.as_deref(), args.pid)?;
+    let process = Process::attach(path.clone(), None, SNAPLEN, |_| Ok(vec![everything]))?;
+    let mut contact = Contact::open(path)?;
     let program = contact.ask(&Question::Program)?.program;
     let program = program.context("the program does not say what it is")?;
     let what = format!("wirespeed {}, process {}", program.command, program.pid);

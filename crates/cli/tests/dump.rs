@@ -117,6 +117,22 @@ fn the_last_packets_of_a_transfer_come_before_its_end() {
 }
 
 #[test]
+fn one_port_of_a_program_is_watched_alone() {
+    let running = Running::start("1").ready();
+    let output = running.ask(&["dump", "-c", "50", "--port", "receiver:0", "len > 1000"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    // At both ports a packet would be seen twice.
+    let text = text(&output);
+    let numbers: Vec<_> = text.lines().filter_map(|l| l.split("seq ").nth(1)).collect();
+    assert_eq!(numbers.len(), 50, "{text}");
+    let apart: std::collections::BTreeSet<_> = numbers.iter().collect();
+    assert_eq!(apart.len(), 50, "{text}");
+    let output = running.ask(&["dump", "--port", "sender:7"]);
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("it has sender:0, receiver:0"), "{}", stderr(&output));
+}
+
+#[test]
 fn packets_of_several_ports_come_in_the_order_of_their_times() {
     let running = Running::start("1").ready();
     let output = running.ask(&["dump", "-c", "20000"]);

@@ -39,6 +39,9 @@ pub(crate) struct Args {
     /// A running wirespeed, by its control socket
     #[arg(long, value_name = "PATH")]
     pub(super) socket: Option<PathBuf>,
+    /// One port of a running wirespeed, as -w names it: sender:0 [default: all of them]
+    #[arg(long, value_name = "STACK:N", conflicts_with_all = ["interface", "read"])]
+    pub(super) port: Option<String>,
     /// Write packets to a pcapng file, and print none; - is standard output
     #[arg(short, value_name = "FILE")]
     pub(super) write: Option<PathBuf>,

@@ -5,10 +5,10 @@
 //! the packets that matched.
 
 use std::collections::VecDeque;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Error, Result};
+use anyhow::{Context, Error, Result, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bpf::{Insn, records};
@@ -17,8 +17,8 @@ use wirespeed::LinkKind;
 use super::packet::{Direction, Packet};
 use super::write::{Counted, Port};
 use super::{Next, Source, now_ns};
-use crate::output;
-use crate::running::{Contact, Kept, Question, Refusal, Refused, Section, find, has_ended};
+use crate::running::{Contact, Kept, Question, Refusal, Refused, Section, has_ended};
+use crate::{Usage, output};
 
 /// Time between two questions, when nothing came.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -57,14 +57,15 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Watch every port of every stack of a program; `make` compiles the filter.
+    /// Watch `only` this port, or every port of every stack, of the program at a control socket;
+    /// `make` compiles the filter.
     pub(crate) fn attach(
-        socket: Option<&Path>,
-        pid: Option<u32>,
+        socket: PathBuf,
+        only: Option<&str>,
         snaplen: u32,
         make: impl Fn(LinkKind) -> Result<Vec<Insn>>,
     ) -> Result<Process> {
-        let mut contact = Contact::open(find(socket, pid)?)?;
+        let mut contact = Contact::open(socket)?;
         let program = contact.ask(&Question::Program)?.program;
         let program = program.context("the program does not say what it is")?;
         // From here on what was added is removed, should anything fail.
@@ -77,6 +78,7 @@ impl Process {
             failures: 0,
             ended: None,
         };
+        let mut others = Vec::new();
         for (stack, name) in program.stacks.iter().enumerate() {
             let page = Question::Section { stack, section: Section::Ports, cursor: 0 };
             let ports = process.contact.ask(&page)?.body;
@@ -87,12 +89,17 @@ impl Process {
                 };
                 let number = port["port"].as_u64().and_then(|n| u16::try_from(n).ok());
                 let number = number.context("a port without a number")?;
+                let name = format!("{name}:{number}");
+                if only.is_some_and(|only| only != name) {
+                    others.push(name);
+                    continue;
+                }
                 let mut remote = Remote {
                     stack,
                     number,
                     insns: make(link)?.iter().map(|i| (i.code, i.jt, i.jf, i.k)).collect(),
                     tap: 0,
-                    port: Port { name: format!("{name}:{number}"), link },
+                    port: Port { name, link },
                     received: 0,
                     counted: Counted::default(),
                     before: Counted::default(),
@@ -101,6 +108,10 @@ impl Process {
                 remote.add(&mut process.contact, snaplen)?;
                 process.taps.push(remote);
             }
+        }
+        if let (Some(only), true) = (only, process.taps.is_empty()) {
+            let others = others.join(", ");
+            bail!(Usage(format!("the program has no port {only}; it has {others}")));
         }
         Ok(process)
     }

@@ -15,8 +15,8 @@ use super::plan::{Goal, Plan};
 use super::run::TICK;
 use super::stream::{Input, Output};
 use crate::Usage;
+use crate::desk::Desk;
 use crate::outside::Outside;
-use crate::show::Desk;
 
 /// Questions whether a silent peer lives, and as many parts of the user timeout between them: the
 /// first comes after one part, and the last has one to be answered in.

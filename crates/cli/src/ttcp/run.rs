@@ -13,7 +13,7 @@ use super::ends::{Receiver, Sender, Turn};
 use super::plan::{Goal, Plan};
 use super::progress::Progress;
 use super::report::{Cpu, Measured};
-use crate::show::Desk;
+use crate::desk::Desk;
 
 /// Between looks at Ctrl-C, the progress bar and whether anything moves.
 pub(super) const TICK: Duration = Duration::from_millis(50);

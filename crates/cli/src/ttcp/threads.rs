@@ -21,7 +21,7 @@ use super::plan::Plan;
 use super::progress::Progress;
 use super::report::{Cpu, Measured};
 use super::run::{STALL, TICK, deadline, stalled};
-use crate::show::{Desk, Hatch};
+use crate::desk::{Desk, Hatch};
 
 /// Looks at an empty ring before going to sleep: about what a wake-up costs.
 const LOOKS: u32 = 200;

@@ -1,40 +1,39 @@
-//! The desk of a running program: it answers `wirespeed show` between the turns of the stacks.
+//! The desk of a running program: it answers `show`, `dump` and `top` between the turns of the
+//! stacks.
 //!
-//! Called by: the loops, every 50 ms; `hatch.rs`. Must not know: what the stacks do. A program
-//! without a place for its socket runs without one: nothing is worth less than a transfer that does
-//! not start.
+//! Called by: the loops, every 50 ms. `answer` is what a stack's own thread says, asked through a
+//! `hatch` where that is another thread; `leases` knows who watches packets. Must not know: what
+//! the stacks do. A program without a place for its socket runs without one: nothing is worth less
+//! than a transfer that does not start.
+
+mod answer;
+mod hatch;
+mod leases;
+mod rows;
+mod taps;
 
 use std::thread::sleep;
 
-use serde_json::json;
 use wirespeed::base::Limit;
 use wirespeed::control::{self, Message, Server};
 use wirespeed::{Budget, Duration, Instant, Stack};
 
-use super::hatch::Hatch;
-use super::leases::{self, Leases};
-use super::rows;
-use crate::running::{Answer, Program, Question, Refusal, Section};
+use crate::running::{Answer, Program, Question, Refusal};
 
-/// Rows of a page: one connection is some 700 bytes of JSON, a frame takes a megabyte.
-const PAGE_ROWS: usize = 500;
+pub(crate) use hatch::Hatch;
+
+use answer::Wanted;
+use leases::Leases;
 
 /// Time between two looks while somebody watches packets, and while an answer is on its way: the
 /// socket takes a quarter of a full buffer at a time.
 const WATCHED: Duration = Duration::from_millis(2);
 const ANSWERING: Duration = Duration::from_micros(100);
 
-/// How long a program that ends waits for those who watch to come for the last packets.
-const LAST: Duration = Duration::from_secs(1);
-
-/// What is wanted of a stack, by the thread that has it.
-#[derive(Clone, Debug)]
-pub(super) enum Wanted {
-    /// A page of a section.
-    Page(Section, u64),
-    /// Something with a tap.
-    Tap(leases::Wanted),
-}
+/// How long a program that ends waits for those who watch to come for the last packets; and how
+/// long if none of them is connected, who may be gone.
+const LAST: Duration = Duration::from_secs(5);
+const LAST_OF_NOBODY: Duration = Duration::from_millis(200);
 
 /// Answers, where there is a socket.
 pub(crate) struct Desk {
@@ -81,9 +80,14 @@ impl Desk {
         clock: impl Fn() -> Instant,
         stacks: &mut [(&str, &mut Stack)],
     ) {
-        let until = clock() + LAST;
+        let began = clock();
         self.leases.begin_last();
-        while !self.leases.have_all() && clock() < until {
+        while !self.leases.have_all() {
+            let is_connected = self.server.as_ref().is_some_and(|server| server.clients() > 0);
+            let patience = if is_connected { LAST } else { LAST_OF_NOBODY };
+            if clock() >= began + patience {
+                break;
+            }
             self.poll(clock(), stacks);
             sleep(ANSWERING.into());
         }
@@ -93,8 +97,8 @@ impl Desk {
     pub(crate) fn poll(&mut self, now: Instant, stacks: &mut [(&str, &mut Stack)]) {
         let names: Vec<_> = stacks.iter().map(|(name, _)| (*name).to_owned()).collect();
         self.serve(now, &names, |number, wanted, control| match stacks.get_mut(number) {
-            Some((_, stack)) => answer(stack, &wanted, control),
-            None => gone(number),
+            Some((_, stack)) => answer::of(stack, &wanted, control),
+            None => answer::gone(number),
         });
     }
 
@@ -103,7 +107,7 @@ impl Desk {
         let names: Vec<_> = hatches.iter().map(|(name, _)| (*name).to_owned()).collect();
         self.serve(now, &names, |number, wanted, control| match hatches.get(number) {
             Some((_, hatch)) => hatch.ask(number, wanted, control),
-            None => gone(number),
+            None => answer::gone(number),
         });
     }
 
@@ -128,11 +132,11 @@ impl Desk {
                     Ok((stack, Wanted::Page(section, cursor)))
                 }
                 Ok(Question::Tap { stack, port, insns, snaplen }) => {
-                    let (at, wall) = (now, leases::wall_now());
-                    tap(stack, leases::Wanted::Add { port, insns, snaplen, at, wall })
+                    let (at, wall) = (now, taps::wall_now());
+                    tap(stack, taps::Wanted::Add { port, insns, snaplen, at, wall })
                 }
-                Ok(Question::Kept { stack, tap: id }) => tap(stack, leases::Wanted::Kept(id)),
-                Ok(Question::Untap { stack, tap: id }) => tap(stack, leases::Wanted::Remove(id)),
+                Ok(Question::Kept { stack, tap: id }) => tap(stack, taps::Wanted::Kept(id)),
+                Ok(Question::Untap { stack, tap: id }) => tap(stack, taps::Wanted::Remove(id)),
                 Err(error) => {
                     let why = format!("the question is not understood: {error}");
                     Err((Refusal::Wrong, why))
@@ -146,7 +150,7 @@ impl Desk {
                 }
                 Err((kind, why)) => {
                     full += usize::from(kind == Refusal::Full);
-                    refusal(kind, why)
+                    Answer::refusal(kind, why)
                 }
             };
             message(&answer)
@@ -167,14 +171,6 @@ fn message(answer: &Answer) -> Message {
     Message { payload: serde_json::to_vec(answer).unwrap_or_default(), descriptors: Vec::new() }
 }
 
-pub(super) fn refusal(refusal: Refusal, error: String) -> Answer {
-    Answer { error: Some(error), refusal, ..Answer::default() }
-}
-
-pub(super) fn gone(stack: usize) -> Answer {
-    refusal(Refusal::Gone, format!("there is no stack {stack}: its transfer has ended"))
-}
-
 fn program(command: &str, names: &[String]) -> Answer {
     let program = Program {
         pid: std::process::id(),
@@ -183,39 +179,4 @@ fn program(command: &str, names: &[String]) -> Answer {
         stacks: names.to_vec(),
     };
     Answer { program: Some(program), ..Answer::default() }
-}
-
-/// By the thread that has the stack; `control` has the limits of the socket itself.
-pub(super) fn answer(stack: &mut Stack, wanted: &Wanted, control: &Budget) -> Answer {
-    match wanted {
-        Wanted::Page(section, cursor) => page(stack, *section, *cursor, control),
-        Wanted::Tap(wanted) => leases::answer(stack, wanted),
-    }
-}
-
-fn page(stack: &Stack, section: Section, cursor: u64, control: &Budget) -> Answer {
-    let (body, next) = match section {
-        Section::Stack => (rows::stack(stack), None),
-        Section::Ports => rows::page(stack.ports_page(cursor, PAGE_ROWS), rows::port),
-        Section::Connections => {
-            rows::page(stack.connections_page(cursor, PAGE_ROWS), rows::connection)
-        }
-        Section::Sockets => rows::page(stack.sockets_page(cursor, PAGE_ROWS), rows::socket),
-        Section::Neighbours => {
-            let row = |(port, address, mac): &_| rows::neighbour(*port, address, mac);
-            rows::page(stack.neighbours_page(cursor, PAGE_ROWS), row)
-        }
-        Section::Routes => rows::page(stack.routes_page(cursor, PAGE_ROWS), rows::route),
-        Section::Drops => {
-            let pairs = stack.drops().nonzero().map(|(r, n)| (r.name().to_owned(), json!(n)));
-            (pairs.collect(), None)
-        }
-        Section::Counters => {
-            let pairs = stack.counters().iter().map(|(c, n)| (c.name().to_owned(), json!(n)));
-            (pairs.collect(), None)
-        }
-        Section::Limits => (rows::limits(stack.budget(), control), None),
-        Section::Switches => (rows::switches(stack), None),
-    };
-    Answer { body, next, ..Answer::default() }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use wirespeed::device::Doorbell;
 use wirespeed::{Budget, Stack};
 
-use super::desk::{self, Wanted};
+use super::answer::{self, Wanted};
 use crate::running::{Answer, Refusal};
 
 /// How long an answer may take: many ticks.
@@ -55,7 +55,7 @@ impl Hatch {
         }
         let mut slot = self.slot();
         if let Some((wanted, control)) = slot.asked.take() {
-            slot.answer = Some(desk::answer(stack, &wanted, &control));
+            slot.answer = Some(answer::of(stack, &wanted, &control));
             self.answered.notify_one();
         }
     }
@@ -83,7 +83,7 @@ impl Hatch {
             None if slot.is_closed => closed(number, &wanted),
             None => {
                 let why = "the stack's thread is busy; ask again".to_owned();
-                desk::refusal(Refusal::Busy, why)
+                Answer::refusal(Refusal::Busy, why)
             }
         }
     }
@@ -97,10 +97,10 @@ impl Hatch {
 /// The owner has ended; what its taps have kept is there until the program ends.
 fn closed(number: usize, wanted: &Wanted) -> Answer {
     match wanted {
-        Wanted::Page(..) => desk::gone(number),
+        Wanted::Page(..) => answer::gone(number),
         Wanted::Tap(_) => {
             let why = "the transfer has ended; the last packets come with the program's end";
-            desk::refusal(Refusal::Busy, why.to_owned())
+            Answer::refusal(Refusal::Busy, why.to_owned())
         }
     }
 }

@@ -1,0 +1,88 @@
+//! Taps in a stack for other programs: added, asked for what they keep, removed.
+//!
+//! Called by: `answer.rs`, by the thread that has the stack. Must not know: filter text;
+//! instructions come from outside and are looked at here like any. Bounded: bytes of each.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bpf::{Filter, Insn, Program, Settings, Tap};
+use serde_json::json;
+use wirespeed::{Instant, PortId, Stack, TapId, WallTime};
+
+use crate::running::{Answer, Kept, Refusal};
+
+/// Bytes of a buffer: in base64 it goes into a frame of the control socket, which has a megabyte.
+const BUFFER_BYTES: usize = 640 << 10;
+
+/// What is wanted of a stack.
+#[derive(Clone, Debug)]
+pub(super) enum Wanted {
+    Add {
+        port: u16,
+        insns: Vec<(u16, u8, u8, u32)>,
+        snaplen: u32,
+        /// The stacks' time, all by one clock, and the time of day then.
+        at: Instant,
+        wall: WallTime,
+    },
+    Kept(u64),
+    Remove(u64),
+}
+
+/// The time of day.
+pub(super) fn wall_now() -> WallTime {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    WallTime(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// By the thread that has the stack.
+pub(super) fn answer(stack: &mut Stack, wanted: &Wanted) -> Answer {
+    match wanted {
+        Wanted::Add { port, insns, snaplen, at, wall } => {
+            // What the time of day was when the stack last heard the time.
+            let ago = at.as_nanos().wrapping_sub(stack.now().as_nanos());
+            match add(stack, *port, insns, *snaplen, WallTime(wall.0.wrapping_sub(ago))) {
+                Ok(tap) => Answer { body: json!({ "tap": tap.number() }), ..Answer::default() },
+                Err(why) => Answer::refusal(Refusal::Wrong, why),
+            }
+        }
+        Wanted::Kept(tap) => kept(stack, *tap),
+        Wanted::Remove(tap) => {
+            stack.remove_tap(TapId::of_number(*tap));
+            Answer::default()
+        }
+    }
+}
+
+fn add(
+    stack: &mut Stack,
+    port: u16,
+    insns: &[(u16, u8, u8, u32)],
+    snaplen: u32,
+    wall: WallTime,
+) -> Result<TapId, String> {
+    let insns: Vec<Insn> =
+        insns.iter().map(|&(code, jt, jf, k)| Insn::new(code, jt, jf, k)).collect();
+    let program = Program::new(&insns).map_err(|e| format!("the filter is refused: {e}"))?;
+    // A packet that is larger than the buffer holds is kept as far as it holds.
+    let snaplen = snaplen.min(BUFFER_BYTES as u32 / 2);
+    let settings = Settings { buffer_bytes: BUFFER_BYTES, snaplen, only: None };
+    let tap = Tap::new(Filter::new(program), settings).map_err(|e| e.to_string())?;
+    stack.add_tap(PortId(port), tap, wall).ok_or_else(|| format!("there is no port {port}"))
+}
+
+fn kept(stack: &mut Stack, tap: u64) -> Answer {
+    let Some(tap) = stack.tap(TapId::of_number(tap)) else {
+        return Answer::refusal(Refusal::Gone, "the tap's port is gone".to_owned());
+    };
+    let mut kept = Kept::default();
+    if let Some(buffer) = tap.take() {
+        kept.records = STANDARD.encode(buffer.as_bytes());
+        tap.give_back(buffer);
+    }
+    let counters = tap.counters();
+    (kept.seen, kept.matched, kept.dropped) = (counters.seen, counters.matched, counters.dropped);
+    Answer { body: json!(kept), ..Answer::default() }
+}
