@@ -22,12 +22,12 @@ mod write;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use bpf::{Filter, Insn, Libpcap, Listing, Program, linktype};
 use wirespeed::LinkKind;
 
+use crate::clock::since_1970;
 use crate::running::find;
 use crate::{Outcome, output};
 
@@ -182,8 +182,7 @@ impl Sink {
 }
 
 fn now_ns() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+    u64::try_from(since_1970().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Three lines that close a capture.

@@ -4,7 +4,7 @@
 
 use anyhow::{Result, anyhow};
 
-use crate::ttcp::Interrupt;
+use crate::clock::Interrupt;
 use crate::{Outcome, Usage, output};
 
 /// Run it.

@@ -4,6 +4,7 @@
 //!
 //! Called by: people and scripts. Must not know: how anything is done; that is in the modules.
 
+mod clock;
 mod desk;
 mod dump;
 mod lab;

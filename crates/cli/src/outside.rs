@@ -21,7 +21,7 @@ use wirespeed::{
 };
 
 use crate::Usage;
-use crate::ttcp::Clock;
+use crate::clock::Clock;
 
 /// Longest sleep: Ctrl-C is looked at as often.
 const NAP: Duration = Duration::from_millis(100);

@@ -12,8 +12,8 @@ use std::net::ToSocketAddrs;
 use anyhow::{Context, Result, anyhow, bail};
 use wirespeed::{DropReason, Duration, Event, Instant, IpVersion, Owner, PingHandle, UdpError};
 
+use crate::clock::Interrupt;
 use crate::outside::{self, Outside};
-use crate::ttcp::Interrupt;
 use crate::{Outcome, Usage, output};
 use tally::Tally;
 

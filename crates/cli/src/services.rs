@@ -15,9 +15,9 @@ use wirespeed::{
     CallError, Duration, Event, Instant, IpVersion, ListenConfig, ListenerHandle, TcpHandle,
 };
 
+use crate::clock::Interrupt;
 use crate::desk::Desk;
 use crate::outside::{self, Outside};
-use crate::ttcp::Interrupt;
 use crate::{Outcome, output};
 
 /// Bytes read at a time, and so what a connection may hold of its peer's.

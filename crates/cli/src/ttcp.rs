@@ -6,7 +6,6 @@
 //! (`report`). Must not know: how a stack works.
 
 mod args;
-mod clock;
 mod data;
 mod ends;
 mod file;
@@ -22,12 +21,10 @@ mod udp;
 mod wrap;
 
 pub(crate) use args::Args;
-pub(crate) use clock::{Clock, Interrupt};
-#[cfg(target_os = "linux")]
-pub(crate) use wrap::since_1970;
 
 use anyhow::{Error, Result, anyhow};
 
+use crate::clock::Interrupt;
 use crate::outside::{Outside, Settings};
 use crate::{Outcome, output};
 use plan::Plan;
@@ -39,7 +36,7 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
         return Ok(Outcome::Done);
     }
     let plan = Plan::new(args)?;
-    let interrupt = clock::Interrupt::install()?;
+    let interrupt = Interrupt::install()?;
     if args.receive || args.transmit.is_some() {
         return outside(args, &plan, &interrupt);
     }

@@ -22,8 +22,8 @@ pub(crate) use args::Args;
 use args::End;
 use report::Report;
 
+use crate::clock::{Interrupt, since_1970};
 use crate::outside::{self, How};
-use crate::ttcp::{Interrupt, since_1970};
 use crate::{Outcome, Usage, output};
 
 /// Packets that wait and fly take so much memory at most.

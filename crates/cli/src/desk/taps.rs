@@ -3,14 +3,13 @@
 //! Called by: `answer.rs`, by the thread that has the stack. Must not know: filter text;
 //! instructions come from outside and are looked at here like any. Bounded: bytes of each.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bpf::{Filter, Insn, Program, Settings, Tap};
 use serde_json::json;
 use wirespeed::{Instant, PortId, Stack, TapId, WallTime};
 
+use crate::clock::since_1970;
 use crate::running::{Answer, Kept, Refusal};
 
 /// Bytes of a buffer: in base64 it goes into a frame of the control socket, which has a megabyte.
@@ -33,8 +32,7 @@ pub(super) enum Wanted {
 
 /// The time of day.
 pub(super) fn wall_now() -> WallTime {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    WallTime(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+    WallTime(u64::try_from(since_1970().as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// By the thread that has the stack.

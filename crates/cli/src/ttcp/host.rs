@@ -10,11 +10,11 @@ use wirespeed::base::addr::unspecified;
 use wirespeed::tcp::{Error, State};
 use wirespeed::{CallError, Duration, Event, Instant, IpVersion, ListenConfig, Owner, TcpHandle};
 
-use super::clock::{Interrupt, Lap, Stopwatch};
 use super::plan::{Goal, Plan};
 use super::run::TICK;
 use super::stream::{Input, Output};
 use crate::Usage;
+use crate::clock::{Interrupt, Lap, Stopwatch};
 use crate::desk::Desk;
 use crate::outside::Outside;
 

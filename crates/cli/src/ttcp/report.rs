@@ -11,9 +11,9 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use wirespeed::{Counter, IpVersion, Stack, Switch};
 
-use super::clock::Lap;
 use super::ends::{Receiver, Receiving, Sender};
 use super::plan::{Goal, Plan};
+use crate::clock::Lap;
 
 /// CPU time of each end in seconds.
 #[derive(Clone, Copy, Debug)]

@@ -8,11 +8,11 @@ use std::time::Duration as Span;
 use anyhow::{Result, bail};
 use wirespeed::{Duration, Instant};
 
-use super::clock::{self, Clock, Interrupt, Lap, Stopwatch};
 use super::ends::{Receiver, Sender, Turn};
 use super::plan::{Goal, Plan};
 use super::progress::Progress;
 use super::report::{Cpu, Measured};
+use crate::clock::{self, Clock, Interrupt, Lap, Stopwatch};
 use crate::desk::Desk;
 
 /// Between looks at Ctrl-C, the progress bar and whether anything moves.

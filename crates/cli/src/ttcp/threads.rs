@@ -15,12 +15,12 @@ use anyhow::{Result, anyhow, bail};
 use wirespeed::device::Doorbell;
 use wirespeed::{Duration, Instant, Stack};
 
-use super::clock::{self, Clock, Interrupt, Lap, Stopwatch};
 use super::ends::{Receiver, Sender, Turn};
 use super::plan::Plan;
 use super::progress::Progress;
 use super::report::{Cpu, Measured};
 use super::run::{STALL, TICK, deadline, stalled};
+use crate::clock::{self, Clock, Interrupt, Lap, Stopwatch};
 use crate::desk::{Desk, Hatch};
 
 /// Looks at an empty ring before going to sleep: about what a wake-up costs.

@@ -5,7 +5,6 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use wirespeed::Device;
@@ -13,6 +12,7 @@ use wirespeed::device::capture::{Capture, CaptureStatus};
 use wirespeed::device::fault::{Config, Done, Fault, FaultCounts, Rng};
 
 use super::args::Faults;
+use crate::clock::since_1970;
 
 /// Handles to what is around the device.
 #[derive(Default)]
@@ -57,8 +57,4 @@ impl Wrapped {
     pub(super) fn capture_error(&self) -> Option<wirespeed::device::capture::CaptureError> {
         self.capture.as_ref()?.error()
     }
-}
-
-pub(crate) fn since_1970() -> Duration {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }

@@ -1,10 +1,10 @@
 //! Clocks, cores and Ctrl-C: what the core of the stack must not read for itself.
 //!
-//! Called by: the loops of `run.rs` and `threads.rs`. Must not know: stacks.
+//! Called by: the loops of every command that runs a stack. Must not know: stacks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant as Monotone;
+use std::time::{Duration, Instant as Monotone, SystemTime};
 
 use anyhow::{Context, Result};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
@@ -26,25 +26,30 @@ impl Clock {
     }
 }
 
+/// The time of day: since 1970 began, UTC.
+pub(crate) fn since_1970() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
+}
+
 /// CPU time of this thread in seconds, user and system.
-pub(super) fn thread_cpu_s() -> f64 {
+pub(crate) fn thread_cpu_s() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 /// Wall and CPU time of one thread, less what is done beside the transfer (files and hashes).
 #[derive(Debug)]
-pub(super) struct Stopwatch {
+pub(crate) struct Stopwatch {
     clock: Clock,
     started: Instant,
     cpu_started_s: f64,
     beside_s: f64,
     beside_cpu_s: f64,
-    pub(super) slept_s: f64,
+    pub(crate) slept_s: f64,
 }
 
 impl Stopwatch {
-    pub(super) fn start(clock: Clock) -> Stopwatch {
+    pub(crate) fn start(clock: Clock) -> Stopwatch {
         Stopwatch {
             clock,
             started: clock.now(),
@@ -56,7 +61,7 @@ impl Stopwatch {
     }
 
     /// Do something that does not count.
-    pub(super) fn beside<T>(&mut self, what: impl FnOnce() -> T) -> T {
+    pub(crate) fn beside<T>(&mut self, what: impl FnOnce() -> T) -> T {
         let (wall, cpu) = (self.clock.now(), thread_cpu_s());
         let result = what();
         self.beside_cpu_s += thread_cpu_s() - cpu;
@@ -65,7 +70,7 @@ impl Stopwatch {
     }
 
     /// The times so far.
-    pub(super) fn lap(&self) -> Lap {
+    pub(crate) fn lap(&self) -> Lap {
         let wall_s = self.clock.now().since(self.started).as_secs_f64();
         Lap {
             wall_s,
@@ -78,19 +83,19 @@ impl Stopwatch {
 
 /// What a stopwatch shows, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Lap {
+pub(crate) struct Lap {
     /// All of it.
-    pub(super) wall_s: f64,
+    pub(crate) wall_s: f64,
     /// Less files and hashes.
-    pub(super) counted_s: f64,
+    pub(crate) counted_s: f64,
     /// Less sleep as well.
-    pub(super) busy_s: f64,
+    pub(crate) busy_s: f64,
     /// CPU time, less files and hashes.
-    pub(super) cpu_s: f64,
+    pub(crate) cpu_s: f64,
 }
 
 /// Up to `wanted` different cores that this process may use, the current one first.
-pub(super) fn cores(wanted: usize) -> Vec<usize> {
+pub(crate) fn cores(wanted: usize) -> Vec<usize> {
     let Ok(allowed) = sched_getaffinity(None) else { return Vec::new() };
     let here = sched_getcpu();
     let others = (0..CpuSet::MAX_CPU).filter(|&cpu| cpu != here && allowed.is_set(cpu));
@@ -98,7 +103,7 @@ pub(super) fn cores(wanted: usize) -> Vec<usize> {
 }
 
 /// Keep this thread on one core; `false` where the system does not let us.
-pub(super) fn pin(core: Option<usize>) -> bool {
+pub(crate) fn pin(core: Option<usize>) -> bool {
     let Some(core) = core else { return false };
     let mut set = CpuSet::new();
     set.set(core);
