@@ -111,7 +111,8 @@ fn the_last_packets_of_a_transfer_come_before_its_end() {
         assert_eq!(code(&output), 0, "{}", stderr(&output));
         let text = text(&output);
         // Of both ends, each where it leaves and where it comes.
-        assert_eq!(text.matches("Flags [F").count(), 4, "{threads}: {text}");
+        let finished = text.matches("Flags [F").count();
+        assert_eq!(finished, 4, "{threads}: {text}{}", stderr(&output));
         assert!(times(&text).is_sorted(), "{text}");
     }
 }

@@ -27,6 +27,9 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// given up.
 const TRIES: u32 = 6;
 
+/// Packets that wait for those of a stack that does not answer; more are shown out of order.
+const HELD_MAX: usize = 100_000;
+
 /// A tap in the other program.
 struct Remote {
     stack: usize,
@@ -39,6 +42,8 @@ struct Remote {
     /// Of this tap, and of those before it that lapsed.
     counted: Counted,
     before: Counted,
+    /// What passed before is here, in nanoseconds since 1970.
+    known_ns: u64,
     /// Its stack has ended.
     is_over: bool,
 }
@@ -103,6 +108,7 @@ impl Process {
                     received: 0,
                     counted: Counted::default(),
                     before: Counted::default(),
+                    known_ns: 0,
                     is_over: false,
                 };
                 remote.add(&mut process.contact, snaplen)?;
@@ -119,25 +125,24 @@ impl Process {
     /// What all taps have kept, as far as no tap can have anything earlier; also what came before
     /// something failed.
     fn fetch(&mut self) -> Result<()> {
-        let (mut horizon, mut result) = (u64::MAX, Ok(()));
-        for (number, remote) in self.taps.iter_mut().enumerate() {
-            if remote.is_over {
-                continue;
-            }
-            let asked_at = now_ns();
+        let mut result = Ok(());
+        for (number, remote) in self.taps.iter_mut().enumerate().filter(|(_, r)| !r.is_over) {
+            let asked_ns = now_ns();
             match remote.fetch(&mut self.contact, number, &mut self.held) {
-                Ok(last) => horizon = horizon.min(last.unwrap_or(asked_at)),
-                Err(error) => {
-                    result = remote.answer_to(error, &mut self.contact, self.snaplen);
-                    if result.is_err() {
-                        horizon = 0;
-                        break;
-                    }
-                }
+                Ok(last_ns) => remote.known_ns = last_ns.unwrap_or(asked_ns),
+                Err(error) => result = remote.answer_to(error, &mut self.contact, self.snaplen),
+            }
+            if result.is_err() {
+                break;
             }
         }
+        let open = self.taps.iter().filter(|remote| !remote.is_over);
+        let horizon = open.map(|remote| remote.known_ns).min().unwrap_or(u64::MAX);
         self.held.sort_by_key(|packet| packet.time_ns);
-        let count = self.held.partition_point(|packet| packet.time_ns <= horizon);
+        let count = match self.held.partition_point(|packet| packet.time_ns <= horizon) {
+            _ if self.held.len() > HELD_MAX => self.held.len(),
+            count => count,
+        };
         self.waiting.extend(self.held.drain(..count));
         result
     }
@@ -171,6 +176,8 @@ impl Remote {
         let tap = answer.body["tap"].as_u64();
         self.tap = tap.context("the program gives no number for the tap")?;
         (self.before, self.received) = (self.counted, 0);
+        // The tap before it had nothing that did not come.
+        self.known_ns = now_ns();
         Ok(())
     }
 
