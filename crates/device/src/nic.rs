@@ -18,6 +18,7 @@
 
 mod cable;
 mod config;
+mod counts;
 mod transmit;
 mod wire;
 
@@ -31,7 +32,7 @@ use crate::mitigation::Threshold;
 use crate::{Burst, Device, Doorbell, Limits};
 
 pub use config::{Config, ConfigError, Duplex};
-pub use wire::Counts;
+pub use counts::Counts;
 use wire::Wire;
 
 /// The shortest frame on an Ethernet, tags included and the check sequence not (IEEE 802.3, 3.2.8).

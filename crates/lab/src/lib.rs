@@ -7,6 +7,7 @@
 //! A new experiment is a module with options and a function from [`Run`] to [`Report`], and a line
 //! in [`EXPERIMENTS`]. docs/lab.md says what a user sees.
 
+mod envelope;
 mod keep;
 pub mod livelock;
 mod machine;
@@ -25,10 +26,11 @@ pub mod tap;
 mod tests;
 mod wan;
 
+pub use envelope::Envelope;
 pub use machine::Machine;
 pub use options::{Args, Common};
 pub use plot::{Dots, Panel, Plot, Point};
-pub use report::{Column, Envelope, Format, Report, Span};
+pub use report::{Column, Format, Report, Span};
 
 use clap::{ArgMatches, Command};
 

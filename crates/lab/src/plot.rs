@@ -10,7 +10,7 @@ mod ink;
 pub use dots::{Dots, Panel, Point};
 
 use crate::Error;
-use crate::report::{Envelope, VERSION};
+use crate::envelope::{Envelope, VERSION};
 
 /// The kinds of picture.
 #[derive(Clone, Debug)]

@@ -1,14 +1,14 @@
 //! What every experiment hands back: rows of named values with units, each single run behind them,
-//! and a plot; and the one envelope that goes around it.
+//! and a plot.
 //!
 //! Called by: experiments, which make a [`Report`]; the lab, which prints it. Must not know: what
-//! was measured. The envelope is the same for all experiments: `{"lab", "question", "version",
+//! was measured. The document is the same for all experiments: `{"lab", "question", "version",
 //! "machine", "settings", "seconds", "interrupted", "units", "rows", "fits", "samples", "notes"}`.
 
 use serde_json::{Map, Value, json};
 
+use crate::envelope::{Envelope, VERSION};
 use crate::plot::Plot;
-use crate::{Experiment, Machine};
 
 /// What came out.
 #[derive(Clone, Debug, Default)]
@@ -97,21 +97,6 @@ impl Span {
         Some(Span { low, mid, high })
     }
 }
-
-/// What is said about every run, whatever the experiment.
-pub struct Envelope {
-    /// Which experiment.
-    pub experiment: &'static Experiment,
-    /// Where, and how quiet it was at the start.
-    pub machine: Machine,
-    /// Wall time that it took.
-    pub seconds: f64,
-    /// Somebody stopped it: rows may rest on fewer runs than asked for.
-    pub interrupted: bool,
-}
-
-/// The version of wirespeed.
-pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 impl Report {
     /// The one JSON document, with an end of line.

@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::report::{Column, Envelope, Format, Report, VERSION};
+use crate::envelope::{Envelope, VERSION};
+use crate::report::{Column, Format, Report};
 
 /// Longest line of what is said in sentences.
 const WIDTH: usize = 96;

@@ -25,6 +25,7 @@ mod preload;
 mod profile;
 mod ready;
 mod socket;
+mod sysctls;
 mod transfer;
 mod usage;
 mod wire;

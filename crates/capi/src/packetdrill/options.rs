@@ -17,9 +17,9 @@ use rustix::io::Errno;
 use tcp::Config;
 
 use super::file::Place;
-use super::flags::algorithm_named;
 use super::profile::System;
 use super::socket::tcp_error;
+use super::sysctls::algorithm_named;
 use super::world::State;
 use super::{Call, fast_open, info};
 

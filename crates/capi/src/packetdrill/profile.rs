@@ -13,7 +13,7 @@ use stack::{PortConfig, Route, Stack, StackConfig};
 use tcp::cc::Algorithm;
 use tcp::{Config, Ecn, MtuProbing};
 
-use super::flags::Sysctls;
+use super::sysctls::Sysctls;
 use super::wire::End;
 
 /// Which system's defaults and option semantics scripts meet.

@@ -11,8 +11,8 @@
 use base::{Duration, Instant};
 
 use super::Config;
+use super::counts::Counts;
 use super::transmit::{GAP_BITS, PREAMBLE_BITS, Transmitter, span};
-use super::wire::Counts;
 use crate::fault::Rng;
 
 /// What a station waits a random number of; the shortest frame takes as long.

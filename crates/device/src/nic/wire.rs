@@ -12,28 +12,10 @@ use base::{Duration, Instant};
 use mbuf::Mbuf;
 
 use super::cable::Cable;
+use super::counts::Counts;
 use super::transmit::{Ending, Transmitter};
 use super::{Config, Duplex};
 use crate::mitigation::Threshold;
-
-/// What one end of a link has sent and received, as its hardware counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Frames put on the wire; those that collided are not counted until they pass.
-    pub tx_frames: u64,
-    /// Their bytes, padding included.
-    pub tx_bytes: u64,
-    /// Frames received.
-    pub rx_frames: u64,
-    /// Their bytes, padding included.
-    pub rx_bytes: u64,
-    /// Times that a frame of this end met one of the other's on the cable.
-    pub collisions: u64,
-    /// Frames given up after sixteen collisions.
-    pub given_up: u64,
-    /// Frames lost because the receive ring was full.
-    pub rx_ring_full: u64,
-}
 
 /// The receiving half of an interface.
 struct Receiver {
