@@ -50,18 +50,13 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     if args.code > 0 {
         return code(args);
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    let told = stop.clone();
-    let tell = move || {
-        // The second time whoever asks is tired of waiting: a source may hang.
-        if told.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
-        }
-    };
-    ctrlc::set_handler(tell).context("Ctrl-C")?;
     if let Some(path) = &args.read {
-        return run(args, &mut Capture::open(path, filters(args))?, &stop);
+        // Ctrl-C ends a wait for a pipe's first bytes at once.
+        let mut capture = Capture::open(path, filters(args))?;
+        let stop = on_interrupt()?;
+        return run(args, &mut capture, &stop);
     }
+    let stop = on_interrupt()?;
     if !args.interfaces.is_empty() {
         return run(args, interfaces(&args.interfaces, filters(args))?.as_mut(), &stop);
     }
@@ -69,6 +64,19 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     let make = |link| compile(&text, args.snaplen, link);
     let path = find(args.socket.as_deref(), args.pid)?;
     run(args, &mut Process::attach(path, args.port.as_deref(), args.snaplen, make)?, &stop)
+}
+
+/// Set by Ctrl-C. The second time ends the program: a source may hang.
+fn on_interrupt() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = stop.clone();
+    let tell = move || {
+        if told.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    };
+    ctrlc::set_handler(tell).context("Ctrl-C")?;
+    Ok(stop)
 }
 
 /// Packets of interfaces; `make` compiles the filter.

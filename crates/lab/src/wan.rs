@@ -34,8 +34,9 @@ pub(crate) struct Options {
     /// --peer 20]
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=3600))]
     seconds: Option<u64>,
-    /// Without the figures of Linux
+    /// Without the published figures of Linux
     #[arg(long)]
+    #[cfg_attr(target_os = "linux", arg(conflicts_with = "peer"))]
     no_linux: bool,
     /// In real time, on the cells up to 200 Mb/s: Linux at both ends, then ours at one, then at
     /// both, over the same path and seeds (root; six pairs, ten where packets are lost or late)
