@@ -151,13 +151,15 @@ impl Leader {
     /// How many of these followers, the last one first, have checksums that verify?
     #[inline(always)]
     pub(crate) fn count_sound(&self, frames: &[Mbuf], ladder: Ladder) -> usize {
+        // A header is not all zeros: no segment sums to the zero that is 0.
+        let whole = Sum(0xffff).minus(self.pseudo);
         // Behind the segment is the link's padding.
         let segment = self.tcp_at..self.payload_at + self.len as usize;
         let is_sound = |m: &&Mbuf| {
             m.has(Flags::CSUM_VERIFIED)
-                || m.as_slice().get(segment.clone()).is_some_and(|segment| {
-                    self.pseudo.plus(bytepass_sum(ladder, segment)).is_whole()
-                })
+                || m.as_slice()
+                    .get(segment.clone())
+                    .is_some_and(|segment| bytepass_sum(ladder, segment) == whole)
         };
         frames.iter().rev().take_while(is_sound).count()
     }
