@@ -34,6 +34,9 @@ impl Flags {
     pub const PACED: u8 = 128;
 }
 
+/// Fewer bytes cost less to copy than the buffer that they hold.
+pub(crate) const SMALL: usize = 256;
+
 const _: () = assert!(size_of::<Option<Mbuf>>() == 8);
 
 /// A unique handle on a packet, or on a piece of one: 8 bytes.
@@ -271,7 +274,7 @@ impl Mbuf {
     /// Is this little enough that copying it costs less than the buffer it holds?
     #[inline(always)]
     pub fn is_small(&self) -> bool {
-        self.len() < 256
+        self.len() < SMALL
     }
 
     /// Take over the data of `next`, all of it or none: `false` if it is not small, or does not
@@ -299,12 +302,19 @@ impl Mbuf {
     /// padding off the back in one.
     #[inline(always)]
     pub fn keep(&mut self, from: usize, len: usize) {
+        if from.saturating_add(len) > self.len() {
+            return self.keep_less(from, len);
+        }
         let h = self.header_mut();
-        let from = from.min(h.len as usize);
-        let len = len.min(h.len as usize - from);
         // SAFETY: `from + len` is at most the old length.
         h.data = unsafe { h.data.add(from) };
         h.len = len as u32;
+    }
+
+    #[cold]
+    fn keep_less(&mut self, from: usize, len: usize) {
+        self.trim_front(from);
+        self.truncate(len);
     }
 
     /// Keep the first `len` bytes.

@@ -177,33 +177,22 @@ impl Pool {
     /// [`Pool::free`] for a list.
     ///
     /// # Safety
-    /// `first` starts `count` handles, one at least, linked by `next`, that nobody holds any more.
+    /// `first` to `last` are `count` handles of one owner, linked by `next`, that nobody holds any
+    /// more.
     #[inline(always)]
-    pub(crate) unsafe fn free_linked(&mut self, mut first: NonNull<Header>, mut count: usize) {
-        // SAFETY: by contract; `next` of a handle is read before the handle can be used again.
+    pub(crate) unsafe fn free_run(
+        &mut self,
+        first: NonNull<Header>,
+        mut last: NonNull<Header>,
+        count: usize,
+    ) {
+        // SAFETY: by contract.
         unsafe {
-            let ours = Arc::as_ptr(&self.shared).cast_mut();
-            while count > 0 {
-                let owner = first.as_ref().owner;
-                let (mut last, mut alike) = (first, 1);
-                let mut next = first.as_ref().next;
-                while alike < count
-                    && let Some(header) = next
-                    && header.as_ref().owner == owner
-                {
-                    last = header;
-                    alike += 1;
-                    next = header.as_ref().next;
-                }
-                if owner.as_ptr() == ours {
-                    last.as_mut().next = None;
-                    self.store.release_list(first.as_ptr());
-                } else {
-                    self.send_home(first, last, alike);
-                }
-                count -= alike;
-                let Some(next) = next else { break };
-                first = next;
+            if ptr::eq(first.as_ref().owner.as_ptr(), Arc::as_ptr(&self.shared)) {
+                last.as_mut().next = None;
+                self.store.release_list(first.as_ptr());
+            } else {
+                self.send_home(first, last, count);
             }
         }
     }

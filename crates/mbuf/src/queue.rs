@@ -46,6 +46,35 @@ impl MbufQueue {
         self.tail = Some(header);
     }
 
+    /// Add several at the end, as many as the iterator says that it has. If it panics, what it gave
+    /// is lost.
+    #[inline(always)]
+    pub fn extend(&mut self, mut mbufs: impl ExactSizeIterator<Item = Mbuf>) {
+        let count = mbufs.len() as u32;
+        let Some(first) = mbufs.next() else { return };
+        let mut bytes = first.header().len;
+        let first = first.into_raw();
+        let mut last = first;
+        for mbuf in mbufs {
+            bytes += mbuf.header().len;
+            let header = mbuf.into_raw();
+            // SAFETY: the handle was given up by the iterator, and no queue has it yet.
+            unsafe { last.as_mut().next = Some(header) };
+            last = header;
+        }
+        // SAFETY: as above, and the queue holds its tail.
+        unsafe {
+            last.as_mut().next = None;
+            match self.tail {
+                Some(mut tail) => tail.as_mut().next = Some(first),
+                None => self.head = Some(first),
+            }
+        }
+        self.tail = Some(last);
+        self.count += count;
+        self.bytes += bytes;
+    }
+
     /// Put back at the front.
     pub fn push_front(&mut self, mbuf: Mbuf) {
         self.bytes += mbuf.header().len;
@@ -77,28 +106,41 @@ impl MbufQueue {
     /// to `pool`.
     #[inline(always)]
     pub fn use_up(&mut self, pool: &mut Pool, mut use_up: impl FnMut(&[u8]) -> bool) {
-        let first = self.head;
-        let (mut count, mut bytes) = (0, 0);
+        while self.use_up_run(pool, &mut use_up) {}
+    }
+
+    /// [`MbufQueue::use_up`] for those in front that are the same pool's, which are given back as
+    /// one; is it another's turn then?
+    #[inline(always)]
+    fn use_up_run(&mut self, pool: &mut Pool, use_up: &mut impl FnMut(&[u8]) -> bool) -> bool {
+        let Some(first) = self.head else { return false };
+        // SAFETY: the queue holds the handle.
+        let owner = unsafe { first.as_ref().owner };
+        let (mut last, mut count, mut bytes) = (first, 0, 0);
         let mut at = self.head;
         while let Some(header) = at {
             // SAFETY: the queue holds the handle; `Mbuf` is a transparent view of the pointer.
             let mbuf = unsafe { &*core::ptr::from_ref(&header).cast::<Mbuf>() };
-            if !use_up(mbuf.as_slice()) {
+            if mbuf.header().owner != owner || !use_up(mbuf.as_slice()) {
                 break;
             }
+            last = header;
             count += 1;
             bytes += mbuf.header().len;
             at = mbuf.header().next;
         }
-        let Some(first) = first.filter(|_| count > 0) else { return };
-        self.head = at;
-        if at.is_none() {
-            self.tail = None;
+        if count > 0 {
+            self.head = at;
+            if at.is_none() {
+                self.tail = None;
+            }
+            self.count -= count;
+            self.bytes -= bytes;
+            // SAFETY: `count` handles of one owner, which the queue gave up above.
+            unsafe { pool.free_run(first, last, count as usize) }
         }
-        self.count -= count;
-        self.bytes -= bytes;
-        // SAFETY: `count` handles linked from `first` on, which the queue gave up above.
-        unsafe { pool.free_linked(first, count as usize) }
+        // SAFETY: the queue holds the handle.
+        at.is_some_and(|next| unsafe { next.as_ref().owner } != owner)
     }
 
     /// Look at the first.

@@ -2,6 +2,7 @@
 //!
 //! Called by: TCP when data is in order, and the socket's read calls. Must not know: TCP.
 
+use crate::mbuf::SMALL;
 use crate::{Mbuf, MbufQueue, Pool, copy};
 
 /// Data in order, and how much of it may wait.
@@ -25,6 +26,26 @@ impl SockBuf {
             self.append_small(mbuf, pool);
         } else {
             self.queue.push_back(mbuf);
+        }
+    }
+
+    /// [`SockBuf::append`] for frames that are alike: `len` bytes from `from` on of each.
+    #[inline(always)]
+    pub fn append_alike(
+        &mut self,
+        frames: impl ExactSizeIterator<Item = Mbuf>,
+        from: usize,
+        len: usize,
+        pool: &mut Pool,
+    ) {
+        let data = frames.map(|mut frame| {
+            frame.keep(from, len);
+            frame
+        });
+        if len < SMALL {
+            data.for_each(|mbuf| self.append(mbuf, pool));
+        } else {
+            self.queue.extend(data);
         }
     }
 
@@ -72,17 +93,16 @@ impl SockBuf {
     /// Copy the oldest data into `into`, giving emptied mbufs back; returns how many bytes.
     #[inline]
     pub fn read(&mut self, into: &mut [u8], pool: &mut Pool) -> usize {
-        let mut done = 0;
+        let wanted = into.len();
+        let mut rest = into;
         self.queue.use_up(pool, |data| {
-            let Some(to) = into.get_mut(done..done + data.len()) else { return false };
+            let Some(to) = rest.split_off_mut(..data.len()) else { return false };
             bytepass_copy(data, to);
-            done += data.len();
             true
         });
-        if done < into.len() {
-            done += self.read_part(&mut into[done..]);
-        }
-        done
+        let left = rest.len();
+        let part = if left > 0 { self.read_part(rest) } else { 0 };
+        wanted - left + part
     }
 
     /// Copy what fits of an mbuf that does not fit whole.

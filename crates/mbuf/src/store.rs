@@ -137,16 +137,25 @@ impl Store {
     /// # Safety
     /// `header` is a handle of this store's pool that nobody holds any more.
     #[inline(always)]
-    pub(crate) unsafe fn release(&mut self, mut header: NonNull<Header>) {
+    pub(crate) unsafe fn release(&mut self, header: NonNull<Header>) {
         self.outstanding -= 1;
         // SAFETY: by contract; the count of a cluster is the pool's alone.
         unsafe {
             let base = header.as_ref().base;
             if base != header {
-                header.as_mut().base = header;
                 self.push(header);
             }
-            // Only this field: the handle on the rest of the header may be in use elsewhere.
+            self.release_base(base);
+        }
+    }
+
+    /// # Safety
+    /// `base` is a cluster of this store with one handle less from here on.
+    #[inline(always)]
+    unsafe fn release_base(&mut self, base: NonNull<Header>) {
+        // SAFETY: by contract; the count is the pool's alone. Only this field: the handle on the
+        // rest of the header may be in use elsewhere.
+        unsafe {
             let refs = &mut (*base.as_ptr()).refs_or_private_end;
             *refs -= 1;
             if *refs == 0 {
@@ -160,14 +169,34 @@ impl Store {
     pub(crate) unsafe fn release_list(&mut self, head: *mut Header) -> usize {
         let mut at = NonNull::new(head);
         let mut count = 0;
-        while let Some(header) = at {
-            // SAFETY: by contract; `next` is read before the header can be reused.
+        if UNPOOLED {
+            while let Some(header) = at {
+                // SAFETY: by contract; `next` is read before the header can be reused.
+                unsafe {
+                    at = header.as_ref().next;
+                    self.release(header);
+                }
+                count += 1;
+            }
+            return count;
+        }
+        // Nearly all are shares: their free list is kept at hand.
+        let mut shares = self.free[Class::Share as usize];
+        while let Some(mut header) = at {
+            // SAFETY: by contract, as in `release`; a base is never a share.
             unsafe {
                 at = header.as_ref().next;
-                self.release(header);
+                let base = header.as_ref().base;
+                if base != header {
+                    header.as_mut().next = shares;
+                    shares = Some(header);
+                }
+                self.release_base(base);
             }
             count += 1;
         }
+        self.free[Class::Share as usize] = shares;
+        self.outstanding -= count;
         count
     }
 

@@ -6,11 +6,12 @@
 //! or do exactly what prediction would do; switch `follow` turns it off and a differential test
 //! compares. Must not know: what the headers mean beyond where two fields are.
 
-use mbuf::Mbuf;
-use wire::checksum::Sum;
+use mbuf::{Flags, Mbuf};
+use wire::checksum::{Ladder, Sum};
 use wire::tcp::{CHECKSUM_OFFSET, SEQ_OFFSET};
 
 use crate::TcpHandle;
+use crate::rx::bytepass_sum;
 
 /// Bytes compared: Ethernet, IPv6 and a TCP header with timestamps are 86; this is six vectors of
 /// 16. As many are stamped.
@@ -109,17 +110,31 @@ impl Leader {
         true
     }
 
-    /// Where the segment ends; behind it is the link's padding.
+    /// How many of these, the last one first, have the leader's headers but for checksums, and raw
+    /// sequence numbers that `is_next`? No call is made between two of them, so that what they are
+    /// compared with stays in registers.
     #[inline(always)]
-    pub(crate) fn end(&self) -> usize {
-        self.payload_at + self.len as usize
+    pub(crate) fn count_alike(
+        &self,
+        frames: &[Mbuf],
+        mut is_next: impl FnMut(u32) -> bool,
+    ) -> usize {
+        // So it is, but here it is known where they are compared.
+        if self.frame_len < HEADERS_MAX {
+            return 0;
+        }
+        let follows = |m: &&Mbuf| self.is_followed_by(m).is_some_and(&mut is_next);
+        frames.iter().rev().take_while(follows).count()
     }
 
     /// Are this frame's headers the leader's but for sequence number and checksum? Then here is
     /// its raw sequence number.
     #[inline(always)]
-    pub(crate) fn is_followed_by(&self, m: &Mbuf) -> Option<u32> {
+    fn is_followed_by(&self, m: &Mbuf) -> Option<u32> {
         let frame = m.as_slice();
+        if frame.len() != self.frame_len {
+            return None;
+        }
         let new = frame.first_chunk::<HEADERS_MAX>()?;
         // All differences gathered, for the compiler to take sixteen bytes at a time: a call to
         // compare slices costs more than the comparison.
@@ -127,9 +142,25 @@ impl Leader {
         for ((new, old), same) in new.iter().zip(&self.headers.0).zip(&self.same.0) {
             different |= (new ^ old) & same;
         }
-        if different != 0 || frame.len() != self.frame_len {
+        if different != 0 {
             return None;
         }
         new.get(self.tcp_at + SEQ_OFFSET..)?.first_chunk().map(|seq| u32::from_be_bytes(*seq))
+    }
+
+    /// How many of these followers, the last one first, have checksums that verify?
+    #[inline(always)]
+    pub(crate) fn count_sound(&self, frames: &[Mbuf], ladder: Ladder) -> usize {
+        // A header is not all zeros: no segment sums to the zero that is 0.
+        let whole = Sum(0xffff).minus(self.pseudo);
+        // Behind the segment is the link's padding.
+        let segment = self.tcp_at..self.payload_at + self.len as usize;
+        let is_sound = |m: &&Mbuf| {
+            m.has(Flags::CSUM_VERIFIED)
+                || m.as_slice()
+                    .get(segment.clone())
+                    .is_some_and(|segment| bytepass_sum(ladder, segment) == whole)
+        };
+        frames.iter().rev().take_while(is_sound).count()
     }
 }

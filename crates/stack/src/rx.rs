@@ -98,30 +98,20 @@ fn followers(stack: &mut Stack, handle: TcpHandle, frames: &mut Burst) -> u64 {
     // A copy, which nothing written below can be taken to change.
     let (core, leader) = (&mut stack.core, stack.leader);
     let Some(pcb) = stack.connections.get_mut(handle) else { return 0 };
-    let verifying = core.cx.switches.on(Switch::ChecksumRx);
-    let mut run = Following::behind(&pcb.tcb);
-    while let Some(next) = frames.last() {
-        let Some(seq) = leader.is_followed_by(next) else { break };
-        if !run.admits(SeqNumber(seq), leader.len) {
-            break;
-        }
-        if verifying && !next.has(MbufFlags::CSUM_VERIFIED) {
-            let segment = next.as_slice().get(leader.tcp_at..leader.end()).unwrap_or_default();
-            if !leader.pseudo.plus(bytepass_sum(core.cx.ladder, segment)).is_whole() {
-                break;
-            }
-        }
-        let Some(mut m) = frames.pop() else { break };
-        m.keep(leader.payload_at, leader.len as usize);
-        run.take(&mut pcb.tcb, m, &mut core.cx.pool);
+    let mut run = Following::behind(&pcb.tcb, leader.len);
+    let behind = frames.len() - frames.len().min(run.most(&pcb.tcb));
+    let mut count = leader.count_alike(&frames[behind..], |seq| run.admits(SeqNumber(seq)));
+    if core.cx.switches.on(Switch::ChecksumRx) {
+        count = leader.count_sound(&frames[frames.len() - count..], core.cx.ladder);
     }
-    let count = run.count();
-    if count > 0 {
-        core.cx.counters.add(Counter::TcpSegmentsIn, u64::from(count));
-        run.accept(&mut pcb.tcb, leader.len, &mut core.cx);
-        stack.connections.mark_dirty(handle);
+    if count == 0 {
+        return 0;
     }
-    u64::from(count) * leader.frame_len as u64
+    core.cx.counters.add(Counter::TcpSegmentsIn, count as u64);
+    let alike = frames.drain(frames.len() - count..).rev();
+    predict::accept_alike(&mut pcb.tcb, alike, leader.payload_at, leader.len, &mut core.cx);
+    stack.connections.mark_dirty(handle);
+    count as u64 * leader.frame_len as u64
 }
 
 /// One frame: its link header, its IP header. An error frees it.
@@ -414,6 +404,6 @@ fn for_any_host<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
 /// The one pass over a received segment's bytes before its reader's copy; out of line so that
 /// instruction counts can tell the bytes from the work on them.
 #[inline(never)]
-fn bytepass_sum(ladder: Ladder, data: &[u8]) -> Sum {
+pub(crate) fn bytepass_sum(ladder: Ladder, data: &[u8]) -> Sum {
     ladder.sum(data)
 }

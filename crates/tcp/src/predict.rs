@@ -7,7 +7,7 @@
 //! data, ACK and window update together: bulk traffic hits it always, ping-pong too.
 
 use base::{Counter, SeqNumber};
-use mbuf::{Mbuf, Pool};
+use mbuf::Mbuf;
 use wire::tcp::Flags;
 
 use crate::marks::Marks;
@@ -73,52 +73,52 @@ fn window_is_news(tcb: &Tcb, seg: &Segment) -> bool {
 /// burst with nothing in between: neither state nor trouble can have changed, and ACK, window and
 /// timestamp have been taken.
 pub struct Following {
-    /// The next byte expected, and how much more the window that was offered admits.
+    /// The next byte expected.
     next: SeqNumber,
-    room: u32,
-    count: u32,
+    /// Bytes of each.
+    len: u32,
 }
 
 impl Following {
-    /// Behind the segment that was taken last.
+    /// Segments of `len` bytes behind the one that was taken last.
     #[inline(always)]
-    pub fn behind(tcb: &Tcb) -> Following {
-        Following { next: tcb.rcv_nxt, room: tcb.rcv_wnd(), count: 0 }
+    pub fn behind(tcb: &Tcb, len: u32) -> Following {
+        Following { next: tcb.rcv_nxt, len }
     }
 
-    /// Does a segment of `len` bytes at `seq` come next?
+    /// How many the window that was offered admits.
     #[inline(always)]
-    pub fn admits(&self, seq: SeqNumber, len: u32) -> bool {
-        seq == self.next && len <= self.room
+    pub fn most(&self, tcb: &Tcb) -> usize {
+        tcb.rcv_wnd().checked_div(self.len).unwrap_or(0) as usize
     }
 
-    /// Take the payload of one that does; [`Following::accept`] follows.
+    /// Is it the turn of a segment at `seq`? Then the one behind it is next.
     #[inline(always)]
-    pub fn take(&mut self, tcb: &mut Tcb, m: Mbuf, pool: &mut Pool) {
-        let len = m.len() as u32;
-        self.next += len;
-        self.room -= len;
-        self.count += 1;
-        tcb.receive.append(m, pool);
+    pub fn admits(&mut self, seq: SeqNumber) -> bool {
+        let is_next = seq == self.next;
+        self.next += self.len;
+        is_next
     }
+}
 
-    /// How many were taken.
-    #[inline(always)]
-    pub fn count(&self) -> u32 {
-        self.count
-    }
-
-    /// Account for what was taken, `len` bytes each.
-    #[inline(always)]
-    pub fn accept(self, tcb: &mut Tcb, len: u32, cx: &mut Cx) {
-        let bytes = self.next.since(tcb.rcv_nxt) as u32;
-        cx.counters.add(Counter::TcpPredicted, u64::from(self.count));
-        cx.counters.add(Counter::TcpFollowed, u64::from(self.count));
-        tcb.stats.segments_in = tcb.stats.segments_in.wrapping_add(self.count);
-        tcb.snd_wl1 = self.next - len;
-        tcb.todo.set(crate::Todo::OUTPUT);
-        text::arrived(tcb, bytes);
-    }
+/// Take segments all of which [`Following::admits`]: of `frames`, one at least, the `len` bytes
+/// from `from` on.
+#[inline(always)]
+pub fn accept_alike(
+    tcb: &mut Tcb,
+    frames: impl ExactSizeIterator<Item = Mbuf>,
+    from: usize,
+    len: u32,
+    cx: &mut Cx,
+) {
+    let count = frames.len() as u32;
+    tcb.receive.append_alike(frames, from, len as usize, &mut cx.pool);
+    cx.counters.add(Counter::TcpPredicted, u64::from(count));
+    cx.counters.add(Counter::TcpFollowed, u64::from(count));
+    tcb.stats.segments_in = tcb.stats.segments_in.wrapping_add(count);
+    tcb.todo.set(crate::Todo::OUTPUT);
+    text::arrived(tcb, count * len);
+    tcb.snd_wl1 = tcb.rcv_nxt - len;
 }
 
 /// Take a segment that [`matches`]; `m` is its payload.

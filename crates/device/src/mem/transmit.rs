@@ -44,11 +44,12 @@ impl Mem {
         {
             return self.send_one(from);
         }
-        let (mut count, mut bytes) = self.count_fitting(from);
-        if count < from.len() {
+        let longest = self.limits.max_frame.max(self.limits.offloads.tso_max_bytes);
+        let most = from.len() as u64 * longest as u64;
+        if self.in_flight_bytes() + most > self.depth_bytes {
             self.see_taken();
-            (count, bytes) = self.count_fitting(from);
         }
+        let (count, mut bytes) = self.count_fitting(from);
         if count == 0 {
             return 0;
         }
@@ -92,15 +93,14 @@ impl Mem {
         let first = frames.first().map_or(0, |frame| frame.len() as u64);
         let least = if in_flight == 0 { first } else { 0 };
         let room = self.depth_bytes.saturating_sub(in_flight).max(least);
-        let mut bytes = 0;
+        let mut left = room;
         for (count, frame) in frames.iter().enumerate() {
-            let with = bytes + frame.len() as u64;
-            if with > room || self.too_long(frame) {
-                return (count, bytes);
+            match left.checked_sub(frame.len() as u64) {
+                Some(less) if !self.too_long(frame) => left = less,
+                _ => return (count, room - left),
             }
-            bytes = with;
         }
-        (frames.len(), bytes)
+        (frames.len(), room - left)
     }
 
     /// Is there no room yet for the first of these, which is no shorter than what was pushed back?

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{assert_all_home, bytes, mbuf_of};
-use crate::{MbufQueue, Pool, SockBuf};
+use crate::{Mbuf, MbufQueue, Pool, SockBuf};
 
 proptest! {
     #[test]
@@ -38,6 +38,73 @@ proptest! {
         buf.clear(&mut pool);
         prop_assert!(buf.is_empty());
         assert_all_home(&mut pool);
+    }
+
+    /// Also of frames that are shorter than they were said to be.
+    #[test]
+    fn frames_alike_are_appended_as_one_by_one(
+        before in 0..400usize,
+        lens in prop::collection::vec(0..600usize, 0..20),
+        from in 0..100usize,
+        len in 0..500usize,
+    ) {
+        let mut pool = Pool::new(4 << 20);
+        let (mut together, mut single) = (SockBuf::new(10_000), SockBuf::new(10_000));
+        for buf in [&mut together, &mut single] {
+            if before > 0 {
+                buf.append(mbuf_of(&mut pool, &bytes(99, before)), &mut pool);
+            }
+        }
+        let mut frames = Vec::new();
+        for (i, &n) in lens.iter().enumerate() {
+            let data = bytes(i as u8, n);
+            frames.push(mbuf_of(&mut pool, &data));
+            let mut frame = mbuf_of(&mut pool, &data);
+            frame.keep(from, len);
+            let kept: Vec<u8> = data.iter().copied().skip(from).take(len).collect();
+            prop_assert_eq!(frame.as_slice(), kept);
+            single.append(frame, &mut pool);
+        }
+        together.append_alike(frames.into_iter(), from, len, &mut pool);
+        together.append(mbuf_of(&mut pool, &[7; 300]), &mut pool);
+        single.append(mbuf_of(&mut pool, &[7; 300]), &mut pool);
+        prop_assert_eq!(together.len(), single.len());
+        let (mut one, mut other) = (vec![0; single.len()], vec![0; single.len()]);
+        prop_assert_eq!(together.read(&mut one, &mut pool), one.len());
+        prop_assert_eq!(single.read(&mut other, &mut pool), other.len());
+        prop_assert!(one == other);
+        drop((together, single));
+        assert_all_home(&mut pool);
+    }
+
+    /// Buffers of three pools in any order, read in pieces: each goes home.
+    #[test]
+    fn what_was_read_goes_home_to_its_own_pool(
+        owners in prop::collection::vec(0..3usize, 1..60),
+        reads in prop::collection::vec(1..3_000usize, 1..40),
+    ) {
+        let mut pools = [Pool::new(4 << 20), Pool::new(4 << 20), Pool::new(4 << 20)];
+        let mut buf = SockBuf::new(1 << 20);
+        let mut model = Vec::new();
+        for (i, &owner) in owners.iter().enumerate() {
+            let data = bytes(i as u8, 300);
+            buf.append(mbuf_of(&mut pools[owner], &data), &mut Pool::new(0));
+            model.extend(data);
+        }
+        for n in reads {
+            let mut into = vec![0; n];
+            let done = buf.read(&mut into, &mut pools[0]);
+            prop_assert_eq!(done, n.min(model.len()));
+            prop_assert!(into[..done] == model[..done]);
+            model.drain(..done);
+            prop_assert_eq!(buf.len(), model.len());
+        }
+        pools[0].flush();
+        let waiting = model.len().div_ceil(300);
+        let out: usize = pools.iter_mut().map(Pool::outstanding).sum();
+        prop_assert_eq!(out, waiting);
+        drop(buf);
+        pools.iter_mut().for_each(assert_all_home);
     }
 
     #[test]
@@ -132,5 +199,45 @@ fn a_panic_in_a_closure_leaves_a_whole_queue() {
     assert_eq!((queue.count(), queue.bytes()), (2, 15));
     assert_eq!(queue.pop_front().expect("two").as_slice(), [3; 5]);
     queue.clear(&mut pool);
+    assert_all_home(&mut pool);
+}
+
+/// Shares and clusters come home on one list; each is handed out once again.
+#[test]
+fn a_list_of_shares_and_clusters_is_taken_in() {
+    let mut pool = Pool::new(1 << 20);
+    for first in [false, true] {
+        let mut queue = MbufQueue::new();
+        for i in 0..20 {
+            let mut cluster = mbuf_of(&mut pool, &[i; 400]);
+            let share = pool.share(&mut cluster).expect("the pool is large enough");
+            let (one, other) = if first { (share, cluster) } else { (cluster, share) };
+            queue.push_back(one);
+            queue.push_back(other);
+        }
+        queue.use_up(&mut pool, |data| data.len() == 400);
+        assert!(queue.is_empty());
+        assert_all_home(&mut pool);
+        let again: Vec<Mbuf> = (0..40).map(|i| mbuf_of(&mut pool, &[i; 400])).collect();
+        assert!((0..40).zip(&again).all(|(i, m)| m.as_slice() == [i; 400]));
+        drop(again);
+        assert_all_home(&mut pool);
+    }
+}
+
+#[test]
+fn a_queue_is_extended_at_its_end() {
+    let mut pool = Pool::new(1 << 20);
+    let mut queue = MbufQueue::new();
+    queue.extend(std::iter::empty());
+    assert!(queue.is_empty());
+    for (count, bytes) in [(3, 6), (6, 12)] {
+        let more: Vec<Mbuf> = (1..4).map(|i| mbuf_of(&mut pool, &vec![9; i])).collect();
+        queue.extend(more.into_iter());
+        assert_eq!((queue.count(), queue.bytes()), (count, bytes));
+    }
+    queue.push_back(mbuf_of(&mut pool, &[9; 4]));
+    let lens: Vec<usize> = std::iter::from_fn(|| queue.pop_front()).map(|m| m.len()).collect();
+    assert_eq!(lens, [1, 2, 3, 1, 2, 3, 4]);
     assert_all_home(&mut pool);
 }
