@@ -7,14 +7,16 @@
 //! binary search, never by a walk.
 
 mod cut;
-
-use std::collections::VecDeque;
+mod ring;
 
 use base::{Instant, SeqNumber};
-use mbuf::{Flags, Mbuf, Pool};
+use mbuf::{Class, Flags, Mbuf, Pool};
 use wire::checksum::{Ladder, Sum};
 
+use ring::{Ring, occupy};
+
 /// What one segment carries or carried.
+#[derive(Default)]
 pub(crate) struct Piece {
     /// The payload; `None` for a FIN without data.
     pub(crate) mbuf: Option<Mbuf>,
@@ -75,7 +77,7 @@ impl Piece {
 
 #[derive(Default)]
 pub(crate) struct SendQueue {
-    pieces: VecDeque<Piece>,
+    pieces: Ring,
     /// How many of them are in flight.
     sent: u32,
     /// Payload bytes of the others.
@@ -146,11 +148,13 @@ impl SendQueue {
         let first = self.sent as usize;
         let last = self.pieces.len().saturating_sub(1).min(first + most);
         let mut count = 0;
-        for piece in self.pieces.range_mut(first.min(last)..last) {
-            if piece.len != len || !send(piece) {
-                break;
+        'all: while first + count < last {
+            for piece in self.pieces.run_mut(first + count, last) {
+                if piece.len != len || !send(piece) {
+                    break 'all;
+                }
+                count += 1;
             }
-            count += 1;
         }
         self.sent += count as u32;
         self.unsent_bytes -= count as u32 * len;
@@ -175,37 +179,28 @@ impl SendQueue {
         sums: Option<(Ladder, bool)>,
         pool: &mut Pool,
     ) -> usize {
-        let mut taken = 0;
         // A backlog means that full units pay; a lone small write takes a small buffer.
-        let mut room = data.len();
-        if self.unsent_count() > 0 {
-            taken = self.fill_last(data, unit, sums);
-            room = unit;
-        }
-        while let Some(rest) = data.get(taken..)
+        let backlog = self.unsent_count() > 0;
+        let taken = if backlog { self.fill_last(data, unit, sums) } else { 0 };
+        let class = Class::for_len(if backlog { unit } else { unit.min(data.len()) });
+        let mut rest = data.get(taken..).unwrap_or_default();
+        while let Some(class) = class
             && !rest.is_empty()
         {
-            let piece = &rest[..rest.len().min(unit)];
-            let filled = pool.alloc_filled(room.min(unit), piece.len(), |to| match sums {
-                Some((ladder, fused)) => Some(bytepass_copy_sum(ladder, fused, piece, to)),
-                None => {
-                    bytepass_copy(piece, to);
-                    None
-                }
-            });
-            let Some((mut m, sum)) = filled else { break };
-            if let Some(sum) = sum {
-                m.set_csum(sum.0);
-                m.set(Flags::SUMMED);
+            let slots = self.pieces.vacant();
+            let (vacant, mut count) = (slots.len(), 0);
+            for (slot, bytes) in slots.iter_mut().zip(rest.chunks(unit)) {
+                let Some(m) = filled(bytes, class, sums, pool) else { break };
+                occupy(slot, Piece::waiting(Some(m), bytes.len() as u32));
+                count += 1;
             }
-            taken += piece.len();
-            if self.pieces.capacity() == 0 {
-                // Many connections never have two.
-                self.pieces.reserve_exact(1);
+            self.pieces.grown_by(count);
+            rest = rest.get(count * unit..).unwrap_or_default();
+            if count < vacant {
+                break;
             }
-            self.pieces.push_back(Piece::waiting(Some(m), piece.len() as u32));
-            room = unit;
         }
+        let taken = data.len() - rest.len();
         self.unsent_bytes += taken as u32;
         taken
     }
@@ -219,10 +214,7 @@ impl SendQueue {
         }
         piece.marks &= !Piece::MORE;
         let Some(m) = &mut piece.mbuf else { return 0 };
-        let room = unit.saturating_sub(m.len()).min(m.tailroom());
-        if room == 0 {
-            return 0;
-        }
+        let room = unit.saturating_sub(m.len());
         let filled = fill(m, &data[..room.min(data.len())], sums);
         piece.len += filled as u32;
         filled
@@ -255,86 +247,110 @@ impl SendQueue {
     pub(crate) fn acknowledge(&mut self, ack: SeqNumber, pool: &mut Pool) -> Option<Instant> {
         let mut newest = None;
         if self.sent == 1
-            && let Some(piece) = self.pieces.front_mut()
+            && let Some(piece) = self.pieces.get_mut(0)
             && piece.end() == ack
             && piece.marks & !Piece::PUSH == 0
         {
             // All there was, as in any conversation of one segment at a time.
             newest = Some(piece.sent_at);
             self.sent = 0;
-            if let Some(m) = self.pieces.pop_front().and_then(|piece| piece.mbuf) {
-                pool.free(m);
-            }
-            return newest;
-        }
-        let mut whole = 0;
-        for piece in self.pieces.range_mut(..self.sent as usize) {
-            if piece.end().gt(ack) {
-                if piece.seq.lt(ack) {
-                    piece.trim_front(ack.since(piece.seq) as u32);
-                }
-                break;
-            }
-            if !piece.has(Piece::RETRANSMITTED) {
-                newest = Some(piece.sent_at);
-            }
             if let Some(m) = piece.mbuf.take() {
                 pool.free(m);
             }
-            whole += 1;
+            self.pieces.drop_front(1);
+            return newest;
         }
-        self.sent -= whole;
-        self.pieces.drain(..whole as usize);
+        while self.sent > 0 {
+            let run = self.pieces.run_mut(0, self.sent as usize);
+            let mut whole = 0;
+            let covered = run.iter_mut().take_while(|piece| piece.end().le(ack));
+            let covered = covered.inspect(|_| whole += 1);
+            pool.free_all(covered.filter_map(|piece| piece.mbuf.take()));
+            let once = run.iter().take(whole).rfind(|piece| !piece.has(Piece::RETRANSMITTED));
+            newest = once.map(|piece| piece.sent_at).or(newest);
+            let next = run.get_mut(whole);
+            let is_last = next.is_some();
+            if let Some(piece) = next
+                && piece.seq.lt(ack)
+            {
+                piece.trim_front(ack.since(piece.seq) as u32);
+            }
+            self.pieces.drop_front(whole);
+            self.sent -= whole as u32;
+            if is_last {
+                break;
+            }
+        }
         newest
     }
 
     /// Place of the piece in flight that holds `seq`, or of the first behind it.
     pub(crate) fn find(&self, seq: SeqNumber) -> usize {
         // Behind those in flight is nothing that has a place in sequence.
-        let (a, b) = self.pieces.as_slices();
-        let in_a = &a[..a.len().min(self.sent as usize)];
-        let in_b = &b[..self.sent as usize - in_a.len()];
-        match in_a.partition_point(|p| p.end().le(seq)) {
-            all if all == in_a.len() => all + in_b.partition_point(|p| p.end().le(seq)),
+        let sent = self.sent as usize;
+        let run = self.pieces.run(0, sent);
+        match run.partition_point(|p| p.end().le(seq)) {
+            all if all == run.len() => {
+                all + self.pieces.run(all, sent).partition_point(|p| p.end().le(seq))
+            }
             index => index,
         }
     }
 
     /// Give everything back.
     pub(crate) fn clear(&mut self, pool: &mut Pool) {
-        for piece in core::mem::take(self).pieces {
-            if let Some(m) = piece.mbuf {
-                pool.free(m);
-            }
-        }
+        let mut pieces = core::mem::take(self).pieces;
+        let pieces = core::iter::from_fn(|| pieces.pop_front());
+        pieces.filter_map(|piece| piece.mbuf).for_each(|m| pool.free(m));
     }
+}
+
+/// A buffer of this class, filled with `data`.
+#[inline(always)]
+fn filled(
+    data: &[u8],
+    class: Class,
+    sums: Option<(Ladder, bool)>,
+    pool: &mut Pool,
+) -> Option<Mbuf> {
+    let (mut m, sum) = pool.alloc_filled_in(class, data.len(), |to| copied(data, to, sums))?;
+    if let Some(sum) = sum {
+        m.set_csum(sum.0);
+        m.set(Flags::SUMMED);
+    }
+    Some(m)
 }
 
 /// Copy `data` behind what is in `m`, keeping the sum of the whole where sums are asked for.
 #[inline]
 fn fill(m: &mut Mbuf, data: &[u8], sums: Option<(Ladder, bool)>) -> usize {
-    if data.is_empty() {
+    let before = m.len();
+    let n = data.len().min(m.tailroom());
+    if n == 0 {
         return 0;
     }
-    let before = m.len();
-    let tail = m.tail_mut();
-    let n = data.len().min(tail.len());
-    match sums {
-        Some((ladder, fused)) => {
-            let sum = bytepass_copy_sum(ladder, fused, &data[..n], &mut tail[..n]);
-            let so_far = if before == 0 { Sum::ZERO } else { Sum(m.csum()) };
-            if before == 0 || m.has(Flags::SUMMED) {
-                m.set_csum(so_far.plus_at(sum, before).0);
-                m.set(Flags::SUMMED);
-            }
+    match m.put(n, |to| copied(&data[..n], to, sums)).flatten() {
+        Some(sum) if before == 0 => {
+            m.set_csum(sum.0);
+            m.set(Flags::SUMMED);
         }
+        Some(sum) if m.has(Flags::SUMMED) => m.set_csum(Sum(m.csum()).plus_at(sum, before).0),
+        Some(_) => {}
+        None => m.clear(Flags::SUMMED),
+    }
+    n
+}
+
+/// Copy `from` to `to`; returns the sum if sums are asked for.
+#[inline(always)]
+fn copied(from: &[u8], to: &mut [u8], sums: Option<(Ladder, bool)>) -> Option<Sum> {
+    match sums {
+        Some((ladder, fused)) => Some(bytepass_copy_sum(ladder, fused, from, to)),
         None => {
-            bytepass_copy(&data[..n], &mut tail[..n]);
-            m.clear(Flags::SUMMED);
+            bytepass_copy(from, to);
+            None
         }
     }
-    m.extend(n);
-    n
 }
 
 // The passes over the bytes stand apart so that instruction counts can tell them from the rest.
