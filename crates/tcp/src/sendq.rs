@@ -181,28 +181,50 @@ impl SendQueue {
     ) -> usize {
         // A backlog means that full units pay; a lone small write takes a small buffer.
         let backlog = self.unsent_count() > 0;
-        let taken = if backlog { self.fill_last(data, unit, sums) } else { 0 };
-        let class = Class::for_len(if backlog { unit } else { unit.min(data.len()) });
-        let mut rest = data.get(taken..).unwrap_or_default();
-        while let Some(class) = class
-            && !rest.is_empty()
-        {
+        let mut taken = if backlog { self.fill_last(data, unit, sums) } else { 0 };
+        if data.len() - taken > unit {
+            taken += self.append_units(&data[taken..], unit, sums, pool);
+        }
+        let last = &data[taken..];
+        if !last.is_empty() && last.len() <= unit {
+            let room = if backlog || taken > 0 { unit } else { last.len() };
+            if let Some(m) = Class::for_len(room).and_then(|c| filled(last, c, sums, pool)) {
+                self.pieces.push_back(Piece::waiting(Some(m), last.len() as u32));
+                taken = data.len();
+            }
+        }
+        self.unsent_bytes += taken as u32;
+        taken
+    }
+
+    /// Cut whole units off `data`, all but the last one or what is left of it. Returns how many
+    /// bytes they are.
+    #[inline(never)]
+    fn append_units(
+        &mut self,
+        data: &[u8],
+        unit: usize,
+        sums: Option<(Ladder, bool)>,
+        pool: &mut Pool,
+    ) -> usize {
+        let Some(class) = Class::for_len(unit) else { return 0 };
+        let whole = (data.len() - 1) / unit * unit;
+        let mut rest = &data[..whole];
+        while !rest.is_empty() {
             let slots = self.pieces.vacant();
             let (vacant, mut count) = (slots.len(), 0);
-            for (slot, bytes) in slots.iter_mut().zip(rest.chunks(unit)) {
+            for (slot, bytes) in slots.iter_mut().zip(rest.chunks_exact(unit)) {
                 let Some(m) = filled(bytes, class, sums, pool) else { break };
-                occupy(slot, Piece::waiting(Some(m), bytes.len() as u32));
+                occupy(slot, Piece::waiting(Some(m), unit as u32));
                 count += 1;
             }
             self.pieces.grown_by(count);
-            rest = rest.get(count * unit..).unwrap_or_default();
+            rest = &rest[count * unit..];
             if count < vacant {
                 break;
             }
         }
-        let taken = data.len() - rest.len();
-        self.unsent_bytes += taken as u32;
-        taken
+        whole - rest.len()
     }
 
     /// Fill up the last piece to a unit; returns how many bytes went into it.

@@ -98,9 +98,13 @@ impl Ring {
 
     #[inline(always)]
     pub(super) fn push_back(&mut self, piece: Piece) {
-        if let Some(slot) = self.vacant().first_mut() {
+        if self.len() == self.slots.len() {
+            self.grow();
+        }
+        let end = self.slot(self.len());
+        if let Some(slot) = self.slots.get_mut(end) {
             occupy(slot, piece);
-            self.grown_by(1);
+            self.len += 1;
         }
     }
 
