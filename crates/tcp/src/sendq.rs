@@ -228,7 +228,7 @@ impl SendQueue {
     }
 
     /// Fill up the last piece to a unit; returns how many bytes went into it.
-    #[inline]
+    #[inline(never)]
     fn fill_last(&mut self, data: &[u8], unit: usize, sums: Option<(Ladder, bool)>) -> usize {
         let Some(piece) = self.pieces.back_mut() else { return 0 };
         if piece.has(Piece::RECORD) {
@@ -344,7 +344,7 @@ fn filled(
 }
 
 /// Copy `data` behind what is in `m`, keeping the sum of the whole where sums are asked for.
-#[inline]
+#[inline(always)]
 fn fill(m: &mut Mbuf, data: &[u8], sums: Option<(Ladder, bool)>) -> usize {
     let before = m.len();
     let n = data.len().min(m.tailroom());
