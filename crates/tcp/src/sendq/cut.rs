@@ -7,7 +7,8 @@ use base::SeqNumber;
 use mbuf::{Mbuf, Pool};
 use wire::checksum::Ladder;
 
-use super::{Piece, SendQueue, fill};
+use super::write::fill;
+use super::{Piece, SendQueue};
 
 impl SendQueue {
     /// Data that was written before the handshake was cut for segments that the peer does not
