@@ -60,10 +60,20 @@ impl Class {
         self.stride() - LINE
     }
 
+    const CAPACITIES: [u32; Class::COUNT] = {
+        let (mut capacities, mut i) = ([0; Class::COUNT], 0);
+        while i < Class::COUNT {
+            let bytes = Class::LINES[i] as usize * LINE;
+            capacities[i] = bytes.saturating_sub(LINE + HEADROOM) as u32;
+            i += 1;
+        }
+        capacities
+    };
+
     /// Bytes behind the headroom.
     #[inline(always)]
     pub const fn capacity(self) -> usize {
-        self.cluster().saturating_sub(HEADROOM)
+        Class::CAPACITIES[self as usize] as usize
     }
 
     /// How many objects a pool takes from the system at once: about half a megabyte.

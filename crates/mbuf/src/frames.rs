@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::class::{Class, LINE};
 use crate::mbuf::Mbuf;
-use crate::store::{Header, Meta, Shared, Store};
+use crate::store::{Header, Shared, Store};
 
 /// Memory for buffers: from `start` on, aligned to a cache line, and so many bytes.
 ///
@@ -171,12 +171,7 @@ impl Frames {
         // SAFETY: by contract the buffer is ours again, and its header has been all the time.
         let mbuf = unsafe {
             let mut header = self.header(index);
-            let h = header.as_mut();
-            h.data = self.start.as_ptr().add(offset as usize);
-            h.meta = Meta::default();
-            h.len = len as u32;
-            h.refs_or_private_end = 1;
-            h.flags = 0;
+            header.as_mut().begin(self.start.as_ptr().add(offset as usize), len);
             Mbuf { header, _owns: PhantomData }
         };
         if fits {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::class::{Class, HEADROOM, LINE};
 use crate::mbuf::Mbuf;
 use crate::reclaim::Attempts;
-use crate::store::{Header, Meta, Shared, Store, give_back_to};
+use crate::store::{Header, Shared, Store, give_back_to};
 
 /// Handles given back in one go to another pool.
 const RETURN_BATCH: usize = 32;
@@ -70,13 +70,8 @@ impl Pool {
         let mut header = self.take(class)?;
         // SAFETY: taken from a free list, the header belongs to this handle; its cluster follows.
         unsafe {
-            let start = header.as_ptr().cast::<u8>().add(LINE);
-            let h = header.as_mut();
-            h.data = start.wrapping_add(HEADROOM);
-            h.meta = Meta::default();
-            h.len = 0;
-            h.refs_or_private_end = 1;
-            h.flags = 0;
+            let data = header.as_ptr().cast::<u8>().add(LINE + HEADROOM);
+            header.as_mut().begin(data, 0);
         }
         Some(Mbuf { header, _owns: PhantomData })
     }
@@ -89,15 +84,34 @@ impl Pool {
         n: usize,
         fill: impl FnOnce(&mut [u8]) -> R,
     ) -> Option<(Mbuf, R)> {
-        let mut m = self.alloc_class(Class::for_len(len.max(n))?)?;
-        let h = m.header_mut();
-        h.len = n as u32;
-        // SAFETY: the class has room for `n` bytes behind the headroom, and nobody else sees them.
-        let filled = fill(unsafe { core::slice::from_raw_parts_mut(h.data, n) });
-        Some((m, filled))
+        self.alloc_filled_in(Class::for_len(len.max(n))?, n, fill)
     }
 
-    /// A header off a free list, as its last user left it, but linked to none.
+    /// [`Pool::alloc_filled`] by class, for many of one size; `None` as well where `n` is more than
+    /// its capacity.
+    #[inline(always)]
+    pub fn alloc_filled_in<R>(
+        &mut self,
+        class: Class,
+        n: usize,
+        fill: impl FnOnce(&mut [u8]) -> R,
+    ) -> Option<(Mbuf, R)> {
+        if class == Class::Share || n > class.capacity() {
+            return None;
+        }
+        let mut header = self.take(class)?;
+        // SAFETY: taken from a free list, the header and the cluster that follows it are nobody
+        // else's; behind its headroom there is room for `n` bytes.
+        let filled = unsafe {
+            let data = header.as_ptr().cast::<u8>().add(LINE + HEADROOM);
+            let filled = fill(core::slice::from_raw_parts_mut(data, n));
+            header.as_mut().begin(data, n);
+            filled
+        };
+        Some((Mbuf { header, _owns: PhantomData }, filled))
+    }
+
+    /// A header off a free list, as its last user left it.
     #[inline(always)]
     pub(crate) fn take(&mut self, class: Class) -> Option<NonNull<Header>> {
         self.store.take(class).or_else(|| self.refill(class))
@@ -142,6 +156,27 @@ impl Pool {
                 self.send_home(header, header, 1);
             }
         }
+    }
+
+    /// [`Pool::free`] for each of them, most of them ours.
+    #[inline(always)]
+    pub fn free_all(&mut self, mbufs: impl Iterator<Item = Mbuf>) {
+        let ours = Arc::as_ptr(&self.shared);
+        mbufs.for_each(|mbuf| {
+            if !ptr::eq(mbuf.header().owner.as_ptr(), ours) {
+                return self.free_foreign(mbuf);
+            }
+            // SAFETY: the handle was unique and is gone.
+            unsafe { self.store.release(mbuf.into_raw()) }
+        });
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn free_foreign(&mut self, mbuf: Mbuf) {
+        let header = mbuf.into_raw();
+        // SAFETY: the handle was unique and is gone.
+        unsafe { self.send_home(header, header, 1) }
     }
 
     /// # Safety

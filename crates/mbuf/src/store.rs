@@ -21,6 +21,7 @@ const UNPOOLED: bool = cfg!(wirespeed_unpooled);
 /// One cache line; the first line of its own object, or a share's whole object.
 #[repr(C, align(64))]
 pub(crate) struct Header {
+    /// On a list the next of it; what it is elsewhere is nobody's business.
     pub(crate) next: Option<NonNull<Header>>,
     pub(crate) data: *mut u8,
     /// The header whose cluster holds the data: this one, or for a share another.
@@ -49,6 +50,18 @@ pub(crate) struct Meta {
 }
 
 const _: () = assert!(size_of::<Header>() == LINE);
+
+impl Header {
+    /// A cluster's first handle, on `len` bytes at `data`, of which nothing is known yet.
+    #[inline(always)]
+    pub(crate) fn begin(&mut self, data: *mut u8, len: usize) {
+        self.data = data;
+        self.meta = Meta::default();
+        self.len = len as u32;
+        self.refs_or_private_end = 1;
+        self.flags = 0;
+    }
+}
 
 /// The part of a pool that outlives it while handles are out, and that other threads touch.
 pub(crate) struct Shared {
@@ -114,12 +127,12 @@ impl Shared {
 }
 
 impl Store {
-    /// A header off a free list, as its last user left it, but linked to none.
+    /// A header off a free list, as its last user left it; `next` counts on a list alone.
     #[inline(always)]
     pub(crate) fn take(&mut self, class: Class) -> Option<NonNull<Header>> {
-        let mut header = self.free[class as usize]?;
+        let header = self.free[class as usize]?;
         // SAFETY: a header on a free list belongs to the store alone.
-        let next = unsafe { header.as_mut().next.take() };
+        let next = unsafe { header.as_ref().next };
         self.free[class as usize] = next;
         // Whoever takes one soon takes the next.
         prefetch_line(next.map_or(ptr::null(), |next| next.as_ptr().cast_const()));

@@ -7,14 +7,17 @@
 //! binary search, never by a walk.
 
 mod cut;
-
-use std::collections::VecDeque;
+mod ring;
+mod write;
 
 use base::{Instant, SeqNumber};
 use mbuf::{Flags, Mbuf, Pool};
 use wire::checksum::{Ladder, Sum};
 
+use ring::Ring;
+
 /// What one segment carries or carried.
+#[derive(Default)]
 pub(crate) struct Piece {
     /// The payload; `None` for a FIN without data.
     pub(crate) mbuf: Option<Mbuf>,
@@ -75,7 +78,7 @@ impl Piece {
 
 #[derive(Default)]
 pub(crate) struct SendQueue {
-    pieces: VecDeque<Piece>,
+    pieces: Ring,
     /// How many of them are in flight.
     sent: u32,
     /// Payload bytes of the others.
@@ -146,11 +149,13 @@ impl SendQueue {
         let first = self.sent as usize;
         let last = self.pieces.len().saturating_sub(1).min(first + most);
         let mut count = 0;
-        for piece in self.pieces.range_mut(first.min(last)..last) {
-            if piece.len != len || !send(piece) {
-                break;
+        'all: while first + count < last {
+            for piece in self.pieces.run_mut(first + count, last) {
+                if piece.len != len || !send(piece) {
+                    break 'all;
+                }
+                count += 1;
             }
-            count += 1;
         }
         self.sent += count as u32;
         self.unsent_bytes -= count as u32 * len;
@@ -163,69 +168,6 @@ impl SendQueue {
         let marks = Piece::FIN;
         self.pieces.push_back(Piece { seq, sent_at: now, marks, ..Piece::waiting(None, 0) });
         self.sent += 1;
-    }
-
-    /// Take data to send: fill up the last piece if it waits, then cut pieces of `unit` bytes.
-    /// Returns how many bytes were taken; fewer when no buffers are left.
-    #[inline(always)]
-    pub(crate) fn append(
-        &mut self,
-        data: &[u8],
-        unit: usize,
-        sums: Option<(Ladder, bool)>,
-        pool: &mut Pool,
-    ) -> usize {
-        let mut taken = 0;
-        // A backlog means that full units pay; a lone small write takes a small buffer.
-        let mut room = data.len();
-        if self.unsent_count() > 0 {
-            taken = self.fill_last(data, unit, sums);
-            room = unit;
-        }
-        while let Some(rest) = data.get(taken..)
-            && !rest.is_empty()
-        {
-            let piece = &rest[..rest.len().min(unit)];
-            let filled = pool.alloc_filled(room.min(unit), piece.len(), |to| match sums {
-                Some((ladder, fused)) => Some(bytepass_copy_sum(ladder, fused, piece, to)),
-                None => {
-                    bytepass_copy(piece, to);
-                    None
-                }
-            });
-            let Some((mut m, sum)) = filled else { break };
-            if let Some(sum) = sum {
-                m.set_csum(sum.0);
-                m.set(Flags::SUMMED);
-            }
-            taken += piece.len();
-            if self.pieces.capacity() == 0 {
-                // Many connections never have two.
-                self.pieces.reserve_exact(1);
-            }
-            self.pieces.push_back(Piece::waiting(Some(m), piece.len() as u32));
-            room = unit;
-        }
-        self.unsent_bytes += taken as u32;
-        taken
-    }
-
-    /// Fill up the last piece to a unit; returns how many bytes went into it.
-    #[inline]
-    fn fill_last(&mut self, data: &[u8], unit: usize, sums: Option<(Ladder, bool)>) -> usize {
-        let Some(piece) = self.pieces.back_mut() else { return 0 };
-        if piece.has(Piece::RECORD) {
-            return 0;
-        }
-        piece.marks &= !Piece::MORE;
-        let Some(m) = &mut piece.mbuf else { return 0 };
-        let room = unit.saturating_sub(m.len()).min(m.tailroom());
-        if room == 0 {
-            return 0;
-        }
-        let filled = fill(m, &data[..room.min(data.len())], sums);
-        piece.len += filled as u32;
-        filled
     }
 
     /// Say something of what was written last, if it was not sent yet.
@@ -255,99 +197,80 @@ impl SendQueue {
     pub(crate) fn acknowledge(&mut self, ack: SeqNumber, pool: &mut Pool) -> Option<Instant> {
         let mut newest = None;
         if self.sent == 1
-            && let Some(piece) = self.pieces.front_mut()
+            && let Some(piece) = self.pieces.get_mut(0)
             && piece.end() == ack
             && piece.marks & !Piece::PUSH == 0
         {
             // All there was, as in any conversation of one segment at a time.
             newest = Some(piece.sent_at);
             self.sent = 0;
-            if let Some(m) = self.pieces.pop_front().and_then(|piece| piece.mbuf) {
-                pool.free(m);
-            }
-            return newest;
-        }
-        let mut whole = 0;
-        for piece in self.pieces.range_mut(..self.sent as usize) {
-            if piece.end().gt(ack) {
-                if piece.seq.lt(ack) {
-                    piece.trim_front(ack.since(piece.seq) as u32);
-                }
-                break;
-            }
-            if !piece.has(Piece::RETRANSMITTED) {
-                newest = Some(piece.sent_at);
-            }
             if let Some(m) = piece.mbuf.take() {
                 pool.free(m);
             }
-            whole += 1;
+            self.pieces.drop_front(1);
+            return newest;
         }
-        self.sent -= whole;
-        self.pieces.drain(..whole as usize);
+        while self.sent > 0 {
+            let run = self.pieces.run_mut(0, self.sent as usize);
+            let whole = covered(run, ack);
+            let (before, behind) = run.split_at_mut(whole);
+            pool.free_all(before.iter_mut().filter_map(|piece| piece.mbuf.take()));
+            let once = before.iter().rfind(|piece| !piece.has(Piece::RETRANSMITTED));
+            newest = once.map(|piece| piece.sent_at).or(newest);
+            let is_last = !behind.is_empty();
+            if let Some(piece) = behind.first_mut()
+                && piece.seq.lt(ack)
+            {
+                piece.trim_front(ack.since(piece.seq) as u32);
+            }
+            self.pieces.drop_front(whole);
+            self.sent -= whole as u32;
+            if is_last {
+                break;
+            }
+        }
         newest
     }
 
     /// Place of the piece in flight that holds `seq`, or of the first behind it.
     pub(crate) fn find(&self, seq: SeqNumber) -> usize {
         // Behind those in flight is nothing that has a place in sequence.
-        let (a, b) = self.pieces.as_slices();
-        let in_a = &a[..a.len().min(self.sent as usize)];
-        let in_b = &b[..self.sent as usize - in_a.len()];
-        match in_a.partition_point(|p| p.end().le(seq)) {
-            all if all == in_a.len() => all + in_b.partition_point(|p| p.end().le(seq)),
+        let sent = self.sent as usize;
+        let run = self.pieces.run(0, sent);
+        match run.partition_point(|p| p.end().le(seq)) {
+            all if all == run.len() => {
+                all + self.pieces.run(all, sent).partition_point(|p| p.end().le(seq))
+            }
             index => index,
         }
     }
 
     /// Give everything back.
     pub(crate) fn clear(&mut self, pool: &mut Pool) {
-        for piece in core::mem::take(self).pieces {
-            if let Some(m) = piece.mbuf {
-                pool.free(m);
-            }
-        }
+        let mut pieces = core::mem::take(self).pieces;
+        let pieces = core::iter::from_fn(|| pieces.pop_front());
+        pieces.filter_map(|piece| piece.mbuf).for_each(|m| pool.free(m));
     }
 }
 
-/// Copy `data` behind what is in `m`, keeping the sum of the whole where sums are asked for.
-#[inline]
-fn fill(m: &mut Mbuf, data: &[u8], sums: Option<(Ladder, bool)>) -> usize {
-    if data.is_empty() {
-        return 0;
+/// How many pieces from the first on are before `ack`: all, as where few are on the way at a time,
+/// or found by steps that double and a binary search, for less than a comparison of each.
+#[inline(always)]
+fn covered(run: &[Piece], ack: SeqNumber) -> usize {
+    let is_covered = |piece: &Piece| piece.end().le(ack);
+    if run.last().is_some_and(is_covered) {
+        return run.len();
     }
-    let before = m.len();
-    let tail = m.tail_mut();
-    let n = data.len().min(tail.len());
-    match sums {
-        Some((ladder, fused)) => {
-            let sum = bytepass_copy_sum(ladder, fused, &data[..n], &mut tail[..n]);
-            let so_far = if before == 0 { Sum::ZERO } else { Sum(m.csum()) };
-            if before == 0 || m.has(Flags::SUMMED) {
-                m.set_csum(so_far.plus_at(sum, before).0);
-                m.set(Flags::SUMMED);
-            }
-        }
-        None => {
-            bytepass_copy(&data[..n], &mut tail[..n]);
-            m.clear(Flags::SUMMED);
-        }
+    let mut step = 1;
+    while run.get(step).is_some_and(is_covered) {
+        step *= 2;
     }
-    m.extend(n);
-    n
+    let from = step / 2;
+    let rest = run.get(from..step.min(run.len())).unwrap_or_default();
+    from + rest.partition_point(is_covered)
 }
 
-// The passes over the bytes stand apart so that instruction counts can tell them from the rest.
-
-#[inline(never)]
-fn bytepass_copy_sum(ladder: Ladder, fused: bool, from: &[u8], to: &mut [u8]) -> Sum {
-    if fused { ladder.copy_sum(from, to) } else { ladder.copy_then_sum(from, to) }
-}
-
-#[inline(never)]
-fn bytepass_copy(from: &[u8], to: &mut [u8]) {
-    mbuf::copy(from, to);
-}
+// Apart, so that instruction counts can tell it from the rest.
 
 #[inline(never)]
 pub(crate) fn bytepass_sum(ladder: Ladder, data: &[u8]) -> Sum {

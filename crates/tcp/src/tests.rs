@@ -1,13 +1,13 @@
 //! Properties of the queues: reassembly, the blocks we report, and the send queue.
 
-use base::SeqNumber;
+use base::{Duration, Instant, SeqNumber};
 use mbuf::Pool;
 use proptest::prelude::*;
 
 use crate::receive::blocks::ReceivedBlocks;
 use crate::receive::reass::Reassembly;
 use crate::seldom::Clean;
-use crate::sendq::SendQueue;
+use crate::sendq::{Piece, SendQueue};
 
 const LEN: usize = 600;
 
@@ -223,6 +223,57 @@ proptest! {
             prop_assert_eq!((q.unsent_count(), q.unsent_bytes()), (1, 9));
         }
         q.clear(&mut pool);
+        prop_assert_eq!(pool.outstanding(), 0);
+    }
+
+    /// Written, sent and acknowledged over and over, with ACKs that end anywhere and copies that
+    /// are still out, what is in flight is the stream; at the end every buffer is back.
+    #[test]
+    fn sendq_acknowledged_while_copies_are_out_keeps_the_stream(
+        steps in prop::collection::vec((1..120usize, any::<u8>(), 0..100usize, 0..6usize), 1..60),
+        unit in 8..20usize,
+        base in any::<u32>(),
+    ) {
+        let base = SeqNumber(base);
+        let mut pool = Pool::new(16 << 20);
+        let mut q = SendQueue::default();
+        let mut out = Vec::new();
+        let (mut una, mut nxt, mut end) = (0, 0, 0);
+        for &(write, again, acked, home) in &steps {
+            let data: Vec<u8> = (end..end + write).map(stream).collect();
+            prop_assert_eq!(q.append(&data, unit, None, &mut pool), write);
+            end += write;
+            while q.unsent_count() > usize::from(again % 4) {
+                let piece = q.send_front().expect("waits");
+                piece.seq = base + nxt as u32;
+                piece.sent_at = Instant::ZERO + Duration::from_nanos(nxt as u64);
+                piece.marks |= if again & 4 == 0 { Piece::RETRANSMITTED } else { 0 };
+                nxt += piece.len as usize;
+                out.extend(pool.share(piece.mbuf.as_mut().expect("data")));
+            }
+            let ack = (una + acked).min(nxt);
+            let mut newest = None;
+            let mut index = 0;
+            while let Some(sent) = q.in_flight(index).filter(|p| p.end().le(base + ack as u32)) {
+                newest = if sent.has(Piece::RETRANSMITTED) { newest } else { Some(sent.sent_at) };
+                index += 1;
+            }
+            prop_assert_eq!(q.acknowledge(base + ack as u32, &mut pool), newest);
+            una = una.max(ack);
+            let mut next = una;
+            for index in 0..q.sent_count() {
+                let sent = q.in_flight(index).expect("in flight");
+                prop_assert_eq!(sent.seq, base + next as u32);
+                let bytes = sent.mbuf.as_ref().expect("data").as_slice();
+                let wanted: Vec<u8> = (next..next + sent.len as usize).map(stream).collect();
+                prop_assert_eq!(bytes, &wanted[..]);
+                next += bytes.len();
+            }
+            prop_assert_eq!((next, end - nxt), (nxt, q.unsent_bytes()));
+            out.drain(..home.min(out.len())).for_each(|m| pool.free(m));
+        }
+        q.clear(&mut pool);
+        out.into_iter().for_each(|m| pool.free(m));
         prop_assert_eq!(pool.outstanding(), 0);
     }
 

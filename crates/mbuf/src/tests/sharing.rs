@@ -1,7 +1,7 @@
 //! Who may write what, when handles share a cluster.
 
 use super::{assert_all_home, bytes, mbuf_of};
-use crate::{Flags, Mbuf, Pool};
+use crate::{Class, Flags, Mbuf, Pool};
 
 #[test]
 fn a_share_for_sending_owns_the_room_in_front() {
@@ -223,5 +223,34 @@ fn a_share_made_while_another_comes_home_is_counted_right() {
     shares.into_iter().for_each(|share| pool.free(share));
     assert!(pool.reclaim(&mut kept), "no other handle is left");
     pool.free(kept);
+    assert_all_home(&mut pool);
+}
+
+#[test]
+fn many_are_freed_like_one_after_the_other() {
+    let (mut pool, mut other) = (Pool::new(4 << 20), Pool::new(4 << 20));
+    let mut kept = mbuf_of(&mut pool, &bytes(6, 300));
+    let shares: Vec<Mbuf> = (0..3).filter_map(|_| pool.share(&mut kept)).collect();
+    let large = mbuf_of(&mut pool, &bytes(7, 30_000));
+    let mut foreign = mbuf_of(&mut other, &bytes(8, 300));
+    let foreign_share = other.share(&mut foreign).expect("memory");
+    let all = [foreign, kept, large, foreign_share].into_iter().chain(shares);
+    pool.free_all(all);
+    assert_eq!(pool.outstanding(), 0);
+    assert!(pool.holds_foreign());
+    pool.flush();
+    assert_all_home(&mut pool);
+    assert_all_home(&mut other);
+}
+
+#[test]
+fn a_class_is_filled_up_to_its_capacity() {
+    let mut pool = Pool::new(4 << 20);
+    let most = Class::K2.capacity();
+    let (m, n) = pool.alloc_filled_in(Class::K2, most, |to| to.len()).expect("memory");
+    assert_eq!((m.len(), n, m.tailroom()), (most, most, 0));
+    assert!(pool.alloc_filled_in(Class::K2, most + 1, |_| ()).is_none());
+    assert!(pool.alloc_filled_in(Class::Share, 0, |_| ()).is_none(), "has no bytes");
+    pool.free(m);
     assert_all_home(&mut pool);
 }

@@ -7,7 +7,8 @@ use base::SeqNumber;
 use mbuf::{Mbuf, Pool};
 use wire::checksum::Ladder;
 
-use super::{Piece, SendQueue, fill};
+use super::write::fill;
+use super::{Piece, SendQueue};
 
 impl SendQueue {
     /// Data that was written before the handshake was cut for segments that the peer does not
@@ -18,9 +19,10 @@ impl SendQueue {
         if self.front().is_none_or(|front| front.len as usize <= unit) {
             return;
         }
-        let waiting = core::mem::take(&mut self.pieces);
+        let mut waiting = core::mem::take(&mut self.pieces);
         self.unsent_bytes = 0;
-        for mut m in waiting.into_iter().filter_map(|piece| piece.mbuf) {
+        let pieces = core::iter::from_fn(|| waiting.pop_front());
+        for mut m in pieces.filter_map(|piece| piece.mbuf) {
             let taken = self.append(m.as_slice(), unit, sums, pool);
             if taken == m.len() {
                 pool.free(m);
@@ -34,9 +36,11 @@ impl SendQueue {
     /// What is in flight is as if it had never been sent.
     #[cold]
     pub(crate) fn take_back(&mut self) {
-        for piece in self.pieces.range_mut(..self.sent as usize) {
-            self.unsent_bytes += piece.len;
-            piece.marks = 0;
+        for index in 0..self.sent as usize {
+            if let Some(piece) = self.pieces.get_mut(index) {
+                self.unsent_bytes += piece.len;
+                piece.marks = 0;
+            }
         }
         self.sent = 0;
     }

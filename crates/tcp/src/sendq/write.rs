@@ -1,0 +1,145 @@
+//! What is written, cut into pieces and copied behind those that wait.
+//!
+//! Called by: the calls of the user, and whoever cuts pieces anew. Must not know: how much may be
+//! written. What a device sums itself is copied without a sum.
+
+use mbuf::{Class, Flags, Mbuf, Pool};
+use wire::checksum::{Ladder, Sum};
+
+use super::ring::occupy;
+use super::{Piece, SendQueue};
+
+impl SendQueue {
+    /// Take data to send: fill up the last piece if it waits, then cut pieces of `unit` bytes.
+    /// Returns how many bytes were taken; fewer when no buffers are left.
+    #[inline(always)]
+    pub(crate) fn append(
+        &mut self,
+        data: &[u8],
+        unit: usize,
+        sums: Option<(Ladder, bool)>,
+        pool: &mut Pool,
+    ) -> usize {
+        // A backlog means that full units pay; a lone small write takes a small buffer.
+        let backlog = self.unsent_count() > 0;
+        let mut taken = if backlog { self.fill_last(data, unit, sums) } else { 0 };
+        if data.len() - taken > unit {
+            taken += self.append_units(&data[taken..], unit, sums, pool);
+        }
+        let last = &data[taken..];
+        if !last.is_empty() && last.len() <= unit {
+            let room = if backlog || taken > 0 { unit } else { last.len() };
+            if let Some(m) = Class::for_len(room).and_then(|c| filled(last, c, sums, pool)) {
+                self.pieces.push_back(Piece::waiting(Some(m), last.len() as u32));
+                taken = data.len();
+            }
+        }
+        self.unsent_bytes += taken as u32;
+        taken
+    }
+
+    /// Cut whole units off `data`, all but the last one or what is left of it. Returns how many
+    /// bytes they are.
+    #[inline(never)]
+    fn append_units(
+        &mut self,
+        data: &[u8],
+        unit: usize,
+        sums: Option<(Ladder, bool)>,
+        pool: &mut Pool,
+    ) -> usize {
+        let Some(class) = Class::for_len(unit) else { return 0 };
+        let whole = (data.len() - 1) / unit * unit;
+        let mut rest = &data[..whole];
+        while !rest.is_empty() {
+            let slots = self.pieces.vacant();
+            let (vacant, mut count) = (slots.len(), 0);
+            for (slot, bytes) in slots.iter_mut().zip(rest.chunks_exact(unit)) {
+                let Some(m) = filled(bytes, class, sums, pool) else { break };
+                occupy(slot, Piece::waiting(Some(m), unit as u32));
+                count += 1;
+            }
+            self.pieces.grown_by(count);
+            rest = &rest[count * unit..];
+            if count < vacant {
+                break;
+            }
+        }
+        whole - rest.len()
+    }
+
+    /// Fill up the last piece to a unit; returns how many bytes went into it.
+    #[inline(never)]
+    fn fill_last(&mut self, data: &[u8], unit: usize, sums: Option<(Ladder, bool)>) -> usize {
+        let Some(piece) = self.pieces.back_mut() else { return 0 };
+        if piece.has(Piece::RECORD) {
+            return 0;
+        }
+        piece.marks &= !Piece::MORE;
+        let Some(m) = &mut piece.mbuf else { return 0 };
+        let room = unit.saturating_sub(m.len());
+        let filled = fill(m, &data[..room.min(data.len())], sums);
+        piece.len += filled as u32;
+        filled
+    }
+}
+
+/// A buffer of this class, filled with `data`.
+#[inline(always)]
+fn filled(
+    data: &[u8],
+    class: Class,
+    sums: Option<(Ladder, bool)>,
+    pool: &mut Pool,
+) -> Option<Mbuf> {
+    let (mut m, sum) = pool.alloc_filled_in(class, data.len(), |to| copied(data, to, sums))?;
+    if let Some(sum) = sum {
+        m.set_csum(sum.0);
+        m.set(Flags::SUMMED);
+    }
+    Some(m)
+}
+
+/// Copy `data` behind what is in `m`, keeping the sum of the whole where sums are asked for.
+#[inline(always)]
+pub(super) fn fill(m: &mut Mbuf, data: &[u8], sums: Option<(Ladder, bool)>) -> usize {
+    let before = m.len();
+    let n = data.len().min(m.tailroom());
+    if n == 0 {
+        return 0;
+    }
+    match m.put(n, |to| copied(&data[..n], to, sums)).flatten() {
+        Some(sum) if before == 0 => {
+            m.set_csum(sum.0);
+            m.set(Flags::SUMMED);
+        }
+        Some(sum) if m.has(Flags::SUMMED) => m.set_csum(Sum(m.csum()).plus_at(sum, before).0),
+        Some(_) => {}
+        None => m.clear(Flags::SUMMED),
+    }
+    n
+}
+
+/// Copy `from` to `to`; returns the sum if sums are asked for.
+#[inline(always)]
+fn copied(from: &[u8], to: &mut [u8], sums: Option<(Ladder, bool)>) -> Option<Sum> {
+    match sums {
+        Some((ladder, fused)) => Some(bytepass_copy_sum(ladder, fused, from, to)),
+        None => {
+            bytepass_copy(from, to);
+            None
+        }
+    }
+}
+
+// The passes over the bytes stand apart so that instruction counts can tell them from the rest.
+
+#[inline(never)]
+fn bytepass_copy_sum(ladder: Ladder, fused: bool, from: &[u8], to: &mut [u8]) -> Sum {
+    if fused { ladder.copy_sum(from, to) } else { ladder.copy_then_sum(from, to) }
+}
+
+#[inline(never)]
+fn bytepass_copy(from: &[u8], to: &mut [u8]) {
+    mbuf::copy(from, to);
+}
