@@ -117,14 +117,18 @@ impl Leader {
     pub(crate) fn count_alike(
         &self,
         frames: &[Mbuf],
+        ladder: Ladder,
         mut is_next: impl FnMut(u32) -> bool,
     ) -> usize {
-        // So it is, but here it is known where they are compared.
-        if self.frame_len < HEADERS_MAX {
-            return 0;
-        }
-        let follows = |m: &&Mbuf| self.is_followed_by(m).is_some_and(&mut is_next);
-        frames.iter().rev().take_while(follows).count()
+        let leader = *self;
+        ladder.run(move || {
+            // So it is, but here it is known where they are compared.
+            if leader.frame_len < HEADERS_MAX {
+                return 0;
+            }
+            let follows = |m: &&Mbuf| leader.is_followed_by(m).is_some_and(&mut is_next);
+            frames.iter().rev().take_while(follows).count()
+        })
     }
 
     /// Are this frame's headers the leader's but for sequence number and checksum? Then here is

@@ -100,7 +100,8 @@ fn followers(stack: &mut Stack, handle: TcpHandle, frames: &mut Burst) -> u64 {
     let Some(pcb) = stack.connections.get_mut(handle) else { return 0 };
     let mut run = Following::behind(&pcb.tcb, leader.len);
     let behind = frames.len() - frames.len().min(run.most(&pcb.tcb));
-    let mut count = leader.count_alike(&frames[behind..], |seq| run.admits(SeqNumber(seq)));
+    let mut count = leader
+        .count_alike(&frames[behind..], core.cx.ladder, move |seq| run.admits(SeqNumber(seq)));
     if core.cx.switches.on(Switch::ChecksumRx) {
         count = leader.count_sound(&frames[frames.len() - count..], core.cx.ladder);
     }

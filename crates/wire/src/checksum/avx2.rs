@@ -38,6 +38,21 @@ pub(super) fn copy_sum(src: &[u8], dst: &mut [u8]) -> Option<Sum> {
     Some(unsafe { copy_sum_detected(src, &mut dst[..src.len()]) })
 }
 
+/// The result of `work`, compiled anew for AVX2 where there is AVX2.
+#[inline(always)]
+pub(super) fn run<R>(work: impl FnOnce() -> R) -> R {
+    if !std::arch::is_x86_feature_detected!("avx2") {
+        return work();
+    }
+    // SAFETY: AVX2 was detected on the line above.
+    unsafe { run_detected(work) }
+}
+
+#[target_feature(enable = "avx2")]
+fn run_detected<R>(work: impl FnOnce() -> R) -> R {
+    work()
+}
+
 /// From this length on the copy aligns its stores.
 const ALIGN_MIN: usize = 256;
 

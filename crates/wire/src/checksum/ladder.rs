@@ -65,6 +65,17 @@ impl Ladder {
         }
     }
 
+    /// The result of `work`, compiled anew for what the rung may use: loops over bytes get vectors
+    /// as wide as its own.
+    #[inline(always)]
+    pub fn run<R>(self, work: impl FnOnce() -> R) -> R {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Ladder::Avx2 => avx2::run(work),
+            _ => work(),
+        }
+    }
+
     #[inline(never)]
     fn sum_long(self, data: &[u8]) -> Sum {
         match self {
