@@ -165,21 +165,32 @@ fn admits(core: &mut Core, release: &Release) -> bool {
 /// The first segment of a run and those that are like it, as many as the burst has room for.
 #[inline(never)]
 fn rest_of_run(pcb: &mut Pcb, first: Mbuf, run: &mut Run, port: &mut Port, cx: &mut tcp::Cx) {
+    let mut most = output::admitted(&pcb.tcb, run).min(port.room().saturating_sub(1));
+    if most == 0 {
+        return port.push(first);
+    }
     let summing = pcb.tcb.makes_checksums(cx);
     let stamp = output::last_payload(&pcb.tcb)
         .and_then(|payload| Stamp::of(&first, pcb.template.len(), payload, summing, cx.ladder));
     port.push(first);
-    if let Some(stamp) = &stamp {
-        while stamped(pcb, stamp, run, port, cx) && unlike(pcb, stamp, run, port, cx) {}
+    let Some(stamp) = &stamp else { return };
+    while stamped(pcb, stamp, (run, most), port, cx) && unlike(pcb, stamp, run, port, cx) {
+        most = output::admitted(&pcb.tcb, run).min(port.room());
     }
 }
 
 /// Segments that are like the first in all that is looked at; may there be more?
 #[inline(never)]
-fn stamped(pcb: &mut Pcb, stamp: &Stamp, run: &mut Run, port: &mut Port, cx: &mut tcp::Cx) -> bool {
-    let (room, now) = (port.room(), cx.now);
+fn stamped(
+    pcb: &mut Pcb,
+    stamp: &Stamp,
+    (run, most): (&mut Run, usize),
+    port: &mut Port,
+    cx: &mut tcp::Cx,
+) -> bool {
+    let now = cx.now;
     let (count, more) = cx.pool.shares(|shares| {
-        output::others(&mut pcb.tcb, run, room, now, |payload, seq| {
+        output::others(&mut pcb.tcb, run, most, now, |payload, seq| {
             let Some(frame) = stamp.put(shares, payload, seq) else { return false };
             port.push_uncounted(frame);
             true
@@ -194,7 +205,7 @@ fn stamped(pcb: &mut Pcb, stamp: &Stamp, run: &mut Run, port: &mut Port, cx: &mu
 #[cold]
 #[inline(never)]
 fn unlike(pcb: &mut Pcb, stamp: &Stamp, run: &mut Run, port: &mut Port, cx: &mut tcp::Cx) -> bool {
-    let (pool, most) = (&mut cx.pool, port.room().min(1));
+    let (pool, most) = (&mut cx.pool, output::admitted(&pcb.tcb, run).min(port.room()).min(1));
     let (count, _) = output::others(&mut pcb.tcb, run, most, cx.now, |payload, seq| {
         let Some(frame) = stamp.put_any(pool, payload, seq, cx.ladder) else { return false };
         port.push(frame);

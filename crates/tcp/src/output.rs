@@ -96,8 +96,15 @@ pub fn close(tcb: &mut Tcb, run: &Run, cx: &mut Cx) {
     cx.counters.add(Counter::TcpSegmentsOut, u64::from(run.segments));
 }
 
+/// How many [`others`] there may be now.
+#[inline(always)]
+pub fn admitted(tcb: &Tcb, run: &Run) -> usize {
+    let (window, congestion) = room(tcb);
+    (window.min(congestion) / run.len.max(1)) as usize
+}
+
 /// After [`next`], if the [`Run::goes_on`]: segments whose headers differ from the last one's in
-/// sequence number and checksum alone, at most `most`, and none that is the last of the queue:
+/// sequence number and checksum alone, at most `most`, which are [`admitted`], and none that is the last of the queue:
 /// Nagle, PSH and FIN have a say in that. `make` gets a payload and its first byte, shares it, puts
 /// the headers in front and sends it, and says whether it could. Returns how many went, and
 /// whether there may be more.
@@ -110,8 +117,6 @@ pub fn others(
     mut make: impl FnMut(&mut Mbuf, SeqNumber) -> bool,
 ) -> (usize, bool) {
     let len = run.len;
-    let (window, congestion) = room(tcb);
-    let most = most.min((window.min(congestion) / len.max(1)) as usize);
     let mut seq = tcb.snd_nxt;
     let (count, more) = tcb.sendq.send_alike(len, most, |piece| {
         let Some(payload) = &mut piece.mbuf else { return false };
