@@ -104,10 +104,10 @@ pub fn admitted(tcb: &Tcb, run: &Run) -> usize {
 }
 
 /// After [`next`], if the [`Run::goes_on`]: segments whose headers differ from the last one's in
-/// sequence number and checksum alone, at most `most`, which are [`admitted`], and none that is the last of the queue:
-/// Nagle, PSH and FIN have a say in that. `make` gets a payload and its first byte, shares it, puts
-/// the headers in front and sends it, and says whether it could. Returns how many went, and
-/// whether there may be more.
+/// sequence number and checksum alone, at most `most`, which are [`admitted`], and none that is the
+/// last of the queue: Nagle, PSH and FIN have a say in that. `make` gets a payload and its first
+/// byte, shares it, puts the headers in front and sends it, and says whether it could. Returns how
+/// many went, and whether there may be more.
 #[inline(always)]
 pub fn others(
     tcb: &mut Tcb,
