@@ -15,6 +15,7 @@
 mod class;
 mod copy;
 mod frames;
+mod front;
 mod mbuf;
 mod pool;
 mod prefetch;
@@ -27,6 +28,7 @@ mod store;
 pub use class::{Class, HEADROOM};
 pub use copy::copy;
 pub use frames::{FrameLayout, Frames, Memory};
+pub use front::{FRONT_MAX, Front, Shares};
 pub use mbuf::{Flags, Mbuf};
 pub use pool::Pool;
 pub use prefetch::{prefetch, prefetch_line};

@@ -189,7 +189,7 @@ impl Mbuf {
 
     /// Is every cluster byte before `offset` writable through this handle?
     #[inline(always)]
-    fn writable_up_to(&self, offset: usize) -> bool {
+    pub(crate) fn writable_up_to(&self, offset: usize) -> bool {
         let h = self.header();
         h.flags & Flags::SHARED == 0
             || (h.class == Class::Share && offset <= h.refs_or_private_end as usize)

@@ -25,8 +25,8 @@ const RETURN_FEW: usize = 4;
 /// Memory is taken from the system in slabs as needed, never past the limit, and given back when
 /// the pool and the last of its handles are gone, or when another class needs what one has unused.
 pub struct Pool {
-    store: Store,
-    shared: Arc<Shared>,
+    pub(crate) store: Store,
+    pub(crate) shared: Arc<Shared>,
     limit_bytes: usize,
     exhausted: u64,
     reclaims: Attempts,

@@ -5,12 +5,10 @@
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
-use core::ptr::NonNull;
 
 use crate::Pool;
-use crate::class::{Class, HEADROOM, LINE};
+use crate::class::Class;
 use crate::mbuf::{Flags, Mbuf};
-use crate::store::Header;
 
 impl Pool {
     /// A second handle on the same bytes, of the same metadata; both become read-only. A foreign
@@ -53,7 +51,7 @@ impl Pool {
 
     /// A copy of part of a foreign mbuf, with its metadata.
     #[cold]
-    fn copy_range(&mut self, mbuf: &Mbuf, from: usize, len: usize) -> Option<Mbuf> {
+    pub(crate) fn copy_range(&mut self, mbuf: &Mbuf, from: usize, len: usize) -> Option<Mbuf> {
         let mut copy = self.copy_of(&mbuf.as_slice()[from..from + len])?;
         let whole = len == mbuf.len();
         let (old, new) = (mbuf.header(), copy.header_mut());
@@ -75,69 +73,6 @@ impl Pool {
         }
         let private_end = mbuf.offset().min(usize::from(u16::MAX)) as u16;
         self.bare_share(mbuf, private_end)
-    }
-
-    /// [`Pool::share_for_send`] with the last `n` bytes of `headers` in front, which `fill` may
-    /// change: it sees them where they will stay. The length of `headers` is known when compiling,
-    /// so that copying them is a few wide stores; what of them is in front of the `n` bytes lands
-    /// in the headroom.
-    #[inline(always)]
-    pub fn share_behind<const N: usize>(
-        &mut self,
-        mbuf: &mut Mbuf,
-        headers: &[u8; N],
-        n: usize,
-        fill: impl FnOnce(&mut [u8; N]),
-    ) -> Option<Mbuf> {
-        debug_assert!(n <= N);
-        let h = mbuf.header();
-        let whole = h.base == mbuf.header && h.flags & Flags::SHARED == 0;
-        if !(whole && n <= N && self.owns(mbuf) && (N..=HEADROOM).contains(&mbuf.offset())) {
-            return self.share_behind_any(mbuf, headers, n, fill);
-        }
-        let mut header = self.take(Class::Share)?;
-        let base = mbuf.header;
-        let from = mbuf.header_mut();
-        from.flags |= Flags::SHARED;
-        // SAFETY: the cluster is this pool's and had one handle, so the count is ours to set. Its
-        // first `offset` bytes, `N` at least, are the new handle's alone from here on: they are
-        // in front of all that `mbuf` can see, and before `private_end`. The new handle's data,
-        // `n <= N` bytes longer at the front, lies inside the cluster.
-        unsafe {
-            from.refs_or_private_end = 2;
-            let area = from.data.sub(N).cast::<[u8; N]>();
-            *area = *headers;
-            fill(&mut *area);
-            let to = header.as_mut();
-            to.data = from.data.sub(n);
-            to.base = base;
-            to.meta = from.meta;
-            to.len = from.len + n as u32;
-            to.refs_or_private_end = (from.data as usize - header_end(base)) as u16;
-            to.flags = from.flags & !Flags::SUMMED;
-        }
-        Some(Mbuf { header, _owns: PhantomData })
-    }
-
-    /// [`Pool::share_behind`] for clusters that are shared, cut or foreign.
-    #[cold]
-    #[inline(never)]
-    fn share_behind_any<const N: usize>(
-        &mut self,
-        mbuf: &mut Mbuf,
-        headers: &[u8; N],
-        n: usize,
-        fill: impl FnOnce(&mut [u8; N]),
-    ) -> Option<Mbuf> {
-        let mut filled = *headers;
-        fill(&mut filled);
-        let mut m = match self.share_for_send(mbuf) {
-            Some(share) => share,
-            None => self.copy_range(mbuf, 0, mbuf.len())?,
-        };
-        m.prepend(n)?.copy_from_slice(filled.get(N - n..)?);
-        m.clear(Flags::SUMMED);
-        Some(m)
     }
 
     /// Make `mbuf` writable again if no other handle on its cluster is left.
@@ -182,10 +117,4 @@ impl Pool {
         }
         Some(Mbuf { header, _owns: PhantomData })
     }
-}
-
-/// Where the header ends and the cluster begins.
-#[inline(always)]
-fn header_end(header: NonNull<Header>) -> usize {
-    header.as_ptr() as usize + LINE
 }

@@ -134,6 +134,18 @@ impl Port {
         self.tx.push(frame);
     }
 
+    /// [`Port::push`] of one of many that are as long: [`Port::count_bytes`] has them all at once.
+    #[inline(always)]
+    pub(crate) fn push_uncounted(&mut self, frame: Mbuf) {
+        self.tx.push(frame);
+    }
+
+    /// So many bytes were in frames that were pushed uncounted.
+    #[inline(always)]
+    pub(crate) fn count_bytes(&mut self, bytes: usize) {
+        self.tx_bytes += bytes as u64;
+    }
+
     /// Frames that the outgoing burst still takes as it is.
     #[inline(always)]
     pub(crate) fn room(&self) -> usize {

@@ -6,97 +6,94 @@
 //! test compares. Must not know: what the headers mean beyond where two fields are.
 
 use base::SeqNumber;
-use mbuf::{Flags, Mbuf, Pool};
+use mbuf::{FRONT_MAX, Flags, Front, Mbuf, Pool, Shares};
+use tcp::output::sum_of;
 use wire::checksum::{Ladder, Sum};
-use wire::tcp::{CHECKSUM_OFFSET, SEQ_OFFSET};
-
-use crate::follow::HEADERS_MAX;
+use wire::tcp::{CHECKSUM_OFFSET, HEADER_LEN, SEQ_OFFSET};
 
 /// All headers of a run's first segment.
 pub(crate) struct Stamp {
-    /// At the end of the array; sequence number zero, and the checksum too if it is for us to make.
-    headers: [u8; HEADERS_MAX],
-    len: usize,
-    /// The TCP header is the last 32 bytes of it; else the last 20.
-    timestamps: bool,
-    /// Where the TCP header is, if a device is to finish its checksum.
-    for_device: Option<u16>,
-    /// Sum of the pseudo-header and of the TCP header without the two fields; `None` if the
+    front: Front,
+    /// Where the TCP header begins in what [`Front`] has, which ends with it.
+    tcp_at: usize,
+    /// The sum of all but sequence number and payload, pseudo-header included; `None` if the
     /// checksum field is the same in every segment (a device finishes it, or nobody wants it).
     sum: Option<Sum>,
+    /// The sums of payloads like the first are known, or not asked for.
+    summed: bool,
+    frame_len: usize,
 }
 
 impl Stamp {
-    /// The headers of `frame`, whose TCP header begins at `tcp_at` and whose payload is `payload`
-    /// bytes; `pseudo` is the pseudo-header's sum without length if there are checksums to make.
+    /// The headers of `frame`, whose TCP header begins at `tcp_at` and which `payload` went with;
+    /// `summing`: its checksum is whole.
     #[inline(always)]
     pub(crate) fn of(
         frame: &Mbuf,
         tcp_at: usize,
-        payload: usize,
-        pseudo: Option<Sum>,
+        payload: &Mbuf,
+        summing: bool,
         ladder: Ladder,
     ) -> Option<Stamp> {
-        let bytes = frame.as_slice();
-        let len = bytes.len().checked_sub(payload)?;
-        let at = HEADERS_MAX.checked_sub(len)?;
-        let mut headers = [0; HEADERS_MAX];
-        headers.get_mut(at..)?.copy_from_slice(bytes.get(..len)?);
-        let tcp = headers.get_mut(at + tcp_at..)?;
-        let segment_len = (bytes.len() - tcp_at) as u16;
-        tcp.get_mut(SEQ_OFFSET..SEQ_OFFSET + 4)?.fill(0);
-        let sum = match pseudo {
-            Some(pseudo) => {
-                tcp.get_mut(CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2)?.fill(0);
-                Some(pseudo.plus(Sum::of_be16(segment_len)).plus(ladder.sum(tcp)))
-            }
-            None => None,
+        let front = Front::of(frame, payload)?;
+        let tcp: &[u8; HEADER_LEN] = frame.as_slice().get(tcp_at..)?.first_chunk()?;
+        let word = |at: usize| u16::from_ne_bytes([tcp[at], tcp[at + 1]]);
+        let field = word(CHECKSUM_OFFSET);
+        let sum = if summing {
+            let seq = Sum(word(SEQ_OFFSET)).plus(Sum(word(SEQ_OFFSET + 2)));
+            Some(Sum(!field).minus(seq).minus(sum_of(payload, ladder)))
+        } else {
+            None
         };
-        let for_device = frame.has(Flags::CSUM_PARTIAL).then_some(tcp_at as u16);
-        let timestamps = match len - tcp_at {
-            32 => true,
-            20 => false,
-            _ => return None,
-        };
-        Some(Stamp { headers, len, timestamps, for_device, sum })
+        let tcp_at = FRONT_MAX - front.headers_len() + tcp_at;
+        let summed = payload.has(Flags::SUMMED) || !summing;
+        Some(Stamp { front, tcp_at, sum, summed, frame_len: frame.len() })
+    }
+
+    /// Bytes of a frame of the run.
+    #[inline(always)]
+    pub(crate) fn frame_len(&self) -> usize {
+        self.frame_len
     }
 
     /// The frame of another segment of the run: a handle on its payload with headers in front.
-    /// `None` when no buffer is left.
+    /// `None` when the payload is not like the first one's, or no share is at hand.
     #[inline(always)]
     pub(crate) fn put(
+        &self,
+        shares: &mut Shares,
+        payload: &mut Mbuf,
+        seq: SeqNumber,
+    ) -> Option<Mbuf> {
+        if !self.summed {
+            return None;
+        }
+        let sum = Sum(payload.csum());
+        shares.behind(payload, &self.front, |headers| self.fill(headers, seq, sum))
+    }
+
+    /// The same for any payload. `None` when no buffer is left.
+    pub(crate) fn put_any(
         &self,
         pool: &mut Pool,
         payload: &mut Mbuf,
         seq: SeqNumber,
-        sum: Sum,
+        ladder: Ladder,
     ) -> Option<Mbuf> {
-        let seq = seq.0.to_be();
-        let field = self.sum.map(|all| {
-            let words = u64::from(all.0) + u64::from(seq) + u64::from(sum.0);
-            Sum::from_u64s([words]).field()
-        });
-        let mut m = pool.share_behind(payload, &self.headers, self.len, |headers| {
-            if self.timestamps {
-                fill::<{ HEADERS_MAX - 32 }>(headers, seq, field);
-            } else {
-                fill::<{ HEADERS_MAX - 20 }>(headers, seq, field);
-            }
-        })?;
-        if let Some(tcp_at) = self.for_device {
-            m.set(Flags::CSUM_PARTIAL);
-            m.set_csum(tcp_at);
-        }
-        Some(m)
+        let sum = if self.sum.is_some() { sum_of(payload, ladder) } else { Sum::ZERO };
+        pool.share_behind(payload, &self.front, |headers| self.fill(headers, seq, sum))
     }
-}
 
-/// The two fields of a TCP header that begins at `TCP`.
-#[inline(always)]
-fn fill<const TCP: usize>(headers: &mut [u8; HEADERS_MAX], seq: u32, field: Option<[u8; 2]>) {
-    headers[TCP + SEQ_OFFSET..TCP + SEQ_OFFSET + 4].copy_from_slice(&seq.to_ne_bytes());
-    if let Some(field) = field {
-        let at = TCP + CHECKSUM_OFFSET;
-        headers[at..at + 2].copy_from_slice(&field);
+    /// What differs; `sum` is the payload's.
+    #[inline(always)]
+    fn fill(&self, headers: &mut [u8; FRONT_MAX], seq: SeqNumber, sum: Sum) {
+        let seq = seq.0.to_be();
+        // It never is more: no need to look when it is used.
+        let at = self.tcp_at.min(FRONT_MAX - HEADER_LEN);
+        headers[at + SEQ_OFFSET..at + SEQ_OFFSET + 4].copy_from_slice(&seq.to_ne_bytes());
+        if let Some(all) = self.sum {
+            let field = all.plus_and_word(sum, seq).field();
+            headers[at + CHECKSUM_OFFSET..at + CHECKSUM_OFFSET + 2].copy_from_slice(&field);
+        }
     }
 }

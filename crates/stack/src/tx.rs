@@ -117,12 +117,10 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
             Ok(()) if m.departs_after(core.cx.now) && admits(core, &stack.release) => {
                 stack.release.push(pcb.port, m);
             }
-            Ok(()) => match run.goes_on() {
-                Some(len) if core.cx.switches.on(Switch::Stamp) => {
-                    rest_of_run(pcb, m, len, &mut run, port, &mut core.cx);
-                }
-                _ => port.push(m),
-            },
+            Ok(()) if run.goes_on() && core.cx.switches.on(Switch::Stamp) => {
+                rest_of_run(pcb, m, &mut run, port, &mut core.cx);
+            }
+            Ok(()) => port.push(m),
             Err(reason) => core.drops.count(reason),
         }
     }
@@ -164,27 +162,57 @@ fn admits(core: &mut Core, release: &Release) -> bool {
     core.cx.budget.admits(Limit::PacedFrames, release.len())
 }
 
-/// The first segment of a run, with `len` bytes of payload, and those that are like it, as many as
-/// the burst has room for.
+/// The first segment of a run and those that are like it, as many as the burst has room for.
 #[inline(never)]
-fn rest_of_run(
+fn rest_of_run(pcb: &mut Pcb, first: Mbuf, run: &mut Run, port: &mut Port, cx: &mut tcp::Cx) {
+    let mut most = output::admitted(&pcb.tcb, run).min(port.room().saturating_sub(1));
+    if most == 0 {
+        return port.push(first);
+    }
+    let summing = pcb.tcb.makes_checksums(cx);
+    let stamp = output::last_payload(&pcb.tcb)
+        .and_then(|payload| Stamp::of(&first, pcb.template.len(), payload, summing, cx.ladder));
+    port.push(first);
+    let Some(stamp) = &stamp else { return };
+    while stamped(pcb, stamp, (run, most), port, cx) && unlike(pcb, stamp, run, port, cx) {
+        most = output::admitted(&pcb.tcb, run).min(port.room());
+    }
+}
+
+/// Segments that are like the first in all that is looked at; may there be more?
+#[inline(never)]
+fn stamped(
     pcb: &mut Pcb,
-    first: Mbuf,
-    len: usize,
-    run: &mut Run,
+    stamp: &Stamp,
+    (run, most): (&mut Run, usize),
     port: &mut Port,
     cx: &mut tcp::Cx,
-) {
-    let pseudo = pcb.tcb.makes_checksums(cx).then_some(pcb.tcb.pseudo_sum);
-    let stamp = Stamp::of(&first, pcb.template.len(), len, pseudo, cx.ladder);
-    port.push(first);
-    let Some(stamp) = stamp else { return };
-    let room = port.room();
-    output::others(&mut pcb.tcb, run, room, cx, |pool, payload, seq, sum| {
-        let Some(frame) = stamp.put(pool, payload, seq, sum) else { return false };
+) -> bool {
+    let now = cx.now;
+    let (count, more) = cx.pool.shares(|shares| {
+        output::others(&mut pcb.tcb, run, most, now, |payload, seq| {
+            let Some(frame) = stamp.put(shares, payload, seq) else { return false };
+            port.push_uncounted(frame);
+            true
+        })
+    });
+    port.count_bytes(count * stamp.frame_len());
+    cx.counters.add(Counter::TcpStamped, count as u64);
+    more
+}
+
+/// One that is not like the others; did it go?
+#[cold]
+#[inline(never)]
+fn unlike(pcb: &mut Pcb, stamp: &Stamp, run: &mut Run, port: &mut Port, cx: &mut tcp::Cx) -> bool {
+    let (pool, most) = (&mut cx.pool, output::admitted(&pcb.tcb, run).min(port.room()).min(1));
+    let (count, _) = output::others(&mut pcb.tcb, run, most, cx.now, |payload, seq| {
+        let Some(frame) = stamp.put_any(pool, payload, seq, cx.ladder) else { return false };
         port.push(frame);
         true
     });
+    cx.counters.add(Counter::TcpStamped, count as u64);
+    count > 0
 }
 
 /// A connection is over: a record for TIME-WAIT, and nothing else once its user has let go.

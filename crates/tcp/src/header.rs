@@ -6,7 +6,7 @@
 
 use base::SeqNumber;
 use mbuf::{Flags as MbufFlags, Mbuf};
-use wire::checksum::Sum;
+use wire::checksum::{Ladder, Sum};
 use wire::tcp::{self, ChecksumField, Established, Flags, Header, Options, Timestamps};
 
 use crate::Cx;
@@ -37,7 +37,7 @@ pub(crate) fn put_header(
     };
     let checksum = checksum_wanted(tcb, cx);
     let payload = match checksum {
-        ChecksumField::Full if !m.is_empty() => sum_of(m, cx),
+        ChecksumField::Full if !m.is_empty() => sum_of(m, cx.ladder),
         _ => Sum::ZERO,
     };
     let segment_len = header.len() + m.len();
@@ -129,13 +129,18 @@ fn payload_sum(tcb: &Tcb, m: &Mbuf, cx: &Cx) -> Sum {
     if m.is_empty() || !tcb.makes_checksums(cx) {
         return Sum::ZERO;
     }
-    sum_of(m, cx)
+    sum_of(m, cx.ladder)
 }
 
 /// The sum of a payload, kept from when it was copied, or taken now.
 #[inline(always)]
-pub(crate) fn sum_of(m: &Mbuf, cx: &Cx) -> Sum {
-    if m.has(MbufFlags::SUMMED) { Sum(m.csum()) } else { bytepass_sum(cx.ladder, m.as_slice()) }
+pub fn sum_of(m: &Mbuf, ladder: Ladder) -> Sum {
+    if m.has(MbufFlags::SUMMED) { Sum(m.csum()) } else { sum_now(m, ladder) }
+}
+
+#[cold]
+fn sum_now(m: &Mbuf, ladder: Ladder) -> Sum {
+    bytepass_sum(ladder, m.as_slice())
 }
 
 /// Who makes the checksum: we, a device, or nobody.

@@ -10,12 +10,12 @@ mod rare;
 pub use rare::hold_back;
 pub(crate) use rare::{has_more, resend, send_part};
 
-use base::{Counter, Duration, SeqNumber, Switch};
-use mbuf::{Mbuf, Pool};
-use wire::checksum::Sum;
+use base::{Counter, Duration, Instant, SeqNumber, Switch};
+use mbuf::Mbuf;
 use wire::tcp::Flags;
 
-use crate::header::{offer_window, put_header, sum_of, write_with_sack};
+pub use crate::header::sum_of;
+use crate::header::{offer_window, put_header, write_with_sack};
 use crate::marks::{EcnBits, Events, Marks, Todo};
 use crate::path::probe::{self, Step};
 use crate::sendq::Piece;
@@ -34,10 +34,10 @@ pub struct Run {
 }
 
 impl Run {
-    /// Payload bytes of the last segment from [`next`], if [`others`] may follow that are like it.
+    /// May [`others`] follow that are like the last segment from [`next`]?
     #[inline(always)]
-    pub fn goes_on(&self) -> Option<usize> {
-        (self.len > 0).then_some(self.len as usize)
+    pub fn goes_on(&self) -> bool {
+        self.len > 0
     }
 
     /// Is the last segment from [`next`] to leave as ECN-capable, with ECT(0) in its IP header?
@@ -96,40 +96,47 @@ pub fn close(tcb: &mut Tcb, run: &Run, cx: &mut Cx) {
     cx.counters.add(Counter::TcpSegmentsOut, u64::from(run.segments));
 }
 
+/// How many [`others`] there may be now.
+#[inline(always)]
+pub fn admitted(tcb: &Tcb, run: &Run) -> usize {
+    let (window, congestion) = room(tcb);
+    (window.min(congestion) / run.len.max(1)) as usize
+}
+
 /// After [`next`], if the [`Run::goes_on`]: segments whose headers differ from the last one's in
-/// sequence number and checksum alone, at most `most`, and none that is the last of the queue:
-/// Nagle, PSH and FIN have a say in that. `make` shares a payload, puts the headers in front and
-/// sends it: it gets the payload, its first byte and its sum (zero where none is wanted) and says
-/// whether there was a buffer.
+/// sequence number and checksum alone, at most `most`, which are [`admitted`], and none that is the
+/// last of the queue: Nagle, PSH and FIN have a say in that. `make` gets a payload and its first
+/// byte, shares it, puts the headers in front and sends it, and says whether it could. Returns how
+/// many went, and whether there may be more.
 #[inline(always)]
 pub fn others(
     tcb: &mut Tcb,
     run: &mut Run,
     most: usize,
-    cx: &mut Cx,
-    mut make: impl FnMut(&mut Pool, &mut Mbuf, SeqNumber, Sum) -> bool,
-) {
-    let (len, mss) = (run.len, tcb.snd_mss.0);
-    let size = if len > u32::from(mss) { mss } else { 0 };
-    let (window, congestion) = room(tcb);
-    let most = most.min((window.min(congestion) / len.max(1)) as usize);
-    let summing = tcb.makes_checksums(cx);
+    now: Instant,
+    mut make: impl FnMut(&mut Mbuf, SeqNumber) -> bool,
+) -> (usize, bool) {
+    let len = run.len;
     let mut seq = tcb.snd_nxt;
-    let count = tcb.sendq.send_alike(len, most, |piece| {
+    let (count, more) = tcb.sendq.send_alike(len, most, |piece| {
         let Some(payload) = &mut piece.mbuf else { return false };
-        payload.set_segment_size(size);
-        let sum = if summing { sum_of(payload, cx) } else { Sum::ZERO };
-        let sent = make(&mut cx.pool, payload, seq, sum);
+        let sent = make(payload, seq);
         if sent {
             piece.seq = seq;
-            piece.sent_at = cx.now;
+            piece.sent_at = now;
             seq += len;
         }
         sent
     });
     tcb.snd_nxt = seq;
     run.segments += count as u32;
-    cx.counters.add(Counter::TcpStamped, count as u64);
+    (count, more)
+}
+
+/// The payload of the last segment from [`next`], if the [`Run::goes_on`].
+#[inline(always)]
+pub fn last_payload(tcb: &Tcb) -> Option<&Mbuf> {
+    tcb.sendq.last_sent()?.mbuf.as_ref()
 }
 
 /// Bytes of new data that the peer's window and the congestion window admit.
@@ -214,7 +221,7 @@ fn ack_is_due(tcb: &mut Tcb, cx: &Cx) -> bool {
     if all_it_can && cx.switches.on(Switch::SendSpace) && !tcb.early_acks.holds() {
         return true;
     }
-    if tcb.timers.ack == base::Instant::NEVER {
+    if tcb.timers.ack == Instant::NEVER {
         tcb.timers.ack = cx.now + tcb.config.ack_delay;
     }
     false
@@ -274,7 +281,7 @@ fn new_data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
 /// RFC 9293 SHLD-29.
 #[cold]
 fn ask_later(tcb: &mut Tcb, cx: &Cx) {
-    if tcb.in_flight() == 0 && tcb.timers.retransmit == base::Instant::NEVER {
+    if tcb.in_flight() == 0 && tcb.timers.retransmit == Instant::NEVER {
         tcb.restart_retransmit(cx.now);
     }
 }
@@ -366,7 +373,7 @@ fn fin_sent(tcb: &mut Tcb) {
 fn sent_something(tcb: &mut Tcb, cx: &Cx) {
     tcb.last_sent_at = cx.now;
     // What ran while nothing was in flight was the persist timer: it is not for this segment.
-    if tcb.timers.retransmit == base::Instant::NEVER || tcb.sendq.sent_count() == 1 {
+    if tcb.timers.retransmit == Instant::NEVER || tcb.sendq.sent_count() == 1 {
         tcb.restart_retransmit(cx.now);
     }
 }
@@ -410,5 +417,5 @@ fn ack_went_out(tcb: &mut Tcb) {
     tcb.last_ack_sent = tcb.rcv_nxt;
     tcb.ack_owed_bytes = 0;
     tcb.todo.clear(Todo::ACK_NOW);
-    tcb.timers.ack = base::Instant::NEVER;
+    tcb.timers.ack = Instant::NEVER;
 }

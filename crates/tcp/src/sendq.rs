@@ -116,6 +116,12 @@ impl SendQueue {
         self.pieces.get_mut(self.sent as usize)
     }
 
+    /// The piece that went last.
+    #[inline(always)]
+    pub(crate) fn last_sent(&self) -> Option<&Piece> {
+        self.pieces.get((self.sent as usize).wrapping_sub(1))
+    }
+
     /// A piece in flight, by its place.
     #[inline]
     pub(crate) fn in_flight(&self, index: usize) -> Option<&Piece> {
@@ -138,28 +144,24 @@ impl SendQueue {
     }
 
     /// Send pieces of `len` bytes each that wait one behind the other, all but the last of the
-    /// queue and at most `most`: `send` says whether it could. Returns how many went.
+    /// queue and at most `most`: `send` says whether it could. Returns how many went, and whether
+    /// more of them wait: where the ring turns, if nowhere else, there is an end.
     #[inline(always)]
     pub(crate) fn send_alike(
         &mut self,
         len: u32,
         most: usize,
         mut send: impl FnMut(&mut Piece) -> bool,
-    ) -> usize {
+    ) -> (usize, bool) {
+        let most = most.min(self.unsent_count().saturating_sub(1));
         let first = self.sent as usize;
-        let last = self.pieces.len().saturating_sub(1).min(first + most);
-        let mut count = 0;
-        'all: while first + count < last {
-            for piece in self.pieces.run_mut(first + count, last) {
-                if piece.len != len || !send(piece) {
-                    break 'all;
-                }
-                count += 1;
-            }
-        }
+        let run = self.pieces.run_mut(first, first + most);
+        let here = run.len();
+        let stop = run.iter_mut().position(|piece| piece.len != len || !send(piece));
+        let count = stop.unwrap_or(here);
         self.sent += count as u32;
         self.unsent_bytes -= count as u32 * len;
-        count
+        (count, count < most)
     }
 
     /// A FIN without data goes behind everything, in flight at once.

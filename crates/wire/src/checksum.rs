@@ -64,6 +64,14 @@ impl Sum {
         fold(sum)
     }
 
+    /// The sum of both sums' data and of a native-order word.
+    #[inline(always)]
+    #[must_use]
+    pub const fn plus_and_word(self, other: Sum, word: u32) -> Sum {
+        let (sum, carry) = word.overflowing_add(self.0 as u32 + other.0 as u32);
+        fold_u32(sum + carry as u32)
+    }
+
     /// The complement, as the two bytes to store in a header.
     #[inline(always)]
     #[must_use]
@@ -137,7 +145,12 @@ const fn add_carry(a: u64, b: u64) -> u64 {
 /// and their carry; twice. Non-zero stays non-zero.
 #[inline(always)]
 const fn fold(sum: u64) -> Sum {
-    let sum = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
+    fold_u32((sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32)
+}
+
+/// 32 bits to 16, likewise.
+#[inline(always)]
+const fn fold_u32(sum: u32) -> Sum {
     Sum((sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16)
 }
 

@@ -1,7 +1,7 @@
 //! Who may write what, when handles share a cluster.
 
 use super::{assert_all_home, bytes, mbuf_of};
-use crate::{Class, Flags, Mbuf, Pool};
+use crate::{Class, Flags, Front, Mbuf, Pool};
 
 #[test]
 fn a_share_for_sending_owns_the_room_in_front() {
@@ -41,12 +41,24 @@ fn one_copy_is_out_at_a_time() {
     assert_all_home(&mut pool);
 }
 
-/// The plain way to what [`Pool::share_behind`] does in one step.
-fn shared_then_prepended(pool: &mut Pool, kept: &mut Mbuf, headers: &[u8]) -> Option<Mbuf> {
-    let mut sent = pool.share_for_send(kept)?;
-    sent.prepend(headers.len())?.copy_from_slice(headers);
+/// A payload that was sent, and the frame it went in.
+fn sent(pool: &mut Pool, data: &[u8], flags: u8, headers: &[u8]) -> (Mbuf, Mbuf) {
+    let mut payload = mbuf_of(pool, data);
+    payload.set(flags);
+    let mut frame = pool.share_for_send(&mut payload).expect("alone");
+    frame.prepend(headers.len()).expect("headroom").copy_from_slice(headers);
+    frame.clear(Flags::SUMMED);
+    (payload, frame)
+}
+
+/// The plain way to what [`crate::Shares::behind`] does in one step.
+fn shared_then_prepended(pool: &mut Pool, kept: &mut Mbuf, headers: &[u8], like: &Mbuf) -> Mbuf {
+    let mut sent = pool.share_for_send(kept).expect("alone");
+    sent.prepend(headers.len()).expect("headroom").copy_from_slice(headers);
     sent.clear(Flags::SUMMED);
-    Some(sent)
+    sent.set_csum(like.csum());
+    sent.set_segment_size(like.segment_size());
+    sent
 }
 
 #[test]
@@ -54,24 +66,42 @@ fn a_share_behind_headers_is_a_share_with_headers_in_front() {
     let mut pool = Pool::new(4 << 20);
     for (len, n) in [(1448, 66), (1448, 96), (1, 20), (65_483, 54), (0, 0)] {
         let data = bytes(4, len);
+        let headers: [u8; 96] = core::array::from_fn(|i| i as u8);
+        let flags = Flags::SUMMED | Flags::CSUM_PARTIAL;
+        let (payload, mut frame) = sent(&mut pool, &data, flags, &headers[96 - n..]);
+        frame.set_csum(7);
+        frame.set_segment_size(9);
+        let front = Front::of(&frame, &payload).expect("not too long");
+        assert_eq!(front.headers_len(), n);
         let (mut one, mut other) = (mbuf_of(&mut pool, &data), mbuf_of(&mut pool, &data));
         for m in [&mut one, &mut other] {
-            m.set(Flags::SUMMED | Flags::CSUM_PARTIAL);
-            m.set_csum(7);
-            m.set_segment_size(9);
+            m.set(flags);
+            m.set_csum(8);
+            m.set_mark(10);
         }
-        let headers: [u8; 96] = core::array::from_fn(|i| i as u8);
-        let fast = pool.share_behind(&mut one, &headers, n, |all| all[95] = 1).expect("a buffer");
+        // So that there is one at hand.
+        let mut spare = mbuf_of(&mut pool, &data);
+        drop(pool.share(&mut spare));
+        drop(spare);
+        pool.collect();
+        let before = pool.outstanding();
+        let fill = |all: &mut [u8; 96]| all[95] = 1;
+        let fast = match pool.shares(|shares| shares.behind(&mut one, &front, fill)) {
+            None if cfg!(wirespeed_unpooled) => pool.share_behind(&mut one, &front, fill),
+            fast => fast,
+        };
+        let fast = fast.expect("like the first");
+        assert_eq!(pool.outstanding(), before + 1);
         let mut wanted = headers;
         wanted[95] = 1;
-        let plain = shared_then_prepended(&mut pool, &mut other, &wanted[96 - n..]).expect("too");
+        let plain = shared_then_prepended(&mut pool, &mut other, &wanted[96 - n..], &frame);
         assert_eq!(fast.as_slice(), plain.as_slice());
         assert_eq!(format!("{fast:?}"), format!("{plain:?}"), "length, class and flags");
-        assert_eq!((fast.csum(), fast.segment_size()), (7, 9));
+        assert_eq!((fast.csum(), fast.segment_size(), fast.mark()), (7, 9, 10));
         assert_eq!(fast.headroom(), plain.headroom());
         assert_eq!(one.as_slice(), data, "what stays behind is untouched");
         assert!(one.prepend(1).is_none() && !one.is_exclusive());
-        for m in [fast, plain, one, other] {
+        for m in [fast, plain, one, other, payload, frame] {
             pool.free(m);
         }
     }
@@ -79,31 +109,85 @@ fn a_share_behind_headers_is_a_share_with_headers_in_front() {
 }
 
 #[test]
-fn a_share_behind_headers_of_anything_but_a_fresh_buffer_is_right_as_well() {
+fn a_share_behind_headers_of_what_is_not_like_the_first_is_made_the_long_way() {
     let (mut pool, mut foreign) = (Pool::new(1 << 20), Pool::new(1 << 20));
     let data = bytes(5, 1000);
-    let headers = [0xee; 96];
+    let headers = [0xee; 66];
+    let (payload, frame) = sent(&mut pool, &data, 0, &headers);
+    let front = Front::of(&frame, &payload).expect("not too long");
     let mut cut = mbuf_of(&mut pool, &data);
     let mut tail = pool.split(&mut cut, 400).expect("a buffer");
-    let mut trimmed = mbuf_of(&mut pool, &data);
-    trimmed.trim_front(300);
-    let mut crowded = mbuf_of(&mut pool, &data);
-    crowded.prepend(crate::HEADROOM - 70).expect("headroom").fill(1);
+    let mut longer = mbuf_of(&mut pool, &bytes(6, 1300));
+    longer.trim_front(300);
+    let mut crowded = mbuf_of(&mut pool, &data[..940]);
+    crowded.prepend(60).expect("headroom").fill(1);
     let mut theirs = mbuf_of(&mut foreign, &data);
+    let mut flagged = mbuf_of(&mut pool, &data);
+    flagged.set(Flags::SUMMED);
+    let mut short = mbuf_of(&mut pool, &data[1..]);
     let mut out = mbuf_of(&mut pool, &data);
     let still_out = pool.share_for_send(&mut out).expect("alone");
-    for kept in [&mut cut, &mut tail, &mut trimmed, &mut crowded, &mut theirs, &mut out] {
+    let (mut again, sent_already) = sent(&mut pool, &data, 0, &headers);
+    let unlike = [
+        &mut cut,
+        &mut tail,
+        &mut longer,
+        &mut crowded,
+        &mut theirs,
+        &mut flagged,
+        &mut short,
+        &mut out,
+        &mut again,
+    ];
+    for kept in unlike {
         let before = kept.as_slice().to_vec();
-        let sent = pool.share_behind(kept, &headers, 66, |_| {}).expect("a buffer");
-        assert_eq!(sent.as_slice()[..66], headers[..66]);
+        assert!(pool.shares(|shares| shares.behind(kept, &front, |_| {})).is_none());
+        assert_eq!(kept.as_slice(), before);
+        let sent = pool.share_behind(kept, &front, |_| {}).expect("a buffer");
+        assert_eq!(sent.as_slice()[..66], headers);
         assert_eq!(sent.as_slice()[66..], before);
+        assert!(!sent.has(Flags::SUMMED));
         assert_eq!(kept.as_slice(), before);
         drop(sent);
     }
     assert_eq!(still_out.as_slice(), data);
-    drop((cut, tail, trimmed, crowded, theirs, out, still_out));
+    drop((cut, tail, longer, crowded, theirs, flagged, short, out, still_out));
+    drop((payload, frame, again, sent_already));
     assert_all_home(&mut pool);
     assert_all_home(&mut foreign);
+}
+
+#[test]
+fn without_a_share_at_hand_none_is_made_and_nothing_changes() {
+    let mut pool = Pool::new(1 << 20);
+    let (payload, frame) = sent(&mut pool, &bytes(7, 100), 0, &[1; 20]);
+    let front = Front::of(&frame, &payload).expect("not too long");
+    let mut all = Vec::new();
+    let mut left = mbuf_of(&mut pool, &bytes(7, 100));
+    loop {
+        let mut m = mbuf_of(&mut pool, &bytes(7, 100));
+        let share = pool.shares(|shares| shares.behind(&mut m, &front, |_| {}));
+        let Some(share) = share else { break };
+        all.extend([m, share]);
+    }
+    assert!(pool.shares(|shares| shares.behind(&mut left, &front, |_| {})).is_none());
+    assert!(left.is_exclusive());
+    assert_eq!(pool.outstanding(), all.len() + 3);
+    drop((all, left, payload, frame));
+    assert_all_home(&mut pool);
+}
+
+#[test]
+fn a_front_is_what_this_handle_alone_may_write() {
+    let mut pool = Pool::new(1 << 20);
+    let (payload, mut frame) = sent(&mut pool, &bytes(8, 100), 0, &[1; 66]);
+    let seen = pool.share(&mut frame).expect("a share");
+    assert!(Front::of(&frame, &payload).is_none(), "another sees the headers");
+    let (long, too_long) = sent(&mut pool, &bytes(8, 100), 0, &[1; 97]);
+    assert!(Front::of(&too_long, &long).is_none());
+    assert!(Front::of(&payload, &frame).is_none(), "a payload is no longer than its frame");
+    drop((payload, frame, seen, long, too_long));
+    assert_all_home(&mut pool);
 }
 
 #[test]

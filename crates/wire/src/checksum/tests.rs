@@ -52,6 +52,18 @@ fn the_example_of_rfc_1071_section_3() {
 }
 
 #[test]
+fn a_word_and_two_sums_are_the_sum_of_all_their_bytes() {
+    for word in [0, 1, 0xffff, 0x1_0000, 0xffff_0000, 0xfffe_ffff, u32::MAX, 0x1234_5678] {
+        for a in [0, 1, 0x7fff, 0xfffe, 0xffff] {
+            for b in [0, 1, 0x8000, 0xffff] {
+                let whole = Sum::from_u64s([word.into(), a.into(), b.into()]);
+                assert_eq!(Sum(a).plus_and_word(Sum(b), word), whole, "{word:x} {a:x} {b:x}");
+            }
+        }
+    }
+}
+
+#[test]
 fn every_rung_at_every_length_and_alignment() {
     let data = noise(512, 1);
     for len in 0..=300 {
