@@ -12,7 +12,6 @@ use std::sync::Arc;
 use crate::Pool;
 use crate::class::{Class, HEADROOM, LINE};
 use crate::mbuf::{Flags, Mbuf};
-use crate::prefetch::prefetch_line;
 use crate::store::{Header, held};
 
 /// Bytes of headers that a [`Front`] has room for.
@@ -195,13 +194,12 @@ impl Shares<'_> {
         Some(Mbuf { header, _owns: PhantomData })
     }
 
-    /// As `Store::take`.
+    /// As `Store::take`; the next one lies close by and need not be fetched.
     #[inline(always)]
     fn take(&mut self) -> Option<NonNull<Header>> {
         let header = self.free?;
         // SAFETY: a header on a free list belongs to whoever has the list alone.
         self.free = unsafe { header.as_ref().next };
-        prefetch_line(self.free.map_or(core::ptr::null(), |next| next.as_ptr().cast_const()));
         self.taken += 1;
         Some(header)
     }

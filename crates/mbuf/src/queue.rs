@@ -46,17 +46,16 @@ impl MbufQueue {
         self.tail = Some(header);
     }
 
-    /// Add several at the end, as many as the iterator says that it has. If it panics, what it gave
-    /// is lost.
+    /// Add several of `len` bytes each at the end, as many as the iterator says that it has. If it
+    /// panics, what it gave is lost.
     #[inline(always)]
-    pub fn extend(&mut self, mut mbufs: impl ExactSizeIterator<Item = Mbuf>) {
+    pub fn extend_alike(&mut self, mut mbufs: impl ExactSizeIterator<Item = Mbuf>, len: usize) {
         let count = mbufs.len() as u32;
         let Some(first) = mbufs.next() else { return };
-        let mut bytes = first.header().len;
         let first = first.into_raw();
         let mut last = first;
         for mbuf in mbufs {
-            bytes += mbuf.header().len;
+            debug_assert_eq!(mbuf.len(), len, "alike");
             let header = mbuf.into_raw();
             // SAFETY: the handle was given up by the iterator, and no queue has it yet.
             unsafe { last.as_mut().next = Some(header) };
@@ -72,7 +71,7 @@ impl MbufQueue {
         }
         self.tail = Some(last);
         self.count += count;
-        self.bytes += bytes;
+        self.bytes += count * len as u32;
     }
 
     /// Put back at the front.

@@ -29,7 +29,8 @@ impl SockBuf {
         }
     }
 
-    /// [`SockBuf::append`] for frames that are alike: `len` bytes from `from` on of each.
+    /// [`SockBuf::append`] for frames that are alike: `len` bytes from `from` on of each, which are
+    /// there.
     #[inline(always)]
     pub fn append_alike(
         &mut self,
@@ -45,7 +46,7 @@ impl SockBuf {
         if len < SMALL {
             data.for_each(|mbuf| self.append(mbuf, pool));
         } else {
-            self.queue.extend(data);
+            self.queue.extend_alike(data, len);
         }
     }
 

@@ -110,23 +110,24 @@ impl Leader {
         true
     }
 
-    /// How many of these, the last one first, have the leader's headers but for checksums, and raw
-    /// sequence numbers that `is_next`? No call is made between two of them, so that what they are
-    /// compared with stays in registers.
+    /// How many of these, the last one first, have the leader's headers but for checksums, and the
+    /// raw sequence numbers from `next` on? No call is made between two of them, so that what they
+    /// are compared with stays in registers.
     #[inline(always)]
-    pub(crate) fn count_alike(
-        &self,
-        frames: &[Mbuf],
-        ladder: Ladder,
-        mut is_next: impl FnMut(u32) -> bool,
-    ) -> usize {
+    pub(crate) fn count_alike(&self, frames: &[Mbuf], ladder: Ladder, next: u32) -> usize {
+        // A copy, which nothing that is written can be taken to change.
         let leader = *self;
         ladder.run(move || {
             // So it is, but here it is known where they are compared.
             if leader.frame_len < HEADERS_MAX {
                 return 0;
             }
-            let follows = |m: &&Mbuf| leader.is_followed_by(m).is_some_and(&mut is_next);
+            let mut next = next;
+            let follows = |m: &&Mbuf| {
+                let is_next = leader.is_followed_by(m) == Some(next);
+                next = next.wrapping_add(leader.len);
+                is_next
+            };
             frames.iter().rev().take_while(follows).count()
         })
     }
@@ -158,7 +159,8 @@ impl Leader {
         // A header is not all zeros: no segment sums to the zero that is 0.
         let whole = Sum(0xffff).minus(self.pseudo);
         // Behind the segment is the link's padding.
-        let segment = self.tcp_at..self.payload_at + self.len as usize;
+        let end = self.payload_at + self.len as usize;
+        let segment = self.tcp_at.min(end)..end;
         let is_sound = |m: &&Mbuf| {
             m.has(Flags::CSUM_VERIFIED)
                 || m.as_slice()

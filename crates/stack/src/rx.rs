@@ -6,7 +6,7 @@
 
 use core::net::SocketAddr;
 
-use base::{Counter, DropReason, LinkKind, MacAddr, SeqNumber, Switch};
+use base::{Counter, DropReason, LinkKind, MacAddr, Switch};
 use bpf::Direction;
 use device::{BURST, Burst};
 use inet::Ip;
@@ -16,7 +16,7 @@ use inet::icmp::Unreachable;
 use inet::ip_input::{ipv4_any, ipv4_plain, ipv6_any, ipv6_plain, is_martian_source};
 use mbuf::{Flags as MbufFlags, Mbuf};
 use tcp::handshake::{self, Listen};
-use tcp::predict::{self, Following};
+use tcp::predict;
 use tcp::timewait::Late;
 use tcp::{Fate, Segment};
 use wire::checksum::{Ladder, Sum};
@@ -95,13 +95,11 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
 /// to say about it.
 #[inline(always)]
 fn followers(stack: &mut Stack, handle: TcpHandle, frames: &mut Burst) -> u64 {
-    // A copy, which nothing written below can be taken to change.
-    let (core, leader) = (&mut stack.core, stack.leader);
+    let (core, leader) = (&mut stack.core, &stack.leader);
     let Some(pcb) = stack.connections.get_mut(handle) else { return 0 };
-    let mut run = Following::behind(&pcb.tcb, leader.len);
-    let behind = frames.len() - frames.len().min(run.most(&pcb.tcb));
-    let mut count = leader
-        .count_alike(&frames[behind..], core.cx.ladder, move |seq| run.admits(SeqNumber(seq)));
+    let (next, most) = predict::expects(&pcb.tcb, leader.len);
+    let behind = frames.len() - frames.len().min(most);
+    let mut count = leader.count_alike(&frames[behind..], core.cx.ladder, next.0);
     if core.cx.switches.on(Switch::ChecksumRx) {
         count = leader.count_sound(&frames[frames.len() - count..], core.cx.ladder);
     }

@@ -72,7 +72,7 @@ impl Stamp {
         shares.behind(payload, &self.front, |headers| self.fill(headers, seq, sum))
     }
 
-    /// The same for any payload. `None` when no buffer is left.
+    /// The same for any payload of that length. `None` for others, and when no buffer is left.
     pub(crate) fn put_any(
         &self,
         pool: &mut Pool,
@@ -80,6 +80,9 @@ impl Stamp {
         seq: SeqNumber,
         ladder: Ladder,
     ) -> Option<Mbuf> {
+        if payload.len() + self.front.headers_len() != self.frame_len {
+            return None;
+        }
         let sum = if self.sum.is_some() { sum_of(payload, ladder) } else { Sum::ZERO };
         pool.share_behind(payload, &self.front, |headers| self.fill(headers, seq, sum))
     }

@@ -169,12 +169,13 @@ fn rest_of_run(pcb: &mut Pcb, first: Mbuf, run: &mut Run, port: &mut Port, cx: &
     if most == 0 {
         return port.push(first);
     }
+    let Some(payload) = output::last_payload(&pcb.tcb) else { return port.push(first) };
     let summing = pcb.tcb.makes_checksums(cx);
-    let stamp = output::last_payload(&pcb.tcb)
-        .and_then(|payload| Stamp::of(&first, pcb.template.len(), payload, summing, cx.ladder));
+    let Some(stamp) = Stamp::of(&first, pcb.template.len(), payload, summing, cx.ladder) else {
+        return port.push(first);
+    };
     port.push(first);
-    let Some(stamp) = &stamp else { return };
-    while stamped(pcb, stamp, (run, most), port, cx) && unlike(pcb, stamp, run, port, cx) {
+    while stamped(pcb, &stamp, (run, most), port, cx) && unlike(pcb, &stamp, run, port, cx) {
         most = output::admitted(&pcb.tcb, run).min(port.room());
     }
 }

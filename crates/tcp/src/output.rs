@@ -103,11 +103,18 @@ pub fn admitted(tcb: &Tcb, run: &Run) -> usize {
     (window.min(congestion) / run.len.max(1)) as usize
 }
 
+/// Do the windows admit the next new segment whole?
+#[inline(always)]
+pub fn admits_front(tcb: &Tcb) -> bool {
+    let (window, congestion) = room(tcb);
+    tcb.sendq.front().is_some_and(|front| front.len <= window.min(congestion))
+}
+
 /// After [`next`], if the [`Run::goes_on`]: segments whose headers differ from the last one's in
 /// sequence number and checksum alone, at most `most`, which are [`admitted`], and none that is the
 /// last of the queue: Nagle, PSH and FIN have a say in that. `make` gets a payload and its first
-/// byte, shares it, puts the headers in front and sends it, and says whether it could. Returns how
-/// many went, and whether there may be more.
+/// byte; if it has as many bytes as the last one it shares it, puts the headers in front and sends
+/// it, and says whether it could. Returns how many went, and whether there may be more.
 #[inline(always)]
 pub fn others(
     tcb: &mut Tcb,

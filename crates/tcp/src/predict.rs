@@ -69,40 +69,17 @@ fn window_is_news(tcb: &Tcb, seg: &Segment) -> bool {
     tcb.snd_wscale.unscale(seg.window) != tcb.snd_wnd && tcb.snd_wl1.le(seg.seq)
 }
 
-/// Data segments with headers as in the one before them, which [`matches`] and was taken in this
-/// burst with nothing in between: neither state nor trouble can have changed, and ACK, window and
-/// timestamp have been taken.
-pub struct Following {
-    /// The next byte expected.
-    next: SeqNumber,
-    /// Bytes of each.
-    len: u32,
+/// What is expected of data segments of `len` bytes with headers as in the one before them, which
+/// [`matches`] and was taken in this burst with nothing in between: the first byte of the first,
+/// and how many the window that was offered admits. Neither state nor trouble can have changed, and
+/// ACK, window and timestamp have been taken.
+#[inline(always)]
+pub fn expects(tcb: &Tcb, len: u32) -> (SeqNumber, usize) {
+    (tcb.rcv_nxt, tcb.rcv_wnd().checked_div(len).unwrap_or(0) as usize)
 }
 
-impl Following {
-    /// Segments of `len` bytes behind the one that was taken last.
-    #[inline(always)]
-    pub fn behind(tcb: &Tcb, len: u32) -> Following {
-        Following { next: tcb.rcv_nxt, len }
-    }
-
-    /// How many the window that was offered admits.
-    #[inline(always)]
-    pub fn most(&self, tcb: &Tcb) -> usize {
-        tcb.rcv_wnd().checked_div(self.len).unwrap_or(0) as usize
-    }
-
-    /// Is it the turn of a segment at `seq`? Then the one behind it is next.
-    #[inline(always)]
-    pub fn admits(&mut self, seq: SeqNumber) -> bool {
-        let is_next = seq == self.next;
-        self.next += self.len;
-        is_next
-    }
-}
-
-/// Take segments all of which [`Following::admits`]: of `frames`, one at least, the `len` bytes
-/// from `from` on.
+/// Take segments that are as [`expects`] says: of `frames`, one at least, the `len` bytes from
+/// `from` on.
 #[inline(always)]
 pub fn accept_alike(
     tcb: &mut Tcb,

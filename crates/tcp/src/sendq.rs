@@ -143,9 +143,9 @@ impl SendQueue {
         Some(piece)
     }
 
-    /// Send pieces of `len` bytes each that wait one behind the other, all but the last of the
-    /// queue and at most `most`: `send` says whether it could. Returns how many went, and whether
-    /// more of them wait: where the ring turns, if nowhere else, there is an end.
+    /// Send pieces that wait one behind the other, all but the last of the queue and at most
+    /// `most`: `send`, which takes those of `len` bytes alone, says whether it could. Returns how
+    /// many went, and whether more of them wait: where the ring turns, if nowhere else, it ends.
     #[inline(always)]
     pub(crate) fn send_alike(
         &mut self,
@@ -157,8 +157,9 @@ impl SendQueue {
         let first = self.sent as usize;
         let run = self.pieces.run_mut(first, first + most);
         let here = run.len();
-        let stop = run.iter_mut().position(|piece| piece.len != len || !send(piece));
+        let stop = run.iter_mut().position(|piece| !send(piece));
         let count = stop.unwrap_or(here);
+        debug_assert!(run.iter().take(count).all(|piece| piece.len == len), "alike");
         self.sent += count as u32;
         self.unsent_bytes -= count as u32 * len;
         (count, count < most)

@@ -44,7 +44,7 @@ proptest! {
     #[test]
     fn frames_alike_are_appended_as_one_by_one(
         before in 0..400usize,
-        lens in prop::collection::vec(0..600usize, 0..20),
+        paddings in prop::collection::vec(0..100usize, 0..20),
         from in 0..100usize,
         len in 0..500usize,
     ) {
@@ -56,8 +56,8 @@ proptest! {
             }
         }
         let mut frames = Vec::new();
-        for (i, &n) in lens.iter().enumerate() {
-            let data = bytes(i as u8, n);
+        for (i, &padding) in paddings.iter().enumerate() {
+            let data = bytes(i as u8, from + len + padding);
             frames.push(mbuf_of(&mut pool, &data));
             let mut frame = mbuf_of(&mut pool, &data);
             frame.keep(from, len);
@@ -229,15 +229,15 @@ fn a_list_of_shares_and_clusters_is_taken_in() {
 fn a_queue_is_extended_at_its_end() {
     let mut pool = Pool::new(1 << 20);
     let mut queue = MbufQueue::new();
-    queue.extend(std::iter::empty());
+    queue.extend_alike(std::iter::empty(), 4);
     assert!(queue.is_empty());
-    for (count, bytes) in [(3, 6), (6, 12)] {
-        let more: Vec<Mbuf> = (1..4).map(|i| mbuf_of(&mut pool, &vec![9; i])).collect();
-        queue.extend(more.into_iter());
+    for (len, count, bytes) in [(2, 3, 6), (5, 6, 21)] {
+        let more: Vec<Mbuf> = (0..3).map(|_| mbuf_of(&mut pool, &vec![9; len])).collect();
+        queue.extend_alike(more.into_iter(), len);
         assert_eq!((queue.count(), queue.bytes()), (count, bytes));
     }
     queue.push_back(mbuf_of(&mut pool, &[9; 4]));
     let lens: Vec<usize> = std::iter::from_fn(|| queue.pop_front()).map(|m| m.len()).collect();
-    assert_eq!(lens, [1, 2, 3, 1, 2, 3, 4]);
+    assert_eq!(lens, [2, 2, 2, 5, 5, 5, 4]);
     assert_all_home(&mut pool);
 }

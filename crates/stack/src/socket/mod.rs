@@ -25,6 +25,7 @@ use base::Owner;
 use device::BURST;
 use mbuf::Mbuf;
 use tcp::Info;
+use tcp::output;
 use tcp::usrreq::{self, CallError};
 
 use crate::{Stack, TcpHandle, tx};
@@ -57,7 +58,8 @@ impl Stack {
                 Err(CallError::WouldBlock) if written > 0 => return Ok(written),
                 Err(error) => return Err(error),
             }
-            if pcb.tcb.unsent_bytes() >= unit {
+            // What no window admits yet is for the next poll to look at.
+            if pcb.tcb.unsent_bytes() >= unit && output::admits_front(&pcb.tcb) {
                 tx::output(self);
             }
             if written == data.len() || !units {
