@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::Pool;
 use crate::class::{Class, HEADROOM, LINE};
 use crate::mbuf::{Flags, Mbuf};
-use crate::store::{Header, held};
+use crate::store::Header;
 
 /// Bytes of headers that a [`Front`] has room for.
 pub const FRONT_MAX: usize = 96;
@@ -210,6 +210,58 @@ impl Drop for Shares<'_> {
     fn drop(&mut self) {
         self.pool.store.free[Class::Share as usize] = self.free;
         self.pool.store.outstanding += self.taken;
+    }
+}
+
+const HELD_AT: usize = core::mem::offset_of!(Header, len);
+const FRAMING_AT: usize = core::mem::offset_of!(Header, meta.csum);
+const _: () = assert!(HELD_AT == LINE - 8 && FRAMING_AT == LINE - 16);
+
+/// Length, count, flags and class of a header, as they lie in it.
+#[inline(always)]
+fn held(len: u32, refs_or_private_end: u16, flags: u8, class: Class) -> u64 {
+    let low = (u64::from(refs_or_private_end), u64::from(flags), class as u64);
+    if cfg!(target_endian = "little") {
+        u64::from(len) | low.0 << 32 | low.1 << 48 | low.2 << 56
+    } else {
+        u64::from(len) << 32 | low.0 << 16 | low.1 << 8 | low.2
+    }
+}
+
+impl Header {
+    /// [`held`] of this one.
+    #[inline(always)]
+    fn held(&self) -> u64 {
+        // SAFETY: the fields from `len` on are eight bytes without padding, aligned as a word.
+        unsafe { (&raw const *self).byte_add(HELD_AT).cast::<u64>().read() }
+    }
+
+    /// Set all that is in [`held`].
+    ///
+    /// # Safety
+    /// `this` is the caller's alone, and so is the count of handles; the class stays what it was.
+    #[inline(always)]
+    unsafe fn hold(this: *mut Header, held: u64) {
+        // SAFETY: by contract, and as in `held`; the word was made of a class.
+        unsafe { this.byte_add(HELD_AT).cast::<u64>().write(held) }
+    }
+
+    /// Of the metadata what is said of a frame as a frame, as it lies there: `csum`, `in_port`,
+    /// `segment_size` and `vlan`.
+    #[inline(always)]
+    fn framing(&self) -> u64 {
+        // SAFETY: as in `held`.
+        unsafe { (&raw const *self).byte_add(FRAMING_AT).cast::<u64>().read() }
+    }
+
+    /// Set all that is in [`Header::framing`].
+    ///
+    /// # Safety
+    /// `this` is the caller's alone.
+    #[inline(always)]
+    unsafe fn frame(this: *mut Header, framing: u64) {
+        // SAFETY: by contract, and as in `held`.
+        unsafe { this.byte_add(FRAMING_AT).cast::<u64>().write(framing) }
     }
 }
 

@@ -201,3 +201,12 @@ proptest! {
         prop_assert_eq!(Sum::of_be16(first), Ladder::Byte.sum(&bytes[..2]));
     }
 }
+
+#[test]
+fn work_has_the_same_result_on_every_rung() {
+    let (a, b) = (noise(96, 1), noise(96, 2));
+    let different = || a.iter().zip(&b).fold(0, |all, (a, b)| all | (a ^ b));
+    for rung in Ladder::available() {
+        assert_eq!(rung.run(different), different(), "{rung:?}");
+    }
+}

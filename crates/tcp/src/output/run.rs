@@ -1,0 +1,94 @@
+//! A run: what one connection sends in one go, the first segment with all questions asked, those
+//! behind it that differ in sequence number and checksum alone with none.
+//!
+//! Called by: `output.rs`, and `stack/tx.rs`, which puts the headers of the first in front of the
+//! others. Must not know: headers.
+
+use base::{Instant, SeqNumber};
+use mbuf::Mbuf;
+
+use crate::tcb::Tcb;
+
+/// What one connection sends in one go: how much, and whether more of the same may come.
+#[derive(Default)]
+pub struct Run {
+    pub(super) segments: u32,
+    /// Payload of the last segment, if it was plain data with as much behind it; else 0.
+    pub(super) len: u32,
+    /// The last segment is new data of a connection that heeds marks.
+    pub(super) ecn_capable: bool,
+}
+
+impl Run {
+    /// May [`others`] follow that are like the last segment from `next`?
+    #[inline(always)]
+    pub fn goes_on(&self) -> bool {
+        self.len > 0
+    }
+
+    /// Is the last segment from `next` to leave as ECN-capable, with ECT(0) in its IP header?
+    /// New data alone does (RFC 3168 sections 6.1.4 to 6.1.6).
+    #[inline(always)]
+    pub fn is_ecn_capable(&self) -> bool {
+        self.ecn_capable
+    }
+}
+
+/// Bytes of new data that the peer's window and the congestion window admit.
+/// RFC 9293 MUST-34, SHLD-15. RFC 7323 2.4-a. RFC 5681 3.1-a.
+#[inline(always)]
+pub(super) fn room(tcb: &Tcb) -> (u32, u32) {
+    let window = (tcb.snd_una + tcb.snd_wnd).since(tcb.snd_nxt).max(0) as u32;
+    let congestion = tcb.cc.cwnd.saturating_sub(u64::from(tcb.pipe()));
+    (window, u32::try_from(congestion).unwrap_or(u32::MAX))
+}
+
+/// Do the windows admit the next new segment whole?
+#[inline(always)]
+pub fn admits_front(tcb: &Tcb) -> bool {
+    let (window, congestion) = room(tcb);
+    tcb.sendq.front().is_some_and(|front| front.len <= window.min(congestion))
+}
+
+/// How many [`others`] there may be now.
+#[inline(always)]
+pub fn admitted(tcb: &Tcb, run: &Run) -> usize {
+    let (window, congestion) = room(tcb);
+    (window.min(congestion) / run.len.max(1)) as usize
+}
+
+/// After `next`, if the [`Run::goes_on`]: segments whose headers differ from the last one's in
+/// sequence number and checksum alone, at most `most`, which are [`admitted`], and none that is the
+/// last of the queue: Nagle, PSH and FIN have a say in that. `make` gets a payload and its first
+/// byte; if it has as many bytes as the last one it shares it, puts the headers in front and sends
+/// it, and says whether it could. Returns how many went, and whether there may be more.
+#[inline(always)]
+pub fn others(
+    tcb: &mut Tcb,
+    run: &mut Run,
+    most: usize,
+    now: Instant,
+    mut make: impl FnMut(&mut Mbuf, SeqNumber) -> bool,
+) -> (usize, bool) {
+    let len = run.len;
+    let mut seq = tcb.snd_nxt;
+    let (count, more) = tcb.sendq.send_alike(len, most, |piece| {
+        let Some(payload) = &mut piece.mbuf else { return false };
+        let sent = make(payload, seq);
+        if sent {
+            piece.seq = seq;
+            piece.sent_at = now;
+            seq += len;
+        }
+        sent
+    });
+    tcb.snd_nxt = seq;
+    run.segments += count as u32;
+    (count, more)
+}
+
+/// The payload of the last segment from `next`, if the [`Run::goes_on`].
+#[inline(always)]
+pub fn last_payload(tcb: &Tcb) -> Option<&Mbuf> {
+    tcb.sendq.last_sent()?.mbuf.as_ref()
+}
