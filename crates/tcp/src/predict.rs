@@ -56,8 +56,9 @@ pub fn matches(tcb: &Tcb, seg: &Segment) -> bool {
         && tcb.snd_wnd != 0
 }
 
-/// May others follow a data segment that [`matches`]? Its window is about to be taken, so theirs,
-/// which is the same, changes nothing (SND.WL1 may be ahead: of an early segment without text).
+/// May others follow a segment that [`matches`]? Behind one without text [`expects`] admits none:
+/// its headers need not be kept. Its window is about to be taken, so theirs, which is the same,
+/// changes nothing (SND.WL1 may be ahead: of an early segment without text).
 #[inline(always)]
 pub fn leads(tcb: &Tcb, seg: &Segment) -> bool {
     seg.len > 0 && tcb.snd_wl1.le(seg.seq)
