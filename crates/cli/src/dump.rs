@@ -36,9 +36,6 @@ pub(crate) use packet::{Direction, Packet};
 pub(crate) use process::Process;
 pub(crate) use write::{Counted, Port};
 
-/// The name of all interfaces.
-pub(crate) const ANY: &str = "any";
-
 use file::Capture;
 use print::{Printer, Style};
 use segment::Cutter;
@@ -57,8 +54,8 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
         return run(args, &mut capture, &stop);
     }
     let stop = on_interrupt()?;
-    if !args.interfaces.is_empty() {
-        return run(args, interfaces(&args.interfaces, filters(args))?.as_mut(), &stop);
+    if let Some(name) = &args.interface {
+        return run(args, interface(name, filters(args))?.as_mut(), &stop);
     }
     let text = text(args);
     let make = |link| compile(&text, args.snaplen, link);
@@ -79,16 +76,16 @@ fn on_interrupt() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Packets of interfaces; `make` compiles the filter.
-pub(crate) fn interfaces(
-    names: &[String],
+/// Packets of an interface; `make` compiles the filter.
+pub(crate) fn interface(
+    name: &str,
     make: impl Fn(LinkKind) -> Result<Filter>,
 ) -> Result<Box<dyn Source>> {
     #[cfg(target_os = "linux")]
-    return Ok(Box::new(interface::Interfaces::open(names, make)?));
+    return Ok(Box::new(interface::Interface::open(name, make)?));
     #[cfg(not(target_os = "linux"))]
     {
-        let _ = (names, make);
+        let _ = (name, make);
         anyhow::bail!("interfaces are watched on Linux alone: read a file with -r")
     }
 }
@@ -121,10 +118,10 @@ fn filters(args: &Args) -> impl Fn(LinkKind) -> Result<Filter> + use<> {
 
 /// `-d`: what the filter is compiled to.
 fn code(args: &Args) -> Result<Outcome> {
-    let link = match (&args.read, args.interfaces.as_slice()) {
+    let link = match (&args.read, &args.interface) {
         (Some(path), _) => Capture::open(path, filters(args))?.link()?,
-        (None, []) => None,
-        (None, names) => interfaces(names, filters(args))?.ports().first().map(|port| port.link),
+        (None, Some(name)) => interface(name, filters(args))?.ports().first().map(|port| port.link),
+        (None, None) => None,
     };
     let link = link.unwrap_or(LinkKind::Ethernet);
     let insns = compile(&text(args), args.snaplen, link)?;
@@ -153,22 +150,13 @@ impl Sink {
             let writer = Writer::new(path, rotation, begins_ns, ports, snaplen, unbuffered)?;
             return Ok(Sink::File(Box::new(writer)));
         }
-        // As tcpdump does for `any`.
-        let named = if args.interfaces.len() > 1 || args.interfaces.iter().any(|i| i == ANY) {
-            ports.into_iter().map(|port| port.name).collect()
-        } else {
-            Vec::new()
-        };
-        Ok(Sink::Lines(Printer::new(
-            named,
-            Style {
-                verbose: args.verbose > 0,
-                very_verbose: args.verbose > 1,
-                link: args.link,
-                hex: args.hex,
-                absolute: args.absolute,
-            },
-        )))
+        Ok(Sink::Lines(Printer::new(Style {
+            verbose: args.verbose > 0,
+            very_verbose: args.verbose > 1,
+            link: args.link,
+            hex: args.hex,
+            absolute: args.absolute,
+        })))
     }
 
     /// False once nobody reads what is printed.

@@ -29,7 +29,7 @@ use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::execute;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::dump::{ANY, Next, Process, Source};
+use crate::dump::{Next, Process, Source};
 use crate::running::{Contact, Question, find};
 use crate::{Outcome, Usage, output};
 use besides::Besides;
@@ -167,11 +167,8 @@ fn give_back() {
 fn watched(args: &Args) -> Result<(Box<dyn Source>, Besides, String, Of)> {
     let everything = Insn::new(0x06, 0, 0, SNAPLEN);
     if let Some(name) = &args.interface {
-        if name == ANY {
-            bail!(Usage("top shows one interface at a time: name it".to_owned()));
-        }
         let filter = move |_| Ok(Filter::new(Program::new(&[everything])?));
-        let source = crate::dump::interfaces(std::slice::from_ref(name), filter)?;
+        let source = crate::dump::interface(name, filter)?;
         let besides = Besides::Interface(Interface::new(name));
         return Ok((source, besides, format!("interface {name}"), Of::Machine));
     }

@@ -55,7 +55,6 @@ pub(super) const CASES: &[Case] = &[
     super::guest::CASE,
     super::dump::OF_A_PROCESS,
     super::dump::OF_A_TRUNK,
-    super::dump::OF_ALL,
 ];
 
 /// The two hosts, joined. `va` has no address of the kernel's.

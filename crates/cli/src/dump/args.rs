@@ -27,9 +27,9 @@ pub(crate) struct Args {
     /// What to keep or show [default: everything]
     #[arg(value_name = "FILTER", trailing_var_arg = true)]
     pub(super) filter: Vec<String>,
-    /// An interface of this machine, or any: all that are up; again for several
+    /// An interface of this machine
     #[arg(short, value_name = "NAME", conflicts_with_all = ["read", "pid", "socket"])]
-    pub(super) interfaces: Vec<String>,
+    pub(super) interface: Option<String>,
     /// A file, pcap or pcapng; - is standard input
     #[arg(short, value_name = "FILE", conflicts_with_all = ["pid", "socket"])]
     pub(super) read: Option<PathBuf>,
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     pub(super) socket: Option<PathBuf>,
     /// One port of a running wirespeed, as -w names it: sender:0 [default: all of them]
-    #[arg(long, value_name = "STACK:N", conflicts_with_all = ["interfaces", "read"])]
+    #[arg(long, value_name = "STACK:N", conflicts_with_all = ["interface", "read"])]
     pub(super) port: Option<String>,
     /// Write packets to a pcapng file, and print none; - is standard output
     #[arg(short, value_name = "FILE")]

@@ -19,7 +19,7 @@ use jiff::tz::TimeZone;
 use wire::{arp, ether, vlan};
 use wirespeed::LinkKind;
 
-use super::packet::{Direction, Packet};
+use super::packet::Packet;
 use flows::Flows;
 
 /// IEEE 802.1ad, the outer tag.
@@ -42,25 +42,19 @@ pub(crate) struct Style {
 
 /// Prints packets, and remembers flows.
 pub(crate) struct Printer {
-    /// Names of the ports that packets come from, where a line is to say it.
-    named: Vec<String>,
     style: Style,
     zone: TimeZone,
     flows: Flows,
 }
 
 impl Printer {
-    pub(crate) fn new(named: Vec<String>, style: Style) -> Printer {
-        Printer { named, style, zone: TimeZone::system(), flows: Flows::default() }
+    pub(crate) fn new(style: Style) -> Printer {
+        Printer { style, zone: TimeZone::system(), flows: Flows::default() }
     }
 
     /// A packet's line, or lines, with the newline at the end.
     pub(crate) fn text(&mut self, packet: &Packet) -> String {
         let mut out = time(packet.time_ns, &self.zone);
-        if let Some(name) = self.named.get(packet.port) {
-            let way = if packet.direction == Some(Direction::Out) { "Out" } else { "In " };
-            let _ = write!(out, "{name:<5} {way} ");
-        }
         let network_at = self.frame(&mut out, packet);
         out.push('\n');
         if self.style.hex {

@@ -114,7 +114,7 @@ fn part_v6(next_header: u8, part: &[u8], fragment_offset: u16, more_fragments: b
 /// The line without its time, of the first `keep` bytes of a packet, with so many `-v`.
 fn cut(verbose: u8, bytes: &[u8], keep: usize) -> String {
     let style = Style { verbose: verbose > 0, very_verbose: verbose > 1, ..Style::default() };
-    let text = Printer::new(Vec::new(), style).text(&Packet {
+    let text = Printer::new(style).text(&Packet {
         time_ns: 0,
         link: LinkKind::Ip,
         port: 0,
@@ -258,7 +258,7 @@ fn any_bytes_are_printed_and_lines_are_bounded() {
     };
     let link = [LinkKind::Ethernet, LinkKind::Ip];
     let style = Style { verbose: true, very_verbose: true, link: true, hex: true, absolute: false };
-    let mut printer = Printer::new(Vec::new(), style);
+    let mut printer = Printer::new(style);
     for _ in 0..20_000 {
         let mut bytes: Vec<u8> = (0..random(140)).map(|_| random(256) as u8).collect();
         let ethertypes = [ether::IPV4, ether::IPV6, ether::ARP, ether::VLAN, SERVICE_VLAN];
