@@ -5,7 +5,7 @@
 //! Called by: people and scripts. Must not know: how anything is done; that is in the modules.
 
 mod clock;
-mod desk;
+mod control_service;
 mod dump;
 mod lab;
 mod output;

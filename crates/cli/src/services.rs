@@ -16,7 +16,7 @@ use wirespeed::{
 };
 
 use crate::clock::Interrupt;
-use crate::desk::Desk;
+use crate::control_service::ControlService;
 use crate::outside::{self, Outside};
 use crate::{Outcome, output};
 
@@ -76,25 +76,25 @@ struct Server {
 /// Run it.
 pub(crate) fn main(args: &Args) -> Result<Outcome> {
     let interrupt = Interrupt::install()?;
-    let mut desk = Desk::open("services");
+    let mut control = ControlService::open("services");
     let mut server = Server::open(args)?;
     output::out("echo at port 7, discard at 9, chargen at 19; Ctrl-C ends it\n")?;
-    let ended = serve(&mut server, &mut desk, &interrupt);
+    let ended = serve(&mut server, &mut control, &interrupt);
     let clock = server.outside.clock;
-    desk.finish(|| clock.now(), &mut [("services", &mut server.outside.stack)]);
+    control.finish(|| clock.now(), &mut [("services", &mut server.outside.stack)]);
     output::out(&format!("{} connections, {} bytes\n", server.accepted, server.bytes))?;
     ended.map(|()| Outcome::Done)
 }
 
 /// Until Ctrl-C, or the device is gone.
-fn serve(server: &mut Server, desk: &mut Desk, interrupt: &Interrupt) -> Result<()> {
+fn serve(server: &mut Server, control: &mut ControlService, interrupt: &Interrupt) -> Result<()> {
     let mut next_tick = Instant::ZERO;
     while !interrupt.noted() {
         let worked = server.turn();
         let now = server.outside.clock.now();
         if now >= next_tick {
-            desk.poll(now, &mut [("services", &mut server.outside.stack)]);
-            next_tick = now + desk.look_within(TICK);
+            control.poll(now, &mut [("services", &mut server.outside.stack)]);
+            next_tick = now + control.look_within(TICK);
         }
         if worked == 0 && server.busy.is_empty() {
             server.outside.wait(next_tick)?;

@@ -1,7 +1,7 @@
 //! `wirespeed show`: what a running program's stacks are doing, asked over its control socket.
 //!
-//! Called by: `main`. The program that runs answers at its desk (`desk.rs`); `table` prints for
-//! people. Must not know: what a program does with its stacks.
+//! Called by: `main`. The running program's control service (`control_service.rs`) answers; `table`
+//! prints for people.
 //!
 //! # The document of `--json`
 //! `{"tool": "show", "version", "program": {"pid", "command", "version"}, "stacks": [{"name",

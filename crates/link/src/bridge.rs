@@ -9,7 +9,7 @@
 //! Whoever is late to call changes when packets are handed out, never what becomes of them: the
 //! model begins each transmission where the last one ended. But a packet that is taken in late
 //! enters the queue late, and a long pause empties the queue and then overfills it. So lateness is
-//! kept ([`Way::lateness`]), and who measures something over a bridge looks at it.
+//! kept ([`BridgeDirection::lateness`]), and who measures something over a bridge looks at it.
 
 mod side;
 
@@ -65,8 +65,8 @@ pub struct Carried {
 }
 
 /// From one side to the other.
-pub struct Way {
-    direction: Direction,
+pub struct BridgeDirection {
+    model: Direction,
     link: LinkKind,
     /// Packets that have arrived, and wait for a device at the end.
     waiting: usize,
@@ -76,10 +76,10 @@ pub struct Way {
     lateness: Lateness,
 }
 
-impl Way {
-    fn new(settings: Settings, link: LinkKind, seed: u64) -> Way {
-        Way {
-            direction: Direction::new(Settings { link, ..settings }, seed),
+impl BridgeDirection {
+    fn new(settings: Settings, link: LinkKind, seed: u64) -> BridgeDirection {
+        BridgeDirection {
+            model: Direction::new(Settings { link, ..settings }, seed),
             link,
             waiting: 0,
             frames_in: 0,
@@ -92,7 +92,7 @@ impl Way {
     /// What passed so far.
     pub fn carried(&self) -> Carried {
         Carried {
-            link: *self.direction.counts(),
+            link: *self.model.counts(),
             frames_in: self.frames_in,
             bytes_out: self.bytes_out,
             uncut: self.uncut,
@@ -105,15 +105,15 @@ impl Way {
     }
 
     /// Packets that wait or fly.
-    pub fn on_the_way(&self) -> usize {
-        self.direction.len() + self.waiting
+    pub fn in_flight(&self) -> usize {
+        self.model.len() + self.waiting
     }
 
     /// Take a burst from each device at the beginning; returns how many frames they had.
     fn take_in(&mut self, from: &mut Side, pool: &mut Pool, now: Instant) -> usize {
         let count = from.take_in(pool, |taken, pool| {
             for frame in taken.drain(..) {
-                let send = |packet, pool: &mut Pool| self.direction.send(packet, now, pool);
+                let send = |packet, pool: &mut Pool| self.model.send(packet, now, pool);
                 self.uncut += cut(frame, self.link, pool, send);
             }
         });
@@ -126,7 +126,7 @@ impl Way {
         let mut handed_out = 0;
         loop {
             while to.has_room()
-                && let Some((packet, at)) = self.direction.receive(now, pool)
+                && let Some((packet, at)) = self.model.receive(now, pool)
             {
                 self.lateness.note(now.since(at));
                 to.arrive(packet, pool);
@@ -145,7 +145,7 @@ impl Way {
 /// Two sides with their devices, and a way from each to the other.
 pub struct Bridge {
     sides: [Side; 2],
-    ways: [Way; 2],
+    directions: [BridgeDirection; 2],
     pool: Pool,
 }
 
@@ -185,14 +185,17 @@ impl Bridge {
             return Err(Mismatch::Shared);
         }
         let [there, back] = settings;
-        let ways = [Way::new(there, link, seed), Way::new(back, link, seed ^ OTHER_SEED)];
-        Ok(Bridge { sides: sides.map(Side::new), ways, pool: Pool::new(memory_bytes) })
+        let directions = [
+            BridgeDirection::new(there, link, seed),
+            BridgeDirection::new(back, link, seed ^ OTHER_SEED),
+        ];
+        Ok(Bridge { sides: sides.map(Side::new), directions, pool: Pool::new(memory_bytes) })
     }
 
-    /// Take in what came and hand out what has arrived, on both ways; returns how much there was
+    /// Take in what came and hand out what has arrived, on both directions; returns how much there was
     /// to do. `clock` is read before each of the four.
     pub fn turn(&mut self, mut clock: impl FnMut() -> Instant) -> usize {
-        let Bridge { sides: [a, b], ways: [there, back], pool } = self;
+        let Bridge { sides: [a, b], directions: [there, back], pool } = self;
         let mut done = there.take_in(a, pool, clock());
         done += back.take_in(b, pool, clock());
         done += there.hand_out(b, pool, clock());
@@ -205,7 +208,7 @@ impl Bridge {
 
     /// When the next packet may arrive; what comes from a device is news of its own.
     pub fn next_event(&self) -> Instant {
-        self.ways[0].direction.next_event().min(self.ways[1].direction.next_event())
+        self.directions[0].model.next_event().min(self.directions[1].model.next_event())
     }
 
     /// Did this device push packets back? It has to have room before they go.
@@ -218,8 +221,8 @@ impl Bridge {
     }
 
     /// The way from the first side to the second, and back.
-    pub fn ways(&self) -> &[Way; 2] {
-        &self.ways
+    pub fn directions(&self) -> &[BridgeDirection; 2] {
+        &self.directions
     }
 
     /// The devices, those of the first side first.
@@ -233,11 +236,11 @@ impl Bridge {
     }
 
     /// From now on a way, 0 there and 1 back, is like this; what is on the way stays on it.
-    pub fn set_settings(&mut self, way: usize, settings: Settings, now: Instant) {
-        let Bridge { ways, pool, .. } = self;
-        if let Some(way) = ways.get_mut(way) {
-            let settings = Settings { link: way.link, ..settings };
-            way.direction.set_settings(settings, now, pool);
+    pub fn set_settings(&mut self, direction: usize, settings: Settings, now: Instant) {
+        let Bridge { directions, pool, .. } = self;
+        if let Some(direction) = directions.get_mut(direction) {
+            let settings = Settings { link: direction.link, ..settings };
+            direction.model.set_settings(settings, now, pool);
         }
     }
 }

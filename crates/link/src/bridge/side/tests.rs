@@ -75,7 +75,7 @@ fn devices_of_a_side_share_one_queue_and_take_turns_to_be_first() {
         hosts.turn_after(2);
         hosts.received(2);
     }
-    let link = hosts.bridge.ways()[0].carried().link;
+    let link = hosts.bridge.directions()[0].carried().link;
     assert_eq!((link.sent, link.queue_full, link.arrived), (12, 6, 6));
     let mut order = || {
         hosts.send(0, 1, SINK);
