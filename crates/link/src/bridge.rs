@@ -192,8 +192,8 @@ impl Bridge {
         Ok(Bridge { sides: sides.map(Side::new), directions, pool: Pool::new(memory_bytes) })
     }
 
-    /// Take in what came and hand out what has arrived, on both directions; returns how much there was
-    /// to do. `clock` is read before each of the four.
+    /// Take in what came and hand out what has arrived, in both directions; returns how much there
+    /// was to do. `clock` is read before each of the four.
     pub fn turn(&mut self, mut clock: impl FnMut() -> Instant) -> usize {
         let Bridge { sides: [a, b], directions: [there, back], pool } = self;
         let mut done = there.take_in(a, pool, clock());
