@@ -1,7 +1,7 @@
-//! The command line of the benchmarks: `core`, `outside`, `tcp`, `proof`, `devices`, and `peer`
-//! for one side alone. Called by `cargo xtask bench NAME`. Figures go to standard output, progress
-//! to standard error. Exit status: 0 measured, 1 nothing could be measured or `--check` found a
-//! missed must, 2 usage.
+//! The command line of the benchmarks: `core`, `outside`, `tcp`, `proof`, `devices`, `peers`, and
+//! `peer` for one side alone. Called by `cargo xtask bench NAME`. Figures go to standard output,
+//! progress to standard error. Exit status: 0 measured, 1 nothing could be measured or `--check`
+//! found a missed must, 2 usage.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -21,6 +21,7 @@ use wirespeed_bench::peers::latency::{Waiting, ping_pong};
 use wirespeed_bench::peers::{gvisor, smoltcp};
 use wirespeed_bench::proof;
 use wirespeed_bench::report::{Machine, Report};
+use wirespeed_bench::strangers;
 use wirespeed_bench::tcp;
 
 /// wirespeed beside its peers, side by side in one run.
@@ -43,6 +44,8 @@ enum Command {
     Proof(Options),
     /// Devices: filters beside libpcap's, taps, rings, interrupt mitigation, overload.
     Devices(Options),
+    /// Peers that are not ours: Linux on the fast path, bottlenecks shared with it, the bytes.
+    Peers(Options),
     /// Runs every setting of one peer in one case and prints a line of JSON for each.
     #[command(hide = true)]
     Peer(PeerOptions),
@@ -100,6 +103,7 @@ fn main() -> ExitCode {
         Command::Tcp(options) => bench("tcp", tcp::ROWS, &options),
         Command::Proof(options) => bench("proof", proof::ROWS, &options),
         Command::Devices(options) => bench("devices", devices::ROWS, &options),
+        Command::Peers(options) => bench("peers", &strangers::rows(), &options),
         Command::Peer(options) => peer(&options).map(|()| ExitCode::SUCCESS),
         Command::Ours { case, seconds, write } => {
             ours(&case, seconds, write).map(|()| ExitCode::SUCCESS)

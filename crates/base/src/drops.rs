@@ -38,7 +38,7 @@ drop_reasons! {
     NeighbourRateLimited "neighbour_rate_limited"
         "ARP or ND question or answer held back by the rate limit";
     NeighbourConflict "neighbour_conflict" "another station says that it has our address";
-    NeighbourHoldFull "neighbour_hold_full" "too many packets waited for the same link address";
+    NeighbourQueueFull "neighbour_queue_full" "too many packets waited for the same link address";
     NeighbourTableFull "neighbour_table_full" "no entry of the neighbour table could give way";
     Ipv4Short "ipv4_short" "IPv4 packet shorter than its header";
     Ipv4Version "ipv4_version" "version field is not 4";

@@ -6,12 +6,12 @@
 //! Each tool is a room of one shape: TOOL.rs has its `main`, `TOOL/args.rs` what was asked for,
 //! `TOOL/run.rs` the work, `TOOL/report.rs` what is printed, as text and as JSON. What two tools
 //! share stands here beside them: clocks and Ctrl-C (`clock`), a stack on a device (`outside`),
-//! questions to a running program (`running`) and their answers (`desk`), what is printed where
-//! (`output`).
+//! questions to a running program (`running`) and their answers (`control_service`), what is
+//! printed where (`output`).
 
 mod args;
 mod clock;
-mod desk;
+mod control_service;
 mod dump;
 mod lab;
 mod outcome;

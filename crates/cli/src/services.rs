@@ -15,19 +15,19 @@ use anyhow::Result;
 pub(crate) use args::Args;
 
 use crate::clock::Interrupt;
-use crate::desk::Desk;
+use crate::control_service::ControlService;
 use crate::{Outcome, output};
 use run::Server;
 
 /// Run it.
 pub(crate) fn main(args: &Args) -> Result<Outcome> {
     let interrupt = Interrupt::install()?;
-    let mut desk = Desk::open("services");
+    let mut control = ControlService::open("services");
     let mut server = Server::open(args)?;
     output::out(report::BEGIN)?;
-    let ended = run::serve(&mut server, &mut desk, &interrupt);
+    let ended = run::serve(&mut server, &mut control, &interrupt);
     let clock = server.outside.clock;
-    desk.finish(|| clock.now(), &mut [("services", &mut server.outside.stack)]);
+    control.finish(|| clock.now(), &mut [("services", &mut server.outside.stack)]);
     output::out(&report::end(&server.moved))?;
     ended.map(|()| Outcome::Done)
 }

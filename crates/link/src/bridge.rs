@@ -8,7 +8,7 @@
 //! Whoever is late to call changes when packets are handed out, never what becomes of them: the
 //! model begins each transmission where the last one ended. But a packet that is taken in late
 //! enters the queue late, and a long pause empties the queue and then overfills it. So lateness is
-//! kept ([`Way::lateness`]), and who measures something over a bridge looks at it.
+//! kept ([`BridgeDirection::lateness`]), and who measures something over a bridge looks at it.
 
 use core::fmt;
 
@@ -52,8 +52,8 @@ pub struct Carried {
 }
 
 /// From one end to the other.
-pub struct Way {
-    direction: Direction,
+pub struct BridgeDirection {
+    model: Direction,
     link: LinkKind,
     /// Taken from the device, not on the link yet; empty between two turns.
     taken: Burst,
@@ -65,10 +65,10 @@ pub struct Way {
     lateness: Lateness,
 }
 
-impl Way {
-    fn new(settings: Settings, link: LinkKind, seed: u64) -> Way {
-        Way {
-            direction: Direction::new(Settings { link, ..settings }, seed),
+impl BridgeDirection {
+    fn new(settings: Settings, link: LinkKind, seed: u64) -> BridgeDirection {
+        BridgeDirection {
+            model: Direction::new(Settings { link, ..settings }, seed),
             link,
             taken: Burst::new(),
             arrived: Burst::new(),
@@ -82,7 +82,7 @@ impl Way {
     /// What passed so far.
     pub fn carried(&self) -> Carried {
         Carried {
-            link: *self.direction.counts(),
+            link: *self.model.counts(),
             frames_in: self.frames_in,
             bytes_out: self.bytes_out,
             uncut: self.uncut,
@@ -95,8 +95,8 @@ impl Way {
     }
 
     /// Packets that wait or fly.
-    pub fn on_the_way(&self) -> usize {
-        self.direction.len() + self.arrived.len()
+    pub fn in_flight(&self) -> usize {
+        self.model.len() + self.arrived.len()
     }
 
     /// Take a burst from the device at the beginning; returns how many frames it had.
@@ -104,7 +104,7 @@ impl Way {
         let count = from.rx_burst(pool, &mut self.taken);
         self.frames_in += count as u64;
         for frame in self.taken.drain(..) {
-            let send = |packet, pool: &mut Pool| self.direction.send(packet, now, pool);
+            let send = |packet, pool: &mut Pool| self.model.send(packet, now, pool);
             self.uncut += cut(frame, self.link, pool, send);
         }
         count
@@ -115,7 +115,7 @@ impl Way {
         let mut handed_out = 0;
         loop {
             while !self.arrived.is_full()
-                && let Some((packet, at)) = self.direction.receive(now, pool)
+                && let Some((packet, at)) = self.model.receive(now, pool)
             {
                 self.lateness.note(now.since(at));
                 self.arrived.push(packet);
@@ -138,7 +138,7 @@ impl Way {
 /// Two devices, and a way from each to the other.
 pub struct Bridge {
     ends: [Box<dyn Device>; 2],
-    ways: [Way; 2],
+    directions: [BridgeDirection; 2],
     pool: Pool,
 }
 
@@ -159,14 +159,17 @@ impl Bridge {
             return Err(Mismatch([link, other]));
         }
         let [there, back] = settings;
-        let ways = [Way::new(there, link, seed), Way::new(back, link, seed ^ OTHER_SEED)];
-        Ok(Bridge { ends, ways, pool: Pool::new(memory_bytes) })
+        let directions = [
+            BridgeDirection::new(there, link, seed),
+            BridgeDirection::new(back, link, seed ^ OTHER_SEED),
+        ];
+        Ok(Bridge { ends, directions, pool: Pool::new(memory_bytes) })
     }
 
     /// Take in what came and hand out what has arrived, on both ways; returns how much there was
     /// to do. `clock` is read before each of the four.
     pub fn turn(&mut self, mut clock: impl FnMut() -> Instant) -> usize {
-        let Bridge { ends: [a, b], ways: [there, back], pool } = self;
+        let Bridge { ends: [a, b], directions: [there, back], pool } = self;
         let mut done = there.take_in(a.as_mut(), pool, clock());
         done += back.take_in(b.as_mut(), pool, clock());
         done += there.hand_out(b.as_mut(), pool, clock());
@@ -179,17 +182,17 @@ impl Bridge {
 
     /// When the next packet may arrive; what comes from a device is news of its own.
     pub fn next_event(&self) -> Instant {
-        self.ways[0].direction.next_event().min(self.ways[1].direction.next_event())
+        self.directions[0].model.next_event().min(self.directions[1].model.next_event())
     }
 
     /// Did the device at this end, 0 or 1, push packets back? It has to have room before they go.
     pub fn wants_room(&self, end: usize) -> bool {
-        self.ways.get(1 - end.min(1)).is_some_and(|way| !way.arrived.is_empty())
+        self.directions.get(1 - end.min(1)).is_some_and(|direction| !direction.arrived.is_empty())
     }
 
     /// The way from the first end to the second, and back.
-    pub fn ways(&self) -> &[Way; 2] {
-        &self.ways
+    pub fn directions(&self) -> &[BridgeDirection; 2] {
+        &self.directions
     }
 
     /// The devices.
@@ -203,11 +206,11 @@ impl Bridge {
     }
 
     /// From now on a way, 0 there and 1 back, is like this; what is on the way stays on it.
-    pub fn set_settings(&mut self, way: usize, settings: Settings, now: Instant) {
-        let Bridge { ways, pool, .. } = self;
-        if let Some(way) = ways.get_mut(way) {
-            let settings = Settings { link: way.link, ..settings };
-            way.direction.set_settings(settings, now, pool);
+    pub fn set_settings(&mut self, direction: usize, settings: Settings, now: Instant) {
+        let Bridge { directions, pool, .. } = self;
+        if let Some(direction) = directions.get_mut(direction) {
+            let settings = Settings { link: direction.link, ..settings };
+            direction.model.set_settings(settings, now, pool);
         }
     }
 }

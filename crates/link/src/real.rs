@@ -4,8 +4,8 @@
 //! what devices are, what is printed. Linux only.
 //!
 //! A sleeper wakes some tens of microseconds late, and the packet it slept for is as late; a
-//! spinner has a core to itself. Either way the error is measured ([`crate::Way::lateness`],
-//! [`Runner::pauses`]).
+//! spinner has a core to itself. Either way the error is measured
+//! ([`crate::BridgeDirection::lateness`], [`Runner::pauses`]).
 
 use core::fmt;
 use core::num::NonZeroU64;

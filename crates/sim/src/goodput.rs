@@ -25,7 +25,7 @@ const PACKET: f64 = 1500.0;
 const PAYLOAD: f64 = 1448.0;
 
 /// Longer than a segment without data, shorter than any with much of it.
-const SPARED_BYTES: usize = 100;
+const EXEMPT_BYTES: usize = 100;
 
 /// A path, and what is to go over it.
 #[derive(Clone, Debug)]
@@ -151,7 +151,7 @@ pub fn ways(path: &Goodput) -> (Settings, Settings) {
         loss: path.loss,
         late: path.late.0,
         late_by: path.late.1,
-        spared_bytes: SPARED_BYTES,
+        exempt_bytes: EXEMPT_BYTES,
         ..back.clone()
     };
     (there, back)

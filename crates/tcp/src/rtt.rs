@@ -12,7 +12,7 @@ pub(crate) struct Rtt {
     min_ns: u64,
     rto_ns: u64,
     /// Least that the time-out is above SRTT, in microseconds.
-    floor_us: u32,
+    rto_min_us: u32,
     /// How often the time-out has doubled (rule 5.5) since the last measurement (Karn).
     pub(crate) backoff: u8,
     /// Time-outs since SND.UNA last advanced: what giving up goes by.
@@ -38,7 +38,7 @@ impl Rtt {
             rttvar_ns: 0,
             min_ns: u64::MAX,
             rto_ns: config.rto_initial.as_nanos(),
-            floor_us: u32::try_from(config.rto_min.as_micros()).unwrap_or(u32::MAX),
+            rto_min_us: u32::try_from(config.rto_min.as_micros()).unwrap_or(u32::MAX),
             backoff: 0,
             retries: 0,
             peer_ack_delay_ms: short_ms(config.peer_ack_delay),
@@ -60,7 +60,7 @@ impl Rtt {
             self.srtt_ns = self.srtt_ns - self.srtt_ns / 8 + r / 8;
         }
         self.min_ns = self.min_ns.min(r);
-        self.rto_ns = self.srtt_ns + (4 * self.rttvar_ns).max(u64::from(self.floor_us) * 1000);
+        self.rto_ns = self.srtt_ns + (4 * self.rttvar_ns).max(u64::from(self.rto_min_us) * 1000);
         self.backoff = 0;
         self.retries = 0;
     }

@@ -14,7 +14,7 @@ use wirespeed::{
 use super::args::Args;
 use super::report::Moved;
 use crate::clock::Interrupt;
-use crate::desk::Desk;
+use crate::control_service::ControlService;
 use crate::outside::Outside;
 
 /// Bytes read at a time, and so what a connection may hold of its peer's.
@@ -59,14 +59,18 @@ pub(super) struct Server {
 }
 
 /// Until Ctrl-C, or the device is gone.
-pub(super) fn serve(server: &mut Server, desk: &mut Desk, interrupt: &Interrupt) -> Result<()> {
+pub(super) fn serve(
+    server: &mut Server,
+    control: &mut ControlService,
+    interrupt: &Interrupt,
+) -> Result<()> {
     let mut next_tick = Instant::ZERO;
     while !interrupt.noted() {
         let worked = server.turn();
         let now = server.outside.clock.now();
         if now >= next_tick {
-            desk.poll(now, &mut [("services", &mut server.outside.stack)]);
-            next_tick = now + desk.look_within(TICK);
+            control.poll(now, &mut [("services", &mut server.outside.stack)]);
+            next_tick = now + control.look_within(TICK);
         }
         if worked == 0 && server.busy.is_empty() {
             server.outside.wait(next_tick)?;

@@ -1,6 +1,6 @@
 //! The questions: the program, then each section of each of its stacks, into one document.
 //!
-//! Called by: `show.rs`. The program that runs answers (`desk.rs`).
+//! Called by: `show.rs`. The program that runs answers (`control_service.rs`).
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;

@@ -16,7 +16,7 @@ use super::plan::{Goal, Plan};
 use super::stream::{Input, Output};
 use crate::Usage;
 use crate::clock::{Interrupt, Lap, Stopwatch};
-use crate::desk::Desk;
+use crate::control_service::ControlService;
 use crate::outside::Outside;
 
 /// Questions whether a silent peer lives, and as many parts of the user timeout between them: the
@@ -75,7 +75,7 @@ pub(super) struct Transfer<'a> {
     pub(super) outside: Outside,
     plan: &'a Plan,
     interrupt: &'a Interrupt,
-    desk: Desk,
+    control: ControlService,
     next_tick: Instant,
     interrupted: bool,
     bytes: u64,
@@ -84,12 +84,12 @@ pub(super) struct Transfer<'a> {
 
 impl<'a> Transfer<'a> {
     pub(super) fn new(outside: Outside, plan: &'a Plan, interrupt: &'a Interrupt) -> Transfer<'a> {
-        let (desk, next_tick) = (Desk::open("ttcp"), Instant::ZERO);
+        let (control, next_tick) = (ControlService::open("ttcp"), Instant::ZERO);
         Transfer {
             outside,
             plan,
             interrupt,
-            desk,
+            control,
             next_tick,
             interrupted: false,
             bytes: 0,
@@ -104,7 +104,7 @@ impl<'a> Transfer<'a> {
             Role::Receive => self.receive(),
         };
         let clock = self.outside.clock;
-        self.desk.finish(|| clock.now(), &mut [("outside", &mut self.outside.stack)]);
+        self.control.finish(|| clock.now(), &mut [("outside", &mut self.outside.stack)]);
         // What was under way ends with how far it came.
         let far = |error: anyhow::Error| match self.bytes {
             0 => error,
@@ -331,8 +331,8 @@ impl<'a> Transfer<'a> {
         let now = self.outside.clock.now();
         if now >= self.next_tick {
             self.interrupted |= self.interrupt.noted();
-            self.desk.poll(now, &mut [("outside", &mut self.outside.stack)]);
-            self.next_tick = now + self.desk.look_within(TICK);
+            self.control.poll(now, &mut [("outside", &mut self.outside.stack)]);
+            self.next_tick = now + self.control.look_within(TICK);
         }
         self.interrupted
     }
@@ -340,7 +340,7 @@ impl<'a> Transfer<'a> {
     fn sleep(&mut self, most: Duration) -> Result<()> {
         // Frames that a fault holds back are let go by looks at the device.
         let most = if self.plan.fault.is_some() { most.min(SHORT) } else { most };
-        let until = self.outside.clock.now() + self.desk.look_within(most);
+        let until = self.outside.clock.now() + self.control.look_within(most);
         self.outside.wait(until)
     }
 

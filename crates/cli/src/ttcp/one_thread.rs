@@ -13,7 +13,7 @@ use super::plan::{Goal, Plan};
 use super::progress::Progress;
 use super::report::memory::{Cpu, Measured};
 use crate::clock::{self, Clock, Interrupt, Lap, Stopwatch};
-use crate::desk::Desk;
+use crate::control_service::ControlService;
 
 /// Between looks at Ctrl-C, the progress bar and whether anything moves.
 pub(super) const TICK: Duration = Duration::from_millis(50);
@@ -55,9 +55,10 @@ pub(super) fn run(
 ) -> Result<Measured> {
     let pinned = clock::pin(clock::cores(1).first().copied());
     let progress = Progress::new(plan);
-    let mut desk = Desk::open("ttcp");
+    let mut control = ControlService::open("ttcp");
     let clock = Clock::start();
-    let ended = turns(plan, (&mut sender, &mut receiver), interrupt, (&progress, &mut desk), clock);
+    let ended =
+        turns(plan, (&mut sender, &mut receiver), interrupt, (&progress, &mut control), clock);
     progress.finish();
     let measured = ended.map(|Ended { lap, share, interrupted }| {
         receiver.drain();
@@ -68,7 +69,7 @@ pub(super) fn run(
         measured
     });
     let (sender, receiver) = (&mut sender.end.stack, &mut receiver.end.stack);
-    desk.finish(|| clock.now(), &mut [("sender", sender), ("receiver", receiver)]);
+    control.finish(|| clock.now(), &mut [("sender", sender), ("receiver", receiver)]);
     measured
 }
 
@@ -84,7 +85,7 @@ fn turns(
     plan: &Plan,
     (sender, receiver): (&mut Sender, &mut Receiver),
     interrupt: &Interrupt,
-    (progress, desk): (&Progress, &mut Desk),
+    (progress, control): (&Progress, &mut ControlService),
     clock: Clock,
 ) -> Result<Ended> {
     let mut watch = Stopwatch::start(clock);
@@ -103,13 +104,13 @@ fn turns(
             watch.beside(|| progress.at(receiver.bytes));
             let mut stacks =
                 [("sender", &mut sender.end.stack), ("receiver", &mut receiver.end.stack)];
-            if desk.is_watched() {
+            if control.is_watched() {
                 // Who copies packets for others takes that long for his own.
-                desk.poll(now, &mut stacks);
+                control.poll(now, &mut stacks);
             } else {
-                watch.beside(|| desk.poll(now, &mut stacks));
+                watch.beside(|| control.poll(now, &mut stacks));
             }
-            ticks.next = ticks.next.min(now + desk.look_within(TICK));
+            ticks.next = ticks.next.min(now + control.look_within(TICK));
         }
         let sent = sender.turn(now)?;
         let middle = turn.is_multiple_of(SPLIT_EVERY).then(|| clock.now());

@@ -2,7 +2,7 @@
 //! sleeps until its doorbell is rung or a timer is due.
 //!
 //! Called by: `run.rs`. The main thread shows progress, hears Ctrl-C, answers `show` (the threads
-//! serve at their hatches) and ends a run in which nothing moves. What the threads share is in
+//! serve at their mailboxes) and ends a run in which nothing moves. What the threads share is in
 //! [`Shared`]: flags and counts, read at every tick.
 
 use std::sync::Barrier;
@@ -21,7 +21,7 @@ use super::plan::Plan;
 use super::progress::Progress;
 use super::report::memory::{Cpu, Measured};
 use crate::clock::{self, Clock, Interrupt, Lap, Stopwatch};
-use crate::desk::{Desk, Hatch};
+use crate::control_service::{ControlService, Mailbox};
 
 /// Looks at an empty ring before going to sleep: about what a wake-up costs.
 const LOOKS: u32 = 200;
@@ -37,7 +37,7 @@ struct Shared {
     sent: AtomicU64,
     received: AtomicU64,
     bells: [Doorbell; 2],
-    hatches: [Hatch; 2],
+    mailboxes: [Mailbox; 2],
 }
 
 /// What a thread comes back with; without a lap it was aborted.
@@ -66,11 +66,11 @@ pub(super) fn run(
         sent: AtomicU64::new(0),
         received: AtomicU64::new(0),
         bells: [sender.bell.clone(), receiver.bell.clone()],
-        hatches: [Hatch::new(sender.bell.clone()), Hatch::new(receiver.bell.clone())],
+        mailboxes: [Mailbox::new(sender.bell.clone()), Mailbox::new(receiver.bell.clone())],
     };
     let progress = Progress::new(plan);
     let (news, done) = channel::<()>();
-    let (sender, receiver, mut desk) = thread::scope(|scope| {
+    let (sender, receiver, mut control) = thread::scope(|scope| {
         let other_news = news.clone();
         let (shared, core) = (&shared, &core);
         let sending = scope.spawn(move || {
@@ -81,10 +81,10 @@ pub(super) fn run(
             let _news = other_news;
             shared.guard(1, || receive(receiver, shared, core(1)))
         });
-        let desk = attend(shared, &progress, interrupt, |tick| {
+        let control = attend(shared, &progress, interrupt, |tick| {
             done.recv_timeout(Span::from(tick)) == Err(RecvTimeoutError::Timeout)
         });
-        (sending.join(), receiving.join(), desk)
+        (sending.join(), receiving.join(), control)
     });
     progress.finish();
     let panicked = |_| anyhow!("a thread of the transfer panicked");
@@ -94,7 +94,7 @@ pub(super) fn run(
         (Err(error), _) | (_, Err(error)) => return Err(error),
     };
     let stacks = (&mut sender.end.end.stack, &mut receiver.end.end.stack);
-    desk.finish(|| shared.clock.now(), &mut [("sender", stacks.0), ("receiver", stacks.1)]);
+    control.finish(|| shared.clock.now(), &mut [("sender", stacks.0), ("receiver", stacks.1)]);
     let (Some(sent), Some(received)) = (sender.lap, receiver.lap) else {
         bail!(stalled(&sender.end.state(), &receiver.end.state()));
     };
@@ -117,10 +117,10 @@ fn attend(
     progress: &Progress,
     interrupt: &Interrupt,
     mut running: impl FnMut(Duration) -> bool,
-) -> Desk {
+) -> ControlService {
     let (mut moved, mut moved_at) = (u64::MAX, shared.clock.now());
-    let mut desk = Desk::open("ttcp");
-    while running(desk.look_within(TICK)) {
+    let mut control = ControlService::open("ttcp");
+    while running(control.look_within(TICK)) {
         let (sent, received) =
             (shared.sent.load(Ordering::Relaxed), shared.received.load(Ordering::Relaxed));
         progress.at(received);
@@ -129,17 +129,17 @@ fn attend(
             shared.ring();
         }
         let now = shared.clock.now();
-        let [sender, receiver] = &shared.hatches;
-        desk.poll_hatches(now, &[("sender", sender), ("receiver", receiver)]);
+        let [sender, receiver] = &shared.mailboxes;
+        control.poll_mailboxes(now, &[("sender", sender), ("receiver", receiver)]);
         if sent + received != moved {
             (moved, moved_at) = (sent + received, now);
         } else if now.since(moved_at) > STALL {
             shared.abort.store(true, Ordering::Relaxed);
             shared.ring();
-            return desk;
+            return control;
         }
     }
-    desk
+    control
 }
 
 impl Shared {
@@ -152,7 +152,7 @@ impl Shared {
     /// Run one end; if it fails the other one is told.
     fn guard<T>(&self, number: usize, end: impl FnOnce() -> Result<T>) -> Result<T> {
         let result = end();
-        self.hatches[number].close();
+        self.mailboxes[number].close();
         if result.is_err() {
             self.abort.store(true, Ordering::Relaxed);
             self.ring();
@@ -204,7 +204,7 @@ fn send(
     let mut next_tick = Instant::ZERO;
     loop {
         let now = shared.clock.now();
-        if now >= next_tick || shared.hatches[0].is_asked() {
+        if now >= next_tick || shared.mailboxes[0].is_asked() {
             next_tick = (now + TICK).min(if until > now { until } else { Instant::NEVER });
             shared.sent.store(sender.bytes, Ordering::Relaxed);
             if shared.stop.load(Ordering::Relaxed) || now >= until {
@@ -213,14 +213,14 @@ fn send(
             if shared.aborted() {
                 return Ok(Finished { end: sender, lap: None, pinned });
             }
-            shared.hatches[0].serve(&mut sender.end.stack);
+            shared.mailboxes[0].serve(&mut sender.end.stack);
         }
         match sender.turn(now)? {
             Turn::Done => break,
             Turn::Worked => {}
             Turn::Idle if sender.source.is_dry() => {}
             Turn::Idle => shared.wait(&sender.end.stack, &sender.bell, &mut watch, || {
-                shared.clock.now() >= next_tick || shared.hatches[0].is_asked()
+                shared.clock.now() >= next_tick || shared.mailboxes[0].is_asked()
             }),
         }
         if sender.source.is_dry() {
@@ -245,13 +245,13 @@ fn receive(
     let (mut next_tick, mut lap) = (Instant::ZERO, None);
     loop {
         let now = shared.clock.now();
-        if now >= next_tick || shared.hatches[1].is_asked() {
+        if now >= next_tick || shared.mailboxes[1].is_asked() {
             next_tick = now + TICK;
             shared.received.store(receiver.bytes, Ordering::Relaxed);
             if shared.aborted() {
                 return Ok(Finished { end: receiver, lap: None, pinned });
             }
-            shared.hatches[1].serve(&mut receiver.end.stack);
+            shared.mailboxes[1].serve(&mut receiver.end.stack);
         }
         // Read before the turn: then an idle turn saw everything that was sent.
         let all_sent = shared.sender_done.load(Ordering::Acquire);
@@ -264,7 +264,7 @@ fn receive(
             Turn::Done => return Ok(Finished { end: receiver, lap, pinned }),
             Turn::Worked => {}
             Turn::Idle => shared.wait(&receiver.end.stack, &receiver.bell, &mut watch, || {
-                shared.hatches[1].is_asked()
+                shared.mailboxes[1].is_asked()
                     || receiver.is_udp() && shared.sender_done.load(Ordering::Acquire)
             }),
         }

@@ -69,10 +69,10 @@ fn carry(
             return Ok(false);
         }
         while let Some(at) = changes.next_if(|&at| begin + at <= now) {
-            for way in [0, 1] {
-                let mut settings = args.settings(way);
-                settings.mtu = args.mtu_at(way, at).unwrap_or(settings.mtu);
-                runner.bridge_mut().set_settings(way, settings, now);
+            for direction in [0, 1] {
+                let mut settings = args.settings(direction);
+                settings.mtu = args.mtu_at(direction, at).unwrap_or(settings.mtu);
+                runner.bridge_mut().set_settings(direction, settings, now);
             }
         }
         if now >= next_line {

@@ -89,7 +89,7 @@ fn rto_follows_the_measured_round_trip() {
 
 /// Ours, where RFC 6298 rule 2.4 SHOULD have 1 s: the variance term is at least 200 ms.
 #[test]
-fn rto_floor_of_200_ms() {
+fn rto_min_of_200_ms() {
     let mut t = Setup::plain().established();
     assert_eq!(t.info().rto.as_millis(), 200);
     t.write(10);

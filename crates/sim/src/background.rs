@@ -27,7 +27,7 @@ pub enum Kind {
 
 /// What a chatter is made with.
 #[derive(Clone, Debug)]
-pub struct ChatterSettings {
+pub struct BackgroundSettings {
     /// What it sends.
     pub kind: Kind,
     /// From which host to which.
@@ -60,8 +60,8 @@ enum Socket {
 }
 
 /// One of them.
-pub(crate) struct Chatter {
-    pub(crate) settings: ChatterSettings,
+pub(crate) struct BackgroundFlow {
+    pub(crate) settings: BackgroundSettings,
     stream: u64,
     socket: Option<Socket>,
     rng: Rng,
@@ -79,9 +79,13 @@ pub(crate) struct Chatter {
     last_whole: Instant,
 }
 
-impl Chatter {
-    pub(crate) fn new(settings: ChatterSettings, number: usize, first: Instant) -> Chatter {
-        Chatter {
+impl BackgroundFlow {
+    pub(crate) fn new(
+        settings: BackgroundSettings,
+        number: usize,
+        first: Instant,
+    ) -> BackgroundFlow {
+        BackgroundFlow {
             stream: FIRST_STREAM + number as u64,
             rng: Rng::new(settings.seed),
             socket: None,
@@ -215,7 +219,7 @@ impl Chatter {
         let is_much = self.sent_whole >= 12 && lasted >= Some(Duration::from_secs(5));
         if is_much && self.arrived_whole == 0 {
             let (sent, kind) = (self.sent_whole, self.settings.kind);
-            let what = format!("chatter {number}: none of {sent} {kind:?} arrived");
+            let what = format!("background flow {number}: none of {sent} {kind:?} arrived");
             return Err(Violation::new("datagrams", what));
         }
         Ok(())

@@ -1,18 +1,17 @@
-//! What a liar says that is not so: a line each in [`Lie`], and how it is done.
+//! What an adversary does wrong: a line each in [`Misbehaviour`], and how it is done.
 //!
-//! Called by: `liar`. Must not know: links, hosts. RFC 9293 (windows), RFC 2018 (SACK, and section
-//! 8: what was reported may be thrown away), RFC 2883 (DSACK), RFC 7323 (timestamps); what senders
-//! can be talked into: Savage and others, "TCP congestion control with a misbehaving receiver",
-//! 1999.
+//! Called by: `adversary`. RFC 9293 (windows), RFC 2018 (SACK, and section 8: what was reported may
+//! be thrown away), RFC 2883 (DSACK), RFC 7323 (timestamps); attacks on
+//! the sender: Savage and others, "TCP congestion control with a misbehaving receiver", 1999.
 
 use base::Instant;
 use wire::tcp::{SackBlocks, Timestamps};
 
-use crate::liar::Liar;
+use crate::adversary::Adversary;
 
 /// What a liar lies about, half of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lie {
+pub enum Misbehaviour {
     /// Nothing: to compare with.
     Nothing,
     /// Each ACK comes as up to 64, a few bytes each.
@@ -41,32 +40,32 @@ pub enum Lie {
     Silence,
 }
 
-impl Lie {
+impl Misbehaviour {
     /// All of them.
-    pub const ALL: &'static [Lie] = &[
-        Lie::Nothing,
-        Lie::DividedAcks,
-        Lie::OptimisticAcks,
-        Lie::SackOutside,
-        Lie::SackOverlapping,
-        Lie::SackInverted,
-        Lie::SackNeverSent,
-        Lie::Reneging,
-        Lie::Windows,
-        Lie::TinyMss,
-        Lie::Timestamps,
-        Lie::Dsack,
-        Lie::Silence,
+    pub const ALL: &'static [Misbehaviour] = &[
+        Misbehaviour::Nothing,
+        Misbehaviour::DividedAcks,
+        Misbehaviour::OptimisticAcks,
+        Misbehaviour::SackOutside,
+        Misbehaviour::SackOverlapping,
+        Misbehaviour::SackInverted,
+        Misbehaviour::SackNeverSent,
+        Misbehaviour::Reneging,
+        Misbehaviour::Windows,
+        Misbehaviour::TinyMss,
+        Misbehaviour::Timestamps,
+        Misbehaviour::Dsack,
+        Misbehaviour::Silence,
     ];
 
     /// Whether its peer cannot know that bytes are missing: no stream arrives whole then.
     pub const fn loses_bytes(self) -> bool {
-        matches!(self, Lie::OptimisticAcks)
+        matches!(self, Misbehaviour::OptimisticAcks)
     }
 
     /// Whether everything arrives all the same, once it tells the truth.
     pub const fn is_survived(self) -> bool {
-        !matches!(self, Lie::OptimisticAcks | Lie::Silence)
+        !matches!(self, Misbehaviour::OptimisticAcks | Misbehaviour::Silence)
     }
 }
 
@@ -79,29 +78,29 @@ const JUMP_MS_MAX: usize = 20_000;
 /// The liar that falls silent does so with this much of the stream.
 const SILENT_FROM_BYTES: u64 = 5_000;
 
-impl Liar {
+impl Adversary {
     /// Acknowledge what is there; `before` was there before this segment came.
     pub(crate) fn answer(&mut self, before: u64, now: Instant, out: &mut Vec<Vec<u8>>) {
-        let lie = self.settings.lie;
-        if lie == Lie::Silence && self.received() >= SILENT_FROM_BYTES {
-            self.told += 1;
+        let misbehaviour = self.settings.misbehaviour;
+        if misbehaviour == Misbehaviour::Silence && self.received() >= SILENT_FROM_BYTES {
+            self.misbehaved += 1;
             self.is_gone = true;
             return;
         }
         let mut said = self.said(now);
         said.options.sack = self.blocks();
-        let lies_now = self.lies_at(now) && self.rng.happens(0.5);
-        if lie == Lie::OptimisticAcks {
+        let misbehaves_now = self.misbehaves_at(now) && self.rng.happens(0.5);
+        if misbehaviour == Misbehaviour::OptimisticAcks {
             // Gaps that it has denied once are never filled: this goes on until it falls silent.
-            let most = if lies_now { 4 * STEP as usize } else { 1 };
+            let most = if misbehaves_now { 4 * STEP as usize } else { 1 };
             let ahead = self.rng.below(most) as u32;
-            self.told += u64::from(lies_now);
+            self.misbehaved += u64::from(misbehaves_now);
             said.options.sack = SackBlocks::EMPTY;
             said.ack = self.peer_first + (self.seen_to as u32 + ahead);
-        } else if lies_now {
-            self.told += u64::from(lie != Lie::Nothing);
-            match lie {
-                Lie::DividedAcks => {
+        } else if misbehaves_now {
+            self.misbehaved += u64::from(misbehaviour != Misbehaviour::Nothing);
+            match misbehaviour {
+                Misbehaviour::DividedAcks => {
                     let bytes = self.honest_ack().saturating_sub(before);
                     for part in 1..bytes.min(PARTS_MAX) {
                         let mut some = said;
@@ -110,21 +109,24 @@ impl Liar {
                         self.push(&some, &[], out);
                     }
                 }
-                Lie::Windows => said.window = [0, 0, 1, 100, u16::MAX][self.rng.below(5)],
+                Misbehaviour::Windows => said.window = [0, 0, 1, 100, u16::MAX][self.rng.below(5)],
                 _ => said.options.sack = self.false_blocks(said.options.sack),
             }
         }
         self.push(&said, &[], out);
-        if lie == Lie::Reneging && self.lies_at(now) && self.rng.happens(0.3) {
+        if misbehaviour == Misbehaviour::Reneging
+            && self.misbehaves_at(now)
+            && self.rng.happens(0.3)
+        {
             self.pieces.retain(|&from, _| from == 0);
         }
     }
 
     /// The MSS that it asks for.
     pub(crate) fn mss(&mut self) -> u16 {
-        match self.settings.lie {
-            Lie::TinyMss => {
-                self.told += 1;
+        match self.settings.misbehaviour {
+            Misbehaviour::TinyMss => {
+                self.misbehaved += 1;
                 1
             }
             _ => 1460,
@@ -136,8 +138,11 @@ impl Liar {
         let mut echo = self.their_clock?;
         let clock = now.as_millis() as u32;
         let mut offset = self.clock_offset;
-        if self.settings.lie == Lie::Timestamps && self.lies_at(now) && self.rng.happens(0.2) {
-            self.told += 1;
+        if self.settings.misbehaviour == Misbehaviour::Timestamps
+            && self.misbehaves_at(now)
+            && self.rng.happens(0.2)
+        {
+            self.misbehaved += 1;
             let jump = self.rng.below(JUMP_MS_MAX) as u32;
             match self.rng.below(4) {
                 // Forwards for good, so that what follows is not old.
@@ -168,28 +173,28 @@ impl Liar {
         let seen_to = self.peer_first + self.seen_to as u32;
         let somewhere = self.rng.below(8 * STEP as usize) as u32;
         let mut sack = SackBlocks::EMPTY;
-        match self.settings.lie {
-            Lie::SackOutside => {
+        match self.settings.misbehaviour {
+            Misbehaviour::SackOutside => {
                 sack.push(ack + (1 << 24), ack + ((1 << 24) + STEP));
                 sack.push(ack - (1 << 24), ack - (1 << 23));
                 sack.push(ack - STEP, ack + (1 << 30));
             }
-            Lie::SackOverlapping => {
+            Misbehaviour::SackOverlapping => {
                 let from = ack + (1 + somewhere);
                 sack.push(from, from + STEP);
                 sack.push(from + STEP / 2, from + 2 * STEP);
                 sack.push(from + 1, from + 3);
             }
-            Lie::SackInverted => {
+            Misbehaviour::SackInverted => {
                 sack.push(ack + (somewhere + STEP), ack + somewhere);
                 sack.push(ack + somewhere, ack + somewhere);
                 sack.push(seen_to, ack);
             }
-            Lie::SackNeverSent => {
+            Misbehaviour::SackNeverSent => {
                 sack.push(seen_to + STEP, seen_to + 2 * STEP);
                 sack.push(ack + 1, seen_to + STEP);
             }
-            Lie::Dsack => {
+            Misbehaviour::Dsack => {
                 sack.push(ack - (1 + somewhere), ack - somewhere);
                 truth.iter().for_each(|(left, right)| {
                     sack.push(left, right);

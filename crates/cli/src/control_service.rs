@@ -1,14 +1,14 @@
-//! The desk of a running program: it answers `show`, `dump` and `top` between the turns of the
-//! stacks.
+//! The control service of a running program: it answers `show`, `dump` and `top` between the turns
+//! of the stacks.
 //!
 //! Called by: the loops, every 50 ms. `answer` is what a stack's own thread says, asked through a
-//! `hatch` where that is another thread; `leases` knows who watches packets. Must not know: what
+//! `mailbox` where that is another thread; `leases` knows who watches packets. Must not know: what
 //! the stacks do. A program without a place for its socket runs without one: nothing is worth less
 //! than a transfer that does not start.
 
 mod answer;
-mod hatch;
 mod leases;
+mod mailbox;
 mod rows;
 mod taps;
 
@@ -20,7 +20,7 @@ use wirespeed::{Budget, Duration, Instant, Stack};
 
 use crate::running::{Answer, Program, Question, Refusal};
 
-pub(crate) use hatch::Hatch;
+pub(crate) use mailbox::Mailbox;
 
 use answer::Wanted;
 use leases::Leases;
@@ -36,15 +36,15 @@ const LAST: Duration = Duration::from_secs(5);
 const LAST_OF_NOBODY: Duration = Duration::from_millis(200);
 
 /// Answers, where there is a socket.
-pub(crate) struct Desk {
+pub(crate) struct ControlService {
     server: Option<Server>,
     command: &'static str,
     leases: Leases,
 }
 
-impl Desk {
+impl ControlService {
     /// Serve in the user's directory, if there can be one.
-    pub(crate) fn open(command: &'static str) -> Desk {
+    pub(crate) fn open(command: &'static str) -> ControlService {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR");
         let uid = rustix::process::geteuid().as_raw();
         let directory = control::path::directory(runtime.as_deref(), uid);
@@ -55,7 +55,7 @@ impl Desk {
             let (budget, groups) = (Budget::default(), wirespeed::device::peer_groups);
             Server::bind(&path, budget, groups, control::own_user_and_root)
         };
-        Desk { server: serve().ok(), command, leases: Leases::default() }
+        ControlService { server: serve().ok(), command, leases: Leases::default() }
     }
 
     /// When to look again, for a program that looks every `tick`.
@@ -102,11 +102,11 @@ impl Desk {
         });
     }
 
-    /// The same for stacks that other threads own, who serve at their hatches; waits for them.
-    pub(crate) fn poll_hatches(&mut self, now: Instant, hatches: &[(&str, &Hatch)]) {
-        let names: Vec<_> = hatches.iter().map(|(name, _)| (*name).to_owned()).collect();
-        self.serve(now, &names, |number, wanted, control| match hatches.get(number) {
-            Some((_, hatch)) => hatch.ask(number, wanted, control),
+    /// The same for stacks that other threads own, who serve at their mailboxes; waits for them.
+    pub(crate) fn poll_mailboxes(&mut self, now: Instant, mailboxes: &[(&str, &Mailbox)]) {
+        let names: Vec<_> = mailboxes.iter().map(|(name, _)| (*name).to_owned()).collect();
+        self.serve(now, &names, |number, wanted, control| match mailboxes.get(number) {
+            Some((_, mailbox)) => mailbox.ask(number, wanted, control),
             None => answer::gone(number),
         });
     }

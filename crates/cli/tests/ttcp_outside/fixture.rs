@@ -9,22 +9,22 @@ use sha2::{Digest, Sha256};
 use testbed::{Namespace, Running};
 
 /// The place.
-pub(crate) struct Place {
+pub(crate) struct Fixture {
     namespace: Namespace,
     pub(crate) folder: PathBuf,
 }
 
-impl Place {
-    pub(crate) fn new() -> Place {
+impl Fixture {
+    pub(crate) fn new() -> Fixture {
         let namespace = Namespace::new().expect("root may");
         let folder = std::env::temp_dir().join(namespace.name());
         std::fs::create_dir_all(folder.join("run")).expect("temporary files can be written");
-        let place = Place { namespace, folder };
-        assert!(place.ip("tuntap add dev ws0 mode tun vnet_hdr"));
-        assert!(place.ip("addr add 10.9.0.1/24 dev ws0"));
-        assert!(place.ip("addr add fd09::1/64 dev ws0 nodad"));
-        assert!(place.ip("link set ws0 up"));
-        place
+        let fixture = Fixture { namespace, folder };
+        assert!(fixture.ip("tuntap add dev ws0 mode tun vnet_hdr"));
+        assert!(fixture.ip("addr add 10.9.0.1/24 dev ws0"));
+        assert!(fixture.ip("addr add fd09::1/64 dev ws0 nodad"));
+        assert!(fixture.ip("link set ws0 up"));
+        fixture
     }
 
     /// `ip` in the namespace.
@@ -84,7 +84,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Fixture {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
     }

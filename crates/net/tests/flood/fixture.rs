@@ -39,7 +39,7 @@ pub(crate) struct Heard {
 }
 
 /// All of them, and the threads that carry frames between them.
-pub(crate) struct Place {
+pub(crate) struct Fixture {
     pub(crate) server: Net,
     pub(crate) client: Net,
     pub(crate) heard: Arc<Heard>,
@@ -84,13 +84,13 @@ fn carry(from: Arc<End>, mut each: impl FnMut(&[u8]) + Send + 'static) -> JoinHa
     })
 }
 
-impl Place {
+impl Fixture {
     /// `strangers` is how many there will be.
     pub(crate) fn new(
         strangers: usize,
         manner: Manner,
         tune: impl FnOnce(&mut StackConfig),
-    ) -> Place {
+    ) -> Fixture {
         let (server, server_driver, wire) = net(SERVER, 1, tune);
         let (client, client_driver, clients) = net(CLIENT, 2, |_| {});
         let (wire, clients) = (Arc::new(wire), Arc::new(clients));
@@ -111,7 +111,7 @@ impl Place {
         let from_client = carry(clients, move |packet| {
             let _ = to_server.send(packet);
         });
-        Place {
+        Fixture {
             server,
             client,
             heard,

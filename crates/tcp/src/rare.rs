@@ -17,15 +17,15 @@ pub(crate) trait Clean: Clone + 'static {
 
 /// A `T` of its own once it is written; it stays until the connection's end.
 #[derive(Clone, Debug)]
-pub(crate) struct Seldom<T>(Option<Box<T>>);
+pub(crate) struct Rare<T>(Option<Box<T>>);
 
-impl<T: Clean> Default for Seldom<T> {
-    fn default() -> Seldom<T> {
-        Seldom(None)
+impl<T: Clean> Default for Rare<T> {
+    fn default() -> Rare<T> {
+        Rare(None)
     }
 }
 
-impl<T: Clean> Deref for Seldom<T> {
+impl<T: Clean> Deref for Rare<T> {
     type Target = T;
 
     #[inline(always)]
@@ -37,7 +37,7 @@ impl<T: Clean> Deref for Seldom<T> {
     }
 }
 
-impl<T: Clean> DerefMut for Seldom<T> {
+impl<T: Clean> DerefMut for Rare<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
         self.0.get_or_insert_with(first)
@@ -53,7 +53,7 @@ fn first<T: Clean>() -> Box<T> {
 /// What nearly no connection has: urgent data, bad news of its path, a peer that tells its user
 /// timeout.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rare {
+pub(crate) struct RareState {
     /// SND.UP: behind the last urgent byte we wrote, while [`crate::Todo::URGENT`] is set.
     pub(crate) snd_up: SeqNumber,
     /// RCV.UP: behind the last urgent byte announced, as a count of the bytes of the stream, which
@@ -65,7 +65,7 @@ pub(crate) struct Rare {
     pub(crate) soft_error: Option<(Error, SeqNumber)>,
 }
 
-impl Clean for Rare {
-    const CLEAN: &'static Rare =
-        &Rare { snd_up: SeqNumber(0), rcv_up: 0, peer_timeout_s: 0, soft_error: None };
+impl Clean for RareState {
+    const CLEAN: &'static RareState =
+        &RareState { snd_up: SeqNumber(0), rcv_up: 0, peer_timeout_s: 0, soft_error: None };
 }

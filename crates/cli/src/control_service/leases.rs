@@ -1,7 +1,6 @@
 //! Taps that other programs asked for: each is theirs as long as they come for what it keeps.
 //!
-//! Called by: `desk.rs`. Must not know: what a tap does. Bounded: taps at a time, time between two
-//! questions.
+//! Called by: `control_service.rs`. Bounded: taps at a time, time between two questions.
 
 use wirespeed::{Duration, Instant};
 

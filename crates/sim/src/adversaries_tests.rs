@@ -6,19 +6,19 @@ use device::mitigation::Threshold;
 use link::{Loss, Settings};
 use stack::StackConfig;
 
+use crate::adversaries::AdversaryFlow;
+use crate::adversary::AdversarySettings;
 use crate::app::{Finish, Read, Script, Write};
 use crate::host::{Cost, HostSettings};
-use crate::liar::LiarSettings;
-use crate::liars::LiarFlow;
-use crate::lies::Lie;
+use crate::misbehaviour::Misbehaviour;
 use crate::oracle::Violation;
 use crate::scripts;
 use crate::world::{Happening, World};
 
 const BYTES: u64 = 400_000;
-const HEAL: Instant = Instant::from_nanos(20_000_000_000);
+const RECOVERY: Instant = Instant::from_nanos(20_000_000_000);
 
-fn world(lie: Lie, seed: u64, path: &Settings) -> World {
+fn world(misbehaviour: Misbehaviour, seed: u64, path: &Settings) -> World {
     let mut world = World::new(seed, true, None);
     let host = world.add_host(HostSettings {
         stack: StackConfig::new([seed, 1]),
@@ -28,22 +28,22 @@ fn world(lie: Lie, seed: u64, path: &Settings) -> World {
         cost: Cost::default(),
     });
     let mut config = tcp::Config::default();
-    if !lie.is_survived() {
+    if !misbehaviour.is_survived() {
         scripts::keep_alive(&mut config);
         config.user_timeout = Some(Duration::from_secs(60));
     }
-    let bytes = if lie == Lie::TinyMss { 3_000 } else { BYTES };
+    let bytes = if misbehaviour == Misbehaviour::TinyMss { 3_000 } else { BYTES };
     let script = Script {
         writes: vec![Write::Bytes(bytes), Write::Finish],
         reads: vec![Read::ToEnd],
         finish: Finish::Close,
     };
-    let liar = LiarSettings { lie, honest_from: HEAL, bytes: 5_000, seed };
+    let adversary = AdversarySettings { misbehaviour, honest_from: RECOVERY, bytes: 5_000, seed };
     let links = (path.clone(), path.clone());
     let at = Instant::ZERO;
-    world.add_liar(LiarFlow { host, network: 1, links, liar, config, script, at });
-    world.will_happen(HEAL, Happening::Heal(Loss::Never));
-    world.expect_progress(HEAL, Duration::from_secs(260));
+    world.add_adversary(AdversaryFlow { host, network: 1, links, adversary, config, script, at });
+    world.will_happen(RECOVERY, Happening::Recover(Loss::Never));
+    world.expect_progress(RECOVERY, Duration::from_secs(260));
     world
 }
 
@@ -68,32 +68,36 @@ fn end(world: &mut World) -> Result<(), Violation> {
     world.run_to_end(Instant::ZERO + Duration::from_secs(3600))
 }
 
-fn holds(lie: Lie) {
-    let mut told = 0;
+fn holds(misbehaviour: Misbehaviour) {
+    let mut misbehaved = 0;
     for path in paths() {
         for seed in 1..=8 {
-            let mut world = world(lie, seed, &path);
+            let mut world = world(misbehaviour, seed, &path);
             if let Err(violation) = end(&mut world) {
-                panic!("{lie:?}, seed {seed}, {path:?}: {violation}");
+                panic!("{misbehaviour:?}, seed {seed}, {path:?}: {violation}");
             }
-            told += world.lies_told();
+            misbehaved += world.misbehaviours();
         }
     }
-    assert_eq!(told > 0, lie != Lie::Nothing, "{told} lies were told");
+    assert_eq!(
+        misbehaved > 0,
+        misbehaviour != Misbehaviour::Nothing,
+        "misbehaved {misbehaved} times"
+    );
 }
 
-macro_rules! lies {
-    ($($test:ident $lie:ident;)*) => {
-        $(#[test] fn $test() { holds(Lie::$lie); })*
+macro_rules! misbehaviours {
+    ($($test:ident $misbehaviour:ident;)*) => {
+        $(#[test] fn $test() { holds(Misbehaviour::$misbehaviour); })*
 
         #[test]
         fn every_lie_has_its_test() {
-            assert_eq!(Lie::ALL, [$(Lie::$lie),*]);
+            assert_eq!(Misbehaviour::ALL, [$(Misbehaviour::$misbehaviour),*]);
         }
     };
 }
 
-lies! {
+misbehaviours! {
     an_honest_peer_made_by_hand_gets_everything Nothing;
     divided_acks_gain_nothing DividedAcks;
     optimistic_acks_end OptimisticAcks;
@@ -112,7 +116,7 @@ lies! {
 #[test]
 fn who_misses_bytes_is_found() {
     let [good, _] = paths();
-    let mut world = world(Lie::Nothing, 1, &good);
+    let mut world = world(Misbehaviour::Nothing, 1, &good);
     world.run_until(Instant::from_nanos(200_000_000)).expect("it has begun");
     world.ends[0].written += 1;
     let violation = end(&mut world).expect_err("a byte is missing");

@@ -1,8 +1,8 @@
-//! Where the desk's thread asks a thread that owns a stack, wakes it, and gets its answer: a stack
-//! is one thread's, and nobody else looks into it.
+//! The control service's thread puts a question here for the thread that owns a stack, wakes it and
+//! takes the answer: a stack belongs to one thread, and no other looks into it.
 //!
-//! Called by: `desk.rs` asks; the threads of `ttcp --threads 2` serve, and close when they end.
-//! Must not know: what is asked.
+//! Called by: `control_service.rs` asks; the threads of `ttcp --threads 2` serve, and close when
+//! they end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ use crate::running::{Answer, Refusal};
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// One question at a time.
-pub(crate) struct Hatch {
+pub(crate) struct Mailbox {
     /// Looked at by the owner before it takes the lock.
     asked: AtomicBool,
     slot: Mutex<Slot>,
@@ -30,20 +30,20 @@ pub(crate) struct Hatch {
 #[derive(Default)]
 struct Slot {
     asked: Option<(Wanted, Box<Budget>)>,
-    /// Packets that are in it are nowhere else: it stays for the desk when the owner ends.
+    /// Packets that are in it are nowhere else: it stays here when the owner ends.
     answer: Option<Answer>,
     /// The owner is not there any more.
     is_closed: bool,
 }
 
-impl Hatch {
+impl Mailbox {
     /// At which a thread serves that sleeps at `bell`.
-    pub(crate) fn new(bell: Doorbell) -> Hatch {
+    pub(crate) fn new(bell: Doorbell) -> Mailbox {
         let (asked, slot, answered) = (AtomicBool::new(false), Mutex::default(), Condvar::new());
-        Hatch { asked, slot, answered, bell }
+        Mailbox { asked, slot, answered, bell }
     }
 
-    /// Does the desk wait for the owner?
+    /// Does the control service wait for the owner?
     pub(crate) fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
@@ -66,7 +66,7 @@ impl Hatch {
         self.answered.notify_one();
     }
 
-    /// By the desk: waits for the owner.
+    /// By the control service: waits for the owner.
     pub(super) fn ask(&self, number: usize, wanted: Wanted, control: &Budget) -> Answer {
         let mut slot = self.slot();
         if !slot.is_closed {
@@ -113,23 +113,23 @@ mod tests {
     use crate::running::Section;
 
     #[test]
-    fn an_answer_is_not_lost_when_its_owner_ends_before_the_desk_looks() {
+    fn an_answer_is_not_lost_when_its_owner_ends_before_it_is_read() {
         let mut stack = Stack::new(StackConfig::new([1, 2]));
         let wanted = Wanted::Page(Section::Drops, 0);
         // The owner is nearly always the faster one.
         for _ in 0..100 {
-            let hatch = Hatch::new(Doorbell::new());
+            let mailbox = Mailbox::new(Doorbell::new());
             let answer = std::thread::scope(|scope| {
-                let asking = scope.spawn(|| hatch.ask(0, wanted.clone(), &Budget::default()));
-                while !hatch.is_asked() {
+                let asking = scope.spawn(|| mailbox.ask(0, wanted.clone(), &Budget::default()));
+                while !mailbox.is_asked() {
                     std::thread::yield_now();
                 }
-                hatch.serve(&mut stack);
-                hatch.close();
+                mailbox.serve(&mut stack);
+                mailbox.close();
                 asking.join().expect("no panic")
             });
             assert_eq!(answer.error, None);
-            let later = hatch.ask(0, wanted.clone(), &Budget::default());
+            let later = mailbox.ask(0, wanted.clone(), &Budget::default());
             assert_eq!(later.refusal, Refusal::Gone);
         }
     }

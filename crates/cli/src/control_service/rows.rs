@@ -1,6 +1,6 @@
 //! What is shown of each thing, as JSON: names as in `ss -ti` and `ip -j` where they have one.
 //!
-//! Called by: `desk.rs`. The keys are an interface: they may be added to, not changed.
+//! Called by: `control_service.rs`. The keys are an interface: they may be added to, not changed.
 
 use core::net::IpAddr;
 

@@ -1,9 +1,9 @@
-//! A peer made by hand that lies: it answers a connection, takes what it is sent, sends a little
-//! itself, and tells its peer things that are not so, until a moment from which it tells the truth.
+//! An adversarial peer, made by hand: it answers a connection, takes what it is sent and sends a
+//! little itself. Until a given time it breaks the protocol, from then on it keeps to it.
 //!
-//! Called by: `liars`, which puts it at the end of a link. Must not know: stacks, links, hosts.
-//! What it truly got is kept apart from what it says: it looks at every byte, and knows whether all
-//! of them came. RFC 9293 section 3.10.7 as far as a receiver needs it; lies are in `lies.rs`.
+//! Called by: `adversaries`, which puts it at the end of a link. It keeps what it really received
+//! apart from what it acknowledges, and checks every byte. RFC 9293 section 3.10.7, as far as a
+//! receiver needs it; what it does wrong is in `misbehaviour.rs`.
 
 use core::net::SocketAddrV4;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use device::fault::Rng;
 use wire::tcp::{Flags, Options};
 
 use crate::hand::{Said, packet};
-use crate::lies::Lie;
+use crate::misbehaviour::Misbehaviour;
 use crate::oracle::Violation;
 use crate::pattern::Pattern;
 use crate::seen::Seen;
@@ -28,11 +28,11 @@ const SEGMENT_BYTES: u64 = 500;
 /// Pieces out of order that it keeps.
 const PIECES_MAX: usize = 1_000;
 
-/// What a liar is made with.
+/// The settings of an adversary.
 #[derive(Clone, Copy, Debug)]
-pub struct LiarSettings {
+pub struct AdversarySettings {
     /// What it lies about.
-    pub lie: Lie,
+    pub misbehaviour: Misbehaviour,
     /// From now on it tells the truth.
     pub honest_from: Instant,
     /// Bytes that it sends before it closes.
@@ -42,8 +42,8 @@ pub struct LiarSettings {
 }
 
 /// A liar with its one connection.
-pub(crate) struct Liar {
-    pub(crate) settings: LiarSettings,
+pub(crate) struct Adversary {
+    pub(crate) settings: AdversarySettings,
     pub(crate) rng: Rng,
     own: SocketAddrV4,
     peer: Option<SocketAddrV4>,
@@ -68,13 +68,17 @@ pub(crate) struct Liar {
     pub(crate) is_gone: bool,
     pub(crate) wake: Instant,
     /// Lies that it has told.
-    pub(crate) told: u64,
+    pub(crate) misbehaved: u64,
 }
 
-impl Liar {
-    pub(crate) fn new(settings: LiarSettings, own: SocketAddrV4, streams: (u64, u64)) -> Liar {
+impl Adversary {
+    pub(crate) fn new(
+        settings: AdversarySettings,
+        own: SocketAddrV4,
+        streams: (u64, u64),
+    ) -> Adversary {
         let mut rng = Rng::new(settings.seed);
-        Liar {
+        Adversary {
             settings,
             own,
             peer: None,
@@ -90,7 +94,7 @@ impl Liar {
             clock_offset: 0,
             is_gone: false,
             wake: Instant::NEVER,
-            told: 0,
+            misbehaved: 0,
         }
     }
 
@@ -104,7 +108,7 @@ impl Liar {
         self.settings.bytes
     }
 
-    pub(crate) fn lies_at(&self, now: Instant) -> bool {
+    pub(crate) fn misbehaves_at(&self, now: Instant) -> bool {
         now < self.settings.honest_from
     }
 
@@ -158,7 +162,7 @@ impl Liar {
 
     /// Who has acknowledged what is lost has no way back to the truth.
     fn gives_up(&self, now: Instant) -> bool {
-        self.settings.lie.loses_bytes() && !self.lies_at(now)
+        self.settings.misbehaviour.loses_bytes() && !self.misbehaves_at(now)
     }
 
     /// A probe without data repeats a number that was acknowledged: it wants an answer.
@@ -172,7 +176,7 @@ impl Liar {
         let Ok(from) = u64::try_from(from) else { return Ok(()) };
         let end = from + payload.len() as u64;
         if let Err(right) = pattern.check(self.streams.1, from, payload) {
-            let what = format!("a liar got a wrong byte at {}", from + right as u64);
+            let what = format!("an adversary got a wrong byte at {}", from + right as u64);
             return Err(Violation::new("stream", what));
         }
         let is_last = seen.flags.contains(Flags::FIN);
@@ -197,7 +201,8 @@ impl Liar {
 
     /// All of the peer's stream is there; who lies about that takes what it has seen for all.
     fn peer_is_done(&self) -> bool {
-        let so_far = if self.settings.lie.loses_bytes() { self.seen_to } else { self.received() };
+        let so_far =
+            if self.settings.misbehaviour.loses_bytes() { self.seen_to } else { self.received() };
         self.peer_end.is_some_and(|end| so_far >= end)
     }
 

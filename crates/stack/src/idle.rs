@@ -140,8 +140,8 @@ impl Stack {
 
     /// The setting of a port, and the level that counts now.
     pub fn mitigation(&self, id: PortId) -> Option<(Mitigation, Level)> {
-        let governor = &self.ports.get(id.0)?.governor;
-        Some((governor.setting(), governor.level()))
+        let moderation = &self.ports.get(id.0)?.moderation;
+        Some((moderation.setting(), moderation.level()))
     }
 
     /// The descriptors to sleep at: each with its port, and what for, as it was when the ports were
