@@ -115,6 +115,10 @@ pub mod guide;
 pub use net;
 #[cfg(feature = "mem")]
 pub use stack::pair;
+/// README's program is compiled and run as the others here are.
+#[cfg(all(doctest, feature = "net"))]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
 pub use stack::snapshot;
 pub use stack::{
     Armed, Awaited, CallError, ConnectError, Datagram, Echo, EchoError, Event, FastConnect,
