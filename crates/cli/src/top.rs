@@ -44,7 +44,7 @@ const SNAPLEN: u32 = 96;
 const BATCH: (u16, u16) = (120, 40);
 
 /// How long a terminal may take to be as it was, when the program is told to end at once.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The options.
 #[derive(clap::Args, Debug)]
@@ -160,7 +160,7 @@ fn give_back() {
         let restored = ratatui::try_restore().and_then(|()| execute!(std::io::stdout(), Show));
         done.send(restored.is_ok())
     });
-    let _ = is_done.recv_timeout(PATIENCE);
+    let _ = is_done.recv_timeout(TIMEOUT);
 }
 
 /// What was asked for: its packets, what is known besides, what it is, whose switches count.

@@ -2,7 +2,7 @@
 //! every machine.
 //!
 //! Called by: the lab, for `--plot`. Experiments say what is to be seen ([`Dots`]); how it looks is
-//! decided here, once for all. Must not know: what was measured.
+//! decided here, once for all.
 
 mod dots;
 mod ink;

@@ -1,14 +1,13 @@
-//! Two devices and the link between them, in real time: what comes out of one goes into the other
-//! when the model says so.
+//! Two devices and the model of a link between them, in real time: frames received from one device
+//! are sent to the other when the model says that they arrive.
 //!
 //! Called by: `wirespeed wire`, the lab, tests, from a loop that sleeps until
-//! [`Bridge::next_event`] or a device has something. Must not know: what devices are, how to sleep;
-//! its clock is passed in. Counters: [`Carried`].
+//! [`Bridge::next_event`] or a device has something. Its clock is passed in. Counters: [`Carried`].
 //!
-//! Whoever is late to call changes when packets are handed out, never what becomes of them: the
-//! model begins each transmission where the last one ended. But a packet that is taken in late
-//! enters the queue late, and a long pause empties the queue and then overfills it. So lateness is
-//! kept ([`BridgeDirection::lateness`]), and who measures something over a bridge looks at it.
+//! A late call changes when packets are delivered, never whether: the model begins each
+//! transmission where the last one ended. But a packet that is received late enters the queue late,
+//! and a long pause drains the queue and then overflows it. So the bridge records how late it was
+//! ([`BridgeDirection::lateness`]); check that after a measurement.
 
 use core::fmt;
 
@@ -18,10 +17,10 @@ use mbuf::Pool;
 
 use crate::{Counts, Direction, Lateness, Settings, cut};
 
-/// Set apart the fates of the two directions.
+/// Gives the two directions different random numbers.
 const OTHER_SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Devices whose frames begin differently cannot be joined.
+/// Devices of different link kinds cannot be joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mismatch([LinkKind; 2]);
 
@@ -38,7 +37,7 @@ impl fmt::Display for Mismatch {
 
 impl core::error::Error for Mismatch {}
 
-/// What passed from one end to the other, and what did not.
+/// Packets that passed from one end to the other, and those that did not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Carried {
     /// What the model did.
@@ -47,11 +46,11 @@ pub struct Carried {
     pub frames_in: u64,
     /// Bytes of the packets that were handed to the device at the end, link headers included.
     pub bytes_out: u64,
-    /// Frames that a card could not cut or finish: no TCP or UDP over IP, or no memory.
+    /// Frames that could not be segmented or checksummed: no TCP or UDP over IP, or no memory.
     pub uncut: u64,
 }
 
-/// From one end to the other.
+/// The direction from one end to the other.
 pub struct BridgeDirection {
     model: Direction,
     link: LinkKind,
@@ -89,12 +88,12 @@ impl BridgeDirection {
         }
     }
 
-    /// How much later than the model said packets were handed out.
+    /// How much later than the model said packets were delivered.
     pub fn lateness(&self) -> &Lateness {
         &self.lateness
     }
 
-    /// Packets that wait or fly.
+    /// Packets in the queue and in flight.
     pub fn in_flight(&self) -> usize {
         self.model.len() + self.arrived.len()
     }
@@ -135,7 +134,7 @@ impl BridgeDirection {
     }
 }
 
-/// Two devices, and a way from each to the other.
+/// Two devices, and the link between them in both directions.
 pub struct Bridge {
     ends: [Box<dyn Device>; 2],
     directions: [BridgeDirection; 2],
@@ -143,8 +142,8 @@ pub struct Bridge {
 }
 
 impl Bridge {
-    /// `settings` are those of the way from the first end to the second, and back; the same `seed`
-    /// draws the same fates. What waits and flies takes `memory_bytes` at most.
+    /// `settings` are those of the direction from the first end to the second, and back; the same
+    /// `seed` gives the same results. Packets in queue and in flight take `memory_bytes` at most.
     ///
     /// # Errors
     /// The two carry different kinds of frames.
@@ -166,8 +165,8 @@ impl Bridge {
         Ok(Bridge { ends, directions, pool: Pool::new(memory_bytes) })
     }
 
-    /// Take in what came and hand out what has arrived, on both ways; returns how much there was
-    /// to do. `clock` is read before each of the four.
+    /// Receive from both devices and deliver what has arrived, in both directions; returns the
+    /// number of packets handled. `clock` is read before each of the four steps.
     pub fn turn(&mut self, mut clock: impl FnMut() -> Instant) -> usize {
         let Bridge { ends: [a, b], directions: [there, back], pool } = self;
         let mut done = there.take_in(a.as_mut(), pool, clock());
@@ -180,17 +179,17 @@ impl Bridge {
         done
     }
 
-    /// When the next packet may arrive; what comes from a device is news of its own.
+    /// When the next packet may arrive; devices announce received frames themselves.
     pub fn next_event(&self) -> Instant {
         self.directions[0].model.next_event().min(self.directions[1].model.next_event())
     }
 
-    /// Did the device at this end, 0 or 1, push packets back? It has to have room before they go.
+    /// Did the device at this end, 0 or 1, push packets back? They wait until it has room.
     pub fn wants_room(&self, end: usize) -> bool {
         self.directions.get(1 - end.min(1)).is_some_and(|direction| !direction.arrived.is_empty())
     }
 
-    /// The way from the first end to the second, and back.
+    /// The direction from the first end to the second, and back.
     pub fn directions(&self) -> &[BridgeDirection; 2] {
         &self.directions
     }
@@ -205,7 +204,7 @@ impl Bridge {
         &mut self.ends
     }
 
-    /// From now on a way, 0 there and 1 back, is like this; what is on the way stays on it.
+    /// Change the settings of a direction, 0 there and 1 back; packets in flight are not affected.
     pub fn set_settings(&mut self, direction: usize, settings: Settings, now: Instant) {
         let Bridge { directions, pool, .. } = self;
         if let Some(direction) = directions.get_mut(direction) {
