@@ -1,9 +1,9 @@
 //! The one door to the project's checks: `cargo xtask test | tidy | bench | fuzz | icount |
 //! interop | mutants | packetdrill | picture | rfc | sanitize | sim`.
 //!
-//! Called by: people, `.ci/run`. Must not know: any crate of the stack; it looks at source text,
-//! at `cargo metadata`, and at what programs print.
-//! Exit status: 0 all well, 1 something failed, 2 the command line was wrong.
+//! Called by: people, `.ci/run`. It imports no crate of the stack: it reads source text, `cargo
+//! metadata` and what programs print. Exit status: 0 all well, 1 something failed, 2 the command
+//! line was wrong.
 
 mod bench;
 mod cargo;
