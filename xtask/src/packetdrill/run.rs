@@ -73,8 +73,11 @@ fn command(bench: &Bench, script: &Script, sysctls: &Path) -> Command {
     let asked = if options.v6 { Version::V6 } else { Version::V4 };
     match script.version.unwrap_or(asked) {
         Version::V6 => {
-            flags.push_str(",mtu=1520");
-            command.args(["--ip_version=ipv6", "--mtu=1520"]);
+            if script.version.is_none() {
+                // Room for the segments of a script that was written for IPv4.
+                flags.push_str(",mtu=1520");
+                command.args(["--ip_version=ipv6", "--mtu=1520"]);
+            }
             if script.locals.is_empty() {
                 command.args(["--local_ip=fd3d:0a0b:17d6::1", "--remote_ip=fd3d:fa7b:d17d::1"]);
             }
