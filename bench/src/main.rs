@@ -4,6 +4,7 @@
 //! found a missed must, 2 usage.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -20,6 +21,7 @@ use wirespeed_bench::peers::kernel::{self, Placement, Settings as Kernel};
 use wirespeed_bench::peers::latency::{Waiting, ping_pong};
 use wirespeed_bench::peers::{gvisor, smoltcp};
 use wirespeed_bench::proof;
+use wirespeed_bench::readme;
 use wirespeed_bench::report::{Machine, Report};
 use wirespeed_bench::strangers;
 use wirespeed_bench::tcp;
@@ -80,6 +82,9 @@ struct Options {
     /// Exit with status 1 if a row misses its must.
     #[arg(long)]
     check: bool,
+    /// Put the figures of bench core into the table of this README.md.
+    #[arg(long, value_name = "FILE", conflicts_with = "only")]
+    readme: Option<PathBuf>,
     /// Only rows whose case contains this.
     #[arg(long, visible_alias = "case", value_name = "SUBSTRING")]
     only: Option<String>,
@@ -127,6 +132,9 @@ fn main() -> ExitCode {
 
 /// Runs the rows asked for and reports them.
 fn bench(name: &'static str, rows: &[Spec], options: &Options) -> Result<ExitCode> {
+    if options.readme.is_some() && name != "core" {
+        bail!("--readme is for bench core, whose figures the table shows");
+    }
     let wanted = |spec: &&Spec| options.only.as_ref().is_none_or(|part| spec.case.contains(part));
     let specs: Vec<&Spec> = rows.iter().filter(wanted).collect();
     if specs.is_empty() {
@@ -149,6 +157,9 @@ fn bench(name: &'static str, rows: &[Spec], options: &Options) -> Result<ExitCod
         report.table(&mut io::stderr().lock())?;
     } else {
         report.table(&mut io::stdout().lock())?;
+    }
+    if let Some(file) = &options.readme {
+        readme::update(file, &report)?;
     }
     let measured = report.rows.iter().any(|row| row.value.is_some());
     let missed = options.check && report.rows.iter().any(|row| row.missed());

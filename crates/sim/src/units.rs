@@ -1,6 +1,6 @@
-//! What people write on the command line: rates, times, shares, sizes, parts of a whole.
+//! Values on the command line: rates, times, shares, sizes, shards.
 //!
-//! Called by: the program `wirespeed-sim`, experiments. Must not know: what they are for.
+//! Called by: the program `wirespeed-sim`, experiments.
 
 use base::Duration;
 

@@ -101,7 +101,7 @@ pub(crate) struct Args {
     pub(super) outside: crate::outside::Args,
     /// With -t and -r: the peer may answer nothing for this long, then the transfer has failed
     /// [default: 20]
-    #[arg(long, value_name = "S", requires = "dev", value_parser = patience)]
+    #[arg(long, value_name = "S", requires = "dev", value_parser = timeout)]
     pub(super) user_timeout: Option<f64>,
     /// Checksums and cutting of large segments left to the device
     #[arg(long, value_name = "on|off", default_value = "on")]
@@ -254,7 +254,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 /// Below a second the timers of TCP themselves are in the way.
-fn patience(text: &str) -> Result<f64, String> {
+fn timeout(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(s) if (1.0..=86_400.0).contains(&s) => Ok(s),
         _ => Err("expected seconds from 1 to 86400, such as 2.5".to_owned()),
