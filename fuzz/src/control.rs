@@ -156,7 +156,7 @@ impl Bench {
             self.clients.iter_mut().for_each(Client::receive);
         }
         for client in self.clients.drain(..) {
-            client.judge();
+            client.check();
         }
         self.now += Duration::from_secs(3_600);
         self.poll();
@@ -232,7 +232,7 @@ impl Client {
     }
 
     /// A hello came first; if this client kept to the protocol, then what it asked.
-    fn judge(self) {
+    fn check(self) {
         let Some(theirs) = self.received.get(..HELLO_LEN) else { return };
         assert_eq!(theirs[..10], hello()[..10], "the server's hello");
         let welcome = theirs[10..] == [0, 0];

@@ -12,16 +12,16 @@ use wire::tcp::{Flags, Header, Options};
 use wire::{ether, ipv4, ipv6, tcp};
 
 /// Put the right checksum into the IPv4 header at the beginning of `packet`.
-pub(crate) fn mend_ipv4(packet: &mut [u8]) {
+pub(crate) fn fix_ipv4_checksum(packet: &mut [u8]) {
     let Some(first) = packet.first() else { return };
     let len = usize::from(first & 0x0f) * 4;
     if let Some(header) = packet.get_mut(..len) {
-        mend_sum(header, 10, Sum::ZERO);
+        fix_checksum(header, 10, Sum::ZERO);
     }
 }
 
 /// Put the checksum of `bytes` and of what `pseudo` stands for into the field at `at`.
-pub(crate) fn mend_sum(bytes: &mut [u8], at: usize, pseudo: Sum) {
+pub(crate) fn fix_checksum(bytes: &mut [u8], at: usize, pseudo: Sum) {
     let Some(field) = bytes.get_mut(at..at + 2) else { return };
     field.fill(0);
     let field = pseudo.plus(Ladder::Word64.sum(bytes)).field();
@@ -29,15 +29,15 @@ pub(crate) fn mend_sum(bytes: &mut [u8], at: usize, pseudo: Sum) {
 }
 
 /// Put every checksum of a frame right: the IPv4 header's, and TCP's, UDP's or ICMP's.
-pub(crate) fn mend_frame(frame: &mut [u8], link: LinkKind) {
+pub(crate) fn fix_frame_checksums(frame: &mut [u8], link: LinkKind) {
     let at = match link {
         LinkKind::Ip => 0,
         LinkKind::Ethernet => ether::HEADER_LEN,
     };
     let Some(packet) = frame.get_mut(at..) else { return };
-    mend_ipv4(packet);
+    fix_ipv4_checksum(packet);
     if let Some((src, dst, protocol, transport)) = transport_mut(packet) {
-        mend_transport(src, dst, protocol, transport);
+        fix_transport_checksum(src, dst, protocol, transport);
     }
 }
 
@@ -55,7 +55,7 @@ fn transport_mut(packet: &mut [u8]) -> Option<(IpAddr, IpAddr, u8, &mut [u8])> {
     Some((ip.src.into(), ip.dst.into(), ip.protocol, transport))
 }
 
-fn mend_transport(src: IpAddr, dst: IpAddr, protocol: u8, transport: &mut [u8]) {
+fn fix_transport_checksum(src: IpAddr, dst: IpAddr, protocol: u8, transport: &mut [u8]) {
     let at = match protocol {
         ipv4::TCP => tcp::CHECKSUM_OFFSET,
         ipv4::UDP => wire::udp::CHECKSUM_OFFSET,
@@ -65,7 +65,7 @@ fn mend_transport(src: IpAddr, dst: IpAddr, protocol: u8, transport: &mut [u8]) 
     let bare = protocol == ipv4::ICMP;
     let len = Sum::of_be16(transport.len() as u16);
     let sum = if bare { Sum::ZERO } else { pseudo(src, dst, protocol).plus(len) };
-    mend_sum(transport, at, sum);
+    fix_checksum(transport, at, sum);
 }
 
 /// The sum of a pseudo-header without the length.
@@ -116,7 +116,7 @@ pub(crate) fn packet(src: IpAddr, dst: IpAddr, protocol: u8, transport: &[u8]) -
     };
     let at = out.len();
     out.extend_from_slice(transport);
-    mend_transport(src, dst, protocol, &mut out[at..]);
+    fix_transport_checksum(src, dst, protocol, &mut out[at..]);
     out
 }
 

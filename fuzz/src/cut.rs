@@ -25,10 +25,10 @@ pub fn any_frame(data: &[u8]) {
     let link = if noted & BARE == 0 { LinkKind::Ethernet } else { LinkKind::Ip };
     let (partial, size) = (noted & PARTIAL != 0, u16::from_be_bytes([high, low]));
     go(frame, link, partial, size);
-    let mut mended = frame.to_vec();
-    if let Some(packet) = vlan::ip_at(frame, link).and_then(|at| mended.get_mut(at..)) {
-        craft::mend_ipv4(packet);
-        go(&mended, link, partial, size);
+    let mut fixed = frame.to_vec();
+    if let Some(packet) = vlan::ip_at(frame, link).and_then(|at| fixed.get_mut(at..)) {
+        craft::fix_ipv4_checksum(packet);
+        go(&fixed, link, partial, size);
     }
 }
 

@@ -12,13 +12,13 @@ const INSN_LEN: usize = 8;
 /// A byte that says whether instructions are mended, how many there are, where the packet is cut in
 /// two, how much longer it was on the wire; the instructions; the packet.
 pub fn any_program(data: &[u8]) {
-    let Some((&[mend, count, cut, longer], data)) = data.split_first_chunk::<4>() else { return };
+    let Some((&[repair, count, cut, longer], data)) = data.split_first_chunk::<4>() else { return };
     let len = usize::from(count).min(data.len() / INSN_LEN);
     let (insns, packet) = data.split_at(len * INSN_LEN);
     let mut insns: Vec<Insn> = insns.chunks_exact(INSN_LEN).map(read).collect();
-    if mend & 1 == 1 {
+    if repair & 1 == 1 {
         for (at, insn) in insns.iter_mut().enumerate() {
-            *insn = mended(*insn, len - 1 - at);
+            *insn = repaired(*insn, len - 1 - at);
         }
     }
     assert_eq!(Listing(&insns).to_string().lines().count(), len);
@@ -54,7 +54,7 @@ fn read(bytes: &[u8]) -> Insn {
 }
 
 /// Most of what is wrong put right, so that most programs run: an opcode that exists, jumps inside.
-fn mended(insn: Insn, left: usize) -> Insn {
+fn repaired(insn: Insn, left: usize) -> Insn {
     let known = |code: &u16| Insn::new(*code, 0, 0, 0).op().is_some();
     let codes: Vec<u16> = (0..0x100).filter(known).collect();
     let mut insn = insn;

@@ -68,7 +68,7 @@ fn settings(u: &mut Unstructured<'_>) -> Result<Settings> {
         queue_bytes: u.arbitrary::<u32>()? as usize,
         aqm,
         cuts,
-        spared_bytes: u.arbitrary::<u8>()?.into(),
+        exempt_bytes: u.arbitrary::<u8>()?.into(),
         link: if u.arbitrary()? { LinkKind::Ethernet } else { LinkKind::Ip },
     })
 }

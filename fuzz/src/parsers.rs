@@ -46,9 +46,9 @@ fn arp(data: &[u8]) {
 /// The IPv4 header with options, whole and quoted, and the short way to a plain one.
 pub fn ipv4(data: &[u8]) {
     ipv4_packet(data);
-    let mut mended = data.to_vec();
-    craft::mend_ipv4(&mut mended);
-    ipv4_packet(&mended);
+    let mut fixed = data.to_vec();
+    craft::fix_ipv4_checksum(&mut fixed);
+    ipv4_packet(&fixed);
 }
 
 fn ipv4_packet(packet: &[u8]) {
@@ -86,15 +86,15 @@ fn ipv4_packet(packet: &[u8]) {
 pub fn ipv6(data: &[u8]) {
     ipv6_packet(data);
     // Most random bytes are of another version, or shorter than they say.
-    let mut mended = data.to_vec();
-    if let Some(first) = mended.first_mut() {
+    let mut fixed = data.to_vec();
+    if let Some(first) = fixed.first_mut() {
         *first = 0x60 | *first & 0x0f;
     }
     let payload_len = data.len().saturating_sub(ipv6::HEADER_LEN) as u16;
-    if let Some(at) = mended.get_mut(4..6) {
+    if let Some(at) = fixed.get_mut(4..6) {
         at.copy_from_slice(&payload_len.to_be_bytes());
     }
-    ipv6_packet(&mended);
+    ipv6_packet(&fixed);
     if let [next_header, payload @ ..] = data {
         upper_layer(payload, *next_header);
     }
@@ -130,14 +130,14 @@ fn upper_layer(payload: &[u8], next_header: u8) {
 /// ICMP, ICMPv6 and neighbour discovery, and the headers that their errors quote.
 pub fn icmp(data: &[u8]) {
     let (src, dst) = (Ipv6Addr::LOCALHOST, Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1));
-    let mut mended = data.to_vec();
+    let mut fixed = data.to_vec();
     icmp_message(data);
-    craft::mend_sum(&mut mended, 2, Sum::ZERO);
-    icmp_message(&mended);
+    craft::fix_checksum(&mut fixed, 2, Sum::ZERO);
+    icmp_message(&fixed);
     icmpv6_message(data, src, dst);
     let pseudo = Sum::pseudo_v6(src, dst, ipv6::ICMPV6).plus(Sum::of_be16(data.len() as u16));
-    craft::mend_sum(&mut mended, 2, pseudo);
-    icmpv6_message(&mended, src, dst);
+    craft::fix_checksum(&mut fixed, 2, pseudo);
+    icmpv6_message(&fixed, src, dst);
     let _ = (ipv4::Header::parse_quoted(data), ipv6::Header::parse_quoted(data));
 }
 

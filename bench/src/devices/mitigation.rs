@@ -6,9 +6,9 @@
 //!
 //! A sleep that is to end with the next frame ends some frames later: by tens of microseconds on a
 //! virtual machine. That gathers frames as well, whatever the level. So wake-ups are counted with
-//! threads that watch the clock instead ([`Rest::Watch`]); what they cost, with threads that sleep,
-//! on the same link. What that costs the transfer shows where the processor is what limits it: on a
-//! faster link, both threads on one core.
+//! threads that watch the clock instead ([`IdlePolicy::Watch`]); what they cost, with threads that
+//! sleep, on the same link. What that costs the transfer shows where the processor is what limits
+//! it: on a faster link, both threads on one core.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
@@ -45,7 +45,7 @@ const WINDOW: usize = 4_096;
 
 /// What a thread does when there is nothing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rest {
+enum IdlePolicy {
     /// Its core is free for others.
     Sleep,
     /// It looks at the clock and the bell until one of them says that it is time.
@@ -57,7 +57,7 @@ enum Rest {
 struct Run {
     level: Level,
     link_bps: u64,
-    rest: Rest,
+    idle: IdlePolicy,
     cores: Cores,
 }
 
@@ -66,7 +66,7 @@ struct Sleeper {
     ring: Arc<Ring>,
     waker: Waker,
     clock: Clock,
-    rest: Rest,
+    idle: IdlePolicy,
     sleeps: u64,
 }
 
@@ -85,11 +85,11 @@ impl Wake for Ring {
 impl Sleeper {
     /// For this thread, whose sleep ends when it is to from now on: by itself Linux adds 50 us
     /// longer, and an interrupt would tell of four frames instead of one.
-    fn new(clock: Clock, rest: Rest) -> Result<Sleeper> {
+    fn new(clock: Clock, idle: IdlePolicy) -> Result<Sleeper> {
         set_current_timer_slack(NonZeroU64::new(1)).context("setting the timer slack")?;
         let ring = Arc::new(Ring { bell: Doorbell::new(), is_rung: AtomicBool::new(false) });
         let waker = Waker::from(ring.clone());
-        Ok(Sleeper { ring, waker, clock, rest, sleeps: 0 })
+        Ok(Sleeper { ring, waker, clock, idle, sleeps: 0 })
     }
 
     fn now(&self) -> Instant {
@@ -111,9 +111,9 @@ impl Sleeper {
         };
         // Not for ever: the end of a run is told by a flag.
         let until = until.min(self.now() + base::Duration::from_millis(100));
-        match self.rest {
-            Rest::Sleep => self.ring.bell.sleep(Some(until.since(self.now()).into())),
-            Rest::Watch => {
+        match self.idle {
+            IdlePolicy::Sleep => self.ring.bell.sleep(Some(until.since(self.now()).into())),
+            IdlePolicy::Watch => {
                 while self.now() < until && !self.ring.is_rung.load(Ordering::Acquire) {
                     std::hint::spin_loop();
                 }
@@ -165,7 +165,7 @@ fn bulk(run: Run, seconds: f64) -> Result<Measurement> {
         let receiving = scope.spawn(|| -> Result<(f64, u64)> {
             let _ending = Ending(&done);
             pin(&[second])?;
-            let mut sleeper = Sleeper::new(clock, run.rest)?;
+            let mut sleeper = Sleeper::new(clock, run.idle)?;
             let mut into = vec![0; 128 << 10];
             let mut accepted = None;
             let mut before = (0.0, 0);
@@ -187,7 +187,7 @@ fn bulk(run: Run, seconds: f64) -> Result<Measurement> {
         });
         let ending = Ending(&done);
         pin(&[run.cores.first])?;
-        let sent = send(&mut client, to, Sleeper::new(clock, run.rest)?, seconds, &received, &done);
+        let sent = send(&mut client, to, Sleeper::new(clock, run.idle)?, seconds, &received, &done);
         drop(ending);
         let (cpu_s, wakeups) =
             receiving.join().map_err(|_| anyhow!("the receiving thread panicked"))??;
@@ -275,22 +275,22 @@ fn highest_to_lowest(
 }
 
 /// At level 0, a core for each thread.
-fn run(b: &Bench, rest: Rest) -> Run {
-    Run { level: Level::default(), link_bps: LINK_BPS, rest, cores: b.cores }
+fn run(b: &Bench, idle: IdlePolicy) -> Run {
+    Run { level: Level::default(), link_bps: LINK_BPS, idle, cores: b.cores }
 }
 
 pub(super) fn wakeups(b: &Bench) -> Result<Figure> {
-    highest_to_lowest(b, wakeups_per_mb, run(b, Rest::Watch))
+    highest_to_lowest(b, wakeups_per_mb, run(b, IdlePolicy::Watch))
 }
 
 pub(super) fn throughput(b: &Bench) -> Result<Figure> {
     let cores = Cores { second: None, ..b.cores };
-    let busy = Run { link_bps: FAST_LINK_BPS, cores, ..run(b, Rest::Sleep) };
+    let busy = Run { link_bps: FAST_LINK_BPS, cores, ..run(b, IdlePolicy::Sleep) };
     highest_to_lowest(b, gbit_per_s, busy)
 }
 
 pub(super) fn cpu_per_byte(b: &Bench) -> Result<Figure> {
-    highest_to_lowest(b, cpu_ns_per_byte, run(b, Rest::Sleep))
+    highest_to_lowest(b, cpu_ns_per_byte, run(b, IdlePolicy::Sleep))
 }
 
 /// Datagrams as fast as they go, each with the time it was written; the 99th percentile of what
@@ -302,7 +302,7 @@ pub(super) fn flood_latency(b: &Bench) -> Result<Figure> {
     let rounds = if b.is_quick { 3 } else { 9 };
     let mut samples = Vec::with_capacity(rounds);
     for _ in 0..rounds {
-        let highest = Run { level: Level::MAX, ..run(b, Rest::Sleep) };
+        let highest = Run { level: Level::MAX, ..run(b, IdlePolicy::Sleep) };
         let mut latencies = flood(highest, b.seconds)?;
         // The first few came while the threads began.
         for window in latencies.chunks_exact_mut(WINDOW).skip(1) {
@@ -331,7 +331,7 @@ fn flood(run: Run, seconds: f64) -> Result<Vec<u64>> {
         let receiving = scope.spawn(|| -> Result<Vec<u64>> {
             let _ending = Ending(&done);
             pin(&[second])?;
-            let mut sleeper = Sleeper::new(clock, run.rest)?;
+            let mut sleeper = Sleeper::new(clock, run.idle)?;
             let mut latencies = Vec::with_capacity(SAMPLES);
             while !done.load(Ordering::Acquire) {
                 sleeper.arm();
@@ -353,7 +353,7 @@ fn flood(run: Run, seconds: f64) -> Result<Vec<u64>> {
         });
         let ending = Ending(&done);
         pin(&[run.cores.first])?;
-        let sent = flood_for(&mut client, to, Sleeper::new(clock, run.rest)?, seconds);
+        let sent = flood_for(&mut client, to, Sleeper::new(clock, run.idle)?, seconds);
         drop(ending);
         let latencies =
             receiving.join().map_err(|_| anyhow!("the receiving thread panicked"))??;

@@ -40,9 +40,9 @@ impl World {
     fn new(tx_ring: usize) -> Result<World> {
         let clock = Arc::new(AtomicU64::new(1));
         let read = clock.clone();
-        let told = Arc::new(move || Instant::from_nanos(read.load(Ordering::Relaxed)));
+        let now = Arc::new(move || Instant::from_nanos(read.load(Ordering::Relaxed)));
         let link = nic::Config { tx_ring, service: SERVICE, ..nic::Config::default() };
-        let (first, second) = nic::pair(&link, told)?;
+        let (first, second) = nic::pair(&link, now)?;
         let config = PairConfig::new([0x1990, 0x1988]);
         let (client, server) = (end(&config, first, 1), end(&config, second, 2));
         Ok(World { client, server, clock, received: 0 })

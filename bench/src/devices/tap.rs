@@ -3,7 +3,7 @@
 //! Called by `devices`. The first figure is that of `wirespeed lab tap`, repeated.
 
 use anyhow::{Context, Result, ensure};
-use lab::tap::{Line, Way, lines};
+use lab::tap::{Line, Method, lines};
 
 use crate::harness::{Bench, Figure};
 use crate::memory::instructions_with;
@@ -12,10 +12,10 @@ use crate::memory::instructions_with;
 /// the model's, allocated and freed, over ours.
 pub(super) fn intercept(b: &Bench) -> Result<Figure> {
     let rounds = if b.is_quick { 15 } else { 101 };
-    let (mut samples, mut told) = (Vec::new(), Vec::new());
+    let (mut samples, mut figures) = (Vec::new(), Vec::new());
     for _ in 0..5 {
-        let ways = [Way::OURS, Way::ALLOCATE_AND_FREE, Way::UNLOCKED];
-        let [ours, model, unlocked] = lines(ways, rounds)?.map(|lines| lines.context(NO_LINE));
+        let methods = [Method::OURS, Method::ALLOCATE_AND_FREE, Method::UNLOCKED];
+        let [ours, model, unlocked] = lines(methods, rounds)?.map(|lines| lines.context(NO_LINE));
         let (ours, model, unlocked) = (ours?, model?, unlocked?);
         let Line { intercept, intercept_off, .. } = ours.above_copy;
         ensure!(intercept > intercept_off, "ours is {intercept:.2} ns, within {intercept_off:.2}");
@@ -31,10 +31,10 @@ pub(super) fn intercept(b: &Bench) -> Result<Figure> {
             unlocked.all.intercept,
             ours.all.intercept,
         );
-        told.push((ratio, note));
+        figures.push((ratio, note));
     }
-    told.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let note = told.swap_remove(told.len() / 2).1;
+    figures.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let note = figures.swap_remove(figures.len() / 2).1;
     Ok(Figure { value: crate::measure::median(&samples), samples, note })
 }
 

@@ -137,8 +137,10 @@ pub fn ours(b: &Bench, case: &str, seconds: f64) -> Result<Measurement> {
     };
     match case {
         "tokio-bulk" => sockets::tokio_bulk(seconds),
-        "tap-receive" | "tap-receive-loaned" => Ok(tap::receive(b.cores, shape, seconds)?.told()),
-        "tap-send" | "tap-send-loaned" => Ok(tap::send(b.cores, shape, seconds)?.told()),
+        "tap-receive" | "tap-receive-loaned" => {
+            Ok(tap::receive(b.cores, shape, seconds)?.measurement())
+        }
+        "tap-send" | "tap-send-loaned" => Ok(tap::send(b.cores, shape, seconds)?.measurement()),
         _ => bail!("no case '{case}'"),
     }
 }

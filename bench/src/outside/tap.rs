@@ -77,7 +77,7 @@ pub(super) struct Ours {
 
 impl Ours {
     /// All of it, user time in words.
-    pub(super) fn told(self) -> Measurement {
+    pub(super) fn measurement(self) -> Measurement {
         let units = self.both.bytes / (64 << 10);
         let user_ns = self.user_s * 1e9 / units as f64;
         let settings = format!("{}; user time {user_ns:.0} ns for 64 KB", self.both.settings);

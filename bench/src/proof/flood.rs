@@ -41,7 +41,7 @@ const EVERY: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Our stack, the kernel beside it, and what serves.
-struct Place {
+struct Fixture {
     namespace: File,
     /// Where our program runs, stack and server; the rest of the world has the other core.
     core: usize,
@@ -53,8 +53,8 @@ struct Place {
     over: AtomicBool,
 }
 
-impl Place {
-    fn new(b: &Bench) -> Result<Place> {
+impl Fixture {
+    fn new(b: &Bench) -> Result<Fixture> {
         let (namespace, tap) = in_new_namespace(|| {
             let mut tap = Tap::open(&Config { vnet_hdr: true, ..Config::default() })?;
             let addresses = vec![format!("{KERNEL}/24").parse().map_err(|e| anyhow!("{e:?}"))?];
@@ -80,7 +80,7 @@ impl Place {
         pin(&[b.cores.first])?;
         let (net, driver) = spawned?;
         let (read, syns, over) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
-        Ok(Place { namespace, core, net, driver: Some(driver), read, syns, over })
+        Ok(Fixture { namespace, core, net, driver: Some(driver), read, syns, over })
     }
 
     /// Accept, and read all that comes.
@@ -194,7 +194,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Fixture {
     fn drop(&mut self) {
         if let Some(driver) = self.driver.take() {
             // What it has to say it has said.
@@ -247,12 +247,12 @@ fn forged_syn(n: u32) -> Result<Vec<u8>> {
 
 /// The flow with the flood over the flow without.
 pub(super) fn goodput(b: &Bench) -> Result<Figure> {
-    let place = Place::new(b)?;
+    let fixture = Fixture::new(b)?;
     let (rounds, seconds) = if b.is_quick { (2, 1.0) } else { (7, 2.0) };
     let (mut samples, mut alone, mut syns) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds {
-        let (quiet, _) = place.during(false, || place.flow(seconds))?;
-        let (flooded, per_s) = place.during(true, || place.flow(seconds))?;
+        let (quiet, _) = fixture.during(false, || fixture.flow(seconds))?;
+        let (flooded, per_s) = fixture.during(true, || fixture.flow(seconds))?;
         samples.push(flooded / quiet);
         alone.push(quiet);
         syns.push(per_s);
@@ -267,9 +267,9 @@ pub(super) fn goodput(b: &Bench) -> Result<Figure> {
 
 /// Of the connections that are asked for during the flood, those that are made.
 pub(super) fn connections(b: &Bench) -> Result<Figure> {
-    let place = Place::new(b)?;
+    let fixture = Fixture::new(b)?;
     let seconds = if b.is_quick { 2.0 } else { 10.0 };
-    let ((asked, done), per_s) = place.during(true, || place.connections(seconds))?;
+    let ((asked, done), per_s) = fixture.during(true, || fixture.connections(seconds))?;
     ensure!(asked > 0, "none was asked for");
     let value = done as f64 / asked as f64;
     let note = format!("{done} of {asked} within {PATIENCE:?}; {per_s:.0} SYNs a second");

@@ -57,8 +57,10 @@ limits! {
     SackRanges "sack_ranges" 16_384
         "ranges of a connection's data that the peer holds out of order";
     UdpQueueBytes "udp_queue_bytes" 262_144 "bytes waiting in one UDP socket";
-    ArpHold "arp_hold" 3 "packets waiting for one neighbour's address; the oldest goes first";
-    ArpHoldTotal "arp_hold_total" 512 "packets waiting for neighbours' addresses, all together";
+    NeighbourQueue "neighbour_queue" 3
+        "packets waiting for one neighbour's address; the oldest goes first";
+    NeighbourQueueTotal "neighbour_queue_total" 512
+        "packets waiting for neighbours' addresses, all together";
     SolicitationsPerSecond "solicitations_per_second" 1_000
         "ARP requests and neighbour solicitations sent in a second";
     AdvertisementsPerSecond "advertisements_per_second" 1_000

@@ -38,7 +38,7 @@ drop_reasons! {
     NeighbourRateLimited "neighbour_rate_limited"
         "ARP or ND question or answer held back by the rate limit";
     NeighbourConflict "neighbour_conflict" "another station says that it has our address";
-    NeighbourHoldFull "neighbour_hold_full" "too many packets waited for the same link address";
+    NeighbourQueueFull "neighbour_queue_full" "too many packets waited for the same link address";
     NeighbourTableFull "neighbour_table_full" "no entry of the neighbour table could give way";
     Ipv4Short "ipv4_short" "IPv4 packet shorter than its header";
     Ipv4Version "ipv4_version" "version field is not 4";
@@ -85,6 +85,7 @@ drop_reasons! {
     TcpListenRst "tcp_listen_rst" "RST to a listener";
     TcpListenAck "tcp_listen_ack" "ACK to a listener: answered with RST, within resets_per_second";
     TcpListenNotSyn "tcp_listen_not_syn" "neither SYN, ACK nor RST to a listener";
+    TcpListenSynFin "tcp_listen_syn_fin" "SYN with FIN to a listener";
     TcpBacklogFull "tcp_backlog_full" "listener's backlog is full";
     TcpSynOnce "tcp_syn_once"
         "first SYN of a peer while SYNs overfill the device; answered when it comes again";

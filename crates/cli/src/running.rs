@@ -1,8 +1,7 @@
 //! Programs of ours that run: where their control sockets are, what they are asked and what they
 //! answer.
 //!
-//! Called by: `show`, `dump` and `top` ask; `desk.rs` answers. Must not know: what is done
-//! with an answer.
+//! Called by: `show`, `dump` and `top` ask; `control_service.rs` answers.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

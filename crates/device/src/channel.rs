@@ -111,13 +111,13 @@ impl Frames {
 }
 
 #[derive(Default)]
-struct Way {
+struct Queue {
     frames: Mutex<Frames>,
     /// A frame came, room came, or an end went.
     changed: Condvar,
 }
 
-impl Way {
+impl Queue {
     /// Nothing panics while it holds the lock, but a poisoned one must not spread.
     fn lock(&self) -> MutexGuard<'_, Frames> {
         self.frames.lock().unwrap_or_else(PoisonError::into_inner)
@@ -130,8 +130,8 @@ impl Way {
 
 struct Shared {
     limits: Limits,
-    to_stack: Way,
-    from_stack: Way,
+    to_stack: Queue,
+    from_stack: Queue,
     device_gone: AtomicBool,
     end_gone: AtomicBool,
     bell: Doorbell,
@@ -179,8 +179,8 @@ pub fn pair_with(config: &Config, bell: Doorbell) -> (Channel, End) {
     };
     let shared = Arc::new(Shared {
         limits,
-        to_stack: Way::default(),
-        from_stack: Way::default(),
+        to_stack: Queue::default(),
+        from_stack: Queue::default(),
         device_gone: AtomicBool::new(false),
         end_gone: AtomicBool::new(false),
         bell,
@@ -250,12 +250,12 @@ impl End {
     /// # Errors
     /// All of [`RecvError`].
     pub fn recv_timeout(&self, buffer: &mut [u8], timeout: Duration) -> Result<usize, RecvError> {
-        let way = &self.0.from_stack;
+        let queue = &self.0.from_stack;
         let gone = || self.0.device_gone.load(Ordering::Acquire);
         let waits = |frames: &mut Frames| frames.queue.is_empty() && !gone();
-        let (mut held, _) = way
+        let (mut held, _) = queue
             .changed
-            .wait_timeout_while(way.lock(), timeout, waits)
+            .wait_timeout_while(queue.lock(), timeout, waits)
             .unwrap_or_else(PoisonError::into_inner);
         self.take(&mut held, buffer)
     }
@@ -386,11 +386,11 @@ impl Drop for Channel {
     /// Whoever waits is told; frames sent before can still be received.
     fn drop(&mut self) {
         // Under the locks, so that nobody looks before and sleeps after.
-        for way in [&self.shared.to_stack, &self.shared.from_stack] {
-            let held = way.lock();
+        for queue in [&self.shared.to_stack, &self.shared.from_stack] {
+            let held = queue.lock();
             self.shared.device_gone.store(true, Ordering::Release);
             drop(held);
-            way.changed.notify_all();
+            queue.changed.notify_all();
         }
     }
 }

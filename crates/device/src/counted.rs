@@ -13,7 +13,7 @@ use crate::{Burst, Device};
 
 /// What went one way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Way {
+pub struct DirectionTotals {
     /// Frames; a super-segment is one.
     pub frames: u64,
     /// Bytes of them, link header included.
@@ -26,9 +26,9 @@ pub struct Way {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// From the device to the stack.
-    pub rx: Way,
+    pub rx: DirectionTotals,
     /// From the stack to the device: frames it took, also those that it could only drop.
-    pub tx: Way,
+    pub tx: DirectionTotals,
 }
 
 #[derive(Debug, Default)]
@@ -48,8 +48,12 @@ impl Tallies {
         }
     }
 
-    fn way(&self) -> Way {
-        Way { frames: self.frames.total(), bytes: self.bytes.total(), bursts: self.bursts.total() }
+    fn totals(&self) -> DirectionTotals {
+        DirectionTotals {
+            frames: self.frames.total(),
+            bytes: self.bytes.total(),
+            bursts: self.bursts.total(),
+        }
     }
 }
 
@@ -62,7 +66,7 @@ impl Counts {
     /// apart.
     pub fn totals(&self) -> Totals {
         let [rx, tx] = &*self.0;
-        Totals { rx: rx.way(), tx: tx.way() }
+        Totals { rx: rx.totals(), tx: tx.totals() }
     }
 }
 

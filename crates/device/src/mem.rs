@@ -111,7 +111,7 @@ pub struct Mem {
     rx: Consumer<Mbuf>,
     taken_bytes: u64,
     /// Bursts taken since the peer could last have heard of the room they made.
-    untold: Cell<u8>,
+    unreported: Cell<u8>,
     here: Arc<End>,
     peer: Arc<End>,
     bell: Doorbell,
@@ -160,7 +160,7 @@ pub fn pair_with(config: &Config, first: Doorbell, second: Doorbell) -> (Mem, Me
         pushed_back_bytes: 0,
         rx,
         taken_bytes: 0,
-        untold: Cell::new(0),
+        unreported: Cell::new(0),
         here,
         peer,
         bell,
@@ -182,8 +182,8 @@ impl Mem {
     /// [`Mem::wait`], unless `ready` says that there is other work. It is asked after the bell is
     /// armed, so whoever brings that work and then rings [`Mem::waker`] is never missed.
     pub fn wait_unless(&self, timeout: Option<Duration>, ready: impl FnOnce() -> bool) {
-        if self.untold.get() > 0 {
-            self.tell_room();
+        if self.unreported.get() > 0 {
+            self.report_room();
         }
         self.bell.arm();
         let room = self.pushed_back_bytes > 0 && self.tx_ready();
@@ -235,8 +235,8 @@ impl Mem {
 
     /// Let the peer know of room, if it sleeps for some: it says so before it arms its bell.
     #[inline]
-    fn tell_room(&self) {
-        self.untold.set(0);
+    fn report_room(&self) {
+        self.unreported.set(0);
         self.peer_bell.ring_if(|| self.peer.rare.0.wants_room.load(Ordering::Relaxed));
     }
 }
@@ -250,17 +250,17 @@ impl Device for Mem {
     fn rx_burst(&mut self, _pool: &mut Pool, into: &mut Burst) -> usize {
         let count = self.rx.slots().min(into.remaining_capacity());
         if count == 0 {
-            if self.untold.get() > 0 {
-                self.tell_room();
+            if self.unreported.get() > 0 {
+                self.report_room();
             }
             return 0;
         }
         let bytes = self.take(count, into);
         self.taken_bytes += bytes;
         self.here.taken.0.store(self.taken_bytes, Ordering::Release);
-        self.untold.set(self.untold.get() + 1);
-        if self.untold.get() >= BURSTS_PER_ROOM_NEWS {
-            self.tell_room();
+        self.unreported.set(self.unreported.get() + 1);
+        if self.unreported.get() >= BURSTS_PER_ROOM_NEWS {
+            self.report_room();
         }
         count
     }
@@ -287,7 +287,7 @@ impl Device for Mem {
         }
         if sent > 0 {
             // This also tells of the room made by bursts taken before.
-            let made_room = self.untold.replace(0) > 0;
+            let made_room = self.unreported.replace(0) > 0;
             self.peer_bell.ring_if(|| self.is_worth_a_wake(made_room));
         }
         offered - from.len()
@@ -297,8 +297,8 @@ impl Device for Mem {
     #[inline]
     fn rx_ready(&self) -> bool {
         let ready = !self.rx.is_empty();
-        if !ready && self.untold.get() > 0 {
-            self.tell_room();
+        if !ready && self.unreported.get() > 0 {
+            self.report_room();
         }
         ready
     }
@@ -325,8 +325,8 @@ impl Device for Mem {
 
     /// Never refused for want of a peer: from one that is gone nothing comes.
     fn arm(&mut self, waker: &Waker) -> bool {
-        if self.untold.get() > 0 {
-            self.tell_room();
+        if self.unreported.get() > 0 {
+            self.report_room();
         }
         self.bell.arm_waker(waker);
         let ready = self.has_gathered() || (self.pushed_back_bytes > 0 && self.tx_ready());

@@ -1,7 +1,7 @@
 //! Interrupt mitigation: how often whoever receives from a device is woken, and what each setting
 //! means in frames, bytes and time.
 //!
-//! Called by: ports, each of which keeps a [`Governor`]; devices that wake by themselves get its
+//! Called by: ports, each of which keeps a [`Moderation`]; devices that wake by themselves get its
 //! thresholds ([`crate::Device::coalesce`]). Must not know: who sleeps, and what wakes it.
 //!
 //! A wake-up costs microseconds, a frame tens of nanoseconds. While frames come, a receiver lets
@@ -168,7 +168,7 @@ impl FromStr for Mitigation {
 
 /// How a driver that has nothing to do rests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rest {
+pub enum IdlePolicy {
     /// Not at all.
     Poll,
     /// Until there is a frame.
@@ -179,7 +179,7 @@ pub enum Rest {
 
 /// Decides for one port, from what came, how its driver rests.
 #[derive(Debug)]
-pub struct Governor {
+pub struct Moderation {
     setting: Mitigation,
     level: Level,
     /// Since the driver last rested.
@@ -193,10 +193,10 @@ pub struct Governor {
     took_few: bool,
 }
 
-impl Default for Governor {
+impl Default for Moderation {
     /// At level 0.
-    fn default() -> Governor {
-        Governor {
+    fn default() -> Moderation {
+        Moderation {
             setting: Mitigation::default(),
             level: Level::default(),
             frames: 0,
@@ -208,12 +208,12 @@ impl Default for Governor {
     }
 }
 
-impl Governor {
+impl Moderation {
     /// One with this setting; nothing has come.
-    pub fn new(setting: Mitigation) -> Governor {
-        let mut governor = Governor::default();
-        governor.set(setting);
-        governor
+    pub fn new(setting: Mitigation) -> Moderation {
+        let mut moderation = Moderation::default();
+        moderation.set(setting);
+        moderation
     }
 
     /// Another setting, from the next rest on.
@@ -251,9 +251,9 @@ impl Governor {
     }
 
     /// The driver is about to rest.
-    pub fn rest(&mut self, now: Instant) -> Rest {
+    pub fn idle_policy(&mut self, now: Instant) -> IdlePolicy {
         if self.setting == Mitigation::Poll {
-            return Rest::Poll;
+            return IdlePolicy::Poll;
         }
         if self.setting == Mitigation::Adaptive && self.frames > 0 {
             self.adapt();
@@ -266,10 +266,10 @@ impl Governor {
         // Answers that gather make a short round trip long, and the wire idles meanwhile.
         let longest = threshold.within.saturating_mul(SHORT_ROUND_TRIPS);
         if self.took_few && self.awaited < longest {
-            return Rest::UntilFrame;
+            return IdlePolicy::UntilFrame;
         }
         let is_silent = self.took_at.is_none_or(|at| now.since(at) >= threshold.within);
-        if is_silent { Rest::UntilFrame } else { Rest::Gather(threshold) }
+        if is_silent { IdlePolicy::UntilFrame } else { IdlePolicy::Gather(threshold) }
     }
 
     fn adapt(&mut self) {

@@ -70,7 +70,7 @@ pub struct Nic {
     wakes_at: Instant,
     drops: Drops,
     /// What of the link's counts is in `drops`.
-    told: Counts,
+    reported: Counts,
 }
 
 /// Why no frame passes any more.
@@ -102,7 +102,7 @@ pub fn pair(config: &Config, clock: Clock) -> Result<(Nic, Nic), ConfigError> {
         peer_bell,
         wakes_at: Instant::NEVER,
         drops: Drops::default(),
-        told: Counts::default(),
+        reported: Counts::default(),
     };
     Ok((nic(0, first.clone(), second.clone()), nic(1, second, first)))
 }
@@ -146,11 +146,11 @@ impl Nic {
 
     /// What the link has lost of this end's frames since it was noted last.
     fn note(&mut self, counts: Counts) {
-        let ring_full = counts.rx_ring_full - self.told.rx_ring_full;
-        let given_up = counts.given_up - self.told.given_up;
+        let ring_full = counts.rx_ring_full - self.reported.rx_ring_full;
+        let given_up = counts.given_up - self.reported.given_up;
         self.drops.count_many(DropReason::DeviceRingFull, ring_full);
         self.drops.count_many(DropReason::DeviceCollisions, given_up);
-        self.told = counts;
+        self.reported = counts;
     }
 }
 

@@ -8,7 +8,7 @@ use std::task::Wake;
 
 use base::{DropReason, Duration};
 use mbuf::{Flags, Mbuf, Pool};
-use wirespeed_device::counted::{Counted, Way};
+use wirespeed_device::counted::{Counted, DirectionTotals};
 use wirespeed_device::fault::{Config, Done, Fault, Odds, Rng};
 use wirespeed_device::mem::{self, Mem};
 use wirespeed_device::mitigation::Threshold;
@@ -70,8 +70,8 @@ fn frames_bytes_and_bursts_are_counted_both_ways() {
     // What is there already is not counted again.
     into.push(numbered(&mut pool, 9));
     assert_eq!(device.rx_burst(&mut pool, &mut into), 3);
-    let way = Way { frames: 3, bytes: 180, bursts: 1 };
-    assert_eq!((counts.totals().rx, counts.totals().tx), (way, way));
+    let expected = DirectionTotals { frames: 3, bytes: 180, bursts: 1 };
+    assert_eq!((counts.totals().rx, counts.totals().tx), (expected, expected));
     drop(far);
     assert!(!device.link_up());
 }
@@ -124,7 +124,7 @@ fn each_fault_happens_as_often_as_asked() {
     let differ = |(n, bytes): (u32, &Vec<u8>)| {
         let right = numbered(&mut pool, n);
         let bits = right.as_slice().iter().zip(bytes).map(|(a, b)| (a ^ b).count_ones());
-        assert_eq!(right.as_slice()[..14], bytes[..14], "the link header is spared");
+        assert_eq!(right.as_slice()[..14], bytes[..14], "the link header is exempt");
         bits.sum::<u32>()
     };
     let flipped: Vec<u32> = (0..).zip(&out).map(differ).collect();
@@ -169,7 +169,7 @@ fn a_received_frame_is_broken_so_that_its_checksum_shows_it() {
     assert_eq!(kept.as_slice(), before);
     assert_eq!(burst.len(), 2, "a super-segment is lost instead");
     assert_ne!(burst[0].as_slice(), before);
-    assert_eq!(number(&burst[1]), 3, "ARP is spared");
+    assert_eq!(number(&burst[1]), 3, "ARP is exempt");
     assert_eq!((counts.rx().corrupted, counts.tx().corrupted), (1, 2));
 }
 

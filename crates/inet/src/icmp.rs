@@ -45,7 +45,7 @@ pub enum Unreachable {
 
 /// An error about a packet that we sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum ErrorKind {
     /// It was not delivered.
     Unreachable(Unreachable),
     /// It was larger than a link's MTU: that many bytes, 0 from routers that do not say.
@@ -68,7 +68,7 @@ pub enum Message {
         seq: u16,
     },
     /// Something went wrong; the packet is quoted behind the first [`HEADER_LEN`] bytes.
-    Error(Told),
+    Error(ErrorKind),
 }
 
 /// What an error quotes of the packet that it is about.
@@ -109,19 +109,21 @@ fn from_v4(header: &v4::Header) -> Option<Message> {
     Some(match *header {
         v4::Header::EchoRequest { .. } => Message::EchoRequest,
         v4::Header::EchoReply { id, seq } => Message::EchoReply { id, seq },
-        v4::Header::FragmentationNeeded { mtu } => Message::Error(Told::TooBig(usize::from(mtu))),
+        v4::Header::FragmentationNeeded { mtu } => {
+            Message::Error(ErrorKind::TooBig(usize::from(mtu)))
+        }
         v4::Header::Unreachable { code } => Message::Error(match code {
-            v4::unreachable::PROTOCOL => Told::Unreachable(Unreachable::Protocol),
-            v4::unreachable::PORT => Told::Unreachable(Unreachable::Port),
+            v4::unreachable::PROTOCOL => ErrorKind::Unreachable(Unreachable::Protocol),
+            v4::unreachable::PORT => ErrorKind::Unreachable(Unreachable::Port),
             // RFC 1122 section 3.2.2.1: networks unreachable, unknown or closed to this service.
-            v4::unreachable::NET | 6 | 11 => Told::Unreachable(Unreachable::Net),
+            v4::unreachable::NET | 6 | 11 => ErrorKind::Unreachable(Unreachable::Net),
             9 | 10 | v4::unreachable::ADMIN_PROHIBITED => {
-                Told::Unreachable(Unreachable::Prohibited)
+                ErrorKind::Unreachable(Unreachable::Prohibited)
             }
-            _ => Told::Unreachable(Unreachable::Host),
+            _ => ErrorKind::Unreachable(Unreachable::Host),
         }),
         v4::Header::TimeExceeded { .. } | v4::Header::ParameterProblem { .. } => {
-            Message::Error(Told::Transient)
+            Message::Error(ErrorKind::Transient)
         }
         // RFC 9293 MUST-55.
         v4::Header::Other { .. } => return None,
@@ -132,20 +134,22 @@ fn from_v6(header: &v6::Header) -> Option<Message> {
     Some(match *header {
         v6::Header::EchoRequest { .. } => Message::EchoRequest,
         v6::Header::EchoReply { id, seq } => Message::EchoReply { id, seq },
-        v6::Header::PacketTooBig { mtu } => Message::Error(Told::TooBig(mtu as usize)),
+        v6::Header::PacketTooBig { mtu } => Message::Error(ErrorKind::TooBig(mtu as usize)),
         v6::Header::Unreachable { code } => Message::Error(match code {
-            v6::unreachable::PORT => Told::Unreachable(Unreachable::Port),
-            v6::unreachable::NO_ROUTE => Told::Unreachable(Unreachable::Net),
+            v6::unreachable::PORT => ErrorKind::Unreachable(Unreachable::Port),
+            v6::unreachable::NO_ROUTE => ErrorKind::Unreachable(Unreachable::Net),
             // 5 and 6: policy, reject route (RFC 4443 section 3.1).
-            v6::unreachable::ADMIN_PROHIBITED | 5 | 6 => Told::Unreachable(Unreachable::Prohibited),
-            _ => Told::Unreachable(Unreachable::Host),
+            v6::unreachable::ADMIN_PROHIBITED | 5 | 6 => {
+                ErrorKind::Unreachable(Unreachable::Prohibited)
+            }
+            _ => ErrorKind::Unreachable(Unreachable::Host),
         }),
         // Unknown next header: there the protocol is not spoken (RFC 4443 section 3.4).
         v6::Header::ParameterProblem { code: 1, .. } => {
-            Message::Error(Told::Unreachable(Unreachable::Protocol))
+            Message::Error(ErrorKind::Unreachable(Unreachable::Protocol))
         }
         v6::Header::TimeExceeded { .. } | v6::Header::ParameterProblem { .. } => {
-            Message::Error(Told::Transient)
+            Message::Error(ErrorKind::Transient)
         }
         v6::Header::Other { .. } => return None,
     })
@@ -193,13 +197,13 @@ impl Quoted<'_> {
 
     /// The MTU of the path that a message about this packet tells of, or `None` if it is not to
     /// be believed: not smaller than the packet was, or smaller than the version's links can be.
-    pub fn path_mtu(&self, told: usize) -> Option<usize> {
+    pub fn path_mtu(&self, reported: usize) -> Option<usize> {
         let v4 = self.src.is_ipv4();
-        let mtu = match told {
+        let mtu = match reported {
             0 if v4 => PLATEAUS.iter().copied().find(|&mtu| mtu < self.total_len)?,
-            told if v4 && told >= 68 => told.max(V4_MTU_FLOOR),
+            reported if v4 && reported >= 68 => reported.max(V4_MTU_FLOOR),
             // RFC 8201 section 4: no path is narrower.
-            told if !v4 && told >= 1280 => told,
+            reported if !v4 && reported >= 1280 => reported,
             _ => return None,
         };
         (mtu < self.total_len).then_some(mtu)

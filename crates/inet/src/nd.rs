@@ -11,13 +11,13 @@ use base::{DropReason, MacAddr};
 use wire::nd::{Header, Kind};
 use wire::{arp, icmpv6};
 
-use crate::neighbour::Claim;
+use crate::neighbour::Advertisement;
 
 /// What a message asks and says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heard {
     /// Who has which link address, and on what ground.
-    pub news: Option<(IpAddr, MacAddr, Claim)>,
+    pub news: Option<(IpAddr, MacAddr, Advertisement)>,
     /// Our address that is asked for.
     pub asked: Option<IpAddr>,
     /// Where the answer goes; `None` is to everybody.
@@ -48,18 +48,22 @@ pub fn arp_input(
     }
     let conflict = !probe && is_ours(sender);
     let to_us = is_ours(target);
-    let claim = match header.operation {
-        arp::Operation::Request if to_us => Claim::Asking,
-        arp::Operation::Reply if to_us => Claim::Answer { solicited: true, overrides: true },
-        _ => Claim::Unasked,
+    let advertisement = match header.operation {
+        arp::Operation::Request if to_us => Advertisement::Request,
+        arp::Operation::Reply if to_us => Advertisement::Reply { solicited: true, overrides: true },
+        _ => Advertisement::Unsolicited,
     };
     let asks = header.operation == arp::Operation::Request && to_us;
-    if !asks && !conflict && claim == Claim::Unasked && header.sender_ip != header.target_ip {
+    if !asks
+        && !conflict
+        && advertisement == Advertisement::Unsolicited
+        && header.sender_ip != header.target_ip
+    {
         // RFC 826 would take the sender's address from this as well; so could anybody's.
         return Err(DropReason::ArpNotForUs);
     }
     Ok(Heard {
-        news: (!probe && !conflict).then_some((sender, header.sender_mac, claim)),
+        news: (!probe && !conflict).then_some((sender, header.sender_mac, advertisement)),
         asked: asks.then_some(target),
         answer_to: Some(sender),
         conflict,
@@ -105,7 +109,7 @@ pub fn nd_input(
             if !is_ours(target) {
                 return Err(DropReason::NdNotForUs);
             }
-            let news = header.link_addr.map(|mac| (IpAddr::V6(src), mac, Claim::Asking));
+            let news = header.link_addr.map(|mac| (IpAddr::V6(src), mac, Advertisement::Request));
             let answer_to = (!probe).then_some(IpAddr::V6(src));
             let news = news.filter(|&(ip, ..)| !is_ours(ip));
             Ok(Heard { news, asked: Some(target), answer_to, ..none })
@@ -117,8 +121,8 @@ pub fn nd_input(
             if is_ours(target) {
                 return Ok(Heard { conflict: true, ..none });
             }
-            let claim = Claim::Answer { solicited, overrides };
-            Ok(Heard { news: header.link_addr.map(|mac| (target, mac, claim)), ..none })
+            let advertisement = Advertisement::Reply { solicited, overrides };
+            Ok(Heard { news: header.link_addr.map(|mac| (target, mac, advertisement)), ..none })
         }
     }
 }

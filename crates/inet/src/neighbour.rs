@@ -47,18 +47,18 @@ pub enum State {
 
 /// What somebody said about a neighbour's link address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
+pub enum Advertisement {
     /// In a request addressed to us: may make an entry, since an answer is about to be sent.
-    Asking,
+    Request,
     /// In an answer to us.
-    Answer {
+    Reply {
         /// It answers a question: the neighbour hears us (the S flag; ARP replies to us).
         solicited: bool,
         /// It replaces what we know (the O flag; always for ARP).
         overrides: bool,
     },
     /// To everybody, unasked (gratuitous ARP): changes an entry, never makes one.
-    Unasked,
+    Unsolicited,
 }
 
 /// What a lookup found.

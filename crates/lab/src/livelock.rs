@@ -125,7 +125,7 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
 
 fn report(options: &Options, seconds: f64, steps: &[Step]) -> Report {
     let peak = peak_pps(steps);
-    let told = |step: &Step| {
+    let as_json = |step: &Step| {
         let outcomes = step.outcomes.iter().map(|o| {
             json!({
                 "offered": o.offered,
@@ -143,7 +143,7 @@ fn report(options: &Options, seconds: f64, steps: &[Step]) -> Report {
         columns: COLUMNS.to_vec(),
         rows: steps.iter().map(|step| row(step, peak)).collect(),
         fits: Vec::new(),
-        samples: steps.iter().map(told).collect(),
+        samples: steps.iter().map(as_json).collect(),
         notes: notes(options, steps, peak),
         plot: Some(Plot::Dots(dots(steps))),
     }

@@ -172,7 +172,7 @@ fn report(options: &Options, samples: &[Sample], bulk: u64, seed: u64) -> Report
         columns: COLUMNS.to_vec(),
         rows,
         fits: Vec::new(),
-        samples: samples.iter().map(told).collect(),
+        samples: samples.iter().map(as_json).collect(),
         notes,
         plot: Some(Plot::Dots(dots(options, samples))),
     }
@@ -236,7 +236,7 @@ fn row(
     ]
 }
 
-fn told(sample: &Sample) -> Value {
+fn as_json(sample: &Sample) -> Value {
     json!({
         "level": sample.asked.level.number(),
         "segments": sample.asked.segments,

@@ -28,25 +28,25 @@ impl Run<'_> {
             let index = next.fetch_add(1, Ordering::Relaxed);
             (index < runs.len() && !stop()).then_some(index)
         };
-        let (tell, told) = channel();
+        let (sender, receiver) = channel();
         let mut results: Vec<Option<R>> = runs.iter().map(|_| None).collect();
         let mut progress = Progress::new(runs.len());
         let mut trouble = None;
         thread::scope(|scope| {
             for _ in 0..self.common.jobs().min(runs.len()) {
-                let (tell, work, take, stop) = (tell.clone(), &work, &take, &stop);
+                let (sender, work, take, stop) = (sender.clone(), &work, &take, &stop);
                 scope.spawn(move || {
                     while let Some(index) = take() {
-                        if tell.send((index, work(&runs[index], stop))).is_err() {
+                        if sender.send((index, work(&runs[index], stop))).is_err() {
                             return;
                         }
                     }
                 });
             }
-            drop(tell);
+            drop(sender);
             let mut done = 0;
             loop {
-                match told.recv_timeout(Duration::from_millis(200)) {
+                match receiver.recv_timeout(Duration::from_millis(200)) {
                     Ok((index, Ok(result))) => {
                         done += usize::from(result.is_some());
                         results[index] = result;

@@ -217,7 +217,7 @@ fn report(options: &Options, rounds: usize, samples: &[Sample]) -> Report {
             json!(pps.map(|pps| pps * sample.payload as f64 * 8e-9)),
         ]
     };
-    let told = |sample: &Sample| {
+    let as_json = |sample: &Sample| {
         json!({
             "protocol": sample.protocol.name(),
             "payload": sample.payload,
@@ -236,7 +236,7 @@ fn report(options: &Options, rounds: usize, samples: &[Sample]) -> Report {
         columns: COLUMNS.to_vec(),
         rows: samples.iter().map(row).collect(),
         fits: Vec::new(),
-        samples: samples.iter().map(told).collect::<Vec<Value>>(),
+        samples: samples.iter().map(as_json).collect::<Vec<Value>>(),
         notes,
         plot: Some(Plot::Dots(dots(samples))),
     }

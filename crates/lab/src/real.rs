@@ -10,6 +10,7 @@
 //! says more about this machine than about TCP: it is made again.
 
 mod host;
+pub mod shared;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -162,7 +163,7 @@ fn carry(bridge: Bridge, over: &AtomicBool) -> Result<(Counts, base::Duration), 
         let until = runner.now() + look;
         runner.run_until(until).map_err(|gone| failed(&gone.to_string()))?;
     }
-    Ok((runner.bridge().ways()[0].carried().link, runner.pauses().max()))
+    Ok((runner.bridge().directions()[0].carried().link, runner.pauses().max()))
 }
 
 fn failed(what: &str) -> Error {

@@ -53,7 +53,7 @@ const DIFFERENT_BYTES: usize = 16 << 10;
 
 /// A way to tap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way(Kind);
+pub struct Method(Kind);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -62,33 +62,33 @@ enum Kind {
     Streams { allocation: Allocation, frees: bool, processors: Processors },
 }
 
-impl Way {
+impl Method {
     /// None: the copying alone.
-    const COPY: Way = Way(Kind::Copy);
+    const COPY: Method = Method(Kind::Copy);
     /// A call with the packet in place.
-    pub const OURS: Way = Way(Kind::Ours);
+    pub const OURS: Method = Method(Kind::Ours);
     /// Messages whose blocks are allocated each by itself.
-    pub const ALLOCATE: Way = streams(Allocation::Apart, false, Processors::Several);
+    pub const ALLOCATE: Method = streams(Allocation::Apart, false, Processors::Several);
     /// And freed.
-    pub const ALLOCATE_AND_FREE: Way = streams(Allocation::Apart, true, Processors::Several);
+    pub const ALLOCATE_AND_FREE: Method = streams(Allocation::Apart, true, Processors::Several);
     /// Messages that are one allocation, and freed.
-    pub const TOGETHER: Way = streams(Allocation::Together, true, Processors::Several);
+    pub const TOGETHER: Method = streams(Allocation::Together, true, Processors::Several);
     /// Those of three allocations, freed, where there is one processor and nothing is locked.
-    pub const UNLOCKED: Way = streams(Allocation::Apart, true, Processors::One);
+    pub const UNLOCKED: Method = streams(Allocation::Apart, true, Processors::One);
 }
 
-const fn streams(allocation: Allocation, frees: bool, processors: Processors) -> Way {
-    Way(Kind::Streams { allocation, frees, processors })
+const fn streams(allocation: Allocation, frees: bool, processors: Processors) -> Method {
+    Method(Kind::Streams { allocation, frees, processors })
 }
 
 /// The first is what the others are compared with, the second what they are quoted beside.
-const WAYS: [(&str, Way); 6] = [
-    ("a copy alone", Way::COPY),
-    ("ours", Way::OURS),
-    ("STREAMS, allocate", Way::ALLOCATE),
-    ("STREAMS, allocate and free", Way::ALLOCATE_AND_FREE),
-    ("STREAMS, one allocation", Way::TOGETHER),
-    ("STREAMS, one processor", Way::UNLOCKED),
+const METHODS: [(&str, Method); 6] = [
+    ("a copy alone", Method::COPY),
+    ("ours", Method::OURS),
+    ("STREAMS, allocate", Method::ALLOCATE),
+    ("STREAMS, allocate and free", Method::ALLOCATE_AND_FREE),
+    ("STREAMS, one allocation", Method::TOGETHER),
+    ("STREAMS, one processor", Method::UNLOCKED),
 ];
 
 /// What was found of a way, in ns by bytes.
@@ -104,20 +104,23 @@ pub struct Lines {
 ///
 /// # Errors
 /// No tap could be made.
-pub fn lines<const N: usize>(ways: [Way; N], rounds: usize) -> Result<[Option<Lines>; N], Error> {
-    let mut all = vec![Measured::of("", Way::COPY)];
-    all.extend(ways.map(|way| Measured::of("", way)));
+pub fn lines<const N: usize>(
+    methods: [Method; N],
+    rounds: usize,
+) -> Result<[Option<Lines>; N], Error> {
+    let mut all = vec![Measured::of("", Method::COPY)];
+    all.extend(methods.map(|method| Measured::of("", method)));
     for size in SIZES {
         Bench::new(size, ROUND_BYTES)?.rounds(&mut all, rounds, || false);
     }
     Ok(core::array::from_fn(|n| {
-        let (way, copy) = (&all[n + 1], &all[0]);
-        Some(Lines { all: way.line()?, above_copy: way.above(copy)? })
+        let (method, copy) = (&all[n + 1], &all[0]);
+        Some(Lines { all: method.line()?, above_copy: method.above(copy)? })
     }))
 }
 
 const COLUMNS: &[Column] = &[
-    column("way", "", "", Format::Heading),
+    column("method", "", "", Format::Heading),
     column("bytes", "bytes", "bytes a packet", Format::Number(0)),
     column("ns", "ns", "ns a packet, median", Format::Number(1)),
     column("low_ns", "low", "ns a packet, first decile", Format::Number(1)),
@@ -130,14 +133,14 @@ type Times = Vec<f64>;
 /// What was measured of a way.
 struct Measured {
     name: &'static str,
-    way: Way,
+    method: Method,
     /// By size, in the order of [`SIZES`].
     times: Vec<Times>,
 }
 
 impl Measured {
-    fn of(name: &'static str, way: Way) -> Measured {
-        Measured { name, way, times: Vec::new() }
+    fn of(name: &'static str, method: Method) -> Measured {
+        Measured { name, method, times: Vec::new() }
     }
 
     /// Bytes and median; fewer than there are sizes if it was stopped.
@@ -197,7 +200,7 @@ impl Bench {
         for measured in all.iter_mut() {
             measured.times.push(Times::new());
             if !is_stopped() {
-                self.round(measured.way);
+                self.round(measured.method);
             }
         }
         for _ in 0..rounds {
@@ -205,7 +208,7 @@ impl Bench {
                 return;
             }
             for measured in all.iter_mut() {
-                let ns = self.round(measured.way);
+                let ns = self.round(measured.method);
                 measured.times.last_mut().into_iter().for_each(|times| times.push(ns));
             }
         }
@@ -214,13 +217,13 @@ impl Bench {
     /// One round of a way: ns a packet. What is kept is read burst by burst, as a reader would that
     /// is awake, so that no way is charged for memory that it would not use; without the frees, the
     /// reading is not timed.
-    fn round(&mut self, way: Way) -> f64 {
+    fn round(&mut self, method: Method) -> f64 {
         let Bench { tap, streams, copies, packets, repeats } = self;
         let mut spent = Duration::ZERO;
         for burst in (0..*repeats).flat_map(|_| packets.chunks(BURST)) {
             let begun = Instant::now();
             // A loop for each way, so that it has its own in registers.
-            match way.0 {
+            match method.0 {
                 Kind::Copy => copy_all(black_box(burst), copies),
                 Kind::Ours => show(black_box(burst), tap),
                 Kind::Streams { allocation, frees, processors } => {
@@ -274,7 +277,7 @@ fn show(burst: &[Mbuf], tap: &mut Tap) {
 pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> {
     let options = Options::from_arg_matches(matches).map_err(|e| Error::Usage(e.to_string()))?;
     let rounds = if run.common.quick { QUICK_ROUNDS } else { ROUNDS };
-    let mut measured = WAYS.map(|(name, way)| Measured::of(name, way));
+    let mut measured = METHODS.map(|(name, method)| Measured::of(name, method));
     for size in SIZES {
         Bench::new(size, options.bytes)?.rounds(&mut measured, rounds, || run.is_stopped());
     }
@@ -298,30 +301,30 @@ fn report(options: &Options, rounds: usize, measured: &[Measured]) -> Report {
         }
     }
     let mut notes = notes(measured);
-    let all_times = measured.iter().flat_map(|way| &way.times);
+    let all_times = measured.iter().flat_map(|method| &method.times);
     let unmeasured = all_times.filter(|times| times.is_empty()).count();
     notes.extend(missing(unmeasured, rows.len(), "rows"));
     Report {
         settings: json!({ "bytes": options.bytes, "rounds": rounds, "sizes": SIZES }),
         columns: COLUMNS.to_vec(),
         rows,
-        fits: measured.iter().map(|way| fit(way, measured.first())).collect(),
-        samples: measured.iter().map(told).collect(),
+        fits: measured.iter().map(|method| fit(method, measured.first())).collect(),
+        samples: measured.iter().map(as_json).collect(),
         notes,
         plot: Some(Plot::Dots(dots(measured))),
     }
 }
 
-fn told(measured: &Measured) -> Value {
-    json!({ "way": measured.name, "rounds_ns": measured.times })
+fn as_json(measured: &Measured) -> Value {
+    json!({ "method": measured.name, "rounds_ns": measured.times })
 }
 
 /// The line through a way's medians, and the one through what they are above those of a copy.
 fn fit(measured: &Measured, copy: Option<&Measured>) -> Value {
-    let copy = copy.filter(|copy| copy.way != measured.way);
+    let copy = copy.filter(|copy| copy.method != measured.method);
     let above = copy.and_then(|copy| measured.above(copy));
     json!({
-        "way": measured.name,
+        "method": measured.name,
         "confidence": CONFIDENCE,
         "line": measured.line().map(fitted),
         "above_copy": above.map(fitted),
@@ -341,12 +344,12 @@ fn fitted(line: Line) -> Value {
 /// The lines, and what they say of each other.
 fn notes(measured: &[Measured]) -> Vec<String> {
     let mut notes = Vec::new();
-    let [copy, ways @ ..] = measured else { return notes };
-    let ours = ways.first().and_then(|ours| ours.above(copy));
-    for measured in ways {
+    let [copy, methods @ ..] = measured else { return notes };
+    let ours = methods.first().and_then(|ours| ours.above(copy));
+    for measured in methods {
         let (Some(line), Some(above)) = (measured.line(), measured.above(copy)) else { continue };
         let beside = match ours {
-            Some(ours) if measured.way != Way::OURS => {
+            Some(ours) if measured.method != Method::OURS => {
                 format!(", {:.1} times ours", above.intercept / ours.intercept)
             }
             _ => String::new(),

@@ -179,10 +179,10 @@ impl Direction {
 
     /// Packets that wait or fly.
     pub fn len(&self) -> usize {
-        self.waiting.len() + self.on_their_way()
+        self.waiting.len() + self.in_flight()
     }
 
-    fn on_their_way(&self) -> usize {
+    fn in_flight(&self) -> usize {
         self.flying.packets.len() + self.late.packets.len()
     }
 
@@ -285,12 +285,12 @@ impl Direction {
         if !self.settings.cuts.is_empty() && self.settings.is_cut(at) {
             return self.lose(frame, Why::Cut, at, pool);
         }
-        if self.on_their_way() >= FLYING_MAX {
+        if self.in_flight() >= FLYING_MAX {
             return self.lose(frame, Why::Overfull, at, pool);
         }
         let jitter = self.rng_below(self.settings.jitter);
         let mut arrival = at + self.settings.delay + jitter;
-        if self.bytes(&frame) <= self.settings.spared_bytes {
+        if self.bytes(&frame) <= self.settings.exempt_bytes {
             return self.flying.push(frame, arrival);
         }
         if self.losses.takes(self.settings.loss, &mut self.rng) {

@@ -25,7 +25,7 @@ mod mark;
 pub mod real;
 mod settings;
 
-pub use bridge::{Bridge, Carried, Mismatch, Way};
+pub use bridge::{Bridge, BridgeDirection, Carried, Mismatch};
 pub use cut::cut;
 pub use direction::{CORRUPTED, Counts, Direction, Lost, Why};
 pub use lateness::Lateness;

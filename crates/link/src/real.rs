@@ -4,8 +4,8 @@
 //! what devices are, what is printed. Linux only.
 //!
 //! A sleeper wakes some tens of microseconds late, and the packet it slept for is as late; a
-//! spinner has a core to itself. Either way the error is measured ([`crate::Way::lateness`],
-//! [`Runner::pauses`]).
+//! spinner has a core to itself. Either way the error is measured
+//! ([`crate::BridgeDirection::lateness`], [`Runner::pauses`]).
 
 use core::fmt;
 use core::num::NonZeroU64;
@@ -34,7 +34,7 @@ pub enum Timing {
 /// A device that frames pass no more, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gone {
-    /// 0 or 1.
+    /// Its place in the first side and then in the second.
     pub end: usize,
     /// What the device says.
     pub reason: String,
@@ -139,7 +139,7 @@ impl Runner {
     }
 
     fn look_after_devices(&self) -> Result<(), Gone> {
-        for (end, device) in self.bridge.ends().iter().enumerate() {
+        for (end, device) in self.bridge.devices().enumerate() {
             if device.is_gone() {
                 let said = device.failure().map(ToString::to_string);
                 let reason = said.unwrap_or_else(|| "the device is gone".to_owned());
@@ -153,7 +153,7 @@ impl Runner {
     /// when this thread should have been back.
     fn sleep(&mut self, until: Instant) -> Instant {
         let mut due = self.bridge.next_event().min(until);
-        for device in self.bridge.ends_mut() {
+        for device in self.bridge.devices_mut() {
             if device.as_fd().is_some() || device.arm(&self.waker) {
                 continue;
             }
@@ -169,7 +169,7 @@ impl Runner {
         };
         let mut asked = Vec::with_capacity(3);
         asked.push(PollFd::new(&self.bell.0, PollFlags::IN));
-        for (end, device) in self.bridge.ends().iter().enumerate() {
+        for (end, device) in self.bridge.devices().enumerate() {
             let room =
                 if self.bridge.wants_room(end) { PollFlags::OUT } else { PollFlags::empty() };
             asked.extend(

@@ -83,7 +83,7 @@ pub struct Settings {
     pub cuts: Vec<Cut>,
     /// Packets of up to this many bytes, link header not counted, are neither lost, late,
     /// duplicated nor corrupted: with 100 only data is impaired, with 0 everything.
-    pub spared_bytes: usize,
+    pub exempt_bytes: usize,
     /// What frames begin with.
     pub link: LinkKind,
 }
@@ -104,7 +104,7 @@ impl Default for Settings {
             queue_bytes: 1_000_000,
             aqm: Aqm::None,
             cuts: Vec::new(),
-            spared_bytes: 0,
+            exempt_bytes: 0,
             link: LinkKind::Ethernet,
         }
     }
@@ -112,7 +112,7 @@ impl Default for Settings {
 
 impl Settings {
     /// The same path with nothing wrong: rate, delay, MTU and queue stay.
-    pub fn healed(&self) -> Settings {
+    pub fn recovered(&self) -> Settings {
         Settings {
             rate_bps: self.rate_bps,
             delay: self.delay,

@@ -144,12 +144,12 @@ fn bursts_of_loss_are_as_long_as_asked() {
 }
 
 #[test]
-fn what_is_spared_is_never_impaired() {
+fn what_is_exempt_is_never_impaired() {
     let settings = Settings {
         loss: Loss::Random(1.0),
         corrupt: 1.0,
         duplicate: 1.0,
-        spared_bytes: 100,
+        exempt_bytes: 100,
         ..line()
     };
     let mut pool = Pool::new(1 << 20);

@@ -23,7 +23,7 @@ impl Inner {
     pub(crate) fn poll_connected(&mut self, handle: TcpHandle) -> Poll<io::Result<()>> {
         match self.stack.tcp_state(handle) {
             Some((State::SynSent | State::SynReceived, None)) => Poll::Pending,
-            Some((_, Some(ended))) => Poll::Ready(Err(self.tell(handle, ended))),
+            Some((_, Some(ended))) => Poll::Ready(Err(self.report(handle, ended))),
             Some((State::Closed, None)) | None => Poll::Ready(Err(error::aborted())),
             Some(_) => Poll::Ready(Ok(())),
         }
@@ -113,10 +113,10 @@ impl Inner {
             CallError::WouldBlock => Poll::Pending,
             CallError::Closed => Poll::Ready(Ok(0)),
             CallError::Failed(ended) => {
-                if self.is_finished(handle) || self.was_told(handle) {
+                if self.is_finished(handle) || self.was_reported(handle) {
                     Poll::Ready(Ok(0))
                 } else {
-                    Poll::Ready(Err(self.tell(handle, ended)))
+                    Poll::Ready(Err(self.report(handle, ended)))
                 }
             }
         }
@@ -154,20 +154,20 @@ impl Inner {
         match why {
             CallError::WouldBlock => Poll::Pending,
             CallError::Closed => Poll::Ready(Err(error::broken_pipe())),
-            CallError::Failed(ended) if !self.was_told(handle) => {
-                Poll::Ready(Err(self.tell(handle, ended)))
+            CallError::Failed(ended) if !self.was_reported(handle) => {
+                Poll::Ready(Err(self.report(handle, ended)))
             }
             CallError::Failed(_) => Poll::Ready(Err(error::broken_pipe())),
         }
     }
 
-    fn was_told(&self, handle: TcpHandle) -> bool {
-        self.tcp.get(handle).is_none_or(|socket| socket.error_told)
+    fn was_reported(&self, handle: TcpHandle) -> bool {
+        self.tcp.get(handle).is_none_or(|socket| socket.error_reported)
     }
 
-    fn tell(&mut self, handle: TcpHandle, ended: TcpError) -> io::Error {
+    fn report(&mut self, handle: TcpHandle, ended: TcpError) -> io::Error {
         if let Some(socket) = self.tcp.get_mut(handle) {
-            socket.error_told = true;
+            socket.error_reported = true;
         }
         match ended {
             TcpError::Reset if self.is_finished(handle) => error::broken_pipe(),
@@ -184,14 +184,14 @@ impl Inner {
     /// An error was not told after all: the next call tells it.
     pub(crate) fn untell(&mut self, handle: TcpHandle) {
         if let Some(socket) = self.tcp.get_mut(handle) {
-            socket.error_told = false;
+            socket.error_reported = false;
         }
     }
 
     /// SO_ERROR: the error that nobody was told.
     pub(crate) fn take_error(&mut self, handle: TcpHandle) -> Option<io::Error> {
         match self.stack.tcp_state(handle)?.1 {
-            Some(ended) if !self.was_told(handle) => Some(self.tell(handle, ended)),
+            Some(ended) if !self.was_reported(handle) => Some(self.report(handle, ended)),
             _ => None,
         }
     }
@@ -199,8 +199,8 @@ impl Inner {
     /// Has the peer acknowledged everything, our end included, or can it not any more?
     pub(crate) fn poll_closed(&mut self, handle: TcpHandle) -> Poll<io::Result<()>> {
         match self.stack.tcp_state(handle) {
-            Some((State::Closed, Some(ended))) if !self.was_told(handle) => {
-                Poll::Ready(Err(self.tell(handle, ended)))
+            Some((State::Closed, Some(ended))) if !self.was_reported(handle) => {
+                Poll::Ready(Err(self.report(handle, ended)))
             }
             Some((State::Closed | State::TimeWait | State::FinWait2, _)) | None => {
                 Poll::Ready(Ok(()))

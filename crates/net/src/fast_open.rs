@@ -65,7 +65,8 @@ impl blocking::TcpStream {
         let handle = stream.handle();
         let look = |inner: &mut Inner| inner.poll_connected(handle);
         let until: Option<Instant> = None;
-        let connected = wait::block_on(socket.net().shared(), stream.write_place(), until, look)?;
+        let connected =
+            wait::block_on(socket.net().shared(), stream.write_readiness(), until, look)?;
         connected.ok_or_else(crate::error::connect_timed_out)?;
         Ok((stream.into(), carried))
     }

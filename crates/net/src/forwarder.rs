@@ -13,7 +13,7 @@ use tcp::Config;
 
 use crate::inner::Inner;
 use crate::wait::wait;
-use crate::waiting::Place;
+use crate::waiting::Readiness;
 use crate::{Net, TcpStream, error};
 
 /// Accepts any destination; one a stack.
@@ -69,8 +69,8 @@ impl Forwarder {
             Some(request) => Poll::Ready(Ok(request)),
             None => Poll::Pending,
         };
-        let place = Place::Accept(handle);
-        let (handle, dst, src) = wait(self.net.shared(), place, look).await?;
+        let readiness = Readiness::Accept(handle);
+        let (handle, dst, src) = wait(self.net.shared(), readiness, look).await?;
         Ok(Request { net: self.net.clone(), handle: Some(handle), dst, src })
     }
 }

@@ -18,7 +18,7 @@ use tcp::Events;
 
 use crate::driver::DriverState;
 use crate::error;
-use crate::waiting::{Place, Socket, Waiters};
+use crate::waiting::{Readiness, Socket, WaitQueue};
 
 /// A stack that threads and tasks share.
 pub(crate) struct Shared {
@@ -30,10 +30,10 @@ pub(crate) struct Shared {
 pub(crate) struct Inner {
     pub(crate) stack: Stack,
     pub(crate) tcp: SecondaryMap<TcpHandle, Socket>,
-    pub(crate) listeners: SecondaryMap<ListenerHandle, Waiters>,
-    pub(crate) udp: SecondaryMap<UdpHandle, Waiters>,
+    pub(crate) listeners: SecondaryMap<ListenerHandle, WaitQueue>,
+    pub(crate) udp: SecondaryMap<UdpHandle, WaitQueue>,
     /// Those who wait for a device's room.
-    room: Waiters,
+    room: WaitQueue,
     /// By time and number.
     alarms: BTreeMap<(Instant, u64), Waker>,
     /// Given to alarms and waits so far.
@@ -55,7 +55,7 @@ impl Shared {
             tcp: SecondaryMap::new(),
             listeners: SecondaryMap::new(),
             udp: SecondaryMap::new(),
-            room: Waiters::default(),
+            room: WaitQueue::default(),
             alarms: BTreeMap::new(),
             numbers: 0,
             driver: DriverState::default(),
@@ -87,18 +87,18 @@ impl Shared {
     /// The driver is gone, or a thread panicked inside the stack.
     pub(crate) fn call(&self) -> io::Result<Call<'_>> {
         let mut call = self.lock()?;
-        call.tell_time();
+        call.update_time();
         Ok(call)
     }
 
-    /// Begin a call that looks at `place`. Reading what is there takes no clock, which costs as
+    /// Begin a call that looks at `readiness`. Reading what is there takes no clock, which costs as
     /// much as the rest of a small read: only an answer to the peer does.
     ///
     /// # Errors
     /// As [`Shared::call`].
-    pub(crate) fn call_at(&self, place: Place) -> io::Result<Call<'_>> {
-        match place {
-            Place::Read(_) => self.lock(),
+    pub(crate) fn call_at(&self, readiness: Readiness) -> io::Result<Call<'_>> {
+        match readiness {
+            Readiness::Read(_) => self.lock(),
             _ => self.call(),
         }
     }
@@ -120,8 +120,8 @@ impl Shared {
             socket.read.take_into(wakers);
             socket.write.take_into(wakers);
         }
-        listeners.values_mut().for_each(|waiters| waiters.take_into(wakers));
-        udp.values_mut().for_each(|waiters| waiters.take_into(wakers));
+        listeners.values_mut().for_each(|wait_queue| wait_queue.take_into(wakers));
+        udp.values_mut().for_each(|wait_queue| wait_queue.take_into(wakers));
         room.take_into(wakers);
         wakers.extend(core::mem::take(alarms).into_values());
         wakers.extend(driver.background.take());
@@ -143,7 +143,7 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
-    fn tell_time(&mut self) {
+    fn update_time(&mut self) {
         let now = self.shared.now();
         self.stack.set_now(now);
         self.knows_time = true;
@@ -170,7 +170,7 @@ impl Drop for Call<'_> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             if !self.knows_time && self.stack.has_output() {
-                self.tell_time();
+                self.update_time();
             }
             if self.knows_time {
                 self.stack.flush();
@@ -228,13 +228,13 @@ impl Inner {
                     }
                 }
                 Event::Accept(handle) => {
-                    if let Some(waiters) = self.listeners.get_mut(handle) {
-                        waiters.take_into(&mut self.wakers);
+                    if let Some(wait_queue) = self.listeners.get_mut(handle) {
+                        wait_queue.take_into(&mut self.wakers);
                     }
                 }
                 Event::Udp(handle) => {
-                    if let Some(waiters) = self.udp.get_mut(handle) {
-                        waiters.take_into(&mut self.wakers);
+                    if let Some(wait_queue) = self.udp.get_mut(handle) {
+                        wait_queue.take_into(&mut self.wakers);
                     }
                 }
                 // Echo sockets are the polled API's.
@@ -256,42 +256,43 @@ impl Inner {
         self.trash.extend(waker);
     }
 
-    fn waiters(&mut self, place: Place) -> Option<&mut Waiters> {
-        match place {
-            Place::Read(handle) => self.tcp.get_mut(handle).map(|s| &mut s.read),
-            Place::Write(handle) => self.tcp.get_mut(handle).map(|s| &mut s.write),
-            Place::Accept(handle) => self.listeners.get_mut(handle),
-            Place::Datagram(handle) => self.udp.get_mut(handle),
-            Place::Room => Some(&mut self.room),
+    fn wait_queue(&mut self, readiness: Readiness) -> Option<&mut WaitQueue> {
+        match readiness {
+            Readiness::Read(handle) => self.tcp.get_mut(handle).map(|s| &mut s.read),
+            Readiness::Write(handle) => self.tcp.get_mut(handle).map(|s| &mut s.write),
+            Readiness::Accept(handle) => self.listeners.get_mut(handle),
+            Readiness::Datagram(handle) => self.udp.get_mut(handle),
+            Readiness::Room => Some(&mut self.room),
         }
     }
 
-    /// Wake `waker` when it is worth looking at `place` again; the wait has the number `id`, or
+    /// Wake `waker` when it is worth looking at `readiness` again; the wait has the number `id`, or
     /// gets one.
-    pub(crate) fn wait(&mut self, place: Place, id: &mut Option<u64>, waker: &Waker) {
+    pub(crate) fn wait(&mut self, readiness: Readiness, id: &mut Option<u64>, waker: &Waker) {
         let id = *id.get_or_insert_with(|| {
             self.numbers += 1;
             self.numbers
         });
-        let old = self.waiters(place).and_then(|waiters| waiters.set(id, waker));
+        let old = self.wait_queue(readiness).and_then(|wait_queue| wait_queue.set(id, waker));
         self.discard(old);
     }
 
-    /// [`Inner::wait`] for a poll function: whoever polled `place` before waits no more.
-    pub(crate) fn wait_polled(&mut self, place: Place, cx: &Context<'_>) {
-        let old = self.waiters(place).and_then(|waiters| waiters.set_polled(cx.waker()));
+    /// [`Inner::wait`] for a poll function: whoever polled `readiness` before waits no more.
+    pub(crate) fn wait_polled(&mut self, readiness: Readiness, cx: &Context<'_>) {
+        let old =
+            self.wait_queue(readiness).and_then(|wait_queue| wait_queue.set_polled(cx.waker()));
         self.discard(old);
     }
 
     /// Wait no more.
-    pub(crate) fn leave(&mut self, place: Place, id: Option<u64>) {
-        let old = id.and_then(|id| self.waiters(place)?.remove(id));
+    pub(crate) fn leave(&mut self, readiness: Readiness, id: Option<u64>) {
+        let old = id.and_then(|id| self.wait_queue(readiness)?.remove(id));
         self.discard(old);
     }
 
     /// Forget all who wait at the places of a socket that is gone.
-    pub(crate) fn forget(&mut self, mut waiters: Waiters) {
-        waiters.take_into(&mut self.trash);
+    pub(crate) fn forget(&mut self, mut wait_queue: WaitQueue) {
+        wait_queue.take_into(&mut self.trash);
     }
 
     /// Wake `waker` at a time; returns what [`Inner::cancel_alarm`] wants.
@@ -328,14 +329,14 @@ impl Inner {
 /// One look, for a poll function.
 pub(crate) fn poll_at<T>(
     shared: &Shared,
-    place: Place,
+    readiness: Readiness,
     cx: &Context<'_>,
     look: impl FnOnce(&mut Inner) -> Poll<io::Result<T>>,
 ) -> Poll<io::Result<T>> {
-    let mut call = shared.call_at(place)?;
+    let mut call = shared.call_at(readiness)?;
     let polled = look(&mut call);
     if polled.is_pending() {
-        call.wait_polled(place, cx);
+        call.wait_polled(readiness, cx);
     }
     polled
 }

@@ -11,7 +11,7 @@ use stack::ListenerHandle;
 
 use crate::inner::{Inner, poll_at};
 use crate::wait::wait;
-use crate::waiting::Place;
+use crate::waiting::Readiness;
 use crate::{Net, TcpSocket, TcpStream, error};
 
 /// Connections that may wait to be accepted, unless [`TcpSocket::listen`] says otherwise.
@@ -41,8 +41,8 @@ impl TcpListener {
         &self.net
     }
 
-    pub(crate) fn place(&self) -> Place {
-        Place::Accept(self.handle)
+    pub(crate) fn readiness(&self) -> Readiness {
+        Readiness::Accept(self.handle)
     }
 
     /// Look for a connection, on the locked stack.
@@ -69,12 +69,12 @@ impl TcpListener {
     /// # Errors
     /// The driver is gone.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        wait(self.net.shared(), self.place(), self.look()).await
+        wait(self.net.shared(), self.readiness(), self.look()).await
     }
 
     /// [`TcpListener::accept`] as a poll function; the last task that polled is woken.
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
-        poll_at(self.net.shared(), self.place(), cx, self.look())
+        poll_at(self.net.shared(), self.readiness(), cx, self.look())
     }
 
     /// Take a connection that waits.

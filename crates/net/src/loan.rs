@@ -86,7 +86,7 @@ impl TcpStream {
     pub async fn read_loan(&self) -> io::Result<Option<Received>> {
         let handle = self.handle();
         let look = move |inner: &mut Inner| inner.poll_read_mbuf(handle);
-        let m = wait(self.net().shared(), self.read_place(), look).await?;
+        let m = wait(self.net().shared(), self.read_readiness(), look).await?;
         Ok(m.map(Received))
     }
 
@@ -135,6 +135,6 @@ impl TcpStream {
                 }
             }
         };
-        wait(self.net().shared(), self.write_place(), look).await
+        wait(self.net().shared(), self.write_readiness(), look).await
     }
 }

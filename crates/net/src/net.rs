@@ -19,7 +19,7 @@ use stack::{
 use crate::driver::{Driver, DriverThread};
 use crate::error;
 use crate::inner::{Inner, Shared};
-use crate::waiting::{Socket, Waiters};
+use crate::waiting::{Socket, WaitQueue};
 
 /// A stack with sockets. Cheap to clone.
 #[derive(Clone)]
@@ -166,7 +166,7 @@ impl Inner {
                 return Err(error::listen(ListenError::AddressInUse));
             }
             let handle = self.stack.tcp_listen(local, config).map_err(error::listen)?;
-            self.listeners.insert(handle, Waiters::default());
+            self.listeners.insert(handle, WaitQueue::default());
             return Ok((handle, local));
         }
         for port in self.stack.ports_to_try() {
@@ -178,7 +178,7 @@ impl Inner {
                 Err(ListenError::AddressInUse) => {}
                 Err(other) => return Err(error::listen(other)),
                 Ok(handle) => {
-                    self.listeners.insert(handle, Waiters::default());
+                    self.listeners.insert(handle, WaitQueue::default());
                     return Ok((handle, local));
                 }
             }
@@ -189,8 +189,8 @@ impl Inner {
     /// A listener is dropped.
     pub(crate) fn unlisten(&mut self, handle: ListenerHandle) {
         self.stack.tcp_unlisten(handle);
-        if let Some(waiters) = self.listeners.remove(handle) {
-            self.forget(waiters);
+        if let Some(wait_queue) = self.listeners.remove(handle) {
+            self.forget(wait_queue);
         }
     }
 

@@ -19,7 +19,7 @@ use tcp::State;
 
 use crate::inner::{Inner, poll_at};
 use crate::wait::wait;
-use crate::waiting::Place;
+use crate::waiting::Readiness;
 use crate::{Net, TcpSocket, error};
 
 /// A TCP connection, for tasks of any runtime. Dropping it closes it: what was written is still
@@ -52,13 +52,13 @@ impl TcpStream {
     }
 
     /// The place to wait at for something to read.
-    pub(crate) fn read_place(&self) -> Place {
-        Place::Read(self.handle)
+    pub(crate) fn read_readiness(&self) -> Readiness {
+        Readiness::Read(self.handle)
     }
 
     /// The place to wait at for room.
-    pub(crate) fn write_place(&self) -> Place {
-        Place::Write(self.handle)
+    pub(crate) fn write_readiness(&self) -> Readiness {
+        Readiness::Write(self.handle)
     }
 
     /// Take the lock for a call that does not wait.
@@ -76,12 +76,12 @@ impl TcpStream {
     pub(crate) async fn connected(&self) -> io::Result<()> {
         let handle = self.handle;
         let connected = move |inner: &mut Inner| inner.poll_connected(handle);
-        wait(self.net.shared(), self.write_place(), connected).await
+        wait(self.net.shared(), self.write_readiness(), connected).await
     }
 
     pub(crate) fn poll_connected(&self, cx: &Context<'_>) -> Poll<io::Result<()>> {
         let look = |inner: &mut Inner| inner.poll_connected(self.handle);
-        poll_at(self.net.shared(), self.write_place(), cx, look)
+        poll_at(self.net.shared(), self.write_readiness(), cx, look)
     }
 
     /// Wait until there is something to read, the end included, or an error to be told.
@@ -91,7 +91,7 @@ impl TcpStream {
     pub async fn readable(&self) -> io::Result<()> {
         let handle = self.handle;
         let look = move |inner: &mut Inner| inner.poll_readable(handle);
-        wait(self.net.shared(), self.read_place(), look).await
+        wait(self.net.shared(), self.read_readiness(), look).await
     }
 
     /// Wait until there is room to write, or an error to be told.
@@ -101,19 +101,19 @@ impl TcpStream {
     pub async fn writable(&self) -> io::Result<()> {
         let handle = self.handle;
         let look = move |inner: &mut Inner| inner.poll_writable(handle);
-        wait(self.net.shared(), self.write_place(), look).await
+        wait(self.net.shared(), self.write_readiness(), look).await
     }
 
     /// [`TcpStream::readable`] as a poll function; the last task that polled is woken.
     pub fn poll_read_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let look = |inner: &mut Inner| inner.poll_readable(self.handle);
-        poll_at(self.net.shared(), self.read_place(), cx, look)
+        poll_at(self.net.shared(), self.read_readiness(), cx, look)
     }
 
     /// [`TcpStream::writable`] as a poll function; the last task that polled is woken.
     pub fn poll_write_ready(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let look = |inner: &mut Inner| inner.poll_writable(self.handle);
-        poll_at(self.net.shared(), self.write_place(), cx, look)
+        poll_at(self.net.shared(), self.write_readiness(), cx, look)
     }
 
     /// Read what is there; 0 is the peer's end.
@@ -155,19 +155,19 @@ impl TcpStream {
     pub async fn peek(&self, into: &mut [u8]) -> io::Result<usize> {
         let handle = self.handle;
         let look = move |inner: &mut Inner| inner.poll_peek(handle, into);
-        wait(self.net.shared(), self.read_place(), look).await
+        wait(self.net.shared(), self.read_readiness(), look).await
     }
 
     /// [`TcpStream::peek`] as a poll function.
     pub fn poll_peek(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
         let look = |inner: &mut Inner| inner.poll_peek(self.handle, into);
-        poll_at(self.net.shared(), self.read_place(), cx, look)
+        poll_at(self.net.shared(), self.read_readiness(), cx, look)
     }
 
     /// Read, as the traits of every runtime want it: the last task that polled is woken.
     pub fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
         let look = |inner: &mut Inner| inner.poll_read(self.handle, into);
-        poll_at(self.net.shared(), self.read_place(), cx, look)
+        poll_at(self.net.shared(), self.read_readiness(), cx, look)
     }
 
     /// [`TcpStream::poll_read`] into several buffers.
@@ -177,13 +177,13 @@ impl TcpStream {
         into: &mut [IoSliceMut<'_>],
     ) -> Poll<io::Result<usize>> {
         let look = |inner: &mut Inner| inner.poll_read_vectored(self.handle, into);
-        poll_at(self.net.shared(), self.read_place(), cx, look)
+        poll_at(self.net.shared(), self.read_readiness(), cx, look)
     }
 
     /// Write, as the traits of every runtime want it: the last task that polled is woken.
     pub fn poll_write(&self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let look = |inner: &mut Inner| inner.poll_write(self.handle, data);
-        poll_at(self.net.shared(), self.write_place(), cx, look)
+        poll_at(self.net.shared(), self.write_readiness(), cx, look)
     }
 
     /// [`TcpStream::poll_write`] from several buffers.
@@ -193,7 +193,7 @@ impl TcpStream {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let look = |inner: &mut Inner| inner.poll_write_vectored(self.handle, parts);
-        poll_at(self.net.shared(), self.write_place(), cx, look)
+        poll_at(self.net.shared(), self.write_readiness(), cx, look)
     }
 
     /// Close one direction, or both. After `Write` the peer reads the end. Not `shutdown`, which
@@ -220,8 +220,9 @@ impl TcpStream {
             time => time.map(|time| shared.now() + base::Duration::from(time)),
         };
         let mut alarm = crate::wait::Alarm::new(shared, until);
-        let closed =
-            wait(shared, self.write_place(), move |inner: &mut Inner| inner.poll_closed(handle));
+        let closed = wait(shared, self.write_readiness(), move |inner: &mut Inner| {
+            inner.poll_closed(handle)
+        });
         let mut closed = core::pin::pin!(closed);
         core::future::poll_fn(|cx| match closed.as_mut().poll(cx) {
             Poll::Pending => alarm.poll(cx).map(|at| at.and(Err(error::close_timed_out()))),

@@ -13,7 +13,7 @@ use stack::{IpSettings, UdpError, UdpHandle};
 use crate::inner::{Inner, poll_at};
 use crate::options::{valid_tos, valid_ttl};
 use crate::wait::wait;
-use crate::waiting::{Place, Waiters};
+use crate::waiting::{Readiness, WaitQueue};
 use crate::{Net, error};
 
 /// Ports tried before there is none.
@@ -50,7 +50,7 @@ impl UdpSocket {
                     Err(other) => return Err(error::udp(other)),
                 }
             };
-            call.udp.insert(handle, Waiters::default());
+            call.udp.insert(handle, WaitQueue::default());
             handle
         };
         Ok(UdpSocket { net: net.clone(), handle, local, peer: OnceLock::new() })
@@ -60,8 +60,8 @@ impl UdpSocket {
         &self.net
     }
 
-    pub(crate) fn place(&self) -> Place {
-        Place::Datagram(self.handle)
+    pub(crate) fn readiness(&self) -> Readiness {
+        Readiness::Datagram(self.handle)
     }
 
     /// Send to one peer from now on, and receive from it alone. Once.
@@ -195,7 +195,7 @@ impl UdpSocket {
     /// # Errors
     /// The driver is gone.
     pub async fn recv_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        wait(self.net.shared(), self.place(), self.look_receive(into)).await
+        wait(self.net.shared(), self.readiness(), self.look_receive(into)).await
     }
 
     /// [`UdpSocket::recv_from`] of the peer.
@@ -212,7 +212,7 @@ impl UdpSocket {
     /// # Errors
     /// The driver is gone.
     pub async fn peek_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        wait(self.net.shared(), self.place(), self.look_peek(into)).await
+        wait(self.net.shared(), self.readiness(), self.look_peek(into)).await
     }
 
     /// [`UdpSocket::recv_from`] as a poll function; the last task that polled is woken.
@@ -221,7 +221,7 @@ impl UdpSocket {
         cx: &mut Context<'_>,
         into: &mut [u8],
     ) -> Poll<io::Result<(usize, SocketAddr)>> {
-        poll_at(self.net.shared(), self.place(), cx, self.look_receive(into))
+        poll_at(self.net.shared(), self.readiness(), cx, self.look_receive(into))
     }
 
     /// Take a datagram that waits.
@@ -237,7 +237,7 @@ impl UdpSocket {
     /// # Errors
     /// Unreachable, or longer than the link takes (the system's EMSGSIZE).
     pub async fn send_to(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
-        wait(self.net.shared(), Place::Room, self.look_send(data, to)).await
+        wait(self.net.shared(), Readiness::Room, self.look_send(data, to)).await
     }
 
     /// [`UdpSocket::send_to`] the peer.
@@ -266,7 +266,7 @@ impl UdpSocket {
             true => Poll::Ready(Ok(())),
             false => Poll::Pending,
         };
-        wait(self.net.shared(), self.place(), look).await
+        wait(self.net.shared(), self.readiness(), look).await
     }
 }
 
@@ -283,8 +283,8 @@ impl Drop for UdpSocket {
     fn drop(&mut self) {
         if let Ok(mut call) = self.net.shared().call() {
             call.stack.udp_close(self.handle);
-            if let Some(waiters) = call.udp.remove(self.handle) {
-                call.forget(waiters);
+            if let Some(wait_queue) = call.udp.remove(self.handle) {
+                call.forget(wait_queue);
             }
         }
     }

@@ -52,7 +52,7 @@ impl TcpStream {
             }
             Poll::Ready(Ok(()))
         };
-        wait(self.net().shared(), self.write_place(), look).await
+        wait(self.net().shared(), self.write_readiness(), look).await
     }
 
     /// [`TcpStream::send_urgent`] of what there is room for; the byte is marked if that is all.
@@ -74,7 +74,7 @@ impl TcpStream {
     pub async fn urgent(&self) -> io::Result<u64> {
         let handle = self.handle();
         let look = move |inner: &mut Inner| inner.poll_urgent(handle);
-        wait(self.net().shared(), self.read_place(), look).await
+        wait(self.net().shared(), self.read_readiness(), look).await
     }
 
     /// Bytes up to the end of the urgent data that the peer has announced and that was not read

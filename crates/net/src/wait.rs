@@ -1,7 +1,7 @@
 //! Waiting: as a future that leaves nothing behind when it is dropped, and as a thread, which
 //! drives the stack while it waits.
 //!
-//! Called by: every call that may have to wait. Must not know: what it waits for ([`Place`]).
+//! Called by: every call that may have to wait. Must not know: what it waits for ([`Readiness`]).
 //! A wait is a look, a note of who is to be woken, and a second look by whoever is woken.
 
 use core::future::Future;
@@ -15,7 +15,7 @@ use base::Instant;
 use crate::bell::ThreadBell;
 use crate::driver::{LOOK_INTERVAL, Watch};
 use crate::inner::{Inner, Shared};
-use crate::waiting::Place;
+use crate::waiting::Readiness;
 
 thread_local! {
     static BELL: ThreadBell = ThreadBell::new();
@@ -24,16 +24,16 @@ thread_local! {
 /// Look until `look` has an answer; `Ok(None)` when `until` has come first.
 pub(crate) fn block_on<T>(
     shared: &Shared,
-    place: Place,
+    readiness: Readiness,
     until: Option<SystemTime>,
     mut look: impl FnMut(&mut Inner) -> Poll<io::Result<T>>,
 ) -> io::Result<Option<T>> {
     // Mostly it is there, and nobody need know that we asked.
-    if let Poll::Ready(answer) = look(&mut *shared.call_at(place)?) {
+    if let Poll::Ready(answer) = look(&mut *shared.call_at(readiness)?) {
         return answer.map(Some);
     }
     BELL.with(|bell| {
-        let mut waiter = Waiter { shared, place, bell, id: None, drives: false };
+        let mut waiter = Waiter { shared, readiness, bell, id: None, drives: false };
         loop {
             if let Some(answer) = waiter.round(until, &mut look)? {
                 return answer.map(Some);
@@ -48,7 +48,7 @@ pub(crate) fn block_on<T>(
 /// A thread that waits; its end, whichever, takes its wakers away and gives the devices back.
 struct Waiter<'a> {
     shared: &'a Shared,
-    place: Place,
+    readiness: Readiness,
     bell: &'a ThreadBell,
     id: Option<u64>,
     drives: bool,
@@ -80,7 +80,7 @@ impl Waiter<'_> {
                 self.end(&mut call);
                 return Ok(Some(answer));
             }
-            call.wait(self.place, &mut self.id, self.bell.waker());
+            call.wait(self.readiness, &mut self.id, self.bell.waker());
             if self.drives {
                 let watch = call.watch(self.bell.waker());
                 let look = match watch {
@@ -107,7 +107,7 @@ impl Waiter<'_> {
 
 impl Waiter<'_> {
     fn end(&mut self, inner: &mut Inner) {
-        inner.leave(self.place, self.id.take());
+        inner.leave(self.readiness, self.id.take());
         if core::mem::take(&mut self.drives) {
             inner.hand_back();
         }
@@ -127,18 +127,18 @@ impl Drop for Waiter<'_> {
 /// Look until `look` has an answer: a future that may be dropped at any time.
 pub(crate) struct Wait<'a, F> {
     shared: &'a Shared,
-    place: Place,
+    readiness: Readiness,
     look: F,
     /// Its number at the place.
     id: Option<u64>,
 }
 
-/// A future that waits at `place`.
-pub(crate) fn wait<T, F>(shared: &Shared, place: Place, look: F) -> Wait<'_, F>
+/// A future that waits at `readiness`.
+pub(crate) fn wait<T, F>(shared: &Shared, readiness: Readiness, look: F) -> Wait<'_, F>
 where
     F: FnMut(&mut Inner) -> Poll<io::Result<T>> + Unpin,
 {
-    Wait { shared, place, look, id: None }
+    Wait { shared, readiness, look, id: None }
 }
 
 impl<T, F> Future for Wait<'_, F>
@@ -149,12 +149,12 @@ where
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         let this = self.get_mut();
-        let mut call = this.shared.call_at(this.place)?;
+        let mut call = this.shared.call_at(this.readiness)?;
         let polled = (this.look)(&mut call);
         if polled.is_pending() {
-            call.wait(this.place, &mut this.id, cx.waker());
+            call.wait(this.readiness, &mut this.id, cx.waker());
         } else {
-            call.leave(this.place, this.id.take());
+            call.leave(this.readiness, this.id.take());
         }
         polled
     }
@@ -165,7 +165,7 @@ impl<F> Drop for Wait<'_, F> {
         if self.id.is_some()
             && let Ok(mut call) = self.shared.call()
         {
-            call.leave(self.place, self.id.take());
+            call.leave(self.readiness, self.id.take());
         }
     }
 }

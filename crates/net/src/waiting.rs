@@ -12,7 +12,7 @@ use stack::{ListenerHandle, TcpHandle, UdpHandle};
 
 /// What somebody can wait for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Readiness {
     /// Something to read, or the end of it.
     Read(TcpHandle),
     /// Room to write, the end of a handshake, or the end of the connection.
@@ -27,7 +27,7 @@ pub(crate) enum Place {
 
 /// The wakers of one place.
 #[derive(Default)]
-pub(crate) struct Waiters {
+pub(crate) struct WaitQueue {
     /// Of the task that polled last: a poll function has one waiter at a time, as in tokio.
     polled: Option<Waker>,
     /// Of futures and threads, any number; each takes its own away when it stops waiting.
@@ -40,7 +40,7 @@ struct Others {
     wakers: Vec<(u64, Waker)>,
 }
 
-impl Waiters {
+impl WaitQueue {
     /// The one of a poll function; returns the one before.
     pub(crate) fn set_polled(&mut self, waker: &Waker) -> Option<Waker> {
         match &self.polled {
@@ -86,10 +86,10 @@ impl Waiters {
 /// What a TCP socket has beside the stack's connection.
 #[derive(Default)]
 pub(crate) struct Socket {
-    pub(crate) read: Waiters,
-    pub(crate) write: Waiters,
+    pub(crate) read: WaitQueue,
+    pub(crate) write: WaitQueue,
     /// Its error was told: a connection tells it once, as Linux does.
-    pub(crate) error_told: bool,
+    pub(crate) error_reported: bool,
     /// SO_LINGER: zero resets the peer when the socket is dropped.
     pub(crate) linger: Linger,
     /// A forwarder's: it counts for the limit on those.

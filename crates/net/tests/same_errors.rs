@@ -295,7 +295,7 @@ fn calls_without_a_connection_answer_alike() {
 }
 
 /// The same text for tokio's sockets and ours: what tasks are told.
-macro_rules! told_to_tasks {
+macro_rules! errors_of_tasks {
     ($listener:expr, $connect:expr, $patience:expr) => {{
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let mut answers = Vec::new();
@@ -342,12 +342,12 @@ async fn tasks_are_told_the_same() {
     let mut answers = (Vec::new(), Vec::new());
     for patience in PATIENCE {
         let local = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let kernels = told_to_tasks!(local, tokio::net::TcpStream::connect, patience);
+        let kernels = errors_of_tasks!(local, tokio::net::TcpStream::connect, patience);
         let ends = Ends::tasks();
         let here = SocketAddr::new(ends.to.ip(), 0);
         let listener = wirespeed_net::TcpListener::bind(&ends.server, here).unwrap();
         let connect = |to| wirespeed_net::TcpStream::connect(&ends.client, to);
-        answers = (kernels, told_to_tasks!(listener, connect, patience));
+        answers = (kernels, errors_of_tasks!(listener, connect, patience));
         if answers.0 == answers.1 {
             return;
         }

@@ -113,10 +113,10 @@ impl<'a> Peer<'a> {
     }
 }
 
-type Way = fn(&TcpStream, &mut Peer<'_>);
+type Script = fn(&TcpStream, &mut Peer<'_>);
 
 /// Every state that a connection which was accepted can be dropped in, and the way there.
-const STATES: &[(State, &str, Way)] = &[
+const STATES: &[(State, &str, Script)] = &[
     (State::Established, "with nothing", |_, _| {}),
     (State::Established, "with unread data", |_, peer| peer.send(ACK, &[7; 900])),
     (State::Established, "with unsent data", |us, _| {
@@ -249,14 +249,14 @@ fn every_handle_is_dropped_in_every_state() {
         blocking::TcpListener::bind(&bench.net, SocketAddr::new(OURS.into(), PORT)).unwrap();
     let before = bench.held();
     let mut port = 1_000;
-    for (state, with, way) in STATES {
+    for (state, with, script) in STATES {
         for (how, let_go) in DROPS {
             port += 1;
             let what = format!("{} {with}, {how}", state.name());
             let mut peer = Peer::open(&bench, port);
             let (stream, _) = listener.accept().expect("it was opened");
             let Ok(stream) = stream.into_async() else { panic!("it is the only handle") };
-            way(&stream, &mut peer);
+            script(&stream, &mut peer);
             reach(&stream, *state, &what);
             // Data travels behind the state.
             if with.contains("unread") {

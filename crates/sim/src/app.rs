@@ -63,7 +63,7 @@ pub struct Script {
 impl Script {
     /// Does it close its half, read the peer's to its end, and only then let go? If both ends do,
     /// every byte has to arrive.
-    pub fn is_orderly(&self) -> bool {
+    pub fn is_graceful(&self) -> bool {
         self.writes.last() == Some(&Write::Finish)
             && self.reads.last() == Some(&Read::ToEnd)
             && self.finish == Finish::Close

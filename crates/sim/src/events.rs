@@ -90,11 +90,11 @@ impl World {
         let rested = self.now + REST;
         for host in 0..self.hosts.len() {
             self.agenda.no_later(self.host_sources[host], self.now);
-            self.hosts[host].release_hoard();
+            self.hosts[host].release_buffers();
         }
         self.run_until(rested)?;
-        for (number, chatter) in self.chatters.iter_mut().enumerate() {
-            chatter.close(number, &mut self.hosts)?;
+        for (number, background_flow) in self.background_flows.iter_mut().enumerate() {
+            background_flow.close(number, &mut self.hosts)?;
         }
         // A host's buffers may wait at another to go home.
         self.hosts.iter_mut().for_each(|host| host.stack.pool().flush());
@@ -133,8 +133,10 @@ impl World {
         if let Some(host) = self.host_sources.iter().position(|&s| s == source) {
             return self.step(host);
         }
-        if let Some(liar) = self.liars.iter().position(|lying| lying.source == source) {
-            self.wake_liar(liar);
+        if let Some(adversary) =
+            self.adversaries.iter().position(|attached| attached.source == source)
+        {
+            self.wake_adversary(adversary);
             return Ok(());
         }
         if source == self.check_source {
@@ -165,18 +167,18 @@ impl World {
                 self.clock_jumped[host] = true;
                 host
             }
-            Happening::Hoard(host) => {
-                self.hosts[host].hoard();
+            Happening::Exhaust(host) => {
+                self.hosts[host].exhaust();
                 return;
             }
             Happening::Release(host) => {
-                self.hosts[host].release_hoard();
+                self.hosts[host].release_buffers();
                 host
             }
-            Happening::Heal(loss) => {
+            Happening::Recover(loss) => {
                 for lane in &mut self.lanes {
-                    let healed = Settings { loss, ..lane.model.settings().healed() };
-                    lane.model.set_settings(healed, self.now, &mut self.pool);
+                    let recovered = Settings { loss, ..lane.model.settings().recovered() };
+                    lane.model.set_settings(recovered, self.now, &mut self.pool);
                 }
                 return;
             }
@@ -192,7 +194,9 @@ impl World {
             match to {
                 Target::Hub(hub) => self.forward(hub, lane, frame),
                 Target::Router(router, by) => self.route(router, by, lane, frame),
-                Target::Liar(liar) => self.tell_liar(lane, liar, frame)?,
+                Target::Adversary(adversary) => {
+                    self.deliver_to_adversary(lane, adversary, frame)?
+                }
                 Target::Host { host, port } => {
                     self.arrived(lane, host, &frame);
                     self.hosts[host].arrive(port, frame, self.now, &mut self.pool);
@@ -281,7 +285,7 @@ impl World {
         }
         self.hosts[host].spend(taken, self.now);
         self.look(host)?;
-        self.judge_liars()?;
+        self.check_adversaries()?;
         self.wake_later(host, local)
     }
 
@@ -321,13 +325,13 @@ impl World {
 
     /// The turn of programs that send messages; `true` if anything was sent.
     fn chat(&mut self, host: usize, local: Instant) -> Result<bool, Violation> {
-        let World { chatters, hosts, pattern, now, .. } = self;
+        let World { background_flows, hosts, pattern, now, .. } = self;
         let mut sent = false;
-        for chatter in chatters {
-            if chatter.settings.hosts.0 == host {
-                sent |= chatter.send(&mut hosts[host].stack, pattern, (local, *now));
+        for background_flow in background_flows {
+            if background_flow.settings.hosts.0 == host {
+                sent |= background_flow.send(&mut hosts[host].stack, pattern, (local, *now));
             }
-            chatter.take(&mut hosts[host].stack, host, pattern)?;
+            background_flow.take(&mut hosts[host].stack, host, pattern)?;
         }
         Ok(sent)
     }
@@ -373,11 +377,11 @@ impl World {
                     let what = seen::describe(frame.as_slice(), kind);
                     trace.row(&format!("host {host} > link {out}: {what}"));
                 }
-                if let Some(gate) = &mut lane.gate
+                if let Some(hook) = &mut lane.hook
                     && let Some(seen) = seen::segment(frame.as_slice(), kind)
-                    && !gate(*now, &seen)
+                    && !hook(*now, &seen)
                 {
-                    lane.gated += 1;
+                    lane.dropped_by_hook += 1;
                     pool.free(frame);
                     return;
                 }
@@ -422,8 +426,14 @@ impl World {
     fn wake_later(&mut self, host: usize, local: Instant) -> Result<(), Violation> {
         let ends = self.host_ends[host].iter().map(|&end| &self.ends[end]);
         let wake = ends.filter(|end| !end.is_ended()).map(|end| end.wake).min();
-        let chatters = self.chatters.iter().filter(|chatter| chatter.settings.hosts.0 == host);
-        let wake = wake.into_iter().chain(chatters.map(|chatter| chatter.next)).min();
+        let background_flows = self
+            .background_flows
+            .iter()
+            .filter(|background_flow| background_flow.settings.hosts.0 == host);
+        let wake = wake
+            .into_iter()
+            .chain(background_flows.map(|background_flow| background_flow.next))
+            .min();
         let own = &mut self.hosts[host];
         let deadline = own.stack.next_deadline().min(wake.unwrap_or(Instant::NEVER));
         if deadline > local {

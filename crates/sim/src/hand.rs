@@ -1,7 +1,7 @@
 //! TCP segments made by hand, in IPv4 packets without a link header: what a peer says that is no
 //! stack of ours, and may lie.
 //!
-//! Called by: `liar`, benches. Must not know: connections, whether what is said is true.
+//! Called by: `adversary`, benches. Must not know: connections, whether what is said is true.
 //! RFC 9293 section 3.1, RFC 791 section 3.1.
 
 use core::net::SocketAddrV4;

@@ -113,7 +113,7 @@ pub(crate) struct Host {
     pub(crate) attachments: Vec<Attachment>,
     pub(crate) paused_until: Instant,
     /// Buffers that somebody else has taken.
-    hoard: Vec<Mbuf>,
+    withheld: Vec<Mbuf>,
     /// What its pool may take when nobody hoards.
     limit_bytes: usize,
     /// Frames lost because the device's ring was full, as on a host that pauses.
@@ -143,7 +143,7 @@ impl Host {
             settings,
             attachments: Vec::new(),
             paused_until: Instant::ZERO,
-            hoard: Vec::new(),
+            withheld: Vec::new(),
             limit_bytes: 0,
             ring_full: 0,
             no_buffer: 0,
@@ -264,28 +264,28 @@ impl Host {
     }
 
     /// Take every free buffer of the stack's pool, and let it have no other.
-    pub(crate) fn hoard(&mut self) {
+    pub(crate) fn exhaust(&mut self) {
         let pool = self.stack.pool();
         self.limit_bytes = self.limit_bytes.max(pool.limit_bytes());
         pool.set_limit_bytes(pool.held_bytes());
         for len in [1_500, 3_900, 16_000, 65_000] {
             while let Some(m) = pool.alloc(len) {
-                self.hoard.push(m);
+                self.withheld.push(m);
             }
         }
     }
 
     /// Give them back.
-    pub(crate) fn release_hoard(&mut self) {
+    pub(crate) fn release_buffers(&mut self) {
         let pool = self.stack.pool();
         pool.set_limit_bytes(self.limit_bytes.max(pool.limit_bytes()));
-        self.hoard.drain(..).for_each(|m| pool.free(m));
+        self.withheld.drain(..).for_each(|m| pool.free(m));
     }
 
     /// Buffers of the stack's pool that are out, those taken away not counted.
     pub(crate) fn outstanding(&mut self) -> usize {
         self.stack.pool().flush();
-        self.stack.pool().outstanding() - self.hoard.len()
+        self.stack.pool().outstanding() - self.withheld.len()
     }
 }
 

@@ -5,18 +5,18 @@
 //! caller's. Read `events.rs` for how a world goes on, `scenario.rs` for what a seed draws,
 //! `oracle/` for the laws; docs/sim.md says how to use it.
 
+mod adversaries;
+mod adversary;
 mod agenda;
 pub mod app;
+pub mod background;
 mod between;
-pub mod chatter;
 mod events;
 pub mod goodput;
 pub mod hand;
 mod host;
 pub mod interrupts;
-mod liar;
-mod liars;
-mod lies;
+mod misbehaviour;
 mod oracle;
 mod pattern;
 mod router;
@@ -29,17 +29,17 @@ mod trace;
 pub mod units;
 mod world;
 
+pub use adversaries::AdversaryFlow;
+pub use adversary::AdversarySettings;
 pub use host::{Cost, HostSettings, PortSettings};
-pub use liar::LiarSettings;
-pub use liars::LiarFlow;
-pub use lies::Lie;
+pub use misbehaviour::Misbehaviour;
 pub use oracle::Violation;
 pub use router::RouterCounts;
 pub use scenario::Scenario;
 pub use trace::Trace;
-pub use world::{Flow, FlowSettings, Gate, Happening, RouterLeg, World, address, mac};
+pub use world::{Flow, FlowSettings, Happening, Hook, RouterLeg, World, address, mac};
 
 #[cfg(test)]
-mod liars_tests;
+mod adversaries_tests;
 #[cfg(test)]
 mod tests;

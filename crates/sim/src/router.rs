@@ -34,7 +34,7 @@ pub struct RouterCounts {
     /// Passed on.
     pub forwarded: u64,
     /// Too long, and their senders were told.
-    pub told: u64,
+    pub reported: u64,
     /// Too long, and nobody was told.
     pub swallowed: u64,
     /// Malformed, out of hops, or for nobody it knows.
@@ -45,7 +45,7 @@ pub struct RouterCounts {
 pub(crate) struct Router {
     pub(crate) legs: Vec<Leg>,
     /// From now on it tells who sends what is too long.
-    pub(crate) tells_from: Instant,
+    pub(crate) reports_from: Instant,
     pub(crate) counts: RouterCounts,
 }
 
@@ -85,9 +85,9 @@ impl Router {
             return Some(Onward { out: leg.out, packet: copy, is_forwarded: true });
         }
         let back = self.legs.iter().find(|leg| leg.network == by).copied();
-        match back.filter(|_| now >= self.tells_from) {
+        match back.filter(|_| now >= self.reports_from) {
             Some(back) => {
-                self.counts.told += 1;
+                self.counts.reported += 1;
                 let packet = too_big(packet, by, leg.mtu)?;
                 Some(Onward { out: back.out, packet, is_forwarded: false })
             }

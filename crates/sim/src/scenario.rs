@@ -4,8 +4,8 @@
 //! reads a failure. Change a draw here and every seed means something else: the commit belongs to
 //! the seed.
 //!
-//! Everything that is wrong with the network ends at `heal`, but for a little loss in half of the
-//! worlds; from then on connections have to move.
+//! At `recovery` everything that is wrong with the network ends, but for a little loss in half of
+//! the worlds; from then on connections have to move.
 
 use core::net::SocketAddr;
 
@@ -16,12 +16,12 @@ use device::mitigation::Threshold;
 use link::{Aqm, Cut, Loss, Settings};
 use stack::StackConfig;
 
+use crate::adversaries::AdversaryFlow;
+use crate::adversary::AdversarySettings;
 use crate::app::{Finish, Read, Script, Write};
-use crate::chatter::{ChatterSettings, Kind};
+use crate::background::{BackgroundSettings, Kind};
 use crate::host::{Cost, HostSettings, PortSettings};
-use crate::liar::LiarSettings;
-use crate::liars::LiarFlow;
-use crate::lies::Lie;
+use crate::misbehaviour::Misbehaviour;
 use crate::oracle::Violation;
 use crate::scripts;
 use crate::trace::Trace;
@@ -39,7 +39,7 @@ const BOUND: Duration = Duration::from_secs(260);
 const LATEST: Duration = Duration::from_secs(5 * 3600);
 
 /// The first network of a liar; hosts' networks are below.
-const LIARS_NETWORK: u8 = 100;
+const ADVERSARIES_NETWORK: u8 = 100;
 
 /// The first port of datagrams; connections' ports are below.
 const CHATTERS_PORT: u16 = 7_000;
@@ -83,22 +83,22 @@ impl Scenario {
     pub fn new(seed: u64, trace: Option<Trace>) -> Result<Scenario, Violation> {
         let mut draw = Draw(Rng::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x5eed));
         let mut scenario = Scenario { world: World::new(seed, true, trace), plan: Vec::new() };
-        let heal = Instant::ZERO + Duration::from_millis(draw.magnitude(200, 60_000));
-        scenario.plan.push(format!("whole again at {:.3} s", secs(heal)));
+        let recovery = Instant::ZERO + Duration::from_millis(draw.magnitude(200, 60_000));
+        scenario.plan.push(format!("whole again at {:.3} s", secs(recovery)));
         let hosts = if draw.happens(0.6) { 2 } else { draw.range(3, 5) as usize };
         for host in 0..hosts {
             scenario.host(host, seed, &mut draw);
         }
-        let networks = scenario.links(hosts, heal, &mut draw);
+        let networks = scenario.links(hosts, recovery, &mut draw);
         scenario.flows(&networks, &mut draw)?;
-        scenario.happenings(hosts, heal, &mut draw);
+        scenario.happenings(hosts, recovery, &mut draw);
         let lasting = if draw.happens(0.5) { draw.magnitude(10, 2_000) as f64 / 1e5 } else { 0.0 };
         let loss = if lasting > 0.0 { Loss::Random(lasting) } else { Loss::Never };
         scenario.plan.push(format!("loss of {lasting:.4} for good"));
-        scenario.liars(hosts, heal, &mut draw);
-        scenario.chatters(&networks, heal, &mut draw);
-        scenario.world.will_happen(heal, Happening::Heal(loss));
-        scenario.world.expect_progress(heal, BOUND);
+        scenario.adversaries(hosts, recovery, &mut draw);
+        scenario.background_flows(&networks, recovery, &mut draw);
+        scenario.world.will_happen(recovery, Happening::Recover(loss));
+        scenario.world.expect_progress(recovery, BOUND);
         Ok(scenario)
     }
 
@@ -156,16 +156,16 @@ impl Scenario {
     }
 
     /// Point to point, or all on one hub; each network with its hosts, link kind and least MTU.
-    fn links(&mut self, hosts: usize, heal: Instant, draw: &mut Draw) -> Vec<Network> {
+    fn links(&mut self, hosts: usize, recovery: Instant, draw: &mut Draw) -> Vec<Network> {
         let introduced = draw.happens(0.7);
         if draw.happens(0.15) {
-            return vec![self.router(hosts, heal, draw)];
+            return vec![self.router(hosts, recovery, draw)];
         }
         if hosts > 2 && draw.happens(0.5) {
             let members: Vec<_> = (0..hosts)
                 .map(|host| {
                     let port = port(LinkKind::Ethernet, draw);
-                    let links = (0..2).map(|_| path(LinkKind::Ethernet, heal, draw));
+                    let links = (0..2).map(|_| path(LinkKind::Ethernet, recovery, draw));
                     let [there, back] = links.collect::<Vec<_>>().try_into().unwrap_or_default();
                     self.describe(&format!("host {host} to the hub"), &port, &there);
                     self.describe(&format!("the hub to host {host}"), &port, &back);
@@ -182,7 +182,7 @@ impl Scenario {
             let a = draw.range(0, b as u64 - 1) as usize;
             let kind = draw.one_of(&[LinkKind::Ethernet, LinkKind::Ethernet, LinkKind::Ip]);
             let ports = (port(kind, draw), port(kind, draw));
-            let links = (path(kind, heal, draw), path(kind, heal, draw));
+            let links = (path(kind, recovery, draw), path(kind, recovery, draw));
             self.describe(&format!("host {a} to {b}"), &ports.0, &links.0);
             self.describe(&format!("host {b} to {a}"), &ports.1, &links.1);
             let mtu = ports.0.mtu.min(ports.1.mtu);
@@ -195,12 +195,13 @@ impl Scenario {
 
     /// All hosts behind one router, some of whose ways are narrow; until all is whole it may
     /// swallow what is too long for them without a word.
-    fn router(&mut self, hosts: usize, heal: Instant, draw: &mut Draw) -> Network {
+    fn router(&mut self, hosts: usize, recovery: Instant, draw: &mut Draw) -> Network {
         let is_black_hole = draw.happens(0.4);
         let mut members = Vec::new();
         for host in 0..hosts {
             let port = port(LinkKind::Ip, draw);
-            let (there, back) = (path(LinkKind::Ip, heal, draw), path(LinkKind::Ip, heal, draw));
+            let (there, back) =
+                (path(LinkKind::Ip, recovery, draw), path(LinkKind::Ip, recovery, draw));
             let narrow = draw.range(576, 1500) as usize;
             let mtu =
                 if draw.happens(0.5) { port.mtu.bytes().min(narrow) } else { port.mtu.bytes() };
@@ -209,9 +210,10 @@ impl Scenario {
             self.describe(&format!("the router to host {host}, {}", mtu.bytes()), &port, &back);
             members.push(RouterLeg { host, network: host as u8 + 1, port, there, back, mtu });
         }
-        let tells_from = if is_black_hole { heal } else { Instant::ZERO };
-        self.plan.push(format!("the router tells what is too long from {:.3} s", secs(tells_from)));
-        self.world.join_by_router(&members, tells_from);
+        let reports_from = if is_black_hole { recovery } else { Instant::ZERO };
+        self.plan
+            .push(format!("the router reports what is too long from {:.3} s", secs(reports_from)));
+        self.world.join_by_router(&members, reports_from);
         let mtu = members.iter().map(|m| m.mtu.min(m.port.mtu)).min().unwrap_or(Mtu::ETHERNET);
         Network { hosts: members.iter().map(|m| (m.host, m.network)).collect(), mtu }
     }
@@ -237,7 +239,7 @@ impl Scenario {
             path.duplicate,
             path.corrupt,
             path.cuts.len(),
-            path.spared_bytes,
+            path.exempt_bytes,
         ));
     }
 
@@ -253,8 +255,8 @@ impl Scenario {
                 if may_be_v6 && draw.happens(0.5) { IpVersion::V6 } else { IpVersion::V4 };
             let scripts = scripts::draw(draw);
             let mut config = (scripts::config(draw), scripts::config(draw));
-            let is_orderly = scripts.0.is_orderly() && scripts.1.is_orderly();
-            if !is_orderly {
+            let is_graceful = scripts.0.is_graceful() && scripts.1.is_graceful();
+            if !is_graceful {
                 // A reset may be lost, and then only this tells.
                 scripts::keep_alive(&mut config.0);
                 scripts::keep_alive(&mut config.1);
@@ -278,7 +280,7 @@ impl Scenario {
     }
 
     /// Programs that send messages beside TCP.
-    fn chatters(&mut self, networks: &[Network], heal: Instant, draw: &mut Draw) {
+    fn background_flows(&mut self, networks: &[Network], recovery: Instant, draw: &mut Draw) {
         if !draw.happens(0.3) {
             return;
         }
@@ -291,7 +293,7 @@ impl Scenario {
             let version =
                 if may_be_v6 && draw.happens(0.5) { IpVersion::V6 } else { IpVersion::V4 };
             let ip = address(hosts[to].1, hosts[to].0, version).addr;
-            let settings = ChatterSettings {
+            let settings = BackgroundSettings {
                 kind: draw.one_of(&[Kind::Datagrams, Kind::Echoes]),
                 hosts: (hosts[from].0, hosts[to].0),
                 to: SocketAddr::new(ip, CHATTERS_PORT + number),
@@ -300,51 +302,65 @@ impl Scenario {
                 // The longest headers are IPv6's, and eight bytes.
                 bytes_max: draw.range(8, mtu.bytes() as u64 - 48) as usize,
                 // Hosts that pause when all is whole have gone on by then.
-                must_arrive_from: Some(heal + Duration::from_secs(20)),
+                must_arrive_from: Some(recovery + Duration::from_secs(20)),
                 seed: draw.0.next_u64(),
             };
             let at = Instant::ZERO + Duration::from_millis(draw.range(0, 3_000));
-            self.plan.push(format!("chatter {number} at {:.3} s: {settings:?}", secs(at)));
-            self.world.add_chatter(settings, at);
+            self.plan.push(format!("background flow {number} at {:.3} s: {settings:?}", secs(at)));
+            self.world.add_background_flow(settings, at);
         }
     }
 
     /// Peers that lie, each on a link of its own.
-    fn liars(&mut self, hosts: usize, heal: Instant, draw: &mut Draw) {
+    fn adversaries(&mut self, hosts: usize, recovery: Instant, draw: &mut Draw) {
         if !draw.happens(0.3) {
             return;
         }
         for number in 0..draw.range(1, 2) as u8 {
-            let lie = draw.one_of(Lie::ALL);
+            let misbehaviour = draw.one_of(Misbehaviour::ALL);
             let host = draw.range(0, hosts as u64 - 1) as usize;
-            let links = (path(LinkKind::Ip, heal, draw), path(LinkKind::Ip, heal, draw));
+            let links = (path(LinkKind::Ip, recovery, draw), path(LinkKind::Ip, recovery, draw));
             let mut config = scripts::config(draw);
-            if !lie.is_survived() {
+            if !misbehaviour.is_survived() {
                 scripts::keep_alive(&mut config);
                 config.user_timeout = Some(Duration::from_secs(60));
             }
             // A segment of one byte costs what others cost.
-            let most = if lie == Lie::TinyMss { 3_000 } else { 300_000 };
+            let most = if misbehaviour == Misbehaviour::TinyMss { 3_000 } else { 300_000 };
             let script = Script {
                 writes: vec![Write::Bytes(draw.magnitude(1, most)), Write::Finish],
                 reads: vec![Read::ToEnd],
                 finish: Finish::Close,
             };
             let bytes = draw.magnitude(1, 20_000);
-            let liar = LiarSettings { lie, honest_from: heal, bytes, seed: draw.0.next_u64() };
+            let adversary = AdversarySettings {
+                misbehaviour,
+                honest_from: recovery,
+                bytes,
+                seed: draw.0.next_u64(),
+            };
             let at = Instant::ZERO + Duration::from_millis(draw.range(0, 3_000));
             self.plan.push(format!(
-                "liar {number}: host {host} connects at {:.3} s; {lie:?}, sends {bytes}; {}",
+                "adversary {number}: host {host} connects at {:.3} s; {misbehaviour:?}, sends \
+                 {bytes}; {}",
                 secs(at),
                 scripts::describe(&script, &config)
             ));
-            let network = LIARS_NETWORK + number;
-            self.world.add_liar(LiarFlow { host, network, links, liar, config, script, at });
+            let network = ADVERSARIES_NETWORK + number;
+            self.world.add_adversary(AdversaryFlow {
+                host,
+                network,
+                links,
+                adversary,
+                config,
+                script,
+                at,
+            });
         }
     }
 
-    fn happenings(&mut self, hosts: usize, heal: Instant, draw: &mut Draw) {
-        let last = heal.as_nanos() / 1_000_000;
+    fn happenings(&mut self, hosts: usize, recovery: Instant, draw: &mut Draw) {
+        let last = recovery.as_nanos() / 1_000_000;
         let any = |draw: &mut Draw| Instant::ZERO + Duration::from_millis(draw.range(0, last));
         let mut all = Vec::new();
         for host in 0..hosts {
@@ -359,9 +375,9 @@ impl Scenario {
             }
             if draw.happens(0.1) {
                 let from = any(draw);
-                all.push((from, Happening::Hoard(host)));
+                all.push((from, Happening::Exhaust(host)));
                 let length = Duration::from_millis(draw.magnitude(1, 5_000));
-                all.push(((from + length).min(heal), Happening::Release(host)));
+                all.push(((from + length).min(recovery), Happening::Release(host)));
             }
         }
         for (at, what) in all {
@@ -415,7 +431,7 @@ fn port(link: LinkKind, draw: &mut Draw) -> PortSettings {
 }
 
 /// A direction of a link: half of them clean but for rate, delay and queue.
-fn path(link: LinkKind, heal: Instant, draw: &mut Draw) -> Settings {
+fn path(link: LinkKind, recovery: Instant, draw: &mut Draw) -> Settings {
     let rate_bps = draw.happens(0.9).then(|| draw.magnitude(200_000, 1_000_000_000));
     let mut path = Settings {
         rate_bps,
@@ -431,7 +447,7 @@ fn path(link: LinkKind, heal: Instant, draw: &mut Draw) -> Settings {
     if draw.happens(0.4) {
         return path;
     }
-    path.spared_bytes = if draw.happens(0.3) { 100 } else { 0 };
+    path.exempt_bytes = if draw.happens(0.3) { 100 } else { 0 };
     path.loss = match draw.range(0, 3) {
         0 => Loss::Random(draw.magnitude(10, 10_000) as f64 / 1e5),
         1 => Loss::Burst {
@@ -456,9 +472,9 @@ fn path(link: LinkKind, heal: Instant, draw: &mut Draw) -> Settings {
         path.corrupt = draw.magnitude(10, 5_000) as f64 / 1e5;
     }
     if draw.happens(0.2) {
-        let from = Instant::from_nanos(draw.range(0, heal.as_nanos()));
+        let from = Instant::from_nanos(draw.range(0, recovery.as_nanos()));
         let length = Duration::from_millis(draw.magnitude(10, 20_000));
-        path.cuts.push(Cut { from, until: (from + length).min(heal) });
+        path.cuts.push(Cut { from, until: (from + length).min(recovery) });
     }
     path
 }

@@ -68,7 +68,7 @@ pub fn tail_loss(seed: u64) -> Result<Tail, Violation> {
     let mut world = world(seed, config, (ends(client), ends(server)))?;
     let end_offset = ((WARM_TURNS + 1) * REPLY_BYTES) as u32;
     let (mut first_byte, mut is_spent) = (None, false);
-    world.set_gate(
+    world.set_hook(
         BACK,
         Box::new(move |_, seen| {
             if seen.len == 0 {
@@ -82,8 +82,11 @@ pub fn tail_loss(seed: u64) -> Result<Tail, Violation> {
     );
     let asked = read_reaches(&mut world, WARM_TURNS * REPLY_BYTES)?;
     let done = read_reaches(&mut world, (WARM_TURNS + 1) * REPLY_BYTES)?;
-    if world.gated(BACK) != 1 {
-        return Err(failed(&format!("{} segments were lost instead of one", world.gated(BACK))));
+    if world.dropped_by_hook(BACK) != 1 {
+        return Err(failed(&format!(
+            "{} segments were lost instead of one",
+            world.dropped_by_hook(BACK)
+        )));
     }
     Ok(Tail { completion: done.since(asked), ack_delay: config.ack_delay })
 }
@@ -146,7 +149,7 @@ fn stopping(seed: u64, stop: Duration) -> Result<(World, Moments), Violation> {
     let mut world = world(seed, tcp::Config::default(), (sender, reader))?;
     let sent = Moments::default();
     let seen_at = Rc::clone(&sent);
-    world.set_gate(
+    world.set_hook(
         THERE,
         Box::new(move |at, _| {
             seen_at.borrow_mut().push(at);
@@ -178,7 +181,7 @@ fn resume(
     let (mut world, sent) = stopping(seed, opens_at.since(stop_at))?;
     if is_lost {
         let (sent, before) = (Rc::clone(&sent), Cell::new(None));
-        world.set_gate(
+        world.set_hook(
             BACK,
             Box::new(move |at, _| {
                 if at < opens_at {
@@ -194,7 +197,7 @@ fn resume(
     let opened = received_reaches(&mut world, BEFORE_STOP_BYTES + 1)?;
     let buffered = world.received(0);
     let resumed = received_reaches(&mut world, buffered + 1)?;
-    if is_lost && world.gated(BACK) == 0 {
+    if is_lost && world.dropped_by_hook(BACK) == 0 {
         return Err(failed("the reader told of no window"));
     }
     let sent = sent.borrow();

@@ -27,7 +27,7 @@ fn bytes(draw: &mut Draw) -> u64 {
     draw.magnitude(1, 3_000_000)
 }
 
-fn orderly(writes: Vec<Write>, reads: Vec<Read>) -> Script {
+fn graceful(writes: Vec<Write>, reads: Vec<Read>) -> Script {
     let mut script = Script { writes, reads, finish: Finish::Close };
     script.writes.push(Write::Finish);
     script.reads.push(Read::ToEnd);
@@ -41,7 +41,7 @@ fn sender(draw: &mut Draw) -> Script {
         writes.push(Write::Sleep(Duration::from_millis(draw.magnitude(1, 10_000))));
         writes.push(Write::Bytes(bytes(draw)));
     }
-    orderly(writes, vec![])
+    graceful(writes, vec![])
 }
 
 /// Reads to the end, sometimes with stops: long enough for the window to shut.
@@ -53,11 +53,11 @@ fn receiver(draw: &mut Draw) -> Script {
     }
     // A half that is closed at once, or only after the peer's.
     let writes = if draw.happens(0.5) { vec![Write::AwaitRead(1)] } else { vec![] };
-    orderly(writes, reads)
+    graceful(writes, reads)
 }
 
 fn both_ways(draw: &mut Draw) -> Script {
-    orderly(vec![Write::Bytes(bytes(draw))], vec![])
+    graceful(vec![Write::Bytes(bytes(draw))], vec![])
 }
 
 fn request_and_reply(draw: &mut Draw) -> (Script, Script) {
@@ -70,7 +70,7 @@ fn request_and_reply(draw: &mut Draw) -> (Script, Script) {
             client.push(Write::Sleep(Duration::from_millis(draw.magnitude(1, 5_000))));
         }
     }
-    (orderly(client, vec![]), orderly(server, vec![]))
+    (graceful(client, vec![]), graceful(server, vec![]))
 }
 
 /// Reads some, and goes with data unread: the peer is reset.

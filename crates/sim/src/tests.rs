@@ -13,7 +13,7 @@ use link::{Cut, Loss, Settings};
 use stack::StackConfig;
 
 use crate::app::{Finish, Read, Script, Write};
-use crate::chatter::{ChatterSettings, Kind};
+use crate::background::{BackgroundSettings, Kind};
 use crate::goodput::{Goodput, measure};
 use crate::host::{Cost, HostSettings, PortSettings};
 use crate::run::{Campaign, campaign, replay, run};
@@ -23,8 +23,8 @@ use crate::world::{FlowSettings, Happening, RouterLeg, World, address};
 fn fixed_seeds_hold_every_law() {
     let fixed = Campaign { first: 0, seeds: 600, shard: (0, 1), jobs: 1 };
     let failures = campaign(&fixed, |_| {});
-    let told: Vec<_> = failures.iter().map(|v| (v.seed, &v.failure)).collect();
-    assert!(failures.is_empty(), "cargo xtask sim --seed S replays them: {told:?}");
+    let reported: Vec<_> = failures.iter().map(|v| (v.seed, &v.failure)).collect();
+    assert!(failures.is_empty(), "cargo xtask sim --seed S replays them: {reported:?}");
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn bulk(bytes: u64) -> (Script, Script) {
 fn pair(there: Settings, scripts: (Script, Script), config: tcp::Config) -> World {
     let mut world = World::new(1, true, None);
     let hosts = (host(&mut world, 0), host(&mut world, 1));
-    let back = there.healed();
+    let back = there.recovered();
     let port = PortSettings::default();
     world.join(0, hosts, (&port, &port), (there, back), true);
     let at = Instant::ZERO;
@@ -131,7 +131,7 @@ fn a_path_that_is_cut_for_good_is_found_by_liveness() {
 }
 
 #[test]
-fn an_orderly_end_that_failed_is_found() {
+fn a_graceful_end_that_failed_is_found() {
     let cuts = vec![Cut { from: Instant::from_nanos(50_000_000), until: Instant::NEVER }];
     let config = tcp::Config {
         retries_max: 3,
@@ -148,7 +148,7 @@ fn an_orderly_end_that_failed_is_found() {
 #[test]
 fn bytes_that_nobody_sent_are_found() {
     // Without the receiver's checksum a flipped bit reaches the application.
-    let corrupt = Settings { corrupt: 0.1, spared_bytes: 200, ..path() };
+    let corrupt = Settings { corrupt: 0.1, exempt_bytes: 200, ..path() };
     let mut world = World::new(1, true, None);
     let hosts = (host(&mut world, 0), host(&mut world, 1));
     world.hosts[1].stack.set_switch(base::Switch::ChecksumRx, false);
@@ -179,7 +179,7 @@ fn hosts_that_pause_jump_and_lose_their_memory_go_on() {
     world.will_happen(ms(300), Happening::Pause(1, Duration::from_millis(700)));
     world.will_happen(ms(1200), Happening::ClockJump(0, 20_000_000_000));
     world.will_happen(ms(1400), Happening::ClockJump(1, -2_000_000_000));
-    world.will_happen(ms(1500), Happening::Hoard(1));
+    world.will_happen(ms(1500), Happening::Exhaust(1));
     world.will_happen(ms(1900), Happening::Release(1));
     end(&mut world).expect("every law holds");
     assert_eq!(world.received(0), 3_000_000);
@@ -204,8 +204,8 @@ fn a_hub_carries_each_frame_to_its_host() {
     assert_eq!((world.received(0), world.received(1)), (100_000, 100_000));
 }
 
-fn chatter(kind: Kind, version: IpVersion) -> ChatterSettings {
-    ChatterSettings {
+fn background_flow(kind: Kind, version: IpVersion) -> BackgroundSettings {
+    BackgroundSettings {
         kind,
         hosts: (0, 1),
         to: SocketAddr::new(address(0, 1, version).addr, 7_000),
@@ -226,9 +226,9 @@ fn datagrams_and_echoes_arrive_beside_tcp() {
         (Kind::Echoes, IpVersion::V6),
     ] {
         let mut world = pair(path(), bulk(300_000), tcp::Config::default());
-        assert!(world.add_chatter(chatter(kind, version), Instant::ZERO));
+        assert!(world.add_background_flow(background_flow(kind, version), Instant::ZERO));
         end(&mut world).expect("every law holds");
-        let (sent, arrived) = world.chatted(0);
+        let (sent, arrived) = world.background_counts(0);
         assert_eq!((sent, world.received(0)), (100, 300_000), "{kind:?}");
         assert!(arrived > 50, "{arrived} {kind:?} arrived");
     }
@@ -239,7 +239,7 @@ fn a_datagram_that_nobody_sent_is_found() {
     let corrupt = Settings { corrupt: 0.2, ..path() };
     let mut world = pair(corrupt, bulk(1_000), tcp::Config::default());
     world.hosts[1].stack.set_switch(base::Switch::ChecksumRx, false);
-    world.add_chatter(chatter(Kind::Datagrams, IpVersion::V4), Instant::ZERO);
+    world.add_background_flow(background_flow(Kind::Datagrams, IpVersion::V4), Instant::ZERO);
     let violation = end(&mut world).expect_err("bits are flipped");
     assert_eq!(violation.oracle, "datagrams", "{violation}");
 }
@@ -249,12 +249,12 @@ fn messages_that_never_arrive_are_found() {
     let cuts = vec![Cut { from: Instant::from_nanos(500_000_000), until: Instant::NEVER }];
     let mut world = pair(Settings { cuts, ..path() }, bulk(1_000), tcp::Config::default());
     let late = Instant::from_nanos(600_000_000);
-    let settings = ChatterSettings {
+    let settings = BackgroundSettings {
         must_arrive_from: Some(late),
         every: Duration::from_millis(200),
-        ..chatter(Kind::Datagrams, IpVersion::V4)
+        ..background_flow(Kind::Datagrams, IpVersion::V4)
     };
-    world.add_chatter(settings, late);
+    world.add_background_flow(settings, late);
     let violation = end(&mut world).expect_err("nothing can arrive");
     assert_eq!(violation.oracle, "datagrams", "{violation}");
 }
@@ -281,7 +281,7 @@ fn a_writer_refused_for_want_of_memory_is_told_when_there_is_some() {
     scripts.0.writes.insert(0, Write::Sleep(Duration::from_millis(200)));
     let mut world = pair(path(), scripts, tcp::Config::default());
     let ms = |n| Instant::ZERO + Duration::from_millis(n);
-    world.will_happen(ms(100), Happening::Hoard(0));
+    world.will_happen(ms(100), Happening::Exhaust(0));
     world.will_happen(ms(1000), Happening::Release(0));
     end(&mut world).expect("the writer goes on");
     assert_eq!(world.received(0), 100_000);

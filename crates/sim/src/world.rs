@@ -14,11 +14,11 @@ use mbuf::Pool;
 use stack::route::MAIN_TABLE;
 use stack::{ListenConfig, ListenError, PortConfig, PortId, Route, Stack};
 
+use crate::adversaries::AttachedAdversary;
 use crate::agenda::Agenda;
 use crate::app::{Endpoint, Opening, Script};
-use crate::chatter::{Chatter, ChatterSettings};
+use crate::background::{BackgroundFlow, BackgroundSettings};
 use crate::host::{Host, HostSettings, PortSettings};
-use crate::liars::Lying;
 use crate::oracle::{Liveness, Oracles};
 use crate::pattern::Pattern;
 use crate::router::{self, Leg, Router, RouterCounts};
@@ -36,23 +36,23 @@ pub(crate) enum Target {
         port: usize,
     },
     Hub(usize),
-    Liar(usize),
+    Adversary(usize),
     /// A router, by the leg of this network.
     Router(usize, u8),
 }
 
 /// Sees each TCP segment that a host sends into a direction, before the link does, at its moment;
 /// what it answers `false` to is lost there and then.
-pub type Gate = Box<dyn FnMut(Instant, &Seen) -> bool>;
+pub type Hook = Box<dyn FnMut(Instant, &Seen) -> bool>;
 
 /// A direction with its end.
 pub(crate) struct Lane {
     pub(crate) model: Direction,
     pub(crate) to: Target,
     pub(crate) kind: LinkKind,
-    pub(crate) gate: Option<Gate>,
+    pub(crate) hook: Option<Hook>,
     /// Frames that the gate took.
-    pub(crate) gated: u64,
+    pub(crate) dropped_by_hook: u64,
 }
 
 /// A hub's port: who is behind it, and the directions to and from them.
@@ -73,7 +73,7 @@ pub struct Flow {
     /// The number of its end that accepts.
     pub server: usize,
     /// Both ends are orderly: every byte has to arrive.
-    pub is_orderly: bool,
+    pub is_graceful: bool,
 }
 
 /// A host behind a router.
@@ -118,11 +118,11 @@ pub enum Happening {
     /// A host's clock jumps by so many nanoseconds.
     ClockJump(usize, i64),
     /// Somebody takes all the buffers that a host has left.
-    Hoard(usize),
+    Exhaust(usize),
     /// And gives them back.
     Release(usize),
     /// Every link is good from now on, but for this loss.
-    Heal(Loss),
+    Recover(Loss),
 }
 
 /// A world.
@@ -138,9 +138,9 @@ pub struct World {
     pub(crate) hubs: Vec<Vec<HubPort>>,
     pub(crate) ends: Vec<Endpoint>,
     pub(crate) flows: Vec<Flow>,
-    pub(crate) liars: Vec<Lying>,
+    pub(crate) adversaries: Vec<AttachedAdversary>,
     pub(crate) routers: Vec<Router>,
-    pub(crate) chatters: Vec<Chatter>,
+    pub(crate) background_flows: Vec<BackgroundFlow>,
     pub(crate) pool: Pool,
     pub(crate) pattern: Pattern,
     pub(crate) happenings: VecDeque<(Instant, Happening)>,
@@ -173,9 +173,9 @@ impl World {
             hubs: Vec::new(),
             ends: Vec::new(),
             flows: Vec::new(),
-            liars: Vec::new(),
+            adversaries: Vec::new(),
             routers: Vec::new(),
-            chatters: Vec::new(),
+            background_flows: Vec::new(),
             pool: Pool::new(WIRE_BYTES),
             pattern: Pattern::new(seed),
             happenings: VecDeque::new(),
@@ -206,7 +206,7 @@ impl World {
         if self.trace.is_some() {
             model.watch();
         }
-        self.lanes.push(Lane { model, to, kind, gate: None, gated: 0 });
+        self.lanes.push(Lane { model, to, kind, hook: None, dropped_by_hook: 0 });
         self.lane_sources.push(self.agenda.add());
         self.lanes.len() - 1
     }
@@ -255,8 +255,8 @@ impl World {
 
     /// Join hosts by a router, each on a network of its own over bare IP: its number, the way to
     /// the router and from it, and the longest packet that this way takes. The router tells senders
-    /// of longer ones from `tells_from` on; before that it swallows them.
-    pub fn join_by_router(&mut self, members: &[RouterLeg], tells_from: Instant) {
+    /// of longer ones from `reports_from` on; before that it swallows them.
+    pub fn join_by_router(&mut self, members: &[RouterLeg], reports_from: Instant) {
         let router = self.routers.len();
         let mut legs = Vec::new();
         let bare = |settings: &Settings| Settings { link: LinkKind::Ip, ..settings.clone() };
@@ -278,7 +278,7 @@ impl World {
             }
             legs.push(Leg { network: leg.network, out, mtu: leg.mtu.bytes() });
         }
-        self.routers.push(Router { legs, tells_from, counts: RouterCounts::default() });
+        self.routers.push(Router { legs, reports_from, counts: RouterCounts::default() });
     }
 
     pub(crate) fn attach(
@@ -327,7 +327,7 @@ impl World {
         let opening =
             Opening::Connect { to: to_addr, at: self.hosts[from].clock.local(settings.at) };
         let streams = (2 * number as u64, 2 * number as u64 + 1);
-        let is_orderly = settings.scripts.0.is_orderly() && settings.scripts.1.is_orderly();
+        let is_graceful = settings.scripts.0.is_graceful() && settings.scripts.1.is_graceful();
         let (config, scripts) = (settings.config, settings.scripts);
         let client = self.ends.len();
         self.ends.push(Endpoint::new(from, opening, config.0, scripts.0, streams));
@@ -336,25 +336,28 @@ impl World {
         self.ends.push(Endpoint::new(to, accept, config.1, scripts.1, back));
         self.host_ends[from].push(client);
         self.host_ends[to].push(client + 1);
-        self.flows.push(Flow { number, client, server: client + 1, is_orderly });
+        self.flows.push(Flow { number, client, server: client + 1, is_graceful });
         self.agenda.no_later(self.host_sources[from], settings.at);
         Ok(number)
     }
 
     /// A program that sends messages beside TCP; `false` if there was no room for its sockets.
-    pub fn add_chatter(&mut self, settings: ChatterSettings, at: Instant) -> bool {
+    pub fn add_background_flow(&mut self, settings: BackgroundSettings, at: Instant) -> bool {
         let from = settings.hosts.0;
         let first = self.hosts[from].clock.local(at);
-        let mut chatter = Chatter::new(settings, self.chatters.len(), first);
-        let is_open = chatter.open(&mut self.hosts);
-        self.chatters.push(chatter);
+        let mut background_flow = BackgroundFlow::new(settings, self.background_flows.len(), first);
+        let is_open = background_flow.open(&mut self.hosts);
+        self.background_flows.push(background_flow);
         self.agenda.no_later(self.host_sources[from], at);
         is_open
     }
 
     /// Messages that a chatter's stack took, and those that arrived or were answered.
-    pub fn chatted(&self, chatter: usize) -> (u64, u64) {
-        (self.chatters[chatter].sent, self.chatters[chatter].arrived)
+    pub fn background_counts(&self, background_flow: usize) -> (u64, u64) {
+        (
+            self.background_flows[background_flow].sent,
+            self.background_flows[background_flow].arrived,
+        )
     }
 
     /// Something that will happen. In order of time.
@@ -419,13 +422,13 @@ impl World {
     }
 
     /// Put a gate before a direction of a link, by its number; the one that was there goes.
-    pub fn set_gate(&mut self, direction: usize, gate: Gate) {
-        self.lanes[direction].gate = Some(gate);
+    pub fn set_hook(&mut self, direction: usize, hook: Hook) {
+        self.lanes[direction].hook = Some(hook);
     }
 
     /// Segments that a direction's gate has taken.
-    pub fn gated(&self, direction: usize) -> u64 {
-        self.lanes[direction].gated
+    pub fn dropped_by_hook(&self, direction: usize) -> u64 {
+        self.lanes[direction].dropped_by_hook
     }
 
     /// The same for the same seed and the same code: made of every frame that was sent, and when.

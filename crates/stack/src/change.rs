@@ -89,7 +89,7 @@ impl Stack {
         if port.limits.link != limits.link {
             return Err((ReplaceError::OtherLink, device));
         }
-        if let Err(why) = port::admits(&*device, port.governor.setting()) {
+        if let Err(why) = port::admits(&*device, port.moderation.setting()) {
             return Err((ReplaceError::Mitigation(why), device));
         }
         let (old, new) = (port.limits.offloads, limits.offloads);

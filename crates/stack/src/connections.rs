@@ -44,7 +44,7 @@ pub(crate) struct Pcb {
     /// What [`inet::Neighbours::changes`] was when the template's link address was looked up.
     pub(crate) seen: u64,
     /// The template has, or once had, a link address.
-    pub(crate) has_way: bool,
+    pub(crate) is_resolved: bool,
     /// Waits to hear what came of asking for one.
     pub(crate) waiting: bool,
 }

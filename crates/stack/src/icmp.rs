@@ -9,7 +9,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use base::{Counter, DropReason, IpVersion, Limit, Mss, Mtu, Owner, SeqNumber};
 use inet::flow::Addrs;
-use inet::icmp::{self, Message, Quoted, Told, Unreachable};
+use inet::icmp::{self, ErrorKind, Message, Quoted, Unreachable};
 use inet::ip_input::is_martian_source;
 use inet::{FlowKey, Ip};
 use mbuf::{Flags as MbufFlags, Mbuf};
@@ -28,7 +28,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: Mbuf) -> Fate {
     match icmp::icmp_input(ip, m.as_slice())? {
         Message::EchoRequest => crate::tx::echo_reply(stack, ip, &m),
         Message::EchoReply { id, seq } => ping::reply(stack, ip, (id, seq), m),
-        Message::Error(told) => {
+        Message::Error(reported) => {
             let packet = m.as_slice().get(icmp::HEADER_LEN..).unwrap_or_default();
             let quoted = icmp::quoted(packet, IpVersion::of(&ip.src()))?;
             let sent_by_us =
@@ -36,7 +36,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: Mbuf) -> Fate {
             if !sent_by_us {
                 return Err(DropReason::IcmpErrorNoMatch);
             }
-            error_about(stack, &quoted, told, ip.src())?;
+            error_about(stack, &quoted, reported, ip.src())?;
             stack.core.cx.counters.add(Counter::IcmpErrorsIn, 1);
             Ok(())
         }
@@ -45,7 +45,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: Mbuf) -> Fate {
 
 /// Our own link knows no way for a packet of ours: tell who sent it, if it was not TCP, whose
 /// connections are told themselves.
-pub(crate) fn no_way(stack: &mut Stack, packet: &[u8]) {
+pub(crate) fn host_unreachable(stack: &mut Stack, packet: &[u8]) {
     let version = match packet.first() {
         Some(first) if first >> 4 == 6 => IpVersion::V6,
         _ => IpVersion::V4,
@@ -54,28 +54,30 @@ pub(crate) fn no_way(stack: &mut Stack, packet: &[u8]) {
         && quoted.protocol != ipv4::TCP
     {
         // Nobody to tell is no drop of its own: the packet has been counted.
-        let told = Told::Unreachable(Unreachable::Host);
-        let _ = error_about(stack, &quoted, told, quoted.src);
+        let reported = ErrorKind::Unreachable(Unreachable::Host);
+        let _ = error_about(stack, &quoted, reported, quoted.src);
     }
 }
 
-fn error_about(stack: &mut Stack, quoted: &Quoted<'_>, told: Told, from: IpAddr) -> Fate {
+fn error_about(stack: &mut Stack, quoted: &Quoted<'_>, reported: ErrorKind, from: IpAddr) -> Fate {
     match quoted.protocol {
-        ipv4::TCP => about_segment(stack, quoted, told),
+        ipv4::TCP => about_segment(stack, quoted, reported),
         ipv4::UDP => {
             let (local, remote) = quoted.ports().ok_or(DropReason::IcmpMalformed)?;
             let local = SocketAddr::new(quoted.src, local);
             let remote = SocketAddr::new(quoted.dst, remote);
-            let why = match told {
-                Told::Unreachable(why) => why,
-                Told::TooBig(told) => return datagram_too_big(stack, quoted, told, local, remote),
-                Told::Transient => return Err(DropReason::IcmpErrorIgnored),
+            let why = match reported {
+                ErrorKind::Unreachable(why) => why,
+                ErrorKind::TooBig(reported) => {
+                    return datagram_too_big(stack, quoted, reported, local, remote);
+                }
+                ErrorKind::Transient => return Err(DropReason::IcmpErrorIgnored),
             };
             let handle = stack.udp.fail(local, remote, why).ok_or(DropReason::IcmpErrorNoMatch)?;
             stack.ready.push_back(crate::Event::Udp(handle));
             Ok(())
         }
-        ipv4::ICMP | ipv6::ICMPV6 => ping::failed(stack, quoted, told, from),
+        ipv4::ICMP | ipv6::ICMPV6 => ping::failed(stack, quoted, reported, from),
         _ => Err(DropReason::IcmpErrorNoMatch),
     }
 }
@@ -85,11 +87,11 @@ fn error_about(stack: &mut Stack, quoted: &Quoted<'_>, told: Told, from: IpAddr)
 fn datagram_too_big(
     stack: &mut Stack,
     quoted: &Quoted<'_>,
-    told: usize,
+    reported: usize,
     local: SocketAddr,
     remote: SocketAddr,
 ) -> Fate {
-    let mtu = quoted.path_mtu(told).and_then(Mtu::new).ok_or(DropReason::IcmpErrorIgnored)?;
+    let mtu = quoted.path_mtu(reported).and_then(Mtu::new).ok_or(DropReason::IcmpErrorIgnored)?;
     let until = stack.core.cx.now + path::LIFE;
     if stack.udp.too_big(local, remote, mtu, until) {
         Ok(())
@@ -100,7 +102,7 @@ fn datagram_too_big(
 
 /// An error about a TCP segment, which has to be in flight (RFC 5927 section 4.1).
 /// RFC 9293 MUST-54.
-fn about_segment(stack: &mut Stack, quoted: &Quoted<'_>, told: Told) -> Fate {
+fn about_segment(stack: &mut Stack, quoted: &Quoted<'_>, reported: ErrorKind) -> Fate {
     let (local, remote) = quoted.ports().ok_or(DropReason::IcmpMalformed)?;
     let seq = SeqNumber(quoted.second_word().ok_or(DropReason::IcmpMalformed)?);
     let key = FlowKey::new(quoted.src, local, quoted.dst, remote);
@@ -111,8 +113,8 @@ fn about_segment(stack: &mut Stack, quoted: &Quoted<'_>, told: Told) -> Fate {
         return Err(DropReason::IcmpErrorOutOfWindow);
     }
     let embryonic = pcb.tcb.is_embryonic();
-    match told {
-        Told::Unreachable(why) => {
+    match reported {
+        ErrorKind::Unreachable(why) => {
             let error = tcp_error(why);
             if matches!(why, Unreachable::Port | Unreachable::Protocol) {
                 path::hard_error(&mut pcb.tcb, error);
@@ -120,8 +122,8 @@ fn about_segment(stack: &mut Stack, quoted: &Quoted<'_>, told: Told) -> Fate {
                 path::soft_error(&mut pcb.tcb, error);
             }
         }
-        Told::TooBig(told) => {
-            let mtu = quoted.path_mtu(told).and_then(Mtu::new);
+        ErrorKind::TooBig(reported) => {
+            let mtu = quoted.path_mtu(reported).and_then(Mtu::new);
             let mtu = mtu.ok_or(DropReason::IcmpErrorIgnored)?;
             let core = &mut stack.core;
             let limit = Limit::PathChangesPerSecond;
@@ -129,17 +131,17 @@ fn about_segment(stack: &mut Stack, quoted: &Quoted<'_>, told: Told) -> Fate {
                 return Err(DropReason::IcmpRateLimited);
             }
             let mss = Mss::for_mtu(mtu, IpVersion::of(&quoted.dst));
-            match path::told_too_big(&mut pcb.tcb, seq, mss, core.cx.now) {
-                path::Told::Ignored => return Err(DropReason::IcmpErrorIgnored),
-                path::Told::Doubted => core.cx.counters.add(Counter::PathMtuDoubted, 1),
-                path::Told::Believed => {
+            match path::packet_too_big(&mut pcb.tcb, seq, mss, core.cx.now) {
+                path::Outcome::Ignored => return Err(DropReason::IcmpErrorIgnored),
+                path::Outcome::Doubted => core.cx.counters.add(Counter::PathMtuDoubted, 1),
+                path::Outcome::Believed => {
                     core.cx.counters.add(Counter::PathMtuLowered, 1);
                     // The others on this path hear of it before they send again.
                     stack.path_mtus.learn(quoted.dst, mtu, core.cx.now, &mut core.cx.budget);
                 }
             }
         }
-        Told::Transient => path::soft_error(&mut pcb.tcb, tcp::Error::HostUnreachable),
+        ErrorKind::Transient => path::soft_error(&mut pcb.tcb, tcp::Error::HostUnreachable),
     }
     if embryonic {
         passive::handshake_progress(stack, handle);
@@ -195,7 +197,7 @@ pub(crate) fn refuse<A: Addrs>(
     let (local, remote) = (SocketAddr::new(ip.dst(), 0), SocketAddr::new(ip.src(), 0));
     let settings = IpSettings::default();
     let sent = resolve::route(stack, local, remote, protocol, &Owner::program(), settings)
-        .and_then(|way| resolve::send(stack, &way, answer));
+        .and_then(|egress| resolve::send(stack, &egress, answer));
     match sent {
         Ok(()) => stack.core.cx.counters.add(Counter::IcmpErrorsOut, 1),
         Err(reason) => stack.core.drops.count(reason),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use base::{Cidr, Counter, Duration, Instant, IpVersion, MacAddr, Mss};
 use bpf::Direction;
-use device::mitigation::{Governor, Mitigation, Rest, Threshold};
+use device::mitigation::{IdlePolicy, Mitigation, Moderation, Threshold};
 use device::{Burst, Device, Limits};
 use mbuf::{Mbuf, Pool};
 use tcp::Cx;
@@ -49,7 +49,7 @@ pub(crate) struct Port {
     /// Its device is gone, and its connections have heard of it.
     pub(crate) gone: bool,
     /// How often its driver is woken.
-    pub(crate) governor: Governor,
+    pub(crate) moderation: Moderation,
     /// When it was last armed, its frames were let gather: nobody is to sleep at its descriptor.
     #[cfg(unix)]
     gathers: bool,
@@ -170,17 +170,18 @@ impl Port {
 
     fn arm(&mut self, waker: &Waker, now: Instant) -> Armed {
         self.asked_for_room = self.is_pushed_back();
-        let rest = if self.gone { Rest::UntilFrame } else { self.governor.rest(now) };
+        let idle =
+            if self.gone { IdlePolicy::UntilFrame } else { self.moderation.idle_policy(now) };
         #[cfg(unix)]
         {
-            self.gathers = matches!(rest, Rest::Gather(_));
+            self.gathers = matches!(idle, IdlePolicy::Gather(_));
         }
-        match rest {
-            Rest::Poll => return Armed::Ready,
-            Rest::UntilFrame => {
+        match idle {
+            IdlePolicy::Poll => return Armed::Ready,
+            IdlePolicy::UntilFrame => {
                 self.device.coalesce(Threshold::EACH);
             }
-            Rest::Gather(threshold) => {
+            IdlePolicy::Gather(threshold) => {
                 let counts = self.device.coalesce(threshold);
                 if counts && !self.device.arm(waker) {
                     return Armed::Ready;
@@ -308,7 +309,7 @@ impl Ports {
             shown: 0,
             full_bursts: 0,
             gone: false,
-            governor: Governor::default(),
+            moderation: Moderation::default(),
             #[cfg(unix)]
             gathers: false,
             refused_since: None,
@@ -426,10 +427,10 @@ impl Ports {
     ) -> Result<(), MitigationError> {
         let port = self.get_mut(id.0).ok_or(MitigationError::NoPort)?;
         // Less than it has needs no deeper queue than it has.
-        if to.least_depth() > port.governor.setting().least_depth() {
+        if to.least_depth() > port.moderation.setting().least_depth() {
             admits(&*port.device, to)?;
         }
-        port.governor.set(to);
+        port.moderation.set(to);
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ use core::net::{IpAddr, SocketAddr};
 use base::{Counter, DropReason, Limit, LinkKind, MacAddr, PerSecond};
 use inet::flow::Addrs;
 use inet::ip_output::Fields;
-use inet::neighbour::{Action, Claim, Found, Key, group_mac};
+use inet::neighbour::{Action, Advertisement, Found, Key, group_mac};
 use inet::{HeaderTemplate, Ip, nd};
 use mbuf::Mbuf;
 use tcp::Fate;
@@ -33,7 +33,7 @@ pub(crate) struct Resolving {
 }
 
 /// How packets of one kind leave: by which port, to which neighbour, under which headers.
-pub(crate) struct Way {
+pub(crate) struct Egress {
     pub(crate) port: u16,
     pub(crate) neighbour: IpAddr,
     pub(crate) template: HeaderTemplate,
@@ -49,7 +49,7 @@ pub(crate) fn route(
     protocol: u8,
     owner: &base::Owner,
     settings: IpSettings,
-) -> Result<Way, DropReason> {
+) -> Result<Egress, DropReason> {
     let hop = stack
         .routes
         .lookup(remote.ip(), Some(local.ip()), owner, 0, inet::route::MAIN_TABLE)
@@ -64,7 +64,7 @@ pub(crate) fn route(
     let mac = found.unwrap_or_default();
     let template = HeaderTemplate::new(port.limits.link, port.mac, mac, &fields);
     let (port, is_complete) = (hop.port, found.is_some());
-    Ok(Way { port, neighbour: hop.neighbour, template, is_complete })
+    Ok(Egress { port, neighbour: hop.neighbour, template, is_complete })
 }
 
 /// The link address for packets to `dst` by way of `neighbour`; `None` while it is asked for.
@@ -94,18 +94,18 @@ fn link_address(
 
 /// Send a packet on its way, or keep it until the neighbour has answered; one that cannot be kept
 /// is counted.
-pub(crate) fn send(stack: &mut Stack, way: &Way, mut packet: Mbuf) -> Fate {
-    if let Err(reason) = way.template.prepend(&mut packet) {
+pub(crate) fn send(stack: &mut Stack, egress: &Egress, mut packet: Mbuf) -> Fate {
+    if let Err(reason) = egress.template.prepend(&mut packet) {
         stack.core.cx.pool.free(packet);
         return Err(reason);
     }
-    if way.is_complete {
-        tx::put(stack, way.port, packet);
+    if egress.is_complete {
+        tx::put(stack, egress.port, packet);
         return Ok(());
     }
-    let key = (way.port, way.neighbour);
-    if let Err(lost) = stack.neighbours.hold(key, packet, &mut stack.core.cx.budget) {
-        stack.core.drops.count(DropReason::NeighbourHoldFull);
+    let key = (egress.port, egress.neighbour);
+    if let Err(lost) = stack.neighbours.enqueue(key, packet, &mut stack.core.cx.budget) {
+        stack.core.drops.count(DropReason::NeighbourQueueFull);
         stack.core.cx.pool.free(lost);
     }
     Ok(())
@@ -117,7 +117,7 @@ pub(crate) fn send(stack: &mut Stack, way: &Way, mut packet: Mbuf) -> Fate {
 #[inline(never)]
 pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
     let Some(pcb) = stack.connections.get(handle) else { return false };
-    if !pcb.has_way && pcb.tcb.state == tcp::State::Closed {
+    if !pcb.is_resolved && pcb.tcb.state == tcp::State::Closed {
         // Nobody has heard of it, and nobody needs to.
         return false;
     }
@@ -127,25 +127,25 @@ pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
     let ip = IpSettings { tos, ttl };
     // Before the question is asked: an answer that comes out of it counts as news.
     let changes = stack.changes();
-    let way = route(stack, local, remote, wire::ipv4::TCP, &owner, ip);
+    let egress = route(stack, local, remote, wire::ipv4::TCP, &owner, ip);
     let Some(pcb) = stack.connections.get_mut(handle) else { return false };
-    match way {
+    match egress {
         // Another port may have another MTU: those connections stay where they are.
-        Ok(way) if way.port == port => {
-            if way.is_complete {
-                pcb.template = way.template;
-                pcb.has_way = true;
+        Ok(egress) if egress.port == port => {
+            if egress.is_complete {
+                pcb.template = egress.template;
+                pcb.is_resolved = true;
             } else if !core::mem::replace(&mut pcb.waiting, true) {
-                wait(stack, (way.port, way.neighbour), handle);
+                wait(stack, (egress.port, egress.neighbour), handle);
             }
         }
-        Ok(_) => pcb.has_way = true,
+        Ok(_) => pcb.is_resolved = true,
         Err(_) => {}
     }
     let Some(pcb) = stack.connections.get_mut(handle) else { return false };
     // One that had a link address goes on with it: if it is wrong, TCP's own timers find out.
-    pcb.seen = if pcb.has_way { changes } else { Pcb::NEVER_SEEN };
-    pcb.has_way
+    pcb.seen = if pcb.is_resolved { changes } else { Pcb::NEVER_SEEN };
+    pcb.is_resolved
 }
 
 fn wait(stack: &mut Stack, key: Key, handle: TcpHandle) {
@@ -170,8 +170,8 @@ pub(crate) fn act(stack: &mut Stack) {
     while let Some(action) = stack.neighbours.next_action() {
         match action {
             Action::Solicit(key, to) => question(stack, key, to),
-            Action::Resolved(key, mac, held) => {
-                for mut frame in held {
+            Action::Resolved(key, mac, pending) => {
+                for mut frame in pending {
                     if let Some(dst) = frame.as_mut_slice().and_then(|b| b.get_mut(..6)) {
                         dst.copy_from_slice(&mac.0);
                     }
@@ -184,25 +184,28 @@ pub(crate) fn act(stack: &mut Stack) {
                     }
                 }
             }
-            Action::Failed(key, held) => failed(stack, key, held),
+            Action::Failed(key, pending) => failed(stack, key, pending),
         }
     }
 }
 
 /// Nobody answers for `key`: what was held is dropped, and whoever sent it or waits is told.
 #[cold]
-fn failed(stack: &mut Stack, key: Key, held: std::collections::VecDeque<Mbuf>) {
+fn failed(stack: &mut Stack, key: Key, pending: std::collections::VecDeque<Mbuf>) {
     stack.core.cx.counters.add(Counter::NeighbourFailures, 1);
-    for frame in held {
+    for frame in pending {
         stack.core.drops.count(DropReason::IpNoNeighbour);
-        icmp::no_way(stack, frame.as_slice().get(ether::HEADER_LEN..).unwrap_or_default());
+        icmp::host_unreachable(
+            stack,
+            frame.as_slice().get(ether::HEADER_LEN..).unwrap_or_default(),
+        );
         stack.core.cx.pool.free(frame);
     }
     for handle in stack.resolving.waiting.remove(&key).unwrap_or_default() {
         let Some(pcb) = stack.connections.get_mut(handle) else { continue };
         pcb.waiting = false;
         let embryonic = pcb.tcb.is_embryonic();
-        tcp::path::no_way(&mut pcb.tcb);
+        tcp::path::host_unreachable(&mut pcb.tcb);
         if embryonic {
             passive::handshake_progress(stack, handle);
         }
@@ -344,8 +347,8 @@ fn advertise(
     let fields = Fields { src: ours.into(), dst, protocol: ipv6::ICMPV6, tos: 0, ttl: 255 };
     let template = HeaderTemplate::new(link, own, mac.unwrap_or_default(), &fields);
     let m = stack.core.cx.pool.copy_of(&bytes[..len]).ok_or(DropReason::MbufExhausted)?;
-    let way = Way { port: port_id, neighbour: dst, template, is_complete: mac.is_some() };
-    send(stack, &way, m)
+    let egress = Egress { port: port_id, neighbour: dst, template, is_complete: mac.is_some() };
+    send(stack, &egress, m)
 }
 
 fn may_answer(stack: &mut Stack) -> Fate {
@@ -359,15 +362,15 @@ fn may_answer(stack: &mut Stack) -> Fate {
 
 /// Give what was heard to the table, if the neighbour can be on this link at all.
 fn learn(stack: &mut Stack, port_id: u16, heard: &nd::Heard) -> bool {
-    let Some((ip, mac, claim)) = heard.news else { return false };
+    let Some((ip, mac, advertisement)) = heard.news else { return false };
     let on_link = stack.ports.get(port_id).is_some_and(|port| port.is_on_link(ip));
     // Who is on none of our networks may be a neighbour by a route of ours: then we asked first.
-    if claim == Claim::Asking && !on_link {
+    if advertisement == Advertisement::Request && !on_link {
         return false;
     }
     let core = &mut stack.core;
     let useful =
-        stack.neighbours.learn((port_id, ip), mac, claim, core.cx.now, &mut core.cx.budget);
+        stack.neighbours.learn((port_id, ip), mac, advertisement, core.cx.now, &mut core.cx.budget);
     act(stack);
     useful
 }

@@ -85,7 +85,7 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
     stack.core.cx.counters.add(Counter::RxBytes, bytes);
     stack.core.cx.counters.add(Counter::RxBursts, 1);
     if let Some(port) = stack.ports.get_mut(port_id) {
-        port.governor.took(count, bytes, stack.core.cx.now);
+        port.moderation.took(count, bytes, stack.core.cx.now);
     }
     count
 }

@@ -1,10 +1,12 @@
 //! Tests of whole stacks: transfers, ladders, hostile bytes, prediction on against off.
 
+mod checksums;
 mod craft;
 #[cfg(unix)]
 mod devices;
 mod hostile;
 mod icmp;
+mod idle;
 mod ladder;
 mod mitigation;
 mod path_mtu;
@@ -12,6 +14,5 @@ mod ports;
 mod predict;
 mod requirements;
 mod resolve;
-mod rest;
 mod taps;
 mod transfer;

@@ -79,9 +79,9 @@ fn dirty_connections(stack: &mut Stack) {
 fn connection(stack: &mut Stack, handle: TcpHandle) {
     let Some(mut pcb) = stack.connections.get_mut(handle) else { return };
     pcb.tcb.dirty = false;
-    let mut has_way = true;
+    let mut is_resolved = true;
     if pcb.seen != stack.neighbours.changes() + stack.path_mtus.changes() {
-        has_way = resolve::refresh(stack, handle);
+        is_resolved = resolve::refresh(stack, handle);
         path_mtu::refresh(stack, handle);
         let Some(again) = stack.connections.get_mut(handle) else { return };
         pcb = again;
@@ -90,7 +90,7 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     let Some(port) = stack.ports.get_mut(pcb.port) else { return };
     let mut run = Run::default();
     loop {
-        if !has_way {
+        if !is_resolved {
             // Without a link address its segments stay unmade, and its timers run.
             output::hold_back(&mut pcb.tcb, &core.cx);
             break;
@@ -127,7 +127,7 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     if !pcb.blocked
         && let Some(round_trip) = output::awaits_ack(&pcb.tcb)
     {
-        port.governor.awaits(round_trip);
+        port.moderation.awaits(round_trip);
     }
     output::close(&mut pcb.tcb, &run, &mut core.cx);
     if pcb.tcb.events.0 != 0 && !pcb.ready && pcb.listener.is_none() {
@@ -331,8 +331,8 @@ pub(crate) fn bare_segment(
     bare: &Bare,
 ) {
     let (owner, ip) = (base::Owner::program(), IpSettings::default());
-    let way = resolve::route(stack, local, remote, ipv4::TCP, &owner, ip);
-    let sent = way.and_then(|way| bare_segment_over(stack, &way, (local, remote), bare));
+    let egress = resolve::route(stack, local, remote, ipv4::TCP, &owner, ip);
+    let sent = egress.and_then(|egress| bare_segment_over(stack, &egress, (local, remote), bare));
     if let Err(reason) = sent {
         stack.core.drops.count(reason);
     }
@@ -344,7 +344,7 @@ pub(crate) fn bare_segment(
 /// The named reason: no buffer, or what the way says.
 pub(crate) fn bare_segment_over(
     stack: &mut Stack,
-    way: &resolve::Way,
+    egress: &resolve::Egress,
     (local, remote): (SocketAddr, SocketAddr),
     bare: &Bare,
 ) -> Result<(), DropReason> {
@@ -370,7 +370,7 @@ pub(crate) fn bare_segment_over(
         .plus(Sum::of_be16(header_len as u16));
     let field = pseudo.plus(stack.core.cx.ladder.sum(buf)).field();
     wire_tcp::set_checksum(buf, field);
-    resolve::send(stack, way, m)
+    resolve::send(stack, egress, m)
 }
 
 /// Answer an echo request, within the rate limit; not that of ICMP errors, or a flood to a closed
@@ -387,12 +387,12 @@ pub(crate) fn echo_reply<A: Addrs>(
     let local = SocketAddr::new(ip.dst(), 0);
     let remote = SocketAddr::new(ip.src(), 0);
     let owner = base::Owner::program();
-    let way = resolve::route(stack, local, remote, ip.protocol, &owner, IpSettings::default())?;
+    let egress = resolve::route(stack, local, remote, ip.protocol, &owner, IpSettings::default())?;
     let mut m = stack.core.cx.pool.copy_of(request.as_slice()).ok_or(DropReason::MbufExhausted)?;
     if let Some(message) = m.as_mut_slice() {
         inet::icmp::make_reply(message, IpVersion::of(&ip.src()) == IpVersion::V4);
     }
-    resolve::send(stack, &way, m)?;
+    resolve::send(stack, &egress, m)?;
     stack.core.cx.counters.add(Counter::IcmpEchoReplies, 1);
     Ok(())
 }

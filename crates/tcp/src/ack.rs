@@ -73,7 +73,7 @@ fn retransmitted_sample(tcb: &mut Tcb, timestamps: Option<Timestamps>, cx: &Cx) 
 pub(crate) fn grow_window(tcb: &mut Tcb, bytes: u32, sent_at: Option<Instant>, cx: &Cx) {
     if tcb.marks.has(Marks::CWND_LIMITED) || tcb.cc.hears_all() {
         let news = News { acked: bytes, delivered: bytes, sent_at, ..News::default() };
-        tell_congestion_control(tcb, &news, 0, cx);
+        notify_congestion_control(tcb, &news, 0, cx);
     }
 }
 
@@ -89,7 +89,7 @@ fn half_was_used(tcb: &mut Tcb, acked: u32) -> bool {
 }
 
 #[inline(always)]
-fn tell_congestion_control(tcb: &mut Tcb, news: &News, lost_bytes: u32, cx: &Cx) {
+fn notify_congestion_control(tcb: &mut Tcb, news: &News, lost_bytes: u32, cx: &Cx) {
     let ack = cc::Ack {
         now: cx.now,
         acked_bytes: news.acked,
@@ -178,7 +178,7 @@ pub(crate) fn process(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut 
         // The ACK that ends a recovery sets the window (RFC 6582 section 3.2); it grows none.
         let lost =
             tcb.recovery.lost.bytes().saturating_sub(lost_before + probe::excused_bytes(tcb));
-        tell_congestion_control(tcb, &news, lost, cx);
+        notify_congestion_control(tcb, &news, lost, cx);
     }
     if was_shut && tcb.snd_wnd > 0 {
         window_opened(tcb);

@@ -25,7 +25,7 @@ pub const OPTIONS_ROOM: usize = wire::tcp::OPTIONS_LEN_MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// An ordinary handshake in which we tell the peer its cookie.
-    Tells,
+    Grants,
     /// The peer's SYN opened it.
     Server,
     /// Our SYN has a cookie, or asks for one.
@@ -149,8 +149,8 @@ pub(crate) fn acknowledged(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) {
 }
 
 /// Tell the peer of this connection in SYN-RECEIVED its cookie.
-pub fn tell(tcb: &mut Tcb, cookie: FastOpen) {
-    keep(tcb, Role::Tells, Some(cookie));
+pub fn grant(tcb: &mut Tcb, cookie: FastOpen) {
+    keep(tcb, Role::Grants, Some(cookie));
 }
 
 /// The SYN `seg` with payload `m` has opened this connection in SYN-RECEIVED: its data is the

@@ -4,7 +4,7 @@
 
 use base::SeqNumber;
 
-use crate::seldom::{Clean, Seldom};
+use crate::rare::{Clean, Rare};
 
 /// Totals of one connection, for [`crate::Info`].
 #[derive(Clone, Debug, Default)]
@@ -13,7 +13,7 @@ pub(crate) struct Stats {
     pub(crate) bytes_received: u64,
     pub(crate) segments_out: u32,
     pub(crate) segments_in: u32,
-    pub(crate) rare: Seldom<RareStats>,
+    pub(crate) rare: Rare<RareStats>,
 }
 
 /// What does not happen where all is well.

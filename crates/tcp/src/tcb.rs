@@ -18,13 +18,13 @@ use crate::marks::{EcnBits, Events, Marks, Todo};
 use crate::opening::Opening;
 use crate::pacing::Pacing;
 use crate::path::mtu::PathMtu;
+use crate::rare::{Rare, RareState};
 use crate::receive::blocks::ReceivedBlocks;
 use crate::receive::paws::Paws;
 use crate::receive::reass::Reassembly;
 use crate::receive::tuning::{Tuning, start_bytes};
 use crate::recovery::scoreboard::Recovery;
 use crate::rtt::Rtt;
-use crate::seldom::{Rare, Seldom};
 use crate::sendq::SendQueue;
 use crate::state::{Error, State};
 use crate::stats::Stats;
@@ -111,10 +111,10 @@ pub struct Tcb {
     /// When the estimate of the peer's send space is put to the test.
     pub(crate) early_acks: EarlyAcks,
     pub(crate) cc: Cc,
-    pub(crate) recovery: Seldom<Recovery>,
+    pub(crate) recovery: Rare<Recovery>,
     /// What the path carries, and how that is found out.
-    pub(crate) path: Seldom<PathMtu>,
-    pub(crate) sack_blocks: Seldom<ReceivedBlocks>,
+    pub(crate) path: Rare<PathMtu>,
+    pub(crate) sack_blocks: Rare<ReceivedBlocks>,
     pub(crate) reassembly: Reassembly,
     pub(crate) paws: Paws,
 
@@ -137,7 +137,7 @@ pub struct Tcb {
     pub(crate) path_most: u16,
     /// How it ended.
     pub error: Option<Error>,
-    pub(crate) rare: Seldom<Rare>,
+    pub(crate) rare: Rare<RareState>,
     pub(crate) challenge_acks: PerSecond,
     pub(crate) out_of_window_acks: PerSecond,
     pub(crate) config: Arc<Config>,
@@ -158,8 +158,8 @@ fn largest_scale(config: &Config) -> WindowScale {
     WindowScale::for_window(most as usize)
 }
 
-fn known_path(opening: &Opening) -> Seldom<PathMtu> {
-    let mut path: Seldom<PathMtu> = Seldom::default();
+fn known_path(opening: &Opening) -> Rare<PathMtu> {
+    let mut path: Rare<PathMtu> = Rare::default();
     if opening.path.is_some() {
         path.known = opening.path;
     }
@@ -226,9 +226,9 @@ impl Tcb {
             stats: Stats::default(),
             early_acks: EarlyAcks::default(),
             cc,
-            recovery: Seldom::default(),
+            recovery: Rare::default(),
             path: known_path(opening),
-            sack_blocks: Seldom::default(),
+            sack_blocks: Rare::default(),
             reassembly: Reassembly::default(),
             paws: Paws::default(),
             max_snd_wnd: 0,
@@ -240,7 +240,7 @@ impl Tcb {
             default_mss: opening.default_mss,
             path_most: 0,
             error: None,
-            rare: Seldom::default(),
+            rare: Rare::default(),
             challenge_acks: PerSecond::default(),
             out_of_window_acks: PerSecond::default(),
             config: config.clone(),
@@ -331,7 +331,7 @@ impl Tcb {
     }
 
     /// The handshake ended, either way.
-    pub fn hatched(&mut self) {
+    pub fn handshake_ended(&mut self) {
         self.marks.clear(Marks::EMBRYONIC);
     }
 

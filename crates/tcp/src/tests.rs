@@ -4,9 +4,9 @@ use base::{Duration, Instant, SeqNumber};
 use mbuf::Pool;
 use proptest::prelude::*;
 
+use crate::rare::Clean;
 use crate::receive::blocks::ReceivedBlocks;
 use crate::receive::reass::Reassembly;
-use crate::seldom::Clean;
 use crate::sendq::{Piece, SendQueue};
 
 const LEN: usize = 600;

@@ -38,7 +38,7 @@ const LIMITS: &[(Limit, usize)] = &[
     (Limit::ForwardRequests, 4),
     (Limit::Sockets, 8),
     (Limit::UdpQueueBytes, 4_096),
-    (Limit::ArpHoldTotal, 8),
+    (Limit::NeighbourQueueTotal, 8),
     (Limit::Neighbours, 8),
     (Limit::PathMtus, 4),
     (Limit::PingReplies, 4),
@@ -182,7 +182,7 @@ impl Bench {
             self.take_sent();
         }
         self.events();
-        self.judge();
+        self.check();
     }
 
     /// Everything on the wires, each frame looked at.
@@ -228,7 +228,7 @@ impl Bench {
     }
 
     /// No table holds more than its limit.
-    pub(crate) fn judge(&mut self) {
+    pub(crate) fn check(&mut self) {
         let budget = self.stack.budget();
         let within = [
             (Limit::Connections, self.stack.connection_count()),

@@ -64,7 +64,7 @@ fn step(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
             let wire = usize::from(u.arbitrary::<bool>()?);
             let mut frame = short_bytes(u, 300)?;
             if u.ratio(7, 8)? {
-                craft::mend_frame(&mut frame, bench.wires[wire].link);
+                craft::fix_frame_checksums(&mut frame, bench.wires[wire].link);
             }
             bench.inject(wire, &frame);
         }
@@ -196,7 +196,7 @@ fn reflect(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
     if let Some(byte) = packet.get_mut(place) {
         *byte ^= u.arbitrary::<u8>()?;
     }
-    craft::mend_frame(&mut packet, base::LinkKind::Ip);
+    craft::fix_frame_checksums(&mut packet, base::LinkKind::Ip);
     bench.inject_packet(said.wire, &packet);
     Ok(())
 }

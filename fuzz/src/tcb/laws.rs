@@ -140,7 +140,7 @@ impl Laws {
     }
 
     /// After any step.
-    pub(crate) fn judge(&self, tcb: &Tcb, cx: &Cx) {
+    pub(crate) fn check(&self, tcb: &Tcb, cx: &Cx) {
         let info = tcb.info();
         assert!(tcb.snd_una.le(tcb.snd_nxt), "SND.UNA is past SND.NXT");
         assert!(tcb.rcv_adv.ge(tcb.rcv_nxt), "RCV.NXT is past the window");

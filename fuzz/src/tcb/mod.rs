@@ -78,7 +78,7 @@ pub(crate) struct Bench {
     /// What the device has not sent yet.
     held: VecDeque<Mbuf>,
     /// Buffers that somebody else has taken.
-    hoard: Vec<Mbuf>,
+    withheld: Vec<Mbuf>,
     transcript: Transcript,
 }
 
@@ -120,7 +120,7 @@ impl Bench {
             written: 0,
             read: 0,
             held: VecDeque::new(),
-            hoard: Vec::new(),
+            withheld: Vec::new(),
             transcript: Transcript::default(),
         }
     }
@@ -168,7 +168,7 @@ impl Bench {
             self.irs = Some(seg.seq);
         }
         if self.tcb.is_embryonic() && self.tcb.state != State::SynReceived {
-            self.tcb.hatched();
+            self.tcb.handshake_ended();
         }
     }
 
@@ -296,21 +296,21 @@ impl Bench {
     }
 
     /// Somebody takes all buffers that are left, or gives them back.
-    fn hoard(&mut self, take: bool) {
+    fn exhaust(&mut self, take: bool) {
         if take {
             while let Some(m) = self.cx.pool.alloc(2_000) {
-                self.hoard.push(m);
-                if self.hoard.len() > 1_000 {
+                self.withheld.push(m);
+                if self.withheld.len() > 1_000 {
                     break;
                 }
             }
         } else {
-            self.hoard.drain(..).for_each(|m| self.cx.pool.free(m));
+            self.withheld.drain(..).for_each(|m| self.cx.pool.free(m));
         }
     }
 
-    fn judge(&mut self) {
-        self.laws.judge(&self.tcb, &self.cx);
+    fn check(&mut self) {
+        self.laws.check(&self.tcb, &self.cx);
     }
 
     /// The end: everything is given back.
@@ -319,7 +319,7 @@ impl Bench {
         self.note(|| format!("at the end {info:?}"));
         usrreq::clear(&mut self.tcb, &mut self.cx);
         self.device_sends(usize::MAX);
-        self.hoard(false);
+        self.exhaust(false);
         drop(self.tcb);
         assert_eq!(self.cx.pool.outstanding(), 0, "buffers that nobody gave back");
         assert_eq!(self.cx.budget.reserved(Limit::ReceiveBufferBytes), 0, "budget not given back");

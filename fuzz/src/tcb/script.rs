@@ -22,7 +22,7 @@ pub(crate) fn play(data: &[u8], predict: bool) -> Transcript {
         if u.is_empty() || step(&mut bench, &mut u).is_err() {
             break;
         }
-        bench.judge();
+        bench.check();
     }
     bench.finish()
 }
@@ -193,13 +193,13 @@ fn step(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
         200..=223 => bench.device_sends(u.arbitrary::<u8>()?.into()),
         224..=231 => call(bench, u)?,
         232..=239 => news_of_the_path(bench, u)?,
-        240..=243 => bench.hoard(u.arbitrary()?),
+        240..=243 => bench.exhaust(u.arbitrary()?),
         // A visit, like the one that ends most steps.
         _ => {}
     }
     if u.ratio(3, 4)? {
         bench.visit();
-        if bench.hoard.is_empty() {
+        if bench.withheld.is_empty() {
             bench.laws.visited(&bench.tcb);
         }
     }
@@ -326,7 +326,7 @@ fn news_of_the_path(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
     match u.int_in_range(0..=6)? {
         0 => path::soft_error(tcb, Error::HostUnreachable),
         1 => path::hard_error(tcb, Error::ProtocolUnreachable),
-        2 => path::no_way(tcb),
+        2 => path::host_unreachable(tcb),
         3 => {
             let _ = path::too_big(tcb, mss, now);
         }

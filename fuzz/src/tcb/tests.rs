@@ -49,7 +49,7 @@ fn both_streams_are_compared_and_the_end_leaves_nothing() {
     bench.segment(&fill, &Options::default());
     bench.read(100_000);
     assert_eq!((bench.read, bench.written), (4_000, 10_000));
-    bench.judge();
+    bench.check();
     assert!(bench.finish().rows.len() > 5);
 }
 

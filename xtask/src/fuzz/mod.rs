@@ -37,16 +37,16 @@ pub(crate) struct Options {
 }
 
 /// Where things are.
-struct Places {
+struct Folders {
     root: PathBuf,
     base: PathBuf,
 }
 
-impl Places {
-    fn new(root: &Path) -> Places {
+impl Folders {
+    fn new(root: &Path) -> Folders {
         let target = std::env::var_os("CARGO_TARGET_DIR");
         let target = target.map_or_else(|| root.join("target"), |dir| root.join(dir));
-        Places { root: root.to_owned(), base: target.join("fuzz") }
+        Folders { root: root.to_owned(), base: target.join("fuzz") }
     }
 
     /// Of a target, or of all: `corpus`, `seeds`, `findings`, `logs`.
@@ -66,7 +66,7 @@ impl Places {
 
 /// Each target is a case: it passes when its time runs out without a finding.
 pub(crate) fn run(root: &Path, options: &Options, tally: &mut Tally) -> Result<()> {
-    let places = Places::new(root);
+    let folders = Folders::new(root);
     let targets = targets(&std::fs::read_to_string(root.join("fuzz/Cargo.toml"))?)?;
     let chosen = choose(&targets, options)?;
     if let Some(missing) = missing() {
@@ -74,23 +74,23 @@ pub(crate) fn run(root: &Path, options: &Options, tally: &mut Tally) -> Result<(
         return Ok(());
     }
     if let Some(file) = &options.replay {
-        return replay(&places, &chosen[0], file, tally);
+        return replay(&folders, &chosen[0], file, tally);
     }
-    step("build", tally, |_| build(&places, &chosen))?;
-    step("seeds", tally, |_| seeds(&places))?;
+    step("build", tally, |_| build(&folders, &chosen))?;
+    step("seeds", tally, |_| seeds(&folders))?;
     let share = share(options.seconds, chosen.len(), options.jobs);
     let mut outcomes = Vec::new();
     step(&format!("fuzz, {share} s each"), tally, |tally| {
-        let job = work::Job { places: &places, time: Duration::from_secs(share) };
+        let job = work::Job { folders: &folders, time: Duration::from_secs(share) };
         outcomes = job.run(&chosen, options.jobs)?;
-        outcomes.iter().for_each(|outcome| judge(&places, outcome, tally));
+        outcomes.iter().for_each(|outcome| check(&folders, outcome, tally));
         Ok(())
     })?;
     print!("{}", outcome::table(&outcomes));
     Ok(())
 }
 
-fn judge(places: &Places, outcome: &Outcome, tally: &mut Tally) {
+fn check(folders: &Folders, outcome: &Outcome, tally: &mut Tally) {
     match &outcome.finding {
         None if outcome.stopped => {
             tally.skip(&outcome.target, "time: stopped at another target's finding");
@@ -98,10 +98,10 @@ fn judge(places: &Places, outcome: &Outcome, tally: &mut Tally) {
         None => tally.pass(),
         Some(finding) => {
             println!("{}", finding.text);
-            let log = places.shown(&places.folder("logs", &outcome.target));
+            let log = folders.shown(&folders.folder("logs", &outcome.target));
             let why = match &finding.file {
                 Some(file) => {
-                    let file = places.shown(file);
+                    let file = folders.shown(file);
                     format!("replay with `cargo xtask fuzz --replay {file}`; the log is {log}")
                 }
                 None => format!("it ended without naming an input; see {log}"),
@@ -180,13 +180,13 @@ fn has_cargo_fuzz() -> bool {
     installed || process::find("cargo-fuzz").is_some()
 }
 
-fn build(places: &Places, chosen: &[String]) -> Result<()> {
+fn build(folders: &Folders, chosen: &[String]) -> Result<()> {
     let mut command = Command::new("rustup");
     command
-        .current_dir(&places.root)
+        .current_dir(&folders.root)
         .args(["run", "nightly", "cargo", "fuzz", "build"])
         .args(["--fuzz-dir", "fuzz", "--target", HOST, "--target-dir"])
-        .arg(places.base.join("build"))
+        .arg(folders.base.join("build"))
         .env("RUSTFLAGS", UNPOOLED)
         .env_remove("CARGO")
         .env_remove("RUSTC");
@@ -197,31 +197,31 @@ fn build(places: &Places, chosen: &[String]) -> Result<()> {
 }
 
 /// What our own stacks say to each other, anew each time: the code may have changed.
-fn seeds(places: &Places) -> Result<()> {
-    let folder = places.base.join("seeds");
+fn seeds(folders: &Folders) -> Result<()> {
+    let folder = folders.base.join("seeds");
     if folder.exists() {
         std::fs::remove_dir_all(&folder)
             .with_context(|| format!("cannot empty {}", folder.display()))?;
     }
-    let mut command = crate::cargo::cargo(&places.root);
+    let mut command = crate::cargo::cargo(&folders.root);
     command
         .args(["run", "--quiet", "--manifest-path", "fuzz/Cargo.toml", "--example", "seeds"])
         .arg("--target-dir")
-        .arg(places.base.join("plain"))
+        .arg(folders.base.join("plain"))
         .arg("--")
         .arg(&folder);
     process::pass_on(&mut command)
 }
 
 /// One input, with all that the program prints.
-fn replay(places: &Places, target: &str, file: &Path, tally: &mut Tally) -> Result<()> {
+fn replay(folders: &Folders, target: &str, file: &Path, tally: &mut Tally) -> Result<()> {
     let file =
         std::fs::canonicalize(file).with_context(|| format!("cannot read {}", file.display()))?;
-    step("build", tally, |_| build(places, &[target.to_owned()]))?;
-    step(&format!("{target} on {}", places.shown(&file)), tally, |tally| {
+    step("build", tally, |_| build(folders, &[target.to_owned()]))?;
+    step(&format!("{target} on {}", folders.shown(&file)), tally, |tally| {
         let scratch = work::Scratch::new()?;
-        let mut command = Command::new(places.program(target));
-        command.current_dir(&places.root).arg(&file).env("TMPDIR", scratch.path());
+        let mut command = Command::new(folders.program(target));
+        command.current_dir(&folders.root).arg(&file).env("TMPDIR", scratch.path());
         tally.case(target, process::pass_on(&mut command));
         Ok(())
     })

@@ -91,14 +91,14 @@ fn a_finding_has_its_input_and_begins_with_the_panic() {
 #[test]
 fn a_finding_fails_a_case_that_was_stopped_is_skipped_and_the_rest_passes() {
     let root = crate::cargo::root().unwrap();
-    let places = Places::new(&root);
+    let folders = Folders::new(&root);
     let mut tally = Tally::default();
     for outcome in [
         outcome::read("tcb", CLEAN, true, Duration::ZERO),
         outcome::read("tcp_options", FOUND, false, Duration::ZERO),
         Outcome::not_begun("link"),
     ] {
-        judge(&places, &outcome, &mut tally);
+        check(&folders, &outcome, &mut tally);
     }
     assert_eq!((tally.passed, tally.failed, tally.skipped), (1, 1, 1));
     assert!(tally.closing().contains("cargo xtask fuzz --replay /t/findings/tcp_options-crash-1"));

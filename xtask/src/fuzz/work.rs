@@ -3,7 +3,7 @@
 //! Called by: `mod.rs`. A target is a program of its own; its output goes to a log, so that what
 //! two of them print does not mix, and only its last words are read.
 
-use super::Places;
+use super::Folders;
 use super::outcome::{self, Outcome};
 use crate::process;
 use anyhow::{Context, Result};
@@ -28,7 +28,7 @@ const GRACE: Duration = Duration::from_secs(60);
 
 /// What all targets of one command share.
 pub(super) struct Job<'a> {
-    pub(super) places: &'a Places,
+    pub(super) folders: &'a Folders,
     pub(super) time: Duration,
 }
 
@@ -90,7 +90,7 @@ impl Job<'_> {
             return Ok(Outcome::not_begun(target));
         }
         let started = Instant::now();
-        let log = self.places.folder("logs", target);
+        let log = self.folders.folder("logs", target);
         let scratch = Scratch::new()?;
         let mut command = self.command(target, &log)?;
         command.env("TMPDIR", scratch.path());
@@ -112,12 +112,12 @@ impl Job<'_> {
                 .with_context(|| format!("cannot make {}", folder.display()))?;
             Ok(folder)
         };
-        let corpus = make(self.places.folder("corpus", target))?;
-        let seeds = make(self.places.folder("seeds", target))?;
-        let findings = make(self.places.base.join("findings"))?;
-        make(self.places.base.join("logs"))?;
+        let corpus = make(self.folders.folder("corpus", target))?;
+        let seeds = make(self.folders.folder("seeds", target))?;
+        let findings = make(self.folders.base.join("findings"))?;
+        make(self.folders.base.join("logs"))?;
         let output = File::create(log).with_context(|| format!("cannot make {}", log.display()))?;
-        let mut command = Command::new(self.places.program(target));
+        let mut command = Command::new(self.folders.program(target));
         command
             .arg(format!("-max_total_time={}", self.time.as_secs()))
             .arg(format!("-timeout={INPUT_SECONDS}"))

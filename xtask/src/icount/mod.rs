@@ -65,10 +65,10 @@ pub(crate) fn run(
         // One case says nothing of the others, which the baseline holds as well.
         return Ok(0);
     }
-    judge(&root.join(BASELINE), &rows, bless)
+    check(&root.join(BASELINE), &rows, bless)
 }
 
-fn judge(path: &Path, rows: &[Row], bless: bool) -> Result<u8> {
+fn check(path: &Path, rows: &[Row], bless: bool) -> Result<u8> {
     if bless {
         baseline::write(path, rows)?;
         eprintln!("{BASELINE} written; the commit's message names the feature and its cost");

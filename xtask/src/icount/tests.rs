@@ -62,8 +62,8 @@ fn a_blessed_baseline_reads_back_and_then_passes() {
     let name = format!("wirespeed-baseline-{}.json", std::process::id());
     let path = std::env::temp_dir().join(name);
     let rows = [row("a", 300.0), row("b", 2.5)];
-    assert_eq!(judge(&path, &rows, false).unwrap(), 1);
-    assert_eq!(judge(&path, &rows, true).unwrap(), 0);
-    assert_eq!(judge(&path, &rows, false).unwrap(), 0);
+    assert_eq!(check(&path, &rows, false).unwrap(), 1);
+    assert_eq!(check(&path, &rows, true).unwrap(), 0);
+    assert_eq!(check(&path, &rows, false).unwrap(), 0);
     std::fs::remove_file(&path).unwrap();
 }

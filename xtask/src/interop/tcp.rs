@@ -27,7 +27,7 @@ const TROUBLE: [&str; 12] = [
     "--mtu",
     "1500",
 ];
-const SHRINKS: [&str; 4] = ["--mtu", "1280@1s", "--spare", "100"];
+const SHRINKS: [&str; 4] = ["--mtu", "1280@1s", "--exempt", "100"];
 
 const LINUX: &[Need] = &[Need::Root, TUN, IP, SOCAT, SHA256SUM];
 

@@ -8,7 +8,7 @@ use libc::{F_GETFL, F_SETFL, FIONREAD, O_NONBLOCK, O_RDWR, TIOCOUTQ};
 use rustix::io::Errno;
 
 use super::Call;
-use super::file::Place;
+use super::file::Endpoint;
 use super::world::State;
 
 /// Linux's `SIOCOUTQNSD`: bytes not sent yet.
@@ -32,9 +32,13 @@ pub(super) fn fcntl(state: &mut State, fd: RawFd, command: i32, value: i32) -> C
 
 /// `ioctl`: the number that goes where the third argument points.
 pub(super) fn ioctl(state: &mut State, fd: RawFd, request: u64) -> Call<i32> {
-    let place = state.socket(fd)?.place;
-    let Place::Connection(handle) = place else {
-        return Err(if matches!(place, Place::Listening(_)) { Errno::INVAL } else { Errno::NOTTY });
+    let endpoint = state.socket(fd)?.endpoint;
+    let Endpoint::Connection(handle) = endpoint else {
+        return Err(if matches!(endpoint, Endpoint::Listening(_)) {
+            Errno::INVAL
+        } else {
+            Errno::NOTTY
+        });
     };
     if request == AT_MARK {
         return Ok(i32::from(state.stack.tcp_at_mark(handle).ok_or(Errno::BADF)?));

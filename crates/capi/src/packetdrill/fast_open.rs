@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use stack::{FastConnect, FastOpenConfig, TcpHandle};
 
 use super::Call;
-use super::file::{Place, Socket};
+use super::file::{Endpoint, Socket};
 use super::socket::{connect_error, patience};
 use super::world::{State, Wait};
 
@@ -56,8 +56,8 @@ pub(super) fn of_listener(state: &mut State, fd: RawFd, backlog: usize) -> Call<
 pub(super) fn set(state: &mut State, fd: RawFd, name: i32, value: &[u8], n: i32) -> Call<()> {
     let client = state.profile.fast_open() & CLIENT != 0;
     let socket = state.socket(fd)?;
-    let listens = matches!(socket.place, Place::Listening(_));
-    let fresh = socket.place == Place::Fresh;
+    let listens = matches!(socket.endpoint, Endpoint::Listening(_));
+    let fresh = socket.endpoint == Endpoint::Fresh;
     let told = &mut socket.fast_open;
     match name {
         TCP_FASTOPEN if n >= 0 && (fresh || listens) => told.queue = usize::try_from(n).ok(),
@@ -71,7 +71,7 @@ pub(super) fn set(state: &mut State, fd: RawFd, name: i32, value: &[u8], n: i32)
         TCP_FASTOPEN_CONNECT if (0..=1).contains(&n) && fresh => told.connects = n != 0,
         _ => return Err(Errno::INVAL),
     }
-    let Place::Listening(listener) = state.socket(fd)?.place else { return Ok(()) };
+    let Endpoint::Listening(listener) = state.socket(fd)?.endpoint else { return Ok(()) };
     let settings = of_listener(state, fd, usize::MAX)?;
     state.stack.tcp_set_fast_open(listener, settings).ok_or(Errno::BADF)
 }
@@ -132,7 +132,7 @@ fn open(
     };
     let (handle, carried) = state.stack.tcp_connect_first(&connect, now).map_err(connect_error)?;
     let socket = state.socket(fd)?;
-    socket.place = Place::Connection(handle);
+    socket.endpoint = Endpoint::Connection(handle);
     socket.connecting = true;
     state.by_connection.insert(handle, fd);
     Ok((handle, carried))
@@ -194,7 +194,7 @@ pub(super) fn go_on(
     socket.connecting = false;
     if let Some(error) = error {
         // Also if the SYN carried some of it.
-        socket.error_told = true;
+        socket.error_reported = true;
         return Err(super::socket::tcp_error(error));
     }
     Ok(whole)

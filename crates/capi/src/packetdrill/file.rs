@@ -26,7 +26,7 @@ pub(super) enum File {
 
 /// Where a socket stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Endpoint {
     /// TCP, neither connected nor listening.
     Fresh,
     /// TCP, listening.
@@ -43,7 +43,7 @@ pub(super) enum Place {
 pub(super) struct Socket {
     /// `AF_INET` or `AF_INET6`.
     pub(super) domain: i32,
-    pub(super) place: Place,
+    pub(super) endpoint: Endpoint,
     /// `O_NONBLOCK`.
     pub(super) nonblocking: bool,
     /// What `bind` said.
@@ -58,13 +58,13 @@ pub(super) struct Socket {
     /// `connect` was called and has not told how it went.
     pub(super) connecting: bool,
     /// How the connection ended was told once, as sockets do.
-    pub(super) error_told: bool,
+    pub(super) error_reported: bool,
     /// `shutdown(SHUT_RD)`, and the profile has it as Linux does: what came can still be read.
     pub(super) shut_read: bool,
     /// `SO_LINGER`: on, seconds.
     pub(super) linger: Option<u32>,
     /// `TCP_INQ`: reads tell what is left.
-    pub(super) tells_unread: bool,
+    pub(super) reports_unread: bool,
     /// `MSG_ZEROCOPY`.
     pub(super) notices: Notices,
     /// What its time was spent on.
@@ -79,10 +79,10 @@ pub(super) struct Socket {
 
 impl Socket {
     /// A new one.
-    pub(super) fn new(domain: i32, place: Place, config: Config) -> Socket {
+    pub(super) fn new(domain: i32, endpoint: Endpoint, config: Config) -> Socket {
         Socket {
             domain,
-            place,
+            endpoint,
             nonblocking: false,
             local: None,
             peer: None,
@@ -90,10 +90,10 @@ impl Socket {
             ip: IpSettings::default(),
             fast_open: FastOpen::default(),
             connecting: false,
-            error_told: false,
+            error_reported: false,
             shut_read: false,
             linger: None,
-            tells_unread: false,
+            reports_unread: false,
             notices: Notices::default(),
             usage: Usage::default(),
             write_blocked: false,
@@ -104,7 +104,8 @@ impl Socket {
 
     /// One that a listener accepted: it inherits what the listener was told.
     pub(super) fn accepted(listener: &Socket, handle: TcpHandle) -> Socket {
-        let mut socket = Socket::new(listener.domain, Place::Connection(handle), listener.config);
+        let mut socket =
+            Socket::new(listener.domain, Endpoint::Connection(handle), listener.config);
         socket.ip = listener.ip;
         socket.linger = listener.linger;
         socket.remembered = listener.remembered.clone();

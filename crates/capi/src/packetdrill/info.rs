@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use tcp::{Info, State as TcpState};
 
 use super::Call;
-use super::file::Place;
+use super::file::Endpoint;
 use super::world::State;
 
 /// `TCPI_OPT_TIMESTAMPS`, `_SACK`, `_WSCALE`, `_ECN`.
@@ -46,8 +46,8 @@ impl Shape {
 /// The structure for a descriptor.
 pub(super) fn bytes(state: &mut State, fd: RawFd) -> Call<Vec<u8>> {
     let mut shape = Shape([0; LEN]);
-    match state.socket(fd)?.place {
-        Place::Connection(handle) => {
+    match state.socket(fd)?.endpoint {
+        Endpoint::Connection(handle) => {
             let info = state.stack.tcp_info(handle).ok_or(Errno::BADF)?;
             fill(&mut shape, &info);
             let now = state.now;
@@ -58,9 +58,9 @@ pub(super) fn bytes(state: &mut State, fd: RawFd) -> Call<Vec<u8>> {
             shape.long(176, usage.window_limited.as_micros());
             shape.long(184, usage.buffer_limited.as_micros());
         }
-        Place::Listening(_) => shape.byte(0, 10),
-        Place::Fresh => shape.byte(0, 7),
-        Place::Unbound | Place::Datagram(_) => return Err(Errno::OPNOTSUPP),
+        Endpoint::Listening(_) => shape.byte(0, 10),
+        Endpoint::Fresh => shape.byte(0, 7),
+        Endpoint::Unbound | Endpoint::Datagram(_) => return Err(Errno::OPNOTSUPP),
     }
     Ok(shape.0.to_vec())
 }

@@ -7,7 +7,7 @@
 use core::net::{IpAddr, SocketAddr};
 use std::fmt::Write as _;
 
-use super::file::{File, Place};
+use super::file::{Endpoint, File};
 use super::world::State;
 
 /// `TCP_LISTEN`.
@@ -18,7 +18,7 @@ pub(super) fn write(state: &State) {
     let Some(sysctls) = &state.profile.sysctls else { return };
     let mut text = String::from("  sl  local_address rem_address   st\n");
     let listening = state.files.values().filter_map(|file| match file {
-        File::Socket(socket) if matches!(socket.place, Place::Listening(_)) => socket.local,
+        File::Socket(socket) if matches!(socket.endpoint, Endpoint::Listening(_)) => socket.local,
         _ => None,
     });
     for (index, local) in listening.enumerate() {

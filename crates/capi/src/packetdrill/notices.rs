@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
 
-use super::file::Place;
+use super::file::Endpoint;
 use super::world::State;
 
 /// Calls that wait for a notice at most; beyond that they get none.
@@ -23,7 +23,7 @@ pub(super) struct Notices {
     /// The call's number, and what must be acknowledged.
     waiting: VecDeque<(u32, u64)>,
     /// Numbers from and to.
-    told: VecDeque<(u32, u32)>,
+    reported: VecDeque<(u32, u32)>,
 }
 
 impl Notices {
@@ -44,9 +44,9 @@ impl Notices {
         {
             self.waiting.pop_front();
             news = true;
-            match self.told.back_mut() {
+            match self.reported.back_mut() {
                 Some((_, last)) if last.wrapping_add(1) == number => *last = number,
-                _ => self.told.push_back((number, number)),
+                _ => self.reported.push_back((number, number)),
             }
         }
         news
@@ -54,19 +54,19 @@ impl Notices {
 
     /// Is there anything to tell?
     pub(super) fn any(&self) -> bool {
-        !self.told.is_empty()
+        !self.reported.is_empty()
     }
 
     /// The next to tell.
     pub(super) fn take(&mut self) -> Option<(u32, u32)> {
-        self.told.pop_front()
+        self.reported.pop_front()
     }
 }
 
 /// See what a socket's peer has acknowledged by now. News is an edge.
 pub(super) fn look(state: &mut State, fd: RawFd) {
     let Ok(socket) = state.socket(fd) else { return };
-    let Place::Connection(handle) = socket.place else { return };
+    let Endpoint::Connection(handle) = socket.endpoint else { return };
     if socket.notices.waiting.is_empty() {
         return;
     }

@@ -16,7 +16,7 @@ use libc::{
 use rustix::io::Errno;
 use tcp::Config;
 
-use super::file::Place;
+use super::file::Endpoint;
 use super::profile::System;
 use super::socket::tcp_error;
 use super::sysctls::algorithm_named;
@@ -110,7 +110,7 @@ fn set_tcp(state: &mut State, fd: RawFd, name: i32, n: i32) -> Call<()> {
         TCP_NODELAY => set_no_delay(state, fd, n != 0),
         TCP_CORK => {
             remember(state, fd, IPPROTO_TCP, TCP_CORK, i32::from(n != 0))?;
-            if let Place::Connection(handle) = state.socket(fd)?.place {
+            if let Endpoint::Connection(handle) = state.socket(fd)?.endpoint {
                 state.stack.tcp_set_cork(handle, n != 0);
             }
             Ok(())
@@ -143,7 +143,7 @@ fn set_tcp(state: &mut State, fd: RawFd, name: i32, n: i32) -> Call<()> {
             fast_open::set(state, fd, name, &[], n)
         }
         TCP_INQ => {
-            state.socket(fd)?.tells_unread = n != 0;
+            state.socket(fd)?.reports_unread = n != 0;
             Ok(())
         }
         _ => remember(state, fd, IPPROTO_TCP, name, n),
@@ -155,7 +155,7 @@ fn set_no_delay(state: &mut State, fd: RawFd, on: bool) -> Call<()> {
     configure(state, fd, |config| config.no_delay = on)?;
     let socket = state.socket(fd)?;
     let corked = socket.remembered.get(&(IPPROTO_TCP, TCP_CORK)).is_some_and(|&n| n != 0);
-    if let Place::Connection(handle) = socket.place {
+    if let Endpoint::Connection(handle) = socket.endpoint {
         state.stack.tcp_set_cork(handle, false);
         state.stack.tcp_set_no_delay(handle, on);
         if corked {
@@ -201,10 +201,10 @@ fn receive_buffer(state: &mut State, fd: RawFd, bytes: u32) -> Call<()> {
 fn configure(state: &mut State, fd: RawFd, change: impl Fn(&mut Config)) -> Call<()> {
     let socket = state.socket(fd)?;
     change(&mut socket.config);
-    match socket.place {
-        Place::Connection(handle) => drop(state.stack.tcp_configure(handle, &change)),
-        Place::Listening(listener) => drop(state.stack.tcp_configure_listener(listener, &change)),
-        Place::Fresh | Place::Unbound | Place::Datagram(_) => {}
+    match socket.endpoint {
+        Endpoint::Connection(handle) => drop(state.stack.tcp_configure(handle, &change)),
+        Endpoint::Listening(it) => drop(state.stack.tcp_configure_listener(it, &change)),
+        Endpoint::Fresh | Endpoint::Unbound | Endpoint::Datagram(_) => {}
     }
     Ok(())
 }
@@ -212,15 +212,15 @@ fn configure(state: &mut State, fd: RawFd, change: impl Fn(&mut Config)) -> Call
 fn set_ip(state: &mut State, fd: RawFd, change: impl Fn(&mut stack::IpSettings)) -> Call<()> {
     let socket = state.socket(fd)?;
     change(&mut socket.ip);
-    let (ip, place) = (socket.ip, socket.place);
-    match place {
-        Place::Connection(handle) => drop(state.stack.tcp_set_ip(handle, ip)),
-        Place::Datagram(handle) => {
+    let (ip, endpoint) = (socket.ip, socket.endpoint);
+    match endpoint {
+        Endpoint::Connection(handle) => drop(state.stack.tcp_set_ip(handle, ip)),
+        Endpoint::Datagram(handle) => {
             if let Some(settings) = state.stack.udp_ip_mut(handle) {
                 *settings = ip;
             }
         }
-        Place::Fresh | Place::Listening(_) | Place::Unbound => {}
+        Endpoint::Fresh | Endpoint::Listening(_) | Endpoint::Unbound => {}
     }
     Ok(())
 }
@@ -237,7 +237,7 @@ fn remember(state: &mut State, fd: RawFd, level: i32, name: i32, n: i32) -> Call
 
 /// `getsockopt`: the value's bytes.
 pub(super) fn get(state: &mut State, fd: RawFd, level: i32, name: i32) -> Call<Vec<u8>> {
-    let place = state.socket(fd)?.place;
+    let endpoint = state.socket(fd)?.endpoint;
     match (level, name) {
         (IPPROTO_TCP, TCP_INFO) => return info::bytes(state, fd),
         // As of an algorithm that has nothing to tell.
@@ -257,8 +257,8 @@ pub(super) fn get(state: &mut State, fd: RawFd, level: i32, name: i32) -> Call<V
         _ => {}
     }
     let told = state.socket(fd)?.remembered.get(&(level, name)).copied();
-    let connection = match place {
-        Place::Connection(handle) => state.stack.tcp_info(handle),
+    let connection = match endpoint {
+        Endpoint::Connection(handle) => state.stack.tcp_info(handle),
         _ => None,
     };
     let system = state.profile.system;
@@ -267,11 +267,11 @@ pub(super) fn get(state: &mut State, fd: RawFd, level: i32, name: i32) -> Call<V
     let seconds = |d: Duration| (d.as_millis() / 1000) as i32;
     let n = match (level, name) {
         (SOL_SOCKET, SO_ERROR) => return pending_error(state, fd).map(|n| n.to_ne_bytes().into()),
-        (SOL_SOCKET, libc::SO_TYPE) => match place {
-            Place::Unbound | Place::Datagram(_) => libc::SOCK_DGRAM,
+        (SOL_SOCKET, libc::SO_TYPE) => match endpoint {
+            Endpoint::Unbound | Endpoint::Datagram(_) => libc::SOCK_DGRAM,
             _ => libc::SOCK_STREAM,
         },
-        (SOL_SOCKET, libc::SO_ACCEPTCONN) => i32::from(matches!(place, Place::Listening(_))),
+        (SOL_SOCKET, libc::SO_ACCEPTCONN) => i32::from(matches!(endpoint, Endpoint::Listening(_))),
         (SOL_SOCKET, SO_SNDBUF) => told.unwrap_or(config.send_buffer_bytes as i32),
         (SOL_SOCKET, SO_RCVBUF) if system == System::Linux => {
             (config.receive_buffer_bytes * 2) as i32
@@ -292,7 +292,7 @@ pub(super) fn get(state: &mut State, fd: RawFd, level: i32, name: i32) -> Call<V
         (IPPROTO_TCP, TCP_FASTOPEN | TCP_FASTOPEN_CONNECT | TCP_FASTOPEN_NO_COOKIE) => {
             fast_open::get(&socket.fast_open, name)
         }
-        (IPPROTO_TCP, TCP_INQ) => i32::from(socket.tells_unread),
+        (IPPROTO_TCP, TCP_INQ) => i32::from(socket.reports_unread),
         (IPPROTO_TCP, TCP_CORK | TCP_NOTSENT_LOWAT) => told.unwrap_or(0),
         (IPPROTO_IP, IP_TOS) | (IPPROTO_IPV6, IPV6_TCLASS) => i32::from(socket.ip.tos),
         (IPPROTO_IP, IP_TTL) | (IPPROTO_IPV6, IPV6_UNICAST_HOPS) => i32::from(socket.ip.ttl),
@@ -309,11 +309,11 @@ pub(super) fn get(state: &mut State, fd: RawFd, level: i32, name: i32) -> Call<V
 
 /// `SO_ERROR`: how the connection ended, told once.
 fn pending_error(state: &mut State, fd: RawFd) -> Call<i32> {
-    let Place::Connection(handle) = state.socket(fd)?.place else { return Ok(0) };
+    let Endpoint::Connection(handle) = state.socket(fd)?.endpoint else { return Ok(0) };
     let ended = state.stack.tcp_state(handle).and_then(|(_, error)| error);
     let Some(error) = ended else { return Ok(0) };
     let socket = state.socket(fd)?;
     socket.connecting = false;
-    let told = core::mem::replace(&mut socket.error_told, true);
+    let told = core::mem::replace(&mut socket.error_reported, true);
     Ok(if told { 0 } else { tcp_error(error).raw_os_error() })
 }

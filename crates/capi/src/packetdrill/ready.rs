@@ -8,7 +8,7 @@ use libc::{POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDHUP, POLLRDNORM, P
 use rustix::io::Errno;
 use tcp::State as TcpState;
 
-use super::file::{File, Place};
+use super::file::{Endpoint, File};
 use super::world::State;
 use super::{Call, notices};
 
@@ -20,23 +20,23 @@ pub(super) fn events(state: &mut State, fd: RawFd) -> i16 {
     notices::look(state, fd);
     let Some(File::Socket(socket)) = state.files.get(&fd) else { return POLLNVAL };
     let told_of_copies = if socket.notices.any() { POLLERR } else { 0 };
-    let (told, shut_read) = (socket.error_told, socket.shut_read);
-    match socket.place {
-        Place::Fresh if socket.fast_open.deferred.is_some() => POLLOUT | POLLWRNORM,
-        Place::Fresh => POLLOUT | POLLHUP,
-        Place::Unbound => POLLOUT | POLLWRNORM,
-        Place::Datagram(handle) => {
+    let (told, shut_read) = (socket.error_reported, socket.shut_read);
+    match socket.endpoint {
+        Endpoint::Fresh if socket.fast_open.deferred.is_some() => POLLOUT | POLLWRNORM,
+        Endpoint::Fresh => POLLOUT | POLLHUP,
+        Endpoint::Unbound => POLLOUT | POLLWRNORM,
+        Endpoint::Datagram(handle) => {
             let input = if state.stack.udp_readable(handle) { POLLIN | POLLRDNORM } else { 0 };
             input | POLLOUT | POLLWRNORM
         }
-        Place::Listening(listener) => {
+        Endpoint::Listening(listener) => {
             if state.stack.tcp_waiting(listener) > 0 {
                 POLLIN | POLLRDNORM
             } else {
                 0
             }
         }
-        Place::Connection(handle) => connection(state, handle, told, shut_read) | told_of_copies,
+        Endpoint::Connection(handle) => connection(state, handle, told, shut_read) | told_of_copies,
     }
 }
 

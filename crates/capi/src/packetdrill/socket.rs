@@ -12,7 +12,7 @@ use stack::{ConnectError, ListenConfig, ListenError, UdpError};
 use tcp::usrreq::CallError;
 use tcp::{Error, State as TcpState};
 
-use super::file::{File, Place, Socket};
+use super::file::{Endpoint, File, Socket};
 use super::profile::System;
 use super::world::{State, Wait};
 use super::{Call, fast_open, listing};
@@ -25,13 +25,13 @@ pub(super) fn create(state: &mut State, domain: i32, kind: i32, protocol: i32) -
     if domain != AF_INET && domain != AF_INET6 {
         return Err(Errno::AFNOSUPPORT);
     }
-    let place = match (kind & !TYPE_FLAGS, protocol) {
-        (SOCK_STREAM, 0 | IPPROTO_TCP) => Place::Fresh,
-        (SOCK_DGRAM, 0 | IPPROTO_UDP) => Place::Unbound,
+    let endpoint = match (kind & !TYPE_FLAGS, protocol) {
+        (SOCK_STREAM, 0 | IPPROTO_TCP) => Endpoint::Fresh,
+        (SOCK_DGRAM, 0 | IPPROTO_UDP) => Endpoint::Unbound,
         _ => return Err(Errno::PROTONOSUPPORT),
     };
     let config = state.profile.begin(&mut state.stack, &state.wire);
-    let mut socket = Socket::new(domain, place, config);
+    let mut socket = Socket::new(domain, endpoint, config);
     socket.nonblocking = kind & SOCK_NONBLOCK != 0;
     state.add(File::Socket(Box::new(socket)))
 }
@@ -43,7 +43,7 @@ pub(super) fn bind(state: &mut State, fd: RawFd, local: SocketAddr) -> Call<()> 
         return Err(Errno::INVAL);
     }
     socket.local = Some(local);
-    if socket.place == Place::Unbound {
+    if socket.endpoint == Endpoint::Unbound {
         datagram_port(state, fd)?;
     }
     Ok(())
@@ -53,9 +53,9 @@ pub(super) fn bind(state: &mut State, fd: RawFd, local: SocketAddr) -> Call<()> 
 pub(super) fn datagram_port(state: &mut State, fd: RawFd) -> Call<stack::UdpHandle> {
     let socket = state.socket(fd)?;
     let any = unspecified(socket.domain);
-    let local = match socket.place {
-        Place::Datagram(handle) => return Ok(handle),
-        Place::Unbound => socket.local.unwrap_or(SocketAddr::new(any, 0)),
+    let local = match socket.endpoint {
+        Endpoint::Datagram(handle) => return Ok(handle),
+        Endpoint::Unbound => socket.local.unwrap_or(SocketAddr::new(any, 0)),
         _ => return Err(Errno::INVAL),
     };
     let bound = if local.port() != 0 {
@@ -66,7 +66,7 @@ pub(super) fn datagram_port(state: &mut State, fd: RawFd) -> Call<stack::UdpHand
         ports.find(Result::is_ok).unwrap_or(Err(UdpError::AddressInUse))
     };
     let handle = bound.map_err(udp_error)?;
-    state.socket(fd)?.place = Place::Datagram(handle);
+    state.socket(fd)?.endpoint = Endpoint::Datagram(handle);
     Ok(handle)
 }
 
@@ -78,11 +78,11 @@ fn unspecified(domain: i32) -> IpAddr {
 pub(super) fn listen(state: &mut State, fd: RawFd, backlog: i32) -> Call<()> {
     let socket = state.socket(fd)?;
     let any = SocketAddr::new(unspecified(socket.domain), 0);
-    match socket.place {
-        Place::Fresh => {}
-        Place::Listening(_) => return Ok(()),
-        Place::Connection(_) => return Err(Errno::INVAL),
-        Place::Unbound | Place::Datagram(_) => return Err(Errno::OPNOTSUPP),
+    match socket.endpoint {
+        Endpoint::Fresh => {}
+        Endpoint::Listening(_) => return Ok(()),
+        Endpoint::Connection(_) => return Err(Errno::INVAL),
+        Endpoint::Unbound | Endpoint::Datagram(_) => return Err(Errno::OPNOTSUPP),
     }
     let local = socket.local.unwrap_or(any);
     let (tcp, ip) = (socket.config, socket.ip);
@@ -102,14 +102,16 @@ pub(super) fn listen(state: &mut State, fd: RawFd, backlog: i32) -> Call<()> {
         ListenError::AddressInUse => Errno::ADDRINUSE,
         ListenError::LimitReached => Errno::NOBUFS,
     })?;
-    state.socket(fd)?.place = Place::Listening(handle);
+    state.socket(fd)?.endpoint = Endpoint::Listening(handle);
     listing::write(state);
     Ok(())
 }
 
 /// `accept`: the new socket, its domain and the peer's address.
 pub(super) fn accept(state: &mut State, fd: RawFd) -> Call<(RawFd, i32, SocketAddr)> {
-    let Place::Listening(listener) = state.socket(fd)?.place else { return Err(Errno::INVAL) };
+    let Endpoint::Listening(listener) = state.socket(fd)?.endpoint else {
+        return Err(Errno::INVAL);
+    };
     let handle = state.stack.tcp_accept(listener).ok_or(Errno::AGAIN)?;
     let (_, peer) = state.stack.tcp_addresses(handle).ok_or(Errno::CONNABORTED)?;
     let socket = Socket::accepted(state.socket(fd)?, handle);
@@ -128,15 +130,15 @@ pub(super) fn connect(
 ) -> Call<()> {
     let now = state.now;
     let socket = state.socket(fd)?;
-    let handle = match socket.place {
-        Place::Connection(handle) => handle,
-        Place::Listening(_) => return Err(Errno::ISCONN),
-        Place::Unbound | Place::Datagram(_) => {
+    let handle = match socket.endpoint {
+        Endpoint::Connection(handle) => handle,
+        Endpoint::Listening(_) => return Err(Errno::ISCONN),
+        Endpoint::Unbound | Endpoint::Datagram(_) => {
             socket.peer = Some(remote);
             let handle = datagram_port(state, fd)?;
             return state.stack.udp_connect(handle, remote).map_err(udp_error);
         }
-        Place::Fresh => {
+        Endpoint::Fresh => {
             if let Some(outcome) = fast_open::connect(state, fd, remote) {
                 *began = true;
                 return outcome;
@@ -148,7 +150,7 @@ pub(super) fn connect(
                 .tcp_connect_with(remote, local, &config, Socket::owner(), ip, now)
                 .map_err(connect_error)?;
             let socket = state.socket(fd)?;
-            socket.place = Place::Connection(handle);
+            socket.endpoint = Endpoint::Connection(handle);
             socket.connecting = true;
             state.by_connection.insert(handle, fd);
             *began = true;
@@ -162,7 +164,7 @@ pub(super) fn connect(
     }
     if let Some(error) = error {
         socket.connecting = false;
-        socket.error_told = true;
+        socket.error_reported = true;
         return Err(tcp_error(error));
     }
     match stage {
@@ -183,7 +185,7 @@ pub(super) fn connect_pending(began: bool) -> Errno {
 pub(super) fn shutdown(state: &mut State, fd: RawFd, how: i32) -> Call<()> {
     let system = state.profile.system;
     let socket = state.socket(fd)?;
-    let Place::Connection(handle) = socket.place else { return Err(Errno::NOTCONN) };
+    let Endpoint::Connection(handle) = socket.endpoint else { return Err(Errno::NOTCONN) };
     if !(libc::SHUT_RD..=libc::SHUT_RDWR).contains(&how) {
         return Err(Errno::INVAL);
     }
@@ -208,13 +210,13 @@ pub(super) fn close(state: &mut State, fd: RawFd) -> Call<()> {
         }
     }
     let File::Socket(socket) = file else { return Ok(()) };
-    match socket.place {
-        Place::Fresh | Place::Unbound => {}
-        Place::Listening(listener) => {
+    match socket.endpoint {
+        Endpoint::Fresh | Endpoint::Unbound => {}
+        Endpoint::Listening(listener) => {
             state.stack.tcp_unlisten(listener);
             listing::write(state);
         }
-        Place::Connection(handle) => {
+        Endpoint::Connection(handle) => {
             state.by_connection.remove(&handle);
             if socket.linger == Some(0) {
                 state.stack.tcp_abort(handle);
@@ -222,7 +224,7 @@ pub(super) fn close(state: &mut State, fd: RawFd) -> Call<()> {
                 state.stack.tcp_close(handle);
             }
         }
-        Place::Datagram(handle) => state.stack.udp_close(handle),
+        Endpoint::Datagram(handle) => state.stack.udp_close(handle),
     }
     Ok(())
 }
@@ -247,7 +249,7 @@ pub(super) fn refusal(state: &mut State, fd: RawFd, error: CallError, writes: bo
         CallError::WouldBlock => Errno::AGAIN,
         CallError::Closed => Errno::PIPE,
         CallError::Failed(error) => {
-            let told = state.socket(fd).map(|s| core::mem::replace(&mut s.error_told, true));
+            let told = state.socket(fd).map(|s| core::mem::replace(&mut s.error_reported, true));
             match told {
                 Ok(false) => tcp_error(error),
                 _ if writes => Errno::PIPE,

@@ -12,7 +12,7 @@ use stack::Follows;
 use tcp::State as TcpState;
 use tcp::usrreq::CallError;
 
-use super::file::Place;
+use super::file::Endpoint;
 use super::socket::{datagram_port, refusal, udp_error};
 use super::world::State;
 use super::{Call, fast_open, notices};
@@ -38,12 +38,12 @@ pub(super) fn read(state: &mut State, fd: RawFd, into: &mut [u8], flags: i32) ->
         return Ok(Found { copied: Some(copied), ..Found::default() });
     }
     let socket = state.socket(fd)?;
-    let (shut, tells) = (socket.shut_read, socket.tells_unread);
-    let handle = match socket.place {
-        Place::Connection(handle) => handle,
-        Place::Unbound | Place::Datagram(_) => return receive(state, fd, into, flags),
-        Place::Fresh if socket.fast_open.deferred.is_some() => return Err(Errno::AGAIN),
-        Place::Fresh | Place::Listening(_) => return Err(Errno::NOTCONN),
+    let (shut, tells) = (socket.shut_read, socket.reports_unread);
+    let handle = match socket.endpoint {
+        Endpoint::Connection(handle) => handle,
+        Endpoint::Unbound | Endpoint::Datagram(_) => return receive(state, fd, into, flags),
+        Endpoint::Fresh if socket.fast_open.deferred.is_some() => return Err(Errno::AGAIN),
+        Endpoint::Fresh | Endpoint::Listening(_) => return Err(Errno::NOTCONN),
     };
     if flags & libc::MSG_OOB != 0 {
         // Urgent data is in the stream, as with SO_OOBINLINE.
@@ -99,19 +99,19 @@ pub(super) fn write(
     done: &mut usize,
 ) -> Call<usize> {
     let socket = state.socket(fd)?;
-    let handle = match socket.place {
-        Place::Connection(handle) => handle,
-        Place::Unbound | Place::Datagram(_) => {
+    let handle = match socket.endpoint {
+        Endpoint::Connection(handle) => handle,
+        Endpoint::Unbound | Endpoint::Datagram(_) => {
             let remote = to.or(socket.peer).ok_or(Errno::DESTADDRREQ)?;
             let handle = datagram_port(state, fd)?;
             let now = state.now;
             state.stack.udp_send(handle, remote, bytes, now).map_err(udp_error)?;
             return Ok(bytes.len());
         }
-        Place::Fresh if flags & MSG_FASTOPEN != 0 || socket.fast_open.deferred.is_some() => {
+        Endpoint::Fresh if flags & MSG_FASTOPEN != 0 || socket.fast_open.deferred.is_some() => {
             return fast_open::send(state, fd, bytes, flags, to, done);
         }
-        Place::Fresh | Place::Listening(_) => return Err(Errno::PIPE),
+        Endpoint::Fresh | Endpoint::Listening(_) => return Err(Errno::PIPE),
     };
     if fast_open::go_on(state, fd, handle, flags, bytes.len() == *done)? {
         return Ok(*done);

@@ -24,7 +24,7 @@ use rustix::io::Errno;
 use stack::{Event, Stack, TcpHandle};
 
 use super::Call;
-use super::file::{File, Place, Socket};
+use super::file::{Endpoint, File, Socket};
 use super::profile::Profile;
 use super::wire::End;
 
@@ -330,7 +330,7 @@ impl State {
     fn look(&mut self) {
         for file in self.files.values_mut() {
             let File::Socket(socket) = file else { continue };
-            let Place::Connection(handle) = socket.place else { continue };
+            let Endpoint::Connection(handle) = socket.endpoint else { continue };
             if let Some(info) = self.stack.tcp_info(handle).filter(|i| i.state.is_synchronised()) {
                 socket.usage.look(self.now, &info, socket.write_blocked);
             }
@@ -341,8 +341,8 @@ impl State {
         while let Some(event) = self.stack.next_event() {
             let fd = match event {
                 Event::Tcp(handle, _) => self.by_connection.get(&handle).copied(),
-                Event::Accept(listener) => self.find(Place::Listening(listener)),
-                Event::Udp(socket) => self.find(Place::Datagram(socket)),
+                Event::Accept(listener) => self.find(Endpoint::Listening(listener)),
+                Event::Udp(socket) => self.find(Endpoint::Datagram(socket)),
                 Event::Ping(_) => None,
             };
             if let Some(File::Socket(socket)) = fd.and_then(|fd| self.files.get_mut(&fd)) {
@@ -351,8 +351,8 @@ impl State {
         }
     }
 
-    fn find(&self, place: Place) -> Option<RawFd> {
-        let here = |file: &File| matches!(file, File::Socket(s) if s.place == place);
+    fn find(&self, endpoint: Endpoint) -> Option<RawFd> {
+        let here = |file: &File| matches!(file, File::Socket(s) if s.endpoint == endpoint);
         self.files.iter().find(|(_, file)| here(file)).map(|(&fd, _)| fd)
     }
 

@@ -1,7 +1,7 @@
 //! `ttcp -t HOST` and `ttcp -r` over a device: one connection, any TCP at the other end, because
 //! the wire is a plain byte stream. One thread: poll, move what moves, sleep in poll(2).
 //!
-//! Called by: `ttcp.rs`. Must not know: how a device works, what is printed.
+//! Called by: `run.rs`. Must not know: how a device works, what is printed.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,12 +10,13 @@ use wirespeed::base::addr::unspecified;
 use wirespeed::tcp::{Error, State};
 use wirespeed::{CallError, Duration, Event, Instant, IpVersion, ListenConfig, Owner, TcpHandle};
 
+use super::args::Args;
+use super::one_thread::TICK;
 use super::plan::{Goal, Plan};
-use super::run::TICK;
 use super::stream::{Input, Output};
 use crate::Usage;
 use crate::clock::{Interrupt, Lap, Stopwatch};
-use crate::desk::Desk;
+use crate::control_service::ControlService;
 use crate::outside::Outside;
 
 /// Questions whether a silent peer lives, and as many parts of the user timeout between them: the
@@ -47,6 +48,19 @@ pub(super) enum Role {
     Receive,
 }
 
+impl Role {
+    /// The one that was asked for; `None` for a transfer in memory.
+    ///
+    /// # Errors
+    /// [`Usage`] for a host that is no address.
+    pub(super) fn of(args: &Args) -> Result<Option<Role>> {
+        match &args.transmit {
+            Some(text) => Ok(Some(Role::Transmit(host(text)?))),
+            None => Ok(args.receive.then_some(Role::Receive)),
+        }
+    }
+}
+
 /// What came of it.
 pub(super) struct Moved {
     pub(super) bytes: u64,
@@ -61,7 +75,7 @@ pub(super) struct Transfer<'a> {
     pub(super) outside: Outside,
     plan: &'a Plan,
     interrupt: &'a Interrupt,
-    desk: Desk,
+    control: ControlService,
     next_tick: Instant,
     interrupted: bool,
     bytes: u64,
@@ -70,12 +84,12 @@ pub(super) struct Transfer<'a> {
 
 impl<'a> Transfer<'a> {
     pub(super) fn new(outside: Outside, plan: &'a Plan, interrupt: &'a Interrupt) -> Transfer<'a> {
-        let (desk, next_tick) = (Desk::open("ttcp"), Instant::ZERO);
+        let (control, next_tick) = (ControlService::open("ttcp"), Instant::ZERO);
         Transfer {
             outside,
             plan,
             interrupt,
-            desk,
+            control,
             next_tick,
             interrupted: false,
             bytes: 0,
@@ -90,7 +104,7 @@ impl<'a> Transfer<'a> {
             Role::Receive => self.receive(),
         };
         let clock = self.outside.clock;
-        self.desk.finish(|| clock.now(), &mut [("outside", &mut self.outside.stack)]);
+        self.control.finish(|| clock.now(), &mut [("outside", &mut self.outside.stack)]);
         // What was under way ends with how far it came.
         let far = |error: anyhow::Error| match self.bytes {
             0 => error,
@@ -317,8 +331,8 @@ impl<'a> Transfer<'a> {
         let now = self.outside.clock.now();
         if now >= self.next_tick {
             self.interrupted |= self.interrupt.noted();
-            self.desk.poll(now, &mut [("outside", &mut self.outside.stack)]);
-            self.next_tick = now + self.desk.look_within(TICK);
+            self.control.poll(now, &mut [("outside", &mut self.outside.stack)]);
+            self.next_tick = now + self.control.look_within(TICK);
         }
         self.interrupted
     }
@@ -326,7 +340,7 @@ impl<'a> Transfer<'a> {
     fn sleep(&mut self, most: Duration) -> Result<()> {
         // Frames that a fault holds back are let go by looks at the device.
         let most = if self.plan.fault.is_some() { most.min(SHORT) } else { most };
-        let until = self.outside.clock.now() + self.desk.look_within(most);
+        let until = self.outside.clock.now() + self.control.look_within(most);
         self.outside.wait(until)
     }
 
@@ -382,7 +396,7 @@ fn unreachable(error: wirespeed::ConnectError) -> String {
 }
 
 /// The host of -t; names are not resolved here.
-pub(super) fn host(text: &str) -> Result<IpAddr> {
+fn host(text: &str) -> Result<IpAddr> {
     text.parse().map_err(|_| {
         anyhow!(Usage(format!("-t '{text}': expected the address of a host, as 192.0.2.1")))
     })

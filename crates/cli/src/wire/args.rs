@@ -1,6 +1,6 @@
 //! The command line of `wire`: which two devices, and what the way in each direction is like.
 //!
-//! Called by: clap, then `wire.rs`. An option stands for both directions, or for one with `ab:` or
+//! Called by: clap, then `run.rs`. An option stands for both directions, or for one with `ab:` or
 //! `ba:` in front; the later one counts.
 
 use std::path::PathBuf;
@@ -65,9 +65,9 @@ pub(crate) struct Args {
     /// Longer packets are lost without a word; behind @ the time from which on
     #[arg(long, value_name = "[ab:|ba:]BYTES[@TIME]", value_parser = one_way(mtu))]
     mtu: Vec<OneWay<(Mtu, Duration)>>,
-    /// Packets of so many bytes at most are spared: with 100 data alone is lost, late or broken
+    /// Packets of at most so many bytes are exempt: with 100, only data is lost, late or broken
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
-    spare: usize,
+    exempt: usize,
     /// The same seed draws the same fates
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
@@ -128,10 +128,10 @@ impl core::fmt::Display for End {
 
 impl Args {
     /// What a direction is like at the beginning.
-    pub(super) fn settings(&self, way: usize) -> Settings {
+    pub(super) fn settings(&self, direction: usize) -> Settings {
         let base = Settings::default();
-        let (late, late_by) = of(&self.late, way).unwrap_or((0.0, Duration::ZERO));
-        let loss = match (of(&self.loss, way), of(&self.burst_loss, way)) {
+        let (late, late_by) = of(&self.late, direction).unwrap_or((0.0, Duration::ZERO));
+        let loss = match (of(&self.loss, direction), of(&self.burst_loss, direction)) {
             (_, Some((begin, end))) => Loss::Burst { begin, end, good: 0.0, bad: 1.0 },
             (Some(share), None) if share > 0.0 => Loss::Random(share),
             _ => Loss::Never,
@@ -142,32 +142,34 @@ impl Args {
             ecn,
         };
         Settings {
-            rate_bps: of(&self.rate, way),
-            delay: of(&self.delay, way).unwrap_or(base.delay),
-            jitter: of(&self.jitter, way).unwrap_or(base.jitter),
+            rate_bps: of(&self.rate, direction),
+            delay: of(&self.delay, direction).unwrap_or(base.delay),
+            jitter: of(&self.jitter, direction).unwrap_or(base.jitter),
             loss,
             late,
             late_by,
-            duplicate: of(&self.dup, way).unwrap_or(0.0),
-            corrupt: of(&self.corrupt, way).unwrap_or(0.0),
-            mtu: self.mtu_at(way, Duration::ZERO).unwrap_or(base.mtu),
-            queue_bytes: of(&self.queue, way).map_or(base.queue_bytes, |bytes| bytes as usize),
-            aqm: of(&self.codel, way).map_or(Aqm::None, codel),
-            spared_bytes: self.spare,
+            duplicate: of(&self.dup, direction).unwrap_or(0.0),
+            corrupt: of(&self.corrupt, direction).unwrap_or(0.0),
+            mtu: self.mtu_at(direction, Duration::ZERO).unwrap_or(base.mtu),
+            queue_bytes: of(&self.queue, direction)
+                .map_or(base.queue_bytes, |bytes| bytes as usize),
+            aqm: of(&self.codel, direction).map_or(Aqm::None, codel),
+            exempt_bytes: self.exempt,
             ..base
         }
     }
 
     /// The MTU of a direction so long after the beginning.
-    pub(super) fn mtu_at(&self, way: usize, after: Duration) -> Option<Mtu> {
-        let begun = all_of(&self.mtu, way).filter(|(_, from)| *from <= after);
+    pub(super) fn mtu_at(&self, direction: usize, after: Duration) -> Option<Mtu> {
+        let begun = all_of(&self.mtu, direction).filter(|(_, from)| *from <= after);
         begun.max_by_key(|(_, from)| *from).map(|(mtu, _)| mtu)
     }
 
     /// When MTUs change, after the beginning.
     pub(super) fn changes(&self) -> Vec<Duration> {
-        let of_ways = [0, 1].map(|way| all_of(&self.mtu, way));
-        let mut all: Vec<Duration> = of_ways.into_iter().flatten().map(|(_, at)| at).collect();
+        let of_directions = [0, 1].map(|direction| all_of(&self.mtu, direction));
+        let mut all: Vec<Duration> =
+            of_directions.into_iter().flatten().map(|(_, at)| at).collect();
         all.retain(|&at| at > Duration::ZERO);
         all.sort();
         all.dedup();

@@ -1,7 +1,7 @@
 //! What `wire` prints: counters of the time since the last line, and at the end all of them, with
 //! how late packets were.
 //!
-//! Called by: `wire.rs`. Must not know: devices, options.
+//! Called by: `run.rs`. Must not know: devices, options.
 
 use std::fmt::Write as _;
 
@@ -37,53 +37,53 @@ impl Report {
     pub(super) fn line(&mut self, runner: &Runner) -> Result<()> {
         let now = runner.now();
         let seconds = now.since(self.since.unwrap_or(Instant::ZERO)).as_secs_f64();
-        let ways = [0, 1].map(|way| runner.bridge().ways()[way].carried());
+        let directions = [0, 1].map(|direction| runner.bridge().directions()[direction].carried());
         let text = match self.json {
             true => {
-                let of = |way: usize| json_of(&self.names[way], &ways[way]);
+                let of = |direction: usize| json_of(&self.names[direction], &directions[direction]);
                 let at = now.as_nanos() as f64 / 1e9;
-                json!({ "time_s": at, "ways": [of(0), of(1)] }).to_string()
+                json!({ "time_s": at, "directions": [of(0), of(1)] }).to_string()
             }
             false => {
-                let of = |way: usize| {
-                    let (is, was) = (&ways[way], &self.before[way]);
+                let of = |direction: usize| {
+                    let (is, was) = (&directions[direction], &self.before[direction]);
                     let mbps = (is.bytes_out - was.bytes_out) as f64 * 8e-6 / seconds.max(1e-9);
                     let gone = lost(is) - lost(was);
-                    let waiting = runner.bridge().ways()[way].on_the_way();
+                    let waiting = runner.bridge().directions()[direction].in_flight();
                     format!(
                         "{} {mbps:9.2} Mb/s {gone:6} lost {waiting:6} on the way",
-                        self.names[way]
+                        self.names[direction]
                     )
                 };
                 format!("{:8.1} s   {}   {}", now.as_nanos() as f64 / 1e9, of(0), of(1))
             }
         };
-        (self.since, self.before) = (Some(now), ways);
+        (self.since, self.before) = (Some(now), directions);
         output::out(&(text + "\n"))
     }
 
     /// Everything.
     pub(super) fn end(&self, runner: &Runner) -> Result<()> {
-        let ways = runner.bridge().ways();
+        let directions = runner.bridge().directions();
         let late = pauses(runner);
         if self.json {
-            let of = |way: usize| {
-                let mut value = json_of(&self.names[way], &ways[way].carried());
-                value["late_us"] = late_json(ways[way].lateness());
+            let of = |direction: usize| {
+                let mut value = json_of(&self.names[direction], &directions[direction].carried());
+                value["late_us"] = late_json(directions[direction].lateness());
                 value
             };
             let document = json!({
                 "total": true,
                 "time_s": runner.now().as_nanos() as f64 / 1e9,
-                "ways": [of(0), of(1)],
+                "directions": [of(0), of(1)],
                 "pauses": late,
                 "pause_max_ms": runner.pauses().max().as_nanos() as f64 / 1e6,
             });
             output::out(&(document.to_string() + "\n"))?;
         } else {
             let mut text = String::new();
-            for (name, way) in self.names.iter().zip(ways) {
-                text += &summary(name, &way.carried(), way.lateness());
+            for (name, direction) in self.names.iter().zip(directions) {
+                text += &summary(name, &direction.carried(), direction.lateness());
             }
             output::out(&text)?;
         }
@@ -160,7 +160,7 @@ fn late_json(late: &Lateness) -> Value {
 fn json_of(name: &str, carried: &Carried) -> Value {
     let link = &carried.link;
     json!({
-        "way": name,
+        "direction": name,
         "sent": link.sent,
         "arrived": link.arrived,
         "bytes": carried.bytes_out,

@@ -10,18 +10,18 @@ use wirespeed::{Duration, Mtu};
 /// An option for both directions, or for one: 0 is from A to B.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct OneWay<T> {
-    way: Option<usize>,
+    direction: Option<usize>,
     value: T,
 }
 
 /// What stands for a direction: the last that was said of it.
-pub(super) fn of<T: Copy>(said: &[OneWay<T>], way: usize) -> Option<T> {
-    all_of(said, way).last()
+pub(super) fn of<T: Copy>(said: &[OneWay<T>], direction: usize) -> Option<T> {
+    all_of(said, direction).last()
 }
 
 /// All that was said of a direction.
-pub(super) fn all_of<T: Copy>(said: &[OneWay<T>], way: usize) -> impl Iterator<Item = T> {
-    said.iter().filter(move |s| s.way.is_none_or(|w| w == way)).map(|s| s.value)
+pub(super) fn all_of<T: Copy>(said: &[OneWay<T>], direction: usize) -> impl Iterator<Item = T> {
+    said.iter().filter(move |s| s.direction.is_none_or(|w| w == direction)).map(|s| s.value)
 }
 
 type Parsed<T> = Result<T, String>;
@@ -31,13 +31,13 @@ pub(super) fn one_way<T>(
     parse: fn(&str) -> Parsed<T>,
 ) -> impl Fn(&str) -> Parsed<OneWay<T>> + Clone {
     move |text| {
-        let (way, rest) = match text.split_once(':') {
+        let (direction, rest) = match text.split_once(':') {
             Some(("ab", rest)) => (Some(0), rest),
             Some(("ba", rest)) => (Some(1), rest),
             Some((other, _)) => return Err(format!("expected ab: or ba: and not {other}:")),
             None => (None, text),
         };
-        Ok(OneWay { way, value: parse(rest)? })
+        Ok(OneWay { direction, value: parse(rest)? })
     }
 }
 

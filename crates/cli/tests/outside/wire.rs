@@ -65,17 +65,17 @@ fn delay_and_counters() {
     assert_eq!(code, 0, "{err}");
     let total: serde_json::Value = serde_json::from_str(out.trim()).expect("one document");
     assert_eq!(total["total"], true);
-    for way in total["ways"].as_array().expect("two ways") {
-        let (sent, arrived) = (&way["sent"], &way["arrived"]);
-        assert!(sent.as_u64() >= Some(12) && sent == arrived, "{way}");
-        assert!(way["late_us"]["median"].as_f64() < Some(5_000.0), "{way}");
+    for direction in total["directions"].as_array().expect("two ways") {
+        let (sent, arrived) = (&direction["sent"], &direction["arrived"]);
+        assert!(sent.as_u64() >= Some(12) && sent == arrived, "{direction}");
+        assert!(direction["late_us"]["median"].as_f64() < Some(5_000.0), "{direction}");
     }
 }
 
 fn loss_and_mtu() {
-    let joined = joined(&["--loss", "ab:50%", "--mtu", "ba:1200", "--spare", "90", "--seed", "3"]);
-    // Up to 90 bytes are spared: neighbours are found.
-    assert!(joined.ping(&["-n", "-c", "1", "10.9.0.2"]).0, "a small packet is spared");
+    let joined = joined(&["--loss", "ab:50%", "--mtu", "ba:1200", "--exempt", "90", "--seed", "3"]);
+    // Up to 90 bytes are exempt: neighbours are found.
+    assert!(joined.ping(&["-n", "-c", "1", "10.9.0.2"]).0, "a small packet is exempt");
     let (_, text) =
         joined.ping(&["-n", "-c", "40", "-i", "0.02", "-W", "1", "-s", "500", "10.9.0.2"]);
     let answers = times(&text).len();

@@ -3,9 +3,9 @@
 use serde_json::Value;
 use testbed::{Need, Running};
 
-use crate::place::Place;
+use crate::fixture::Fixture;
 
-pub(crate) type Case = testbed::Case<fn(&Place)>;
+pub(crate) type Case = testbed::Case<fn(&Fixture)>;
 
 pub(crate) const CASES: &[Case] = &[
     ("files_reach_socat_whole_over_both_versions", &[Need::SOCAT], transmit),
@@ -23,64 +23,64 @@ pub(crate) const CASES: &[Case] = &[
 pub(crate) const DEVICE: &str = "--dev tun:ws0 --addr 10.9.0.2/24 --addr fd09::2/64";
 
 /// socat writes what comes on port 5001 to the file `out`.
-pub(crate) fn sink(place: &Place, version: u8) -> Running {
-    let running = place.start(&format!("socat -u TCP{version}-LISTEN:5001,reuseaddr CREATE:out"));
+pub(crate) fn sink(fixture: &Fixture, version: u8) -> Running {
+    let running = fixture.start(&format!("socat -u TCP{version}-LISTEN:5001,reuseaddr CREATE:out"));
     // Long enough for it to listen; a SYN before that is refused.
     std::thread::sleep(std::time::Duration::from_millis(500));
     running
 }
 
-fn transmit(place: &Place) {
-    let sum = place.file("in", 20_000_001);
+fn transmit(fixture: &Fixture) {
+    let sum = fixture.file("in", 20_000_001);
     for (version, host) in [(4, "10.9.0.1"), (6, "fd09::1")] {
-        let mut socat = sink(place, version);
+        let mut socat = sink(fixture, version);
         let line = format!("ttcp -t {host} {DEVICE} --file in --json");
-        let (code, out, err) = place.tool(&line);
+        let (code, out, err) = fixture.tool(&line);
         assert_eq!(code, 0, "{err}");
         assert!(socat.succeeds());
         let found: Value = serde_json::from_str(&out).expect("one JSON document");
         assert_eq!(found["sha256_sent"], sum, "{out}");
         assert_eq!(found["bytes"], 20_000_001);
-        assert_eq!(place.sum("out"), sum);
+        assert_eq!(fixture.sum("out"), sum);
     }
 }
 
-fn receive(place: &Place) {
-    let sum = place.file("in", 20_000_001);
+fn receive(fixture: &Fixture) {
+    let sum = fixture.file("in", 20_000_001);
     for address in ["TCP4:10.9.0.2:5001", "TCP6:[fd09::2]:5001"] {
         let source = format!("socat -u OPEN:in {address},retry=50,interval=0.2");
-        let _socat = place.start(&source);
-        let (code, out, err) = place.tool(&format!("ttcp -r {DEVICE} --file out --json"));
+        let _socat = fixture.start(&source);
+        let (code, out, err) = fixture.tool(&format!("ttcp -r {DEVICE} --file out --json"));
         assert_eq!(code, 0, "{err}");
         let found: Value = serde_json::from_str(&out).expect("one JSON document");
         assert_eq!(
-            (&found["sha256_received"], place.sum("out")),
+            (&found["sha256_received"], fixture.sum("out")),
             (&sum.clone().into(), sum.clone())
         );
     }
 }
 
-fn faults(place: &Place) {
-    let sum = place.file("in", 2_000_000);
-    let mut socat = sink(place, 4);
+fn faults(fixture: &Fixture) {
+    let sum = fixture.file("in", 2_000_000);
+    let mut socat = sink(fixture, 4);
     let faults = "drop=0.05,duplicate=0.02,reorder=0.05,corrupt=0.01,seed=7";
     let line = format!("ttcp -t 10.9.0.1 {DEVICE} --offload off --file in --json --fault {faults}");
-    let (code, out, err) = place.tool(&line);
+    let (code, out, err) = fixture.tool(&line);
     assert_eq!(code, 0, "{err}");
     assert!(socat.succeeds());
-    assert_eq!(place.sum("out"), sum);
+    assert_eq!(fixture.sum("out"), sum);
     let found: Value = serde_json::from_str(&out).expect("one JSON document");
     assert!(found["faults"]["tx"]["dropped"].as_u64() > Some(0), "{out}");
     assert!(found["retransmits"].as_u64() > Some(0), "{out}");
 }
 
-fn capture(place: &Place) {
-    place.file("in", 100_000);
-    let _socat = sink(place, 4);
+fn capture(fixture: &Fixture) {
+    fixture.file("in", 100_000);
+    let _socat = sink(fixture, 4);
     let line = format!("ttcp -t 10.9.0.1 {DEVICE} --file in --capture c.pcapng");
-    let (code, _, err) = place.tool(&line);
+    let (code, _, err) = fixture.tool(&line);
     assert_eq!(code, 0, "{err}");
-    let file = place.path("c.pcapng");
+    let file = fixture.path("c.pcapng");
     let output = std::process::Command::new("tshark")
         .args(["-r", &file, "-Y", "tcp.flags.syn == 1"])
         .output()
@@ -91,11 +91,11 @@ fn capture(place: &Place) {
     assert!(output.status.success() && both, "{text}");
 }
 
-fn show(place: &Place) {
-    let _socat = sink(place, 4);
-    let _tool = place.start_tool(&format!("ttcp -t 10.9.0.1 {DEVICE} -s --seconds 30"));
-    place.until(|| place.tool("show connections --json").1.contains("ESTABLISHED"));
-    let (code, out, err) = place.tool("show --json");
+fn show(fixture: &Fixture) {
+    let _socat = sink(fixture, 4);
+    let _tool = fixture.start_tool(&format!("ttcp -t 10.9.0.1 {DEVICE} -s --seconds 30"));
+    fixture.until(|| fixture.tool("show connections --json").1.contains("ESTABLISHED"));
+    let (code, out, err) = fixture.tool("show --json");
     assert_eq!(code, 0, "{err}");
     let found: Value = serde_json::from_str(&out).expect("one JSON document");
     let stack = &found["stacks"][0];
@@ -105,9 +105,9 @@ fn show(place: &Place) {
     assert_eq!(stack["routes"].as_array().map(Vec::len), Some(2));
     assert_eq!(stack["limits"]["control_clients"]["value"], 16);
     assert_eq!(stack["switches"]["predict"], true);
-    let (code, out, _) = place.tool("show");
+    let (code, out, _) = fixture.tool("show");
     assert!(code == 0 && out.contains("10.9.0.1:5001") && !out.contains('\x1b'), "{out}");
-    let (code, _, err) = place.tool("show --pid 4194305");
+    let (code, _, err) = fixture.tool("show --pid 4194305");
     assert!(code == 1 && err.contains("is the program still running"), "{err}");
 }
 
@@ -118,57 +118,57 @@ fn has_ring(tool: &Running) -> bool {
     targets.into_iter().any(|target| target.to_string_lossy().contains("io_uring"))
 }
 
-fn without_a_ring(place: &Place) {
-    let sum = place.file("in", 3_000_001);
-    let mut socat = sink(place, 4);
+fn without_a_ring(fixture: &Fixture) {
+    let sum = fixture.file("in", 3_000_001);
+    let mut socat = sink(fixture, 4);
     let line = format!("ttcp -t 10.9.0.1 {DEVICE} --io-uring off --file in");
-    let (code, _, err) = place.tool(&line);
+    let (code, _, err) = fixture.tool(&line);
     assert!(code == 0 && socat.succeeds(), "{code} {err}");
-    assert_eq!(place.sum("out"), sum);
+    assert_eq!(fixture.sum("out"), sum);
     // Where the kernel forbids it, nobody has one.
     for (how, ring) in [("on", Need::IoUring.is_there()), ("off", false)] {
-        let _socat = sink(place, 4);
+        let _socat = sink(fixture, 4);
         let line = format!("ttcp -t 10.9.0.1 {DEVICE} -s --seconds 30 --io-uring {how}");
-        let tool = place.start_tool(&line);
-        place.until(|| place.tool("show connections --json").1.contains("ESTABLISHED"));
+        let tool = fixture.start_tool(&line);
+        fixture.until(|| fixture.tool("show connections --json").1.contains("ESTABLISHED"));
         assert_eq!(has_ring(&tool), ring, "--io-uring {how}");
     }
 }
 
-fn deleted(place: &Place) {
-    let _socat = sink(place, 4);
+fn deleted(fixture: &Fixture) {
+    let _socat = sink(fixture, 4);
     std::thread::scope(|scope| {
         let line = format!("ttcp -t 10.9.0.1 {DEVICE} -s --seconds 50");
-        let tool = scope.spawn(move || place.tool(&line));
-        place.until(|| place.tool("show connections --json").1.contains("ESTABLISHED"));
-        assert!(place.ip("link delete dev ws0"));
+        let tool = scope.spawn(move || fixture.tool(&line));
+        fixture.until(|| fixture.tool("show connections --json").1.contains("ESTABLISHED"));
+        assert!(fixture.ip("link delete dev ws0"));
         let (code, _, err) = tool.join().expect("it does not panic");
         assert_eq!(code, 1, "{err}");
         assert!(err.contains("'ws0' is gone"), "{err}");
     });
 }
 
-fn refused(place: &Place) {
-    let (code, _, err) = place.tool(&format!("ttcp -t 10.9.0.1 {DEVICE} -s --bytes 1K"));
+fn refused(fixture: &Fixture) {
+    let (code, _, err) = fixture.tool(&format!("ttcp -t 10.9.0.1 {DEVICE} -s --bytes 1K"));
     assert!(code == 1 && err.contains("nobody listens"), "{code} {err}");
-    let (code, _, err) = place.tool(&format!("ttcp -t 192.0.2.1 {DEVICE} -s --bytes 1K"));
+    let (code, _, err) = fixture.tool(&format!("ttcp -t 192.0.2.1 {DEVICE} -s --bytes 1K"));
     assert!(code == 1 && err.contains("--via GATEWAY"), "{code} {err}");
-    let (code, _, err) = place.tool(&format!("ttcp -t example.org {DEVICE}"));
+    let (code, _, err) = fixture.tool(&format!("ttcp -t example.org {DEVICE}"));
     assert!(code == 2 && err.contains("address of a host"), "{code} {err}");
 }
 
-fn privilege(place: &Place) {
+fn privilege(fixture: &Fixture) {
     let tool = env!("CARGO_BIN_EXE_wirespeed");
-    let (code, _, err) = place.run(&format!(
+    let (code, _, err) = fixture.run(&format!(
         "setpriv --bounding-set=-net_admin {tool} ttcp -t 10.9.0.1 --dev tun:ws9 --addr 10.9.0.2/24"
     ));
     assert!(code == 1 && err.contains("setcap cap_net_admin"), "{code} {err}");
 }
 
-fn driver(place: &Place) {
+fn driver(fixture: &Fixture) {
     let tool = env!("CARGO_BIN_EXE_wirespeed");
     let line = format!("{tool} ttcp -t 10.9.0.1 {DEVICE}");
     let words = format!("unshare -m sh -c 'mount -t tmpfs none /dev/net && exec {line}'");
-    let (code, _, err) = place.run(&words);
+    let (code, _, err) = fixture.run(&words);
     assert!(code == 1 && err.contains("modprobe tun"), "{code} {err}");
 }

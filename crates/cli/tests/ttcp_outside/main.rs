@@ -7,7 +7,7 @@
 #[cfg(target_os = "linux")]
 mod cases;
 #[cfg(target_os = "linux")]
-mod place;
+mod fixture;
 #[cfg(target_os = "linux")]
 mod streams;
 #[cfg(target_os = "linux")]
@@ -16,7 +16,7 @@ mod trouble;
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {
     let cases = [cases::CASES, streams::CASES, trouble::CASES];
-    testbed::run(&cases, |case| case(&place::Place::new()))
+    testbed::run(&cases, |case| case(&fixture::Fixture::new()))
 }
 
 #[cfg(not(target_os = "linux"))]

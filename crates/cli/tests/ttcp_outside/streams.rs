@@ -3,7 +3,7 @@
 use testbed::{Need, Running};
 
 use crate::cases::{Case, DEVICE, sink};
-use crate::place::Place;
+use crate::fixture::Fixture;
 
 pub(crate) const CASES: &[Case] = &[
     ("standard_input_goes_out_whole_from_a_file_a_pipe_and_a_socket", &[Need::SOCAT], input),
@@ -15,61 +15,62 @@ pub(crate) const CASES: &[Case] = &[
 const TOOL: &str = env!("CARGO_BIN_EXE_wirespeed");
 
 /// socat sends the file `in`, as soon as there is somebody to take it.
-fn source(place: &Place) -> Running {
-    place.start("socat -u OPEN:in TCP4:10.9.0.2:5001,retry=50,interval=0.2")
+fn source(fixture: &Fixture) -> Running {
+    fixture.start("socat -u OPEN:in TCP4:10.9.0.2:5001,retry=50,interval=0.2")
 }
 
-fn input(place: &Place) {
-    let sum = place.file("in", 3_000_001);
+fn input(fixture: &Fixture) {
+    let sum = fixture.file("in", 3_000_001);
     let tool = format!("{TOOL} ttcp -t 10.9.0.1 {DEVICE}");
     let script = format!("#!/bin/sh\nexec {tool}\n");
-    std::fs::write(place.folder.join("tool.sh"), script).expect("room on the disk");
+    std::fs::write(fixture.folder.join("tool.sh"), script).expect("room on the disk");
     for words in [
         format!("timeout 60 {tool} < in"),
         format!("timeout 60 sh -c 'cat in | {tool}'"),
         // Both are one socket there, which cannot be opened by a path.
         "timeout 60 socat -u OPEN:in EXEC:'sh tool.sh'".to_owned(),
     ] {
-        let mut socat = sink(place, 4);
-        let (code, out, err) = place.run(&words);
+        let mut socat = sink(fixture, 4);
+        let (code, out, err) = fixture.run(&words);
         assert!(code == 0 && out.is_empty(), "{words}: {code} {err}");
         assert!(socat.succeeds());
-        assert_eq!(place.sum("out"), sum, "{words}: {err}");
+        assert_eq!(fixture.sum("out"), sum, "{words}: {err}");
         assert!(err.contains(&sum) && err.contains("ttcp-t: 3000001 bytes in"), "{err}");
     }
 }
 
-fn output(place: &Place) {
-    place.file("in", 3_000_001);
-    std::fs::write(place.folder.join("out"), "what was there\n").expect("room on the disk");
-    let _socat = source(place);
-    let (code, _, err) = place.tool(&format!("ttcp -r {DEVICE} >> out"));
+fn output(fixture: &Fixture) {
+    fixture.file("in", 3_000_001);
+    std::fs::write(fixture.folder.join("out"), "what was there\n").expect("room on the disk");
+    let _socat = source(fixture);
+    let (code, _, err) = fixture.tool(&format!("ttcp -r {DEVICE} >> out"));
     assert_eq!(code, 0, "{err}");
-    let read = |name| std::fs::read(place.folder.join(name)).expect("it is there");
+    let read = |name| std::fs::read(fixture.folder.join(name)).expect("it is there");
     let (sent, mut got) = (read("in"), read("out"));
     let received = got.split_off("what was there\n".len());
     assert_eq!(String::from_utf8_lossy(&got), "what was there\n");
     assert!(received == sent, "{} bytes received", received.len());
 }
 
-fn full(place: &Place) {
-    place.file("in", 1_000_000);
+fn full(fixture: &Fixture) {
+    fixture.file("in", 1_000_000);
     for to in ["--file /dev/full", "> /dev/full"] {
-        let _socat = source(place);
-        let (code, _, err) = place.tool(&format!("ttcp -r {DEVICE} {to}"));
+        let _socat = source(fixture);
+        let (code, _, err) = fixture.tool(&format!("ttcp -r {DEVICE} {to}"));
         assert!(code == 1 && err.contains("make room on the disk"), "{to}: {code} {err}");
     }
     // The transfer is through; what cannot be written is its report.
-    let _socat = sink(place, 4);
+    let _socat = sink(fixture, 4);
     let line = format!("ttcp -t 10.9.0.1 {DEVICE} -s --bytes 1K --json > /dev/full");
-    let (code, _, err) = place.tool(&line);
+    let (code, _, err) = fixture.tool(&line);
     assert!(code == 1 && err.contains("make room on the disk"), "{code} {err}");
 }
 
-fn reader(place: &Place) {
-    place.file("in", 1_000_000);
-    let _socat = source(place);
-    let (_, out, err) = place.run(&format!("sh -c '{TOOL} ttcp -r {DEVICE} | head -c 10 | wc -c'"));
+fn reader(fixture: &Fixture) {
+    fixture.file("in", 1_000_000);
+    let _socat = source(fixture);
+    let (_, out, err) =
+        fixture.run(&format!("sh -c '{TOOL} ttcp -r {DEVICE} | head -c 10 | wc -c'"));
     assert_eq!(out.trim(), "10", "{err}");
     assert!(err.contains("who read it has ended"), "{err}");
 }

@@ -59,70 +59,82 @@ fn settings_are_read_as_they_are_written() {
 
 #[test]
 fn the_first_frame_after_a_silence_wakes_at_once() {
-    let mut governor = Governor::new(Mitigation::Level(level(5)));
-    assert_eq!(governor.rest(at(0)), Rest::UntilFrame, "nothing has come yet");
-    governor.took(1, FULL, at(10));
-    let gather = Rest::Gather(level(5).threshold());
-    assert_eq!(governor.rest(at(10)), gather);
-    assert_eq!(governor.rest(at(809)), gather);
-    assert_eq!(governor.rest(at(810)), Rest::UntilFrame);
+    let mut moderation = Moderation::new(Mitigation::Level(level(5)));
+    assert_eq!(moderation.idle_policy(at(0)), IdlePolicy::UntilFrame, "nothing has come yet");
+    moderation.took(1, FULL, at(10));
+    let gather = IdlePolicy::Gather(level(5).threshold());
+    assert_eq!(moderation.idle_policy(at(10)), gather);
+    assert_eq!(moderation.idle_policy(at(809)), gather);
+    assert_eq!(moderation.idle_policy(at(810)), IdlePolicy::UntilFrame);
 }
 
 #[test]
 fn level_0_lets_nothing_gather_and_polling_never_rests() {
-    let mut governor = Governor::default();
-    governor.took(64, 64 * FULL, at(0));
-    assert_eq!(governor.rest(at(0)), Rest::UntilFrame);
-    governor.set(Mitigation::Poll);
-    assert_eq!(governor.rest(at(1_000_000)), Rest::Poll);
-    governor.set(Mitigation::Level(level(1)));
-    assert_eq!(governor.rest(at(0)), Rest::Gather(level(1).threshold()), "set while running");
+    let mut moderation = Moderation::default();
+    moderation.took(64, 64 * FULL, at(0));
+    assert_eq!(moderation.idle_policy(at(0)), IdlePolicy::UntilFrame);
+    moderation.set(Mitigation::Poll);
+    assert_eq!(moderation.idle_policy(at(1_000_000)), IdlePolicy::Poll);
+    moderation.set(Mitigation::Level(level(1)));
+    assert_eq!(
+        moderation.idle_policy(at(0)),
+        IdlePolicy::Gather(level(1).threshold()),
+        "set while running"
+    );
 }
 
 #[test]
 fn adaptive_climbs_with_the_traffic_and_comes_down_with_it() {
-    let mut governor = Governor::new(Mitigation::Adaptive);
+    let mut moderation = Moderation::new(Mitigation::Adaptive);
     let mut now = 0;
-    let mut rest_after = |governor: &mut Governor, frames: usize, bytes: u64| {
+    let mut level_after = |moderation: &mut Moderation, frames: usize, bytes: u64| {
         now += 10;
-        governor.took(frames, bytes, at(now));
-        governor.rest(at(now));
-        governor.level().number()
+        moderation.took(frames, bytes, at(now));
+        moderation.idle_policy(at(now));
+        moderation.level().number()
     };
-    assert_eq!(rest_after(&mut governor, 1, 60), 0, "one frame at a time needs no mitigation");
+    assert_eq!(level_after(&mut moderation, 1, 60), 0, "one frame at a time needs no mitigation");
     for expected in [1, 2, 3, 4, 5, 5] {
-        assert_eq!(rest_after(&mut governor, 32, 32 * FULL), expected);
+        assert_eq!(level_after(&mut moderation, 32, 32 * FULL), expected);
     }
-    assert_eq!(rest_after(&mut governor, 16, 16 * FULL), 5, "half of the figure keeps the level");
+    assert_eq!(
+        level_after(&mut moderation, 16, 16 * FULL),
+        5,
+        "half of the figure keeps the level"
+    );
     for expected in [4, 3, 2, 1] {
-        assert_eq!(rest_after(&mut governor, 1, 60), expected);
+        assert_eq!(level_after(&mut moderation, 1, 60), expected);
     }
     // Small frames climb by their own figure.
-    assert_eq!(rest_after(&mut governor, 8, 8 * 60), 2);
+    assert_eq!(level_after(&mut moderation, 8, 8 * 60), 2);
 }
 
 #[test]
 fn what_is_awaited_does_not_gather_unless_it_is_bulk_or_takes_long_anyway() {
     let within = level(5).threshold().within;
-    let gather = Rest::Gather(level(5).threshold());
-    let rest_after = |frames: usize, round_trip: Option<Duration>| {
-        let mut governor = Governor::new(Mitigation::Level(level(5)));
-        governor.took(frames, frames as u64 * 60, at(0));
-        round_trip.into_iter().for_each(|round_trip| governor.awaits(round_trip));
-        governor.rest(at(1))
+    let gather = IdlePolicy::Gather(level(5).threshold());
+    let level_after = |frames: usize, round_trip: Option<Duration>| {
+        let mut moderation = Moderation::new(Mitigation::Level(level(5)));
+        moderation.took(frames, frames as u64 * 60, at(0));
+        round_trip.into_iter().for_each(|round_trip| moderation.awaits(round_trip));
+        moderation.idle_policy(at(1))
     };
-    assert_eq!(rest_after(1, None), gather);
-    assert_eq!(rest_after(1, Some(within)), Rest::UntilFrame);
-    assert_eq!(rest_after(1, Some(within.saturating_mul(4))), gather, "it matters little");
-    assert_eq!(rest_after(32, Some(within)), gather, "frames come anyway");
+    assert_eq!(level_after(1, None), gather);
+    assert_eq!(level_after(1, Some(within)), IdlePolicy::UntilFrame);
+    assert_eq!(level_after(1, Some(within.saturating_mul(4))), gather, "it matters little");
+    assert_eq!(level_after(32, Some(within)), gather, "frames come anyway");
 
-    let mut governor = Governor::new(Mitigation::Level(level(5)));
-    governor.took(1, 60, at(0));
-    governor.awaits(within.saturating_mul(100));
-    governor.awaits(within);
-    governor.awaits(within.saturating_mul(100));
-    assert_eq!(governor.rest(at(1)), Rest::UntilFrame, "the shortest round trip counts");
-    assert_eq!(governor.rest(at(2)), Rest::UntilFrame, "it has not come yet");
-    governor.took(1, 60, at(3));
-    assert_eq!(governor.rest(at(4)), gather, "it came");
+    let mut moderation = Moderation::new(Mitigation::Level(level(5)));
+    moderation.took(1, 60, at(0));
+    moderation.awaits(within.saturating_mul(100));
+    moderation.awaits(within);
+    moderation.awaits(within.saturating_mul(100));
+    assert_eq!(
+        moderation.idle_policy(at(1)),
+        IdlePolicy::UntilFrame,
+        "the shortest round trip counts"
+    );
+    assert_eq!(moderation.idle_policy(at(2)), IdlePolicy::UntilFrame, "it has not come yet");
+    moderation.took(1, 60, at(3));
+    assert_eq!(moderation.idle_policy(at(4)), gather, "it came");
 }

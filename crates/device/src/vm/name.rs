@@ -27,7 +27,7 @@ impl Name {
         path: &Path,
         bind: impl FnOnce() -> io::Result<S>,
     ) -> Result<(S, Name), VmError> {
-        make_way(path)?;
+        remove_stale(path)?;
         let socket = bind().map_err(VmError::refused(what, path))?;
         let made = fs::symlink_metadata(path).map_err(VmError::refused(what, path))?;
         Ok((socket, Name { path: path.to_owned(), file: file(&made) }))
@@ -47,7 +47,7 @@ fn file(metadata: &Metadata) -> (u64, u64) {
 }
 
 /// Remove the socket of a program that ended without doing so.
-fn make_way(path: &Path) -> Result<(), VmError> {
+fn remove_stale(path: &Path) -> Result<(), VmError> {
     // If it cannot be looked at, then making the socket says why.
     let Ok(there) = fs::symlink_metadata(path) else { return Ok(()) };
     let place = || path.display().to_string();

@@ -83,8 +83,8 @@ impl Link {
     pub(crate) fn new(config: &Config) -> Link {
         let clock = Arc::new(AtomicU64::new(1_000));
         let read = clock.clone();
-        let told = Arc::new(move || Instant::from_nanos(read.load(Ordering::Relaxed)));
-        let (a, b) = pair(config, told).expect("there is such a link");
+        let now = Arc::new(move || Instant::from_nanos(read.load(Ordering::Relaxed)));
+        let (a, b) = pair(config, now).expect("there is such a link");
         Link { a: Host::new(a), b: Host::new(b), clock }
     }
 

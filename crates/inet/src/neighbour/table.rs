@@ -2,7 +2,7 @@
 //!
 //! Called by: `stack/resolve.rs`. Must not know: packets, devices, connections. Time comes in; what
 //! is to be done comes out as [`Action`]s. RFC 4861 section 7.3, RFC 1122 sections 2.3.2.1 and
-//! 2.3.2.2. Limits: `neighbours`, `arp_hold`, `arp_hold_total`.
+//! 2.3.2.2. Limits: `neighbours`, `neighbour_queue`, `neighbour_queue_total`.
 
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -10,7 +10,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use base::{Budget, Instant, Limit, MacAddr};
 use mbuf::Mbuf;
 
-use super::{Action, Claim, DELAY, Found, Key, LOCKED, REACHABLE, RETRANSMIT, State, TRIES_MAX};
+use super::{
+    Action, Advertisement, DELAY, Found, Key, LOCKED, REACHABLE, RETRANSMIT, State, TRIES_MAX,
+};
 
 /// Entries looked at for one that may give way.
 const CANDIDATES_MAX: usize = 8;
@@ -26,7 +28,7 @@ struct Entry {
     /// Its place in the order of use.
     used: u64,
     tries: u8,
-    held: VecDeque<Mbuf>,
+    pending: VecDeque<Mbuf>,
 }
 
 /// Link addresses by port and IP address.
@@ -38,7 +40,7 @@ pub struct Neighbours {
     deadlines: BTreeSet<(Instant, Key)>,
     actions: VecDeque<Action>,
     uses: u64,
-    held: usize,
+    pending: usize,
     changes: u64,
 }
 
@@ -49,10 +51,10 @@ impl Neighbours {
         if !self.entries.contains_key(&key) && !self.make_room(Instant::ZERO, budget) {
             return false;
         }
-        let held = self.take_out(&key).map(|entry| entry.held).unwrap_or_default();
+        let pending = self.take_out(&key).map(|entry| entry.pending).unwrap_or_default();
         self.entries.insert(key, Entry::new(State::Static, mac, Instant::ZERO, 0));
         self.changes += 1;
-        self.actions.push_back(Action::Resolved(key, mac, held));
+        self.actions.push_back(Action::Resolved(key, mac, pending));
         true
     }
 
@@ -89,19 +91,19 @@ impl Neighbours {
     /// # Errors
     /// The frame that is not kept: the oldest, or this one where nobody asks for `key` or too
     /// much is held in all.
-    pub fn hold(&mut self, key: Key, frame: Mbuf, budget: &mut Budget) -> Result<(), Mbuf> {
+    pub fn enqueue(&mut self, key: Key, frame: Mbuf, budget: &mut Budget) -> Result<(), Mbuf> {
         let asked = |e: &&mut Entry| e.state == State::Incomplete;
         let Some(entry) = self.entries.get_mut(&key).filter(asked) else { return Err(frame) };
-        if !budget.admits(Limit::ArpHold, entry.held.len()) {
-            let Some(oldest) = entry.held.pop_front() else { return Err(frame) };
-            entry.held.push_back(frame);
+        if !budget.admits(Limit::NeighbourQueue, entry.pending.len()) {
+            let Some(oldest) = entry.pending.pop_front() else { return Err(frame) };
+            entry.pending.push_back(frame);
             return Err(oldest);
         }
-        if !budget.admits(Limit::ArpHoldTotal, self.held) {
+        if !budget.admits(Limit::NeighbourQueueTotal, self.pending) {
             return Err(frame);
         }
-        self.held += 1;
-        entry.held.push_back(frame);
+        self.pending += 1;
+        entry.pending.push_back(frame);
         Ok(())
     }
 
@@ -110,12 +112,12 @@ impl Neighbours {
         &mut self,
         key: Key,
         mac: MacAddr,
-        claim: Claim,
+        advertisement: Advertisement,
         now: Instant,
         budget: &mut Budget,
     ) -> bool {
         let Some(entry) = self.entries.get_mut(&key) else {
-            if claim != Claim::Asking || !self.make_room(now, budget) {
+            if advertisement != Advertisement::Request || !self.make_room(now, budget) {
                 return false;
             }
             self.uses += 1;
@@ -123,18 +125,18 @@ impl Neighbours {
             self.put_in(key, entry);
             return true;
         };
-        let solicited = matches!(claim, Claim::Answer { solicited: true, .. });
-        let overrides = !matches!(claim, Claim::Answer { overrides: false, .. });
+        let solicited = matches!(advertisement, Advertisement::Reply { solicited: true, .. });
+        let overrides = !matches!(advertisement, Advertisement::Reply { overrides: false, .. });
         match entry.state {
             State::Static => false,
             State::Incomplete => {
                 entry.mac = mac;
                 entry.changed_at = now;
-                let held = core::mem::take(&mut entry.held);
-                self.held -= held.len();
+                let pending = core::mem::take(&mut entry.pending);
+                self.pending -= pending.len();
                 self.confirm_or_stale(key, solicited, now);
                 self.changes += 1;
-                self.actions.push_back(Action::Resolved(key, mac, held));
+                self.actions.push_back(Action::Resolved(key, mac, pending));
                 true
             }
             _ if entry.mac == mac => {
@@ -223,8 +225,8 @@ impl Neighbours {
     }
 
     /// Frames held for neighbours that are being resolved.
-    pub fn held(&self) -> usize {
-        self.held
+    pub fn pending(&self) -> usize {
+        self.pending
     }
 
     /// Every entry whose link address is known: port, address, link address.
@@ -265,7 +267,7 @@ impl Neighbours {
     fn fail(&mut self, key: Key) {
         if let Some(entry) = self.take_out(&key) {
             self.changes += 1;
-            self.actions.push_back(Action::Failed(key, entry.held));
+            self.actions.push_back(Action::Failed(key, entry.pending));
         }
     }
 
@@ -302,7 +304,7 @@ impl Neighbours {
         let entry = self.entries.remove(key)?;
         self.by_use.remove(&(entry.used, *key));
         self.deadlines.remove(&(entry.deadline, *key));
-        self.held -= entry.held.len();
+        self.pending -= entry.pending.len();
         Some(entry)
     }
 }
@@ -317,7 +319,7 @@ impl Entry {
             changed_at: now,
             used,
             tries: 0,
-            held: VecDeque::new(),
+            pending: VecDeque::new(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A bridge between two wires in memory, in virtual time.
 
 use base::{Duration, LinkKind, Mtu};
+use device::Burst;
 use device::mem::{self, Mem};
 use mbuf::Mbuf;
 
@@ -65,7 +66,7 @@ fn each_way_has_its_own_settings_and_packets_arrive_when_the_model_says() {
     assert_eq!(received(&mut b, &mut pool), [1]);
     bridge.turn(|| at(12_000));
     assert_eq!(received(&mut b, &mut pool), [2]);
-    let [there, _] = bridge.ways();
+    let [there, _] = bridge.directions();
     assert_eq!(there.carried().link.arrived, 2);
     assert_eq!(there.carried().bytes_out, 2 * 1514);
     let late = there.lateness();
@@ -103,7 +104,7 @@ fn an_mtu_that_shrinks_swallows_what_is_longer() {
     send(&mut a, &mut pool, 2);
     bridge.turn(|| at(3));
     assert_eq!(received(&mut b, &mut pool), [1]);
-    assert_eq!(bridge.ways()[0].carried().link.too_long, 1);
+    assert_eq!(bridge.directions()[0].carried().link.too_long, 1);
 }
 
 #[test]

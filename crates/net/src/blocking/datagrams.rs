@@ -10,7 +10,7 @@ use std::io;
 
 use super::{Manners, set};
 use crate::Net;
-use crate::waiting::Place;
+use crate::waiting::Readiness;
 
 /// A UDP socket, for threads; `connect` and addresses are those of [`crate::UdpSocket`].
 pub struct UdpSocket {
@@ -34,7 +34,7 @@ impl UdpSocket {
     /// [`io::ErrorKind::WouldBlock`] after the time-out.
     pub fn recv_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         let shared = self.socket.net().shared();
-        self.manners.read(shared, self.socket.place(), self.socket.look_receive(into))
+        self.manners.read(shared, self.socket.readiness(), self.socket.look_receive(into))
     }
 
     /// [`UdpSocket::recv_from`] of the peer.
@@ -52,7 +52,7 @@ impl UdpSocket {
     /// As `recv_from`.
     pub fn peek_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         let shared = self.socket.net().shared();
-        self.manners.read(shared, self.socket.place(), self.socket.look_peek(into))
+        self.manners.read(shared, self.socket.readiness(), self.socket.look_peek(into))
     }
 
     /// Send a datagram, whole; waits while the device is full.
@@ -61,7 +61,7 @@ impl UdpSocket {
     /// Unreachable, or longer than the link takes.
     pub fn send_to(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
         let shared = self.socket.net().shared();
-        self.manners.write(shared, Place::Room, self.socket.look_send(data, to))
+        self.manners.write(shared, Readiness::Room, self.socket.look_send(data, to))
     }
 
     /// [`UdpSocket::send_to`] the peer.

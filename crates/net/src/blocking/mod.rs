@@ -15,7 +15,7 @@ use std::io;
 use std::time::Instant;
 
 use crate::inner::{Inner, Shared};
-use crate::waiting::Place;
+use crate::waiting::Readiness;
 use crate::{error, wait};
 
 /// How long a socket's calls wait.
@@ -48,39 +48,39 @@ fn value(timeout_ns: &AtomicU64) -> Option<Duration> {
 }
 
 impl Manners {
-    /// Wait at `place` as long as the socket is to; then it would block, as `std` says on Unix.
+    /// Wait at `readiness` as long as the socket is to; then it would block, as `std` says on Unix.
     fn wait<T>(
         &self,
         shared: &Shared,
-        place: Place,
+        readiness: Readiness,
         timeout_ns: &AtomicU64,
         mut look: impl FnMut(&mut Inner) -> Poll<io::Result<T>>,
     ) -> io::Result<T> {
         if self.nonblocking.load(Ordering::Relaxed) {
-            return match look(&mut *shared.call_at(place)?) {
+            return match look(&mut *shared.call_at(readiness)?) {
                 Poll::Ready(answer) => answer,
                 Poll::Pending => Err(error::would_block()),
             };
         }
         let until = value(timeout_ns).and_then(|timeout| Instant::now().checked_add(timeout));
-        wait::block_on(shared, place, until, look)?.ok_or_else(error::would_block)
+        wait::block_on(shared, readiness, until, look)?.ok_or_else(error::would_block)
     }
 
     fn read<T>(
         &self,
         shared: &Shared,
-        place: Place,
+        readiness: Readiness,
         look: impl FnMut(&mut Inner) -> Poll<io::Result<T>>,
     ) -> io::Result<T> {
-        self.wait(shared, place, &self.read_timeout_ns, look)
+        self.wait(shared, readiness, &self.read_timeout_ns, look)
     }
 
     fn write<T>(
         &self,
         shared: &Shared,
-        place: Place,
+        readiness: Readiness,
         look: impl FnMut(&mut Inner) -> Poll<io::Result<T>>,
     ) -> io::Result<T> {
-        self.wait(shared, place, &self.write_timeout_ns, look)
+        self.wait(shared, readiness, &self.write_timeout_ns, look)
     }
 }

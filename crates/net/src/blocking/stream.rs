@@ -47,7 +47,7 @@ impl Drop for Open {
         }
         let until = Instant::now().checked_add(time);
         let look = |inner: &mut Inner| inner.poll_closed(handle);
-        let _ = wait::block_on(stream.net().shared(), stream.write_place(), until, look);
+        let _ = wait::block_on(stream.net().shared(), stream.write_readiness(), until, look);
     }
 }
 
@@ -89,7 +89,7 @@ impl TcpStream {
         let stream = socket.start(remote)?;
         let handle = stream.handle();
         let look = |inner: &mut Inner| inner.poll_connected(handle);
-        wait::block_on(socket.net().shared(), stream.write_place(), until, look)?
+        wait::block_on(socket.net().shared(), stream.write_readiness(), until, look)?
             .ok_or_else(error::connect_timed_out)?;
         Ok(stream.into())
     }
@@ -183,14 +183,14 @@ impl TcpStream {
         &self,
         look: impl FnMut(&mut Inner) -> Poll<io::Result<T>>,
     ) -> io::Result<T> {
-        self.0.manners.read(self.net().shared(), self.read_place(), look)
+        self.0.manners.read(self.net().shared(), self.read_readiness(), look)
     }
 
     pub(crate) fn writing<T>(
         &self,
         look: impl FnMut(&mut Inner) -> Poll<io::Result<T>>,
     ) -> io::Result<T> {
-        self.0.manners.write(self.net().shared(), self.write_place(), look)
+        self.0.manners.write(self.net().shared(), self.write_readiness(), look)
     }
 }
 
@@ -309,7 +309,7 @@ impl TcpListener {
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let listener = &self.listener;
         let shared = listener.net().shared();
-        let (stream, remote) = self.manners.read(shared, listener.place(), listener.look())?;
+        let (stream, remote) = self.manners.read(shared, listener.readiness(), listener.look())?;
         Ok((stream.into(), remote))
     }
 

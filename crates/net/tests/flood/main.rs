@@ -4,7 +4,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-mod place;
+mod fixture;
 mod segment;
 
 use std::io::{self, Read, Write};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use base::{Counter, DropReason, Limit};
 use common::SOON;
-use place::{Manner, Place};
+use fixture::{Fixture, Manner};
 use stack::snapshot::Snapshot;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::{Builder, Runtime};
@@ -110,15 +110,15 @@ fn most_until(net: &Net, over: &AtomicBool) -> Snapshot {
 }
 
 /// Flood `port` while an honest client asks at `PORT` and the server is watched.
-fn under_flood(place: &Place, port: u16, rounds: usize) -> (Honest, Snapshot) {
+fn under_flood(fixture: &Fixture, port: u16, rounds: usize) -> (Honest, Snapshot) {
     let over = AtomicBool::new(false);
-    let at = place.at(PORT);
+    let at = fixture.at(PORT);
     thread::scope(|scope| {
-        let honest = scope.spawn(|| Honest::ask_until(&place.client, at, &over));
-        let watcher = scope.spawn(|| most_until(&place.server, &over));
+        let honest = scope.spawn(|| Honest::ask_until(&fixture.client, at, &over));
+        let watcher = scope.spawn(|| most_until(&fixture.server, &over));
         let began = Instant::now();
         for _ in 0..rounds {
-            place.flood(port);
+            fixture.flood(port);
         }
         println!("the flood took {:?}", began.elapsed());
         over.store(true, Ordering::Relaxed);
@@ -127,29 +127,29 @@ fn under_flood(place: &Place, port: u16, rounds: usize) -> (Honest, Snapshot) {
 }
 
 /// Nobody floods any more: served at the first try, as soon as a SYN or two are sent again.
-fn served_afterwards(place: &Place) {
-    ask(&place.client, place.at(PORT)).expect("served after the flood");
+fn served_afterwards(fixture: &Fixture) {
+    ask(&fixture.client, fixture.at(PORT)).expect("served after the flood");
 }
 
-fn drops(place: &Place, reason: DropReason) -> usize {
-    place.server.with_stack(|stack| stack.drops().of(reason)).expect("driven") as usize
+fn drops(fixture: &Fixture, reason: DropReason) -> usize {
+    fixture.server.with_stack(|stack| stack.drops().of(reason)).expect("driven") as usize
 }
 
-fn counted(place: &Place, counter: Counter) -> usize {
-    place.server.with_stack(|stack| stack.counters().of(counter)).expect("driven") as usize
+fn counted(fixture: &Fixture, counter: Counter) -> usize {
+    fixture.server.with_stack(|stack| stack.counters().of(counter)).expect("driven") as usize
 }
 
 /// Wait until the server has taken in what the wire holds.
-fn settled(place: &Place, so: impl Fn(&Place) -> bool) {
+fn settled(fixture: &Fixture, so: impl Fn(&Fixture) -> bool) {
     let end = Instant::now() + SOON;
-    while !so(place) {
+    while !so(fixture) {
         let reasons: Vec<_> =
-            place.server.with_stack(|s| s.drops().nonzero().collect()).expect("driven");
+            fixture.server.with_stack(|s| s.drops().nonzero().collect()).expect("driven");
         if Instant::now() >= end {
-            let of = |counter| counted(place, counter);
+            let of = |counter| counted(fixture, counter);
             panic!(
                 "not settled: {reasons:?}; {} open, cookies sent {}, accepted {}, refused {}",
-                place.server.with_stack(|s| s.connection_count()).expect("driven"),
+                fixture.server.with_stack(|s| s.connection_count()).expect("driven"),
                 of(Counter::TcpCookiesSent),
                 of(Counter::TcpCookiesAccepted),
                 of(Counter::TcpCookiesRefused),
@@ -166,91 +166,91 @@ fn small_buffers(config: &mut stack::StackConfig) {
 #[test]
 fn refused_by_a_stack_without_that_listener() {
     let runtime = runtime();
-    let place = Place::new(STRANGERS, Manner::Silent, small_buffers);
-    serve_listener(&runtime, &place.server, place.at(PORT));
-    let (honest, most) = under_flood(&place, 9, 1);
+    let fixture = Fixture::new(STRANGERS, Manner::Silent, small_buffers);
+    serve_listener(&runtime, &fixture.server, fixture.at(PORT));
+    let (honest, most) = under_flood(&fixture, 9, 1);
     println!("{honest:?} {most:?}");
     // An honest peer that had to wait may have asked once more for what is over.
-    settled(&place, |place| drops(place, DropReason::TcpNoSocket) >= STRANGERS);
+    settled(&fixture, |fixture| drops(fixture, DropReason::TcpNoSocket) >= STRANGERS);
     let hits = |stack: &mut stack::Stack| stack.budget().hits(Limit::ResetsPerSecond);
-    let unanswered = place.server.with_stack(hits).expect("driven") as usize;
-    let refused = drops(&place, DropReason::TcpNoSocket);
-    assert_eq!(counted(&place, Counter::TcpResetsOut) + unanswered, refused);
+    let unanswered = fixture.server.with_stack(hits).expect("driven") as usize;
+    let refused = drops(&fixture, DropReason::TcpNoSocket);
+    assert_eq!(counted(&fixture, Counter::TcpResetsOut) + unanswered, refused);
     assert!(honest.served > 0 && honest.failed == 0, "{honest:?}");
     assert!(most.connections < 10, "{most:?}");
     assert!(most.pool_bytes <= MBUF_BYTES, "{most:?}");
-    served_afterwards(&place);
-    place.end();
+    served_afterwards(&fixture);
+    fixture.end();
 }
 
 #[test]
 fn refused_by_a_forwarder() {
     let runtime = runtime();
-    let place = Place::new(STRANGERS, Manner::Silent, small_buffers);
-    serve_forwarder(&runtime, &place.server);
-    let (honest, most) = under_flood(&place, 9, 1);
+    let fixture = Fixture::new(STRANGERS, Manner::Silent, small_buffers);
+    serve_forwarder(&runtime, &fixture.server);
+    let (honest, most) = under_flood(&fixture, 9, 1);
     println!("{honest:?} {most:?}");
     // Each SYN was refused by its user, or found no room for its record.
     let hits = |stack: &mut stack::Stack| stack.budget().hits(Limit::ResetsPerSecond);
-    settled(&place, |place| {
-        let unanswered = place.server.with_stack(hits).expect("driven") as usize;
-        let refused = counted(place, Counter::TcpResetsOut) + unanswered;
-        refused + drops(place, DropReason::TcpBacklogFull) >= STRANGERS
+    settled(&fixture, |fixture| {
+        let unanswered = fixture.server.with_stack(hits).expect("driven") as usize;
+        let refused = counted(fixture, Counter::TcpResetsOut) + unanswered;
+        refused + drops(fixture, DropReason::TcpBacklogFull) >= STRANGERS
     });
     assert!(honest.served > 0, "{honest:?}");
     assert!(most.connections < 10, "{most:?}");
     assert!(most.pool_bytes <= MBUF_BYTES, "{most:?}");
-    served_afterwards(&place);
-    place.end();
+    served_afterwards(&fixture);
+    fixture.end();
 }
 
 #[test]
 fn half_open_at_a_listener() {
     let runtime = runtime();
-    let place = Place::new(STRANGERS, Manner::Silent, small_buffers);
-    serve_listener(&runtime, &place.server, place.at(PORT));
-    let (honest, most) = under_flood(&place, PORT, 1);
+    let fixture = Fixture::new(STRANGERS, Manner::Silent, small_buffers);
+    serve_listener(&runtime, &fixture.server, fixture.at(PORT));
+    let (honest, most) = under_flood(&fixture, PORT, 1);
     println!("{honest:?} {most:?}");
-    settled(&place, |place| {
-        let answered = counted(place, Counter::TcpCookiesSent);
+    settled(&fixture, |fixture| {
+        let answered = counted(fixture, Counter::TcpCookiesSent);
         let dropped = [DropReason::TcpBacklogFull, DropReason::TcpSynOnce];
-        let dropped: usize = dropped.into_iter().map(|reason| drops(place, reason)).sum();
+        let dropped: usize = dropped.into_iter().map(|reason| drops(fixture, reason)).sum();
         answered + BACKLOG + dropped >= STRANGERS
     });
     assert!(honest.served > 0 && honest.failed == 0, "{honest:?}");
     assert!(most.half_open <= BACKLOG, "{most:?}");
     assert!(most.connections < BACKLOG + 100, "{most:?}");
     assert!(most.pool_bytes <= MBUF_BYTES, "{most:?}");
-    served_afterwards(&place);
-    place.end();
+    served_afterwards(&fixture);
+    fixture.end();
 }
 
 #[test]
 fn half_open_at_a_forwarder() {
     let runtime = runtime();
-    let place = Place::new(STRANGERS, Manner::Silent, small_buffers);
-    serve_forwarder(&runtime, &place.server);
-    let (honest, most) = under_flood(&place, PORT, 1);
+    let fixture = Fixture::new(STRANGERS, Manner::Silent, small_buffers);
+    serve_forwarder(&runtime, &fixture.server);
+    let (honest, most) = under_flood(&fixture, PORT, 1);
     println!("{honest:?} {most:?}");
     assert!(most.half_open <= BACKLOG, "{most:?}");
     assert!(most.connections < BACKLOG + 100, "{most:?}");
     assert!(most.pool_bytes <= MBUF_BYTES, "{most:?}");
-    let requests = place.server.with_stack(|s| s.request_count()).expect("driven");
+    let requests = fixture.server.with_stack(|s| s.request_count()).expect("driven");
     assert!(requests <= Limit::ForwardRequests.default_value(), "{requests}");
-    assert!(drops(&place, DropReason::TcpBacklogFull) > 0, "every refusal is counted");
-    served_afterwards(&place);
-    place.end();
+    assert!(drops(&fixture, DropReason::TcpBacklogFull) > 0, "every refusal is counted");
+    served_afterwards(&fixture);
+    fixture.end();
 }
 
 /// All are let in: each is a connection with a task that waits for the rest.
 #[test]
 fn slow_at_a_listener() {
     let runtime = runtime();
-    let place = Place::new(STRANGERS, Manner::Slow, small_buffers);
-    serve_listener(&runtime, &place.server, place.at(PORT));
-    slow(&place);
+    let fixture = Fixture::new(STRANGERS, Manner::Slow, small_buffers);
+    serve_listener(&runtime, &fixture.server, fixture.at(PORT));
+    slow(&fixture);
     drop(runtime);
-    place.end();
+    fixture.end();
 }
 
 #[test]
@@ -260,48 +260,50 @@ fn slow_at_a_forwarder() {
         small_buffers(config);
         config.budget.set(Limit::Forwarded, STRANGERS + 100);
     };
-    let place = Place::new(STRANGERS / 4, Manner::Slow, tune);
-    serve_forwarder(&runtime, &place.server);
-    slow(&place);
+    let fixture = Fixture::new(STRANGERS / 4, Manner::Slow, tune);
+    serve_forwarder(&runtime, &fixture.server);
+    slow(&fixture);
     drop(runtime);
-    place.end();
+    fixture.end();
 }
 
 /// Peers that gave way to others, or whose cookie came back when those that wait to be accepted had
 /// all places, and who send nothing that would bring it again.
-fn late(place: &Place) -> usize {
-    counted(place, Counter::TcpHalfOpenReplaced) + counted(place, Counter::TcpCookiesLate)
+fn late(fixture: &Fixture) -> usize {
+    counted(fixture, Counter::TcpHalfOpenReplaced) + counted(fixture, Counter::TcpCookiesLate)
 }
 
-fn slow(place: &Place) {
-    let strangers = place.strangers();
+fn slow(fixture: &Fixture) {
+    let strangers = fixture.strangers();
     let (mut rounds, mut served, mut failed) = (0, 0, 0);
-    while place.answered() < strangers {
-        let (honest, most) = under_flood(place, PORT, 1);
-        println!("{} open, {honest:?} {most:?}", place.answered());
+    while fixture.answered() < strangers {
+        let (honest, most) = under_flood(fixture, PORT, 1);
+        println!("{} open, {honest:?} {most:?}", fixture.answered());
         assert!(most.pool_bytes <= MBUF_BYTES, "{most:?}");
         served += honest.served;
         failed += honest.failed;
         rounds += 1;
-        assert!(rounds < 100, "{} are open", place.answered());
+        assert!(rounds < 100, "{} are open", fixture.answered());
     }
     assert!(served > 4 * failed, "{served} were served in {rounds} rounds, {failed} were not");
     // But for those that were too late on a busy machine.
-    settled(place, |place| {
-        let open = place.server.with_stack(|s| s.connection_count()).expect("driven");
-        open + late(place) >= strangers
+    settled(fixture, |fixture| {
+        let open = fixture.server.with_stack(|s| s.connection_count()).expect("driven");
+        open + late(fixture) >= strangers
     });
-    served_afterwards(place);
+    served_afterwards(fixture);
     let (held, pool) =
-        place.server.with_stack(|s| (s.pool().outstanding(), s.snapshot().pool_bytes)).unwrap();
-    let late = late(place);
+        fixture.server.with_stack(|s| (s.pool().outstanding(), s.snapshot().pool_bytes)).unwrap();
+    let late = late(fixture);
     println!("{held} buffers held, {pool} bytes of buffers, {late} were late");
     assert!(late < strangers / 2, "{late} found no place");
     assert!(held < 1000, "{held} buffers are held for readers who have read");
     // They leave: so does everything of theirs.
-    place.reset_all(PORT);
-    settled(place, |place| place.server.with_stack(|s| s.connection_count()).expect("driven") < 10);
-    served_afterwards(place);
+    fixture.reset_all(PORT);
+    settled(fixture, |fixture| {
+        fixture.server.with_stack(|s| s.connection_count()).expect("driven") < 10
+    });
+    served_afterwards(fixture);
 }
 
 /// The limit on connections is reached by the slow: newcomers are refused by name, and served again
@@ -309,11 +311,11 @@ fn slow(place: &Place) {
 #[test]
 fn slow_up_to_the_limit_of_connections() {
     let runtime = runtime();
-    let place = Place::new(3_000, Manner::Slow, |config| {
+    let fixture = Fixture::new(3_000, Manner::Slow, |config| {
         small_buffers(config);
         config.budget.set(Limit::Connections, 1_000);
     });
-    let listener = TcpListener::bind(&place.server, place.at(PORT)).expect("free");
+    let listener = TcpListener::bind(&fixture.server, fixture.at(PORT)).expect("free");
     runtime.spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             // Who is too slow is reset: a FIN would wait for its acknowledgement.
@@ -321,11 +323,11 @@ fn slow_up_to_the_limit_of_connections() {
             tokio::spawn(tokio::time::timeout(Duration::from_secs(2), serve(stream)));
         }
     });
-    let (_, most) = under_flood(&place, PORT, 2);
+    let (_, most) = under_flood(&fixture, PORT, 2);
     println!("{most:?}");
     assert!(most.connections <= 1_000, "{most:?}");
-    assert!(drops(&place, DropReason::TcpConnectionLimit) > 0);
-    served_afterwards(&place);
+    assert!(drops(&fixture, DropReason::TcpConnectionLimit) > 0);
+    served_afterwards(&fixture);
     drop(runtime);
-    place.end();
+    fixture.end();
 }

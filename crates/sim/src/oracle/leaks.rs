@@ -9,7 +9,7 @@ use super::Violation;
 use crate::host::Host;
 
 pub(crate) fn check(number: usize, host: &mut Host) -> Result<(), Violation> {
-    host.release_hoard();
+    host.release_buffers();
     let mbufs = host.outstanding();
     let held = host.stack.pool().held_bytes();
     let limit = host.stack.pool().limit_bytes();

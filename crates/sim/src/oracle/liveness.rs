@@ -50,7 +50,7 @@ impl Liveness {
             if now.since(last.at) <= self.bound {
                 continue;
             }
-            if !flow.is_orderly && client.is_ended() && server.phase == Phase::Waiting {
+            if !flow.is_graceful && client.is_ended() && server.phase == Phase::Waiting {
                 // Who left before the handshake was done left nobody behind.
                 ends[flow.server].phase = Phase::Ended(None);
             } else {

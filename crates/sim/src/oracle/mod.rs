@@ -76,8 +76,8 @@ impl Oracles {
     }
 
     /// Somebody who keeps no law sends a segment.
-    pub(crate) fn told(&mut self, seen: &Seen) {
-        self.window.told(seen);
+    pub(crate) fn reported(&mut self, seen: &Seen) {
+        self.window.reported(seen);
     }
 
     /// A segment arrives as it was sent.

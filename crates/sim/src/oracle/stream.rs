@@ -12,11 +12,11 @@ pub(crate) fn check(flow: &Flow, client: &Endpoint, server: &Endpoint) -> Result
         if reader.read > writer.written {
             return Err(violation(flow, "more was read than was written", client, server));
         }
-        if !flow.is_orderly {
+        if !flow.is_graceful {
             continue;
         }
         if reader.phase != Phase::Ended(None) || !reader.saw_end {
-            return Err(violation(flow, "an orderly end failed", client, server));
+            return Err(violation(flow, "a graceful end failed", client, server));
         }
         if reader.read != writer.written {
             return Err(violation(flow, "bytes are missing", client, server));

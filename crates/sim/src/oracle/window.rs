@@ -34,7 +34,7 @@ pub(crate) struct Window {
 impl Window {
     pub(crate) fn sent(&mut self, seen: &Seen) -> Result<(), Violation> {
         self.within_offer(seen)?;
-        self.told(seen);
+        self.reported(seen);
         let Some((edge, unit)) = self.edge(seen) else { return Ok(()) };
         let side = self.sides.entry((seen.src, seen.dst)).or_default();
         if let Some(last) = side.edge
@@ -49,7 +49,7 @@ impl Window {
     }
 
     /// What is only noted, of one who may lie.
-    pub(crate) fn told(&mut self, seen: &Seen) {
+    pub(crate) fn reported(&mut self, seen: &Seen) {
         if seen.flags.contains(Flags::SYN) {
             let side = self.sides.entry((seen.src, seen.dst)).or_default();
             side.offered_scale = seen.window_scale;

@@ -8,7 +8,7 @@ use super::*;
 const BYTES: u64 = 3_000_000;
 
 /// Two hosts behind a router whose way to the second takes 1,000 bytes (1,300 with IPv6).
-fn routed(version: IpVersion, tells_from: Instant, mtu_probing: MtuProbing) -> World {
+fn routed(version: IpVersion, reports_from: Instant, mtu_probing: MtuProbing) -> World {
     let mut world = World::new(1, true, None);
     let hosts = (host(&mut world, 0), host(&mut world, 1));
     let narrow = if version == IpVersion::V4 { 1_000 } else { 1_300 };
@@ -20,7 +20,7 @@ fn routed(version: IpVersion, tells_from: Instant, mtu_probing: MtuProbing) -> W
         back: path(),
         mtu: Mtu::new(mtu).expect("an MTU"),
     };
-    world.join_by_router(&[leg(0, 1_500), leg(1, narrow)], tells_from);
+    world.join_by_router(&[leg(0, 1_500), leg(1, narrow)], reports_from);
     let config = tcp::Config { mtu_probing, ..tcp::Config::default() };
     let (at, config) = (Instant::ZERO, (config, config));
     let (network, scripts) = (2, bulk(BYTES));
@@ -47,7 +47,7 @@ fn a_router_tells_what_is_too_long_for_the_next_network() {
         let seconds = seconds(&mut world);
         let counts = world.router_counts(0);
         assert_eq!((counts.swallowed, counts.dropped), (0, 0));
-        assert!(counts.told > 0 && counts.forwarded > 3_000, "{counts:?}");
+        assert!(counts.reported > 0 && counts.forwarded > 3_000, "{counts:?}");
         // 2.4 s of payload on the wire, headers and a few round trips of 40 ms.
         assert!(seconds < 3.2, "{version:?}: {seconds} s");
     }
@@ -60,7 +60,7 @@ fn a_black_hole_is_left_once_the_router_tells() {
         seconds(&mut world);
         let counts = world.router_counts(0);
         assert_eq!(counts.dropped, 0);
-        assert!(counts.swallowed > 0 && counts.told > 0, "{counts:?}");
+        assert!(counts.swallowed > 0 && counts.reported > 0, "{counts:?}");
     }
 }
 
@@ -80,7 +80,7 @@ fn a_black_hole_that_never_tells_is_found() {
         assert!((fits - 20..=fits).contains(&largest), "{version:?}: {largest} of {fits}");
         let seconds = seconds(&mut world);
         let counts = world.router_counts(0);
-        assert_eq!(counts.told, 0);
+        assert_eq!(counts.reported, 0);
         assert!(seconds < 6.0, "{version:?}: {seconds} s");
     }
 }

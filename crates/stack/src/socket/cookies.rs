@@ -39,8 +39,8 @@ fn offer(stack: &mut Stack, syn: &Syn) -> Fate {
     let Syn { local, remote, seg, options, .. } = syn;
     let version = IpVersion::of(&remote.ip());
     let (owner, ip) = (Owner::program(), IpSettings::default());
-    let way = resolve::route(stack, *local, *remote, wire::ipv4::TCP, &owner, ip)?;
-    let port = stack.ports.get(way.port).ok_or(DropReason::TxNoPort)?;
+    let egress = resolve::route(stack, *local, *remote, wire::ipv4::TCP, &owner, ip)?;
+    let port = stack.ports.get(egress.port).ok_or(DropReason::TxNoPort)?;
     let advertised = port.mss(version);
     let Some(listener) = stack.listeners.get_mut(syn.listener) else {
         return Err(DropReason::TcpNoSocket);
@@ -72,7 +72,7 @@ fn offer(stack: &mut Stack, syn: &Syn) -> Fate {
     let window = config.receive_buffer_bytes.min(WINDOW_MAX) as u16;
     let flags = Flags::SYN | Flags::ACK;
     let answer = Bare { seq, ack: seg.seq + 1, flags, window, options: said };
-    tx::bare_segment_over(stack, &way, (*local, *remote), &answer)
+    tx::bare_segment_over(stack, &egress, (*local, *remote), &answer)
 }
 
 /// Does the ACK `seg` bring a cookie of ours to a listener? Then here is its connection, in

@@ -131,12 +131,12 @@ enum Verdict {
     /// Nothing: an ordinary handshake.
     Ordinary,
     /// The same, and the SYN-ACK tells the peer its cookie.
-    Tell(FastOpen),
+    Grant(FastOpen),
     /// Its data is the program's now.
     Open,
 }
 
-fn judge(stack: &mut Stack, syn: &Syn, bytes: usize) -> Verdict {
+fn decide(stack: &mut Stack, syn: &Syn, bytes: usize) -> Verdict {
     let core = &mut stack.core;
     let Some(listener) = stack.listeners.get_mut(syn.listener) else { return Verdict::Ordinary };
     let waiting = listener.accepted.len() + listener.half_open.count();
@@ -154,7 +154,7 @@ fn judge(stack: &mut Stack, syn: &Syn, bytes: usize) -> Verdict {
                 core.cx.counters.add(Counter::TcpFastOpenRefused, 1);
             }
             core.cx.counters.add(Counter::TcpFastOpenCookiesSent, 1);
-            FastOpen::new(&good, said.experimental).map_or(Verdict::Ordinary, Verdict::Tell)
+            FastOpen::new(&good, said.experimental).map_or(Verdict::Ordinary, Verdict::Grant)
         }
         None if !trusted => Verdict::Ordinary,
         _ if crowded
@@ -172,12 +172,12 @@ fn judge(stack: &mut Stack, syn: &Syn, bytes: usize) -> Verdict {
 /// `m`: what comes of that.
 #[cold]
 pub(crate) fn answer(stack: &mut Stack, syn: &Syn, handle: TcpHandle, m: Mbuf) {
-    let verdict = judge(stack, syn, m.len());
+    let verdict = decide(stack, syn, m.len());
     let core = &mut stack.core;
     let Some(pcb) = stack.connections.get_mut(handle) else { return };
     match verdict {
         Verdict::Ordinary => {}
-        Verdict::Tell(cookie) => fast_open::tell(&mut pcb.tcb, cookie),
+        Verdict::Grant(cookie) => fast_open::grant(&mut pcb.tcb, cookie),
         Verdict::Open => {
             fast_open::accept(&mut pcb.tcb, m, &mut core.cx);
             core.cx.counters.add(Counter::TcpFastOpenAccepted, 1);
@@ -202,7 +202,7 @@ pub(crate) fn progress(stack: &mut Stack, handle: TcpHandle, role: Role) {
     if matches!(pcb.tcb.state, State::SynSent | State::SynReceived) || !pcb.tcb.is_embryonic() {
         return;
     }
-    pcb.tcb.hatched();
+    pcb.tcb.handshake_ended();
     let open = pcb.tcb.state != State::Closed;
     if role == Role::Client {
         let ends = (pcb.key.local().ip(), pcb.key.remote().ip());

@@ -15,7 +15,7 @@ use tcp::usrreq;
 use wire::ipv4;
 
 use crate::connections::Pcb;
-use crate::resolve::{self, Way};
+use crate::resolve::{self, Egress};
 use crate::socket::half_open::HalfOpen;
 use crate::socket::listener::{FastOpenListener, Listener};
 use crate::{IpSettings, ListenConfig, ListenerHandle, Stack, TcpHandle, tx};
@@ -167,7 +167,7 @@ impl Stack {
     ) -> Result<TcpHandle, DropReason> {
         // Looked at again before anything is sent if it changes, or is not known yet.
         let changes = self.changes();
-        let Way { port: port_id, template, is_complete, .. } =
+        let Egress { port: port_id, template, is_complete, .. } =
             // RFC 9293 MUST-45.
             resolve::route(self, local, remote, ipv4::TCP, &owner, ip)?;
         let port = self.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
@@ -198,7 +198,7 @@ impl Stack {
             tcb,
             template,
             seen: if is_complete { changes } else { Pcb::NEVER_SEEN },
-            has_way: is_complete,
+            is_resolved: is_complete,
             waiting: false,
             port: port_id,
             ready: false,

@@ -155,7 +155,7 @@ pub(crate) fn handshake_progress(stack: &mut Stack, handle: TcpHandle) {
     if pcb.tcb.state == State::SynReceived || !pcb.tcb.is_embryonic() {
         return;
     }
-    pcb.tcb.hatched();
+    pcb.tcb.handshake_ended();
     let listener = pcb.listener;
     let open = pcb.tcb.state != State::Closed;
     let round_trip = pcb.tcb.info().srtt;

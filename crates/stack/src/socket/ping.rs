@@ -11,7 +11,7 @@ use core::net::{IpAddr, SocketAddr};
 use base::{Counter, DropReason, Instant, IpVersion, Limit, Owner};
 use inet::Ip;
 use inet::flow::Addrs;
-use inet::icmp::{self, Quoted, Told, Unreachable};
+use inet::icmp::{self, ErrorKind, Quoted, Unreachable};
 use mbuf::{Mbuf, Pool};
 use slotmap::{SlotMap, new_key_type};
 use tcp::Fate;
@@ -107,17 +107,22 @@ pub(crate) fn reply<A: Addrs>(
 }
 
 /// An error about an echo request of ours.
-pub(crate) fn failed(stack: &mut Stack, quoted: &Quoted<'_>, told: Told, from: IpAddr) -> Fate {
+pub(crate) fn failed(
+    stack: &mut Stack,
+    quoted: &Quoted<'_>,
+    reported: ErrorKind,
+    from: IpAddr,
+) -> Fate {
     let word = quoted.second_word().ok_or(DropReason::IcmpMalformed)?;
     let request = if quoted.src.is_ipv4() { 8 } else { 128 };
     if quoted.transport.first() != Some(&request) {
         return Err(DropReason::IcmpErrorNoMatch);
     }
     let (id, seq) = ((word >> 16) as u16, word as u16);
-    let outcome = Err(match told {
-        Told::Unreachable(why) => EchoError::Unreachable(why),
-        Told::TooBig(mtu) => EchoError::TooBig(mtu),
-        Told::Transient => EchoError::TimeExceeded,
+    let outcome = Err(match reported {
+        ErrorKind::Unreachable(why) => EchoError::Unreachable(why),
+        ErrorKind::TooBig(mtu) => EchoError::TooBig(mtu),
+        ErrorKind::Transient => EchoError::TimeExceeded,
     });
     deliver(stack, id, Echo { from, seq, ttl: 0, at: stack.core.cx.now, outcome })
 }
@@ -187,11 +192,11 @@ impl Stack {
             IpVersion::V6 => (ipv6::ICMPV6, ipv6::HEADER_LEN),
         };
         let ends = (SocketAddr::new(local, 0), SocketAddr::new(remote, 0));
-        let way = resolve::route(self, ends.0, ends.1, protocol, &owner, IpSettings::default())
+        let egress = resolve::route(self, ends.0, ends.1, protocol, &owner, IpSettings::default())
             .map_err(UdpError::Unsendable)?;
         let core = &mut self.core;
         let port =
-            self.ports.get_mut(way.port).ok_or(UdpError::Unsendable(DropReason::TxNoPort))?;
+            self.ports.get_mut(egress.port).ok_or(UdpError::Unsendable(DropReason::TxNoPort))?;
         if ip_len + icmp::HEADER_LEN + payload.len()
             > self.path_mtus.mtu(remote, port.limits.mtu, core.cx.now).bytes()
         {
@@ -204,7 +209,7 @@ impl Stack {
         let mut m = core.cx.pool.copy_of(payload).ok_or(exhausted)?;
         m.prepend(icmp::HEADER_LEN).ok_or(exhausted)?;
         icmp::echo_request(m.as_mut_slice().ok_or(exhausted)?, id, seq, local, remote);
-        resolve::send(self, &way, m).map_err(UdpError::Unsendable)?;
+        resolve::send(self, &egress, m).map_err(UdpError::Unsendable)?;
         self.core.cx.counters.add(Counter::IcmpEchoRequests, 1);
         Ok(local)
     }

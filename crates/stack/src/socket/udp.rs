@@ -292,12 +292,12 @@ impl Stack {
             None => self.udp_source(remote.ip(), &owner)?,
         };
         let local = SocketAddr::new(local_ip, local_port);
-        let way = resolve::route(self, local, remote, ipv4::UDP, &owner, settings)
+        let egress = resolve::route(self, local, remote, ipv4::UDP, &owner, settings)
             .map_err(UdpError::Unsendable)?;
         let core = &mut self.core;
         let port =
-            self.ports.get_mut(way.port).ok_or(UdpError::Unsendable(DropReason::TxNoPort))?;
-        let ip_len = way.template.len() - way.template.link_len();
+            self.ports.get_mut(egress.port).ok_or(UdpError::Unsendable(DropReason::TxNoPort))?;
+        let ip_len = egress.template.len() - egress.template.link_len();
         let path = self.path_mtus.mtu(remote.ip(), port.limits.mtu, core.cx.now);
         let told = narrow.filter(|&(ip, _, until)| ip == remote.ip() && core.cx.now < until);
         let most = told.map_or(path, |(_, mtu, _)| mtu.min(path));
@@ -312,7 +312,7 @@ impl Stack {
         let pseudo = inet::ip_input::pseudo_sum(local_ip, remote.ip(), ipv4::UDP);
         let ladder = core.cx.switches.on(Switch::ChecksumTx).then_some(core.cx.ladder);
         inet::udp::udp_output(&mut m, (local_port, remote.port()), pseudo, ladder)
-            .and_then(|()| resolve::send(self, &way, m))
+            .and_then(|()| resolve::send(self, &egress, m))
             .map_err(UdpError::Unsendable)?;
         self.core.cx.counters.add(Counter::UdpOut, 1);
         Ok(())

@@ -64,13 +64,13 @@ fn syn(port: u16) -> Tcp {
 fn account(bench: &mut Bench, frame: &[u8], now: Instant) -> Vec<Vec<u8>> {
     let totals = |bench: &Bench| {
         let (counters, drops) = (bench.stack.counters(), bench.stack.drops());
-        let no_way = [
+        let no_route = [
             DropReason::IpNoRoute,
             DropReason::IpNoNeighbour,
-            DropReason::NeighbourHoldFull,
+            DropReason::NeighbourQueueFull,
             DropReason::NeighbourTableFull,
         ];
-        let no_way = no_way.map(|reason| drops.of(reason)).iter().sum();
+        let no_route = no_route.map(|reason| drops.of(reason)).iter().sum();
         let others = [
             Counter::UdpIn,
             Counter::IcmpEchoReplies,
@@ -81,14 +81,14 @@ fn account(bench: &mut Bench, frame: &[u8], now: Instant) -> Vec<Vec<u8>> {
         ];
         let others = others.map(|counter| counters.of(counter)).iter().sum();
         let tcp = counters.of(Counter::TcpSegmentsIn);
-        [counters.of(Counter::RxFrames), drops.total(), no_way, others, tcp]
+        [counters.of(Counter::RxFrames), drops.total(), no_route, others, tcp]
     };
     let before = totals(bench);
     let sent = bench.exchange(frame, now);
     let after = totals(bench);
-    let [frames, dropped, no_way, others, tcp] = core::array::from_fn(|i| after[i] - before[i]);
+    let [frames, dropped, no_route, others, tcp] = core::array::from_fn(|i| after[i] - before[i]);
     assert_eq!(frames, 1);
-    let answer_lost = dropped == 2 && no_way == 1;
+    let answer_lost = dropped == 2 && no_route == 1;
     let settled = match dropped {
         0 => others + tcp == 1,
         _ => (dropped == 1 || answer_lost) && others == 0 && tcp <= 1,

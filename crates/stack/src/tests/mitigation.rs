@@ -10,7 +10,7 @@ use device::counted::Counted;
 use device::mitigation::{Level, Mitigation};
 use device::{Device, nic};
 
-use super::rest::Woken;
+use super::idle::Woken;
 use crate::pair::{End, PairConfig, end};
 use crate::{Armed, ListenConfig, TcpHandle};
 

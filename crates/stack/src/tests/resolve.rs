@@ -129,7 +129,7 @@ fn datagrams_are_held_the_latest_three_and_leave_when_the_answer_comes() {
         bench.stack.udp_send(socket, remote, &[n], NOW).expect("taken");
     }
     assert_eq!(bench.sent().len(), 1, "one question");
-    assert_eq!(bench.stack.drops().of(DropReason::NeighbourHoldFull), 2);
+    assert_eq!(bench.stack.drops().of(DropReason::NeighbourQueueFull), 2);
     let theirs = (pair::mac(2), v4(bench.theirs));
     let reply = arp_frame(Operation::Reply, theirs, v4(bench.ours));
     let sent = bench.exchange(&reply, after(5));
@@ -306,7 +306,7 @@ fn groups_and_broadcasts_ask_nobody() {
 fn floods_are_bounded() {
     let mut config = of(IpVersion::V4);
     config.stack.budget.set(Limit::Neighbours, 64);
-    config.stack.budget.set(Limit::ArpHoldTotal, 20);
+    config.stack.budget.set(Limit::NeighbourQueueTotal, 20);
     config.stack.budget.set(Limit::SolicitationsPerSecond, 30);
     config.stack.budget.set(Limit::AdvertisementsPerSecond, 40);
     let mut bench = Bench::among_strangers(&config);
@@ -339,12 +339,12 @@ fn floods_are_bounded() {
             }
         }
         assert!(bench.stack.neighbours.len() <= 64);
-        assert!(bench.stack.neighbours.held() <= 20);
+        assert!(bench.stack.neighbours.pending() <= 20);
     }
     assert!(questions <= 30 && answers <= 40, "{questions}, {answers}");
     assert!(bench.stack.budget().hits(Limit::Neighbours) > 0);
     // Later everything that was asked for has failed, and nothing is left of it.
     (0..40).for_each(|n| drop(bench.poll(after(n * 250))));
-    assert_eq!(bench.stack.neighbours.held(), 0);
+    assert_eq!(bench.stack.neighbours.pending(), 0);
     assert_eq!(bench.stack.pool().outstanding(), 0);
 }

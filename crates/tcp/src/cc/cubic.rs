@@ -4,7 +4,7 @@
 
 use base::{Duration, Instant};
 
-use crate::seldom::Clean;
+use crate::rare::Clean;
 
 /// Section 4.6: what is left of the window after a loss.
 const BETA: f64 = 0.7;

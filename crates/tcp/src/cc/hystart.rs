@@ -86,7 +86,7 @@ impl HyStart {
             self.samples = self.samples.saturating_add(1);
             self.part_lacks -= 1;
             if self.part_lacks == 0 {
-                full = self.judge();
+                full = self.check();
                 self.this_part_us = NONE_US;
                 self.part_lacks = SAMPLES.max(self.samples / PARTS);
             }
@@ -113,7 +113,7 @@ impl HyStart {
 
     /// A part of a round is over; `true` if there is no doubt of a queue.
     /// RFC 9406 4.2-a, 4.2-c.
-    fn judge(&mut self) -> bool {
+    fn check(&mut self) -> bool {
         match self.conservative {
             // Before the second round this never is: no sample is the longest of times.
             None if self.this_part_us >= longer(self.last_round_us) => {

@@ -17,7 +17,7 @@ use cubic::Cubic;
 use hystart::{Growth, HyStart};
 use validation::Validation;
 
-use crate::seldom::Seldom;
+use crate::rare::Rare;
 
 /// The laws to choose from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ enum Law {
     NewReno,
     Reno,
     Tahoe,
-    Cubic(Seldom<Cubic>),
+    Cubic(Rare<Cubic>),
     Bbr(Box<Bbr>),
 }
 
@@ -119,7 +119,7 @@ impl Cc {
             Algorithm::NewReno => Law::NewReno,
             Algorithm::Reno => Law::Reno,
             Algorithm::Tahoe => Law::Tahoe,
-            Algorithm::Cubic => Law::Cubic(Seldom::default()),
+            Algorithm::Cubic => Law::Cubic(Rare::default()),
             Algorithm::Bbr => Law::Bbr(Box::new(Bbr::new())),
         };
         Cc {

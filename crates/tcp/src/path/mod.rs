@@ -54,7 +54,7 @@ pub fn hard_error(tcb: &mut Tcb, error: Error) {
 
 /// Our own link knows no way to the peer. A connection that never had one ends: nothing was
 /// forged here, and nothing has left.
-pub fn no_way(tcb: &mut Tcb) {
+pub fn host_unreachable(tcb: &mut Tcb) {
     match tcb.state {
         State::SynSent | State::SynReceived => tcb.fail(Error::HostUnreachable),
         _ => soft_error(tcb, Error::HostUnreachable),
@@ -63,7 +63,7 @@ pub fn no_way(tcb: &mut Tcb) {
 
 /// What became of a message that a segment was too large for its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Outcome {
     /// Segments are smaller from now on.
     Believed,
     /// It says nothing new, or nothing of use.
@@ -76,7 +76,7 @@ pub enum Told {
 /// not counted, are what its link carries. While large segments arrive that is a forgery: where the
 /// congestion window has grown they did, and then one has to be missing before it is believed, by
 /// a time-out or because it was sent again by then (RFC 5927 section 7.2).
-pub fn told_too_big(tcb: &mut Tcb, seq: SeqNumber, mss: Mss, now: Instant) -> Told {
+pub fn packet_too_big(tcb: &mut Tcb, seq: SeqNumber, mss: Mss, now: Instant) -> Outcome {
     let smaller = tcb.state.is_synchronised() && payload_of(tcb, mss) < tcb.snd_mss.0;
     let again = || {
         let piece = tcb.sendq.in_flight(tcb.sendq.find(seq));
@@ -84,9 +84,9 @@ pub fn told_too_big(tcb: &mut Tcb, seq: SeqNumber, mss: Mss, now: Instant) -> To
     };
     if smaller && tcb.cc.cwnd > tcb.cc.initial() && !again() {
         tcb.path.doubted = Some((seq, mss));
-        return Told::Doubted;
+        return Outcome::Doubted;
     }
-    if too_big(tcb, mss, now) { Told::Believed } else { Told::Ignored }
+    if too_big(tcb, mss, now) { Outcome::Believed } else { Outcome::Ignored }
 }
 
 /// A time-out: is it about what somebody said of the path, who was not believed?

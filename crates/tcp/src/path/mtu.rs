@@ -6,8 +6,8 @@
 
 use base::{Instant, Mss, SeqNumber};
 
+use crate::rare::Clean;
 use crate::recovery::ranges::Range;
-use crate::seldom::Clean;
 
 /// State of the search for the path's MTU (RFC 4821 section 7.3).
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,7 @@
 use base::SeqNumber;
 use wire::tcp::SackBlocks;
 
-use crate::seldom::Clean;
+use crate::rare::Clean;
 
 /// Ranges held out of order, the one that grew last first (RFC 2018 section 4).
 #[derive(Clone, Copy, Debug)]

@@ -100,7 +100,7 @@ fn look(tcb: &mut Tcb, cx: &mut Cx) {
     let limit = tcb.receive.limit_bytes() as u32;
     let fast = !first && elapsed_us <= u64::from(tcb.tuning.rtt_us);
     let keeps_up = tcb.receive.len() <= limit as usize / 2;
-    if is_tight(&cx.pool) {
+    if under_memory_pressure(&cx.pool) {
         // What was offered stays offered: the edge stands still until the window fits.
         resize(tcb, (limit / 2).max(LEAST_BYTES), cx);
     } else if fast && keeps_up && limit < most {
@@ -109,7 +109,7 @@ fn look(tcb: &mut Tcb, cx: &mut Cx) {
 }
 
 /// Are most of the buffers that there may be in use?
-fn is_tight(pool: &Pool) -> bool {
+fn under_memory_pressure(pool: &Pool) -> bool {
     pool.in_use_bytes() > pool.limit_bytes() / 4 * 3
 }
 
@@ -179,7 +179,7 @@ pub(crate) fn start(tcb: &mut Tcb) {
 
 /// A connection that opens while memory is tight begins with a small window.
 pub(crate) fn opened(tcb: &mut Tcb, cx: &Cx) {
-    if receive_most(&tcb.config) > 0 && is_tight(&cx.pool) {
+    if receive_most(&tcb.config) > 0 && under_memory_pressure(&cx.pool) {
         set_limit(tcb, LEAST_BYTES);
     }
 }

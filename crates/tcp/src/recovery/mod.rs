@@ -20,7 +20,7 @@ use crate::path::probe;
 use crate::sendq::Piece;
 use crate::tcb::Tcb;
 use crate::{Cx, ecn, pacing};
-use prr::{Prr, Told};
+use prr::{AckReport, Prr};
 use rack::{DUPLICATE_THRESHOLD, mark_lost};
 use sack::News;
 pub(crate) use scoreboard::{Phase, Resent};
@@ -134,14 +134,14 @@ fn reduce_in_proportion(tcb: &mut Tcb, delivered: u32, advanced: bool, lost_befo
     }
     let r = &tcb.recovery;
     let new_data = tcb.snd_nxt.since(r.recover).max(0) as u32;
-    let told = Told {
+    let report = AckReport {
         delivered,
         pipe: tcb.pipe(),
         sent: new_data + r.evidence.resent_bytes(),
         safe: advanced && r.lost.bytes() <= lost_before,
     };
     let (ssthresh, mss) = (tcb.cc.ssthresh, tcb.snd_mss.bytes() as u64);
-    tcb.cc.cwnd = tcb.recovery.prr.window(&told, ssthresh, mss);
+    tcb.cc.cwnd = tcb.recovery.prr.window(&report, ssthresh, mss);
 }
 
 /// Without SACK: a duplicate ACK says that some segment arrived; a partial one, that the next is

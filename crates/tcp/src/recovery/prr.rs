@@ -17,7 +17,7 @@ pub(crate) struct Prr {
 
 /// What an ACK of an episode told.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told {
+pub(crate) struct AckReport {
     /// Bytes newly delivered.
     pub(crate) delivered: u32,
     /// Bytes thought to be on the way.
@@ -39,15 +39,15 @@ impl Prr {
 
     /// Section 6.2: the window after an ACK.
     /// RFC 9937 6.2-a, 6.2-b.
-    pub(crate) fn window(&mut self, told: &Told, ssthresh: u64, mss: u64) -> u64 {
+    pub(crate) fn window(&mut self, report: &AckReport, ssthresh: u64, mss: u64) -> u64 {
         let (delivered, pipe, sent) =
-            (u64::from(told.delivered), u64::from(told.pipe), u64::from(told.sent));
+            (u64::from(report.delivered), u64::from(report.pipe), u64::from(report.sent));
         self.delivered += delivered;
         let mut more = if pipe > ssthresh {
             (self.delivered * ssthresh).div_ceil(self.flight).saturating_sub(sent)
         } else {
             let mut more = self.delivered.saturating_sub(sent).max(delivered);
-            if told.safe {
+            if report.safe {
                 more += mss;
             }
             more.min(ssthresh - pipe)
@@ -72,8 +72,8 @@ mod tests {
         let (mut pipe, mut sent, mut each) = ((100 - lost) * MSS, 0, Vec::new());
         for _ in lost..100 {
             pipe -= MSS;
-            let told = Told { delivered: MSS, pipe, sent, safe: false };
-            let window = prr.window(&told, ssthresh, u64::from(MSS)) as u32;
+            let report = AckReport { delivered: MSS, pipe, sent, safe: false };
+            let window = prr.window(&report, ssthresh, u64::from(MSS)) as u32;
             let now = (window - pipe) / MSS * MSS;
             pipe += now;
             sent += now;
@@ -105,19 +105,19 @@ mod tests {
     #[test]
     fn a_safe_ack_catches_up_by_a_segment_more() {
         let mut prr = Prr::begin(10 * MSS, 10_000);
-        let told = Told { delivered: MSS, pipe: 2 * MSS, sent: MSS, safe: true };
-        assert_eq!(prr.window(&told, 7_000, 1000), 4_000);
-        let told = Told { safe: false, ..told };
-        assert_eq!(Prr::begin(10 * MSS, 10_000).window(&told, 7_000, 1000), 3_000);
+        let report = AckReport { delivered: MSS, pipe: 2 * MSS, sent: MSS, safe: true };
+        assert_eq!(prr.window(&report, 7_000, 1000), 4_000);
+        let report = AckReport { safe: false, ..report };
+        assert_eq!(Prr::begin(10 * MSS, 10_000).window(&report, 7_000, 1000), 3_000);
     }
 
     /// As much is on the way as the threshold admits, and nothing has gone again yet.
     /// RFC 9937 6.2-c.
     #[test]
     fn the_first_retransmission_goes_whatever_is_on_the_way() {
-        let told = Told { delivered: MSS, pipe: 7 * MSS, sent: 0, safe: false };
-        assert_eq!(Prr::begin(10 * MSS, 10_000).window(&told, 7_000, 1000), 8_000);
-        let told = Told { sent: MSS, ..told };
-        assert_eq!(Prr::begin(10 * MSS, 10_000).window(&told, 7_000, 1000), 7_000);
+        let report = AckReport { delivered: MSS, pipe: 7 * MSS, sent: 0, safe: false };
+        assert_eq!(Prr::begin(10 * MSS, 10_000).window(&report, 7_000, 1000), 8_000);
+        let report = AckReport { sent: MSS, ..report };
+        assert_eq!(Prr::begin(10 * MSS, 10_000).window(&report, 7_000, 1000), 7_000);
     }
 }

@@ -8,12 +8,12 @@ use std::collections::VecDeque;
 
 use base::{Instant, SeqNumber};
 
+use crate::rare::Clean;
 use crate::recovery::prr::Prr;
 use crate::recovery::rack::Rack;
 use crate::recovery::ranges::{Range, Ranges};
 use crate::recovery::tlp::Probe;
 use crate::recovery::undo::Evidence;
-use crate::seldom::Clean;
 
 /// What is being repaired.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -64,7 +64,7 @@ fn mutate(frame: &mut Vec<u8>, rng: &mut Rng) {
 }
 
 /// Make the IPv4 checksum right again, so that what is behind it is reached.
-fn mend(frame: &mut [u8]) {
+fn fix_checksums(frame: &mut [u8]) {
     if let Some(header) = frame.get_mut(14..34)
         && header[0] == 0x45
     {
@@ -92,7 +92,7 @@ fn mutated_frames(version: IpVersion) {
             if !rng.one_in(3) {
                 mutate(&mut frame, &mut rng);
                 if rng.one_in(2) {
-                    mend(&mut frame);
+                    fix_checksums(&mut frame);
                 }
             }
             account(&mut bench, &frame, NOW);

@@ -180,9 +180,9 @@ fn shrinking_a_window_takes_nothing_back() {
     t.pass(50);
     let mut edge = last_edge(&mut t, 0);
     let pool = t.end.stack.pool();
-    let mut hoard = Vec::new();
+    let mut withheld = Vec::new();
     while pool.in_use_bytes() < pool.limit_bytes() / 8 * 7 {
-        hoard.push(pool.alloc(1500).expect("under the limit"));
+        withheld.push(pool.alloc(1500).expect("under the limit"));
     }
     for _ in 0..300 {
         deliver(&mut t, 10);
@@ -192,7 +192,7 @@ fn shrinking_a_window_takes_nothing_back() {
     assert_eq!((buffer(&t), reserved(&t)), (K64, 0));
     assert!(t.info().rcv_wnd as usize <= K64, "{}", t.info().rcv_wnd);
     // And up again when there is memory.
-    hoard.into_iter().for_each(|m| t.end.stack.pool().free(m));
+    withheld.into_iter().for_each(|m| t.end.stack.pool().free(m));
     deliver(&mut t, 300);
     assert!(buffer(&t) >= 4 * K64, "{}", buffer(&t));
 }

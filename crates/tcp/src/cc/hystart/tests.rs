@@ -92,6 +92,6 @@ fn seven_samples_are_not_enough() {
     path.hystart.samples = 0;
     path.hystart.this_round_us = 90_000;
     path.hystart.samples = SAMPLES - 2;
-    path.hystart.judge();
+    path.hystart.check();
     assert_eq!(path.hystart.conservative, None);
 }

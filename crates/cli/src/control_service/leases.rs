@@ -1,0 +1,109 @@
+//! Taps that other programs asked for: each is theirs as long as they come for what it keeps.
+//!
+//! Called by: `control_service.rs`. Bounded: taps at a time, time between two questions.
+
+use wirespeed::{Duration, Instant};
+
+use super::answer;
+use super::taps::Wanted;
+use crate::running::{Answer, Refusal};
+
+/// Who does not ask for so long has gone away.
+const LEASE: Duration = Duration::from_secs(10);
+
+struct Lease {
+    stack: usize,
+    tap: u64,
+    until: Instant,
+    /// Of a program that ends: it has nothing more that its owner has not got.
+    has_all: bool,
+}
+
+/// All taps of a program.
+#[derive(Default)]
+pub(super) struct Leases(Vec<Lease>);
+
+impl Leases {
+    /// May that be asked of the stack?
+    pub(super) fn ask(
+        &mut self,
+        stack: usize,
+        wanted: Wanted,
+        now: Instant,
+        most: usize,
+    ) -> Result<Wanted, (Refusal, String)> {
+        let is_there = match &wanted {
+            Wanted::Add { .. } if self.0.len() >= most => {
+                let why = format!(
+                    "{most} taps watch already (limit control_taps). End another `wirespeed dump` \
+                     or `top` first"
+                );
+                return Err((Refusal::Full, why));
+            }
+            Wanted::Add { .. } => Some(()),
+            Wanted::Kept(tap) | Wanted::Remove(tap) => {
+                self.of(stack, *tap).map(|lease| lease.until = now + LEASE)
+            }
+        };
+        let lapsed = || (Refusal::Lapsed, "there is no such tap".to_owned());
+        is_there.map(|()| wanted).ok_or_else(lapsed)
+    }
+
+    /// Does nobody watch?
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Nothing more will come.
+    pub(super) fn begin_last(&mut self) {
+        self.0.iter_mut().for_each(|lease| lease.has_all = false);
+    }
+
+    /// Has everybody got what there was since [`Leases::begin_last`]?
+    pub(super) fn have_all(&self) -> bool {
+        self.0.iter().all(|lease| lease.has_all)
+    }
+
+    /// What became of it.
+    pub(super) fn note(
+        &mut self,
+        stack: usize,
+        wanted: &answer::Wanted,
+        answer: &Answer,
+        now: Instant,
+    ) {
+        match wanted {
+            answer::Wanted::Tap(Wanted::Add { .. }) => {
+                if let Some(tap) = answer.body["tap"].as_u64() {
+                    self.0.push(Lease { stack, tap, until: now + LEASE, has_all: false });
+                }
+            }
+            answer::Wanted::Tap(Wanted::Kept(tap)) => {
+                let is_dry = answer.body["records"].as_str().is_none_or(str::is_empty);
+                if let Some(lease) = self.of(stack, *tap) {
+                    lease.has_all = is_dry;
+                }
+            }
+            answer::Wanted::Tap(Wanted::Remove(tap)) if answer.refusal == Refusal::Busy => {
+                // It is there, and looks at every packet: again, later.
+                if let Some(lease) = self.of(stack, *tap) {
+                    lease.until = now + LEASE;
+                }
+            }
+            answer::Wanted::Tap(Wanted::Remove(tap)) => {
+                self.0.retain(|lease| lease.stack != stack || lease.tap != *tap);
+            }
+            answer::Wanted::Page(..) => {}
+        }
+    }
+
+    fn of(&mut self, stack: usize, tap: u64) -> Option<&mut Lease> {
+        self.0.iter_mut().find(|lease| lease.stack == stack && lease.tap == tap)
+    }
+
+    /// Those that nobody comes for any more, each with what is to be done.
+    pub(super) fn expired(&self, now: Instant) -> Vec<(usize, Wanted)> {
+        let gone = self.0.iter().filter(|lease| lease.until < now);
+        gone.map(|lease| (lease.stack, Wanted::Remove(lease.tap))).collect()
+    }
+}

@@ -1,0 +1,148 @@
+//! What is shown of each thing, as JSON: names as in `ss -ti` and `ip -j` where they have one.
+//!
+//! Called by: `control_service.rs`. The keys are an interface: they may be added to, not changed.
+
+use core::net::IpAddr;
+
+use serde_json::{Value, json};
+use wirespeed::snapshot::{ConnectionRow, Page, PortRow, SocketRow};
+use wirespeed::{Budget, Limit, LinkKind, MacAddr, Route, Stack, Switch};
+
+/// A page's rows, and where the next page begins.
+pub(super) fn page<T>(page: Page<T>, row: impl Fn(&T) -> Value) -> (Value, Option<u64>) {
+    (page.rows.iter().map(row).collect(), page.next)
+}
+
+pub(super) fn stack(stack: &Stack) -> Value {
+    let s = stack.snapshot();
+    json!({
+        "ports": s.ports,
+        "connections": s.connections,
+        "time_wait": s.time_wait,
+        "half_open": s.half_open,
+        "sockets": s.sockets,
+        "pool_bytes": s.pool_bytes,
+        "drops": s.drops,
+        "checksums": stack.checksums(),
+    })
+}
+
+pub(super) fn port(p: &PortRow) -> Value {
+    let ethernet = p.link == LinkKind::Ethernet;
+    let drops = p.drops.as_ref().map(|drops| {
+        drops.nonzero().map(|(r, n)| (r.name().to_owned(), json!(n))).collect::<Value>()
+    });
+    json!({
+        "port": p.id.0,
+        "link": if ethernet { "ethernet" } else { "ip" },
+        "mac": ethernet.then(|| p.mac.to_string()),
+        "mtu": p.mtu_bytes,
+        "addresses": p.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "tso_max_bytes": p.tso_max_bytes,
+        "link_up": p.link_up,
+        "failure": p.failure,
+        "pushed_back": p.pushed_back,
+        "stalled_ms": p.stalled_ms,
+        "drops": drops,
+    })
+}
+
+pub(super) fn connection(c: &ConnectionRow) -> Value {
+    let i = &c.info;
+    json!({
+        "local": c.local.to_string(),
+        "remote": c.remote.to_string(),
+        "state": i.state.name(),
+        "port": c.port.0,
+        "uid": c.uid,
+        "congestion_control": i.algorithm,
+        "ecn": i.ecn,
+        "mss": i.snd_mss,
+        "rcv_mss": i.rcv_mss,
+        "rtt_us": i.srtt.as_micros(),
+        "rttvar_us": i.rttvar.as_micros(),
+        "min_rtt_us": i.min_rtt.as_micros(),
+        "rto_us": i.rto.as_micros(),
+        "cwnd_bytes": i.cwnd,
+        "pacing_bytes_per_s": (i.pacing_rate != 0).then_some(i.pacing_rate),
+        "ssthresh_bytes": (i.ssthresh != u64::MAX).then_some(i.ssthresh),
+        "snd_wnd": i.snd_wnd,
+        "rcv_wnd": i.rcv_wnd,
+        "in_flight": i.in_flight,
+        "unsent": i.unsent,
+        "unread": i.unread,
+        "receive_buffer_bytes": i.receive_buffer_bytes,
+        "send_buffer_bytes": i.send_buffer_bytes,
+        "bytes_acked": i.bytes_acked,
+        "bytes_received": i.bytes_received,
+        "segments_out": i.segments_out,
+        "segments_in": i.segments_in,
+        "retransmits": i.retransmits,
+        "timeouts": i.timeouts,
+        "fast_recoveries": i.fast_recoveries,
+        "ce_marks": i.ce_marks,
+        "ecn_reductions": i.ecn_reductions,
+        "duplicate_acks": i.duplicate_acks,
+        "out_of_order": i.out_of_order,
+    })
+}
+
+fn bound((address, port): (Option<IpAddr>, u16)) -> String {
+    match address {
+        Some(IpAddr::V6(address)) => format!("[{address}]:{port}"),
+        Some(address) => format!("{address}:{port}"),
+        None => format!("*:{port}"),
+    }
+}
+
+pub(super) fn socket(s: &SocketRow) -> Value {
+    match *s {
+        SocketRow::Listener { local, uid, backlog, half_open, waiting } => json!({
+            "protocol": "tcp",
+            "local": bound(local),
+            "remote": null,
+            "uid": uid,
+            "backlog": backlog,
+            "half_open": half_open,
+            "waiting": waiting,
+            "waiting_bytes": null,
+        }),
+        SocketRow::Udp { local, peer, uid, waiting, waiting_bytes } => json!({
+            "protocol": "udp",
+            "local": bound(local),
+            "remote": peer.map(|peer| peer.to_string()),
+            "uid": uid,
+            "backlog": null,
+            "half_open": null,
+            "waiting": waiting,
+            "waiting_bytes": waiting_bytes,
+        }),
+    }
+}
+
+pub(super) fn neighbour(port: u16, address: &IpAddr, mac: &MacAddr) -> Value {
+    json!({ "port": port, "address": address.to_string(), "mac": mac.to_string() })
+}
+
+pub(super) fn route(r: &Route) -> Value {
+    json!({
+        "destination": r.dest.to_string(),
+        "via": r.via.map(|via| via.to_string()),
+        "port": r.port,
+        "table": r.table,
+    })
+}
+
+/// The stack's limits; those of the control socket are the program's.
+pub(super) fn limits(stack: &Budget, control: &Budget) -> Value {
+    let row = |&limit: &Limit| {
+        let of = if limit.name().starts_with("control_") { control } else { stack };
+        (limit.name().to_owned(), json!({ "value": of.of(limit), "hits": of.hits(limit) }))
+    };
+    Limit::ALL.iter().map(row).collect()
+}
+
+pub(super) fn switches(stack: &Stack) -> Value {
+    let on = |&s: &Switch| (s.name().to_owned(), json!(stack.switches().on(s)));
+    Switch::ALL.iter().map(on).collect()
+}

@@ -1,0 +1,102 @@
+//! The document as JSON, or as tables for people: a list becomes a row each, an object a line each.
+//!
+//! Called by: `show.rs`. Must not know: where the document came from. No colours.
+
+use std::fmt::Write as _;
+
+use anyhow::{Context, Result};
+use serde_json::{Map, Value};
+
+/// Columns of lists that people see; `--json` has them all.
+const COLUMNS: &[(&str, &[&str])] = &[
+    (
+        "connections",
+        &[
+            "local",
+            "remote",
+            "state",
+            "rtt_us",
+            "cwnd_bytes",
+            "in_flight",
+            "unsent",
+            "unread",
+            "bytes_acked",
+            "bytes_received",
+            "retransmits",
+        ],
+    ),
+    ("ports", &["port", "link", "mac", "mtu", "tso_max_bytes", "link_up", "addresses", "failure"]),
+];
+
+/// As it is, with a line end.
+pub(super) fn json(document: &Value) -> Result<String> {
+    Ok(serde_json::to_string_pretty(document).context("cannot write JSON")? + "\n")
+}
+
+/// For people.
+pub(super) fn text(document: &Value) -> String {
+    let (program, mut t) = (&document["program"], String::new());
+    let _ = writeln!(t, "wirespeed {} (pid {})", plain(&program["command"]), program["pid"]);
+    for stack in document["stacks"].as_array().into_iter().flatten() {
+        let _ = writeln!(t, "\nstack {}", plain(&stack["name"]));
+        for (section, body) in stack.as_object().into_iter().flatten() {
+            match body {
+                Value::Array(rows) => list(&mut t, section, rows),
+                Value::Object(pairs) => object(&mut t, section, pairs),
+                _ => {}
+            }
+        }
+    }
+    t
+}
+
+fn object(t: &mut String, section: &str, pairs: &Map<String, Value>) {
+    let _ = writeln!(t, "\n{section}");
+    let width = pairs.keys().map(String::len).max().unwrap_or(0);
+    for (name, value) in pairs {
+        // Nobody looks for what never happened.
+        if section == "counters" && value == 0 {
+            continue;
+        }
+        let value = match value {
+            Value::Object(limit) => {
+                format!("{} ({} hits)", plain(&limit["value"]), plain(&limit["hits"]))
+            }
+            Value::Bool(on) => if *on { "on" } else { "off" }.to_owned(),
+            other => plain(other),
+        };
+        let _ = writeln!(t, "  {name:<width$}  {value}");
+    }
+    if pairs.is_empty() {
+        let _ = writeln!(t, "  none");
+    }
+}
+
+fn list(t: &mut String, section: &str, rows: &[Value]) {
+    let _ = writeln!(t, "\n{section}");
+    let Some(first) = rows.first().and_then(Value::as_object) else {
+        let _ = writeln!(t, "  none");
+        return;
+    };
+    let columns: Vec<&str> = match COLUMNS.iter().find(|(name, _)| *name == section) {
+        Some((_, columns)) => columns.to_vec(),
+        None => first.keys().map(String::as_str).collect(),
+    };
+    let mut lines = vec![columns.iter().map(|c| (*c).to_owned()).collect::<Vec<_>>()];
+    lines.extend(rows.iter().map(|row| columns.iter().map(|c| plain(&row[*c])).collect()));
+    let width = |n: usize| lines.iter().map(|line| line[n].len()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
+    for line in &lines {
+        let cells = line.iter().zip(&widths).map(|(cell, &w)| format!("{cell:<w$}"));
+        let _ = writeln!(t, "  {}", cells.collect::<Vec<_>>().join("  ").trim_end());
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(" "),
+        other => other.to_string(),
+    }
+}

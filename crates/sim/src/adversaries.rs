@@ -1,0 +1,182 @@
+//! Liars in a world: each at the end of a link of its own to a host, whose connection to it is
+//! looked at as any other.
+//!
+//! Called by: `scenario`, tests, `events`. Must not know: what the lies are.
+//! In the list of ends a liar has a stand-in, whose figures are the liar's: so all laws that look
+//! at connections look at these too. What they ask in addition is in [`World::check_adversaries`].
+
+use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+
+use base::{Instant, LinkKind};
+use link::{CORRUPTED, Settings};
+use mbuf::Mbuf;
+
+use crate::adversary::{Adversary, AdversarySettings};
+use crate::app::{Endpoint, Finish, Opening, Phase, Script};
+use crate::host::PortSettings;
+use crate::misbehaviour::Misbehaviour;
+use crate::oracle::{Violation, story};
+use crate::seen;
+use crate::world::{Flow, Target, World};
+
+/// What a liar's link is: bare IP, so that it need not know about neighbours.
+const KIND: LinkKind = LinkKind::Ip;
+/// The last part of its address, and its port.
+const NUMBER: u8 = 250;
+const PORT: u16 = 9;
+
+/// A liar, its link, its connection.
+pub(crate) struct AttachedAdversary {
+    pub(crate) adversary: Adversary,
+    /// The direction that it sends into.
+    out: usize,
+    pub(crate) source: usize,
+    flow: usize,
+}
+
+/// A connection to a liar.
+pub struct AdversaryFlow {
+    /// Who connects to it.
+    pub host: usize,
+    /// The number of the network between them, which nobody else is on.
+    pub network: u8,
+    /// The link to it, and from it.
+    pub links: (Settings, Settings),
+    /// The liar.
+    pub adversary: AdversarySettings,
+    /// Settings of the connection.
+    pub config: tcp::Config,
+    /// What its honest end does; [`Script::is_graceful`], or it proves little.
+    pub script: Script,
+    /// When it begins.
+    pub at: Instant,
+}
+
+impl World {
+    /// A host connects to a liar; the number of the flow.
+    pub fn add_adversary(&mut self, flow: AdversaryFlow) -> usize {
+        let (number, adversary) = (self.flows.len(), self.adversaries.len());
+        let settings = |settings: Settings| Settings { link: KIND, ..settings };
+        let there = self.add_lane(settings(flow.links.0), Target::Adversary(adversary));
+        let port = self.hosts[flow.host].attachments.len();
+        let back = Target::Host { host: flow.host, port };
+        let back = self.add_lane(settings(flow.links.1), back);
+        let port = PortSettings { link: KIND, ..PortSettings::default() };
+        self.attach(flow.network, flow.host, &port, there, &[]);
+        let address = SocketAddrV4::new(Ipv4Addr::new(10, 0, flow.network, NUMBER), PORT);
+        let streams = (2 * number as u64, 2 * number as u64 + 1);
+        let opening = |at| Opening::Connect { to: SocketAddr::V4(address), at };
+        let local = self.hosts[flow.host].clock.local(flow.at);
+        let client = self.ends.len();
+        self.ends.push(Endpoint::new(flow.host, opening(local), flow.config, flow.script, streams));
+        let nothing = Script { writes: vec![], reads: vec![], finish: Finish::Close };
+        let never = opening(Instant::NEVER);
+        let back_streams = (streams.1, streams.0);
+        let placeholder = Endpoint::new(flow.host, never, flow.config, nothing, back_streams);
+        self.ends.push(placeholder);
+        self.host_ends[flow.host].push(client);
+        self.flows.push(Flow { number, client, server: client + 1, is_graceful: false });
+        if flow.adversary.misbehaviour == Misbehaviour::Timestamps {
+            // Round trips are measured by what it echoes: none of them can be believed.
+            self.clock_jumped[flow.host] = true;
+        }
+        let source = self.agenda.add();
+        let adversary = Adversary::new(flow.adversary, address, back_streams);
+        self.adversaries.push(AttachedAdversary { adversary, out: back, source, flow: number });
+        self.agenda.no_later(self.host_sources[flow.host], flow.at);
+        number
+    }
+
+    /// Lies that were told in all.
+    pub fn misbehaviours(&self) -> u64 {
+        self.adversaries.iter().map(|attached| attached.adversary.misbehaved).sum()
+    }
+
+    /// A frame has reached a liar.
+    pub(crate) fn deliver_to_adversary(
+        &mut self,
+        lane: usize,
+        to: usize,
+        frame: Mbuf,
+    ) -> Result<(), Violation> {
+        if let Some(trace) = &self.trace {
+            let what = seen::describe(frame.as_slice(), KIND);
+            trace.row(&format!("adversary {to} < link {lane}: {what}"));
+        }
+        let is_whole = frame.mark() != CORRUPTED || seen::verifies(frame.as_slice(), KIND);
+        let seen = seen::segment(frame.as_slice(), KIND).filter(|_| is_whole);
+        let mut answers = Vec::new();
+        let mut outcome = Ok(());
+        if let Some(seen) = seen {
+            let payload = frame.as_slice();
+            let payload = &payload[payload.len() - seen.len as usize..];
+            let adversary = &mut self.adversaries[to].adversary;
+            outcome = adversary.take(&seen, payload, &self.pattern, self.now, &mut answers);
+        }
+        self.pool.free(frame);
+        self.send_for_adversary(to, &answers);
+        outcome
+    }
+
+    /// A liar's time has come.
+    pub(crate) fn wake_adversary(&mut self, adversary: usize) {
+        let mut said = Vec::new();
+        self.adversaries[adversary].adversary.tick(&self.pattern, self.now, &mut said);
+        self.send_for_adversary(adversary, &said);
+    }
+
+    fn send_for_adversary(&mut self, number: usize, packets: &[Vec<u8>]) {
+        let out = self.adversaries[number].out;
+        for packet in packets {
+            if let Some(oracles) = &mut self.oracles
+                && let Some(seen) = seen::segment(packet, KIND)
+            {
+                oracles.reported(&seen);
+            }
+            if let Some(trace) = &self.trace {
+                let what = seen::describe(packet, KIND);
+                trace.row(&format!("adversary {number} > link {out}: {what}"));
+            }
+            if let Some(frame) = self.pool.copy_of(packet) {
+                self.enter(out, frame);
+            }
+        }
+        let AttachedAdversary { adversary, source, .. } = &self.adversaries[number];
+        self.agenda.set(*source, adversary.wake);
+    }
+
+    /// The stand-ins show what their liars have; who survives a lie has to have every byte.
+    pub(crate) fn check_adversaries(&mut self) -> Result<(), Violation> {
+        let World { adversaries, flows, ends, agenda, .. } = self;
+        for AttachedAdversary { adversary, source, flow, .. } in adversaries {
+            let Flow { client, server, number, .. } = flows[*flow];
+            if ends[server].is_ended() {
+                continue;
+            }
+            // What it may have lost it is not asked for.
+            let is_survived = adversary.settings.misbehaviour.is_survived();
+            ends[server].read = if is_survived { adversary.received() } else { 0 };
+            ends[server].written = adversary.bytes();
+            if ends[server].phase == Phase::Waiting && adversary.wake != Instant::NEVER {
+                ends[server].phase = Phase::Open;
+            }
+            if !ends[client].is_ended() {
+                continue;
+            }
+            ends[server].phase = Phase::Ended(None);
+            adversary.is_gone = true;
+            agenda.set(*source, Instant::NEVER);
+            let (client, server) = (&ends[client], &ends[server]);
+            let is_whole = client.phase == Phase::Ended(None)
+                && client.read == server.written
+                && server.read == client.written;
+            if is_survived && client.script.is_graceful() && !is_whole {
+                let (misbehaviour, to) = (adversary.settings.misbehaviour, story(server));
+                let what =
+                    format!("flow {number} to {misbehaviour:?} failed; {}; {to}", story(client));
+                return Err(Violation::new("stream", what));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,207 @@
+//! What an adversary does wrong: a line each in [`Misbehaviour`], and how it is done.
+//!
+//! Called by: `adversary`. RFC 9293 (windows), RFC 2018 (SACK, and section 8: what was reported may
+//! be thrown away), RFC 2883 (DSACK), RFC 7323 (timestamps); attacks on
+//! the sender: Savage and others, "TCP congestion control with a misbehaving receiver", 1999.
+
+use base::Instant;
+use wire::tcp::{SackBlocks, Timestamps};
+
+use crate::adversary::Adversary;
+
+/// What a liar lies about, half of the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misbehaviour {
+    /// Nothing: to compare with.
+    Nothing,
+    /// Each ACK comes as up to 64, a few bytes each.
+    DividedAcks,
+    /// It acknowledges what has not come, and what was never sent.
+    OptimisticAcks,
+    /// SACK blocks outside the window, on both sides of it.
+    SackOutside,
+    /// SACK blocks that overlap, of what has not come.
+    SackOverlapping,
+    /// SACK blocks whose ends are exchanged or equal.
+    SackInverted,
+    /// SACK blocks of what was never sent.
+    SackNeverSent,
+    /// It throws away what it has reported.
+    Reneging,
+    /// Its window is shut, or nearly, or open, from ACK to ACK.
+    Windows,
+    /// It takes segments of one byte.
+    TinyMss,
+    /// Its clock jumps forwards and back, and it echoes what it was never told.
+    Timestamps,
+    /// It reports duplicates that it never got.
+    Dsack,
+    /// It says nothing any more once it has some of the stream.
+    Silence,
+}
+
+impl Misbehaviour {
+    /// All of them.
+    pub const ALL: &'static [Misbehaviour] = &[
+        Misbehaviour::Nothing,
+        Misbehaviour::DividedAcks,
+        Misbehaviour::OptimisticAcks,
+        Misbehaviour::SackOutside,
+        Misbehaviour::SackOverlapping,
+        Misbehaviour::SackInverted,
+        Misbehaviour::SackNeverSent,
+        Misbehaviour::Reneging,
+        Misbehaviour::Windows,
+        Misbehaviour::TinyMss,
+        Misbehaviour::Timestamps,
+        Misbehaviour::Dsack,
+        Misbehaviour::Silence,
+    ];
+
+    /// Whether its peer cannot know that bytes are missing: no stream arrives whole then.
+    pub const fn loses_bytes(self) -> bool {
+        matches!(self, Misbehaviour::OptimisticAcks)
+    }
+
+    /// Whether everything arrives all the same, once it tells the truth.
+    pub const fn is_survived(self) -> bool {
+        !matches!(self, Misbehaviour::OptimisticAcks | Misbehaviour::Silence)
+    }
+}
+
+/// Bytes that are lied about at a time: two full segments.
+const STEP: u32 = 2 * 1448;
+/// Parts of a divided ACK.
+const PARTS_MAX: u64 = 64;
+/// The furthest that a clock jumps, in milliseconds.
+const JUMP_MS_MAX: usize = 20_000;
+/// The liar that falls silent does so with this much of the stream.
+const SILENT_FROM_BYTES: u64 = 5_000;
+
+impl Adversary {
+    /// Acknowledge what is there; `before` was there before this segment came.
+    pub(crate) fn answer(&mut self, before: u64, now: Instant, out: &mut Vec<Vec<u8>>) {
+        let misbehaviour = self.settings.misbehaviour;
+        if misbehaviour == Misbehaviour::Silence && self.received() >= SILENT_FROM_BYTES {
+            self.misbehaved += 1;
+            self.is_gone = true;
+            return;
+        }
+        let mut said = self.said(now);
+        said.options.sack = self.blocks();
+        let misbehaves_now = self.misbehaves_at(now) && self.rng.happens(0.5);
+        if misbehaviour == Misbehaviour::OptimisticAcks {
+            // Gaps that it has denied once are never filled: this goes on until it falls silent.
+            let most = if misbehaves_now { 4 * STEP as usize } else { 1 };
+            let ahead = self.rng.below(most) as u32;
+            self.misbehaved += u64::from(misbehaves_now);
+            said.options.sack = SackBlocks::EMPTY;
+            said.ack = self.peer_first + (self.seen_to as u32 + ahead);
+        } else if misbehaves_now {
+            self.misbehaved += u64::from(misbehaviour != Misbehaviour::Nothing);
+            match misbehaviour {
+                Misbehaviour::DividedAcks => {
+                    let bytes = self.honest_ack().saturating_sub(before);
+                    for part in 1..bytes.min(PARTS_MAX) {
+                        let mut some = said;
+                        let ack = before + bytes * part / bytes.min(PARTS_MAX);
+                        some.ack = self.peer_first + ack as u32;
+                        self.push(&some, &[], out);
+                    }
+                }
+                Misbehaviour::Windows => said.window = [0, 0, 1, 100, u16::MAX][self.rng.below(5)],
+                _ => said.options.sack = self.false_blocks(said.options.sack),
+            }
+        }
+        self.push(&said, &[], out);
+        if misbehaviour == Misbehaviour::Reneging
+            && self.misbehaves_at(now)
+            && self.rng.happens(0.3)
+        {
+            self.pieces.retain(|&from, _| from == 0);
+        }
+    }
+
+    /// The MSS that it asks for.
+    pub(crate) fn mss(&mut self) -> u16 {
+        match self.settings.misbehaviour {
+            Misbehaviour::TinyMss => {
+                self.misbehaved += 1;
+                1
+            }
+            _ => 1460,
+        }
+    }
+
+    /// Its clock, and what it echoes; `None` if its peer has sent none.
+    pub(crate) fn timestamps(&mut self, now: Instant) -> Option<Timestamps> {
+        let mut echo = self.their_clock?;
+        let clock = now.as_millis() as u32;
+        let mut offset = self.clock_offset;
+        if self.settings.misbehaviour == Misbehaviour::Timestamps
+            && self.misbehaves_at(now)
+            && self.rng.happens(0.2)
+        {
+            self.misbehaved += 1;
+            let jump = self.rng.below(JUMP_MS_MAX) as u32;
+            match self.rng.below(4) {
+                // Forwards for good, so that what follows is not old.
+                0 => {
+                    self.clock_offset = self.clock_offset.wrapping_add(jump);
+                    offset = self.clock_offset;
+                }
+                // Back, this once.
+                1 => offset = offset.wrapping_sub(jump),
+                2 => echo = echo.wrapping_add(jump),
+                _ => echo = [0, echo.wrapping_sub(jump), u32::MAX][self.rng.below(3)],
+            }
+        }
+        Some(Timestamps { value: clock.wrapping_add(offset), echo })
+    }
+
+    /// What it holds out of order, the first three pieces: the truth.
+    fn blocks(&self) -> SackBlocks {
+        let mut sack = SackBlocks::EMPTY;
+        for (&from, &end) in self.pieces.iter().filter(|(from, _)| **from > 0).take(3) {
+            sack.push(self.peer_first + from as u32, self.peer_first + end as u32);
+        }
+        sack
+    }
+
+    fn false_blocks(&mut self, truth: SackBlocks) -> SackBlocks {
+        let ack = self.peer_first + self.honest_ack() as u32;
+        let seen_to = self.peer_first + self.seen_to as u32;
+        let somewhere = self.rng.below(8 * STEP as usize) as u32;
+        let mut sack = SackBlocks::EMPTY;
+        match self.settings.misbehaviour {
+            Misbehaviour::SackOutside => {
+                sack.push(ack + (1 << 24), ack + ((1 << 24) + STEP));
+                sack.push(ack - (1 << 24), ack - (1 << 23));
+                sack.push(ack - STEP, ack + (1 << 30));
+            }
+            Misbehaviour::SackOverlapping => {
+                let from = ack + (1 + somewhere);
+                sack.push(from, from + STEP);
+                sack.push(from + STEP / 2, from + 2 * STEP);
+                sack.push(from + 1, from + 3);
+            }
+            Misbehaviour::SackInverted => {
+                sack.push(ack + (somewhere + STEP), ack + somewhere);
+                sack.push(ack + somewhere, ack + somewhere);
+                sack.push(seen_to, ack);
+            }
+            Misbehaviour::SackNeverSent => {
+                sack.push(seen_to + STEP, seen_to + 2 * STEP);
+                sack.push(ack + 1, seen_to + STEP);
+            }
+            Misbehaviour::Dsack => {
+                sack.push(ack - (1 + somewhere), ack - somewhere);
+                truth.iter().for_each(|(left, right)| {
+                    sack.push(left, right);
+                });
+            }
+            _ => return truth,
+        }
+        sack
+    }
+}

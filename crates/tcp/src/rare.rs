@@ -1,0 +1,71 @@
+//! State that few connections ever need: a pointer that is null until it is first written, and
+//! reads as a clean sheet until then. So an idle connection is small, and what a busy one reads
+//! lies close together.
+//!
+//! Called by: tcb and cc, for fields. Plain data: must not know a Tcb.
+
+use core::ops::{Deref, DerefMut};
+
+use base::SeqNumber;
+
+use crate::state::Error;
+
+/// What a connection reads that has never written there.
+pub(crate) trait Clean: Clone + 'static {
+    const CLEAN: &'static Self;
+}
+
+/// A `T` of its own once it is written; it stays until the connection's end.
+#[derive(Clone, Debug)]
+pub(crate) struct Rare<T>(Option<Box<T>>);
+
+impl<T: Clean> Default for Rare<T> {
+    fn default() -> Rare<T> {
+        Rare(None)
+    }
+}
+
+impl<T: Clean> Deref for Rare<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        match &self.0 {
+            Some(own) => own,
+            None => T::CLEAN,
+        }
+    }
+}
+
+impl<T: Clean> DerefMut for Rare<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.get_or_insert_with(first)
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn first<T: Clean>() -> Box<T> {
+    Box::new(T::CLEAN.clone())
+}
+
+/// What nearly no connection has: urgent data, bad news of its path, a peer that tells its user
+/// timeout.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RareState {
+    /// SND.UP: behind the last urgent byte we wrote, while [`crate::Todo::URGENT`] is set.
+    pub(crate) snd_up: SeqNumber,
+    /// RCV.UP: behind the last urgent byte announced, as a count of the bytes of the stream, which
+    /// does not wrap.
+    pub(crate) rcv_up: u64,
+    /// The user timeout that the peer told of, in seconds; 0 if it did not (RFC 5482).
+    pub(crate) peer_timeout_s: u32,
+    /// What the network said last, and SND.UNA then.
+    pub(crate) soft_error: Option<(Error, SeqNumber)>,
+}
+
+impl Clean for RareState {
+    const CLEAN: &'static RareState =
+        &RareState { snd_up: SeqNumber(0), rcv_up: 0, peer_timeout_s: 0, soft_error: None };
+}
