@@ -1,8 +1,9 @@
 //! wirespeed-bench: wirespeed beside smoltcp, gVisor's netstack and the kernel, in one run.
 //!
-//! `core`, `outside`, `tcp`, `proof` and `devices` hold the rows of these benches, `ours` our side
-//! of `core`'s, `peers` the other sides, `harness` how a row is measured and `report` how it is
-//! shown. Nothing here is used by the stack; `cargo xtask bench NAME` is how people run it.
+//! `core`, `outside`, `tcp`, `proof`, `devices` and `strangers` (bench `peers`) hold the rows of
+//! these benches, `ours` our side of `core`'s, `peers` the other sides, `harness` how a row is
+//! measured and `report` how it is shown. Nothing here is used by the stack; `cargo xtask bench
+//! NAME` is how people run it.
 
 pub mod core;
 pub mod delay;
@@ -19,7 +20,9 @@ pub mod outside;
 pub mod outstanding;
 pub mod peers;
 pub mod proof;
+pub mod readme;
 pub mod report;
+pub mod strangers;
 pub mod tcp;
 
 #[cfg(test)]

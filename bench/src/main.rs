@@ -1,9 +1,10 @@
-//! The command line of the benchmarks: `core`, `outside`, `tcp`, `proof`, `devices`, and `peer`
-//! for one side alone. Called by `cargo xtask bench NAME`. Figures go to standard output, progress
-//! to standard error. Exit status: 0 measured, 1 nothing could be measured or `--check` found a
-//! missed must, 2 usage.
+//! The command line of the benchmarks: `core`, `outside`, `tcp`, `proof`, `devices`, `peers`, and
+//! `peer` for one side alone. Called by `cargo xtask bench NAME`. Figures go to standard output,
+//! progress to standard error. Exit status: 0 measured, 1 nothing could be measured or `--check`
+//! found a missed must, 2 usage.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -20,7 +21,9 @@ use wirespeed_bench::peers::kernel::{self, Placement, Settings as Kernel};
 use wirespeed_bench::peers::latency::{Waiting, ping_pong};
 use wirespeed_bench::peers::{gvisor, smoltcp};
 use wirespeed_bench::proof;
+use wirespeed_bench::readme;
 use wirespeed_bench::report::{Machine, Report};
+use wirespeed_bench::strangers;
 use wirespeed_bench::tcp;
 
 /// wirespeed beside its peers, side by side in one run.
@@ -43,6 +46,8 @@ enum Command {
     Proof(Options),
     /// Devices: filters beside libpcap's, taps, rings, interrupt mitigation, overload.
     Devices(Options),
+    /// Peers that are not ours: Linux on the fast path, bottlenecks shared with it, the bytes.
+    Peers(Options),
     /// Runs every setting of one peer in one case and prints a line of JSON for each.
     #[command(hide = true)]
     Peer(PeerOptions),
@@ -77,6 +82,9 @@ struct Options {
     /// Exit with status 1 if a row misses its must.
     #[arg(long)]
     check: bool,
+    /// Put the figures of bench core into the table of this README.md.
+    #[arg(long, value_name = "FILE", conflicts_with = "only")]
+    readme: Option<PathBuf>,
     /// Only rows whose case contains this.
     #[arg(long, visible_alias = "case", value_name = "SUBSTRING")]
     only: Option<String>,
@@ -100,6 +108,7 @@ fn main() -> ExitCode {
         Command::Tcp(options) => bench("tcp", tcp::ROWS, &options),
         Command::Proof(options) => bench("proof", proof::ROWS, &options),
         Command::Devices(options) => bench("devices", devices::ROWS, &options),
+        Command::Peers(options) => bench("peers", &strangers::rows(), &options),
         Command::Peer(options) => peer(&options).map(|()| ExitCode::SUCCESS),
         Command::Ours { case, seconds, write } => {
             ours(&case, seconds, write).map(|()| ExitCode::SUCCESS)
@@ -123,6 +132,9 @@ fn main() -> ExitCode {
 
 /// Runs the rows asked for and reports them.
 fn bench(name: &'static str, rows: &[Spec], options: &Options) -> Result<ExitCode> {
+    if options.readme.is_some() && name != "core" {
+        bail!("--readme is for bench core, whose figures the table shows");
+    }
     let wanted = |spec: &&Spec| options.only.as_ref().is_none_or(|part| spec.case.contains(part));
     let specs: Vec<&Spec> = rows.iter().filter(wanted).collect();
     if specs.is_empty() {
@@ -145,6 +157,9 @@ fn bench(name: &'static str, rows: &[Spec], options: &Options) -> Result<ExitCod
         report.table(&mut io::stderr().lock())?;
     } else {
         report.table(&mut io::stdout().lock())?;
+    }
+    if let Some(file) = &options.readme {
+        readme::update(file, &report)?;
     }
     let measured = report.rows.iter().any(|row| row.value.is_some());
     let missed = options.check && report.rows.iter().any(|row| row.missed());

@@ -85,6 +85,7 @@ drop_reasons! {
     TcpListenRst "tcp_listen_rst" "RST to a listener";
     TcpListenAck "tcp_listen_ack" "ACK to a listener: answered with RST, within resets_per_second";
     TcpListenNotSyn "tcp_listen_not_syn" "neither SYN, ACK nor RST to a listener";
+    TcpListenSynFin "tcp_listen_syn_fin" "SYN with FIN to a listener";
     TcpBacklogFull "tcp_backlog_full" "listener's backlog is full";
     TcpSynOnce "tcp_syn_once"
         "first SYN of a peer while SYNs overfill the device; answered when it comes again";

@@ -1,68 +1,21 @@
 //! `wirespeed ping`: ICMP echo over a device of one's own, with the lines and the exit codes that
 //! everybody knows: 0 somebody answered, 1 nobody did, 2 it could not be tried.
 //!
-//! Called by: `main`. Here the options, and the loop; what is counted and printed is in `tally`.
-//! Must not know: how frames get to the wire (`outside` does).
+//! Called by: `lib.rs`.
 
-mod tally;
+mod args;
+mod report;
+mod run;
 
-use core::net::IpAddr;
-use std::net::ToSocketAddrs;
+use anyhow::Result;
 
-use anyhow::{Context, Result, anyhow, bail};
-use wirespeed::{DropReason, Duration, Event, Instant, IpVersion, Owner, PingHandle, UdpError};
+pub(crate) use args::Args;
 
-use crate::clock::Interrupt;
-use crate::outside::{self, Outside};
 use crate::{Outcome, Usage, output};
-use tally::Tally;
-
-/// The largest payload of an echo request, in bytes: an IPv4 packet less its headers.
-const PAYLOAD_MAX: i64 = 65_507;
-
-/// The options.
-#[derive(clap::Args, Debug)]
-#[command(group(clap::ArgGroup::new("ip_version").args(["v4", "v6"])))]
-pub(crate) struct Args {
-    /// Name or address to send to
-    #[arg(value_name = "HOST")]
-    host: String,
-    #[command(flatten)]
-    outside: outside::Args,
-    /// IPv4 only
-    #[arg(short = '4')]
-    v4: bool,
-    /// IPv6 only
-    #[arg(short = '6')]
-    v6: bool,
-    /// Stop after so many requests [default: at Ctrl-C]
-    #[arg(short = 'c', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    count: Option<u64>,
-    /// Time between requests
-    #[arg(short = 'i', value_name = "SECONDS", default_value = "1", value_parser = seconds)]
-    interval: Duration,
-    /// Bytes of data in a request
-    #[arg(short = 's', value_name = "BYTES", default_value_t = 56,
-          value_parser = clap::value_parser!(u16).range(0..=PAYLOAD_MAX))]
-    size: u16,
-    /// How long to wait for an answer to the last request
-    #[arg(short = 'W', value_name = "SECONDS", default_value = "10", value_parser = seconds)]
-    wait: Duration,
-    /// One JSON document on standard output
-    #[arg(long)]
-    json: bool,
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    match text.parse::<f64>() {
-        Ok(s) if (0.001..=86_400.0).contains(&s) => Ok(Duration::from_nanos((s * 1e9) as u64)),
-        _ => Err("expected seconds from 0.001 to 86400, such as 0.2".to_owned()),
-    }
-}
 
 /// Run it. What keeps it from being tried is said here, because it has an exit code of its own.
 pub(crate) fn main(args: &Args) -> Result<Outcome> {
-    match run(args) {
+    match run::run(args) {
         Ok(true) => Ok(Outcome::Done),
         Ok(false) => Ok(Outcome::Exit(1)),
         Err(error) if error.is::<Usage>() => Err(error),
@@ -71,148 +24,4 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
             Ok(Outcome::Exit(2))
         }
     }
-}
-
-/// Ask until it is enough; `true` if anybody answered.
-fn run(args: &Args) -> Result<bool> {
-    let version = match (args.v4, args.v6) {
-        (true, _) => Some(IpVersion::V4),
-        (_, true) => Some(IpVersion::V6),
-        _ => None,
-    };
-    let interrupt = Interrupt::install()?;
-    let mut outside = Outside::open(&args.outside)?;
-    let address = resolve(&args.host, version, &args.outside)?;
-    args.outside.check_host(address)?;
-    let socket = outside.stack.ping_open(Owner::program());
-    let socket = socket.map_err(|error| anyhow!("no echo socket can be had: {error:?}"))?;
-    let mut tally = Tally::new(&args.host, address, args.size, args.json);
-    tally.begin()?;
-    let started = outside.clock.now();
-    let mut asker = Asker { args, address, socket, next: started, sent: 0, ends: Instant::NEVER };
-    while !interrupt.noted() {
-        outside.turn();
-        while let Some(event) = outside.stack.next_event() {
-            if event == Event::Ping(socket) {
-                hear(&mut outside, socket, &mut tally)?;
-            }
-        }
-        let now = outside.clock.now();
-        if asker.is_over(now, &tally) {
-            break;
-        }
-        asker.ask(&mut outside, now, &mut tally)?;
-        if outside.stack.has_input() {
-            continue;
-        }
-        outside.wait(asker.next.min(asker.ends))?;
-    }
-    tally.end(outside.clock.now().since(started))?;
-    if tally.received == 0 {
-        match outside.trouble() {
-            Some(trouble) => output::err(&format!("warning: {trouble}")),
-            None => args.outside.hint(address).iter().for_each(|hint| output::err(hint)),
-        }
-    }
-    Ok(tally.received > 0)
-}
-
-/// When to ask, and when it is enough.
-struct Asker<'a> {
-    args: &'a Args,
-    address: IpAddr,
-    socket: PingHandle,
-    /// When the next request is due.
-    next: Instant,
-    sent: u64,
-    /// When waiting for answers ends.
-    ends: Instant,
-}
-
-impl Asker<'_> {
-    fn is_through(&self) -> bool {
-        self.args.count.is_some_and(|count| self.sent >= count)
-    }
-
-    fn is_over(&self, now: Instant, tally: &Tally) -> bool {
-        self.is_through() && (now >= self.ends || tally.settled() >= self.sent)
-    }
-
-    /// Send a request if one is due.
-    fn ask(&mut self, outside: &mut Outside, now: Instant, tally: &mut Tally) -> Result<()> {
-        if now < self.next || self.is_through() {
-            return Ok(());
-        }
-        let seq = (self.sent + 1) as u16;
-        let payload: Vec<u8> = (0..self.args.size).map(|i| i as u8).collect();
-        match outside.stack.ping_send(self.socket, self.address, seq, &payload, now) {
-            Ok(_) => tally.sent(seq, now),
-            Err(UdpError::WouldBlock) => {
-                // The device is full: the request is due still.
-                return Ok(());
-            }
-            Err(error) => bail!(self.unsendable(error)),
-        }
-        self.sent += 1;
-        self.next = now + self.args.interval;
-        if self.is_through() {
-            self.next = Instant::NEVER;
-            // As everybody's ping: who has answered before gets two round trips, not all of it.
-            let answers = tally.slowest().map(|rtt| rtt.saturating_mul(2).max(self.args.interval));
-            self.ends = now + answers.map_or(self.args.wait, |time| time.min(self.args.wait));
-        }
-        Ok(())
-    }
-
-    fn unsendable(&self, error: UdpError) -> String {
-        let address = self.address;
-        match error {
-            UdpError::Unsendable(DropReason::IpNoRoute) => {
-                format!("no route to {address}: give --addr A/B of its network, or --via GATEWAY")
-            }
-            UdpError::NoAddress => {
-                format!("none of our addresses is of {address}'s version: give another --addr A/B")
-            }
-            UdpError::Unsendable(DropReason::IpTooBig) => format!(
-                "{} bytes are more than one packet of this device carries: ask with a smaller -s",
-                self.args.size
-            ),
-            UdpError::Unsendable(reason) => {
-                format!("cannot send to {address}: {}", reason.meaning())
-            }
-            other => format!("cannot send to {address}: {other:?}"),
-        }
-    }
-}
-
-/// Take in what came of requests.
-fn hear(outside: &mut Outside, socket: PingHandle, tally: &mut Tally) -> Result<()> {
-    while let Some(echo) = outside.stack.ping_receive(socket) {
-        match echo.outcome {
-            Ok(payload) => {
-                tally.reply(echo.from, echo.seq, echo.ttl, payload.len(), echo.at)?;
-                outside.stack.give_back(payload);
-            }
-            Err(error) => tally.error(echo.from, echo.seq, error)?,
-        }
-    }
-    Ok(())
-}
-
-/// The address of a host: of the version asked for, or else of one that we have an address of.
-fn resolve(host: &str, version: Option<IpVersion>, outside: &outside::Args) -> Result<IpAddr> {
-    let ours = |address: &IpAddr| {
-        outside.addr.iter().any(|cidr| IpVersion::of(&cidr.addr) == IpVersion::of(address))
-    };
-    let addresses = (host, 0)
-        .to_socket_addrs()
-        .with_context(|| format!("'{host}' is no address, and no name that the system knows"))?;
-    let wanted: Vec<IpAddr> = addresses
-        .map(|address| address.ip())
-        .filter(|address| version.is_none_or(|version| IpVersion::of(address) == version))
-        .collect();
-    wanted.iter().copied().find(ours).or(wanted.first().copied()).ok_or_else(|| {
-        let version = if version == Some(IpVersion::V4) { "IPv4 (-4)" } else { "IPv6 (-6)" };
-        anyhow!("'{host}' has no address of {version}: ask without that option")
-    })
 }

@@ -8,6 +8,7 @@
 //! in [`EXPERIMENTS`]. docs/lab.md says what a user sees.
 
 mod envelope;
+pub mod fair;
 mod keep;
 pub mod livelock;
 mod machine;
@@ -29,7 +30,7 @@ mod wan;
 pub use envelope::Envelope;
 pub use machine::Machine;
 pub use options::{Args, Common};
-pub use plot::{Dots, Panel, Plot, Point};
+pub use plot::{Dots, Lines, Panel, Plot, Point, Series, Strip};
 pub use report::{Column, Format, Report, Span};
 
 use clap::{ArgMatches, Command};
@@ -60,6 +61,15 @@ pub const EXPERIMENTS: &[Experiment] = &[
         takes: &["seeds", "first_seed", "jobs"],
         options: <wan::Options as clap::Args>::augment_args,
         run: wan::run,
+    },
+    Experiment {
+        name: "fair",
+        summary: "Flows that share a bottleneck, ours and Linux's",
+        question: "How do two flows share a bottleneck: with the same congestion control or \
+                   another, begun together or one after the other, ours or Linux's?",
+        takes: &["seeds", "first_seed", "jobs"],
+        options: <fair::Options as clap::Args>::augment_args,
+        run: fair::run,
     },
     Experiment {
         name: "mitigation",

@@ -1,13 +1,15 @@
 //! Pictures of reports, as SVG: no fonts of the system are read, so that a picture is the same on
 //! every machine.
 //!
-//! Called by: the lab, for `--plot`. Experiments say what is to be seen ([`Dots`]); how it looks is
-//! decided here, once for all.
+//! Called by: the lab, for `--plot`. Experiments say what is to be seen ([`Dots`], [`Lines`]); how
+//! it looks is decided here, once for all.
 
 mod dots;
 mod ink;
+mod lines;
 
 pub use dots::{Dots, Panel, Point};
+pub use lines::{Lines, Series, Strip};
 
 use crate::Error;
 use crate::envelope::{Envelope, VERSION};
@@ -17,6 +19,8 @@ use crate::envelope::{Envelope, VERSION};
 pub enum Plot {
     /// Values with their spread, side by side for each of several things that vary.
     Dots(Dots),
+    /// Values over time.
+    Lines(Lines),
 }
 
 impl Plot {
@@ -27,6 +31,15 @@ impl Plot {
         let foot = format!("wirespeed {VERSION} · wirespeed lab {name}{stopped}");
         match self {
             Plot::Dots(dots) => dots.svg(&foot),
+            Plot::Lines(lines) => lines.svg(&foot),
         }
     }
+}
+
+/// From one line of the grid to the next: 1, 2, 2.5 or 5 of a power of ten; eight steps at most.
+fn tick(max: f64) -> f64 {
+    let power = 10.0_f64.powf((max / 8.0).log10().floor());
+    let steps = [1.0, 2.0, 2.5, 5.0, 10.0];
+    let step = steps.into_iter().find(|step| max / (step * power) <= 8.0);
+    step.unwrap_or(10.0) * power
 }

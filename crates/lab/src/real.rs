@@ -9,6 +9,7 @@
 //! says more about this machine than about TCP: it is made again.
 
 mod host;
+pub mod shared;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

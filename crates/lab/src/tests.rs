@@ -32,6 +32,7 @@ fn every_experiment_has_the_envelope_and_its_rows_though_nothing_was_measured() 
         .collect();
     let cases = [
         ("wan --rate 10M --loss 0 --cc cubic,newreno", 2, "share", 0),
+        ("fair --pairs cubic+bbr,bbr+bbr", 2, "ratio", 0),
         ("mitigation", 6 + 5 + 4 * 7, "time_ms", 0),
         ("tap --bytes 10000", 6 * 12, "ns", 6),
         ("pps", 2 * 6, "pps", 0),
@@ -60,9 +61,9 @@ fn every_experiment_has_the_envelope_and_its_rows_though_nothing_was_measured() 
 fn an_option_that_would_change_nothing_is_refused_with_who_takes_it() {
     for (line, says) in [
         ("tap --seeds 3", "'lab tap' has no use for --seeds; experiments that take it: wan"),
-        ("mitigation --seeds 1", "take it: wan"),
-        ("pps --first-seed 1", "--first-seed; experiments that take it: wan, mitigation"),
-        ("livelock --jobs 2", "--jobs; experiments that take it: wan, mitigation"),
+        ("mitigation --seeds 1", "take it: wan, fair"),
+        ("pps --first-seed 1", "--first-seed; experiments that take it: wan, fair, mitigation"),
+        ("livelock --jobs 2", "--jobs; experiments that take it: wan, fair, mitigation"),
     ] {
         let error = perform(&args(line), &|| true).expect_err(line);
         assert!(matches!(&error, Error::Usage(text) if text.contains(says)), "{line}: {error}");

@@ -4,7 +4,7 @@
 //! Called by: the lab. `grid` says which cells there are, `published` what Linux reached.
 //! `sim::goodput` runs the world.
 
-mod grid;
+pub(crate) mod grid;
 #[cfg(target_os = "linux")]
 mod pairs;
 mod published;
@@ -48,7 +48,7 @@ pub(crate) struct Options {
 /// Who else is on the path.
 #[cfg(target_os = "linux")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Peer {
+pub(crate) enum Peer {
     /// The kernel of this machine.
     Kernel,
 }

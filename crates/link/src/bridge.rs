@@ -1,5 +1,6 @@
 //! Two devices and the model of a link between them, in real time: frames received from one device
-//! are sent to the other when the model says that they arrive.
+//! are sent to the other when the model says that they arrive. Or two sides with several devices
+//! each ([`side`]), for senders that share one queue.
 //!
 //! Called by: `wirespeed wire`, the lab, tests, from a loop that sleeps until
 //! [`Bridge::next_event`] or a device has something. Its clock is passed in. Counters: [`Carried`].
@@ -9,29 +10,41 @@
 //! and a long pause drains the queue and then overflows it. So the bridge records how late it was
 //! ([`BridgeDirection::lateness`]); check that after a measurement.
 
+mod side;
+
 use core::fmt;
 
 use base::{Instant, LinkKind};
-use device::{Burst, Device};
+use device::Device;
 use mbuf::Pool;
 
 use crate::{Counts, Direction, Lateness, Settings, cut};
+use side::Side;
 
 /// Gives the two directions different random numbers.
 const OTHER_SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Devices of different link kinds cannot be joined.
+/// Devices that cannot be joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mismatch([LinkKind; 2]);
+pub enum Mismatch {
+    /// Their frames begin differently.
+    Kinds([LinkKind; 2]),
+    /// There are several at a side, and frames without addresses to tell them apart by.
+    Shared,
+}
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b] = self.0;
-        write!(
-            f,
-            "one end carries {a:?} frames and the other {b:?}: use two of a kind, TAP and TAP or \
-             TUN and TUN"
-        )
+        match self {
+            Mismatch::Kinds([a, b]) => write!(
+                f,
+                "one end carries {a:?} frames and the other {b:?}: use two of a kind, TAP and TAP \
+                 or TUN and TUN"
+            ),
+            Mismatch::Shared => f.write_str(
+                "several devices at one side need Ethernet addresses to tell them apart: use TAPs",
+            ),
+        }
     }
 }
 
@@ -42,22 +55,20 @@ impl core::error::Error for Mismatch {}
 pub struct Carried {
     /// What the model did.
     pub link: Counts,
-    /// Frames of the device at the beginning, super-segments not cut yet.
+    /// Frames of the devices at the beginning, super-segments not cut yet.
     pub frames_in: u64,
-    /// Bytes of the packets that were handed to the device at the end, link headers included.
+    /// Bytes of the packets that were handed to the devices at the end, link headers included.
     pub bytes_out: u64,
     /// Frames that could not be segmented or checksummed: no TCP or UDP over IP, or no memory.
     pub uncut: u64,
 }
 
-/// The direction from one end to the other.
+/// The direction from one side to the other.
 pub struct BridgeDirection {
     model: Direction,
     link: LinkKind,
-    /// Taken from the device, not on the link yet; empty between two turns.
-    taken: Burst,
-    /// Arrived, and waiting for the device at the end.
-    arrived: Burst,
+    /// Packets that have arrived, and wait for a device at the end.
+    waiting: usize,
     frames_in: u64,
     bytes_out: u64,
     uncut: u64,
@@ -69,8 +80,7 @@ impl BridgeDirection {
         BridgeDirection {
             model: Direction::new(Settings { link, ..settings }, seed),
             link,
-            taken: Burst::new(),
-            arrived: Burst::new(),
+            waiting: 0,
             frames_in: 0,
             bytes_out: 0,
             uncut: 0,
@@ -95,48 +105,45 @@ impl BridgeDirection {
 
     /// Packets in the queue and in flight.
     pub fn in_flight(&self) -> usize {
-        self.model.len() + self.arrived.len()
+        self.model.len() + self.waiting
     }
 
-    /// Take a burst from the device at the beginning; returns how many frames it had.
-    fn take_in(&mut self, from: &mut dyn Device, pool: &mut Pool, now: Instant) -> usize {
-        let count = from.rx_burst(pool, &mut self.taken);
+    /// Take a burst from each device at the beginning; returns how many frames they had.
+    fn take_in(&mut self, from: &mut Side, pool: &mut Pool, now: Instant) -> usize {
+        let count = from.take_in(pool, |taken, pool| {
+            for frame in taken.drain(..) {
+                let send = |packet, pool: &mut Pool| self.model.send(packet, now, pool);
+                self.uncut += cut(frame, self.link, pool, send);
+            }
+        });
         self.frames_in += count as u64;
-        for frame in self.taken.drain(..) {
-            let send = |packet, pool: &mut Pool| self.model.send(packet, now, pool);
-            self.uncut += cut(frame, self.link, pool, send);
-        }
         count
     }
 
-    /// Give what has arrived by `now` to the device at the end; returns how many packets went.
-    fn hand_out(&mut self, to: &mut dyn Device, pool: &mut Pool, now: Instant) -> usize {
+    /// Give what has arrived by `now` to the devices at the end; returns how many packets went.
+    fn hand_out(&mut self, to: &mut Side, pool: &mut Pool, now: Instant) -> usize {
         let mut handed_out = 0;
         loop {
-            while !self.arrived.is_full()
+            while to.has_room()
                 && let Some((packet, at)) = self.model.receive(now, pool)
             {
                 self.lateness.note(now.since(at));
-                self.arrived.push(packet);
+                to.arrive(packet, pool);
             }
-            if self.arrived.is_empty() {
-                return handed_out;
-            }
-            let waiting: usize = self.arrived.iter().map(|packet| packet.len()).sum();
-            let count = to.tx_burst(pool, &mut self.arrived);
-            let left: usize = self.arrived.iter().map(|packet| packet.len()).sum();
-            self.bytes_out += (waiting - left) as u64;
-            handed_out += count;
-            if count == 0 {
+            let (packets, bytes) = to.hand_out(pool);
+            self.bytes_out += bytes;
+            handed_out += packets;
+            if packets == 0 {
+                self.waiting = to.waiting();
                 return handed_out;
             }
         }
     }
 }
 
-/// Two devices, and the link between them in both directions.
+/// Two sides with their devices, and the link between them in both directions.
 pub struct Bridge {
-    ends: [Box<dyn Device>; 2],
+    sides: [Side; 2],
     directions: [BridgeDirection; 2],
     pool: Pool,
 }
@@ -153,26 +160,45 @@ impl Bridge {
         seed: u64,
         memory_bytes: usize,
     ) -> Result<Bridge, Mismatch> {
-        let [link, other] = [0, 1].map(|end: usize| ends[end].limits().link);
-        if link != other {
-            return Err(Mismatch([link, other]));
+        Bridge::shared(ends.map(|device| vec![device]), settings, seed, memory_bytes)
+    }
+
+    /// The same with several devices at a side: they share the way to the other side, and each gets
+    /// the frames that are for who was heard behind it, or for all. A device is known by its place
+    /// in the first side and then in the second.
+    ///
+    /// # Errors
+    /// The devices carry different kinds of frames, or several at one side carry no Ethernet.
+    pub fn shared(
+        sides: [Vec<Box<dyn Device>>; 2],
+        settings: [Settings; 2],
+        seed: u64,
+        memory_bytes: usize,
+    ) -> Result<Bridge, Mismatch> {
+        let mut kinds = sides.iter().flatten().map(|device| device.limits().link);
+        let link = kinds.next().unwrap_or(LinkKind::Ethernet);
+        if let Some(other) = kinds.find(|&other| other != link) {
+            return Err(Mismatch::Kinds([link, other]));
+        }
+        if link != LinkKind::Ethernet && sides.iter().any(|side| side.len() > 1) {
+            return Err(Mismatch::Shared);
         }
         let [there, back] = settings;
         let directions = [
             BridgeDirection::new(there, link, seed),
             BridgeDirection::new(back, link, seed ^ OTHER_SEED),
         ];
-        Ok(Bridge { ends, directions, pool: Pool::new(memory_bytes) })
+        Ok(Bridge { sides: sides.map(Side::new), directions, pool: Pool::new(memory_bytes) })
     }
 
-    /// Receive from both devices and deliver what has arrived, in both directions; returns the
+    /// Receive from all devices and deliver what has arrived, in both directions; returns the
     /// number of packets handled. `clock` is read before each of the four steps.
     pub fn turn(&mut self, mut clock: impl FnMut() -> Instant) -> usize {
-        let Bridge { ends: [a, b], directions: [there, back], pool } = self;
-        let mut done = there.take_in(a.as_mut(), pool, clock());
-        done += back.take_in(b.as_mut(), pool, clock());
-        done += there.hand_out(b.as_mut(), pool, clock());
-        done += back.hand_out(a.as_mut(), pool, clock());
+        let Bridge { sides: [a, b], directions: [there, back], pool } = self;
+        let mut done = there.take_in(a, pool, clock());
+        done += back.take_in(b, pool, clock());
+        done += there.hand_out(b, pool, clock());
+        done += back.hand_out(a, pool, clock());
         if done == 0 {
             pool.flush();
         }
@@ -184,24 +210,28 @@ impl Bridge {
         self.directions[0].model.next_event().min(self.directions[1].model.next_event())
     }
 
-    /// Did the device at this end, 0 or 1, push packets back? They wait until it has room.
-    pub fn wants_room(&self, end: usize) -> bool {
-        self.directions.get(1 - end.min(1)).is_some_and(|direction| !direction.arrived.is_empty())
+    /// Did this device push packets back? It has to have room before they go.
+    pub fn wants_room(&self, device: usize) -> bool {
+        let [a, b] = &self.sides;
+        match device.checked_sub(a.len()) {
+            None => a.wants_room(device),
+            Some(device) => b.wants_room(device),
+        }
     }
 
-    /// The direction from the first end to the second, and back.
+    /// The way from the first side to the second, and back.
     pub fn directions(&self) -> &[BridgeDirection; 2] {
         &self.directions
     }
 
-    /// The devices.
-    pub fn ends(&self) -> &[Box<dyn Device>; 2] {
-        &self.ends
+    /// The devices, those of the first side first.
+    pub fn devices(&self) -> impl Iterator<Item = &dyn Device> {
+        self.sides.iter().flat_map(Side::devices)
     }
 
     /// The devices, to ask them for a wake-up.
-    pub fn ends_mut(&mut self) -> &mut [Box<dyn Device>; 2] {
-        &mut self.ends
+    pub fn devices_mut(&mut self) -> impl Iterator<Item = &mut Box<dyn Device>> {
+        self.sides.iter_mut().flat_map(Side::devices_mut)
     }
 
     /// Change the settings of a direction, 0 there and 1 back; packets in flight are not affected.

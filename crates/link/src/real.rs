@@ -33,7 +33,7 @@ pub enum Timing {
 /// A device that failed, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gone {
-    /// 0 or 1.
+    /// Its place in the first side and then in the second.
     pub end: usize,
     /// What the device says.
     pub reason: String,
@@ -138,7 +138,7 @@ impl Runner {
     }
 
     fn look_after_devices(&self) -> Result<(), Gone> {
-        for (end, device) in self.bridge.ends().iter().enumerate() {
+        for (end, device) in self.bridge.devices().enumerate() {
             if device.is_gone() {
                 let said = device.failure().map(ToString::to_string);
                 let reason = said.unwrap_or_else(|| "the device is gone".to_owned());
@@ -152,7 +152,7 @@ impl Runner {
     /// this thread should have woken.
     fn sleep(&mut self, until: Instant) -> Instant {
         let mut due = self.bridge.next_event().min(until);
-        for device in self.bridge.ends_mut() {
+        for device in self.bridge.devices_mut() {
             if device.as_fd().is_some() || device.arm(&self.waker) {
                 continue;
             }
@@ -168,7 +168,7 @@ impl Runner {
         };
         let mut asked = Vec::with_capacity(3);
         asked.push(PollFd::new(&self.bell.0, PollFlags::IN));
-        for (end, device) in self.bridge.ends().iter().enumerate() {
+        for (end, device) in self.bridge.devices().enumerate() {
             let room =
                 if self.bridge.wants_room(end) { PollFlags::OUT } else { PollFlags::empty() };
             asked.extend(

@@ -170,16 +170,26 @@ pub fn fairness(flows_bps: &[f64]) -> f64 {
 
 /// A world with the path and its flows, at its beginning.
 pub fn world(path: &Goodput) -> World {
+    let mut rng = Rng::new(path.seed);
+    let rtt_ns = 2 * path.delay.as_nanos() as usize;
+    let flows = (0..path.flows).map(|flow| {
+        // The first SYN begins the time; the others follow within a round trip.
+        let at_ns = if flow == 0 { 0 } else { rng.below(rtt_ns) as u64 };
+        (path.algorithm, Instant::from_nanos(at_ns))
+    });
+    world_of(path, flows)
+}
+
+/// A world with the path and these flows, each with its congestion control and when it begins.
+pub fn world_of(path: &Goodput, flows: impl Iterator<Item = (Algorithm, Instant)>) -> World {
     let mut world = two_hosts(path.seed);
     let mut port = PortSettings::default();
     port.offloads.tso_max_bytes = path.tso_max_bytes;
     port.offloads.tx_checksum = path.tso_max_bytes > 0;
     world.join(0, (0, 1), (&port, &port), ways(path), true);
-    let mut rng = Rng::new(path.seed);
-    let rtt_ns = 2 * path.delay.as_nanos() as usize;
-    for flow in 0..path.flows {
+    for (algorithm, at) in flows {
         let ecn = if path.ecn { Ecn::On } else { Ecn::default() };
-        let mut config = tcp::Config { algorithm: path.algorithm, ecn, ..tcp::Config::default() };
+        let mut config = tcp::Config { algorithm, ecn, ..tcp::Config::default() };
         if let Some(bytes) = path.buffer_bytes {
             config.set_fixed_buffers(bytes, bytes);
         }
@@ -196,8 +206,7 @@ pub fn world(path: &Goodput) -> World {
                 },
                 Script { writes: vec![], reads: vec![Read::ToEnd], finish: Finish::Close },
             ),
-            // The first SYN begins the time; the others follow within a round trip.
-            at: Instant::from_nanos(if flow == 0 { 0 } else { rng.below(rtt_ns) as u64 }),
+            at,
         });
         debug_assert!(added.is_ok(), "a new stack has every port free");
     }

@@ -133,6 +133,8 @@ pub struct Stack {
     pub(crate) last_config: Option<Arc<tcp::Config>>,
     /// Taps added so far.
     pub(crate) next_tap: u64,
+    /// The checksum rung while no switch says otherwise.
+    best_ladder: Ladder,
 }
 
 impl Stack {
@@ -181,6 +183,7 @@ impl Stack {
             leader: follow::Leader::none(),
             last_config: None,
             next_tap: 0,
+            best_ladder: best,
         }
     }
 
@@ -299,12 +302,18 @@ impl Stack {
     /// Turn a switch while running.
     pub fn set_switch(&mut self, switch: Switch, on: bool) {
         self.core.cx.switches = self.core.cx.switches.with(switch, on);
-        self.core.cx.ladder = ladder_for(Ladder::best(), self.core.cx.switches);
+        self.core.cx.ladder = ladder_for(self.best_ladder, self.core.cx.switches);
     }
 
     /// The switches.
     pub fn switches(&self) -> Switches {
         self.core.cx.switches
+    }
+
+    /// How checksums are made now, and why: see [`wire::checksum::Choice`].
+    pub fn checksums(&self) -> String {
+        let (rung, choice) = (self.core.cx.ladder, Ladder::choice());
+        if rung == choice.rung { choice.to_string() } else { rung.name().to_owned() }
     }
 
     /// What was counted.
@@ -349,7 +358,11 @@ impl Stack {
 }
 
 fn ladder_for(best: Ladder, switches: Switches) -> Ladder {
-    if switches.on(Switch::SimdSum) { best } else { Ladder::Word64 }
+    match (switches.on(Switch::SimdSum), switches.on(Switch::WideSum)) {
+        (true, true) => best,
+        (true, false) => best.narrow(),
+        (false, _) => Ladder::Word64,
+    }
 }
 
 #[cfg(test)]

@@ -58,6 +58,10 @@ pub struct Config {
     /// docs/decisions/0005 explains.
     /// RFC 6298 2-d.
     pub rto_min: Duration,
+    /// Longest retransmission time-out, backoff included: 120 s, as TCP_RTO_MAX_MS of Linux. Rule
+    /// 2.5 asks for 60 s at least; less is for networks whose outages are short.
+    /// RFC 6298 2-e.
+    pub rto_max: Duration,
     /// Time-out before the first measurement, RFC 6298 rule 2.1.
     pub rto_initial: Duration,
     /// How long a peer may keep back the ACK for a lone segment: a tail loss probe waits so much
@@ -164,6 +168,7 @@ impl Default for Config {
             no_delay: false,
             ack_delay: Duration::from_millis(40),
             rto_min: Duration::from_millis(200),
+            rto_max: Duration::from_secs(120),
             // RFC 6298 2-a.
             rto_initial: Duration::from_secs(1),
             peer_ack_delay: Duration::from_millis(45),

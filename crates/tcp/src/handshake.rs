@@ -28,12 +28,16 @@ pub enum Listen {
     Ignore(DropReason),
 }
 
-/// Decide for a listener: first RST, then ACK, then SYN.
+/// Decide for a listener: first RST, then ACK, then SYN. A SYN with FIN opens and closes at once,
+/// which no TCP sends but scanners do, to pass filters: it is dropped, as Linux drops it
+/// (docs/decisions/0055).
 pub fn listen(seg: &Segment) -> Listen {
     if seg.flags.contains(Flags::RST) {
         Listen::Ignore(DropReason::TcpListenRst)
     } else if seg.flags.contains(Flags::ACK) {
         Listen::Reset(DropReason::TcpListenAck)
+    } else if seg.flags.contains(Flags::SYN | Flags::FIN) {
+        Listen::Ignore(DropReason::TcpListenSynFin)
     } else if seg.flags.contains(Flags::SYN) {
         Listen::Open
     } else {

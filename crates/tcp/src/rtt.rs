@@ -10,7 +10,10 @@ pub(crate) struct Rtt {
     srtt_ns: u64,
     rttvar_ns: u64,
     min_ns: u64,
+    /// Without backoff; no more than `max_ns`.
     rto_ns: u64,
+    /// [`Config::rto_max`].
+    max_ns: u64,
     /// Least that the time-out is above SRTT, in microseconds.
     rto_min_us: u32,
     /// How often the time-out has doubled (rule 5.5) since the last measurement (Karn).
@@ -27,17 +30,14 @@ fn short_ms(setting: Duration) -> u8 {
     u8::try_from(setting.as_millis()).unwrap_or(u8::MAX)
 }
 
-/// Rule 2.5: an upper bound of at least 60 seconds.
-/// RFC 6298 2-e.
-const RTO_MAX: Duration = Duration::from_secs(120);
-
 impl Rtt {
     pub(crate) fn new(config: &Config) -> Rtt {
         Rtt {
             srtt_ns: 0,
             rttvar_ns: 0,
             min_ns: u64::MAX,
-            rto_ns: config.rto_initial.as_nanos(),
+            rto_ns: config.rto_initial.min(config.rto_max).as_nanos(),
+            max_ns: config.rto_max.as_nanos(),
             rto_min_us: u32::try_from(config.rto_min.as_micros()).unwrap_or(u32::MAX),
             backoff: 0,
             retries: 0,
@@ -60,7 +60,8 @@ impl Rtt {
             self.srtt_ns = self.srtt_ns - self.srtt_ns / 8 + r / 8;
         }
         self.min_ns = self.min_ns.min(r);
-        self.rto_ns = self.srtt_ns + (4 * self.rttvar_ns).max(u64::from(self.rto_min_us) * 1000);
+        let rto_ns = self.srtt_ns + (4 * self.rttvar_ns).max(u64::from(self.rto_min_us) * 1000);
+        self.rto_ns = rto_ns.min(self.max_ns);
         self.backoff = 0;
         self.retries = 0;
     }
@@ -82,20 +83,20 @@ impl Rtt {
     #[inline]
     pub(crate) fn rto(&self) -> Duration {
         let rto = Duration::from_nanos(self.rto_ns << self.backoff.min(20));
-        rto.min(RTO_MAX)
+        rto.min(Duration::from_nanos(self.max_ns))
     }
 
     /// [`Rtt::rto`] is not less than this.
     #[inline(always)]
     pub(crate) fn shortest(&self) -> Duration {
-        Duration::from_nanos(self.rto_ns).min(RTO_MAX)
+        Duration::from_nanos(self.rto_ns)
     }
 
     /// Rule 5.7: the SYN timed out, so the first time-out for data is at least 3 s.
     /// RFC 6298 5-e.
     pub(crate) fn syn_timed_out(&mut self) {
         self.backoff = 0;
-        self.rto_ns = self.rto_ns.max(Duration::from_secs(3).as_nanos());
+        self.rto_ns = self.rto_ns.max(Duration::from_secs(3).as_nanos()).min(self.max_ns);
     }
 
     /// Smoothed round-trip time; zero before the first measurement.

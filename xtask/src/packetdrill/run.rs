@@ -3,7 +3,7 @@
 //! Called by: `packetdrill/mod.rs`, from several threads.
 
 use super::Bench;
-use super::scripts::Script;
+use super::scripts::{Script, Version};
 use crate::process;
 use anyhow::{Context, Result};
 use std::fs;
@@ -70,19 +70,28 @@ fn command(bench: &Bench, script: &Script, sysctls: &Path) -> Command {
     command.arg(&bench.packetdrill);
     command.arg(format!("--so_filename={}", bench.object.display()));
     let mut flags = format!("{},sysctls={}", options.profile, sysctls.display());
-    if options.v6 && !script.own_version {
-        flags.push_str(",mtu=1520");
-        command.args(["--ip_version=ipv6", "--mtu=1520"]);
-        command.args(["--local_ip=fd3d:0a0b:17d6::1", "--remote_ip=fd3d:fa7b:d17d::1"]);
-        command.args(["-D", "CMSG_LEVEL_IP=SOL_IPV6", "-D", "CMSG_TYPE_RECVERR=IPV6_RECVERR"]);
-        command.args(["-D", "TFO_COOKIE=c1d1e9742a47a9bc"]);
-    } else if !script.own_version {
-        if script.locals.is_empty() {
-            // The command line would have the last word.
-            command.args(["--local_ip=192.168.0.1", "--remote_ip=192.0.2.1"]);
+    let asked = if options.v6 { Version::V6 } else { Version::V4 };
+    match script.version.unwrap_or(asked) {
+        Version::V6 => {
+            if script.version.is_none() {
+                // Room for the segments of a script that was written for IPv4.
+                flags.push_str(",mtu=1520");
+                command.args(["--ip_version=ipv6", "--mtu=1520"]);
+            }
+            if script.locals.is_empty() {
+                command.args(["--local_ip=fd3d:0a0b:17d6::1", "--remote_ip=fd3d:fa7b:d17d::1"]);
+            }
+            command.args(["-D", "CMSG_LEVEL_IP=SOL_IPV6", "-D", "CMSG_TYPE_RECVERR=IPV6_RECVERR"]);
+            command.args(["-D", "TFO_COOKIE=c1d1e9742a47a9bc"]);
         }
-        command.args(["-D", "CMSG_LEVEL_IP=SOL_IP", "-D", "CMSG_TYPE_RECVERR=IP_RECVERR"]);
-        command.args(["-D", "TFO_COOKIE=3021b9d889017eeb", "-D", "CODE=host_unreachable"]);
+        Version::V4 => {
+            // The command line would override the script's own addresses.
+            if script.locals.is_empty() {
+                command.args(["--local_ip=192.168.0.1", "--remote_ip=192.0.2.1"]);
+            }
+            command.args(["-D", "CMSG_LEVEL_IP=SOL_IP", "-D", "CMSG_TYPE_RECVERR=IP_RECVERR"]);
+            command.args(["-D", "TFO_COOKIE=3021b9d889017eeb", "-D", "CODE=host_unreachable"]);
+        }
     }
     for local in &script.locals {
         flags.push_str(&format!(",local={local}"));

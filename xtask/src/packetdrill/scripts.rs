@@ -15,8 +15,21 @@ pub(crate) struct Script {
     pub(crate) folder: String,
     /// Addresses of ours that it asks for (`--local_ip`).
     pub(crate) locals: Vec<String>,
-    /// It asks for the other version by itself.
-    pub(crate) own_version: bool,
+    /// The IP version that it asks for by itself (`--ip_version`).
+    pub(crate) version: Option<Version>,
+}
+
+/// What `--ip_version` can say. IPv4 through IPv6 sockets (`ipv4-mapped-ipv6`) is IPv4 on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    V4,
+    V6,
+}
+
+impl Version {
+    fn named(name: &str) -> Version {
+        if name.trim() == "ipv6" { Version::V6 } else { Version::V4 }
+    }
 }
 
 /// All of them, sorted by name.
@@ -48,11 +61,12 @@ fn script(dir: &Path, path: PathBuf) -> Result<Script> {
     let folder = short.parent().map(|p| p.display().to_string()).unwrap_or_default();
     let options: Vec<_> = text.lines().map(str::trim).filter(|l| l.starts_with("--")).collect();
     let locals = options.iter().filter_map(|o| o.strip_prefix("--local_ip="));
+    let version = options.iter().find_map(|o| o.strip_prefix("--ip_version="));
     Ok(Script {
         name: short.display().to_string(),
         folder,
         locals: locals.map(|l| l.trim().to_owned()).collect(),
-        own_version: options.iter().any(|o| o.starts_with("--ip_version")),
+        version: version.map(Version::named),
         path,
     })
 }
@@ -77,6 +91,6 @@ mod tests {
             ("tcp/close/a", "tcp/close")
         );
         assert_eq!(found[0].locals, ["fd::1"]);
-        assert!(found[0].own_version);
+        assert_eq!(found[0].version, Some(Version::V6));
     }
 }

@@ -77,12 +77,18 @@ impl Tools {
         self.root.join(format!("sysctls-{worker}"))
     }
 
-    /// The folder to run a script of `folder` in: what it finds in `../common` and the like is what
-    /// lies there, but for `set_sysctls.py`, which is ours.
+    /// The folder to run a script of `folder` in. Shell commands of the script find there what lies
+    /// beside it (`defaults.sh`) and in `../common`, but for `set_sysctls.py`, which is ours.
     pub(crate) fn stage(&self, folder: &Path) -> Result<PathBuf> {
         let inside = folder.strip_prefix(&self.base).unwrap_or(Path::new("scripts"));
         let stage = self.root.join("stage").join(inside);
         fs::create_dir_all(&stage).with_context(|| format!("cannot make {}", stage.display()))?;
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|e| e == "sh") {
+                link(&path, &stage)?;
+            }
+        }
         let mut here = folder;
         let mut there = stage.as_path();
         while here.starts_with(&self.base) && there.starts_with(&self.root) {
@@ -116,6 +122,17 @@ impl Tools {
     }
 }
 
+/// A link to `file` in a folder. Another worker may have made it already.
+fn link(file: &Path, folder: &Path) -> Result<()> {
+    let Some(name) = file.file_name() else { return Ok(()) };
+    match symlink(file, folder.join(name)) {
+        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => {
+            Err(e).with_context(|| format!("cannot link {}", file.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Drop for Tools {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.root);
@@ -132,6 +149,21 @@ fn program(file: &Path, text: &str) -> Result<()> {
 mod tests {
     use super::*;
     use std::process::Command;
+
+    #[test]
+    fn a_script_finds_the_shell_scripts_beside_it() {
+        let dir = std::env::temp_dir().join(format!("wirespeed-beside-{}", std::process::id()));
+        let folder = dir.join("net/packetdrill/tcp");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("defaults.sh"), "exit 0\n").unwrap();
+        let tools = Tools::new(&folder).unwrap();
+        let stage = tools.stage(&folder).unwrap();
+        let twice = tools.stage(&folder);
+        let found = fs::read_to_string(stage.join("defaults.sh"));
+        fs::remove_dir_all(&dir).unwrap();
+        assert!(twice.is_ok());
+        assert_eq!(found.unwrap(), "exit 0\n");
+    }
 
     #[test]
     fn what_sysctl_is_told_is_in_the_file() {

@@ -109,6 +109,9 @@ impl Sysctls {
         if let Some(n) = self.small("tcp_retries2") {
             config.retries_max = n;
         }
+        if let Some(n) = self.number("tcp_rto_max_ms") {
+            config.rto_max = Duration::from_millis(n);
+        }
         if let Some(n) = self.number("tcp_fin_timeout") {
             config.fin_wait_2 = Duration::from_secs(n);
         }

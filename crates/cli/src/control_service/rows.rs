@@ -23,6 +23,7 @@ pub(super) fn stack(stack: &Stack) -> Value {
         "sockets": s.sockets,
         "pool_bytes": s.pool_bytes,
         "drops": s.drops,
+        "checksums": stack.checksums(),
     })
 }
 

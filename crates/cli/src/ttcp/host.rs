@@ -1,7 +1,7 @@
 //! `ttcp -t HOST` and `ttcp -r` over a device: one connection, any TCP at the other end, because
 //! the wire is a plain byte stream. One thread: poll, move what moves, sleep in poll(2).
 //!
-//! Called by: `ttcp.rs`. Must not know: how a device works, what is printed.
+//! Called by: `run.rs`. Must not know: how a device works, what is printed.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,8 +10,9 @@ use wirespeed::base::addr::unspecified;
 use wirespeed::tcp::{Error, State};
 use wirespeed::{CallError, Duration, Event, Instant, IpVersion, ListenConfig, Owner, TcpHandle};
 
+use super::args::Args;
+use super::one_thread::TICK;
 use super::plan::{Goal, Plan};
-use super::run::TICK;
 use super::stream::{Input, Output};
 use crate::Usage;
 use crate::clock::{Interrupt, Lap, Stopwatch};
@@ -45,6 +46,19 @@ impl std::error::Error for NoAnswer {}
 pub(super) enum Role {
     Transmit(IpAddr),
     Receive,
+}
+
+impl Role {
+    /// The one that was asked for; `None` for a transfer in memory.
+    ///
+    /// # Errors
+    /// [`Usage`] for a host that is no address.
+    pub(super) fn of(args: &Args) -> Result<Option<Role>> {
+        match &args.transmit {
+            Some(text) => Ok(Some(Role::Transmit(host(text)?))),
+            None => Ok(args.receive.then_some(Role::Receive)),
+        }
+    }
 }
 
 /// What came of it.
@@ -382,7 +396,7 @@ fn unreachable(error: wirespeed::ConnectError) -> String {
 }
 
 /// The host of -t; names are not resolved here.
-pub(super) fn host(text: &str) -> Result<IpAddr> {
+fn host(text: &str) -> Result<IpAddr> {
     text.parse().map_err(|_| {
         anyhow!(Usage(format!("-t '{text}': expected the address of a host, as 192.0.2.1")))
     })

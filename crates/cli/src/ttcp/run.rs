@@ -1,187 +1,56 @@
-//! Both stacks on one thread, turn about: the shortest way a byte can take.
+//! The transfer that was asked for: which loop moves the bytes, and between what.
 //!
-//! Called by: `ttcp.rs`. The clock is read once a turn; one turn in eight is timed in its middle,
-//! which says how the thread's CPU time divides between the ends.
+//! Called by: `ttcp.rs`, which prints what comes of it. Must not know: how bytes are moved
+//! (`one_thread`, `two_threads` and `host` do).
 
-use std::time::Duration as Span;
+use anyhow::{Error, Result, anyhow};
 
-use anyhow::{Result, bail};
-use wirespeed::{Duration, Instant};
+use super::args::{Args, OnOff};
+use super::plan::Plan;
+use super::report::memory::Measured;
+use super::wrap::Wrapped;
+use super::{ends, host, one_thread, two_threads};
+use crate::clock::Interrupt;
+use crate::outside::{self, Outside, Settings};
 
-use super::ends::{Receiver, Sender, Turn};
-use super::plan::{Goal, Plan};
-use super::progress::Progress;
-use super::report::{Cpu, Measured};
-use crate::clock::{self, Clock, Interrupt, Lap, Stopwatch};
-use crate::control_service::ControlService;
-
-/// Between looks at Ctrl-C, the progress bar and whether anything moves.
-pub(super) const TICK: Duration = Duration::from_millis(50);
-/// Nothing moved for so long: something is broken, and the run ends with what is known.
-pub(super) const STALL: Duration = Duration::from_secs(20);
-/// Longest sleep of an idle loop.
-const NAP: Duration = Duration::from_millis(2);
-const SPLIT_EVERY: u64 = 8;
-
-/// When to look up from the work.
-struct Ticks {
-    next: Instant,
-    deadline: Instant,
-    moved: u64,
-    moved_at: Instant,
-}
-
-/// Time of sampled turns in nanoseconds, by end.
-#[derive(Default)]
-struct Split {
-    sender_ns: u64,
-    receiver_ns: u64,
-}
-
-/// When sending ends by time.
-pub(super) fn deadline(plan: &Plan, now: Instant) -> Instant {
-    match plan.goal {
-        Goal::Seconds(s) => now + Duration::from_nanos((s * 1e9) as u64),
-        _ => Instant::NEVER,
+/// Between two stacks in memory.
+pub(super) fn in_memory(plan: &Plan, interrupt: &Interrupt) -> Result<Measured> {
+    let (sender, receiver) = ends::connected(plan)?;
+    if plan.threads == 2 {
+        two_threads::run(plan, sender, receiver, interrupt)
+    } else {
+        one_thread::run(plan, sender, receiver, interrupt)
     }
 }
 
-/// Move everything.
-pub(super) fn run(
+/// To or from a host: the device with what is asked for around it, then the transfer.
+pub(super) fn with_a_host(
+    args: &Args,
     plan: &Plan,
-    mut sender: Sender,
-    mut receiver: Receiver,
+    role: host::Role,
     interrupt: &Interrupt,
-) -> Result<Measured> {
-    let pinned = clock::pin(clock::cores(1).first().copied());
-    let progress = Progress::new(plan);
-    let mut control = ControlService::open("ttcp");
-    let clock = Clock::start();
-    let ended =
-        turns(plan, (&mut sender, &mut receiver), interrupt, (&progress, &mut control), clock);
-    progress.finish();
-    let measured = ended.map(|Ended { lap, share, interrupted }| {
-        receiver.drain();
-        let cpu = Cpu { sender_s: lap.cpu_s * share, receiver_s: lap.cpu_s * (1.0 - share) };
-        let mut measured = Measured::new(&mut sender, &mut receiver, lap, cpu);
-        (measured.transfer_s, measured.pinned, measured.interrupted) =
-            (lap.counted_s, pinned, interrupted);
-        measured
-    });
-    let (sender, receiver) = (&mut sender.end.stack, &mut receiver.end.stack);
-    control.finish(|| clock.now(), &mut [("sender", sender), ("receiver", receiver)]);
-    measured
-}
-
-/// How the turns went.
-struct Ended {
-    lap: Lap,
-    /// The sender's part of the CPU time, 0 to 1.
-    share: f64,
-    interrupted: bool,
-}
-
-fn turns(
-    plan: &Plan,
-    (sender, receiver): (&mut Sender, &mut Receiver),
-    interrupt: &Interrupt,
-    (progress, control): (&Progress, &mut ControlService),
-    clock: Clock,
-) -> Result<Ended> {
-    let mut watch = Stopwatch::start(clock);
-    let start = clock.now();
-    let mut ticks =
-        Ticks { next: start, deadline: deadline(plan, start), moved: 0, moved_at: start };
-    let (mut split, mut lap, mut interrupted) = (Split::default(), None, false);
-    for turn in 0_u64.. {
-        let now = clock.now();
-        if now >= ticks.next {
-            interrupted |= interrupt.noted();
-            if interrupted || now >= ticks.deadline {
-                sender.source.stop();
-            }
-            ticks.look(now, sender, receiver)?;
-            watch.beside(|| progress.at(receiver.bytes));
-            let mut stacks =
-                [("sender", &mut sender.end.stack), ("receiver", &mut receiver.end.stack)];
-            if control.is_watched() {
-                // Who copies packets for others takes that long for his own.
-                control.poll(now, &mut stacks);
-            } else {
-                watch.beside(|| control.poll(now, &mut stacks));
-            }
-            ticks.next = ticks.next.min(now + control.look_within(TICK));
-        }
-        let sent = sender.turn(now)?;
-        let middle = turn.is_multiple_of(SPLIT_EVERY).then(|| clock.now());
-        let received = receiver.turn(now)?;
-        if let Some(middle) = middle {
-            split.sender_ns += middle.since(now).as_nanos();
-            split.receiver_ns += clock.now().since(middle).as_nanos();
-        }
-        receiver.finished |= receiver.is_udp() && sent == Turn::Done && received == Turn::Idle;
-        if receiver.finished && lap.is_none() {
-            lap = Some(watch.lap());
-        }
-        if sent == Turn::Done && received == Turn::Done {
-            break;
-        }
-        if sender.source.is_dry() || receiver.sink.is_full() {
-            watch.beside(|| {
-                receiver.drain();
-                if sender.source.is_dry() { sender.source.refill() } else { Ok(()) }
-            })?;
-        }
-        if sent != Turn::Worked && received == Turn::Idle {
-            nap(sender, receiver, clock, &mut watch);
-        }
+    wrapped: &mut Wrapped,
+) -> Result<(host::Moved, Outside)> {
+    if let host::Role::Transmit(host) = role {
+        args.outside.check_host(host)?;
     }
-    let lap = lap.unwrap_or_else(|| watch.lap());
-    Ok(Ended { lap, share: split.sender_share(), interrupted })
+    let wrap = |device| wrapped.around(device, plan.fault, args.capture.as_deref());
+    let settings = Settings {
+        offload: args.offload == OnOff::On,
+        io_uring: args.io_uring == OnOff::On,
+        switches: plan.switches,
+    };
+    let outside = Outside::open_with(&args.outside, &settings, wrap)?;
+    let mut transfer = host::Transfer::new(outside, plan, interrupt);
+    let moved = transfer.run(role).map_err(|error| hinted(error, role, &args.outside))?;
+    Ok((moved, transfer.outside))
 }
 
-impl Ticks {
-    /// Does anything move?
-    fn look(&mut self, now: Instant, sender: &Sender, receiver: &Receiver) -> Result<()> {
-        let moved = sender.bytes + receiver.bytes + u64::from(receiver.finished);
-        if moved != self.moved {
-            (self.moved, self.moved_at) = (moved, now);
-        } else if now.since(self.moved_at) > STALL {
-            bail!(stalled(&sender.state(), &receiver.state()));
-        }
-        let next = now + TICK;
-        self.next = if self.deadline > now { next.min(self.deadline) } else { next };
-        Ok(())
-    }
-}
-
-/// The message when nothing moved for [`STALL`].
-pub(super) fn stalled(sender: &str, receiver: &str) -> String {
-    let seconds = STALL.as_secs_f64();
-    format!(
-        "nothing moved for {seconds} seconds; please report this with the two lines below\n\
-         sender: {sender}\nreceiver: {receiver}"
-    )
-}
-
-impl Split {
-    /// The sender's part of the time, 0 to 1.
-    fn sender_share(&self) -> f64 {
-        let all = self.sender_ns + self.receiver_ns;
-        if all == 0 { 0.5 } else { self.sender_ns as f64 / all as f64 }
-    }
-}
-
-/// Neither end can do anything before a timer: sleep until then.
-fn nap(sender: &Sender, receiver: &Receiver, clock: Clock, watch: &mut Stopwatch) {
-    let (left, right) = (&sender.end.stack, &receiver.end.stack);
-    if left.has_input() || right.has_input() {
-        return;
-    }
-    let now = clock.now();
-    let wait = left.next_deadline().min(right.next_deadline()).since(now).min(NAP);
-    if wait > Duration::ZERO {
-        std::thread::sleep(Span::from(wait));
-        watch.slept_s += clock.now().since(now).as_secs_f64();
+/// The error, with what else to try where the host did not answer.
+fn hinted(error: Error, role: host::Role, outside: &outside::Args) -> Error {
+    let host::Role::Transmit(host) = role else { return error };
+    match outside.hint(host) {
+        Some(hint) if error.is::<host::NoAnswer>() => anyhow!("{error:#}. {hint}"),
+        _ => error,
     }
 }

@@ -1,6 +1,6 @@
 //! The command line of `wire`: which two devices, and what the way in each direction is like.
 //!
-//! Called by: clap, then `wire.rs`. An option stands for both directions, or for one with `ab:` or
+//! Called by: clap, then `run.rs`. An option stands for both directions, or for one with `ab:` or
 //! `ba:` in front; the later one counts.
 
 use std::path::PathBuf;

@@ -6,6 +6,7 @@
 use plotters::style::RGBColor;
 
 use super::ink::{Anchor, BAND, BLACK, GREY, Ink, LIGHT, SERIES, for_text};
+use super::tick;
 use crate::Error;
 use crate::report::Span;
 
@@ -183,14 +184,6 @@ impl Dots {
         }
         Ok(())
     }
-}
-
-/// From one line of the grid to the next: 1, 2, 2.5 or 5 of a power of ten; eight steps at most.
-fn tick(max: f64) -> f64 {
-    let power = 10.0_f64.powf((max / 8.0).log10().floor());
-    let steps = [1.0, 2.0, 2.5, 5.0, 10.0];
-    let step = steps.into_iter().find(|step| max / (step * power) <= 8.0);
-    step.unwrap_or(10.0) * power
 }
 
 fn point(

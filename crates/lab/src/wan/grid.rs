@@ -13,13 +13,13 @@ use crate::table::{bytes, three};
 
 /// A path, and the flows on it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Path {
-    pub(super) rate_bps: u64,
+pub(crate) struct Path {
+    pub(crate) rate_bps: u64,
     /// One way.
-    pub(super) delay: Duration,
+    pub(crate) delay: Duration,
     /// The bottleneck's queue in products of rate and round trip.
-    pub(super) queue_bdp: f64,
-    pub(super) flows: usize,
+    pub(crate) queue_bdp: f64,
+    pub(crate) flows: usize,
 }
 
 /// What is wrong with data behind the queue. Shares run from 0 to 1.
@@ -79,21 +79,21 @@ pub(crate) struct Choice {
     pub(super) flows: u64,
 }
 
-fn rate(text: &str) -> Result<u64, String> {
+pub(crate) fn rate(text: &str) -> Result<u64, String> {
     match units::rate(text)? {
         rate @ 1_000..=100_000_000_000 => Ok(rate),
         _ => Err(format!("'{text}': from 1k to 100G")),
     }
 }
 
-fn delay(text: &str) -> Result<Duration, String> {
+pub(crate) fn delay(text: &str) -> Result<Duration, String> {
     match units::time(text)? {
         time if time <= Duration::from_secs(10) => Ok(time),
         _ => Err(format!("'{text}': at most 10s one way")),
     }
 }
 
-fn queue(text: &str) -> Result<f64, String> {
+pub(crate) fn queue(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(bdp) if (0.0..=1000.0).contains(&bdp) => Ok(bdp),
         _ => Err(format!("'{text}': a number of bandwidth-delay products, as 0.25 or 2")),
@@ -107,7 +107,7 @@ fn late(text: &str) -> Result<(f64, Duration), String> {
     Ok((units::share(share)?, delay(time)?))
 }
 
-fn algorithm(text: &str) -> Result<Algorithm, String> {
+pub(crate) fn algorithm(text: &str) -> Result<Algorithm, String> {
     let known = Algorithm::ALL.iter().find(|a| a.name() == text);
     known.copied().ok_or_else(|| {
         let names: Vec<_> = Algorithm::ALL.iter().map(|a| a.name()).collect();
@@ -205,7 +205,7 @@ impl Path {
     }
 
     /// Such as "100 Mb/s, 100 ms round trip, queue 1 BDP (1.25 MB)".
-    pub(super) fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         let rate = match self.rate_bps as f64 {
             rate if rate >= 1e9 => format!("{} Gb/s", three(rate / 1e9)),
             rate if rate >= 1e6 => format!("{} Mb/s", three(rate / 1e6)),

@@ -1,6 +1,7 @@
 //! A bridge between two wires in memory, in virtual time.
 
 use base::{Duration, LinkKind, Mtu};
+use device::Burst;
 use device::mem::{self, Mem};
 use mbuf::Mbuf;
 

@@ -3,12 +3,9 @@
 //!
 //! Called by: the oracles, after each step of a host. RFC 6298 sections 2.3 to 2.5.
 
-use base::{Duration, Instant};
+use base::Instant;
 
 use super::{Look, Violation};
-
-/// RFC 6298 rule 2.5 allows a maximum of 60 s or more; ours is 120 s.
-const RTO_MAX: Duration = Duration::from_secs(120);
 
 /// State-free so far.
 #[derive(Debug, Default)]
@@ -22,7 +19,8 @@ impl Timers {
         if info.in_flight > 0 && look.stack.next_deadline() == Instant::NEVER {
             return fail(format!("{} bytes in flight and no deadline", info.in_flight));
         }
-        if info.rto < look.end.config.rto_min || info.rto > RTO_MAX {
+        let config = &look.end.config;
+        if info.rto < config.rto_min.min(config.rto_max) || info.rto > config.rto_max {
             return fail(format!("a retransmission time-out of {} ms", info.rto.as_millis()));
         }
         if look.clock_is_true && info.srtt > look.now.since(Instant::ZERO) {

@@ -39,6 +39,23 @@ impl Reassembly {
         4 * receive_buffer_bytes / Class::K2.stride() + 8
     }
 
+    /// The first run of bytes held that lies in stream offsets `from..end`: what a segment of that
+    /// range brings again. Looks at the pieces of that run alone.
+    pub(crate) fn first_held(&self, from: u64, end: u64) -> Option<(u64, u64)> {
+        let before = self.segments.range(..from).next_back();
+        let reaches = before.filter(|(at, held)| **at + held.len() as u64 > from);
+        let mut run: Option<(u64, u64)> = None;
+        for (&at, held) in reaches.into_iter().chain(self.segments.range(from..end)) {
+            let (left, right) = (at.max(from), (at + held.len() as u64).min(end));
+            match &mut run {
+                None => run = Some((left, right)),
+                Some((_, until)) if *until == left => *until = right,
+                Some(_) => break,
+            }
+        }
+        run
+    }
+
     /// Keep what of `m` (which starts at stream offset `at`) is not there yet; adds one piece at
     /// most. Was any byte of it new?
     pub(crate) fn insert(&mut self, mut at: u64, mut m: Mbuf, pool: &mut Pool) -> bool {

@@ -62,6 +62,7 @@ pub(crate) fn accept(tcb: &mut Tcb, seq: SeqNumber, m: Mbuf, cx: &mut Cx) -> Fat
             // RFC 5681 4.2-c.
             // All of a gap or a part of it fills: tell the sender at once (RFC 5681, 4.2).
             tcb.todo.set(Todo::ACK_NOW);
+            report_held(tcb, seq, m.len());
         }
         take_in(tcb, m, cx);
         while let Some(next) = tcb.reassembly.take(tcb.stats.bytes_received, &mut cx.pool) {
@@ -81,16 +82,28 @@ pub(crate) fn accept(tcb: &mut Tcb, seq: SeqNumber, m: Mbuf, cx: &mut Cx) -> Fat
     if !cx.budget.admits(Limit::ReassemblySegments, used) {
         return Err(DropReason::TcpReassemblyFull);
     }
+    report_held(tcb, seq, m.len());
     let end = seq + m.len() as u32;
-    let offset = tcb.stats.bytes_received + seq.since(tcb.rcv_nxt) as u64;
-    let new = tcb.reassembly.insert(offset, m, &mut cx.pool);
+    let new = tcb.reassembly.insert(offset_of(tcb, seq), m, &mut cx.pool);
     tcb.sack_blocks.add(seq, end);
     note_early(tcb);
-    if new {
-        return Ok(());
+    if new { Ok(()) } else { Err(DropReason::TcpDuplicate) }
+}
+
+/// Where a sequence number at or behind RCV.NXT is in the stream.
+fn offset_of(tcb: &Tcb, seq: SeqNumber) -> u64 {
+    tcb.stats.bytes_received + seq.since(tcb.rcv_nxt) as u64
+}
+
+/// A segment of `len` bytes at `seq` brings bytes that are held out of order: the next ACK reports
+/// the first run of them as duplicate.
+/// RFC 2883 4.2-a.
+fn report_held(tcb: &mut Tcb, seq: SeqNumber, len: usize) {
+    let from = offset_of(tcb, seq);
+    if let Some((left, right)) = tcb.reassembly.first_held(from, from + len as u64) {
+        let at = |offset: u64| seq + (offset - from) as u32;
+        tcb.sack_blocks.note_duplicate(at(left), at(right));
     }
-    tcb.sack_blocks.note_duplicate(seq, end);
-    Err(DropReason::TcpDuplicate)
 }
 
 /// Tell prediction whether anything waits out of order.

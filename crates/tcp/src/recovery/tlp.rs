@@ -22,10 +22,12 @@ pub(crate) struct Probe {
     sent_at: Instant,
 }
 
-/// It is time: is a probe due rather than a time-out? `false` if there was one already.
+/// It is time: is a probe due rather than a time-out? `false` if there was one already, and for a
+/// SYN-ACK, which is no data.
 /// RFC 8985 7.3-a.
 pub(crate) fn is_due(tcb: &Tcb) -> bool {
     tcb.trouble & (Tcb::REPAIRING | Tcb::OPENING) == 0
+        && tcb.state.is_synchronised()
         && tcb.marks.has(Marks::SACK)
         && tcb.rtt.backoff == 0
         && tcb.snd_wnd > 0

@@ -8,6 +8,7 @@ use super::{Sum, add_carry, fold};
 
 /// The plain loop, one byte at a time, as the text of RFC 1071 reads. (The alternating shift is
 /// also what keeps the compiler from making another rung of it.)
+#[inline(never)]
 pub(super) fn sum_bytes(data: &[u8]) -> Sum {
     let (mut sum, mut shift) = (0u64, FIRST);
     for &byte in data {
@@ -21,6 +22,7 @@ pub(super) fn sum_bytes(data: &[u8]) -> Sum {
 const FIRST: u32 = if cfg!(target_endian = "little") { 0 } else { 8 };
 
 /// 16 bits at a time.
+#[inline(never)]
 pub(super) fn sum_words16(data: &[u8]) -> Sum {
     let (words, tail) = data.as_chunks::<2>();
     let mut sum: u64 = words.iter().map(|&w| u64::from(u16::from_ne_bytes(w))).sum();
@@ -31,6 +33,7 @@ pub(super) fn sum_words16(data: &[u8]) -> Sum {
 }
 
 /// Copy and sum, byte by byte.
+#[inline(never)]
 pub(super) fn copy_sum_bytes(src: &[u8], dst: &mut [u8]) -> Sum {
     let (mut sum, mut shift) = (0u64, FIRST);
     for (to, &byte) in dst.iter_mut().zip(src) {
@@ -42,6 +45,7 @@ pub(super) fn copy_sum_bytes(src: &[u8], dst: &mut [u8]) -> Sum {
 }
 
 /// Copy and sum, 16 bits at a time.
+#[inline(never)]
 pub(super) fn copy_sum_words16(src: &[u8], dst: &mut [u8]) -> Sum {
     let dst = &mut dst[..src.len()];
     let (words, tail) = src.as_chunks::<2>();

@@ -73,6 +73,31 @@ fn every_rung_at_every_length_and_alignment() {
     }
 }
 
+/// Shorter ones than the ladder gives them, too.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn vector_sums_and_copies_at_every_length_and_alignment() {
+    use super::{avx2, avx512};
+    let data = noise(700, 2);
+    let mut to = [0xa5; 700];
+    for len in (0..=330).chain([447, 448, 511, 512, 513, 575, 600]) {
+        for at in 0..64 {
+            let from = &data[at..at + len];
+            let expected = Ladder::Byte.sum(from);
+            for sum in [avx2::sum(from), avx512::sum(from)].into_iter().flatten() {
+                assert_eq!(sum, expected, "{len} bytes at {at}");
+            }
+            to.fill(0xa5);
+            let to_at = (at * 7 + len) % 64;
+            let Some(sum) = avx2::copy_sum(from, &mut to[to_at..]) else { continue };
+            assert_eq!(sum, expected, "{len} bytes at {at} to {to_at}");
+            assert_eq!(&to[to_at..to_at + len], from, "{len} bytes at {at} to {to_at}");
+            let beside = to[..to_at].iter().chain(&to[to_at + len..]);
+            assert!(beside.copied().all(|b| b == 0xa5), "{len} bytes at {at} to {to_at}");
+        }
+    }
+}
+
 #[test]
 fn every_rung_on_ones_zeros_and_long_data() {
     for len in [
@@ -133,7 +158,10 @@ fn copies_at_every_distance_modulo_a_page() {
 fn a_missing_instruction_set_is_no_danger() {
     // Whatever the machine, the value may be made by anyone and must give the sum.
     let data = noise(1000, 3);
-    assert_eq!(Ladder::Avx2.sum(&data), Ladder::Byte.sum(&data));
+    for rung in [Ladder::Avx2, Ladder::Avx512] {
+        assert_eq!(rung.sum(&data), Ladder::Byte.sum(&data));
+        assert_eq!(rung.copy_sum(&data, &mut [0; 1000]), Ladder::Byte.sum(&data));
+    }
     assert!(Ladder::available().any(|rung| rung == Ladder::best()));
 }
 

@@ -219,6 +219,17 @@ fn listen_ignores_rst_resets_ack_and_ignores_the_rest() {
 }
 
 #[test]
+fn a_syn_with_fin_opens_nothing() {
+    let mut t = Setup::plain().ladder();
+    t.listen();
+    t.send(syn().fin());
+    t.nothing();
+    assert_eq!(t.drops(DropReason::TcpListenSynFin), 1);
+    // The port is open all the same.
+    t.handshake();
+}
+
+#[test]
 fn backlog_full() {
     let mut setup = Setup::plain();
     setup.backlog = 2;

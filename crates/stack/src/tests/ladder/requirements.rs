@@ -323,6 +323,37 @@ fn a_d_sack_inside_a_larger_block_counts() {
     assert_eq!(t.info().undone, 1);
 }
 
+/// A segment that fills the first gap and more, and one that lies across what is held: the first
+/// run of bytes that came twice is reported, not the whole segment.
+/// RFC 2883 4.2-a.
+#[test]
+fn a_d_sack_reports_the_bytes_that_were_held() {
+    let mut t = Setup::plain().sack().established();
+    for (at, blocks) in [
+        (1001, vec![(1001, 2001)]),
+        (2001, vec![(1001, 3001)]),
+        (4001, vec![(4001, 5001), (1001, 3001)]),
+        (7001, vec![(7001, 8001), (4001, 5001), (1001, 3001)]),
+    ] {
+        t.send(seg().seq(at).data(1000));
+        t.expect(seg().ack(1).sack(&blocks));
+    }
+    t.send(seg().seq(6501).data(1000));
+    t.expect(seg().ack(1).sack(&[(7001, 7501), (6501, 8001), (4001, 5001), (1001, 3001)]));
+    t.send(seg().seq(1).data(1400));
+    t.expect(seg().ack(3001).sack(&[(1001, 1401), (6501, 8001), (4001, 5001)]));
+    t.send(seg().seq(3001).data(1000));
+    t.expect(seg().ack(5001).sack(&[(6501, 8001)]));
+    t.send(seg().seq(5001).data(1460));
+    t.expect(seg().ack(6461).sack(&[(6501, 8001)]));
+    t.send(seg().seq(6461).data(1460));
+    t.expect(seg().ack(8001).sack(&[(6501, 7921)]));
+    // Nothing new came twice: no block is left to report.
+    t.send(seg().seq(8001).data(1460));
+    t.send(seg().seq(9461).data(1460));
+    t.expect(seg().ack(10_921).sack(&[]));
+}
+
 /// A probe of the path goes only with three segments behind it, whose SACKs would tell of its loss.
 /// RFC 4821 7.4-a.
 #[test]

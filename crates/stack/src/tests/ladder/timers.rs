@@ -36,16 +36,34 @@ fn initial_rto_is_one_second_and_doubles_for_a_syn() {
     t.all_gone();
 }
 
+/// Also with a peer that sends SACKs: a SYN-ACK has no tail loss probe before its time-out.
 #[test]
 fn syn_ack_is_retransmitted_and_given_up() {
-    let mut t = Setup::plain().tcp(|c| c.syn_retries_max = 2).ladder();
+    for sack in [false, true] {
+        let mut t = Setup::plain().tcp(|c| c.syn_retries_max = 2).ladder();
+        t.listen();
+        t.send(syn().mss(1000).sack_ok(sack));
+        t.expect(syn_ack());
+        about(wait_for(&mut t, syn_ack()), 1000);
+        about(wait_for(&mut t, syn_ack()), 2000);
+        t.silence(5000);
+        t.all_gone();
+    }
+}
+
+/// A SYN-ACK too: the backoff ends at the longest time-out.
+/// RFC 6298 2-e.
+#[test]
+fn no_timeout_is_longer_than_the_longest() {
+    let setup =
+        Setup::plain().tcp(|c| (c.rto_max, c.syn_retries_max) = (Duration::from_secs(3), 4));
+    let mut t = setup.ladder();
     t.listen();
     t.send(syn().mss(1000));
     t.expect(syn_ack());
-    about(wait_for(&mut t, syn_ack()), 1000);
-    about(wait_for(&mut t, syn_ack()), 2000);
-    t.silence(5000);
-    t.all_gone();
+    for wait in [1000, 2000, 3000, 3000] {
+        about(wait_for(&mut t, syn_ack()), wait);
+    }
 }
 
 /// RFC 6298 rule 5.7 and RFC 5681 section 3.1: 3 s and one segment after a lost SYN.

@@ -1,9 +1,10 @@
-//! The document as tables for people: a list becomes a row each, an object a line each.
+//! The document as JSON, or as tables for people: a list becomes a row each, an object a line each.
 //!
 //! Called by: `show.rs`. Must not know: where the document came from. No colours.
 
 use std::fmt::Write as _;
 
+use anyhow::{Context, Result};
 use serde_json::{Map, Value};
 
 /// Columns of lists that people see; `--json` has them all.
@@ -27,6 +28,12 @@ const COLUMNS: &[(&str, &[&str])] = &[
     ("ports", &["port", "link", "mac", "mtu", "tso_max_bytes", "link_up", "addresses", "failure"]),
 ];
 
+/// As it is, with a line end.
+pub(super) fn json(document: &Value) -> Result<String> {
+    Ok(serde_json::to_string_pretty(document).context("cannot write JSON")? + "\n")
+}
+
+/// For people.
 pub(super) fn text(document: &Value) -> String {
     let (program, mut t) = (&document["program"], String::new());
     let _ = writeln!(t, "wirespeed {} (pid {})", plain(&program["command"]), program["pid"]);

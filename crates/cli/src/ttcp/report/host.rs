@@ -11,21 +11,18 @@ use serde_json::{Value, json};
 use wirespeed::device::fault::Done;
 use wirespeed::{Counter, Stack, Switch};
 
-use super::host::{Moved, Role};
-use super::plan::Plan;
-use super::wrap::Wrapped;
+use super::super::host::{Moved, Role};
+use super::super::plan::Plan;
+use super::super::wrap::Wrapped;
+use super::ratio;
 
 /// All there is to tell.
-pub(super) struct Found<'a> {
-    pub(super) plan: &'a Plan,
-    pub(super) role: Role,
-    pub(super) moved: &'a Moved,
-    pub(super) stack: &'a Stack,
-    pub(super) wrapped: &'a Wrapped,
-}
-
-fn ratio(a: f64, b: f64) -> f64 {
-    if b > 0.0 { a / b } else { 0.0 }
+pub(in crate::ttcp) struct Found<'a> {
+    pub(in crate::ttcp) plan: &'a Plan,
+    pub(in crate::ttcp) role: Role,
+    pub(in crate::ttcp) moved: &'a Moved,
+    pub(in crate::ttcp) stack: &'a Stack,
+    pub(in crate::ttcp) wrapped: &'a Wrapped,
 }
 
 impl Found<'_> {
@@ -34,7 +31,7 @@ impl Found<'_> {
     }
 
     /// The document, with a line end. `mtu` is the device's.
-    pub(super) fn json(&self, mtu: usize) -> Result<String> {
+    pub(in crate::ttcp) fn json(&self, mtu: usize) -> Result<String> {
         let (m, sends) = (self.moved, self.sends());
         let ours = |value: Value, ours: bool| if ours { value } else { Value::Null };
         let count = |counter| self.stack.counters().of(counter);
@@ -92,7 +89,7 @@ impl Found<'_> {
     }
 
     /// For people.
-    pub(super) fn text(&self) -> String {
+    pub(in crate::ttcp) fn text(&self) -> String {
         let (m, s, mut t) = (self.moved, self.moved.lap.wall_s, String::new());
         let end = if self.sends() { "t" } else { "r" };
         if let Some(sum) = &m.sha256 {

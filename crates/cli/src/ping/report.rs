@@ -1,6 +1,6 @@
 //! What came of the requests: lines as it comes, a summary at the end, or one JSON document.
 //!
-//! Called by: `ping.rs`. Must not know: stacks, clocks. The words are those of iputils' ping, which
+//! Called by: `run.rs`. Must not know: stacks, clocks. The words are those of iputils' ping, which
 //! scripts read; times are in milliseconds.
 
 use core::net::IpAddr;

@@ -10,8 +10,8 @@ use ratatui::style::{Style, Stylize};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Table};
 
-use super::Interval;
 use super::port::PortState;
+use super::run::Interval;
 use super::traffic::{Amount, Pair, SIZES, Traffic};
 
 /// Figures with three places: 12.3 M.

@@ -1,7 +1,7 @@
 //! One stack a thread, each on a core of its own. An idle end looks round for a moment, then
 //! sleeps until its doorbell is rung or a timer is due.
 //!
-//! Called by: `ttcp.rs`. The main thread shows progress, hears Ctrl-C, answers `show` (the threads
+//! Called by: `run.rs`. The main thread shows progress, hears Ctrl-C, answers `show` (the threads
 //! serve at their mailboxes) and ends a run in which nothing moves. What the threads share is in
 //! [`Shared`]: flags and counts, read at every tick.
 
@@ -16,10 +16,10 @@ use wirespeed::device::Doorbell;
 use wirespeed::{Duration, Instant, Stack};
 
 use super::ends::{Receiver, Sender, Turn};
+use super::one_thread::{STALL, TICK, deadline, stalled};
 use super::plan::Plan;
 use super::progress::Progress;
-use super::report::{Cpu, Measured};
-use super::run::{STALL, TICK, deadline, stalled};
+use super::report::memory::{Cpu, Measured};
 use crate::clock::{self, Clock, Interrupt, Lap, Stopwatch};
 use crate::control_service::{ControlService, Mailbox};
 

@@ -1,0 +1,47 @@
+//! How a tool ends, and the exit code for it: 0 done, 1 failed, 2 a command line that cannot be
+//! carried out, 130 stopped by Ctrl-C; a tool whose users know other codes has its own.
+//!
+//! Called by: every tool returns an [`Outcome`] or an error; `lib.rs` asks for the exit code.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::output;
+
+/// How a tool that ran to its end came out.
+pub(crate) enum Outcome {
+    Done,
+    Interrupted,
+    /// With a code that the tool's users know.
+    Exit(u8),
+}
+
+/// A command line that cannot be carried out: what is wrong and what to do instead.
+#[derive(Debug)]
+pub(crate) struct Usage(pub(crate) String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// The exit code; an error is printed.
+pub(crate) fn exit_code(result: Result<Outcome>) -> ExitCode {
+    match result {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Interrupted) => ExitCode::from(130),
+        Ok(Outcome::Exit(code)) => ExitCode::from(code),
+        Err(error) if error.is::<Usage>() => {
+            output::err(&format!("error: {error}\n\nFor more information, try '--help'."));
+            ExitCode::from(2)
+        }
+        Err(error) => {
+            output::err(&format!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The requests: when each is due, what became of it, and when it is enough.
+//!
+//! Called by: `ping.rs`. Must not know: how frames get to the wire (`outside` does).
+
+use core::net::IpAddr;
+use std::net::ToSocketAddrs;
+
+use anyhow::{Context, Result, anyhow, bail};
+use wirespeed::{DropReason, Event, Instant, IpVersion, Owner, PingHandle, UdpError};
+
+use super::args::Args;
+use super::report::Tally;
+use crate::clock::Interrupt;
+use crate::output;
+use crate::outside::{self, Outside};
+
+/// Ask until it is enough; `true` if anybody answered.
+pub(super) fn run(args: &Args) -> Result<bool> {
+    let version = match (args.v4, args.v6) {
+        (true, _) => Some(IpVersion::V4),
+        (_, true) => Some(IpVersion::V6),
+        _ => None,
+    };
+    let interrupt = Interrupt::install()?;
+    let mut outside = Outside::open(&args.outside)?;
+    let address = resolve(&args.host, version, &args.outside)?;
+    args.outside.check_host(address)?;
+    let socket = outside.stack.ping_open(Owner::program());
+    let socket = socket.map_err(|error| anyhow!("no echo socket can be had: {error:?}"))?;
+    let mut tally = Tally::new(&args.host, address, args.size, args.json);
+    tally.begin()?;
+    let started = outside.clock.now();
+    let mut asker = Asker { args, address, socket, next: started, sent: 0, ends: Instant::NEVER };
+    while !interrupt.noted() {
+        outside.turn();
+        while let Some(event) = outside.stack.next_event() {
+            if event == Event::Ping(socket) {
+                hear(&mut outside, socket, &mut tally)?;
+            }
+        }
+        let now = outside.clock.now();
+        if asker.is_over(now, &tally) {
+            break;
+        }
+        asker.ask(&mut outside, now, &mut tally)?;
+        if outside.stack.has_input() {
+            continue;
+        }
+        outside.wait(asker.next.min(asker.ends))?;
+    }
+    tally.end(outside.clock.now().since(started))?;
+    if tally.received == 0 {
+        match outside.trouble() {
+            Some(trouble) => output::err(&format!("warning: {trouble}")),
+            None => args.outside.hint(address).iter().for_each(|hint| output::err(hint)),
+        }
+    }
+    Ok(tally.received > 0)
+}
+
+/// When to ask, and when it is enough.
+struct Asker<'a> {
+    args: &'a Args,
+    address: IpAddr,
+    socket: PingHandle,
+    /// When the next request is due.
+    next: Instant,
+    sent: u64,
+    /// When waiting for answers ends.
+    ends: Instant,
+}
+
+impl Asker<'_> {
+    fn is_through(&self) -> bool {
+        self.args.count.is_some_and(|count| self.sent >= count)
+    }
+
+    fn is_over(&self, now: Instant, tally: &Tally) -> bool {
+        self.is_through() && (now >= self.ends || tally.settled() >= self.sent)
+    }
+
+    /// Send a request if one is due.
+    fn ask(&mut self, outside: &mut Outside, now: Instant, tally: &mut Tally) -> Result<()> {
+        if now < self.next || self.is_through() {
+            return Ok(());
+        }
+        let seq = (self.sent + 1) as u16;
+        let payload: Vec<u8> = (0..self.args.size).map(|i| i as u8).collect();
+        match outside.stack.ping_send(self.socket, self.address, seq, &payload, now) {
+            Ok(_) => tally.sent(seq, now),
+            Err(UdpError::WouldBlock) => {
+                // The device is full: the request is due still.
+                return Ok(());
+            }
+            Err(error) => bail!(self.unsendable(error)),
+        }
+        self.sent += 1;
+        self.next = now + self.args.interval;
+        if self.is_through() {
+            self.next = Instant::NEVER;
+            // As everybody's ping: who has answered before gets two round trips, not all of it.
+            let answers = tally.slowest().map(|rtt| rtt.saturating_mul(2).max(self.args.interval));
+            self.ends = now + answers.map_or(self.args.wait, |time| time.min(self.args.wait));
+        }
+        Ok(())
+    }
+
+    fn unsendable(&self, error: UdpError) -> String {
+        let address = self.address;
+        match error {
+            UdpError::Unsendable(DropReason::IpNoRoute) => {
+                format!("no route to {address}: give --addr A/B of its network, or --via GATEWAY")
+            }
+            UdpError::NoAddress => {
+                format!("none of our addresses is of {address}'s version: give another --addr A/B")
+            }
+            UdpError::Unsendable(DropReason::IpTooBig) => format!(
+                "{} bytes are more than one packet of this device carries: ask with a smaller -s",
+                self.args.size
+            ),
+            UdpError::Unsendable(reason) => {
+                format!("cannot send to {address}: {}", reason.meaning())
+            }
+            other => format!("cannot send to {address}: {other:?}"),
+        }
+    }
+}
+
+/// Take in what came of requests.
+fn hear(outside: &mut Outside, socket: PingHandle, tally: &mut Tally) -> Result<()> {
+    while let Some(echo) = outside.stack.ping_receive(socket) {
+        match echo.outcome {
+            Ok(payload) => {
+                tally.reply(echo.from, echo.seq, echo.ttl, payload.len(), echo.at)?;
+                outside.stack.give_back(payload);
+            }
+            Err(error) => tally.error(echo.from, echo.seq, error)?,
+        }
+    }
+    Ok(())
+}
+
+/// The address of a host: of the version asked for, or else of one that we have an address of.
+fn resolve(host: &str, version: Option<IpVersion>, outside: &outside::Args) -> Result<IpAddr> {
+    let ours = |address: &IpAddr| {
+        outside.addr.iter().any(|cidr| IpVersion::of(&cidr.addr) == IpVersion::of(address))
+    };
+    let addresses = (host, 0)
+        .to_socket_addrs()
+        .with_context(|| format!("'{host}' is no address, and no name that the system knows"))?;
+    let wanted: Vec<IpAddr> = addresses
+        .map(|address| address.ip())
+        .filter(|address| version.is_none_or(|version| IpVersion::of(address) == version))
+        .collect();
+    wanted.iter().copied().find(ours).or(wanted.first().copied()).ok_or_else(|| {
+        let version = if version == Some(IpVersion::V4) { "IPv4 (-4)" } else { "IPv6 (-6)" };
+        anyhow!("'{host}' has no address of {version}: ask without that option")
+    })
+}

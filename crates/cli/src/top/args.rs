@@ -1,0 +1,28 @@
+//! The command line of `top`.
+//!
+//! Called by: clap, then `run.rs`.
+
+use std::path::PathBuf;
+
+/// The options.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// An interface of this machine
+    #[arg(short, value_name = "NAME", conflicts_with_all = ["pid", "socket"])]
+    pub(super) interface: Option<String>,
+    /// A running wirespeed, by its process number [default: the only one that runs]
+    #[arg(long, value_name = "N", conflicts_with = "socket")]
+    pub(super) pid: Option<u32>,
+    /// A running wirespeed, by its control socket
+    #[arg(long, value_name = "PATH")]
+    pub(super) socket: Option<PathBuf>,
+    /// Seconds from one screen to the next
+    #[arg(short = 'd', long, value_name = "SECONDS", default_value_t = 1.0)]
+    pub(super) delay: f64,
+    /// End after so many screens
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) count: Option<u64>,
+    /// Print screens as text, one below the other
+    #[arg(short, long)]
+    pub(super) batch: bool,
+}

@@ -1,0 +1,170 @@
+//! Watching: packets are counted until a screen is due, then everything is asked what it knows.
+//!
+//! Called by: `top.rs`. `traffic` counts packets, `besides` knows the rest. Must not know: how a
+//! source gets its packets (`dump`'s do), what a screen looks like.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use bpf::{Filter, Insn, Program};
+
+use super::args::Args;
+use super::besides::Besides;
+use super::port::{Interface, PortState};
+use super::switches::{Counts, Of};
+use super::terminal::Keys;
+use super::traffic::Traffic;
+use crate::dump::{Next, Process, Source};
+use crate::running::{Contact, Question, find};
+
+/// Bytes of a packet that say who sends what to whom, with two tags and IPv6.
+const SNAPLEN: u32 = 96;
+
+/// What a screen shows.
+#[derive(Clone, Debug)]
+pub(super) struct Interval {
+    pub(super) what: String,
+    pub(super) seconds: f64,
+    /// Frames that passed, and those of them that were looked at: the others found no room on
+    /// their way here. All figures are of those that passed.
+    pub(super) passed: u64,
+    pub(super) looked_at: u64,
+    /// Switches of context in the interval, and what those are called that somebody was woken by.
+    pub(super) switches: Option<(&'static str, Counts)>,
+    pub(super) ports: Vec<PortState>,
+    pub(super) traffic: Traffic,
+    pub(super) drops: Vec<(String, u64)>,
+    /// Cells of a row each.
+    pub(super) connections: Vec<Vec<String>>,
+}
+
+/// Who ended it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// Who watched, or the number of screens that was asked for.
+    User,
+    /// What was watched sends no more.
+    Source,
+}
+
+/// Packets between two looks at the keyboard, while they come without a pause.
+const KEYS_EVERY: u32 = 256;
+
+pub(super) struct Top {
+    besides: Besides,
+    pub(super) what: String,
+    of: Of,
+    before: Option<Counts>,
+    /// By port, so far: frames that were lost on their way here.
+    lost: Vec<u64>,
+    traffic: Traffic,
+    begun: Instant,
+}
+
+impl Top {
+    /// What was asked for, watched from now on.
+    pub(super) fn new(args: &Args) -> Result<(Top, Box<dyn Source>)> {
+        let (source, besides, what, of) = watched(args)?;
+        let before = of.counts();
+        let (traffic, begun) = (Traffic::default(), Instant::now());
+        let top = Top { besides, what, of, before, lost: Vec::new(), traffic, begun };
+        Ok((top, source))
+    }
+
+    /// Screen after screen, until one of them, Ctrl-C or the source ends it.
+    pub(super) fn run(
+        &mut self,
+        args: &Args,
+        source: &mut dyn Source,
+        stop: &AtomicBool,
+        mut keys: Keys,
+        mut show: impl FnMut(&Interval) -> Result<bool>,
+    ) -> Result<Ended> {
+        let delay = Duration::from_secs_f64(args.delay);
+        let (mut screens, mut looks) = (0, 0_u32);
+        while !stop.load(Ordering::Relaxed) {
+            let (ended, waits) = match source.next()? {
+                Next::Packet(packet) => {
+                    self.traffic.add(&packet);
+                    (false, false)
+                }
+                Next::Later => (false, true),
+                Next::End => (true, true),
+            };
+            looks = looks.wrapping_add(1);
+            if self.begun.elapsed() >= delay || ended {
+                screens += 1;
+                let enough = args.count.is_some_and(|most| screens >= most);
+                let asked_to_end = show(&self.interval(source))?;
+                if ended {
+                    return Ok(Ended::Source);
+                } else if asked_to_end || enough {
+                    break;
+                }
+            } else if (waits || looks.is_multiple_of(KEYS_EVERY)) && keys.want_to_end() {
+                // Keys do not wait for the next screen.
+                break;
+            }
+        }
+        Ok(Ended::User)
+    }
+
+    /// What passed since the last one.
+    fn interval(&mut self, source: &mut dyn Source) -> Interval {
+        let seconds = self.begun.elapsed().as_secs_f64().max(1e-3);
+        self.begun = Instant::now();
+        let mut traffic = std::mem::take(&mut self.traffic);
+        let looked_at = traffic.frames();
+        let counted = source.counted().unwrap_or_default();
+        let lost: Vec<u64> = counted.iter().map(|c| c.dropped).collect();
+        let before = std::mem::replace(&mut self.lost, lost);
+        let lost = self.lost.iter().enumerate();
+        traffic.stand_for(
+            &lost.map(|(n, l)| l.saturating_sub(*before.get(n).unwrap_or(&0))).collect::<Vec<_>>(),
+        );
+        let (drops, connections) = self.besides.look();
+        let link = self.besides.link();
+        let now = self.of.counts();
+        let passed = now.zip(self.before).map(|(now, before)| now.since(before));
+        self.before = now;
+        let ports = source.ports().into_iter().enumerate().map(|(number, port)| PortState {
+            name: port.name,
+            amounts: traffic.ports.get(number).copied().unwrap_or_default(),
+            on_link: traffic.links.get(number).copied().unwrap_or_default(),
+            link,
+        });
+        Interval {
+            what: self.what.clone(),
+            seconds,
+            passed: traffic.frames(),
+            looked_at,
+            switches: passed.map(|passed| (self.of.woken_by(), passed)),
+            ports: ports.collect(),
+            traffic,
+            drops,
+            connections,
+        }
+    }
+}
+
+/// What was asked for: its packets, what is known besides, what it is, whose switches count.
+fn watched(args: &Args) -> Result<(Box<dyn Source>, Besides, String, Of)> {
+    let everything = Insn::new(0x06, 0, 0, SNAPLEN);
+    if let Some(name) = &args.interface {
+        let filter = move |_| Ok(Filter::new(Program::new(&[everything])?));
+        let source = crate::dump::interface(name, filter)?;
+        let besides = Besides::Interface(Interface::new(name));
+        return Ok((source, besides, format!("interface {name}"), Of::Machine));
+    }
+    let path = find(args.socket.as_deref(), args.pid)?;
+    let process = Process::attach(path.clone(), None, SNAPLEN, |_| Ok(vec![everything]))?;
+    let mut contact = Contact::open(path)?;
+    let program = contact.ask(&Question::Program)?.program;
+    let program = program.context("the program does not say what it is")?;
+    let what = format!("wirespeed {}, process {}", program.command, program.pid);
+    let stacks = (0..program.stacks.len()).collect();
+    let besides = Besides::Process(Box::new(contact), stacks);
+    let source: Box<dyn Source> = Box::new(process);
+    Ok((source, besides, what, Of::Process(program.pid)))
+}

@@ -1,0 +1,82 @@
+//! The terminal: keys that end `top`, Ctrl-C, and giving the terminal back as it was.
+//!
+//! Called by: `top.rs` and `run.rs`. Must not know: what is shown.
+
+use std::fs::File;
+use std::io::{ErrorKind, IsTerminal, Read};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::execute;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// How long a terminal may take to be as it was, when the program is told to end at once.
+const TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Set once who watches wants to stop. Who says so twice ends what does not end by itself.
+pub(super) fn stopped(is_drawn: bool) -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let told = stop.clone();
+    ctrlc::set_handler(move || {
+        if told.swap(true, Ordering::Relaxed) {
+            if is_drawn {
+                give_back();
+            }
+            std::process::exit(130);
+        }
+    })
+    .context("Ctrl-C")?;
+    Ok(stop)
+}
+
+/// The terminal as it was, in so far as it takes that: the thread that draws may have standard
+/// output, and wait for a terminal that takes nothing any more.
+fn give_back() {
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let restored = ratatui::try_restore().and_then(|()| execute!(std::io::stdout(), Show));
+        done.send(restored.is_ok())
+    });
+    let _ = is_done.recv_timeout(TIMEOUT);
+}
+
+/// Keys that end it: q, Escape by itself, Ctrl-C, which is a key where nothing is cooked.
+fn ends(keys: &[u8]) -> bool {
+    keys == [0x1b] || keys.iter().any(|key| matches!(key, b'q' | 0x03))
+}
+
+/// Whom keys come from: a terminal, of which standard input need not be.
+pub(super) struct Keys(pub(super) Option<File>);
+
+impl Keys {
+    pub(super) fn open() -> Keys {
+        let stdin = std::io::stdin();
+        let own = stdin.is_terminal().then(|| stdin.as_fd().try_clone_to_owned().ok()).flatten();
+        Keys(own.map(File::from).or_else(|| File::open("/dev/tty").ok()))
+    }
+
+    /// Was one pressed that ends it, or did the terminal go away? Read here, because a library that
+    /// waits for whole keys waits for ever for those of a terminal that is gone.
+    pub(super) fn want_to_end(&mut self) -> bool {
+        let Some(terminal) = &mut self.0 else { return false };
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        loop {
+            let mut asked = [PollFd::new(&*terminal, PollFlags::IN)];
+            if !poll(&mut asked, Some(&at_once)).is_ok_and(|ready| ready > 0) {
+                return false;
+            }
+            let mut keys = [0; 64];
+            match terminal.read(&mut keys) {
+                Ok(0) => return true,
+                Ok(count) if ends(&keys[..count]) => return true,
+                Ok(_) => {}
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) => return e.kind() != ErrorKind::WouldBlock,
+            }
+        }
+    }
+}

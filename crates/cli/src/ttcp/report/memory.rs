@@ -1,0 +1,362 @@
+//! What came of it: for people with the classic closing lines, or as one JSON document.
+//!
+//! Called by: the loops make a [`Measured`], `ttcp.rs` prints it. Must not know: how it was done.
+//! `ns_per_segment` and `gbit_per_cpu_s` are CPU time of both ends together; `gbit_per_s` is by
+//! the time of the transfer, in which files and hashes do not count.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use wirespeed::{Counter, IpVersion, Stack, Switch};
+
+use super::super::ends::{Receiver, Receiving, Sender};
+use super::super::plan::{Goal, Plan};
+use super::ratio;
+use crate::clock::Lap;
+
+/// CPU time of each end in seconds.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::ttcp) struct Cpu {
+    pub(in crate::ttcp) sender_s: f64,
+    pub(in crate::ttcp) receiver_s: f64,
+}
+
+/// Figures of a transfer.
+pub(in crate::ttcp) struct Measured {
+    pub(in crate::ttcp) transfer_s: f64,
+    pub(in crate::ttcp) pinned: bool,
+    pub(in crate::ttcp) interrupted: bool,
+    lap: Lap,
+    cpu: Cpu,
+    sent: u64,
+    received: u64,
+    writes: u64,
+    reads: u64,
+    segments: u64,
+    predicted_fraction: Option<f64>,
+    retransmits: u64,
+    drops: BTreeMap<&'static str, u64>,
+    counters: BTreeMap<&'static str, u64>,
+    wakeups: (u64, u64),
+    sha256: (Option<String>, Option<String>),
+    out_of_order: u64,
+}
+
+impl Measured {
+    /// Collect what both ends know.
+    pub(in crate::ttcp) fn new(
+        sender: &mut Sender,
+        receiver: &mut Receiver,
+        lap: Lap,
+        cpu: Cpu,
+    ) -> Measured {
+        let (left, right) = (&sender.end.stack, &receiver.end.stack);
+        let both = |counter| left.counters().of(counter) + right.counters().of(counter);
+        let (wakes, other) = (sender.bell.wakeups(), receiver.bell.wakeups());
+        let (segments, out_of_order) = match &receiver.receiving {
+            Receiving::Tcp(_) => (right.counters().of(Counter::TcpSegmentsIn), 0),
+            Receiving::Udp(udp) => (receiver.calls, udp.out_of_order),
+        };
+        let tcp_in = both(Counter::TcpSegmentsIn);
+        let fraction = both(Counter::TcpPredicted) as f64 / tcp_in as f64;
+        Measured {
+            transfer_s: lap.counted_s,
+            pinned: false,
+            interrupted: false,
+            lap,
+            cpu,
+            sent: sender.bytes,
+            received: receiver.bytes,
+            writes: sender.calls,
+            reads: receiver.calls,
+            segments,
+            predicted_fraction: (tcp_in > 0).then_some(fraction),
+            retransmits: both(Counter::TcpRetransmits),
+            drops: drops(left, right),
+            counters: Counter::ALL.iter().map(|&c| (c.name(), both(c))).collect(),
+            wakeups: (wakes.0 + other.0, wakes.1 + other.1),
+            sha256: (sender.source.sha256(), receiver.sink.sha256()),
+            out_of_order,
+        }
+    }
+
+    /// Did everything that was sent arrive as it was, and was everything sent?
+    pub(in crate::ttcp) fn check_whole(&self, plan: &Plan) -> Result<()> {
+        if plan.udp {
+            return Ok(());
+        }
+        if self.sent != self.received || self.sha256.0 != self.sha256.1 {
+            bail!(
+                "the data did not arrive whole: {} bytes were sent, {} received, SHA-256 {}",
+                self.sent,
+                self.received,
+                if self.sha256.0 == self.sha256.1 { "equal" } else { "different" },
+            );
+        }
+        Ok(())
+    }
+
+    fn gbit_per_s(&self) -> f64 {
+        ratio(self.received as f64 * 8.0 / 1e9, self.transfer_s)
+    }
+
+    fn gbit_per_cpu_s(&self) -> f64 {
+        ratio(self.received as f64 * 8.0 / 1e9, self.cpu.sender_s + self.cpu.receiver_s)
+    }
+
+    fn ns_per_segment(&self) -> f64 {
+        ratio((self.cpu.sender_s + self.cpu.receiver_s) * 1e9, self.segments as f64)
+    }
+}
+
+fn drops(left: &Stack, right: &Stack) -> BTreeMap<&'static str, u64> {
+    let mut by_name = BTreeMap::new();
+    for (reason, n) in left.drops().nonzero().chain(right.drops().nonzero()) {
+        *by_name.entry(reason.name()).or_insert(0) += n;
+    }
+    by_name
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    tool: &'a str,
+    version: &'a str,
+    gbit_per_s: f64,
+    gbit_per_cpu_s: f64,
+    ns_per_segment: f64,
+    segments: u64,
+    bytes: u64,
+    bytes_sent: u64,
+    mtu: u16,
+    checksum: bool,
+    predicted_fraction: Option<f64>,
+    retransmits: u64,
+    drops: &'a BTreeMap<&'static str, u64>,
+    cpu_s_sender: f64,
+    cpu_s_receiver: f64,
+    sha256_sent: &'a Option<String>,
+    sha256_received: &'a Option<String>,
+    writes: u64,
+    reads: u64,
+    wakeups_sent: u64,
+    wakeups_suppressed: u64,
+    datagrams: Option<Datagrams>,
+    interrupted: bool,
+    time: Time<'a>,
+    settings: Settings<'a>,
+    counters: &'a BTreeMap<&'static str, u64>,
+}
+
+#[derive(Serialize)]
+struct Datagrams {
+    sent: u64,
+    received: u64,
+    lost: u64,
+    out_of_order: u64,
+}
+
+#[derive(Serialize)]
+struct Time<'a> {
+    transfer_s: f64,
+    wall_s: f64,
+    file_and_hash_s: f64,
+    transfer_is: &'a str,
+}
+
+#[derive(Serialize)]
+struct Settings<'a> {
+    protocol: &'a str,
+    ip_version: u8,
+    threads: u8,
+    pinned: bool,
+    length: usize,
+    port: u16,
+    send_buffer_bytes: u32,
+    receive_buffer_bytes: u32,
+    no_delay: bool,
+    congestion_control: &'a str,
+    loan: bool,
+    super_segments: bool,
+    switches: BTreeMap<&'static str, bool>,
+    file: Option<String>,
+}
+
+/// What [`Measured::transfer_s`] is the time of.
+fn transfer_is(plan: &Plan) -> &'static str {
+    match (plan.file(), plan.threads) {
+        (None, _) => "first write to last byte read",
+        (Some(_), 1) => "first write to last byte read, less reading and hashing of the file",
+        (Some(_), _) => "time in which the busier end neither slept nor read nor hashed the file",
+    }
+}
+
+fn settings<'a>(plan: &'a Plan, m: &Measured) -> Settings<'a> {
+    Settings {
+        protocol: if plan.udp { "udp" } else { "tcp" },
+        ip_version: if plan.version == IpVersion::V4 { 4 } else { 6 },
+        threads: plan.threads,
+        pinned: m.pinned,
+        length: plan.length,
+        port: plan.port,
+        send_buffer_bytes: plan.tcp.send_buffer_bytes,
+        receive_buffer_bytes: plan.tcp.receive_buffer_bytes,
+        no_delay: plan.tcp.no_delay,
+        congestion_control: plan.tcp.algorithm.name(),
+        loan: plan.loan,
+        super_segments: plan.super_segments,
+        switches: Switch::ALL.iter().map(|&s| (s.name(), plan.switches.on(s))).collect(),
+        file: plan.file().map(|path| path.display().to_string()),
+    }
+}
+
+/// The JSON document, with a line end.
+pub(in crate::ttcp) fn json(plan: &Plan, m: &Measured) -> Result<String> {
+    let datagrams = plan.udp.then(|| Datagrams {
+        sent: m.writes,
+        received: m.reads,
+        lost: m.writes.saturating_sub(m.reads),
+        out_of_order: m.out_of_order,
+    });
+    let document = Document {
+        tool: "ttcp",
+        version: env!("CARGO_PKG_VERSION"),
+        gbit_per_s: m.gbit_per_s(),
+        gbit_per_cpu_s: m.gbit_per_cpu_s(),
+        ns_per_segment: m.ns_per_segment(),
+        segments: m.segments,
+        bytes: m.received,
+        bytes_sent: m.sent,
+        mtu: plan.mtu,
+        checksum: plan.checksum(),
+        predicted_fraction: m.predicted_fraction,
+        retransmits: m.retransmits,
+        drops: &m.drops,
+        cpu_s_sender: m.cpu.sender_s,
+        cpu_s_receiver: m.cpu.receiver_s,
+        sha256_sent: &m.sha256.0,
+        sha256_received: &m.sha256.1,
+        writes: m.writes,
+        reads: m.reads,
+        wakeups_sent: m.wakeups.0,
+        wakeups_suppressed: m.wakeups.1,
+        datagrams,
+        interrupted: m.interrupted,
+        time: Time {
+            transfer_s: m.transfer_s,
+            wall_s: m.lap.wall_s,
+            file_and_hash_s: m.lap.wall_s - m.lap.counted_s,
+            transfer_is: transfer_is(plan),
+        },
+        settings: settings(plan, m),
+        counters: &m.counters,
+    };
+    let mut text = serde_json::to_string_pretty(&document).context("cannot write JSON")?;
+    text.push('\n');
+    Ok(text)
+}
+
+/// The report for people. Lengths in powers of 1024, Gb/s in powers of 1000, as users expect.
+pub(in crate::ttcp) fn text(plan: &Plan, m: &Measured) -> String {
+    let mut t = String::new();
+    // Writing to a String cannot fail.
+    let _ = headline(&mut t, plan, m);
+    let _ = figures(&mut t, plan, m);
+    let _ = closing(&mut t, plan, m);
+    t
+}
+
+fn headline(t: &mut String, plan: &Plan, m: &Measured) -> std::fmt::Result {
+    let threads = match (plan.threads, m.pinned) {
+        (1, true) => "one thread on one core",
+        (1, false) => "one thread, not pinned",
+        (_, true) => "one thread each, on two cores",
+        (_, false) => "one thread each, not pinned",
+    };
+    let version = if plan.version == IpVersion::V4 { "IPv4" } else { "IPv6" };
+    let protocol = if plan.udp { "UDP" } else { "TCP" };
+    let extras: String = [
+        (plan.loan, ", loaned buffers"),
+        (plan.super_segments, ", super-segments"),
+        (!plan.checksum(), ", no checksums"),
+        (!plan.switches.on(Switch::Predict) && !plan.udp, ", no prediction"),
+    ]
+    .iter()
+    .filter_map(|&(on, text)| on.then_some(text))
+    .collect();
+    writeln!(
+        t,
+        "Two stacks in memory, {threads}: {protocol} over {version}, MTU {}{extras}",
+        plan.mtu
+    )?;
+    let early = if m.interrupted { "; interrupted" } else { "" };
+    writeln!(t, "  moved     {} in {:.3} s{early}", people(m.received), m.transfer_s)?;
+    match (&plan.goal, plan.udp) {
+        (Goal::File(path), _) => {
+            let equal = if m.sha256.0 == m.sha256.1 { "equal at both ends" } else { "DIFFERENT" };
+            let sum = m.sha256.1.as_deref().unwrap_or("none");
+            writeln!(t, "  file      {}: SHA-256 {equal}: {sum}", path.display())?;
+            let beside = m.lap.wall_s - m.lap.counted_s;
+            writeln!(t, "            reading and hashing took {beside:.3} s more, not counted")
+        }
+        (_, false) => writeln!(
+            t,
+            "  checked   all bytes counted, both ends of every read compared, the middle of 1 in 32"
+        ),
+        (_, true) => writeln!(t, "  checked   every datagram's length and number, 1 in 32 whole"),
+    }
+}
+
+fn figures(t: &mut String, plan: &Plan, m: &Measured) -> std::fmt::Result {
+    let share = 100.0 * ratio(m.cpu.sender_s, m.cpu.sender_s + m.cpu.receiver_s);
+    writeln!(
+        t,
+        "  rate      {:.2} Gb/s; {:.2} Gb per CPU-second (sender {share:.0} %, receiver {:.0} %)",
+        m.gbit_per_s(),
+        m.gbit_per_cpu_s(),
+        100.0 - share,
+    )?;
+    let unit = if plan.udp { "datagrams" } else { "segments " };
+    write!(t, "  {unit} {}, {:.0} ns each", m.segments, m.ns_per_segment())?;
+    if plan.udp {
+        let lost = m.writes.saturating_sub(m.reads);
+        writeln!(t, ", {lost} of {} lost, {} out of order", m.writes, m.out_of_order)?;
+    } else {
+        let predicted = m.predicted_fraction.unwrap_or(0.0) * 100.0;
+        writeln!(t, ", {predicted:.2} % predicted, {} sent again", m.retransmits)?;
+    }
+    for (name, n) in &m.drops {
+        writeln!(t, "  dropped   {n} {name}")?;
+    }
+    if plan.threads == 2 {
+        writeln!(t, "  wake-ups  {} sent, {} suppressed", m.wakeups.0, m.wakeups.1)?;
+    }
+    Ok(())
+}
+
+/// As ttcp has closed since 1984.
+fn closing(t: &mut String, plan: &Plan, m: &Measured) -> std::fmt::Result {
+    for (end, bytes, calls) in [("t", m.sent, m.writes), ("r", m.received, m.reads)] {
+        let s = m.transfer_s;
+        let rate = plan.format.rate(ratio(bytes as f64, s));
+        writeln!(t, "ttcp-{end}: {bytes} bytes in {s:.2} real seconds = {rate} +++")?;
+        writeln!(
+            t,
+            "ttcp-{end}: {calls} I/O calls, msec/call = {:.4}, calls/sec = {:.2}",
+            ratio(s * 1e3, calls as f64),
+            ratio(calls as f64, s)
+        )?;
+    }
+    Ok(())
+}
+
+/// `11.9 GB`, and the number itself.
+fn people(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["bytes", "KB", "MB", "GB", "TB"];
+    let (mut value, mut unit) = (bytes as f64, 0);
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        (value, unit) = (value / 1024.0, unit + 1);
+    }
+    if unit == 0 { format!("{bytes} bytes") } else { format!("{value:.2} {}", UNITS[unit]) }
+}

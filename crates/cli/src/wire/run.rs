@@ -1,0 +1,114 @@
+//! The wire at work: devices are opened, the clock is followed, packets are carried.
+//!
+//! Called by: `wire.rs`. Must not know: what the link does to packets (`crates/link` does).
+
+use std::fs::File;
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow};
+use link::Bridge;
+use link::real::Runner;
+use wirespeed::device::capture::{Capture, CaptureStatus};
+use wirespeed::device::namespace::Namespace;
+use wirespeed::{Device, Duration, Instant};
+
+use super::args::{Args, End};
+use super::report::Report;
+use crate::clock::{Interrupt, since_1970};
+use crate::output;
+use crate::outside::{self, How};
+
+/// Packets that wait and fly take so much memory at most.
+const MEMORY_BYTES: usize = 2 << 30;
+/// Ctrl-C is looked at as often.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Join the devices until it is time; `true` if it was Ctrl-C that said so.
+pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<bool> {
+    let mut captures = [None, None];
+    let [of_a, of_b] = &mut captures;
+    let ends = [
+        around(open(&args.a, args.offload)?, args.capture_a.as_deref(), of_a)?,
+        around(open(&args.b, args.offload)?, args.capture_b.as_deref(), of_b)?,
+    ];
+    let settings = [args.settings(0), args.settings(1)];
+    let bridge = Bridge::new(ends, settings, args.seed, MEMORY_BYTES)?;
+    let mut runner = Runner::new(bridge, args.timing).context("cannot sleep between packets")?;
+    let mut report = Report::new([&args.a, &args.b], args.json);
+    output::err(&format!("{} and {} are joined; Ctrl-C ends it", args.a, args.b));
+    let interrupted = carry(args, &mut runner, &mut report, interrupt)?;
+    report.end(&runner)?;
+    for capture in captures.iter().flatten() {
+        if let Some(error) = capture.error() {
+            output::err(&format!("warning: {error}"));
+        }
+    }
+    Ok(interrupted)
+}
+
+/// Carry packets until it is time; `true` if it was Ctrl-C that said so.
+fn carry(
+    args: &Args,
+    runner: &mut Runner,
+    report: &mut Report,
+    interrupt: &Interrupt,
+) -> Result<bool> {
+    let begin = runner.now();
+    let ends = args.time.map_or(Instant::NEVER, |time| begin + time);
+    let mut changes = args.changes().into_iter().peekable();
+    let mut next_line = match args.every {
+        Duration::ZERO => Instant::NEVER,
+        every => begin + every,
+    };
+    loop {
+        let now = runner.now();
+        if interrupt.noted() {
+            return Ok(true);
+        }
+        if now >= ends {
+            return Ok(false);
+        }
+        while let Some(at) = changes.next_if(|&at| begin + at <= now) {
+            for direction in [0, 1] {
+                let mut settings = args.settings(direction);
+                settings.mtu = args.mtu_at(direction, at).unwrap_or(settings.mtu);
+                runner.bridge_mut().set_settings(direction, settings, now);
+            }
+        }
+        if now >= next_line {
+            report.line(runner)?;
+            next_line += args.every;
+        }
+        let change = changes.peek().map_or(Instant::NEVER, |&at| begin + at);
+        let until = ends.min(next_line).min(change).min(now + LOOK);
+        runner.run_until(until).map_err(|gone| anyhow!("{gone}"))?;
+    }
+}
+
+/// A device, up, in its namespace.
+fn open(end: &End, offload: bool) -> Result<Box<dyn Device>> {
+    let how = How { offload, io_uring: true, bridged: true };
+    let make = || outside::open(&end.dev, &how).map(|(device, _)| device);
+    let opened = match &end.namespace {
+        None => make(),
+        Some(name) => Namespace::named(name)
+            .and_then(|namespace| namespace.inside(make))
+            .map_err(anyhow::Error::from)
+            .flatten(),
+    };
+    opened.with_context(|| format!("cannot use {end}"))
+}
+
+/// The device, with a capture around it if one is wanted.
+fn around(
+    device: Box<dyn Device>,
+    capture: Option<&Path>,
+    status: &mut Option<CaptureStatus>,
+) -> Result<Box<dyn Device>> {
+    let Some(path) = capture else { return Ok(device) };
+    let name = || format!("cannot write the capture to {}", path.display());
+    let file = File::create(path).with_context(name)?;
+    let (capture, is) = Capture::new(device, file, since_1970).with_context(name)?;
+    *status = Some(is);
+    Ok(Box::new(capture))
+}

@@ -1,0 +1,258 @@
+//! `wirespeed lab fair`: two flows or more behind one queue. Who gets how much, with each
+//! congestion control, ours beside ours in virtual time, Linux beside ours or itself in real time.
+//!
+//! Called by: the lab. `contest` has the flows and their path, `pairing` what a command line means
+//! by them, `real::shared` runs them in real time.
+
+mod contest;
+mod pairing;
+#[cfg(test)]
+mod tests;
+
+use base::Instant;
+use clap::{ArgMatches, FromArgMatches};
+use serde_json::{Value, json};
+
+pub use contest::{Contest, Flow, Outcome, Whose};
+
+use crate::plot::{Lines, Plot, Series, Strip};
+use crate::report::{Column, Format, Report, Span, column, missing};
+use crate::{Error, Run};
+use pairing::{Choice, Pairing};
+
+/// Seeds of a pairing, those with `--quick`, and those where Linux takes part.
+const SEEDS: (u64, u64, u64) = (5, 1, 3);
+/// Seconds in virtual time and in real, and both with `--quick`.
+const SECONDS: [(u64, u64); 2] = [(120, 60), (120, 6)];
+/// Runs that are made again for a pause of the emulator; with `--quick` there is no time for it.
+#[cfg(target_os = "linux")]
+const AGAIN: (u32, u32) = (5, 0);
+
+/// The options.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    choice: Choice,
+    /// Seconds from when the last flow begins, in virtual time; in real time where Linux takes part
+    /// [default: 120]
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    seconds: Option<u64>,
+}
+
+const COLUMNS: &[Column] = &[
+    column("path", "", "", Format::Heading),
+    column("flows", "flows", "", Format::Text),
+    column("first_mbps", "first Mb/s", "Mb/s of payload, median", Format::Number(2)),
+    column("second_mbps", "second Mb/s", "Mb/s of payload, median", Format::Number(2)),
+    column("ratio", "first / second", "goodput / goodput, median", Format::Number(2)),
+    column("ratio_min", "min", "goodput / goodput", Format::Number(2)),
+    column("ratio_max", "max", "goodput / goodput", Format::Number(2)),
+    column("imbalance", "larger / smaller", "goodput / goodput, median", Format::Number(2)),
+    column("fairness", "Jain", "Jain's index of the flows, median", Format::Number(3)),
+    column("share", "share", "of rate x 1448/1500, all flows, median", Format::Number(3)),
+    column("queue_drops", "queue drops", "packets, median", Format::Number(0)),
+    column("void", "void", "runs made again for a pause", Format::Hidden),
+    column("pause_ms", "", "ms, the longest pause of the emulator", Format::Hidden),
+    column("stagger_s", "", "s", Format::Hidden),
+    column("seeds", "", "seeds", Format::Hidden),
+];
+
+/// One run of a pairing.
+struct Sample<'a> {
+    pairing: &'a Pairing,
+    seed: u64,
+    contest: Contest,
+    outcome: Outcome,
+}
+
+/// Measure the pairings.
+pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> {
+    let options = Options::from_arg_matches(matches).map_err(|e| Error::Usage(e.to_string()))?;
+    let quick = run.common.quick;
+    let pairings = options.choice.pairings(quick);
+    let in_real_time = pairings.iter().any(Pairing::has_linux);
+    let seeds = run.common.seeds(if in_real_time { SEEDS.2 } else { SEEDS.0 }, SEEDS.1);
+    let contest = |pairing: &Pairing, seed: u64| {
+        let (usual, short) = SECONDS[usize::from(pairing.has_linux())];
+        let seconds = options.seconds.unwrap_or(if quick { short } else { usual });
+        options.choice.contest(pairing, seconds, seed)
+    };
+    // All pairings with the first seed, then all with the next: whoever stops it early has some of
+    // each.
+    let runs: Vec<(&Pairing, u64)> =
+        seeds.clone().flat_map(|seed| pairings.iter().map(move |p| (p, seed))).collect();
+    let outcomes = run.each(&runs, |&(pairing, seed), stop| {
+        let contest = contest(pairing, seed);
+        match pairing.has_linux() {
+            true => in_real(&contest, quick, stop),
+            false => in_virtual(&contest, stop),
+        }
+    })?;
+    let whole = runs.iter().zip(outcomes).filter_map(|(&(pairing, seed), outcome)| {
+        let contest = contest(pairing, seed);
+        Some(Sample { pairing, seed, contest, outcome: outcome? })
+    });
+    let samples: Vec<Sample<'_>> = whole.collect();
+    Ok(report(&options, run, &pairings, &samples))
+}
+
+#[cfg(target_os = "linux")]
+fn in_real(
+    contest: &Contest,
+    quick: bool,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Option<Outcome>, Error> {
+    crate::real::shared::measure(contest, if quick { AGAIN.1 } else { AGAIN.0 }, stop)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn in_real(_: &Contest, _: bool, _: &(dyn Fn() -> bool + Sync)) -> Result<Option<Outcome>, Error> {
+    Err(Error::Usage("flows of Linux need Linux: choose flows of ours".to_owned()))
+}
+
+/// Virtual time between two looks at whether to go on.
+const LOOK: base::Duration = base::Duration::from_millis(100);
+
+/// Run a contest of ours alone; `None` if somebody says `stop`.
+pub fn in_virtual(
+    contest: &Contest,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Option<Outcome>, Error> {
+    let starts = contest.starts();
+    let flows = contest.flows.iter().zip(&starts);
+    let flows = flows.map(|(flow, &at)| (flow.algorithm, Instant::ZERO + at));
+    let mut world = sim::goodput::world_of(&contest.path, flows);
+    let count = contest.flows.len();
+    let mut looks = vec![(0.0, vec![0; count])];
+    let mut now = Instant::ZERO;
+    for moment in contest.looks() {
+        while now < Instant::ZERO + moment {
+            if stop() {
+                return Ok(None);
+            }
+            now = (now + LOOK).min(Instant::ZERO + moment);
+            world.run_until(now).map_err(|violation| {
+                let seed = contest.path.seed;
+                Error::Failed(format!("seed {seed}: {violation}. This is a defect of the stack"))
+            })?;
+        }
+        let bytes = (0..count).map(|flow| world.received(flow)).collect();
+        looks.push((moment.as_secs_f64(), bytes));
+    }
+    Ok(Some(contest.outcome(&looks, *world.link_counts(0))))
+}
+
+fn report(
+    options: &Options,
+    run: &Run<'_>,
+    pairings: &[Pairing],
+    samples: &[Sample<'_>],
+) -> Report {
+    let of = |p: &Pairing| samples.iter().filter(|s| s.pairing == p).collect::<Vec<_>>();
+    let mut notes = vec![
+        "Goodput: what programs got from when the last flow begins. Flows of one moment begin \
+         within a round trip, which the seed draws. A sender has a host and a device of its own \
+         where Linux takes part; ours beside ours share a host. MTU 1500, default settings."
+            .to_owned(),
+    ];
+    let unmeasured = pairings.iter().filter(|pairing| of(pairing).is_empty()).count();
+    notes.extend(missing(unmeasured, pairings.len(), "pairings"));
+    if pairings.iter().any(Pairing::has_linux) {
+        notes.push(
+            "In real time, over the link of `wirespeed wire`, to a sink of Linux; Linux's BBR is \
+             version 1, its reno repairs with SACK as our newreno does. Runs in which the emulator \
+             was away for more than 5 ms are made again."
+                .to_owned(),
+        );
+    }
+    let mut columns = COLUMNS.to_vec();
+    for column in &mut columns {
+        if column.key == "void" && samples.iter().any(|s| s.outcome.void > 0) {
+            column.format = Format::Number(0);
+        }
+    }
+    Report {
+        settings: json!({
+            "path": options.choice.path_name(),
+            "stagger_s": options.choice.stagger.as_secs_f64(),
+            "seconds": samples.first().map(|s| s.contest.path.length.as_secs_f64()),
+            "first_seed": run.common.first_seed,
+            "jobs": run.common.jobs(),
+            "quick": run.common.quick,
+            "mtu_bytes": 1500,
+        }),
+        columns,
+        rows: pairings.iter().map(|p| row(&options.choice, p, &of(p))).collect(),
+        fits: Vec::new(),
+        samples: samples.iter().map(sample).collect(),
+        notes,
+        plot: Some(Plot::Lines(lines(&options.choice, pairings, samples))),
+    }
+}
+
+/// The values of [`COLUMNS`], in their order.
+fn row(choice: &Choice, pairing: &Pairing, samples: &[&Sample<'_>]) -> Vec<Value> {
+    let span = |of: &dyn Fn(&Outcome) -> f64| Span::of(samples.iter().map(|s| of(&s.outcome)));
+    let mid = |of: &dyn Fn(&Outcome) -> f64| json!(span(of).map(|span| span.mid));
+    let mbps = |flow: usize| mid(&|o| o.flows_bps.get(flow).copied().unwrap_or(0.0) / 1e6);
+    let ratio = span(&Outcome::ratio);
+    let share =
+        |s: &&Sample<'_>| sim::goodput::share_of(&s.contest.path, s.outcome.flows_bps.iter().sum());
+    vec![
+        json!(choice.path_name()),
+        json!(pairing.name()),
+        mbps(0),
+        mbps(1),
+        json!(ratio.map(|s| s.mid)),
+        json!(ratio.map(|s| s.low)),
+        json!(ratio.map(|s| s.high)),
+        mid(&Outcome::imbalance),
+        mid(&|o| sim::goodput::fairness(&o.flows_bps)),
+        json!(Span::of(samples.iter().map(share)).map(|s| s.mid)),
+        mid(&|o| o.bottleneck.queue_full as f64),
+        json!(samples.iter().map(|s| s.outcome.void).sum::<u32>()),
+        json!(span(&|o| o.pause_ms).map(|s| s.high)),
+        json!(choice.stagger.as_secs_f64()),
+        json!(samples.len()),
+    ]
+}
+
+fn sample(sample: &Sample<'_>) -> Value {
+    let o = &sample.outcome;
+    let starts: Vec<f64> = sample.contest.starts().iter().map(|at| at.as_secs_f64()).collect();
+    json!({
+        "flows": sample.pairing.name(),
+        "seed": sample.seed,
+        "starts_s": starts,
+        "flows_bps": o.flows_bps,
+        "ratio": o.ratio(),
+        "queue_drops": o.bottleneck.queue_full,
+        "queue_bytes_max": o.bottleneck.queue_bytes_max,
+        "pause_ms": o.pause_ms,
+        "void": o.void,
+        "rates": o.rates.iter().map(|(at, bps)| json!({ "s": at, "bps": bps })).collect::<Vec<_>>(),
+    })
+}
+
+/// A strip for each pairing, a line for each flow: its rate over time, of the first seed.
+fn lines(choice: &Choice, pairings: &[Pairing], samples: &[Sample<'_>]) -> Lines {
+    let strip = |pairing: &Pairing| {
+        let first = samples.iter().find(|s| s.pairing == pairing);
+        let line = |(index, name): (usize, String)| {
+            let rates = first.map(|s| s.outcome.rates.as_slice()).unwrap_or_default();
+            let points =
+                rates.iter().map(|(at, bps)| (*at, bps.get(index).copied().unwrap_or(0.0) / 1e6));
+            Series { name, points: points.collect() }
+        };
+        let names =
+            pairing.flows.iter().map(|(whose, algorithm)| pairing::name(*whose, *algorithm));
+        Strip { title: pairing.name(), series: names.enumerate().map(line).collect() }
+    };
+    Lines {
+        title: "Flows behind one queue".to_owned(),
+        subtitle: format!("{}; goodput over time, first seed", choice.path_name()),
+        across: "s".to_owned(),
+        up: "Mb/s".to_owned(),
+        strips: pairings.iter().map(strip).collect(),
+    }
+}

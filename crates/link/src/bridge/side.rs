@@ -1,0 +1,140 @@
+//! The devices at one side of a bridge, which share the direction that leaves it.
+//!
+//! Called by: `Bridge`. Counters: [`super::Carried`].
+//!
+//! Where a side has several devices, each frame goes to the one behind which its destination was
+//! last heard, and to all of them if that is a group or unknown, as a learning bridge does it
+//! (IEEE 802.1D section 7.7). They do not hear each other.
+
+use base::MacAddr;
+use device::{Burst, Device};
+use mbuf::{Mbuf, Pool};
+use wire::ether;
+
+/// Addresses that are kept of one device. What is heard from more is sent to all.
+const STATIONS_MAX: usize = 64;
+
+/// A device, and what waits for it.
+struct End {
+    device: Box<dyn Device>,
+    arrived: Burst,
+    /// Who was heard behind it.
+    stations: Vec<MacAddr>,
+}
+
+/// One side.
+pub(super) struct Side {
+    ends: Vec<End>,
+    /// The device that is asked first in the next turn.
+    first: usize,
+}
+
+impl Side {
+    pub(super) fn new(devices: Vec<Box<dyn Device>>) -> Side {
+        let end = |device| End { device, arrived: Burst::new(), stations: Vec::new() };
+        Side { ends: devices.into_iter().map(end).collect(), first: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(super) fn devices(&self) -> impl Iterator<Item = &dyn Device> {
+        self.ends.iter().map(|end| end.device.as_ref())
+    }
+
+    pub(super) fn devices_mut(&mut self) -> impl Iterator<Item = &mut Box<dyn Device>> {
+        self.ends.iter_mut().map(|end| &mut end.device)
+    }
+
+    /// Packets that have arrived, and whose device had no room.
+    pub(super) fn waiting(&self) -> usize {
+        self.ends.iter().map(|end| end.arrived.len()).sum()
+    }
+
+    /// Did this device push packets back?
+    pub(super) fn wants_room(&self, end: usize) -> bool {
+        self.ends.get(end).is_some_and(|end| !end.arrived.is_empty())
+    }
+
+    /// A burst from each device, each turn another one first: with a queue that is nearly full it
+    /// matters who comes first.
+    pub(super) fn take_in(
+        &mut self,
+        pool: &mut Pool,
+        mut give: impl FnMut(&mut Burst, &mut Pool),
+    ) -> usize {
+        let (mut count, mut taken) = (0, Burst::new());
+        let ends = self.ends.len();
+        for step in 0..ends {
+            let index = (self.first + step) % ends;
+            count += self.ends[index].device.rx_burst(pool, &mut taken);
+            if ends > 1 {
+                taken.iter().for_each(|frame| self.learn(index, frame));
+            }
+            give(&mut taken, pool);
+        }
+        self.first = (self.first + 1) % ends.max(1);
+        count
+    }
+
+    /// Is there room for one more packet, whoever it is for?
+    pub(super) fn has_room(&self) -> bool {
+        self.ends.iter().all(|end| !end.arrived.is_full())
+    }
+
+    /// A packet has arrived at this side; there is room for it.
+    pub(super) fn arrive(&mut self, packet: Mbuf, pool: &mut Pool) {
+        if let Some(only) = self.destination(&packet) {
+            self.ends[only].arrived.push(packet);
+            return;
+        }
+        for end in self.ends.iter_mut().skip(1) {
+            if let Some(copy) = pool.copy_of(packet.as_slice()) {
+                end.arrived.push(copy);
+            }
+        }
+        match self.ends.first_mut() {
+            Some(end) => end.arrived.push(packet),
+            None => pool.free(packet),
+        }
+    }
+
+    /// The one device that a packet is for; `None`: all.
+    fn destination(&self, packet: &Mbuf) -> Option<usize> {
+        if self.ends.len() == 1 {
+            return Some(0);
+        }
+        let to = ether::Header::parse(packet.as_slice()).ok()?.dst;
+        self.ends.iter().position(|end| end.stations.contains(&to))
+    }
+
+    /// Hand the devices what has arrived; returns packets and bytes that went.
+    pub(super) fn hand_out(&mut self, pool: &mut Pool) -> (usize, u64) {
+        let (mut packets, mut bytes) = (0, 0);
+        let size = |burst: &Burst| burst.iter().map(|packet| packet.len() as u64).sum::<u64>();
+        for end in self.ends.iter_mut().filter(|end| !end.arrived.is_empty()) {
+            let before = size(&end.arrived);
+            packets += end.device.tx_burst(pool, &mut end.arrived);
+            bytes += before - size(&end.arrived);
+        }
+        (packets, bytes)
+    }
+
+    /// The sender of a frame is behind the device that it came from, and behind no other.
+    fn learn(&mut self, from: usize, frame: &Mbuf) {
+        let Ok(header) = ether::Header::parse(frame.as_slice()) else { return };
+        let station = header.src;
+        let known = &self.ends[from].stations;
+        if station.is_group() || known.contains(&station) || known.len() >= STATIONS_MAX {
+            return;
+        }
+        for end in &mut self.ends {
+            end.stations.retain(|&other| other != station);
+        }
+        self.ends[from].stations.push(station);
+    }
+}
+
+#[cfg(test)]
+mod tests;
