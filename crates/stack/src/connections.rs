@@ -32,7 +32,7 @@ pub(crate) struct Pcb {
     pub(crate) ready: bool,
     /// Segments find it.
     pub(crate) in_table: bool,
-    /// One of those that nobody owns any more.
+    /// It is an orphan.
     pub(crate) orphan: bool,
     /// Waits in its port's blocked list.
     pub(crate) blocked: bool,

@@ -2,9 +2,9 @@
 //! sequence number and checksum, needs none of them parsed again.
 //!
 //! Called by: `rx.rs`, inside one burst, after a leader was predicted. Bulk data comes this way:
-//! one segment of a burst pays for the headers, the others for a comparison. It may only refuse,
-//! or do exactly what prediction would do; switch `follow` turns it off and a differential test
-//! compares. Must not know: what the headers mean beyond where two fields are.
+//! one segment of a burst pays for the headers, the others for a comparison. It may only refuse, or
+//! do exactly what prediction would do; switch `follow` turns it off and a differential test
+//! compares.
 
 use mbuf::{Flags, Mbuf};
 use wire::checksum::{Ladder, Sum};
@@ -68,7 +68,7 @@ impl Leader {
     }
 
     /// A data segment was predicted: those behind it may follow. `frame` is the whole frame; one
-    /// that is shorter than what is compared leads nobody.
+    /// that is shorter than what is compared has no followers.
     #[inline(always)]
     pub(crate) fn lead(
         &mut self,

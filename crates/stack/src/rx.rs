@@ -1,4 +1,4 @@
-//! A packet's way in, whole: a burst from the device, Ethernet, IP, then TCP, UDP or ICMP.
+//! The receive path, whole: a burst from the device, Ethernet, IP, then TCP, UDP or ICMP.
 //!
 //! Called by: `Stack::poll`. This file keeps the mbuf; each layer looks at it and returns what
 //! comes next, or the named reason to drop it. What is to be sent in answer waits until the burst
@@ -176,7 +176,7 @@ fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at: usize) -> 
         }
         ipv6::ICMPV6 if ip.src().is_ipv6() => {
             m.keep(from, len);
-            // What finds neighbours comes to groups, and from nobody.
+            // Neighbour discovery is multicast and may have the unspecified source.
             if matches!(m.as_slice().first(), Some(&(nd::SOLICITATION | nd::ADVERTISEMENT))) {
                 return resolve::nd_in(stack, &ip, &m);
             }
@@ -293,7 +293,8 @@ fn slow_segment<A: Addrs>(stack: &mut Stack, handle: TcpHandle, ip: Ip<A>, mut m
     fate
 }
 
-/// A segment of no connection: TIME-WAIT, a listener, or nobody's (RFC 9293 section 3.10.7.1).
+/// A segment of no connection: for a TIME-WAIT record, a listener, or neither (RFC 9293 section
+/// 3.10.7.1).
 #[cold]
 #[inline(never)]
 fn no_connection<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf) -> Fate {
@@ -358,7 +359,7 @@ fn ends<A: Addrs>(ip: &Ip<A>, header: &Header) -> (SocketAddr, SocketAddr) {
     (SocketAddr::new(ip.dst(), header.dst_port), SocketAddr::new(ip.src(), header.src_port))
 }
 
-/// Answer a segment that nobody wants, RFC 9293 section 3.10.7.1.
+/// Reset a segment without connection or listener, RFC 9293 section 3.10.7.1.
 fn reset<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, header: &Header, seg: &Segment) {
     let (local, remote) = ends(ip, header);
     tx::reset(stack, local, remote, seg);

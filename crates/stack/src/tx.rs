@@ -1,4 +1,4 @@
-//! A packet's way out, whole: what a connection has to send, IP and link header in front, into
+//! The transmit path, whole: what a connection has to send, IP and link header in front, into
 //! the port's burst, to the device.
 //!
 //! Called by: `Stack::poll` after every burst, and by socket calls. A device that is full pushes
@@ -338,10 +338,10 @@ pub(crate) fn bare_segment(
     }
 }
 
-/// Send one on a way that is known.
+/// Send one whose egress is known.
 ///
 /// # Errors
-/// The named reason: no buffer, or what the way says.
+/// The named reason: no buffer, or the error of the egress.
 pub(crate) fn bare_segment_over(
     stack: &mut Stack,
     egress: &resolve::Egress,

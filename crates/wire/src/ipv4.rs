@@ -1,7 +1,6 @@
 //! The IPv4 header: parse verifies everything a receiver must, emit computes the checksum.
 //!
 //! Called by: `inet::ip_input`, `inet::ip_output`, `forward`, `frag`, and ICMP for quoted headers.
-//! Must not know: routes, our addresses, reassembly, upper protocols.
 //! RFC 791 section 3.1, RFC 1122 section 3.2.1, RFC 7126 (which options are refused).
 
 use base::DropReason;

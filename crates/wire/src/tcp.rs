@@ -1,8 +1,8 @@
 //! The TCP header: ports, sequence numbers, flags, window; its options are in `tcp/options.rs`.
 //!
-//! Called by: `tcp::predict`, `tcp::input`, `tcp::output`, demultiplexing.
-//! Must not know: connections, windows' meaning, addresses. The checksum is verified and made by
-//! the caller, who has the addresses and maybe the sum already. RFC 9293 section 3.1, RFC 3168.
+//! Called by: `tcp::predict`, `tcp::input`, `tcp::output`, demultiplexing. The checksum is verified
+//! and made by the caller, who has the addresses and maybe the sum already. RFC 9293 section 3.1,
+//! RFC 3168.
 
 mod established;
 mod options;

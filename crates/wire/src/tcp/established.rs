@@ -1,9 +1,8 @@
 //! The header nearly every segment has: 20 bytes, or 32 with timestamps; written and summed as
 //! words.
 //!
-//! Called by: `tcp::header`. Must not know: connections. The sum is taken from registers: summing
-//! stored bytes would load words just written in other sizes, which stalls.
-//! RFC 9293 section 3.1, RFC 7323 appendix A.
+//! Called by: `tcp::header`. The sum is taken from registers: summing stored bytes would load words
+//! just written in other sizes, which stalls. RFC 9293 section 3.1, RFC 7323 appendix A.
 
 use base::SeqNumber;
 
