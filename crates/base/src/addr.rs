@@ -28,7 +28,7 @@ impl IpVersion {
 pub enum LinkKind {
     /// An Ethernet header.
     Ethernet,
-    /// An IP header at once (TUN, raw IP).
+    /// The IP header itself (TUN, raw IP).
     Ip,
 }
 

@@ -98,8 +98,8 @@ impl ControlService {
         self.leases.begin_last();
         while !self.leases.have_all() {
             let is_connected = self.server.as_ref().is_some_and(|server| server.clients() > 0);
-            let patience = if is_connected { LAST } else { LAST_OF_NOBODY };
-            if clock() >= began + patience {
+            let timeout = if is_connected { LAST } else { LAST_OF_NOBODY };
+            if clock() >= began + timeout {
                 break;
             }
             self.poll(clock(), stacks);

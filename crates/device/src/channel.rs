@@ -1,8 +1,8 @@
 //! A device whose other end is plain bytes: `send(&[u8])` and `recv(&mut [u8])`, from any thread,
 //! for code that has frames of its own and no wish to know mbufs (a VPN, an emulator, a test).
 //!
-//! Called by: programs that bring frames. Must not know: what frames hold. Limits: frames in each
-//! direction ([`Config::depth`]); both push back. Counters: [`Device::drops`].
+//! Called by: programs that bring frames. Limits: frames in each direction ([`Config::depth`]);
+//! both push back. Counters: [`Device::drops`].
 //!
 //! Each frame is copied once on its way in and once on its way out of the queue, under a lock that
 //! is held for the copies of one call. For speed implement [`Device`], or use [`crate::mem`].

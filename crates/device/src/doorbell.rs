@@ -1,8 +1,8 @@
 //! A doorbell: wakes a thread that sleeps or a task that waits, and costs one locked instruction
 //! when nobody does.
 //!
-//! Called by: devices and driver threads. Must not know: what the news is.
-//! Counters: rings that woke a sleeper, and rings that found none ([`Doorbell::wakeups`]).
+//! Called by: devices and driver threads. Counters: rings that woke a sleeper, and rings that found
+//! none ([`Doorbell::wakeups`]).
 //!
 //! # The protocol
 //! ```text

@@ -4,8 +4,8 @@
 //! machine, and `packet`, an interface it has (Linux). Around any of them: [`counted`], [`fault`],
 //! `capture`; [`vlan`] splits one into several ports. [`Doorbell`] wakes who sleeps.
 //!
-//! Called by: the stack, once a burst, and driver threads around it. Must not know: any protocol
-//! above the link header, who reads the frames, what time it is (only [`Doorbell::sleep`] waits).
+//! Called by: the stack, once a burst, and driver threads around it. Nothing here knows a protocol
+//! above the link header or reads the time; only [`Doorbell::sleep`] waits.
 //!
 //! # Bring your own
 //! A stack speaks over anything that implements [`Device`]: six methods, the others have answers

@@ -1,8 +1,8 @@
 //! The wire inside a process: two rings of frames between two ends, on one thread or on two.
 //!
-//! Called by: stacks that talk in memory, tests, the simulator. Must not know: what frames hold.
-//! Limits: frames and bytes in flight each way, and both push back. Counters: [`Mem::refused`],
-//! [`Mem::undeliverable`], [`Mem::wakeups`].
+//! Called by: stacks that talk in memory, tests, the simulator. Limits: frames and bytes in flight
+//! each way, and both push back. Counters: [`Mem::refused`], [`Mem::undeliverable`],
+//! [`Mem::wakeups`].
 //!
 //! Each ring has one producer and one consumer; indices are synchronised once a burst. Bytes in
 //! flight are what the producer sent (its own count) less what the consumer says it took (one
@@ -88,7 +88,7 @@ struct End {
 #[repr(align(128))]
 struct Line<T>(T);
 
-/// What changes seldom, so that the other end can read it once a burst for nothing.
+/// Fields that rarely change: the other end reads them once a burst from its own cache.
 #[derive(Default)]
 struct Rare {
     gone: AtomicBool,

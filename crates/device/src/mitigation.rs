@@ -2,7 +2,7 @@
 //! means in frames, bytes and time.
 //!
 //! Called by: ports, each of which keeps a [`Moderation`]; devices that wake by themselves get its
-//! thresholds ([`crate::Device::coalesce`]). Must not know: who sleeps, and what wakes it.
+//! thresholds ([`crate::Device::coalesce`]).
 //!
 //! A wake-up costs microseconds, a frame tens of nanoseconds. While frames come, a receiver lets
 //! some gather before it is woken, and none waits longer than a time; after a silence the first

@@ -2,9 +2,8 @@
 //! descriptors, a link with a rate, the gap between frames, padding, and a shared cable's
 //! collisions.
 //!
-//! Called by: stacks, the lab, tests. Must not know: what frames hold, levels. Counters:
-//! [`Counts`], and the drops `device_ring_full`, `device_collisions`, `device_link_down`,
-//! `device_frame_too_big`, `mbuf_exhausted`.
+//! Called by: stacks, the lab, tests. Counters: [`Counts`], and the drops `device_ring_full`,
+//! `device_collisions`, `device_link_down`, `device_frame_too_big`, `mbuf_exhausted`.
 //!
 //! [`crate::mem`] hands frames over; here they take the time that they take on a link. Nothing runs
 //! between two calls: each call works out what has happened by its clock's now (`wire.rs`), and

@@ -1,8 +1,8 @@
 //! 802.1Q in software: a device that is a trunk, split into ports by VLAN.
 //!
-//! Called by: programs, which give each port to a stack. Must not know: what frames hold behind the
-//! tag. Counters: [`Device::drops`] of each port; the first one's include what the trunk and its
-//! device lost. Source: IEEE 802.1Q-2022 sections 6.9 and 9.6; 802.1ad for the outer tag.
+//! Called by: programs, which give each port to a stack. Counters: [`Device::drops`] of each port;
+//! the first one's include what the trunk and its device lost. Source: IEEE 802.1Q-2022 sections
+//! 6.9 and 9.6; 802.1ad for the outer tag.
 //!
 //! ```
 //! use wirespeed_device::{mem, vlan};

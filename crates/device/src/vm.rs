@@ -1,9 +1,9 @@
 //! A virtual machine at the other end of a socket, in QEMU's framing: `-netdev stream`, where each
 //! frame has its length in front (32 bits, big-endian), and `-netdev dgram`, a frame a datagram.
 //!
-//! Called by: the stack, once a burst; programs that open one. Must not know: what frames hold.
-//! Counters: [`drops`](crate::Device::drops), by name. Source: QEMU,
-//! `docs/system/devices/net.rst`, `net/stream.c`.
+//! Called by: the stack, once a burst; programs that open one. Counters:
+//! [`drops`](crate::Device::drops), by name. Source: QEMU, `docs/system/devices/net.rst`,
+//! `net/stream.c`.
 //!
 //! ```no_run
 //! use wirespeed_device::vm::Stream;

@@ -1,8 +1,8 @@
 //! Headers in front of a transport segment: a template made once per connection, patched per
 //! packet.
 //!
-//! Called by: `stack/tx.rs`. Must not know: what the segment is. RFC 791, 8200; RFC 6864: packets
-//! that may not be fragmented need no identification, so ours carry zero and tell nobody anything.
+//! Called by: `stack/tx.rs`. RFC 791, 8200; RFC 6864: packets that may not be fragmented need no
+//! identification, so ours carry zero, which reveals nothing.
 
 use core::net::IpAddr;
 
@@ -28,7 +28,7 @@ enum Kind {
     Raw(u8),
 }
 
-/// What a packet's IP header says beside lengths.
+/// The fields of an IP header beside lengths.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields {
     /// Source address.

@@ -1,7 +1,6 @@
 //! Many runs at a time: a thread for each job, the results in the order of what was asked.
 //!
 //! Called by: experiments in virtual time, whose results do not depend on who runs beside them.
-//! Must not know: what a run is.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};

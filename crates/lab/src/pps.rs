@@ -1,6 +1,6 @@
 //! `wirespeed lab pps`: packets a second that reach an application, by what they carry.
 //!
-//! Called by: the lab. Must not know: how packets are handled.
+//! Called by: the lab.
 //!
 //! Two stacks on one thread, joined in memory: the figure is for both ends together, application
 //! copies and checksums included. TCP is a bulk transfer over a link whose MTU leaves room for just

@@ -1,6 +1,6 @@
 //! How far a run has come, on standard error: a bar on a terminal, elsewhere a line now and then.
 //!
-//! Called by: `pool`. Must not know: what is being done.
+//! Called by: `pool`.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! `wirespeed lab wan`: the grid of bad networks. For each path, each thing that may be wrong with
 //! it and each congestion control, the goodput of bulk flows in virtual time, over several seeds.
 //!
-//! Called by: the lab. `grid` says which cells there are, `published` what Linux reached. Must not
-//! know: how a world runs; `sim::goodput` does that.
+//! Called by: the lab. `grid` says which cells there are, `published` what Linux reached.
+//! `sim::goodput` runs the world.
 
 pub(crate) mod grid;
 #[cfg(target_os = "linux")]

@@ -1,8 +1,7 @@
 //! Socket options, under the names that `std` and `socket2` have for them: of a connection that is
 //! open, and ([`TcpSocket`]) before it is opened.
 //!
-//! Called by: programs. Must not know: who waits.
-//! Sizes of buffers are bytes of payload; nothing is doubled, unlike in Linux.
+//! Called by: programs. Sizes of buffers are bytes of payload; nothing is doubled, unlike in Linux.
 
 use core::net::SocketAddr;
 use core::time::Duration;

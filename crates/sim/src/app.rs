@@ -1,8 +1,8 @@
 //! Applications: each end of a connection has a list of what it writes, a list of what it reads,
 //! and a way to end. Both lists go on side by side.
 //!
-//! Called by: `world`. Must not know: links, other hosts, what went wrong with the network.
-//! Everything read is compared with what the peer's list says it wrote ([`crate::pattern`]).
+//! Called by: `world`. Everything read is compared with what the peer's list says it wrote
+//! ([`crate::pattern`]).
 
 use core::net::SocketAddr;
 

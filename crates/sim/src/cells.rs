@@ -1,6 +1,6 @@
 //! `wirespeed-sim goodput`: a path from the command line, its goodput over several seeds.
 //!
-//! Called by: `main`. Must not know: how a world runs.
+//! Called by: `main`.
 
 use base::Duration;
 use clap::Args;

@@ -1,8 +1,8 @@
-//! What people write on the command line: rates, times, shares, sizes, parts of a whole. The
-//! grammar is that of tc(8); where a bare number would be read in two ways it is refused.
+//! Values on the command line: rates, times, shares, sizes, shards. The grammar is that of tc(8); a
+//! bare number that could be read in two ways is refused.
 //!
-//! Called by: the program `wirespeed-sim`, experiments, `wirespeed wire`. Must not know: what the
-//! values are for. docs/decisions/0061-values.md says why each rule is as it is.
+//! Called by: the program `wirespeed-sim`, experiments, `wirespeed wire`.
+//! docs/decisions/0061-values.md says why each rule is as it is.
 
 use base::Duration;
 

@@ -28,8 +28,8 @@ use crate::{IpSettings, Stack, TcpHandle, icmp, tx};
 #[derive(Default)]
 pub(crate) struct Resolving {
     waiting: BTreeMap<Key, Vec<TcpHandle>>,
-    questions: PerSecond,
-    answers: PerSecond,
+    solicitations: PerSecond,
+    advertisements: PerSecond,
 }
 
 /// How packets of one kind leave: by which port, to which neighbour, under which headers.
@@ -169,7 +169,7 @@ pub(crate) fn expire(stack: &mut Stack) {
 pub(crate) fn act(stack: &mut Stack) {
     while let Some(action) = stack.neighbours.next_action() {
         match action {
-            Action::Solicit(key, to) => question(stack, key, to),
+            Action::Solicit(key, to) => solicit(stack, key, to),
             Action::Resolved(key, mac, pending) => {
                 for mut frame in pending {
                     if let Some(dst) = frame.as_mut_slice().and_then(|b| b.get_mut(..6)) {
@@ -215,10 +215,10 @@ fn failed(stack: &mut Stack, key: Key, pending: std::collections::VecDeque<Mbuf>
 
 /// Ask for a neighbour's link address: everybody, or the station that had it.
 #[cold]
-fn question(stack: &mut Stack, (port_id, target): Key, to: Option<MacAddr>) {
+fn solicit(stack: &mut Stack, (port_id, target): Key, to: Option<MacAddr>) {
     let core = &mut stack.core;
     let limit = Limit::SolicitationsPerSecond;
-    if !stack.resolving.questions.admits(limit, core.cx.now, &mut core.cx.budget) {
+    if !stack.resolving.solicitations.admits(limit, core.cx.now, &mut core.cx.budget) {
         return core.drops.count(DropReason::NeighbourRateLimited);
     }
     let Some(port) = stack.ports.get(port_id) else { return };
@@ -354,7 +354,7 @@ fn advertise(
 fn may_answer(stack: &mut Stack) -> Fate {
     let core = &mut stack.core;
     let limit = Limit::AdvertisementsPerSecond;
-    match stack.resolving.answers.admits(limit, core.cx.now, &mut core.cx.budget) {
+    match stack.resolving.advertisements.admits(limit, core.cx.now, &mut core.cx.budget) {
         true => Ok(()),
         false => Err(DropReason::NeighbourRateLimited),
     }

@@ -19,9 +19,9 @@ pub enum Repair {
     Suspicion = 1,
     /// The window was reduced for a mark of congestion.
     Mark = 2,
-    /// Of a loss that ACKs told of.
+    /// A loss reported by ACKs.
     Fast = 3,
-    /// Of a loss that the timer told of.
+    /// A loss found by the retransmission timer.
     TimeOut = 4,
 }
 

@@ -59,7 +59,7 @@ pub(crate) struct RareState {
     /// RCV.UP: behind the last urgent byte announced, as a count of the bytes of the stream, which
     /// does not wrap.
     pub(crate) rcv_up: u64,
-    /// The user timeout that the peer told of, in seconds; 0 if it did not (RFC 5482).
+    /// The peer's user timeout option, in seconds; 0 if it sent none (RFC 5482).
     pub(crate) peer_timeout_s: u32,
     /// What the network said last, and SND.UNA then.
     pub(crate) soft_error: Option<(Error, SeqNumber)>,

@@ -118,7 +118,7 @@ pub struct Tcb {
     pub(crate) reassembly: Reassembly,
     pub(crate) paws: Paws,
 
-    // What seldom is read.
+    // Rarely read.
     /// Largest window the peer ever offered (RFC 9293 3.8.6.2.1, 5961 section 5.2).
     pub(crate) max_snd_wnd: u32,
     /// Our initial sequence number.

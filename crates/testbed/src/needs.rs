@@ -1,6 +1,6 @@
 //! What a case needs beside the workspace, whether it is there, and the sentence if it is not.
 //!
-//! Called by: `cases.rs`; tests name the needs of their cases. Must not know: the cases.
+//! Called by: `cases.rs`; tests name the needs of their cases.
 
 #[cfg(target_os = "linux")]
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! Programs that run beside a case, and end with it: killed by the number that the system gave
 //! them, never by name.
 //!
-//! Called by: tests. Must not know: which programs.
+//! Called by: tests.
 
 use std::io::Read;
 use std::process::{Child, ExitStatus};

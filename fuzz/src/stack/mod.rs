@@ -47,7 +47,7 @@ const LIMITS: &[(Limit, usize)] = &[
     (Limit::SackRanges, 16),
 ];
 
-/// Any frames, most of them mended so that they get past checksums.
+/// Any frames, most of them with fixed checksums.
 pub fn any_frame(data: &[u8]) {
     script::play(data, false);
 }

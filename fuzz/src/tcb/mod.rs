@@ -2,8 +2,7 @@
 //! step.
 //!
 //! Called by: the targets `tcb` and `predict`. `script.rs` decodes and plays, `laws.rs` judges, and
-//! this file holds the connection, its peer's view and what both streams have to be. Must not know:
-//! stacks, devices, IP.
+//! this file holds the connection, its peer's view and what both streams have to be.
 
 mod laws;
 mod script;

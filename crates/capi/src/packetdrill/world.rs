@@ -1,6 +1,6 @@
 //! A stack, its time, and whose turn it is.
 //!
-//! Called by: `entry.rs`, for every call. Must not know: what the calls do.
+//! Called by: `entry.rs`, for every call.
 //!
 //! # Time
 //! Nothing happens by itself. The clock moves in `usleep`, in `netdev_receive` until there is a
@@ -37,7 +37,7 @@ const READING: Duration = Duration::from_micros(1);
 /// Virtual time begins here: scripts subtract what they see first.
 const BEGIN: Instant = Instant::from_nanos(1_000_000_000_000);
 /// Real time that a sleeper may take to try again: more than any machine needs.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Real time that packetdrill may take over the result of a call that slept.
 const AFTERWARDS: std::time::Duration = std::time::Duration::from_millis(10);
@@ -196,7 +196,7 @@ impl World {
         self.turn.notify_all();
         let me = thread::current().id();
         let calm = |s: &mut State| s.unsettled > 0 || s.leaving.iter().any(|&t| t != me);
-        let waited = self.turn.wait_timeout_while(state, PATIENCE, calm);
+        let waited = self.turn.wait_timeout_while(state, TIMEOUT, calm);
         let (mut state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
         if timeout.timed_out() {
             state.leaving.clear();

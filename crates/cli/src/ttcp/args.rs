@@ -125,7 +125,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) outside: crate::outside::Args,
     /// The peer may answer nothing for this long, then the transfer has failed [default: 20]
-    #[arg(long, value_name = "S", requires = "dev", value_parser = patience,
+    #[arg(long, value_name = "S", requires = "dev", value_parser = timeout,
           help_heading = DEVICE, hide_short_help = true)]
     pub(super) user_timeout: Option<f64>,
     /// Checksums and cutting of large segments left to the device
@@ -319,7 +319,7 @@ fn interval(text: &str) -> Result<f64, String> {
 }
 
 /// Below a second the timers of TCP themselves are in the way.
-fn patience(text: &str) -> Result<f64, String> {
+fn timeout(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(s) if (1.0..=86_400.0).contains(&s) => Ok(s),
         _ => Err("expected seconds from 1 to 86400, such as 2.5".to_owned()),

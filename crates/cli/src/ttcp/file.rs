@@ -135,7 +135,7 @@ impl Hashed {
         self.loaned.push(m);
     }
 
-    /// Half of the room is left, which a turn seldom needs.
+    /// Half of the room is left, which a turn rarely needs.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.used.max(self.loaned_bytes) >= RECEIVE_BYTES / 2

@@ -148,15 +148,15 @@ fn is_watched() -> bool {
 
 /// Up until then; and down, where the kernel says nothing of the end.
 fn deleted() {
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
     for is_up in [true, false] {
         set_up_tap();
         assert!(is_up || ip(&format!("link set dev {TAP} down")));
         let (mut dump, said) = watching();
         if is_up {
-            assert!(until(PATIENCE, is_watched), "it does not watch");
+            assert!(until(TIMEOUT, is_watched), "it does not watch");
         } else {
-            let first = said.recv_timeout(PATIENCE).expect("it says something");
+            let first = said.recv_timeout(TIMEOUT).expect("it says something");
             assert!(first.contains(&format!("sudo ip link set {TAP} up")), "{first}");
             // Time enough to say it again and again.
             std::thread::sleep(Duration::from_millis(500));

@@ -1,6 +1,6 @@
 //! What a link and the interfaces at its ends are like, and what no link can be.
 //!
-//! Called by: whoever makes a pair. Must not know: what happens on it.
+//! Called by: whoever makes a pair.
 
 use core::fmt;
 

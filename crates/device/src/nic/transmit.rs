@@ -1,7 +1,7 @@
 //! The sending half of an interface: frames in its ring, the one on the wire, and when their
 //! descriptors are free again.
 //!
-//! Called by: `wire.rs`, `cable.rs`. Must not know: who else sends, who receives.
+//! Called by: `wire.rs`, `cable.rs`.
 
 use std::collections::VecDeque;
 

@@ -1,6 +1,6 @@
 //! What can go wrong with a TAP or TUN, each with what its user can do about it.
 //!
-//! Called by: the files of `tap`. Must not know: descriptors, frames.
+//! Called by: the files of `tap`.
 
 use core::fmt;
 

@@ -1,7 +1,7 @@
 //! Getting a TAP or TUN: opened by name, several queues of one, or adopted from outside.
 //!
-//! Called by: programs, once. Must not know: frames. Sources: the kernel's
-//! `Documentation/networking/tuntap.rst`, tun_tap in `uapi/linux/if_tun.h`.
+//! Called by: programs, once. Sources: the kernel's `Documentation/networking/tuntap.rst`, tun_tap
+//! in `uapi/linux/if_tun.h`.
 
 use core::ffi::c_int;
 use std::os::fd::{AsFd, OwnedFd};

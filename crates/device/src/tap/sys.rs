@@ -1,7 +1,6 @@
 //! The system calls of TAP and TUN that no library wraps: `ioctl`s, each in a safe function.
 //!
-//! Called by: `tap/open.rs`. Must not know: what the answers are for.
-//! Source: Linux `uapi/linux/if_tun.h`.
+//! Called by: `tap/open.rs`. Source: Linux `uapi/linux/if_tun.h`.
 #![allow(unsafe_code)]
 
 use core::ffi::{c_int, c_short, c_uint};

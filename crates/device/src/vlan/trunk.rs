@@ -1,7 +1,7 @@
 //! What the ports of a trunk share: the device, a queue for each, who sleeps, who is owed room.
 //!
-//! Called by: `vlan.rs`, under the trunk's lock. Must not know: bursts to send. Counters: frames of
-//! nobody's VLAN, cut in the tag, or for a port that does not empty its queue.
+//! Called by: `vlan.rs`, under the trunk's lock. Counters: frames of nobody's VLAN, cut in the tag,
+//! or for a port that does not empty its queue.
 
 use core::task::Waker;
 use std::collections::VecDeque;

@@ -1,6 +1,6 @@
 //! Frames as datagrams.
 //!
-//! Called by: the stack; programs that open one. Must not know: what frames hold.
+//! Called by: the stack; programs that open one.
 //!
 //! A frame finds no room where our socket's buffer is full, or the other end's queue, of which only
 //! a connected socket is told. Ours is not one: the kernel would refuse the frames of a machine

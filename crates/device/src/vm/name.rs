@@ -1,7 +1,7 @@
 //! The name in the file system of a socket of ours: made where nothing is or a dead socket is, and
 //! gone with it. What else is there is somebody's, and stays.
 //!
-//! Called by: the files of `vm`. Must not know: frames.
+//! Called by: the files of `vm`.
 
 use std::fs::{self, Metadata};
 use std::io;

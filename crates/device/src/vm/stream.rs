@@ -1,6 +1,6 @@
 //! Frames with their length in front over a stream socket.
 //!
-//! Called by: the stack; programs that open one. Must not know: what frames hold.
+//! Called by: the stack; programs that open one.
 //!
 //! What came is gathered in one buffer, of which frames are taken whole; what is to go is gathered
 //! in another, and the socket takes of it what it can. Both are bounded: the first by the longest

@@ -1,6 +1,6 @@
 //! One load: who sends, who receives, and what is counted.
 //!
-//! Called by: `livelock.rs`. Must not know: tables, other loads.
+//! Called by: `livelock.rs`.
 
 use std::hint::black_box;
 use std::net::SocketAddr;

@@ -1,8 +1,8 @@
 //! The other way of tapping, as a model: packets as messages that go from queue to queue.
 //!
-//! Called by: `tap.rs` alone; nothing else in wirespeed works like this. Must not know: what is
-//! measured. Sources: UNIX System V Release 4, Programmer's Guide: STREAMS; the network interface
-//! tap of SunOS 4, which it follows in its steps:
+//! Called by: `tap.rs` alone; nothing else in wirespeed works like this. Sources: UNIX System V
+//! Release 4, Programmer's Guide: STREAMS; the network interface tap of SunOS 4, which it follows
+//! in its steps:
 //!
 //! 1. The driver asks for a message: a data block of six fields that describes a buffer, a message
 //!    block of six that points at it, and the buffer, each from an allocator of its own. The newer

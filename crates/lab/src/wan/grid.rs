@@ -1,6 +1,6 @@
 //! The grid: paths, what is wrong with them, congestion controls, and which of all that is run.
 //!
-//! Called by: `wan`. Must not know: how a cell is run, what came out.
+//! Called by: `wan`.
 
 use base::Duration;
 use clap::ArgAction::Set;

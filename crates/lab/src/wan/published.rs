@@ -1,6 +1,6 @@
 //! Linux on some of the same cells: figures that were measured once, and are only quoted here.
 //!
-//! Called by: `wan`, for a column beside ours. Must not know: our results.
+//! Called by: `wan`, for a column beside ours.
 
 use super::grid::{Cell, Impairment};
 

@@ -319,8 +319,8 @@ impl Stack {
     }
 
     /// Take what the network said last about a datagram of this socket that did not arrive, and
-    /// where that was sent to (RFC 1122 section 4.1.3.3). [`crate::Event::Udp`] told of it. Anybody
-    /// can forge such a message: a hint, no proof.
+    /// where that was sent to (RFC 1122 section 4.1.3.3). [`crate::Event::Udp`] reported it.
+    /// Anybody can forge such a message: a hint, no proof.
     pub fn udp_take_error(&mut self, handle: UdpHandle) -> Option<(SocketAddr, Unreachable)> {
         self.udp.slots.get_mut(handle)?.trouble.take()
     }

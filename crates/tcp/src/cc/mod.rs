@@ -173,7 +173,7 @@ impl Cc {
         matches!(self.law, Law::Bbr(_))
     }
 
-    /// Is every ACK to be told of, whether the window is the limit or not?
+    /// Does it need every ACK, whether the window is the limit or not?
     #[inline(always)]
     pub(crate) fn hears_all(&self) -> bool {
         self.half_is_enough || self.watches_all()
@@ -200,7 +200,7 @@ impl Cc {
         !matches!(self.law, Law::Bbr(_) | Law::Tahoe)
     }
 
-    /// Does a loss that ACKs told of leave more than a window of one segment, and a repair to its
+    /// Does a loss that ACKs reported leave more than a window of one segment, and a repair to its
     /// name? If not, all that is in flight counts as lost, as after a time-out.
     pub(crate) fn fast_recovery(&self) -> bool {
         !matches!(self.law, Law::Tahoe)

@@ -177,7 +177,7 @@ pub(crate) fn start(tcb: &mut Tcb) {
     set_limit(tcb, start_bytes(&tcb.config));
 }
 
-/// A connection that opens while memory is tight begins with a small window.
+/// A connection that opens under memory pressure begins with a small window.
 pub(crate) fn opened(tcb: &mut Tcb, cx: &Cx) {
     if receive_most(&tcb.config) > 0 && under_memory_pressure(&cx.pool) {
         set_limit(tcb, LEAST_BYTES);

@@ -21,9 +21,9 @@ pub(crate) enum Phase {
     /// Nothing.
     #[default]
     Open,
-    /// A loss that duplicate ACKs, SACKs or the absence of them told of.
+    /// A loss found by duplicate ACKs, by SACKs or by their absence.
     Fast,
-    /// A loss that the timer told of.
+    /// A loss found by the retransmission timer.
     Loss,
 }
 

@@ -1,7 +1,7 @@
 //! nmap: what it finds open by every kind of probe, and what its measurements say of our sequence
 //! numbers and identifications.
 //!
-//! Called by: the suite `attacks`. Must not know: what else is fired.
+//! Called by: the suite `attacks`.
 
 use super::super::Workbench;
 use super::scene::Scene;

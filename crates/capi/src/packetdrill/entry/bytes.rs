@@ -1,7 +1,6 @@
 //! The calls that move bytes: `read` to `recvmsg`, `write` to `sendmsg`, `splice`.
 //!
-//! Called by: packetdrill, through `interface.rs`. Must not know: sockets. The contract is that of
-//! `entry/mod.rs`.
+//! Called by: packetdrill, through `interface.rs`. The contract is that of `entry/mod.rs`.
 
 use core::ffi::{c_int, c_uint, c_void};
 use core::net::SocketAddr;
@@ -69,7 +68,7 @@ unsafe fn pieces<'a>(iov: *const iovec, count: usize) -> Call<&'a [iovec]> {
 
 /// Read as `read` and its kin do.
 fn take(world: &World, fd: c_int, into: &mut [u8], flags: c_int) -> Call<Found> {
-    let wait = |state: &_| socket::patience(state, fd, flags);
+    let wait = |state: &_| socket::wait_mode(state, fd, flags);
     world.wait(wait, |state| transfer::read(state, fd, into, flags))
 }
 
@@ -82,7 +81,7 @@ fn put(
     to: Option<SocketAddr>,
 ) -> Call<usize> {
     let mut done = 0;
-    let wait = |state: &_| socket::patience(state, fd, flags);
+    let wait = |state: &_| socket::wait_mode(state, fd, flags);
     match world.wait(wait, |state| transfer::write(state, fd, bytes, flags, to, &mut done)) {
         Err(Errno::AGAIN) if done > 0 => Ok(done),
         outcome => outcome,

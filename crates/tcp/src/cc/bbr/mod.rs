@@ -124,7 +124,7 @@ pub(super) struct Bbr {
     loss_round_delivered: u64,
     loss_round_start: bool,
     is_loss_in_round: bool,
-    /// ACKs of the round that told of a loss, and the round in which repair began.
+    /// ACKs of the round that reported a loss, and the round in which repair began.
     loss_events: u32,
     repair_round: Option<u64>,
     // Full pipe.
