@@ -42,7 +42,7 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Tool {
-    /// Move bytes between two stacks in memory, or over a device to any host: how fast, at what cost
+    /// Move bytes between two stacks in memory, or over a device to any host
     Ttcp(Box<ttcp::Args>),
     /// Ask a host for an echo (ICMP, ICMPv6) over a device, and say how long it took
     #[cfg(target_os = "linux")]

@@ -35,7 +35,7 @@ pub(crate) const HEADING: &str = "Over a device";
 #[group(id = "outside", multiple = true)]
 #[command(next_help_heading = HEADING)]
 pub(crate) struct Args {
-    /// tap:NAME, tun:NAME, packet:NAME, xdp:NAME, vm:PATH or vm-listen:PATH
+    /// tap:NAME, tun:NAME, packet:NAME, xdp:NAME, vm:PATH
     ///
     /// tap:NAME (Ethernet) and tun:NAME (bare IP) are made if they are not there. packet:NAME is an
     /// interface that is there, used beside the kernel, xdp:NAME one used instead of it. vm:PATH
@@ -46,10 +46,10 @@ pub(crate) struct Args {
     /// Our VLAN on the device: ID for one 802.1Q tag, OUTER.ID for an 802.1ad tag around it
     #[arg(long, value_name = "[OUTER.]ID", requires = "dev", hide_short_help = true)]
     pub(crate) vlan: Option<Tags>,
-    /// Our address and its network, as 192.0.2.2/24; may be repeated
+    /// Our address and network, as 192.0.2.2/24; repeatable
     #[arg(long, value_name = "A/B", requires = "dev")]
     pub(crate) addr: Vec<Cidr>,
-    /// Gateway to other networks, one for each version of IP
+    /// Gateway to other networks, one a version of IP
     #[arg(long, value_name = "GATEWAY", requires = "dev")]
     pub(crate) via: Vec<IpAddr>,
     /// How often the device wakes us: a level, 0 for each frame to 5 for the fewest wake-ups,

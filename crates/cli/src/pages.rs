@@ -85,6 +85,8 @@ fn page(command: &Command) -> Result<String> {
     let name = command.get_display_name().unwrap_or("wirespeed").to_owned();
     let notes = command.get_after_long_help().or(command.get_after_help()).map(ToString::to_string);
     let bare = command.clone().after_help(Resettable::Reset).after_long_help(Resettable::Reset);
+    // Of an option that -h hides the page would have the name alone.
+    let bare = bare.mut_args(|arg| arg.hide_short_help(false));
     let man = Man::new(bare).title(name.to_uppercase()).manual("wirespeed");
     let man = man.source(concat!("wirespeed ", env!("WIRESPEED_VERSION")));
     man.render(&mut text).context("cannot make the page")?;
@@ -93,7 +95,7 @@ fn page(command: &Command) -> Result<String> {
         page += &section("NOTES", &notes);
     }
     if name != "wirespeed" {
-        page += &section("EXIT STATUS", EXIT);
+        page += &section("EXIT STATUS", EXIT.trim_start_matches("Exit status: "));
     }
     Ok(page)
 }

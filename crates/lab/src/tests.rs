@@ -25,6 +25,16 @@ fn stopped(line: &str) -> Value {
 }
 
 #[test]
+fn a_measurement_of_a_minute_is_stopped_in_its_middle() {
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let stop = || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 100;
+    let finished = perform(&args("pps --seconds 60 --json"), &stop).expect("pps");
+    assert!(finished.interrupted);
+    let found: Value = serde_json::from_str(&finished.text).expect("one document");
+    assert!(found["rows"].as_array().is_some_and(|rows| rows.len() == 12), "{found}");
+}
+
+#[test]
 fn every_experiment_has_the_envelope_and_its_rows_though_nothing_was_measured() {
     let envelope: Vec<&str> = "lab question version machine settings seconds interrupted units \
                                rows fits samples notes"

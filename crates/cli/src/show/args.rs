@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// What to show [default: all but tcp]
     pub(super) what: Option<What>,
     /// Which connections or sockets; of tcp also ADDRESS:PORT, one end of a connection
-    #[arg(value_name = "FILTER", trailing_var_arg = true)]
+    #[arg(value_name = "FILTER")]
     filter: Vec<String>,
     /// One JSON document on standard output
     #[arg(long)]

@@ -65,7 +65,9 @@ pub(super) struct Top {
 impl Top {
     /// What was asked for, watched from now on.
     pub(super) fn new(args: &Args) -> Result<(Top, Box<dyn Source>)> {
-        let (source, besides, what, of) = watched(args)?;
+        let (source, mut besides, what, of) = watched(args)?;
+        // What was there before is no news.
+        besides.look();
         let before = of.counts();
         let (traffic, begun) = (Traffic::default(), Instant::now());
         let top = Top { besides, what, of, before, lost: Vec::new(), traffic, begun };

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 
 /// The ports of `wirespeed services`, among others where nobody is.
 const PORTS: &str = "1-30,80,443,5001,8080";
-const OPEN: [&str; 3] = ["7/tcp", "9/tcp", "19/tcp"];
+const OPEN: [&str; 4] = ["7/tcp", "9/tcp", "13/tcp", "19/tcp"];
 /// nmap's index of how hard sequence numbers are to foretell, which it calls good luck from 256 on;
 /// what it measures of a keyed hash and a clock is never much below.
 const INDEX_LEAST: u32 = 200;
@@ -53,7 +53,7 @@ pub(super) fn run(bench: &Workbench) -> Result<()> {
     let identification = scripts.lines().find(|line| line.contains("ipidseq")).unwrap_or_default();
     let spoken = protocols.lines().filter(|line| line.contains(" open ")).count();
     println!(
-        "nmap's sweeps | ports 7, 9 and 19 and nothing else, SP high, TI and II zero | {sequence}; \
+        "nmap's sweeps | ports 7, 9, 13 and 19 and nothing else, SP high, TI and II zero | {sequence}; \
          {}; {spoken} protocols; {counted}; {}",
         identification.trim_start_matches(['|', '_', ' ']),
         seen.text
