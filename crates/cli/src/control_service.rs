@@ -1,7 +1,7 @@
 //! The control service of a running program: it answers `show`, `dump` and `top` between the turns
 //! of the stacks.
 //!
-//! Called by: the loops, every 50 ms. `answer` is what a stack's own thread says, asked through a
+//! Called by: the loops, every 50 ms, or when one of its descriptors is ready. `answer` is what a stack's own thread says, asked through a
 //! `mailbox` where that is another thread; `leases` knows who watches packets. Must not know: what
 //! the stacks do. A program without a place for its socket runs without one: nothing is worth less
 //! than a transfer that does not start.
@@ -12,8 +12,10 @@ mod mailbox;
 mod rows;
 mod taps;
 
+use std::os::fd::BorrowedFd;
 use std::thread::sleep;
 
+use rustix::event::PollFlags;
 use wirespeed::base::Limit;
 use wirespeed::control::{self, Message, Server};
 use wirespeed::{Budget, Duration, Instant, Stack};
@@ -67,6 +69,18 @@ impl ControlService {
         } else {
             tick
         }
+    }
+
+    /// What a program that sleeps in poll(2) waits for, so that it hears who asks.
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
+        self.server.iter().flat_map(Server::descriptors)
+    }
+
+    /// When [`ControlService::poll`] wants to be called though nobody asks: a client says nothing
+    /// for too long, or nobody comes for what a tap keeps.
+    pub(crate) fn next_deadline(&self) -> Instant {
+        let clients = self.server.as_ref().map_or(Instant::NEVER, Server::next_deadline);
+        clients.min(self.leases.next_deadline())
     }
 
     /// Does somebody watch packets?

@@ -31,7 +31,7 @@ fn every_experiment_has_the_envelope_and_its_rows_though_nothing_was_measured() 
         .split(' ')
         .collect();
     let cases = [
-        ("wan --rate 10M --loss 0 --cc cubic,newreno", 2, "share", 0),
+        ("wan --rate 10Mbit --loss 0 --cc cubic,newreno", 2, "share", 0),
         ("fair --pairs cubic+bbr,bbr+bbr", 2, "ratio", 0),
         ("mitigation", 6 + 5 + 4 * 7, "time_ms", 0),
         ("tap --bytes 10000", 6 * 12, "ns", 6),

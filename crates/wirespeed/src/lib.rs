@@ -89,6 +89,7 @@ pub use mbuf::{Mbuf, Pool};
 pub mod tcp {
     pub use tcp::Error;
     pub use tcp::cc::Algorithm;
+    pub use tcp::info::Repair;
     pub use tcp::{Config, Ecn, Events, Info, State};
 }
 

@@ -33,7 +33,8 @@ fn page(stack: &Stack, section: Section, cursor: u64, control: &Budget) -> Answe
         Section::Stack => (rows::stack(stack), None),
         Section::Ports => rows::page(stack.ports_page(cursor, PAGE_ROWS), rows::port),
         Section::Connections => {
-            rows::page(stack.connections_page(cursor, PAGE_ROWS), rows::connection)
+            let row = |c: &_| rows::connection(c, stack.now());
+            rows::page(stack.connections_page(cursor, PAGE_ROWS), row)
         }
         Section::Sockets => rows::page(stack.sockets_page(cursor, PAGE_ROWS), rows::socket),
         Section::Neighbours => {

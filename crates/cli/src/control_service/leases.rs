@@ -54,6 +54,11 @@ impl Leases {
         self.0.is_empty()
     }
 
+    /// When the first of them ends, unless somebody comes.
+    pub(super) fn next_deadline(&self) -> Instant {
+        self.0.iter().map(|lease| lease.until).min().unwrap_or(Instant::NEVER)
+    }
+
     /// Nothing more will come.
     pub(super) fn begin_last(&mut self) {
         self.0.iter_mut().for_each(|lease| lease.has_all = false);

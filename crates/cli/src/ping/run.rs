@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args) -> Result<bool> {
         if outside.stack.has_input() {
             continue;
         }
-        outside.wait(asker.next.min(asker.ends))?;
+        outside.wait(asker.next.min(asker.ends), [interrupt.descriptor()])?;
     }
     tally.end(outside.clock.now().since(started))?;
     if tally.received == 0 {

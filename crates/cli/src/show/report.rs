@@ -92,7 +92,8 @@ fn list(t: &mut String, section: &str, rows: &[Value]) {
     }
 }
 
-fn plain(value: &Value) -> String {
+/// A value without quotation marks; `-` for none.
+pub(super) fn plain(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
         Value::String(text) => text.clone(),

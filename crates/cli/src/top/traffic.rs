@@ -55,6 +55,14 @@ impl Amount {
         self.bytes += other.bytes;
     }
 
+    /// What came since then.
+    pub(super) fn since(self, then: Amount) -> Amount {
+        Amount {
+            frames: self.frames.saturating_sub(then.frames),
+            bytes: self.bytes.saturating_sub(then.bytes),
+        }
+    }
+
     /// By its share of `lost` beside `seen`.
     fn grow(&mut self, seen: u64, lost: u64) {
         let share =
