@@ -108,7 +108,12 @@ mod tests {
 
     #[test]
     fn what_was_delivered_between_two_looks_is_a_rate() {
-        let row = |local: &str, acked: u64| json!({ "local": local, "remote": "b", "bytes_acked": acked, "bytes_received": 7 });
+        let row = |local: &str, acked: u64| {
+            let received = 7;
+            json!({
+                "local": local, "remote": "b", "bytes_acked": acked, "bytes_received": received
+            })
+        };
         let mut rows = json!([row("a", 1000), row("gone", 5)]);
         let later = json!([row("a", 3000)]);
         delivery(&mut rows, &later, Duration::from_millis(500));
