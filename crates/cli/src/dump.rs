@@ -159,7 +159,7 @@ impl Sink {
         })))
     }
 
-    /// False once nobody reads what is printed.
+    /// False once the reader of the output is gone.
     fn take(&mut self, source: &mut dyn Source, packet: &Packet) -> Result<bool> {
         match self {
             Sink::Lines(printer) => output::read_by_someone(&printer.text(packet)),

@@ -6,7 +6,7 @@ use common::{code, file, program, run, stderr};
 use serde_json::Value;
 
 const ONE: [&str; 10] =
-    ["lab", "wan", "--rate", "10M", "--delay", "5ms", "--loss", "1%", "--cc", "cubic"];
+    ["lab", "wan", "--rate", "10Mbit", "--delay", "5ms", "--loss", "1%", "--cc", "cubic"];
 
 /// The one document, which has the envelope of all experiments.
 fn document(output: &std::process::Output) -> Value {
@@ -31,7 +31,7 @@ fn a_bad_command_line_says_what_to_do_and_exits_with_2() {
         (&["lab", "wan", "--cc", "vegas"], "cubic"),
         (&["lab", "wan", "--late", "1%"], "1%:10ms"),
         (&["lab", "wan", "--plot", "x.png"], "rsvg-convert"),
-        (&["lab", "wan", "--rate", "100G", "--delay", "10s"], "--queue-bdp"),
+        (&["lab", "wan", "--rate", "100Gbit", "--delay", "10s"], "--queue-bdp"),
         (&["lab", "wan", "--warp"], "--help"),
         (&["lab", "tap", "--seeds", "3"], "no use for --seeds; experiments that take it: wan"),
         (&["lab", "mitigation", "--seeds", "3"], "take it: wan"),

@@ -41,6 +41,8 @@ pub(crate) struct Pcb {
     pub(crate) wheel_later: Instant,
     pub(crate) listener: Option<ListenerHandle>,
     pub(crate) owner: Owner,
+    /// For whoever looks at it.
+    pub(crate) opened_at: Instant,
     /// What [`inet::Neighbours::changes`] was when the template's link address was looked up.
     pub(crate) seen: u64,
     /// The template has, or once had, a link address.

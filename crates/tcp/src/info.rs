@@ -1,6 +1,6 @@
 //! A connection's statistics, after Linux's TCP_INFO.
 
-use base::Duration;
+use base::{Duration, Instant};
 
 use crate::ecn;
 use crate::marks::{EcnBits, Marks};
@@ -23,6 +23,19 @@ pub enum Repair {
     Fast = 3,
     /// A loss found by the retransmission timer.
     TimeOut = 4,
+}
+
+/// When a connection's timers are due; [`Instant::NEVER`] for those that are not set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// Retransmission, or the next window probe.
+    pub retransmit: Instant,
+    /// The delayed ACK.
+    pub delayed_ack: Instant,
+    /// The next keepalive probe, or the end of FIN-WAIT-2.
+    pub keepalive: Instant,
+    /// The next paced segment.
+    pub pacing: Instant,
 }
 
 /// A snapshot of one connection. Sizes in bytes, windows in bytes.
@@ -125,6 +138,8 @@ pub struct Info {
     /// and perhaps not for ever.
     /// RFC 9293 MUST-47, SHLD-25.
     pub soft_error: Option<Error>,
+    /// Its timers.
+    pub due: Due,
 }
 
 impl Tcb {
@@ -180,6 +195,12 @@ impl Tcb {
             ecn_reductions: self.stats.rare.ecn_reductions,
             send_space_bytes: self.send_space_bytes,
             soft_error: self.fresh_soft_error(),
+            due: Due {
+                retransmit: self.timers.retransmit,
+                delayed_ack: self.timers.ack,
+                keepalive: self.timers.idle,
+                pacing: self.timers.pace,
+            },
         }
     }
 

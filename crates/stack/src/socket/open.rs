@@ -209,6 +209,7 @@ impl Stack {
             wheel_later: Instant::NEVER,
             listener,
             owner,
+            opened_at: self.core.cx.now,
         };
         Ok(self.connections.insert(pcb, &self.core.secret))
     }

@@ -14,7 +14,7 @@ use super::ip::{Carried, Checksum};
 /// Where the checksum lies in a message of either version.
 const CHECKSUM_OFFSET: usize = 2;
 
-/// What an error quotes: to whom, and if it was UDP or TCP to which port.
+/// The destination of the quoted packet, with its port if it was UDP or TCP.
 struct Quoted {
     to: IpAddr,
     port: Option<(&'static str, u16)>,

@@ -61,7 +61,7 @@ impl Carried<'_> {
         Some(Checksum { has, ought, is_right: sum.is_whole() })
     }
 
-    /// From whom to whom: addresses, unless they were printed before, and ports, if there are any.
+    /// Source and destination: addresses, unless they were printed before, and ports, if any.
     pub(super) fn ends(&self, ports: Option<(u16, u16)>) -> String {
         let Carried { src, dst, .. } = self;
         match (ports, self.is_addressed) {

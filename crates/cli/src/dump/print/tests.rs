@@ -248,7 +248,7 @@ fn both_zeros_of_ones_complement_are_right() {
     }
 }
 
-/// Frames that nobody sends: lengths that lie, headers that go on behind the end, cut anywhere.
+/// Malformed frames: wrong lengths, headers beyond the end, truncated anywhere.
 #[test]
 fn any_bytes_are_printed_and_lines_are_bounded() {
     let mut state = 1_u32;
