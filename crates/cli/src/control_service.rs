@@ -3,8 +3,8 @@
 //!
 //! Called by: the loops, every 50 ms, or when one of its descriptors is ready. `answer` is what a
 //! stack's own thread says, asked through a `mailbox` where that is another thread; `leases` knows
-//! who watches packets. Must not know: what the stacks do. A program without a place for its
-//! socket runs without one: nothing is worth less than a transfer that does not start.
+//! who watches packets. A program without a place for its socket runs without one: nothing is worth
+//! less than a transfer that does not start.
 
 mod answer;
 mod leases;
@@ -27,7 +27,7 @@ pub(crate) use mailbox::Mailbox;
 use answer::Wanted;
 use leases::Leases;
 
-/// Time between two looks while somebody watches packets, and while an answer is on its way: the
+/// Polling interval while a client watches packets, and while an answer is being sent: the
 /// socket takes a quarter of a full buffer at a time.
 const WATCHED: Duration = Duration::from_millis(2);
 const ANSWERING: Duration = Duration::from_micros(100);
@@ -76,14 +76,14 @@ impl ControlService {
         self.server.iter().flat_map(Server::descriptors)
     }
 
-    /// When [`ControlService::poll`] wants to be called though nobody asks: a client says nothing
-    /// for too long, or nobody comes for what a tap keeps.
+    /// When [`ControlService::poll`] wants to be called without a request: a client is idle for too
+    /// long, or the lease of a tap expires.
     pub(crate) fn next_deadline(&self) -> Instant {
         let clients = self.server.as_ref().map_or(Instant::NEVER, Server::next_deadline);
         clients.min(self.leases.next_deadline())
     }
 
-    /// Does somebody watch packets?
+    /// Does a client watch packets?
     pub(crate) fn is_watched(&self) -> bool {
         !self.leases.is_empty()
     }

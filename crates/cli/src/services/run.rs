@@ -1,7 +1,7 @@
 //! The services at work: what comes is served, and between that the program sleeps in poll(2), for
 //! as long as nothing comes and nothing is due.
 //!
-//! Called by: `services.rs`. Must not know: how frames get to the wire (`outside` does).
+//! Called by: `services.rs`.
 
 use anyhow::Result;
 use wirespeed::{Duration, Event, Instant};
@@ -39,7 +39,7 @@ pub(super) fn serve(
             next_look = now + control.look_within(TICK);
         }
         if worked == 0 && !server.connections.is_busy() {
-            // Whoever asks wakes us, as a frame does and Ctrl-C: no clock has to.
+            // A control request wakes us, as a frame does and Ctrl-C: no tick is needed.
             let due = control.next_deadline();
             let asked = control.descriptors().chain([interrupt.descriptor()]);
             if server.outside.wait(due, asked)? || server.outside.clock.now() >= due {

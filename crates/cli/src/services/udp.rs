@@ -32,7 +32,7 @@ pub(super) struct Datagrams {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Answered,
-    /// Nobody expects an answer.
+    /// No answer is expected.
     Discarded,
     /// It came from a service.
     FromService,
@@ -71,7 +71,7 @@ impl Datagrams {
         let Some(&(_, service)) = self.sockets.iter().find(|(socket, _)| *socket == handle) else {
             return;
         };
-        // What the network says of answers concerns nobody here.
+        // ICMP errors about answers are ignored.
         let _ = stack.udp_take_error(handle);
         while let Some(datagram) = stack.udp_receive(handle) {
             let bytes = datagram.payload.as_slice();

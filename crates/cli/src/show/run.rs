@@ -109,9 +109,9 @@ mod tests {
     #[test]
     fn what_was_delivered_between_two_looks_is_a_rate() {
         let row = |local: &str, acked: u64| {
-            let received = 7;
+            let (remote, received) = ("b", 7);
             json!({
-                "local": local, "remote": "b", "bytes_acked": acked, "bytes_received": received
+                "local": local, "remote": remote, "bytes_acked": acked, "bytes_received": received
             })
         };
         let mut rows = json!([row("a", 1000), row("gone", 5)]);

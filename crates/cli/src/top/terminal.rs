@@ -1,6 +1,6 @@
 //! The terminal: keys that end `top`, Ctrl-C, and giving the terminal back as it was.
 //!
-//! Called by: `top.rs` and `run.rs`. Must not know: what is shown.
+//! Called by: `top.rs` and `run.rs`.
 
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Read};
@@ -58,7 +58,7 @@ fn ends(keys: &[u8]) -> bool {
     keys == [0x1b] || keys.iter().any(|key| matches!(key, b'q' | 0x03))
 }
 
-/// Whom keys come from: a terminal, of which standard input need not be.
+/// The source of keys: a terminal, which standard input need not be.
 pub(super) struct Keys(pub(super) Option<File>);
 
 impl Keys {

@@ -1,7 +1,7 @@
 //! What passed in an interval: frames and bytes by port, by size, by protocol, by who talks.
 //!
-//! Called by: `top.rs`. Must not know: screens, where packets come from. Bounded: who talks is kept
-//! for so many pairs at most; the rest counts together.
+//! Called by: `top.rs`. Bounded: who talks is kept for so many pairs at most; the rest counts
+//! together.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -163,7 +163,7 @@ fn on_link(packet: &Packet) -> Amount {
     }
 }
 
-/// The name of what a frame carries, and who sends it to whom.
+/// The protocol of a frame, and its source and destination.
 fn kind(bytes: &[u8], link: LinkKind) -> (&'static str, Option<Pair>) {
     let (ethertype, packet) = match link {
         LinkKind::Ip => (0, bytes),

@@ -5,7 +5,7 @@
 //! on, so files that were joined by `cat` have each number twice: the ports that are known when a
 //! section begins come before its own.
 //!
-//! Source: draft-ietf-opsawg-pcapng; the Packet Block, which nobody writes any more, is in there.
+//! Source: draft-ietf-opsawg-pcapng; the obsolete Packet Block is in there.
 
 use std::borrow::Cow;
 use std::io::BufRead;
