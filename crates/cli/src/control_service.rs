@@ -1,10 +1,9 @@
 //! The control service of a running program: it answers `show`, `dump` and `top` between the turns
 //! of the stacks.
 //!
-//! Called by: the loops, every 50 ms, or when one of its descriptors is ready. `answer` is what a stack's own thread says, asked through a
-//! `mailbox` where that is another thread; `leases` knows who watches packets. Must not know: what
-//! the stacks do. A program without a place for its socket runs without one: nothing is worth less
-//! than a transfer that does not start.
+//! Called by: the loops, every 50 ms, or when one of its descriptors is ready. `answer` is what a
+//! stack's own thread says, asked through a `mailbox` where that is another thread; `leases` knows
+//! who watches packets. A program that cannot make its socket runs without one.
 
 mod answer;
 mod leases;

@@ -141,7 +141,7 @@ impl Connections {
             match served.service {
                 Service::Echo => served.held.extend_from_slice(&self.room[..read]),
                 Service::Discard => {}
-                // What he was told is all there is; what he says is read, so that closing is no reset.
+                // The time was sent; what the client sends is read, so that closing is no reset.
                 Service::Daytime if read == 0 => return None,
                 Service::Daytime => {}
                 Service::Chargen => match stack.tcp_write(handle, &self.pattern[served.at..]) {

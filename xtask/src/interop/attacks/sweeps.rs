@@ -53,8 +53,8 @@ pub(super) fn run(bench: &Workbench) -> Result<()> {
     let identification = scripts.lines().find(|line| line.contains("ipidseq")).unwrap_or_default();
     let spoken = protocols.lines().filter(|line| line.contains(" open ")).count();
     println!(
-        "nmap's sweeps | ports 7, 9, 13 and 19 and nothing else, SP high, TI and II zero | {sequence}; \
-         {}; {spoken} protocols; {counted}; {}",
+        "nmap's sweeps | ports 7, 9, 13 and 19 and nothing else, SP high, TI and II zero | \
+         {sequence}; {}; {spoken} protocols; {counted}; {}",
         identification.trim_start_matches(['|', '_', ' ']),
         seen.text
     );
