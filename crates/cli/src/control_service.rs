@@ -70,13 +70,13 @@ impl ControlService {
         }
     }
 
-    /// What a program that sleeps in poll(2) waits for, so that it hears who asks.
+    /// For poll(2): ready when a client connects, asks, or can take more of an answer.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         self.server.iter().flat_map(Server::descriptors)
     }
 
-    /// When [`ControlService::poll`] wants to be called though nobody asks: a client says nothing
-    /// for too long, or nobody comes for what a tap keeps.
+    /// When [`ControlService::poll`] has to be called without a request: an idle client is closed,
+    /// or a tap is removed because nobody collects its packets.
     pub(crate) fn next_deadline(&self) -> Instant {
         let clients = self.server.as_ref().map_or(Instant::NEVER, Server::next_deadline);
         clients.min(self.leases.next_deadline())

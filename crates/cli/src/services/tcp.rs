@@ -70,7 +70,7 @@ impl Connections {
         })
     }
 
-    /// Is there more to do than events will tell of?
+    /// Is there work that no event will report?
     pub(super) fn is_busy(&self) -> bool {
         !self.busy.is_empty()
     }
