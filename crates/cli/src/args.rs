@@ -13,7 +13,7 @@ pub(crate) const FIRST: &str = "\
 wirespeed: a TCP/IP stack that runs inside a process, and tools to measure it
 
 Try first:
-  wirespeed ttcp                 two stacks in memory for 3 seconds: how fast, at what cost
+  wirespeed ttcp                 two stacks in memory move bytes for 3 seconds: how fast
   wirespeed ttcp --seconds 60 &  one that runs; then, beside it,
   wirespeed top                  what passes it, as it happens
   wirespeed show tcp             what its connection knows: windows, round trip, retransmissions

@@ -141,7 +141,7 @@ impl Interrupt {
         self.noted.load(Ordering::Relaxed)
     }
 
-    /// What a tool that sleeps in poll(2) waits for beside what it waits for.
+    /// For poll(2): readable once Ctrl-C was pressed.
     pub(crate) fn descriptor(&self) -> (BorrowedFd<'_>, PollFlags) {
         (self.event.as_fd(), PollFlags::IN)
     }

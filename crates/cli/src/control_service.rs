@@ -3,8 +3,7 @@
 //!
 //! Called by: the loops, every 50 ms, or when one of its descriptors is ready. `answer` is what a
 //! stack's own thread says, asked through a `mailbox` where that is another thread; `leases` knows
-//! who watches packets. A program without a place for its socket runs without one: nothing is worth
-//! less than a transfer that does not start.
+//! who watches packets. A program that cannot make its socket runs without one.
 
 mod answer;
 mod leases;
@@ -71,13 +70,13 @@ impl ControlService {
         }
     }
 
-    /// What a program that sleeps in poll(2) waits for, so that it hears who asks.
+    /// For poll(2): ready when a client connects, asks, or can take more of an answer.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         self.server.iter().flat_map(Server::descriptors)
     }
 
-    /// When [`ControlService::poll`] wants to be called without a request: a client is idle for too
-    /// long, or the lease of a tap expires.
+    /// When [`ControlService::poll`] has to be called without a request: an idle client is closed,
+    /// or a tap is removed because nobody collects its packets.
     pub(crate) fn next_deadline(&self) -> Instant {
         let clients = self.server.as_ref().map_or(Instant::NEVER, Server::next_deadline);
         clients.min(self.leases.next_deadline())

@@ -285,7 +285,7 @@ impl Outside {
         let mut asked: Vec<PollFd<'_>> =
             others.into_iter().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
         let beside = asked.len();
-        // Coalesced frames are for then, and do not wake before.
+        // With interrupt moderation frames gather until then, and do not wake us before.
         if !gathers {
             let device = self.device()?;
             let Some(fd) = device.as_fd() else {
@@ -320,7 +320,7 @@ impl Outside {
     }
 }
 
-/// How long to sleep at most; `None` is for as long as it takes.
+/// The time-out of poll(2); `None` if nothing is due.
 fn timeout(due: Instant, now: Instant) -> Option<Timespec> {
     let nanos = (due != Instant::NEVER).then(|| due.since(now).as_nanos())?;
     Some(Timespec {

@@ -12,7 +12,7 @@ use super::plan::Plan;
 use super::report::{self, lengths};
 use crate::output;
 
-/// Intervals that are kept for the report; a transfer with more has its first ones.
+/// Intervals kept for the report; of a longer transfer the first ones.
 const KEPT_MAX: usize = 100_000;
 
 /// A part of the transfer.
