@@ -33,7 +33,10 @@ macro_rules! switches {
 switches! {
     Predict "predict" true "every segment takes the RFC 9293 steps";
     Stamp "stamp" true "every segment of a run has its headers put together";
+    Alone "alone" true "a segment by itself is made as any other, question by question";
     Follow "follow" true "every segment of a burst has its headers parsed";
+    FastPath "fast-path" true "every segment's headers are parsed one after the other";
+    FollowApart "follow-apart" true "flows that alternate in a burst have no followers";
     FusedSum "fused-sum" true "data is copied first and summed afterwards";
     SimdSum "simd-sum" true "checksums use portable 64-bit code";
     FlowCache "flow-cache" true "every segment is looked up in the connection table";

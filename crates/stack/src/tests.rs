@@ -3,6 +3,8 @@
 mod craft;
 #[cfg(unix)]
 mod devices;
+mod flows;
+mod follow;
 mod hostile;
 mod icmp;
 mod idle;
