@@ -13,7 +13,9 @@ mod change;
 mod config;
 mod connections;
 mod event;
+mod fast_path;
 mod flow_cache;
+mod flows;
 mod follow;
 mod icmp;
 mod idle;
@@ -130,6 +132,7 @@ pub struct Stack {
     pub(crate) fast_open: socket::fast_open::FastOpens,
     /// Of the burst that is being taken in; what it compares stays from one to the next.
     pub(crate) leader: follow::Leader,
+    pub(crate) flows: flows::Flows,
     pub(crate) last_config: Option<Arc<tcp::Config>>,
     /// Taps added so far.
     pub(crate) next_tap: u64,
@@ -181,6 +184,7 @@ impl Stack {
             ports_drawn: 0,
             fast_open: socket::fast_open::FastOpens::new(&KeyedHash::new(k0, k1)),
             leader: follow::Leader::none(),
+            flows: flows::Flows::default(),
             last_config: None,
             next_tap: 0,
             best_ladder: best,
