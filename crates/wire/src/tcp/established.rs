@@ -1,7 +1,7 @@
 //! The header nearly every segment has: 20 bytes, or 32 with timestamps; written and summed as
 //! words, and read where its fields always are.
 //!
-//! Called by: `tcp::header`, `stack/glance.rs`. The sum is taken from registers: summing stored
+//! Called by: `tcp::header`, `stack/fast_path.rs`. The sum is taken from registers: summing stored
 //! bytes would load words just written in other sizes, which stalls. RFC 9293 section 3.1,
 //! RFC 7323 appendix A.
 
