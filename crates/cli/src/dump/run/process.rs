@@ -1,8 +1,7 @@
 //! Packets that pass the ports of a running wirespeed, asked for at its control socket.
 //!
-//! Called by: `run.rs`, unless a file or an interface is named. Must not know: how the other
-//! program watches. The filter is compiled here, and looked at and run there; what comes over are
-//! the packets that matched.
+//! Called by: `run.rs`, unless a file or an interface is named. The filter is compiled here, and
+//! looked at and run there; what comes over are the packets that matched.
 
 use std::path::PathBuf;
 use std::time::Duration;
