@@ -9,6 +9,9 @@ use std::time::Instant;
 
 use device::Doorbell;
 
+/// Polling interval of a device that cannot wake (see `Device::arm`).
+pub const LOOK_INTERVAL: core::time::Duration = core::time::Duration::from_millis(1);
+
 #[cfg(target_os = "linux")]
 pub(crate) use crate::descriptors::Descriptor;
 
@@ -78,7 +81,7 @@ impl ThreadBell {
             }
             // No descriptor left for it: poll at an interval.
             None => {
-                let interval = crate::driver::LOOK_INTERVAL;
+                let interval = LOOK_INTERVAL;
                 self.bell.sleep(Some(timeout.map_or(interval, |t| t.min(interval))));
             }
         }

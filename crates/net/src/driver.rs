@@ -18,37 +18,9 @@ use std::thread::JoinHandle;
 use base::Instant;
 use stack::Armed;
 
-use crate::bell::{Descriptor, ThreadBell};
+use crate::bell::{Descriptor, LOOK_INTERVAL, ThreadBell};
 use crate::inner::{Inner, Shared};
 use crate::timer::Timer;
-
-/// Polling interval of a device that cannot wake (see `Device::arm`).
-pub const LOOK_INTERVAL: Duration = Duration::from_millis(1);
-
-/// The state of the driver.
-#[derive(Default)]
-pub(crate) struct DriverState {
-    /// Wakes it.
-    pub(crate) background: Option<Waker>,
-    /// It sleeps until this; `None`: it is awake, or was woken.
-    pub(crate) asleep_until: Option<Instant>,
-    /// Whose waker the devices have.
-    watcher: Option<Waker>,
-    /// A thread in a blocking call has its waker there.
-    pub(crate) caller_drives: bool,
-    /// The driver went to sleep at the devices' descriptors as well.
-    at_descriptors: bool,
-    #[cfg(target_os = "linux")]
-    descriptors: crate::descriptors::Descriptors,
-    /// Which ports there were then.
-    saw_epoch: u64,
-    /// It has ended.
-    pub(crate) gone: bool,
-    /// It is to end now.
-    pub(crate) stop: bool,
-    /// The last handle is gone: the driver ends when the last connection has.
-    pub(crate) abandoned: bool,
-}
 
 /// What the driver does next.
 pub(crate) enum Turn {

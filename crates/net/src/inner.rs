@@ -16,7 +16,7 @@ use slotmap::SecondaryMap;
 use stack::{Event, ListenerHandle, Stack, TcpHandle, UdpHandle};
 use tcp::Events;
 
-use crate::driver::DriverState;
+use crate::driver_state::DriverState;
 use crate::error;
 use crate::waiting::{Readiness, Socket, WaitQueue};
 

@@ -24,6 +24,7 @@ mod calls;
 #[cfg(target_os = "linux")]
 mod descriptors;
 mod driver;
+mod driver_state;
 mod error;
 mod eyeballs;
 mod fast_open;
@@ -45,7 +46,8 @@ mod urgent;
 mod wait;
 mod waiting;
 
-pub use driver::{Driver, DriverFuture, DriverThread, LOOK_INTERVAL};
+pub use bell::LOOK_INTERVAL;
+pub use driver::{Driver, DriverFuture, DriverThread};
 pub use eyeballs::ATTEMPT_DELAY;
 pub use forwarder::{Forwarder, Request};
 pub use listener::TcpListener;

@@ -12,8 +12,9 @@ use std::time::Instant as SystemTime;
 
 use base::Instant;
 
+use crate::bell::LOOK_INTERVAL;
 use crate::bell::ThreadBell;
-use crate::driver::{LOOK_INTERVAL, Watch};
+use crate::driver::Watch;
 use crate::inner::{Inner, Shared};
 use crate::waiting::Readiness;
 

@@ -11,28 +11,21 @@ use base::{Instant, LinkKind};
 use link::{CORRUPTED, Settings};
 use mbuf::Mbuf;
 
-use crate::adversary::{Adversary, AdversarySettings};
+use crate::adversary::{Adversary, AdversarySettings, AttachedAdversary};
 use crate::app::{Endpoint, Finish, Opening, Phase, Script};
+use crate::flow::Flow;
 use crate::host::PortSettings;
 use crate::misbehaviour::Misbehaviour;
-use crate::oracle::{Violation, story};
+use crate::oracle::story;
 use crate::seen;
-use crate::world::{Flow, Target, World};
+use crate::violation::Violation;
+use crate::world::{Target, World};
 
 /// The kind of an adversary's link: bare IP, so that it needs no neighbour discovery.
 const KIND: LinkKind = LinkKind::Ip;
 /// The last byte of its address, and its port.
 const NUMBER: u8 = 250;
 const PORT: u16 = 9;
-
-/// An adversary with its link and its connection.
-pub(crate) struct AttachedAdversary {
-    pub(crate) adversary: Adversary,
-    /// The direction that it sends into.
-    out: usize,
-    pub(crate) source: usize,
-    flow: usize,
-}
 
 /// A connection to an adversary.
 pub struct AdversaryFlow {

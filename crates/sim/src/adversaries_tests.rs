@@ -11,8 +11,8 @@ use crate::adversary::AdversarySettings;
 use crate::app::{Finish, Read, Script, Write};
 use crate::host::{Cost, HostSettings};
 use crate::misbehaviour::Misbehaviour;
-use crate::oracle::Violation;
 use crate::scripts;
+use crate::violation::Violation;
 use crate::world::{ScheduledEvent, World};
 
 const BYTES: u64 = 400_000;

@@ -3,7 +3,7 @@
 //!
 //! Called by: `adversaries`, which puts it at the end of a link. It keeps what it really received
 //! apart from what it acknowledges, and checks every byte. RFC 9293 section 3.10.7, as far as a
-//! receiver needs it; what it does wrong is in `misbehaviour.rs`.
+//! receiver needs it; how it misbehaves is in `misbehave.rs`.
 
 use core::net::SocketAddrV4;
 use std::collections::BTreeMap;
@@ -14,9 +14,9 @@ use wire::tcp::{Flags, Options};
 
 use crate::hand::{Said, packet};
 use crate::misbehaviour::Misbehaviour;
-use crate::oracle::Violation;
 use crate::pattern::Pattern;
 use crate::seen::Seen;
+use crate::violation::Violation;
 
 /// The window that it advertises when it behaves, and its scale: 256 KB.
 pub(crate) const WINDOW: u16 = u16::MAX;
@@ -69,6 +69,15 @@ pub(crate) struct Adversary {
     pub(crate) wake: Instant,
     /// How often it broke the protocol.
     pub(crate) misbehaved: u64,
+}
+
+/// An adversary with its link and its connection.
+pub(crate) struct AttachedAdversary {
+    pub(crate) adversary: Adversary,
+    /// The direction that it sends into.
+    pub(crate) out: usize,
+    pub(crate) source: usize,
+    pub(crate) flow: usize,
 }
 
 impl Adversary {

@@ -11,8 +11,8 @@ use mbuf::Mbuf;
 use stack::{CallError, ListenerHandle, Stack, TcpHandle};
 use tcp::Error;
 
-use crate::oracle::Violation;
 use crate::pattern::Pattern;
+use crate::violation::Violation;
 
 /// A step of an end's writing half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use device::fault::Rng;
 use stack::{PingHandle, Stack, UdpHandle};
 
 use crate::host::Host;
-use crate::oracle::Violation;
 use crate::pattern::Pattern;
+use crate::violation::Violation;
 
 /// What is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

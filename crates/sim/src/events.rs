@@ -9,8 +9,9 @@ use mbuf::Mbuf;
 use stack::Event;
 
 use crate::app::{Opening, Phase};
-use crate::oracle::{self, Look, Violation};
+use crate::oracle::{self, Look};
 use crate::seen;
+use crate::violation::Violation;
 use crate::world::{ScheduledEvent, Target, World};
 
 /// Interval between two checks of liveness.

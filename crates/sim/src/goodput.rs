@@ -15,9 +15,10 @@ use tcp::Ecn;
 use tcp::cc::Algorithm;
 
 use crate::app::{Finish, Read, Script, Write};
+use crate::flow::FlowSettings;
 use crate::host::{Cost, HostSettings, PortSettings};
-use crate::oracle::Violation;
-use crate::world::{FlowSettings, World};
+use crate::violation::Violation;
+use crate::world::World;
 
 /// Bytes of an IPv4 packet with a full segment and timestamps, and of its payload.
 const PACKET: f64 = 1500.0;

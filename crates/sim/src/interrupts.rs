@@ -9,10 +9,11 @@ use device::mitigation::Threshold;
 use link::Settings;
 
 use crate::app::{Finish, Read, Script, Write};
+use crate::flow::FlowSettings;
 use crate::goodput::two_hosts_that;
 use crate::host::{Cost, PortSettings};
-use crate::oracle::Violation;
-use crate::world::{FlowSettings, World};
+use crate::violation::Violation;
+use crate::world::World;
 
 /// Payload of a full-size segment with timestamps, in bytes.
 pub const SEGMENT_BYTES: u64 = 1_448;

@@ -12,10 +12,12 @@ pub mod background;
 mod between;
 mod event_queue;
 mod events;
+mod flow;
 pub mod goodput;
 pub mod hand;
 mod host;
 pub mod interrupts;
+mod misbehave;
 mod misbehaviour;
 mod oracle;
 mod pattern;
@@ -27,17 +29,19 @@ mod scripts;
 pub mod seen;
 mod trace;
 pub mod units;
+mod violation;
 mod world;
 
 pub use adversaries::AdversaryFlow;
 pub use adversary::AdversarySettings;
+pub use flow::{Flow, FlowSettings};
 pub use host::{Cost, HostSettings, PortSettings};
 pub use misbehaviour::Misbehaviour;
-pub use oracle::Violation;
 pub use router::RouterCounts;
 pub use scenario::Scenario;
 pub use trace::Trace;
-pub use world::{Flow, FlowSettings, Hook, RouterLeg, ScheduledEvent, World, address, mac};
+pub use violation::Violation;
+pub use world::{Hook, RouterLeg, ScheduledEvent, World, address, mac};
 
 #[cfg(test)]
 mod adversaries_tests;

@@ -9,9 +9,9 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 
-use crate::oracle::Violation;
 use crate::scenario::Scenario;
 use crate::trace::Trace;
+use crate::violation::Violation;
 
 /// The outcome of a seed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -19,12 +19,13 @@ use crate::adversaries::AdversaryFlow;
 use crate::adversary::AdversarySettings;
 use crate::app::{Finish, Read, Script, Write};
 use crate::background::{BackgroundSettings, Kind};
+use crate::flow::FlowSettings;
 use crate::host::{Cost, HostSettings, PortSettings};
 use crate::misbehaviour::Misbehaviour;
-use crate::oracle::Violation;
 use crate::scripts;
 use crate::trace::Trace;
-use crate::world::{FlowSettings, RouterLeg, ScheduledEvent, World, address};
+use crate::violation::Violation;
+use crate::world::{RouterLeg, ScheduledEvent, World, address};
 
 /// A device that coalesces interrupts by time only.
 const NEVER_ENOUGH: Threshold =

@@ -11,10 +11,11 @@ use base::{Duration, Instant, IpVersion};
 use link::Settings;
 
 use crate::app::{Finish, Read, Script, Write};
+use crate::flow::FlowSettings;
 use crate::goodput::two_hosts;
 use crate::host::PortSettings;
-use crate::oracle::Violation;
-use crate::world::{FlowSettings, World};
+use crate::violation::Violation;
+use crate::world::World;
 
 /// There and back.
 pub const RTT: Duration = Duration::from_millis(40);

@@ -14,10 +14,11 @@ use stack::StackConfig;
 
 use crate::app::{Finish, Read, Script, Write};
 use crate::background::{BackgroundSettings, Kind};
+use crate::flow::FlowSettings;
 use crate::goodput::{Goodput, measure};
 use crate::host::{Cost, HostSettings, PortSettings};
 use crate::run::{Campaign, campaign, replay, run};
-use crate::world::{FlowSettings, RouterLeg, ScheduledEvent, World, address};
+use crate::world::{RouterLeg, ScheduledEvent, World, address};
 
 #[test]
 fn fixed_seeds_hold_every_law() {

@@ -13,10 +13,11 @@ use mbuf::Pool;
 use stack::route::MAIN_TABLE;
 use stack::{ListenConfig, ListenError, PortConfig, PortId, Route, Stack};
 
-use crate::adversaries::AttachedAdversary;
-use crate::app::{Endpoint, Opening, Script};
+use crate::adversary::AttachedAdversary;
+use crate::app::{Endpoint, Opening};
 use crate::background::{BackgroundFlow, BackgroundSettings};
 use crate::event_queue::EventQueue;
+use crate::flow::{Flow, FlowSettings};
 use crate::host::{Host, HostSettings, PortSettings};
 use crate::oracle::{Liveness, Oracles};
 use crate::pattern::Pattern;
@@ -62,19 +63,6 @@ pub(crate) struct HubPort {
     pub(crate) from: usize,
 }
 
-/// One connection between two applications.
-#[derive(Clone, Copy, Debug)]
-pub struct Flow {
-    /// From 0.
-    pub number: usize,
-    /// The number of its end that connects.
-    pub client: usize,
-    /// The number of its end that accepts.
-    pub server: usize,
-    /// Both ends close gracefully: every byte has to arrive.
-    pub is_graceful: bool,
-}
-
 /// A host behind a router.
 #[derive(Clone, Debug)]
 pub struct RouterLeg {
@@ -90,23 +78,6 @@ pub struct RouterLeg {
     pub back: Settings,
     /// The longest packet that the router sends this way.
     pub mtu: Mtu,
-}
-
-/// What a flow is made with.
-#[derive(Clone, Debug)]
-pub struct FlowSettings {
-    /// The hosts that connect and accept.
-    pub hosts: (usize, usize),
-    /// The number of the network that the one that accepts is on.
-    pub network: u8,
-    /// The version of IP.
-    pub version: IpVersion,
-    /// Settings of both ends' connections.
-    pub config: (tcp::Config, tcp::Config),
-    /// What both ends do.
-    pub scripts: (Script, Script),
-    /// When it begins.
-    pub at: Instant,
 }
 
 /// Something that happens to a host or to the network.

@@ -3,7 +3,6 @@
 //! Called by: `entry.rs`. `ready.rs` says what is ready. An edge is what the stack reported of a
 //! socket since the instance last reported it.
 
-use std::collections::BTreeMap;
 use std::os::fd::RawFd;
 
 use libc::{
@@ -11,34 +10,12 @@ use libc::{
 };
 use rustix::io::Errno;
 
-use super::file::File;
+use super::file::{Epoll, File, Interest};
 use super::world::State;
-use super::{Call, notifications, ready};
+use super::{Call, ready};
 
 /// Sockets that one instance watches at most.
 const WATCHED_MAX: usize = 4096;
-
-/// What an instance wants to know of a descriptor.
-#[derive(Clone, Copy, Debug)]
-struct Interest {
-    events: u32,
-    data: u64,
-    /// The count of edges at the last report; none: report what holds.
-    seen: Option<u64>,
-}
-
-/// An epoll instance.
-#[derive(Default)]
-pub(super) struct Epoll {
-    watched: BTreeMap<RawFd, Interest>,
-}
-
-impl Epoll {
-    /// A descriptor was closed.
-    pub(super) fn forget(&mut self, fd: RawFd) {
-        self.watched.remove(&fd);
-    }
-}
 
 fn instance(state: &mut State, epfd: RawFd) -> Call<&mut Epoll> {
     match state.files.get_mut(&epfd) {
@@ -83,7 +60,7 @@ pub(super) fn wait(state: &mut State, epfd: RawFd, most: usize) -> Call<Vec<(u32
         if found.len() == most {
             break;
         }
-        notifications::look(state, fd);
+        ready::look(state, fd);
         let edges = state.socket(fd).map_or(0, |socket| socket.edges);
         let flags = (EPOLLET | EPOLLONESHOT) as u32;
         let asked = (interest.events & !flags) | (EPOLLERR | EPOLLHUP) as u32;

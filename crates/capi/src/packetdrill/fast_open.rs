@@ -13,8 +13,8 @@ use rustix::io::Errno;
 use stack::{FastConnect, FastOpenConfig, TcpHandle};
 
 use super::Call;
+use super::errno::{connect_error, tcp_error};
 use super::file::{Endpoint, Socket};
-use super::socket::{connect_error, wait_mode};
 use super::world::{State, Wait};
 
 /// Bits of `net.ipv4.tcp_fastopen`: clients may, servers may, clients need no cookie, servers want
@@ -24,23 +24,6 @@ const SERVER: u64 = 2;
 const CLIENT_WITHOUT_COOKIE: u64 = 4;
 const SERVER_WITHOUT_COOKIE: u64 = 0x200;
 const EVERY_LISTENER: u64 = 0x400;
-
-/// What the program set for a socket.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct FastOpen {
-    /// `TCP_FASTOPEN`.
-    pub(super) queue: Option<usize>,
-    /// `TCP_FASTOPEN_KEY`.
-    pub(super) key: Option<[u8; 16]>,
-    /// `TCP_FASTOPEN_NO_COOKIE`.
-    pub(super) no_cookie: bool,
-    /// `TCP_FASTOPEN_CONNECT`.
-    pub(super) connects: bool,
-    /// `connect` was called: the first write goes there.
-    pub(super) deferred: Option<SocketAddr>,
-    /// A write that connects waits for the handshake.
-    pub(super) waits: bool,
-}
 
 /// What a listener is to do: `backlog` if it starts to listen now.
 pub(super) fn of_listener(state: &mut State, fd: RawFd, backlog: usize) -> Call<FastOpenConfig> {
@@ -148,7 +131,7 @@ pub(super) fn send(
     to: Option<SocketAddr>,
     done: &mut usize,
 ) -> Call<usize> {
-    let waits = wait_mode(state, fd, flags) != Wait::No;
+    let waits = state.wait_mode(fd, flags) != Wait::No;
     let may = state.profile.fast_open() & CLIENT != 0;
     let socket = state.socket(fd)?;
     let remote = match socket.fast_open.deferred.take() {
@@ -195,7 +178,7 @@ pub(super) fn go_on(
     if let Some(error) = error {
         // Also if the SYN carried some of it.
         socket.error_reported = true;
-        return Err(super::socket::tcp_error(error));
+        return Err(tcp_error(error));
     }
     Ok(whole)
 }

@@ -6,13 +6,12 @@
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
+use std::os::fd::RawFd;
 
 use base::Owner;
 use stack::{IpSettings, ListenerHandle, TcpHandle, UdpHandle};
 use tcp::Config;
 
-use super::epoll::Epoll;
-use super::fast_open::FastOpen;
 use super::notifications::Notifications;
 use super::usage::Usage;
 
@@ -121,5 +120,44 @@ impl Socket {
     /// Whose its connections are.
     pub(super) fn owner() -> Owner {
         Owner::program()
+    }
+}
+
+/// What the program set of TCP Fast Open for a socket.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FastOpen {
+    /// `TCP_FASTOPEN`.
+    pub(super) queue: Option<usize>,
+    /// `TCP_FASTOPEN_KEY`.
+    pub(super) key: Option<[u8; 16]>,
+    /// `TCP_FASTOPEN_NO_COOKIE`.
+    pub(super) no_cookie: bool,
+    /// `TCP_FASTOPEN_CONNECT`.
+    pub(super) connects: bool,
+    /// `connect` was called: the first write goes there.
+    pub(super) deferred: Option<SocketAddr>,
+    /// A write that connects waits for the handshake.
+    pub(super) waits: bool,
+}
+
+/// What an instance wants to know of a descriptor.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Interest {
+    pub(super) events: u32,
+    pub(super) data: u64,
+    /// The count of edges at the last report; none: report what holds.
+    pub(super) seen: Option<u64>,
+}
+
+/// An epoll instance.
+#[derive(Default)]
+pub(super) struct Epoll {
+    pub(super) watched: BTreeMap<RawFd, Interest>,
+}
+
+impl Epoll {
+    /// A descriptor was closed.
+    pub(super) fn forget(&mut self, fd: RawFd) {
+        self.watched.remove(&fd);
     }
 }

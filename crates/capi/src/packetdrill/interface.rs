@@ -11,10 +11,9 @@ use libc::{
     timeval,
 };
 
-use super::{entry, flags, preload, world::World};
-
-/// What stands for the interface's `userdata`.
-pub(super) type Data = *mut c_void;
+use super::entry::{self, Data};
+use super::world::World;
+use super::{flags, served};
 
 /// The structure, in the order of its fields.
 #[repr(C)]
@@ -107,7 +106,7 @@ pub unsafe extern "C" fn packetdrill_interface_init(
         unsafe { CStr::from_ptr(flags) }.to_string_lossy().into_owned()
     };
     let world = Box::into_raw(Box::new(World::new(flags::parse(&text))));
-    preload::serve(world);
+    served::serve(world);
     // SAFETY: the caller vouches for the room; nothing is read from it.
     unsafe { interface.write(filled(world.cast())) };
 }

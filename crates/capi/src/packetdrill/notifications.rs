@@ -6,10 +6,6 @@
 //! Documentation/networking/msg_zerocopy.rst.
 
 use std::collections::VecDeque;
-use std::os::fd::RawFd;
-
-use super::file::Endpoint;
-use super::world::State;
 
 /// Calls that wait for a notice at most; beyond that they get none.
 const WAITING_MAX: usize = 4096;
@@ -37,7 +33,7 @@ impl Notifications {
     }
 
     /// So much is acknowledged; is there something new to tell?
-    fn acknowledged(&mut self, bytes: u64) -> bool {
+    pub(super) fn acknowledged(&mut self, bytes: u64) -> bool {
         let mut news = false;
         while let Some(&(number, end)) = self.waiting.front()
             && end <= bytes
@@ -52,6 +48,11 @@ impl Notifications {
         news
     }
 
+    /// Is no call waiting?
+    pub(super) fn is_idle(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// Is there anything to tell?
     pub(super) fn any(&self) -> bool {
         !self.reported.is_empty()
@@ -60,21 +61,6 @@ impl Notifications {
     /// The next to tell.
     pub(super) fn take(&mut self) -> Option<(u32, u32)> {
         self.reported.pop_front()
-    }
-}
-
-/// See what a socket's peer has acknowledged by now. News is an edge.
-pub(super) fn look(state: &mut State, fd: RawFd) {
-    let Ok(socket) = state.socket(fd) else { return };
-    let Endpoint::Connection(handle) = socket.endpoint else { return };
-    if socket.notifications.waiting.is_empty() {
-        return;
-    }
-    let acked = state.stack.tcp_info(handle).map_or(u64::MAX, |info| info.bytes_acked);
-    if let Ok(socket) = state.socket(fd)
-        && socket.notifications.acknowledged(acked)
-    {
-        socket.edges += 1;
     }
 }
 

@@ -16,9 +16,9 @@ use libc::{
 use rustix::io::Errno;
 use tcp::Config;
 
+use super::errno::tcp_error;
 use super::file::Endpoint;
 use super::profile::System;
-use super::socket::tcp_error;
 use super::sysctls::algorithm_named;
 use super::world::State;
 use super::{Call, fast_open, info};

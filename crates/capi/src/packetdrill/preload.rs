@@ -7,35 +7,13 @@
 #![allow(unsafe_code)]
 
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{off_t, size_t, socklen_t, ssize_t};
 
-use super::world::World;
-
-/// The world whose sockets are known here, if any.
-static SERVED: AtomicPtr<World> = AtomicPtr::new(core::ptr::null_mut());
+use super::served::owner_of;
 
 /// Bytes of a file that one `sendfile` takes at most.
 const FILE_MAX: usize = 1 << 20;
-
-/// From here on calls for this world's sockets are answered.
-pub(super) fn serve(world: *mut World) {
-    SERVED.store(world, Ordering::Release);
-}
-
-/// From here on they are not.
-pub(super) fn end() {
-    SERVED.store(core::ptr::null_mut(), Ordering::Release);
-}
-
-/// The world, if the descriptor is one of its sockets.
-fn owner_of(fd: c_int) -> Option<&'static World> {
-    // SAFETY: set to a live world by `serve`, and reset by `end` before it is freed; packetdrill
-    // frees it when its second thread has ended.
-    let world = unsafe { SERVED.load(Ordering::Acquire).as_ref() }?;
-    world.has(fd).then_some(world)
-}
 
 /// libc's `getsockopt`, for sockets of the world and of the kernel.
 ///

@@ -8,16 +8,16 @@ use libc::{POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, POLLRDHUP, POLLRDNORM, P
 use rustix::io::Errno;
 use tcp::State as TcpState;
 
+use super::Call;
 use super::file::{Endpoint, File};
 use super::world::State;
-use super::{Call, notifications};
 
 /// Part of a send buffer that must be free before a writer is told: a third, as on Linux.
 const ROOM_PART: usize = 3;
 
 /// The events of poll(2) that hold for a descriptor now. Epoll's first bits are the same.
 pub(super) fn events(state: &mut State, fd: RawFd) -> i16 {
-    notifications::look(state, fd);
+    look(state, fd);
     let Some(File::Socket(socket)) = state.files.get(&fd) else { return POLLNVAL };
     let told_of_copies = if socket.notifications.any() { POLLERR } else { 0 };
     let (told, shut_read) = (socket.error_reported, socket.shut_read);
@@ -37,6 +37,21 @@ pub(super) fn events(state: &mut State, fd: RawFd) -> i16 {
             }
         }
         Endpoint::Connection(handle) => connection(state, handle, told, shut_read) | told_of_copies,
+    }
+}
+
+/// See what a socket's peer has acknowledged by now. News is an edge.
+pub(super) fn look(state: &mut State, fd: RawFd) {
+    let Ok(socket) = state.socket(fd) else { return };
+    let Endpoint::Connection(handle) = socket.endpoint else { return };
+    if socket.notifications.is_idle() {
+        return;
+    }
+    let acked = state.stack.tcp_info(handle).map_or(u64::MAX, |info| info.bytes_acked);
+    if let Ok(socket) = state.socket(fd)
+        && socket.notifications.acknowledged(acked)
+    {
+        socket.edges += 1;
     }
 }
 

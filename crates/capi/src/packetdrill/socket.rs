@@ -12,6 +12,7 @@ use stack::{ConnectError, ListenConfig, ListenError, UdpError};
 use tcp::usrreq::CallError;
 use tcp::{Error, State as TcpState};
 
+use super::errno::{connect_error, tcp_error, udp_error};
 use super::file::{Endpoint, File, Socket};
 use super::profile::System;
 use super::world::{State, Wait};
@@ -229,19 +230,6 @@ pub(super) fn close(state: &mut State, fd: RawFd) -> Call<()> {
     Ok(())
 }
 
-/// Whether a call on this socket waits.
-pub(super) fn wait_mode(state: &State, fd: RawFd, flags: i32) -> Wait {
-    let nonblocking = match state.files.get(&fd) {
-        Some(File::Socket(socket)) => socket.nonblocking,
-        _ => true,
-    };
-    if nonblocking || flags & (libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE) != 0 {
-        Wait::No
-    } else {
-        Wait::Forever
-    }
-}
-
 /// How a call on a connection was refused, as a socket says it: an end is told once, after that
 /// there is nothing to read and no peer to write to.
 pub(super) fn refusal(state: &mut State, fd: RawFd, error: CallError, writes: bool) -> Errno {
@@ -256,40 +244,5 @@ pub(super) fn refusal(state: &mut State, fd: RawFd, error: CallError, writes: bo
                 _ => Errno::NOTCONN,
             }
         }
-    }
-}
-
-/// How a connection ended.
-pub(super) fn tcp_error(error: Error) -> Errno {
-    match error {
-        Error::Refused => Errno::CONNREFUSED,
-        Error::Reset => Errno::CONNRESET,
-        Error::TimedOut => Errno::TIMEDOUT,
-        Error::Aborted => Errno::CONNABORTED,
-        Error::NetworkDown => Errno::NETDOWN,
-        Error::NetUnreachable => Errno::NETUNREACH,
-        Error::HostUnreachable | Error::Prohibited => Errno::HOSTUNREACH,
-        Error::ProtocolUnreachable => Errno::NOPROTOOPT,
-    }
-}
-
-pub(super) fn connect_error(error: ConnectError) -> Errno {
-    match error {
-        ConnectError::Unreachable(_) => Errno::NETUNREACH,
-        ConnectError::NoAddress => Errno::ADDRNOTAVAIL,
-        ConnectError::AddressInUse => Errno::ADDRINUSE,
-        ConnectError::LimitReached => Errno::NOBUFS,
-    }
-}
-
-pub(super) fn udp_error(error: UdpError) -> Errno {
-    match error {
-        UdpError::AddressInUse => Errno::ADDRINUSE,
-        UdpError::LimitReached => Errno::NOBUFS,
-        UdpError::WouldBlock => Errno::AGAIN,
-        UdpError::NoAddress => Errno::ADDRNOTAVAIL,
-        UdpError::Unsendable(base::DropReason::IpTooBig) => Errno::MSGSIZE,
-        UdpError::Unsendable(_) => Errno::NETUNREACH,
-        UdpError::Closed => Errno::BADF,
     }
 }

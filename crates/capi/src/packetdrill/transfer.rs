@@ -12,8 +12,9 @@ use stack::Follows;
 use tcp::State as TcpState;
 use tcp::usrreq::CallError;
 
+use super::errno::udp_error;
 use super::file::Endpoint;
-use super::socket::{datagram_port, refusal, udp_error};
+use super::socket::{datagram_port, refusal};
 use super::world::State;
 use super::{Call, fast_open, notifications};
 

@@ -253,11 +253,6 @@ impl World {
         state.now.as_nanos() / 1000
     }
 
-    /// `close`.
-    pub(super) fn close(&self, fd: RawFd) -> Call<()> {
-        self.call(|state| super::socket::close(state, fd))
-    }
-
     /// Is this the number of a file of ours?
     pub(super) fn has(&self, fd: RawFd) -> bool {
         self.lock().files.contains_key(&fd)
@@ -389,6 +384,19 @@ impl State {
         // was taken out of the table, so it is closed once.
         drop(unsafe { OwnedFd::from_raw_fd(fd) });
         Ok(file)
+    }
+
+    /// Whether a call on this socket waits.
+    pub(super) fn wait_mode(&self, fd: RawFd, flags: i32) -> Wait {
+        let nonblocking = match self.files.get(&fd) {
+            Some(File::Socket(socket)) => socket.nonblocking,
+            _ => true,
+        };
+        if nonblocking || flags & (libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE) != 0 {
+            Wait::No
+        } else {
+            Wait::Forever
+        }
     }
 
     /// The socket behind a number.

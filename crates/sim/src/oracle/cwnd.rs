@@ -11,7 +11,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Look, Violation};
+use super::look::Look;
+use crate::violation::Violation;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {

@@ -5,8 +5,8 @@
 
 use base::Limit;
 
-use super::Violation;
 use crate::host::Host;
+use crate::violation::Violation;
 
 pub(crate) fn check(number: usize, host: &mut Host) -> Result<(), Violation> {
     host.release_buffers();

@@ -5,9 +5,10 @@
 
 use base::{Duration, Instant};
 
-use super::{Violation, story};
+use super::look::story;
 use crate::app::{Endpoint, Phase};
-use crate::world::Flow;
+use crate::flow::Flow;
+use crate::violation::Violation;
 
 /// What was last seen of one connection.
 #[derive(Clone, Copy, Debug)]

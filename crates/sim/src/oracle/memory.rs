@@ -5,7 +5,8 @@
 use base::{Budget, Limit};
 use stack::Stack;
 
-use super::{Look, Violation};
+use super::look::Look;
+use crate::violation::Violation;
 
 pub(crate) fn check_host(
     stack: &Stack,

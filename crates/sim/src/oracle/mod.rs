@@ -7,57 +7,23 @@
 mod cwnd;
 mod leaks;
 mod liveness;
+mod look;
 mod memory;
 mod pacing;
 mod stream;
 mod timers;
 mod window;
 
-use core::fmt;
-
 pub(crate) use liveness::Liveness;
+pub(crate) use look::{Look, story};
 
 use base::Instant;
-use stack::Stack;
-use tcp::Info;
 
-use crate::app::{Endpoint, Phase};
+use crate::app::Endpoint;
+use crate::flow::Flow;
 use crate::host::Host;
 use crate::seen::Seen;
-use crate::world::Flow;
-
-/// A law that did not hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// Which law.
-    pub oracle: &'static str,
-    /// What was seen.
-    pub what: String,
-}
-
-impl Violation {
-    pub(crate) fn new(oracle: &'static str, what: String) -> Violation {
-        Violation { oracle, what }
-    }
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.oracle, self.what)
-    }
-}
-
-/// One connection's end after a step of its host.
-pub(crate) struct Look<'a> {
-    pub(crate) index: usize,
-    pub(crate) end: &'a Endpoint,
-    pub(crate) info: Info,
-    pub(crate) stack: &'a Stack,
-    /// Its host's clock has never jumped.
-    pub(crate) clock_is_true: bool,
-    /// The world's time.
-    pub(crate) now: Instant,
-}
+use crate::violation::Violation;
 
 /// All laws of a world.
 #[derive(Debug, Default)]
@@ -111,15 +77,4 @@ pub(crate) fn at_end(flows: &[Flow], ends: &[Endpoint]) -> Result<(), Violation>
 /// When nothing is in flight any more either.
 pub(crate) fn after_end(number: usize, host: &mut Host) -> Result<(), Violation> {
     leaks::check(number, host)
-}
-
-/// What an end did, for messages.
-pub(crate) fn story(end: &Endpoint) -> String {
-    let phase = match end.phase {
-        Phase::Waiting => "never opened".to_owned(),
-        Phase::Open => "open".to_owned(),
-        Phase::Ended(None) => "ended".to_owned(),
-        Phase::Ended(Some(error)) => format!("ended by {error:?}"),
-    };
-    format!("host {} {phase}, wrote {}, read {}", end.host, end.written, end.read)
 }

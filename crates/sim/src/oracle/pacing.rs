@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 
 use base::{Instant, Switch};
 
-use super::{Look, Violation};
+use super::look::Look;
 use crate::seen::Seen;
+use crate::violation::Violation;
 
 /// What may leave at once: a super-segment, and what was released with it.
 const BURST_BYTES: f64 = (2 * 65_536) as f64;

@@ -4,9 +4,10 @@
 //! Called by: the oracles, once every connection has ended. The bytes were compared when they were
 //! read; what is left is how many there were, and how both ends ended.
 
-use super::{Violation, story};
+use super::look::story;
 use crate::app::{Endpoint, Phase};
-use crate::world::Flow;
+use crate::flow::Flow;
+use crate::violation::Violation;
 
 pub(crate) fn check(flow: &Flow, client: &Endpoint, server: &Endpoint) -> Result<(), Violation> {
     for (reader, writer) in [(client, server), (server, client)] {

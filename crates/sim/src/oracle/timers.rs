@@ -5,7 +5,8 @@
 
 use base::Instant;
 
-use super::{Look, Violation};
+use super::look::Look;
+use crate::violation::Violation;
 
 /// State-free so far.
 #[derive(Debug, Default)]

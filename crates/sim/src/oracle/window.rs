@@ -11,8 +11,8 @@ use std::net::SocketAddr;
 use base::{SeqNumber, WindowScale};
 use wire::tcp::Flags;
 
-use super::Violation;
 use crate::seen::Seen;
+use crate::violation::Violation;
 
 /// What is known of what one end of a connection sends.
 #[derive(Clone, Copy, Debug, Default)]

@@ -9,10 +9,10 @@ use std::os::fd::BorrowedFd;
 use libc::{MSG_ERRQUEUE, MSG_TRUNC, iovec, loff_t, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use rustix::io::Errno;
 
+use super::Data;
 use super::{answer, world};
-use crate::packetdrill::interface::Data;
 use crate::packetdrill::transfer::Found;
-use crate::packetdrill::world::World;
+use crate::packetdrill::world::{State, World};
 use crate::packetdrill::{Call, address, socket, transfer};
 
 /// Bytes that one call moves at most.
@@ -68,7 +68,7 @@ unsafe fn pieces<'a>(iov: *const iovec, count: usize) -> Call<&'a [iovec]> {
 
 /// Read as `read` and its kin do.
 fn take(world: &World, fd: c_int, into: &mut [u8], flags: c_int) -> Call<Found> {
-    let wait = |state: &_| socket::wait_mode(state, fd, flags);
+    let wait = |state: &State| state.wait_mode(fd, flags);
     world.wait(wait, |state| transfer::read(state, fd, into, flags))
 }
 
@@ -81,7 +81,7 @@ fn put(
     to: Option<SocketAddr>,
 ) -> Call<usize> {
     let mut done = 0;
-    let wait = |state: &_| socket::wait_mode(state, fd, flags);
+    let wait = |state: &State| state.wait_mode(fd, flags);
     match world.wait(wait, |state| transfer::write(state, fd, bytes, flags, to, &mut done)) {
         Err(Errno::AGAIN) if done > 0 => Ok(done),
         outcome => outcome,

@@ -23,9 +23,11 @@ use base::Instant;
 use libc::{sockaddr, socklen_t};
 use rustix::io::Errno;
 
-use super::interface::Data;
-use super::world::{Wait, World};
-use super::{Call, address, control, options, preload, socket};
+use super::world::{State, Wait, World};
+use super::{Call, address, control, options, served, socket};
+
+/// What stands for the interface's `userdata`.
+pub(super) type Data = *mut c_void;
 
 /// The world behind `userdata`.
 unsafe fn world<'a>(data: Data) -> &'a World {
@@ -57,7 +59,7 @@ fn set_errno(errno: Errno) {
 }
 
 /// A wait of C's kind: milliseconds, forever if negative.
-fn within(timeout_ms: c_int) -> impl FnOnce(&super::world::State) -> Wait {
+fn within(timeout_ms: c_int) -> impl FnOnce(&State) -> Wait {
     move |state| match u64::try_from(timeout_ms) {
         Err(_) => Wait::Forever,
         Ok(0) => Wait::No,
@@ -70,7 +72,7 @@ fn later(now: Instant, ms: u64) -> Instant {
 }
 
 pub(super) unsafe extern "C" fn free(data: Data) {
-    preload::end();
+    served::end();
     // SAFETY: made by `Box::into_raw` in `packetdrill_interface_init`, and freed once.
     drop(unsafe { Box::from_raw(data.cast::<World>()) });
 }
@@ -111,7 +113,7 @@ pub(super) unsafe extern "C" fn accept(
 ) -> c_int {
     // SAFETY: the contract of this file.
     let world = unsafe { world(data) };
-    let wait = |state: &_| socket::wait_mode(state, fd, 0);
+    let wait = |state: &State| state.wait_mode(fd, 0);
     let accepted = world.wait(wait, |state| socket::accept(state, fd));
     if let Ok((_, domain, peer)) = accepted {
         // SAFETY: the contract of this file.
@@ -130,7 +132,7 @@ pub(super) unsafe extern "C" fn connect(
     let (world, remote) = unsafe { (world(data), address::read(addr, len)) };
     let mut began = false;
     let outcome = remote.and_then(|remote| {
-        let wait = |state: &_| socket::wait_mode(state, fd, 0);
+        let wait = |state: &State| state.wait_mode(fd, 0);
         world.wait(wait, |state| socket::connect(state, fd, remote, &mut began))
     });
     done(outcome.map_err(|errno| match errno {
@@ -171,7 +173,7 @@ pub(super) unsafe extern "C" fn ioctl(
 pub(super) unsafe extern "C" fn close(data: Data, fd: c_int) -> c_int {
     // SAFETY: the contract of this file.
     let world = unsafe { world(data) };
-    done(world.close(fd))
+    done(world.call(|state| socket::close(state, fd)))
 }
 
 pub(super) unsafe extern "C" fn shutdown(data: Data, fd: c_int, how: c_int) -> c_int {

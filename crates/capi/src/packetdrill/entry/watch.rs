@@ -8,9 +8,9 @@ use base::Duration;
 use libc::{epoll_event, nfds_t, pollfd, size_t, timeval};
 use rustix::io::Errno;
 
+use super::Data;
 use super::{answer, done, input, room, within, world};
 use crate::packetdrill::file::File;
-use crate::packetdrill::interface::Data;
 use crate::packetdrill::{epoll, ready};
 
 /// Descriptors that one call looks at, at most.

@@ -1,0 +1,38 @@
+//! A connection between two applications of a world: its number and its ends, and what it is made
+//! with.
+//!
+//! Called by: `world`, scenarios, the oracles.
+
+use base::{Instant, IpVersion};
+
+use crate::app::Script;
+
+/// One connection between two applications.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow {
+    /// From 0.
+    pub number: usize,
+    /// The number of its end that connects.
+    pub client: usize,
+    /// The number of its end that accepts.
+    pub server: usize,
+    /// Both ends close gracefully: every byte has to arrive.
+    pub is_graceful: bool,
+}
+
+/// What a flow is made with.
+#[derive(Clone, Debug)]
+pub struct FlowSettings {
+    /// The hosts that connect and accept.
+    pub hosts: (usize, usize),
+    /// The number of the network that the one that accepts is on.
+    pub network: u8,
+    /// The version of IP.
+    pub version: IpVersion,
+    /// Settings of both ends' connections.
+    pub config: (tcp::Config, tcp::Config),
+    /// What both ends do.
+    pub scripts: (Script, Script),
+    /// When it begins.
+    pub at: Instant,
+}

@@ -1,0 +1,32 @@
+//! What an oracle looks at, and how it names an end in a message.
+//!
+//! Called by: the oracles.
+
+use base::Instant;
+use stack::Stack;
+use tcp::Info;
+
+use crate::app::{Endpoint, Phase};
+
+/// One connection's end after a step of its host.
+pub(crate) struct Look<'a> {
+    pub(crate) index: usize,
+    pub(crate) end: &'a Endpoint,
+    pub(crate) info: Info,
+    pub(crate) stack: &'a Stack,
+    /// Its host's clock has never jumped.
+    pub(crate) clock_is_true: bool,
+    /// The world's time.
+    pub(crate) now: Instant,
+}
+
+/// What an end did, for messages.
+pub(crate) fn story(end: &Endpoint) -> String {
+    let phase = match end.phase {
+        Phase::Waiting => "never opened".to_owned(),
+        Phase::Open => "open".to_owned(),
+        Phase::Ended(None) => "ended".to_owned(),
+        Phase::Ended(Some(error)) => format!("ended by {error:?}"),
+    };
+    format!("host {} {phase}, wrote {}, read {}", end.host, end.written, end.read)
+}
