@@ -26,7 +26,7 @@ pub(crate) use mailbox::Mailbox;
 use answer::Wanted;
 use leases::Leases;
 
-/// Time between two looks while somebody watches packets, and while an answer is on its way: the
+/// Polling interval while a client watches packets, and while an answer is being sent: the
 /// socket takes a quarter of a full buffer at a time.
 const WATCHED: Duration = Duration::from_millis(2);
 const ANSWERING: Duration = Duration::from_micros(100);
@@ -82,7 +82,7 @@ impl ControlService {
         clients.min(self.leases.next_deadline())
     }
 
-    /// Does somebody watch packets?
+    /// Does a client watch packets?
     pub(crate) fn is_watched(&self) -> bool {
         !self.leases.is_empty()
     }

@@ -1,8 +1,8 @@
 //! A stack whose wire leaves the process: `--dev KIND:NAME`, `--addr A/B`, `--via GATEWAY`, the
 //! device opened, and the loop that sleeps in poll(2) between what comes and what is due.
 //!
-//! Called by: `ping`, and `ttcp` to and from hosts. Must not know: what is said over the wire. The
-//! kernel's end of the device is set up by whoever runs the program (`ip addr add ... dev NAME`).
+//! Called by: `ping`, and `ttcp` to and from hosts. The kernel's end of the device is set up by the
+//! user of the program (`ip addr add ... dev NAME`).
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::BorrowedFd;
@@ -166,7 +166,7 @@ impl Args {
         Ok(dev)
     }
 
-    /// Is the host somebody else? Nobody but the other end of the device hears what we send.
+    /// Is it another host? Only the other end of the device receives what we send.
     ///
     /// # Errors
     /// [`Usage`] for an address of ours.
@@ -383,7 +383,7 @@ pub(crate) fn open(dev: &Dev, how: &How) -> Result<(Box<dyn Device>, MacAddr)> {
     Ok((Box::new(tap), mac))
 }
 
-/// A hardware address that nobody else has: locally administered, drawn.
+/// A random, locally administered hardware address.
 fn own_mac() -> Result<MacAddr> {
     let mut mac = [2; 6];
     getrandom::fill(&mut mac[1..]).context("the system gives no random address")?;

@@ -1,5 +1,5 @@
-//! `wirespeed man` and `wirespeed completions`: generated from the definition of the command line at
-//! each call, so they are always current.
+//! `wirespeed man` and `wirespeed completions`: generated from the definition of the command line
+//! at each call, so they are always current.
 //!
 //! Called by: `lib.rs`. docs/decisions/0062-pages-on-request.md says why no files are kept.
 

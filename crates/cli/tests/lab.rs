@@ -25,7 +25,7 @@ fn one(more: &[&str]) -> std::process::Output {
 
 #[test]
 fn a_bad_command_line_says_what_to_do_and_exits_with_2() {
-    let cases: [(&[&str], &str); 11] = [
+    let cases: &[(&[&str], &str)] = &[
         (&["lab"], "wan"),
         (&["lab", "moon"], "--help"),
         (&["lab", "wan", "--cc", "vegas"], "cubic"),
@@ -33,12 +33,14 @@ fn a_bad_command_line_says_what_to_do_and_exits_with_2() {
         (&["lab", "wan", "--plot", "x.png"], "rsvg-convert"),
         (&["lab", "wan", "--rate", "100Gbit", "--delay", "10s"], "--queue-bdp"),
         (&["lab", "wan", "--warp"], "--help"),
+        (&["lab", "fair", "--pairs", "cubic"], "as cubic+bbr"),
+        (&["lab", "fair", "--pairs", "linux-vegas+cubic"], "linux-reno"),
         (&["lab", "tap", "--seeds", "3"], "no use for --seeds; experiments that take it: wan"),
         (&["lab", "mitigation", "--seeds", "3"], "take it: wan"),
-        (&["lab", "pps", "--first-seed", "3"], "take it: wan, mitigation"),
-        (&["lab", "livelock", "--jobs", "1"], "take it: wan, mitigation"),
+        (&["lab", "pps", "--first-seed", "3"], "take it: wan, fair, mitigation"),
+        (&["lab", "livelock", "--jobs", "1"], "take it: wan, fair, mitigation"),
     ];
-    for (args, says) in cases {
+    for &(args, says) in cases {
         let output = run(args);
         assert_eq!(code(&output), 2, "{args:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(says), "{args:?}: {}", stderr(&output));

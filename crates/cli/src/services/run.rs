@@ -1,7 +1,7 @@
 //! The loop of the services: serve what came, then sleep in poll(2) until a frame or a request
 //! comes or a deadline is reached.
 //!
-//! Called by: `services.rs`. Must not know: how frames get to the wire (`outside` does).
+//! Called by: `services.rs`.
 
 use anyhow::Result;
 use wirespeed::{Duration, Event, Instant};

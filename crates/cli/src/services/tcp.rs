@@ -82,7 +82,7 @@ impl Connections {
         }
     }
 
-    /// Take whoever waits at a listener.
+    /// Accept the connections that wait at a listener.
     pub(super) fn accept(
         &mut self,
         listener: ListenerHandle,

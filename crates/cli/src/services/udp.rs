@@ -1,6 +1,6 @@
 //! Services over UDP. A source address may be forged, so the services must not be of use against
-//! third parties: they do not reply to ports of other services (such a loop never ends), a reply has
-//! at most three times the bytes of its request, and the number of replies a second is limited.
+//! third parties: they do not reply to ports of other services (such a loop never ends), a reply
+//! has at most three times the bytes of its request, and the number of replies a second is limited.
 //!
 //! Called by: `run.rs`. RFC 862, RFC 863, RFC 864, RFC 867; CERT advisory CA-1996-01 is about the
 //! rest. The factor of three is the limit of RFC 9000 section 8.1 for unvalidated addresses.

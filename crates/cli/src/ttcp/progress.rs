@@ -1,8 +1,7 @@
 //! Lines of progress, as iperf3 has them: what arrived since the last line, how fast, and what was
 //! retransmitted. On standard error, on a terminal by itself, elsewhere where `-i` asks for it.
 //!
-//! Called by: the loops, a few times a second; the report has the intervals. Must not know: what
-//! moves the bytes.
+//! Called by: the loops, a few times a second; the report has the intervals.
 
 use std::io::IsTerminal;
 

@@ -18,7 +18,7 @@ pub(crate) const CASES: &[Case] = &[
     ("services_sleep_while_nobody_asks", &[], sleeps),
 ];
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The program, which answers by now.
 fn started() -> Running {
@@ -28,14 +28,14 @@ fn started() -> Running {
     command.args(["--addr", &format!("{}/24", OURS[0]), "--addr", &format!("{}/64", OURS[1])]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let running = Running(child.expect("the program starts"));
-    assert!(until(PATIENCE, || connected(OURS[0], 9).is_some()), "it does not answer");
+    assert!(until(TIMEOUT, || connected(OURS[0], 9).is_some()), "it does not answer");
     running
 }
 
 fn connected(host: &str, port: u16) -> Option<TcpStream> {
     let to = SocketAddr::new(addr(host), port);
     let stream = TcpStream::connect_timeout(&to, Duration::from_secs(2)).ok()?;
-    stream.set_read_timeout(Some(PATIENCE)).expect("a time");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a time");
     Some(stream)
 }
 
@@ -64,11 +64,11 @@ fn answers() {
         let mut back = [0; 8];
         echo.read_exact(&mut back).expect("it comes back");
         assert_eq!(&back, b"over TCP");
-        let echoed = asked(0, 7, host, b"over UDP", PATIENCE);
+        let echoed = asked(0, 7, host, b"over UDP", TIMEOUT);
         assert_eq!(echoed.as_deref(), Some(&b"over UDP"[..]), "{host}");
-        let time = asked(0, 13, host, b"", PATIENCE).expect("daytime answers");
+        let time = asked(0, 13, host, b"", TIMEOUT).expect("daytime answers");
         assert!(time.ends_with(b"-UTC\r\n"), "{time:?}");
-        let characters = asked(0, 19, host, &[0; 600], PATIENCE).expect("chargen answers");
+        let characters = asked(0, 19, host, &[0; 600], TIMEOUT).expect("chargen answers");
         assert_eq!(characters.len(), 512);
     }
     let (code, text, errors) = running.end_by(Signal::INT);
@@ -82,14 +82,14 @@ fn no_loop() {
         let soon = Duration::from_millis(300);
         assert_eq!(asked(7, port, OURS[0], b"loop", soon), None, "port {port} answers a service");
     }
-    assert!(asked(0, 7, OURS[0], b"it is there", PATIENCE).is_some());
+    assert!(asked(0, 7, OURS[0], b"it is there", TIMEOUT).is_some());
     let (_, text, _) = running.end_by(Signal::INT);
     assert!(text.contains("4 datagrams, 1 answered, 3 from ports of services"), "{text}");
 }
 
 fn sleeps() {
     let running = started();
-    assert!(asked(0, 7, OURS[0], b"it is there", PATIENCE).is_some());
+    assert!(asked(0, 7, OURS[0], b"it is there", TIMEOUT).is_some());
     // What was under way ends.
     sleep(Duration::from_secs(1));
     let before = sleeps_ended(&running);
@@ -97,7 +97,7 @@ fn sleeps() {
     // The kernel may say something by itself; a clock would wake it sixty times.
     let woken = sleeps_ended(&running) - before;
     assert!(woken <= 12, "{woken} times");
-    assert!(asked(0, 7, OURS[0], b"it is there", PATIENCE).is_some());
+    assert!(asked(0, 7, OURS[0], b"it is there", TIMEOUT).is_some());
 }
 
 /// How often threads of the program slept.
