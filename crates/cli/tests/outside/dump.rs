@@ -183,7 +183,8 @@ fn deleted() {
     }
 }
 
-/// All interfaces at once, beside tcpdump: both say when they listen, so that neither misses a ping.
+/// All interfaces at once, beside tcpdump: both say when they listen, so that neither misses a
+/// ping.
 fn any_interface() {
     let mut host = Host::new();
     let listening = |mut child: Running| {
