@@ -1,6 +1,6 @@
 //! Fetching one file by HTTP, with TLS or without: hyper on the stack's sockets.
 //!
-//! Called by: `https-get`, tests. Must not know: which device the stack has.
+//! Called by: `https-get`, tests.
 
 use std::net::SocketAddr;
 

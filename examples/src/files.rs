@@ -1,9 +1,9 @@
 //! A server of the files below one folder, over TLS: hyper on the stack's sockets.
 //!
-//! Called by: `https-files`, tests. Must not know: which device the stack has.
-//! A path leaves the folder neither by `..`, in any spelling, nor by a symbolic link. At most
-//! [`CONNECTIONS_MAX`] connections are served at a time; the others wait in the listener's backlog.
-//! Who neither reads nor writes loses the connection, so that the others come to their turn.
+//! Called by: `https-files`, tests. A path leaves the folder neither by `..`, in any spelling, nor
+//! by a symbolic link. At most [`CONNECTIONS_MAX`] connections are served at a time; the others
+//! wait in the listener's backlog. Who neither reads nor writes loses the connection, so that the
+//! others come to their turn.
 
 use std::convert::Infallible;
 use std::io;
@@ -27,7 +27,7 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use wirespeed::net::{TcpListener, TcpStream};
 
-use crate::patience::Patient;
+use crate::write_timeout::WriteTimeout;
 
 /// Connections that are served at a time.
 pub const CONNECTIONS_MAX: usize = 256;
@@ -40,7 +40,7 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 const CHUNK: usize = 64 * 1024;
 
 /// Serve the files below `root` until the stack ends. A client that keeps the server waiting for
-/// `patience` is let go.
+/// `timeout` is let go.
 ///
 /// # Errors
 /// `root` is no folder; the stack's driver is gone.
@@ -48,7 +48,7 @@ pub async fn serve(
     listener: TcpListener,
     acceptor: TlsAcceptor,
     root: &Path,
-    patience: Duration,
+    timeout: Duration,
 ) -> io::Result<()> {
     let root: Arc<Path> = tokio::fs::canonicalize(root).await?.into();
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -57,7 +57,7 @@ pub async fn serve(
         let (stream, from) = listener.accept().await?;
         let (acceptor, root) = (acceptor.clone(), root.clone());
         tokio::spawn(async move {
-            if let Err(error) = connection(stream, acceptor, root, patience).await {
+            if let Err(error) = connection(stream, acceptor, root, timeout).await {
                 eprintln!("{from}: {error:#}");
             }
             drop(place);
@@ -69,11 +69,11 @@ async fn connection(
     stream: TcpStream,
     acceptor: TlsAcceptor,
     root: Arc<Path>,
-    patience: Duration,
+    timeout: Duration,
 ) -> anyhow::Result<()> {
     stream.set_nodelay(true)?;
-    let stream = Patient::new(stream, patience);
-    let tls = tokio::time::timeout(patience, acceptor.accept(stream)).await;
+    let stream = WriteTimeout::new(stream, timeout);
+    let tls = tokio::time::timeout(timeout, acceptor.accept(stream)).await;
     let tls = tls.context("the client did not shake hands in time")??;
     let service = service_fn(move |request| {
         let root = root.clone();
@@ -81,7 +81,7 @@ async fn connection(
     });
     hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(patience)
+        .header_read_timeout(timeout)
         .serve_connection(TokioIo::new(tls), service)
         .await?;
     Ok(())
@@ -108,7 +108,7 @@ async fn answer(request: &Request<Incoming>, root: &Path) -> Answer {
             headers.insert(CONTENT_TYPE, kind);
             response
         }
-        // Whether something is there that may not be seen is nobody's business.
+        // Do not reveal whether a file exists that may not be read.
         Err(_) => text(StatusCode::NOT_FOUND, "no such file\n"),
     }
 }

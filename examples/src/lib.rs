@@ -6,10 +6,10 @@
 
 pub mod client;
 pub mod files;
-pub mod patience;
 pub mod proxy;
 pub mod tls;
 pub mod tun;
+pub mod write_timeout;
 
 use std::process::ExitCode;
 

@@ -1,10 +1,10 @@
 //! A proxy in the manner of tun2socks: whatever connection comes in at a port of the stack, to any
 //! destination, is carried there by the kernel's sockets, or to a SOCKS5 server (RFC 1928).
 //!
-//! Called by: `proxy`, tests. Must not know: which device the stack has.
-//! The kernel's side is connected first: a destination that refuses is refused to the peer as
-//! well. Half-closing is carried over in both directions, and so is a reset. UDP is left out: it
-//! goes unanswered, and what needs it (most name service) must come over TCP or another way.
+//! Called by: `proxy`, tests. The kernel's side is connected first: a destination that refuses is
+//! refused to the peer as well. Half-closing is carried over in both directions, and so is a reset.
+//! UDP is left out: it goes unanswered, and what needs it (most name service) must come over TCP or
+//! another way.
 
 use std::io;
 use std::net::SocketAddr;
@@ -71,8 +71,8 @@ async fn carry(request: Request, upstream: Upstream) -> io::Result<()> {
     join(here, there).await
 }
 
-/// Copy both ways until both have ended. An error of either end resets both: whoever still waits
-/// must not take it for the end of the data.
+/// Copy both ways until both have ended. An error of either end resets both: a peer that still
+/// waits must not take it for the end of the data.
 async fn join(mut here: TcpStream, mut there: KernelStream) -> io::Result<()> {
     here.set_nodelay(true)?;
     there.set_nodelay(true)?;

@@ -1,6 +1,6 @@
 //! TLS by rustls with the provider `ring`: a certificate made at start, and both ends' settings.
 //!
-//! Called by: `files`, `client`. Must not know: what TLS runs over.
+//! Called by: `files`, `client`.
 
 use std::net::IpAddr;
 use std::sync::Arc;

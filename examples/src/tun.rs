@@ -1,6 +1,6 @@
 //! A stack over a TUN interface, for programs: the kernel's end has an address, ours has another.
 //!
-//! Called by: the programs of `bin`, tests. Must not know: what the stack is for.
+//! Called by: the programs of `bin`, tests.
 
 use std::net::IpAddr;
 

@@ -1,7 +1,7 @@
-//! Packets written and mended byte by byte: what a target needs to get past checksums, and to talk
+//! Packets written and fixed byte by byte: what a target needs to get past checksums, and to talk
 //! to a stack as its peer would.
 //!
-//! Called by: the targets. Must not know: stacks, connections. Mending is lenient: it puts right
+//! Called by: the targets. Fixing is lenient: it puts right
 //! what it finds where a header would be, and leaves alone what is too short to have one.
 
 use core::net::{IpAddr, SocketAddr};
@@ -77,7 +77,7 @@ pub(crate) fn pseudo(src: IpAddr, dst: IpAddr, protocol: u8) -> Sum {
     }
 }
 
-/// A packet with this transport, whose checksum is mended too.
+/// A packet with this transport, whose checksum is fixed too.
 pub(crate) fn packet(src: IpAddr, dst: IpAddr, protocol: u8, transport: &[u8]) -> Vec<u8> {
     let mut out = match (src, dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {

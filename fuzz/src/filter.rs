@@ -9,8 +9,8 @@ use bpf::{Filter, INSNS_MAX, Insn, Listing, Packet, Program};
 /// Bytes of an instruction as it is written here: opcode, two skips, constant, little-endian.
 const INSN_LEN: usize = 8;
 
-/// A byte that says whether instructions are mended, how many there are, where the packet is cut in
-/// two, how much longer it was on the wire; the instructions; the packet.
+/// A byte that says whether instructions are repaired, how many there are, where the packet is cut
+/// in two, how much longer it was on the wire; the instructions; the packet.
 pub fn any_program(data: &[u8]) {
     let Some((&[repair, count, cut, longer], data)) = data.split_first_chunk::<4>() else { return };
     let len = usize::from(count).min(data.len() / INSN_LEN);

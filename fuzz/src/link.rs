@@ -5,7 +5,7 @@
 
 use arbitrary::{Result, Unstructured};
 use base::{Duration, Instant, LinkKind, Mtu};
-use link::{Aqm, Cut, Direction, Loss, Settings};
+use link::{Aqm, Direction, Loss, Outage, Settings};
 use mbuf::Pool;
 
 /// Packets of a script; each is a kilobyte or so.
@@ -49,10 +49,10 @@ fn settings(u: &mut Unstructured<'_>) -> Result<Settings> {
     } else {
         Aqm::None
     };
-    let mut cuts = Vec::new();
+    let mut outages = Vec::new();
     for _ in 0..u.int_in_range(0..=2)? {
         let from = Instant::ZERO + short(u)?;
-        cuts.push(Cut { from, until: from + short(u)? });
+        outages.push(Outage { from, until: from + short(u)? });
     }
     let wild = u.ratio(1, 8)?;
     Ok(Settings {
@@ -67,7 +67,7 @@ fn settings(u: &mut Unstructured<'_>) -> Result<Settings> {
         mtu: Mtu::new(u.arbitrary::<u16>()?.into()).unwrap_or(Mtu::MAX),
         queue_bytes: u.arbitrary::<u32>()? as usize,
         aqm,
-        cuts,
+        outages,
         exempt_bytes: u.arbitrary::<u8>()?.into(),
         link: if u.arbitrary()? { LinkKind::Ethernet } else { LinkKind::Ip },
     })
@@ -173,17 +173,17 @@ pub fn any_settings(data: &[u8]) {
     let Ok(settings) = settings(&mut u) else { return };
     let seed = u.arbitrary().unwrap_or(1);
     let Ok(steps) = script(&mut u) else { return };
-    let mut seldom = go(Run::new(settings.clone(), seed), &steps, false);
+    let mut rarely = go(Run::new(settings.clone(), seed), &steps, false);
     let mut often = go(Run::new(settings, seed), &steps, true);
-    for all in [&mut seldom, &mut often] {
+    for all in [&mut rarely, &mut often] {
         assert!(all.is_sorted_by_key(|arrival| arrival.0), "an arrival before the one before it");
         // Of those that come at the same moment any may be the first.
         all.sort_unstable();
     }
-    for (number, (seldom, often)) in seldom.iter().zip(&often).enumerate() {
-        assert_eq!(seldom, often, "who looks more often sees another arrival {number}");
+    for (number, (rarely, often)) in rarely.iter().zip(&often).enumerate() {
+        assert_eq!(rarely, often, "who looks more often sees another arrival {number}");
     }
-    assert_eq!(seldom.len(), often.len(), "who looks more often sees more or less");
+    assert_eq!(rarely.len(), often.len(), "who looks more often sees more or less");
 }
 
 fn go(mut run: Run, steps: &[Step], often: bool) -> Vec<Arrival> {

@@ -138,7 +138,8 @@ impl Talk {
         }
     }
 
-    /// A connection with data both ways, a datagram to a socket and one to nobody, an echo.
+    /// A connection with data in both directions, a datagram to a socket and one to a closed port,
+    /// an echo.
     fn hold(mut self) -> Talk {
         let to = SocketAddr::new(self.ours, LISTEN_PORT);
         let now = self.bench.now;

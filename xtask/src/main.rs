@@ -1,9 +1,9 @@
 //! The one door to the project's checks: `cargo xtask test | tidy | bench | dump-corpus | fuzz |
-//! icount | interop | mutants | packetdrill | rfc | sanitize | sim`.
+//! icount | interop | mutants | packetdrill | picture | rfc | sanitize | sim`.
 //!
-//! Called by: people, `.ci/run`. Must not know: any crate of the stack; it looks at source text,
-//! at `cargo metadata`, and at what programs print.
-//! Exit status: 0 all well, 1 something failed, 2 the command line was wrong.
+//! Called by: people, `.ci/run`. It imports no crate of the stack: it reads source text, `cargo
+//! metadata` and what programs print. Exit status: 0 all well, 1 something failed, 2 the command
+//! line was wrong.
 
 mod bench;
 mod cargo;
@@ -13,6 +13,7 @@ mod icount;
 mod interop;
 mod mutants;
 mod packetdrill;
+mod picture;
 mod process;
 mod report;
 mod rfc;
@@ -45,6 +46,8 @@ enum Command {
     },
     /// The project's own rules, checked over its sources
     Tidy,
+    /// Make README's pictures again, from a run of its commands
+    Picture,
     /// Build and run a benchmark: `cargo xtask bench core --json --quick`
     #[command(disable_help_flag = true)]
     Bench {
@@ -136,6 +139,7 @@ fn run(command: Command) -> Result<u8> {
     match command {
         Command::Test { install } => close(|tally| test::run(&root, install, tally)),
         Command::Tidy => close(|tally| tidy::run(&root, tally)),
+        Command::Picture => picture::run(&root).map(|()| 0),
         Command::Bench { args } => bench::run(&root, &args),
         Command::Sim { args } => sim::run(&root, &args),
         Command::Icount { json, bless, case, untapped } => {

@@ -28,7 +28,7 @@ impl IpVersion {
 pub enum LinkKind {
     /// An Ethernet header.
     Ethernet,
-    /// An IP header at once (TUN, raw IP).
+    /// The IP header itself (TUN, raw IP).
     Ip,
 }
 
@@ -90,6 +90,15 @@ impl Cidr {
         if prefix_len <= max { Some(Cidr { addr, prefix_len }) } else { None }
     }
 
+    /// The network itself: the address without the bits of a host.
+    pub fn network(&self) -> Cidr {
+        let addr = match self.addr {
+            IpAddr::V4(a) => IpAddr::V4((a.to_bits() & mask_v4(self.prefix_len)).into()),
+            IpAddr::V6(a) => IpAddr::V6((a.to_bits() & mask_v6(self.prefix_len)).into()),
+        };
+        Cidr { addr, prefix_len: self.prefix_len }
+    }
+
     /// Is `other` of the same version and inside this network?
     pub fn contains(&self, other: IpAddr) -> bool {
         match (self.addr, other) {
@@ -98,7 +107,7 @@ impl Cidr {
                 a.to_bits() & mask == b.to_bits() & mask
             }
             (IpAddr::V6(a), IpAddr::V6(b)) => {
-                let mask = u128::MAX.checked_shl(128 - u32::from(self.prefix_len)).unwrap_or(0);
+                let mask = mask_v6(self.prefix_len);
                 a.to_bits() & mask == b.to_bits() & mask
             }
             _ => false,
@@ -109,6 +118,11 @@ impl Cidr {
 #[inline]
 fn mask_v4(prefix_len: u8) -> u32 {
     (u64::from(u32::MAX) << (32 - u32::from(prefix_len).min(32))) as u32
+}
+
+#[inline]
+fn mask_v6(prefix_len: u8) -> u128 {
+    u128::MAX.checked_shl(128 - u32::from(prefix_len).min(128)).unwrap_or(0)
 }
 
 impl fmt::Display for Cidr {

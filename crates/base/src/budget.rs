@@ -34,22 +34,21 @@ macro_rules! limits {
 limits! {
     MbufBytes "mbuf_bytes" 268_435_456 "bytes of buffers a stack may hold";
     ReceiveBufferBytes "receive_buffer_bytes" 134_217_728
-        "bytes that tuning adds to receive buffers, all together; half of mbuf_bytes at most";
+        "bytes that tuning adds to receive buffers, all together; at most half of mbuf_bytes";
     SendBufferBytes "send_buffer_bytes" 134_217_728
         "bytes of buffers in use above which tuned send buffers do not grow; half of mbuf_bytes at \
          most";
     Connections "connections" 1_048_576 "TCP connections, TIME-WAIT records not counted";
-    TimeWait "time_wait" 131_072 "TIME-WAIT records; the oldest goes first";
+    TimeWait "time_wait" 131_072 "TIME-WAIT records; the oldest is evicted";
     HalfOpen "half_open" 4_096 "connections in SYN-RECEIVED";
     Orphans "orphans" 65_536
         "connections that their program has closed and that still send or wait; at the limit the \
-         one that has waited longest is reset";
+         oldest is reset";
     FastOpenPending "fast_open_pending" 1_024
-        "connections of all listeners that Fast Open gave to programs before their handshake was \
-         done";
+        "connections of all listeners accepted by Fast Open whose handshake is not done";
     FastOpenPeers "fast_open_peers" 4_096
-        "peers whose Fast Open cookie is remembered; the oldest goes first";
-    ForwardRequests "forward_requests" 4_096 "SYNs that wait for a forwarder's word";
+        "peers whose Fast Open cookie is remembered; the oldest is evicted";
+    ForwardRequests "forward_requests" 4_096 "SYNs that wait for the decision of a forwarder";
     Forwarded "forwarded" 65_536 "connections that a forwarder has open";
     Sockets "sockets" 1_048_576 "listeners and UDP sockets";
     ReassemblySegments "reassembly_segments" 65_536
@@ -58,9 +57,9 @@ limits! {
         "ranges of a connection's data that the peer holds out of order";
     UdpQueueBytes "udp_queue_bytes" 262_144 "bytes waiting in one UDP socket";
     NeighbourQueue "neighbour_queue" 3
-        "packets waiting for one neighbour's address; the oldest goes first";
+        "packets in the pending queue of one neighbour; the oldest is dropped";
     NeighbourQueueTotal "neighbour_queue_total" 512
-        "packets waiting for neighbours' addresses, all together";
+        "packets in the pending queues of all neighbours";
     SolicitationsPerSecond "solicitations_per_second" 1_000
         "ARP requests and neighbour solicitations sent in a second";
     AdvertisementsPerSecond "advertisements_per_second" 1_000
@@ -69,24 +68,27 @@ limits! {
     IcmpErrorsPerSecond "icmp_errors_per_second" 1_000 "ICMP errors sent in a second";
     EchoRepliesPerSecond "echo_replies_per_second" 1_000 "ICMP echo replies sent in a second";
     PathChangesPerSecond "path_changes_per_second" 1_000
-        "messages about a path's MTU that are acted on in a second";
-    PathMtus "path_mtus" 4_096 "destinations whose path MTU is remembered; the oldest goes first";
+        "path MTU reports processed in a second";
+    PathMtus "path_mtus" 4_096 "destinations whose path MTU is remembered; the oldest is evicted";
     PingSockets "ping_sockets" 64 "echo sockets";
     PingReplies "ping_replies" 256 "echo replies waiting in one echo socket";
-    PacedFrames "paced_frames" 65_536 "frames that wait for their departure time; more do not wait";
+    PacedFrames "paced_frames" 65_536
+        "frames that wait for their departure time; more are sent at once";
     ChallengeAcksPerSecond "challenge_acks_per_second" 100
-        "challenge ACKs a connection sends in a second, at most: from half of it on it is drawn";
+        "challenge ACKs a connection sends in a second; the bound is random between half of it \
+         and all";
     OutOfWindowAcksPerSecond "out_of_window_acks_per_second" 2
-        "ACKs in a second for what is outside a window and no retransmission, or late in TIME-WAIT";
+        "ACKs in a second for segments out of window that are no retransmissions, or late in \
+         TIME-WAIT";
     ResetsPerSecond "resets_per_second" 10_000 "RSTs for no connection sent in a second";
     ControlClients "control_clients" 16 "connections to a control socket";
     ControlFrameBytes "control_frame_bytes" 1_048_576 "bytes of a message on a control socket";
     ControlDescriptors "control_descriptors" 16
         "descriptors that come with a message on a control socket";
     ControlHalfFrameMs "control_half_frame_ms" 5_000
-        "milliseconds that a message on a control socket may take";
+        "milliseconds that receiving a message on a control socket may take";
     ControlIdleMs "control_idle_ms" 60_000
-        "milliseconds that a client of a control socket may be silent";
+        "milliseconds that a client of a control socket may be idle";
     ControlTaps "control_taps" 32
         "taps that other programs have asked for, each with two megabytes of buffers";
 }
@@ -127,7 +129,7 @@ impl Budget {
         self.admits_of(limit, self.of(limit), used)
     }
 
-    /// [`Budget::admits`] where only `value` of the limit counts.
+    /// [`Budget::admits`] against `value` instead of the limit's own.
     #[inline]
     fn admits_of(&mut self, limit: Limit, value: usize, used: usize) -> bool {
         if used < value {
@@ -173,7 +175,7 @@ fn second_of(now: Instant) -> u32 {
     (now.as_nanos() / 1_000_000_000) as u32
 }
 
-/// What was used of a limit a second, in the second that runs.
+/// How much of a limit per second was used in the current second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PerSecond {
     second: u32,
@@ -186,9 +188,9 @@ impl PerSecond {
         self.admits_of(limit, budget.of(limit), now, budget)
     }
 
-    /// The same, but how many a second admits `draw` says, of the number of the second: from half
-    /// of the limit to all of it. Who counts what comes back learns nothing about what others used
-    /// of it, if `draw` is secret.
+    /// The same with a random bound: `draw` makes it of the number of the second, between half of
+    /// the limit and all of it. If `draw` is secret, counting replies reveals nothing about how
+    /// much of the limit others used.
     pub fn admits_drawn(
         &mut self,
         limit: Limit,

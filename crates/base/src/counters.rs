@@ -41,29 +41,29 @@ counters! {
     TcpAcksOut "tcp_acks_out" "TCP segments sent that carried nothing but an ACK";
     TcpConnects "tcp_connects" "active opens";
     TcpAccepts "tcp_accepts" "passive opens that were established";
-    TcpCookiesSent "tcp_cookies_sent" "SYNs answered by a cookie, for want of room";
-    TcpCookiesAccepted "tcp_cookies_accepted" "connections that a cookie brought";
+    TcpCookiesSent "tcp_cookies_sent" "SYNs answered with a cookie because the backlog was full";
+    TcpCookiesAccepted "tcp_cookies_accepted" "connections established from a cookie";
     TcpCookiesLate "tcp_cookies_late"
-        "good cookies that found too many waiting to be accepted; the peer may try again";
+        "good cookies that met a full accept queue; the peer may try again";
     TcpCookiesRefused "tcp_cookies_refused"
-        "ACKs to a listener that sends cookies, and with none or a wrong one";
+        "ACKs without a valid cookie to a listener that sends cookies";
     TcpFastOpenCookiesSent "tcp_fast_open_cookies_sent"
-        "SYNs that were answered with a Fast Open cookie, asked for or in place of a wrong one";
+        "SYNs answered with a Fast Open cookie, requested or in place of a wrong one";
     TcpFastOpenAccepted "tcp_fast_open_accepted"
-        "connections given to programs at their SYN, which brought a good Fast Open cookie";
+        "connections accepted at their SYN, which had a good Fast Open cookie";
     TcpFastOpenRefused "tcp_fast_open_refused"
-        "SYNs with a Fast Open cookie that is not ours; their handshake is an ordinary one";
+        "SYNs with a wrong Fast Open cookie; the handshake is an ordinary one";
     TcpFastOpenFull "tcp_fast_open_full"
-        "SYNs with a good Fast Open cookie that found too many pending; their handshake is an \
+        "SYNs with a good Fast Open cookie while too many are pending; the handshake is an \
          ordinary one";
     TcpFastOpenSent "tcp_fast_open_sent" "SYNs sent with data";
     TcpFastOpenNotTaken "tcp_fast_open_not_taken"
-        "SYNs sent with data that was not acknowledged, and went again after the handshake";
+        "SYNs sent with data that was not acknowledged, and was sent again after the handshake";
     TcpHalfOpenReplaced "tcp_half_open_replaced"
-        "half-open connections, overdue, that gave way to a newer SYN at a full backlog";
+        "overdue half-open connections evicted by a newer SYN at a full backlog";
     TcpOrphansReset "tcp_orphans_reset"
-        "connections that nobody owned any more, reset at the limit `orphans`";
-    TcpCeIn "tcp_ce_in" "segments of ECN connections that came with a mark of congestion (CE)";
+        "orphaned connections reset at the limit `orphans`";
+    TcpCeIn "tcp_ce_in" "segments of ECN connections received with a congestion mark (CE)";
     TcpEcnReductions "tcp_ecn_reductions"
         "congestion windows reduced because the peer echoed a mark (RFC 3168)";
     TcpTailProbes "tcp_tail_probes" "tail loss probes sent (RFC 8985)";
@@ -77,20 +77,20 @@ counters! {
     IcmpEchoReplies "icmp_echo_replies" "echo requests answered";
     IcmpEchoRequests "icmp_echo_requests" "echo requests sent";
     IcmpEchoRepliesIn "icmp_echo_replies_in" "echo replies delivered to a socket";
-    IcmpErrorsIn "icmp_errors_in" "ICMP errors that a connection or a socket was told of";
+    IcmpErrorsIn "icmp_errors_in" "ICMP errors reported to a connection or a socket";
     IcmpErrorsOut "icmp_errors_out" "ICMP errors sent";
-    ArpIn "arp_in" "ARP packets that told or asked us something";
-    NdIn "nd_in" "neighbour discovery messages that told or asked us something";
+    ArpIn "arp_in" "ARP packets received and used";
+    NdIn "nd_in" "neighbour discovery messages received and used";
     NeighbourSolicitations "neighbour_solicitations" "ARP requests and solicitations sent";
     NeighbourAdvertisements "neighbour_advertisements" "ARP replies and advertisements sent";
-    NeighbourFailures "neighbour_failures" "neighbours that did not answer, or gave way";
-    PathMtuLowered "path_mtu_lowered" "connections whose segments were made smaller for their path";
+    NeighbourFailures "neighbour_failures" "neighbours that did not answer, or were evicted";
+    PathMtuLowered "path_mtu_lowered" "connections whose segment size was lowered to the path MTU";
     PathMtuDoubted "path_mtu_doubted"
-        "messages of a narrow path that large segments had passed, kept until one is missing";
+        "path MTU reports that contradict acknowledged segments; kept until a segment is lost";
     PathBlackHoles "path_black_holes"
-        "times a connection took it that large segments vanish and made its own smaller (RFC 4821)";
+        "times a connection assumed a black hole and lowered its segment size (RFC 4821)";
     PathMtuProbes "path_mtu_probes" "larger segments sent to find the path's MTU (RFC 4821)";
-    PathMtuRaised "path_mtu_raised" "of those, segments that arrived";
+    PathMtuRaised "path_mtu_raised" "path MTU probes that were acknowledged";
     WakeupsSent "wakeups_sent" "wake-ups of a sleeping thread or task";
     WakeupsSuppressed "wakeups_suppressed" "wake-ups not needed because nobody slept";
     TimersFired "timers_fired" "timers that came due";

@@ -1,5 +1,5 @@
-//! Every way a packet can end other than being delivered, by name. A packet that is not
-//! delivered adds one to exactly one of these: nothing is dropped in silence.
+//! The drop reasons. A packet that is not delivered adds one to exactly one of these counters:
+//! nothing is dropped silently.
 
 macro_rules! drop_reasons {
     ($($variant:ident $name:literal $meaning:literal;)*) => {
@@ -30,16 +30,16 @@ drop_reasons! {
     EtherNotForUs "ether_not_for_us" "unicast frame for another station";
     EtherTypeUnknown "ether_type_unknown" "no handler for the Ethernet type";
     VlanUnknown "vlan_unknown" "tagged frame on a port without that VLAN";
-    ArpMalformed "arp_malformed" "ARP packet short, or of a kind we do not speak";
+    ArpMalformed "arp_malformed" "ARP packet too short, or not for IPv4 over Ethernet";
     ArpNotForUs "arp_not_for_us" "ARP request for another host's address";
-    ArpUnsolicited "arp_unsolicited" "ARP reply that nobody asked for";
+    ArpUnsolicited "arp_unsolicited" "ARP reply without a request";
     NdNotForUs "nd_not_for_us" "neighbour solicitation for another host's address";
-    NdUnsolicited "nd_unsolicited" "neighbour advertisement that nobody asked for";
+    NdUnsolicited "nd_unsolicited" "neighbour advertisement without a solicitation";
     NeighbourRateLimited "neighbour_rate_limited"
-        "ARP or ND question or answer held back by the rate limit";
-    NeighbourConflict "neighbour_conflict" "another station says that it has our address";
-    NeighbourQueueFull "neighbour_queue_full" "too many packets waited for the same link address";
-    NeighbourTableFull "neighbour_table_full" "no entry of the neighbour table could give way";
+        "ARP or ND request or reply suppressed by the rate limit";
+    NeighbourConflict "neighbour_conflict" "another station uses our address";
+    NeighbourQueueFull "neighbour_queue_full" "pending queue of a neighbour is full";
+    NeighbourTableFull "neighbour_table_full" "neighbour table is full and no entry can be evicted";
     Ipv4Short "ipv4_short" "IPv4 packet shorter than its header";
     Ipv4Version "ipv4_version" "version field is not 4";
     Ipv4HeaderLength "ipv4_header_length" "header length below 20 or past the packet";
@@ -51,7 +51,7 @@ drop_reasons! {
     Ipv6Short "ipv6_short" "IPv6 packet shorter than its header";
     Ipv6Version "ipv6_version" "version field is not 6";
     Ipv6PayloadLength "ipv6_payload_length" "payload length past the frame";
-    Ipv6ExtensionHeader "ipv6_extension_header" "extension header that we do not process";
+    Ipv6ExtensionHeader "ipv6_extension_header" "extension header that is not supported";
     IpMartianSource "ip_martian_source" "source that cannot be a host on this link";
     IpNotForUs "ip_not_for_us" "destination is not ours and forwarding is off";
     IpProtocolUnknown "ip_protocol_unknown" "no handler for the protocol";
@@ -59,19 +59,19 @@ drop_reasons! {
     IpNoNeighbour "ip_no_neighbour" "next hop does not answer: no link address";
     IpTooBig "ip_too_big" "larger than the link's MTU and not to be fragmented";
     IcmpMalformed "icmp_malformed" "ICMP message short or with a wrong checksum";
-    IcmpUnhandled "icmp_unhandled" "ICMP type that asks nothing of us";
+    IcmpUnhandled "icmp_unhandled" "ICMP type that is not handled";
     IcmpRateLimited "icmp_rate_limited"
-        "echo request or word of a path's MTU beyond its rate limit";
-    IcmpErrorNoMatch "icmp_error_no_match" "ICMP error about nothing that we sent";
+        "echo request or path MTU report beyond its rate limit";
+    IcmpErrorNoMatch "icmp_error_no_match" "ICMP error that quotes no packet of ours";
     IcmpErrorOutOfWindow "icmp_error_out_of_window"
         "ICMP error about a TCP segment that is not in flight (RFC 5927)";
     IcmpErrorIgnored "icmp_error_ignored" "ICMP error that changes nothing, or is not plausible";
     IcmpEchoNoSocket "icmp_echo_no_socket" "echo reply that no socket waits for";
-    IcmpEchoQueueFull "icmp_echo_queue_full" "echo reply to a socket that is full of them";
+    IcmpEchoQueueFull "icmp_echo_queue_full" "receive queue of the echo socket is full";
     UdpShort "udp_short" "UDP datagram shorter than its header or its length field";
     UdpChecksum "udp_checksum" "UDP checksum wrong or, over IPv6, absent";
     UdpNoSocket "udp_no_socket" "no socket on that UDP port";
-    UdpNotPeer "udp_not_peer" "datagram from another than the one the UDP socket is connected to";
+    UdpNotPeer "udp_not_peer" "datagram from an address that the UDP socket is not connected to";
     UdpQueueFull "udp_queue_full" "receive queue of the UDP socket is full";
     TcpShort "tcp_short" "TCP segment shorter than its header";
     TcpDataOffset "tcp_data_offset" "data offset below 20 bytes or past the segment";
@@ -89,9 +89,9 @@ drop_reasons! {
     TcpBacklogFull "tcp_backlog_full" "listener's backlog is full";
     TcpSynOnce "tcp_syn_once"
         "first SYN of a peer while SYNs overfill the device; answered when it comes again";
-    TcpForwardDropped "tcp_forward_dropped" "SYN that a forwarder's user chose to ignore";
+    TcpForwardDropped "tcp_forward_dropped" "SYN that the user of a forwarder ignored";
     TcpConnectionLimit "tcp_connection_limit" "connection table is full";
-    TcpBadAck "tcp_bad_ack" "SYN-SENT or SYN-RECEIVED: ACK of something never sent";
+    TcpBadAck "tcp_bad_ack" "SYN-SENT or SYN-RECEIVED: ACK of data never sent";
     TcpSynSentNoSyn "tcp_syn_sent_no_syn" "SYN-SENT: neither SYN nor RST";
     TcpOutOfWindow "tcp_out_of_window" "sequence number outside the receive window";
     TcpPaws "tcp_paws" "timestamp older than the last one (RFC 7323 section 5)";
@@ -101,24 +101,24 @@ drop_reasons! {
     TcpNoAck "tcp_no_ack" "segment without ACK on a synchronised connection";
     TcpAckTooOld "tcp_ack_too_old" "ACK older than the largest window (RFC 5961 section 5)";
     TcpAckUnsent "tcp_ack_unsent" "ACK of data never sent";
-    TcpDuplicate "tcp_duplicate" "nothing new in the segment";
-    TcpAfterClose "tcp_after_close" "data for a connection that nobody can read any more";
+    TcpDuplicate "tcp_duplicate" "segment without new data";
+    TcpAfterClose "tcp_after_close" "data for a connection that was closed for reading";
     TcpReassemblyFull "tcp_reassembly_full" "out-of-order queue is at its limit";
     TcpReceiveFull "tcp_receive_full" "receive buffer is full";
     TcpTimeWait "tcp_time_wait" "segment for a connection in TIME-WAIT";
-    TcpChallengeLimited "tcp_challenge_limited" "challenge ACK held back by the rate limit";
+    TcpChallengeLimited "tcp_challenge_limited" "challenge ACK suppressed by the rate limit";
     MbufExhausted "mbuf_exhausted" "no buffer left under the memory budget";
-    TxFull "tx_full" "a reply that nobody would repeat, while the device was full";
+    TxFull "tx_full" "reply that is not repeated, while the device was full";
     TxNoPort "tx_no_port" "the port to send on is gone";
     DeviceLinkDown "device_link_down" "the other end of the link is gone";
     DeviceFrameTooBig "device_frame_too_big" "frame larger than the device's limit";
-    DeviceRefused "device_refused" "frame that the system would not take, whatever the moment";
+    DeviceRefused "device_refused" "frame that the operating system refuses";
     DeviceBadHeader "device_bad_header"
         "received frame that contradicts the offload header in front of it";
     DeviceRingFull "device_ring_full"
-        "frame lost because nobody emptied the device's receive queue in time";
+        "frame lost because the device's receive queue was full";
     DeviceQueueFull "device_queue_full"
-        "sent frame that a full queue behind the device dropped";
+        "sent frame dropped by a full queue behind the device";
     DeviceCollisions "device_collisions"
         "sent frame given up after sixteen collisions in a row";
     FaultInjected "fault_injected" "lost on purpose by the fault injector";

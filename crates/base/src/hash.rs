@@ -1,5 +1,5 @@
-//! SipHash-1-3 over 64-bit words, with a secret key: for every table whose keys a stranger
-//! chooses, for initial sequence numbers (RFC 6528) and for ports (RFC 6056).
+//! SipHash-1-3 over 64-bit words, with a secret key: for every table whose keys a remote host can
+//! choose, for initial sequence numbers (RFC 6528) and for ports (RFC 6056).
 //!
 //! Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012. Our own thirty lines
 //! because the general `Hasher` interface costs a third more on the fixed-size keys of a demux
@@ -13,7 +13,7 @@ pub struct KeyedHash {
 }
 
 impl KeyedHash {
-    /// A function drawn by 128 secret bits.
+    /// The function with this 128-bit secret key.
     pub const fn new(k0: u64, k1: u64) -> KeyedHash {
         KeyedHash { k0, k1 }
     }

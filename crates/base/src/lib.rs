@@ -1,8 +1,8 @@
 //! The vocabulary every layer shares: sequence numbers, time, units, addresses, owners,
 //! drop reasons, counters, switches and limits.
 //!
-//! Called by: every crate. Must not know: any packet format, any buffer, any protocol state.
-//! Nothing here reads a clock or a random source: both are arguments everywhere.
+//! Called by: every crate. It knows no packet format, no buffer and no protocol state. Nothing here
+//! reads a clock or a random source: both are arguments everywhere.
 
 pub mod addr;
 pub mod budget;

@@ -1,5 +1,5 @@
-//! The one registry of switches: every optimisation can be turned off while running, so that it
-//! can be compared with the plain way and so that a user can rule it out. Read once a burst.
+//! The registry of switches: every optimisation can be turned off at run time, to compare it with
+//! the plain code, and so that a user can exclude it as a cause. Read once a burst.
 
 macro_rules! switches {
     ($($variant:ident $name:literal $default:literal $off:literal;)*) => {
@@ -32,23 +32,26 @@ macro_rules! switches {
 
 switches! {
     Predict "predict" true "every segment takes the RFC 9293 steps";
-    Stamp "stamp" true "every segment of a run has its headers put together";
-    Follow "follow" true "every segment of a burst has its headers parsed";
+    Stamp "stamp" true "the headers of every segment are built anew";
+    Alone "alone" true "a lone segment is built by the steps that any segment takes";
+    Follow "follow" true "the headers of every received segment are parsed";
+    FastPath "fast-path" true "headers are parsed layer by layer";
+    FollowApart "follow-apart" true "flows that alternate in a burst have no followers";
     FusedSum "fused-sum" true "data is copied first and summed afterwards";
     SimdSum "simd-sum" true "checksums use portable 64-bit code";
     WideSum "wide-sum" true "checksums use vectors of 256 bits where 512 were chosen";
     FlowCache "flow-cache" true "every segment is looked up in the connection table";
     BurstAck "burst-ack" true "an ACK goes out for every second segment instead of after a burst";
-    Rack "rack" true "a segment is lost when three behind it have arrived, however late it is";
+    Rack "rack" true "a segment is lost when three later ones have arrived, however late it is";
     TailProbe "tail-probe" true "the loss of the last segments is found by the time-out alone";
     Prr "prr" true "a loss reduces the window in one step";
     Undo "undo" true "a reduction stays although nothing was lost";
-    SendSpace "send-space" true "the delayed ACK ignores what the peer can send at most";
-    Pacing "pacing" true "what the windows admit leaves at once, however long the way";
+    SendSpace "send-space" true "delayed ACKs ignore the estimate of what the peer can send";
+    Pacing "pacing" true "data that the windows admit is sent at once, however long the round trip";
     SynCookies "syn-cookies" true
-        "at a limit a SYN takes the place of one that is overdue, or is dropped";
+        "at a full backlog a SYN evicts an overdue one, or is dropped";
     RepeatedSyns "repeated-syns" true
-        "every SYN gets its cookie, also while they come faster than they can be answered";
+        "every SYN is answered with a cookie, even faster than the device can send";
     WriteUnits "write-units" true "a write takes all it can before anything is sent";
     ChecksumRx "checksum-rx" true "received TCP and UDP checksums are not verified";
     ChecksumTx "checksum-tx" true "sent TCP and UDP checksums are left zero";

@@ -115,3 +115,19 @@ fn what_is_reserved_of_a_limit_stays_under_it_and_comes_back() {
     assert!(b.reserve(limit, 100, usize::MAX));
     assert_eq!((b.reserved(limit), b.hits(limit)), (100, 3));
 }
+
+#[test]
+fn a_network_is_its_address_without_the_bits_of_a_host() {
+    for (address, network) in [
+        ("192.0.2.77/24", "192.0.2.0/24"),
+        ("10.255.255.255/9", "10.128.0.0/9"),
+        ("192.0.2.77/32", "192.0.2.77/32"),
+        ("192.0.2.77/0", "0.0.0.0/0"),
+        ("2001:db8::5:1/64", "2001:db8::/64"),
+        ("2001:db8::5/128", "2001:db8::5/128"),
+        ("2001:db8::5/0", "::/0"),
+    ] {
+        let cidr: crate::Cidr = address.parse().expect("a network");
+        assert_eq!(cidr.network().to_string(), network);
+    }
+}

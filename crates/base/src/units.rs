@@ -1,4 +1,4 @@
-//! Units that must not be mixed up: each is joined to plain integers in one place only.
+//! Types for units that must not be mixed up; each converts to plain integers in one place.
 
 /// The largest packet a link or a path carries, in bytes, IP header included, link header not.
 ///
@@ -7,9 +7,9 @@
 pub struct Mtu(u16);
 
 impl Mtu {
-    /// The least an IPv4 link may have, RFC 791 section 3.2.
+    /// The smallest MTU of an IPv4 link, RFC 791 section 3.2.
     pub const MIN_V4: Mtu = Mtu(68);
-    /// The least an IPv6 link may have, RFC 8200 section 5.
+    /// The smallest MTU of an IPv6 link, RFC 8200 section 5.
     pub const MIN_V6: Mtu = Mtu(1280);
     /// Ethernet's.
     pub const ETHERNET: Mtu = Mtu(1500);
@@ -32,7 +32,7 @@ impl Mtu {
 pub struct Mss(pub u16);
 
 impl Mss {
-    /// What a peer that sends no MSS option is taken to mean over IPv4, RFC 9293 MUST-15.
+    /// The MSS of an IPv4 peer that sends no MSS option, RFC 9293 MUST-15.
     pub const DEFAULT_V4: Mss = Mss(536);
     /// The same over IPv6, RFC 9293 MUST-15.
     pub const DEFAULT_V6: Mss = Mss(1220);
@@ -75,7 +75,7 @@ impl WindowScale {
         WindowScale(if shift > 14 { 14 } else { shift })
     }
 
-    /// The smallest shift with which a 16-bit field can say `bytes`.
+    /// The smallest shift with which a 16-bit field can express `bytes`.
     pub const fn for_window(bytes: usize) -> WindowScale {
         let mut shift = 0;
         while shift < 14 && (65_535usize << shift) < bytes {
@@ -96,7 +96,7 @@ impl WindowScale {
         (field as u32) << self.0
     }
 
-    /// The field that says at most `bytes`.
+    /// The field value for at most `bytes`.
     #[inline(always)]
     pub const fn scale(self, bytes: u32) -> u16 {
         let field = bytes >> self.0;

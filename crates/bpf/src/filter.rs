@@ -52,7 +52,7 @@ impl Filter {
         if let Some(code) = &self.code {
             match code.run(packet.head, packet.wire_len) {
                 Some(keep) => return keep,
-                // It read past the head. Seldom, so the interpreter begins again.
+                // It read past the head. That is rare, so the interpreter begins again.
                 None if packet.has_rest() => {}
                 None => return 0,
             }

@@ -1,7 +1,7 @@
 //! Instructions of the classic BPF machine: how they are written, and what they mean.
 //!
-//! Called by: everything in this crate. Must not know: packets. Source: McCanne and Jacobson,
-//! "The BSD Packet Filter" (1993), and the opcodes of pcap/bpf.h, MOD and XOR among them.
+//! Called by: everything in this crate. Source: McCanne and Jacobson, "The BSD Packet Filter"
+//! (1993), and the opcodes of pcap/bpf.h, MOD and XOR among them.
 
 /// An instruction as the kernel (`sock_filter`) and libpcap (`bpf_insn`) write it: 8 bytes.
 #[repr(C)]

@@ -6,7 +6,7 @@
 //! `libpcap`, [`Libpcap`] turns filter text into instructions. A [`Tap`] is a filter with buffers
 //! for what matched.
 //!
-//! Called by: the driver's edge, captures. Must not know: headers, devices, stacks.
+//! Called by: the driver's edge, captures.
 //!
 //! ```
 //! use bpf::{Filter, Insn, Packet, Program};

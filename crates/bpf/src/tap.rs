@@ -1,8 +1,8 @@
 //! A tap: packets that match a filter are copied, as far as asked for, into buffers for a reader.
 //!
 //! Called by: the driver's edge, which shows each packet before anyone may change it, and a reader,
-//! who takes full buffers away and gives them back. Must not know: devices; threads: whoever reads
-//! from another one moves whole buffers there.
+//! who takes full buffers away and gives them back. A tap belongs to one thread; a reader on
+//! another thread moves whole buffers there.
 //!
 //! Buffers have BSD's names: the store buffer is being filled, the hold buffer is full and waits
 //! for the reader, free ones are next. There are three, so that each has one while the reader has

@@ -1,5 +1,5 @@
 //! The interpreter. Called by: `Program::run`, with steps of a program that was checked: it ends,
-//! as every step leads forward. Must not know: instructions as they are written.
+//! as every step leads forward.
 //!
 //! It does to the last bit what libpcap's `bpf_filter` does; a test compares them.
 

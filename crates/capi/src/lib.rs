@@ -1,8 +1,8 @@
 //! The C interface. Today it holds one: [`packetdrill`], the shared object that google's
 //! packetdrill loads to run its scripts against this stack instead of the kernel's.
 //!
-//! Called by: programs written in C, through symbols of C linkage. Must not know: how the stack
-//! does what it is asked; it drives `stack` directly, because virtual time has no driver thread.
+//! Called by: programs written in C, through symbols of C linkage. It drives `stack` directly,
+//! because virtual time has no driver thread.
 
 #[cfg(target_os = "linux")]
 pub mod packetdrill;

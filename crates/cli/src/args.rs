@@ -1,17 +1,40 @@
 //! The command line of the program: which tool; each tool has its options in its own `args.rs`.
 //!
-//! Called by: `lib.rs`.
+//! Called by: `lib.rs`, and `pages.rs` for man pages and completions.
 
 use clap::{Parser, Subcommand};
 
-use crate::{dump, show, top, ttcp};
+use crate::{dump, pages, show, top, ttcp};
 #[cfg(target_os = "linux")]
 use crate::{ping, services, wire};
 
+/// What there is to say to somebody who says nothing.
+pub(crate) const FIRST: &str = "\
+wirespeed: a TCP/IP stack that runs inside a process, and tools to measure it
+
+Try first:
+  wirespeed ttcp                 two stacks in memory move bytes for 3 seconds: how fast
+  wirespeed ttcp --seconds 60 &  one that runs; then, beside it,
+  wirespeed top                  what passes it, as it happens
+  wirespeed show tcp             what its connection knows: windows, round trip, retransmissions
+  wirespeed lab wan --quick      a bulk flow over a bad network, with each congestion control
+
+Usage: wirespeed TOOL [OPTIONS]
+All tools: wirespeed --help. One of them: wirespeed TOOL -h. A manual page: wirespeed man TOOL
+";
+
+/// What exit codes mean.
+pub(crate) const EXIT: &str = "\
+Exit status: 0 done, 1 failed, 2 a command line that cannot be carried out (nothing was begun), 130
+stopped by Ctrl-C. ping has the exit status of other pings: 0 somebody answered, 1 nobody did, 2 it
+could not be tried.";
+
 /// A TCP/IP stack that runs inside a process, and tools to measure it.
 #[derive(Parser)]
-#[command(name = "wirespeed", version, arg_required_else_help = true)]
+#[command(name = "wirespeed", version = env!("WIRESPEED_VERSION"))]
+#[command(subcommand_value_name = "TOOL", subcommand_help_heading = "Tools")]
 #[command(after_help = "Try: wirespeed ttcp        two stacks in memory move bytes for 3 seconds")]
+#[command(after_long_help = EXIT)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) tool: Tool,
@@ -19,12 +42,12 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Tool {
-    /// Move bytes by TCP or UDP between two stacks in memory, check them, say how fast it went
+    /// Move bytes between two stacks in memory, or over a device to any host
     Ttcp(Box<ttcp::Args>),
-    /// Ask a host for an echo (ICMP, ICMPv6) over a TAP or TUN, and say how long it took
+    /// Ask a host for an echo (ICMP, ICMPv6) over a device, and say how long it took
     #[cfg(target_os = "linux")]
     Ping(Box<ping::Args>),
-    /// Echo, discard and chargen over a TAP or TUN: a peer to test other programs against
+    /// Echo, discard, daytime and chargen over a device: a peer to test other programs against
     #[cfg(target_os = "linux")]
     Services(Box<services::Args>),
     /// Join two devices by a link with a rate, a delay and faults: a bad network for any two hosts
@@ -38,4 +61,8 @@ pub(crate) enum Tool {
     Top(Box<top::Args>),
     /// Run an experiment with the stack: a table, a plot, a document
     Lab(Box<::lab::Args>),
+    /// Print the manual page of a tool, or write all pages into a directory
+    Man(pages::ManArgs),
+    /// Print the completions of a shell
+    Completions(pages::CompletionsArgs),
 }

@@ -1,12 +1,14 @@
 //! Clocks, cores and Ctrl-C: what the core of the stack must not read for itself.
 //!
-//! Called by: the loops of every command that runs a stack. Must not know: stacks.
+//! Called by: the loops of every command that runs a stack.
 
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant as Monotone, SystemTime};
 
 use anyhow::{Context, Result};
+use rustix::event::{EventfdFlags, PollFlags, eventfd};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use wirespeed::Instant;
@@ -110,25 +112,37 @@ pub(crate) fn pin(core: Option<usize>) -> bool {
     sched_setaffinity(None, &set).is_ok()
 }
 
-/// Has somebody pressed Ctrl-C? Then the transfer ends early, and cleanly.
+/// Was Ctrl-C pressed? Then the tool ends early, and cleanly.
 #[derive(Clone, Debug)]
-pub(crate) struct Interrupt(Arc<AtomicBool>);
+pub(crate) struct Interrupt {
+    noted: Arc<AtomicBool>,
+    /// Readable from then on.
+    event: Arc<OwnedFd>,
+}
 
 impl Interrupt {
     /// SIGINT, SIGTERM and SIGHUP are noted from here on; a second one ends the process.
     pub(crate) fn install() -> Result<Interrupt> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let event = Arc::new(event.context("cannot make an event descriptor")?);
         let noted = Arc::new(AtomicBool::new(false));
-        let flag = noted.clone();
+        let (flag, wake) = (noted.clone(), event.clone());
         ctrlc::set_handler(move || {
             if flag.swap(true, Ordering::Relaxed) {
                 std::process::exit(130);
             }
+            let _ = rustix::io::write(&*wake, &1_u64.to_ne_bytes());
         })
         .context("cannot catch Ctrl-C")?;
-        Ok(Interrupt(noted))
+        Ok(Interrupt { noted, event })
     }
 
     pub(crate) fn noted(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.noted.load(Ordering::Relaxed)
+    }
+
+    /// For poll(2): readable once Ctrl-C was pressed.
+    pub(crate) fn descriptor(&self) -> (BorrowedFd<'_>, PollFlags) {
+        (self.event.as_fd(), PollFlags::IN)
     }
 }

@@ -1,10 +1,9 @@
 //! The control service of a running program: it answers `show`, `dump` and `top` between the turns
 //! of the stacks.
 //!
-//! Called by: the loops, every 50 ms. `answer` is what a stack's own thread says, asked through a
-//! `mailbox` where that is another thread; `leases` knows who watches packets. Must not know: what
-//! the stacks do. A program without a place for its socket runs without one: nothing is worth less
-//! than a transfer that does not start.
+//! Called by: the loops, every 50 ms, or when one of its descriptors is ready. `answer` is what a
+//! stack's own thread says, asked through a `mailbox` where that is another thread; `leases` knows
+//! who watches packets. A program that cannot make its socket runs without one.
 
 mod answer;
 mod leases;
@@ -12,8 +11,10 @@ mod mailbox;
 mod rows;
 mod taps;
 
+use std::os::fd::BorrowedFd;
 use std::thread::sleep;
 
+use rustix::event::PollFlags;
 use wirespeed::base::Limit;
 use wirespeed::control::{self, Message, Server};
 use wirespeed::{Budget, Duration, Instant, Stack};
@@ -25,7 +26,7 @@ pub(crate) use mailbox::Mailbox;
 use answer::Wanted;
 use leases::Leases;
 
-/// Time between two looks while somebody watches packets, and while an answer is on its way: the
+/// Polling interval while a client watches packets, and while an answer is being sent: the
 /// socket takes a quarter of a full buffer at a time.
 const WATCHED: Duration = Duration::from_millis(2);
 const ANSWERING: Duration = Duration::from_micros(100);
@@ -69,7 +70,19 @@ impl ControlService {
         }
     }
 
-    /// Does somebody watch packets?
+    /// For poll(2): ready when a client connects, asks, or can take more of an answer.
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
+        self.server.iter().flat_map(Server::descriptors)
+    }
+
+    /// When [`ControlService::poll`] has to be called without a request: an idle client is closed,
+    /// or a tap is removed because nobody collects its packets.
+    pub(crate) fn next_deadline(&self) -> Instant {
+        let clients = self.server.as_ref().map_or(Instant::NEVER, Server::next_deadline);
+        clients.min(self.leases.next_deadline())
+    }
+
+    /// Does a client watch packets?
     pub(crate) fn is_watched(&self) -> bool {
         !self.leases.is_empty()
     }
@@ -84,8 +97,8 @@ impl ControlService {
         self.leases.begin_last();
         while !self.leases.have_all() {
             let is_connected = self.server.as_ref().is_some_and(|server| server.clients() > 0);
-            let patience = if is_connected { LAST } else { LAST_OF_NOBODY };
-            if clock() >= began + patience {
+            let timeout = if is_connected { LAST } else { LAST_OF_NOBODY };
+            if clock() >= began + timeout {
                 break;
             }
             self.poll(clock(), stacks);

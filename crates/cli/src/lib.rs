@@ -3,9 +3,9 @@
 //!
 //! Called by: `main.rs`, and tests that ask for the command line ([`command`]).
 //!
-//! Each tool is a room of one shape: TOOL.rs has its `main`, `TOOL/args.rs` what was asked for,
+//! Every tool has the same shape: TOOL.rs has its `main`, `TOOL/args.rs` the options,
 //! `TOOL/run.rs` the work, `TOOL/report.rs` what is printed, as text and as JSON. What two tools
-//! share stands here beside them: clocks and Ctrl-C (`clock`), a stack on a device (`outside`),
+//! share is in this folder: clocks and Ctrl-C (`clock`), a stack on a device (`outside`),
 //! questions to a running program (`running`) and their answers (`control_service`), what is
 //! printed where (`output`).
 
@@ -18,6 +18,7 @@ mod outcome;
 mod output;
 #[cfg(target_os = "linux")]
 mod outside;
+mod pages;
 #[cfg(target_os = "linux")]
 mod ping;
 mod running;
@@ -43,6 +44,10 @@ pub fn command() -> clap::Command {
 
 /// Do what the command line of this process says.
 pub fn main() -> ExitCode {
+    if std::env::args_os().len() <= 1 {
+        output::err(args::FIRST.trim_end());
+        return outcome::exit_code(Ok(Outcome::Exit(2)));
+    }
     let result = match Cli::parse().tool {
         Tool::Ttcp(args) => ttcp::main(&args),
         #[cfg(target_os = "linux")]
@@ -55,6 +60,8 @@ pub fn main() -> ExitCode {
         Tool::Show(args) => show::main(&args),
         Tool::Top(args) => top::main(&args),
         Tool::Lab(args) => lab::main(&args),
+        Tool::Man(args) => pages::man(&args),
+        Tool::Completions(args) => pages::completions(&args),
     };
     outcome::exit_code(result)
 }

@@ -1,10 +1,11 @@
 //! A stack whose wire leaves the process: `--dev KIND:NAME`, `--addr A/B`, `--via GATEWAY`, the
 //! device opened, and the loop that sleeps in poll(2) between what comes and what is due.
 //!
-//! Called by: `ping`, and `ttcp` to and from hosts. Must not know: what is said over the wire. The
-//! kernel's end of the device is set up by whoever runs the program (`ip addr add ... dev NAME`).
+//! Called by: `ping`, and `ttcp` to and from hosts. The kernel's end of the device is set up by the
+//! user of the program (`ip addr add ... dev NAME`).
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::BorrowedFd;
 use std::str::FromStr;
 use std::task::Waker;
 
@@ -23,32 +24,37 @@ use wirespeed::{
 use crate::Usage;
 use crate::clock::Clock;
 
-/// Longest sleep: Ctrl-C is looked at as often.
-const NAP: Duration = Duration::from_millis(100);
 /// Time between looks at a device that cannot wake us.
 const LOOK: Duration = Duration::from_millis(1);
+
+/// The group of options in `--help`.
+pub(crate) const HEADING: &str = "Over a device";
 
 /// The options that say which wire, and who we are on it.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[group(id = "outside", multiple = true)]
+#[command(next_help_heading = HEADING)]
 pub(crate) struct Args {
-    /// Device of this machine: tap:NAME (Ethernet) or tun:NAME (bare IP), made if it is not there,
-    /// or an interface that is there: packet:NAME beside the kernel, xdp:NAME instead of it; or a
-    /// virtual machine's stream socket in QEMU's framing: vm:PATH connects, vm-listen:PATH waits
+    /// tap:NAME, tun:NAME, packet:NAME, xdp:NAME, vm:PATH
+    ///
+    /// tap:NAME (Ethernet) and tun:NAME (bare IP) are made if they are not there. packet:NAME is an
+    /// interface that is there, used beside the kernel, xdp:NAME one used instead of it. vm:PATH
+    /// connects to a virtual machine's stream socket in QEMU's framing, vm-listen:PATH waits for
+    /// the machine.
     #[arg(long, value_name = "KIND:NAME")]
     pub(crate) dev: Option<Dev>,
     /// Our VLAN on the device: ID for one 802.1Q tag, OUTER.ID for an 802.1ad tag around it
-    #[arg(long, value_name = "[OUTER.]ID", requires = "dev")]
+    #[arg(long, value_name = "[OUTER.]ID", requires = "dev", hide_short_help = true)]
     pub(crate) vlan: Option<Tags>,
-    /// Our address and its network, as 192.0.2.2/24 or 2001:db8::2/64; may be repeated
+    /// Our address and network, as 192.0.2.2/24; repeatable
     #[arg(long, value_name = "A/B", requires = "dev")]
     pub(crate) addr: Vec<Cidr>,
-    /// Gateway to hosts that are on no network of ours; one for each version of IP
+    /// Gateway to other networks, one a version of IP
     #[arg(long, value_name = "GATEWAY", requires = "dev")]
     pub(crate) via: Vec<IpAddr>,
     /// How often the device wakes us: a level, 0 for each frame to 5 for the fewest wake-ups,
     /// adaptive, or poll [default: 0]
-    #[arg(long, value_name = "0-5|adaptive|poll", requires = "dev")]
+    #[arg(long, value_name = "0-5|adaptive|poll", requires = "dev", hide_short_help = true)]
     pub(crate) mitigation: Option<Mitigation>,
 }
 
@@ -160,7 +166,7 @@ impl Args {
         Ok(dev)
     }
 
-    /// Is the host somebody else? Nobody but the other end of the device hears what we send.
+    /// Is it another host? Only the other end of the device receives what we send.
     ///
     /// # Errors
     /// [`Usage`] for an address of ours.
@@ -258,38 +264,43 @@ impl Outside {
     }
 
     /// Sleep until a frame comes, there is room for what was pushed back, the stack has something
-    /// due, `until` has come, or [`NAP`] is over.
+    /// due, `until` has come, or one of `others` is ready; `true` if one is.
     ///
     /// # Errors
     /// The device is gone for good: what it says, with what to do.
-    pub(crate) fn wait(&mut self, until: Instant) -> Result<()> {
+    pub(crate) fn wait<'fd>(
+        &mut self,
+        until: Instant,
+        others: impl IntoIterator<Item = (BorrowedFd<'fd>, PollFlags)>,
+    ) -> Result<bool> {
         self.stack.flush();
         let now = self.clock.now();
-        let (looks_at, nap) = match self.stack.arm(Waker::noop()) {
-            Armed::Ready => return Ok(()),
-            Armed::Until(at) => (Some(at), NAP),
-            Armed::All | Armed::Descriptors => (None, NAP),
-            Armed::NotAll => (None, LOOK),
+        let (gathers, look_at) = match self.stack.arm(Waker::noop()) {
+            Armed::Ready => return Ok(false),
+            Armed::Until(at) => (true, at),
+            Armed::All | Armed::Descriptors => (false, Instant::NEVER),
+            Armed::NotAll => (false, now + LOOK),
         };
-        let until = looks_at.unwrap_or(until).min(until);
-        let span = self.stack.next_deadline().min(until).min(now + nap).since(now);
-        let (secs, nanos) = (span.as_nanos() / 1_000_000_000, span.as_nanos() % 1_000_000_000);
-        let timeout = Timespec { tv_sec: secs as i64, tv_nsec: nanos as i64 };
-        if looks_at.is_some() {
-            // Frames gather: what comes before is for then.
-            std::thread::sleep(span.into());
-            return Ok(());
-        }
-        let device = self.device()?;
-        let Some(fd) = device.as_fd() else {
-            return match device.failure() {
-                Some(error) => Err(anyhow!("{error}")),
-                None => Err(anyhow!("the device is gone; start again")),
+        let due = self.stack.next_deadline().min(until).min(look_at);
+        let mut asked: Vec<PollFd<'_>> =
+            others.into_iter().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
+        let beside = asked.len();
+        // With interrupt moderation frames gather until then, and do not wake us before.
+        if !gathers {
+            let device = self.device()?;
+            let Some(fd) = device.as_fd() else {
+                return match device.failure() {
+                    Some(error) => Err(anyhow!("{error}")),
+                    None => Err(anyhow!("the device is gone; start again")),
+                };
             };
-        };
-        let room = if self.stack.is_pushed_back() { PollFlags::OUT } else { PollFlags::empty() };
-        match poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN | room)], Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            let room =
+                if self.stack.is_pushed_back() { PollFlags::OUT } else { PollFlags::empty() };
+            asked.push(PollFd::from_borrowed_fd(fd, PollFlags::IN | room));
+        }
+        match poll(&mut asked, timeout(due, now).as_ref()) {
+            Ok(_) => Ok(asked[..beside].iter().any(|fd| !fd.revents().is_empty())),
+            Err(rustix::io::Errno::INTR) => Ok(false),
             Err(error) => Err(error).context("cannot wait for the device"),
         }
     }
@@ -307,6 +318,15 @@ impl Outside {
     fn device(&self) -> Result<&dyn Device> {
         self.stack.device(self.port).context("the device was removed")
     }
+}
+
+/// The time-out of poll(2); `None` if nothing is due.
+fn timeout(due: Instant, now: Instant) -> Option<Timespec> {
+    let nanos = (due != Instant::NEVER).then(|| due.since(now).as_nanos())?;
+    Some(Timespec {
+        tv_sec: (nanos / 1_000_000_000) as i64,
+        tv_nsec: (nanos % 1_000_000_000) as i64,
+    })
 }
 
 /// How a device is opened.
@@ -363,7 +383,7 @@ pub(crate) fn open(dev: &Dev, how: &How) -> Result<(Box<dyn Device>, MacAddr)> {
     Ok((Box::new(tap), mac))
 }
 
-/// A hardware address that nobody else has: locally administered, drawn.
+/// A random, locally administered hardware address.
 fn own_mac() -> Result<MacAddr> {
     let mut mac = [2; 6];
     getrandom::fill(&mut mac[1..]).context("the system gives no random address")?;

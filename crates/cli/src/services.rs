@@ -1,14 +1,15 @@
-//! `wirespeed services`: the small services over a device, for whoever needs a peer to test
-//! against: echo (RFC 862, port 7), discard (RFC 863, port 9), character generator (RFC 864, port
-//! 19), over TCP, for any number of connections at once, until Ctrl-C.
+//! `wirespeed services`: the small services over a device, for users that need a peer to test
+//! against: echo (RFC 862, port 7), discard (RFC 863, port 9), daytime (RFC 867, port 13) and
+//! character generator (RFC 864, port 19), over TCP and UDP, until Ctrl-C.
 //!
-//! Called by: `lib.rs`; `cargo xtask interop attacks` fires at it. Must not know: how frames get to
-//! the wire (`outside` does). A connection holds what it could not write yet, at most `HELD_BYTES`;
-//! connections beyond `--most` are reset.
+//! Called by: `lib.rs`; `cargo xtask interop attacks` fires at it.
 
 mod args;
 mod report;
 mod run;
+mod service;
+mod tcp;
+mod udp;
 
 use anyhow::Result;
 

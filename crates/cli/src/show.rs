@@ -1,15 +1,18 @@
 //! `wirespeed show`: what a running program's stacks are doing, asked over its control socket.
 //!
-//! Called by: `lib.rs`. Must not know: what a program does with its stacks.
+//! Called by: `lib.rs`.
 //!
 //! # The document of `--json`
 //! `{"tool": "show", "version", "program": {"pid", "command", "version"}, "stacks": [{"name",
 //! SECTION: ...}]}`, with one member for each section asked for: `stack` and `counters`, `drops`,
 //! `switches` (by name) are objects, `limits` an object of `{"value", "hits"}` by name; `ports`,
 //! `connections`, `sockets`, `neighbours` and `routes` are lists. Times end in their unit, sizes
-//! are bytes; what is not known is null.
+//! are bytes; what is not known is null. `show tcp` has `connections`, each with
+//! `delivery_bytes_per_s` and `receiving_bytes_per_s` as well.
 
 mod args;
+mod filter;
+mod full;
 mod report;
 mod run;
 
@@ -22,7 +25,11 @@ use crate::{Outcome, output};
 /// Run it.
 pub(crate) fn main(args: &Args) -> Result<Outcome> {
     let document = run::document(args)?;
-    let text = if args.json { report::json(&document)? } else { report::text(&document) };
+    let text = match (args.json, args.is_full()) {
+        (true, _) => report::json(&document)?,
+        (false, true) => full::text(&document),
+        (false, false) => report::text(&document),
+    };
     output::out(&text)?;
     Ok(Outcome::Done)
 }

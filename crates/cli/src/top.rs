@@ -14,6 +14,7 @@ mod run;
 mod switches;
 mod terminal;
 mod traffic;
+mod view;
 
 use std::io::IsTerminal;
 
@@ -41,15 +42,15 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
     let stop = stopped(!args.batch)?;
     let (mut top, mut source) = Top::new(args)?;
     let ended = if args.batch {
-        top.run(args, source.as_mut(), &stop, Keys(None), |interval| {
+        top.run(args, source.as_mut(), &stop, Keys(None), |interval, view| {
             let mut terminal = Terminal::new(TestBackend::new(BATCH.0, BATCH.1))?;
-            terminal.draw(|frame| report::draw(frame, interval))?;
+            terminal.draw(|frame| report::draw(frame, interval, view))?;
             Ok(!output::read_by_someone(&report::text(terminal.backend().buffer()))?)
         })
     } else {
         let mut terminal = ratatui::try_init().context("the terminal")?;
-        let ended = top.run(args, source.as_mut(), &stop, Keys::open(), |interval| {
-            terminal.draw(|frame| report::draw(frame, interval))?;
+        let ended = top.run(args, source.as_mut(), &stop, Keys::open(), |interval, view| {
+            terminal.draw(|frame| report::draw(frame, interval, view))?;
             Ok(false)
         });
         if terminal.show_cursor().and(ratatui::try_restore()).is_err() {

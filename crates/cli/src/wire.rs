@@ -8,18 +8,16 @@ mod report;
 mod run;
 mod values;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 pub(crate) use args::Args;
 
+use crate::Outcome;
 use crate::clock::Interrupt;
-use crate::{Outcome, Usage};
 
 /// Run it.
 pub(crate) fn main(args: &Args) -> Result<Outcome> {
-    if args.a == args.b {
-        bail!(Usage(format!("both ends are {}: a wire has two", args.a)));
-    }
+    args.check()?;
     let interrupted = run::run(args, &Interrupt::install()?)?;
     Ok(if interrupted && args.time.is_some() { Outcome::Interrupted } else { Outcome::Done })
 }

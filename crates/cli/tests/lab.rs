@@ -6,7 +6,7 @@ use common::{code, file, program, run, stderr};
 use serde_json::Value;
 
 const ONE: [&str; 10] =
-    ["lab", "wan", "--rate", "10M", "--delay", "5ms", "--loss", "1%", "--cc", "cubic"];
+    ["lab", "wan", "--rate", "10Mbit", "--delay", "5ms", "--loss", "1%", "--cc", "cubic"];
 
 /// The one document, which has the envelope of all experiments.
 fn document(output: &std::process::Output) -> Value {
@@ -25,20 +25,22 @@ fn one(more: &[&str]) -> std::process::Output {
 
 #[test]
 fn a_bad_command_line_says_what_to_do_and_exits_with_2() {
-    let cases: [(&[&str], &str); 11] = [
+    let cases: &[(&[&str], &str)] = &[
         (&["lab"], "wan"),
         (&["lab", "moon"], "--help"),
         (&["lab", "wan", "--cc", "vegas"], "cubic"),
         (&["lab", "wan", "--late", "1%"], "1%:10ms"),
         (&["lab", "wan", "--plot", "x.png"], "rsvg-convert"),
-        (&["lab", "wan", "--rate", "100G", "--delay", "10s"], "--queue-bdp"),
+        (&["lab", "wan", "--rate", "100Gbit", "--delay", "10s"], "--queue-bdp"),
         (&["lab", "wan", "--warp"], "--help"),
+        (&["lab", "fair", "--pairs", "cubic"], "as cubic+bbr"),
+        (&["lab", "fair", "--pairs", "linux-vegas+cubic"], "linux-reno"),
         (&["lab", "tap", "--seeds", "3"], "no use for --seeds; experiments that take it: wan"),
         (&["lab", "mitigation", "--seeds", "3"], "take it: wan"),
-        (&["lab", "pps", "--first-seed", "3"], "take it: wan, mitigation"),
-        (&["lab", "livelock", "--jobs", "1"], "take it: wan, mitigation"),
+        (&["lab", "pps", "--first-seed", "3"], "take it: wan, fair, mitigation"),
+        (&["lab", "livelock", "--jobs", "1"], "take it: wan, fair, mitigation"),
     ];
-    for (args, says) in cases {
+    for &(args, says) in cases {
         let output = run(args);
         assert_eq!(code(&output), 2, "{args:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(says), "{args:?}: {}", stderr(&output));

@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use terminal::Terminal;
 
 /// What a loaded machine needs to draw a screen, and a program to end.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 #[test]
 fn a_running_transfer_is_shown_screen_after_screen() {
@@ -37,27 +37,27 @@ fn a_running_transfer_is_shown_screen_after_screen() {
 fn a_key_ends_it_and_a_program_that_ends_is_named() {
     let mut running = Running::start("1").ready();
     let mut top = Terminal::new(&running.beside(&["top", "-d", "0.2"]));
-    top.shows("Connections", PATIENCE);
+    top.shows("Connections", TIMEOUT);
     top.types(b"q");
-    assert!(top.ends(PATIENCE).is_some_and(|ended| ended.success()), "{}", top.shown());
+    assert!(top.ends(TIMEOUT).is_some_and(|ended| ended.success()), "{}", top.shown());
 
     let mut top = Terminal::new(&running.beside(&["top", "-d", "0.2"]));
-    top.shows("Connections", PATIENCE);
+    top.shows("Connections", TIMEOUT);
     let said = format!("wirespeed ttcp, process {} has ended", running.pid());
     running.kill();
-    top.shows(&said, PATIENCE);
-    assert!(top.ends(PATIENCE).is_some_and(|ended| ended.success()), "{}", top.shown());
+    top.shows(&said, TIMEOUT);
+    assert!(top.ends(TIMEOUT).is_some_and(|ended| ended.success()), "{}", top.shown());
 }
 
 #[test]
 fn it_ends_with_its_terminal() {
     let running = Running::start("1").ready();
     let mut top = Terminal::new(&running.beside(&["top", "-d", "2"]));
-    top.shows("Connections", PATIENCE);
+    top.shows("Connections", TIMEOUT);
     // By then the screen is whole and it asks for keys; a screen cut short would end it by itself.
     std::thread::sleep(Duration::from_millis(300));
     top.vanishes();
-    let ended = top.ends(PATIENCE).expect("it goes on without a terminal");
+    let ended = top.ends(TIMEOUT).expect("it goes on without a terminal");
     assert!(ended.code().is_some(), "{ended}");
 }
 
@@ -65,11 +65,11 @@ fn it_ends_with_its_terminal() {
 fn who_is_in_a_hurry_gets_the_terminal_back_as_well() {
     let running = Running::start("1").ready();
     let mut top = Terminal::new(&running.beside(&["top", "-d", "0.2"]));
-    top.shows("Connections", PATIENCE);
+    top.shows("Connections", TIMEOUT);
     // It sleeps up to 50 ms at a time, where the second one finds it. Two of a kind might be one.
     top.signals(Signal::INT);
     top.signals(Signal::TERM);
-    let ended = top.ends(PATIENCE).expect("it goes on");
+    let ended = top.ends(TIMEOUT).expect("it goes on");
     assert!(matches!(ended.code(), Some(0 | 130)), "{ended}");
     for (what, escape) in [("the screen", "\x1b[?1049l"), ("the cursor", "\x1b[?25h")] {
         assert!(top.shown().contains(escape), "{what} is not as it was: {:?}", top.shown());

@@ -1,6 +1,6 @@
-//! The side that asks: one request after the other, each with a time-out.
+//! The client: one request after the other, each with a timeout.
 //!
-//! Called by: tools. Must not know: what is asked.
+//! Called by: tools.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -31,7 +31,7 @@ impl Client {
     /// each request that follows.
     ///
     /// # Errors
-    /// [`ControlError`]: nobody there, not for us, another version, no answer in time.
+    /// [`ControlError`]: no server, access denied, another version, no answer in time.
     pub fn connect(path: &Path, timeout: Duration) -> Result<Client, ControlError> {
         let address = path::address(path)?;
         let refused = || ControlError::system("the control socket cannot be reached");
@@ -51,7 +51,7 @@ impl Client {
             Err(Errno::AGAIN) => return Err(client.timed_out()),
             Err(errno) => return Err(refused()(errno)),
         }
-        // The server says first what it is, also to those whom it does not answer.
+        // The server sends its hello first, also to clients that it does not serve.
         match client.receive(deadline)? {
             Got::Hello => {}
             Got::Message(_) => return Err(ControlError::Stranger),
@@ -60,7 +60,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Ask, and wait for the answer.
+    /// Send a request, and wait for the answer.
     ///
     /// # Errors
     /// [`ControlError`]; the connection is of no use after it.
@@ -93,7 +93,7 @@ impl Client {
         ControlError::TimedOut { seconds: self.timeout.as_secs() }
     }
 
-    /// Let the next call on the socket wait until `deadline`.
+    /// Set the timeout of the next call on the socket to `deadline`.
     fn bound(&self, which: Timeout, deadline: Instant) -> Result<(), ControlError> {
         let left = deadline.saturating_duration_since(Instant::now());
         if left < Duration::from_micros(1) {

@@ -1,6 +1,6 @@
-//! What can go wrong on the control socket, each with what its user can do about it.
+//! The errors of the control socket, each with what the user can do about it.
 //!
-//! Called by: every file of this crate. Must not know: sockets.
+//! Called by: every file of this crate.
 
 use std::io;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ pub enum ControlError {
         /// Where it was looked for.
         path: PathBuf,
     },
-    /// There is a socket and nobody behind it.
+    /// There is a socket, but no server.
     #[error(
         "nobody answers at {}: the program that made it has ended. Start it again; its next start \
          removes this socket", .path.display()
@@ -29,7 +29,7 @@ pub enum ControlError {
         /// The socket.
         path: PathBuf,
     },
-    /// The system does not let us.
+    /// Access denied by the system.
     #[error(
         "no permission for {}: it belongs to another user. Ask as that user or as root: `sudo \
          wirespeed show --socket {}`", .path.display(), .path.display()
@@ -59,7 +59,7 @@ pub enum ControlError {
         /// The other side's.
         theirs: u16,
     },
-    /// Something else is at the other end.
+    /// The other end does not speak this protocol.
     #[error("what answers there is no wirespeed. Give the socket of one with --socket")]
     Stranger,
     /// A frame breaks a limit.
@@ -98,7 +98,7 @@ pub enum ControlError {
          (`ps`), then try again"
     )]
     TimedOut {
-        /// How long was waited.
+        /// The timeout.
         seconds: u64,
     },
     /// Another program serves there.
@@ -127,9 +127,9 @@ pub enum ControlError {
     /// The system refused a call.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// The call.
         what: &'static str,
-        /// What it said.
+        /// Its error.
         source: io::Error,
     },
 }

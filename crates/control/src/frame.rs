@@ -1,8 +1,7 @@
-//! Frames on a stream: a hello, then length, descriptors, payload. Whatever comes is bounded, and a
-//! frame that is refused takes its descriptors with it.
+//! Frames on a stream: a hello, then length, descriptors, payload. Everything received is bounded;
+//! the descriptors of a refused frame are closed.
 //!
-//! Called by: `server.rs` and `client.rs`, with a socket that waits or does not. Must not know: who
-//! is at the other end, what a payload means.
+//! Called by: `server.rs` and `client.rs`, with a socket that waits or does not.
 
 use std::io::IoSlice;
 use std::io::IoSliceMut;
@@ -25,7 +24,8 @@ pub const MAGIC: [u8; 8] = *b"wirespd\n";
 
 const HELLO_LEN: usize = 12;
 const HEADER_LEN: usize = 8;
-/// Bytes asked of the socket at once: memory follows what came, not what a header promises.
+/// Bytes read from the socket at once: memory grows with what arrived, not with what a header
+/// announces.
 const CHUNK: usize = 64 << 10;
 /// Descriptors that one call can carry; the kernel closes those beyond it. The limit
 /// `control_descriptors` counts up to this.
@@ -35,9 +35,9 @@ pub const DESCRIPTORS_MAX: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Welcome {
-    /// Requests are answered.
+    /// The server answers requests.
     Yes = 0,
-    /// Not those of this user.
+    /// It does not answer this user.
     NotAdmitted = 1,
     /// There are too many clients.
     Full = 2,
@@ -48,7 +48,7 @@ pub enum Welcome {
 pub struct Message {
     /// Its bytes.
     pub payload: Vec<u8>,
-    /// What came with it, close-on-exec.
+    /// Its descriptors, close-on-exec.
     pub descriptors: Vec<OwnedFd>,
 }
 
@@ -76,7 +76,7 @@ fn check_hello(bytes: &[u8]) -> Result<(), ControlError> {
     }
 }
 
-/// What a receiving side has so far.
+/// The state of a receiver.
 #[derive(Debug, Default)]
 pub(crate) struct Incoming {
     greeted: bool,
@@ -84,7 +84,7 @@ pub(crate) struct Incoming {
     descriptors: Vec<OwnedFd>,
 }
 
-/// What [`Incoming::receive`] came to.
+/// A result of [`Incoming::receive`].
 #[derive(Debug)]
 pub(crate) enum Got {
     /// The other side's hello, which fits.
@@ -203,7 +203,7 @@ impl Incoming {
     }
 }
 
-/// What a sending side has not sent yet.
+/// Data that a sender has not sent yet.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
     bytes: Vec<u8>,

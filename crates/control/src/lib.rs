@@ -1,22 +1,22 @@
-//! The control socket: how one program asks another, which runs a stack, what it is doing. Frames
-//! on a Unix stream socket, with the asker's credentials and, where wanted, descriptors.
+//! The control socket, by which one program queries another that runs a stack. Frames on a Unix
+//! stream socket, with the client's credentials and, if needed, descriptors.
 //!
-//! Called by: programs that run a stack ([`Server`]), tools that ask ([`Client`]). Must not know:
-//! what is asked; a frame's payload is bytes here, JSON where [`Client::request`] is used.
+//! Called by: programs that run a stack ([`Server`]), tools that ask ([`Client`]). A frame's
+//! payload is bytes here, and JSON only in [`Client::request`].
 //!
 //! # The protocol
 //! All integers are big-endian. Each side begins with a hello of 12 bytes: [`frame::MAGIC`], the
 //! version of the protocol (16 bits), a [`frame::Welcome`] (16 bits; the client's is 0). The hello
-//! is the same in every version, so that two that do not fit can say so. Then come frames, the
-//! client's requests and the server's answers in turn: length of the payload (32 bits), number of
-//! descriptors (16 bits), zero (16 bits), payload. Descriptors travel with the frame's first byte
-//! (SCM_RIGHTS, unix(7)) and are close-on-exec at once.
+//! is the same in every version, so that different versions can report the mismatch. Then come
+//! frames, the client's requests and the server's answers in turn: length of the payload (32 bits),
+//! number of descriptors (16 bits), zero (16 bits), payload. Descriptors travel with the frame's
+//! first byte (SCM_RIGHTS, unix(7)) and are close-on-exec at once.
 //!
 //! # What is bounded
 //! Clients, the length of a frame, its descriptors, the time a frame may take and the time a client
-//! may say nothing: `control_clients`, `control_frame_bytes`, `control_descriptors`,
+//! may be idle: `control_clients`, `control_frame_bytes`, `control_descriptors`,
 //! `control_half_frame_ms`, `control_idle_ms` of [`base::Limit`], each hit counted in the server's
-//! [`base::Budget`]. A client that goes too far is closed with all that it sent.
+//! [`base::Budget`]. A client that exceeds one is closed, and what it sent is discarded.
 #![cfg(target_os = "linux")]
 
 mod client;

@@ -1,8 +1,8 @@
 //! Where control sockets are: `wirespeed/PID.sock` in the user's run-time directory.
 //!
-//! Called by: `server.rs` and programs. Must not know: frames. The directory is the user's alone
-//! (0700); a socket in it is removed when nobody answers behind it, and only then. Source: XDG Base
-//! Directory Specification 0.8, file-hierarchy(7).
+//! Called by: `server.rs` and programs. The directory is the user's alone (0700); a socket in it is
+//! removed only if no server answers on it. Source: XDG Base Directory Specification
+//! 0.8, file-hierarchy(7).
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -16,7 +16,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 
 use crate::ControlError;
 
-/// Most sockets looked at in a directory.
+/// Most sockets examined in a directory.
 const SOCKETS_MAX: usize = 4096;
 
 /// The directory of a user's sockets: below `runtime` (XDG_RUNTIME_DIR) if it is an absolute path,
@@ -29,7 +29,7 @@ pub fn directory(runtime: Option<&OsStr>, uid: u32) -> PathBuf {
     }
 }
 
-/// Where a user's tools look: the user's own directory, root's, and for root everybody's.
+/// The directories that a user's tools search: the user's own, root's, and for root all users'.
 pub fn directories(runtime: Option<&OsStr>, uid: u32) -> Vec<PathBuf> {
     let mut all = vec![directory(runtime, uid), PathBuf::from("/run/wirespeed")];
     if uid == 0
@@ -48,8 +48,8 @@ pub fn socket(directory: &Path, pid: u32) -> PathBuf {
     directory.join(format!("{pid}.sock"))
 }
 
-/// Processes with a socket in `directory` behind which somebody answers, with its path. Those that
-/// only their owner may ask are in as well.
+/// Processes with a served socket in `directory`, with its path; also those that this user may not
+/// query.
 pub fn running(directory: &Path) -> Vec<(u32, PathBuf)> {
     let alive = |path: &Path| !matches!(probe(path), Err(Errno::CONNREFUSED | Errno::NOENT));
     let mut found: Vec<_> = sockets(directory).into_iter().filter(|(_, p)| alive(p)).collect();
@@ -57,14 +57,14 @@ pub fn running(directory: &Path) -> Vec<(u32, PathBuf)> {
     found
 }
 
-/// Remove the sockets in `directory` that nobody answers behind.
+/// Remove the sockets in `directory` that no server answers on.
 pub fn sweep(directory: &Path) {
     for (_, path) in sockets(directory) {
         remove_dead(&path);
     }
 }
 
-/// Make `directory` if it is not there, and see that it is this user's alone.
+/// Create `directory` if it does not exist, and check that only this user can access it.
 ///
 /// # Errors
 /// [`ControlError::Directory`], with what helps.
@@ -93,7 +93,7 @@ pub fn prepare(directory: &Path) -> Result<(), ControlError> {
     Ok(())
 }
 
-/// Remove the socket at `path` if nobody answers behind it; true if it is gone.
+/// Remove the socket at `path` if no server answers on it; true if it is gone.
 pub(crate) fn remove_dead(path: &Path) -> bool {
     probe(path) == Err(Errno::CONNREFUSED) && std::fs::remove_file(path).is_ok()
 }
@@ -103,7 +103,7 @@ pub(crate) fn address(path: &Path) -> Result<SocketAddrUnix, ControlError> {
     SocketAddrUnix::new(path).map_err(|_| ControlError::PathTooLong { path: path.to_owned() })
 }
 
-/// Does somebody answer? It asks without waiting: a queue that is full is an answer.
+/// Does a server answer? Connects without waiting; a full queue counts as an answer.
 fn probe(path: &Path) -> Result<(), Errno> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

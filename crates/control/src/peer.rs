@@ -1,7 +1,6 @@
-//! Who is at the other end of a Unix socket: its process, user and groups when it connected.
+//! The peer of a Unix socket: its process, user and groups at the time of connect.
 //!
-//! Called by: `server.rs`, once for each client. Must not know: frames. Source: unix(7),
-//! SO_PEERCRED and SO_PEERGROUPS.
+//! Called by: `server.rs`, once for each client. Source: unix(7), SO_PEERCRED and SO_PEERGROUPS.
 
 use std::os::fd::BorrowedFd;
 
@@ -11,7 +10,7 @@ use rustix::net::sockopt;
 use crate::ControlError;
 
 /// Asks the kernel for the groups of a socket's peer, SO_PEERGROUPS. No library has the call and
-/// this crate has no `unsafe`: whoever starts a server passes it in.
+/// this crate has no `unsafe`, so the program passes the function in.
 pub type Groups = fn(BorrowedFd<'_>) -> Option<Vec<u32>>;
 
 /// The other end.

@@ -1,8 +1,8 @@
-//! The side that answers: a bounded number of clients on one thread, no call of which waits.
+//! The server: a bounded number of clients on one thread; no call blocks.
 //!
 //! Called by: the loop of a program that runs a stack, between its turns or when a descriptor of
-//! [`Server::descriptors`] is ready. Must not know: what is asked. Counters: hits of the five
-//! `control_` limits in [`Server::budget`].
+//! [`Server::descriptors`] is ready. Counters: hits of the five `control_` limits in
+//! [`Server::budget`].
 
 use std::fs::symlink_metadata;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,14 +20,14 @@ use rustix::net::{
 use crate::frame::{Got, Incoming, Outgoing, Welcome, hello};
 use crate::{ControlError, Groups, Message, Peer, path};
 
-/// Clients that the kernel holds for us.
+/// The listen backlog.
 const BACKLOG: i32 = 16;
 
 /// A control socket that is served.
 pub struct Server {
     listener: OwnedFd,
     path: PathBuf,
-    /// Device and inode of the socket, so that nobody else's is removed.
+    /// Device and inode of the socket, so that no other one is removed.
     identity: Option<(u64, u64)>,
     clients: Vec<Connection>,
     budget: Budget,
@@ -45,14 +45,14 @@ struct Connection {
     began_at: Instant,
 }
 
-/// The user of this process, and root: who is answered unless the program says otherwise.
+/// Admit the user of this process, and root: the default.
 pub fn own_user_and_root(owner: &Owner) -> bool {
     owner.uid == 0 || owner.uid == rustix::process::geteuid().as_raw()
 }
 
 impl Server {
-    /// Serve at `path`, whose directory is there ([`path::prepare`]). A socket that nobody answers
-    /// behind is replaced. `admits` says who is answered, for example [`own_user_and_root`].
+    /// Serve at `path`, whose directory exists ([`path::prepare`]). A stale socket there is
+    /// replaced. `admits` decides which users are answered, for example [`own_user_and_root`].
     ///
     /// # Errors
     /// [`ControlError::InUse`], [`ControlError::PathTooLong`], [`ControlError::System`].
@@ -93,7 +93,7 @@ impl Server {
         &self.budget
     }
 
-    /// For whoever answers and has limits of its own there: `control_taps`.
+    /// For the code that answers, which has a limit here: `control_taps`.
     pub fn budget_mut(&mut self) -> &mut Budget {
         &mut self.budget
     }
@@ -120,12 +120,12 @@ impl Server {
         answered
     }
 
-    /// Is an answer on its way that its client has not taken in whole?
+    /// Is an answer being sent that its client has not received in full?
     pub fn is_answering(&self) -> bool {
         self.clients.iter().any(|client| !client.outgoing.is_empty())
     }
 
-    /// What a program that sleeps in poll(2) waits for.
+    /// The descriptors for poll(2).
     pub fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         let clients = self.clients.iter().map(|client| {
             let sending = !client.outgoing.is_empty();
@@ -142,7 +142,7 @@ impl Server {
     }
 
     fn accept(&mut self, now: Instant) {
-        // As many as the kernel holds: whoever connects without end does not keep us here.
+        // At most the listen backlog: clients that keep connecting do not keep us here.
         for _ in 0..BACKLOG {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let Ok(socket) = accept_with(&self.listener, flags) else { return };

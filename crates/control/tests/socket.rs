@@ -14,13 +14,13 @@ use wirespeed_control::{Client, ControlError, Message, Peer, Server, frame, path
 const TIMEOUT: Span = Span::from_secs(10);
 
 /// A directory of this test's own, gone with it.
-struct Place(PathBuf);
+struct Fixture(PathBuf);
 
-impl Place {
-    fn new(name: &str) -> Place {
+impl Fixture {
+    fn new(name: &str) -> Fixture {
         let place = std::env::temp_dir().join(format!("wsctl-{}-{name}", std::process::id()));
         path::prepare(&place).expect("the place for temporary files can be written");
-        Place(place)
+        Fixture(place)
     }
 
     fn serve(&self, budget: Budget) -> Server {
@@ -29,7 +29,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Fixture {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -57,7 +57,7 @@ fn message(payload: &[u8]) -> Message {
 
 #[test]
 fn requests_of_every_length_are_answered_and_longer_ones_refused() {
-    let place = Place::new("lengths");
+    let place = Fixture::new("lengths");
     let mut server = place.serve(Budget::default());
     let path = server.path().to_owned();
     with(&mut server, move || {
@@ -73,7 +73,7 @@ fn requests_of_every_length_are_answered_and_longer_ones_refused() {
 
 #[test]
 fn descriptors_go_both_ways_close_on_exec_and_are_closed_when_refused() {
-    let place = Place::new("descriptors");
+    let place = Fixture::new("descriptors");
     let mut server = place.serve(Budget::default());
     let path = server.path().to_owned();
     let (mut far, near) = UnixStream::pair().expect("a pair");
@@ -110,7 +110,7 @@ fn hello(version: u16) -> Vec<u8> {
 
 #[test]
 fn strangers_other_versions_and_broken_frames_are_closed() {
-    let place = Place::new("strangers");
+    let place = Fixture::new("strangers");
     let mut server = place.serve(Budget::default());
     let good = hello(frame::VERSION);
     let cases: [Vec<u8>; 4] = [
@@ -134,7 +134,7 @@ fn strangers_other_versions_and_broken_frames_are_closed() {
 
 #[test]
 fn silent_and_half_sent_clients_are_closed_in_time_and_counted() {
-    let place = Place::new("silence");
+    let place = Fixture::new("silence");
     let mut server = place.serve(Budget::default());
     let at = |ms| Instant::ZERO + Duration::from_millis(ms);
     let mut stream = raw(&server);
@@ -159,7 +159,7 @@ fn silent_and_half_sent_clients_are_closed_in_time_and_counted() {
 
 #[test]
 fn clients_beyond_the_limit_and_users_not_admitted_are_told() {
-    let place = Place::new("limit");
+    let place = Fixture::new("limit");
     let mut budget = Budget::default();
     budget.set(Limit::ControlClients, 1);
     let mut server = place.serve(budget);
@@ -180,7 +180,7 @@ fn clients_beyond_the_limit_and_users_not_admitted_are_told() {
 
 #[test]
 fn sockets_are_replaced_only_when_nobody_answers() {
-    let place = Place::new("stale");
+    let place = Fixture::new("stale");
     let server = place.serve(Budget::default());
     let path = server.path().to_owned();
     let again = Server::bind(&path, Budget::default(), |_| None, |_| true);
@@ -199,7 +199,7 @@ fn sockets_are_replaced_only_when_nobody_answers() {
 
 #[test]
 fn a_directory_that_others_may_enter_is_refused() {
-    let place = Place::new("open");
+    let place = Fixture::new("open");
     let mode = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(&place.0, mode).expect("it is ours");
     let error = path::prepare(&place.0).expect_err("others may enter");

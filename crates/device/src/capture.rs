@@ -1,7 +1,7 @@
 //! A device that writes every frame to a capture file, both ways, in pcapng.
 //!
-//! Called by: programs, around any device. Must not know: what frames hold, what time it is (its
-//! clock is passed in). Counters: [`CaptureStatus::frames`]. Source: draft-ietf-opsawg-pcapng.
+//! Called by: programs, around any device. Its clock is passed in. Counters:
+//! [`CaptureStatus::frames`]. Source: draft-ietf-opsawg-pcapng.
 //!
 //! Each frame has its direction, and a time in nanoseconds: that of its burst. Frames are written
 //! as they are: one whose checksum the device is to finish has the pseudo-header's sum in its

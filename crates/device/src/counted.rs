@@ -1,7 +1,7 @@
 //! A device with counters: frames, bytes and bursts both ways, readable from any thread.
 //!
-//! Called by: programs, around any device. Must not know: what frames hold. Counters: [`Totals`].
-//! Bursts that move nothing are not counted. Cost: one look at each frame's length.
+//! Called by: programs, around any device. Counters: [`Totals`]. Bursts that move nothing are not
+//! counted. Cost: one look at each frame's length.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! A device on a bad wire: it drops, duplicates, reorders and corrupts frames, each with a
-//! probability, the same way each time for the same seed and the same frames.
+//! A fault injector around a device: it drops, duplicates, reorders and corrupts frames, each with
+//! a probability; the same seed and frames give the same faults.
 //!
-//! Called by: tests and experiments, around any device. Must not know: protocols above the link
-//! header. Counters: [`FaultCounts`]; what it loses is [`DropReason::FaultInjected`].
+//! Called by: tests and experiments, around any device. Counters: [`FaultCounts`]; what it loses is
+//! [`DropReason::FaultInjected`].
 //!
 //! A super-segment is one frame here: it is lost as a whole.
 //!
@@ -10,7 +10,7 @@
 //! One bit behind the link header is flipped, in a copy: the sender's own bytes stay. A frame with
 //! a checksum that the device was to finish, or vouched for, loses that mark, because a checksum
 //! taken or trusted after the flip would hide it; a super-segment on its way out, which only a
-//! device can finish, is lost instead. ARP, which has no checksum, is spared.
+//! device can finish, is lost instead. ARP, which has no checksum, is exempt.
 
 use core::task::Waker;
 use std::collections::VecDeque;
@@ -51,13 +51,13 @@ pub struct Config {
     pub distance: u16,
     /// It is let go anyway when this many calls of `rx_burst` in a row found no frame to overtake
     /// it: no frame waits for ever on a wire that fell silent.
-    pub patience: u16,
+    pub idle_polls_max: u16,
 }
 
 impl Default for Config {
-    /// A good wire; reordered frames, if asked for, by up to 3 places, and 64 idle polls.
+    /// No faults; reordered frames, if asked for, by up to 3 places, and 64 idle polls.
     fn default() -> Config {
-        Config { rx: Odds::default(), tx: Odds::default(), distance: 3, patience: 64 }
+        Config { rx: Odds::default(), tx: Odds::default(), distance: 3, idle_polls_max: 64 }
     }
 }
 
@@ -158,13 +158,13 @@ impl Lane {
         Lane { odds, sending, through: VecDeque::new(), held: Vec::new(), idle_polls: 0 }
     }
 
-    /// A poll without a frame; after `patience` of them nothing is held any more.
-    fn idle(&mut self, patience: u16) {
+    /// A poll without a frame; after `idle_polls_max` of them nothing is held any more.
+    fn idle(&mut self, idle_polls_max: u16) {
         if self.held.is_empty() {
             return;
         }
         self.idle_polls = self.idle_polls.saturating_add(1);
-        if self.idle_polls >= patience {
+        if self.idle_polls >= idle_polls_max {
             self.through.extend(self.held.drain(..).map(|(frame, _)| frame));
         }
     }
@@ -185,7 +185,7 @@ pub struct Fault<D> {
     link: LinkKind,
     rng: Rng,
     distance: u16,
-    patience: u16,
+    idle_polls_max: u16,
     rx: Lane,
     tx: Lane,
     /// Frames that the device inside has pushed back, or that are about to go there.
@@ -203,7 +203,7 @@ impl<D: Device> Fault<D> {
             device,
             rng,
             distance: config.distance.max(1),
-            patience: config.patience.max(1),
+            idle_polls_max: config.idle_polls_max.max(1),
             rx: Lane::new(config.rx, false),
             tx: Lane::new(config.tx, true),
             leaving: Burst::new(),
@@ -289,7 +289,7 @@ impl Lane {
     }
 }
 
-/// ARP has no checksum: what is wrong with it nobody would notice.
+/// ARP has no checksum: a receiver could not detect the corruption.
 fn may_be_corrupted(frame: &Mbuf, link: LinkKind) -> bool {
     let arp = link == LinkKind::Ethernet && frame.as_slice().get(12..14) == Some(&[0x08, 0x06]);
     !arp && frame.len() > link.header_len()
@@ -319,12 +319,12 @@ impl<D: Device> Device for Fault<D> {
     pass_through!();
 
     fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
-        self.tx.idle(self.patience);
+        self.tx.idle(self.idle_polls_max);
         self.leave(pool);
         if self.rx.through.is_empty() {
             let mut burst = Burst::new();
             if self.device.rx_burst(pool, &mut burst) == 0 {
-                self.rx.idle(self.patience);
+                self.rx.idle(self.idle_polls_max);
             }
             burst.drain(..).for_each(|frame| self.pass(false, pool, frame));
         }

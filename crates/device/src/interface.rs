@@ -1,8 +1,7 @@
 //! What the kernel knows of an interface, asked and set: `ioctl`s that no library wraps, each in a
 //! safe function.
 //!
-//! Called by: `tap`, `packet`. Must not know: what the answers are for.
-//! Sources: netdevice(7), Linux `uapi/linux/if.h`, `uapi/linux/ipv6.h`.
+//! Called by: `tap`, `packet`. Sources: netdevice(7), Linux `uapi/linux/if.h`, `uapi/linux/ipv6.h`.
 #![allow(unsafe_code)]
 
 use core::ffi::{c_int, c_short};

@@ -1,9 +1,8 @@
 //! Network namespaces that `ip netns` made, for threads to enter: where a TAP is, or a host's
 //! sockets are. Linux only.
 //!
-//! Called by: programs and experiments with a host in a namespace. Must not know: what is done
-//! there. A thread that enters one stays there, so [`Namespace::inside`] works on a thread of its
-//! own.
+//! Called by: programs and experiments with a host in a namespace. A thread that enters one stays
+//! there, so [`Namespace::inside`] works on a thread of its own.
 
 use core::fmt;
 use std::fs::File;

@@ -2,9 +2,8 @@
 //! descriptors, a link with a rate, the gap between frames, padding, and a shared cable's
 //! collisions.
 //!
-//! Called by: stacks, the lab, tests. Must not know: what frames hold, levels. Counters:
-//! [`Counts`], and the drops `device_ring_full`, `device_collisions`, `device_link_down`,
-//! `device_frame_too_big`, `mbuf_exhausted`.
+//! Called by: stacks, the lab, tests. Counters: [`Counts`], and the drops `device_ring_full`,
+//! `device_collisions`, `device_link_down`, `device_frame_too_big`, `mbuf_exhausted`.
 //!
 //! [`crate::mem`] hands frames over; here they take the time that they take on a link. Nothing runs
 //! between two calls: each call works out what has happened by its clock's now (`wire.rs`), and
@@ -251,13 +250,13 @@ impl Drop for Nic {
     }
 }
 
-/// At least as long as the shortest frame, with zeros: what lay there before is nobody's to see.
+/// Padded with zeros to the shortest frame, so that old memory does not leak.
 fn padded(mut frame: Mbuf, pool: &mut Pool) -> Option<Mbuf> {
     let missing = MIN_FRAME.saturating_sub(frame.len());
     if missing == 0 || frame.append(&[0; MIN_FRAME][..missing]) == missing {
         return Some(frame);
     }
-    // Somebody else reads this buffer, or it ends here.
+    // The buffer is shared, or it ends here.
     let copy = pool.alloc(MIN_FRAME).map(|mut copy| {
         copy.append(frame.as_slice());
         copy.append(&[0; MIN_FRAME][..MIN_FRAME - copy.len()]);

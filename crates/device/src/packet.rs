@@ -1,9 +1,8 @@
 //! Packet sockets: a stack of ours on an interface that the kernel has, beside the kernel's own
 //! stack. Linux only.
 //!
-//! Called by: the stack, once a burst; programs that open one. Must not know: what frames hold
-//! (`vnet.rs` looks as far as the offload header needs). Counters: [`Device::drops`], by name.
-//! Source: packet(7).
+//! Called by: the stack, once a burst; programs that open one. Only `vnet.rs` looks into frames, as
+//! far as the offload header needs. Counters: [`Device::drops`], by name. Source: packet(7).
 //!
 //! ```no_run
 //! use wirespeed_device::packet::{Config, PacketSocket};

@@ -1,9 +1,9 @@
 //! All groups of the peer of a Unix socket, as they were when it connected: SO_PEERGROUPS.
 //!
 //! Called by: programs, which hand it to the control socket's server. It is here because no library
-//! wraps the call and this crate is the one of those that make such calls. Must not know: who asks
-//! what. Reading /proc instead would ask about whoever has that process number by then. Source:
-//! socket(7), `sk_getsockopt` of the kernel: ERANGE says the length it needs.
+//! wraps the call and this crate is the one of those that make such calls. Reading /proc instead
+//! would ask about whoever has that process number by then. Source: socket(7), `sk_getsockopt` of
+//! the kernel: ERANGE says the length it needs.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsRawFd, BorrowedFd};

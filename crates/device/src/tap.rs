@@ -1,7 +1,7 @@
 //! TAP and TUN: the kernel of this machine is the host at the other end of the wire. Linux only.
 //!
-//! Called by: the stack, once a burst; programs that open one. Must not know: what frames hold
-//! (`vnet.rs` looks as far as the offload header needs). Counters: [`Device::drops`], by name.
+//! Called by: the stack, once a burst; programs that open one. Only `vnet.rs` looks into frames, as
+//! far as the offload header needs. Counters: [`Device::drops`], by name.
 //!
 //! ```no_run
 //! use wirespeed_device::tap::{Config, Setup, Tap};

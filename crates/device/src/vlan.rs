@@ -1,8 +1,8 @@
 //! 802.1Q in software: a device that is a trunk, split into ports by VLAN.
 //!
-//! Called by: programs, which give each port to a stack. Must not know: what frames hold behind the
-//! tag. Counters: [`Device::drops`] of each port; the first one's include what the trunk and its
-//! device lost. Source: IEEE 802.1Q-2022 sections 6.9 and 9.6; 802.1ad for the outer tag.
+//! Called by: programs, which give each port to a stack. Counters: [`Device::drops`] of each port;
+//! the first one's include what the trunk and its device lost. Source: IEEE 802.1Q-2022 sections
+//! 6.9 and 9.6; 802.1ad for the outer tag.
 //!
 //! ```
 //! use wirespeed_device::{mem, vlan};
@@ -274,7 +274,7 @@ impl Device for Port {
         trunk.waiting(self.number) > 0 || trunk.device.rx_ready()
     }
 
-    /// Also if nobody will tell of room: then the next burst finds out.
+    /// Also if no wake-up for room will come: then the next burst finds out.
     fn tx_ready(&self) -> bool {
         let trunk = locked(&self.trunk);
         trunk.is_forgotten(self.number) || trunk.device.tx_ready()
@@ -303,7 +303,7 @@ impl Device for Port {
         for slot in &self.descriptors {
             if slot.get().is_none() {
                 let copy = fd.try_clone_to_owned().ok()?;
-                // Nobody else sets it: the lock is ours.
+                // Only we set it: we hold the lock.
                 let _ = slot.set((fd.as_raw_fd(), copy));
             }
             if let Some((number, copy)) = slot.get()

@@ -1,9 +1,9 @@
 //! A virtual machine at the other end of a socket, in QEMU's framing: `-netdev stream`, where each
 //! frame has its length in front (32 bits, big-endian), and `-netdev dgram`, a frame a datagram.
 //!
-//! Called by: the stack, once a burst; programs that open one. Must not know: what frames hold.
-//! Counters: [`drops`](crate::Device::drops), by name. Source: QEMU,
-//! `docs/system/devices/net.rst`, `net/stream.c`.
+//! Called by: the stack, once a burst; programs that open one. Counters:
+//! [`drops`](crate::Device::drops), by name. Source: QEMU, `docs/system/devices/net.rst`,
+//! `net/stream.c`.
 //!
 //! ```no_run
 //! use wirespeed_device::vm::Stream;
@@ -20,7 +20,7 @@
 //!   [`DropReason::DeviceLinkDown`] until the next machine connects, which then has the link.
 //! - A [`Stream`] that connected: gone for good.
 //! - A length that no frame has: the stream has lost its step, and the connection is closed.
-//! - A [`Dgram`] knows of no other end: what nobody takes is lost and counted.
+//! - A [`Dgram`] is not connected: frames without a receiver are lost and counted.
 //!
 //! # Sleeping
 //! [`Device::as_fd`](crate::Device::as_fd) is one descriptor for a port's whole life, whoever

@@ -1,9 +1,9 @@
 //! The virtio-net header that stands in front of each frame where the kernel has offloads for us.
 //!
-//! Called by: `tap` and `packet`. Must not know: descriptors. It alone in this crate
-//! looks behind the link header, and only for what the header must say: which IP version, TCP or
-//! UDP, and how long the TCP header is. Source: VIRTIO 1.2 section 5.1.6, Linux
-//! `uapi/linux/virtio_net.h`. Fields are in the machine's byte order, as tun has them by default.
+//! Called by: `tap` and `packet`. It alone in this crate looks behind the link header, and only for
+//! what the header must say: which IP version, TCP or UDP, and how long the TCP header is. Source:
+//! VIRTIO 1.2 section 5.1.6, Linux `uapi/linux/virtio_net.h`. Fields are in the machine's byte
+//! order, as tun has them by default.
 
 use base::LinkKind;
 use mbuf::{Flags, Mbuf};
@@ -27,7 +27,7 @@ const TCP_CHECKSUM_AT: u16 = 16;
 const UDP_CHECKSUM_AT: u16 = 6;
 const UDP: u8 = 17;
 
-/// The frame and its header contradict each other, or ask for what nobody agreed on.
+/// The frame and its header contradict each other, or ask for an offload that was not negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Contradiction;
 

@@ -1,7 +1,7 @@
 //! What the wrappers share: the methods of [`crate::Device`] that they pass on, counters that other
 //! threads may read, and a copy of a frame with its notes.
 //!
-//! Called by: `counted`, `fault`, `capture`. Must not know: what each wrapper is for.
+//! Called by: `counted`, `fault`, `capture`.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,8 +1,8 @@
 //! AF_XDP: frames of an interface's queues straight into memory that the kernel shares with us,
 //! before its own stack sees them. Linux only.
 //!
-//! Called by: the stack, once a burst; programs that open one. Must not know: what frames hold.
-//! Counters: [`Device::drops`], by name. Source: Linux `Documentation/networking/af_xdp.rst`.
+//! Called by: the stack, once a burst; programs that open one. Counters: [`Device::drops`], by
+//! name. Source: Linux `Documentation/networking/af_xdp.rst`.
 //!
 //! ```no_run
 //! use wirespeed_device::xdp::{Config, XdpSocket};
@@ -64,7 +64,7 @@ const ADDRESS_BITS: u32 = 48;
 
 /// Calls in a row by which the kernel sent nothing, after which its device is given time: a ring
 /// that is merely full has room again sooner, one that is stopped does not.
-const PATIENCE: u32 = 64;
+const FRUITLESS_MAX: u32 = 64;
 
 /// Empty bursts between two looks at what the kernel lost.
 const LOOK: u32 = 256;
@@ -318,8 +318,8 @@ impl Device for XdpSocket {
 
     fn rx_ready(&self) -> bool {
         // What could not be sent is tried again at once, if that takes a call of ours and has not
-        // been for nothing too often: nobody spins for a device that stands.
-        let is_worth_a_call = self.fruitless < PATIENCE && self.tx.wants_waking();
+        // been in vain too often: no busy loop for a device that stalls.
+        let is_worth_a_call = self.fruitless < FRUITLESS_MAX && self.tx.wants_waking();
         !self.is_gone() && (self.rx.has_entry() || is_worth_a_call && self.has_unsent())
     }
 

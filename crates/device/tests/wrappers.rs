@@ -187,11 +187,11 @@ fn no_frame_waits_for_ever_on_a_silent_wire() {
         device.rx_burst(&mut pool, &mut burst);
         far.rx_ready()
     });
-    assert_eq!(polls, Some(usize::from(config.patience) - 1));
+    assert_eq!(polls, Some(usize::from(config.idle_polls_max) - 1));
     far.rx_burst(&mut pool, &mut burst);
     far.tx_burst(&mut pool, &mut burst);
     let polls = (0..BURST * 2).find(|_| device.rx_burst(&mut pool, &mut burst) > 0);
-    assert_eq!(polls, Some(usize::from(config.patience)));
+    assert_eq!(polls, Some(usize::from(config.idle_polls_max)));
     assert!(!device.rx_ready());
 }
 

@@ -1,7 +1,7 @@
 //! The printer: what is asked of it, what it remembers, and the text of one packet.
 //!
-//! Called by: programs, for each packet. Must not know: any protocol; `link` looks at the first
-//! header. A packet may nest others: [`Printer::deeper`] bounds how deep they are followed.
+//! Called by: programs, for each packet. `link` dissects the first header. A packet may nest
+//! others: [`Printer::deeper`] bounds how deep they are followed.
 
 use core::fmt::Write;
 

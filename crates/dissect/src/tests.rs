@@ -245,8 +245,7 @@ fn both_zeros_of_ones_complement_are_right() {
     }
 }
 
-/// Every dissector's share of bytes nobody meant: frames of every link type, ports, protocols and
-/// Ethernet types, cut anywhere and with bytes that are changed.
+/// Malformed frames: wrong lengths, headers beyond the end, truncated anywhere.
 #[test]
 fn any_bytes_are_printed_and_lines_are_bounded() {
     let mut random = Random(1);

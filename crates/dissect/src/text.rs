@@ -1,6 +1,6 @@
 //! Text in packets and names of numbers, as tcpdump writes them.
 //!
-//! Called by: every dissector. Must not know: protocols.
+//! Called by: every dissector.
 
 use core::fmt::Write;
 

@@ -1,6 +1,6 @@
 //! Is this frame for us, and what does it carry? RFC 894, RFC 2464.
 //!
-//! Called by: `stack/rx.rs`, first of all. Must not know: what follows the header.
+//! Called by: `stack/rx.rs`, first of all.
 
 use base::{DropReason, MacAddr};
 use wire::ether;

@@ -144,7 +144,8 @@ impl FlowKey {
         u16::from_be_bytes([ports[at], ports[at + 1]])
     }
 
-    /// Keyed hash: strangers choose the key's parts, so they must not know where it lands.
+    /// Keyed hash: remote hosts choose parts of the key, so they must not be able to predict the
+    /// slot.
     #[inline]
     pub fn hash(&self, secret: &KeyedHash) -> u64 {
         let [a, b, c, d, e] = self.words;
@@ -155,7 +156,7 @@ impl FlowKey {
     #[inline(always)]
     pub fn cheap_hash(&self) -> u64 {
         let [a, b, ..] = self.words;
-        // Ports stand in the upper half, from where a product carries nothing down: half round.
+        // Ports are in the upper half, and a product does not carry downwards: swap the halves.
         let product = u128::from(a ^ b.rotate_left(32)) * 0x9e37_79b9_7f4a_7c15;
         product as u64 ^ (product >> 64) as u64
     }

@@ -1,7 +1,7 @@
 //! ICMP and ICMPv6: what a message means for a host, and the messages a host sends.
 //!
-//! Called by: `stack/icmp.rs`, `stack/socket/ping.rs`. Must not know: routes, rate limits, sockets
-//! (the stack has them). RFC 792, RFC 4443, RFC 1122 section 3.2.2, RFC 1191, RFC 8201, RFC 5927.
+//! Called by: `stack/icmp.rs`, `stack/socket/ping.rs`. The stack has the routes, rate limits and
+//! sockets. RFC 792, RFC 4443, RFC 1122 section 3.2.2, RFC 1191, RFC 8201, RFC 5927.
 
 use core::net::IpAddr;
 
@@ -22,10 +22,10 @@ pub const HEADER_LEN: usize = 8;
 const V4_ERROR_MAX: usize = 576;
 /// The same for IPv6, RFC 4443 section 2.4(c).
 const V6_ERROR_MAX: usize = 1280;
-/// An IPv4 path with a smaller MTU than this is not believed: every host takes 576 bytes (RFC 791),
-/// and smaller segments are what a forger is after (RFC 5927 section 7). Linux has the same floor.
+/// A smaller MTU of an IPv4 path is ignored: every host takes 576 bytes (RFC 791), and forged
+/// reports aim at tiny segments (RFC 5927 section 7). Linux has the same minimum.
 const V4_MTU_FLOOR: usize = 552;
-/// RFC 1191 section 7.1: MTUs that links have; what routers that name none are taken to mean.
+/// RFC 1191 section 7.1: the plateaus, for reports without an MTU.
 const PLATEAUS: [usize; 8] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, V4_MTU_FLOOR];
 
 /// Why a packet did not arrive.
@@ -37,9 +37,9 @@ pub enum Unreachable {
     Host,
     /// Its host does not speak the protocol.
     Protocol,
-    /// Nobody on the port.
+    /// No socket on the port.
     Port,
-    /// Somebody forbids it.
+    /// Administratively prohibited.
     Prohibited,
 }
 
@@ -48,14 +48,14 @@ pub enum Unreachable {
 pub enum ErrorKind {
     /// It was not delivered.
     Unreachable(Unreachable),
-    /// It was larger than a link's MTU: that many bytes, 0 from routers that do not say.
+    /// It was larger than a link's MTU, in bytes; 0 if the router does not report it.
     TooBig(usize),
-    /// It went in circles, or its fragments did not all arrive: nothing is wrong with the path
-    /// for good (RFC 1122 sections 3.2.2.4 and 4.2.3.9).
+    /// Its TTL expired, or fragments were missing: a transient error (RFC 1122 sections 3.2.2.4 and
+    /// 4.2.3.9).
     Transient,
 }
 
-/// What a message is for us.
+/// What a message means for a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
     /// To be answered.
@@ -74,7 +74,7 @@ pub enum Message {
 /// What an error quotes of the packet that it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quoted<'a> {
-    /// Its source: an address of ours, or it is none of our business.
+    /// Its source; must be an address of ours.
     pub src: IpAddr,
     /// Its destination.
     pub dst: IpAddr,
@@ -82,16 +82,17 @@ pub struct Quoted<'a> {
     pub protocol: u8,
     /// Bytes of the whole packet, as its header had it.
     pub total_len: usize,
-    /// The first bytes of the transport header: eight at least, or fewer from who cut too much.
+    /// The first bytes of the transport header: eight at least, or fewer if the router quoted too
+    /// little.
     pub transport: &'a [u8],
 }
 
-/// Look at a message: checksum, then type.
+/// Check a message: checksum, then type.
 ///
 /// # Errors
 /// [`DropReason::IcmpMalformed`] for one that is short or wrongly summed,
-/// [`DropReason::IcmpUnhandled`] for what asks nothing of us: redirects, source quench (RFC 6633),
-/// timestamps, routers' messages, and what was sent to a group.
+/// [`DropReason::IcmpUnhandled`] for messages that a host does not handle: redirects, source quench
+/// (RFC 6633), timestamps, router messages, and what was sent to a group.
 pub fn icmp_input<A: Addrs>(ip: &Ip<A>, message: &[u8]) -> Result<Message, DropReason> {
     let message = match (ip.src(), ip.dst()) {
         (IpAddr::V6(src), IpAddr::V6(dst)) => from_v6(&v6::Header::parse(message, src, dst)?),
@@ -195,8 +196,8 @@ impl Quoted<'_> {
         self.transport.get(4..8)?.first_chunk().map(|b| u32::from_be_bytes(*b))
     }
 
-    /// The MTU of the path that a message about this packet tells of, or `None` if it is not to
-    /// be believed: not smaller than the packet was, or smaller than the version's links can be.
+    /// The path MTU reported in a message about this packet, or `None` if it is not plausible: not
+    /// smaller than the packet was, or below the minimum of the IP version.
     pub fn path_mtu(&self, reported: usize) -> Option<usize> {
         let v4 = self.src.is_ipv4();
         let mtu = match reported {

@@ -1,7 +1,7 @@
-//! A packet's IP header, either version: checked, with what the layers above ask of it.
+//! Checks a packet's IP header, of either version, and returns what the layers above need.
 //!
-//! Called by: `stack/rx.rs`. Must not know: whether the packet is for us (the stack has the
-//! addresses), what a transport does with it. RFC 791, 8200, 1122 section 3.2.1.
+//! Called by: `stack/rx.rs`. The stack decides whether the packet is for us, and which transport
+//! takes it. RFC 791, 8200, 1122 section 3.2.1.
 
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -12,7 +12,7 @@ use wire::{ipv4, ipv6};
 use crate::FlowKey;
 use crate::flow::{Addrs, V4Addrs, V6Addrs};
 
-/// What is known of a packet after its IP header, in plain words that stay in registers.
+/// The result of checking an IP header, in plain words that stay in registers.
 #[derive(Clone, Copy, Debug)]
 pub struct Ip<A> {
     addrs: A,
@@ -28,11 +28,17 @@ pub struct Ip<A> {
     pub ttl: u8,
 }
 
-/// The IPv4 header nearly every packet has: no options, no fragment, nothing wrong. `None` is not
-/// a verdict: [`ipv4_any`] gives it.
+/// The common IPv4 header: no options, no fragment, no error. `None` is not an error: [`ipv4_any`]
+/// decides.
 #[inline(always)]
 pub fn ipv4_plain(packet: &[u8]) -> Option<Ip<V4Addrs>> {
-    let plain = ipv4::Plain::parse(packet)?;
+    ipv4_plain_of(packet.first_chunk()?, packet.len())
+}
+
+/// The same of a header that stands in front of a packet of `packet_len` bytes.
+#[inline(always)]
+pub fn ipv4_plain_of(header: &[u8; ipv4::HEADER_LEN], packet_len: usize) -> Option<Ip<V4Addrs>> {
+    let plain = ipv4::Plain::of(header, packet_len)?;
     Some(Ip {
         addrs: V4Addrs(plain.addrs),
         transport_at: ipv4::HEADER_LEN as u32,
@@ -62,8 +68,8 @@ pub fn ipv4_any(packet: &[u8]) -> Result<Ip<V4Addrs>, DropReason> {
     })
 }
 
-/// The IPv6 header nearly every packet has: TCP or UDP right behind it. `None` is not a verdict:
-/// [`ipv6_any`] gives it.
+/// The common IPv6 header: TCP or UDP directly behind it. `None` is not an error: [`ipv6_any`]
+/// decides.
 #[inline(always)]
 pub fn ipv6_plain(packet: &[u8]) -> Option<Ip<V6Addrs>> {
     let h = ipv6::Header::parse(packet).ok()?;
@@ -113,7 +119,7 @@ impl<A: Addrs> Ip<A> {
         self.addrs.key(raw_ports)
     }
 
-    /// Was it marked on its way: congestion experienced (RFC 3168 section 5)?
+    /// Does it have the mark congestion experienced (RFC 3168 section 5)?
     #[inline(always)]
     pub fn is_ce(&self) -> bool {
         self.tos & 3 == 3
@@ -141,12 +147,12 @@ pub fn pseudo_sum(src: IpAddr, dst: IpAddr, protocol: u8) -> Sum {
     }
 }
 
-/// Can this never be one host's address: a group, broadcast, this network, or loopback on a wire?
+/// Can this not be a host's address: multicast, broadcast, 0.0.0.0/8, or loopback on a wire?
 /// RFC 1122 section 3.2.1.3, RFC 4291 section 2.7.
 #[inline]
 pub fn is_martian_source(src: IpAddr) -> bool {
     match src {
-        // From 224 on: groups, what is reserved, broadcast.
+        // From 224 on: multicast, reserved, broadcast.
         IpAddr::V4(a) => matches!(a.octets()[0], 0 | 127 | 224..),
         IpAddr::V6(a) => a.is_multicast() || a == Ipv6Addr::LOCALHOST || a.is_unspecified(),
     }

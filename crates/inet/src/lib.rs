@@ -1,8 +1,8 @@
-//! Ethernet, IP, ICMP, UDP, neighbours and routes. No layer here knows another, and none knows
-//! TCP: each takes a borrowed packet and returns a small value; `stack` joins them.
+//! Ethernet, IP, ICMP, UDP, neighbours and routes. No layer here calls another: each takes a
+//! borrowed packet and returns a small value; `stack` joins them.
 //!
-//! Called by: `stack/rx.rs` and `stack/tx.rs`. Must not know: connections, devices, clocks.
-//! RFC 791, 8200, 792, 4443, 768, 826, 4861, 1122.
+//! Called by: `stack/rx.rs` and `stack/tx.rs`. It knows no connection, no device and no clock. RFC
+//! 791, 8200, 792, 4443, 768, 826, 4861, 1122.
 
 pub mod ether;
 pub mod flow;

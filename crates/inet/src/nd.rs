@@ -1,9 +1,8 @@
-//! What an ARP packet or a neighbour discovery message means for us: a question to answer, news
-//! about a neighbour, or nothing. And the messages themselves, written.
+//! ARP and neighbour discovery messages. Input: a request to reply to, an advertisement of a
+//! neighbour's address, or neither. Output: the messages that we send.
 //!
-//! Called by: `stack/resolve.rs`. Must not know: the neighbour table, rate limits, routes.
-//! RFC 826 (its reception algorithm), RFC 4861 sections 7.1.1, 7.1.2, 7.2.3 and 7.2.5, RFC 4862
-//! section 5.4.3 for what comes from `::`.
+//! Called by: `stack/resolve.rs`. RFC 826 (its reception algorithm), RFC 4861 sections 7.1.1,
+//! 7.1.2, 7.2.3 and 7.2.5, RFC 4862 section 5.4.3 for solicitations from `::`.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -13,20 +12,20 @@ use wire::{arp, icmpv6};
 
 use crate::neighbour::Advertisement;
 
-/// What a message asks and says.
+/// The content of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heard {
-    /// Who has which link address, and on what ground.
+    /// A neighbour, its link address, and the kind of advertisement.
     pub news: Option<(IpAddr, MacAddr, Advertisement)>,
-    /// Our address that is asked for.
+    /// Our address that is solicited.
     pub asked: Option<IpAddr>,
-    /// Where the answer goes; `None` is to everybody.
+    /// Where the reply goes; `None` is to all nodes.
     pub answer_to: Option<IpAddr>,
-    /// Somebody else says that this address of ours is theirs.
+    /// Another station uses this address of ours.
     pub conflict: bool,
 }
 
-/// Look at an ARP packet; `is_ours` knows our addresses on the port, `mac` is ours.
+/// Check an ARP packet; `is_ours` knows our addresses on the port, `mac` is ours.
 ///
 /// # Errors
 /// [`DropReason::ArpMalformed`], [`DropReason::ArpNotForUs`].
@@ -43,7 +42,7 @@ pub fn arp_input(
         return Err(DropReason::ArpMalformed);
     }
     if header.sender_mac == mac {
-        // Our own words, come back.
+        // Our own packet, looped back.
         return Err(DropReason::ArpNotForUs);
     }
     let conflict = !probe && is_ours(sender);
@@ -59,7 +58,8 @@ pub fn arp_input(
         && advertisement == Advertisement::Unsolicited
         && header.sender_ip != header.target_ip
     {
-        // RFC 826 would take the sender's address from this as well; so could anybody's.
+        // RFC 826 would update the sender's entry from this as well; that would let anyone change
+        // it.
         return Err(DropReason::ArpNotForUs);
     }
     Ok(Heard {
@@ -82,18 +82,18 @@ pub fn arp_output(
     bytes
 }
 
-/// Look at a solicitation or an advertisement whose ICMPv6 checksum is right.
+/// Check a solicitation or an advertisement whose ICMPv6 checksum is right.
 ///
 /// # Errors
 /// [`DropReason::IcmpMalformed`] for what RFC 4861 sections 7.1.1 and 7.1.2 have us discard,
-/// [`DropReason::NdNotForUs`] for questions about others.
+/// [`DropReason::NdNotForUs`] for solicitations of other hosts.
 pub fn nd_input(
     message: &[u8],
     (src, dst, hop_limit): (Ipv6Addr, Ipv6Addr, u8),
     is_ours: impl Fn(IpAddr) -> bool,
 ) -> Result<Heard, DropReason> {
     let header = Header::parse(message)?;
-    // From a router's far side nothing may come: the hop limit proves that nothing did.
+    // A hop limit of 255 proves that no router forwarded it (RFC 4861 section 7.1).
     if hop_limit != 255 || header.link_addr.is_some_and(MacAddr::is_group) {
         return Err(DropReason::IcmpMalformed);
     }
@@ -150,7 +150,7 @@ pub fn advertisement(
     Header { kind, target, link_addr: Some(mac) }.emit(buf, target, dst)
 }
 
-/// The group where questions about an address are asked, RFC 4291 section 2.7.1.
+/// The solicited-node multicast address, RFC 4291 section 2.7.1.
 pub fn solicited_node(ip: Ipv6Addr) -> Ipv6Addr {
     let [.., a, b, c] = ip.octets();
     let low = u16::from_be_bytes([b, c]);
@@ -161,10 +161,10 @@ fn is_solicited_node(ip: Ipv6Addr) -> bool {
     ip == solicited_node(ip)
 }
 
-/// Everybody on the link: where the answer to a probe from `::` goes.
+/// All nodes on the link: where the reply to a probe from `::` goes.
 pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
-/// Is an ICMPv6 message one of neighbour discovery's that are for [`nd_input`]?
+/// Is an ICMPv6 message for [`nd_input`]?
 pub fn is_nd(header: &icmpv6::Header) -> bool {
     let (ns, na) = (wire::nd::SOLICITATION, wire::nd::ADVERTISEMENT);
     matches!(*header, icmpv6::Header::Other { kind, code: 0, .. } if kind == ns || kind == na)

@@ -1,8 +1,8 @@
-//! Neighbours' link addresses: the words in which they are spoken of. One table for ARP and ND, in
-//! `table.rs`: only the packets differ, and the stack writes those.
+//! The types of the neighbour table. One table (`table.rs`) serves ARP and ND: only the packets
+//! differ, and the stack writes those.
 //!
-//! Called by: `stack/resolve.rs`. Must not know: packets, devices, connections. RFC 4861 section
-//! 7.3 (the states, for IPv4 as well) and section 10 (times).
+//! Called by: `stack/resolve.rs`. RFC 4861 section 7.3 (the states, for IPv4 as well) and section
+//! 10 (times).
 
 mod table;
 
@@ -22,68 +22,69 @@ pub const TRIES_MAX: u8 = 3;
 pub const REACHABLE: Duration = Duration::from_secs(30);
 /// DELAY_FIRST_PROBE_TIME of RFC 4861 section 10.
 pub const DELAY: Duration = Duration::from_secs(5);
-/// A changed address is not changed again within this time: two stations that claim the same
-/// address cannot make us rewrite headers for every frame of theirs (Linux: `locktime`).
+/// A changed address is not changed again within this time: two stations with the same address
+/// cannot make us rewrite headers for every frame of theirs (Linux: `locktime`).
 pub const LOCKED: Duration = Duration::from_secs(1);
 /// A neighbour: the port it is on, and its IP address.
 pub type Key = (u16, IpAddr);
 
-/// How sure an entry is, RFC 4861 section 7.3.2.
+/// The state of an entry, RFC 4861 section 7.3.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Set by the user: always right, never asked about, never forgotten.
+    /// Set by the user: never solicited, never evicted.
     Static,
-    /// Asked for; nothing is known yet.
+    /// Solicited; no address is known yet.
     Incomplete,
     /// Confirmed within [`REACHABLE`].
     Reachable,
-    /// Was right once; used as it is, checked when it is used.
+    /// Not confirmed of late; used as it is, and verified once it is used.
     Stale,
-    /// Used after it was stale: about to be checked.
+    /// Used after it was stale: verified soon.
     Delay,
-    /// Being checked, by requests to the known address.
+    /// Being verified, by requests to the known address.
     Probe,
 }
 
-/// What somebody said about a neighbour's link address.
+/// How a packet advertised a neighbour's link address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advertisement {
-    /// In a request addressed to us: may make an entry, since an answer is about to be sent.
+    /// In a request to us: may create an entry, since a reply is about to be sent.
     Request,
-    /// In an answer to us.
+    /// In a reply to us.
     Reply {
-        /// It answers a question: the neighbour hears us (the S flag; ARP replies to us).
+        /// It replies to a solicitation: the neighbour is reachable (the S flag; ARP replies to
+        /// us).
         solicited: bool,
-        /// It replaces what we know (the O flag; always for ARP).
+        /// It overrides the known address (the O flag; always for ARP).
         overrides: bool,
     },
-    /// To everybody, unasked (gratuitous ARP): changes an entry, never makes one.
+    /// Unsolicited (gratuitous ARP): changes an entry, never creates one.
     Unsolicited,
 }
 
-/// What a lookup found.
+/// The result of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// The link address to use now.
     Known(MacAddr),
-    /// Being resolved: hold the packet, or wait.
+    /// Being resolved: put the packet into the pending queue, or wait.
     Pending,
     /// The table is full of entries that are in use.
     Full,
 }
 
-/// What is to be done.
+/// What the stack has to do for the table.
 #[derive(Debug)]
 pub enum Action {
-    /// Ask for the neighbour's address: everybody, or the one that had it.
+    /// Solicit the neighbour's address: by multicast, or at its known link address.
     Solicit(Key, Option<MacAddr>),
-    /// A neighbour is known now: send what was held; connections that wait may go on.
+    /// A neighbour is resolved: send its pending queue; waiting connections may go on.
     Resolved(Key, MacAddr, VecDeque<Mbuf>),
-    /// A neighbour does not answer, or gave way to others: what was held is lost.
+    /// A neighbour does not answer, or was evicted: its pending queue is lost.
     Failed(Key, VecDeque<Mbuf>),
 }
 
-/// The link address of a group or of everybody on the link, RFC 1112 section 6.4, RFC 2464 section
+/// The link address of a multicast group or of broadcast, RFC 1112 section 6.4, RFC 2464 section
 /// 7; `None` for one host.
 pub fn group_mac(ip: IpAddr) -> Option<MacAddr> {
     match ip {

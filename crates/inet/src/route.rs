@@ -1,13 +1,13 @@
 //! The route table: longest prefix first, static entries so far.
 //!
 //! Called by: `stack` when a connection is opened or a datagram sent. The signature of
-//! [`Routes::lookup`] is the one that policy routing needs: whoever asks says who they are.
+//! [`Routes::lookup`] is the one that policy routing needs: it takes source, owner and mark.
 
 use core::net::IpAddr;
 
 use base::{Cidr, Owner};
 
-/// The table that is used when no rule says otherwise.
+/// The table that is used unless a rule says otherwise.
 pub const MAIN_TABLE: u32 = 254;
 
 /// One route.

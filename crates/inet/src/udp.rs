@@ -1,6 +1,6 @@
 //! UDP: header checks on the way in, header and checksum on the way out. RFC 768, RFC 8200 8.1.
 //!
-//! Called by: `stack`. Must not know: sockets, routes.
+//! Called by: `stack`.
 
 use base::DropReason;
 use mbuf::Mbuf;

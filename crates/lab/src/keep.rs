@@ -1,7 +1,7 @@
 //! Files that a run writes at its end: opened before anything is measured, so that a wrong name is
 //! told at once and not after minutes; what was there stays until there is something new.
 //!
-//! Called by: the lab. Must not know: contents.
+//! Called by: the lab.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};

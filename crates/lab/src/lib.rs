@@ -1,8 +1,8 @@
 //! The lab: experiments of one shape. Each answers a question with a table for people, a document
 //! for programs (`--json`) and, where a picture says more, a plot.
 //!
-//! Called by: `wirespeed lab`, through [`Args`] and [`perform`]. Must not know: how a program ends
-//! or where its standard output goes; that is the program's.
+//! Called by: `wirespeed lab`, through [`Args`] and [`perform`]. How a program ends, and where its
+//! standard output goes, is up to the program.
 //!
 //! A new experiment is a module with options and a function from [`Run`] to [`Report`], and a line
 //! in [`EXPERIMENTS`]. docs/lab.md says what a user sees.
@@ -128,7 +128,7 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Does somebody want it to end? Then it ends soon, with what there is.
+    /// Was it asked to stop? Then it ends soon, with the results so far.
     pub fn is_stopped(&self) -> bool {
         (self.stopped)()
     }

@@ -1,7 +1,7 @@
 //! `wirespeed lab livelock`: what a receiver delivers to its application when far more comes than
 //! it can take, and how much of its processor the application still has.
 //!
-//! Called by: the lab, the benchmarks. Must not know: how the stack protects itself.
+//! Called by: the lab, the benchmarks.
 //!
 //! A thread sends UDP datagrams at a rate over a link; another one runs the receiving stack and an
 //! application that does so much with each. Under a load that it cannot take, a receiver that

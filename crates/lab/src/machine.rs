@@ -1,6 +1,6 @@
 //! Where a run took place: figures without it cannot be compared.
 //!
-//! Called by: the lab, before an experiment begins. Must not know: experiments.
+//! Called by: the lab, before an experiment begins.
 
 use std::fs;
 

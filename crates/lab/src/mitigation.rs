@@ -1,7 +1,7 @@
 //! `wirespeed lab mitigation`: what each level of interrupt mitigation does to a receiver, and to
 //! the time of transfers as long as its threshold, in virtual time.
 //!
-//! Called by: the lab. Must not know: how a world runs; `sim::interrupts` does that.
+//! Called by: the lab. `sim::interrupts` runs the world.
 
 use base::Duration;
 use clap::{ArgMatches, FromArgMatches};

@@ -1,6 +1,6 @@
 //! The command line of the lab: an experiment's name, the options that all or some have, its own.
 //!
-//! Called by: clap, for `wirespeed lab`. Must not know: what an experiment's options mean.
+//! Called by: clap, for `wirespeed lab`.
 
 use std::path::PathBuf;
 

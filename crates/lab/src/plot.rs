@@ -2,7 +2,7 @@
 //! every machine.
 //!
 //! Called by: the lab, for `--plot`. Experiments say what is to be seen ([`Dots`], [`Lines`]); how
-//! it looks is decided here, once for all. Must not know: what was measured.
+//! it looks is decided here, once for all.
 
 mod dots;
 mod ink;

@@ -1,7 +1,6 @@
 //! Many runs at a time: a thread for each job, the results in the order of what was asked.
 //!
 //! Called by: experiments in virtual time, whose results do not depend on who runs beside them.
-//! Must not know: what a run is.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -13,7 +12,7 @@ use crate::{Error, Run};
 
 impl Run<'_> {
     /// `work` for each of `runs`, in their order as threads come free. `None` stands for a run that
-    /// was not made, or not to its end, because somebody stopped it; `work` gives it as well.
+    /// was not made, or not to its end, because it was stopped; `work` returns that as well.
     ///
     /// # Errors
     /// The first error of a run; the others are stopped.

@@ -1,6 +1,6 @@
 //! How far a run has come, on standard error: a bar on a terminal, elsewhere a line now and then.
 //!
-//! Called by: `pool`. Must not know: what is being done.
+//! Called by: `pool`.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ impl Progress {
         } else if self.said.elapsed() >= LINE_EVERY {
             self.said = Instant::now();
             let seconds = self.begun.elapsed().as_secs();
-            // Where nobody listens nobody is missed.
+            // A closed standard error is no error.
             let _ = writeln!(io::stderr(), "{done} of {} runs after {seconds} s", self.total);
         }
     }

@@ -1,8 +1,7 @@
 //! A path in real time, with Linux at both ends, ours at one, or ours at both.
 //!
-//! Called by: `wan`, for `--peer kernel`; benchmarks. `host` has the two kinds of hosts. Must not
-//! know: what is printed. Linux only, and needs root: a host of Linux is a network namespace with a
-//! TAP.
+//! Called by: `wan`, for `--peer kernel`; benchmarks. `host` has the two kinds of hosts. Linux
+//! only, and needs root: a host of Linux is a network namespace with a TAP.
 //!
 //! A run: two hosts, a bridge between them on a thread of its own, a sink at one, and at the other
 //! as many senders as the cell has flows. Time runs from the first connect. What the sink has read
@@ -76,7 +75,7 @@ pub struct Outcome {
     pub void: u32,
 }
 
-/// One run, made again while the bridge pauses in it; `None` if somebody says `stop`.
+/// One run, repeated if the bridge paused in it; `None` if it was stopped.
 ///
 /// # Errors
 /// No hosts can be had, or a connection fails.

@@ -1,9 +1,9 @@
 //! What every experiment hands back: rows of named values with units, each single run behind them,
 //! and a plot.
 //!
-//! Called by: experiments, which make a [`Report`]; the lab, which prints it. Must not know: what
-//! was measured. The document is the same for all experiments: `{"lab", "question", "version",
-//! "machine", "settings", "seconds", "interrupted", "units", "rows", "fits", "samples", "notes"}`.
+//! Called by: experiments, which make a [`Report`]; the lab, which prints it. The document is the
+//! same for all experiments: `{"lab", "question", "version", "machine", "settings", "seconds",
+//! "interrupted", "units", "rows", "fits", "samples", "notes"}`.
 
 use serde_json::{Map, Value, json};
 

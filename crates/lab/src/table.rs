@@ -1,6 +1,6 @@
 //! A report as people read it: what was asked, where it ran, the rows under their headings, notes.
 //!
-//! Called by: the lab. Must not know: what was measured.
+//! Called by: the lab.
 
 use std::fmt::Write as _;
 

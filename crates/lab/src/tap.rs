@@ -1,7 +1,7 @@
 //! `wirespeed lab tap`: what it costs to show a packet to a tap, ours beside the way of STREAMS, by
 //! the packet's size.
 //!
-//! Called by: the lab. Must not know: how either works; `bpf::Tap` and `streams` do.
+//! Called by: the lab. `bpf::Tap` and `streams` do the work.
 //!
 //! Every packet matches, and all of it is copied, both here and there; ours sees them in bursts, as
 //! the driver's edge shows them. So the slope of a line through the times by size is the copying,

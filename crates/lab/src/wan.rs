@@ -1,8 +1,8 @@
 //! `wirespeed lab wan`: the grid of bad networks. For each path, each thing that may be wrong with
 //! it and each congestion control, the goodput of bulk flows in virtual time, over several seeds.
 //!
-//! Called by: the lab. `grid` says which cells there are, `published` what Linux reached. Must not
-//! know: how a world runs; `sim::goodput` does that.
+//! Called by: the lab. `grid` says which cells there are, `published` what Linux reached.
+//! `sim::goodput` runs the world.
 
 pub(crate) mod grid;
 #[cfg(target_os = "linux")]
@@ -108,7 +108,7 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
             seeds.end - seeds.start,
         )));
     }
-    // All cells with the first seed, then all with the next: whoever stops it early has some of
+    // All cells with the first seed, then all with the next: an early stop leaves some of
     // each.
     let runs: Vec<(&Cell, u64)> =
         seeds.clone().flat_map(|seed| cells.iter().map(move |cell| (cell, seed))).collect();

@@ -1,15 +1,14 @@
-//! Two devices and the link between them, in real time: what comes out of one goes into the other
-//! when the model says so. Or two sides with several devices each ([`side`]), for senders that
-//! share one queue.
+//! Two devices and the model of a link between them, in real time: frames received from one device
+//! are sent to the other when the model says that they arrive. Or two sides with several devices
+//! each ([`side`]), for senders that share one queue.
 //!
 //! Called by: `wirespeed wire`, the lab, tests, from a loop that sleeps until
-//! [`Bridge::next_event`] or a device has something. Must not know: what devices are, how to sleep;
-//! its clock is passed in. Counters: [`Carried`].
+//! [`Bridge::next_event`] or a device has something. Its clock is passed in. Counters: [`Carried`].
 //!
-//! Whoever is late to call changes when packets are handed out, never what becomes of them: the
-//! model begins each transmission where the last one ended. But a packet that is taken in late
-//! enters the queue late, and a long pause empties the queue and then overfills it. So lateness is
-//! kept ([`BridgeDirection::lateness`]), and who measures something over a bridge looks at it.
+//! A late call changes when packets are delivered, never whether: the model begins each
+//! transmission where the last one ended. But a packet that is received late enters the queue late,
+//! and a long pause drains the queue and then overflows it. So the bridge records how late it was
+//! ([`BridgeDirection::lateness`]); check that after a measurement.
 
 mod side;
 
@@ -22,7 +21,7 @@ use mbuf::Pool;
 use crate::{Counts, Direction, Lateness, Settings, cut};
 use side::Side;
 
-/// Set apart the fates of the two directions.
+/// Gives the two directions different random numbers.
 const OTHER_SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Devices that cannot be joined.
@@ -51,7 +50,7 @@ impl fmt::Display for Mismatch {
 
 impl core::error::Error for Mismatch {}
 
-/// What passed from one end to the other, and what did not.
+/// Packets that passed from one end to the other, and those that did not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Carried {
     /// What the model did.
@@ -60,11 +59,11 @@ pub struct Carried {
     pub frames_in: u64,
     /// Bytes of the packets that were handed to the devices at the end, link headers included.
     pub bytes_out: u64,
-    /// Frames that a card could not cut or finish: no TCP or UDP over IP, or no memory.
+    /// Frames that could not be segmented or checksummed: no TCP or UDP over IP, or no memory.
     pub uncut: u64,
 }
 
-/// From one side to the other.
+/// The direction from one side to the other.
 pub struct BridgeDirection {
     model: Direction,
     link: LinkKind,
@@ -99,12 +98,12 @@ impl BridgeDirection {
         }
     }
 
-    /// How much later than the model said packets were handed out.
+    /// How much later than the model said packets were delivered.
     pub fn lateness(&self) -> &Lateness {
         &self.lateness
     }
 
-    /// Packets that wait or fly.
+    /// Packets in the queue and in flight.
     pub fn in_flight(&self) -> usize {
         self.model.len() + self.waiting
     }
@@ -142,7 +141,7 @@ impl BridgeDirection {
     }
 }
 
-/// Two sides with their devices, and a way from each to the other.
+/// Two sides with their devices, and the link between them in both directions.
 pub struct Bridge {
     sides: [Side; 2],
     directions: [BridgeDirection; 2],
@@ -150,8 +149,8 @@ pub struct Bridge {
 }
 
 impl Bridge {
-    /// `settings` are those of the way from the first end to the second, and back; the same `seed`
-    /// draws the same fates. What waits and flies takes `memory_bytes` at most.
+    /// `settings` are those of the direction from the first end to the second, and back; the same
+    /// `seed` gives the same results. Packets in queue and in flight take `memory_bytes` at most.
     ///
     /// # Errors
     /// The two carry different kinds of frames.
@@ -192,8 +191,8 @@ impl Bridge {
         Ok(Bridge { sides: sides.map(Side::new), directions, pool: Pool::new(memory_bytes) })
     }
 
-    /// Take in what came and hand out what has arrived, in both directions; returns how much there
-    /// was to do. `clock` is read before each of the four.
+    /// Receive from all devices and deliver what has arrived, in both directions; returns the
+    /// number of packets handled. `clock` is read before each of the four steps.
     pub fn turn(&mut self, mut clock: impl FnMut() -> Instant) -> usize {
         let Bridge { sides: [a, b], directions: [there, back], pool } = self;
         let mut done = there.take_in(a, pool, clock());
@@ -206,7 +205,7 @@ impl Bridge {
         done
     }
 
-    /// When the next packet may arrive; what comes from a device is news of its own.
+    /// When the next packet may arrive; devices announce received frames themselves.
     pub fn next_event(&self) -> Instant {
         self.directions[0].model.next_event().min(self.directions[1].model.next_event())
     }
@@ -235,7 +234,7 @@ impl Bridge {
         self.sides.iter_mut().flat_map(Side::devices_mut)
     }
 
-    /// From now on a way, 0 there and 1 back, is like this; what is on the way stays on it.
+    /// Change the settings of a direction, 0 there and 1 back; packets in flight are not affected.
     pub fn set_settings(&mut self, direction: usize, settings: Settings, now: Instant) {
         let Bridge { directions, pool, .. } = self;
         if let Some(direction) = directions.get_mut(direction) {

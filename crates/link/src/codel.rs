@@ -2,7 +2,7 @@
 //! longer it stands.
 //!
 //! Called by: `direction`, for every packet at the head of the queue, at the moment when its
-//! transmission would begin. Must not know: packets, rates.
+//! transmission would begin.
 
 use base::{Duration, Instant};
 

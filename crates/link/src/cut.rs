@@ -1,10 +1,9 @@
-//! What a network card does to a frame on its way to the wire: a super-segment is cut into
-//! segments, and a checksum that was left to the device is finished.
+//! The offloads that a network card applies to a frame before the wire: it segments super-segments
+//! (TSO, USO), and finishes checksums that were left to the device.
 //!
-//! Called by: whoever brings a host's frames to a link, in virtual time or in real. Must not know:
-//! links, connections. Frames come from other programs: none makes it panic (fuzz target `cut`).
-//! RFC 9293 section 3.1, RFC 791, RFC 768; FIN and PSH go with the last segment, CWR with the first
-//! (RFC 3168 section 6.1.2).
+//! Called by: code that brings a host's frames to a link, in virtual time or in real. Frames come
+//! from other programs: none makes it panic (fuzz target `cut`). RFC 9293 section 3.1, RFC 791, RFC
+//! 768; FIN and PSH go with the last segment, CWR with the first (RFC 3168 section 6.1.2).
 
 use base::LinkKind;
 use mbuf::{Flags as MbufFlags, Mbuf, Pool};
@@ -15,9 +14,9 @@ use wire::{ipv4, ipv6, tcp, udp, vlan};
 /// Where the data offset is in a TCP header.
 const OFFSET_AT: usize = 12;
 
-/// Wire packets of `frame` to `out`, in order, their checksums finished. What cannot be cut,
-/// because it is no TCP or UDP over IP or memory is out, is freed: the number of such frames is
-/// returned. Tags stay in front of each; what is behind the packet is padding and goes.
+/// Give the wire packets of `frame` to `out`, in order, with finished checksums. A frame that
+/// cannot be segmented (no TCP or UDP over IP, or no memory) is freed; returns the number of such
+/// frames. VLAN tags stay in front of each packet; padding behind the packet is removed.
 pub fn cut(
     frame: Mbuf,
     link: LinkKind,
@@ -49,7 +48,7 @@ enum Transport {
     Udp(udp::Header),
 }
 
-/// A frame taken apart.
+/// The parts of a frame.
 struct Cutter<'a> {
     /// Link, IP and transport header.
     headers: &'a [u8],
@@ -59,7 +58,7 @@ struct Cutter<'a> {
     at: usize,
     ip: Ip,
     transport: Transport,
-    /// The pseudo-header's, without the length.
+    /// The sum of the pseudo-header, without the length.
     pseudo: Sum,
 }
 
@@ -139,8 +138,8 @@ impl<'a> Cutter<'a> {
         let fits = match self.ip {
             Ip::V4(ip) => {
                 let total_len = u16::try_from(header.len() + segment.len()).ok()?;
-                // As Linux cuts: each has the next number. Only who sends no numbers, as our stack
-                // does (docs/decisions/0009-following.md), gets none: RFC 6864 section 4.1.
+                // As Linux does: identifications count up. A sender that leaves the field 0, as our
+                // stack does (docs/decisions/0009-following.md), keeps 0: RFC 6864 section 4.1.
                 let is_numbered = ip.id != 0 || !ip.dont_fragment;
                 let id = if is_numbered { ip.id.wrapping_add(number) } else { 0 };
                 ipv4::Header { total_len, id, ..ip }.emit(header)
@@ -175,7 +174,7 @@ fn emit_tcp(mut tcp: tcp::Header, segment: &mut [u8], from: usize, is_last: bool
     if from > 0 {
         tcp.flags = tcp.flags.without(Flags::CWR);
     }
-    // Bits of this byte are reserved, and the sender's: a header of ours would clear them.
+    // Reserved bits of this byte are kept as the sender set them; our emitter would clear them.
     let offset = segment.get(OFFSET_AT).copied();
     let fits = tcp.emit(segment);
     if let (Some(byte), Some(offset)) = (segment.get_mut(OFFSET_AT), offset) {

@@ -1,10 +1,10 @@
-//! One direction of a link: packets wait, are transmitted one after the other, and fly.
+//! One direction of a link: packets queue, are transmitted one after the other, and propagate.
 //!
-//! Called by: `sim`, and later by a device. Must not know: protocols, clocks. Counters: [`Counts`].
+//! Called by: `sim` and `bridge`. Counters: [`Counts`].
 //!
-//! Nothing is decided before its time and nothing because somebody looked: `serve` starts each
-//! transmission where the last one ended. On the way there are two queues in order of arrival, one
-//! of late packets and one of all others; the next arrival is the earlier of their heads.
+//! Results do not depend on how often the caller polls: `serve` starts each transmission where the
+//! last one ended. Packets in flight are in two queues ordered by arrival, one of late packets and
+//! one of all others; the next arrival is the earlier of their heads.
 
 use std::collections::VecDeque;
 
@@ -17,13 +17,13 @@ use crate::loss::Losses;
 use crate::mark::mark;
 use crate::{Aqm, Settings};
 
-/// The mark ([`Mbuf::mark`]) of a packet with a flipped bit, for those who watch arrivals.
+/// The mark ([`Mbuf::mark`]) of a packet with a flipped bit, for observers of arrivals.
 pub const CORRUPTED: u32 = 0xbad;
 
-/// Packets that may be on the way at a time, however long the delay and without any rate.
+/// Most packets in flight at a time, however long the delay and without any rate.
 const FLYING_MAX: usize = 1 << 20;
 
-/// Lost packets that are kept for who watches.
+/// Most lost packets that are kept for an observer.
 const LOST_KEPT: usize = 1 << 12;
 
 /// Why a packet did not arrive.
@@ -35,11 +35,11 @@ pub enum Why {
     CoDel,
     /// It was longer than the link's MTU.
     TooLong,
-    /// The path was cut.
-    Cut,
+    /// There was an outage.
+    Outage,
     /// Loss behind the queue.
     Loss,
-    /// Too many packets were on the way, or there was no memory for a copy.
+    /// Too many packets were in flight, or there was no memory for a copy.
     Overfull,
 }
 
@@ -58,23 +58,23 @@ pub struct Counts {
     pub marked: u64,
     /// Lost because they were longer than the MTU.
     pub too_long: u64,
-    /// Lost because the path was cut.
+    /// Lost in an outage.
     pub cut: u64,
     /// Lost behind the queue.
     pub lost: u64,
-    /// Lost because too many were on the way, or for want of memory for a copy.
+    /// Lost because too many were in flight, or for want of memory for a copy.
     pub overfull: u64,
-    /// Came late.
+    /// Delivered late.
     pub late: u64,
-    /// Came twice.
+    /// Delivered twice.
     pub duplicated: u64,
-    /// Came with a flipped bit.
+    /// Delivered with a flipped bit.
     pub corrupted: u64,
-    /// The longest that the queue was, in bytes.
+    /// The largest length of the queue, in bytes.
     pub queue_bytes_max: usize,
 }
 
-/// A packet that did not arrive, for who watches.
+/// A packet that did not arrive, for an observer.
 #[derive(Debug)]
 pub struct Lost {
     /// When that was decided.
@@ -90,7 +90,7 @@ struct Timed {
     frame: Mbuf,
 }
 
-/// Packets on their way, in order of arrival.
+/// Packets in flight, in order of arrival.
 #[derive(Default)]
 struct Queue {
     packets: VecDeque<Timed>,
@@ -99,8 +99,8 @@ struct Queue {
 }
 
 impl Queue {
-    /// Behind all that were there: with jitter, and when settings change, nobody overtakes. Those
-    /// that were taken count too, or it would matter how often somebody looks.
+    /// Add a packet behind all others: neither jitter nor changed settings reorder packets. Packets
+    /// that were taken out count too, or the result would depend on how often the caller polls.
     fn push(&mut self, frame: Mbuf, at: Instant) {
         self.last = self.last.max(at);
         self.packets.push_back(Timed { at: self.last, frame });
@@ -117,9 +117,9 @@ pub struct Direction {
     rng: Rng,
     waiting: VecDeque<Timed>,
     waiting_bytes: usize,
-    /// When the transmitter has done with its last packet.
+    /// When the transmitter has finished its last packet.
     free_at: Instant,
-    /// What whole nanoseconds left over of the last transmission, in 1 / rate.
+    /// The fraction of a nanosecond that the last transmission left over, in 1 / rate.
     remainder: u64,
     flying: Queue,
     late: Queue,
@@ -131,7 +131,7 @@ pub struct Direction {
 }
 
 impl Direction {
-    /// A direction without packets; the same seed draws the same fates.
+    /// A direction without packets; the same seed gives the same results.
     pub fn new(settings: Settings, seed: u64) -> Direction {
         Direction {
             settings,
@@ -150,13 +150,13 @@ impl Direction {
         }
     }
 
-    /// What it is like.
+    /// Its settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// From now on it is like this; what is on the way stays on its way. What frames begin with
-    /// stays as it was: those that wait were counted by it.
+    /// Change the settings; packets in flight are not affected. The link kind stays as it was,
+    /// since queued packets were counted with it.
     pub fn set_settings(&mut self, settings: Settings, now: Instant, pool: &mut Pool) {
         self.serve(now, pool);
         self.settings = Settings { link: self.settings.link, ..settings };
@@ -167,7 +167,7 @@ impl Direction {
         self.watched = true;
     }
 
-    /// A packet that was lost since the last call, oldest first, if somebody watches.
+    /// A packet that was lost since the last call, oldest first, if lost packets are kept.
     pub fn next_lost(&mut self) -> Option<Lost> {
         self.lost.pop_front()
     }
@@ -177,7 +177,7 @@ impl Direction {
         &self.counts
     }
 
-    /// Packets that wait or fly.
+    /// Packets in the queue and in flight.
     pub fn len(&self) -> usize {
         self.waiting.len() + self.in_flight()
     }
@@ -186,7 +186,7 @@ impl Direction {
         self.flying.packets.len() + self.late.packets.len()
     }
 
-    /// Nothing waits and nothing flies.
+    /// Is nothing queued and nothing in flight?
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -196,8 +196,8 @@ impl Direction {
         self.serve(now, pool);
         self.counts.sent += 1;
         let bytes = self.bytes(&frame);
-        if self.settings.is_cut(now) {
-            return self.lose(frame, Why::Cut, now, pool);
+        if self.settings.is_out(now) {
+            return self.lose(frame, Why::Outage, now, pool);
         }
         if bytes > self.settings.mtu.bytes() {
             return self.lose(frame, Why::TooLong, now, pool);
@@ -216,7 +216,7 @@ impl Direction {
     #[inline]
     pub fn next_event(&self) -> Instant {
         let arrival = self.flying.head().min(self.late.head());
-        // What waits cannot overtake what flies: its turn is looked at when that has arrived.
+        // A queued packet cannot overtake one in flight: it is considered when that has arrived.
         match self.waiting.front() {
             Some(waits) if self.flying.packets.is_empty() => {
                 arrival.min(self.free_at.max(waits.at))
@@ -227,7 +227,7 @@ impl Direction {
 
     /// The next packet that has arrived by `now`, with its moment; call until there is none.
     pub fn receive(&mut self, now: Instant, pool: &mut Pool) -> Option<(Mbuf, Instant)> {
-        // First: what still waits may arrive before what is late.
+        // First: a packet that is still queued may arrive before a late one.
         self.serve(now, pool);
         let arrived = self.arrival(now)?;
         self.counts.arrived += 1;
@@ -240,7 +240,7 @@ impl Direction {
         queue.packets.pop_front_if(|packet| packet.at <= now)
     }
 
-    /// Begin every transmission whose time has come.
+    /// Begin every transmission that is due.
     fn serve(&mut self, now: Instant, pool: &mut Pool) {
         while let Some(head) = self.waiting.front() {
             let begin = self.free_at.max(head.at);
@@ -268,22 +268,22 @@ impl Direction {
         }
     }
 
-    /// How long so many bytes take, so that no rounding adds up.
+    /// The transmission time of so many bytes; rounding errors do not accumulate.
     fn transmission(&mut self, bytes: usize) -> Duration {
         let Some(rate) = self.settings.rate_bps.filter(|&rate| rate > 0) else {
             return Duration::ZERO;
         };
         // 65,535 bytes are 5.2e14 here: far from the end of 64 bits. A remainder is below the rate,
-        // which nobody keeps from being there.
+        // which may be any number.
         let ns_by_rate = (bytes as u64 * 8_000_000_000).saturating_add(self.remainder.min(rate));
         self.remainder = ns_by_rate % rate;
         Duration::from_nanos(ns_by_rate / rate)
     }
 
-    /// The transmission of a packet ends at `at`: what becomes of it?
+    /// The transmission of a packet ends at `at`: apply loss, corruption, lateness and duplication.
     fn fly(&mut self, mut frame: Mbuf, at: Instant, pool: &mut Pool) {
-        if !self.settings.cuts.is_empty() && self.settings.is_cut(at) {
-            return self.lose(frame, Why::Cut, at, pool);
+        if !self.settings.outages.is_empty() && self.settings.is_out(at) {
+            return self.lose(frame, Why::Outage, at, pool);
         }
         if self.in_flight() >= FLYING_MAX {
             return self.lose(frame, Why::Overfull, at, pool);
@@ -338,7 +338,7 @@ impl Direction {
         Some(copy)
     }
 
-    /// ARP has no checksum: a flipped bit would be a lie that everybody has to believe, not damage.
+    /// ARP has no checksum: a receiver could not detect a flipped bit.
     fn is_arp(&self, frame: &Mbuf) -> bool {
         self.settings.link == LinkKind::Ethernet
             && frame.as_slice().get(12..14) == Some(&[0x08, 0x06])
@@ -351,7 +351,7 @@ impl Direction {
         Duration::from_nanos(self.rng.below((most.as_nanos() as usize).saturating_add(1)) as u64)
     }
 
-    /// Length without the link header, which takes no time here.
+    /// Length without the link header, which takes no transmission time here.
     #[inline(always)]
     fn bytes(&self, frame: &Mbuf) -> usize {
         frame.len().saturating_sub(self.settings.link.header_len())
@@ -362,7 +362,7 @@ impl Direction {
             Why::QueueFull => &mut self.counts.queue_full,
             Why::CoDel => &mut self.counts.codel,
             Why::TooLong => &mut self.counts.too_long,
-            Why::Cut => &mut self.counts.cut,
+            Why::Outage => &mut self.counts.cut,
             Why::Loss => &mut self.counts.lost,
             Why::Overfull => &mut self.counts.overfull,
         };

@@ -1,15 +1,15 @@
-//! How late things happened that had a time: a histogram.
+//! A histogram of how late events were handled.
 //!
-//! Called by: the bridge, for each packet it hands out; whoever prints it. Must not know: packets.
-//! Two significant figures, from a nanosecond to a minute.
+//! Called by: the bridge, for each packet it hands out; reports. Two significant figures,
+//! from a nanosecond to a minute.
 
 use base::Duration;
 use hdrhistogram::Histogram;
 
-/// What is later counts as this.
+/// Larger values count as this.
 const MOST_NS: u64 = 60_000_000_000;
 
-/// How late, of everything so far.
+/// The histogram.
 #[derive(Clone, Debug)]
 pub struct Lateness(Histogram<u64>);
 
@@ -20,23 +20,23 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    /// Something was late by so much.
+    /// Record an event that was late by so much.
     #[inline]
     pub fn note(&mut self, late: Duration) {
         self.0.saturating_record(late.as_nanos());
     }
 
-    /// How much was noted.
+    /// The number of recorded events.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// This share of it, from 0 to 1, was no later than that.
+    /// The quantile `share`, from 0 to 1.
     pub fn quantile(&self, share: f64) -> Duration {
         Duration::from_nanos(self.0.value_at_quantile(share))
     }
 
-    /// How much was later than that.
+    /// The number of events that were later than this.
     pub fn later_than(&self, late: Duration) -> u64 {
         self.0.len() - self.0.count_between(0, late.as_nanos())
     }

@@ -1,6 +1,6 @@
-//! Which packets are lost behind the queue, and the state that bursts of loss need.
+//! Random loss behind the queue, independent or in bursts (Gilbert-Elliott).
 //!
-//! Called by: `direction`. Must not know: packets.
+//! Called by: `direction`.
 
 use device::fault::Rng;
 

@@ -1,4 +1,4 @@
-//! Marking instead of dropping: a packet whose sender heeds marks gets "congestion experienced".
+//! ECN marking instead of dropping: sets "congestion experienced" in ECN-capable packets.
 //!
 //! Called by: `direction`, where its queue management would drop. It alone in this crate looks
 //! behind the link header, and only at the two bits of RFC 3168 section 5 and the checksum of IPv4
@@ -11,11 +11,11 @@ use mbuf::{Mbuf, Pool};
 const NOT_ECT: u8 = 0;
 const CE: u8 = 3;
 
-/// What is read of an IP header: as much as an IPv4 header has at least.
+/// Bytes read of an IP header: the minimal IPv4 header.
 const HEADER_LEN: usize = 20;
 
-/// Mark a packet, if its sender heeds marks; one that is marked stays so. `false`: there is no such
-/// sender, it is no IP, or there is no memory for the copy that a shared header takes.
+/// Mark a packet if it is ECN-capable; a marked one stays marked. `false`: it is not ECN-capable,
+/// it is no IP, or there is no memory for the copy that a shared header takes.
 pub(crate) fn mark(frame: &mut Mbuf, link: LinkKind, pool: &mut Pool) -> bool {
     let at = link.header_len();
     if !is_ip(frame, link) {

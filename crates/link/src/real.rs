@@ -1,10 +1,9 @@
-//! A bridge in real time: the loop that turns it, and sleeps in ppoll(2) between two packets.
+//! A bridge in real time: the loop that drives it, and sleeps in ppoll(2) between packets.
 //!
-//! Called by: `wirespeed wire`, the lab, benchmarks, each on a thread of its own. Must not know:
-//! what devices are, what is printed. Linux only.
+//! Called by: `wirespeed wire`, the lab, benchmarks, each on a thread of its own. Linux only.
 //!
-//! A sleeper wakes some tens of microseconds late, and the packet it slept for is as late; a
-//! spinner has a core to itself. Either way the error is measured
+//! A thread that sleeps wakes some tens of microseconds late, and so is the packet; a thread that
+//! polls needs a core of its own. Either way the error is measured
 //! ([`crate::BridgeDirection::lateness`], [`Runner::pauses`]).
 
 use core::fmt;
@@ -24,14 +23,14 @@ use crate::{Bridge, Lateness};
 /// How to wait for the next packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timing {
-    /// In the kernel: costs nothing, and some tens of microseconds.
+    /// Sleep in the kernel: costs no CPU time, and some tens of microseconds of delay.
     #[default]
     Sleep,
-    /// By looking again and again: costs a core.
+    /// Busy polling: costs a core.
     Spin,
 }
 
-/// A device that frames pass no more, and why.
+/// A device that failed, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gone {
     /// Its place in the first side and then in the second.
@@ -48,7 +47,7 @@ impl fmt::Display for Gone {
 
 impl core::error::Error for Gone {}
 
-/// Devices without a descriptor wake the sleeper by this one.
+/// Devices without a descriptor wake the thread by this one.
 struct Bell(OwnedFd);
 
 impl Wake for Bell {
@@ -62,7 +61,7 @@ impl Wake for Bell {
     }
 }
 
-/// A device that can neither wake nor be waited for is looked at as often.
+/// Polling interval of a device that can neither wake nor be waited for.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// A bridge and its clock.
@@ -72,12 +71,12 @@ pub struct Runner {
     epoch: Monotone,
     bell: Arc<Bell>,
     waker: Waker,
-    /// When this thread wanted to be here, and was not.
+    /// How much later than planned this thread ran.
     pauses: Lateness,
 }
 
 impl Runner {
-    /// A bridge whose time begins now.
+    /// Run a bridge whose time begins now.
     ///
     /// # Errors
     /// The system has no descriptor left.
@@ -98,19 +97,19 @@ impl Runner {
         &self.bridge
     }
 
-    /// The same, to change what its ways are like.
+    /// The same, to change the settings of its directions.
     pub fn bridge_mut(&mut self) -> &mut Bridge {
         &mut self.bridge
     }
 
-    /// By how much this thread came later than it wanted, each time it slept until a moment, and
-    /// how long it was occupied with one turn, each time that it had something to do.
+    /// How late this thread woke each time it slept until a given time, and how long each turn took
+    /// in which it had something to do.
     pub fn pauses(&self) -> &Lateness {
         &self.pauses
     }
 
-    /// Carry packets until that moment. Timers of the calling thread go off when they are due from
-    /// now on, and not some 50 us later.
+    /// Carry packets until that time. The calling thread's timer slack is set to its minimum, so
+    /// that timers fire on time and not some 50 us later.
     ///
     /// # Errors
     /// A device is gone for good.
@@ -149,8 +148,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Until a packet is due, a device has something or takes something again, or `until`; returns
-    /// when this thread should have been back.
+    /// Wait until a packet is due, a device is readable or writable again, or `until`; returns when
+    /// this thread should have woken.
     fn sleep(&mut self, until: Instant) -> Instant {
         let mut due = self.bridge.next_event().min(until);
         for device in self.bridge.devices_mut() {
@@ -177,7 +176,7 @@ impl Runner {
             );
         }
         match poll(&mut asked, Some(&timeout)) {
-            // What a device brought was not waited for until a moment of its own.
+            // Frames from a device have no planned time.
             Ok(1..) | Err(Errno::INTR) => {
                 let _ = read(&self.bell.0, &mut [0; 8]);
                 self.now()

@@ -1,16 +1,16 @@
-//! What one direction of a link is like.
+//! The settings of one direction of a link.
 //!
-//! Called by: whoever makes a link. Must not know: how the model does it.
+//! Called by: code that makes a link.
 
 use base::{Duration, Instant, LinkKind, Mtu};
 
 /// How packets are lost behind the queue. Probabilities run from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Loss {
-    /// None is.
+    /// No loss.
     #[default]
     Never,
-    /// Each with this probability, whatever became of the others.
+    /// Each packet independently with this probability.
     Random(f64),
     /// In bursts: two states, each with its own probability of loss, and a chance for each packet
     /// to go from one to the other (the model of Gilbert, 1960, and Elliott, 1963).
@@ -26,26 +26,26 @@ pub enum Loss {
     },
 }
 
-/// What manages the queue before it is full.
+/// Active queue management.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Aqm {
-    /// Nothing: what does not fit is dropped (drop-tail).
+    /// None: packets that do not fit are dropped (drop-tail).
     #[default]
     None,
     /// RFC 8289: packets are dropped from the head while the queue stands.
     CoDel {
-        /// Sojourn that is accepted for long; 5 ms in section 4.2.
+        /// The target sojourn time; 5 ms in section 4.2.
         target: Duration,
-        /// How long it may be exceeded; 100 ms in section 4.2.
+        /// The interval for which it may be exceeded; 100 ms in section 4.2.
         interval: Duration,
-        /// Packets whose sender heeds marks are marked instead (RFC 3168).
+        /// ECN-capable packets are marked instead (RFC 3168).
         ecn: bool,
     },
 }
 
-/// A time in which nothing passes: what comes to the link or leaves its queue then is lost.
+/// An outage: packets that come to the link or leave its queue in this time are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cut {
+pub struct Outage {
     /// When it begins.
     pub from: Instant,
     /// When packets pass again.
@@ -63,28 +63,28 @@ pub struct Settings {
     pub jitter: Duration,
     /// Loss behind the queue.
     pub loss: Loss,
-    /// Probability that a packet comes late and is overtaken.
+    /// Probability that a packet is delayed and overtaken by later ones (reordering).
     pub late: f64,
     /// By how much.
     pub late_by: Duration,
     /// Probability that a packet comes twice.
     pub duplicate: f64,
     /// Probability that one bit behind the link header is flipped; ARP, which has no checksum, is
-    /// spared.
+    /// exempt.
     pub corrupt: f64,
-    /// Longer packets, link header not counted, are lost without a word.
+    /// Longer packets, link header not counted, are dropped silently.
     pub mtu: Mtu,
     /// Bytes that may wait, without link headers; the packet in transmission is not counted. A
     /// packet always fits an empty queue.
     pub queue_bytes: usize,
     /// What manages the queue.
     pub aqm: Aqm,
-    /// When nothing passes.
-    pub cuts: Vec<Cut>,
+    /// Outages.
+    pub outages: Vec<Outage>,
     /// Packets of up to this many bytes, link header not counted, are neither lost, late,
     /// duplicated nor corrupted: with 100 only data is impaired, with 0 everything.
     pub exempt_bytes: usize,
-    /// What frames begin with.
+    /// The link kind: what frames begin with.
     pub link: LinkKind,
 }
 
@@ -103,7 +103,7 @@ impl Default for Settings {
             mtu: Mtu::MAX,
             queue_bytes: 1_000_000,
             aqm: Aqm::None,
-            cuts: Vec::new(),
+            outages: Vec::new(),
             exempt_bytes: 0,
             link: LinkKind::Ethernet,
         }
@@ -111,7 +111,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The same path with nothing wrong: rate, delay, MTU and queue stay.
+    /// The same path without impairments: rate, delay, MTU and queue stay.
     pub fn recovered(&self) -> Settings {
         Settings {
             rate_bps: self.rate_bps,
@@ -124,8 +124,8 @@ impl Settings {
         }
     }
 
-    /// Is the path cut at this moment?
-    pub fn is_cut(&self, at: Instant) -> bool {
-        self.cuts.iter().any(|cut| cut.from <= at && at < cut.until)
+    /// Is there an outage at this time?
+    pub fn is_out(&self, at: Instant) -> bool {
+        self.outages.iter().any(|cut| cut.from <= at && at < cut.until)
     }
 }

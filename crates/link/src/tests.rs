@@ -3,7 +3,7 @@
 use base::{Duration, Instant};
 use mbuf::{Mbuf, Pool};
 
-use crate::{Aqm, Cut, Direction, Loss, Settings};
+use crate::{Aqm, Direction, Loss, Outage, Settings};
 
 const HEADER: usize = 14;
 
@@ -184,9 +184,9 @@ fn duplicates_come_right_behind() {
 
 #[test]
 fn nothing_passes_while_the_path_is_cut() {
-    let cuts = vec![Cut { from: at(2), until: at(4) }];
+    let outages = vec![Outage { from: at(2), until: at(4) }];
     // Transmissions end at 1, 2, 3, 4, 5 ms: those at 2 and 3 are lost.
-    let (direction, arrived) = send_all(Settings { cuts, ..line() }, 5);
+    let (direction, arrived) = send_all(Settings { outages, ..line() }, 5);
     assert_eq!(arrived.iter().map(|a| a.0).collect::<Vec<_>>(), [0, 3, 4]);
     assert_eq!(direction.counts().cut, 2);
 }

@@ -1,7 +1,7 @@
-//! What a thread sleeps on, and the waker that rings it: a doorbell, and where devices have
-//! descriptors, a poll that the same ring ends.
+//! How a thread sleeps, and the waker that wakes it: a doorbell, and where devices have
+//! descriptors, a poll that the same ring interrupts.
 //!
-//! Called by: `wait.rs` for callers, `driver.rs` for the driver's thread. Must not know: the stack.
+//! Called by: `wait.rs` for callers, `driver.rs` for the driver's thread.
 
 use std::sync::Arc;
 use std::task::{Wake, Waker};
@@ -12,12 +12,12 @@ use device::Doorbell;
 #[cfg(target_os = "linux")]
 pub(crate) use crate::descriptors::Descriptor;
 
-/// Elsewhere devices with descriptors are looked at at an interval.
+/// On other systems devices with descriptors are polled at an interval.
 #[cfg(not(target_os = "linux"))]
 #[derive(Clone)]
 pub(crate) enum Descriptor {}
 
-/// What a thread sleeps on, and the waker that rings it.
+/// A doorbell that a thread sleeps on, and the waker that rings it.
 pub(crate) struct ThreadBell {
     bell: Doorbell,
     waker: Waker,
@@ -61,8 +61,8 @@ impl ThreadBell {
         self.bell.disarm();
     }
 
-    /// Sleep until a ring since [`ThreadBell::arm`], until `at` is readable or until `until`, the
-    /// earliest of them; no time is without end.
+    /// Sleep until a ring since [`ThreadBell::arm`], until `at` is readable or until `until`,
+    /// whichever is first; `None` is no time limit.
     pub(crate) fn sleep(&self, until: Option<Instant>, at: Option<&Descriptor>) {
         let timeout = until.map(|until| until.saturating_duration_since(Instant::now()));
         let Some(at) = at else { return self.bell.sleep(timeout) };
@@ -76,7 +76,7 @@ impl ThreadBell {
                 }
                 self.bell.disarm();
             }
-            // No descriptor left for it: look at an interval.
+            // No descriptor left for it: poll at an interval.
             None => {
                 let interval = crate::driver::LOOK_INTERVAL;
                 self.bell.sleep(Some(timeout.map_or(interval, |t| t.min(interval))));
@@ -87,7 +87,7 @@ impl ThreadBell {
 
 #[cfg(target_os = "linux")]
 mod alarm {
-    //! A counter of the kernel's that a ring moves, so that a poll ends.
+    //! An eventfd: a ring adds to it, which ends a poll.
 
     use core::time::Duration;
     use std::os::fd::OwnedFd;

@@ -1,10 +1,10 @@
-//! TCP calls on a locked stack, with the answers that Linux gives: what every kind of socket here
-//! shares. `Pending` is "would block".
+//! TCP calls on a locked stack, with Linux's results, shared by every kind of socket here.
+//! `Pending` is "would block".
 //!
-//! Called by: stream types of all kinds. Must not know: who waits, and how.
-//! A connection that failed tells its error once, to whoever reads, writes or asks first; after
-//! that, reads give 0 and writes a broken pipe. After the peer's FIN a RST is a broken pipe to
-//! writers, and readers have seen the end already. tests/same_errors.rs compares with the kernel.
+//! Called by: stream types of all kinds. A connection that failed reports its error once, to the
+//! first read, write or query; after that, reads return 0 and writes a broken pipe. A RST after the
+//! peer's FIN is a broken pipe to writers; readers have seen the end already. tests/same_errors.rs
+//! compares with the kernel.
 
 use core::task::Poll;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -34,7 +34,7 @@ impl Inner {
         handle: TcpHandle,
         into: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        // Asking for nothing is not an answer to an error that waits to be told.
+        // A call with an empty buffer does not consume a pending error.
         if into.is_empty()
             && let Some((_, Some(ended))) = self.stack.tcp_state(handle)
         {
@@ -61,7 +61,7 @@ impl Inner {
                         break;
                     }
                 }
-                // The next call tells it again, but for an error, which is told once.
+                // The next call returns it again, unless it is an error, which is reported once.
                 other if done == 0 => return other,
                 Poll::Ready(Err(_)) => {
                     self.untell(handle);
@@ -92,7 +92,7 @@ impl Inner {
         }
     }
 
-    /// Is there anything to learn by reading?
+    /// Is the socket readable: data, the end, or an error?
     pub(crate) fn poll_readable(&mut self, handle: TcpHandle) -> Poll<io::Result<()>> {
         match self.stack.tcp_peek(handle, &mut [0]) {
             Err(CallError::WouldBlock) => Poll::Pending,
@@ -100,7 +100,7 @@ impl Inner {
         }
     }
 
-    /// Is there anything to learn by writing?
+    /// Is the socket writable: room, or an error?
     pub(crate) fn poll_writable(&mut self, handle: TcpHandle) -> Poll<io::Result<()>> {
         match self.stack.tcp_writable(handle) {
             Err(CallError::WouldBlock) => Poll::Pending,
@@ -181,14 +181,14 @@ impl Inner {
         self.stack.tcp_readable(handle).is_none_or(|(_, finished)| finished)
     }
 
-    /// An error was not told after all: the next call tells it.
+    /// An error was not delivered after all: the next call reports it.
     pub(crate) fn untell(&mut self, handle: TcpHandle) {
         if let Some(socket) = self.tcp.get_mut(handle) {
             socket.error_reported = false;
         }
     }
 
-    /// SO_ERROR: the error that nobody was told.
+    /// SO_ERROR: the error that was not reported yet.
     pub(crate) fn take_error(&mut self, handle: TcpHandle) -> Option<io::Error> {
         match self.stack.tcp_state(handle)?.1 {
             Some(ended) if !self.was_reported(handle) => Some(self.report(handle, ended)),

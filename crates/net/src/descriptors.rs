@@ -1,11 +1,11 @@
-//! Sleeping at the descriptors of devices (Linux): one epoll instance holds those of all ports, a
-//! second holds the first while the driver is to hear of them. A thread that waits in a blocking
-//! call sleeps at the first itself, so the driver is silenced and heard again with one system call
-//! and no wake-up.
+//! Waiting for the descriptors of devices (Linux). One epoll instance holds those of all ports; a
+//! second one, which the driver waits on, holds the first while the driver is to be woken by them.
+//! A thread in a blocking call waits on the first itself, so one system call switches the driver
+//! off and on, without a wake-up.
 //!
-//! Called by: `driver.rs` and `wait.rs`, through `Inner::watch`. Must not know: who sleeps, frames.
-//! The kernel forgets a descriptor when its file is closed, but not one that its owner keeps open
-//! after its port is gone; so any change makes a new first instance.
+//! Called by: `driver.rs` and `wait.rs`, through `Inner::watch`. The kernel forgets a descriptor
+//! when its file is closed, but not one that its owner keeps open after its port is gone; so any
+//! change makes a new first instance.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use stack::{Awaited, PortId, Stack};
 
-/// What a sleeper sleeps at: readable when there is something to poll the stack for.
+/// A descriptor to wait on: readable when there is something to poll the stack for.
 pub(crate) type Descriptor = Arc<OwnedFd>;
 
 /// What one device's descriptor was registered as.
@@ -37,12 +37,12 @@ pub(crate) struct Descriptors {
 struct Pair {
     driver: Descriptor,
     devices: Descriptor,
-    /// The driver hears of the devices.
+    /// The driver is woken by the devices.
     heard: bool,
 }
 
 impl Descriptors {
-    /// Hold what the devices have now, and let the driver hear of it or not.
+    /// Register the descriptors that the devices have now, and switch the driver on or off.
     ///
     /// # Errors
     /// The system has no more descriptors: devices are to be looked at at an interval.
@@ -86,7 +86,7 @@ impl Descriptors {
         let devices = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
         let driver = match self.pair.take() {
             Some(old) => {
-                // Somebody may sleep at the old one yet; the driver must not.
+                // A thread may still wait on the old one; the driver must not.
                 let _ = epoll::delete(&old.driver, old.devices.as_fd());
                 old.driver
             }
@@ -97,12 +97,12 @@ impl Descriptors {
         Ok(())
     }
 
-    /// What the driver sleeps at; `None` if no device ever had a descriptor.
+    /// The instance that the driver waits on; `None` if no device ever had a descriptor.
     pub(crate) fn of_driver(&self) -> Option<Descriptor> {
         self.pair.as_ref().map(|pair| pair.driver.clone())
     }
 
-    /// What a thread sleeps at that drives while it waits.
+    /// The instance that a thread waits on which drives the stack meanwhile.
     pub(crate) fn of_caller(&self) -> Option<Descriptor> {
         self.pair.as_ref().map(|pair| pair.devices.clone())
     }
@@ -112,7 +112,7 @@ impl Pair {
     fn hear(&mut self, driver_hears: bool) -> io::Result<()> {
         if self.heard != driver_hears {
             let (driver, devices) = (&self.driver, self.devices.as_fd());
-            // If something is readable already, this wakes who sleeps there.
+            // If something is readable already, this wakes threads that wait there.
             epoll::modify(driver, devices, EventData::new_u64(0), events(driver_hears))?;
             self.heard = driver_hears;
         }
@@ -120,7 +120,7 @@ impl Pair {
     }
 }
 
-/// What wakes at a device's descriptor: one that is silenced stays, to be heard again by one call.
+/// The events of a device's descriptor: one that is switched off stays registered.
 fn at_device(awaited: Awaited) -> EventFlags {
     match awaited {
         Awaited::Nothing => EventFlags::empty(),

@@ -1,10 +1,11 @@
-//! Who drives a stack: a thread, a task of any runtime, or whoever waits in a blocking call.
+//! The driver of a stack: a thread, a task of any runtime, or a thread that waits in a blocking
+//! call.
 //!
 //! Called by: `Net::new` makes a [`Driver`]; `call` ends ask here whether it must be woken.
 //! The driver polls the stack while there is something to do, leaves its waker with the devices
 //! and sleeps until one of them, a timer or a call wakes it. While a thread waits in a blocking
-//! call and the driver sleeps, that thread leaves its own waker with the devices instead: what
-//! comes then wakes it alone (see `blocking/wait.rs`). docs/decisions/0019-who-drives.md says why.
+//! call and the driver sleeps, that thread leaves its own waker with the devices instead, and only
+//! that thread is woken (see `wait.rs`). docs/decisions/0019-who-drives.md says why.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -21,10 +22,10 @@ use crate::bell::{Descriptor, ThreadBell};
 use crate::inner::{Inner, Shared};
 use crate::timer::Timer;
 
-/// How often a device is looked at that can wake nobody (see `Device::arm`).
+/// Polling interval of a device that cannot wake (see `Device::arm`).
 pub const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
-/// How the driver stands.
+/// The state of the driver.
 #[derive(Default)]
 pub(crate) struct DriverState {
     /// Wakes it.
@@ -45,13 +46,13 @@ pub(crate) struct DriverState {
     pub(crate) gone: bool,
     /// It is to end now.
     pub(crate) stop: bool,
-    /// Nobody holds the stack any more: it ends when the last connection has.
+    /// The last handle is gone: the driver ends when the last connection has.
     pub(crate) abandoned: bool,
 }
 
 /// What the driver does next.
 pub(crate) enum Turn {
-    /// The same again; others may have the processor first.
+    /// Run again, after yielding the processor.
     Again,
     /// Sleep until woken, until this time, or until the descriptor is readable.
     Sleep(Instant, Option<Descriptor>),
@@ -59,30 +60,30 @@ pub(crate) enum Turn {
     Done,
 }
 
-/// What became of [`Inner::watch`].
+/// The result of [`Inner::watch`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Watch {
     /// There is something to poll for at once.
     Ready,
     /// Sleep: all devices wake, or have descriptors to sleep at.
     Sleep,
-    /// Sleep, but look again after [`LOOK_INTERVAL`].
+    /// Sleep, but poll again after [`LOOK_INTERVAL`].
     Look,
-    /// Sleep, not at descriptors, but look at this time: frames are let gather.
+    /// Sleep until this time, and ignore descriptors: frames are coalesced.
     Until(Instant),
-    /// The same, and other ports' descriptors are slept at meanwhile.
+    /// The same, but wait for other ports' descriptors meanwhile.
     UntilOrDescriptor(Instant),
 }
 
 impl Inner {
-    /// At the end of a call: is there something that the sleeping driver does not know?
+    /// At the end of a call: does the sleeping driver have to be woken?
     pub(crate) fn call_driver_if_needed(&mut self) {
         let new_push_back = self.stack.is_newly_pushed_back();
         let other_ports = self.driver.saw_epoch != self.stack.ports_epoch();
         if (new_push_back || other_ports)
             && let Some(watcher) = self.driver.watcher.take()
         {
-            // The devices promised to tell of room for what was pushed back before.
+            // The devices will report room for what was pushed back before.
             self.wake(watcher);
         }
         if let Some(until) = self.driver.asleep_until
@@ -101,10 +102,10 @@ impl Inner {
         }
     }
 
-    /// Take in and send what there is.
+    /// Receive and send what there is.
     pub(crate) fn drive(&mut self, now: Instant) {
-        // One poll takes all that a device has, or eight bursts; what comes after it is found when
-        // the devices are armed.
+        // One poll takes all that a device has, or eight bursts; later frames are found when the
+        // devices are armed.
         self.stack.poll(now);
         // On a busy stack no poll is without work.
         self.stack.settle();
@@ -126,7 +127,8 @@ impl Inner {
                 self.update_descriptors();
                 Watch::Look
             }
-            // Nobody sleeps at descriptors, and those of ports that gather need not be silenced.
+            // No thread waits on descriptors, and those of coalescing ports need not be switched
+            // off.
             Armed::Until(at) if !self.awaits_descriptors() => Watch::Until(at),
             Armed::Until(at) if self.update_descriptors() => Watch::UntilOrDescriptor(at),
             Armed::Until(at) => {
@@ -153,8 +155,8 @@ impl Inner {
         false
     }
 
-    /// Have the devices' descriptors where those who sleep will sleep; `false` if there are none
-    /// to be had, and devices are to be looked at.
+    /// Register the devices' descriptors with epoll; `false` if that failed, and devices have to be
+    /// polled.
     #[cfg(target_os = "linux")]
     fn update_descriptors(&mut self) -> bool {
         let driver_hears = !self.driver.caller_drives;
@@ -166,13 +168,13 @@ impl Inner {
         false
     }
 
-    /// What the driver sleeps at.
+    /// The descriptor that the driver waits on.
     #[cfg(target_os = "linux")]
     fn drivers_descriptor(&self) -> Option<Descriptor> {
         self.driver.descriptors.of_driver()
     }
 
-    /// What a caller that drives sleeps at.
+    /// The descriptor that a caller waits on which drives the stack.
     #[cfg(target_os = "linux")]
     pub(crate) fn callers_descriptor(&self) -> Option<Descriptor> {
         self.driver.descriptors.of_caller()
@@ -188,12 +190,12 @@ impl Inner {
         None
     }
 
-    /// A thread that drove while it waited goes its own way: the driver has the devices again.
+    /// A thread that drove while it waited is done: the driver has the devices again.
     pub(crate) fn hand_back(&mut self) {
         self.driver.caller_drives = false;
         let Some(waker) = self.driver.background.clone() else { return };
-        // What came meanwhile, and a device that wakes nobody, are for the driver to look at; and
-        // who went to sleep before there were descriptors does not hear of them.
+        // The driver has to handle what came meanwhile, and devices that cannot wake; and a driver
+        // that slept before there were descriptors is not woken by them.
         if self.driver.asleep_until.is_some()
             && (self.watch(&waker) != Watch::Sleep
                 || (!self.driver.at_descriptors && self.drivers_descriptor().is_some()))
@@ -264,7 +266,7 @@ impl Driver {
         Ok(DriverThread { shared, thread })
     }
 
-    /// Drive as a future, with `timer` for when nothing comes.
+    /// Drive as a future; `timer` wakes it for deadlines.
     pub fn with_timer<T: Timer>(self, timer: T) -> DriverFuture<T> {
         DriverFuture { driver: self, timer }
     }
@@ -278,7 +280,7 @@ impl Driver {
     fn run(self) {
         let bell = ThreadBell::new();
         loop {
-            // Before looking: whoever brings news afterwards rings.
+            // Before polling: events after this ring.
             bell.arm();
             match self.turn(bell.waker()) {
                 Turn::Again => bell.disarm(),

@@ -1,7 +1,7 @@
-//! The errors of sockets, with the kinds that the standard library gives on Linux, and words that
+//! The errors of sockets, with the kinds that the standard library uses on Linux, and texts that
 //! say what to do.
 //!
-//! Called by: every socket. Must not know: who waits, who drives.
+//! Called by: every socket.
 
 use std::io::{Error, ErrorKind};
 
@@ -50,7 +50,7 @@ pub(crate) fn network_down(why: Option<&str>) -> Error {
     Error::new(ErrorKind::NetworkDown, why)
 }
 
-/// A write after this side, or the peer for good, closed the way.
+/// A write after this side shut it down, or after the connection ended.
 pub(crate) fn broken_pipe() -> Error {
     Error::new(ErrorKind::BrokenPipe, "the connection is closed for writing")
 }
@@ -75,12 +75,12 @@ pub(crate) fn connect_timed_out() -> Error {
     Error::new(ErrorKind::TimedOut, "the connection was not made within the time-out")
 }
 
-/// A port number that means nothing.
+/// A port number that is not valid.
 pub(crate) fn no_port() -> Error {
     Error::new(ErrorKind::NotFound, "the stack has no such port: it was removed already")
 }
 
-/// A device that cannot take another's place.
+/// A device that cannot replace another.
 pub(crate) fn not_replaceable(why: ReplaceError) -> Error {
     Error::new(ErrorKind::InvalidInput, why)
 }
@@ -91,7 +91,7 @@ pub(crate) fn close_timed_out() -> Error {
     Error::new(ErrorKind::TimedOut, text)
 }
 
-/// Nobody drives the stack.
+/// The stack has no driver.
 pub(crate) fn driver_gone() -> Error {
     Error::other("the driver of this stack has ended: keep it running as long as its sockets")
 }
@@ -116,7 +116,7 @@ const MESSAGE_TOO_LONG: i32 = if cfg!(any(target_os = "linux", target_os = "andr
     40
 };
 
-/// A datagram that did not arrive, as the network says.
+/// A datagram that was not delivered, as an ICMP error reported.
 pub(crate) fn undelivered(why: Unreachable) -> Error {
     match why {
         Unreachable::Port | Unreachable::Protocol => Error::new(
@@ -138,7 +138,7 @@ pub(crate) fn undelivered(why: Unreachable) -> Error {
     }
 }
 
-/// No way to the destination.
+/// No route to the destination.
 pub(crate) fn unreachable(reason: DropReason) -> Error {
     if reason == DropReason::IpTooBig {
         // A kind of its own, that only the system's number has.

@@ -1,8 +1,8 @@
-//! The forwarder: takes connections to any destination, ours or not, and lets its user see who
-//! wants what before the handshake is answered. Proxies, sandboxes and VPN clients are made of it.
+//! The forwarder: accepts connections to any destination, local or not. Its user sees source and
+//! destination before the SYN is answered. It is for proxies, sandboxes and VPN clients.
 //!
-//! Called by: programs. Limits: `forward_requests` SYNs wait for a word, `half_open` handshakes are
-//! under way, `forwarded` connections are open; hitting one is counted, and refuses the newcomer.
+//! Called by: programs. Limits: `forward_requests` SYNs wait for a decision, `half_open` handshakes
+//! are in progress, `forwarded` connections are open; a hit is counted, and the new one refused.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::task::Poll;
@@ -22,8 +22,8 @@ pub struct Forwarder {
     handle: ListenerHandle,
 }
 
-/// A SYN that nobody has answered. Dropping it answers nothing: if the peer sends its SYN again, it
-/// is a new request.
+/// A SYN that was not answered yet. Dropping it answers nothing: if the peer sends its SYN again,
+/// it is a new request.
 pub struct Request {
     net: Net,
     handle: Option<RequestHandle>,
@@ -59,7 +59,7 @@ impl Forwarder {
         Ok(Forwarder { net: net.clone(), handle })
     }
 
-    /// Wait for somebody who wants to connect somewhere. Dropping the future loses nothing.
+    /// Wait for a SYN. Dropping the future loses nothing.
     ///
     /// # Errors
     /// The driver is gone.
@@ -84,7 +84,7 @@ impl Drop for Forwarder {
 }
 
 impl Request {
-    /// Whom the peer wants to reach: the local address of the connection to be.
+    /// The destination of the SYN: the local address of the connection to be.
     pub fn dst(&self) -> SocketAddr {
         self.dst
     }
@@ -102,7 +102,7 @@ impl Request {
     pub async fn complete(mut self) -> io::Result<TcpStream> {
         let stream = self.answer()?;
         stream.connected().await.map_err(|error| match error.kind() {
-            // On this side nobody aborts a handshake but a newer one, whose turn it is.
+            // Only a newer SYN evicts a handshake on this side.
             io::ErrorKind::ConnectionAborted => error::limit("half_open_max"),
             _ => error,
         })?;

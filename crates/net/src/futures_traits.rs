@@ -1,7 +1,7 @@
 //! `AsyncRead` and `AsyncWrite` of futures-io for streams and their halves.
 //!
-//! Called by: programs on other runtimes than tokio. Must not know: the stack; these are the poll
-//! functions of `stream.rs` under other names.
+//! Called by: programs on other runtimes than tokio. These are the poll functions of `stream.rs`
+//! under other names.
 
 use core::pin::Pin;
 use core::task::{Context, Poll};

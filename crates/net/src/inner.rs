@@ -1,8 +1,8 @@
-//! What the lock of a stack guards: the stack, who waits for its sockets, and who drives it; and
-//! [`Call`], which holds the lock for one socket call or one turn of the driver.
+//! The data under the lock of a stack: the stack, the wait queues of its sockets, and the driver's
+//! state; and [`Call`], which holds the lock for one socket call or one turn of the driver.
 //!
-//! Called by: every socket call, the driver. A call ends in the same way for all: what it wrote
-//! leaves, who is to be woken is collected, the lock is released, and only then are they woken.
+//! Called by: every socket call, the driver. Every call ends in the same order: send what it wrote,
+//! collect the wakers, release the lock, and only then wake.
 
 use core::ops::{Deref, DerefMut};
 use core::task::{Context, Poll, Waker};
@@ -32,7 +32,7 @@ pub(crate) struct Inner {
     pub(crate) tcp: SecondaryMap<TcpHandle, Socket>,
     pub(crate) listeners: SecondaryMap<ListenerHandle, WaitQueue>,
     pub(crate) udp: SecondaryMap<UdpHandle, WaitQueue>,
-    /// Those who wait for a device's room.
+    /// The wait queue for a device's room.
     room: WaitQueue,
     /// By time and number.
     alarms: BTreeMap<(Instant, u64), Waker>,
@@ -91,8 +91,8 @@ impl Shared {
         Ok(call)
     }
 
-    /// Begin a call that looks at `readiness`. Reading what is there takes no clock, which costs as
-    /// much as the rest of a small read: only an answer to the peer does.
+    /// Begin a call that waits for `readiness`. A read does not read the clock, which costs as much
+    /// as the rest of a small read, unless it has to send something.
     ///
     /// # Errors
     /// As [`Shared::call`].
@@ -111,7 +111,7 @@ impl Shared {
         Ok(Call { shared: self, inner: Some(inner), mine: None, knows_time: false })
     }
 
-    /// The driver ended: whoever waits hears of it, and so does everyone who calls from now on.
+    /// The driver ended: all waiting calls and all later ones fail.
     pub(crate) fn driver_ended(&self) {
         let Ok(mut inner) = self.inner.lock() else { return };
         inner.driver.gone = true;
@@ -129,7 +129,7 @@ impl Shared {
     }
 }
 
-/// Most wakers that are woken between two looks at the list.
+/// Most wakers woken before the list is checked again.
 const WAKE_BATCH: usize = 16;
 
 /// The lock, for one call.
@@ -206,14 +206,14 @@ impl Inner {
     /// What every call ends with, when what it wrote has left.
     fn settle(&mut self) {
         if self.driver.asleep_until.is_some() && self.stack.pool().holds_foreign() {
-            // Nobody may come by for long: a peer's buffers go home with this call.
+            // The next call may be far away: return a peer's buffers now.
             self.stack.pool().flush();
         }
         self.dispatch();
         self.call_driver_if_needed();
     }
 
-    /// Hand the stack's events to those who wait for them.
+    /// Wake the wait queues of the stack's events.
     pub(crate) fn dispatch(&mut self) {
         while let Some(event) = self.stack.next_event() {
             match event {
@@ -237,7 +237,7 @@ impl Inner {
                         wait_queue.take_into(&mut self.wakers);
                     }
                 }
-                // Echo sockets are the polled API's.
+                // Echo sockets belong to the polled API.
                 Event::Ping(_) => {}
             }
         }
@@ -246,7 +246,7 @@ impl Inner {
         }
     }
 
-    /// Wake somebody when the call is over.
+    /// Wake a waker when the call is over.
     pub(crate) fn wake(&mut self, waker: Waker) {
         self.wakers.push(waker);
     }
@@ -266,8 +266,7 @@ impl Inner {
         }
     }
 
-    /// Wake `waker` when it is worth looking at `readiness` again; the wait has the number `id`, or
-    /// gets one.
+    /// Wake `waker` once `readiness` may hold; the wait has the number `id`, or gets one.
     pub(crate) fn wait(&mut self, readiness: Readiness, id: &mut Option<u64>, waker: &Waker) {
         let id = *id.get_or_insert_with(|| {
             self.numbers += 1;
@@ -277,20 +276,20 @@ impl Inner {
         self.discard(old);
     }
 
-    /// [`Inner::wait`] for a poll function: whoever polled `readiness` before waits no more.
+    /// [`Inner::wait`] for a poll function: it replaces the waker of the last poll of `readiness`.
     pub(crate) fn wait_polled(&mut self, readiness: Readiness, cx: &Context<'_>) {
         let old =
             self.wait_queue(readiness).and_then(|wait_queue| wait_queue.set_polled(cx.waker()));
         self.discard(old);
     }
 
-    /// Wait no more.
+    /// Remove a waker from its wait queue.
     pub(crate) fn leave(&mut self, readiness: Readiness, id: Option<u64>) {
         let old = id.and_then(|id| self.wait_queue(readiness)?.remove(id));
         self.discard(old);
     }
 
-    /// Forget all who wait at the places of a socket that is gone.
+    /// Drop the wait queues of a socket that is gone.
     pub(crate) fn forget(&mut self, mut wait_queue: WaitQueue) {
         wait_queue.take_into(&mut self.trash);
     }
@@ -303,13 +302,13 @@ impl Inner {
         key
     }
 
-    /// Not any more.
+    /// Cancel it.
     pub(crate) fn cancel_alarm(&mut self, key: (Instant, u64)) {
         let old = self.alarms.remove(&key);
         self.discard(old);
     }
 
-    /// Wake those whose time has come.
+    /// Wake the alarms that are due.
     pub(crate) fn ring_alarms(&mut self, now: Instant) {
         while let Some(entry) = self.alarms.first_entry()
             && entry.key().0 <= now
@@ -319,14 +318,14 @@ impl Inner {
         }
     }
 
-    /// When the driver is wanted even if nothing comes.
+    /// When the driver has to run even if nothing is received.
     pub(crate) fn next_deadline(&self) -> Instant {
         let alarm = self.alarms.first_key_value().map_or(Instant::NEVER, |(&(at, _), _)| at);
         self.stack.next_deadline().min(alarm)
     }
 }
 
-/// One look, for a poll function.
+/// One attempt, for a poll function.
 pub(crate) fn poll_at<T>(
     shared: &Shared,
     readiness: Readiness,

@@ -2,7 +2,7 @@
 //! [`TcpListener`], [`UdpSocket`]), for threads ([`blocking`]), and the [`Forwarder`], which takes
 //! connections to any destination.
 //!
-//! Called by: programs, `capi`. Must not know: packets; what goes on the wire is the stack's.
+//! Called by: programs, `capi`.
 //!
 //! # How it works
 //! [`Net::new`] puts a stack behind one lock and gives a [`Driver`], which must run: as a thread

@@ -2,7 +2,7 @@
 //! from. The cluster changes hands, its bytes do not move.
 //!
 //! Called by: programs. A loan may go to any thread and be dropped there; until then it counts
-//! against the stack's `mbuf_bytes`, so do not hoard them.
+//! against the stack's `mbuf_bytes`, so do not keep them for long.
 
 use core::ops::{Deref, DerefMut};
 use core::task::Poll;

@@ -1,8 +1,7 @@
 //! Socket options, under the names that `std` and `socket2` have for them: of a connection that is
 //! open, and ([`TcpSocket`]) before it is opened.
 //!
-//! Called by: programs. Must not know: who waits.
-//! Sizes of buffers are bytes of payload; nothing is doubled, unlike in Linux.
+//! Called by: programs. Sizes of buffers are bytes of payload; nothing is doubled, unlike in Linux.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -173,7 +172,7 @@ impl TcpStream {
         self.info(|info| info.send_buffer_bytes)
     }
 
-    /// What closing does with what is not sent (SO_LINGER). `None`: it is sent, and nobody waits.
+    /// What closing does with unsent data (SO_LINGER). `None`: it is sent, and close does not wait.
     /// Zero: it is thrown away, and the peer is reset. A time: dropping a
     /// [`crate::blocking::TcpStream`], or its last clone, waits until the peer has acknowledged
     /// everything, as long as this at most; it goes on being sent afterwards, as from Linux.

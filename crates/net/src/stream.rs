@@ -51,12 +51,12 @@ impl TcpStream {
         self.handle
     }
 
-    /// The place to wait at for something to read.
+    /// The readiness to wait for before reading.
     pub(crate) fn read_readiness(&self) -> Readiness {
         Readiness::Read(self.handle)
     }
 
-    /// The place to wait at for room.
+    /// The readiness to wait for before writing.
     pub(crate) fn write_readiness(&self) -> Readiness {
         Readiness::Write(self.handle)
     }
@@ -262,7 +262,7 @@ impl TcpStream {
         })?
     }
 
-    /// The error that no call has told yet (SO_ERROR), once.
+    /// The error that no call has reported yet (SO_ERROR), once.
     ///
     /// # Errors
     /// The driver is gone.

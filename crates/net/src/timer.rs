@@ -1,8 +1,7 @@
-//! What wakes a driver that is a future when nothing comes: a timer of its runtime, or a thread.
+//! The timer of a driver that is a future: its runtime's, or a thread.
 //!
-//! Called by: `DriverFuture`. Must not know: the stack.
-//! A deadline that moves back is left where it is: the driver is then woken once for nothing, which
-//! is cheaper than a timer that is set anew for each segment.
+//! Called by: `DriverFuture`. A deadline that moves back is left where it is: the driver is then
+//! woken once too early, which is cheaper than setting the timer again for each segment.
 
 use core::task::{Context, Poll, Waker};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -14,8 +13,8 @@ pub trait Timer: Send + Unpin + 'static {
     fn poll_at(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()>;
 
     /// `Some(Ready)` if `descriptor` may be readable; then look, and ask again. `Some(Pending)`:
-    /// the task is woken when it is. `None`, the default: this timer knows nothing of descriptors,
-    /// and devices that have one are looked at every [`crate::LOOK_INTERVAL`]. It is the same
+    /// the task is woken when it is. `None`, the default: this timer does not support descriptors,
+    /// and devices that have one are polled every [`crate::LOOK_INTERVAL`]. It is the same
     /// descriptor each time.
     #[cfg(target_os = "linux")]
     fn poll_descriptor(
@@ -34,7 +33,7 @@ pub trait Timer: Send + Unpin + 'static {
 #[derive(Default)]
 pub struct TokioTimer {
     sleep: Option<core::pin::Pin<Box<tokio::time::Sleep>>>,
-    /// Whom that wakes.
+    /// The waker that it wakes.
     waker: Option<Waker>,
     #[cfg(target_os = "linux")]
     descriptor: Option<tokio::io::unix::AsyncFd<Arc<std::os::fd::OwnedFd>>>,
@@ -44,7 +43,7 @@ pub struct TokioTimer {
 impl Timer for TokioTimer {
     fn poll_at(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let at = tokio::time::Instant::from_std(at);
-        // A busy driver asks at every turn, and mostly nothing has changed.
+        // A busy driver asks at every turn, and the deadline has rarely changed.
         if let (Some(sleep), Some(waker)) = (&self.sleep, &self.waker)
             && sleep.deadline() <= at
             && !sleep.is_elapsed()
@@ -54,7 +53,7 @@ impl Timer for TokioTimer {
         }
         self.waker = Some(cx.waker().clone());
         let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
-        // Past deadlines come back as well: what has rung rings no more.
+        // A deadline in the past comes back too: an expired timer does not fire again.
         if sleep.deadline() > at || sleep.is_elapsed() {
             sleep.as_mut().reset(at);
         }
@@ -84,7 +83,7 @@ impl Timer for TokioTimer {
         }
         Some(match self.descriptor.as_ref()?.poll_read_ready(cx) {
             Poll::Pending => Poll::Pending,
-            // The stack is looked at after this: what comes from now on is told anew.
+            // The stack is polled after this: later events are reported again.
             Poll::Ready(Ok(mut ready)) => {
                 ready.clear_ready();
                 Poll::Ready(())

@@ -1,7 +1,6 @@
 //! tokio's `AsyncRead` and `AsyncWrite` for streams and their halves.
 //!
-//! Called by: programs on tokio. Must not know: the stack; these are the poll functions of
-//! `stream.rs` under other names.
+//! Called by: programs on tokio. These are the poll functions of `stream.rs` under other names.
 
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};

@@ -270,8 +270,8 @@ impl UdpSocket {
     }
 }
 
-/// What the network said about a datagram of a connected socket, once, by the next call; one that
-/// has no peer is not told, as on Linux: the answer might be to anything it ever sent.
+/// The ICMP error about a datagram of a connected socket; the next call reports it, once. As on
+/// Linux an unconnected socket gets none: the error might be about any datagram that it ever sent.
 fn refused(inner: &mut Inner, handle: UdpHandle, connected: bool) -> Option<io::Error> {
     if !connected {
         return None;

@@ -1,7 +1,7 @@
-//! Urgent data: bytes that the other end should hear of before it gets there. They stay in the
-//! stream (RFC 6093), as if SO_OOBINLINE were always set.
+//! Urgent data: bytes that are announced to the other end before it has read up to them. They stay
+//! in the stream (RFC 6093), as if SO_OOBINLINE were always set.
 //!
-//! Called by: programs. Must not know: pointers in headers.
+//! Called by: programs.
 
 use core::task::Poll;
 use std::io;

@@ -1,8 +1,8 @@
-//! Waiting: as a future that leaves nothing behind when it is dropped, and as a thread, which
-//! drives the stack while it waits.
+//! Waiting, as a future that cleans up when it is dropped, and as a thread, which drives the stack
+//! while it waits.
 //!
-//! Called by: every call that may have to wait. Must not know: what it waits for ([`Readiness`]).
-//! A wait is a look, a note of who is to be woken, and a second look by whoever is woken.
+//! Called by: every call that may have to wait. A wait is an attempt, an entry in the wait queue,
+//! and another attempt after the wake-up.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -21,14 +21,14 @@ thread_local! {
     static BELL: ThreadBell = ThreadBell::new();
 }
 
-/// Look until `look` has an answer; `Ok(None)` when `until` has come first.
+/// Block until `look` has an answer; `Ok(None)` if `until` comes first.
 pub(crate) fn block_on<T>(
     shared: &Shared,
     readiness: Readiness,
     until: Option<SystemTime>,
     mut look: impl FnMut(&mut Inner) -> Poll<io::Result<T>>,
 ) -> io::Result<Option<T>> {
-    // Mostly it is there, and nobody need know that we asked.
+    // The fast case: the answer is there, and no wait queue is touched.
     if let Poll::Ready(answer) = look(&mut *shared.call_at(readiness)?) {
         return answer.map(Some);
     }
@@ -45,7 +45,7 @@ pub(crate) fn block_on<T>(
     })
 }
 
-/// A thread that waits; its end, whichever, takes its wakers away and gives the devices back.
+/// A thread that waits; dropping it removes its wakers and gives the devices back to the driver.
 struct Waiter<'a> {
     shared: &'a Shared,
     readiness: Readiness,
@@ -55,7 +55,7 @@ struct Waiter<'a> {
 }
 
 impl Waiter<'_> {
-    /// Look, and sleep if there is no answer.
+    /// Try, and sleep if there is no answer.
     fn round<T>(
         &mut self,
         until: Option<SystemTime>,
@@ -66,7 +66,7 @@ impl Waiter<'_> {
         {
             let mut call = self.shared.call()?;
             call.mine = Some(self.bell.waker());
-            // Who waits, drives, if nobody else is at it.
+            // A thread that waits drives the stack, unless another one does.
             if !self.drives && !call.driver.caller_drives {
                 self.drives = call.driver.asleep_until.is_some();
                 call.driver.caller_drives = self.drives;
@@ -124,16 +124,16 @@ impl Drop for Waiter<'_> {
     }
 }
 
-/// Look until `look` has an answer: a future that may be dropped at any time.
+/// Wait until `look` has an answer: a future that may be dropped at any time.
 pub(crate) struct Wait<'a, F> {
     shared: &'a Shared,
     readiness: Readiness,
     look: F,
-    /// Its number at the place.
+    /// Its number in the wait queue.
     id: Option<u64>,
 }
 
-/// A future that waits at `readiness`.
+/// A future that waits for `readiness`.
 pub(crate) fn wait<T, F>(shared: &Shared, readiness: Readiness, look: F) -> Wait<'_, F>
 where
     F: FnMut(&mut Inner) -> Poll<io::Result<T>> + Unpin,
@@ -170,7 +170,7 @@ impl<F> Drop for Wait<'_, F> {
     }
 }
 
-/// A time that a task waits for; gone without a trace when it is dropped.
+/// A time that a task waits for; dropping it cancels the alarm.
 pub(crate) struct Alarm<'a> {
     shared: &'a Shared,
     at: Instant,

@@ -1,8 +1,8 @@
-//! Who waits for what: wakers by socket and direction, and the state that a socket has beside the
-//! stack's. Small, because there is one for each of a hundred thousand idle connections.
+//! Wait queues: wakers by socket and direction, and the state that a socket has beside the stack's.
+//! Small, because there is one for each of a hundred thousand idle connections.
 //!
-//! Called by: `inner.rs`. Must not know: what a waker wakes, a task or a thread.
-//! A waker is never dropped or woken here: both may run any code, and the stack is locked.
+//! Called by: `inner.rs`. A waker is never dropped or woken here: both may run any code, and the
+//! stack is locked.
 
 use core::num::NonZeroU32;
 use core::task::Waker;
@@ -10,7 +10,7 @@ use core::time::Duration;
 
 use stack::{ListenerHandle, TcpHandle, UdpHandle};
 
-/// What somebody can wait for.
+/// What a call can wait for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Readiness {
     /// Something to read, or the end of it.
@@ -25,7 +25,7 @@ pub(crate) enum Readiness {
     Room,
 }
 
-/// The wakers of one place.
+/// The wakers that wait for one readiness.
 #[derive(Default)]
 pub(crate) struct WaitQueue {
     /// Of the task that polled last: a poll function has one waiter at a time, as in tokio.
@@ -36,7 +36,7 @@ pub(crate) struct WaitQueue {
 
 #[derive(Default)]
 struct Others {
-    /// By the number of who waits: one task may wait here more than once.
+    /// By the number of the wait: one task may wait here more than once.
     wakers: Vec<(u64, Waker)>,
 }
 
@@ -77,7 +77,7 @@ impl WaitQueue {
         }
     }
 
-    /// Nobody waits.
+    /// Is it empty?
     pub(crate) fn is_empty(&self) -> bool {
         self.polled.is_none() && self.others.as_ref().is_none_or(|o| o.wakers.is_empty())
     }
@@ -88,7 +88,7 @@ impl WaitQueue {
 pub(crate) struct Socket {
     pub(crate) read: WaitQueue,
     pub(crate) write: WaitQueue,
-    /// Its error was told: a connection tells it once, as Linux does.
+    /// Its error was reported: a connection reports it once, as Linux does.
     pub(crate) error_reported: bool,
     /// SO_LINGER: zero resets the peer when the socket is dropped.
     pub(crate) linger: Linger,

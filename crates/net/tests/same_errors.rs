@@ -13,7 +13,7 @@ use wirespeed_net::blocking;
 
 /// How long a segment gets to reach the other end: more where answers differed, which on a busy
 /// machine can mean that one had not.
-const PATIENCE: [Duration; 3] =
+const PAUSES: [Duration; 3] =
     [Duration::from_millis(30), Duration::from_millis(300), Duration::from_secs(2)];
 
 /// What a call answered, in words that both can say.
@@ -174,7 +174,7 @@ enum Step {
 use Step::*;
 
 /// Wait for what the peer did, and let the conversation say what came of it.
-fn converse<W: World>(world: &W, steps: &[Step], patience: Duration) -> Vec<String> {
+fn converse<W: World>(world: &W, steps: &[Step], pause: Duration) -> Vec<String> {
     let (mut a, peer) = world.pair();
     let mut peer = Some(peer);
     let mut buf = [0; 64];
@@ -204,7 +204,7 @@ fn converse<W: World>(world: &W, steps: &[Step], patience: Duration) -> Vec<Stri
                 said(Ok(()))
             }
         };
-        std::thread::sleep(patience);
+        std::thread::sleep(pause);
         answers.push(format!("{step:?}: {answer}"));
     }
     answers
@@ -252,9 +252,9 @@ fn every_call_of_every_conversation_answers_alike() {
     let mut differences = Vec::new();
     for (index, steps) in CONVERSATIONS.iter().enumerate() {
         let mut differing = Vec::new();
-        for patience in PATIENCE {
-            let kernels = converse(&Kernel, steps, patience);
-            let ours = converse(&ours, steps, patience);
+        for pause in PAUSES {
+            let kernels = converse(&Kernel, steps, pause);
+            let ours = converse(&ours, steps, pause);
             let pairs = kernels.iter().zip(&ours).filter(|(kernel, our)| kernel != our);
             differing = pairs
                 .map(|(kernel, our)| format!("{index}: kernel {kernel}, ours {our}"))
@@ -296,7 +296,7 @@ fn calls_without_a_connection_answer_alike() {
 
 /// The same text for tokio's sockets and ours: what tasks are told.
 macro_rules! errors_of_tasks {
-    ($listener:expr, $connect:expr, $patience:expr) => {{
+    ($listener:expr, $connect:expr, $pause:expr) => {{
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let mut answers = Vec::new();
         let listener = $listener;
@@ -315,10 +315,10 @@ macro_rules! errors_of_tasks {
         answers.push(said(client.read(&mut buf).await));
         answers.push(said(client.read(&mut buf).await));
         answers.push(said(client.write(b"more").await));
-        tokio::time::sleep($patience).await;
+        tokio::time::sleep($pause).await;
         // Unread: a reset.
         drop(server);
-        tokio::time::sleep($patience).await;
+        tokio::time::sleep($pause).await;
         answers.push(said(client.write(b"x").await));
         answers.push(said(client.write(b"x").await));
         answers.push(said(client.read(&mut buf).await));
@@ -340,14 +340,14 @@ macro_rules! errors_of_tasks {
 #[tokio::test]
 async fn tasks_are_told_the_same() {
     let mut answers = (Vec::new(), Vec::new());
-    for patience in PATIENCE {
+    for pause in PAUSES {
         let local = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let kernels = errors_of_tasks!(local, tokio::net::TcpStream::connect, patience);
+        let kernels = errors_of_tasks!(local, tokio::net::TcpStream::connect, pause);
         let ends = Ends::tasks();
         let here = SocketAddr::new(ends.to.ip(), 0);
         let listener = wirespeed_net::TcpListener::bind(&ends.server, here).unwrap();
         let connect = |to| wirespeed_net::TcpStream::connect(&ends.client, to);
-        answers = (kernels, errors_of_tasks!(listener, connect, patience));
+        answers = (kernels, errors_of_tasks!(listener, connect, pause));
         if answers.0 == answers.1 {
             return;
         }

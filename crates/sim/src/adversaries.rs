@@ -1,9 +1,9 @@
-//! Liars in a world: each at the end of a link of its own to a host, whose connection to it is
-//! looked at as any other.
+//! Adversarial peers in a world. Each has a link of its own to one host; the oracles watch that
+//! host's connection like any other.
 //!
-//! Called by: `scenario`, tests, `events`. Must not know: what the lies are.
-//! In the list of ends a liar has a stand-in, whose figures are the liar's: so all laws that look
-//! at connections look at these too. What they ask in addition is in [`World::check_adversaries`].
+//! Called by: `scenario`, tests, `events`.
+//! An adversary has a placeholder in the list of ends, with the adversary's figures, so the laws
+//! about connections apply to it too. [`World::check_adversaries`] has the laws that are added.
 
 use core::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
@@ -19,13 +19,13 @@ use crate::oracle::{Violation, story};
 use crate::seen;
 use crate::world::{Flow, Target, World};
 
-/// What a liar's link is: bare IP, so that it need not know about neighbours.
+/// The kind of an adversary's link: bare IP, so that it needs no neighbour discovery.
 const KIND: LinkKind = LinkKind::Ip;
-/// The last part of its address, and its port.
+/// The last byte of its address, and its port.
 const NUMBER: u8 = 250;
 const PORT: u16 = 9;
 
-/// A liar, its link, its connection.
+/// An adversary with its link and its connection.
 pub(crate) struct AttachedAdversary {
     pub(crate) adversary: Adversary,
     /// The direction that it sends into.
@@ -34,26 +34,26 @@ pub(crate) struct AttachedAdversary {
     flow: usize,
 }
 
-/// A connection to a liar.
+/// A connection to an adversary.
 pub struct AdversaryFlow {
     /// Who connects to it.
     pub host: usize,
-    /// The number of the network between them, which nobody else is on.
+    /// The number of the network between them; no other host is on it.
     pub network: u8,
     /// The link to it, and from it.
     pub links: (Settings, Settings),
-    /// The liar.
+    /// The adversary.
     pub adversary: AdversarySettings,
     /// Settings of the connection.
     pub config: tcp::Config,
-    /// What its honest end does; [`Script::is_graceful`], or it proves little.
+    /// What the honest end does; should be [`Script::is_graceful`], or the test proves little.
     pub script: Script,
     /// When it begins.
     pub at: Instant,
 }
 
 impl World {
-    /// A host connects to a liar; the number of the flow.
+    /// Connect a host to an adversary; returns the number of the flow.
     pub fn add_adversary(&mut self, flow: AdversaryFlow) -> usize {
         let (number, adversary) = (self.flows.len(), self.adversaries.len());
         let settings = |settings: Settings| Settings { link: KIND, ..settings };
@@ -77,22 +77,22 @@ impl World {
         self.host_ends[flow.host].push(client);
         self.flows.push(Flow { number, client, server: client + 1, is_graceful: false });
         if flow.adversary.misbehaviour == Misbehaviour::Timestamps {
-            // Round trips are measured by what it echoes: none of them can be believed.
+            // It echoes wrong timestamps, so no measured round trip is reliable.
             self.clock_jumped[flow.host] = true;
         }
-        let source = self.agenda.add();
+        let source = self.event_queue.add();
         let adversary = Adversary::new(flow.adversary, address, back_streams);
         self.adversaries.push(AttachedAdversary { adversary, out: back, source, flow: number });
-        self.agenda.no_later(self.host_sources[flow.host], flow.at);
+        self.event_queue.no_later(self.host_sources[flow.host], flow.at);
         number
     }
 
-    /// Lies that were told in all.
+    /// How often adversaries broke the protocol, in all.
     pub fn misbehaviours(&self) -> u64 {
         self.adversaries.iter().map(|attached| attached.adversary.misbehaved).sum()
     }
 
-    /// A frame has reached a liar.
+    /// A frame has reached an adversary.
     pub(crate) fn deliver_to_adversary(
         &mut self,
         lane: usize,
@@ -118,7 +118,7 @@ impl World {
         outcome
     }
 
-    /// A liar's time has come.
+    /// An adversary's timer has expired.
     pub(crate) fn wake_adversary(&mut self, adversary: usize) {
         let mut said = Vec::new();
         self.adversaries[adversary].adversary.tick(&self.pattern, self.now, &mut said);
@@ -142,18 +142,19 @@ impl World {
             }
         }
         let AttachedAdversary { adversary, source, .. } = &self.adversaries[number];
-        self.agenda.set(*source, adversary.wake);
+        self.event_queue.set(*source, adversary.wake);
     }
 
-    /// The stand-ins show what their liars have; who survives a lie has to have every byte.
+    /// Update the placeholders from their adversaries; a connection that survives the misbehaviour
+    /// must have delivered every byte.
     pub(crate) fn check_adversaries(&mut self) -> Result<(), Violation> {
-        let World { adversaries, flows, ends, agenda, .. } = self;
+        let World { adversaries, flows, ends, event_queue, .. } = self;
         for AttachedAdversary { adversary, source, flow, .. } in adversaries {
             let Flow { client, server, number, .. } = flows[*flow];
             if ends[server].is_ended() {
                 continue;
             }
-            // What it may have lost it is not asked for.
+            // It may have lost bytes: do not require them.
             let is_survived = adversary.settings.misbehaviour.is_survived();
             ends[server].read = if is_survived { adversary.received() } else { 0 };
             ends[server].written = adversary.bytes();
@@ -165,7 +166,7 @@ impl World {
             }
             ends[server].phase = Phase::Ended(None);
             adversary.is_gone = true;
-            agenda.set(*source, Instant::NEVER);
+            event_queue.set(*source, Instant::NEVER);
             let (client, server) = (&ends[client], &ends[server]);
             let is_whole = client.phase == Phase::Ended(None)
                 && client.read == server.written

@@ -1,5 +1,5 @@
-//! Peers that lie, one test for each lie: on a good path and on a bad one every law holds, and what
-//! can arrive has arrived; and that the laws about liars can fail.
+//! One test for each misbehaviour: on a good path and on a bad one every law holds, and everything
+//! that can arrive has arrived. The last tests show that the laws about adversaries can fail.
 
 use base::{Duration, Instant};
 use device::mitigation::Threshold;
@@ -13,7 +13,7 @@ use crate::host::{Cost, HostSettings};
 use crate::misbehaviour::Misbehaviour;
 use crate::oracle::Violation;
 use crate::scripts;
-use crate::world::{Happening, World};
+use crate::world::{ScheduledEvent, World};
 
 const BYTES: u64 = 400_000;
 const RECOVERY: Instant = Instant::from_nanos(20_000_000_000);
@@ -42,7 +42,7 @@ fn world(misbehaviour: Misbehaviour, seed: u64, path: &Settings) -> World {
     let links = (path.clone(), path.clone());
     let at = Instant::ZERO;
     world.add_adversary(AdversaryFlow { host, network: 1, links, adversary, config, script, at });
-    world.will_happen(RECOVERY, Happening::Recover(Loss::Never));
+    world.schedule(RECOVERY, ScheduledEvent::Recover(Loss::Never));
     world.expect_progress(RECOVERY, Duration::from_secs(260));
     world
 }

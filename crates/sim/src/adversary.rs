@@ -18,10 +18,10 @@ use crate::oracle::Violation;
 use crate::pattern::Pattern;
 use crate::seen::Seen;
 
-/// The window that it has when it tells the truth, and its scale: 256 KB.
+/// The window that it advertises when it behaves, and its scale: 256 KB.
 pub(crate) const WINDOW: u16 = u16::MAX;
 const SCALE: u8 = 2;
-/// Between two looks at what is to be said again.
+/// Interval between two checks of what to send again.
 const TICK: Duration = Duration::from_millis(300);
 /// Bytes in each of its segments; it sends one at a time.
 const SEGMENT_BYTES: u64 = 500;
@@ -31,17 +31,17 @@ const PIECES_MAX: usize = 1_000;
 /// The settings of an adversary.
 #[derive(Clone, Copy, Debug)]
 pub struct AdversarySettings {
-    /// What it lies about.
+    /// What it does wrong.
     pub misbehaviour: Misbehaviour,
-    /// From now on it tells the truth.
+    /// From this time on it behaves.
     pub honest_from: Instant,
     /// Bytes that it sends before it closes.
     pub bytes: u64,
-    /// It draws from this.
+    /// The seed of its random numbers.
     pub seed: u64,
 }
 
-/// A liar with its one connection.
+/// An adversary with its one connection.
 pub(crate) struct Adversary {
     pub(crate) settings: AdversarySettings,
     pub(crate) rng: Rng,
@@ -64,10 +64,10 @@ pub(crate) struct Adversary {
     pub(crate) their_clock: Option<u32>,
     /// What its own clock is off by, in milliseconds.
     pub(crate) clock_offset: u32,
-    /// It is told no more, and says no more.
+    /// It neither receives nor sends any more.
     pub(crate) is_gone: bool,
     pub(crate) wake: Instant,
-    /// Lies that it has told.
+    /// How often it broke the protocol.
     pub(crate) misbehaved: u64,
 }
 
@@ -160,7 +160,7 @@ impl Adversary {
         Ok(())
     }
 
-    /// Who has acknowledged what is lost has no way back to the truth.
+    /// It has acknowledged bytes that it lost, and cannot behave from then on.
     fn gives_up(&self, now: Instant) -> bool {
         self.settings.misbehaviour.loses_bytes() && !self.misbehaves_at(now)
     }
@@ -199,20 +199,21 @@ impl Adversary {
         Ok(())
     }
 
-    /// All of the peer's stream is there; who lies about that takes what it has seen for all.
+    /// All of the peer's stream has arrived; one that acknowledges too much counts what it has
+    /// seen.
     fn peer_is_done(&self) -> bool {
         let so_far =
             if self.settings.misbehaviour.loses_bytes() { self.seen_to } else { self.received() };
         self.peer_end.is_some_and(|end| so_far >= end)
     }
 
-    /// What it would acknowledge if it were honest: a FIN behind the last byte counts.
+    /// The acknowledgment that an honest peer would send: a FIN behind the last byte counts.
     pub(crate) fn honest_ack(&self) -> u64 {
         let received = self.received();
         received + u64::from(self.peer_end == Some(received))
     }
 
-    /// Time has come: say again what was not acknowledged, and what is so, or not.
+    /// The timer expired: send again what was not acknowledged, with a right or a wrong ACK.
     pub(crate) fn tick(&mut self, pattern: &Pattern, now: Instant, out: &mut Vec<Vec<u8>>) {
         self.is_gone |= self.gives_up(now);
         self.wake = if self.is_gone { Instant::NEVER } else { now + TICK };
@@ -236,7 +237,7 @@ impl Adversary {
         self.push(&said, payload, out);
     }
 
-    /// What it says in a segment that has nothing special; half of the time lies are in it.
+    /// The header fields of an ordinary segment; half of the time some are wrong.
     pub(crate) fn said(&mut self, now: Instant) -> Said {
         let ack = self.peer_first + self.honest_ack() as u32;
         let timestamps = self.timestamps(now);

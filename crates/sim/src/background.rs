@@ -1,7 +1,7 @@
-//! Programs that send datagrams or echo requests beside TCP: a message now and then to another
-//! host, and what comes back or arrives is looked at.
+//! Background traffic: programs that send datagrams or echo requests beside TCP, and check what
+//! arrives or comes back.
 //!
-//! Called by: `world` to make one, `events` in its hosts' turns. Must not know: links, connections.
+//! Called by: `world` to make one, `events` in its hosts' turns.
 //! Laws (oracle `datagrams`): what arrives was sent, at every byte; no more often than a network
 //! that duplicates can make it; and of the messages sent over a whole network one arrives. RFC 768,
 //! RFC 792, RFC 4443.
@@ -25,7 +25,7 @@ pub enum Kind {
     Echoes,
 }
 
-/// What a chatter is made with.
+/// The settings of a background flow.
 #[derive(Clone, Debug)]
 pub struct BackgroundSettings {
     /// What it sends.
@@ -46,9 +46,9 @@ pub struct BackgroundSettings {
     pub seed: u64,
 }
 
-/// The streams of chatters are not those of connections.
+/// Background flows number their streams from here, so that connections have others.
 const FIRST_STREAM: u64 = 1 << 20;
-/// A message begins with its number, so that what it is can be told.
+/// A message begins with its number, which identifies it.
 const NUMBER_BYTES: usize = 8;
 /// A message arrives at most so often: twice over each of four directions, two there and two back.
 const COPIES_MAX: u64 = 16;
@@ -59,7 +59,7 @@ enum Socket {
     Ping(PingHandle),
 }
 
-/// One of them.
+/// One background flow.
 pub(crate) struct BackgroundFlow {
     pub(crate) settings: BackgroundSettings,
     stream: u64,
@@ -174,7 +174,7 @@ impl BackgroundFlow {
                 }
                 _ => None,
             };
-            // News of what did not arrive carries nothing.
+            // An error report carries no message.
             let Some(message) = message else { return Ok(()) };
             let Some(message) = message else { continue };
             let checked = self.check(message.as_slice(), pattern);

@@ -1,7 +1,6 @@
-//! What stands between hosts: a hub copies frames, a router passes packets on or refuses them.
+//! Nodes between hosts: a hub copies frames, a router forwards packets or refuses them.
 //!
-//! Called by: `events`, with what reaches one of them. Must not know: what is in a packet beyond
-//! its addresses.
+//! Called by: `events`, with what reaches one of them.
 
 use mbuf::Mbuf;
 use wire::ether;

@@ -1,6 +1,6 @@
 //! `wirespeed-sim goodput`: a path from the command line, its goodput over several seeds.
 //!
-//! Called by: `main`. Must not know: how a world runs.
+//! Called by: `main`.
 
 use base::Duration;
 use clap::Args;
@@ -12,8 +12,8 @@ use wirespeed_sim::units;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Bits a second of the bottleneck: 500k, 100M, 10G
-    #[arg(long, value_parser = units::rate, default_value = "100M")]
+    /// Rate of the bottleneck: 500kbit, 100Mbit, 10Gbit; a bare number is bits a second
+    #[arg(long, value_parser = units::rate, default_value = "100Mbit")]
     rate: u64,
     /// Delay one way; the round trip is twice this
     #[arg(long, value_parser = units::time, default_value = "50ms")]

@@ -1,8 +1,7 @@
-//! How a world goes on: the earliest event is taken, and what follows from it is done.
+//! The main loop of a world: take the earliest event and handle it.
 //!
-//! Called by: whoever made the world. Must not know: what it shows. Events are arrivals at the end
-//! of a link's direction, hosts that want to be polled, what happens to hosts, and a look at every
-//! connection once a second.
+//! Called by: the owner of the world. Events are arrivals at the end of a link's direction, hosts
+//! that want to be polled, scheduled events, and a check of every connection once a second.
 
 use base::{Duration, Instant};
 use link::{CORRUPTED, Settings};
@@ -12,12 +11,12 @@ use stack::Event;
 use crate::app::{Opening, Phase};
 use crate::oracle::{self, Look, Violation};
 use crate::seen;
-use crate::world::{Happening, Target, World};
+use crate::world::{ScheduledEvent, Target, World};
 
-/// Between two looks at whether connections go on.
+/// Interval between two checks of liveness.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Rounds of polling in one step of a host; more is a loop that does not end.
+/// Rounds of polling in one step of a host; more is an endless loop.
 const ROUNDS_MAX: u32 = 10_000;
 
 /// Times in a row that a host may ask to be woken at once.
@@ -27,12 +26,12 @@ const SPINS_MAX: u32 = 1_000;
 const REST: Duration = Duration::from_secs(400);
 
 impl World {
-    /// Go on until this moment.
+    /// Run until this time.
     ///
     /// # Errors
     /// The first law that does not hold.
     pub fn run_until(&mut self, end: Instant) -> Result<(), Violation> {
-        while let Some((source, at)) = self.agenda.next() {
+        while let Some((source, at)) = self.event_queue.next() {
             if at > end || at == Instant::NEVER {
                 break;
             }
@@ -42,8 +41,8 @@ impl World {
         Ok(())
     }
 
-    /// Go on until something is so, looked at after each event, at most until `latest`: when it
-    /// came to be so, or `None`.
+    /// Run until a condition holds, checked after each event, at most until `latest`; returns when
+    /// it held first, or `None`.
     ///
     /// # Errors
     /// The first law that does not hold.
@@ -52,7 +51,7 @@ impl World {
         latest: Instant,
         mut is_so: impl FnMut(&World) -> bool,
     ) -> Result<Option<Instant>, Violation> {
-        while let Some((source, at)) = self.agenda.next() {
+        while let Some((source, at)) = self.event_queue.next() {
             if at > latest || at == Instant::NEVER {
                 break;
             }
@@ -65,14 +64,14 @@ impl World {
         Ok(None)
     }
 
-    /// Go on until every connection has ended, at most until `latest`; then let every timer run
-    /// out, and look at what is left.
+    /// Run until every connection has ended, at most until `latest`; then let every timer expire
+    /// and check for leaks.
     ///
     /// # Errors
     /// The first law that does not hold.
     pub fn run_to_end(&mut self, latest: Instant) -> Result<(), Violation> {
         while !self.ends.iter().all(|end| end.is_ended()) {
-            let Some((source, at)) = self.agenda.next() else { break };
+            let Some((source, at)) = self.event_queue.next() else { break };
             if at > latest {
                 let open = self.ends.iter().filter(|end| !end.is_ended()).map(oracle::story);
                 let stories: Vec<String> = open.collect();
@@ -89,14 +88,14 @@ impl World {
         }
         let rested = self.now + REST;
         for host in 0..self.hosts.len() {
-            self.agenda.no_later(self.host_sources[host], self.now);
+            self.event_queue.no_later(self.host_sources[host], self.now);
             self.hosts[host].release_buffers();
         }
         self.run_until(rested)?;
         for (number, background_flow) in self.background_flows.iter_mut().enumerate() {
             background_flow.close(number, &mut self.hosts)?;
         }
-        // A host's buffers may wait at another to go home.
+        // A host's buffers may still be at another host.
         self.hosts.iter_mut().for_each(|host| host.stack.pool().flush());
         self.pool.flush();
         let mut hosts = self.hosts.iter_mut().enumerate();
@@ -142,7 +141,7 @@ impl World {
         if source == self.check_source {
             let over = self.ends.iter().all(|end| end.is_ended());
             let next = if over { Instant::NEVER } else { self.now + LOOK_EVERY };
-            self.agenda.set(source, next);
+            self.event_queue.set(source, next);
             return self.liveness.check(&self.flows, &mut self.ends, self.now);
         }
         self.next_happening();
@@ -150,32 +149,32 @@ impl World {
     }
 
     fn next_happening(&mut self) {
-        let Some((_, what)) = self.happenings.pop_front() else { return };
-        let next = self.happenings.front().map_or(Instant::NEVER, |(at, _)| *at);
-        self.agenda.set(self.happenings_source, next);
+        let Some((_, what)) = self.scheduled_events.pop_front() else { return };
+        let next = self.scheduled_events.front().map_or(Instant::NEVER, |(at, _)| *at);
+        self.event_queue.set(self.scheduled_source, next);
         if let Some(trace) = &self.trace {
             trace.row(&format!("{what:?}"));
         }
         let touched = match what {
-            Happening::Pause(host, length) => {
+            ScheduledEvent::Pause(host, length) => {
                 let until = self.now + length;
                 self.hosts[host].paused_until = self.hosts[host].paused_until.max(until);
                 host
             }
-            Happening::ClockJump(host, by_ns) => {
+            ScheduledEvent::ClockJump(host, by_ns) => {
                 self.hosts[host].clock.jump(by_ns);
                 self.clock_jumped[host] = true;
                 host
             }
-            Happening::Exhaust(host) => {
+            ScheduledEvent::Exhaust(host) => {
                 self.hosts[host].exhaust();
                 return;
             }
-            Happening::Release(host) => {
+            ScheduledEvent::Release(host) => {
                 self.hosts[host].release_buffers();
                 host
             }
-            Happening::Recover(loss) => {
+            ScheduledEvent::Recover(loss) => {
                 for lane in &mut self.lanes {
                     let recovered = Settings { loss, ..lane.model.settings().recovered() };
                     lane.model.set_settings(recovered, self.now, &mut self.pool);
@@ -184,7 +183,7 @@ impl World {
             }
         };
         let wake = self.now.max(self.hosts[touched].paused_until);
-        self.agenda.set(self.host_sources[touched], wake);
+        self.event_queue.set(self.host_sources[touched], wake);
     }
 
     /// Frames have reached the end of a direction.
@@ -204,18 +203,18 @@ impl World {
             }
         }
         self.lost(lane);
-        self.agenda.set(self.lane_sources[lane], self.lanes[lane].model.next_event());
+        self.event_queue.set(self.lane_sources[lane], self.lanes[lane].model.next_event());
         let Target::Host { host, .. } = to else { return Ok(()) };
         let Some(interrupt_at) = self.hosts[host].interrupt_at() else { return Ok(()) };
         let at = interrupt_at.max(self.hosts[host].paused_until);
         if at > self.now {
-            self.agenda.no_later(self.host_sources[host], at);
+            self.event_queue.no_later(self.host_sources[host], at);
             return Ok(());
         }
         self.step(host)
     }
 
-    /// For those who watch: a frame arrives at a host.
+    /// For the trace: a frame arrives at a host.
     #[inline]
     fn arrived(&mut self, lane: usize, host: usize, frame: &Mbuf) {
         if self.oracles.is_none() && self.trace.is_none() {
@@ -237,7 +236,7 @@ impl World {
         }
     }
 
-    /// For those who watch: what a direction has lost.
+    /// For the trace: packets that a direction lost.
     fn lost(&mut self, lane: usize) {
         let Some(trace) = &self.trace else { return };
         while let Some(lost) = self.lanes[lane].model.next_lost() {
@@ -252,7 +251,7 @@ impl World {
     pub(crate) fn enter(&mut self, lane: usize, frame: Mbuf) {
         let model = &mut self.lanes[lane].model;
         model.send(frame, self.now, &mut self.pool);
-        self.agenda.set(self.lane_sources[lane], model.next_event());
+        self.event_queue.set(self.lane_sources[lane], model.next_event());
         self.lost(lane);
     }
 
@@ -260,7 +259,7 @@ impl World {
     fn step(&mut self, host: usize) -> Result<(), Violation> {
         if self.hosts[host].paused_until > self.now {
             let until = self.hosts[host].paused_until;
-            self.agenda.set(self.host_sources[host], until);
+            self.event_queue.set(self.host_sources[host], until);
             return Ok(());
         }
         let local = self.hosts[host].clock.local(self.now);
@@ -289,7 +288,7 @@ impl World {
         self.wake_later(host, local)
     }
 
-    /// Give every application its turn that may have something to do.
+    /// Run every application that may have something to do.
     fn applications(&mut self, host: usize, local: Instant) -> Result<bool, Violation> {
         while let Some(event) = self.hosts[host].stack.next_event() {
             match event {
@@ -323,7 +322,7 @@ impl World {
         Ok(acted)
     }
 
-    /// The turn of programs that send messages; `true` if anything was sent.
+    /// Run the background flows; `true` if anything was sent.
     fn chat(&mut self, host: usize, local: Instant) -> Result<bool, Violation> {
         let World { background_flows, hosts, pattern, now, .. } = self;
         let mut sent = false;
@@ -354,10 +353,20 @@ impl World {
         Ok(())
     }
 
-    /// What a host has sent goes to its links; how many frames.
+    /// Move frames that a host sent to its links; returns how many.
     fn departures(&mut self, host: usize) -> Result<usize, Violation> {
-        let World { hosts, lanes, pool, oracles, trace, agenda, lane_sources, digest, now, .. } =
-            self;
+        let World {
+            hosts,
+            lanes,
+            pool,
+            oracles,
+            trace,
+            event_queue,
+            lane_sources,
+            digest,
+            now,
+            ..
+        } = self;
         let mut total = 0;
         let mut outcome = Ok(());
         for port in 0..hosts[host].attachments.len() {
@@ -388,7 +397,7 @@ impl World {
                 lane.model.send(frame, *now, pool);
             });
             if sent > 0 {
-                agenda.set(lane_sources[out], lane.model.next_event());
+                event_queue.set(lane_sources[out], lane.model.next_event());
             }
             total += sent;
         }
@@ -399,7 +408,7 @@ impl World {
         Ok(total)
     }
 
-    /// The laws, after a step.
+    /// Check the laws after a step.
     fn look(&mut self, host: usize) -> Result<(), Violation> {
         let Some(oracles) = &mut self.oracles else { return Ok(()) };
         let own = &self.hosts[host];
@@ -422,7 +431,7 @@ impl World {
         Ok(())
     }
 
-    /// When does a host want to go on?
+    /// When does a host want to be polled next?
     fn wake_later(&mut self, host: usize, local: Instant) -> Result<(), Violation> {
         let ends = self.host_ends[host].iter().map(|&end| &self.ends[end]);
         let wake = ends.filter(|end| !end.is_ended()).map(|end| end.wake).min();
@@ -447,7 +456,7 @@ impl World {
         }
         let soon = self.now + Duration::from_micros(1);
         let at = own.clock.world(deadline).max(soon).max(own.paused_until);
-        self.agenda.set(
+        self.event_queue.set(
             self.host_sources[host],
             if deadline == Instant::NEVER { Instant::NEVER } else { at },
         );
@@ -455,7 +464,7 @@ impl World {
     }
 }
 
-/// Mixes a frame's moment, its length and its first bytes into what is there.
+/// Mix a frame's time, length and first bytes into the digest.
 fn digest_of(before: u64, now: Instant, frame: &[u8]) -> u64 {
     let mix = |h: u64, word: u64| (h ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     let mut h = mix(mix(before, now.as_nanos()), frame.len() as u64);

@@ -1,7 +1,6 @@
 //! Goodput of bulk flows over one path in virtual time: what the rows of a bench are made of.
 //!
-//! Called by: the program `wirespeed-sim`, benches. Must not know: which laws of congestion control
-//! there are, beyond their names.
+//! Called by: the program `wirespeed-sim`, benches.
 //!
 //! The path: two hosts, MTU 1500, IPv4 over Ethernet; the rate counts IP packets, headers included
 //! and link headers not. Impairments act on data alone, behind the bottleneck's queue. ACKs come

@@ -1,8 +1,7 @@
-//! TCP segments made by hand, in IPv4 packets without a link header: what a peer says that is no
-//! stack of ours, and may lie.
+//! TCP segments built field by field, in IPv4 packets without a link header, for peers that are not
+//! our stack and may break the protocol.
 //!
-//! Called by: `adversary`, benches. Must not know: connections, whether what is said is true.
-//! RFC 9293 section 3.1, RFC 791 section 3.1.
+//! Called by: `adversary`, benches. RFC 9293 section 3.1, RFC 791 section 3.1.
 
 use core::net::SocketAddrV4;
 
@@ -11,7 +10,7 @@ use wire::checksum::{Ladder, Sum};
 use wire::ipv4;
 use wire::tcp::{self, Flags, OPTIONS_LEN_MAX, Options};
 
-/// What a segment says beside its ports and its payload.
+/// The header fields of a segment beside its ports.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Said {
     /// SEG.SEQ.

@@ -1,7 +1,7 @@
-//! A host: a stack, the device ends that the world holds, a clock of its own, and what can go wrong
-//! with a machine: it pauses, its memory is taken, its clock jumps.
+//! A host: a stack, its devices, a clock of its own, and faults of a machine: pauses, exhausted
+//! memory, a clock that jumps.
 //!
-//! Called by: `world`. Must not know: where links lead, what applications do.
+//! Called by: `world`.
 
 use base::{Duration, Instant, LinkKind, Mtu};
 use device::mem::{self, Mem};
@@ -11,7 +11,7 @@ use link::cut;
 use mbuf::{Mbuf, Pool};
 use stack::{PortConfig, PortId, Stack, StackConfig};
 
-/// A host's clock: the world's, some way off.
+/// A host's clock: the world's, with an offset.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clock {
     offset_ns: i64,
@@ -22,12 +22,12 @@ impl Clock {
         Clock { offset_ns: i64::try_from(offset.as_nanos()).unwrap_or(i64::MAX) }
     }
 
-    /// What it shows; never less than zero.
+    /// The host's time; never less than zero.
     pub(crate) fn local(self, now: Instant) -> Instant {
         Instant::from_nanos(now.as_nanos().saturating_add_signed(self.offset_ns))
     }
 
-    /// When it will show this.
+    /// The world's time when the host's clock shows this.
     pub(crate) fn world(self, local: Instant) -> Instant {
         match local {
             Instant::NEVER => Instant::NEVER,
@@ -43,10 +43,10 @@ impl Clock {
     }
 }
 
-/// What a port of a host is like.
+/// The settings of a host's port.
 #[derive(Clone, Debug)]
 pub struct PortSettings {
-    /// Frames begin with this.
+    /// The link kind.
     pub link: LinkKind,
     /// The largest packet.
     pub mtu: Mtu,
@@ -54,7 +54,7 @@ pub struct PortSettings {
     pub depth: usize,
     /// Bytes that they hold.
     pub depth_bytes: usize,
-    /// What the device does so that the stack need not.
+    /// Offloads of the device.
     pub offloads: Offloads,
 }
 
@@ -71,24 +71,24 @@ impl Default for PortSettings {
     }
 }
 
-/// What a host is like.
+/// The settings of a host.
 #[derive(Clone, Debug)]
 pub struct HostSettings {
     /// Its stack.
     pub stack: StackConfig,
-    /// What its clock shows when the world begins.
+    /// Its clock's time when the world begins.
     pub clock: Duration,
-    /// Its device copies frames from and to its own buffers, as a real one does: what flies holds
-    /// none of them, and what arrives needs one.
+    /// Its device copies frames from and to buffers of the host, as a real one does: frames in
+    /// flight hold none of them, and each arrival needs one.
     pub own_buffers: bool,
-    /// What its devices let gather before they interrupt it; the time counts from the first frame,
-    /// as in hardware.
+    /// The interrupt coalescing of its devices; the time counts from the first frame, as in
+    /// hardware.
     pub interrupt: Threshold,
-    /// What that takes of its processor.
+    /// The CPU time that receiving takes.
     pub cost: Cost,
 }
 
-/// Processor time that receiving takes: until it is over, the host does nothing else.
+/// CPU time that receiving takes: meanwhile the host does nothing else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// For each interrupt.
@@ -112,15 +112,15 @@ pub(crate) struct Host {
     pub(crate) settings: HostSettings,
     pub(crate) attachments: Vec<Attachment>,
     pub(crate) paused_until: Instant,
-    /// Buffers that somebody else has taken.
+    /// Buffers that were withheld from the stack.
     withheld: Vec<Mbuf>,
-    /// What its pool may take when nobody hoards.
+    /// The limit of its pool while no buffers are withheld.
     limit_bytes: usize,
     /// Frames lost because the device's ring was full, as on a host that pauses.
     pub(crate) ring_full: u64,
     /// Frames lost because the host had no buffer.
     pub(crate) no_buffer: u64,
-    /// Frames that could not be cut.
+    /// Frames that could not be segmented.
     pub(crate) uncut: u64,
     /// Frames for the stack that it has not been polled for, and their bytes.
     delivered: usize,
@@ -237,7 +237,7 @@ impl Host {
         }
     }
 
-    /// When its devices interrupt it for what has come; `None` if nothing has.
+    /// When its devices interrupt it for received frames; `None` if there are none.
     pub(crate) fn interrupt_at(&self) -> Option<Instant> {
         let Threshold { frames, bytes, within } = self.settings.interrupt;
         let has_gathered =
@@ -263,7 +263,7 @@ impl Host {
         core::mem::take(&mut self.delivered)
     }
 
-    /// Take every free buffer of the stack's pool, and let it have no other.
+    /// Take every free buffer of the stack's pool, and set its limit so that it gets no other.
     pub(crate) fn exhaust(&mut self) {
         let pool = self.stack.pool();
         self.limit_bytes = self.limit_bytes.max(pool.limit_bytes());
@@ -282,14 +282,14 @@ impl Host {
         self.withheld.drain(..).for_each(|m| pool.free(m));
     }
 
-    /// Buffers of the stack's pool that are out, those taken away not counted.
+    /// Buffers of the stack's pool that are in use, withheld ones not counted.
     pub(crate) fn outstanding(&mut self) -> usize {
         self.stack.pool().flush();
         self.stack.pool().outstanding() - self.withheld.len()
     }
 }
 
-/// A copy with what the device is asked to do.
+/// A copy with the offload requests.
 fn copied(frame: &Mbuf, pool: &mut Pool) -> Option<Mbuf> {
     let mut copy = pool.copy_of(frame.as_slice())?;
     if frame.has(mbuf::Flags::CSUM_PARTIAL) {

@@ -1,9 +1,8 @@
-//! A transfer between two hosts whose devices let frames gather before they interrupt: exact to the
-//! nanosecond, as no clock of a real machine is.
+//! A transfer between two hosts whose devices coalesce interrupts, in virtual time: exact to the
+//! nanosecond.
 //!
-//! Called by: the lab, tests. Must not know: levels; a threshold is all there is to one.
-//! Two hosts, MTU 1500, IPv4 over Ethernet, nothing lost; time runs from the first SYN until the
-//! receiver has read the last byte.
+//! Called by: the lab, tests. Two hosts, MTU 1500, IPv4 over Ethernet, nothing lost; time runs from
+//! the first SYN until the receiver has read the last byte.
 
 use base::{Duration, Instant, IpVersion};
 use device::mitigation::Threshold;
@@ -24,7 +23,7 @@ const TICK: Duration = Duration::from_micros(1);
 /// Longer than any transfer takes that is not lost.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// What is moved, and how.
+/// The settings of the transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
     /// When the devices of both hosts interrupt.
@@ -41,7 +40,7 @@ pub struct Transfer {
     pub seed: u64,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// From the first SYN to the last byte read, to the microsecond.
@@ -99,7 +98,7 @@ fn world(transfer: &Transfer) -> World {
         ),
         at: Instant::ZERO,
     };
-    // The world is new: nobody has the port.
+    // The world is new: the port is free.
     let _ = world.add_flow(flow);
     world
 }

@@ -1,16 +1,16 @@
-//! Worlds in virtual time: stacks as they are, links from one model, applications, and laws that
-//! must hold whatever the seed draws. What failed once fails again with the same seed.
+//! Simulated worlds in virtual time: real stacks, modelled links, applications, and laws that must
+//! hold for every seed. A failure is reproduced by its seed.
 //!
-//! Called by: `cargo xtask sim`, tests, experiments. Must not know: any clock, any thread but its
-//! caller's. Read `events.rs` for how a world goes on, `scenario.rs` for what a seed draws,
-//! `oracle/` for the laws; docs/sim.md says how to use it.
+//! Called by: `cargo xtask sim`, tests, experiments. It reads no clock and starts no thread. Read
+//! `events.rs` for how a world goes on, `scenario.rs` for what a seed draws, `oracle/` for the
+//! laws; docs/sim.md says how to use it.
 
 mod adversaries;
 mod adversary;
-mod agenda;
 pub mod app;
 pub mod background;
 mod between;
+mod event_queue;
 mod events;
 pub mod goodput;
 pub mod hand;
@@ -37,7 +37,7 @@ pub use oracle::Violation;
 pub use router::RouterCounts;
 pub use scenario::Scenario;
 pub use trace::Trace;
-pub use world::{Flow, FlowSettings, Happening, Hook, RouterLeg, World, address, mac};
+pub use world::{Flow, FlowSettings, Hook, RouterLeg, ScheduledEvent, World, address, mac};
 
 #[cfg(test)]
 mod adversaries_tests;

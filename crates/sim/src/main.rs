@@ -4,7 +4,7 @@
 //! standard output with `--json`; everything else that people read is on standard output too, and
 //! progress on standard error.
 
-/// A line on standard output; whoever stopped reading has seen enough.
+/// Print a line on standard output; a closed pipe is no error.
 macro_rules! say {
     ($($what:tt)*) => {{
         use std::io::Write as _;
@@ -90,7 +90,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What was built: whoever starts us knows.
+/// What was built; the starting program sets it.
 fn commit() -> String {
     std::env::var("WIRESPEED_COMMIT").unwrap_or_else(|_| "unknown".to_owned())
 }

@@ -9,7 +9,7 @@ use wire::tcp::{SackBlocks, Timestamps};
 
 use crate::adversary::Adversary;
 
-/// What a liar lies about, half of the time.
+/// What an adversary does wrong, half of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misbehaviour {
     /// Nothing: to compare with.
@@ -75,7 +75,7 @@ const STEP: u32 = 2 * 1448;
 const PARTS_MAX: u64 = 64;
 /// The furthest that a clock jumps, in milliseconds.
 const JUMP_MS_MAX: usize = 20_000;
-/// The liar that falls silent does so with this much of the stream.
+/// The adversary that falls silent does so after this many bytes of the stream.
 const SILENT_FROM_BYTES: u64 = 5_000;
 
 impl Adversary {

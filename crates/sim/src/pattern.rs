@@ -1,7 +1,7 @@
-//! The bytes that applications send: what stands at a position of a stream is known to both ends,
-//! so that nothing has to be kept to compare.
+//! The bytes that applications send: both ends can compute the byte at any position of a stream, so
+//! nothing has to be kept for the comparison.
 //!
-//! Called by: `app`. Must not know: connections.
+//! Called by: `app`.
 
 use device::fault::Rng;
 

@@ -1,9 +1,9 @@
-//! A router made by hand between hosts, each on a network of its own: it passes IP packets on, and
-//! where the next network is too narrow for one it says so, or does not (a black hole).
+//! A router between hosts, each on a network of its own. It forwards IP packets; if one exceeds the
+//! MTU of the next network, it sends an ICMP error, or nothing (a black hole).
 //!
-//! Called by: `world` to make one, `events` with what reaches it. Must not know: TCP, who talks.
-//! RFC 1812 sections 5.2 and 5.3, RFC 8200 section 5, RFC 1191 section 4, RFC 4443 section 3.2.
-//! What a real one has and this one has not: neighbours (its links are bare IP), fragments, routes.
+//! Called by: `world` to make one, `events` with what reaches it. RFC 1812 sections 5.2 and 5.3,
+//! RFC 8200 section 5, RFC 1191 section 4, RFC 4443 section 3.2. It has no
+//! neighbour discovery (its links are bare IP), no fragmentation and no routes.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -33,18 +33,18 @@ pub(crate) struct Leg {
 pub struct RouterCounts {
     /// Passed on.
     pub forwarded: u64,
-    /// Too long, and their senders were told.
+    /// Too long, and reported to their senders.
     pub reported: u64,
-    /// Too long, and nobody was told.
+    /// Too long, and dropped silently.
     pub swallowed: u64,
-    /// Malformed, out of hops, or for nobody it knows.
+    /// Malformed, out of hops, or without a route.
     pub dropped: u64,
 }
 
 /// A router.
 pub(crate) struct Router {
     pub(crate) legs: Vec<Leg>,
-    /// From now on it tells who sends what is too long.
+    /// From this time on it reports packets that are too long.
     pub(crate) reports_from: Instant,
     pub(crate) counts: RouterCounts,
 }
@@ -65,7 +65,7 @@ fn v6(network: u8) -> Ipv6Addr {
 pub(crate) struct Onward {
     pub(crate) out: usize,
     pub(crate) packet: Vec<u8>,
-    /// It is the packet that came, and not news of it.
+    /// It is the packet itself, and not an ICMP error about it.
     pub(crate) is_forwarded: bool,
 }
 

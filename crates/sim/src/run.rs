@@ -1,6 +1,6 @@
-//! One seed, and many: run, catch what fails, run what failed again with somebody watching.
+//! Run one seed or many, catch failures, and run a failed seed again with a trace.
 //!
-//! Called by: the program `wirespeed-sim`, tests. Must not know: what a seed draws, any clock.
+//! Called by: the program `wirespeed-sim`, tests.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::oracle::Violation;
 use crate::scenario::Scenario;
 use crate::trace::Trace;
 
-/// What became of a seed.
+/// The outcome of a seed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
     /// The seed.
@@ -46,7 +46,7 @@ pub fn run(seed: u64) -> Verdict {
     attempt(seed, None).0
 }
 
-/// Run one seed with somebody watching: the last `rows_max` events, and with `captures` every
+/// Run one seed with a trace: the last `rows_max` events, and with `captures` every
 /// port's frames in `captures-hostH-portP.pcapng`.
 pub fn replay(seed: u64, rows_max: usize, captures: Option<PathBuf>) -> Replay {
     let trace = Trace::new(rows_max, captures);
@@ -64,8 +64,8 @@ fn attempt(seed: u64, trace: Option<Trace>) -> (Verdict, Vec<String>) {
         }
     };
     let plan = scenario.plan().to_vec();
-    // A panic is a failure like any other. What it leaves half done is only looked at, and its
-    // buffers are not asked for again.
+    // A panic is a failure like any other. The world that it leaves is only read, and its buffers
+    // are not used again.
     let outcome = catch_unwind(AssertUnwindSafe(|| scenario.run()));
     verdict.at_ns = scenario.world().now().as_nanos();
     verdict.digest = scenario.world().digest();

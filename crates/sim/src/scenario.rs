@@ -1,8 +1,7 @@
-//! What a seed means: hosts, links, what is wrong with them, what applications do, what happens.
+//! What a seed draws: hosts, links, impairments, applications, scheduled events.
 //!
-//! Called by: `run`. Must not know: what came of it. A line of `plan` says what was drawn, for who
-//! reads a failure. Change a draw here and every seed means something else: the commit belongs to
-//! the seed.
+//! Called by: `run`. A line of `plan` says what was drawn, for the report of a failure. After any
+//! change here every seed draws something else: a seed is only valid with its commit.
 //!
 //! At `recovery` everything that is wrong with the network ends, but for a little loss in half of
 //! the worlds; from then on connections have to move.
@@ -13,7 +12,7 @@ use base::{Duration, Instant, IpVersion, Limit, LinkKind, Mtu, Switch, Switches}
 use device::Offloads;
 use device::fault::Rng;
 use device::mitigation::Threshold;
-use link::{Aqm, Cut, Loss, Settings};
+use link::{Aqm, Loss, Outage, Settings};
 use stack::StackConfig;
 
 use crate::adversaries::AdversaryFlow;
@@ -25,9 +24,9 @@ use crate::misbehaviour::Misbehaviour;
 use crate::oracle::Violation;
 use crate::scripts;
 use crate::trace::Trace;
-use crate::world::{FlowSettings, Happening, RouterLeg, World, address};
+use crate::world::{FlowSettings, RouterLeg, ScheduledEvent, World, address};
 
-/// A device that interrupts by time alone.
+/// A device that coalesces interrupts by time only.
 const NEVER_ENOUGH: Threshold =
     Threshold { frames: u32::MAX, bytes: u32::MAX, within: Duration::ZERO };
 
@@ -38,13 +37,13 @@ const BOUND: Duration = Duration::from_secs(260);
 /// a recovery by time-out may cost 120 s.
 const LATEST: Duration = Duration::from_secs(5 * 3600);
 
-/// The first network of a liar; hosts' networks are below.
+/// The first network of an adversary; hosts' networks are below.
 const ADVERSARIES_NETWORK: u8 = 100;
 
 /// The first port of datagrams; connections' ports are below.
-const CHATTERS_PORT: u16 = 7_000;
+const BACKGROUND_PORT: u16 = 7_000;
 
-/// Numbers drawn one after the other.
+/// A stream of random numbers.
 pub(crate) struct Draw(pub(crate) Rng);
 
 impl Draw {
@@ -53,7 +52,7 @@ impl Draw {
         low + self.0.below((high - low + 1) as usize) as u64
     }
 
-    /// From `low` to `high`, small ones as likely as large ones by their order of magnitude.
+    /// From `low` to `high`, each order of magnitude equally likely.
     pub(crate) fn magnitude(&mut self, low: u64, high: u64) -> u64 {
         let (from, to) = ((low.max(1) as f64).ln(), (high as f64).ln());
         let at = self.range(0, 1 << 20) as f64 / f64::from(1 << 20);
@@ -69,7 +68,7 @@ impl Draw {
     }
 }
 
-/// A world as its seed has it, ready to run.
+/// The world of a seed, ready to run.
 pub struct Scenario {
     world: World,
     plan: Vec<String>,
@@ -91,13 +90,13 @@ impl Scenario {
         }
         let networks = scenario.links(hosts, recovery, &mut draw);
         scenario.flows(&networks, &mut draw)?;
-        scenario.happenings(hosts, recovery, &mut draw);
+        scenario.scheduled_events(hosts, recovery, &mut draw);
         let lasting = if draw.happens(0.5) { draw.magnitude(10, 2_000) as f64 / 1e5 } else { 0.0 };
         let loss = if lasting > 0.0 { Loss::Random(lasting) } else { Loss::Never };
         scenario.plan.push(format!("loss of {lasting:.4} for good"));
         scenario.adversaries(hosts, recovery, &mut draw);
         scenario.background_flows(&networks, recovery, &mut draw);
-        scenario.world.will_happen(recovery, Happening::Recover(loss));
+        scenario.world.schedule(recovery, ScheduledEvent::Recover(loss));
         scenario.world.expect_progress(recovery, BOUND);
         Ok(scenario)
     }
@@ -193,8 +192,8 @@ impl Scenario {
         networks
     }
 
-    /// All hosts behind one router, some of whose ways are narrow; until all is whole it may
-    /// swallow what is too long for them without a word.
+    /// All hosts behind one router, some of whose links have a small MTU; until the network
+    /// recovers it may drop packets that are too long silently.
     fn router(&mut self, hosts: usize, recovery: Instant, draw: &mut Draw) -> Network {
         let is_black_hole = draw.happens(0.4);
         let mut members = Vec::new();
@@ -220,8 +219,9 @@ impl Scenario {
 
     fn describe(&mut self, what: &str, port: &PortSettings, path: &Settings) {
         self.plan.push(format!(
-            "{what}: {:?} mtu {} ring {} frames {} KB tso {} sums {}; {:?} b/s, {} us + {}, queue \
-             {}, {:?}, {:?}, late {:.3} by {} ms, twice {:.3}, corrupt {:.3}, cuts {}, spares {}",
+            "{what}: {:?} mtu {} ring {} frames {} KB tso {} sums {}; {:?} b/s, {} us + {}, \
+             queue {}, {:?}, {:?}, late {:.3} by {} ms, twice {:.3}, corrupt {:.3}, outages {}, \
+             exempt {}",
             port.link,
             port.mtu.bytes(),
             port.depth,
@@ -238,7 +238,7 @@ impl Scenario {
             path.late_by.as_millis(),
             path.duplicate,
             path.corrupt,
-            path.cuts.len(),
+            path.outages.len(),
             path.exempt_bytes,
         ));
     }
@@ -257,7 +257,7 @@ impl Scenario {
             let mut config = (scripts::config(draw), scripts::config(draw));
             let is_graceful = scripts.0.is_graceful() && scripts.1.is_graceful();
             if !is_graceful {
-                // A reset may be lost, and then only this tells.
+                // A reset may be lost; then only a keepalive finds out.
                 scripts::keep_alive(&mut config.0);
                 scripts::keep_alive(&mut config.1);
             }
@@ -279,7 +279,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// Programs that send messages beside TCP.
+    /// Background flows.
     fn background_flows(&mut self, networks: &[Network], recovery: Instant, draw: &mut Draw) {
         if !draw.happens(0.3) {
             return;
@@ -296,7 +296,7 @@ impl Scenario {
             let settings = BackgroundSettings {
                 kind: draw.one_of(&[Kind::Datagrams, Kind::Echoes]),
                 hosts: (hosts[from].0, hosts[to].0),
-                to: SocketAddr::new(ip, CHATTERS_PORT + number),
+                to: SocketAddr::new(ip, BACKGROUND_PORT + number),
                 messages: draw.range(1, 300) as u32,
                 every: Duration::from_millis(draw.magnitude(1, 1_000)),
                 // The longest headers are IPv6's, and eight bytes.
@@ -311,7 +311,7 @@ impl Scenario {
         }
     }
 
-    /// Peers that lie, each on a link of its own.
+    /// Adversaries, each on a link of its own.
     fn adversaries(&mut self, hosts: usize, recovery: Instant, draw: &mut Draw) {
         if !draw.happens(0.3) {
             return;
@@ -359,30 +359,30 @@ impl Scenario {
         }
     }
 
-    fn happenings(&mut self, hosts: usize, recovery: Instant, draw: &mut Draw) {
+    fn scheduled_events(&mut self, hosts: usize, recovery: Instant, draw: &mut Draw) {
         let last = recovery.as_nanos() / 1_000_000;
         let any = |draw: &mut Draw| Instant::ZERO + Duration::from_millis(draw.range(0, last));
         let mut all = Vec::new();
         for host in 0..hosts {
             if draw.happens(0.15) {
                 let length = Duration::from_millis(draw.magnitude(1, 5_000));
-                all.push((any(draw), Happening::Pause(host, length)));
+                all.push((any(draw), ScheduledEvent::Pause(host, length)));
             }
             if draw.happens(0.1) {
                 let ms = draw.magnitude(1, 30_000) as i64;
                 let by_ms = if draw.happens(0.5) { ms } else { -ms.min(5_000) };
-                all.push((any(draw), Happening::ClockJump(host, by_ms * 1_000_000)));
+                all.push((any(draw), ScheduledEvent::ClockJump(host, by_ms * 1_000_000)));
             }
             if draw.happens(0.1) {
                 let from = any(draw);
-                all.push((from, Happening::Exhaust(host)));
+                all.push((from, ScheduledEvent::Exhaust(host)));
                 let length = Duration::from_millis(draw.magnitude(1, 5_000));
-                all.push(((from + length).min(recovery), Happening::Release(host)));
+                all.push(((from + length).min(recovery), ScheduledEvent::Release(host)));
             }
         }
         for (at, what) in all {
             self.plan.push(format!("at {:.3} s: {what:?}", secs(at)));
-            self.world.will_happen(at, what);
+            self.world.schedule(at, what);
         }
     }
 }
@@ -474,7 +474,7 @@ fn path(link: LinkKind, recovery: Instant, draw: &mut Draw) -> Settings {
     if draw.happens(0.2) {
         let from = Instant::from_nanos(draw.range(0, recovery.as_nanos()));
         let length = Duration::from_millis(draw.magnitude(10, 20_000));
-        path.cuts.push(Cut { from, until: (from + length).min(recovery) });
+        path.outages.push(Outage { from, until: (from + length).min(recovery) });
     }
     path
 }

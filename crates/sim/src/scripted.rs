@@ -1,8 +1,8 @@
-//! How long a connection takes in a situation that is made by hand: one segment lost, a window shut
-//! and opened. In virtual time, with the stack's default settings but where it is said.
+//! Scripted situations in virtual time: one lost segment at the tail, a window that closes and
+//! opens. They use the stack's default settings unless said otherwise.
 //!
-//! Called by: benches, tests. Must not know: what is asked of the stack. The path of all of them:
-//! 100 Mb/s, 40 ms there and back, nothing else wrong with it.
+//! Called by: benches, tests. The path of all of them: 100 Mb/s, 40 ms there and back, nothing else
+//! wrong with it.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -22,7 +22,7 @@ pub const RTT: Duration = Duration::from_millis(40);
 const ONE_WAY: Duration = Duration::from_millis(20);
 const RATE_BPS: u64 = 100_000_000;
 
-/// The direction from the end that connects, and the one to it.
+/// The direction from the client, and the one to it.
 const THERE: usize = 0;
 const BACK: usize = 1;
 
@@ -39,7 +39,7 @@ const SHUT: Duration = Duration::from_secs(5);
 /// Nothing here takes longer.
 const LATEST: Duration = Duration::from_secs(600);
 
-/// What came of a lost tail.
+/// The result of a lost tail.
 #[derive(Clone, Copy, Debug)]
 pub struct Tail {
     /// From the request's first byte into the socket until the reply's last byte was read.
@@ -91,7 +91,7 @@ pub fn tail_loss(seed: u64) -> Result<Tail, Violation> {
     Ok(Tail { completion: done.since(asked), ack_delay: config.ack_delay })
 }
 
-/// What came of a window that was shut, and opened.
+/// The result of a window that closed and opened.
 #[derive(Clone, Copy, Debug)]
 pub struct Resumed {
     /// From the reader's first read after its stop, which opens the window, until it has read a
@@ -198,7 +198,7 @@ fn resume(
     let buffered = world.received(0);
     let resumed = received_reaches(&mut world, buffered + 1)?;
     if is_lost && world.dropped_by_hook(BACK) == 0 {
-        return Err(failed("the reader told of no window"));
+        return Err(failed("the reader reported no window"));
     }
     let sent = sent.borrow();
     let last = sent.iter().rev().find(|&&at| at < opened);

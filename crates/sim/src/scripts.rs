@@ -1,7 +1,7 @@
-//! What applications do, as a seed draws it: bulk one way and both, requests and replies, readers
-//! that stop, and every kind of end.
+//! Random scripts of applications: bulk in one direction and in both, requests and replies, readers
+//! that pause, and every kind of close.
 //!
-//! Called by: `scenario`. Must not know: the network.
+//! Called by: `scenario`.
 
 use base::Duration;
 use tcp::cc::Algorithm;
@@ -73,7 +73,7 @@ fn request_and_reply(draw: &mut Draw) -> (Script, Script) {
     (graceful(client, vec![]), graceful(server, vec![]))
 }
 
-/// Reads some, and goes with data unread: the peer is reset.
+/// Reads some, and closes with data unread: the peer is reset.
 fn stops_and_leaves(draw: &mut Draw) -> Script {
     let reads = vec![
         Read::Bytes(bytes(draw) / 4 + 1),
@@ -115,7 +115,7 @@ pub(crate) fn config(draw: &mut Draw) -> Config {
     config
 }
 
-/// Whose peer may be gone without a word asks now and then.
+/// A connection whose peer may vanish silently uses keepalive.
 pub(crate) fn keep_alive(config: &mut Config) {
     config.keepalive_idle = Some(Duration::from_secs(20));
     config.keepalive_interval = Duration::from_secs(5);

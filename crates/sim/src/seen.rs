@@ -1,6 +1,6 @@
-//! What a frame says, for those who watch the wire: oracles, rows of a replay.
+//! A frame decoded for observers of the wire: oracles, and the rows of a replay.
 //!
-//! Called by: `world`, `oracle`, `trace`. Must not know: who sent it, what it should have said.
+//! Called by: `world`, `oracle`, `trace`.
 
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
@@ -10,7 +10,7 @@ use wire::checksum::{Ladder, Sum};
 use wire::tcp::{Flags, Options, SackBlocks, Timestamps};
 use wire::{arp, ether, ipv4, ipv6, tcp};
 
-/// A TCP segment as it lies on the wire.
+/// A TCP segment on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// Where from.
@@ -104,8 +104,8 @@ pub fn segment(frame: &[u8], link: LinkKind) -> Option<Seen> {
     })
 }
 
-/// Does the segment in a frame verify? A flipped bit may be one that no sum covers, as the hop
-/// limit of IPv6: the receiver takes such a segment, and rightly.
+/// Is the checksum of the segment in a frame right? No checksum covers some bits, such as the hop
+/// limit of IPv6: a receiver rightly takes a segment in which one of them was flipped.
 pub(crate) fn verifies(frame: &[u8], link: LinkKind) -> bool {
     let Some(packet) = packet(frame, link) else { return false };
     let (pseudo, bytes) = if packet.first().is_some_and(|b| b >> 4 == 4) {

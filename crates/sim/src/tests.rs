@@ -9,7 +9,7 @@ use core::net::SocketAddr;
 
 use base::{Duration, Instant, IpVersion, Mtu};
 use device::mitigation::Threshold;
-use link::{Cut, Loss, Settings};
+use link::{Loss, Outage, Settings};
 use stack::StackConfig;
 
 use crate::app::{Finish, Read, Script, Write};
@@ -17,7 +17,7 @@ use crate::background::{BackgroundSettings, Kind};
 use crate::goodput::{Goodput, measure};
 use crate::host::{Cost, HostSettings, PortSettings};
 use crate::run::{Campaign, campaign, replay, run};
-use crate::world::{FlowSettings, Happening, RouterLeg, World, address};
+use crate::world::{FlowSettings, RouterLeg, ScheduledEvent, World, address};
 
 #[test]
 fn fixed_seeds_hold_every_law() {
@@ -123,16 +123,16 @@ fn a_transfer_over_a_bad_path_arrives_whole() {
 
 #[test]
 fn a_path_that_is_cut_for_good_is_found_by_liveness() {
-    let cuts = vec![Cut { from: Instant::from_nanos(50_000_000), until: Instant::NEVER }];
+    let outages = vec![Outage { from: Instant::from_nanos(50_000_000), until: Instant::NEVER }];
     let config = tcp::Config { retries_max: 200, ..tcp::Config::default() };
-    let mut world = pair(Settings { cuts, ..path() }, bulk(1_000_000), config);
+    let mut world = pair(Settings { outages, ..path() }, bulk(1_000_000), config);
     let violation = end(&mut world).expect_err("nothing can arrive");
     assert_eq!(violation.oracle, "liveness");
 }
 
 #[test]
 fn a_graceful_end_that_failed_is_found() {
-    let cuts = vec![Cut { from: Instant::from_nanos(50_000_000), until: Instant::NEVER }];
+    let outages = vec![Outage { from: Instant::from_nanos(50_000_000), until: Instant::NEVER }];
     let config = tcp::Config {
         retries_max: 3,
         keepalive_idle: Some(Duration::from_secs(5)),
@@ -140,7 +140,7 @@ fn a_graceful_end_that_failed_is_found() {
         keepalive_probes_max: 3,
         ..tcp::Config::default()
     };
-    let mut world = pair(Settings { cuts, ..path() }, bulk(1_000_000), config);
+    let mut world = pair(Settings { outages, ..path() }, bulk(1_000_000), config);
     let violation = end(&mut world).expect_err("nothing can arrive");
     assert_eq!(violation.oracle, "stream");
 }
@@ -176,11 +176,11 @@ fn a_buffer_that_is_kept_is_found() {
 fn hosts_that_pause_jump_and_lose_their_memory_go_on() {
     let mut world = pair(path(), bulk(3_000_000), tcp::Config::default());
     let ms = |n| Instant::ZERO + Duration::from_millis(n);
-    world.will_happen(ms(300), Happening::Pause(1, Duration::from_millis(700)));
-    world.will_happen(ms(1200), Happening::ClockJump(0, 20_000_000_000));
-    world.will_happen(ms(1400), Happening::ClockJump(1, -2_000_000_000));
-    world.will_happen(ms(1500), Happening::Exhaust(1));
-    world.will_happen(ms(1900), Happening::Release(1));
+    world.schedule(ms(300), ScheduledEvent::Pause(1, Duration::from_millis(700)));
+    world.schedule(ms(1200), ScheduledEvent::ClockJump(0, 20_000_000_000));
+    world.schedule(ms(1400), ScheduledEvent::ClockJump(1, -2_000_000_000));
+    world.schedule(ms(1500), ScheduledEvent::Exhaust(1));
+    world.schedule(ms(1900), ScheduledEvent::Release(1));
     end(&mut world).expect("every law holds");
     assert_eq!(world.received(0), 3_000_000);
 }
@@ -191,7 +191,7 @@ fn a_hub_carries_each_frame_to_its_host() {
     let hosts: Vec<usize> = (0..3).map(|n| host(&mut world, n)).collect();
     let members: Vec<_> =
         hosts.iter().map(|&h| (h, PortSettings::default(), path(), path())).collect();
-    // Nobody is introduced: link addresses are asked for, of all.
+    // No neighbour is configured: all link addresses are solicited.
     world.join_by_hub(0, &members, false);
     for (from, to, version) in [(0, 2, IpVersion::V4), (1, 2, IpVersion::V6)] {
         let config = (tcp::Config::default(), tcp::Config::default());
@@ -246,8 +246,8 @@ fn a_datagram_that_nobody_sent_is_found() {
 
 #[test]
 fn messages_that_never_arrive_are_found() {
-    let cuts = vec![Cut { from: Instant::from_nanos(500_000_000), until: Instant::NEVER }];
-    let mut world = pair(Settings { cuts, ..path() }, bulk(1_000), tcp::Config::default());
+    let outages = vec![Outage { from: Instant::from_nanos(500_000_000), until: Instant::NEVER }];
+    let mut world = pair(Settings { outages, ..path() }, bulk(1_000), tcp::Config::default());
     let late = Instant::from_nanos(600_000_000);
     let settings = BackgroundSettings {
         must_arrive_from: Some(late),
@@ -281,8 +281,8 @@ fn a_writer_refused_for_want_of_memory_is_told_when_there_is_some() {
     scripts.0.writes.insert(0, Write::Sleep(Duration::from_millis(200)));
     let mut world = pair(path(), scripts, tcp::Config::default());
     let ms = |n| Instant::ZERO + Duration::from_millis(n);
-    world.will_happen(ms(100), Happening::Exhaust(0));
-    world.will_happen(ms(1000), Happening::Release(0));
+    world.schedule(ms(100), ScheduledEvent::Exhaust(0));
+    world.schedule(ms(1000), ScheduledEvent::Release(0));
     end(&mut world).expect("the writer goes on");
     assert_eq!(world.received(0), 100_000);
 }

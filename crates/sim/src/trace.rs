@@ -1,8 +1,7 @@
-//! What a replay remembers: one row per event, the last of them, and captures of every port.
+//! The trace of a replay: the last events, a row each, and captures of every port.
 //!
-//! Called by: `world`, when somebody watches. Must not know: what the events are good for.
-//! A world that nobody watches spends nothing on this: a failure is looked at by running its seed
-//! again.
+//! Called by: `world`, in a replay. Other runs spend nothing on it: a failure is examined by
+//! running its seed again.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;

@@ -1,75 +1,92 @@
-//! What people write on the command line: rates, times, shares, sizes, parts of a whole.
+//! Values on the command line: rates, times, shares, sizes, shards. The grammar is that of tc(8); a
+//! bare number that could be read in two ways is refused.
 //!
-//! Called by: the program `wirespeed-sim`, experiments. Must not know: what they are for.
+//! Called by: the program `wirespeed-sim`, experiments, `wirespeed wire`.
+//! docs/decisions/0061-values.md says why each rule is as it is.
 
 use base::Duration;
 
-/// The number in front, and what follows it.
-fn split(text: &str) -> Result<(f64, &str), String> {
+/// The number in front, and what follows it, in small letters.
+fn split(text: &str) -> Result<(f64, String), String> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let number: f64 =
         number.parse().map_err(|_| format!("'{text}' does not begin with a number"))?;
-    Ok((number, unit))
+    Ok((number, unit.to_ascii_lowercase()))
 }
 
-/// `100M`, `1G`, `500k`: bits a second, in powers of 1000.
+/// `100Mbit`, `1gbit`, `500kbit`: bits a second, k, M, G and T in powers of 1000, Ki, Mi and Gi in
+/// powers of 1024, small or capital letters. A bare number is bits a second, and so is `100M`.
 ///
 /// # Errors
 /// A sentence that says how to write it.
 pub fn rate(text: &str) -> Result<u64, String> {
     let (number, unit) = split(text)?;
-    let factor = match unit {
+    if unit.ends_with("bps") {
+        return Err(format!(
+            "'{text}': tc reads bps as bytes a second, others as bits; write bits as 100Mbit"
+        ));
+    }
+    let factor = match unit.strip_suffix("bit").unwrap_or(&unit) {
         "" => 1.0,
-        "k" | "K" => 1e3,
-        "M" => 1e6,
-        "G" => 1e9,
-        _ => return Err(format!("'{text}': write bits a second as 500k, 100M or 10G")),
+        "k" => 1e3,
+        "m" => 1e6,
+        "g" => 1e9,
+        "t" => 1e12,
+        "ki" => 1024.0,
+        "mi" => 1024.0 * 1024.0,
+        "gi" => 1024.0 * 1024.0 * 1024.0,
+        _ => return Err(format!("'{text}': write bits a second as 500kbit, 100Mbit or 10Gbit")),
     };
     let rate = (number * factor) as u64;
-    if rate == 0 { Err(format!("'{text}' is no rate: at least 1")) } else { Ok(rate) }
+    if rate == 0 { Err(format!("'{text}' is no rate: at least 1bit")) } else { Ok(rate) }
 }
 
-/// `50ms`, `100us`, `2s`.
+/// `50ms`, `100us`, `2s`. A bare number is refused, unless it is 0: to tc it is microseconds.
 ///
 /// # Errors
 /// A sentence that says how to write it.
 pub fn time(text: &str) -> Result<Duration, String> {
     let (number, unit) = split(text)?;
-    let ns = match unit {
-        "us" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        _ => return Err(format!("'{text}': write a time as 100us, 50ms or 2s")),
+    let ns = match unit.as_str() {
+        "ns" | "nsec" | "nsecs" => 1.0,
+        "us" | "usec" | "usecs" => 1e3,
+        "ms" | "msec" | "msecs" => 1e6,
+        "s" | "sec" | "secs" => 1e9,
+        "" if number == 0.0 => 1.0,
+        _ => return Err(format!("'{text}': write a time with its unit, as 100us, 50ms or 2s")),
     };
     Ok(Duration::from_nanos((number * ns) as u64))
 }
 
-/// `1%` or `0.01`, from nothing to all.
+/// `1%`, from nothing to all. A bare number is refused, unless it is 0: to tc it is percent, to
+/// others a part of 1.
 ///
 /// # Errors
 /// A sentence that says how to write it.
 pub fn share(text: &str) -> Result<f64, String> {
     let (number, unit) = split(text)?;
-    let share = match unit {
-        "" => number,
+    let share = match unit.as_str() {
         "%" => number / 100.0,
-        _ => return Err(format!("'{text}': write a share as 1% or 0.01")),
+        "" if number == 0.0 => 0.0,
+        _ => return Err(format!("'{text}': write a share in percent, as 1% or 0.01%")),
     };
     if share > 1.0 { Err(format!("'{text}' is more than all")) } else { Ok(share) }
 }
 
-/// `150000`, `64K`, `8M`: bytes, in powers of 1024.
+/// `150000`, `64k`, `8M`: bytes; k, M and G, also kb, Mb, Gb and KiB, MiB, GiB, are powers of 1024
+/// as tc has them. A bare number is bytes.
 ///
 /// # Errors
 /// A sentence that says how to write it.
 pub fn bytes(text: &str) -> Result<u32, String> {
     let (number, unit) = split(text)?;
-    let factor = match unit {
-        "" => 1.0,
-        "k" | "K" => 1024.0,
-        "M" => 1024.0 * 1024.0,
-        _ => return Err(format!("'{text}': write bytes as 150000, 64K or 8M")),
+    let factor = match unit.as_str() {
+        "" | "b" => 1.0,
+        "k" | "kb" | "kib" => 1024.0,
+        "m" | "mb" | "mib" => 1024.0 * 1024.0,
+        "g" | "gb" | "gib" => 1024.0 * 1024.0 * 1024.0,
+        _ => return Err(format!("'{text}': write bytes as 150000, 64k or 8M")),
     };
     let bytes = number * factor;
     if bytes > 1e9 {
@@ -97,21 +114,37 @@ mod tests {
 
     #[test]
     fn what_people_write_is_understood() {
-        assert_eq!(rate("100M"), Ok(100_000_000));
+        for text in ["100Mbit", "100mbit", "100M", "100000kbit", "0.1Gbit", "100000000"] {
+            assert_eq!(rate(text), Ok(100_000_000), "{text}");
+        }
         assert_eq!(rate("2.5G"), Ok(2_500_000_000));
-        assert_eq!(time("50ms"), Ok(Duration::from_millis(50)));
-        assert_eq!(share("1%"), Ok(0.01));
-        assert_eq!(share("0.0001"), Ok(0.0001));
-        assert_eq!(bytes("8M"), Ok(8 << 20));
+        assert_eq!(rate("1Mibit"), Ok(1 << 20));
+        for text in ["50ms", "50msec", "50msecs", "50000us", "0.05s", "0.05sec"] {
+            assert_eq!(time(text), Ok(Duration::from_millis(50)), "{text}");
+        }
+        assert_eq!(time("0"), Ok(Duration::ZERO));
+        assert_eq!((share("1%"), share("0.01%"), share("0")), (Ok(0.01), Ok(0.0001), Ok(0.0)));
+        for text in ["8M", "8mb", "8MB", "8MiB", "8192k", "8192kb", "8388608", "8388608b"] {
+            assert_eq!(bytes(text), Ok(8 << 20), "{text}");
+        }
+        assert_eq!(bytes("150kb"), Ok(153_600), "as tc has it");
         assert_eq!(shard("3/8"), Ok((3, 8)));
     }
 
     #[test]
     fn what_means_nothing_is_refused() {
-        assert!(rate("fast").is_err() && rate("0").is_err() && rate("1T").is_err());
-        assert!(time("50").is_err() && time("5min").is_err());
+        assert!(rate("fast").is_err() && rate("0").is_err() && rate("1X").is_err());
+        assert!(time("5min").is_err() && time("ms").is_err() && time("-1ms").is_err());
         assert!(share("200%").is_err() && share("x").is_err());
-        assert!(bytes("2000M").is_err());
+        assert!(bytes("2000M").is_err() && bytes("1kbit").is_err());
         assert!(shard("8/8").is_err() && shard("0/0").is_err() && shard("1").is_err());
+    }
+
+    #[test]
+    fn what_means_two_things_is_refused_with_the_right_spelling() {
+        assert!(rate("100mbps").is_err_and(|e| e.contains("100Mbit")), "bytes to tc");
+        assert!(time("50").is_err_and(|e| e.contains("50ms")), "microseconds to tc");
+        assert!(share("0.01").is_err_and(|e| e.contains("1%")), "percent to tc");
+        assert!(share("1").is_err());
     }
 }

@@ -1,8 +1,7 @@
 //! A world: hosts, links and applications in virtual time, from one seed.
 //!
-//! Called by: `scenario`, `goodput`, tests. Must not know: what anybody wants to show with it.
-//! How it runs is in `events.rs`. The order of calls: hosts, what joins them, flows, then
-//! [`World::run_until`] and [`World::run_to_end`].
+//! Called by: `scenario`, `goodput`, tests. How it runs is in `events.rs`. The order of calls:
+//! hosts, what joins them, flows, then [`World::run_until`] and [`World::run_to_end`].
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::collections::VecDeque;
@@ -15,9 +14,9 @@ use stack::route::MAIN_TABLE;
 use stack::{ListenConfig, ListenError, PortConfig, PortId, Route, Stack};
 
 use crate::adversaries::AttachedAdversary;
-use crate::agenda::Agenda;
 use crate::app::{Endpoint, Opening, Script};
 use crate::background::{BackgroundFlow, BackgroundSettings};
+use crate::event_queue::EventQueue;
 use crate::host::{Host, HostSettings, PortSettings};
 use crate::oracle::{Liveness, Oracles};
 use crate::pattern::Pattern;
@@ -41,8 +40,8 @@ pub(crate) enum Target {
     Router(usize, u8),
 }
 
-/// Sees each TCP segment that a host sends into a direction, before the link does, at its moment;
-/// what it answers `false` to is lost there and then.
+/// Is called with each TCP segment that a host sends into a direction, before the link gets it;
+/// returns `false` to drop the segment.
 pub type Hook = Box<dyn FnMut(Instant, &Seen) -> bool>;
 
 /// A direction with its end.
@@ -51,7 +50,7 @@ pub(crate) struct Lane {
     pub(crate) to: Target,
     pub(crate) kind: LinkKind,
     pub(crate) hook: Option<Hook>,
-    /// Frames that the gate took.
+    /// Frames that the hook dropped.
     pub(crate) dropped_by_hook: u64,
 }
 
@@ -72,7 +71,7 @@ pub struct Flow {
     pub client: usize,
     /// The number of its end that accepts.
     pub server: usize,
-    /// Both ends are orderly: every byte has to arrive.
+    /// Both ends close gracefully: every byte has to arrive.
     pub is_graceful: bool,
 }
 
@@ -112,12 +111,12 @@ pub struct FlowSettings {
 
 /// Something that happens to a host or to the network.
 #[derive(Clone, Debug)]
-pub enum Happening {
+pub enum ScheduledEvent {
     /// A host does nothing for so long.
     Pause(usize, Duration),
     /// A host's clock jumps by so many nanoseconds.
     ClockJump(usize, i64),
-    /// Somebody takes all the buffers that a host has left.
+    /// All the buffers that a host has left are taken.
     Exhaust(usize),
     /// And gives them back.
     Release(usize),
@@ -128,9 +127,9 @@ pub enum Happening {
 /// A world.
 pub struct World {
     pub(crate) now: Instant,
-    pub(crate) agenda: Agenda,
+    pub(crate) event_queue: EventQueue,
     pub(crate) hosts: Vec<Host>,
-    /// Where each host is on the agenda.
+    /// Each host's source in the event queue.
     pub(crate) host_sources: Vec<usize>,
     pub(crate) host_ends: Vec<Vec<usize>>,
     pub(crate) lanes: Vec<Lane>,
@@ -143,8 +142,8 @@ pub struct World {
     pub(crate) background_flows: Vec<BackgroundFlow>,
     pub(crate) pool: Pool,
     pub(crate) pattern: Pattern,
-    pub(crate) happenings: VecDeque<(Instant, Happening)>,
-    pub(crate) happenings_source: usize,
+    pub(crate) scheduled_events: VecDeque<(Instant, ScheduledEvent)>,
+    pub(crate) scheduled_source: usize,
     pub(crate) check_source: usize,
     pub(crate) oracles: Option<Oracles>,
     pub(crate) liveness: Liveness,
@@ -160,11 +159,11 @@ pub struct World {
 impl World {
     /// An empty world. `oracles`: the laws are looked at, which takes time.
     pub fn new(seed: u64, oracles: bool, trace: Option<Trace>) -> World {
-        let mut agenda = Agenda::default();
-        let (happenings_source, check_source) = (agenda.add(), agenda.add());
+        let mut event_queue = EventQueue::default();
+        let (scheduled_source, check_source) = (event_queue.add(), event_queue.add());
         World {
             now: Instant::ZERO,
-            agenda,
+            event_queue,
             hosts: Vec::new(),
             host_sources: Vec::new(),
             host_ends: Vec::new(),
@@ -178,8 +177,8 @@ impl World {
             background_flows: Vec::new(),
             pool: Pool::new(WIRE_BYTES),
             pattern: Pattern::new(seed),
-            happenings: VecDeque::new(),
-            happenings_source,
+            scheduled_events: VecDeque::new(),
+            scheduled_source,
             check_source,
             oracles: oracles.then(Oracles::default),
             liveness: Liveness::new(Instant::NEVER, Duration::ZERO),
@@ -194,7 +193,7 @@ impl World {
     /// One more host; its number.
     pub fn add_host(&mut self, settings: HostSettings) -> usize {
         self.hosts.push(Host::new(settings));
-        self.host_sources.push(self.agenda.add());
+        self.host_sources.push(self.event_queue.add());
         self.host_ends.push(Vec::new());
         self.clock_jumped.push(false);
         self.hosts.len() - 1
@@ -207,11 +206,11 @@ impl World {
             model.watch();
         }
         self.lanes.push(Lane { model, to, kind, hook: None, dropped_by_hook: 0 });
-        self.lane_sources.push(self.agenda.add());
+        self.lane_sources.push(self.event_queue.add());
         self.lanes.len() - 1
     }
 
-    /// Join two hosts by a link of their own: network `network`. The first link is the way from
+    /// Join two hosts by a link of their own: network `network`. The first link leads from
     /// the first host to the second. Both know each other's link addresses if `introduced`.
     pub fn join(
         &mut self,
@@ -253,9 +252,9 @@ impl World {
         self.hubs.push(ports);
     }
 
-    /// Join hosts by a router, each on a network of its own over bare IP: its number, the way to
-    /// the router and from it, and the longest packet that this way takes. The router tells senders
-    /// of longer ones from `reports_from` on; before that it swallows them.
+    /// Join hosts by a router, each on a network of its own over bare IP: its number, the links to
+    /// the router and from it, and the MTU of that link. From `reports_from` on the router reports
+    /// longer packets to their senders; before that it drops them silently.
     pub fn join_by_router(&mut self, members: &[RouterLeg], reports_from: Instant) {
         let router = self.routers.len();
         let mut legs = Vec::new();
@@ -309,7 +308,7 @@ impl World {
                 }
             }
         }
-        self.agenda.set(self.host_sources[host], self.now);
+        self.event_queue.set(self.host_sources[host], self.now);
         port
     }
 
@@ -337,7 +336,7 @@ impl World {
         self.host_ends[from].push(client);
         self.host_ends[to].push(client + 1);
         self.flows.push(Flow { number, client, server: client + 1, is_graceful });
-        self.agenda.no_later(self.host_sources[from], settings.at);
+        self.event_queue.no_later(self.host_sources[from], settings.at);
         Ok(number)
     }
 
@@ -348,11 +347,11 @@ impl World {
         let mut background_flow = BackgroundFlow::new(settings, self.background_flows.len(), first);
         let is_open = background_flow.open(&mut self.hosts);
         self.background_flows.push(background_flow);
-        self.agenda.no_later(self.host_sources[from], at);
+        self.event_queue.no_later(self.host_sources[from], at);
         is_open
     }
 
-    /// Messages that a chatter's stack took, and those that arrived or were answered.
+    /// Messages that a background flow's stack took, and those that arrived or were answered.
     pub fn background_counts(&self, background_flow: usize) -> (u64, u64) {
         (
             self.background_flows[background_flow].sent,
@@ -361,17 +360,17 @@ impl World {
     }
 
     /// Something that will happen. In order of time.
-    pub fn will_happen(&mut self, at: Instant, what: Happening) {
-        let place = self.happenings.partition_point(|(other, _)| *other <= at);
-        self.happenings.insert(place, (at, what));
-        let first = self.happenings.front().map_or(Instant::NEVER, |(at, _)| *at);
-        self.agenda.set(self.happenings_source, first);
+    pub fn schedule(&mut self, at: Instant, what: ScheduledEvent) {
+        let place = self.scheduled_events.partition_point(|(other, _)| *other <= at);
+        self.scheduled_events.insert(place, (at, what));
+        let first = self.scheduled_events.front().map_or(Instant::NEVER, |(at, _)| *at);
+        self.event_queue.set(self.scheduled_source, first);
     }
 
-    /// From `from` on, no connection may stand still for longer than `bound`.
+    /// From `from` on, no connection may stall for longer than `bound`.
     pub fn expect_progress(&mut self, from: Instant, bound: Duration) {
         self.liveness = Liveness::new(from, bound);
-        self.agenda.set(self.check_source, from);
+        self.event_queue.set(self.check_source, from);
     }
 
     /// The world's time.
@@ -421,12 +420,12 @@ impl World {
         self.routers[router].counts
     }
 
-    /// Put a gate before a direction of a link, by its number; the one that was there goes.
+    /// Set the hook of a direction of a link, by its number; it replaces the one before.
     pub fn set_hook(&mut self, direction: usize, hook: Hook) {
         self.lanes[direction].hook = Some(hook);
     }
 
-    /// Segments that a direction's gate has taken.
+    /// Segments that a direction's hook has dropped.
     pub fn dropped_by_hook(&self, direction: usize) -> u64 {
         self.lanes[direction].dropped_by_hook
     }

@@ -1,12 +1,12 @@
 //! What a stack looks like from outside: small values, copied out. Tables that may be long come a
-//! page at a time, so that a hundred thousand connections stop nobody.
+//! page at a time, so that listing a hundred thousand connections does not block the stack.
 //!
-//! Called by: programs, to show it; between turns, never for a packet. Must not know: who is shown
-//! what. A page begins where the one before ended; what comes and goes meanwhile may be missed.
+//! Called by: programs, to show it; between turns, never for a packet. A page begins where the one
+//! before ended; what comes and goes meanwhile may be missed.
 
 use core::net::{IpAddr, SocketAddr};
 
-use base::{Cidr, Drops, LinkKind, MacAddr};
+use base::{Cidr, Drops, Duration, LinkKind, MacAddr};
 use inet::Route;
 use slotmap::Key;
 use tcp::Info;
@@ -80,6 +80,8 @@ pub struct ConnectionRow {
     pub port: PortId,
     /// The user it belongs to.
     pub uid: u32,
+    /// Since its first SYN, by the time that the stack was last told.
+    pub age: Duration,
     /// Its statistics.
     pub info: Info,
 }
@@ -172,6 +174,7 @@ impl Stack {
             remote: pcb.key.remote(),
             port: PortId(pcb.port),
             uid: pcb.owner.uid,
+            age: self.core.cx.now.since(pcb.opened_at),
             info: pcb.tcb.info(),
         };
         Page { rows: rows.into_iter().map(row).collect(), next }

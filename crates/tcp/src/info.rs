@@ -1,6 +1,6 @@
 //! A connection's statistics, after Linux's TCP_INFO.
 
-use base::Duration;
+use base::{Duration, Instant};
 
 use crate::ecn;
 use crate::marks::{EcnBits, Marks};
@@ -19,10 +19,23 @@ pub enum Repair {
     Suspicion = 1,
     /// The window was reduced for a mark of congestion.
     Mark = 2,
-    /// Of a loss that ACKs told of.
+    /// A loss reported by ACKs.
     Fast = 3,
-    /// Of a loss that the timer told of.
+    /// A loss found by the retransmission timer.
     TimeOut = 4,
+}
+
+/// When a connection's timers are due; [`Instant::NEVER`] for those that are not set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// Retransmission, or the next window probe.
+    pub retransmit: Instant,
+    /// The delayed ACK.
+    pub delayed_ack: Instant,
+    /// The next keepalive probe, or the end of FIN-WAIT-2.
+    pub keepalive: Instant,
+    /// The next paced segment.
+    pub pacing: Instant,
 }
 
 /// A snapshot of one connection. Sizes in bytes, windows in bytes.
@@ -80,7 +93,7 @@ pub struct Info {
     pub sacked_bytes: u32,
     /// Of those, bytes that are deemed lost and were not sent again.
     pub lost_bytes: u32,
-    /// Of those, bytes that were sent again and are on their way.
+    /// Of those, bytes that were sent again and are in flight.
     pub resent_bytes: u32,
     /// Bytes waiting to be sent.
     pub unsent: usize,
@@ -121,10 +134,12 @@ pub struct Info {
     pub ecn_reductions: u32,
     /// The most the peer ever sent between two of our ACKs.
     pub send_space_bytes: u32,
-    /// What the network said of the way since the last ACK of something new: that it fails now,
+    /// The last ICMP error about the path since the last ACK of new data: that it fails now,
     /// and perhaps not for ever.
     /// RFC 9293 MUST-47, SHLD-25.
     pub soft_error: Option<Error>,
+    /// Its timers.
+    pub due: Due,
 }
 
 impl Tcb {
@@ -180,6 +195,12 @@ impl Tcb {
             ecn_reductions: self.stats.rare.ecn_reductions,
             send_space_bytes: self.send_space_bytes,
             soft_error: self.fresh_soft_error(),
+            due: Due {
+                retransmit: self.timers.retransmit,
+                delayed_ack: self.timers.ack,
+                keepalive: self.timers.idle,
+                pacing: self.timers.pace,
+            },
         }
     }
 

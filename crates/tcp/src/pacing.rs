@@ -2,9 +2,8 @@
 //! it takes at the connection's rate; the stack's release queue keeps it until then.
 //!
 //! Called by: output, for connections whose way is long enough to pay, and for laws of congestion
-//! control that live by it; timer wakes it. Must not know: the release queue, the timer wheel.
-//! Cardwell et al., "BBR: congestion-based congestion control" (2016), which paces; RFC 9406 and
-//! RFC 9937 assume it. Decision 0029.
+//! control that live by it; timer wakes it. Cardwell et al., "BBR: congestion-based congestion
+//! control" (2016), which paces; RFC 9406 and RFC 9937 assume it. Decision 0029.
 
 use base::{Duration, Instant, Switch};
 use mbuf::{Flags, Mbuf};
@@ -24,6 +23,11 @@ const QUANTUM_NS: u64 = 1 << 18;
 const TICK: Duration = Duration::from_nanos(1 << 20);
 /// Segments are handed out so far ahead: a timer that is a tick late finds some still waiting.
 const AHEAD: Duration = Duration::from_nanos(2 << 20);
+
+/// Beyond slow start a connection that has sent less than its rate admits may send so many segments
+/// at once. What an ACK frees, two or three segments, then leaves with it, as from those who do not
+/// pace; only what is more is spread. Decision 0056.
+const MAXBURST_SEGMENTS: u64 = 4;
 
 /// What a connection remembers between two segments.
 #[derive(Clone, Copy, Debug, Default)]
@@ -120,8 +124,20 @@ pub(crate) fn sent(tcb: &mut Tcb, m: &mut Mbuf, departure: Instant, before: u32,
     let at_once = u64::from(tcb.pacing.burst_bytes) >= len;
     tcb.pacing.burst_bytes = tcb.pacing.burst_bytes.saturating_sub(len as u32);
     if rate > 0 && !at_once {
-        let takes_ns = len * 1_000_000_000 / rate;
-        tcb.pacing.next = tcb.pacing.next.max(cx.now) + Duration::from_nanos(takes_ns);
+        let takes = |bytes: u64| Duration::from_nanos(bytes * 1_000_000_000 / rate);
+        let earliest = cx.now - takes(maxburst_bytes(tcb));
+        tcb.pacing.next = tcb.pacing.next.max(earliest) + takes(len);
+    }
+}
+
+/// What may leave at once of what the rate has admitted and was not sent. In slow start nothing: an
+/// ACK frees twice what it acknowledges there, which would find a queue at once. BBR's rate is what
+/// limits it, and means what it says.
+#[inline(always)]
+fn maxburst_bytes(tcb: &Tcb) -> u64 {
+    match tcb.cc.in_slow_start() || tcb.cc.watches_all() {
+        true => 0,
+        false => MAXBURST_SEGMENTS * tcb.snd_mss.bytes() as u64,
     }
 }
 

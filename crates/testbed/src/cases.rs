@@ -1,7 +1,7 @@
 //! Runs the cases of a test program and prints libtest's lines, so that what reads those reads
 //! these: a case that lacks something is ignored, with what is missing.
 //!
-//! Called by: the `main` of test programs. Must not know: what the cases do.
+//! Called by: the `main` of test programs.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;

@@ -2,8 +2,8 @@
 //! does not find, processes that end with their case, and a `main` for test programs without a
 //! harness, because libtest cannot say at run time that a case was skipped.
 //!
-//! Called by: tests of other crates, as a dev-dependency; no library or program depends on it. Must
-//! not know: anything of ours. Elsewhere than on Linux it runs no case.
+//! Called by: tests of other crates, as a dev-dependency; no library or program depends on it. It
+//! imports no other crate of ours. Elsewhere than on Linux it runs no case.
 //!
 //! A test program has `harness = false` in its manifest and this `main`:
 //!

@@ -1,7 +1,7 @@
 //! Network namespaces: made by `ip netns`, entered by threads, removed with their value, however
 //! the case ends. Names hold the number of this process, so that runs beside each other differ.
 //!
-//! Called by: `cases.rs`, and tests that need a second host. Must not know: what is in them.
+//! Called by: `cases.rs`, and tests that need a second host.
 
 use std::fs::File;
 use std::os::fd::AsFd;

@@ -1,7 +1,7 @@
 //! Programs that run beside a case, and end with it: killed by the number that the system gave
 //! them, never by name.
 //!
-//! Called by: tests. Must not know: which programs.
+//! Called by: tests.
 
 use std::io::Read;
 use std::process::{Child, ExitStatus};
@@ -62,7 +62,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself; then there is nobody to kill.
+        // It may have ended by itself; then there is no process to kill.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -15,7 +15,7 @@ const SAMPLES: usize = 31;
 
 /// Where the buffers lie.
 #[derive(Clone, Copy)]
-struct Place {
+struct Offsets {
     name: &'static str,
     src: usize,
     dst: usize,
@@ -32,7 +32,7 @@ fn aligned(buffer: &[u8]) -> usize {
 }
 
 /// Nanoseconds per call of `f(src, dst)`, one sample.
-fn sample(m: &mut Memory, place: Place, len: usize, f: &mut dyn FnMut(&[u8], &mut [u8])) -> f64 {
+fn sample(m: &mut Memory, place: Offsets, len: usize, f: &mut dyn FnMut(&[u8], &mut [u8])) -> f64 {
     let (src_base, dst_base) = (aligned(&m.src) + place.src, aligned(&m.dst) + place.dst);
     let span = (m.src.len() - 16_384).saturating_sub(len);
     let rounds = if place.stride == 0 { 400_000 / (len + 200) + 1 } else { 60 };
@@ -89,11 +89,11 @@ fn main() {
     let mut memory = Memory { src: vec![0x5a; size], dst: vec![1; size] };
     let big = 1_052_672; // 1 MB and a page: walks past every cache that matters
     let places = [
-        Place { name: "hot", src: 0, dst: 2048, stride: 0 },
-        Place { name: "hot same page offset", src: 0, dst: 0, stride: 0 },
-        Place { name: "hot alias", src: 0, dst: 256, stride: 0 },
-        Place { name: "hot unaligned", src: 9, dst: 2048 + 54, stride: 0 },
-        Place { name: "cold", src: 0, dst: 2048, stride: big },
+        Offsets { name: "hot", src: 0, dst: 2048, stride: 0 },
+        Offsets { name: "hot same page offset", src: 0, dst: 0, stride: 0 },
+        Offsets { name: "hot alias", src: 0, dst: 256, stride: 0 },
+        Offsets { name: "hot unaligned", src: 9, dst: 2048 + 54, stride: 0 },
+        Offsets { name: "cold", src: 0, dst: 2048, stride: big },
     ];
     let lens = [8, 20, 32, 40, 64, 96, 128, 192, 256, 512, 1448, 4096, 8192, 16_384, 65_536];
     for place in places {

@@ -1,8 +1,8 @@
 //! Bring your own device: IP packets inside UDP datagrams, as tunnels have them, and a TCP
 //! connection between two stacks through it.
 //!
-//! `cargo run -p wirespeed --features net --example bring_your_own`
-//! Called by: readers, the guide, tests. Must not know: the Linux devices.
+//! `cargo run -p wirespeed --features net --example bring_your_own` Called by: readers, the guide,
+//! tests.
 
 use std::io::{ErrorKind, Read, Result, Write};
 use std::net::{SocketAddr, UdpSocket};

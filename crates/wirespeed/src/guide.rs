@@ -1,7 +1,7 @@
 //! Embed in five minutes: from a dependency to sockets that carry bytes. Each block here is
 //! compiled, and run by the tests unless it wants root.
 //!
-//! Called by: readers. Must not know: anything that the re-exports do not say.
+//! Called by: readers.
 //!
 //! # 1. Depend on it
 //! ```toml

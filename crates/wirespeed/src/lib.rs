@@ -1,7 +1,7 @@
 //! wirespeed is a TCP/IP stack that runs inside your process. This is the crate to depend on: it
 //! has no code of its own, it gathers what programs need from the crates behind it.
 //!
-//! Called by: programs. Must not know: anything; what is said here is said by the re-exports.
+//! Called by: programs.
 //!
 //! # A stack is polled
 //! A [`Stack`] is one shard: its own connections, buffers, timers and counters, no lock, no
@@ -89,6 +89,7 @@ pub use mbuf::{Mbuf, Pool};
 pub mod tcp {
     pub use tcp::Error;
     pub use tcp::cc::Algorithm;
+    pub use tcp::info::Repair;
     pub use tcp::{Config, Ecn, Events, Info, State};
 }
 
@@ -115,6 +116,10 @@ pub mod guide;
 pub use net;
 #[cfg(feature = "mem")]
 pub use stack::pair;
+/// README's program is compiled and run as the others here are.
+#[cfg(all(doctest, feature = "net"))]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
 pub use stack::snapshot;
 pub use stack::{
     Armed, Awaited, CallError, ConnectError, Datagram, Echo, EchoError, Event, FastConnect,

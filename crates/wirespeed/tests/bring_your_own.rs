@@ -1,5 +1,5 @@
 //! The example that strangers start from, run as written, and its device put to the contract.
-//! Called by: cargo. Must not know: anything that the façade does not offer.
+//! Called by: cargo.
 #![cfg(feature = "net")]
 
 use std::net::UdpSocket;

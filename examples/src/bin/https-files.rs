@@ -4,7 +4,7 @@
 //! https-files --dev ws0 --kernel 10.1.0.1/24 --ours 10.1.0.2 --certificate /tmp/ws0.pem .
 //! curl --cacert /tmp/ws0.pem https://10.1.0.2/README.md
 //! ```
-//! Must not know: how files are served; `files.rs` does.
+//! `files.rs` serves.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ struct Arguments {
     /// Seconds that a client may keep the server waiting.
     #[arg(long, default_value_t = files::PATIENCE.as_secs(),
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    patience: u64,
+    timeout: u64,
     /// The folder.
     root: PathBuf,
 }
@@ -49,9 +49,9 @@ async fn run(arguments: Arguments) -> Result<()> {
         .await
         .with_context(|| format!("writing {}", arguments.certificate.display()))?;
     println!("serving at https://{}", listener.local_addr()?);
-    let patience = Duration::from_secs(arguments.patience);
+    let timeout = Duration::from_secs(arguments.timeout);
     tokio::select! {
-        served = files::serve(listener, identity.acceptor, &arguments.root, patience) => {
+        served = files::serve(listener, identity.acceptor, &arguments.root, timeout) => {
             served.with_context(|| format!("serving {}", arguments.root.display()))
         }
         interrupted = tokio::signal::ctrl_c() => Ok(interrupted?),

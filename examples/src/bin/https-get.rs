@@ -4,7 +4,7 @@
 //! https-get --dev ws1 --kernel 10.1.1.1/24 --ours 10.1.1.2 -o index.html \
 //!     http://10.1.1.1/index.html
 //! ```
-//! Must not know: how HTTP is spoken; `client.rs` does.
+//! `client.rs` speaks HTTP.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

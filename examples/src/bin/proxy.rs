@@ -6,7 +6,7 @@
 //! ip route add 203.0.113.0/24 via 10.1.2.2 dev ws2
 //! ```
 //! Straight to the destination is for stacks in another namespace, or with routes by mark: the
-//! proxy's own connections must not be routed back to it. Must not know: how; `proxy.rs` does.
+//! proxy's own connections must not be routed back to it. `proxy.rs` does the work.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;

@@ -1,8 +1,8 @@
 //! What must hold of one connection after each step, and of each segment that it sends: the laws of
 //! the simulator's oracles that one end alone can be held to.
 //!
-//! Called by: the bench. Must not know: how a script got there. RFC 9293 sections 3.4, 3.8.6 and
-//! 3.10, RFC 7323 section 2.4, RFC 6298 section 2, RFC 5681 section 3.1.
+//! Called by: the bench. RFC 9293 sections 3.4, 3.8.6 and 3.10, RFC 7323 section 2.4, RFC 6298
+//! section 2, RFC 5681 section 3.1.
 
 use base::{Duration, Instant, Limit, SeqNumber, Switch};
 use mbuf::{Flags as MbufFlags, Mbuf};

@@ -2,8 +2,7 @@
 //! step.
 //!
 //! Called by: the targets `tcb` and `predict`. `script.rs` decodes and plays, `laws.rs` judges, and
-//! this file holds the connection, its peer's view and what both streams have to be. Must not know:
-//! stacks, devices, IP.
+//! this file holds the connection, its peer's view and what both streams have to be.
 
 mod laws;
 mod script;
@@ -77,7 +76,7 @@ pub(crate) struct Bench {
     read: u64,
     /// What the device has not sent yet.
     held: VecDeque<Mbuf>,
-    /// Buffers that somebody else has taken.
+    /// Buffers that are withheld from the connection.
     withheld: Vec<Mbuf>,
     transcript: Transcript,
 }
@@ -295,7 +294,7 @@ impl Bench {
         }
     }
 
-    /// Somebody takes all buffers that are left, or gives them back.
+    /// Take all buffers that are left, or give them back.
     fn exhaust(&mut self, take: bool) {
         if take {
             while let Some(m) = self.cx.pool.alloc(2_000) {

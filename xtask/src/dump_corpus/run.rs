@@ -1,7 +1,7 @@
 //! A program over a capture: what it prints, and how it ends.
 //!
-//! Called by: `dump_corpus/mod.rs`. Must not know: what is printed. A program that panics or ends
-//! by a signal has crashed; one that says that it cannot read a file has not.
+//! Called by: `dump_corpus/mod.rs`. A program that panics or ends by a signal has crashed; one that
+//! says that it cannot read a file has not.
 
 use crate::process;
 use anyhow::{Context, Result};

@@ -1,9 +1,9 @@
 //! `cargo xtask fuzz`: builds the targets of fuzz/ with cargo-fuzz and a sanitizer, makes their
 //! seeds, runs each for its share of the time, two at once, and stops at the first finding.
 //!
-//! Called by: people and the nightly run. Must not know: what a target does; it reads their names
-//! in fuzz/Cargo.toml, and what libFuzzer prints. Everything it writes is below target/fuzz: the
-//! corpus of each target, which grows from run to run, its log, and findings.
+//! Called by: people and the nightly run. It reads the names of the targets in fuzz/Cargo.toml, and
+//! parses what libFuzzer prints. Everything it writes is below target/fuzz: the corpus of each
+//! target, which grows from run to run, its log, and findings.
 
 mod outcome;
 mod work;

@@ -1,8 +1,8 @@
 //! What libFuzzer says at the end of a run, and the table made of it.
 //!
-//! Called by: `work.rs` and `mod.rs`. Must not know: processes, folders. The lines read are those
-//! of LLVM's libFuzzer documentation: `#RUNS KIND cov: N ...` as it goes on, `Test unit written to
-//! FILE` for a finding, `stat::number_of_executed_units: N` at the end.
+//! Called by: `work.rs` and `mod.rs`. The lines read are those of LLVM's libFuzzer documentation:
+//! `#RUNS KIND cov: N ...` as it goes on, `Test unit written to FILE` for a finding,
+//! `stat::number_of_executed_units: N` at the end.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -1,11 +1,10 @@
 //! iperf3 at both ends, our stack and its proxy between them.
 //!
-//! Called by: the suite `outside`. Must not know: how the proxy carries a connection.
-//! iperf3's ends talk over a connection of their own before a byte is measured, so bytes alone do
-//! for neither of them: a real client speaks to a real server through the program `proxy`. The
-//! client's namespace has one way out, our TUN; whatever comes in there, to any destination, the
-//! proxy takes and connects onward from the server's namespace. UDP is not carried by the proxy,
-//! and iperf3's own (`-u`) is therefore not asked for.
+//! Called by: the suite `outside`. iperf3's ends talk over a connection of their own before a byte
+//! is measured, so bytes alone do for neither of them: a real client speaks to a real server
+//! through the program `proxy`. The client's namespace has one way out, our TUN; whatever comes in
+//! there, to any destination, the proxy takes and connects onward from the server's namespace. UDP
+//! is not carried by the proxy, and iperf3's own (`-u`) is therefore not asked for.
 
 use super::host::{Host, Running};
 use super::{Case, Need, Workbench};

@@ -1,6 +1,6 @@
 //! One script: its command line, its time limit, and what its output comes to.
 //!
-//! Called by: `packetdrill/mod.rs`, from several threads. Must not know: other scripts.
+//! Called by: `packetdrill/mod.rs`, from several threads.
 
 use super::Bench;
 use super::scripts::{Script, Version};

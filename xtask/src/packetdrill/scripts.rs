@@ -1,6 +1,6 @@
 //! The scripts below a folder, and what each says on its first lines.
 //!
-//! Called by: `packetdrill/mod.rs`. Must not know: how they are run.
+//! Called by: `packetdrill/mod.rs`.
 
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};

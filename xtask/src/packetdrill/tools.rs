@@ -1,7 +1,7 @@
 //! What scripts find on PATH and beside them: a `sysctl` that writes down what it is told, for the
 //! shared object to read, and programs that would change a kernel's device and here do nothing.
 //!
-//! Called by: `packetdrill/mod.rs` and `run.rs`. Must not know: which settings there are.
+//! Called by: `packetdrill/mod.rs` and `run.rs`.
 
 use anyhow::{Context, Result};
 use std::fs;

@@ -2,7 +2,7 @@
 //!
 //! Called by: `mod.rs`, for each Rust file under crates/. A citation counts as one in a test if it
 //! stands in a file of tests, in an item under `#[cfg(test)]`, or in a crate that is there to test
-//! others. Must not know: which requirements there are.
+//! others.
 
 use super::requirements::is_id;
 use crate::tidy::source::{Source, is_test, item_end, krate};

@@ -5,7 +5,7 @@
 //! cited in code and in a test, or if it has an exception with a reason.
 
 mod cite;
-mod judge;
+mod evaluate;
 mod requirements;
 #[cfg(test)]
 mod tests;
@@ -15,7 +15,7 @@ use crate::tidy::source::Source;
 use crate::tree::Tree;
 use anyhow::Result;
 use cite::Citation;
-use judge::{Counts, Verdict};
+use evaluate::{Counts, Verdict};
 use requirements::Document;
 use std::path::Path;
 
@@ -29,7 +29,7 @@ pub(crate) fn run(root: &Path, list: bool, tally: &mut Tally) -> Result<()> {
             .filter(|(path, _)| path.starts_with("crates/"))
             .flat_map(|(path, text)| cite::find(&Source::new(path, text)))
             .collect();
-        let verdict = judge::judge(&documents, &citations);
+        let verdict = evaluate::evaluate(&documents, &citations);
         if list {
             print!("{}", listed(&documents, &citations));
         }

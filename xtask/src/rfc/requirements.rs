@@ -72,7 +72,7 @@ pub(super) struct Document {
     pub(super) requirements: Vec<Requirement>,
 }
 
-/// Something to mend, and where.
+/// Something to fix, and where.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Trouble {
     pub(super) place: String,

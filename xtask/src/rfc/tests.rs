@@ -1,7 +1,7 @@
 //! `cargo xtask rfc` on trees written here.
 
 use super::cite::{self, Citation};
-use super::judge::{Count, Verdict, judge};
+use super::evaluate::{Count, Verdict, evaluate};
 use super::requirements::{self, Trouble};
 use super::{listed, table};
 use crate::tidy::source::Source;
@@ -42,7 +42,7 @@ fn verdict(toml: &str, sources: &[(&str, &str)]) -> Verdict {
     assert!(troubles.is_empty(), "{troubles:?}");
     let found: Vec<Citation> =
         sources.iter().flat_map(|(path, text)| cite::find(&Source::new(path, text))).collect();
-    judge(&documents, &found)
+    evaluate(&documents, &found)
 }
 
 fn places(verdict: &Verdict) -> Vec<&str> {
@@ -131,7 +131,7 @@ fn files_are_checked() {
 fn the_table_adds_up_and_the_list_says_where() {
     let (documents, _) = requirements::read(&Tree::of(&[(PATH, FILE)]));
     let found = cite::find(&Source::new("crates/tcp/src/a.rs", "// RFC 9293 MUST-1\n"));
-    let table = table(&documents, &judge(&documents, &found));
+    let table = table(&documents, &evaluate(&documents, &found));
     let rows: Vec<Vec<&str>> = table.lines().map(|l| l.split_whitespace().collect()).collect();
     assert_eq!(rows[1], ["RFC", "9293", "2", "0", "0", "2", "1", "0", "0", "1", "TCP"]);
     assert_eq!(rows[2], ["all", "2", "0", "0", "2", "1", "0", "0", "1"]);

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: format, clippy, tidy, rfc, every test of the workspace, loom, interop.
 //!
 //! Called by: people and `.ci/run`. Each step says how long it took; nothing stops at the first
-//! failure, so that one run shows all there is to mend.
+//! failure, so that one run shows all failures.
 
 mod libtest;
 

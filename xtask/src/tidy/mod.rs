@@ -18,6 +18,7 @@ pub(crate) mod source;
 #[cfg(test)]
 mod tests;
 mod unsafe_code;
+mod words;
 
 use crate::cargo::Metadata;
 use crate::report::{Tally, step};
@@ -81,6 +82,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("functions", functions::check),
     ("columns", columns::check),
     ("banned", banned::check),
+    ("words", words::check),
     ("packet-path", packet_path::check),
     ("heads", heads::check),
     ("mission", mission::check),

@@ -200,6 +200,41 @@ fn every_ban_can_fail() {
 }
 
 #[test]
+fn an_identifier_is_banned_in_code_as_a_whole() {
+    let text = "// Way\nstruct Way;\nfn both_ways() { Subway::new(\"Way\") }\n";
+    assert_eq!(found(&words::check(&project(&[("crates/tcp/src/a.rs", text)]))), ["2 Way"]);
+    assert!(words::check(&project(&[("README.md", "Way\n")])).is_empty());
+}
+
+#[test]
+fn a_name_that_users_saw_is_banned_in_prose_and_literals_too() {
+    let text = "// arp_hold\nfn a() { b(\"arp_hold\") }\nlet my_arp_hold = 1;\n";
+    let code = words::check(&project(&[("crates/tcp/src/a.rs", text)]));
+    assert_eq!(found(&code), ["1 arp_hold", "2 arp_hold"]);
+    let page = words::check(&project(&[("docs/a.md", "x\nA stand-in.\n")]));
+    assert_eq!(found(&page), ["2 stand-in"]);
+}
+
+#[test]
+fn a_word_is_banned_in_any_case_and_inside_identifiers() {
+    let text = "/// Liars.\nfn ask_desk(of: DeskRow) { peculiar(\"it hatches\") }\n";
+    let code = words::check(&project(&[("crates/tcp/src/a.rs", text)]));
+    assert_eq!(found(&code), ["1 liars", "2 desk", "2 hatches"]);
+    assert!(code[0].remedy.contains("adversarial peers"), "{}", code[0].remedy);
+    assert_eq!(found(&words::check(&project(&[("docs/a.md", "It heals.\n")]))), ["1 heals"]);
+}
+
+#[test]
+fn every_old_word_is_found_but_where_it_must_be_named() {
+    for (old, ..) in words::WORDS {
+        let line = format!("{old} x\n");
+        let findings = words::check(&project(&[("crates/tcp/src/a.rs", &line)]));
+        assert!(findings.iter().any(|f| f.key == *old), "{old}");
+        assert!(words::check(&project(&[("CHANGELOG.md", &line)])).is_empty(), "{old}");
+    }
+}
+
+#[test]
 fn the_packet_path_has_no_allocation() {
     let text = "//! Vec\nfn a(b: &mut dyn C) -> Vec<u8> {\n    vec![format!(\"\")]\n}\n\
                 #[cfg(test)]\nmod tests {\n    use Vec;\n}\n";

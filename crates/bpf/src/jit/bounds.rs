@@ -1,4 +1,4 @@
-//! Where the packet's length must be looked at: seldom, because what every way to a match reads
+//! Where the packet's length must be looked at: rarely, because what every way to a match reads
 //! can be asked for at once.
 //!
 //! Called by: `emit.rs`. A packet that is too short for a load gives 0 whatever came before, for a

@@ -1,7 +1,7 @@
 //! Frames that nobody made for a test: what two kernels say to each other over a veth, in TCP, UDP,
 //! ICMP, ARP and what IPv6 has in its place, super-segments and unfinished checksums among them.
 //!
-//! Called by: `main.rs`. Must not know: filters. The two hosts are namespaces.
+//! Called by: `main.rs`. The two hosts are namespaces.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};

@@ -1,7 +1,7 @@
 //! `struct sockaddr` to socket addresses and back. On an IPv6 socket an IPv4 address is written as
 //! a mapped one (RFC 4291 section 2.5.5.2), and read as what it means.
 //!
-//! Called by: entry and socket. Must not know: sockets.
+//! Called by: entry and socket.
 #![allow(unsafe_code)]
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

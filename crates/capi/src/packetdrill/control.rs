@@ -1,6 +1,6 @@
 //! `fcntl`, `ioctl`, and the pipes that `splice` moves bytes into.
 //!
-//! Called by: `entry.rs`. Must not know: pointers, but for what C's calls hand over as a number.
+//! Called by: `entry.rs`.
 
 use std::os::fd::RawFd;
 

@@ -1,7 +1,7 @@
 //! Epoll instances over the sockets of a script: level and edge triggered, and one-shot.
 //!
-//! Called by: `entry.rs`. Must not know: the stack; what is ready, `ready.rs` says. An edge is what
-//! the stack told of a socket since the instance last reported it.
+//! Called by: `entry.rs`. `ready.rs` says what is ready. An edge is what the stack reported of a
+//! socket since the instance last reported it.
 
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::file::File;
 use super::world::State;
-use super::{Call, notices, ready};
+use super::{Call, notifications, ready};
 
 /// Sockets that one instance watches at most.
 const WATCHED_MAX: usize = 4096;
@@ -83,7 +83,7 @@ pub(super) fn wait(state: &mut State, epfd: RawFd, most: usize) -> Call<Vec<(u32
         if found.len() == most {
             break;
         }
-        notices::look(state, fd);
+        notifications::look(state, fd);
         let edges = state.socket(fd).map_or(0, |socket| socket.edges);
         let flags = (EPOLLET | EPOLLONESHOT) as u32;
         let asked = (interest.events & !flags) | (EPOLLERR | EPOLLHUP) as u32;

@@ -1,9 +1,9 @@
 //! TCP Fast Open as Linux's calls have it: a `sendto` that connects, a `connect` that waits for the
 //! first write, and the listener's option.
 //!
-//! Called by: `socket.rs`, `transfer.rs` and `options.rs`. Must not know: pointers. What
-//! `net.ipv4.tcp_fastopen` says is looked up for each of these calls, since scripts change it while
-//! they run. Source: Linux's ip-sysctl documentation, tcp(7), sendto(2).
+//! Called by: `socket.rs`, `transfer.rs` and `options.rs`. What `net.ipv4.tcp_fastopen` says is
+//! looked up for each of these calls, since scripts change it while they run. Source: Linux's
+//! ip-sysctl documentation, tcp(7), sendto(2).
 
 use core::net::SocketAddr;
 use std::os::fd::RawFd;
@@ -14,7 +14,7 @@ use stack::{FastConnect, FastOpenConfig, TcpHandle};
 
 use super::Call;
 use super::file::{Endpoint, Socket};
-use super::socket::{connect_error, patience};
+use super::socket::{connect_error, wait_mode};
 use super::world::{State, Wait};
 
 /// Bits of `net.ipv4.tcp_fastopen`: clients may, servers may, clients need no cookie, servers want
@@ -25,7 +25,7 @@ const CLIENT_WITHOUT_COOKIE: u64 = 4;
 const SERVER_WITHOUT_COOKIE: u64 = 0x200;
 const EVERY_LISTENER: u64 = 0x400;
 
-/// What a socket was told of it.
+/// What the program set for a socket.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FastOpen {
     /// `TCP_FASTOPEN`.
@@ -148,7 +148,7 @@ pub(super) fn send(
     to: Option<SocketAddr>,
     done: &mut usize,
 ) -> Call<usize> {
-    let waits = patience(state, fd, flags) != Wait::No;
+    let waits = wait_mode(state, fd, flags) != Wait::No;
     let may = state.profile.fast_open() & CLIENT != 0;
     let socket = state.socket(fd)?;
     let remote = match socket.fast_open.deferred.take() {
@@ -161,7 +161,7 @@ pub(super) fn send(
     let socket = state.socket(fd)?;
     if carried > 0 {
         let wants = flags & libc::MSG_ZEROCOPY != 0 && socket.zero_copy();
-        socket.notices.wrote(carried, wants && (carried == bytes.len() || !waits));
+        socket.notifications.wrote(carried, wants && (carried == bytes.len() || !waits));
     }
     socket.fast_open.waits = waits;
     match carried {

@@ -1,8 +1,8 @@
 //! What is behind a descriptor's number: a socket in one of its states, or an epoll instance.
 //!
-//! Called by: `world.rs`, which holds the table, and every call. Must not know: the stack.
-//! Each number is that of a real descriptor (an eventfd), because packetdrill closes with libc's
-//! `close` what a script leaves open.
+//! Called by: `world.rs`, which holds the table, and every call. Each number is that of a real
+//! descriptor (an eventfd), because packetdrill closes with libc's `close` what a script leaves
+//! open.
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use tcp::Config;
 
 use super::epoll::Epoll;
 use super::fast_open::FastOpen;
-use super::notices::Notices;
+use super::notifications::Notifications;
 use super::usage::Usage;
 
 /// Behind one number.
@@ -66,7 +66,7 @@ pub(super) struct Socket {
     /// `TCP_INQ`: reads tell what is left.
     pub(super) reports_unread: bool,
     /// `MSG_ZEROCOPY`.
-    pub(super) notices: Notices,
+    pub(super) notifications: Notifications,
     /// What its time was spent on.
     pub(super) usage: Usage,
     /// A writer found no room.
@@ -94,7 +94,7 @@ impl Socket {
             shut_read: false,
             linger: None,
             reports_unread: false,
-            notices: Notices::default(),
+            notifications: Notifications::default(),
             usage: Usage::default(),
             write_blocked: false,
             edges: 0,

@@ -1,7 +1,7 @@
 //! The text of `--so_flags`: what an interface of packetdrill is to be like.
 //!
-//! Called by: `interface.rs`. Must not know: sockets. Nothing here fails: a word that means nothing
-//! is passed over, as a kernel's unknown sysctl is by the scripts themselves.
+//! Called by: `interface.rs`. Nothing here fails: a word that means nothing is passed over, as a
+//! kernel's unknown sysctl is by the scripts themselves.
 
 use base::Mtu;
 

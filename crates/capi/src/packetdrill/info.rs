@@ -1,7 +1,7 @@
 //! `TCP_INFO`: what the stack knows of a connection, in the shape that Linux tells it in.
 //!
-//! Called by: `options.rs`. Must not know: who asks. Source of the shape: Linux `uapi/linux/tcp.h`.
-//! What the stack does not keep stays zero. Windows are in segments there, in bytes here.
+//! Called by: `options.rs`. Source of the shape: Linux `uapi/linux/tcp.h`. What the stack does not
+//! keep stays zero. Windows are in segments there, in bytes here.
 
 use std::os::fd::RawFd;
 

@@ -1,7 +1,7 @@
 //! The structure of 33 pointers that packetdrill has filled, and the function that fills it.
 //!
-//! Called by: packetdrill, once. Must not know: what the calls do. Source of the shape: facts about
-//! packetdrill's `so_testing` interface; every pointer is called without a look whether it is null.
+//! Called by: packetdrill, once. Source of the shape: facts about packetdrill's `so_testing`
+//! interface; every pointer is called without a look whether it is null.
 #![allow(unsafe_code)]
 
 use core::ffi::{CStr, c_char, c_int, c_long, c_longlong, c_uint, c_ulong, c_void};

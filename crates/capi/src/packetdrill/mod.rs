@@ -2,7 +2,7 @@
 //! in virtual time, behind the 33 pointers that packetdrill calls.
 //!
 //! Called by: packetdrill, from two threads: one that walks through the script, and one that makes
-//! the calls a script expects to block. Must not know: any clock; time moves when it is asked for
+//! the calls a script expects to block. It reads no clock; time moves when it is asked for
 //! ([`world::World`]). Decision 0045.
 //!
 //! The way of a call: `entry.rs` takes C's arguments, `world.rs` finds out whose turn it is and
@@ -19,7 +19,7 @@ mod flags;
 mod info;
 mod interface;
 mod listing;
-mod notices;
+mod notifications;
 mod options;
 mod preload;
 mod profile;

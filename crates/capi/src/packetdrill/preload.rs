@@ -2,8 +2,8 @@
 //! }%` blocks, and `sendfile`. With this object preloaded as well (`LD_PRELOAD`), those calls come
 //! here and are answered for the sockets of the world that is served; others go to the kernel.
 //!
-//! Called by: packetdrill, if preloaded; `interface.rs` says which world is served. Must not know:
-//! what the answers are. One object for both: the loader gives the same one for the same file.
+//! Called by: packetdrill, if preloaded; `interface.rs` says which world is served. One object for
+//! both: the loader gives the same one for the same file.
 #![allow(unsafe_code)]
 
 use core::ffi::{c_int, c_void};

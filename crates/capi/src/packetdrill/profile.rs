@@ -1,8 +1,8 @@
 //! How sockets begin: as Linux or as FreeBSD would have it, and what a script's `sysctl` changes.
 //!
 //! Called by: `interface.rs`, which reads `--so_flags`, and `socket.rs` for each new socket.
-//! Must not know: packetdrill. Figures: google's gtests/net/common/defaults.sh for Linux,
-//! shared facts about FreeBSD's suite for the other.
+//! Figures: google's gtests/net/common/defaults.sh for Linux, shared facts about FreeBSD's suite
+//! for the other.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! What a socket is ready for, and `poll`.
 //!
-//! Called by: `entry.rs`, `epoll.rs`. Must not know: who asks.
+//! Called by: `entry.rs`, `epoll.rs`.
 
 use std::os::fd::RawFd;
 
@@ -10,16 +10,16 @@ use tcp::State as TcpState;
 
 use super::file::{Endpoint, File};
 use super::world::State;
-use super::{Call, notices};
+use super::{Call, notifications};
 
 /// Part of a send buffer that must be free before a writer is told: a third, as on Linux.
 const ROOM_PART: usize = 3;
 
 /// The events of poll(2) that hold for a descriptor now. Epoll's first bits are the same.
 pub(super) fn events(state: &mut State, fd: RawFd) -> i16 {
-    notices::look(state, fd);
+    notifications::look(state, fd);
     let Some(File::Socket(socket)) = state.files.get(&fd) else { return POLLNVAL };
-    let told_of_copies = if socket.notices.any() { POLLERR } else { 0 };
+    let told_of_copies = if socket.notifications.any() { POLLERR } else { 0 };
     let (told, shut_read) = (socket.error_reported, socket.shut_read);
     match socket.endpoint {
         Endpoint::Fresh if socket.fast_open.deferred.is_some() => POLLOUT | POLLWRNORM,

@@ -1,7 +1,7 @@
 //! Sockets from `socket` to `close`: what has no bytes in it.
 //!
-//! Called by: `entry.rs`. Must not know: pointers. Each function is one attempt of a call; `AGAIN`
-//! means that it cannot be done yet, and `world.rs` knows whether the caller waits.
+//! Called by: `entry.rs`. Each function is one attempt of a call; `AGAIN` means that it cannot be
+//! done yet, and `world.rs` knows whether the caller waits.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::RawFd;
@@ -230,7 +230,7 @@ pub(super) fn close(state: &mut State, fd: RawFd) -> Call<()> {
 }
 
 /// Whether a call on this socket waits.
-pub(super) fn patience(state: &State, fd: RawFd, flags: i32) -> Wait {
+pub(super) fn wait_mode(state: &State, fd: RawFd, flags: i32) -> Wait {
     let nonblocking = match state.files.get(&fd) {
         Some(File::Socket(socket)) => socket.nonblocking,
         _ => true,
@@ -243,7 +243,7 @@ pub(super) fn patience(state: &State, fd: RawFd, flags: i32) -> Wait {
 }
 
 /// How a call on a connection was refused, as a socket says it: an end is told once, after that
-/// there is nothing to read and nobody to write to.
+/// there is nothing to read and no peer to write to.
 pub(super) fn refusal(state: &mut State, fd: RawFd, error: CallError, writes: bool) -> Errno {
     match error {
         CallError::WouldBlock => Errno::AGAIN,

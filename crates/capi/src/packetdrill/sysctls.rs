@@ -1,6 +1,6 @@
 //! The file in which our `sysctl` keeps what scripts set, and what it means for a socket.
 //!
-//! Called by: `profile.rs` and the sockets' options. Must not know: packetdrill's own words.
+//! Called by: `profile.rs` and the sockets' options.
 
 use std::collections::BTreeMap;
 use std::path::Path;

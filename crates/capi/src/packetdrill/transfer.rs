@@ -1,7 +1,7 @@
 //! Bytes in and out of sockets.
 //!
-//! Called by: `entry.rs` and `preload.rs`. Must not know: pointers. Each function is one attempt of
-//! a call; what it moved is added to `done`, so that the next attempt goes on from there.
+//! Called by: `entry.rs` and `preload.rs`. Each function is one attempt of a call; what it moved is
+//! added to `done`, so that the next attempt goes on from there.
 
 use core::net::SocketAddr;
 use std::os::fd::RawFd;
@@ -15,7 +15,7 @@ use tcp::usrreq::CallError;
 use super::file::Endpoint;
 use super::socket::{datagram_port, refusal, udp_error};
 use super::world::State;
-use super::{Call, fast_open, notices};
+use super::{Call, fast_open, notifications};
 
 /// What a read found beside the bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,8 +33,8 @@ pub(super) struct Found {
 /// Read once.
 pub(super) fn read(state: &mut State, fd: RawFd, into: &mut [u8], flags: i32) -> Call<Found> {
     if flags & libc::MSG_ERRQUEUE != 0 {
-        notices::look(state, fd);
-        let copied = state.socket(fd)?.notices.take().ok_or(Errno::AGAIN)?;
+        notifications::look(state, fd);
+        let copied = state.socket(fd)?.notifications.take().ok_or(Errno::AGAIN)?;
         return Ok(Found { copied: Some(copied), ..Found::default() });
     }
     let socket = state.socket(fd)?;
@@ -138,7 +138,7 @@ pub(super) fn write(
                 let socket = state.socket(fd)?;
                 let asked = flags & libc::MSG_ZEROCOPY != 0 && *done == bytes.len();
                 let wants = asked && socket.zero_copy();
-                socket.notices.wrote(taken, wants);
+                socket.notifications.wrote(taken, wants);
             }
             Err(CallError::WouldBlock) => {
                 state.socket(fd)?.write_blocked = true;

@@ -1,7 +1,7 @@
 //! What a connection's time was spent on: sending, waiting for the peer's window, waiting for its
 //! own send buffer; and when data came last. TCP_INFO tells it, the stack does not keep it.
 //!
-//! Called by: `world.rs`, whenever time has moved, and `info.rs`. Must not know: sockets.
+//! Called by: `world.rs`, whenever time has moved, and `info.rs`.
 
 use base::{Duration, Instant};
 use tcp::Info;

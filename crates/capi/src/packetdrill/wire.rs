@@ -1,8 +1,8 @@
 //! The device of a stack whose other end is a script: bare IP packets in and out, each that leaves
 //! with the virtual time at which it did.
 //!
-//! Called by: the stack, and `world.rs`, which holds the other end. Must not know: what packets
-//! hold. Limit: [`DEPTH`] packets each way; a full queue pushes back.
+//! Called by: the stack, and `world.rs`, which holds the other end. Limit: [`DEPTH`] packets each
+//! way; a full queue pushes back.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

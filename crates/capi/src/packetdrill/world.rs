@@ -1,6 +1,6 @@
 //! A stack, its time, and whose turn it is.
 //!
-//! Called by: `entry.rs`, for every call. Must not know: what the calls do.
+//! Called by: `entry.rs`, for every call.
 //!
 //! # Time
 //! Nothing happens by itself. The clock moves in `usleep`, in `netdev_receive` until there is a
@@ -9,9 +9,9 @@
 //!
 //! # Two threads
 //! A call that blocks sleeps at a condition variable (in the kernel: packetdrill looks at the state
-//! of its thread). Whoever moves the clock or brings a packet lets the sleepers try again before it
-//! goes on, and waits until one that is through has read the clock: packetdrill does that first, to
-//! learn when the call returned. Otherwise time would have moved on by then.
+//! of its thread). A thread that moves the clock or brings a packet lets the sleepers try again
+//! before it goes on, and waits until one that is through has read the clock: packetdrill does that
+//! first, to learn when the call returned. Otherwise time would have moved on by then.
 
 use std::collections::BTreeMap;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -37,7 +37,7 @@ const READING: Duration = Duration::from_micros(1);
 /// Virtual time begins here: scripts subtract what they see first.
 const BEGIN: Instant = Instant::from_nanos(1_000_000_000_000);
 /// Real time that a sleeper may take to try again: more than any machine needs.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Real time that packetdrill may take over the result of a call that slept.
 const AFTERWARDS: std::time::Duration = std::time::Duration::from_millis(10);
@@ -84,7 +84,7 @@ pub(super) struct State {
 }
 
 impl World {
-    /// A stack as the profile has it, with nothing open. Whoever calls walks through the script.
+    /// A stack with the profile's settings and nothing open. The calling thread runs the script.
     pub(super) fn new(profile: Profile) -> World {
         let wire = End::default();
         let stack = profile.stack(&wire);
@@ -151,7 +151,7 @@ impl World {
                 return outcome;
             }
             if me == state.director {
-                // Nobody else would move the clock.
+                // No other thread would move the clock.
                 let next = state.next_time().min(until);
                 if next.since(state.now) > RECEIVE_MOST {
                     return outcome;
@@ -196,13 +196,13 @@ impl World {
         self.turn.notify_all();
         let me = thread::current().id();
         let calm = |s: &mut State| s.unsettled > 0 || s.leaving.iter().any(|&t| t != me);
-        let waited = self.turn.wait_timeout_while(state, PATIENCE, calm);
+        let waited = self.turn.wait_timeout_while(state, TIMEOUT, calm);
         let (mut state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
         if timeout.timed_out() {
             state.leaving.clear();
         }
         if core::mem::take(&mut state.left) {
-            // What its thread still does with the result, nobody can see; it takes microseconds.
+            // What its thread still does with the result is not visible; it takes microseconds.
             drop(state);
             thread::sleep(AFTERWARDS);
             state = self.lock();

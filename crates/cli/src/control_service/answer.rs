@@ -1,6 +1,6 @@
 //! What a stack's own thread answers: a page of what the stack is doing, or a tap's packets.
 //!
-//! Called by: `control_service.rs` and `mailbox.rs`. Must not know: who asks.
+//! Called by: `control_service.rs` and `mailbox.rs`.
 
 use serde_json::json;
 use wirespeed::{Budget, Stack};
@@ -33,7 +33,8 @@ fn page(stack: &Stack, section: Section, cursor: u64, control: &Budget) -> Answe
         Section::Stack => (rows::stack(stack), None),
         Section::Ports => rows::page(stack.ports_page(cursor, PAGE_ROWS), rows::port),
         Section::Connections => {
-            rows::page(stack.connections_page(cursor, PAGE_ROWS), rows::connection)
+            let row = |c: &_| rows::connection(c, stack.now());
+            rows::page(stack.connections_page(cursor, PAGE_ROWS), row)
         }
         Section::Sockets => rows::page(stack.sockets_page(cursor, PAGE_ROWS), rows::socket),
         Section::Neighbours => {

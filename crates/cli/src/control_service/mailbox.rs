@@ -15,7 +15,7 @@ use super::answer::{self, Wanted};
 use crate::running::{Answer, Refusal};
 
 /// How long an answer may take: many ticks.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// One question at a time.
 pub(crate) struct Mailbox {
@@ -74,7 +74,7 @@ impl Mailbox {
             self.asked.store(true, Ordering::Release);
             self.bell.ring();
             let waits = |slot: &mut Slot| slot.answer.is_none() && !slot.is_closed;
-            let waited = self.answered.wait_timeout_while(slot, PATIENCE, waits);
+            let waited = self.answered.wait_timeout_while(slot, TIMEOUT, waits);
             (slot, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
         slot.asked = None;

@@ -6,7 +6,8 @@ use core::net::IpAddr;
 
 use serde_json::{Value, json};
 use wirespeed::snapshot::{ConnectionRow, Page, PortRow, SocketRow};
-use wirespeed::{Budget, Limit, LinkKind, MacAddr, Route, Stack, Switch};
+use wirespeed::tcp::Repair;
+use wirespeed::{Budget, Instant, Limit, LinkKind, MacAddr, Route, Stack, Switch};
 
 /// A page's rows, and where the next page begins.
 pub(super) fn page<T>(page: Page<T>, row: impl Fn(&T) -> Value) -> (Value, Option<u64>) {
@@ -47,9 +48,11 @@ pub(super) fn port(p: &PortRow) -> Value {
     })
 }
 
-pub(super) fn connection(c: &ConnectionRow) -> Value {
+/// One connection; `now` is the stack's time, from which timers are counted.
+pub(super) fn connection(c: &ConnectionRow, now: Instant) -> Value {
     let i = &c.info;
-    json!({
+    let due = |at: Instant| (at != Instant::NEVER).then(|| at.since(now).as_secs_f64() * 1e3);
+    let mut row = json!({
         "local": c.local.to_string(),
         "remote": c.remote.to_string(),
         "state": i.state.name(),
@@ -84,7 +87,46 @@ pub(super) fn connection(c: &ConnectionRow) -> Value {
         "ecn_reductions": i.ecn_reductions,
         "duplicate_acks": i.duplicate_acks,
         "out_of_order": i.out_of_order,
-    })
+    });
+    // What `show tcp` has beside it.
+    let more = json!({
+        "age_ms": c.age.as_millis(),
+        "wscale_snd": i.window_scales.map(|(snd, _)| snd),
+        "wscale_rcv": i.window_scales.map(|(_, rcv)| rcv),
+        "sack": i.sack,
+        "timestamps": i.timestamps,
+        "advmss": i.advertised_mss,
+        "recovering": recovering(i.repair),
+        "retries": i.retries,
+        "probes": i.probes,
+        "backoff": i.backoff,
+        "sacked_bytes": i.sacked_bytes,
+        "lost_bytes": i.lost_bytes,
+        "resent_bytes": i.resent_bytes,
+        "tail_probes": i.tail_probes,
+        "undone": i.undone,
+        "timers_ms": {
+            "retransmit": due(i.due.retransmit),
+            "delayed_ack": due(i.due.delayed_ack),
+            "keepalive": due(i.due.keepalive),
+            "pacing": due(i.due.pacing),
+        },
+    });
+    if let (Some(row), Value::Object(more)) = (row.as_object_mut(), more) {
+        row.extend(more);
+    }
+    row
+}
+
+/// The state of Linux's congestion avoidance that it is, in small letters.
+fn recovering(repair: Repair) -> &'static str {
+    match repair {
+        Repair::Nothing => "no",
+        Repair::Suspicion => "disorder",
+        Repair::Mark => "cwr",
+        Repair::Fast => "recovery",
+        Repair::TimeOut => "loss",
+    }
 }
 
 fn bound((address, port): (Option<IpAddr>, u16)) -> String {
@@ -126,7 +168,7 @@ pub(super) fn neighbour(port: u16, address: &IpAddr, mac: &MacAddr) -> Value {
 
 pub(super) fn route(r: &Route) -> Value {
     json!({
-        "destination": r.dest.to_string(),
+        "destination": r.dest.network().to_string(),
         "via": r.via.map(|via| via.to_string()),
         "port": r.port,
         "table": r.table,

@@ -1,7 +1,7 @@
 //! Packets from where they come to where they go, until there are enough.
 //!
 //! Called by: `dump.rs`. Sources are `file`, `interface` and `process`; `write` is files, and lines
-//! are `report`'s. Must not know: what lines look like.
+//! are `report`'s.
 
 mod blocks;
 pub(super) mod file;

@@ -1,18 +1,54 @@
 //! What `services` prints: what is served where, and at the end how much that was.
 //!
-//! Called by: `services.rs`.
+//! Called by: `services.rs`; `tcp.rs` and `udp.rs` count.
+
+use super::udp::Fate;
 
 /// The first line.
-pub(super) const BEGIN: &str = "echo at port 7, discard at 9, chargen at 19; Ctrl-C ends it\n";
+pub(super) const BEGIN: &str = "echo at port 7, discard at 9, daytime at 13, chargen at 19, over \
+                                TCP and UDP; Ctrl-C ends it\n";
 
 /// What was served.
 #[derive(Debug, Default)]
 pub(super) struct Moved {
     pub(super) connections: u64,
+    /// Of connections, both ways.
     pub(super) bytes: u64,
+    pub(super) datagrams: u64,
+    pub(super) answered: u64,
+    /// Not answered: they came from a service's port.
+    pub(super) from_services: u64,
+    /// Not answered: there were too many.
+    pub(super) over_limit: u64,
 }
 
-/// The last line.
+impl Moved {
+    /// A datagram came.
+    pub(super) fn note(&mut self, fate: Fate) {
+        self.datagrams += 1;
+        match fate {
+            Fate::Answered => self.answered += 1,
+            Fate::FromService => self.from_services += 1,
+            Fate::OverLimit => self.over_limit += 1,
+            Fate::Discarded | Fate::Unsent => {}
+        }
+    }
+}
+
+/// The last lines.
 pub(super) fn end(moved: &Moved) -> String {
-    format!("{} connections, {} bytes\n", moved.connections, moved.bytes)
+    let mut text = format!("{} connections, {} bytes\n", moved.connections, moved.bytes);
+    if moved.datagrams > 0 {
+        text += &format!("{} datagrams, {} answered", moved.datagrams, moved.answered);
+        for (count, why) in [
+            (moved.from_services, "from ports of services"),
+            (moved.over_limit, "over the limit of --udp-rate"),
+        ] {
+            if count > 0 {
+                text += &format!(", {count} {why}");
+            }
+        }
+        text.push('\n');
+    }
+    text
 }

@@ -4,13 +4,29 @@
 
 use std::path::PathBuf;
 
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+
+use super::filter::Filter;
+use crate::Usage;
 use crate::running::Section;
 
 /// The options.
 #[derive(clap::Args, Debug)]
+#[command(after_help = "\
+FILTER chooses connections and sockets as in ss(8), joined by and, or, not, ( ):
+  state established, exclude time-wait, src 192.0.2.1, dst 10.0.0.0/8, sport = :80, dport >= 1024
+
+  wirespeed show connections state established dport = :80
+  wirespeed show connections 'dst 10.0.0.0/8 or ( state fin-wait-1 and sport = :22 )'
+  wirespeed show tcp 192.0.2.1:5001    all there is to know of a connection, by one of its ends
+  wirespeed show tcp state established")]
 pub(crate) struct Args {
-    /// What to show [default: all of it]
-    pub(super) section: Option<Section>,
+    /// What to show [default: all but tcp]
+    pub(super) what: Option<What>,
+    /// Which connections or sockets; of tcp also ADDRESS:PORT, one end of a connection
+    #[arg(value_name = "FILTER")]
+    filter: Vec<String>,
     /// One JSON document on standard output
     #[arg(long)]
     pub(super) json: bool,
@@ -20,4 +36,68 @@ pub(crate) struct Args {
     /// The program's process number [default: the only one that runs]
     #[arg(long)]
     pub(super) pid: Option<u32>,
+}
+
+/// A section, or connections in full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    Section(Section),
+    /// Everything that is known of connections.
+    Tcp,
+}
+
+impl ValueEnum for What {
+    fn value_variants<'a>() -> &'a [What] {
+        const ALL: &[What] = &[
+            What::Tcp,
+            What::Section(Section::Stack),
+            What::Section(Section::Ports),
+            What::Section(Section::Connections),
+            What::Section(Section::Sockets),
+            What::Section(Section::Neighbours),
+            What::Section(Section::Routes),
+            What::Section(Section::Drops),
+            What::Section(Section::Counters),
+            What::Section(Section::Limits),
+            What::Section(Section::Switches),
+        ];
+        ALL
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        match self {
+            What::Section(section) => section.to_possible_value(),
+            What::Tcp => Some(clap::builder::PossibleValue::new("tcp")),
+        }
+    }
+}
+
+impl Args {
+    /// The sections to ask for.
+    pub(super) fn sections(&self) -> Vec<Section> {
+        match self.what {
+            Some(What::Section(section)) => vec![section],
+            Some(What::Tcp) => vec![Section::Connections],
+            None => Section::value_variants().to_vec(),
+        }
+    }
+
+    /// Are connections to be shown in full?
+    pub(super) fn is_full(&self) -> bool {
+        self.what == Some(What::Tcp)
+    }
+
+    /// Which rows to show.
+    ///
+    /// # Errors
+    /// [`Usage`]: the filter says nothing, or there is nothing to choose from.
+    pub(super) fn filter(&self) -> Result<Option<Filter>> {
+        use Section::{Connections, Sockets};
+        let filter = Filter::parse(&self.filter).map_err(|why| Usage(format!("FILTER: {why}")))?;
+        let chooses = matches!(self.what, Some(What::Tcp | What::Section(Connections | Sockets)));
+        if filter.is_some() && !chooses {
+            bail!(Usage("a FILTER is for tcp, connections and sockets".to_owned()));
+        }
+        Ok(filter)
+    }
 }

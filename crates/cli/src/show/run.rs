@@ -2,33 +2,50 @@
 //!
 //! Called by: `show.rs`. The program that runs answers (`control_service.rs`).
 
-use anyhow::{Context, Result};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
 use wirespeed::control::Client;
 
 use super::args::Args;
+use super::filter::Filter;
 use crate::running::{Question, Section, TIMEOUT, ask, find};
+
+/// Between two looks at a connection, which tell how fast it delivers.
+const LOOKS_APART: Duration = Duration::from_millis(200);
 
 /// The document of what was asked for.
 pub(super) fn document(args: &Args) -> Result<Value> {
+    let filter = args.filter()?;
     let path = find(args.socket.as_deref(), args.pid)?;
     let mut client = Client::connect(&path, TIMEOUT)?;
     let program = ask(&mut client, &Question::Program)?.program;
     let program = program.context("the program does not say what it is")?;
-    let sections: Vec<Section> = match args.section {
-        Some(section) => vec![section],
-        None => Section::value_variants().to_vec(),
-    };
     let mut stacks = Vec::new();
     for (stack, name) in program.stacks.iter().enumerate() {
         let mut shown = Map::new();
         shown.insert("name".to_owned(), json!(name));
-        for &section in &sections {
-            let whole = whole(&mut client, stack, section)?;
+        for section in args.sections() {
+            let mut whole = whole(&mut client, stack, section)?;
+            choose(&mut whole, filter.as_ref());
+            if args.is_full() && whole.as_array().is_some_and(|rows| !rows.is_empty()) {
+                let begun = Instant::now();
+                std::thread::sleep(LOOKS_APART);
+                let later = self::whole(&mut client, stack, section)?;
+                delivery(&mut whole, &later, begun.elapsed());
+            }
             shown.insert(name_of(section), whole);
         }
         stacks.push(Value::Object(shown));
+    }
+    let found = stacks.iter().any(|stack| {
+        let rows = |section: &Section| stack[name_of(*section)].as_array().map(Vec::len);
+        args.sections().iter().any(|section| rows(section) != Some(0))
+    });
+    if args.is_full() && !found {
+        bail!("there is no such connection: `wirespeed show connections` lists those there are");
     }
     Ok(json!({
         "tool": "show",
@@ -40,6 +57,29 @@ pub(super) fn document(args: &Args) -> Result<Value> {
         },
         "stacks": stacks,
     }))
+}
+
+/// Leave the rows that the filter admits.
+fn choose(rows: &mut Value, filter: Option<&Filter>) {
+    if let (Some(rows), Some(filter)) = (rows.as_array_mut(), filter) {
+        rows.retain(|row| filter.admits(row));
+    }
+}
+
+/// Add to each row how many bytes a second it delivered until a later look; null if it is gone.
+fn delivery(rows: &mut Value, later: &Value, passed: Duration) {
+    for row in rows.as_array_mut().into_iter().flatten() {
+        let is_same =
+            |other: &&Value| other["local"] == row["local"] && other["remote"] == row["remote"];
+        let other = later.as_array().into_iter().flatten().find(is_same);
+        let since = |key: &str| {
+            let (before, now) = (row[key].as_u64()?, other?[key].as_u64()?);
+            Some((now.saturating_sub(before) as f64 / passed.as_secs_f64()) as u64)
+        };
+        let (sent, received) = (since("bytes_acked"), since("bytes_received"));
+        row["delivery_bytes_per_s"] = json!(sent);
+        row["receiving_bytes_per_s"] = json!(received);
+    }
 }
 
 fn name_of(section: Section) -> String {
@@ -59,5 +99,24 @@ fn whole(client: &mut Client, stack: usize, section: Section) -> Result<Value> {
             Some(next) if next > cursor => cursor = next,
             _ => return Ok(Value::Array(rows)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(local: &str, acked: u64) -> Value {
+        json!({ "local": local, "remote": "b", "bytes_acked": acked, "bytes_received": 7 })
+    }
+
+    #[test]
+    fn what_was_delivered_between_two_looks_is_a_rate() {
+        let mut rows = json!([row("a", 1000), row("gone", 5)]);
+        let later = json!([row("a", 3000)]);
+        delivery(&mut rows, &later, Duration::from_millis(500));
+        assert_eq!(rows[0]["delivery_bytes_per_s"], 4000);
+        assert_eq!(rows[0]["receiving_bytes_per_s"], 0);
+        assert_eq!(rows[1]["delivery_bytes_per_s"], Value::Null);
     }
 }

@@ -4,8 +4,12 @@
 
 use std::path::PathBuf;
 
+use super::view::Order;
+
 /// The options.
 #[derive(clap::Args, Debug)]
+#[command(after_help = "Keys: ? for help; b, f, r, t and n order tables by bits, frames, round \
+                        trip, retransmissions and\nname, s by the next of these; q ends it.")]
 pub(crate) struct Args {
     /// An interface of this machine
     #[arg(short, value_name = "NAME", conflicts_with_all = ["pid", "socket"])]
@@ -22,6 +26,9 @@ pub(crate) struct Args {
     /// End after so many screens
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) count: Option<u64>,
+    /// What stands first in tables; keys change it
+    #[arg(long, value_enum, value_name = "ORDER", default_value_t)]
+    pub(super) sort: Order,
     /// Print screens as text, one below the other
     #[arg(short, long)]
     pub(super) batch: bool,

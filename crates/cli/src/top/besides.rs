@@ -1,20 +1,72 @@
 //! What is known of a source besides its packets: of an interface its link, of a running wirespeed
 //! its drops and connections.
 //!
-//! Called by: `top.rs`, once a screen. Must not know: packets, screens.
+//! Called by: `top.rs`, once a screen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::port::{Interface, Link};
+use super::traffic::Amount;
 use crate::running::{Answer, Contact, Question, Refused, Section};
 use serde_json::Value;
 use wirespeed::control::ControlError;
+
+/// A connection of a running program.
+#[derive(Clone, Debug)]
+pub(super) struct Connection {
+    pub(super) local: String,
+    pub(super) remote: String,
+    pub(super) state: String,
+    pub(super) cwnd: Option<u64>,
+    pub(super) rtt_us: Option<u64>,
+    pub(super) in_flight: Option<u64>,
+    pub(super) retransmits: u64,
+    /// Segments, and bytes of its streams, both ways, so far.
+    total: Amount,
+    /// Those since the last look.
+    pub(super) moved: Amount,
+}
+
+#[cfg(test)]
+impl Connection {
+    pub(super) fn for_test(local: &str, remote: &str, n: u64) -> Connection {
+        Connection {
+            local: local.to_owned(),
+            remote: remote.to_owned(),
+            state: "ESTABLISHED".to_owned(),
+            cwnd: Some(14_480),
+            rtt_us: Some(n * 100),
+            in_flight: Some(n),
+            retransmits: n,
+            total: Amount::default(),
+            moved: Amount::default(),
+        }
+    }
+}
+
+/// A reason why packets were dropped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Dropped {
+    pub(super) name: String,
+    pub(super) total: u64,
+    /// Since the last look.
+    pub(super) now: u64,
+}
+
+/// What was known at the last look.
+#[derive(Default)]
+pub(super) struct Before {
+    drops: BTreeMap<String, u64>,
+    connections: HashMap<(String, String), Amount>,
+    /// There was one.
+    is_known: bool,
+}
 
 /// Where figures come from besides packets.
 pub(super) enum Besides {
     Interface(Interface),
     /// And its stacks, by their numbers.
-    Process(Box<Contact>, Vec<usize>),
+    Process(Box<Contact>, Vec<usize>, Before),
 }
 
 impl Besides {
@@ -28,15 +80,42 @@ impl Besides {
 
     /// Drops by name, of all stacks and their devices, and connections; as far as the program
     /// answers.
-    pub(super) fn look(&mut self) -> (Vec<(String, u64)>, Vec<Vec<String>>) {
-        let Besides::Process(contact, stacks) = self else { return Default::default() };
+    pub(super) fn look(&mut self) -> (Vec<Dropped>, Vec<Connection>) {
+        let Besides::Process(contact, stacks, before) = self else { return Default::default() };
         let (mut drops, mut connections) = (BTreeMap::new(), Vec::new());
         for &stack in stacks.iter() {
             if of_stack(contact, stack, &mut drops, &mut connections).is_none() {
                 break;
             }
         }
-        (drops.into_iter().collect(), connections)
+        before.note(drops, connections)
+    }
+}
+
+impl Before {
+    /// What came since; at the first look that is nothing.
+    fn note(
+        &mut self,
+        drops: BTreeMap<String, u64>,
+        mut connections: Vec<Connection>,
+    ) -> (Vec<Dropped>, Vec<Connection>) {
+        for connection in &mut connections {
+            let ends = (connection.local.clone(), connection.remote.clone());
+            // One that is new has moved all that since.
+            let unknown = if self.is_known { Amount::default() } else { connection.total };
+            let before = self.connections.get(&ends).copied().unwrap_or(unknown);
+            connection.moved = connection.total.since(before);
+        }
+        let dropped = drops.iter().map(|(name, &total)| {
+            let unknown = if self.is_known { 0 } else { total };
+            let before = self.drops.get(name).copied().unwrap_or(unknown);
+            Dropped { name: name.clone(), total, now: total.saturating_sub(before) }
+        });
+        let dropped = dropped.collect();
+        let ends = |c: &Connection| ((c.local.clone(), c.remote.clone()), c.total);
+        self.connections = connections.iter().map(ends).collect();
+        (self.drops, self.is_known) = (drops, true);
+        (dropped, connections)
     }
 }
 
@@ -45,7 +124,7 @@ fn of_stack(
     contact: &mut Contact,
     stack: usize,
     drops: &mut BTreeMap<String, u64>,
-    connections: &mut Vec<Vec<String>>,
+    connections: &mut Vec<Connection>,
 ) -> Option<()> {
     include(drops, &page(contact, stack, Section::Drops, 0)?.body);
     let mut cursor = Some(0);
@@ -88,19 +167,24 @@ fn include(drops: &mut BTreeMap<String, u64>, named: &Value) {
     }
 }
 
-fn connection(row: &Value) -> Vec<String> {
+fn connection(row: &Value) -> Connection {
     let text = |key: &str| row[key].as_str().unwrap_or("-").to_owned();
-    let number = |key: &str| row[key].as_u64().map_or("-".to_owned(), |n| n.to_string());
-    let rtt = row["rtt_us"].as_u64().map_or("-".to_owned(), |us| format!("{:.2}", us as f64 / 1e3));
-    vec![
-        text("local"),
-        text("remote"),
-        text("state"),
-        number("cwnd_bytes"),
-        rtt,
-        number("in_flight"),
-        number("retransmits"),
-    ]
+    let number = |key: &str| row[key].as_u64();
+    let sum = |one: &str, other: &str| number(one).unwrap_or(0) + number(other).unwrap_or(0);
+    Connection {
+        local: text("local"),
+        remote: text("remote"),
+        state: text("state"),
+        cwnd: number("cwnd_bytes"),
+        rtt_us: number("rtt_us").filter(|&us| us > 0),
+        in_flight: number("in_flight"),
+        retransmits: number("retransmits").unwrap_or(0),
+        total: Amount {
+            frames: sum("segments_in", "segments_out"),
+            bytes: sum("bytes_acked", "bytes_received"),
+        },
+        moved: Amount::default(),
+    }
 }
 
 #[cfg(test)]
@@ -118,5 +202,23 @@ mod tests {
         let drops: Vec<_> = drops.into_iter().collect();
         let expected = [("device_ring_full".to_owned(), 5), ("tcp_no_listener".to_owned(), 3)];
         assert_eq!(drops, expected);
+    }
+
+    #[test]
+    fn what_came_since_the_last_look_is_counted() {
+        let row = |acked: u64| {
+            connection(&json!({
+                "local": "a", "remote": "b", "state": "ESTABLISHED", "bytes_acked": acked,
+                "bytes_received": 5, "segments_in": acked / 10, "segments_out": 0, "rtt_us": 0,
+            }))
+        };
+        let drops = |n: u64| BTreeMap::from([("tcp_no_socket".to_owned(), n)]);
+        let mut before = Before::default();
+        let (dropped, connections) = before.note(drops(7), vec![row(100)]);
+        assert_eq!((dropped[0].total, dropped[0].now), (7, 0), "nobody knows since when");
+        assert_eq!((connections[0].moved, connections[0].rtt_us), (Amount::default(), None));
+        let (dropped, connections) = before.note(drops(9), vec![row(300)]);
+        assert_eq!((dropped[0].total, dropped[0].now), (9, 2));
+        assert_eq!(connections[0].moved, Amount { frames: 20, bytes: 200 });
     }
 }

@@ -1,7 +1,11 @@
 //! The screen of `top`: tables of what passed in the last interval.
 //!
-//! Called by: `top.rs`. Must not know: where figures come from. It is drawn anew each time; what
-//! does not fit is left out from below.
+//! Called by: `top.rs`. It is drawn anew each time; what does not fit is left out from below.
+//! `small` draws where there is little room.
+
+mod small;
+
+use std::cmp::Reverse;
 
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
@@ -10,9 +14,12 @@ use ratatui::style::{Style, Stylize};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Table};
 
+use super::besides::{Connection, Dropped};
 use super::port::PortState;
 use super::run::Interval;
 use super::traffic::{Amount, Pair, SIZES, Traffic};
+use super::view::{KEYS, Order, View};
+use small::draw_small;
 
 /// Figures with three places: 12.3 M.
 fn short(value: f64) -> String {
@@ -51,8 +58,21 @@ fn table<'a>(
         .block(Block::bordered().title(title))
 }
 
+/// A screen with fewer columns or lines than these is drawn by [`draw_small`].
+const WIDE: (u16, u16) = (104, 32);
+
 /// Draw an interval.
-pub(super) fn draw(frame: &mut Frame<'_>, interval: &Interval) {
+pub(super) fn draw(frame: &mut Frame<'_>, interval: &Interval, view: &View) {
+    let area = frame.area();
+    match (view.help, area.width >= WIDE.0 && area.height >= WIDE.1) {
+        (true, _) => draw_help(frame, view),
+        (false, true) => draw_wide(frame, interval, view),
+        (false, false) => draw_small(frame, interval, view),
+    }
+}
+
+/// Every table, in frames.
+fn draw_wide(frame: &mut Frame<'_>, interval: &Interval, view: &View) {
     let ports = interval.ports.len() as u16 + 3;
     let connections = (interval.connections.len() as u16 + 3).clamp(3, 14);
     let [title, top, middle, bottom] = Layout::vertical([
@@ -62,20 +82,36 @@ pub(super) fn draw(frame: &mut Frame<'_>, interval: &Interval) {
         Constraint::Length(connections),
     ])
     .areas(frame.area());
-    let heading = format!("{}   every {:.1} s   q ends it", interval.what, interval.seconds);
+    let heading = format!(
+        "{}   every {:.1} s   by {}   ? help, q ends it",
+        interval.what,
+        interval.seconds,
+        view.order.name()
+    );
     let lines = vec![Line::from(heading).bold(), Line::from(said(interval))];
     frame.render_widget(Paragraph::new(lines), title);
-    frame.render_widget(port_table(interval), top);
+    frame.render_widget(port_table(interval, view), top);
     let [sizes, protocols, talkers] =
-        Layout::horizontal([Constraint::Length(30), Constraint::Length(34), Constraint::Min(40)])
+        Layout::horizontal([Constraint::Length(30), Constraint::Length(36), Constraint::Min(38)])
             .areas(middle);
     frame.render_widget(size_table(interval), sizes);
     let [protocols, drops] =
         Layout::vertical([Constraint::Length(9), Constraint::Min(3)]).areas(protocols);
     frame.render_widget(protocol_table(interval), protocols);
-    frame.render_widget(drop_table(interval), drops);
-    talker_table(frame, interval, talkers);
-    frame.render_widget(connection_table(interval), bottom);
+    frame.render_widget(drop_table(interval, view), drops);
+    talker_table(frame, interval, view, talkers);
+    frame.render_widget(connection_table(interval, view, bottom), bottom);
+}
+
+/// The keys.
+fn draw_help(frame: &mut Frame<'_>, view: &View) {
+    let mut lines = vec![
+        Line::from("wirespeed top: keys").bold(),
+        Line::from(format!("Tables are ordered by {}.", view.order.name())),
+        Line::from(""),
+    ];
+    lines.extend(KEYS.iter().map(|(key, what)| Line::from(format!("  {key}   {what}"))));
+    frame.render_widget(Paragraph::new(lines), frame.area());
 }
 
 /// A screen's characters, a line each and an empty one behind the last.
@@ -101,7 +137,20 @@ fn said(interval: &Interval) -> String {
     format!("{frames}   {woken_by} {woken}/s   context switches {switches}/s")
 }
 
-fn port_table(interval: &Interval) -> Table<'_> {
+/// Ports in the order of a view.
+fn ports<'a>(interval: &'a Interval, view: &View) -> Vec<&'a PortState> {
+    let mut ports: Vec<&PortState> = interval.ports.iter().collect();
+    let sum = |port: &PortState, of: fn(&Amount) -> u64| port.amounts.iter().map(of).sum::<u64>();
+    match view.order {
+        // They have names already, by which they come.
+        Order::Name => {}
+        Order::Frames => ports.sort_by_key(|port| Reverse(sum(port, |amount| amount.frames))),
+        _ => ports.sort_by_key(|port| Reverse(sum(port, |amount| amount.bytes))),
+    }
+    ports
+}
+
+fn port_table<'a>(interval: &'a Interval, view: &View) -> Table<'a> {
     let row = |port: &PortState| {
         let [received, sent] = port.amounts;
         let per_s = |n: u64| short(n as f64 / interval.seconds);
@@ -132,7 +181,7 @@ fn port_table(interval: &Interval) -> Table<'_> {
         "collisions",
         "errors",
     ];
-    let rows = interval.ports.iter().map(row).collect();
+    let rows = ports(interval, view).into_iter().map(row).collect();
     table(" Ports ", &head, &[22, 12, 9, 13, 9, 9, 11, 9], rows)
 }
 
@@ -159,15 +208,33 @@ fn protocol_table(interval: &Interval) -> Table<'_> {
     table(" Protocols ", &["name", "frames/s", "b/s"], &[10, 9, 9], rows)
 }
 
-fn drop_table(interval: &Interval) -> Table<'_> {
-    let row = |(name, count): &(String, u64)| vec![name.clone(), count.to_string()];
-    let rows = interval.drops.iter().map(row).collect();
-    table(" Drops ", &["name", "so far"], &[22, 8], rows)
+/// Drops in the order of a view: those that happen now first.
+fn drops<'a>(interval: &'a Interval, view: &View) -> Vec<&'a Dropped> {
+    let mut drops: Vec<&Dropped> = interval.drops.iter().collect();
+    if view.order != Order::Name {
+        drops.sort_by_key(|dropped| (Reverse(dropped.now), Reverse(dropped.total)));
+    }
+    drops
 }
 
-/// As many of those that talk most as there is room for; what all others say is the last row.
-fn talker_rows(traffic: &Traffic, room: usize) -> Vec<(String, Amount)> {
-    let all = traffic.talkers();
+fn drop_table<'a>(interval: &'a Interval, view: &View) -> Table<'a> {
+    let row = |dropped: &Dropped| {
+        let per_s = short(dropped.now as f64 / interval.seconds);
+        vec![dropped.name.clone(), per_s, short(dropped.total as f64)]
+    };
+    let rows = drops(interval, view).into_iter().map(row).collect();
+    table(" Drops ", &["name", "a second", "so far"], &[18, 8, 6], rows)
+}
+
+/// As many of those that talk as there is room for, in the order of a view; what all others say is
+/// the last row.
+fn talker_rows(traffic: &Traffic, view: &View, room: usize) -> Vec<(String, Amount)> {
+    let mut all = traffic.talkers();
+    match view.order {
+        Order::Name => all.sort_by_key(|(pair, _)| *pair),
+        Order::Frames => all.sort_by_key(|(pair, amount)| (Reverse(amount.frames), *pair)),
+        _ => {}
+    }
     let is_enough = all.len() <= room && traffic.other_pairs.frames == 0;
     let named = if is_enough { all.len() } else { all.len().min(room.saturating_sub(1)) };
     let mut others = traffic.other_pairs;
@@ -180,7 +247,8 @@ fn talker_rows(traffic: &Traffic, room: usize) -> Vec<(String, Amount)> {
     rows
 }
 
-fn talker_table(frame: &mut Frame<'_>, interval: &Interval, area: Rect) {
+/// Cells of who talks: the pair, frames and bits a second.
+fn talker_cells(interval: &Interval, view: &View, room: usize) -> Vec<Vec<String>> {
     let row = |(name, amount): (String, Amount)| {
         vec![
             name,
@@ -188,54 +256,60 @@ fn talker_table(frame: &mut Frame<'_>, interval: &Interval, area: Rect) {
             short(amount.bytes as f64 * 8.0 / interval.seconds),
         ]
     };
-    // The border and the head take three lines.
-    let room = usize::from(area.height.saturating_sub(3));
-    let rows = talker_rows(&interval.traffic, room).into_iter().map(row);
-    let wide = area.width.saturating_sub(22);
-    let head = ["between", "frames/s", "b/s"];
-    frame.render_widget(table(" Who talks ", &head, &[wide, 9, 8], rows.collect()), area);
+    talker_rows(&interval.traffic, view, room).into_iter().map(row).collect()
 }
 
-fn connection_table(interval: &Interval) -> Table<'_> {
-    let head = ["local", "remote", "state", "cwnd", "RTT ms", "in flight", "again"];
-    let rows = interval.connections.clone();
-    table(" Connections ", &head, &[24, 24, 13, 9, 9, 10, 7], rows)
+fn talker_table(frame: &mut Frame<'_>, interval: &Interval, view: &View, area: Rect) {
+    // The border and the head take three lines.
+    let room = usize::from(area.height.saturating_sub(3));
+    let wide = area.width.saturating_sub(22);
+    let head = ["between", "frames/s", "b/s"];
+    let rows = talker_cells(interval, view, room);
+    frame.render_widget(table(" Who talks ", &head, &[wide, 9, 8], rows), area);
+}
+
+/// Connections in the order of a view.
+fn connections<'a>(interval: &'a Interval, view: &View) -> Vec<&'a Connection> {
+    let mut all: Vec<&Connection> = interval.connections.iter().collect();
+    match view.order {
+        Order::Bits => all.sort_by_key(|c| Reverse(c.moved.bytes)),
+        Order::Frames => all.sort_by_key(|c| Reverse(c.moved.frames)),
+        Order::Rtt => all.sort_by_key(|c| Reverse(c.rtt_us)),
+        Order::Retransmits => all.sort_by_key(|c| Reverse(c.retransmits)),
+        Order::Name => all.sort_by(|a, b| (&a.local, &a.remote).cmp(&(&b.local, &b.remote))),
+    }
+    all
+}
+
+/// A figure, or a dash.
+fn known(value: Option<u64>) -> String {
+    value.map_or("-".to_owned(), |n| short(n as f64))
+}
+
+/// Milliseconds of a round trip.
+fn rtt(connection: &Connection) -> String {
+    connection.rtt_us.map_or("-".to_owned(), |us| format!("{:.2}", us as f64 / 1e3))
+}
+
+fn connection_table<'a>(interval: &'a Interval, view: &View, area: Rect) -> Table<'a> {
+    let row = |c: &Connection| {
+        vec![
+            c.local.clone(),
+            c.remote.clone(),
+            c.state.clone(),
+            short(c.moved.bytes as f64 * 8.0 / interval.seconds),
+            known(c.cwnd),
+            rtt(c),
+            known(c.in_flight),
+            c.retransmits.to_string(),
+        ]
+    };
+    let all = connections(interval, view);
+    let room = usize::from(area.height.saturating_sub(3));
+    let head = ["local", "remote", "state", "b/s", "cwnd", "RTT ms", "in flight", "retrans"];
+    let rows = all.into_iter().take(room).map(row).collect();
+    table(" Connections ", &head, &[23, 23, 12, 7, 7, 8, 9, 7], rows)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_cut_off_says_so() {
-        assert_eq!(fitted("2001:db8::12".to_owned(), 12), "2001:db8::12");
-        assert_eq!(fitted("2001:db8::12".to_owned(), 11), "2001:db8::…");
-        assert_eq!(fitted("a".to_owned(), 0), "…");
-    }
-
-    #[test]
-    fn who_finds_no_row_is_counted_in_the_last_one() {
-        let mut traffic = Traffic::default();
-        let address = |last: u8| std::net::IpAddr::from([192, 0, 2, last]);
-        for n in 1..=4 {
-            let amount = Amount { frames: 1, bytes: u64::from(n) * 100 };
-            traffic.pairs.insert((address(0), address(n)), amount);
-        }
-        let rows = talker_rows(&traffic, 4);
-        assert_eq!(rows.len(), 4);
-        assert_eq!(rows[3].0, "192.0.2.0 - 192.0.2.1", "who talks least");
-        let rows = talker_rows(&traffic, 3);
-        assert_eq!(rows[1].0, "192.0.2.0 - 192.0.2.3");
-        assert_eq!(rows[2], ("others".to_owned(), Amount { frames: 2, bytes: 300 }));
-        traffic.other_pairs = Amount { frames: 7, bytes: 700 };
-        let rows = talker_rows(&traffic, 5);
-        assert_eq!(rows[4], ("others".to_owned(), traffic.other_pairs));
-        assert_eq!(talker_rows(&traffic, 4)[3].1, Amount { frames: 8, bytes: 800 });
-    }
-
-    #[test]
-    fn figures_have_three_places() {
-        let shown = [0.0, 7.0, 999.0, 1_234.0, 56_789.0, 123_456.0, 2.5e9].map(short);
-        assert_eq!(shown, ["0", "7", "999", "1.23k", "56.8k", "123k", "2.50G"]);
-    }
-}
+mod tests;

@@ -1,7 +1,6 @@
 //! Watching: packets are counted until a screen is due, then everything is asked what it knows.
 //!
-//! Called by: `top.rs`. `traffic` counts packets, `besides` knows the rest. Must not know: how a
-//! source gets its packets (`dump`'s do), what a screen looks like.
+//! Called by: `top.rs`. `traffic` counts packets, `besides` knows the rest.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -10,15 +9,16 @@ use anyhow::{Context, Result};
 use bpf::{Filter, Insn, Program};
 
 use super::args::Args;
-use super::besides::Besides;
+use super::besides::{Before, Besides, Connection, Dropped};
 use super::port::{Interface, PortState};
 use super::switches::{Counts, Of};
-use super::terminal::Keys;
+use super::terminal::{Keys, Pressed};
 use super::traffic::Traffic;
+use super::view::View;
 use crate::dump::{Next, Process, Source};
 use crate::running::{Contact, Question, find};
 
-/// Bytes of a packet that say who sends what to whom, with two tags and IPv6.
+/// Bytes of a packet with the addresses and ports, with two tags and IPv6.
 const SNAPLEN: u32 = 96;
 
 /// What a screen shows.
@@ -30,13 +30,12 @@ pub(super) struct Interval {
     /// their way here. All figures are of those that passed.
     pub(super) passed: u64,
     pub(super) looked_at: u64,
-    /// Switches of context in the interval, and what those are called that somebody was woken by.
+    /// Context switches in the interval, and the name of the kind that is counted.
     pub(super) switches: Option<(&'static str, Counts)>,
     pub(super) ports: Vec<PortState>,
     pub(super) traffic: Traffic,
-    pub(super) drops: Vec<(String, u64)>,
-    /// Cells of a row each.
-    pub(super) connections: Vec<Vec<String>>,
+    pub(super) drops: Vec<Dropped>,
+    pub(super) connections: Vec<Connection>,
 }
 
 /// Who ended it.
@@ -65,7 +64,9 @@ pub(super) struct Top {
 impl Top {
     /// What was asked for, watched from now on.
     pub(super) fn new(args: &Args) -> Result<(Top, Box<dyn Source>)> {
-        let (source, besides, what, of) = watched(args)?;
+        let (source, mut besides, what, of) = watched(args)?;
+        // What was there before is no news.
+        besides.look();
         let before = of.counts();
         let (traffic, begun) = (Traffic::default(), Instant::now());
         let top = Top { besides, what, of, before, lost: Vec::new(), traffic, begun };
@@ -79,10 +80,12 @@ impl Top {
         source: &mut dyn Source,
         stop: &AtomicBool,
         mut keys: Keys,
-        mut show: impl FnMut(&Interval) -> Result<bool>,
+        mut show: impl FnMut(&Interval, &View) -> Result<bool>,
     ) -> Result<Ended> {
         let delay = Duration::from_secs_f64(args.delay);
         let (mut screens, mut looks) = (0, 0_u32);
+        let mut view = View { order: args.sort, help: false };
+        let mut shown: Option<Interval> = None;
         while !stop.load(Ordering::Relaxed) {
             let (ended, waits) = match source.next()? {
                 Next::Packet(packet) => {
@@ -96,15 +99,25 @@ impl Top {
             if self.begun.elapsed() >= delay || ended {
                 screens += 1;
                 let enough = args.count.is_some_and(|most| screens >= most);
-                let asked_to_end = show(&self.interval(source))?;
+                let interval = shown.insert(self.interval(source));
+                let asked_to_end = show(interval, &view)?;
                 if ended {
                     return Ok(Ended::Source);
                 } else if asked_to_end || enough {
                     break;
                 }
-            } else if (waits || looks.is_multiple_of(KEYS_EVERY)) && keys.want_to_end() {
+            } else if waits || looks.is_multiple_of(KEYS_EVERY) {
                 // Keys do not wait for the next screen.
-                break;
+                match keys.pressed() {
+                    Pressed::End => break,
+                    Pressed::Keys(pressed) => {
+                        if view.press(&pressed)
+                            && let Some(interval) = &shown
+                        {
+                            show(interval, &view)?;
+                        }
+                    }
+                }
             }
         }
         Ok(Ended::User)
@@ -164,7 +177,7 @@ fn watched(args: &Args) -> Result<(Box<dyn Source>, Besides, String, Of)> {
     let program = program.context("the program does not say what it is")?;
     let what = format!("wirespeed {}, process {}", program.command, program.pid);
     let stacks = (0..program.stacks.len()).collect();
-    let besides = Besides::Process(Box::new(contact), stacks);
+    let besides = Besides::Process(Box::new(contact), stacks, Before::default());
     let source: Box<dyn Source> = Box::new(process);
     Ok((source, besides, what, Of::Process(program.pid)))
 }

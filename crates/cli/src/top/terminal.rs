@@ -1,6 +1,6 @@
 //! The terminal: keys that end `top`, Ctrl-C, and giving the terminal back as it was.
 //!
-//! Called by: `top.rs` and `run.rs`. Must not know: what is shown.
+//! Called by: `top.rs` and `run.rs`.
 
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Read};
@@ -15,7 +15,7 @@ use ratatui::crossterm::execute;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// How long a terminal may take to be as it was, when the program is told to end at once.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Set once who watches wants to stop. Who says so twice ends what does not end by itself.
 pub(super) fn stopped(is_drawn: bool) -> Result<Arc<AtomicBool>> {
@@ -41,7 +41,16 @@ fn give_back() {
         let restored = ratatui::try_restore().and_then(|()| execute!(std::io::stdout(), Show));
         done.send(restored.is_ok())
     });
-    let _ = is_done.recv_timeout(PATIENCE);
+    let _ = is_done.recv_timeout(TIMEOUT);
+}
+
+/// What was pressed since the last look.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Pressed {
+    /// What ends it, or the terminal went away.
+    End,
+    /// These, perhaps none.
+    Keys(Vec<u8>),
 }
 
 /// Keys that end it: q, Escape by itself, Ctrl-C, which is a key where nothing is cooked.
@@ -49,7 +58,7 @@ fn ends(keys: &[u8]) -> bool {
     keys == [0x1b] || keys.iter().any(|key| matches!(key, b'q' | 0x03))
 }
 
-/// Whom keys come from: a terminal, of which standard input need not be.
+/// The source of keys: a terminal, which standard input need not be.
 pub(super) struct Keys(pub(super) Option<File>);
 
 impl Keys {
@@ -59,23 +68,27 @@ impl Keys {
         Keys(own.map(File::from).or_else(|| File::open("/dev/tty").ok()))
     }
 
-    /// Was one pressed that ends it, or did the terminal go away? Read here, because a library that
-    /// waits for whole keys waits for ever for those of a terminal that is gone.
-    pub(super) fn want_to_end(&mut self) -> bool {
-        let Some(terminal) = &mut self.0 else { return false };
+    /// What was pressed. Read here, because a library that waits for whole keys waits for ever for
+    /// those of a terminal that is gone.
+    pub(super) fn pressed(&mut self) -> Pressed {
+        let mut pressed = Vec::new();
+        let Some(terminal) = &mut self.0 else { return Pressed::Keys(pressed) };
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         loop {
             let mut asked = [PollFd::new(&*terminal, PollFlags::IN)];
             if !poll(&mut asked, Some(&at_once)).is_ok_and(|ready| ready > 0) {
-                return false;
+                return Pressed::Keys(pressed);
             }
             let mut keys = [0; 64];
             match terminal.read(&mut keys) {
-                Ok(0) => return true,
-                Ok(count) if ends(&keys[..count]) => return true,
-                Ok(_) => {}
+                Ok(0) => return Pressed::End,
+                Ok(count) if ends(&keys[..count]) => return Pressed::End,
+                // An arrow or another key of several bytes is none of ours.
+                Ok(_) if keys[0] == 0x1b => {}
+                Ok(count) => pressed.extend_from_slice(&keys[..count]),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                Err(e) => return e.kind() != ErrorKind::WouldBlock,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Pressed::Keys(pressed),
+                Err(_) => return Pressed::End,
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What passed in an interval: frames and bytes by port, by size, by protocol, by who talks.
 //!
-//! Called by: `top.rs`. Must not know: screens, where packets come from. Bounded: who talks is kept
-//! for so many pairs at most; the rest counts together.
+//! Called by: `top.rs`. Bounded: who talks is kept for so many pairs at most; the rest counts
+//! together.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -53,6 +53,14 @@ impl Amount {
     pub(super) fn include(&mut self, other: Amount) {
         self.frames += other.frames;
         self.bytes += other.bytes;
+    }
+
+    /// What came since then.
+    pub(super) fn since(self, then: Amount) -> Amount {
+        Amount {
+            frames: self.frames.saturating_sub(then.frames),
+            bytes: self.bytes.saturating_sub(then.bytes),
+        }
     }
 
     /// By its share of `lost` beside `seen`.
@@ -155,7 +163,7 @@ fn on_link(packet: &Packet) -> Amount {
     }
 }
 
-/// The name of what a frame carries, and who sends it to whom.
+/// The protocol of a frame, and its source and destination.
 fn kind(bytes: &[u8], link: LinkKind) -> (&'static str, Option<Pair>) {
     let (ethertype, packet) = match link {
         LinkKind::Ip => (0, bytes),

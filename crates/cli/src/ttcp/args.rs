@@ -9,113 +9,167 @@ use clap::{ArgAction, ArgGroup, ValueEnum};
 use wirespeed::Switch;
 use wirespeed::tcp::{Algorithm, Ecn};
 
-/// The options.
+/// The options. `-h` shows those that most people want; the others are hidden there.
 #[derive(clap::Args, Debug)]
 #[command(group(ArgGroup::new("how_much").args(["bytes", "seconds", "file", "writes"])))]
 #[command(group(ArgGroup::new("version").args(["v4", "v6"])))]
 #[command(disable_version_flag = true)]
+#[command(after_help = "Bytes: 16K and 16KiB are 16 x 1024, 16KB 16,000. --help has every option.")]
+#[command(after_long_help = "\
+Numbers of bytes: K, M and G are powers of 1024, as KiB, MiB and GiB; KB, MB and GB powers of 1000.
+Rates are in powers of 1000.
+
+Two stacks in memory for 3 seconds, then a file, hashed at both ends:
+  wirespeed ttcp
+  wirespeed ttcp --file big.iso --threads 2
+Over a TAP, to and from this machine's kernel (any TCP may be at the other end):
+  wirespeed ttcp -t 192.0.2.1 --dev tap:ws0 --addr 192.0.2.2/24 -s --seconds 10
+  wirespeed ttcp -r --dev tap:ws0 --addr 192.0.2.2/24 -s")]
 pub(crate) struct Args {
-    /// Largest IP packet of the link, 68 to 65535 bytes (IPv6: from 1280)
-    #[arg(long, value_name = "BYTES", default_value_t = 1500,
-          value_parser = clap::value_parser!(u16).range(68..))]
-    pub(super) mtu: u16,
-    /// Move this much; K, M and G are powers of 1024
-    #[arg(long, value_name = "N[KMG]", value_parser = size)]
+    /// Move this much
+    #[arg(long, value_name = "N[KMG]", value_parser = size, help_heading = HOW_MUCH)]
     pub(super) bytes: Option<u64>,
     /// Move bytes for this long [default: 3]
-    #[arg(long, value_name = "S", value_parser = seconds)]
+    #[arg(long, value_name = "S", value_parser = seconds, help_heading = HOW_MUCH)]
     pub(super) seconds: Option<f64>,
-    /// Move the bytes of a file, with SHA-256 at both ends (not counted in time and CPU)
-    #[arg(long, value_name = "PATH")]
+    /// Move a file, with SHA-256 at both ends
+    ///
+    /// Reading and hashing do not count in time and CPU.
+    #[arg(long, value_name = "PATH", help_heading = HOW_MUCH)]
     pub(super) file: Option<PathBuf>,
     /// Number of writes
-    #[arg(short = 'n', value_name = "N")]
+    #[arg(short = 'n', value_name = "N", help_heading = HOW_MUCH, hide_short_help = true)]
     pub(super) writes: Option<u64>,
-    /// Bytes of a write [default: 16K], or of a datagram with -u [default: what the MTU takes]
-    #[arg(short = 'l', long = "length", value_name = "N[KM]", value_parser = size)]
+    /// Bytes of a write [default: 16K], with -u of a datagram
+    #[arg(short = 'l', long = "length", value_name = "N[KM]", value_parser = size,
+          help_heading = HOW_MUCH)]
     pub(super) length: Option<u64>,
-    /// Bytes of the socket buffers, sending and receiving [default: 1M and 512K]
-    #[arg(short = 'b', long = "socket-buffer", value_name = "N[KM]", value_parser = size)]
-    pub(super) socket_buffer: Option<u64>,
-    /// Send small segments at once (TCP_NODELAY)
-    #[arg(short = 'D', long = "no-delay")]
-    pub(super) no_delay: bool,
-    /// Port to send to
-    #[arg(short = 'p', long, default_value_t = 5001,
-          value_parser = clap::value_parser!(u16).range(1..))]
-    pub(super) port: u16,
-    /// Unit of the closing lines: k, m or g for bits, K, M or G for bytes a second
-    #[arg(short = 'f', value_name = "kmgKMG", default_value = "K")]
-    pub(super) format: Format,
+
+    /// UDP; datagrams that do not arrive are counted
+    #[arg(short = 'u', long = "udp", conflicts_with_all = ["file", "loan", "super_segments", "cc"],
+          help_heading = PROTOCOL)]
+    pub(super) udp: bool,
     /// IPv4 (the default)
-    #[arg(short = '4')]
+    #[arg(short = '4', help_heading = PROTOCOL, hide_short_help = true)]
     pub(super) v4: bool,
     /// IPv6
-    #[arg(short = '6')]
+    #[arg(short = '6', help_heading = PROTOCOL)]
     pub(super) v6: bool,
-    /// UDP datagrams; those that do not arrive are counted
-    #[arg(short = 'u', long = "udp", conflicts_with_all = ["file", "loan", "super_segments", "cc"])]
-    pub(super) udp: bool,
-    /// 1: both stacks on one thread; 2: one stack a thread, each on a core of its own
-    #[arg(long, value_name = "1|2", default_value_t = 1,
-          value_parser = clap::value_parser!(u8).range(1..=2))]
-    pub(super) threads: u8,
+    /// Port to send to
+    #[arg(short = 'p', long, default_value_t = 5001, help_heading = PROTOCOL,
+          value_parser = clap::value_parser!(u16).range(1..))]
+    pub(super) port: u16,
+    /// Congestion control: cubic, newreno, bbr, reno or tahoe
+    ///
+    /// The first is the default.
+    #[arg(long, value_name = "NAME", default_value = "cubic", help_heading = PROTOCOL,
+          hide_possible_values = true, hide_default_value = true)]
+    pub(super) cc: Cc,
+    /// Bytes of the socket buffers, sending and receiving [default: 1M and 512K]
+    #[arg(short = 'b', long = "socket-buffer", value_name = "N[KM]", value_parser = size,
+          help_heading = PROTOCOL, hide_short_help = true)]
+    pub(super) socket_buffer: Option<u64>,
+    /// Send small segments at once (TCP_NODELAY)
+    #[arg(short = 'D', long = "no-delay", help_heading = PROTOCOL, hide_short_help = true)]
+    pub(super) no_delay: bool,
+    /// Explicit congestion notification (RFC 3168): off, agreed to when the peer asks, or asked for
+    #[arg(long, value_name = "off|accept|on", default_value = "accept", hide_short_help = true,
+          num_args = 0..=1, default_missing_value = "on", help_heading = PROTOCOL)]
+    pub(super) ecn: EcnArg,
     /// Checksums made and verified; off is switches checksum-tx and checksum-rx together
-    #[arg(long, value_name = "on|off", default_value = "on")]
+    #[arg(long, value_name = "on|off", default_value = "on", help_heading = PROTOCOL,
+          hide_short_help = true)]
     pub(super) checksum: OnOff,
     /// Header prediction; off is switch predict
-    #[arg(long, value_name = "on|off", default_value = "on")]
+    #[arg(long, value_name = "on|off", default_value = "on", help_heading = PROTOCOL,
+          hide_short_help = true)]
     pub(super) predict: OnOff,
-    /// Loaned buffers at both ends instead of copies into and out of the stack
-    #[arg(long)]
+    /// Turn an optimisation off, or on again; 'help' lists them
+    #[arg(long = "switch", value_name = "NAME=off", action = ArgAction::Append,
+          help_heading = PROTOCOL, hide_short_help = true)]
+    pub(super) switches: Vec<String>,
+
+    /// Largest IP packet of the link
+    ///
+    /// 68 to 65535 bytes; IPv6 needs 1280.
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, help_heading = MEMORY,
+          value_parser = clap::value_parser!(u16).range(68..))]
+    pub(super) mtu: u16,
+    /// One thread for both stacks, or one each
+    #[arg(long, value_name = "1|2", default_value_t = 1, help_heading = MEMORY,
+          value_parser = clap::value_parser!(u8).range(1..=2))]
+    pub(super) threads: u8,
+    /// Loaned buffers instead of copies
+    #[arg(long, help_heading = MEMORY)]
     pub(super) loan: bool,
     /// A link that takes segments of 64 KB, as devices with segmentation offload do
-    #[arg(long = "super")]
+    #[arg(long = "super", help_heading = MEMORY, hide_short_help = true)]
     pub(super) super_segments: bool,
-    /// Congestion control
-    #[arg(long, value_name = "cubic|newreno", default_value = "cubic")]
-    pub(super) cc: Cc,
-    /// Explicit congestion notification (RFC 3168): off, agreed to when the peer asks, or asked for
-    #[arg(long, value_name = "off|accept|on", default_value = "accept",
-          num_args = 0..=1, default_missing_value = "on")]
-    pub(super) ecn: EcnArg,
-    /// Turn an optimisation off, or on again; 'help' lists them
-    #[arg(long = "switch", value_name = "NAME=off", action = ArgAction::Append)]
-    pub(super) switches: Vec<String>,
-    /// One JSON document on standard output
-    #[arg(long)]
-    pub(super) json: bool,
-    /// With -t send a pattern, with -r throw away what comes, instead of standard input and output
-    #[arg(short = 's')]
-    pub(super) source_sink: bool,
-    /// Transmit to a host over --dev; any TCP may be at the other end
-    #[arg(short = 't', value_name = "HOST", conflicts_with = "receive")]
+
+    /// Transmit to a host over --dev: any TCP may be there
+    #[arg(short = 't', value_name = "HOST", conflicts_with = "receive", help_heading = DEVICE)]
     #[arg(conflicts_with_all = ["udp", "threads", "loan", "super_segments"])]
     pub(super) transmit: Option<String>,
-    /// Receive over --dev from whoever connects; with --file PATH, into that file
+    /// Receive over --dev from whoever connects
+    ///
+    /// Into --file if that is given, else to standard output.
     #[arg(short = 'r', conflicts_with_all = ["udp", "threads", "loan", "super_segments"])]
-    #[arg(conflicts_with_all = ["bytes", "seconds", "writes"])]
+    #[arg(conflicts_with_all = ["bytes", "seconds", "writes"], help_heading = DEVICE)]
     pub(super) receive: bool,
-    /// The device and our addresses on it, for -t and -r
+    /// A pattern out, nothing in: no standard input and output
+    ///
+    /// With -t a pattern is sent instead of standard input, with -r what comes is thrown away
+    /// instead of written to standard output.
+    #[arg(short = 's', help_heading = DEVICE)]
+    pub(super) source_sink: bool,
     #[command(flatten)]
     pub(super) outside: crate::outside::Args,
-    /// With -t and -r: the peer may answer nothing for this long, then the transfer has failed
-    /// [default: 20]
-    #[arg(long, value_name = "S", requires = "dev", value_parser = patience)]
+    /// The peer may answer nothing for this long, then the transfer has failed [default: 20]
+    #[arg(long, value_name = "S", requires = "dev", value_parser = timeout,
+          help_heading = DEVICE, hide_short_help = true)]
     pub(super) user_timeout: Option<f64>,
     /// Checksums and cutting of large segments left to the device
-    #[arg(long, value_name = "on|off", default_value = "on")]
+    #[arg(long, value_name = "on|off", default_value = "on", help_heading = DEVICE,
+          hide_short_help = true)]
     pub(super) offload: OnOff,
     /// Bursts to the device by one system call, where the kernel has io_uring; off: one for a frame
-    #[arg(long, value_name = "on|off", default_value = "on", requires = "dev")]
+    #[arg(long, value_name = "on|off", default_value = "on", requires = "dev",
+          help_heading = DEVICE, hide_short_help = true)]
     pub(super) io_uring: OnOff,
+
+    /// Seconds between progress lines [1 on a terminal]
+    ///
+    /// 0 for none. Elsewhere there are none unless this says so.
+    #[arg(short = 'i', long, value_name = "S", value_parser = interval, help_heading = MEASURE)]
+    pub(super) interval: Option<f64>,
+    /// Unit of the last lines: kmg bits, KMG bytes
+    ///
+    /// k, m and g are bits a second, K, M and G bytes, in powers of 1000.
+    #[arg(short = 'f', value_name = "kmgKMG", default_value = "K", help_heading = MEASURE,
+          hide_possible_values = true)]
+    pub(super) format: Format,
+    /// One JSON document on standard output
+    #[arg(long, help_heading = MEASURE)]
+    pub(super) json: bool,
     /// Write every frame of the device to a pcapng file
-    #[arg(long, value_name = "FILE", requires = "dev")]
+    #[arg(long, value_name = "FILE", requires = "dev", help_heading = MEASURE,
+          hide_short_help = true)]
     pub(super) capture: Option<PathBuf>,
-    /// Break frames on purpose, both ways: drop=P,duplicate=P,reorder=P,corrupt=P,seed=N
-    #[arg(long, value_name = "drop=P,...", requires = "dev", value_parser = faults)]
+
+    /// Break frames of the device on purpose, both ways:
+    /// drop=P,duplicate=P,reorder=P,corrupt=P,seed=N
+    #[arg(long, value_name = "drop=P,...", requires = "dev", value_parser = faults,
+          help_heading = FAULTS, hide_short_help = true)]
     pub(super) fault: Option<Faults>,
 }
+
+/// The groups of `--help`.
+const HOW_MUCH: &str = "How much";
+const PROTOCOL: &str = "Protocol";
+const MEMORY: &str = "Two stacks in memory";
+const DEVICE: &str = crate::outside::HEADING;
+const MEASURE: &str = "What is measured and printed";
+const FAULTS: &str = "Faults";
 
 impl Args {
     pub(super) fn lists_switches(&self) -> bool {
@@ -167,7 +221,7 @@ impl Cc {
     }
 }
 
-/// The classic letters: small for bits, capital for bytes; powers of 1024 as they always were.
+/// The classic letters: small for bits, capital for bytes; powers of 1000, as all rates.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 #[value(rename_all = "verbatim")]
 pub(super) enum Format {
@@ -196,22 +250,25 @@ impl Format {
             Format::Gbit => (8.0, 3, "Gbit"),
             Format::Gbyte => (1.0, 3, "GB"),
         };
-        format!("{:.2} {unit}/sec", bytes_per_s * bits / 1024_f64.powi(power))
+        format!("{:.2} {unit}/sec", bytes_per_s * bits / 1000_f64.powi(power))
     }
 }
 
-/// `16K`, `4G`, `1000`: a number of bytes.
+/// `16K`, `4GiB`, `1GB`, `1000`: a number of bytes.
 fn size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
-        "" | "B" => 0,
-        "K" | "KB" | "KIB" => 10,
-        "M" | "MB" | "MIB" => 20,
-        "G" | "GB" | "GIB" => 30,
-        _ => return Err("expected a number of bytes such as 1000, 16K, 4M or 2G".to_owned()),
+    let unit: u64 = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "" | "B" => 1,
+        "K" | "KIB" => 1 << 10,
+        "M" | "MIB" => 1 << 20,
+        "G" | "GIB" => 1 << 30,
+        "KB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        _ => return Err("expected a number of bytes such as 1000, 16K, 4MiB or 2GB".to_owned()),
     };
     let number: u64 = digits.parse().map_err(|_| "expected a number such as 16K".to_owned())?;
-    number.checked_mul(1 << shift).ok_or_else(|| "that is more than 64 bits can count".to_owned())
+    number.checked_mul(unit).ok_or_else(|| "that is more than 64 bits can count".to_owned())
 }
 
 /// What `--fault` asks for.
@@ -253,8 +310,16 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+/// The loops look up every 50 ms.
+fn interval(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(s) if s == 0.0 || (0.1..=3600.0).contains(&s) => Ok(s),
+        _ => Err("expected seconds from 0.1 to 3600, such as 2.5, or 0 for no lines".to_owned()),
+    }
+}
+
 /// Below a second the timers of TCP themselves are in the way.
-fn patience(text: &str) -> Result<f64, String> {
+fn timeout(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(s) if (1.0..=86_400.0).contains(&s) => Ok(s),
         _ => Err("expected seconds from 1 to 86400, such as 2.5".to_owned()),
@@ -276,20 +341,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_powers_of_1024() {
+    fn sizes_are_what_they_say() {
         assert_eq!(size("1000"), Ok(1000));
         assert_eq!(size("16K"), Ok(16 << 10));
         assert_eq!(size("4g"), Ok(4 << 30));
         assert_eq!(size("3MiB"), Ok(3 << 20));
+        assert_eq!(size("3MB"), Ok(3_000_000));
+        assert_eq!(size("2GB"), Ok(2_000_000_000));
         for bad in ["", "K", "-1", "1T", "1.5M", "18446744073709551615K"] {
             assert!(size(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn rates_have_the_classic_units() {
-        assert_eq!(Format::Kbyte.rate(2048.0), "2.00 KB/sec");
-        assert_eq!(Format::Kbit.rate(2048.0), "16.00 Kbit/sec");
-        assert_eq!(Format::Gbyte.rate(1024.0 * 1024.0 * 1024.0), "1.00 GB/sec");
+    fn rates_are_in_powers_of_1000() {
+        assert_eq!(Format::Kbyte.rate(2000.0), "2.00 KB/sec");
+        assert_eq!(Format::Kbit.rate(2000.0), "16.00 Kbit/sec");
+        assert_eq!(Format::Gbyte.rate(1e9), "1.00 GB/sec");
     }
 }

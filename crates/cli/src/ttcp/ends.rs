@@ -1,12 +1,15 @@
 //! The two ends of a TCP transfer, each a stack with one connection, driven a turn at a time:
 //! poll, then write until less is taken than was given; poll, then read until nothing is left.
 //!
-//! Called by: the loops (`run`, `threads`). Must not know: threads, clocks, who measures.
+//! Called by: the loops (`run`, `threads`).
 
 use anyhow::{Context, Result, anyhow, bail};
 use wirespeed::device::{Doorbell, mem};
 use wirespeed::pair::{End, end};
-use wirespeed::{CallError, Duration, Event, Instant, ListenConfig, Mbuf, Owner, TcpHandle};
+use wirespeed::tcp::Info;
+use wirespeed::{
+    CallError, Counter, Duration, Event, Instant, ListenConfig, Mbuf, Owner, TcpHandle,
+};
 
 use super::data::{Sink, Source};
 use super::file::{Hashed, Reader};
@@ -32,6 +35,8 @@ pub(super) struct Sender {
     pub(super) source: Source,
     pub(super) bytes: u64,
     pub(super) calls: u64,
+    /// What the connection knew when it was looked at last; it may be gone at the end.
+    pub(super) info: Option<Info>,
 }
 
 pub(super) enum Sending {
@@ -84,7 +89,7 @@ pub(super) fn connected(plan: &Plan) -> Result<(Sender, Receiver)> {
         Goal::File(_) => Sink::File(Box::new(Hashed::new())),
         _ => Sink::pattern(),
     };
-    let sender = Sender { end: left, bell, sending, source, bytes: 0, calls: 0 };
+    let sender = Sender { end: left, bell, sending, source, bytes: 0, calls: 0, info: None };
     let receiver = Receiver {
         end: right,
         bell: other_bell,
@@ -138,9 +143,13 @@ impl Sender {
         let before = self.bytes;
         let done = match &mut self.sending {
             Sending::Tcp(tcp) => {
+                let was_shut = tcp.shut;
                 let (bytes, calls) = tcp.write(&mut self.end, &mut self.source)?;
                 self.bytes += bytes;
                 self.calls += calls;
+                if tcp.shut && !was_shut {
+                    self.info = self.end.stack.tcp_info(tcp.conn);
+                }
                 tcp.is_done(&self.end)
             }
             Sending::Udp(udp) => {
@@ -158,6 +167,18 @@ impl Sender {
         } else {
             Turn::Idle
         })
+    }
+
+    /// What the connection knows of its path, or knew when it ended.
+    pub(super) fn info(&mut self) -> Option<Info> {
+        let Sending::Tcp(tcp) = &self.sending else { return None };
+        self.info = self.end.stack.tcp_info(tcp.conn).or(self.info);
+        self.info
+    }
+
+    /// Segments sent again.
+    pub(super) fn retransmits(&self) -> u64 {
+        self.end.stack.counters().of(Counter::TcpRetransmits)
     }
 
     /// For the message when nothing moves.

@@ -1,18 +1,21 @@
 //! `ttcp -t HOST` and `ttcp -r` over a device: one connection, any TCP at the other end, because
 //! the wire is a plain byte stream. One thread: poll, move what moves, sleep in poll(2).
 //!
-//! Called by: `run.rs`. Must not know: how a device works, what is printed.
+//! Called by: `run.rs`.
 
 use std::net::{IpAddr, SocketAddr};
 
 use anyhow::{Result, anyhow, bail};
 use wirespeed::base::addr::unspecified;
-use wirespeed::tcp::{Error, State};
-use wirespeed::{CallError, Duration, Event, Instant, IpVersion, ListenConfig, Owner, TcpHandle};
+use wirespeed::tcp::{Error, Info, State};
+use wirespeed::{
+    CallError, Counter, Duration, Event, Instant, IpVersion, ListenConfig, Owner, TcpHandle,
+};
 
 use super::args::Args;
 use super::one_thread::TICK;
 use super::plan::{Goal, Plan};
+use super::progress::{Interval, Progress};
 use super::stream::{Input, Output};
 use crate::Usage;
 use crate::clock::{Interrupt, Lap, Stopwatch};
@@ -68,6 +71,9 @@ pub(super) struct Moved {
     pub(super) lap: Lap,
     pub(super) interrupted: bool,
     pub(super) sha256: Option<String>,
+    pub(super) intervals: Vec<Interval>,
+    /// What the connection knew of its path.
+    pub(super) info: Option<Info>,
 }
 
 /// The transfer under way.
@@ -80,6 +86,9 @@ pub(super) struct Transfer<'a> {
     interrupted: bool,
     bytes: u64,
     calls: u64,
+    progress: Progress,
+    conn: Option<TcpHandle>,
+    info: Option<Info>,
 }
 
 impl<'a> Transfer<'a> {
@@ -94,6 +103,9 @@ impl<'a> Transfer<'a> {
             interrupted: false,
             bytes: 0,
             calls: 0,
+            progress: Progress::new(plan),
+            conn: None,
+            info: None,
         }
     }
 
@@ -112,7 +124,8 @@ impl<'a> Transfer<'a> {
         };
         let (lap, sha256) = ended.map_err(far)?;
         let (bytes, calls, interrupted) = (self.bytes, self.calls, self.interrupted);
-        Ok(Moved { bytes, calls, lap, interrupted, sha256 })
+        let (intervals, info) = (self.progress.intervals(), self.info);
+        Ok(Moved { bytes, calls, lap, interrupted, sha256, intervals, info })
     }
 
     fn transmit(&mut self, host: IpAddr) -> Result<(Lap, Option<String>)> {
@@ -178,7 +191,7 @@ impl<'a> Transfer<'a> {
         loop {
             let worked = self.outside.turn();
             while self.outside.stack.next_event().is_some() {}
-            // What the peer sends back is nobody's, and must not shut its way.
+            // Discard what the peer sends back, so that its window stays open.
             let end = match self.outside.stack.tcp_read(conn, &mut room) {
                 Ok(n) => n == 0,
                 Err(CallError::WouldBlock) => false,
@@ -206,6 +219,7 @@ impl<'a> Transfer<'a> {
                 self.sleep(TICK)?;
             }
         }
+        self.observe(self.outside.clock.now());
         self.outside.stack.tcp_close(conn);
         self.outside.turn();
         self.outside.stack.flush();
@@ -243,6 +257,7 @@ impl<'a> Transfer<'a> {
         }
         let lap = watch.lap();
         let sha256 = output.close()?;
+        self.observe(self.outside.clock.now());
         self.outside.stack.tcp_close(conn);
         let gone = self.outside.clock.now() + LINGER;
         while self.outside.stack.connection_count() > 0 && self.outside.clock.now() < gone {
@@ -276,7 +291,10 @@ impl<'a> Transfer<'a> {
                     }
                 }
                 None => bail!("cannot connect to {to}: the connection is gone"),
-                Some(_) => return Ok(Some(conn)),
+                Some(_) => {
+                    self.conn = Some(conn);
+                    return Ok(Some(conn));
+                }
             }
             if self.tick() {
                 self.outside.stack.tcp_abort(conn);
@@ -288,7 +306,7 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// The connection of whoever comes first; `None` if interrupted before.
+    /// The first connection; `None` if interrupted before.
     fn accept(&mut self) -> Result<Option<TcpHandle>> {
         let at = SocketAddr::new(unspecified(IpVersion::V4), self.plan.port);
         let listen = ListenConfig { tcp: self.config(), ..ListenConfig::default() };
@@ -304,6 +322,7 @@ impl<'a> Transfer<'a> {
                     && let Some(conn) = self.outside.stack.tcp_accept(listener)
                 {
                     self.outside.stack.tcp_unlisten(listener);
+                    self.conn = Some(conn);
                     return Ok(Some(conn));
                 }
             }
@@ -326,22 +345,34 @@ impl<'a> Transfer<'a> {
         config
     }
 
-    /// Answer who asks, and has Ctrl-C been pressed? Looked at every [`TICK`].
+    /// Has Ctrl-C been pressed? Who asks is answered every [`TICK`].
     fn tick(&mut self) -> bool {
         let now = self.outside.clock.now();
+        self.interrupted |= self.interrupt.noted();
         if now >= self.next_tick {
-            self.interrupted |= self.interrupt.noted();
             self.control.poll(now, &mut [("outside", &mut self.outside.stack)]);
             self.next_tick = now + self.control.look_within(TICK);
+            self.observe(now);
         }
         self.interrupted
+    }
+
+    /// Note what the connection knows, for lines of progress and the report.
+    fn observe(&mut self, now: Instant) {
+        let Some(conn) = self.conn else { return };
+        let stack = &self.outside.stack;
+        self.info = stack.tcp_info(conn).or(self.info);
+        let retransmits = stack.counters().of(Counter::TcpRetransmits);
+        self.progress.at(now, self.bytes, retransmits);
     }
 
     fn sleep(&mut self, most: Duration) -> Result<()> {
         // Frames that a fault holds back are let go by looks at the device.
         let most = if self.plan.fault.is_some() { most.min(SHORT) } else { most };
         let until = self.outside.clock.now() + self.control.look_within(most);
-        self.outside.wait(until)
+        // Ctrl-C wakes once: what follows it goes on sleeping.
+        let interrupt = (!self.interrupted).then(|| self.interrupt.descriptor());
+        self.outside.wait(until, interrupt).map(drop)
     }
 
     /// Why a call failed, with what the device has to say.

@@ -15,7 +15,7 @@ use super::report::memory::{Cpu, Measured};
 use crate::clock::{self, Clock, Interrupt, Lap, Stopwatch};
 use crate::control_service::ControlService;
 
-/// Between looks at Ctrl-C, the progress bar and whether anything moves.
+/// Between looks at Ctrl-C, progress and whether anything moves.
 pub(super) const TICK: Duration = Duration::from_millis(50);
 /// Nothing moved for so long: something is broken, and the run ends with what is known.
 pub(super) const STALL: Duration = Duration::from_secs(20);
@@ -54,18 +54,18 @@ pub(super) fn run(
     interrupt: &Interrupt,
 ) -> Result<Measured> {
     let pinned = clock::pin(clock::cores(1).first().copied());
-    let progress = Progress::new(plan);
+    let mut progress = Progress::new(plan);
     let mut control = ControlService::open("ttcp");
     let clock = Clock::start();
     let ended =
-        turns(plan, (&mut sender, &mut receiver), interrupt, (&progress, &mut control), clock);
-    progress.finish();
+        turns(plan, (&mut sender, &mut receiver), interrupt, (&mut progress, &mut control), clock);
     let measured = ended.map(|Ended { lap, share, interrupted }| {
         receiver.drain();
         let cpu = Cpu { sender_s: lap.cpu_s * share, receiver_s: lap.cpu_s * (1.0 - share) };
         let mut measured = Measured::new(&mut sender, &mut receiver, lap, cpu);
         (measured.transfer_s, measured.pinned, measured.interrupted) =
             (lap.counted_s, pinned, interrupted);
+        measured.intervals = progress.intervals();
         measured
     });
     let (sender, receiver) = (&mut sender.end.stack, &mut receiver.end.stack);
@@ -85,7 +85,7 @@ fn turns(
     plan: &Plan,
     (sender, receiver): (&mut Sender, &mut Receiver),
     interrupt: &Interrupt,
-    (progress, control): (&Progress, &mut ControlService),
+    (progress, control): (&mut Progress, &mut ControlService),
     clock: Clock,
 ) -> Result<Ended> {
     let mut watch = Stopwatch::start(clock);
@@ -101,7 +101,7 @@ fn turns(
                 sender.source.stop();
             }
             ticks.look(now, sender, receiver)?;
-            watch.beside(|| progress.at(receiver.bytes));
+            watch.beside(|| progress.at(now, receiver.bytes, sender.retransmits()));
             let mut stacks =
                 [("sender", &mut sender.end.stack), ("receiver", &mut receiver.end.stack)];
             if control.is_watched() {

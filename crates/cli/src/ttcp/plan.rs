@@ -1,6 +1,6 @@
 //! What a command line means: checked, defaults filled in.
 //!
-//! Called by: `ttcp.rs`; everything else reads it. Must not know: how it is carried out.
+//! Called by: `ttcp.rs`; everything else reads it.
 
 use std::path::PathBuf;
 
@@ -50,6 +50,8 @@ pub(super) struct Plan {
     pub(super) tcp: Config,
     pub(super) udp_queue_bytes: usize,
     pub(super) format: Format,
+    /// Between lines of progress, if it was asked for.
+    pub(super) interval: Option<Duration>,
     /// Over a device: no standard input or output.
     pub(super) sources: bool,
     /// Over a device: what is broken on purpose.
@@ -102,6 +104,7 @@ impl Plan {
             tcp,
             udp_queue_bytes: args.socket_buffer.map_or(UDP_QUEUE_BYTES, |b| b as usize),
             format: args.format,
+            interval: args.interval.map(|s| Duration::from_nanos((s * 1e9) as u64)),
             sources: args.source_sink || args.seconds.is_some(),
             fault: args.fault,
             user_timeout: Duration::from_nanos(

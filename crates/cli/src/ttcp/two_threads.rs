@@ -36,6 +36,7 @@ struct Shared {
     sender_done: AtomicBool,
     sent: AtomicU64,
     received: AtomicU64,
+    retransmits: AtomicU64,
     bells: [Doorbell; 2],
     mailboxes: [Mailbox; 2],
 }
@@ -65,10 +66,11 @@ pub(super) fn run(
         sender_done: AtomicBool::new(false),
         sent: AtomicU64::new(0),
         received: AtomicU64::new(0),
+        retransmits: AtomicU64::new(0),
         bells: [sender.bell.clone(), receiver.bell.clone()],
         mailboxes: [Mailbox::new(sender.bell.clone()), Mailbox::new(receiver.bell.clone())],
     };
-    let progress = Progress::new(plan);
+    let mut progress = Progress::new(plan);
     let (news, done) = channel::<()>();
     let (sender, receiver, mut control) = thread::scope(|scope| {
         let other_news = news.clone();
@@ -81,12 +83,11 @@ pub(super) fn run(
             let _news = other_news;
             shared.guard(1, || receive(receiver, shared, core(1)))
         });
-        let control = attend(shared, &progress, interrupt, |tick| {
+        let control = attend(shared, &mut progress, interrupt, |tick| {
             done.recv_timeout(Span::from(tick)) == Err(RecvTimeoutError::Timeout)
         });
         (sending.join(), receiving.join(), control)
     });
-    progress.finish();
     let panicked = |_| anyhow!("a thread of the transfer panicked");
     let (sender, receiver) = (sender.map_err(panicked)?, receiver.map_err(panicked)?);
     let (mut sender, mut receiver) = match (sender, receiver) {
@@ -108,13 +109,14 @@ pub(super) fn run(
     };
     measured.pinned = sender.pinned && receiver.pinned;
     measured.interrupted = interrupt.noted();
+    measured.intervals = progress.intervals();
     Ok(measured)
 }
 
 /// What the main thread does meanwhile.
 fn attend(
     shared: &Shared,
-    progress: &Progress,
+    progress: &mut Progress,
     interrupt: &Interrupt,
     mut running: impl FnMut(Duration) -> bool,
 ) -> ControlService {
@@ -123,7 +125,8 @@ fn attend(
     while running(control.look_within(TICK)) {
         let (sent, received) =
             (shared.sent.load(Ordering::Relaxed), shared.received.load(Ordering::Relaxed));
-        progress.at(received);
+        let retransmits = shared.retransmits.load(Ordering::Relaxed);
+        progress.at(shared.clock.now(), received, retransmits);
         if interrupt.noted() {
             shared.stop.store(true, Ordering::Relaxed);
             shared.ring();
@@ -207,6 +210,7 @@ fn send(
         if now >= next_tick || shared.mailboxes[0].is_asked() {
             next_tick = (now + TICK).min(if until > now { until } else { Instant::NEVER });
             shared.sent.store(sender.bytes, Ordering::Relaxed);
+            shared.retransmits.store(sender.retransmits(), Ordering::Relaxed);
             if shared.stop.load(Ordering::Relaxed) || now >= until {
                 sender.source.stop();
             }

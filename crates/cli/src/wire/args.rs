@@ -1,7 +1,7 @@
 //! The command line of `wire`: which two devices, and what the way in each direction is like.
 //!
 //! Called by: clap, then `run.rs`. An option stands for both directions, or for one with `ab:` or
-//! `ba:` in front; the later one counts.
+//! `ba:` in front; a direction that is given twice is an error.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -11,18 +11,26 @@ use link::{Aqm, Loss, Settings};
 use sim::units::{bytes, rate, share, time};
 use wirespeed::{Duration, Mtu};
 
-use super::values::{OneWay, all_of, burst, codel, late, mtu, of, on_off, one_way, timing};
+use super::values::{
+    OneWay, all_of, burst, codel, late, mtu, of, on_off, once, once_unless, one_way, timing,
+};
+use crate::Usage;
 use crate::outside::Dev;
 
 /// The options.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Options with [ab:|ba:] stand for both directions, or for one: --rate ab:100M --rate ba:10M.
-SHARE is from 0 to 1 or in percent (0.01, 1%); TIME as 50ms, 200us or 2s.
+Options with [ab:|ba:] stand for both directions, or for one: --rate ab:100Mbit --rate ba:10Mbit.
+Values are written as in tc(8), in small or capital letters:
+  RATE    100Mbit, 500kbit, 1Gbit: powers of 1000; a bare number is bits a second
+  TIME    10ms, 200us, 2s; only 0 may be bare
+  SHARE   1%, 0.01%; only 0 may be bare
+  SIZE    64k or 64kb, 1M or 1Mb: powers of 1024; a bare number is bytes
+Parts of a value are joined by colons.
 
 Two hosts on one machine, 100 Mb/s and 100 ms apart:
   ip netns add blue; ip netns add red
-  wirespeed wire tap:w0@blue tap:w0@red --rate 100M --delay 50ms --queue 1250000")]
+  wirespeed wire tap:w0@blue tap:w0@red --rate 100Mbit --delay 50ms --queue 1250000")]
 pub(crate) struct Args {
     /// One end: tap:NAME or tun:NAME, made if it is not there, packet:NAME, an interface that is,
     /// or vm:PATH, a virtual machine's socket; in a network namespace with @NAMESPACE behind it
@@ -31,8 +39,8 @@ pub(crate) struct Args {
     /// The other end
     #[arg(value_name = "B")]
     pub(super) b: End,
-    /// Bits a second, of IP packets; k, M and G are powers of 1000 [default: no limit]
-    #[arg(long, value_name = "[ab:|ba:]N[kMG]", value_parser = one_way(rate))]
+    /// Rate of IP packets on the link [default: no limit]
+    #[arg(long, value_name = "[ab:|ba:]RATE", value_parser = one_way(rate))]
     rate: Vec<OneWay<u64>>,
     /// From the end of a packet's transmission to its arrival, one way
     #[arg(long, value_name = "[ab:|ba:]TIME", value_parser = one_way(time))]
@@ -45,19 +53,19 @@ pub(crate) struct Args {
           conflicts_with = "burst_loss")]
     loss: Vec<OneWay<f64>>,
     /// Packets lost in bursts: the chance of each that one begins, and that it ends
-    #[arg(long, value_name = "[ab:|ba:]SHARE,SHARE", value_parser = one_way(burst))]
+    #[arg(long, value_name = "[ab:|ba:]SHARE:SHARE", value_parser = one_way(burst))]
     burst_loss: Vec<OneWay<(f64, f64)>>,
-    /// Packets that come late and are overtaken: how many, and by how many milliseconds
-    #[arg(long, value_name = "[ab:|ba:]SHARE,MS", value_parser = one_way(late))]
+    /// Packets that come late and are overtaken: how many, and how late
+    #[arg(long, value_name = "[ab:|ba:]SHARE:TIME", value_parser = one_way(late))]
     late: Vec<OneWay<(f64, Duration)>>,
     /// Packets that come twice
-    #[arg(long, value_name = "[ab:|ba:]SHARE", value_parser = one_way(share))]
-    dup: Vec<OneWay<f64>>,
+    #[arg(long, alias = "dup", value_name = "[ab:|ba:]SHARE", value_parser = one_way(share))]
+    duplicate: Vec<OneWay<f64>>,
     /// Packets that come with one bit flipped
     #[arg(long, value_name = "[ab:|ba:]SHARE", value_parser = one_way(share))]
     corrupt: Vec<OneWay<f64>>,
-    /// Bytes that may wait to be transmitted; K and M are powers of 1024 [default: 1000000]
-    #[arg(long, value_name = "[ab:|ba:]N[KM]", value_parser = one_way(bytes))]
+    /// Bytes that may wait to be transmitted [default: 1000000]
+    #[arg(long, value_name = "[ab:|ba:]SIZE", value_parser = one_way(bytes))]
     queue: Vec<OneWay<u32>>,
     /// CoDel (RFC 8289) manages the queue; with ecn it marks who heeds marks
     #[arg(long, value_name = "[ab:|ba:]drop|ecn", value_parser = one_way(codel))]
@@ -127,6 +135,27 @@ impl core::fmt::Display for End {
 }
 
 impl Args {
+    /// Do the options make sense together?
+    ///
+    /// # Errors
+    /// [`Usage`]: both ends are one device, or an option is given twice for a direction.
+    pub(super) fn check(&self) -> Result<(), Usage> {
+        if self.a == self.b {
+            return Err(Usage(format!("both ends are {}: a wire has two", self.a)));
+        }
+        once("--rate", &self.rate)?;
+        once("--delay", &self.delay)?;
+        once("--jitter", &self.jitter)?;
+        once("--loss", &self.loss)?;
+        once("--burst-loss", &self.burst_loss)?;
+        once("--late", &self.late)?;
+        once("--duplicate", &self.duplicate)?;
+        once("--corrupt", &self.corrupt)?;
+        once("--queue", &self.queue)?;
+        once("--codel", &self.codel)?;
+        once_unless("--mtu", &self.mtu, |(_, one), (_, other)| one != other)
+    }
+
     /// What a direction is like at the beginning.
     pub(super) fn settings(&self, direction: usize) -> Settings {
         let base = Settings::default();
@@ -148,7 +177,7 @@ impl Args {
             loss,
             late,
             late_by,
-            duplicate: of(&self.dup, direction).unwrap_or(0.0),
+            duplicate: of(&self.duplicate, direction).unwrap_or(0.0),
             corrupt: of(&self.corrupt, direction).unwrap_or(0.0),
             mtu: self.mtu_at(direction, Duration::ZERO).unwrap_or(base.mtu),
             queue_bytes: of(&self.queue, direction)

@@ -1,11 +1,13 @@
 //! The values of `wire`'s options: for both directions or for one, and those of several parts.
 //!
 //! Called by: clap, through `args.rs`. Each error says what would be right. Rates, times, shares
-//! and bytes are read as everywhere (`sim::units`).
+//! and bytes are read as in tc(8) (`sim::units`).
 
 use link::real::Timing;
 use sim::units::{share, time};
 use wirespeed::{Duration, Mtu};
+
+use crate::Usage;
 
 /// An option for both directions, or for one: 0 is from A to B.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,14 +16,49 @@ pub(super) struct OneWay<T> {
     value: T,
 }
 
-/// What stands for a direction: the last that was said of it.
+/// What stands for a direction.
 pub(super) fn of<T: Copy>(said: &[OneWay<T>], direction: usize) -> Option<T> {
-    all_of(said, direction).last()
+    all_of(said, direction).next()
 }
 
 /// All that was said of a direction.
 pub(super) fn all_of<T: Copy>(said: &[OneWay<T>], direction: usize) -> impl Iterator<Item = T> {
     said.iter().filter(move |s| s.direction.is_none_or(|w| w == direction)).map(|s| s.value)
+}
+
+/// Is each direction given once at most?
+///
+/// # Errors
+/// What is given twice, and what may be given instead.
+pub(super) fn once<T>(option: &str, said: &[OneWay<T>]) -> Result<(), Usage> {
+    once_unless(option, said, |_, _| false)
+}
+
+/// The same where two values may be for one direction if they `differ`.
+pub(super) fn once_unless<T>(
+    option: &str,
+    said: &[OneWay<T>],
+    differ: impl Fn(&T, &T) -> bool,
+) -> Result<(), Usage> {
+    for (n, later) in said.iter().enumerate() {
+        let overlaps = |earlier: &&OneWay<T>| {
+            let same = earlier.direction == later.direction;
+            let overlap = same || earlier.direction.is_none() || later.direction.is_none();
+            overlap && !differ(&earlier.value, &later.value)
+        };
+        if let Some(earlier) = said[..n].iter().find(overlaps) {
+            let which = match later.direction.or(earlier.direction) {
+                Some(0) => " for ab",
+                Some(_) => " for ba",
+                None => "",
+            };
+            return Err(Usage(format!(
+                "{option} is given twice{which}: give it once, or once with ab: and once with \
+                 ba: in front"
+            )));
+        }
+    }
+    Ok(())
 }
 
 type Parsed<T> = Result<T, String>;
@@ -34,16 +71,20 @@ pub(super) fn one_way<T>(
         let (direction, rest) = match text.split_once(':') {
             Some(("ab", rest)) => (Some(0), rest),
             Some(("ba", rest)) => (Some(1), rest),
-            Some((other, _)) => return Err(format!("expected ab: or ba: and not {other}:")),
-            None => (None, text),
+            Some((other, _)) if other.starts_with(|c: char| c.is_alphabetic()) => {
+                return Err(format!("expected ab: or ba: and not {other}:"));
+            }
+            // The colon is between parts of the value.
+            _ => (None, text),
         };
         Ok(OneWay { direction, value: parse(rest)? })
     }
 }
 
 pub(super) fn burst(text: &str) -> Parsed<(f64, f64)> {
-    let pair = text.split_once(',');
-    let (begin, end) = pair.ok_or("expected two shares: that a burst begins, and that it ends")?;
+    let pair = text.split_once(':');
+    let (begin, end) =
+        pair.ok_or("expected two shares, that a burst begins and that it ends, as 0.1%:20%")?;
     let (begin, end) = (share(begin)?, share(end)?);
     if end == 0.0 {
         return Err("a burst has to end some time: the second share is more than 0".to_owned());
@@ -52,13 +93,9 @@ pub(super) fn burst(text: &str) -> Parsed<(f64, f64)> {
 }
 
 pub(super) fn late(text: &str) -> Parsed<(f64, Duration)> {
-    let pair = text.split_once(',');
-    let (how_many, by) = pair.ok_or("expected a share and milliseconds, such as 0.01,10")?;
-    let by = match by.ends_with('s') {
-        true => time(by)?,
-        false => time(&format!("{by}ms"))?,
-    };
-    Ok((share(how_many)?, by))
+    let pair = text.split_once(':');
+    let (how_many, by) = pair.ok_or("expected a share and how late, as 1%:10ms")?;
+    Ok((share(how_many)?, time(by)?))
 }
 
 pub(super) fn codel(text: &str) -> Parsed<bool> {

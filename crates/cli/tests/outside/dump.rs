@@ -154,19 +154,19 @@ fn is_watched() -> bool {
 
 /// Up until then; and down, where the kernel says nothing of the end.
 fn deleted() {
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
     for is_up in [true, false] {
         set_up_tap();
         assert!(is_up || ip(&format!("link set dev {TAP} down")));
         let (mut dump, said) = watching();
-        let listens = said.recv_timeout(PATIENCE).expect("it says where it listens");
+        let listens = said.recv_timeout(TIMEOUT).expect("it says where it listens");
         if is_up {
-            assert!(until(PATIENCE, is_watched), "it does not watch");
+            assert!(until(TIMEOUT, is_watched), "it does not watch");
         } else {
             // That it is down is looked at once it listens.
             let first = match listens.contains("is down") {
                 true => listens,
-                false => said.recv_timeout(PATIENCE).expect("it says something"),
+                false => said.recv_timeout(TIMEOUT).expect("it says something"),
             };
             assert!(first.contains(&format!("sudo ip link set {TAP} up")), "{first}");
             // Time enough to say it again and again.
@@ -183,8 +183,7 @@ fn deleted() {
     }
 }
 
-/// All interfaces at once, beside tcpdump: both say when they listen, so that neither misses a
-/// ping.
+/// All interfaces at once, beside tcpdump: both say when they listen, so neither misses a ping.
 fn any_interface() {
     let mut host = Host::new();
     let listening = |mut child: Running| {

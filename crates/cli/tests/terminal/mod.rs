@@ -48,10 +48,10 @@ impl Terminal {
     }
 
     /// Wait until it has shown this.
-    pub(crate) fn shows(&mut self, text: &str, patience: Duration) {
+    pub(crate) fn shows(&mut self, text: &str, timeout: Duration) {
         let begun = Instant::now();
         while !self.shown.contains(text) {
-            assert!(begun.elapsed() < patience, "no {text:?} in {:?}", self.shown);
+            assert!(begun.elapsed() < timeout, "no {text:?} in {:?}", self.shown);
             self.look();
         }
     }
@@ -70,9 +70,9 @@ impl Terminal {
     }
 
     /// Wait until the program has ended: and how, or none where it goes on.
-    pub(crate) fn ends(&mut self, patience: Duration) -> Option<ExitStatus> {
+    pub(crate) fn ends(&mut self, timeout: Duration) -> Option<ExitStatus> {
         let begun = Instant::now();
-        while begun.elapsed() < patience {
+        while begun.elapsed() < timeout {
             self.look();
             if let Some(status) = self.child.try_wait().expect("it is ours") {
                 self.look();

@@ -1,9 +1,8 @@
 //! Frames that gather before they wake: what the receiving end asks for, and what the sending end
 //! makes of it.
 //!
-//! Called by: `mem.rs`. Must not know: levels, and what time it is.
-//! The receiver writes its threshold before it arms its bell; a ringer that finds the bell armed
-//! sees it (`docs/decisions/0051-mitigation.md`).
+//! Called by: `mem.rs`. The receiver writes its threshold before it arms its bell; a ringer that
+//! finds the bell armed sees it (`docs/decisions/0051-mitigation.md`).
 
 use core::sync::atomic::Ordering;
 

@@ -1,7 +1,7 @@
 //! The sending half of an end: what fits into the ring and on the wire, and what becomes of frames
 //! that do not.
 //!
-//! Called by: `mem.rs`. Must not know: what frames hold. Counters: `refused`, `undeliverable`.
+//! Called by: `mem.rs`. Counters: `refused`, `undeliverable`.
 
 use core::sync::atomic::Ordering;
 

@@ -1,4 +1,4 @@
-//! The figures of the levels, and what a governor makes of traffic.
+//! The figures of the levels, and what interrupt moderation makes of traffic.
 
 use super::*;
 

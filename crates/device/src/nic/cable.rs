@@ -1,9 +1,8 @@
 //! One cable for both ends: carrier sense, collisions, and who waits how long after one.
 //!
-//! Called by: `wire.rs`. Must not know: rings, descriptors. Counters: collisions, frames given up.
-//! IEEE 802.3, clause 4: an end that hears nothing for a gap begins; one that hears another while
-//! it sends jams and stops, and waits for a random number of slots, from twice as many after each
-//! collision of the same frame.
+//! Called by: `wire.rs`. Counters: collisions, frames given up. IEEE 802.3, clause 4: an end that
+//! hears nothing for a gap begins; one that hears another while it sends jams and stops, and waits
+//! for a random number of slots, from twice as many after each collision of the same frame.
 //!
 //! What happens is decided once both ends have heard the first bit of it, not before: until then
 //! the other may begin as well. Two ends that wait for the same silence begin together.

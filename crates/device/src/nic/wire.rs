@@ -1,7 +1,6 @@
-//! A link and the rings at its ends, worked out up to the time of whoever looks.
+//! A link and the rings at its ends, computed up to the caller's time.
 //!
-//! Called by: `nic.rs`, under the link's lock. Must not know: clocks, bells, stacks.
-//! Counters: [`Counts`] for each end.
+//! Called by: `nic.rs`, under the link's lock. Counters: [`Counts`] for each end.
 //!
 //! `serve` begins every transmission, hands over every frame and frees every descriptor whose time
 //! has come, each at its own time; what is to come is told by `news_at` without any of it.

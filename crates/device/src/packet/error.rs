@@ -1,6 +1,6 @@
 //! What can go wrong with a packet socket, each with what its user can do about it.
 //!
-//! Called by: the files of `packet`. Must not know: descriptors, frames.
+//! Called by: the files of `packet`.
 
 use core::fmt;
 

@@ -1,7 +1,6 @@
 //! Getting a packet socket: its options, its ring, its interface, in the order the kernel wants.
 //!
-//! Called by: programs, once. Must not know: frames. Sources: packet(7), Linux
-//! `Documentation/networking/packet_mmap.rst`.
+//! Called by: programs, once. Sources: packet(7), Linux `Documentation/networking/packet_mmap.rst`.
 
 use core::ffi::c_uint;
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,7 +1,6 @@
 //! One frame out of the ring, into a buffer of its own.
 //!
-//! Called by: `packet.rs`. Must not know: how rings are laid out. Counters: none; what it drops it
-//! says.
+//! Called by: `packet.rs`. Counters: none; what it drops it says.
 //!
 //! A frame is copied: its place in the ring goes back at once, and the stack may keep a frame as
 //! long as it likes. A tag that the kernel took out of the frame goes back in, because the wire

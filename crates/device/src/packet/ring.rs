@@ -1,7 +1,7 @@
 //! The receive ring that the kernel fills and we empty: memory of both, and who owns which part.
 //!
-//! Called by: `packet.rs`. Must not know: what frames hold, sockets. Source: Linux
-//! `uapi/linux/if_packet.h`, and `Documentation/networking/packet_mmap.rst`.
+//! Called by: `packet.rs`. Source: Linux `uapi/linux/if_packet.h`, and
+//! `Documentation/networking/packet_mmap.rst`.
 //!
 //! A part is a block (TPACKET_V3, any number of frames in it) or a slot (TPACKET_V2, one frame).
 //! Each begins with a status word: the kernel stores `USER` when it has filled the part and does

@@ -1,7 +1,7 @@
 //! What has become of the interface that a socket is bound to.
 //!
-//! Called by: `packet.rs` and `watch.rs`, when the kernel says that something has. Must not know:
-//! frames, what is done about it. Source: packet(7).
+//! Called by: `packet.rs` and `watch.rs`, when the kernel says that something has. Source:
+//! packet(7).
 
 use core::ffi::c_int;
 use std::os::fd::OwnedFd;

@@ -1,7 +1,7 @@
 //! The system calls of packet sockets that no library wraps, each in a safe function.
 //!
-//! Called by: `packet.rs`, `packet/open.rs`. Must not know: what the answers are for.
-//! Sources: packet(7), netlink(7), Linux `uapi/linux/if_packet.h`.
+//! Called by: `packet.rs`, `packet/open.rs`. Sources: packet(7), netlink(7), Linux
+//! `uapi/linux/if_packet.h`.
 #![allow(unsafe_code)]
 
 use core::ffi::{c_int, c_uint};

@@ -1,7 +1,7 @@
 //! Frames into the socket: a burst by one system call.
 //!
-//! Called by: `packet.rs`. Must not know: rings. sendmmsg(2) goes on until a frame is refused and
-//! says how far it came; why, the next call says, for that frame.
+//! Called by: `packet.rs`. sendmmsg(2) goes on until a frame is refused and says how far it came;
+//! why, the next call says, for that frame.
 
 use std::io::IoSlice;
 

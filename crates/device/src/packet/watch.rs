@@ -1,7 +1,6 @@
 //! An interface's frames, received and sent, for who only looks.
 //!
-//! Called by: `wirespeed dump` and `top`. Must not know: filters, what frames hold. Counters:
-//! [`Watch::lost`].
+//! Called by: `wirespeed dump` and `top`. Counters: [`Watch::lost`].
 //!
 //! A frame is shown in the ring that the kernel filled, with the kernel's time; who wants to keep
 //! something copies it. What the wire has and the kernel took out, a tag, is in front of it again.
@@ -99,7 +98,7 @@ impl Watch {
 
     /// Why no more frames come, now: [`PacketError::Down`] until it is up again,
     /// [`PacketError::Gone`] for good. An interface that is down when it is deleted leaves no error
-    /// at the descriptor: who was told of the one asks again for the other.
+    /// at the descriptor: who was notified of the one asks again for the other.
     pub fn trouble(&self) -> Option<PacketError> {
         let name = || self.name.clone();
         match State::of(&self.fd, &self.name) {

@@ -1,8 +1,8 @@
 //! Setting up the kernel's end of a TAP or TUN: hardware address, MTU, addresses, up.
 //!
-//! Called by: programs, before the stack has the device. Must not know: our own addresses (the
-//! kernel's end of the wire is another host). Source: netdevice(7); no netlink, because six old
-//! calls do all of this.
+//! Called by: programs, before the stack has the device. The addresses are the kernel's: its end of
+//! the wire is another host. Source: netdevice(7); no netlink, because six old calls do all of
+//! this.
 
 use core::net::IpAddr;
 use std::os::fd::AsFd;

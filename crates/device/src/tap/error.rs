@@ -1,6 +1,6 @@
 //! What can go wrong with a TAP or TUN, each with what its user can do about it.
 //!
-//! Called by: the files of `tap`. Must not know: descriptors, frames.
+//! Called by: the files of `tap`.
 
 use core::fmt;
 
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TapError {
-    /// `/dev/net/tun` is not there, or nobody answers behind it.
+    /// `/dev/net/tun` does not exist, or has no driver.
     NoDriver,
     /// `/dev/net/tun` may not be opened for reading and writing.
     OpenDenied,

@@ -1,7 +1,6 @@
 //! One frame out of the descriptor, into a buffer that fits it.
 //!
-//! Called by: `tap.rs`. Must not know: bursts, what a failed descriptor means. Counters: none; what
-//! it drops it says.
+//! Called by: `tap.rs`. Counters: none; what it drops it says.
 //!
 //! # Which buffer
 //! A frame's length is known only when it was read, and with offloads it may be 40 bytes or 64 KB.

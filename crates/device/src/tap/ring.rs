@@ -1,8 +1,8 @@
 //! Several writes by one system call: io_uring as a list of calls, and nothing else of it.
 //!
-//! Called by: `tap/transmit.rs`. Must not know: what is written. A frame written by a call of its
-//! own lets the kernel run its receiver before the next one is there: with super-segments that was
-//! two changes of thread a frame. A burst by one call is one: 1.07 to 1.09 of the bulk throughput
+//! Called by: `tap/transmit.rs`. A frame written by a call of its own lets the kernel run its
+//! receiver before the next one is there: with super-segments that was two changes of thread a
+//! frame. A burst by one call is one: 1.07 to 1.09 of the bulk throughput
 //! (docs/decisions/0023-io-uring-for-writes.md).
 #![allow(unsafe_code)]
 

@@ -1,7 +1,6 @@
 //! The system calls of TAP and TUN that no library wraps: `ioctl`s, each in a safe function.
 //!
-//! Called by: `tap/open.rs`. Must not know: what the answers are for.
-//! Source: Linux `uapi/linux/if_tun.h`.
+//! Called by: `tap/open.rs`. Source: Linux `uapi/linux/if_tun.h`.
 #![allow(unsafe_code)]
 
 use core::ffi::{c_int, c_short, c_uint};
@@ -42,7 +41,7 @@ pub(super) fn set_vnet_header_len(fd: impl AsFd, len: c_int) -> Result<()> {
     unsafe { ioctl(fd, Setter::<OPCODE, c_int>::new(len)) }
 }
 
-/// As [`set_vnet_header_len`] left it, or whoever opened the descriptor.
+/// As [`set_vnet_header_len`] or the program that opened the descriptor set it.
 pub(super) fn vnet_header_len(fd: impl AsFd) -> Result<c_int> {
     const OPCODE: Opcode = libc::TUNGETVNETHDRSZ as Opcode;
     let mut len = 0;

@@ -1,6 +1,6 @@
 //! Frames into the descriptor: one by one, or a burst by one system call.
 //!
-//! Called by: `tap.rs`. Must not know: reading. What io_uring does, `ring.rs` knows.
+//! Called by: `tap.rs`. What io_uring does, `ring.rs` knows.
 
 use std::io::IoSlice;
 use std::os::fd::AsFd;

@@ -1,7 +1,7 @@
 //! The 4 bytes of a tag, into a frame and out of it.
 //!
-//! Called by: `vlan.rs`, `vlan/trunk.rs`. Must not know: which ports there are. Source: IEEE 802.1Q
-//! section 9.6. `wire::vlan` has the same header for the stack; a test holds this beside that.
+//! Called by: `vlan.rs`, `vlan/trunk.rs`. Source: IEEE 802.1Q section 9.6. `wire::vlan` has the
+//! same header for the stack; a test holds this beside that.
 
 use base::DropReason;
 use mbuf::{Flags, Mbuf, Pool};

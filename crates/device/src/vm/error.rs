@@ -1,6 +1,6 @@
 //! What can go wrong with a virtual machine's socket, each with what its user can do about it.
 //!
-//! Called by: the files of `vm`. Must not know: frames.
+//! Called by: the files of `vm`.
 
 use core::fmt;
 use std::io;
@@ -30,7 +30,7 @@ pub enum VmError {
         /// Where.
         place: String,
     },
-    /// Nobody has connected yet, or the last one has gone.
+    /// No client has connected yet, or the last one has gone.
     Waiting {
         /// Where it listens.
         place: String,

@@ -1,7 +1,7 @@
 //! What a driver sleeps at for the whole life of a port: one epoll instance, which is a descriptor
 //! itself, readable when a socket in it has the news that are waited for.
 //!
-//! Called by: the files of `vm`. Must not know: frames, who sleeps.
+//! Called by: the files of `vm`.
 //!
 //! A driver knows descriptors by their numbers, and the kernel forgets those that are closed. Lent
 //! themselves, the sockets of two machines would have one number, and the second would not be heard

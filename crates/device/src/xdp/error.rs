@@ -1,6 +1,6 @@
 //! What can go wrong with an AF_XDP socket, each with what its user can do about it.
 //!
-//! Called by: the files of `xdp`. Must not know: descriptors, frames.
+//! Called by: the files of `xdp`.
 
 use core::fmt;
 

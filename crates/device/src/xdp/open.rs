@@ -1,7 +1,6 @@
 //! Getting AF_XDP sockets: memory, rings, the program, the interface's queues.
 //!
-//! Called by: programs, once. Must not know: frames. Source: Linux
-//! `Documentation/networking/af_xdp.rst`.
+//! Called by: programs, once. Source: Linux `Documentation/networking/af_xdp.rst`.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -95,7 +94,7 @@ impl XdpSocket {
     /// Open queue 0 of an interface. What comes to other queues stays with the kernel.
     ///
     /// # Errors
-    /// No privilege, no such interface, a link or MTU that cannot be, somebody else's program.
+    /// No privilege, no such interface, an unsupported link or MTU, another XDP program.
     pub fn open(config: &Config) -> Result<XdpSocket, XdpError> {
         let mut queues = XdpSocket::open_queues(config, 1)?;
         let none = XdpError::NoQueue { name: config.name.clone(), queue: 0 };
@@ -162,7 +161,7 @@ impl XdpSocket {
 }
 
 /// How long a queue may take to become free, and how often it is tried.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 const TRY_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The kernel gives a closed socket's queue back some time later, by a worker of its own.
@@ -170,7 +169,7 @@ fn patiently(mut bind: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno> {
     let start = Instant::now();
     loop {
         match bind() {
-            Err(Errno::BUSY) if start.elapsed() < PATIENCE => std::thread::sleep(TRY_INTERVAL),
+            Err(Errno::BUSY) if start.elapsed() < TIMEOUT => std::thread::sleep(TRY_INTERVAL),
             bound => return bound,
         }
     }

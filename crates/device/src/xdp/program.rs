@@ -1,8 +1,8 @@
 //! The XDP program that hands frames to our sockets, by bpf(2): six instructions.
 //!
-//! Called by: `xdp.rs`. Must not know: sockets, frames. Sources: bpf(2), Linux `uapi/linux/bpf.h`,
-//! RFC 9669 for the instructions. It is written out here because a loader of object files needs a
-//! compiler to make one (docs/decisions/0049-packet-sockets.md).
+//! Called by: `xdp.rs`. Sources: bpf(2), Linux `uapi/linux/bpf.h`, RFC 9669 for the instructions.
+//! It is written out here because a loader of object files needs a compiler to make one
+//! (docs/decisions/0049-packet-sockets.md).
 //!
 //! A frame goes to the socket that the map has for its receive queue; where there is none it goes
 //! on into the kernel's own stack. The program is attached by a link: with the last descriptor

@@ -1,7 +1,6 @@
 //! The four rings that say whose each frame is that an AF_XDP socket shares with the kernel.
 //!
-//! Called by: `xdp.rs`. Must not know: mbufs, programs. Source: Linux
-//! `Documentation/networking/af_xdp.rst`, `uapi/linux/if_xdp.h`.
+//! Called by: `xdp.rs`. Source: Linux `Documentation/networking/af_xdp.rst`, `uapi/linux/if_xdp.h`.
 //!
 //! A ring has one producer and one consumer. Entries from consumer to producer are the consumer's
 //! to read; the others are the producer's to write. Each side stores its own index (release) after

@@ -114,7 +114,7 @@ fn what_can_never_go_is_counted_and_stops_nobody() {
     assert_eq!(link.a.nic.drops().map(|d| d.of(DropReason::DeviceFrameTooBig)), Some(1));
 }
 
-/// Its descriptor is the next one's: nobody would be told of room in a ring that is empty.
+/// Its descriptor is the next one's: nobody would be notified of room in a ring that is empty.
 #[test]
 fn behind_a_frame_that_can_never_go_the_next_one_has_its_descriptor() {
     let mut link = Link::new(&Config { tx_ring: 1, ..ten_megabit() });

@@ -1,6 +1,6 @@
 //! The first sequence numbers of each connection, so that those behind are printed from 1 on.
 //!
-//! Called by: `tcp`. Must not know: segments. Bounded: a flood of connections makes it forget.
+//! Called by: `tcp`. Bounded: a flood of connections makes it forget.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

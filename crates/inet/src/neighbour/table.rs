@@ -1,8 +1,8 @@
-//! The table of neighbours: what is known, how surely, and what is done to know more.
+//! The neighbour table: link addresses, the state of each entry, timers and pending queues.
 //!
-//! Called by: `stack/resolve.rs`. Must not know: packets, devices, connections. Time comes in; what
-//! is to be done comes out as [`Action`]s. RFC 4861 section 7.3, RFC 1122 sections 2.3.2.1 and
-//! 2.3.2.2. Limits: `neighbours`, `neighbour_queue`, `neighbour_queue_total`.
+//! Called by: `stack/resolve.rs`. The caller passes the time in and carries out the [`Action`]s.
+//! RFC 4861 section 7.3, RFC 1122 sections 2.3.2.1 and 2.3.2.2. Limits: `neighbours`,
+//! `neighbour_queue`, `neighbour_queue_total`.
 
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,7 +14,7 @@ use super::{
     Action, Advertisement, DELAY, Found, Key, LOCKED, REACHABLE, RETRANSMIT, State, TRIES_MAX,
 };
 
-/// Entries looked at for one that may give way.
+/// Entries examined for one to evict.
 const CANDIDATES_MAX: usize = 8;
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ struct Entry {
     deadline: Instant,
     confirmed_at: Instant,
     changed_at: Instant,
-    /// Its place in the order of use.
+    /// Its key in the order of use.
     used: u64,
     tries: u8,
     pending: VecDeque<Mbuf>,
@@ -58,7 +58,7 @@ impl Neighbours {
         true
     }
 
-    /// The link address of a neighbour, to send to it; one that is not known is asked for.
+    /// The link address of a neighbour, to send to it; an unknown one is solicited.
     pub fn resolve(&mut self, key: Key, now: Instant, budget: &mut Budget) -> Found {
         self.uses += 1;
         let used = self.uses;
@@ -85,12 +85,12 @@ impl Neighbours {
         if state == State::Incomplete { Found::Pending } else { Found::Known(mac) }
     }
 
-    /// Keep a frame, whose link header lacks the destination, until `key` is resolved. At the
-    /// limit the oldest goes (RFC 1122 section 2.3.2.2: the latest is the one to keep).
+    /// Put a frame, whose link header lacks the destination, into the pending queue of `key`. At
+    /// the limit the oldest is dropped (RFC 1122 section 2.3.2.2: save the latest).
     ///
     /// # Errors
-    /// The frame that is not kept: the oldest, or this one where nobody asks for `key` or too
-    /// much is held in all.
+    /// The frame that is dropped: the oldest, or this one if `key` is not being resolved or the
+    /// limit of all pending queues is reached.
     pub fn enqueue(&mut self, key: Key, frame: Mbuf, budget: &mut Budget) -> Result<(), Mbuf> {
         let asked = |e: &&mut Entry| e.state == State::Incomplete;
         let Some(entry) = self.entries.get_mut(&key).filter(asked) else { return Err(frame) };
@@ -107,7 +107,7 @@ impl Neighbours {
         Ok(())
     }
 
-    /// Take in what somebody said: `mac` has `key`'s address. `true` if that was of any use.
+    /// Process an advertisement: `key` is at `mac`. `true` if it was used.
     pub fn learn(
         &mut self,
         key: Key,
@@ -145,7 +145,8 @@ impl Neighbours {
                 }
                 true
             }
-            // RFC 4861 section 7.2.5: without the override flag another address is only a doubt.
+            // RFC 4861 section 7.2.5: without the override flag another address only makes it
+            // stale.
             _ if !overrides => {
                 if entry.state == State::Reachable {
                     self.enter(key, State::Stale, Instant::NEVER);
@@ -171,7 +172,7 @@ impl Neighbours {
         self.enter(key, state, Instant::NEVER);
     }
 
-    /// Act on what is due.
+    /// Handle expired timers.
     pub fn expire(&mut self, now: Instant) {
         while let Some(&(at, key)) = self.deadlines.first() {
             if at > now {
@@ -198,18 +199,18 @@ impl Neighbours {
         self.deadlines.first().map_or(Instant::NEVER, |&(at, _)| at)
     }
 
-    /// The next thing to be done.
+    /// The next action.
     pub fn next_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
-    /// Goes up whenever a link address that somebody may have copied is no longer what it was.
+    /// Incremented whenever a link address changes that header templates may have copied.
     #[inline(always)]
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// How sure the entry of a neighbour is.
+    /// The state of a neighbour's entry.
     pub fn state(&self, key: Key) -> Option<State> {
         self.entries.get(&key).map(|entry| entry.state)
     }
@@ -224,7 +225,7 @@ impl Neighbours {
         self.entries.is_empty()
     }
 
-    /// Frames held for neighbours that are being resolved.
+    /// Frames in all pending queues.
     pub fn pending(&self) -> usize {
         self.pending
     }
@@ -235,7 +236,7 @@ impl Neighbours {
         known.map(|(&(port, ip), entry)| (port, ip, entry.mac))
     }
 
-    /// Forget everything about a port that is gone; what was held is to be dropped.
+    /// Remove the entries of a port that is gone; their pending queues are dropped.
     pub fn forget_port(&mut self, port: u16) {
         let keys: Vec<Key> = self.entries.keys().copied().filter(|&(p, _)| p == port).collect();
         for key in keys {
@@ -243,8 +244,8 @@ impl Neighbours {
         }
     }
 
-    /// Room for one more entry: under the limit, or the one used longest ago that nobody has
-    /// confirmed of late gives way.
+    /// Make room for one more entry: below the limit, or by evicting the least recently used entry
+    /// that was not confirmed of late.
     fn make_room(&mut self, now: Instant, budget: &mut Budget) -> bool {
         if budget.admits(Limit::Neighbours, self.entries.len()) {
             return true;

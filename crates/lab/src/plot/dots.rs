@@ -1,7 +1,7 @@
 //! Dots with their spread: panels side by side, in each a row for each thing that varies, in each
 //! row a lane for each series, the value beside it in figures.
 //!
-//! Called by: `plot`. Must not know: what a share is a share of; the words come with the data.
+//! Called by: `plot`.
 
 use plotters::style::RGBColor;
 
@@ -49,7 +49,7 @@ pub struct Point {
     pub series: usize,
     /// Median, least and most; `None` if it was not measured.
     pub span: Option<Span>,
-    /// Somebody else's value for the same.
+    /// A published or foreign value for the same.
     pub quoted: Option<f64>,
 }
 

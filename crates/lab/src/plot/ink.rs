@@ -1,7 +1,7 @@
 //! A sheet to draw on: text, lines, boxes and marks in pixels from the upper left corner.
 //!
-//! Called by: the kinds of picture. Must not know: what a mark means. Text is placed by its anchor,
-//! so that no font has to be measured.
+//! Called by: the kinds of picture. Text is placed by its anchor, so that no font has to be
+//! measured.
 
 use plotters::backend::SVGBackend;
 use plotters::coord::Shift;

@@ -1,8 +1,7 @@
 //! The two kinds of hosts: Linux in a network namespace behind a TAP, and our stack behind a wire
 //! in memory; both with an end of that for the bridge.
 //!
-//! Called by: `real`. Must not know: the path, what is measured. Namespaces are gone
-//! with their host, however the run ends.
+//! Called by: `real`. Namespaces are gone with their host, however the run ends.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

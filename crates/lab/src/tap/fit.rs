@@ -1,7 +1,7 @@
 //! A straight line through points by least squares, and how far its ends may be off.
 //!
-//! Called by: `tap.rs`. Must not know: what the points are. Source: any book of statistics; the
-//! intervals are those of Student's t with so many degrees of freedom.
+//! Called by: `tap.rs`. Source: any book of statistics; the intervals are those of Student's t with
+//! so many degrees of freedom.
 
 /// Of the intervals: in so many of all cases what was sought is inside.
 pub(super) const CONFIDENCE: f64 = 0.95;

@@ -1,8 +1,9 @@
 //! The grid: paths, what is wrong with them, congestion controls, and which of all that is run.
 //!
-//! Called by: `wan`. Must not know: how a cell is run, what came out.
+//! Called by: `wan`.
 
 use base::Duration;
+use clap::ArgAction::Set;
 use link::Loss;
 use sim::goodput::Goodput;
 use sim::units;
@@ -38,7 +39,7 @@ pub(super) struct Cell {
     pub(super) cc: Algorithm,
 }
 
-/// Paths that say something to whoever gives no path: a slow line, a long one with a queue of the
+/// The default paths: a slow line, a long one with a queue of the
 /// usual size, a longer and fatter one with a queue that is too short.
 const PATHS: &[(u64, u64, f64)] =
     &[(20_000_000, 20, 1.0), (100_000_000, 50, 1.0), (200_000_000, 50, 0.25)];
@@ -53,25 +54,27 @@ const QUEUE_BYTES_MAX: f64 = 1e9;
 
 /// Which part of the grid.
 #[derive(clap::Args, Clone, Debug)]
-#[command(next_help_heading = "Part of the grid (lists: A,B,C)")]
+#[command(next_help_heading = "Part of the grid (lists: A,B,C; values as tc(8) has them)")]
 pub(crate) struct Choice {
-    /// Bits a second of the bottleneck: 20M,100M,1G
-    #[arg(long, value_name = "RATE", value_delimiter = ',', value_parser = rate)]
+    /// Rate of the bottleneck: 20Mbit,100Mbit,1Gbit; a bare number is bits a second
+    #[arg(long, value_name = "RATE", action = Set, value_delimiter = ',', value_parser = rate)]
     pub(super) rate: Vec<u64>,
     /// Delay one way; the round trip is twice this: 20ms,50ms
-    #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = delay)]
+    #[arg(long, value_name = "TIME", action = Set, value_delimiter = ',', value_parser = delay)]
     pub(super) delay: Vec<Duration>,
     /// The bottleneck's queue, in products of rate and round trip: 0.25,1
-    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = queue)]
+    #[arg(long, value_name = "N", action = Set, value_delimiter = ',', value_parser = queue)]
     pub(super) queue_bdp: Vec<f64>,
     /// Shares of data that are lost behind the queue: 0,0.01%,1%
-    #[arg(long, value_name = "SHARE", value_delimiter = ',', value_parser = units::share)]
+    #[arg(long, value_name = "SHARE", action = Set, value_delimiter = ',',
+          value_parser = units::share)]
     pub(super) loss: Vec<f64>,
     /// Shares of data that come late, and how late: 1%:10ms,1%:40ms
-    #[arg(long, value_name = "SHARE:TIME", value_delimiter = ',', value_parser = late)]
+    #[arg(long, value_name = "SHARE:TIME", action = Set, value_delimiter = ',',
+          value_parser = late)]
     pub(super) late: Vec<(f64, Duration)>,
     /// Congestion controls [default: all]
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = algorithm)]
+    #[arg(long, value_name = "NAME", action = Set, value_delimiter = ',', value_parser = algorithm)]
     pub(super) cc: Vec<Algorithm>,
     /// Flows that begin within a round trip of each other
     #[arg(long, value_name = "N", default_value_t = 1,
@@ -82,7 +85,7 @@ pub(crate) struct Choice {
 pub(crate) fn rate(text: &str) -> Result<u64, String> {
     match units::rate(text)? {
         rate @ 1_000..=100_000_000_000 => Ok(rate),
-        _ => Err(format!("'{text}': from 1k to 100G")),
+        _ => Err(format!("'{text}': from 1kbit to 100Gbit")),
     }
 }
 

@@ -2,7 +2,7 @@
 //! at both, one after the other with the same seed. What counts is the ratio within a pair: what
 //! the machine does to one it does to the other.
 //!
-//! Called by: `wan`. `real` makes a run. Must not know: hosts, the bridge.
+//! Called by: `wan`. `real` makes a run.
 
 use serde_json::{Value, json};
 

@@ -40,7 +40,8 @@ fn without_a_choice_there_are_all_impairments_and_all_controls() {
 
 #[test]
 fn a_choice_is_all_combinations_and_nothing_twice() {
-    let chosen = cells("--rate 10M,20M --delay 5ms --queue-bdp 0.5,1,1 --loss 0,1% --cc cubic");
+    let chosen =
+        cells("--rate 10Mbit,20Mbit --delay 5ms --queue-bdp 0.5,1,1 --loss 0,1% --cc cubic");
     assert_eq!(chosen.len(), 2 * 2 * 2);
     let names: Vec<_> = chosen.iter().map(|cell| cell.path.name()).collect();
     assert_eq!(names[0], "10 Mb/s, 10 ms round trip, queue 0.5 BDP (6.25 kB)");
@@ -56,8 +57,11 @@ fn what_cannot_be_meant_is_refused_with_what_to_write() {
     for (line, says) in [
         ("--cc vegas", "cubic"),
         ("--rate fast", "number"),
-        ("--rate 1", "1k to 100G"),
+        ("--rate 1", "1kbit to 100Gbit"),
         ("--delay 50", "50ms"),
+        ("--loss 0.01", "percent"),
+        ("--rate 10mbps", "100Mbit"),
+        ("--loss 1% --loss 2%", "multiple times"),
         ("--late 1%", "1%:10ms"),
         ("--queue-bdp -1", "--help"),
         ("--queue-bdp nan", "0.25"),
@@ -70,7 +74,7 @@ fn what_cannot_be_meant_is_refused_with_what_to_write() {
         assert!(error.contains(says), "{line}: {error}");
     }
     for (line, says) in [
-        ("--rate 100G --delay 10s", "--queue-bdp"),
+        ("--rate 100Gbit --delay 10s", "--queue-bdp"),
         ("--seeds 10000", "100000 at most"),
         ("--plot a.png", "rsvg-convert"),
     ] {
@@ -82,23 +86,23 @@ fn what_cannot_be_meant_is_refused_with_what_to_write() {
 #[test]
 fn figures_of_linux_stand_beside_the_cells_they_were_taken_on() {
     let find = |line: &str| published::linux(&cells(line)[0], 60);
-    assert_eq!(find("--rate 100M --loss 0 --cc cubic"), Some(0.984));
-    assert_eq!(find("--rate 200M --queue-bdp 0.25 --loss 0 --cc newreno"), Some(0.59));
-    assert_eq!(find("--rate 100M --late 1%:40ms --cc newreno"), Some(0.47));
-    assert_eq!(find("--rate 20M --delay 20ms --queue-bdp 1.5 --flows 4 --loss 0"), Some(0.994));
-    let lossy = find("--rate 100M --loss 1% --cc cubic").expect("measured");
+    assert_eq!(find("--rate 100Mbit --loss 0 --cc cubic"), Some(0.984));
+    assert_eq!(find("--rate 200Mbit --queue-bdp 0.25 --loss 0 --cc newreno"), Some(0.59));
+    assert_eq!(find("--rate 100Mbit --late 1%:40ms --cc newreno"), Some(0.47));
+    assert_eq!(find("--rate 20Mbit --delay 20ms --queue-bdp 1.5 --flows 4 --loss 0"), Some(0.994));
+    let lossy = find("--rate 100Mbit --loss 1% --cc cubic").expect("measured");
     assert!((lossy - 0.01657).abs() < 1e-4, "{lossy}");
-    assert_eq!(find("--rate 100M --delay 49ms --loss 0 --cc cubic"), None);
-    assert_eq!(published::linux(&cells("--rate 100M --loss 0 --cc cubic")[0], 30), None);
+    assert_eq!(find("--rate 100Mbit --delay 49ms --loss 0 --cc cubic"), None);
+    assert_eq!(published::linux(&cells("--rate 100Mbit --loss 0 --cc cubic")[0], 30), None);
 }
 
 /// CUBIC on a clean path of 20 Mb/s and 40 ms with a queue of one product: it fills it. A sender
-/// that never grew its window of ten segments would reach 0.145, and nobody reaches more than 1.
+/// that never grew its window of ten segments would reach 0.145, and no flow reaches more than 1.
 /// With one packet in a hundred lost, RFC 9438's response function (the Reno-friendly region) says
 /// 15 segments or so a round trip: 0.2 of this path.
 #[test]
 fn cubic_fills_a_clean_path_and_follows_the_response_function_on_a_lossy_one() {
-    let line = "--rate 20M --delay 20ms --loss 0,1% --cc cubic --seconds 30 --seeds 3 --jobs 2";
+    let line = "--rate 20Mbit --delay 20ms --loss 0,1% --cc cubic --seconds 30 --seeds 3 --jobs 2";
     let found = document(line, &|| false);
     let share = |row: usize, key: &str| found["rows"][row][key].as_f64().expect("a share");
     assert!((0.93..=1.0).contains(&share(0, "share")), "{}", found["rows"][0]);
@@ -111,7 +115,7 @@ fn cubic_fills_a_clean_path_and_follows_the_response_function_on_a_lossy_one() {
 
 #[test]
 fn the_document_has_the_shape_of_all_experiments() {
-    let line = "--rate 10M --delay 5ms --loss 0,1% --cc cubic,newreno --seconds 2 --seeds 2";
+    let line = "--rate 10Mbit --delay 5ms --loss 0,1% --cc cubic,newreno --seconds 2 --seeds 2";
     let found = document(line, &|| false);
     for key in ["question", "version", "machine", "settings", "seconds", "units", "notes"] {
         assert!(!found[key].is_null(), "{key}");
@@ -134,7 +138,7 @@ fn the_document_has_the_shape_of_all_experiments() {
 
 #[test]
 fn what_is_stopped_keeps_every_cell_and_says_how_many_it_has_not() {
-    let found = document("--rate 10M --loss 0 --cc cubic,newreno --seeds 2", &|| true);
+    let found = document("--rate 10Mbit --loss 0 --cc cubic,newreno --seeds 2", &|| true);
     assert_eq!(found["interrupted"], true);
     assert_eq!(found["rows"].as_array().map(Vec::len), Some(2));
     assert!(found["rows"][0]["share"].is_null() && found["rows"][0]["seeds"] == 0);
@@ -143,7 +147,7 @@ fn what_is_stopped_keeps_every_cell_and_says_how_many_it_has_not() {
 
 #[test]
 fn looking_whether_to_stop_changes_nothing() {
-    let path = cells("--rate 10M --delay 7ms --loss 1% --cc cubic")[0].goodput(5, 3);
+    let path = cells("--rate 10Mbit --delay 7ms --loss 1% --cc cubic")[0].goodput(5, 3);
     let (whole, looked) = (measure(&path), measure_unless(&path, || false));
     let (whole, looked) = (whole.expect("equal streams"), looked.expect("equal streams"));
     assert_eq!(format!("{whole:?}"), format!("{:?}", looked.expect("nobody stopped it")));
@@ -154,7 +158,7 @@ fn looking_whether_to_stop_changes_nothing() {
 fn the_table_and_the_plot_say_what_the_document_says() {
     let path = std::env::temp_dir().join(format!("wirespeed-wan-{}.svg", std::process::id()));
     let line = format!(
-        "--rate 10M --delay 5ms --loss 0,1% --cc cubic,newreno --seconds 2 --seeds 1 --plot {}",
+        "--rate 10Mbit --delay 5ms --loss 0,1% --cc cubic,newreno --seconds 2 --seeds 1 --plot {}",
         path.display()
     );
     let finished = perform(&args(&line).expect("it is understood"), &|| false).expect("it runs");

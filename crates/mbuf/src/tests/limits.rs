@@ -116,7 +116,7 @@ fn a_small_buffer_may_be_a_large_one_when_there_is_no_other() {
 
 /// What cannot be had is not looked for each time: a walk takes long.
 #[test]
-fn whole_free_slabs_are_looked_for_seldom() {
+fn whole_free_slabs_are_looked_for_rarely() {
     let mut attempts = crate::reclaim::Attempts::default();
     let walks = (0..100_000).filter(|_| attempts.admit(500)).count();
     assert!((2..=100).contains(&walks), "{walks}");

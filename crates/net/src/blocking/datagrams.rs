@@ -1,6 +1,6 @@
 //! [`UdpSocket`] for threads.
 //!
-//! Called by: programs. Must not know: how a wait is done; `wait.rs` does.
+//! Called by: programs. `wait.rs` does the waiting.
 
 use core::net::SocketAddr;
 use core::ops::Deref;
@@ -8,14 +8,14 @@ use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::io;
 
-use super::{Manners, set};
+use super::{BlockingMode, set};
 use crate::Net;
 use crate::waiting::Readiness;
 
 /// A UDP socket, for threads; `connect` and addresses are those of [`crate::UdpSocket`].
 pub struct UdpSocket {
     socket: crate::UdpSocket,
-    manners: Manners,
+    mode: BlockingMode,
 }
 
 impl UdpSocket {
@@ -25,7 +25,7 @@ impl UdpSocket {
     /// As `std::net::UdpSocket::bind`.
     pub fn bind(net: &Net, local: SocketAddr) -> io::Result<UdpSocket> {
         let socket = crate::UdpSocket::bind(net, local)?;
-        Ok(UdpSocket { socket, manners: Manners::default() })
+        Ok(UdpSocket { socket, mode: BlockingMode::default() })
     }
 
     /// Wait for a datagram: how many bytes of it were copied, and who sent it.
@@ -34,7 +34,7 @@ impl UdpSocket {
     /// [`io::ErrorKind::WouldBlock`] after the time-out.
     pub fn recv_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         let shared = self.socket.net().shared();
-        self.manners.read(shared, self.socket.readiness(), self.socket.look_receive(into))
+        self.mode.read(shared, self.socket.readiness(), self.socket.look_receive(into))
     }
 
     /// [`UdpSocket::recv_from`] of the peer.
@@ -52,7 +52,7 @@ impl UdpSocket {
     /// As `recv_from`.
     pub fn peek_from(&self, into: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         let shared = self.socket.net().shared();
-        self.manners.read(shared, self.socket.readiness(), self.socket.look_peek(into))
+        self.mode.read(shared, self.socket.readiness(), self.socket.look_peek(into))
     }
 
     /// Send a datagram, whole; waits while the device is full.
@@ -61,7 +61,7 @@ impl UdpSocket {
     /// Unreachable, or longer than the link takes.
     pub fn send_to(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
         let shared = self.socket.net().shared();
-        self.manners.write(shared, Readiness::Room, self.socket.look_send(data, to))
+        self.mode.write(shared, Readiness::Room, self.socket.look_send(data, to))
     }
 
     /// [`UdpSocket::send_to`] the peer.
@@ -77,7 +77,7 @@ impl UdpSocket {
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for zero.
     pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        set(&self.manners.read_timeout_ns, timeout)
+        set(&self.mode.read_timeout_ns, timeout)
     }
 
     /// How long a send waits at most; `None` is without end.
@@ -85,7 +85,7 @@ impl UdpSocket {
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for zero.
     pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        set(&self.manners.write_timeout_ns, timeout)
+        set(&self.mode.write_timeout_ns, timeout)
     }
 
     /// Do not wait at all.
@@ -93,7 +93,7 @@ impl UdpSocket {
     /// # Errors
     /// None today.
     pub fn set_nonblocking(&self, on: bool) -> io::Result<()> {
-        self.manners.nonblocking.store(on, Ordering::Relaxed);
+        self.mode.nonblocking.store(on, Ordering::Relaxed);
         Ok(())
     }
 }

@@ -20,7 +20,7 @@ use crate::{error, wait};
 
 /// How long a socket's calls wait.
 #[derive(Default)]
-struct Manners {
+struct BlockingMode {
     /// Nanoseconds; 0 is without end.
     read_timeout_ns: AtomicU64,
     write_timeout_ns: AtomicU64,
@@ -47,8 +47,8 @@ fn value(timeout_ns: &AtomicU64) -> Option<Duration> {
     }
 }
 
-impl Manners {
-    /// Wait at `readiness` as long as the socket is to; then it would block, as `std` says on Unix.
+impl BlockingMode {
+    /// Wait for `readiness` up to the socket's timeout; then `WouldBlock`, as `std` on Unix.
     fn wait<T>(
         &self,
         shared: &Shared,

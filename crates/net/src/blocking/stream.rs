@@ -1,6 +1,6 @@
 //! [`TcpStream`] and [`TcpListener`] for threads.
 //!
-//! Called by: programs. Must not know: how a wait is done; `wait.rs` does.
+//! Called by: programs. `wait.rs` does the waiting.
 
 use core::net::SocketAddr;
 use core::ops::Deref;
@@ -12,7 +12,7 @@ use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Manners, set, value};
+use super::{BlockingMode, set, value};
 use crate::inner::Inner;
 use crate::{Net, Received, TcpSocket, error, wait};
 
@@ -22,7 +22,7 @@ pub struct TcpStream(Arc<Open>);
 struct Open {
     /// Taken by `into_async` alone.
     stream: Option<crate::TcpStream>,
-    manners: Manners,
+    mode: BlockingMode,
 }
 
 impl Open {
@@ -32,11 +32,11 @@ impl Open {
 }
 
 impl Drop for Open {
-    /// Lingers, if it was told to; an error has nobody to be told to any more.
+    /// Lingers if that is set; an error can no longer be reported.
     fn drop(&mut self) {
         let Some(stream) = &self.stream else { return };
         let Ok(Some(time)) = stream.linger() else { return };
-        if time.is_zero() || self.manners.nonblocking.load(Ordering::Relaxed) {
+        if time.is_zero() || self.mode.nonblocking.load(Ordering::Relaxed) {
             return;
         }
         // What is unread makes closing a reset, and nothing is sent after that.
@@ -116,7 +116,7 @@ impl TcpStream {
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for zero.
     pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        set(&self.0.manners.read_timeout_ns, timeout)
+        set(&self.0.mode.read_timeout_ns, timeout)
     }
 
     /// How long a write waits at most; `None` is without end.
@@ -124,7 +124,7 @@ impl TcpStream {
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for zero.
     pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        set(&self.0.manners.write_timeout_ns, timeout)
+        set(&self.0.mode.write_timeout_ns, timeout)
     }
 
     /// See [`TcpStream::set_read_timeout`].
@@ -132,7 +132,7 @@ impl TcpStream {
     /// # Errors
     /// None today.
     pub fn read_timeout(&self) -> io::Result<Option<Duration>> {
-        Ok(value(&self.0.manners.read_timeout_ns))
+        Ok(value(&self.0.mode.read_timeout_ns))
     }
 
     /// See [`TcpStream::set_write_timeout`].
@@ -140,7 +140,7 @@ impl TcpStream {
     /// # Errors
     /// None today.
     pub fn write_timeout(&self) -> io::Result<Option<Duration>> {
-        Ok(value(&self.0.manners.write_timeout_ns))
+        Ok(value(&self.0.mode.write_timeout_ns))
     }
 
     /// Do not wait at all: what cannot be done now is [`io::ErrorKind::WouldBlock`].
@@ -148,7 +148,7 @@ impl TcpStream {
     /// # Errors
     /// None today.
     pub fn set_nonblocking(&self, on: bool) -> io::Result<()> {
-        self.0.manners.nonblocking.store(on, Ordering::Relaxed);
+        self.0.mode.nonblocking.store(on, Ordering::Relaxed);
         Ok(())
     }
 
@@ -183,20 +183,20 @@ impl TcpStream {
         &self,
         look: impl FnMut(&mut Inner) -> Poll<io::Result<T>>,
     ) -> io::Result<T> {
-        self.0.manners.read(self.net().shared(), self.read_readiness(), look)
+        self.0.mode.read(self.net().shared(), self.read_readiness(), look)
     }
 
     pub(crate) fn writing<T>(
         &self,
         look: impl FnMut(&mut Inner) -> Poll<io::Result<T>>,
     ) -> io::Result<T> {
-        self.0.manners.write(self.net().shared(), self.write_readiness(), look)
+        self.0.mode.write(self.net().shared(), self.write_readiness(), look)
     }
 }
 
 impl From<crate::TcpStream> for TcpStream {
     fn from(stream: crate::TcpStream) -> TcpStream {
-        TcpStream(Arc::new(Open { stream: Some(stream), manners: Manners::default() }))
+        TcpStream(Arc::new(Open { stream: Some(stream), mode: BlockingMode::default() }))
     }
 }
 
@@ -241,7 +241,7 @@ impl Write for &TcpStream {
             }
         });
         match written {
-            // What was taken was taken; an error stays for the next call to tell.
+            // Report the bytes that were taken; the next call reports the error.
             Err(error) if done > 0 => {
                 if error.kind() != io::ErrorKind::WouldBlock {
                     self.now(|inner| inner.untell(handle))?;
@@ -290,7 +290,7 @@ impl Write for TcpStream {
 /// A port that is listened on, for threads.
 pub struct TcpListener {
     listener: crate::TcpListener,
-    manners: Manners,
+    mode: BlockingMode,
 }
 
 impl TcpListener {
@@ -309,7 +309,7 @@ impl TcpListener {
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let listener = &self.listener;
         let shared = listener.net().shared();
-        let (stream, remote) = self.manners.read(shared, listener.readiness(), listener.look())?;
+        let (stream, remote) = self.mode.read(shared, listener.readiness(), listener.look())?;
         Ok((stream.into(), remote))
     }
 
@@ -318,7 +318,7 @@ impl TcpListener {
     /// # Errors
     /// None today.
     pub fn set_nonblocking(&self, on: bool) -> io::Result<()> {
-        self.manners.nonblocking.store(on, Ordering::Relaxed);
+        self.mode.nonblocking.store(on, Ordering::Relaxed);
         Ok(())
     }
 
@@ -333,6 +333,6 @@ impl TcpListener {
 
 impl From<crate::TcpListener> for TcpListener {
     fn from(listener: crate::TcpListener) -> TcpListener {
-        TcpListener { listener, manners: Manners::default() }
+        TcpListener { listener, mode: BlockingMode::default() }
     }
 }

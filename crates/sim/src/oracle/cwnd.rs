@@ -1,13 +1,13 @@
-//! No more is on the way than the congestion window allows; and the window grows by no more than
-//! was acknowledged, counted in bytes and not in ACKs (RFC 3465, RFC 9438 section 4.10), whoever
-//! divides them.
+//! No more is in flight than the congestion window allows; and the window grows by no more than the
+//! bytes acknowledged, however many ACKs a receiver divides them into (RFC 3465, RFC 9438 section
+//! 4.10).
 //!
 //! Called by: the oracles, after each step of a host. RFC 5681 section 3.1, with the estimate of
-//! what is on the way of RFC 6675 ("pipe"). The window may shrink below what is out already, and
-//! what was deemed lost or arrived may turn out not to be: a connection is looked at when it sent
-//! something, took no reduction back, had no time-out, sent no probe, and more is on the way than
-//! when it was looked at last. Without SACK nobody knows what is on the way: duplicate ACKs stand
-//! for segments that they may not be for.
+//! bytes in flight of RFC 6675 ("pipe"). The window may shrink below what is in flight, and
+//! segments deemed lost or delivered may turn out not to be. So a connection is checked when it
+//! sent something, undid no reduction, had no time-out, sent no probe, and has more in flight than
+//! at the last check. Without SACK the bytes in flight are an estimate: a duplicate ACK may be for
+//! another segment than it is counted for.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Nothing is left: no buffer, no part of the budget, no connection, no TIME-WAIT record, once
-//! everything has ended and every clock has run out.
+//! No leaks: once everything has ended and every timer has expired, no buffer, no reserved budget,
+//! no connection and no TIME-WAIT record is left.
 //!
 //! Called by: the oracles, at the very end.
 

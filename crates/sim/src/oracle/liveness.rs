@@ -1,5 +1,5 @@
-//! Something goes on: once the network is whole, every connection moves bytes, or ends, within a
-//! bound. Waiting by one's own will (a reader that stopped) is no stall.
+//! Liveness: once the network has recovered, every connection moves bytes or ends within a bound. A
+//! wait that its script asks for (a reader that pauses) is no stall.
 //!
 //! Called by: `world`, once a second of its time.
 
@@ -51,7 +51,7 @@ impl Liveness {
                 continue;
             }
             if !flow.is_graceful && client.is_ended() && server.phase == Phase::Waiting {
-                // Who left before the handshake was done left nobody behind.
+                // A client that left before the handshake was done has no peer.
                 ends[flow.server].phase = Phase::Ended(None);
             } else {
                 let silent = now.since(last.at).as_secs_f64();

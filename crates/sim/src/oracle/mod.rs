@@ -1,8 +1,8 @@
-//! What must hold in every world, whatever happens to its packets; each law in its own file.
+//! The laws that must hold in every world, whatever happens to its packets; one file each.
 //!
 //! Called by: `world`, at each frame that is sent or arrives, after each step of a host, every
-//! second, and at the end. Must not know: how a world is made. Streams are compared where they are
-//! read (`app`), and their lengths at the end (`stream`).
+//! second, and at the end. Streams are compared where they are read (`app`), and their lengths at
+//! the end (`stream`).
 
 mod cwnd;
 mod leaks;
@@ -75,7 +75,7 @@ impl Oracles {
         self.window.sent(seen)
     }
 
-    /// Somebody who keeps no law sends a segment.
+    /// An adversary sends a segment: no law is checked.
     pub(crate) fn reported(&mut self, seen: &Seen) {
         self.window.reported(seen);
     }
@@ -108,12 +108,12 @@ pub(crate) fn at_end(flows: &[Flow], ends: &[Endpoint]) -> Result<(), Violation>
     flows.iter().try_for_each(|flow| stream::check(flow, &ends[flow.client], &ends[flow.server]))
 }
 
-/// When nothing is on its way any more either.
+/// When nothing is in flight any more either.
 pub(crate) fn after_end(number: usize, host: &mut Host) -> Result<(), Violation> {
     leaks::check(number, host)
 }
 
-/// How an end's story went, for messages.
+/// What an end did, for messages.
 pub(crate) fn story(end: &Endpoint) -> String {
     let phase = match end.phase {
         Phase::Waiting => "never opened".to_owned(),

@@ -1,4 +1,5 @@
-//! Streams are equal: what one end read is what the other wrote, all of it if both were orderly.
+//! Streams are equal: what one end read is what the other wrote, all of it if both closed
+//! gracefully.
 //!
 //! Called by: the oracles, once every connection has ended. The bytes were compared when they were
 //! read; what is left is how many there were, and how both ends ended.

@@ -1,5 +1,5 @@
-//! Windows: a receiver never takes back what it offered, and a sender never sends more than it was
-//! offered. Both are read off the wire, at the sender's end of it.
+//! Windows: a receiver never withdraws a window that it offered, and a sender never exceeds it.
+//! Both are observed on the wire, at the sender's end.
 //!
 //! Called by: the oracles, with each segment that a host sends, and each that arrives as it was
 //! sent. RFC 9293 section 3.8.6; with window scaling the edge may fall back by less than a unit
@@ -48,7 +48,7 @@ impl Window {
         Ok(())
     }
 
-    /// What is only noted, of one who may lie.
+    /// Note a segment of an adversary without checking it.
     pub(crate) fn reported(&mut self, seen: &Seen) {
         if seen.flags.contains(Flags::SYN) {
             let side = self.sides.entry((seen.src, seen.dst)).or_default();

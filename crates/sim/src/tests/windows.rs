@@ -38,7 +38,7 @@ fn receive_auto_tuning_stays_ahead_at_10_gb_and_20_ms() {
 }
 
 /// A sender, and a reader that stops for 5 s behind a buffer of 64 KB; what comes back may be cut.
-fn stopped_reader(cut: Option<Cut>) -> World {
+fn stopped_reader(cut: Option<Outage>) -> World {
     let mut config = tcp::Config::default();
     config.set_fixed_buffers(BUFFER as u32, 1 << 20);
     let stop = Read::Stop(Duration::from_secs(5));
@@ -46,7 +46,7 @@ fn stopped_reader(cut: Option<Cut>) -> World {
     scripts.1.reads = vec![Read::Bytes(READ), stop, Read::ToEnd];
     let mut world = World::new(1, true, None);
     let hosts = (host(&mut world, 0), host(&mut world, 1));
-    let back = Settings { cuts: cut.into_iter().collect(), ..path() };
+    let back = Settings { outages: cut.into_iter().collect(), ..path() };
     let port = PortSettings::default();
     world.join(0, hosts, (&port, &port), (path(), back), true);
     let (network, version, at) = (0, IpVersion::V4, Instant::ZERO);
@@ -91,7 +91,8 @@ fn a_zero_window_whose_update_is_lost_is_left_within_a_probe_interval() {
     let mut plain = stopped_reader(None);
     let opened = until_read(&mut plain, READ);
     let at = |ms: f64| Instant::from_nanos((ms * 1e6) as u64);
-    let mut world = stopped_reader(Some(Cut { from: at(opened - 1.0), until: at(opened + 5.0) }));
+    let mut world =
+        stopped_reader(Some(Outage { from: at(opened - 1.0), until: at(opened + 5.0) }));
     world.run_until(at(opened - 1.0)).expect("every law holds");
     let interval = world.info(0).expect("open").rto.as_secs_f64() * 1e3;
     let resumed = until_read(&mut world, READ + BUFFER);

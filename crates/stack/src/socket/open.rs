@@ -36,7 +36,7 @@ pub enum ConnectError {
 /// Why a port could not be listened on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListenError {
-    /// Somebody listens there.
+    /// The port is in use by a listener.
     AddressInUse,
     /// The limit on sockets is reached.
     LimitReached,
@@ -116,7 +116,7 @@ impl Stack {
         }
     }
 
-    /// An address of everybody, of a group, or of nobody: with such a one there is no connection.
+    /// A broadcast, multicast or unspecified address: no connection can have it.
     /// RFC 9293 MUST-46.
     fn is_no_host(&self, ip: IpAddr) -> bool {
         ip.is_unspecified() || ip.is_multicast() || self.ports.iter().any(|p| p.local.is_group(ip))
@@ -209,6 +209,7 @@ impl Stack {
             wheel_later: Instant::NEVER,
             listener,
             owner,
+            opened_at: self.core.cx.now,
         };
         Ok(self.connections.insert(pcb, &self.core.secret))
     }
@@ -247,7 +248,7 @@ impl Stack {
             .ok_or(ListenError::AddressInUse)
     }
 
-    /// Take a connection that waits; an [`Event::Accept`] told of it.
+    /// Take a connection that waits; an [`Event::Accept`] reported it.
     pub fn tcp_accept(&mut self, listener: ListenerHandle) -> Option<TcpHandle> {
         let listener = self.listeners.get_mut(listener)?;
         let handle = listener.accepted.pop_front()?;
@@ -260,7 +261,7 @@ impl Stack {
         Some(handle)
     }
 
-    /// Stop listening; connections that nobody accepted are reset.
+    /// Stop listening; connections that were not accepted are reset.
     pub fn tcp_unlisten(&mut self, handle: ListenerHandle) {
         let Some(listener) = self.listeners.remove(handle) else { return };
         self.requests.forget_listener(handle);

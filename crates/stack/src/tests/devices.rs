@@ -1,5 +1,5 @@
 //! Ports over devices that cannot wake, that end, that stand, that are shallow: how their driver
-//! rests, and what is told of them.
+//! idles, and what is reported of them.
 
 use core::any::Any;
 use core::error::Error;

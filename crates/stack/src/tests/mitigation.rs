@@ -115,7 +115,7 @@ fn an_awaited_acknowledgment_does_not_wait_for_others() {
     }
 }
 
-/// The interface behind a wrapper counts as well, and wakes as seldom.
+/// The interface behind a wrapper counts as well, and wakes as rarely.
 #[test]
 fn a_level_holds_behind_a_wrapper() {
     for level in [0, 3, 5] {

@@ -1,8 +1,8 @@
 //! Congestion control: one window in bytes, one small interface, the laws behind it.
 //!
-//! Called by: ack and recovery. Must not know: segments, sequence numbers, the send queue.
-//! RFC 5681 (slow start, what a loss does), 6928 (initial window), 3465 (bytes are counted, so
-//! that dividing ACKs gains nothing).
+//! Called by: ack and recovery. A law sees bytes and times, never segments, sequence numbers or the
+//! send queue. RFC 5681 (slow start, what a loss does), 6928 (initial window), 3465 (bytes are
+//! counted, so that dividing ACKs gains nothing).
 
 mod bbr;
 mod cubic;
@@ -173,7 +173,7 @@ impl Cc {
         matches!(self.law, Law::Bbr(_))
     }
 
-    /// Is every ACK to be told of, whether the window is the limit or not?
+    /// Does it need every ACK, whether the window is the limit or not?
     #[inline(always)]
     pub(crate) fn hears_all(&self) -> bool {
         self.half_is_enough || self.watches_all()
@@ -200,7 +200,7 @@ impl Cc {
         !matches!(self.law, Law::Bbr(_) | Law::Tahoe)
     }
 
-    /// Does a loss that ACKs told of leave more than a window of one segment, and a repair to its
+    /// Does a loss that ACKs reported leave more than a window of one segment, and a repair to its
     /// name? If not, all that is in flight counts as lost, as after a time-out.
     pub(crate) fn fast_recovery(&self) -> bool {
         !matches!(self.law, Law::Tahoe)

@@ -37,7 +37,7 @@ impl Tcb {
         self.in_flight().saturating_sub(self.recovery.gone_bytes())
     }
 
-    /// Is a loss being repaired that duplicate ACKs or SACKs told of?
+    /// Is a loss being repaired that duplicate ACKs or SACKs reported?
     #[inline(always)]
     pub(crate) fn is_in_fast_recovery(&self) -> bool {
         self.is_repairing() && self.recovery.phase == Phase::Fast
@@ -222,7 +222,7 @@ fn finish(tcb: &mut Tcb, news: &News) {
 fn enter_fast(tcb: &mut Tcb, acked: u32, delivered: u32, cx: &Cx) {
     tcb.stats.rare.fast_recoveries += 1;
     let (flight, cwnd) = (tcb.flight(), tcb.cc.cwnd);
-    // A mark may have told of the same congestion (RFC 3168 section 6.1.2).
+    // A mark may have reported the same congestion (RFC 3168 section 6.1.2).
     if !ecn::is_reduced(tcb) {
         tcb.cc.on_congestion(flight);
         ecn::reduced(tcb);

@@ -1,7 +1,7 @@
 //! Where attacks are fired: ours at one end of a TAP, the attacker and a peer that keeps the rules
 //! at the other, and what is looked at before and afterwards.
 //!
-//! Called by: the suite `attacks`. Must not know: which attack it is.
+//! Called by: the suite `attacks`.
 
 use super::super::Workbench;
 use super::super::host::{Host, Running};

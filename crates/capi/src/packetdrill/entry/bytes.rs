@@ -1,7 +1,6 @@
 //! The calls that move bytes: `read` to `recvmsg`, `write` to `sendmsg`, `splice`.
 //!
-//! Called by: packetdrill, through `interface.rs`. Must not know: sockets. The contract is that of
-//! `entry/mod.rs`.
+//! Called by: packetdrill, through `interface.rs`. The contract is that of `entry/mod.rs`.
 
 use core::ffi::{c_int, c_uint, c_void};
 use core::net::SocketAddr;
@@ -42,7 +41,7 @@ pub(super) unsafe fn room<'a, T>(at: *mut T, count: usize) -> Call<&'a mut [T]> 
     if !is_any(at.is_null(), count)? {
         return Ok(&mut []);
     }
-    // SAFETY: the caller has `count` values there, and nobody else uses them during the call.
+    // SAFETY: the caller has `count` values there, and no other code uses them during the call.
     Ok(unsafe { core::slice::from_raw_parts_mut(at, count) })
 }
 
@@ -69,7 +68,7 @@ unsafe fn pieces<'a>(iov: *const iovec, count: usize) -> Call<&'a [iovec]> {
 
 /// Read as `read` and its kin do.
 fn take(world: &World, fd: c_int, into: &mut [u8], flags: c_int) -> Call<Found> {
-    let wait = |state: &_| socket::patience(state, fd, flags);
+    let wait = |state: &_| socket::wait_mode(state, fd, flags);
     world.wait(wait, |state| transfer::read(state, fd, into, flags))
 }
 
@@ -82,7 +81,7 @@ fn put(
     to: Option<SocketAddr>,
 ) -> Call<usize> {
     let mut done = 0;
-    let wait = |state: &_| socket::patience(state, fd, flags);
+    let wait = |state: &_| socket::wait_mode(state, fd, flags);
     match world.wait(wait, |state| transfer::write(state, fd, bytes, flags, to, &mut done)) {
         Err(Errno::AGAIN) if done > 0 => Ok(done),
         outcome => outcome,
@@ -198,7 +197,7 @@ unsafe fn tell(world: &World, fd: c_int, msg: &mut msghdr, found: &Found) {
         // `struct sock_extended_err`: no error, origin and code as of `MSG_ZEROCOPY` and a copy.
         let words = [0u32.to_ne_bytes(), [ORIGIN_ZEROCOPY, 0, COPIED, 0]];
         let numbers = [from.to_ne_bytes(), to.to_ne_bytes()];
-        // And behind it an address, of nobody.
+        // And behind it an unspecified address.
         let mut data = [words, numbers].concat().concat();
         data.resize(data.len() + if v6 { 28 } else { 16 }, 0);
         (level, kind, data)

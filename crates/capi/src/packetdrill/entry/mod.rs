@@ -1,8 +1,8 @@
 //! The functions behind the pointers: C's arguments become slices and numbers, results become what
 //! C returns, errors the caller's `errno`.
 //!
-//! Called by: packetdrill, through `interface.rs`. Must not know: what a call does. Nothing here
-//! panics: a panic in a function of C linkage would end the program without a word.
+//! Called by: packetdrill, through `interface.rs`. Nothing here panics: a panic in a function of C
+//! linkage would end the program without a word.
 //!
 //! # Safety
 //! All of these have one contract, that of the interface: `userdata` is the one that
@@ -111,7 +111,7 @@ pub(super) unsafe extern "C" fn accept(
 ) -> c_int {
     // SAFETY: the contract of this file.
     let world = unsafe { world(data) };
-    let wait = |state: &_| socket::patience(state, fd, 0);
+    let wait = |state: &_| socket::wait_mode(state, fd, 0);
     let accepted = world.wait(wait, |state| socket::accept(state, fd));
     if let Ok((_, domain, peer)) = accepted {
         // SAFETY: the contract of this file.
@@ -130,7 +130,7 @@ pub(super) unsafe extern "C" fn connect(
     let (world, remote) = unsafe { (world(data), address::read(addr, len)) };
     let mut began = false;
     let outcome = remote.and_then(|remote| {
-        let wait = |state: &_| socket::patience(state, fd, 0);
+        let wait = |state: &_| socket::wait_mode(state, fd, 0);
         world.wait(wait, |state| socket::connect(state, fd, remote, &mut began))
     });
     done(outcome.map_err(|errno| match errno {

@@ -1,7 +1,6 @@
 //! The calls that wait for sockets, packets and time.
 //!
-//! Called by: packetdrill, through `interface.rs`. Must not know: sockets. The contract is that of
-//! `entry/mod.rs`.
+//! Called by: packetdrill, through `interface.rs`. The contract is that of `entry/mod.rs`.
 
 use core::ffi::{c_int, c_longlong, c_uint, c_void};
 

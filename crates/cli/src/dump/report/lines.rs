@@ -1,7 +1,7 @@
 //! Packets as lines: the time, where it was seen if there are several places, and what the
 //! dissector says of it.
 //!
-//! Called by: the sink. Must not know: protocols, which are crate `dissect`'s.
+//! Called by: the sink. Crate `dissect` has the protocols.
 
 use std::fmt::Write;
 

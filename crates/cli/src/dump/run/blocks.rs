@@ -1,7 +1,7 @@
 //! Blocks on their way to a file, of which there are whole ones alone at any time, also when the
 //! disk is full.
 //!
-//! Called by: `write.rs`, which says where a block ends. Must not know: what blocks are.
+//! Called by: `write.rs`, which says where a block ends.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Seek, SeekFrom, Stdout, Write};

@@ -1,7 +1,7 @@
 //! Captures in files, pcap or pcapng, of any byte order and resolution of time.
 //!
-//! Called by: `run.rs`, for `-r`. `sections` reads pcapng. Must not know: filters, what is
-//! printed. A file that ends in the middle of a packet gives all before it, and then says so.
+//! Called by: `run.rs`, for `-r`. `sections` reads pcapng. A file that ends in the middle of a
+//! packet gives all before it, and then says so.
 //!
 //! A pcap file is read as it is: programs write snapshot lengths of 0, records that are longer than
 //! those, and times with more microseconds than a second has.

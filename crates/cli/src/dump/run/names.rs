@@ -1,8 +1,8 @@
 //! What the files of `-w` are called.
 //!
-//! Called by: `write.rs`, for each file, and `args`, which asks beforehand whether that goes.
-//! Must not know: what is in them. With `-G` the time stands where the name has conversions of
-//! strftime(3), as tcpdump has it; a name that was there in this run gets a number behind it.
+//! Called by: `write.rs`, for each file, and `args`, which asks beforehand whether that goes. With
+//! `-G` the time stands where the name has conversions of strftime(3), as tcpdump has it; a name
+//! that was there in this run gets a number behind it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! A packet on its way from where it was seen to where it is written or printed.
 //!
-//! Called by: sources make it, lines and files read it. Must not know: either.
+//! Called by: sources make it, lines and files read it.
 
 use wirespeed::LinkKind;
 

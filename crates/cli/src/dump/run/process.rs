@@ -1,8 +1,7 @@
 //! Packets that pass the ports of a running wirespeed, asked for at its control socket.
 //!
-//! Called by: `run.rs`, unless a file or an interface is named. Must not know: how the other
-//! program watches. The filter is compiled here, and looked at and run there; what comes over are
-//! the packets that matched.
+//! Called by: `run.rs`, unless a file or an interface is named. The filter is compiled here, and
+//! looked at and run there; what comes over are the packets that matched.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -214,7 +213,7 @@ impl Remote {
             Some(Refusal::Gone) => self.is_over = true,
             // Its packets wait for the next time.
             Some(Refusal::Busy) => {}
-            // Nobody asked for so long that it was removed, say because we were stopped.
+            // Its lease expired, for instance because we were stopped.
             Some(Refusal::Lapsed) => {
                 output::err(&format!(
                     "{}: nobody asked for its packets for 10 s, so that it was not watched any \
@@ -268,7 +267,7 @@ impl Source for Process {
 }
 
 impl Drop for Process {
-    /// Nobody watches any more; a program that is gone need not be told.
+    /// End the lease; a program that is gone need not be notified.
     fn drop(&mut self) {
         for remote in self.taps.iter().filter(|remote| !remote.is_over) {
             let (stack, tap) = (remote.stack, remote.tap);

@@ -1,11 +1,11 @@
 //! The sections of a pcapng file: their interfaces as ports, counted through the whole file, and
 //! their packets.
 //!
-//! Called by: `file.rs`. Must not know: filters, counters. A section counts its interfaces from 0
-//! on, so files that were joined by `cat` have each number twice: the ports that are known when a
-//! section begins come before its own.
+//! Called by: `file.rs`. A section counts its interfaces from 0 on, so files that were joined by
+//! `cat` have each number twice: the ports that are known when a section begins come before its
+//! own.
 //!
-//! Source: draft-ietf-opsawg-pcapng; the Packet Block, which nobody writes any more, is in there.
+//! Source: draft-ietf-opsawg-pcapng; the obsolete Packet Block is in there.
 
 use std::borrow::Cow;
 use std::io::BufRead;

@@ -1,7 +1,7 @@
 //! Super-segments cut into the packets that go on the wire (`--segment`).
 //!
-//! Called by: `run.rs`, for each packet. Must not know: where they go. A super-segment of which
-//! not all was kept cannot be cut, and passes as it is.
+//! Called by: `run.rs`, for each packet. A super-segment of which not all was kept cannot be cut,
+//! and passes as it is.
 
 use wirespeed::Pool;
 

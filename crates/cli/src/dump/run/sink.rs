@@ -1,6 +1,6 @@
 //! Where packets go: to lines, to files, or to a number.
 //!
-//! Called by: `run.rs`. Must not know: where they come from.
+//! Called by: `run.rs`.
 
 use std::io::IsTerminal;
 

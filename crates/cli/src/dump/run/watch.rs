@@ -1,8 +1,7 @@
 //! Packets of interfaces of this machine, both ways.
 //!
-//! Called by: `interface.rs`. Must not know: what is printed. A frame is filtered where the
-//! kernel put it, and copied if it matches; a checksum that was left to the device is finished in
-//! the copy, as on the wire.
+//! Called by: `interface.rs`. A frame is filtered where the kernel put it, and copied if it
+//! matches; a checksum that was left to the device is finished in the copy, as on the wire.
 //!
 //! An interface that is down is waited for, unlike by tcpdump: a link that flaps ends no capture.
 //! One that is deleted ends it, after the packets that passed before, unless others are watched.

@@ -1,7 +1,7 @@
 //! Packets to pcapng files: one, or one after the other by size or by time.
 //!
-//! Called by: the sink, for `-w`. Must not know: where packets come from. Where writing fails,
-//! what was written stays readable: `blocks` sees to it. `names` says what files are called.
+//! Called by: the sink, for `-w`. Where writing fails, what was written stays readable: `blocks`
+//! sees to it. `names` says what files are called.
 //!
 //! Source: draft-ietf-opsawg-pcapng. Each port is an interface with its name; a packet has its
 //! direction and its time in nanoseconds; at the end of each file, what was seen, matched and lost

@@ -1,7 +1,7 @@
 //! What came of a transfer to or from a host: the classic closing lines, or one JSON document with
 //! the keys of a transfer in memory. A figure that only the other end knows is null.
 //!
-//! Called by: `ttcp.rs`. Must not know: how it was done.
+//! Called by: `ttcp.rs`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use wirespeed::{Counter, Stack, Switch};
 use super::super::host::{Moved, Role};
 use super::super::plan::Plan;
 use super::super::wrap::Wrapped;
-use super::ratio;
+use super::{lengths, rate, ratio, round_trip, round_trip_json};
 
 /// All there is to tell.
 pub(in crate::ttcp) struct Found<'a> {
@@ -59,6 +59,8 @@ impl Found<'_> {
             "checksum": self.plan.checksum(),
             "predicted_fraction": ratio(count(Counter::TcpPredicted) as f64, seen),
             "retransmits": count(Counter::TcpRetransmits),
+            "rtt": round_trip_json(m.info.as_ref()),
+            "intervals": m.intervals,
             "drops": drops,
             "cpu_s_sender": ours(json!(m.lap.cpu_s), sends),
             "cpu_s_receiver": ours(json!(m.lap.cpu_s), !sends),
@@ -98,11 +100,24 @@ impl Found<'_> {
         for (reason, n) in self.stack.drops().nonzero() {
             let _ = writeln!(t, "ttcp-{end}: dropped {n} {}", reason.name());
         }
+        let _ = write!(
+            t,
+            "ttcp-{end}: {}, goodput {}",
+            lengths(m.bytes),
+            rate(ratio(m.bytes as f64 * 8.0, s))
+        );
+        if self.sends() {
+            // Of what came to us again the other end knows.
+            let _ =
+                write!(t, ", {} retransmits", self.stack.counters().of(Counter::TcpRetransmits));
+        }
+        let rtt = round_trip(m.info.as_ref());
+        let _ = writeln!(t, "{}", rtt.map_or(String::new(), |rtt| format!(", RTT {rtt}")));
         let early = if m.interrupted { " (interrupted)" } else { "" };
-        let rate = self.plan.format.rate(ratio(m.bytes as f64, s));
+        let speed = self.plan.format.rate(ratio(m.bytes as f64, s));
         let _ = writeln!(
             t,
-            "ttcp-{end}: {} bytes in {s:.2} real seconds = {rate} +++{early}\n\
+            "ttcp-{end}: {} bytes in {s:.2} real seconds = {speed} +++{early}\n\
              ttcp-{end}: {} I/O calls, msec/call = {:.4}, calls/sec = {:.2}",
             m.bytes,
             m.calls,

@@ -1,19 +1,22 @@
 //! What came of it: for people with the classic closing lines, or as one JSON document.
 //!
-//! Called by: the loops make a [`Measured`], `ttcp.rs` prints it. Must not know: how it was done.
-//! `ns_per_segment` and `gbit_per_cpu_s` are CPU time of both ends together; `gbit_per_s` is by
-//! the time of the transfer, in which files and hashes do not count.
+//! Called by: the loops make a [`Measured`], `ttcp.rs` prints it. `ns_per_segment` and
+//! `gbit_per_cpu_s` are CPU time of both ends together; `gbit_per_s` is by the time of the
+//! transfer, in which files and hashes do not count.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
+use serde_json::Value;
+use wirespeed::tcp::Info;
 use wirespeed::{Counter, IpVersion, Stack, Switch};
 
 use super::super::ends::{Receiver, Receiving, Sender};
 use super::super::plan::{Goal, Plan};
-use super::ratio;
+use super::super::progress::Interval;
+use super::{lengths, ratio, round_trip, round_trip_json};
 use crate::clock::Lap;
 
 /// CPU time of each end in seconds.
@@ -28,6 +31,9 @@ pub(in crate::ttcp) struct Measured {
     pub(in crate::ttcp) transfer_s: f64,
     pub(in crate::ttcp) pinned: bool,
     pub(in crate::ttcp) interrupted: bool,
+    pub(in crate::ttcp) intervals: Vec<Interval>,
+    /// What the sender's connection knew of its path.
+    info: Option<Info>,
     lap: Lap,
     cpu: Cpu,
     sent: u64,
@@ -52,6 +58,7 @@ impl Measured {
         lap: Lap,
         cpu: Cpu,
     ) -> Measured {
+        let info = sender.info();
         let (left, right) = (&sender.end.stack, &receiver.end.stack);
         let both = |counter| left.counters().of(counter) + right.counters().of(counter);
         let (wakes, other) = (sender.bell.wakeups(), receiver.bell.wakeups());
@@ -65,6 +72,8 @@ impl Measured {
             transfer_s: lap.counted_s,
             pinned: false,
             interrupted: false,
+            intervals: Vec::new(),
+            info,
             lap,
             cpu,
             sent: sender.bytes,
@@ -133,6 +142,8 @@ struct Document<'a> {
     checksum: bool,
     predicted_fraction: Option<f64>,
     retransmits: u64,
+    rtt: Value,
+    intervals: &'a [Interval],
     drops: &'a BTreeMap<&'static str, u64>,
     cpu_s_sender: f64,
     cpu_s_receiver: f64,
@@ -232,6 +243,8 @@ pub(in crate::ttcp) fn json(plan: &Plan, m: &Measured) -> Result<String> {
         checksum: plan.checksum(),
         predicted_fraction: m.predicted_fraction,
         retransmits: m.retransmits,
+        rtt: round_trip_json(m.info.as_ref()),
+        intervals: &m.intervals,
         drops: &m.drops,
         cpu_s_sender: m.cpu.sender_s,
         cpu_s_receiver: m.cpu.receiver_s,
@@ -257,7 +270,7 @@ pub(in crate::ttcp) fn json(plan: &Plan, m: &Measured) -> Result<String> {
     Ok(text)
 }
 
-/// The report for people. Lengths in powers of 1024, Gb/s in powers of 1000, as users expect.
+/// The report for people.
 pub(in crate::ttcp) fn text(plan: &Plan, m: &Measured) -> String {
     let mut t = String::new();
     // Writing to a String cannot fail.
@@ -291,7 +304,7 @@ fn headline(t: &mut String, plan: &Plan, m: &Measured) -> std::fmt::Result {
         plan.mtu
     )?;
     let early = if m.interrupted { "; interrupted" } else { "" };
-    writeln!(t, "  moved     {} in {:.3} s{early}", people(m.received), m.transfer_s)?;
+    writeln!(t, "  moved     {} in {:.3} s{early}", lengths(m.received), m.transfer_s)?;
     match (&plan.goal, plan.udp) {
         (Goal::File(path), _) => {
             let equal = if m.sha256.0 == m.sha256.1 { "equal at both ends" } else { "DIFFERENT" };
@@ -312,7 +325,7 @@ fn figures(t: &mut String, plan: &Plan, m: &Measured) -> std::fmt::Result {
     let share = 100.0 * ratio(m.cpu.sender_s, m.cpu.sender_s + m.cpu.receiver_s);
     writeln!(
         t,
-        "  rate      {:.2} Gb/s; {:.2} Gb per CPU-second (sender {share:.0} %, receiver {:.0} %)",
+        "  goodput   {:.2} Gb/s; {:.2} Gb per CPU-second (sender {share:.0} %, receiver {:.0} %)",
         m.gbit_per_s(),
         m.gbit_per_cpu_s(),
         100.0 - share,
@@ -324,7 +337,10 @@ fn figures(t: &mut String, plan: &Plan, m: &Measured) -> std::fmt::Result {
         writeln!(t, ", {lost} of {} lost, {} out of order", m.writes, m.out_of_order)?;
     } else {
         let predicted = m.predicted_fraction.unwrap_or(0.0) * 100.0;
-        writeln!(t, ", {predicted:.2} % predicted, {} sent again", m.retransmits)?;
+        writeln!(t, ", {predicted:.2} % predicted, {} retransmits", m.retransmits)?;
+        if let Some(rtt) = round_trip(m.info.as_ref()) {
+            writeln!(t, "  RTT       {rtt}")?;
+        }
     }
     for (name, n) in &m.drops {
         writeln!(t, "  dropped   {n} {name}")?;
@@ -349,14 +365,4 @@ fn closing(t: &mut String, plan: &Plan, m: &Measured) -> std::fmt::Result {
         )?;
     }
     Ok(())
-}
-
-/// `11.9 GB`, and the number itself.
-fn people(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["bytes", "KB", "MB", "GB", "TB"];
-    let (mut value, mut unit) = (bytes as f64, 0);
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        (value, unit) = (value / 1024.0, unit + 1);
-    }
-    if unit == 0 { format!("{bytes} bytes") } else { format!("{value:.2} {}", UNITS[unit]) }
 }

@@ -124,7 +124,7 @@ fn send_space_estimate_is_put_to_the_test() {
 
 /// A peer that is waiting loses one ACK's delay in eight, then one in 64.
 #[test]
-fn send_space_estimate_that_is_right_is_tested_ever_more_seldom() {
+fn send_space_estimate_that_is_right_is_tested_ever_more_rarely() {
     let mut t = Setup::plain().established();
     for i in 1..=8 {
         t.send(seg().data(1000));

@@ -1,5 +1,5 @@
 //! Buffers that are tuned: the receive buffer follows its reader, the send buffer the congestion
-//! window, both within the stack's budget; and what happens when memory gets tight.
+//! window, both within the stack's budget; and what happens under memory pressure.
 
 use super::*;
 
@@ -170,7 +170,7 @@ fn the_budget_bounds_what_tuning_adds_to_receive_buffers() {
     assert_eq!(buffer(&t), 1 << 20);
 }
 
-/// Memory is tight: as data is read the edge stands still until the window has come down.
+/// Under memory pressure: as data is read the edge stands still until the window has come down.
 #[test]
 fn shrinking_a_window_takes_nothing_back() {
     let mut t = opened(setup().limit(Limit::MbufBytes, 8 << 20));

@@ -145,3 +145,40 @@ fn pacing_keeps_the_window_over_a_pause() {
         t.send(seg().ack(seq + 1000));
     }
 }
+
+/// Beyond slow start, twenty segments in flight, and the clock has waited for its ACKs.
+fn beyond_slow_start() -> Ladder {
+    let mut t = far_away(Setup::plain(), 100);
+    t.pass(99);
+    t.take_seen();
+    // Three duplicates end slow start; the retransmission repairs it.
+    for _ in 0..3 {
+        t.send(seg().ack(10_001));
+    }
+    t.pass(99);
+    t.send(seg().ack(30_001));
+    t.pass(99);
+    t.take_seen();
+    assert!(t.info().ssthresh < 20_000 && t.info().ssthresh <= t.info().cwnd);
+    t
+}
+
+/// What an ordinary ACK frees leaves with it, as from a host that does not pace: spread, it would
+/// find room in a full queue where the other's bursts find none. More than that is spread.
+#[test]
+fn pacing_lets_what_an_ack_frees_leave_with_it_and_spreads_more() {
+    let mut t = beyond_slow_start();
+    let (una, in_flight) = (30_001, i64::from(t.info().in_flight));
+    assert!(in_flight >= 10_000, "{in_flight}");
+    t.write(40_000);
+    t.send(seg().ack(una + 2_000));
+    let at_once = t.take_seen().len();
+    assert!((2..=3).contains(&at_once), "{at_once}");
+    t.pass(50);
+    t.take_seen();
+    t.send(seg().ack(una + in_flight));
+    let at_once = t.take_seen().len();
+    assert!((4..=5).contains(&at_once), "{at_once}");
+    let at = departures(&mut t, 90);
+    assert!(at.len() >= 4 && at.windows(2).all(|pair| pair[1] - pair[0] >= 3), "{at:?}");
+}

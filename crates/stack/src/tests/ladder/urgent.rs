@@ -18,7 +18,7 @@ fn mark(t: &Ladder) -> (u64, bool) {
     (stack.tcp_urgent_left(t.h()).expect("there"), stack.tcp_at_mark(t.h()).expect("there"))
 }
 
-/// How often the user was told of urgent data.
+/// How often the user was notified of urgent data.
 fn told(t: &mut Ladder) -> usize {
     let of_urgent = |e: &Event| matches!(e, Event::Tcp(_, e) if e.has(Events::URGENT));
     t.events.drain(..).filter(of_urgent).count()

@@ -1,4 +1,4 @@
-//! The user timeout option: told and listened to where somebody asks for it, within limits.
+//! The user timeout option: sent and accepted where the program asks for it, within limits.
 
 use super::*;
 use tcp::Error;
@@ -11,7 +11,7 @@ fn with_option(ours: Option<u64>, theirs: Option<u32>) -> Ladder {
 }
 
 /// Seconds until data that nobody acknowledges ends the connection.
-fn patience(t: &mut Ladder) -> u64 {
+fn seconds_until_abort(t: &mut Ladder) -> u64 {
     t.write(10);
     let from = t.now;
     while t.info().state != State::Closed {
@@ -33,15 +33,15 @@ fn both_ends_wait_as_long_as_the_more_patient_one() {
     for (ours, theirs, agreed) in
         [(150, 200, 200), (300, 200, 300), (10, 20, 100), (10, 100_000, 3600), (2000, 1, 2000)]
     {
-        about(patience(&mut with_option(Some(ours), Some(theirs))), agreed);
+        about(seconds_until_abort(&mut with_option(Some(ours), Some(theirs))), agreed);
     }
 }
 
 #[test]
 fn nothing_is_told_or_adopted_unless_it_is_asked_for() {
-    let usual = patience(&mut with_option(None, None));
-    about(patience(&mut with_option(None, Some(120))), usual);
-    about(patience(&mut with_option(Some(120), None)), usual);
+    let usual = seconds_until_abort(&mut with_option(None, None));
+    about(seconds_until_abort(&mut with_option(None, Some(120))), usual);
+    about(seconds_until_abort(&mut with_option(Some(120), None)), usual);
     let mut t = Setup::plain().ladder();
     t.listen();
     t.send(syn().uto(120));
@@ -57,7 +57,7 @@ fn a_time_out_that_was_set_is_not_changed_by_the_peer() {
     };
     let mut setup = Setup::plain().tcp(set);
     setup.syn.uto = Some(900);
-    about(patience(&mut setup.established()), 7);
+    about(seconds_until_abort(&mut setup.established()), 7);
 }
 
 #[test]
@@ -72,5 +72,5 @@ fn syn_and_syn_ack_tell_and_any_later_segment_may() {
     t.expect(syn_ack().uto(250));
     t.send(seg().seq(1).ack(1).uto(400));
     t.accept();
-    about(patience(&mut t), 400);
+    about(seconds_until_abort(&mut t), 400);
 }

@@ -73,8 +73,8 @@ fn sack_panic_cve_2019_11477() {
     s.end();
 }
 
-/// CVE-2019-11478: holes without end, told of again and again. What is kept of them is bounded, and
-/// a block that was heard of before costs nothing more.
+/// CVE-2019-11478: holes without end, reported again and again. What is kept of them is bounded,
+/// and a block that was heard of before costs nothing more.
 #[test]
 fn sack_slowness_cve_2019_11478() {
     let mut config = PairConfig::new([41, 42]);

@@ -1,8 +1,9 @@
-//! A stream whose peer must read: a write that nobody takes for too long fails, and resets the
-//! connection. Without it a client that asks and never reads would keep its place for ever.
+//! A stream with a write timeout: a write that the peer does not take for too long fails, and
+//! resets the connection. Without it a client that asks and never reads would keep its place for
+//! ever.
 //!
-//! Called by: `files`. Must not know: what is written. Reading has time-outs of those who read.
-//! Any progress starts the time anew: a client that reads slowly is served slowly.
+//! Called by: `files`. Reading has time-outs of those who read. Any progress starts the time anew:
+//! a client that reads slowly is served slowly.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -14,21 +15,21 @@ use tokio::time::{Sleep, sleep};
 use wirespeed::net::TcpStream;
 
 /// The stream.
-pub struct Patient {
+pub struct WriteTimeout {
     stream: TcpStream,
-    patience: Duration,
+    timeout: Duration,
     /// Runs while a write waits.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl Patient {
-    /// Writes that wait longer than `patience` at one place fail with [`io::ErrorKind::TimedOut`].
-    pub fn new(stream: TcpStream, patience: Duration) -> Patient {
-        Patient { stream, patience, waiting: None }
+impl WriteTimeout {
+    /// Writes that wait longer than `timeout` at one place fail with [`io::ErrorKind::TimedOut`].
+    pub fn new(stream: TcpStream, timeout: Duration) -> WriteTimeout {
+        WriteTimeout { stream, timeout, waiting: None }
     }
 
     /// What became of a write, unless it has waited long enough.
-    fn judge<T>(
+    fn limit<T>(
         &mut self,
         outcome: Poll<io::Result<T>>,
         cx: &mut Context<'_>,
@@ -37,19 +38,19 @@ impl Patient {
             self.waiting = None;
             return outcome;
         }
-        let patience = self.patience;
-        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(patience)));
+        let timeout = self.timeout;
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(timeout)));
         if waiting.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
         // Closed in the usual way, what was not taken would wait for the peer all the same.
         self.stream.set_linger(Some(Duration::ZERO))?;
-        let why = format!("the client took nothing for {} s", patience.as_secs_f32());
+        let why = format!("the client took nothing for {} s", timeout.as_secs_f32());
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, why)))
     }
 }
 
-impl AsyncRead for Patient {
+impl AsyncRead for WriteTimeout {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -59,14 +60,14 @@ impl AsyncRead for Patient {
     }
 }
 
-impl AsyncWrite for Patient {
+impl AsyncWrite for WriteTimeout {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         data: &[u8],
     ) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.stream).poll_write(cx, data);
-        self.judge(outcome, cx)
+        self.limit(outcome, cx)
     }
 
     fn poll_write_vectored(
@@ -75,7 +76,7 @@ impl AsyncWrite for Patient {
         data: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.stream).poll_write_vectored(cx, data);
-        self.judge(outcome, cx)
+        self.limit(outcome, cx)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -84,11 +85,11 @@ impl AsyncWrite for Patient {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let outcome = Pin::new(&mut self.stream).poll_flush(cx);
-        self.judge(outcome, cx)
+        self.limit(outcome, cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let outcome = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.judge(outcome, cx)
+        self.limit(outcome, cx)
     }
 }

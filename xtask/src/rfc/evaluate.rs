@@ -1,4 +1,4 @@
-//! Requirements against citations: what is cited, excepted or missing, and what to mend.
+//! Requirements against citations: what is cited, excepted or missing, and what to fix.
 //!
 //! Called by: `mod.rs`. Plain data in and out.
 
@@ -42,7 +42,7 @@ enum Standing {
 }
 
 /// Compare.
-pub(super) fn judge(documents: &[Document], citations: &[Citation]) -> Verdict {
+pub(super) fn evaluate(documents: &[Document], citations: &[Citation]) -> Verdict {
     let mut verdict = Verdict::default();
     for document in documents {
         let mut counts = Counts::default();

@@ -2,7 +2,7 @@
 //! the interface has (`SO_EE_CODE_ZEROCOPY_COPIED`). A notice comes once a call's bytes are
 //! acknowledged; notices of calls in a row become one.
 //!
-//! Called by: `transfer.rs`, `ready.rs`, `epoll.rs`. Must not know: control messages. Source: Linux
+//! Called by: `transfer.rs`, `ready.rs`, `epoll.rs`. Source: Linux
 //! Documentation/networking/msg_zerocopy.rst.
 
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ const WAITING_MAX: usize = 4096;
 
 /// What a socket's calls with `MSG_ZEROCOPY` wait for, and what is to be told.
 #[derive(Debug, Default)]
-pub(super) struct Notices {
+pub(super) struct Notifications {
     /// Bytes written so far, by all calls.
     written: u64,
     next: u32,
@@ -26,7 +26,7 @@ pub(super) struct Notices {
     reported: VecDeque<(u32, u32)>,
 }
 
-impl Notices {
+impl Notifications {
     /// A call wrote this much.
     pub(super) fn wrote(&mut self, bytes: usize, wants_notice: bool) {
         self.written += bytes as u64;
@@ -67,12 +67,12 @@ impl Notices {
 pub(super) fn look(state: &mut State, fd: RawFd) {
     let Ok(socket) = state.socket(fd) else { return };
     let Endpoint::Connection(handle) = socket.endpoint else { return };
-    if socket.notices.waiting.is_empty() {
+    if socket.notifications.waiting.is_empty() {
         return;
     }
     let acked = state.stack.tcp_info(handle).map_or(u64::MAX, |info| info.bytes_acked);
     if let Ok(socket) = state.socket(fd)
-        && socket.notices.acknowledged(acked)
+        && socket.notifications.acknowledged(acked)
     {
         socket.edges += 1;
     }
@@ -84,16 +84,16 @@ mod tests {
 
     #[test]
     fn notices_of_calls_in_a_row_become_one() {
-        let mut notices = Notices::default();
-        notices.wrote(100, true);
-        notices.wrote(50, false);
-        notices.wrote(100, true);
-        notices.wrote(100, true);
-        assert!(!notices.acknowledged(99));
-        assert!(notices.acknowledged(250));
-        assert_eq!(notices.take(), Some((0, 1)));
-        assert_eq!(notices.take(), None);
-        assert!(notices.acknowledged(350));
-        assert_eq!(notices.take(), Some((2, 2)));
+        let mut notifications = Notifications::default();
+        notifications.wrote(100, true);
+        notifications.wrote(50, false);
+        notifications.wrote(100, true);
+        notifications.wrote(100, true);
+        assert!(!notifications.acknowledged(99));
+        assert!(notifications.acknowledged(250));
+        assert_eq!(notifications.take(), Some((0, 1)));
+        assert_eq!(notifications.take(), None);
+        assert!(notifications.acknowledged(350));
+        assert_eq!(notifications.take(), Some((2, 2)));
     }
 }

@@ -1,0 +1,127 @@
+//! `wirespeed man` and `wirespeed completions`: generated from the definition of the command line
+//! at each call, so they are always current.
+//!
+//! Called by: `lib.rs`. docs/decisions/0062-pages-on-request.md says why no files are kept.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow};
+use clap::Command;
+use clap::builder::Resettable;
+use clap_mangen::Man;
+
+use crate::args::EXIT;
+use crate::{Outcome, Usage, output};
+
+/// The options of `man`.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+To read one:      wirespeed man ttcp | man -l -
+To install them:  wirespeed man --dir /usr/local/share/man/man1")]
+pub(crate) struct ManArgs {
+    /// A tool, or an experiment of lab as 'lab wan' [default: the program itself]
+    #[arg(value_name = "TOOL", conflicts_with = "dir")]
+    tool: Vec<String>,
+    /// Write the pages of all tools into this directory, as wirespeed-TOOL.1
+    #[arg(long, value_name = "DIRECTORY")]
+    dir: Option<PathBuf>,
+}
+
+/// The options of `completions`.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+For bash:  wirespeed completions bash > ~/.local/share/bash-completion/completions/wirespeed
+For zsh:   wirespeed completions zsh > _wirespeed, in a directory of $fpath
+For fish:  wirespeed completions fish > ~/.config/fish/completions/wirespeed.fish")]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    shell: clap_complete::Shell,
+}
+
+/// Run `man`.
+pub(crate) fn man(args: &ManArgs) -> Result<Outcome> {
+    let all = built();
+    match &args.dir {
+        Some(dir) => {
+            let count = write_all(&all, dir)?;
+            output::out(&format!("{count} pages in {}\n", dir.display()))?;
+        }
+        None => output::out(&page(find(&all, &args.tool)?)?)?,
+    }
+    Ok(Outcome::Done)
+}
+
+/// Run `completions`.
+pub(crate) fn completions(args: &CompletionsArgs) -> Result<Outcome> {
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, &mut crate::command(), "wirespeed", &mut text);
+    output::out(&String::from_utf8_lossy(&text))?;
+    Ok(Outcome::Done)
+}
+
+/// The command line with the full name of each tool, as `wirespeed-lab-wan`.
+fn built() -> Command {
+    let mut all = crate::command().disable_help_subcommand(true);
+    all.build();
+    all
+}
+
+fn find<'a>(all: &'a Command, path: &[String]) -> Result<&'a Command> {
+    path.iter().try_fold(all, |command, name| {
+        command.find_subcommand(name).ok_or_else(|| {
+            let names: Vec<_> = command.get_subcommands().map(Command::get_name).collect();
+            let there = match names.is_empty() {
+                true => format!("{} has no parts", command.get_name()),
+                false => format!("there are: {}", names.join(", ")),
+            };
+            anyhow!(Usage(format!("'{name}' has no page; {there}")))
+        })
+    })
+}
+
+/// The page of a command. The text behind its options in the help keeps its line breaks.
+fn page(command: &Command) -> Result<String> {
+    let mut text = Vec::new();
+    let name = command.get_display_name().unwrap_or("wirespeed").to_owned();
+    let notes = command.get_after_long_help().or(command.get_after_help()).map(ToString::to_string);
+    let bare = command.clone().after_help(Resettable::Reset).after_long_help(Resettable::Reset);
+    // clap_mangen leaves out the text of options that -h hides.
+    let bare = bare.mut_args(|arg| arg.hide_short_help(false));
+    let man = Man::new(bare).title(name.to_uppercase()).manual("wirespeed");
+    let man = man.source(concat!("wirespeed ", env!("WIRESPEED_VERSION")));
+    man.render(&mut text).context("cannot make the page")?;
+    let mut page = String::from_utf8(text).context("the page is no text")?;
+    if let Some(notes) = notes {
+        page += &section("NOTES", &notes);
+    }
+    if name != "wirespeed" {
+        page += &section("EXIT STATUS", EXIT.trim_start_matches("Exit status: "));
+    }
+    Ok(page)
+}
+
+/// A section of lines as they are.
+fn section(title: &str, text: &str) -> String {
+    let line = |line: &str| {
+        let line = line.replace('\\', "\\e").replace('-', "\\-");
+        // Such a line would be a roff request.
+        if line.starts_with(['.', '\'']) { format!("\\&{line}") } else { line }
+    };
+    let lines: Vec<String> = text.lines().map(line).collect();
+    format!(".SH \"{title}\"\n.nf\n{}\n.fi\n", lines.join("\n"))
+}
+
+/// A page for each command that is shown; how many.
+fn write_all(command: &Command, dir: &Path) -> Result<usize> {
+    let name = command.get_display_name().unwrap_or("wirespeed");
+    let path = dir.join(format!("{name}.1"));
+    std::fs::write(&path, page(command)?).with_context(|| cannot_write(&path))?;
+    let parts = command.get_subcommands().filter(|part| !part.is_hide_set());
+    parts.map(|part| write_all(part, dir)).sum::<Result<usize>>().map(|count| count + 1)
+}
+
+fn cannot_write(path: &Path) -> String {
+    let missing = path.parent().is_some_and(|dir| !dir.exists());
+    let what_to_do = if missing { " (make the directory first: `mkdir -p`)" } else { "" };
+    format!("cannot write {}{what_to_do}", path.display())
+}

@@ -1,0 +1,104 @@
+//! How a screen is looked at: in which order, and whether its help is shown.
+//!
+//! Called by: `run.rs` with the keys that were pressed; `report.rs` draws by it.
+
+use clap::ValueEnum;
+
+/// Which rows come first in tables. A table without that figure is in the order of bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Order {
+    /// Most bits a second.
+    #[default]
+    Bits,
+    /// Most frames or segments a second.
+    Frames,
+    /// The longest round trip.
+    Rtt,
+    /// Most retransmissions.
+    Retransmits,
+    /// Addresses and names.
+    Name,
+}
+
+/// The keys, and what each of them does.
+pub(super) const KEYS: [(&str, &str); 8] = [
+    ("b", "order by bits a second"),
+    ("f", "by frames or segments a second"),
+    ("r", "by round trip, the longest first"),
+    ("t", "by retransmissions"),
+    ("n", "by name or address"),
+    ("s", "the next of these orders"),
+    ("?", "this help, or back"),
+    ("q", "end, as do Escape and Ctrl-C"),
+];
+
+/// The settings that keys change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct View {
+    pub(super) order: Order,
+    pub(super) help: bool,
+}
+
+impl Order {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Order::Bits => "bits",
+            Order::Frames => "frames",
+            Order::Rtt => "RTT",
+            Order::Retransmits => "retransmits",
+            Order::Name => "name",
+        }
+    }
+
+    fn next(self) -> Order {
+        match self {
+            Order::Bits => Order::Frames,
+            Order::Frames => Order::Rtt,
+            Order::Rtt => Order::Retransmits,
+            Order::Retransmits => Order::Name,
+            Order::Name => Order::Bits,
+        }
+    }
+}
+
+impl View {
+    /// Apply keys; `true` if the screen changes.
+    pub(super) fn press(&mut self, keys: &[u8]) -> bool {
+        let before = *self;
+        for key in keys {
+            match key {
+                b'b' => self.order = Order::Bits,
+                b'f' => self.order = Order::Frames,
+                b'r' => self.order = Order::Rtt,
+                b't' => self.order = Order::Retransmits,
+                b'n' => self.order = Order::Name,
+                b's' => self.order = self.order.next(),
+                b'?' | b'h' => self.help = !self.help,
+                _ => {}
+            }
+        }
+        *self != before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_choose_the_order_and_the_help() {
+        let mut view = View::default();
+        assert!(view.press(b"n") && view.order == Order::Name);
+        assert!(view.press(b"s") && view.order == Order::Bits);
+        assert!(view.press(b"?") && view.help);
+        assert!(view.press(b"?") && !view.help);
+        assert!(!view.press(b"x") && !view.press(b""));
+    }
+
+    #[test]
+    fn the_key_for_the_next_order_comes_to_all_of_them() {
+        let mut view = View::default();
+        let all: Vec<Order> = (0..5).map(|_| (view.press(b"s"), view.order).1).collect();
+        assert!(Order::value_variants().iter().all(|order| all.contains(order)), "{all:?}");
+    }
+}
