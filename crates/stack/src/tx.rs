@@ -91,7 +91,10 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     let mut run = Run::default();
     let tries = is_resolved && core.cx.switches.on(Switch::Alone) && pcb.template.is_usual();
     let is_sent = tries && !port.is_full() && alone(pcb, &mut run, port, core);
-    while !is_sent {
+    loop {
+        if is_sent {
+            break;
+        }
         if !is_resolved {
             // Without a link address its segments stay unmade, and its timers run.
             output::hold_back(&mut pcb.tcb, &core.cx);
