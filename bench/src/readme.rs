@@ -52,8 +52,8 @@ pub fn table(report: &Report) -> String {
     }
     let m = &report.machine;
     text.push_str(&format!(
-        "\nBytes per CPU-second, both ends on one core, checksums on, copies included; `cargo xtask \
-         bench core\n--readme README.md` on {}, Linux {}.\n",
+        "\nBytes per CPU-second, both ends on one core, checksums on, copies included; \
+         `cargo xtask bench core\n--readme README.md` on {}, Linux {}.\n",
         m.cpu_model, m.kernel
     ));
     text

@@ -108,7 +108,7 @@ async fn answer(request: &Request<Incoming>, root: &Path) -> Answer {
             headers.insert(CONTENT_TYPE, kind);
             response
         }
-        // Whether something is there that may not be seen is nobody's business.
+        // Do not reveal whether a file exists that may not be read.
         Err(_) => text(StatusCode::NOT_FOUND, "no such file\n"),
     }
 }

@@ -71,8 +71,8 @@ async fn carry(request: Request, upstream: Upstream) -> io::Result<()> {
     join(here, there).await
 }
 
-/// Copy both ways until both have ended. An error of either end resets both: whoever still waits
-/// must not take it for the end of the data.
+/// Copy both ways until both have ended. An error of either end resets both: a peer that still
+/// waits must not take it for the end of the data.
 async fn join(mut here: TcpStream, mut there: KernelStream) -> io::Result<()> {
     here.set_nodelay(true)?;
     there.set_nodelay(true)?;

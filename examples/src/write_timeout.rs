@@ -1,5 +1,6 @@
-//! A stream whose peer must read: a write that nobody takes for too long fails, and resets the
-//! connection. Without it a client that asks and never reads would keep its place for ever.
+//! A stream with a write timeout: a write that the peer does not take for too long fails, and
+//! resets the connection. Without it a client that asks and never reads would keep its place for
+//! ever.
 //!
 //! Called by: `files`. Reading has time-outs of those who read. Any progress starts the time anew:
 //! a client that reads slowly is served slowly.

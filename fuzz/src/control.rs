@@ -149,7 +149,7 @@ impl Bench {
         assert!(clients == 0 || self.server.next_deadline() != Instant::NEVER);
     }
 
-    /// Who asked in good order is answered in the same; everybody goes.
+    /// Well-formed requests are answered in their order; then all clients end.
     fn finish(mut self) {
         for _ in 0..2 * STEPS_MAX {
             self.poll();

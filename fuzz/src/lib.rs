@@ -10,6 +10,7 @@ pub mod capture;
 pub mod control;
 mod craft;
 pub mod cut;
+pub mod dissect;
 pub mod filter;
 pub mod link;
 pub mod parsers;
@@ -41,6 +42,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("capture", capture::written_is_read),
     ("link", link::any_settings),
     ("cut", cut::any_frame),
+    ("dissect", dissect::any_packet),
     ("wheel", queues::wheel),
     ("release", queues::release),
     ("filter", filter::any_program),

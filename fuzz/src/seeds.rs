@@ -23,8 +23,8 @@ pub type Seed = (&'static str, String, Vec<u8>);
 
 /// Targets that decode a script, so that any bytes mean something.
 const SCRIPTED: &[&str] = &[
-    "tcb", "predict", "stack", "listener", "control", "capture", "link", "wheel", "release",
-    "filter",
+    "tcb", "predict", "dissect", "stack", "listener", "control", "capture", "link", "wheel",
+    "release", "filter",
 ];
 /// Scripts of any bytes for each of them.
 const SCRIPTS: u64 = 12;
@@ -66,6 +66,8 @@ fn any_bytes(seed: u64, len: usize) -> Vec<u8> {
 fn layers(frame: &[u8], name: &str, seeds: &mut Vec<Seed>) {
     let mut add = |target, bytes: &[u8]| seeds.push((target, name.to_owned(), bytes.to_vec()));
     add("ethernet", frame);
+    // Of Ethernet, with -vv, nothing missing.
+    add("dissect", &[&[1, 2, 0, 0], frame].concat());
     add("checksum", frame);
     let Some(packet) = frame.get(ether::HEADER_LEN..) else { return };
     let (protocol, transport) = if let Ok(ip) = ipv4::Header::parse(packet) {
@@ -136,7 +138,8 @@ impl Talk {
         }
     }
 
-    /// A connection with data both ways, a datagram to a socket and one to nobody, an echo.
+    /// A connection with data in both directions, a datagram to a socket and one to a closed port,
+    /// an echo.
     fn hold(mut self) -> Talk {
         let to = SocketAddr::new(self.ours, LISTEN_PORT);
         let now = self.bench.now;

@@ -1,5 +1,5 @@
-//! The one door to the project's checks: `cargo xtask test | tidy | bench | fuzz | icount |
-//! interop | mutants | packetdrill | picture | rfc | sanitize | sim`.
+//! The one door to the project's checks: `cargo xtask test | tidy | bench | dump-corpus | fuzz |
+//! icount | interop | mutants | packetdrill | picture | rfc | sanitize | sim`.
 //!
 //! Called by: people, `.ci/run`. It imports no crate of the stack: it reads source text, `cargo
 //! metadata` and what programs print. Exit status: 0 all well, 1 something failed, 2 the command
@@ -7,6 +7,7 @@
 
 mod bench;
 mod cargo;
+mod dump_corpus;
 mod fuzz;
 mod icount;
 mod interop;
@@ -78,6 +79,8 @@ enum Command {
     },
     /// packetdrill scripts against this stack in virtual time: `cargo xtask packetdrill DIR`
     Packetdrill(packetdrill::Options),
+    /// `wirespeed dump` beside tcpdump over a folder of captures: `cargo xtask dump-corpus DIR`
+    DumpCorpus(dump_corpus::Options),
     /// AddressSanitizer, valgrind and loom over what is unsafe or crosses threads; all, or one
     Sanitize {
         /// asan, valgrind or loom
@@ -143,6 +146,7 @@ fn run(command: Command) -> Result<u8> {
             icount::run(&root, json, bless, case.as_deref(), untapped)
         }
         Command::Packetdrill(options) => close(|tally| packetdrill::run(&root, options, tally)),
+        Command::DumpCorpus(options) => close(|tally| dump_corpus::run(&root, options, tally)),
         Command::Sanitize { tool } => {
             let tools = sanitize::choose(tool.as_deref())?;
             close(|tally| sanitize::run(&root, &tools, tally))

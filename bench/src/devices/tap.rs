@@ -1,5 +1,5 @@
 //! What it costs to show a packet to a tap, beside the model of STREAMS.
-//! And what the place for taps costs where nobody listens, in instructions.
+//! And what the hook for taps costs without a tap, in instructions.
 //! Called by `devices`. The first figure is that of `wirespeed lab tap`, repeated.
 
 use anyhow::{Context, Result, ensure};
@@ -40,7 +40,7 @@ pub(super) fn intercept(b: &Bench) -> Result<Figure> {
 
 const NO_LINE: &str = "no line through the times";
 
-/// Of a predicted segment at both ends: with the place for taps, and nobody in it, less without.
+/// Of a predicted segment at both ends: with the hook for taps but no tap, less without the hook.
 pub(super) fn instructions_without_listener(_: &Bench) -> Result<Figure> {
     const CASE: &str = "predicted-segment-1500";
     let with = instructions_with(CASE, &[])?;

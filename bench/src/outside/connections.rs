@@ -1,4 +1,4 @@
-//! Connections opened and closed, and connections that nobody uses.
+//! Connections opened and closed, and idle connections.
 //! Called by `outside`; the idle ones are counted in a process of their own (`wirespeed-bench
 //! idle-async`), so that nothing else is in the figures.
 

@@ -55,7 +55,7 @@ impl Carried {
 }
 
 /// Two hosts, each with a TAP, and a thread that carries frames between them by plain reads and
-/// writes, as whoever has no stack would.
+/// writes, without any stack.
 pub(crate) struct Wire {
     hosts: [File; 2],
     ends: [OwnedFd; 2],

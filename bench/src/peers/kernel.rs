@@ -159,7 +159,7 @@ fn describe(settings: Settings, path: &str) -> String {
     format!("kernel {path}, cubic, {unit}{nodelay}, 128 KiB reads, {placement}")
 }
 
-/// Accepts one connection, or says after five seconds that nobody came.
+/// Accept one connection, or fail after five seconds.
 pub fn accept(listener: &TcpListener) -> Result<TcpStream> {
     listener.set_nonblocking(true)?;
     let start = Instant::now();

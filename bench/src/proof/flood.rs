@@ -1,7 +1,7 @@
 //! A listener of ours behind a TAP, and the kernel at its other end: one program that means it, and
 //! one that sends SYNs from forged addresses as fast as the device takes them.
 //! Called by `proof`. Flood and flow share the device, the stack and this machine's cores; the flow
-//! asks for a rate that the pair of them reaches with ease when nobody floods.
+//! asks for a rate that the two reach with ease without a flood.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -73,7 +73,7 @@ impl Fixture {
         let via = Some(KERNEL.into());
         let table = stack::route::MAIN_TABLE;
         stack.add_route(stack::Route { dest, via, port: port.0, table });
-        // Threads take the cores of whoever makes them.
+        // Threads inherit the cores of their parent.
         let core = b.cores.second.unwrap_or(b.cores.first);
         pin(&[core])?;
         let spawned = Net::spawn_thread(stack);

@@ -1,6 +1,6 @@
 //! The rows of bench `proof`: the table of the proof's issue, letter for letter.
 //! Called by `main.rs`. `wire` puts Linux over our emulated link, `flood` a listener of ours under
-//! SYNs that nobody completes; the lab has the cells with Linux at the ends.
+//! SYNs that are never completed; the lab has the cells with Linux at the ends.
 
 mod flood;
 mod wire;

@@ -33,7 +33,10 @@ macro_rules! switches {
 switches! {
     Predict "predict" true "every segment takes the RFC 9293 steps";
     Stamp "stamp" true "the headers of every segment are built anew";
+    Alone "alone" true "a lone segment is built by the steps that any segment takes";
     Follow "follow" true "the headers of every received segment are parsed";
+    FastPath "fast-path" true "headers are parsed layer by layer";
+    FollowApart "follow-apart" true "flows that alternate in a burst have no followers";
     FusedSum "fused-sum" true "data is copied first and summed afterwards";
     SimdSum "simd-sum" true "checksums use portable 64-bit code";
     WideSum "wide-sum" true "checksums use vectors of 256 bits where 512 were chosen";

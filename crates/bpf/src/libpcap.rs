@@ -1,7 +1,7 @@
 //! libpcap, loaded at run time: it turns filter text into instructions, and its own interpreter
 //! is what ours is compared with.
 //!
-//! Called by: whoever takes filter text from a user; tests and benches. Nothing needs it to be
+//! Called by: programs that take filter text from a user; tests and benches. Nothing needs it to be
 //! there at build time. The functions and structures are those of pcap/pcap.h and pcap/bpf.h,
 //! which have kept their shapes since version 1.0.
 

@@ -2,7 +2,7 @@
 //! step, and all comparisons are one kind.
 //!
 //! Called by: `program.rs`. Step n begins where instruction n does, so that a jump into the middle
-//! of a pair finds the second half still there, and nobody has to ask who jumps where.
+//! of a pair finds the second half still there, and jump targets need no analysis.
 
 use crate::insn::{Condition, Insn, Op, Operand, Size};
 

@@ -1,6 +1,6 @@
 //! A packet as a filter sees it: bytes in one piece or two, and the length it had on the wire.
 //!
-//! Called by: whoever runs a filter; `vm.rs` and the compiler's doorway read it.
+//! Called by: code that runs a filter; `vm.rs` and the compiler's doorway read it.
 
 /// A packet, borrowed.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,7 @@
 //! Programs for people and for C: what `tcpdump -d`, `-dd` and `-ddd` print.
 //!
-//! Called by: whoever shows a filter. Shows refused programs too: an unknown opcode is `unimp`.
+//! Called by: programs that print a filter. Prints refused programs too: an unknown opcode is
+//! `unimp`.
 
 use core::fmt;
 

@@ -1,6 +1,6 @@
 //! A program that was checked, and is ready for the interpreter.
 //!
-//! Called by: whoever takes a program from libpcap, a file or another process.
+//! Called by: code that takes a program from libpcap, a file or another process.
 
 use crate::insn::{Insn, Op};
 use crate::lower::{Step, lower};
@@ -33,8 +33,8 @@ impl Program {
         vm::run(&self.steps, packet)
     }
 
-    /// What it says of every packet, if it begins with a constant return: the filter of whoever
-    /// wants all of them.
+    /// Its constant result for every packet, if it begins with a constant return: the filter of a
+    /// tap that wants all of them.
     pub(crate) fn always(&self) -> Option<u32> {
         match self.steps.first()? {
             Step::One(one) if one.op == Op::RetK => Some(one.k),

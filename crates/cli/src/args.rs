@@ -13,7 +13,7 @@ pub(crate) const FIRST: &str = "\
 wirespeed: a TCP/IP stack that runs inside a process, and tools to measure it
 
 Try first:
-  wirespeed ttcp                 two stacks in memory move bytes for 3 seconds: how fast, at what cost
+  wirespeed ttcp                 two stacks in memory move bytes for 3 seconds: how fast
   wirespeed ttcp --seconds 60 &  one that runs; then, beside it,
   wirespeed top                  what passes it, as it happens
   wirespeed show tcp             what its connection knows: windows, round trip, retransmissions
@@ -42,7 +42,7 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 pub(crate) enum Tool {
-    /// Move bytes between two stacks in memory, or over a device to any host: how fast, at what cost
+    /// Move bytes between two stacks in memory, or over a device to any host
     Ttcp(Box<ttcp::Args>),
     /// Ask a host for an echo (ICMP, ICMPv6) over a device, and say how long it took
     #[cfg(target_os = "linux")]

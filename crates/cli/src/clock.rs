@@ -1,6 +1,6 @@
 //! Clocks, cores and Ctrl-C: what the core of the stack must not read for itself.
 //!
-//! Called by: the loops of every command that runs a stack. Must not know: stacks.
+//! Called by: the loops of every command that runs a stack.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -112,7 +112,7 @@ pub(crate) fn pin(core: Option<usize>) -> bool {
     sched_setaffinity(None, &set).is_ok()
 }
 
-/// Has somebody pressed Ctrl-C? Then the tool ends early, and cleanly.
+/// Was Ctrl-C pressed? Then the tool ends early, and cleanly.
 #[derive(Clone, Debug)]
 pub(crate) struct Interrupt {
     noted: Arc<AtomicBool>,
@@ -141,7 +141,7 @@ impl Interrupt {
         self.noted.load(Ordering::Relaxed)
     }
 
-    /// What a tool that sleeps in poll(2) waits for beside what it waits for.
+    /// For poll(2): readable once Ctrl-C was pressed.
     pub(crate) fn descriptor(&self) -> (BorrowedFd<'_>, PollFlags) {
         (self.event.as_fd(), PollFlags::IN)
     }

@@ -1,10 +1,9 @@
 //! The control service of a running program: it answers `show`, `dump` and `top` between the turns
 //! of the stacks.
 //!
-//! Called by: the loops, every 50 ms, or when one of its descriptors is ready. `answer` is what a stack's own thread says, asked through a
-//! `mailbox` where that is another thread; `leases` knows who watches packets. Must not know: what
-//! the stacks do. A program without a place for its socket runs without one: nothing is worth less
-//! than a transfer that does not start.
+//! Called by: the loops, every 50 ms, or when one of its descriptors is ready. `answer` is what a
+//! stack's own thread says, asked through a `mailbox` where that is another thread; `leases` knows
+//! who watches packets. A program that cannot make its socket runs without one.
 
 mod answer;
 mod leases;
@@ -27,7 +26,7 @@ pub(crate) use mailbox::Mailbox;
 use answer::Wanted;
 use leases::Leases;
 
-/// Time between two looks while somebody watches packets, and while an answer is on its way: the
+/// Polling interval while a client watches packets, and while an answer is being sent: the
 /// socket takes a quarter of a full buffer at a time.
 const WATCHED: Duration = Duration::from_millis(2);
 const ANSWERING: Duration = Duration::from_micros(100);
@@ -71,19 +70,19 @@ impl ControlService {
         }
     }
 
-    /// What a program that sleeps in poll(2) waits for, so that it hears who asks.
+    /// For poll(2): ready when a client connects, asks, or can take more of an answer.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         self.server.iter().flat_map(Server::descriptors)
     }
 
-    /// When [`ControlService::poll`] wants to be called though nobody asks: a client says nothing
-    /// for too long, or nobody comes for what a tap keeps.
+    /// When [`ControlService::poll`] has to be called without a request: an idle client is closed,
+    /// or a tap is removed because nobody collects its packets.
     pub(crate) fn next_deadline(&self) -> Instant {
         let clients = self.server.as_ref().map_or(Instant::NEVER, Server::next_deadline);
         clients.min(self.leases.next_deadline())
     }
 
-    /// Does somebody watch packets?
+    /// Does a client watch packets?
     pub(crate) fn is_watched(&self) -> bool {
         !self.leases.is_empty()
     }

@@ -1,6 +1,6 @@
 //! `wirespeed lab`: experiments with the stack, each with a table, a plot and `--json`.
 //!
-//! Called by: `lib.rs`. Must not know: what an experiment does; `crates/lab` has that.
+//! Called by: `lib.rs`. `crates/lab` does the work.
 
 use anyhow::{Result, anyhow};
 

@@ -3,9 +3,9 @@
 //!
 //! Called by: `main.rs`, and tests that ask for the command line ([`command`]).
 //!
-//! Each tool is a room of one shape: TOOL.rs has its `main`, `TOOL/args.rs` what was asked for,
+//! Every tool has the same shape: TOOL.rs has its `main`, `TOOL/args.rs` the options,
 //! `TOOL/run.rs` the work, `TOOL/report.rs` what is printed, as text and as JSON. What two tools
-//! share stands here beside them: clocks and Ctrl-C (`clock`), a stack on a device (`outside`),
+//! share is in this folder: clocks and Ctrl-C (`clock`), a stack on a device (`outside`),
 //! questions to a running program (`running`) and their answers (`control_service`), what is
 //! printed where (`output`).
 

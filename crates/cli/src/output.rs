@@ -1,6 +1,6 @@
 //! What is printed. A reader that has gone away (`| head -1`) is no failure; a full disk is.
 //!
-//! Called by: every command, for results; messages go to standard error. Must not know: contents.
+//! Called by: every command, for results; messages go to standard error.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -11,7 +11,7 @@ pub(crate) fn out(text: &str) -> Result<()> {
     read_by_someone(text).map(drop)
 }
 
-/// The same, for what goes on by itself: false once nobody reads any more, and then it ends.
+/// The same for continuous output: false once the reader is gone; then the tool ends.
 pub(crate) fn read_by_someone(text: &str) -> Result<bool> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -40,7 +40,7 @@ pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
-/// Write a message to standard error; where that fails nobody is left to be told.
+/// Write a message to standard error; a failure of that cannot be reported.
 pub(crate) fn err(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

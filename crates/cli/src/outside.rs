@@ -1,8 +1,8 @@
 //! A stack whose wire leaves the process: `--dev KIND:NAME`, `--addr A/B`, `--via GATEWAY`, the
 //! device opened, and the loop that sleeps in poll(2) between what comes and what is due.
 //!
-//! Called by: `ping`, and `ttcp` to and from hosts. Must not know: what is said over the wire. The
-//! kernel's end of the device is set up by whoever runs the program (`ip addr add ... dev NAME`).
+//! Called by: `ping`, and `ttcp` to and from hosts. The kernel's end of the device is set up by the
+//! user of the program (`ip addr add ... dev NAME`).
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::BorrowedFd;
@@ -35,7 +35,7 @@ pub(crate) const HEADING: &str = "Over a device";
 #[group(id = "outside", multiple = true)]
 #[command(next_help_heading = HEADING)]
 pub(crate) struct Args {
-    /// tap:NAME, tun:NAME, packet:NAME, xdp:NAME, vm:PATH or vm-listen:PATH
+    /// tap:NAME, tun:NAME, packet:NAME, xdp:NAME, vm:PATH
     ///
     /// tap:NAME (Ethernet) and tun:NAME (bare IP) are made if they are not there. packet:NAME is an
     /// interface that is there, used beside the kernel, xdp:NAME one used instead of it. vm:PATH
@@ -46,10 +46,10 @@ pub(crate) struct Args {
     /// Our VLAN on the device: ID for one 802.1Q tag, OUTER.ID for an 802.1ad tag around it
     #[arg(long, value_name = "[OUTER.]ID", requires = "dev", hide_short_help = true)]
     pub(crate) vlan: Option<Tags>,
-    /// Our address and its network, as 192.0.2.2/24; may be repeated
+    /// Our address and network, as 192.0.2.2/24; repeatable
     #[arg(long, value_name = "A/B", requires = "dev")]
     pub(crate) addr: Vec<Cidr>,
-    /// Gateway to other networks, one for each version of IP
+    /// Gateway to other networks, one a version of IP
     #[arg(long, value_name = "GATEWAY", requires = "dev")]
     pub(crate) via: Vec<IpAddr>,
     /// How often the device wakes us: a level, 0 for each frame to 5 for the fewest wake-ups,
@@ -166,7 +166,7 @@ impl Args {
         Ok(dev)
     }
 
-    /// Is the host somebody else? Nobody but the other end of the device hears what we send.
+    /// Is it another host? Only the other end of the device receives what we send.
     ///
     /// # Errors
     /// [`Usage`] for an address of ours.
@@ -285,7 +285,7 @@ impl Outside {
         let mut asked: Vec<PollFd<'_>> =
             others.into_iter().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
         let beside = asked.len();
-        // Frames that gather are for then, and wake nobody before.
+        // With interrupt moderation frames gather until then, and do not wake us before.
         if !gathers {
             let device = self.device()?;
             let Some(fd) = device.as_fd() else {
@@ -320,7 +320,7 @@ impl Outside {
     }
 }
 
-/// How long to sleep at most; `None` is for as long as it takes.
+/// The time-out of poll(2); `None` if nothing is due.
 fn timeout(due: Instant, now: Instant) -> Option<Timespec> {
     let nanos = (due != Instant::NEVER).then(|| due.since(now).as_nanos())?;
     Some(Timespec {
@@ -383,7 +383,7 @@ pub(crate) fn open(dev: &Dev, how: &How) -> Result<(Box<dyn Device>, MacAddr)> {
     Ok((Box::new(tap), mac))
 }
 
-/// A hardware address that nobody else has: locally administered, drawn.
+/// A random, locally administered hardware address.
 fn own_mac() -> Result<MacAddr> {
     let mut mac = [2; 6];
     getrandom::fill(&mut mac[1..]).context("the system gives no random address")?;

@@ -1,5 +1,5 @@
-//! `wirespeed man` and `wirespeed completions`: made from the command line itself whenever they are
-//! asked for, so they cannot be out of date.
+//! `wirespeed man` and `wirespeed completions`: generated from the definition of the command line
+//! at each call, so they are always current.
 //!
 //! Called by: `lib.rs`. docs/decisions/0062-pages-on-request.md says why no files are kept.
 
@@ -79,12 +79,14 @@ fn find<'a>(all: &'a Command, path: &[String]) -> Result<&'a Command> {
     })
 }
 
-/// The page of a command. What stands below its options in the help keeps its lines.
+/// The page of a command. The text behind its options in the help keeps its line breaks.
 fn page(command: &Command) -> Result<String> {
     let mut text = Vec::new();
     let name = command.get_display_name().unwrap_or("wirespeed").to_owned();
     let notes = command.get_after_long_help().or(command.get_after_help()).map(ToString::to_string);
     let bare = command.clone().after_help(Resettable::Reset).after_long_help(Resettable::Reset);
+    // clap_mangen leaves out the text of options that -h hides.
+    let bare = bare.mut_args(|arg| arg.hide_short_help(false));
     let man = Man::new(bare).title(name.to_uppercase()).manual("wirespeed");
     let man = man.source(concat!("wirespeed ", env!("WIRESPEED_VERSION")));
     man.render(&mut text).context("cannot make the page")?;
@@ -93,7 +95,7 @@ fn page(command: &Command) -> Result<String> {
         page += &section("NOTES", &notes);
     }
     if name != "wirespeed" {
-        page += &section("EXIT STATUS", EXIT);
+        page += &section("EXIT STATUS", EXIT.trim_start_matches("Exit status: "));
     }
     Ok(page)
 }
@@ -102,7 +104,7 @@ fn page(command: &Command) -> Result<String> {
 fn section(title: &str, text: &str) -> String {
     let line = |line: &str| {
         let line = line.replace('\\', "\\e").replace('-', "\\-");
-        // What begins so would be a request.
+        // Such a line would be a roff request.
         if line.starts_with(['.', '\'']) { format!("\\&{line}") } else { line }
     };
     let lines: Vec<String> = text.lines().map(line).collect();

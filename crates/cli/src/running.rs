@@ -109,7 +109,7 @@ pub(crate) enum Refusal {
     Wrong,
     /// Not now, but perhaps the next time.
     Busy,
-    /// There is no such tap: nobody came for it for too long, perhaps.
+    /// There is no such tap: perhaps its lease has expired.
     Lapsed,
     /// The stack has ended, or the port is gone.
     Gone,

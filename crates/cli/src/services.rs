@@ -1,4 +1,4 @@
-//! `wirespeed services`: the small services over a device, for whoever needs a peer to test
+//! `wirespeed services`: the small services over a device, for users that need a peer to test
 //! against: echo (RFC 862, port 7), discard (RFC 863, port 9), daytime (RFC 867, port 13) and
 //! character generator (RFC 864, port 19), over TCP and UDP, until Ctrl-C.
 //!

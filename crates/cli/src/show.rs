@@ -1,6 +1,6 @@
 //! `wirespeed show`: what a running program's stacks are doing, asked over its control socket.
 //!
-//! Called by: `lib.rs`. Must not know: what a program does with its stacks.
+//! Called by: `lib.rs`.
 //!
 //! # The document of `--json`
 //! `{"tool": "show", "version", "program": {"pid", "command", "version"}, "stacks": [{"name",

@@ -22,6 +22,11 @@ fn text(output: &std::process::Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
+/// Packets in what `dump` printed: the bytes of what it does not know are on lines of their own.
+fn packets(text: &str) -> usize {
+    text.lines().filter(|line| !line.starts_with('\t')).count()
+}
+
 fn place(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
@@ -278,7 +283,7 @@ fn a_pcap_file_is_read_whoever_wrote_it() {
             let output = dump.args(["dump", "-r", path.as_str()]).env("TZ", "UTC0").output();
             let shown = text(&output.expect("the program starts"));
             assert!(shown.starts_with("00:00:01.000005 02:00:00:00:00:01 > "), "{name}: {shown}");
-            assert!(shown.ends_with("(0x88b5), length 60\n"), "{name}: {shown}");
+            assert!(shown.contains("(0x88b5), length 60: \n\t0x0000:  0000 "), "{name}: {shown}");
         }
     }
 }
@@ -296,8 +301,8 @@ fn sections_behind_each_other_keep_their_interfaces() {
     std::fs::write(&both, bytes.concat()).expect("room");
     let both = both.to_str().expect("a path in UTF-8");
     let shown = text(&run(&["dump", "-r", both]));
-    assert_eq!(shown.lines().count(), 3, "{shown}");
-    assert_eq!(shown.matches("IP 192.0.2.1 > 192.0.2.2: ip-proto-253 0").count(), 1, "{shown}");
+    assert_eq!(packets(&shown), 3, "{shown}");
+    assert_eq!(shown.matches("IP 192.0.2.1 > 192.0.2.2:  ip-proto-253 0").count(), 1, "{shown}");
     let copy = written("both-copied.pcapng", &["dump", "-r", both]);
     assert_eq!(text(&run(&["dump", "-r", &copy])), shown);
 }
@@ -320,7 +325,7 @@ fn files_are_called_by_the_times_of_their_packets() {
     written("timed-%s.pcapng", &["dump", "-r", &path, "-G", "60"]);
     for (name, packets) in [("timed-1000.pcapng", 2), ("timed-1060.pcapng", 1)] {
         let shown = run(&["dump", "-r", place(name).to_str().expect("a path in UTF-8")]);
-        assert_eq!(text(&shown).lines().count(), packets, "{name}: {}", stderr(&shown));
+        assert_eq!(self::packets(&text(&shown)), packets, "{name}: {}", stderr(&shown));
     }
     // By size alone, a name is what it is.
     let path = written("sized-%s.pcapng", &["dump", "-r", &path, "-C", "1"]);
@@ -358,4 +363,81 @@ fn a_time_zone_may_be_given_by_its_name() {
     dump.args(["dump", "-r", path.as_str()]).env("TZ", "Test/Place").env("TZDIR", &zones);
     let shown = text(&dump.output().expect("the program starts"));
     assert!(shown.starts_with("05:30:01.000000 "), "{shown}");
+}
+
+#[test]
+fn a_link_type_of_which_nothing_is_known_is_shown_in_hex() {
+    let path = pcap("user0.pcap", u32::to_le_bytes, [MICRO, 147], &[(1, 0)]);
+    let shown = run(&["dump", "-t", "-r", &path]);
+    assert_eq!(code(&shown), 0, "{}", stderr(&shown));
+    assert!(text(&shown).starts_with("UNSUPPORTED\n\t0x0000:  4500 0014 "), "{}", text(&shown));
+    assert!(stderr(&shown).contains("not decoded"), "{}", stderr(&shown));
+    // It is copied as what it is.
+    let copy = written("user0.pcapng", &["dump", "-r", &path]);
+    assert_eq!(text(&run(&["dump", "-t", "-r", &copy])), text(&shown));
+}
+
+#[test]
+fn packets_go_to_standard_output_and_the_rest_to_standard_error() {
+    let path = pcap("quiet.pcap", u32::to_le_bytes, [MICRO, RAW_IP], &[(1, 0), (2, 0)]);
+    let shown = run(&["dump", "-r", &path]);
+    assert_eq!(text(&shown).lines().count(), 2);
+    assert_eq!(stderr(&shown).lines().count(), 1, "{}", stderr(&shown));
+    assert_eq!(text(&run(&["dump", "--count", "-r", &path])), "2 packets\n");
+    // After an error nothing but the error.
+    let bytes = std::fs::read(&path).expect("it was written");
+    let cut = place("quiet-cut.pcap");
+    std::fs::write(&cut, &bytes[..bytes.len() - 1]).expect("room");
+    let output = run(&["dump", "-r", cut.to_str().expect("UTF-8")]);
+    assert_eq!((code(&output), text(&output).lines().count()), (1, 1));
+    let said = stderr(&output);
+    assert!(said.lines().last().is_some_and(|line| line.starts_with("error: ")), "{said}");
+}
+
+#[test]
+fn a_filter_may_come_from_a_file_and_a_direction_is_a_filter() {
+    let path = capture("directions.pcapng", "200");
+    let path = path.to_str().expect("a path in UTF-8");
+    let count = |more: &[&str]| {
+        let shown = run(&[&["dump", "-r", path][..], more].concat());
+        assert_eq!(code(&shown), 0, "{}", stderr(&shown));
+        text(&shown).lines().count()
+    };
+    let (received, sent) = (count(&["-Q", "in"]), count(&["-Q", "out"]));
+    assert!(received > 0 && sent > 0 && received + sent == 200, "{received} and {sent}");
+    assert_eq!(count(&["-Q", "inout"]), 200);
+    let filter = place("filter.txt");
+    std::fs::write(&filter, "\n").expect("room");
+    // An empty file lets all pass, whatever the command line says.
+    assert_eq!(count(&["-F", filter.to_str().expect("UTF-8"), "tcp port nowhere"]), 200);
+    assert_eq!(code(&run(&["dump", "-F", "/nowhere/at/all"])), 1);
+}
+
+#[test]
+fn files_are_a_ring_by_size_and_come_to_an_end_by_time() {
+    let times: Vec<(u32, u32)> = (0..9).map(|minute| (minute * 60, 0)).collect();
+    let path = pcap("minutes.pcap", u32::to_le_bytes, [MICRO, ETHERNET], &times);
+    written("minutes.pcapng", &["dump", "-r", &path, "-G", "60", "-W", "3"]);
+    let exists = |name: &str| std::fs::exists(place(name)).expect("the folder can be read");
+    assert!(exists("minutes.pcapng2") && !exists("minutes.pcapng3"));
+    let running = Running::start("1").ready();
+    let ring = place("ring");
+    let name = ring.to_str().expect("UTF-8");
+    let output = running.ask(&["dump", "-c", "6000", "-C", "1", "-W", "2", "-w", name]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(exists("ring0") && exists("ring1") && !exists("ring2"));
+    let output = run(&["dump", "-W", "2", "-w", name]);
+    assert_eq!(code(&output), 2, "{}", stderr(&output));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_interfaces_of_this_machine_are_listed() {
+    let listed = text(&run(&["dump", "-D"]));
+    assert!(listed.contains(".lo [") && listed.contains("Loopback"), "{listed}");
+    assert!(listed.ends_with(".any (all interfaces that are up)\n"), "{listed}");
+    let document: serde_json::Value =
+        serde_json::from_slice(&run(&["dump", "-D", "--json"]).stdout).expect("one document");
+    let interfaces = document["interfaces"].as_array().expect("a list");
+    assert!(interfaces.iter().any(|i| i["name"] == "lo"), "{document}");
 }

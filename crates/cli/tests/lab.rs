@@ -25,7 +25,7 @@ fn one(more: &[&str]) -> std::process::Output {
 
 #[test]
 fn a_bad_command_line_says_what_to_do_and_exits_with_2() {
-    let cases: [(&[&str], &str); 11] = [
+    let cases: &[(&[&str], &str)] = &[
         (&["lab"], "wan"),
         (&["lab", "moon"], "--help"),
         (&["lab", "wan", "--cc", "vegas"], "cubic"),
@@ -40,7 +40,7 @@ fn a_bad_command_line_says_what_to_do_and_exits_with_2() {
         (&["lab", "pps", "--first-seed", "3"], "take it: wan, fair, mitigation"),
         (&["lab", "livelock", "--jobs", "1"], "take it: wan, fair, mitigation"),
     ];
-    for (args, says) in cases {
+    for &(args, says) in cases {
         let output = run(args);
         assert_eq!(code(&output), 2, "{args:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(says), "{args:?}: {}", stderr(&output));

@@ -17,7 +17,7 @@ const NONSENSE: [&str; 7] =
     ["nonsense", "", "-1", "nan", "inf", "1e999", "99999999999999999999999999"];
 
 /// What has begun something is ended, and found out, after this.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Every tool and experiment, by its words.
 fn tools(command: &Command, path: &[String], found: &mut Vec<(Vec<String>, Command)>) {
@@ -45,7 +45,7 @@ fn ended(args: &[String], directory: &Path) -> Option<Output> {
     let mut child = command.spawn().expect("the program starts");
     let begun = Instant::now();
     while child.try_wait().expect("it is ours").is_none() {
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > TIMEOUT {
             child.kill().expect("it is ours");
             child.wait().expect("it is ours");
             return None;

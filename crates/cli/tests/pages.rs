@@ -53,6 +53,9 @@ fn every_tool_has_a_page_with_every_option_and_its_sentence() {
             if let Some(option) = option {
                 assert!(page.contains(&option), "{path:?}: no {option} in the page");
             }
+            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            let words: Vec<&str> = help.split(' ').take(2).collect();
+            assert!(page.contains(&words.join(" ")), "{path:?}: no '{help}' in the page");
         }
     }
 }

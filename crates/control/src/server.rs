@@ -93,7 +93,7 @@ impl Server {
         &self.budget
     }
 
-    /// For whoever answers and has limits of its own there: `control_taps`.
+    /// For the code that answers, which has a limit here: `control_taps`.
     pub fn budget_mut(&mut self) -> &mut Budget {
         &mut self.budget
     }
@@ -142,7 +142,7 @@ impl Server {
     }
 
     fn accept(&mut self, now: Instant) {
-        // As many as the kernel holds: whoever connects without end does not keep us here.
+        // At most the listen backlog: clients that keep connecting do not keep us here.
         for _ in 0..BACKLOG {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let Ok(socket) = accept_with(&self.listener, flags) else { return };

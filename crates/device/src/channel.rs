@@ -1,5 +1,5 @@
 //! A device whose other end is plain bytes: `send(&[u8])` and `recv(&mut [u8])`, from any thread,
-//! for code that has frames of its own and no wish to know mbufs (a VPN, an emulator, a test).
+//! for code that has frames of its own and does not use mbufs (a VPN, an emulator, a test).
 //!
 //! Called by: programs that bring frames. Limits: frames in each direction ([`Config::depth`]);
 //! both push back. Counters: [`Device::drops`].
@@ -19,7 +19,7 @@ use mbuf::Pool;
 
 use crate::{Burst, Device, Doorbell, Limits, Offloads};
 
-/// What both directions of a [`pair`] are like.
+/// The settings of both directions of a [`pair`].
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     /// What frames begin with.
@@ -383,9 +383,9 @@ impl Device for Channel {
 }
 
 impl Drop for Channel {
-    /// Whoever waits is told; frames sent before can still be received.
+    /// Waiting threads are woken; frames sent before can still be received.
     fn drop(&mut self) {
-        // Under the locks, so that nobody looks before and sleeps after.
+        // Under the locks, so that no thread checks before and sleeps after.
         for queue in [&self.shared.to_stack, &self.shared.from_stack] {
             let held = queue.lock();
             self.shared.device_gone.store(true, Ordering::Release);

@@ -1,5 +1,5 @@
-//! A doorbell: wakes a thread that sleeps or a task that waits, and costs one locked instruction
-//! when nobody does.
+//! A doorbell: wakes a thread that sleeps or a task that waits, and costs one locked instruction if
+//! there is none.
 //!
 //! Called by: devices and driver threads. Counters: rings that woke a sleeper, and rings that found
 //! none ([`Doorbell::wakeups`]).
@@ -52,11 +52,11 @@ struct Bell {
     rung: Condvar,
 }
 
-/// Whom to wake.
+/// The waker.
 #[derive(Default)]
 struct Sleeper {
     waker: Option<Waker>,
-    /// A thread waits for [`Bell::rung`]: telling it is a system call, even if nobody listens.
+    /// A thread waits for [`Bell::rung`]: notifying it costs a system call, even without a waiter.
     waits: bool,
 }
 
@@ -75,7 +75,7 @@ impl Default for Doorbell {
 }
 
 impl Doorbell {
-    /// A bell that nobody listens to yet.
+    /// A bell that is not armed yet.
     pub fn new() -> Doorbell {
         Doorbell(Arc::new(Bell {
             state: AtomicU64::new(0),
@@ -97,7 +97,7 @@ impl Doorbell {
         let mut sleeper = self.0.sleeper.lock().unwrap_or_else(PoisonError::into_inner);
         let old = sleeper.replace(waker);
         // Under the lock: a ringer that is late then finds this waker and wakes it for nothing,
-        // but never leaves the bell armed for nobody.
+        // but never leaves the bell armed without a waiter.
         self.arm();
         drop(sleeper);
         // Its last reference may run any code.
@@ -131,7 +131,7 @@ impl Doorbell {
     }
 
     /// For one that sleeps by other means than [`Doorbell::sleep`]: from now on a ring wakes
-    /// `waker`. `false`: it was rung since [`Doorbell::arm`], and nobody is to sleep. In both cases
+    /// `waker`. `false`: it was rung since [`Doorbell::arm`], so do not sleep. In both cases
     /// [`Doorbell::disarm`] afterwards.
     pub fn hand_over(&self, waker: &Waker) -> bool {
         let mut sleeper = self.0.sleeper.lock().unwrap_or_else(PoisonError::into_inner);

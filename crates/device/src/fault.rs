@@ -1,5 +1,5 @@
-//! A device on a bad wire: it drops, duplicates, reorders and corrupts frames, each with a
-//! probability, the same way each time for the same seed and the same frames.
+//! A fault injector around a device: it drops, duplicates, reorders and corrupts frames, each with
+//! a probability; the same seed and frames give the same faults.
 //!
 //! Called by: tests and experiments, around any device. Counters: [`FaultCounts`]; what it loses is
 //! [`DropReason::FaultInjected`].
@@ -55,7 +55,7 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// A good wire; reordered frames, if asked for, by up to 3 places, and 64 idle polls.
+    /// No faults; reordered frames, if asked for, by up to 3 places, and 64 idle polls.
     fn default() -> Config {
         Config { rx: Odds::default(), tx: Odds::default(), distance: 3, idle_polls_max: 64 }
     }
@@ -289,7 +289,7 @@ impl Lane {
     }
 }
 
-/// ARP has no checksum: what is wrong with it nobody would notice.
+/// ARP has no checksum: a receiver could not detect the corruption.
 fn may_be_corrupted(frame: &Mbuf, link: LinkKind) -> bool {
     let arp = link == LinkKind::Ethernet && frame.as_slice().get(12..14) == Some(&[0x08, 0x06]);
     !arp && frame.len() > link.header_len()

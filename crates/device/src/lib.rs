@@ -1,17 +1,17 @@
-//! The one door between a stack and a wire: [`Device`], bursts in and bursts out, with declared
+//! The interface between a stack and a wire: [`Device`], bursts in and bursts out, with declared
 //! [`Limits`]. Devices: [`mem`], the wire inside a process; [`nic`], one whose wire takes time;
 //! [`channel`], frames as plain bytes for code that knows no mbuf; `tap`, the kernel of this
 //! machine, and `packet`, an interface it has (Linux). Around any of them: [`counted`], [`fault`],
-//! `capture`; [`vlan`] splits one into several ports. [`Doorbell`] wakes who sleeps.
+//! `capture`; [`vlan`] splits one into several ports. [`Doorbell`] wakes sleeping threads.
 //!
 //! Called by: the stack, once a burst, and driver threads around it. Nothing here knows a protocol
 //! above the link header or reads the time; only [`Doorbell::sleep`] waits.
 //!
 //! # Bring your own
-//! A stack speaks over anything that implements [`Device`]: six methods, the others have answers
-//! of their own. `crates/wirespeed/examples/bring_your_own.rs` is a whole one, over a socket, with
-//! a stack at each end. Who does not want to touch mbufs uses [`channel::pair`] and moves byte
-//! slices.
+//! A stack runs over anything that implements [`Device`]: six methods are required, the others have
+//! defaults. `crates/wirespeed/examples/bring_your_own.rs` is a whole one, over a socket, with
+//! a stack at each end. Code that does not want to use mbufs takes [`channel::pair`] and moves
+//! byte slices.
 //!
 //! ## What a frame is
 //! One [`Mbuf`]: contiguous bytes, link header first where the link kind has one, no preamble and
@@ -20,21 +20,21 @@
 //! ## The contract
 //! 1. **A full queue pushes back.** `tx_burst` takes frames from the front of the burst; what it
 //!    does not take stays, in order, and is offered again. Never drop because of a full queue.
-//! 2. **A frame that can never go** (too long, nobody at the other end) is taken, freed and
+//! 2. **A frame that can never go** (too long, no other end) is taken, freed and
 //!    counted under a [`base::DropReason`]: otherwise it would block those behind it for ever.
 //! 3. **A frame taken is the device's.** It goes back with [`Pool::free`] once it is sent; plain
 //!    `drop` is right too, and dearer. Its bytes may be shared with the sender's retransmission
 //!    queue: read them, do not write them ([`Mbuf::as_mut_slice`] says no).
 //! 4. **A frame given is the stack's.** It may be another pool's: [`Pool::free`] sends it home. It
-//!    is exclusive: nobody else reads or writes its bytes any more.
+//!    is exclusive: no other code reads or writes its bytes any more.
 //! 5. **No call waits**, for the wire, a lock held for long, or memory: without a buffer a frame is
 //!    dropped and counted ([`base::DropReason::MbufExhausted`]) and the call returns.
 //! 6. **[`Limits`] hold.** They are asked for once, when the port is made.
 //! 7. **Nothing from outside panics.** What comes from the wire may be of any length and content;
 //!    the stack checks it, the device only its own framing.
 //! 8. **The end is quiet.** When the other end is gone, `link_up` is false, `rx_ready` is false,
-//!    `as_fd` is `None` and [`Device::failure`] has the reason: nobody spins on a dead device. If
-//!    it will not come back, [`Device::is_gone`] says so, and its connections fail.
+//!    `as_fd` is `None` and [`Device::failure`] has the reason: no driver spins on a dead device.
+//!    If it will not come back, [`Device::is_gone`] says so, and its connections fail.
 //!
 //! ## Threads
 //! One thread uses a device at a time; it may be another one each time (`Send`, not `Sync`). The
@@ -50,7 +50,7 @@
 //! ## What a stack expects, and what it does not
 //! - Order is kept as well as the wire keeps it: reordering costs throughput, not correctness.
 //! - Loss, duplication and corruption may happen. With [`Offloads::rx_checksum`] the device vouches
-//!   for frames it flags [`mbuf::Flags::CSUM_VERIFIED`]: nobody looks again.
+//!   for frames it flags [`mbuf::Flags::CSUM_VERIFIED`]: they are not verified again.
 //! - The maximum frame is respected by the stack; so is `max_segments`, which is 1 at least. Today
 //!   every frame is one piece and starts anywhere: `min_first_segment` and `alignment` are declared
 //!   for devices to come, and no stack reads them yet.
@@ -166,9 +166,9 @@ pub trait Device: Send {
         false
     }
 
-    /// Is there something in here that goes on only when somebody calls, while there is nothing to
+    /// Is there work in here that only goes on when the device is called, while there is nothing to
     /// receive and no room to wait for: frames that were taken and that the kernel would not send?
-    /// If the device cannot wake, its driver then looks at an interval, whatever it sleeps at.
+    /// If the device cannot wake, its driver then polls it at an interval, whatever it waits on.
     fn is_unfinished(&self) -> bool {
         false
     }
@@ -199,8 +199,8 @@ pub trait Device: Send {
 
     /// Ask to be woken, once, when a frame can be received or when there is room for what was
     /// pushed back. `true`: asked, and nothing is ready now. `false`: something is ready, or (the
-    /// default) the device cannot wake; then its driver has to look at an interval. Whoever asked
-    /// before is forgotten. Room counts for frames pushed back before this call alone: who pushes
+    /// default) the device cannot wake; then its driver has to poll at an interval. An earlier
+    /// waker is replaced. Room counts for frames pushed back before this call alone: who pushes
     /// later asks again.
     fn arm(&mut self, waker: &Waker) -> bool {
         let _ = waker;
@@ -208,7 +208,8 @@ pub trait Device: Send {
     }
 
     /// When there will be what an [`Device::arm`] that was just answered `true` waits for, though
-    /// nobody wakes: the caller looks at this time. [`Instant::NEVER`] (the default): not known.
+    /// there is no wake-up: the caller polls at this time. [`Instant::NEVER`] (the default): not
+    /// known.
     fn wakes_at(&self) -> Instant {
         Instant::NEVER
     }

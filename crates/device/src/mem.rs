@@ -180,7 +180,7 @@ impl Mem {
     }
 
     /// [`Mem::wait`], unless `ready` says that there is other work. It is asked after the bell is
-    /// armed, so whoever brings that work and then rings [`Mem::waker`] is never missed.
+    /// armed, so work that is published before [`Mem::waker`] is rung is never missed.
     pub fn wait_unless(&self, timeout: Option<Duration>, ready: impl FnOnce() -> bool) {
         if self.unreported.get() > 0 {
             self.report_room();
@@ -200,7 +200,7 @@ impl Mem {
         self.bell.clone()
     }
 
-    /// Wake-ups of this end's sleeper: sent, and suppressed because nobody slept or cared.
+    /// Wake-ups of this end: sent, and suppressed because no thread slept.
     pub fn wakeups(&self) -> (u64, u64) {
         self.bell.wakeups()
     }
@@ -233,7 +233,7 @@ impl Mem {
         bytes
     }
 
-    /// Let the peer know of room, if it sleeps for some: it says so before it arms its bell.
+    /// Wake the peer for room, if it waits for it: it sets a flag before it arms its bell.
     #[inline]
     fn report_room(&self) {
         self.unreported.set(0);

@@ -1,5 +1,5 @@
-//! Interrupt mitigation: how often whoever receives from a device is woken, and what each setting
-//! means in frames, bytes and time.
+//! Interrupt mitigation: how often the receiver of a device is woken, and what each level means in
+//! frames, bytes and time.
 //!
 //! Called by: ports, each of which keeps a [`Moderation`]; devices that wake by themselves get its
 //! thresholds ([`crate::Device::coalesce`]).
@@ -166,7 +166,7 @@ impl FromStr for Mitigation {
     }
 }
 
-/// How a driver that has nothing to do rests.
+/// What a driver does that has nothing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdlePolicy {
     /// Not at all.
@@ -177,7 +177,7 @@ pub enum IdlePolicy {
     Gather(Threshold),
 }
 
-/// Decides for one port, from what came, how its driver rests.
+/// The interrupt moderation of one port: decides its driver's idle policy from what was received.
 #[derive(Debug)]
 pub struct Moderation {
     setting: Mitigation,

@@ -250,13 +250,13 @@ impl Drop for Nic {
     }
 }
 
-/// At least as long as the shortest frame, with zeros: what lay there before is nobody's to see.
+/// Padded with zeros to the shortest frame, so that old memory does not leak.
 fn padded(mut frame: Mbuf, pool: &mut Pool) -> Option<Mbuf> {
     let missing = MIN_FRAME.saturating_sub(frame.len());
     if missing == 0 || frame.append(&[0; MIN_FRAME][..missing]) == missing {
         return Some(frame);
     }
-    // Somebody else reads this buffer, or it ends here.
+    // The buffer is shared, or it ends here.
     let copy = pool.alloc(MIN_FRAME).map(|mut copy| {
         copy.append(frame.as_slice());
         copy.append(&[0; MIN_FRAME][..MIN_FRAME - copy.len()]);

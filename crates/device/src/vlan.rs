@@ -273,7 +273,7 @@ impl Device for Port {
         trunk.waiting(self.number) > 0 || trunk.device.rx_ready()
     }
 
-    /// Also if nobody will tell of room: then the next burst finds out.
+    /// Also if no wake-up for room will come: then the next burst finds out.
     fn tx_ready(&self) -> bool {
         let trunk = locked(&self.trunk);
         trunk.is_forgotten(self.number) || trunk.device.tx_ready()
@@ -302,7 +302,7 @@ impl Device for Port {
         for slot in &self.descriptors {
             if slot.get().is_none() {
                 let copy = fd.try_clone_to_owned().ok()?;
-                // Nobody else sets it: the lock is ours.
+                // Only we set it: we hold the lock.
                 let _ = slot.set((fd.as_raw_fd(), copy));
             }
             if let Some((number, copy)) = slot.get()

@@ -20,7 +20,7 @@
 //!   [`DropReason::DeviceLinkDown`] until the next machine connects, which then has the link.
 //! - A [`Stream`] that connected: gone for good.
 //! - A length that no frame has: the stream has lost its step, and the connection is closed.
-//! - A [`Dgram`] knows of no other end: what nobody takes is lost and counted.
+//! - A [`Dgram`] is not connected: frames without a receiver are lost and counted.
 //!
 //! # Sleeping
 //! [`Device::as_fd`](crate::Device::as_fd) is one descriptor for a port's whole life, whoever

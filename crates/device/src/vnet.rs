@@ -27,7 +27,7 @@ const TCP_CHECKSUM_AT: u16 = 16;
 const UDP_CHECKSUM_AT: u16 = 6;
 const UDP: u8 = 17;
 
-/// The frame and its header contradict each other, or ask for what nobody agreed on.
+/// The frame and its header contradict each other, or ask for an offload that was not negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Contradiction;
 

@@ -318,7 +318,7 @@ impl Device for XdpSocket {
 
     fn rx_ready(&self) -> bool {
         // What could not be sent is tried again at once, if that takes a call of ours and has not
-        // been for nothing too often: nobody spins for a device that stands.
+        // been in vain too often: no busy loop for a device that stalls.
         let is_worth_a_call = self.fruitless < FRUITLESS_MAX && self.tx.wants_waking();
         !self.is_gone() && (self.rx.has_entry() || is_worth_a_call && self.has_unsent())
     }

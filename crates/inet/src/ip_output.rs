@@ -9,6 +9,7 @@ use core::net::IpAddr;
 use base::{DropReason, LinkKind, MacAddr};
 use mbuf::{Flags, Mbuf};
 use wire::checksum::Sum;
+use wire::tcp::{ChecksumField, Established};
 use wire::{ether, ipv4, ipv6};
 
 /// Link and IP header of one connection, lengths and checksum left open.
@@ -146,6 +147,33 @@ impl HeaderTemplate {
         }
     }
 
+    /// Does [`HeaderTemplate::prepend_all`] know headers of this kind?
+    #[inline(always)]
+    pub fn is_usual(&self) -> bool {
+        matches!(self.kind, Kind::EthernetV4 | Kind::EthernetV6)
+    }
+
+    /// Put all headers in front of a payload: `tcp`, which has timestamps, with a checksum made of
+    /// the sums of payload and pseudo-header, and what [`HeaderTemplate::prepend`] puts there.
+    ///
+    /// # Errors
+    /// [`DropReason::IpTooBig`] without room in front, or past 65,535 bytes.
+    #[inline(always)]
+    pub fn prepend_all(
+        &self,
+        m: &mut Mbuf,
+        tcp: &Established,
+        pseudo: Sum,
+        payload: Sum,
+    ) -> Result<(), DropReason> {
+        if self.kind == Kind::EthernetV6 {
+            let headers = all::<ETHERNET_V6>(self, m, tcp, pseudo, payload)?;
+            return fill_v6(&mut headers.0[ether::HEADER_LEN..], headers.1);
+        }
+        let headers = all::<ETHERNET_V4>(self, m, tcp, pseudo, payload)?;
+        self.fill_v4(&mut headers.0[ether::HEADER_LEN..], headers.1)
+    }
+
     #[inline(always)]
     fn fill_v4(&self, ip: &mut [u8], segment_len: usize) -> Result<(), DropReason> {
         let ip = ip.first_chunk_mut::<20>().ok_or(DropReason::IpTooBig)?;
@@ -216,6 +244,24 @@ impl HeaderTemplate {
     pub fn link_len(&self) -> usize {
         usize::from(self.link_len)
     }
+}
+
+/// The template's first bytes and the TCP header; gives what is before that, whose lengths are
+/// open, and the bytes behind it.
+#[inline(always)]
+fn all<'m, const IP_END: usize>(
+    template: &HeaderTemplate,
+    m: &'m mut Mbuf,
+    tcp: &Established,
+    pseudo: Sum,
+    payload: Sum,
+) -> Result<(&'m mut [u8; IP_END], usize), DropReason> {
+    let segment_len = m.len() + Established::LEN_MAX;
+    let headers = m.prepend(IP_END + Established::LEN_MAX).ok_or(DropReason::IpTooBig)?;
+    let (ip, rest) = headers.split_first_chunk_mut::<IP_END>().ok_or(DropReason::IpTooBig)?;
+    tcp.emit(rest, segment_len, pseudo, payload, ChecksumField::Full);
+    ip.copy_from_slice(&template.bytes[..IP_END]);
+    Ok((ip, segment_len))
 }
 
 #[inline(always)]

@@ -12,7 +12,7 @@ pub struct Envelope {
     pub machine: Machine,
     /// Wall time that it took.
     pub seconds: f64,
-    /// Somebody stopped it: rows may rest on fewer runs than asked for.
+    /// It was stopped: rows may rest on fewer runs than asked for.
     pub interrupted: bool,
 }
 

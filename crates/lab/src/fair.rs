@@ -77,7 +77,7 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
         let seconds = options.seconds.unwrap_or(if quick { short } else { usual });
         options.choice.contest(pairing, seconds, seed)
     };
-    // All pairings with the first seed, then all with the next: whoever stops it early has some of
+    // All pairings with the first seed, then all with the next: an early stop leaves some of
     // each.
     let runs: Vec<(&Pairing, u64)> =
         seeds.clone().flat_map(|seed| pairings.iter().map(move |p| (p, seed))).collect();
@@ -113,7 +113,7 @@ fn in_real(_: &Contest, _: bool, _: &(dyn Fn() -> bool + Sync)) -> Result<Option
 /// Virtual time between two looks at whether to go on.
 const LOOK: base::Duration = base::Duration::from_millis(100);
 
-/// Run a contest of ours alone; `None` if somebody says `stop`.
+/// Run a contest of ours alone; `None` if it was stopped.
 pub fn in_virtual(
     contest: &Contest,
     stop: &(dyn Fn() -> bool + Sync),

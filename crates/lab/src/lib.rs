@@ -128,7 +128,7 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Does somebody want it to end? Then it ends soon, with what there is.
+    /// Was it asked to stop? Then it ends soon, with the results so far.
     pub fn is_stopped(&self) -> bool {
         (self.stopped)()
     }

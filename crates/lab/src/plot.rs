@@ -1,8 +1,8 @@
 //! Pictures of reports, as SVG: no fonts of the system are read, so that a picture is the same on
 //! every machine.
 //!
-//! Called by: the lab, for `--plot`. Experiments say what is to be seen ([`Dots`], [`Lines`]); how it
-//! looks is decided here, once for all.
+//! Called by: the lab, for `--plot`. Experiments say what is to be seen ([`Dots`], [`Lines`]); how
+//! it looks is decided here, once for all.
 
 mod dots;
 mod ink;

@@ -12,7 +12,7 @@ use crate::{Error, Run};
 
 impl Run<'_> {
     /// `work` for each of `runs`, in their order as threads come free. `None` stands for a run that
-    /// was not made, or not to its end, because somebody stopped it; `work` gives it as well.
+    /// was not made, or not to its end, because it was stopped; `work` returns that as well.
     ///
     /// # Errors
     /// The first error of a run; the others are stopped.

@@ -90,10 +90,10 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
                 break;
             }
             let pps = match sample.protocol {
-                Protocol::Tcp => tcp(sample.payload, options.seconds)?,
-                Protocol::Udp => udp(sample.payload, options.seconds)?,
+                Protocol::Tcp => tcp(sample.payload, options.seconds, run)?,
+                Protocol::Udp => udp(sample.payload, options.seconds, run)?,
             };
-            sample.rounds.push(pps);
+            sample.rounds.extend(pps);
         }
     }
     Ok(report(&options, rounds, &samples))
@@ -123,8 +123,8 @@ impl World {
     }
 }
 
-/// Segments a second.
-fn tcp(payload: usize, seconds: f64) -> Result<f64, Error> {
+/// Segments a second; `None` if it was stopped in the middle.
+fn tcp(payload: usize, seconds: f64, run: &Run<'_>) -> Result<Option<f64>, Error> {
     let mut world = World::new(payload + TCP_HEADERS)?;
     let to = SocketAddr::new(world.server.addr, PORT);
     let listening = world.server.stack.tcp_listen(to, ListenConfig::default());
@@ -135,7 +135,7 @@ fn tcp(payload: usize, seconds: f64) -> Result<f64, Error> {
     let stream = connecting.map_err(|e| failed("connect", e))?;
     let (data, mut into) = (vec![7; 64 << 10], vec![0; 128 << 10]);
     let (mut accepted, mut bytes, mut start) = (None, 0, None);
-    loop {
+    while !run.is_stopped() {
         let now = world.now();
         world.client.stack.poll(now);
         while world.client.stack.next_event().is_some() {}
@@ -159,13 +159,14 @@ fn tcp(payload: usize, seconds: f64) -> Result<f64, Error> {
         };
         let took = from.elapsed().as_secs_f64();
         if took >= seconds {
-            return Ok((bytes - before) as f64 / payload as f64 / took);
+            return Ok(Some((bytes - before) as f64 / payload as f64 / took));
         }
     }
+    Ok(None)
 }
 
-/// Datagrams a second.
-fn udp(payload: usize, seconds: f64) -> Result<f64, Error> {
+/// Datagrams a second; `None` if it was stopped in the middle.
+fn udp(payload: usize, seconds: f64, run: &Run<'_>) -> Result<Option<f64>, Error> {
     let mut world = World::new(1_500)?;
     let to = SocketAddr::new(world.server.addr, PORT);
     let bind =
@@ -175,7 +176,7 @@ fn udp(payload: usize, seconds: f64) -> Result<f64, Error> {
     let sender = bind(&mut world.client, from)?;
     let (data, mut into) = (vec![7; payload], vec![0; payload]);
     let (mut count, mut start) = (0u64, None);
-    loop {
+    while !run.is_stopped() {
         let now = world.now();
         world.client.stack.poll(now);
         for _ in 0..AT_ONCE {
@@ -198,9 +199,10 @@ fn udp(payload: usize, seconds: f64) -> Result<f64, Error> {
         };
         let took = from.elapsed().as_secs_f64();
         if took >= seconds {
-            return Ok((count - before) as f64 / took);
+            return Ok(Some((count - before) as f64 / took));
         }
     }
+    Ok(None)
 }
 
 fn report(options: &Options, rounds: usize, samples: &[Sample]) -> Report {

@@ -42,7 +42,7 @@ impl Progress {
         } else if self.said.elapsed() >= LINE_EVERY {
             self.said = Instant::now();
             let seconds = self.begun.elapsed().as_secs();
-            // Where nobody listens nobody is missed.
+            // A closed standard error is no error.
             let _ = writeln!(io::stderr(), "{done} of {} runs after {seconds} s", self.total);
         }
     }

@@ -75,7 +75,7 @@ pub struct Outcome {
     pub void: u32,
 }
 
-/// One run, made again while the bridge pauses in it; `None` if somebody says `stop`.
+/// One run, repeated if the bridge paused in it; `None` if it was stopped.
 ///
 /// # Errors
 /// No hosts can be had, or a connection fails.

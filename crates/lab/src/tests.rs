@@ -1,5 +1,5 @@
-//! What all experiments have in common: the envelope, rows that are there though nobody measured
-//! them, options that are refused where they would change nothing.
+//! What all experiments have in common: the envelope, rows that exist although they were not
+//! measured them, options that are refused where they would change nothing.
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use serde_json::Value;
@@ -18,10 +18,20 @@ fn args(line: &str) -> Args {
     Lab::from_arg_matches(&matches).expect(line).args
 }
 
-/// What comes of it if somebody stops it before anything is measured.
+/// The outcome if it is stopped before anything is measured.
 fn stopped(line: &str) -> Value {
     let finished = perform(&args(&format!("{line} --json")), &|| true).expect(line);
     serde_json::from_str(&finished.text).expect("one document")
+}
+
+#[test]
+fn a_measurement_of_a_minute_is_stopped_in_its_middle() {
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let stop = || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 100;
+    let finished = perform(&args("pps --seconds 60 --json"), &stop).expect("pps");
+    assert!(finished.interrupted);
+    let found: Value = serde_json::from_str(&finished.text).expect("one document");
+    assert!(found["rows"].as_array().is_some_and(|rows| rows.len() == 12), "{found}");
 }
 
 #[test]

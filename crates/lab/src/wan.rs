@@ -108,7 +108,7 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
             seeds.end - seeds.start,
         )));
     }
-    // All cells with the first seed, then all with the next: whoever stops it early has some of
+    // All cells with the first seed, then all with the next: an early stop leaves some of
     // each.
     let runs: Vec<(&Cell, u64)> =
         seeds.clone().flat_map(|seed| cells.iter().map(move |cell| (cell, seed))).collect();

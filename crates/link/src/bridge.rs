@@ -24,7 +24,7 @@ use side::Side;
 /// Gives the two directions different random numbers.
 const OTHER_SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Devices of different link kinds cannot be joined.
+/// Devices that cannot be joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mismatch {
     /// Their frames begin differently.
@@ -63,7 +63,7 @@ pub struct Carried {
     pub uncut: u64,
 }
 
-/// The direction from one end to the other.
+/// The direction from one side to the other.
 pub struct BridgeDirection {
     model: Direction,
     link: LinkKind,
@@ -141,7 +141,7 @@ impl BridgeDirection {
     }
 }
 
-/// Two devices, and the link between them in both directions.
+/// Two sides with their devices, and the link between them in both directions.
 pub struct Bridge {
     sides: [Side; 2],
     directions: [BridgeDirection; 2],
@@ -191,7 +191,7 @@ impl Bridge {
         Ok(Bridge { sides: sides.map(Side::new), directions, pool: Pool::new(memory_bytes) })
     }
 
-    /// Receive from both devices and deliver what has arrived, in both directions; returns the
+    /// Receive from all devices and deliver what has arrived, in both directions; returns the
     /// number of packets handled. `clock` is read before each of the four steps.
     pub fn turn(&mut self, mut clock: impl FnMut() -> Instant) -> usize {
         let Bridge { sides: [a, b], directions: [there, back], pool } = self;

@@ -1,7 +1,7 @@
 //! The offloads that a network card applies to a frame before the wire: it segments super-segments
 //! (TSO, USO), and finishes checksums that were left to the device.
 //!
-//! Called by: whoever brings a host's frames to a link, in virtual time or in real. Frames come
+//! Called by: code that brings a host's frames to a link, in virtual time or in real. Frames come
 //! from other programs: none makes it panic (fuzz target `cut`). RFC 9293 section 3.1, RFC 791, RFC
 //! 768; FIN and PSH go with the last segment, CWR with the first (RFC 3168 section 6.1.2).
 

@@ -274,7 +274,7 @@ impl Direction {
             return Duration::ZERO;
         };
         // 65,535 bytes are 5.2e14 here: far from the end of 64 bits. A remainder is below the rate,
-        // which nobody keeps from being there.
+        // which may be any number.
         let ns_by_rate = (bytes as u64 * 8_000_000_000).saturating_add(self.remainder.min(rate));
         self.remainder = ns_by_rate % rate;
         Duration::from_nanos(ns_by_rate / rate)

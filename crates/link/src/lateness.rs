@@ -1,6 +1,6 @@
 //! A histogram of how late events were handled.
 //!
-//! Called by: the bridge, for each packet it hands out; whoever prints it. Two significant figures,
+//! Called by: the bridge, for each packet it hands out; reports. Two significant figures,
 //! from a nanosecond to a minute.
 
 use base::Duration;

@@ -1,6 +1,6 @@
 //! The settings of one direction of a link.
 //!
-//! Called by: whoever makes a link.
+//! Called by: code that makes a link.
 
 use base::{Duration, Instant, LinkKind, Mtu};
 

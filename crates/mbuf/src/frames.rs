@@ -2,8 +2,8 @@
 //! received frames straight into memory it shares with us.
 //!
 //! Called by: devices, which bring such memory, lend buffers of it and get them back filled, as
-//! mbufs that are like any others: they may be held, shared and given back anywhere. Must not know:
-//! who fills them. The memory stays until the last mbuf of it is gone.
+//! mbufs that are like any others: they may be held, shared and given back anywhere. The memory
+//! stays until the last mbuf of it is gone.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;

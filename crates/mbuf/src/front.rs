@@ -1,8 +1,8 @@
 //! The same headers in front of many payloads: for each a handle to send it by.
 //!
-//! Called by: whoever sends a run of segments that differ in little. Must not know: any protocol.
-//! Payloads of a run are mostly alike themselves, down to the word that says how a buffer is held:
-//! one comparison takes the place of all questions, and what is not like the others is asked them.
+//! Called by: whoever sends a run of segments that differ in little. Payloads of a run are mostly
+//! alike themselves, down to the word that says how a buffer is held: one comparison takes the
+//! place of all questions, and what is not like the others is asked them.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;

@@ -1,8 +1,8 @@
 //! Packet buffers: [`Mbuf`], the [`Pool`] they come from, the [`MbufQueue`] that links them and
 //! the [`SockBuf`] a socket keeps.
 //!
-//! Called by: everything that holds a packet. Must not know: any protocol.
-//! Sources: the 4.3BSD mbuf with clusters; the array, run and size cache of the 1989 Cray paper.
+//! Called by: everything that holds a packet. It knows no protocol. Sources: the 4.3BSD mbuf with
+//! clusters; the array, run and size cache of the 1989 Cray paper.
 //!
 //! # The ownership law
 //! - An [`Mbuf`] is a unique handle; its metadata belongs to whoever holds it, on any thread.

@@ -1,7 +1,7 @@
 //! The handle and the one cache line of header behind it.
 //!
-//! Called by: everyone. Must not know: any protocol. What may be written through a handle, and
-//! when, is the ownership law of the crate's head; `writable` and `prepend` enforce it.
+//! Called by: everyone. What may be written through a handle, and when, is the ownership law of the
+//! crate's head; `writable` and `prepend` enforce it.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;

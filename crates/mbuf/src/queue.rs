@@ -1,6 +1,6 @@
 //! A first-in-first-out list of mbufs, linked through their own headers: it allocates nothing.
 //!
-//! Called by: socket buffers, send queues, device rings' overflow. Must not know: any protocol.
+//! Called by: socket buffers, send queues, device rings' overflow.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;

@@ -2,7 +2,7 @@
 //! back to the system, so that a slab of another class can take their place under the limit.
 //!
 //! Called by: `pool.rs`, when a free list is empty and the limit admits no more. It walks all free
-//! lists: the pool asks rarely. Must not know: who takes buffers.
+//! lists: the pool asks rarely.
 #![allow(unsafe_code)]
 
 use core::ptr::NonNull;

@@ -1,7 +1,7 @@
 //! Several handles on one cluster: sharing, sharing to send, splitting; no byte is copied.
 //!
-//! Called by: send queues. Must not know: any protocol. The count of a cluster's handles is touched
-//! by its own pool alone; what belongs to another pool is copied.
+//! Called by: send queues. The count of a cluster's handles is touched by its own pool alone; what
+//! belongs to another pool is copied.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;

@@ -1,6 +1,6 @@
 //! The receive side of a socket: data in order, waiting for its reader.
 //!
-//! Called by: TCP when data is in order, and the socket's read calls. Must not know: TCP.
+//! Called by: TCP when data is in order, and the socket's read calls.
 
 use crate::mbuf::SMALL;
 use crate::{Mbuf, MbufQueue, Pool, copy};

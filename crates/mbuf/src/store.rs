@@ -2,7 +2,7 @@
 //! the way home for handles that are given back elsewhere.
 //!
 //! Called by: `pool.rs` and `frames.rs`, each of which has a store as its only user; `mbuf.rs`,
-//! `share.rs` and `queue.rs` for the header. Must not know: who takes buffers, or what for.
+//! `share.rs` and `queue.rs` for the header.
 #![allow(unsafe_code)]
 
 use core::ptr::{self, NonNull};

@@ -1,4 +1,5 @@
-//! Who drives a stack: a thread, a task of any runtime, or whoever waits in a blocking call.
+//! The driver of a stack: a thread, a task of any runtime, or a thread that waits in a blocking
+//! call.
 //!
 //! Called by: `Net::new` makes a [`Driver`]; `call` ends ask here whether it must be woken.
 //! The driver polls the stack while there is something to do, leaves its waker with the devices

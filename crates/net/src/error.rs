@@ -91,7 +91,7 @@ pub(crate) fn close_timed_out() -> Error {
     Error::new(ErrorKind::TimedOut, text)
 }
 
-/// Nobody drives the stack.
+/// The stack has no driver.
 pub(crate) fn driver_gone() -> Error {
     Error::other("the driver of this stack has ended: keep it running as long as its sockets")
 }

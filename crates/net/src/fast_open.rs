@@ -1,4 +1,4 @@
-//! TCP Fast Open for programs: a listener that gives connections out at their SYN, and a connect
+//! TCP Fast Open for programs: a listener that accepts connections at their SYN, and a connect
 //! whose SYN carries the first of the data. RFC 7413; both are off unless asked for.
 //!
 //! Called by: programs. What it costs and whom it trusts: `stack::FastOpenConfig`.

@@ -22,8 +22,8 @@ pub struct Forwarder {
     handle: ListenerHandle,
 }
 
-/// A SYN that nobody has answered. Dropping it answers nothing: if the peer sends its SYN again, it
-/// is a new request.
+/// A SYN that was not answered yet. Dropping it answers nothing: if the peer sends its SYN again,
+/// it is a new request.
 pub struct Request {
     net: Net,
     handle: Option<RequestHandle>,

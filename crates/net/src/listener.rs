@@ -1,7 +1,7 @@
 //! [`TcpListener`]: accepts connections, for tasks.
 //!
 //! Called by: programs. What is accepted has the listener's settings. A listener that is dropped
-//! resets what nobody accepted.
+//! resets connections that were not accepted.
 
 use core::net::SocketAddr;
 use core::task::{Context, Poll};

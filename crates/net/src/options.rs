@@ -172,7 +172,7 @@ impl TcpStream {
         self.info(|info| info.send_buffer_bytes)
     }
 
-    /// What closing does with what is not sent (SO_LINGER). `None`: it is sent, and nobody waits.
+    /// What closing does with unsent data (SO_LINGER). `None`: it is sent, and close does not wait.
     /// Zero: it is thrown away, and the peer is reset. A time: dropping a
     /// [`crate::blocking::TcpStream`], or its last clone, waits until the peer has acknowledged
     /// everything, as long as this at most; it goes on being sent afterwards, as from Linux.

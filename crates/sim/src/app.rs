@@ -82,7 +82,7 @@ pub(crate) enum Opening {
 /// Where an end stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Not begun, or nobody has come.
+    /// Not begun, or no client has connected.
     Waiting,
     /// It has a connection.
     Open,
@@ -234,7 +234,7 @@ impl Endpoint {
         self.wake = Instant::NEVER;
     }
 
-    /// Nobody told the peer's link address: like a program that tries again.
+    /// The next hop did not answer: try again, as a program would.
     fn begin_again(&mut self, stack: &mut Stack, handle: TcpHandle, now: Instant) {
         stack.tcp_close(handle);
         self.handle = None;
@@ -404,7 +404,7 @@ impl Endpoint {
     }
 }
 
-/// A connection that is over without an error was closed by nobody here.
+/// The error of a connection that is over: without one it was not closed from here.
 fn named(error: CallError) -> Error {
     match error {
         CallError::Failed(error) => error,

@@ -1,6 +1,6 @@
 //! The main loop of a world: take the earliest event and handle it.
 //!
-//! Called by: whoever made the world. Events are arrivals at the end of a link's direction, hosts
+//! Called by: the owner of the world. Events are arrivals at the end of a link's direction, hosts
 //! that want to be polled, scheduled events, and a check of every connection once a second.
 
 use base::{Duration, Instant};

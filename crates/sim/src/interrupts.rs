@@ -98,7 +98,7 @@ fn world(transfer: &Transfer) -> World {
         ),
         at: Instant::ZERO,
     };
-    // The world is new: nobody has the port.
+    // The world is new: the port is free.
     let _ = world.add_flow(flow);
     world
 }

@@ -191,7 +191,7 @@ fn a_hub_carries_each_frame_to_its_host() {
     let hosts: Vec<usize> = (0..3).map(|n| host(&mut world, n)).collect();
     let members: Vec<_> =
         hosts.iter().map(|&h| (h, PortSettings::default(), path(), path())).collect();
-    // Nobody is introduced: link addresses are asked for, of all.
+    // No neighbour is configured: all link addresses are solicited.
     world.join_by_hub(0, &members, false);
     for (from, to, version) in [(0, 2, IpVersion::V4), (1, 2, IpVersion::V6)] {
         let config = (tcp::Config::default(), tcp::Config::default());

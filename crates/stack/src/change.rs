@@ -1,5 +1,5 @@
 //! Ports that come, go and are replaced while the stack runs, and what becomes of connections whose
-//! device is gone: they fail with the device's reason, so that nobody waits for a time-out.
+//! device is gone: they fail with the device's reason at once, not after a time-out.
 //!
 //! Called by: programs, `net`. Nothing here is on the packet path.
 
@@ -161,7 +161,7 @@ impl Stack {
         for handle in self.connections.of_port(id.0) {
             self.fail_connection(handle);
         }
-        // Their events, and the end of those that nobody holds.
+        // Report their events, and remove orphans.
         tx::output(self);
     }
 

@@ -32,7 +32,7 @@ pub(crate) struct Pcb {
     pub(crate) ready: bool,
     /// Segments find it.
     pub(crate) in_table: bool,
-    /// One of those that nobody owns any more.
+    /// It is an orphan.
     pub(crate) orphan: bool,
     /// Waits in its port's blocked list.
     pub(crate) blocked: bool,
@@ -154,6 +154,16 @@ impl Connections {
             self.pcbs.get(*handle).is_some_and(|pcb| pcb.in_table && pcb.key == *key)
         };
         self.cache.get(key).into_iter().flatten().find(is_it)
+    }
+
+    /// The connection of a segment if it is in the cache, and the cache is in use.
+    #[inline(always)]
+    pub(crate) fn find_cached(&self, key: &FlowKey) -> Option<(TcpHandle, &Pcb)> {
+        let find = |handle: TcpHandle| Some((handle, &**self.pcbs.get(handle)?));
+        let is_it = |(_, pcb): &(TcpHandle, &Pcb)| pcb.in_table && pcb.key == *key;
+        let found = self.cache.get(key).into_iter().flatten().filter_map(find).find(is_it)?;
+        mbuf::prefetch(found.1);
+        Some(found)
     }
 
     #[inline(never)]

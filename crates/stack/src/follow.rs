@@ -4,13 +4,17 @@
 //! Called by: `rx.rs`, inside one burst, after a leader was predicted. Bulk data comes this way:
 //! one segment of a burst pays for the headers, the others for a comparison. It may only refuse,
 //! or do exactly what prediction would do; switch `follow` turns it off and a differential test
-//! compares. Must not know: what the headers mean beyond where two fields are.
+//! compares. A peer may number its IPv4 packets, as Linux does, and push where it likes: such
+//! segments follow as well (decision 0009).
 
+use device::Burst;
 use mbuf::{Flags, Mbuf};
 use wire::checksum::{Ladder, Sum};
-use wire::tcp::{CHECKSUM_OFFSET, SEQ_OFFSET};
+use wire::ipv4;
+use wire::tcp::{CHECKSUM_OFFSET, FLAGS_OFFSET, Flags as TcpFlags, SEQ_OFFSET};
 
 use crate::TcpHandle;
+use crate::flows::{Flows, Frames};
 use crate::rx::bytepass_sum;
 
 /// Bytes compared: Ethernet, IPv6 and a TCP header with timestamps are 86; this is six vectors of
@@ -29,12 +33,32 @@ pub(crate) struct Leader {
     pub(crate) frame_len: usize,
     /// Sum of the pseudo-header, length included.
     pub(crate) pseudo: Sum,
-    /// Where the TCP header begins, and where it ends.
-    pub(crate) tcp_at: usize,
-    pub(crate) payload_at: usize,
+    /// Where its headers begin.
+    pub(crate) at: At,
+    /// The sum of IPv4 identification and header checksum, if packets are numbered: where all else
+    /// is the same, another sum is a header that does not verify.
+    numbers: Option<Sum>,
     headers: Headers,
     /// All ones where a follower must be the same.
     same: Headers,
+}
+
+/// Where the headers of a frame begin, from its first byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct At {
+    pub(crate) ip: usize,
+    pub(crate) tcp: usize,
+    pub(crate) payload: usize,
+}
+
+/// Where followers may stand if flows alternate: behind the leader at `place`, `most` of them.
+#[derive(Clone, Copy)]
+pub(crate) struct Behind<'a> {
+    pub(crate) flows: &'a Flows,
+    pub(crate) place: usize,
+    pub(crate) most: usize,
+    /// Their checksums are to be verified.
+    pub(crate) verify: bool,
 }
 
 /// Aligned, so that a vector of it can be compared where it lies.
@@ -60,51 +84,51 @@ impl Leader {
             len: 0,
             frame_len: 0,
             pseudo: Sum::ZERO,
-            tcp_at: 0,
-            payload_at: 0,
+            at: At::default(),
+            numbers: None,
             headers: Headers([0; HEADERS_MAX]),
             same: Headers([0; HEADERS_MAX]),
         }
     }
 
-    /// A data segment was predicted: those behind it may follow. `frame` is the whole frame; one
-    /// that is shorter than what is compared leads nobody.
+    /// A data segment was predicted: those behind it may follow. `frame` is the whole frame, its
+    /// headers begin at `at`; one that is shorter than what is compared has no followers.
     #[inline(always)]
-    pub(crate) fn lead(
-        &mut self,
-        handle: TcpHandle,
-        frame: &[u8],
-        tcp_at: usize,
-        payload_at: usize,
-        len: u32,
-        pseudo: Sum,
-    ) {
+    pub(crate) fn lead(&mut self, handle: TcpHandle, frame: &[u8], at: At, len: u32, pseudo: Sum) {
         let Some(headers) = frame.first_chunk::<HEADERS_MAX>() else { return };
         self.headers = Headers(*headers);
-        let moved = (self.tcp_at, self.payload_at) != (tcp_at, payload_at);
-        if moved && !self.compare(tcp_at, payload_at) {
+        let numbers = numbers(headers, at);
+        let moved = self.at != at || self.numbers.is_some() != numbers.is_some();
+        if moved && !self.compare(at, numbers.is_some()) {
             return;
         }
+        self.numbers = numbers;
         self.handle = Some(handle);
         self.len = len;
         self.frame_len = frame.len();
         self.pseudo = pseudo;
     }
 
-    /// Compare headers of this shape, but for sequence number and checksum.
+    /// Compare headers of this shape, but for sequence number, checksum and PSH, which changes
+    /// nothing; if they are `numbered`, but for identification and header checksum, too.
     #[inline(never)]
-    fn compare(&mut self, tcp_at: usize, payload_at: usize) -> bool {
-        (self.tcp_at, self.payload_at) = (tcp_at, payload_at);
+    fn compare(&mut self, at: At, numbered: bool) -> bool {
+        self.at = at;
         self.same.0.fill(0);
-        let checksum = tcp_at + CHECKSUM_OFFSET;
-        let seq = tcp_at + SEQ_OFFSET;
-        for part in [0..seq, seq + 4..checksum, checksum + 2..payload_at] {
+        let (seq, checksum) = (at.tcp + SEQ_OFFSET, at.tcp + CHECKSUM_OFFSET);
+        for part in [0..seq, seq + 4..checksum, checksum + 2..at.payload] {
             match self.same.0.get_mut(part) {
                 Some(part) => part.fill(0xff),
                 None => {
                     *self = Leader::none();
                     return false;
                 }
+            }
+        }
+        self.same.0[at.tcp + FLAGS_OFFSET] = !TcpFlags::PSH.0;
+        if numbered {
+            for field in [ipv4::ID_OFFSET, ipv4::CHECKSUM_OFFSET] {
+                self.same.0[at.ip + field..at.ip + field + 2].fill(0);
             }
         }
         true
@@ -117,25 +141,85 @@ impl Leader {
     pub(crate) fn count_alike(&self, frames: &[Mbuf], ladder: Ladder, next: u32) -> usize {
         // A copy, which nothing that is written can be taken to change.
         let leader = *self;
+        match leader.numbers {
+            None => ladder.run(move || leader.count(frames, next, |_| true)),
+            Some(sum) => ladder.run(move || {
+                leader.count(frames, next, |new| sum_of_numbers(new, leader.at) == Some(sum))
+            }),
+        }
+    }
+
+    #[inline(always)]
+    fn count(
+        &self,
+        frames: &[Mbuf],
+        mut next: u32,
+        verifies: impl Fn(&[u8; HEADERS_MAX]) -> bool,
+    ) -> usize {
+        // So it is, but here it is known where they are compared.
+        if self.frame_len < HEADERS_MAX {
+            return 0;
+        }
+        let follows = |m: &&Mbuf| {
+            let is_next = self.is_followed_by(m, &verifies) == Some(next);
+            next = next.wrapping_add(self.len);
+            is_next
+        };
+        frames.iter().rev().take_while(follows).count()
+    }
+
+    /// Move the leader's followers from where flows alternate to `into`, in order, the first whose
+    /// raw sequence number is `next`: up to the first frame of its flow that is none.
+    #[inline(always)]
+    pub(crate) fn gather(
+        &self,
+        frames: &mut Frames,
+        behind: Behind,
+        ladder: Ladder,
+        next: u32,
+        into: &mut Burst,
+    ) {
+        let Some(sum) = self.numbers else {
+            return ladder.run(move || self.take(frames, behind, ladder, next, into, |_| true));
+        };
         ladder.run(move || {
-            // So it is, but here it is known where they are compared.
-            if leader.frame_len < HEADERS_MAX {
-                return 0;
-            }
-            let mut next = next;
-            let follows = |m: &&Mbuf| {
-                let is_next = leader.is_followed_by(m) == Some(next);
-                next = next.wrapping_add(leader.len);
-                is_next
-            };
-            frames.iter().rev().take_while(follows).count()
-        })
+            let verifies = |new: &_| sum_of_numbers(new, self.at) == Some(sum);
+            self.take(frames, behind, ladder, next, into, verifies);
+        });
+    }
+
+    #[inline(always)]
+    fn take(
+        &self,
+        frames: &mut Frames,
+        behind: Behind,
+        ladder: Ladder,
+        mut next: u32,
+        into: &mut Burst,
+        verifies: impl Fn(&[u8; HEADERS_MAX]) -> bool,
+    ) {
+        let Behind { flows, mut place, most, verify } = behind;
+        while into.len() < most
+            && let Some(at) = flows.next(place)
+            && let Some(m) = &frames[at]
+            && self.is_followed_by(m, &verifies) == Some(next)
+            && (!verify || self.is_sound(m, ladder))
+            && let Some(m) = frames[at].take()
+        {
+            into.push(m);
+            next = next.wrapping_add(self.len);
+            place = at;
+        }
     }
 
     /// Are this frame's headers the leader's but for sequence number and checksum? Then here is
     /// its raw sequence number.
     #[inline(always)]
-    fn is_followed_by(&self, m: &Mbuf) -> Option<u32> {
+    fn is_followed_by(
+        &self,
+        m: &Mbuf,
+        verifies: impl Fn(&[u8; HEADERS_MAX]) -> bool,
+    ) -> Option<u32> {
         let frame = m.as_slice();
         if frame.len() != self.frame_len {
             return None;
@@ -147,26 +231,51 @@ impl Leader {
         for ((new, old), same) in new.iter().zip(&self.headers.0).zip(&self.same.0) {
             different |= (new ^ old) & same;
         }
-        if different != 0 {
+        if different != 0 || !verifies(new) {
             return None;
         }
-        new.get(self.tcp_at + SEQ_OFFSET..)?.first_chunk().map(|seq| u32::from_be_bytes(*seq))
+        new.get(self.at.tcp + SEQ_OFFSET..)?.first_chunk().map(|seq| u32::from_be_bytes(*seq))
     }
 
     /// How many of these followers, the last one first, have checksums that verify?
     #[inline(always)]
     pub(crate) fn count_sound(&self, frames: &[Mbuf], ladder: Ladder) -> usize {
+        frames.iter().rev().take_while(|m| self.is_sound(m, ladder)).count()
+    }
+
+    #[inline(always)]
+    fn is_sound(&self, m: &Mbuf, ladder: Ladder) -> bool {
         // A header is not all zeros: no segment sums to the zero that is 0.
         let whole = Sum(0xffff).minus(self.pseudo);
         // Behind the segment is the link's padding.
-        let end = self.payload_at + self.len as usize;
-        let segment = self.tcp_at.min(end)..end;
-        let is_sound = |m: &&Mbuf| {
-            m.has(Flags::CSUM_VERIFIED)
-                || m.as_slice()
-                    .get(segment.clone())
-                    .is_some_and(|segment| bytepass_sum(ladder, segment) == whole)
-        };
-        frames.iter().rev().take_while(is_sound).count()
+        let end = self.at.payload + self.len as usize;
+        let segment = self.at.tcp.min(end)..end;
+        m.has(Flags::CSUM_VERIFIED)
+            || m.as_slice()
+                .get(segment)
+                .is_some_and(|segment| bytepass_sum(ladder, segment) == whole)
     }
+}
+
+/// Of a leader: [`sum_of_numbers`], or `None` for IPv6 and where the sender does not number its
+/// packets (RFC 6864: ours does not).
+#[inline(always)]
+fn numbers(headers: &[u8; HEADERS_MAX], at: At) -> Option<Sum> {
+    let is_v4 = at.tcp - at.ip == ipv4::HEADER_LEN;
+    let is_numbered = is_v4 && word(headers, at.ip + ipv4::ID_OFFSET)? != Sum::ZERO;
+    is_numbered.then(|| sum_of_numbers(headers, at))?
+}
+
+/// The sum of IPv4 identification and header checksum. Where all else is the same a header
+/// verifies if this is that of one that did; the one that is zero, of two zeros, refuses a header
+/// that would verify, and parsing knows better.
+#[inline(always)]
+fn sum_of_numbers(headers: &[u8; HEADERS_MAX], at: At) -> Option<Sum> {
+    let id = word(headers, at.ip + ipv4::ID_OFFSET)?;
+    Some(id.plus(word(headers, at.ip + ipv4::CHECKSUM_OFFSET)?))
+}
+
+#[inline(always)]
+fn word(headers: &[u8; HEADERS_MAX], at: usize) -> Option<Sum> {
+    headers.get(at..)?.first_chunk().map(|word| Sum(u16::from_ne_bytes(*word)))
 }

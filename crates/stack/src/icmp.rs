@@ -1,7 +1,7 @@
 //! ICMP between the layers: errors that arrive find the connection or socket they are about, and
-//! packets that nobody here wants draw one.
+//! packets without a receiver here draw one.
 //!
-//! Called by: `rx.rs`; `resolve.rs` when our own link knows no way. Everything in a message is a
+//! Called by: `rx.rs`; `resolve.rs` when a next hop does not answer. Everything in a message is a
 //! stranger's word: a TCP segment has to be in flight, a path's size plausible, and what is sent in
 //! answer is rate-limited. RFC 792, RFC 4443, RFC 1122 sections 3.2.2 and 4.2.3.9, RFC 5927.
 
@@ -43,7 +43,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: Mbuf) -> Fate {
     }
 }
 
-/// Our own link knows no way for a packet of ours: tell who sent it, if it was not TCP, whose
+/// The next hop of a packet of ours does not answer: notify its sender, if it was not TCP, whose
 /// connections are told themselves.
 pub(crate) fn host_unreachable(stack: &mut Stack, packet: &[u8]) {
     let version = match packet.first() {
@@ -53,7 +53,7 @@ pub(crate) fn host_unreachable(stack: &mut Stack, packet: &[u8]) {
     if let Ok(quoted) = icmp::quoted(packet, version)
         && quoted.protocol != ipv4::TCP
     {
-        // Nobody to tell is no drop of its own: the packet has been counted.
+        // Without a sender to notify there is no second drop: the packet has been counted.
         let reported = ErrorKind::Unreachable(Unreachable::Host);
         let _ = error_about(stack, &quoted, reported, quoted.src);
     }
@@ -161,9 +161,9 @@ fn tcp_error(why: Unreachable) -> tcp::Error {
     }
 }
 
-/// Tell the sender of a packet, whole in `m` from `at` on, that nobody here wants it; within the
-/// rate limit, and never in answer to a group, an error, or who cannot be a host (RFC 1122 section
-/// 3.2.2, RFC 4443 section 2.4(e)). The packet's own drop has been named by who calls this.
+/// Send port or protocol unreachable to the sender of a packet, whole in `m` from `at` on; within
+/// the rate limit, and never in answer to a group, an error, or who cannot be a host (RFC 1122
+/// section 3.2.2, RFC 4443 section 2.4(e)). The packet's own drop has been named by who calls this.
 #[cold]
 pub(crate) fn refuse<A: Addrs>(
     stack: &mut Stack,

@@ -1,7 +1,6 @@
-//! What a driver asks before it sleeps, and how often it is woken.
+//! What a driver asks before it sleeps, and interrupt mitigation.
 //!
-//! Called by: drivers (`net`, the polled API's user). Must not know: who sleeps, and at what.
-//! Nothing here is on the packet path.
+//! Called by: drivers (`net`, the polled API's user). Nothing here is on the packet path.
 
 use core::fmt;
 use core::task::Waker;
@@ -11,30 +10,30 @@ use device::mitigation::{Level, Mitigation};
 
 use crate::{PortId, Stack};
 
-/// How often a device is looked at that can wake nobody, while others have a time of their own.
+/// Polling interval of a device that cannot wake, while other devices have a deadline.
 const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
-/// What became of [`Stack::arm`].
+/// The result of [`Stack::arm`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Armed {
     /// Every device wakes.
     All,
-    /// Every device wakes, or has a descriptor to sleep at ([`Stack::descriptors`]).
+    /// Every device wakes, or has a descriptor to wait on ([`Stack::descriptors`]).
     Descriptors,
     /// There is something to poll for at once.
     Ready,
-    /// Some device cannot wake anybody: look at it at an interval.
+    /// Some device cannot wake: poll it at an interval.
     NotAll,
-    /// Poll at this time: frames are let gather until then, or will have come. Sleep meanwhile at
-    /// those descriptors alone at which something is awaited ([`Stack::descriptors`]): they are of
-    /// ports that let nothing gather. Every other device wakes, or can wait.
+    /// Poll at this time: frames are coalesced until then, or will have come. Meanwhile wait only
+    /// on the descriptors at which something is awaited ([`Stack::descriptors`]): those are of
+    /// ports that coalesce nothing. Every other device wakes, or can wait.
     Until(Instant),
 }
 
-/// What is slept for at the descriptor of a port's device.
+/// What to wait for at the descriptor of a port's device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
-    /// Nothing: its frames are let gather, and it is looked at in time.
+    /// Nothing: its frames are coalesced, and it is polled in time.
     Nothing,
     /// Frames.
     Frames,
@@ -97,18 +96,18 @@ fn highest_for(depth: usize) -> Level {
 
 impl Stack {
     /// Has [`Stack::poll`] something to do right now: a frame to take, room for one that was pushed
-    /// back, a peer's buffers to send home? Who is about to sleep asks this last.
+    /// back, a peer's buffers to return? A driver asks this last before it sleeps.
     pub fn has_input(&self) -> bool {
         self.core.cx.pool.holds_foreign() || self.ports.has_input()
     }
 
-    /// Does a device owe us room for something that it pushed back?
+    /// Does something wait for room that a device pushed back?
     pub fn is_pushed_back(&self) -> bool {
         self.ports.is_pushed_back()
     }
 
-    /// Does a device owe us room that did not when [`Stack::arm`] asked it last? Whoever sleeps
-    /// since then does not listen for it.
+    /// Did a device push something back since the last [`Stack::arm`]? A driver that sleeps since
+    /// then does not wait for its room.
     pub fn is_newly_pushed_back(&self) -> bool {
         self.ports.is_newly_pushed_back()
     }
@@ -119,8 +118,8 @@ impl Stack {
         self.ports.found_room()
     }
 
-    /// Ask every port's device to wake `waker` once there is something for [`Stack::poll`]; by the
-    /// time that the stack was last told, which decides whether frames still come.
+    /// Ask every port's device to wake `waker` once there is something for [`Stack::poll`]. The
+    /// time of the last call decides whether frames still come.
     pub fn arm(&mut self, waker: &Waker) -> Armed {
         match self.ports.arm(waker, self.core.cx.now) {
             known @ (Armed::All | Armed::Until(_)) => known,
@@ -129,7 +128,7 @@ impl Stack {
         }
     }
 
-    /// How often the driver is woken for a port, from its next rest on.
+    /// Set the interrupt mitigation of a port, from the next time its driver goes idle.
     ///
     /// # Errors
     /// The port's receive queue is too short for that, or there is no such port. Level 0, which a
@@ -144,7 +143,7 @@ impl Stack {
         Some((moderation.setting(), moderation.level()))
     }
 
-    /// The descriptors to sleep at: each with its port, and what for, as it was when the ports were
+    /// The descriptors to wait on: each with its port, and what for, as it was when the ports were
     /// last armed. What is readable, or writable then, is for [`Stack::poll`].
     #[cfg(unix)]
     pub fn descriptors(

@@ -1,7 +1,7 @@
 //! Doors to parts of a stack that have none: the timer wheel and the release queue, each by itself.
 //!
 //! Called by: fuzz/, which holds both against a sorted list. Built with the feature `internals`
-//! alone; nothing else may use it. Must not know: connections, devices.
+//! alone; nothing else may use it.
 
 use base::Instant;
 use mbuf::{Mbuf, Pool};

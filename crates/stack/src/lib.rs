@@ -2,7 +2,7 @@
 //! its buffers; it has no lock and no thread, reads no clock and draws no random number.
 //!
 //! Called by: programs (the polled API: `poll`, then reads and writes), `net`, `sim`.
-//! A packet's way in is `rx.rs`, its way out `tx.rs`: read these two first.
+//! The receive path is `rx.rs`, the transmit path `tx.rs`: read these two first.
 //!
 //! # Per shard, and published to all
 //! Per shard: connections, listeners' queues, timers, buffers, counters, ports' queues.
@@ -13,7 +13,9 @@ mod change;
 mod config;
 mod connections;
 mod event;
+mod fast_path;
 mod flow_cache;
+mod flows;
 mod follow;
 mod icmp;
 mod idle;
@@ -130,6 +132,7 @@ pub struct Stack {
     pub(crate) fast_open: socket::fast_open::FastOpens,
     /// Of the burst that is being taken in; what it compares stays from one to the next.
     pub(crate) leader: follow::Leader,
+    pub(crate) flows: flows::Flows,
     pub(crate) last_config: Option<Arc<tcp::Config>>,
     /// Taps added so far.
     pub(crate) next_tap: u64,
@@ -181,14 +184,15 @@ impl Stack {
             ports_drawn: 0,
             fast_open: socket::fast_open::FastOpens::new(&KeyedHash::new(k0, k1)),
             leader: follow::Leader::none(),
+            flows: flows::Flows::default(),
             last_config: None,
             next_tap: 0,
             best_ladder: best,
         }
     }
 
-    /// Set the link address of a neighbour for good: nobody is asked, and nobody can change it.
-    /// `false` when the table is full.
+    /// Set a permanent link address of a neighbour: it is never solicited, and packets cannot
+    /// change it. `false` when the table is full.
     pub fn add_neighbour(&mut self, port: PortId, ip: IpAddr, mac: MacAddr) -> bool {
         let set = self.neighbours.set(port.0, ip, mac, &mut self.core.cx.budget);
         resolve::act(self);
@@ -234,8 +238,8 @@ impl Stack {
         work
     }
 
-    /// What a poll without work ends with, for whoever may sleep after one with some: nothing may
-    /// come for long, so nobody's buffers wait here, and ports whose device is gone are failed.
+    /// Prepare for a long sleep, as a poll without work does: return other pools' buffers, and fail
+    /// ports whose device is gone.
     pub fn settle(&mut self) {
         self.core.cx.pool.flush();
         self.fail_gone_ports();
@@ -259,7 +263,7 @@ impl Stack {
         timers.min(self.release.next_departure()).min(self.neighbours.next_deadline())
     }
 
-    /// The time that it was last told.
+    /// The time of the last call.
     #[inline]
     pub fn now(&self) -> Instant {
         self.core.cx.now

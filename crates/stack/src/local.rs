@@ -1,7 +1,7 @@
 //! A port's addresses, as packets ask for them: each version by itself, IPv4 in words.
 //!
-//! Called by: `rx.rs` for each datagram and each segment of no connection, so that it is short.
-//! Must not know: routes, neighbours. RFC 1122 section 3.2.1.3.
+//! Called by: `rx.rs` for each datagram and each segment of no connection, so that it is short. RFC
+//! 1122 section 3.2.1.3.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -56,8 +56,8 @@ impl LocalAddrs {
         }
     }
 
-    /// Can somebody else at the other end of the link have this address? Not a group, a broadcast
-    /// or ourselves: an answer would come back to us, or go to everybody.
+    /// Can this be the address of another host? Not multicast, broadcast or our own: an answer
+    /// would come back to us, or go to all hosts.
     #[inline]
     pub(crate) fn may_send(&self, addr: IpAddr) -> bool {
         !is_martian_source(addr) && !self.is_group(addr) && !self.is_ours(addr)

@@ -1,7 +1,7 @@
 //! Two stacks joined by a wire in memory: the smallest whole system, for `ttcp`, benchmarks and
 //! tests. Each end can be moved to a thread of its own.
 //!
-//! Called by: tools and tests. Must not know: what the ends do with it.
+//! Called by: tools and tests.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

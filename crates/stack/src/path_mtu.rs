@@ -2,8 +2,8 @@
 //!
 //! Called by: `icmp.rs` and `tx.rs` with news, `open.rs` for a new connection, `udp.rs` and
 //! `ping.rs` before they send. Only TCP is believed: who tells has to know a sequence number in
-//! flight, or has seen large segments vanish and small ones arrive. Must not know: who told.
-//! RFC 1191 sections 5 and 6.3, RFC 8201 section 4, RFC 4821 section 5. Limit: `path_mtus`.
+//! flight, or has seen large segments vanish and small ones arrive. RFC 1191 sections 5 and 6.3,
+//! RFC 8201 section 4, RFC 4821 section 5. Limit: `path_mtus`.
 
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};

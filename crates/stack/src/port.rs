@@ -1,4 +1,4 @@
-//! Ports: a device, its addresses, and the burst on its way out.
+//! Ports: a device, its addresses, and its transmit burst.
 //!
 //! Devices of different kinds live side by side: the call through `dyn Device` is once a burst.
 
@@ -50,14 +50,14 @@ pub(crate) struct Port {
     pub(crate) gone: bool,
     /// How often its driver is woken.
     pub(crate) moderation: Moderation,
-    /// When it was last armed, its frames were let gather: nobody is to sleep at its descriptor.
+    /// When it was last armed, its frames were coalesced: its descriptor is not to be waited on.
     #[cfg(unix)]
     gathers: bool,
     /// Since when its device takes nothing of what it is offered.
     refused_since: Option<Instant>,
     /// Its device was last armed while it owed room.
     asked_for_room: bool,
-    /// Since somebody asked last: a burst that was full found room.
+    /// A full burst found room since this was asked last.
     found_room: bool,
 }
 
@@ -191,7 +191,7 @@ impl Port {
             }
         }
         let wakes = self.device.arm(waker);
-        // The end of the other end is no frame, and woke nobody if it came since the last look.
+        // The end of the peer is no frame, and did not wake if it came since the last poll.
         if !self.gone && self.device.is_gone() {
             return Armed::Ready;
         }
@@ -201,7 +201,7 @@ impl Port {
                 at => Armed::Until(at),
             };
         }
-        // Only those that woke nobody, but the others are cheap to ask.
+        // Only those that cannot wake need it, but the others are cheap to ask.
         if self.has_input() {
             return Armed::Ready;
         }

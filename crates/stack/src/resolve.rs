@@ -1,9 +1,9 @@
-//! Where packets go on the link: routes and neighbours joined, ARP and ND taken in and sent, and
-//! what waits for a link address.
+//! Next-hop resolution: joins routes and neighbours, handles received ARP and ND, sends
+//! solicitations and advertisements, and keeps what waits for a link address.
 //!
 //! Called by: `tx.rs` for every new header template, `rx.rs` for what arrives, `Stack::poll` when a
 //! neighbour is due. A connection that never had a link address waits, marked, its segments
-//! unmade; other packets are held by the neighbour's entry, finished but for six bytes.
+//! unmade; other packets are in the neighbour's pending queue, finished but for six bytes.
 //! RFC 826, RFC 4861 section 7.2, RFC 1122 sections 2.3.2.2 and 3.3.1.
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use crate::port::Port;
 use crate::socket::passive;
 use crate::{IpSettings, Stack, TcpHandle, icmp, tx};
 
-/// What waits, and what was used of the limits on questions and answers.
+/// Waiting connections, and the rate limits of solicitations and advertisements.
 #[derive(Default)]
 pub(crate) struct Resolving {
     waiting: BTreeMap<Key, Vec<TcpHandle>>,
@@ -37,7 +37,7 @@ pub(crate) struct Egress {
     pub(crate) port: u16,
     pub(crate) neighbour: IpAddr,
     pub(crate) template: HeaderTemplate,
-    /// The template has the neighbour's link address; else packets are to be held.
+    /// The template has the neighbour's link address; else packets go to the pending queue.
     pub(crate) is_complete: bool,
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn route(
     Ok(Egress { port, neighbour: hop.neighbour, template, is_complete })
 }
 
-/// The link address for packets to `dst` by way of `neighbour`; `None` while it is asked for.
+/// The link address for packets to `dst` by next hop `neighbour`; `None` while it is resolved.
 fn link_address(
     stack: &mut Stack,
     port_id: u16,
@@ -79,7 +79,7 @@ fn link_address(
         return Ok(Some(MacAddr::default()));
     }
     if port.local.is_group(dst) {
-        // A broadcast address of the network itself goes to everybody (RFC 1122, 3.3.6).
+        // A broadcast address of the network goes to the link broadcast address (RFC 1122, 3.3.6).
         return Ok(Some(group_mac(dst).unwrap_or(MacAddr::BROADCAST)));
     }
     let core = &mut stack.core;
@@ -92,8 +92,8 @@ fn link_address(
     }
 }
 
-/// Send a packet on its way, or keep it until the neighbour has answered; one that cannot be kept
-/// is counted.
+/// Send a packet, or queue it until the neighbour is resolved; one that cannot be queued is counted
+/// as a drop.
 pub(crate) fn send(stack: &mut Stack, egress: &Egress, mut packet: Mbuf) -> Fate {
     if let Err(reason) = egress.template.prepend(&mut packet) {
         stack.core.cx.pool.free(packet);
@@ -118,14 +118,14 @@ pub(crate) fn send(stack: &mut Stack, egress: &Egress, mut packet: Mbuf) -> Fate
 pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
     let Some(pcb) = stack.connections.get(handle) else { return false };
     if !pcb.is_resolved && pcb.tcb.state == tcp::State::Closed {
-        // Nobody has heard of it, and nobody needs to.
+        // It never sent anything: there is nothing to send now either.
         return false;
     }
     let (local, remote, owner, port) =
         (pcb.key.local(), pcb.key.remote(), pcb.owner.clone(), pcb.port);
     let (tos, ttl) = pcb.template.tos_ttl();
     let ip = IpSettings { tos, ttl };
-    // Before the question is asked: an answer that comes out of it counts as news.
+    // Read before the solicitation: an answer that it draws counts as a change.
     let changes = stack.changes();
     let egress = route(stack, local, remote, wire::ipv4::TCP, &owner, ip);
     let Some(pcb) = stack.connections.get_mut(handle) else { return false };
@@ -151,21 +151,21 @@ pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
 fn wait(stack: &mut Stack, key: Key, handle: TcpHandle) {
     let connections = &stack.connections;
     let list = stack.resolving.waiting.entry(key).or_default();
-    // Those that ended while they waited leave their places behind.
+    // Handles of connections that ended while they waited are still in the list.
     if list.len() > 2 * connections.len() + 16 {
         list.retain(|&handle| connections.get(handle).is_some());
     }
     list.push(handle);
 }
 
-/// What is due for neighbours.
+/// Handle expired timers of neighbours.
 #[cold]
 pub(crate) fn expire(stack: &mut Stack) {
     stack.neighbours.expire(stack.core.cx.now);
     act(stack);
 }
 
-/// Carry out what the table of neighbours asks for.
+/// Carry out the actions of the neighbour table.
 pub(crate) fn act(stack: &mut Stack) {
     while let Some(action) = stack.neighbours.next_action() {
         match action {
@@ -189,7 +189,7 @@ pub(crate) fn act(stack: &mut Stack) {
     }
 }
 
-/// Nobody answers for `key`: what was held is dropped, and whoever sent it or waits is told.
+/// `key` does not answer: drop its pending queue, and report it to the senders and to connections.
 #[cold]
 fn failed(stack: &mut Stack, key: Key, pending: std::collections::VecDeque<Mbuf>) {
     stack.core.cx.counters.add(Counter::NeighbourFailures, 1);
@@ -213,7 +213,7 @@ fn failed(stack: &mut Stack, key: Key, pending: std::collections::VecDeque<Mbuf>
     }
 }
 
-/// Ask for a neighbour's link address: everybody, or the station that had it.
+/// Solicit a neighbour's link address, by multicast or at its known address.
 #[cold]
 fn solicit(stack: &mut Stack, (port_id, target): Key, to: Option<MacAddr>) {
     let core = &mut stack.core;
@@ -322,7 +322,8 @@ pub(crate) fn nd_in<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     Ok(())
 }
 
-/// Say that `ours` is here, to who asked, or to everybody if that was `::` (RFC 4861, 7.2.4).
+/// Advertise `ours` to the sender of a solicitation, or to all nodes if that was `::` (RFC 4861,
+/// 7.2.4).
 fn advertise(
     stack: &mut Stack,
     port_id: u16,

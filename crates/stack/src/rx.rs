@@ -1,4 +1,4 @@
-//! A packet's way in, whole: a burst from the device, Ethernet, IP, then TCP, UDP or ICMP.
+//! The receive path, whole: a burst from the device, Ethernet, IP, then TCP, UDP or ICMP.
 //!
 //! Called by: `Stack::poll`. This file keeps the mbuf; each layer looks at it and returns what
 //! comes next, or the named reason to drop it. What is to be sent in answer waits until the burst
@@ -23,7 +23,9 @@ use wire::checksum::{Ladder, Sum};
 use wire::tcp::{Flags, HEADER_LEN, Header, Options, Timestamps, timestamps_only};
 use wire::{ipv4, ipv6, nd};
 
-use crate::follow;
+use crate::fast_path;
+use crate::flows::Frames;
+use crate::follow::{self, At, Behind};
 use crate::socket::passive::{self, Iss, Syn};
 use crate::socket::{cookies, udp};
 use crate::{Stack, TcpHandle, icmp, resolve, tx};
@@ -62,21 +64,34 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
     if !port.taps.is_empty() {
         port.taps.show(Direction::In, &frames, port.limits.link, stack.core.cx.now);
     }
-    let (link, mac) = (port.limits.link, port.mac);
-    let mut bytes = 0;
-    // An ACK between two segments would move Last.ACK.sent, and TS.Recent with the second.
     let switches = stack.core.cx.switches;
+    // An ACK between two segments would move Last.ACK.sent, and TS.Recent with the second.
     let following = count > 1 && switches.on(Switch::Follow) && switches.on(Switch::BurstAck);
+    let intake = Intake {
+        port: port_id,
+        link: port.limits.link,
+        mac: port.mac,
+        fast: fast_path::is_on(switches),
+        following,
+    };
+    // Asked once a burst: a flow of its own stands behind every leader that has no followers.
+    let mut apart = following && switches.on(Switch::FollowApart);
     // The next is at the end, from where it is taken without moving the others.
     frames.reverse();
-    while let Some(mut m) = frames.pop() {
-        bytes += m.len() as u64;
-        m.set_in_port(port_id);
-        let leads = following
-            && frames.last().is_some_and(|next| follow::may_follow(&m, next, link.header_len()));
-        if let Err(reason) = frame(stack, link, mac, leads, m) {
-            stack.core.drops.count(reason);
+    let mut bytes = 0;
+    while let Some(m) = frames.pop() {
+        let next = frames.last().filter(|_| following);
+        let leads = next.is_some_and(|next| follow::may_follow(&m, next, intake.link.header_len()));
+        if apart && !leads && next.is_some() {
+            apart = false;
+            if stack.flows.are_worth_it() {
+                frames.push(m);
+                bytes += alternating(stack, &intake, &mut frames);
+                break;
+            }
         }
+        bytes += m.len() as u64;
+        one(stack, &intake, leads, m);
         if let Some(handle) = stack.leader.handle.take() {
             bytes += followers(stack, handle, &mut frames);
         }
@@ -88,6 +103,54 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
         port.moderation.took(count, bytes, stack.core.cx.now);
     }
     count
+}
+
+/// How a burst is taken in.
+pub(crate) struct Intake {
+    port: u16,
+    pub(crate) link: LinkKind,
+    pub(crate) mac: MacAddr,
+    /// The fast path may take frames.
+    fast: bool,
+    /// Segments may follow others.
+    following: bool,
+}
+
+/// One frame; `leads` if those behind it may follow.
+#[inline(always)]
+fn one(stack: &mut Stack, intake: &Intake, leads: bool, mut m: Mbuf) {
+    m.set_in_port(intake.port);
+    if intake.fast {
+        match fast_path::take(stack, intake, leads, m) {
+            Ok(()) => return,
+            Err(back) => m = back,
+        }
+    }
+    if let Err(reason) = frame(stack, intake.link, intake.mac, leads, m) {
+        stack.core.drops.count(reason);
+    }
+}
+
+/// A burst in which flows alternate, last frame first: a leader's followers are found where they
+/// are. They are taken before others that came earlier, which can tell no difference: each touches
+/// its own connection alone. Returns how many bytes they were.
+#[inline(never)]
+fn alternating(stack: &mut Stack, intake: &Intake, burst: &mut Burst) -> u64 {
+    let (mut frames, count) = stack.flows.link(burst, intake.link.header_len());
+    let (mut bytes, mut found) = (0, 0);
+    for place in 0..count {
+        let Some(m) = frames[place].take() else { continue };
+        let leads = intake.following && stack.flows.next(place).is_some();
+        bytes += m.len() as u64;
+        one(stack, intake, leads, m);
+        if let Some(handle) = stack.leader.handle.take() {
+            let (more, their_bytes) = followers_behind(stack, handle, place, &mut frames, burst);
+            bytes += their_bytes;
+            found += more;
+        }
+    }
+    stack.flows.found(found);
+    bytes
 }
 
 /// The segments behind a leader that have its headers; returns how many bytes they were. The first
@@ -108,13 +171,39 @@ fn followers(stack: &mut Stack, handle: TcpHandle, frames: &mut Burst) -> u64 {
     }
     core.cx.counters.add(Counter::TcpSegmentsIn, count as u64);
     let alike = frames.drain(frames.len() - count..).rev();
-    predict::accept_alike(&mut pcb.tcb, alike, leader.payload_at, leader.len, &mut core.cx);
+    predict::accept_alike(&mut pcb.tcb, alike, leader.at.payload, leader.len, &mut core.cx);
     stack.connections.mark_dirty(handle);
     count as u64 * leader.frame_len as u64
 }
 
-/// One frame: its link header, its IP header. An error frees it.
+/// The same where flows alternate: the leader stood at `place`, and its followers are taken from
+/// where they stand, by way of `taken`, which is empty. How many, and their bytes.
 #[inline(always)]
+fn followers_behind(
+    stack: &mut Stack,
+    handle: TcpHandle,
+    place: usize,
+    frames: &mut Frames,
+    taken: &mut Burst,
+) -> (usize, u64) {
+    let (core, leader) = (&mut stack.core, &stack.leader);
+    let Some(pcb) = stack.connections.get_mut(handle) else { return (0, 0) };
+    let (next, most) = predict::expects(&pcb.tcb, leader.len);
+    let verify = core.cx.switches.on(Switch::ChecksumRx);
+    let behind = Behind { flows: &stack.flows, place, most, verify };
+    leader.gather(frames, behind, core.cx.ladder, next.0, taken);
+    let count = taken.len();
+    if count > 0 {
+        core.cx.counters.add(Counter::TcpSegmentsIn, count as u64);
+        let alike = taken.drain(..);
+        predict::accept_alike(&mut pcb.tcb, alike, leader.at.payload, leader.len, &mut core.cx);
+        stack.connections.mark_dirty(handle);
+    }
+    (count, count as u64 * leader.frame_len as u64)
+}
+
+/// One frame: its link header, its IP header. An error frees it.
+#[inline(never)]
 fn frame(stack: &mut Stack, link: LinkKind, mac: MacAddr, following: bool, mut m: Mbuf) -> Fate {
     let carries = match link {
         LinkKind::Ethernet => {
@@ -176,7 +265,7 @@ fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at: usize) -> 
         }
         ipv6::ICMPV6 if ip.src().is_ipv6() => {
             m.keep(from, len);
-            // What finds neighbours comes to groups, and from nobody.
+            // Neighbour discovery is multicast and may have the unspecified source.
             if matches!(m.as_slice().first(), Some(&(nd::SOLICITATION | nd::ADVERTISEMENT))) {
                 return resolve::nd_in(stack, &ip, &m);
             }
@@ -201,7 +290,8 @@ fn segment<A: Addrs>(
     at: usize,
     following: bool,
 ) -> Fate {
-    let (at, len) = (at + ip.transport_at as usize, ip.transport_len as usize);
+    let (ip_at, at) = (at, at + ip.transport_at as usize);
+    let len = ip.transport_len as usize;
     let bytes = m.as_slice().get(at..at + len).unwrap_or_default();
     let header = Header::parse(bytes)?;
     let ports = Header::raw_ports(bytes);
@@ -227,26 +317,45 @@ fn segment<A: Addrs>(
         && (timestamps.is_some() || header.header_len == HEADER_LEN)
         && predict::matches(&pcb.tcb, &seg)
     {
-        let payload_at = at + header.header_len;
-        if following && predict::leads(&pcb.tcb, &seg) {
-            let pseudo = ip.with_pseudo_header(Sum::ZERO);
-            stack.leader.lead(handle, m.as_slice(), at, payload_at, seg.len, pseudo);
-        }
-        m.keep(payload_at, seg.len as usize);
-        predict::accept(&mut pcb.tcb, &seg, m, &mut core.cx);
-        // An ACK of all there was leaves nothing to do, to tell or to time.
-        let idle = tcp::output::is_idle(&mut pcb.tcb) && pcb.tcb.next_deadline() >= pcb.wheel_at;
-        if !idle && !core::mem::replace(&mut pcb.tcb.dirty, true) {
-            stack.connections.dirty.push(handle);
-        }
-    } else {
-        m.keep(at, len);
-        slow_segment(stack, handle, ip, m)?;
+        let at = At { ip: ip_at, tcp: at, payload: at + header.header_len };
+        let pseudo = || ip.with_pseudo_header(Sum::ZERO);
+        predicted(stack, handle, &seg, at, following, m, pseudo);
+        return Ok(());
     }
+    m.keep(at, len);
+    slow_segment(stack, handle, ip, m)?;
     if !stack.core.cx.switches.on(Switch::BurstAck) {
         tx::run(stack);
     }
     Ok(())
+}
+
+/// Take a segment that prediction matches, whose headers begin at `at`; `pseudo` sums its
+/// pseudo-header.
+#[inline(always)]
+pub(crate) fn predicted(
+    stack: &mut Stack,
+    handle: TcpHandle,
+    seg: &Segment,
+    at: At,
+    following: bool,
+    mut m: Mbuf,
+    pseudo: impl FnOnce() -> Sum,
+) {
+    let Some(pcb) = stack.connections.get_mut(handle) else { return };
+    if following && predict::leads(&pcb.tcb, seg) {
+        stack.leader.lead(handle, m.as_slice(), at, seg.len, pseudo());
+    }
+    m.keep(at.payload, seg.len as usize);
+    predict::accept(&mut pcb.tcb, seg, m, &mut stack.core.cx);
+    // An ACK of all there was leaves nothing to do, to tell or to time.
+    let idle = tcp::output::is_idle(&mut pcb.tcb) && pcb.tcb.next_deadline() >= pcb.wheel_at;
+    if !idle && !core::mem::replace(&mut pcb.tcb.dirty, true) {
+        stack.connections.dirty.push(handle);
+    }
+    if !stack.core.cx.switches.on(Switch::BurstAck) {
+        tx::run(stack);
+    }
 }
 
 /// The fields that TCP wants of a segment of `len` bytes, header included.
@@ -293,7 +402,8 @@ fn slow_segment<A: Addrs>(stack: &mut Stack, handle: TcpHandle, ip: Ip<A>, mut m
     fate
 }
 
-/// A segment of no connection: TIME-WAIT, a listener, or nobody's (RFC 9293 section 3.10.7.1).
+/// A segment of no connection: for a TIME-WAIT record, a listener, or neither (RFC 9293 section
+/// 3.10.7.1).
 #[cold]
 #[inline(never)]
 fn no_connection<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf) -> Fate {
@@ -358,7 +468,7 @@ fn ends<A: Addrs>(ip: &Ip<A>, header: &Header) -> (SocketAddr, SocketAddr) {
     (SocketAddr::new(ip.dst(), header.dst_port), SocketAddr::new(ip.src(), header.src_port))
 }
 
-/// Answer a segment that nobody wants, RFC 9293 section 3.10.7.1.
+/// Reset a segment without connection or listener, RFC 9293 section 3.10.7.1.
 fn reset<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, header: &Header, seg: &Segment) {
     let (local, remote) = ends(ip, header);
     tx::reset(stack, local, remote, seg);

@@ -1,8 +1,8 @@
 //! What a stack looks like from outside: small values, copied out. Tables that may be long come a
-//! page at a time, so that a hundred thousand connections stop nobody.
+//! page at a time, so that listing a hundred thousand connections does not block the stack.
 //!
-//! Called by: programs, to show it; between turns, never for a packet. Must not know: who is shown
-//! what. A page begins where the one before ended; what comes and goes meanwhile may be missed.
+//! Called by: programs, to show it; between turns, never for a packet. A page begins where the one
+//! before ended; what comes and goes meanwhile may be missed.
 
 use core::net::{IpAddr, SocketAddr};
 

@@ -3,7 +3,7 @@
 //!
 //! Called by: `tx.rs`, behind the first segment of a run. The counterpart of `follow.rs`, which
 //! saves the receiver what this saves the sender; switch `stamp` turns it off and a differential
-//! test compares. Must not know: what the headers mean beyond where two fields are.
+//! test compares.
 
 use base::SeqNumber;
 use mbuf::{FRONT_MAX, Flags, Front, Mbuf, Pool, Shares};

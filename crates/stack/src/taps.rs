@@ -1,8 +1,8 @@
 //! The taps of a port: each sees every frame at the driver's edge, by reference, as the device gave
 //! it or will get it.
 //!
-//! Called by: `rx.rs` before anyone may change a burst, `port.rs` after everyone has. Must not
-//! know: filter text, who reads. Counters: each tap's own ([`bpf::Counters`]).
+//! Called by: `rx.rs` before anyone may change a burst, `port.rs` after everyone has. Counters:
+//! each tap's own ([`bpf::Counters`]).
 //!
 //! A frame is filtered where it lies, and copied only if it matches. What the device would have
 //! finished, the copy gets finished here: the checksum of the frame, over a super-segment as if it
@@ -22,12 +22,12 @@ use crate::{PortId, Stack};
 pub struct TapId(u64);
 
 impl TapId {
-    /// For whoever hands it to another process.
+    /// The number, to hand it to another process.
     pub fn number(self) -> u64 {
         self.0
     }
 
-    /// The other way; of a number that none has, no tap is found.
+    /// The tap with this number; an unknown number finds none.
     pub fn of_number(number: u64) -> TapId {
         TapId(number)
     }

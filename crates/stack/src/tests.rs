@@ -4,6 +4,8 @@ mod checksums;
 mod craft;
 #[cfg(unix)]
 mod devices;
+mod flows;
+mod follow;
 mod hostile;
 mod icmp;
 mod idle;

@@ -1,4 +1,4 @@
-//! A packet's way out, whole: what a connection has to send, IP and link header in front, into
+//! The transmit path, whole: what a connection has to send, IP and link header in front, into
 //! the port's burst, to the device.
 //!
 //! Called by: `Stack::poll` after every burst, and by socket calls. A device that is full pushes
@@ -10,7 +10,7 @@ use base::{Counter, DropReason, Instant, IpVersion, Limit, SeqNumber, Switch};
 use inet::Ip;
 use inet::flow::Addrs;
 use mbuf::Mbuf;
-use tcp::output::{self, Run};
+use tcp::output::{self, Alone, Run};
 use tcp::{Segment, State, TimeWait, Todo};
 use wire::checksum::Sum;
 use wire::tcp::{Flags, Header, Options, Timestamps};
@@ -89,7 +89,9 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     let core = &mut stack.core;
     let Some(port) = stack.ports.get_mut(pcb.port) else { return };
     let mut run = Run::default();
-    loop {
+    let tries = is_resolved && core.cx.switches.on(Switch::Alone) && pcb.template.is_usual();
+    let is_sent = tries && !port.is_full() && alone(pcb, &mut run, port, core);
+    while !is_sent {
         if !is_resolved {
             // Without a link address its segments stay unmade, and its timers run.
             output::hold_back(&mut pcb.tcb, &core.cx);
@@ -143,6 +145,20 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     if over {
         ended(stack, handle);
     }
+}
+
+/// Send what one connection has, if that is nothing or one segment like most; if not, nothing is
+/// changed.
+#[inline(always)]
+fn alone(pcb: &mut Pcb, run: &mut Run, port: &mut Port, core: &mut Core) -> bool {
+    let Some(all) = output::alone(&mut pcb.tcb, run, &mut core.cx) else { return false };
+    let Some(mut alone) = all else { return true };
+    let Alone { m, header, payload, pseudo } = &mut alone;
+    match pcb.template.prepend_all(m, header, *pseudo, *payload) {
+        Ok(()) => port.push(alone.m),
+        Err(reason) => core.drops.count(reason),
+    }
+    true
 }
 
 /// The wheel is to know of the first deadline.
@@ -338,10 +354,10 @@ pub(crate) fn bare_segment(
     }
 }
 
-/// Send one on a way that is known.
+/// Send one whose egress is known.
 ///
 /// # Errors
-/// The named reason: no buffer, or what the way says.
+/// The named reason: no buffer, or the error of the egress.
 pub(crate) fn bare_segment_over(
     stack: &mut Stack,
     egress: &resolve::Egress,

@@ -125,7 +125,7 @@ pub struct Config {
     /// A super-segment waits while the windows have room for less than this part of them, for a
     /// millisecond at most; at least 1. tcp_tso_win_divisor of Linux.
     pub super_room_part: u16,
-    /// How segments find out what the path carries, where nobody tells.
+    /// How to find the path MTU where no router reports it.
     pub mtu_probing: MtuProbing,
     /// Explicit congestion notification (RFC 3168). With BBR, which does not slow down for a mark,
     /// marks are echoed but what we send does not ask for them.
@@ -137,7 +137,7 @@ pub struct Config {
     pub keepalive_interval: Duration,
     /// Unanswered probes before the connection is given up.
     pub keepalive_probes_max: u8,
-    /// How long FIN-WAIT-2 may last once nobody can read any more.
+    /// How long FIN-WAIT-2 may last once the connection was closed for reading.
     pub fin_wait_2: Duration,
     /// How long TIME-WAIT lasts: two maximum segment lifetimes.
     /// RFC 9293 MUST-13.

@@ -1,12 +1,12 @@
 //! SYN cookies: the first half of a handshake leaves nothing behind; what the second half needs to
 //! know is in the numbers that the peer has to send back.
 //!
-//! Called by: the stack, when there is no room for half-open connections. Must not know: listeners,
-//! limits. RFC 4987 section 3.6, after Bernstein's scheme of 1996; the options that a sequence
-//! number has no room for are in the low bits of the timestamp, which the peer echoes.
+//! Called by: the stack, when there is no room for half-open connections. RFC 4987 section 3.6,
+//! after Bernstein's scheme of 1996; the options that a sequence number has no room for are in the
+//! low bits of the timestamp, which the peer echoes.
 //!
 //! A cookie is bound to addresses, ports and the peer's sequence number by a keyed hash of 24 bits,
-//! and to one of two spans of 64 seconds: somebody who cannot see it hits one guess in eight
+//! and to one of two spans of 64 seconds: a blind attacker hits one guess in eight
 //! million.
 
 use base::{Instant, KeyedHash, Mss, SeqNumber, WindowScale};

@@ -1,7 +1,7 @@
 //! When something is due for a connection: one deadline each for what must happen by itself.
 //!
 //! Called by: tcb, which holds them; timer acts on them; ack, handshake, input, output, text and
-//! usrreq set and clear them. Plain data: must not know a Tcb. RFC 9293 section 3.8.
+//! usrreq set and clear them. Plain data. RFC 9293 section 3.8.
 
 use base::Instant;
 

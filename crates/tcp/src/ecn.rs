@@ -2,9 +2,9 @@
 //! dropping it, the receiver echoes the mark until it is heard, the sender slows down and says so.
 //!
 //! Called by: handshake (what was agreed), input (marks that came), ack (marks that were echoed),
-//! recovery (who slows down for a loss says so as well), output. Must not know: IP headers; the
-//! stack reads marks there and writes ECT where [`crate::output::Run::is_ecn_capable`] says so.
-//! Counters: `tcp_ce_in`, `tcp_ecn_reductions`.
+//! recovery (who slows down for a loss says so as well), output. The stack reads marks from IP
+//! headers, and writes ECT where [`crate::output::Run::is_ecn_capable`] says so. Counters:
+//! `tcp_ce_in`, `tcp_ecn_reductions`.
 
 use base::Counter;
 use wire::tcp::Flags;

@@ -1,9 +1,9 @@
 //! TCP Fast Open: data in the SYN, for a peer that has shown by a cookie that it is at its address.
 //!
 //! Called by: the stack, which keeps cookies and decides whom to trust; handshake and output, where
-//! a connection has something to do with it. Must not know: addresses, keys, limits.
-//! RFC 7413. What a connection needs for it lies with what is rare, so that the others do not grow;
-//! while one that was opened this way is in SYN-RECEIVED, [`Tcb::OPENING`] lets it send.
+//! a connection has something to do with it. RFC 7413. What a connection needs for it lies with
+//! what is rare, so that the others do not grow; while one that was opened this way is in
+//! SYN-RECEIVED, [`Tcb::OPENING`] lets it send.
 
 use std::sync::Arc;
 

@@ -73,7 +73,7 @@ pub(crate) fn send_syn(tcb: &mut Tcb, cx: &Cx) {
 
 impl Tcb {
     /// The SYN-ACK of this connection in SYN-RECEIVED went out before there was one (a cookie):
-    /// when, nobody knows, so the round trip is not measured by it.
+    /// the time is unknown, so the round trip is not measured by it.
     pub fn syn_was_answered(&mut self) {
         self.todo.clear(Todo::SYN);
         self.syn_sent_at = base::Instant::NEVER;
@@ -212,7 +212,7 @@ fn establish(tcb: &mut Tcb, cx: &mut Cx) {
     }
     tcb.trouble &= !Tcb::OPENING;
     tcb.timers.retransmit = base::Instant::NEVER;
-    // It may still wait for a link address; whoever guessed it needs it no more.
+    // It may still wait for a link address; a peer that guessed the SYN-ACK does not need it.
     tcb.todo.clear(Todo::SYN);
     if tcb.in_flight() > 0 {
         // Behind our SYN-ACK (Fast Open): from here on it has a timer of its own.

@@ -1,8 +1,7 @@
 //! The TCP header of what is sent: the window to offer, options, the checksum in each of its
 //! three forms.
 //!
-//! Called by: output. Must not know: what is sent, and whether it may be.
-//! RFC 9293 sections 3.1 and 3.8.6.2.2, RFC 7323, RFC 2018.
+//! Called by: output. RFC 9293 sections 3.1 and 3.8.6.2.2, RFC 7323, RFC 2018.
 
 use base::SeqNumber;
 use mbuf::{Flags as MbufFlags, Mbuf};
@@ -123,7 +122,7 @@ pub(crate) fn write_header(
     Some(())
 }
 
-/// The payload's sum; none where a device makes checksums, or nobody.
+/// The payload's sum; none where a device makes checksums, or they are off.
 #[inline(always)]
 fn payload_sum(tcb: &Tcb, m: &Mbuf, cx: &Cx) -> Sum {
     if m.is_empty() || !tcb.makes_checksums(cx) {
@@ -143,7 +142,7 @@ fn sum_now(m: &Mbuf, ladder: Ladder) -> Sum {
     bytepass_sum(ladder, m.as_slice())
 }
 
-/// Who makes the checksum: we, a device, or nobody.
+/// Where the checksum is made: here, in the device, or not at all.
 #[inline(always)]
 fn checksum_wanted(tcb: &Tcb, cx: &Cx) -> ChecksumField {
     if tcb.makes_checksums(cx) {

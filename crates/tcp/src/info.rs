@@ -93,7 +93,7 @@ pub struct Info {
     pub sacked_bytes: u32,
     /// Of those, bytes that are deemed lost and were not sent again.
     pub lost_bytes: u32,
-    /// Of those, bytes that were sent again and are on their way.
+    /// Of those, bytes that were sent again and are in flight.
     pub resent_bytes: u32,
     /// Bytes waiting to be sent.
     pub unsent: usize,
@@ -134,7 +134,7 @@ pub struct Info {
     pub ecn_reductions: u32,
     /// The most the peer ever sent between two of our ACKs.
     pub send_space_bytes: u32,
-    /// What the network said of the way since the last ACK of something new: that it fails now,
+    /// The last ICMP error about the path since the last ACK of new data: that it fails now,
     /// and perhaps not for ever.
     /// RFC 9293 MUST-47, SHLD-25.
     pub soft_error: Option<Error>,

@@ -1,7 +1,7 @@
 //! TCP without I/O: state in, packets and time in; packets, timers and events out.
 //!
-//! Called by: `stack`, which alone joins it to IP and to devices.
-//! Must not know: IP headers, devices, clocks, sockets' names.
+//! Called by: `stack`, which alone joins it to IP and to devices. It knows no IP header, no device
+//! and no clock.
 //!
 //! A segment's way in: [`predict`] (the header-prediction path) or [`input`] (the steps of
 //! RFC 9293 section 3.10.7). Effects are flags on the [`Tcb`]; after a burst the stack calls

@@ -1,13 +1,14 @@
 //! What a connection sends next: one segment a call, headers and all, until there is none.
 //!
 //! Called by: `stack/tx.rs` for every connection with something to do, after a burst, a write, a
-//! read or a timer. Must not know: IP; it gets the pseudo-header's sum ready-made.
-//! RFC 9293 sections 3.7.4 (Nagle), 3.8.6 (windows), 3.10.7; RFC 5681; RFC 7323. What is no new
-//! data is made in `rare.rs`.
+//! read or a timer. The sum of the pseudo-header comes ready-made. RFC 9293 sections 3.7.4 (Nagle),
+//! 3.8.6 (windows), 3.10.7; RFC 5681; RFC 7323. What is no new data is made in `rare.rs`.
 
+mod alone;
 mod rare;
 mod run;
 
+pub use alone::{Alone, alone};
 pub use rare::hold_back;
 pub(crate) use rare::{has_more, resend, send_part};
 pub use run::{Run, admits_front, admitted, last_payload, others};

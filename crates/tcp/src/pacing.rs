@@ -2,9 +2,8 @@
 //! it takes at the connection's rate; the stack's release queue keeps it until then.
 //!
 //! Called by: output, for connections whose way is long enough to pay, and for laws of congestion
-//! control that live by it; timer wakes it. Must not know: the release queue, the timer wheel.
-//! Cardwell et al., "BBR: congestion-based congestion control" (2016), which paces; RFC 9406 and
-//! RFC 9937 assume it. Decision 0029.
+//! control that live by it; timer wakes it. Cardwell et al., "BBR: congestion-based congestion
+//! control" (2016), which paces; RFC 9406 and RFC 9937 assume it. Decision 0029.
 
 use base::{Duration, Instant, Switch};
 use mbuf::{Flags, Mbuf};

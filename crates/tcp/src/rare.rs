@@ -1,8 +1,8 @@
-//! State that few connections ever need: a pointer that is null until it is first written, and
-//! reads as a clean sheet until then. So an idle connection is small, and what a busy one reads
-//! lies close together.
+//! State that few connections need: a pointer that is null until it is first written, and reads as
+//! a default until then. So an idle connection is small, and the fields of a busy one are close
+//! together.
 //!
-//! Called by: tcb and cc, for fields. Plain data: must not know a Tcb.
+//! Called by: tcb and cc, for fields. Plain data.
 
 use core::ops::{Deref, DerefMut};
 
@@ -10,12 +10,12 @@ use base::SeqNumber;
 
 use crate::state::Error;
 
-/// What a connection reads that has never written there.
+/// The default that a connection reads before it has written.
 pub(crate) trait Clean: Clone + 'static {
     const CLEAN: &'static Self;
 }
 
-/// A `T` of its own once it is written; it stays until the connection's end.
+/// A `T` that is allocated on the first write, and kept until the connection's end.
 #[derive(Clone, Debug)]
 pub(crate) struct Rare<T>(Option<Box<T>>);
 
@@ -50,8 +50,7 @@ fn first<T: Clean>() -> Box<T> {
     Box::new(T::CLEAN.clone())
 }
 
-/// What nearly no connection has: urgent data, bad news of its path, a peer that tells its user
-/// timeout.
+/// State of nearly no connection: urgent data, an ICMP error, the user timeout option.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RareState {
     /// SND.UP: behind the last urgent byte we wrote, while [`crate::Todo::URGENT`] is set.
@@ -61,7 +60,7 @@ pub(crate) struct RareState {
     pub(crate) rcv_up: u64,
     /// The peer's user timeout option, in seconds; 0 if it sent none (RFC 5482).
     pub(crate) peer_timeout_s: u32,
-    /// What the network said last, and SND.UNA then.
+    /// The last soft error, and SND.UNA at that time.
     pub(crate) soft_error: Option<(Error, SeqNumber)>,
 }
 

@@ -1,7 +1,7 @@
 //! How large a send buffer has to be: it follows the congestion window, while memory lasts.
 //!
-//! Called by: usrreq (how much a write may take) and info. Must not know: what is queued, and when
-//! it leaves. Limit: `send_buffer_bytes`. Decision 0027.
+//! Called by: usrreq (how much a write may take) and info. Limit: `send_buffer_bytes`. Decision
+//! 0027.
 
 use base::Limit;
 use mbuf::Class;

@@ -1,10 +1,9 @@
 //! The send side of a connection: one queue of pieces, those in flight first, then those not yet
 //! sent.
 //!
-//! Called by: output, ack, recovery, sack, usrreq. Must not know: headers, windows, timers.
-//! A piece is what one segment carries, cut when it is written: sending it moves a border and
-//! nothing else. Those in flight are in sequence order, so that a SACK block or a loss is found by
-//! binary search, never by a walk.
+//! Called by: output, ack, recovery, sack, usrreq. A piece is what one segment carries, cut when it
+//! is written: sending it moves a border and nothing else. Those in flight are in sequence order,
+//! so that a SACK block or a loss is found by binary search, never by a walk.
 
 mod cut;
 mod ring;

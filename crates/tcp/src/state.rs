@@ -82,12 +82,12 @@ pub enum Error {
     Aborted,
     /// The port that it went over is gone.
     NetworkDown,
-    /// No way to the peer's network, as a router says.
+    /// No route to the peer's network, as a router reports.
     NetUnreachable,
     /// The peer's host does not answer, as a router or our own link says.
     HostUnreachable,
     /// The peer's host does not speak TCP.
     ProtocolUnreachable,
-    /// A router on the way forbids it.
+    /// A router on the path prohibits it.
     Prohibited,
 }

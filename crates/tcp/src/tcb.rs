@@ -1,8 +1,8 @@
 //! The transmission control block: one connection's state, under the names of RFC 9293.
 //!
-//! Called by: every file of this crate with logic in it; what this one imports knows no Tcb. Must
-//! not know: addresses (the stack keeps them). What header prediction reads first is in the first
-//! cache line; an assertion says so.
+//! Called by: every file of this crate with logic in it; what this one imports knows no Tcb. The
+//! stack keeps the addresses. What header prediction reads first is in the first cache line; an
+//! assertion says so.
 
 use std::sync::Arc;
 
@@ -340,7 +340,7 @@ impl Tcb {
         self.marks.has(Marks::ORPHAN)
     }
 
-    /// Nobody will ever ask about this connection again.
+    /// No handle of this connection is left.
     pub fn orphan(&mut self) {
         self.marks.set(Marks::ORPHAN);
     }
@@ -354,7 +354,7 @@ impl Tcb {
         self.timers = Timers::default();
     }
 
-    /// The reason to give for a segment that comes when nobody reads.
+    /// The drop reason for data that comes after the reader closed.
     pub(crate) fn nobody_reads(&self) -> Option<DropReason> {
         self.marks.has(Marks::ORPHAN).then_some(DropReason::TcpAfterClose)
     }

@@ -159,7 +159,7 @@ fn retransmit_expired(tcb: &mut Tcb, cx: &mut Cx) {
         _ if tcb.in_flight() > 0 => {
             // A peer that shut its window on what is in flight but answers is not given up (RFC
             // 9293 section 3.8.6.1): `probes` starts anew with each segment from it.
-            // With nobody left who could, its tries are counted all the same.
+            // Of an orphan the probes are counted all the same.
             let shut = tcb.snd_wnd == 0 && !tcb.marks.has(Marks::ORPHAN);
             let most = user_timeout::retries_max(tcb);
             let tried = if shut { &mut tcb.probes } else { &mut tcb.rtt.retries };

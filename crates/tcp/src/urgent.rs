@@ -3,7 +3,7 @@
 //! there is no other way to get at them. Decision 0043.
 //!
 //! Called by: the stack (write, mark, what is left), input (a pointer that came), usrreq (reads end
-//! at the mark) and output (segments that say so). Must not know: how anybody is told.
+//! at the mark) and output (segments that say so).
 
 use mbuf::Mbuf;
 use wire::tcp::{Flags, Header, set_urgent};

@@ -2,7 +2,7 @@
 //! 3.8.3, RFC 5482.
 //!
 //! Called by: timer (how long to try), handshake and input (what the peer says), output (what we
-//! say). Must not know: what is sent again, and when.
+//! say).
 
 use base::Duration;
 use wire::tcp::Options;
@@ -29,7 +29,7 @@ pub(crate) fn heard(tcb: &mut Tcb, options: &Options) {
     }
 }
 
-/// What both ends have agreed on, if they have and nobody here has set another.
+/// The negotiated timeout, if there is one and the program has set no other.
 fn agreed(tcb: &Tcb) -> Option<Duration> {
     let ours = tcb.config.user_timeout_option?;
     if tcb.rare.peer_timeout_s == 0 || tcb.config.user_timeout.is_some() {
@@ -46,7 +46,7 @@ pub(crate) fn of(tcb: &Tcb) -> Option<Duration> {
 }
 
 /// Tries in a row: as many as there is time for, where both ends have agreed on one; fewer when
-/// nobody waits for what comes of them.
+/// no program waits for the result.
 pub(crate) fn retries_max(tcb: &Tcb) -> u8 {
     let most = tcb.config.retries_max;
     if tcb.marks.has(Marks::ORPHAN) {

@@ -378,7 +378,7 @@ pub fn give_way(tcb: &mut Tcb) {
     tcb.fail(Error::Aborted);
 }
 
-/// The way to the peer is gone: nothing is sent any more, what was received can be read.
+/// The path to the peer is gone: nothing is sent any more, received data can be read.
 pub fn lose_network(tcb: &mut Tcb, cx: &mut Cx) {
     tcb.sendq.clear(&mut cx.pool);
     tcb.reassembly.clear(&mut cx.pool);

@@ -10,7 +10,7 @@ use std::fs::File;
 pub enum Need {
     /// A program on the search path, and the Debian package that has it.
     Program(&'static str, &'static str),
-    /// io_uring, allowed to everybody.
+    /// io_uring, allowed to all users.
     IoUring,
     /// What a function looks for: the sentence if it is missing.
     Other(fn() -> Option<String>),

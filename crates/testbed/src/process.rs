@@ -62,7 +62,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself; then there is nobody to kill.
+        // It may have ended by itself; then there is no process to kill.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

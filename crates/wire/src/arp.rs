@@ -1,8 +1,7 @@
 //! ARP for IPv4 over Ethernet: 28 bytes after the Ethernet header.
 //!
-//! Called by: `inet::arp`.
-//! Must not know: the neighbour table, which addresses are ours, when to answer.
-//! RFC 826; RFC 5227 section 2 for probes (sender 0.0.0.0) and announcements.
+//! Called by: `inet::arp`. RFC 826; RFC 5227 section 2 for probes (sender 0.0.0.0) and
+//! announcements.
 
 use base::{DropReason, MacAddr};
 use core::net::Ipv4Addr;

@@ -1,8 +1,7 @@
 //! Fields of a fixed-size header, to and from native integers.
 //!
 //! Called by: the headers of this crate, with constant places inside an array whose length is part
-//! of its type, so that the compiler proves the bounds and no check remains.
-//! Must not know: any header. No RFC of its own.
+//! of its type, so that the compiler proves the bounds and no check remains. No RFC of its own.
 
 /// Big-endian 16 bits at `at`.
 #[inline(always)]

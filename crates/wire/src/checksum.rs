@@ -1,8 +1,7 @@
 //! The Internet checksum: one's-complement sums, and the fastest way to make them on this machine.
 //!
-//! Called by: every header here, and whoever copies payload (`Ladder::copy_sum`).
-//! Must not know: what the bytes mean, where a field lies, which switch chose the rung.
-//! RFC 1071 (definition, byte-order independence, partial sums), RFC 1624 (incremental update).
+//! Called by: every header here, and whoever copies payload (`Ladder::copy_sum`). RFC 1071
+//! (definition, byte-order independence, partial sums), RFC 1624 (incremental update).
 
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]

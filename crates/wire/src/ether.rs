@@ -1,7 +1,6 @@
 //! The Ethernet header: 14 bytes before everything on an Ethernet port.
 //!
-//! Called by: the joining files of the stack, ARP and neighbour discovery output.
-//! Must not know: which addresses are ours, what the Ethernet types lead to. The frame check
+//! Called by: the joining files of the stack, ARP and neighbour discovery output. The frame check
 //! sequence is the device's. IEEE 802.3 section 3.2; RFC 894, RFC 2464.
 
 use base::{DropReason, MacAddr};

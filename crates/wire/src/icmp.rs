@@ -1,9 +1,8 @@
 //! ICMP for IPv4: the eight bytes that begin every message, and its checksum.
 //!
-//! Called by: `inet::icmp`. Must not know: rate limits, who may be answered, sockets.
-//! What follows the eight bytes is the echo's data or the packet an error quotes (read it with
-//! `ipv4::Header::parse_quoted`).
-//! RFC 792, RFC 1122 section 3.2.2, RFC 1191 section 4 (the MTU in "fragmentation needed").
+//! Called by: `inet::icmp`. What follows the eight bytes is the echo's data or the packet an error
+//! quotes (read it with `ipv4::Header::parse_quoted`). RFC 792, RFC 1122 section 3.2.2, RFC 1191
+//! section 4 (the MTU in "fragmentation needed").
 
 use base::DropReason;
 
@@ -21,7 +20,7 @@ pub mod unreachable {
     pub const HOST: u8 = 1;
     /// The host does not speak the protocol.
     pub const PROTOCOL: u8 = 2;
-    /// Nobody on the port.
+    /// No socket on the port.
     pub const PORT: u8 = 3;
     /// Too big and not to be fragmented: [`super::Header::FragmentationNeeded`].
     pub const FRAGMENTATION_NEEDED: u8 = 4;

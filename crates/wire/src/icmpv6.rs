@@ -1,9 +1,8 @@
 //! ICMPv6: the eight bytes that begin every message, and its checksum with the pseudo-header.
 //!
-//! Called by: `inet::icmp`, `inet::nd`. Must not know: rate limits, who may be answered, sockets.
-//! What follows is the echo's data, the packet an error quotes (`ipv6::Header::parse_quoted`), or
-//! the rest of a neighbour discovery message (`nd`).
-//! RFC 4443 sections 2 to 4, RFC 8200 section 8.1.
+//! Called by: `inet::icmp`, `inet::nd`. What follows is the echo's data, the packet an error quotes
+//! (`ipv6::Header::parse_quoted`), or the rest of a neighbour discovery message (`nd`). RFC 4443
+//! sections 2 to 4, RFC 8200 section 8.1.
 
 use base::DropReason;
 use core::net::Ipv6Addr;
@@ -23,7 +22,7 @@ pub mod unreachable {
     pub const ADMIN_PROHIBITED: u8 = 1;
     /// No answer from the address.
     pub const ADDRESS: u8 = 3;
-    /// Nobody on the port.
+    /// No socket on the port.
     pub const PORT: u8 = 4;
 }
 

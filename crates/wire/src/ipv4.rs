@@ -1,7 +1,6 @@
 //! The IPv4 header: parse verifies everything a receiver must, emit computes the checksum.
 //!
 //! Called by: `inet::ip_input`, `inet::ip_output`, `forward`, `frag`, and ICMP for quoted headers.
-//! Must not know: routes, our addresses, reassembly, upper protocols.
 //! RFC 791 section 3.1, RFC 1122 section 3.2.1, RFC 7126 (which options are refused).
 
 use base::DropReason;
@@ -14,6 +13,10 @@ use crate::checksum::{self, Sum};
 pub const HEADER_LEN: usize = 20;
 /// Bytes of the longest header.
 pub const HEADER_LEN_MAX: usize = 60;
+/// Where the identification lies in the header, in bytes from its start.
+pub const ID_OFFSET: usize = 4;
+/// Where the checksum lies in the header, in bytes from its start.
+pub const CHECKSUM_OFFSET: usize = 10;
 
 /// Protocol number of ICMP, RFC 792.
 pub const ICMP: u8 = 1;
@@ -201,7 +204,12 @@ impl Plain {
     /// other what it is.
     #[inline(always)]
     pub fn parse(packet: &[u8]) -> Option<Plain> {
-        let b = packet.first_chunk::<HEADER_LEN>()?;
+        Plain::of(packet.first_chunk()?, packet.len())
+    }
+
+    /// The same of a header that stands in front of a packet of `packet_len` bytes.
+    #[inline(always)]
+    pub fn of(b: &[u8; HEADER_LEN], packet_len: usize) -> Option<Plain> {
         let words = [u64::from_ne_bytes(array(b, 0)), u64::from_ne_bytes(array(b, 8))];
         let addrs = u64::from_ne_bytes(array(b, 12));
         let total_len = u32::from(be16(b, 2));
@@ -209,7 +217,7 @@ impl Plain {
         let plain = b[0] == 0x45
             && be16(b, 6) & (MORE_FRAGMENTS | OFFSET_MASK) == 0
             && total_len >= HEADER_LEN as u32
-            && total_len as usize <= packet.len()
+            && total_len as usize <= packet_len
             && Sum::from_u64s([words[0], words[1], last]).is_whole();
         plain.then_some(Plain { addrs, total_len, protocol: b[9], tos: b[1], ttl: b[8] })
     }

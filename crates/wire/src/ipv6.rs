@@ -1,7 +1,6 @@
 //! The IPv6 header, and the walk over extension headers to what they carry.
 //!
 //! Called by: `inet::ip_input`, `inet::ip_output`, `forward`, `frag`, ICMPv6 for quoted headers.
-//! Must not know: routes, our addresses, reassembly, upper protocols.
 //! RFC 8200 sections 3 and 4, RFC 5095 (type 0 routing headers), RFC 6946 (atomic fragments).
 
 use base::DropReason;

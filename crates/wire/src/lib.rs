@@ -1,8 +1,8 @@
 //! The wire: packet headers in native integers, and the Internet checksum.
 //!
-//! Called by: every layer that reads or writes a packet. Must not know: buffers, connections,
-//! routes, time. Imports `base` only. Nothing allocates, and nothing panics on any input.
-//! RFC 768, 791, 792, 826, 4443, 4861, 7323, 8200, 9293; IEEE 802.3 and 802.1Q.
+//! Called by: every layer that reads or writes a packet. It knows no buffer, no connection, no
+//! route and no time. Imports `base` only. Nothing allocates, and nothing panics on any input. RFC
+//! 768, 791, 792, 826, 4443, 4861, 7323, 8200, 9293; IEEE 802.3 and 802.1Q.
 //!
 //! # Contract
 //!

@@ -1,8 +1,7 @@
 //! Neighbour solicitations and advertisements: what ARP is to IPv4.
 //!
-//! Called by: `inet::nd`, which checks the hop limit (255) and the addresses.
-//! Must not know: the neighbour table, which addresses are ours, when to answer.
-//! RFC 4861 sections 4.3, 4.4, 4.6, 7.1.1 and 7.1.2; RFC 4862 section 5.4 for DAD (source `::`).
+//! Called by: `inet::nd`, which checks the hop limit (255) and the addresses. RFC 4861 sections
+//! 4.3, 4.4, 4.6, 7.1.1 and 7.1.2; RFC 4862 section 5.4 for DAD (source `::`).
 
 use base::{DropReason, MacAddr};
 use core::net::Ipv6Addr;

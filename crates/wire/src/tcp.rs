@@ -1,8 +1,8 @@
 //! The TCP header: ports, sequence numbers, flags, window; its options are in `tcp/options.rs`.
 //!
-//! Called by: `tcp::predict`, `tcp::input`, `tcp::output`, demultiplexing.
-//! Must not know: connections, windows' meaning, addresses. The checksum is verified and made by
-//! the caller, who has the addresses and maybe the sum already. RFC 9293 section 3.1, RFC 3168.
+//! Called by: `tcp::predict`, `tcp::input`, `tcp::output`, demultiplexing. The checksum is verified
+//! and made by the caller, who has the addresses and maybe the sum already. RFC 9293 section 3.1,
+//! RFC 3168.
 
 mod established;
 mod options;
@@ -25,6 +25,8 @@ pub const HEADER_LEN_MAX: usize = 60;
 pub const SEQ_OFFSET: usize = 4;
 /// Where the checksum lies in the header, for devices that finish it.
 pub const CHECKSUM_OFFSET: usize = 16;
+/// Where the control bits lie in the header, in bytes from its start.
+pub const FLAGS_OFFSET: usize = 13;
 
 /// The control bits, RFC 9293 section 3.1, with ECE and CWR of RFC 3168.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]

@@ -1,9 +1,8 @@
 //! The UDP header.
 //!
-//! Called by: `inet::udp`, and whoever writes datagrams.
-//! Must not know: sockets, addresses. The checksum is verified and made by the caller, who has the
-//! addresses and maybe the sum already.
-//! RFC 768, RFC 1122 section 4.1.3.4, RFC 8200 section 8.1.
+//! Called by: `inet::udp`, and code that writes datagrams. The checksum is verified and made by the
+//! caller, who has the addresses and maybe the sum already. RFC 768, RFC 1122 section 4.1.3.4, RFC
+//! 8200 section 8.1.
 
 use base::DropReason;
 

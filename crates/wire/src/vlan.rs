@@ -1,8 +1,8 @@
 //! The VLAN tag: 4 bytes after an Ethernet header whose type is `ether::VLAN`.
 //!
 //! Called by: the joining files of the stack on ports that carry tagged frames, and whoever does a
-//! network card's work on them. Must not know: which VLANs a port has. A tag inside a tag is
-//! another tag: call again. IEEE 802.1Q section 9.6, IEEE 802.1ad.
+//! network card's work on them. A tag inside a tag is another tag: call again. IEEE 802.1Q section
+//! 9.6, IEEE 802.1ad.
 
 use base::{DropReason, LinkKind};
 

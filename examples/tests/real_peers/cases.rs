@@ -88,7 +88,7 @@ fn serve(folder: &Folder) -> PathBuf {
             std::fs::write(at, identity.certificate_pem).expect("room");
             let listener = TcpListener::bind(&net, ours).expect("free");
             ready.send(()).expect("the case waits");
-            // Ends with the process: nobody else uses this namespace.
+            // Ends with the process: no other code uses this namespace.
             let _ = files::serve(listener, identity.acceptor, &root, files::PATIENCE).await;
         });
     });
@@ -240,7 +240,7 @@ fn through_proxy(by_socks5: bool) {
     });
 }
 
-/// The program as it is run: in the namespace of whoever connects. There a connection straight to
+/// The program as it is run: in the namespace of the client. There a connection straight to
 /// the destination comes back to the proxy, so that nothing but `--socks5` leads anywhere.
 fn the_program() {
     assert!(ip("link set lo up"));

@@ -83,7 +83,7 @@ pub(crate) struct Bench {
     pub(crate) held: Vec<TcpHandle>,
     /// The last that was said, newest last.
     pub(crate) said: Vec<Said>,
-    /// Nobody takes what the stack sends.
+    /// The other end takes nothing that the stack sends.
     pub(crate) stalled: bool,
     /// What it sent on the first wire, for who wants to keep it.
     pub(crate) record: Option<Vec<Vec<u8>>>,

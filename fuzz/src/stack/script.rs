@@ -274,7 +274,7 @@ fn listen_anew(bench: &mut Bench, u: &mut Unstructured<'_>) -> Result<()> {
     let place = usize::from(inspect);
     bench.stack.tcp_unlisten(bench.listeners[place]);
     let port = [LISTEN_PORT, FORWARD_PORT][place];
-    // An unspecified address with port 0 is everybody's.
+    // An unspecified address with port 0 matches everything.
     let port = if inspect && u.ratio(1, 4)? { 0 } else { port };
     let fast_open = stack::FastOpenConfig {
         pending_max: u.int_in_range(0..=2)?,

@@ -76,7 +76,7 @@ pub(crate) struct Bench {
     read: u64,
     /// What the device has not sent yet.
     held: VecDeque<Mbuf>,
-    /// Buffers that somebody else has taken.
+    /// Buffers that are withheld from the connection.
     withheld: Vec<Mbuf>,
     transcript: Transcript,
 }
@@ -294,7 +294,7 @@ impl Bench {
         }
     }
 
-    /// Somebody takes all buffers that are left, or gives them back.
+    /// Take all buffers that are left, or give them back.
     fn exhaust(&mut self, take: bool) {
         if take {
             while let Some(m) = self.cx.pool.alloc(2_000) {

@@ -72,7 +72,7 @@ pub(super) fn join(ours: &Host<'_>, theirs: &Host<'_>) -> Result<()> {
     theirs.ip("link set vb up")
 }
 
-/// Give the kernel's end its address. XDP sees frames before anybody has finished their checksums:
+/// Give the kernel's end its address. XDP sees frames before their checksums are finished:
 /// then the kernel is to do that itself.
 pub(super) fn kernel(bench: &Workbench, theirs: &Host<'_>, dev: &str) -> Result<()> {
     theirs.ip("addr add 10.9.0.1/24 dev vb")?;

@@ -12,7 +12,7 @@ const FILE: usize = 10_000_000;
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// 0.5 % lost, 1 % ten milliseconds late, 0.1 % broken; a second after the beginning nothing over
-/// 1,280 bytes passes any more, and nobody is told.
+/// 1,280 bytes passes any more, and no ICMP error reports it.
 const TROUBLE: [&str; 12] = [
     "--delay",
     "5ms",
@@ -92,7 +92,7 @@ fn joined<'a>(bench: &'a Workbench, with_ours: bool) -> Result<Joined<'a>> {
         host.until(|| Ok(ip_of(host, "link show dev w0")))?;
         host.ip(&format!("addr add 10.8.0.{number}/24 dev w0"))?;
         host.ip(&format!("addr add fd08::{number}/64 dev w0 nodad"))?;
-        // Nobody tells Linux that the MTU shrank: it has to find out.
+        // No ICMP error reports to Linux that the MTU shrank: it has to find out.
         sysctl(bench, host, "ipv4/tcp_mtu_probing")?;
     }
     if with_ours {

@@ -33,6 +33,7 @@ const LAW: &[(&str, May)] = &[
     ("sim", Only(SIMULATED)),
     ("net", Only(&["base", "mbuf", "tcp", "device", "stack"])),
     ("control", Only(&["base"])),
+    ("dissect", Only(&["base", "wire"])),
     ("capi", Only(&["base", "mbuf", "tcp", "device", "stack"])),
     ("rpc", Only(&["base"])),
     ("nfs", Only(&["base", "rpc"])),

@@ -15,7 +15,7 @@ pub(super) struct Page {
     len: usize,
 }
 
-// SAFETY: nobody writes to the mapping after `new`, and it belongs to no thread.
+// SAFETY: no code writes to the mapping after `new`, and it belongs to no thread.
 unsafe impl Send for Page {}
 // SAFETY: as above; shared, it is only read and executed.
 unsafe impl Sync for Page {}

@@ -2,7 +2,7 @@
 //! sysctls: scripts look there with `grep`, and the `grep` that they find first on PATH looks here.
 //!
 //! Called by: `socket.rs`, when one begins or ends to listen. A file that cannot be written is as
-//! one that nobody looks at. Source of the shape: Linux's proc_net_tcp.
+//! one without a reader. Source of the shape: Linux's proc_net_tcp.
 
 use core::net::{IpAddr, SocketAddr};
 use std::fmt::Write as _;

@@ -1,7 +1,7 @@
 //! `getsockopt` and `setsockopt` by number, mapped onto the stack's own settings.
 //!
 //! Called by: `entry.rs`, `preload.rs`. Values are bytes here, not pointers. What has no meaning
-//! here is remembered and told again; what nobody knows is `ENOPROTOOPT`.
+//! here is remembered and returned; an unknown option is `ENOPROTOOPT`.
 
 use std::os::fd::RawFd;
 

@@ -243,7 +243,7 @@ pub(super) fn wait_mode(state: &State, fd: RawFd, flags: i32) -> Wait {
 }
 
 /// How a call on a connection was refused, as a socket says it: an end is told once, after that
-/// there is nothing to read and nobody to write to.
+/// there is nothing to read and no peer to write to.
 pub(super) fn refusal(state: &mut State, fd: RawFd, error: CallError, writes: bool) -> Errno {
     match error {
         CallError::WouldBlock => Errno::AGAIN,

@@ -9,9 +9,9 @@
 //!
 //! # Two threads
 //! A call that blocks sleeps at a condition variable (in the kernel: packetdrill looks at the state
-//! of its thread). Whoever moves the clock or brings a packet lets the sleepers try again before it
-//! goes on, and waits until one that is through has read the clock: packetdrill does that first, to
-//! learn when the call returned. Otherwise time would have moved on by then.
+//! of its thread). A thread that moves the clock or brings a packet lets the sleepers try again
+//! before it goes on, and waits until one that is through has read the clock: packetdrill does that
+//! first, to learn when the call returned. Otherwise time would have moved on by then.
 
 use std::collections::BTreeMap;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -84,7 +84,7 @@ pub(super) struct State {
 }
 
 impl World {
-    /// A stack as the profile has it, with nothing open. Whoever calls walks through the script.
+    /// A stack with the profile's settings and nothing open. The calling thread runs the script.
     pub(super) fn new(profile: Profile) -> World {
         let wire = End::default();
         let stack = profile.stack(&wire);
@@ -151,7 +151,7 @@ impl World {
                 return outcome;
             }
             if me == state.director {
-                // Nobody else would move the clock.
+                // No other thread would move the clock.
                 let next = state.next_time().min(until);
                 if next.since(state.now) > RECEIVE_MOST {
                     return outcome;
@@ -202,7 +202,7 @@ impl World {
             state.leaving.clear();
         }
         if core::mem::take(&mut state.left) {
-            // What its thread still does with the result, nobody can see; it takes microseconds.
+            // What its thread still does with the result is not visible; it takes microseconds.
             drop(state);
             thread::sleep(AFTERWARDS);
             state = self.lock();

@@ -1,6 +1,6 @@
 //! What a stack's own thread answers: a page of what the stack is doing, or a tap's packets.
 //!
-//! Called by: `control_service.rs` and `mailbox.rs`. Must not know: who asks.
+//! Called by: `control_service.rs` and `mailbox.rs`.
 
 use serde_json::json;
 use wirespeed::{Budget, Stack};

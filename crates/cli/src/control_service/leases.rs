@@ -49,12 +49,12 @@ impl Leases {
         is_there.map(|()| wanted).ok_or_else(lapsed)
     }
 
-    /// Does nobody watch?
+    /// Are there no leases?
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// When the first of them ends, unless somebody comes.
+    /// When the first of them expires, unless its client comes.
     pub(super) fn next_deadline(&self) -> Instant {
         self.0.iter().map(|lease| lease.until).min().unwrap_or(Instant::NEVER)
     }
@@ -64,7 +64,7 @@ impl Leases {
         self.0.iter_mut().for_each(|lease| lease.has_all = false);
     }
 
-    /// Has everybody got what there was since [`Leases::begin_last`]?
+    /// Has every client received what there was since [`Leases::begin_last`]?
     pub(super) fn have_all(&self) -> bool {
         self.0.iter().all(|lease| lease.has_all)
     }
@@ -106,7 +106,7 @@ impl Leases {
         self.0.iter_mut().find(|lease| lease.stack == stack && lease.tap == tap)
     }
 
-    /// Those that nobody comes for any more, each with what is to be done.
+    /// The expired ones, each with what is to be done.
     pub(super) fn expired(&self, now: Instant) -> Vec<(usize, Wanted)> {
         let gone = self.0.iter().filter(|lease| lease.until < now);
         gone.map(|lease| (lease.stack, Wanted::Remove(lease.tap))).collect()

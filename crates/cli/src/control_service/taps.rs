@@ -1,7 +1,6 @@
 //! Taps in a stack for other programs: added, asked for what they keep, removed.
 //!
-//! Called by: `answer.rs`, by the thread that has the stack. Must not know: filter text;
-//! instructions come from outside and are looked at here like any. Bounded: bytes of each.
+//! Called by: `answer.rs`, by the thread that has the stack. Bounded: bytes of each.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

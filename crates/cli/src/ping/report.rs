@@ -1,7 +1,7 @@
 //! What came of the requests: lines as it comes, a summary at the end, or one JSON document.
 //!
-//! Called by: `run.rs`. Must not know: stacks, clocks. The words are those of iputils' ping, which
-//! scripts read; times are in milliseconds.
+//! Called by: `run.rs`. The words are those of iputils' ping, which scripts read; times are in
+//! milliseconds.
 
 use core::net::IpAddr;
 use std::collections::BTreeMap;
@@ -139,7 +139,7 @@ impl Tally {
         ))
     }
 
-    /// Somebody says why there is no reply.
+    /// An ICMP error says why there is no reply.
     pub(super) fn error(&mut self, from: IpAddr, seq: u16, error: EchoError) -> Result<()> {
         if let Some(request) = self.requests.get_mut(&seq)
             && !core::mem::replace(&mut request.answered, true)

@@ -1,6 +1,6 @@
 //! The requests: when each is due, what became of it, and when it is enough.
 //!
-//! Called by: `ping.rs`. Must not know: how frames get to the wire (`outside` does).
+//! Called by: `ping.rs`.
 
 use core::net::IpAddr;
 use std::net::ToSocketAddrs;
@@ -14,7 +14,7 @@ use crate::clock::Interrupt;
 use crate::output;
 use crate::outside::{self, Outside};
 
-/// Ask until it is enough; `true` if anybody answered.
+/// Send requests until it is enough; `true` if any was answered.
 pub(super) fn run(args: &Args) -> Result<bool> {
     let version = match (args.v4, args.v6) {
         (true, _) => Some(IpVersion::V4),
@@ -98,7 +98,7 @@ impl Asker<'_> {
         self.next = now + self.args.interval;
         if self.is_through() {
             self.next = Instant::NEVER;
-            // As everybody's ping: who has answered before gets two round trips, not all of it.
+            // As ping(8): after a reply wait for two round trips only, not for all of the timeout.
             let answers = tally.slowest().map(|rtt| rtt.saturating_mul(2).max(self.args.interval));
             self.ends = now + answers.map_or(self.args.wait, |time| time.min(self.args.wait));
         }

@@ -7,8 +7,8 @@ use crate::outside;
 /// The options.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
-Over TCP and UDP: echo at port 7, discard at 9, daytime at 13, chargen at 19. By UDP nobody is answered
-at a port below 1024, where services are, nor with more than three times the bytes that came.
+Over TCP and UDP: echo at port 7, discard at 9, daytime at 13, chargen at 19. Over UDP no answer
+goes to a port below 1024, where services are, and none is longer than three times what came.
 
 A host of its own behind a TAP, and a look at it from this machine:
   sudo wirespeed services --dev tap:ws0 --addr 192.0.2.2/24 &

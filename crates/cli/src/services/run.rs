@@ -1,7 +1,7 @@
-//! The services at work: what comes is served, and between that the program sleeps in poll(2), for
-//! as long as nothing comes and nothing is due.
+//! The loop of the services: serve what came, then sleep in poll(2) until a frame or a request
+//! comes or a deadline is reached.
 //!
-//! Called by: `services.rs`. Must not know: how frames get to the wire (`outside` does).
+//! Called by: `services.rs`.
 
 use anyhow::Result;
 use wirespeed::{Duration, Event, Instant};
@@ -14,7 +14,7 @@ use crate::clock::Interrupt;
 use crate::control_service::ControlService;
 use crate::outside::Outside;
 
-/// While there is work without a pause, `wirespeed show` is looked at as often.
+/// How often the control socket is polled while the loop does not sleep.
 const TICK: Duration = Duration::from_millis(50);
 
 pub(super) struct Server {
@@ -39,7 +39,7 @@ pub(super) fn serve(
             next_look = now + control.look_within(TICK);
         }
         if worked == 0 && !server.connections.is_busy() {
-            // Whoever asks wakes us, as a frame does and Ctrl-C: no clock has to.
+            // Frames, control clients and Ctrl-C end the sleep: no periodic timer is needed.
             let due = control.next_deadline();
             let asked = control.descriptors().chain([interrupt.descriptor()]);
             if server.outside.wait(due, asked)? || server.outside.clock.now() >= due {

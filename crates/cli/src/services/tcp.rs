@@ -70,7 +70,7 @@ impl Connections {
         })
     }
 
-    /// Is there more to do than events will tell of?
+    /// Is there work that no event will report?
     pub(super) fn is_busy(&self) -> bool {
         !self.busy.is_empty()
     }
@@ -82,7 +82,7 @@ impl Connections {
         }
     }
 
-    /// Take whoever waits at a listener.
+    /// Accept the connections that wait at a listener.
     pub(super) fn accept(
         &mut self,
         listener: ListenerHandle,
@@ -141,7 +141,7 @@ impl Connections {
             match served.service {
                 Service::Echo => served.held.extend_from_slice(&self.room[..read]),
                 Service::Discard => {}
-                // What he was told is all there is; what he says is read, so that closing is no reset.
+                // The time was sent; what the client sends is read, so that closing is no reset.
                 Service::Daytime if read == 0 => return None,
                 Service::Daytime => {}
                 Service::Chargen => match stack.tcp_write(handle, &self.pattern[served.at..]) {

@@ -1,9 +1,9 @@
-//! Services over UDP. Who asks is not known to be who he says, so that none of them may be turned
-//! against others: a service answers no service, which would never end, answers with no more than
-//! three times what came, and answers so many datagrams a second.
+//! Services over UDP. A source address may be forged, so the services must not be of use against
+//! third parties: they do not reply to ports of other services (such a loop never ends), a reply
+//! has at most three times the bytes of its request, and the number of replies a second is limited.
 //!
 //! Called by: `run.rs`. RFC 862, RFC 863, RFC 864, RFC 867; CERT advisory CA-1996-01 is about the
-//! rest. The bound of three is that of RFC 9000 section 8.1 for who has not proven his address.
+//! rest. The factor of three is the limit of RFC 9000 section 8.1 for unvalidated addresses.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -14,14 +14,14 @@ use wirespeed::{Duration, Instant, Owner, Stack, UdpHandle};
 use super::report::Moved;
 use super::service::{SERVICES, Service, daytime, pattern};
 
-/// Services have ports below this; who asks from one is a service that was made to.
+/// Services have ports below this. No client sends from one, so such a request is forged.
 const SERVICES_END: u16 = 1024;
 /// Characters of an answer of chargen (RFC 864).
 const CHARACTERS_MAX: usize = 512;
-/// An answer has so many times the bytes of what it answers, headers included.
+/// A reply has at most so many times the bytes of its request, headers included.
 const AMPLIFICATION_MAX: usize = 3;
 
-/// All sockets. Each has an address of ours: datagrams to groups and to all come to none of them.
+/// All sockets. Each is bound to one of our addresses, so none receives multicast or broadcast.
 pub(super) struct Datagrams {
     sockets: Vec<(UdpHandle, Service)>,
     limit: Limiter,
@@ -32,13 +32,13 @@ pub(super) struct Datagrams {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Answered,
-    /// Nobody expects an answer.
+    /// Discard never replies.
     Discarded,
-    /// It came from a service.
+    /// It came from a port of a service.
     FromService,
-    /// There were too many in this second.
+    /// The rate limit was reached.
     OverLimit,
-    /// The device or the stack took no answer.
+    /// The reply could not be sent.
     Unsent,
 }
 
@@ -71,7 +71,7 @@ impl Datagrams {
         let Some(&(_, service)) = self.sockets.iter().find(|(socket, _)| *socket == handle) else {
             return;
         };
-        // What the network says of answers concerns nobody here.
+        // ICMP errors about replies are ignored.
         let _ = stack.udp_take_error(handle);
         while let Some(datagram) = stack.udp_receive(handle) {
             let bytes = datagram.payload.as_slice();
@@ -87,7 +87,7 @@ impl Datagrams {
         }
     }
 
-    /// What is said to a datagram, or why nothing is.
+    /// The reply to a datagram, or why there is none.
     fn answer(
         &mut self,
         service: Service,
@@ -116,10 +116,10 @@ impl Datagrams {
     }
 }
 
-/// So many a second: a bucket that holds as many, and fills up with time.
+/// A token bucket: it holds the tokens of one second.
 struct Limiter {
     rate: u64,
-    /// In billionths of an answer.
+    /// Tokens, in billionths.
     left: u64,
     at: Instant,
 }
@@ -132,7 +132,7 @@ impl Limiter {
         Limiter { rate, left: rate * WHOLE, at: Instant::ZERO }
     }
 
-    /// May there be one more?
+    /// Take a token, if there is one.
     fn admits(&mut self, now: Instant) -> bool {
         let passed = now.since(self.at).min(Duration::from_secs(1));
         self.at = now;

@@ -15,7 +15,7 @@ use crate::running::Section;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 FILTER chooses connections and sockets as in ss(8), joined by and, or, not, ( ):
-  state established   exclude time-wait   src 192.0.2.1   dst 10.0.0.0/8   sport = :80   dport >= 1024
+  state established, exclude time-wait, src 192.0.2.1, dst 10.0.0.0/8, sport = :80, dport >= 1024
 
   wirespeed show connections state established dport = :80
   wirespeed show connections 'dst 10.0.0.0/8 or ( state fin-wait-1 and sport = :22 )'
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// What to show [default: all but tcp]
     pub(super) what: Option<What>,
     /// Which connections or sockets; of tcp also ADDRESS:PORT, one end of a connection
-    #[arg(value_name = "FILTER", trailing_var_arg = true)]
+    #[arg(value_name = "FILTER")]
     filter: Vec<String>,
     /// One JSON document on standard output
     #[arg(long)]

@@ -1,7 +1,6 @@
 //! Which connections and sockets to show: the filters of ss(8), as far as they concern TCP and UDP.
 //!
-//! Called by: clap, through `args.rs`, and `run.rs` for each row. Must not know: where rows come
-//! from.
+//! Called by: clap, through `args.rs`, and `run.rs` for each row.
 //!
 //! ```text
 //! FILTER    = EXPRESSION, with `and` (also `&`, or nothing), `or` (`|`), `not` (`!`), `( )`

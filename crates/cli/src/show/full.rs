@@ -1,6 +1,6 @@
 //! Connections in full, for people: what `ss -ti` says, with a word for each group.
 //!
-//! Called by: `show.rs`. Must not know: where the document came from.
+//! Called by: `show.rs`.
 
 use std::fmt::Write as _;
 

@@ -1,6 +1,6 @@
 //! The document as JSON, or as tables for people: a list becomes a row each, an object a line each.
 //!
-//! Called by: `show.rs`. Must not know: where the document came from. No colours.
+//! Called by: `show.rs`. No colours.
 
 use std::fmt::Write as _;
 
@@ -54,7 +54,7 @@ fn object(t: &mut String, section: &str, pairs: &Map<String, Value>) {
     let _ = writeln!(t, "\n{section}");
     let width = pairs.keys().map(String::len).max().unwrap_or(0);
     for (name, value) in pairs {
-        // Nobody looks for what never happened.
+        // Counters at zero are not shown.
         if section == "counters" && value == 0 {
             continue;
         }

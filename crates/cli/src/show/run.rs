@@ -106,9 +106,12 @@ fn whole(client: &mut Client, stack: usize, section: Section) -> Result<Value> {
 mod tests {
     use super::*;
 
+    fn row(local: &str, acked: u64) -> Value {
+        json!({ "local": local, "remote": "b", "bytes_acked": acked, "bytes_received": 7 })
+    }
+
     #[test]
     fn what_was_delivered_between_two_looks_is_a_rate() {
-        let row = |local: &str, acked: u64| json!({ "local": local, "remote": "b", "bytes_acked": acked, "bytes_received": 7 });
         let mut rows = json!([row("a", 1000), row("gone", 5)]);
         let later = json!([row("a", 3000)]);
         delivery(&mut rows, &later, Duration::from_millis(500));

@@ -1,7 +1,7 @@
 //! What is known of a source besides its packets: of an interface its link, of a running wirespeed
 //! its drops and connections.
 //!
-//! Called by: `top.rs`, once a screen. Must not know: packets, screens.
+//! Called by: `top.rs`, once a screen.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,6 +1,6 @@
 //! A port in an interval: what passed, and how much of its link's time that took.
 //!
-//! Called by: `top.rs`; `besides.rs` asks for links. Must not know: screens, packets. Source: Linux
+//! Called by: `top.rs`; `besides.rs` asks for links. Source: Linux
 //! `Documentation/ABI/testing/sysfs-class-net` and `sysfs-class-net-statistics`.
 
 use std::fs;

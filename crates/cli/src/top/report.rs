@@ -1,7 +1,7 @@
 //! The screen of `top`: tables of what passed in the last interval.
 //!
-//! Called by: `top.rs`. Must not know: where figures come from. It is drawn anew each time; what
-//! does not fit is left out from below. `small` draws where there is little room.
+//! Called by: `top.rs`. It is drawn anew each time; what does not fit is left out from below.
+//! `small` draws where there is little room.
 
 mod small;
 

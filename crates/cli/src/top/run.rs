@@ -1,7 +1,6 @@
 //! Watching: packets are counted until a screen is due, then everything is asked what it knows.
 //!
-//! Called by: `top.rs`. `traffic` counts packets, `besides` knows the rest. Must not know: how a
-//! source gets its packets (`dump`'s do), what a screen looks like.
+//! Called by: `top.rs`. `traffic` counts packets, `besides` knows the rest.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -19,7 +18,7 @@ use super::view::View;
 use crate::dump::{Next, Process, Source};
 use crate::running::{Contact, Question, find};
 
-/// Bytes of a packet that say who sends what to whom, with two tags and IPv6.
+/// Bytes of a packet with the addresses and ports, with two tags and IPv6.
 const SNAPLEN: u32 = 96;
 
 /// What a screen shows.
@@ -31,7 +30,7 @@ pub(super) struct Interval {
     /// their way here. All figures are of those that passed.
     pub(super) passed: u64,
     pub(super) looked_at: u64,
-    /// Switches of context in the interval, and what those are called that somebody was woken by.
+    /// Context switches in the interval, and the name of the kind that is counted.
     pub(super) switches: Option<(&'static str, Counts)>,
     pub(super) ports: Vec<PortState>,
     pub(super) traffic: Traffic,
@@ -65,7 +64,9 @@ pub(super) struct Top {
 impl Top {
     /// What was asked for, watched from now on.
     pub(super) fn new(args: &Args) -> Result<(Top, Box<dyn Source>)> {
-        let (source, besides, what, of) = watched(args)?;
+        let (source, mut besides, what, of) = watched(args)?;
+        // What was there before is no news.
+        besides.look();
         let before = of.counts();
         let (traffic, begun) = (Traffic::default(), Instant::now());
         let top = Top { besides, what, of, before, lost: Vec::new(), traffic, begun };

@@ -1,7 +1,6 @@
 //! Switches of context: of a process, whose threads wait and are woken, or of the machine.
 //!
-//! Called by: `top.rs`. Must not know: who asks. Source: proc(5): `/proc/PID/task/TID/status`,
-//! `/proc/stat`.
+//! Called by: `top.rs`. Source: proc(5): `/proc/PID/task/TID/status`, `/proc/stat`.
 
 use std::fs;
 

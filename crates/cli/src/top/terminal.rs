@@ -1,6 +1,6 @@
 //! The terminal: keys that end `top`, Ctrl-C, and giving the terminal back as it was.
 //!
-//! Called by: `top.rs` and `run.rs`. Must not know: what is shown.
+//! Called by: `top.rs` and `run.rs`.
 
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Read};
@@ -15,7 +15,7 @@ use ratatui::crossterm::execute;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// How long a terminal may take to be as it was, when the program is told to end at once.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Set once who watches wants to stop. Who says so twice ends what does not end by itself.
 pub(super) fn stopped(is_drawn: bool) -> Result<Arc<AtomicBool>> {
@@ -41,7 +41,7 @@ fn give_back() {
         let restored = ratatui::try_restore().and_then(|()| execute!(std::io::stdout(), Show));
         done.send(restored.is_ok())
     });
-    let _ = is_done.recv_timeout(PATIENCE);
+    let _ = is_done.recv_timeout(TIMEOUT);
 }
 
 /// What was pressed since the last look.
@@ -58,7 +58,7 @@ fn ends(keys: &[u8]) -> bool {
     keys == [0x1b] || keys.iter().any(|key| matches!(key, b'q' | 0x03))
 }
 
-/// Whom keys come from: a terminal, of which standard input need not be.
+/// The source of keys: a terminal, which standard input need not be.
 pub(super) struct Keys(pub(super) Option<File>);
 
 impl Keys {

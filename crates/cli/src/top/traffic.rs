@@ -1,7 +1,7 @@
 //! What passed in an interval: frames and bytes by port, by size, by protocol, by who talks.
 //!
-//! Called by: `top.rs`. Must not know: screens, where packets come from. Bounded: who talks is kept
-//! for so many pairs at most; the rest counts together.
+//! Called by: `top.rs`. Bounded: who talks is kept for so many pairs at most; the rest counts
+//! together.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -101,7 +101,7 @@ impl Traffic {
         if let Some(at) = SIZES.iter().position(|(most, _)| len <= *most) {
             self.sizes[at].add(len);
         }
-        let (protocol, pair) = kind(&packet.bytes, packet.link);
+        let (protocol, pair) = kind(&packet.bytes, packet.link.kind().unwrap_or(LinkKind::Ip));
         self.protocols.entry(protocol).or_default().add(len);
         let Some(pair) = pair else { return };
         if self.pairs.len() < PAIRS || self.pairs.contains_key(&pair) {
@@ -147,13 +147,15 @@ impl Traffic {
 
 /// What a link carries of a packet: a super-segment is cut, and each segment has headers.
 fn on_link(packet: &Packet) -> Amount {
-    let (len, headers) = (u64::from(packet.wire_len), packet.link.header_len() as u64 + HEADERS);
+    // What `top` watches is of one of the two.
+    let link = packet.link.kind().unwrap_or(LinkKind::Ip);
+    let (len, headers) = (u64::from(packet.wire_len), link.header_len() as u64 + HEADERS);
     let frames = match u64::from(packet.segment_bytes) {
         0 => 1,
         payload => len.saturating_sub(headers).div_ceil(payload).max(1),
     };
     let bytes = len + (frames - 1) * headers;
-    match packet.link {
+    match link {
         LinkKind::Ip => Amount { frames, bytes },
         LinkKind::Ethernet => {
             Amount { frames, bytes: bytes.max(frames * SHORTEST) + frames * FRAMING }
@@ -161,7 +163,7 @@ fn on_link(packet: &Packet) -> Amount {
     }
 }
 
-/// The name of what a frame carries, and who sends it to whom.
+/// The protocol of a frame, and its source and destination.
 fn kind(bytes: &[u8], link: LinkKind) -> (&'static str, Option<Pair>) {
     let (ethertype, packet) = match link {
         LinkKind::Ip => (0, bytes),
@@ -217,7 +219,7 @@ mod tests {
         bytes[30..34].copy_from_slice(&[192, 0, 2, dst]);
         Packet {
             time_ns: 0,
-            link: LinkKind::Ethernet,
+            link: LinkKind::Ethernet.into(),
             port: 0,
             direction: Some(Direction::In),
             wire_len: len,
@@ -284,7 +286,7 @@ mod tests {
         let part = on_link(&packet(1, 2, ipv4::TCP, 1514));
         assert_eq!(part.bytes, 1538);
         assert_eq!(on_link(&whole), Amount { frames: 45, bytes: 45 * part.bytes });
-        let bare = Packet { link: LinkKind::Ip, ..packet(1, 2, ipv4::TCP, 40) };
+        let bare = Packet { link: LinkKind::Ip.into(), ..packet(1, 2, ipv4::TCP, 40) };
         assert_eq!(on_link(&bare), Amount { frames: 1, bytes: 40 });
     }
 

@@ -4,7 +4,7 @@
 
 use clap::ValueEnum;
 
-/// What stands first in tables. What has no such figure is in the order of its bytes.
+/// Which rows come first in tables. A table without that figure is in the order of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Order {
     /// Most bits a second.
@@ -32,7 +32,7 @@ pub(super) const KEYS: [(&str, &str); 8] = [
     ("q", "end, as do Escape and Ctrl-C"),
 ];
 
-/// Of one who watches.
+/// The settings that keys change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct View {
     pub(super) order: Order,
@@ -62,7 +62,7 @@ impl Order {
 }
 
 impl View {
-    /// Do what keys say; `true` if that changes the screen.
+    /// Apply keys; `true` if the screen changes.
     pub(super) fn press(&mut self, keys: &[u8]) -> bool {
         let before = *self;
         for key in keys {

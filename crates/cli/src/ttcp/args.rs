@@ -40,7 +40,7 @@ pub(crate) struct Args {
     /// Number of writes
     #[arg(short = 'n', value_name = "N", help_heading = HOW_MUCH, hide_short_help = true)]
     pub(super) writes: Option<u64>,
-    /// Bytes of a write or datagram [default: 16K; with -u what the MTU takes]
+    /// Bytes of a write [default: 16K], with -u of a datagram
     #[arg(short = 'l', long = "length", value_name = "N[KM]", value_parser = size,
           help_heading = HOW_MUCH)]
     pub(super) length: Option<u64>,
@@ -60,8 +60,10 @@ pub(crate) struct Args {
           value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) port: u16,
     /// Congestion control: cubic, newreno, bbr, reno or tahoe
+    ///
+    /// The first is the default.
     #[arg(long, value_name = "NAME", default_value = "cubic", help_heading = PROTOCOL,
-          hide_possible_values = true)]
+          hide_possible_values = true, hide_default_value = true)]
     pub(super) cc: Cc,
     /// Bytes of the socket buffers, sending and receiving [default: 1M and 512K]
     #[arg(short = 'b', long = "socket-buffer", value_name = "N[KM]", value_parser = size,
@@ -93,11 +95,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", default_value_t = 1500, help_heading = MEMORY,
           value_parser = clap::value_parser!(u16).range(68..))]
     pub(super) mtu: u16,
-    /// Both stacks on one thread, or each on one of its own
+    /// One thread for both stacks, or one each
     #[arg(long, value_name = "1|2", default_value_t = 1, help_heading = MEMORY,
           value_parser = clap::value_parser!(u8).range(1..=2))]
     pub(super) threads: u8,
-    /// Loaned buffers instead of copies into and out of the stack
+    /// Loaned buffers instead of copies
     #[arg(long, help_heading = MEMORY)]
     pub(super) loan: bool,
     /// A link that takes segments of 64 KB, as devices with segmentation offload do
@@ -108,7 +110,9 @@ pub(crate) struct Args {
     #[arg(short = 't', value_name = "HOST", conflicts_with = "receive", help_heading = DEVICE)]
     #[arg(conflicts_with_all = ["udp", "threads", "loan", "super_segments"])]
     pub(super) transmit: Option<String>,
-    /// Receive over --dev from whoever connects, into --file if given
+    /// Receive over --dev from whoever connects
+    ///
+    /// Into --file if that is given, else to standard output.
     #[arg(short = 'r', conflicts_with_all = ["udp", "threads", "loan", "super_segments"])]
     #[arg(conflicts_with_all = ["bytes", "seconds", "writes"], help_heading = DEVICE)]
     pub(super) receive: bool,
@@ -133,14 +137,14 @@ pub(crate) struct Args {
           help_heading = DEVICE, hide_short_help = true)]
     pub(super) io_uring: OnOff,
 
-    /// Seconds between lines of progress [default: 1 on a terminal]
+    /// Seconds between progress lines [1 on a terminal]
     ///
     /// 0 for none. Elsewhere there are none unless this says so.
     #[arg(short = 'i', long, value_name = "S", value_parser = interval, help_heading = MEASURE)]
     pub(super) interval: Option<f64>,
-    /// Unit of the last lines: k, m, g for bits, K, M, G for bytes
+    /// Unit of the last lines: kmg bits, KMG bytes
     ///
-    /// A second each, in powers of 1000.
+    /// k, m and g are bits a second, K, M and G bytes, in powers of 1000.
     #[arg(short = 'f', value_name = "kmgKMG", default_value = "K", help_heading = MEASURE,
           hide_possible_values = true)]
     pub(super) format: Format,

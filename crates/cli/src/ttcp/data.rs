@@ -1,6 +1,6 @@
 //! Where the bytes come from and where they go: a pattern that both ends know, or a file.
 //!
-//! Called by: the ends. Must not know: stacks, time.
+//! Called by: the ends.
 //!
 //! Byte `i` of the pattern stream is byte `i mod PERIOD` of a fixed random block. The receiver
 //! compares the first and last bytes of every read, a sample from the middle of one read in 32,

@@ -1,7 +1,7 @@
 //! The two ends of a TCP transfer, each a stack with one connection, driven a turn at a time:
 //! poll, then write until less is taken than was given; poll, then read until nothing is left.
 //!
-//! Called by: the loops (`run`, `threads`). Must not know: threads, clocks, who measures.
+//! Called by: the loops (`run`, `threads`).
 
 use anyhow::{Context, Result, anyhow, bail};
 use wirespeed::device::{Doorbell, mem};

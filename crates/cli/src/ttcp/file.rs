@@ -1,7 +1,7 @@
 //! The bytes of a file: read and hashed at the sending end, hashed at the receiving end. Both
 //! happen in `refill` and `drain`, which the loops call outside the measured time.
 //!
-//! Called by: `data.rs`. Must not know: the stack, except to give loaned buffers back.
+//! Called by: `data.rs`. It knows the stack only to give loaned buffers back.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};

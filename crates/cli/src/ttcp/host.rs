@@ -1,7 +1,7 @@
 //! `ttcp -t HOST` and `ttcp -r` over a device: one connection, any TCP at the other end, because
 //! the wire is a plain byte stream. One thread: poll, move what moves, sleep in poll(2).
 //!
-//! Called by: `run.rs`. Must not know: how a device works, what is printed.
+//! Called by: `run.rs`.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -191,7 +191,7 @@ impl<'a> Transfer<'a> {
         loop {
             let worked = self.outside.turn();
             while self.outside.stack.next_event().is_some() {}
-            // What the peer sends back is nobody's, and must not shut its way.
+            // Discard what the peer sends back, so that its window stays open.
             let end = match self.outside.stack.tcp_read(conn, &mut room) {
                 Ok(n) => n == 0,
                 Err(CallError::WouldBlock) => false,
@@ -306,7 +306,7 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// The connection of whoever comes first; `None` if interrupted before.
+    /// The first connection; `None` if interrupted before.
     fn accept(&mut self) -> Result<Option<TcpHandle>> {
         let at = SocketAddr::new(unspecified(IpVersion::V4), self.plan.port);
         let listen = ListenConfig { tcp: self.config(), ..ListenConfig::default() };

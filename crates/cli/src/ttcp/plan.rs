@@ -1,6 +1,6 @@
 //! What a command line means: checked, defaults filled in.
 //!
-//! Called by: `ttcp.rs`; everything else reads it. Must not know: how it is carried out.
+//! Called by: `ttcp.rs`; everything else reads it.
 
 use std::path::PathBuf;
 

@@ -1,8 +1,7 @@
 //! Lines of progress, as iperf3 has them: what arrived since the last line, how fast, and what was
 //! retransmitted. On standard error, on a terminal by itself, elsewhere where `-i` asks for it.
 //!
-//! Called by: the loops, a few times a second; the report has the intervals. Must not know: what
-//! moves the bytes.
+//! Called by: the loops, a few times a second; the report has the intervals.
 
 use std::io::IsTerminal;
 
@@ -13,7 +12,7 @@ use super::plan::Plan;
 use super::report::{self, lengths};
 use crate::output;
 
-/// Intervals that are kept for the report; a transfer with more has its first ones.
+/// Intervals kept for the report; of a longer transfer the first ones.
 const KEPT_MAX: usize = 100_000;
 
 /// A part of the transfer.

@@ -1,7 +1,6 @@
 //! The transfer that was asked for: which loop moves the bytes, and between what.
 //!
-//! Called by: `ttcp.rs`, which prints what comes of it. Must not know: how bytes are moved
-//! (`one_thread`, `two_threads` and `host` do).
+//! Called by: `ttcp.rs`, which prints what comes of it.
 
 use anyhow::{Error, Result, anyhow};
 

@@ -1,7 +1,7 @@
 //! What goes over a real wire: a file, standard input or a pattern out; a file, standard output or
 //! nothing in. Files and streams are hashed on the way.
 //!
-//! Called by: `host.rs`. Must not know: stacks.
+//! Called by: `host.rs`.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Write};

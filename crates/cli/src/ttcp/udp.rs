@@ -1,6 +1,6 @@
 //! The two ends of a UDP transfer. Nothing is sent again: what does not arrive is counted.
 //!
-//! Called by: `ends.rs`, a turn at a time. Must not know: threads, clocks. RFC 768.
+//! Called by: `ends.rs`, a turn at a time. RFC 768.
 //!
 //! A datagram of 8 bytes or more begins with its number, so that lost, repeated and swapped ones
 //! are told apart from wrong ones; the rest is the same in each and is compared in one of 32.

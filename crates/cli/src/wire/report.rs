@@ -1,7 +1,7 @@
 //! What `wire` prints: counters of the time since the last line, and at the end all of them, with
 //! how late packets were.
 //!
-//! Called by: `run.rs`. Must not know: devices, options.
+//! Called by: `run.rs`.
 
 use std::fmt::Write as _;
 

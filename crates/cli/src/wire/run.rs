@@ -1,6 +1,6 @@
 //! The wire at work: devices are opened, the clock is followed, packets are carried.
 //!
-//! Called by: `wire.rs`. Must not know: what the link does to packets (`crates/link` does).
+//! Called by: `wire.rs`.
 
 use std::fs::File;
 use std::path::Path;

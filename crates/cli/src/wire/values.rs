@@ -48,8 +48,8 @@ pub(super) fn once_unless<T>(
         };
         if let Some(earlier) = said[..n].iter().find(overlaps) {
             let which = match later.direction.or(earlier.direction) {
-                Some(0) => " for ab:",
-                Some(_) => " for ba:",
+                Some(0) => " for ab",
+                Some(_) => " for ba",
                 None => "",
             };
             return Err(Usage(format!(

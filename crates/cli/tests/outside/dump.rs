@@ -14,6 +14,7 @@ use crate::host::{Host, KERNEL, OURS, TAP, set_up_tap};
 pub(crate) const CASES: &[Case] = &[
     ("dump_prints_what_tcpdump_prints", &[Need::TCPDUMP], same_lines),
     ("dump_of_an_interface_sees_both_ways", &[Need::PING, Need::TCPDUMP], interface),
+    ("dump_of_any_interface_says_which_and_which_way", &[Need::PING, Need::TCPDUMP], any_interface),
     ("dump_waits_for_an_interface_and_ends_with_it", &[], deleted),
     ("dump_says_what_is_wrong_with_a_filter", &[Need::TCPDUMP], wrong_filter),
     ("dump_prints_parts_of_packets_as_tcpdump_does", &[Need::TCPDUMP], parts),
@@ -72,18 +73,21 @@ fn recorded(name: &str) -> PathBuf {
 /// The flag of an IPv4 fragment that others follow.
 const MORE: u16 = 0x2000;
 
+/// Ways to print.
+const WAYS: [&str; 19] = [
+    "-n", "-e", "-v", "-vv", "-S", "-X", "-XX", "-x", "-xx", "-A", "-AA", "-q", "-t", "-tt",
+    "-ttt", "-tttt", "-ttttt", "--number", "-K",
+];
+
 /// Every way to print, line for line.
 fn same_lines() {
     let path = recorded("beside-tcpdump.pcap");
     let path = path.to_str().expect("UTF-8");
-    // With -v tcpdump takes errors and neighbour discovery apart; ours does not.
-    let plain = "tcp or udp or arp or icmp[0] == 8 or icmp[0] == 0 or icmp6[0] == 128";
-    for more in ["-n", "-e", "-v", "-vv", "-S", "-X"] {
+    for more in WAYS {
         let options = &["-n", more][..];
-        let filter: &[&str] = if more.starts_with("-v") { &[plain] } else { &[] };
-        let theirs = Command::new("tcpdump").args(options).args(["-r", path]).args(filter).output();
+        let theirs = Command::new("tcpdump").args(options).args(["-r", path]).output();
         let theirs = text(&theirs.expect("looked for before"));
-        let ours = dump(&[options, &["-r", path], filter].concat());
+        let ours = dump(&[options, &["-r", path]].concat());
         assert_eq!(ours.status.code(), Some(0), "{}", errors(&ours));
         let ours = text(&ours);
         assert!(theirs.lines().count() > 10, "{theirs}");
@@ -92,6 +96,8 @@ fn same_lines() {
         }
         assert_eq!(ours.lines().count(), theirs.lines().count(), "{options:?}");
     }
+    let counted = Command::new("tcpdump").args(["-n", "--count", "-r", path]).output();
+    assert_eq!(text(&dump(&["--count", "-r", path])), text(&counted.expect("as before")));
     for filter in ["tcp", "icmp or icmp6", "udp port 4001", "arp", "ip6 and not tcp"] {
         let theirs = Command::new("tcpdump").args(["-n", "-r", path, filter]).output();
         let theirs = text(&theirs.expect("looked for before"));
@@ -153,10 +159,15 @@ fn deleted() {
         set_up_tap();
         assert!(is_up || ip(&format!("link set dev {TAP} down")));
         let (mut dump, said) = watching();
+        let listens = said.recv_timeout(TIMEOUT).expect("it says where it listens");
         if is_up {
             assert!(until(TIMEOUT, is_watched), "it does not watch");
         } else {
-            let first = said.recv_timeout(TIMEOUT).expect("it says something");
+            // That it is down is looked at once it listens.
+            let first = match listens.contains("is down") {
+                true => listens,
+                false => said.recv_timeout(TIMEOUT).expect("it says something"),
+            };
             assert!(first.contains(&format!("sudo ip link set {TAP} up")), "{first}");
             // Time enough to say it again and again.
             std::thread::sleep(Duration::from_millis(500));
@@ -167,8 +178,45 @@ fn deleted() {
         assert!(is_up || !rest.iter().any(|line| line.contains("is down")), "{rest:?}");
         let last = rest.last().expect("it says why");
         assert!(last.starts_with(&format!("error: interface '{TAP}' is not there")), "{rest:?}");
-        assert!(rest.iter().any(|line| line.contains("packets captured")), "{rest:?}");
+        // After an error nothing but the error.
+        assert!(!rest.iter().any(|line| line.contains("captured")), "{rest:?}");
     }
+}
+
+/// All interfaces at once, beside tcpdump: both say when they listen, so neither misses a ping.
+fn any_interface() {
+    let mut host = Host::new();
+    let listening = |mut child: Running| {
+        let stderr = child.0.stderr.take().expect("piped");
+        let mut lines = BufReader::new(stderr).lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.starts_with("listening on any")), "it does not listen");
+        // Read on, so that nothing it says is in the way.
+        let rest = std::thread::spawn(move || lines.for_each(drop));
+        (child, rest)
+    };
+    let started = |mut command: Command| {
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        listening(Running(child.expect("looked for before")))
+    };
+    let mut ours = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
+    ours.args(["dump", "-i", "any", "-c", "4", "icmp"]);
+    let mut theirs = Command::new("tcpdump");
+    theirs.args(["-n", "-l", "-i", "any", "-c", "4", "icmp"]);
+    let ((mut ours, _), (mut theirs, _)) = (started(ours), started(theirs));
+    let ping = ["-n", "-c", "2", "-i", "0.2", "-W", "5", OURS[0]];
+    let mut ping =
+        Command::new("ping").args(ping).stdout(Stdio::null()).spawn().expect("looked for");
+    host.until("the end of ping", |_| ping.try_wait().expect("our child").is_some());
+    let mut lines = |of: &mut Running| -> Vec<String> {
+        host.until("four packets", |_| of.0.try_wait().expect("our child").is_some());
+        let printed = std::io::read_to_string(of.0.stdout.take().expect("piped"));
+        // The clocks that stamp for two sockets differ by what is between them.
+        let without_time = |line: &str| line.split_once(' ').map(|(_, rest)| rest.to_owned());
+        printed.expect("text").lines().filter_map(without_time).collect()
+    };
+    let (ours, theirs) = (lines(&mut ours), lines(&mut theirs));
+    assert_eq!(ours.len(), 4, "{ours:?}");
+    assert_eq!(ours, theirs);
 }
 
 fn wrong_filter() {

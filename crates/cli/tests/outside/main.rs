@@ -13,13 +13,16 @@ mod host;
 #[cfg(target_os = "linux")]
 mod ping;
 #[cfg(target_os = "linux")]
+mod services;
+#[cfg(target_os = "linux")]
 mod sockets;
 #[cfg(target_os = "linux")]
 mod wire;
 
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
-    let cases: &[&[testbed::Case]] = &[dump::CASES, ping::CASES, sockets::CASES, wire::CASES];
+    let cases: &[&[testbed::Case]] =
+        &[dump::CASES, ping::CASES, services::CASES, sockets::CASES, wire::CASES];
     #[cfg(not(target_os = "linux"))]
     let cases: &[&[testbed::Case]] = &[];
     testbed::in_namespaces(cases)

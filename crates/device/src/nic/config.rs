@@ -1,6 +1,6 @@
 //! What a link and the interfaces at its ends are like, and what no link can be.
 //!
-//! Called by: whoever makes a pair.
+//! Called by: code that makes a pair.
 
 use core::fmt;
 
@@ -10,7 +10,7 @@ use super::cable::SLOT_BITS;
 use super::transmit::span;
 use crate::{Limits, Offloads};
 
-/// The fastest link that two stations share by collisions; at a gigabit nobody does.
+/// The fastest half-duplex link; at a gigabit there is none.
 const HALF_DUPLEX_BPS: u64 = 100_000_000;
 
 /// Does each end have a wire of its own to send on?
@@ -72,7 +72,7 @@ pub enum ConfigError {
         /// The rate asked for, in bits a second.
         rate_bps: u64,
     },
-    /// A collision would be over before everybody knew.
+    /// A collision would be over before both stations could detect it.
     CableTooLong {
         /// The longest delay at this rate.
         most: Duration,

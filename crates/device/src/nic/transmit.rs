@@ -67,7 +67,7 @@ pub(super) struct Transmitter {
     ring: usize,
     waiting: VecDeque<Offered>,
     pace: Pace,
-    /// It does not begin before: somebody else sends, or its frame met another.
+    /// Not before this time: the other end sends, or there was a collision.
     holds_until: Instant,
     /// Collisions of the frame at the head.
     pub(super) collisions: u32,
@@ -106,7 +106,7 @@ impl Transmitter {
         self.waiting.push_back(Offered { at, frame });
     }
 
-    /// When its next frame begins, if there is one and nobody else sends.
+    /// When its next frame begins, if there is one and the other end does not send.
     pub(super) fn next_begin(&self) -> Option<Instant> {
         self.waiting.front().map(|head| self.earliest(&self.pace, head))
     }
@@ -146,7 +146,7 @@ impl Transmitter {
         }
     }
 
-    /// When the last bits of those that wait will have left, if nobody else sends.
+    /// When the last queued frame will have been sent, if the other end does not send.
     fn ends(&self) -> impl Iterator<Item = Ending> {
         let mut pace = self.pace;
         self.waiting.iter().map(move |offered| {

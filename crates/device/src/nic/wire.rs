@@ -1,4 +1,4 @@
-//! A link and the rings at its ends, worked out up to the time of whoever looks.
+//! A link and the rings at its ends, computed up to the caller's time.
 //!
 //! Called by: `nic.rs`, under the link's lock. Counters: [`Counts`] for each end.
 //!

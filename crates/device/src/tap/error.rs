@@ -12,7 +12,7 @@ use rustix::io::Errno;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TapError {
-    /// `/dev/net/tun` is not there, or nobody answers behind it.
+    /// `/dev/net/tun` does not exist, or has no driver.
     NoDriver,
     /// `/dev/net/tun` may not be opened for reading and writing.
     OpenDenied,

@@ -53,7 +53,7 @@ pub struct Declared {
     pub link: LinkKind,
     /// Bytes of virtio header in front of each frame: 0 for none, else 10 to 32.
     pub vnet_header_len: usize,
-    /// The largest packet, link header not included; nobody else knows it.
+    /// The largest packet, link header not included; the device cannot find it out.
     pub mtu: Mtu,
 }
 
@@ -66,7 +66,7 @@ impl Default for Declared {
 
 impl Tap {
     /// Open an interface, making it if need be. It is down and without addresses until
-    /// [`Tap::configure`] or somebody else sets it up.
+    /// [`Tap::configure`] or another program sets it up.
     ///
     /// # Errors
     /// No driver, no privilege, a name too long, taken or of another kind.
@@ -105,7 +105,7 @@ impl Tap {
         Ok(queues)
     }
 
-    /// Take over a descriptor that somebody else opened and set up: a TAP, a TUN, a macvtap, or a
+    /// Take over a descriptor that another program opened and set up: a TAP, a TUN, a macvtap, or a
     /// datagram or seqpacket socket with one frame in each message. It is asked what it is; where
     /// it cannot say, `declared` does. It is made non-blocking, for all who share it; nothing else
     /// of it is changed, so this takes no privilege.

@@ -41,7 +41,7 @@ pub(super) fn set_vnet_header_len(fd: impl AsFd, len: c_int) -> Result<()> {
     unsafe { ioctl(fd, Setter::<OPCODE, c_int>::new(len)) }
 }
 
-/// As [`set_vnet_header_len`] left it, or whoever opened the descriptor.
+/// As [`set_vnet_header_len`] or the program that opened the descriptor set it.
 pub(super) fn vnet_header_len(fd: impl AsFd) -> Result<c_int> {
     const OPCODE: Opcode = libc::TUNGETVNETHDRSZ as Opcode;
     let mut len = 0;

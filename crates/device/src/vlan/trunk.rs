@@ -1,7 +1,7 @@
 //! What the ports of a trunk share: the device, a queue for each, who sleeps, who is owed room.
 //!
-//! Called by: `vlan.rs`, under the trunk's lock. Counters: frames of nobody's VLAN, cut in the tag,
-//! or for a port that does not empty its queue.
+//! Called by: `vlan.rs`, under the trunk's lock. Counters: frames of an unknown VLAN, cut in the
+//! tag, or for a port that does not empty its queue.
 
 use core::task::Waker;
 use std::collections::VecDeque;
@@ -79,7 +79,7 @@ impl Wake for Sleepers {
 }
 
 impl Trunk {
-    /// `ids` says whom frames go to, in the order of the ports; `None` stands for untagged ones.
+    /// `ids` are the VLANs of the ports, in order; `None` is untagged.
     pub(super) fn new(device: Box<dyn Device>, protocol: u16, ids: &[Option<u16>]) -> Trunk {
         let mut members: Box<Members> = Box::new([None; tag::ID_MASK as usize + 1]);
         let mut untagged = None;
@@ -179,7 +179,7 @@ impl Trunk {
         if open { Ok(to) } else { Err(DropReason::VlanUnknown) }
     }
 
-    /// A port is gone: nobody wants its frames any more.
+    /// A port is gone: discard its frames.
     pub(super) fn close(&mut self, port: usize) {
         if let Some(member) = self.ports.get_mut(port) {
             member.closed = true;

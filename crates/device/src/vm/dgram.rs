@@ -111,7 +111,7 @@ impl Device for Dgram {
     }
 
     fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
-        // Whoever was woken by room may have nothing to send any more: not to be woken again.
+        // A driver woken by room may have nothing to send any more: do not wake it again.
         if self.full.is_some() && self.tx_ready() {
             self.wait_no_longer();
         }
@@ -152,7 +152,7 @@ impl Device for Dgram {
                         self.wait_for_room();
                         break;
                     }
-                    // Nobody is there: the path is looked up again with the next one.
+                    // No receiver: the path is looked up again with the next frame.
                     Err(_) => self.drops.count(DropReason::DeviceLinkDown),
                 }
             }

@@ -30,7 +30,7 @@ pub enum VmError {
         /// Where.
         place: String,
     },
-    /// Nobody has connected yet, or the last one has gone.
+    /// No client has connected yet, or the last one has gone.
     Waiting {
         /// Where it listens.
         place: String,

@@ -1,5 +1,5 @@
 //! The name in the file system of a socket of ours: made where nothing is or a dead socket is, and
-//! gone with it. What else is there is somebody's, and stays.
+//! removed with it. Any other file is left alone.
 //!
 //! Called by: the files of `vm`.
 
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::VmError;
 
-/// A name that goes when this is dropped, unless somebody has put another file in its place.
+/// A name that is removed when this is dropped, unless another file has replaced it.
 pub(super) struct Name {
     path: PathBuf,
     /// What tells a file from all others that exist.

@@ -40,7 +40,7 @@ pub struct Stream {
     interest: Interest,
     /// Room in the socket is waited for as well.
     waits_for_room: bool,
-    /// Somebody waits to be accepted, and cannot be.
+    /// A client waits to be accepted, and cannot be.
     is_refused: bool,
     path: PathBuf,
     limits: Limits,
@@ -58,7 +58,7 @@ impl Stream {
     /// Connect to a machine that waits (`server=on`).
     ///
     /// # Errors
-    /// Nobody waits there.
+    /// No client waits.
     pub fn connect(path: &Path) -> Result<Stream, VmError> {
         let connected = UnixStream::connect(path);
         let socket = connected.map_err(VmError::refused("connecting to", path))?;
@@ -68,7 +68,7 @@ impl Stream {
     }
 
     /// Wait for a machine to connect (`server=off`), and for the next one when it has gone. A
-    /// socket at which nobody listens any more is replaced.
+    /// socket without a listener is replaced.
     ///
     /// # Errors
     /// The socket cannot be made, or something else is there.
@@ -115,7 +115,7 @@ impl Stream {
         socket.set_nonblocking(true).map_err(refused())?;
         self.interest.add(&socket, EventFlags::IN).map_err(refused())?;
         if let Some((listener, _)) = &self.listener {
-            // Whoever else connects waits, and would be news all the time.
+            // Other clients wait, and would make the descriptor readable all the time.
             self.interest.change(listener, EventFlags::empty()).map_err(refused())?;
         }
         self.socket = Some(socket);
@@ -149,7 +149,7 @@ impl Stream {
         }
     }
 
-    /// Has somebody connected?
+    /// Has a client connected?
     fn accept(&mut self) {
         let Some((listener, _)) = &self.listener else { return };
         let trouble = match listener.accept() {

@@ -94,7 +94,7 @@ impl XdpSocket {
     /// Open queue 0 of an interface. What comes to other queues stays with the kernel.
     ///
     /// # Errors
-    /// No privilege, no such interface, a link or MTU that cannot be, somebody else's program.
+    /// No privilege, no such interface, an unsupported link or MTU, another XDP program.
     pub fn open(config: &Config) -> Result<XdpSocket, XdpError> {
         let mut queues = XdpSocket::open_queues(config, 1)?;
         let none = XdpError::NoQueue { name: config.name.clone(), queue: 0 };

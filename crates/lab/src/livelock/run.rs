@@ -114,7 +114,7 @@ pub fn measure(load: &Load) -> Result<Outcome, Error> {
 }
 
 /// A frame with a datagram of 64 bytes, as the first end of a pair would send it to the second:
-/// what it sends over a wire that nobody reads.
+/// what it sends over a wire without a reader.
 pub fn datagram(config: &PairConfig, to: SocketAddr) -> Option<Vec<u8>> {
     let (inside, mut wire) = device::mem::pair(&device::mem::Config::default());
     let mut client = end(config, inside, 1);

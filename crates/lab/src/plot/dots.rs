@@ -49,7 +49,7 @@ pub struct Point {
     pub series: usize,
     /// Median, least and most; `None` if it was not measured.
     pub span: Option<Span>,
-    /// Somebody else's value for the same.
+    /// A published or foreign value for the same.
     pub quoted: Option<f64>,
 }
 

@@ -19,7 +19,7 @@ use super::{LOOK, MEMORY_BYTES, PAUSE, PORT, carry, failed};
 use crate::Error;
 use crate::fair::{Contest, Outcome, Whose};
 
-/// One run, made again while the bridge pauses in it, `again` times at most; `None` if somebody
+/// One run, repeated if the bridge paused in it, `again` times at most; `None` if somebody
 /// says `stop`.
 ///
 /// # Errors

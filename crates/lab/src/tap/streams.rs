@@ -7,7 +7,7 @@
 //! 1. The driver asks for a message: a data block of six fields that describes a buffer, a message
 //!    block of six that points at it, and the buffer, each from an allocator of its own. The newer
 //!    variant takes all three at once.
-//! 2. It copies the packet into the buffer, because whoever is up the stream may change it.
+//! 2. It copies the packet into the buffer, because modules upstream may change it.
 //! 3. It puts the message to the next queue, by that queue's put procedure, which it finds at run
 //!    time.
 //! 4. The put procedure looks at the message's type to find out why it was called, runs the filter
@@ -307,7 +307,7 @@ fn filter_put(stream: &Stream, queue: &mut Queue, message: Message) {
     }
 }
 
-/// The stream head's: whoever reads finds it there.
+/// The stream head's queue, from which readers take it.
 fn head_put(_: &Stream, queue: &mut Queue, message: Message) {
     queue.waiting.push(message);
 }

@@ -39,7 +39,7 @@ pub(super) struct Cell {
     pub(super) cc: Algorithm,
 }
 
-/// Paths that say something to whoever gives no path: a slow line, a long one with a queue of the
+/// The default paths: a slow line, a long one with a queue of the
 /// usual size, a longer and fatter one with a queue that is too short.
 const PATHS: &[(u64, u64, f64)] =
     &[(20_000_000, 20, 1.0), (100_000_000, 50, 1.0), (200_000_000, 50, 0.25)];

@@ -41,7 +41,7 @@ const LINES: &[Line] = &[
     (20, 40, 150, 4, Wrong::Nothing, [0.994, 0.97, 0.98]),
 ];
 
-/// The share that Linux reached in this cell, if somebody measured it.
+/// The share that Linux reached in this cell, if it was measured.
 pub(super) fn linux(cell: &Cell, seconds: u64) -> Option<f64> {
     if seconds != SECONDS {
         return None;

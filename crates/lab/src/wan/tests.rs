@@ -97,7 +97,7 @@ fn figures_of_linux_stand_beside_the_cells_they_were_taken_on() {
 }
 
 /// CUBIC on a clean path of 20 Mb/s and 40 ms with a queue of one product: it fills it. A sender
-/// that never grew its window of ten segments would reach 0.145, and nobody reaches more than 1.
+/// that never grew its window of ten segments would reach 0.145, and no flow reaches more than 1.
 /// With one packet in a hundred lost, RFC 9438's response function (the Reno-friendly region) says
 /// 15 segments or so a round trip: 0.2 of this path.
 #[test]

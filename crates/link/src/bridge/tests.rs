@@ -61,7 +61,7 @@ fn each_way_has_its_own_settings_and_packets_arrive_when_the_model_says() {
     bridge.turn(|| at(2_000));
     assert_eq!(received(&mut a, &mut pool), [3]);
     assert_eq!(bridge.next_event(), at(11_000), "1 ms of transmission, 10 of delay");
-    // Whoever comes late hands out late, and the model is not moved by it.
+    // A late call delivers late, and the model is not affected.
     bridge.turn(|| at(11_500));
     assert_eq!(received(&mut b, &mut pool), [1]);
     bridge.turn(|| at(12_000));

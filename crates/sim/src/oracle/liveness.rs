@@ -51,7 +51,7 @@ impl Liveness {
                 continue;
             }
             if !flow.is_graceful && client.is_ended() && server.phase == Phase::Waiting {
-                // Who left before the handshake was done left nobody behind.
+                // A client that left before the handshake was done has no peer.
                 ends[flow.server].phase = Phase::Ended(None);
             } else {
                 let silent = now.since(last.at).as_secs_f64();

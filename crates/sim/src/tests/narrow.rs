@@ -85,7 +85,7 @@ fn a_black_hole_that_never_tells_is_found() {
     }
 }
 
-/// As if nobody looked: the connection ends with the hole.
+/// Without probing: the connection ends in the black hole.
 #[test]
 fn a_black_hole_that_nobody_looks_for_is_the_end() {
     let mut world = routed(IpVersion::V4, Instant::NEVER, MtuProbing::Off);

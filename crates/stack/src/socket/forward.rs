@@ -1,4 +1,4 @@
-//! Connections that somebody else decides about: a listener that inspects keeps each SYN as a
+//! Connections whose user decides about each SYN: an inspecting listener keeps each SYN as a
 //! small record, answers nothing, and tells its user who wants what. The user completes the
 //! handshake, resets it or drops it; the peer's repetitions of its SYN change nothing meanwhile.
 //!

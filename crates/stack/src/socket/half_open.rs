@@ -3,9 +3,9 @@
 //! be answered any more; one that has not keeps its place, because a crowd of honest peers in which
 //! each pushes another out would open nothing, and be reset for it.
 //!
-//! Called by: `passive.rs`. Must not know: limits, which its callers ask. Without cookies this is
-//! what there is to be done (RFC 4987 sections 3.3 and 3.4): a newcomer's chance in a flood is the
-//! share of it that the places take in while they wait.
+//! Called by: `passive.rs`. Its callers ask the limits. Without cookies this is what there is to be
+//! done (RFC 4987 sections 3.3 and 3.4): a newcomer's chance in a flood is the share of it that the
+//! places take in while they wait.
 
 use std::collections::VecDeque;
 

@@ -49,8 +49,8 @@ pub struct FastOpenConfig {
     /// Connections that may be accepted before their handshake is done; a SYN beyond them gets an
     /// ordinary handshake. 0 turns Fast Open off. TCP_FASTOPEN of Linux.
     pub pending_max: usize,
-    /// Take the data of SYNs without a cookie: both ends are in one hand, and nobody else can send
-    /// here (RFC 7413 section 6.3). Linux's net.ipv4.tcp_fastopen & 0x200.
+    /// Take the data of SYNs without a cookie: only if one party controls both ends, and no other
+    /// can send here (RFC 7413 section 6.3). Linux's net.ipv4.tcp_fastopen & 0x200.
     pub without_cookie: bool,
     /// What cookies are made with, if not with the stack's key
     /// ([`crate::Stack::set_fast_open_key`]).

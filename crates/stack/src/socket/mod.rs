@@ -132,7 +132,7 @@ impl Stack {
     pub fn tcp_shutdown_read(&mut self, handle: TcpHandle) {
         if let Some(pcb) = self.connections.get_mut(handle) {
             usrreq::shutdown_read(&mut pcb.tcb, &mut self.core.cx);
-            // Whoever waits to read hears of it.
+            // Notify readers.
             self.connections.mark_dirty(handle);
             tx::output(self);
         }

@@ -36,7 +36,7 @@ pub enum ConnectError {
 /// Why a port could not be listened on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListenError {
-    /// Somebody listens there.
+    /// The port is in use by a listener.
     AddressInUse,
     /// The limit on sockets is reached.
     LimitReached,
@@ -116,7 +116,7 @@ impl Stack {
         }
     }
 
-    /// An address of everybody, of a group, or of nobody: with such a one there is no connection.
+    /// A broadcast, multicast or unspecified address: no connection can have it.
     /// RFC 9293 MUST-46.
     fn is_no_host(&self, ip: IpAddr) -> bool {
         ip.is_unspecified() || ip.is_multicast() || self.ports.iter().any(|p| p.local.is_group(ip))
@@ -261,7 +261,7 @@ impl Stack {
         Some(handle)
     }
 
-    /// Stop listening; connections that nobody accepted are reset.
+    /// Stop listening; connections that were not accepted are reset.
     pub fn tcp_unlisten(&mut self, handle: ListenerHandle) {
         let Some(listener) = self.listeners.remove(handle) else { return };
         self.requests.forget_listener(handle);

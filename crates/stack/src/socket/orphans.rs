@@ -1,10 +1,10 @@
 //! Connections whose user has let go and that are not over: they send what is queued, or wait for
-//! the peer (FIN-WAIT-1, FIN-WAIT-2, CLOSING, LAST-ACK). Nobody will ever abort one, so the stack
-//! bounds them: at the limit the one that has waited longest without getting on is reset.
+//! the peer (FIN-WAIT-1, FIN-WAIT-2, CLOSING, LAST-ACK). No program will ever abort one, so the
+//! stack bounds them: at the limit the one that has waited longest without getting on is reset.
 //! Decision 0044.
 //!
-//! Called by: `mod.rs` when a user lets go, `tx.rs` when a connection is forgotten. Must not know:
-//! timers, which end most of them (`Config::orphan_retries_max`, `Config::fin_wait_2`).
+//! Called by: `mod.rs` when a user lets go, `tx.rs` when a connection is forgotten. Timers end most
+//! of them (`Config::orphan_retries_max`, `Config::fin_wait_2`).
 
 use std::collections::VecDeque;
 
@@ -56,7 +56,7 @@ impl Orphans {
         }
     }
 
-    /// The one to give way; its place goes.
+    /// The orphan to reset; it is removed from the list.
     fn longest_waiting(&mut self, connections: &Connections) -> Option<TcpHandle> {
         let mut looks = 0;
         while let Some((handle, then)) = self.order.pop_front() {
@@ -72,7 +72,7 @@ impl Orphans {
     }
 }
 
-/// The user of a connection has let go of it. If it lives on, it is one of those nobody owns.
+/// The user of a connection closed its handle. If the connection lives on, it is an orphan.
 pub(crate) fn let_go(stack: &mut Stack, handle: TcpHandle) {
     let is_over = |pcb: &Pcb| matches!(pcb.tcb.state, State::Closed | State::TimeWait);
     if stack.connections.get(handle).is_none_or(is_over) {

@@ -4,8 +4,8 @@
 //! SYNs whose third segment never comes does not shut a listener. RFC 9293 section 3.10.7.2, RFC
 //! 4987.
 //!
-//! Called by: `rx.rs` for SYNs, `forward.rs` for a user's word, `cookies.rs`, and whoever has moved
-//! an embryonic connection on. Limits: the listener's backlog, `half_open`, `connections`.
+//! Called by: `rx.rs` for SYNs, `forward.rs` for a user's decision, `cookies.rs`, and callers that
+//! moved an embryonic connection on. Limits: the listener's backlog, `half_open`, `connections`.
 
 use core::net::SocketAddr;
 
@@ -180,7 +180,7 @@ pub(crate) fn handshake_progress(stack: &mut Stack, handle: TcpHandle) {
             return;
         }
     }
-    // Nobody will ever accept it.
+    // It can never be accepted.
     if open {
         stack.tcp_abort(handle);
     } else if let Some(pcb) = stack.connections.get_mut(handle) {

@@ -1,7 +1,7 @@
 //! Echo sockets: requests out, replies and errors in, each with its time.
 //!
 //! Called by: programs (`wirespeed ping`), and `icmp.rs` for what arrives. A socket has an
-//! identifier of its own; replies with another one are nobody's. RFC 792, RFC 4443 section 4.
+//! identifier of its own; replies with another one are dropped. RFC 792, RFC 4443 section 4.
 //! Limits: `ping_sockets`, `ping_replies`.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -44,7 +44,7 @@ pub struct Echo {
 pub enum EchoError {
     /// The request did not arrive.
     Unreachable(Unreachable),
-    /// It was larger than a link on the way carries, in bytes of packet; 0: nobody says.
+    /// It was larger than a link on the path carries, in bytes of packet; 0: not reported.
     TooBig(usize),
     /// It went in circles.
     TimeExceeded,
@@ -174,7 +174,7 @@ impl Stack {
     /// was sent from. [`Event::Ping`] tells when something came of it.
     ///
     /// # Errors
-    /// [`UdpError`]: no way there, larger than link or path take, or the device is full.
+    /// [`UdpError`]: no route, larger than the MTU of link or path, or the device is full.
     pub fn ping_send(
         &mut self,
         handle: PingHandle,

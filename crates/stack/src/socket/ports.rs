@@ -1,8 +1,7 @@
-//! Ports for those who ask for none in particular. Where somebody else's next port can be foreseen,
+//! Ephemeral ports. Where the next port of another connection can be predicted,
 //! his connections can be attacked blindly, and his questions answered by forgers (RFC 6056).
 //!
-//! Called by: `open.rs` for connections; `net` for listeners and datagrams. Must not know: who has
-//! which port.
+//! Called by: `open.rs` for connections; `net` for listeners and datagrams.
 
 use crate::Stack;
 

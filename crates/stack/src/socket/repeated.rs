@@ -3,9 +3,9 @@
 //! the second time: a peer that means it sends it again after a second (RFC 6298 section 2.1), and
 //! who forges addresses would have to send each twice. To know a SYN again takes one bit.
 //!
-//! Called by: `cookies.rs`. Must not know: connections, packets. What is remembered is bounded: two
-//! fields of [`BITS`], made by the first flood. A bit that another SYN has set answers one too
-//! early, which is what is done anyway while there is no flood.
+//! Called by: `cookies.rs`. What is remembered is bounded: two fields of [`BITS`], made by the
+//! first flood. A bit that another SYN has set answers one too early, which is what is done anyway
+//! while there is no flood.
 
 use base::{Duration, Instant};
 

@@ -59,10 +59,10 @@ struct Socket {
     ip: IpSettings,
     queue: VecDeque<Datagram>,
     queued_bytes: usize,
-    /// What the network said last about a datagram sent from here, and to whom that was.
+    /// The last ICMP error about a datagram sent from here, and its destination.
     trouble: Option<(SocketAddr, Unreachable)>,
-    /// What a router said last that a path carries, and until when that is believed. Nobody can
-    /// check it, so nobody else is told.
+    /// The path MTU reported last, and until when it is used. It cannot be verified, so only this
+    /// socket uses it.
     narrow: Option<(IpAddr, Mtu, Instant)>,
 }
 
@@ -99,7 +99,7 @@ impl UdpSockets {
     }
 
     /// A datagram from `local` did not reach `remote`: note it for the socket it may have come
-    /// from. One that is connected to somebody else did not send it.
+    /// from. One that is connected to another peer did not send it.
     pub(crate) fn fail(
         &mut self,
         local: SocketAddr,
@@ -272,7 +272,7 @@ impl Stack {
     }
 
     /// Send a datagram, whole or not at all: IPv4 packets, too, are never cut on their way (RFC
-    /// 8900 says why nobody should count on that).
+    /// 8900 says why fragmentation is fragile).
     ///
     /// # Errors
     /// [`UdpError`]; [`DropReason::IpTooBig`] also if the path is known to carry less.
@@ -320,7 +320,7 @@ impl Stack {
 
     /// Take what the network said last about a datagram of this socket that did not arrive, and
     /// where that was sent to (RFC 1122 section 4.1.3.3). [`crate::Event::Udp`] reported it.
-    /// Anybody can forge such a message: a hint, no proof.
+    /// Such a message can be forged: a hint, no proof.
     pub fn udp_take_error(&mut self, handle: UdpHandle) -> Option<(SocketAddr, Unreachable)> {
         self.udp.slots.get_mut(handle)?.trouble.take()
     }

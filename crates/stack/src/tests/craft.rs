@@ -204,6 +204,17 @@ pub(super) fn mark(frame: &mut [u8]) {
     frame[24..26].copy_from_slice(&sum.field());
 }
 
+/// Give an IPv4 packet an identification; an IPv6 packet has none.
+pub(super) fn number(frame: &mut [u8], id: u16) {
+    if frame[14] >> 4 == 6 {
+        return;
+    }
+    frame[18..20].copy_from_slice(&id.to_be_bytes());
+    frame[24..26].fill(0);
+    let sum = wire::checksum::Ladder::Word64.sum(&frame[14..34]);
+    frame[24..26].copy_from_slice(&sum.field());
+}
+
 thread_local! {
     /// Where frames are put together: a pool a frame would cost half a megabyte of zeros.
     static POOL: core::cell::RefCell<Pool> = core::cell::RefCell::new(Pool::new(1 << 20));

@@ -1,4 +1,4 @@
-//! How a driver rests at each mitigation, in time that the test tells.
+//! How a driver idles at each mitigation level, in time that the test sets.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;

@@ -28,14 +28,16 @@ fn prediction_on_equals_prediction_off() {
     if fewer.is_some() {
         return;
     }
-    let Seen { predicted, followed, stamped, .. } = all;
-    println!("{predicted} predicted, {followed} followed, {stamped} stamped");
+    let Seen { predicted, followed, followed_apart, stamped, .. } = all;
+    println!("{predicted} predicted, {followed} followed, {followed_apart} of them apart");
+    println!("{stamped} stamped");
     println!("wrapped {:?}", all.wrapped);
     for (name, n) in GUARDS.iter().zip(all.refused_alone) {
         println!("{n:7} refused by '{name}' alone");
     }
     assert!(all.predicted > 20_000, "only {} segments were predicted", all.predicted);
     assert!(all.followed > 1_000, "only {} segments followed", all.followed);
+    assert!(followed_apart > 100, "only {followed_apart} segments followed apart");
     assert!(stamped > 1_000, "only {stamped} segments were stamped");
     assert!(all.wrapped.iter().all(|n| *n > 50), "sequence space wrapped only {:?}", all.wrapped);
     for (name, n) in GUARDS.iter().zip(all.refused_alone) {

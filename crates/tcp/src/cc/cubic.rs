@@ -1,6 +1,6 @@
 //! CUBIC, RFC 9438. Windows are segments here, as in the RFC; bytes outside.
 //!
-//! Called by: the laws' common part (`mod.rs`), outside slow start. Must not know: slow start.
+//! Called by: the laws' common part (`mod.rs`), outside slow start.
 
 use base::{Duration, Instant};
 

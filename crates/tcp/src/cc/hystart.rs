@@ -1,11 +1,10 @@
 //! HyStart++, RFC 9406: the first slow start ends when the round trip grows, before the queue is
 //! full and a window of segments is lost.
 //!
-//! Called by: the laws' common part (`mod.rs`), with each ACK of the first slow start. Must not
-//! know: the window's size, which law is in use.
-//! Only the first: those after a time-out have a threshold that was measured (section 4.3). L, the
-//! most that one ACK may add, is infinite, as that section has it for what is paced: so is what we
-//! send wherever the way is long, and where it is short one ACK answers a burst.
+//! Called by: the laws' common part (`mod.rs`), with each ACK of the first slow start. Only the
+//! first: those after a time-out have a threshold that was measured (section 4.3). L, the most that
+//! one ACK may add, is infinite, as that section has it for what is paced: so is what we send
+//! wherever the way is long, and where it is short one ACK answers a burst.
 
 use base::SeqNumber;
 

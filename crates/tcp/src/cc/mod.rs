@@ -1,8 +1,8 @@
 //! Congestion control: one window in bytes, one small interface, the laws behind it.
 //!
-//! Called by: ack and recovery. Must not know: segments, sequence numbers, the send queue.
-//! RFC 5681 (slow start, what a loss does), 6928 (initial window), 3465 (bytes are counted, so
-//! that dividing ACKs gains nothing).
+//! Called by: ack and recovery. A law sees bytes and times, never segments, sequence numbers or the
+//! send queue. RFC 5681 (slow start, what a loss does), 6928 (initial window), 3465 (bytes are
+//! counted, so that dividing ACKs gains nothing).
 
 mod bbr;
 mod cubic;

@@ -1,9 +1,9 @@
 //! Windows that are not used in full, RFC 7661: what a connection has proved once it may keep for
 //! five minutes of using less, instead of starting over after each pause (RFC 5681 section 4.1).
 //!
-//! Called by: the laws' common part (`mod.rs`). Must not know: which law is in use.
-//! The RFC calls a window validated while half of it is used, by a measure of its own (pipeACK).
-//! Ours is stricter and costs nothing: the ACK that let it grow was the last that proved it.
+//! Called by: the laws' common part (`mod.rs`). The RFC calls a window validated while half of it
+//! is used, by a measure of its own (pipeACK). Ours is stricter and costs nothing: the ACK that let
+//! it grow was the last that proved it.
 
 use base::{Duration, Instant};
 

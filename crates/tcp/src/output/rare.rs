@@ -1,7 +1,7 @@
 //! The segments of a connection that are no new data: SYN, RST, probes, and what is sent again.
 //!
-//! Called by: `output.rs`, which knows when. Must not know: IP.
-//! RFC 9293 sections 3.8.6.1 (probes) and 3.10.7; RFC 7323 section 2.2.
+//! Called by: `output.rs`, which knows when. RFC 9293 sections 3.8.6.1 (probes) and 3.10.7; RFC
+//! 7323 section 2.2.
 
 use base::{Counter, Duration, SeqNumber};
 use mbuf::{Flags as MbufFlags, Mbuf};

@@ -2,7 +2,7 @@
 //! behind it that differ in sequence number and checksum alone with none.
 //!
 //! Called by: `output.rs`, and `stack/tx.rs`, which puts the headers of the first in front of the
-//! others. Must not know: headers.
+//! others.
 
 use base::{Instant, SeqNumber};
 use mbuf::Mbuf;

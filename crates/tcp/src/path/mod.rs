@@ -1,10 +1,9 @@
 //! What the network says about a connection's path: that packets do not arrive, or must be smaller.
-//! Anybody can forge such a message, so each has to name a byte that is in flight, and none ends a
+//! Such a message can be forged, so each has to name a byte that is in flight, and none ends a
 //! connection that is open.
 //!
-//! Called by: the stack, for ICMP errors and for neighbours that do not answer. Must not know:
-//! ICMP. RFC 1122 section 4.2.3.9, RFC 5461 section 4, RFC 5927 sections 4 to 7, RFC 1191 section
-//! 6.5.
+//! Called by: the stack, for ICMP errors and for neighbours that do not answer. RFC 1122 section
+//! 4.2.3.9, RFC 5461 section 4, RFC 5927 sections 4 to 7, RFC 1191 section 6.5.
 
 pub(crate) mod mtu;
 pub(crate) mod probe;
@@ -18,7 +17,7 @@ use crate::state::{Error, State};
 use crate::tcb::Tcb;
 use crate::{Cx, MtuProbing};
 
-/// How long a path is taken to be as narrow as somebody said it was, before larger segments are
+/// How long a reported path MTU is used before larger segments are
 /// tried (RFC 1191 section 6.3, RFC 8201 section 4).
 pub const LIFE: Duration = Duration::from_secs(600);
 /// Segments of this size, options not counted, are the first resort when larger ones vanish:
@@ -52,7 +51,7 @@ pub fn hard_error(tcb: &mut Tcb, error: Error) {
     }
 }
 
-/// Our own link knows no way to the peer. A connection that never had one ends: nothing was
+/// The next hop to the peer does not answer. A connection that was never resolved ends: nothing was
 /// forged here, and nothing has left.
 pub fn host_unreachable(tcb: &mut Tcb) {
     match tcb.state {
@@ -89,7 +88,7 @@ pub fn packet_too_big(tcb: &mut Tcb, seq: SeqNumber, mss: Mss, now: Instant) -> 
     if too_big(tcb, mss, now) { Outcome::Believed } else { Outcome::Ignored }
 }
 
-/// A time-out: is it about what somebody said of the path, who was not believed?
+/// A time-out: is it explained by a path MTU report that was doubted?
 pub(crate) fn timed_out(tcb: &mut Tcb, cx: &mut Cx) {
     let Some((seq, mss)) = tcb.path.doubted else { return };
     tcb.path.doubted = None;
@@ -101,7 +100,7 @@ pub(crate) fn timed_out(tcb: &mut Tcb, cx: &mut Cx) {
     }
 }
 
-/// Segments of `mss` bytes, options not counted, are the most that the path carries, somebody says
+/// A report that segments of `mss` bytes, options not counted, are the most that the path carries,
 /// who knows what is in flight: what was larger goes again at once. That is no congestion, so no
 /// window shrinks. `false` if they were small enough already.
 pub fn too_big(tcb: &mut Tcb, mss: Mss, now: Instant) -> bool {
@@ -235,12 +234,12 @@ impl Tcb {
         self.marks.has(Marks::PATH_NEWS)
     }
 
-    /// Nobody answered for as long as we would wait.
+    /// No answer for as long as we would wait.
     pub(crate) fn give_up(&mut self) {
         self.fail(self.fresh_soft_error().unwrap_or(Error::TimedOut));
     }
 
-    /// What the network said of the way, if no ACK since has shown that it is better.
+    /// The last ICMP error about the path, if no ACK since has shown that it works.
     pub(crate) fn fresh_soft_error(&self) -> Option<Error> {
         self.rare.soft_error.filter(|&(_, at)| at == self.snd_una).map(|(error, _)| error)
     }

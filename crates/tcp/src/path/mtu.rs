@@ -2,7 +2,7 @@
 //! segments, options taken off, as in [`crate::Tcb::snd_mss`].
 //!
 //! Called by: tcb, which holds it; path, which makes segments smaller; probe, which tries larger
-//! ones. Plain data: must not know a Tcb.
+//! ones. Plain data.
 
 use base::{Instant, Mss, SeqNumber};
 

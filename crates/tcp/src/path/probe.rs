@@ -2,9 +2,8 @@
 //! carries (RFC 4821 section 7). One that arrives raises the segment size; one that is lost was too
 //! large, and is no sign of congestion (section 7.5).
 //!
-//! Called by: output (is one due?), recovery and ack (what was lost), rare (what goes again).
-//! Must not know: ICMP, IP, what other connections found.
-//! Only with SACK: without it a lost segment is not told from a row of them.
+//! Called by: output (is one due?), recovery and ack (what was lost), rare (what goes again). Only
+//! with SACK: without it a lost segment is not told from a row of them.
 
 use base::{Counter, Instant, SeqNumber};
 
@@ -174,7 +173,7 @@ pub(crate) fn resent(tcb: &mut Tcb, seq: SeqNumber, end: SeqNumber) {
     }
 }
 
-/// A time-out: nobody knows what was lost for which reason.
+/// A time-out: it is unknown why each segment was lost.
 pub(crate) fn timed_out(tcb: &mut Tcb) {
     tcb.path.excused = None;
     if tcb.path.probe.is_some_and(|(_, end)| tcb.snd_una.lt(end)) {
@@ -192,7 +191,7 @@ pub(crate) fn refused(tcb: &mut Tcb, payload: u16) -> bool {
     tcb.path.failures = 0;
     tcb.path.too_much = payload.saturating_add(1);
     tcb.path.ask = payload;
-    // Its bytes go again when they are missed, and nobody is blamed.
+    // Its bytes are retransmitted when they are missed, without a reduction of the window.
     tcb.path.excused = Some((seq.max(tcb.snd_una), end));
     true
 }

@@ -2,7 +2,7 @@
 //! and what arrived twice, RFC 2883.
 //!
 //! Called by: tcb, which holds them; input and text (what arrived), header and output (what to
-//! report). Plain data: must not know a Tcb, nor the mbufs, which are in reass.
+//! report). Plain data. The mbufs are in `reass`.
 
 use base::SeqNumber;
 use wire::tcp::SackBlocks;

@@ -2,10 +2,9 @@
 //! and is read.
 //!
 //! Called by: usrreq, after each read; handshake; predict and input leave the echo of the last
-//! segment here. Must not know: segments, the wire.
-//! The idea of right-sizing by what the reader takes is Fisk and Feng's ("Dynamic right-sizing in
-//! TCP", 2001); RFC 7323 has the echoes, RFC 9293 section 3.8.6 forbids to take back what was
-//! offered. Moves the limit `receive_buffer_bytes`. Decision 0027.
+//! segment here. The idea of right-sizing by what the reader takes is Fisk and Feng's ("Dynamic
+//! right-sizing in TCP", 2001); RFC 7323 has the echoes, RFC 9293 section 3.8.6 forbids to take
+//! back what was offered. Moves the limit `receive_buffer_bytes`. Decision 0027.
 
 use base::{Instant, Limit};
 

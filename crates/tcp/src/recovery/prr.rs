@@ -1,8 +1,7 @@
 //! Proportional Rate Reduction, RFC 9937: during fast recovery the window shrinks from what it was
 //! to the threshold as data is delivered, neither in one step nor in silence.
 //!
-//! Called by: recovery, once for each ACK of an episode. Plain arithmetic in bytes: must not know a
-//! Tcb.
+//! Called by: recovery, once for each ACK of an episode. Plain arithmetic in bytes.
 
 /// State of one episode.
 #[derive(Clone, Copy, Debug)]

@@ -167,7 +167,7 @@ fn detect_originals(tcb: &mut Tcb, allowed: Duration, now: Instant) -> Instant {
 fn detect_resent(tcb: &mut Tcb, allowed: Duration, now: Instant) -> Instant {
     while let Some(&Resent { range: (left, right), sent_at }) = tcb.recovery.resent.front() {
         if right.gt(tcb.snd_una) && has_unarrived(tcb, left, right) {
-            // At the same time as what arrived: nobody knows which went first.
+            // Sent at the same time as what arrived: the order is unknown.
             if sent_at >= tcb.recovery.rack.sent_at {
                 break;
             }

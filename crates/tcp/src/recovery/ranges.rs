@@ -1,7 +1,7 @@
 //! A set of sequence numbers as sorted ranges that do not touch, and how many there are in all.
 //!
-//! Called by: scoreboard, which holds two of them, and whoever reads those. Plain data: must not
-//! know a Tcb. Looking one up is a binary search; most changes are at one of the ends.
+//! Called by: scoreboard, which holds two of them, and whoever reads those. Plain data. Looking one
+//! up is a binary search; most changes are at one of the ends.
 
 use std::collections::VecDeque;
 

@@ -2,7 +2,7 @@
 //! again; and the state of an episode of repair.
 //!
 //! Called by: tcb, which holds it; recovery and the files beside it, which change it; ack, output
-//! and info, which read it. Plain data: must not know a Tcb. RFC 6675, RFC 6582, RFC 8985.
+//! and info, which read it. Plain data. RFC 6675, RFC 6582, RFC 8985.
 
 use std::collections::VecDeque;
 

@@ -2,7 +2,7 @@
 //! times, an empty one where nothing is queued: what is removed in bulk leaves nothing to drop, and
 //! a place in the ring is a mask away.
 //!
-//! Called by: the send queue. Must not know: which pieces are in flight.
+//! Called by: the send queue.
 
 use core::ops::Range;
 

@@ -1,7 +1,7 @@
 //! What is written, cut into pieces and copied behind those that wait.
 //!
-//! Called by: the calls of the user, and whoever cuts pieces anew. Must not know: how much may be
-//! written. What a device sums itself is copied without a sum.
+//! Called by: the calls of the user, and whoever cuts pieces anew. What a device sums itself is
+//! copied without a sum.
 
 use mbuf::{Class, Flags, Mbuf, Pool};
 use wire::checksum::{Ladder, Sum};

@@ -1,8 +1,8 @@
 //! The AVX2 rung: 32 bytes a load, nine vector operations for four of them.
 //!
-//! Called by: `Ladder` only, for data long enough to be worth it.
-//! Must not know: headers, or when it is worth it. The only file of this crate with `unsafe`.
-//! RFC 1071 section 2(C), parallel summation. Loads and stores are unaligned ones, in bounds.
+//! Called by: `Ladder` only, for data long enough to be worth it. The only file of this crate with
+//! `unsafe`. RFC 1071 section 2(C), parallel summation. Loads and stores are unaligned ones, in
+//! bounds.
 //!
 //! There is no AVX-512 rung, and it was tried: `vpdpbusd` on 64 bytes copies and sums 8 KB in 0.65
 //! of memcpy's time, but on Cascade Lake it lowers the clock, and scalar code between calls ran

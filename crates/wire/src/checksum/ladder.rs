@@ -1,8 +1,7 @@
 //! The ladder of checksum rungs, and the lengths at which one hands over to another.
 //!
-//! Called by: whoever sums or copies payload; a stack chooses its rung once.
-//! Must not know: instruction sets (`avx2`), loops (`portable`).
-//! RFC 1071. `cargo run --release -p wirespeed-wire --example ladder` prints the measurements.
+//! Called by: whoever sums or copies payload; a stack chooses its rung once. RFC 1071. `cargo run
+//! --release -p wirespeed-wire --example ladder` prints the measurements.
 
 use super::{Choice, Sum, choice, portable};
 #[cfg(target_arch = "x86_64")]

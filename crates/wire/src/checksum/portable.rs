@@ -1,8 +1,7 @@
 //! The rungs that every machine has: a byte at a time, 16 bits, 64 bits; and the short sum.
 //!
-//! Called by: `Ladder`, and the AVX2 rung for what is left at the ends.
-//! Must not know: which rung was chosen. No `unsafe`: the compiler removes the bounds checks.
-//! RFC 1071 sections 1 and 4. The byte rung is the oracle of all others.
+//! Called by: `Ladder`, and the AVX2 rung for what is left at the ends. No `unsafe`: the compiler
+//! removes the bounds checks. RFC 1071 sections 1 and 4. The byte rung is the oracle of all others.
 
 use super::{Sum, add_carry, fold};
 

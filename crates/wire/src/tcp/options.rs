@@ -1,9 +1,8 @@
 //! TCP options: maximum segment size, window scale, SACK, timestamps, Fast Open, user timeout.
 //!
 //! Called by: `tcp::input` for what prediction refused, `tcp::predict` (`timestamps_only`),
-//! `tcp::output`, the SYN cache. Must not know: what was negotiated.
-//! RFC 9293 section 3.2, RFC 7323 (window scale, timestamps), RFC 2018 (SACK), RFC 5482 (user
-//! timeout), RFC 6691.
+//! `tcp::output`, the SYN cache. RFC 9293 section 3.2, RFC 7323 (window scale, timestamps), RFC
+//! 2018 (SACK), RFC 5482 (user timeout), RFC 6691.
 
 use base::{DropReason, SeqNumber, WindowScale};
 

@@ -7,14 +7,14 @@ use super::super::Workbench;
 use super::scene::Scene;
 use anyhow::{Context, Result, ensure};
 
-/// The ports of `wirespeed services`, among others where nobody is.
+/// The ports of `wirespeed services`, among closed ones.
 const PORTS: &str = "1-30,80,443,5001,8080";
-const OPEN: [&str; 3] = ["7/tcp", "9/tcp", "19/tcp"];
+const OPEN: [&str; 4] = ["7/tcp", "9/tcp", "13/tcp", "19/tcp"];
 /// nmap's index of how hard sequence numbers are to foretell, which it calls good luck from 256 on;
 /// what it measures of a keyed hash and a clock is never much below.
 const INDEX_LEAST: u32 = 200;
 
-/// A kind of probe, and what nmap must say of an open port and of one where nobody is; an empty
+/// A kind of probe, and what nmap must report of an open port and of a closed one; an empty
 /// word for nothing at all.
 const SCANS: [(&str, &str, &str); 5] = [
     ("-sS", "open", "closed"),
@@ -23,7 +23,7 @@ const SCANS: [(&str, &str, &str); 5] = [
     ("-sN", "open|filtered", "closed"),
     ("-sX", "open|filtered", "closed"),
 ];
-/// Checksums that are wrong and fragments that nobody puts together draw no answer.
+/// Wrong checksums, and fragments that are not reassembled, draw no answer.
 const SILENT: [&str; 3] = ["-sS --badsum", "-sS -f", "-sS --mtu 8"];
 
 pub(super) fn run(bench: &Workbench) -> Result<()> {
@@ -53,8 +53,8 @@ pub(super) fn run(bench: &Workbench) -> Result<()> {
     let identification = scripts.lines().find(|line| line.contains("ipidseq")).unwrap_or_default();
     let spoken = protocols.lines().filter(|line| line.contains(" open ")).count();
     println!(
-        "nmap's sweeps | ports 7, 9 and 19 and nothing else, SP high, TI and II zero | {sequence}; \
-         {}; {spoken} protocols; {counted}; {}",
+        "nmap's sweeps | ports 7, 9, 13 and 19 and nothing else, SP high, TI and II zero | \
+         {sequence}; {}; {spoken} protocols; {counted}; {}",
         identification.trim_start_matches(['|', '_', ' ']),
         seen.text
     );

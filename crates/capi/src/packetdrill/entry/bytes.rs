@@ -41,7 +41,7 @@ pub(super) unsafe fn room<'a, T>(at: *mut T, count: usize) -> Call<&'a mut [T]> 
     if !is_any(at.is_null(), count)? {
         return Ok(&mut []);
     }
-    // SAFETY: the caller has `count` values there, and nobody else uses them during the call.
+    // SAFETY: the caller has `count` values there, and no other code uses them during the call.
     Ok(unsafe { core::slice::from_raw_parts_mut(at, count) })
 }
 
@@ -197,7 +197,7 @@ unsafe fn tell(world: &World, fd: c_int, msg: &mut msghdr, found: &Found) {
         // `struct sock_extended_err`: no error, origin and code as of `MSG_ZEROCOPY` and a copy.
         let words = [0u32.to_ne_bytes(), [ORIGIN_ZEROCOPY, 0, COPIED, 0]];
         let numbers = [from.to_ne_bytes(), to.to_ne_bytes()];
-        // And behind it an address, of nobody.
+        // And behind it an unspecified address.
         let mut data = [words, numbers].concat().concat();
         data.resize(data.len() + if v6 { 28 } else { 16 }, 0);
         (level, kind, data)

@@ -1,7 +1,7 @@
 //! What came of a transfer to or from a host: the classic closing lines, or one JSON document with
 //! the keys of a transfer in memory. A figure that only the other end knows is null.
 //!
-//! Called by: `ttcp.rs`. Must not know: how it was done.
+//! Called by: `ttcp.rs`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

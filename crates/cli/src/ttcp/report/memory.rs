@@ -1,8 +1,8 @@
 //! What came of it: for people with the classic closing lines, or as one JSON document.
 //!
-//! Called by: the loops make a [`Measured`], `ttcp.rs` prints it. Must not know: how it was done.
-//! `ns_per_segment` and `gbit_per_cpu_s` are CPU time of both ends together; `gbit_per_s` is by
-//! the time of the transfer, in which files and hashes do not count.
+//! Called by: the loops make a [`Measured`], `ttcp.rs` prints it. `ns_per_segment` and
+//! `gbit_per_cpu_s` are CPU time of both ends together; `gbit_per_s` is by the time of the
+//! transfer, in which files and hashes do not count.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -12,7 +12,7 @@ fn config(limit: Limit, value: usize) -> PairConfig {
     config
 }
 
-/// At a limit somebody gives way.
+/// At a limit an entry is evicted.
 fn without_cookies() -> PairConfig {
     let mut config = PairConfig::new([5, 6]);
     config.stack.switches = config.stack.switches.with(Switch::SynCookies, false);

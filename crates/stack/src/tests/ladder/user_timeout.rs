@@ -1,4 +1,4 @@
-//! The user timeout option: told and listened to where somebody asks for it, within limits.
+//! The user timeout option: sent and accepted where the program asks for it, within limits.
 
 use super::*;
 use tcp::Error;

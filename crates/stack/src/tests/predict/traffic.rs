@@ -17,6 +17,8 @@ mod users;
 pub(super) struct Seen {
     pub(super) predicted: u64,
     pub(super) followed: u64,
+    /// Of those, with other flows' frames in between.
+    pub(super) followed_apart: u64,
     pub(super) stamped: u64,
     pub(super) refused_alone: [u64; GUARDS.len()],
     /// Connections whose receive and send sequence space passed zero.
@@ -27,6 +29,7 @@ impl Seen {
     pub(super) fn add(&mut self, other: &Seen) {
         self.predicted += other.predicted;
         self.followed += other.followed;
+        self.followed_apart += other.followed_apart;
         self.stamped += other.stamped;
         let sums = self.refused_alone.iter_mut().chain(&mut self.wrapped);
         for (sum, n) in sums.zip(other.refused_alone.iter().chain(&other.wrapped)) {

@@ -1,7 +1,7 @@
 //! BBR's states: Startup, Drain, the cycle of ProbeBW, ProbeRTT. Section 5.3 of
 //! draft-ietf-ccwg-bbr-06.
 //!
-//! Called by: `mod.rs`, with each ACK. Must not know: how the model comes by its figures.
+//! Called by: `mod.rs`, with each ACK.
 
 use base::Duration;
 

@@ -2,10 +2,10 @@
 //! holds without loss) instead of a reaction to losses. Names are the draft's; volumes are bytes,
 //! rates bytes a second.
 //!
-//! Called by: the laws' common part (`cc/mod.rs`) with every ACK and everything that is sent. Must
-//! not know: segments, timers, how segments are spread. ECN is left out. Where the draft asks about
-//! each lost packet, we ask about the newest delivered one: it was sent next to them.
-//! The model is in model.rs, the cycle in cycle.rs, the samples in samples.rs. Decision 0028.
+//! Called by: the laws' common part (`cc/mod.rs`) with every ACK and everything that is sent. ECN
+//! is left out. Where the draft asks about each lost packet, we ask about the newest delivered one:
+//! it was sent next to them. The model is in model.rs, the cycle in cycle.rs, the samples in
+//! samples.rs. Decision 0028.
 
 mod cycle;
 mod model;

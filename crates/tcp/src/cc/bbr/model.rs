@@ -1,8 +1,7 @@
 //! BBR's model of the path and what follows from it: rate, round trip, volume; the window and the
 //! pace. draft-ietf-ccwg-bbr-06 sections 5.5 and 5.6.
 //!
-//! Called by: `mod.rs`, in the draft's order, with each ACK. Must not know: the cycle of probes,
-//! beyond the name of the state.
+//! Called by: `mod.rs`, in the draft's order, with each ACK.
 
 use base::Duration;
 

@@ -1,8 +1,8 @@
 //! Delivery-rate samples, draft-ietf-ccwg-bbr-06 section 4.1: how fast the path took what was in
 //! flight when a segment was sent.
 //!
-//! Called by: BBR alone; no other law pays for it. Must not know: segments. Those that leave in one
-//! burst share a departure time, and one record: found by that time when one of them is delivered.
+//! Called by: BBR alone; no other law pays for it. Those that leave in one burst share a departure
+//! time, and one record: found by that time when one of them is delivered.
 
 use std::collections::VecDeque;
 

@@ -97,7 +97,7 @@ fn martians_of(version: IpVersion, sources: &[IpAddr], groups: &[IpAddr]) {
     s.end();
 }
 
-/// Echo requests and datagrams to everybody, or from everybody: an answer would be the storm
+/// Echo requests and datagrams to or from broadcast addresses: an answer would be the storm
 /// (RFC 1122 section 3.2.2.6, RFC 2644).
 #[test]
 fn smurf_and_fraggle() {

@@ -2,18 +2,24 @@
 
 use base::SeqNumber;
 use tcp::Tcb;
+use wire::checksum::Sum;
 use wire::tcp::Flags;
 
 use super::Traffic;
-use crate::tests::craft::{Tcp, mark, timestamps_option};
+use crate::tests::craft::{Tcp, mark, number, timestamps_option};
 
 impl Traffic {
     /// One segment or a burst of them.
     pub(super) fn segments(&mut self) {
         let Some(mut segment) = self.expected() else { return };
         let Some(handle) = self.peer.as_ref().map(|p| p.handle) else { return };
-        let count = if self.rng.one_in(4) { 2 + self.rng.below(3) } else { 1 };
+        let count = if self.rng.one_in(4) { 2 + self.rng.below(5) } else { 1 };
         let train = self.rng.one_in(2);
+        // Linux numbers its packets, others draw numbers; some have flows that alternate.
+        let numbered = self.rng.one_in(2);
+        let mut id = self.rng.next() as u16;
+        let alternating = train && count > 1 && self.rng.one_in(3);
+        let followed = self.followed();
         for _ in 0..count {
             let what = if self.rng.one_in(3) { self.change(&mut segment) } else { "as expected" };
             let len = segment.payload.len();
@@ -21,6 +27,9 @@ impl Traffic {
                 "{what}: seq {:x} ack {:x} {:?} len {len} window {} options {:x?}",
                 segment.seq.0, segment.ack.0, segment.flags, segment.window, segment.options
             ));
+            if self.rng.one_in(4) {
+                segment.flags = segment.flags | Flags::PSH;
+            }
             let ce = self.rng.one_in(15);
             let noted = if count == 1 { self.note(&segment, ce, handle) } else { None };
             let before = self.predicted();
@@ -28,6 +37,18 @@ impl Traffic {
             if ce {
                 self.twins.log.push("marked".to_owned());
                 mark(&mut frame);
+            }
+            if numbered {
+                id = if self.rng.one_in(4) { self.rng.next() as u16 } else { id.wrapping_add(1) };
+                number(&mut frame, id);
+            }
+            if noted.is_none() && frame[14] >> 4 == 4 && self.rng.one_in(15) {
+                let at = self.rng.pick(&[18, 19, 24, 25]);
+                self.twins.log.push(format!("with another byte {at} in its IP header"));
+                frame[at] ^= self.rng.pick(&[1, 0x80, 0xff]);
+            }
+            if noted.is_none() && self.rng.one_in(20) {
+                self.twins.log.push(mislead(&mut frame, self.rng.below(3)).to_owned());
             }
             let broken = noted.is_none() && self.rng.one_in(20);
             if let (true, Some(last)) = (broken, frame.last_mut()) {
@@ -39,6 +60,9 @@ impl Traffic {
                 frame.resize(frame.len().max(120), 0);
             }
             self.twins.inject(&frame);
+            if alternating {
+                self.stray(&segment);
+            }
             if count == 1 || !train {
                 self.twins.poll();
             }
@@ -50,6 +74,29 @@ impl Traffic {
             segment.seq += len as u32;
         }
         self.twins.poll();
+        if alternating {
+            self.seen.followed_apart += self.followed() - followed;
+        }
+    }
+
+    /// A frame of another flow, or of something else, between two of the peer's.
+    fn stray(&mut self, segment: &Tcp) {
+        if self.rng.one_in(10) {
+            self.twins.log.push("a datagram between".to_owned());
+            let datagram = [0, 9, 0, 9, 0, 8, 0, 0];
+            let frame = self.twins.on.frame(wire::ipv4::UDP, &datagram);
+            self.twins.inject(&frame);
+            return;
+        }
+        self.twins.log.push("another's segment between".to_owned());
+        let mut other = segment.clone();
+        other.ports.0 ^= 1;
+        let frame = self.twins.on.tcp_frame(&other);
+        self.twins.inject(&frame);
+    }
+
+    fn followed(&self) -> u64 {
+        self.twins.on.stack.counters().of(base::Counter::TcpFollowed)
     }
 
     /// What a decent peer would send now.
@@ -212,6 +259,41 @@ impl Traffic {
     fn tcb(&self) -> Option<&Tcb> {
         let handle = self.peer.as_ref()?.handle;
         self.twins.on.stack.connections.get(handle).map(|p| &p.tcb)
+    }
+}
+
+/// Make it another host's frame, another protocol's, or a packet of another one.
+fn mislead(frame: &mut [u8], how: u32) -> &'static str {
+    match how {
+        0 => {
+            frame[5] ^= 1;
+            "for another link address"
+        }
+        1 => {
+            frame[13] ^= 0x40;
+            "of another ethertype"
+        }
+        _ => {
+            other_protocol(frame);
+            "of another protocol"
+        }
+    }
+}
+
+/// UDP's number, with checksums as right as they were.
+fn other_protocol(frame: &mut [u8]) {
+    let [tcp, udp] = [wire::ipv4::TCP, wire::ipv4::UDP].map(u16::from).map(Sum::of_be16);
+    let is_v6 = frame[14] >> 4 == 6;
+    let (protocol_at, sum_at) = if is_v6 { (14 + 6, 14 + 40 + 16) } else { (14 + 9, 14 + 20 + 16) };
+    frame[protocol_at] = wire::ipv4::UDP;
+    // The protocol stands in the pseudo-header, and in the second half of a word of IPv4's header.
+    let mut update = |at: usize| {
+        let field = Sum::updated([frame[at], frame[at + 1]], tcp, udp);
+        frame[at..at + 2].copy_from_slice(&field);
+    };
+    update(sum_at);
+    if !is_v6 {
+        update(14 + 10);
     }
 }
 

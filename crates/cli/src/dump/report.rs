@@ -1,0 +1,107 @@
+//! What `dump` prints beside the packets: where it listens, what it came to, the filter's code,
+//! the interfaces there are.
+//!
+//! Called by: `dump.rs`. `lines` prints packets, `stamp` their times, `interfaces` what `-D` lists.
+//! Packets go to standard output, everything about the capture to standard error.
+
+mod interfaces;
+mod lines;
+mod stamp;
+
+use anyhow::Result;
+use bpf::Listing;
+
+use super::args::Args;
+use super::run::file::Capture;
+use super::run::filter::Wanted;
+use super::run::packet::Link;
+use super::run::{Source, Summary, interface};
+use crate::{Outcome, output};
+
+pub(super) use interfaces::print as interfaces;
+pub(super) use lines::Lines;
+
+/// Names of link types, as libpcap has them.
+const LINKS: [(u32, &str); 16] = [
+    (0, "NULL (BSD loopback)"),
+    (1, "EN10MB (Ethernet)"),
+    (9, "PPP (PPP)"),
+    (50, "PPP_SERIAL (PPP over serial)"),
+    (51, "PPP_ETHER (PPPoE)"),
+    (12, "RAW (Raw IP)"),
+    (14, "RAW (Raw IP)"),
+    (101, "RAW (Raw IP)"),
+    (104, "C_HDLC (Cisco HDLC)"),
+    (107, "FRELAY (Frame Relay)"),
+    (108, "LOOP (OpenBSD loopback)"),
+    (113, "LINUX_SLL (Linux cooked v1)"),
+    (127, "IEEE802_11_RADIO (802.11 plus radiotap header)"),
+    (228, "IPV4 (Raw IPv4)"),
+    (229, "IPV6 (Raw IPv6)"),
+    (276, "LINUX_SLL2 (Linux cooked v2)"),
+];
+
+/// What a link type is called.
+pub(super) fn link_name(link: Link) -> String {
+    match LINKS.iter().find(|(number, _)| *number == link.0) {
+        Some((_, name)) => (*name).to_owned(),
+        None => format!("{}", link.0),
+    }
+}
+
+/// Where packets come from, before the first.
+pub(super) fn beginning(args: &Args, source: &dyn Source) {
+    let ports = source.ports();
+    let link = ports.first().map_or(Link::ETHERNET, |port| port.link);
+    let (name, snaplen) = (link_name(link), args.snaplen);
+    match (&args.read, &args.interface) {
+        (Some(path), _) => {
+            let undecoded = if dissect::is_decoded(link.0) { "" } else { ", not decoded" };
+            let path = path.display();
+            output::err(&format!("reading from file {path}, link-type {name}{undecoded}"));
+        }
+        (None, Some(interface)) => output::err(&format!(
+            "listening on {interface}, link-type {name}, snapshot length {snaplen} bytes"
+        )),
+        (None, None) => {}
+    }
+}
+
+/// What a capture came to; of a file, which is all there was, nothing.
+pub(super) fn summary(args: &Args, summary: &Summary) -> Result<()> {
+    let Summary { captured, seen, dropped } = summary;
+    let packets = |count: u64| if count == 1 { "packet" } else { "packets" };
+    if args.number_alone {
+        output::out(&format!("{captured} {}\n", packets(*captured)))?;
+    }
+    if args.read.is_none() {
+        output::err(&format!(
+            "{captured} {} captured\n{seen} {} seen by the filter\n{dropped} {} dropped for want \
+             of room",
+            packets(*captured),
+            packets(*seen),
+            packets(*dropped)
+        ));
+    }
+    Ok(())
+}
+
+/// `-d`: what the filter is compiled to.
+pub(super) fn code(args: &Args, filter: &Wanted) -> Result<Outcome> {
+    let link = match (&args.read, &args.interface) {
+        (Some(path), _) => Capture::open(path, filter.maker())?.link()?,
+        (None, Some(name)) => {
+            let source = interface::open(name, filter.maker_of_kind())?;
+            source.ports().first().map(|port| port.link)
+        }
+        (None, None) => None,
+    };
+    let insns = filter.compile(link.unwrap_or(Link::ETHERNET))?;
+    let listing = Listing(&insns);
+    output::out(&match args.code {
+        1 => listing.to_string(),
+        2 => listing.c_array(),
+        _ => listing.decimal(),
+    })?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,139 @@
+//! Packets from where they come to where they go, until there are enough.
+//!
+//! Called by: `dump.rs`. Sources are `file`, `interface` and `process`; `write` is files, and lines
+//! are `report`'s.
+
+mod blocks;
+pub(super) mod file;
+pub(super) mod filter;
+pub(super) mod interface;
+pub(super) mod names;
+pub(super) mod packet;
+pub(super) mod process;
+mod queue;
+mod sections;
+mod segment;
+mod sink;
+#[cfg(target_os = "linux")]
+mod watch;
+pub(super) mod write;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Result;
+
+use super::args::Args;
+use crate::clock::since_1970;
+use crate::running::find;
+use file::Capture;
+use filter::Wanted;
+use packet::{Direction, Packet};
+use process::Process;
+use segment::Cutter;
+use sink::Sink;
+use write::{Counted, Port};
+
+/// Packets that the filter lets pass, from wherever they come.
+pub(crate) trait Source {
+    /// The ports that they come from; more may follow.
+    fn ports(&self) -> Vec<Port>;
+
+    /// The next one, or why there is none; waits a moment at most.
+    fn next(&mut self) -> Result<Next>;
+
+    /// What was counted so far, for each port.
+    fn counted(&mut self) -> Result<Vec<Counted>>;
+}
+
+/// What a source has next.
+pub(crate) enum Next {
+    Packet(Packet),
+    /// Nothing yet.
+    Later,
+    /// Nothing any more.
+    End,
+}
+
+/// What a capture came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Summary {
+    /// Packets that were printed, written or counted.
+    pub(super) captured: u64,
+    pub(super) seen: u64,
+    pub(super) dropped: u64,
+}
+
+/// The source that was asked for.
+pub(super) fn open(args: &Args, filter: &Wanted) -> Result<Box<dyn Source>> {
+    if let Some(path) = &args.read {
+        return Ok(Box::new(Capture::open(path, filter.maker())?));
+    }
+    if let Some(name) = &args.interface {
+        return interface::open(name, filter.maker_of_kind());
+    }
+    let make = |link| filter.compile(packet::Link::from(link));
+    let path = find(args.socket.as_deref(), args.pid)?;
+    Ok(Box::new(Process::attach(path, args.port.as_deref(), args.snaplen, make)?))
+}
+
+/// Take packets until there are enough, there are no more, or `stop` says so.
+pub(super) fn run(args: &Args, source: &mut dyn Source, stop: &AtomicBool) -> Result<Summary> {
+    let mut sink = Sink::new(args, source.ports())?;
+    let taken = take(args, source, stop, &mut sink);
+    let counted = source.counted().unwrap_or_default();
+    // Also after an error: what is written is complete.
+    let finished = sink.finish(&source.ports(), &counted);
+    let captured = taken?;
+    finished?;
+    let sum = |of: fn(&Counted) -> u64| counted.iter().map(of).sum::<u64>();
+    Ok(Summary { captured, seen: sum(|c| c.seen), dropped: sum(|c| c.dropped) })
+}
+
+fn take(args: &Args, source: &mut dyn Source, stop: &AtomicBool, sink: &mut Sink) -> Result<u64> {
+    let (mut captured, mut cutter) = (0, Cutter::new());
+    let is_enough = |captured| args.count.is_some_and(|most| captured >= most);
+    while !stop.load(Ordering::Relaxed) {
+        let packets = match source.next()? {
+            Next::Packet(packet) if !is_wanted(args, &packet) => continue,
+            Next::Packet(packet) if args.segment => cutter.cut(packet),
+            Next::Packet(packet) => vec![packet],
+            Next::Later => {
+                sink.idle()?;
+                continue;
+            }
+            Next::End => break,
+        };
+        for packet in packets {
+            let goes_on = sink.take(source, &packet)?;
+            captured += 1;
+            if !goes_on || is_enough(captured) {
+                return Ok(captured);
+            }
+        }
+    }
+    Ok(captured)
+}
+
+/// `-Q`. A packet of which the direction is not known passes, as with tcpdump.
+fn is_wanted(args: &Args, packet: &Packet) -> bool {
+    match (args.direction(), packet.direction) {
+        (None, _) | (_, None) => true,
+        (Some(wanted), Some(direction)) => wanted == direction,
+    }
+}
+
+/// Nanoseconds since 1970.
+fn now_ns() -> u64 {
+    u64::try_from(since_1970().as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Direction {
+    /// The value of `-Q`; `None` for both directions.
+    pub(super) fn of_option(text: &str) -> Option<Direction> {
+        match text {
+            "in" => Some(Direction::In),
+            "out" => Some(Direction::Out),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Blocks on their way to a file, of which there are whole ones alone at any time, also when the
+//! disk is full.
+//!
+//! Called by: `write.rs`, which says where a block ends.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Seek, SeekFrom, Stdout, Write};
+
+/// Bytes that wait for the next write, at least.
+const ROOM: usize = 256 << 10;
+
+/// Where they go.
+pub(super) enum To {
+    Stdout(Stdout),
+    File(File),
+}
+
+/// What waits, and where each block in it ends.
+pub(super) struct Blocks {
+    to: To,
+    waiting: Vec<u8>,
+    ends: Vec<usize>,
+    written: u64,
+}
+
+impl Blocks {
+    pub(super) fn new(to: To) -> Blocks {
+        Blocks { to, waiting: Vec::with_capacity(2 * ROOM), ends: Vec::new(), written: 0 }
+    }
+
+    /// Bytes so far, those that wait included.
+    pub(super) fn bytes(&self) -> u64 {
+        self.written + self.waiting.len() as u64
+    }
+
+    /// A block is complete.
+    pub(super) fn end_block(&mut self) -> io::Result<()> {
+        self.ends.push(self.waiting.len());
+        if self.waiting.len() >= ROOM { self.hand_over() } else { Ok(()) }
+    }
+
+    /// All that waits goes to the system. What does not go is forgotten, and a block that went in
+    /// part is taken back.
+    pub(super) fn hand_over(&mut self) -> io::Result<()> {
+        let mut done = 0;
+        while let Some(left) = self.waiting.get(done..).filter(|left| !left.is_empty()) {
+            let result = match &mut self.to {
+                To::Stdout(to) => to.write(left),
+                To::File(to) => to.write(left),
+            };
+            match result {
+                Ok(count @ 1..) => done += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                other => {
+                    let whole = self.ends.iter().rfind(|end| **end <= done).copied();
+                    self.written += whole.unwrap_or(0) as u64;
+                    self.forget();
+                    if let To::File(file) = &mut self.to {
+                        // A device cannot be cut, and keeps nothing.
+                        let cut = file.set_len(self.written);
+                        let _ = cut.and_then(|()| file.seek(SeekFrom::Start(self.written)));
+                    }
+                    return other.and(Err(ErrorKind::WriteZero.into()));
+                }
+            }
+        }
+        self.written += done as u64;
+        self.forget();
+        match &mut self.to {
+            To::Stdout(to) => to.flush(),
+            To::File(_) => Ok(()),
+        }
+    }
+
+    fn forget(&mut self) {
+        self.waiting.clear();
+        self.ends.clear();
+    }
+}
+
+impl Write for Blocks {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.waiting.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    /// Nothing: [`Blocks::hand_over`] writes, and knows where blocks end.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

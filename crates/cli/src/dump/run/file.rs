@@ -1,0 +1,193 @@
+//! Captures in files, pcap or pcapng, of any byte order and resolution of time.
+//!
+//! Called by: `run.rs`, for `-r`. `sections` reads pcapng. A file that ends in the middle of a
+//! packet gives all before it, and then says so.
+//!
+//! A pcap file is read as it is: programs write snapshot lengths of 0, records that are longer than
+//! those, and times with more microseconds than a second has.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use bpf::Filter;
+use pcap_file::pcap::{PcapReader, PcapTsResolution, RawPcapPacket};
+use pcap_file::pcapng::PcapNgReader;
+
+use super::packet::{Link, Packet};
+use super::sections::{Bytes, Sections};
+use super::write::{Counted, Port};
+use super::{Next, Source};
+
+/// Packets that the filter refuses in a row before Ctrl-C is looked at.
+const LOOKS: u32 = 4096;
+
+/// The block that a pcapng file begins with, the same in both byte orders.
+const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+
+/// Bytes of the longest block that is read: whatever a length says, memory for more is not taken.
+const BLOCK_BYTES_MAX: usize = 8 << 20;
+
+/// A file that is read.
+pub(in crate::dump) struct Capture {
+    name: String,
+    kind: Kind,
+    /// Packets read so far.
+    count: u64,
+    filters: Filters,
+    /// For each port that had a packet, and those before it.
+    counted: Vec<Counted>,
+}
+
+/// The filter as each kind of link wants it, made when its first packet comes.
+struct Filters {
+    make: Box<dyn Fn(Link) -> Result<Filter>>,
+    made: BTreeMap<Link, Filter>,
+}
+
+impl Filters {
+    /// How many bytes to keep of a packet; 0 for none of it.
+    fn run(&mut self, packet: &Packet) -> Result<u32> {
+        let filter = match self.made.entry(packet.link) {
+            Entry::Occupied(made) => made.into_mut(),
+            Entry::Vacant(none) => none.insert((self.make)(packet.link)?),
+        };
+        Ok(filter.run(&bpf::Packet::cut(&packet.bytes, packet.wire_len)))
+    }
+}
+
+enum Kind {
+    Pcap(PcapReader<Bytes>, Link),
+    Pcapng(Box<Sections>),
+}
+
+impl Capture {
+    /// Open a file; `-` is standard input. `make` compiles the filter.
+    pub(in crate::dump) fn open(
+        path: &Path,
+        make: impl Fn(Link) -> Result<Filter> + 'static,
+    ) -> Result<Capture> {
+        let name = path.display().to_string();
+        let opened: Box<dyn Read> = match name.as_str() {
+            "-" => Box::new(io::stdin()),
+            _ => Box::new(File::open(path).with_context(|| format!("cannot read {name}"))?),
+        };
+        Capture::of(name, opened, make)
+    }
+
+    /// What `opened` has.
+    fn of(
+        name: String,
+        opened: Box<dyn Read>,
+        make: impl Fn(Link) -> Result<Filter> + 'static,
+    ) -> Result<Capture> {
+        let mut bytes: Bytes = Box::new(BufReader::with_capacity(1 << 20, opened));
+        let head = bytes.fill_buf().with_context(|| format!("cannot read {name}"))?;
+        let not_one = || format!("{name} is no capture: neither pcap nor pcapng");
+        let kind = if head.starts_with(&PCAPNG) {
+            let reader =
+                PcapNgReader::with_capacity(bytes, BLOCK_BYTES_MAX).with_context(not_one)?;
+            Kind::Pcapng(Box::new(Sections::new(reader, name.clone())))
+        } else {
+            let reader = PcapReader::with_capacity(bytes, BLOCK_BYTES_MAX).with_context(not_one)?;
+            let link = Link::of_file(reader.header().datalink.into());
+            Kind::Pcap(reader, link)
+        };
+        let filters = Filters { make: Box::new(make), made: BTreeMap::new() };
+        Ok(Capture { name, kind, count: 0, filters, counted: Vec::new() })
+    }
+
+    /// What the packets of the first port begin with, before any is read; `None` if the file has no
+    /// port.
+    pub(in crate::dump) fn link(&mut self) -> Result<Option<Link>> {
+        let damaged = damaged(&self.name, self.count);
+        match &mut self.kind {
+            Kind::Pcap(_, link) => Ok(Some(*link)),
+            Kind::Pcapng(sections) => sections.link(damaged),
+        }
+    }
+
+    /// The next packet, whatever it is; `None` at the end.
+    fn read(&mut self) -> Result<Option<Packet>> {
+        let damaged = damaged(&self.name, self.count);
+        let packet = match &mut self.kind {
+            Kind::Pcap(reader, link) => {
+                let unit_ns = match reader.header().ts_resolution {
+                    PcapTsResolution::MicroSecond => 1_000,
+                    PcapTsResolution::NanoSecond => 1,
+                };
+                match reader.next_raw_packet().transpose().with_context(&damaged)? {
+                    // No packet of a file is longer, says libpcap as well: it is no length.
+                    Some(record) if record.incl_len > bpf::SNAPLEN_MAX => {
+                        bail!("{}: a packet of {} bytes", damaged(), record.incl_len)
+                    }
+                    record => record.map(|record| of_record(&record, unit_ns, *link)),
+                }
+            }
+            Kind::Pcapng(sections) => sections.packet(damaged)?,
+        };
+        self.count += u64::from(packet.is_some());
+        Ok(packet)
+    }
+}
+
+impl Source for Capture {
+    fn ports(&self) -> Vec<Port> {
+        match &self.kind {
+            Kind::Pcap(_, link) => vec![Port { name: self.name.clone(), link: *link }],
+            Kind::Pcapng(sections) => sections.ports().to_vec(),
+        }
+    }
+
+    fn next(&mut self) -> Result<Next> {
+        for _ in 0..LOOKS {
+            let Some(mut packet) = self.read()? else { return Ok(Next::End) };
+            let ports = self.counted.len().max(packet.port + 1);
+            self.counted.resize(ports, Counted::default());
+            let counted = &mut self.counted[packet.port];
+            counted.seen += 1;
+            let keep = self.filters.run(&packet)?;
+            if keep > 0 {
+                counted.matched += 1;
+                packet.bytes.truncate(keep as usize);
+                return Ok(Next::Packet(packet));
+            }
+        }
+        Ok(Next::Later)
+    }
+
+    fn counted(&mut self) -> Result<Vec<Counted>> {
+        let ports = self.counted.len().max(self.ports().len());
+        self.counted.resize(ports, Counted::default());
+        Ok(self.counted.clone())
+    }
+}
+
+/// What to say where a file cannot be read any further, and what to do.
+fn damaged(name: &str, count: u64) -> impl Fn() -> String {
+    move || {
+        format!(
+            "{name}, behind packet {count}: the file is cut off or damaged from here on (what is \
+             before can be written to another with -w)"
+        )
+    }
+}
+
+/// A packet as it stands in a pcap file, of which nothing is believed but where it ends.
+fn of_record(record: &RawPcapPacket<'_>, unit_ns: u64, link: Link) -> Packet {
+    Packet {
+        time_ns: u64::from(record.ts_sec) * 1_000_000_000 + u64::from(record.ts_frac) * unit_ns,
+        link,
+        port: 0,
+        direction: None,
+        wire_len: record.orig_len.max(record.incl_len),
+        segment_bytes: 0,
+        bytes: record.data.to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+//! The filter that was asked for, compiled for what packets begin with.
+//!
+//! Called by: `run.rs`, `report.rs` for `-d`. Without a text nothing is needed; a text is compiled
+//! by libpcap, which is loaded then.
+
+use anyhow::{Context, Result};
+use bpf::{Filter, Insn, Libpcap, Program};
+use wirespeed::LinkKind;
+
+use super::packet::Link;
+use crate::dump::args::Args;
+
+/// The opcode that returns a constant: how many bytes to keep.
+const RETURN: u16 = 0x06;
+
+/// A filter's text, and how many bytes to keep of what it lets pass.
+#[derive(Clone)]
+pub(crate) struct Wanted {
+    text: String,
+    snaplen: u32,
+}
+
+impl Wanted {
+    /// By the command line; `-F` is a file with the text, and then the command line's is ignored,
+    /// as with tcpdump.
+    pub(crate) fn of(args: &Args) -> Result<Wanted> {
+        let text = match &args.filter_file {
+            Some(path) => {
+                let text = std::fs::read_to_string(path);
+                text.with_context(|| format!("cannot read {}", path.display()))?
+            }
+            None => args.filter.join(" "),
+        };
+        Ok(Wanted { text: text.trim().to_owned(), snaplen: args.snaplen })
+    }
+
+    /// The instructions for packets of this kind.
+    pub(crate) fn compile(&self, link: Link) -> Result<Vec<Insn>> {
+        if self.text.is_empty() {
+            return Ok(vec![Insn::new(RETURN, 0, 0, self.snaplen)]);
+        }
+        Ok(Libpcap::load()?.compile(&self.text, link.dlt(), self.snaplen)?)
+    }
+
+    /// Makes the filter.
+    pub(crate) fn maker(&self) -> impl Fn(Link) -> Result<Filter> + use<> {
+        let wanted = self.clone();
+        move |link| {
+            let insns = wanted.compile(link)?;
+            Ok(Filter::new(Program::new(&insns).context("the filter cannot be run")?))
+        }
+    }
+
+    /// The same for what interfaces have.
+    pub(crate) fn maker_of_kind(&self) -> impl Fn(LinkKind) -> Result<Filter> + use<> {
+        let make = self.maker();
+        move |kind| make(Link::from(kind))
+    }
+}

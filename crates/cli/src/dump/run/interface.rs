@@ -1,0 +1,26 @@
+//! Interfaces of this machine as a source, on systems where that goes.
+//!
+//! Called by: `run.rs`, for `-i`; `report.rs`; `top`. `watch` does it, on Linux.
+
+use anyhow::Result;
+use bpf::Filter;
+use wirespeed::LinkKind;
+
+use super::Source;
+
+/// The name of all interfaces.
+pub(in crate::dump) const ANY: &str = "any";
+
+/// Packets of an interface, or of [`ANY`]; `make` compiles the filter.
+pub(crate) fn open(
+    name: &str,
+    make: impl Fn(LinkKind) -> Result<Filter>,
+) -> Result<Box<dyn Source>> {
+    #[cfg(target_os = "linux")]
+    return Ok(Box::new(super::watch::Interfaces::open(name, make)?));
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (name, make);
+        anyhow::bail!("interfaces are watched on Linux alone: read a file with -r")
+    }
+}

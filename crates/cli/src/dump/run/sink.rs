@@ -1,0 +1,96 @@
+//! Where packets go: to lines, to files, or to a number.
+//!
+//! Called by: `run.rs`.
+
+use std::io::IsTerminal;
+
+use anyhow::Result;
+
+use super::packet::Packet;
+use super::write::{Counted, Port, Writer};
+use super::{Source, now_ns};
+use crate::dump::args::Args;
+use crate::dump::report::Lines;
+use crate::output;
+
+/// Bytes of lines that wait for the next write, where nobody watches them come.
+const LINES_BYTES: usize = 64 << 10;
+
+/// Where they go.
+pub(super) enum Sink {
+    Lines(Box<Buffered>),
+    File(Box<Writer>),
+    /// `--count`.
+    Number,
+}
+
+/// Lines on their way to standard output.
+pub(super) struct Buffered {
+    lines: Lines,
+    waiting: String,
+    at_once: bool,
+}
+
+impl Buffered {
+    /// False once nobody reads what is printed.
+    fn hand_over(&mut self) -> Result<bool> {
+        let is_read = self.waiting.is_empty() || output::read_by_someone(&self.waiting)?;
+        self.waiting.clear();
+        Ok(is_read)
+    }
+}
+
+impl Sink {
+    pub(super) fn new(args: &Args, ports: Vec<Port>) -> Result<Sink> {
+        if let Some(path) = &args.write {
+            // What is read has times of its own.
+            let begins_ns = args.read.is_none().then(now_ns);
+            let (snaplen, unbuffered) = (args.snaplen, args.unbuffered);
+            let rotation = args.rotation();
+            let writer = Writer::new(path, rotation, begins_ns, ports, snaplen, unbuffered)?;
+            return Ok(Sink::File(Box::new(writer)));
+        }
+        if args.number_alone {
+            return Ok(Sink::Number);
+        }
+        let at_once = args.line_buffered || args.unbuffered || std::io::stdout().is_terminal();
+        let lines = Lines::new(args, ports);
+        Ok(Sink::Lines(Box::new(Buffered { lines, waiting: String::new(), at_once })))
+    }
+
+    /// False if no more packets are wanted: nobody reads what is printed, or all files of `-W` are
+    /// full.
+    pub(super) fn take(&mut self, source: &mut dyn Source, packet: &Packet) -> Result<bool> {
+        match self {
+            Sink::Lines(to) => {
+                let Buffered { lines, waiting, at_once } = &mut **to;
+                lines.print(packet, waiting);
+                if *at_once || waiting.len() >= LINES_BYTES { to.hand_over() } else { Ok(true) }
+            }
+            Sink::File(writer) => {
+                if packet.port >= writer.ports().len() {
+                    writer.add_ports(&source.ports())?;
+                }
+                writer.write(packet, || source.counted().unwrap_or_default())
+            }
+            Sink::Number => Ok(true),
+        }
+    }
+
+    /// Nothing comes: what is there need not wait.
+    pub(super) fn idle(&mut self) -> Result<()> {
+        match self {
+            Sink::Lines(to) => to.hand_over().map(drop),
+            Sink::File(writer) => writer.flush(),
+            Sink::Number => Ok(()),
+        }
+    }
+
+    pub(super) fn finish(self, ports: &[Port], counted: &[Counted]) -> Result<()> {
+        match self {
+            Sink::Lines(mut to) => to.hand_over().map(drop),
+            Sink::File(writer) => writer.finish(ports, counted, now_ns()),
+            Sink::Number => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Packets to pcapng files: one, or one after the other by size or by time.
+//!
+//! Called by: the sink, for `-w`. Where writing fails, what was written stays readable: `blocks`
+//! sees to it. `names` says what files are called.
+//!
+//! Source: draft-ietf-opsawg-pcapng. Each port is an interface with its name; a packet has its
+//! direction and its time in nanoseconds; at the end of each file, what was seen, matched and lost
+//! since the capture began.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use pcap_file::DataLink;
+use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
+use pcap_file::pcapng::blocks::interface_description::{
+    InterfaceDescriptionBlock, InterfaceDescriptionOption, InterfaceTsResolution,
+};
+use pcap_file::pcapng::blocks::interface_statistics::{
+    InterfaceStatisticsBlock, InterfaceStatisticsOption,
+};
+use pcap_file::pcapng::blocks::opt_common::CommonOption;
+use pcap_file::pcapng::{PcapNgBlock, PcapNgWriter};
+
+use super::blocks::{Blocks, To};
+use super::names::{Names, Rotation};
+use super::packet::{Direction, Link, Packet};
+use crate::output::what_to_do;
+
+/// A million bytes, of which `-C` says how many, as that of tcpdump.
+const MILLION: u64 = 1_000_000;
+
+/// A port that packets come from.
+#[derive(Clone, Debug)]
+pub(crate) struct Port {
+    pub(crate) name: String,
+    pub(crate) link: Link,
+}
+
+/// What a source has counted for a port.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counted {
+    /// Packets shown to the filter.
+    pub(crate) seen: u64,
+    /// Packets that it matched.
+    pub(crate) matched: u64,
+    /// Matched packets that were lost for want of room.
+    pub(crate) dropped: u64,
+}
+
+/// The files that packets go to.
+pub(crate) struct Writer {
+    names: Names,
+    rotation: Rotation,
+    ports: Vec<Port>,
+    snaplen: u32,
+    unbuffered: bool,
+    /// The one that is written. There is none yet where the first packet gives it its name.
+    file: Option<PcapNgWriter<Blocks>>,
+    /// The time of its first packet.
+    begun_ns: Option<u64>,
+}
+
+impl Writer {
+    /// Begin the first file, at `begins_ns`; `-` is standard output. Without that time, a file that
+    /// is called by its time begins with its first packet.
+    ///
+    /// # Errors
+    /// What the system says, with what to do; [`crate::Usage`] for a name that makes no sense.
+    pub(crate) fn new(
+        path: &Path,
+        rotation: Rotation,
+        begins_ns: Option<u64>,
+        ports: Vec<Port>,
+        snaplen: u32,
+        unbuffered: bool,
+    ) -> Result<Writer> {
+        let names = Names::new(path, rotation)?;
+        let (file, begun_ns) = (None, None);
+        let mut writer = Writer { names, rotation, ports, snaplen, unbuffered, file, begun_ns };
+        if let Some(time_ns) = begins_ns.or(rotation.seconds.is_none().then_some(0)) {
+            writer.file(time_ns)?;
+        }
+        Ok(writer)
+    }
+
+    pub(crate) fn ports(&self) -> &[Port] {
+        &self.ports
+    }
+
+    /// Ports that the source has found since; those known stay.
+    pub(crate) fn add_ports(&mut self, ports: &[Port]) -> Result<()> {
+        for port in ports.get(self.ports.len()..).unwrap_or_default() {
+            if let Some(file) = &mut self.file {
+                put(file, interface(port, self.snaplen)).with_context(|| self.failed())?;
+            }
+            self.ports.push(port.clone());
+        }
+        Ok(())
+    }
+
+    /// A packet, if there may be another file where it needs one: false if all of `-W` are full.
+    /// `counted` says what was counted for each port, if a file ends before it.
+    pub(crate) fn write(
+        &mut self,
+        packet: &Packet,
+        counted: impl FnOnce() -> Vec<Counted>,
+    ) -> Result<bool> {
+        let begun_ns = *self.begun_ns.get_or_insert(packet.time_ns);
+        if self.is_full() || self.is_over(packet.time_ns.saturating_sub(begun_ns)) {
+            if self.names.is_last() {
+                return Ok(false);
+            }
+            self.end(&counted(), packet.time_ns)?;
+            self.file = None;
+            self.begun_ns = Some(packet.time_ns);
+        }
+        let file = self.file(packet.time_ns)?;
+        put(file, block(packet)).with_context(|| self.failed())?;
+        if self.unbuffered {
+            self.flush()?;
+        }
+        Ok(true)
+    }
+
+    /// Everything so far reaches the file.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        file.get_mut().hand_over().map_err(helped).with_context(|| self.failed())
+    }
+
+    /// The end of the last file, at this time: the source's ports, also those that had no packet,
+    /// and what was counted for each.
+    pub(crate) fn finish(
+        mut self,
+        ports: &[Port],
+        counted: &[Counted],
+        time_ns: u64,
+    ) -> Result<()> {
+        self.add_ports(ports)?;
+        // Of no packets at all there is a file as well.
+        self.file(time_ns)?;
+        self.end(counted, time_ns)
+    }
+
+    /// Enough bytes are in the file.
+    fn is_full(&self) -> bool {
+        let most = self.rotation.megabytes.map(|millions| millions.saturating_mul(MILLION));
+        let bytes = self.file.as_ref().map_or(0, |file| file.get_ref().bytes());
+        most.is_some_and(|most| bytes >= most)
+    }
+
+    /// The file is as old as it may get.
+    fn is_over(&self, age_ns: u64) -> bool {
+        self.rotation.seconds.is_some_and(|s| age_ns >= s.saturating_mul(1_000_000_000))
+    }
+
+    /// What was counted for each port until now, and then all of it reaches the file.
+    fn end(&mut self, counted: &[Counted], time_ns: u64) -> Result<()> {
+        let ports = self.ports.len();
+        for (interface_id, counted) in (0..).zip(counted.iter().take(ports)) {
+            let statistics = InterfaceStatisticsBlock {
+                interface_id,
+                timestamp: Duration::from_nanos(time_ns),
+                options: vec![
+                    InterfaceStatisticsOption::IsbIfRecv(counted.seen),
+                    InterfaceStatisticsOption::IsbFilterAccept(counted.matched),
+                    InterfaceStatisticsOption::IsbOsDrop(counted.dropped),
+                ],
+            };
+            let file = self.file(time_ns)?;
+            put(file, statistics).with_context(|| self.failed())?;
+        }
+        self.flush()
+    }
+
+    /// The file that is written, begun at this time if there is none.
+    fn file(&mut self, time_ns: u64) -> Result<&mut PcapNgWriter<Blocks>> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => begin(self.names.next(time_ns)?, &self.ports, self.snaplen)?,
+        };
+        Ok(self.file.insert(file))
+    }
+
+    fn failed(&self) -> String {
+        format!("cannot write {}; what is in it is whole", self.names.current().display())
+    }
+}
+
+fn begin(path: &Path, ports: &[Port], snaplen: u32) -> Result<PcapNgWriter<Blocks>> {
+    let to = match path.as_os_str() == "-" {
+        true => To::Stdout(io::stdout()),
+        false => To::File(File::create(path).map_err(|error| {
+            let what = format!("cannot make {}{}", path.display(), what_to_do(&error));
+            anyhow::Error::new(error).context(what)
+        })?),
+    };
+    let begun = || -> Result<PcapNgWriter<Blocks>> {
+        let mut file = PcapNgWriter::new(Blocks::new(to))?;
+        file.get_mut().end_block().map_err(helped)?;
+        for port in ports {
+            put(&mut file, interface(port, snaplen))?;
+        }
+        file.get_mut().hand_over().map_err(helped)?;
+        Ok(file)
+    };
+    begun().with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// With what to do about it.
+fn helped(error: io::Error) -> anyhow::Error {
+    let help = what_to_do(&error);
+    anyhow!("{error}{help}")
+}
+
+/// A block, whole.
+fn put<'a>(file: &mut PcapNgWriter<Blocks>, block: impl PcapNgBlock<'a>) -> Result<()> {
+    file.write_pcapng_block(block)?;
+    file.get_mut().end_block().map_err(helped)
+}
+
+fn interface(port: &Port, snaplen: u32) -> InterfaceDescriptionBlock<'_> {
+    InterfaceDescriptionBlock {
+        linktype: DataLink::from(port.link.0),
+        snaplen,
+        options: vec![
+            InterfaceDescriptionOption::IfName(Cow::Borrowed(&port.name)),
+            InterfaceDescriptionOption::IfTsResol(InterfaceTsResolution::NANO),
+        ],
+    }
+}
+
+fn block(packet: &Packet) -> EnhancedPacketBlock<'_> {
+    let flags = match packet.direction {
+        Some(Direction::In) => 1,
+        Some(Direction::Out) => 2,
+        None => 0,
+    };
+    let mut options = Vec::new();
+    if flags != 0 {
+        options.push(EnhancedPacketOption::Flags(flags));
+    }
+    if packet.segment_bytes > 0 {
+        let comment = format!("super-segment, cut every {} bytes", packet.segment_bytes);
+        options.push(EnhancedPacketOption::Common(CommonOption::Comment(comment.into())));
+    }
+    EnhancedPacketBlock {
+        interface_id: packet.port as u32,
+        timestamp: Duration::from_nanos(packet.time_ns),
+        original_len: packet.wire_len,
+        data: Cow::Borrowed(&packet.bytes),
+        options,
+    }
+}
+
+#[cfg(test)]
+mod tests;

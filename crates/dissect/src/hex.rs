@@ -1,0 +1,95 @@
+//! Bytes in hex and ASCII, sixteen a line, as `-x`, `-X` and `-A` of tcpdump have them.
+//!
+//! Called by: the printer, and dissectors for what they do not know.
+
+use core::fmt::Write;
+
+const A_LINE: usize = 16;
+
+/// How to show the bytes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hex {
+    /// In which digits.
+    pub as_what: As,
+    /// With the link header: the letter was given twice.
+    pub with_link: bool,
+}
+
+/// `-x`, `-X`, `-A`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum As {
+    /// Hex alone.
+    Hex,
+    /// Hex, and ASCII beside it.
+    Both,
+    /// ASCII, lines as they are.
+    Ascii,
+}
+
+/// The bytes of a packet whose link header has `header_len` bytes.
+pub(crate) fn dump(out: &mut String, hex: Hex, bytes: &[u8], header_len: usize) {
+    let from = if hex.with_link { 0 } else { header_len };
+    let bytes = bytes.get(from..).unwrap_or_default();
+    match hex.as_what {
+        _ if bytes.is_empty() => {}
+        As::Hex => only(out, bytes),
+        As::Both => both(out, bytes),
+        As::Ascii => ascii(out, bytes),
+    }
+}
+
+/// Hex and ASCII, each line after a newline and a tab.
+pub(crate) fn both(out: &mut String, bytes: &[u8]) {
+    both_indented(out, "\n\t", bytes);
+}
+
+/// The same, each line after `indent`.
+pub(crate) fn both_indented(out: &mut String, indent: &str, bytes: &[u8]) {
+    for (line, bytes) in bytes.chunks(A_LINE).enumerate() {
+        let _ = write!(out, "{indent}0x{:04x}: ", line * A_LINE);
+        pairs(out, bytes);
+        let columns = bytes.len() / 2 * 5 + bytes.len() % 2 * 3;
+        let _ = write!(out, "{:1$}  ", "", A_LINE / 2 * 5 - columns);
+        out.extend(bytes.iter().map(|b| if b.is_ascii_graphic() { char::from(*b) } else { '.' }));
+    }
+}
+
+/// Hex alone, each line after a newline and a tab.
+fn only(out: &mut String, bytes: &[u8]) {
+    only_indented(out, "\n\t", bytes);
+}
+
+/// The same, each line after `indent`.
+pub(crate) fn only_indented(out: &mut String, indent: &str, bytes: &[u8]) {
+    for (line, bytes) in bytes.chunks(A_LINE).enumerate() {
+        let _ = write!(out, "{indent}0x{:04x}: ", line * A_LINE);
+        pairs(out, bytes);
+    }
+}
+
+fn pairs(out: &mut String, bytes: &[u8]) {
+    for pair in bytes.chunks(2) {
+        out.push(' ');
+        for byte in pair {
+            let _ = write!(out, "{byte:02x}");
+        }
+    }
+}
+
+/// The text in it; a carriage return at the end of a line is left out.
+fn ascii(out: &mut String, bytes: &[u8]) {
+    out.push('\n');
+    for (at, &byte) in bytes.iter().enumerate() {
+        match byte {
+            b'\r' => {
+                let rest = &bytes[at + 1..];
+                if rest.len() > 1 && rest[0] != b'\n' {
+                    out.push('.');
+                }
+            }
+            b'\t' | b' ' | b'\n' => out.push(char::from(byte)),
+            byte if byte.is_ascii_graphic() => out.push(char::from(byte)),
+            _ => out.push('.'),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Link layers: what a packet of a capture begins with, by the capture's link type.
+//!
+//! Called by: the printer. Each returns how long the link header is. A link type of which nothing
+//! is known is printed in hex, and the file is read to its end.
+
+mod chdlc;
+mod ether;
+mod ethertype;
+mod frame_relay;
+mod llc;
+mod null;
+mod ppp;
+mod pppoe;
+mod sll;
+
+use crate::data::{Cut, Data, Mac};
+use crate::net;
+use crate::print::{Printer, put};
+
+pub(crate) use ether::print as ethernet;
+pub(crate) use ethertype::print as ethertype;
+pub(crate) use frame_relay::{NLPIDS, dlci_text};
+pub(crate) use ppp::print as ppp;
+
+/// Source and destination of a frame, where it has them.
+pub(crate) type Ends<'a> = Option<(Mac<'a>, Mac<'a>)>;
+
+/// Is anything known of this link type (LINKTYPE_)?
+#[must_use]
+pub fn is_decoded(link: u32) -> bool {
+    matches!(link, 0 | 1 | 9 | 12 | 14 | 50 | 51 | 101 | 104 | 107 | 108 | 113 | 228 | 229 | 276)
+}
+
+/// A whole packet.
+pub(crate) fn print(p: &mut Printer, link: u32, data: Data<'_>) -> Result<usize, Cut> {
+    match link {
+        0 | 108 => null::print(p, data),
+        1 => ethernet(p, data),
+        9 => ppp::of_interface(p, data),
+        50 => ppp::serial(p, data),
+        51 => pppoe::print(p, data),
+        12 | 14 | 101 | 228 | 229 => {
+            p.protocol = "raw";
+            if p.style.link {
+                p.out.push_str("ip: ");
+            }
+            net::ip_of_any_version(p, data)?;
+            Ok(0)
+        }
+        104 => chdlc::print(p, data),
+        107 => frame_relay::print(p, data),
+        113 => sll::version_1(p, data),
+        276 => sll::version_2(p, data),
+        _ => {
+            p.protocol = "unsupported";
+            p.out.push_str("UNSUPPORTED");
+            p.unknown(data.bytes);
+            Ok(0)
+        }
+    }
+}
+
+/// The tag of a VLAN (IEEE 802.1Q).
+fn tag(p: &mut Printer, tag: u16) {
+    let eligible = if tag & 0x1000 != 0 { ", DEI" } else { "" };
+    put!(p, "vlan {}, p {}{eligible}, ", tag & 0xfff, tag >> 13);
+}

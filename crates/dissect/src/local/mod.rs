@@ -1,0 +1,17 @@
+//! Protocols of one link: what bridges, switches, clocks and neighbours say to each other.
+//!
+//! Called by: `link`, and tunnels that carry them.
+
+mod discovery;
+mod eapol;
+mod osi;
+mod ptp;
+mod small;
+mod stp;
+
+pub(crate) use discovery::{cisco, lldp};
+pub(crate) use eapol::print as eapol;
+pub(crate) use osi::print as osi;
+pub(crate) use ptp::print as ptp;
+pub(crate) use small::{aoe, loopback, slow};
+pub(crate) use stp::print as stp;

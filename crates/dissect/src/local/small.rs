@@ -1,0 +1,139 @@
+//! Link protocols of a line: slow protocols (IEEE 802.3 annex 57A), ATA over Ethernet, and the
+//! loopback that tests a station.
+//!
+//! Called by: `link::ethertype`.
+
+use crate::data::{Cut, Data, Done};
+use crate::hex;
+use crate::print::{Printer, put};
+use crate::text::{Names, bits, name};
+
+const SLOW: Names = &[(1, "LACP"), (2, "MARKER"), (3, "OAM")];
+
+/// Link aggregation and what else is slow.
+pub(crate) fn slow(p: &mut Printer, data: Data<'_>) -> Done {
+    p.protocol = "slow";
+    let too_short = |p: &mut Printer| {
+        let verbose = p.is_verbose();
+        p.out.push_str(if verbose {
+            "\n\t\t packet is too short"
+        } else {
+            " (packet is too short)"
+        });
+        Ok(())
+    };
+    if data.len < 1 {
+        return too_short(p);
+    }
+    let kind = data.u8(0)?;
+    let what = name(SLOW, kind, "unknown ({})");
+    match kind {
+        1 | 2 if data.len < 2 => return too_short(p),
+        1 | 2 => match data.u8(1)? {
+            1 => put!(p, "{what}v1, length {}", data.len),
+            version => put!(p, "{what} version {version} packet not supported"),
+        },
+        _ => {
+            put!(p, "{what}, length {}", data.len);
+            if kind != 3 {
+                hex::only_indented(&mut p.out, "\n\t", data.bounded().bytes);
+            }
+        }
+    }
+    Ok(())
+}
+
+const AOE_FLAGS: Names = &[(0x08, "Response"), (0x04, "Error"), (0x02, "MBZ-1"), (0x01, "MBZ-0")];
+
+const AOE_ERRORS: Names = &[
+    (1, "Unrecognized command code"),
+    (2, "Bad argument parameter"),
+    (3, "Device unavailable"),
+    (4, "Config string present"),
+    (5, "Unsupported version"),
+    (6, "Target is reserved"),
+];
+
+const AOE_COMMANDS: Names = &[
+    (0, "Issue ATA Command"),
+    (1, "Query Config Information"),
+    (2, "MAC Mask List"),
+    (3, "Reserve/Release"),
+];
+
+/// Disks; the arguments of commands are not printed.
+pub(crate) fn aoe(p: &mut Printer, data: Data<'_>) -> Done {
+    p.protocol = "aoe";
+    put!(p, "AoE length {}", data.len);
+    if data.len < 1 {
+        p.invalid();
+        return Ok(());
+    }
+    let first = data.u8(0)?;
+    put!(p, ", Ver {}", first >> 4);
+    if first >> 4 != 1 {
+        return Ok(());
+    }
+    if data.len < 10 {
+        p.invalid();
+        return if data.here() < data.len { Err(Cut) } else { Ok(()) };
+    }
+    put!(p, ", Flags: [{}]", bits(AOE_FLAGS, first & 15, ", ", "none"));
+    if !p.is_verbose() {
+        return Ok(());
+    }
+    if first & 4 != 0 {
+        put!(p, "\n\tError: {}", name(AOE_ERRORS, data.u8(1)?, "Invalid ({})"));
+    }
+    put!(p, "\n\tMajor: 0x{:04x}, Minor: 0x{:02x}", data.u16(2)?, data.u8(4)?);
+    let command = name(AOE_COMMANDS, data.u8(5)?, "Unknown (0x{02x})");
+    put!(p, ", Command: {command}, Tag: 0x{:08x}", data.u32(6)?);
+    Ok(())
+}
+
+/// The configuration test protocol of Ethernet version 2.
+pub(crate) fn loopback(p: &mut Printer, data: Data<'_>) -> Done {
+    p.protocol = "loopback";
+    p.out.push_str("Loopback");
+    if data.len < 2 {
+        p.invalid();
+        return Ok(());
+    }
+    let skip = usize::from(data.u16_le(0)?);
+    put!(p, ", skipCount {skip}");
+    if skip % 8 != 0 {
+        p.out.push_str(" (bogus)");
+    }
+    let rest = data.skip(2);
+    if skip > rest.len {
+        p.invalid();
+        return if rest.here() < rest.len { Err(Cut) } else { Ok(()) };
+    }
+    rest.get(0, skip)?;
+    let message = rest.skip(skip);
+    if message.len < 2 {
+        p.invalid();
+        return Ok(());
+    }
+    let function = message.u16_le(0)?;
+    let (what, len) = match function {
+        1 => (", Reply", 2),
+        2 => (", Forward Data", 6),
+        _ => {
+            put!(p, ",  invalid ({function})");
+            return if message.here() < message.len { Err(Cut) } else { Ok(()) };
+        }
+    };
+    p.out.push_str(what);
+    let body = message.skip(2);
+    if body.len < len {
+        p.invalid();
+        return Ok(());
+    }
+    match function {
+        1 => put!(p, ", receipt number {}", body.u16_le(0)?),
+        _ => put!(p, ", forwarding address {}", body.mac(0)?),
+    }
+    put!(p, ", data ({} octets)", body.len - len);
+    body.get(0, body.len).map(drop)
+}

@@ -1,0 +1,108 @@
+//! What Ethernet and its kin carry: IP of both versions, ARP, MPLS, and the protocols that IP
+//! carries beside those of `transport`.
+//!
+//! Called by: `link`, and tunnels.
+
+mod ah;
+mod arp;
+mod demux;
+mod gre;
+mod icmp;
+mod icmp6;
+mod igmp;
+mod ip;
+mod ip6;
+mod ip6_extensions;
+mod mld;
+mod mpls;
+mod nd;
+mod node_info;
+mod redundancy;
+mod routing;
+mod rpl;
+
+use core::net::{IpAddr, Ipv6Addr};
+
+use wire::checksum::{Ladder, Sum};
+
+use crate::data::Data;
+
+pub(crate) use arp::print as arp;
+pub(crate) use demux::{esp, print as demux};
+pub(crate) use ip::{either as ip_of_any_version, print as ip};
+pub(crate) use ip6::print as ip6;
+pub(crate) use mpls::print as mpls;
+pub(crate) use redundancy::hsrp;
+
+/// The IP header above a payload.
+#[derive(Clone, Copy)]
+pub(crate) struct Carrier {
+    pub(crate) src: IpAddr,
+    /// As it stands in the header.
+    pub(crate) dst: IpAddr,
+    /// Behind routing headers, which checksums know.
+    pub(crate) last: IpAddr,
+    /// The protocol that the IP header itself names; extension headers may stand between.
+    pub(crate) protocol: u8,
+    /// A part of a datagram.
+    pub(crate) is_fragment: bool,
+    /// TTL or hop limit.
+    pub(crate) hops: u8,
+}
+
+/// A checksum field, judged.
+#[derive(Clone, Copy)]
+pub(crate) struct Checksum {
+    pub(crate) has: u16,
+    pub(crate) ought: u16,
+    /// By the sum of everything, to which the two zeros of one's complement are one.
+    pub(crate) is_right: bool,
+}
+
+impl Checksum {
+    /// Of bytes whose field is at `at`, with the sum of a pseudo-header.
+    pub(crate) fn of(bytes: &[u8], at: usize, pseudo: Sum) -> Option<Checksum> {
+        let has = u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?);
+        let sum = pseudo.plus(Ladder::best().sum(bytes));
+        let ought = u16::from_be_bytes(sum.minus(Sum::of_be16(has)).field());
+        Some(Checksum { has, ought, is_right: sum.is_whole() })
+    }
+}
+
+impl Carrier {
+    pub(crate) fn is_v6(&self) -> bool {
+        self.src.is_ipv6()
+    }
+
+    /// The addresses as text.
+    pub(crate) fn ends(&self) -> (String, String) {
+        (address(self.src), address(self.dst))
+    }
+
+    /// The checksum field at `at` of a payload of `len` bytes that has the pseudo-header; `None`
+    /// where not all that it covers is here.
+    pub(crate) fn checksum(&self, protocol: u8, data: Data<'_>, at: usize) -> Option<Checksum> {
+        let bytes = data.get(0, data.len).ok()?;
+        let length = Sum::of_be16(u16::try_from(data.len & 0xffff).ok()?)
+            .plus(Sum::of_be16(u16::try_from(data.len >> 16).ok()?));
+        let pseudo = match (self.src, self.last) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => Sum::pseudo_v4(src, dst, protocol),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => Sum::pseudo_v6(src, dst, protocol),
+            _ => return None,
+        };
+        Checksum::of(bytes, at, pseudo.plus(length))
+    }
+}
+
+/// An address as tcpdump writes it.
+pub(crate) fn address(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => crate::data::V6(address).to_string(),
+    }
+}
+
+/// The same of the 16 bytes of one.
+pub(crate) fn v6(address: Ipv6Addr) -> crate::data::V6 {
+    crate::data::V6(address)
+}

@@ -1,0 +1,107 @@
+//! Text in packets and names of numbers, as tcpdump writes them.
+//!
+//! Called by: every dissector.
+
+use core::fmt::Write;
+
+use crate::data::{Cut, Data};
+use crate::print::{Printer, put};
+
+/// Names of values.
+pub(crate) type Names = &'static [(u32, &'static str)];
+
+/// The name of a value.
+pub(crate) fn find(names: Names, value: impl Into<u32>) -> Option<&'static str> {
+    let value = value.into();
+    names.iter().find(|(v, _)| *v == value).map(|(_, name)| *name)
+}
+
+/// The name of a value, or `otherwise`, in which `{}` is the value, and `{x}` in hex.
+pub(crate) fn name(names: Names, value: impl Into<u32>, otherwise: &str) -> String {
+    let value = value.into();
+    match find(names, value) {
+        Some(name) => name.to_owned(),
+        None => otherwise
+            .replace("{}", &value.to_string())
+            .replace("{x}", &format!("{value:x}"))
+            .replace("{02x}", &format!("{value:02x}"))
+            .replace("{04x}", &format!("{value:04x}"))
+            .replace("{08x}", &format!("{value:08x}")),
+    }
+}
+
+/// The names of the bits that are set, `between` them; `none` if there are none.
+pub(crate) fn bits(names: Names, value: impl Into<u32>, between: &str, none: &str) -> String {
+    let value = value.into();
+    let set = names.iter().filter(|(bit, _)| *bit != 0 && value & bit == *bit);
+    let set: Vec<&str> = set.map(|(_, name)| *name).collect();
+    if set.is_empty() { none.to_owned() } else { set.join(between) }
+}
+
+/// A byte as text: as it is, or `^A`, or `M-^A`.
+pub(crate) fn char_text(out: &mut String, byte: u8) {
+    let mut c = byte;
+    if !c.is_ascii() {
+        c &= 0x7f;
+        out.push_str("M-");
+    }
+    if !(c.is_ascii_graphic() || c == b' ') {
+        c ^= 0x40;
+        out.push('^');
+    }
+    out.push(char::from(c));
+}
+
+impl Printer {
+    /// Bytes as text, all of them.
+    pub(crate) fn chars(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            char_text(&mut self.out, byte);
+        }
+    }
+
+    /// `count` bytes as text; what was captured of them, and then an error.
+    pub(crate) fn chars_of(&mut self, data: Data<'_>, at: usize, count: usize) -> Result<(), Cut> {
+        let rest = data.bytes.get(at..).unwrap_or_default();
+        self.chars(&rest[..rest.len().min(count)]);
+        if rest.len() < count { Err(Cut) } else { Ok(()) }
+    }
+
+    /// Text that ends with a zero or after `most` bytes; its length with the zero, 0 without one.
+    pub(crate) fn chars_to_zero(&mut self, bytes: &[u8], most: usize) -> usize {
+        let bytes = &bytes[..bytes.len().min(most)];
+        let end = bytes.iter().position(|byte| *byte == 0);
+        self.chars(&bytes[..end.unwrap_or(bytes.len())]);
+        end.map_or(0, |end| end + 1)
+    }
+
+    /// Text before the first zero, if there is one.
+    pub(crate) fn chars_padded(&mut self, bytes: &[u8]) {
+        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        self.chars(&bytes[..end]);
+    }
+
+    /// Bytes in hex, nothing between them.
+    pub(crate) fn hex_digits(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            put!(self, "{byte:02x}");
+        }
+    }
+}
+
+/// Seconds as years, weeks, days, hours, minutes and seconds.
+pub(crate) fn duration(seconds: u32) -> String {
+    const UNITS: [(u32, &str); 6] =
+        [(31_536_000, "y"), (604_800, "w"), (86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
+    if seconds == 0 {
+        return "0s".to_owned();
+    }
+    let (mut rest, mut text) = (seconds, String::new());
+    for (unit, name) in UNITS {
+        if rest >= unit {
+            let _ = write!(text, "{}{name}", rest / unit);
+            rest %= unit;
+        }
+    }
+    text
+}

@@ -1,0 +1,107 @@
+//! The flows of a burst in which several alternate: which frame is the next of a frame's flow, so
+//! that a leader finds its followers behind those of others (decision 0009).
+//!
+//! Called by: `rx.rs`, when the frame behind a leader is another flow's. Ports alone tell flows
+//! apart: it is a guess that the comparison of headers confirms. A frame that is not plain TCP may
+//! concern any flow (an ICMP error, a packet with options): no link leads past one.
+
+use device::{BURST, Burst};
+use mbuf::Mbuf;
+use wire::ipv4;
+
+/// Frames by a hash of their ports; flows that share a bucket are told apart when it is walked.
+const BUCKETS: usize = 64;
+
+/// No frame.
+const NONE: u8 = u8::MAX;
+
+/// Bursts in which nothing is looked for after one in which nothing was found, at most.
+const SKIPPED_MAX: u8 = 63;
+
+const _: () = assert!(BURST < NONE as usize);
+
+/// The frames of a burst, in the order in which they came.
+pub(crate) type Frames = [Option<Mbuf>; BURST];
+
+/// Links between frames of one flow.
+pub(crate) struct Flows {
+    ports: [u32; BURST],
+    next: [u8; BURST],
+    /// Bursts to let pass before looking again, and after the next in vain.
+    skip: u8,
+    patience: u8,
+}
+
+impl Default for Flows {
+    fn default() -> Flows {
+        Flows { ports: [0; BURST], next: [NONE; BURST], skip: 0, patience: 0 }
+    }
+}
+
+impl Flows {
+    /// Is it worth the while to look for flows that alternate in this burst? It was lately, or it
+    /// is time to try again.
+    #[inline(always)]
+    pub(crate) fn are_worth_it(&mut self) -> bool {
+        let worth_it = self.skip == 0;
+        self.skip = self.skip.saturating_sub(1);
+        worth_it
+    }
+
+    /// So many followers were found in a burst.
+    pub(crate) fn found(&mut self, followers: usize) {
+        self.patience = match followers {
+            0 => (2 * self.patience + 1).min(SKIPPED_MAX),
+            _ => 0,
+        };
+        self.skip = self.patience;
+    }
+
+    /// The frames of a burst that is last first, and what links them; `link_len` bytes of link
+    /// header are in front of each packet. Returns how many there are.
+    pub(crate) fn link(&mut self, burst: &mut Burst, link_len: usize) -> (Frames, usize) {
+        let mut last = [NONE; BUCKETS];
+        for (place, m) in (0..burst.len()).rev().zip(burst.iter()) {
+            let Some(ports) = ports(m, link_len) else {
+                last = [NONE; BUCKETS];
+                self.next[place] = NONE;
+                continue;
+            };
+            self.ports[place] = ports;
+            let bucket = ports.wrapping_mul(0x9e37_79b1) as usize >> 26;
+            self.next[place] = core::mem::replace(&mut last[bucket], place as u8);
+        }
+        let mut frames = [const { None }; BURST];
+        let count = burst.len();
+        for (to, m) in frames.iter_mut().zip(burst.drain(..).rev()) {
+            *to = Some(m);
+        }
+        (frames, count)
+    }
+
+    /// The next frame of the flow of the one at `place`.
+    #[inline(always)]
+    pub(crate) fn next(&self, place: usize) -> Option<usize> {
+        let mut next = *self.next.get(place)?;
+        while let Some(ports) = self.ports.get(usize::from(next)) {
+            if ports == self.ports.get(place)? {
+                return Some(usize::from(next));
+            }
+            next = *self.next.get(usize::from(next))?;
+        }
+        None
+    }
+}
+
+/// Both ports of a frame that is plain TCP, as they stand in it.
+#[inline(always)]
+pub(crate) fn ports(m: &Mbuf, link_len: usize) -> Option<u32> {
+    let packet = m.as_slice().get(link_len..)?;
+    let header = packet.first_chunk::<{ ipv4::HEADER_LEN }>()?;
+    let at = match header[0] {
+        0x45 if header[9] == ipv4::TCP => 20,
+        first if first >> 4 == 6 && header[6] == ipv4::TCP => 40,
+        _ => return None,
+    };
+    packet.get(at..)?.first_chunk().map(|ports| u32::from_ne_bytes(*ports))
+}

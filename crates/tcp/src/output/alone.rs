@@ -1,0 +1,102 @@
+//! A segment by itself: a request, a reply, an ACK, with the header that nearly every segment has.
+//!
+//! Called by: `stack/tx.rs`, before `next`, which would send the same: here is one question about
+//! everything that is unusual, and who answers it with no, or sees more than one segment, asks
+//! `next`. Switch `alone` turns it off and a differential test compares.
+
+use base::{Counter, SeqNumber};
+use mbuf::{Flags as MbufFlags, Mbuf};
+use wire::checksum::Sum;
+use wire::tcp::{Established, Flags, Timestamps};
+
+use super::{Run, ack_is_due, ack_went_out, go, nothing_left, room, sent_something, share_or_copy};
+use crate::Cx;
+use crate::header::offer_window;
+use crate::marks::{EcnBits, Marks, Todo};
+use crate::pacing;
+use crate::sendq::Piece;
+use crate::tcb::Tcb;
+
+/// A segment whose headers are still to be put in front.
+pub struct Alone {
+    /// Its payload.
+    pub m: Mbuf,
+    /// Its TCP header, but for the checksum.
+    pub header: Established,
+    /// The payload's sum.
+    pub payload: Sum,
+    /// The sum of the pseudo-header less the length.
+    pub pseudo: Sum,
+}
+
+/// All that `tcb` has to send, if it is one segment or none, and nothing about it is unusual: if
+/// it is one, it is sent now. `None` says nothing: ask [`super::next`].
+#[inline(always)]
+pub fn alone(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Option<Alone>> {
+    if tcb.sendq.unsent_count() > 1 {
+        return None;
+    }
+    const UNUSUAL: u16 = Marks::SHUT_WRITE | Marks::FIN_SENT | Marks::PATH_SEARCH | Marks::CORK;
+    let usual = tcb.marks.0 & (UNUSUAL | Marks::TIMESTAMPS) == Marks::TIMESTAMPS
+        && tcb.trouble == 0
+        && !tcb.todo.has(!(Todo::OUTPUT | Todo::ACK_NOW))
+        && !tcb.ecn.has(EcnBits::SENDS | EcnBits::ECHO | EcnBits::CWR_DUE)
+        && tcb.sack_blocks.nothing_to_report()
+        && tcb.makes_checksums(cx)
+        && tcb.may_send()
+        && !pacing::applies(tcb, cx);
+    if !usual {
+        return None;
+    }
+    let (m, seq, flags, payload) = match tcb.sendq.unsent_count() {
+        1 if tcb.todo.has(Todo::OUTPUT) => data(tcb, cx)?,
+        0 if nothing_left(tcb) => {
+            if !ack_is_due(tcb, cx) {
+                tcb.todo.clear(Todo::OUTPUT);
+                return Some(None);
+            }
+            let m = cx.pool.alloc(0)?;
+            cx.counters.add(Counter::TcpAcksOut, 1);
+            (m, tcb.snd_nxt, Flags::ACK, Sum::ZERO)
+        }
+        _ => return None,
+    };
+    let header = Established {
+        ports: tcb.ports,
+        seq,
+        ack: tcb.rcv_nxt,
+        flags,
+        window: offer_window(tcb),
+        timestamps: Some(Timestamps { value: tcb.ts_value(cx), echo: tcb.ts_recent }),
+    };
+    ack_went_out(tcb);
+    tcb.todo.clear(Todo::OUTPUT);
+    run.segments = 1;
+    Some(Some(Alone { m, header, payload, pseudo: tcb.pseudo_sum }))
+}
+
+/// The one piece that waits, if windows and Nagle let it go whole.
+#[inline(always)]
+fn data(tcb: &mut Tcb, cx: &mut Cx) -> Option<(Mbuf, SeqNumber, Flags, Sum)> {
+    let (window, congestion) = room(tcb);
+    let (flight, mss) = (tcb.in_flight(), tcb.snd_mss.bytes() as u32);
+    let front = tcb.sendq.front()?;
+    let fits = front.len <= window.min(congestion).min(mss) && front.marks == 0;
+    let nagle = front.len < mss && flight > 0 && !tcb.marks.has(Marks::NO_DELAY);
+    // After a silence the congestion window may be of another time.
+    let rested = flight == 0 && cx.now.since(tcb.last_sent_at) > tcb.rtt.shortest();
+    if !fits || nagle || rested {
+        return None;
+    }
+    let mbuf = tcb.sendq.front_mut()?.mbuf.as_mut()?;
+    if !mbuf.has(MbufFlags::SUMMED) {
+        return None;
+    }
+    mbuf.set_segment_size(0);
+    let payload = Sum(mbuf.csum());
+    let mut share = share_or_copy(mbuf, cx)?;
+    share.clear(MbufFlags::SUMMED);
+    let seq = go(tcb, Piece::PUSH, cx);
+    sent_something(tcb, cx);
+    Some((share, seq, Flags::ACK | Flags::PSH, payload))
+}
