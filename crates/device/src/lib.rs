@@ -180,6 +180,12 @@ pub trait Device: Send {
         None
     }
 
+    /// The tags that frames have on the wire and not here: a port of a trunk puts them in and takes
+    /// them out. Taps show them.
+    fn tags(&self) -> vlan::Tags {
+        vlan::Tags::default()
+    }
+
     /// Why frames do not pass, in a sentence with what to do about it, while `link_up` is false.
     fn failure(&self) -> Option<&(dyn core::error::Error + 'static)> {
         None
@@ -263,6 +269,10 @@ impl<D: Device + ?Sized> Device for Box<D> {
     #[cfg(unix)]
     fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         (**self).as_fd()
+    }
+
+    fn tags(&self) -> vlan::Tags {
+        (**self).tags()
     }
 
     fn failure(&self) -> Option<&(dyn core::error::Error + 'static)> {

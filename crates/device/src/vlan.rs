@@ -34,6 +34,7 @@ use base::{Drops, Instant, LinkKind, Mtu};
 use mbuf::{Flags, Pool};
 
 use crate::{Burst, Device, Limits};
+pub use tag::{Front, Tags};
 use trunk::{Sleepers, Trunk};
 
 /// The protocol identifier of a customer's tag (802.1Q), the usual one.
@@ -316,6 +317,15 @@ impl Device for Port {
 
     fn failure(&self) -> Option<&(dyn core::error::Error + 'static)> {
         self.failure.as_ref().map(|e| e as _)
+    }
+
+    /// The trunk's own, and this port's.
+    fn tags(&self) -> Tags {
+        let tags = locked(&self.trunk).device.tags();
+        match self.id {
+            Id::Untagged => tags,
+            Id::Vlan(id) => tags.and(self.protocol, id),
+        }
     }
 
     /// The device's: that of this port in here is longer.

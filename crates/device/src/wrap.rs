@@ -39,6 +39,10 @@ macro_rules! pass_through {
             self.device.rx_depth()
         }
 
+        fn tags(&self) -> $crate::vlan::Tags {
+            self.device.tags()
+        }
+
         fn failure(&self) -> Option<&(dyn core::error::Error + 'static)> {
             self.device.failure()
         }

@@ -2,7 +2,7 @@
 //!
 //! Called by: `wirespeed dump`, and whoever wants a packet as a line. A protocol is a file; each is
 //! a function that takes a [`data::Data`], the bytes it may look at, and a [`Printer`], to which it
-//! writes. It reads no file and no clock; the time zone is an argument.
+//! writes. It reads no file, no clock and no time zone.
 //!
 //! Anything may stand in a packet. What is cut off ends with `[|tcp]`, and [`data::Cut`] carries it
 //! there; what is wrong is printed as it is. Names are never looked up, as with `tcpdump -n`.

@@ -77,10 +77,11 @@ fn segment<A: Addrs>(
     }
     let core = &mut stack.core;
     // What is needed of the headers is read behind the sum: a call keeps little in registers.
-    if core.cx.switches.on(Switch::ChecksumRx) && !m.has(Flags::CSUM_VERIFIED) {
-        if !ip.with_pseudo_header(bytepass_sum(core.cx.ladder, bytes)).is_whole() {
-            return Err(m);
-        }
+    if core.cx.switches.on(Switch::ChecksumRx)
+        && !m.has(Flags::CSUM_VERIFIED)
+        && !ip.with_pseudo_header(bytepass_sum(core.cx.ladder, bytes)).is_whole()
+    {
+        return Err(m);
     }
     let Some(header) = Established::parse(header) else { return Err(m) };
     let seg = Segment {

@@ -96,7 +96,8 @@ impl Port {
     #[cold]
     fn show_sent(&mut self, now: Instant) {
         let new = self.tx.get(self.shown..).unwrap_or_default();
-        self.taps.show(Direction::Out, new, self.limits.link, now);
+        let on_wire = (self.limits.link, self.device.tags());
+        self.taps.show(Direction::Out, new, on_wire, now);
         self.shown = self.tx.len();
     }
 

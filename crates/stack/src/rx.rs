@@ -62,7 +62,8 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
     port.full_bursts = if count == BURST { port.full_bursts.saturating_add(1) } else { 0 };
     stack.is_overrun = port.full_bursts >= OVERRUN;
     if !port.taps.is_empty() {
-        port.taps.show(Direction::In, &frames, port.limits.link, stack.core.cx.now);
+        let on_wire = (port.limits.link, port.device.tags());
+        port.taps.show(Direction::In, &frames, on_wire, stack.core.cx.now);
     }
     let switches = stack.core.cx.switches;
     // An ACK between two segments would move Last.ACK.sent, and TS.Recent with the second.

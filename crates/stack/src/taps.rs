@@ -11,6 +11,7 @@
 
 use base::{Instant, LinkKind, WallTime};
 use bpf::{Direction, Packet, Shown, Tap};
+use device::vlan::Tags;
 use mbuf::{Flags, Mbuf};
 use wire::checksum::Ladder;
 use wire::{ipv4, tcp, udp, vlan};
@@ -56,26 +57,49 @@ impl Taps {
         &mut self,
         direction: Direction,
         frames: &[Mbuf],
-        link: LinkKind,
+        (link, tags): (LinkKind, Tags),
         now: Instant,
     ) {
         for Entry { tap, wall_ahead_ns, .. } in &mut self.0 {
             let time = WallTime(now.as_nanos().wrapping_add(*wall_ahead_ns));
+            if !tags.is_empty() {
+                show_tagged(tap, frames, tags, (direction, time));
+                continue;
+            }
             let shown = frames.iter().map(|frame| {
                 let (packet, segment_bytes) =
                     (Packet::whole(frame.as_slice()), frame.segment_size());
                 (Shown { packet, direction, time, segment_bytes }, frame)
             });
             tap.see(shown, |frame, copy| {
-                let _ = finish(copy, frame, link);
+                let _ = finish(copy, frame, (link, 0));
             });
         }
     }
 }
 
-/// Write the checksum that the device would into a copy of `frame`, or of its beginning; `None` if
-/// there is nothing to finish, or no place for it.
-fn finish(copy: &mut [u8], frame: &Mbuf, link: LinkKind) -> Option<()> {
+/// Frames of a port of a trunk, with the tags that the wire has and the port takes out.
+#[cold]
+fn show_tagged(
+    tap: &mut Tap,
+    frames: &[Mbuf],
+    tags: Tags,
+    (direction, time): (Direction, WallTime),
+) {
+    for frame in frames {
+        let Some(front) = tags.front(frame) else { continue };
+        let wire_len = (frame.len() + front.tag_bytes()) as u32;
+        let packet = Packet::in_two(front.bytes(), front.rest(frame), wire_len);
+        let shown = Shown { packet, direction, time, segment_bytes: frame.segment_size() };
+        tap.see(core::iter::once((shown, frame)), |frame, copy| {
+            let _ = finish(copy, frame, (LinkKind::Ethernet, front.tag_bytes()));
+        });
+    }
+}
+
+/// Write the checksum that the device would into a copy of `frame`, or of its beginning, which has
+/// `tag_bytes` more in front; `None` if there is nothing to finish, or no room for it.
+fn finish(copy: &mut [u8], frame: &Mbuf, (link, tag_bytes): (LinkKind, usize)) -> Option<()> {
     if !frame.has(Flags::CSUM_PARTIAL) {
         return None;
     }
@@ -89,6 +113,7 @@ fn finish(copy: &mut [u8], frame: &Mbuf, link: LinkKind) -> Option<()> {
         ipv4::UDP => (start + udp::CHECKSUM_OFFSET, udp::checksum_field(sum)),
         _ => return None,
     };
+    let field = field + tag_bytes;
     copy.get_mut(field..field + 2)?.copy_from_slice(&bytes);
     Some(())
 }

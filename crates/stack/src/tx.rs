@@ -74,6 +74,24 @@ fn dirty_connections(stack: &mut Stack) {
     stack.connections.dirty.clear();
 }
 
+/// The port's burst is full: it goes to the device. `false` if the device takes nothing, and then
+/// the connection is in the port's list, or if there is nothing to send.
+#[inline]
+fn makes_room(pcb: &mut Pcb, port: &mut Port, handle: TcpHandle, core: &mut Core) -> bool {
+    // Paced frames fill a burst, too: who has nothing to send is not held back by them.
+    if output::is_idle(&mut pcb.tcb) {
+        return false;
+    }
+    if port.has_room(&mut core.cx) {
+        return true;
+    }
+    if !pcb.blocked {
+        pcb.blocked = true;
+        port.blocked.push(handle);
+    }
+    false
+}
+
 /// Send what one connection has, and draw the consequences.
 #[inline]
 fn connection(stack: &mut Stack, handle: TcpHandle) {
@@ -91,24 +109,17 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     let mut run = Run::default();
     let tries = is_resolved && core.cx.switches.on(Switch::Alone) && pcb.template.is_usual();
     let is_sent = tries && !port.is_full() && alone(pcb, &mut run, port, core);
-    while !is_sent {
+    loop {
+        if is_sent {
+            break;
+        }
         if !is_resolved {
             // Without a link address its segments stay unmade, and its timers run.
             output::hold_back(&mut pcb.tcb, &core.cx);
             break;
         }
-        if port.is_full() {
-            if output::is_idle(&mut pcb.tcb) {
-                // Paced frames fill a burst, too: who has nothing to send is not held back by them.
-                break;
-            }
-            if !port.has_room(&mut core.cx) {
-                if !pcb.blocked {
-                    pcb.blocked = true;
-                    port.blocked.push(handle);
-                }
-                break;
-            }
+        if port.is_full() && !makes_room(pcb, port, handle, core) {
+            break;
         }
         let Some(mut m) = output::next(&mut pcb.tcb, &mut run, &mut core.cx) else { break };
         let made = pcb.template.prepend(&mut m);

@@ -16,6 +16,76 @@ pub(super) const LEN: usize = 4;
 /// whether the frame may be dropped first.
 pub(super) const ID_MASK: u16 = 0x0fff;
 
+/// Tags that are shown at most: a provider's and a customer's. Of more, the outer ones are.
+const TAGS_MAX: usize = 2;
+
+/// The tags that a device puts into each frame and takes out again, the outer one first. Who shows
+/// what is on the wire puts them back: [`Tags::front`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tags {
+    /// Protocol identifier and VLAN of each.
+    tags: [(u16, u16); TAGS_MAX],
+    count: usize,
+}
+
+/// The front of a frame as the wire has it: both addresses, and the tags.
+#[derive(Clone, Copy, Debug)]
+pub struct Front {
+    bytes: [u8; ADDRESSES + TAGS_MAX * LEN],
+    len: usize,
+}
+
+impl Tags {
+    /// None at all?
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// These, and another one behind them.
+    pub(super) fn and(mut self, protocol: u16, id: u16) -> Tags {
+        if let Some(tag) = self.tags.get_mut(self.count) {
+            *tag = (protocol, id);
+            self.count += 1;
+        }
+        self
+    }
+
+    /// What stands in front of the type of `frame` on the wire; its priority is the last tag's.
+    /// `None` of a frame too short for both addresses.
+    pub fn front(&self, frame: &Mbuf) -> Option<Front> {
+        let addresses: &[u8; ADDRESSES] = frame.as_slice().first_chunk()?;
+        let mut front = Front { bytes: [0; ADDRESSES + TAGS_MAX * LEN], len: ADDRESSES };
+        front.bytes[..ADDRESSES].copy_from_slice(addresses);
+        let priority = if frame.has(Flags::VLAN) { frame.vlan() & !ID_MASK } else { 0 };
+        let tags = self.tags.get(..self.count).unwrap_or_default();
+        for (number, &(protocol, id)) in tags.iter().enumerate() {
+            let control = if number + 1 == self.count { priority | id } else { id };
+            let [a, b] = protocol.to_be_bytes();
+            let [c, d] = control.to_be_bytes();
+            front.bytes[front.len..front.len + LEN].copy_from_slice(&[a, b, c, d]);
+            front.len += LEN;
+        }
+        Some(front)
+    }
+}
+
+impl Front {
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+
+    /// How many of them are tags.
+    pub fn tag_bytes(&self) -> usize {
+        self.len.saturating_sub(ADDRESSES)
+    }
+
+    /// What follows them of the frame that they are of.
+    pub fn rest<'a>(&self, frame: &'a Mbuf) -> &'a [u8] {
+        frame.as_slice().get(ADDRESSES..).unwrap_or_default()
+    }
+}
+
 /// What stands where the tag would be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {

@@ -363,3 +363,18 @@ fn a_trunk_that_is_down_says_so_at_every_port() {
         assert!(why.contains("the trunk carries no frames"), "{why}");
     }
 }
+
+#[test]
+fn who_shows_the_wire_gets_the_tags_back() {
+    let mut pool = Pool::new(4 << 20);
+    let (ours, mut peer) = wire(Offloads::default());
+    let outer = split(Box::new(ours), SERVICE_TAG, &[Id::Vlan(7)]).expect("a good trunk").remove(0);
+    let mut port = split(Box::new(outer), TAG, &[Id::Vlan(5)]).expect("a good trunk").remove(0);
+    let sent = bytes(&[(SERVICE_TAG, 7), (TAG, 0xa005)], 1, 64);
+    send(&mut peer, &mut pool, std::slice::from_ref(&sent));
+    let frames = receive(&mut port, &mut pool);
+    let front = port.tags().front(&frames[0]).expect("it has addresses");
+    assert_eq!([front.bytes(), front.rest(&frames[0])].concat(), sent);
+    assert_eq!(front.tag_bytes(), 8);
+    assert!(peer.tags().is_empty());
+}

@@ -6,6 +6,7 @@ mod bfd;
 mod dhcp;
 pub(crate) mod dns;
 mod dns_records;
+mod headings;
 mod isakmp;
 mod ntp;
 mod openflow;
@@ -38,8 +39,11 @@ pub(crate) fn over_udp(
         () if is(7500) || is(8500) => isakmp::print(p, data, carrier),
         () if is(123) => ntp::print(p, data),
         () if is(546) || is(547) => dhcp::version_6(p, data),
+        () if [1645, 1812, 1646, 1813, 1700, 3799].into_iter().any(is) => headings::radius(p, data),
         () if to == 1985 => net::hsrp(p, data),
+        () if from == 49_152 => headings::interception(p, data),
         () if matches!(to, 3784 | 4784 | 6784 | 3785) => bfd::print(p, data, to),
+        () if is(6343) => headings::sflow(p, data),
         () if is(5060) => text::print(p, data, &text::SIP),
         () if is(8472) => tunnels::otv(p, data),
         () if is(4789) => tunnels::vxlan(p, data),

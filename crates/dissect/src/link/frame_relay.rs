@@ -27,7 +27,7 @@ pub(crate) const NLPIDS: Names = &[
     (0x80, "SNAP"),
     (0x81, "CLNP"),
     (0x82, "ES-IS"),
-    (0x83, "ISIS"),
+    (0x83, "IS-IS"),
     (0x8e, "IPv6"),
     (0xb0, "FRF.9"),
     (0xb1, "FRF.12"),

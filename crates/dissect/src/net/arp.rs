@@ -109,11 +109,9 @@ fn atm(p: &mut Printer, data: Data<'_>) -> Done {
     let len = |at: usize| data.u8(at).map(|len| usize::from(len & 0x3f));
     let (sha_len, ssa_len, spa_len) = (len(4)?, len(5)?, usize::from(data.u8(8)?));
     let (tha_len, tsa_len, tpa_len) = (len(9)?, len(10)?, usize::from(data.u8(11)?));
-    let sha = 12;
-    let ssa = sha + sha_len;
+    let (sha, ssa) = (12, 12 + sha_len);
     let spa = ssa + ssa_len;
-    let tha = spa + spa_len;
-    let tsa = tha + tha_len;
+    let (tha, tsa) = (spa + spa_len, spa + spa_len + tha_len);
     let tpa = tsa + tsa_len;
     data.get(tpa, tpa_len)?;
     if !p.style.link {

@@ -72,14 +72,8 @@ pub(super) fn print(p: &mut Printer, data: Data<'_>, carrier: &Carrier) -> Done 
         p.invalid();
         return Ok(());
     }
-    if p.is_verbose()
-        && !carrier.is_fragment
-        && let Some(sum) = carrier.checksum(58, data, CHECKSUM_AT)
-    {
-        match sum.is_right {
-            true => p.out.push_str("[icmp6 sum ok] "),
-            false => put!(p, "[bad icmp6 cksum 0x{:04x} -> 0x{:04x}!] ", sum.has, sum.ought),
-        }
+    if p.is_verbose() && !carrier.is_fragment {
+        checksum(p, data, carrier);
     }
     let kind = data.u8(0)?;
     put!(p, "ICMP6, {}", name(KINDS, kind, "unknown icmp6 type ({})"));
@@ -138,6 +132,15 @@ pub(super) fn print(p: &mut Printer, data: Data<'_>, carrier: &Carrier) -> Done 
         put!(p, ", length {}", data.len);
     }
     Ok(())
+}
+
+fn checksum(p: &mut Printer, data: Data<'_>, carrier: &Carrier) {
+    if let Some(sum) = carrier.checksum(58, data, CHECKSUM_AT) {
+        match sum.is_right {
+            true => p.out.push_str("[icmp6 sum ok] "),
+            false => put!(p, "[bad icmp6 cksum 0x{:04x} -> 0x{:04x}!] ", sum.has, sum.ought),
+        }
+    }
 }
 
 fn unreachable(p: &mut Printer, data: Data<'_>, code: u8) -> Result<bool, Cut> {

@@ -154,39 +154,37 @@ fn option(
             p.protocol = "mptcp";
             let is_good = mptcp::print(p, option, options.flags)?;
             p.protocol = "tcp";
-            if !is_good {
-                return Ok(Found::Bad);
-            }
-            return Ok(Found::Printed(content_len));
+            return Ok(if is_good { Found::Printed(content_len) } else { Found::Bad });
         }
-        34 => {
-            p.out.push(' ');
-            fast_open(p, data.within(content_len))?;
-            return Ok(Found::Printed(content_len));
-        }
-        254 => {
-            if content_len < 2 {
-                return Ok(Found::Bad);
-            }
-            match data.u16(0)? {
-                0xf989 => {
-                    p.out.push_str("-tfo");
-                    fast_open(p, data.within(content_len).skip(2))?;
-                }
-                magic => put!(p, "-{magic:04x}"),
-            }
-            return Ok(Found::Printed(content_len));
-        }
-        _ => {
-            if content_len > 0 {
-                p.out.push_str(" 0x");
-            }
-            p.hex_digits(data.within(content_len.min(left)).bytes);
-            data.get(0, content_len)?;
-            return Ok(Found::Printed(content_len));
-        }
+        _ => return of_any_length(p, kind, data, content_len),
     }
     Ok(Found::Printed(needed))
+}
+
+/// Cookies, experiments, and what nobody knows.
+fn of_any_length(p: &mut Printer, kind: u8, data: Data<'_>, len: usize) -> Result<Found, Cut> {
+    match kind {
+        34 => {
+            p.out.push(' ');
+            fast_open(p, data.within(len))?;
+        }
+        254 if len < 2 => return Ok(Found::Bad),
+        254 => match data.u16(0)? {
+            0xf989 => {
+                p.out.push_str("-tfo");
+                fast_open(p, data.within(len).skip(2))?;
+            }
+            magic => put!(p, "-{magic:04x}"),
+        },
+        _ => {
+            if len > 0 {
+                p.out.push_str(" 0x");
+            }
+            p.hex_digits(data.within(len).bytes);
+            data.get(0, len)?;
+        }
+    }
+    Ok(Found::Printed(len))
 }
 
 fn sack(p: &mut Printer, data: Data<'_>, len: usize, base: u32) -> Result<Found, Cut> {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use base::{Counter, Duration, Instant, IpVersion, LinkKind, Owner, SeqNumber, WallTime, addr};
 use bpf::{Counters, Direction, Filter, Insn, Program, Record, Settings, Tap};
-use device::{Burst, Device, Offloads, mem};
+use device::{Burst, Device, Offloads, mem, vlan as trunk};
 use mbuf::{Flags, Mbuf, Pool};
 use wire::checksum::Sum;
 use wire::{ether, ipv4, ipv6, tcp, udp, vlan};
@@ -403,4 +403,43 @@ fn a_tap_that_was_removed_sees_no_more_and_gives_what_it_holds() {
     assert_ne!(id, again, "no other has its number");
     let nowhere = crate::PortId(77);
     assert!(t.client.stack.add_tap(nowhere, tap(96, None), WALL).is_none());
+}
+
+#[test]
+fn a_port_of_a_trunk_is_seen_with_the_tags_that_the_wire_has() {
+    for offloads in [Offloads::default(), ALL] {
+        let mut config = PairConfig::new([1, 2]);
+        config.wire.offloads = offloads;
+        let (a, b) = mem::pair(&config.wire);
+        let [a, b] = [a, b].map(|trunk| {
+            let ports = trunk::split(Box::new(trunk), trunk::TAG, &[trunk::Id::Vlan(5)]);
+            ports.expect("a good trunk").remove(0)
+        });
+        let (mut client, mut server) = (pair::end(&config, a, 1), pair::end(&config, b, 2));
+        let id = client.stack.add_tap(client.port, tap(0xffff, None), WALL).expect("a port");
+        let (mut now, to) = (Instant::from_nanos(1_000_000_000), SocketAddr::new(server.addr, 80));
+        server.stack.tcp_listen(to, ListenConfig::default()).expect("free");
+        let asked = ::tcp::Config::default();
+        let connected = client.stack.tcp_connect(to, None, &asked, Owner::program(), now);
+        let stream = connected.expect("a port is free");
+        for step in 0..20 {
+            if step == 10 {
+                assert_eq!(client.stack.tcp_write(stream, &[7; 3000]), Ok(3000));
+                client.stack.flush();
+            }
+            now += Duration::from_millis(20);
+            client.stack.poll(now);
+            server.stack.poll(now);
+        }
+        let buffer = client.stack.tap(id).and_then(Tap::take).expect("frames passed");
+        let mut ways = HashSet::new();
+        for record in buffer.records() {
+            assert_eq!(record.bytes[12..16], [0x81, 0, 0, 5]);
+            assert_eq!(record.bytes.len(), record.wire_len as usize);
+            let ethertype = u16::from_be_bytes([record.bytes[16], record.bytes[17]]);
+            assert!(ethertype == ether::ARP || is_whole(record.bytes, LinkKind::Ethernet));
+            ways.insert(record.direction == Direction::Out);
+        }
+        assert_eq!(ways.len(), 2, "both ways");
+    }
 }
