@@ -10,7 +10,6 @@
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
-use core::time::Duration;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;

@@ -14,7 +14,7 @@ use stack::{FastConnect, FastOpenConfig, TcpHandle};
 
 use super::Call;
 use super::errno::{connect_error, tcp_error};
-use super::file::{Endpoint, Socket};
+use super::file::{Endpoint, FastOpen, Socket};
 use super::world::{State, Wait};
 
 /// Bits of `net.ipv4.tcp_fastopen`: clients may, servers may, clients need no cookie, servers want

@@ -8,14 +8,14 @@ use std::os::fd::RawFd;
 
 use libc::{AF_INET, AF_INET6, IPPROTO_TCP, IPPROTO_UDP, SOCK_DGRAM, SOCK_NONBLOCK, SOCK_STREAM};
 use rustix::io::Errno;
-use stack::{ConnectError, ListenConfig, ListenError, UdpError};
+use stack::{ListenConfig, ListenError, UdpError};
+use tcp::State as TcpState;
 use tcp::usrreq::CallError;
-use tcp::{Error, State as TcpState};
 
 use super::errno::{connect_error, tcp_error, udp_error};
 use super::file::{Endpoint, File, Socket};
 use super::profile::System;
-use super::world::{State, Wait};
+use super::world::State;
 use super::{Call, fast_open, listing};
 
 /// Flags that may stand beside a socket's type.

@@ -10,7 +10,7 @@ use wire::checksum::{Ladder, Sum};
 use wire::tcp::{Flags, Header, Options};
 use wire::{ipv4, tcp as wire_tcp};
 
-use super::interface::Data;
+use super::entry::Data;
 use super::{Interface, address, packetdrill_interface_init};
 
 const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);

@@ -16,7 +16,7 @@ use super::errno::udp_error;
 use super::file::Endpoint;
 use super::socket::{datagram_port, refusal};
 use super::world::State;
-use super::{Call, fast_open, notifications};
+use super::{Call, fast_open, ready};
 
 /// What a read found beside the bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,7 +34,7 @@ pub(super) struct Found {
 /// Read once.
 pub(super) fn read(state: &mut State, fd: RawFd, into: &mut [u8], flags: i32) -> Call<Found> {
     if flags & libc::MSG_ERRQUEUE != 0 {
-        notifications::look(state, fd);
+        ready::look(state, fd);
         let copied = state.socket(fd)?.notifications.take().ok_or(Errno::AGAIN)?;
         return Ok(Found { copied: Some(copied), ..Found::default() });
     }

@@ -13,7 +13,7 @@ use super::Data;
 use super::{answer, world};
 use crate::packetdrill::transfer::Found;
 use crate::packetdrill::world::{State, World};
-use crate::packetdrill::{Call, address, socket, transfer};
+use crate::packetdrill::{Call, address, transfer};
 
 /// Bytes that one call moves at most.
 const CALL_MAX: usize = 1 << 30;

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::Data;
 use super::{answer, done, input, room, within, world};
-use crate::packetdrill::file::File;
+use crate::packetdrill::file::{Epoll, File};
 use crate::packetdrill::{epoll, ready};
 
 /// Descriptors that one call looks at, at most.
@@ -46,7 +46,7 @@ pub(crate) unsafe extern "C" fn epoll_create(data: Data, size: c_int) -> c_int {
     if size <= 0 {
         return done(Err(Errno::INVAL));
     }
-    answer(world.call(|state| state.add(File::Epoll(epoll::Epoll::default()))))
+    answer(world.call(|state| state.add(File::Epoll(Epoll::default()))))
 }
 
 pub(crate) unsafe extern "C" fn epoll_ctl(
