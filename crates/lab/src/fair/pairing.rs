@@ -38,7 +38,7 @@ pub(crate) struct Choice {
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = stagger)]
     pub(super) stagger: Duration,
     /// Bits a second of the bottleneck
-    #[arg(long, value_name = "RATE", default_value = "20M", value_parser = grid::rate)]
+    #[arg(long, value_name = "RATE", default_value = "20Mbit", value_parser = grid::rate)]
     rate: u64,
     /// Delay one way; the round trip is twice this
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = grid::delay)]

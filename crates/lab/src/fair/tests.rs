@@ -58,7 +58,7 @@ fn what_cannot_be_meant_is_refused_with_what_to_write() {
         ("--pairs cubic+cubic+cubic+cubic+cubic+cubic+cubic+cubic+cubic", "8 at most"),
         ("--stagger 10", "10"),
         ("--stagger 1000s", "at most 600s"),
-        ("--rate 1", "1k to 100G"),
+        ("--rate 1", "1kbit to 100Gbit"),
         ("--delay 11s", "at most 10s"),
         ("--queue-bdp x", "bandwidth-delay"),
         ("--seconds 0", "1..=3600"),
