@@ -66,7 +66,8 @@ pub(crate) struct Args {
     /// Header prediction; off is switch predict
     #[arg(long, value_name = "on|off", default_value = "on")]
     pub(super) predict: OnOff,
-    /// Loaned buffers at both ends instead of copies into and out of the stack
+    /// Loaned buffers at both ends: filled where they are sent from, by one pass that copies and
+    /// sums as a write does, and compared where they arrive, without a copy
     #[arg(long)]
     pub(super) loan: bool,
     /// A link that takes segments of 64 KB, as devices with segmentation offload do
