@@ -94,7 +94,7 @@ fn read(mut filled: Consumer<Box<Buffer>>, mut free: Producer<Box<Buffer>>) -> (
         // Before the look: what was sent last is seen then.
         let is_over = filled.is_abandoned();
         match filled.read_chunk(BURST.min(filled.slots())) {
-            Ok(buffers) if buffers.len() > 0 => {
+            Ok(buffers) if !buffers.is_empty() => {
                 let (count, pieces) = (buffers.len(), into.chunks_exact_mut(SEGMENT));
                 let empty = buffers.into_iter().zip(pieces).map(|(buffer, piece)| {
                     mbuf::copy(&buffer.0[..SEGMENT], piece);
