@@ -1,7 +1,100 @@
 //! What the passes over payload cost: alone, in a transfer, loaned, between two cores.
-//! Called by `mod.rs`.
+//! Called by `mod.rs`. `passes` has the three passes without a stack, `ring` two cores that move
+//! bytes and do nothing else, `program` the transfers of `wirespeed ttcp`.
 
-use crate::harness::Spec;
+mod passes;
+mod program;
+mod ring;
+
+use anyhow::{Context, Result};
+use wire::checksum::Ladder;
+
+use crate::drive::Bulk;
+use crate::harness::{Bench, Better, Figure, Spec, spec};
+use crate::measure::{Measurement, pin};
+use crate::ours;
+use passes::{Kernels, Passes};
+use program::Ttcp;
 
 /// Rows of the table.
-pub(super) const ROWS: &[Spec] = &[];
+pub(super) const ROWS: &[Spec] = &[
+    spec(
+        "memory MTU 1500: ns a segment / the three byte passes alone by AVX2",
+        Better::Lower,
+        1.4,
+        1.15,
+        "x",
+        segment_over_passes,
+    ),
+    spec(
+        "three byte passes of 1448 bytes: ours / the same by AVX2 alone, ns",
+        Better::Lower,
+        0.95,
+        0.75,
+        "x",
+        passes_over_avx2,
+    ),
+    spec(
+        "ttcp with loaned buffers / with copies, Gb per CPU-second",
+        Better::Higher,
+        1.15,
+        1.4,
+        "x",
+        loans_over_copies,
+    ),
+    spec(
+        "ttcp on two threads / bytes moved through a ring by two cores that do nothing else",
+        Better::Higher,
+        0.7,
+        0.9,
+        "x",
+        two_threads_over_ring,
+    ),
+];
+
+fn ns_a_unit(measured: &Measurement) -> Result<f64> {
+    Ok(1e9 / measured.units_per_cpu_s()?)
+}
+
+fn gbit_per_s(measured: &Measurement) -> Result<f64> {
+    anyhow::ensure!(measured.wall_s > 0.0 && measured.bytes > 0, "nothing was moved");
+    Ok(measured.bytes as f64 * 8e-9 / measured.wall_s)
+}
+
+fn segment_over_passes(b: &Bench) -> Result<Figure> {
+    let mut avx2 = Passes::new(Kernels::avx2()?);
+    b.close_ratio(
+        ns_a_unit,
+        |seconds| ours::bulk(Bulk::default(), seconds),
+        |seconds| Ok(avx2.run(seconds)),
+    )
+}
+
+fn passes_over_avx2(b: &Bench) -> Result<Figure> {
+    let (mut ours, mut avx2) = (Passes::new(Kernels::ours()), Passes::new(Kernels::avx2()?));
+    let mut figure =
+        b.hot_ratio(ns_a_unit, |seconds| Ok(ours.run(seconds)), |seconds| Ok(avx2.run(seconds)))?;
+    figure.note = format!("{}; {}", figure.note, Ladder::choice());
+    Ok(figure)
+}
+
+fn loans_over_copies(b: &Bench) -> Result<Figure> {
+    let ttcp = Ttcp::built()?;
+    b.ratio(
+        Measurement::gbit_per_cpu_s,
+        |seconds| ttcp.run(&["--loan"], seconds),
+        |seconds| ttcp.run(&[], seconds),
+    )
+}
+
+fn two_threads_over_ring(b: &Bench) -> Result<Figure> {
+    let second = b.cores.second.context("two threads need two cores")?;
+    let ttcp = Ttcp::built()?;
+    // What is started inherits where this thread may run.
+    pin(&b.cores.both())?;
+    b.ratio(
+        gbit_per_s,
+        |seconds| ttcp.run(&["--threads", "2"], seconds),
+        |seconds| ring::run([b.cores.first, second], seconds),
+    )
+}

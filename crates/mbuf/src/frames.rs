@@ -170,8 +170,8 @@ impl Frames {
         let fits = self.holds(at, len);
         // SAFETY: by contract the buffer is ours again, and its header has been all the time.
         let mbuf = unsafe {
-            let mut header = self.header(index);
-            header.as_mut().begin(self.start.as_ptr().add(offset as usize), len);
+            let header = self.header(index);
+            header.as_ref().begin(self.start.as_ptr().add(offset as usize), len);
             Mbuf { header, _owns: PhantomData }
         };
         if fits {
@@ -220,8 +220,8 @@ impl Drop for Frames {
             if self.lent[index] {
                 // SAFETY: a lent buffer has no handle but the one that is given up here.
                 unsafe {
-                    let mut header = self.header(index);
-                    header.as_mut().refs_or_private_end = 1;
+                    let header = self.header(index);
+                    header.as_ref().refs_or_private_end.set(1);
                     self.store.release(header);
                 }
             }

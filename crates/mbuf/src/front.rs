@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::Pool;
 use crate::class::{Class, HEADROOM, LINE};
 use crate::mbuf::{Flags, Mbuf};
-use crate::store::Header;
+use crate::store::{Header, Meta};
 
 /// Bytes of headers that a [`Front`] has room for.
 pub const FRONT_MAX: usize = 96;
@@ -50,6 +50,10 @@ impl Front {
     /// if that is more than fits, or if other handles may write where it is.
     #[inline(always)]
     pub fn of(frame: &Mbuf, payload: &Mbuf) -> Option<Front> {
+        // Fields in one word: loom's are not.
+        if cfg!(loom) {
+            return None;
+        }
         let len = frame.len().checked_sub(payload.len()).filter(|&len| len <= FRONT_MAX)?;
         let end = frame.offset() + len;
         if end < FRONT_MAX || !frame.writable_up_to(end) {
@@ -58,10 +62,10 @@ impl Front {
         // SAFETY: the `FRONT_MAX` bytes before `end` are in the cluster, this handle's alone; any
         // bytes are a chunk.
         let chunks = unsafe {
-            let from = frame.header().data.add(len).sub(FRONT_MAX).cast::<Chunk>();
+            let from = frame.header().data.get().add(len).sub(FRONT_MAX).cast::<Chunk>();
             core::array::from_fn(|i| from.add(i).read_unaligned())
         };
-        let (framing, flags) = (frame.header().framing(), frame.header().flags);
+        let (framing, flags) = (frame.header().framing(), frame.header().flags.get());
         Some(Front { chunks, len, framing, flags, like: Like::of(payload, frame) })
     }
 
@@ -87,11 +91,13 @@ impl Like {
         let (p, f) = (payload.header(), frame.header());
         // As none is, a share least of all.
         let refs = if p.class == Class::Share { 0 } else { 1 };
-        let flags = (p.flags & !Flags::SUMMED) | (f.flags & Flags::CSUM_PARTIAL) | Flags::SHARED;
+        let own = p.flags.get();
+        let asked = f.flags.get() & Flags::CSUM_PARTIAL;
+        let flags = (own & !Flags::SUMMED) | asked | Flags::SHARED;
         Like {
-            alone: held(p.len, refs, p.flags & !Flags::SHARED, p.class),
-            kept: held(p.len, 2, p.flags | Flags::SHARED, p.class),
-            sent: held(f.len, HEADROOM as u16, flags, Class::Share),
+            alone: held(p.len.get(), refs, own & !Flags::SHARED, p.class),
+            kept: held(p.len.get(), 2, own | Flags::SHARED, p.class),
+            sent: held(f.len.get(), HEADROOM as u16, flags, Class::Share),
         }
     }
 }
@@ -148,7 +154,7 @@ impl Pool {
         m.clear(Flags::SUMMED);
         m.set(front.flags & Flags::CSUM_PARTIAL);
         // SAFETY: the handle is ours alone.
-        unsafe { Header::frame(m.header_mut(), front.framing) };
+        unsafe { Header::frame(m.header.as_ptr(), front.framing) };
         Some(m)
     }
 }
@@ -171,10 +177,10 @@ impl Shares<'_> {
         let h = mbuf.header();
         let is_ours = h.owner.as_ptr().cast_const() == Arc::as_ptr(&self.pool.shared);
         // The count of another pool's buffer is that pool's to read.
-        if !is_ours || h.held() != front.like.alone || h.data != data {
+        if !is_ours || h.held() != front.like.alone || h.data.get() != data {
             return None;
         }
-        let mut header = self.take()?;
+        let header = self.take()?;
         // SAFETY: the cluster is this pool's and has one handle, so the count is ours to set. The
         // bytes before its data are the new handle's alone from here on: they are in front of all
         // that `mbuf` can see, and before `private_end`. There are `HEADROOM` of them, as many as
@@ -184,12 +190,12 @@ impl Shares<'_> {
             let area = data.sub(FRONT_MAX);
             write(area.cast(), front.chunks);
             fill(&mut *area.cast());
-            let to = header.as_mut();
-            to.data = data.sub(front.len);
-            to.base = mbuf.header;
-            to.meta = (*from).meta;
-            Header::frame(to, front.framing);
-            Header::hold(to, front.like.sent);
+            let to = header.as_ref();
+            to.data.set(data.sub(front.len));
+            to.base.set(mbuf.header);
+            to.meta.set((*from).meta.get());
+            Header::frame(header.as_ptr(), front.framing);
+            Header::hold(header.as_ptr(), front.like.sent);
         }
         Some(Mbuf { header, _owns: PhantomData })
     }
@@ -199,7 +205,7 @@ impl Shares<'_> {
     fn take(&mut self) -> Option<NonNull<Header>> {
         let header = self.free?;
         // SAFETY: a header on a free list belongs to whoever has the list alone.
-        self.free = unsafe { header.as_ref().next };
+        self.free = unsafe { header.as_ref().next.get() };
         self.taken += 1;
         Some(header)
     }
@@ -214,8 +220,8 @@ impl Drop for Shares<'_> {
 }
 
 const HELD_AT: usize = core::mem::offset_of!(Header, len);
-const FRAMING_AT: usize = core::mem::offset_of!(Header, meta.csum);
-const _: () = assert!(HELD_AT == LINE - 8 && FRAMING_AT == LINE - 16);
+const FRAMING_AT: usize = core::mem::offset_of!(Header, meta) + core::mem::offset_of!(Meta, csum);
+const _: () = assert!(cfg!(loom) || HELD_AT == LINE - 8 && FRAMING_AT == LINE - 16);
 
 /// Length, count, flags and class of a header, as they lie in it.
 #[inline(always)]

@@ -10,10 +10,15 @@
 //!   sending owns the bytes in front of the data it shares (that is where headers go).
 //! - Reference counts are touched by the pool alone, so they are plain integers. A handle that is
 //!   dropped elsewhere travels home on the pool's return list and is counted there.
+//! - A count lies in the header of the cluster's first handle, which may be in use on another
+//!   thread. So no `&mut` to a header is ever made: its fields are cells, all but the count belong
+//!   to whoever holds the handle, and the count to the pool. `tests/loom_count.rs` shows that the
+//!   two never meet in one field.
 //! - [`Pool::free`] is the fast way to give a handle back; plain `drop` is always correct.
 
 mod class;
 mod copy;
+mod field;
 mod frames;
 mod front;
 mod mbuf;

@@ -62,26 +62,21 @@ macro_rules! metadata {
     ($($(#[$doc:meta])* $name:ident, $set:ident: $type:ty, $field:ident;)*) => { $(
         $(#[$doc])*
         #[inline(always)]
-        pub fn $name(&self) -> $type { self.header().meta.$field }
+        pub fn $name(&self) -> $type { self.header().meta.get().$field }
         #[doc = concat!("Set [`Mbuf::", stringify!($name), "`].")]
         #[inline(always)]
-        pub fn $set(&mut self, value: $type) { self.header_mut().meta.$field = value; }
+        pub fn $set(&mut self, value: $type) {
+            self.header().meta.update(|meta| meta.$field = value);
+        }
     )* };
 }
 
 impl Mbuf {
     #[inline(always)]
     pub(crate) fn header(&self) -> &Header {
-        // SAFETY: the handle is unique and its header lives until the handle is given back. The
-        // pool touches `refs_or_private_end` only, which is not read through this reference
-        // except on shares, where it belongs to the handle.
+        // SAFETY: the handle is unique and its header lives until the handle is given back. What
+        // another thread may change meanwhile, the count, is a cell, and not read by this one.
         unsafe { self.header.as_ref() }
-    }
-
-    #[inline(always)]
-    pub(crate) fn header_mut(&mut self) -> &mut Header {
-        // SAFETY: as in `header`, and `&mut self` makes the access exclusive.
-        unsafe { self.header.as_mut() }
     }
 
     #[inline(always)]
@@ -110,13 +105,13 @@ impl Mbuf {
     /// Arrival time on the way in, departure time on the way out.
     #[inline]
     pub fn time(&self) -> Instant {
-        Instant::ZERO + Duration::from_nanos(self.header().meta.time_ns)
+        Instant::ZERO + Duration::from_nanos(self.header().meta.get().time_ns)
     }
 
     /// Set [`Mbuf::time`].
     #[inline]
     pub fn set_time(&mut self, time: Instant) {
-        self.header_mut().meta.time_ns = time.as_nanos();
+        self.header().meta.update(|meta| meta.time_ns = time.as_nanos());
     }
 
     /// Was a departure time set, and is it still to come?
@@ -128,31 +123,31 @@ impl Mbuf {
     /// Are all of these [`Flags`] set?
     #[inline(always)]
     pub fn has(&self, flags: u8) -> bool {
-        self.header().flags & flags == flags
+        self.header().flags.get() & flags == flags
     }
 
     /// Set these [`Flags`].
     #[inline(always)]
     pub fn set(&mut self, flags: u8) {
-        self.header_mut().flags |= flags & !Flags::SHARED;
+        self.header().flags.update(|own| *own |= flags & !Flags::SHARED);
     }
 
     /// Clear these [`Flags`].
     #[inline(always)]
     pub fn clear(&mut self, flags: u8) {
-        self.header_mut().flags &= !(flags & !Flags::SHARED);
+        self.header().flags.update(|own| *own &= !(flags & !Flags::SHARED));
     }
 
     /// Bytes of data.
     #[inline(always)]
     pub fn len(&self) -> usize {
-        self.header().len as usize
+        self.header().len.get() as usize
     }
 
     /// No data.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.header().len == 0
+        self.header().len.get() == 0
     }
 
     /// The data; always contiguous.
@@ -161,13 +156,13 @@ impl Mbuf {
         let h = self.header();
         // SAFETY: `data..data + len` lies inside the cluster (every method that moves them checks)
         // and was initialised when the slab was allocated; shared bytes are never written.
-        unsafe { core::slice::from_raw_parts(h.data, h.len as usize) }
+        unsafe { core::slice::from_raw_parts(h.data.get(), h.len.get() as usize) }
     }
 
     /// May all the data be written through this handle?
     #[inline(always)]
     pub fn is_exclusive(&self) -> bool {
-        self.header().flags & Flags::SHARED == 0
+        self.header().flags.get() & Flags::SHARED == 0
     }
 
     /// The data for writing, if no other handle can see it.
@@ -184,27 +179,27 @@ impl Mbuf {
             return None;
         }
         // SAFETY: inside the data (checked), and exclusive to this handle (checked).
-        Some(unsafe { core::slice::from_raw_parts_mut(self.header().data, n) })
+        Some(unsafe { core::slice::from_raw_parts_mut(self.header().data.get(), n) })
     }
 
     /// Is every cluster byte before `offset` writable through this handle?
     #[inline(always)]
     pub(crate) fn writable_up_to(&self, offset: usize) -> bool {
         let h = self.header();
-        h.flags & Flags::SHARED == 0
-            || (h.class == Class::Share && offset <= h.refs_or_private_end as usize)
+        h.flags.get() & Flags::SHARED == 0
+            || (h.class == Class::Share && offset <= h.refs_or_private_end.get() as usize)
     }
 
     #[inline(always)]
     pub(crate) fn cluster_start(&self) -> *mut u8 {
         // SAFETY: a cluster follows its header in the same object.
-        unsafe { self.header().base.as_ptr().cast::<u8>().add(LINE) }
+        unsafe { self.header().base.get().as_ptr().cast::<u8>().add(LINE) }
     }
 
     /// Offset of the data from the cluster's start.
     #[inline(always)]
     pub(crate) fn offset(&self) -> usize {
-        self.header().data as usize - self.cluster_start() as usize
+        self.header().data.get() as usize - self.cluster_start() as usize
     }
 
     /// Bytes in front of the data.
@@ -230,12 +225,13 @@ impl Mbuf {
         if n > offset || !self.writable_up_to(offset) {
             return None;
         }
-        let h = self.header_mut();
+        let h = self.header();
         // SAFETY: `n <= offset`, so the new start is still inside the cluster.
-        h.data = unsafe { h.data.sub(n) };
-        h.len += n as u32;
+        let data = unsafe { h.data.get().sub(n) };
+        h.data.set(data);
+        h.len.set(h.len.get() + n as u32);
         // SAFETY: inside the cluster, and writable by this handle alone (checked).
-        Some(unsafe { core::slice::from_raw_parts_mut(h.data, n) })
+        Some(unsafe { core::slice::from_raw_parts_mut(data, n) })
     }
 
     /// The free bytes behind the data; call [`Mbuf::extend`] with how many were filled.
@@ -243,14 +239,14 @@ impl Mbuf {
     pub fn tail_mut(&mut self) -> &mut [u8] {
         let room = self.tailroom();
         // SAFETY: `tailroom` counts bytes inside the cluster, and only of an exclusive one.
-        unsafe { core::slice::from_raw_parts_mut(self.header().data.add(self.len()), room) }
+        unsafe { core::slice::from_raw_parts_mut(self.header().data.get().add(self.len()), room) }
     }
 
     /// Grow the data by the first `n` bytes of [`Mbuf::tail_mut`]; at most all of them.
     #[inline]
     pub fn extend(&mut self, n: usize) {
         let n = n.min(self.tailroom());
-        self.header_mut().len += n as u32;
+        self.header().len.update(|len| *len += n as u32);
     }
 
     /// Grow the data by `n` bytes at the end, which `fill` writes; `None` without room for them.
@@ -258,7 +254,7 @@ impl Mbuf {
     pub fn put<R>(&mut self, n: usize, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         let tail = self.tail_mut();
         let result = fill(tail.get_mut(..n)?);
-        self.header_mut().len += n as u32;
+        self.header().len.update(|len| *len += n as u32);
         Some(result)
     }
 
@@ -291,11 +287,11 @@ impl Mbuf {
     /// Take `n` bytes off the front; at most all.
     #[inline(always)]
     pub fn trim_front(&mut self, n: usize) {
-        let h = self.header_mut();
-        let n = n.min(h.len as usize);
+        let h = self.header();
+        let n = n.min(h.len.get() as usize);
         // SAFETY: `n <= len`, so the new start is at most the end of the data.
-        h.data = unsafe { h.data.add(n) };
-        h.len -= n as u32;
+        h.data.set(unsafe { h.data.get().add(n) });
+        h.len.set(h.len.get() - n as u32);
     }
 
     /// Keep `len` bytes from `from` on, fewer where there are fewer: a header off the front and
@@ -305,10 +301,10 @@ impl Mbuf {
         if from.saturating_add(len) > self.len() {
             return self.keep_less(from, len);
         }
-        let h = self.header_mut();
+        let h = self.header();
         // SAFETY: `from + len` is at most the old length.
-        h.data = unsafe { h.data.add(from) };
-        h.len = len as u32;
+        h.data.set(unsafe { h.data.get().add(from) });
+        h.len.set(len as u32);
     }
 
     #[cold]
@@ -320,8 +316,8 @@ impl Mbuf {
     /// Keep the first `len` bytes.
     #[inline(always)]
     pub fn truncate(&mut self, len: usize) {
-        let h = self.header_mut();
-        h.len = len.min(h.len as usize) as u32;
+        let h = self.header();
+        h.len.set(len.min(h.len.get() as usize) as u32);
     }
 
     /// Place the data `offset` bytes into an empty buffer's cluster (a driver aligning headers).
@@ -330,7 +326,7 @@ impl Mbuf {
         if self.is_empty() && self.is_exclusive() && offset <= HEADROOM {
             let start = self.cluster_start();
             // SAFETY: `offset <= HEADROOM`, inside the cluster of every class.
-            self.header_mut().data = unsafe { start.add(offset) };
+            self.header().data.set(unsafe { start.add(offset) });
         }
     }
 }
@@ -338,6 +334,6 @@ impl Mbuf {
 impl core::fmt::Debug for Mbuf {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let h = self.header();
-        write!(f, "Mbuf({} bytes, {:?}, flags {:#04x})", h.len, h.class, h.flags)
+        write!(f, "Mbuf({} bytes, {:?}, flags {:#04x})", h.len.get(), h.class, h.flags.get())
     }
 }

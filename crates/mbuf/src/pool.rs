@@ -67,11 +67,11 @@ impl Pool {
 
     #[inline(always)]
     fn alloc_class(&mut self, class: Class) -> Option<Mbuf> {
-        let mut header = self.take(class)?;
+        let header = self.take(class)?;
         // SAFETY: taken from a free list, the header belongs to this handle; its cluster follows.
         unsafe {
             let data = header.as_ptr().cast::<u8>().add(LINE + HEADROOM);
-            header.as_mut().begin(data, 0);
+            header.as_ref().begin(data, 0);
         }
         Some(Mbuf { header, _owns: PhantomData })
     }
@@ -99,13 +99,13 @@ impl Pool {
         if class == Class::Share || n > class.capacity() {
             return None;
         }
-        let mut header = self.take(class)?;
+        let header = self.take(class)?;
         // SAFETY: taken from a free list, the header and the cluster that follows it are nobody
         // else's; behind its headroom there is room for `n` bytes.
         let filled = unsafe {
             let data = header.as_ptr().cast::<u8>().add(LINE + HEADROOM);
             let filled = fill(core::slice::from_raw_parts_mut(data, n));
-            header.as_mut().begin(data, n);
+            header.as_ref().begin(data, n);
             filled
         };
         Some((Mbuf { header, _owns: PhantomData }, filled))
@@ -183,12 +183,7 @@ impl Pool {
     /// `first` to `last` are `count` foreign handles of one owner, linked by `next`, given up by
     /// their holder.
     #[inline]
-    unsafe fn send_home(
-        &mut self,
-        first: NonNull<Header>,
-        mut last: NonNull<Header>,
-        count: usize,
-    ) {
+    unsafe fn send_home(&mut self, first: NonNull<Header>, last: NonNull<Header>, count: usize) {
         // SAFETY: the handles in the outbox and these belong to this pool until pushed, and while
         // they are out they keep their pool's shared part alive.
         unsafe {
@@ -200,7 +195,7 @@ impl Pool {
                 self.outbox = Some(Outbox { home, list: None, count: 0 });
             }
             let Some(out) = &mut self.outbox else { return };
-            last.as_mut().next = out.list.map(|(head, _)| head);
+            last.as_ref().next.set(out.list.map(|(head, _)| head));
             out.list = Some((first, out.list.map_or(last, |(_, tail)| tail)));
             out.count += count;
             if out.count >= RETURN_BATCH {
@@ -218,13 +213,13 @@ impl Pool {
     pub(crate) unsafe fn free_run(
         &mut self,
         first: NonNull<Header>,
-        mut last: NonNull<Header>,
+        last: NonNull<Header>,
         count: usize,
     ) {
         // SAFETY: by contract.
         unsafe {
             if ptr::eq(first.as_ref().owner.as_ptr(), Arc::as_ptr(&self.shared)) {
-                last.as_mut().next = None;
+                last.as_ref().next.set(None);
                 self.store.release_list(first.as_ptr());
             } else {
                 self.send_home(first, last, count);

@@ -32,14 +32,14 @@ impl MbufQueue {
     /// Add at the end.
     #[inline(always)]
     pub fn push_back(&mut self, mbuf: Mbuf) {
-        self.bytes += mbuf.header().len;
+        self.bytes += mbuf.header().len.get();
         self.count += 1;
-        let mut header = mbuf.into_raw();
+        let header = mbuf.into_raw();
         // SAFETY: the queue holds both handles.
         unsafe {
-            header.as_mut().next = None;
+            header.as_ref().next.set(None);
             match self.tail {
-                Some(mut tail) => tail.as_mut().next = Some(header),
+                Some(tail) => tail.as_ref().next.set(Some(header)),
                 None => self.head = Some(header),
             }
         }
@@ -58,14 +58,14 @@ impl MbufQueue {
             debug_assert_eq!(mbuf.len(), len, "alike");
             let header = mbuf.into_raw();
             // SAFETY: the handle was given up by the iterator, and no queue has it yet.
-            unsafe { last.as_mut().next = Some(header) };
+            unsafe { last.as_ref().next.set(Some(header)) };
             last = header;
         }
         // SAFETY: as above, and the queue holds its tail.
         unsafe {
-            last.as_mut().next = None;
+            last.as_ref().next.set(None);
             match self.tail {
-                Some(mut tail) => tail.as_mut().next = Some(first),
+                Some(tail) => tail.as_ref().next.set(Some(first)),
                 None => self.head = Some(first),
             }
         }
@@ -76,11 +76,11 @@ impl MbufQueue {
 
     /// Put back at the front.
     pub fn push_front(&mut self, mbuf: Mbuf) {
-        self.bytes += mbuf.header().len;
+        self.bytes += mbuf.header().len.get();
         self.count += 1;
-        let mut header = mbuf.into_raw();
+        let header = mbuf.into_raw();
         // SAFETY: the queue holds the handle.
-        unsafe { header.as_mut().next = self.head };
+        unsafe { header.as_ref().next.set(self.head) };
         self.tail = self.tail.or(Some(header));
         self.head = Some(header);
     }
@@ -88,11 +88,12 @@ impl MbufQueue {
     /// Take from the front.
     #[inline(always)]
     pub fn pop_front(&mut self) -> Option<Mbuf> {
-        let mut header = self.head?;
+        let header = self.head?;
         // SAFETY: the queue holds the handle and gives it up here.
         unsafe {
-            self.head = header.as_mut().next.take();
-            self.bytes -= header.as_ref().len;
+            self.head = header.as_ref().next.get();
+            header.as_ref().next.set(None);
+            self.bytes -= header.as_ref().len.get();
         }
         if self.head.is_none() {
             self.tail = None;
@@ -125,8 +126,8 @@ impl MbufQueue {
             }
             last = header;
             count += 1;
-            bytes += mbuf.header().len;
-            at = mbuf.header().next;
+            bytes += mbuf.header().len.get();
+            at = mbuf.header().next.get();
         }
         if count > 0 {
             self.head = at;
@@ -164,7 +165,7 @@ impl MbufQueue {
     #[inline]
     fn visit<R>(&mut self, was: NonNull<Header>, change: impl FnOnce(&mut Mbuf) -> R) -> Option<R> {
         // SAFETY: the queue holds the handle.
-        let (next, len) = unsafe { (was.as_ref().next, was.as_ref().len) };
+        let (next, len) = unsafe { (was.as_ref().next.get(), was.as_ref().len.get()) };
         let mbuf = ManuallyDrop::new(Mbuf { header: was, _owns: PhantomData });
         let mut visit = Visit { queue: self, mbuf, was, next, len };
         Some(change(&mut visit.mbuf))
@@ -175,11 +176,11 @@ impl MbufQueue {
     fn relink(
         &mut self,
         was: NonNull<Header>,
-        mut now: NonNull<Header>,
+        now: NonNull<Header>,
         next: Option<NonNull<Header>>,
     ) {
         // SAFETY: the queue holds every handle linked from its head up to `was`, and `now`.
-        unsafe { now.as_mut().next = next };
+        unsafe { now.as_ref().next.set(next) };
         if self.tail == Some(was) {
             self.tail = Some(now);
         }
@@ -188,14 +189,14 @@ impl MbufQueue {
             return;
         }
         let mut at = self.head;
-        while let Some(mut header) = at {
+        while let Some(header) = at {
             // SAFETY: as above; the walk ends in front of `was`.
             unsafe {
-                if header.as_ref().next == Some(was) {
-                    header.as_mut().next = Some(now);
+                if header.as_ref().next.get() == Some(was) {
+                    header.as_ref().next.set(Some(now));
                     return;
                 }
-                at = header.as_ref().next;
+                at = header.as_ref().next.get();
             }
         }
     }
@@ -241,7 +242,7 @@ impl Drop for Visit<'_> {
         if self.mbuf.header != self.was {
             self.queue.relink(self.was, self.mbuf.header, self.next);
         }
-        self.queue.bytes = self.queue.bytes - self.len + self.mbuf.header().len;
+        self.queue.bytes = self.queue.bytes - self.len + self.mbuf.header().len.get();
     }
 }
 

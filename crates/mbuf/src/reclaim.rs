@@ -50,7 +50,7 @@ impl Store {
                     free_objects[index] += 1;
                 }
                 // SAFETY: a header on a free list belongs to the store alone.
-                at = unsafe { header.as_ref().next };
+                at = unsafe { header.as_ref().next.get() };
             }
         }
         let mut given = 0;
@@ -79,15 +79,17 @@ impl Store {
         for class in Class::CLUSTERS.into_iter().chain([Class::Share]) {
             let mut kept: Option<NonNull<Header>> = None;
             let mut at = self.free[class as usize].take();
-            while let Some(mut header) = at {
+            while let Some(header) = at {
                 // SAFETY: headers on a free list belong to the store alone.
-                at = unsafe { header.as_mut().next.take() };
+                at = unsafe { header.as_ref().next.get() };
+                // SAFETY: as above.
+                unsafe { header.as_ref().next.set(None) };
                 if self.slab_of(header).is_some_and(|index| goes[index]) {
                     continue;
                 }
                 match kept {
                     // SAFETY: as above; the last one kept is no longer on any list but this.
-                    Some(mut last) => unsafe { last.as_mut().next = Some(header) },
+                    Some(last) => unsafe { last.as_ref().next.set(Some(header)) },
                     None => self.free[class as usize] = Some(header),
                 }
                 kept = Some(header);

@@ -31,20 +31,21 @@ impl Pool {
         if !self.owns(mbuf) {
             return self.copy_range(mbuf, from, len);
         }
-        let mut share = self.bare_share(mbuf, 0)?;
+        let share = self.bare_share(mbuf, 0)?;
         let offset = mbuf.offset();
-        let h = mbuf.header_mut();
+        let h = mbuf.header();
         if h.class == Class::Share {
             // What the new handle sees is no longer this one's to write.
-            h.refs_or_private_end = (offset + from).min(h.refs_or_private_end.into()) as u16;
+            let end = (offset + from).min(h.refs_or_private_end.get().into());
+            h.refs_or_private_end.set(end as u16);
         }
         let whole = from == 0 && len == mbuf.len();
-        let s = share.header_mut();
-        s.len = len as u32;
+        let s = share.header();
+        s.len.set(len as u32);
         // SAFETY: callers give a range inside the data.
-        s.data = unsafe { s.data.add(from) };
+        s.data.set(unsafe { s.data.get().add(from) });
         if !whole {
-            s.flags &= !Flags::SUMMED;
+            s.flags.update(|flags| *flags &= !Flags::SUMMED);
         }
         Some(share)
     }
@@ -52,13 +53,13 @@ impl Pool {
     /// A copy of part of a foreign mbuf, with its metadata.
     #[cold]
     pub(crate) fn copy_range(&mut self, mbuf: &Mbuf, from: usize, len: usize) -> Option<Mbuf> {
-        let mut copy = self.copy_of(&mbuf.as_slice()[from..from + len])?;
+        let copy = self.copy_of(&mbuf.as_slice()[from..from + len])?;
         let whole = len == mbuf.len();
-        let (old, new) = (mbuf.header(), copy.header_mut());
-        new.meta = old.meta;
-        new.flags = old.flags & !Flags::SHARED;
+        let (old, new) = (mbuf.header(), copy.header());
+        new.meta.set(old.meta.get());
+        new.flags.set(old.flags.get() & !Flags::SHARED);
         if !whole {
-            new.flags &= !Flags::SUMMED;
+            new.flags.update(|flags| *flags &= !Flags::SUMMED);
         }
         Some(copy)
     }
@@ -82,10 +83,10 @@ impl Pool {
             return self.owns(mbuf);
         }
         // SAFETY: `owns` says that this pool is the one that may read the count.
-        let alone =
-            self.owns(mbuf) && unsafe { (*mbuf.header().base.as_ptr()).refs_or_private_end == 1 };
+        let alone = self.owns(mbuf)
+            && unsafe { mbuf.header().base.get().as_ref() }.refs_or_private_end.get() == 1;
         if alone && mbuf.header().class != Class::Share {
-            mbuf.header_mut().flags &= !Flags::SHARED;
+            mbuf.header().flags.update(|flags| *flags &= !Flags::SHARED);
             return true;
         }
         false
@@ -95,25 +96,25 @@ impl Pool {
     /// before `private_end` in the cluster the new handle alone may write.
     #[inline(always)]
     fn bare_share(&mut self, mbuf: &mut Mbuf, private_end: u16) -> Option<Mbuf> {
-        let base = mbuf.header().base;
+        let base = mbuf.header().base.get();
         // SAFETY: the cluster is this pool's (callers checked `owns`), so the count is ours.
-        let refs = unsafe { (*base.as_ptr()).refs_or_private_end };
+        let refs = unsafe { base.as_ref() }.refs_or_private_end.get();
         // With 65,535 handles out the caller copies.
         refs.checked_add(1)?;
         // This may take in handles that came home, of this very cluster too: count after it.
-        let mut header = self.take(Class::Share)?;
-        mbuf.header_mut().flags |= Flags::SHARED;
+        let header = self.take(Class::Share)?;
+        mbuf.header().flags.update(|flags| *flags |= Flags::SHARED);
         let from = mbuf.header();
         // SAFETY: `header` is the new handle's alone; the count is ours as above.
         unsafe {
-            (*base.as_ptr()).refs_or_private_end += 1;
-            let to = header.as_mut();
-            to.data = from.data;
-            to.base = base;
-            to.meta = from.meta;
-            to.len = from.len;
-            to.refs_or_private_end = private_end;
-            to.flags = from.flags;
+            base.as_ref().refs_or_private_end.update(|count| *count += 1);
+            let to = header.as_ref();
+            to.data.set(from.data.get());
+            to.base.set(base);
+            to.meta.set(from.meta.get());
+            to.len.set(from.len.get());
+            to.refs_or_private_end.set(private_end);
+            to.flags.set(from.flags.get());
         }
         Some(Mbuf { header, _owns: PhantomData })
     }

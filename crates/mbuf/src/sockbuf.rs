@@ -116,6 +116,18 @@ impl SockBuf {
         copied.map_or(0, |()| into.len())
     }
 
+    /// Show `look` all data where it lies, in order and piece by piece, and give the mbufs back;
+    /// returns how many bytes.
+    #[inline]
+    pub fn use_up(&mut self, pool: &mut Pool, mut look: impl FnMut(&[u8])) -> usize {
+        let waiting = self.queue.bytes();
+        self.queue.use_up(pool, |data| {
+            look(data);
+            true
+        });
+        waiting - self.queue.bytes()
+    }
+
     /// Take the oldest mbuf itself: data without a copy.
     #[inline]
     pub fn take(&mut self) -> Option<Mbuf> {

@@ -6,33 +6,44 @@
 #![allow(unsafe_code)]
 
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+#[cfg(loom)]
+use loom::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicPtr, Ordering},
+};
+#[cfg(not(loom))]
+use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicPtr, Ordering},
+};
 
 use crate::class::{Class, LINE};
+use crate::field::Field;
 use crate::frames::Memory;
 use crate::prefetch::prefetch_line;
 
 /// Built with `--cfg wirespeed_unpooled`, every buffer is its own allocation and is released when
 /// freed, so that AddressSanitizer and valgrind see a use after free.
-const UNPOOLED: bool = cfg!(wirespeed_unpooled);
+const UNPOOLED: bool = cfg!(any(wirespeed_unpooled, loom));
 
 /// One cache line; the first line of its own object, or a share's whole object.
 #[repr(C, align(64))]
 pub(crate) struct Header {
     /// On a list the next of it; what it is elsewhere is nobody's business.
-    pub(crate) next: Option<NonNull<Header>>,
-    pub(crate) data: *mut u8,
+    pub(crate) next: Field<Option<NonNull<Header>>>,
+    pub(crate) data: Field<*mut u8>,
     /// The header whose cluster holds the data: this one, or for a share another.
-    pub(crate) base: NonNull<Header>,
+    pub(crate) base: Field<NonNull<Header>>,
     pub(crate) owner: NonNull<Shared>,
-    pub(crate) meta: Meta,
-    pub(crate) len: u32,
+    pub(crate) meta: Field<Meta>,
+    pub(crate) len: Field<u32>,
     /// On a cluster: handles that point at it; the owning pool alone touches it.
     /// On a share: the cluster offset before which this handle alone may write.
-    pub(crate) refs_or_private_end: u16,
-    pub(crate) flags: u8,
+    pub(crate) refs_or_private_end: Field<u16>,
+    pub(crate) flags: Field<u8>,
     pub(crate) class: Class,
 }
 
@@ -49,17 +60,17 @@ pub(crate) struct Meta {
     pub(crate) vlan: u16,
 }
 
-const _: () = assert!(size_of::<Header>() == LINE);
+const _: () = assert!(size_of::<Header>() == LINE || cfg!(loom) && size_of::<Header>() < LINE);
 
 impl Header {
     /// A cluster's first handle, on `len` bytes at `data`, of which nothing is known yet.
     #[inline(always)]
-    pub(crate) fn begin(&mut self, data: *mut u8, len: usize) {
-        self.data = data;
-        self.meta = Meta::default();
-        self.len = len as u32;
-        self.refs_or_private_end = 1;
-        self.flags = 0;
+    pub(crate) fn begin(&self, data: *mut u8, len: usize) {
+        self.data.set(data);
+        self.meta.set(Meta::default());
+        self.len.set(len as u32);
+        self.refs_or_private_end.set(1);
+        self.flags.set(0);
     }
 }
 
@@ -132,7 +143,7 @@ impl Store {
     pub(crate) fn take(&mut self, class: Class) -> Option<NonNull<Header>> {
         let header = self.free[class as usize]?;
         // SAFETY: a header on a free list belongs to the store alone.
-        let next = unsafe { header.as_ref().next };
+        let next = unsafe { header.as_ref().next.get() };
         self.free[class as usize] = next;
         // Whoever takes one soon takes the next.
         prefetch_line(next.map_or(ptr::null(), |next| next.as_ptr().cast_const()));
@@ -154,7 +165,7 @@ impl Store {
         self.outstanding -= 1;
         // SAFETY: by contract; the count of a cluster is the pool's alone.
         unsafe {
-            let base = header.as_ref().base;
+            let base = header.as_ref().base.get();
             if base != header {
                 self.push(header);
             }
@@ -166,12 +177,12 @@ impl Store {
     /// `base` is a cluster of this store with one handle less from here on.
     #[inline(always)]
     unsafe fn release_base(&mut self, base: NonNull<Header>) {
-        // SAFETY: by contract; the count is the pool's alone. Only this field: the handle on the
-        // rest of the header may be in use elsewhere.
+        // SAFETY: by contract; the count is the pool's alone, whoever has the rest of the header.
         unsafe {
-            let refs = &mut (*base.as_ptr()).refs_or_private_end;
-            *refs -= 1;
-            if *refs == 0 {
+            let count = &base.as_ref().refs_or_private_end;
+            let left = count.get() - 1;
+            count.set(left);
+            if left == 0 {
                 self.push(base);
             }
         }
@@ -186,7 +197,7 @@ impl Store {
             while let Some(header) = at {
                 // SAFETY: by contract; `next` is read before the header can be reused.
                 unsafe {
-                    at = header.as_ref().next;
+                    at = header.as_ref().next.get();
                     self.release(header);
                 }
                 count += 1;
@@ -195,13 +206,13 @@ impl Store {
         }
         // Nearly all are shares: their free list is kept at hand.
         let mut shares = self.free[Class::Share as usize];
-        while let Some(mut header) = at {
+        while let Some(header) = at {
             // SAFETY: by contract, as in `release`; a base is never a share.
             unsafe {
-                at = header.as_ref().next;
-                let base = header.as_ref().base;
+                at = header.as_ref().next.get();
+                let base = header.as_ref().base.get();
                 if base != header {
-                    header.as_mut().next = shares;
+                    header.as_ref().next.set(shares);
                     shares = Some(header);
                 }
                 self.release_base(base);
@@ -216,7 +227,7 @@ impl Store {
     /// # Safety
     /// `header` is this store's and no handle points at it.
     #[inline(always)]
-    unsafe fn push(&mut self, mut header: NonNull<Header>) {
+    unsafe fn push(&mut self, header: NonNull<Header>) {
         // SAFETY: by contract.
         unsafe {
             let class = header.as_ref().class;
@@ -226,7 +237,7 @@ impl Store {
                 dealloc(header.as_ptr().cast(), layout(class, 1));
                 return;
             }
-            header.as_mut().next = self.free[class as usize];
+            header.as_ref().next.set(self.free[class as usize]);
         }
         // SAFETY: as above.
         let class = unsafe { header.as_ref().class };
@@ -280,14 +291,14 @@ impl Store {
             unsafe {
                 let header = start.add(i * stride).cast::<Header>();
                 header.write(Header {
-                    next: self.free[class as usize],
-                    data: ptr::null_mut(),
-                    base: header,
+                    next: Field::new(self.free[class as usize]),
+                    data: Field::new(ptr::null_mut()),
+                    base: Field::new(header),
                     owner,
-                    meta: Meta::default(),
-                    len: 0,
-                    refs_or_private_end: 0,
-                    flags: 0,
+                    meta: Field::new(Meta::default()),
+                    len: Field::new(0),
+                    refs_or_private_end: Field::new(0),
+                    flags: Field::new(0),
                     class,
                 });
                 self.free[class as usize] = Some(header);
@@ -308,7 +319,7 @@ impl Drop for Store {
                 while let Some(header) = self.free[class as usize] {
                     // SAFETY: a header on a free list is ours, allocated alone.
                     unsafe {
-                        self.free[class as usize] = header.as_ref().next;
+                        self.free[class as usize] = header.as_ref().next.get();
                         dealloc(header.as_ptr().cast(), layout(class, 1));
                     }
                 }
@@ -337,11 +348,11 @@ pub(crate) unsafe fn give_back(head: NonNull<Header>, tail: NonNull<Header>) {
 
 /// # Safety
 /// As for [`give_back`], and `home` is theirs.
-pub(crate) unsafe fn give_back_to(home: &Shared, head: NonNull<Header>, mut tail: NonNull<Header>) {
+pub(crate) unsafe fn give_back_to(home: &Shared, head: NonNull<Header>, tail: NonNull<Header>) {
     let mut first = home.returned.load(Ordering::Relaxed);
     loop {
         // SAFETY: not pushed yet, so still ours.
-        unsafe { tail.as_mut().next = NonNull::new(first) };
+        unsafe { tail.as_ref().next.set(NonNull::new(first)) };
         let pushed = home.returned.compare_exchange_weak(
             first,
             head.as_ptr(),
@@ -376,6 +387,6 @@ fn reap(shared: &Shared) {
 }
 
 /// No code panics while it holds one of these locks, but a poisoned lock must not leak a pool.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

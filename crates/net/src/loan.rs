@@ -37,30 +37,22 @@ impl Received {
 }
 
 /// An empty buffer of the stack, to fill and to hand to [`TcpStream::send_loan`].
-pub struct Loan {
-    mbuf: Mbuf,
-    room: usize,
-}
+pub struct Loan(stack::Loan);
 
 impl Loan {
     /// Bytes that may still be added.
     pub fn room(&self) -> usize {
-        self.room - self.mbuf.len()
+        self.0.room()
     }
 
-    /// Add what there is room for; returns how many bytes.
+    /// Add what there is room for, by one pass that copies and sums; returns how many bytes.
     pub fn append(&mut self, data: &[u8]) -> usize {
-        self.mbuf.append(&data[..data.len().min(self.room())])
+        self.0.append(data)
     }
 
     /// Let `fill` write into the free part and say how many bytes it wrote.
     pub fn fill(&mut self, fill: impl FnOnce(&mut [u8]) -> usize) -> usize {
-        let room = self.room();
-        let tail = self.mbuf.tail_mut();
-        let most = room.min(tail.len());
-        let n = fill(&mut tail[..most]).min(most);
-        self.mbuf.extend(n);
-        n
+        self.0.fill(fill)
     }
 }
 
@@ -68,13 +60,13 @@ impl Deref for Loan {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        self.mbuf.as_slice()
+        self.0.bytes()
     }
 }
 
 impl DerefMut for Loan {
     fn deref_mut(&mut self) -> &mut [u8] {
-        self.mbuf.as_mut_slice().unwrap_or_default()
+        self.0.bytes_mut()
     }
 }
 
@@ -108,13 +100,13 @@ impl TcpStream {
     pub fn loan(&self) -> io::Result<Loan> {
         let loaned = self.now(|inner| match inner.stack.tcp_info(self.handle()) {
             None => Err(error::not_connected()),
-            Some(_) => Ok(inner.stack.tcp_alloc(self.handle())),
+            Some(_) => Ok(inner.stack.tcp_loan(self.handle())),
         })??;
-        let (mbuf, room) = loaned.ok_or_else(|| {
+        let loan = loaned.ok_or_else(|| {
             let text = "no buffer is free: raise the limit `mbuf_bytes`, or hold fewer loans";
             io::Error::new(io::ErrorKind::OutOfMemory, text)
         })?;
-        Ok(Loan { mbuf, room })
+        Ok(Loan(loan))
     }
 
     /// Send a buffer that was filled, whole; waits for room. Dropping the future drops the buffer,
@@ -124,13 +116,13 @@ impl TcpStream {
     /// [`io::ErrorKind::BrokenPipe`], or how the connection ended.
     pub async fn send_loan(&self, loan: Loan) -> io::Result<()> {
         let handle = self.handle();
-        let mut waiting = Some(loan.mbuf);
+        let mut waiting = Some(loan.0);
         let look = move |inner: &mut Inner| {
-            let Some(m) = waiting.take() else { return Poll::Ready(Ok(())) };
-            match inner.stack.tcp_write_mbuf(handle, m) {
+            let Some(loan) = waiting.take() else { return Poll::Ready(Ok(())) };
+            match inner.stack.tcp_write_loan(handle, loan) {
                 Ok(()) => Poll::Ready(Ok(())),
-                Err((why, m)) => {
-                    waiting = Some(m);
+                Err((why, loan)) => {
+                    waiting = Some(loan);
                     inner.no_room(handle, why).map_ok(|_| ())
                 }
             }

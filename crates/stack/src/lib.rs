@@ -45,6 +45,7 @@ pub use port::PortId;
 pub use socket::fast_open::FastConnect;
 pub use socket::forward::RequestHandle;
 pub use socket::listener::{FastOpenConfig, ListenConfig, ListenerHandle};
+pub use socket::loan::Loan;
 pub use socket::open::{ConnectError, ListenError};
 pub use socket::options::Follows;
 pub use socket::ping::{Echo, EchoError, PingHandle};

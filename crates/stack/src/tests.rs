@@ -10,6 +10,7 @@ mod hostile;
 mod icmp;
 mod idle;
 mod ladder;
+mod loans;
 mod mitigation;
 mod path_mtu;
 mod ports;

@@ -182,10 +182,11 @@ impl SendQueue {
         }
     }
 
-    /// Take an mbuf that the user filled (loaned buffers).
-    pub(crate) fn append_mbuf(&mut self, mut m: Mbuf, sums: Option<(Ladder, bool)>) {
-        if let Some((ladder, _)) = sums {
-            m.set_csum(bytepass_sum(ladder, m.as_slice()).0);
+    /// Take an mbuf that the user filled (loaned buffers), summed by `ladder` unless the sum is
+    /// known.
+    pub(crate) fn append_mbuf(&mut self, mut m: Mbuf, ladder: Option<Ladder>, sum: Option<Sum>) {
+        if let Some(ladder) = ladder {
+            m.set_csum(sum.unwrap_or_else(|| bytepass_sum(ladder, m.as_slice())).0);
             m.set(Flags::SUMMED);
         }
         let len = m.len() as u32;

@@ -190,12 +190,12 @@ proptest! {
         let mut end = 0;
         for &len in &units {
             let data: Vec<u8> = (end..end + len).map(stream).collect();
-            q.append_mbuf(pool.copy_of(&data).expect("a buffer"), None);
+            q.append_mbuf(pool.copy_of(&data).expect("a buffer"), None, None);
             q.send_front().expect("just queued").seq = base + end as u32;
             end += len;
         }
         // What waits behind has no place in sequence and must never be taken for one.
-        q.append_mbuf(pool.copy_of(&[0; 9]).expect("a buffer"), None);
+        q.append_mbuf(pool.copy_of(&[0; 9]).expect("a buffer"), None, None);
         let mut una = 0;
         for &(cut, at) in &steps {
             let at = at.min(end);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::{Instant, Switch};
 use mbuf::Mbuf;
-use wire::checksum::Ladder;
+use wire::checksum::{Ladder, Sum};
 
 use crate::marks::{Events, Marks, Todo};
 use crate::opening::Opening;
@@ -71,12 +71,19 @@ fn no_memory(tcb: &mut Tcb, cx: &Cx) {
     }
 }
 
-/// Queue a buffer that the user filled: no byte is copied. At most [`unit_bytes`] long.
+/// Queue a buffer that the user filled: no byte is copied. At most [`unit_bytes`] long. Its sum, if
+/// it is known already, is that of all its bytes.
 ///
 /// # Errors
 /// The buffer comes back with the reason.
-pub fn write_mbuf(tcb: &mut Tcb, m: Mbuf, cx: &mut Cx) -> Result<(), (CallError, Mbuf)> {
-    match write_room(tcb, cx) {
+pub fn write_mbuf(
+    tcb: &mut Tcb,
+    m: Mbuf,
+    sum: Option<Sum>,
+    cx: &mut Cx,
+) -> Result<(), (CallError, Mbuf)> {
+    let room = if has_room(tcb, m.len()) { Ok(1) } else { write_room(tcb, cx) };
+    match room {
         Ok(1..) => {}
         Ok(0) | Err(CallError::WouldBlock) => {
             tcb.marks.set(Marks::WRITE_BLOCKED);
@@ -88,8 +95,8 @@ pub fn write_mbuf(tcb: &mut Tcb, m: Mbuf, cx: &mut Cx) -> Result<(), (CallError,
         cx.pool.free(m);
         return Ok(());
     }
-    let sums = sums(tcb, cx);
-    tcb.sendq.append_mbuf(m, sums);
+    let ladder = sums(tcb, cx).map(|(ladder, _)| ladder);
+    tcb.sendq.append_mbuf(m, ladder, sum);
     tcb.todo.set(Todo::OUTPUT);
     Ok(())
 }
@@ -159,9 +166,10 @@ pub fn unit_bytes(tcb: &Tcb) -> usize {
     if most > mss { most - most % mss } else { mss }
 }
 
-/// How sums are taken while copying; not at all where a device finishes checksums.
+/// How sums are taken while copying, and whether in the same pass; not at all where a device
+/// finishes checksums.
 #[inline]
-pub(crate) fn sums(tcb: &Tcb, cx: &Cx) -> Option<(Ladder, bool)> {
+pub fn sums(tcb: &Tcb, cx: &Cx) -> Option<(Ladder, bool)> {
     tcb.makes_checksums(cx).then(|| (cx.ladder, cx.switches.on(Switch::FusedSum)))
 }
 
@@ -178,6 +186,32 @@ pub fn read(tcb: &mut Tcb, into: &mut [u8], cx: &mut Cx) -> Result<usize, CallEr
     }
     let n = tcb.receive.read(into, &mut cx.pool);
     if n == 0 && !into.is_empty() {
+        return nothing_to_read(tcb);
+    }
+    tuning::after_read(tcb, cx);
+    window_may_open(tcb);
+    Ok(n)
+}
+
+/// [`read`], but `look` is shown all that waits where it lies, in order and piece by piece, and
+/// nothing is copied; up to a mark of urgent data one piece. Returns how many bytes were shown.
+///
+/// # Errors
+/// [`CallError::WouldBlock`] when nothing is there yet.
+pub fn read_in_place(
+    tcb: &mut Tcb,
+    cx: &mut Cx,
+    mut look: impl FnMut(&[u8]),
+) -> Result<usize, CallError> {
+    if tcb.marks.has(Marks::URGENT) {
+        let Some(m) = read_mbuf(tcb, cx)? else { return Ok(0) };
+        look(m.as_slice());
+        let n = m.len();
+        cx.pool.free(m);
+        return Ok(n);
+    }
+    let n = tcb.receive.use_up(&mut cx.pool, look);
+    if n == 0 {
         return nothing_to_read(tcb);
     }
     tuning::after_read(tcb, cx);

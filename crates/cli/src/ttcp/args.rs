@@ -100,6 +100,9 @@ pub(crate) struct Args {
           value_parser = clap::value_parser!(u8).range(1..=2))]
     pub(super) threads: u8,
     /// Loaned buffers instead of copies
+    ///
+    /// Filled where they are sent from, by one pass that copies and sums as a write does, and
+    /// compared where they arrive, without a copy.
     #[arg(long, help_heading = MEMORY)]
     pub(super) loan: bool,
     /// A link that takes segments of 64 KB, as devices with segmentation offload do

@@ -3,9 +3,9 @@
 //! Called by: the ends.
 //!
 //! Byte `i` of the pattern stream is byte `i mod PERIOD` of a fixed random block. The receiver
-//! compares the first and last bytes of every read, a sample from the middle of one read in 32,
-//! and the whole of the first reads: that finds lost, repeated and swapped segments and costs
-//! next to nothing. Files are hashed instead, outside the measured time.
+//! compares the first and last bytes of every read or loaned buffer, 4 KB in every 4 MB, and all of
+//! the first 4 MB, whether bytes are copied to it or loaned: that finds lost, repeated and swapped
+//! segments and costs next to nothing. Files are hashed instead, outside the measured time.
 
 use anyhow::{Result, bail};
 use wirespeed::{Mbuf, Stack};
@@ -14,9 +14,10 @@ use super::file::{Hashed, Reader};
 
 /// A prime, so that no segment size divides it and a segment in a wrong place shows.
 const PERIOD: usize = 65_521;
-/// Most bytes compared at once.
+/// Bytes compared of every [`SAMPLE_EVERY`], and most that are compared at once.
 const SAMPLE: usize = 4096;
-const SAMPLE_EVERY: u64 = 32;
+/// Of the first so many all are.
+const SAMPLE_EVERY: u64 = 4 << 20;
 const PATTERN_READ_BYTES: usize = 128 << 10;
 
 /// The block, and as much of its beginning behind it as one look may need.
@@ -183,26 +184,29 @@ impl Sink {
 pub(super) struct Checker {
     block: Vec<u8>,
     position: u64,
-    reads: u64,
+    /// The same in the block.
+    at: usize,
+    /// Where in the stream the next sample is due.
+    sample_at: u64,
+    /// Bytes still to be compared of the present one.
+    sample_left: usize,
 }
 
 impl Checker {
     pub(super) fn new() -> Checker {
-        Checker { block: block(SAMPLE), position: 0, reads: 0 }
+        let block = block(SAMPLE);
+        Checker { block, position: 0, at: 0, sample_at: SAMPLE_EVERY, sample_left: 0 }
     }
 
     /// The next bytes of the stream.
     #[inline]
     pub(super) fn check(&mut self, bytes: &[u8]) -> Result<()> {
-        const ENDS: usize = 8;
-        self.reads += 1;
-        let last = bytes.len().saturating_sub(ENDS);
-        let mut good = self.same(bytes, 0, ENDS) && self.same(bytes, last, ENDS);
-        if self.reads < SAMPLE_EVERY {
+        let mut good = self.same_ends(bytes);
+        let end = self.position + bytes.len() as u64;
+        if self.position < SAMPLE_EVERY {
             good &= (0..bytes.len()).step_by(SAMPLE).all(|at| self.same(bytes, at, SAMPLE));
-        } else if self.reads.is_multiple_of(SAMPLE_EVERY) {
-            let at = (self.reads as usize).wrapping_mul(7919) % bytes.len().max(1);
-            good &= self.same(bytes, at, SAMPLE);
+        } else if end > self.sample_at {
+            good &= self.sample(bytes, end);
         }
         if !good {
             bail!(
@@ -210,15 +214,47 @@ impl Checker {
                 self.position
             );
         }
-        self.position += bytes.len() as u64;
+        self.position = end;
+        self.at += bytes.len();
+        if self.at >= PERIOD {
+            self.at %= PERIOD;
+        }
         Ok(())
+    }
+
+    /// Are the first and the last eight bytes what they should be?
+    #[inline]
+    fn same_ends(&self, bytes: &[u8]) -> bool {
+        let (Some(first), Some(last)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) else {
+            return self.same(bytes, 0, bytes.len());
+        };
+        let behind = self.at + bytes.len() - 8;
+        let behind = if behind < PERIOD { behind } else { behind % PERIOD };
+        self.block[self.at..].first_chunk() == Some(first)
+            && self.block[behind..].first_chunk() == Some(last)
+    }
+
+    /// Compare part of a sample, or all of it: from somewhere in a large read, whole small ones.
+    #[cold]
+    fn sample(&mut self, bytes: &[u8], end: u64) -> bool {
+        if self.sample_left == 0 {
+            self.sample_left = SAMPLE;
+        }
+        let beyond = bytes.len().saturating_sub(self.sample_left);
+        let at = (self.sample_at as usize / PERIOD).wrapping_mul(7919) % (beyond + 1);
+        let good = self.same(bytes, at, self.sample_left);
+        self.sample_left -= self.sample_left.min(bytes.len());
+        if self.sample_left == 0 {
+            self.sample_at = end + SAMPLE_EVERY;
+        }
+        good
     }
 
     /// Are up to `most` bytes from `at` on what they should be?
     #[inline]
     fn same(&self, bytes: &[u8], at: usize, most: usize) -> bool {
         let found = &bytes[at..(at + most).min(bytes.len())];
-        let expected = ((self.position + at as u64) % PERIOD as u64) as usize;
+        let expected = (self.at + at) % PERIOD;
         found == &self.block[expected..expected + found.len()]
     }
 }

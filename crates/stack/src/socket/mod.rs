@@ -9,6 +9,7 @@ pub(crate) mod fast_open;
 pub(crate) mod forward;
 pub(crate) mod half_open;
 pub(crate) mod listener;
+pub(crate) mod loan;
 pub(crate) mod open;
 pub(crate) mod options;
 pub(crate) mod orphans;
@@ -23,7 +24,6 @@ use core::net::SocketAddr;
 
 use base::Owner;
 use device::BURST;
-use mbuf::Mbuf;
 use tcp::Info;
 use tcp::output;
 use tcp::usrreq::{self, CallError};
@@ -68,26 +68,6 @@ impl Stack {
         }
     }
 
-    /// Queue a buffer from [`Stack::tcp_alloc`] that the user has filled: nothing is copied.
-    ///
-    /// # Errors
-    /// The reason, with the buffer.
-    pub fn tcp_write_mbuf(&mut self, handle: TcpHandle, m: Mbuf) -> Result<(), (CallError, Mbuf)> {
-        let Some(pcb) = self.connections.get_mut(handle) else {
-            return Err((CallError::Closed, m));
-        };
-        usrreq::write_mbuf(&mut pcb.tcb, m, &mut self.core.cx)?;
-        self.connections.mark_dirty(handle);
-        tx::output(self);
-        Ok(())
-    }
-
-    /// A buffer to fill for [`Stack::tcp_write_mbuf`] and how many bytes to put into it at most.
-    pub fn tcp_alloc(&mut self, handle: TcpHandle) -> Option<(Mbuf, usize)> {
-        let unit = usrreq::unit_bytes(&self.connections.get(handle)?.tcb);
-        Some((self.core.cx.pool.alloc(unit)?, unit))
-    }
-
     /// Copy received data out, up to a mark of urgent data; 0 means the peer has closed and all was
     /// read.
     ///
@@ -99,24 +79,6 @@ impl Stack {
         let n = usrreq::read(&mut pcb.tcb, into, &mut self.core.cx)?;
         self.connections.after_read(handle);
         Ok(n)
-    }
-
-    /// Take the oldest received buffer itself; `None` means the peer has closed and all was read.
-    ///
-    /// # Errors
-    /// [`CallError`].
-    #[inline]
-    pub fn tcp_read_mbuf(&mut self, handle: TcpHandle) -> Result<Option<Mbuf>, CallError> {
-        let Some(pcb) = self.connections.get_mut(handle) else { return Err(CallError::Closed) };
-        let m = usrreq::read_mbuf(&mut pcb.tcb, &mut self.core.cx)?;
-        self.connections.after_read(handle);
-        Ok(m)
-    }
-
-    /// Give a loaned buffer back; dropping it works as well, a little slower.
-    #[inline]
-    pub fn give_back(&mut self, m: Mbuf) {
-        self.core.cx.pool.free(m);
     }
 
     /// No more will be written: a FIN follows what is queued.

@@ -28,7 +28,7 @@ impl SendQueue {
                 pool.free(m);
             } else {
                 m.trim_front(taken);
-                self.append_mbuf(m, sums);
+                self.append_mbuf(m, sums.map(|(ladder, _)| ladder), None);
             }
         }
     }

@@ -1,0 +1,182 @@
+//! Loaned buffers: written where they are sent from, read where they were received.
+//!
+//! Called by: programs. A buffer that is loaned counts against the stack's pool until it comes
+//! back. Whatever puts bytes that lie elsewhere into a [`Loan`] copies and sums them in one pass,
+//! as a write does; bytes made in the buffer itself are summed when it is sent.
+
+use device::BURST;
+use mbuf::Mbuf;
+use tcp::output;
+use tcp::usrreq::{self, CallError};
+use wire::checksum::{Ladder, Sum};
+
+use super::WRITE_UNIT_BYTES;
+use crate::{Stack, TcpHandle, tx};
+
+/// An empty buffer for one segment or super-segment, to fill and to hand to
+/// [`Stack::tcp_write_loan`].
+pub struct Loan {
+    mbuf: Mbuf,
+    room: usize,
+    /// How sums are made, and whether while copying; `None` where none is wanted.
+    sums: Option<(Ladder, bool)>,
+    /// The sum of all its bytes, while it is known.
+    sum: Option<Sum>,
+}
+
+impl Loan {
+    /// Bytes that may still be added.
+    pub fn room(&self) -> usize {
+        self.room - self.mbuf.len()
+    }
+
+    /// What is in it.
+    pub fn bytes(&self) -> &[u8] {
+        self.mbuf.as_slice()
+    }
+
+    /// What is in it, to be changed.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        self.sum = None;
+        self.mbuf.as_mut_slice().unwrap_or_default()
+    }
+
+    /// Add what there is room for; returns how many bytes.
+    #[inline]
+    pub fn append(&mut self, data: &[u8]) -> usize {
+        let (before, n) = (self.mbuf.len(), data.len().min(self.room()));
+        let (data, sums) = (&data[..n], self.sums);
+        let added = self.mbuf.put(n, |to| match sums {
+            Some((ladder, fused)) => Some(bytepass_copy_sum(ladder, fused, data, to)),
+            None => {
+                mbuf::copy(data, to);
+                None
+            }
+        });
+        let Some(added) = added else { return 0 };
+        self.sum = self.sum.zip(added).map(|(sum, added)| sum.plus_at(added, before));
+        n
+    }
+
+    /// Let `fill` write into the free part and say how many bytes it wrote.
+    pub fn fill(&mut self, fill: impl FnOnce(&mut [u8]) -> usize) -> usize {
+        self.sum = None;
+        let room = self.room();
+        let tail = self.mbuf.tail_mut();
+        let most = room.min(tail.len());
+        let n = fill(&mut tail[..most]).min(most);
+        self.mbuf.extend(n);
+        n
+    }
+}
+
+/// Apart, so that instruction counts can tell it from the rest.
+#[inline(never)]
+fn bytepass_copy_sum(ladder: Ladder, fused: bool, from: &[u8], to: &mut [u8]) -> Sum {
+    if fused { ladder.copy_sum(from, to) } else { ladder.copy_then_sum(from, to) }
+}
+
+impl Stack {
+    /// A buffer to fill for [`Stack::tcp_write_loan`]; `None` if there is no such connection or no
+    /// buffer.
+    #[inline]
+    pub fn tcp_loan(&mut self, handle: TcpHandle) -> Option<Loan> {
+        let tcb = &self.connections.get(handle)?.tcb;
+        let (room, sums) = (usrreq::unit_bytes(tcb), usrreq::sums(tcb, &self.core.cx));
+        let mbuf = self.core.cx.pool.alloc(room)?;
+        Some(Loan { mbuf, room, sums, sum: Some(Sum::ZERO) })
+    }
+
+    /// Queue a buffer that was filled: nothing is copied. What fills no burst leaves with the next
+    /// [`Stack::poll`], like data that was written.
+    ///
+    /// # Errors
+    /// The reason, with the buffer.
+    #[inline]
+    pub fn tcp_write_loan(
+        &mut self,
+        handle: TcpHandle,
+        loan: Loan,
+    ) -> Result<(), (CallError, Loan)> {
+        let Loan { mbuf, room, sums, sum } = loan;
+        // Which sums a connection wants may have changed since: they are then made here.
+        let sum = sum.filter(|_| sums.is_some());
+        self.queue_mbuf(handle, mbuf, sum)
+            .map_err(|(why, mbuf)| (why, Loan { mbuf, room, sums, sum }))
+    }
+
+    /// A buffer to fill for [`Stack::tcp_write_mbuf`] and how many bytes to put into it at most.
+    pub fn tcp_alloc(&mut self, handle: TcpHandle) -> Option<(Mbuf, usize)> {
+        let unit = usrreq::unit_bytes(&self.connections.get(handle)?.tcb);
+        Some((self.core.cx.pool.alloc(unit)?, unit))
+    }
+
+    /// [`Stack::tcp_write_loan`] for a buffer from [`Stack::tcp_alloc`] that the user has filled.
+    ///
+    /// # Errors
+    /// The reason, with the buffer.
+    #[inline]
+    pub fn tcp_write_mbuf(&mut self, handle: TcpHandle, m: Mbuf) -> Result<(), (CallError, Mbuf)> {
+        self.queue_mbuf(handle, m, None)
+    }
+
+    #[inline(always)]
+    fn queue_mbuf(
+        &mut self,
+        handle: TcpHandle,
+        m: Mbuf,
+        sum: Option<Sum>,
+    ) -> Result<(), (CallError, Mbuf)> {
+        let Some(pcb) = self.connections.get_mut(handle) else {
+            return Err((CallError::Closed, m));
+        };
+        usrreq::write_mbuf(&mut pcb.tcb, m, sum, &mut self.core.cx)?;
+        // As in `tcp_write`: headers are made for a burst's worth, the segments of a run at once.
+        let segment = usrreq::unit_bytes(&pcb.tcb);
+        let unit = (BURST * segment).min(WRITE_UNIT_BYTES).max(segment + 1);
+        let may_leave = pcb.tcb.unsent_bytes() >= unit && output::admits_front(&pcb.tcb);
+        if !pcb.tcb.dirty {
+            self.connections.mark_dirty(handle);
+        }
+        if may_leave {
+            tx::output(self);
+        }
+        Ok(())
+    }
+
+    /// Take the oldest received buffer itself; `None` means the peer has closed and all was read.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    #[inline]
+    pub fn tcp_read_mbuf(&mut self, handle: TcpHandle) -> Result<Option<Mbuf>, CallError> {
+        let Some(pcb) = self.connections.get_mut(handle) else { return Err(CallError::Closed) };
+        let m = usrreq::read_mbuf(&mut pcb.tcb, &mut self.core.cx)?;
+        self.connections.after_read(handle);
+        Ok(m)
+    }
+
+    /// Show `look` all received data where it lies, in order and piece by piece, up to a mark of
+    /// urgent data at most; the buffers go home together. Returns how many bytes were shown; 0
+    /// means the peer has closed and all was read.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    #[inline]
+    pub fn tcp_read_in_place(
+        &mut self,
+        handle: TcpHandle,
+        look: impl FnMut(&[u8]),
+    ) -> Result<usize, CallError> {
+        let Some(pcb) = self.connections.get_mut(handle) else { return Err(CallError::Closed) };
+        let n = usrreq::read_in_place(&mut pcb.tcb, &mut self.core.cx, look)?;
+        self.connections.after_read(handle);
+        Ok(n)
+    }
+
+    /// Give a loaned buffer back; dropping it works as well, a little slower.
+    #[inline]
+    pub fn give_back(&mut self, m: Mbuf) {
+        self.core.cx.pool.free(m);
+    }
+}
