@@ -20,6 +20,7 @@ pub mod outside;
 pub mod outstanding;
 pub mod peers;
 pub mod proof;
+pub mod recorded;
 pub mod report;
 pub mod strangers;
 pub mod tcp;

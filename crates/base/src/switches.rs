@@ -35,7 +35,6 @@ switches! {
     Stamp "stamp" true "every segment of a run has its headers put together";
     Alone "alone" true "a segment by itself is made as any other, question by question";
     Follow "follow" true "every segment of a burst has its headers parsed";
-    FastPath "fast-path" true "every segment's headers are parsed one after the other";
     FollowApart "follow-apart" true "flows that alternate in a burst have no followers";
     FusedSum "fused-sum" true "data is copied first and summed afterwards";
     SimdSum "simd-sum" true "checksums use portable 64-bit code";
