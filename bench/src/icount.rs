@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use base::{Switch, Switches};
 use wirespeed_bench::drive::{Bulk, Drive};
 use wirespeed_bench::outstanding;
+use wirespeed_bench::recorded::{self, Ids, Recording};
 
 /// A name and what does so many units of it.
 type Case = (&'static str, fn(u64) -> Result<()>);
@@ -17,6 +18,19 @@ const ACKS: &[Case] = &[
     ("sack-100-outstanding", |n| outstanding::sacks(100, n)),
     ("sack-100000-outstanding", |n| outstanding::sacks(100_000, n)),
 ];
+
+/// Cases of which what a receiver does is counted.
+const RECORDED: &[Case] = &[
+    ("recorded-linux-v4", |n| recorded(V4, Ids::AsRecorded, n)),
+    ("recorded-linux-v4-random-ids", |n| recorded(V4, Ids::Random, n)),
+    ("recorded-linux-v6", |n| recorded(V6, Ids::AsRecorded, n)),
+    ("recorded-linux-16-flows", |n| recorded(FLOWS, Ids::AsRecorded, n)),
+    ("recorded-linux-16-flows-by-segment", by_segment),
+];
+
+const V4: &[u8] = include_bytes!("../recordings/linux-v4.rec");
+const V6: &[u8] = include_bytes!("../recordings/linux-v6.rec");
+const FLOWS: &[u8] = include_bytes!("../recordings/linux-16-flows.rec");
 
 const CASES: &[Case] = &[
     ("predicted-segment-1500", |n| segments(Bulk::default(), Switches::default(), n)),
@@ -40,6 +54,16 @@ fn segments(shape: Bulk, switches: Switches, n: u64) -> Result<()> {
         drive.bulk_turn()?;
     }
     Ok(())
+}
+
+fn recorded(bytes: &[u8], ids: Ids, n: u64) -> Result<()> {
+    recorded::replay(&Recording::parse(bytes)?, ids, n).map(|_| ())
+}
+
+/// As if the sender's GSO were off: the flows alternate at every segment.
+fn by_segment(n: u64) -> Result<()> {
+    let recording = Recording::parse(FLOWS)?.by_segment();
+    recorded::replay(&recording, Ids::AsRecorded, n).map(|_| ())
 }
 
 /// Each flow's one segment: written, sent, taken in, read, acknowledged, and that taken in.
@@ -73,11 +97,14 @@ fn main() -> Result<()> {
             for (name, _) in ACKS {
                 println!("{name}\t{}", outstanding::COUNTED);
             }
+            for (name, _) in RECORDED {
+                println!("{name}\t{}", recorded::COUNTED);
+            }
             Ok(())
         }
         [case, n] => {
             let n = n.parse().with_context(|| format!("'{n}' is not a number of units"))?;
-            match CASES.iter().chain(ACKS).find(|(name, _)| name == case) {
+            match CASES.iter().chain(ACKS).chain(RECORDED).find(|(name, _)| name == case) {
                 Some((_, run)) => run(n),
                 None => bail!("no case '{case}': see 'wirespeed-icount list'"),
             }

@@ -21,6 +21,7 @@ pub mod outstanding;
 pub mod peers;
 pub mod proof;
 pub mod readme;
+pub mod recorded;
 pub mod report;
 pub mod strangers;
 pub mod tcp;

@@ -4,7 +4,7 @@
 //! found a missed must, 2 usage.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -22,6 +22,7 @@ use wirespeed_bench::peers::latency::{Waiting, ping_pong};
 use wirespeed_bench::peers::{gvisor, smoltcp};
 use wirespeed_bench::proof;
 use wirespeed_bench::readme;
+use wirespeed_bench::recorded::{self, Kind};
 use wirespeed_bench::report::{Machine, Report};
 use wirespeed_bench::strangers;
 use wirespeed_bench::tcp;
@@ -62,6 +63,14 @@ enum Command {
         /// Bytes of one write, where the case does not say.
         #[arg(long)]
         write: Option<usize>,
+    },
+    /// Records bulk data of Linux for `icount`: v4, v6, or flows (16 of them, IPv4).
+    #[command(hide = true)]
+    Record {
+        what: String,
+        file: PathBuf,
+        #[arg(long, default_value_t = 1536)]
+        segments: usize,
     },
     /// Prints the bytes an idle endpoint takes, with this many connections.
     #[command(hide = true)]
@@ -112,6 +121,9 @@ fn main() -> ExitCode {
         Command::Peer(options) => peer(&options).map(|()| ExitCode::SUCCESS),
         Command::Ours { case, seconds, write } => {
             ours(&case, seconds, write).map(|()| ExitCode::SUCCESS)
+        }
+        Command::Record { what, file, segments } => {
+            record(&what, &file, segments).map(|()| ExitCode::SUCCESS)
         }
         Command::Idle { connections } => memory::measure_idle_endpoints(connections).map(|bytes| {
             println!("{bytes}");
@@ -164,6 +176,20 @@ fn bench(name: &'static str, rows: &[Spec], options: &Options) -> Result<ExitCod
     let measured = report.rows.iter().any(|row| row.value.is_some());
     let missed = options.check && report.rows.iter().any(|row| row.missed());
     Ok(if measured && !missed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A recording for `icount`, and what is in it.
+fn record(what: &str, file: &Path, segments: usize) -> Result<()> {
+    let kind = match what {
+        "v4" => Kind { v6: false, flows: 1 },
+        "v6" => Kind { v6: true, flows: 1 },
+        "flows" => Kind { v6: false, flows: 16 },
+        other => bail!("no recording '{other}': there are v4, v6 and flows"),
+    };
+    let recording = recorded::record(kind, segments)?;
+    eprintln!("{}", recording.summary());
+    std::fs::write(file, recording.bytes())?;
+    Ok(())
 }
 
 /// Our side of one case, alone.

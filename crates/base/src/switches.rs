@@ -35,7 +35,6 @@ switches! {
     Stamp "stamp" true "the headers of every segment are built anew";
     Alone "alone" true "a lone segment is built by the steps that any segment takes";
     Follow "follow" true "the headers of every received segment are parsed";
-    FastPath "fast-path" true "headers are parsed layer by layer";
     FollowApart "follow-apart" true "flows that alternate in a burst have no followers";
     FusedSum "fused-sum" true "data is copied first and summed afterwards";
     SimdSum "simd-sum" true "checksums use portable 64-bit code";

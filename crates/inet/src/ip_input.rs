@@ -32,13 +32,7 @@ pub struct Ip<A> {
 /// decides.
 #[inline(always)]
 pub fn ipv4_plain(packet: &[u8]) -> Option<Ip<V4Addrs>> {
-    ipv4_plain_of(packet.first_chunk()?, packet.len())
-}
-
-/// The same of a header that stands in front of a packet of `packet_len` bytes.
-#[inline(always)]
-pub fn ipv4_plain_of(header: &[u8; ipv4::HEADER_LEN], packet_len: usize) -> Option<Ip<V4Addrs>> {
-    let plain = ipv4::Plain::of(header, packet_len)?;
+    let plain = ipv4::Plain::parse(packet)?;
     Some(Ip {
         addrs: V4Addrs(plain.addrs),
         transport_at: ipv4::HEADER_LEN as u32,

@@ -156,16 +156,6 @@ impl Connections {
         self.cache.get(key).into_iter().flatten().find(is_it)
     }
 
-    /// The connection of a segment if it is in the cache, and the cache is in use.
-    #[inline(always)]
-    pub(crate) fn find_cached(&self, key: &FlowKey) -> Option<(TcpHandle, &Pcb)> {
-        let find = |handle: TcpHandle| Some((handle, &**self.pcbs.get(handle)?));
-        let is_it = |(_, pcb): &(TcpHandle, &Pcb)| pcb.in_table && pcb.key == *key;
-        let found = self.cache.get(key).into_iter().flatten().filter_map(find).find(is_it)?;
-        mbuf::prefetch(found.1);
-        Some(found)
-    }
-
     #[inline(never)]
     fn look_up_and_cache(&mut self, key: &FlowKey, secret: &KeyedHash) -> Option<TcpHandle> {
         let handle = self.lookup(key, secret)?;

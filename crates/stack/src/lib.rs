@@ -13,7 +13,6 @@ mod change;
 mod config;
 mod connections;
 mod event;
-mod fast_path;
 mod flow_cache;
 mod flows;
 mod follow;

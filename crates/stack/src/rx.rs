@@ -23,7 +23,6 @@ use wire::checksum::{Ladder, Sum};
 use wire::tcp::{Flags, HEADER_LEN, Header, Options, Timestamps, timestamps_only};
 use wire::{ipv4, ipv6, nd};
 
-use crate::fast_path;
 use crate::flows::Frames;
 use crate::follow::{self, At, Behind};
 use crate::socket::passive::{self, Iss, Syn};
@@ -68,13 +67,7 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
     let switches = stack.core.cx.switches;
     // An ACK between two segments would move Last.ACK.sent, and TS.Recent with the second.
     let following = count > 1 && switches.on(Switch::Follow) && switches.on(Switch::BurstAck);
-    let intake = Intake {
-        port: port_id,
-        link: port.limits.link,
-        mac: port.mac,
-        fast: fast_path::is_on(switches),
-        following,
-    };
+    let intake = Intake { port: port_id, link: port.limits.link, mac: port.mac, following };
     // Asked once a burst: a flow of its own stands behind every leader that has no followers.
     let mut apart = following && switches.on(Switch::FollowApart);
     // The next is at the end, from where it is taken without moving the others.
@@ -107,12 +100,10 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
 }
 
 /// How a burst is taken in.
-pub(crate) struct Intake {
+struct Intake {
     port: u16,
-    pub(crate) link: LinkKind,
-    pub(crate) mac: MacAddr,
-    /// The fast path may take frames.
-    fast: bool,
+    link: LinkKind,
+    mac: MacAddr,
     /// Segments may follow others.
     following: bool,
 }
@@ -121,12 +112,6 @@ pub(crate) struct Intake {
 #[inline(always)]
 fn one(stack: &mut Stack, intake: &Intake, leads: bool, mut m: Mbuf) {
     m.set_in_port(intake.port);
-    if intake.fast {
-        match fast_path::take(stack, intake, leads, m) {
-            Ok(()) => return,
-            Err(back) => m = back,
-        }
-    }
     if let Err(reason) = frame(stack, intake.link, intake.mac, leads, m) {
         stack.core.drops.count(reason);
     }
@@ -204,7 +189,7 @@ fn followers_behind(
 }
 
 /// One frame: its link header, its IP header. An error frees it.
-#[inline(never)]
+#[inline(always)]
 fn frame(stack: &mut Stack, link: LinkKind, mac: MacAddr, following: bool, mut m: Mbuf) -> Fate {
     let carries = match link {
         LinkKind::Ethernet => {
@@ -334,7 +319,7 @@ fn segment<A: Addrs>(
 /// Take a segment that prediction matches, whose headers begin at `at`; `pseudo` sums its
 /// pseudo-header.
 #[inline(always)]
-pub(crate) fn predicted(
+fn predicted(
     stack: &mut Stack,
     handle: TcpHandle,
     seg: &Segment,

@@ -204,12 +204,7 @@ impl Plain {
     /// other what it is.
     #[inline(always)]
     pub fn parse(packet: &[u8]) -> Option<Plain> {
-        Plain::of(packet.first_chunk()?, packet.len())
-    }
-
-    /// The same of a header that stands in front of a packet of `packet_len` bytes.
-    #[inline(always)]
-    pub fn of(b: &[u8; HEADER_LEN], packet_len: usize) -> Option<Plain> {
+        let b = packet.first_chunk::<HEADER_LEN>()?;
         let words = [u64::from_ne_bytes(array(b, 0)), u64::from_ne_bytes(array(b, 8))];
         let addrs = u64::from_ne_bytes(array(b, 12));
         let total_len = u32::from(be16(b, 2));
@@ -217,7 +212,7 @@ impl Plain {
         let plain = b[0] == 0x45
             && be16(b, 6) & (MORE_FRAGMENTS | OFFSET_MASK) == 0
             && total_len >= HEADER_LEN as u32
-            && total_len as usize <= packet_len
+            && total_len as usize <= packet.len()
             && Sum::from_u64s([words[0], words[1], last]).is_whole();
         plain.then_some(Plain { addrs, total_len, protocol: b[9], tos: b[1], ttl: b[8] })
     }

@@ -1,14 +1,12 @@
 //! The header nearly every segment has: 20 bytes, or 32 with timestamps; written and summed as
-//! words, and read where its fields always are.
+//! words.
 //!
-//! Called by: `tcp::header`, `stack/fast_path.rs`. The sum is taken from registers: summing stored
-//! bytes would load words just written in other sizes, which stalls. RFC 9293 section 3.1,
-//! RFC 7323 appendix A.
+//! Called by: `tcp::header`. The sum is taken from registers: summing stored bytes would load words
+//! just written in other sizes, which stalls. RFC 9293 section 3.1, RFC 7323 appendix A.
 
 use base::SeqNumber;
 
-use super::{Flags, HEADER_LEN, SEQ_OFFSET, Timestamps, timestamps_only};
-use crate::bytes::{array, be32};
+use super::{Flags, Timestamps};
 use crate::checksum::Sum;
 
 /// What becomes of the checksum field.
@@ -23,7 +21,7 @@ pub enum ChecksumField {
 }
 
 /// The fields of such a header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Established {
     /// Both ports as they stand in the header.
     pub ports: [u8; 4],
@@ -59,37 +57,6 @@ fn word(first: u32, second: u32) -> u64 {
 }
 
 impl Established {
-    /// The header at the front of a segment, of which at least as many bytes are there as with
-    /// timestamps; without them the last are payload. `None` for one with other options. Control
-    /// bits may be any, and the urgent pointer is not looked at.
-    #[inline(always)]
-    pub fn parse(b: &[u8; Established::LEN_MAX]) -> Option<Established> {
-        // Data offset, control bits and window in one load.
-        let bits = be32(b, 12);
-        let timestamps = match bits >> 28 {
-            8 => Some(timestamps_only(&b[HEADER_LEN..])?),
-            5 => None,
-            _ => return None,
-        };
-        Some(Established {
-            ports: array(b, 0),
-            seq: SeqNumber(be32(b, SEQ_OFFSET)),
-            ack: SeqNumber(be32(b, 8)),
-            flags: Flags((bits >> 16) as u8),
-            window: bits as u16,
-            timestamps,
-        })
-    }
-
-    /// Is there a header that [`Established::parse`] takes?
-    #[inline(always)]
-    pub fn is_at(b: &[u8; Established::LEN_MAX]) -> bool {
-        match b[12] >> 4 {
-            8 => timestamps_only(&b[HEADER_LEN..]).is_some(),
-            words => words == 5,
-        }
-    }
-
     /// Bytes of the header with timestamps.
     pub const LEN_MAX: usize = 32;
 

@@ -1,0 +1,143 @@
+//! Bulk data of Linux, recorded at a TAP without offload (`record.rs`) and kept as what its headers
+//! said (`bench/recordings`), so that it can be replayed to a stack of ours (`replay.rs`).
+//!
+//! Called by `icount.rs` and `main.rs`. A recording is a list of data segments in the order in
+//! which they were read; payloads and what the receiver decides (its numbers, its clock) are made
+//! anew.
+//! `wirespeed-bench record v4|v6|flows FILE` makes one.
+
+mod frames;
+mod live;
+mod record;
+mod replay;
+
+use anyhow::{Context, Result, ensure};
+
+pub use live::{Live, live};
+pub use record::{Kind, record};
+pub use replay::{COUNTED, Ids, replay};
+
+/// What a recorded data segment's headers said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Which of the recorded connections it is of.
+    pub flow: u8,
+    /// TCP control bits.
+    pub flags: u8,
+    /// Traffic class, or type of service.
+    pub tos: u8,
+    /// Was it the first of a burst that was read at once?
+    pub starts_burst: bool,
+    /// Bytes of payload.
+    pub len: u16,
+    /// The window field.
+    pub window: u16,
+    /// Identification; 0 with IPv6.
+    pub id: u16,
+    /// Milliseconds by which the sender's timestamp clock moved since the flow's first segment.
+    pub value: u16,
+    /// The same of our clock, which the segment echoes.
+    pub echo: u16,
+}
+
+/// Bytes of a segment in a file.
+const SEGMENT: usize = 14;
+const MAGIC: &[u8; 4] = b"WSR1";
+
+/// Segments of some connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recording {
+    /// IPv6, or IPv4.
+    pub v6: bool,
+    /// Connections.
+    pub flows: u8,
+    /// Data segments, as they were read.
+    pub segments: Vec<Segment>,
+}
+
+impl Recording {
+    /// The recording in a file's bytes.
+    ///
+    /// # Errors
+    /// A sentence if it is none.
+    pub fn parse(bytes: &[u8]) -> Result<Recording> {
+        let (head, body) = bytes.split_at_checked(6).context("too short for a recording")?;
+        ensure!(head.starts_with(MAGIC), "not a recording");
+        ensure!(body.len().is_multiple_of(SEGMENT), "a recording that ends inside a segment");
+        let (v6, flows) = (head[4] == 6, head[5]);
+        let segments: Vec<Segment> = body.chunks_exact(SEGMENT).map(Segment::parse).collect();
+        ensure!(segments.iter().all(|s| s.flow < flows), "a segment of no flow");
+        ensure!(!segments.is_empty(), "a recording of nothing");
+        Ok(Recording { v6, flows, segments })
+    }
+
+    /// The same segments in the order in which a sender without GSO has them leave: one of each flow
+    /// in turn, as far as they have any.
+    pub fn by_segment(&self) -> Recording {
+        let mut flows: Vec<_> = (0..self.flows)
+            .map(|flow| self.segments.iter().filter(move |s| s.flow == flow).copied())
+            .collect();
+        let mut segments = Vec::new();
+        while segments.len() < self.segments.len() {
+            segments.extend(flows.iter_mut().filter_map(Iterator::next));
+        }
+        Recording { segments, ..self.clone() }
+    }
+
+    /// What is in it, in a line: how often the flow changes, and what else ends a run.
+    pub fn summary(&self) -> String {
+        let pairs = || self.segments.windows(2).map(|pair| (&pair[0], &pair[1]));
+        let others = pairs().filter(|(a, b)| a.flow != b.flow).count();
+        let ticks = pairs().filter(|(a, b)| a.flow == b.flow && a.value != b.value).count();
+        let echoes = pairs().filter(|(a, b)| a.flow == b.flow && a.echo != b.echo).count();
+        let windows = pairs().filter(|(a, b)| a.flow == b.flow && a.window != b.window).count();
+        let flags = pairs().filter(|(a, b)| a.flow == b.flow && a.flags != b.flags).count();
+        let lens = pairs().filter(|(a, b)| a.flow == b.flow && a.len != b.len).count();
+        let bursts = self.segments.iter().filter(|s| s.starts_burst).count();
+        format!(
+            "{} segments of {} flows in {bursts} bursts; from one to the next changed: flow \
+             {others}, timestamp {ticks}, echo {echoes}, window {windows}, flags {flags}, length \
+             {lens}",
+            self.segments.len(),
+            self.flows
+        )
+    }
+
+    /// The file's bytes.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        out.extend([if self.v6 { 6 } else { 4 }, self.flows]);
+        self.segments.iter().for_each(|s| out.extend(s.bytes()));
+        out
+    }
+}
+
+impl Segment {
+    fn parse(b: &[u8]) -> Segment {
+        let word = |at: usize| u16::from_be_bytes([b[at], b[at + 1]]);
+        Segment {
+            flow: b[0],
+            flags: b[1],
+            tos: b[2],
+            starts_burst: b[3] != 0,
+            len: word(4),
+            window: word(6),
+            id: word(8),
+            value: word(10),
+            echo: word(12),
+        }
+    }
+
+    fn bytes(&self) -> [u8; SEGMENT] {
+        let mut out = [0; SEGMENT];
+        out[..4].copy_from_slice(&[self.flow, self.flags, self.tos, u8::from(self.starts_burst)]);
+        let words = [self.len, self.window, self.id, self.value, self.echo];
+        for (place, word) in out[4..].chunks_exact_mut(2).zip(words) {
+            place.copy_from_slice(&word.to_be_bytes());
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests;
