@@ -43,3 +43,19 @@ fn tick(max: f64) -> f64 {
     let step = steps.into_iter().find(|step| max / (step * power) <= 8.0);
     step.unwrap_or(10.0) * power
 }
+
+/// What is written at a line of a grid: 3 x 0.2 is 0.6 there, not 0.6000000000000001.
+fn tick_label(value: f64) -> String {
+    format!("{}", (value * 1e9).round() / 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_at_a_grid_is_short() {
+        let labels: Vec<_> = (0..=5).map(|n| tick_label(f64::from(n) * tick(1.0))).collect();
+        assert_eq!(labels, ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
+    }
+}

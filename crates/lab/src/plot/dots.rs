@@ -6,7 +6,7 @@
 use plotters::style::RGBColor;
 
 use super::ink::{Anchor, BAND, BLACK, GREY, Ink, LIGHT, SERIES, for_text};
-use super::tick;
+use super::{tick, tick_label};
 use crate::Error;
 use crate::report::Span;
 
@@ -173,7 +173,7 @@ impl Dots {
         for number in 0..=(layout.max / step + 0.001) as i32 {
             let value = f64::from(number) * step;
             ink.line((at(value), top), (at(value), bottom), 1, LIGHT, 1.0)?;
-            let label = format!("{value}");
+            let label = tick_label(value);
             ink.text(&label, (at(value), bottom + 13), 12, GREY, Anchor::Centre)?;
         }
         ink.text(&self.axis, (x + width / 2, bottom + 33), 13, GREY, Anchor::Centre)?;

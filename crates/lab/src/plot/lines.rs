@@ -5,7 +5,7 @@
 use plotters::style::RGBColor;
 
 use super::ink::{Anchor, BLACK, GREY, Ink, LIGHT, SERIES, for_text};
-use super::tick;
+use super::{tick, tick_label};
 use crate::Error;
 
 /// What is to be seen. Values are 0 or more.
@@ -114,7 +114,7 @@ impl Lines {
 fn steps(max: f64) -> Vec<(f64, String)> {
     let step = tick(max);
     let count = (max / step + 0.001) as i32;
-    (0..=count).map(|n| f64::from(n) * step).map(|value| (value, format!("{value}"))).collect()
+    (0..=count).map(|n| f64::from(n) * step).map(|value| (value, tick_label(value))).collect()
 }
 
 fn colour(series: usize) -> RGBColor {
