@@ -150,7 +150,8 @@ fn packets_of_several_ports_come_in_the_order_of_their_times() {
 
 #[test]
 fn a_program_that_stands_still_for_a_while_ends_no_capture() {
-    let running = Running::start("1").ready();
+    // Long enough for so many packets on a busy machine, too.
+    let running = Running::with(&["--threads", "1", "--seconds", "240"]).ready();
     let stand = "sleep 1; kill -STOP $PID; sleep 7; kill -CONT $PID";
     let script = format!("PID={}; ({stand}) & exec $WIRESPEED dump -c 400000 -w -", running.pid());
     let path = place("stood.pcapng");
@@ -396,7 +397,7 @@ fn packets_go_to_standard_output_and_the_rest_to_standard_error() {
 
 #[test]
 fn a_filter_may_come_from_a_file_and_a_direction_is_a_filter() {
-    let path = capture("directions.pcapng", "200");
+    let path = capture("directions.pcapng", "5000");
     let path = path.to_str().expect("a path in UTF-8");
     let count = |more: &[&str]| {
         let shown = run(&[&["dump", "-r", path][..], more].concat());
@@ -404,12 +405,12 @@ fn a_filter_may_come_from_a_file_and_a_direction_is_a_filter() {
         text(&shown).lines().count()
     };
     let (received, sent) = (count(&["-Q", "in"]), count(&["-Q", "out"]));
-    assert!(received > 0 && sent > 0 && received + sent == 200, "{received} and {sent}");
-    assert_eq!(count(&["-Q", "inout"]), 200);
+    assert!(received > 0 && sent > 0 && received + sent == 5000, "{received} and {sent}");
+    assert_eq!(count(&["-Q", "inout"]), 5000);
     let filter = place("filter.txt");
     std::fs::write(&filter, "\n").expect("room");
     // An empty file lets all pass, whatever the command line says.
-    assert_eq!(count(&["-F", filter.to_str().expect("UTF-8"), "tcp port nowhere"]), 200);
+    assert_eq!(count(&["-F", filter.to_str().expect("UTF-8"), "tcp port nowhere"]), 5000);
     assert_eq!(code(&run(&["dump", "-F", "/nowhere/at/all"])), 1);
 }
 
