@@ -55,6 +55,7 @@ fn recordings_of_linux_follow() {
             assert!(share > least, "{share}: {}", recording.summary());
         }
         let turned = replay(&recording.by_segment(), Ids::AsRecorded, 3000).unwrap();
-        assert!(turned > 0.7, "{turned} with flows in turn");
+        // A burst has four segments of each of sixteen flows; the first leads, and clocks tick.
+        assert!(turned > 0.4, "{turned} with flows in turn");
     }
 }

@@ -189,7 +189,7 @@ impl Bench {
     fn write_mbuf(&mut self, len: usize) {
         let len = len.min(usrreq::unit_bytes(&self.tcb)).min(65_000);
         let Some(m) = self.cx.pool.copy_of(stream(self.written, len)) else { return };
-        match usrreq::write_mbuf(&mut self.tcb, m, &mut self.cx) {
+        match usrreq::write_mbuf(&mut self.tcb, m, None, &mut self.cx) {
             Ok(()) => self.written += len as u64,
             Err((_, m)) => self.cx.pool.free(m),
         }
