@@ -71,8 +71,8 @@ impl Recording {
         Ok(Recording { v6, flows, segments })
     }
 
-    /// The same segments in the order in which a sender without GSO has them leave: one of each flow
-    /// in turn, as far as they have any.
+    /// The same segments in the order in which a sender without GSO has them leave: one of each
+    /// flow in turn, as far as they have any.
     pub fn by_segment(&self) -> Recording {
         let mut flows: Vec<_> = (0..self.flows)
             .map(|flow| self.segments.iter().filter(move |s| s.flow == flow).copied())

@@ -1,8 +1,8 @@
 //! What an adversary can do wrong, a line each; how it does that is in `misbehave.rs`.
 //!
-//! Called by: scenarios and `adversary`. RFC 9293 (windows), RFC 2018 (SACK, and section 8: what was reported may
-//! be thrown away), RFC 2883 (DSACK), RFC 7323 (timestamps); attacks on
-//! the sender: Savage and others, "TCP congestion control with a misbehaving receiver", 1999.
+//! Called by: scenarios and `adversary`. RFC 9293 (windows), RFC 2018 (SACK, and section 8: what
+//! was reported may be thrown away), RFC 2883 (DSACK), RFC 7323 (timestamps); attacks on the
+//! sender: Savage and others, "TCP congestion control with a misbehaving receiver", 1999.
 
 /// What an adversary does wrong, half of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

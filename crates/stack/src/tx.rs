@@ -107,8 +107,12 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     let core = &mut stack.core;
     let Some(port) = stack.ports.get_mut(pcb.port) else { return };
     let mut run = Run::default();
-    let tries = is_resolved && core.cx.switches.on(Switch::Alone) && pcb.template.is_usual();
-    let is_sent = tries && !port.is_full() && alone(pcb, &mut run, port, core);
+    let is_sent = output::may_be_alone(&pcb.tcb)
+        && is_resolved
+        && core.cx.switches.on(Switch::Alone)
+        && pcb.template.is_usual()
+        && !port.is_full()
+        && alone(pcb, &mut run, port, core);
     loop {
         if is_sent {
             break;
