@@ -107,39 +107,13 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     let core = &mut stack.core;
     let Some(port) = stack.ports.get_mut(pcb.port) else { return };
     let mut run = Run::default();
-    let is_sent = output::may_be_alone(&pcb.tcb)
-        && is_resolved
-        && core.cx.switches.on(Switch::Alone)
-        && pcb.template.is_usual()
-        && !port.is_full()
-        && alone(pcb, &mut run, port, core);
-    loop {
-        if is_sent {
-            break;
-        }
-        if !is_resolved {
-            // Without a link address its segments stay unmade, and its timers run.
-            output::hold_back(&mut pcb.tcb, &core.cx);
-            break;
-        }
-        if port.is_full() && !makes_room(pcb, port, handle, core) {
-            break;
-        }
-        let Some(mut m) = output::next(&mut pcb.tcb, &mut run, &mut core.cx) else { break };
-        let made = pcb.template.prepend(&mut m);
-        if run.is_ecn_capable() {
-            pcb.template.set_ect(&mut m);
-        }
-        match made {
-            Ok(()) if m.departs_after(core.cx.now) && admits(core, &stack.release) => {
-                stack.release.push(pcb.port, m);
-            }
-            Ok(()) if run.goes_on() && core.cx.switches.on(Switch::Stamp) => {
-                rest_of_run(pcb, m, &mut run, port, &mut core.cx);
-            }
-            Ok(()) => port.push(m),
-            Err(reason) => core.drops.count(reason),
-        }
+    let tries = is_resolved && core.cx.switches.on(Switch::Alone) && pcb.template.is_usual();
+    let is_sent = tries && !port.is_full() && alone(pcb, &mut run, port, core);
+    if !is_sent && is_resolved {
+        segments(pcb, handle, &mut run, port, &mut stack.release, core);
+    } else if !is_resolved {
+        // Without a link address its segments stay unmade, and its timers run.
+        output::hold_back(&mut pcb.tcb, &core.cx);
     }
     if !pcb.blocked
         && let Some(round_trip) = output::awaits_ack(&pcb.tcb)
@@ -159,6 +133,38 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     }
     if over {
         ended(stack, handle);
+    }
+}
+
+/// Send what windows, pace and port admit, one segment or run after the other.
+#[inline(always)]
+fn segments(
+    pcb: &mut Pcb,
+    handle: TcpHandle,
+    run: &mut Run,
+    port: &mut Port,
+    release: &mut Release,
+    core: &mut Core,
+) {
+    loop {
+        if port.is_full() && !makes_room(pcb, port, handle, core) {
+            break;
+        }
+        let Some(mut m) = output::next(&mut pcb.tcb, run, &mut core.cx) else { break };
+        let made = pcb.template.prepend(&mut m);
+        if run.is_ecn_capable() {
+            pcb.template.set_ect(&mut m);
+        }
+        match made {
+            Ok(()) if m.departs_after(core.cx.now) && admits(core, release) => {
+                release.push(pcb.port, m);
+            }
+            Ok(()) if run.goes_on() && core.cx.switches.on(Switch::Stamp) => {
+                rest_of_run(pcb, m, run, port, &mut core.cx);
+            }
+            Ok(()) => port.push(m),
+            Err(reason) => core.drops.count(reason),
+        }
     }
 }
 

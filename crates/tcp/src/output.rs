@@ -8,7 +8,7 @@ mod alone;
 mod rare;
 mod run;
 
-pub use alone::{Alone, alone, may_be_alone};
+pub use alone::{Alone, alone};
 pub use rare::hold_back;
 pub(crate) use rare::{has_more, resend, send_part};
 pub use run::{Run, admits_front, admitted, last_payload, others};

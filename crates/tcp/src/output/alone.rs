@@ -29,16 +29,13 @@ pub struct Alone {
     pub pseudo: Sum,
 }
 
-/// Does `tcb` have one piece to send or none? If not, there is no need to ask [`alone`].
-#[inline(always)]
-pub fn may_be_alone(tcb: &Tcb) -> bool {
-    tcb.sendq.unsent_count() <= 1
-}
-
 /// All that `tcb` has to send, if it is one segment or none, and nothing about it is unusual: if
 /// it is one, it is sent now. `None` says nothing: ask [`super::next`].
 #[inline(always)]
 pub fn alone(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Option<Alone>> {
+    if tcb.sendq.unsent_count() > 1 {
+        return None;
+    }
     const UNUSUAL: u16 = Marks::SHUT_WRITE | Marks::FIN_SENT | Marks::PATH_SEARCH | Marks::CORK;
     let usual = tcb.marks.0 & (UNUSUAL | Marks::TIMESTAMPS) == Marks::TIMESTAMPS
         && tcb.trouble == 0
