@@ -220,6 +220,11 @@ impl Kind {
 /// A namespace with a TAP in it, up, with the kernel's address, and our link address known.
 fn host_with_tap(kind: Kind) -> Result<(File, Tap)> {
     in_new_namespace(move || {
+        // An IPv6 address that is tested for duplicates first cannot be used at once. A kernel
+        // without IPv6 has no such files, and says so when the address is set.
+        for what in ["all", "default"] {
+            let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{what}/accept_dad"), "0");
+        }
         let mut tap = Tap::open(&Config { vnet_hdr: false, ..Config::default() })?;
         tap.configure(&Setup { addresses: vec![kind.kernel()], up: true, ..Setup::default() })?;
         let ours = kind.ours().addr;
