@@ -51,10 +51,12 @@ pub fn table(report: &Report) -> String {
         text.push_str(&format!("| {what} | {beside} | {} {counts} |\n", value(case)));
     }
     let m = &report.machine;
+    // Major and minor: what is behind them is a distributor's.
+    let kernel = m.kernel.split('.').take(2).collect::<Vec<_>>().join(".");
     text.push_str(&format!(
         "\nBytes per CPU-second, both ends on one core, checksums on, copies included; \
          `cargo xtask bench core\n--readme README.md` on {}, Linux {}.\n",
-        m.cpu_model, m.kernel
+        m.cpu_model, kernel
     ));
     text
 }
