@@ -15,12 +15,15 @@ use link::Bridge;
 use sim::goodput::ways;
 
 use super::host::Host;
-use super::{LOOK, MEMORY_BYTES, PAUSE, PORT, carry, failed};
+use super::{LOOK, MEMORY_BYTES, PORT, carry, failed};
 use crate::Error;
 use crate::fair::{Contest, Outcome, Whose};
 
-/// One run, repeated if the bridge paused in it, `again` times at most; `None` if somebody
-/// says `stop`.
+/// A run is void if the bridge paused for a longer part of the round-trip time than one in this:
+/// the queues of these paths hold half of one at least, and flows do not notice a shorter pause.
+const PAUSE_OF_RTT: f64 = 4.0;
+
+/// One run, repeated if the bridge paused in it, `again` times at most; `None` if `stop` says so.
 ///
 /// # Errors
 /// No hosts can be had, or a connection fails.
@@ -29,10 +32,11 @@ pub fn measure(
     again: u32,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Option<Outcome>, Error> {
+    let longest_pause_ms = 2.0 * contest.path.delay.as_nanos() as f64 / 1e6 / PAUSE_OF_RTT;
     let mut void = 0;
     loop {
         let Some(outcome) = once(contest, stop)? else { return Ok(None) };
-        let is_quiet = outcome.pause_ms <= PAUSE.as_secs_f64() * 1e3;
+        let is_quiet = outcome.pause_ms <= longest_pause_ms;
         if is_quiet || void == again {
             return Ok(Some(Outcome { void, ..outcome }));
         }
