@@ -21,6 +21,7 @@ mod idle;
 #[cfg(feature = "internals")]
 pub mod internals;
 mod local;
+mod no_connection;
 pub mod pair;
 mod path_mtu;
 mod port;

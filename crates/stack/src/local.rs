@@ -5,8 +5,14 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use base::Cidr;
+use base::{Cidr, DropReason};
+use inet::Ip;
+use inet::flow::Addrs;
 use inet::ip_input::is_martian_source;
+use mbuf::Mbuf;
+use tcp::Fate;
+
+use crate::Stack;
 
 /// What of a port's addresses a packet's own are compared with.
 pub(crate) struct LocalAddrs {
@@ -75,6 +81,42 @@ impl LocalAddrs {
             }
             IpAddr::V6(a) => a.is_multicast(),
         }
+    }
+}
+
+/// Is a packet addressed to this host, by an address that a host can have?
+/// RFC 9293 MUST-63.
+pub(crate) fn for_us<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
+    match stack.ports.get(m.in_port()) {
+        Some(port) if !port.local.may_send(ip.src()) => Err(DropReason::IpMartianSource),
+        Some(port) if port.local.is_ours(ip.dst()) => Ok(()),
+        _ => Err(DropReason::IpNotForUs),
+    }
+}
+
+/// As [`for_us`], or addressed to a group or to all on a link: RFC 1122 section 4.1.3.6.
+pub(crate) fn for_us_or_group<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
+    let port = stack.ports.get(m.in_port()).ok_or(DropReason::IpNotForUs)?;
+    if port.local.is_ours(ip.dst()) {
+        return if port.local.may_send(ip.src()) {
+            Ok(())
+        } else {
+            Err(DropReason::IpMartianSource)
+        };
+    }
+    match port.local.is_group(ip.dst()) {
+        true if is_martian_source(ip.src()) => Err(DropReason::IpMartianSource),
+        true => Ok(()),
+        false => for_us(stack, ip, m),
+    }
+}
+
+/// Is a packet from and to addresses that a host can have, ours or not?
+pub(crate) fn for_any_host<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
+    match stack.ports.get(m.in_port()) {
+        Some(port) if !port.local.may_send(ip.src()) => Err(DropReason::IpMartianSource),
+        Some(port) if port.local.is_group(ip.dst()) => Err(DropReason::TcpGroupAddress),
+        _ => Ok(()),
     }
 }
 

@@ -4,8 +4,6 @@
 //! comes next, or the named reason to drop it. What is to be sent in answer waits until the burst
 //! is through (`tx.rs`): one ACK for a burst, one wake-up for a reader.
 
-use core::net::SocketAddr;
-
 use base::{Counter, DropReason, LinkKind, MacAddr, Switch};
 use bpf::Direction;
 use device::{BURST, Burst};
@@ -13,11 +11,9 @@ use inet::Ip;
 use inet::ether::{Carries, ether_input};
 use inet::flow::Addrs;
 use inet::icmp::Unreachable;
-use inet::ip_input::{ipv4_any, ipv4_plain, ipv6_any, ipv6_plain, is_martian_source};
+use inet::ip_input::{ipv4_any, ipv4_plain, ipv6_any, ipv6_plain};
 use mbuf::{Flags as MbufFlags, Mbuf};
-use tcp::handshake::{self, Listen};
 use tcp::predict;
-use tcp::timewait::Late;
 use tcp::{Fate, Segment};
 use wire::checksum::{Ladder, Sum};
 use wire::tcp::{Flags, HEADER_LEN, Header, Options, Timestamps, timestamps_only};
@@ -25,9 +21,9 @@ use wire::{ipv4, ipv6, nd};
 
 use crate::flows::Frames;
 use crate::follow::{self, At, Behind};
-use crate::socket::passive::{self, Iss, Syn};
-use crate::socket::{cookies, udp};
-use crate::{Stack, TcpHandle, icmp, resolve, tx};
+use crate::local::for_us;
+use crate::socket::{passive, udp};
+use crate::{Stack, TcpHandle, icmp, no_connection, resolve, tx};
 
 /// Bursts taken from one port before the others get their turn.
 const BURSTS_MAX: usize = 8;
@@ -296,7 +292,7 @@ fn segment<A: Addrs>(
         stack.connections.find(&key, &core.secret, core.cx.switches, &mut core.cx.counters)
     else {
         m.keep(at, len);
-        return no_connection(stack, ip, m);
+        return no_connection::input(stack, ip, m);
     };
     let seg = segment_of(&header, len, timestamps, ip.is_ce());
     if core.cx.switches.on(Switch::Predict)
@@ -361,7 +357,7 @@ fn segment_of(header: &Header, len: usize, timestamps: Option<Timestamps>, ce: b
 
 /// Header and options of any segment, for the paths that are not in a hurry.
 /// RFC 9293 MUST-5.
-fn any_segment(m: &Mbuf, ce: bool) -> Result<(Header, Segment, Options), DropReason> {
+pub(crate) fn any_segment(m: &Mbuf, ce: bool) -> Result<(Header, Segment, Options), DropReason> {
     let header = Header::parse(m.as_slice())?;
     let options = Options::parse(header.options(m.as_slice()))?;
     let seg = segment_of(&header, m.len(), options.timestamps, ce);
@@ -370,7 +366,12 @@ fn any_segment(m: &Mbuf, ce: bool) -> Result<(Header, Segment, Options), DropRea
 
 /// What prediction refused, through the steps of RFC 9293.
 #[inline(never)]
-fn slow_segment<A: Addrs>(stack: &mut Stack, handle: TcpHandle, ip: Ip<A>, mut m: Mbuf) -> Fate {
+pub(crate) fn slow_segment<A: Addrs>(
+    stack: &mut Stack,
+    handle: TcpHandle,
+    ip: Ip<A>,
+    mut m: Mbuf,
+) -> Fate {
     let (header, seg, options) = any_segment(&m, ip.is_ce())?;
     m.trim_front(header.header_len);
     let Some(pcb) = stack.connections.get_mut(handle) else { return Err(DropReason::TcpNoSocket) };
@@ -378,7 +379,7 @@ fn slow_segment<A: Addrs>(stack: &mut Stack, handle: TcpHandle, ip: Ip<A>, mut m
     let fate = tcp::input(&mut pcb.tcb, &seg, &options, m, &mut stack.core.cx);
     let unwanted = matches!(fate, Err(DropReason::TcpBadAck | DropReason::TcpAfterClose));
     if unwanted && !seg.flags.contains(Flags::RST) {
-        reset(stack, &ip, &header, &seg);
+        no_connection::reset(stack, &ip, &header, &seg);
     }
     if embryonic {
         passive::handshake_progress(stack, handle);
@@ -386,114 +387,6 @@ fn slow_segment<A: Addrs>(stack: &mut Stack, handle: TcpHandle, ip: Ip<A>, mut m
     // Also what was dropped may have left an answer to send.
     stack.connections.mark_dirty(handle);
     fate
-}
-
-/// A segment of no connection: for a TIME-WAIT record, a listener, or neither (RFC 9293 section
-/// 3.10.7.1).
-#[cold]
-#[inline(never)]
-fn no_connection<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf) -> Fate {
-    let (header, seg, options) = any_segment(&m, ip.is_ce())?;
-    let key = ip.flow(Header::raw_ports(m.as_slice()));
-    // RFC 9293 MUST-57.
-    if m.has(MbufFlags::LINK_GROUP) {
-        return Err(DropReason::TcpGroupAddress);
-    }
-    if ip.src() == ip.dst() && header.src_port == header.dst_port {
-        return Err(DropReason::TcpLand);
-    }
-    let mut after = None;
-    if let Some(entry) = stack.connections.time_wait(&key, &stack.core.secret).copied() {
-        match entry.record.input(&seg) {
-            Late::Ignore(reason) => return Err(reason),
-            Late::Answer => {
-                tx::answer_time_wait(stack, &entry, &seg);
-                return Err(DropReason::TcpTimeWait);
-            }
-            Late::Reopen => {
-                // RFC 1122 4.2.2.13-a.
-                // Behind what a window of the old connection could still hold.
-                after = Some(entry.record.snd_nxt + (65_535 + 2));
-                stack.connections.remove_time_wait(&key, &stack.core.secret);
-            }
-        }
-    }
-    if stack.listeners.takes_anything() {
-        for_any_host(stack, &ip, &m)?;
-    } else {
-        for_us(stack, &ip, &m)?;
-    }
-    let Some(listener) = stack.listeners.find(ip.dst(), header.dst_port) else {
-        if seg.flags.contains(Flags::RST) {
-            return Err(DropReason::TcpNoSocketRst);
-        }
-        reset(stack, &ip, &header, &seg);
-        return Err(DropReason::TcpNoSocket);
-    };
-    match handshake::listen(&seg) {
-        Listen::Ignore(reason) => Err(reason),
-        Listen::Reset(reason) => {
-            let ends = ends(&ip, &header);
-            if let Some(handle) = cookies::redeem(stack, listener, ends, &seg)? {
-                return slow_segment(stack, handle, ip, m);
-            }
-            reset(stack, &ip, &header, &seg);
-            Err(reason)
-        }
-        Listen::Open => {
-            let (local, remote) = ends(&ip, &header);
-            let iss = after.map_or(Iss::Any, Iss::Behind);
-            m.trim_front(header.header_len);
-            passive::passive_open(stack, &Syn { listener, local, remote, seg, options, iss }, m)
-        }
-    }
-}
-
-/// Our end and the other's.
-fn ends<A: Addrs>(ip: &Ip<A>, header: &Header) -> (SocketAddr, SocketAddr) {
-    (SocketAddr::new(ip.dst(), header.dst_port), SocketAddr::new(ip.src(), header.src_port))
-}
-
-/// Reset a segment without connection or listener, RFC 9293 section 3.10.7.1.
-fn reset<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, header: &Header, seg: &Segment) {
-    let (local, remote) = ends(ip, header);
-    tx::reset(stack, local, remote, seg);
-}
-
-/// Is a packet addressed to this host, by an address that a host can have?
-/// RFC 9293 MUST-63.
-pub(crate) fn for_us<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
-    match stack.ports.get(m.in_port()) {
-        Some(port) if !port.local.may_send(ip.src()) => Err(DropReason::IpMartianSource),
-        Some(port) if port.local.is_ours(ip.dst()) => Ok(()),
-        _ => Err(DropReason::IpNotForUs),
-    }
-}
-
-/// As [`for_us`], or addressed to a group or to all on a link: RFC 1122 section 4.1.3.6.
-pub(crate) fn for_us_or_group<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
-    let port = stack.ports.get(m.in_port()).ok_or(DropReason::IpNotForUs)?;
-    if port.local.is_ours(ip.dst()) {
-        return if port.local.may_send(ip.src()) {
-            Ok(())
-        } else {
-            Err(DropReason::IpMartianSource)
-        };
-    }
-    match port.local.is_group(ip.dst()) {
-        true if is_martian_source(ip.src()) => Err(DropReason::IpMartianSource),
-        true => Ok(()),
-        false => for_us(stack, ip, m),
-    }
-}
-
-/// Is a packet from and to addresses that a host can have, ours or not?
-fn for_any_host<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
-    match stack.ports.get(m.in_port()) {
-        Some(port) if !port.local.may_send(ip.src()) => Err(DropReason::IpMartianSource),
-        Some(port) if port.local.is_group(ip.dst()) => Err(DropReason::TcpGroupAddress),
-        _ => Ok(()),
-    }
 }
 
 /// The one pass over a received segment's bytes before its reader's copy; out of line so that

@@ -17,7 +17,7 @@ use wire::ipv4;
 
 use crate::event::Event;
 use crate::snapshot::SocketRow;
-use crate::{Core, IpSettings, Stack, icmp, resolve, rx};
+use crate::{Core, IpSettings, Stack, icmp, local, resolve};
 
 new_key_type! {
     /// A UDP socket.
@@ -219,7 +219,7 @@ impl UdpSockets {
 
 /// A UDP datagram; `at` is where the IP header begins.
 pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: usize) -> Fate {
-    rx::for_us_or_group(stack, ip, &m)?;
+    local::for_us_or_group(stack, ip, &m)?;
     let verify = stack.core.cx.switches.on(Switch::ChecksumRx) && !m.has(MbufFlags::CSUM_VERIFIED);
     let (begin, len) = (at + ip.transport_at as usize, ip.transport_len as usize);
     let bytes = m.as_slice().get(begin..begin + len).unwrap_or_default();
