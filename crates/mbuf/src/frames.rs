@@ -12,19 +12,8 @@ use std::sync::Arc;
 
 use crate::class::{Class, LINE};
 use crate::mbuf::Mbuf;
+use crate::memory::Memory;
 use crate::store::{Header, Shared, Store};
-
-/// Memory for buffers: from `start` on, aligned to a cache line, and so many bytes.
-///
-/// # Safety
-/// It is there, stays where it is and as long, and nobody else in this program touches it, until it
-/// is dropped.
-pub unsafe trait Memory: Send + 'static {
-    /// Where it begins.
-    fn start(&self) -> NonNull<u8>;
-    /// Its length.
-    fn bytes(&self) -> usize;
-}
 
 /// How the buffers lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

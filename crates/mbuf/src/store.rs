@@ -22,7 +22,7 @@ use std::sync::{
 
 use crate::class::{Class, LINE};
 use crate::field::Field;
-use crate::frames::Memory;
+use crate::memory::Memory;
 use crate::prefetch::prefetch_line;
 
 /// Built with `--cfg wirespeed_unpooled`, every buffer is its own allocation and is released when
