@@ -97,7 +97,7 @@ fn offset_of(tcb: &Tcb, seq: SeqNumber) -> u64 {
 
 /// If a segment of `len` bytes at `seq` contains bytes held out of order, the next ACK reports the
 /// first run of them as a D-SACK.
-/// RFC 2883 4-a.
+/// RFC 2883 4.2-a.
 fn report_held(tcb: &mut Tcb, seq: SeqNumber, len: usize) {
     let from = offset_of(tcb, seq);
     if let Some((left, right)) = tcb.reassembly.first_held(from, from + len as u64) {
