@@ -6,7 +6,7 @@
 /// IPv6 (40) and TCP with all its options (60) fit.
 pub const HEADROOM: usize = 128;
 
-/// A cache line. Under loom, whose cells record accesses, the size of a header then.
+/// A cache line. Under loom, whose cells are larger, enough for a header.
 pub(crate) const LINE: usize = if cfg!(loom) { 4096 } else { 64 };
 
 /// The kind of memory behind an mbuf.

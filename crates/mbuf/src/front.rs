@@ -89,7 +89,7 @@ impl Like {
     #[inline(always)]
     fn of(payload: &Mbuf, frame: &Mbuf) -> Like {
         let (p, f) = (payload.header(), frame.header());
-        // A share matches nothing: no header has this count and class.
+        // For a share a word that no header has: a count of 0 without the flag SHARED.
         let refs = if p.class == Class::Share { 0 } else { 1 };
         let own = p.flags.get();
         let asked = f.flags.get() & Flags::CSUM_PARTIAL;

@@ -72,7 +72,7 @@ fn keep(tcb: &mut Tcb, role: Role, says: Option<FastOpen>) -> &mut Kept {
 
 /// Active open with the first data in the SYN, RFC 7413 section 4.2.1. `says` is the cookie, or a
 /// request for one, or `None` for a peer known to want none. `first` is what fits the SYN; it is
-/// sent again without being asked for if the peer does not accept it.
+/// retransmitted automatically if the peer does not accept it.
 pub fn connect(
     config: &Arc<Config>,
     opening: &Opening,

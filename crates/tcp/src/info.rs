@@ -53,7 +53,7 @@ pub struct Info {
     pub ecn: bool,
     /// Data in the SYN was accepted, the peer's or ours (RFC 7413).
     pub syn_data: bool,
-    /// Window scales of the peer's window and of ours (RFC 7323), if the peer offered scaling.
+    /// Window scales of the peer's window and of ours (RFC 7323), if negotiated.
     pub window_scales: Option<(u8, u8)>,
     /// What is being repaired.
     pub repair: Repair,

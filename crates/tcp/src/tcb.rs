@@ -98,7 +98,7 @@ pub struct Tcb {
     pub pseudo_sum: Sum,
     /// The device of this port finishes transport checksums.
     pub(crate) offload_checksum: bool,
-    /// The peer offered window scaling.
+    /// Window scaling was negotiated.
     pub(crate) peer_scales: bool,
     /// Maximum payload of a super-segment in bytes; 0 if the port takes none.
     pub(crate) super_max_bytes: u32,

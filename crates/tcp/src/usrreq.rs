@@ -195,8 +195,8 @@ pub fn read(tcb: &mut Tcb, into: &mut [u8], cx: &mut Cx) -> Result<usize, CallEr
 /// [`read`] without a copy: `look` is called with each piece of the received data in order, where
 /// it lies. With urgent data pending, one piece at most, up to the mark. Returns the bytes shown.
 ///
+/// # Errors
 /// [`CallError::WouldBlock`] if there is no data yet.
-/// [`CallError::WouldBlock`] when nothing is there yet.
 pub fn read_in_place(
     tcb: &mut Tcb,
     cx: &mut Cx,

@@ -1,8 +1,8 @@
 //! Congestion control: one window in bytes, and a small interface to the algorithms.
 //!
-//! Called by: ack and recovery. An algorithm sees bytes and times, but neither segments nor the
-//! send queue. RFC 5681 (slow start, response to loss), RFC 6928 (initial window), RFC 3465 (bytes
-//! are counted, so that ACK division gains nothing).
+//! Called by: ack, recovery, output and pacing. An algorithm sees bytes and times, but neither
+//! segments nor the send queue. RFC 5681 (slow start, response to loss), RFC 6928 (initial window),
+//! RFC 3465 (bytes are counted, so that ACK division gains nothing).
 
 mod bbr;
 mod cubic;
