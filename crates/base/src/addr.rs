@@ -1,4 +1,4 @@
-//! Addresses. IP addresses are `core::net`'s.
+//! Link addresses and networks. IP addresses are those of `core::net`.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -23,7 +23,7 @@ impl IpVersion {
     }
 }
 
-/// What a port's frames begin with.
+/// The header that a port's frames begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkKind {
     /// An Ethernet header.
@@ -48,7 +48,7 @@ impl LinkKind {
 pub struct MacAddr(pub [u8; 6]);
 
 impl MacAddr {
-    /// All ones: everyone on the link.
+    /// The broadcast address, all ones.
     pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
 
     /// Broadcast or multicast: the group bit of the first byte (IEEE 802.3 section 3.2.3).
@@ -71,7 +71,7 @@ impl fmt::Debug for MacAddr {
     }
 }
 
-/// An address with the length of its network's prefix, as in `192.0.2.1/24`.
+/// An address with a prefix length, as in `192.0.2.1/24`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cidr {
     /// The address, host bits kept.
@@ -90,7 +90,7 @@ impl Cidr {
         if prefix_len <= max { Some(Cidr { addr, prefix_len }) } else { None }
     }
 
-    /// The network itself: the address without the bits of a host.
+    /// The network: the address without its host bits.
     pub fn network(&self) -> Cidr {
         let addr = match self.addr {
             IpAddr::V4(a) => IpAddr::V4((a.to_bits() & mask_v4(self.prefix_len)).into()),
@@ -131,7 +131,7 @@ impl fmt::Display for Cidr {
     }
 }
 
-/// Why a text is not an `ADDRESS/LENGTH`.
+/// A text that is not an `ADDRESS/LENGTH`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CidrError;
 
@@ -152,7 +152,7 @@ impl FromStr for Cidr {
     }
 }
 
-/// The all-zero address of a version, which as a local address means "any".
+/// The all-zero address of a version; as a local address it means "any".
 pub const fn unspecified(version: IpVersion) -> IpAddr {
     match version {
         IpVersion::V4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),

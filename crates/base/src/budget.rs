@@ -1,10 +1,10 @@
-//! The one memory budget of a stack: every limit has a name, and a counter for hitting it.
+//! The memory budget of a stack: every limit has a name and a counter of hits.
 
 use crate::Instant;
 
 macro_rules! limits {
     ($($variant:ident $name:literal $default:literal $meaning:literal;)*) => {
-        /// Something bounded.
+        /// A named limit.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Limit { $(#[doc = $meaning] $variant,)* }
@@ -18,12 +18,12 @@ macro_rules! limits {
                 match self { $(Limit::$variant => $name,)* }
             }
 
-            /// The value unless configured.
+            /// The default value.
             pub const fn default_value(self) -> usize {
                 match self { $(Limit::$variant => $default,)* }
             }
 
-            /// One line for people.
+            /// A description for people.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Limit::$variant => $meaning,)* }
             }
@@ -123,13 +123,13 @@ impl Budget {
         self.values[limit as usize] = value;
     }
 
-    /// Is there room for one more beside `used`? If not, the hit is counted.
+    /// Is there room for one more if `used` are used? If not, the hit is counted.
     #[inline]
     pub fn admits(&mut self, limit: Limit, used: usize) -> bool {
         self.admits_of(limit, self.of(limit), used)
     }
 
-    /// [`Budget::admits`] against `value` instead of the limit's own.
+    /// [`Budget::admits`] with `value` in place of the limit's own value.
     #[inline]
     fn admits_of(&mut self, limit: Limit, value: usize, used: usize) -> bool {
         if used < value {
@@ -139,8 +139,8 @@ impl Budget {
         false
     }
 
-    /// Set `amount` of `limit` aside, for [`Budget::give_back`] to return, if so much is left of
-    /// `most` or of the limit's value, whichever is less. If not, the hit is counted.
+    /// Reserve `amount` of `limit` until [`Budget::give_back`], if the reserved total stays within
+    /// the limit's value and within `most`. If not, the hit is counted.
     pub fn reserve(&mut self, limit: Limit, amount: usize, most: usize) -> bool {
         let index = limit as usize;
         let value = self.values[index].min(most);
@@ -153,14 +153,14 @@ impl Budget {
         fits
     }
 
-    /// Return what was set aside.
+    /// Return a reserved amount.
     pub fn give_back(&mut self, limit: Limit, amount: usize) {
         let reserved = &mut self.reserved[limit as usize];
         debug_assert!(amount <= *reserved, "{} gets back more than it gave", limit.name());
         *reserved = reserved.saturating_sub(amount);
     }
 
-    /// What is set aside of `limit` now.
+    /// The reserved total of `limit`.
     pub fn reserved(&self, limit: Limit) -> usize {
         self.reserved[limit as usize]
     }
@@ -183,14 +183,14 @@ pub struct PerSecond {
 }
 
 impl PerSecond {
-    /// May it happen once more in this second? If not, the hit is counted.
+    /// May the event happen once more in this second? If not, the hit is counted.
     pub fn admits(&mut self, limit: Limit, now: Instant, budget: &mut Budget) -> bool {
         self.admits_of(limit, budget.of(limit), now, budget)
     }
 
-    /// The same with a random bound: `draw` makes it of the number of the second, between half of
-    /// the limit and all of it. If `draw` is secret, counting replies reveals nothing about how
-    /// much of the limit others used.
+    /// [`PerSecond::admits`] with a random limit for each second, between half of the limit and all
+    /// of it; `draw` maps the number of the second to a random number. If `draw` is secret,
+    /// counting replies does not reveal how much of the limit others used.
     pub fn admits_drawn(
         &mut self,
         limit: Limit,

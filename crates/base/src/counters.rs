@@ -1,4 +1,4 @@
-//! Counters of what a stack did, by name. What was dropped is in [`crate::Drops`].
+//! Counters of a stack, by name. [`crate::Drops`] counts dropped packets.
 
 macro_rules! counters {
     ($($variant:ident $name:literal $meaning:literal;)*) => {
@@ -16,7 +16,7 @@ macro_rules! counters {
                 match self { $(Counter::$variant => $name,)* }
             }
 
-            /// One line for people.
+            /// A description for people.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Counter::$variant => $meaning,)* }
             }

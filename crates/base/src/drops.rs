@@ -1,5 +1,5 @@
-//! The drop reasons. A packet that is not delivered adds one to exactly one of these counters:
-//! nothing is dropped silently.
+//! Drop reasons. A packet that is not delivered adds one to exactly one of these counters; nothing
+//! is dropped silently.
 
 macro_rules! drop_reasons {
     ($($variant:ident $name:literal $meaning:literal;)*) => {
@@ -17,7 +17,7 @@ macro_rules! drop_reasons {
                 match self { $(DropReason::$variant => $name,)* }
             }
 
-            /// One line for people.
+            /// A description for people.
             pub const fn meaning(self) -> &'static str {
                 match self { $(DropReason::$variant => $meaning,)* }
             }
@@ -135,23 +135,23 @@ impl Default for Drops {
 }
 
 impl Drops {
-    /// One more packet ended by `reason`.
+    /// Count one packet dropped for `reason`.
     #[inline]
     pub fn count(&mut self, reason: DropReason) {
         self.0[reason as usize] += 1;
     }
 
-    /// `n` more packets ended by `reason`.
+    /// Count `n` packets dropped for `reason`.
     pub fn count_many(&mut self, reason: DropReason, n: u64) {
         self.0[reason as usize] += n;
     }
 
-    /// Packets ended by `reason` so far.
+    /// Packets dropped for `reason` so far.
     pub fn of(&self, reason: DropReason) -> u64 {
         self.0[reason as usize]
     }
 
-    /// Count what another counted as well.
+    /// Add the counts of `other`.
     pub fn include(&mut self, other: &Drops) {
         self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| *mine += theirs);
     }
@@ -161,7 +161,7 @@ impl Drops {
         self.0.iter().sum()
     }
 
-    /// The reasons that happened, with their counts.
+    /// The reasons with a count above 0, with their counts.
     pub fn nonzero(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
         DropReason::ALL.iter().map(|&r| (r, self.of(r))).filter(|&(_, n)| n > 0)
     }

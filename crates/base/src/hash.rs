@@ -1,9 +1,9 @@
-//! SipHash-1-3 over 64-bit words, with a secret key: for every table whose keys a remote host can
-//! choose, for initial sequence numbers (RFC 6528) and for ports (RFC 6056).
+//! SipHash-1-3 over 64-bit words with a secret key: for tables whose keys a remote host can choose,
+//! for initial sequence numbers (RFC 6528) and for ports (RFC 6056).
 //!
-//! Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012. Our own thirty lines
-//! because the general `Hasher` interface costs a third more on the fixed-size keys of a demux
-//! table; the `siphasher` crate is the oracle in the tests.
+//! Source: Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012. Our own thirty lines,
+//! because the general `Hasher` interface costs a third more on the fixed-size keys of the demux
+//! table. The tests compare with the `siphasher` crate.
 
 /// A keyed pseudo-random function of a few 64-bit words.
 #[derive(Clone, Copy, Debug)]
@@ -24,8 +24,8 @@ impl KeyedHash {
         self.siphash::<N, 1, 3>(words)
     }
 
-    /// SipHash-2-4 of the words as little-endian bytes, where others compute it as well: a TCP Fast
-    /// Open cookie is the same on every host behind one name.
+    /// SipHash-2-4 of the words as little-endian bytes, for values that other hosts compute too: a
+    /// TCP Fast Open cookie must be the same on every host behind one name.
     pub fn hash_2_4<const N: usize>(&self, words: [u64; N]) -> u64 {
         self.siphash::<N, 2, 4>(words)
     }

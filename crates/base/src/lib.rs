@@ -1,5 +1,5 @@
-//! The vocabulary every layer shares: sequence numbers, time, units, addresses, owners,
-//! drop reasons, counters, switches and limits.
+//! Types that every layer shares: sequence numbers, time, units, addresses, socket owners, drop
+//! reasons, counters, switches and limits.
 //!
 //! Called by: every crate. It knows no packet format, no buffer and no protocol state. Nothing here
 //! reads a clock or a random source: both are arguments everywhere.

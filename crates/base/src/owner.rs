@@ -1,8 +1,8 @@
-//! Who a socket belongs to, so that routes can be granted to groups of users.
+//! The owner of a socket, so that routes can be granted to groups of users.
 
 use std::sync::Arc;
 
-/// The user that opened a socket, with every group of that user (as SO_PEERGROUPS gives them).
+/// The user that opened a socket, with all groups of that user (as from SO_PEERGROUPS).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The user.
@@ -12,7 +12,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// The embedding program itself: uid 0 and no groups, subject to no restriction by group.
+    /// The embedding program itself: uid 0 and no groups; group restrictions do not apply to it.
     pub fn program() -> Owner {
         Owner { uid: 0, groups: Arc::default() }
     }

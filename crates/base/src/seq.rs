@@ -5,8 +5,8 @@ use core::ops::{Add, AddAssign, Sub};
 
 /// A point in a TCP sequence space.
 ///
-/// There is no `Ord`: "less" only means something for two numbers within 2^31 of each other,
-/// and a sort would silently be wrong. Use [`SeqNumber::lt`] and its kin.
+/// There is no `Ord`: an order exists only between two numbers within 2^31 of each other, so
+/// sorting would be wrong without notice. Use [`SeqNumber::lt`] and the like.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct SeqNumber(pub u32);

@@ -1,5 +1,5 @@
-//! The registry of switches: every optimisation can be turned off at run time, to compare it with
-//! the plain code, and so that a user can exclude it as a cause. Read once a burst.
+//! The switches: every optimisation can be turned off at run time, to compare it with the plain
+//! code, or to rule it out as the cause of a problem. Read once a burst.
 
 macro_rules! switches {
     ($($variant:ident $name:literal $default:literal $off:literal;)*) => {
@@ -17,7 +17,7 @@ macro_rules! switches {
                 match self { $(Switch::$variant => $name,)* }
             }
 
-            /// Whether it is on from the start.
+            /// Whether it is on by default.
             pub const fn default_on(self) -> bool {
                 match self { $(Switch::$variant => $default,)* }
             }
@@ -79,7 +79,7 @@ impl Switches {
         self.0 & (1 << switch as u32) != 0
     }
 
-    /// The same state with `switch` turned.
+    /// The same state with `switch` set to `on`.
     #[must_use]
     pub const fn with(self, switch: Switch, on: bool) -> Switches {
         let bit = 1 << switch as u32;

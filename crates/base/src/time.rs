@@ -1,5 +1,5 @@
-//! Monotone time and wall time are different types, so that neither is taken for the other.
-//! No clock is read here: the caller of the stack passes `now` in.
+//! Monotonic time and wall time are different types, so that they cannot be confused. Nothing here
+//! reads a clock: the caller of the stack passes `now`.
 
 use core::ops::{Add, AddAssign, Sub};
 
@@ -42,7 +42,7 @@ impl Duration {
     pub const fn as_millis(self) -> u64 {
         self.0 / 1_000_000
     }
-    /// Seconds as a float, for people and for congestion control's cube roots.
+    /// Seconds as a float, for output and for CUBIC's cube roots.
     pub const fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
@@ -80,7 +80,7 @@ impl From<Duration> for core::time::Duration {
     }
 }
 
-/// A point on the monotone clock: nanoseconds since an origin that the caller chose.
+/// A point on the monotonic clock: nanoseconds since an origin that the caller chose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 

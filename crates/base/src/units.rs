@@ -1,6 +1,7 @@
-//! Types for units that must not be mixed up; each converts to plain integers in one place.
+//! Types for units that must not be confused; each converts to plain integers in one place.
 
-/// The largest packet a link or a path carries, in bytes, IP header included, link header not.
+/// The largest packet that a link or a path carries, in bytes, with the IP header but without the
+/// link header.
 ///
 /// From 68 (RFC 791) to 65,535; IPv6 asks for at least 1280 (RFC 8200 section 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,7 +12,7 @@ impl Mtu {
     pub const MIN_V4: Mtu = Mtu(68);
     /// The smallest MTU of an IPv6 link, RFC 8200 section 5.
     pub const MIN_V6: Mtu = Mtu(1280);
-    /// Ethernet's.
+    /// The MTU of Ethernet.
     pub const ETHERNET: Mtu = Mtu(1500);
     /// The largest IP packet.
     pub const MAX: Mtu = Mtu(65_535);
@@ -27,7 +28,7 @@ impl Mtu {
     }
 }
 
-/// The most TCP payload in one segment when no options are sent, in bytes (RFC 9293, 3.7.1).
+/// The maximum TCP payload in a segment without options, in bytes (RFC 9293, 3.7.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mss(pub u16);
 
@@ -47,7 +48,7 @@ impl Mss {
         Mss((mtu.bytes().saturating_sub(headers)) as u16)
     }
 
-    /// The MTU that [`Mss::for_mtu`] makes this of; `None` past 65,535 bytes.
+    /// The MTU for which [`Mss::for_mtu`] gives this MSS; `None` outside 68 to 65,535 bytes.
     pub const fn mtu(self, version: crate::IpVersion) -> Option<Mtu> {
         let headers = match version {
             crate::IpVersion::V4 => 20 + 20,
@@ -70,12 +71,12 @@ impl WindowScale {
     /// The largest shift that may be used.
     pub const MAX: WindowScale = WindowScale(14);
 
-    /// A received shift: above 14 counts as 14, RFC 7323 section 2.3.
+    /// A received shift; above 14 counts as 14, RFC 7323 section 2.3.
     pub const fn new(shift: u8) -> WindowScale {
         WindowScale(if shift > 14 { 14 } else { shift })
     }
 
-    /// The smallest shift with which a 16-bit field can express `bytes`.
+    /// The smallest shift with which a 16-bit field can express `bytes`, at most 14.
     pub const fn for_window(bytes: usize) -> WindowScale {
         let mut shift = 0;
         while shift < 14 && (65_535usize << shift) < bytes {
@@ -90,13 +91,13 @@ impl WindowScale {
         self.0
     }
 
-    /// Bytes that the window field of a segment means.
+    /// The window in bytes for a window field.
     #[inline(always)]
     pub const fn unscale(self, field: u16) -> u32 {
         (field as u32) << self.0
     }
 
-    /// The field value for at most `bytes`.
+    /// The field value for `bytes`, rounded down, at most 65,535.
     #[inline(always)]
     pub const fn scale(self, bytes: u32) -> u16 {
         let field = bytes >> self.0;

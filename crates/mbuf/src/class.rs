@@ -1,19 +1,19 @@
 //! Size classes. A buffer object is [header: one line][headroom: two lines][payload: n lines], so
-//! that the payload starts on a cache line; every stride is an odd number of lines, so that the
-//! headers of neighbours do not fall into the same cache set.
+//! the payload starts on a cache line. Every stride is an odd number of lines, so that the headers
+//! of adjacent objects do not fall into the same cache set.
 
 /// Bytes in front of the payload of a fresh buffer, for headers: Ethernet with two tags (22),
 /// IPv6 (40) and TCP with all its options (60) fit.
 pub const HEADROOM: usize = 128;
 
-/// A cache line; under loom, whose cells remember who touched them, as much as a header takes.
+/// A cache line. Under loom, whose cells are larger, enough for a header.
 pub(crate) const LINE: usize = if cfg!(loom) { 4096 } else { 64 };
 
-/// What kind of memory is behind an mbuf.
+/// The kind of memory behind an mbuf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Class {
-    /// A header alone, pointing into another buffer's cluster.
+    /// A header alone that points into another buffer's cluster.
     Share = 0,
     /// 1,920 bytes behind the headroom: an Ethernet frame.
     K2 = 1,
@@ -45,8 +45,8 @@ impl Class {
         }
     }
 
-    /// Size of the whole object in cache lines of 64 bytes, by class: a table, because a choice
-    /// among five would be a jump.
+    /// Size of the whole object in cache lines of 64 bytes, by class. A table avoids a branch on
+    /// the class.
     const LINES: [u16; Class::COUNT] = [1, 33, 65, 257, 1029];
 
     /// Size of the whole object in bytes.
@@ -77,7 +77,7 @@ impl Class {
         Class::CAPACITIES[self as usize] as usize
     }
 
-    /// How many objects a pool takes from the system at once: about half a megabyte.
+    /// Objects per slab: 260 to 528 KB of buffers, or 16 KB of shares.
     pub(crate) const fn slab_objects(self) -> usize {
         match self {
             Class::Share => 256,

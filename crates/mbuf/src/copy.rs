@@ -1,25 +1,24 @@
-//! Copies of payload.
+//! Payload copies.
 //!
-//! Called by: who takes data in or hands it out. Copies of a few hundred bytes and more are made
-//! here, by vectors of 32 bytes that are stored where one begins, on machines that have them: the C
-//! library takes up to a third longer for 1448 bytes, most where source and destination lie at
-//! almost the same place of a page, and past 4 KB it copies with one string instruction that costs
-//! a tenth more (docs/perf.md).
+//! Called by: the code that copies data to and from users and devices. Copies of 256 bytes and more
+//! use 32-byte vectors with aligned stores, if the machine has AVX2. The C library takes up to a
+//! third longer for 1448 bytes, most if source and destination have nearly equal offsets in a page;
+//! past 4 KB it uses a string instruction that costs a tenth more (docs/perf.md).
 #![allow(unsafe_code)]
 
-/// Shorter copies are the C library's.
+/// Shorter copies use the C library.
 const OWN_MIN: usize = 256;
 
 /// Copy `from` to `to`.
 ///
 /// # Panics
-/// If they differ in length.
+/// If their lengths differ.
 #[inline(always)]
 pub fn copy(from: &[u8], to: &mut [u8]) {
     assert_eq!(from.len(), to.len(), "a copy has one length");
     #[cfg(target_arch = "x86_64")]
     if from.len() >= OWN_MIN && std::arch::is_x86_feature_detected!("avx2") {
-        // SAFETY: AVX2 was detected on the line above.
+        // SAFETY: AVX2 was detected above.
         return unsafe { vectors::copy(from, to) };
     }
     to.copy_from_slice(from);
@@ -46,8 +45,8 @@ mod vectors {
         unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), words) }
     }
 
-    /// At least a block, and as long as each other. The first and the last vector may overlap those
-    /// between them, which are stored where a vector begins.
+    /// Both slices have equal length, at least a block. The first and the last vector may overlap
+    /// those between them, which are stored aligned.
     #[target_feature(enable = "avx2")]
     pub(super) fn copy(from: &[u8], to: &mut [u8]) {
         let ends = (from.first_chunk(), from.last_chunk());
@@ -73,8 +72,8 @@ mod vectors {
         }
     }
 
-    /// All loads before all stores, so that a store in flight is not mistaken for the source of a
-    /// load 4 KB away.
+    /// All loads precede all stores, so that no load is mistaken to depend on a store at the same
+    /// page offset (4K aliasing).
     #[inline]
     #[target_feature(enable = "avx2")]
     fn copy_block(from: &[u8; BLOCK], to: &mut [u8; BLOCK]) {

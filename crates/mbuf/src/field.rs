@@ -1,8 +1,8 @@
-//! A field of a header: read and written through a shared reference.
+//! A field of a header, read and written through a shared reference.
 //!
-//! Called by: whoever holds the header that it is in, or the pool for the count. Two threads may
-//! hold references to one header at a time, that of a handle and that of its pool; they touch
-//! different fields (`lib.rs` says which). Built with `--cfg loom`, loom sees it if they do not.
+//! Called by: the holder of the handle, and the pool for the count. Two threads may have references
+//! to one header, the holder's and the pool's; they access different fields (see `lib.rs`). With
+//! `--cfg loom`, loom detects a violation.
 #![allow(unsafe_code)]
 
 #[cfg(not(loom))]
@@ -29,12 +29,12 @@ impl<T: Copy> Field<T> {
         self.0.set(value);
     }
 
-    /// Change part of it in place.
+    /// Change the value in place.
     #[inline(always)]
     pub(crate) fn update(&self, change: impl FnOnce(&mut T)) {
         #[cfg(not(loom))]
-        // SAFETY: whoever may set the field has it alone, and `change` is code of this crate that
-        // does not look at it by another way.
+        // SAFETY: only one thread accesses a field at a time (see above), and `change` is code of
+        // this crate that does not access the field in another way.
         unsafe {
             change(&mut *self.0.as_ptr());
         }

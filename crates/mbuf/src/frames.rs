@@ -1,9 +1,9 @@
-//! Buffers at addresses that somebody else knows and fills: a kernel or a device that writes
-//! received frames straight into memory it shares with us.
+//! Buffers in memory that a kernel or a device fills: it writes received frames straight into
+//! memory shared with us (UMEM of AF_XDP).
 //!
-//! Called by: devices, which bring such memory, lend buffers of it and get them back filled, as
-//! mbufs that are like any others: they may be held, shared and given back anywhere. The memory
-//! stays until the last mbuf of it is gone.
+//! Called by: devices, which provide the memory, lend buffers of it, and get them back filled as
+//! mbufs. These are like any other mbuf and may be held, shared and freed anywhere. The memory is
+//! kept until the last of them is freed.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
@@ -15,24 +15,24 @@ use crate::mbuf::Mbuf;
 use crate::memory::Memory;
 use crate::store::{Header, Shared, Store};
 
-/// How the buffers lie.
+/// The layout of the buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameLayout {
-    /// What a buffer holds.
+    /// The size class of a buffer.
     pub class: Class,
-    /// Bytes from one to the next, whole lines. An odd number of them spreads headers over the
-    /// sets of a cache; [`FrameLayout::of`] has that.
+    /// Bytes from one buffer to the next, a multiple of a cache line. An odd number of lines
+    /// spreads headers over the sets of a cache; [`FrameLayout::of`] has one.
     pub stride: usize,
 }
 
 impl FrameLayout {
-    /// Buffers of a class, side by side.
+    /// Buffers of a class, without gaps.
     pub const fn of(class: Class) -> FrameLayout {
         FrameLayout { class, stride: class.stride() }
     }
 }
 
-/// A fixed number of buffers in one piece of memory. A buffer is free, lent, or out as an mbuf.
+/// A fixed number of buffers in one memory area. A buffer is free, lent, or in use as an mbuf.
 pub struct Frames {
     store: Store,
     shared: Arc<Shared>,
@@ -42,15 +42,15 @@ pub struct Frames {
     lent_count: usize,
 }
 
-// SAFETY: as for a pool: whoever has it has the free and the lent buffers alone.
+// SAFETY: as for a pool: its holder has exclusive access to the free and the lent buffers.
 unsafe impl Send for Frames {}
 
 impl Frames {
-    /// Bytes at the beginning of each buffer that are ours alone, lent or not.
+    /// Bytes at the start of each buffer that are reserved for its header, even while it is lent.
     pub const RESERVED: usize = LINE;
 
-    /// As many buffers as the memory has room for, all free; `None` where that is none, or where
-    /// they cannot lie like that.
+    /// As many buffers as fit the memory, all free; `None` if none fits, or if stride or alignment
+    /// is invalid.
     pub fn new(layout: FrameLayout, memory: impl Memory) -> Option<Frames> {
         let FrameLayout { class, stride } = layout;
         let (start, bytes) = (memory.start(), memory.bytes());
@@ -58,48 +58,48 @@ impl Frames {
         if stride < class.stride() || !stride.is_multiple_of(LINE) || !is_aligned {
             return None;
         }
-        // Offsets into it fit 32 bits.
+        // Offsets must fit 32 bits.
         let count = bytes.min(u32::MAX as usize) / stride;
         if count == 0 {
             return None;
         }
         let (mut store, shared) = (Store::default(), Shared::new());
         store.keep(Box::new(memory), bytes);
-        // SAFETY: by the trait's contract the memory is there and ours; `count` strides fit.
+        // SAFETY: by the trait's contract the memory is valid and ours; `count` strides fit.
         unsafe { store.lay(start, class, count, stride, &shared) };
         Some(Frames { store, shared, layout, start, lent: vec![false; count], lent_count: 0 })
     }
 
-    /// Where the memory begins.
+    /// Address of the memory.
     pub fn address(&self) -> u64 {
         self.start.as_ptr() as u64
     }
 
-    /// Its length in bytes.
+    /// Length of the memory in bytes.
     pub fn bytes(&self) -> usize {
         self.store.held_bytes
     }
 
-    /// Buffers that are free, after [`Frames::collect`].
+    /// Free buffers, as of the last [`Frames::collect`].
     pub fn idle(&self) -> usize {
         self.lent.len() - self.store.outstanding
     }
 
-    /// Buffers that are out as mbufs, after [`Frames::collect`].
+    /// Buffers in use as mbufs, as of the last [`Frames::collect`].
     pub fn held(&self) -> usize {
         self.store.outstanding - self.lent_count
     }
 
-    /// Take in mbufs that were given back elsewhere.
+    /// Take the mbufs that were freed elsewhere.
     #[inline]
     pub fn collect(&mut self) {
         let head = self.shared.take_returned();
-        // SAFETY: the list is of handles of this store, which owns every one on it.
+        // SAFETY: the list has handles of this store only, which owns them.
         unsafe { self.store.release_list(head) };
     }
 
-    /// Lend a free buffer: how many bytes behind the beginning of the memory it begins. What is
-    /// behind its first [`Frames::RESERVED`] bytes is whoever's it is lent to.
+    /// Lend a free buffer; returns its offset in the memory. The borrower may use all but its first
+    /// [`Frames::RESERVED`] bytes.
     #[inline]
     pub fn lend(&mut self) -> Option<u64> {
         let header = self.store.take(self.layout.class)?;
@@ -109,8 +109,8 @@ impl Frames {
         Some(offset as u64)
     }
 
-    /// `len` bytes at `offset` of a lent buffer, as whoever it is lent to has filled it, and where
-    /// the buffer begins, for lending it on. `None` where it is not lent or has no such bytes.
+    /// The `len` bytes at `offset` of a lent buffer, as the borrower filled them, and the offset of
+    /// the buffer, to lend it again. `None` if it is not lent or does not contain these bytes.
     ///
     /// # Safety
     /// Nobody else writes to the buffer while the bytes are borrowed.
@@ -120,15 +120,15 @@ impl Frames {
         if !self.lent[index] || !self.holds(at, len) {
             return None;
         }
-        // SAFETY: inside a lent buffer and behind its header (`holds`); by contract it stays as it
-        // is.
+        // SAFETY: inside a lent buffer and behind its header (`holds`); by contract nobody writes
+        // to it.
         let bytes =
             unsafe { core::slice::from_raw_parts(self.start.as_ptr().add(offset as usize), len) };
         Some((bytes, offset - at as u64))
     }
 
-    /// Room of a lent buffer for `len` bytes from `offset` on, to be filled by ourselves; `None`
-    /// where it is not lent or has no such room.
+    /// The `len` bytes at `offset` of a lent buffer, for us to fill; `None` if it is not lent or
+    /// does not contain them.
     ///
     /// # Safety
     /// Nobody else reads or writes the buffer while the room is borrowed.
@@ -137,18 +137,18 @@ impl Frames {
         if !self.lent[index] || !self.holds(at, len) {
             return None;
         }
-        // SAFETY: inside a lent buffer and behind its header (`holds`); by contract ours alone.
+        // SAFETY: inside a lent buffer and behind its header (`holds`); by contract exclusive.
         let room = unsafe {
             core::slice::from_raw_parts_mut(self.start.as_ptr().add(offset as usize), len)
         };
         Some(room)
     }
 
-    /// A lent buffer comes back with `len` bytes at `offset`, anywhere in it, as an mbuf. `None`
-    /// where it was not lent, or where the bytes are not all in it; then it is free again.
+    /// A lent buffer comes back with `len` bytes at `offset`, as an mbuf. `None` if it was not
+    /// lent, or if it does not contain the bytes; in that case it becomes free.
     ///
     /// # Safety
-    /// Whoever it was lent to neither reads nor writes it any more.
+    /// The borrower neither reads nor writes the buffer any more.
     #[inline]
     pub unsafe fn filled(&mut self, offset: u64, len: usize) -> Option<Mbuf> {
         let (index, at) = self.place(offset)?;
@@ -157,7 +157,7 @@ impl Frames {
         }
         self.lent_count -= 1;
         let fits = self.holds(at, len);
-        // SAFETY: by contract the buffer is ours again, and its header has been all the time.
+        // SAFETY: by contract the buffer is ours again; its header always was.
         let mbuf = unsafe {
             let header = self.header(index);
             header.as_ref().begin(self.start.as_ptr().add(offset as usize), len);
@@ -170,16 +170,16 @@ impl Frames {
         None
     }
 
-    /// Give back an mbuf, faster than by dropping it if it is one of these.
+    /// Free an mbuf; faster than dropping it if it is one of these buffers.
     #[inline]
     pub fn free(&mut self, mbuf: Mbuf) {
         if core::ptr::eq(mbuf.header().owner.as_ptr(), Arc::as_ptr(&self.shared)) {
-            // SAFETY: the handle is unique, of this store, and given up.
+            // SAFETY: the handle is unique, of this store, and is given up.
             unsafe { self.store.release(mbuf.into_raw()) };
         }
     }
 
-    /// The buffer in which the byte at `offset` is, and where in it.
+    /// The index of the buffer that contains the byte at `offset`, and the offset in that buffer.
     #[inline(always)]
     fn place(&self, offset: u64) -> Option<(usize, usize)> {
         let (offset, stride) = (u32::try_from(offset).ok()?, self.layout.stride as u32);
@@ -187,7 +187,7 @@ impl Frames {
         (index < self.lent.len()).then_some((index, at))
     }
 
-    /// Are `len` bytes from `at` on in a buffer, its header left out?
+    /// Are `len` bytes from `at` on inside a buffer and behind its header?
     #[inline(always)]
     fn holds(&self, at: usize, len: usize) -> bool {
         let class = self.layout.class.stride();
@@ -195,7 +195,7 @@ impl Frames {
     }
 
     /// # Safety
-    /// There is a buffer of this number.
+    /// There is a buffer with this index.
     unsafe fn header(&self, index: usize) -> NonNull<Header> {
         // SAFETY: by contract inside the memory.
         unsafe { self.start.add(index * self.layout.stride).cast() }
@@ -203,11 +203,11 @@ impl Frames {
 }
 
 impl Drop for Frames {
-    /// Whoever buffers were lent to must be gone: they are free.
+    /// Lent buffers become free: their borrowers must be gone.
     fn drop(&mut self) {
         for index in 0..self.lent.len() {
             if self.lent[index] {
-                // SAFETY: a lent buffer has no handle but the one that is given up here.
+                // SAFETY: a lent buffer has no handle but the one that is released here.
                 unsafe {
                     let header = self.header(index);
                     header.as_ref().refs_or_private_end.set(1);

@@ -1,8 +1,8 @@
-//! The same headers in front of many payloads: for each a handle to send it by.
+//! Copies one set of headers in front of many payloads, and makes a share of each payload to send.
 //!
-//! Called by: whoever sends a run of segments that differ in little. Payloads of a run are mostly
-//! alike themselves, down to the word that says how a buffer is held: one comparison takes the
-//! place of all questions, and what is not like the others is asked them.
+//! Called by: the stack, for a run of segments with nearly equal headers. The payloads of a run
+//! mostly have equal header words (length, count, flags, class), so one comparison replaces the
+//! checks of [`Pool::share_for_send`]. A payload that differs takes the general path.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
@@ -14,10 +14,10 @@ use crate::class::{Class, HEADROOM, LINE};
 use crate::mbuf::{Flags, Mbuf};
 use crate::store::{Header, Meta};
 
-/// Bytes of headers that a [`Front`] has room for.
+/// Maximum bytes of headers in a [`Front`].
 pub const FRONT_MAX: usize = 96;
 
-/// What one instruction copies; a vector stays in its register from one payload to the next.
+/// What one instruction copies; a vector stays in its register between payloads.
 #[cfg(target_arch = "x86_64")]
 type Chunk = core::arch::x86_64::__m128i;
 #[cfg(not(target_arch = "x86_64"))]
@@ -25,32 +25,32 @@ type Chunk = [u8; 16];
 
 type Chunks = [Chunk; FRONT_MAX / size_of::<Chunk>()];
 
-/// Headers for many payloads.
+/// Headers to copy in front of many payloads.
 pub struct Front {
     chunks: Chunks,
     len: usize,
-    /// What frames have of their own, not from their payloads.
+    /// Metadata of the frame itself, not of its payload.
     framing: u64,
     flags: u8,
     like: Like,
 }
 
-/// How a payload is held that needs no other look (the words of [`held`]).
+/// Header words (see [`held`]) of payloads that need no further check, and of their shares.
 struct Like {
-    /// By one handle, with nothing but headroom in front.
+    /// Of a payload with one handle, and nothing but headroom in front.
     alone: u64,
-    /// The same when there are two.
+    /// Of the same payload when it has two handles.
     kept: u64,
-    /// The other, headers included.
+    /// Of the share that is sent, headers included.
     sent: u64,
 }
 
 impl Front {
-    /// What `frame` has in front of `payload`, which it was made of, for payloads like that. `None`
-    /// if that is more than fits, or if other handles may write where it is.
+    /// The headers that `frame` has in front of `payload`, from which it was made, for similar
+    /// payloads. `None` if they are too long, or if other handles may write them.
     #[inline(always)]
     pub fn of(frame: &Mbuf, payload: &Mbuf) -> Option<Front> {
-        // Fields in one word: loom's are not.
+        // Under loom the fields are not in one word.
         if cfg!(loom) {
             return None;
         }
@@ -59,8 +59,8 @@ impl Front {
         if end < FRONT_MAX || !frame.writable_up_to(end) {
             return None;
         }
-        // SAFETY: the `FRONT_MAX` bytes before `end` are in the cluster, this handle's alone; any
-        // bytes are a chunk.
+        // SAFETY: the `FRONT_MAX` bytes before `end` are in the cluster and belong to this handle
+        // alone; any bytes are a valid chunk.
         let chunks = unsafe {
             let from = frame.header().data.get().add(len).sub(FRONT_MAX).cast::<Chunk>();
             core::array::from_fn(|i| from.add(i).read_unaligned())
@@ -69,27 +69,27 @@ impl Front {
         Some(Front { chunks, len, framing, flags, like: Like::of(payload, frame) })
     }
 
-    /// Bytes of headers, [`FRONT_MAX`] at most.
+    /// Bytes of headers, at most [`FRONT_MAX`].
     #[inline(always)]
     pub fn headers_len(&self) -> usize {
         self.len
     }
 
-    /// With what is before them.
+    /// The headers at the end of an array, with the bytes copied from before them.
     fn headers(&self) -> [u8; FRONT_MAX] {
         let mut headers = [0; FRONT_MAX];
-        // SAFETY: as many bytes as there are, and a chunk is bytes.
+        // SAFETY: the array has as many bytes as the chunks, and chunks are plain bytes.
         unsafe { write(headers.as_mut_ptr().cast(), self.chunks) };
         headers
     }
 }
 
 impl Like {
-    /// Like `payload` before it went in `frame`.
+    /// The words for payloads like `payload`, before it was sent in `frame`.
     #[inline(always)]
     fn of(payload: &Mbuf, frame: &Mbuf) -> Like {
         let (p, f) = (payload.header(), frame.header());
-        // As none is, a share least of all.
+        // For a share a word that no header has: a count of 0 without the flag SHARED.
         let refs = if p.class == Class::Share { 0 } else { 1 };
         let own = p.flags.get();
         let asked = f.flags.get() & Flags::CSUM_PARTIAL;
@@ -102,10 +102,10 @@ impl Like {
     }
 }
 
-/// Each by a store of its own: in a loop it would be a copy from memory.
+/// One store instruction per chunk; a loop would copy from memory.
 ///
 /// # Safety
-/// They are the caller's to write.
+/// `to` is valid for writes of all chunks.
 #[inline(always)]
 unsafe fn write(to: *mut Chunk, [a, b, c, d, e, f]: Chunks) {
     // SAFETY: by contract.
@@ -119,10 +119,10 @@ unsafe fn write(to: *mut Chunk, [a, b, c, d, e, f]: Chunks) {
     }
 }
 
-/// Shares of a pool, lent for a while.
+/// A pool lent for making many shares.
 pub struct Shares<'p> {
     pool: &'p mut Pool,
-    /// The pool's list, which has none meanwhile.
+    /// The pool's free list of shares, which is empty in the pool meanwhile.
     free: Option<NonNull<Header>>,
     taken: usize,
 }
@@ -132,11 +132,12 @@ impl Pool {
     #[inline(always)]
     pub fn shares<R>(&mut self, work: impl FnOnce(&mut Shares) -> R) -> R {
         let free = self.store.free[Class::Share as usize].take();
-        // Lent and not given: nobody can forget it, so what it took is counted.
+        // Passed by reference, so that it cannot be forgotten and its drop always updates the
+        // count.
         work(&mut Shares { pool: self, free, taken: 0 })
     }
 
-    /// [`Shares::behind`] for any payload. `None` when no memory is left.
+    /// [`Shares::behind`] for any payload. `None` if there is no memory.
     #[cold]
     pub fn share_behind(
         &mut self,
@@ -153,17 +154,16 @@ impl Pool {
         m.prepend(front.len)?.copy_from_slice(headers.get(FRONT_MAX - front.len..)?);
         m.clear(Flags::SUMMED);
         m.set(front.flags & Flags::CSUM_PARTIAL);
-        // SAFETY: the handle is ours alone.
+        // SAFETY: the handle is exclusive to this function.
         unsafe { Header::frame(m.header.as_ptr(), front.framing) };
         Some(m)
     }
 }
 
 impl Shares<'_> {
-    /// [`Pool::share_for_send`] with headers in front, which `fill` may change: it sees them at the
-    /// end of its array, where they will stay; what is in front of them lands in the headroom.
-    /// `None` if the payload is not like that of [`Front::of`], or no share is at hand:
-    /// [`Pool::share_behind`] may help.
+    /// [`Pool::share_for_send`] with headers in front, which `fill` may change: they are at the end
+    /// of its array, and the bytes before them land in the headroom. `None` if the payload is not
+    /// like that of [`Front::of`], or the free list is empty: then use [`Pool::share_behind`].
     #[inline(always)]
     pub fn behind(
         &mut self,
@@ -172,19 +172,20 @@ impl Shares<'_> {
         fill: impl FnOnce(&mut [u8; FRONT_MAX]),
     ) -> Option<Mbuf> {
         let from = mbuf.header.as_ptr();
-        // Of a share, which is not like the first, it is never looked at.
+        // Not used for a share, which never matches.
         let data = from.wrapping_byte_add(LINE + HEADROOM).cast::<u8>();
         let h = mbuf.header();
         let is_ours = h.owner.as_ptr().cast_const() == Arc::as_ptr(&self.pool.shared);
-        // The count of another pool's buffer is that pool's to read.
+        // Only its own pool may read the count.
         if !is_ours || h.held() != front.like.alone || h.data.get() != data {
             return None;
         }
         let header = self.take()?;
-        // SAFETY: the cluster is this pool's and has one handle, so the count is ours to set. The
-        // bytes before its data are the new handle's alone from here on: they are in front of all
-        // that `mbuf` can see, and before `private_end`. There are `HEADROOM` of them, as many as
-        // the front at least; so the new handle's data, `len` bytes longer, is in the cluster.
+        // SAFETY: the cluster is this pool's and has one handle, so the count may be set here. The
+        // bytes before its data belong to the new handle from here on: they are in front of all
+        // that `mbuf` can see, and before `private_end`. There are `HEADROOM` of them, at least as
+        // many as the front has; so the new handle's data, which is `len` bytes longer, is inside
+        // the cluster.
         unsafe {
             Header::hold(from, front.like.kept);
             let area = data.sub(FRONT_MAX);
@@ -200,11 +201,11 @@ impl Shares<'_> {
         Some(Mbuf { header, _owns: PhantomData })
     }
 
-    /// As `Store::take`; the next one lies close by and need not be fetched.
+    /// As `Store::take`, but without a prefetch: the next share is close by.
     #[inline(always)]
     fn take(&mut self) -> Option<NonNull<Header>> {
         let header = self.free?;
-        // SAFETY: a header on a free list belongs to whoever has the list alone.
+        // SAFETY: a header on a free list belongs to the holder of the list.
         self.free = unsafe { header.as_ref().next.get() };
         self.taken += 1;
         Some(header)
@@ -223,7 +224,7 @@ const HELD_AT: usize = core::mem::offset_of!(Header, len);
 const FRAMING_AT: usize = core::mem::offset_of!(Header, meta) + core::mem::offset_of!(Meta, csum);
 const _: () = assert!(cfg!(loom) || HELD_AT == LINE - 8 && FRAMING_AT == LINE - 16);
 
-/// Length, count, flags and class of a header, as they lie in it.
+/// Length, count, flags and class of a header as one word, as in memory.
 #[inline(always)]
 fn held(len: u32, refs_or_private_end: u16, flags: u8, class: Class) -> u64 {
     let low = (u64::from(refs_or_private_end), u64::from(flags), class as u64);
@@ -235,35 +236,35 @@ fn held(len: u32, refs_or_private_end: u16, flags: u8, class: Class) -> u64 {
 }
 
 impl Header {
-    /// [`held`] of this one.
+    /// [`held`] of this header.
     #[inline(always)]
     fn held(&self) -> u64 {
         // SAFETY: the fields from `len` on are eight bytes without padding, aligned as a word.
         unsafe { (&raw const *self).byte_add(HELD_AT).cast::<u64>().read() }
     }
 
-    /// Set all that is in [`held`].
+    /// Set all fields of [`held`].
     ///
     /// # Safety
-    /// `this` is the caller's alone, and so is the count of handles; the class stays what it was.
+    /// The caller has exclusive access to `this` and to the count; the class does not change.
     #[inline(always)]
     unsafe fn hold(this: *mut Header, held: u64) {
-        // SAFETY: by contract, and as in `held`; the word was made of a class.
+        // SAFETY: by contract, and as in `held`; the word has a valid class.
         unsafe { this.byte_add(HELD_AT).cast::<u64>().write(held) }
     }
 
-    /// Of the metadata what is said of a frame as a frame, as it lies there: `csum`, `in_port`,
-    /// `segment_size` and `vlan`.
+    /// The metadata of a frame itself as one word, as in memory: `csum`, `in_port`, `segment_size`
+    /// and `vlan`.
     #[inline(always)]
     fn framing(&self) -> u64 {
         // SAFETY: as in `held`.
         unsafe { (&raw const *self).byte_add(FRAMING_AT).cast::<u64>().read() }
     }
 
-    /// Set all that is in [`Header::framing`].
+    /// Set all fields of [`Header::framing`].
     ///
     /// # Safety
-    /// `this` is the caller's alone.
+    /// The caller has exclusive access to `this`.
     #[inline(always)]
     unsafe fn frame(this: *mut Header, framing: u64) {
         // SAFETY: by contract, and as in `held`.

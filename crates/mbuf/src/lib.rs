@@ -1,20 +1,20 @@
-//! Packet buffers: [`Mbuf`], the [`Pool`] they come from, the [`MbufQueue`] that links them and
-//! the [`SockBuf`] a socket keeps.
+//! Packet buffers: [`Mbuf`], the [`Pool`] it is allocated from, the [`MbufQueue`] that links mbufs,
+//! and the [`SockBuf`] of a socket.
 //!
 //! Called by: everything that holds a packet. It knows no protocol. Sources: the 4.3BSD mbuf with
 //! clusters; the array, run and size cache of the 1989 Cray paper.
 //!
-//! # The ownership law
-//! - An [`Mbuf`] is a unique handle; its metadata belongs to whoever holds it, on any thread.
-//! - The bytes behind it may be shared; shared bytes are read-only, except that a share made for
-//!   sending owns the bytes in front of the data it shares (that is where headers go).
-//! - Reference counts are touched by the pool alone, so they are plain integers. A handle that is
-//!   dropped elsewhere travels home on the pool's return list and is counted there.
-//! - A count lies in the header of the cluster's first handle, which may be in use on another
-//!   thread. So no `&mut` to a header is ever made: its fields are cells, all but the count belong
-//!   to whoever holds the handle, and the count to the pool. `tests/loom_count.rs` shows that the
-//!   two never meet in one field.
-//! - [`Pool::free`] is the fast way to give a handle back; plain `drop` is always correct.
+//! # Ownership
+//! - An [`Mbuf`] is a unique handle; its metadata belongs to the holder, on any thread.
+//! - The cluster may be shared; shared bytes are read-only. But a share made for sending owns the
+//!   bytes in front of the shared data, for headers.
+//! - Only the pool reads and writes reference counts, so they are plain integers. A handle that is
+//!   dropped elsewhere goes to its pool's return list and is counted when the pool takes it.
+//! - A count is in the header of the cluster's first handle, which another thread may be using. So
+//!   no `&mut` to a header is ever made: the fields are cells. The count belongs to the pool, all
+//!   others to the holder of the handle. `tests/loom_count.rs` checks that the two never access the
+//!   same field.
+//! - [`Pool::free`] is the fast way to return a handle; plain `drop` is always correct.
 
 mod class;
 mod copy;

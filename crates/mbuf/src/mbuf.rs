@@ -1,7 +1,7 @@
-//! The handle and the one cache line of header behind it.
+//! The mbuf handle, and the cache line of header behind it.
 //!
-//! Called by: everyone. What may be written through a handle, and when, is the ownership law of the
-//! crate's head; `writable` and `prepend` enforce it.
+//! Called by: everyone. The crate's head says what may be written through a handle;
+//! `writable_up_to`, `headers_mut` and `prepend` enforce it.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
@@ -12,7 +12,7 @@ use base::{Duration, Instant};
 use crate::class::{Class, HEADROOM, LINE};
 use crate::store::{self, Header};
 
-/// Facts about a packet that fit in a bit each.
+/// One-bit facts about a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags(pub u8);
 
@@ -34,7 +34,7 @@ impl Flags {
     pub const PACED: u8 = 128;
 }
 
-/// Fewer bytes cost less to copy than the buffer that they hold.
+/// Below this many bytes, copying costs less than keeping the buffer.
 pub(crate) const SMALL: usize = 256;
 
 const _: () = assert!(size_of::<Option<Mbuf>>() == 8);
@@ -46,14 +46,14 @@ pub struct Mbuf {
     pub(crate) _owns: PhantomData<Header>,
 }
 
-// SAFETY: the header's metadata belongs to the handle; the reference count is touched only by the
-// owning pool; the data is either exclusive to the handle or read-only (see `writable`).
+// SAFETY: the header's metadata belongs to the handle; only the owning pool accesses the reference
+// count; the data is exclusive to the handle or read-only (see `writable_up_to`).
 unsafe impl Send for Mbuf {}
 
 impl Drop for Mbuf {
-    /// Correct on any thread; [`crate::Pool::free`] is faster where the pool is at hand.
+    /// Correct on any thread; [`crate::Pool::free`] is faster if the pool is available.
     fn drop(&mut self) {
-        // SAFETY: the handle is unique and goes away; its owner outlives it (store::give_back).
+        // SAFETY: the handle is unique and ends here; its owner outlives it (store::give_back).
         unsafe { store::give_back(self.header, self.header) }
     }
 }
@@ -74,8 +74,8 @@ macro_rules! metadata {
 impl Mbuf {
     #[inline(always)]
     pub(crate) fn header(&self) -> &Header {
-        // SAFETY: the handle is unique and its header lives until the handle is given back. What
-        // another thread may change meanwhile, the count, is a cell, and not read by this one.
+        // SAFETY: the handle is unique and its header lives until the handle is returned. The
+        // count, which another thread may change, is a cell, and this thread does not read it.
         unsafe { self.header.as_ref() }
     }
 
@@ -87,22 +87,22 @@ impl Mbuf {
     }
 
     metadata! {
-        /// The port it came in on.
+        /// The port it was received on.
         in_port, set_in_port: u16, in_port;
-        /// The mark that rules and filters see.
+        /// The mark for rules and filters.
         mark, set_mark: u32, mark;
-        /// The flow hash, or 0 where none was computed.
+        /// The flow hash; 0 if none was computed.
         flow_hash, set_flow_hash: u32, flow_hash;
         /// The 802.1Q tag control information; valid with [`Flags::VLAN`].
         vlan, set_vlan: u16, vlan;
-        /// Payload bytes per wire segment of a super-segment; 0 for a plain one.
+        /// Payload bytes per wire segment of a super-segment; 0 for an ordinary segment.
         segment_size, set_segment_size: u16, segment_size;
         /// With [`Flags::SUMMED`]: the one's-complement sum of the data in memory order.
         /// With [`Flags::CSUM_PARTIAL`]: the offset of the transport header from the data.
         csum, set_csum: u16, csum;
     }
 
-    /// Arrival time on the way in, departure time on the way out.
+    /// Arrival time on receive, departure time on transmit.
     #[inline]
     pub fn time(&self) -> Instant {
         Instant::ZERO + Duration::from_nanos(self.header().meta.get().time_ns)
@@ -114,7 +114,7 @@ impl Mbuf {
         self.header().meta.update(|meta| meta.time_ns = time.as_nanos());
     }
 
-    /// Was a departure time set, and is it still to come?
+    /// Does it have a departure time after `now`?
     #[inline(always)]
     pub fn departs_after(&self, now: Instant) -> bool {
         self.has(Flags::PACED) && self.time() > now
@@ -144,7 +144,7 @@ impl Mbuf {
         self.header().len.get() as usize
     }
 
-    /// No data.
+    /// Is there no data?
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.header().len.get() == 0
@@ -154,31 +154,31 @@ impl Mbuf {
     #[inline(always)]
     pub fn as_slice(&self) -> &[u8] {
         let h = self.header();
-        // SAFETY: `data..data + len` lies inside the cluster (every method that moves them checks)
+        // SAFETY: `data..data + len` is inside the cluster (every method that moves them checks)
         // and was initialised when the slab was allocated; shared bytes are never written.
         unsafe { core::slice::from_raw_parts(h.data.get(), h.len.get() as usize) }
     }
 
-    /// May all the data be written through this handle?
+    /// Is all the data writable through this handle?
     #[inline(always)]
     pub fn is_exclusive(&self) -> bool {
         self.header().flags.get() & Flags::SHARED == 0
     }
 
-    /// The data for writing, if no other handle can see it.
+    /// The data for writing, unless another handle shares it.
     #[inline]
     pub fn as_mut_slice(&mut self) -> Option<&mut [u8]> {
         self.headers_mut(self.len())
     }
 
-    /// The first `n` bytes for writing: where headers are, which are this handle's own even when
-    /// the payload behind them is shared.
+    /// The first `n` bytes for writing: the headers, which belong to this handle even if the
+    /// payload behind them is shared.
     #[inline]
     pub fn headers_mut(&mut self, n: usize) -> Option<&mut [u8]> {
         if n > self.len() || !self.writable_up_to(self.offset() + n) {
             return None;
         }
-        // SAFETY: inside the data (checked), and exclusive to this handle (checked).
+        // SAFETY: inside the data, and exclusive to this handle (both checked above).
         Some(unsafe { core::slice::from_raw_parts_mut(self.header().data.get(), n) })
     }
 
@@ -202,13 +202,13 @@ impl Mbuf {
         self.header().data.get() as usize - self.cluster_start() as usize
     }
 
-    /// Bytes in front of the data.
+    /// Cluster bytes in front of the data.
     #[inline]
     pub fn headroom(&self) -> usize {
         self.offset()
     }
 
-    /// Bytes behind the data that this handle may fill: 0 when the cluster is shared.
+    /// Bytes behind the data that this handle may fill; 0 if the cluster is shared.
     #[inline]
     pub fn tailroom(&self) -> usize {
         if !self.is_exclusive() || self.header().class == Class::Share {
@@ -217,8 +217,8 @@ impl Mbuf {
         self.header().class.cluster() - self.offset() - self.len()
     }
 
-    /// Grow the data by `n` bytes at the front and give them for writing; `None` if they are not
-    /// there or not this handle's.
+    /// Grow the data by `n` bytes at the front and return them for writing; `None` if there is no
+    /// room or it belongs to another handle.
     #[inline(always)]
     pub fn prepend(&mut self, n: usize) -> Option<&mut [u8]> {
         let offset = self.offset();
@@ -230,15 +230,15 @@ impl Mbuf {
         let data = unsafe { h.data.get().sub(n) };
         h.data.set(data);
         h.len.set(h.len.get() + n as u32);
-        // SAFETY: inside the cluster, and writable by this handle alone (checked).
+        // SAFETY: inside the cluster, and writable by this handle alone (checked above).
         Some(unsafe { core::slice::from_raw_parts_mut(data, n) })
     }
 
-    /// The free bytes behind the data; call [`Mbuf::extend`] with how many were filled.
+    /// The free bytes behind the data; [`Mbuf::extend`] then adds those that were filled.
     #[inline]
     pub fn tail_mut(&mut self) -> &mut [u8] {
         let room = self.tailroom();
-        // SAFETY: `tailroom` counts bytes inside the cluster, and only of an exclusive one.
+        // SAFETY: `tailroom` counts bytes inside the cluster, and is 0 unless it is exclusive.
         unsafe { core::slice::from_raw_parts_mut(self.header().data.get().add(self.len()), room) }
     }
 
@@ -249,7 +249,7 @@ impl Mbuf {
         self.header().len.update(|len| *len += n as u32);
     }
 
-    /// Grow the data by `n` bytes at the end, which `fill` writes; `None` without room for them.
+    /// Grow the data by `n` bytes at the end, which `fill` writes; `None` if there is no room.
     #[inline(always)]
     pub fn put<R>(&mut self, n: usize, fill: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         let tail = self.tail_mut();
@@ -267,14 +267,13 @@ impl Mbuf {
         n
     }
 
-    /// Is this little enough that copying it costs less than the buffer it holds?
+    /// Is this so short that copying it costs less than keeping the buffer?
     #[inline(always)]
     pub fn is_small(&self) -> bool {
         self.len() < SMALL
     }
 
-    /// Take over the data of `next`, all of it or none: `false` if it is not small, or does not
-    /// fit behind what is here.
+    /// Append all the data of `next`, or nothing: `false` if it is not small, or does not fit.
     pub fn absorb(&mut self, next: &Mbuf) -> bool {
         if !next.is_small() || self.tailroom() < next.len() {
             return false;
@@ -284,7 +283,7 @@ impl Mbuf {
         true
     }
 
-    /// Take `n` bytes off the front; at most all.
+    /// Remove `n` bytes from the front, at most all.
     #[inline(always)]
     pub fn trim_front(&mut self, n: usize) {
         let h = self.header();
@@ -294,15 +293,15 @@ impl Mbuf {
         h.len.set(h.len.get() - n as u32);
     }
 
-    /// Keep `len` bytes from `from` on, fewer where there are fewer: a header off the front and
-    /// padding off the back in one.
+    /// Keep `len` bytes from `from` on, or fewer if there are fewer: removes a header and the
+    /// padding at once.
     #[inline(always)]
     pub fn keep(&mut self, from: usize, len: usize) {
         if from.saturating_add(len) > self.len() {
             return self.keep_less(from, len);
         }
         let h = self.header();
-        // SAFETY: `from + len` is at most the old length.
+        // SAFETY: `from + len` is at most the old length (checked above).
         h.data.set(unsafe { h.data.get().add(from) });
         h.len.set(len as u32);
     }
@@ -320,8 +319,8 @@ impl Mbuf {
         h.len.set(len.min(h.len.get() as usize) as u32);
     }
 
-    /// Place the data `offset` bytes into an empty buffer's cluster (a driver aligning headers).
-    /// Past the headroom or on a buffer with data it does nothing.
+    /// Put the start of an empty buffer's data `offset` bytes into the cluster, for a driver that
+    /// aligns headers. No effect past the headroom or on a buffer with data.
     pub fn reserve_front(&mut self, offset: usize) {
         if self.is_empty() && self.is_exclusive() && offset <= HEADROOM {
             let start = self.cluster_start();

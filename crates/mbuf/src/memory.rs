@@ -5,14 +5,14 @@
 
 use core::ptr::NonNull;
 
-/// Memory for buffers: from `start` on, aligned to a cache line, and so many bytes.
+/// Memory for buffers: `bytes` from `start` on, aligned to a cache line.
 ///
 /// # Safety
-/// It is there, stays where it is and as long, and nobody else in this program touches it, until it
-/// is dropped.
+/// Until it is dropped, the memory stays valid at the same address and length, and nothing else in
+/// this program accesses it.
 pub unsafe trait Memory: Send + 'static {
-    /// Where it begins.
+    /// Its address.
     fn start(&self) -> NonNull<u8>;
-    /// Its length.
+    /// Its length in bytes.
     fn bytes(&self) -> usize;
 }

@@ -1,8 +1,8 @@
-//! Pools: last-in-first-out free lists per class, filled from slabs up to a limit in bytes.
+//! Pools: a LIFO free list per class, filled from slabs up to a limit in bytes.
 //!
-//! Called by: a stack, a device. One pool has one user at a time (`&mut self`), so the free lists
-//! and the reference counts need no atomics; the one thing other threads touch is the return list.
-//! Last in, first out matters: the buffer freed last is still in the cache (27 to 32 ns a segment).
+//! Called by: a stack, a device. A pool has one user at a time (`&mut self`), so free lists and
+//! reference counts need no atomics; other threads access the return list only. LIFO matters: the
+//! buffer freed last is still in the cache (27 to 32 ns a segment).
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
@@ -14,28 +14,28 @@ use crate::mbuf::Mbuf;
 use crate::reclaim::Attempts;
 use crate::store::{Header, Shared, Store, give_back_to};
 
-/// Handles given back in one go to another pool.
+/// Handles of another pool that are returned in one batch.
 const RETURN_BATCH: usize = 32;
 
-/// Fewer do not go by themselves while there is work: the lists' lock instructions are 40 ns.
+/// Fewer than this are not returned while there is work: the atomic operations take 40 ns.
 const RETURN_FEW: usize = 4;
 
-/// Where [`Mbuf`]s come from.
+/// Allocates [`Mbuf`]s.
 ///
-/// Memory is taken from the system in slabs as needed, never past the limit, and given back when
-/// the pool and the last of its handles are gone, or when another class needs what one has unused.
+/// Takes memory from the system in slabs as needed, within the limit. Slabs are freed when the pool
+/// and the last of its handles are gone, or when they are unused and another class needs memory.
 pub struct Pool {
     pub(crate) store: Store,
     pub(crate) shared: Arc<Shared>,
     limit_bytes: usize,
     exhausted: u64,
     reclaims: Attempts,
-    /// Another pool's handles on their way home, linked, with their owner.
+    /// Another pool's handles to be returned, linked, with that pool.
     outbox: Option<Outbox>,
 }
 
-/// Kept when it is empty: the next handles mostly have the same home, and keeping its count costs
-/// less than taking and giving it up for every list.
+/// Kept when empty: the next handles mostly have the same home, and keeping the `Arc` costs less
+/// than cloning and dropping it for every batch.
 struct Outbox {
     home: Arc<Shared>,
     list: Option<(NonNull<Header>, NonNull<Header>)>,
@@ -58,7 +58,7 @@ impl Pool {
         }
     }
 
-    /// A buffer with room for `len` bytes behind its headroom, empty; `None` past the limit (which
+    /// An empty buffer with room for `len` bytes behind its headroom; `None` past the limit (which
     /// is counted) or for more than 65,664 bytes.
     #[inline]
     pub fn alloc(&mut self, len: usize) -> Option<Mbuf> {
@@ -68,7 +68,8 @@ impl Pool {
     #[inline(always)]
     fn alloc_class(&mut self, class: Class) -> Option<Mbuf> {
         let header = self.take(class)?;
-        // SAFETY: taken from a free list, the header belongs to this handle; its cluster follows.
+        // SAFETY: the header comes from a free list and belongs to this handle; its cluster follows
+        // it.
         unsafe {
             let data = header.as_ptr().cast::<u8>().add(LINE + HEADROOM);
             header.as_ref().begin(data, 0);
@@ -76,7 +77,7 @@ impl Pool {
         Some(Mbuf { header, _owns: PhantomData })
     }
 
-    /// [`Pool::alloc`] for `len` bytes at least, of which `fill` writes the first `n`.
+    /// [`Pool::alloc`] for at least `len` bytes, of which `fill` writes the first `n`.
     #[inline(always)]
     pub fn alloc_filled<R>(
         &mut self,
@@ -87,8 +88,8 @@ impl Pool {
         self.alloc_filled_in(Class::for_len(len.max(n))?, n, fill)
     }
 
-    /// [`Pool::alloc_filled`] by class, for many of one size; `None` as well where `n` is more than
-    /// its capacity.
+    /// [`Pool::alloc_filled`] by class, for many buffers of one size; also `None` if `n` is more
+    /// than the capacity of `class`.
     #[inline(always)]
     pub fn alloc_filled_in<R>(
         &mut self,
@@ -100,8 +101,8 @@ impl Pool {
             return None;
         }
         let header = self.take(class)?;
-        // SAFETY: taken from a free list, the header and the cluster that follows it are nobody
-        // else's; behind its headroom there is room for `n` bytes.
+        // SAFETY: the header comes from a free list, so it and the cluster that follows it belong
+        // to this handle; `n` bytes fit behind the headroom (checked above).
         let filled = unsafe {
             let data = header.as_ptr().cast::<u8>().add(LINE + HEADROOM);
             let filled = fill(core::slice::from_raw_parts_mut(data, n));
@@ -111,14 +112,14 @@ impl Pool {
         Some((Mbuf { header, _owns: PhantomData }, filled))
     }
 
-    /// A header off a free list, as its last user left it.
+    /// Take a header off a free list, in the state in which it was freed.
     #[inline(always)]
     pub(crate) fn take(&mut self, class: Class) -> Option<NonNull<Header>> {
         self.store.take(class).or_else(|| self.refill(class))
     }
 
-    /// First what came home, then a new slab, then one in the place of slabs that nobody uses, then
-    /// a larger buffer than was asked for.
+    /// The free list is empty. Tries, in this order: the return list, a new slab, a slab in place
+    /// of unused slabs, a buffer of a larger class.
     #[cold]
     #[inline(never)]
     fn refill(&mut self, class: Class) -> Option<NonNull<Header>> {
@@ -127,7 +128,7 @@ impl Pool {
             self.store.grow(class, self.limit_bytes, &self.shared);
         }
         if self.store.is_dry(class) && self.reclaims.admit(self.store.outstanding) {
-            // A walk is long: it is to be worth it.
+            // A walk takes long, so reclaim enough to make it worth while.
             let wanted = (class.stride() * class.slab_objects()).max(self.limit_bytes / 32);
             if self.store.reclaim(wanted) > 0 {
                 self.reclaims = Attempts::default();
@@ -143,12 +144,12 @@ impl Pool {
         header
     }
 
-    /// Give a handle back. A handle of another pool joins a batch that goes home at
-    /// [`Pool::flush`], or when the batch is full.
+    /// Return a handle. A handle of another pool joins a batch, which is returned by
+    /// [`Pool::flush`] or when it is full.
     #[inline(always)]
     pub fn free(&mut self, mbuf: Mbuf) {
         let header = mbuf.into_raw();
-        // SAFETY: the handle was unique and is gone.
+        // SAFETY: the handle was unique and was given up.
         unsafe {
             if ptr::eq(header.as_ref().owner.as_ptr(), Arc::as_ptr(&self.shared)) {
                 self.store.release(header);
@@ -158,7 +159,7 @@ impl Pool {
         }
     }
 
-    /// [`Pool::free`] for each of them, most of them ours.
+    /// [`Pool::free`] for each of them; fast if most are this pool's.
     #[inline(always)]
     pub fn free_all(&mut self, mbufs: impl Iterator<Item = Mbuf>) {
         let ours = Arc::as_ptr(&self.shared);
@@ -166,7 +167,7 @@ impl Pool {
             if !ptr::eq(mbuf.header().owner.as_ptr(), ours) {
                 return self.free_foreign(mbuf);
             }
-            // SAFETY: the handle was unique and is gone.
+            // SAFETY: the handle was unique and is given up.
             unsafe { self.store.release(mbuf.into_raw()) }
         });
     }
@@ -175,17 +176,17 @@ impl Pool {
     #[inline(never)]
     fn free_foreign(&mut self, mbuf: Mbuf) {
         let header = mbuf.into_raw();
-        // SAFETY: the handle was unique and is gone.
+        // SAFETY: the handle was unique and was given up.
         unsafe { self.send_home(header, header, 1) }
     }
 
     /// # Safety
-    /// `first` to `last` are `count` foreign handles of one owner, linked by `next`, given up by
-    /// their holder.
+    /// `first` to `last` are `count` handles of one other pool, linked by `next`, which their
+    /// holder has given up.
     #[inline]
     unsafe fn send_home(&mut self, first: NonNull<Header>, last: NonNull<Header>, count: usize) {
-        // SAFETY: the handles in the outbox and these belong to this pool until pushed, and while
-        // they are out they keep their pool's shared part alive.
+        // SAFETY: these handles and those in the outbox belong to this pool until they are pushed,
+        // and until then they keep their own pool's shared part alive.
         unsafe {
             let owner = first.as_ref().owner.as_ptr().cast_const();
             if self.outbox.as_ref().is_none_or(|out| Arc::as_ptr(&out.home) != owner) {
@@ -204,10 +205,10 @@ impl Pool {
         }
     }
 
-    /// [`Pool::free`] for a list.
+    /// [`Pool::free`] for a list of handles.
     ///
     /// # Safety
-    /// `first` to `last` are `count` handles of one owner, linked by `next`, that nobody holds any
+    /// `first` to `last` are `count` handles of one owner, linked by `next`, which nobody holds any
     /// more.
     #[inline(always)]
     pub(crate) unsafe fn free_run(
@@ -227,7 +228,8 @@ impl Pool {
         }
     }
 
-    /// Send home what is waiting to go: whenever nothing else is to do.
+    /// Return the other pool's handles that wait in the batch; call this when there is nothing else
+    /// to do.
     #[inline]
     pub fn flush(&mut self) {
         if let Some(out) = &mut self.outbox
@@ -239,14 +241,14 @@ impl Pool {
         }
     }
 
-    /// Does another pool's handle wait here to go home? Whoever is about to sleep asks this, and
-    /// calls [`Pool::flush`]: its owner may have no other.
+    /// Are handles of another pool waiting in the batch? A thread about to sleep checks this and
+    /// calls [`Pool::flush`], because their owner may have run out of buffers.
     #[inline]
     pub fn holds_foreign(&self) -> bool {
         self.outbox.as_ref().is_some_and(|out| out.list.is_some())
     }
 
-    /// [`Pool::flush`], but a few wait for company: once a burst.
+    /// [`Pool::flush`], but only if there are several; called once a burst.
     #[inline]
     pub fn flush_many(&mut self) {
         if self.outbox.as_ref().is_some_and(|out| out.count >= RETURN_FEW) {
@@ -254,8 +256,8 @@ impl Pool {
         }
     }
 
-    /// Take in what other threads and plain drops gave back; returns how many handles. Called
-    /// once a burst, and when a free list is empty.
+    /// Take the handles that other threads and plain drops returned; returns how many. Called once
+    /// a burst, and when a free list is empty.
     #[inline]
     pub fn collect(&mut self) -> usize {
         let head = self.shared.take_returned();
@@ -263,7 +265,7 @@ impl Pool {
         unsafe { self.store.release_list(head) }
     }
 
-    /// A fresh exclusive buffer with these bytes; `None` past 65,664 or without memory.
+    /// A new exclusive buffer with these bytes; `None` past 65,664 bytes or without memory.
     pub fn copy_of(&mut self, bytes: &[u8]) -> Option<Mbuf> {
         let mut mbuf = self.alloc(bytes.len())?;
         mbuf.append(bytes);
@@ -276,7 +278,7 @@ impl Pool {
         ptr::eq(mbuf.header().owner.as_ptr(), Arc::as_ptr(&self.shared))
     }
 
-    /// Handles that are out; what came home is taken in first.
+    /// Handles in use, after [`Pool::collect`].
     pub fn outstanding(&mut self) -> usize {
         self.collect();
         self.store.outstanding
@@ -287,24 +289,24 @@ impl Pool {
         self.store.held_bytes
     }
 
-    /// About how many bytes are in buffers that are out: handles that are out times what an average
-    /// object takes. Exact sums would cost every packet something.
+    /// Approximate bytes of the buffers in use: handles in use times the average object size. An
+    /// exact sum would cost time for every packet.
     pub fn in_use_bytes(&self) -> usize {
         let objects = self.store.objects.max(1) as u64;
         (self.store.held_bytes as u64 * self.store.outstanding as u64 / objects) as usize
     }
 
-    /// The most bytes it may take.
+    /// The limit in bytes.
     pub fn limit_bytes(&self) -> usize {
         self.limit_bytes
     }
 
-    /// From now on it takes at most this many bytes; what it has taken it keeps.
+    /// Set the limit; memory already taken is kept.
     pub fn set_limit_bytes(&mut self, limit_bytes: usize) {
         self.limit_bytes = limit_bytes;
     }
 
-    /// How often it had no buffer to give.
+    /// How often an allocation failed.
     pub fn exhausted(&self) -> u64 {
         self.exhausted
     }

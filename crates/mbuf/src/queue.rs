@@ -1,6 +1,6 @@
-//! A first-in-first-out list of mbufs, linked through their own headers: it allocates nothing.
+//! A FIFO list of mbufs, linked through their headers, so it needs no allocation.
 //!
-//! Called by: socket buffers, send queues, device rings' overflow.
+//! Called by: socket buffers.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
@@ -11,7 +11,7 @@ use crate::Pool;
 use crate::mbuf::Mbuf;
 use crate::store::Header;
 
-/// Mbufs in order, with their number and their bytes.
+/// A list of mbufs with their count and bytes.
 #[derive(Default)]
 pub struct MbufQueue {
     head: Option<NonNull<Header>>,
@@ -29,7 +29,7 @@ impl MbufQueue {
         MbufQueue { head: None, tail: None, count: 0, bytes: 0 }
     }
 
-    /// Add at the end.
+    /// Append an mbuf.
     #[inline(always)]
     pub fn push_back(&mut self, mbuf: Mbuf) {
         self.bytes += mbuf.header().len.get();
@@ -46,8 +46,8 @@ impl MbufQueue {
         self.tail = Some(header);
     }
 
-    /// Add several of `len` bytes each at the end, as many as the iterator says that it has. If it
-    /// panics, what it gave is lost.
+    /// Append several mbufs of `len` bytes each, exactly as many as `mbufs.len()`. If the iterator
+    /// panics, the mbufs it returned are leaked.
     #[inline(always)]
     pub fn extend_alike(&mut self, mut mbufs: impl ExactSizeIterator<Item = Mbuf>, len: usize) {
         let count = mbufs.len() as u32;
@@ -57,7 +57,7 @@ impl MbufQueue {
         for mbuf in mbufs {
             debug_assert_eq!(mbuf.len(), len, "alike");
             let header = mbuf.into_raw();
-            // SAFETY: the handle was given up by the iterator, and no queue has it yet.
+            // SAFETY: the iterator gave the handle up, and no queue has it yet.
             unsafe { last.as_ref().next.set(Some(header)) };
             last = header;
         }
@@ -74,7 +74,7 @@ impl MbufQueue {
         self.bytes += count * len as u32;
     }
 
-    /// Put back at the front.
+    /// Prepend an mbuf.
     pub fn push_front(&mut self, mbuf: Mbuf) {
         self.bytes += mbuf.header().len.get();
         self.count += 1;
@@ -85,7 +85,7 @@ impl MbufQueue {
         self.head = Some(header);
     }
 
-    /// Take from the front.
+    /// Remove the first mbuf.
     #[inline(always)]
     pub fn pop_front(&mut self) -> Option<Mbuf> {
         let header = self.head?;
@@ -102,15 +102,15 @@ impl MbufQueue {
         Some(Mbuf { header, _owns: PhantomData })
     }
 
-    /// Give the first mbufs to `use_up`, as long as it says that it has used one up, and those back
-    /// to `pool`.
+    /// Pass the data of each mbuf from the front on to `use_up`, until that returns `false`, and
+    /// free the mbufs for which it returned `true`.
     #[inline(always)]
     pub fn use_up(&mut self, pool: &mut Pool, mut use_up: impl FnMut(&[u8]) -> bool) {
         while self.use_up_run(pool, &mut use_up) {}
     }
 
-    /// [`MbufQueue::use_up`] for those in front that are the same pool's, which are given back as
-    /// one; is it another's turn then?
+    /// [`MbufQueue::use_up`] for mbufs at the front that have one owner, which are freed together.
+    /// Returns whether the next mbuf has another owner.
     #[inline(always)]
     fn use_up_run(&mut self, pool: &mut Pool, use_up: &mut impl FnMut(&[u8]) -> bool) -> bool {
         let Some(first) = self.head else { return false };
@@ -143,20 +143,20 @@ impl MbufQueue {
         at.is_some_and(|next| unsafe { next.as_ref().owner } != owner)
     }
 
-    /// Look at the first.
+    /// The first mbuf.
     #[inline]
     pub fn front(&self) -> Option<&Mbuf> {
         // SAFETY: `Mbuf` is a transparent view of the pointer: one non-null field and a marker.
         self.head.as_ref().map(|h| unsafe { &*core::ptr::from_ref(h).cast::<Mbuf>() })
     }
 
-    /// Change the first; its length is followed.
+    /// Change the first mbuf; the byte count is updated.
     #[inline]
     pub fn with_front<R>(&mut self, change: impl FnOnce(&mut Mbuf) -> R) -> Option<R> {
         self.visit(self.head?, change)
     }
 
-    /// Change the last; its length is followed.
+    /// Change the last mbuf; the byte count is updated.
     #[inline]
     pub fn with_back<R>(&mut self, change: impl FnOnce(&mut Mbuf) -> R) -> Option<R> {
         self.visit(self.tail?, change)
@@ -171,7 +171,7 @@ impl MbufQueue {
         Some(change(&mut visit.mbuf))
     }
 
-    /// `now` takes the place of `was`, which is no longer ours to look at.
+    /// Put `now` in the place of `was`, which the queue no longer owns.
     #[cold]
     fn relink(
         &mut self,
@@ -190,7 +190,7 @@ impl MbufQueue {
         }
         let mut at = self.head;
         while let Some(header) = at {
-            // SAFETY: as above; the walk ends in front of `was`.
+            // SAFETY: as above; the walk ends before `was`.
             unsafe {
                 if header.as_ref().next.get() == Some(was) {
                     header.as_ref().next.set(Some(now));
@@ -201,25 +201,25 @@ impl MbufQueue {
         }
     }
 
-    /// How many mbufs.
+    /// The number of mbufs.
     #[inline(always)]
     pub fn count(&self) -> usize {
         self.count as usize
     }
 
-    /// How many bytes of data.
+    /// Bytes of data.
     #[inline(always)]
     pub fn bytes(&self) -> usize {
         self.bytes as usize
     }
 
-    /// Nothing queued.
+    /// Is the queue empty?
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.head.is_none()
     }
 
-    /// Give everything back to its pool.
+    /// Free every mbuf.
     pub fn clear(&mut self, pool: &mut Pool) {
         while let Some(mbuf) = self.pop_front() {
             pool.free(mbuf);
@@ -227,7 +227,7 @@ impl MbufQueue {
     }
 }
 
-/// A handle lent to a closure, which may shorten it, put another in its place, or panic.
+/// A handle passed to a closure, which may shorten it, replace it, or panic.
 struct Visit<'a> {
     queue: &'a mut MbufQueue,
     mbuf: ManuallyDrop<Mbuf>,

@@ -1,8 +1,8 @@
-//! Memory that moves from one size of buffers to another: slabs of which every object is free go
-//! back to the system, so that a slab of another class can take their place under the limit.
+//! Moves memory between size classes: slabs that are entirely free are returned to the system, so
+//! that a slab of another class fits under the limit.
 //!
-//! Called by: `pool.rs`, when a free list is empty and the limit admits no more. It walks all free
-//! lists: the pool asks rarely.
+//! Called by: `pool.rs`, when a free list is empty and the limit is reached. It walks all free
+//! lists, so the pool calls it rarely.
 #![allow(unsafe_code)]
 
 use core::ptr::NonNull;
@@ -11,21 +11,21 @@ use std::alloc::dealloc;
 use crate::class::Class;
 use crate::store::{Header, Store};
 
-/// When a pool may look for whole free slabs again after it found none.
+/// Limits how often a pool looks for free slabs after a failed attempt.
 #[derive(Default)]
 pub(crate) struct Attempts {
-    /// Handles that were out at the last one.
+    /// Handles in use at the last attempt.
     outstanding: Option<usize>,
-    /// Failures since.
+    /// Failed requests since.
     failures: u32,
 }
 
-/// Handles that have to come home, or requests that have to fail, before it is worth another walk.
+/// Handles that must come back, or requests that must fail, before another walk.
 const FEWER_OUT: usize = 8;
 const FAILURES: u32 = 1024;
 
 impl Attempts {
-    /// Is it worth a walk now? A request has just failed.
+    /// A request has just failed: is a walk worth while now?
     pub(crate) fn admit(&mut self, outstanding: usize) -> bool {
         self.failures += 1;
         let again = self.outstanding.is_none_or(|then| outstanding + FEWER_OUT <= then);
@@ -38,8 +38,8 @@ impl Attempts {
 }
 
 impl Store {
-    /// Give back slabs that are free as a whole, until `bytes` are given back or none is left;
-    /// returns how many bytes were.
+    /// Free slabs without used objects, until `bytes` are freed or none is left; returns the bytes
+    /// freed.
     pub(crate) fn reclaim(&mut self, bytes: usize) -> usize {
         self.slabs.sort_unstable_by_key(|slab| slab.start);
         let mut free_objects = vec![0; self.slabs.len()];
@@ -68,13 +68,14 @@ impl Store {
         given
     }
 
-    /// The slab that an object lies in. They are in the order of their addresses.
+    /// The slab of an object; `slabs` must be sorted by address.
     fn slab_of(&self, header: NonNull<Header>) -> Option<usize> {
         let index = self.slabs.partition_point(|slab| slab.start.cast() <= header);
         index.checked_sub(1)
     }
 
-    /// Take the objects of slabs that go off the free lists; the order of the others stays.
+    /// Remove the objects of slabs to be freed from the free lists, keeping the order of the
+    /// others.
     fn unlist(&mut self, goes: &[bool]) {
         for class in Class::CLUSTERS.into_iter().chain([Class::Share]) {
             let mut kept: Option<NonNull<Header>> = None;
@@ -88,7 +89,7 @@ impl Store {
                     continue;
                 }
                 match kept {
-                    // SAFETY: as above; the last one kept is no longer on any list but this.
+                    // SAFETY: as above; `last` is on no other list.
                     Some(last) => unsafe { last.as_ref().next.set(Some(header)) },
                     None => self.free[class as usize] = Some(header),
                 }
@@ -107,7 +108,7 @@ impl Store {
             bytes += slab.layout.size();
             objects += slab.objects;
             // SAFETY: allocated with this layout in `grow`. All its objects were on free lists, so
-            // no handle points into it, and `unlist` has taken them off.
+            // no handle points into it, and `unlist` has removed them.
             unsafe { dealloc(slab.start.as_ptr(), slab.layout) }
             false
         });

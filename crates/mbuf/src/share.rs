@@ -1,7 +1,7 @@
-//! Several handles on one cluster: sharing, sharing to send, splitting; no byte is copied.
+//! Several handles on one cluster: sharing, sharing to send, splitting, all without a copy.
 //!
-//! Called by: send queues. The count of a cluster's handles is touched by its own pool alone; what
-//! belongs to another pool is copied.
+//! Called by: send queues. Only a cluster's own pool accesses its count, so a buffer of another
+//! pool is copied instead.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
@@ -11,14 +11,14 @@ use crate::class::Class;
 use crate::mbuf::{Flags, Mbuf};
 
 impl Pool {
-    /// A second handle on the same bytes, of the same metadata; both become read-only. A foreign
-    /// mbuf is copied. `None` when no memory is left.
+    /// A second handle on the same bytes with the same metadata; both become read-only. Another
+    /// pool's mbuf is copied. `None` without memory.
     pub fn share(&mut self, mbuf: &mut Mbuf) -> Option<Mbuf> {
         self.share_range(mbuf, 0, mbuf.len())
     }
 
-    /// Cut `mbuf` at `at`: it keeps the front, the result has the rest. No byte is copied, unless
-    /// it is another pool's. `None` if `at` is past the end or no memory is left.
+    /// Split `mbuf` at `at`: it keeps the front, and the result has the rest. No byte is copied,
+    /// unless the mbuf is another pool's. `None` if `at` is past the end, or without memory.
     pub fn split(&mut self, mbuf: &mut Mbuf, at: usize) -> Option<Mbuf> {
         let rest = mbuf.len().checked_sub(at)?;
         let tail = self.share_range(mbuf, at, rest)?;
@@ -35,14 +35,14 @@ impl Pool {
         let offset = mbuf.offset();
         let h = mbuf.header();
         if h.class == Class::Share {
-            // What the new handle sees is no longer this one's to write.
+            // The sending handle may no longer write bytes that the new handle sees.
             let end = (offset + from).min(h.refs_or_private_end.get().into());
             h.refs_or_private_end.set(end as u16);
         }
         let whole = from == 0 && len == mbuf.len();
         let s = share.header();
         s.len.set(len as u32);
-        // SAFETY: callers give a range inside the data.
+        // SAFETY: callers pass a range inside the data.
         s.data.set(unsafe { s.data.get().add(from) });
         if !whole {
             s.flags.update(|flags| *flags &= !Flags::SUMMED);
@@ -50,7 +50,7 @@ impl Pool {
         Some(share)
     }
 
-    /// A copy of part of a foreign mbuf, with its metadata.
+    /// A copy of a part of another pool's mbuf, with its metadata.
     #[cold]
     pub(crate) fn copy_range(&mut self, mbuf: &Mbuf, from: usize, len: usize) -> Option<Mbuf> {
         let copy = self.copy_of(&mbuf.as_slice()[from..from + len])?;
@@ -64,9 +64,9 @@ impl Pool {
         Some(copy)
     }
 
-    /// A handle to send: the same bytes, and all room in front of them is the new handle's to
-    /// write headers into. `mbuf` stays behind for a retransmission. `None` while an earlier copy
-    /// is still out (then the caller copies), for a foreign mbuf, or when no memory is left.
+    /// A handle to send: the same bytes, and the new handle may write headers into all the room in
+    /// front of them. `mbuf` is kept for a retransmission. `None` while an earlier handle is in use
+    /// (the caller then copies), for another pool's mbuf, or without memory.
     #[inline(always)]
     pub fn share_for_send(&mut self, mbuf: &mut Mbuf) -> Option<Mbuf> {
         if !self.reclaim(mbuf) {
@@ -76,13 +76,13 @@ impl Pool {
         self.bare_share(mbuf, private_end)
     }
 
-    /// Make `mbuf` writable again if no other handle on its cluster is left.
+    /// Make `mbuf` writable again if no other handle is on its cluster.
     #[inline(always)]
     pub fn reclaim(&mut self, mbuf: &mut Mbuf) -> bool {
         if mbuf.is_exclusive() {
             return self.owns(mbuf);
         }
-        // SAFETY: `owns` says that this pool is the one that may read the count.
+        // SAFETY: `owns` says that this pool may read the count.
         let alone = self.owns(mbuf)
             && unsafe { mbuf.header().base.get().as_ref() }.refs_or_private_end.get() == 1;
         if alone && mbuf.header().class != Class::Share {
@@ -92,20 +92,20 @@ impl Pool {
         false
     }
 
-    /// A share header with `mbuf`'s metadata, marked shared, the cluster counted once more;
-    /// before `private_end` in the cluster the new handle alone may write.
+    /// A share header with `mbuf`'s metadata, marked as shared; the cluster's count goes up by one.
+    /// Only the new handle may write before `private_end` in the cluster.
     #[inline(always)]
     fn bare_share(&mut self, mbuf: &mut Mbuf, private_end: u16) -> Option<Mbuf> {
         let base = mbuf.header().base.get();
-        // SAFETY: the cluster is this pool's (callers checked `owns`), so the count is ours.
+        // SAFETY: the cluster is this pool's (callers checked `owns`), so it may read the count.
         let refs = unsafe { base.as_ref() }.refs_or_private_end.get();
-        // With 65,535 handles out the caller copies.
+        // At 65,535 handles the caller must copy.
         refs.checked_add(1)?;
-        // This may take in handles that came home, of this very cluster too: count after it.
+        // This may take returned handles, even of this cluster, so the count changes after it only.
         let header = self.take(Class::Share)?;
         mbuf.header().flags.update(|flags| *flags |= Flags::SHARED);
         let from = mbuf.header();
-        // SAFETY: `header` is the new handle's alone; the count is ours as above.
+        // SAFETY: `header` belongs to the new handle alone; the count as above.
         unsafe {
             base.as_ref().refs_or_private_end.update(|count| *count += 1);
             let to = header.as_ref();

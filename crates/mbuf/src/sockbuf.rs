@@ -1,11 +1,11 @@
-//! The receive side of a socket: data in order, waiting for its reader.
+//! The receive buffer of a socket: in-order data that waits for the reader.
 //!
-//! Called by: TCP when data is in order, and the socket's read calls.
+//! Called by: TCP, which appends in-order data, and the socket's read calls.
 
 use crate::mbuf::SMALL;
 use crate::{Mbuf, MbufQueue, Pool, copy};
 
-/// Data in order, and how much of it may wait.
+/// In-order data, and a limit on its bytes.
 pub struct SockBuf {
     queue: MbufQueue,
     limit_bytes: u32,
@@ -17,9 +17,8 @@ impl SockBuf {
         SockBuf { queue: MbufQueue::new(), limit_bytes }
     }
 
-    /// Add data that follows what is there; whether there is room is the caller's to decide.
-    /// A small piece is copied behind the one before it: it must not hold a buffer of its own
-    /// (`sbcompress` of 4.3BSD).
+    /// Append data; the caller checks that there is room. Small data is copied behind the last
+    /// mbuf, so that it does not hold a buffer of its own (`sbcompress` of 4.3BSD).
     #[inline(always)]
     pub fn append(&mut self, mbuf: Mbuf, pool: &mut Pool) {
         if mbuf.is_small() && !self.queue.is_empty() {
@@ -29,8 +28,8 @@ impl SockBuf {
         }
     }
 
-    /// [`SockBuf::append`] for frames that are alike: `len` bytes from `from` on of each, which are
-    /// there.
+    /// [`SockBuf::append`] for frames of equal layout: `len` bytes from offset `from` of each,
+    /// which must exist.
     #[inline(always)]
     pub fn append_alike(
         &mut self,
@@ -62,25 +61,25 @@ impl SockBuf {
         pool.free(mbuf);
     }
 
-    /// Bytes waiting.
+    /// Bytes in the buffer.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.queue.bytes()
     }
 
-    /// Nothing waiting.
+    /// Is the buffer empty?
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Bytes that may still be added; 0 when it is over its limit.
+    /// Bytes that may be added; 0 if it is over its limit.
     #[inline(always)]
     pub fn space(&self) -> usize {
         (self.limit_bytes as usize).saturating_sub(self.queue.bytes())
     }
 
-    /// The most bytes that may wait.
+    /// The limit in bytes.
     #[inline(always)]
     pub fn limit_bytes(&self) -> usize {
         self.limit_bytes as usize
@@ -91,7 +90,7 @@ impl SockBuf {
         self.limit_bytes = u32::try_from(limit_bytes).unwrap_or(u32::MAX);
     }
 
-    /// Copy the oldest data into `into`, giving emptied mbufs back; returns how many bytes.
+    /// Copy the oldest data to `into` and free emptied mbufs; returns how many bytes.
     #[inline]
     pub fn read(&mut self, into: &mut [u8], pool: &mut Pool) -> usize {
         let wanted = into.len();
@@ -106,7 +105,7 @@ impl SockBuf {
         wanted - left + part
     }
 
-    /// Copy what fits of an mbuf that does not fit whole.
+    /// Copy the first part of an mbuf that does not fit whole.
     #[inline]
     fn read_part(&mut self, into: &mut [u8]) -> usize {
         let copied = self.queue.with_front(|m| {
@@ -116,7 +115,7 @@ impl SockBuf {
         copied.map_or(0, |()| into.len())
     }
 
-    /// Show `look` all data where it lies, in order and piece by piece, and give the mbufs back;
+    /// Call `look` with all data in order, mbuf by mbuf and without a copy, and free the mbufs;
     /// returns how many bytes.
     #[inline]
     pub fn use_up(&mut self, pool: &mut Pool, mut look: impl FnMut(&[u8])) -> usize {
@@ -128,7 +127,7 @@ impl SockBuf {
         waiting - self.queue.bytes()
     }
 
-    /// Take the oldest mbuf itself: data without a copy.
+    /// Remove the oldest mbuf itself, without a copy.
     #[inline]
     pub fn take(&mut self) -> Option<Mbuf> {
         self.queue.pop_front()
@@ -145,8 +144,8 @@ impl SockBuf {
     }
 }
 
-/// The one copy on the receiving side, out of line so that instruction counts can tell the bytes
-/// from the work on them.
+/// The only copy on the receive path, out of line so that instruction counts can tell the bytes
+/// from the other work.
 #[inline(never)]
 fn bytepass_copy(from: &[u8], to: &mut [u8]) {
     copy(from, to);

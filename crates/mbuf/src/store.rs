@@ -1,8 +1,8 @@
-//! What a buffer is in memory: its [`Header`], the [`Store`] that owns headers and clusters, and
-//! the way home for handles that are given back elsewhere.
+//! Buffers in memory: the [`Header`], the [`Store`] that owns headers and clusters, and the return
+//! of handles that are freed elsewhere.
 //!
-//! Called by: `pool.rs` and `frames.rs`, each of which has a store as its only user; `mbuf.rs`,
-//! `share.rs` and `queue.rs` for the header.
+//! Called by: `pool.rs` and `frames.rs`, each the only user of its store; `mbuf.rs`, `share.rs` and
+//! `queue.rs` for the header.
 #![allow(unsafe_code)]
 
 use core::ptr::{self, NonNull};
@@ -25,29 +25,29 @@ use crate::field::Field;
 use crate::memory::Memory;
 use crate::prefetch::prefetch_line;
 
-/// Built with `--cfg wirespeed_unpooled`, every buffer is its own allocation and is released when
-/// freed, so that AddressSanitizer and valgrind see a use after free.
+/// With `--cfg wirespeed_unpooled`, every buffer is its own allocation and is freed with its last
+/// handle, so that AddressSanitizer and valgrind detect a use after free.
 const UNPOOLED: bool = cfg!(any(wirespeed_unpooled, loom));
 
-/// One cache line; the first line of its own object, or a share's whole object.
+/// One cache line: the first line of its object, or the whole object of a share.
 #[repr(C, align(64))]
 pub(crate) struct Header {
-    /// On a list the next of it; what it is elsewhere is nobody's business.
+    /// The next header on a list; undefined otherwise.
     pub(crate) next: Field<Option<NonNull<Header>>>,
     pub(crate) data: Field<*mut u8>,
-    /// The header whose cluster holds the data: this one, or for a share another.
+    /// The header whose cluster holds the data: this one, or for a share another one.
     pub(crate) base: Field<NonNull<Header>>,
     pub(crate) owner: NonNull<Shared>,
     pub(crate) meta: Field<Meta>,
     pub(crate) len: Field<u32>,
-    /// On a cluster: handles that point at it; the owning pool alone touches it.
-    /// On a share: the cluster offset before which this handle alone may write.
+    /// On a cluster: the number of handles on it; only the owning pool accesses it.
+    /// On a share: the cluster offset before which only this handle may write.
     pub(crate) refs_or_private_end: Field<u16>,
     pub(crate) flags: Field<u8>,
     pub(crate) class: Class,
 }
 
-/// What is known of the packet; a share starts with a copy.
+/// Packet metadata; a share starts with a copy.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Meta {
@@ -63,7 +63,7 @@ pub(crate) struct Meta {
 const _: () = assert!(size_of::<Header>() == LINE || cfg!(loom) && size_of::<Header>() < LINE);
 
 impl Header {
-    /// A cluster's first handle, on `len` bytes at `data`, of which nothing is known yet.
+    /// Initialise a cluster's first handle, with `len` bytes at `data` and empty metadata.
     #[inline(always)]
     pub(crate) fn begin(&self, data: *mut u8, len: usize) {
         self.data.set(data);
@@ -74,14 +74,14 @@ impl Header {
     }
 }
 
-/// The part of a pool that outlives it while handles are out, and that other threads touch.
+/// The part of a pool that other threads access, and that outlives it while handles are in use.
 pub(crate) struct Shared {
     returned: AtomicPtr<Header>,
     orphaned: AtomicBool,
     orphan: Mutex<Option<Store>>,
 }
 
-/// Objects of one class, side by side.
+/// Objects of one class, contiguous.
 pub(crate) struct Slab {
     pub(crate) start: NonNull<u8>,
     pub(crate) layout: Layout,
@@ -97,13 +97,13 @@ pub(crate) struct Store {
     pub(crate) held_bytes: usize,
     /// Objects of all classes in it.
     pub(crate) objects: usize,
-    /// Handles that are out.
+    /// Handles in use.
     pub(crate) outstanding: usize,
-    /// Memory that somebody brought, at addresses that others know; there is no other then.
+    /// Memory provided by the caller, at addresses that others know; the store then has no slabs.
     brought: Option<Box<dyn Memory>>,
 }
 
-// SAFETY: the pointers are to memory that the store owns; whoever holds the store has them alone.
+// SAFETY: the pointers are to memory that the store owns, and its holder has exclusive access.
 unsafe impl Send for Store {}
 
 impl Shared {
@@ -115,7 +115,7 @@ impl Shared {
         })
     }
 
-    /// What was given back since the last time, a list that is the caller's now.
+    /// Take the list of handles returned since the last call; it then belongs to the caller.
     #[inline(always)]
     pub(crate) fn take_returned(&self) -> *mut Header {
         if self.returned.load(Ordering::Relaxed).is_null() {
@@ -124,9 +124,9 @@ impl Shared {
         self.returned.swap(ptr::null_mut(), Ordering::Acquire)
     }
 
-    /// The pool is gone: its store goes with the last handle that is out.
+    /// The pool is gone: its store is freed with the last handle in use.
     pub(crate) fn orphan(self: &Arc<Shared>, store: Store) {
-        // The store keeps this alive, by one count that `reap` gives up.
+        // The store keeps `shared` alive by one count, which `reap` gives up.
         let shared = Arc::into_raw(self.clone());
         // SAFETY: `shared` was just made from an Arc.
         unsafe {
@@ -138,14 +138,15 @@ impl Shared {
 }
 
 impl Store {
-    /// A header off a free list, as its last user left it; `next` counts on a list alone.
+    /// Take a header off a free list, in the state in which it was freed; `next` is valid on lists
+    /// only.
     #[inline(always)]
     pub(crate) fn take(&mut self, class: Class) -> Option<NonNull<Header>> {
         let header = self.free[class as usize]?;
         // SAFETY: a header on a free list belongs to the store alone.
         let next = unsafe { header.as_ref().next.get() };
         self.free[class as usize] = next;
-        // Whoever takes one soon takes the next.
+        // The next one will probably be taken soon.
         prefetch_line(next.map_or(ptr::null(), |next| next.as_ptr().cast_const()));
         self.outstanding += 1;
         Some(header)
@@ -156,14 +157,14 @@ impl Store {
         self.free[class as usize].is_none()
     }
 
-    /// One handle less; the cluster goes to its free list with its last handle.
+    /// Release a handle; the cluster goes to its free list with its last handle.
     ///
     /// # Safety
     /// `header` is a handle of this store's pool that nobody holds any more.
     #[inline(always)]
     pub(crate) unsafe fn release(&mut self, header: NonNull<Header>) {
         self.outstanding -= 1;
-        // SAFETY: by contract; the count of a cluster is the pool's alone.
+        // SAFETY: by contract; the count of a cluster belongs to the pool.
         unsafe {
             let base = header.as_ref().base.get();
             if base != header {
@@ -174,10 +175,10 @@ impl Store {
     }
 
     /// # Safety
-    /// `base` is a cluster of this store with one handle less from here on.
+    /// `base` is a cluster of this store, and one of its handles is given up.
     #[inline(always)]
     unsafe fn release_base(&mut self, base: NonNull<Header>) {
-        // SAFETY: by contract; the count is the pool's alone, whoever has the rest of the header.
+        // SAFETY: by contract; the count belongs to the pool, whoever holds the handle.
         unsafe {
             let count = &base.as_ref().refs_or_private_end;
             let left = count.get() - 1;
@@ -189,7 +190,7 @@ impl Store {
     }
 
     /// # Safety
-    /// `head` starts a list of handles of this store's pool that nobody holds any more.
+    /// `head` starts a list of handles of this store's pool which nobody holds any more.
     pub(crate) unsafe fn release_list(&mut self, head: *mut Header) -> usize {
         let mut at = NonNull::new(head);
         let mut count = 0;
@@ -204,7 +205,7 @@ impl Store {
             }
             return count;
         }
-        // Nearly all are shares: their free list is kept at hand.
+        // Nearly all are shares: keep the head of their free list in a register.
         let mut shares = self.free[Class::Share as usize];
         while let Some(header) = at {
             // SAFETY: by contract, as in `release`; a base is never a share.
@@ -225,7 +226,7 @@ impl Store {
     }
 
     /// # Safety
-    /// `header` is this store's and no handle points at it.
+    /// `header` belongs to this store, and no handle points at it.
     #[inline(always)]
     unsafe fn push(&mut self, header: NonNull<Header>) {
         // SAFETY: by contract.
@@ -244,7 +245,7 @@ impl Store {
         self.free[class as usize] = Some(header);
     }
 
-    /// Take one slab from the system, if the limit allows.
+    /// Allocate a slab, if the limit permits.
     pub(crate) fn grow(&mut self, class: Class, limit_bytes: usize, shared: &Arc<Shared>) {
         let wanted = if UNPOOLED { 1 } else { class.slab_objects() };
         let room = limit_bytes.saturating_sub(self.held_bytes) / class.stride();
@@ -253,27 +254,27 @@ impl Store {
             return;
         }
         let layout = layout(class, objects);
-        // SAFETY: the layout is not of zero size.
+        // SAFETY: the layout does not have zero size.
         let Some(start) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { return };
         self.held_bytes += layout.size();
         if !UNPOOLED {
             self.slabs.push(Slab { start, layout, objects });
         }
-        // SAFETY: just allocated for so many objects of this class, and ours.
+        // SAFETY: just allocated for this many objects of the class, and owned by the store.
         unsafe { self.lay(start, class, objects, class.stride(), shared) };
     }
 
-    /// From now on there is this memory, of so many bytes, until the store goes.
+    /// Take over memory of this many bytes for the life of the store.
     pub(crate) fn keep(&mut self, memory: Box<dyn Memory>, bytes: usize) {
         self.held_bytes += bytes;
         self.brought = Some(memory);
     }
 
-    /// Put objects of a class on the free list, side by side from `start` on.
+    /// Put contiguous objects of a class, from `start` on, on the free list.
     ///
     /// # Safety
-    /// There are `objects` times `stride` bytes at `start`, aligned to a line, which are the
-    /// store's; a stride is so many lines, and an object fits.
+    /// There are `objects` times `stride` bytes at `start`, aligned to a cache line, which belong
+    /// to the store. A stride is a multiple of a line, and an object fits it.
     pub(crate) unsafe fn lay(
         &mut self,
         start: NonNull<u8>,
@@ -284,10 +285,11 @@ impl Store {
     ) {
         debug_assert!(stride >= class.stride() && stride.is_multiple_of(LINE));
         self.objects += objects;
-        // From the Arc itself: `give_back` counts through this pointer.
+        // Derived from the Arc itself, because `give_back` counts through this pointer.
         let owner = NonNull::new(Arc::as_ptr(shared).cast_mut()).expect("an Arc is never null");
         for i in (0..objects).rev() {
-            // SAFETY: by contract object `i` lies inside the memory, aligned to a line, and ours.
+            // SAFETY: by contract object `i` is inside the memory, aligned to a line, and the
+            // store's.
             unsafe {
                 let header = start.add(i * stride).cast::<Header>();
                 header.write(Header {
@@ -311,13 +313,13 @@ impl Drop for Store {
     fn drop(&mut self) {
         debug_assert_eq!(self.outstanding, 0, "a store outlives its handles");
         for slab in self.slabs.drain(..) {
-            // SAFETY: allocated with this layout in `grow`; no handle is out.
+            // SAFETY: allocated with this layout in `grow`; no handle is in use.
             unsafe { dealloc(slab.start.as_ptr(), slab.layout) }
         }
         if UNPOOLED && self.brought.is_none() {
             for class in Class::CLUSTERS.into_iter().chain([Class::Share]) {
                 while let Some(header) = self.free[class as usize] {
-                    // SAFETY: a header on a free list is ours, allocated alone.
+                    // SAFETY: a header on a free list is the store's, and was allocated alone.
                     unsafe {
                         self.free[class as usize] = header.as_ref().next.get();
                         dealloc(header.as_ptr().cast(), layout(class, 1));
@@ -332,13 +334,13 @@ fn layout(class: Class, objects: usize) -> Layout {
     Layout::from_size_align(class.stride() * objects, LINE).expect("slabs are far below isize::MAX")
 }
 
-/// Put a linked list of handles of one pool on its return list, from any thread.
+/// Push a linked list of handles of one pool on its return list, from any thread.
 ///
 /// # Safety
-/// `head` to `tail` are handles of one pool, linked by `next`, that nobody holds any more.
+/// `head` to `tail` are handles of one pool, linked by `next`, which nobody holds any more.
 pub(crate) unsafe fn give_back(head: NonNull<Header>, tail: NonNull<Header>) {
-    // SAFETY: handles that are out keep their pool's shared part alive: until they are pushed they
-    // are out, and afterwards the count taken here does.
+    // SAFETY: handles in use keep their pool's shared part alive. Until they are pushed they are in
+    // use, and from then on the count taken here keeps it alive.
     unsafe {
         let owner = head.as_ref().owner.as_ptr().cast_const();
         Arc::increment_strong_count(owner);
@@ -347,11 +349,11 @@ pub(crate) unsafe fn give_back(head: NonNull<Header>, tail: NonNull<Header>) {
 }
 
 /// # Safety
-/// As for [`give_back`], and `home` is theirs.
+/// As for [`give_back`], and `home` is their pool's shared part.
 pub(crate) unsafe fn give_back_to(home: &Shared, head: NonNull<Header>, tail: NonNull<Header>) {
     let mut first = home.returned.load(Ordering::Relaxed);
     loop {
-        // SAFETY: not pushed yet, so still ours.
+        // SAFETY: not pushed yet, so still owned here.
         unsafe { tail.as_ref().next.set(NonNull::new(first)) };
         let pushed = home.returned.compare_exchange_weak(
             first,
@@ -369,24 +371,25 @@ pub(crate) unsafe fn give_back_to(home: &Shared, head: NonNull<Header>, tail: No
     }
 }
 
-/// Take in handles for a pool that is gone; with the last one its memory goes.
+/// Take the handles returned to a pool that is gone; the last one frees its memory.
 #[cold]
 fn reap(shared: &Shared) {
     let mut orphan = lock(&shared.orphan);
     let Some(store) = orphan.as_mut() else { return };
     let head = shared.returned.swap(ptr::null_mut(), Ordering::SeqCst);
-    // SAFETY: the lock makes this thread the store's only user; it owns what was returned.
+    // SAFETY: the lock makes this thread the store's only user, and the store owns what was
+    // returned.
     unsafe { store.release_list(head) };
     if store.outstanding == 0 {
         *orphan = None;
         drop(orphan);
-        // SAFETY: gives up the count that `Pool::drop` left for the store that is now gone; the
+        // SAFETY: gives up the count that `Shared::orphan` took for the store that is now gone; the
         // caller holds another.
         unsafe { Arc::decrement_strong_count(ptr::from_ref(shared)) };
     }
 }
 
-/// No code panics while it holds one of these locks, but a poisoned lock must not leak a pool.
+/// No code panics while it holds this lock, but a poisoned lock must not leak a pool.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
 //! Tests of buffers: properties against plain vectors, sharing, limits, threads.
 //!
-//! Every test ends with nothing outstanding; run them under the sanitizers with
-//! `--cfg wirespeed_unpooled`, where each buffer is its own allocation.
+//! Every test ends with no handle in use. Under the sanitizers use `--cfg wirespeed_unpooled`,
+//! where each buffer is its own allocation.
 
 mod frames;
 mod limits;

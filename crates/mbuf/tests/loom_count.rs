@@ -1,15 +1,15 @@
-//! A handle on one thread and its pool on another, in every interleaving: they touch different
-//! fields of the one header that both point at.
+//! A handle on one thread and its pool on another, in every interleaving: they access different
+//! fields of the header that both point at.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p wirespeed-mbuf --test loom_count --release
-//! --target-dir target/loom`. Every field of a header is a cell of loom's, which panics when one
-//! thread writes it while another may read or write it.
+//! --target-dir target/loom`. Every field of a header is a loom cell, which panics if one thread
+//! writes it while another may read or write it.
 #![cfg(loom)]
 
 use loom::thread;
 use wirespeed_mbuf::{Flags, Mbuf, Pool};
 
-/// What a holder may do to a handle whose bytes are shared.
+/// What the holder of a handle with shared bytes may do.
 fn use_handle(mbuf: &mut Mbuf) {
     mbuf.set_mark(7);
     mbuf.set(Flags::PUSH);
@@ -29,7 +29,7 @@ fn the_pool_counts_while_the_clusters_own_handle_is_used_elsewhere() {
             use_handle(&mut mbuf);
             drop(mbuf);
         });
-        // Counts in the header that the other thread uses; then once more, when that comes home.
+        // Counts in the header that the other thread uses, and again when that handle is returned.
         pool.free(share);
         pool.collect();
         far.join().unwrap();

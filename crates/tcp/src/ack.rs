@@ -1,7 +1,7 @@
-//! SEG.ACK: what an acknowledgement frees, measures and allows, RFC 9293 section 3.10.7.4 (fifth
+//! SEG.ACK: what an acknowledgement frees, measures and allows. RFC 9293 section 3.10.7.4 (fifth
 //! check), RFC 5681, RFC 6298, RFC 7323 section 4.
 //!
-//! Called by: predict (good news only) and input (everything else).
+//! Called by: predict (ACKs without signs of loss) and input (all others).
 
 use base::{Duration, Instant, SeqNumber};
 use wire::tcp::{Options, Timestamps};
@@ -14,9 +14,10 @@ use crate::recovery::{self, Phase};
 use crate::tcb::Tcb;
 use crate::{Cx, Segment, cc, ecn};
 
-/// `ack` is new: free what it covers, measure the round trip, restart or stop the timer. `news`
-/// where something is being repaired; without it, returns when the newest segment left that it
-/// covers and that was sent once only.
+/// SND.UNA advances to `ack`: free the data it covers, measure the round trip, restart or stop the
+/// retransmission timer. `news` is given during loss recovery; its `sent_at` then replaces the send
+/// time found here. Returns the bytes acknowledged, and when the newest segment covered that was
+/// sent only once was sent.
 #[inline(always)]
 pub(crate) fn advance(
     tcb: &mut Tcb,
@@ -27,13 +28,14 @@ pub(crate) fn advance(
 ) -> (u32, Option<Instant>) {
     let bytes = ack.since(tcb.snd_una) as u32;
     let newest = tcb.sendq.acknowledge(ack, &mut cx.pool);
-    // What was SACKed before says nothing about the way now.
+    // A segment SACKed earlier says nothing about the path now.
     let newest = news.map_or(newest, |news| news.sent_at);
     tcb.snd_una = ack;
     tcb.stats.bytes_acked += u64::from(bytes);
     match newest {
         // RFC 9293 MUST-18. RFC 6298 3-a, 3-b.
-        // Karn: only a segment that was sent once says how long the way is (RFC 6298 section 3).
+        // Karn's algorithm: only a segment that was sent once measures the round trip (RFC 6298
+        // section 3).
         Some(sent_at) => tcb.rtt.sample(cx.now.since(sent_at)),
         None => retransmitted_sample(tcb, timestamps, cx),
     }
@@ -50,25 +52,26 @@ pub(crate) fn advance(
     (bytes, newest)
 }
 
-/// The timestamp echo tells which of two sendings was acknowledged, RFC 7323 section 4.1.
+/// The timestamp echo tells which of two transmissions was acknowledged, RFC 7323 section 4.1.
 /// RFC 7323 4.1-a.
 #[cold]
 fn retransmitted_sample(tcb: &mut Tcb, timestamps: Option<Timestamps>, cx: &Cx) {
-    // Without one the backoff stays until something sent once is acknowledged (RFC 6298, 5).
+    // Without timestamps the backoff stays until a segment sent once is acknowledged (RFC 6298
+    // section 5).
     tcb.rtt.retries = 0;
     if let Some(ts) = timestamps
         && tcb.marks.has(Marks::TIMESTAMPS)
     {
         let elapsed_ms = tcb.ts_value(cx).wrapping_sub(ts.echo);
-        // An echo from the future or from long ago is a lie: not taken.
+        // Ignore an echo from the future or from 60 s ago and more: it is forged or stale.
         if ts.echo != 0 && elapsed_ms < 60_000 {
             tcb.rtt.sample(Duration::from_millis(u64::from(elapsed_ms.max(1))));
         }
     }
 }
 
-/// Tell congestion control of `bytes` that were acknowledged, the newest of them sent `sent_at`:
-/// the window grows when it was the limit.
+/// Report to congestion control that `bytes` were acknowledged, the newest of them sent at
+/// `sent_at`. Called only if cwnd was the limit, or if the algorithm needs every ACK.
 #[inline(always)]
 pub(crate) fn grow_window(tcb: &mut Tcb, bytes: u32, sent_at: Option<Instant>, cx: &Cx) {
     if tcb.marks.has(Marks::CWND_LIMITED) || tcb.cc.hears_all() {
@@ -77,7 +80,7 @@ pub(crate) fn grow_window(tcb: &mut Tcb, bytes: u32, sent_at: Option<Instant>, c
     }
 }
 
-/// Was more than half of the window in use in this round, of which `acked` bytes just arrived?
+/// Was more than half of cwnd in use in this round? `acked` bytes were just acknowledged.
 #[cold]
 fn half_was_used(tcb: &mut Tcb, acked: u32) -> bool {
     let (flight, nxt, before) = (tcb.in_flight() + acked, tcb.snd_nxt, tcb.snd_una - acked);
@@ -109,17 +112,17 @@ fn notify_congestion_control(tcb: &mut Tcb, news: &News, lost_bytes: u32, cx: &C
     tcb.cc.on_ack(&ack);
 }
 
-/// SND.WND from a segment that is newer than the last one that set it, RFC 9293: SND.WL1 and
+/// Update SND.WND if the segment is newer than the last one that set it (RFC 9293): SND.WL1 and
 /// SND.WL2 keep an old segment from undoing a new one. Returns whether the window changed.
 #[inline(always)]
 pub(crate) fn update_send_window(tcb: &mut Tcb, seg: &Segment) -> bool {
     is_newer(tcb, seg) && take_send_window(tcb, seg)
 }
 
-/// SND.WND from a segment that is known to be newer than all before. One that acknowledges more
-/// than they did is, also as a retransmission with an old sequence number: with the window of
-/// another one, counted from the new SND.UNA, more would be sent than was ever offered. RFC 9293
-/// section 3.10.7.4 looks at SND.WL1 there too; Linux does as we do.
+/// Set SND.WND from a segment that is known to be the newest. A segment that advances SND.UNA is
+/// the newest even if it is a retransmission with an old sequence number. Keeping the earlier
+/// window with the new SND.UNA would allow more than was ever offered. RFC 9293 section 3.10.7.4
+/// checks SND.WL1 in this case too; Linux does as we do.
 /// RFC 9293 MUST-1, REC-1. RFC 5961 5.2-b. RFC 7323 2.3-b.
 #[inline(always)]
 pub(crate) fn take_send_window(tcb: &mut Tcb, seg: &Segment) -> bool {
@@ -138,7 +141,7 @@ pub(crate) fn is_newer(tcb: &Tcb, seg: &Segment) -> bool {
     tcb.snd_wl1.lt(seg.seq) || (tcb.snd_wl1 == seg.seq && tcb.snd_wl2.le(seg.ack))
 }
 
-/// An acceptable ACK on a synchronised connection, the long way.
+/// Process an acceptable ACK on a synchronised connection (slow path).
 pub(crate) fn process(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut Cx) {
     let was_shut = tcb.snd_wnd == 0;
     let was_fast = tcb.recovery.phase == Phase::Fast;
@@ -168,14 +171,14 @@ pub(crate) fn process(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut 
     recovery::after_ack(tcb, &news, seg.timestamps.map(|ts| ts.echo), cx);
     let by_delivery = news.acked > news.delivered && tcb.config.growth_by_delivery;
     if tcb.recovery.phase == Phase::Loss || by_delivery {
-        // Slow start after a time-out goes by what arrives, not by how SND.UNA jumps.
+        // Slow start after a time-out counts what was delivered, not the jumps of SND.UNA.
         news.acked = news.acked.min(news.delivered);
     }
     let marked = ecn::echoed(tcb, seg, flight, cx);
     let limited = tcb.marks.has(Marks::CWND_LIMITED) && news.acked > 0 && !marked;
     let grows = limited && !(was_fast && tcb.cc.by_prr());
     if grows || (news.delivered > 0 && tcb.cc.hears_all()) {
-        // The ACK that ends a recovery sets the window (RFC 6582 section 3.2); it grows none.
+        // The ACK that ends recovery sets cwnd (RFC 6582 section 3.2) and does not grow it.
         let lost =
             tcb.recovery.lost.bytes().saturating_sub(lost_before + probe::excused_bytes(tcb));
         notify_congestion_control(tcb, &news, lost, cx);
@@ -207,7 +210,7 @@ fn take_new(tcb: &mut Tcb, seg: &Segment, news: &mut News, cx: &mut Cx) {
     take_send_window(tcb, seg);
 }
 
-/// The peer's window was shut and is not any more: back from probing to sending.
+/// The peer's window opened from zero: stop probing and send.
 fn window_opened(tcb: &mut Tcb) {
     tcb.rtt.backoff = 0;
     tcb.probes = 0;

@@ -1,41 +1,41 @@
-//! SYN cookies: the first half of a handshake leaves nothing behind; what the second half needs to
-//! know is in the numbers that the peer has to send back.
+//! SYN cookies: a SYN-ACK without state. What a listener would have to remember is in the numbers
+//! that the peer sends back.
 //!
 //! Called by: the stack, when there is no room for half-open connections. RFC 4987 section 3.6,
-//! after Bernstein's scheme of 1996; the options that a sequence number has no room for are in the
-//! low bits of the timestamp, which the peer echoes.
+//! after Bernstein's scheme of 1996. Options that do not fit the sequence number are in the low
+//! bits of the timestamp, which the peer echoes.
 //!
-//! A cookie is bound to addresses, ports and the peer's sequence number by a keyed hash of 24 bits,
-//! and to one of two spans of 64 seconds: a blind attacker hits one guess in eight
-//! million.
+//! A keyed hash of 24 bits binds a cookie to addresses, ports, the peer's sequence number and a
+//! span of 64 seconds; two spans are accepted. A blind attacker needs eight million guesses on
+//! average.
 
 use base::{Instant, KeyedHash, Mss, SeqNumber, WindowScale};
 use wire::tcp::{Options, Timestamps};
 
 use crate::{Config, Segment};
 
-/// Three bits say which of these is the largest that the peer's does not fall below.
+/// MSS values; three bits encode the largest one that is not above the peer's.
 const SIZES: [u16; 8] = [48, 216, 536, 1220, 1360, 1440, 1460, 8940];
-/// Seconds of a span, as a shift; a cookie is taken in its own and in the next.
+/// Seconds of a span, as a shift; a cookie is valid in its own span and in the next.
 const SPAN_SHIFT: u32 = 6;
-/// How long after one was made an ACK may bring it back, in seconds.
+/// How long a cookie may be valid, at most, in seconds.
 pub const LIFE_SECONDS: u64 = 2 << SPAN_SHIFT;
 
 const HASH_MASK: u32 = 0x00ff_ffff;
-/// Low bits of a timestamp that hold options: four for the scale, one for SACK, one to spare.
+/// Low bits of a timestamp that hold options: four for the window scale, one for SACK, one spare.
 const BITS: u32 = 6;
 const NO_SCALE: u32 = 15;
 const SACK: u32 = 1 << 4;
 
-/// Sets this hash apart from that of initial sequence numbers.
+/// Separates this hash from that of initial sequence numbers.
 const KIND: u64 = 2;
 
 fn span(now: Instant) -> u64 {
     (now.as_nanos() / 1_000_000_000) >> SPAN_SHIFT
 }
 
-/// The sequence number of a SYN-ACK that says it all: `flow` is the keyed hash of addresses and
-/// ports, `irs` the sequence number of the peer's SYN, `mss` what it can take.
+/// The sequence number of a SYN-ACK with a cookie. `flow` is the keyed hash of addresses and ports,
+/// `irs` the sequence number of the peer's SYN, `mss` the peer's MSS.
 pub fn sequence_number(
     secret: &KeyedHash,
     flow: u64,
@@ -52,8 +52,8 @@ fn made(secret: &KeyedHash, flow: u64, irs: SeqNumber, size: u64, span: u64) -> 
     SeqNumber((span as u32) << 27 | (size as u32) << 24 | hash & HASH_MASK)
 }
 
-/// The timestamps of such a SYN-ACK: `value` is the clock, which goes back a little so that its low
-/// bits can tell what the peer offered and `config` agrees to.
+/// The timestamps of such a SYN-ACK. `value` is the clock, set back a little so that its low bits
+/// can encode the options that the peer offered and `config` permits.
 pub fn timestamps(value: u32, offered: &Options, config: &Config) -> Option<Timestamps> {
     let theirs = offered.timestamps.filter(|_| config.timestamps)?;
     let scale = offered.window_scale.filter(|_| config.window_scaling);
@@ -66,7 +66,7 @@ pub fn timestamps(value: u32, offered: &Options, config: &Config) -> Option<Time
     Some(Timestamps { value, echo: theirs.value })
 }
 
-/// The options of the SYN whose cookie the ACK `seg` brings back; `None` if it brings none.
+/// The options of the SYN whose cookie the ACK `seg` returns; `None` if it has no valid cookie.
 pub fn check(secret: &KeyedHash, flow: u64, seg: &Segment, now: Instant) -> Option<Options> {
     let cookie = seg.ack - 1;
     let size = u64::from(cookie.0 >> 24 & 7);

@@ -1,22 +1,22 @@
-//! When something is due for a connection: one deadline each for what must happen by itself.
+//! A connection's deadlines, one per timer.
 //!
-//! Called by: tcb, which holds them; timer acts on them; ack, handshake, input, output, text and
-//! usrreq set and clear them. Plain data. RFC 9293 section 3.8.
+//! Called by: tcb, which holds them; timer, which acts on them; ack, handshake, input, output, text
+//! and usrreq, which set and clear them. Plain data. RFC 9293 section 3.8.
 
 use base::Instant;
 
 /// Deadlines; [`Instant::NEVER`] when not set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timers {
-    /// Retransmission, or persist while the peer's window is shut: never both.
+    /// Retransmission, or persist while the peer's window is zero; never both.
     pub(crate) retransmit: Instant,
     /// Delayed ACK.
     pub(crate) ack: Instant,
-    /// Since when the peer owes an answer, as far as time-outs have shown; no deadline itself.
+    /// Since when the peer has not answered, as of the first time-out; not a deadline.
     pub(crate) silent_since: Instant,
-    /// Keepalive while open, FIN-WAIT-2 after a close.
+    /// Keepalive while open; FIN-WAIT-2 timeout after a close.
     pub(crate) idle: Instant,
-    /// More may be given a departure time.
+    /// When pacing lets more segments get a departure time.
     pub(crate) pace: Instant,
 }
 

@@ -1,10 +1,10 @@
-//! When an estimate of the peer's send space is put to the test.
+//! Tests of the send-space estimate.
 //!
 //! Called by: output. Decision 0016.
 
-/// An estimate of what the peer can send at most that is acted on at once can never be proved
-/// wrong: a peer that sends a segment now and then is not waiting for the ACK it gets for each. So
-/// one ACK in 8, then one in 64, and so on, is left to the delayed-ACK timer; if more comes
+/// The send-space estimate is the most that the peer ever sent between two of our ACKs. If every
+/// ACK is sent as soon as so much has arrived, the estimate can never be refuted. So one ACK after
+/// 8, then one after 64, and so on, is left to the delayed-ACK timer; if more data arrives
 /// meanwhile, the estimate grows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EarlyAcks {
@@ -19,13 +19,13 @@ impl Default for EarlyAcks {
 }
 
 impl EarlyAcks {
-    /// Is this the one to leave to the timer?
+    /// Is the next ACK left to the timer?
     #[inline(always)]
     pub(crate) fn holds(self) -> bool {
         self.sent == self.until
     }
 
-    /// An ACK for data went out.
+    /// An ACK of data was sent.
     #[inline(always)]
     pub(crate) fn sent(&mut self) {
         if self.holds() {

@@ -1,9 +1,9 @@
-//! TCP Fast Open: data in the SYN, for a peer that has shown by a cookie that it is at its address.
+//! TCP Fast Open, RFC 7413: data in the SYN, for a peer whose cookie proves that it has its
+//! address.
 //!
-//! Called by: the stack, which keeps cookies and decides whom to trust; handshake and output, where
-//! a connection has something to do with it. RFC 7413. What a connection needs for it lies with
-//! what is rare, so that the others do not grow; while one that was opened this way is in
-//! SYN-RECEIVED, [`Tcb::OPENING`] lets it send.
+//! Called by: the stack, which keeps cookies and decides which to trust; handshake and output, for
+//! a connection that uses it. The state is in `RareStats`, so that other connections do not grow.
+//! While a connection opened this way is in SYN-RECEIVED, [`Tcb::OPENING`] lets it send.
 
 use std::sync::Arc;
 
@@ -18,50 +18,50 @@ use crate::state::State;
 use crate::tcb::Tcb;
 use crate::{Config, Cx, Segment, handshake, usrreq};
 
-/// What a SYN with data leaves free for options: all that a header may carry.
+/// Header bytes that a SYN with data leaves for options: the maximum.
 pub const OPTIONS_ROOM: usize = wire::tcp::OPTIONS_LEN_MAX;
 
-/// What a connection has to do with it.
+/// How a connection takes part in Fast Open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// An ordinary handshake in which we tell the peer its cookie.
+    /// An ordinary handshake in which we send the peer a cookie.
     Grants,
-    /// The peer's SYN opened it.
+    /// The peer's SYN opened it with a valid cookie.
     Server,
-    /// Our SYN has a cookie, or asks for one.
+    /// Our SYN carries a cookie, or requests one.
     Client,
 }
 
-/// What is kept of it.
+/// Fast Open state of one connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
     role: Role,
-    /// What our SYN or SYN-ACK says.
+    /// The option in our SYN or SYN-ACK.
     says: Option<FastOpen>,
-    /// What the peer's SYN-ACK said.
+    /// The option in the peer's SYN-ACK.
     heard: Option<FastOpen>,
-    /// The MSS that it offered.
+    /// The MSS that the peer offered.
     peer_mss: u16,
-    /// Bytes that the SYN carried, ours or the peer's.
+    /// Payload bytes of the SYN, ours or the peer's.
     syn_bytes: u32,
-    /// Those of them that were taken.
+    /// How many of them were accepted.
     taken_bytes: u32,
 }
 
-/// How a SYN of ours with this option fared.
+/// Result of a SYN that we sent with this option.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// The cookie that the peer sent, if it was asked for one or given one.
+    /// The cookie that the peer sent.
     pub cookie: Option<FastOpen>,
     /// The MSS that the peer offered; 0 if it did not answer.
     pub peer_mss: u16,
-    /// Bytes that the SYN carried.
+    /// Payload bytes of the SYN.
     pub syn_bytes: u32,
-    /// Those of them that the first ACK acknowledged.
+    /// How many of them the first ACK acknowledged.
     pub taken_bytes: u32,
-    /// That is all of them.
+    /// Whether it acknowledged all of them, and there were some.
     pub taken: bool,
-    /// The SYN had to go again, without its data.
+    /// The SYN was retransmitted, without its data.
     pub went_again: bool,
 }
 
@@ -70,9 +70,9 @@ fn keep(tcb: &mut Tcb, role: Role, says: Option<FastOpen>) -> &mut Kept {
     tcb.stats.rare.fast_open.insert(Box::new(kept))
 }
 
-/// Active open with the first of the data in the SYN, RFC 7413 section 4.2.1: `says` is the cookie,
-/// or the wish for one, or nothing where peers are known to want none. `first` is what the SYN can
-/// carry, and goes again by itself if the peer does not take it.
+/// Active open with the first data in the SYN, RFC 7413 section 4.2.1. `says` is the cookie, or a
+/// request for one, or `None` for a peer known to want none. `first` is what fits the SYN; it is
+/// retransmitted automatically if the peer does not accept it.
 pub fn connect(
     config: &Arc<Config>,
     opening: &Opening,
@@ -81,7 +81,7 @@ pub fn connect(
     cx: &mut Cx,
 ) -> Tcb {
     let mut tcb = usrreq::connect(config, opening, cx);
-    // The stack wants to hear how it went.
+    // Have the stack look at the outcome.
     tcb.marks.set(Marks::EMBRYONIC);
     keep(&mut tcb, Role::Client, says);
     let sums = usrreq::sums(&tcb, cx);
@@ -99,15 +99,15 @@ pub fn connect(
     tcb
 }
 
-/// What the first SYN or SYN-ACK carries beside the usual; those that go again carry nothing of it:
-/// perhaps it is what was swallowed (RFC 7413 sections 4.1.3 and 4.2.1).
+/// Put the option and the data into the first SYN or SYN-ACK. Retransmissions carry neither,
+/// because a middlebox may have dropped the first one for it (RFC 7413 sections 4.1.3 and 4.2.1).
 pub(crate) fn first_syn(tcb: &mut Tcb, m: &mut Mbuf, options: &mut Options, cx: &mut Cx) {
     let Some(kept) = tcb.stats.rare.fast_open.as_ref().filter(|_| tcb.rtt.backoff == 0) else {
         return;
     };
     let client = kept.role == Role::Client;
     if client && tcb.state != State::SynSent {
-        // Two SYNs have crossed: ours goes again as an answer, which is no place for either.
+        // Simultaneous open: our SYN is sent again as a SYN-ACK, which carries neither.
         return;
     }
     options.fast_open = kept.says;
@@ -123,7 +123,7 @@ pub(crate) fn first_syn(tcb: &mut Tcb, m: &mut Mbuf, options: &mut Options, cx: 
     }
 }
 
-/// The SYN-ACK to a SYN of ours: the peer's cookie, and what of our data was taken.
+/// The SYN-ACK to our SYN: note the peer's cookie, and how much of our data it acknowledges.
 pub(crate) fn answered(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut Cx) {
     let peer_mss = options.mss.unwrap_or(tcb.default_mss.0);
     if let Some(kept) = &mut tcb.stats.rare.fast_open {
@@ -133,8 +133,8 @@ pub(crate) fn answered(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut
     acknowledged(tcb, seg, cx);
 }
 
-/// The first ACK after a SYN of ours, before anything else is sent: what it does not acknowledge of
-/// the SYN's data is to go again, as if it had never been sent.
+/// The first ACK after our SYN, before anything else is sent: data of the SYN that it does not
+/// acknowledge is queued again as if it had never been sent.
 pub(crate) fn acknowledged(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) {
     let taken = seg.ack.since(tcb.iss + 1).max(0) as u32;
     let Some(kept) = &mut tcb.stats.rare.fast_open else { return };
@@ -148,13 +148,13 @@ pub(crate) fn acknowledged(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) {
     (tcb.snd_una, tcb.snd_nxt) = (seg.ack, seg.ack);
 }
 
-/// Tell the peer of this connection in SYN-RECEIVED its cookie.
+/// Have the SYN-ACK of this connection in SYN-RECEIVED carry a cookie.
 pub fn grant(tcb: &mut Tcb, cookie: FastOpen) {
     keep(tcb, Role::Grants, Some(cookie));
 }
 
-/// The SYN `seg` with payload `m` has opened this connection in SYN-RECEIVED: its data is the
-/// reader's, and ours may leave behind the SYN-ACK (RFC 7413 section 4.2.2).
+/// The SYN `seg` with payload `m` opened this connection in SYN-RECEIVED: deliver its data to the
+/// reader, and allow data behind the SYN-ACK (RFC 7413 section 4.2.2).
 pub fn accept(tcb: &mut Tcb, mut m: Mbuf, cx: &mut Cx) {
     tcb.trouble |= Tcb::OPENING;
     handshake::ready(tcb, false, cx);
@@ -167,31 +167,30 @@ pub fn accept(tcb: &mut Tcb, mut m: Mbuf, cx: &mut Cx) {
         cx.pool.free(m);
     } else {
         text::deliver(tcb, m, cx);
-        // The SYN-ACK tells of it.
+        // The SYN-ACK acknowledges it.
         tcb.ack_owed_bytes = 0;
     }
     tcb.events.set(Events::CONNECTED | Events::WRITABLE);
 }
 
 impl Tcb {
-    /// May data leave: in the states that RFC 9293 names, and behind a SYN-ACK if the SYN has
-    /// opened the connection already?
+    /// May data be sent: in the states that RFC 9293 names, or behind a SYN-ACK with Fast Open?
     #[inline(always)]
     pub(crate) fn may_send(&self) -> bool {
         self.state.may_send() || self.trouble & Tcb::OPENING != 0
     }
 
-    /// What it has to do with Fast Open, if anything.
+    /// How the connection takes part in Fast Open, if it does.
     pub fn fast_open(&self) -> Option<Role> {
         self.stats.rare.fast_open.as_ref().map(|kept| kept.role)
     }
 
-    /// Was data of the SYN taken, the peer's or ours?
+    /// Was data in the SYN accepted, ours or the peer's?
     pub(crate) fn syn_data_taken(&self) -> bool {
         self.stats.rare.fast_open.as_ref().is_some_and(|kept| kept.taken_bytes > 0)
     }
 
-    /// How our SYN fared, once it is known.
+    /// The outcome of our SYN; meaningful once it was answered or has failed.
     pub fn fast_open_outcome(&self) -> Option<Outcome> {
         let kept = self.stats.rare.fast_open.as_ref().filter(|kept| kept.role == Role::Client)?;
         Some(Outcome {

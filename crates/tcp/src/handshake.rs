@@ -1,7 +1,7 @@
-//! Opening: SYN-SENT (RFC 9293 section 3.10.7.3), what a listener does with a segment
+//! The handshake: SYN-SENT (RFC 9293 section 3.10.7.3), what a listener does with a segment
 //! (3.10.7.2), and the step from SYN-RECEIVED to ESTABLISHED.
 //!
-//! Called by: input, and by the stack for its listeners.
+//! Called by: input, and the stack for its listeners.
 
 use std::sync::Arc;
 
@@ -22,15 +22,14 @@ use crate::{Config, Cx, Fate, Segment, ack, ecn, fast_open, path, user_timeout, 
 pub enum Listen {
     /// Make a connection with [`passive_open`].
     Open,
-    /// Answer with RST and drop.
+    /// Answer with a RST and drop.
     Reset(DropReason),
     /// Drop.
     Ignore(DropReason),
 }
 
-/// Decide for a listener: first RST, then ACK, then SYN. A SYN with FIN opens and closes at once,
-/// which no TCP sends but scanners do, to pass filters: it is dropped, as Linux drops it
-/// (docs/decisions/0055).
+/// Decide for a listener: first RST, then ACK, then SYN. A SYN with FIN is dropped, as on Linux: no
+/// TCP sends one, but scanners do to pass filters (docs/decisions/0055).
 pub fn listen(seg: &Segment) -> Listen {
     if seg.flags.contains(Flags::RST) {
         Listen::Ignore(DropReason::TcpListenRst)
@@ -45,8 +44,8 @@ pub fn listen(seg: &Segment) -> Listen {
     }
 }
 
-/// A connection in SYN-RECEIVED for the SYN in `seg`. Data on the SYN is not kept: the peer sends
-/// it again (RFC 9293 allows that), unless [`fast_open::accept`] takes it.
+/// A connection in SYN-RECEIVED for the SYN in `seg`. Data on the SYN is dropped and the peer sends
+/// it again, as RFC 9293 allows, unless [`fast_open::accept`] takes it.
 /// RFC 9293 MUST-11.
 pub fn passive_open(
     config: &Arc<Config>,
@@ -63,7 +62,7 @@ pub fn passive_open(
     tcb
 }
 
-/// Both ways of opening end here: our SYN is to be sent.
+/// Send our SYN or SYN-ACK; active and passive open both end here.
 pub(crate) fn send_syn(tcb: &mut Tcb, cx: &Cx) {
     tcb.snd_nxt = tcb.iss + 1;
     tcb.todo.set(Todo::SYN);
@@ -72,15 +71,15 @@ pub(crate) fn send_syn(tcb: &mut Tcb, cx: &Cx) {
 }
 
 impl Tcb {
-    /// The SYN-ACK of this connection in SYN-RECEIVED went out before there was one (a cookie):
-    /// the time is unknown, so the round trip is not measured by it.
+    /// The SYN-ACK was sent before this connection existed (a SYN cookie). When is unknown, so the
+    /// handshake measures no round trip.
     pub fn syn_was_answered(&mut self) {
         self.todo.clear(Todo::SYN);
         self.syn_sent_at = base::Instant::NEVER;
     }
 }
 
-/// What the peer's SYN says: its sequence space, its options, its first window.
+/// Take over the peer's SYN: its sequence number, its options, its first window.
 fn take_syn(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &Cx) {
     tcb.irs = seg.seq;
     tcb.rcv_nxt = seg.seq + 1;
@@ -92,7 +91,7 @@ fn take_syn(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &Cx) {
             tcb.snd_wscale = scale;
         }
         // RFC 7323 2.2-b.
-        // Both or none, RFC 7323 section 2.2.
+        // Window scaling needs the option in both SYNs, RFC 7323 section 2.2.
         _ => tcb.rcv_wscale = WindowScale::default(),
     }
     if let Some(ts) = options.timestamps
@@ -107,7 +106,7 @@ fn take_syn(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &Cx) {
     }
     user_timeout::heard(tcb, options);
     ecn::negotiate(tcb, seg, tcb.marks.has(Marks::ACTIVE));
-    // RFC 9293 MUST-15; a floor keeps a lying peer from making us send headers only.
+    // RFC 9293 MUST-15; the minimum stops an adversarial peer from making us send mostly headers.
     let floor = usize::from(tcb.config.mss_min).max(MSS_FLOOR);
     let peer = options.mss.map_or(tcb.default_mss, Mss).bytes().max(floor);
     let options_len = if tcb.marks.has(Marks::TIMESTAMPS) { 12 } else { 0 };
@@ -122,9 +121,9 @@ fn take_syn(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &Cx) {
     tcb.snd_wl2 = seg.ack;
 }
 
-/// No floor is lower; that of Linux (CVE-2019-11479), and the default of `Config::mss_min`.
+/// No minimum MSS is lower. Linux's value (CVE-2019-11479), and the default of `Config::mss_min`.
 pub(crate) const MSS_FLOOR: usize = 48;
-/// The least payload that is left when a link of 68 bytes carries all our options.
+/// The payload left on a link with an MTU of 68 bytes when all our options are sent.
 const MSS_LEAST: usize = 8;
 
 /// A segment in SYN-SENT, RFC 9293 section 3.10.7.3.
@@ -137,7 +136,7 @@ pub(crate) fn in_syn_sent(
 ) -> Fate {
     let has_ack = seg.flags.contains(Flags::ACK);
     if has_ack && (seg.ack.le(tcb.iss) || seg.ack.gt(tcb.snd_nxt)) {
-        // The stack answers with RST unless the segment is one (it knows the segment's ACK).
+        // The stack answers with a RST unless the segment is a RST; it knows the segment's ACK.
         return Err(DropReason::TcpBadAck);
     }
     if seg.flags.contains(Flags::RST) {
@@ -153,7 +152,7 @@ pub(crate) fn in_syn_sent(
     take_syn(tcb, seg, options, cx);
     if !has_ack {
         // RFC 9293 MUST-10.
-        // Simultaneous open: our SYN goes again, now with an ACK of theirs.
+        // Simultaneous open: send our SYN again, now with an ACK of the peer's.
         tcb.state = State::SynReceived;
         tcb.todo.set(Todo::SYN);
         tcb.restart_retransmit(cx.now);
@@ -174,7 +173,7 @@ pub(crate) fn in_syn_sent(
     Ok(())
 }
 
-/// SYN-RECEIVED and an ACK: ours was received, or the ACK is not for us.
+/// An ACK in SYN-RECEIVED: it acknowledges our SYN, or it is refused.
 pub(crate) fn finish_passive(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
     if seg.ack.le(tcb.iss) || seg.ack.gt(tcb.snd_nxt) {
         return Err(DropReason::TcpBadAck);
@@ -184,14 +183,14 @@ pub(crate) fn finish_passive(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate 
         fast_open::acknowledged(tcb, seg, cx);
     }
     establish(tcb, cx);
-    // The window of this segment counts whatever SND.WL1 and SND.WL2 say (RFC 9293).
+    // This segment's window is taken whatever SND.WL1 and SND.WL2 are (RFC 9293).
     tcb.snd_wl1 = seg.seq;
     tcb.snd_wl2 = tcb.snd_una;
     ack::update_send_window(tcb, seg);
     Ok(())
 }
 
-/// What is agreed is known: data may be cut and sent.
+/// The options are negotiated: cut queued data for the final MSS and allow sending.
 pub(crate) fn ready(tcb: &mut Tcb, syn_lost: bool, cx: &mut Cx) {
     tcb.cc.start(tcb.snd_mss.bytes(), syn_lost);
     let most = u32::from(tcb.config.super_segments_max).saturating_mul(tcb.snd_mss.bytes() as u32);
@@ -212,10 +211,11 @@ fn establish(tcb: &mut Tcb, cx: &mut Cx) {
     }
     tcb.trouble &= !Tcb::OPENING;
     tcb.timers.retransmit = base::Instant::NEVER;
-    // It may still wait for a link address; a peer that guessed the SYN-ACK does not need it.
+    // The SYN-ACK may still wait for a link address; a peer that guessed its number does not need
+    // it.
     tcb.todo.clear(Todo::SYN);
     if tcb.in_flight() > 0 {
-        // Behind our SYN-ACK (Fast Open): from here on it has a timer of its own.
+        // Data sent behind our SYN-ACK (Fast Open) gets its own retransmission timer now.
         tcb.restart_retransmit(cx.now);
     }
     tcb.state = if tcb.marks.has(Marks::SHUT_WRITE) { State::FinWait1 } else { State::Established };

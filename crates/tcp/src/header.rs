@@ -1,5 +1,4 @@
-//! The TCP header of what is sent: the window to offer, options, the checksum in each of its
-//! three forms.
+//! Writing TCP headers: the window to offer, options, and the checksum (full, partial or none).
 //!
 //! Called by: output. RFC 9293 sections 3.1 and 3.8.6.2.2, RFC 7323, RFC 2018.
 
@@ -13,7 +12,7 @@ use crate::marks::Marks;
 use crate::sendq::bytepass_sum;
 use crate::tcb::Tcb;
 
-/// Put the header that nearly every segment has in front of a payload.
+/// Prepend the usual header (no options, or timestamps alone) to a payload.
 /// RFC 7323 3.2-a, 4.3-b.
 #[inline(always)]
 pub(crate) fn put_header(
@@ -46,8 +45,8 @@ pub(crate) fn put_header(
     Some(())
 }
 
-/// The window to offer: never less than was offered before, and no small steps (RFC 9293
-/// section 3.8.6.2.2). Returns the header field and moves RCV.ADV.
+/// The window to offer: never less than before, and no small increases (RFC 9293 section
+/// 3.8.6.2.2). Returns the header field and advances RCV.ADV.
 /// RFC 9293 SHLD-14, MUST-39. RFC 7323 2.3-b.
 #[inline(always)]
 pub(crate) fn offer_window(tcb: &mut Tcb) -> u16 {
@@ -56,8 +55,9 @@ pub(crate) fn offer_window(tcb: &mut Tcb) -> u16 {
     let space = tcb.receive.space() as u32;
     let step = (tcb.receive.limit_bytes() as u32 / 2).min(u32::from(tcb.rcv_mss));
     let window = if space >= offered + step { space } else { offered };
-    // Rounded down: the edge on the wire may fall back by less than a unit (RFC 7323 section 2.4),
-    // RCV.ADV does not. Rounded up, segments of a byte would push it on without end.
+    // Rounded down: the right edge on the wire may move back by less than a unit (RFC 7323 section
+    // 2.4), RCV.ADV does not. If it were rounded up, one-byte segments would advance it without
+    // end.
     let field = scale.scale(window);
     tcb.rcv_adv = tcb.rcv_adv.max(tcb.rcv_nxt + scale.unscale(field));
     field
@@ -79,14 +79,14 @@ pub(crate) fn write_with_sack(
         ..Options::default()
     };
     // RFC 2018 3-a.
-    // Blocks go on pure ACKs: a data segment of full size has no room for them.
+    // Blocks go on pure ACKs only: a full-sized data segment has no room for them.
     if tcb.marks.has(Marks::SACK) && m.is_empty() {
         options.sack = tcb.sack_blocks.report(with_timestamps);
     }
     write_header(tcb, m, seq, flags, window, &options, cx)
 }
 
-/// Any header.
+/// Write a header with any options.
 pub(crate) fn write_header(
     tcb: &Tcb,
     m: &mut Mbuf,
@@ -122,7 +122,7 @@ pub(crate) fn write_header(
     Some(())
 }
 
-/// The payload's sum; none where a device makes checksums, or they are off.
+/// The payload's sum; zero if a device computes checksums or they are off.
 #[inline(always)]
 fn payload_sum(tcb: &Tcb, m: &Mbuf, cx: &Cx) -> Sum {
     if m.is_empty() || !tcb.makes_checksums(cx) {
@@ -131,7 +131,7 @@ fn payload_sum(tcb: &Tcb, m: &Mbuf, cx: &Cx) -> Sum {
     sum_of(m, cx.ladder)
 }
 
-/// The sum of a payload, kept from when it was copied, or taken now.
+/// The sum of a payload: the one kept from the copy, else computed now.
 #[inline(always)]
 pub fn sum_of(m: &Mbuf, ladder: Ladder) -> Sum {
     if m.has(MbufFlags::SUMMED) { Sum(m.csum()) } else { sum_now(m, ladder) }
@@ -142,7 +142,7 @@ fn sum_now(m: &Mbuf, ladder: Ladder) -> Sum {
     bytepass_sum(ladder, m.as_slice())
 }
 
-/// Where the checksum is made: here, in the device, or not at all.
+/// Where the checksum is computed: here, in the device, or nowhere.
 #[inline(always)]
 fn checksum_wanted(tcb: &Tcb, cx: &Cx) -> ChecksumField {
     if tcb.makes_checksums(cx) {
@@ -154,7 +154,7 @@ fn checksum_wanted(tcb: &Tcb, cx: &Cx) -> ChecksumField {
     }
 }
 
-/// The checksum field: the finished sum, or the pseudo-header's for a device to finish.
+/// The checksum field: the finished checksum, or the pseudo-header's sum for a device to finish.
 /// RFC 9293 MUST-2.
 #[inline(always)]
 fn checksum_field(tcb: &Tcb, len: usize, header: Sum, payload: Sum, cx: &Cx) -> [u8; 2] {
@@ -166,7 +166,7 @@ fn checksum_field(tcb: &Tcb, len: usize, header: Sum, payload: Sum, cx: &Cx) -> 
     }
 }
 
-/// Tell the device what it has to do; from here on `csum` is the offset of the TCP header.
+/// Request checksum offload if the port has it; from here on `csum` is the TCP header's offset.
 #[inline(always)]
 fn mark_checksum(tcb: &Tcb, m: &mut Mbuf) {
     m.clear(MbufFlags::SUMMED);

@@ -1,4 +1,4 @@
-//! A connection's statistics, after Linux's TCP_INFO.
+//! Statistics of a connection, like Linux's TCP_INFO. Called by: the stack.
 
 use base::{Duration, Instant};
 
@@ -12,14 +12,14 @@ use crate::tcb::Tcb;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Repair {
-    /// Nothing.
+    /// No recovery.
     #[default]
     Nothing = 0,
-    /// Something came out of order; perhaps nothing is lost.
+    /// Data was SACKed or duplicate ACKs came, but nothing is deemed lost.
     Suspicion = 1,
-    /// The window was reduced for a mark of congestion.
+    /// cwnd was reduced because of a CE mark.
     Mark = 2,
-    /// A loss reported by ACKs.
+    /// A loss found by SACKs, duplicate ACKs or RACK.
     Fast = 3,
     /// A loss found by the retransmission timer.
     TimeOut = 4,
@@ -38,7 +38,7 @@ pub struct Due {
     pub pacing: Instant,
 }
 
-/// A snapshot of one connection. Sizes in bytes, windows in bytes.
+/// A snapshot of one connection. Sizes and windows are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
     /// State of RFC 9293.
@@ -51,15 +51,15 @@ pub struct Info {
     pub sack: bool,
     /// Explicit congestion notification (RFC 3168) was agreed.
     pub ecn: bool,
-    /// Data of the SYN was taken, the peer's or ours (RFC 7413).
+    /// Data in the SYN was accepted, the peer's or ours (RFC 7413).
     pub syn_data: bool,
-    /// Shifts of the windows of the peer and of ours (RFC 7323), if they were agreed.
+    /// Window scales of the peer's window and of ours (RFC 7323), if negotiated.
     pub window_scales: Option<(u8, u8)>,
     /// What is being repaired.
     pub repair: Repair,
-    /// Time-outs in a row without an answer.
+    /// Consecutive time-outs without an answer.
     pub retries: u8,
-    /// Window and keepalive probes in a row without an answer.
+    /// Consecutive window and keepalive probes without an answer.
     pub probes: u8,
     /// How often the time-out has doubled.
     pub backoff: u8,
@@ -71,17 +71,17 @@ pub struct Info {
     pub rcv_mss: usize,
     /// Smoothed round-trip time (RFC 6298); zero before the first measurement.
     pub srtt: Duration,
-    /// Its mean deviation.
+    /// Round-trip time variation (RFC 6298).
     pub rttvar: Duration,
-    /// The least round-trip time seen.
+    /// The minimum round-trip time seen.
     pub min_rtt: Duration,
-    /// Retransmission time-out now.
+    /// The current retransmission time-out.
     pub rto: Duration,
     /// Congestion window.
     pub cwnd: u64,
     /// Slow-start threshold; `u64::MAX` before the first loss.
     pub ssthresh: u64,
-    /// Bytes a second at which segments leave; 0 if they are not spread.
+    /// Pacing rate in bytes a second; 0 without pacing.
     pub pacing_rate: u64,
     /// The peer's window.
     pub snd_wnd: u32,
@@ -89,20 +89,20 @@ pub struct Info {
     pub rcv_wnd: u32,
     /// Bytes sent and not acknowledged.
     pub in_flight: u32,
-    /// Of those, bytes that the peer holds out of order, as far as it has said.
+    /// Of those, bytes that the peer holds out of order, according to its SACKs or duplicate ACKs.
     pub sacked_bytes: u32,
-    /// Of those, bytes that are deemed lost and were not sent again.
+    /// Of those, bytes that are deemed lost and not retransmitted yet.
     pub lost_bytes: u32,
-    /// Of those, bytes that were sent again and are in flight.
+    /// Of those, bytes that were retransmitted.
     pub resent_bytes: u32,
     /// Bytes waiting to be sent.
     pub unsent: usize,
     /// Bytes waiting to be read.
     pub unread: usize,
-    /// Bytes that may wait to be read, as tuning has it now.
+    /// Current size of the receive buffer, as tuned.
     pub receive_buffer_bytes: usize,
-    /// Bytes that may wait to be acknowledged, as the congestion window has it now; a stack short
-    /// of memory may admit fewer.
+    /// Current size of the send buffer, which follows cwnd; under memory pressure fewer bytes are
+    /// admitted.
     pub send_buffer_bytes: usize,
     /// Bytes the peer has acknowledged.
     pub bytes_acked: u64,
@@ -114,31 +114,31 @@ pub struct Info {
     pub segments_out: u32,
     /// Segments received.
     pub segments_in: u32,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmits: u32,
-    /// Retransmission, persist and keepalive time-outs.
+    /// Expirations of the retransmission or persist timer.
     pub timeouts: u32,
-    /// Episodes of fast recovery.
+    /// Fast recovery episodes.
     pub fast_recoveries: u32,
     /// Tail loss probes (RFC 8985) sent.
     pub tail_probes: u32,
-    /// Reductions of the congestion window that were taken back: nothing had been lost.
+    /// Reductions of cwnd that were undone because nothing had been lost.
     pub undone: u32,
     /// Duplicate ACKs received.
     pub duplicate_acks: u32,
     /// Segments received out of order.
     pub out_of_order: u32,
-    /// Segments received with a mark of congestion (CE); a super-segment is one.
+    /// Segments received with a CE mark; a super-segment counts as one.
     pub ce_marks: u32,
-    /// Reductions of the congestion window because the peer echoed a mark.
+    /// Reductions of cwnd because the peer echoed a CE mark.
     pub ecn_reductions: u32,
     /// The most the peer ever sent between two of our ACKs.
     pub send_space_bytes: u32,
-    /// The last ICMP error about the path since the last ACK of new data: that it fails now,
-    /// and perhaps not for ever.
+    /// The last soft error: an ICMP error about the path, with no ACK of new data since. The path
+    /// may recover.
     /// RFC 9293 MUST-47, SHLD-25.
     pub soft_error: Option<Error>,
-    /// Its timers.
+    /// When the timers are due.
     pub due: Due,
 }
 
@@ -218,8 +218,11 @@ impl Tcb {
         if !self.is_repairing() {
             return 0;
         }
-        let on_the_way = |resent: &&Resent| resent.range.1.gt(self.snd_una);
-        let len = |resent: &Resent| resent.range.1.since(resent.range.0).max(0) as u32;
-        self.recovery.resent.iter().filter(on_the_way).map(len).sum()
+        let una = self.snd_una;
+        let in_flight = |resent: &Resent| {
+            let (from, to) = resent.range;
+            to.since(if from.lt(una) { una } else { from }).max(0) as u32
+        };
+        self.recovery.resent.iter().map(in_flight).sum()
     }
 }

@@ -1,8 +1,8 @@
-//! The steps of RFC 9293 section 3.10.7.3 and 3.10.7.4, in their order: sequence, RST, SYN, ACK,
-//! URG, text, FIN; with RFC 7323 (PAWS) before them and RFC 5961 inside them.
+//! The slow path: the steps of RFC 9293 sections 3.10.7.3 and 3.10.7.4 in their order (sequence,
+//! RST, SYN, ACK, URG, text, FIN), with PAWS (RFC 7323) before them and RFC 5961 inside them.
 //!
-//! Called by: `stack/rx.rs` for a segment that prediction refused. It takes the payload with it:
-//! an error frees it. What is to be sent in answer is left in `Tcb::todo`.
+//! Called by: `stack/rx.rs` for a segment that header prediction refused. `input` owns the payload
+//! and frees it on an error. Answers are requested through `Tcb::todo`.
 
 use base::{Counter, DropReason, Limit};
 use mbuf::Mbuf;
@@ -41,9 +41,9 @@ pub fn input(tcb: &mut Tcb, seg: &Segment, options: &Options, m: Mbuf, cx: &mut 
     fate
 }
 
-/// PAWS, RFC 7323 section 5.3 step R1: a timestamp older than the last is of an old life, unless
-/// the segment brings data that is only late. RST is let through (section 5.2), and so is anything
-/// after 24 days of silence (section 5.5).
+/// PAWS, RFC 7323 section 5.3 step R1: drop a segment whose timestamp is older than TS.Recent,
+/// unless it brings new data that is only late (see [`crate::receive::paws`]). RST passes (section
+/// 5.2), and so does any segment after 24 days of silence (section 5.5).
 /// RFC 7323 3.2-b, 5.2-a, 5.3-a.
 fn check_timestamps(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
     if !tcb.marks.has(Marks::TIMESTAMPS) || seg.flags.contains(Flags::RST) {
@@ -57,8 +57,8 @@ fn check_timestamps(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
         Some(ts) if tcb.is_old_timestamp(ts.value, cx) => {
             Err(answer(tcb, seg, DropReason::TcpPaws, cx))
         }
-        // Section 3.2: once agreed, a segment without the option is dropped... but a SYN may
-        // come from a peer that lost its state, and is challenged below.
+        // Section 3.2: once timestamps are agreed, a segment without them is dropped. A SYN may
+        // come from a peer that lost its state; `check_syn` challenges it.
         // RFC 7323 3.2-c, 3.2-d.
         None if !seg.flags.contains(Flags::SYN) && tcb.config.timestamps_required => {
             Err(DropReason::TcpPaws)
@@ -67,7 +67,7 @@ fn check_timestamps(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
     }
 }
 
-/// First: does any of the segment fall into the window (the four cases of RFC 9293 table 6)?
+/// First: is any of the segment in the window (the four cases of RFC 9293 table 6)?
 fn check_sequence(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
     let window = tcb.rcv_wnd();
     let edge = tcb.rcv_nxt + window;
@@ -85,7 +85,7 @@ fn check_sequence(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
         // RFC 5961 3.2-a.
         return Err(DropReason::TcpOutOfWindow);
     }
-    // RFC 9293: with a shut window, valid ACKs, URGs and RSTs are still taken.
+    // RFC 9293: with a zero window, valid ACKs, URGs and RSTs are still accepted.
     // RFC 9293 MUST-66.
     if window == 0 && seg.seq == tcb.rcv_nxt && seg.flags.contains(Flags::ACK) {
         tcb.todo.set(Todo::ACK_NOW);
@@ -93,7 +93,7 @@ fn check_sequence(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
     }
     let lone_syn = seg.flags.contains(Flags::SYN) && !seg.flags.contains(Flags::ACK);
     if tcb.state == State::SynReceived && lone_syn && seg.seq == tcb.irs {
-        // The peer sent its SYN again: our answer was lost.
+        // The peer retransmitted its SYN: our SYN-ACK was lost.
         ecn::syn_again(tcb, seg);
         tcb.todo.set(Todo::SYN);
         return Err(DropReason::TcpDuplicate);
@@ -103,7 +103,7 @@ fn check_sequence(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
     Err(answer(tcb, seg, reason, cx))
 }
 
-/// Second: a RST ends the connection only if it is exactly what comes next (RFC 5961 section 3).
+/// Second: a RST ends the connection only if its sequence number is RCV.NXT (RFC 5961 section 3).
 /// RFC 9293 SHLD-2. RFC 5961 3.2-b, 3.2-c.
 fn check_rst(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
     if !seg.flags.contains(Flags::RST) {
@@ -120,7 +120,8 @@ fn check_rst(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
     Err(DropReason::TcpRst)
 }
 
-/// Fourth: a SYN on a connection that is open is challenged, never believed (RFC 5961 section 4).
+/// Fourth: a SYN on an open connection gets a challenge ACK and has no other effect (RFC 5961
+/// section 4).
 /// RFC 5961 4.2-a, 4.2-b.
 fn check_syn(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
     if !seg.flags.contains(Flags::SYN) {
@@ -129,7 +130,7 @@ fn check_syn(tcb: &mut Tcb, seg: &Segment, cx: &mut Cx) -> Fate {
     Err(challenge(tcb, DropReason::TcpSynInWindow, cx))
 }
 
-/// Fifth: the ACK, and what it does to the state.
+/// Fifth: the ACK, and the state changes it causes.
 fn check_ack(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut Cx) -> Fate {
     if !seg.flags.contains(Flags::ACK) {
         return Err(DropReason::TcpNoAck);
@@ -142,11 +143,11 @@ fn check_ack(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut Cx) -> Fa
         if !tcb.config.unsent_acks_answered {
             return Err(DropReason::TcpAckUnsent);
         }
-        // RFC 9293: an ACK of something never sent is answered and dropped.
+        // RFC 9293: an ACK of data never sent is answered with an ACK and dropped.
         return Err(challenge(tcb, DropReason::TcpAckUnsent, cx));
     }
     if seg.ack.lt(tcb.snd_una - tcb.max_snd_wnd) {
-        // RFC 5961 section 5.2: too old to be from this connection's peer.
+        // RFC 5961 section 5.2: too old to come from the peer.
         return Err(challenge(tcb, DropReason::TcpAckTooOld, cx));
     }
     ack::process(tcb, seg, options, cx);
@@ -156,12 +157,12 @@ fn check_ack(tcb: &mut Tcb, seg: &Segment, options: &Options, cx: &mut Cx) -> Fa
     Ok(())
 }
 
-/// Our FIN has arrived.
+/// Our FIN is acknowledged.
 fn fin_acknowledged(tcb: &mut Tcb, cx: &Cx) {
     match tcb.state {
         State::FinWait1 => {
             tcb.state = State::FinWait2;
-            // Who lingers waits for this.
+            // A lingering close waits for this event.
             tcb.events.set(crate::Events::WRITABLE);
             if tcb.marks.has(Marks::ORPHAN) {
                 tcb.timers.idle = cx.now + tcb.config.fin_wait_2;
@@ -180,7 +181,7 @@ fn fin_acknowledged(tcb: &mut Tcb, cx: &Cx) {
     }
 }
 
-/// RFC 7323 section 4.3: TS.Recent follows the segment that spans the last ACK we sent.
+/// RFC 7323 section 4.3: TS.Recent is taken from the segment that spans Last.ACK.sent.
 /// RFC 7323 4.3-a.
 fn remember_timestamp(tcb: &mut Tcb, seg: &Segment, cx: &Cx) {
     if let Some(ts) = seg.timestamps
@@ -202,7 +203,7 @@ fn check_text(tcb: &mut Tcb, seg: &Segment, mut m: Mbuf, cx: &mut Cx) -> Fate {
     let mut seq = seg.seq;
     let old = tcb.rcv_nxt.since(seq);
     if old > 0 {
-        // Part of it has come before: answer at once, the peer sent it again for a reason.
+        // Part of the segment is a duplicate: answer at once, because the peer retransmitted it.
         tcb.sack_blocks.note_duplicate(seq, tcb.rcv_nxt.min(seg.end()));
         m.trim_front(old as usize);
         seq = tcb.rcv_nxt;
@@ -224,17 +225,17 @@ fn check_text(tcb: &mut Tcb, seg: &Segment, mut m: Mbuf, cx: &mut Cx) -> Fate {
     text::accept(tcb, seq, m, cx)
 }
 
-/// An ACK that says where we are, for a segment dropped for `reason` because it is old or outside
-/// the window. Probes of a silent peer or a shut window look like a stranger's guess, or like half
-/// of a loop of ACKs: they get few answers a second, which all say the same. A retransmission
-/// always gets its own, because the one before it was lost (docs/decisions/0014).
+/// Request an ACK for a segment that is dropped for `reason` because it is old or outside the
+/// window. Probes of a silent peer or of a zero window look like an attacker's guess or like an ACK
+/// loop, so these ACKs have a limit per second; all of them say the same. A retransmission always
+/// gets an ACK, because the previous ACK was lost (docs/decisions/0014).
 fn answer(tcb: &mut Tcb, seg: &Segment, reason: DropReason, cx: &mut Cx) -> DropReason {
     if is_retransmission(tcb, seg) {
         tcb.sack_blocks.note_duplicate(seg.seq, seg.end());
         tcb.todo.set(Todo::ACK_NOW);
     } else if seg.flags.contains(Flags::SYN) {
         // RFC 5961 4.2-a.
-        // RFC 5961 section 4 asks for a challenge whatever the sequence number.
+        // RFC 5961 section 4 requires a challenge ACK whatever the sequence number.
         return challenge(tcb, reason, cx);
     } else if tcb.out_of_window_acks.admits(Limit::OutOfWindowAcksPerSecond, cx.now, &mut cx.budget)
     {
@@ -243,9 +244,9 @@ fn answer(tcb: &mut Tcb, seg: &Segment, reason: DropReason, cx: &mut Cx) -> Drop
     reason
 }
 
-/// Is all of this what the peer has sent before, and can still be without an ACK for? That is the
-/// last window of what was received, and with it a SYN-ACK (or, behind it, a FIN); a lone SYN that
-/// comes again once we are open is challenged as any other.
+/// Is the whole segment something that the peer sent before and may still lack an ACK for? That is
+/// the last window of received data, a SYN-ACK, or a FIN behind the data. A SYN without ACK on an
+/// open connection is challenged instead.
 fn is_retransmission(tcb: &Tcb, seg: &Segment) -> bool {
     let window = tcb.stats.bytes_received.min(tcb.receive.limit_bytes() as u64) as u32;
     seg.space() > 0
@@ -255,10 +256,11 @@ fn is_retransmission(tcb: &Tcb, seg: &Segment) -> bool {
             || (seg.flags.contains(Flags::ACK) && seg.seq == tcb.irs))
 }
 
-/// An ACK that asks the sender to prove itself, for a segment dropped for `reason`. Each connection
-/// has a limit of its own: of one that connections share, a stranger could learn on his own how
-/// many another's segments have used (RFC 5961 section 7, CVE-2016-5696, docs/decisions/0013). What
-/// a second admits of it is drawn for each connection: its peer, too, learns nothing by counting.
+/// Request a challenge ACK for a segment that is dropped for `reason`. Each connection has its own
+/// limit: with a shared one, an attacker could measure on his own connection how many challenge
+/// ACKs another connection has used (RFC 5961 section 7, CVE-2016-5696, docs/decisions/0013). The
+/// limit of each second is drawn at random per connection, so that its own peer learns nothing by
+/// counting either.
 /// RFC 5961 7-a, 7-b.
 fn challenge(tcb: &mut Tcb, reason: DropReason, cx: &mut Cx) -> DropReason {
     let (limit, secret) = (Limit::ChallengeAcksPerSecond, cx.secret);

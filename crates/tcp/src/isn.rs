@@ -1,9 +1,9 @@
-//! Initial sequence numbers, RFC 6528: a clock that ticks every 4 us plus a keyed hash of the
-//! connection's addresses and ports, so that one connection's tells nothing of another's.
+//! Initial sequence numbers, RFC 6528: a clock that ticks every 4 us plus a keyed hash of addresses
+//! and ports, so that one connection's numbers do not reveal another's.
 
 use base::{Instant, KeyedHash, SeqNumber};
 
-/// The ISN for a connection, from words that hold its addresses and ports.
+/// The ISN of a connection, from words that hold its addresses and ports.
 /// RFC 9293 MUST-8, SHLD-1, MUST-9. RFC 6528 3-a, 3-b.
 pub fn initial_sequence_number<const N: usize>(
     secret: &KeyedHash,

@@ -1,12 +1,12 @@
-//! TCP without I/O: state in, packets and time in; packets, timers and events out.
+//! TCP without I/O: segments and the time go in; segments, deadlines and events come out.
 //!
-//! Called by: `stack`, which alone joins it to IP and to devices. It knows no IP header, no device
-//! and no clock.
+//! Called by: `stack`, the only crate that joins TCP to IP and to devices. This crate knows no IP
+//! header, no device and no clock.
 //!
-//! A segment's way in: [`predict`] (the header-prediction path) or [`input`] (the steps of
-//! RFC 9293 section 3.10.7). Effects are flags on the [`Tcb`]; after a burst the stack calls
-//! [`output`] for every connection that has some. Time comes in with each call and through
-//! [`timer::expire`].
+//! A received segment goes through [`predict`] (header prediction) or [`input`] (the steps of RFC
+//! 9293 section 3.10.7). Both only set flags on the [`Tcb`]; after a burst the stack calls
+//! [`output`] for every connection that has flags set. The time is an argument of each call, and
+//! [`timer::expire`] acts on deadlines.
 
 mod ack;
 pub mod cc;
@@ -56,28 +56,28 @@ use mbuf::Pool;
 use wire::checksum::Ladder;
 use wire::tcp::{Flags, Timestamps};
 
-/// What a stack lends to TCP with each call: its clock, its buffers, what it counts and allows.
+/// What a stack passes to TCP with each call: clock, buffers, counters, limits and switches.
 pub struct Cx {
     /// Monotone time of this burst.
     pub now: Instant,
-    /// The same in milliseconds, for timestamps.
+    /// `now` in milliseconds, for timestamps.
     pub now_ms: u32,
-    /// Buffers.
+    /// The buffer pool.
     pub pool: Pool,
-    /// What is counted.
+    /// Counters.
     pub counters: Counters,
     /// Limits, and how often each was hit.
     pub budget: Budget,
-    /// What is turned on.
+    /// Which optimisations are on.
     pub switches: Switches,
-    /// The checksum rung in use.
+    /// The checksum implementation in use.
     pub ladder: Ladder,
-    /// For what a stranger must not foresee.
+    /// Key for values that an attacker must not predict.
     pub secret: KeyedHash,
 }
 
 impl Cx {
-    /// Do something as if it were later already.
+    /// Run `act` with `then`, a later time, as the current time.
     pub(crate) fn at<T>(&mut self, then: Instant, act: impl FnOnce(&mut Cx) -> T) -> T {
         let (now, now_ms) = (self.now, self.now_ms);
         (self.now, self.now_ms) = (then, then.as_millis() as u32);
@@ -87,22 +87,22 @@ impl Cx {
     }
 }
 
-/// A received segment, its header fields copied out; the payload travels beside it.
+/// A received segment: a copy of its header fields. The payload is passed separately.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
     /// SEG.SEQ.
     pub seq: SeqNumber,
-    /// SEG.ACK; means something only with the ACK flag.
+    /// SEG.ACK; valid only with the ACK flag.
     pub ack: SeqNumber,
     /// Bytes of payload.
     pub len: u32,
-    /// SEG.WND as it stands in the header, not scaled.
+    /// SEG.WND as in the header, not scaled.
     pub window: u16,
     /// The urgent pointer.
     pub urgent: u16,
     /// Control bits.
     pub flags: Flags,
-    /// The packet was marked on its way: congestion experienced, RFC 3168 section 5.
+    /// A router marked the packet as congestion experienced (CE), RFC 3168 section 5.
     pub ce: bool,
     /// The timestamps option.
     pub timestamps: Option<Timestamps>,

@@ -1,5 +1,4 @@
-//! Sets of facts about a connection that take a bit each: what is to be done, what is to be told,
-//! what was agreed.
+//! Bit sets of a connection: what to do, what to report, what was negotiated.
 //!
 //! Called by: every file of this crate with logic in it; the stack, for events.
 
@@ -21,7 +20,7 @@ macro_rules! bits {
             /// Clear these.
             #[inline(always)]
             pub fn clear(&mut self, bits: $repr) { self.0 &= !bits; }
-            /// Take all, leaving none.
+            /// Take all bits and clear them.
             #[inline(always)]
             pub fn take(&mut self) -> Self { core::mem::take(self) }
         }
@@ -31,7 +30,7 @@ macro_rules! bits {
 bits! {
     /// What `output` has to do for a connection.
     Todo: u8 {
-        /// Something may be sendable: data, a window, a retransmission.
+        /// Something may be sendable: data, a window update, a retransmission.
         OUTPUT = 1;
         /// An ACK must go out now.
         ACK_NOW = 2;
@@ -39,57 +38,57 @@ bits! {
         SYN = 4;
         /// A RST must go out, and then nothing more.
         RST = 8;
-        /// A window probe must go out although the window is shut.
+        /// A window probe must go out although the window is zero.
         PROBE = 16;
         /// A keepalive probe must go out.
         KEEPALIVE = 32;
         /// A tail loss probe must go out.
         TAIL = 64;
-        /// Urgent data is on its way: what is sent says so.
+        /// Urgent data is queued or in flight: segments carry URG.
         URGENT = 128;
     }
 }
 
 bits! {
-    /// Where explicit congestion notification stands (RFC 3168).
+    /// State of explicit congestion notification (RFC 3168).
     EcnBits: u8 {
-        /// Both ends know it.
+        /// ECN was negotiated.
         AGREED = 1;
         /// New data leaves as ECN-capable.
         SENDS = 2;
-        /// A mark came, and no CWR since: ACKs say so. The value of the flag ECE.
+        /// A CE mark was received, and no CWR since: ACKs carry ECE. Same value as the ECE flag.
         ECHO = 0x40;
-        /// The window was reduced: the next new data says so. The value of the flag CWR.
+        /// cwnd was reduced: the next new data carries CWR. Same value as the CWR flag.
         CWR_DUE = 0x80;
     }
 }
 
 bits! {
-    /// What the user of a connection may want to know.
+    /// What is reported to the user of a connection.
     Events: u8 {
-        /// The handshake is done.
+        /// The handshake is complete.
         CONNECTED = 1;
-        /// There is more to read, or the end of it.
+        /// There is data or end of stream to read.
         READABLE = 2;
         /// There is room to write.
         WRITABLE = 4;
         /// The peer has closed its half.
         PEER_CLOSED = 8;
-        /// The connection is over; `Tcb::error` says how.
+        /// The connection has ended; `Tcb::error` says why.
         CLOSED = 16;
-        /// The peer has announced urgent data, or more of it.
+        /// The peer has announced (more) urgent data.
         URGENT = 32;
-        /// A first time-out in a row: what was sent is not acknowledged, and goes again.
+        /// The first of consecutive time-outs: data is unacknowledged and is retransmitted.
         UNANSWERED = 64;
     }
 }
 
 bits! {
-    /// What was agreed, and where the user stands.
+    /// What was negotiated, and what the user has done or asked for.
     Marks: u16 {
         /// Timestamps are on.
         TIMESTAMPS = 1;
-        /// The peer takes SACK options.
+        /// The peer accepts SACK options.
         SACK = 2;
         /// Opened by `connect`.
         ACTIVE = 4;
@@ -97,27 +96,27 @@ bits! {
         SHUT_WRITE = 8;
         /// The user reads no more.
         SHUT_READ = 16;
-        /// The user has let go of the socket.
+        /// The user has closed the socket.
         ORPHAN = 32;
         /// Our FIN has been sent.
         FIN_SENT = 64;
         /// The peer's FIN has been taken.
         FIN_RECEIVED = 128;
-        /// The congestion window held data back since the last ACK.
+        /// cwnd limited sending since the last ACK.
         CWND_LIMITED = 256;
-        /// A write was cut short: say when there is room again.
+        /// A write was cut short: report when there is room again.
         WRITE_BLOCKED = 512;
         /// Nagle's algorithm is off.
         NO_DELAY = 1024;
-        /// Waiting to be accepted: the stack's listener counts it.
+        /// Half-open: the stack's listener counts it.
         EMBRYONIC = 2048;
-        /// Urgent data has been announced, and not all of it been read.
+        /// Urgent data was announced and is not all read.
         URGENT = 4096;
-        /// Larger segments may be tried, now or later.
+        /// The search for a larger path MTU is active, or will be later.
         PATH_SEARCH = 8192;
-        /// What the path carries was found out, and the stack has not been told.
+        /// The path MTU search has a result that the stack has not taken yet.
         PATH_NEWS = 16384;
-        /// The user is about to write more: a segment that is not full waits for it.
+        /// The user will write more: a segment that is not full is held back.
         CORK = 32768;
     }
 }

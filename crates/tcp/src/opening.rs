@@ -1,24 +1,24 @@
-//! What a connection begins with.
+//! What the stack determines for a connection before its first segment.
 //!
-//! Called by: the stack, which settles it; tcb, which takes it over.
+//! Called by: the stack, which fills it in; tcb, which copies it.
 
 use base::{Instant, Mss, SeqNumber};
 use wire::checksum::Sum;
 
-/// What the stack settles when it makes a connection, before its first segment.
+/// Values that the stack determines when it creates a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening {
-    /// The MSS to offer: the port's MTU less fixed headers.
+    /// The MSS to offer: the port's MTU less the fixed headers.
     pub mss: Mss,
-    /// What is known of the path: the MSS that fits it, and until when that is taken for granted.
+    /// The known path MTU, if any: the MSS that fits it, and when that knowledge expires.
     pub path: Option<(Mss, Instant)>,
-    /// What a peer means that offers no MSS: the IP version's default, RFC 9293 MUST-15.
+    /// The MSS of a peer that offers none: the IP version's default, RFC 9293 MUST-15.
     pub default_mss: Mss,
-    /// Payload of the largest super-segment the port takes; 0 for none.
+    /// Maximum payload of a super-segment that the port takes; 0 for none.
     pub super_max_bytes: u32,
-    /// The port finishes transport checksums.
+    /// The device of this port finishes transport checksums.
     pub offload_checksum: bool,
-    /// Sum of the pseudo-header less the length.
+    /// Sum of the pseudo-header without the length.
     pub pseudo_sum: Sum,
     /// Local and remote port.
     pub ports: (u16, u16),
@@ -29,7 +29,7 @@ pub struct Opening {
 }
 
 impl Opening {
-    /// Both ports as they stand in a header.
+    /// Both ports as in a TCP header.
     pub(crate) fn port_bytes(&self) -> [u8; 4] {
         let mut ports = [0; 4];
         ports[..2].copy_from_slice(&self.ports.0.to_be_bytes());

@@ -1,8 +1,8 @@
-//! What a connection sends next: one segment a call, headers and all, until there is none.
+//! What a connection sends next: one segment a call, with its headers, until there is none.
 //!
-//! Called by: `stack/tx.rs` for every connection with something to do, after a burst, a write, a
-//! read or a timer. The sum of the pseudo-header comes ready-made. RFC 9293 sections 3.7.4 (Nagle),
-//! 3.8.6 (windows), 3.10.7; RFC 5681; RFC 7323. What is no new data is made in `rare.rs`.
+//! Called by: `stack/tx.rs` for every connection on the dirty list, after a burst, a write, a read
+//! or a timer. RFC 9293 sections 3.7.4 (Nagle), 3.8.6 (windows), 3.10.7; RFC 5681; RFC 7323.
+//! `rare.rs` makes the segments that carry no new data.
 
 mod alone;
 mod rare;
@@ -27,9 +27,9 @@ use crate::tcb::Tcb;
 use crate::{Cx, pacing, recovery, urgent};
 use run::room;
 
-/// The next segment of `tcb`, its TCP header written and summed; `None` when there is nothing
-/// (more) to send, or no buffer to send it in: then `Todo::OUTPUT` stays set. One `run` serves
-/// until `None`, and then goes to [`close`]; nothing else may touch `tcb` in between.
+/// The next segment of `tcb`, with its TCP header and checksum. `None` if there is nothing (more)
+/// to send, or no buffer for it; without a buffer `Todo::OUTPUT` stays set. One `run` is used until
+/// `None` and then passed to [`close`]; nothing else may change `tcb` in between.
 #[inline(always)]
 pub fn next(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
     run.len = 0;
@@ -43,7 +43,7 @@ pub fn next(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
     Some(segment)
 }
 
-/// Is there nothing to send, and nothing to tell?
+/// Is there nothing to send, no ACK owed and no event to report?
 #[inline(always)]
 pub fn is_idle(tcb: &mut Tcb) -> bool {
     let idle = nothing_left(tcb) && tcb.ack_owed_bytes == 0 && tcb.events == Events::default();
@@ -53,7 +53,7 @@ pub fn is_idle(tcb: &mut Tcb) -> bool {
     idle
 }
 
-/// Neither data, nor a FIN, nor a retransmission, nor anything special: an ACK at most.
+/// No data, FIN, retransmission or special segment; at most an ACK.
 #[inline(always)]
 fn nothing_left(tcb: &Tcb) -> bool {
     tcb.sendq.unsent_count() == 0
@@ -62,26 +62,26 @@ fn nothing_left(tcb: &Tcb) -> bool {
         && !tcb.marks.has(Marks::SHUT_WRITE)
 }
 
-/// If data waits for an acknowledgment that lets it go: how long one took lately.
+/// If unsent data waits for an ACK: the smoothed round trip, within which one should arrive.
 #[inline(always)]
 pub fn awaits_ack(tcb: &Tcb) -> Option<Duration> {
     (tcb.sendq.unsent_count() > 0).then(|| tcb.rtt.srtt())
 }
 
-/// A run is over: count it.
+/// Count the segments of a finished run.
 #[inline(always)]
 pub fn close(tcb: &mut Tcb, run: &Run, cx: &mut Cx) {
     tcb.stats.segments_out = tcb.stats.segments_out.wrapping_add(run.segments);
     cx.counters.add(Counter::TcpSegmentsOut, u64::from(run.segments));
 }
 
-/// One segment: special ones, retransmissions, data, FIN, ACK, in this order.
+/// One segment, in this order of preference: special, retransmission, data, FIN, ACK.
 #[inline(never)]
 fn single(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
     if tcb.todo.has(!(Todo::OUTPUT | Todo::ACK_NOW)) {
         if tcb.todo.has(Todo::URGENT) {
             let segment = urgent::announced(tcb, cx, |tcb, cx| single(tcb, run, cx));
-            // Those behind it have pointers of their own.
+            // Each following segment has an urgent pointer of its own.
             run.len = 0;
             return segment;
         }
@@ -104,7 +104,7 @@ fn single(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
     None
 }
 
-/// A segment that takes sequence space: sent again, or new.
+/// A segment that takes sequence space: a retransmission or new data.
 /// RFC 6675 4-c.
 #[inline(always)]
 fn data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
@@ -120,16 +120,16 @@ fn data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
         if cx.pool.exhausted() == out_of_buffers {
             tcb.todo.clear(Todo::OUTPUT);
         } else {
-            // Nothing may be on the way whose ACK would bring us back here.
+            // Nothing may be in flight whose ACK would trigger output again.
             ask_later(tcb, cx);
         }
     }
     segment
 }
 
-/// Does what came since our last ACK ask for one now? RFC 5681 section 4.2: at least for every
-/// second full-sized segment; and at once when the peer has sent all that it ever sends between
-/// two ACKs, because then it is waiting for us (Cray's send-space estimate, 1989).
+/// Is an ACK due for what was received since our last one? RFC 5681 section 4.2: at least for every
+/// second full-sized segment. Also when the peer has sent as much as it ever sent between two ACKs,
+/// because it is then waiting for us (Cray's send-space estimate, 1989).
 /// RFC 9293 SHLD-18, SHLD-19. RFC 5681 4.2-a.
 #[inline(always)]
 fn ack_is_due(tcb: &mut Tcb, cx: &Cx) -> bool {
@@ -154,7 +154,7 @@ fn ack_is_due(tcb: &mut Tcb, cx: &Cx) -> bool {
     false
 }
 
-/// New data, if windows, Nagle and silly-window avoidance let it go; then the FIN.
+/// New data, if the windows, Nagle and silly-window avoidance permit; then the FIN.
 #[inline(always)]
 fn new_data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
     if !tcb.may_send() || tcb.marks.has(Marks::FIN_SENT) {
@@ -184,13 +184,14 @@ fn new_data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
         return rare::part_of_front(tcb, window, congestion, cx);
     }
     let last = tcb.sendq.unsent_count() == 1;
-    // The rest of a cut mbuf: worth a segment of its own only if the window is worth one.
+    // The rest of a cut mbuf: sent alone only if the window admits a segment, or is large for this
+    // peer.
     if len < mss && !last && window < mss.min(tcb.max_snd_wnd / 2) {
         ask_later(tcb, cx);
         return None;
     }
     // RFC 9293 SHLD-7, MUST-60. RFC 1122 4.2.3.4-a.
-    // Nagle: a small segment waits while anything is in flight, unless it is the end.
+    // Nagle: a small segment waits while anything is in flight, unless a FIN follows.
     if last && !tcb.marks.has(Marks::SHUT_WRITE) {
         if len < mss && tcb.in_flight() > 0 && !tcb.marks.has(Marks::NO_DELAY) {
             return None;
@@ -199,12 +200,12 @@ fn new_data(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
             return rare::corked(tcb, len - len % mss, cx);
         }
     }
-    // None of its headers will differ in more than two fields. CWR is said once.
+    // Followers of this segment differ in sequence number and checksum only. CWR is sent once.
     run.len = if last || len < mss || tcb.ecn.has(EcnBits::CWR_DUE) { 0 } else { len };
     send_front(tcb, last, cx)
 }
 
-/// Nothing in flight will bring an ACK: ask for the window from time to time.
+/// Nothing in flight will bring an ACK: start the timer, which then probes for a window.
 /// RFC 9293 SHLD-29.
 #[cold]
 fn ask_later(tcb: &mut Tcb, cx: &Cx) {
@@ -213,8 +214,8 @@ fn ask_later(tcb: &mut Tcb, cx: &Cx) {
     }
 }
 
-/// RFC 5681 section 4.1: after a silence longer than a time-out the old window is no licence for a
-/// burst. Where what is sent is spread, RFC 7661 has its say instead.
+/// RFC 5681 section 4.1: after an idle time longer than the RTO, restart from the initial window. A
+/// paced connection is subject to RFC 7661 instead.
 /// RFC 5681 4.1-a.
 #[inline(always)]
 fn restart_after_idle(tcb: &mut Tcb, cx: &Cx) {
@@ -224,9 +225,9 @@ fn restart_after_idle(tcb: &mut Tcb, cx: &Cx) {
     }
 }
 
-/// Send the front whole. PSH goes with the last of the queue (RFC 9293 section 3.9.1.2), and with a
-/// super-segment, whose last segment it is on the wire: a receiver that joins segments hands them
-/// up at once instead of waiting for more. Decision 0046.
+/// Send the front piece whole. PSH is set on the last piece of the queue (RFC 9293 section 3.9.1.2)
+/// and on a super-segment, where it ends up on the last segment on the wire: a receiver that merges
+/// segments (GRO) then delivers them at once instead of waiting for more. Decision 0046.
 #[inline(always)]
 fn send_front(tcb: &mut Tcb, last: bool, cx: &mut Cx) -> Option<Mbuf> {
     let mss = u32::from(tcb.snd_mss.0);
@@ -238,7 +239,7 @@ fn send_front(tcb: &mut Tcb, last: bool, cx: &mut Cx) -> Option<Mbuf> {
     let mut flags = if push { Flags::ACK | Flags::PSH } else { Flags::ACK };
     flags = flags | Flags(tcb.ecn.0 & EcnBits::CWR_DUE);
     tcb.ecn.clear(EcnBits::CWR_DUE);
-    // Of a super-segment that goes again in parts, these are segments like others.
+    // A super-segment's own PSH is not recorded: retransmitted in parts, it is plain segments.
     let mut marks = if ends { Piece::PUSH } else { 0 };
     if fin {
         flags = flags | Flags::FIN;
@@ -250,7 +251,7 @@ fn send_front(tcb: &mut Tcb, last: bool, cx: &mut Cx) -> Option<Mbuf> {
     finish(tcb, share, seq, flags, cx)
 }
 
-/// A handle to send the front by; it stays the front.
+/// A shared handle for sending the front piece, which stays in the queue.
 #[inline(always)]
 fn share_front<'a>(tcb: &'a mut Tcb, cx: &mut Cx) -> Option<(Mbuf, &'a Piece)> {
     let mss = tcb.snd_mss.0;
@@ -261,7 +262,7 @@ fn share_front<'a>(tcb: &'a mut Tcb, cx: &mut Cx) -> Option<(Mbuf, &'a Piece)> {
     Some((share_or_copy(payload, cx)?, piece))
 }
 
-/// The front is in flight now; returns its first byte.
+/// Move the front piece to those in flight; returns its first sequence number.
 /// RFC 8985 4-b.
 #[inline(always)]
 fn go(tcb: &mut Tcb, marks: u8, cx: &Cx) -> SeqNumber {
@@ -282,7 +283,7 @@ fn send_fin(tcb: &mut Tcb, cx: &mut Cx) -> Option<Mbuf> {
     tcb.snd_nxt += 1;
     fin_sent(tcb);
     sent_something(tcb, cx);
-    // It is the tail that a probe would be for (RFC 8985 section 7.2).
+    // The FIN is the tail that a tail loss probe covers (RFC 8985 section 7.2).
     tcb.restart_retransmit(cx.now);
     finish(tcb, m, seq, Flags::ACK | Flags::FIN, cx)
 }
@@ -299,13 +300,13 @@ fn fin_sent(tcb: &mut Tcb) {
 #[inline(always)]
 fn sent_something(tcb: &mut Tcb, cx: &Cx) {
     tcb.last_sent_at = cx.now;
-    // What ran while nothing was in flight was the persist timer: it is not for this segment.
+    // If nothing was in flight before, the timer that runs is the persist timer: restart it.
     if tcb.timers.retransmit == Instant::NEVER || tcb.sendq.sent_count() == 1 {
         tcb.restart_retransmit(cx.now);
     }
 }
 
-/// A handle to send while the original waits for its ACK; a copy if an earlier one is still out.
+/// A handle to send while the original waits for its ACK; a copy if an earlier handle is in use.
 #[inline(always)]
 pub(crate) fn share_or_copy(m: &mut Mbuf, cx: &mut Cx) -> Option<Mbuf> {
     match cx.pool.share_for_send(m) {
@@ -320,7 +321,7 @@ fn pure_ack(tcb: &mut Tcb, cx: &mut Cx) -> Option<Mbuf> {
     finish(tcb, m, tcb.snd_nxt, Flags::ACK, cx)
 }
 
-/// Write the header of an established connection's segment in front of its payload.
+/// Prepend the header of a segment of an established connection to its payload.
 /// RFC 9293 MUST-65.
 fn finish(tcb: &mut Tcb, mut m: Mbuf, seq: SeqNumber, flags: Flags, cx: &mut Cx) -> Option<Mbuf> {
     let flags = flags | Flags(tcb.ecn.0 & EcnBits::ECHO);

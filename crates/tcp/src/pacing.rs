@@ -1,9 +1,9 @@
-//! Pacing: when the next segment may leave. Each gets a departure time, the one before it plus what
-//! it takes at the connection's rate; the stack's release queue keeps it until then.
+//! Pacing: each segment gets a departure time, which is that of the segment before plus what that
+//! one takes at the connection's rate. The stack's release queue holds the segment until then.
 //!
-//! Called by: output, for connections whose way is long enough to pay, and for laws of congestion
-//! control that live by it; timer wakes it. Cardwell et al., "BBR: congestion-based congestion
-//! control" (2016), which paces; RFC 9406 and RFC 9937 assume it. Decision 0029.
+//! Called by: output, for connections with a long enough round trip and for algorithms that depend
+//! on pacing; the timer resumes it. After Cardwell et al., "BBR: congestion-based congestion
+//! control" (2016); RFC 9406 and RFC 9937 assume pacing. Decision 0029.
 
 use base::{Duration, Instant, Switch};
 use mbuf::{Flags, Mbuf};
@@ -13,36 +13,37 @@ use crate::marks::{Events, Marks};
 use crate::tcb::Tcb;
 use crate::{Cx, usrreq};
 
-/// A round trip of less is too short to be divided by the timer wheel's ticks, and what one window
-/// makes of a queue is soon gone.
+/// Minimum SRTT for pacing. A shorter round trip cannot be divided by the timer wheel's ticks, and
+/// the queue that one window builds is soon gone.
 const PACED_FROM: Duration = Duration::from_millis(2);
-/// Departures are multiples of this, so that a fast connection wakes its host 4,000 times a second
-/// and not for each frame; what shares one leaves together.
+/// Departure times are multiples of this, so that a fast connection wakes its host about 4,000
+/// times a second and not for each frame. Segments with equal times leave together.
 const QUANTUM_NS: u64 = 1 << 18;
-/// Tick of the stack's timer wheel.
+/// A tick of the stack's timer wheel.
 const TICK: Duration = Duration::from_nanos(1 << 20);
-/// Segments are handed out so far ahead: a timer that is a tick late finds some still waiting.
+/// How far ahead segments are given a departure time: a timer that is a tick late still finds some
+/// waiting.
 const AHEAD: Duration = Duration::from_nanos(2 << 20);
 
-/// Beyond slow start a connection that has sent less than its rate admits may send so many segments
-/// at once. What an ACK frees, two or three segments, then leaves with it, as from those who do not
-/// pace; only what is more is spread. Decision 0056.
+/// Beyond slow start, a connection that has sent less than its rate may send this many segments at
+/// once. So the two or three segments that an ACK frees leave with it, as they do without pacing;
+/// only more than that is spread. Decision 0056.
 const MAXBURST_SEGMENTS: u64 = 4;
 
-/// What a connection remembers between two segments.
+/// Pacing state of one connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pacing {
-    /// When the next segment may leave.
+    /// Earliest departure time of the next segment.
     next: Instant,
-    /// When the last one leaves.
+    /// Departure time of the last segment.
     last: Instant,
-    /// Bytes that still leave at once: an initial window, at the beginning and after a pause. Short
-    /// answers end with it (RFC 6928 section 2, RFC 5681 section 4.1; Linux's fq likewise).
+    /// Bytes that may leave without pacing: an initial window, at the start and after an idle time.
+    /// Short responses fit in it (RFC 6928 section 2, RFC 5681 section 4.1; Linux's fq does the
+    /// same).
     burst_bytes: u32,
-    /// It has been used, or is by the law's nature: only then is there anything to look at.
+    /// Pacing was used, or the algorithm always paces; if not, only SRTT needs to be checked.
     in_use: bool,
-    /// All that there was has been sent; for a law that watches all, the window would have taken
-    /// more.
+    /// The send queue ran empty; with BBR, and cwnd had room for more.
     dry: bool,
 }
 
@@ -52,10 +53,10 @@ impl Pacing {
     }
 }
 
-/// Do segments of this connection get a departure time? While some wait, those behind them do.
+/// Do segments of this connection get a departure time? Also while earlier ones still wait.
 #[inline(always)]
 pub(crate) fn applies(tcb: &Tcb, cx: &Cx) -> bool {
-    // Two comparisons for those that it is nothing to.
+    // Two comparisons for connections without pacing.
     (tcb.pacing.in_use || tcb.rtt.srtt() >= PACED_FROM) && is_in_use(tcb, cx)
 }
 
@@ -67,18 +68,18 @@ fn is_in_use(tcb: &Tcb, cx: &Cx) -> bool {
         || tcb.cc.watches_all()
 }
 
-/// A time-out: what was sent before, and how fast, is of another time.
+/// A time-out: earlier departure times do not delay the retransmission.
 pub(crate) fn timed_out(tcb: &mut Tcb, now: Instant) {
     tcb.pacing.next = tcb.pacing.next.min(now.max(tcb.pacing.last));
     tcb.timers.pace = Instant::NEVER;
 }
 
-/// When a segment that is made now leaves; `None` if that is too far ahead: it is to be made when
-/// the timer comes.
+/// The departure time of a segment made now; `None` if it is too far ahead. The segment is then
+/// made when the pacing timer fires.
 pub(crate) fn departure(tcb: &mut Tcb, now: Instant) -> Option<Instant> {
     tcb.cc.validate(now);
     if tcb.in_flight() == 0 {
-        // All has arrived. A rate that would still wait is of a round trip that has passed.
+        // Everything was acknowledged: a delay computed from the earlier window no longer applies.
         if tcb.pacing.dry || tcb.stats.bytes_acked <= 1 {
             tcb.pacing.burst_bytes = tcb.cc.initial().min(tcb.cc.cwnd) as u32;
         }
@@ -87,7 +88,7 @@ pub(crate) fn departure(tcb: &mut Tcb, now: Instant) -> Option<Instant> {
     let next = tcb.pacing.next;
     if next > now + AHEAD {
         tcb.timers.pace = Instant::from_nanos(next.as_nanos() - TICK.as_nanos());
-        // With this much in flight it is the window that limits, and may grow.
+        // With this much in flight cwnd counts as the limit, and may grow.
         let used = u64::from(tcb.in_flight());
         let enough =
             if tcb.cc.cwnd < tcb.cc.ssthresh { tcb.cc.cwnd / 2 } else { tcb.cc.cwnd / 8 * 7 };
@@ -100,8 +101,8 @@ pub(crate) fn departure(tcb: &mut Tcb, now: Instant) -> Option<Instant> {
     Some(now.max(Instant::from_nanos(next.as_nanos() & !(QUANTUM_NS - 1))))
 }
 
-/// `m` leaves at `departure`, and `before` bytes were in flight when it was made; the next one
-/// leaves as much later as it takes.
+/// `m` leaves at `departure`; `before` bytes were in flight when it was made. The next departure is
+/// later by the time that `m` takes at the pacing rate.
 pub(crate) fn sent(tcb: &mut Tcb, m: &mut Mbuf, departure: Instant, before: u32, cx: &mut Cx) {
     if departure > cx.now {
         m.set_time(departure);
@@ -130,9 +131,8 @@ pub(crate) fn sent(tcb: &mut Tcb, m: &mut Mbuf, departure: Instant, before: u32,
     }
 }
 
-/// What may leave at once of what the rate has admitted and was not sent. In slow start nothing: an
-/// ACK frees twice what it acknowledges there, which would find a queue at once. BBR's rate is what
-/// limits it, and means what it says.
+/// How many bytes of unused rate may leave at once. None in slow start, where an ACK frees twice
+/// what it acknowledges and a burst would build a queue. None with BBR, whose rate is the limit.
 #[inline(always)]
 fn maxburst_bytes(tcb: &Tcb) -> u64 {
     match tcb.cc.in_slow_start() || tcb.cc.watches_all() {
@@ -141,7 +141,7 @@ fn maxburst_bytes(tcb: &Tcb) -> u64 {
     }
 }
 
-/// What leaves by the clock makes room between two ACKs: the user is told, or the queue runs dry.
+/// Paced segments leave between ACKs: report room to the writer now, or the queue runs empty.
 fn ask_for_more(tcb: &mut Tcb, cx: &mut Cx) {
     if tcb.marks.has(Marks::WRITE_BLOCKED)
         && tcb.sendq.unsent_bytes() <= tcb.config.unsent_limit_bytes as usize / 2
@@ -152,8 +152,9 @@ fn ask_for_more(tcb: &mut Tcb, cx: &mut Cx) {
     }
 }
 
-/// `m` takes no sequence space, and does not overtake what waits: the window it offers would seem
-/// to shrink with what came behind it, and a RST would be one from the middle of nowhere.
+/// `m`, which takes no sequence space, does not overtake data that waits for its departure.
+/// Otherwise the older window in that data would seem to shrink the one that `m` offers, and a RST
+/// would arrive with a sequence number ahead of the data.
 #[inline(always)]
 pub(crate) fn behind(tcb: &Tcb, m: &mut Mbuf, now: Instant) {
     if tcb.pacing.in_use && tcb.pacing.last > now {
@@ -162,7 +163,7 @@ pub(crate) fn behind(tcb: &Tcb, m: &mut Mbuf, now: Instant) {
     }
 }
 
-/// Bytes a second; 0 for no limit.
+/// The pacing rate in bytes a second; 0 for no limit.
 pub(crate) fn rate(tcb: &Tcb) -> u64 {
     if tcb.rtt.srtt() >= PACED_FROM || tcb.cc.watches_all() {
         tcb.cc.pacing_rate(tcb.rtt.srtt())

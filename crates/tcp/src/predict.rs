@@ -1,10 +1,10 @@
-//! Header prediction: the segment that comes nearly always, recognised by one predicate.
+//! Header prediction: one predicate that recognises the expected segment.
 //!
-//! Called by: `stack/rx.rs` for every segment of a known connection, before [`crate::input`].
-//! It may only refuse, or do exactly what `input` would do; a differential test holds it to that.
-//! The idea is of 1988 ("header prediction", 4.3BSD Reno); but there data and ACK were two cases
-//! and a window that moved was neither. Windows move all the time, so here one predicate admits
-//! data, ACK and window update together: bulk traffic hits it always, ping-pong too.
+//! Called by: `stack/rx.rs` for every segment of a known connection, before [`crate::input`]. It
+//! either refuses a segment or does exactly what `input` would do; a differential test checks that.
+//! The idea is that of 4.3BSD Reno ("header prediction", 1988). There, data and ACK were two cases,
+//! and a window update was neither. Windows change all the time, so here one predicate admits data,
+//! ACK and window update together; it matches all bulk and ping-pong traffic.
 
 use base::{Counter, SeqNumber};
 use mbuf::Mbuf;
@@ -16,7 +16,7 @@ use crate::state::State;
 use crate::tcb::Tcb;
 use crate::{Cx, Segment, ack};
 
-/// Control bits that are looked at; PSH alone changes nothing.
+/// Control bits that must match; PSH may be set or not.
 const LOOKED_AT: u8 = Flags::SYN.0
     | Flags::FIN.0
     | Flags::RST.0
@@ -25,11 +25,11 @@ const LOOKED_AT: u8 = Flags::SYN.0
     | Flags::ECE.0
     | Flags::CWR.0;
 
-/// Is this the segment we expected? The caller has seen that its options were none, or a lone
-/// timestamp.
+/// Is this the expected segment? The caller has checked that it has no options, or timestamps
+/// alone.
 #[inline(always)]
 pub fn matches(tcb: &Tcb, seg: &Segment) -> bool {
-    // PAWS, where timestamps were agreed; where not, they mean nothing.
+    // PAWS, if timestamps were agreed; otherwise a timestamp is ignored.
     let fresh = !tcb.marks.has(Marks::TIMESTAMPS)
         || seg.timestamps.is_some_and(|ts| (ts.value.wrapping_sub(tcb.ts_recent) as i32) >= 0);
     let flight = tcb.snd_nxt.since(tcb.snd_una) as u32;
@@ -37,11 +37,11 @@ pub fn matches(tcb: &Tcb, seg: &Segment) -> bool {
     tcb.state == State::Established
         && seg.flags.0 & LOOKED_AT == Flags::ACK.0
         && fresh
-        // A mark is news, and so is its echo: looked at by `input` alone.
+        // CE, ECE and CWR are left to `input`.
         && !seg.ce
         && seg.seq == tcb.rcv_nxt
-        // Acknowledges something in flight, or nothing new at all but then carries data or another
-        // window (else it may be a duplicate ACK, RFC 5681 section 2).
+        // It acknowledges data in flight; or it acknowledges nothing new but carries data or a new
+        // window. (Otherwise it may be a duplicate ACK, RFC 5681 section 2.)
         && newly <= flight
         && (newly > 0
             || seg.len > 0
@@ -49,38 +49,40 @@ pub fn matches(tcb: &Tcb, seg: &Segment) -> bool {
             || window_is_news(tcb, seg))
         // Nothing is being repaired, on either side.
         && tcb.trouble == 0
-        // All of it fits the window that was offered; nobody has let go of it.
+        // It fits the window that was offered, and the user still reads.
         && seg.len <= tcb.rcv_wnd()
         && !tcb.marks.has(Marks::ORPHAN | Marks::SHUT_READ)
-        // A window that opens again ends probing; one that shuts is an update like any other.
+        // A window that opens from zero ends probing, which `input` does; one that closes is an
+        // ordinary window update.
         && tcb.snd_wnd != 0
 }
 
-/// May others follow a segment that [`matches`]? Behind one without text [`expects`] admits none:
-/// its headers need not be kept. Its window is about to be taken, so theirs, which is the same,
-/// changes nothing (SND.WL1 may be ahead: of an early segment without text).
+/// May followers be taken behind a segment that [`matches`]? Only behind one with data, because
+/// [`expects`] admits none otherwise. Followers have the leader's window, which is taken with the
+/// leader, so theirs changes nothing. SND.WL1 may be ahead, set by an out-of-order segment without
+/// data; then the answer is no.
 #[inline(always)]
 pub fn leads(tcb: &Tcb, seg: &Segment) -> bool {
     seg.len > 0 && tcb.snd_wl1.le(seg.seq)
 }
 
-/// Does it bring another window, and is it new enough to be believed (RFC 9293, SND.WL1)?
+/// Does it bring another window, and is it newer than SND.WL1 (RFC 9293)?
 #[inline(always)]
 fn window_is_news(tcb: &Tcb, seg: &Segment) -> bool {
     tcb.snd_wscale.unscale(seg.window) != tcb.snd_wnd && tcb.snd_wl1.le(seg.seq)
 }
 
-/// What is expected of data segments of `len` bytes with headers as in the one before them, which
-/// [`matches`] and was taken in this burst with nothing in between: the first byte of the first,
-/// and how many the window that was offered admits. Neither state nor trouble can have changed, and
-/// ACK, window and timestamp have been taken.
+/// What followers of `len` bytes each have to be: the sequence number of the first one, and how
+/// many of them fit the offered window. The leader, which [`matches`], was accepted just before in
+/// this burst. So state and `trouble` cannot have changed, and ACK, window and timestamp have been
+/// taken.
 #[inline(always)]
 pub fn expects(tcb: &Tcb, len: u32) -> (SeqNumber, usize) {
     (tcb.rcv_nxt, tcb.rcv_wnd().checked_div(len).unwrap_or(0) as usize)
 }
 
-/// Take segments that are as [`expects`] says: of `frames`, one at least, the `len` bytes from
-/// `from` on.
+/// Accept the followers that [`expects`] describes, at least one. The payload of each of `frames`
+/// is the `len` bytes from offset `from`.
 #[inline(always)]
 pub fn accept_alike(
     tcb: &mut Tcb,
@@ -99,7 +101,7 @@ pub fn accept_alike(
     tcb.snd_wl1 = tcb.rcv_nxt - len;
 }
 
-/// Take a segment that [`matches`]; `m` is its payload.
+/// Accept a segment that [`matches`]; `m` is its payload.
 #[inline(always)]
 pub fn accept(tcb: &mut Tcb, seg: &Segment, m: Mbuf, cx: &mut Cx) {
     cx.counters.add(Counter::TcpPredicted, 1);
@@ -115,7 +117,7 @@ pub fn accept(tcb: &mut Tcb, seg: &Segment, m: Mbuf, cx: &mut Cx) {
     tcb.todo.set(crate::Todo::OUTPUT);
     if let Some(ts) = seg.timestamps {
         tcb.tuning.echo = ts.echo;
-        // TS.Recent follows if the segment starts at or before the last ACK we sent.
+        // TS.Recent is updated if the segment starts at or before Last.ACK.sent.
         if seg.seq.le(tcb.last_ack_sent) {
             tcb.set_ts_recent(ts.value, cx);
         }

@@ -1,5 +1,5 @@
-//! State that few connections need: a pointer that is null until it is first written, and reads as
-//! a default until then. So an idle connection is small, and the fields of a busy one are close
+//! State that few connections need: a pointer that is null until the first write and reads as a
+//! default until then. So an idle connection is small, and the hot fields of a busy one are close
 //! together.
 //!
 //! Called by: tcb and cc, for fields. Plain data.
@@ -10,12 +10,12 @@ use base::SeqNumber;
 
 use crate::state::Error;
 
-/// The default that a connection reads before it has written.
+/// The default value that is read before the first write.
 pub(crate) trait Clean: Clone + 'static {
     const CLEAN: &'static Self;
 }
 
-/// A `T` that is allocated on the first write, and kept until the connection's end.
+/// A `T` that is allocated on the first write and kept until the connection ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Rare<T>(Option<Box<T>>);
 
@@ -50,13 +50,13 @@ fn first<T: Clean>() -> Box<T> {
     Box::new(T::CLEAN.clone())
 }
 
-/// State of nearly no connection: urgent data, an ICMP error, the user timeout option.
+/// State that hardly any connection needs: urgent data, an ICMP error, the user timeout option.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RareState {
-    /// SND.UP: behind the last urgent byte we wrote, while [`crate::Todo::URGENT`] is set.
+    /// SND.UP: just past the last urgent byte we wrote, while [`crate::Todo::URGENT`] is set.
     pub(crate) snd_up: SeqNumber,
-    /// RCV.UP: behind the last urgent byte announced, as a count of the bytes of the stream, which
-    /// does not wrap.
+    /// RCV.UP: just past the last urgent byte announced, as an offset in the stream, which does not
+    /// wrap.
     pub(crate) rcv_up: u64,
     /// The peer's user timeout option, in seconds; 0 if it sent none (RFC 5482).
     pub(crate) peer_timeout_s: u32,

@@ -1,4 +1,6 @@
 //! Round-trip time and retransmission time-out, RFC 6298.
+//!
+//! Called by: ack (measurements), timer, recovery and pacing.
 
 use base::Duration;
 
@@ -10,22 +12,22 @@ pub(crate) struct Rtt {
     srtt_ns: u64,
     rttvar_ns: u64,
     min_ns: u64,
-    /// Without backoff; no more than `max_ns`.
+    /// Without backoff; at most `max_ns`.
     rto_ns: u64,
     /// [`Config::rto_max`].
     max_ns: u64,
-    /// Least that the time-out is above SRTT, in microseconds.
+    /// Minimum difference between time-out and SRTT, in microseconds.
     rto_min_us: u32,
-    /// How often the time-out has doubled (rule 5.5) since the last measurement (Karn).
+    /// How often the time-out was doubled (rule 5.5) since the last measurement (Karn).
     pub(crate) backoff: u8,
-    /// Time-outs since SND.UNA last advanced: what giving up goes by.
+    /// Time-outs since SND.UNA last advanced; the connection is given up by this count.
     pub(crate) retries: u8,
     /// [`Config::peer_ack_delay`] and [`Config::probe_min`], in milliseconds.
     peer_ack_delay_ms: u8,
     probe_min_ms: u8,
 }
 
-/// A setting in milliseconds, as far as a byte goes.
+/// A setting in milliseconds, at most 255.
 fn short_ms(setting: Duration) -> u8 {
     u8::try_from(setting.as_millis()).unwrap_or(u8::MAX)
 }
@@ -46,7 +48,7 @@ impl Rtt {
         }
     }
 
-    /// Take in a measurement (rules 2.2 and 2.3) and forget the backoff.
+    /// Take a measurement (rules 2.2 and 2.3) and reset the backoff.
     /// RFC 9293 MUST-18. RFC 6298 2-b, 2-c.
     #[inline]
     pub(crate) fn sample(&mut self, rtt: Duration) {
@@ -66,8 +68,8 @@ impl Rtt {
         self.retries = 0;
     }
 
-    /// How long ACKs may stay away before a tail loss probe (RFC 8985 section 7.2), longer if the
-    /// peer may keep back the one for what is in flight.
+    /// How long to wait for an ACK before a tail loss probe (RFC 8985 section 7.2); longer if the
+    /// peer may delay the ACK for what is in flight (`held_back`).
     /// RFC 8985 7.2-b.
     #[inline(always)]
     pub(crate) fn probe_timeout(&self, held_back: bool) -> Duration {
@@ -78,7 +80,7 @@ impl Rtt {
         Duration::from_nanos(if two == 0 { self.rto_ns } else { probe_ns.min(self.rto_ns) })
     }
 
-    /// The time-out now, backoff included.
+    /// The current time-out, backoff included.
     /// RFC 9293 MUST-19.
     #[inline]
     pub(crate) fn rto(&self) -> Duration {
@@ -86,7 +88,7 @@ impl Rtt {
         rto.min(Duration::from_nanos(self.max_ns))
     }
 
-    /// [`Rtt::rto`] is not less than this.
+    /// The time-out without backoff: a lower bound of [`Rtt::rto`].
     #[inline(always)]
     pub(crate) fn shortest(&self) -> Duration {
         Duration::from_nanos(self.rto_ns)
@@ -104,12 +106,12 @@ impl Rtt {
         Duration::from_nanos(self.srtt_ns)
     }
 
-    /// Mean deviation.
+    /// Round-trip time variation (mean deviation).
     pub(crate) fn rttvar(&self) -> Duration {
         Duration::from_nanos(self.rttvar_ns)
     }
 
-    /// The least ever measured; zero before the first measurement.
+    /// The minimum ever measured; zero before the first measurement.
     pub(crate) fn min(&self) -> Duration {
         Duration::from_nanos(if self.min_ns == u64::MAX { 0 } else { self.min_ns })
     }

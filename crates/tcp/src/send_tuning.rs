@@ -1,4 +1,4 @@
-//! How large a send buffer has to be: it follows the congestion window, while memory lasts.
+//! Send buffer auto-tuning: the buffer follows cwnd while memory permits.
 //!
 //! Called by: usrreq (how much a write may take) and info. Limit: `send_buffer_bytes`. Decision
 //! 0027.
@@ -10,9 +10,9 @@ use crate::Cx;
 use crate::tcb::Tcb;
 use crate::usrreq::unit_bytes;
 
-/// The send buffer as it is now, in bytes: room for three windows and what waits behind them. Two
-/// are behind a lost segment before its loss is found and the retransmission acknowledged, and that
-/// takes longer where a queue has grown meanwhile.
+/// The current send buffer in bytes: three windows plus the unsent limit. Two windows are sent
+/// behind a lost segment until its retransmission is acknowledged, and it takes longer if a queue
+/// grows meanwhile.
 pub(crate) fn send_buffer(tcb: &Tcb) -> usize {
     let start = tcb.config.send_buffer_bytes as usize;
     let most = tcb.config.send_buffer_max_bytes as usize;
@@ -21,8 +21,8 @@ pub(crate) fn send_buffer(tcb: &Tcb) -> usize {
     start.max(wanted.min(most))
 }
 
-/// Bytes that a writer may queue beyond what is there, where the buffer that it began with is full:
-/// while memory lasts, as much as the congestion window asks for.
+/// How many bytes a write may queue when the initial send buffer is full: as much as cwnd calls
+/// for, if memory permits.
 #[cold]
 #[inline(never)]
 pub(crate) fn send_room(tcb: &Tcb, queued: usize, cx: &mut Cx) -> usize {
@@ -41,12 +41,12 @@ pub(crate) fn send_room(tcb: &Tcb, queued: usize, cx: &mut Cx) -> usize {
     }
 }
 
-/// A buffer with less than this in it costs more than four times what it holds.
+/// An mbuf with fewer bytes takes more than four times its contents in memory.
 pub(crate) const SMALL_BYTES: usize = Class::K2.stride() / 4;
 
-/// What of `bytes` may be queued so that the buffers cost no more than four times as much. A peer
-/// chooses the size of segments (CVE-2019-11479), and many such peers would have all the buffers
-/// there are. What comes in is bounded alike (receive/reass.rs).
+/// How many of `bytes` may be queued so that the buffers take at most four times as much memory.
+/// The peer chooses the segment size (CVE-2019-11479), and many such peers could otherwise exhaust
+/// the buffers. receive/reass.rs limits received data in the same way.
 pub(crate) fn affordable(tcb: &Tcb, bytes: usize) -> usize {
     let unit = unit_bytes(tcb);
     if unit >= SMALL_BYTES { bytes } else { bytes / SMALL_BYTES * unit }

@@ -1,9 +1,8 @@
-//! The send side of a connection: one queue of pieces, those in flight first, then those not yet
-//! sent.
+//! The send queue of a connection: pieces in flight, followed by pieces not yet sent.
 //!
-//! Called by: output, ack, recovery, sack, usrreq. A piece is what one segment carries, cut when it
-//! is written: sending it moves a border and nothing else. Those in flight are in sequence order,
-//! so that a SACK block or a loss is found by binary search, never by a walk.
+//! Called by: output, ack, recovery, sack, usrreq. A piece is the payload of one segment, cut when
+//! it is written; sending it only moves the border between the two parts. Pieces in flight are in
+//! sequence order, so a SACK block or a loss is found by binary search.
 
 mod cut;
 mod ring;
@@ -15,14 +14,14 @@ use wire::checksum::{Ladder, Sum};
 
 use ring::Ring;
 
-/// What one segment carries or carried.
+/// The payload of one segment.
 #[derive(Default)]
 pub(crate) struct Piece {
     /// The payload; `None` for a FIN without data.
     pub(crate) mbuf: Option<Mbuf>,
     /// When it was last sent.
     pub(crate) sent_at: Instant,
-    /// Its first byte, once it is sent.
+    /// Its first sequence number; valid once it was sent.
     pub(crate) seq: SeqNumber,
     /// Payload bytes.
     pub(crate) len: u32,
@@ -32,16 +31,16 @@ pub(crate) struct Piece {
 impl Piece {
     pub(crate) const RETRANSMITTED: u8 = 1;
     pub(crate) const FIN: u8 = 2;
-    /// Not sent yet, and to be sent as one segment although it is larger than others.
+    /// Not sent yet; to be sent as one segment although larger than the MSS (path MTU probe).
     pub(crate) const PROBE: u8 = 4;
-    /// It was sent with PSH, and is so when it goes again.
+    /// Sent with PSH; a retransmission has PSH too.
     pub(crate) const PUSH: u8 = 8;
-    /// A record ends here: what is written next begins a segment of its own.
+    /// Ends a record: the next write begins a new segment.
     pub(crate) const RECORD: u8 = 16;
-    /// More is about to be written behind it: no PSH yet.
+    /// More will be written at once: no PSH yet.
     pub(crate) const MORE: u8 = 32;
 
-    /// Not yet sent.
+    /// A piece not yet sent.
     #[inline(always)]
     fn waiting(mbuf: Option<Mbuf>, len: u32) -> Piece {
         Piece { mbuf, sent_at: Instant::ZERO, seq: SeqNumber(0), len, marks: 0 }
@@ -63,7 +62,7 @@ impl Piece {
         self.seq + self.space()
     }
 
-    /// The first bytes are acknowledged.
+    /// Remove acknowledged bytes from the front.
     #[cold]
     fn trim_front(&mut self, bytes: u32) {
         if let Some(m) = self.mbuf.as_mut() {
@@ -78,9 +77,9 @@ impl Piece {
 #[derive(Default)]
 pub(crate) struct SendQueue {
     pieces: Ring,
-    /// How many of them are in flight.
+    /// The number of pieces in flight.
     sent: u32,
-    /// Payload bytes of the others.
+    /// Payload bytes not yet sent.
     unsent_bytes: u32,
 }
 
@@ -115,25 +114,25 @@ impl SendQueue {
         self.pieces.get_mut(self.sent as usize)
     }
 
-    /// The piece that went last.
+    /// The piece sent last.
     #[inline(always)]
     pub(crate) fn last_sent(&self) -> Option<&Piece> {
         self.pieces.get((self.sent as usize).wrapping_sub(1))
     }
 
-    /// A piece in flight, by its place.
+    /// A piece in flight, by index.
     #[inline]
     pub(crate) fn in_flight(&self, index: usize) -> Option<&Piece> {
         self.pieces.get(index).filter(|_| index < self.sent as usize)
     }
 
-    /// A piece in flight, by its place.
+    /// A piece in flight, by index.
     #[inline]
     pub(crate) fn in_flight_mut(&mut self, index: usize) -> Option<&mut Piece> {
         self.pieces.get_mut(index).filter(|_| index < self.sent as usize)
     }
 
-    /// The front is in flight now; here it is, for its time and place to be noted.
+    /// Move the front to those in flight; the caller sets its sequence number and time.
     #[inline(always)]
     pub(crate) fn send_front(&mut self) -> Option<&mut Piece> {
         let piece = self.pieces.get_mut(self.sent as usize)?;
@@ -142,9 +141,9 @@ impl SendQueue {
         Some(piece)
     }
 
-    /// Send pieces that wait one behind the other, all but the last of the queue and at most
-    /// `most`: `send`, which takes those of `len` bytes alone, says whether it could. Returns how
-    /// many went, and whether more of them wait: where the ring turns, if nowhere else, it ends.
+    /// Send consecutive waiting pieces, at most `most` and never the last of the queue. `send`
+    /// takes pieces of `len` bytes only and returns whether it sent the piece. Returns how many
+    /// were sent, and whether more may follow; a call also ends where the ring wraps.
     #[inline(always)]
     pub(crate) fn send_alike(
         &mut self,
@@ -164,7 +163,7 @@ impl SendQueue {
         (count, count < most)
     }
 
-    /// A FIN without data goes behind everything, in flight at once.
+    /// Append a FIN without data, in flight at once.
     pub(crate) fn send_fin(&mut self, seq: SeqNumber, now: Instant) {
         debug_assert_eq!(self.unsent_count(), 0, "a FIN is the last");
         let marks = Piece::FIN;
@@ -172,7 +171,7 @@ impl SendQueue {
         self.sent += 1;
     }
 
-    /// Say something of what was written last, if it was not sent yet.
+    /// Set a mark on the last piece, if it was not sent yet.
     #[cold]
     pub(crate) fn mark_last(&mut self, mark: u8) {
         if self.unsent_count() > 0
@@ -182,8 +181,7 @@ impl SendQueue {
         }
     }
 
-    /// Take an mbuf that the user filled (loaned buffers), summed by `ladder` unless the sum is
-    /// known.
+    /// Queue an mbuf that the user filled (loaned buffer); `ladder` sums it unless `sum` is known.
     pub(crate) fn append_mbuf(&mut self, mut m: Mbuf, ladder: Option<Ladder>, sum: Option<Sum>) {
         if let Some(ladder) = ladder {
             m.set_csum(sum.unwrap_or_else(|| bytepass_sum(ladder, m.as_slice())).0);
@@ -194,7 +192,8 @@ impl SendQueue {
         self.pieces.push_back(Piece::waiting(Some(m), len));
     }
 
-    /// Remove everything before `ack`. Returns when the newest of it left that was sent once only.
+    /// Remove everything before `ack`. Returns when the newest removed piece that was sent only
+    /// once was sent.
     /// RFC 2018 8-a.
     #[inline]
     pub(crate) fn acknowledge(&mut self, ack: SeqNumber, pool: &mut Pool) -> Option<Instant> {
@@ -204,7 +203,7 @@ impl SendQueue {
             && piece.end() == ack
             && piece.marks & !Piece::PUSH == 0
         {
-            // All there was, as in any conversation of one segment at a time.
+            // Everything in flight: request-response traffic with one segment at a time.
             newest = Some(piece.sent_at);
             self.sent = 0;
             if let Some(m) = piece.mbuf.take() {
@@ -235,9 +234,9 @@ impl SendQueue {
         newest
     }
 
-    /// Place of the piece in flight that holds `seq`, or of the first behind it.
+    /// Index of the piece in flight that contains `seq`, or of the first one behind it.
     pub(crate) fn find(&self, seq: SeqNumber) -> usize {
-        // Behind those in flight is nothing that has a place in sequence.
+        // Unsent pieces have no sequence number yet.
         let sent = self.sent as usize;
         let run = self.pieces.run(0, sent);
         match run.partition_point(|p| p.end().le(seq)) {
@@ -248,7 +247,7 @@ impl SendQueue {
         }
     }
 
-    /// Give everything back.
+    /// Free every buffer.
     pub(crate) fn clear(&mut self, pool: &mut Pool) {
         let mut pieces = core::mem::take(self).pieces;
         let pieces = core::iter::from_fn(|| pieces.pop_front());
@@ -256,8 +255,8 @@ impl SendQueue {
     }
 }
 
-/// How many pieces from the first on are before `ack`: all, as where few are on the way at a time,
-/// or found by steps that double and a binary search, for less than a comparison of each.
+/// How many pieces from the first on are covered by `ack`. Checks for all of them first (few in
+/// flight), then uses a galloping binary search, which is cheaper than comparing each.
 #[inline(always)]
 fn covered(run: &[Piece], ack: SeqNumber) -> usize {
     let is_covered = |piece: &Piece| piece.end().le(ack);
@@ -273,7 +272,7 @@ fn covered(run: &[Piece], ack: SeqNumber) -> usize {
     from + rest.partition_point(is_covered)
 }
 
-// Apart, so that instruction counts can tell it from the rest.
+// Separate functions, so that instruction counts can tell them from the rest.
 
 #[inline(never)]
 pub(crate) fn bytepass_sum(ladder: Ladder, data: &[u8]) -> Sum {

@@ -1,17 +1,17 @@
-//! Where a connection stands, and how it ended.
+//! The states of a connection, and the reasons why one ends.
 //!
 //! Called by: every file of this crate with logic in it. RFC 9293 section 3.3.2.
 
-/// The states of RFC 9293 section 3.3.2; LISTEN is the stack's listener and TIME-WAIT a small
-/// record of its own ([`crate::TimeWait`]).
+/// The states of RFC 9293 section 3.3.2. LISTEN is the stack's listener; a connection in TIME-WAIT
+/// is a small record ([`crate::TimeWait`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum State {
-    /// No connection: the stack removes it.
+    /// No connection; the stack removes it.
     Closed,
     /// SYN sent, none received.
     SynSent,
-    /// SYN received and sent, ours not yet acknowledged.
+    /// SYN received and sent; our SYN is not yet acknowledged.
     SynReceived,
     /// Data flows.
     Established,
@@ -25,12 +25,12 @@ pub enum State {
     Closing,
     /// The peer closed, then we; our FIN not yet acknowledged.
     LastAck,
-    /// Both closed: the stack keeps a record and removes the rest.
+    /// Both closed; the stack keeps a record and removes the rest.
     TimeWait,
 }
 
 impl State {
-    /// Name as RFC 9293 writes it.
+    /// The name that RFC 9293 uses.
     pub const fn name(self) -> &'static str {
         match self {
             State::Closed => "CLOSED",
@@ -46,7 +46,7 @@ impl State {
         }
     }
 
-    /// Both SYNs were acknowledged.
+    /// Have both SYNs been acknowledged?
     pub const fn is_synchronised(self) -> bool {
         !matches!(self, State::Closed | State::SynSent | State::SynReceived)
     }
@@ -56,7 +56,7 @@ impl State {
         matches!(self, State::Established | State::FinWait1 | State::FinWait2)
     }
 
-    /// May data still leave (queued before a close, too)?
+    /// May data still be sent, such as data queued before a close?
     pub const fn may_send(self) -> bool {
         matches!(
             self,
@@ -80,11 +80,12 @@ pub enum Error {
     TimedOut,
     /// We reset it.
     Aborted,
-    /// The port that it went over is gone.
+    /// The port that carried it was removed.
     NetworkDown,
-    /// No route to the peer's network, as a router reports.
+    /// A router reports no route to the peer's network.
     NetUnreachable,
-    /// The peer's host does not answer, as a router or our own link says.
+    /// A router, or neighbour resolution on our own link, reports that the peer's host does not
+    /// answer.
     HostUnreachable,
     /// The peer's host does not speak TCP.
     ProtocolUnreachable,

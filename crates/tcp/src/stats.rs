@@ -1,6 +1,6 @@
-//! What a connection counts of itself.
+//! Counters of one connection.
 //!
-//! Called by: tcb, which holds it; whoever has something to count; info. Plain data.
+//! Called by: tcb, which holds them; the files that count; info. Plain data.
 
 use base::SeqNumber;
 
@@ -16,13 +16,13 @@ pub(crate) struct Stats {
     pub(crate) rare: Rare<RareStats>,
 }
 
-/// What does not happen where all is well.
+/// Counters that stay 0 on most connections.
 #[derive(Clone, Debug)]
 pub(crate) struct RareStats {
-    /// No count, but as rare as the others, and not worth a word in each connection.
+    /// Not a counter, but as rare, so it takes no pointer of its own in each connection.
     pub(crate) fast_open: Option<Box<crate::fast_open::Kept>>,
-    /// Most bytes in flight in this round, and its end: kept for
-    /// [`crate::Config::growth_when_half_used`] alone.
+    /// Maximum bytes in flight in this round, and the round's end; only for
+    /// [`crate::Config::growth_when_half_used`].
     pub(crate) used_bytes: u32,
     pub(crate) used_until: SeqNumber,
     pub(crate) retransmits: u32,

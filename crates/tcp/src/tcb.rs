@@ -1,8 +1,8 @@
 //! The transmission control block: one connection's state, under the names of RFC 9293.
 //!
-//! Called by: every file of this crate with logic in it; what this one imports knows no Tcb. The
-//! stack keeps the addresses. What header prediction reads first is in the first cache line; an
-//! assertion says so.
+//! Called by: every file of this crate with logic in it; the modules imported here do not know the
+//! Tcb. The stack keeps the addresses. The fields that header prediction reads are in the first
+//! cache line; a compile-time assertion checks it.
 
 use std::sync::Arc;
 
@@ -33,12 +33,12 @@ use crate::{Config, Cx};
 /// One connection.
 #[repr(C)]
 pub struct Tcb {
-    // What prediction reads, in one line.
-    /// Where the connection stands.
+    // Read by header prediction: one cache line.
+    /// State of the connection.
     pub state: State,
     /// What `output` has to do.
     pub todo: Todo,
-    /// What was agreed.
+    /// What was negotiated, and what the user has asked for.
     pub marks: Marks,
     /// Shift for windows we receive.
     pub snd_wscale: WindowScale,
@@ -72,18 +72,18 @@ pub struct Tcb {
     pub ack_owed_bytes: u32,
     /// The largest segment the peer has sent, in bytes: what "full-sized" means.
     pub(crate) rcv_mss: u16,
-    /// [`Tcb::REPAIRING`], [`Tcb::EARLY`], [`Tcb::OPENING`]: zero when all is well.
+    /// [`Tcb::REPAIRING`], [`Tcb::EARLY`], [`Tcb::OPENING`]; zero in the normal case.
     pub(crate) trouble: u8,
-    /// What the user should be told.
+    /// What to report to the user.
     pub events: Events,
-    /// On the stack's dirty list already.
+    /// Already on the stack's dirty list.
     pub dirty: bool,
     /// Persist or keepalive probes in a row without an answer.
     pub(crate) probes: u8,
-    /// Where explicit congestion notification stands.
+    /// State of explicit congestion notification.
     pub(crate) ecn: EcnBits,
 
-    // What every segment or every burst needs.
+    // Used for every segment or every burst.
     /// Data in order, not yet read.
     pub receive: SockBuf,
     /// Data to send and data in flight.
@@ -94,25 +94,25 @@ pub struct Tcb {
     pub(crate) last_sent_at: Instant,
     /// Source and destination port as the first four header bytes, in memory order.
     pub ports: [u8; 4],
-    /// Sum of the pseudo-header less the length, which the stack computes once.
+    /// Sum of the pseudo-header without the length; the stack computes it once.
     pub pseudo_sum: Sum,
-    /// The port finishes transport checksums.
+    /// The device of this port finishes transport checksums.
     pub(crate) offload_checksum: bool,
-    /// The peer offered window scaling.
+    /// Window scaling was negotiated.
     pub(crate) peer_scales: bool,
-    /// Bytes of a super-segment at most; the segment size where the port takes none.
+    /// Maximum payload of a super-segment in bytes; 0 if the port takes none.
     pub(crate) super_max_bytes: u32,
-    /// Added to the clock for TSval, RFC 7323 section 5.4.
+    /// Added to the clock for TSval (RFC 7323 section 5.4).
     pub(crate) ts_offset: u32,
     pub(crate) pacing: Pacing,
-    /// How large the receive buffer has to be.
+    /// State of receive buffer tuning.
     pub(crate) tuning: Tuning,
     pub(crate) stats: Stats,
-    /// When the estimate of the peer's send space is put to the test.
+    /// Tests of the send-space estimate.
     pub(crate) early_acks: EarlyAcks,
     pub(crate) cc: Cc,
     pub(crate) recovery: Rare<Recovery>,
-    /// What the path carries, and how that is found out.
+    /// Path MTU: what is known, and the search for more.
     pub(crate) path: Rare<PathMtu>,
     pub(crate) sack_blocks: Rare<ReceivedBlocks>,
     pub(crate) reassembly: Reassembly,
@@ -123,7 +123,7 @@ pub struct Tcb {
     pub(crate) max_snd_wnd: u32,
     /// Our initial sequence number.
     pub(crate) iss: SeqNumber,
-    /// The peer's.
+    /// The peer's initial sequence number.
     pub(crate) irs: SeqNumber,
     /// SND.NXT when the window was last reduced, if [`EcnBits::SENDS`].
     pub(crate) ecn_recover: SeqNumber,
@@ -131,11 +131,11 @@ pub struct Tcb {
     pub(crate) syn_sent_at: Instant,
     /// MSS to offer in our SYN.
     pub(crate) advertised_mss: Mss,
-    /// What a peer means that offers none.
+    /// The MSS of a peer whose SYN has no MSS option.
     pub(crate) default_mss: Mss,
-    /// The largest segment that both ends take, in bytes of payload.
+    /// The largest payload that both ends accept in one segment, in bytes.
     pub(crate) path_most: u16,
-    /// How it ended.
+    /// Why the connection ended.
     pub error: Option<Error>,
     pub(crate) rare: Rare<RareState>,
     pub(crate) challenge_acks: PerSecond,
@@ -149,7 +149,7 @@ fn coarse(now: Instant) -> u32 {
     (now.as_nanos() >> 30) as u32
 }
 
-/// The shift that the largest window needs that it may become.
+/// The window scale that the largest possible receive buffer needs.
 fn largest_scale(config: &Config) -> WindowScale {
     if !config.window_scaling {
         return WindowScale::default();
@@ -169,14 +169,14 @@ fn known_path(opening: &Opening) -> Rare<PathMtu> {
 const _: () = assert!(core::mem::offset_of!(Tcb, receive) <= 64);
 
 impl Tcb {
-    /// Losses are being repaired, duplicate ACKs were seen, or the peer holds data out of order.
+    /// Losses are being repaired, duplicate ACKs were seen, or the peer holds out-of-order data.
     pub(crate) const REPAIRING: u8 = 1;
-    /// We hold data, or the end of it, out of order.
+    /// We hold out-of-order data, or a FIN that came early.
     pub(crate) const EARLY: u8 = 2;
-    /// In SYN-RECEIVED, but open for the user and for data (Fast Open).
+    /// In SYN-RECEIVED, but already usable for the user and for data (Fast Open).
     pub(crate) const OPENING: u8 = 4;
 
-    /// A connection in CLOSED, for `usrreq::connect` or `handshake::passive_open` to start.
+    /// A connection in CLOSED, which `usrreq::connect` or `handshake::passive_open` then starts.
     pub(crate) fn new(config: &Arc<Config>, opening: &Opening) -> Tcb {
         let mut marks = Marks::default();
         if config.no_delay {
@@ -247,7 +247,7 @@ impl Tcb {
         }
     }
 
-    /// RCV.WND: what the window we offered still admits, in bytes.
+    /// RCV.WND: what remains of the window we offered, in bytes.
     #[inline(always)]
     pub fn rcv_wnd(&self) -> u32 {
         self.rcv_adv.since(self.rcv_nxt).max(0) as u32
@@ -265,19 +265,19 @@ impl Tcb {
         self.sendq.unsent_bytes()
     }
 
-    /// Our clock as a TSval: milliseconds, with this connection's offset.
+    /// Our clock as a TSval: milliseconds plus this connection's offset.
     /// RFC 7323 5.4-a.
     #[inline(always)]
     pub(crate) fn ts_value(&self, cx: &Cx) -> u32 {
         cx.now_ms.wrapping_add(self.ts_offset)
     }
 
-    /// The same for a time that has been.
+    /// [`Tcb::ts_value`] for an earlier time.
     pub(crate) fn ts_at(&self, at: Instant) -> u32 {
         (at.as_millis() as u32).wrapping_add(self.ts_offset)
     }
 
-    /// Are checksums ours to make: neither a device's, nor turned off?
+    /// Does the stack compute checksums: neither offloaded nor turned off?
     #[inline(always)]
     pub fn makes_checksums(&self, cx: &Cx) -> bool {
         !self.offload_checksum && cx.switches.on(Switch::ChecksumTx)
@@ -288,7 +288,7 @@ impl Tcb {
         self.stats.rare.timeouts
     }
 
-    /// Its settings.
+    /// The connection's settings.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -299,20 +299,20 @@ impl Tcb {
         self.trouble & Tcb::REPAIRING != 0
     }
 
-    /// Is anything being repaired, on either side? Then prediction keeps away.
+    /// Is anything being repaired, on either side? Header prediction then refuses every segment.
     pub fn in_trouble(&self) -> bool {
         self.trouble != 0
     }
 
-    /// Remember a timestamp and when it came.
+    /// Set TS.Recent, and remember when.
     #[inline(always)]
     pub(crate) fn set_ts_recent(&mut self, value: u32, cx: &Cx) {
         self.ts_recent = value;
         self.ts_recent_at = coarse(cx.now);
     }
 
-    /// Is a timestamp older than TS.Recent, and TS.Recent not itself out of date? After 24 days
-    /// of silence it is: the peer's clock may have gone half round (RFC 7323 section 5.5).
+    /// Is a timestamp older than TS.Recent? Not if TS.Recent is itself invalid: after 24 days of
+    /// silence the peer's clock may have wrapped half way (RFC 7323 section 5.5).
     /// RFC 7323 5.3-b, 5.5-a.
     pub(crate) fn is_old_timestamp(&self, value: u32, cx: &Cx) -> bool {
         const DAYS_24: u32 = ((24 * 86_400 * 1_000_000_000u64) >> 30) as u32;
@@ -320,22 +320,22 @@ impl Tcb {
         (value.wrapping_sub(self.ts_recent) as i32) < 0 && silence < DAYS_24
     }
 
-    /// Did the peer's FIN end what can be read?
+    /// Has the peer's FIN been received in order?
     pub fn receive_finished(&self) -> bool {
         self.marks.has(Marks::FIN_RECEIVED)
     }
 
-    /// Half open, by a listener.
+    /// Is this a half-open connection that a listener counts?
     pub fn is_embryonic(&self) -> bool {
         self.marks.has(Marks::EMBRYONIC)
     }
 
-    /// The handshake ended, either way.
+    /// The handshake has ended, whether it succeeded or not.
     pub fn handshake_ended(&mut self) {
         self.marks.clear(Marks::EMBRYONIC);
     }
 
-    /// The user has let go.
+    /// Has the user closed the connection?
     pub fn is_orphan(&self) -> bool {
         self.marks.has(Marks::ORPHAN)
     }
@@ -354,7 +354,7 @@ impl Tcb {
         self.timers = Timers::default();
     }
 
-    /// The drop reason for data that comes after the reader closed.
+    /// The drop reason for data that arrives after the user closed; `None` while it is open.
     pub(crate) fn nobody_reads(&self) -> Option<DropReason> {
         self.marks.has(Marks::ORPHAN).then_some(DropReason::TcpAfterClose)
     }

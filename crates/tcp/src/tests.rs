@@ -1,4 +1,4 @@
-//! Properties of the queues: reassembly, the blocks we report, and the send queue.
+//! Properties of the queues: reassembly, SACK reports, and the send queue.
 
 use base::{Duration, Instant, SeqNumber};
 use mbuf::Pool;
@@ -15,7 +15,7 @@ fn stream(i: usize) -> u8 {
     (i * 31 + i / 256 * 7) as u8
 }
 
-/// Ranges within the stream that overlap each other at random.
+/// Ranges within the stream that overlap at random.
 fn ranges() -> impl Strategy<Value = Vec<(usize, usize)>> {
     prop::collection::vec((0..LEN, 1..80usize), 1..60)
         .prop_map(|v| v.into_iter().map(|(at, len)| (at, len.min(LEN - at))).collect())
@@ -26,7 +26,7 @@ fn insert(r: &mut Reassembly, pool: &mut Pool, at: usize, bytes: &[u8]) -> bool 
     r.insert(at as u64, m, pool)
 }
 
-/// Everything that continues at `next`, as a receiver takes it.
+/// Take everything that continues at `next`, as a receiver does.
 fn drain(r: &mut Reassembly, pool: &mut Pool, next: &mut usize, out: &mut Vec<u8>) {
     while let Some(m) = r.take(*next as u64, pool) {
         *next += m.len();
@@ -35,7 +35,7 @@ fn drain(r: &mut Reassembly, pool: &mut Pool, next: &mut usize, out: &mut Vec<u8
     }
 }
 
-/// Large buffers with little in them: the pool of 4 MB would be empty after sixty of them.
+/// Large buffers with few bytes: sixty of them would exhaust the pool of 4 MB.
 #[test]
 fn reassembly_does_not_hold_large_buffers_for_few_bytes() {
     let mut pool = Pool::new(4 << 20);
@@ -53,8 +53,8 @@ fn reassembly_does_not_hold_large_buffers_for_few_bytes() {
 }
 
 proptest! {
-    /// Segments in any order, overlapping in any way, deliver exactly what a plain vector holds,
-    /// and every buffer comes back.
+    /// Segments in any order, with any overlaps, deliver exactly what a plain vector holds, and
+    /// every buffer is freed.
     #[test]
     fn reassembly_delivers_exactly_the_stream(ranges in ranges()) {
         let mut pool = Pool::new(16 << 20);
@@ -64,7 +64,7 @@ proptest! {
         for &(at, len) in &ranges {
             let data: Vec<u8> = (at..at + len).map(stream).collect();
             let news = have[at..at + len].iter().any(|h| !h);
-            // What lies before `next` the caller has cut off.
+            // The caller has cut off what lies before `next`.
             let cut = next.max(at).min(at + len) - at;
             if cut < len {
                 prop_assert_eq!(insert(&mut r, &mut pool, at + cut, &data[cut..]), news);
@@ -79,8 +79,8 @@ proptest! {
         prop_assert_eq!(pool.outstanding(), 0);
     }
 
-    /// What a piece is said to have brought, and what is held, against a map of bytes; at most
-    /// `LIMIT` pieces and nothing twice, whatever comes.
+    /// Compares the result of `insert`, and the bytes held, with a map of bytes; at most `LIMIT`
+    /// pieces are held, and no byte twice.
     #[test]
     fn reassembly_says_new_exactly_when_a_byte_is_new(
         ranges in ranges(),
@@ -103,7 +103,8 @@ proptest! {
             prop_assert_eq!(r.bytes(), have.iter().filter(|h| **h).count());
             prop_assert_eq!(r.is_empty(), r.bytes() == 0);
             if i % 16 == 15 {
-                // The gap before `next` closes: all before it is old, and what continues it goes.
+                // The gap before `next` is filled: older bytes are dropped, and what continues it
+                // is taken.
                 let mut next = takes[i / 16 % takes.len()] * grain;
                 drain(&mut r, &mut pool, &mut next, &mut Vec::new());
                 have[..next].fill(false);
@@ -114,8 +115,8 @@ proptest! {
         prop_assert_eq!(pool.outstanding(), 0);
     }
 
-    /// Overlaps that disagree: the same arrivals give the same bytes, each from some arrival that
-    /// covered it, and no hole and no byte twice.
+    /// Overlaps with different data: equal arrivals give equal bytes, each from an arrival that
+    /// covered it, with no hole and no byte twice.
     #[test]
     fn reassembly_of_different_data_is_deterministic(ranges in ranges()) {
         let run = || {
@@ -144,8 +145,7 @@ proptest! {
         prop_assert_eq!(delivered, covered.collect::<Vec<_>>());
     }
 
-    /// Blocks reported are ranges of what is held, the newest first, none touching another; with
-    /// four ranges or fewer held, all of it.
+    /// Reported blocks are ranges that are held, the newest first, none touching another.
     /// RFC 2018 4-d.
     #[test]
     fn received_blocks_report_what_is_held(ranges in ranges(), base in any::<u32>()) {
@@ -176,8 +176,8 @@ proptest! {
         prop_assert!(blocks.report(true).len() <= 3);
     }
 
-    /// However it is cut and acknowledged, the queue holds exactly the bytes from SND.UNA on, in
-    /// order, found where they are; at the end every buffer is back.
+    /// After any cuts and ACKs the queue holds exactly the bytes from SND.UNA on, in order; at the
+    /// end every buffer is freed.
     #[test]
     fn sendq_cut_and_acknowledged_at_random_keeps_the_stream(
         units in prop::collection::vec(1..90usize, 1..8),
@@ -194,7 +194,7 @@ proptest! {
             q.send_front().expect("just queued").seq = base + end as u32;
             end += len;
         }
-        // What waits behind has no place in sequence and must never be taken for one.
+        // An unsent piece has no sequence number and must not be mistaken for one in flight.
         q.append_mbuf(pool.copy_of(&[0; 9]).expect("a buffer"), None, None);
         let mut una = 0;
         for &(cut, at) in &steps {
@@ -226,8 +226,8 @@ proptest! {
         prop_assert_eq!(pool.outstanding(), 0);
     }
 
-    /// Written, sent and acknowledged over and over, with ACKs that end anywhere and copies that
-    /// are still out, what is in flight is the stream; at the end every buffer is back.
+    /// After repeated writes, transmissions and ACKs of any number of bytes, with some shares not
+    /// freed yet, the pieces in flight match the stream; at the end every buffer is freed.
     #[test]
     fn sendq_acknowledged_while_copies_are_out_keeps_the_stream(
         steps in prop::collection::vec((1..120usize, any::<u8>(), 0..100usize, 0..6usize), 1..60),
@@ -277,7 +277,7 @@ proptest! {
         prop_assert_eq!(pool.outstanding(), 0);
     }
 
-    /// Writes of any size become units, whole and in order, with the sum of each kept right.
+    /// Writes of any size become full units in order, each with the right checksum.
     #[test]
     fn sendq_append_cuts_units_and_keeps_sums(
         writes in prop::collection::vec(1..700usize, 1..12),

@@ -1,8 +1,7 @@
-//! The timers of a connection: four deadlines, so that a stack needs one wheel entry for each
-//! connection. Setting one is a store; what is due is looked at when the wheel's entry comes up.
+//! The timers of a connection: four deadlines, so that a stack needs one timer-wheel entry per
+//! connection. Setting a deadline is a store; deadlines are compared when the wheel entry fires.
 //!
-//! Called by: the stack, when the earliest deadline has come. They are kept in deadlines.rs.
-//! RFC 9293 section 3.8.
+//! Called by: the stack, at the earliest deadline. deadlines.rs holds them. RFC 9293 section 3.8.
 
 use base::{Counter, Duration, Instant};
 
@@ -13,15 +12,16 @@ use crate::tcb::Tcb;
 use crate::{Cx, output, path, recovery, user_timeout};
 
 impl Tcb {
-    /// When [`expire`] wants to be called next; [`Instant::NEVER`] for not at all.
+    /// When [`expire`] must be called next; [`Instant::NEVER`] if no deadline is set.
     #[inline(always)]
     pub fn next_deadline(&self) -> Instant {
         let t = &self.timers;
         t.retransmit.min(t.ack).min(t.idle).min(t.pace)
     }
 
-    /// Start the retransmission timer anew, RFC 6298 rules 5.1 and 5.3. While all is well a tail
-    /// loss probe comes first (RFC 8985 section 7.2), which [`expire`] finds out by the same signs.
+    /// Restart the retransmission timer, RFC 6298 rules 5.1 and 5.3. Without signs of loss a tail
+    /// loss probe comes first (RFC 8985 section 7.2); [`expire`] tells the two apart by the same
+    /// conditions.
     /// RFC 6298 5-a, 5-b. RFC 8985 7.2-a.
     #[inline(always)]
     pub(crate) fn restart_retransmit(&mut self, now: Instant) {
@@ -33,21 +33,21 @@ impl Tcb {
         }
     }
 
-    /// How long to wait for ACKs. A peer may keep back the one for less than two segments; what
-    /// waits to be sent is about to be.
+    /// How long to wait for ACKs before a tail loss probe. The peer may delay the ACK of less than
+    /// two segments; unsent data counts as in flight, because it is about to be sent.
     #[inline(always)]
     pub(crate) fn probe_timeout(&self) -> Duration {
         let bytes = self.in_flight() as usize + self.sendq.unsent_bytes();
         self.rtt.probe_timeout(bytes < 2 * self.snd_mss.bytes())
     }
 
-    /// Start the time-out anew, behind what may come before it.
+    /// Restart the retransmission time-out; the RACK reordering timer may fire before it.
     pub(crate) fn restart_timeout(&mut self, now: Instant) {
         self.recovery.timeout_due = now + self.rtt.rto();
         self.timers.retransmit = self.recovery.timeout_due.min(self.recovery.reorder_due);
     }
 
-    /// Judge what may have been overtaken once more at `due`, before any time-out.
+    /// Run RACK's loss detection again at `due`, before any time-out.
     pub(crate) fn await_reordered(&mut self, due: Instant) {
         self.recovery.reorder_due = due;
         if self.in_flight() > 0 {
@@ -55,8 +55,8 @@ impl Tcb {
         }
     }
 
-    /// The retransmission timer after a time-out, which `first` says is the first in a row: not
-    /// behind the end of the user time-out. `false` if that has come.
+    /// Restart the retransmission timer after a time-out; `first` if it is the first in a row. The
+    /// timer does not run beyond the user timeout. Returns `false` if the user timeout has expired.
     fn again(&mut self, first: bool, waited: Duration, now: Instant) -> bool {
         if first {
             self.timers.silent_since = now - waited;
@@ -68,7 +68,7 @@ impl Tcb {
         end > now
     }
 
-    /// A time-out that follows on others comes no later than the end of the user time-out.
+    /// After consecutive time-outs, the next one comes no later than the end of the user timeout.
     pub(crate) fn heed_user_timeout(&mut self) {
         if self.rtt.retries > 0
             && let Some(most) = user_timeout::of(self)
@@ -78,7 +78,7 @@ impl Tcb {
         }
     }
 
-    /// Something came in: the connection is alive.
+    /// An acceptable segment arrived: reset the probe count, restart keepalive.
     #[inline(always)]
     pub(crate) fn heard_from_peer(&mut self, now: Instant) {
         self.probes = 0;
@@ -90,7 +90,7 @@ impl Tcb {
         }
     }
 
-    /// Set or end keepalive, RFC 9293 section 3.8.4.
+    /// Turn keepalive on or off, RFC 9293 section 3.8.4.
     /// RFC 9293 MUST-24.
     pub fn set_keepalive(&mut self, idle: Option<Duration>, now: Instant) {
         if self.config.keepalive_idle != idle {
@@ -102,7 +102,7 @@ impl Tcb {
     }
 }
 
-/// Act on every deadline that has come.
+/// Act on every deadline that has passed.
 pub fn expire(tcb: &mut Tcb, cx: &mut Cx) {
     if tcb.timers.ack <= cx.now {
         tcb.timers.ack = Instant::NEVER;
@@ -124,7 +124,7 @@ pub fn expire(tcb: &mut Tcb, cx: &mut Cx) {
     }
 }
 
-/// What comes before a time-out: a look at what may have been overtaken, or a tail loss probe.
+/// Handle what precedes a time-out: RACK's reordering timer, or a tail loss probe.
 fn not_yet_a_timeout(tcb: &mut Tcb, cx: &mut Cx) -> bool {
     if tcb.recovery.reorder_due <= cx.now {
         tcb.timers.retransmit = tcb.recovery.timeout_due;
@@ -157,9 +157,9 @@ fn retransmit_expired(tcb: &mut Tcb, cx: &mut Cx) {
         }
         // RFC 9293 MUST-20, SHLD-16, SHLD-17, MUST-35.
         _ if tcb.in_flight() > 0 => {
-            // A peer that shut its window on what is in flight but answers is not given up (RFC
-            // 9293 section 3.8.6.1): `probes` starts anew with each segment from it.
-            // Of an orphan the probes are counted all the same.
+            // A peer that closed its window on data in flight but still answers is not given up
+            // (RFC 9293 section 3.8.6.1): `probes` is reset by each segment from it. For an orphan
+            // the retransmissions are counted nevertheless.
             let shut = tcb.snd_wnd == 0 && !tcb.marks.has(Marks::ORPHAN);
             let most = user_timeout::retries_max(tcb);
             let tried = if shut { &mut tcb.probes } else { &mut tcb.rtt.retries };
@@ -183,7 +183,7 @@ fn retransmit_expired(tcb: &mut Tcb, cx: &mut Cx) {
             tcb.todo.set(Todo::OUTPUT);
         }
         _ if tcb.state.may_send() && output::has_more(tcb) => persist_expired(tcb, cx),
-        // There was no memory for a writer: it may try again.
+        // A writer found no buffers: let it try again.
         _ if tcb.marks.has(Marks::WRITE_BLOCKED) => {
             tcb.marks.clear(Marks::WRITE_BLOCKED);
             tcb.events.set(Events::WRITABLE);
@@ -192,13 +192,13 @@ fn retransmit_expired(tcb: &mut Tcb, cx: &mut Cx) {
     }
 }
 
-/// Probe a shut window, ever more slowly, for as long as the peer answers (RFC 9293 3.8.6.1). What
-/// could not leave when it was asked for (no link address, no buffer) is a try all the same.
+/// Probe a zero window with exponential backoff for as long as the peer answers (RFC 9293 3.8.6.1).
+/// A probe that could not be sent (no link address, no buffer) counts as a try.
 /// RFC 9293 MUST-36, MUST-37, SHLD-30.
 fn persist_expired(tcb: &mut Tcb, cx: &mut Cx) {
     let stuck = tcb.todo.has(Todo::PROBE);
     if tcb.snd_wnd > 0 && !stuck {
-        // Only silly-window avoidance holds data back: its time is over.
+        // Only silly-window avoidance holds data back: its override time-out has passed.
         tcb.todo.set(Todo::PROBE);
         tcb.restart_retransmit(cx.now);
         return;
@@ -218,7 +218,7 @@ fn persist_expired(tcb: &mut Tcb, cx: &mut Cx) {
     }
 }
 
-/// Nothing came for a while: the end of an orphan in FIN-WAIT-2, or a keepalive probe.
+/// The idle deadline passed: an orphan in FIN-WAIT-2 ends, or a keepalive probe is due.
 /// RFC 9293 MUST-26, MUST-29.
 fn idle_expired(tcb: &mut Tcb, cx: &mut Cx) {
     if tcb.state == State::FinWait2 && tcb.marks.has(Marks::ORPHAN) {
@@ -229,7 +229,7 @@ fn idle_expired(tcb: &mut Tcb, cx: &mut Cx) {
         return;
     };
     if tcb.in_flight() > 0 || tcb.sendq.unsent_count() > 0 {
-        // What is sent again, or probes a shut window, asks the peer already.
+        // A retransmission or a window probe solicits an answer already.
         tcb.timers.idle = cx.now + idle;
         return;
     }

@@ -1,7 +1,7 @@
-//! TIME-WAIT as a record of a few words: what is needed to answer a late segment, nothing else.
+//! TIME-WAIT as a small record: only what is needed to answer a late segment.
 //!
-//! Called by: the stack, which keeps the records in a table of their own with a limit.
-//! RFC 9293 section 3.10.7.4 (TIME-WAIT), RFC 6191, RFC 1337.
+//! Called by: the stack, which keeps the records in a table with a limit. RFC 9293 section 3.10.7.4
+//! (TIME-WAIT), RFC 6191, RFC 1337.
 
 use base::{Budget, DropReason, Duration, Instant, Limit, PerSecond, SeqNumber};
 use wire::tcp::Flags;
@@ -13,21 +13,21 @@ use crate::{Cx, Segment};
 /// A connection in TIME-WAIT.
 #[derive(Clone, Copy, Debug)]
 pub struct TimeWait {
-    /// What we would send next.
+    /// SND.NXT.
     pub snd_nxt: SeqNumber,
-    /// What we expect next.
+    /// RCV.NXT.
     pub rcv_nxt: SeqNumber,
     /// TS.Recent.
     pub ts_recent: u32,
     /// Added to the clock for TSval.
     pub ts_offset: u32,
-    /// When the record goes.
+    /// When the record expires.
     pub expires: Instant,
-    /// How long it stays.
+    /// How long the record is kept.
     pub wait: Duration,
-    /// Answers in the second that runs.
+    /// Rate limit of the answers.
     answers: PerSecond,
-    /// The window field to answer with.
+    /// The window field of the answers.
     pub window: u16,
     /// Timestamps were agreed.
     pub timestamps: bool,
@@ -38,9 +38,10 @@ pub struct TimeWait {
 pub enum Late {
     /// Drop it.
     Ignore(DropReason),
-    /// Answer with an ACK, if [`TimeWait::answer`] says so.
+    /// Answer with an ACK, if [`TimeWait::answer`] permits.
     Answer,
-    /// A new connection may take this one's place: forget the record and go to the listener.
+    /// A new connection may replace this one: remove the record and pass the segment to the
+    /// listener.
     Reopen,
 }
 
@@ -60,11 +61,11 @@ impl TimeWait {
         }
     }
 
-    /// May an answer to this go out now? The peer's FIN again always gets its ACK, and it alone
-    /// starts the wait anew (RFC 9293 section 3.10.7.4). Like any connection's answers to what is
-    /// outside its window the others are few in a second and all say the same: a stranger cannot
-    /// make us answer without end, nor can a peer that takes our ACK for as doubtful as we took its
-    /// own (docs/decisions/0014).
+    /// May an ACK be sent for this segment now? The peer's FIN again always gets one, and only it
+    /// restarts the wait (RFC 9293 section 3.10.7.4). Other answers are limited per second, like
+    /// the answers of an open connection to segments outside its window. So an attacker cannot make
+    /// us answer without end, and two ends that doubt each other's ACKs do not loop
+    /// (docs/decisions/0014).
     pub fn answer(&mut self, seg: &Segment, now: Instant, budget: &mut Budget) -> bool {
         let fin_again = seg.flags.contains(Flags::FIN)
             && !seg.flags.contains(Flags::SYN)
@@ -75,8 +76,8 @@ impl TimeWait {
         fin_again || self.answers.admits(Limit::OutOfWindowAcksPerSecond, now, budget)
     }
 
-    /// What to do about a segment. A RST does not end the wait (RFC 1337); a SYN that is newer by
-    /// timestamp or sequence number may reopen (RFC 6191, RFC 9293 section 3.6.1).
+    /// What to do with a segment. A RST does not end the wait (RFC 1337); a SYN that is newer by
+    /// timestamp or sequence number may reopen the connection (RFC 6191, RFC 9293 section 3.6.1).
     /// RFC 9293 SHLD-4.
     pub fn input(&self, seg: &Segment) -> Late {
         if seg.flags.contains(Flags::RST) {

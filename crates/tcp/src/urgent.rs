@@ -1,9 +1,9 @@
-//! Urgent data, RFC 9293 section 3.8.5: a place in the stream that the other end should hear of
-//! before it gets there. The bytes themselves stay in the stream, as RFC 6093 section 6 wants it;
-//! there is no other way to get at them. Decision 0043.
+//! Urgent data, RFC 9293 section 3.8.5: a mark in the stream that the peer learns of before it
+//! reads so far. The bytes always stay in the stream, as RFC 6093 section 6 requires. Decision
+//! 0043.
 //!
-//! Called by: the stack (write, mark, what is left), input (a pointer that came), usrreq (reads end
-//! at the mark) and output (segments that say so).
+//! Called by: the stack (write, mark, bytes left), input (an urgent pointer arrived), usrreq (reads
+//! end at the mark) and output (segments with URG).
 
 use mbuf::Mbuf;
 use wire::tcp::{Flags, Header, set_urgent};
@@ -14,27 +14,27 @@ use crate::tcb::Tcb;
 use crate::usrreq::{self, CallError};
 use crate::{Cx, Segment};
 
-/// Queue one byte and mark it as the last that is urgent. Each segment from before it says so from
-/// here on, until the peer has acknowledged it; a window that is shut does not keep the peer from
-/// hearing of it.
+/// Queue one byte and mark it as the last urgent byte. From now on every segment before its end
+/// carries the urgent pointer until the peer has acknowledged the byte. A zero window does not
+/// delay the announcement.
 ///
 /// # Errors
 /// As [`usrreq::write`].
 /// RFC 9293 MUST-30.
 pub fn write(tcb: &mut Tcb, byte: u8, cx: &mut Cx) -> Result<(), CallError> {
     usrreq::write(tcb, &[byte], cx)?;
-    // RFC 9293 MUST-62: it points behind the byte.
+    // RFC 9293 MUST-62: it points just past the byte.
     tcb.rare.snd_up = tcb.snd_nxt + tcb.sendq.unsent_bytes() as u32;
     tcb.todo.set(Todo::URGENT);
     if tcb.state.may_send() {
-        // What cannot leave now is announced all the same.
+        // Announce it now even if the byte cannot be sent yet.
         tcb.todo.set(Todo::ACK_NOW);
     }
     Ok(())
 }
 
-/// What `make` makes while urgent data is on its way: without super-segments, of which a device
-/// would give each part the same pointer, and without waiting for more to be written.
+/// Make a segment with `make` while urgent data is pending: without super-segments (a device would
+/// copy one pointer to every part), without Nagle and without the cork.
 #[cold]
 #[inline(never)]
 pub(crate) fn announced(
@@ -63,8 +63,9 @@ pub(crate) fn announced(
     Some(m)
 }
 
-/// Put the pointer into the header of a segment from before the urgent byte's end. One further
-/// away than the field can say is said later: a nearer one would be a mark where none is.
+/// Put the urgent pointer into the header of a segment before the end of the urgent data. If the
+/// distance exceeds the 16-bit field, a later segment carries it; a smaller value would set a wrong
+/// mark.
 /// RFC 9293 MUST-31, MUST-62.
 fn point(tcb: &Tcb, m: &mut Mbuf, cx: &Cx) {
     let Ok(header) = Header::parse(m.as_slice()) else { return };
@@ -78,7 +79,7 @@ fn point(tcb: &Tcb, m: &mut Mbuf, cx: &Cx) {
 }
 
 /// Sixth step of RFC 9293 section 3.10.7.4: a pointer beyond what was read and announced moves the
-/// mark, and the reader is told. Whatever it says, it is a number and nothing else.
+/// mark, and the user gets an event. The value is not trusted for anything else.
 /// RFC 9293 MUST-31, MUST-32, MUST-62.
 pub(crate) fn arrived(tcb: &mut Tcb, seg: &Segment) {
     let deaf = Marks::SHUT_READ | Marks::ORPHAN;
@@ -95,13 +96,13 @@ pub(crate) fn arrived(tcb: &mut Tcb, seg: &Segment) {
     }
 }
 
-/// Bytes that the reader has taken.
+/// Bytes of the stream that the user has read.
 fn read_bytes(tcb: &Tcb) -> u64 {
     tcb.stats.bytes_received - tcb.receive.len() as u64
 }
 
-/// Bytes up to the end of the urgent data that the reader has not taken yet, those that are still
-/// to come included; 0 if there are none. The peer's FIN ends urgent data as well.
+/// Bytes up to the end of the urgent data that the user has not read, including those not received
+/// yet; 0 if there are none. The peer's FIN ends urgent data as well.
 /// RFC 9293 MUST-33.
 pub fn left(tcb: &Tcb) -> u64 {
     if !tcb.marks.has(Marks::URGENT) {
@@ -116,8 +117,8 @@ pub fn at_mark(tcb: &Tcb) -> bool {
     tcb.marks.has(Marks::URGENT) && tcb.rare.rcv_up == read_bytes(tcb) + 1
 }
 
-/// How many of `len` bytes a read takes while urgent data was announced: it ends at the mark, and
-/// only the next one goes past it.
+/// How many of `len` bytes a read takes while urgent data is pending: it stops before the last
+/// urgent byte, and only the next read goes past it.
 #[cold]
 pub(crate) fn up_to_mark(tcb: &mut Tcb, len: usize) -> usize {
     match left(tcb) {
@@ -130,12 +131,12 @@ pub(crate) fn up_to_mark(tcb: &mut Tcb, len: usize) -> usize {
     }
 }
 
-/// The oldest received buffer, cut at the mark if that is inside. Without memory for the part it
-/// is whole: data goes before marks.
+/// The oldest received buffer, cut at the mark if the mark is inside it. Without memory for the
+/// part it is returned whole: data matters more than the mark.
 #[cold]
 pub(crate) fn take(tcb: &mut Tcb, cx: &mut Cx) -> Option<Mbuf> {
     let mut m = tcb.receive.take()?;
-    // As if it had not been taken: the mark is counted from what waits.
+    // Put it back first: the mark is computed from the unread bytes.
     let len = m.len();
     tcb.receive.put_back(m);
     let most = up_to_mark(tcb, len);

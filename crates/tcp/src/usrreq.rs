@@ -1,7 +1,6 @@
-//! What the user of a connection can ask for: open, write, read, shut down, close, abort.
+//! The user's calls on a connection: open, write, read, shut down, close, abort.
 //!
-//! Called by: `stack/socket/`. Each call only changes state; the stack then
-//! calls `output`.
+//! Called by: `stack/socket/`. Each call only changes state; the stack then calls `output`.
 //! RFC 9293 section 3.9.1 (the user interface) and 3.10.
 
 use std::sync::Arc;
@@ -21,9 +20,9 @@ use crate::{Config, Cx, handshake, send_tuning, urgent};
 /// Why a call was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallError {
-    /// Nothing can be taken or given now; an event will tell when.
+    /// No room or no data now; an event will report when there is.
     WouldBlock,
-    /// This side was closed for writing, or never was open.
+    /// This side was closed for writing, or was never open.
     Closed,
     /// The connection ended.
     Failed(Error),
@@ -38,11 +37,11 @@ pub fn connect(config: &Arc<Config>, opening: &Opening, cx: &mut Cx) -> Tcb {
     tcb
 }
 
-/// Queue data: as much as the send buffer admits, but no more than a few units beyond what could
-/// be sent so far, so that copying and sending overlap. Returns how many bytes were taken.
+/// Queue data: as much as the send buffer admits, but only a few units more than has been sent, so
+/// that copying and sending overlap. Returns how many bytes were taken.
 ///
 /// # Errors
-/// [`CallError::WouldBlock`] when there is no room; an event tells when there is.
+/// [`CallError::WouldBlock`] if there is no room; an event reports when there is.
 pub fn write(tcb: &mut Tcb, data: &[u8], cx: &mut Cx) -> Result<usize, CallError> {
     let room =
         if has_room(tcb, data.len()) { data.len() } else { write_room(tcb, cx)?.min(data.len()) };
@@ -61,8 +60,8 @@ pub fn write(tcb: &mut Tcb, data: &[u8], cx: &mut Cx) -> Result<usize, CallError
     Ok(taken)
 }
 
-/// The stack has no buffers for a writer. If nothing is in flight whose ACK would have it try
-/// again, a timer does.
+/// The pool has no buffers for a write. If nothing is in flight whose ACK would let the writer try
+/// again, start the timer for it.
 #[cold]
 fn no_memory(tcb: &mut Tcb, cx: &Cx) {
     tcb.marks.set(Marks::WRITE_BLOCKED);
@@ -71,11 +70,11 @@ fn no_memory(tcb: &mut Tcb, cx: &Cx) {
     }
 }
 
-/// Queue a buffer that the user filled: no byte is copied. At most [`unit_bytes`] long. Its sum, if
-/// it is known already, is that of all its bytes.
+/// Queue a buffer that the user filled, without a copy. It has at most [`unit_bytes`] bytes. `sum`,
+/// if known, is the checksum of all its bytes.
 ///
 /// # Errors
-/// The buffer comes back with the reason.
+/// The buffer is returned with the reason.
 pub fn write_mbuf(
     tcb: &mut Tcb,
     m: Mbuf,
@@ -101,10 +100,10 @@ pub fn write_mbuf(
     Ok(())
 }
 
-/// Bytes that a write would take now: not 0.
+/// How many bytes a write would take now; never 0.
 ///
 /// # Errors
-/// [`CallError::WouldBlock`] when there is no room; an event tells when there is.
+/// [`CallError::WouldBlock`] if there is no room; an event reports when there is.
 pub fn writable(tcb: &mut Tcb, cx: &mut Cx) -> Result<usize, CallError> {
     if tcb.state == State::SynSent {
         return Err(tcb.error.map_or(CallError::WouldBlock, CallError::Failed));
@@ -117,8 +116,8 @@ pub fn writable(tcb: &mut Tcb, cx: &mut Cx) -> Result<usize, CallError> {
     Ok(room)
 }
 
-/// Is there room for `len` bytes by the least that every connection has? [`write_room`] would say
-/// so as well, after it had asked what more there is.
+/// Do `len` bytes fit the smallest send buffer and the lowest unsent limit? [`write_room`] would
+/// admit them too, but computes more.
 #[inline(always)]
 fn has_room(tcb: &Tcb, len: usize) -> bool {
     let ahead = tcb.sendq.unsent_bytes() + len;
@@ -129,7 +128,7 @@ fn has_room(tcb: &Tcb, len: usize) -> bool {
         && ahead + tcb.in_flight() as usize <= tcb.config.send_buffer_bytes as usize
 }
 
-/// Bytes a write would take now.
+/// How many bytes a write would take now.
 pub(crate) fn write_room(tcb: &Tcb, cx: &mut Cx) -> Result<usize, CallError> {
     if let Some(error) = tcb.error {
         return Err(CallError::Failed(error));
@@ -144,8 +143,8 @@ pub(crate) fn write_room(tcb: &Tcb, cx: &mut Cx) -> Result<usize, CallError> {
     let queued = tcb.sendq.unsent_bytes() + tcb.in_flight() as usize;
     let least = send_tuning::affordable(tcb, tcb.config.send_buffer_bytes as usize);
     let buffer = least.saturating_sub(queued);
-    // Two units at least: the last one waits for more. Of a large window a part, so that a writer
-    // who is woken by ACKs is back before all of it has left.
+    // At least two units, because the last one waits for more data. Also a sixteenth of the window,
+    // so that a writer woken by ACKs is back before everything has been sent.
     let window = tcb.cc.cwnd.min(u64::from(tcb.snd_wnd)) as usize;
     let most = send_tuning::affordable(tcb, tcb.config.unsent_limit_bytes as usize);
     let most = most.max(2 * unit_bytes(tcb)).max(window / 16);
@@ -157,7 +156,7 @@ pub(crate) fn write_room(tcb: &Tcb, cx: &mut Cx) -> Result<usize, CallError> {
     Ok(buffer.min(ahead))
 }
 
-/// Bytes of the mbufs that data is cut into: one segment, or one super-segment of whole ones.
+/// Bytes of the mbufs that data is cut into: one segment, or one super-segment of whole segments.
 /// RFC 9293 SHLD-28.
 #[inline]
 pub fn unit_bytes(tcb: &Tcb) -> usize {
@@ -166,18 +165,18 @@ pub fn unit_bytes(tcb: &Tcb) -> usize {
     if most > mss { most - most % mss } else { mss }
 }
 
-/// How sums are taken while copying, and whether in the same pass; not at all where a device
-/// finishes checksums.
+/// How checksums are computed while copying, and whether in the same pass as the copy; `None` if a
+/// device finishes checksums.
 #[inline]
 pub fn sums(tcb: &Tcb, cx: &Cx) -> Option<(Ladder, bool)> {
     tcb.makes_checksums(cx).then(|| (cx.ladder, cx.switches.on(Switch::FusedSum)))
 }
 
-/// Copy received data out, up to a mark of urgent data; 0 means the peer has closed and all was
+/// Copy received data out, up to the urgent mark; 0 means that the peer has closed and all data was
 /// read.
 ///
 /// # Errors
-/// [`CallError::WouldBlock`] when nothing is there yet.
+/// [`CallError::WouldBlock`] if there is no data yet.
 pub fn read(tcb: &mut Tcb, into: &mut [u8], cx: &mut Cx) -> Result<usize, CallError> {
     let mut into = into;
     if tcb.marks.has(Marks::URGENT) {
@@ -193,11 +192,11 @@ pub fn read(tcb: &mut Tcb, into: &mut [u8], cx: &mut Cx) -> Result<usize, CallEr
     Ok(n)
 }
 
-/// [`read`], but `look` is shown all that waits where it lies, in order and piece by piece, and
-/// nothing is copied; up to a mark of urgent data one piece. Returns how many bytes were shown.
+/// [`read`] without a copy: `look` is called with each piece of the received data in order, where
+/// it lies. With urgent data pending, one piece at most, up to the mark. Returns the bytes shown.
 ///
 /// # Errors
-/// [`CallError::WouldBlock`] when nothing is there yet.
+/// [`CallError::WouldBlock`] if there is no data yet.
 pub fn read_in_place(
     tcb: &mut Tcb,
     cx: &mut Cx,
@@ -219,10 +218,10 @@ pub fn read_in_place(
     Ok(n)
 }
 
-/// [`read`], but what is copied stays to be read.
+/// [`read`], but the data remains to be read.
 ///
 /// # Errors
-/// [`CallError::WouldBlock`] when nothing is there yet.
+/// [`CallError::WouldBlock`] if there is no data yet.
 pub fn peek(tcb: &mut Tcb, into: &mut [u8]) -> Result<usize, CallError> {
     if tcb.receive.is_empty() && !into.is_empty() {
         return nothing_to_read(tcb);
@@ -244,10 +243,10 @@ pub fn peek(tcb: &mut Tcb, into: &mut [u8]) -> Result<usize, CallError> {
     Ok(done)
 }
 
-/// Take the oldest received buffer itself; `None` means the peer has closed and all was read.
+/// Take the oldest received buffer itself; `None` means that the peer has closed and all was read.
 ///
 /// # Errors
-/// [`CallError::WouldBlock`] when nothing is there yet.
+/// [`CallError::WouldBlock`] if there is no data yet.
 pub fn read_mbuf(tcb: &mut Tcb, cx: &mut Cx) -> Result<Option<Mbuf>, CallError> {
     let urgent = tcb.marks.has(Marks::URGENT);
     match if urgent { urgent::take(tcb, cx) } else { tcb.receive.take() } {
@@ -270,18 +269,19 @@ fn nothing_to_read(tcb: &Tcb) -> Result<usize, CallError> {
     }
 }
 
-/// The reader made room: say so once it is worth a segment. RFC 9293 section 3.8.6.2.2 asks for
-/// half the buffer or one segment; like 4.4BSD we wait for two segments and a quarter, or half.
+/// The user read data: send a window update once it is large enough. RFC 9293 section 3.8.6.2.2
+/// requires half the buffer or one segment; like 4.4BSD we wait for two segments and a quarter of
+/// the buffer, or half of it.
 /// RFC 9293 MUST-39.
 #[inline]
 fn window_may_open(tcb: &mut Tcb) {
-    // What the header's field cannot say is no gain.
+    // Space beyond what the window field can express is no gain.
     let most = tcb.rcv_wscale.unscale(u16::MAX);
     let limit = (tcb.receive.limit_bytes() as u32).min(most);
     let gain = (tcb.receive.space() as u32).min(most).saturating_sub(tcb.rcv_wnd());
     let two_segments = 2 * u32::from(tcb.rcv_mss);
     let worth_it = (gain >= two_segments && gain >= limit / 4) || gain >= limit / 2;
-    // Less than a unit of its scale does not open a window.
+    // A gain of less than one unit of the window scale does not open a window.
     let unit = tcb.rcv_wscale.unscale(1);
     let shut = tcb.rcv_wnd() == 0 && gain >= two_segments.min(limit / 2).max(unit);
     if (worth_it || shut) && tcb.state.peer_may_send() {
@@ -289,7 +289,8 @@ fn window_may_open(tcb: &mut Tcb) {
     }
 }
 
-/// Turn Nagle's algorithm on or off (RFC 9293 section 3.7.4); what it held back may leave.
+/// Turn Nagle's algorithm on or off (RFC 9293 section 3.7.4). Turning it off sends what it held
+/// back.
 /// RFC 9293 MUST-17.
 pub fn set_no_delay(tcb: &mut Tcb, on: bool) {
     if on {
@@ -305,7 +306,7 @@ pub fn no_delay(tcb: &Tcb) -> bool {
     tcb.marks.has(Marks::NO_DELAY)
 }
 
-/// Hold back a segment that is not full until more is written, or let go what was held back.
+/// Hold back partial segments until more is written (TCP_CORK), or release them.
 pub fn set_cork(tcb: &mut Tcb, on: bool) {
     if on {
         tcb.marks.set(Marks::CORK);
@@ -315,34 +316,34 @@ pub fn set_cork(tcb: &mut Tcb, on: bool) {
     }
 }
 
-/// Is a segment that is not full held back?
+/// Are partial segments held back?
 pub fn cork(tcb: &Tcb) -> bool {
     tcb.marks.has(Marks::CORK)
 }
 
-/// What was written last ends a record: it shares no segment with what is written next.
+/// The last write ends a record: the next write begins a new segment.
 pub fn end_record(tcb: &mut Tcb) {
     tcb.sendq.mark_last(Piece::RECORD);
 }
 
-/// More is about to be written behind what was written last: its segment is not pushed.
+/// More will be written at once: the last segment written is not pushed.
 pub fn more_follows(tcb: &mut Tcb) {
     tcb.sendq.mark_last(Piece::MORE);
 }
 
-/// Hold back nothing from the next write on; what is held back by now stays, until a time-out, an
-/// ACK or that write.
+/// Turn the cork off for later writes. What is held back now stays until a time-out, an ACK or the
+/// next write.
 pub fn forget_cork(tcb: &mut Tcb) {
     tcb.marks.clear(Marks::CORK);
 }
 
-/// Change settings that count from now on: buffers, user time-out, keepalive. What was agreed in
-/// the handshake stays as it is.
+/// Change settings that take effect at once: buffers, user timeout, keepalive. What the handshake
+/// negotiated stays.
 pub fn configure(tcb: &mut Tcb, change: impl FnOnce(&mut Config), cx: &mut Cx) {
     let mut config = *tcb.config;
     change(&mut config);
     let keepalive = config.keepalive_idle;
-    // `set_keepalive` sees the difference.
+    // `set_keepalive` below compares with the old value.
     config.keepalive_idle = tcb.config.keepalive_idle;
     let receive = |c: &Config| (c.receive_buffer_bytes, c.receive_buffer_max_bytes);
     let resized = receive(&config) != receive(&tcb.config);
@@ -360,7 +361,7 @@ pub fn configure(tcb: &mut Tcb, change: impl FnOnce(&mut Config), cx: &mut Cx) {
     }
 }
 
-/// No more will be written: a FIN follows what is queued.
+/// No more will be written: a FIN follows the queued data.
 pub fn shutdown_write(tcb: &mut Tcb) {
     if tcb.marks.has(Marks::SHUT_WRITE) {
         return;
@@ -369,15 +370,15 @@ pub fn shutdown_write(tcb: &mut Tcb) {
     tcb.todo.set(Todo::OUTPUT);
 }
 
-/// No more will be read: what comes is acknowledged and thrown away.
+/// No more will be read: data that arrives is acknowledged and discarded.
 pub fn shutdown_read(tcb: &mut Tcb, cx: &mut Cx) {
     tcb.marks.set(Marks::SHUT_READ);
     tcb.receive.clear(&mut cx.pool);
     tcb.events.set(Events::READABLE);
 }
 
-/// The user lets go. With data unread the peer is told by a RST (RFC 2525 section 2.17);
-/// otherwise what is queued is still sent, then a FIN.
+/// The user closes the connection. If data is unread, the peer gets a RST (RFC 2525 section 2.17);
+/// otherwise the queued data is sent, then a FIN.
 /// RFC 9293 SHLD-3.
 pub fn close(tcb: &mut Tcb, cx: &mut Cx) {
     tcb.marks.set(Marks::ORPHAN);
@@ -395,7 +396,7 @@ pub fn close(tcb: &mut Tcb, cx: &mut Cx) {
     shutdown_write(tcb);
 }
 
-/// End the connection at once: RST to the peer, queues thrown away (RFC 9293 section 3.10.5).
+/// End the connection at once: send a RST, discard the queues (RFC 9293 section 3.10.5).
 pub fn abort(tcb: &mut Tcb, cx: &mut Cx) {
     let tell = tcb.state.is_synchronised() && tcb.state != State::TimeWait
         || tcb.state == State::SynReceived;
@@ -406,13 +407,13 @@ pub fn abort(tcb: &mut Tcb, cx: &mut Cx) {
     }
 }
 
-/// A half-open connection ends without a word to the peer, whose place another gets.
+/// End a half-open connection without a RST, to make room for another.
 pub fn give_way(tcb: &mut Tcb) {
     tcb.todo = Todo::default();
     tcb.fail(Error::Aborted);
 }
 
-/// The path to the peer is gone: nothing is sent any more, received data can be read.
+/// The port was removed: nothing is sent any more; received data can still be read.
 pub fn lose_network(tcb: &mut Tcb, cx: &mut Cx) {
     tcb.sendq.clear(&mut cx.pool);
     tcb.reassembly.clear(&mut cx.pool);
@@ -420,7 +421,7 @@ pub fn lose_network(tcb: &mut Tcb, cx: &mut Cx) {
     tcb.fail(Error::NetworkDown);
 }
 
-/// Give every buffer back.
+/// Return every buffer to the pool.
 pub fn clear(tcb: &mut Tcb, cx: &mut Cx) {
     tcb.sendq.clear(&mut cx.pool);
     tcb.receive.clear(&mut cx.pool);

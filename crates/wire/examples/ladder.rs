@@ -1,10 +1,10 @@
-//! Prints nanoseconds per call for every rung of the checksum ladder at the lengths that matter.
+//! Prints nanoseconds per call of every checksum rung at the relevant lengths.
 //!
 //! Run: `taskset -c 1 cargo run --release -p wirespeed-wire --example ladder`.
-//! Lower quartiles of 31 samples (others share the machine);
-//! cases are interleaved so that a slow spell of the machine hits all alike.
+//! Prints lower quartiles of 31 samples, because others share the machine; cases are interleaved,
+//! so that a slow phase of the machine affects all of them.
 //! Hot: the same buffers again. Cold: a walk over 64 MB. `alias`: dst = src + 256 modulo 4096, the
-//! distance at which stores in flight look like the coming loads.
+//! distance at which loads are mistaken to depend on earlier stores (4K aliasing).
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use wirespeed_wire::checksum::Ladder;
 
 const SAMPLES: usize = 31;
 
-/// Where the buffers lie.
+/// Offsets of the buffers.
 #[derive(Clone, Copy)]
 struct Offsets {
     name: &'static str,
@@ -87,7 +87,7 @@ fn cases() -> Vec<Case> {
 fn main() {
     let size = 64 << 20;
     let mut memory = Memory { src: vec![0x5a; size], dst: vec![1; size] };
-    let big = 1_052_672; // 1 MB and a page: walks past every cache that matters
+    let big = 1_052_672; // 1 MB and a page: more than the caches that matter
     let places = [
         Offsets { name: "hot", src: 0, dst: 2048, stride: 0 },
         Offsets { name: "hot same page offset", src: 0, dst: 0, stride: 0 },

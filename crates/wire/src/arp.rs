@@ -1,6 +1,6 @@
 //! ARP for IPv4 over Ethernet: 28 bytes after the Ethernet header.
 //!
-//! Called by: `inet::arp`. RFC 826; RFC 5227 section 2 for probes (sender 0.0.0.0) and
+//! Called by: `inet::nd`. RFC 826; RFC 5227 section 2 for probes (sender 0.0.0.0) and
 //! announcements.
 
 use base::{DropReason, MacAddr};
@@ -18,12 +18,12 @@ const ETHERNET_IPV4: [u8; 6] = {
     [0, 1, hi, lo, 6, 4]
 };
 
-/// What an ARP packet asks or says.
+/// The operation of an ARP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Who has the target address?
+    /// Requests the link address of the target.
     Request,
-    /// The sender has the sender's address.
+    /// Announces the link address of the sender.
     Reply,
 }
 
@@ -36,17 +36,17 @@ pub struct Header {
     pub sender_mac: MacAddr,
     /// Sender's IPv4 address; 0.0.0.0 in a probe.
     pub sender_ip: Ipv4Addr,
-    /// Target's Ethernet address; means nothing in a request.
+    /// Target's Ethernet address; ignored in a request.
     pub target_mac: MacAddr,
     /// Target's IPv4 address.
     pub target_ip: Ipv4Addr,
 }
 
 impl Header {
-    /// The packet at the beginning of `bytes`; what follows it is link padding.
+    /// Parse the packet at the start of `bytes`; what follows is link padding.
     ///
     /// # Errors
-    /// [`DropReason::ArpMalformed`] if short, not IPv4 over Ethernet, or of another operation.
+    /// [`DropReason::ArpMalformed`] if short, not IPv4 over Ethernet, or of an unknown operation.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Header, DropReason> {
         let b = bytes.first_chunk::<HEADER_LEN>().ok_or(DropReason::ArpMalformed)?;
@@ -67,7 +67,7 @@ impl Header {
         })
     }
 
-    /// Writes the 28 bytes; `false` if `buf` is shorter.
+    /// Write the 28 bytes; `false` if `buf` is shorter.
     #[inline]
     pub fn emit(&self, buf: &mut [u8]) -> bool {
         let Some(b) = buf.first_chunk_mut::<HEADER_LEN>() else { return false };

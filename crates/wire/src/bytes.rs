@@ -1,7 +1,7 @@
-//! Fields of a fixed-size header, to and from native integers.
+//! Conversion between fields of a fixed-size header and native integers.
 //!
-//! Called by: the headers of this crate, with constant places inside an array whose length is part
-//! of its type, so that the compiler proves the bounds and no check remains. No RFC of its own.
+//! Called by: the headers of this crate, with constant offsets into an array whose length is part
+//! of its type, so that the compiler removes the bounds checks.
 
 /// Big-endian 16 bits at `at`.
 #[inline(always)]

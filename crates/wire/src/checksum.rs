@@ -1,6 +1,6 @@
-//! The Internet checksum: one's-complement sums, and the fastest way to make them on this machine.
+//! The Internet checksum: one's-complement sums, and the fastest implementation for this machine.
 //!
-//! Called by: every header here, and whoever copies payload (`Ladder::copy_sum`). RFC 1071
+//! Called by: every header here, and code that copies payload (`Ladder::copy_sum`). RFC 1071
 //! (definition, byte-order independence, partial sums), RFC 1624 (incremental update).
 
 #[cfg(target_arch = "x86_64")]
@@ -21,9 +21,9 @@ pub use ladder::Ladder;
 
 /// One's-complement sum of 16-bit words taken in memory order, folded to 16 bits, not complemented.
 ///
-/// The words are native loads: RFC 1071 section 2(B) shows that the sum's bytes come out in memory
-/// order on every machine, so nothing is ever swapped. An odd last byte counts as followed by zero.
-/// A sum of bytes that are not all zero is never 0 but may be 0xffff, the other zero.
+/// Words are loaded in native order: RFC 1071 section 2(B) shows that the bytes of the sum are then
+/// in memory order on every machine, so nothing is ever swapped. An odd last byte is padded with
+/// zero. The sum of bytes that are not all zero is never 0 but may be 0xffff, the other zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Sum(pub u16);
@@ -32,7 +32,7 @@ impl Sum {
     /// The sum of nothing.
     pub const ZERO: Sum = Sum(0);
 
-    /// The sum of both; `other`'s data began at an even distance from this one's.
+    /// The sum of both; the data of `other` must begin at an even offset from this data.
     #[inline(always)]
     #[must_use]
     pub const fn plus(self, other: Sum) -> Sum {
@@ -40,7 +40,7 @@ impl Sum {
         Sum(sum + carry as u16)
     }
 
-    /// The sum of both, when `other`'s data began `offset` bytes after this one's: an odd distance
+    /// The sum of both if the data of `other` begins `offset` bytes after this data; an odd offset
     /// swaps the bytes of `other` (RFC 1071 section 2(B)).
     #[inline(always)]
     #[must_use]
@@ -48,15 +48,15 @@ impl Sum {
         self.plus(Sum(other.0.rotate_left((offset as u32 & 1) * 8)))
     }
 
-    /// The sum without `other`, which was part of it. Equal to the sum of the rest but for the two
-    /// zeros: taking away everything leaves 0xffff.
+    /// Subtract `other`, which was part of the sum. The result equals the sum of the rest, except
+    /// that 0 becomes 0xffff.
     #[inline(always)]
     #[must_use]
     pub const fn minus(self, other: Sum) -> Sum {
         self.plus(Sum(!other.0))
     }
 
-    /// The sum of native-order words that are already in registers.
+    /// The sum of words in native order that are already in registers.
     #[inline(always)]
     #[must_use]
     pub const fn from_u64s<const N: usize>(words: [u64; N]) -> Sum {
@@ -69,7 +69,7 @@ impl Sum {
         fold(sum)
     }
 
-    /// The sum of both sums' data and of a native-order word.
+    /// Add another sum and a word in native order.
     #[inline(always)]
     #[must_use]
     pub const fn plus_and_word(self, other: Sum, word: u32) -> Sum {
@@ -84,7 +84,8 @@ impl Sum {
         (!self.0).to_ne_bytes()
     }
 
-    /// Did a packet summed with its checksum field verify? (RFC 1071 section 1, step 3.)
+    /// Is the checksum of a packet, summed with its checksum field, right? (RFC 1071 section 1,
+    /// step 3.)
     #[inline(always)]
     #[must_use]
     pub const fn is_whole(self) -> bool {
@@ -117,14 +118,14 @@ impl Sum {
         ])
     }
 
-    /// What a 16-bit big-endian field holding `v` adds.
+    /// The sum of a 16-bit big-endian field with the value `v`.
     #[inline(always)]
     #[must_use]
     pub const fn of_be16(v: u16) -> Sum {
         Sum(v.to_be())
     }
 
-    /// The checksum field after words summing to `old` became words summing to `new`:
+    /// The checksum field after words that sum to `old` were replaced by words that sum to `new`:
     /// RFC 1624 equation 3, `HC' = ~(~HC + ~m + m')`.
     #[inline(always)]
     #[must_use]
@@ -133,27 +134,27 @@ impl Sum {
     }
 }
 
-/// The sum of a few bytes, for headers of this crate: no rung to choose.
+/// The sum of a few bytes, for the headers of this crate.
 #[inline]
 pub(crate) fn sum_short(data: &[u8]) -> Sum {
     portable::sum_short(data)
 }
 
-/// One's-complement addition of 64 bits: the carry comes round.
+/// One's-complement addition of 64 bits, with end-around carry.
 #[inline(always)]
 const fn add_carry(a: u64, b: u64) -> u64 {
     let (sum, carry) = a.overflowing_add(b);
     sum + carry as u64
 }
 
-/// 64 bits to 16. Adding a number to itself turned half round leaves in the upper half both halves
-/// and their carry; twice. Non-zero stays non-zero.
+/// Fold 64 bits to 16. Adding the sum rotated by half leaves both halves plus their carry in the
+/// upper half; done twice. Non-zero stays non-zero.
 #[inline(always)]
 const fn fold(sum: u64) -> Sum {
     fold_u32((sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32)
 }
 
-/// 32 bits to 16, likewise.
+/// Fold 32 bits to 16 in the same way.
 #[inline(always)]
 const fn fold_u32(sum: u32) -> Sum {
     Sum((sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16)

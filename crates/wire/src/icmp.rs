@@ -1,8 +1,8 @@
-//! ICMP for IPv4: the eight bytes that begin every message, and its checksum.
+//! ICMP for IPv4: the eight bytes at the start of every message, and the checksum.
 //!
-//! Called by: `inet::icmp`. What follows the eight bytes is the echo's data or the packet an error
-//! quotes (read it with `ipv4::Header::parse_quoted`). RFC 792, RFC 1122 section 3.2.2, RFC 1191
-//! section 4 (the MTU in "fragmentation needed").
+//! Called by: `inet::icmp`. Echo data follows, or the packet that an error quotes (read it with
+//! `ipv4::Header::parse_quoted`). RFC 792, RFC 1122 section 3.2.2, RFC 1191 section 4 (the MTU in
+//! "fragmentation needed").
 
 use base::DropReason;
 
@@ -18,7 +18,7 @@ pub mod unreachable {
     pub const NET: u8 = 0;
     /// No answer from the host.
     pub const HOST: u8 = 1;
-    /// The host does not speak the protocol.
+    /// The host does not support the protocol.
     pub const PROTOCOL: u8 = 2;
     /// No socket on the port.
     pub const PORT: u8 = 3;
@@ -28,8 +28,8 @@ pub mod unreachable {
     pub const ADMIN_PROHIBITED: u8 = 13;
 }
 
-/// What a message is. `parse` never gives [`Header::Other`] for a type and code that have a name
-/// here.
+/// A message by type. `parse` never returns [`Header::Other`] for a type and code that have a
+/// variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Header {
     /// Type 8.
@@ -46,9 +46,9 @@ pub enum Header {
         /// Sequence number.
         seq: u16,
     },
-    /// Type 3, any code but 4.
+    /// Type 3, any code except 4.
     Unreachable {
-        /// One of [`unreachable`]'s, or another.
+        /// One of [`unreachable`], or another code.
         code: u8,
     },
     /// Type 3 code 4.
@@ -63,9 +63,9 @@ pub enum Header {
     },
     /// Type 12.
     ParameterProblem {
-        /// 0: the pointer says where; 1: a required option is missing.
+        /// 0: see the pointer; 1: a required option is missing.
         code: u8,
-        /// Byte of the quoted packet that is wrong.
+        /// Offset of the wrong byte in the quoted packet.
         pointer: u8,
     },
     /// Any other type.
@@ -80,7 +80,7 @@ pub enum Header {
 }
 
 impl Header {
-    /// The message in `message`, all of it, cut to what IP carried.
+    /// Parse `message`, which must be complete and cut to the IP payload.
     ///
     /// # Errors
     /// [`DropReason::IcmpMalformed`] below 8 bytes, or if the checksum is wrong.
@@ -101,8 +101,8 @@ impl Header {
         })
     }
 
-    /// Writes the 8 bytes at the beginning of `message`, with the checksum of all of it: the data
-    /// after them must be in place. `false` if `message` is shorter.
+    /// Write the 8 bytes to the start of `message`, with the checksum of all of it, so the data
+    /// behind them must be in place. `false` if `message` is shorter.
     pub fn emit(&self, message: &mut [u8]) -> bool {
         let Some((b, data)) = message.split_first_chunk_mut::<HEADER_LEN>() else { return false };
         let (kind, code, rest) = self.encode();
@@ -130,8 +130,8 @@ impl Header {
         }
     }
 
-    /// Is it an error message? Those are never answered with an error (RFC 1122 section 3.2.2),
-    /// nor are source quench and redirect.
+    /// Is it an error message? No error is sent in response to one (RFC 1122 section 3.2.2), nor to
+    /// source quench and redirect, which are included here.
     pub const fn is_error(&self) -> bool {
         matches!(
             self,

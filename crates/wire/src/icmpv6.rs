@@ -1,6 +1,6 @@
-//! ICMPv6: the eight bytes that begin every message, and its checksum with the pseudo-header.
+//! ICMPv6: the eight bytes at the start of every message, and the checksum with the pseudo-header.
 //!
-//! Called by: `inet::icmp`, `inet::nd`. What follows is the echo's data, the packet an error quotes
+//! Called by: `inet::icmp`, `inet::nd`. Echo data follows, or the packet that an error quotes
 //! (`ipv6::Header::parse_quoted`), or the rest of a neighbour discovery message (`nd`). RFC 4443
 //! sections 2 to 4, RFC 8200 section 8.1.
 
@@ -26,8 +26,8 @@ pub mod unreachable {
     pub const PORT: u8 = 4;
 }
 
-/// What a message is. `parse` never gives [`Header::Other`] for a type and code that have a name
-/// here.
+/// A message by type. `parse` never returns [`Header::Other`] for a type and code that have a
+/// variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Header {
     /// Type 128.
@@ -46,12 +46,12 @@ pub enum Header {
     },
     /// Type 1.
     Unreachable {
-        /// One of [`unreachable`]'s, or another.
+        /// One of [`unreachable`], or another code.
         code: u8,
     },
     /// Type 2.
     PacketTooBig {
-        /// MTU of the next hop in bytes; not to be believed below 1280.
+        /// MTU of the next hop in bytes; not valid below 1280.
         mtu: u32,
     },
     /// Type 3.
@@ -63,10 +63,10 @@ pub enum Header {
     ParameterProblem {
         /// 0: erroneous field; 1: unknown next header; 2: unknown option.
         code: u8,
-        /// Byte of the quoted packet that is wrong.
+        /// Offset of the wrong byte in the quoted packet.
         pointer: u32,
     },
-    /// Any other type, neighbour discovery among them.
+    /// Any other type, such as neighbour discovery.
     Other {
         /// Type.
         kind: u8,
@@ -78,7 +78,7 @@ pub enum Header {
 }
 
 impl Header {
-    /// The message in `message`, all of it, cut to what IP carried, between these addresses.
+    /// Parse `message`, which must be complete and cut to the IP payload, with these addresses.
     ///
     /// # Errors
     /// [`DropReason::IcmpMalformed`] below 8 bytes, or if the checksum is wrong.
@@ -92,7 +92,7 @@ impl Header {
             (128, 0) => Header::EchoRequest { id: be16(b, 4), seq: be16(b, 6) },
             (129, 0) => Header::EchoReply { id: be16(b, 4), seq: be16(b, 6) },
             (1, code) => Header::Unreachable { code },
-            // RFC 4443 section 3.2: the code is zero, and ignored by the receiver.
+            // RFC 4443 section 3.2: the sender sets the code to zero and the receiver ignores it.
             (2, _) => Header::PacketTooBig { mtu: be32(b, 4) },
             (3, code) => Header::TimeExceeded { code },
             (4, code) => Header::ParameterProblem { code, pointer: be32(b, 4) },
@@ -100,8 +100,8 @@ impl Header {
         })
     }
 
-    /// Writes the 8 bytes at the beginning of `message`, with the checksum of all of it and the
-    /// pseudo-header: the data after them must be in place. `false` if `message` is shorter.
+    /// Write the 8 bytes to the start of `message`, with the checksum of all of it and the
+    /// pseudo-header, so the data behind them must be in place. `false` if `message` is shorter.
     pub fn emit(&self, message: &mut [u8], src: Ipv6Addr, dst: Ipv6Addr) -> bool {
         let Some(b) = message.first_chunk_mut::<HEADER_LEN>() else { return false };
         let (kind, code, rest) = self.encode();
@@ -131,8 +131,8 @@ impl Header {
         }
     }
 
-    /// Is it an error message? Types below 128 are (RFC 4443 section 2.1); those and redirects are
-    /// never answered with an error (section 2.4(e)).
+    /// Is it an error message? Types below 128 are (RFC 4443 section 2.1). No error is sent in
+    /// response to those, nor to redirects (section 2.4(e)), which are included here.
     pub const fn is_error(&self) -> bool {
         match self {
             Header::EchoRequest { .. } | Header::EchoReply { .. } => false,
@@ -142,7 +142,7 @@ impl Header {
     }
 }
 
-/// The pseudo-header's sum; the length is 32 bits there.
+/// The sum of the pseudo-header, which has a length of 32 bits.
 pub(crate) fn pseudo(src: Ipv6Addr, dst: Ipv6Addr, len: usize) -> Sum {
     Sum::pseudo_v6(src, dst, ipv6::ICMPV6)
         .plus(Sum::of_be16(len as u16))

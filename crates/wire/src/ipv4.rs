@@ -1,7 +1,7 @@
-//! The IPv4 header: parse verifies everything a receiver must, emit computes the checksum.
+//! The IPv4 header: parse checks all that a receiver must, emit computes the checksum.
 //!
-//! Called by: `inet::ip_input`, `inet::ip_output`, `forward`, `frag`, and ICMP for quoted headers.
-//! RFC 791 section 3.1, RFC 1122 section 3.2.1, RFC 7126 (which options are refused).
+//! Called by: `inet::ip_input`, `inet::ip_output`, and `inet::icmp` for quoted headers. RFC 791
+//! section 3.1, RFC 1122 section 3.2.1, RFC 7126 (refused options).
 
 use base::DropReason;
 use core::net::Ipv4Addr;
@@ -9,13 +9,13 @@ use core::net::Ipv4Addr;
 use crate::bytes::{array, be16, put};
 use crate::checksum::{self, Sum};
 
-/// Bytes of a header without options.
+/// Bytes of the header without options.
 pub const HEADER_LEN: usize = 20;
 /// Bytes of the longest header.
 pub const HEADER_LEN_MAX: usize = 60;
-/// Where the identification lies in the header, in bytes from its start.
+/// Offset of the identification in the header, in bytes.
 pub const ID_OFFSET: usize = 4;
-/// Where the checksum lies in the header, in bytes from its start.
+/// Offset of the checksum in the header, in bytes.
 pub const CHECKSUM_OFFSET: usize = 10;
 
 /// Protocol number of ICMP, RFC 792.
@@ -31,7 +31,7 @@ const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 const OFFSET_MASK: u16 = 0x1fff;
 
-/// An IPv4 header; the version is 4 and not kept, the checksum is verified and not kept.
+/// An IPv4 header without version and checksum, which parse verifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Bytes of header with options: 20 to 60, a multiple of 4.
@@ -42,15 +42,15 @@ pub struct Header {
     pub total_len: u16,
     /// Identification of a datagram's fragments.
     pub id: u16,
-    /// May not be fragmented on the way.
+    /// Routers must not fragment it.
     pub dont_fragment: bool,
     /// Not the last fragment.
     pub more_fragments: bool,
-    /// Where the data belongs in the datagram, in bytes, a multiple of 8.
+    /// Offset of the data in the datagram, in bytes, a multiple of 8.
     pub fragment_offset: u16,
     /// Hops left.
     pub ttl: u8,
-    /// What follows: [`TCP`], [`UDP`], [`ICMP`] ...
+    /// Protocol of the data: [`TCP`], [`UDP`], [`ICMP`] ...
     pub protocol: u8,
     /// Source address.
     pub src: Ipv4Addr,
@@ -59,8 +59,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header at the beginning of `packet`. After `Ok`, `header_len <= total_len <=
-    /// packet.len()`, the checksum is right, and no option needs to be refused.
+    /// Parse the header at the start of `packet`. After `Ok`, `header_len <= total_len <=
+    /// packet.len()`, the checksum is right, and there is no option that must be refused.
     ///
     /// # Errors
     /// In this order: [`DropReason::Ipv4Short`], [`DropReason::Ipv4Version`],
@@ -108,9 +108,9 @@ impl Header {
         }
     }
 
-    /// The header an ICMP error quotes: fields only, since routers change some of them and quote
-    /// eight bytes of data or more (RFC 792, RFC 1812 section 4.3.2.3). `total_len` may be more
-    /// than is there.
+    /// Parse a header quoted in an ICMP error. Only the fields are read, because routers change
+    /// some of them and may quote as few as eight bytes of data (RFC 792, RFC 1812 section
+    /// 4.3.2.3). `total_len` may exceed `quote`.
     ///
     /// # Errors
     /// [`DropReason::Ipv4Short`], [`DropReason::Ipv4Version`], [`DropReason::Ipv4HeaderLength`].
@@ -126,12 +126,12 @@ impl Header {
         Ok(Header::fields(b, header_len, be16(b, 2)))
     }
 
-    /// Writes the 20 bytes with their checksum. Options of a longer header must be in
+    /// Write the 20 bytes with their checksum. Options of a longer header must be in
     /// `buf[20..header_len]` already and are summed.
     ///
-    /// Returns `false`, with nothing written, if `buf` is shorter than `header_len`, if that is
-    /// not a multiple of 4 from 20 to 60, if `total_len` is less, or if the offset is not a
-    /// multiple of 8.
+    /// Returns `false`, with nothing written, if `buf` is shorter than `header_len`, if
+    /// `header_len` is not a multiple of 4 from 20 to 60, if `total_len` is less, or if the offset
+    /// is not a multiple of 8.
     #[inline]
     pub fn emit(&self, buf: &mut [u8]) -> bool {
         let encodes = self.header_len.is_multiple_of(4)
@@ -176,22 +176,22 @@ impl Header {
         self.tos & 3
     }
 
-    /// One of several pieces of a datagram.
+    /// Is it a fragment of a datagram?
     #[inline]
     pub const fn is_fragment(&self) -> bool {
         self.more_fragments || self.fragment_offset != 0
     }
 }
 
-/// What nearly every packet has: no options, not a fragment, everything right. Words in memory
-/// order, so that nothing is swapped that is only compared or summed.
+/// The usual header: no options, not a fragment, valid. Words are in memory order, because they are
+/// only compared or summed.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain {
-    /// Source and destination, as they stand in the header.
+    /// Source and destination in memory order.
     pub addrs: u64,
-    /// Bytes of header and data, at most the packet's.
+    /// Bytes of header and data, at most the packet's length.
     pub total_len: u32,
-    /// What follows.
+    /// Protocol of the data.
     pub protocol: u8,
     /// DSCP and ECN.
     pub tos: u8,
@@ -200,8 +200,8 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// The header at the beginning of `packet` if it is plain; [`Header::parse`] says about any
-    /// other what it is.
+    /// Parse the header at the start of `packet` if it is plain; [`Header::parse`] handles any
+    /// other.
     #[inline(always)]
     pub fn parse(packet: &[u8]) -> Option<Plain> {
         let b = packet.first_chunk::<HEADER_LEN>()?;
@@ -218,7 +218,7 @@ impl Plain {
     }
 }
 
-/// The sum of a header without options, from register loads.
+/// The sum of a header without options, computed from registers.
 #[inline(always)]
 fn sum_20(b: &[u8; HEADER_LEN]) -> Sum {
     Sum::from_u64s([
@@ -228,9 +228,9 @@ fn sum_20(b: &[u8; HEADER_LEN]) -> Sum {
     ])
 }
 
-/// Lowers the TTL of a valid header by one and updates the checksum (RFC 1812 section 5.3.1,
-/// RFC 1624), touching nothing else. Returns the TTL left, or `None` (nothing written) if it was
-/// already zero or `packet` is shorter than a header.
+/// Decrement the TTL of a valid header and update the checksum (RFC 1812 section 5.3.1, RFC 1624).
+/// Returns the new TTL, or `None`, with nothing written, if it was zero or `packet` is shorter than
+/// a header.
 #[inline]
 pub fn decrement_ttl(packet: &mut [u8]) -> Option<u8> {
     let b = packet.first_chunk_mut::<HEADER_LEN>()?;
@@ -243,7 +243,7 @@ pub fn decrement_ttl(packet: &mut [u8]) -> Option<u8> {
     Some(ttl)
 }
 
-/// The checksum and the options of a header longer than 20 bytes.
+/// Check checksum and options of a header longer than 20 bytes.
 #[cold]
 fn check_options(header: &[u8]) -> Result<(), DropReason> {
     const END: u8 = 0;

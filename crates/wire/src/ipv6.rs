@@ -1,7 +1,7 @@
-//! The IPv6 header, and the walk over extension headers to what they carry.
+//! The IPv6 header, and the walk over extension headers to the upper-layer header.
 //!
-//! Called by: `inet::ip_input`, `inet::ip_output`, `forward`, `frag`, ICMPv6 for quoted headers.
-//! RFC 8200 sections 3 and 4, RFC 5095 (type 0 routing headers), RFC 6946 (atomic fragments).
+//! Called by: `inet::ip_input`, `inet::ip_output`, and `inet::icmp` for quoted headers. RFC 8200
+//! sections 3 and 4, RFC 5095 (type 0 routing headers), RFC 6946 (atomic fragments).
 
 use base::DropReason;
 use core::net::Ipv6Addr;
@@ -10,7 +10,7 @@ use crate::bytes::{array, be16, be32, put};
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 40;
-/// Extension headers walked in one packet; more is an attack (RFC 8504 section 5.3 allows a limit).
+/// Maximum number of extension headers in a packet (RFC 8504 section 5.3 allows a limit).
 pub const EXTENSION_HEADERS_MAX: usize = 8;
 
 /// Next header: hop-by-hop options.
@@ -26,7 +26,7 @@ pub const NO_NEXT: u8 = 59;
 /// Next header: destination options.
 pub const DESTINATION_OPTIONS: u8 = 60;
 
-/// An IPv6 header; the version is 6 and not kept.
+/// An IPv6 header without the version, which parse verifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// DSCP in the upper six bits (RFC 2474), ECN in the lower two (RFC 3168).
@@ -35,7 +35,7 @@ pub struct Header {
     pub flow_label: u32,
     /// Bytes after the header, extension headers included.
     pub payload_len: u16,
-    /// What follows: an extension header or a protocol.
+    /// The next header: an extension header or a protocol.
     pub next_header: u8,
     /// Hops left.
     pub hop_limit: u8,
@@ -46,8 +46,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header at the beginning of `packet`. After `Ok`, `40 + payload_len <= packet.len()`.
-    /// Jumbograms (RFC 2675) are not spoken: a length of zero means nothing follows.
+    /// Parse the header at the start of `packet`. After `Ok`, `40 + payload_len <= packet.len()`.
+    /// Jumbograms (RFC 2675) are not supported: a length of zero means that nothing follows.
     ///
     /// # Errors
     /// [`DropReason::Ipv6Short`], [`DropReason::Ipv6Version`], [`DropReason::Ipv6PayloadLength`].
@@ -60,7 +60,7 @@ impl Header {
         Ok(header)
     }
 
-    /// The header an ICMPv6 error quotes: the payload may be cut (RFC 4443 section 2.4).
+    /// Parse a header quoted in an ICMPv6 error; the payload may be cut (RFC 4443 section 2.4).
     ///
     /// # Errors
     /// [`DropReason::Ipv6Short`], [`DropReason::Ipv6Version`].
@@ -82,7 +82,7 @@ impl Header {
         })
     }
 
-    /// Writes the 40 bytes; `false` if `buf` is shorter or the flow label over 20 bits.
+    /// Write the 40 bytes; `false` if `buf` is shorter or the flow label exceeds 20 bits.
     #[inline]
     pub fn emit(&self, buf: &mut [u8]) -> bool {
         let Some(b) = buf.first_chunk_mut::<HEADER_LEN>() else { return false };
@@ -109,9 +109,9 @@ impl Header {
 /// A fragment header, RFC 8200 section 4.5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// What the whole datagram carries.
+    /// The next header of the whole datagram.
     pub next_header: u8,
-    /// Where the data belongs, in bytes, a multiple of 8.
+    /// Offset of the data in the datagram, in bytes, a multiple of 8.
     pub fragment_offset: u16,
     /// Not the last fragment.
     pub more_fragments: bool,
@@ -123,7 +123,7 @@ impl Fragment {
     /// Bytes of a fragment header.
     pub const LEN: usize = 8;
 
-    /// The fragment header at the beginning of `bytes`; reserved bits are ignored.
+    /// Parse the fragment header at the start of `bytes`; reserved bits are ignored.
     ///
     /// # Errors
     /// [`DropReason::Ipv6ExtensionHeader`] below 8 bytes.
@@ -138,7 +138,7 @@ impl Fragment {
         })
     }
 
-    /// Writes the 8 bytes; `false` if `buf` is shorter or the offset not a multiple of 8.
+    /// Write the 8 bytes; `false` if `buf` is shorter or the offset is not a multiple of 8.
     pub fn emit(&self, buf: &mut [u8]) -> bool {
         let Some(b) = buf.first_chunk_mut::<8>() else { return false };
         if !self.fragment_offset.is_multiple_of(8) {
@@ -152,18 +152,17 @@ impl Fragment {
     }
 }
 
-/// What a packet carries behind its extension headers: the protocol and where it begins in
-/// `payload` (the bytes after the IPv6 header, cut to `payload_len`; `next_header` is the one of
-/// that header).
+/// Find the upper-layer protocol behind the extension headers, and its offset in `payload` (the
+/// bytes after the IPv6 header, cut to `payload_len`). `next_header` is that of the IPv6 header.
 ///
 /// A real fragment is returned as ([`FRAGMENT`], offset of the fragment header) for reassembly; an
 /// atomic one (RFC 6946) is walked through. [`NO_NEXT`], ESP and AH are returned like protocols.
 ///
 /// # Errors
-/// [`DropReason::Ipv6ExtensionHeader`]: a header past the end, more than
-/// [`EXTENSION_HEADERS_MAX`], hop-by-hop options not in first place (RFC 8200 section 4.1), an
-/// option that says to discard when unknown (section 4.2), a routing header with segments left,
-/// or any of type 0, which RFC 5095 allows to skip when nothing is left; nobody sends those.
+/// [`DropReason::Ipv6ExtensionHeader`]: a header past the end, more than [`EXTENSION_HEADERS_MAX`],
+/// hop-by-hop options not in first place (RFC 8200 section 4.1), an unknown option that must not be
+/// skipped (section 4.2), a routing header with segments left, or any routing header of type 0,
+/// which RFC 5095 permits to skip if no segments are left.
 #[inline]
 pub fn upper_layer(payload: &[u8], next_header: u8) -> Result<(u8, usize), DropReason> {
     match next_header {
@@ -212,7 +211,7 @@ fn walk(payload: &[u8], mut next_header: u8) -> Result<(u8, usize), DropReason> 
     }
 }
 
-/// The options of a hop-by-hop or destination options header, RFC 8200 section 4.2.
+/// Check the options of a hop-by-hop or destination options header, RFC 8200 section 4.2.
 fn check_options(mut options: &[u8]) -> Result<(), DropReason> {
     const PAD1: u8 = 0;
     while let [kind, rest @ ..] = options {
@@ -220,7 +219,7 @@ fn check_options(mut options: &[u8]) -> Result<(), DropReason> {
             options = rest;
             continue;
         }
-        // The two highest bits say what to do with an option one does not know: 00 skips it.
+        // The two highest bits say how to treat an unknown option: 00 skips it.
         if kind >> 6 != 0 {
             return Err(DropReason::Ipv6ExtensionHeader);
         }

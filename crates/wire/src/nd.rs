@@ -1,4 +1,4 @@
-//! Neighbour solicitations and advertisements: what ARP is to IPv4.
+//! Neighbour solicitations and advertisements, which replace ARP in IPv6.
 //!
 //! Called by: `inet::nd`, which checks the hop limit (255) and the addresses. RFC 4861 sections
 //! 4.3, 4.4, 4.6, 7.1.1 and 7.1.2; RFC 4862 section 5.4 for DAD (source `::`).
@@ -20,7 +20,7 @@ pub const SOLICITATION: u8 = 135;
 /// ICMPv6 type of a neighbour advertisement.
 pub const ADVERTISEMENT: u8 = 136;
 
-/// Options of one message looked at; more is an attack (RFC 4861 names no number).
+/// Maximum number of options in a message (RFC 4861 names no limit).
 const OPTIONS_MAX: usize = 16;
 
 const SOURCE_LINK_ADDR: u8 = 1;
@@ -30,18 +30,18 @@ const ROUTER: u8 = 0x80;
 const SOLICITED: u8 = 0x40;
 const OVERRIDE: u8 = 0x20;
 
-/// Which of the two messages.
+/// The type of message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Who has the target address?
+    /// Requests the link address of the target.
     Solicitation,
-    /// The sender has the target address.
+    /// Announces the link address of the target, which the sender has.
     Advertisement {
         /// The sender is a router.
         router: bool,
         /// It answers a solicitation.
         solicited: bool,
-        /// It replaces what the neighbour table has.
+        /// It replaces the entry in the neighbour table.
         overrides: bool,
     },
 }
@@ -49,21 +49,21 @@ pub enum Kind {
 /// A neighbour solicitation or advertisement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Which, with the flags.
+    /// The type, with the flags.
     pub kind: Kind,
-    /// The address asked for or advertised; never multicast.
+    /// The address that is solicited or advertised; never multicast.
     pub target: Ipv6Addr,
     /// The source link-layer address option of a solicitation, or the target one of an
-    /// advertisement; the last if repeated.
+    /// advertisement; the last one if repeated.
     pub link_addr: Option<MacAddr>,
 }
 
 impl Header {
-    /// The message in `message`, an ICMPv6 message that [`icmpv6::Header::parse`] accepted.
+    /// Parse `message`, an ICMPv6 message that [`icmpv6::Header::parse`] accepted.
     ///
     /// # Errors
-    /// [`DropReason::IcmpMalformed`]: not one of the two types, code not 0, below 24 bytes, a
-    /// multicast target, an option of length 0 or past the end, or over 16 options.
+    /// [`DropReason::IcmpMalformed`]: neither of the two types, a code other than 0, below 24
+    /// bytes, a multicast target, an option of length 0 or past the end, or more than 16 options.
     pub fn parse(message: &[u8]) -> Result<Header, DropReason> {
         let (b, options) =
             message.split_first_chunk::<HEADER_LEN>().ok_or(DropReason::IcmpMalformed)?;
@@ -87,8 +87,8 @@ impl Header {
         Ok(Header { kind, target, link_addr: link_addr(options, wanted)? })
     }
 
-    /// Writes the message with its checksum to the beginning of `buf` and returns its length, 24
-    /// or 32 bytes; `None`, and nothing written, if `buf` is shorter than that.
+    /// Write the message with its checksum to the start of `buf` and return its length, 24 or 32
+    /// bytes; `None`, with nothing written, if `buf` is shorter.
     pub fn emit(&self, buf: &mut [u8], src: Ipv6Addr, dst: Ipv6Addr) -> Option<usize> {
         let len = if self.link_addr.is_some() { LEN_MAX } else { HEADER_LEN };
         let message = buf.get_mut(..len)?;
@@ -114,12 +114,12 @@ impl Header {
     }
 }
 
-/// The link-layer address option of kind `wanted`; others are passed over by their length.
+/// The link-layer address option of kind `wanted`; others are skipped by their length.
 fn link_addr(mut options: &[u8], wanted: u8) -> Result<Option<MacAddr>, DropReason> {
     let mut found = None;
     for _ in 0..OPTIONS_MAX {
         let [kind, units, ..] = *options else {
-            // One byte left over is not an option.
+            // A single byte left over is malformed.
             return if options.is_empty() { Ok(found) } else { Err(DropReason::IcmpMalformed) };
         };
         let len = usize::from(units) * 8;

@@ -1,8 +1,8 @@
-//! The TCP header: ports, sequence numbers, flags, window; its options are in `tcp/options.rs`.
+//! The TCP header: ports, sequence numbers, flags, window. Options are in `tcp/options.rs`.
 //!
-//! Called by: `tcp::predict`, `tcp::input`, `tcp::output`, demultiplexing. The checksum is verified
-//! and made by the caller, who has the addresses and maybe the sum already. RFC 9293 section 3.1,
-//! RFC 3168.
+//! Called by: `stack/rx.rs`, `stack/tx.rs`, `tcp::header`, `tcp::urgent`. The caller verifies and
+//! computes the checksum, because it has the addresses and maybe the sum already. RFC 9293 section
+//! 3.1, RFC 3168.
 
 mod established;
 mod options;
@@ -17,15 +17,15 @@ use core::ops::BitOr;
 use crate::bytes::{be16, be32, put};
 use crate::checksum::Sum;
 
-/// Bytes of a header without options.
+/// Bytes of the header without options.
 pub const HEADER_LEN: usize = 20;
 /// Bytes of the longest header.
 pub const HEADER_LEN_MAX: usize = 60;
-/// Where the sequence number lies in the header.
+/// Offset of the sequence number in the header, in bytes.
 pub const SEQ_OFFSET: usize = 4;
-/// Where the checksum lies in the header, for devices that finish it.
+/// Offset of the checksum in the header, for devices that finish it.
 pub const CHECKSUM_OFFSET: usize = 16;
-/// Where the control bits lie in the header, in bytes from its start.
+/// Offset of the control bits in the header, in bytes.
 pub const FLAGS_OFFSET: usize = 13;
 
 /// The control bits, RFC 9293 section 3.1, with ECE and CWR of RFC 3168.
@@ -36,7 +36,7 @@ pub struct Flags(pub u8);
 impl Flags {
     /// No flag.
     pub const NONE: Flags = Flags(0);
-    /// No more data from the sender.
+    /// The sender has no more data.
     pub const FIN: Flags = Flags(0x01);
     /// Synchronise sequence numbers.
     pub const SYN: Flags = Flags(0x02);
@@ -65,14 +65,14 @@ impl Flags {
         self.0 & other.0 != 0
     }
 
-    /// These and `other`, in constants.
+    /// The union of both, usable in constants.
     #[inline(always)]
     #[must_use]
     pub const fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
 
-    /// These but not `other`.
+    /// These without `other`.
     #[inline(always)]
     #[must_use]
     pub const fn without(self, other: Flags) -> Flags {
@@ -102,7 +102,7 @@ impl fmt::Debug for Flags {
     }
 }
 
-/// A TCP header; the checksum is the caller's.
+/// A TCP header without the checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Source port.
@@ -123,9 +123,9 @@ pub struct Header {
     pub urgent: u16,
 }
 
-/// Say in a finished header that urgent data ends `ahead` bytes behind its sequence number: the
-/// flag, the pointer (both said nothing so far), and what that changes in a checksum that is
-/// `whole`, as RFC 1624 section 3 has it; one that a device finishes covers neither yet.
+/// Set URG and the urgent pointer in a finished header: urgent data ends `ahead` bytes past its
+/// sequence number. Both must have been zero. If the checksum is `whole`, it is updated as in RFC
+/// 1624 section 3; one that a device finishes does not cover them yet.
 pub fn set_urgent(header: &mut [u8], ahead: u16, whole: bool) {
     let Some(header) = header.first_chunk_mut::<HEADER_LEN>() else { return };
     let before = Sum::of_be16(be16(header, 12)).plus(Sum::of_be16(be16(header, 18)));
@@ -139,8 +139,8 @@ pub fn set_urgent(header: &mut [u8], ahead: u16, whole: bool) {
 }
 
 impl Header {
-    /// The header at the beginning of `segment`. After `Ok`, `20 <= header_len <= segment.len()`.
-    /// The four reserved bits are ignored, as RFC 9293 section 3.1 asks.
+    /// Parse the header at the start of `segment`. After `Ok`, `20 <= header_len <= segment.len()`.
+    /// The four reserved bits are ignored, as RFC 9293 section 3.1 requires.
     ///
     /// # Errors
     /// [`DropReason::TcpShort`], [`DropReason::TcpDataOffset`].
@@ -165,11 +165,11 @@ impl Header {
         })
     }
 
-    /// Writes the 20 bytes with a zero checksum field; the options are the caller's to write to
+    /// Write the 20 bytes with a zero checksum field. The caller writes the options to
     /// `buf[20..header_len]`, before or after.
     ///
-    /// Returns `false`, with nothing written, if `buf` is shorter than `header_len` or that is not
-    /// a multiple of 4 from 20 to 60.
+    /// Returns `false`, with nothing written, if `buf` is shorter than `header_len`, or if
+    /// `header_len` is not a multiple of 4 from 20 to 60.
     #[inline]
     pub fn emit(&self, buf: &mut [u8]) -> bool {
         let encodes = self.header_len.is_multiple_of(4)
@@ -190,13 +190,14 @@ impl Header {
         true
     }
 
-    /// Both ports of a segment, as they stand in the header: for keys, which only compare.
+    /// Both ports of a segment in memory order, for keys that are only compared.
     #[inline(always)]
     pub fn raw_ports(segment: &[u8]) -> u32 {
         segment.first_chunk::<4>().map_or(0, |b| u32::from_ne_bytes(*b))
     }
 
-    /// The options in a segment this header was parsed from; empty for any other too short.
+    /// The options of the segment that this header was parsed from; empty if `segment` is too
+    /// short.
     #[inline(always)]
     pub fn options<'a>(&self, segment: &'a [u8]) -> &'a [u8] {
         segment.get(HEADER_LEN..self.header_len).unwrap_or_default()

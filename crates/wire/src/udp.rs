@@ -1,8 +1,8 @@
 //! The UDP header.
 //!
-//! Called by: `inet::udp`, and code that writes datagrams. The checksum is verified and made by the
-//! caller, who has the addresses and maybe the sum already. RFC 768, RFC 1122 section 4.1.3.4, RFC
-//! 8200 section 8.1.
+//! Called by: `inet::udp`, and code that writes datagrams. The caller verifies and computes the
+//! checksum, because it has the addresses and maybe the sum already. RFC 768, RFC 1122 section
+//! 4.1.3.4, RFC 8200 section 8.1.
 
 use base::DropReason;
 
@@ -11,7 +11,7 @@ use crate::checksum::Sum;
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 8;
-/// Where the checksum lies in the header, for devices that finish it.
+/// Offset of the checksum in the header, for devices that finish it.
 pub const CHECKSUM_OFFSET: usize = 6;
 
 /// A UDP header.
@@ -23,13 +23,13 @@ pub struct Header {
     pub dst_port: u16,
     /// Bytes of header and data.
     pub length: u16,
-    /// As it lies in memory; zero means none was made, which IPv6 does not allow.
+    /// In memory order; zero means no checksum, which IPv6 does not allow.
     pub checksum: [u8; 2],
 }
 
 impl Header {
-    /// The header at the beginning of `datagram` (cut to what IP carried). After `Ok`,
-    /// `8 <= length <= datagram.len()`; bytes past `length` are not data.
+    /// Parse the header at the start of `datagram` (cut to the IP payload). After `Ok`, `8 <=
+    /// length <= datagram.len()`; bytes past `length` are not data.
     ///
     /// # Errors
     /// [`DropReason::UdpShort`].
@@ -48,7 +48,7 @@ impl Header {
         })
     }
 
-    /// Writes the 8 bytes; `false` if `buf` is shorter or `length` below 8.
+    /// Write the 8 bytes; `false` if `buf` is shorter or `length` is below 8.
     #[inline]
     pub fn emit(&self, buf: &mut [u8]) -> bool {
         let Some(b) = buf.first_chunk_mut::<HEADER_LEN>() else { return false };
@@ -63,8 +63,8 @@ impl Header {
     }
 }
 
-/// The field for a datagram that sums to `sum` (pseudo-header, header with a zero field, data): a
-/// checksum that comes out zero is sent as all ones (RFC 768), since zero means none.
+/// The checksum field of a datagram that sums to `sum` (pseudo-header, header with a zero field,
+/// data). A checksum of zero is sent as all ones (RFC 768), since zero means none.
 #[inline]
 pub const fn checksum_field(sum: Sum) -> [u8; 2] {
     match sum.field() {

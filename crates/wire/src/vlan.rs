@@ -1,7 +1,7 @@
-//! The VLAN tag: 4 bytes after an Ethernet header whose type is `ether::VLAN`.
+//! The VLAN tag: 4 bytes after an Ethernet header of type `ether::VLAN`.
 //!
-//! Called by: the joining files of the stack on ports that carry tagged frames, and whoever does a
-//! network card's work on them. A tag inside a tag is another tag: call again. IEEE 802.1Q section
+//! Called by: `device::vlan` and taps, for ports with tagged frames, and `link`, which does
+//! segmentation offload on such frames. For a tag inside a tag, parse again. IEEE 802.1Q section
 //! 9.6, IEEE 802.1ad.
 
 use base::{DropReason, LinkKind};
@@ -9,24 +9,24 @@ use base::{DropReason, LinkKind};
 use crate::bytes::{be16, put};
 use crate::ether;
 
-/// Bytes of the tag, without the Ethernet type that announced it.
+/// Bytes of the tag, without the Ethernet type that announces it.
 pub const HEADER_LEN: usize = 4;
 
-/// A tag: its control information, and the type of what follows.
+/// A tag: its control information, and the type of the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Priority code point, 0 to 7.
     pub priority: u8,
-    /// May be dropped first under congestion.
+    /// May be dropped first under congestion (DEI).
     pub drop_eligible: bool,
-    /// VLAN identifier, 0 to 4095; 0 means the tag only has a priority, 4095 is reserved.
+    /// VLAN identifier, 0 to 4095; 0 is a priority tag, 4095 is reserved.
     pub id: u16,
-    /// The Ethernet type of what follows the tag.
+    /// Ethernet type of the payload.
     pub ethertype: u16,
 }
 
 impl Header {
-    /// The tag at the beginning of `bytes`, which begin right after the Ethernet header.
+    /// Parse the tag at the start of `bytes`, which follow the Ethernet header.
     ///
     /// # Errors
     /// [`DropReason::EtherShort`] below 4 bytes.
@@ -42,7 +42,8 @@ impl Header {
         })
     }
 
-    /// Writes the 4 bytes; `false` if `buf` is shorter, the priority over 7 or the id over 4095.
+    /// Write the 4 bytes; `false` if `buf` is shorter, the priority exceeds 7 or the id exceeds
+    /// 4095.
     #[inline]
     pub fn emit(&self, buf: &mut [u8]) -> bool {
         let Some(b) = buf.first_chunk_mut::<HEADER_LEN>() else { return false };
@@ -57,8 +58,8 @@ impl Header {
     }
 }
 
-/// Where the IP packet of a frame begins: behind the Ethernet header and its tags, however many,
-/// or at once. `None` if an Ethernet frame carries something else, or ends before that.
+/// Offset of a frame's IP packet, behind the Ethernet header and any number of tags; 0 without a
+/// link header. `None` if an Ethernet frame carries something else, or is too short.
 pub fn ip_at(frame: &[u8], link: LinkKind) -> Option<usize> {
     if link == LinkKind::Ip {
         return Some(0);

@@ -1,4 +1,4 @@
-//! A copy against the standard library's, at every length and alignment that could matter.
+//! Compares copies with the standard library's, at the relevant lengths and alignments.
 
 use super::copy;
 

@@ -1,4 +1,4 @@
-//! Buffers that are lent, filled by somebody else, and come back as mbufs.
+//! Buffers that are lent, filled by the borrower, and returned as mbufs.
 #![allow(unsafe_code)]
 
 use std::thread;
@@ -11,13 +11,13 @@ use crate::{Class, FrameLayout, Frames, Memory, Pool};
 
 const AT: u64 = 256;
 
-/// Memory from the heap, on a page.
+/// Memory from the heap, aligned to a page.
 struct Heap(NonNull<u8>, Layout);
 
-// SAFETY: it is this value's alone.
+// SAFETY: it belongs to this value alone.
 unsafe impl Send for Heap {}
 
-// SAFETY: allocated until it is dropped, and nobody else knows of it.
+// SAFETY: allocated until it is dropped, and not known to anything else.
 unsafe impl Memory for Heap {
     fn start(&self) -> NonNull<u8> {
         self.0
@@ -45,9 +45,9 @@ fn frames(layout: FrameLayout, count: usize) -> Frames {
     Frames::new(layout, heap(count * layout.stride)).expect("they fit")
 }
 
-/// Play the one who fills a lent buffer.
+/// Fill a lent buffer in place of its borrower.
 fn fill(frames: &mut Frames, offset: u64, data: &[u8]) {
-    // SAFETY: nobody else uses it in these tests.
+    // SAFETY: nothing else uses it in these tests.
     let room = unsafe { frames.room(offset, data.len()) };
     room.expect("lent, and long enough").copy_from_slice(data);
 }
@@ -70,7 +70,7 @@ fn what_was_filled_is_an_mbuf_like_any_other() {
         }
         let mut pool = Pool::new(1 << 20);
         for (n, &offset) in lent.iter().enumerate() {
-            // SAFETY: it was filled above, by ourselves.
+            // SAFETY: the test itself has filled it above.
             let seen = unsafe { frames.look(offset + AT, 1500) };
             assert_eq!(seen, Some((bytes(n as u8, 1500).as_slice(), offset)));
             // SAFETY: as above.
@@ -113,7 +113,7 @@ fn what_was_not_lent_or_does_not_fit_is_no_mbuf() {
     let layout = FrameLayout::of(Class::K2);
     let mut frames = frames(layout, 2);
     let (stride, past) = (layout.stride as u64, 2 * layout.stride as u64);
-    // SAFETY: nobody else uses the memory.
+    // SAFETY: nothing else uses the memory.
     let none = |frames: &mut Frames, offset, len| unsafe { frames.filled(offset, len) }.is_none();
     assert!(none(&mut frames, AT, 10), "free");
     let offset = frames.lend().expect("one is free");

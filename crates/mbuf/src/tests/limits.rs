@@ -1,4 +1,4 @@
-//! Capacities, and limits that hold.
+//! Capacities and limits.
 
 use super::assert_all_home;
 use crate::{Class, HEADROOM, Pool};
@@ -80,7 +80,7 @@ fn empty_buffers_can_be_placed_within_their_headroom() {
     assert_all_home(&mut pool);
 }
 
-/// As many buffers for `len` bytes as the pool has.
+/// Allocate buffers for `len` bytes until the pool has no more.
 fn all_of(pool: &mut Pool, len: usize) -> Vec<crate::Mbuf> {
     core::iter::from_fn(|| pool.alloc(len)).collect()
 }
@@ -99,7 +99,7 @@ fn memory_moves_between_sizes_of_buffers() {
     assert_all_home(&mut pool);
 }
 
-/// Some of each slab is in use, so none moves; but small ones may have large buffers.
+/// Each slab is partly in use, so none is freed; but small requests get large buffers.
 #[test]
 fn a_small_buffer_may_be_a_large_one_when_there_is_no_other() {
     let mut pool = Pool::new(4 << 20);
@@ -114,7 +114,7 @@ fn a_small_buffer_may_be_a_large_one_when_there_is_no_other() {
     assert_all_home(&mut pool);
 }
 
-/// What cannot be had is not looked for each time: a walk takes long.
+/// Free slabs are not looked for at each failed request, because a walk takes long.
 #[test]
 fn whole_free_slabs_are_looked_for_rarely() {
     let mut attempts = crate::reclaim::Attempts::default();

@@ -1,5 +1,5 @@
-//! Any sequence of operations on any number of handles, beside a vector per handle: what one
-//! handle writes must never show in another, and what may be written must be said exactly.
+//! Random operations on several handles, compared with one vector per handle: what one handle
+//! writes must not show in another, and only writable bytes may be reported as such.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Who may write what, when handles share a cluster.
+//! What may be written through which handle when handles share a cluster.
 
 use super::{assert_all_home, bytes, mbuf_of};
 use crate::{Class, Flags, Front, Mbuf, Pool};
@@ -41,7 +41,7 @@ fn one_copy_is_out_at_a_time() {
     assert_all_home(&mut pool);
 }
 
-/// A payload that was sent, and the frame it went in.
+/// A payload that was sent, and the frame that it was sent in.
 fn sent(pool: &mut Pool, data: &[u8], flags: u8, headers: &[u8]) -> (Mbuf, Mbuf) {
     let mut payload = mbuf_of(pool, data);
     payload.set(flags);
@@ -51,7 +51,7 @@ fn sent(pool: &mut Pool, data: &[u8], flags: u8, headers: &[u8]) -> (Mbuf, Mbuf)
     (payload, frame)
 }
 
-/// The plain way to what [`crate::Shares::behind`] does in one step.
+/// Does in several steps what [`crate::Shares::behind`] does in one.
 fn shared_then_prepended(pool: &mut Pool, kept: &mut Mbuf, headers: &[u8], like: &Mbuf) -> Mbuf {
     let mut sent = pool.share_for_send(kept).expect("alone");
     sent.prepend(headers.len()).expect("headroom").copy_from_slice(headers);
@@ -79,7 +79,7 @@ fn a_share_behind_headers_is_a_share_with_headers_in_front() {
             m.set_csum(8);
             m.set_mark(10);
         }
-        // So that there is one at hand.
+        // Make sure that the free list has a share.
         let mut spare = mbuf_of(&mut pool, &data);
         drop(pool.share(&mut spare));
         drop(spare);
@@ -292,12 +292,12 @@ fn truncate_takes_any_length() {
     assert_all_home(&mut pool);
 }
 
-/// Making a share may take in handles that came home; one of the same cluster must be counted.
+/// Making a share may take returned handles; one of the same cluster must be counted.
 #[test]
 fn a_share_made_while_another_comes_home_is_counted_right() {
     let mut pool = Pool::new(4 << 20);
     let mut kept = mbuf_of(&mut pool, &bytes(8, 100));
-    // As many as a slab has: the next one looks at what came home first.
+    // As many as in a slab: the next one looks at the return list first.
     let slab = crate::Class::Share.slab_objects();
     let mut shares: Vec<_> = (0..slab).filter_map(|_| pool.share(&mut kept)).collect();
     assert_eq!(shares.len(), slab);

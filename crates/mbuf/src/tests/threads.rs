@@ -1,4 +1,4 @@
-//! Handles that end on other threads, and pools that end before their handles.
+//! Handles dropped on other threads, and pools dropped before their handles.
 
 use std::sync::mpsc;
 use std::thread;
@@ -36,8 +36,8 @@ fn another_pool_sends_handles_home_in_batches() {
     assert_all_home(&mut first);
 }
 
-/// A stream through two threads: what the far end writes behind a share is seen by no one else,
-/// and the near end may write again what came home.
+/// A stream through two threads: nobody else sees what the far end writes in front of a share, and
+/// the near end may write a buffer once it has come back.
 #[test]
 fn buffers_go_round_between_two_threads() {
     const FRAMES: u32 = if cfg!(wirespeed_unpooled) { 2_000 } else { 100_000 };

@@ -1,12 +1,12 @@
-//! CUBIC, RFC 9438. Windows are segments here, as in the RFC; bytes outside.
+//! CUBIC, RFC 9438. Windows in here are in segments, as in the RFC; arguments and results in bytes.
 //!
-//! Called by: the laws' common part (`mod.rs`), outside slow start.
+//! Called by: `mod.rs`, outside slow start.
 
 use base::{Duration, Instant};
 
 use crate::rare::Clean;
 
-/// Section 4.6: what is left of the window after a loss.
+/// Section 4.6: the part of cwnd that remains after a loss.
 const BETA: f64 = 0.7;
 /// Section 5: aggressiveness, in segments per second cubed.
 const C: f64 = 0.4;
@@ -18,13 +18,13 @@ pub(super) struct Cubic {
     w_max: f64,
     /// K: seconds from the start of the epoch until W_max is reached again.
     k: f64,
-    /// W_est: what Reno would have.
+    /// W_est: the window that Reno would have.
     w_est: f64,
     /// cwnd_prior: the window before the last reduction.
     cwnd_prior: f64,
-    /// When the curve began, less the time in which the window was not what limited.
+    /// When the epoch began, moved forward by the time in which cwnd was not the limit.
     epoch_start: Option<Instant>,
-    /// When it was last asked for a window.
+    /// When [`Cubic::avoid`] was last called.
     asked_at: Instant,
 }
 
@@ -76,8 +76,9 @@ impl Cubic {
         (next * mss as f64) as u64
     }
 
-    /// Section 5.8: while the application has less to send than the window admits, the curve stands
-    /// still. Only ACKs of a full window come here, and of those there is one each round trip.
+    /// Section 5.8: the curve stands still while the application sends less than cwnd admits.
+    /// `avoid` is called for ACKs of a full window only, so a gap of more than a round trip is such
+    /// a time.
     /// RFC 9438 5.8-a.
     fn without_pause(&mut self, start: Instant, now: Instant, srtt: Duration) -> Instant {
         let gap = now.since(core::mem::replace(&mut self.asked_at, now));
@@ -98,18 +99,18 @@ impl Cubic {
     /// Section 4.6 and 4.7: the slow-start threshold after a loss.
     /// RFC 9438 4.6-a, 4.6-b.
     pub(super) fn reduced(&mut self, cwnd: u64, flight_bytes: u64, mss: u64) -> u64 {
-        // A window of which less than half was used has proved nothing (RFC 7661 section 4.4.1).
+        // A window of which less than half was used is not validated (RFC 7661 section 4.4.1).
         let used = if flight_bytes < cwnd / 2 { flight_bytes } else { cwnd };
         let window = used as f64 / mss as f64;
         self.cwnd_prior = window;
         // RFC 9438 4.7-a.
-        // Fast convergence: a flow that shrinks leaves room for a new one.
+        // Fast convergence: a flow whose window shrinks leaves room for a new one.
         self.w_max = if window < self.w_max { window * (1.0 + BETA) / 2.0 } else { window };
         self.epoch_start = None;
         ((flight_bytes as f64 * BETA).round() as u64).max(2 * mss)
     }
-    /// Section 4.8: after a time-out the old window says nothing; the curve begins where slow start
-    /// ends, at its saddle.
+    /// Section 4.8: after a time-out W_max is forgotten; the curve begins where slow start ends, at
+    /// its plateau.
     /// RFC 9438 4.8-a.
     pub(super) fn timed_out(&mut self) {
         self.w_max = 0.0;

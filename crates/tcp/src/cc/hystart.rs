@@ -1,58 +1,57 @@
 //! HyStart++, RFC 9406: the first slow start ends when the round trip grows, before the queue is
 //! full and a window of segments is lost.
 //!
-//! Called by: the laws' common part (`mod.rs`), with each ACK of the first slow start. Only the
-//! first: those after a time-out have a threshold that was measured (section 4.3). L, the most that
-//! one ACK may add, is infinite, as that section has it for what is paced: so is what we send
-//! wherever the way is long, and where it is short one ACK answers a burst.
+//! Called by: `mod.rs`, with each ACK of the first slow start. Later slow starts end at a measured
+//! ssthresh (section 4.3). L, the limit on growth per ACK, is infinite, as that section permits
+//! with pacing: connections with a long round trip are paced, and on short ones one ACK answers a
+//! burst.
 
 use base::SeqNumber;
 
 use super::Ack;
 
-/// Growth of the round trip that means a queue: an eighth of it (section 4.2, MIN_RTT_DIVISOR),
-/// within these.
+/// RttThresh: growth of the round trip that indicates a queue. An eighth of it (section 4.2,
+/// MIN_RTT_DIVISOR), within these bounds.
 /// RFC 9406 4.3-a.
 const RISE_LEAST_US: u32 = 4_000;
 const RISE_MOST_US: u32 = 16_000;
 const RISE_DIVISOR: u32 = 8;
-/// N_RTT_SAMPLE: samples before their minimum is believed.
+/// N_RTT_SAMPLE: samples before their minimum is used.
 const SAMPLES: u16 = 8;
-/// A round is judged in as many parts. The RFC judges it whole, which is at its first eight
-/// samples: these were sent when the window was half of what it is, and it doubles again before
-/// the next round is judged. Decision 0029.
+/// A round is judged in up to this many parts. The RFC judges it once, at its first eight samples.
+/// Those were sent when the window was half of its present size, and it doubles again before the
+/// next round is judged. Decision 0029.
 const PARTS: u16 = 8;
-/// CSS_GROWTH_DIVISOR: how much slower conservative slow start grows.
+/// CSS_GROWTH_DIVISOR: how much slower conservative slow start (CSS) grows.
 const SLOWER: u64 = 4;
-/// CSS_ROUNDS: rounds of it before congestion avoidance begins.
+/// CSS_ROUNDS: rounds of CSS before congestion avoidance begins.
 const ROUNDS: u8 = 5;
 /// No sample yet.
 const NONE_US: u32 = u32::MAX;
 
-/// State of the first slow start; every connection that says little has it, so it is small.
+/// State of the first slow start. Idle connections keep it too, so it is small.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HyStart {
-    /// windowEnd: the round is over when this is acknowledged.
+    /// windowEnd: the round ends when this is acknowledged.
     round_end: Option<SeqNumber>,
     /// lastRoundMinRTT, currentRoundMinRTT.
     last_round_us: u32,
     this_round_us: u32,
-    /// The same of the part that runs.
+    /// The minimum of the current part.
     this_part_us: u32,
-    /// Samples of the round, and those that are still to come in the part.
+    /// Samples of this round, and samples still missing in this part.
     samples: u16,
     part_lacks: u16,
-    /// In conservative slow start: the round trip that led there (cssBaselineMinRtt) in
-    /// microseconds, and rounds.
+    /// In CSS: the round trip that started it (cssBaselineMinRtt) in microseconds, and its rounds.
     conservative: Option<(u32, u8)>,
 }
 
-/// What the window is to do.
+/// How cwnd grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Growth {
-    /// Grow by so many bytes.
+    /// Grow by this many bytes.
     By(u64),
-    /// Grow by so many bytes, and then no more by slow start: the threshold is here.
+    /// Grow by this many bytes, then set ssthresh to end slow start.
     Last(u64),
 }
 
@@ -69,7 +68,7 @@ impl HyStart {
         }
     }
 
-    /// Section 4.2, for an ACK that took `acked` bytes.
+    /// Section 4.2, for an ACK of `acked` bytes.
     /// RFC 9406 4.2-b.
     pub(super) fn on_ack(&mut self, ack: &Ack, acked: u64) -> Growth {
         let growth = if self.conservative.is_some() { acked / SLOWER } else { acked };
@@ -93,7 +92,7 @@ impl HyStart {
         if full { Growth::Last(growth) } else { Growth::By(growth) }
     }
 
-    /// A round begins; `true` if the one before was the last of slow start.
+    /// Start a round; `true` if the round before was the last of slow start.
     fn next_round(&mut self, ack: &Ack) -> bool {
         self.round_end = Some(ack.nxt);
         self.last_round_us = self.this_round_us;
@@ -110,15 +109,15 @@ impl HyStart {
         }
     }
 
-    /// A part of a round is over; `true` if there is no doubt of a queue.
+    /// A part of a round is complete; `true` if the round trip kept growing in CSS.
     /// RFC 9406 4.2-a, 4.2-c.
     fn check(&mut self) -> bool {
         match self.conservative {
-            // Before the second round this never is: no sample is the longest of times.
+            // Never true before the second round: without a sample `last_round_us` is the maximum.
             None if self.this_part_us >= longer(self.last_round_us) => {
                 self.conservative = Some((self.this_part_us, 0));
             }
-            // The round trip fell again: what grew was no queue of ours.
+            // The round trip fell again: the growth was not our queue.
             Some((baseline, _)) if self.this_part_us < baseline => self.conservative = None,
             Some((baseline, _)) => return self.this_part_us >= longer(baseline),
             None => {}
@@ -127,7 +126,7 @@ impl HyStart {
     }
 }
 
-/// A round trip and RttThresh of section 4.2, in microseconds.
+/// A round trip plus RttThresh of section 4.2, in microseconds.
 fn longer(rtt_us: u32) -> u32 {
     rtt_us.saturating_add((rtt_us / RISE_DIVISOR).clamp(RISE_LEAST_US, RISE_MOST_US))
 }

@@ -1,8 +1,8 @@
-//! Congestion control: one window in bytes, one small interface, the laws behind it.
+//! Congestion control: one window in bytes, and a small interface to the algorithms.
 //!
-//! Called by: ack and recovery. A law sees bytes and times, never segments, sequence numbers or the
-//! send queue. RFC 5681 (slow start, what a loss does), 6928 (initial window), 3465 (bytes are
-//! counted, so that dividing ACKs gains nothing).
+//! Called by: ack, recovery, output and pacing. An algorithm sees bytes and times, but neither
+//! segments nor the send queue. RFC 5681 (slow start, response to loss), RFC 6928 (initial window),
+//! RFC 3465 (bytes are counted, so that ACK division gains nothing).
 
 mod bbr;
 mod cubic;
@@ -19,7 +19,7 @@ use validation::Validation;
 
 use crate::rare::Rare;
 
-/// The laws to choose from.
+/// The algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     /// RFC 9438.
@@ -28,9 +28,9 @@ pub enum Algorithm {
     NewReno,
     /// draft-ietf-ccwg-bbr-06, version 3.
     Bbr,
-    /// RFC 5681 alone, as in 4.3BSD Reno: the first ACK of new data ends a repair. For the record.
+    /// RFC 5681 alone, as in 4.3BSD Reno: the first ACK of new data ends recovery. Historical.
     Reno,
-    /// As in 4.3BSD Tahoe, 1988: every loss means a window of one segment. For the record.
+    /// As in 4.3BSD Tahoe, 1988: every loss reduces cwnd to one segment. Historical.
     Tahoe,
 }
 
@@ -51,7 +51,7 @@ impl Algorithm {
     }
 }
 
-/// What an ACK told, as the laws see it.
+/// The news of one ACK, as the algorithms see it.
 pub(crate) struct Ack {
     pub(crate) now: Instant,
     /// Bytes by which SND.UNA advanced.
@@ -60,24 +60,24 @@ pub(crate) struct Ack {
     pub(crate) delivered_bytes: u32,
     /// Bytes newly deemed lost.
     pub(crate) lost_bytes: u32,
-    /// Round trip of the newest segment it covers that was sent once only.
+    /// Round trip of the newest delivered segment that was sent only once.
     pub(crate) rtt: Option<Duration>,
     /// Smoothed round trip.
     pub(crate) srtt: Duration,
-    /// When the newest segment it covers was sent.
+    /// When that segment was sent; `now` if there is none.
     pub(crate) sent_at: Instant,
-    /// SND.UNA after it, and SND.NXT: a round is over when SND.UNA passes an old SND.NXT.
+    /// SND.UNA after it, and SND.NXT: a round ends when SND.UNA passes an old SND.NXT.
     pub(crate) una: SeqNumber,
     pub(crate) nxt: SeqNumber,
-    /// Bytes thought to be on the way after it ("pipe").
+    /// Bytes estimated to be in the network after it ("pipe").
     pub(crate) pipe_bytes: u32,
-    /// The window held data back since the last ACK.
+    /// cwnd limited sending since the last ACK.
     pub(crate) cwnd_limited: bool,
-    /// Losses are being repaired.
+    /// In fast recovery.
     pub(crate) repairing: bool,
 }
 
-/// State of the law in use.
+/// State of the algorithm in use.
 #[derive(Clone, Debug)]
 enum Law {
     NewReno,
@@ -92,20 +92,20 @@ enum Law {
 pub(crate) struct Cc {
     /// Bytes that may be in flight.
     pub(crate) cwnd: u64,
-    /// Below this, slow start.
+    /// Slow start below this.
     pub(crate) ssthresh: u64,
     mss: u64,
     law: Law,
-    /// Of the first slow start, until it is over.
+    /// Of the first slow start, until it ends.
     hystart: Option<HyStart>,
     validation: Validation,
-    /// More than half of the window used is enough for slow start to go on.
+    /// Slow start continues while more than half of cwnd is used.
     half_is_enough: bool,
-    /// How all was before the last reduction, in case it was for nothing.
+    /// The state before the last reduction, for undo.
     before: Option<Box<Before>>,
 }
 
-/// What [`Cc::undo`] brings back.
+/// What [`Cc::undo`] restores.
 #[derive(Clone, Debug)]
 struct Before {
     cwnd: u64,
@@ -135,12 +135,12 @@ impl Cc {
         }
     }
 
-    /// Segments are of another size from now on; the window stays as many bytes as it was.
+    /// The segment size changes; cwnd stays the same in bytes.
     pub(crate) fn set_mss(&mut self, mss: usize) {
         self.mss = mss.max(1) as u64;
     }
 
-    /// The MSS is known: ten segments to begin with, RFC 6928 section 2; one if the SYN was lost,
+    /// The MSS is known: begin with ten segments, RFC 6928 section 2; with one if the SYN was lost,
     /// RFC 5681 section 3.1.
     /// RFC 5681 3.1-c.
     pub(crate) fn start(&mut self, mss: usize, syn_lost: bool) {
@@ -151,7 +151,7 @@ impl Cc {
         }
     }
 
-    /// The window to begin with, in bytes.
+    /// The initial window in bytes.
     /// RFC 5681 3.1-b.
     pub(crate) fn initial(&self) -> u64 {
         (10 * self.mss).min((2 * self.mss).max(14_600))
@@ -167,53 +167,53 @@ impl Cc {
         }
     }
 
-    /// Is every ACK of interest, and not only those that come while the window is the limit?
+    /// Does the algorithm need every ACK and every transmission (BBR)?
     #[inline(always)]
     pub(crate) fn watches_all(&self) -> bool {
         matches!(self.law, Law::Bbr(_))
     }
 
-    /// Does it need every ACK, whether the window is the limit or not?
+    /// Does the connection need every ACK, and not only those while cwnd is the limit?
     #[inline(always)]
     pub(crate) fn hears_all(&self) -> bool {
         self.half_is_enough || self.watches_all()
     }
 
-    /// Let slow start go on while more than half of the window is used.
+    /// Let slow start continue while more than half of cwnd is used.
     pub(crate) fn grow_when_half_used(&mut self, on: bool) {
         self.half_is_enough = on;
     }
 
-    /// Does it?
+    /// Does slow start continue while more than half of cwnd is used?
     #[inline(always)]
     pub(crate) fn half_is_enough(&self) -> bool {
         self.half_is_enough
     }
 
-    /// Is the window below the threshold?
+    /// Is cwnd below ssthresh?
     pub(crate) fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
     }
 
-    /// Does recovery set the window by Proportional Rate Reduction (RFC 9937)?
+    /// Does recovery set cwnd by Proportional Rate Reduction (RFC 9937)?
     pub(crate) fn by_prr(&self) -> bool {
         !matches!(self.law, Law::Bbr(_) | Law::Tahoe)
     }
 
-    /// Does a loss that ACKs reported leave more than a window of one segment, and a repair to its
-    /// name? If not, all that is in flight counts as lost, as after a time-out.
+    /// Is there fast recovery? If not (Tahoe), a reported loss means that all in flight is lost, as
+    /// after a time-out, and cwnd is one segment.
     pub(crate) fn fast_recovery(&self) -> bool {
         !matches!(self.law, Law::Tahoe)
     }
 
-    /// Does a repair last until all is acknowledged that was in flight at its beginning (RFC 6582,
-    /// RFC 6675)? If not, the first ACK of new data ends it.
+    /// Does recovery last until all that was in flight at its beginning is acknowledged (RFC 6582,
+    /// RFC 6675)? If not (Reno), the first ACK of new data ends it.
     pub(crate) fn partial_acks(&self) -> bool {
         !matches!(self.law, Law::Reno)
     }
 
-    /// Something leaves at `sent_at`; before it so many bytes were in flight, and after it so many.
-    /// `starved`: before it there was nothing to send. For a law that [`Cc::watches_all`].
+    /// A segment leaves at `sent_at`; `before` and `after` bytes are in flight before and after it.
+    /// `starved`: there had been nothing to send. For an algorithm that [`Cc::watches_all`].
     pub(crate) fn on_send(&mut self, sent_at: Instant, before: u64, after: u64, starved: bool) {
         if let Law::Bbr(bbr) = &mut self.law {
             bbr.cwnd = self.cwnd;
@@ -222,9 +222,9 @@ impl Cc {
         }
     }
 
-    /// Bytes a second to send at on a way of `srtt`; 0 for no limit. In slow start the window
-    /// doubles within a round trip; beyond, a fifth more than the window, so that it is the window
-    /// that limits. While losses are repaired the window may be a few bytes: two segments at least.
+    /// Pacing rate in bytes a second for a round trip of `srtt`. In slow start twice cwnd per round
+    /// trip, which doubles it; beyond, 1.2 times cwnd, so that cwnd is the limit. During recovery
+    /// cwnd may be a few bytes: at least two segments.
     pub(crate) fn pacing_rate(&self, srtt: Duration) -> u64 {
         if let Law::Bbr(bbr) = &self.law {
             return bbr.pacing_rate(srtt) as u64;
@@ -234,8 +234,8 @@ impl Cc {
         (gain * window as f64 / srtt.as_secs_f64().max(1e-9)) as u64
     }
 
-    /// An ACK, good or while repairing: of new data while the window was the limit, or any at all
-    /// for a law that [`Cc::watches_all`].
+    /// Process an ACK of new data received while cwnd was the limit; for an algorithm that
+    /// [`Cc::watches_all`], any ACK.
     #[inline]
     pub(crate) fn on_ack(&mut self, ack: &Ack) {
         if let Law::Bbr(bbr) = &mut self.law {
@@ -265,7 +265,8 @@ impl Cc {
         }
     }
 
-    /// RFC 5681 section 3.1 up to the threshold; returns the bytes left for what is beyond.
+    /// Slow start of RFC 5681 section 3.1, up to ssthresh; returns the bytes left for congestion
+    /// avoidance.
     /// RFC 9293 MUST-19. RFC 5681 3.1-a. RFC 9438 4.10-a. RFC 9406 4.2-d.
     fn slow_start(&mut self, ack: &Ack, acked: u64) -> u64 {
         let (growth, last) = match &mut self.hystart {
@@ -285,8 +286,8 @@ impl Cc {
         left
     }
 
-    /// Congestion with this many bytes in flight: a loss found by SACKs or duplicate ACKs, or a
-    /// mark (RFC 3168). Sets the threshold; the window follows by PRR, or by [`Cc::recovered`].
+    /// Congestion with this many bytes in flight: a loss found by SACKs or duplicate ACKs, or a CE
+    /// mark (RFC 3168). Sets ssthresh; PRR or [`Cc::recovered`] then sets cwnd.
     /// RFC 5681 3.2-d. RFC 9406 4.3-b.
     pub(crate) fn on_congestion(&mut self, flight_bytes: u64) {
         if let Law::Bbr(bbr) = &mut self.law {
@@ -305,7 +306,7 @@ impl Cc {
         }
     }
 
-    /// Losses are repaired: on with the window of the threshold.
+    /// Recovery has ended: cwnd becomes ssthresh.
     /// RFC 5681 3.2-g. RFC 9937 6.4-a.
     pub(crate) fn recovered(&mut self) {
         self.cwnd = match &mut self.law {
@@ -315,8 +316,8 @@ impl Cc {
         };
     }
 
-    /// The retransmission timer fired: one segment, RFC 5681 equation 4 and after. `first` in a
-    /// row, and none while losses were repaired already.
+    /// The retransmission timer fired: cwnd becomes one segment, RFC 5681 equation 4 and after.
+    /// `first`: a time-out was not being repaired already, so ssthresh is reduced.
     /// RFC 5681 3.1-h, 3.1-i.
     pub(crate) fn on_timeout(&mut self, flight_bytes: u64, first: bool) {
         if let Law::Bbr(bbr) = &mut self.law {
@@ -330,8 +331,8 @@ impl Cc {
         self.cwnd = self.mss;
     }
 
-    /// Nothing was lost after all: as if there had been no reduction. `false` if there was none to
-    /// take back.
+    /// The losses were spurious: restore the state before the reduction. `false` if there is none
+    /// to restore.
     /// RFC 9438 4.9-a.
     pub(crate) fn undo(&mut self) -> bool {
         if let Law::Bbr(bbr) = &mut self.law {
@@ -346,13 +347,13 @@ impl Cc {
         true
     }
 
-    /// The last reduction stays, whatever the next ACKs say.
+    /// The last reduction can no longer be undone.
     pub(crate) fn forget_before(&mut self) {
         self.before = None;
     }
 
-    /// Does it slow down for a mark as for a loss (RFC 3168 section 5)? BBR goes by its model of
-    /// the path, of which marks are no part.
+    /// Does the algorithm respond to a CE mark as to a loss (RFC 3168 section 5)? BBR's model does
+    /// not include marks.
     pub(crate) fn heeds_marks(&self) -> bool {
         !matches!(self.law, Law::Bbr(_))
     }
@@ -362,8 +363,7 @@ impl Cc {
         self.before = Some(Box::new(Before { cwnd, ssthresh, law }));
     }
 
-    /// What is sent is spread over the round trip: then a window that is not used may be kept for a
-    /// while, RFC 7661.
+    /// For a paced connection: reduce a cwnd that was unused for too long, RFC 7661.
     pub(crate) fn validate(&mut self, now: Instant) {
         if self.watches_all() {
             return;
@@ -374,8 +374,8 @@ impl Cc {
         }
     }
 
-    /// Nothing was sent for longer than a time-out, and what is now leaves at once: start over from
-    /// the initial window at most, RFC 5681 section 4.1.
+    /// Nothing was sent for longer than the RTO, and sending is not paced: restart from the initial
+    /// window at most, RFC 5681 section 4.1.
     #[cold]
     #[inline(never)]
     pub(crate) fn on_idle(&mut self) {

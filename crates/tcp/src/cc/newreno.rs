@@ -1,6 +1,6 @@
-//! Congestion avoidance of RFC 5681: one segment a round trip, half on a loss.
+//! Congestion avoidance of RFC 5681: one segment a round trip, half on a loss. Called by: `mod.rs`.
 
-/// Equation 3, counting bytes: cwnd grows by a segment per window acknowledged.
+/// Equation 3, counting bytes: cwnd grows by one segment per window acknowledged.
 /// RFC 9293 MUST-19. RFC 5681 3.1-f.
 pub(super) fn avoid(cwnd: u64, acked: u64, mss: u64) -> u64 {
     cwnd + (mss * acked / cwnd.max(1)).max(1)

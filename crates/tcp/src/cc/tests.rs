@@ -8,7 +8,7 @@ fn grown(algorithm: Algorithm) -> Cc {
     cc
 }
 
-/// An ACK of `bytes`, the window being the limit.
+/// An ACK of `bytes` while cwnd was the limit.
 fn acked(cc: &mut Cc, bytes: u64, now: Instant, rtt: Duration) {
     cc.on_ack(&ack_of(bytes, now, rtt));
 }
@@ -30,7 +30,7 @@ fn ack_of(bytes: u64, now: Instant, rtt: Duration) -> Ack {
     }
 }
 
-/// A loss that was repaired.
+/// A loss and its recovery.
 fn lost(cc: &mut Cc, flight_bytes: u64) {
     cc.on_congestion(flight_bytes);
     cc.recovered();
@@ -48,7 +48,7 @@ fn initial_window_is_ten_segments_or_one_after_a_lost_syn() {
 
 #[test]
 fn slow_start_doubles_a_round() {
-    // BBR goes by samples: its own tests have it.
+    // BBR depends on rate samples; it has its own tests.
     for &algorithm in Algorithm::ALL.iter().filter(|a| **a != Algorithm::Bbr) {
         let mut cc = grown(algorithm);
         let before = cc.cwnd;
@@ -70,7 +70,7 @@ fn newreno_halves_and_then_adds_a_segment_a_round() {
     assert!((1400..=1460).contains(&gained), "{gained}");
 }
 
-/// RFC 9438 figure 1: after a loss at W_max the window is back there after K seconds.
+/// RFC 9438 figure 1: K seconds after a loss at W_max the window is W_max again.
 /// RFC 9438 4.2-a.
 #[test]
 fn cubic_is_back_at_w_max_after_k() {
@@ -121,7 +121,7 @@ fn a_timeout_leaves_one_segment_and_halves_the_threshold_once() {
     assert_eq!((cc.cwnd, cc.ssthresh), (1448, 50 * 1448));
 }
 
-/// RFC 9438 section 4.7: a window that is lost below the last one leaves room for others.
+/// RFC 9438 section 4.7: a second loss at a smaller window lowers W_max for other flows.
 /// RFC 9438 4.7-a.
 #[test]
 fn cubic_aims_lower_if_it_did_not_reach_the_window_before() {
@@ -136,7 +136,7 @@ fn cubic_aims_lower_if_it_did_not_reach_the_window_before() {
             let flight = cc.cwnd;
             lost(&mut cc, flight);
         }
-        // To the plateau of the curve, which is where it aims.
+        // Grow to the plateau of the curve, which is W_max.
         let mut now = Instant::from_nanos(1);
         while now < Instant::ZERO + Duration::from_millis(8000) {
             round(&mut cc, now);
@@ -149,8 +149,8 @@ fn cubic_aims_lower_if_it_did_not_reach_the_window_before() {
     assert!((660.0..700.0).contains(&windows[1]), "{windows:?}");
 }
 
-/// RFC 9438 section 4.8: no curve back to the old window, but one that begins where
-/// slow start ended.
+/// RFC 9438 section 4.8: the curve does not lead back to the old window but begins where slow start
+/// ended.
 /// RFC 9438 4.8-a.
 #[test]
 fn cubic_begins_at_the_saddle_after_a_timeout() {
@@ -170,7 +170,7 @@ fn cubic_begins_at_the_saddle_after_a_timeout() {
     assert!(cc.cwnd < 712 * 1448, "{}", cc.cwnd / 1448);
 }
 
-/// RFC 9438 section 5.8: a pause of the application is no time on the curve.
+/// RFC 9438 section 5.8: idle time of the application is not time on the curve.
 /// RFC 9438 5.8-a.
 #[test]
 fn cubic_does_not_grow_by_a_pause() {
@@ -193,7 +193,7 @@ fn cubic_does_not_grow_by_a_pause() {
     assert!(windows[0].abs_diff(windows[1]) < 2 * 1448, "{windows:?}");
 }
 
-/// RFC 9438 section 4.9: what was for nothing is undone whole, curve and all.
+/// RFC 9438 section 4.9: undo restores everything, the curve included.
 /// RFC 9438 4.9-a.
 #[test]
 fn cubic_goes_on_as_before_after_an_undo() {
@@ -225,7 +225,7 @@ fn the_first_slow_start_ends_before_a_loss_when_the_round_trip_grows() {
         let mut cc = grown(algorithm);
         let (mut una, mut now) = (SeqNumber(0), Instant::from_nanos(1));
         for round in 0..12u64 {
-            // From the fourth on the path is full: twenty more milliseconds each.
+            // From the fourth round on the path is full: 20 ms more each.
             let rtt = Duration::from_millis(100 + 20 * round.saturating_sub(3).min(4));
             for _ in 0..cc.cwnd / 1448 {
                 una += 1448;
@@ -239,7 +239,7 @@ fn the_first_slow_start_ends_before_a_loss_when_the_round_trip_grows() {
     }
 }
 
-/// Where the curve is steep, a round trip adds half of the window and no more.
+/// Where the curve is steep, a round trip adds at most half of the window.
 /// RFC 9438 4.2-a.
 #[test]
 fn cubic_grows_by_half_in_a_round_trip_at_most() {
@@ -252,7 +252,7 @@ fn cubic_grows_by_half_in_a_round_trip_at_most() {
     assert!((before * 3 / 2 - 2..=before * 3 / 2).contains(&cc.cwnd), "{before} {}", cc.cwnd);
 }
 
-/// Those after it have a threshold that was measured, whatever the round trip does.
+/// Later slow starts have a measured ssthresh, so the round trip does not matter.
 /// RFC 9406 4.3-b.
 #[test]
 fn only_the_first_slow_start_ends_by_round_trips() {
@@ -283,7 +283,7 @@ fn cubic_leaves_two_segments_at_least() {
 fn a_window_of_a_byte_is_no_reason_to_wait_for_minutes() {
     let mut cc = Cc::new(Algorithm::NewReno);
     cc.start(1448, false);
-    // As proportional rate reduction leaves it when all but a FIN has arrived.
+    // As PRR leaves cwnd when all but a FIN has arrived.
     cc.cwnd = 1;
     cc.ssthresh = 5000;
     let rate = cc.pacing_rate(Duration::from_millis(500));

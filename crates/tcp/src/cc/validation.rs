@@ -1,13 +1,12 @@
-//! Windows that are not used in full, RFC 7661: what a connection has proved once it may keep for
-//! five minutes of using less, instead of starting over after each pause (RFC 5681 section 4.1).
+//! Congestion window validation, RFC 7661: a window that is not used in full is kept for five
+//! minutes, instead of restarting after each idle time (RFC 5681 section 4.1).
 //!
-//! Called by: the laws' common part (`mod.rs`). The RFC calls a window validated while half of it
-//! is used, by a measure of its own (pipeACK). Ours is stricter and costs nothing: the ACK that let
-//! it grow was the last that proved it.
+//! Called by: `mod.rs`. The RFC calls a window validated while half of it is used, measured by
+//! pipeACK. Ours is stricter and costs nothing: only an ACK that lets cwnd grow validates it.
 
 use base::{Duration, Instant};
 
-/// NVP: for how long a window stays that is not used (RFC 7661 section 4.4).
+/// NVP: how long an unused window is kept (RFC 7661 section 4.4).
 const NON_VALIDATED_PERIOD: Duration = Duration::from_secs(300);
 
 /// When the window was last used in full.
@@ -16,7 +15,7 @@ pub(super) struct Validation {
     used_at: Instant,
 }
 
-/// What becomes of a window that was not used for too long.
+/// The values after a window was unused for too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Adjusted {
     pub(super) cwnd: u64,
@@ -24,14 +23,14 @@ pub(super) struct Adjusted {
 }
 
 impl Validation {
-    /// The window was the limit.
+    /// cwnd was the limit.
     #[inline(always)]
     pub(super) fn used(&mut self, now: Instant) {
         self.used_at = now;
     }
 
-    /// Section 4.4.3, at the end of the period and of each that follows: half the window, and the
-    /// threshold where slow start would find it again.
+    /// Section 4.4.3, at the end of each period: halve cwnd, and set ssthresh so that slow start
+    /// can restore it.
     #[inline]
     pub(super) fn check(
         &mut self,
@@ -72,7 +71,7 @@ mod tests {
         let halved = Adjusted { cwnd: 500, ssthresh: 750 };
         assert_eq!(validation.check(at(310), 1000, 500, 10), Some(halved));
         assert_eq!(validation.check(at(311), 500, 750, 10), None, "once");
-        // Twice at once, after ten more minutes of silence.
+        // Halved twice at once, after ten more minutes of silence.
         let quarter = Adjusted { cwnd: 125, ssthresh: 750 };
         assert_eq!(validation.check(at(910), 500, 750, 10), Some(quarter));
     }

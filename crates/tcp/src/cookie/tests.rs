@@ -13,7 +13,7 @@ fn at(seconds: u64) -> Instant {
     Instant::ZERO + Duration::from_secs(seconds)
 }
 
-/// The ACK that answers a SYN-ACK with this sequence number and timestamp.
+/// The ACK of a SYN-ACK with this sequence number and these timestamps.
 fn answer(iss: SeqNumber, timestamps: Option<Timestamps>) -> Segment {
     let timestamps = timestamps.map(|ts| Timestamps { value: ts.echo + 7, echo: ts.value });
     Segment {

@@ -1,8 +1,8 @@
-//! A segment by itself: a request, a reply, an ACK, with the header that nearly every segment has.
+//! A connection that has one segment to send (a request, a reply, an ACK), with the usual header.
 //!
-//! Called by: `stack/tx.rs`, before `next`, which would send the same: here is one question about
-//! everything that is unusual, and who answers it with no, or sees more than one segment, asks
-//! `next`. Switch `alone` turns it off and a differential test compares.
+//! Called by: `stack/tx.rs`, before `next`, which would send the same segment. A single check
+//! covers every unusual condition; if it fails, or if there is more than one segment, the caller
+//! uses `next`. Switch `alone` turns this off; a differential test compares both.
 
 use base::{Counter, SeqNumber};
 use mbuf::{Flags as MbufFlags, Mbuf};
@@ -17,20 +17,20 @@ use crate::pacing;
 use crate::sendq::Piece;
 use crate::tcb::Tcb;
 
-/// A segment whose headers are still to be put in front.
+/// A segment whose headers are not written yet.
 pub struct Alone {
     /// Its payload.
     pub m: Mbuf,
-    /// Its TCP header, but for the checksum.
+    /// Its TCP header without the checksum.
     pub header: Established,
-    /// The payload's sum.
+    /// The payload's checksum.
     pub payload: Sum,
-    /// The sum of the pseudo-header less the length.
+    /// The sum of the pseudo-header without the length.
     pub pseudo: Sum,
 }
 
-/// All that `tcb` has to send, if it is one segment or none, and nothing about it is unusual: if
-/// it is one, it is sent now. `None` says nothing: ask [`super::next`].
+/// Send what `tcb` has to send, if that is one ordinary segment or nothing. `Some(None)`: there is
+/// nothing to send. `None`: not decided here, use [`super::next`].
 #[inline(always)]
 pub fn alone(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Option<Alone>> {
     if tcb.sendq.unsent_count() > 1 {
@@ -75,7 +75,7 @@ pub fn alone(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Option<Alone>>
     Some(Some(Alone { m, header, payload, pseudo: tcb.pseudo_sum }))
 }
 
-/// The one piece that waits, if windows and Nagle let it go whole.
+/// The one unsent piece, if the windows and Nagle admit it whole.
 #[inline(always)]
 fn data(tcb: &mut Tcb, cx: &mut Cx) -> Option<(Mbuf, SeqNumber, Flags, Sum)> {
     let (window, congestion) = room(tcb);
@@ -83,7 +83,7 @@ fn data(tcb: &mut Tcb, cx: &mut Cx) -> Option<(Mbuf, SeqNumber, Flags, Sum)> {
     let front = tcb.sendq.front()?;
     let fits = front.len <= window.min(congestion).min(mss) && front.marks == 0;
     let nagle = front.len < mss && flight > 0 && !tcb.marks.has(Marks::NO_DELAY);
-    // After a silence the congestion window may be of another time.
+    // After an idle time longer than the RTO, `next` may have to reset the congestion window.
     let rested = flight == 0 && cx.now.since(tcb.last_sent_at) > tcb.rtt.shortest();
     if !fits || nagle || rested {
         return None;

@@ -1,6 +1,7 @@
-//! The segments of a connection that are no new data: SYN, RST, probes, and what is sent again.
+//! Segments that carry no new data (SYN, RST, probes, retransmissions), and the rare cases of new
+//! data.
 //!
-//! Called by: `output.rs`, which knows when. RFC 9293 sections 3.8.6.1 (probes) and 3.10.7; RFC
+//! Called by: `output.rs`, which decides when. RFC 9293 sections 3.8.6.1 (probes) and 3.10.7; RFC
 //! 7323 section 2.2.
 
 use base::{Counter, Duration, SeqNumber};
@@ -17,12 +18,12 @@ use crate::state::State;
 use crate::tcb::Tcb;
 use crate::{Cx, ecn, fast_open, pacing, path, recovery, user_timeout};
 
-/// A segment with a departure time, and all that goes by time goes by that one. `None` if there is
+/// A segment with a departure time, made as if that were the current time. `None` if there is
 /// nothing to send, or not yet.
 #[cold]
 #[inline(never)]
 pub(super) fn paced(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
-    // A connection with nothing to send may not be visited at all: a visit must change nothing.
+    // Connections with nothing to send are not always visited, so a visit must change nothing.
     let departure = if has_more(tcb) { pacing::departure(tcb, cx.now) } else { None };
     let Some(departure) = departure else {
         tcb.todo.clear(Todo::OUTPUT);
@@ -30,20 +31,20 @@ pub(super) fn paced(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
     };
     let before = tcb.pipe();
     let mut m = cx.at(departure, |cx| data(tcb, run, cx))?;
-    // Those behind it have departures of their own.
+    // The segments behind it have departure times of their own.
     run.len = 0;
     pacing::sent(tcb, &mut m, departure, before, cx);
     Some(m)
 }
 
-/// Is there data, new or lost, or a FIN that was not sent?
+/// Is there data to send, new or lost, or an unsent FIN?
 pub(crate) fn has_more(tcb: &Tcb) -> bool {
     let fin = tcb.marks.has(Marks::SHUT_WRITE) && !tcb.marks.has(Marks::FIN_SENT);
     tcb.sendq.unsent_count() > 0 || tcb.has_lost() || fin
 }
 
-/// Nothing of it can leave now. What waits is tried again after a time-out each, and given up after
-/// as many as anything else that is not answered.
+/// Nothing of this connection can be sent now. What waits is tried again after a retransmission
+/// time-out, as often as other unanswered segments, then the connection is given up.
 #[cold]
 pub fn hold_back(tcb: &mut Tcb, cx: &Cx) {
     if has_more(tcb) {
@@ -51,7 +52,7 @@ pub fn hold_back(tcb: &mut Tcb, cx: &Cx) {
     }
 }
 
-/// The front is larger than others, to see whether it arrives.
+/// The front is a path MTU probe: a segment larger than the MSS.
 #[cold]
 pub(super) fn send_probe(tcb: &mut Tcb, cx: &mut Cx) -> Option<Mbuf> {
     let seq = tcb.snd_nxt;
@@ -60,7 +61,7 @@ pub(super) fn send_probe(tcb: &mut Tcb, cx: &mut Cx) -> Option<Mbuf> {
     segment
 }
 
-/// Send the first of the lost bytes `seq..end` again, as much as the window admits.
+/// Retransmit the first of the lost bytes `seq..end`, as much as the window admits.
 #[cold]
 pub(super) fn retransmit(
     tcb: &mut Tcb,
@@ -77,7 +78,7 @@ pub(super) fn retransmit(
     resend(tcb, seq, end, cx)
 }
 
-/// Send `seq..end` again, or what of it is in the piece that holds `seq`.
+/// Retransmit `seq..end`, or the part of it in the piece that holds `seq`.
 pub(crate) fn resend(tcb: &mut Tcb, seq: SeqNumber, end: SeqNumber, cx: &mut Cx) -> Option<Mbuf> {
     let mss = tcb.snd_mss.bytes() as u32;
     let mut index = tcb.sendq.find(seq);
@@ -86,7 +87,7 @@ pub(crate) fn resend(tcb: &mut Tcb, seq: SeqNumber, end: SeqNumber, cx: &mut Cx)
     let piece = tcb.sendq.in_flight_mut(index)?;
     let share = match &mut piece.mbuf {
         Some(m) => {
-            // A piece of a super-segment may be a plain segment.
+            // A part of a super-segment may be an ordinary segment.
             m.set_segment_size(if piece.len > mss { mss as u16 } else { 0 });
             share_or_copy(m, cx)?
         }
@@ -106,15 +107,15 @@ pub(crate) fn resend(tcb: &mut Tcb, seq: SeqNumber, end: SeqNumber, cx: &mut Cx)
     finish(tcb, share, seq, flags, cx)
 }
 
-/// SYN, RST, window probe, keepalive probe.
+/// Send a SYN, a RST, a window probe, a tail loss probe or a keepalive probe.
 #[cold]
 pub(super) fn special(tcb: &mut Tcb, cx: &mut Cx) -> Option<Mbuf> {
     if tcb.todo.0 & (Todo::SYN | Todo::RST | Todo::PROBE) == Todo::PROBE && tcb.snd_wnd > 0 {
-        // Silly-window avoidance has waited long enough: what fits goes (RFC 9293, 3.8.6.2.1).
+        // The override time-out of silly-window avoidance: send what fits (RFC 9293, 3.8.6.2.1).
         tcb.todo.clear(Todo::PROBE);
         let send = tcb.snd_wnd.min(tcb.snd_mss.bytes() as u32);
         let Some(front) = tcb.sendq.front_mut() else {
-            // A FIN had to wait by itself.
+            // Only a FIN was waiting.
             return data(tcb, &mut Run::default(), cx);
         };
         front.marks &= !Piece::MORE;
@@ -135,7 +136,7 @@ pub(super) fn special(tcb: &mut Tcb, cx: &mut Cx) -> Option<Mbuf> {
         return syn(tcb, m, cx);
     }
     // RFC 9293 SHLD-12.
-    // A segment from before the window draws an ACK with the window in it (RFC 9293 3.10.7.4).
+    // A segment before the window elicits an ACK with the current window (RFC 9293 3.10.7.4).
     tcb.todo.clear(Todo::PROBE | Todo::KEEPALIVE);
     finish(tcb, m, tcb.snd_una - 1, Flags::ACK, cx)
 }
@@ -145,7 +146,7 @@ fn syn(tcb: &mut Tcb, mut m: Mbuf, cx: &mut Cx) -> Option<Mbuf> {
         cx.counters.add(Counter::TcpRetransmits, 1);
         tcb.stats.rare.retransmits += 1;
     }
-    // The first SYN offers what is configured, the answer to one what was agreed.
+    // A SYN offers what is configured, a SYN-ACK what was agreed.
     let answer = tcb.state != State::SynSent;
     // RFC 7323 3.2-e.
     let agreed = |mark: u16, offered: bool| if answer { tcb.marks.has(mark) } else { offered };
@@ -168,7 +169,7 @@ fn syn(tcb: &mut Tcb, mut m: Mbuf, cx: &mut Cx) -> Option<Mbuf> {
     let flags = flags | ecn::setup_flags(tcb, answer);
     // RFC 7323 2.2-c.
     // The window of a SYN is never scaled, RFC 7323 section 2.2.
-    // Sent again, it takes back nothing of what was offered before: RFC 9293 SHLD-14.
+    // A retransmitted SYN-ACK does not shrink the window offered before: RFC 9293 SHLD-14.
     let offered = if answer { tcb.rcv_wnd() as usize } else { 0 };
     let window = tcb.receive.space().max(offered).min(65_535) as u16;
     tcb.rcv_adv = tcb.rcv_adv.max(tcb.rcv_nxt + u32::from(window));
@@ -179,8 +180,8 @@ fn syn(tcb: &mut Tcb, mut m: Mbuf, cx: &mut Cx) -> Option<Mbuf> {
     Some(m)
 }
 
-/// What waits for more to be written does not wait for ever: a time-out lets it go, as on Linux.
-/// The `whole` bytes that make full segments leave.
+/// A corked connection: send the `whole` bytes that make full segments. The rest waits for more
+/// data or for a time-out, as on Linux.
 #[cold]
 pub(super) fn corked(tcb: &mut Tcb, whole: u32, cx: &mut Cx) -> Option<Mbuf> {
     if whole > 0 {
@@ -203,11 +204,11 @@ pub(super) fn copy(m: &mut Mbuf, cx: &mut Cx) -> Option<Mbuf> {
     Some(copy)
 }
 
-/// How long after the last segment a super-segment may still wait for room.
+/// How long after the last transmission a super-segment may still wait for room.
 const HOLD_MOST: Duration = Duration::from_millis(1);
 
-/// Only part of the first unsent mbuf may go now: as many whole segments as fit, or, where the
-/// peer's window is what limits, a part worth sending (RFC 9293 section 3.8.6.2.1).
+/// Only part of the first unsent mbuf may be sent now: as many whole segments as fit, or, if the
+/// peer's window is the limit, a part worth sending (RFC 9293 section 3.8.6.2.1).
 /// RFC 9293 MUST-38.
 #[cold]
 pub(super) fn part_of_front(
@@ -222,10 +223,10 @@ pub(super) fn part_of_front(
         tcb.marks.set(Marks::CWND_LIMITED);
     }
     let room = window.min(congestion);
-    // A super-segment in two costs as much as two: while two thirds of a window are in flight,
-    // their ACKs will bring the room (Linux's rule as well). Not while a loss is looked for, when
-    // a segment for each ACK is what finds it (RFC 3042), nor when ACKs come slowly, nor when the
-    // next one is more than half a round trip away.
+    // A super-segment cut in two costs as much as two. So it waits while the room is less than a
+    // part (by default a third) of the window, because the ACKs of what is in flight will bring
+    // room (as on Linux). Not during loss recovery, when a segment for each ACK finds the loss (RFC
+    // 3042), nor when ACKs come slowly, nor when the next ACK is more than half a round trip away.
     let windows = tcb.snd_wnd.min(u32::try_from(tcb.cc.cwnd).unwrap_or(u32::MAX));
     let part = windows / u32::from(tcb.config.super_room_part.max(1));
     let oldest = tcb.sendq.in_flight(0).map_or(cx.now, |piece| piece.sent_at);

@@ -1,7 +1,7 @@
-//! A run: what one connection sends in one go, the first segment with all questions asked, those
-//! behind it that differ in sequence number and checksum alone with none.
+//! A run: what one connection sends in one go. The first segment goes through all checks; the
+//! segments behind it differ in sequence number and checksum only and go through none.
 //!
-//! Called by: `output.rs`, and `stack/tx.rs`, which puts the headers of the first in front of the
+//! Called by: `output.rs`, and `stack/tx.rs`, which copies the first segment's headers to the
 //! others.
 
 use base::{Instant, SeqNumber};
@@ -9,25 +9,25 @@ use mbuf::Mbuf;
 
 use crate::tcb::Tcb;
 
-/// What one connection sends in one go: how much, and whether more of the same may come.
+/// State of a run: how much was sent, and whether more of the same may follow.
 #[derive(Default)]
 pub struct Run {
     pub(super) segments: u32,
-    /// Payload of the last segment, if it was plain data with as much behind it; else 0.
+    /// Payload bytes of the last segment if it was full plain data with more behind it; else 0.
     pub(super) len: u32,
-    /// The last segment is new data of a connection that heeds marks.
+    /// The last segment is new data of a connection that sends ECT.
     pub(super) ecn_capable: bool,
 }
 
 impl Run {
-    /// May [`others`] follow that are like the last segment from `next`?
+    /// May [`others`] follow the last segment from `next`?
     #[inline(always)]
     pub fn goes_on(&self) -> bool {
         self.len > 0
     }
 
-    /// Is the last segment from `next` to leave as ECN-capable, with ECT(0) in its IP header?
-    /// New data alone does (RFC 3168 sections 6.1.4 to 6.1.6).
+    /// Does the last segment from `next` leave with ECT(0) in its IP header? Only new data does
+    /// (RFC 3168 sections 6.1.4 to 6.1.6).
     #[inline(always)]
     pub fn is_ecn_capable(&self) -> bool {
         self.ecn_capable
@@ -50,18 +50,19 @@ pub fn admits_front(tcb: &Tcb) -> bool {
     tcb.sendq.front().is_some_and(|front| front.len <= window.min(congestion))
 }
 
-/// How many [`others`] there may be now.
+/// How many [`others`] the windows admit now.
 #[inline(always)]
 pub fn admitted(tcb: &Tcb, run: &Run) -> usize {
     let (window, congestion) = room(tcb);
     (window.min(congestion) / run.len.max(1)) as usize
 }
 
-/// After `next`, if the [`Run::goes_on`]: segments whose headers differ from the last one's in
-/// sequence number and checksum alone, at most `most`, which are [`admitted`], and none that is the
-/// last of the queue: Nagle, PSH and FIN have a say in that. `make` gets a payload and its first
-/// byte; if it has as many bytes as the last one it shares it, puts the headers in front and sends
-/// it, and says whether it could. Returns how many went, and whether there may be more.
+/// After `next`, if [`Run::goes_on`]: send segments whose headers differ from the last one's in
+/// sequence number and checksum only. At most `most`, which must be [`admitted`], and never the
+/// last of the queue, which is subject to Nagle, PSH and FIN. `make` gets a payload and its first
+/// sequence number. If the payload is as long as the last one, `make` shares it, prepends the
+/// headers and sends it; it returns whether it did. Returns how many were sent, and whether there
+/// may be more.
 #[inline(always)]
 pub fn others(
     tcb: &mut Tcb,
@@ -87,7 +88,7 @@ pub fn others(
     (count, more)
 }
 
-/// The payload of the last segment from `next`, if the [`Run::goes_on`].
+/// The payload of the last segment from `next`, if [`Run::goes_on`].
 #[inline(always)]
 pub fn last_payload(tcb: &Tcb) -> Option<&Mbuf> {
     tcb.sendq.last_sent()?.mbuf.as_ref()

@@ -1,5 +1,5 @@
-//! What a connection knows of the size of segments that its path carries. Sizes are payloads of
-//! segments, options taken off, as in [`crate::Tcb::snd_mss`].
+//! What a connection knows of its path MTU. Sizes are payloads of segments without options, as in
+//! [`crate::Tcb::snd_mss`].
 //!
 //! Called by: tcb, which holds it; path, which makes segments smaller; probe, which tries larger
 //! ones. Plain data.
@@ -9,29 +9,29 @@ use base::{Instant, Mss, SeqNumber};
 use crate::rare::Clean;
 use crate::recovery::ranges::Range;
 
-/// State of the search for the path's MTU (RFC 4821 section 7.3).
+/// State of the path MTU search (RFC 4821 section 7.3).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PathMtu {
-    /// What was known when the connection was made, and until when that holds.
+    /// What was known when the connection was created, and when that expires.
     pub(crate) known: Option<(Mss, Instant)>,
-    /// Least size that is known not to arrive ("search_high").
+    /// The smallest size known not to arrive ("search_high").
     pub(crate) too_much: u16,
     /// The size to try next, if both ends take that much.
     pub(crate) ask: u16,
-    /// How often it was lost.
+    /// How often a probe of this size was lost.
     pub(crate) failures: u8,
-    /// No larger segment is tried before.
+    /// No probe is sent before this time.
     pub(crate) next_search: Instant,
-    /// The one that is out.
+    /// The probe in flight.
     pub(crate) probe: Option<Range>,
-    /// What one carried that is lost, to be sent again: its loss is no sign of congestion.
+    /// The bytes of a lost probe that are to be retransmitted: their loss is no sign of congestion.
     pub(crate) excused: Option<Range>,
-    /// Large segments vanished, with this byte at the head: if it arrives in a small one, it is the
-    /// path that swallowed them, and not a peer or a link that was gone.
+    /// Large segments vanished, with this byte at the front. If it arrives in a small segment, the
+    /// path dropped the large ones, and neither peer nor link was down.
     pub(crate) unproved: Option<SeqNumber>,
-    /// A message about the segment at this byte that was not believed yet, and what it said.
+    /// A report about the segment at this byte that is not believed yet, and its MSS.
     pub(crate) doubted: Option<(SeqNumber, Mss)>,
-    /// What was found out is less than was thought, not more.
+    /// The new result is less than was assumed.
     pub(crate) is_worse: bool,
 }
 
@@ -51,15 +51,15 @@ impl Clean for PathMtu {
 }
 
 impl PathMtu {
-    /// Nothing is known to be too much: begin with all there may be.
+    /// Forget which sizes are too large, and start the search over.
     pub(crate) fn forget_bounds(&mut self) {
         self.too_much = u16::MAX;
         self.ask = u16::MAX;
         self.failures = 0;
     }
 
-    /// The size to try when `arrives` arrives and both ends take `most`: all there may be, or what
-    /// halves what is unknown.
+    /// The next size to try if `arrives` arrives and both ends accept `most`: `most`, or the middle
+    /// of the unknown interval.
     pub(crate) fn next_size(&self, arrives: u16, most: u16) -> u16 {
         if self.too_much > most {
             return most;

@@ -1,9 +1,9 @@
-//! Larger segments, tried one at a time with data that was to be sent anyway, to find what the path
-//! carries (RFC 4821 section 7). One that arrives raises the segment size; one that is lost was too
-//! large, and is no sign of congestion (section 7.5).
+//! Path MTU probing: larger segments, one at a time, that carry data to be sent anyway (RFC 4821
+//! section 7). A probe that arrives raises the segment size. A probe that is lost was too large,
+//! and is no sign of congestion (section 7.5).
 //!
-//! Called by: output (is one due?), recovery and ack (what was lost), rare (what goes again). Only
-//! with SACK: without it a lost segment is not told from a row of them.
+//! Called by: output (is a probe due?), recovery and ack (losses), rare (retransmissions). Only
+//! with SACK, which shows that the probe alone was lost.
 
 use base::{Counter, Instant, SeqNumber};
 
@@ -13,26 +13,26 @@ use crate::sendq::Piece;
 use crate::tcb::Tcb;
 use crate::{Cx, MtuProbing, usrreq};
 
-/// A probe of fewer bytes more is not worth its while, so that the search ends within 16 bytes of
-/// what arrives (Linux: 8).
+/// A probe must gain at least this many bytes, so the search ends within 16 bytes of what arrives
+/// (Linux: 8).
 const WORTH: u16 = 8;
-/// So often is a size tried: a segment may be lost for other reasons.
+/// How often a size is tried; a probe may be lost for other reasons.
 const TRIES: u8 = 2;
-/// Segments that have to be ready to follow, so that their SACKs tell of a loss (section 7.4).
+/// Segments that must be ready to follow, so that their SACKs reveal a loss (section 7.4).
 const FOLLOWERS: u32 = 3;
 
 /// What to do instead of sending the next segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Nothing: send it.
+    /// Nothing else: send the segment.
     None,
-    /// The queue's front is a probe now: send that.
+    /// Send the queue's front, which is a probe now.
     Send,
-    /// Wait for room in the congestion window: ACKs are to come.
+    /// Wait for ACKs to make room in cwnd.
     Wait,
 }
 
-/// Is a larger segment to be tried now, where the windows admit `window` and `congestion` bytes?
+/// Is a probe to be sent now? The windows admit `window` and `congestion` bytes.
 /// RFC 4821 7.4-a.
 #[cold]
 pub(crate) fn step(tcb: &mut Tcb, window: u32, congestion: u32, cx: &mut Cx) -> Step {
@@ -57,14 +57,14 @@ pub(crate) fn step(tcb: &mut Tcb, window: u32, congestion: u32, cx: &mut Cx) -> 
         return Step::None;
     }
     if congestion < size {
-        // ACKs of smaller segments make room for smaller ones, and the next takes it.
+        // ACKs of small segments free small amounts, and the next small segment would take each.
         return if tcb.in_flight() > 0 { Step::Wait } else { Step::None };
     }
     let sums = usrreq::sums(tcb, cx);
     if tcb.sendq.join_front(size as usize, sums, &mut cx.pool) { Step::Send } else { Step::None }
 }
 
-/// The probe was sent from `seq` on, or could not be.
+/// The probe was sent from `seq` on, or could not be sent.
 #[cold]
 pub(crate) fn sent(tcb: &mut Tcb, seq: SeqNumber, cx: &mut Cx) {
     let end = seq + u32::from(asked(tcb));
@@ -82,7 +82,7 @@ fn asked(tcb: &Tcb) -> u16 {
     tcb.path.ask.min(tcb.path_most)
 }
 
-/// Settle what to try next; `false` if there is nothing to try.
+/// Check whether there is a size to try next.
 fn choose(tcb: &mut Tcb, now: Instant) -> bool {
     let size = tcb.snd_mss.0;
     if size >= tcb.path_most {
@@ -90,7 +90,7 @@ fn choose(tcb: &mut Tcb, now: Instant) -> bool {
         return false;
     }
     if asked(tcb) < size.saturating_add(WORTH).min(tcb.path_most) {
-        // Near enough. Paths change: all over again in a while.
+        // Near enough. Paths change, so start over after a while.
         tcb.path.forget_bounds();
         tcb.path.next_search = now + LIFE;
         return false;
@@ -98,7 +98,7 @@ fn choose(tcb: &mut Tcb, now: Instant) -> bool {
     true
 }
 
-/// Large segments had vanished; has a small one arrived since?
+/// Large segments had vanished: has a small one arrived since?
 fn prove(tcb: &mut Tcb) {
     if tcb.path.unproved.is_some_and(|head| tcb.snd_una.gt(head)) {
         tcb.path.unproved = None;
@@ -122,7 +122,7 @@ fn arrived(tcb: &mut Tcb, size: u16, cx: &mut Cx) {
     cx.counters.add(Counter::PathMtuRaised, 1);
 }
 
-/// A probe did not arrive.
+/// A probe was lost.
 /// RFC 4821 7.6-a.
 fn failed(tcb: &mut Tcb) {
     tcb.path.probe = None;
@@ -134,7 +134,7 @@ fn failed(tcb: &mut Tcb) {
     }
 }
 
-/// Losses have been found: if it is the probe's alone, it was too large.
+/// Losses were found: if only the probe is lost, it was too large.
 /// RFC 4821 7.5-a.
 pub(crate) fn note_losses(tcb: &mut Tcb) {
     let Some((left, right)) = tcb.path.probe else { return };
@@ -151,7 +151,7 @@ pub(crate) fn note_losses(tcb: &mut Tcb) {
     }
 }
 
-/// Of the bytes that are deemed lost, those whose loss says nothing about congestion.
+/// The lost bytes whose loss is no sign of congestion.
 pub(crate) fn excused_bytes(tcb: &Tcb) -> u32 {
     let (Some((left, right)), Some((first, end))) = (tcb.path.excused, tcb.recovery.lost.first())
     else {
@@ -160,7 +160,7 @@ pub(crate) fn excused_bytes(tcb: &Tcb) -> u32 {
     if left.le(first) && end.le(right) { end.since(first) as u32 } else { 0 }
 }
 
-/// `seq..end` goes again: what is lost of it once more is lost like anything else.
+/// `seq..end` is retransmitted: if it is lost again, that counts as an ordinary loss.
 pub(crate) fn resent(tcb: &mut Tcb, seq: SeqNumber, end: SeqNumber) {
     if let Some((left, right)) = tcb.path.excused
         && seq.lt(right)
@@ -173,7 +173,7 @@ pub(crate) fn resent(tcb: &mut Tcb, seq: SeqNumber, end: SeqNumber) {
     }
 }
 
-/// A time-out: it is unknown why each segment was lost.
+/// After a time-out the cause of each loss is unknown.
 pub(crate) fn timed_out(tcb: &mut Tcb) {
     tcb.path.excused = None;
     if tcb.path.probe.is_some_and(|(_, end)| tcb.snd_una.lt(end)) {
@@ -181,7 +181,7 @@ pub(crate) fn timed_out(tcb: &mut Tcb) {
     }
 }
 
-/// The path carries `payload` and no more, a router says: not as much as the probe that is out has.
+/// A router reports that the path carries `payload`: less than the probe in flight has?
 pub(crate) fn refused(tcb: &mut Tcb, payload: u16) -> bool {
     let Some((seq, end)) = tcb.path.probe else { return false };
     if tcb.snd_una.ge(end) || u32::from(payload) >= end.since(seq) as u32 {
@@ -191,12 +191,12 @@ pub(crate) fn refused(tcb: &mut Tcb, payload: u16) -> bool {
     tcb.path.failures = 0;
     tcb.path.too_much = payload.saturating_add(1);
     tcb.path.ask = payload;
-    // Its bytes are retransmitted when they are missed, without a reduction of the window.
+    // Its bytes are retransmitted when their loss is found, without a reduction of cwnd.
     tcb.path.excused = Some((seq.max(tcb.snd_una), end));
     true
 }
 
-/// Try larger segments from `at` on, if that is wanted.
+/// Probe for larger sizes from `at` on, unless that is turned off.
 /// RFC 4821 7.3-a.
 pub(crate) fn search_from(tcb: &mut Tcb, at: Instant) {
     if tcb.config.mtu_probing != MtuProbing::Off {

@@ -1,20 +1,20 @@
-//! The blocks of data that we hold out of order, as a SACK option reports them, RFC 2018 section 4,
-//! and what arrived twice, RFC 2883.
+//! Which out-of-order data we hold, as SACK options report it (RFC 2018 section 4), and what
+//! arrived twice (D-SACK, RFC 2883).
 //!
-//! Called by: tcb, which holds them; input and text (what arrived), header and output (what to
-//! report). Plain data. The mbufs are in `reass`.
+//! Called by: tcb, which holds it; input and text, which note what arrived; header and output,
+//! which write the report. Plain data. The mbufs are in `reass`.
 
 use base::SeqNumber;
 use wire::tcp::SackBlocks;
 
 use crate::rare::Clean;
 
-/// Ranges held out of order, the one that grew last first (RFC 2018 section 4).
+/// Ranges held out of order, the most recently grown first (RFC 2018 section 4).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReceivedBlocks {
     blocks: [(SeqNumber, SeqNumber); 4],
     count: u8,
-    /// What the next ACK reports as received before.
+    /// The range that the next ACK reports as a duplicate (D-SACK).
     duplicate: Option<(SeqNumber, SeqNumber)>,
 }
 
@@ -24,7 +24,7 @@ impl Clean for ReceivedBlocks {
 }
 
 impl ReceivedBlocks {
-    /// `left..right` arrived out of order: join what it touches and put it first.
+    /// `left..right` arrived out of order: merge the ranges it touches and put it first.
     /// RFC 2018 4-b, 4-d.
     pub(crate) fn add(&mut self, mut left: SeqNumber, mut right: SeqNumber) {
         let mut kept = [(SeqNumber(0), SeqNumber(0)); 4];
@@ -43,7 +43,7 @@ impl ReceivedBlocks {
         self.count = n as u8 + 1;
     }
 
-    /// Everything before `rcv_nxt` has been delivered.
+    /// All data before `rcv_nxt` was delivered: remove it from the ranges.
     pub(crate) fn advance(&mut self, rcv_nxt: SeqNumber) {
         let mut kept = ReceivedBlocks { duplicate: self.duplicate, ..*ReceivedBlocks::CLEAN };
         for &(l, r) in self.iter() {
@@ -60,7 +60,7 @@ impl ReceivedBlocks {
         self.count == 0
     }
 
-    /// `left..right` has come once more: a D-SACK for the next ACK.
+    /// `left..right` arrived again: the next ACK reports it as a D-SACK.
     pub(crate) fn note_duplicate(&mut self, left: SeqNumber, right: SeqNumber) {
         self.duplicate = Some((left, right));
     }
@@ -75,8 +75,8 @@ impl ReceivedBlocks {
         self.blocks[..self.count as usize].iter()
     }
 
-    /// As an option: at most three beside timestamps, four without; a duplicate first, once (RFC
-    /// 2883 section 4).
+    /// The SACK option: at most three blocks beside timestamps, four without. A duplicate goes
+    /// first, and is reported once (RFC 2883 section 4).
     /// RFC 2018 4-a, 4-c. RFC 2883 4-a, 4-b.
     pub(crate) fn report(&mut self, with_timestamps: bool) -> SackBlocks {
         let mut out = SackBlocks::default();

@@ -1,5 +1,5 @@
-//! What is received: data in order and out of order, what SACK options report of it, how large the
-//! window is, and whether a timestamp is of this life.
+//! The receive side: data in order and out of order, its SACK report, receive buffer tuning and
+//! PAWS.
 //!
 //! Called by: input and predict. RFC 9293 section 3.10.7, RFC 2018, RFC 7323.
 

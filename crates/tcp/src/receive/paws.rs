@@ -1,16 +1,16 @@
-//! Protection against wrapped sequence numbers, RFC 7323 section 5: is a segment of this life of
-//! its sequence numbers, or of one before?
+//! Protection against wrapped sequence numbers (PAWS), RFC 7323 section 5: does a segment belong to
+//! the current pass through the sequence space, or to an earlier one?
 //!
 //! Called by: tcb, which holds it, and input, for segments that prediction refused.
 //!
-//! The RFC's test drops whatever has a timestamp before TS.Recent. A retransmission sets TS.Recent,
-//! and everything that is late behind it, sent before it, would be dropped and lost in truth. But
-//! sequence numbers come back after 4 GB only. So a timestamp is too old when it is from before one
-//! that was seen some hundreds of megabytes ago, which is remembered here (decision 0032).
+//! The RFC's test drops every segment with a timestamp before TS.Recent. After a retransmission has
+//! set TS.Recent, segments that were sent before it and arrive late would be dropped. But sequence
+//! numbers repeat only after 4 GB. So here a timestamp is too old only if it is older than
+//! TS.Recent was some hundreds of megabytes ago (decision 0032).
 
 use base::SeqNumber;
 
-/// A timestamp, and the whole megabytes that had been received when it was TS.Recent.
+/// A timestamp, and how many whole megabytes had been received when it was TS.Recent.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
     value: u32,
@@ -22,13 +22,14 @@ impl Mark {
         Mark { value, megabytes: (bytes >> 20) as u32 }
     }
 
-    /// Bytes received since, and up to a megabyte more, now that `bytes` have been.
+    /// Bytes received since, rounded up by less than a megabyte, now that `bytes` have been
+    /// received.
     fn age(self, bytes: u64) -> u64 {
         bytes - (u64::from(self.megabytes) << 20)
     }
 }
 
-/// Two marks, the later one not too old.
+/// Two marks; `last` is the later one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Paws {
     before: Mark,
@@ -37,17 +38,17 @@ pub(crate) struct Paws {
 
 /// Bytes between two marks: an eighth of the sequence space.
 const APART: u64 = 1 << 29;
-/// Bytes after which a mark proves nothing any more: half of the sequence space.
+/// Bytes after which a mark proves nothing: half of the sequence space.
 const TOO_OLD: u64 = 1 << 31;
 
 impl Paws {
-    /// The connection begins with this timestamp.
+    /// The timestamp of the peer's SYN.
     pub(crate) fn new(value: u32) -> Paws {
         let mark = Mark::new(value, 0);
         Paws { before: mark, last: mark }
     }
 
-    /// `recent` is TS.Recent after so many bytes. Called now and then; the more often, the better.
+    /// `recent` is TS.Recent after `bytes` received. To be called often; each call may set a mark.
     pub(crate) fn note(&mut self, recent: u32, bytes: u64) {
         let mark = Mark::new(recent, bytes);
         if self.before.age(bytes) >= TOO_OLD {
@@ -57,8 +58,8 @@ impl Paws {
         }
     }
 
-    /// Was a segment with timestamp `value`, older than TS.Recent, sent so late that its sequence
-    /// number means what it says, now that so many bytes have been received?
+    /// `value` is older than TS.Recent: was the segment nevertheless sent recently enough that its
+    /// sequence number cannot have wrapped, now that `bytes` have been received?
     pub(crate) fn is_of_this_life(&self, value: u32, bytes: u64) -> bool {
         SeqNumber(value).ge(SeqNumber(self.before.value)) && self.before.age(bytes) < TOO_OLD
     }
@@ -74,7 +75,7 @@ mod tests {
     fn what_is_late_is_of_this_life_and_what_is_four_gigabytes_old_is_not() {
         let mut paws = Paws::new(1000);
         assert!(paws.is_of_this_life(1000, 0) && !paws.is_of_this_life(999, 0));
-        // A millisecond for each 100 KB: 4 GB in 43 s.
+        // One millisecond per 100 KB: 4 GB take 43 s.
         for step in 1..400_000u64 {
             let (value, bytes) = (1000 + step as u32, step * 100_000);
             if step % 50 == 0 {

@@ -1,7 +1,7 @@
-//! Data that arrived before the data in front of it: an ordered map from stream offset to mbuf,
-//! so that no order of arrival costs more than a logarithm (CVE-2018-5390), with a limit.
+//! Reassembly: an ordered map from stream offset to mbuf. No order of arrival costs more than O(log
+//! n) (CVE-2018-5390), and the number of pieces is limited.
 //!
-//! Called by: text. RFC 9293 section 3.10.7.4 (seventh check), RFC 5961 has no say here.
+//! Called by: text. RFC 9293 section 3.10.7.4 (seventh check).
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use mbuf::{Class, Mbuf, Pool};
 #[derive(Default)]
 pub(crate) struct Reassembly {
     segments: BTreeMap<u64, Mbuf>,
-    /// Where the stream ends, if a FIN came early.
+    /// Where the stream ends, if a FIN came out of order.
     pub(crate) fin: Option<SeqNumber>,
 }
 
@@ -22,25 +22,25 @@ impl Reassembly {
         self.segments.is_empty() && self.fin.is_none()
     }
 
-    /// Pieces that wait.
+    /// Pieces held.
     pub(crate) fn pieces(&self) -> usize {
         self.segments.len()
     }
 
-    /// Bytes that wait.
+    /// Bytes held.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {
         self.segments.values().map(Mbuf::len).sum()
     }
 
-    /// Pieces that a receive buffer of this size affords: with a buffer of 2 KB each, whatever
-    /// their size, they cost no more than four times as much.
+    /// The number of pieces allowed for a receive buffer of this size: at 2 KB for each piece,
+    /// whatever its length, they take at most four times the receive buffer's memory.
     pub(crate) fn affordable(receive_buffer_bytes: usize) -> usize {
         4 * receive_buffer_bytes / Class::K2.stride() + 8
     }
 
-    /// The first run of bytes held that lies in stream offsets `from..end`: what a segment of that
-    /// range brings again. Looks at the pieces of that run alone.
+    /// The first contiguous run of held bytes within stream offsets `from..end`: what a segment
+    /// with that range duplicates. Visits the pieces of that run only.
     pub(crate) fn first_held(&self, from: u64, end: u64) -> Option<(u64, u64)> {
         let before = self.segments.range(..from).next_back();
         let reaches = before.filter(|(at, held)| **at + held.len() as u64 > from);
@@ -56,8 +56,8 @@ impl Reassembly {
         run
     }
 
-    /// Keep what of `m` (which starts at stream offset `at`) is not there yet; adds one piece at
-    /// most. Was any byte of it new?
+    /// Keep the bytes of `m` (at stream offset `at`) that are not held yet, as at most one new
+    /// piece. Returns whether any byte was new.
     pub(crate) fn insert(&mut self, mut at: u64, mut m: Mbuf, pool: &mut Pool) -> bool {
         if let Some((&before, held)) = self.segments.range(..=at).next_back() {
             let covered = (before + held.len() as u64).saturating_sub(at);
@@ -68,8 +68,8 @@ impl Reassembly {
             m.trim_front(covered as usize);
             at += covered;
         }
-        // What lies behind is overlapped from the front: later arrivals give way to earlier ones,
-        // except a piece that is wholly inside the new one, which the new one replaces.
+        // Pieces behind `at`: earlier arrivals win over later ones, but a piece wholly inside the
+        // new one is replaced.
         let end = at + m.len() as u64;
         let mut replaced = 0;
         while let Some((&next, held)) = self.segments.range(at..end).next() {
@@ -87,14 +87,14 @@ impl Reassembly {
             pool.free(m);
             return false;
         }
-        // Pieces that lie side by side may have held all of it between them.
+        // Adjacent pieces may together have held all of it.
         let new = m.len() > replaced;
         self.keep(at, m, pool);
         new
     }
 
-    /// A small piece goes behind the one it continues, or into a buffer that others can join; what
-    /// is left of a large one does not keep its buffer.
+    /// Store a piece. A small one is appended to the piece it continues, or copied to a buffer with
+    /// room for later ones. What is left of a large one is copied so that its buffer is freed.
     fn keep(&mut self, at: u64, mut m: Mbuf, pool: &mut Pool) {
         if let Some((&before, held)) = self.segments.range_mut(..at).next_back()
             && before + held.len() as u64 == at
@@ -111,7 +111,7 @@ impl Reassembly {
         self.segments.insert(at, m);
     }
 
-    /// The data that continues at stream offset `at`, its overlap cut off.
+    /// Remove the data that continues at stream offset `at`, without the part before it.
     pub(crate) fn take(&mut self, at: u64, pool: &mut Pool) -> Option<Mbuf> {
         while let Some(entry) = self.segments.first_entry() {
             if *entry.key() > at {
@@ -128,7 +128,7 @@ impl Reassembly {
         None
     }
 
-    /// Give everything back.
+    /// Free every piece.
     pub(crate) fn clear(&mut self, pool: &mut Pool) {
         for (_, m) in core::mem::take(&mut self.segments) {
             pool.free(m);
@@ -137,9 +137,9 @@ impl Reassembly {
     }
 }
 
-/// Is the buffer more than twice as large as the bytes need? Trimmed to what is new or fits the
-/// window, or posted for the largest frame, it may be: a peer that sends such pieces would hold
-/// many times the memory that pieces are counted for.
+/// Is the buffer more than twice the size that its bytes need? It may be, after trimming, or if it
+/// was posted for the largest frame. A peer that sends such pieces could otherwise hold many times
+/// the memory that the limit on pieces assumes.
 fn is_wasteful(m: &Mbuf) -> bool {
     let cluster = m.headroom() + m.len() + m.tailroom();
     Class::for_len(m.len()).is_some_and(|fitting| cluster > 2 * fitting.stride())

@@ -1,6 +1,6 @@
-//! Segment text: into the receive buffer when it is next, into reassembly when it is early.
+//! Segment text: in-order data goes to the receive buffer, out-of-order data to reassembly.
 //!
-//! Called by: input (seventh and eighth check) and, for the in-order case, predict.
+//! Called by: input (seventh and eighth check) and, for in-order data, predict.
 
 use base::{DropReason, Limit, SeqNumber};
 use mbuf::Mbuf;
@@ -12,7 +12,7 @@ use crate::state::State;
 use crate::tcb::Tcb;
 use crate::{Cx, Fate, Segment};
 
-/// Data that is exactly next: to the reader.
+/// Append in-order data to the receive buffer.
 #[inline(always)]
 pub(crate) fn deliver(tcb: &mut Tcb, m: Mbuf, cx: &mut Cx) {
     let len = m.len() as u32;
@@ -23,7 +23,7 @@ pub(crate) fn deliver(tcb: &mut Tcb, m: Mbuf, cx: &mut Cx) {
     tcb.receive.append(m, &mut cx.pool);
 }
 
-/// Account for `len` bytes that were next.
+/// Account for `len` bytes of in-order data.
 #[inline(always)]
 pub(crate) fn arrived(tcb: &mut Tcb, len: u32) {
     tcb.rcv_nxt += len;
@@ -32,7 +32,7 @@ pub(crate) fn arrived(tcb: &mut Tcb, len: u32) {
     tcb.events.set(Events::READABLE);
 }
 
-/// The peer sends larger segments than it did, or this is several in one.
+/// A segment larger than all before, or several segments merged into one mbuf: update `rcv_mss`.
 #[cold]
 fn larger_segment(tcb: &mut Tcb, m: &Mbuf) {
     let size = match m.segment_size() {
@@ -46,21 +46,21 @@ fn larger_segment(tcb: &mut Tcb, m: &Mbuf) {
 /// RFC 9293 SHLD-31.
 pub(crate) fn accept(tcb: &mut Tcb, seq: SeqNumber, m: Mbuf, cx: &mut Cx) -> Fate {
     if !tcb.state.peer_may_send() {
-        // CLOSE-WAIT and after: the peer has said that there is no more (RFC 9293).
+        // CLOSE-WAIT and later: the peer has sent its FIN (RFC 9293).
         return Err(DropReason::TcpDuplicate);
     }
     // RFC 9293 SHLD-3.
     if let Some(reason) = tcb.nobody_reads() {
-        // RFC 9293 section 3.6.1: data after a full close is answered with RST, by the stack: its
-        // sequence number is the segment's ACK (section 3.5.2), which is the one that the peer
-        // takes for certain (RFC 5961 section 3); our FIN may not have come.
+        // RFC 9293 section 3.6.1: the stack answers data after a full close with a RST. The RST's
+        // sequence number is the segment's ACK (section 3.5.2), which the peer certainly accepts
+        // (RFC 5961 section 3), even if our FIN has not arrived.
         tcb.fail(crate::state::Error::Aborted);
         return Err(reason);
     }
     if seq == tcb.rcv_nxt {
         if !tcb.reassembly.is_empty() {
             // RFC 5681 4.2-c.
-            // All of a gap or a part of it fills: tell the sender at once (RFC 5681, 4.2).
+            // The segment fills all or part of a gap: acknowledge at once (RFC 5681 section 4.2).
             tcb.todo.set(Todo::ACK_NOW);
             report_held(tcb, seq, m.len());
         }
@@ -90,13 +90,13 @@ pub(crate) fn accept(tcb: &mut Tcb, seq: SeqNumber, m: Mbuf, cx: &mut Cx) -> Fat
     if new { Ok(()) } else { Err(DropReason::TcpDuplicate) }
 }
 
-/// Where a sequence number at or behind RCV.NXT is in the stream.
+/// The stream offset of a sequence number at or after RCV.NXT.
 fn offset_of(tcb: &Tcb, seq: SeqNumber) -> u64 {
     tcb.stats.bytes_received + seq.since(tcb.rcv_nxt) as u64
 }
 
-/// A segment of `len` bytes at `seq` brings bytes that are held out of order: the next ACK reports
-/// the first run of them as duplicate.
+/// If a segment of `len` bytes at `seq` contains bytes held out of order, the next ACK reports the
+/// first run of them as a D-SACK.
 /// RFC 2883 4.2-a.
 fn report_held(tcb: &mut Tcb, seq: SeqNumber, len: usize) {
     let from = offset_of(tcb, seq);
@@ -106,7 +106,7 @@ fn report_held(tcb: &mut Tcb, seq: SeqNumber, len: usize) {
     }
 }
 
-/// Tell prediction whether anything waits out of order.
+/// Set or clear [`Tcb::EARLY`], which prediction checks.
 fn note_early(tcb: &mut Tcb) {
     let early = !tcb.reassembly.is_empty() || !tcb.sack_blocks.is_empty();
     tcb.trouble = (tcb.trouble & !Tcb::EARLY) | if early { Tcb::EARLY } else { 0 };
@@ -124,7 +124,7 @@ fn take_in(tcb: &mut Tcb, m: Mbuf, cx: &mut Cx) {
     }
 }
 
-/// The eighth check: a FIN whose turn has come, now or from reassembly.
+/// Eighth check: process a FIN once all data before it was received.
 pub(crate) fn check_fin(tcb: &mut Tcb, seg: &Segment) {
     if !tcb.state.is_synchronised() && tcb.state != State::SynReceived {
         return;
@@ -135,13 +135,14 @@ pub(crate) fn check_fin(tcb: &mut Tcb, seg: &Segment) {
     }
     let Some(at) = tcb.reassembly.fin else { return };
     if at.lt(tcb.rcv_nxt) {
-        // The peer sent data past its own FIN: it was a lie.
+        // The peer sent data past its own FIN: ignore the FIN.
         tcb.reassembly.fin = None;
         note_early(tcb);
     }
     if at != tcb.rcv_nxt || tcb.marks.has(Marks::FIN_RECEIVED) {
         if seg.flags.contains(wire::tcp::Flags::FIN) {
-            // Early, without data perhaps: out of order like any other (RFC 5681 section 4.2).
+            // An out-of-order FIN gets an immediate ACK like out-of-order data (RFC 5681 section
+            // 4.2).
             tcb.todo.set(Todo::ACK_NOW);
         }
         return;
@@ -157,7 +158,8 @@ pub(crate) fn check_fin(tcb: &mut Tcb, seg: &Segment) {
         State::SynReceived | State::Established => State::CloseWait,
         State::FinWait1 => State::Closing,
         State::FinWait2 => {
-            // The stack's record has its own; keepalive must not speak for what is over.
+            // The TIME-WAIT record has its own timer; keepalive must not run for a closed
+            // connection.
             tcb.timers = Timers::default();
             State::TimeWait
         }

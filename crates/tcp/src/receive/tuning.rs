@@ -1,10 +1,10 @@
-//! How large the receive buffer of a connection has to be: it follows what arrives in a round trip
-//! and is read.
+//! Receive buffer auto-tuning: the buffer grows while the reader takes in a round trip as much as
+//! arrives.
 //!
-//! Called by: usrreq, after each read; handshake; predict and input leave the echo of the last
-//! segment here. The idea of right-sizing by what the reader takes is Fisk and Feng's ("Dynamic
-//! right-sizing in TCP", 2001); RFC 7323 has the echoes, RFC 9293 section 3.8.6 forbids to take
-//! back what was offered. Moves the limit `receive_buffer_bytes`. Decision 0027.
+//! Called by: usrreq, after each read; handshake. predict and input store the echo of the last
+//! segment here. After Fisk and Feng, "Dynamic right-sizing in TCP" (2001); RFC 7323 (echoes); RFC
+//! 9293 section 3.8.6 (an offered window is not taken back). Limit: `receive_buffer_bytes`.
+//! Decision 0027.
 
 use base::{Instant, Limit};
 
@@ -15,60 +15,60 @@ use crate::config::Config;
 use crate::marks::Marks;
 use crate::tcb::Tcb;
 
-/// A tuned receive buffer is never smaller: the first window, of a SYN, is of this size, and a unit
-/// of the largest shift (RFC 7323) is a quarter of it.
+/// Minimum of a tuned receive buffer: the window of a SYN is of this size, and a unit of the
+/// largest window scale (RFC 7323) is a quarter of it.
 const LEAST_BYTES: u32 = 64 * 1024;
 
-/// Part of the buffer that must take longer to arrive than a round trip: a sender in slow start
-/// sends twice as much in the next, and twice that before our answer to it is there.
+/// A quarter of the buffer must take longer than a round trip to arrive: a sender in slow start
+/// sends twice as much in the next round trip, and twice that before our larger window reaches it.
 const PART: u32 = 4;
 
-/// Of a rise of the round trip, the part that is believed at a time: a queue that fills is
-/// followed, a pause of the sender's program is not.
+/// Of an increase of the round trip, only this part is applied per measurement. It follows a
+/// growing queue but not a pause of the sending program.
 const RISE_PART: u64 = 16;
 
-/// An echo tells time in milliseconds: less than two say nothing.
+/// Echoes have millisecond resolution: below 2 ms they are not a measurement.
 const CLEAR_MS: u32 = 2;
 
-/// The round trip of a path of which nothing is known: no timestamps, and a SYN was lost.
+/// The round trip assumed when nothing is known: no timestamps, and a SYN was lost.
 const UNKNOWN_US: u64 = 100_000;
 
-/// What the reader of a connection has taken, and how fast.
+/// How much the reader of a connection has taken, and how fast.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tuning {
-    /// When the part that is arriving was begun.
+    /// When the current part began to arrive.
     since: Instant,
-    /// What had arrived by then: the low bits of a count of bytes.
+    /// Bytes received by then, modulo 2^32.
     arrived_then: u32,
     /// The part, in bytes.
     part_bytes: u32,
-    /// The round trip as the receiver sees it, in microseconds; 0 if nothing is known.
+    /// The round trip estimated by the receiver, in microseconds; 0 if unknown.
     rtt_us: u32,
-    /// TSecr of the last segment: the TSval of the ACK that let it go.
+    /// TSecr of the last segment: the TSval of the ACK that triggered it.
     pub(crate) echo: u32,
 }
 
 impl Tuning {
-    /// Nothing known yet.
+    /// Before any measurement.
     pub(crate) fn new(config: &Config) -> Tuning {
         let part_bytes = start_bytes(config) / PART;
         Tuning { since: Instant::ZERO, arrived_then: 0, part_bytes, rtt_us: 0, echo: 0 }
     }
 }
 
-/// The receive buffer to begin with, in bytes.
+/// The initial receive buffer in bytes.
 pub(crate) fn start_bytes(config: &Config) -> u32 {
     let least = if receive_most(config) > 0 { LEAST_BYTES } else { 0 };
     config.receive_buffer_bytes.max(least)
 }
 
-/// What a receive buffer may become, in bytes; 0 if it keeps its size.
+/// The maximum receive buffer in bytes; 0 if its size is fixed.
 fn receive_most(config: &Config) -> u32 {
     let most = config.receive_buffer_max_bytes;
     if most > config.receive_buffer_bytes.max(LEAST_BYTES) { most } else { 0 }
 }
 
-/// The reader took something: look once a part of the buffer has arrived since the last look.
+/// The user read data: take a look once a part of the buffer has arrived since the last look.
 #[inline(always)]
 pub(crate) fn after_read(tcb: &mut Tcb, cx: &mut Cx) {
     let arrived = tcb.stats.bytes_received as u32;
@@ -77,14 +77,14 @@ pub(crate) fn after_read(tcb: &mut Tcb, cx: &mut Cx) {
     }
 }
 
-/// A part of the buffer has arrived. In less than a round trip, and the reader keeps up: the buffer
-/// is too small for what path and reader can do.
+/// A part of the buffer has arrived. If that took less than a round trip and the reader keeps up,
+/// the buffer limits the throughput: double it.
 #[cold]
 #[inline(never)]
 fn look(tcb: &mut Tcb, cx: &mut Cx) {
     let elapsed_us = cx.now.since(tcb.tuning.since).as_micros();
     if elapsed_us == 0 {
-        // Time stands still while a burst is read: it says nothing yet.
+        // The clock does not advance within a burst: no measurement yet.
         return;
     }
     let first = tcb.tuning.since == Instant::ZERO;
@@ -94,26 +94,26 @@ fn look(tcb: &mut Tcb, cx: &mut Cx) {
         return;
     }
     measure(tcb, cx);
-    // Without a shift a larger buffer is of no use.
+    // Without window scaling a larger buffer is of no use.
     let most = receive_most(&tcb.config).min(tcb.rcv_wscale.unscale(u16::MAX));
     let limit = tcb.receive.limit_bytes() as u32;
     let fast = !first && elapsed_us <= u64::from(tcb.tuning.rtt_us);
     let keeps_up = tcb.receive.len() <= limit as usize / 2;
     if under_memory_pressure(&cx.pool) {
-        // What was offered stays offered: the edge stands still until the window fits.
+        // An offered window is not taken back: the right edge stays until the smaller window fits.
         resize(tcb, (limit / 2).max(LEAST_BYTES), cx);
     } else if fast && keeps_up && limit < most {
         resize(tcb, limit.saturating_mul(2).min(most), cx);
     }
 }
 
-/// Are most of the buffers that there may be in use?
+/// Is more than three quarters of the buffer memory in use?
 fn under_memory_pressure(pool: &Pool) -> bool {
     pool.in_use_bytes() > pool.limit_bytes() / 4 * 3
 }
 
-/// The round trip as the receiver sees it: from the handshake (or from data of ours), then from the
-/// echo of the ACK that let the last segment go. Without timestamps the first stays.
+/// Update the round trip estimate: at first from the handshake or data of ours, then from the echo
+/// of the last segment. Without timestamps the first estimate stays.
 fn measure(tcb: &mut Tcb, cx: &Cx) {
     let known = match tcb.tuning.rtt_us {
         0 => tcb.rtt.min().as_nanos().div_ceil(1000),
@@ -122,7 +122,7 @@ fn measure(tcb: &mut Tcb, cx: &Cx) {
     let echo_ms = tcb.ts_value(cx).wrapping_sub(tcb.tuning.echo);
     let sample = match (tcb.marks.has(Marks::TIMESTAMPS), known) {
         (true, _) if echo_ms >= CLEAR_MS => u64::from(echo_ms) * 1000,
-        // What the echo cannot tell well the handshake did.
+        // The echo is too coarse; the handshake measured better.
         (true, 0) => 1000,
         (true, known) => known.min(1000),
         (false, 0) => UNKNOWN_US,
@@ -136,7 +136,7 @@ fn measure(tcb: &mut Tcb, cx: &Cx) {
     tcb.tuning.rtt_us = u32::try_from(rtt).unwrap_or(u32::MAX);
 }
 
-/// Bytes of the receive buffer that are set aside in the stack's budget: what tuning added.
+/// Receive buffer bytes reserved in the stack's budget: what tuning added.
 fn added(tcb: &Tcb) -> usize {
     if receive_most(&tcb.config) == 0 {
         return 0;
@@ -144,7 +144,7 @@ fn added(tcb: &Tcb) -> usize {
     tcb.receive.limit_bytes().saturating_sub(start_bytes(&tcb.config) as usize)
 }
 
-/// Make the receive buffer larger or smaller, if the budget admits it.
+/// Resize the receive buffer, if the budget admits it.
 fn resize(tcb: &mut Tcb, bytes: u32, cx: &mut Cx) {
     let before = added(tcb);
     let after = bytes.saturating_sub(start_bytes(&tcb.config)) as usize;
@@ -164,19 +164,19 @@ fn set_limit(tcb: &mut Tcb, bytes: u32) {
     tcb.tuning.part_bytes = bytes / PART;
 }
 
-/// Give back what tuning took of the budget: the connection is over, or its buffer is to be of
-/// another size.
+/// Return what tuning reserved in the budget: the connection ended, or its buffer gets another
+/// size.
 pub(crate) fn release(tcb: &mut Tcb, cx: &mut Cx) {
     cx.budget.give_back(Limit::ReceiveBufferBytes, added(tcb));
     start(tcb);
 }
 
-/// Begin with the buffer that is configured.
+/// Set the configured initial buffer.
 pub(crate) fn start(tcb: &mut Tcb) {
     set_limit(tcb, start_bytes(&tcb.config));
 }
 
-/// A connection that opens under memory pressure begins with a small window.
+/// A connection opened under memory pressure begins with the minimum window.
 pub(crate) fn opened(tcb: &mut Tcb, cx: &Cx) {
     if receive_most(&tcb.config) > 0 && under_memory_pressure(&cx.pool) {
         set_limit(tcb, LEAST_BYTES);

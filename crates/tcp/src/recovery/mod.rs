@@ -1,9 +1,9 @@
-//! Repairing losses: when an episode begins and ends, what is sent again, what the window is
-//! meanwhile. Fast recovery with SACK (RACK, RFC 8985; RFC 6675) and without (RFC 6582), and the
-//! retransmission time-out (RFC 6298, RFC 5681).
+//! Loss recovery: when an episode begins and ends, what is retransmitted, and cwnd meanwhile. Fast
+//! recovery with SACK (RACK, RFC 8985; RFC 6675) and without (RFC 6582), and the retransmission
+//! time-out (RFC 6298, RFC 5681).
 //!
-//! Called by: ack, sack, timer, path, output. State is in scoreboard; what is lost is found by
-//! rack, whether it was by undo, the window by prr.
+//! Called by: ack, sack, timer, path, output. scoreboard holds the state, rack finds losses, undo
+//! finds spurious ones, prr computes cwnd.
 
 pub(crate) mod prr;
 pub(crate) mod rack;
@@ -27,7 +27,7 @@ pub(crate) use scoreboard::{Phase, Resent};
 use undo::{Evidence, Frto};
 
 impl Tcb {
-    /// Bytes that are thought to be on the way: "pipe" of RFC 6675.
+    /// Bytes that are estimated to be in the network: "pipe" of RFC 6675.
     /// RFC 6675 4-b.
     #[inline(always)]
     pub(crate) fn pipe(&self) -> u32 {
@@ -37,19 +37,20 @@ impl Tcb {
         self.in_flight().saturating_sub(self.recovery.gone_bytes())
     }
 
-    /// Is a loss being repaired that duplicate ACKs or SACKs reported?
+    /// Is a loss being repaired that SACKs or duplicate ACKs reported?
     #[inline(always)]
     pub(crate) fn is_in_fast_recovery(&self) -> bool {
         self.is_repairing() && self.recovery.phase == Phase::Fast
     }
 
-    /// Is anything deemed lost and not sent again? While all is well one byte says that it is not.
+    /// Is anything deemed lost and not retransmitted yet? Without signs of loss this reads one
+    /// byte.
     #[inline(always)]
     pub(crate) fn has_lost(&self) -> bool {
         self.is_repairing() && self.recovery.lost.bytes() > 0
     }
 
-    /// Bytes in flight as far as the window let them, for the threshold.
+    /// FlightSize for ssthresh: bytes in flight, at most cwnd; or cwnd, by configuration.
     pub(crate) fn flight(&self) -> u64 {
         if self.config.reduces_whole_window {
             return self.cc.cwnd;
@@ -58,7 +59,7 @@ impl Tcb {
     }
 }
 
-/// Tell prediction whether all is well.
+/// Set or clear [`Tcb::REPAIRING`], which prediction checks.
 fn refresh(tcb: &mut Tcb) {
     let r = &tcb.recovery;
     let repairing = r.phase != Phase::Open
@@ -69,19 +70,19 @@ fn refresh(tcb: &mut Tcb) {
     tcb.trouble = (tcb.trouble & !Tcb::REPAIRING) | if repairing { Tcb::REPAIRING } else { 0 };
 }
 
-/// The first sign of trouble: start from a clean sheet, which is not kept up while all is well.
+/// The first sign of loss: reset the recovery state, which is not maintained without one.
 pub(crate) fn begin(tcb: &mut Tcb, now: Instant) {
     if !tcb.is_repairing() {
         tcb.recovery.begin(tcb.snd_una);
         tcb.trouble |= Tcb::REPAIRING;
         if tcb.in_flight() > 0 {
-            // From here on it is the time-out that runs, no tail probe.
+            // From here on the retransmission time-out runs instead of the tail loss probe's.
             tcb.restart_retransmit(now);
         }
     }
 }
 
-/// All that an ACK told has been noted: draw the consequences.
+/// Called once an ACK's news is complete: act on it.
 #[inline]
 pub(crate) fn after_ack(tcb: &mut Tcb, news: &News, echo: Option<u32>, cx: &Cx) {
     if tcb.is_repairing() || news.duplicate.is_some() {
@@ -127,7 +128,7 @@ fn consequences(tcb: &mut Tcb, news: &News, echo: Option<u32>, cx: &Cx) {
     refresh(tcb);
 }
 
-/// The window during fast recovery.
+/// cwnd during fast recovery, by PRR.
 fn reduce_in_proportion(tcb: &mut Tcb, delivered: u32, advanced: bool, lost_before: u32) {
     if delivered == 0 {
         return;
@@ -144,8 +145,8 @@ fn reduce_in_proportion(tcb: &mut Tcb, delivered: u32, advanced: bool, lost_befo
     tcb.cc.cwnd = tcb.recovery.prr.window(&report, ssthresh, mss);
 }
 
-/// Without SACK: a duplicate ACK says that some segment arrived; a partial one, that the next is
-/// lost as well (RFC 6582 section 3.2 step 3). Returns bytes that a duplicate stands for.
+/// Without SACK: a duplicate ACK means that some segment arrived; a partial ACK that the next one
+/// is lost too (RFC 6582 section 3.2 step 3). Returns the bytes that a duplicate ACK stands for.
 /// RFC 5681 3.2-a, 3.2-b, 3.2-c, 3.2-f. RFC 6582 3.2-c.
 fn count_duplicates(tcb: &mut Tcb, news: &News) -> u32 {
     let mss = tcb.snd_mss.bytes() as u32;
@@ -159,8 +160,8 @@ fn count_duplicates(tcb: &mut Tcb, news: &News) -> u32 {
         }
     } else if news.repeats {
         r.duplicate_acks += 1;
-        // Never more than were sent, in a repair before it began: a peer that repeats itself for
-        // ever would have a segment sent for each (RFC 5681 section 3.2 step 4).
+        // At most what was sent (in fast recovery, before the episode began): otherwise a peer that
+        // repeats duplicate ACKs for ever gets a segment for each (RFC 5681 section 3.2 step 4).
         let sent = match r.phase {
             Phase::Fast => flight.min(r.recover.since(tcb.snd_una).max(0) as u32),
             _ => flight,
@@ -178,14 +179,14 @@ fn count_duplicates(tcb: &mut Tcb, news: &News) -> u32 {
 
 fn lose_front(tcb: &mut Tcb) {
     let mss = tcb.snd_mss.bytes() as u32;
-    // One segment, although it may have left with others in a super-segment (RFC 6582).
+    // One segment, even if it was sent within a super-segment (RFC 6582).
     let first = |front: &Piece| if front.len > mss { front.seq + mss } else { front.end() };
     if let Some((seq, end)) = tcb.sendq.in_flight(0).map(|front| (front.seq, first(front))) {
         mark_lost(tcb, seq, end);
     }
 }
 
-/// The first segment is lost, and all that were sent `patience` ago.
+/// Mark as lost the first segment, and all that were sent `patience` or more ago.
 fn lose_older(tcb: &mut Tcb, patience: Duration, now: Instant) {
     let mut index = 0;
     while let Some(piece) = tcb.sendq.in_flight(index) {
@@ -197,7 +198,7 @@ fn lose_older(tcb: &mut Tcb, patience: Duration, now: Instant) {
     }
 }
 
-/// The episode is over, or there was none; what the peer holds out of order stays known.
+/// End the episode, if there is one. What the peer holds out of order is kept.
 /// RFC 6582 3.2-b.
 fn finish(tcb: &mut Tcb, news: &News) {
     if tcb.recovery.reducing {
@@ -216,24 +217,24 @@ fn finish(tcb: &mut Tcb, news: &News) {
     }
 }
 
-/// One reduction for a window: an episode lasts until all that was in flight at its beginning is
-/// acknowledged (RFC 6582 section 3.2).
+/// Enter fast recovery. There is one reduction per episode, which lasts until all that was in
+/// flight at its beginning is acknowledged (RFC 6582 section 3.2).
 /// RFC 5681 4.3-a. RFC 9937 6.1-a. RFC 6582 3.2-a. RFC 6675 5-b. RFC 2018 5.1-a.
 fn enter_fast(tcb: &mut Tcb, acked: u32, delivered: u32, cx: &Cx) {
     tcb.stats.rare.fast_recoveries += 1;
     let (flight, cwnd) = (tcb.flight(), tcb.cc.cwnd);
-    // A mark may have reported the same congestion (RFC 3168 section 6.1.2).
+    // A CE mark may have reported the same congestion (RFC 3168 section 6.1.2).
     if !ecn::is_reduced(tcb) {
         tcb.cc.on_congestion(flight);
         ecn::reduced(tcb);
     }
     let repairs = tcb.cc.fast_recovery();
     if !tcb.cc.by_prr() {
-        // Its own affair.
+        // BBR and Tahoe set cwnd themselves.
     } else if !cx.switches.on(Switch::Prr) {
         tcb.cc.recovered();
     } else if repairs {
-        // What goes beyond what is on its way is for the ACKs to say.
+        // PRR decides with each ACK what may be sent beyond pipe.
         tcb.cc.cwnd = tcb.cc.cwnd.min(u64::from(tcb.pipe()));
     }
     let una = tcb.snd_una;
@@ -248,14 +249,14 @@ fn enter_fast(tcb: &mut Tcb, acked: u32, delivered: u32, cx: &Cx) {
     r.resend_now = true;
     tcb.todo.set(Todo::OUTPUT);
     if !repairs {
-        // Tahoe knows slow start alone, from the first segment that is missing.
+        // Tahoe has slow start only, from the first missing segment.
         tcb.recovery.duplicate_acks = 0;
         tcb.recovery.duplicate_bytes = 0;
         lose_older(tcb, Duration::ZERO, cx.now);
     }
 }
 
-/// The losses were none: what is deemed lost and did not go again is on its way.
+/// The losses were spurious: what is deemed lost and was not retransmitted is in flight.
 fn undo(tcb: &mut Tcb) {
     if tcb.cc.undo() {
         ecn::undone(tcb);
@@ -272,14 +273,14 @@ fn undo(tcb: &mut Tcb) {
     tcb.todo.set(Todo::OUTPUT);
 }
 
-/// Time has come to judge anew what may have been overtaken.
+/// RACK's reordering timer fired: run loss detection again.
 pub(crate) fn reorder_expired(tcb: &mut Tcb, cx: &Cx) {
     after_ack(tcb, &News::default(), None, cx);
     tcb.todo.set(Todo::OUTPUT);
 }
 
-/// The retransmission timer fired: the first segment is lost, and all that had its time (RFC 8985
-/// section 6.3); without SACK everything is.
+/// The retransmission timer fired: the first segment is lost, and all that had time to arrive (RFC
+/// 8985 section 6.3); without SACK or RACK all of them.
 /// RFC 6298 5-c. RFC 8985 6.3-a. RFC 6582 3.2-e. RFC 6675 5.1-a. RFC 2018 5-c.
 pub(crate) fn timed_out(tcb: &mut Tcb, cx: &Cx) {
     begin(tcb, cx.now);
@@ -292,8 +293,8 @@ pub(crate) fn timed_out(tcb: &mut Tcb, cx: &Cx) {
     let una = tcb.snd_una;
     // RFC 2018 5-b.
     if tcb.recovery.sacked.holding(una).is_some() {
-        // It holds what comes next and does not acknowledge it: it threw it away (RFC 2018
-        // section 8), and who knows what else.
+        // The peer SACKed what comes next but does not acknowledge it: it has discarded the data
+        // (RFC 2018 section 8), and perhaps other data as well.
         tcb.recovery.sacked.clear();
     }
     let patience = if tcb.marks.has(Marks::SACK) && cx.switches.on(Switch::Rack) {
@@ -317,8 +318,8 @@ pub(crate) fn timed_out(tcb: &mut Tcb, cx: &Cx) {
     refresh(tcb);
 }
 
-/// The path does not carry more than `payload` bytes a segment: what is larger in flight is lost,
-/// for a reason that is no congestion.
+/// The path carries at most `payload` bytes a segment: larger segments in flight are lost, but not
+/// by congestion.
 pub(crate) fn resend_larger(tcb: &mut Tcb, payload: u32, now: Instant) {
     begin(tcb, now);
     let mut index = 0;
@@ -339,7 +340,7 @@ pub(crate) fn resend_larger(tcb: &mut Tcb, payload: u32, now: Instant) {
     refresh(tcb);
 }
 
-/// The lowest lost bytes to send again, if the window admits any.
+/// The lowest lost range to retransmit, if cwnd admits any.
 /// RFC 6675 4-c, 5-d.
 pub(crate) fn next_lost(tcb: &mut Tcb) -> Option<(SeqNumber, SeqNumber)> {
     let range = tcb.recovery.lost.first()?;
@@ -357,7 +358,7 @@ pub(crate) fn next_lost(tcb: &mut Tcb) -> Option<(SeqNumber, SeqNumber)> {
     Some(range)
 }
 
-/// `seq..end` goes again, as one piece.
+/// `seq..end` is retransmitted as one piece.
 pub(crate) fn resent(tcb: &mut Tcb, seq: SeqNumber, end: SeqNumber, cx: &Cx) {
     let sent_at = cx.now;
     probe::resent(tcb, seq, end);

@@ -1,25 +1,25 @@
-//! Proportional Rate Reduction, RFC 9937: during fast recovery the window shrinks from what it was
-//! to the threshold as data is delivered, neither in one step nor in silence.
+//! Proportional Rate Reduction, RFC 9937: during fast recovery cwnd shrinks to ssthresh in
+//! proportion to the data delivered, neither in one step nor with a pause in sending.
 //!
 //! Called by: recovery, once for each ACK of an episode. Plain arithmetic in bytes.
 
 /// State of one episode.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Prr {
-    /// Delivered since it began ("prr_delivered").
+    /// Bytes delivered since it began ("prr_delivered").
     delivered: u64,
-    /// In flight when it began ("RecoverFS").
+    /// Bytes in flight when it began ("RecoverFS").
     flight: u64,
-    /// The window then: a loss never raises it.
+    /// cwnd when it began, which recovery never exceeds.
     most: u64,
 }
 
-/// What an ACK of an episode told.
+/// The news of one ACK of an episode.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckReport {
     /// Bytes newly delivered.
     pub(crate) delivered: u32,
-    /// Bytes thought to be on the way.
+    /// Bytes estimated to be in the network ("pipe").
     pub(crate) pipe: u32,
     /// Bytes sent since the episode began ("prr_out").
     pub(crate) sent: u32,
@@ -30,13 +30,13 @@ pub(crate) struct AckReport {
 impl Prr {
     pub(crate) const CLEAN: Prr = Prr { delivered: 0, flight: 0, most: 0 };
 
-    /// An episode begins with `flight` bytes out, those that arrived before left out, and a window
-    /// of `cwnd`.
+    /// An episode begins with `flight` bytes in flight, those SACKed before not counted, and
+    /// `cwnd`.
     pub(crate) fn begin(flight: u32, cwnd: u64) -> Prr {
         Prr { delivered: 0, flight: u64::from(flight.max(1)), most: cwnd }
     }
 
-    /// Section 6.2: the window after an ACK.
+    /// Section 6.2: cwnd after an ACK.
     /// RFC 9937 6.2-a, 6.2-b.
     pub(crate) fn window(&mut self, report: &AckReport, ssthresh: u64, mss: u64) -> u64 {
         let (delivered, pipe, sent) =
@@ -65,7 +65,8 @@ mod tests {
 
     const MSS: u32 = 1000;
 
-    /// A hundred segments out, the first lost: an ACK for each of the others, and what is sent.
+    /// A hundred segments in flight, the first `lost` of them lost: an ACK for each of the others.
+    /// Returns pipe, the bytes sent, and the segments sent for each ACK.
     fn episode(ssthresh: u64, lost: u32) -> (u32, u32, Vec<u32>) {
         let mut prr = Prr::begin(100 * MSS, 100_000);
         let (mut pipe, mut sent, mut each) = ((100 - lost) * MSS, 0, Vec::new());
@@ -86,7 +87,7 @@ mod tests {
     fn the_window_shrinks_in_proportion_to_what_is_delivered() {
         let (pipe, sent, each) = episode(70_000, 1);
         assert!((69_000..=70_000).contains(&pipe), "{pipe} {sent}");
-        // Seven segments for ten ACKs, from the first ten to the last.
+        // Seven segments for every ten ACKs, from the first ten on.
         for tenth in each.chunks(10).take(9) {
             assert!((6..=8).contains(&tenth.iter().sum::<u32>()), "{each:?}");
         }
@@ -110,7 +111,7 @@ mod tests {
         assert_eq!(Prr::begin(10 * MSS, 10_000).window(&report, 7_000, 1000), 3_000);
     }
 
-    /// As much is on the way as the threshold admits, and nothing has gone again yet.
+    /// Pipe equals ssthresh, and nothing was retransmitted yet.
     /// RFC 9937 6.2-c.
     #[test]
     fn the_first_retransmission_goes_whatever_is_on_the_way() {

@@ -1,9 +1,10 @@
-//! RACK, RFC 8985: a segment is lost when one that was sent after it has arrived and it has had
-//! time enough to arrive as well. How much is enough grows with the reordering that is seen.
+//! RACK, RFC 8985: a segment is lost if one that was sent later has arrived and the reordering
+//! window has passed. The window grows with the reordering observed.
 //!
-//! Called by: sack (what arrived) and recovery (what is lost). Segments are judged in the order in
-//! which they were sent, each once: those sent once only are the send queue behind `judged_to`,
-//! those sent again wait in `resent`. So an ACK costs what it tells, whatever the window.
+//! Called by: sack (what arrived) and recovery (what is lost). Segments are judged once each, in
+//! the order in which they were sent: those sent only once are in the send queue from `judged_to`
+//! on, retransmissions are in `resent`. So an ACK costs in proportion to its news, not to the
+//! window.
 
 use base::{Duration, Instant, SeqNumber, Switch};
 
@@ -12,29 +13,29 @@ use crate::recovery::scoreboard::{Phase, Resent};
 use crate::sendq::Piece;
 use crate::tcb::Tcb;
 
-/// SACKed segments after which reordering is ruled out while none was ever seen: DupThresh.
+/// DupThresh: SACKed segments after which no reordering is assumed, if none was ever seen.
 pub(crate) const DUPLICATE_THRESHOLD: u32 = 3;
-/// Episodes for which a wider reordering window is kept (section 6.2, step 4).
+/// Episodes for which a widened reordering window is kept (section 6.2, step 4).
 const PERSISTENCE: u8 = 16;
 
-/// What outlives an episode.
+/// State that outlives an episode.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rack {
-    /// When the segment that was sent last of those that arrived was sent ("RACK.xmit_ts").
+    /// Send time of the delivered segment that was sent last ("RACK.xmit_ts").
     sent_at: Instant,
-    /// Behind it ("RACK.end_seq").
+    /// The end of that segment ("RACK.end_seq").
     end: SeqNumber,
     /// Its round trip ("RACK.rtt").
     rtt: Duration,
-    /// Behind the highest byte that arrived ("RACK.fack").
+    /// The end of the highest byte delivered ("RACK.fack").
     highest: SeqNumber,
-    /// Segments have overtaken others.
+    /// Reordering was observed.
     pub(crate) reordering_seen: bool,
-    /// Quarters of the least round trip in the reordering window, less one.
+    /// The reordering window in quarters of the minimum round trip, less one.
     widened: u8,
-    /// Episodes until it is narrow again.
+    /// Episodes until the window is reset.
     persistence: u8,
-    /// No widening before this is acknowledged: once a round trip ("RACK.dsack_round").
+    /// Not widened again before this is acknowledged: once a round trip ("RACK.dsack_round").
     widened_at: Option<SeqNumber>,
 }
 
@@ -50,7 +51,7 @@ impl Rack {
         widened_at: None,
     };
 
-    /// Trouble begins: what was acknowledged in order until now arrived in order.
+    /// The first sign of loss: what was acknowledged until now arrived in order.
     pub(crate) fn begin(&mut self, una: SeqNumber) {
         self.highest = una;
     }
@@ -65,7 +66,7 @@ impl Rack {
             self.reordering_seen = true;
         }
         // RFC 8985 6.2-a.
-        // Too early for the retransmission: it was the original that arrived.
+        // Too early for an ACK of the retransmission: the original has arrived.
         if resent && rtt < least {
             return;
         }
@@ -76,8 +77,8 @@ impl Rack {
         }
     }
 
-    /// A retransmission was for nothing: segments are later than the window allows for, so it is
-    /// widened, once a round trip.
+    /// A retransmission was spurious: segments are reordered by more than the window allows. Widen
+    /// it, once a round trip.
     /// RFC 8985 4-c.
     pub(crate) fn widen(&mut self, una: SeqNumber, nxt: SeqNumber) {
         self.reordering_seen = true;
@@ -89,7 +90,7 @@ impl Rack {
         self.persistence = PERSISTENCE;
     }
 
-    /// An episode is over that was not for nothing.
+    /// An episode has ended that was not undone.
     pub(crate) fn episode_over(&mut self) {
         self.persistence = self.persistence.saturating_sub(1);
         if self.persistence == 0 {
@@ -97,7 +98,7 @@ impl Rack {
         }
     }
 
-    /// Step 4: how much later than its successors a segment may be.
+    /// Step 4: the reordering window, by which a segment may be later than its successors.
     /// RFC 8985 6.2-c, 6.2-d.
     fn window(&self, hurry: bool, least: Duration, srtt: Duration) -> Duration {
         if !self.reordering_seen && hurry {
@@ -108,13 +109,14 @@ impl Rack {
     }
 }
 
-/// Was the segment up to `end` sent before the other (section 6.2)? One burst has one time.
+/// Was the segment with this send time and end sent before the other (section 6.2)? A burst has one
+/// send time.
 /// RFC 8985 6.2-b.
 fn is_sent_before(at: Instant, end: SeqNumber, other_at: Instant, other_end: SeqNumber) -> bool {
     at < other_at || (at == other_at && end.lt(other_end))
 }
 
-/// Step 5: find what is lost now, and set the time when more may be.
+/// Step 5: mark what is lost now, and set the timer for what may be lost later.
 /// RFC 8985 6.2-e.
 pub(crate) fn detect(tcb: &mut Tcb, cx: &Cx) {
     let r = &tcb.recovery;
@@ -126,21 +128,21 @@ pub(crate) fn detect(tcb: &mut Tcb, cx: &Cx) {
     } else if many || r.phase != Phase::Open {
         Duration::ZERO
     } else {
-        // The old way: nothing is lost before three segments behind it have arrived.
+        // Without RACK: nothing is lost before three segments behind it have arrived.
         return;
     };
     let due = detect_originals(tcb, allowed, cx.now).min(detect_resent(tcb, allowed, cx.now));
     tcb.await_reordered(due);
 }
 
-/// Judge what was sent once only; returns when the next of it will be lost.
+/// Judge segments sent only once; returns when the next of them will be lost.
 fn detect_originals(tcb: &mut Tcb, allowed: Duration, now: Instant) -> Instant {
     let mut at = tcb.recovery.judged_to.max(tcb.snd_una);
     let mut due = Instant::NEVER;
     let mut index = tcb.sendq.find(at);
     while let Some(piece) = tcb.sendq.in_flight(index) {
         let (piece_end, sent_at) = (piece.end(), piece.sent_at);
-        // Of a super-segment parts may have arrived.
+        // Parts of a super-segment may have arrived.
         let Some((gap, end)) = tcb.recovery.sacked.next_gap(at, piece_end) else {
             at = tcb.recovery.sacked.holding(at).map_or(piece_end, |(_, right)| right);
             index = tcb.sendq.find(at);
@@ -163,11 +165,11 @@ fn detect_originals(tcb: &mut Tcb, allowed: Duration, now: Instant) -> Instant {
     due
 }
 
-/// Judge what was sent again; returns when the next one will be lost.
+/// Judge retransmissions; returns when the next of them will be lost.
 fn detect_resent(tcb: &mut Tcb, allowed: Duration, now: Instant) -> Instant {
     while let Some(&Resent { range: (left, right), sent_at }) = tcb.recovery.resent.front() {
         if right.gt(tcb.snd_una) && has_unarrived(tcb, left, right) {
-            // Sent at the same time as what arrived: the order is unknown.
+            // Sent at the same time as what has arrived: the order is unknown.
             if sent_at >= tcb.recovery.rack.sent_at {
                 break;
             }
@@ -185,7 +187,7 @@ fn has_unarrived(tcb: &Tcb, left: SeqNumber, right: SeqNumber) -> bool {
     tcb.recovery.sacked.next_gap(left.max(tcb.snd_una), right).is_some()
 }
 
-/// What is left of a retransmission is lost, unless it was sent once more since.
+/// What has not arrived of a retransmission is lost, unless it was retransmitted since.
 fn lose_resent(tcb: &mut Tcb, left: SeqNumber, right: SeqNumber, sent_at: Instant) {
     let mut index = tcb.sendq.find(left);
     while let Some(piece) = tcb.sendq.in_flight(index).filter(|p| p.seq.lt(right)) {
@@ -197,7 +199,7 @@ fn lose_resent(tcb: &mut Tcb, left: SeqNumber, right: SeqNumber, sent_at: Instan
     }
 }
 
-/// `left..right` is lost, as far as it has not arrived.
+/// Mark `left..right` as lost, except what has arrived.
 pub(crate) fn mark_lost(tcb: &mut Tcb, left: SeqNumber, right: SeqNumber) {
     let r = &mut tcb.recovery;
     let mut from = left;

@@ -1,13 +1,13 @@
-//! A set of sequence numbers as sorted ranges that do not touch, and how many there are in all.
+//! A set of sequence numbers as sorted ranges that do not touch, with its size in bytes.
 //!
-//! Called by: scoreboard, which holds two of them, and whoever reads those. Plain data. Looking one
-//! up is a binary search; most changes are at one of the ends.
+//! Called by: scoreboard, which holds two of them, and the files that read those. Plain data. A
+//! lookup is a binary search; most changes are at one of the ends.
 
 use std::collections::VecDeque;
 
 use base::SeqNumber;
 
-/// From the first number to the one behind the last.
+/// From the first number up to the one past the last.
 pub(crate) type Range = (SeqNumber, SeqNumber);
 
 #[derive(Clone, Debug)]
@@ -24,29 +24,29 @@ fn len((left, right): Range) -> u32 {
 impl Ranges {
     pub(crate) const EMPTY: Ranges = Ranges { list: VecDeque::new(), bytes: 0 };
 
-    /// Bytes in all of them.
+    /// Bytes in all ranges.
     #[inline(always)]
     pub(crate) fn bytes(&self) -> u32 {
         self.bytes
     }
 
-    /// How many there are.
+    /// The number of ranges.
     pub(crate) fn count(&self) -> usize {
         self.list.len()
     }
 
-    /// The lowest.
+    /// The lowest range.
     pub(crate) fn first(&self) -> Option<Range> {
         self.list.front().copied()
     }
 
-    /// The one that holds `seq`.
+    /// The range that contains `seq`.
     pub(crate) fn holding(&self, seq: SeqNumber) -> Option<Range> {
         let index = self.list.partition_point(|&(_, right)| right.le(seq));
         self.list.get(index).copied().filter(|&(left, _)| left.le(seq))
     }
 
-    /// The first part of `left..right` that is in none of them.
+    /// The first part of `left..right` that is in no range.
     pub(crate) fn next_gap(&self, left: SeqNumber, right: SeqNumber) -> Option<Range> {
         let index = self.list.partition_point(|&(_, r)| r.le(left));
         let (left, next) = match self.list.get(index) {
@@ -57,7 +57,7 @@ impl Ranges {
         left.lt(right).then_some((left, right))
     }
 
-    /// Put `left..right` in, joined with what it touches.
+    /// Add `left..right`, merged with the ranges it touches.
     pub(crate) fn add(&mut self, mut left: SeqNumber, mut right: SeqNumber) {
         if left.ge(right) {
             return;
@@ -81,7 +81,7 @@ impl Ranges {
         }
     }
 
-    /// Take `left..right` out.
+    /// Remove `left..right`.
     pub(crate) fn remove(&mut self, left: SeqNumber, right: SeqNumber) {
         if left.ge(right) {
             return;
@@ -106,7 +106,7 @@ impl Ranges {
         }
     }
 
-    /// Take out everything before `seq`.
+    /// Remove everything before `seq`.
     pub(crate) fn drop_below(&mut self, seq: SeqNumber) {
         while let Some(first) = self.list.front_mut()
             && first.0.lt(seq)
@@ -120,7 +120,7 @@ impl Ranges {
         }
     }
 
-    /// Take out everything.
+    /// Remove everything.
     pub(crate) fn clear(&mut self) {
         self.list.clear();
         self.bytes = 0;
@@ -131,7 +131,7 @@ impl Ranges {
 mod tests {
     use super::*;
 
-    /// A set of numbers by the simplest means, from just below where they wrap.
+    /// First number of the reference set, just below where sequence numbers wrap.
     const BASE: SeqNumber = SeqNumber(u32::MAX - 40);
 
     fn plain(ranges: &Ranges) -> Vec<bool> {

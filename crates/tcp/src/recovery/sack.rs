@@ -1,8 +1,8 @@
-//! What an ACK tells of the bytes in flight, by its blocks (RFC 2018, RFC 2883) or by its number,
-//! noted on the scoreboard.
+//! What an ACK tells about the bytes in flight, by its SACK blocks (RFC 2018, RFC 2883) or by
+//! SEG.ACK, entered in the scoreboard.
 //!
-//! Called by: ack. Each byte is looked at once, when it is first heard of, however often blocks
-//! repeat it. What we report ourselves is in blocks.
+//! Called by: ack. Each byte is processed once, when it is first reported, however often blocks
+//! repeat it. What we report ourselves is in receive/blocks.rs.
 
 use base::{Duration, Instant, Limit, SeqNumber};
 use wire::tcp::{SackBlocks, Timestamps};
@@ -13,34 +13,34 @@ use crate::sendq::Piece;
 use crate::tcb::Tcb;
 use crate::{Cx, path, recovery};
 
-/// What one ACK told.
+/// The news of one ACK.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct News {
     /// Bytes by which SND.UNA advanced.
     pub(crate) acked: u32,
-    /// Bytes that are now known to have arrived.
+    /// Bytes newly known to have arrived.
     pub(crate) delivered: u32,
-    /// When the newest of them was sent that was sent once only.
+    /// When the newest delivered segment that was sent only once was sent.
     pub(crate) sent_at: Option<Instant>,
-    /// It arrived twice, the peer says (D-SACK, RFC 2883).
+    /// The peer reports this range as a duplicate (D-SACK, RFC 2883).
     pub(crate) duplicate: Option<Range>,
-    /// Bytes at SND.UNA that had been sent again, of which the first sending arrived.
+    /// Bytes at SND.UNA that had been retransmitted, but whose original transmission arrived.
     pub(crate) original_bytes: u32,
-    /// Data from before a time-out arrived that was not sent again since.
+    /// Data sent before a time-out, and not retransmitted since, has arrived.
     pub(crate) from_before: bool,
-    /// It repeats the last one, without data or another window: a duplicate ACK.
+    /// A duplicate ACK: it repeats the last one, without data or a window change.
     pub(crate) repeats: bool,
 }
 
 impl News {
-    /// Round trip of the newest segment that was sent once only.
+    /// Round trip of the newest segment that was sent only once.
     pub(crate) fn rtt(&self, now: Instant) -> Option<Duration> {
         self.sent_at.map(|sent_at| now.since(sent_at))
     }
 }
 
-/// Note what the blocks of an ACK up to `ack` say. A block outside what is in flight is nonsense
-/// or tells of a duplicate.
+/// Enter the blocks of an ACK up to `ack`. A block outside what is in flight is invalid, or a
+/// D-SACK.
 /// RFC 6675 3-a. RFC 2018 5-a.
 pub(crate) fn take(
     tcb: &mut Tcb,
@@ -55,7 +55,8 @@ pub(crate) fn take(
     let mut list = blocks.iter();
     if let Some((left, right)) = list.next() {
         // RFC 2883 4-c.
-        // RFC 2883 section 4: the first block, if it is acknowledged or inside the second.
+        // RFC 2883 section 4: the first block is a D-SACK if it is acknowledged or inside the
+        // second.
         let inside = list.next().is_some_and(|(l, r)| l.le(left) && right.le(r));
         if left.lt(right) && right.le(tcb.snd_nxt) && (right.le(ack) || inside) {
             news.duplicate = Some((left, right));
@@ -73,7 +74,7 @@ pub(crate) fn take(
     }
 }
 
-/// Note that everything before `ack` has arrived; trouble is known already.
+/// Everything before `ack` has arrived; called only while [`Tcb::REPAIRING`] is set.
 pub(crate) fn take_up_to(
     tcb: &mut Tcb,
     ack: SeqNumber,
@@ -85,10 +86,10 @@ pub(crate) fn take_up_to(
     let gap = first.map(|first| (first.space(), first.sent_at));
     arrived(tcb, tcb.snd_una, ack, news, now);
     let Some((bytes, sent_at)) = gap else { return };
-    // What is behind a gap that was filled may have arrived long ago: no round trip.
+    // Data behind a filled gap may have arrived long ago: no round-trip sample.
     news.sent_at = None;
-    // The segment that fills the gap is the one whose timestamp comes back (RFC 7323 section
-    // 4.3), so it tells which of two sendings that was (Eifel, RFC 3522).
+    // The segment that fills the gap is the one whose timestamp is echoed (RFC 7323 section 4.3),
+    // so the echo tells which transmission arrived (Eifel, RFC 3522).
     if tcb.marks.has(Marks::TIMESTAMPS)
         && let Some(ts) = timestamps
         && (ts.echo.wrapping_sub(tcb.ts_at(sent_at)) as i32) < 0
@@ -97,7 +98,7 @@ pub(crate) fn take_up_to(
     }
 }
 
-/// `left..right` is at the peer: note what was not known.
+/// The peer has `left..right`: enter what was not known yet.
 fn arrived(tcb: &mut Tcb, left: SeqNumber, right: SeqNumber, news: &mut News, now: Instant) {
     let least = tcb.rtt.min();
     let small = path::smaller(tcb).unwrap_or(u16::MAX);
@@ -107,7 +108,7 @@ fn arrived(tcb: &mut Tcb, left: SeqNumber, right: SeqNumber, news: &mut News, no
         let mut index = tcb.sendq.find(l);
         while let Some(piece) = tcb.sendq.in_flight(index).filter(|p| p.seq.lt(r)) {
             if piece.len > u32::from(small) {
-                // What is large does arrive.
+                // Large segments do arrive.
                 recovery.large_arrived_to = piece.end();
             }
             recovery.rack.arrived(piece, piece.end().min(r), least, now);

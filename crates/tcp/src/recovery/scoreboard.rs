@@ -1,5 +1,5 @@
-//! What is known of the bytes in flight: which the peer holds, which are lost, which were sent
-//! again; and the state of an episode of repair.
+//! The scoreboard: which bytes in flight the peer holds, which are lost, which were retransmitted;
+//! and the state of a recovery episode.
 //!
 //! Called by: tcb, which holds it; recovery and the files beside it, which change it; ack, output
 //! and info, which read it. Plain data. RFC 6675, RFC 6582, RFC 8985.
@@ -15,50 +15,51 @@ use crate::recovery::ranges::{Range, Ranges};
 use crate::recovery::tlp::Probe;
 use crate::recovery::undo::Evidence;
 
-/// What is being repaired.
+/// The kind of recovery in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Nothing.
+    /// None.
     #[default]
     Open,
-    /// A loss found by duplicate ACKs, by SACKs or by their absence.
+    /// A loss found by duplicate ACKs, by SACKs or by RACK.
     Fast,
     /// A loss found by the retransmission timer.
     Loss,
 }
 
-/// State of an episode, all empty outside one; then what outlives it.
+/// State of an episode, empty outside one, and then state that outlives it.
 #[derive(Clone, Debug)]
 pub(crate) struct Recovery {
     pub(crate) phase: Phase,
-    /// The episode reduces the window.
+    /// The episode reduces cwnd.
     pub(crate) reducing: bool,
-    /// The first retransmission of an episode leaves whatever the window says.
+    /// The first retransmission of an episode is sent whatever cwnd is.
     pub(crate) resend_now: bool,
     pub(crate) duplicate_acks: u32,
-    /// Without SACK: bytes that have left the network, a segment for each duplicate ACK.
+    /// Without SACK: bytes that left the network, one segment for each duplicate ACK.
     pub(crate) duplicate_bytes: u32,
-    /// SND.NXT when the episode began: it ends when this is acknowledged.
+    /// SND.NXT when the episode began; it ends when this is acknowledged.
     pub(crate) recover: SeqNumber,
-    /// What the peer holds of what is in flight.
+    /// The bytes in flight that the peer holds.
     pub(crate) sacked: Ranges,
-    /// What is deemed lost and not sent again. No byte is in both.
+    /// The bytes deemed lost and not retransmitted yet. Disjoint from `sacked`.
     pub(crate) lost: Ranges,
-    /// What was sent once only and lies before this has been judged: SACKed or lost.
+    /// Segments sent only once that lie before this have been judged: SACKed or lost.
     pub(crate) judged_to: SeqNumber,
-    /// What was sent again, in the order of sending; those that arrived may still be there.
+    /// Retransmissions in the order of sending; some may have arrived already.
     pub(crate) resent: VecDeque<Resent>,
-    /// When the next segment would be judged if nothing more were heard.
+    /// When the next segment is judged lost if no ACK arrives.
     pub(crate) reorder_due: Instant,
-    /// The retransmission time-out that `reorder_due` stands before.
+    /// The retransmission time-out; `reorder_due` may fire before it.
     pub(crate) timeout_due: Instant,
     pub(crate) prr: Prr,
     pub(crate) probe: Option<Probe>,
-    /// SND.UNA and how often the large segment there was sent again.
+    /// SND.UNA, and how often the large segment there was retransmitted.
     pub(crate) large_resends: (SeqNumber, u8),
-    /// Behind the last large segment that arrived, unless that has excused the one at SND.UNA.
+    /// End of the last large segment that arrived; set back to SND.UNA once it has cleared the one
+    /// there.
     pub(crate) large_arrived_to: SeqNumber,
-    /// What the last episode did may still prove to have been for nothing.
+    /// Evidence on whether the last reduction was spurious.
     pub(crate) evidence: Evidence,
     pub(crate) rack: Rack,
 }
@@ -94,8 +95,8 @@ impl Clean for Recovery {
 }
 
 impl Recovery {
-    /// Trouble begins, with a window that begins at `una`. Nothing here was kept up while all was
-    /// well.
+    /// Start with a window that begins at `una`. Nothing but `evidence` and `rack` is maintained
+    /// without signs of loss.
     pub(crate) fn begin(&mut self, una: SeqNumber) {
         let (evidence, mut rack) = (self.evidence, self.rack);
         rack.begin(una);
@@ -109,13 +110,13 @@ impl Recovery {
         };
     }
 
-    /// Bytes in flight that are on the way no more.
+    /// Bytes in flight that have left the network.
     #[inline(always)]
     pub(crate) fn gone_bytes(&self) -> u32 {
         self.sacked.bytes() + self.lost.bytes() + self.duplicate_bytes
     }
 
-    /// Bytes of the window that have arrived, in any order.
+    /// Bytes in flight that have arrived, in any order.
     pub(crate) fn arrived_bytes(&self) -> u32 {
         self.sacked.bytes() + self.duplicate_bytes
     }

@@ -1,7 +1,7 @@
-//! Tail loss probe, RFC 8985 section 7: when ACKs stay away for two round trips, one segment goes
-//! (again), so that its ACK tells what is missing long before the retransmission time-out.
+//! Tail loss probe, RFC 8985 section 7: after two round trips without an ACK one segment is sent
+//! (again), so that its ACK reveals a loss long before the retransmission time-out.
 //!
-//! Called by: timer (it is time), output (which segment) and recovery (the answer).
+//! Called by: timer (it is due), output (which segment) and recovery (its ACK).
 
 use base::{Counter, Instant, SeqNumber, Switch};
 use mbuf::Mbuf;
@@ -12,18 +12,18 @@ use crate::recovery::sack::News;
 use crate::tcb::Tcb;
 use crate::{Cx, recovery};
 
-/// A probe that is out.
+/// A probe in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Probe {
-    /// Behind its last byte ("TLP.end_seq").
+    /// Just past its last byte ("TLP.end_seq").
     end: SeqNumber,
-    /// It repeats what was sent before.
+    /// It is a retransmission, not new data.
     repeats: bool,
     sent_at: Instant,
 }
 
-/// It is time: is a probe due rather than a time-out? `false` if there was one already, and for a
-/// SYN-ACK, which is no data.
+/// The timer fired: is a probe due, rather than a time-out? `false` if one was sent already, and
+/// for a SYN-ACK, which is not data.
 /// RFC 8985 7.3-a.
 pub(crate) fn is_due(tcb: &Tcb) -> bool {
     tcb.trouble & (Tcb::REPAIRING | Tcb::OPENING) == 0
@@ -34,14 +34,14 @@ pub(crate) fn is_due(tcb: &Tcb) -> bool {
         && tcb.in_flight() > 0
 }
 
-/// Ask for a probe; the time-out runs from here on.
+/// Request a probe; the retransmission time-out runs from here on.
 /// RFC 8985 7.3-d.
 pub(crate) fn expired(tcb: &mut Tcb, cx: &mut Cx) {
     let waited = tcb.probe_timeout();
     recovery::begin(tcb, cx.now);
     let (end, sent_at) = (tcb.snd_nxt, cx.now);
     if !cx.switches.on(Switch::TailProbe) {
-        // As if one were out: the time-out comes when it would have come.
+        // Behave as if a probe were in flight: the time-out comes when it would have come anyway.
         tcb.recovery.probe = Some(Probe { end, repeats: false, sent_at });
         tcb.restart_timeout(cx.now - waited);
         return;
@@ -52,7 +52,7 @@ pub(crate) fn expired(tcb: &mut Tcb, cx: &mut Cx) {
     tcb.recovery.probe = Some(Probe { end, repeats: true, sent_at });
 }
 
-/// Send it: the next new segment if the peer's window admits one, else the last one again.
+/// Send the probe: the next new segment if the peer's window admits one, else the last one again.
 /// RFC 8985 7.3-b, 7.3-c.
 #[cold]
 pub(crate) fn send(tcb: &mut Tcb, cx: &mut Cx) -> Option<Mbuf> {
@@ -75,7 +75,7 @@ pub(crate) fn send(tcb: &mut Tcb, cx: &mut Cx) -> Option<Mbuf> {
     probe
 }
 
-/// An ACK came: has the probe its answer, and did it repair a loss (section 7.4.2)?
+/// Process an ACK: does it answer the probe, and did the probe repair a loss (section 7.4.2)?
 /// RFC 8985 7.4.2-a, 7.4.2-b.
 pub(crate) fn repaired_a_loss(tcb: &mut Tcb, news: &News, echo: Option<u32>) -> bool {
     let Some(probe) = tcb.recovery.probe.filter(|probe| tcb.snd_una.ge(probe.end)) else {
@@ -93,7 +93,7 @@ pub(crate) fn repaired_a_loss(tcb: &mut Tcb, news: &News, echo: Option<u32>) -> 
         return true;
     }
     if news.repeats && news.delivered == 0 {
-        // It came twice: neither sending was lost.
+        // The peer has it twice: neither transmission was lost.
         tcb.recovery.probe = None;
     }
     false

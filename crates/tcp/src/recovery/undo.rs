@@ -1,8 +1,8 @@
-//! Was a loss one? Signs that what was sent again had arrived at the first sending: then the
-//! reduction of the window is taken back.
+//! Undo: evidence that a retransmission was spurious, because the original had arrived. The
+//! reduction of cwnd is then taken back.
 //!
 //! Called by: recovery. Eifel detection by timestamps (RFC 3522), D-SACK (RFC 2883, RFC 3708), and
-//! F-RTO (RFC 5682) after a time-out where there are no timestamps.
+//! F-RTO (RFC 5682) after a time-out without timestamps.
 
 use base::{SeqNumber, Switch};
 
@@ -12,31 +12,31 @@ use crate::recovery::sack::News;
 use crate::recovery::scoreboard::Phase;
 use crate::tcb::Tcb;
 
-/// What speaks against the losses of an episode.
+/// Evidence about the losses of an episode.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evidence {
-    /// The window was reduced, and that can be taken back.
+    /// cwnd was reduced, and that can be undone.
     reduced: bool,
-    /// SND.UNA when it was.
+    /// SND.UNA at that time.
     from: SeqNumber,
-    /// Bytes sent again since.
+    /// Bytes retransmitted since.
     resent: u32,
-    /// Of those, for how many an echo says that the first sending arrived.
+    /// How many of them an echoed timestamp shows to have arrived at the first transmission.
     by_echo: u32,
-    /// For how many the peer says that both arrived.
+    /// For how many of them a D-SACK reports that both transmissions arrived.
     by_duplicate: u32,
-    /// Where F-RTO stands.
+    /// State of F-RTO.
     pub(crate) frto: Frto,
 }
 
 /// RFC 5682 section 3: is a time-out genuine?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Frto {
-    /// No question.
+    /// Not active.
     Off,
-    /// The first segment was sent again; what will the next ACK say?
+    /// The first segment was retransmitted; the next ACK decides.
     First,
-    /// It advanced: new data goes instead of more retransmissions.
+    /// That ACK advanced SND.UNA: send new data instead of further retransmissions.
     NewData,
 }
 
@@ -50,23 +50,23 @@ impl Evidence {
         frto: Frto::Off,
     };
 
-    /// The window has just been reduced.
+    /// cwnd has just been reduced.
     pub(crate) fn begin(una: SeqNumber) -> Evidence {
         Evidence { reduced: true, from: una, ..Evidence::NONE }
     }
 
-    /// Bytes went again.
+    /// Count retransmitted bytes.
     pub(crate) fn resent(&mut self, bytes: u32) {
         self.resent = self.resent.saturating_add(bytes);
     }
 
-    /// Bytes sent again in this episode.
+    /// Bytes retransmitted in this episode.
     pub(crate) fn resent_bytes(&self) -> u32 {
         self.resent
     }
 }
 
-/// Take in what an ACK told; `true` if the episode was for nothing, all of it.
+/// Evaluate an ACK; `true` if all of the episode's retransmissions were spurious.
 pub(crate) fn was_for_nothing(tcb: &mut Tcb, news: &News, cx: &Cx) -> bool {
     let (una, nxt) = (tcb.snd_una, tcb.snd_nxt);
     let r = &mut *tcb.recovery;
@@ -88,8 +88,8 @@ pub(crate) fn was_for_nothing(tcb: &mut Tcb, news: &News, cx: &Cx) -> bool {
     evidence.reduced && (echo || duplicate || frto) && cx.switches.on(Switch::Undo)
 }
 
-/// One step of F-RTO with SACK (RFC 5682 section 3.1): data that was not sent again arrived, so
-/// what was in flight at the time-out was on its way.
+/// One step of F-RTO with SACK (RFC 5682 section 3.1): if data arrives that was not retransmitted,
+/// the time-out was spurious.
 /// RFC 5682 3.1-a, 3.1-b, 3.1-d.
 fn frto_says(tcb: &mut Tcb, news: &News) -> bool {
     let with_timestamps = tcb.marks.has(Marks::TIMESTAMPS);

@@ -1,7 +1,7 @@
-//! The send queue's pieces cut anew: in two where a segment ends, and joined for a larger one.
+//! Re-cutting pieces of the send queue: splitting one, or joining several for a larger segment.
 //!
-//! Called by: output, path, recovery and the handshake, when a segment is not what was written.
-//! No byte is copied where one piece becomes two.
+//! Called by: output, path, recovery and the handshake, when a segment differs from what was
+//! written. A split copies no byte.
 
 use base::SeqNumber;
 use mbuf::{Mbuf, Pool};
@@ -11,9 +11,9 @@ use super::write::fill;
 use super::{Piece, SendQueue};
 
 impl SendQueue {
-    /// Data that was written before the handshake was cut for segments that the peer does not
-    /// take: cut it anew, `unit` bytes a piece. Nothing is in flight. Without buffers the rest
-    /// stays as it is.
+    /// Data written before the handshake was cut for segments that the peer may not accept: cut it
+    /// again, `unit` bytes a piece. Nothing is in flight. If buffers run out, the rest stays as it
+    /// is.
     #[cold]
     pub(crate) fn recut(&mut self, unit: usize, sums: Option<(Ladder, bool)>, pool: &mut Pool) {
         if self.front().is_none_or(|front| front.len as usize <= unit) {
@@ -33,7 +33,7 @@ impl SendQueue {
         }
     }
 
-    /// What is in flight is as if it had never been sent.
+    /// Treat everything in flight as never sent.
     #[cold]
     pub(crate) fn take_back(&mut self) {
         for index in 0..self.sent as usize {
@@ -45,13 +45,13 @@ impl SendQueue {
         self.sent = 0;
     }
 
-    /// Cut the front so that it has `len` bytes; `false` if that cannot be.
+    /// Cut the front to `len` bytes; `false` if that is not possible.
     pub(crate) fn cut_front(&mut self, len: u32, pool: &mut Pool) -> bool {
         self.cut_at(self.sent as usize, len, pool)
     }
 
-    /// Make the front `len` bytes long, for a segment larger than others: cut it, or copy what is
-    /// behind it to it. `false` if there is too little, or no buffer.
+    /// Make the front `len` bytes long, for a segment larger than the MSS: cut it, or copy the
+    /// bytes behind it into one buffer. `false` if there is too little data, or no buffer.
     #[cold]
     pub(crate) fn join_front(
         &mut self,
@@ -91,7 +91,7 @@ impl SendQueue {
         true
     }
 
-    /// Make `seq` the border of two pieces in flight, if it lies inside one. No byte is copied.
+    /// Split the piece in flight at `index` at `seq`, if `seq` is inside it. No byte is copied.
     pub(crate) fn cut(&mut self, index: usize, seq: SeqNumber, pool: &mut Pool) -> bool {
         let Some(piece) = self.in_flight(index) else { return false };
         let at = seq.since(piece.seq);

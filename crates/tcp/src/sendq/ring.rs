@@ -1,6 +1,6 @@
-//! The pieces of a send queue, in a ring whose size is a power of two. Every slot is a piece at all
-//! times, an empty one where nothing is queued: what is removed in bulk leaves nothing to drop, and
-//! a place in the ring is a mask away.
+//! The ring of pieces of a send queue; its size is a power of two, so an index is reduced by a
+//! mask. Every slot always holds a piece, an empty one if unused, so bulk removal has nothing to
+//! drop.
 //!
 //! Called by: the send queue.
 
@@ -10,9 +10,9 @@ use super::Piece;
 
 #[derive(Default)]
 pub(super) struct Ring {
-    /// None before the first piece, then a power of two.
+    /// Empty before the first piece, then a power of two of them.
     slots: Box<[Piece]>,
-    /// Place of the first piece.
+    /// Slot of the first piece.
     head: u32,
     /// Pieces queued.
     len: u32,
@@ -24,7 +24,7 @@ impl Ring {
         self.len as usize
     }
 
-    /// The slot of a piece, or of one that will be; beyond all of them before there are any.
+    /// The slot of a piece, present or future; out of range while there are no slots.
     #[inline(always)]
     fn slot(&self, index: usize) -> usize {
         (self.head as usize + index) & self.slots.len().wrapping_sub(1)
@@ -45,14 +45,14 @@ impl Ring {
         self.get_mut(self.len().checked_sub(1)?)
     }
 
-    /// The pieces from `from` up to `to` and without it, as many as lie side by side: what is
-    /// missing is what the next call gives. None where there are none.
+    /// The pieces of `from..to` that are contiguous in memory; the next call returns the rest.
+    /// Empty if there are none.
     #[inline(always)]
     pub(super) fn run(&self, from: usize, to: usize) -> &[Piece] {
         self.slots.get(self.side_by_side(from, to)).unwrap_or_default()
     }
 
-    /// [`Ring::run`], to be changed.
+    /// [`Ring::run`], mutable.
     #[inline(always)]
     pub(super) fn run_mut(&mut self, from: usize, to: usize) -> &mut [Piece] {
         self.slots.get_mut(self.side_by_side(from, to)).unwrap_or_default()
@@ -65,8 +65,8 @@ impl Ring {
         first..last.min(self.slots.len())
     }
 
-    /// The empty slots behind the last piece, as many as lie side by side, one at least. Those that
-    /// were occupied, from the first on, [`Ring::grown_by`] makes pieces.
+    /// The contiguous empty slots behind the last piece, at least one. [`Ring::grown_by`] turns the
+    /// first of them, once occupied, into pieces.
     #[inline(always)]
     pub(super) fn vacant(&mut self) -> &mut [Piece] {
         if self.len() == self.slots.len() {
@@ -77,13 +77,14 @@ impl Ring {
         self.slots.get_mut(first..last).unwrap_or_default()
     }
 
-    /// The first `count` slots of what was [`Ring::vacant`] are pieces now.
+    /// The first `count` slots of [`Ring::vacant`] are now pieces.
     #[inline(always)]
     pub(super) fn grown_by(&mut self, count: usize) {
         self.len += count as u32;
     }
 
-    /// Twice the slots, or the first: one, because many connections never have two pieces.
+    /// Double the slots. The first allocation is a single slot, because many connections never have
+    /// two pieces.
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
@@ -115,7 +116,7 @@ impl Ring {
         Some(piece)
     }
 
-    /// Forget the first `count` pieces, whose buffers were taken.
+    /// Remove the first `count` pieces, whose buffers were taken.
     #[inline(always)]
     pub(super) fn drop_front(&mut self, count: usize) {
         debug_assert!(self.run(0, count).iter().all(|piece| piece.mbuf.is_none()), "nothing held");
@@ -123,12 +124,12 @@ impl Ring {
         self.len -= count as u32;
     }
 
-    /// Put `piece` at a place, those from there on behind it: those of the shorter side move.
+    /// Insert `piece` at an index; the pieces on the shorter side move.
     pub(super) fn insert(&mut self, index: usize, piece: Piece) {
         self.push_back(piece);
         let last = self.len() - 1;
         if index < last / 2 {
-            // From the end to the front is one step back in a ring that is full or not.
+            // Rotate the ring by one slot, which works for a full ring as well.
             let end = self.slot(last);
             self.head = self.slot(self.slots.len() - 1) as u32;
             self.slots.swap(end, self.head as usize);
@@ -138,7 +139,7 @@ impl Ring {
         }
     }
 
-    /// Take out the piece at a place; those on the shorter side of it close up.
+    /// Remove the piece at an index; the pieces on the shorter side move.
     pub(super) fn remove(&mut self, index: usize) -> Option<Piece> {
         let last = self.len().checked_sub(1).filter(|&last| index <= last)?;
         if index < last / 2 {
@@ -151,7 +152,7 @@ impl Ring {
         piece
     }
 
-    /// Move a piece to another place, those in between one place towards where it was.
+    /// Move a piece to another index; those in between move by one.
     fn shift(&mut self, from: usize, to: usize) {
         let mut at = from;
         while at != to {
@@ -162,7 +163,7 @@ impl Ring {
     }
 }
 
-/// A vacant slot gets a piece: there is nothing in it to drop.
+/// Store a piece in a vacant slot without dropping the empty one.
 #[inline(always)]
 pub(super) fn occupy(slot: &mut Piece, piece: Piece) {
     let empty = core::mem::replace(slot, piece);

@@ -1,7 +1,7 @@
-//! What is written, cut into pieces and copied behind those that wait.
+//! Writing: data is cut into pieces and copied behind those that wait.
 //!
-//! Called by: the calls of the user, and whoever cuts pieces anew. What a device sums itself is
-//! copied without a sum.
+//! Called by: usrreq, and the functions that re-cut pieces. If a device computes checksums, the
+//! copy takes no sum.
 
 use mbuf::{Class, Flags, Mbuf, Pool};
 use wire::checksum::{Ladder, Sum};
@@ -10,8 +10,8 @@ use super::ring::occupy;
 use super::{Piece, SendQueue};
 
 impl SendQueue {
-    /// Take data to send: fill up the last piece if it waits, then cut pieces of `unit` bytes.
-    /// Returns how many bytes were taken; fewer when no buffers are left.
+    /// Queue data to send: fill the last piece if it is unsent, then cut pieces of `unit` bytes.
+    /// Returns how many bytes were taken; fewer if buffers ran out.
     #[inline(always)]
     pub(crate) fn append(
         &mut self,
@@ -20,7 +20,7 @@ impl SendQueue {
         sums: Option<(Ladder, bool)>,
         pool: &mut Pool,
     ) -> usize {
-        // A backlog means that full units pay; a lone small write takes a small buffer.
+        // With a backlog full units pay off; a lone small write gets a small buffer.
         let backlog = self.unsent_count() > 0;
         let mut taken = if backlog { self.fill_last(data, unit, sums) } else { 0 };
         if data.len() - taken > unit {
@@ -38,8 +38,8 @@ impl SendQueue {
         taken
     }
 
-    /// Cut whole units off `data`, all but the last one or what is left of it. Returns how many
-    /// bytes they are.
+    /// Cut whole units off `data`, all but the last unit or partial unit. Returns how many bytes
+    /// they are.
     #[inline(never)]
     fn append_units(
         &mut self,
@@ -68,7 +68,7 @@ impl SendQueue {
         whole - rest.len()
     }
 
-    /// Fill up the last piece to a unit; returns how many bytes went into it.
+    /// Fill the last piece up to a unit; returns how many bytes it took.
     #[inline(never)]
     fn fill_last(&mut self, data: &[u8], unit: usize, sums: Option<(Ladder, bool)>) -> usize {
         let Some(piece) = self.pieces.back_mut() else { return 0 };
@@ -100,7 +100,7 @@ fn filled(
     Some(m)
 }
 
-/// Copy `data` behind what is in `m`, keeping the sum of the whole where sums are asked for.
+/// Append `data` to `m`, and update the checksum of the whole if sums are asked for.
 #[inline(always)]
 pub(super) fn fill(m: &mut Mbuf, data: &[u8], sums: Option<(Ladder, bool)>) -> usize {
     let before = m.len();
@@ -132,7 +132,7 @@ fn copied(from: &[u8], to: &mut [u8], sums: Option<(Ladder, bool)>) -> Option<Su
     }
 }
 
-// The passes over the bytes stand apart so that instruction counts can tell them from the rest.
+// The passes over the bytes are separate functions, so that instruction counts can tell them apart.
 
 #[inline(never)]
 fn bytepass_copy_sum(ladder: Ladder, fused: bool, from: &[u8], to: &mut [u8]) -> Sum {

@@ -1,4 +1,4 @@
-//! ARP against itself and etherparse.
+//! ARP: parse and emit are inverse, and agree with etherparse.
 
 use super::*;
 use proptest::prelude::*;
@@ -28,7 +28,7 @@ proptest! {
         prop_assert_eq!(theirs.target_ipv4, header.target_ip.octets());
         let operation = if header.operation == Operation::Request { 1 } else { 2 };
         prop_assert_eq!(theirs.operation.0, operation);
-        // Any change to the first eight bytes makes another kind of packet or operation.
+        // Any change to the first eight bytes gives another kind of packet or operation.
         out[at] ^= 1 << bit;
         prop_assert_ne!(Header::parse(&out), Ok(header));
     }

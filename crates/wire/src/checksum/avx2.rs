@@ -1,12 +1,11 @@
-//! The AVX2 rung: 32 bytes a load, nine vector operations for four of them.
+//! The AVX2 rung: loads of 32 bytes, nine vector operations for four of them.
 //!
-//! Called by: `Ladder` only, for data long enough to be worth it. The only file of this crate with
-//! `unsafe`. RFC 1071 section 2(C), parallel summation. Loads and stores are unaligned ones, in
-//! bounds.
+//! Called by: `Ladder` only, for long data. Loads and stores are unaligned and in bounds. RFC 1071
+//! section 2(C), parallel summation.
 //!
-//! There is no AVX-512 rung, and it was tried: `vpdpbusd` on 64 bytes copies and sums 8 KB in 0.65
-//! of memcpy's time, but on Cascade Lake it lowers the clock, and scalar code between calls ran
-//! 1.30 times slower (1.18 on 32 bytes; with AVX2 not at all). A stack is mostly scalar code.
+//! Copies with a sum use no wider vectors: `vpdpbusd` on 64 bytes copies and sums 8 KB in 0.65 of
+//! memcpy's time, but on Cascade Lake it lowers the clock, and scalar code between calls ran 1.30
+//! times slower (1.18 on 32 bytes; with AVX2 not at all). A stack is mostly scalar code.
 
 use core::arch::x86_64::{
     __m256i, _mm_add_epi64, _mm_cvtsi128_si64, _mm_unpackhi_epi64, _mm256_add_epi64,
@@ -23,28 +22,28 @@ pub(super) fn sum(data: &[u8]) -> Option<Sum> {
     if !std::arch::is_x86_feature_detected!("avx2") {
         return None;
     }
-    // SAFETY: AVX2 was detected on the line above.
+    // SAFETY: AVX2 was detected above.
     Some(unsafe { sum_detected(data) })
 }
 
-/// Copies `src`, at most [`PART_MAX`] bytes, to the beginning of `dst`, which is at least as long,
-/// and sums it; or `None`, and nothing done, on a machine without AVX2.
+/// Copies `src`, at most [`PART_MAX`] bytes, to the start of `dst`, which is at least as long, and
+/// returns its sum; `None`, with nothing done, on a machine without AVX2.
 #[inline(always)]
 pub(super) fn copy_sum(src: &[u8], dst: &mut [u8]) -> Option<Sum> {
     if !std::arch::is_x86_feature_detected!("avx2") {
         return None;
     }
-    // SAFETY: AVX2 was detected on the line above.
+    // SAFETY: AVX2 was detected above.
     Some(unsafe { copy_sum_detected(src, &mut dst[..src.len()]) })
 }
 
-/// The result of `work`, compiled anew for AVX2 where there is AVX2.
+/// Run `work`, compiled for AVX2 if the machine has it.
 #[inline(always)]
 pub(super) fn run<R>(work: impl FnOnce() -> R) -> R {
     if !std::arch::is_x86_feature_detected!("avx2") {
         return work();
     }
-    // SAFETY: AVX2 was detected on the line above.
+    // SAFETY: AVX2 was detected above.
     unsafe { run_detected(work) }
 }
 
@@ -53,20 +52,21 @@ fn run_detected<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// From this length on the copy aligns its stores.
+/// Minimum length for which the copy aligns its stores.
 const ALIGN_MIN: usize = 256;
 
-/// Running sums of 64-bit words modulo 2^64, four to a vector, and an estimate of what was lost.
+/// Running sums of 64-bit words modulo 2^64, four to a vector, and an estimate of the carries lost.
 ///
-/// The sum wanted is modulo 2^16 - 1, where 2^64 counts 1: so it is `all` plus the number of times
-/// `all` wrapped. To know that exactly it is enough to know the sum roughly: `tops` adds, for every
-/// four words, the average of their upper 16 bits. That is 2.25 operations a vector; adding upper
-/// halves apart, as the portable rung does, is 3: 8 KB took 103 ns so instead of 95, and 127
-/// instead of 110 with the copy, where memcpy alone takes 106.
+/// The sum is wanted modulo 2^16 - 1, where 2^64 counts 1. So it is `all` plus the number of times
+/// that `all` wrapped. An approximate sum is enough to know that number exactly: `tops` adds, for
+/// every four words, the average of their upper 16 bits. That takes 2.25 operations a vector.
+/// Adding the upper halves separately, as the portable rung does, takes 3: 8 KB then took 103 ns
+/// instead of 95, and 127 instead of 110 with the copy, where memcpy alone takes 106.
 ///
-/// The estimate: `tops` counts 2^50. Cutting 48 bits off N words loses less than `N * 2^48`;
+/// The estimate: a unit of `tops` is 2^50. Cutting 48 bits off N words loses less than `N * 2^48`;
 /// rounding the averages adds at most as much. Rounding to multiples of 2^64 is exact while the
-/// error is below 2^63, that is N below 2^15; [`PART_MAX`] keeps N to a quarter of that in a lane.
+/// error is below 2^63, that is for N below 2^15; [`PART_MAX`] limits N to a quarter of that in a
+/// lane.
 #[derive(Clone, Copy)]
 struct Lanes {
     all: [__m256i; 4],
@@ -94,7 +94,7 @@ impl Lanes {
         self.tops = _mm256_add_epi64(self.tops, _mm256_srli_epi64::<48>(average));
     }
 
-    /// All lanes in one number: the sum modulo 2^16 - 1, and zero only for zeros.
+    /// Combine all lanes: the sum modulo 2^16 - 1, and zero only if all words are zero.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn total(self) -> u64 {
@@ -133,8 +133,8 @@ fn add_128(lanes: &mut Lanes, from: &[u8; 128]) {
     lanes.add([load(&from[0]), load(&from[1]), load(&from[2]), load(&from[3])]);
 }
 
-/// Copies 128 bytes and adds them: all loads before all stores, so that a store in flight is not
-/// mistaken for the source of a load 4 KB away.
+/// Copies 128 bytes and adds them. All loads precede all stores, so that no load is mistaken to
+/// depend on a store at the same page offset (4K aliasing).
 #[inline]
 #[target_feature(enable = "avx2")]
 fn copy_128(lanes: &mut Lanes, from: &[u8; 128], to: &mut [u8; 128]) {
@@ -160,7 +160,7 @@ fn sum_detected(data: &[u8]) -> Sum {
         add_128(&mut lanes, four);
         rest = after;
     }
-    // Up to three vectors more, with zeros for those that are not there.
+    // Up to three more vectors; missing ones are zero.
     let mut last = [_mm256_setzero_si256(); 4];
     if let Some((two, after)) = rest.split_first_chunk::<64>() {
         let (two, _) = two.as_chunks::<32>();
@@ -175,17 +175,17 @@ fn sum_detected(data: &[u8]) -> Sum {
     finish(lanes, rest)
 }
 
-/// The lanes and the last bytes, under 32 of them.
+/// Combine the lanes and the last bytes, fewer than 32.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn finish(lanes: Lanes, rest: &[u8]) -> Sum {
     fold(portable::accumulate(lanes.total(), rest))
 }
 
-/// `dst` is as long as `src`.
+/// `dst` must be as long as `src`.
 #[target_feature(enable = "avx2")]
 fn copy_sum_detected(src: &[u8], dst: &mut [u8]) -> Sum {
-    // Stores that straddle cache lines cost twice, loads less: align the stores.
+    // Stores that straddle cache lines cost twice, loads less: so align the stores.
     let head = dst.as_ptr().align_offset(32);
     if head == 0 || src.len() < ALIGN_MIN {
         return copy_sum_forward(src, dst);
@@ -201,7 +201,7 @@ fn copy_sum_detected(src: &[u8], dst: &mut [u8]) -> Sum {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn copy_sum_forward(src: &[u8], dst: &mut [u8]) -> Sum {
-    // What is left at the end is copied first, by one store that overlaps the last whole one.
+    // The end is copied first, with one store that overlaps the last whole vector.
     match (src.last_chunk::<32>(), dst.last_chunk_mut::<32>()) {
         (Some(from), Some(to)) => store(to, load(from)),
         _ => {

@@ -1,10 +1,10 @@
-//! The AVX-512 rung: sums that load 64 bytes and do two vector operations with them.
+//! The AVX-512 rung: sums with loads of 64 bytes and two vector operations for each.
 //!
-//! Called by: `Ladder` only, for data long enough to be worth it. Whether a machine should use it
-//! is for `choice` to say. RFC 1071 section 2(C), parallel summation. Loads are in bounds.
+//! Called by: `Ladder` only, for long data. `choice` decides whether a machine should use it. Loads
+//! are in bounds. RFC 1071 section 2(C), parallel summation.
 //!
-//! Copies with a sum stay with AVX2: they are bound by stores, and 64 bytes a store were no faster
-//! (docs/perf.md).
+//! Copies with a sum stay with AVX2: they are limited by stores, and stores of 64 bytes were no
+//! faster (docs/perf.md).
 
 use core::arch::x86_64::{
     __m512i, _mm256_add_epi32, _mm512_add_epi32, _mm512_castsi512_si256, _mm512_cvtepi32_epi64,
@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 use super::{Sum, fold};
 
-/// Has this machine every instruction used here? One load, as this is asked before every sum.
+/// Does this machine have every instruction used here? One load, because every sum asks this.
 #[inline(always)]
 pub(super) fn is_here() -> bool {
     match HERE.load(Ordering::Relaxed) {
@@ -39,33 +39,35 @@ fn find_out() -> bool {
     here
 }
 
-/// The sum of at most [`PART_MAX`] bytes, or `None` on a machine that cannot.
+/// The sum of at most [`PART_MAX`] bytes, or `None` on a machine without these instructions.
 #[inline(always)]
 pub(super) fn sum(data: &[u8]) -> Option<Sum> {
     if !is_here() {
         return None;
     }
-    // SAFETY: what is used was detected above.
+    // SAFETY: the instructions were detected above.
     Some(unsafe { sum_detected(data) })
 }
 
 /// Data of up to this many bytes is summed exactly.
 ///
-/// `vpdpwssd` adds two products of signed 16-bit words to a 32-bit lane. Words are unsigned, so
-/// each is taken less 2^15 (its upper bit turned) times one, and what was taken is added at the
-/// end. A vector changes a lane by at most 2^16, and 2^13 vectors all lanes of a place by 2^29.
+/// `vpdpwssd` adds two products of signed 16-bit words to a 32-bit lane. The words are unsigned, so
+/// 2^15 is subtracted from each (its upper bit is flipped) before it is multiplied by one, and
+/// added again at the end. A vector changes a lane by at most 2^16, and 2^13 vectors change the
+/// combined lanes of a position by at most 2^29.
 pub(super) const PART_MAX: usize = 1 << 19;
 
 /// Bytes of a vector.
 const WIDE: usize = 64;
 const BLOCK: usize = 4 * WIDE;
-/// What is taken from every word, as its upper bit.
+/// Subtracted from every word, by flipping its upper bit.
 const BIAS: i16 = i16::MIN;
 
-/// Running sums, each word taken less 2^15.
+/// Running sums of words less 2^15.
 struct Lanes {
     blocks: [__m512i; 4],
-    /// What is not in whole blocks, apart: the additions of one lane wait for each other.
+    /// For vectors outside whole blocks; a separate sum, because additions to one lane are
+    /// dependent.
     few: __m512i,
 }
 
@@ -91,7 +93,7 @@ impl Lanes {
         self.few = add(self.few, words);
     }
 
-    /// The sum of so many vectors: exact, and zero only for zeros.
+    /// The sum of `vectors` vectors: exact, and zero only if all words are zero.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
     fn total(self, vectors: usize) -> Sum {
@@ -126,26 +128,27 @@ fn load_block(from: &[u8; BLOCK]) -> [__m512i; 4] {
     [load(&from[0]), load(&from[1]), load(&from[2]), load(&from[3])]
 }
 
-/// Up to 63 bytes, and zeros.
+/// Load up to 63 bytes, followed by zeros.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn load_some(from: &[u8]) -> __m512i {
     debug_assert!(from.len() < WIDE, "a whole vector has no mask");
-    // SAFETY: bytes that are not in the mask are not read.
+    // SAFETY: bytes outside the mask are not read.
     unsafe { _mm512_maskz_loadu_epi8((1 << from.len()) - 1, from.as_ptr().cast()) }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 fn sum_detected(data: &[u8]) -> Sum {
-    // Loads that straddle cache lines cost twice. An even number of bytes first: words are pairs of
-    // bytes from the first one on, at an odd address too.
+    // Loads that straddle cache lines cost twice, so align them. The first part is even, because
+    // words are pairs of bytes from the first one on, even at an odd address.
     let head = (data.as_ptr().align_offset(WIDE) & (WIDE - 2)).min(data.len());
     let (first, mut rest) = data.split_at(head);
-    // Vectors that are not whole count as such: the bias is taken from their zeros as well.
+    // Partial vectors count as whole: the bias is subtracted from their zeros as well.
     let vectors = 2 + rest.len() / WIDE;
     let mut lanes = Lanes::zero();
     lanes.add_few(load_some(first));
-    // Cut off one by one: a loop that the compiler unrolls has every second multiply-add in two.
+    // One block at a time: the compiler would unroll a loop and split every second multiply-add in
+    // two.
     while let Some((block, after)) = rest.split_first_chunk() {
         lanes.add_block(load_block(block));
         rest = after;

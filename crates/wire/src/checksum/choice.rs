@@ -1,46 +1,47 @@
-//! Which rung a machine should use: its instructions, its model, and a measurement.
+//! Chooses the rung for a machine, by its instructions, its model and a measurement.
 //!
-//! Called by: `Ladder::best`, once in a process. Vectors of 512 bits lower the clock of some
-//! processors, and all code between the sums with it (docs/decisions/0058): so they are used on
-//! models known not to do that, and only if a measurement of some 100 microseconds agrees.
+//! Called by: `Ladder::best`, once in a process. 512-bit vectors lower the clock of some
+//! processors, and with it the speed of all code between the sums (docs/decisions/0058). So they
+//! are used only on models known not to do that, and only if a measurement of about 100
+//! microseconds confirms it.
 //!
-//! The measurement reads the processor's cycle counter. It chooses between rungs that give equal
-//! sums, so nothing that a stack does depends on it.
+//! The measurement reads the cycle counter. All rungs give equal sums, so nothing but speed depends
+//! on it.
 
 use core::fmt;
 use std::sync::OnceLock;
 
 use super::Ladder;
 
-/// The rung that was chosen, and why.
+/// The chosen rung, and the reason.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
     /// The rung.
     pub rung: Ladder,
-    /// What measuring 512-bit vectors gave; `None` where they are not worth a try.
+    /// The measurement of 512-bit vectors; `None` if they were not tried.
     pub measured: Option<Measured>,
 }
 
-/// Time stamp counts, of the rung of 512 bits and of that of 256: lower quartiles.
+/// Time stamp counts with 512-bit and with 256-bit vectors: lower quartiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
     /// Sums of a segment of 1448 bytes and its header.
     pub sums: [u64; 2],
-    /// Code without vectors, right behind such sums.
+    /// Scalar code right behind such sums.
     pub scalar: [u64; 2],
 }
 
 impl Measured {
-    /// Is 512 bits worth it: faster sums, and nothing else slower?
+    /// Are 512 bits worth it: are sums faster, and is nothing else slower?
     pub fn agrees(&self) -> bool {
         let ([wide, narrow], [beside_wide, beside_narrow]) = (self.sums, self.scalar);
         wide * 100 <= narrow * SUMS_PERCENT && beside_wide * 100 <= beside_narrow * SCALAR_PERCENT
     }
 }
 
-/// What sums of 512 bits may take at most of the time of those of 256, in percent.
+/// Maximum time of 512-bit sums relative to 256-bit sums, in percent.
 const SUMS_PERCENT: u64 = 95;
-/// The same of other code between them: a clock that falls shows here. On Cascade Lake it was 130.
+/// The same for scalar code between them, which shows a lower clock. On Cascade Lake it was 130.
 const SCALAR_PERCENT: u64 = 106;
 
 impl fmt::Display for Choice {
@@ -82,10 +83,10 @@ mod machine {
     use super::{Ladder, Measured};
 
     /// AMD's families with AVX-512: Zen 4 (19h) and Zen 5 (1Ah). Intel's first models with it lower
-    /// the clock; the later ones were not measured by us.
+    /// the clock; later ones were not measured.
     const AMD: &[u32] = &[0x19, 0x1a];
 
-    /// Is this a model that runs 512-bit vectors at the clock of everything else?
+    /// Does this model run 512-bit vectors at its normal clock?
     pub(super) fn keeps_its_clock() -> bool {
         is_listed(vendor(), family())
     }
@@ -112,25 +113,25 @@ mod machine {
     }
 
     const ROUNDS: usize = 24;
-    /// Sums of a round.
+    /// Sums in a round.
     const REPEATS: usize = 32;
 
-    /// A segment of 1448 bytes with its header: it begins in the middle of a cache line.
+    /// A segment of 1448 bytes with its header, which begins in the middle of a cache line.
     #[repr(C, align(64))]
     struct Segment([u8; 32], [u8; 1480]);
 
-    /// First all rounds with the narrow rung, then all with the wide one: a clock that fell does
-    /// not rise again within the time that this takes.
+    /// All rounds with the narrow rung come first, because a lowered clock does not rise again
+    /// within the time that the measurement takes.
     pub(super) fn measure() -> Measured {
         let Segment(_, segment) = &Segment([0; 32], [0x5a; 1480]);
-        // Once for the caches.
+        // Warms the caches.
         rounds(Ladder::Avx2, segment);
         let (narrow, beside_narrow) = rounds(Ladder::Avx2, segment);
         let (wide, beside_wide) = rounds(Ladder::Avx512, segment);
         Measured { sums: [wide, narrow], scalar: [beside_wide, beside_narrow] }
     }
 
-    /// Lower quartiles of what the sums of a round take, and of scalar code behind them.
+    /// Lower quartiles of the time for the sums of a round, and for scalar code behind them.
     fn rounds(rung: Ladder, segment: &[u8; 1480]) -> (u64, u64) {
         let (mut sums, mut scalar) = ([0; ROUNDS], [0; ROUNDS]);
         for (sums, scalar) in sums.iter_mut().zip(&mut scalar) {
@@ -154,7 +155,7 @@ mod machine {
     }
 
     fn now() -> u64 {
-        // SAFETY: every x86-64 has the instruction; nothing but a time comes of it.
+        // SAFETY: every x86-64 has the instruction, and it only reads the counter.
         unsafe { _rdtsc() }
     }
 }

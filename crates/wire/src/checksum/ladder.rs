@@ -1,20 +1,21 @@
-//! The ladder of checksum rungs, and the lengths at which one hands over to another.
+//! The ladder: the implementations (rungs) of the checksum, and the lengths from which each is
+//! used.
 //!
-//! Called by: whoever sums or copies payload; a stack chooses its rung once. RFC 1071. `cargo run
+//! Called by: code that sums or copies payload; a stack chooses its rung once. RFC 1071. `cargo run
 //! --release -p wirespeed-wire --example ladder` prints the measurements.
 
 use super::{Choice, Sum, choice, portable};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
 
-/// The rung chosen once per stack. All give equal sums; they differ in speed only.
+/// The rung, chosen once per stack. All give equal sums and differ in speed only.
 ///
-/// Any value is safe to use anywhere: where the machine has no AVX2, [`Ladder::Avx2`] does the
-/// 64-bit rung's work (detection is one cached load, and only for long data), and
-/// [`Ladder::Avx512`] that of [`Ladder::Avx2`] where the machine lacks what it needs.
+/// Any value is safe on any machine: without AVX2, [`Ladder::Avx2`] does what the 64-bit rung does
+/// (detection is one cached load, for long data only), and without AVX-512, [`Ladder::Avx512`] does
+/// what [`Ladder::Avx2`] does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ladder {
-    /// The plain loop of RFC 1071, a byte at a time: what the others are measured against.
+    /// The plain loop of RFC 1071, a byte at a time; the reference in tests.
     Byte,
     /// 16 bits at a time.
     Word16,
@@ -22,41 +23,40 @@ pub enum Ladder {
     Word64,
     /// 256 bits at a time.
     Avx2,
-    /// 512 bits at a time where a sum is all that is asked for, 256 where bytes are copied as well.
+    /// 512 bits at a time for sums, 256 bits for copies with a sum.
     Avx512,
 }
 
-/// Sums of fewer bytes than this take the short loop, where they are made: no call. Measured on an
-/// EPYC in ns, by the short loop, by AVX2 and by the 64-bit rung: 72 bytes 11.1, 12.7 and 15.7; 128
-/// bytes 11.7, 13.0 and 19.7; 192 bytes 12.4, 13.0 and 22.2.
+/// Shorter sums use the short loop, inlined. Measured on an EPYC in ns, for the short loop, AVX2
+/// and the 64-bit rung: 72 bytes 11.1, 12.7 and 15.7; 128 bytes 11.7, 13.0 and 19.7; 192 bytes
+/// 12.4, 13.0 and 22.2.
 const SHORT_MAX: usize = 192;
 
-/// Copies of fewer bytes than this are made by memcpy and summed after. Measured there in ns, fused
-/// (by AVX2) against separate: 256 bytes 19 and 15; 512 bytes 23 and 24; 1448 bytes 34 and 45; 8 KB
-/// 110 and 189; 16 KB 278 and 290; 64 KB 1552 and 2395, 1643 and 2349 with the destination 256
-/// bytes ahead in its page (4 KB aliasing), 1624 and 2708 unaligned, cold 5923 and 9058. So
-/// one cut-over is enough, and aliasing does not change it. memcpy alone: 1448 bytes 22, 8 KB 106,
-/// 64 KB 1518.
+/// Shorter copies use memcpy and are summed afterwards. Measured there in ns, fused (AVX2) against
+/// separate: 256 bytes 19 and 15; 512 bytes 23 and 24; 1448 bytes 34 and 45; 8 KB 110 and 189; 16
+/// KB 278 and 290; 64 KB 1552 and 2395, 1643 and 2349 with the destination 256 bytes ahead in its
+/// page (4K aliasing), 1624 and 2708 unaligned, cold 5923 and 9058. So one threshold is enough,
+/// with aliasing too. memcpy alone: 1448 bytes 22, 8 KB 106, 64 KB 1518.
 const FUSED_MIN: usize = 512;
 
-/// More than this is summed in parts, so that no accumulator can overflow: what the AVX2 rung can
-/// do at once, and far below what the 64-bit one can. Even, so that every part begins a word.
+/// Longer data is summed in parts, so that no accumulator overflows: the limit of the AVX2 rung,
+/// and far below that of the 64-bit rung. Even, so that every part begins with a whole word.
 const PART_MAX: usize = 1 << 19;
 #[cfg(target_arch = "x86_64")]
 const _: () = assert!(PART_MAX <= avx2::PART_MAX && PART_MAX <= avx512::PART_MAX);
 
 impl Ladder {
-    /// The fastest rung of this machine, found out at the first call: [`Ladder::choice`] says how.
+    /// The fastest rung of this machine, determined at the first call; see [`Ladder::choice`].
     pub fn best() -> Ladder {
         Ladder::choice().rung
     }
 
-    /// What [`Ladder::best`] is, and why.
+    /// The result of [`Ladder::best`], with its reason.
     pub fn choice() -> &'static Choice {
         choice::made()
     }
 
-    /// This rung, or the best one below it with no vectors wider than 256 bits.
+    /// This rung, or the best one below it with vectors of at most 256 bits.
     #[must_use]
     pub fn narrow(self) -> Ladder {
         if self == Ladder::Avx512 { Ladder::Avx2 } else { self }
@@ -73,7 +73,7 @@ impl Ladder {
         }
     }
 
-    /// Every rung this machine has, slowest first, whether or not it is worth to be taken.
+    /// Every rung that this machine supports, slowest first, even if it is not worth using.
     pub fn available() -> impl Iterator<Item = Ladder> {
         [Ladder::Byte, Ladder::Word16, Ladder::Word64, Ladder::Avx2, Ladder::Avx512]
             .into_iter()
@@ -94,8 +94,8 @@ impl Ladder {
         }
     }
 
-    /// The result of `work`, compiled anew for what the rung may use: loops over bytes get vectors
-    /// as wide as its own.
+    /// Run `work`, compiled for the instruction set of the rung: loops over bytes get vectors of
+    /// that width.
     #[inline(always)]
     pub fn run<R>(self, work: impl FnOnce() -> R) -> R {
         match self {
@@ -105,7 +105,7 @@ impl Ladder {
         }
     }
 
-    /// Nothing here needs the stack, so that it costs a comparison or two and a jump.
+    /// Uses no stack, so that it costs a comparison or two and a jump.
     #[inline(never)]
     fn sum_long(self, data: &[u8]) -> Sum {
         match self {
@@ -118,8 +118,8 @@ impl Ladder {
         }
     }
 
-    /// Copy `src` to the beginning of `dst` and sum it, touching each byte once if it is long
-    /// enough for that to be the faster way.
+    /// Copy `src` to the start of `dst` and return its sum; in one pass over the bytes if that is
+    /// faster.
     ///
     /// # Panics
     /// If `dst` is shorter than `src`.
@@ -136,7 +136,7 @@ impl Ladder {
         }
     }
 
-    /// Copy first, then sum: the plain way, to compare with.
+    /// Copy first, then sum: the plain way, for comparison.
     ///
     /// # Panics
     /// If `dst` is shorter than `src`.
@@ -173,7 +173,7 @@ use elsewhere::{copy_sum_avx2, has_avx2, has_avx512, sum_avx2, sum_avx512};
 #[cfg(target_arch = "x86_64")]
 use here::{copy_sum_avx2, has_avx2, has_avx512, sum_avx2, sum_avx512};
 
-/// The rungs with vectors, each with what takes its place where it is missing.
+/// The vector rungs, each with its replacement on machines without the instructions.
 #[cfg(target_arch = "x86_64")]
 mod here {
     use super::{Sum, avx2, avx512, portable};

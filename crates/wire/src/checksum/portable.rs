@@ -1,12 +1,13 @@
-//! The rungs that every machine has: a byte at a time, 16 bits, 64 bits; and the short sum.
+//! The portable rungs: 8, 16 and 64 bits at a time; and the sum of short data.
 //!
-//! Called by: `Ladder`, and the AVX2 rung for what is left at the ends. No `unsafe`: the compiler
-//! removes the bounds checks. RFC 1071 sections 1 and 4. The byte rung is the oracle of all others.
+//! Called by: `Ladder`, and the AVX2 rung for the remaining bytes. No `unsafe`: the compiler
+//! removes the bounds checks. RFC 1071 sections 1 and 4. The tests compare all other rungs with the
+//! byte rung.
 
 use super::{Sum, add_carry, fold};
 
-/// The plain loop, one byte at a time, as the text of RFC 1071 reads. (The alternating shift is
-/// also what keeps the compiler from making another rung of it.)
+/// The plain loop, one byte at a time, as RFC 1071 describes it. (The alternating shift also keeps
+/// the compiler from vectorising it.)
 #[inline(never)]
 pub(super) fn sum_bytes(data: &[u8]) -> Sum {
     let (mut sum, mut shift) = (0u64, FIRST);
@@ -17,7 +18,7 @@ pub(super) fn sum_bytes(data: &[u8]) -> Sum {
     fold(sum)
 }
 
-/// How far the first byte of a word is shifted in a native word; the second is shifted the rest.
+/// Shift of the first byte of a 16-bit word in a native word; the second byte has the other shift.
 const FIRST: u32 = if cfg!(target_endian = "little") { 0 } else { 8 };
 
 /// 16 bits at a time.
@@ -61,17 +62,17 @@ pub(super) fn copy_sum_words16(src: &[u8], dst: &mut [u8]) -> Sum {
     fold(sum)
 }
 
-/// The sum of few bytes: 64-bit loads with the carry brought round, and one load that overlaps the
-/// last for what is left. A TCP header is three loads.
+/// The sum of short data: 64-bit loads with end-around carry, and for the remaining bytes one load
+/// that overlaps the last. A TCP header takes three loads.
 #[inline]
 pub(super) fn sum_short(data: &[u8]) -> Sum {
     fold(accumulate(0, data))
 }
 
-/// `sum` plus the words of `data`, which begins at an even place.
+/// Add the words of `data`, which begins at an even offset, to `sum`.
 #[inline(always)]
 pub(super) fn accumulate(mut sum: u64, data: &[u8]) -> u64 {
-    // Two numbers wide, so that the carries are brought round once and not at each word.
+    // 128 bits wide, so that the carries are added once at the end.
     let mut wide = u128::from(sum);
     let mut add = |eight: &[u8; 8]| wide += u128::from(u64::from_ne_bytes(*eight));
     let (blocks, mut tail) = data.as_chunks::<32>();
@@ -97,19 +98,19 @@ pub(super) fn accumulate(mut sum: u64, data: &[u8]) -> u64 {
     add_carry(sum, last)
 }
 
-/// The last `n` (1 to 7) bytes of a word moved to its beginning in memory, zeros after them.
+/// Move the last `n` (1 to 7) bytes of a word to its start in memory, followed by zeros.
 #[inline(always)]
 fn keep_last(word: u64, n: usize) -> u64 {
     let unwanted = (8 - n as u32) * 8;
     if cfg!(target_endian = "little") { word >> unwanted } else { word << unwanted }
 }
 
-/// 0 to 7 bytes as a word, zeros after them.
+/// Load 0 to 7 bytes as a word, followed by zeros.
 #[inline(always)]
 fn load_under_8(data: &[u8]) -> u64 {
     let mut word = [0u8; 8];
     if let Some(&four) = data.first_chunk::<4>() {
-        // At least four: two overlapping halves, the second shifted to its place.
+        // Two overlapping halves of 4 bytes, the second shifted into place.
         let last = data.last_chunk::<4>().copied().unwrap_or(four);
         word[..4].copy_from_slice(&four);
         let first = u64::from_ne_bytes(word);
@@ -123,7 +124,7 @@ fn load_under_8(data: &[u8]) -> u64 {
     u64::from_ne_bytes(word)
 }
 
-/// Of a word whose second half holds overlapping bytes, the last `n` (1 to 3) moved to its middle.
+/// Of a word whose second half has overlapping bytes, move the last `n` (1 to 3) to its middle.
 #[inline(always)]
 fn keep_tail(word: [u8; 8], n: usize) -> u64 {
     let [.., a, b, c] = word;
@@ -135,10 +136,10 @@ fn keep_tail(word: [u8; 8], n: usize) -> u64 {
     u64::from_ne_bytes([0, 0, 0, 0, tail[0], tail[1], tail[2], 0])
 }
 
-/// Running sums of 64-bit words without carries: `all` adds them modulo 2^64, `high` adds their
-/// upper halves. What the lower halves add is then `all - (high << 32)`, exactly, as long as fewer
-/// than 2^32 words were added. Three operations a word and no chain of carries, and the compiler
-/// makes two (SSE2) or four words of it at once.
+/// Running sums of 64-bit words without carries: `all` adds the words modulo 2^64, `high` their
+/// upper halves. The sum of the lower halves is then exactly `all - (high << 32)`, as long as fewer
+/// than 2^32 words were added. That takes three operations a word without a chain of carries, and
+/// the compiler vectorises it to two (SSE2) or four words.
 #[derive(Clone, Copy, Default)]
 struct Lane {
     all: u64,
@@ -163,7 +164,7 @@ impl Lane {
     }
 }
 
-/// Words taken at once by the 64-bit rung.
+/// Words that the 64-bit rung processes at once.
 const LANES: usize = 8;
 
 /// 64 bits at a time.

@@ -1,10 +1,10 @@
-//! Every rung against the byte rung, and the byte rung against arithmetic done by hand.
+//! Every rung against the byte rung, and the byte rung against the definition.
 
 use super::{Ladder, Sum};
 use core::net::{Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 
-/// Repeatable bytes that are not periodic.
+/// Repeatable bytes without a period.
 fn noise(len: usize, mut seed: u64) -> Vec<u8> {
     (0..len)
         .map(|_| {
@@ -14,7 +14,7 @@ fn noise(len: usize, mut seed: u64) -> Vec<u8> {
         .collect()
 }
 
-/// The definition, in wide integers and network order, sharing nothing with the code.
+/// The definition in wide integers and network order, independent of the code.
 fn by_definition(data: &[u8]) -> u16 {
     let mut total: u128 = 0;
     for (i, &b) in data.iter().enumerate() {
@@ -73,7 +73,7 @@ fn every_rung_at_every_length_and_alignment() {
     }
 }
 
-/// Shorter ones than the ladder gives them, too.
+/// Also for data shorter than the ladder passes to these rungs.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn vector_sums_and_copies_at_every_length_and_alignment() {
@@ -126,7 +126,7 @@ fn every_rung_on_ones_zeros_and_long_data() {
 
 #[test]
 fn sums_that_wrap_as_often_and_as_rarely_as_can_be() {
-    // The AVX2 rung estimates its wraps: words that round worst, at the longest it takes at once.
+    // The AVX2 rung estimates its wraps: words with the worst rounding, at its maximum length.
     for word in [
         [0xffu8; 8],
         0x0000_ffff_ffff_ffffu64.to_le_bytes(),
@@ -138,7 +138,7 @@ fn sums_that_wrap_as_often_and_as_rarely_as_can_be() {
         for len in [128, 4096, 65_536, 1 << 19] {
             let mut data = word.repeat(len / 8);
             check_all(&data, 0);
-            // Alternating with zeros makes every average round.
+            // Alternating with zeros makes every average round up.
             data.chunks_mut(32).step_by(2).for_each(|vector| vector.fill(0));
             check_all(&data, 0);
         }
@@ -156,7 +156,7 @@ fn copies_at_every_distance_modulo_a_page() {
 
 #[test]
 fn a_missing_instruction_set_is_no_danger() {
-    // Whatever the machine, the value may be made by anyone and must give the sum.
+    // Anyone may construct the value on any machine, and it must give the right sum.
     let data = noise(1000, 3);
     for rung in [Ladder::Avx2, Ladder::Avx512] {
         assert_eq!(rung.sum(&data), Ladder::Byte.sum(&data));
@@ -217,7 +217,7 @@ proptest! {
         data[..2].copy_from_slice(&new);
         let field = Sum::updated(field, old, Sum(u16::from_ne_bytes(new)));
         data[at..at + 2].copy_from_slice(&field);
-        // All-zero data with an all-zero field is the one case with no one bits at all.
+        // All-zero data with an all-zero field is the only case that sums to 0.
         prop_assert!(Ladder::best().sum(&data).is_whole() || data.iter().all(|&b| b == 0));
     }
 

@@ -1,4 +1,4 @@
-//! Ethernet and VLAN headers against themselves and etherparse.
+//! Ethernet and VLAN headers: parse and emit are inverse, and agree with etherparse.
 
 use super::*;
 use crate::vlan;

@@ -1,4 +1,4 @@
-//! ICMP against itself and etherparse.
+//! ICMP: parse and emit are inverse, and agree with etherparse.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! ICMPv6 against itself and etherparse.
+//! ICMPv6: parse and emit are inverse, and agree with etherparse.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! IPv4 headers against themselves, etherparse, and one packet for each reason to drop.
+//! IPv4 headers, parsed and emitted, against etherparse; a packet for each drop reason.
 
 use super::*;
 use crate::checksum::Ladder;
@@ -24,7 +24,7 @@ fn good() -> [u8; 28] {
     packet
 }
 
-/// `packet` with byte `at` replaced and the checksum made right again.
+/// `packet` with byte `at` replaced and the checksum updated.
 fn with_byte(at: usize, byte: u8) -> [u8; 28] {
     let mut packet = good();
     packet[at] = byte;
@@ -34,7 +34,7 @@ fn with_byte(at: usize, byte: u8) -> [u8; 28] {
     packet
 }
 
-/// A packet of 24 bytes of header with these four bytes of options.
+/// A packet with these bytes of options in its header.
 fn with_options(options: &[u8]) -> Vec<u8> {
     let len = 20 + options.len();
     let mut packet = vec![0; len + 8];

@@ -1,4 +1,4 @@
-//! IPv6 headers against themselves and etherparse; the walk over extension headers by example.
+//! IPv6 headers, parsed and emitted, against etherparse; examples of extension headers.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Neighbour discovery against itself, with the ICMPv6 parser as judge of the checksum.
+//! Neighbour discovery: parse and emit are inverse; the ICMPv6 parser verifies the checksum.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,15 +1,15 @@
-//! The header nearly every segment has: 20 bytes, or 32 with timestamps; written and summed as
-//! words.
+//! The usual TCP header: 20 bytes, or 32 with timestamps; written and summed as words.
 //!
-//! Called by: `tcp::header`. The sum is taken from registers: summing stored bytes would load words
-//! just written in other sizes, which stalls. RFC 9293 section 3.1, RFC 7323 appendix A.
+//! Called by: `tcp::header` and `inet::ip_output`. The sum is computed from registers: summing the
+//! stored bytes would load words of another size than was just stored, which stalls. RFC 9293
+//! section 3.1, RFC 7323 appendix A.
 
 use base::SeqNumber;
 
 use super::{Flags, Timestamps};
 use crate::checksum::Sum;
 
-/// What becomes of the checksum field.
+/// How to fill the checksum field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChecksumField {
     /// The finished checksum.
@@ -20,27 +20,27 @@ pub enum ChecksumField {
     Zero,
 }
 
-/// The fields of such a header.
+/// The fields of the usual header.
 #[derive(Clone, Copy, Debug)]
 pub struct Established {
-    /// Both ports as they stand in the header.
+    /// Both ports in memory order.
     pub ports: [u8; 4],
-    /// Its first byte's number.
+    /// Sequence number of the first byte.
     pub seq: SeqNumber,
     /// The next byte expected.
     pub ack: SeqNumber,
     /// Control bits.
     pub flags: Flags,
-    /// The window field, scaled already.
+    /// The window field, already scaled.
     pub window: u16,
-    /// The option, if it was agreed on.
+    /// The timestamps option, if it was negotiated.
     pub timestamps: Option<Timestamps>,
 }
 
 /// NOP, NOP, kind 8, length 10, behind a zero checksum and urgent pointer.
 const WORD2: u64 = u64::from_ne_bytes([0, 0, 0, 0, 1, 1, 8, 10]);
 
-/// Two words in memory order that stand one behind the other, as one.
+/// Two adjacent 32-bit words in memory order as one 64-bit word.
 #[inline(always)]
 fn side_by_side(first: u32, second: u32) -> u64 {
     if cfg!(target_endian = "little") {
@@ -50,7 +50,7 @@ fn side_by_side(first: u32, second: u32) -> u64 {
     }
 }
 
-/// Two big-endian fields that stand one behind the other, as one native word.
+/// Two adjacent big-endian fields as one native word.
 #[inline(always)]
 fn word(first: u32, second: u32) -> u64 {
     side_by_side(first.to_be(), second.to_be())
@@ -66,14 +66,14 @@ impl Established {
         if self.timestamps.is_some() { 32 } else { 20 }
     }
 
-    /// Never: there is a header at least.
+    /// Never empty; a header has at least 20 bytes.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// Write the header to the front of `buf` for a segment of `len` bytes, header included, whose
-    /// payload sums to `payload` and pseudo-header, without the length, to `pseudo`. A `buf`
-    /// shorter than the header is left alone.
+    /// Write the header to the start of `buf`, for a segment of `len` bytes, header included.
+    /// `payload` is the sum of its payload, `pseudo` that of the pseudo-header without the length.
+    /// If `buf` is shorter than the header, nothing is written.
     #[inline(always)]
     pub fn emit(
         &self,
@@ -93,7 +93,7 @@ impl Established {
         let len = Sum::of_be16(len as u16);
         let [x, y] = match checksum {
             ChecksumField::Full => {
-                // Three 16-bit sums cannot overflow the word they are added in.
+                // Three 16-bit sums cannot overflow the word.
                 let small = u64::from(len.0) + u64::from(pseudo.0) + u64::from(payload.0);
                 Sum::from_u64s([word0, word1, word2, word3, small]).field()
             }
@@ -114,7 +114,7 @@ impl Established {
     }
 }
 
-/// Store the checksum field into a header at the front of `buf`.
+/// Store the checksum field in a header at the start of `buf`.
 #[inline(always)]
 pub fn set_checksum(buf: &mut [u8], field: [u8; 2]) {
     if let Some(at) = buf.get_mut(super::CHECKSUM_OFFSET..super::CHECKSUM_OFFSET + 2) {

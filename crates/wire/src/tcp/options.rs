@@ -1,14 +1,14 @@
 //! TCP options: maximum segment size, window scale, SACK, timestamps, Fast Open, user timeout.
 //!
-//! Called by: `tcp::input` for what prediction refused, `tcp::predict` (`timestamps_only`),
-//! `tcp::output`, the SYN cache. RFC 9293 section 3.2, RFC 7323 (window scale, timestamps), RFC
-//! 2018 (SACK), RFC 5482 (user timeout), RFC 6691.
+//! Called by: `stack/rx.rs` (`timestamps_only` for prediction, `Options::parse` for what prediction
+//! refused) and `tcp::header`. RFC 9293 section 3.2, RFC 7323 (window scale, timestamps), RFC 2018
+//! (SACK), RFC 5482 (user timeout), RFC 6691.
 
 use base::{DropReason, SeqNumber, WindowScale};
 
 use crate::bytes::{be32, put};
 
-/// Bytes of options a header can carry.
+/// Maximum bytes of options in a header.
 pub const OPTIONS_LEN_MAX: usize = 40;
 
 const END: u8 = 0;
@@ -22,9 +22,9 @@ const USER_TIMEOUT: u8 = 28;
 /// In the user timeout option: the value is minutes, not seconds.
 const MINUTES: u16 = 0x8000;
 const FAST_OPEN: u8 = 34;
-/// Kinds for experiments (RFC 6994), of which Fast Open had one before it had its own.
+/// The kind for experiments (RFC 6994), which Fast Open used before it had its own.
 const EXPERIMENT: u8 = 254;
-/// Which experiment: Fast Open's number.
+/// The experiment identifier of Fast Open.
 const EXPERIMENT_FAST_OPEN: [u8; 2] = [0xf9, 0x89];
 
 /// The timestamps option, RFC 7323 section 3.2.
@@ -37,7 +37,7 @@ pub struct Timestamps {
 }
 
 /// Up to four blocks of a SACK option: `[left, right)` in sequence space (RFC 2018 section 3).
-/// Whether left comes before right, and where they lie, is for the scoreboard to judge.
+/// Nothing is checked: left may not precede right, and the scoreboard judges where they are.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SackBlocks {
     blocks: [(SeqNumber, SeqNumber); SackBlocks::MAX],
@@ -52,7 +52,7 @@ impl SackBlocks {
     pub const EMPTY: SackBlocks =
         SackBlocks { blocks: [(SeqNumber(0), SeqNumber(0)); SackBlocks::MAX], len: 0 };
 
-    /// One more block at the end; `false` if there are four already.
+    /// Append a block; `false` if there are four already.
     #[inline]
     pub fn push(&mut self, left: SeqNumber, right: SeqNumber) -> bool {
         let Some(slot) = self.blocks.get_mut(usize::from(self.len)) else { return false };
@@ -67,7 +67,7 @@ impl SackBlocks {
         self.blocks.get(..usize::from(self.len)).unwrap_or_default()
     }
 
-    /// How many blocks.
+    /// The number of blocks.
     #[inline]
     pub const fn len(&self) -> usize {
         self.len as usize
@@ -94,46 +94,47 @@ impl PartialEq for SackBlocks {
 
 impl Eq for SackBlocks {}
 
-/// What a segment's options say; `Default` is a segment without any.
+/// The options of a segment; `Default` has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// The largest segment the sender takes, in bytes; in a SYN only (RFC 9293 section 3.7.1).
+    /// The largest segment that the sender accepts, in bytes; in a SYN only (RFC 9293 section
+    /// 3.7.1).
     pub mss: Option<u16>,
-    /// The shift of the sender's windows; in a SYN only (RFC 7323 section 2.2).
+    /// The scale of the sender's windows; in a SYN only (RFC 7323 section 2.2).
     pub window_scale: Option<WindowScale>,
-    /// The sender takes SACK options; in a SYN only (RFC 2018 section 2).
+    /// The sender accepts SACK options; in a SYN only (RFC 2018 section 2).
     pub sack_permitted: bool,
     /// RFC 7323 section 3.2.
     pub timestamps: Option<Timestamps>,
-    /// How long the sender keeps data that is not acknowledged, in seconds, never 0; rounded up to
-    /// minutes where the field asks for it (RFC 5482 section 3).
+    /// How long the sender keeps unacknowledged data, in seconds, never 0. `emit` rounds up to
+    /// minutes if the field cannot express it in seconds (RFC 5482 section 3).
     pub user_timeout_s: Option<u32>,
-    /// RFC 2018 section 3; a first block below the ACK is a DSACK (RFC 2883).
+    /// RFC 2018 section 3; a first block below the ACK is a D-SACK (RFC 2883).
     pub sack: SackBlocks,
-    /// A Fast Open cookie, or the wish for one; in a SYN only (RFC 7413 section 2).
+    /// A Fast Open cookie, or a request for one; in a SYN only (RFC 7413 section 2).
     pub fast_open: Option<FastOpen>,
 }
 
-/// The Fast Open option, RFC 7413 section 2: a cookie, or without one the wish for it.
+/// The Fast Open option, RFC 7413 section 2: a cookie, or if empty a cookie request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FastOpen {
     cookie: [u8; FastOpen::COOKIE_MAX],
     len: u8,
-    /// Under the kind that it had as an experiment, which some peers still use.
+    /// Uses the experimental kind, as some peers still do.
     pub experimental: bool,
 }
 
 impl FastOpen {
-    /// Bytes of a cookie, at least and at most; an even number.
+    /// Minimum bytes of a cookie; the length must be even.
     pub const COOKIE_MIN: usize = 4;
-    /// See [`FastOpen::COOKIE_MIN`].
+    /// Maximum bytes of a cookie.
     pub const COOKIE_MAX: usize = 16;
-    /// The wish for a cookie.
+    /// A cookie request.
     pub const REQUEST: FastOpen =
         FastOpen { cookie: [0; FastOpen::COOKIE_MAX], len: 0, experimental: false };
 
-    /// An option with this cookie, or the wish for one if it is empty; `None` if there is none of
-    /// that length.
+    /// An option with this cookie, or a cookie request if it is empty; `None` if the length is
+    /// invalid.
     pub fn new(cookie: &[u8], experimental: bool) -> Option<FastOpen> {
         let len = cookie.len();
         let fits =
@@ -146,17 +147,17 @@ impl FastOpen {
         Some(option)
     }
 
-    /// The cookie; empty for the wish for one.
+    /// The cookie; empty for a cookie request.
     pub fn cookie(&self) -> &[u8] {
         self.cookie.get(..usize::from(self.len)).unwrap_or_default()
     }
 
-    /// Does it ask for a cookie?
+    /// Is it a cookie request?
     pub fn is_request(&self) -> bool {
         self.len == 0
     }
 
-    /// Write it at `at`, filled up with NOPs; returns its end.
+    /// Write it at `at`, padded with NOPs; returns the end.
     fn emit(&self, buf: &mut [u8; OPTIONS_LEN_MAX], mut at: usize) -> usize {
         if self.experimental {
             put(buf, at, [EXPERIMENT, 4 + self.len]);
@@ -179,15 +180,15 @@ impl FastOpen {
 }
 
 impl Options {
-    /// The options in `bytes`, the part of a header after its first 20 bytes.
+    /// Parse the options in `bytes`, the part of a header after its first 20 bytes.
     ///
-    /// Unknown kinds are passed over by their length (RFC 9293 MUST-6), and so are known ones of
-    /// a wrong length; of a repeated option the last counts; a shift above 14 counts as 14
-    /// (RFC 7323 section 2.3); nothing after End of Option List is looked at.
+    /// Unknown kinds are skipped by their length (RFC 9293 MUST-6), and so are known ones of a
+    /// wrong length. The last of a repeated option counts. A shift above 14 counts as 14 (RFC 7323
+    /// section 2.3). Everything after End of Option List is ignored.
     ///
     /// # Errors
-    /// [`DropReason::TcpOptions`] if a length is below 2 or past the end: RFC 9293 MUST-7 wants
-    /// that survived, and says no more of what the segment meant than that it is illegal.
+    /// [`DropReason::TcpOptions`] if a length is below 2 or past the end: RFC 9293 MUST-7 requires
+    /// that an illegal length is handled without a crash, and dropping the segment does that.
     /// RFC 9293 MUST-4, MUST-64.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Options, DropReason> {
@@ -208,7 +209,7 @@ impl Options {
         Ok(options)
     }
 
-    /// One option's kind and body.
+    /// Take one option, by kind and body.
     #[inline]
     fn take(&mut self, kind: u8, body: &[u8]) {
         match (kind, body) {
@@ -244,11 +245,11 @@ impl Options {
         }
     }
 
-    /// Writes the options to the beginning of `buf` and returns their length, a multiple of 4 from
-    /// 0 to 40; bytes of `buf` past it are left alone.
+    /// Write the options to the start of `buf` and return their length, a multiple of 4 from 0 to
+    /// 40; the rest of `buf` is not changed.
     ///
-    /// The order is the customary one, every value aligned: in a SYN MSS, SACK permitted,
-    /// timestamps, NOP, window scale, Fast Open, user timeout if there is room; otherwise NOP NOP
+    /// The order is the customary one, with every value aligned. In a SYN: MSS, SACK permitted,
+    /// timestamps, NOP, window scale, Fast Open, user timeout if there is room. Otherwise: NOP NOP
     /// timestamps, NOP NOP SACK with as many blocks as fit (four, or three beside timestamps).
     /// RFC 9293 MUST-69, MUST-68.
     #[inline]
@@ -259,7 +260,7 @@ impl Options {
             put(buf, at, [MSS, 4, hi, lo]);
             at += 4;
         }
-        // SACK permitted takes the place of the two NOPs before timestamps.
+        // SACK permitted replaces the two NOPs before timestamps.
         let lead = if self.sack_permitted { [SACK_PERMITTED, 2] } else { [NOP, NOP] };
         if let Some(timestamps) = self.timestamps {
             put(buf, at, lead);
@@ -275,7 +276,7 @@ impl Options {
             put(buf, at, [NOP, WINDOW_SCALE, 3, scale.shift()]);
             at += 4;
         }
-        // At most 20 bytes so far: room for the largest cookie, or for two blocks.
+        // At most 20 bytes so far: the largest cookie, or two blocks, still fit.
         if let Some(fast_open) = &self.fast_open {
             at = fast_open.emit(buf, at);
         }
@@ -303,8 +304,8 @@ impl Options {
     }
 }
 
-/// The timestamps of an option area that is NOP NOP TIMESTAMPS and nothing else, as RFC 7323
-/// appendix A recommends and every stack sends; any other area gives `None` and must be parsed.
+/// The timestamps of an option area that is exactly NOP NOP TIMESTAMPS, as RFC 7323 appendix A
+/// recommends and every stack sends; `None` for any other area, which must be parsed.
 #[inline(always)]
 pub fn timestamps_only(options: &[u8]) -> Option<Timestamps> {
     const LEAD: u32 = u32::from_ne_bytes([NOP, NOP, TIMESTAMPS, 10]);

@@ -1,4 +1,4 @@
-//! TCP headers and options against themselves, etherparse, and the cases the RFCs single out.
+//! TCP headers and options, parsed and emitted, against etherparse; special cases of the RFCs.
 
 use super::*;
 use base::WindowScale;
@@ -92,7 +92,7 @@ proptest! {
         prop_assert_eq!(parsed.sack.as_slice(), &options.sack.as_slice()[..parsed.sack.len()]);
         options.sack = parsed.sack;
         prop_assert_eq!(parsed, options);
-        // And what we emit, etherparse reads without an error.
+        // etherparse reads what we emit without an error.
         for option in etherparse::TcpOptionsIterator::from_slice(&out[..len]) {
             prop_assert!(option.is_ok());
         }
@@ -150,15 +150,15 @@ fn lengths_of_options() {
         assert_eq!(Options::parse(bytes).is_ok(), last_is_legal, "{bytes:?}");
     }
     assert_eq!(Options::parse(&[8, 11, 0, 0, 0, 0, 0, 0, 0, 0]), bad);
-    // RFC 9293 MUST-6: unknown options are passed over.
+    // RFC 9293 MUST-6: unknown options are skipped.
     let mss = Options { mss: Some(1460), ..Options::default() };
     assert_eq!(Options::parse(&[253, 4, 1, 2, 2, 4, 5, 0xb4]), Ok(mss));
     // A known option of a wrong length is ignored.
     let wrong = [2, 3, 5, 3, 4, 1, 1, 4, 3, 0, 8, 4, 0, 0, 5, 2, 5, 6, 0, 0, 0, 0];
     assert_eq!(Options::parse(&wrong), Ok(Options::default()));
-    // Nothing after the end of the list counts, not even nonsense.
+    // Everything after the end of the list is ignored, even invalid options.
     assert_eq!(Options::parse(&[2, 4, 5, 0xb4, 0, 2, 0]), Ok(mss));
-    // Of a repeated option the last counts.
+    // The last of a repeated option counts.
     assert_eq!(Options::parse(&[2, 4, 0, 1, 2, 4, 5, 0xb4]), Ok(mss));
     // RFC 7323 section 2.3: a shift above 14 counts as 14.
     let scale = Options::parse(&[3, 3, 255]).unwrap().window_scale;
@@ -189,7 +189,7 @@ fn the_customary_order() {
     assert!(!{ four }.push(SeqNumber(9), SeqNumber(10)));
 }
 
-/// What we send has no End of Option List, so nothing is behind one, and a length in every option.
+/// `emit` writes no End of Option List, so nothing follows one, and every option has a length.
 /// RFC 9293 MUST-69, MUST-68.
 #[test]
 fn nothing_follows_an_end_of_the_list() {
@@ -230,7 +230,7 @@ fn flags_read_well() {
     assert_eq!((Flags::SYN | Flags::ACK).without(Flags::SYN), Flags::ACK);
 }
 
-/// RFC 5482 section 3: a bit for minutes, and 15 for how many.
+/// RFC 5482 section 3: one bit selects minutes, 15 bits are the value.
 #[test]
 fn the_user_timeout_goes_as_seconds_or_minutes() {
     for (seconds, field, back) in [
@@ -247,7 +247,7 @@ fn the_user_timeout_goes_as_seconds_or_minutes() {
         let parsed = Options::parse(&out[..4]).expect("sound");
         assert_eq!(parsed.user_timeout_s, back);
     }
-    // Zero is nothing, in either unit, and so is another length.
+    // Zero in either unit and a wrong length are ignored.
     for bytes in [[28, 4, 0, 0], [28, 4, 0x80, 0], [28, 3, 1, 1]] {
         let parsed = Options::parse(&bytes).expect("sound");
         assert_eq!(parsed.user_timeout_s, None);

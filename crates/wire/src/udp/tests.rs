@@ -1,4 +1,4 @@
-//! UDP against itself and etherparse.
+//! UDP: parse and emit are inverse, and agree with etherparse.
 
 use super::*;
 use crate::checksum::Ladder;

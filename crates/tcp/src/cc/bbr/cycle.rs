@@ -1,5 +1,4 @@
-//! BBR's states: Startup, Drain, the cycle of ProbeBW, ProbeRTT. Section 5.3 of
-//! draft-ietf-ccwg-bbr-06.
+//! BBR's states: Startup, Drain, the ProbeBW cycle, ProbeRTT. draft-ietf-ccwg-bbr-06 section 5.3.
 //!
 //! Called by: `mod.rs`, with each ACK.
 
@@ -9,9 +8,9 @@ use super::{AckPhase, BETA, Bbr, INFINITE, State};
 
 /// ProbeRTTDuration.
 const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
-/// Growth of the rate in a round that says that the pipe was not full.
+/// Growth of the rate in a round that shows that the pipe was not full.
 const FULL_BW_GROWTH: f64 = 1.25;
-/// Rounds without it that say that it is.
+/// Rounds without such growth after which the pipe is full.
 const FULL_BW_ROUNDS: u8 = 3;
 /// T_reno_bound.
 const RENO_ROUNDS_MOST: u64 = 63;
@@ -113,7 +112,7 @@ impl Bbr {
             && self.in_flight <= self.with_budget(self.bdp_at(self.max_bw, 1.0))
     }
 
-    /// Until losses have shown the end, until it is reached again, or until the pipe is full.
+    /// Probe up until losses show the limit, until it is reached again, or until the pipe is full.
     fn probe_up(&mut self) {
         let precautionary = self.prev_probe_too_high && self.in_flight >= self.inflight_longterm;
         if precautionary {
@@ -152,7 +151,7 @@ impl Bbr {
         }
     }
 
-    /// `true` if it has decided where to go.
+    /// Returns `true` if it has chosen the next state.
     fn adapt_long_term_model(&mut self, newly_acked: u64) -> bool {
         if self.ack_phase == AckPhase::ProbeStarting && self.round_start {
             self.ack_phase = AckPhase::ProbeFeedback;
@@ -178,7 +177,7 @@ impl Bbr {
         false
     }
 
-    /// Section 5.5.10.2: the path did not take what was in flight.
+    /// Section 5.5.10.2: the path could not carry what was in flight.
     pub(super) fn handle_inflight_too_high(&mut self) {
         self.prev_probe_too_high = true;
         self.is_bw_probe_sample = false;
@@ -210,7 +209,7 @@ impl Bbr {
     }
 
     fn handle_probe_rtt(&mut self) {
-        // What is measured now is low because little is sent.
+        // Samples are low now because little is sent.
         self.sampler.mark_app_limited(self.in_flight);
         if self.probe_rtt_done.is_some() {
             self.probe_rtt_round_done |= self.round_start;

@@ -1,11 +1,10 @@
-//! BBR version 3, draft-ietf-ccwg-bbr-06: a model of the path (its rate, its round trip, what it
-//! holds without loss) instead of a reaction to losses. Names are the draft's; volumes are bytes,
-//! rates bytes a second.
+//! BBR version 3, draft-ietf-ccwg-bbr-06: a model of the path (rate, round trip, volume without
+//! loss) instead of a response to losses. Names are the draft's; volumes are bytes, rates bytes a
+//! second.
 //!
-//! Called by: the laws' common part (`cc/mod.rs`) with every ACK and everything that is sent. ECN
-//! is left out. Where the draft asks about each lost packet, we ask about the newest delivered one:
-//! it was sent next to them. The model is in model.rs, the cycle in cycle.rs, the samples in
-//! samples.rs. Decision 0028.
+//! Called by: `cc/mod.rs` with every ACK and every transmission. ECN is left out. Where the draft
+//! examines each lost packet, this code examines the newest delivered one, which was sent next to
+//! them. model.rs has the model, cycle.rs the states, samples.rs the rate samples. Decision 0028.
 
 mod cycle;
 mod model;
@@ -27,7 +26,7 @@ const LOSS_THRESH: f64 = 0.02;
 const BETA: f64 = 0.7;
 const HEADROOM: f64 = 0.15;
 
-/// Where the connection stands.
+/// The states of section 5.3; Down, Cruise, Refill and Up are those of ProbeBW.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Startup,
@@ -45,7 +44,7 @@ impl State {
         matches!(self, State::Down | State::Cruise | State::Refill | State::Up)
     }
 
-    /// Is more sent than the path is known to take?
+    /// Does this state send more than the path is known to carry?
     fn is_probing(self) -> bool {
         matches!(self, State::Startup | State::Refill | State::Up)
     }
@@ -63,7 +62,7 @@ impl State {
     }
 }
 
-/// What ACKs mean for the probe that runs.
+/// What ACKs mean for the current bandwidth probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AckPhase {
     Init,
@@ -73,20 +72,20 @@ enum AckPhase {
     ProbeStopping,
 }
 
-/// All of it. A connection with another law has none.
+/// State of BBR; allocated only if it is in use.
 #[derive(Clone, Debug)]
 pub(super) struct Bbr {
     state: State,
     sampler: Sampler,
     sample: Sample,
-    // Of the connection, when the last ACK came.
+    // Values at the last ACK.
     now: Instant,
     mss: u64,
     initial_cwnd: u64,
     pub(super) cwnd: u64,
     in_flight: u64,
     repairing: bool,
-    /// The window was full in this round, or in the one before.
+    /// cwnd was the limit in this round, and in the one before.
     limited: [bool; 2],
     last_sent_at: Instant,
     random: u64,
@@ -98,7 +97,7 @@ pub(super) struct Bbr {
     next_round_delivered: u64,
     // The rate.
     max_bw: f64,
-    /// The best of the cycle before, and of this one.
+    /// The maximum of the cycle before, and of this one.
     max_bw_cycles: [f64; 2],
     bw_shortterm: f64,
     bw: f64,
@@ -124,7 +123,7 @@ pub(super) struct Bbr {
     loss_round_delivered: u64,
     loss_round_start: bool,
     is_loss_in_round: bool,
-    /// ACKs of the round that reported a loss, and the round in which repair began.
+    /// ACKs in this round that reported a loss, and the round in which recovery began.
     loss_events: u32,
     repair_round: Option<u64>,
     // Full pipe.
@@ -148,7 +147,7 @@ pub(super) struct Bbr {
     undo: Undo,
 }
 
-/// How it was before losses that may turn out to be none.
+/// State to restore if losses turn out to be spurious.
 #[derive(Clone, Copy, Debug)]
 struct Undo {
     state: Option<State>,
@@ -158,7 +157,7 @@ struct Undo {
 }
 
 impl Bbr {
-    /// Section 5.2.1. The window is not known yet.
+    /// Section 5.2.1. cwnd is not known yet.
     pub(super) fn new() -> Bbr {
         Bbr {
             state: State::Startup,
@@ -227,12 +226,12 @@ impl Bbr {
         }
     }
 
-    /// The window is known.
+    /// The initial cwnd is known.
     pub(super) fn start(&mut self, cwnd: u64) {
         self.initial_cwnd = cwnd;
     }
 
-    /// Bytes a second to send at.
+    /// The pacing rate in bytes a second.
     pub(super) fn pacing_rate(&self, srtt: Duration) -> f64 {
         if self.pacing_rate > 0.0 {
             return self.pacing_rate;
@@ -241,7 +240,7 @@ impl Bbr {
         STARTUP_PACING_GAIN * self.initial_cwnd as f64 / srtt.as_secs_f64()
     }
 
-    /// Section 5.2.2: something leaves at `sent_at`. `starved`: the path waited for the user.
+    /// Section 5.2.2: a segment leaves at `sent_at`. `starved`: there had been nothing to send.
     pub(super) fn on_send(&mut self, sent_at: Instant, before: u64, after: u64, starved: bool) {
         if starved {
             self.sampler.mark_app_limited(before);
@@ -260,10 +259,11 @@ impl Bbr {
         self.last_sent_at = sent_at;
     }
 
-    /// Section 5.2.3. `cwnd` is what recovery made of the window meanwhile.
+    /// Section 5.2.3. `cwnd` is the current window, which recovery may have changed.
     pub(super) fn on_ack(&mut self, ack: &Ack, cwnd: u64, mss: u64) {
         if self.random == 0 {
-            // The sequence number is of a keyed hash (RFC 6528): no two connections draw alike.
+            // A sequence number comes from a keyed hash (RFC 6528): connections draw different
+            // values.
             self.random = u64::from(ack.una.0) << 1 | 1;
             self.min_rtt_stamp = ack.now;
             self.probe_rtt_min_stamp = ack.now;
@@ -273,7 +273,7 @@ impl Bbr {
         self.mss = mss;
         self.cwnd = cwnd;
         self.repairing = ack.repairing;
-        // What waits for its departure is not in the network yet.
+        // Segments that wait for their departure are not in the network yet.
         let waiting = self.last_sent_at.since(ack.now).as_secs_f64() * self.pacing_rate;
         self.in_flight = u64::from(ack.pipe_bytes).saturating_sub(waiting as u64);
         self.limited[0] |= ack.cwnd_limited;
@@ -303,12 +303,12 @@ impl Bbr {
         self.bw = self.max_bw.min(self.bw_shortterm);
     }
 
-    /// Was the window full at some time of the last round?
+    /// Was cwnd the limit at some time of this round or the last?
     fn is_cwnd_limited(&self) -> bool {
         self.limited[0] || self.limited[1]
     }
 
-    /// Losses are to be repaired.
+    /// Fast recovery begins.
     pub(super) fn on_congestion(&mut self, cwnd: u64) {
         self.save_cwnd(cwnd);
         self.save_state();
@@ -321,7 +321,7 @@ impl Bbr {
         self.save_state();
     }
 
-    /// Repair is over; returns the window.
+    /// Recovery has ended; returns cwnd.
     pub(super) fn recovered(&mut self, cwnd: u64) -> u64 {
         self.repair_round = None;
         self.repairing = false;
@@ -330,7 +330,7 @@ impl Bbr {
         self.cwnd
     }
 
-    /// Section 5.5.11.2: nothing was lost; returns the window.
+    /// Section 5.5.11.2: the losses were spurious; returns cwnd.
     pub(super) fn undo(&mut self, cwnd: u64) -> u64 {
         self.is_loss_in_round = false;
         self.reset_full_bw();

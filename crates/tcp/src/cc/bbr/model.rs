@@ -1,5 +1,5 @@
-//! BBR's model of the path and what follows from it: rate, round trip, volume; the window and the
-//! pace. draft-ietf-ccwg-bbr-06 sections 5.5 and 5.6.
+//! BBR's model of the path (rate, round trip, volume), and cwnd and pacing rate, which follow from
+//! it. draft-ietf-ccwg-bbr-06 sections 5.5 and 5.6.
 //!
 //! Called by: `mod.rs`, in the draft's order, with each ACK.
 
@@ -12,9 +12,9 @@ const MIN_RTT_FILTER: Duration = Duration::from_secs(10);
 const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
 /// ExtraAckedFilterLen is ten rounds, kept as two halves.
 const EXTRA_ACKED_HALF: u64 = 5;
-/// BBRStartupFullLossCnt: losses apart from each other that end Startup.
+/// BBRStartupFullLossCnt: ACKs with losses in a round that end Startup.
 const STARTUP_LOSSES: u32 = 6;
-/// The send quantum's bounds: a millisecond's worth within these.
+/// Maximum of the send quantum, which is a millisecond at the pacing rate.
 const QUANTUM_MOST: f64 = 65_536.0;
 
 impl Bbr {
@@ -65,7 +65,7 @@ impl Bbr {
         }
     }
 
-    /// Another cycle begins. One without samples does not count: the best before it is kept.
+    /// Begin another cycle. One without samples is skipped, to keep the maximum before it.
     pub(super) fn advance_max_bw_filter(&mut self) {
         if self.max_bw_cycles[1] > 0.0 {
             self.max_bw_cycles = [self.max_bw_cycles[1], 0.0];
@@ -83,12 +83,12 @@ impl Bbr {
         }
     }
 
-    /// Did the volume that was in flight cost more than the path may lose?
+    /// Was more lost than LossThresh permits of the volume that was in flight?
     pub(super) fn is_inflight_too_high(&self) -> bool {
         self.sample.lost as f64 > self.sample.tx_in_flight as f64 * LOSS_THRESH
     }
 
-    /// Once a round, section 5.5.10.3. When Startup ends by losses is looked at here as well.
+    /// Once a round, section 5.5.10.3. Also checks whether losses end Startup.
     pub(super) fn update_congestion_signals(&mut self) {
         if !self.loss_round_start {
             return;
@@ -109,7 +109,7 @@ impl Bbr {
         self.loss_events = 0;
     }
 
-    /// Section 5.3.1.3: repaired for a whole round, and many losses in it.
+    /// Section 5.3.1.3: recovery lasted a whole round that had many losses.
     fn check_startup_high_loss(&mut self) {
         let repaired = self.repair_round.is_some_and(|began| self.round_count > began);
         if self.full_bw_reached
@@ -129,7 +129,7 @@ impl Bbr {
         self.inflight_shortterm = INFINITE;
     }
 
-    /// Section 5.5.9: how much more than its rate the path delivers at once.
+    /// Section 5.5.9: how much more than its rate the path delivers in bursts.
     pub(super) fn update_ack_aggregation(&mut self, newly_acked: u64) {
         let interval = self.now.since(self.extra_acked_from).as_secs_f64();
         let mut expected = (self.bw * interval) as u64;
@@ -152,9 +152,9 @@ impl Bbr {
         self.extra_acked[0] = self.extra_acked[0].max(extra);
     }
 
-    /// Section 5.3.4.3: when the round trip is to be measured again, and what it is. The draft
-    /// waits for a shorter one; here one as short, within a 64th, is a measurement as well: the
-    /// queue was empty, so there is nothing to drain for.
+    /// Section 5.3.4.3: the minimum round trip, and when to measure it again. The draft waits for a
+    /// shorter sample. Here one within 1/64 of the minimum counts too: the queue was empty, so
+    /// there is no need to drain it.
     pub(super) fn update_min_rtt(&mut self, rtt: Option<Duration>) {
         self.probe_rtt_expired = self.now > self.probe_rtt_min_stamp + PROBE_RTT_INTERVAL;
         if let Some(rtt) = rtt
@@ -184,14 +184,14 @@ impl Bbr {
         (gain * bw * self.min_rtt.as_secs_f64()) as u64
     }
 
-    /// Inflight: so much, and no less than sending and acknowledging in batches needs.
+    /// Inflight: `volume`, but at least what sending and acknowledging in batches needs.
     pub(super) fn with_budget(&self, volume: u64) -> u64 {
         let quantum = (self.pacing_rate * 0.001).min(QUANTUM_MOST).max(2.0 * self.mss as f64);
         let volume = volume.max(3 * quantum as u64).max(4 * self.mss);
         if self.state == State::Up { volume + 2 * self.mss } else { volume }
     }
 
-    /// What leaves room for others, as far as losses have shown where the end is.
+    /// The volume that leaves room for other flows, if losses have shown a limit.
     pub(super) fn inflight_with_headroom(&self) -> u64 {
         if self.inflight_longterm == INFINITE {
             return INFINITE;
@@ -204,7 +204,7 @@ impl Bbr {
         self.bdp(State::ProbeRtt.gains().1).max(4 * self.mss)
     }
 
-    /// Section 5.6.2. Until the pipe was full once, it only gets faster.
+    /// Section 5.6.2. Before the pipe was full the rate only rises.
     pub(super) fn set_pacing_rate(&mut self, gain: f64) {
         let rate = gain * self.bw * PACING_MARGIN;
         if rate > 0.0 && (self.full_bw_reached || rate > self.pacing_rate) {

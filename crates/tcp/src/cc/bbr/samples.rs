@@ -1,8 +1,8 @@
-//! Delivery-rate samples, draft-ietf-ccwg-bbr-06 section 4.1: how fast the path took what was in
-//! flight when a segment was sent.
+//! Delivery-rate samples, draft-ietf-ccwg-bbr-06 section 4.1: the rate at which the path delivered
+//! what was in flight when a segment was sent.
 //!
-//! Called by: BBR alone; no other law pays for it. Those that leave in one burst share a departure
-//! time, and one record: found by that time when one of them is delivered.
+//! Called by: BBR alone. Segments of one burst share a departure time and one record, which is
+//! found by that time when one of them is delivered.
 
 use std::collections::VecDeque;
 
@@ -10,10 +10,10 @@ use base::{Duration, Instant};
 
 use super::super::Ack;
 
-/// Records at most: four seconds of departures. Beyond, the oldest give no sample.
+/// Maximum number of records: four seconds of departures. Older segments then give no sample.
 const RECORDS_MOST: usize = 16_384;
 
-/// What was known when a burst was sent (P of the draft).
+/// State when a burst was sent (P of the draft).
 #[derive(Clone, Copy, Debug)]
 struct Record {
     sent_at: Instant,
@@ -25,16 +25,16 @@ struct Record {
     app_limited: bool,
 }
 
-/// What one ACK told (RS of the draft).
+/// The sample of one ACK (RS of the draft).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sample {
     /// Bytes a second; 0 for none.
     pub(super) rate: f64,
-    /// There was too little to send.
+    /// Sending was limited by the application.
     pub(super) app_limited: bool,
     /// Bytes delivered over the sample.
     pub(super) delivered: u64,
-    /// What had been delivered when the segment was sent; `None` if this ACK gives no sample.
+    /// What had been delivered when the segment was sent; `None` without a sample.
     pub(super) prior_delivered: Option<u64>,
     /// Bytes in flight when it was sent, itself included.
     pub(super) tx_in_flight: u64,
@@ -42,7 +42,7 @@ pub(super) struct Sample {
     pub(super) lost: u64,
 }
 
-/// The connection's side of it (C of the draft).
+/// Connection state (C of the draft).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sampler {
     records: VecDeque<Record>,
@@ -52,13 +52,13 @@ pub(super) struct Sampler {
     first_sent_at: Instant,
     /// Bytes deemed lost so far.
     lost: u64,
-    /// Samples are of too little data until so much is delivered; 0 for none are.
+    /// Samples are application-limited until this much is delivered; 0 if none are.
     app_limited: u64,
     min_rtt: Option<Duration>,
 }
 
 impl Sampler {
-    /// Something leaves at `sent_at`; `before` and `after` it, so much is in flight.
+    /// A segment leaves at `sent_at`; `before` and `after` bytes are in flight before and after it.
     pub(super) fn on_send(&mut self, sent_at: Instant, before: u64, after: u64) {
         if before == 0 {
             self.first_sent_at = sent_at;
@@ -84,8 +84,8 @@ impl Sampler {
         });
     }
 
-    /// There is nothing to send, and `in_flight` is less than the window: what is measured until
-    /// all of that is delivered says nothing of the path.
+    /// There is nothing to send, and `in_flight` is less than cwnd: samples say nothing about the
+    /// path until all of that is delivered.
     pub(super) fn mark_app_limited(&mut self, in_flight: u64) {
         self.app_limited = (self.delivered + in_flight).max(1);
     }
@@ -95,7 +95,7 @@ impl Sampler {
         self.records.len()
     }
 
-    /// Is the connection limited by what there is to send?
+    /// Is the connection limited by the application?
     pub(super) fn is_app_limited(&self) -> bool {
         self.app_limited != 0
     }
@@ -125,14 +125,15 @@ impl Sampler {
             return none;
         };
         let record = self.records[index];
-        // Older ones would say less: this was sent last of what is delivered.
+        // Older records are obsolete: this segment was sent last of those delivered.
         self.records.drain(..index);
         let send_elapsed = record.sent_at.since(record.first_sent_at);
         let ack_elapsed = self.delivered_at.since(record.delivered_at);
         self.first_sent_at = record.sent_at;
         let interval = send_elapsed.max(ack_elapsed);
         let delivered = self.delivered - record.delivered;
-        // Shorter than any round trip: of a segment that was sent twice, and the first was it.
+        // An interval shorter than any round trip: the segment was retransmitted, and the original
+        // was the one delivered.
         let credible = interval > Duration::ZERO && self.min_rtt.is_none_or(|min| interval >= min);
         Sample {
             rate: if credible { delivered as f64 / interval.as_secs_f64() } else { 0.0 },

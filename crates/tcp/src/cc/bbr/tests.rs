@@ -1,4 +1,4 @@
-//! BBR against a bottleneck in virtual time: a queue that drops its tail, ACKs a round trip later.
+//! BBR against a simulated bottleneck: a drop-tail queue, and ACKs a round trip later.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ const MSS: u64 = 1448;
 struct Path {
     cc: Cc,
     now: u64,
-    /// Nanoseconds for a segment; of the way there and back; bytes of the queue.
+    /// Transmission time of a segment and round trip, in ns; length of the queue in segments.
     segment_ns: u64,
     rtt_ns: u64,
     queue: u64,
@@ -20,12 +20,13 @@ struct Path {
     lose_every: u64,
     busy_until: u64,
     next_send: u64,
-    /// What is on the way: when its ACK comes, when it was sent; lost ones as well.
+    /// Segments in flight, lost ones included: when the ACK arrives, when it was sent, whether
+    /// lost.
     flying: VecDeque<(u64, u64, bool)>,
     sent: u64,
     delivered: u64,
     lost: u64,
-    /// Of them, those that the sender has not heard of.
+    /// Lost bytes that the sender does not know of yet.
     missed_bytes: u32,
     states: Vec<State>,
 }
@@ -61,7 +62,7 @@ impl Path {
         self.flying.len() as u64 * MSS
     }
 
-    /// `true` if something could be sent.
+    /// Returns whether a segment could be sent.
     fn send(&mut self) -> bool {
         if self.now < self.next_send || self.in_flight() + MSS > self.cc.cwnd {
             return false;
@@ -73,7 +74,7 @@ impl Path {
         if !lost {
             self.busy_until = self.busy_until.max(self.now) + self.segment_ns;
         }
-        // A lost one is missed when the one behind it is acknowledged.
+        // A lost segment is detected when the one behind it is acknowledged.
         self.flying.push_back((self.busy_until + self.rtt_ns, self.now, lost));
         self.cc.on_send(Instant::from_nanos(self.now), before, before + MSS, false);
         let rate = self.cc.pacing_rate(Duration::from_nanos(self.rtt_ns)).max(1);
@@ -116,7 +117,7 @@ impl Path {
         }
     }
 
-    /// What was delivered, as a share of what the path could.
+    /// Returns what was delivered, relative to the capacity of the path.
     fn run(&mut self, ms: u64) -> f64 {
         let (until, before) = (self.now + ms * 1_000_000, self.delivered);
         while self.now < until {
@@ -142,7 +143,7 @@ fn bbr_finds_the_rate_and_the_round_trip_and_leaves_a_short_queue() {
     assert!((4900.0..5100.0).contains(&rate), "{rate}");
     assert!((40..42).contains(&bbr.min_rtt.as_millis()), "{:?}", bbr.min_rtt);
     assert!(bbr.full_bw_reached && bbr.inflight_longterm == INFINITE);
-    // 200 segments fit the path: in Cruise there is next to no queue.
+    // 200 segments fit the path: in Cruise there is hardly a queue.
     assert!(path.in_flight() < 280 * MSS, "{}", path.in_flight() / MSS);
     assert_eq!(path.lost, 0);
 }
@@ -154,13 +155,13 @@ fn bbr_takes_its_states_in_order() {
     let order =
         [State::Startup, State::Drain, State::Cruise, State::Refill, State::Up, State::Down];
     assert_eq!(path.states[..6], order, "no queue is left after Drain, so that Down is passed");
-    // Each cycle sees an empty queue: there is nothing to drain for.
+    // Each cycle finds an empty queue: there is nothing to drain.
     path.run(20_000);
     assert!(!path.states.contains(&State::ProbeRtt), "{:?}", path.states);
     assert!(path.bbr().min_rtt.as_millis() <= 41);
 }
 
-/// The way becomes longer: five seconds later it is measured anew.
+/// The round trip grows: five seconds later ProbeRTT measures it again.
 #[test]
 fn bbr_probes_for_the_round_trip_when_nothing_confirms_it() {
     let mut path = Path::new(5000, 40, 1000);
@@ -170,7 +171,7 @@ fn bbr_probes_for_the_round_trip_when_nothing_confirms_it() {
     assert!(path.states.contains(&State::ProbeRtt), "{:?}", path.states);
 }
 
-/// 2 percent is what it may cost.
+/// The loss rate is below the 2 percent of LossThresh.
 #[test]
 fn bbr_holds_its_rate_under_random_loss() {
     for (lose_every, least) in [(1000, 0.9), (100, 0.82)] {
@@ -198,7 +199,7 @@ fn bbr_learns_from_losses_what_a_shallow_queue_holds() {
 fn bbr_halves_the_volume_to_see_the_round_trip_anew() {
     let mut path = Path::new(5000, 40, 1000);
     path.run(4000);
-    // Another route: ten milliseconds more. It is believed once the old one is ten seconds old.
+    // A route with a round trip 10 ms longer is accepted once the old minimum is 10 s old.
     path.rtt_ns += 10_000_000;
     path.run(16_000);
     assert!(path.bbr().min_rtt.as_millis() >= 50, "{:?}", path.bbr().min_rtt);
@@ -210,7 +211,7 @@ fn bbr_does_not_take_too_little_data_for_a_slow_path() {
     let mut path = Path::new(5000, 40, 1000);
     path.run(3000);
     let before = path.bbr().max_bw;
-    // One segment a second, for ten.
+    // One segment a second, for ten seconds.
     for _ in 0..10 {
         path.now += 1_000_000_000;
         path.acknowledge();
@@ -263,7 +264,7 @@ fn bbr_is_the_same_again() {
     assert_eq!(run(), run());
 }
 
-/// The peer never answers: records are bounded.
+/// The peer never answers: the number of records is limited.
 #[test]
 fn bbr_records_are_bounded() {
     let mut sampler = Sampler::default();

@@ -4,7 +4,7 @@ use super::*;
 
 const MSS: u64 = 1448;
 
-/// Rounds of ten segments, each ACK with the round trip that its round has.
+/// Rounds of ten segments; every ACK of a round has the same round trip.
 struct Path {
     hystart: HyStart,
     una: SeqNumber,
@@ -15,7 +15,7 @@ impl Path {
         Path { hystart: HyStart::new(), una: SeqNumber(u32::MAX - 20_000) }
     }
 
-    /// One round; what the window gained in it, in segments, and whether slow start is over.
+    /// Run one round; returns the growth of the window in segments, and whether slow start ended.
     fn round(&mut self, rtt_ms: u64) -> (f64, bool) {
         let mut gained = 0;
         for _ in 0..10 {
@@ -51,8 +51,9 @@ fn a_steady_round_trip_leaves_slow_start_alone() {
     }
 }
 
-/// RFC 9406 section 4.2: a rise by an eighth, within 4 and 16 ms, means a queue; then a quarter of
-/// the growth for five rounds, the rest of this one counted, and congestion avoidance.
+/// RFC 9406 section 4.2: an increase by an eighth, at least 4 and at most 16 ms, indicates a queue.
+/// Then a quarter of the growth for five rounds, including the rest of this one, and congestion
+/// avoidance.
 /// RFC 9406 4.2-a, 4.2-b, 4.3-a.
 #[test]
 fn a_rise_means_a_quarter_of_the_growth_and_the_end_after_five_rounds() {

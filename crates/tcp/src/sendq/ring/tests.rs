@@ -24,12 +24,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A piece that can be told from others.
+/// A piece that is identified by its length.
 fn piece(len: u32) -> Piece {
     Piece::waiting(None, len)
 }
 
-/// Fill vacant slots as a write does: as many at once as there are.
+/// Fill vacant slots as a write does, as many at once as there are.
 fn push(ring: &mut Ring, first: u32, mut count: usize) {
     let mut next = first;
     while count > 0 {
@@ -52,8 +52,8 @@ fn lens(ring: &Ring, from: usize, to: usize) -> Vec<u32> {
 }
 
 proptest! {
-    /// Whatever is done to it, a ring holds what a plain queue would, and any part of it is two
-    /// runs at most.
+    /// After any operations a ring holds what a plain queue would, and any part of it is at most
+    /// two runs.
     #[test]
     fn a_ring_is_a_queue(
         steps in prop::collection::vec(step(), 1..80),
@@ -100,7 +100,7 @@ proptest! {
     }
 }
 
-/// The memory of a connection that never has two pieces.
+/// A connection that never has two pieces has a small ring.
 #[test]
 fn the_first_piece_has_a_ring_of_one() {
     let mut ring = Ring::default();

@@ -1,4 +1,4 @@
-//! What is chosen by instructions, model and measurement.
+//! The choice by instructions, model and measurement.
 
 use super::{Choice, Ladder, Measured};
 

@@ -2,7 +2,7 @@ use super::*;
 use crate::checksum::Ladder;
 use crate::tcp::{Header, Options};
 
-/// Field by field what the general header is, checksum included.
+/// Equals the general header in every field, the checksum included.
 #[test]
 fn an_established_header_equals_the_general_one() {
     let pseudo = Sum(0x1234);
@@ -62,7 +62,7 @@ fn a_device_gets_the_pseudo_header_and_no_checksum_is_zero() {
         let mut buf = [0xee; 20];
         established.emit(&mut buf, 120, Sum(0x1234), Sum(9), checksum);
         assert_eq!(buf[16..18], wanted);
-        // Too short a buffer is left alone.
+        // Nothing is written to a buffer that is too short.
         let mut short = [0xee; 19];
         established.emit(&mut short, 120, Sum(0x1234), Sum(9), checksum);
         assert_eq!(short, [0xee; 19]);
