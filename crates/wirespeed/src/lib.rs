@@ -85,7 +85,7 @@ pub use base::{
 
 pub use mbuf::{Mbuf, Pool};
 
-/// TCP as its users see it: settings, statistics, events.
+/// TCP for its users: settings, statistics, events.
 pub mod tcp {
     pub use tcp::Error;
     pub use tcp::cc::Algorithm;
@@ -93,7 +93,7 @@ pub mod tcp {
     pub use tcp::{Config, Ecn, Events, Info, State};
 }
 
-/// The one trait of everything that moves frames, and the kinds there are.
+/// The trait of everything that moves frames, and its implementations.
 pub mod device {
     #[cfg(feature = "capture")]
     pub use device::capture;
@@ -106,17 +106,17 @@ pub mod device {
 }
 pub use device::Device;
 
-/// The socket at which a program that runs a stack answers questions, and who asks there.
+/// The control socket, on which a program answers questions about its stack, and the client side.
 #[cfg(all(feature = "control", target_os = "linux"))]
 pub use control;
 #[cfg(feature = "net")]
 pub mod guide;
-/// Sockets for programs; [`guide`] is the way in.
+/// Sockets for programs; start with [`guide`].
 #[cfg(feature = "net")]
 pub use net;
 #[cfg(feature = "mem")]
 pub use stack::pair;
-/// README's program is compiled and run as the others here are.
+/// README's program is compiled and run as a doctest.
 #[cfg(all(doctest, feature = "net"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
