@@ -54,7 +54,8 @@ impl Inner {
         if (new_push_back || other_ports)
             && let Some(watcher) = self.driver.watcher.take()
         {
-            // The devices of these ports do not have the waker yet: the driver has to arm them.
+            // The owner of that waker arms the devices again, so that a device that pushed back
+            // reports room, and new ports get the waker.
             self.wake(watcher);
         }
         if let Some(until) = self.driver.asleep_until

@@ -2,7 +2,7 @@
 //! destination before the SYN is answered. It is for proxies, sandboxes and VPN clients.
 //!
 //! Called by: programs. Limits: `forward_requests` SYNs that wait for a decision, `half_open`
-//! handshakes in progress, `forwarded` open connections. At a limit the new one is refused and the
+//! handshakes in progress, `forwarded` open connections. What exceeds a limit is refused, and the
 //! hit counted.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
