@@ -1,7 +1,7 @@
-//! Runs many runs in parallel, on a thread for each job; the results keep the order of the runs.
+//! Makes many runs in parallel, on a thread for each job; the results keep the order of the runs.
 //!
-//! Called by: experiments in virtual time, whose results do not depend on parallel runs, and those
-//! in real time with few jobs.
+//! Called by: `wan`, `fair`, `mitigation`. Results in virtual time do not depend on parallel runs;
+//! those in real time may.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};

@@ -181,7 +181,7 @@ impl Bench {
         let different = DIFFERENT_BYTES / size;
         let repeats = (round_bytes as usize / size).div_ceil(different);
         let count = repeats * different;
-        // Large enough that the buffer is read at the end of a burst, not in the middle.
+        // Large enough that it does not fill before it is read.
         let buffer_bytes = (count * (size + 64)).clamp(1 << 20, 64 << 20);
         let settings = Settings { buffer_bytes, ..Settings::default() };
         let tap = Tap::new(all(), settings).map_err(|e| Error::Failed(e.to_string()))?;
