@@ -64,7 +64,7 @@ impl Device for Tunnel {
     }
 
     fn tx_ready(&self) -> bool {
-        true // a send tells whether there is room; a slow link would use poll(2)
+        true // a send reports whether there is room; a slow link would use poll(2)
     }
 
     fn link_up(&self) -> bool {

@@ -2,8 +2,8 @@
 //!
 //! Called by: `ends.rs`, a turn at a time.
 //!
-//! A datagram of 8 bytes or more begins with its number, so that lost, repeated and swapped
-//! datagrams are told from wrong ones. The rest is the same in all, and is compared in one of 32.
+//! A datagram of 8 bytes or more begins with its number, which distinguishes lost, repeated and
+//! reordered datagrams from wrong ones. The rest is the same in all, and is compared in one of 32.
 
 use anyhow::{Result, anyhow, bail};
 use wirespeed::pair::End;

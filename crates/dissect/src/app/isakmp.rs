@@ -1,4 +1,4 @@
-//! IKE, both versions: the kind of exchange, and who began it (RFC 2408, 7296).
+//! IKE, both versions: the kind of exchange, and its initiator (RFC 2408, 7296).
 //!
 //! Called by: `app`, `tunnels`. The payloads are not printed.
 
@@ -12,7 +12,7 @@ use crate::text::{Names, name};
 
 const HEADER_LEN: usize = 28;
 
-/// Exchanges whose initiator is remembered, to tell the responder.
+/// Maximum exchanges whose initiator is remembered, to distinguish it from the responder.
 const INITIATORS_MAX: usize = 20;
 
 const EXCHANGES: Names = &[
