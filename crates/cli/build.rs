@@ -1,7 +1,7 @@
-//! Hands the version that `--version` prints to the program: the package's, and the commit.
+//! Sets the version that `--version` prints: the package's, and the commit.
 //!
-//! The commit is `WIRESPEED_COMMIT` if it is set, for who packages an archive without a repository;
-//! else what git says of this repository, and of no other around it; else there is none.
+//! The commit is `WIRESPEED_COMMIT` if that is set, for packagers whose archive has no repository;
+//! else what git reports, if the repository is this project's own and not one around it; else none.
 
 use std::path::Path;
 use std::process::Command;
@@ -25,7 +25,7 @@ fn commit() -> Option<String> {
     if Path::new(&top).canonicalize().ok()? != root {
         return None;
     }
-    // It changes when another commit is checked out, and when one is made.
+    // These files change when another commit is checked out or made.
     for name in ["HEAD", "logs/HEAD"] {
         let path = git(&["rev-parse", "--path-format=absolute", "--git-path", name])?;
         if Path::new(&path).exists() {

@@ -1,7 +1,7 @@
-//! The C interface. Today it holds one: [`packetdrill`], the shared object that google's
+//! The C interface. It has one part today: [`packetdrill`], the shared object that google's
 //! packetdrill loads to run its scripts against this stack instead of the kernel's.
 //!
-//! Called by: programs written in C, through symbols of C linkage. It drives `stack` directly,
+//! Called by: programs written in C, through symbols with C linkage. It drives `stack` directly,
 //! because virtual time has no driver thread.
 
 #[cfg(target_os = "linux")]

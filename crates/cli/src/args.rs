@@ -1,4 +1,4 @@
-//! The command line of the program: which tool; each tool has its options in its own `args.rs`.
+//! The command line of the program: the tools. Each tool's options are in its own `args.rs`.
 //!
 //! Called by: `lib.rs`, and `pages.rs` for man pages and completions.
 
@@ -8,7 +8,7 @@ use crate::{dump, pages, show, top, ttcp};
 #[cfg(target_os = "linux")]
 use crate::{ping, services, wire};
 
-/// What there is to say to somebody who says nothing.
+/// Printed when the program is run without arguments.
 pub(crate) const FIRST: &str = "\
 wirespeed: a TCP/IP stack that runs inside a process, and tools to measure it
 
@@ -23,7 +23,7 @@ Usage: wirespeed TOOL [OPTIONS]
 All tools: wirespeed --help. One of them: wirespeed TOOL -h. A manual page: wirespeed man TOOL
 ";
 
-/// What exit codes mean.
+/// The exit codes.
 pub(crate) const EXIT: &str = "\
 Exit status: 0 done, 1 failed, 2 a command line that cannot be carried out (nothing was begun), 130
 stopped by Ctrl-C. ping has the exit status of other pings: 0 somebody answered, 1 nobody did, 2 it

@@ -1,6 +1,6 @@
-//! Clocks, cores and Ctrl-C: what the core of the stack must not read for itself.
+//! Clocks, cores and Ctrl-C, which the stack itself must not read.
 //!
-//! Called by: the loops of every command that runs a stack.
+//! Called by: the loops of all commands that run a stack.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity}
 use rustix::time::{ClockId, clock_gettime};
 use wirespeed::Instant;
 
-/// The time of all stacks of a run.
+/// The clock that all stacks of a run share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock(Monotone);
 
@@ -28,7 +28,7 @@ impl Clock {
     }
 }
 
-/// The time of day: since 1970 began, UTC.
+/// The time of day since 1970, UTC.
 pub(crate) fn since_1970() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
@@ -39,7 +39,7 @@ pub(crate) fn thread_cpu_s() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Wall and CPU time of one thread, less what is done beside the transfer (files and hashes).
+/// Wall and CPU time of one thread, less the time spent beside the transfer (files and hashes).
 #[derive(Debug)]
 pub(crate) struct Stopwatch {
     clock: Clock,
@@ -62,7 +62,7 @@ impl Stopwatch {
         }
     }
 
-    /// Do something that does not count.
+    /// Do something whose time does not count.
     pub(crate) fn beside<T>(&mut self, what: impl FnOnce() -> T) -> T {
         let (wall, cpu) = (self.clock.now(), thread_cpu_s());
         let result = what();
@@ -83,20 +83,20 @@ impl Stopwatch {
     }
 }
 
-/// What a stopwatch shows, in seconds.
+/// The readings of a stopwatch, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lap {
-    /// All of it.
+    /// Wall time.
     pub(crate) wall_s: f64,
-    /// Less files and hashes.
+    /// Wall time less files and hashes.
     pub(crate) counted_s: f64,
-    /// Less sleep as well.
+    /// Wall time less files, hashes and sleep.
     pub(crate) busy_s: f64,
-    /// CPU time, less files and hashes.
+    /// CPU time less files and hashes.
     pub(crate) cpu_s: f64,
 }
 
-/// Up to `wanted` different cores that this process may use, the current one first.
+/// Up to `wanted` cores that this process may use, the current one first.
 pub(crate) fn cores(wanted: usize) -> Vec<usize> {
     let Ok(allowed) = sched_getaffinity(None) else { return Vec::new() };
     let here = sched_getcpu();
@@ -104,7 +104,7 @@ pub(crate) fn cores(wanted: usize) -> Vec<usize> {
     std::iter::once(here).filter(|&cpu| allowed.is_set(cpu)).chain(others).take(wanted).collect()
 }
 
-/// Keep this thread on one core; `false` where the system does not let us.
+/// Pin this thread to one core; `false` if the system refuses.
 pub(crate) fn pin(core: Option<usize>) -> bool {
     let Some(core) = core else { return false };
     let mut set = CpuSet::new();
@@ -112,16 +112,16 @@ pub(crate) fn pin(core: Option<usize>) -> bool {
     sched_setaffinity(None, &set).is_ok()
 }
 
-/// Was Ctrl-C pressed? Then the tool ends early, and cleanly.
+/// Whether Ctrl-C was pressed; the tool then ends early, and cleanly.
 #[derive(Clone, Debug)]
 pub(crate) struct Interrupt {
     noted: Arc<AtomicBool>,
-    /// Readable from then on.
+    /// Readable after Ctrl-C.
     event: Arc<OwnedFd>,
 }
 
 impl Interrupt {
-    /// SIGINT, SIGTERM and SIGHUP are noted from here on; a second one ends the process.
+    /// Catch SIGINT, SIGTERM and SIGHUP from now on; a second one ends the process.
     pub(crate) fn install() -> Result<Interrupt> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let event = Arc::new(event.context("cannot make an event descriptor")?);
@@ -141,7 +141,7 @@ impl Interrupt {
         self.noted.load(Ordering::Relaxed)
     }
 
-    /// For poll(2): readable once Ctrl-C was pressed.
+    /// For poll(2): readable after Ctrl-C.
     pub(crate) fn descriptor(&self) -> (BorrowedFd<'_>, PollFlags) {
         (self.event.as_fd(), PollFlags::IN)
     }

@@ -1,9 +1,9 @@
 //! The control service of a running program: it answers `show`, `dump` and `top` between the turns
 //! of the stacks.
 //!
-//! Called by: the loops, every 50 ms, or when one of its descriptors is ready. `answer` is what a
-//! stack's own thread says, asked through a `mailbox` where that is another thread; `leases` knows
-//! who watches packets. A program that cannot make its socket runs without one.
+//! Called by: the programs' loops, every 50 ms or when one of its descriptors is ready. `answer`
+//! answers on the thread that owns a stack; `mailbox` asks another thread; `leases` keeps the taps
+//! of clients. A program that cannot make its socket runs without the service.
 
 mod answer;
 mod leases;
@@ -26,17 +26,17 @@ pub(crate) use mailbox::Mailbox;
 use answer::Wanted;
 use leases::Leases;
 
-/// Polling interval while a client watches packets, and while an answer is being sent: the
-/// socket takes a quarter of a full buffer at a time.
+/// Polling intervals: while a client has a tap, and while an answer is being sent, when the socket
+/// takes a quarter of a full buffer at a time.
 const WATCHED: Duration = Duration::from_millis(2);
 const ANSWERING: Duration = Duration::from_micros(100);
 
-/// How long a program that ends waits for those who watch to come for the last packets; and how
-/// long if none of them is connected, who may be gone.
+/// How long a program that ends waits for clients with taps to collect the last packets: with a
+/// client connected, and with none.
 const LAST: Duration = Duration::from_secs(5);
 const LAST_OF_NOBODY: Duration = Duration::from_millis(200);
 
-/// Answers, where there is a socket.
+/// The control socket, if there is one, and the leases.
 pub(crate) struct ControlService {
     server: Option<Server>,
     command: &'static str,
@@ -44,7 +44,7 @@ pub(crate) struct ControlService {
 }
 
 impl ControlService {
-    /// Serve in the user's directory, if there can be one.
+    /// Serve in the user's directory, if possible.
     pub(crate) fn open(command: &'static str) -> ControlService {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR");
         let uid = rustix::process::geteuid().as_raw();
@@ -59,7 +59,7 @@ impl ControlService {
         ControlService { server: serve().ok(), command, leases: Leases::default() }
     }
 
-    /// When to look again, for a program that looks every `tick`.
+    /// When to poll again, for a loop that polls every `tick`.
     pub(crate) fn look_within(&self, tick: Duration) -> Duration {
         if self.server.as_ref().is_some_and(Server::is_answering) {
             tick.min(ANSWERING)
@@ -75,19 +75,19 @@ impl ControlService {
         self.server.iter().flat_map(Server::descriptors)
     }
 
-    /// When [`ControlService::poll`] has to be called without a request: an idle client is closed,
-    /// or a tap is removed because nobody collects its packets.
+    /// When [`ControlService::poll`] has to be called even without a request: to close an idle
+    /// client, or to remove a tap whose packets are not collected.
     pub(crate) fn next_deadline(&self) -> Instant {
         let clients = self.server.as_ref().map_or(Instant::NEVER, Server::next_deadline);
         clients.min(self.leases.next_deadline())
     }
 
-    /// Does a client watch packets?
+    /// Does a client have a tap?
     pub(crate) fn is_watched(&self) -> bool {
         !self.leases.is_empty()
     }
 
-    /// The program ends: who watches packets gets the last ones, if he comes for them soon.
+    /// Before the program ends: give clients with taps time to collect the last packets.
     pub(crate) fn finish(
         &mut self,
         clock: impl Fn() -> Instant,
@@ -106,7 +106,7 @@ impl ControlService {
         }
     }
 
-    /// Answer who asks about `stacks`; never waits.
+    /// Answer requests about `stacks`; never waits.
     pub(crate) fn poll(&mut self, now: Instant, stacks: &mut [(&str, &mut Stack)]) {
         let names: Vec<_> = stacks.iter().map(|(name, _)| (*name).to_owned()).collect();
         self.serve(now, &names, |number, wanted, control| match stacks.get_mut(number) {
@@ -115,7 +115,8 @@ impl ControlService {
         });
     }
 
-    /// The same for stacks that other threads own, who serve at their mailboxes; waits for them.
+    /// The same for stacks of other threads, which serve at their mailboxes; waits for their
+    /// answers.
     pub(crate) fn poll_mailboxes(&mut self, now: Instant, mailboxes: &[(&str, &Mailbox)]) {
         let names: Vec<_> = mailboxes.iter().map(|(name, _)| (*name).to_owned()).collect();
         self.serve(now, &names, |number, wanted, control| match mailboxes.get(number) {
@@ -171,7 +172,7 @@ impl ControlService {
         for _ in 0..full {
             server.budget_mut().admits(Limit::ControlTaps, most);
         }
-        // Who asked for a tap and went away does not come back for it.
+        // The client of an expired tap is gone: remove the tap.
         for (stack, wanted) in self.leases.expired(now) {
             let wanted = Wanted::Tap(wanted);
             let answer = of(stack, wanted.clone(), &control);

@@ -1,8 +1,8 @@
-//! `wirespeed dump`: packets of a running wirespeed, of interfaces or of a file, as lines or to a
-//! file, by tcpdump's flags.
+//! `wirespeed dump`: packets of a running wirespeed, of interfaces or of a file, as lines or into a
+//! file, with tcpdump's options.
 //!
-//! Called by: the program, and `top`, which watches the same sources. `args` is what was asked,
-//! `run` the work, `report` what is printed of it. docs/dump.md compares it with tcpdump.
+//! Called by: the program, and `top`, which watches the same sources. `args` is the command line,
+//! `run` does the work, `report` prints. docs/dump.md compares it with tcpdump.
 
 mod args;
 mod report;
@@ -32,16 +32,16 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
         return report::code(args, &filter);
     }
     let mut source = run::open(args, &filter)?;
-    // Ctrl-C ends a wait for a pipe's first bytes at once.
+    // Installed before the first packet, so that Ctrl-C ends a wait for a pipe's first bytes.
     let stop = on_interrupt()?;
     report::beginning(args, source.as_ref());
     let summary = run::run(args, source.as_mut(), &stop)?;
-    // After an error nothing is said but the error.
+    // After an error only the error is printed.
     report::summary(args, &summary)?;
     Ok(Outcome::Done)
 }
 
-/// Set by Ctrl-C. The second time ends the program: a source may hang.
+/// Set by Ctrl-C. A second Ctrl-C ends the program, because a source may hang.
 fn on_interrupt() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = stop.clone();

@@ -1,13 +1,12 @@
-//! The program `wirespeed` as a library: reads the command line, runs the tool that was asked for
-//! and turns the outcome into an exit code (`outcome.rs`).
+//! The program `wirespeed` as a library: parses the command line, runs the tool and turns its
+//! outcome into an exit code (`outcome.rs`).
 //!
-//! Called by: `main.rs`, and tests that ask for the command line ([`command`]).
+//! Called by: `main.rs`, and tests that need the command line ([`command`]).
 //!
-//! Every tool has the same shape: TOOL.rs has its `main`, `TOOL/args.rs` the options,
-//! `TOOL/run.rs` the work, `TOOL/report.rs` what is printed, as text and as JSON. What two tools
-//! share is in this folder: clocks and Ctrl-C (`clock`), a stack on a device (`outside`),
-//! questions to a running program (`running`) and their answers (`control_service`), what is
-//! printed where (`output`).
+//! All tools have the same layout: TOOL.rs has `main`, `TOOL/args.rs` the options, `TOOL/run.rs`
+//! the work, `TOOL/report.rs` the output as text and as JSON. Shared by several tools: clocks and
+//! Ctrl-C (`clock`), a stack on a device (`outside`), requests to a running program (`running`) and
+//! the answers (`control_service`), printing (`output`).
 
 mod args;
 mod clock;
@@ -37,12 +36,12 @@ use clap::{CommandFactory, Parser};
 use args::{Cli, Tool};
 pub(crate) use outcome::{Outcome, Usage};
 
-/// The whole command line: every tool, every option, every sentence of its help.
+/// The whole command line: all tools and options, with their help.
 pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// Do what the command line of this process says.
+/// Run the command line of this process.
 pub fn main() -> ExitCode {
     if std::env::args_os().len() <= 1 {
         output::err(args::FIRST.trim_end());

@@ -1,4 +1,4 @@
-//! The program `wirespeed`; `lib.rs` has all of it, so that tests can ask for its command line.
+//! The program `wirespeed`. All of it is in `lib.rs`, so that tests can use its command line.
 
 use std::process::ExitCode;
 

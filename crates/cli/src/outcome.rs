@@ -1,7 +1,7 @@
-//! How a tool ends, and the exit code for it: 0 done, 1 failed, 2 a command line that cannot be
-//! carried out, 130 stopped by Ctrl-C; a tool whose users know other codes has its own.
+//! How a tool ends, and its exit code: 0 done, 1 failed, 2 an invalid command line, 130 stopped by
+//! Ctrl-C. A tool with established exit codes, such as ping, keeps those.
 //!
-//! Called by: every tool returns an [`Outcome`] or an error; `lib.rs` asks for the exit code.
+//! Called by: all tools return an [`Outcome`] or an error; `lib.rs` asks for the exit code.
 
 use std::process::ExitCode;
 
@@ -13,11 +13,11 @@ use crate::output;
 pub(crate) enum Outcome {
     Done,
     Interrupted,
-    /// With a code that the tool's users know.
+    /// A tool's own exit code.
     Exit(u8),
 }
 
-/// A command line that cannot be carried out: what is wrong and what to do instead.
+/// An invalid command line: what is wrong and what to do instead.
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);
 
@@ -29,7 +29,7 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// The exit code; an error is printed.
+/// The exit code; prints an error.
 pub(crate) fn exit_code(result: Result<Outcome>) -> ExitCode {
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

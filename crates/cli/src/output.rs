@@ -1,17 +1,17 @@
-//! What is printed. A reader that has gone away (`| head -1`) is no failure; a full disk is.
+//! Printing. A reader that has gone away (`| head -1`) is no failure; a full disk is one.
 //!
-//! Called by: every command, for results; messages go to standard error.
+//! Called by: all commands, for results; messages go to standard error.
 
 use std::io::{self, ErrorKind, Write};
 
 use anyhow::{Context, Result};
 
-/// Write a result to standard output, whole.
+/// Write a whole result to standard output.
 pub(crate) fn out(text: &str) -> Result<()> {
     read_by_someone(text).map(drop)
 }
 
-/// The same for continuous output: false once the reader is gone; then the tool ends.
+/// The same for continuous output: false once the reader is gone, whereupon the tool ends.
 pub(crate) fn read_by_someone(text: &str) -> Result<bool> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -24,7 +24,7 @@ pub(crate) fn read_by_someone(text: &str) -> Result<bool> {
     }
 }
 
-/// What helps against the usual reasons why nothing more can be written; goes behind what failed.
+/// What helps against the common causes of a failed write; appended to the message.
 pub(crate) fn what_to_do(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::StorageFull => " (make room on the disk: `df -h`)",
@@ -34,13 +34,12 @@ pub(crate) fn what_to_do(error: &io::Error) -> &'static str {
     }
 }
 
-/// Text that another program sent, for a terminal: no control characters, which could write
-/// anything there.
+/// Text from another program, made safe for a terminal: control characters are replaced.
 pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
-/// Write a message to standard error; a failure of that cannot be reported.
+/// Write a message to standard error; a failure cannot be reported.
 pub(crate) fn err(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }

@@ -1,8 +1,8 @@
-//! A stack whose wire leaves the process: `--dev KIND:NAME`, `--addr A/B`, `--via GATEWAY`, the
-//! device opened, and the loop that sleeps in poll(2) between what comes and what is due.
+//! A stack on a device of this machine: the options `--dev KIND:NAME`, `--addr A/B` and `--via
+//! GATEWAY`, opening the device, and the wait in poll(2).
 //!
-//! Called by: `ping`, and `ttcp` to and from hosts. The kernel's end of the device is set up by the
-//! user of the program (`ip addr add ... dev NAME`).
+//! Called by: `ping`, `services`, and `ttcp` to and from hosts; `wire` opens devices. The user
+//! configures the kernel's end of the device (`ip addr add ... dev NAME`).
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::BorrowedFd;
@@ -24,13 +24,13 @@ use wirespeed::{
 use crate::Usage;
 use crate::clock::Clock;
 
-/// Time between looks at a device that cannot wake us.
+/// Polling interval of a device that cannot wake us.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// The group of options in `--help`.
 pub(crate) const HEADING: &str = "Over a device";
 
-/// The options that say which wire, and who we are on it.
+/// The options that choose the device, and our address on it.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[group(id = "outside", multiple = true)]
 #[command(next_help_heading = HEADING)]
@@ -58,18 +58,18 @@ pub(crate) struct Args {
     pub(crate) mitigation: Option<Mitigation>,
 }
 
-/// What opens a device.
+/// The kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A TAP or TUN, by what its frames begin with.
+    /// A TAP or TUN, by its link kind.
     Tap(LinkKind),
-    /// A packet socket on an interface that is there.
+    /// A packet socket on an existing interface.
     Packet,
-    /// An AF_XDP socket on its first queue.
+    /// An AF_XDP socket on the first queue of an interface.
     Xdp,
     /// A virtual machine's socket in QEMU's framing, to which we connect.
     Vm,
-    /// One at which we wait for the machine.
+    /// The same, but the machine connects to us.
     VmListen,
 }
 
@@ -103,7 +103,7 @@ impl FromStr for Dev {
     }
 }
 
-/// The VLAN of a port on a trunk, perhaps inside another.
+/// The VLAN tags of a port on a trunk, one or two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tags {
     outer: Option<u16>,
@@ -141,7 +141,7 @@ impl Tags {
 }
 
 impl Args {
-    /// Do the options make sense together?
+    /// Check that the options fit together.
     ///
     /// # Errors
     /// [`Usage`], with the option to add or to change.
@@ -166,10 +166,10 @@ impl Args {
         Ok(dev)
     }
 
-    /// Is it another host? Only the other end of the device receives what we send.
+    /// Check that `host` is not this stack, whose packets to itself never reach the device.
     ///
     /// # Errors
-    /// [`Usage`] for an address of ours.
+    /// [`Usage`] for one of our own addresses.
     pub(crate) fn check_host(&self, host: IpAddr) -> Result<()> {
         if self.addr.iter().any(|cidr| cidr.addr == host) {
             bail!(Usage(format!(
@@ -179,11 +179,11 @@ impl Args {
         Ok(())
     }
 
-    /// What to try if the host, on a network of ours, does not answer.
+    /// What to try if `host`, on one of our networks, does not answer.
     pub(crate) fn hint(&self, host: IpAddr) -> Option<String> {
         let (dev, net) = (self.dev.as_ref()?, self.addr.iter().find(|cidr| cidr.contains(host))?);
         if !matches!(dev.kind, Kind::Tap(_)) {
-            // This machine is not at the other end.
+            // This machine is not the other end.
             return None;
         }
         Some(format!(
@@ -201,11 +201,11 @@ pub(crate) struct Outside {
     pub(crate) clock: Clock,
 }
 
-/// What a command may choose beside the wire.
+/// Settings that a command may choose.
 pub(crate) struct Settings {
-    /// Checksums and cutting of large segments are the device's.
+    /// Leave checksums and the cutting of super-segments to the device.
     pub(crate) offload: bool,
-    /// Bursts leave by one system call, where the kernel has io_uring.
+    /// Send bursts with one system call, where the kernel has io_uring.
     pub(crate) io_uring: bool,
     pub(crate) switches: Switches,
 }
@@ -214,16 +214,17 @@ impl Outside {
     /// Open the device, bring it up, and make a stack on it.
     ///
     /// # Errors
-    /// [`Usage`] for options that make no sense; otherwise what the device says, with what to do.
+    /// [`Usage`] for options that do not fit together; otherwise the device's error, with what to
+    /// do.
     pub(crate) fn open(args: &Args) -> Result<Outside> {
         let settings = Settings { offload: true, io_uring: true, switches: Switches::default() };
         Outside::open_with(args, &settings, Ok)
     }
 
-    /// The same with settings, and with whatever `wrap` puts around the device.
+    /// The same with settings, and with the wrappers that `wrap` puts around the device.
     ///
     /// # Errors
-    /// As [`Outside::open`], and what `wrap` says.
+    /// As [`Outside::open`], and the errors of `wrap`.
     pub(crate) fn open_with(
         args: &Args,
         settings: &Settings,
@@ -241,7 +242,7 @@ impl Outside {
         stack.set_now(clock.now());
         let how = How { offload: settings.offload, io_uring: settings.io_uring, bridged: false };
         let (device, mac) = open(dev, &how)?;
-        // Whatever is around it sees what is on the wire, tags included.
+        // The wrappers see the frames as on the wire, tags included.
         let device = wrap(device)?;
         let device = match args.vlan {
             Some(tags) => tags.port_of(device)?,
@@ -258,16 +259,16 @@ impl Outside {
         Ok(Outside { stack, port, clock })
     }
 
-    /// Take in what came and send what is ready; returns how much there was to do.
+    /// Receive and send what is pending; returns the amount of work.
     pub(crate) fn turn(&mut self) -> usize {
         self.stack.poll(self.clock.now())
     }
 
-    /// Sleep until a frame comes, there is room for what was pushed back, the stack has something
-    /// due, `until` has come, or one of `others` is ready; `true` if one is.
+    /// Sleep until a frame comes, the device has room again after it pushed back, the stack has
+    /// something due, `until` comes, or one of `others` is ready; `true` if one of `others` is.
     ///
     /// # Errors
-    /// The device is gone for good: what it says, with what to do.
+    /// The device is gone: its error, with what to do.
     pub(crate) fn wait<'fd>(
         &mut self,
         until: Instant,
@@ -285,7 +286,7 @@ impl Outside {
         let mut asked: Vec<PollFd<'_>> =
             others.into_iter().map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
         let beside = asked.len();
-        // With interrupt moderation frames gather until then, and do not wake us before.
+        // With interrupt moderation frames gather until `look_at` and do not wake us before.
         if !gathers {
             let device = self.device()?;
             let Some(fd) = device.as_fd() else {
@@ -310,7 +311,7 @@ impl Outside {
         self.device().map_or(0, |device| device.limits().mtu.bytes())
     }
 
-    /// What the device says about why no frame passes, if none does.
+    /// Why no frame passes, according to the device; `None` if nothing is wrong.
     pub(crate) fn trouble(&self) -> Option<String> {
         self.stack.port_trouble(self.port)
     }
@@ -331,18 +332,18 @@ fn timeout(due: Instant, now: Instant) -> Option<Timespec> {
 
 /// How a device is opened.
 pub(crate) struct How {
-    /// Checksums and cutting of large segments are the device's.
+    /// Leave checksums and the cutting of super-segments to the device.
     pub(crate) offload: bool,
-    /// Bursts leave by one system call, where the kernel has io_uring.
+    /// Send bursts with one system call, where the kernel has io_uring.
     pub(crate) io_uring: bool,
-    /// Frames for other stations are wanted too.
+    /// Receive frames for other stations too.
     pub(crate) bridged: bool,
 }
 
-/// A device that is up, and the hardware address for our end of it.
+/// Open a device and bring it up; also returns the hardware address of our end.
 ///
 /// # Errors
-/// What the device says, with what to do.
+/// The device's error, with what to do.
 pub(crate) fn open(dev: &Dev, how: &How) -> Result<(Box<dyn Device>, MacAddr)> {
     let name = dev.name.clone();
     let link = match dev.kind {
@@ -374,8 +375,8 @@ pub(crate) fn open(dev: &Dev, how: &How) -> Result<(Box<dyn Device>, MacAddr)> {
     };
     let mut tap = Tap::open(&config)?;
     match tap.configure(&Setup { up: true, ..Setup::default() }) {
-        // Who was handed a device of their own may use it, not set it up: then it is up already,
-        // or the first frame says that it is not.
+        // A user who owns the device but has no privilege may use it, not configure it. Then it is
+        // up already, or the first frame fails with the reason.
         Ok(()) | Err(TapError::NoPrivilege { .. } | TapError::NotHere { .. }) => {}
         Err(error) => return Err(error.into()),
     }

@@ -1,5 +1,5 @@
-//! `wirespeed man` and `wirespeed completions`: generated from the definition of the command line
-//! at each call, so they are always current.
+//! `wirespeed man` and `wirespeed completions`, generated from the definition of the command line
+//! at each call, so they are never out of date.
 //!
 //! Called by: `lib.rs`. docs/decisions/0062-pages-on-request.md says why no files are kept.
 
@@ -79,7 +79,7 @@ fn find<'a>(all: &'a Command, path: &[String]) -> Result<&'a Command> {
     })
 }
 
-/// The page of a command. The text behind its options in the help keeps its line breaks.
+/// The page of a command. The notes behind its options keep their line breaks.
 fn page(command: &Command) -> Result<String> {
     let mut text = Vec::new();
     let name = command.get_display_name().unwrap_or("wirespeed").to_owned();
@@ -100,7 +100,7 @@ fn page(command: &Command) -> Result<String> {
     Ok(page)
 }
 
-/// A section of lines as they are.
+/// A section of preformatted lines.
 fn section(title: &str, text: &str) -> String {
     let line = |line: &str| {
         let line = line.replace('\\', "\\e").replace('-', "\\-");
@@ -111,7 +111,7 @@ fn section(title: &str, text: &str) -> String {
     format!(".SH \"{title}\"\n.nf\n{}\n.fi\n", lines.join("\n"))
 }
 
-/// A page for each command that is shown; how many.
+/// Write a page for each visible command; returns how many.
 fn write_all(command: &Command, dir: &Path) -> Result<usize> {
     let name = command.get_display_name().unwrap_or("wirespeed");
     let path = dir.join(format!("{name}.1"));

@@ -1,5 +1,5 @@
-//! `wirespeed ping`: ICMP echo over a device of one's own, with the lines and the exit codes that
-//! everybody knows: 0 somebody answered, 1 nobody did, 2 it could not be tried.
+//! `wirespeed ping`: ICMP echo over a device, with the output and the exit codes of other pings: 0
+//! an answer, 1 no answer, 2 an error.
 //!
 //! Called by: `lib.rs`.
 
@@ -13,7 +13,7 @@ pub(crate) use args::Args;
 
 use crate::{Outcome, Usage, output};
 
-/// Run it. What keeps it from being tried is said here, because it has an exit code of its own.
+/// Run it. Errors are printed here, because their exit code is ping's own.
 pub(crate) fn main(args: &Args) -> Result<Outcome> {
     match run::run(args) {
         Ok(true) => Ok(Outcome::Done),

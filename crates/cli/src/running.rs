@@ -1,5 +1,4 @@
-//! Programs of ours that run: where their control sockets are, what they are asked and what they
-//! answer.
+//! Requests to running programs: their control sockets, the questions and the answers.
 //!
 //! Called by: `show`, `dump` and `top` ask; `control_service.rs` answers.
 
@@ -17,7 +16,7 @@ use crate::{Usage, output};
 /// How long a program may take to answer.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What there is to show.
+/// The sections that `show` knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Section {
@@ -33,7 +32,7 @@ pub(crate) enum Section {
     Switches,
 }
 
-/// What is asked: of the program, or a page of a section of one of its stacks.
+/// A question about the program, or about one of its stacks; `Section` asks for a page.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Question {
@@ -43,19 +42,19 @@ pub(crate) enum Question {
         section: Section,
         cursor: u64,
     },
-    /// Watch a port of a stack, by the instructions of a filter: code, jt, jf, k.
+    /// Tap a port, with a filter's instructions: code, jt, jf, k.
     Tap {
         stack: usize,
         port: u16,
         insns: Vec<(u16, u8, u8, u32)>,
         snaplen: u32,
     },
-    /// What a tap has kept since it was asked last.
+    /// The packets that a tap has kept since the last question.
     Kept {
         stack: usize,
         tap: u64,
     },
-    /// Watch no more.
+    /// Remove a tap.
     Untap {
         stack: usize,
         tap: u64,
@@ -65,7 +64,7 @@ pub(crate) enum Question {
 /// A tap's packets: [`Answer::body`] of [`Question::Kept`].
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Kept {
-    /// Bytes of a buffer in base64, which [`bpf::records`] reads; empty if there are none.
+    /// The bytes of a buffer in base64, for [`bpf::records`]; empty if there are no packets.
     pub(crate) records: String,
     pub(crate) seen: u64,
     pub(crate) matched: u64,
@@ -88,36 +87,36 @@ pub(crate) struct Answer {
     pub(crate) body: Value,
     pub(crate) next: Option<u64>,
     pub(crate) error: Option<String>,
-    /// What an error means for who goes on asking.
+    /// What the error means for a client that goes on asking.
     #[serde(default)]
     pub(crate) refusal: Refusal,
 }
 
 impl Answer {
-    /// Why there is no page.
+    /// An answer with an error.
     pub(crate) fn refusal(refusal: Refusal, error: String) -> Answer {
         Answer { error: Some(error), refusal, ..Answer::default() }
     }
 }
 
-/// Why a question has no answer, in a word.
+/// Why a question was refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Refusal {
-    /// It cannot be asked.
+    /// The question is invalid.
     #[default]
     Wrong,
-    /// Not now, but perhaps the next time.
+    /// Not now; ask again.
     Busy,
     /// There is no such tap: perhaps its lease has expired.
     Lapsed,
     /// The stack has ended, or the port is gone.
     Gone,
-    /// There are as many taps as there may be.
+    /// The limit on taps is reached.
     Full,
 }
 
-/// What the program says instead of an answer.
+/// The error of a program that refused a question.
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) refusal: Refusal,
@@ -141,7 +140,7 @@ pub(crate) fn ask(client: &mut Client, question: &Question) -> Result<Answer> {
     if let Some(error) = answer.error {
         bail!(Refused { refusal: answer.refusal, error });
     }
-    // Shown on terminals.
+    // These texts are shown on terminals.
     if let Some(program) = &mut answer.program {
         program.command = output::plain(&program.command);
         program.stacks.iter_mut().for_each(|name| *name = output::plain(name));
@@ -149,8 +148,8 @@ pub(crate) fn ask(client: &mut Client, question: &Question) -> Result<Answer> {
     Ok(answer)
 }
 
-/// A program that is asked again and again, over as many connections as that takes: one that did
-/// not answer in time would answer the question before.
+/// A client that asks repeatedly. After a missing answer it uses a new connection, because on the
+/// old one the late answer would be taken for that to the next question.
 pub(crate) struct Contact {
     path: PathBuf,
     client: Option<Client>,
@@ -163,10 +162,10 @@ impl Contact {
         Ok(Contact { path, client })
     }
 
-    /// Ask once; over a new connection if there was no answer the last time.
+    /// Ask once, over a new connection if the last question got no answer.
     ///
     /// # Errors
-    /// As [`ask`]; [`has_ended`] tells whether there is a next time.
+    /// As [`ask`]; [`has_ended`] says whether another attempt makes sense.
     pub(crate) fn ask(&mut self, question: &Question) -> Result<Answer> {
         let mut client = match self.client.take() {
             Some(client) => client,
@@ -180,7 +179,7 @@ impl Contact {
     }
 }
 
-/// Is the program that failed to answer there no more?
+/// Does the error mean that the program has ended?
 pub(crate) fn has_ended(error: &anyhow::Error) -> bool {
     let error = error.downcast_ref::<ControlError>();
     matches!(error, Some(ControlError::Missing { .. } | ControlError::Dead { .. }))
@@ -193,7 +192,7 @@ fn directories() -> Vec<PathBuf> {
     control::path::directories(runtime.as_deref(), uid)
 }
 
-/// The socket that was asked for, or the only one.
+/// The socket of the command line, or that of the only running program.
 pub(crate) fn find(socket: Option<&Path>, pid: Option<u32>) -> Result<PathBuf> {
     if let Some(path) = socket {
         return Ok(path.to_owned());

@@ -1,8 +1,8 @@
-//! `wirespeed services`: the small services over a device, for users that need a peer to test
-//! against: echo (RFC 862, port 7), discard (RFC 863, port 9), daytime (RFC 867, port 13) and
-//! character generator (RFC 864, port 19), over TCP and UDP, until Ctrl-C.
+//! `wirespeed services`: the small services over a device, as a peer to test against: echo (RFC
+//! 862, port 7), discard (RFC 863, port 9), daytime (RFC 867, port 13) and character generator (RFC
+//! 864, port 19), over TCP and UDP, until Ctrl-C.
 //!
-//! Called by: `lib.rs`; `cargo xtask interop attacks` fires at it.
+//! Called by: `lib.rs`; `cargo xtask interop attacks` attacks it.
 
 mod args;
 mod report;

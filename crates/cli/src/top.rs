@@ -1,10 +1,10 @@
-//! `wirespeed top`: what passes a running wirespeed or an interface, as it happens.
+//! `wirespeed top`: the traffic of a running wirespeed or an interface, live.
 //!
-//! Called by: `lib.rs`. `report` draws a screen of what `run` has seen.
+//! Called by: `lib.rs`. `report` draws what `run` has seen.
 //!
-//! Every frame that finds room on its way here is looked at, its first bytes alone; those stand for
-//! the others, which are counted. `--batch` prints the same screens as text, for who has no
-//! terminal.
+//! Only the first bytes of each frame are looked at. Frames that are lost on the way here are
+//! counted, and the figures are scaled up for them. `--batch` prints the same screens as text, for
+//! use without a terminal.
 
 mod args;
 mod besides;
@@ -28,7 +28,7 @@ use crate::{Outcome, Usage, output};
 use run::{Ended, Top};
 use terminal::{Keys, stopped};
 
-/// Columns and lines of a screen that is printed.
+/// Columns and lines of a printed screen.
 const BATCH: (u16, u16) = (120, 40);
 
 /// Run it.
@@ -54,7 +54,8 @@ pub(crate) fn main(args: &Args) -> Result<Outcome> {
             Ok(false)
         });
         if terminal.show_cursor().and(ratatui::try_restore()).is_err() {
-            // It is gone. Its end would complain on standard error, which is gone too, and abort.
+            // The terminal is gone. Dropping this would print to standard error, which is gone too,
+            // and abort.
             std::mem::forget(terminal);
         }
         ended

@@ -1,7 +1,7 @@
-//! `wirespeed ttcp`, after the program of 1984: move bytes from one stack to another, check them,
-//! say how fast it went. Both stacks are in memory, or the other end is a host behind a device.
+//! `wirespeed ttcp`, after the program of 1984: moves bytes from one stack to another, checks them,
+//! and reports the speed. Both stacks are in memory, or the other end is a host behind a device.
 //!
-//! Called by: `lib.rs`. `plan` is what the command line means; docs/perf.md says what limits a
+//! Called by: `lib.rs`. `plan` interprets the command line; docs/perf.md says what limits a
 //! transfer.
 
 mod args;

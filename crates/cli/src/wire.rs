@@ -1,7 +1,7 @@
 //! `wirespeed wire A B`: a bad network between two devices of this machine, for any two hosts: the
-//! simulator's link in real time. What netem does, without it in the kernel.
+//! simulator's link in real time, as netem does it in the kernel.
 //!
-//! Called by: `lib.rs`. docs/wire.md is for its users.
+//! Called by: `lib.rs`. docs/wire.md is the user's guide.
 
 mod args;
 mod report;

@@ -1,4 +1,4 @@
-//! `dump` of a transfer that runs in memory, to the terminal and to files, and of files.
+//! `dump` of a running transfer in memory, to the terminal and to files, and of files.
 
 #[allow(dead_code, reason = "each test program uses a part")]
 mod common;
@@ -10,11 +10,11 @@ use std::path::PathBuf;
 use common::{code, program, run, stderr};
 use running::Running;
 
-/// What a pcap file begins with that has microseconds, and nanoseconds.
+/// The magic numbers of pcap files with microseconds, and with nanoseconds.
 const MICRO: u32 = 0xa1b2_c3d4;
 const NANO: u32 = 0xa1b2_3c4d;
 
-/// What its packets begin with: an Ethernet header, or IP.
+/// The link types of their packets.
 const ETHERNET: u32 = 1;
 const RAW_IP: u32 = 101;
 
@@ -22,7 +22,7 @@ fn text(output: &std::process::Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Packets in what `dump` printed: the bytes of what it does not know are on lines of their own.
+/// Number of packets that `dump` printed. Hex of unknown packets is on lines of its own.
 fn packets(text: &str) -> usize {
     text.lines().filter(|line| !line.starts_with('\t')).count()
 }
@@ -31,7 +31,7 @@ fn place(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// A pcap file of packets at these times, seconds and a fraction, its words in `order`.
+/// A pcap file of packets at these times (seconds, fraction), in the byte order of `order`.
 fn pcap(
     name: &str,
     order: fn(u32) -> [u8; 4],
@@ -39,7 +39,7 @@ fn pcap(
     times: &[(u32, u32)],
 ) -> String {
     let packet: Vec<u8> = match link {
-        // From 02:00:00:00:00:01, of a type that is for experiments.
+        // From 02:00:00:00:00:01, with an experimental Ethertype.
         ETHERNET => {
             [&[2_u8, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5][..], &[0; 46][..]].concat()
         }
@@ -59,7 +59,7 @@ fn pcap(
     path.to_str().expect("a path in UTF-8").to_owned()
 }
 
-/// Run it for a file that it writes, whose path is returned.
+/// Run the program with `-w`; the path of the file.
 fn written(name: &str, args: &[&str]) -> String {
     let path = place(name).to_str().expect("a path in UTF-8").to_owned();
     let output = run(&[args, &["-w", path.as_str()][..]].concat());
@@ -91,7 +91,7 @@ fn a_running_transfer_is_shown_from_outside() {
         for line in ["20 packets captured", "packets seen by the filter", "packets dropped"] {
             assert!(closing.contains(line), "{closing}");
         }
-        // So often that taps which were left behind would be too many.
+        // More often than the limit on taps, in case taps are left behind.
         for _ in 0..20 {
             let output = running.ask(&["dump", "-c", "1"]);
             assert_eq!(code(&output), 0, "{}", stderr(&output));
@@ -103,7 +103,7 @@ fn a_running_transfer_is_shown_from_outside() {
     }
 }
 
-/// The times of lines that `dump` printed, in the order in which they were printed.
+/// The times at the beginning of lines that `dump` printed.
 fn times(text: &str) -> Vec<&str> {
     text.lines().filter_map(|line| line.split(' ').next()).collect()
 }
@@ -115,7 +115,7 @@ fn the_last_packets_of_a_transfer_come_before_its_end() {
         let output = running.ask(&["dump", "tcp[tcpflags] & tcp-fin != 0"]);
         assert_eq!(code(&output), 0, "{}", stderr(&output));
         let text = text(&output);
-        // Of both ends, each where it leaves and where it comes.
+        // The FINs of both ends, each seen where it is sent and where it is received.
         let finished = text.matches("Flags [F").count();
         assert_eq!(finished, 4, "{threads}: {text}{}", stderr(&output));
         assert!(times(&text).is_sorted(), "{text}");
@@ -127,7 +127,7 @@ fn one_port_of_a_program_is_watched_alone() {
     let running = Running::start("1").ready();
     let output = running.ask(&["dump", "-c", "50", "--port", "receiver:0", "len > 1000"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
-    // At both ports a packet would be seen twice.
+    // With both ports a packet would be seen twice.
     let text = text(&output);
     let numbers: Vec<_> = text.lines().filter_map(|l| l.split("seq ").nth(1)).collect();
     assert_eq!(numbers.len(), 50, "{text}");
@@ -150,7 +150,7 @@ fn packets_of_several_ports_come_in_the_order_of_their_times() {
 
 #[test]
 fn a_program_that_stands_still_for_a_while_ends_no_capture() {
-    // Long enough for so many packets on a busy machine, too.
+    // Long enough for that many packets on a busy machine.
     let running = Running::with(&["--threads", "1", "--seconds", "240"]).ready();
     let stand = "sleep 1; kill -STOP $PID; sleep 7; kill -CONT $PID";
     let script = format!("PID={}; ({stand}) & exec $WIRESPEED dump -c 400000 -w -", running.pid());
@@ -158,7 +158,7 @@ fn a_program_that_stands_still_for_a_while_ends_no_capture() {
     let output = running.shell(&script);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     std::fs::write(&path, &output.stdout).expect("room");
-    // Each port has its own packets: what the sender sends it does not receive.
+    // Packets were captured at each port; none is counted at both.
     let path = path.to_str().expect("a path in UTF-8");
     let read = run(&["dump", "-r", path, "-e"]);
     assert_eq!(code(&read), 0, "{}", stderr(&read));
@@ -194,7 +194,7 @@ fn a_file_that_is_cut_off_gives_what_it_has_and_says_so() {
     let path = capture("whole.pcapng", "50");
     let bytes = std::fs::read(&path).expect("it was written");
     let cut = place("cut.pcapng");
-    // The last block is statistics of two ports; this is in the middle of a packet before it.
+    // The last block has the statistics of two ports; the cut is within a packet before it.
     std::fs::write(&cut, &bytes[..bytes.len() - 400]).expect("room");
     let output = run(&["dump", "-r", cut.to_str().expect("UTF-8")]);
     assert_eq!(code(&output), 1);
@@ -212,7 +212,7 @@ fn what_a_full_disk_took_is_whole() {
     let running = Running::start("1").ready();
     let path = place("full.pcapng");
     let path = path.to_str().expect("a path in UTF-8");
-    // A file may have 40 blocks of 512 bytes: the last write goes in part.
+    // A limit of 40 blocks of 512 bytes: the last write succeeds in part.
     let script = format!("trap '' XFSZ; ulimit -f 40; exec $WIRESPEED dump -w {path}");
     let output = running.shell(&script);
     assert_eq!(code(&output), 1, "{}", stderr(&output));
@@ -268,7 +268,7 @@ fn what_cannot_be_done_says_what_to_do() {
 fn the_filter_that_keeps_all_is_one_return() {
     assert_eq!(text(&run(&["dump", "-d"])), "(000) ret      #262144\n");
     assert_eq!(text(&run(&["dump", "-ddd"])), "1\n6 0 0 262144\n");
-    // As with tcpdump, no length is the longest.
+    // As with tcpdump, 0 is the maximum.
     assert_eq!(text(&run(&["dump", "-d", "-s", "0"])), "(000) ret      #262144\n");
     assert_eq!(text(&run(&["dump", "-d", "-s", "96"])), "(000) ret      #96\n");
 }
@@ -314,7 +314,7 @@ fn a_capture_of_nothing_is_copied_whole() {
     let none = written("none.pcapng", &["dump", "-r", &empty]);
     let copy = written("none-copied.pcapng", &["dump", "-r", &none]);
     let len = |path: &str| std::fs::metadata(path).expect("it was written").len();
-    // A section, an interface with its name, its statistics.
+    // A section header, an interface with its name, its statistics.
     assert!(len(&none) > 28 + 40 + 50, "{}", len(&none));
     assert_eq!(len(&copy), len(&none));
 }
@@ -328,7 +328,7 @@ fn files_are_called_by_the_times_of_their_packets() {
         let shown = run(&["dump", "-r", place(name).to_str().expect("a path in UTF-8")]);
         assert_eq!(self::packets(&text(&shown)), packets, "{name}: {}", stderr(&shown));
     }
-    // By size alone, a name is what it is.
+    // Without `-G` the name is used unchanged.
     let path = written("sized-%s.pcapng", &["dump", "-r", &path, "-C", "1"]);
     assert!(std::fs::exists(&path).expect("the folder can be read"));
 }
@@ -349,8 +349,8 @@ fn a_count_is_of_the_packets_on_the_wire() {
     assert!(parts.len() == 20 && parts.iter().all(|len| *len <= 1_460), "{parts:?}");
 }
 
-/// A database with a zone that is nowhere else (RFC 9636, version 1): one type of local time, five
-/// and a half hours east, called IST.
+/// The test's database has one zone (RFC 9636, version 1): one type of local time, 5 h 30 min east
+/// of UTC, called IST.
 #[test]
 fn a_time_zone_may_be_given_by_its_name() {
     let zones = place("zones");
@@ -373,7 +373,7 @@ fn a_link_type_of_which_nothing_is_known_is_shown_in_hex() {
     assert_eq!(code(&shown), 0, "{}", stderr(&shown));
     assert!(text(&shown).starts_with("UNSUPPORTED\n\t0x0000:  4500 0014 "), "{}", text(&shown));
     assert!(stderr(&shown).contains("not decoded"), "{}", stderr(&shown));
-    // It is copied as what it is.
+    // A copy keeps the link type.
     let copy = written("user0.pcapng", &["dump", "-r", &path]);
     assert_eq!(text(&run(&["dump", "-t", "-r", &copy])), text(&shown));
 }
@@ -385,7 +385,7 @@ fn packets_go_to_standard_output_and_the_rest_to_standard_error() {
     assert_eq!(text(&shown).lines().count(), 2);
     assert_eq!(stderr(&shown).lines().count(), 1, "{}", stderr(&shown));
     assert_eq!(text(&run(&["dump", "--count", "-r", &path])), "2 packets\n");
-    // After an error nothing but the error.
+    // After an error only the error is printed.
     let bytes = std::fs::read(&path).expect("it was written");
     let cut = place("quiet-cut.pcap");
     std::fs::write(&cut, &bytes[..bytes.len() - 1]).expect("room");
@@ -409,7 +409,7 @@ fn a_filter_may_come_from_a_file_and_a_direction_is_a_filter() {
     assert_eq!(count(&["-Q", "inout"]), 5000);
     let filter = place("filter.txt");
     std::fs::write(&filter, "\n").expect("room");
-    // An empty file lets all pass, whatever the command line says.
+    // The empty filter of the file matches all, whatever the command line says.
     assert_eq!(count(&["-F", filter.to_str().expect("UTF-8"), "tcp port nowhere"]), 5000);
     assert_eq!(code(&run(&["dump", "-F", "/nowhere/at/all"])), 1);
 }

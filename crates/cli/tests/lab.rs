@@ -1,4 +1,4 @@
-//! `wirespeed lab` as its users meet it: exit codes, files that cannot be written, Ctrl-C.
+//! `wirespeed lab` as users run it: exit codes, files that cannot be written, Ctrl-C.
 
 mod common;
 
@@ -71,7 +71,7 @@ fn a_file_that_cannot_be_written_is_told_before_anything_is_measured() {
             std::fs::create_dir_all(path).expect("the target folder can be written");
         }
         for option in ["--plot", "--out"] {
-            // Were anything measured first, this would take hours.
+            // If the experiment ran first, this would take hours.
             let output = run(&["lab", "wan", "--seconds", "3600", "--seeds", "50", option, path]);
             assert_eq!(code(&output), 1, "{}", stderr(&output));
             assert!(stderr(&output).contains(path), "{}", stderr(&output));
@@ -107,7 +107,7 @@ fn ctrl_c_ends_at_once_with_what_there_is_and_130() {
 
     let (plot, _) = file("lab-stopped.svg", 0);
     let (out, _) = file("lab-stopped.json", 0);
-    // A seed takes a moment, all of them many minutes.
+    // One seed takes a moment, all of them many minutes.
     let mut child = program()
         .args(ONE)
         .args(["--seeds", "10000", "--seconds", "1", "--json"])
@@ -170,7 +170,7 @@ fn a_line_is_within_its_intervals(line: &Value) {
     }
 }
 
-/// Times are the machine's, so that only what is there is looked at.
+/// Times depend on the machine, so only the presence of rows and notes is checked.
 #[test]
 fn experiments_with_real_time_have_all_rows_and_say_what_they_mean() {
     let cases: [(&[&str], usize, usize, &str); 3] = [

@@ -1,4 +1,4 @@
-//! How the program treats its users: exit codes, messages, and where it prints what.
+//! Exit codes, messages, and what goes to standard output or error.
 
 mod common;
 
@@ -108,7 +108,7 @@ fn ctrl_c_ends_with_what_was_moved_and_130() {
             .stdout(Stdio::piped())
             .spawn()
             .expect("the program starts");
-        // Long enough for the handler to be there; were it not, the exit would be by signal.
+        // Long enough for the handler to be installed; without it the exit would be by signal.
         std::thread::sleep(std::time::Duration::from_millis(500));
         kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
         let mut text = String::new();

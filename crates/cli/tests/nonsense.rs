@@ -1,5 +1,5 @@
-//! Every option of every tool with nonsense in it: one sentence, exit 2, nothing begun. The options
-//! are those that the command line itself has, so that a new one is tried as well.
+//! Gives nonsense to every option of every tool: one sentence, exit code 2, and nothing is begun.
+//! The options come from the program's own command line, so that new ones are tested as well.
 
 #[allow(dead_code, reason = "each test program uses a part")]
 mod common;
@@ -12,14 +12,14 @@ use clap::builder::ValueParser;
 use clap::{Arg, Command, value_parser};
 use common::{program, stderr};
 
-/// What is no value of anything: no number in any range, no name of a choice, no address.
+/// No valid value of anything: no number in a range, no choice, no address.
 const NONSENSE: [&str; 7] =
     ["nonsense", "", "-1", "nan", "inf", "1e999", "99999999999999999999999999"];
 
-/// What has begun something is ended, and found out, after this.
+/// A tool that runs this long has begun something, and fails the test.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Every tool and experiment, by its words.
+/// All tools and experiments, by their words.
 fn tools(command: &Command, path: &[String], found: &mut Vec<(Vec<String>, Command)>) {
     if command.get_subcommands().next().is_none() {
         found.push((path.to_vec(), command.clone()));
@@ -29,7 +29,7 @@ fn tools(command: &Command, path: &[String], found: &mut Vec<(Vec<String>, Comma
     }
 }
 
-/// An empty directory, in which whatever is begun would leave something.
+/// An empty directory, to find files that a tool leaves.
 fn directory(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&directory);
@@ -37,7 +37,7 @@ fn directory(name: &str) -> PathBuf {
     directory
 }
 
-/// Run it in a directory; `None` if it does not end.
+/// Run the tool in a directory; `None` if it does not end.
 fn ended(args: &[String], directory: &Path) -> Option<Output> {
     let mut command = program();
     command.args(args).current_dir(directory).env("XDG_RUNTIME_DIR", directory);
@@ -55,13 +55,13 @@ fn ended(args: &[String], directory: &Path) -> Option<Output> {
     Some(child.wait_with_output().expect("it is ours"))
 }
 
-/// One sentence on standard error, nothing on standard output, nothing left, and one of these exit
-/// codes; otherwise what was wrong.
+/// Checks for one sentence on standard error, nothing on standard output, no file left, and one of
+/// these exit codes; the violation if there is one.
 fn refused(args: &[String], codes: &[i32], directory: &Path) -> Option<String> {
     let wrong = |what: &str| Some(format!("{args:?} {what}"));
     let Some(output) = ended(args, directory) else { return wrong("was begun") };
     let (said, code) = (stderr(&output), output.status.code());
-    // Behind the sentence clap shows the values there are, and where help is.
+    // After the sentence clap prints the possible values and points to the help.
     let is_one = said.starts_with("error: ") && said.matches("error: ").count() == 1;
     let has_help = said.trim_end().ends_with("'--help'.") || code == Some(1);
     let left = std::fs::read_dir(directory).expect("it is there").count();
@@ -76,7 +76,7 @@ fn refused(args: &[String], codes: &[i32], directory: &Path) -> Option<String> {
     }
 }
 
-/// How an option is written, with a value.
+/// An option with a value, as written on a command line.
 fn with_value(arg: &Arg, value: &str) -> Vec<String> {
     match (arg.get_long(), arg.get_short()) {
         (Some(long), _) => vec![format!("--{long}={value}")],
@@ -85,7 +85,7 @@ fn with_value(arg: &Arg, value: &str) -> Vec<String> {
     }
 }
 
-/// The name of a file, a device or a process: only the system can say that there is none.
+/// The name of a file, a device or a process: only the system can tell that it does not exist.
 fn is_a_name(arg: &Arg) -> bool {
     let own = arg.get_value_parser().type_id();
     let is = |parser: ValueParser| parser.type_id() == own;
@@ -104,7 +104,7 @@ fn nonsense_is_refused_by_every_option_of_every_tool() {
         };
         for arg in tool.get_arguments().filter(|arg| !arg.is_positional()) {
             if !arg.get_action().takes_values() {
-                // A flag that is short alone is followed by others, and there is none called `=`.
+                // Short flags may be combined, and none is called `=`.
                 let value = if arg.get_long().is_some() { "nonsense" } else { "=nonsense" };
                 refused(with_value(arg, value), &[2]);
             } else if is_a_name(arg) {

@@ -1,4 +1,4 @@
-//! Man pages and completions have every option of every tool, and `--version` has the commit.
+//! Man pages and completions contain all options of all tools, and `--version` has the commit.
 
 #[allow(dead_code, reason = "each test program uses a part")]
 mod common;
@@ -6,14 +6,14 @@ mod common;
 use clap::{Arg, Command};
 use common::{code, run, stderr};
 
-/// The command line with names that are whole.
+/// The command line with full names.
 fn built() -> Command {
     let mut all = wirespeed_cli::command();
     all.build();
     all
 }
 
-/// Every tool and experiment, by its words.
+/// All tools and experiments, by their words.
 fn tools(command: &Command, path: &[String], found: &mut Vec<(Vec<String>, Command)>) {
     found.push((path.to_vec(), command.clone()));
     let parts = command.get_subcommands().filter(|part| part.get_name() != "help");
@@ -86,7 +86,7 @@ fn completions_know_every_option() {
         let text = text(&["completions", shell]);
         for (path, command) in all() {
             for long in shown(&command).filter_map(Arg::get_long) {
-                // fish writes the dashes by a flag of its own.
+                // fish writes the dashes as a flag.
                 let is_there =
                     text.contains(&format!("--{long}")) || text.contains(&format!("-l {long}"));
                 assert!(is_there, "{shell}: {path:?} has no --{long}");

@@ -1,4 +1,4 @@
-//! `show` asks a transfer that runs in memory: one thread for both stacks, or one each.
+//! `show` of a running transfer in memory, with one thread for both stacks and with one each.
 
 #[allow(dead_code, reason = "each test program uses a part")]
 mod common;

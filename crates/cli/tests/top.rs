@@ -1,4 +1,4 @@
-//! `top` of a transfer that runs in memory, its screens as text and on a terminal.
+//! `top` of a running transfer in memory, as text and on a terminal.
 
 #[allow(dead_code, reason = "each test program uses a part")]
 mod common;
@@ -13,7 +13,7 @@ use running::Running;
 use rustix::process::Signal;
 use terminal::Terminal;
 
-/// What a loaded machine needs to draw a screen, and a program to end.
+/// Enough time for a loaded machine to draw a screen, and to end a program.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 #[test]
@@ -54,7 +54,8 @@ fn it_ends_with_its_terminal() {
     let running = Running::start("1").ready();
     let mut top = Terminal::new(&running.beside(&["top", "-d", "2"]));
     top.shows("Connections", TIMEOUT);
-    // By then the screen is whole and it asks for keys; a screen cut short would end it by itself.
+    // By then the screen is complete and the program waits for keys; a screen cut short would end
+    // it by itself.
     std::thread::sleep(Duration::from_millis(300));
     top.vanishes();
     let ended = top.ends(TIMEOUT).expect("it goes on without a terminal");
@@ -66,7 +67,8 @@ fn who_is_in_a_hurry_gets_the_terminal_back_as_well() {
     let running = Running::start("1").ready();
     let mut top = Terminal::new(&running.beside(&["top", "-d", "0.2"]));
     top.shows("Connections", TIMEOUT);
-    // It sleeps up to 50 ms at a time, where the second one finds it. Two of a kind might be one.
+    // The first signal leaves it asleep for up to 50 ms, in which the second one arrives. Two
+    // signals of one kind might be merged.
     top.signals(Signal::INT);
     top.signals(Signal::TERM);
     let ended = top.ends(TIMEOUT).expect("it goes on");

@@ -1,4 +1,5 @@
-//! Bytes arrive: files at every MTU and version, threads, loans, super-segments, UDP.
+//! Transfers in memory arrive whole: files at all MTUs and IP versions, threads, loans,
+//! super-segments, UDP.
 
 mod common;
 
@@ -16,7 +17,7 @@ fn check(found: &Value, len: usize, sum: &str) {
     assert_eq!(found["sha256_sent"], sum);
     assert_eq!(found["sha256_received"], sum);
     assert_eq!(found["bytes"], len);
-    // On a busy machine an end may pause for so long that the other one probes: that is no loss.
+    // On a busy machine an end may pause until the other sends a tail probe, which is no loss.
     let probes = found["counters"]["tcp_tail_probes"].as_u64().expect("a count");
     assert!(found["retransmits"].as_u64() <= Some(probes), "{found}");
     assert_eq!(found["counters"]["tcp_timeouts"], 0, "{found}");
@@ -156,7 +157,7 @@ fn datagrams_that_arrive_and_those_lost_add_up() {
         let of = |key: &str| found["datagrams"][key].as_u64().expect("a count");
         assert_eq!(of("received") + of("lost"), of("sent"), "{args:?}: {found}");
         assert_eq!(of("out_of_order"), 0);
-        // With both ends on one thread the receiver keeps up by construction.
+        // On one thread the receiver keeps up by construction.
         assert!(found["settings"]["threads"] == 2 || of("lost") == 0, "{args:?}: {found}");
     }
 }

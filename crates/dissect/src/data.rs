@@ -1,23 +1,24 @@
-//! The bytes that a dissector may look at, and how long they were on the wire.
+//! The captured bytes that a dissector may look at, and their length on the wire.
 //!
-//! Called by: every dissector. A read behind the end is [`Cut`], which `?` carries to the printer:
-//! nothing here panics, whatever the packet says of its own lengths.
+//! Called by: all dissectors. A read past the end returns [`Cut`], which `?` passes up to the
+//! printer. Nothing here panics, whatever lengths the packet claims.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-/// The packet ends, or was cut off, before what is to be printed.
+/// The packet ends, or was truncated, before the bytes to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cut;
 
-/// What a dissector returns.
+/// The result of a dissector.
 pub(crate) type Done = Result<(), Cut>;
 
-/// Part of a packet.
+/// A part of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Data<'a> {
-    /// What was captured of it.
+    /// The captured bytes.
     pub(crate) bytes: &'a [u8],
-    /// Its length on the wire, as the headers around it say; may be more or less.
+    /// Its length on the wire according to the headers around it; may be more or less than
+    /// captured.
     pub(crate) len: usize,
 }
 
@@ -26,23 +27,23 @@ impl<'a> Data<'a> {
         Data { bytes, len }
     }
 
-    /// How many bytes were captured.
+    /// Number of captured bytes.
     pub(crate) fn here(&self) -> usize {
         self.bytes.len()
     }
 
-    /// What follows `count` bytes.
+    /// The part after `count` bytes.
     pub(crate) fn skip(&self, count: usize) -> Data<'a> {
         let bytes = self.bytes.get(count..).unwrap_or_default();
         Data { bytes, len: self.len.saturating_sub(count) }
     }
 
-    /// The first `len` bytes, on the wire and of what was captured.
+    /// The first `len` bytes, as the length on the wire and at most that many captured.
     pub(crate) fn within(&self, len: usize) -> Data<'a> {
         Data { bytes: &self.bytes[..self.bytes.len().min(len)], len }
     }
 
-    /// No more of what was captured than there was on the wire.
+    /// Drop captured bytes beyond the length on the wire.
     pub(crate) fn bounded(&self) -> Data<'a> {
         self.within(self.len)
     }
@@ -82,7 +83,7 @@ impl<'a> Data<'a> {
         self.array(at).map(u64::from_be_bytes)
     }
 
-    /// Of the few protocols that have the least significant byte first.
+    /// Little-endian, for the few protocols that are.
     pub(crate) fn u16_le(&self, at: usize) -> Result<u16, Cut> {
         self.array(at).map(u16::from_le_bytes)
     }
@@ -110,7 +111,7 @@ impl<'a> Data<'a> {
     }
 }
 
-/// A hardware address: its bytes in hex, colons between them.
+/// A hardware address, printed in hex with colons.
 #[derive(Clone, Copy)]
 pub(crate) struct Mac<'a>(pub(crate) &'a [u8]);
 
@@ -127,8 +128,8 @@ impl core::fmt::Display for Mac<'_> {
     }
 }
 
-/// An IPv6 address. An IPv4-compatible one ends as IPv4 addresses are written, as with tcpdump
-/// and unlike the standard library's.
+/// An IPv6 address. As in tcpdump, and unlike the standard library, an IPv4-compatible one ends in
+/// IPv4 notation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct V6(pub(crate) Ipv6Addr);
 

@@ -1,6 +1,6 @@
-//! Bytes in hex and ASCII, sixteen a line, as `-x`, `-X` and `-A` of tcpdump have them.
+//! Hex and ASCII dumps, sixteen bytes a line, as tcpdump's `-x`, `-X` and `-A`.
 //!
-//! Called by: the printer, and dissectors for what they do not know.
+//! Called by: the printer, and dissectors for unknown content.
 
 use core::fmt::Write;
 
@@ -9,24 +9,24 @@ const A_LINE: usize = 16;
 /// How to show the bytes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hex {
-    /// In which digits.
+    /// In which form.
     pub as_what: As,
-    /// With the link header: the letter was given twice.
+    /// With the link header: the option was given twice.
     pub with_link: bool,
 }
 
 /// `-x`, `-X`, `-A`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum As {
-    /// Hex alone.
+    /// Hex only.
     Hex,
-    /// Hex, and ASCII beside it.
+    /// Hex with ASCII beside it.
     Both,
-    /// ASCII, lines as they are.
+    /// ASCII, with its own line breaks.
     Ascii,
 }
 
-/// The bytes of a packet whose link header has `header_len` bytes.
+/// Dump the bytes of a packet whose link header has `header_len` bytes.
 pub(crate) fn dump(out: &mut String, hex: Hex, bytes: &[u8], header_len: usize) {
     let from = if hex.with_link { 0 } else { header_len };
     let bytes = bytes.get(from..).unwrap_or_default();
@@ -54,7 +54,7 @@ pub(crate) fn both_indented(out: &mut String, indent: &str, bytes: &[u8]) {
     }
 }
 
-/// Hex alone, each line after a newline and a tab.
+/// Hex only, each line after a newline and a tab.
 fn only(out: &mut String, bytes: &[u8]) {
     only_indented(out, "\n\t", bytes);
 }
@@ -76,7 +76,7 @@ fn pairs(out: &mut String, bytes: &[u8]) {
     }
 }
 
-/// The text in it; a carriage return at the end of a line is left out.
+/// ASCII; carriage returns at ends of lines are left out.
 fn ascii(out: &mut String, bytes: &[u8]) {
     out.push('\n');
     for (at, &byte) in bytes.iter().enumerate() {

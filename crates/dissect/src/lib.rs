@@ -1,11 +1,11 @@
 //! Packets as lines of text, in tcpdump's words.
 //!
-//! Called by: `wirespeed dump`, and whoever wants a packet as a line. A protocol is a file; each is
-//! a function that takes a [`data::Data`], the bytes it may look at, and a [`Printer`], to which it
-//! writes. It reads no file, no clock and no time zone.
+//! Called by: `wirespeed dump`, and programs that print packets. Each protocol is a file with a
+//! function that takes a [`data::Data`], the bytes it may look at, and a [`Printer`] to write to.
+//! Nothing here reads a file, a clock or a time zone.
 //!
-//! Anything may stand in a packet. What is cut off ends with `[|tcp]`, and [`data::Cut`] carries it
-//! there; what is wrong is printed as it is. Names are never looked up, as with `tcpdump -n`.
+//! A packet may contain anything. Truncated content ends with `[|tcp]` (see [`data::Cut`]); invalid
+//! values are printed as they are. Names are never looked up, as with `tcpdump -n`.
 
 mod app;
 mod data;

@@ -1,5 +1,5 @@
-//! Names that several dissectors print: of Ethernet types, of protocols over IP, of vendors, of
-//! LLC's service access points.
+//! Names that several dissectors print: Ethertypes, IP protocols, vendors, LLC service access
+//! points.
 //!
 //! Called by: dissectors.
 
@@ -61,12 +61,12 @@ pub(crate) const ETHERTYPES: Names = &[
     (0xd28b, "Arista Vendor Specific Protocol"),
 ];
 
-/// An Ethernet type's name.
+/// The name of an Ethertype, or `otherwise`.
 pub(crate) fn ethertype_name(ethertype: u16, otherwise: &str) -> String {
     name(ETHERTYPES, ethertype, otherwise)
 }
 
-/// Protocols over IP, for `-v`.
+/// IP protocols, for `-v`.
 pub(crate) const IP_PROTOCOLS: Names = &[
     (0, "Options"),
     (1, "ICMP"),
@@ -98,7 +98,7 @@ pub(crate) const IP_PROTOCOLS: Names = &[
     (143, "Ethernet"),
 ];
 
-/// Organisations, by the first three bytes of their addresses.
+/// Vendors, by OUI.
 pub(crate) const OUIS: Names = &[
     (0x000000, "Ethernet"),
     (0x00000c, "Cisco"),
@@ -128,7 +128,7 @@ pub(crate) const OUIS: Names = &[
     (0xd0f0db, "Ericsson"),
 ];
 
-/// Cisco's protocols behind SNAP.
+/// Cisco's protocols over SNAP.
 pub(crate) const CISCO_PIDS: Names = &[
     (0x2000, "CDP"),
     (0x2003, "VTP"),
@@ -138,7 +138,7 @@ pub(crate) const CISCO_PIDS: Names = &[
     (0x010c, "VLAN Bridge"),
 ];
 
-/// Bridged frames behind SNAP (RFC 2684).
+/// Bridged frames over SNAP (RFC 2684).
 pub(crate) const BRIDGED_PIDS: Names = &[
     (0x0001, "Ethernet + FCS"),
     (0x0007, "Ethernet w/o FCS"),

@@ -1,7 +1,7 @@
-//! The printer: what is asked of it, what it remembers, and the text of one packet.
+//! The printer: its settings, its state, and the text of a packet.
 //!
-//! Called by: programs, for each packet. `link` dissects the first header. A packet may nest
-//! others: [`Printer::deeper`] bounds how deep they are followed.
+//! Called by: programs, for each packet. `link` dissects the first header. Packets may be nested;
+//! [`Printer::deeper`] bounds the depth.
 
 use core::fmt::Write;
 
@@ -11,11 +11,11 @@ use crate::hex::{self, Hex};
 use crate::link;
 use crate::transport::Flows;
 
-/// The longest packet that a capture may have, as libpcap has it.
+/// The longest captured packet, as in libpcap.
 pub(crate) const PACKET_BYTES_MAX: u32 = 262_144;
 
-/// Packets inside packets that are looked into. Nobody tunnels deeper; who writes a capture to
-/// exhaust the call stack does.
+/// Nested packets that are printed. No tunnel is deeper; a capture made to exhaust the call stack
+/// would be.
 const DEPTH_MAX: u32 = 24;
 
 /// What to print of each packet.
@@ -29,7 +29,7 @@ pub struct Style {
     pub link: bool,
     /// `-x`, `-X`, `-A`: the bytes as well.
     pub hex: Option<Hex>,
-    /// `-S`: sequence numbers as they are.
+    /// `-S`: absolute sequence numbers.
     pub absolute: bool,
     /// `-K`: checksums are not verified.
     pub trusting: bool,
@@ -37,23 +37,23 @@ pub struct Style {
     pub numbered: bool,
 }
 
-/// A packet as it was captured.
+/// A captured packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
-    /// What it begins with, by its number in capture files (LINKTYPE_).
+    /// Its link type, by the number in capture files (LINKTYPE_).
     pub link: u32,
-    /// What was kept of it.
+    /// The captured bytes.
     pub bytes: &'a [u8],
     /// Its length on the wire.
     pub wire_len: u32,
 }
 
-/// Prints packets, and remembers flows.
+/// Prints packets; remembers flows between them.
 #[derive(Default)]
 pub struct Printer {
     pub(crate) style: Style,
     pub(crate) out: String,
-    /// The protocol that is looked at, for `[|tcp]`.
+    /// The current protocol, for `[|tcp]`.
     pub(crate) protocol: &'static str,
     pub(crate) flows: Flows,
     pub(crate) initiators: Initiators,
@@ -65,21 +65,21 @@ pub struct Printer {
 macro_rules! put {
     ($printer:expr, $($arguments:tt)*) => {{
         use core::fmt::Write as _;
-        // A string takes anything.
+        // Writing to a String cannot fail.
         let _ = write!($printer.out, $($arguments)*);
     }};
 }
 pub(crate) use put;
 
 impl Printer {
-    /// A printer that has seen nothing yet.
+    /// A printer without any state.
     #[must_use]
     pub fn new(style: Style) -> Printer {
         Printer { style, ..Printer::default() }
     }
 
-    /// A packet's line, or lines, with the newline at the end; `stamp` is its time as text, with a
-    /// space at the end.
+    /// The line or lines of a packet, with the final newline. `stamp` is its time, with a space at
+    /// the end.
     pub fn text(&mut self, frame: Frame<'_>, stamp: &str) -> &str {
         self.out.clear();
         self.count += 1;
@@ -106,7 +106,7 @@ impl Printer {
         &self.out
     }
 
-    /// Lengths that no packet has; says so.
+    /// Report lengths that no packet can have.
     fn is_wrong(&mut self, frame: Frame<'_>) -> bool {
         let here = frame.bytes.len() as u64;
         let mut wrongs = Vec::new();
@@ -130,33 +130,33 @@ impl Printer {
         !wrongs.is_empty()
     }
 
-    /// What is looked at was cut off.
+    /// The current protocol was cut off.
     pub(crate) fn cut(&mut self) {
         put!(self, " [|{}]", self.protocol);
     }
 
-    /// What is looked at contradicts itself.
+    /// The current protocol is invalid.
     pub(crate) fn invalid(&mut self) {
         self.out.push_str(" (invalid)");
     }
 
-    /// What nobody understands, in hex.
+    /// Unknown content, in hex.
     pub(crate) fn unknown(&mut self, bytes: &[u8]) {
         hex::both(&mut self.out, bytes);
     }
 
-    /// The same; was all of it captured?
+    /// The same; [`Cut`] if not all of it was captured.
     pub(crate) fn unknown_of(&mut self, data: Data<'_>, len: usize) -> Done {
         hex::both(&mut self.out, &data.bytes[..data.here().min(len)]);
         if data.here() < len { Err(Cut) } else { Ok(()) }
     }
 
-    /// `-v` at least.
+    /// `-v` was given at least once.
     pub(crate) fn is_verbose(&self) -> bool {
         self.style.verbose > 0
     }
 
-    /// Looks at a packet inside the packet, if that is not one inside too many.
+    /// Print a packet inside the packet, unless it is nested too deeply.
     pub(crate) fn deeper<R>(
         &mut self,
         what: impl FnOnce(&mut Printer) -> Result<R, Cut>,

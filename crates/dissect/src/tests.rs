@@ -1,5 +1,5 @@
-//! Lines of packets made by hand: cut off, in fragments, with checksums that are wrong. The words
-//! are tcpdump's.
+//! Prints packets made by hand: truncated, fragmented, with wrong checksums. The expected words are
+//! tcpdump's.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -8,7 +8,7 @@ use wire::{ipv4, ipv6, tcp, udp};
 
 use super::*;
 
-/// Bare IP, as capture files call it.
+/// The link type of raw IP.
 const RAW: u32 = 101;
 
 const FROM: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
@@ -16,15 +16,15 @@ const TO: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const FROM_6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 const TO_6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
 
-/// MSS, SACK permitted, timestamps, a NOP, the window scale.
+/// MSS, SACK permitted, timestamps, NOP, window scale.
 const OPTIONS: [u8; 20] = [2, 4, 5, 180, 4, 2, 8, 10, 0, 1, 226, 64, 0, 0, 0, 42, 1, 3, 3, 7];
 
-/// Bytes that are not all alike.
+/// Varied bytes.
 fn data(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * i / 251 + i) as u8).collect()
 }
 
-/// The checksum of what lies behind an IP header, of which `pseudo` is the sum.
+/// The checksum of a payload; `pseudo` is the sum of its pseudo-header without the length.
 fn sum(pseudo: Sum, bytes: &[u8]) -> [u8; 2] {
     let length = Sum::of_be16(bytes.len() as u16);
     pseudo.plus(length).plus(Ladder::best().sum(bytes)).field()
@@ -54,7 +54,8 @@ fn datagram(pseudo: Sum, len: usize) -> Vec<u8> {
 
 fn segment(pseudo: Sum, flags: tcp::Flags, options: &[u8], len: usize) -> Vec<u8> {
     let header_words = ((tcp::HEADER_LEN + options.len()) / 4) as u8;
-    // Ports, sequence number, acknowledgment number; then length, flags, window, checksum, urgent.
+    // Ports, sequence and acknowledgment number; then header length, flags, window, checksum,
+    // urgent.
     let fixed = [3, 232, 7, 208, 0, 0, 3, 232, 0, 0, 0, 5];
     let front = [header_words << 4, flags.0, 0xfa, 0xf0, 0, 0, 0, 0];
     let mut bytes = [&fixed[..], &front[..], options, &data(len)[..]].concat();
@@ -67,7 +68,7 @@ fn tcp_v4() -> Sum {
     Sum::pseudo_v4(FROM, TO, ipv4::TCP)
 }
 
-/// A packet with `part` of a datagram, from the byte `offset` on.
+/// An IPv4 packet with `part` of a datagram, at this fragment offset.
 fn part_v4(protocol: u8, part: &[u8], offset: u16, more_fragments: bool) -> Vec<u8> {
     let header = ipv4::Header {
         header_len: ipv4::HEADER_LEN,
@@ -113,7 +114,7 @@ fn part_v6(next_header: u8, part: &[u8], fragment_offset: u16, more_fragments: b
     v6(ipv6::FRAGMENT, &bytes)
 }
 
-/// The line without its time, of the first `keep` bytes of a packet, with so many `-v`.
+/// The line, without its time, of the first `keep` bytes of a packet.
 fn cut(verbose: u8, bytes: &[u8], keep: usize) -> String {
     let mut printer = Printer::new(Style { verbose, ..Style::default() });
     let frame = Frame { link: RAW, bytes: &bytes[..keep], wire_len: bytes.len() as u32 };
@@ -165,7 +166,7 @@ fn a_header_that_was_cut_off_is_not_a_bad_one() {
         assert_eq!(cut(0, &syn, keep), format!("{front}{options}"), "{keep}");
     }
     assert_eq!(cut(0, &syn, 39), "IP 192.0.2.1.1000 > 192.0.2.2.2000:  [|tcp]");
-    // A length that the packet itself does not have room for.
+    // A header length that exceeds the packet.
     let mut bad = syn.clone();
     bad[32] = 0xf0;
     let front = "IP 192.0.2.1.1000 > 192.0.2.2.2000: ";
@@ -232,7 +233,7 @@ fn a_wrong_checksum_of_icmp_hides_nothing() {
     assert!(line(0, &ping).contains(": ICMP6, echo request, "), "{}", line(0, &ping));
 }
 
-/// The urgent pointer takes what makes the checksum zero, for which all ones may stand as well.
+/// The urgent pointer is set so that the checksum is zero; all ones is valid too.
 #[test]
 fn both_zeros_of_ones_complement_are_right() {
     let mut segment = segment(tcp_v4(), tcp::Flags::ACK, &[], 0);
@@ -275,30 +276,30 @@ fn any_bytes_are_printed_and_lines_are_bounded() {
     }
 }
 
-/// Link types that are known, and two that are not.
+/// The decoded link types, and three that are not.
 const LINKS: [u32; 18] =
     [0, 1, 9, 12, 14, 50, 51, 101, 104, 107, 108, 113, 228, 229, 276, 127, 147, 10];
 
-/// Ethernet types with a dissector, or without.
+/// Ethertypes with and without a dissector.
 const ETHERTYPES: [u16; 24] = [
     0x0800, 0x86dd, 0x0806, 0x8035, 0x8100, 0x88a8, 0x8847, 0x8848, 0x88cc, 0x888e, 0x8863, 0x8864,
     0x880b, 0x8809, 0x88f7, 0x88a2, 0x6003, 0x9000, 0x8902, 0x0026, 0x05dc, 0x8870, 0xfefe, 0x8947,
 ];
 
-/// Protocols over IP with a dissector, or without.
+/// IP protocols with and without a dissector.
 const PROTOCOLS: [u8; 26] = [
     0, 1, 2, 4, 6, 8, 9, 17, 33, 41, 43, 44, 46, 47, 50, 51, 55, 58, 59, 60, 88, 89, 103, 108, 112,
     132,
 ];
 
-/// Ports with a dissector, or without.
+/// Ports with and without a dissector.
 const PORTS: [u16; 48] = [
     21, 22, 23, 25, 53, 67, 68, 69, 80, 88, 123, 137, 138, 139, 161, 179, 319, 320, 445, 500, 514,
     520, 521, 546, 547, 639, 646, 698, 1701, 1723, 1812, 1985, 2049, 3784, 4500, 4784, 4789, 4790,
     5060, 5353, 6081, 6343, 6379, 6635, 6653, 6696, 7001, 8472,
 ];
 
-/// Numbers that are the same in every run.
+/// A generator with a fixed seed.
 struct Random(u32);
 
 impl Random {
@@ -308,12 +309,12 @@ impl Random {
     }
 
     fn bytes(&mut self, len: usize) -> Vec<u8> {
-        // Small numbers are types and lengths more often than others.
+        // Types and lengths are mostly small numbers.
         let most = [2, 16, 256][self.below(3)];
         (0..len).map(|_| self.below(most) as u8).collect()
     }
 
-    /// A frame whose headers make sense down to what a dissector is for.
+    /// A frame with valid headers down to a dissector's payload.
     fn frame(&mut self) -> Vec<u8> {
         let len = self.below(300);
         let payload = self.bytes(len);
@@ -350,7 +351,7 @@ impl Random {
     }
 }
 
-/// A tunnel in a tunnel in a tunnel is followed so far and no further: the stack is not exhausted.
+/// Deeply nested tunnels are followed to a bound, so that the call stack is not exhausted.
 #[test]
 fn packets_inside_packets_are_followed_to_a_bound() {
     let mut packet = v4(ipv4::UDP, &datagram(Sum::ZERO, 4));

@@ -1,6 +1,6 @@
-//! Text in packets and names of numbers, as tcpdump writes them.
+//! Text from packets, and names of numbers, as in tcpdump.
 //!
-//! Called by: every dissector.
+//! Called by: all dissectors.
 
 use core::fmt::Write;
 
@@ -16,7 +16,7 @@ pub(crate) fn find(names: Names, value: impl Into<u32>) -> Option<&'static str> 
     names.iter().find(|(v, _)| *v == value).map(|(_, name)| *name)
 }
 
-/// The name of a value, or `otherwise`, in which `{}` is the value, and `{x}` in hex.
+/// The name of a value, or `otherwise`, with the value for `{}`, and in hex for `{x}`.
 pub(crate) fn name(names: Names, value: impl Into<u32>, otherwise: &str) -> String {
     let value = value.into();
     match find(names, value) {
@@ -30,7 +30,7 @@ pub(crate) fn name(names: Names, value: impl Into<u32>, otherwise: &str) -> Stri
     }
 }
 
-/// The names of the bits that are set, `between` them; `none` if there are none.
+/// The names of the bits that are set, joined by `between`; `none` if no bit is set.
 pub(crate) fn bits(names: Names, value: impl Into<u32>, between: &str, none: &str) -> String {
     let value = value.into();
     let set = names.iter().filter(|(bit, _)| *bit != 0 && value & bit == *bit);
@@ -38,7 +38,7 @@ pub(crate) fn bits(names: Names, value: impl Into<u32>, between: &str, none: &st
     if set.is_empty() { none.to_owned() } else { set.join(between) }
 }
 
-/// A byte as text: as it is, or `^A`, or `M-^A`.
+/// A byte as text: itself, or as `^A` or `M-^A`.
 pub(crate) fn char_text(out: &mut String, byte: u8) {
     let mut c = byte;
     if !c.is_ascii() {
@@ -53,21 +53,22 @@ pub(crate) fn char_text(out: &mut String, byte: u8) {
 }
 
 impl Printer {
-    /// Bytes as text, all of them.
+    /// Append bytes as text.
     pub(crate) fn chars(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             char_text(&mut self.out, byte);
         }
     }
 
-    /// `count` bytes as text; what was captured of them, and then an error.
+    /// Append `count` bytes as text; [`Cut`] if fewer were captured.
     pub(crate) fn chars_of(&mut self, data: Data<'_>, at: usize, count: usize) -> Result<(), Cut> {
         let rest = data.bytes.get(at..).unwrap_or_default();
         self.chars(&rest[..rest.len().min(count)]);
         if rest.len() < count { Err(Cut) } else { Ok(()) }
     }
 
-    /// Text that ends with a zero or after `most` bytes; its length with the zero, 0 without one.
+    /// Append text that ends with a zero or after `most` bytes; returns its length with the zero, 0
+    /// if there is none.
     pub(crate) fn chars_to_zero(&mut self, bytes: &[u8], most: usize) -> usize {
         let bytes = &bytes[..bytes.len().min(most)];
         let end = bytes.iter().position(|byte| *byte == 0);
@@ -75,13 +76,13 @@ impl Printer {
         end.map_or(0, |end| end + 1)
     }
 
-    /// Text before the first zero, if there is one.
+    /// Append text up to the first zero.
     pub(crate) fn chars_padded(&mut self, bytes: &[u8]) {
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
         self.chars(&bytes[..end]);
     }
 
-    /// Bytes in hex, nothing between them.
+    /// Append bytes in hex, without separators.
     pub(crate) fn hex_digits(&mut self, bytes: &[u8]) {
         for byte in bytes {
             put!(self, "{byte:02x}");

@@ -1,18 +1,18 @@
-//! What goes around every report, whatever the experiment: which it was, where, and how it ended.
+//! The part of a report that all experiments share: which experiment, where, and how it ended.
 //!
-//! Called by: the lab, which fills it in; whatever shows a report.
+//! Called by: the lab, which fills it in; the code that prints a report.
 
 use crate::{Experiment, Machine};
 
-/// What is said about every run, whatever the experiment.
+/// The facts about a run.
 pub struct Envelope {
-    /// Which experiment.
+    /// The experiment.
     pub experiment: &'static Experiment,
-    /// Where, and how quiet it was at the start.
+    /// The machine, and how quiet it was at the start.
     pub machine: Machine,
-    /// Wall time that it took.
+    /// Wall time of the run.
     pub seconds: f64,
-    /// It was stopped: rows may rest on fewer runs than asked for.
+    /// The run was stopped: rows may be based on fewer runs than asked for.
     pub interrupted: bool,
 }
 

@@ -1,8 +1,9 @@
-//! `wirespeed lab fair`: two flows or more behind one queue. Who gets how much, with each
-//! congestion control, ours beside ours in virtual time, Linux beside ours or itself in real time.
+//! `wirespeed lab fair`: two or more flows share a queue. Measures how they divide the rate, with
+//! each congestion control: ours beside ours in virtual time, Linux beside ours or itself in real
+//! time.
 //!
-//! Called by: the lab. `contest` has the flows and their path, `pairing` what a command line means
-//! by them, `real::shared` runs them in real time.
+//! Called by: the lab. `contest` has the flows and their path, `pairing` parses them from the
+//! command line, `real::shared` runs them in real time.
 
 mod contest;
 mod pairing;
@@ -20,11 +21,12 @@ use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::{Error, Run};
 use pairing::{Choice, Pairing};
 
-/// Seeds of a pairing, those with `--quick`, and those where Linux takes part.
+/// Seeds of a pairing: usually, with `--quick`, and with Linux.
 const SEEDS: (u64, u64, u64) = (5, 1, 3);
-/// Seconds in virtual time and in real, and both with `--quick`.
+/// Seconds of a run, usually and with `--quick`: in virtual time, and in real time.
 const SECONDS: [(u64, u64); 2] = [(120, 60), (120, 6)];
-/// Runs that are made again for a pause of the emulator; with `--quick` there is no time for it.
+/// Repetitions after a pause of the emulator: usually, and with `--quick`, which has no time for
+/// any.
 #[cfg(target_os = "linux")]
 const AGAIN: (u32, u32) = (5, 0);
 
@@ -57,7 +59,7 @@ const COLUMNS: &[Column] = &[
     column("seeds", "", "seeds", Format::Hidden),
 ];
 
-/// One run of a pairing.
+/// A run of a pairing.
 struct Sample<'a> {
     pairing: &'a Pairing,
     seed: u64,
@@ -65,7 +67,7 @@ struct Sample<'a> {
     outcome: Outcome,
 }
 
-/// Measure the pairings.
+/// Run the pairings.
 pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> {
     let options = Options::from_arg_matches(matches).map_err(|e| Error::Usage(e.to_string()))?;
     let quick = run.common.quick;
@@ -77,8 +79,7 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
         let seconds = options.seconds.unwrap_or(if quick { short } else { usual });
         options.choice.contest(pairing, seconds, seed)
     };
-    // All pairings with the first seed, then all with the next: an early stop leaves some of
-    // each.
+    // All pairings with the first seed, then all with the next: an early stop leaves some of each.
     let runs: Vec<(&Pairing, u64)> =
         seeds.clone().flat_map(|seed| pairings.iter().map(move |p| (p, seed))).collect();
     let outcomes = run.each(&runs, |&(pairing, seed), stop| {
@@ -110,10 +111,10 @@ fn in_real(_: &Contest, _: bool, _: &(dyn Fn() -> bool + Sync)) -> Result<Option
     Err(Error::Usage("flows of Linux need Linux: choose flows of ours".to_owned()))
 }
 
-/// Virtual time between two looks at whether to go on.
+/// Virtual time between two checks of `stop`.
 const LOOK: base::Duration = base::Duration::from_millis(100);
 
-/// Run a contest of ours alone; `None` if it was stopped.
+/// Run a contest of our flows; `None` if it was stopped.
 pub fn in_virtual(
     contest: &Contest,
     stop: &(dyn Fn() -> bool + Sync),
@@ -234,7 +235,7 @@ fn sample(sample: &Sample<'_>) -> Value {
     })
 }
 
-/// A strip for each pairing, a line for each flow: its rate over time, of the first seed.
+/// A strip for each pairing, with a line for each flow: its rate over time, of the first seed.
 fn lines(choice: &Choice, pairings: &[Pairing], samples: &[Sample<'_>]) -> Lines {
     let strip = |pairing: &Pairing| {
         let first = samples.iter().find(|s| s.pairing == pairing);

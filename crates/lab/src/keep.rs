@@ -1,5 +1,5 @@
-//! Files that a run writes at its end: opened before anything is measured, so that a wrong name is
-//! told at once and not after minutes; what was there stays until there is something new.
+//! Files written at the end of a run. They are opened before anything is measured, so that a wrong
+//! name is reported at once and not after minutes. Their old content stays until there is a result.
 //!
 //! Called by: the lab.
 
@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// A file that will be written.
+/// A file to be written.
 #[derive(Debug)]
 pub(crate) struct Kept {
     path: PathBuf,
     file: File,
-    /// It is ours to take away if nothing comes.
+    /// We created it, so it is removed if there is no result.
     made: bool,
 }
 
 impl Kept {
-    /// Open, or make; leave its contents alone.
+    /// Open or create it, without changing its content.
     pub(crate) fn open(path: &Path) -> Result<Kept, Error> {
         let made = !path.exists();
         let file = File::options().write(true).create(true).truncate(false).open(path);
@@ -29,7 +29,7 @@ impl Kept {
         }
     }
 
-    /// The same for a plot, whose name says its kind.
+    /// The same for a plot, whose name must end in `.svg`.
     pub(crate) fn plot(path: &Path) -> Result<Kept, Error> {
         let kind = path.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
         let is_device = path.starts_with("/dev");
@@ -49,7 +49,7 @@ impl Kept {
         }
     }
 
-    /// Replace what is in it; says where it is.
+    /// Replace the content; returns a message with the path.
     pub(crate) fn write(&mut self, text: &str) -> Result<String, Error> {
         self.made = false;
         let all = self.put(text.as_bytes());
@@ -69,13 +69,13 @@ impl Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         if self.made {
-            // Nothing was measured. If it cannot be taken away, an empty file says as much.
+            // Nothing was measured. If the removal fails, an empty file stays.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// What failed, and what helps against it.
+/// The failure, and what helps.
 fn cannot(path: &Path, error: &io::Error) -> String {
     let helps = match error.kind() {
         ErrorKind::NotFound => "make the folder first: `mkdir -p`",

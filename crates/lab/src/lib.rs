@@ -1,11 +1,11 @@
-//! The lab: experiments of one shape. Each answers a question with a table for people, a document
-//! for programs (`--json`) and, where a picture says more, a plot.
+//! The lab: experiments of one form. Each answers a question with a table for people, a document
+//! for programs (`--json`) and, where it helps, a plot.
 //!
-//! Called by: `wirespeed lab`, through [`Args`] and [`perform`]. How a program ends, and where its
-//! standard output goes, is up to the program.
+//! Called by: `wirespeed lab`, through [`Args`] and [`perform`]. The program handles exit codes and
+//! standard output.
 //!
-//! A new experiment is a module with options and a function from [`Run`] to [`Report`], and a line
-//! in [`EXPERIMENTS`]. docs/lab.md says what a user sees.
+//! A new experiment is a module with options and a function from [`Run`] to [`Report`], and an
+//! entry in [`EXPERIMENTS`]. docs/lab.md is the user's guide.
 
 mod envelope;
 pub mod fair;
@@ -37,21 +37,21 @@ use clap::{ArgMatches, Command};
 
 /// An experiment: what `wirespeed lab NAME` runs.
 pub struct Experiment {
-    /// NAME.
+    /// NAME on the command line.
     pub name: &'static str,
     /// One line for the list of experiments.
     pub summary: &'static str,
     /// The question that it answers.
     pub question: &'static str,
-    /// Which of [`options::SOME`] it has a use for.
+    /// The options of [`options::SOME`] that it uses.
     takes: &'static [&'static str],
-    /// Adds its own options to those that all have.
+    /// Adds its own options.
     options: fn(Command) -> Command,
-    /// Does it.
+    /// Runs it.
     run: fn(&ArgMatches, &Run<'_>) -> Result<Report, Error>,
 }
 
-/// All of them.
+/// All experiments.
 pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "wan",
@@ -109,49 +109,49 @@ pub const EXPERIMENTS: &[Experiment] = &[
     },
 ];
 
-/// Why an experiment came to nothing.
+/// Why an experiment has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The command line makes no sense; the text says what to write instead.
+    /// The command line is invalid; the text says what to write instead.
     #[error("{0}")]
     Usage(String),
-    /// It was tried and failed; the text says what helps.
+    /// The experiment failed; the text says what helps.
     #[error("{0}")]
     Failed(String),
 }
 
-/// What an experiment gets from the lab.
+/// The input of an experiment.
 pub struct Run<'a> {
-    /// The options that all experiments have, or some.
+    /// The options common to all or several experiments.
     pub common: &'a Common,
     stopped: &'a (dyn Fn() -> bool + Sync),
 }
 
 impl Run<'_> {
-    /// Was it asked to stop? Then it ends soon, with the results so far.
+    /// Was the run asked to stop? Then it ends soon, with the results so far.
     pub fn is_stopped(&self) -> bool {
         (self.stopped)()
     }
 }
 
-/// What an experiment leaves to its program.
+/// The result of an experiment, for the program.
 #[derive(Debug)]
 pub struct Finished {
     /// For standard output.
     pub text: String,
-    /// For people beside it.
+    /// Messages for people.
     pub remarks: Vec<String>,
-    /// It was stopped before its end.
+    /// The run was stopped before its end.
     pub interrupted: bool,
-    /// A file could not be written; the text is whole nevertheless.
+    /// A file could not be written; the text is complete nevertheless.
     pub trouble: Option<Error>,
 }
 
-/// Do what the command line says; `stopped` is asked often whether to end early.
+/// Run the experiment of the command line; `stopped` is polled to end early.
 ///
 /// # Errors
-/// [`Error::Usage`] for a wrong command line and for files that cannot be written, before anything
-/// is measured; [`Error::Failed`] if the experiment itself failed.
+/// [`Error::Usage`] for an invalid command line, and an error for files that cannot be written,
+/// before anything is measured; [`Error::Failed`] if the experiment itself failed.
 pub fn perform(args: &Args, stopped: &(dyn Fn() -> bool + Sync)) -> Result<Finished, Error> {
     args.refuse_unused()?;
     let common = &args.common;

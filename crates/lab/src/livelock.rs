@@ -1,13 +1,13 @@
-//! `wirespeed lab livelock`: what a receiver delivers to its application when far more comes than
+//! `wirespeed lab livelock`: what a receiver delivers to its application when far more arrives than
 //! it can take, and how much of its processor the application still has.
 //!
 //! Called by: the lab, the benchmarks.
 //!
-//! A thread sends UDP datagrams at a rate over a link; another one runs the receiving stack and an
-//! application that does so much with each. Under a load that it cannot take, a receiver that
+//! One thread sends UDP datagrams at a fixed rate over a link. Another runs the receiving stack and
+//! an application that works on each datagram for a fixed time. Under overload, a receiver that
 //! serves its interrupts first does nothing else and delivers nothing: receive livelock (Mogul and
-//! Ramakrishnan, "Eliminating Receive Livelock in an Interrupt-driven Kernel", 1997). Here what the
-//! receiver has no time for is lost in the interface's ring, before it has cost anything.
+//! Ramakrishnan, "Eliminating Receive Livelock in an Interrupt-driven Kernel", 1997). Here the
+//! excess is dropped in the interface's ring, before it costs anything.
 
 mod run;
 #[cfg(test)]
@@ -23,10 +23,10 @@ use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::{Error, Run};
 pub use run::{Load, Outcome, datagram, measure};
 
-/// Loads in parts of what the receiver can take.
+/// Loads in multiples of what the receiver can take.
 pub const LOADS: [f64; 8] = [0.5, 0.8, 1.0, 1.5, 2.0, 4.0, 7.0, 10.0];
 
-/// Less than this part of a load is not that load.
+/// A smaller fraction of a load than this is noted as short.
 const SHORT: f64 = 0.9;
 
 /// The options.
@@ -49,37 +49,37 @@ const COLUMNS: &[Column] = &[
     column("lost_later", "lost later", "datagrams lost behind it", Format::Number(0)),
 ];
 
-/// A load, and what came of it in each round.
+/// A load, and the outcome of each round.
 pub struct Step {
-    /// In parts of what the receiver can take.
+    /// In multiples of what the receiver can take.
     pub load: f64,
-    /// One of each round.
+    /// One per round.
     pub outcomes: Vec<Outcome>,
 }
 
 impl Step {
-    /// The median; `None` if no round was made.
+    /// The median; `None` without rounds.
     fn of(&self, figure: fn(&Outcome) -> f64) -> Option<f64> {
         Span::of(self.outcomes.iter().map(figure)).map(|span| span.mid)
     }
 
-    /// Datagrams a second that reached the application, the median; 0 if no round was made.
+    /// Datagrams a second that reached the application, the median; 0 without rounds.
     pub fn delivered_pps(&self) -> f64 {
         self.of(Outcome::delivered_pps).unwrap_or(0.0)
     }
 
-    /// The application's share of the processor, the median; 0 if no round was made.
+    /// The application's share of the processor, the median; 0 without rounds.
     pub fn share(&self) -> f64 {
         self.of(|outcome| outcome.application_share).unwrap_or(0.0)
     }
 
-    /// What was offered in parts of a rate: the sender and the link may give less than the load.
+    /// The offered rate in multiples of `peak_pps`; sender and link may offer less than the load.
     pub fn offered(&self, peak_pps: f64) -> Option<f64> {
         self.of(Outcome::offered_pps).map(|pps| pps / peak_pps)
     }
 }
 
-/// Every load of [`LOADS`], round after round; `stopped` is asked between two.
+/// Run all of [`LOADS`] in rounds; `stopped` is polled between two runs.
 ///
 /// # Errors
 /// A link or a stack that could not be made.
@@ -94,7 +94,7 @@ pub fn sweep(
     if stopped() {
         return Ok(steps);
     }
-    // Twice what it could take if nothing else cost anything: it is saturated.
+    // Twice what it could take if only the application's work cost time: it is saturated.
     let much = Load { pps: 2e9 / work.as_nanos() as f64, work, seconds };
     measure(&Load { seconds: seconds / 4.0, ..much })?;
     let most = measure(&much)?.delivered_pps();
@@ -109,7 +109,7 @@ pub fn sweep(
     Ok(steps)
 }
 
-/// The highest rate that was delivered at any load.
+/// The highest rate delivered at any load.
 pub fn peak_pps(steps: &[Step]) -> f64 {
     steps.iter().map(Step::delivered_pps).fold(0.0, f64::max)
 }
@@ -170,7 +170,7 @@ fn notes(options: &Options, steps: &[Step], peak: f64) -> Vec<String> {
          bytes.",
         options.work
     )];
-    // What was offered, not what was asked for: the receiver knows nothing of the rest.
+    // What was offered, not what was asked for: the rest never reached the receiver.
     let offered = |step| Step::offered(step, peak).map(|times| (step, times));
     if let Some((last, times)) = steps.iter().rev().find_map(offered) {
         notes.push(format!(

@@ -1,4 +1,4 @@
-//! Where a run took place: figures without it cannot be compared.
+//! The machine of a run, without which its figures cannot be compared.
 //!
 //! Called by: the lab, before an experiment begins.
 
@@ -22,7 +22,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Reads /proc; what cannot be read is called unknown.
+    /// Reads /proc; what cannot be read is "unknown" or 0.
     pub fn now() -> Machine {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let info = read("/proc/cpuinfo");

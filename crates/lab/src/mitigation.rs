@@ -1,5 +1,5 @@
-//! `wirespeed lab mitigation`: what each level of interrupt mitigation does to a receiver, and to
-//! the time of transfers as long as its threshold, in virtual time.
+//! `wirespeed lab mitigation`: the effect of each level of interrupt mitigation on a receiver, and
+//! on the time of transfers as long as its threshold, in virtual time.
 //!
 //! Called by: the lab. `sim::interrupts` runs the world.
 
@@ -14,10 +14,10 @@ use crate::plot::{Dots, Panel, Plot, Point};
 use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::{Error, Run};
 
-/// Segments looked at on each side of a threshold.
+/// Sizes on each side of a threshold, in segments.
 const NEAR: u64 = 3;
 
-/// More than this beside its neighbours' time would be a step: an interrupt that was lost.
+/// A time that exceeds its neighbours' by more than this factor would be a step: a lost interrupt.
 const STEP: f64 = 3.0;
 
 /// The options.
@@ -52,12 +52,12 @@ const COLUMNS: &[Column] = &[
     column("of_neighbours", "of neighbours", "of its neighbours' median time", Format::Number(2)),
 ];
 
-/// One transfer.
+/// A transfer to measure.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     level: Level,
     segments: u64,
-    /// Of the sizes around a threshold, not the bulk.
+    /// It is of a size around a threshold, not the bulk transfer.
     is_near: bool,
 }
 
@@ -76,7 +76,7 @@ fn levels() -> impl Iterator<Item = Level> {
     (0..=Level::MAX.number()).filter_map(Level::new)
 }
 
-/// Segments around the threshold of a level, in order.
+/// The sizes around the threshold of a level, in ascending order.
 fn sizes(level: Level) -> Vec<u64> {
     let threshold = 1 << level.number();
     (threshold - NEAR.min(threshold - 1)..=threshold + NEAR).collect()
@@ -90,7 +90,7 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
     let mut asked: Vec<Asked> =
         levels().map(|level| Asked { level, segments: bulk, is_near: false }).collect();
     for level in levels().skip(1) {
-        // Level 0 beside it: what the same transfer takes when each frame interrupts.
+        // Level 0 for comparison: the same transfer with an interrupt for each frame.
         for near in [level, Level::default()] {
             let sizes = sizes(level).into_iter();
             asked.extend(sizes.map(|segments| Asked { level: near, segments, is_near: true }));
@@ -132,14 +132,14 @@ fn transfer(options: &Options, asked: &Asked, seed: u64) -> Transfer {
     }
 }
 
-/// The sample of a size near a threshold.
+/// The sample of a size around a threshold.
 fn near(samples: &[Sample], level: Level, segments: u64) -> Option<&Sample> {
     let is_it =
         |s: &&Sample| s.asked.is_near && s.asked.level == level && s.asked.segments == segments;
     samples.iter().find(is_it)
 }
 
-/// A transfer's time beside the median of all around its threshold.
+/// A transfer's time, relative to the median of those around its threshold.
 fn of_neighbours(samples: &[Sample], level: Level, sample: &Sample) -> Option<f64> {
     let times = sizes(level).into_iter().filter_map(|n| near(samples, level, n));
     let middle = Span::of(times.map(Sample::time_ms))?.mid;
@@ -178,7 +178,7 @@ fn report(options: &Options, samples: &[Sample], bulk: u64, seed: u64) -> Report
     }
 }
 
-/// Every row, measured or not, and the most that a transfer takes beside its neighbours.
+/// All rows, measured or not, and the largest time relative to its neighbours.
 fn rows(samples: &[Sample], bulk: u64) -> (Vec<Vec<Value>>, f64) {
     let (mut rows, mut most) = (Vec::new(), 0.0_f64);
     for level in levels() {
@@ -197,7 +197,7 @@ fn rows(samples: &[Sample], bulk: u64) -> (Vec<Vec<Value>>, f64) {
     (rows, most)
 }
 
-/// Is there a step? Nothing is said of sizes that were not measured.
+/// The sentence about steps; with sizes missing it makes no statement.
 fn verdict(measured: usize, most: f64) -> String {
     let wanted: usize = levels().skip(1).map(|level| sizes(level).len()).sum();
     if measured < wanted {
@@ -257,7 +257,7 @@ fn dots(options: &Options, samples: &[Sample]) -> Dots {
             let segments = u64::try_from(threshold + offset).ok().filter(|&segments| segments > 0);
             let Some(segments) = segments else { continue };
             for (series, of) in [level, Level::default()].into_iter().enumerate() {
-                // Level 0 stands beside each level once for a size.
+                // Level 0 is shown once for each size beside each level.
                 let time = near(samples, of, segments).map(Sample::time_ms);
                 let span = time.map(|ms| Span { low: ms, mid: ms, high: ms });
                 points.push(Point { row, series, span, quoted: None });

@@ -1,4 +1,5 @@
-//! The command line of the lab: an experiment's name, the options that all or some have, its own.
+//! The command line of the lab: the experiment's name, options of all or several experiments, and
+//! its own options.
 //!
 //! Called by: clap, for `wirespeed lab`.
 
@@ -10,11 +11,11 @@ use clap::{ArgMatches, Command, FromArgMatches};
 
 use crate::{EXPERIMENTS, Error, Experiment};
 
-/// Options of [`Common`], by their ids, that not every experiment has a use for. Where they would
-/// change nothing they are refused: the figures would not be those that were asked for.
+/// The ids of options in [`Common`] that not every experiment uses. An experiment refuses those
+/// that it does not use, because they would not change its figures.
 pub(crate) const SOME: [&str; 3] = ["seeds", "first_seed", "jobs"];
 
-/// What every experiment takes, and what those take that have a use for it.
+/// Options of all experiments, and those of several.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Every experiment")]
 pub struct Common {
@@ -45,20 +46,21 @@ pub struct Common {
 }
 
 impl Common {
-    /// So many seeds, `quick` of them with `--quick`, unless the command line says how many.
+    /// The range of `usual` seeds, or `quick` with `--quick`, unless the command line gives a
+    /// number.
     pub fn seeds(&self, usual: u64, quick: u64) -> std::ops::Range<u64> {
         let seeds = self.seeds.unwrap_or(if self.quick { quick } else { usual });
         self.first_seed..self.first_seed + seeds
     }
 
-    /// Threads.
+    /// Number of threads.
     pub fn jobs(&self) -> usize {
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
         self.jobs.map_or_else(processors, usize::from)
     }
 }
 
-/// What was asked for: an experiment and its options.
+/// The parsed command line: an experiment and its options.
 pub struct Args {
     pub(crate) experiment: &'static Experiment,
     pub(crate) common: Common,
@@ -66,7 +68,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Refuse an option that the experiment has no use for.
+    /// Refuse options that the experiment does not use.
     pub(crate) fn refuse_unused(&self) -> Result<(), Error> {
         let is_given = |id: &str| self.matches.value_source(id) == Some(ValueSource::CommandLine);
         for id in SOME {
@@ -96,9 +98,9 @@ fn command(experiment: &Experiment) -> Command {
     let own = (experiment.options)(Command::new(experiment.name));
     let all = <Common as clap::Args>::augment_args(own);
     let unused = SOME.into_iter().filter(|id| !experiment.takes.contains(id));
-    // They are known nevertheless, so that they can be refused with what takes them.
+    // They stay known, so that the refusal can name the experiments that use them.
     let all = unused.fold(all, |command, id| command.mut_arg(id, |arg| arg.hide(true)));
-    // What derived options say about themselves is no text for users.
+    // Replaces the doc comments of the derived options, which are not for users.
     all.about(experiment.summary)
         .long_about(format!("{}\n\n{}", experiment.summary, experiment.question))
 }

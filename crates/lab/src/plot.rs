@@ -1,8 +1,7 @@
-//! Pictures of reports, as SVG: no fonts of the system are read, so that a picture is the same on
-//! every machine.
+//! Plots of reports, as SVG. No system fonts are read, so that a plot is the same on every machine.
 //!
-//! Called by: the lab, for `--plot`. Experiments say what is to be seen ([`Dots`], [`Lines`]); how
-//! it looks is decided here, once for all.
+//! Called by: the lab, for `--plot`. Experiments provide the data ([`Dots`], [`Lines`]); the layout
+//! is the same for all.
 
 mod dots;
 mod ink;
@@ -14,17 +13,17 @@ pub use lines::{Lines, Series, Strip};
 use crate::Error;
 use crate::envelope::{Envelope, VERSION};
 
-/// The kinds of picture.
+/// The kinds of plot.
 #[derive(Clone, Debug)]
 pub enum Plot {
-    /// Values with their spread, side by side for each of several things that vary.
+    /// Values with their spread, side by side.
     Dots(Dots),
     /// Values over time.
     Lines(Lines),
 }
 
 impl Plot {
-    /// The picture as the text of an SVG file.
+    /// The plot as the text of an SVG file.
     pub(crate) fn svg(&self, envelope: &Envelope) -> Result<String, Error> {
         let stopped = if envelope.interrupted { " · stopped before its end" } else { "" };
         let name = envelope.experiment.name;
@@ -36,7 +35,7 @@ impl Plot {
     }
 }
 
-/// From one line of the grid to the next: 1, 2, 2.5 or 5 of a power of ten; eight steps at most.
+/// The distance of grid lines: 1, 2, 2.5 or 5 times a power of ten, at most eight steps.
 fn tick(max: f64) -> f64 {
     let power = 10.0_f64.powf((max / 8.0).log10().floor());
     let steps = [1.0, 2.0, 2.5, 5.0, 10.0];
@@ -44,7 +43,7 @@ fn tick(max: f64) -> f64 {
     step.unwrap_or(10.0) * power
 }
 
-/// What is written at a line of a grid: 3 x 0.2 is 0.6 there, not 0.6000000000000001.
+/// The label of a grid line: 3 x 0.2 is 0.6, not 0.6000000000000001.
 fn tick_label(value: f64) -> String {
     format!("{}", (value * 1e9).round() / 1e9)
 }

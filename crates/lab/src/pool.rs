@@ -1,6 +1,7 @@
-//! Many runs at a time: a thread for each job, the results in the order of what was asked.
+//! Makes many runs in parallel, on a thread for each job; the results keep the order of the runs.
 //!
-//! Called by: experiments in virtual time, whose results do not depend on who runs beside them.
+//! Called by: `wan`, `fair`, `mitigation`. Results in virtual time do not depend on parallel runs;
+//! those in real time may.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -11,8 +12,8 @@ use crate::progress::Progress;
 use crate::{Error, Run};
 
 impl Run<'_> {
-    /// `work` for each of `runs`, in their order as threads come free. `None` stands for a run that
-    /// was not made, or not to its end, because it was stopped; `work` returns that as well.
+    /// Call `work` for each of `runs`, in their order as threads become free. `None` stands for a
+    /// run that was stopped or not begun; `work` returns it too.
     ///
     /// # Errors
     /// The first error of a run; the others are stopped.

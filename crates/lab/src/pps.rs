@@ -1,10 +1,10 @@
-//! `wirespeed lab pps`: packets a second that reach an application, by what they carry.
+//! `wirespeed lab pps`: packets a second that reach an application, by payload size.
 //!
 //! Called by: the lab.
 //!
-//! Two stacks on one thread, joined in memory: the figure is for both ends together, application
-//! copies and checksums included. TCP is a bulk transfer over a link whose MTU leaves room for just
-//! so much; UDP are datagrams of that size.
+//! Two stacks run on one thread, joined in memory. The figure covers both ends, with the
+//! applications' copies and checksums. TCP is a bulk transfer over a link whose MTU fits the
+//! payload exactly; UDP sends datagrams of that size.
 
 use std::net::SocketAddr;
 use std::time::Instant as Clock;
@@ -27,7 +27,7 @@ const TCP_HEADERS: usize = 20 + 32;
 
 const PORT: u16 = 5001;
 
-/// Datagrams that are sent before the other end has its turn.
+/// Datagrams sent before the other end has its turn.
 const AT_ONCE: usize = 32;
 
 /// The options.
@@ -71,7 +71,7 @@ struct Sample {
     rounds: Vec<f64>,
 }
 
-/// Measure all payloads of both.
+/// Measure all payloads with both protocols.
 pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> {
     let options = Options::from_arg_matches(matches).map_err(|e| Error::Usage(e.to_string()))?;
     if !(0.01..=60.0).contains(&options.seconds) {
@@ -103,7 +103,7 @@ fn failed(what: &str, error: impl std::fmt::Debug) -> Error {
     Error::Failed(format!("{what}: {error:?}; please report this line"))
 }
 
-/// Both ends' time and the clock it is of.
+/// Both ends, and their clock.
 struct World {
     client: End,
     server: End,
@@ -123,7 +123,7 @@ impl World {
     }
 }
 
-/// Segments a second; `None` if it was stopped in the middle.
+/// Segments a second; `None` if it was stopped.
 fn tcp(payload: usize, seconds: f64, run: &Run<'_>) -> Result<Option<f64>, Error> {
     let mut world = World::new(payload + TCP_HEADERS)?;
     let to = SocketAddr::new(world.server.addr, PORT);
@@ -165,7 +165,7 @@ fn tcp(payload: usize, seconds: f64, run: &Run<'_>) -> Result<Option<f64>, Error
     Ok(None)
 }
 
-/// Datagrams a second; `None` if it was stopped in the middle.
+/// Datagrams a second; `None` if it was stopped.
 fn udp(payload: usize, seconds: f64, run: &Run<'_>) -> Result<Option<f64>, Error> {
     let mut world = World::new(1_500)?;
     let to = SocketAddr::new(world.server.addr, PORT);

@@ -1,4 +1,4 @@
-//! How far a run has come, on standard error: a bar on a terminal, elsewhere a line now and then.
+//! The progress of a run, on standard error: a bar on a terminal, otherwise a line now and then.
 //!
 //! Called by: `pool`.
 
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Between two lines where there is no terminal.
+/// Time between two lines without a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// A bar, or lines.
@@ -20,7 +20,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new(total: usize) -> Progress {
-        // A dumb terminal cannot go back to the beginning of a line.
+        // A dumb terminal cannot return to the beginning of a line.
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         let bar = (io::stderr().is_terminal() && !dumb).then(|| {
             let bar = ProgressBar::new(total as u64);
@@ -35,14 +35,14 @@ impl Progress {
         Progress { bar, begun: now, said: now, total }
     }
 
-    /// So many are done.
+    /// Report that `done` runs are done.
     pub(crate) fn at(&mut self, done: usize) {
         if let Some(bar) = &self.bar {
             bar.set_position(done as u64);
         } else if self.said.elapsed() >= LINE_EVERY {
             self.said = Instant::now();
             let seconds = self.begun.elapsed().as_secs();
-            // A closed standard error is no error.
+            // A closed standard error is ignored.
             let _ = writeln!(io::stderr(), "{done} of {} runs after {seconds} s", self.total);
         }
     }

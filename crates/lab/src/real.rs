@@ -3,10 +3,10 @@
 //! Called by: `wan`, for `--peer kernel`; benchmarks. `host` has the two kinds of hosts. Linux
 //! only, and needs root: a host of Linux is a network namespace with a TAP.
 //!
-//! A run: two hosts, a bridge between them on a thread of its own, a sink at one, and at the other
-//! as many senders as the cell has flows. Time runs from the first connect. What the sink has read
-//! when it is over is the goodput. A run in which the bridge was away for longer than [`PAUSE`]
-//! says more about this machine than about TCP: it is made again.
+//! A run has two hosts, a bridge between them on its own thread, a sink at one host, and at the
+//! other as many senders as the cell has flows. Time runs from the first connect. The bytes that
+//! the sink has read at the end are the goodput. A run in which the bridge paused for longer than
+//! [`PAUSE`] says more about this machine than about TCP, and is repeated.
 
 mod host;
 pub mod shared;
@@ -24,18 +24,18 @@ use tcp::cc::Algorithm;
 use crate::Error;
 use host::{Host, Stream};
 
-/// The bridge may be away for so long.
+/// The longest pause of the bridge in a valid run.
 const PAUSE: base::Duration = base::Duration::from_millis(5);
-/// So often a run is made again before it counts as it is.
+/// Repetitions before a run counts in spite of a pause.
 const AGAIN: u32 = 5;
-/// How often threads look whether it is over.
+/// How often threads check whether the run is over.
 const LOOK: Duration = Duration::from_millis(50);
 /// Bytes of a read and of a write.
 const CHUNK: usize = 64 << 10;
 const PORT: u16 = 5001;
 const MEMORY_BYTES: usize = 1 << 30;
 
-/// Whose TCP is at the ends.
+/// The TCPs at both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
     /// Linux sends to Linux.
@@ -47,7 +47,7 @@ pub enum Ends {
 }
 
 impl Ends {
-    /// In the order in which they are compared.
+    /// In the order of comparison.
     pub const ALL: [Ends; 3] = [Ends::Linux, Ends::OursToLinux, Ends::Ours];
 
     /// Sender and receiver.
@@ -60,25 +60,25 @@ impl Ends {
     }
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Goodput of all flows / (rate x 1448 / 1500).
     pub share: f64,
     /// Jain's index of the flows.
     pub fairness: f64,
-    /// What the bottleneck did.
+    /// The counts of the bottleneck.
     pub bottleneck: Counts,
     /// The longest pause of the bridge, in milliseconds.
     pub pause_ms: f64,
-    /// Runs before this one that were void.
+    /// Runs that were discarded before this one.
     pub void: u32,
 }
 
 /// One run, repeated if the bridge paused in it; `None` if it was stopped.
 ///
 /// # Errors
-/// No hosts can be had, or a connection fails.
+/// The hosts cannot be made, or a flow received nothing.
 pub fn measure(
     path: &Goodput,
     ends: Ends,
@@ -113,7 +113,7 @@ fn once(
     let length = Duration::from_nanos(path.length.as_nanos());
     thread::scope(|scope| {
         let carrier = scope.spawn(|| carry(bridge, &over));
-        // Whatever goes wrong, the carrier is told to end before the scope waits for it.
+        // Even after an error, `over` is set before the scope waits for the carrier.
         let flows = (|| {
             let listener = sink.listen(SocketAddr::new(sink.address().into(), PORT))?;
             let to = SocketAddr::new(sink.address().into(), PORT);
@@ -179,7 +179,7 @@ fn address(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(10, 97, 0, number)
 }
 
-/// What Linux calls a law of congestion control, if it has it: its reno repairs with SACK, as our
+/// Linux's name of a congestion control, if it has it. Linux's reno recovers with SACK, as our
 /// newreno does.
 fn linux_name(algorithm: Algorithm) -> Option<&'static str> {
     match algorithm.name() {
@@ -190,12 +190,12 @@ fn linux_name(algorithm: Algorithm) -> Option<&'static str> {
     }
 }
 
-/// Does Linux have it?
+/// Does Linux have this congestion control?
 pub fn linux_has(algorithm: Algorithm) -> bool {
     linux_name(algorithm).is_some()
 }
 
-/// Read until it is over, and count.
+/// Read and count until `over`.
 fn drain(mut from: Box<dyn Stream>, count: &AtomicU64, over: &AtomicBool) {
     let mut into = vec![0; CHUNK];
     while !over.load(Ordering::Relaxed) {
@@ -210,7 +210,7 @@ fn drain(mut from: Box<dyn Stream>, count: &AtomicU64, over: &AtomicBool) {
     }
 }
 
-/// Write until it is over.
+/// Write until `over`.
 fn fill(mut to: Box<dyn Stream>, over: &AtomicBool) {
     let data = vec![0x5a; CHUNK];
     while !over.load(Ordering::Relaxed) {

@@ -1,8 +1,7 @@
-//! What every experiment hands back: rows of named values with units, each single run behind them,
-//! and a plot.
+//! The result of every experiment: rows of named values with units, all single runs, and a plot.
 //!
-//! Called by: experiments, which make a [`Report`]; the lab, which prints it. The document is the
-//! same for all experiments: `{"lab", "question", "version", "machine", "settings", "seconds",
+//! Called by: experiments, which make a [`Report`]; the lab, which prints it. The document has the
+//! same form for all experiments: `{"lab", "question", "version", "machine", "settings", "seconds",
 //! "interrupted", "units", "rows", "fits", "samples", "notes"}`.
 
 use serde_json::{Map, Value, json};
@@ -10,33 +9,34 @@ use serde_json::{Map, Value, json};
 use crate::envelope::{Envelope, VERSION};
 use crate::plot::Plot;
 
-/// What came out.
+/// The result of an experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// What was run, whatever of it the command line chose: enough to run it again.
+    /// The settings of the run, chosen or default: enough to repeat it.
     pub settings: Value,
-    /// What a row holds.
+    /// The columns of a row.
     pub columns: Vec<Column>,
-    /// As many values as columns each; null is what could not be measured, and a note says why.
+    /// As many values as columns in each; null is a value that was not measured, and a note says
+    /// why.
     pub rows: Vec<Vec<Value>>,
-    /// What was fitted to the rows, each with how far it may be off; empty where nothing is.
+    /// Fits to the rows, each with its intervals; empty if there are none.
     pub fits: Vec<Value>,
-    /// Each run by itself.
+    /// The single runs.
     pub samples: Vec<Value>,
-    /// Sentences about how the figures came to be.
+    /// Sentences about how the figures were measured.
     pub notes: Vec<String>,
-    /// The picture.
+    /// The plot.
     pub plot: Option<Plot>,
 }
 
-/// A named value of all rows.
+/// A column.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     /// Name in the document.
     pub key: &'static str,
     /// Name in the table.
     pub head: &'static str,
-    /// Unit; empty for words.
+    /// Unit; empty for text.
     pub unit: &'static str,
     /// How the table shows it.
     pub format: Format,
@@ -45,11 +45,11 @@ pub struct Column {
 /// How the table shows a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// A heading above the rows that have it in common.
+    /// A heading above the rows that share it.
     Heading,
-    /// Words.
+    /// Text.
     Text,
-    /// So many places behind the point.
+    /// A number with this many decimals.
     Number(usize),
     /// Bytes, in kB and MB.
     Bytes,
@@ -57,7 +57,7 @@ pub enum Format {
     Hidden,
 }
 
-/// A column.
+/// Make a column.
 pub(crate) const fn column(
     key: &'static str,
     head: &'static str,
@@ -67,24 +67,24 @@ pub(crate) const fn column(
     Column { key, head, unit, format }
 }
 
-/// The note that goes with rows of null; none where all were measured.
+/// The note about rows of null; none if all were measured.
 pub(crate) fn missing(missing: usize, of: usize, what: &str) -> Option<String> {
     (missing > 0).then(|| format!("{missing} of {of} {what} were not run to their end."))
 }
 
-/// The least, the middle and the most of several values.
+/// Minimum, median and maximum of several values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Span {
-    /// The least.
+    /// The minimum.
     pub low: f64,
-    /// The median: of an even number the mean of the two in the middle.
+    /// The median; of an even number of values, the mean of the middle two.
     pub mid: f64,
-    /// The most.
+    /// The maximum.
     pub high: f64,
 }
 
 impl Span {
-    /// Of these; `None` of none.
+    /// Of these values; `None` if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Span> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -99,7 +99,7 @@ impl Span {
 }
 
 impl Report {
-    /// The one JSON document, with an end of line.
+    /// The JSON document, with a line end.
     pub(crate) fn document(&self, envelope: &Envelope) -> String {
         let rows: Vec<Value> = self.rows.iter().map(|row| self.object(row)).collect();
         let units: Map<String, Value> = self

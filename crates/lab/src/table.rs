@@ -1,4 +1,4 @@
-//! A report as people read it: what was asked, where it ran, the rows under their headings, notes.
+//! A report for people: the question, the machine, the rows under their headings, notes.
 //!
 //! Called by: the lab.
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::envelope::{Envelope, VERSION};
 use crate::report::{Column, Format, Report};
 
-/// Longest line of what is said in sentences.
+/// Maximum length of a line of prose.
 const WIDTH: usize = 96;
 
 /// The whole text.
@@ -91,7 +91,7 @@ fn cell(column: &Column, value: &Value) -> String {
     }
 }
 
-/// Bytes in three digits, powers of 1000, as link rates are.
+/// Bytes in three digits, with units in powers of 1000, as for link rates.
 pub(crate) fn bytes(bytes: f64) -> String {
     match bytes {
         b if b >= 999_500.0 => format!("{} MB", three(b / 1e6)),
@@ -100,7 +100,7 @@ pub(crate) fn bytes(bytes: f64) -> String {
     }
 }
 
-/// A number in three digits or so, without zeros at its end.
+/// A number in about three digits, without trailing zeros.
 pub(crate) fn three(value: f64) -> String {
     let places = if value >= 100.0 {
         0
@@ -116,7 +116,7 @@ pub(crate) fn three(value: f64) -> String {
     }
 }
 
-/// A paragraph, cut between words.
+/// A paragraph, broken between words.
 fn wrapped(words: &str) -> String {
     let mut text = String::new();
     let mut column = 0;

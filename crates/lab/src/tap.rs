@@ -1,13 +1,13 @@
-//! `wirespeed lab tap`: what it costs to show a packet to a tap, ours beside the way of STREAMS, by
-//! the packet's size.
+//! `wirespeed lab tap`: the cost of showing a packet to a tap, ours beside the STREAMS way, by
+//! packet size.
 //!
 //! Called by: the lab. `bpf::Tap` and `streams` do the work.
 //!
-//! Every packet matches, and all of it is copied, both here and there; ours sees them in bursts, as
-//! the driver's edge shows them. So the slope of a line through the times by size is the copying,
-//! and where it meets zero bytes is what the linkage costs, and a call of `memcpy`. A loop that
-//! copies the same packets and does nothing else is measured beside them: a line through what is
-//! above its times meets zero bytes at the linkage alone.
+//! Every packet matches and is copied whole, by both. Ours gets packets in bursts, as a port's taps
+//! do. The slope of a line through the times by size is the cost of copying; its value at zero
+//! bytes is the cost of the linkage, and of a call of `memcpy`. A loop that only copies the same
+//! packets is measured as well: the difference to its times, extrapolated to zero bytes, is the
+//! linkage alone.
 
 mod fit;
 mod streams;
@@ -32,13 +32,13 @@ use streams::{Allocation, Processors, Stream, describing_bytes};
 /// The options.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// Bytes of packets in a round, of every size as many: more than a cache holds bend the lines
+    /// Bytes of packets in a round, the same for every size; more than a cache holds bend the lines
     #[arg(long, value_name = "BYTES", default_value_t = ROUND_BYTES,
           value_parser = clap::value_parser!(u64).range(10_000..=100_000_000))]
     bytes: u64,
 }
 
-/// What the second cache of any processor holds three times.
+/// A third of what the second-level cache of any processor holds.
 pub const ROUND_BYTES: u64 = 128 << 10;
 
 /// Sizes of packets, in bytes; the mean on a network is near the second.
@@ -48,10 +48,10 @@ const SIZES: [usize; 12] = [60, 100, 150, 200, 300, 400, 550, 700, 850, 1000, 12
 const ROUNDS: usize = 101;
 const QUICK_ROUNDS: usize = 15;
 
-/// Bytes of different packets, of every size as many: what the first cache holds.
+/// Bytes of different packets, the same for every size: as much as the first-level cache holds.
 const DIFFERENT_BYTES: usize = 16 << 10;
 
-/// A way to tap.
+/// A method of tapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Method(Kind);
 
@@ -63,17 +63,17 @@ enum Kind {
 }
 
 impl Method {
-    /// None: the copying alone.
+    /// No tap, only the copy.
     const COPY: Method = Method(Kind::Copy);
     /// A call with the packet in place.
     pub const OURS: Method = Method(Kind::Ours);
-    /// Messages whose blocks are allocated each by itself.
+    /// Messages whose blocks are separate allocations.
     pub const ALLOCATE: Method = streams(Allocation::Apart, false, Processors::Several);
-    /// And freed.
+    /// The same, and freed.
     pub const ALLOCATE_AND_FREE: Method = streams(Allocation::Apart, true, Processors::Several);
-    /// Messages that are one allocation, and freed.
+    /// Messages in one allocation, and freed.
     pub const TOGETHER: Method = streams(Allocation::Together, true, Processors::Several);
-    /// Those of three allocations, freed, where there is one processor and nothing is locked.
+    /// Messages of separate allocations, freed, with one processor and without locks.
     pub const UNLOCKED: Method = streams(Allocation::Apart, true, Processors::One);
 }
 
@@ -81,7 +81,7 @@ const fn streams(allocation: Allocation, frees: bool, processors: Processors) ->
     Method(Kind::Streams { allocation, frees, processors })
 }
 
-/// The first is what the others are compared with, the second what they are quoted beside.
+/// The first is the baseline; the others are compared with the second.
 const METHODS: [(&str, Method); 6] = [
     ("a copy alone", Method::COPY),
     ("ours", Method::OURS),
@@ -91,16 +91,16 @@ const METHODS: [(&str, Method); 6] = [
     ("STREAMS, one processor", Method::UNLOCKED),
 ];
 
-/// What was found of a way, in ns by bytes.
+/// The fits of a method, in ns by bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Lines {
     /// The line through its medians.
     pub all: Line,
-    /// The line through what they are above those of a copy alone.
+    /// The line through their differences to the medians of a copy alone.
     pub above_copy: Line,
 }
 
-/// Some ways by so many rounds in turns; `None` for one of which nothing was measured.
+/// Measure methods in alternating rounds; `None` for a method that was not measured.
 ///
 /// # Errors
 /// No tap could be made.
@@ -130,7 +130,7 @@ const COLUMNS: &[Column] = &[
 /// Nanoseconds a packet of one round.
 type Times = Vec<f64>;
 
-/// What was measured of a way.
+/// The measurements of a method.
 struct Measured {
     name: &'static str,
     method: Method,
@@ -143,7 +143,7 @@ impl Measured {
         Measured { name, method, times: Vec::new() }
     }
 
-    /// Bytes and median; fewer than there are sizes if it was stopped.
+    /// Bytes and median; sizes that were not measured are missing.
     fn points(&self) -> impl Iterator<Item = (f64, f64)> {
         let medians = self.times.iter().zip(SIZES);
         medians.filter_map(|(t, size)| Some((size as f64, percentile(t, 0.5)?)))
@@ -160,19 +160,19 @@ impl Measured {
 }
 
 fn all() -> Filter {
-    // A return of more than any packet has cannot be refused.
+    // A return of more bytes than any packet has is always a valid program.
     let program = Program::new(&[Insn::new(0x06, 0, 0, 0x4_0000)]);
     Filter::new(program.expect("one return is a program"))
 }
 
-/// Packets of one size, and what they are shown to.
+/// Packets of one size, and the taps that they are shown to.
 struct Bench {
     tap: Tap,
-    /// With nothing locked, and locked.
+    /// Without locks, and with locks.
     streams: [Stream; 2],
     copies: Vec<u8>,
     packets: Vec<Mbuf>,
-    /// How often all of them are shown.
+    /// How often all packets are shown.
     repeats: usize,
 }
 
@@ -181,7 +181,7 @@ impl Bench {
         let different = DIFFERENT_BYTES / size;
         let repeats = (round_bytes as usize / size).div_ceil(different);
         let count = repeats * different;
-        // The reader has its buffer in the end, not on the way.
+        // Large enough that it does not fill before it is read.
         let buffer_bytes = (count * (size + 64)).clamp(1 << 20, 64 << 20);
         let settings = Settings { buffer_bytes, ..Settings::default() };
         let tap = Tap::new(all(), settings).map_err(|e| Error::Failed(e.to_string()))?;
@@ -194,8 +194,8 @@ impl Bench {
         Ok(Bench { tap, streams, copies, packets, repeats })
     }
 
-    /// Rounds of all ways in turns; the first of each is for memory and caches as they will be. The
-    /// size has its place among the times, with nothing in it, though nothing was measured.
+    /// Rounds of all methods in turns; the first round of each warms memory and caches. A size that
+    /// was not measured gets an empty entry.
     fn rounds(&mut self, all: &mut [Measured], rounds: usize, is_stopped: impl Fn() -> bool) {
         for measured in all.iter_mut() {
             measured.times.push(Times::new());
@@ -214,15 +214,15 @@ impl Bench {
         }
     }
 
-    /// One round of a way: ns a packet. What is kept is read burst by burst, as a reader would that
-    /// is awake, so that no way is charged for memory that it would not use; without the frees, the
-    /// reading is not timed.
+    /// One round of a method: ns a packet. What is kept is read after each burst, as a waiting
+    /// reader would, so that no method pays for memory that it would not use. Without the frees,
+    /// the reading is not timed.
     fn round(&mut self, method: Method) -> f64 {
         let Bench { tap, streams, copies, packets, repeats } = self;
         let mut spent = Duration::ZERO;
         for burst in (0..*repeats).flat_map(|_| packets.chunks(BURST)) {
             let begun = Instant::now();
-            // A loop for each way, so that it has its own in registers.
+            // A loop for each method, so that each keeps its own state in registers.
             match method.0 {
                 Kind::Copy => copy_all(black_box(burst), copies),
                 Kind::Ours => show(black_box(burst), tap),
@@ -258,7 +258,7 @@ fn copy_all(burst: &[Mbuf], mut room: &mut [u8]) {
     }
 }
 
-/// As a port's taps are shown a burst: `crates/stack/src/taps.rs`.
+/// As a port shows a burst to its taps: `crates/stack/src/taps.rs`.
 #[inline(never)]
 fn show(burst: &[Mbuf], tap: &mut Tap) {
     let (direction, time) = black_box((Direction::In, WallTime(1)));
@@ -273,7 +273,7 @@ fn show(burst: &[Mbuf], tap: &mut Tap) {
     });
 }
 
-/// Measure all ways at all sizes.
+/// Measure all methods at all sizes.
 pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> {
     let options = Options::from_arg_matches(matches).map_err(|e| Error::Usage(e.to_string()))?;
     let rounds = if run.common.quick { QUICK_ROUNDS } else { ROUNDS };
@@ -284,7 +284,7 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
     Ok(report(&options, rounds, &measured))
 }
 
-/// The value below which this share of the times is.
+/// The value below which this share of the times lies.
 fn percentile(times: &Times, share: f64) -> Option<f64> {
     let mut sorted = times.clone();
     sorted.sort_by(f64::total_cmp);
@@ -319,7 +319,7 @@ fn as_json(measured: &Measured) -> Value {
     json!({ "method": measured.name, "rounds_ns": measured.times })
 }
 
-/// The line through a way's medians, and the one through what they are above those of a copy.
+/// The line through a method's medians, and the one through their differences to those of a copy.
 fn fit(measured: &Measured, copy: Option<&Measured>) -> Value {
     let copy = copy.filter(|copy| copy.method != measured.method);
     let above = copy.and_then(|copy| measured.above(copy));
@@ -341,7 +341,7 @@ fn fitted(line: Line) -> Value {
     })
 }
 
-/// The lines, and what they say of each other.
+/// Sentences with the lines and their ratios.
 fn notes(measured: &[Measured]) -> Vec<String> {
     let mut notes = Vec::new();
     let [copy, methods @ ..] = measured else { return notes };

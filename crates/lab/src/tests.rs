@@ -1,5 +1,5 @@
-//! What all experiments have in common: the envelope, rows that exist although they were not
-//! measured them, options that are refused where they would change nothing.
+//! What all experiments share: the envelope, rows that exist although they were not measured,
+//! options that are refused where they would change nothing.
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use serde_json::Value;
@@ -18,7 +18,7 @@ fn args(line: &str) -> Args {
     Lab::from_arg_matches(&matches).expect(line).args
 }
 
-/// The outcome if it is stopped before anything is measured.
+/// The document of a run that is stopped before anything is measured.
 fn stopped(line: &str) -> Value {
     let finished = perform(&args(&format!("{line} --json")), &|| true).expect(line);
     serde_json::from_str(&finished.text).expect("one document")

@@ -1,8 +1,8 @@
-//! `wirespeed lab wan`: the grid of bad networks. For each path, each thing that may be wrong with
-//! it and each congestion control, the goodput of bulk flows in virtual time, over several seeds.
+//! `wirespeed lab wan`: a grid of bad networks. For each path, impairment and congestion control,
+//! it measures the goodput of bulk flows in virtual time, over several seeds.
 //!
-//! Called by: the lab. `grid` says which cells there are, `published` what Linux reached.
-//! `sim::goodput` runs the world.
+//! Called by: the lab. `grid` has the cells, `published` the figures of Linux. `sim::goodput` runs
+//! the world.
 
 pub(crate) mod grid;
 #[cfg(target_os = "linux")]
@@ -20,7 +20,7 @@ use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::{Error, Run};
 use grid::{Cell, Choice};
 
-/// Seeds of a cell, and those with `--quick`.
+/// Seeds of a cell, usually and with `--quick`.
 const SEEDS: (u64, u64) = (5, 1);
 /// More runs than this are a mistake.
 const RUNS_MAX: u64 = 100_000;
@@ -45,7 +45,7 @@ pub(crate) struct Options {
     peer: Option<Peer>,
 }
 
-/// Who else is on the path.
+/// The other TCP on the path.
 #[cfg(target_os = "linux")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Peer {
@@ -84,7 +84,7 @@ const COLUMNS: &[Column] = &[
     column("seeds", "", "seeds", Format::Hidden),
 ];
 
-/// One run of a cell.
+/// A run of a cell.
 struct Sample<'a> {
     cell: &'a Cell,
     seed: u64,
@@ -108,8 +108,7 @@ pub(crate) fn run(matches: &ArgMatches, run: &Run<'_>) -> Result<Report, Error> 
             seeds.end - seeds.start,
         )));
     }
-    // All cells with the first seed, then all with the next: an early stop leaves some of
-    // each.
+    // All cells with the first seed, then all with the next: an early stop leaves some of each.
     let runs: Vec<(&Cell, u64)> =
         seeds.clone().flat_map(|seed| cells.iter().map(move |cell| (cell, seed))).collect();
     let outcomes = run.each(&runs, |&(cell, seed), stop| {

@@ -1,5 +1,5 @@
-//! Two stacks in one process and a wire in memory between them: an echo server on one, a client on
-//! the other, all on one thread of tokio.
+//! Two stacks in one process, joined by a link in memory: an echo server on one, a client on the
+//! other, all on one tokio thread.
 //!
 //! `cargo run -p wirespeed-net --features tokio --example echo`
 
@@ -12,7 +12,7 @@ use wirespeed_net::{Net, TcpListener, TcpStream};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> io::Result<()> {
-    // A program that is no example draws its seed at random.
+    // A real program draws the seed at random.
     let (here, there) = pair(&PairConfig::new([1, 2]));
     let address = SocketAddr::new(there.addr, 7);
     let (client, _) = Net::spawn_tokio(here.stack);

@@ -1,5 +1,5 @@
-//! How a thread sleeps, and the waker that wakes it: a doorbell, and where devices have
-//! descriptors, a poll that the same ring interrupts.
+//! How a thread sleeps and is woken: a doorbell, or, where devices have descriptors, a poll(2) that
+//! the same doorbell interrupts through an eventfd.
 //!
 //! Called by: `wait.rs` for callers, `driver.rs` for the driver's thread.
 
@@ -79,7 +79,7 @@ impl ThreadBell {
                 }
                 self.bell.disarm();
             }
-            // No descriptor left for it: poll at an interval.
+            // The system has no descriptor left for an eventfd: poll at an interval.
             None => {
                 let interval = LOOK_INTERVAL;
                 self.bell.sleep(Some(timeout.map_or(interval, |t| t.min(interval))));
@@ -90,7 +90,7 @@ impl ThreadBell {
 
 #[cfg(target_os = "linux")]
 mod alarm {
-    //! An eventfd: a ring adds to it, which ends a poll.
+    //! An eventfd: a ring writes to it, which ends the poll(2).
 
     use core::time::Duration;
     use std::os::fd::OwnedFd;
@@ -114,13 +114,13 @@ mod alarm {
         }
 
         fn wake_by_ref(self: &Arc<Counter>) {
-            // It fails when it is full; then it is readable as well.
+            // The write fails only if the counter is full; then it is readable as well.
             let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
         }
     }
 
     impl Alarm {
-        /// `None`: the system has no descriptor for us.
+        /// `None` if the system has no descriptor left.
         pub(super) fn new() -> Option<Alarm> {
             let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
             let counter = Arc::new(Counter(fd));
@@ -131,8 +131,8 @@ mod alarm {
             &self.waker
         }
 
-        /// Sleep until a ring, until `at` is readable or until `timeout` has passed. May return
-        /// early: a signal came.
+        /// Sleep until a ring, until `at` is readable or until `timeout` has passed. A signal may
+        /// end it earlier.
         pub(super) fn sleep(&self, at: &Descriptor, timeout: Option<Duration>) {
             let timeout = timeout.and_then(|t| Timespec::try_from(t).ok());
             let mut fds =

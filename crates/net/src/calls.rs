@@ -1,10 +1,10 @@
-//! TCP calls on a locked stack, with Linux's results, shared by every kind of socket here.
+//! TCP calls on a locked stack, with Linux's results, shared by all socket types of this crate.
 //! `Pending` is "would block".
 //!
-//! Called by: stream types of all kinds. A connection that failed reports its error once, to the
-//! first read, write or query; after that, reads return 0 and writes a broken pipe. A RST after the
-//! peer's FIN is a broken pipe to writers; readers have seen the end already. tests/same_errors.rs
-//! compares with the kernel.
+//! Called by: all stream types. A connection that failed reports its error once, to the first read,
+//! write or query; after that, reads return 0 and writes fail with a broken pipe. After the peer's
+//! FIN a RST is a broken pipe to writers, while readers have already read the end of the stream.
+//! tests/same_errors.rs compares with the kernel.
 
 use core::task::Poll;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -56,12 +56,13 @@ impl Inner {
             match self.poll_read(handle, part) {
                 Poll::Ready(Ok(n)) => {
                     done += n;
-                    // A read ends at a mark of urgent data.
+                    // A read ends at the mark of urgent data.
                     if n < part.len() || self.stack.tcp_at_mark(handle) == Some(true) {
                         break;
                     }
                 }
-                // The next call returns it again, unless it is an error, which is reported once.
+                // The next call returns it again; an error is reported only once, so it is made
+                // unreported.
                 other if done == 0 => return other,
                 Poll::Ready(Err(_)) => {
                     self.untell(handle);
@@ -84,7 +85,7 @@ impl Inner {
         }
     }
 
-    /// The oldest received buffer itself; `None` is the end.
+    /// Take the oldest received buffer; `None` is the end of the stream.
     pub(crate) fn poll_read_mbuf(&mut self, handle: TcpHandle) -> Poll<io::Result<Option<Mbuf>>> {
         match self.stack.tcp_read_mbuf(handle) {
             Ok(m) => Poll::Ready(Ok(m)),
@@ -92,7 +93,7 @@ impl Inner {
         }
     }
 
-    /// Is the socket readable: data, the end, or an error?
+    /// Is the socket readable: data, the end of the stream, or an error?
     pub(crate) fn poll_readable(&mut self, handle: TcpHandle) -> Poll<io::Result<()>> {
         match self.stack.tcp_peek(handle, &mut [0]) {
             Err(CallError::WouldBlock) => Poll::Pending,
@@ -176,12 +177,12 @@ impl Inner {
         }
     }
 
-    /// Has the peer's FIN come?
+    /// Has the peer's FIN arrived?
     fn is_finished(&self, handle: TcpHandle) -> bool {
         self.stack.tcp_readable(handle).is_none_or(|(_, finished)| finished)
     }
 
-    /// An error was not delivered after all: the next call reports it.
+    /// Mark an error as not reported: the next call reports it.
     pub(crate) fn untell(&mut self, handle: TcpHandle) {
         if let Some(socket) = self.tcp.get_mut(handle) {
             socket.error_reported = false;
@@ -196,7 +197,7 @@ impl Inner {
         }
     }
 
-    /// Has the peer acknowledged everything, our end included, or can it not any more?
+    /// Has the peer acknowledged everything, our FIN included, or is the connection over?
     pub(crate) fn poll_closed(&mut self, handle: TcpHandle) -> Poll<io::Result<()>> {
         match self.stack.tcp_state(handle) {
             Some((State::Closed, Some(ended))) if !self.was_reported(handle) => {

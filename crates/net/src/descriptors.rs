@@ -1,11 +1,11 @@
-//! Waiting for the descriptors of devices (Linux). One epoll instance holds those of all ports; a
-//! second one, which the driver waits on, holds the first while the driver is to be woken by them.
-//! A thread in a blocking call waits on the first itself, so one system call switches the driver
-//! off and on, without a wake-up.
+//! Waiting for the descriptors of devices (Linux), with two epoll instances. The first holds the
+//! descriptors of all ports. The second, which the driver waits on, holds the first; it listens to
+//! it only while the devices are to wake the driver. A thread in a blocking call waits on the first
+//! itself, so that one system call switches the driver off or on, without a wake-up.
 //!
-//! Called by: `driver.rs` and `wait.rs`, through `Inner::watch`. The kernel forgets a descriptor
-//! when its file is closed, but not one that its owner keeps open after its port is gone; so any
-//! change makes a new first instance.
+//! Called by: `driver.rs` and `wait.rs`, through `Inner::watch`. The kernel removes a descriptor
+//! from epoll when its file is closed, but a device may keep its file open after its port is
+//! removed. So any change of the ports makes a new first instance.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -14,10 +14,10 @@ use std::sync::Arc;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use stack::{Awaited, PortId, Stack};
 
-/// A descriptor to wait on: readable when there is something to poll the stack for.
+/// A descriptor to wait on: readable when the stack has to be polled.
 pub(crate) type Descriptor = Arc<OwnedFd>;
 
-/// What one device's descriptor was registered as.
+/// How one device's descriptor was registered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Known {
     port: PortId,
@@ -33,19 +33,19 @@ pub(crate) struct Descriptors {
     epoch: u64,
 }
 
-/// The two instances.
+/// The two epoll instances.
 struct Pair {
     driver: Descriptor,
     devices: Descriptor,
-    /// The driver is woken by the devices.
+    /// True while the devices wake the driver.
     heard: bool,
 }
 
 impl Descriptors {
-    /// Register the descriptors that the devices have now, and switch the driver on or off.
+    /// Register the current descriptors of the devices, and switch the driver's wake-ups on or off.
     ///
     /// # Errors
-    /// The system has no more descriptors: devices are to be looked at at an interval.
+    /// The system has no descriptors left: the devices have to be polled at an interval.
     pub(crate) fn update(&mut self, stack: &Stack, driver_hears: bool) -> io::Result<()> {
         let epoch = stack.ports_epoch();
         let same = |known: &Known, now: &Known| (known.port, known.fd) == (now.port, now.fd);
@@ -80,7 +80,7 @@ impl Descriptors {
         pair.hear(driver_hears)
     }
 
-    /// A new instance for the devices, with none in it.
+    /// Make a new, empty instance for the devices.
     fn renew(&mut self, driver_hears: bool) -> io::Result<()> {
         self.known.clear();
         let devices = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
@@ -102,7 +102,7 @@ impl Descriptors {
         self.pair.as_ref().map(|pair| pair.driver.clone())
     }
 
-    /// The instance that a thread waits on which drives the stack meanwhile.
+    /// The instance that a thread waits on while it drives the stack.
     pub(crate) fn of_caller(&self) -> Option<Descriptor> {
         self.pair.as_ref().map(|pair| pair.devices.clone())
     }
@@ -112,7 +112,7 @@ impl Pair {
     fn hear(&mut self, driver_hears: bool) -> io::Result<()> {
         if self.heard != driver_hears {
             let (driver, devices) = (&self.driver, self.devices.as_fd());
-            // If something is readable already, this wakes threads that wait there.
+            // If something is readable already, this wakes the threads that wait there.
             epoll::modify(driver, devices, EventData::new_u64(0), events(driver_hears))?;
             self.heard = driver_hears;
         }
@@ -120,7 +120,7 @@ impl Pair {
     }
 }
 
-/// The events of a device's descriptor: one that is switched off stays registered.
+/// The epoll events for a device's descriptor. With none awaited it stays registered.
 fn at_device(awaited: Awaited) -> EventFlags {
     match awaited {
         Awaited::Nothing => EventFlags::empty(),

@@ -1,11 +1,11 @@
 //! The driver of a stack: a thread, a task of any runtime, or a thread that waits in a blocking
 //! call.
 //!
-//! Called by: `Net::new` makes a [`Driver`]; `call` ends ask here whether it must be woken.
-//! The driver polls the stack while there is something to do, leaves its waker with the devices
-//! and sleeps until one of them, a timer or a call wakes it. While a thread waits in a blocking
-//! call and the driver sleeps, that thread leaves its own waker with the devices instead, and only
-//! that thread is woken (see `wait.rs`). docs/decisions/0019-who-drives.md says why.
+//! Called by: `Net::new`, which makes a [`Driver`]; the end of each `Call`, which checks whether to
+//! wake it. The driver polls the stack while there is work, registers its waker with the devices
+//! and sleeps until a device, a timer or a call wakes it. A thread that waits in a blocking call
+//! while the driver sleeps registers its own waker with the devices instead, and only that thread
+//! is woken (`wait.rs`). Why: docs/decisions/0019-who-drives.md.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -27,34 +27,35 @@ pub(crate) enum Turn {
     Again,
     /// Sleep until woken, until this time, or until the descriptor is readable.
     Sleep(Instant, Option<Descriptor>),
-    /// Nothing, ever.
+    /// The driver ends.
     Done,
 }
 
 /// The result of [`Inner::watch`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Watch {
-    /// There is something to poll for at once.
+    /// There is work: poll again at once.
     Ready,
-    /// Sleep: all devices wake, or have descriptors to sleep at.
+    /// Sleep: all devices wake the sleeper, or have descriptors to wait on.
     Sleep,
     /// Sleep, but poll again after [`LOOK_INTERVAL`].
     Look,
     /// Sleep until this time, and ignore descriptors: frames are coalesced.
     Until(Instant),
-    /// The same, but wait for other ports' descriptors meanwhile.
+    /// Sleep until this time or until another port's descriptor is ready: frames are coalesced.
     UntilOrDescriptor(Instant),
 }
 
 impl Inner {
-    /// At the end of a call: does the sleeping driver have to be woken?
+    /// At the end of a call: wake the sleeping driver if it has to run.
     pub(crate) fn call_driver_if_needed(&mut self) {
         let new_push_back = self.stack.is_newly_pushed_back();
         let other_ports = self.driver.saw_epoch != self.stack.ports_epoch();
         if (new_push_back || other_ports)
             && let Some(watcher) = self.driver.watcher.take()
         {
-            // The devices will report room for what was pushed back before.
+            // The owner of that waker arms the devices again, so that a device that pushed back
+            // reports room, and new ports get the waker.
             self.wake(watcher);
         }
         if let Some(until) = self.driver.asleep_until
@@ -73,22 +74,22 @@ impl Inner {
         }
     }
 
-    /// Receive and send what there is.
+    /// Receive and send what is pending.
     pub(crate) fn drive(&mut self, now: Instant) {
-        // One poll takes all that a device has, or eight bursts; later frames are found when the
-        // devices are armed.
+        // One poll takes all that a device has, up to eight bursts; arming the devices finds later
+        // frames.
         self.stack.poll(now);
-        // On a busy stack no poll is without work.
+        // A busy stack never has a poll without work, so it is settled here.
         self.stack.settle();
         self.dispatch();
     }
 
-    /// Have the devices wake `waker`, of the driver or of the caller that drives.
+    /// Have the devices wake `waker`, which is the driver's or that of the thread that drives.
     pub(crate) fn watch(&mut self, waker: &Waker) -> Watch {
         let watch = match self.stack.arm(waker) {
             Armed::Ready => Watch::Ready,
             Armed::All => {
-                // A port that is gone may have left its descriptor with its owner.
+                // A removed port's device may still have its descriptor open and registered.
                 self.update_descriptors();
                 Watch::Sleep
             }
@@ -98,8 +99,7 @@ impl Inner {
                 self.update_descriptors();
                 Watch::Look
             }
-            // No thread waits on descriptors, and those of coalescing ports need not be switched
-            // off.
+            // No thread waits on descriptors, so those of coalescing ports can stay registered.
             Armed::Until(at) if !self.awaits_descriptors() => Watch::Until(at),
             Armed::Until(at) if self.update_descriptors() => Watch::UntilOrDescriptor(at),
             Armed::Until(at) => {
@@ -115,7 +115,7 @@ impl Inner {
         watch
     }
 
-    /// Is there a descriptor at which something is awaited?
+    /// Does any port have a descriptor to wait on?
     #[cfg(unix)]
     fn awaits_descriptors(&self) -> bool {
         self.stack.descriptors().any(|(_, _, awaited)| awaited != stack::Awaited::Nothing)
@@ -126,8 +126,8 @@ impl Inner {
         false
     }
 
-    /// Register the devices' descriptors with epoll; `false` if that failed, and devices have to be
-    /// polled.
+    /// Register the devices' descriptors with epoll; `false` if that failed and the devices have to
+    /// be polled.
     #[cfg(target_os = "linux")]
     fn update_descriptors(&mut self) -> bool {
         let driver_hears = !self.driver.caller_drives;
@@ -145,7 +145,7 @@ impl Inner {
         self.driver.descriptors.of_driver()
     }
 
-    /// The descriptor that a caller waits on which drives the stack.
+    /// The descriptor that a thread waits on while it drives the stack.
     #[cfg(target_os = "linux")]
     pub(crate) fn callers_descriptor(&self) -> Option<Descriptor> {
         self.driver.descriptors.of_caller()
@@ -161,12 +161,12 @@ impl Inner {
         None
     }
 
-    /// A thread that drove while it waited is done: the driver has the devices again.
+    /// A thread that drove the stack while it waited is done: give the devices back to the driver.
     pub(crate) fn hand_back(&mut self) {
         self.driver.caller_drives = false;
         let Some(waker) = self.driver.background.clone() else { return };
-        // The driver has to handle what came meanwhile, and devices that cannot wake; and a driver
-        // that slept before there were descriptors is not woken by them.
+        // Wake the driver if frames came meanwhile or a device cannot wake it. A driver that went
+        // to sleep before there were descriptors has to wake too, to wait on them.
         if self.driver.asleep_until.is_some()
             && (self.watch(&waker) != Watch::Sleep
                 || (!self.driver.at_descriptors && self.drivers_descriptor().is_some()))
@@ -212,10 +212,10 @@ impl Inner {
     }
 }
 
-/// Drives a stack; without it no socket makes progress, and when it is dropped all of them fail.
+/// Drives a stack. Without it no socket makes progress; when it is dropped, all sockets fail.
 ///
-/// It ends by itself when the last [`crate::Net`] and socket are gone and the stack has finished
-/// the connections they left behind.
+/// It ends by itself when the last [`crate::Net`] and socket are dropped and the stack has finished
+/// the connections that they left.
 #[must_use = "a stack without a driver does nothing"]
 pub struct Driver {
     shared: Arc<Shared>,
@@ -226,10 +226,10 @@ impl Driver {
         Driver { shared }
     }
 
-    /// Drive from a thread of its own.
+    /// Drive the stack from a new thread.
     ///
     /// # Errors
-    /// The system has no thread for us.
+    /// The system cannot start a thread.
     pub fn spawn_thread(self) -> io::Result<DriverThread> {
         let shared = self.shared.clone();
         let thread =
@@ -242,7 +242,7 @@ impl Driver {
         DriverFuture { driver: self, timer }
     }
 
-    /// Drive as a task of tokio's runtime, which must have its timer on.
+    /// Drive as a task of tokio's runtime, whose timer must be enabled.
     #[cfg(feature = "tokio")]
     pub fn with_tokio(self) -> DriverFuture<crate::timer::TokioTimer> {
         self.with_timer(crate::timer::TokioTimer::default())
@@ -251,7 +251,7 @@ impl Driver {
     fn run(self) {
         let bell = ThreadBell::new();
         loop {
-            // Before polling: events after this ring.
+            // Arm before polling: any event after this rings.
             bell.arm();
             match self.turn(bell.waker()) {
                 Turn::Again => bell.disarm(),
@@ -277,17 +277,17 @@ impl Drop for Driver {
     }
 }
 
-/// The thread that drives a stack. Dropping this lets it run on.
+/// The thread that drives a stack. Dropping this value does not stop the thread.
 pub struct DriverThread {
     shared: Arc<Shared>,
     thread: JoinHandle<()>,
 }
 
 impl DriverThread {
-    /// End it, and wait until it has; every socket of the stack fails from then on.
+    /// Stop the thread and wait until it has ended; all sockets of the stack fail from then on.
     ///
     /// # Errors
-    /// It had panicked.
+    /// The thread panicked.
     pub fn stop(self) -> io::Result<()> {
         if let Ok(mut call) = self.shared.call() {
             call.driver.stop = true;
@@ -296,10 +296,10 @@ impl DriverThread {
         self.join()
     }
 
-    /// Wait until it ends by itself (see [`Driver`]).
+    /// Wait until the thread ends by itself (see [`Driver`]).
     ///
     /// # Errors
-    /// It had panicked.
+    /// The thread panicked.
     pub fn join(self) -> io::Result<()> {
         self.thread.join().map_err(|_| crate::error::poisoned())
     }

@@ -1,4 +1,4 @@
-//! What the driver knows between two turns; it lies under the lock of its stack.
+//! What the driver keeps between two turns; the stack's lock guards it.
 //!
 //! Called by: `driver.rs`, `inner.rs`.
 
@@ -9,24 +9,24 @@ use base::Instant;
 /// The state of the driver.
 #[derive(Default)]
 pub(crate) struct DriverState {
-    /// Wakes it.
+    /// The driver's own waker.
     pub(crate) background: Option<Waker>,
-    /// It sleeps until this; `None`: it is awake, or was woken.
+    /// The driver sleeps until this time; `None` if it is awake or was woken.
     pub(crate) asleep_until: Option<Instant>,
-    /// Whose waker the devices have.
+    /// The waker that the devices have.
     pub(crate) watcher: Option<Waker>,
-    /// A thread in a blocking call has its waker there.
+    /// A thread in a blocking call drives the stack, and the devices have its waker.
     pub(crate) caller_drives: bool,
-    /// The driver went to sleep at the devices' descriptors as well.
+    /// The sleeping driver waits on the devices' descriptors as well.
     pub(crate) at_descriptors: bool,
     #[cfg(target_os = "linux")]
     pub(crate) descriptors: crate::descriptors::Descriptors,
-    /// Which ports there were then.
+    /// The stack's port epoch when `watcher` was registered.
     pub(crate) saw_epoch: u64,
-    /// It has ended.
+    /// The driver has ended.
     pub(crate) gone: bool,
-    /// It is to end now.
+    /// The driver has to end now.
     pub(crate) stop: bool,
-    /// The last handle is gone: the driver ends when the last connection has.
+    /// The last handle was dropped: the driver ends with the last connection.
     pub(crate) abandoned: bool,
 }

@@ -1,7 +1,7 @@
-//! The errors of sockets, with the kinds that the standard library uses on Linux, and texts that
-//! say what to do.
+//! The errors of sockets: the kinds that the standard library uses on Linux, and texts that say
+//! what to do.
 //!
-//! Called by: every socket.
+//! Called by: all sockets.
 
 use std::io::{Error, ErrorKind};
 
@@ -44,7 +44,7 @@ pub(crate) fn ended(error: TcpError) -> Error {
     }
 }
 
-/// The port of a connection is gone, for a reason.
+/// The port of a connection is gone.
 pub(crate) fn network_down(why: Option<&str>) -> Error {
     let why = why.unwrap_or("the port of the connection is gone");
     Error::new(ErrorKind::NetworkDown, why)
@@ -55,27 +55,27 @@ pub(crate) fn broken_pipe() -> Error {
     Error::new(ErrorKind::BrokenPipe, "the connection is closed for writing")
 }
 
-/// A call that needs a peer.
+/// A call that needs a peer, without one.
 pub(crate) fn not_connected() -> Error {
     Error::new(ErrorKind::NotConnected, "the socket has no peer: connect it first")
 }
 
-/// A listener or its connection is gone.
+/// The listener, or its connection, was closed on this side.
 pub(crate) fn aborted() -> Error {
     Error::new(ErrorKind::ConnectionAborted, "the socket was closed on this side")
 }
 
-/// Not now.
+/// The call would have to wait.
 pub(crate) fn would_block() -> Error {
     ErrorKind::WouldBlock.into()
 }
 
-/// A connect that took longer than its caller would wait.
+/// A connect that ran into its time-out.
 pub(crate) fn connect_timed_out() -> Error {
     Error::new(ErrorKind::TimedOut, "the connection was not made within the time-out")
 }
 
-/// A port number that is not valid.
+/// No port has that id.
 pub(crate) fn no_port() -> Error {
     Error::new(ErrorKind::NotFound, "the stack has no such port: it was removed already")
 }
@@ -96,7 +96,7 @@ pub(crate) fn driver_gone() -> Error {
     Error::other("the driver of this stack has ended: keep it running as long as its sockets")
 }
 
-/// The stack is in an unknown state.
+/// A panic left the stack in an unknown state.
 pub(crate) fn poisoned() -> Error {
     Error::other("a thread panicked inside this stack: make a new one, and report the panic")
 }
@@ -107,7 +107,7 @@ pub(crate) fn limit(name: &str) -> Error {
     Error::new(ErrorKind::QuotaExceeded, text)
 }
 
-/// EMSGSIZE, as the system's own sockets give it.
+/// EMSGSIZE of the system.
 const MESSAGE_TOO_LONG: i32 = if cfg!(any(target_os = "linux", target_os = "android")) {
     90
 } else if cfg!(windows) {
@@ -116,7 +116,7 @@ const MESSAGE_TOO_LONG: i32 = if cfg!(any(target_os = "linux", target_os = "andr
     40
 };
 
-/// A datagram that was not delivered, as an ICMP error reported.
+/// A datagram that was not delivered, according to an ICMP error.
 pub(crate) fn undelivered(why: Unreachable) -> Error {
     match why {
         Unreachable::Port | Unreachable::Protocol => Error::new(
@@ -138,10 +138,10 @@ pub(crate) fn undelivered(why: Unreachable) -> Error {
     }
 }
 
-/// No route to the destination.
+/// A packet that could not be sent: no route, or another reason to drop it.
 pub(crate) fn unreachable(reason: DropReason) -> Error {
     if reason == DropReason::IpTooBig {
-        // A kind of its own, that only the system's number has.
+        // `ErrorKind` has no stable kind for EMSGSIZE; only the system's number says it.
         return Error::from_raw_os_error(MESSAGE_TOO_LONG);
     }
     let kind = match reason {
@@ -157,7 +157,7 @@ fn address_in_use() -> Error {
     Error::new(ErrorKind::AddrInUse, "the address is in use: choose another port, or 0 for any")
 }
 
-/// No such address here.
+/// The stack does not have that address.
 pub(crate) fn no_address() -> Error {
     Error::new(
         ErrorKind::AddrNotAvailable,

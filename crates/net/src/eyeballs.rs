@@ -1,8 +1,8 @@
-//! Happy eyeballs (RFC 8305): connect to the first of several addresses that answers, without
-//! waiting long for those that do not.
+//! Happy eyeballs (RFC 8305): connect to the first of several addresses that answers, without a
+//! long wait for those that do not.
 //!
-//! Called by: programs, with the addresses that a name has; resolving it is theirs. The order is
-//! theirs too, but for the families taking turns (section 4).
+//! Called by: programs, which resolve the name. The addresses are tried in the program's order,
+//! except that the families alternate (section 4).
 
 use core::future::poll_fn;
 use core::net::SocketAddr;
@@ -14,10 +14,10 @@ use std::io;
 use crate::wait::Alarm;
 use crate::{TcpSocket, TcpStream};
 
-/// Between the beginnings of two attempts: Connection Attempt Delay of RFC 8305 section 5.
+/// Time between the starts of two attempts: Connection Attempt Delay of RFC 8305 section 5.
 pub const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// The addresses, one of each family in turn, beginning with the first one's.
+/// The addresses with the two families alternating, beginning with the family of the first.
 fn interleaved(remotes: &[SocketAddr]) -> VecDeque<SocketAddr> {
     let first_is_v6 = remotes.first().is_some_and(SocketAddr::is_ipv6);
     let mut families = [VecDeque::new(), VecDeque::new()];
@@ -34,9 +34,9 @@ fn interleaved(remotes: &[SocketAddr]) -> VecDeque<SocketAddr> {
 }
 
 impl TcpSocket {
-    /// Connect to the first of `remotes` that answers: a new attempt begins when the one before
-    /// has failed or [`ATTEMPT_DELAY`] has passed; those that lose are closed. Dropping the future
-    /// ends all of them.
+    /// Connect to the first of `remotes` that answers. A new attempt begins when the one before it
+    /// has failed or [`ATTEMPT_DELAY`] has passed; the losing attempts are closed. Dropping the
+    /// future ends all of them.
     ///
     /// # Errors
     /// The last attempt's, if all failed; [`io::ErrorKind::InvalidInput`] without an address.
@@ -56,7 +56,7 @@ impl TcpSocket {
                         Poll::Ready(Err(error)) => {
                             last = error;
                             attempts.swap_remove(at);
-                            // No reason to wait for the next one.
+                            // The attempt failed: start the next one at once.
                             next = None;
                         }
                     }

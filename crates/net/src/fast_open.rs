@@ -1,7 +1,7 @@
-//! TCP Fast Open for programs: a listener that accepts connections at their SYN, and a connect
-//! whose SYN carries the first of the data. RFC 7413; both are off unless asked for.
+//! TCP Fast Open for programs (RFC 7413): a listener that accepts a connection at its SYN, and a
+//! connect whose SYN carries the first data. Both are off by default.
 //!
-//! Called by: programs. What it costs and whom it trusts: `stack::FastOpenConfig`.
+//! Called by: programs. `stack::FastOpenConfig` says what it costs and which peers it trusts.
 
 use core::net::SocketAddr;
 use std::io;
@@ -13,8 +13,8 @@ use crate::inner::Inner;
 use crate::{TcpSocket, TcpStream, blocking, wait};
 
 impl TcpSocket {
-    /// What a listener does with TCP Fast Open. It is off without this. With it on, the data of a
-    /// SYN may be read twice, by two connections, if the network delivers the SYN twice.
+    /// TCP Fast Open for a listener; off by default. With it on, two connections may both read the
+    /// data of one SYN if the network delivers the SYN twice.
     pub fn set_fast_open(&mut self, fast_open: FastOpenConfig) -> &mut TcpSocket {
         self.fast_open = fast_open;
         self
@@ -33,10 +33,10 @@ impl TcpSocket {
         Ok((TcpStream::new(self.net().clone(), handle), carried))
     }
 
-    /// Connect, with as much of `first` in the SYN as it can carry: nothing of it until a
-    /// connection to this peer has brought its cookie, which the SYN asks for. Returns how many
-    /// bytes went: write what is behind them. The peer's program may get them twice, so `first` is
-    /// a request that may be repeated (RFC 7413 section 2.1). Dropping the future ends the attempt.
+    /// Connect, with as much of `first` in the SYN as fits. The first connection to a peer carries
+    /// none of it; its SYN asks for the cookie that later connections use. Returns the number of
+    /// bytes sent; write the rest. The peer's program may get them twice, so `first` must be a
+    /// request that may be repeated (RFC 7413 section 2.1). Dropping the future ends the attempt.
     ///
     /// # Errors
     /// As [`TcpSocket::connect`].

@@ -1,8 +1,9 @@
-//! The forwarder: accepts connections to any destination, local or not. Its user sees source and
+//! The forwarder: accepts connections to any destination, local or not. The program sees source and
 //! destination before the SYN is answered. It is for proxies, sandboxes and VPN clients.
 //!
-//! Called by: programs. Limits: `forward_requests` SYNs wait for a decision, `half_open` handshakes
-//! are in progress, `forwarded` connections are open; a hit is counted, and the new one refused.
+//! Called by: programs. Limits: `forward_requests` SYNs that wait for a decision, `half_open`
+//! handshakes in progress, `forwarded` open connections. What exceeds a limit is refused, and the
+//! hit counted.
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::task::Poll;
@@ -16,14 +17,14 @@ use crate::wait::wait;
 use crate::waiting::Readiness;
 use crate::{Net, TcpStream, error};
 
-/// Accepts any destination; one a stack.
+/// Accepts connections to any destination; a stack has at most one.
 pub struct Forwarder {
     net: Net,
     handle: ListenerHandle,
 }
 
-/// A SYN that was not answered yet. Dropping it answers nothing: if the peer sends its SYN again,
-/// it is a new request.
+/// A SYN that was not answered yet. Dropping it sends no answer; if the peer retransmits the SYN,
+/// that is a new request.
 pub struct Request {
     net: Net,
     handle: Option<RequestHandle>,
@@ -32,11 +33,11 @@ pub struct Request {
 }
 
 impl Forwarder {
-    /// Take what no listener of the stack takes, with these settings for the connections, of which
-    /// `half_open_max` may be in their handshake at a time.
+    /// Accept the SYNs that match no listener of the stack, with these settings for their
+    /// connections; at most `half_open_max` handshakes are in progress.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AddrInUse`] if the stack has a forwarder; a limit.
+    /// [`io::ErrorKind::AddrInUse`] if the stack already has a forwarder; a limit.
     pub fn new(net: &Net, config: Config, half_open_max: usize) -> io::Result<Forwarder> {
         let handle = {
             let mut call = net.shared().call()?;
@@ -50,7 +51,7 @@ impl Forwarder {
                 ip,
                 fast_open: FastOpenConfig::default(),
             };
-            // Neither address nor port: everything.
+            // Unspecified address, port 0: matches everything.
             let anything = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
             let handle = call.stack.tcp_listen(anything, config).map_err(error::listen)?;
             call.listeners.insert(handle, Default::default());
@@ -89,20 +90,21 @@ impl Request {
         self.dst
     }
 
-    /// The peer.
+    /// The source of the SYN: the peer.
     pub fn src(&self) -> SocketAddr {
         self.src
     }
 
-    /// Answer the SYN and wait until the connection is open. Dropping the future closes it.
+    /// Answer the SYN and wait until the connection is open. Dropping the future closes the
+    /// connection.
     ///
     /// # Errors
     /// [`io::ErrorKind::QuotaExceeded`] at a limit: at `forwarded` the peer is refused, at the
-    /// others it hears nothing and may try again. Otherwise how the handshake ended.
+    /// others it gets no answer and may try again. Otherwise the error that ended the handshake.
     pub async fn complete(mut self) -> io::Result<TcpStream> {
         let stream = self.answer()?;
         stream.connected().await.map_err(|error| match error.kind() {
-            // Only a newer SYN evicts a handshake on this side.
+            // On this side only a newer SYN, which evicts it, aborts a handshake.
             io::ErrorKind::ConnectionAborted => error::limit("half_open_max"),
             _ => error,
         })?;

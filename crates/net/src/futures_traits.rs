@@ -1,7 +1,7 @@
 //! `AsyncRead` and `AsyncWrite` of futures-io for streams and their halves.
 //!
-//! Called by: programs on other runtimes than tokio. These are the poll functions of `stream.rs`
-//! under other names.
+//! Called by: programs on runtimes other than tokio. The methods forward to the poll functions of
+//! `stream.rs`.
 
 use core::pin::Pin;
 use core::task::{Context, Poll};
@@ -52,7 +52,7 @@ macro_rules! writer {
                 TcpStream::poll_write_vectored(&self, cx, parts)
             }
 
-            /// What was written has left already.
+            /// A write sends before it returns, so there is nothing to flush.
             fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
                 Poll::Ready(Ok(()))
             }

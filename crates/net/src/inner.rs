@@ -1,8 +1,8 @@
-//! The data under the lock of a stack: the stack, the wait queues of its sockets, and the driver's
+//! The state under a stack's lock: the stack, the wait queues of its sockets, and the driver's
 //! state; and [`Call`], which holds the lock for one socket call or one turn of the driver.
 //!
-//! Called by: every socket call, the driver. Every call ends in the same order: send what it wrote,
-//! collect the wakers, release the lock, and only then wake.
+//! Called by: all socket calls, the driver. A call ends in this order: send what it wrote, collect
+//! the wakers, release the lock, and only then wake.
 
 use core::ops::{Deref, DerefMut};
 use core::task::{Context, Poll, Waker};
@@ -32,19 +32,20 @@ pub(crate) struct Inner {
     pub(crate) tcp: SecondaryMap<TcpHandle, Socket>,
     pub(crate) listeners: SecondaryMap<ListenerHandle, WaitQueue>,
     pub(crate) udp: SecondaryMap<UdpHandle, WaitQueue>,
-    /// The wait queue for a device's room.
+    /// The wait queue for room in a device.
     room: WaitQueue,
     /// By time and number.
     alarms: BTreeMap<(Instant, u64), Waker>,
-    /// Given to alarms and waits so far.
+    /// The last number given to an alarm or a wait.
     numbers: u64,
     pub(crate) driver: DriverState,
-    /// To be woken when the lock is released.
+    /// Wakers to wake after the lock is released.
     wakers: Vec<Waker>,
-    /// To be dropped then: the last reference to a task may hold sockets.
+    /// Wakers to drop after the lock is released: a waker may hold the last reference to a task,
+    /// and the task's sockets take the lock when they are dropped.
     trash: Vec<Waker>,
     pub(crate) owner: Owner,
-    /// Connections of forwarders that are open.
+    /// Open connections that a forwarder accepted.
     pub(crate) forwarded: usize,
 }
 
@@ -67,13 +68,13 @@ impl Shared {
         Shared { inner: Mutex::new(inner), epoch: std::time::Instant::now() }
     }
 
-    /// Time on the stack's clock; it began when the stack was shared.
+    /// Time on the stack's clock, which began when the stack was shared.
     pub(crate) fn now(&self) -> Instant {
         let since = self.epoch.elapsed();
         Instant::from_nanos(since.as_nanos() as u64 + 1)
     }
 
-    /// The same moment on the system's clock; `None` if it never comes.
+    /// The same moment on the system's clock; `None` for `Instant::NEVER`.
     pub(crate) fn system_time(&self, at: Instant) -> Option<std::time::Instant> {
         if at == Instant::NEVER {
             return None;
@@ -91,8 +92,8 @@ impl Shared {
         Ok(call)
     }
 
-    /// Begin a call that waits for `readiness`. A read does not read the clock, which costs as much
-    /// as the rest of a small read, unless it has to send something.
+    /// Begin a call that waits for `readiness`. A read looks at the clock only if it has to send
+    /// something, because reading the clock costs as much as the rest of a small read.
     ///
     /// # Errors
     /// As [`Shared::call`].
@@ -111,7 +112,7 @@ impl Shared {
         Ok(Call { shared: self, inner: Some(inner), mine: None, knows_time: false })
     }
 
-    /// The driver ended: all waiting calls and all later ones fail.
+    /// The driver has ended: all waiting calls and all later ones fail.
     pub(crate) fn driver_ended(&self) {
         let Ok(mut inner) = self.inner.lock() else { return };
         inner.driver.gone = true;
@@ -129,16 +130,16 @@ impl Shared {
     }
 }
 
-/// Most wakers woken before the list is checked again.
+/// Wakers taken under the lock in one go; the lock is taken again for more.
 const WAKE_BATCH: usize = 16;
 
-/// The lock, for one call.
+/// The lock, held for one call.
 pub(crate) struct Call<'a> {
     shared: &'a Shared,
     inner: Option<MutexGuard<'a, Inner>>,
-    /// The caller's own waker: it need not be woken.
+    /// The caller's own waker, which need not be woken.
     pub(crate) mine: Option<&'a Waker>,
-    /// The stack was told the time.
+    /// The stack has the current time.
     knows_time: bool,
 }
 
@@ -182,7 +183,7 @@ impl Drop for Call<'_> {
             let count = inner.wakers.len().min(WAKE_BATCH);
             let batch: ArrayVec<Waker, WAKE_BATCH> = inner.wakers.drain(..count).collect();
             let more = !inner.wakers.is_empty();
-            // Few calls have any, and an empty vector takes no memory.
+            // Few calls have any; taking an empty vector allocates nothing.
             let trash = core::mem::take(&mut inner.trash);
             drop(inner);
             drop(trash);
@@ -203,10 +204,11 @@ impl Drop for Call<'_> {
 }
 
 impl Inner {
-    /// What every call ends with, when what it wrote has left.
+    /// Common end of all calls, after the stack's output was flushed.
     fn settle(&mut self) {
         if self.driver.asleep_until.is_some() && self.stack.pool().holds_foreign() {
-            // The next call may be far away: return a peer's buffers now.
+            // The next call may be a long time away: return buffers that belong to a peer's pool
+            // now.
             self.stack.pool().flush();
         }
         self.dispatch();
@@ -246,12 +248,12 @@ impl Inner {
         }
     }
 
-    /// Wake a waker when the call is over.
+    /// Wake `waker` after the lock is released.
     pub(crate) fn wake(&mut self, waker: Waker) {
         self.wakers.push(waker);
     }
 
-    /// Drop something when the call is over.
+    /// Drop `waker` after the lock is released.
     pub(crate) fn discard(&mut self, waker: Option<Waker>) {
         self.trash.extend(waker);
     }
@@ -266,7 +268,7 @@ impl Inner {
         }
     }
 
-    /// Wake `waker` once `readiness` may hold; the wait has the number `id`, or gets one.
+    /// Wake `waker` once `readiness` may hold. The wait keeps its number `id`, or gets a new one.
     pub(crate) fn wait(&mut self, readiness: Readiness, id: &mut Option<u64>, waker: &Waker) {
         let id = *id.get_or_insert_with(|| {
             self.numbers += 1;
@@ -283,18 +285,18 @@ impl Inner {
         self.discard(old);
     }
 
-    /// Remove a waker from its wait queue.
+    /// Remove the waker of wait `id` from its wait queue.
     pub(crate) fn leave(&mut self, readiness: Readiness, id: Option<u64>) {
         let old = id.and_then(|id| self.wait_queue(readiness)?.remove(id));
         self.discard(old);
     }
 
-    /// Drop the wait queues of a socket that is gone.
+    /// Drop the wakers of a socket that is gone.
     pub(crate) fn forget(&mut self, mut wait_queue: WaitQueue) {
         wait_queue.take_into(&mut self.trash);
     }
 
-    /// Wake `waker` at a time; returns what [`Inner::cancel_alarm`] wants.
+    /// Wake `waker` at a time; returns the key for [`Inner::cancel_alarm`].
     pub(crate) fn alarm(&mut self, at: Instant, waker: &Waker) -> (Instant, u64) {
         self.numbers += 1;
         let key = (at, self.numbers);
@@ -302,7 +304,7 @@ impl Inner {
         key
     }
 
-    /// Cancel it.
+    /// Cancel an alarm.
     pub(crate) fn cancel_alarm(&mut self, key: (Instant, u64)) {
         let old = self.alarms.remove(&key);
         self.discard(old);

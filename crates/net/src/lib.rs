@@ -2,15 +2,15 @@
 //! [`TcpListener`], [`UdpSocket`]), for threads ([`blocking`]), and the [`Forwarder`], which takes
 //! connections to any destination.
 //!
-//! Called by: programs, `capi`.
+//! Called by: programs.
 //!
 //! # How it works
-//! [`Net::new`] puts a stack behind one lock and gives a [`Driver`], which must run: as a thread
+//! [`Net::new`] puts a stack behind one lock and returns a [`Driver`], which must run: as a thread
 //! ([`Driver::spawn_thread`]), as a task ([`Driver::with_timer`], with feature `tokio`
 //! `Driver::with_tokio`). No connection has a thread or a task of its own, and an idle stack uses
 //! no processor time: its driver sleeps until a device, a timer or a call wakes it. A call that
 //! writes sends before it returns. A thread that waits in a blocking call drives the stack itself
-//! while nobody else does, so that what comes wakes it and no other.
+//! while no other thread does, so that a frame wakes that thread and no other.
 //!
 //! Errors have the kinds that `std` gives on Linux.
 //!

@@ -1,7 +1,7 @@
 //! [`TcpListener`]: accepts connections, for tasks.
 //!
-//! Called by: programs. What is accepted has the listener's settings. A listener that is dropped
-//! resets connections that were not accepted.
+//! Called by: programs. Accepted connections inherit the listener's settings. Dropping a listener
+//! resets the connections that were not accepted.
 
 use core::net::SocketAddr;
 use core::task::{Context, Poll};
@@ -14,10 +14,10 @@ use crate::wait::wait;
 use crate::waiting::Readiness;
 use crate::{Net, TcpSocket, TcpStream, error};
 
-/// Connections that may wait to be accepted, unless [`TcpSocket::listen`] says otherwise.
+/// The backlog of [`TcpListener::bind`]; [`TcpSocket::listen`] takes another.
 const BACKLOG: usize = 1024;
 
-/// A port that is listened on, for tasks of any runtime.
+/// A TCP listener, for tasks of any runtime.
 pub struct TcpListener {
     net: Net,
     handle: ListenerHandle,
@@ -29,7 +29,8 @@ impl TcpListener {
         TcpListener { net, handle, local }
     }
 
-    /// Listen; an unspecified address is every address of ours, port 0 any that is free.
+    /// Listen. An unspecified address stands for all addresses of the stack, port 0 for any free
+    /// port.
     ///
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], a limit.
@@ -45,7 +46,7 @@ impl TcpListener {
         Readiness::Accept(self.handle)
     }
 
-    /// Look for a connection, on the locked stack.
+    /// A closure that accepts a connection, if there is one, on the locked stack.
     pub(crate) fn look(
         &self,
     ) -> impl FnMut(&mut Inner) -> Poll<io::Result<(TcpStream, SocketAddr)>> + use<> {
@@ -64,7 +65,7 @@ impl TcpListener {
         }
     }
 
-    /// Wait for a connection. Dropping the future loses none.
+    /// Wait for a connection. Dropping the future loses no connection.
     ///
     /// # Errors
     /// The driver is gone.
@@ -77,7 +78,7 @@ impl TcpListener {
         poll_at(self.net.shared(), self.readiness(), cx, self.look())
     }
 
-    /// Take a connection that waits.
+    /// Accept a connection without waiting.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`].
@@ -88,7 +89,7 @@ impl TcpListener {
         }
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     ///
     /// # Errors
     /// None today.

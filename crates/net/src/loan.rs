@@ -1,8 +1,8 @@
-//! Loaned buffers: bytes that are read where they were received, and written where they are sent
-//! from. The cluster changes hands, its bytes do not move.
+//! Loaned buffers: a program reads bytes in the buffer that received them, and fills the buffer
+//! that sends them. The cluster changes hands; its bytes are not copied.
 //!
-//! Called by: programs. A loan may go to any thread and be dropped there; until then it counts
-//! against the stack's `mbuf_bytes`, so do not keep them for long.
+//! Called by: programs. A loan may move to any thread and be dropped there. Until then it counts
+//! against the stack's limit `mbuf_bytes`, so do not keep loans for long.
 
 use core::ops::{Deref, DerefMut};
 use core::task::Poll;
@@ -14,7 +14,7 @@ use crate::inner::Inner;
 use crate::wait::wait;
 use crate::{TcpStream, error};
 
-/// Received bytes, in the stack's own buffer.
+/// Received bytes, in the stack's buffer.
 pub struct Received(Mbuf);
 
 impl Deref for Received {
@@ -30,13 +30,13 @@ impl Received {
         Received(mbuf)
     }
 
-    /// Have used `n` bytes from the front.
+    /// Remove the first `n` bytes.
     pub fn advance(&mut self, n: usize) {
         self.0.trim_front(n.min(self.0.len()));
     }
 }
 
-/// An empty buffer of the stack, to fill and to hand to [`TcpStream::send_loan`].
+/// An empty buffer of the stack, to fill and pass to [`TcpStream::send_loan`].
 pub struct Loan(stack::Loan);
 
 impl Loan {
@@ -45,12 +45,13 @@ impl Loan {
         self.0.room()
     }
 
-    /// Add what there is room for, by one pass that copies and sums; returns how many bytes.
+    /// Append as much of `data` as fits, copying and summing in one pass; returns the number of
+    /// bytes.
     pub fn append(&mut self, data: &[u8]) -> usize {
         self.0.append(data)
     }
 
-    /// Let `fill` write into the free part and say how many bytes it wrote.
+    /// Let `fill` write into the free part; it returns the number of bytes written.
     pub fn fill(&mut self, fill: impl FnOnce(&mut [u8]) -> usize) -> usize {
         self.0.fill(fill)
     }
@@ -71,7 +72,7 @@ impl DerefMut for Loan {
 }
 
 impl TcpStream {
-    /// Take the oldest received buffer itself; `None` is the peer's end.
+    /// Take the oldest received buffer; `None` is the end of the stream.
     ///
     /// # Errors
     /// How the connection ended.
@@ -96,7 +97,8 @@ impl TcpStream {
     /// A buffer to fill, as long as one segment (or super-segment) of this connection.
     ///
     /// # Errors
-    /// [`io::ErrorKind::OutOfMemory`] at the limit `mbuf_bytes`; the connection is gone.
+    /// [`io::ErrorKind::OutOfMemory`] at the limit `mbuf_bytes`; [`io::ErrorKind::NotConnected`] if
+    /// the connection is gone.
     pub fn loan(&self) -> io::Result<Loan> {
         let loaned = self.now(|inner| match inner.stack.tcp_info(self.handle()) {
             None => Err(error::not_connected()),
@@ -109,8 +111,8 @@ impl TcpStream {
         Ok(Loan(loan))
     }
 
-    /// Send a buffer that was filled, whole; waits for room. Dropping the future drops the buffer,
-    /// or has sent all of it.
+    /// Send all of a filled buffer; waits for room. If the future is dropped before it is ready,
+    /// the buffer is dropped unsent.
     ///
     /// # Errors
     /// [`io::ErrorKind::BrokenPipe`], or how the connection ended.

@@ -1,7 +1,7 @@
-//! [`Net`]: a stack that many threads and tasks share, and the making of its sockets.
+//! [`Net`]: a stack that many threads and tasks share, and what makes its sockets.
 //!
-//! Called by: programs. One lock guards the stack; a socket call takes it once. Sockets hold a
-//! clone, so that a stack lives as long as any of them.
+//! Called by: programs. One lock guards the stack; a socket call takes it once. Each socket holds a
+//! clone of `Net`, so a stack lives as long as its last socket.
 
 use std::io;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::waiting::{Socket, WaitQueue};
 #[derive(Clone)]
 pub struct Net(Arc<Users>);
 
-/// The last of those who may still make calls tells the driver.
+/// Shared by all clones; when the last one is dropped, the driver may end.
 struct Users {
     shared: Arc<Shared>,
 }
@@ -40,8 +40,8 @@ impl Drop for Users {
 }
 
 impl Net {
-    /// Share a stack; nothing moves before its driver runs. Its clock starts anew: the stack must
-    /// not have been polled.
+    /// Share a stack; nothing happens until its driver runs. The stack's clock starts anew, so the
+    /// stack must not have been polled before.
     pub fn new(stack: Stack) -> (Net, Driver) {
         let shared = Arc::new(Shared::new(stack));
         (Net(Arc::new(Users { shared: shared.clone() })), Driver::new(shared))
@@ -50,13 +50,13 @@ impl Net {
     /// Share a stack and drive it from a thread.
     ///
     /// # Errors
-    /// The system has no thread for us.
+    /// The system cannot start a thread.
     pub fn spawn_thread(stack: Stack) -> io::Result<(Net, DriverThread)> {
         let (net, driver) = Net::new(stack);
         Ok((net, driver.spawn_thread()?))
     }
 
-    /// Share a stack and drive it from a task of tokio's runtime, inside which this is called.
+    /// Share a stack and drive it from a tokio task; must be called inside the runtime.
     #[cfg(feature = "tokio")]
     pub fn spawn_tokio(stack: Stack) -> (Net, tokio::task::JoinHandle<()>) {
         let (net, driver) = Net::new(stack);
@@ -67,8 +67,8 @@ impl Net {
         &self.0.shared
     }
 
-    /// Look at the stack, or change what no socket owns: routes, neighbours, counters, limits.
-    /// Others wait meanwhile: be quick, and call no socket of this stack from inside.
+    /// Read or change what belongs to no socket: routes, neighbours, counters, limits. `f` runs
+    /// under the stack's lock, so it should be quick and must not call a socket of this stack.
     ///
     /// # Errors
     /// The driver is gone.
@@ -84,8 +84,8 @@ impl Net {
         self.with_stack(|stack| stack.add_port(device, config))
     }
 
-    /// Remove a port while the stack runs, and take its device back: the connections over it fail
-    /// with [`io::ErrorKind::NetworkDown`].
+    /// Remove a port while the stack runs, and return its device. Connections over it fail with
+    /// [`io::ErrorKind::NetworkDown`].
     ///
     /// # Errors
     /// [`io::ErrorKind::NotFound`], or the driver is gone.
@@ -93,14 +93,14 @@ impl Net {
         self.with_stack(|stack| stack.remove_port(port))?.ok_or_else(error::no_port)
     }
 
-    /// Give a port another device of the same link kind while the stack runs, and take the old one
-    /// back. When a device is gone, its connections have failed with
-    /// [`io::ErrorKind::NetworkDown`]; new ones go over the new device.
+    /// Replace a port's device by another of the same link kind while the stack runs, and return
+    /// the old one. If the old device was gone, its connections have failed with
+    /// [`io::ErrorKind::NetworkDown`]; new ones use the new device.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] for no such port, another link kind, or a receive queue that
-    /// is too short for the port's interrupt mitigation (the new device is dropped); the driver is
-    /// gone.
+    /// [`io::ErrorKind::InvalidInput`] if there is no such port, the link kind differs, or the
+    /// receive queue is too short for the port's interrupt mitigation (the new device is dropped);
+    /// the driver is gone.
     pub fn replace_port(
         &self,
         port: PortId,
@@ -110,7 +110,7 @@ impl Net {
         replaced.map_err(|(why, _)| error::not_replaceable(why))
     }
 
-    /// End the stack now: its driver ends, and every socket fails from then on.
+    /// Shut the stack down: its driver ends, and all sockets fail from then on.
     pub fn shut_down(&self) {
         if let Ok(mut call) = self.shared().call() {
             call.driver.stop = true;
@@ -131,7 +131,7 @@ impl Inner {
     ) -> io::Result<TcpHandle> {
         self.check_address(local)?;
         let bound = local.is_some_and(|local| local.port() != 0);
-        // The call has set the time.
+        // The stack's clock was set when the call began.
         let handle = self
             .stack
             .tcp_connect_with(remote, local, config, owner, ip, base::Instant::ZERO)
@@ -140,7 +140,7 @@ impl Inner {
         Ok(handle)
     }
 
-    /// The same with data in the SYN: how many bytes of it.
+    /// Begin a connection with data in the SYN; also returns the number of bytes it carries.
     pub(crate) fn connect_first(
         &mut self,
         connect: &FastConnect<'_>,
@@ -153,7 +153,7 @@ impl Inner {
         Ok((handle, carried))
     }
 
-    /// Listen; port 0 is any that is free.
+    /// Listen; port 0 stands for any free port.
     pub(crate) fn listen(
         &mut self,
         mut local: SocketAddr,
@@ -186,7 +186,7 @@ impl Inner {
         Err(error::listen(ListenError::AddressInUse))
     }
 
-    /// A listener is dropped.
+    /// Close a listener.
     pub(crate) fn unlisten(&mut self, handle: ListenerHandle) {
         self.stack.tcp_unlisten(handle);
         if let Some(wait_queue) = self.listeners.remove(handle) {
@@ -194,7 +194,7 @@ impl Inner {
         }
     }
 
-    /// Is a local address one of ours, or left open?
+    /// Check that a local address is one of the stack's, or unspecified.
     pub(crate) fn check_address(&self, local: Option<SocketAddr>) -> io::Result<()> {
         match local {
             Some(a) if !a.ip().is_unspecified() && !self.stack.has_address(a.ip()) => {
@@ -204,13 +204,13 @@ impl Inner {
         }
     }
 
-    /// A connection is a socket's from now on.
+    /// Make the socket of a connection that the stack has accepted.
     pub(crate) fn adopt(&mut self, handle: TcpHandle, forwarded: bool) {
         self.forwarded += usize::from(forwarded);
         self.tcp.insert(handle, Socket { forwarded, ..Socket::default() });
     }
 
-    /// May a forwarder have one more connection?
+    /// Check the limit on connections of forwarders.
     pub(crate) fn may_forward(&mut self) -> io::Result<()> {
         let used = self.forwarded;
         match self.stack.admits(Limit::Forwarded, used) {
@@ -219,7 +219,7 @@ impl Inner {
         }
     }
 
-    /// A socket is dropped.
+    /// Close the connection of a socket that is dropped.
     pub(crate) fn close_tcp(&mut self, handle: TcpHandle) {
         let Some(socket) = self.tcp.remove(handle) else { return };
         self.forwarded -= usize::from(socket.forwarded);

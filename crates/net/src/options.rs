@@ -1,7 +1,7 @@
-//! Socket options, under the names that `std` and `socket2` have for them: of a connection that is
-//! open, and ([`TcpSocket`]) before it is opened.
+//! Socket options under the names of `std` and `socket2`: of an open connection, and of one that is
+//! yet to be opened ([`TcpSocket`]).
 //!
-//! Called by: programs. Sizes of buffers are bytes of payload; nothing is doubled, unlike in Linux.
+//! Called by: programs. Buffer sizes are bytes of payload; unlike Linux, nothing is doubled.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -15,7 +15,7 @@ use crate::inner::Inner;
 use crate::waiting::Linger;
 use crate::{Net, TcpListener, TcpStream, error};
 
-/// Bits of the traffic class that are ECN's (RFC 3168).
+/// The ECN field of the traffic class (RFC 3168).
 const ECN: u8 = 3;
 
 pub(crate) fn valid_ttl(ttl: u32) -> io::Result<u8> {
@@ -28,14 +28,14 @@ pub(crate) fn valid_tos(tos: u32) -> io::Result<u8> {
     u8::try_from(tos).map_err(invalid)
 }
 
-/// When to probe a silent peer; what is not set keeps its default (RFC 9293 section 3.8.4).
+/// When to probe a silent peer; unset fields keep their defaults (RFC 9293 section 3.8.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpKeepalive {
-    /// Silence before the first probe; 2 hours.
+    /// Silence before the first probe; default 2 hours.
     pub time: Option<Duration>,
-    /// Between probes; 75 seconds.
+    /// Time between probes; default 75 seconds.
     pub interval: Option<Duration>,
-    /// Probes without an answer before the connection is given up; 9.
+    /// Unanswered probes before the connection is given up; default 9.
     pub retries: Option<u8>,
 }
 
@@ -48,12 +48,12 @@ fn keepalive_into(config: &mut Config, keepalive: &TcpKeepalive) {
     config.keepalive_probes_max = keepalive.retries.unwrap_or(config.keepalive_probes_max);
 }
 
-/// A receive buffer that nothing tunes.
+/// A receive buffer of fixed size, without tuning.
 fn fixed_receive(config: &mut Config, size: usize) {
     (config.receive_buffer_bytes, config.receive_buffer_max_bytes) = (bytes(size), 0);
 }
 
-/// A send buffer that nothing tunes.
+/// A send buffer of fixed size, without tuning.
 fn fixed_send(config: &mut Config, size: usize) {
     (config.send_buffer_bytes, config.send_buffer_max_bytes) = (bytes(size), 0);
 }
@@ -77,7 +77,7 @@ impl TcpStream {
         self.now(|inner| inner.stack.tcp_info(self.handle()).map(look))?.ok_or_else(error::aborted)
     }
 
-    /// Send small segments at once: Nagle's algorithm off (TCP_NODELAY).
+    /// Turn Nagle's algorithm off, so that small segments are sent at once (TCP_NODELAY), or on.
     ///
     /// # Errors
     /// The driver is gone.
@@ -94,7 +94,7 @@ impl TcpStream {
         self.now(|inner| inner.stack.tcp_no_delay(self.handle()))?.ok_or_else(error::aborted)
     }
 
-    /// Probe the peer when it is silent (SO_KEEPALIVE), with the times set before, or not.
+    /// Turn keepalive probes on or off (SO_KEEPALIVE), with the times set before.
     ///
     /// # Errors
     /// The driver is gone.
@@ -105,7 +105,7 @@ impl TcpStream {
         })
     }
 
-    /// Is the peer probed when it is silent?
+    /// Are keepalive probes on?
     ///
     /// # Errors
     /// The driver is gone.
@@ -113,7 +113,7 @@ impl TcpStream {
         self.config(|config| config.keepalive_idle.is_some())
     }
 
-    /// Probe the peer when it is silent, and when.
+    /// Turn keepalive probes on, with these times.
     ///
     /// # Errors
     /// The driver is gone.
@@ -121,7 +121,7 @@ impl TcpStream {
         self.configure(|config| keepalive_into(config, keepalive))
     }
 
-    /// How long what was sent may stay unanswered before the connection ends with
+    /// How long sent data may stay unacknowledged before the connection ends with
     /// [`io::ErrorKind::TimedOut`] (TCP_USER_TIMEOUT); not less than the first retransmission.
     ///
     /// # Errors
@@ -138,8 +138,8 @@ impl TcpStream {
         self.config(|config| config.user_timeout.map(Into::into))
     }
 
-    /// Bytes that may wait to be read: from now on exactly so many, whatever the path could do. The
-    /// scale of the window was agreed in the handshake.
+    /// Set the receive buffer to exactly `size` bytes and turn its tuning off. The window scale was
+    /// fixed in the handshake.
     ///
     /// # Errors
     /// The driver is gone.
@@ -147,7 +147,7 @@ impl TcpStream {
         self.configure(|config| fixed_receive(config, size))
     }
 
-    /// Bytes that may wait to be read, as it is now: tuned to the path, unless it was set.
+    /// Current size of the receive buffer in bytes; it is tuned to the path unless it was set.
     ///
     /// # Errors
     /// The driver is gone.
@@ -155,7 +155,7 @@ impl TcpStream {
         self.info(|info| info.receive_buffer_bytes)
     }
 
-    /// Bytes that may wait to be acknowledged: from now on exactly so many.
+    /// Set the send buffer to exactly `size` bytes and turn its tuning off.
     ///
     /// # Errors
     /// The driver is gone.
@@ -163,8 +163,8 @@ impl TcpStream {
         self.configure(|config| fixed_send(config, size))
     }
 
-    /// Bytes that may wait to be acknowledged, as it is now: it grows with the congestion window,
-    /// unless it was set.
+    /// Current size of the send buffer in bytes; it grows with the congestion window unless it was
+    /// set.
     ///
     /// # Errors
     /// The driver is gone.
@@ -172,13 +172,13 @@ impl TcpStream {
         self.info(|info| info.send_buffer_bytes)
     }
 
-    /// What closing does with unsent data (SO_LINGER). `None`: it is sent, and close does not wait.
-    /// Zero: it is thrown away, and the peer is reset. A time: dropping a
-    /// [`crate::blocking::TcpStream`], or its last clone, waits until the peer has acknowledged
-    /// everything, as long as this at most; it goes on being sent afterwards, as from Linux.
+    /// What closing does with unsent data (SO_LINGER). `None`: the data is sent, and close does not
+    /// wait. Zero: the data is discarded, and the connection is reset. Any other time: dropping the
+    /// last handle of a [`crate::blocking::TcpStream`] waits until the peer has acknowledged
+    /// everything, for at most this time; the stack goes on sending afterwards, as Linux does.
     ///
-    /// A stream for tasks has no thread to hold up: its drop never waits, and a time counts for
-    /// [`TcpStream::close`] alone. Times are kept in hundredths of a second.
+    /// Dropping a stream for tasks never waits, since it must not block a thread; there the time
+    /// applies to [`TcpStream::close`] alone. Times are kept in hundredths of a second.
     ///
     /// # Errors
     /// The driver is gone.
@@ -198,10 +198,10 @@ impl TcpStream {
         self.now(|inner| inner.tcp.get(self.handle()).and_then(|s| s.linger.time()))
     }
 
-    /// Time To Live of our packets, or their hop limit (IP_TTL, IPV6_UNICAST_HOPS).
+    /// TTL or hop limit of sent packets (IP_TTL, IPV6_UNICAST_HOPS).
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] for 0 and past 255.
+    /// [`io::ErrorKind::InvalidInput`] for 0 and above 255.
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         let ttl = valid_ttl(ttl)?;
         self.change_ip(|ip| ip.ttl = ttl)
@@ -215,11 +215,11 @@ impl TcpStream {
         Ok(self.ip()?.ttl.into())
     }
 
-    /// Type of service or traffic class of our packets (IP_TOS, IPV6_TCLASS). The two low bits are
-    /// TCP's own, for ECN, and are ignored, as by Linux.
+    /// Type of service or traffic class of sent packets (IP_TOS, IPV6_TCLASS). The two low bits
+    /// belong to ECN and are ignored, as Linux does.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] past 255.
+    /// [`io::ErrorKind::InvalidInput`] above 255.
     pub fn set_tos(&self, tos: u32) -> io::Result<()> {
         let tos = valid_tos(tos)? & !ECN;
         self.change_ip(|ip| ip.tos = tos)
@@ -246,7 +246,7 @@ impl TcpStream {
         changed.ok_or_else(error::aborted)
     }
 
-    /// Statistics of the connection, after Linux's TCP_INFO.
+    /// Statistics of the connection, like Linux's TCP_INFO.
     ///
     /// # Errors
     /// The driver is gone.
@@ -255,7 +255,7 @@ impl TcpStream {
     }
 }
 
-/// Settings for a connection or a listener that is to be.
+/// Settings for a connection or a listener, before it is made.
 #[derive(Clone)]
 pub struct TcpSocket {
     net: Net,
@@ -268,7 +268,7 @@ pub struct TcpSocket {
 }
 
 impl TcpSocket {
-    /// With the stack's defaults.
+    /// The stack's defaults.
     pub fn new(net: &Net) -> TcpSocket {
         TcpSocket {
             net: net.clone(),
@@ -281,7 +281,7 @@ impl TcpSocket {
         }
     }
 
-    /// Everything that can be set, in the stack's own words.
+    /// All TCP settings, as the stack has them.
     pub fn config_mut(&mut self) -> &mut Config {
         &mut self.config
     }
@@ -298,68 +298,67 @@ impl TcpSocket {
         self
     }
 
-    /// See [`TcpStream::set_tcp_user_timeout`]; a connect obeys it as well.
+    /// See [`TcpStream::set_tcp_user_timeout`]; it applies to connect as well.
     pub fn set_tcp_user_timeout(&mut self, timeout: Option<Duration>) -> &mut TcpSocket {
         self.config.user_timeout = timeout.map(Into::into);
         self
     }
 
-    /// Tell the peer in the SYN how long we keep what it does not acknowledge, and adopt the longer
-    /// of both, from 100 s to an hour (RFC 5482); `None`, the default, neither tells nor listens.
-    /// A user timeout that is set stays.
+    /// Send the User Timeout Option (RFC 5482) in the SYN with this time, and use the longer of it
+    /// and the peer's, between 100 s and one hour. `None`, the default, neither sends nor obeys the
+    /// option. A user timeout that was set explicitly takes precedence.
     pub fn set_user_timeout_option(&mut self, timeout: Option<Duration>) -> &mut TcpSocket {
         self.config.user_timeout_option = timeout.map(Into::into);
         self
     }
 
-    /// Bytes that may wait to be read, the largest window offered: exactly so many. Without it the
-    /// buffer follows path and reader.
+    /// Size of the receive buffer in bytes, which is the largest window offered; turns its tuning
+    /// off.
     pub fn set_recv_buffer_size(&mut self, size: usize) -> &mut TcpSocket {
         fixed_receive(&mut self.config, size);
         self
     }
 
-    /// Bytes that may wait to be acknowledged: exactly so many. Without it the buffer follows the
-    /// congestion window.
+    /// Size of the send buffer in bytes; turns its tuning off.
     pub fn set_send_buffer_size(&mut self, size: usize) -> &mut TcpSocket {
         fixed_send(&mut self.config, size);
         self
     }
 
-    /// See [`TcpStream::set_ttl`]; counts from the SYN on.
+    /// See [`TcpStream::set_ttl`]; applies from the SYN on.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] for 0 and past 255.
+    /// [`io::ErrorKind::InvalidInput`] for 0 and above 255.
     pub fn set_ttl(&mut self, ttl: u32) -> io::Result<&mut TcpSocket> {
         self.ip.ttl = valid_ttl(ttl)?;
         Ok(self)
     }
 
-    /// See [`TcpStream::set_tos`]; counts from the SYN on.
+    /// See [`TcpStream::set_tos`]; applies from the SYN on.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] past 255.
+    /// [`io::ErrorKind::InvalidInput`] above 255.
     pub fn set_tos(&mut self, tos: u32) -> io::Result<&mut TcpSocket> {
         self.ip.tos = valid_tos(tos)? & !ECN;
         Ok(self)
     }
 
-    /// May `listen` take a port at which connections are open or in TIME-WAIT (SO_REUSEADDR)? It
-    /// may unless told otherwise, as with `std` on Unix. Two listeners never share an address and
-    /// port; with `true` one may have an address of a port and another the rest of it, and the
-    /// closer one gets the connection.
+    /// May `listen` use a port that has connections, open or in TIME-WAIT (SO_REUSEADDR)? On by
+    /// default, as in `std` on Unix. Two listeners never share the same address and port. With
+    /// `true`, one may listen on a specific address and another on the unspecified one; a
+    /// connection goes to the more specific listener.
     pub fn set_reuseaddr(&mut self, on: bool) -> &mut TcpSocket {
         self.reuse_address = on;
         self
     }
 
-    /// Who it is for: routes may be granted to groups of users.
+    /// The user and groups that the socket belongs to; routes may be restricted to groups.
     pub fn set_owner(&mut self, owner: Owner) -> &mut TcpSocket {
         self.owner = Some(owner);
         self
     }
 
-    /// The local address to use. Whether it can be had is said by `connect` or `listen`.
+    /// Set the local address. `connect` or `listen` reports whether it is available.
     pub fn bind(&mut self, local: SocketAddr) -> &mut TcpSocket {
         self.local = Some(local);
         self
@@ -369,17 +368,17 @@ impl TcpSocket {
         &self.net
     }
 
-    /// Whose its connections are.
+    /// The owner of its connections.
     pub(crate) fn owner_of(&self, inner: &Inner) -> Owner {
         self.owner.clone().unwrap_or_else(|| inner.owner.clone())
     }
 
-    /// From where, with which settings, in which packets.
+    /// Local address, TCP settings and IP settings.
     pub(crate) fn ends(&self) -> (Option<SocketAddr>, &Config, IpSettings) {
         (self.local, &self.config, self.ip)
     }
 
-    /// Send a SYN: the stream is there, the connection is not yet.
+    /// Send a SYN and return the stream, which is not connected yet.
     pub(crate) fn start(&self, remote: SocketAddr) -> io::Result<TcpStream> {
         let handle = {
             let mut call = self.net.shared().call()?;
@@ -399,7 +398,7 @@ impl TcpSocket {
         Ok(stream)
     }
 
-    /// Listen at the address that was bound; port 0 is any that is free.
+    /// Listen at the bound address; port 0 stands for any free port.
     ///
     /// # Errors
     /// As `std::net::TcpListener::bind`; [`io::ErrorKind::InvalidInput`] without `bind`.

@@ -1,7 +1,7 @@
-//! The two halves of a stream, borrowed or owned, so that one task reads while another writes.
+//! The two halves of a stream, borrowed or owned, so that one task can read while another writes.
 //!
-//! Called by: programs. Both halves are the stream; dropping an owned writing half closes the
-//! writing direction, as in tokio, unless it is forgotten or the halves are reunited.
+//! Called by: programs. Each half dereferences to the stream. Dropping an owned write half shuts
+//! down the write direction, as in tokio, unless it was forgotten or the halves were reunited.
 
 use core::ops::Deref;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub struct OwnedWriteHalf {
     shut_down_on_drop: bool,
 }
 
-/// The halves are of two streams.
+/// The halves belong to different streams.
 #[derive(Debug)]
 pub struct ReuniteError(pub OwnedReadHalf, pub OwnedWriteHalf);
 
@@ -45,7 +45,7 @@ impl TcpStream {
         (ReadHalf(self), WriteHalf(self))
     }
 
-    /// Two halves that own it.
+    /// Two halves that own the stream.
     pub fn into_split(self) -> (OwnedReadHalf, OwnedWriteHalf) {
         let stream = Arc::new(self);
         let reading = OwnedReadHalf(stream.clone());
@@ -54,17 +54,17 @@ impl TcpStream {
 }
 
 impl OwnedReadHalf {
-    /// The stream again.
+    /// Join the halves to the stream again.
     ///
     /// # Errors
-    /// The halves, if they are of two streams.
+    /// The halves, if they belong to different streams.
     pub fn reunite(self, other: OwnedWriteHalf) -> Result<TcpStream, ReuniteError> {
         let OwnedReadHalf(stream) = self;
         if !Arc::ptr_eq(&stream, &other.stream) {
             return Err(ReuniteError(OwnedReadHalf(stream), other));
         }
         other.forget();
-        // The only clone was the other half's.
+        // The other half held the only clone.
         Arc::try_unwrap(stream).map_err(|stream| {
             let other = OwnedWriteHalf { stream: stream.clone(), shut_down_on_drop: true };
             ReuniteError(OwnedReadHalf(stream), other)
@@ -73,7 +73,7 @@ impl OwnedReadHalf {
 }
 
 impl OwnedWriteHalf {
-    /// Drop it without closing the writing direction.
+    /// Drop it without shutting down the write direction.
     pub fn forget(mut self) {
         self.shut_down_on_drop = false;
     }
@@ -82,7 +82,8 @@ impl OwnedWriteHalf {
 impl Drop for OwnedWriteHalf {
     fn drop(&mut self) {
         if self.shut_down_on_drop {
-            // Over already is as good; a driver that is gone has closed everything.
+            // A connection that is over, or a driver that is gone, has no direction left to shut
+            // down.
             let _ = self.stream.close_writing();
         }
     }

@@ -1,13 +1,12 @@
-//! [`TcpStream`]: a connection, for tasks. Its blocking twin and the halves are made of it.
+//! [`TcpStream`]: a TCP connection, for tasks. The blocking stream and the halves wrap it.
 //!
-//! Called by: programs. Every method takes `&self`; each call takes the stack's lock once, and what
-//! it writes leaves inside the call. Every future here may be dropped at any time: nothing is lost
-//! but what it had not begun.
+//! Called by: programs. All methods take `&self`. Each call takes the stack's lock once and sends
+//! what it wrote before it returns. Any future may be dropped at any time; no data is lost.
 //!
 //! # Readiness
-//! `readable` and `writable` say how things are, not how they were: they resolve as long as there
-//! is something. A task is woken by an edge (data after none, room after none), so read until
-//! [`io::ErrorKind::WouldBlock`] before waiting for the next.
+//! `readable` and `writable` report the current state: they resolve as long as there is data or
+//! room. Tasks are woken by edges (data after none, room after none), so read until
+//! [`io::ErrorKind::WouldBlock`] before waiting again.
 
 use core::net::SocketAddr;
 use core::task::{Context, Poll};
@@ -22,20 +21,20 @@ use crate::wait::wait;
 use crate::waiting::Readiness;
 use crate::{Net, TcpSocket, error};
 
-/// A TCP connection, for tasks of any runtime. Dropping it closes it: what was written is still
-/// sent, but with data unread the peer gets a RST, as from Linux (RFC 2525 section 2.17).
+/// A TCP connection, for tasks of any runtime. Dropping it closes it: written data is still sent,
+/// but with unread data the peer gets a RST, as from Linux (RFC 2525 section 2.17).
 pub struct TcpStream {
     net: Net,
     handle: TcpHandle,
 }
 
 impl TcpStream {
-    /// The stream of a connection that is in the table of sockets.
+    /// The stream of a connection whose socket is in the table already.
     pub(crate) fn new(net: Net, handle: TcpHandle) -> TcpStream {
         TcpStream { net, handle }
     }
 
-    /// Connect, with the default settings; [`TcpSocket`] has others.
+    /// Connect, with the default settings; use [`TcpSocket`] for others.
     ///
     /// # Errors
     /// As `std::net::TcpStream::connect`: refused, timed out, unreachable, ...
@@ -84,7 +83,7 @@ impl TcpStream {
         poll_at(self.net.shared(), self.write_readiness(), cx, look)
     }
 
-    /// Wait until there is something to read, the end included, or an error to be told.
+    /// Wait until there is data, the end of the stream, or an error to report.
     ///
     /// # Errors
     /// The driver is gone.
@@ -94,7 +93,7 @@ impl TcpStream {
         wait(self.net.shared(), self.read_readiness(), look).await
     }
 
-    /// Wait until there is room to write, or an error to be told.
+    /// Wait until there is room to write, or an error to report.
     ///
     /// # Errors
     /// The driver is gone.
@@ -116,7 +115,7 @@ impl TcpStream {
         poll_at(self.net.shared(), self.write_readiness(), cx, look)
     }
 
-    /// Read what is there; 0 is the peer's end.
+    /// Read without waiting; 0 is the end of the stream.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`], or how the connection ended.
@@ -132,7 +131,7 @@ impl TcpStream {
         self.attempt(|inner| inner.poll_read_vectored(self.handle, into))
     }
 
-    /// Write what there is room for.
+    /// Write as much as there is room for, without waiting.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`], [`io::ErrorKind::BrokenPipe`], or how the connection ended.
@@ -148,7 +147,7 @@ impl TcpStream {
         self.attempt(|inner| inner.poll_write_vectored(self.handle, parts))
     }
 
-    /// Copy what waits, and leave it to be read; waits until there is something.
+    /// Wait for data and copy it; it stays in the receive buffer.
     ///
     /// # Errors
     /// How the connection ended.
@@ -164,7 +163,7 @@ impl TcpStream {
         poll_at(self.net.shared(), self.read_readiness(), cx, look)
     }
 
-    /// Read, as the traits of every runtime want it: the last task that polled is woken.
+    /// Read, as the traits of the runtimes define it; the last task that polled is woken.
     pub fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
         let look = |inner: &mut Inner| inner.poll_read(self.handle, into);
         poll_at(self.net.shared(), self.read_readiness(), cx, look)
@@ -180,7 +179,7 @@ impl TcpStream {
         poll_at(self.net.shared(), self.read_readiness(), cx, look)
     }
 
-    /// Write, as the traits of every runtime want it: the last task that polled is woken.
+    /// Write, as the traits of the runtimes define it; the last task that polled is woken.
     pub fn poll_write(&self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         let look = |inner: &mut Inner| inner.poll_write(self.handle, data);
         poll_at(self.net.shared(), self.write_readiness(), cx, look)
@@ -196,8 +195,9 @@ impl TcpStream {
         poll_at(self.net.shared(), self.write_readiness(), cx, look)
     }
 
-    /// Close one direction, or both. After `Write` the peer reads the end. Not `shutdown`, which
-    /// is a method of the runtimes' traits and closes the writing direction.
+    /// Shut down one direction, or both. After `Write` the peer reads the end of the stream. It is
+    /// not called `shutdown`, because the runtimes' traits have a method of that name, which shuts
+    /// down the write direction.
     ///
     /// # Errors
     /// [`io::ErrorKind::NotConnected`] when the connection is over.
@@ -205,13 +205,14 @@ impl TcpStream {
         self.now(|inner| inner.shut_down(self.handle, how))?
     }
 
-    /// Close, and wait until the peer has acknowledged all that was written, and the end of it:
-    /// as long as [`TcpStream::set_linger`] says, or until it is so. Dropping the future closes
-    /// without waiting. That the peer's program has read it, only its answer can say.
+    /// Close, and wait until the peer has acknowledged all data and the FIN, for at most the time
+    /// of [`TcpStream::set_linger`] if one is set. Dropping the future closes without waiting. An
+    /// acknowledgment does not mean that the peer's program has read the data; only its answer
+    /// does.
     ///
     /// # Errors
-    /// How the connection ended, if it was before that; [`io::ErrorKind::TimedOut`] when the time
-    /// is over (what is left is still sent).
+    /// How the connection ended, if it ended before that; [`io::ErrorKind::TimedOut`] after the
+    /// linger time (the rest is still sent).
     pub async fn close(self) -> io::Result<()> {
         self.close_writing()?;
         let (shared, handle) = (self.net.shared(), self.handle);
@@ -231,7 +232,8 @@ impl TcpStream {
         .await
     }
 
-    /// What `poll_shutdown` of the runtimes' traits wants: over already is as good as closed.
+    /// Shut down the write direction, as the runtimes' traits want it: no error if the connection
+    /// is over.
     pub(crate) fn close_writing(&self) -> io::Result<()> {
         match self.shut_down(Shutdown::Write) {
             Err(error) if error.kind() != io::ErrorKind::NotConnected => Err(error),
@@ -239,7 +241,7 @@ impl TcpStream {
         }
     }
 
-    /// The address of this end.
+    /// The local address.
     ///
     /// # Errors
     /// The driver is gone.
@@ -248,7 +250,7 @@ impl TcpStream {
         addresses.map(|(local, _)| local).ok_or_else(error::not_connected)
     }
 
-    /// The address of the other end.
+    /// The peer's address.
     ///
     /// # Errors
     /// [`io::ErrorKind::NotConnected`] when the connection is over.
@@ -262,7 +264,7 @@ impl TcpStream {
         })?
     }
 
-    /// The error that no call has reported yet (SO_ERROR), once.
+    /// Take the error that no call has reported yet (SO_ERROR).
     ///
     /// # Errors
     /// The driver is gone.

@@ -1,21 +1,23 @@
-//! The timer of a driver that is a future: its runtime's, or a thread.
+//! The timer of a driver that runs as a future: the runtime's timer, or a thread.
 //!
-//! Called by: `DriverFuture`. A deadline that moves back is left where it is: the driver is then
-//! woken once too early, which is cheaper than setting the timer again for each segment.
+//! Called by: `DriverFuture`. When the deadline moves back, the timer keeps the earlier time, and
+//! the driver is woken once too early. That is cheaper than setting the timer again for each
+//! segment.
 
 use core::task::{Context, Poll, Waker};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
-/// One alarm that can be set again.
+/// One timer that can be set again.
 pub trait Timer: Send + Unpin + 'static {
-    /// `Ready` if `at` has come. If not, the task is woken then, or earlier: it asks again.
+    /// `Ready` if `at` has come. Otherwise the task is woken at that time or earlier, and polls
+    /// again.
     fn poll_at(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// `Some(Ready)` if `descriptor` may be readable; then look, and ask again. `Some(Pending)`:
-    /// the task is woken when it is. `None`, the default: this timer does not support descriptors,
-    /// and devices that have one are polled every [`crate::LOOK_INTERVAL`]. It is the same
-    /// descriptor each time.
+    /// `Some(Ready)` if `descriptor` may be readable: use it, then poll again. `Some(Pending)`: the
+    /// task is woken when it is readable. `None`, the default: this timer does not support
+    /// descriptors, and devices that have one are polled every [`crate::LOOK_INTERVAL`]. All calls
+    /// pass the same descriptor.
     #[cfg(target_os = "linux")]
     fn poll_descriptor(
         &mut self,
@@ -27,13 +29,13 @@ pub trait Timer: Send + Unpin + 'static {
     }
 }
 
-/// tokio's timer, and its reactor for devices with descriptors. A runtime without them panics when
-/// this is polled, as tokio says.
+/// tokio's timer, and its reactor for devices with descriptors. Polling it in a runtime without
+/// them panics, as tokio documents.
 #[cfg(feature = "tokio")]
 #[derive(Default)]
 pub struct TokioTimer {
     sleep: Option<core::pin::Pin<Box<tokio::time::Sleep>>>,
-    /// The waker that it wakes.
+    /// The waker that `sleep` wakes.
     waker: Option<Waker>,
     #[cfg(target_os = "linux")]
     descriptor: Option<tokio::io::unix::AsyncFd<Arc<std::os::fd::OwnedFd>>>,
@@ -43,7 +45,7 @@ pub struct TokioTimer {
 impl Timer for TokioTimer {
     fn poll_at(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let at = tokio::time::Instant::from_std(at);
-        // A busy driver asks at every turn, and the deadline has rarely changed.
+        // A busy driver polls at every turn, and the deadline has rarely changed.
         if let (Some(sleep), Some(waker)) = (&self.sleep, &self.waker)
             && sleep.deadline() <= at
             && !sleep.is_elapsed()
@@ -53,7 +55,7 @@ impl Timer for TokioTimer {
         }
         self.waker = Some(cx.waker().clone());
         let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
-        // A deadline in the past comes back too: an expired timer does not fire again.
+        // A deadline in the past is reset as well, because an expired timer does not fire again.
         if sleep.deadline() > at || sleep.is_elapsed() {
             sleep.as_mut().reset(at);
         }
@@ -75,15 +77,15 @@ impl Timer for TokioTimer {
     ) -> Option<Poll<()>> {
         use tokio::io::{Interest, unix::AsyncFd};
         if self.descriptor.is_none() {
-            // Deprecated because a type may give another descriptor each time, or none that lives:
-            // this one is owned by what is handed over, and the new name is an unsafe function.
+            // Deprecated because a type may return a different or a closed descriptor each time. An
+            // owned descriptor does not, and the replacement is an unsafe function.
             #[allow(deprecated, reason = "an owned descriptor stays the same")]
             let registered = AsyncFd::with_interest(descriptor, Interest::READABLE);
             self.descriptor = registered.ok();
         }
         Some(match self.descriptor.as_ref()?.poll_read_ready(cx) {
             Poll::Pending => Poll::Pending,
-            // The stack is polled after this: later events are reported again.
+            // The stack is polled after this, and epoll reports later events again.
             Poll::Ready(Ok(mut ready)) => {
                 ready.clear_ready();
                 Poll::Ready(())
@@ -94,7 +96,7 @@ impl Timer for TokioTimer {
     }
 }
 
-/// A thread that waits for the time of one driver: for runtimes whose timer we do not know.
+/// A thread that keeps the time of one driver, for runtimes whose timer this crate does not know.
 pub struct ThreadTimer {
     shared: Arc<Alarm>,
 }
@@ -111,10 +113,10 @@ struct Set {
 }
 
 impl ThreadTimer {
-    /// A timer with its thread.
+    /// Start the thread.
     ///
     /// # Errors
-    /// The system has no thread for us.
+    /// The system cannot start a thread.
     pub fn new() -> std::io::Result<ThreadTimer> {
         let alarm = Alarm { set: Mutex::new(Set::default()), changed: Condvar::new() };
         let shared = Arc::new(alarm);

@@ -1,6 +1,6 @@
 //! tokio's `AsyncRead` and `AsyncWrite` for streams and their halves.
 //!
-//! Called by: programs on tokio. These are the poll functions of `stream.rs` under other names.
+//! Called by: programs on tokio. The methods forward to the poll functions of `stream.rs`.
 
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::{OwnedReadHalf, OwnedWriteHalf, ReadHalf, TcpStream, WriteHalf};
 
 fn read(s: &TcpStream, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-    // What tokio's helpers hand over mostly is initialised already.
+    // The buffers of tokio's helper functions are mostly initialised already.
     let n = ready!(s.poll_read(cx, into.initialize_unfilled()))?;
     into.advance(n);
     Poll::Ready(Ok(()))
@@ -54,7 +54,7 @@ macro_rules! writer {
                 true
             }
 
-            /// What was written has left already.
+            /// A write sends before it returns, so there is nothing to flush.
             fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
                 Poll::Ready(Ok(()))
             }

@@ -1,7 +1,7 @@
-//! [`UdpSocket`]: datagrams, for tasks.
+//! [`UdpSocket`]: datagrams (RFC 768), for tasks.
 //!
-//! Called by: programs. A datagram that is longer than the buffer loses its tail, as from `std`;
-//! a full device makes a send wait. RFC 768.
+//! Called by: programs. A receive into a short buffer drops the rest of the datagram, as in `std`.
+//! A send waits while the device is full.
 
 use core::net::SocketAddr;
 use core::task::{Context, Poll};
@@ -16,7 +16,7 @@ use crate::wait::wait;
 use crate::waiting::{Readiness, WaitQueue};
 use crate::{Net, error};
 
-/// Ports tried before there is none.
+/// Ports tried before bind gives up.
 const TRIES: usize = 28_232;
 
 /// A UDP socket, for tasks of any runtime.
@@ -28,7 +28,8 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// Bind; an unspecified address is every address of ours, port 0 any that is free.
+    /// Bind. An unspecified address stands for all addresses of the stack, port 0 for any free
+    /// port.
     ///
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], a limit.
@@ -64,10 +65,11 @@ impl UdpSocket {
         Readiness::Datagram(self.handle)
     }
 
-    /// Send to one peer from now on, and receive from it alone. Once.
+    /// Set the peer: from now on datagrams go to it and are received from it alone. It cannot be
+    /// changed.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] if it has another peer already; the driver is gone.
+    /// [`io::ErrorKind::InvalidInput`] if the socket has another peer already; the driver is gone.
     pub fn connect(&self, peer: SocketAddr) -> io::Result<()> {
         if *self.peer.get_or_init(|| peer) != peer {
             let text = "the socket has another peer: bind a new one";
@@ -135,10 +137,10 @@ impl UdpSocket {
         }
     }
 
-    /// Time To Live of our datagrams, or their hop limit (IP_TTL, IPV6_UNICAST_HOPS).
+    /// TTL or hop limit of sent datagrams (IP_TTL, IPV6_UNICAST_HOPS).
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] for 0 and past 255.
+    /// [`io::ErrorKind::InvalidInput`] for 0 and above 255.
     pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
         let ttl = valid_ttl(ttl)?;
         self.ip(|ip| ip.ttl = ttl)
@@ -152,10 +154,10 @@ impl UdpSocket {
         self.ip(|ip| ip.ttl.into())
     }
 
-    /// Type of service or traffic class of our datagrams (IP_TOS, IPV6_TCLASS).
+    /// Type of service or traffic class of sent datagrams (IP_TOS, IPV6_TCLASS).
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] past 255.
+    /// [`io::ErrorKind::InvalidInput`] above 255.
     pub fn set_tos(&self, tos: u32) -> io::Result<()> {
         let tos = valid_tos(tos)?;
         self.ip(|ip| ip.tos = tos)
@@ -182,7 +184,7 @@ impl UdpSocket {
         self.peer.get().copied().ok_or_else(error::not_connected)
     }
 
-    /// Where it is bound.
+    /// The address that it is bound to.
     ///
     /// # Errors
     /// None today.
@@ -190,7 +192,7 @@ impl UdpSocket {
         Ok(self.local)
     }
 
-    /// Wait for a datagram: how many bytes of it were copied, and who sent it.
+    /// Wait for a datagram; returns the number of bytes copied, and the sender.
     ///
     /// # Errors
     /// The driver is gone.
@@ -198,7 +200,7 @@ impl UdpSocket {
         wait(self.net.shared(), self.readiness(), self.look_receive(into)).await
     }
 
-    /// [`UdpSocket::recv_from`] of the peer.
+    /// [`UdpSocket::recv_from`] on a connected socket.
     ///
     /// # Errors
     /// [`io::ErrorKind::NotConnected`].
@@ -207,7 +209,7 @@ impl UdpSocket {
         Ok(self.recv_from(into).await?.0)
     }
 
-    /// [`UdpSocket::recv_from`], but the datagram stays.
+    /// [`UdpSocket::recv_from`] that leaves the datagram in the queue.
     ///
     /// # Errors
     /// The driver is gone.
@@ -224,7 +226,7 @@ impl UdpSocket {
         poll_at(self.net.shared(), self.readiness(), cx, self.look_receive(into))
     }
 
-    /// Take a datagram that waits.
+    /// Receive a datagram without waiting.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`].
@@ -232,15 +234,15 @@ impl UdpSocket {
         self.attempt(self.look_receive(into))
     }
 
-    /// Send a datagram, whole; waits while the device is full.
+    /// Send one datagram; waits while the device is full.
     ///
     /// # Errors
-    /// Unreachable, or longer than the link takes (the system's EMSGSIZE).
+    /// Unreachable, or longer than the link's MTU allows (the system's EMSGSIZE).
     pub async fn send_to(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
         wait(self.net.shared(), Readiness::Room, self.look_send(data, to)).await
     }
 
-    /// [`UdpSocket::send_to`] the peer.
+    /// [`UdpSocket::send_to`] to the connected peer.
     ///
     /// # Errors
     /// [`io::ErrorKind::NotConnected`].
@@ -248,15 +250,15 @@ impl UdpSocket {
         self.send_to(data, self.peer_addr()?).await
     }
 
-    /// Send if there is room.
+    /// Send without waiting.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`], unreachable, or longer than the link takes.
+    /// [`io::ErrorKind::WouldBlock`], unreachable, or longer than the link's MTU allows.
     pub fn try_send_to(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
         self.attempt(self.look_send(data, to))
     }
 
-    /// Wait until a datagram is there.
+    /// Wait until a datagram can be received.
     ///
     /// # Errors
     /// The driver is gone.
@@ -270,8 +272,8 @@ impl UdpSocket {
     }
 }
 
-/// The ICMP error about a datagram of a connected socket; the next call reports it, once. As on
-/// Linux an unconnected socket gets none: the error might be about any datagram that it ever sent.
+/// The pending ICMP error of a connected socket, reported once, by the next call. An unconnected
+/// socket gets none, as on Linux: the error might concern any datagram that it ever sent.
 fn refused(inner: &mut Inner, handle: UdpHandle, connected: bool) -> Option<io::Error> {
     if !connected {
         return None;

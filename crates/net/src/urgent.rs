@@ -1,5 +1,5 @@
-//! Urgent data: bytes that are announced to the other end before it has read up to them. They stay
-//! in the stream (RFC 6093), as if SO_OOBINLINE were always set.
+//! Urgent data: the sender announces it before the receiver has read up to it. It stays in the
+//! stream (RFC 6093), as if SO_OOBINLINE were always set.
 //!
 //! Called by: programs.
 
@@ -22,7 +22,7 @@ impl Inner {
         }
     }
 
-    /// Is urgent data ahead, or can there be none any more?
+    /// Ready with the bytes up to the end of urgent data, or with 0 if none can come any more.
     fn poll_urgent(&mut self, handle: stack::TcpHandle) -> Poll<io::Result<u64>> {
         match self.stack.tcp_urgent_left(handle) {
             Some(0) => {}
@@ -35,8 +35,9 @@ impl Inner {
 }
 
 impl TcpStream {
-    /// Write all of `data`, whose last byte is urgent: the peer hears of it at once, even while it
-    /// takes no data (MSG_OOB). Dropping the future may leave a part of it written, unmarked.
+    /// Write all of `data`, whose last byte is urgent (MSG_OOB). The peer is notified at once, even
+    /// if its window is closed. Dropping the future may leave a part of the data written and
+    /// unmarked.
     ///
     /// # Errors
     /// As `write`.
@@ -55,7 +56,8 @@ impl TcpStream {
         wait(self.net().shared(), self.write_readiness(), look).await
     }
 
-    /// [`TcpStream::send_urgent`] of what there is room for; the byte is marked if that is all.
+    /// [`TcpStream::send_urgent`] of as much as there is room for; the urgent byte is marked only
+    /// if all of `data` was written.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`], and as `write`.
@@ -66,8 +68,9 @@ impl TcpStream {
         }
     }
 
-    /// Wait until the peer announces urgent data, unless some is ahead already: bytes up to its
-    /// end, as [`TcpStream::urgent_pending`]; 0 if the peer has closed or the connection is over.
+    /// Wait until the peer announces urgent data, unless some is ahead already. Returns the bytes
+    /// up to its end, as [`TcpStream::urgent_pending`], or 0 if the peer has closed or the
+    /// connection is over.
     ///
     /// # Errors
     /// The driver is gone.
@@ -77,8 +80,8 @@ impl TcpStream {
         wait(self.net().shared(), self.read_readiness(), look).await
     }
 
-    /// Bytes up to the end of the urgent data that the peer has announced and that was not read
-    /// yet, those that are still to come included; 0 if there are none.
+    /// Bytes to read up to the end of the urgent data that the peer has announced, those not yet
+    /// received included; 0 if there is none.
     ///
     /// # Errors
     /// The driver is gone; the connection is over.
@@ -86,8 +89,8 @@ impl TcpStream {
         self.now(|inner| inner.stack.tcp_urgent_left(self.handle()))?.ok_or_else(error::aborted)
     }
 
-    /// Is the next byte to read the last urgent one (sockatmark)? A read ends before it, so that
-    /// this can be asked.
+    /// Is the next byte to read the last urgent one (sockatmark)? A read ends before that byte, so
+    /// that the program can ask.
     ///
     /// # Errors
     /// The driver is gone; the connection is over.
@@ -101,7 +104,7 @@ impl crate::blocking::TcpStream {
     /// [`crate::TcpStream::send_urgent`].
     ///
     /// # Errors
-    /// As `write`; some of it may have been written then, unmarked.
+    /// As `write`; a part of the data may have been written then, unmarked.
     pub fn send_urgent(&self, data: &[u8]) -> io::Result<()> {
         let (handle, mut done) = (self.handle(), 0);
         self.writing(|inner| {
@@ -116,11 +119,11 @@ impl crate::blocking::TcpStream {
         })
     }
 
-    /// Wait for urgent data to be announced, as long as a read may wait. See
+    /// Wait until the peer announces urgent data, within the read time-out. See
     /// [`crate::TcpStream::urgent`].
     ///
     /// # Errors
-    /// The driver is gone; the time-out of reads.
+    /// The driver is gone; [`io::ErrorKind::WouldBlock`] after the read time-out.
     pub fn wait_urgent(&self) -> io::Result<u64> {
         let handle = self.handle();
         self.reading(|inner| inner.poll_urgent(handle))

@@ -1,7 +1,7 @@
-//! Waiting, as a future that cleans up when it is dropped, and as a thread, which drives the stack
+//! Two ways to wait: a future that cleans up when it is dropped, and a thread that drives the stack
 //! while it waits.
 //!
-//! Called by: every call that may have to wait. A wait is an attempt, an entry in the wait queue,
+//! Called by: all calls that may have to wait. A wait is an attempt, an entry in the wait queue,
 //! and another attempt after the wake-up.
 
 use core::future::Future;
@@ -22,14 +22,14 @@ thread_local! {
     static BELL: ThreadBell = ThreadBell::new();
 }
 
-/// Block until `look` has an answer; `Ok(None)` if `until` comes first.
+/// Block until `look` is ready; `Ok(None)` if `until` comes first.
 pub(crate) fn block_on<T>(
     shared: &Shared,
     readiness: Readiness,
     until: Option<SystemTime>,
     mut look: impl FnMut(&mut Inner) -> Poll<io::Result<T>>,
 ) -> io::Result<Option<T>> {
-    // The fast case: the answer is there, and no wait queue is touched.
+    // Fast path: `look` is ready at once, and no wait queue is touched.
     if let Poll::Ready(answer) = look(&mut *shared.call_at(readiness)?) {
         return answer.map(Some);
     }
@@ -46,7 +46,7 @@ pub(crate) fn block_on<T>(
     })
 }
 
-/// A thread that waits; dropping it removes its wakers and gives the devices back to the driver.
+/// A thread that waits. Dropping it removes its wakers and gives the devices back to the driver.
 struct Waiter<'a> {
     shared: &'a Shared,
     readiness: Readiness,
@@ -56,7 +56,7 @@ struct Waiter<'a> {
 }
 
 impl Waiter<'_> {
-    /// Try, and sleep if there is no answer.
+    /// Call `look` once; if it is pending, sleep.
     fn round<T>(
         &mut self,
         until: Option<SystemTime>,
@@ -67,7 +67,7 @@ impl Waiter<'_> {
         {
             let mut call = self.shared.call()?;
             call.mine = Some(self.bell.waker());
-            // A thread that waits drives the stack, unless another one does.
+            // A waiting thread drives the stack if the driver sleeps and no other thread drives.
             if !self.drives && !call.driver.caller_drives {
                 self.drives = call.driver.asleep_until.is_some();
                 call.driver.caller_drives = self.drives;
@@ -125,7 +125,7 @@ impl Drop for Waiter<'_> {
     }
 }
 
-/// Wait until `look` has an answer: a future that may be dropped at any time.
+/// A future that waits until `look` is ready; it may be dropped at any time.
 pub(crate) struct Wait<'a, F> {
     shared: &'a Shared,
     readiness: Readiness,

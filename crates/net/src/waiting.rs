@@ -1,8 +1,8 @@
-//! Wait queues: wakers by socket and direction, and the state that a socket has beside the stack's.
-//! Small, because there is one for each of a hundred thousand idle connections.
+//! Wait queues, which hold wakers by socket and direction, and the per-socket state that the stack
+//! does not keep. Both are small, because a program may have a hundred thousand idle connections.
 //!
-//! Called by: `inner.rs`. A waker is never dropped or woken here: both may run any code, and the
-//! stack is locked.
+//! Called by: `inner.rs`. Nothing here drops or wakes a waker: either may run arbitrary code, and
+//! the stack is locked.
 
 use core::num::NonZeroU32;
 use core::task::Waker;
@@ -13,9 +13,9 @@ use stack::{ListenerHandle, TcpHandle, UdpHandle};
 /// What a call can wait for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Readiness {
-    /// Something to read, or the end of it.
+    /// Data to read, or the end of the stream.
     Read(TcpHandle),
-    /// Room to write, the end of a handshake, or the end of the connection.
+    /// Room to write, the end of the handshake, or the end of the connection.
     Write(TcpHandle),
     /// A connection to accept.
     Accept(ListenerHandle),
@@ -28,20 +28,20 @@ pub(crate) enum Readiness {
 /// The wakers that wait for one readiness.
 #[derive(Default)]
 pub(crate) struct WaitQueue {
-    /// Of the task that polled last: a poll function has one waiter at a time, as in tokio.
+    /// The waker of the last poll: a poll function has one waiter at a time, as in tokio.
     polled: Option<Waker>,
-    /// Of futures and threads, any number; each takes its own away when it stops waiting.
+    /// The wakers of futures and threads, any number; each removes its own when it stops waiting.
     others: Option<Box<Others>>,
 }
 
 #[derive(Default)]
 struct Others {
-    /// By the number of the wait: one task may wait here more than once.
+    /// By the number of the wait: one task may wait more than once.
     wakers: Vec<(u64, Waker)>,
 }
 
 impl WaitQueue {
-    /// The one of a poll function; returns the one before.
+    /// Set the waker of a poll function; returns the previous one.
     pub(crate) fn set_polled(&mut self, waker: &Waker) -> Option<Waker> {
         match &self.polled {
             Some(old) if old.will_wake(waker) => None,
@@ -49,7 +49,7 @@ impl WaitQueue {
         }
     }
 
-    /// That of number `id`; returns the one before.
+    /// Set the waker of wait `id`; returns the previous one.
     pub(crate) fn set(&mut self, id: u64, waker: &Waker) -> Option<Waker> {
         let wakers = &mut self.others.get_or_insert_default().wakers;
         match wakers.iter_mut().find(|(other, _)| *other == id) {
@@ -62,14 +62,14 @@ impl WaitQueue {
         }
     }
 
-    /// Number `id` waits no more; returns what it left.
+    /// Remove wait `id`; returns its waker.
     pub(crate) fn remove(&mut self, id: u64) -> Option<Waker> {
         let wakers = &mut self.others.as_mut()?.wakers;
         let at = wakers.iter().position(|(other, _)| *other == id)?;
         Some(wakers.swap_remove(at).1)
     }
 
-    /// Move all into `wakers`.
+    /// Move all wakers into `wakers`.
     pub(crate) fn take_into(&mut self, wakers: &mut Vec<Waker>) {
         wakers.extend(self.polled.take());
         if let Some(others) = &mut self.others {
@@ -77,33 +77,32 @@ impl WaitQueue {
         }
     }
 
-    /// Is it empty?
     pub(crate) fn is_empty(&self) -> bool {
         self.polled.is_none() && self.others.as_ref().is_none_or(|o| o.wakers.is_empty())
     }
 }
 
-/// What a TCP socket has beside the stack's connection.
+/// The state of a TCP socket beside the stack's connection.
 #[derive(Default)]
 pub(crate) struct Socket {
     pub(crate) read: WaitQueue,
     pub(crate) write: WaitQueue,
-    /// Its error was reported: a connection reports it once, as Linux does.
+    /// The connection's error was reported; as on Linux, that happens once.
     pub(crate) error_reported: bool,
-    /// SO_LINGER: zero resets the peer when the socket is dropped.
+    /// SO_LINGER: zero resets the connection when the socket is dropped.
     pub(crate) linger: Linger,
-    /// A forwarder's: it counts for the limit on those.
+    /// A forwarder accepted it: it counts against the limit `forwarded`.
     pub(crate) forwarded: bool,
 }
 
-/// How long closing waits, in hundredths of a second: small, because every socket has one.
+/// SO_LINGER in hundredths of a second; 4 bytes, because every socket has one.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Linger(Option<NonZeroU32>);
 
 impl Linger {
     const UNIT_NS: u128 = 10_000_000;
 
-    /// Not at all with `None`; a time is rounded up, so that only zero is zero.
+    /// `None` is off. A time is rounded up, so that only zero is zero.
     pub(crate) fn new(time: Option<Duration>) -> Linger {
         Linger(time.and_then(|time| {
             let units = time.as_nanos().div_ceil(Linger::UNIT_NS);

@@ -11,7 +11,7 @@ use common::{Ends, SOON, pattern};
 use wirespeed_net::TcpSocket;
 use wirespeed_net::blocking::{TcpListener, TcpStream, UdpSocket};
 
-/// A connection, client's end first.
+/// A connection: the client's end, then the server's.
 fn connected(ends: &Ends) -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind(&ends.server, ends.to).unwrap();
     let client = TcpStream::connect(&ends.client, ends.to).unwrap();
@@ -148,7 +148,7 @@ fn vectored_peeked_and_loaned() {
     client.shutdown(Shutdown::Write).unwrap();
     assert!(server.read_loan().unwrap().is_none());
     drop((client, server));
-    // It goes home from any thread, whenever.
+    // A loan may be dropped on any thread, after its connection is gone.
     thread::spawn(move || drop(loan)).join().unwrap();
     ends.wait_empty();
 }
@@ -274,7 +274,7 @@ fn datagrams() {
     ends.wait_empty();
 }
 
-/// Like the kernel's: the next call of a socket that has a peer is told, once.
+/// Like the kernel: the next call of a connected socket reports the error, once.
 #[test]
 fn a_datagram_to_a_closed_port_is_refused_at_the_next_call() {
     let ends = Ends::threads();

@@ -1,5 +1,5 @@
-//! Futures that are dropped at every await, and sockets that are dropped in every state: nothing is
-//! left behind, counted in connections and buffers of both stacks.
+//! Drops futures at every await and sockets in every state, then checks that neither stack holds a
+//! connection or a buffer.
 
 mod common;
 
@@ -11,8 +11,8 @@ use common::{Ends, SOON, on_each_runtime};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wirespeed_net::{Forwarder, TcpListener, TcpSocket, TcpStream};
 
-/// Poll a future `polls` times at most, then drop it; `true` if it ended before. The runtime runs
-/// its other tasks between two polls, and no wake-up is waited for.
+/// Poll a future at most `polls` times, then drop it; `true` if it was ready. The runtime runs its
+/// other tasks between two polls; wake-ups are not awaited.
 async fn polled<F: Future>(future: F, polls: usize) -> bool {
     let mut future = pin!(future);
     for _ in 0..polls {
@@ -25,7 +25,7 @@ async fn polled<F: Future>(future: F, polls: usize) -> bool {
     false
 }
 
-/// A whole conversation, every kind of future in it.
+/// A complete conversation that uses every kind of future.
 async fn conversation(ends: &Ends) {
     let listener = TcpListener::bind(&ends.server, ends.to).unwrap();
     let server = async {
@@ -88,7 +88,8 @@ fn a_forwarded_handshake_that_is_dropped_at_every_await() {
                 drop(TcpStream::connect(&ends.client, ends.to).await);
             };
             let ended = polled(async { tokio::join!(accepting, connecting) }, polls).await;
-            // A SYN that nobody took is a record, not a connection: the next accept finds it.
+            // A SYN that was not accepted is a record, not a connection: the next accept returns
+            // it.
             while tokio::time::timeout(Duration::from_millis(5), forwarder.accept()).await.is_ok() {
             }
             ends.drained().await;
@@ -122,11 +123,11 @@ fn what_a_cancelled_read_had_not_taken_is_read_by_the_next() {
     });
 }
 
-/// What each end does, in order; both are dropped afterwards.
+/// The calls of one end, in order; both ends are dropped afterwards.
 type Steps = &'static [fn(&mut TcpStream)];
 
 fn send(stream: &mut TcpStream) {
-    // What does not fit is not the point.
+    // It does not matter how much fits.
     let _ = stream.try_write(&[7; 300_000]);
 }
 
@@ -180,9 +181,9 @@ fn sockets_that_are_dropped_in_every_state() {
                 drop(server);
             }
         }
-        // SYN-SENT, and SYN-RECEIVED of one that nobody accepts.
+        // SYN-SENT, and a connection in SYN-RECEIVED that is not accepted.
         drop(TcpSocket::new(&ends.client).connect(ends.to));
-        // On another thread the other end may have answered within the one poll.
+        // The server runs on another thread and may have answered within the one poll.
         polled(TcpStream::connect(&ends.client, ends.to), 1).await;
         drop(listener);
         ends.drained().await;

@@ -1,6 +1,6 @@
-//! Random calls by seed over a wire that loses, doubles, reorders and corrupts, and that is taken
-//! away now and then: nothing panics, no byte is wrong, nothing is left. The seed of a failure is
-//! in its message; `SEED=n` runs that one alone.
+//! Random calls, by seed, over a link that loses, duplicates, reorders and corrupts, and that is
+//! now and then replaced: nothing panics, no byte is wrong, nothing is left. A failure prints its
+//! seed; `SEED=n` runs that seed alone.
 
 mod common;
 
@@ -22,10 +22,10 @@ use wirespeed_net::{
 
 const SEEDS: u64 = 40;
 const STEPS: usize = 600;
-/// Sockets of a kind, so that old ones are met again.
+/// Limit on sockets of a kind, so that calls often meet old ones.
 const MOST: usize = 12;
 
-/// A wire with faults at one end.
+/// A link with faults at one end.
 fn wire(rng: &mut Rng) -> (Fault<mem::Mem>, mem::Mem) {
     let (left, right) = mem::pair(&mem::Config { depth: 64, ..mem::Config::default() });
     let bad = Odds { drop: 0.03, duplicate: 0.02, reorder: 0.05, corrupt: 0.02 };
@@ -33,12 +33,12 @@ fn wire(rng: &mut Rng) -> (Fault<mem::Mem>, mem::Mem) {
     (Fault::new(left, &config, Rng::new(rng.next_u64())).0, right)
 }
 
-/// A byte that shows its place in the stream.
+/// The byte at position `place` of a stream.
 fn byte_at(place: u64) -> u8 {
     (place * 7 + place / 251) as u8
 }
 
-/// A connection and how far each direction is.
+/// A connection and the position of each direction.
 struct Stream {
     stream: TcpStream,
     written: u64,
@@ -57,7 +57,7 @@ struct World {
     moved: u64,
 }
 
-/// Poll a future so many times without waiting in between; its answer, if it has one.
+/// Poll a future up to `times` times, without waiting for its waker; its output if it was ready.
 async fn polled<F: Future>(future: F, times: usize) -> Option<F::Output> {
     let mut future = pin!(future);
     for _ in 0..times {
@@ -89,7 +89,7 @@ impl World {
     async fn open(&mut self) {
         if self.listener.is_none() {
             let mut socket = TcpSocket::new(&self.nets[1]);
-            // With an old listener's connections still about.
+            // An old listener's connections may still be open.
             self.listener = socket.bind(self.to).listen(4).ok();
         }
         let polls = self.below(12);
@@ -135,7 +135,7 @@ impl World {
             0 => match polled(s.stream.read_loan(), 2).await {
                 Some(Ok(Some(loan))) => {
                     room = loan.to_vec();
-                    // Some outlive their connection.
+                    // Some loans outlive their connection.
                     self.loans.push(loan);
                     room.len()
                 }
@@ -191,12 +191,12 @@ impl World {
         }
     }
 
-    /// The wire fails, or is replaced before anybody notices.
+    /// Replace the link, either before its failure is noticed or after.
     fn rewire(&mut self) {
         let (left, right) = wire(&mut self.rng);
         let first = self.nets[0].replace_port(PortId(0), Box::new(left)).expect("the same link");
         if self.below(2) == 0 {
-            // The other end of this is gone: those who use it fail.
+            // The left end of the old link is gone: the connections of the right end fail.
             drop(first);
             let _ = self.nets[1].with_stack(|stack| stack.fail_gone_ports());
             drop(self.nets[1].replace_port(PortId(0), Box::new(right)));
@@ -211,7 +211,7 @@ impl World {
         match (what, stream) {
             (0..12, _) => self.open().await,
             (12..40, Some(at)) => self.write(at).await,
-            // A connection that failed says so, here or there.
+            // A failed connection reports its error here or elsewhere.
             (40..70, Some(at)) => self.read(at).await.unwrap_or_default(),
             (70..74, Some(at)) => {
                 let how = [Shutdown::Write, Shutdown::Read, Shutdown::Both][self.below(3)];
@@ -242,7 +242,7 @@ impl World {
 }
 
 impl Stream {
-    /// Bytes that were read or peeked at are those that were written there.
+    /// Check bytes that were read or peeked against those that were written at that position.
     fn check(&self, got: &[u8]) {
         let wrong = got.iter().zip(self.read..).position(|(&b, place)| b != byte_at(place));
         assert_eq!(wrong, None, "behind byte {} of {}", self.read, got.len());
@@ -263,7 +263,7 @@ async fn world(seed: u64) -> u64 {
     }
     let World { nets, moved, listener, streams, loans, halves, udp, .. } = world;
     drop((listener, streams, loans, halves, udp));
-    // What is still closing, over a wire that loses, has no way any more: it ends.
+    // Connections still closing over the lossy link may take long; without a port they end at once.
     for net in &nets {
         drop(net.remove_port(PortId(0)).expect("it is there"));
     }

@@ -1,5 +1,5 @@
-//! Happy eyeballs: the first address that answers wins, dead ones cost a quarter of a second at
-//! most, and those that lose leave nothing behind.
+//! Happy eyeballs: the first address that answers wins, an unresponsive one costs at most 250 ms,
+//! and the losing attempts leave nothing behind.
 
 mod common;
 
@@ -11,7 +11,7 @@ use common::{Ends, on_each_runtime};
 use stack::PortId;
 use wirespeed_net::{TcpListener, TcpSocket, TcpStream};
 
-/// An address on the link that nobody has, but whose link address is known: SYNs go unanswered.
+/// An unused address on the link whose link address is known: SYNs to it go unanswered.
 fn dead(ends: &Ends) -> SocketAddr {
     let addr: SocketAddr = "192.0.2.99:7".parse().unwrap();
     let mac = MacAddr([2, 0, 0, 0, 0, 99]);

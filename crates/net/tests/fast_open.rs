@@ -1,5 +1,5 @@
-//! TCP Fast Open for programs: the first connect brings the cookie, the second one's SYN carries
-//! the request, which the server reads before it has heard of us again.
+//! TCP Fast Open for programs: the first connect gets the cookie; the second sends the request in
+//! its SYN, and the server reads it before the handshake ends.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! The forwarder: any destination, seen before the handshake is answered, with limits.
+//! The forwarder: accepts any destination, shows it before the SYN is answered, and obeys its
+//! limits.
 
 mod common;
 
@@ -12,7 +13,7 @@ use stack::PortId;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wirespeed_net::{Forwarder, Net, TcpListener, TcpStream};
 
-/// Any destination is beyond the server, for the client.
+/// The client's default route leads to the server.
 fn route_everything(client: &Net, via: SocketAddr) {
     client
         .with_stack(|stack| {
@@ -56,7 +57,7 @@ async fn completed_with_both_addresses_known() {
     let mut got = [0; 12];
     server.read_exact(&mut got).await.unwrap();
     assert_eq!(&got, b"to the world");
-    // What a listener wants is the listener's.
+    // A listener takes precedence over the forwarder.
     let listener = TcpListener::bind(&ends.server, ends.to).unwrap();
     let direct = TcpStream::connect(&ends.client, ends.to).await.unwrap();
     listener.accept().await.unwrap();
@@ -72,7 +73,7 @@ async fn nothing_is_answered_before_the_word() {
     assert!(early.is_err(), "the handshake was answered");
     assert_eq!(ends.server.with_stack(|s| s.connection_count()).unwrap(), 0);
     let request = forwarder.accept().await.unwrap();
-    // The client has given up meanwhile: it answers our SYN-ACK with RST.
+    // The client has given up meanwhile, and answers the SYN-ACK with a RST.
     assert_eq!(request.complete().await.unwrap_err().kind(), ErrorKind::ConnectionReset);
     ends.drained().await;
 }
@@ -92,7 +93,7 @@ async fn dropped_is_silence_and_the_next_syn_is_a_new_request() {
     let (ends, forwarder) = forwarding(|_| {});
     let (connected, server) = tokio::join!(TcpStream::connect(&ends.client, anywhere()), async {
         drop(forwarder.accept().await.unwrap());
-        // After the client's first retransmission of its SYN, a second later.
+        // The client retransmits its SYN after a second.
         forwarder.accept().await.unwrap().complete().await.unwrap()
     });
     drop((connected.unwrap(), server));
@@ -107,7 +108,7 @@ async fn requests_half_open_and_established_are_limited() {
         config.stack.budget.set(Limit::ForwardRequests, 3);
         config.stack.budget.set(Limit::Forwarded, 2);
     });
-    // 200 that want something: three records, and no connection.
+    // 200 clients: three records, and no connection.
     let clients: Vec<_> = (0..200u16)
         .map(|n| {
             let to = SocketAddr::from(([198, 51, 100, (n % 250) as u8], 1000 + n));
@@ -129,7 +130,7 @@ async fn requests_half_open_and_established_are_limited() {
     let third = forwarder.accept().await.unwrap().complete().await.unwrap_err();
     assert_eq!(third.kind(), ErrorKind::QuotaExceeded);
     assert!(third.to_string().contains("forwarded"), "{third}");
-    // Room again once one is gone; the clients' next SYNs are served.
+    // There is room again once a connection is gone; the clients' next SYNs are served.
     drop(one);
     let next = forwarder.accept().await.unwrap().complete().await.unwrap();
     clients.iter().for_each(|client| client.abort());

@@ -1,5 +1,5 @@
-//! Ten thousand connections that nobody uses: the drivers sleep, and a socket weighs little. One
-//! test, because it counts the processor time of the whole process.
+//! Ten thousand idle connections: the drivers sleep and use no processor time. There is one test
+//! only, because it measures the processor time of the whole process.
 
 mod common;
 
@@ -27,7 +27,7 @@ async fn connect_all(ends: &Ends) -> Vec<(TcpStream, TcpStream)> {
     open
 }
 
-/// Each has somebody who waits for it.
+/// Have a reader wait on every stream.
 async fn wait_for_all(open: &[(TcpStream, TcpStream)]) {
     std::future::poll_fn(|cx| {
         for (client, server) in open {
@@ -47,7 +47,7 @@ async fn ten_thousand_idle_connections_use_no_processor_time() {
     let threads = drivers.map(|driver| driver.spawn_thread().unwrap());
     let open = connect_all(&ends).await;
     wait_for_all(&open).await;
-    // What the handshakes left to do (delayed ACKs, timers that look once more) is done by then.
+    // By then the rest of the handshakes (delayed ACKs, timers that fire once more) is done.
     tokio::time::sleep(Duration::from_millis(1500)).await;
     let (before, began) = (processor_time(), Instant::now());
     tokio::time::sleep(Duration::from_secs(3)).await;

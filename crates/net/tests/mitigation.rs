@@ -1,5 +1,5 @@
-//! Sockets of both kinds over ports at each setting of interrupt mitigation: everything arrives,
-//! and a lone request does not wait for company.
+//! Blocking and async sockets over ports with each setting of interrupt mitigation: everything
+//! arrives, and a lone request is not delayed.
 
 mod common;
 
@@ -15,7 +15,7 @@ use wirespeed_net::blocking::{TcpListener, TcpStream};
 
 const SETTINGS: [&str; 6] = ["0", "1", "3", "5", "adaptive", "poll"];
 
-/// Both ends' ports from now on; set while the stacks run.
+/// Set both ends' ports while the stacks run.
 fn set(ends: &Ends, setting: &str) {
     let to: Mitigation = setting.parse().expect("a setting");
     for net in [&ends.client, &ends.server] {
@@ -92,7 +92,7 @@ fn tasks_move_bulk_and_messages_at_each_setting() {
     });
 }
 
-/// After a silence the first frame wakes at once, at the highest level too.
+/// After a silence the first frame wakes at once, even at the highest level.
 #[test]
 fn a_lone_request_does_not_wait() {
     let ends = Ends::threads();
@@ -117,6 +117,7 @@ fn a_lone_request_does_not_wait() {
     drop(client);
     echo.join().unwrap();
     times.sort_unstable();
-    // Two frames would wait for 800 us each; a busy machine spoils some of the thirty.
+    // Delayed, each of the two frames would wait 800 us. A busy machine spoils some of the thirty
+    // times.
     assert!(times[5] < Duration::from_micros(800), "{times:?}");
 }

@@ -1,5 +1,5 @@
-//! Sockets for tasks without any runtime: the driver is a future that a thread polls, its timer a
-//! thread, and the traits are those of futures-io.
+//! Async sockets without a runtime: one thread polls the driver as a future, another one is its
+//! timer, and the traits are those of futures-io.
 
 mod common;
 
@@ -10,7 +10,7 @@ use wirespeed_net::{TcpListener, TcpStream, ThreadTimer};
 #[test]
 fn on_no_runtime_with_the_traits_of_futures() {
     let (ends, [client, server]) = Ends::undriven(|_| {});
-    // The driver as a future, polled by a thread that knows no runtime; timers by a thread.
+    // A plain thread polls the driver; a `ThreadTimer` keeps its time.
     let timer = ThreadTimer::new().unwrap();
     let driver = std::thread::spawn(move || block_on(client.with_timer(timer)));
     let _server = server.spawn_thread().unwrap();
@@ -28,7 +28,7 @@ fn on_no_runtime_with_the_traits_of_futures() {
     driver.join().unwrap();
 }
 
-/// The smallest executor.
+/// A minimal executor.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(std::thread::Thread);
     impl std::task::Wake for Unpark {

@@ -1,5 +1,5 @@
-//! The same conversations over the kernel's sockets and over ours: what each call answers, number
-//! or kind of error, must be the same, call for call.
+//! Runs the same calls over the kernel's sockets and over ours; each call must return the same
+//! number or kind of error.
 
 mod common;
 
@@ -11,12 +11,12 @@ use std::time::Duration;
 use common::Ends;
 use wirespeed_net::blocking;
 
-/// How long a segment gets to reach the other end: more where answers differed, which on a busy
-/// machine can mean that one had not.
+/// How long a segment gets to reach the other end. If the results differ, the next longer pause is
+/// tried, because on a busy machine a segment may not have arrived.
 const PAUSES: [Duration; 3] =
     [Duration::from_millis(30), Duration::from_millis(300), Duration::from_secs(2)];
 
-/// What a call answered, in words that both can say.
+/// A call's result as text that is comparable between both.
 fn said<T: Debug>(result: io::Result<T>) -> String {
     match result {
         Ok(value) => format!("{value:?}"),
@@ -24,7 +24,7 @@ fn said<T: Debug>(result: io::Result<T>) -> String {
     }
 }
 
-/// A stream as the conversations use it.
+/// A stream, as the conversations use it.
 trait Stream: Read + Write {
     fn shutdown(&self, how: Shutdown) -> io::Result<()>;
     fn peer_addr(&self) -> io::Result<SocketAddr>;
@@ -33,7 +33,7 @@ trait Stream: Read + Write {
     fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()>;
     fn set_nonblocking(&self, on: bool) -> io::Result<()>;
     fn nodelay(&self) -> io::Result<bool>;
-    /// Reset the peer when dropped.
+    /// Make the drop reset the connection.
     fn abort_on_drop(&self);
 }
 
@@ -76,7 +76,7 @@ stream!(blocking::TcpStream, wirespeed_net::TcpStream, |stream: &blocking::TcpSt
     stream.set_linger(Some(Duration::ZERO)).unwrap();
 });
 
-/// Where sockets come from.
+/// The kernel, or a pair of stacks.
 trait World {
     type Stream: Stream;
     type Listener;
@@ -89,7 +89,7 @@ trait World {
     fn connect(&self, to: SocketAddr) -> io::Result<Self::Stream>;
     fn connect_timeout(&self, to: SocketAddr, timeout: Duration) -> io::Result<Self::Stream>;
 
-    /// A connection: the end that is asked, and its peer.
+    /// A connection: the end under test, and its peer.
     fn pair(&self) -> (Self::Stream, Self::Stream) {
         let listener = self.listen(self.here()).unwrap();
         let asked = self.connect(self.local_addr(&listener)).unwrap();
@@ -152,7 +152,7 @@ impl World for Ends {
     }
 }
 
-/// One thing to do with a connection's asked end `a` or its peer; what is said is noted.
+/// One call on the tested end `a`, or one action of its peer; the result is recorded.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Read,
@@ -173,7 +173,7 @@ enum Step {
 
 use Step::*;
 
-/// Wait for what the peer did, and let the conversation say what came of it.
+/// Run the steps, with a pause after each for the segments to arrive; the results as text.
 fn converse<W: World>(world: &W, steps: &[Step], pause: Duration) -> Vec<String> {
     let (mut a, peer) = world.pair();
     let mut peer = Some(peer);
@@ -213,23 +213,23 @@ fn converse<W: World>(world: &W, steps: &[Step], pause: Duration) -> Vec<String>
 const CONVERSATIONS: &[&[Step]] = &[
     &[Read, Peek, ReadNothing, WriteNothing, PeerAddr, TakeError, NonBlocking, Read, Peek],
     &[TimeOut, PeerWrites, Peek, Read, Read, Write, Write],
-    // The peer ends well, and then we write to nobody.
+    // The peer closes gracefully, and writes afterwards meet no reader.
     &[PeerDrops, Read, Read, Peek, PeerAddr, TakeError, Write, Read, Write, Read, PeerAddr],
     &[PeerWrites, PeerDrops, Read, Read, Write, TakeError, Write, TakeError, Read],
     &[PeerShuts(Shutdown::Write), Read, Write, Write, Read, PeerDrops, Write, Write],
-    // The peer resets: told once, by whatever call comes first.
+    // The peer resets: the first call of any kind reports it, once.
     &[PeerResets, Read, Read, Write, Read, TakeError, PeerAddr, Shut(Shutdown::Both)],
     &[PeerResets, Write, Write, Read, Peek, TakeError],
     &[PeerResets, TakeError, TakeError, Read, Write],
     &[PeerResets, Peek, Read, Write],
     &[PeerResets, PeerAddr, ReadNothing, WriteNothing, Shut(Shutdown::Write), Read],
-    // With data unread, a close is a reset.
+    // A close with unread data is a reset.
     &[Write, PeerDrops, Read, Read, Write],
-    // The end of the stream came before the reset.
+    // The end of the stream arrives before the reset.
     &[PeerShuts(Shutdown::Write), PeerResets, Read, Write, Write, TakeError],
     &[PeerShuts(Shutdown::Write), Read, PeerResets, Write, Write, Read],
     &[PeerShuts(Shutdown::Write), PeerResets, TakeError, Write, Read],
-    // Ways that are closed from this side.
+    // Directions shut down from this side.
     &[
         Shut(Shutdown::Write),
         Write,
@@ -268,12 +268,12 @@ fn every_call_of_every_conversation_answers_alike() {
     assert!(differences.is_empty(), "{differences:#?}");
 }
 
-/// Calls without a connection.
+/// Calls that need no connection.
 fn alone<W: World>(world: &W) -> Vec<String> {
     let listener = world.listen(world.here()).unwrap();
     let taken = world.local_addr(&listener);
     let mut said_so = vec![said(world.listen(taken).map(drop))];
-    // RFC 5737: nobody's.
+    // RFC 5737: an address for documentation, which no host has.
     let not_ours = SocketAddr::from(([203, 0, 113, 77], 0));
     said_so.push(said(world.listen(not_ours).map(drop)));
     world.never_wait(&listener);
@@ -294,7 +294,7 @@ fn calls_without_a_connection_answer_alike() {
     assert_eq!(kernels[0], "AddrInUse");
 }
 
-/// The same text for tokio's sockets and ours: what tasks are told.
+/// The same source for tokio's sockets and ours: the errors that tasks get.
 macro_rules! errors_of_tasks {
     ($listener:expr, $connect:expr, $pause:expr) => {{
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -316,7 +316,7 @@ macro_rules! errors_of_tasks {
         answers.push(said(client.read(&mut buf).await));
         answers.push(said(client.write(b"more").await));
         tokio::time::sleep($pause).await;
-        // Unread: a reset.
+        // With unread data: a reset.
         drop(server);
         tokio::time::sleep($pause).await;
         answers.push(said(client.write(b"x").await));

@@ -1,5 +1,5 @@
-//! Ports of different kinds in one stack: one that waits for a time does not deafen the driver, nor
-//! who drives while it waits, to another's descriptor.
+//! Ports of different kinds in one stack: while one port waits for a time, the driver, or the
+//! thread that drives, still wakes for another port's descriptor.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -19,8 +19,9 @@ use stack::PortConfig;
 use stack::pair::{End, PairConfig, end};
 use wirespeed_net::{Net, TcpListener, TcpStream, blocking};
 
-/// Client and server over a socket pair, which has descriptors and wakes nobody. The server has a
-/// port besides, to which a frame is on its way for an hour; and the other end of that.
+/// Client and server over a socket pair, which has descriptors but cannot call a waker. The server
+/// has a second port, a link on which a frame takes an hour; the third value is the far end of that
+/// link.
 fn ends() -> (End, End, nic::Nic) {
     let (theirs, ours) = UnixDatagram::pair().expect("a pair of sockets");
     let config = PairConfig::new([3, 19]);
@@ -46,7 +47,7 @@ fn threads_hear_a_descriptor_while_another_port_waits_for_a_time() {
     let (client, _clients_driver) = Net::spawn_thread(client.stack).expect("a thread");
     let (server, _servers_driver) = Net::spawn_thread(server.stack).expect("a thread");
     let listener = blocking::TcpListener::bind(&server, to).expect("free");
-    // By then its driver sleeps, and nobody waits in a call.
+    // By then the server's driver sleeps, and no thread waits in a call.
     thread::sleep(Duration::from_millis(100));
     let connected = blocking::TcpStream::connect_timeout(&client, to, SOON);
     let mut stream = connected.expect("the driver hears of it");
@@ -56,7 +57,7 @@ fn threads_hear_a_descriptor_while_another_port_waits_for_a_time() {
         let mut message = [0; 4];
         accepted.read_exact(&mut message).map(|()| message)
     });
-    // By then the reader drives.
+    // By then the reader drives the stack.
     thread::sleep(Duration::from_millis(100));
     stream.write_all(b"news").expect("room");
     assert_eq!(reading.join().expect("no panic").expect("it hears of it"), *b"news");

@@ -1,5 +1,5 @@
-//! A handle of every kind is dropped in every state of RFC 9293, which a peer made of bytes brings
-//! about: no connection and no buffer is left.
+//! Drops every kind of handle in every state of RFC 9293, reached with the help of a peer made of
+//! raw segments, and checks that no connection and no buffer is left.
 
 #[path = "flood/segment.rs"]
 mod segment;
@@ -21,7 +21,7 @@ const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const PORT: u16 = 7;
 const SOON: Duration = Duration::from_secs(20);
 
-/// A stack, and the peer's bytes.
+/// A stack, and the link on which the peer's packets are written.
 struct Bench {
     net: Net,
     driver: DriverThread,
@@ -38,7 +38,7 @@ impl Bench {
         Bench { net, driver, wire }
     }
 
-    /// Wait until the stack sends a segment of which `wanted` is true.
+    /// Wait until the stack sends a segment for which `wanted` is true.
     fn hears(&self, wanted: impl Fn(&Segment) -> bool) -> Segment {
         let end = Instant::now() + SOON;
         let mut room = [0; 2_000];
@@ -51,14 +51,14 @@ impl Bench {
         panic!("the stack did not send it");
     }
 
-    /// Connections, buffers and sockets of the stack.
+    /// Number of connections, buffers and sockets of the stack.
     fn held(&self) -> [usize; 3] {
         let count =
             |s: &mut Stack| [s.connection_count(), s.pool().outstanding(), s.snapshot().sockets];
         self.net.with_stack(count).expect("driven")
     }
 
-    /// Wait until it holds what it did.
+    /// Wait until the stack holds `before` again.
     fn drained(&self, before: [usize; 3], what: &str) {
         let end = Instant::now() + SOON;
         let mut room = [0; 2_000];
@@ -73,14 +73,14 @@ impl Bench {
     }
 }
 
-/// The peer of one connection: what it sends next.
+/// The peer of one connection, with the next segment to send.
 struct Peer<'a> {
     bench: &'a Bench,
     next: Segment,
 }
 
 impl<'a> Peer<'a> {
-    /// Open from `port`, up to the third segment.
+    /// Open a connection from `port`, including the third segment.
     fn open(bench: &'a Bench, port: u16) -> Peer<'a> {
         let mut peer = Peer::half_open(bench, port);
         peer.send(ACK, b"");
@@ -105,7 +105,7 @@ impl<'a> Peer<'a> {
         self.next.seq = self.next.seq.wrapping_add(payload.len() as u32 + phantom);
     }
 
-    /// Acknowledge our side's FIN, behind nothing, as soon as it comes.
+    /// Wait for the stack's FIN, which follows no data, and acknowledge it in the next segment.
     fn ack_fin(&mut self) {
         let us = self.next.src;
         let fin = self.bench.hears(|s| s.flags & FIN != 0 && s.dst == us);
@@ -115,7 +115,7 @@ impl<'a> Peer<'a> {
 
 type Script = fn(&TcpStream, &mut Peer<'_>);
 
-/// Every state that a connection which was accepted can be dropped in, and the way there.
+/// The states in which an accepted connection can be dropped, and how to reach each.
 const STATES: &[(State, &str, Script)] = &[
     (State::Established, "with nothing", |_, _| {}),
     (State::Established, "with unread data", |_, peer| peer.send(ACK, &[7; 900])),
@@ -123,7 +123,7 @@ const STATES: &[(State, &str, Script)] = &[
         us.try_write(&[7; 300_000]).expect("there is room for some");
     }),
     (State::FinWait1, "", |us, _| shut(us)),
-    // The FIN waits behind what the peer's window does not take.
+    // The FIN waits behind data that exceeds the peer's window.
     (State::Established, "with unsent data, shut down", |us, _| {
         us.try_write(&[7; 300_000]).expect("there is room for some");
         shut(us);
@@ -166,7 +166,7 @@ fn shut(us: &TcpStream) {
     us.shut_down(Shutdown::Write).expect("it is open");
 }
 
-/// Wait until our side is in `state`.
+/// Wait until our end is in `state`.
 fn reach(us: &TcpStream, state: State, what: &str) {
     let end = Instant::now() + SOON;
     loop {
@@ -186,7 +186,7 @@ fn once<F: Future>(future: F) {
 
 type LetGo = fn(TcpStream);
 
-/// Every way to let go of a connection.
+/// The ways to let go of a connection.
 const DROPS: &[(&str, LetGo)] = &[
     ("dropped", drop),
     ("halves dropped, reading first", |stream| {
@@ -258,14 +258,15 @@ fn every_handle_is_dropped_in_every_state() {
             let Ok(stream) = stream.into_async() else { panic!("it is the only handle") };
             script(&stream, &mut peer);
             reach(&stream, *state, &what);
-            // Data travels behind the state.
+            // The data arrives after the state is reached.
             if with.contains("unread") {
                 while stream.tcp_info().expect("it is held").unread == 0 {
                     std::thread::yield_now();
                 }
             }
             let_go(stream);
-            // What would take minutes of timers (the stack's own tests have them) ends at once.
+            // A RST ends at once what timers would end after minutes; the stack's own tests cover
+            // the timers.
             peer.send(RST, b"");
             bench.drained(before, &what);
         }
@@ -274,7 +275,7 @@ fn every_handle_is_dropped_in_every_state() {
     bench.end();
 }
 
-/// SYN-SENT: nobody answers. SYN-RECEIVED: nobody has accepted, before and after the third segment.
+/// SYN-SENT without an answer; SYN-RECEIVED without an accept, before and after the third segment.
 #[test]
 fn what_is_half_open_is_dropped() {
     let bench = Bench::new();
@@ -323,7 +324,7 @@ fn futures_of_datagrams_are_dropped_at_every_await() {
         once(std::future::poll_fn(|cx| socket.poll_recv_from(cx, &mut room)));
     }
     bench.drained(before, "datagrams");
-    // Those that wait for the device's room: nobody takes what it was sent.
+    // Sends that wait for room in the device: nothing takes the frames from it.
     let socket = UdpSocket::bind(&bench.net, SocketAddr::new(OURS.into(), 0)).expect("free");
     for _ in 0..5_000 {
         once(socket.send_to(&[7; 1000], to));
@@ -335,7 +336,7 @@ fn futures_of_datagrams_are_dropped_at_every_await() {
     bench.end();
 }
 
-/// A first SYN that is lost costs one time-out, not more, whoever waits and drives.
+/// The loss of the first SYN costs one retransmission time-out, whichever thread drives.
 #[test]
 fn a_lost_syn_is_sent_again_in_time() {
     let bench = Bench::new();

@@ -1,4 +1,4 @@
-//! Sockets for tasks, on tokio's runtimes of one thread and of two, driven by tasks.
+//! Async sockets on tokio's current-thread runtime and on one with two workers, driven by tasks.
 
 mod common;
 
@@ -55,7 +55,7 @@ fn bulk_both_ways_over_split_streams() {
             tasks.push(tokio::spawn(async move { writing.write_all(&data).await.unwrap() }));
             tasks.push(tokio::spawn(async move {
                 let mut got = Vec::new();
-                // The end comes because the writing half was dropped.
+                // The stream ends because the write half was dropped.
                 reading.read_to_end(&mut got).await.unwrap();
                 assert!(got == expected, "{} bytes", got.len());
             }));
@@ -114,7 +114,7 @@ fn half_close_and_readiness() {
         server.write_all(b"still open this way").await.unwrap();
         let mut got = vec![0; 19];
         client.read_exact(&mut got).await.unwrap();
-        // Room is there until it is used up, and comes again when the peer reads.
+        // Write until there is no room; there is room again when the peer reads.
         while server.try_write(&[7; 65_536]).is_ok() {
             tokio::task::yield_now().await;
         }
@@ -158,7 +158,7 @@ fn a_backlog_holds_connections_until_they_are_accepted() {
             assert_eq!(from, client.local_addr().unwrap());
         }
         assert_eq!(listener.try_accept().err().unwrap().kind(), ErrorKind::WouldBlock);
-        // Those that nobody accepts are reset with their listener.
+        // Connections that are not accepted are reset when their listener is dropped.
         let mut unaccepted = TcpStream::connect(&ends.client, ends.to).await.unwrap();
         drop(listener);
         let reset = unaccepted.read(&mut [0; 9]).await.unwrap_err();
@@ -177,7 +177,7 @@ fn two_futures_of_one_task_wait_at_one_place() {
         let mut second = Box::pin(server.readable());
         let both = async { tokio::join!(&mut first, &mut second) };
         assert!(tokio::time::timeout(Duration::from_millis(10), both).await.is_err());
-        // One leaves; the other must still be woken.
+        // Dropping one future must not lose the wake-up of the other.
         drop(first);
         let writer = tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -241,12 +241,12 @@ fn datagrams() {
             assert_eq!(client.recv_from(&mut buf).await.unwrap(), (100, ends.to));
         }
         let too_long = client.send_to(&[0; 2000], ends.to).await.unwrap_err();
-        // The kernel's own word for it, whatever number that is here.
+        // The same error as the kernel's, with the number of this system.
         let kernel = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let theirs = kernel.send_to(&[0; 65_508], kernel.local_addr().unwrap()).unwrap_err();
         assert_eq!(too_long.kind(), theirs.kind());
         assert_eq!(too_long.raw_os_error(), theirs.raw_os_error());
-        // More than the wire holds: the sender waits for room, and nothing is lost on its side.
+        // More than the link holds: the sender waits for room, and loses nothing.
         for _ in 0..5_000 {
             client.send_to(&[1; 1400], ends.to).await.unwrap();
         }

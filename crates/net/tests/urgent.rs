@@ -29,11 +29,11 @@ fn a_task_hears_of_urgent_data_and_finds_its_mark() {
             read += reading.read(&mut into[read..]).await.expect("data");
         }
         assert_eq!(&into[..read], b"muchhurr");
-        // Several buffers end at a mark as one does; behind it there is none.
+        // A vectored read ends at the mark as a plain one does; behind it there is no other mark.
         reading.read_exact(&mut into[..6]).await.expect("data");
         assert_eq!(&into[..6], b"yafter");
         assert_eq!(reading.urgent_pending().expect("open"), 0);
-        // Who waits for more hears of the end.
+        // A task that waits for urgent data is woken by the end of the stream.
         client.shutdown().await.expect("open");
         assert_eq!(reading.urgent().await.expect("driven"), 0);
         drop(client);

@@ -1,5 +1,5 @@
-//! A stack at a virtual machine's socket that waits: machines come and go, each a stack of its own,
-//! and each is served.
+//! A stack that listens on a socket for virtual machines. Machines, each a stack of its own, come
+//! and go, and each is served.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -15,7 +15,7 @@ use stack::pair::{PairConfig, end};
 use wirespeed_net::Net;
 use wirespeed_net::blocking::{TcpListener, TcpStream};
 
-/// Send `data`, read it back until the end.
+/// Send `data` and read the echo to its end.
 fn echoed(net: &Net, to: SocketAddr, data: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect_timeout(net, to, SOON).expect("it is heard, and listens");
     let mut writer = stream.try_clone().expect("it is open");
@@ -51,10 +51,10 @@ fn one_machine_after_the_other_is_served() {
     let to = SocketAddr::new(ours.addr, 7);
     let (server, driver) = Net::spawn_thread(ours.stack).expect("a thread");
     let listener = TcpListener::bind(&server, to).expect("nobody has the port");
-    // The second and the fourth machine connect while another is there: then the socket of one is
-    // closed and that of the next opened without a sleep between them.
+    // The second and the fourth machine connect while another is connected. The stack then closes
+    // one socket and opens the next without a sleep between them.
     let mut next = None;
-    // Not in a scope: should a machine not be heard, then nobody ends this thread.
+    // Not in a scope: if a machine is not served, this thread never ends.
     let echo = thread::spawn(move || {
         for _ in 0..4 {
             let (mut stream, _) = listener.accept().expect("the stack runs");

@@ -1,5 +1,6 @@
-//! Runs the cases of a test program and prints libtest's lines, so that what reads those reads
-//! these: a case that lacks something is ignored, with what is missing.
+//! Runs the cases of a test program and prints them in libtest's format, so that tools that parse
+//! libtest's output parse this too. A case whose needs are not met is ignored, with the missing
+//! need.
 //!
 //! Called by: the `main` of test programs.
 
@@ -9,12 +10,12 @@ use std::time::Instant;
 
 use crate::needs::{Need, missing_for_all};
 
-/// A case: its name as a sentence, what it needs beyond root and a TUN, and what it does. It fails
-/// by panicking.
+/// A case: its name as a sentence, its needs beyond root and TUN, and the function to run. A case
+/// fails by panicking.
 pub type Case<F = fn()> = (&'static str, &'static [Need], F);
 
-/// Run each case on a thread in a network namespace of its own. An argument that is not an option
-/// picks the cases whose names contain it; `--list` names them.
+/// Run each case on its own thread in its own network namespace. An argument that is not an option
+/// selects the cases whose names contain it; `--list` prints the names.
 pub fn in_namespaces(cases: &[&[Case]]) -> ExitCode {
     run(cases, |case| inside(*case))
 }
@@ -32,13 +33,13 @@ fn inside(_: fn()) {
     unreachable!("every case is ignored");
 }
 
-/// Run each case where we are; it needs nothing but what it names. Arguments as of
-/// [`in_namespaces`].
+/// Run each case in the current namespace; only the needs that it names are checked. Arguments as
+/// for [`in_namespaces`].
 pub fn in_place(cases: &[&[Case]]) -> ExitCode {
     run_lacking(None, cases, |case| case())
 }
 
-/// Run each case by `each`, which makes the surroundings; arguments as of [`in_namespaces`].
+/// Run each case through `each`, which sets up its environment; arguments as for [`in_namespaces`].
 pub fn run<F>(cases: &[&[Case<F>]], each: impl Fn(&F)) -> ExitCode {
     run_lacking(missing_for_all(), cases, each)
 }

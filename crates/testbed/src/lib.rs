@@ -1,9 +1,9 @@
-//! What tests against the kernel of this machine share: network namespaces, what a case needs and
-//! does not find, processes that end with their case, and a `main` for test programs without a
-//! harness, because libtest cannot say at run time that a case was skipped.
+//! Support for tests against this machine's kernel: network namespaces, checks for what a case
+//! needs, processes that end with their case, and a `main` for test programs without a harness,
+//! because libtest cannot skip a case at run time.
 //!
 //! Called by: tests of other crates, as a dev-dependency; no library or program depends on it. It
-//! imports no other crate of ours. Elsewhere than on Linux it runs no case.
+//! imports no other crate of this workspace. On other systems than Linux it runs no case.
 //!
 //! A test program has `harness = false` in its manifest and this `main`:
 //!

@@ -1,5 +1,5 @@
-//! Network namespaces: made by `ip netns`, entered by threads, removed with their value, however
-//! the case ends. Names hold the number of this process, so that runs beside each other differ.
+//! Network namespaces: made by `ip netns`, entered by threads, removed when the value is dropped,
+//! also after a panic. Names contain the process id, so that concurrent runs do not collide.
 //!
 //! Called by: `cases.rs`, and tests that need a second host.
 
@@ -11,18 +11,18 @@ use std::thread;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Run `ip` in this thread's namespace, with the words of `arguments`; true if it was content.
+/// Run `ip` in this thread's namespace; `arguments` is split at spaces. True if `ip` succeeded.
 pub fn ip(arguments: &str) -> bool {
     let output = Command::new("ip").args(arguments.split(' ')).output();
     output.is_ok_and(|output| output.status.success())
 }
 
-/// A network namespace, gone with this.
+/// A network namespace, removed on drop.
 pub struct Namespace(String);
 
 impl Namespace {
-    /// A new one, empty but for a loopback interface that is down; `None` if `ip netns add` is
-    /// refused, which takes root.
+    /// A new namespace with only a loopback interface, which is down; `None` if `ip netns add` is
+    /// refused, for instance because it needs root.
     pub fn new() -> Option<Namespace> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -30,17 +30,17 @@ impl Namespace {
         ip(&format!("netns add {name}")).then_some(Namespace(name))
     }
 
-    /// What `ip netns` calls it.
+    /// Its name for `ip netns`.
     pub fn name(&self) -> &str {
         &self.0
     }
 
-    /// Run `ip` in it; true if it was content.
+    /// Run `ip` in the namespace; true if it succeeded.
     pub fn ip(&self, arguments: &str) -> bool {
         ip(&format!("-n {} {arguments}", self.0))
     }
 
-    /// Move this thread into it, for good.
+    /// Move this thread into the namespace, for good.
     ///
     /// # Panics
     /// If the system refuses.
@@ -50,10 +50,10 @@ impl Namespace {
             .expect("root may enter");
     }
 
-    /// Run `f` in it on a thread of its own, to the end.
+    /// Run `f` to its end in the namespace, on a new thread.
     ///
     /// # Errors
-    /// What `f` panicked with.
+    /// The payload of `f`'s panic.
     pub fn inside<T: Send>(&self, f: impl FnOnce() -> T + Send) -> thread::Result<T> {
         thread::scope(|scope| {
             let entered = || {
@@ -64,7 +64,7 @@ impl Namespace {
         })
     }
 
-    /// A program in it.
+    /// A command that runs `program` in the namespace.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.0, program]);

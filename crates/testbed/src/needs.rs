@@ -1,4 +1,4 @@
-//! What a case needs beside the workspace, whether it is there, and the sentence if it is not.
+//! What a case needs beside the workspace, the check for it, and the message if it is missing.
 //!
 //! Called by: `cases.rs`; tests name the needs of their cases.
 
@@ -8,11 +8,11 @@ use std::fs::File;
 /// Something that a case cannot run without.
 #[derive(Clone, Copy, Debug)]
 pub enum Need {
-    /// A program on the search path, and the Debian package that has it.
+    /// A program on `PATH`, and the Debian package that contains it.
     Program(&'static str, &'static str),
     /// io_uring, allowed to all users.
     IoUring,
-    /// What a function looks for: the sentence if it is missing.
+    /// A function that checks for it and returns the message if it is missing.
     Other(fn() -> Option<String>),
 }
 
@@ -23,7 +23,7 @@ impl Need {
     pub const NGINX: Need = Need::Program("nginx", "nginx-light");
     /// ping of iputils.
     pub const PING: Need = Need::Program("ping", "iputils-ping");
-    /// setpriv, which takes privileges away from a program.
+    /// setpriv, which runs a program with fewer privileges.
     pub const SETPRIV: Need = Need::Program("setpriv", "util-linux");
     /// socat.
     pub const SOCAT: Need = Need::Program("socat", "socat");
@@ -31,10 +31,10 @@ impl Need {
     pub const TCPDUMP: Need = Need::Program("tcpdump", "tcpdump");
     /// tshark.
     pub const TSHARK: Need = Need::Program("tshark", "tshark");
-    /// unshare, which gives a program namespaces of its own.
+    /// unshare, which runs a program in new namespaces.
     pub const UNSHARE: Need = Need::Program("unshare", "util-linux");
 
-    /// What to say if it is not there.
+    /// The message if it is missing.
     pub(crate) fn missing(self) -> Option<String> {
         match self {
             Need::Program(program, package) => (!is_on_path(program))
@@ -50,7 +50,7 @@ impl Need {
         }
     }
 
-    /// The same as a question.
+    /// True if the need is met.
     pub fn is_there(self) -> bool {
         self.missing().is_none()
     }
@@ -61,7 +61,7 @@ fn is_on_path(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// What every case needs and this machine or user lacks: TUN, iproute2, root.
+/// The needs common to all cases, TUN, iproute2 and root: the message if one is missing.
 #[cfg(target_os = "linux")]
 pub(crate) fn missing_for_all() -> Option<String> {
     if File::options().read(true).write(true).open("/dev/net/tun").is_err() {
@@ -72,7 +72,7 @@ pub(crate) fn missing_for_all() -> Option<String> {
     missing.or_else(|| crate::Namespace::new().is_none().then(refused))
 }
 
-/// No case is for another system.
+/// Cases run on Linux only.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn missing_for_all() -> Option<String> {
     Some("needs Linux".to_owned())

@@ -1,5 +1,4 @@
-//! Programs that run beside a case, and end with it: killed by the number that the system gave
-//! them, never by name.
+//! Child processes of a case. They are killed by process id, never by name, when the case ends.
 //!
 //! Called by: tests.
 
@@ -10,14 +9,14 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A program that ends with its case.
+/// A child process, killed when this is dropped.
 pub struct Running(pub Child);
 
 impl Running {
-    /// Wait for its end, for a minute at most.
+    /// Wait for it to exit, for a minute at most.
     ///
     /// # Panics
-    /// If it does not end.
+    /// If it does not exit in time.
     pub fn wait(&mut self) -> ExitStatus {
         let mut status = None;
         let ended = until(Duration::from_secs(60), || {
@@ -28,7 +27,7 @@ impl Running {
         status.expect("it has ended")
     }
 
-    /// Wait for its end; was it content?
+    /// Wait for it to exit; true if it exited with success.
     ///
     /// # Panics
     /// As [`Running::wait`].
@@ -36,20 +35,20 @@ impl Running {
         self.wait().success()
     }
 
-    /// Send it a signal and wait for its end, as [`Running::end`].
+    /// Send it a signal, then wait as [`Running::end`] does.
     ///
     /// # Panics
-    /// As that; if it has ended before.
+    /// As [`Running::end`], and if it has exited already.
     pub fn end_by(self, signal: Signal) -> (i32, String, String) {
         kill_process(Pid::from_child(&self.0), signal).expect("it runs");
         self.end()
     }
 
-    /// Wait for its end: code, standard output, standard error, both piped. What it prints must
-    /// fit into the pipes.
+    /// Wait for it to exit: exit code, standard output, standard error, both of which must be
+    /// pipes. Its output must fit into the pipes' buffers.
     ///
     /// # Panics
-    /// As [`Running::wait`]; if it printed what is no text.
+    /// As [`Running::wait`]; if the output is not UTF-8.
     pub fn end(mut self) -> (i32, String, String) {
         let code = self.wait().code().unwrap_or(-1);
         let (mut out, mut err) = (String::new(), String::new());
@@ -62,13 +61,13 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself; then there is no process to kill.
+        // If it has exited already, the kill fails, which does not matter.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Look again and again whether it is `so`, for `time` at most; was it?
+/// Poll `so` every 50 ms, for `time` at most; true as soon as it holds.
 pub fn until(time: Duration, mut so: impl FnMut() -> bool) -> bool {
     const STEP: Duration = Duration::from_millis(50);
     let looks = time.as_millis() / STEP.as_millis();

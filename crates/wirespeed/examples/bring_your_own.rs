@@ -1,8 +1,9 @@
-//! Bring your own device: IP packets inside UDP datagrams, as tunnels have them, and a TCP
-//! connection between two stacks through it.
+//! A `Device` of your own: IP packets inside UDP datagrams, as tunnels carry them, and a TCP
+//! connection between two stacks over it.
 //!
-//! `cargo run -p wirespeed --features net --example bring_your_own` Called by: readers, the guide,
-//! tests.
+//! `cargo run -p wirespeed --features net --example bring_your_own`
+//!
+//! Called by: readers, the guide, tests.
 
 use std::io::{ErrorKind, Read, Result, Write};
 use std::net::{SocketAddr, UdpSocket};
@@ -11,7 +12,7 @@ use wirespeed::device::{Burst, Limits, Offloads};
 use wirespeed::net::{Net, blocking};
 use wirespeed::{Device, DropReason, Drops, LinkKind, Mtu, Pool, PortConfig, Stack, StackConfig};
 
-/// One packet a datagram; the socket is connected to the other end, and does not wait.
+/// One packet per datagram. The socket is connected to the other end and nonblocking.
 pub(crate) struct Tunnel(pub(crate) UdpSocket, pub(crate) Drops);
 
 impl Device for Tunnel {
@@ -24,7 +25,7 @@ impl Device for Tunnel {
             min_first_segment: 0,
             alignment: 1,
             tx_depth: 64,
-            offloads: Offloads::default(), // checksums are the stack's work
+            offloads: Offloads::default(), // the stack computes checksums
         }
     }
 
@@ -33,7 +34,8 @@ impl Device for Tunnel {
         while !into.is_full()
             && let Some(mut frame) = pool.alloc(1_400)
         {
-            // The system fills a buffer of the pool's. With nothing there it goes back by itself.
+            // `recv` writes straight into a buffer of the pool; a buffer without a packet is freed
+            // by its drop.
             let Ok(len) = self.0.recv(frame.tail_mut()) else { break };
             frame.extend(len);
             into.push(frame);
@@ -46,9 +48,9 @@ impl Device for Tunnel {
         for frame in from.iter() {
             match self.0.send(frame.as_slice()) {
                 Ok(_) => {}
-                // Push back: what is left stays in the burst and is offered again.
+                // Push back: the rest stays in the burst, and the stack offers it again.
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // It can never go: whoever kept it would block those behind it.
+                // The datagram can never be sent. Keeping it would block the packets behind it.
                 Err(_) => self.1.count(DropReason::DeviceRefused),
             }
             taken += 1;
@@ -62,7 +64,7 @@ impl Device for Tunnel {
     }
 
     fn tx_ready(&self) -> bool {
-        true // the way to learn whether there is room is to try; a slow wire would ask poll(2)
+        true // a send reports whether there is room; a slow link would use poll(2)
     }
 
     fn link_up(&self) -> bool {
@@ -73,21 +75,21 @@ impl Device for Tunnel {
         Some(&self.1)
     }
 
-    /// The driver sleeps until it is readable. Without this it looks once a millisecond.
+    /// The driver sleeps until this is readable. Without it the driver polls once a millisecond.
     #[cfg(unix)]
     fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         Some(std::os::fd::AsFd::as_fd(&self.0))
     }
 }
 
-/// A stack with one address behind a tunnel, driven by a thread.
+/// A stack with one address over a tunnel, driven by a thread.
 fn host(socket: UdpSocket, address: &str) -> std::result::Result<Net, Box<dyn std::error::Error>> {
     socket.set_nonblocking(true)?;
-    let mut stack = Stack::new(StackConfig::new([1, 2])); // a real program's seed is random
+    let mut stack = Stack::new(StackConfig::new([1, 2])); // a real program draws the seed at random
     let addresses = vec![address.parse()?];
     let tunnel = Box::new(Tunnel(socket, Drops::default()));
     stack.add_port(tunnel, PortConfig { addresses, ..PortConfig::default() });
-    let (net, _driver) = Net::spawn_thread(stack)?; // it runs on until the last socket is gone
+    let (net, _driver) = Net::spawn_thread(stack)?; // runs until the last socket is dropped
     Ok(net)
 }
 

@@ -1,5 +1,5 @@
-//! Embed in five minutes: from a dependency to sockets that carry bytes. Each block here is
-//! compiled, and run by the tests unless it wants root.
+//! How to embed the stack: from the dependency to sockets that carry data. Each code block here is
+//! compiled, and run by the tests unless it needs root.
 //!
 //! Called by: readers.
 //!
@@ -9,9 +9,9 @@
 //! ```
 //! `net` is enough for threads; `futures` has the traits of futures-io.
 //!
-//! # 2. Make a stack, and choose what carries its frames
-//! A stack needs a secret seed, one port at least, and an address on it. On Linux a TUN interface
-//! makes the kernel of your machine the other end (root, or `cap_net_admin`):
+//! # 2. Make a stack, and choose its device
+//! A stack needs a secret seed, at least one port, and an address on it. On Linux, a TUN interface
+//! connects the stack to your machine's kernel (this needs root or `cap_net_admin`):
 //! ```no_run
 //! # #[cfg(all(feature = "linux", target_os = "linux"))] {
 //! use wirespeed::device::tap::{Config, Setup, Tap};
@@ -30,15 +30,15 @@
 //! # }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-//! Everywhere else, and in tests, two stacks are joined by a wire in memory, or you bring a
-//! [`crate::Device`] of your own, or move frames as bytes with [`crate::device::channel`].
+//! On other systems, and in tests, join two stacks by a link in memory, write a [`crate::Device`]
+//! of your own, or move frames as bytes with [`crate::device::channel`].
 //!
-//! # 3. Somebody drives it
-//! [`crate::net::Net::spawn_thread`] gives the stack a thread, `Net::spawn_tokio` a task. It sleeps
-//! until a device, a timer or a call wakes it.
+//! # 3. Drive it
+//! [`crate::net::Net::spawn_thread`] drives the stack on a thread, `Net::spawn_tokio` on a task.
+//! The driver sleeps until a device, a timer or a call wakes it.
 //!
 //! # 4. Use the sockets: threads
-//! They are those of `std::net`, with a stack as first argument.
+//! The calls are those of `std::net`, with the stack as first argument.
 //! ```
 //! # #[cfg(feature = "mem")] {
 //! use std::io::{Read, Write};
@@ -96,23 +96,23 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! # 6. When something goes
-//! Errors have the kinds that `std` gives, and say what to do. A device that is gone fails its
-//! connections with `NetworkDown` and its own words; [`crate::net::Net::replace_port`] gives the
-//! port another. To take connections to any address, see [`crate::net::Forwarder`]; whole programs
-//! are in the folder `examples`.
+//! # 6. Errors, and what else there is
+//! Errors have the kinds of `std`, and their texts say what to do. If a device fails, its
+//! connections fail with `NetworkDown` and the device's reason; [`crate::net::Net::replace_port`]
+//! gives the port another device. To accept connections to any address, see
+//! [`crate::net::Forwarder`]. Complete programs are in the folder `examples`.
 //!
 //! # 7. Bring your own device
-//! Whole, as `crates/wirespeed/examples/bring_your_own.rs` has it: packets inside UDP datagrams,
-//! and a TCP connection through them. What a device owes its stack is at [`crate::Device`].
+//! This is `crates/wirespeed/examples/bring_your_own.rs`: a device that carries packets inside UDP
+//! datagrams, and a TCP connection over it. [`crate::Device`] has the contract of a device.
 //! ```
 #![doc = include_str!("../examples/bring_your_own.rs")]
 //! ```
 //!
-//! # 8. Ask a program that runs
-//! With the feature `control` (Linux) a program answers at a socket, in turn with its other work;
-//! what is asked and answered is its own affair. Who may ask is told by the kernel, not by the
-//! asker.
+//! # 8. Query a running program
+//! With the feature `control` (Linux), a program answers queries at a socket between its other
+//! work. The program defines the queries and answers. The kernel, not the client, identifies the
+//! client's user and groups, so that the program can decide whom to answer.
 //! ```
 //! # #[cfg(all(feature = "control", target_os = "linux"))] {
 //! use std::time::Duration;

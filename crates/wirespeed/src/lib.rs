@@ -1,19 +1,19 @@
 //! wirespeed is a TCP/IP stack that runs inside your process. This is the crate to depend on: it
-//! has no code of its own, it gathers what programs need from the crates behind it.
+//! has no code of its own and re-exports what programs need from the other crates.
 //!
 //! Called by: programs.
 //!
 //! # A stack is polled
-//! A [`Stack`] is one shard: its own connections, buffers, timers and counters, no lock, no
-//! thread. It reads no clock and draws no random number. Its owner
+//! A [`Stack`] is one shard with its own connections, buffers, timers and counters. It has no lock
+//! and no thread, reads no clock and draws no random numbers. Its owner
 //! 1. makes it with a secret seed, adds ports (a [`Device`] with addresses), neighbours, routes;
 //! 2. calls [`Stack::poll`] with the time when a port has frames or [`Stack::next_deadline`] has
 //!    come, and takes [`Stack::next_event`] until there is none;
-//! 3. opens, listens, writes and reads in between. No call waits: what cannot be done now is
-//!    [`CallError::WouldBlock`], and an event says when to try again.
+//! 3. opens, listens, writes and reads in between. No call blocks: a call that cannot be done now
+//!    returns [`CallError::WouldBlock`], and an event says when to try again.
 //!
-//! Everything that is dropped has a name and a count ([`Stack::drops`]), every optimisation a
-//! switch ([`Stack::set_switch`]), every queue and table a limit ([`Stack::budget`]).
+//! Every drop is counted under a named reason ([`Stack::drops`]). Every optimisation has a switch
+//! ([`Stack::set_switch`]), every queue and table a limit ([`Stack::budget`]).
 //!
 //! # Two stacks in memory exchange a message
 //! ```
@@ -65,15 +65,15 @@
 //! ```
 //!
 //! # Features
-//! - `mem` (default): the wire inside a process ([`device::mem`]) and [`pair`], two stacks joined
-//!   by one.
-//! - `linux` (default): TAP and TUN, the kernel as the other end; packet and AF_XDP sockets, an
-//!   interface that the kernel has. Elsewhere it adds nothing; a device of one's own is a
-//!   [`Device`] or one end of [`device::channel`].
-//! - `net`: sockets for threads and tasks, the driver, the forwarder (`wirespeed::guide`); with
-//!   `tokio` or `futures` also the traits of those.
-//! - `control`: the socket over which other programs ask this one what its stacks do, as
-//!   `wirespeed show` does (Linux; elsewhere it adds nothing).
+//! - `mem` (default): a link inside a process ([`device::mem`]), and [`pair`], two stacks joined by
+//!   one.
+//! - `linux` (default): TAP and TUN, which connect to the kernel; packet and AF_XDP sockets, which
+//!   use an interface of the kernel. On other systems it adds nothing; write a [`Device`] or use
+//!   one end of [`device::channel`].
+//! - `net`: sockets for threads and tasks, the driver, the forwarder (`wirespeed::guide`).
+//! - `tokio`, `futures`: the traits of these crates for the sockets.
+//! - `control`: a socket over which other programs query this program's stacks, as `wirespeed show`
+//!   does (Linux; on other systems it adds nothing).
 //! - `capture`: a wrapper that writes every frame of a device to a pcapng file.
 
 /// Sequence numbers, time, units, addresses, owners, drops, counters, switches and limits.
@@ -85,7 +85,7 @@ pub use base::{
 
 pub use mbuf::{Mbuf, Pool};
 
-/// TCP as its users see it: settings, statistics, events.
+/// TCP for its users: settings, statistics, events.
 pub mod tcp {
     pub use tcp::Error;
     pub use tcp::cc::Algorithm;
@@ -93,7 +93,7 @@ pub mod tcp {
     pub use tcp::{Config, Ecn, Events, Info, State};
 }
 
-/// The one trait of everything that moves frames, and the kinds there are.
+/// The trait of everything that moves frames, and its implementations.
 pub mod device {
     #[cfg(feature = "capture")]
     pub use device::capture;
@@ -106,17 +106,17 @@ pub mod device {
 }
 pub use device::Device;
 
-/// The socket at which a program that runs a stack answers questions, and who asks there.
+/// The control socket, on which a program answers questions about its stack, and the client side.
 #[cfg(all(feature = "control", target_os = "linux"))]
 pub use control;
 #[cfg(feature = "net")]
 pub mod guide;
-/// Sockets for programs; [`guide`] is the way in.
+/// Sockets for programs; start with [`guide`].
 #[cfg(feature = "net")]
 pub use net;
 #[cfg(feature = "mem")]
 pub use stack::pair;
-/// README's program is compiled and run as the others here are.
+/// README's program is compiled and run as a doctest.
 #[cfg(all(doctest, feature = "net"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -1,4 +1,6 @@
-//! The example that strangers start from, run as written, and its device put to the contract.
+//! Runs the example `bring_your_own` as written, and tests its device against the contract of
+//! `Device`.
+//!
 //! Called by: cargo.
 #![cfg(feature = "net")]
 
@@ -12,7 +14,7 @@ mod example;
 
 use example::Tunnel;
 
-/// Two ends of a tunnel.
+/// Both ends of a tunnel.
 fn tunnel() -> (Tunnel, Tunnel) {
     let bound = || UdpSocket::bind("127.0.0.1:0").expect("loopback");
     let (a, b) = (bound(), bound());
@@ -30,7 +32,7 @@ fn the_example_runs() {
     example::main().expect("a TCP connection through the tunnel");
 }
 
-/// What people are promised to read: code lines, without comments and blank lines.
+/// The length that the documentation promises, in lines of code without comments and blank lines.
 #[test]
 fn the_device_and_its_stack_are_short() {
     let source = include_str!("../examples/bring_your_own.rs");
@@ -61,7 +63,7 @@ fn a_frame_that_can_never_go_is_taken_and_counted() {
     let (mut a, _b) = tunnel();
     let mut pool = Pool::new(1 << 20);
     let mut going = Burst::new();
-    // No datagram is that long.
+    // Too long for a UDP datagram.
     let mut frame = pool.alloc(65_535).expect("room");
     frame.extend(65_535);
     going.push(frame);

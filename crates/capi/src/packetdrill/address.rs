@@ -1,7 +1,7 @@
-//! `struct sockaddr` to socket addresses and back. On an IPv6 socket an IPv4 address is written as
-//! a mapped one (RFC 4291 section 2.5.5.2), and read as what it means.
+//! Conversion between `struct sockaddr` and socket addresses. An IPv6 socket sees an IPv4 address
+//! as an IPv4-mapped one (RFC 4291 section 2.5.5.2); a mapped address is read as the IPv4 address.
 //!
-//! Called by: entry and socket.
+//! Called by: `entry/`.
 #![allow(unsafe_code)]
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -22,17 +22,17 @@ pub(super) unsafe fn read(addr: *const sockaddr, len: socklen_t) -> Call<SocketA
     if (len as usize) < size_of::<sa_family_t>() {
         return Err(Errno::INVAL);
     }
-    // SAFETY: there are as many bytes as the family takes; the caller vouches for them.
+    // SAFETY: `len` covers the family field, and the caller guarantees `len` bytes.
     let family = i32::from(unsafe { addr.cast::<sa_family_t>().read_unaligned() });
     match family {
         AF_INET if len as usize >= size_of::<sockaddr_in>() => {
-            // SAFETY: the length was compared with that of the structure.
+            // SAFETY: `len` covers the structure.
             let raw = unsafe { addr.cast::<sockaddr_in>().read_unaligned() };
             let ip = Ipv4Addr::from(u32::from_be(raw.sin_addr.s_addr));
             Ok(SocketAddr::new(ip.into(), u16::from_be(raw.sin_port)))
         }
         AF_INET6 if len as usize >= size_of::<sockaddr_in6>() => {
-            // SAFETY: the length was compared with that of the structure.
+            // SAFETY: `len` covers the structure.
             let raw = unsafe { addr.cast::<sockaddr_in6>().read_unaligned() };
             let ip = Ipv6Addr::from(raw.sin6_addr.s6_addr).to_canonical();
             Ok(SocketAddr::new(ip, u16::from_be(raw.sin6_port)))
@@ -42,11 +42,11 @@ pub(super) unsafe fn read(addr: *const sockaddr, len: socklen_t) -> Call<SocketA
     }
 }
 
-/// Write `address` as a socket of `domain` sees it, as much as fits, and the length it has. Null
-/// pointers want nothing.
+/// Write `address` in the form that a socket of `domain` uses: as many bytes as fit, and its full
+/// length to `len`. If either pointer is null, nothing is written.
 ///
 /// # Safety
-/// `len`, if not null, points to a length, and `addr`, if not null, to so many writable bytes.
+/// `len`, if not null, points to a length; `addr`, if not null, points to that many writable bytes.
 pub(super) unsafe fn write(
     address: SocketAddr,
     domain: i32,
@@ -56,19 +56,19 @@ pub(super) unsafe fn write(
     if addr.is_null() || len.is_null() {
         return;
     }
-    // SAFETY: the caller vouches for the pointer.
+    // SAFETY: the caller guarantees the pointer.
     let room = unsafe { *len } as usize;
     let bytes = encode(address, domain);
-    // SAFETY: no more is written than there is room for, which the caller vouches for; `len` is
-    // valid as it was above.
+    // SAFETY: at most `room` bytes are written, which the caller guarantees to be there; `len` is
+    // valid as above.
     unsafe {
         core::ptr::copy_nonoverlapping(bytes.as_ptr(), addr.cast::<u8>(), room.min(bytes.len()));
         *len = bytes.len() as socklen_t;
     }
 }
 
-/// The bytes of a `sockaddr_in` or `sockaddr_in6`: family in the machine's order, port and address
-/// in the network's.
+/// The bytes of a `sockaddr_in` or `sockaddr_in6`: family in host byte order, port and address in
+/// network byte order.
 fn encode(address: SocketAddr, domain: i32) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(size_of::<sockaddr_in6>());
     let port = address.port().to_be_bytes();

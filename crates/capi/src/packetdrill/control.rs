@@ -1,6 +1,6 @@
-//! `fcntl`, `ioctl`, and the pipes that `splice` moves bytes into.
+//! `fcntl` and `ioctl`.
 //!
-//! Called by: `entry.rs`.
+//! Called by: `entry/mod.rs`.
 
 use std::os::fd::RawFd;
 
@@ -11,12 +11,12 @@ use super::Call;
 use super::file::Endpoint;
 use super::world::State;
 
-/// Linux's `SIOCOUTQNSD`: bytes not sent yet.
+/// Linux's `SIOCOUTQNSD`: the bytes not sent yet.
 const UNSENT: u64 = 0x894B;
-/// `SIOCATMARK`: is the next byte the urgent one?
+/// `SIOCATMARK`: whether the next byte to read is the urgent one.
 const AT_MARK: u64 = 0x8905;
 
-/// `fcntl`: the flags of a socket, of which `O_NONBLOCK` alone means something.
+/// `fcntl`: the status flags of a socket. Only `O_NONBLOCK` has an effect.
 pub(super) fn fcntl(state: &mut State, fd: RawFd, command: i32, value: i32) -> Call<i32> {
     let socket = state.socket(fd)?;
     match command {
@@ -30,7 +30,7 @@ pub(super) fn fcntl(state: &mut State, fd: RawFd, command: i32, value: i32) -> C
     }
 }
 
-/// `ioctl`: the number that goes where the third argument points.
+/// `ioctl`: the number to store where the third argument points.
 pub(super) fn ioctl(state: &mut State, fd: RawFd, request: u64) -> Call<i32> {
     let endpoint = state.socket(fd)?.endpoint;
     let Endpoint::Connection(handle) = endpoint else {

@@ -1,7 +1,7 @@
-//! Epoll instances over the sockets of a script: level and edge triggered, and one-shot.
+//! Epoll instances over a script's sockets: level-triggered, edge-triggered and one-shot.
 //!
-//! Called by: `entry.rs`. `ready.rs` says what is ready. An edge is what the stack reported of a
-//! socket since the instance last reported it.
+//! Called by: `entry/watch.rs`. `ready.rs` computes the events. A socket has a new edge if its
+//! event count has changed since the instance last reported it.
 
 use std::os::fd::RawFd;
 
@@ -14,7 +14,7 @@ use super::file::{Epoll, File, Interest};
 use super::world::State;
 use super::{Call, ready};
 
-/// Sockets that one instance watches at most.
+/// Maximum sockets that one instance watches.
 const WATCHED_MAX: usize = 4096;
 
 fn instance(state: &mut State, epfd: RawFd) -> Call<&mut Epoll> {
@@ -25,7 +25,7 @@ fn instance(state: &mut State, epfd: RawFd) -> Call<&mut Epoll> {
     }
 }
 
-/// `epoll_ctl`; `wanted` has the events and the word to report them with.
+/// `epoll_ctl`; `wanted` is the events and the user data to report with them.
 pub(super) fn control(
     state: &mut State,
     epfd: RawFd,
@@ -52,7 +52,7 @@ pub(super) fn control(
     }
 }
 
-/// `epoll_wait`, once: (events, data) of what has something to tell, `most` at most, or `AGAIN`.
+/// One attempt of `epoll_wait`: (events, data) of at most `most` ready sockets, or `AGAIN`.
 pub(super) fn wait(state: &mut State, epfd: RawFd, most: usize) -> Call<Vec<(u32, u64)>> {
     let watched: Vec<_> = instance(state, epfd)?.watched.clone().into_iter().collect();
     let mut found = Vec::new();

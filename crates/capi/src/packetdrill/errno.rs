@@ -1,12 +1,12 @@
-//! The errors of the stack's calls as numbers of libc's `errno`.
+//! Maps the errors of the stack's calls to `errno` values.
 //!
-//! Called by: `socket.rs` and its neighbours.
+//! Called by: `socket.rs`, `transfer.rs`, `options.rs`, `fast_open.rs`.
 
 use rustix::io::Errno;
 use stack::{ConnectError, UdpError};
 use tcp::Error;
 
-/// How a connection ended.
+/// The `errno` for the way a connection ended.
 pub(super) fn tcp_error(error: Error) -> Errno {
     match error {
         Error::Refused => Errno::CONNREFUSED,

@@ -1,8 +1,8 @@
-//! TCP Fast Open as Linux's calls have it: a `sendto` that connects, a `connect` that waits for the
-//! first write, and the listener's option.
+//! TCP Fast Open with Linux's calls: a `sendto` that connects, a `connect` that is deferred to the
+//! first write, and the listener's options.
 //!
-//! Called by: `socket.rs`, `transfer.rs` and `options.rs`. What `net.ipv4.tcp_fastopen` says is
-//! looked up for each of these calls, since scripts change it while they run. Source: Linux's
+//! Called by: `socket.rs`, `transfer.rs` and `options.rs`. Each of these calls reads
+//! `net.ipv4.tcp_fastopen` anew, because scripts change it while they run. Source: Linux's
 //! ip-sysctl documentation, tcp(7), sendto(2).
 
 use core::net::SocketAddr;
@@ -17,15 +17,15 @@ use super::errno::{connect_error, tcp_error};
 use super::file::{Endpoint, FastOpen, Socket};
 use super::world::{State, Wait};
 
-/// Bits of `net.ipv4.tcp_fastopen`: clients may, servers may, clients need no cookie, servers want
-/// none, every listener does without being asked.
+/// Bits of `net.ipv4.tcp_fastopen`: clients enabled, servers enabled, clients send data without a
+/// cookie, servers accept data without a cookie, every listener enabled without `TCP_FASTOPEN`.
 const CLIENT: u64 = 1;
 const SERVER: u64 = 2;
 const CLIENT_WITHOUT_COOKIE: u64 = 4;
 const SERVER_WITHOUT_COOKIE: u64 = 0x200;
 const EVERY_LISTENER: u64 = 0x400;
 
-/// What a listener is to do: `backlog` if it starts to listen now.
+/// The Fast Open settings of a listener with this `backlog`.
 pub(super) fn of_listener(state: &mut State, fd: RawFd, backlog: usize) -> Call<FastOpenConfig> {
     let bits = state.profile.fast_open();
     let told = state.socket(fd)?.fast_open;
@@ -35,7 +35,7 @@ pub(super) fn of_listener(state: &mut State, fd: RawFd, backlog: usize) -> Call<
     Ok(FastOpenConfig { pending_max, without_cookie, key: told.key })
 }
 
-/// `setsockopt`, for the options that are named here.
+/// `setsockopt`, for the options of Fast Open.
 pub(super) fn set(state: &mut State, fd: RawFd, name: i32, value: &[u8], n: i32) -> Call<()> {
     let client = state.profile.fast_open() & CLIENT != 0;
     let socket = state.socket(fd)?;
@@ -73,8 +73,9 @@ fn needs_no_cookie(state: &mut State, fd: RawFd) -> Call<bool> {
     Ok(of_all || state.socket(fd)?.fast_open.no_cookie)
 }
 
-/// `connect` of a socket with `TCP_FASTOPEN_CONNECT`: where the first write may go with the SYN it
-/// is waited for; else the SYN asks for a cookie. `None`: the option is off.
+/// `connect` of a socket with `TCP_FASTOPEN_CONNECT`. If the first write may go with the SYN, the
+/// SYN is deferred until that write; otherwise the SYN asks for a cookie. `None` if the option is
+/// off.
 pub(super) fn connect(state: &mut State, fd: RawFd, remote: SocketAddr) -> Option<Call<()>> {
     let may = state.profile.fast_open() & CLIENT != 0;
     let socket = state.socket(fd).ok()?;
@@ -93,7 +94,7 @@ pub(super) fn connect(state: &mut State, fd: RawFd, remote: SocketAddr) -> Optio
     Some(open(state, fd, remote, &[]).and(Err(Errno::AGAIN)))
 }
 
-/// The SYN, with as much of `first` as it carries: the connection is the socket's.
+/// Send the SYN with as much of `first` as it carries. The socket becomes that connection.
 fn open(
     state: &mut State,
     fd: RawFd,
@@ -121,8 +122,8 @@ fn open(
     Ok((handle, carried))
 }
 
-/// `sendto` with `MSG_FASTOPEN`, or the write that a `connect` was put off for: what did not fit
-/// into the SYN is for the attempts that follow, if the call waits.
+/// `sendto` with `MSG_FASTOPEN`, or the write that a `connect` was deferred to. If the call blocks,
+/// later attempts write what did not fit into the SYN.
 pub(super) fn send(
     state: &mut State,
     fd: RawFd,
@@ -136,7 +137,7 @@ pub(super) fn send(
     let socket = state.socket(fd)?;
     let remote = match socket.fast_open.deferred.take() {
         Some(remote) => remote,
-        // Also for an address that says nothing (`AF_UNSPEC`).
+        // This includes an address of family `AF_UNSPEC`.
         None => to.filter(|_| may).ok_or(Errno::OPNOTSUPP)?,
     };
     let (_, carried) = open(state, fd, remote, bytes)?;
@@ -154,8 +155,8 @@ pub(super) fn send(
     }
 }
 
-/// A write while the handshake goes on, or right after it: `AGAIN` to go on waiting; else whether
-/// all of it went with the SYN (`whole`), so that nothing is left to write.
+/// A write during the handshake or right after it. `AGAIN` means to keep waiting. Otherwise the
+/// result says whether the SYN carried everything (`whole`), so that nothing is left to write.
 pub(super) fn go_on(
     state: &mut State,
     fd: RawFd,
@@ -176,7 +177,7 @@ pub(super) fn go_on(
     socket.fast_open.waits = false;
     socket.connecting = false;
     if let Some(error) = error {
-        // Also if the SYN carried some of it.
+        // The error is reported even if the SYN carried some of the data.
         socket.error_reported = true;
         return Err(tcp_error(error));
     }

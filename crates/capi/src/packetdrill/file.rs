@@ -1,8 +1,7 @@
-//! What is behind a descriptor's number: a socket in one of its states, or an epoll instance.
+//! What a descriptor refers to: a socket in one of its states, or an epoll instance.
 //!
 //! Called by: `world.rs`, which holds the table, and every call. Each number is that of a real
-//! descriptor (an eventfd), because packetdrill closes with libc's `close` what a script leaves
-//! open.
+//! descriptor (an eventfd), because packetdrill calls libc's `close` for what a script leaves open.
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
@@ -15,15 +14,15 @@ use tcp::Config;
 use super::notifications::Notifications;
 use super::usage::Usage;
 
-/// Behind one number.
+/// The object behind one descriptor.
 pub(super) enum File {
     /// A TCP or UDP socket.
     Socket(Box<Socket>),
-    /// What `epoll_create` made.
+    /// An epoll instance.
     Epoll(Epoll),
 }
 
-/// Where a socket stands.
+/// The state of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Endpoint {
     /// TCP, neither connected nor listening.
@@ -32,9 +31,9 @@ pub(super) enum Endpoint {
     Listening(ListenerHandle),
     /// TCP, from the SYN on.
     Connection(TcpHandle),
-    /// UDP without a port yet.
+    /// UDP, without a port yet.
     Unbound,
-    /// UDP.
+    /// UDP, with a port.
     Datagram(UdpHandle),
 }
 
@@ -45,39 +44,40 @@ pub(super) struct Socket {
     pub(super) endpoint: Endpoint,
     /// `O_NONBLOCK`.
     pub(super) nonblocking: bool,
-    /// What `bind` said.
+    /// The address given to `bind`.
     pub(super) local: Option<SocketAddr>,
-    /// What `connect` said, UDP.
+    /// The address given to `connect`, for UDP.
     pub(super) peer: Option<SocketAddr>,
-    /// Settings of the connection to be made, or made.
+    /// Settings of the connection, existing or yet to be made.
     pub(super) config: Config,
     pub(super) ip: IpSettings,
-    /// What was said of TCP Fast Open.
+    /// Options of TCP Fast Open.
     pub(super) fast_open: FastOpen,
-    /// `connect` was called and has not told how it went.
+    /// `connect` was called and has not returned its result yet.
     pub(super) connecting: bool,
-    /// How the connection ended was told once, as sockets do.
+    /// The connection's error was reported; sockets report it once.
     pub(super) error_reported: bool,
-    /// `shutdown(SHUT_RD)`, and the profile has it as Linux does: what came can still be read.
+    /// `shutdown(SHUT_RD)` was called. With the Linux profile, data already received stays
+    /// readable.
     pub(super) shut_read: bool,
-    /// `SO_LINGER`: on, seconds.
+    /// `SO_LINGER`, in seconds; `None` is off.
     pub(super) linger: Option<u32>,
-    /// `TCP_INQ`: reads tell what is left.
+    /// `TCP_INQ`: reads report the bytes left to read.
     pub(super) reports_unread: bool,
-    /// `MSG_ZEROCOPY`.
+    /// Completions of `MSG_ZEROCOPY`.
     pub(super) notifications: Notifications,
-    /// What its time was spent on.
+    /// The times that `TCP_INFO` reports.
     pub(super) usage: Usage,
-    /// A writer found no room.
+    /// The last write found no room in the send buffer.
     pub(super) write_blocked: bool,
-    /// Moves with each event: what edge-triggered epoll goes by.
+    /// Counts events, for edge-triggered epoll.
     pub(super) edges: u64,
-    /// Options that are only remembered, by level and name.
+    /// Options that are only stored, by level and name.
     pub(super) remembered: BTreeMap<(i32, i32), i32>,
 }
 
 impl Socket {
-    /// A new one.
+    /// A new socket.
     pub(super) fn new(domain: i32, endpoint: Endpoint, config: Config) -> Socket {
         Socket {
             domain,
@@ -101,7 +101,7 @@ impl Socket {
         }
     }
 
-    /// One that a listener accepted: it inherits what the listener was told.
+    /// A socket that a listener accepted. It inherits the listener's settings.
     pub(super) fn accepted(listener: &Socket, handle: TcpHandle) -> Socket {
         let mut socket =
             Socket::new(listener.domain, Endpoint::Connection(handle), listener.config);
@@ -111,19 +111,19 @@ impl Socket {
         socket
     }
 
-    /// `SO_ZEROCOPY`: `MSG_ZEROCOPY` means something.
+    /// Whether `SO_ZEROCOPY` is set, which `MSG_ZEROCOPY` needs.
     pub(super) fn zero_copy(&self) -> bool {
         let option = (libc::SOL_SOCKET, libc::SO_ZEROCOPY);
         self.remembered.get(&option).is_some_and(|&n| n != 0)
     }
 
-    /// Whose its connections are.
+    /// The owner of every connection here.
     pub(super) fn owner() -> Owner {
         Owner::program()
     }
 }
 
-/// What the program set of TCP Fast Open for a socket.
+/// A socket's options for TCP Fast Open.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FastOpen {
     /// `TCP_FASTOPEN`.
@@ -134,18 +134,18 @@ pub(super) struct FastOpen {
     pub(super) no_cookie: bool,
     /// `TCP_FASTOPEN_CONNECT`.
     pub(super) connects: bool,
-    /// `connect` was called: the first write goes there.
+    /// `connect` was called: the first write connects to this address.
     pub(super) deferred: Option<SocketAddr>,
-    /// A write that connects waits for the handshake.
+    /// A blocking write that connects is waiting for the handshake.
     pub(super) waits: bool,
 }
 
-/// What an instance wants to know of a descriptor.
+/// What an epoll instance watches a descriptor for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interest {
     pub(super) events: u32,
     pub(super) data: u64,
-    /// The count of edges at the last report; none: report what holds.
+    /// The socket's `edges` at the last report; `None` before the first one.
     pub(super) seen: Option<u64>,
 }
 
@@ -156,7 +156,7 @@ pub(super) struct Epoll {
 }
 
 impl Epoll {
-    /// A descriptor was closed.
+    /// Stop watching a descriptor, which was closed.
     pub(super) fn forget(&mut self, fd: RawFd) {
         self.watched.remove(&fd);
     }

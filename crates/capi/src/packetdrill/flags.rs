@@ -1,17 +1,17 @@
-//! The text of `--so_flags`: what an interface of packetdrill is to be like.
+//! Parses the text of `--so_flags`, the options of one packetdrill interface.
 //!
-//! Called by: `interface.rs`. Nothing here fails: a word that means nothing is passed over, as a
-//! kernel's unknown sysctl is by the scripts themselves.
+//! Called by: `interface.rs`. Parsing does not fail: unknown words are ignored, as the scripts
+//! themselves ignore sysctls that a kernel does not know.
 
 use base::Mtu;
 
 use super::profile::{Profile, System};
 
-/// What a super-segment holds on Linux at most, unless `tso=` says something else.
+/// Maximum payload of a super-segment on Linux, unless `tso=` sets another.
 const TSO_BYTES: usize = 65_535;
 
-/// The words of `--so_flags`, separated by commas: `linux`, `freebsd`, `local=ADDRESS` (again for
-/// each, instead of the customary ones), `mtu=BYTES`, `tso=BYTES`, `sysctls=FILE`.
+/// The words of `--so_flags`, separated by commas: `linux`, `freebsd`, `local=ADDRESS` (repeatable;
+/// replaces the default addresses), `mtu=BYTES`, `tso=BYTES`, `sysctls=FILE`.
 pub(super) fn parse(text: &str) -> Profile {
     let mut profile = Profile::default();
     let mut locals = Vec::new();

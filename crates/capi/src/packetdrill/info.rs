@@ -1,7 +1,7 @@
-//! `TCP_INFO`: what the stack knows of a connection, in the shape that Linux tells it in.
+//! `TCP_INFO`: the stack's state of a connection in Linux's layout.
 //!
-//! Called by: `options.rs`. Source of the shape: Linux `uapi/linux/tcp.h`. What the stack does not
-//! keep stays zero. Windows are in segments there, in bytes here.
+//! Called by: `options.rs`. Source of the layout: Linux `uapi/linux/tcp.h`. Fields that the stack
+//! does not keep stay zero. Linux counts windows in segments, the stack in bytes.
 
 use std::os::fd::RawFd;
 
@@ -21,11 +21,10 @@ const ECN: u8 = 8;
 const SYN_DATA: u8 = 32;
 /// `TCP_INFINITE_SSTHRESH`.
 const NO_THRESHOLD: u32 = 0x7fff_ffff;
-/// Bytes of the structure up to `tcpi_rcv_wnd`, which is as far as it is filled, and zeros for
-/// what came later.
+/// Bytes of the structure. Fields are filled up to `tcpi_rcv_wnd`; later ones are zero.
 const LEN: usize = 280;
 
-/// The bytes of a `struct tcp_info`, put in place by offset.
+/// The bytes of a `struct tcp_info`, filled by offset.
 struct Shape([u8; LEN]);
 
 impl Shape {
@@ -65,7 +64,7 @@ pub(super) fn bytes(state: &mut State, fd: RawFd) -> Call<Vec<u8>> {
     Ok(shape.0.to_vec())
 }
 
-/// The states as Linux numbers them.
+/// Linux's numbers for the states.
 fn state_number(state: TcpState) -> u8 {
     match state {
         TcpState::Established => 1,
@@ -107,7 +106,7 @@ fn fill(shape: &mut Shape, info: &Info) {
     shape.word(20, info.rcv_mss as u64);
     shape.word(24, segments(u64::from(info.in_flight)));
     shape.word(28, segments(u64::from(info.sacked_bytes)));
-    // Linux counts what is lost until it is acknowledged, sent again or not.
+    // Linux counts lost segments until they are acknowledged, retransmitted or not.
     shape.word(32, segments(u64::from(info.lost_bytes) + u64::from(info.resent_bytes)));
     shape.word(36, segments(u64::from(info.resent_bytes)));
     shape.word(68, info.srtt.as_micros());
@@ -116,7 +115,8 @@ fn fill(shape: &mut Shape, info: &Info) {
     shape.word(76, if threshold == 0 { u64::from(NO_THRESHOLD) } else { threshold });
     shape.word(80, info.cwnd / mss);
     shape.word(84, u64::from(info.advertised_mss));
-    // Duplicate ACKs that mean a loss; the stack goes by time (RFC 8985) and does not adapt it.
+    // `tcpi_reordering`, in duplicate ACKs. The stack detects loss by time (RFC 8985) and does not
+    // adapt this number.
     shape.word(88, 3);
     shape.word(100, u64::from(info.retransmits));
     shape.long(104, info.pacing_rate);
@@ -127,7 +127,8 @@ fn fill(shape: &mut Shape, info: &Info) {
     shape.word(140, u64::from(info.segments_in));
     shape.word(144, info.unsent as u64);
     shape.word(148, info.min_rtt.as_micros());
-    // Segments that arrived; one for the SYN, with or without data.
+    // `tcpi_delivered`: segments that the peer received. The SYN counts as one, with or without
+    // data.
     let behind_syn = info.bytes_acked.saturating_sub(u64::from(info.syn_bytes_acked));
     shape.word(192, segments(behind_syn) + u64::from(info.state.is_synchronised()));
     shape.word(224, u64::from(info.out_of_order));

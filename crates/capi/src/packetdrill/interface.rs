@@ -1,7 +1,7 @@
-//! The structure of 33 pointers that packetdrill has filled, and the function that fills it.
+//! The structure of 33 pointers that packetdrill asks for, and the function that fills it.
 //!
-//! Called by: packetdrill, once. Source of the shape: facts about packetdrill's `so_testing`
-//! interface; every pointer is called without a look whether it is null.
+//! Called by: packetdrill, once. Source of the layout: facts about packetdrill's `so_testing`
+//! interface. Packetdrill calls every pointer without a check for null.
 #![allow(unsafe_code)]
 
 use core::ffi::{CStr, c_char, c_int, c_long, c_longlong, c_uint, c_ulong, c_void};
@@ -51,9 +51,9 @@ pub struct Interface {
         socklen_t,
     ) -> ssize_t,
     pub(super) sendmsg: unsafe extern "C" fn(Data, c_int, *const msghdr, c_int) -> ssize_t,
-    /// Variadic there. Its last argument is a number in a register either way.
+    /// Variadic in C. The last argument is a number in a register either way.
     pub(super) fcntl: unsafe extern "C" fn(Data, c_int, c_int, c_long) -> c_int,
-    /// Variadic there. Its last argument is a pointer in a register either way.
+    /// Variadic in C. The last argument is a pointer in a register either way.
     pub(super) ioctl: unsafe extern "C" fn(Data, c_int, c_ulong, *mut c_int) -> c_int,
     pub(super) close: unsafe extern "C" fn(Data, c_int) -> c_int,
     pub(super) shutdown: unsafe extern "C" fn(Data, c_int, c_int) -> c_int,
@@ -86,8 +86,8 @@ pub struct Interface {
 
 const _: () = assert!(size_of::<Interface>() == 33 * size_of::<usize>());
 
-/// Fill `interface`: from here on its caller has a stack of its own in virtual time. `flags` is the
-/// text of `--so_flags`, or null; what it may say is at the top of `flags.rs`.
+/// Fill `interface` and give its caller a stack of its own in virtual time. `flags` is the text of
+/// `--so_flags`, or null; `flags::parse` documents its words.
 ///
 /// # Safety
 /// `interface` points to room for 33 pointers; `flags` is null or a string that ends with a zero.
@@ -102,12 +102,12 @@ pub unsafe extern "C" fn packetdrill_interface_init(
     let text = if flags.is_null() {
         String::new()
     } else {
-        // SAFETY: the caller vouches for a string that ends with a zero.
+        // SAFETY: the caller guarantees a string that ends with a zero.
         unsafe { CStr::from_ptr(flags) }.to_string_lossy().into_owned()
     };
     let world = Box::into_raw(Box::new(World::new(flags::parse(&text))));
     served::serve(world);
-    // SAFETY: the caller vouches for the room; nothing is read from it.
+    // SAFETY: the caller guarantees the room; nothing is read from it.
     unsafe { interface.write(filled(world.cast())) };
 }
 

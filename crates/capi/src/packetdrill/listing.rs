@@ -1,8 +1,9 @@
-//! The sockets that listen, in the shape of Linux's /proc/net/tcp, in a file beside the one with
-//! sysctls: scripts look there with `grep`, and the `grep` that they find first on PATH looks here.
+//! Lists the listening sockets in the format of Linux's /proc/net/tcp, in a file beside the one
+//! with the sysctls. Scripts `grep` in /proc/net/tcp; a `grep` earlier on their PATH reads this
+//! file instead.
 //!
-//! Called by: `socket.rs`, when one begins or ends to listen. A file that cannot be written is as
-//! one without a reader. Source of the shape: Linux's proc_net_tcp.
+//! Called by: `socket.rs`, when a socket begins or ends to listen. A write error is ignored. Source
+//! of the format: Linux's proc_net_tcp.
 
 use core::net::{IpAddr, SocketAddr};
 use std::fmt::Write as _;
@@ -13,7 +14,7 @@ use super::world::State;
 /// `TCP_LISTEN`.
 const LISTEN: u8 = 10;
 
-/// Write down what listens now.
+/// Write the list of the sockets that listen now.
 pub(super) fn write(state: &State) {
     let Some(sysctls) = &state.profile.sysctls else { return };
     let mut text = String::from("  sl  local_address rem_address   st\n");
@@ -29,7 +30,7 @@ pub(super) fn write(state: &State) {
     let _ = std::fs::write(file, text);
 }
 
-/// An address as the kernel prints it: words in the machine's order, then the port.
+/// An address as the kernel prints it: 32-bit words in host byte order, then the port.
 fn words(local: SocketAddr) -> String {
     let mut text = String::new();
     let mut word = |octets: &[u8]| {

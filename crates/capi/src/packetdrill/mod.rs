@@ -1,13 +1,13 @@
 //! The shared object that packetdrill loads (`--so_filename`): sockets, packets and time of a stack
 //! in virtual time, behind the 33 pointers that packetdrill calls.
 //!
-//! Called by: packetdrill, from two threads: one that walks through the script, and one that makes
-//! the calls a script expects to block. It reads no clock; time moves when it is asked for
-//! ([`world::World`]). Decision 0045.
+//! Called by: packetdrill, from two threads: one executes the script, the other makes the calls
+//! that the script expects to block. No code here reads a clock; [`world::World`] says when virtual
+//! time moves. Decision 0045.
 //!
-//! The way of a call: `entry.rs` takes C's arguments, `world.rs` finds out whose turn it is and
-//! what time it is, `socket.rs` and its neighbours ask the stack, `profile.rs` says how sockets
-//! begin.
+//! The path of a call: `entry/` converts C's arguments, `world.rs` schedules the threads and the
+//! clock, `socket.rs` and its neighbours call the stack, `profile.rs` holds the defaults of
+//! sockets.
 
 mod address;
 mod control;
@@ -35,7 +35,7 @@ mod world;
 
 pub use interface::{Interface, packetdrill_interface_init};
 
-/// What a call comes to; an error goes to the caller's `errno`.
+/// The result of a call. An error goes to the caller's `errno`.
 type Call<T> = Result<T, rustix::io::Errno>;
 
 #[cfg(test)]

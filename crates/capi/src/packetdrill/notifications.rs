@@ -1,29 +1,29 @@
-//! `MSG_ZEROCOPY`: bytes are copied here as ever, and said to have been, which is an answer that
-//! the interface has (`SO_EE_CODE_ZEROCOPY_COPIED`). A notice comes once a call's bytes are
-//! acknowledged; notices of calls in a row become one.
+//! Completions of `MSG_ZEROCOPY`. The stack copies the bytes anyway and reports that it did, which
+//! the interface allows (`SO_EE_CODE_ZEROCOPY_COPIED`). A completion is due once a call's bytes are
+//! acknowledged. Completions of consecutive calls are merged.
 //!
-//! Called by: `transfer.rs`, `ready.rs`, `epoll.rs`. Source: Linux
+//! Called by: `transfer.rs`, `fast_open.rs`, `ready.rs`. Source: Linux
 //! Documentation/networking/msg_zerocopy.rst.
 
 use std::collections::VecDeque;
 
-/// Calls that wait for a notice at most; beyond that they get none.
+/// Maximum calls that wait for a completion; further calls get none.
 const WAITING_MAX: usize = 4096;
 
-/// What a socket's calls with `MSG_ZEROCOPY` wait for, and what is to be told.
+/// The `MSG_ZEROCOPY` calls of a socket: those not yet acknowledged, and those to report.
 #[derive(Debug, Default)]
 pub(super) struct Notifications {
     /// Bytes written so far, by all calls.
     written: u64,
     next: u32,
-    /// The call's number, and what must be acknowledged.
+    /// The call's number, and the value of `written` that must be acknowledged.
     waiting: VecDeque<(u32, u64)>,
-    /// Numbers from and to.
+    /// Ranges of call numbers to report: first and last.
     reported: VecDeque<(u32, u32)>,
 }
 
 impl Notifications {
-    /// A call wrote this much.
+    /// Record a call that wrote `bytes`.
     pub(super) fn wrote(&mut self, bytes: usize, wants_notice: bool) {
         self.written += bytes as u64;
         if wants_notice && bytes > 0 && self.waiting.len() < WAITING_MAX {
@@ -32,7 +32,7 @@ impl Notifications {
         }
     }
 
-    /// So much is acknowledged; is there something new to tell?
+    /// `bytes` in all are acknowledged. Returns whether there is a new completion to report.
     pub(super) fn acknowledged(&mut self, bytes: u64) -> bool {
         let mut news = false;
         while let Some(&(number, end)) = self.waiting.front()
@@ -48,17 +48,17 @@ impl Notifications {
         news
     }
 
-    /// Is no call waiting?
+    /// Whether no call waits for a completion.
     pub(super) fn is_idle(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Is there anything to tell?
+    /// Whether there is a completion to report.
     pub(super) fn any(&self) -> bool {
         !self.reported.is_empty()
     }
 
-    /// The next to tell.
+    /// Take the next range to report.
     pub(super) fn take(&mut self) -> Option<(u32, u32)> {
         self.reported.pop_front()
     }

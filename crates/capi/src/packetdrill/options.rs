@@ -1,7 +1,7 @@
-//! `getsockopt` and `setsockopt` by number, mapped onto the stack's own settings.
+//! `getsockopt` and `setsockopt` by number, mapped to the stack's settings.
 //!
-//! Called by: `entry.rs`, `preload.rs`. Values are bytes here, not pointers. What has no meaning
-//! here is remembered and returned; an unknown option is `ENOPROTOOPT`.
+//! Called by: `entry/mod.rs`. Values are bytes here, not pointers. Options without an effect are
+//! stored and returned; an unknown option is `ENOPROTOOPT`.
 
 use std::os::fd::RawFd;
 
@@ -23,7 +23,7 @@ use super::sysctls::algorithm_named;
 use super::world::State;
 use super::{Call, fast_open, info};
 
-/// Options that are taken, told again, and otherwise without effect: this stack does what they ask
+/// Options that are stored, returned, and otherwise without effect: the stack does what they ask
 /// for anyway, or has nothing that they could change.
 const REMEMBERED: &[(i32, i32)] = &[
     (SOL_SOCKET, libc::SO_REUSEADDR),
@@ -47,18 +47,18 @@ const REMEMBERED: &[(i32, i32)] = &[
     (IPPROTO_TCP, libc::TCP_THIN_LINEAR_TIMEOUTS),
 ];
 
-/// What an algorithm of congestion control tells of itself.
+/// `TCP_CC_INFO`: the state of the congestion control algorithm.
 const TCP_CC_INFO: i32 = 26;
-/// Linux's account of a socket's memory, nine numbers; ours is another.
+/// Linux's memory counters of a socket, nine numbers. This stack counts differently.
 const SO_MEMINFO: i32 = 55;
 
-/// Of what Linux says a send buffer holds, overhead included, the part that is payload.
+/// The payload part of a Linux send buffer size, which includes overhead.
 fn payload_part(bytes: u32) -> u32 {
-    // Eight bytes in eleven: what small segments leave of it there.
+    // 8/11: the part that small segments leave for payload on Linux.
     bytes / 11 * 8
 }
 
-/// The number in an option's value: four bytes, or one where IP allows it.
+/// The number in an option's value: four bytes, or one byte at the IP level.
 fn number(level: i32, value: &[u8]) -> Call<i32> {
     match value {
         [a, b, c, d, ..] => Ok(i32::from_ne_bytes([*a, *b, *c, *d])),
@@ -115,7 +115,7 @@ fn set_tcp(state: &mut State, fd: RawFd, name: i32, n: i32) -> Call<()> {
             }
             Ok(())
         }
-        // Linux: no less than 88, no more than 32,767, and 0 takes it back.
+        // On Linux the limits are 88 and 32,767 bytes; 0 removes the setting.
         TCP_MAXSEG if n != 0 && !(88..=32_767).contains(&n) => Err(Errno::INVAL),
         TCP_MAXSEG => {
             let most = if n == 0 { u16::MAX } else { n as u16 };
@@ -150,7 +150,7 @@ fn set_tcp(state: &mut State, fd: RawFd, name: i32, n: i32) -> Call<()> {
     }
 }
 
-/// What is corked leaves when Nagle's algorithm is turned off, as on Linux; the cork stays.
+/// Turning Nagle's algorithm off sends corked data, as on Linux; the cork stays set.
 fn set_no_delay(state: &mut State, fd: RawFd, on: bool) -> Call<()> {
     configure(state, fd, |config| config.no_delay = on)?;
     let socket = state.socket(fd)?;
@@ -172,7 +172,7 @@ fn keepalive_idle(state: &mut State, fd: RawFd) -> Duration {
     Duration::from_secs(u64::try_from(asked.unwrap_or(7200)).unwrap_or(7200))
 }
 
-/// Linux doubles what is asked for, to have room for overhead.
+/// Set the send buffer's size. Linux doubles the requested value to have room for overhead.
 fn send_buffer(state: &mut State, fd: RawFd, bytes: u32) -> Call<()> {
     let payload = match state.profile.system {
         System::Linux => {
@@ -197,7 +197,7 @@ fn receive_buffer(state: &mut State, fd: RawFd, bytes: u32) -> Call<()> {
     })
 }
 
-/// Change settings of what a socket will be, and of what it is.
+/// Change the socket's settings, and those of its connection or listener if there is one.
 fn configure(state: &mut State, fd: RawFd, change: impl Fn(&mut Config)) -> Call<()> {
     let socket = state.socket(fd)?;
     change(&mut socket.config);
@@ -240,11 +240,11 @@ pub(super) fn get(state: &mut State, fd: RawFd, level: i32, name: i32) -> Call<V
     let endpoint = state.socket(fd)?.endpoint;
     match (level, name) {
         (IPPROTO_TCP, TCP_INFO) => return info::bytes(state, fd),
-        // As of an algorithm that has nothing to tell.
+        // The answer of an algorithm that reports no state.
         (IPPROTO_TCP, TCP_CC_INFO) => return Ok(Vec::new()),
         (SOL_SOCKET, SO_MEMINFO) => return Ok(vec![0; 9 * 4]),
         (IPPROTO_TCP, TCP_CONGESTION) => {
-            // Sixteen bytes, as Linux has it.
+            // Sixteen bytes, as on Linux.
             let mut text = state.socket(fd)?.config.algorithm.name().as_bytes().to_vec();
             text.resize(16, 0);
             return Ok(text);
@@ -307,7 +307,7 @@ pub(super) fn get(state: &mut State, fd: RawFd, level: i32, name: i32) -> Call<V
     Ok(n.to_ne_bytes().into())
 }
 
-/// `SO_ERROR`: how the connection ended, told once.
+/// `SO_ERROR`: how the connection ended, reported once.
 fn pending_error(state: &mut State, fd: RawFd) -> Call<i32> {
     let Endpoint::Connection(handle) = state.socket(fd)?.endpoint else { return Ok(0) };
     let ended = state.stack.tcp_state(handle).and_then(|(_, error)| error);

@@ -1,9 +1,9 @@
-//! What packetdrill asks libc although it has an interface for it: `getsockopt(TCP_INFO)` in `%{
-//! }%` blocks, and `sendfile`. With this object preloaded as well (`LD_PRELOAD`), those calls come
-//! here and are answered for the sockets of the world that is served; others go to the kernel.
+//! Calls that packetdrill makes to libc instead of the interface: `getsockopt(TCP_INFO)` in `%{ }%`
+//! blocks, and `sendfile`. If this object is also preloaded (`LD_PRELOAD`), those calls come here.
+//! Calls on sockets of the served world are answered; others go to the kernel.
 //!
-//! Called by: packetdrill, if preloaded; `interface.rs` says which world is served. One object for
-//! both: the loader gives the same one for the same file.
+//! Called by: packetdrill, if preloaded; `interface.rs` sets the served world. One object serves
+//! both purposes: the loader maps the same file only once.
 #![allow(unsafe_code)]
 
 use core::ffi::{c_int, c_void};
@@ -12,7 +12,7 @@ use libc::{off_t, size_t, socklen_t, ssize_t};
 
 use super::served::owner_of;
 
-/// Bytes of a file that one `sendfile` takes at most.
+/// Maximum bytes that one `sendfile` moves.
 const FILE_MAX: usize = 1 << 20;
 
 /// libc's `getsockopt`, for sockets of the world and of the kernel.
@@ -52,7 +52,8 @@ pub(super) unsafe extern "C" fn sendfile(
         return unsafe { libc::syscall(libc::SYS_sendfile, to, from, offset, count) as ssize_t };
     };
     let mut bytes = vec![0u8; count.min(FILE_MAX)];
-    // SAFETY: the buffer is as long as said; the offset is the caller's, or null.
+    // SAFETY: the buffer has the length passed; the offset is the caller's, and not null where it
+    // is read.
     let n = unsafe {
         if offset.is_null() {
             libc::read(from, bytes.as_mut_ptr().cast(), bytes.len())

@@ -1,8 +1,8 @@
-//! How sockets begin: as Linux or as FreeBSD would have it, and what a script's `sysctl` changes.
+//! The defaults of sockets as on Linux or on FreeBSD, and what a script's `sysctl` changes.
 //!
-//! Called by: `interface.rs`, which reads `--so_flags`, and `socket.rs` for each new socket.
-//! Figures: google's gtests/net/common/defaults.sh for Linux, shared facts about FreeBSD's suite
-//! for the other.
+//! Called by: `interface.rs`, which reads `--so_flags`, and `socket.rs` for each new socket. Source
+//! of the values: google's gtests/net/common/defaults.sh for Linux, shared facts about FreeBSD's
+//! suite for FreeBSD.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
@@ -16,27 +16,27 @@ use tcp::{Config, Ecn, MtuProbing};
 use super::sysctls::Sysctls;
 use super::wire::End;
 
-/// Which system's defaults and option semantics scripts meet.
+/// The system whose defaults and option semantics the scripts expect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum System {
-    /// Buffers are set doubled, SHUT_RD leaves what came, every segment is acknowledged at once
-    /// (Linux does so for the first ones).
+    /// Buffer sizes are doubled, SHUT_RD keeps data already received, and every segment is
+    /// acknowledged at once (Linux does so for the first ones).
     #[default]
     Linux,
-    /// Buffers are what was set, windows have a shift of 6.
+    /// Buffer sizes are as set, and the window scale is 6.
     FreeBsd,
 }
 
-/// All that `--so_flags` says.
+/// The settings of `--so_flags`.
 #[derive(Clone, Debug)]
 pub(super) struct Profile {
     pub(super) system: System,
-    /// Our addresses.
+    /// The stack's addresses.
     pub(super) locals: Vec<IpAddr>,
     pub(super) mtu: Mtu,
-    /// What a super-segment may hold; 0 for none.
+    /// Maximum bytes of a super-segment; 0 for no TSO.
     pub(super) tso_max_bytes: usize,
-    /// Where our `sysctl` writes what scripts set.
+    /// The file to which the scripts' `sysctl` command writes.
     pub(super) sysctls: Option<PathBuf>,
 }
 
@@ -56,7 +56,7 @@ impl Default for Profile {
 }
 
 impl Profile {
-    /// A stack with one port that reaches everything.
+    /// A stack with one port, over which every destination is reachable.
     pub(super) fn stack(&self, wire: &End) -> Stack {
         let mut stack = Stack::new(StackConfig::new([0x7061_636b, 0x6472_696c]));
         let whole = |ip: &IpAddr| Cidr::new(*ip, if ip.is_ipv4() { 32 } else { 128 });
@@ -73,17 +73,17 @@ impl Profile {
                 stack.add_route(Route { dest, via: None, port: port.0, table });
             }
         }
-        // Scripts say when each segment leaves; those that expect pacing are few.
+        // Scripts state when each segment leaves, and few of them expect pacing.
         stack.set_switch(Switch::Pacing, false);
         stack
     }
 
-    /// What `net.ipv4.tcp_fastopen` says now; as a Linux that was told nothing: clients may.
+    /// The current value of `net.ipv4.tcp_fastopen`. The default is 1 as on Linux: clients only.
     pub(super) fn fast_open(&self) -> u64 {
         self.sysctls.as_deref().and_then(|path| Sysctls::read(path).fast_open()).unwrap_or(1)
     }
 
-    /// The settings of a new socket, and the stack's switches, after what sysctls say now.
+    /// The settings of a new socket. Also sets the stack's switches from the current sysctls.
     pub(super) fn begin(&mut self, stack: &mut Stack, wire: &End) -> Config {
         let mut config = match self.system {
             System::Linux => linux(),
@@ -101,7 +101,7 @@ impl Profile {
         if self.tso_max_bytes > 0 && sysctls.plain_segments() {
             self.tso_max_bytes = 0;
             for port in stack.port_ids() {
-                // Of the same link kind: it is never refused.
+                // A device of the same link kind is never refused.
                 drop(stack.replace_port(port, Box::new(wire.device(self.mtu, 0))));
             }
         }
@@ -109,22 +109,22 @@ impl Profile {
     }
 }
 
-/// As google's defaults.sh sets Linux up.
+/// Linux after google's defaults.sh.
 fn linux() -> Config {
     Config {
         receive_buffer_bytes: 540_000 / 2,
         receive_buffer_max_bytes: 15 * 1024 * 1024,
         send_buffer_bytes: 256 * 1024,
         send_buffer_max_bytes: 4 * 1024 * 1024,
-        // A write takes what the buffer takes.
+        // A write takes as much as the send buffer does.
         unsent_limit_bytes: u32::MAX,
-        // The quick ACKs of a connection's first segments: scripts are short.
+        // Scripts are short, so they see only the quick ACKs of a connection's first segments.
         ack_delay: Duration::ZERO,
         rto_initial: Duration::from_secs(1),
         // As RFC 8985 section 7.2 recommends.
         peer_ack_delay: Duration::from_millis(200),
         probe_min: Duration::from_millis(2),
-        // Paces are low in scripts: super-segments are as small as they get.
+        // Scripts pace slowly, so super-segments have Linux's minimum (`tcp_min_tso_segs`).
         super_segments_max: 2,
         syn_retries_max: 5,
         timestamps_required: false,
@@ -139,7 +139,7 @@ fn linux() -> Config {
     }
 }
 
-/// As FreeBSD 14 is out of the box, with the figures its suite asks for.
+/// FreeBSD 14 with its defaults, and the values that its suite asks for.
 fn free_bsd() -> Config {
     Config {
         receive_buffer_bytes: 65_536,

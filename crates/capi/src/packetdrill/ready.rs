@@ -1,6 +1,6 @@
-//! What a socket is ready for, and `poll`.
+//! The readiness of a socket, and `poll`.
 //!
-//! Called by: `entry.rs`, `epoll.rs`.
+//! Called by: `entry/watch.rs`, `epoll.rs`, `transfer.rs`.
 
 use std::os::fd::RawFd;
 
@@ -12,10 +12,10 @@ use super::Call;
 use super::file::{Endpoint, File};
 use super::world::State;
 
-/// Part of a send buffer that must be free before a writer is told: a third, as on Linux.
+/// A send buffer is writable if 1/`ROOM_PART` of it is free: a third, as on Linux.
 const ROOM_PART: usize = 3;
 
-/// The events of poll(2) that hold for a descriptor now. Epoll's first bits are the same.
+/// The events of poll(2) that hold for a descriptor now. Epoll uses the same bits.
 pub(super) fn events(state: &mut State, fd: RawFd) -> i16 {
     look(state, fd);
     let Some(File::Socket(socket)) = state.files.get(&fd) else { return POLLNVAL };
@@ -40,7 +40,7 @@ pub(super) fn events(state: &mut State, fd: RawFd) -> i16 {
     }
 }
 
-/// See what a socket's peer has acknowledged by now. News is an edge.
+/// Update a socket's completions of `MSG_ZEROCOPY`. A new one is an edge.
 pub(super) fn look(state: &mut State, fd: RawFd) {
     let Ok(socket) = state.socket(fd) else { return };
     let Endpoint::Connection(handle) = socket.endpoint else { return };
@@ -87,8 +87,8 @@ fn connection(state: &mut State, handle: stack::TcpHandle, told: bool, shut_read
     events
 }
 
-/// Is there room worth telling of? What waits unsent must have fallen below half of its limit, and
-/// a third of the buffer must be free.
+/// Whether a writer should wake up: a third of the buffer is free, and the unsent bytes have fallen
+/// below half of their limit.
 fn has_room(state: &mut State, handle: stack::TcpHandle) -> bool {
     let Some(info) = state.stack.tcp_info(handle) else { return true };
     let limit = state.stack.tcp_config(handle).map_or(u32::MAX, |c| c.unsent_limit_bytes) as usize;
@@ -97,7 +97,7 @@ fn has_room(state: &mut State, handle: stack::TcpHandle) -> bool {
     room >= info.send_buffer_bytes / ROOM_PART && info.unsent.saturating_mul(2) < limit.max(2)
 }
 
-/// `poll`, once: how many of the descriptors have something to tell, or `AGAIN`.
+/// One attempt of `poll`: the number of ready descriptors, or `AGAIN`.
 pub(super) fn poll(state: &mut State, fds: &mut [libc::pollfd]) -> Call<usize> {
     let mut ready = 0;
     for entry in fds.iter_mut() {

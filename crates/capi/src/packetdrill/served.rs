@@ -1,6 +1,6 @@
-//! The one world whose sockets the preloaded functions of libc know.
+//! The one world whose sockets the preloaded libc functions serve.
 //!
-//! Called by: `interface.rs` and `entry`, when a world begins and ends; `preload.rs`.
+//! Called by: `interface.rs` when a world begins, `entry/mod.rs` when it ends; `preload.rs`.
 #![allow(unsafe_code)]
 
 use core::ffi::c_int;
@@ -8,23 +8,23 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use super::world::World;
 
-/// The world whose sockets are known here, if any.
+/// The served world, if any.
 static SERVED: AtomicPtr<World> = AtomicPtr::new(core::ptr::null_mut());
 
-/// From here on calls for this world's sockets are answered.
+/// Serve calls for this world's sockets from now on.
 pub(super) fn serve(world: *mut World) {
     SERVED.store(world, Ordering::Release);
 }
 
-/// From here on they are not.
+/// Serve no world any more.
 pub(super) fn end() {
     SERVED.store(core::ptr::null_mut(), Ordering::Release);
 }
 
 /// The world, if the descriptor is one of its sockets.
 pub(super) fn owner_of(fd: c_int) -> Option<&'static World> {
-    // SAFETY: set to a live world by `serve`, and reset by `end` before it is freed; packetdrill
-    // frees it when its second thread has ended.
+    // SAFETY: `serve` sets it to a live world, and `end` resets it before the world is freed;
+    // packetdrill frees it when its second thread has ended.
     let world = unsafe { SERVED.load(Ordering::Acquire).as_ref() }?;
     world.has(fd).then_some(world)
 }

@@ -1,7 +1,7 @@
-//! Sockets from `socket` to `close`: what has no bytes in it.
+//! The socket calls that move no data, from `socket` to `close`.
 //!
-//! Called by: `entry.rs`. Each function is one attempt of a call; `AGAIN` means that it cannot be
-//! done yet, and `world.rs` knows whether the caller waits.
+//! Called by: `entry/mod.rs`. Each function is one attempt of a call. `AGAIN` means that the call
+//! cannot finish yet; `world.rs` decides whether the caller waits.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::RawFd;
@@ -18,7 +18,7 @@ use super::profile::System;
 use super::world::State;
 use super::{Call, fast_open, listing};
 
-/// Flags that may stand beside a socket's type.
+/// Flags that may be combined with a socket's type.
 const TYPE_FLAGS: i32 = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
 
 /// `socket`.
@@ -37,7 +37,7 @@ pub(super) fn create(state: &mut State, domain: i32, kind: i32, protocol: i32) -
     state.add(File::Socket(Box::new(socket)))
 }
 
-/// `bind`: a UDP socket has its port from here on, a TCP socket when it listens or connects.
+/// `bind`. A UDP socket gets its port here, a TCP socket when it listens or connects.
 pub(super) fn bind(state: &mut State, fd: RawFd, local: SocketAddr) -> Call<()> {
     let socket = state.socket(fd)?;
     if socket.local.is_some() {
@@ -50,7 +50,7 @@ pub(super) fn bind(state: &mut State, fd: RawFd, local: SocketAddr) -> Call<()> 
     Ok(())
 }
 
-/// The UDP port of a socket, chosen if `bind` did not.
+/// The UDP socket of the stack; if `bind` gave no port, an ephemeral one is chosen.
 pub(super) fn datagram_port(state: &mut State, fd: RawFd) -> Call<stack::UdpHandle> {
     let socket = state.socket(fd)?;
     let any = unspecified(socket.domain);
@@ -75,7 +75,7 @@ fn unspecified(domain: i32) -> IpAddr {
     if domain == AF_INET6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
 }
 
-/// `listen`. As on Linux one more than `backlog` may wait.
+/// `listen`. As on Linux, one more than `backlog` may wait.
 pub(super) fn listen(state: &mut State, fd: RawFd, backlog: i32) -> Call<()> {
     let socket = state.socket(fd)?;
     let any = SocketAddr::new(unspecified(socket.domain), 0);
@@ -95,7 +95,8 @@ pub(super) fn listen(state: &mut State, fd: RawFd, backlog: i32) -> Call<()> {
         fast_open: fast_open::of_listener(state, fd, backlog)?,
         ..ListenConfig::default()
     };
-    // Port 0 at no address is the stack's word for every destination: not what is meant here.
+    // In the stack, port 0 at the unspecified address listens for every destination. Not meant
+    // here.
     if local.port() == 0 {
         return Err(Errno::INVAL);
     }
@@ -122,7 +123,7 @@ pub(super) fn accept(state: &mut State, fd: RawFd) -> Call<(RawFd, i32, SocketAd
     Ok((accepted, domain, peer))
 }
 
-/// `connect`: the first attempt sends the SYN, further ones ask how it went.
+/// `connect`. The first attempt sends the SYN, further ones check the result.
 pub(super) fn connect(
     state: &mut State,
     fd: RawFd,
@@ -177,7 +178,7 @@ pub(super) fn connect(
     }
 }
 
-/// What a `connect` that does not wait comes to while the handshake goes on.
+/// The error of a non-blocking `connect` while the handshake goes on.
 pub(super) fn connect_pending(began: bool) -> Errno {
     if began { Errno::INPROGRESS } else { Errno::ALREADY }
 }
@@ -202,7 +203,7 @@ pub(super) fn shutdown(state: &mut State, fd: RawFd, how: i32) -> Call<()> {
     Ok(())
 }
 
-/// `close`: with `SO_LINGER` and a time of nothing a RST, else what TCP does.
+/// `close`. `SO_LINGER` with a time of 0 sends a RST; otherwise TCP closes normally.
 pub(super) fn close(state: &mut State, fd: RawFd) -> Call<()> {
     let file = state.remove(fd)?;
     for file in state.files.values_mut() {
@@ -230,8 +231,8 @@ pub(super) fn close(state: &mut State, fd: RawFd) -> Call<()> {
     Ok(())
 }
 
-/// How a call on a connection was refused, as a socket says it: an end is told once, after that
-/// there is nothing to read and no peer to write to.
+/// The `errno` of a failed call on a connection. The connection's error is reported once; later
+/// writes get `EPIPE` and later reads `ENOTCONN`.
 pub(super) fn refusal(state: &mut State, fd: RawFd, error: CallError, writes: bool) -> Errno {
     match error {
         CallError::WouldBlock => Errno::AGAIN,

@@ -1,6 +1,7 @@
-//! The file in which our `sysctl` keeps what scripts set, and what it means for a socket.
+//! Reads the file in which the scripts' `sysctl` command stores values, and applies them to
+//! sockets.
 //!
-//! Called by: `profile.rs` and the sockets' options.
+//! Called by: `profile.rs` and `options.rs`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,15 +11,15 @@ use stack::Stack;
 use tcp::cc::Algorithm;
 use tcp::{Config, Ecn, MtuProbing};
 
-/// Lines of the file that are read at most.
+/// Maximum lines of the file that are read.
 const LINES_MAX: usize = 10_000;
 
-/// What scripts set, by the last part of the name (`tcp_sack`).
+/// The values that scripts set, by the last part of the name (`tcp_sack`).
 #[derive(Debug, Default)]
 pub(super) struct Sysctls(BTreeMap<String, String>);
 
 impl Sysctls {
-    /// Lines `NAME=VALUE`; of a name the last counts. A file that is not there says nothing.
+    /// Read lines `NAME=VALUE`; the last one of a name counts. A missing file is an empty one.
     pub(super) fn read(path: &Path) -> Sysctls {
         Sysctls::parse(&std::fs::read_to_string(path).unwrap_or_default())
     }
@@ -40,7 +41,7 @@ impl Sysctls {
         }
     }
 
-    /// The three figures of `tcp_rmem` or `tcp_wmem`.
+    /// The three numbers of `tcp_rmem` or `tcp_wmem`.
     fn sizes(&self, name: &str) -> Option<[u32; 3]> {
         let mut figures = self.0.get(name)?.split_whitespace().map(|t| t.parse().unwrap_or(0));
         Some([figures.next()?, figures.next()?, figures.next()?])
@@ -55,7 +56,7 @@ impl Sysctls {
         self.number("tcp_fastopen")
     }
 
-    /// `tcp_fastopen_key`: four words in hexadecimal digits, the bytes of each little-endian.
+    /// `tcp_fastopen_key`: four words in hexadecimal digits, each stored little-endian.
     pub(super) fn fast_open_key(&self) -> Option<[u8; 16]> {
         let mut key = [0; 16];
         let mut words = self.0.get("tcp_fastopen_key")?.split('-');
@@ -66,12 +67,12 @@ impl Sysctls {
         Some(key)
     }
 
-    /// Did a script turn super-segments off (`ethtool -K tun0 tso off`)?
+    /// Whether a script turned TSO off (`ethtool -K tun0 tso off`).
     pub(super) fn plain_segments(&self) -> bool {
         self.0.get("tso").is_some_and(|value| value == "off")
     }
 
-    /// What they mean for a new socket and for the stack.
+    /// Apply the values to a new socket's settings and to the stack.
     pub(super) fn apply(&self, config: &mut Config, stack: &mut Stack) {
         let flag = |name: &str, field: &mut bool| {
             if let Some(n) = self.number(name) {
@@ -126,7 +127,7 @@ impl Sysctls {
     }
 }
 
-/// Linux calls RFC 5681 with RFC 6582 `reno`.
+/// The algorithm of this name. Linux calls NewReno (RFC 5681 with RFC 6582) `reno`.
 pub(super) fn algorithm_named(name: &str) -> Option<Algorithm> {
     match name {
         "reno" => Some(Algorithm::NewReno),

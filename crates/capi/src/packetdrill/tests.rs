@@ -1,4 +1,4 @@
-//! The interface as packetdrill uses it: filled, called from two threads, in virtual time.
+//! The interface as packetdrill uses it: filled once, called from two threads, in virtual time.
 #![allow(unsafe_code)]
 
 use core::ffi::{CStr, c_int};
@@ -20,16 +20,16 @@ const REMOTE_PORT: u16 = 40_000;
 /// The peer's first sequence number.
 const IRS: u32 = 7000;
 
-/// The interface, freed at the end.
+/// The interface, freed on drop.
 struct Script(Interface);
 
-// SAFETY: what the structure points to is thread-safe; that is what these tests look at.
+// SAFETY: what the structure points to is thread-safe, which these tests check.
 unsafe impl Sync for Script {}
 
 impl Script {
     fn new(flags: &CStr) -> Script {
         let mut filled = core::mem::MaybeUninit::uninit();
-        // SAFETY: there is room for the structure, which the call fills.
+        // SAFETY: there is room for the structure, and the call fills it.
         Script(unsafe {
             packetdrill_interface_init(flags.as_ptr(), filled.as_mut_ptr());
             filled.assume_init()
@@ -41,7 +41,8 @@ impl Script {
     }
 
     fn socket(&self) -> c_int {
-        // SAFETY: here and below: the interface's own data, and pointers to what lives long enough.
+        // SAFETY: here and below: the interface's own data, and pointers to values that live long
+        // enough.
         unsafe { (self.0.socket)(self.data(), libc::AF_INET, libc::SOCK_STREAM, 0) }
     }
 
@@ -61,29 +62,29 @@ impl Script {
 
     fn time_us(&self) -> i64 {
         let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
-        // SAFETY: room for the structure.
+        // SAFETY: there is room for the structure.
         let done = unsafe { (self.0.gettimeofday)(self.data(), &mut time, ptr::null_mut()) };
         assert_eq!(done, 0);
         time.tv_sec * 1_000_000 + time.tv_usec
     }
 
     fn usleep(&self, us: u32) {
-        // SAFETY: numbers alone.
+        // SAFETY: the call takes no pointer but its data.
         unsafe { (self.0.usleep)(self.data(), us) };
     }
 
     fn inject(&self, seq: u32, ack: u32, flags: Flags, options: &Options, payload: &[u8]) {
         let packet = packet(seq, ack, flags, options, payload);
-        // SAFETY: as many bytes as said.
+        // SAFETY: the packet has the length passed.
         let sent =
             unsafe { (self.0.netdev_send)(self.data(), packet.as_ptr().cast(), packet.len()) };
         assert_eq!(sent, 0);
     }
 
-    /// The next packet's TCP header and payload, and when it left; `None` for none, ever.
+    /// The next packet's TCP header, its payload, and when it left; `None` if no packet will come.
     fn sniff(&self) -> Option<(Header, Vec<u8>, i64)> {
         let (mut bytes, mut len, mut time) = (vec![0u8; 65_536], 65_536, 0);
-        // SAFETY: as much room as said.
+        // SAFETY: the buffer has the length passed.
         let done = unsafe {
             let into = bytes.as_mut_ptr().cast();
             (self.0.netdev_receive)(self.data(), into, &mut len, &mut time)
@@ -94,7 +95,7 @@ impl Script {
         Some((header, segment[header.header_len..].to_vec(), time))
     }
 
-    /// A connection that the peer opened, to be accepted: the next sequence number of ours.
+    /// Have the peer open a connection that can then be accepted. Returns our next sequence number.
     fn handshake(&self) -> u32 {
         let scale = Some(WindowScale::new(7));
         let options = Options { mss: Some(1000), window_scale: scale, ..Options::default() };
@@ -108,13 +109,13 @@ impl Script {
     }
 
     fn accept(&self, listener: c_int) -> c_int {
-        // SAFETY: null pointers want nothing.
+        // SAFETY: null pointers are allowed.
         unsafe { (self.0.accept)(self.data(), listener, ptr::null_mut(), ptr::null_mut()) }
     }
 
     fn option(&self, fd: c_int, level: c_int, name: c_int) -> c_int {
         let (mut value, mut len) = (0, 4);
-        // SAFETY: room for an int.
+        // SAFETY: there is room for an int.
         let done = unsafe {
             let into = ptr::from_mut(&mut value).cast();
             (self.0.getsockopt)(self.data(), fd, level, name, into, &mut len)
@@ -134,7 +135,7 @@ impl Script {
 
 impl Drop for Script {
     fn drop(&mut self) {
-        // SAFETY: once, at the end.
+        // SAFETY: called once, at the end.
         unsafe { (self.0.free)(self.data()) };
     }
 }
@@ -232,7 +233,7 @@ fn a_lost_segment_goes_again_when_its_time_has_come() {
     let (first, _, sent) = script.sniff().unwrap();
     let (again, _, resent) = script.sniff().unwrap();
     assert_eq!(again.seq, first.seq);
-    // The round trip was 100 ms, the floor of the variance is 200.
+    // SRTT is 100 ms, and the variance term of the RTO has a minimum of 200 ms.
     assert!((300_000..305_000).contains(&(resent - sent)), "{}", resent - sent);
 }
 
@@ -244,10 +245,10 @@ fn a_call_that_blocks_returns_at_the_time_of_what_it_waited_for() {
     let (fd, at) = std::thread::scope(|scope| {
         let blocked = scope.spawn(|| {
             let fd = script.accept(listener);
-            // As packetdrill does: the clock is read first of all.
+            // Packetdrill also reads the clock first after a call.
             (fd, script.time_us())
         });
-        // The other thread sleeps before time moves on.
+        // The other thread must sleep before time moves on.
         while Script::sleepers(&script) == 0 {
             std::thread::yield_now();
         }
@@ -260,7 +261,7 @@ fn a_call_that_blocks_returns_at_the_time_of_what_it_waited_for() {
 }
 
 impl Script {
-    /// Calls that are blocked.
+    /// The number of blocked calls.
     fn sleepers(&self) -> usize {
         // SAFETY: `userdata` is a world until `free`.
         unsafe { &*self.data().cast::<super::world::World>() }.blocked()
@@ -298,7 +299,7 @@ fn a_null_buffer_is_a_bad_address_and_a_wrong_number_a_bad_descriptor() {
     let listener = script.listener();
     script.handshake();
     let fd = script.accept(listener);
-    // SAFETY: null is looked for.
+    // SAFETY: the calls check for null.
     unsafe {
         assert_eq!((script.0.write)(script.data(), fd, ptr::null(), 1000), -1);
         assert_eq!(errno(), libc::EFAULT);
@@ -311,7 +312,8 @@ fn a_null_buffer_is_a_bad_address_and_a_wrong_number_a_bad_descriptor() {
 
 #[test]
 fn libc_s_getsockopt_knows_our_sockets() {
-    // One world at a time is served, and other tests make some: the call's own function is asked.
+    // Only one world is served at a time, and other tests create some. So the test calls the
+    // function behind libc's `getsockopt`.
     let script = Script::new(c"linux");
     let listener = script.listener();
     script.handshake();

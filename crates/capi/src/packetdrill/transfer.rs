@@ -1,7 +1,7 @@
-//! Bytes in and out of sockets.
+//! Reads and writes of sockets.
 //!
-//! Called by: `entry.rs` and `preload.rs`. Each function is one attempt of a call; what it moved is
-//! added to `done`, so that the next attempt goes on from there.
+//! Called by: `entry/bytes.rs`. Each function is one attempt of a call. A write adds the bytes it
+//! took to `done`, and the next attempt continues from there.
 
 use core::net::SocketAddr;
 use std::os::fd::RawFd;
@@ -18,20 +18,20 @@ use super::socket::{datagram_port, refusal};
 use super::world::State;
 use super::{Call, fast_open, ready};
 
-/// What a read found beside the bytes.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Found {
     pub(super) bytes: usize,
-    /// Of a datagram: who sent it, and whether there was more of it.
+    /// For a datagram: its source, and whether it was longer than the buffer.
     pub(super) from: Option<SocketAddr>,
     pub(super) truncated: bool,
-    /// `MSG_ERRQUEUE`: calls whose bytes were copied and are acknowledged, from and to.
+    /// `MSG_ERRQUEUE`: first and last number of calls whose bytes were copied and are acknowledged.
     pub(super) copied: Option<(u32, u32)>,
-    /// `TCP_INQ`: what is left to read, the end of the stream counting for one.
+    /// `TCP_INQ`: the bytes left to read; the end of the stream counts as one.
     pub(super) unread: Option<i32>,
 }
 
-/// Read once.
+/// One attempt of a read.
 pub(super) fn read(state: &mut State, fd: RawFd, into: &mut [u8], flags: i32) -> Call<Found> {
     if flags & libc::MSG_ERRQUEUE != 0 {
         ready::look(state, fd);
@@ -47,7 +47,7 @@ pub(super) fn read(state: &mut State, fd: RawFd, into: &mut [u8], flags: i32) ->
         Endpoint::Fresh | Endpoint::Listening(_) => return Err(Errno::NOTCONN),
     };
     if flags & libc::MSG_OOB != 0 {
-        // Urgent data is in the stream, as with SO_OOBINLINE.
+        // Urgent data stays in the stream, as with SO_OOBINLINE.
         return Err(Errno::INVAL);
     }
     if matches!(state.stack.tcp_state(handle), Some((TcpState::SynSent, None))) {
@@ -69,7 +69,7 @@ pub(super) fn read(state: &mut State, fd: RawFd, into: &mut [u8], flags: i32) ->
     };
     let unread = tells.then(|| {
         let (left, over) = state.stack.tcp_readable(handle).unwrap_or((0, true));
-        // As Linux counts: the end is worth one once nothing is before it.
+        // As on Linux, the end counts as one once no data is left before it.
         let end = i32::from(left == 0 && over);
         i32::try_from(left).unwrap_or(i32::MAX).saturating_add(end)
     });
@@ -89,8 +89,8 @@ fn receive(state: &mut State, fd: RawFd, into: &mut [u8], flags: i32) -> Call<Fo
     Ok(Found { bytes, from: Some(from), truncated, ..Found::default() })
 }
 
-/// Write what is left behind `done`. `AGAIN` until all of it was taken; what was taken by then is
-/// what a call that does not wait comes to.
+/// One attempt to write the bytes after `done`. `AGAIN` until all are taken; a non-blocking call
+/// returns the bytes taken by then.
 pub(super) fn write(
     state: &mut State,
     fd: RawFd,

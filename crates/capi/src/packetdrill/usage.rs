@@ -1,12 +1,13 @@
-//! What a connection's time was spent on: sending, waiting for the peer's window, waiting for its
-//! own send buffer; and when data came last. TCP_INFO tells it, the stack does not keep it.
+//! How long a connection was sending, limited by the peer's window, or limited by its own send
+//! buffer, and when data last arrived. `TCP_INFO` reports these times; the stack does not keep
+//! them.
 //!
-//! Called by: `world.rs`, whenever time has moved, and `info.rs`.
+//! Called by: `world.rs`, whenever time has moved; `info.rs` reads the times.
 
 use base::{Duration, Instant};
 use tcp::Info;
 
-/// Of one connection.
+/// The times of one connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
     looked: Option<Instant>,
@@ -18,7 +19,7 @@ pub(super) struct Usage {
     pub(super) buffer_limited: Duration,
 }
 
-/// What it does between two looks.
+/// What the connection does between two calls of `look`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Kind {
     #[default]
@@ -29,7 +30,7 @@ enum Kind {
 }
 
 impl Usage {
-    /// It is `now`, the connection stands so, and `blocked` says whether a writer waits.
+    /// Account for the time since the last call. `blocked` says whether a writer waits.
     pub(super) fn look(&mut self, now: Instant, info: &Info, blocked: bool) {
         let passed = now.since(self.looked.unwrap_or(now));
         match self.kind {

@@ -1,8 +1,8 @@
-//! The device of a stack whose other end is a script: bare IP packets in and out, each that leaves
-//! with the virtual time at which it did.
+//! A device whose other end is a script. It carries bare IP packets, and stamps each one that
+//! leaves with the virtual time.
 //!
-//! Called by: the stack, and `world.rs`, which holds the other end. Limit: [`DEPTH`] packets each
-//! way; a full queue pushes back.
+//! Called by: the stack, and `world.rs`, which holds the other end. Limit: [`DEPTH`] packets in
+//! each direction; a full queue exerts backpressure.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use base::{DropReason, Drops, Instant, LinkKind, Mtu};
 use device::{Burst, Device, Limits, Offloads};
 use mbuf::Pool;
 
-/// Packets that wait in each direction at most: more than any window of a script's connections.
+/// Maximum packets queued in each direction: more than any window of a script's connections.
 const DEPTH: usize = 16_384;
 
 #[derive(Default)]
@@ -30,12 +30,12 @@ impl End {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From here on it is this late.
+    /// Set the virtual time.
     pub(super) fn set_now(&self, now: Instant) {
         self.lock().now = now;
     }
 
-    /// A packet for the stack; `false` if the queue is full.
+    /// Queue a packet for the stack; `false` if the queue is full.
     pub(super) fn send(&self, packet: &[u8]) -> bool {
         let mut queues = self.lock();
         let fits = queues.to_stack.len() < DEPTH;
@@ -45,12 +45,12 @@ impl End {
         fits
     }
 
-    /// The oldest packet that the stack sent, and when.
+    /// The oldest packet that the stack sent, and when it did.
     pub(super) fn receive(&self) -> Option<(Instant, Vec<u8>)> {
         self.lock().from_stack.pop_front()
     }
 
-    /// The stack's end.
+    /// Make the stack's end.
     pub(super) fn device(&self, mtu: Mtu, tso_max_bytes: usize) -> Wire {
         let limits = Limits {
             link: LinkKind::Ip,

@@ -1,17 +1,18 @@
-//! A stack, its time, and whose turn it is.
+//! A stack, its virtual time, and the scheduling of packetdrill's two threads.
 //!
-//! Called by: `entry.rs`, for every call.
+//! Called by: `entry/`, for every call.
 //!
 //! # Time
-//! Nothing happens by itself. The clock moves in `usleep`, in `netdev_receive` until there is a
-//! packet, by a microsecond in each `gettimeofday`, and in a call of the script's thread that would
-//! block for ever otherwise. On its way it stops wherever the stack has a deadline.
+//! The clock moves only in these calls: in `usleep`; in `netdev_receive` until there is a packet;
+//! by a microsecond in each `gettimeofday`; and in a call of the script's thread that would
+//! otherwise block for ever. It stops at every deadline of the stack on the way.
 //!
 //! # Two threads
-//! A call that blocks sleeps at a condition variable (in the kernel: packetdrill looks at the state
-//! of its thread). A thread that moves the clock or brings a packet lets the sleepers try again
-//! before it goes on, and waits until one that is through has read the clock: packetdrill does that
-//! first, to learn when the call returned. Otherwise time would have moved on by then.
+//! A blocked call sleeps on a condition variable (in the kernel, because packetdrill checks the
+//! state of its thread). A thread that moves the clock or brings a packet first lets the sleepers
+//! try again. It then waits until every sleeper whose call has finished has read the clock.
+//! Packetdrill reads the clock first, to learn when the call returned; without the wait, time would
+//! have moved on by then.
 
 use std::collections::BTreeMap;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -28,18 +29,18 @@ use super::file::{Endpoint, File, Socket};
 use super::profile::Profile;
 use super::wire::End;
 
-/// Sockets that a script may have at a time.
+/// Maximum open files of a script.
 const FILES_MAX: usize = 4096;
-/// What a `netdev_receive` waits for comes within this, or never.
+/// `netdev_receive` waits at most this long; a packet that is not due by then will never come.
 const RECEIVE_MOST: Duration = Duration::from_secs(3600);
-/// What a reading of the clock costs.
+/// The virtual time that one reading of the clock takes.
 const READING: Duration = Duration::from_micros(1);
-/// Virtual time begins here: scripts subtract what they see first.
+/// Start of virtual time. Scripts subtract the first value they read.
 const BEGIN: Instant = Instant::from_nanos(1_000_000_000_000);
-/// Real time that a sleeper may take to try again: more than any machine needs.
+/// Maximum real time for a sleeper to try again: more than any machine needs.
 const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// Real time that packetdrill may take over the result of a call that slept.
+/// Real time that packetdrill gets to process the result of a call that slept.
 const AFTERWARDS: std::time::Duration = std::time::Duration::from_millis(10);
 
 /// How long a call may wait.
@@ -47,9 +48,9 @@ const AFTERWARDS: std::time::Duration = std::time::Duration::from_millis(10);
 pub(super) enum Wait {
     /// Not at all: `EAGAIN`.
     No,
-    /// Until it can be done.
+    /// Until the call can finish.
     Forever,
-    /// Until then.
+    /// Until this time.
     Until(Instant),
 }
 
@@ -66,20 +67,20 @@ pub(super) struct State {
     pub(super) now: Instant,
     pub(super) profile: Profile,
     pub(super) files: BTreeMap<RawFd, File>,
-    /// Which socket hears of a connection.
+    /// The socket of each connection, for its events.
     pub(super) by_connection: BTreeMap<TcpHandle, RawFd>,
-    /// The thread that walks through the script.
+    /// The thread that executes the script.
     director: ThreadId,
     sleepers: Vec<(ThreadId, Instant)>,
     /// Sleepers that have not tried again since the last change.
     unsettled: usize,
-    /// Threads whose call is through and that have not read the clock.
+    /// Threads whose call has finished but that have not read the clock yet.
     leaving: Vec<ThreadId>,
-    /// A call that slept is through.
+    /// A call that slept has finished.
     left: bool,
-    /// Moves with each change that sleepers may have waited for.
+    /// Counts the changes that sleepers may have waited for.
     changes: u64,
-    /// There was one, and they have not been told.
+    /// There was a change, and the sleepers have not been notified.
     changed: bool,
 }
 
@@ -121,8 +122,8 @@ impl World {
         outcome
     }
 
-    /// Make a call that may wait: `attempt` says `AGAIN` for as long as it cannot be done. At the
-    /// end of the wait that is what the call comes to.
+    /// Make a call that may wait. `attempt` returns `AGAIN` as long as the call cannot finish; if
+    /// the wait ends first, the call returns `AGAIN`.
     pub(super) fn wait<T>(
         &self,
         wait: impl FnOnce(&State) -> Wait,
@@ -163,7 +164,7 @@ impl World {
         }
     }
 
-    /// Wait for the next change.
+    /// Sleep until the next change.
     fn sleep<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -185,7 +186,8 @@ impl World {
         state
     }
 
-    /// Something changed: let every sleeper try again, and wait for those that are through.
+    /// After a change, let every sleeper try again, and wait for the threads whose call has
+    /// finished.
     fn settle<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let changed = core::mem::take(&mut state.changed);
         if !changed || (state.sleepers.is_empty() && state.leaving.is_empty()) {
@@ -202,7 +204,7 @@ impl World {
             state.leaving.clear();
         }
         if core::mem::take(&mut state.left) {
-            // What its thread still does with the result is not visible; it takes microseconds.
+            // The thread's further use of the result is not visible here; it takes microseconds.
             drop(state);
             thread::sleep(AFTERWARDS);
             state = self.lock();
@@ -210,7 +212,7 @@ impl World {
         state
     }
 
-    /// Move the clock to `target`, acting on every deadline on the way.
+    /// Move the clock to `target`, and run every deadline on the way.
     fn advance<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -243,7 +245,7 @@ impl World {
         let mut state = self.lock();
         let me = thread::current().id();
         if let Some(at) = state.leaving.iter().position(|&thread| thread == me) {
-            // When its call was through: before whatever comes next.
+            // The time at which this thread's call finished: before anything else happens.
             state.leaving.swap_remove(at);
             self.turn.notify_all();
             return state.now.as_nanos() / 1000;
@@ -253,26 +255,26 @@ impl World {
         state.now.as_nanos() / 1000
     }
 
-    /// Is this the number of a file of ours?
+    /// Whether this is the number of a file here.
     pub(super) fn has(&self, fd: RawFd) -> bool {
         self.lock().files.contains_key(&fd)
     }
 
-    /// Calls that are blocked.
+    /// The number of blocked calls.
     #[cfg(test)]
     pub(super) fn blocked(&self) -> usize {
         self.lock().sleepers.len()
     }
 
-    /// The domain of a socket.
+    /// The address family of a socket.
     pub(super) fn domain(&self, fd: RawFd) -> i32 {
         self.lock().socket(fd).map_or(libc::AF_INET, |socket| socket.domain)
     }
 
-    /// A packet for the stack.
+    /// Deliver a packet to the stack.
     pub(super) fn netdev_send(&self, packet: &[u8]) -> Call<()> {
         let mut state = self.lock();
-        // What is due by now comes first.
+        // Deadlines that are due come first.
         state.arrive();
         if !state.wire.send(packet) {
             return Err(Errno::NOBUFS);
@@ -300,11 +302,12 @@ impl World {
 }
 
 impl State {
-    /// The stack is told the time, takes what came and acts on what is due.
+    /// Pass the time to the stack, and let it process packets that arrived and deadlines that are
+    /// due.
     fn arrive(&mut self) {
         self.wire.set_now(self.now);
         self.look();
-        // What a burst leaves behind is the next one's.
+        // A burst may leave packets over; the next one takes them.
         while self.stack.poll(self.now) > 0 {
             self.changed = true;
         }
@@ -313,7 +316,7 @@ impl State {
         self.take_events();
     }
 
-    /// What a call had the stack send leaves, and its events are noted.
+    /// After a call: transmit what the stack queued, and take its events.
     fn depart(&mut self) {
         self.changed = true;
         self.stack.flush();
@@ -321,7 +324,7 @@ impl State {
         self.take_events();
     }
 
-    /// What connections do between now and the next look.
+    /// Update the times that `TCP_INFO` reports, for each connection.
     fn look(&mut self) {
         for file in self.files.values_mut() {
             let File::Socket(socket) = file else { continue };
@@ -351,13 +354,13 @@ impl State {
         self.files.iter().find(|(_, file)| here(file)).map(|(&fd, _)| fd)
     }
 
-    /// When something happens by itself next.
+    /// When the next deadline of the stack or of a sleeper is due.
     fn next_time(&self) -> Instant {
         let alarms = self.sleepers.iter().map(|&(_, until)| until).filter(|&t| t > self.now);
         alarms.fold(self.stack.next_deadline(), Instant::min)
     }
 
-    /// A sleeper is through.
+    /// Record that a sleeper's call has finished.
     fn wake(&mut self, thread: ThreadId) {
         self.sleepers.retain(|&(sleeper, _)| sleeper != thread);
         self.unsettled = self.unsettled.saturating_sub(1);
@@ -365,23 +368,24 @@ impl State {
         self.left = true;
     }
 
-    /// A number for a file: that of a descriptor made for it.
+    /// Add a file under the number of a descriptor made for it.
     pub(super) fn add(&mut self, file: File) -> Call<RawFd> {
         if self.files.len() >= FILES_MAX {
             return Err(Errno::MFILE);
         }
         let fd = eventfd(0, EventfdFlags::CLOEXEC)?.into_raw_fd();
-        // Packetdrill may have closed an older one of this number behind our back.
+        // Packetdrill may have closed an older descriptor of this number itself; then this replaces
+        // it.
         self.files.insert(fd, file);
         Ok(fd)
     }
 
-    /// Give a number back.
+    /// Remove a file and close its descriptor.
     #[allow(unsafe_code)]
     pub(super) fn remove(&mut self, fd: RawFd) -> Call<File> {
         let file = self.files.remove(&fd).ok_or(Errno::BADF)?;
-        // SAFETY: the table holds numbers of descriptors that `add` made and nobody else owns; it
-        // was taken out of the table, so it is closed once.
+        // SAFETY: the table holds numbers of descriptors that `add` made and nobody else owns; the
+        // number was taken out of the table, so it is closed once.
         drop(unsafe { OwnedFd::from_raw_fd(fd) });
         Ok(file)
     }
@@ -399,7 +403,7 @@ impl State {
         }
     }
 
-    /// The socket behind a number.
+    /// The socket behind a descriptor.
     pub(super) fn socket(&mut self, fd: RawFd) -> Call<&mut Socket> {
         match self.files.get_mut(&fd) {
             Some(File::Socket(socket)) => Ok(socket),

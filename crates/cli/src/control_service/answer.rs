@@ -1,4 +1,4 @@
-//! What a stack's own thread answers: a page of what the stack is doing, or a tap's packets.
+//! Answers that the thread of a stack gives: a page of a section, or a tap's packets.
 //!
 //! Called by: `control_service.rs` and `mailbox.rs`.
 
@@ -8,19 +8,20 @@ use wirespeed::{Budget, Stack};
 use super::{rows, taps};
 use crate::running::{Answer, Refusal, Section};
 
-/// Rows of a page: one connection is some 700 bytes of JSON, a frame takes a megabyte.
+/// Rows of a page. A connection is about 700 bytes of JSON, and a frame of the socket holds 1 MB.
 const PAGE_ROWS: usize = 500;
 
-/// What is wanted of a stack, by the thread that has it.
+/// A request to a stack, for the thread that owns it.
 #[derive(Clone, Debug)]
 pub(super) enum Wanted {
-    /// A page of a section.
+    /// A page of a section, from a cursor on.
     Page(Section, u64),
-    /// Something with a tap.
+    /// A request about a tap.
     Tap(taps::Wanted),
 }
 
-/// By the thread that has the stack; `control` has the limits of the socket itself.
+/// Answer a request; called by the thread that owns the stack. `control` has the limits of the
+/// control socket.
 pub(super) fn of(stack: &mut Stack, wanted: &Wanted, control: &Budget) -> Answer {
     match wanted {
         Wanted::Page(section, cursor) => page(stack, *section, *cursor, control),
@@ -56,7 +57,7 @@ fn page(stack: &Stack, section: Section, cursor: u64, control: &Budget) -> Answe
     Answer { body, next, ..Answer::default() }
 }
 
-/// There is no such stack any more.
+/// The answer when the stack has ended.
 pub(super) fn gone(stack: usize) -> Answer {
     Answer::refusal(Refusal::Gone, format!("there is no stack {stack}: its transfer has ended"))
 }

@@ -1,6 +1,7 @@
-//! Taps that other programs asked for: each is theirs as long as they come for what it keeps.
+//! Leases of the taps that clients asked for: a tap is removed when its packets are not collected.
 //!
-//! Called by: `control_service.rs`. Bounded: taps at a time, time between two questions.
+//! Called by: `control_service.rs`. The number of taps and the time between two requests are
+//! bounded.
 
 use wirespeed::{Duration, Instant};
 
@@ -8,23 +9,23 @@ use super::answer;
 use super::taps::Wanted;
 use crate::running::{Answer, Refusal};
 
-/// Who does not ask for so long has gone away.
+/// A client that does not ask for this long is gone.
 const LEASE: Duration = Duration::from_secs(10);
 
 struct Lease {
     stack: usize,
     tap: u64,
     until: Instant,
-    /// Of a program that ends: it has nothing more that its owner has not got.
+    /// Only while the program ends: the client has collected everything.
     has_all: bool,
 }
 
-/// All taps of a program.
+/// The leases of all taps of a program.
 #[derive(Default)]
 pub(super) struct Leases(Vec<Lease>);
 
 impl Leases {
-    /// May that be asked of the stack?
+    /// May the stack be asked? Renews the lease of the tap.
     pub(super) fn ask(
         &mut self,
         stack: usize,
@@ -54,22 +55,22 @@ impl Leases {
         self.0.is_empty()
     }
 
-    /// When the first of them expires, unless its client comes.
+    /// When the first lease expires.
     pub(super) fn next_deadline(&self) -> Instant {
         self.0.iter().map(|lease| lease.until).min().unwrap_or(Instant::NEVER)
     }
 
-    /// Nothing more will come.
+    /// The program ends, and no more packets come.
     pub(super) fn begin_last(&mut self) {
         self.0.iter_mut().for_each(|lease| lease.has_all = false);
     }
 
-    /// Has every client received what there was since [`Leases::begin_last`]?
+    /// Has every client collected everything since [`Leases::begin_last`]?
     pub(super) fn have_all(&self) -> bool {
         self.0.iter().all(|lease| lease.has_all)
     }
 
-    /// What became of it.
+    /// Note the stack's answer to a request.
     pub(super) fn note(
         &mut self,
         stack: usize,
@@ -90,7 +91,7 @@ impl Leases {
                 }
             }
             answer::Wanted::Tap(Wanted::Remove(tap)) if answer.refusal == Refusal::Busy => {
-                // It is there, and looks at every packet: again, later.
+                // The tap is still there, and sees every packet: try again later.
                 if let Some(lease) = self.of(stack, *tap) {
                     lease.until = now + LEASE;
                 }
@@ -106,7 +107,7 @@ impl Leases {
         self.0.iter_mut().find(|lease| lease.stack == stack && lease.tap == tap)
     }
 
-    /// The expired ones, each with what is to be done.
+    /// The expired leases, as requests to remove their taps.
     pub(super) fn expired(&self, now: Instant) -> Vec<(usize, Wanted)> {
         let gone = self.0.iter().filter(|lease| lease.until < now);
         gone.map(|lease| (lease.stack, Wanted::Remove(lease.tap))).collect()

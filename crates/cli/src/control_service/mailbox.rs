@@ -1,8 +1,8 @@
-//! The control service's thread puts a question here for the thread that owns a stack, wakes it and
-//! takes the answer: a stack belongs to one thread, and no other looks into it.
+//! A request mailbox: the control service's thread puts a question here, wakes the thread that owns
+//! the stack and waits for its answer. Only that thread may touch the stack.
 //!
-//! Called by: `control_service.rs` asks; the threads of `ttcp --threads 2` serve, and close when
-//! they end.
+//! Called by: `control_service.rs` asks; the threads of `ttcp --threads 2` serve, and close the
+//! mailbox when they end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,9 +17,9 @@ use crate::running::{Answer, Refusal};
 /// How long an answer may take: many ticks.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// One question at a time.
+/// Holds one question at a time.
 pub(crate) struct Mailbox {
-    /// Looked at by the owner before it takes the lock.
+    /// The owner checks this before it takes the lock.
     asked: AtomicBool,
     slot: Mutex<Slot>,
     answered: Condvar,
@@ -30,25 +30,25 @@ pub(crate) struct Mailbox {
 #[derive(Default)]
 struct Slot {
     asked: Option<(Wanted, Box<Budget>)>,
-    /// Packets that are in it are nowhere else: it stays here when the owner ends.
+    /// It stays here when the owner ends: it may hold a tap's packets, which are nowhere else.
     answer: Option<Answer>,
-    /// The owner is not there any more.
+    /// The owner has ended.
     is_closed: bool,
 }
 
 impl Mailbox {
-    /// At which a thread serves that sleeps at `bell`.
+    /// For a thread that sleeps on `bell`.
     pub(crate) fn new(bell: Doorbell) -> Mailbox {
         let (asked, slot, answered) = (AtomicBool::new(false), Mutex::default(), Condvar::new());
         Mailbox { asked, slot, answered, bell }
     }
 
-    /// Does the control service wait for the owner?
+    /// Does a question wait for the owner?
     pub(crate) fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// By the stack's owner, now and then.
+    /// Answer a waiting question; called by the owner.
     pub(crate) fn serve(&self, stack: &mut Stack) {
         if !self.asked.swap(false, Ordering::Acquire) {
             return;
@@ -60,13 +60,13 @@ impl Mailbox {
         }
     }
 
-    /// By the stack's owner, when it serves no more.
+    /// No more questions; called by the owner before it ends.
     pub(crate) fn close(&self) {
         self.slot().is_closed = true;
         self.answered.notify_one();
     }
 
-    /// By the control service: waits for the owner.
+    /// Ask and wait for the answer; called by the control service.
     pub(super) fn ask(&self, number: usize, wanted: Wanted, control: &Budget) -> Answer {
         let mut slot = self.slot();
         if !slot.is_closed {
@@ -88,13 +88,13 @@ impl Mailbox {
         }
     }
 
-    /// A thread that panicked at it left a whole value.
+    /// A thread that panicked while it held the lock left a complete value.
     fn slot(&self) -> MutexGuard<'_, Slot> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The owner has ended; what its taps have kept is there until the program ends.
+/// The answer when the owner has ended. Its taps keep their packets until the program ends.
 fn closed(number: usize, wanted: &Wanted) -> Answer {
     match wanted {
         Wanted::Page(..) => answer::gone(number),
@@ -116,7 +116,7 @@ mod tests {
     fn an_answer_is_not_lost_when_its_owner_ends_before_it_is_read() {
         let mut stack = Stack::new(StackConfig::new([1, 2]));
         let wanted = Wanted::Page(Section::Drops, 0);
-        // The owner is nearly always the faster one.
+        // The owner nearly always wins the race.
         for _ in 0..100 {
             let mailbox = Mailbox::new(Doorbell::new());
             let answer = std::thread::scope(|scope| {

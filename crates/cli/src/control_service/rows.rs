@@ -1,6 +1,6 @@
-//! What is shown of each thing, as JSON: names as in `ss -ti` and `ip -j` where they have one.
+//! The JSON of each section: names as in `ss -ti` and `ip -j` where those have one.
 //!
-//! Called by: `control_service.rs`. The keys are an interface: they may be added to, not changed.
+//! Called by: `answer.rs`. The keys are an interface: keys may be added, not changed.
 
 use core::net::IpAddr;
 
@@ -48,7 +48,7 @@ pub(super) fn port(p: &PortRow) -> Value {
     })
 }
 
-/// One connection; `now` is the stack's time, from which timers are counted.
+/// A connection; `now` is the stack's time, from which timers are counted.
 pub(super) fn connection(c: &ConnectionRow, now: Instant) -> Value {
     let i = &c.info;
     let due = |at: Instant| (at != Instant::NEVER).then(|| at.since(now).as_secs_f64() * 1e3);
@@ -88,7 +88,7 @@ pub(super) fn connection(c: &ConnectionRow, now: Instant) -> Value {
         "duplicate_acks": i.duplicate_acks,
         "out_of_order": i.out_of_order,
     });
-    // What `show tcp` has beside it.
+    // Only `show tcp` prints these.
     let more = json!({
         "age_ms": c.age.as_millis(),
         "wscale_snd": i.window_scales.map(|(snd, _)| snd),
@@ -118,7 +118,7 @@ pub(super) fn connection(c: &ConnectionRow, now: Instant) -> Value {
     row
 }
 
-/// The state of Linux's congestion avoidance that it is, in small letters.
+/// The corresponding state of Linux's congestion control (`TCP_CA_`), in lower case.
 fn recovering(repair: Repair) -> &'static str {
     match repair {
         Repair::Nothing => "no",
@@ -175,7 +175,7 @@ pub(super) fn route(r: &Route) -> Value {
     })
 }
 
-/// The stack's limits; those of the control socket are the program's.
+/// The stack's limits, with the `control_` ones taken from the control socket.
 pub(super) fn limits(stack: &Budget, control: &Budget) -> Value {
     let row = |&limit: &Limit| {
         let of = if limit.name().starts_with("control_") { control } else { stack };

@@ -1,6 +1,6 @@
-//! Taps in a stack for other programs: added, asked for what they keep, removed.
+//! Taps in a stack on behalf of clients: add, collect packets, remove.
 //!
-//! Called by: `answer.rs`, by the thread that has the stack. Bounded: bytes of each.
+//! Called by: `answer.rs`, on the thread that owns the stack. Each tap's buffers are bounded.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,17 +11,17 @@ use wirespeed::{Instant, PortId, Stack, TapId, WallTime};
 use crate::clock::since_1970;
 use crate::running::{Answer, Kept, Refusal};
 
-/// Bytes of a buffer: in base64 it goes into a frame of the control socket, which has a megabyte.
+/// Bytes of a tap's buffer: in base64 it has to fit into a frame of the control socket, 1 MB.
 const BUFFER_BYTES: usize = 640 << 10;
 
-/// What is wanted of a stack.
+/// A request about a tap.
 #[derive(Clone, Debug)]
 pub(super) enum Wanted {
     Add {
         port: u16,
         insns: Vec<(u16, u8, u8, u32)>,
         snaplen: u32,
-        /// The stacks' time, all by one clock, and the time of day then.
+        /// The same moment as the stacks' time, which one clock gives, and as time of day.
         at: Instant,
         wall: WallTime,
     },
@@ -34,11 +34,11 @@ pub(super) fn wall_now() -> WallTime {
     WallTime(u64::try_from(since_1970().as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// By the thread that has the stack.
+/// Called by the thread that owns the stack.
 pub(super) fn answer(stack: &mut Stack, wanted: &Wanted) -> Answer {
     match wanted {
         Wanted::Add { port, insns, snaplen, at, wall } => {
-            // What the time of day was when the stack last heard the time.
+            // Convert to the time of day of the stack's current time.
             let ago = at.as_nanos().wrapping_sub(stack.now().as_nanos());
             match add(stack, *port, insns, *snaplen, WallTime(wall.0.wrapping_sub(ago))) {
                 Ok(tap) => Answer { body: json!({ "tap": tap.number() }), ..Answer::default() },
@@ -63,7 +63,7 @@ fn add(
     let insns: Vec<Insn> =
         insns.iter().map(|&(code, jt, jf, k)| Insn::new(code, jt, jf, k)).collect();
     let program = Program::new(&insns).map_err(|e| format!("the filter is refused: {e}"))?;
-    // A packet that is larger than the buffer holds is kept as far as it holds.
+    // At least two packets fit into the buffer; a longer packet is cut.
     let snaplen = snaplen.min(BUFFER_BYTES as u32 / 2);
     let settings = Settings { buffer_bytes: BUFFER_BYTES, snaplen, only: None };
     let tap = Tap::new(Filter::new(program), settings).map_err(|e| e.to_string())?;

@@ -1,4 +1,4 @@
-//! The command line of `dump`: tcpdump's letters, where both have the thing.
+//! The command line of `dump`: tcpdump's letters for what both can do.
 //!
 //! Called by: clap, then `dump.rs`.
 
@@ -56,20 +56,20 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Source", requires = "list")]
     pub(super) json: bool,
 
-    /// End after so many packets
+    /// Stop after this many packets
     #[arg(short, value_name = "N", help_heading = "Which packets",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) count: Option<u64>,
-    /// Keep so many bytes of each packet; 0 is the default
+    /// Keep this many bytes of each packet; 0 means the default
     #[arg(short, value_name = "BYTES", default_value_t = bpf::SNAPLEN_MAX,
           help_heading = "Which packets",
           value_parser = clap::value_parser!(u32).range(..=i64::from(bpf::SNAPLEN_MAX)).map(all))]
     pub(super) snaplen: u32,
-    /// Packets that are received, or sent, alone
+    /// Only received packets, or only sent ones
     #[arg(short = 'Q', value_name = "in|out|inout", help_heading = "Which packets",
           value_parser = ["in", "out", "inout"])]
     pub(super) directions: Option<String>,
-    /// Read the filter from a file; one of the command line is ignored
+    /// Read the filter from a file; a filter on the command line is ignored
     #[arg(short = 'F', value_name = "FILE", help_heading = "Which packets")]
     pub(super) filter_file: Option<PathBuf>,
     /// Print the filter's instructions and end; -dd as C, -ddd as numbers
@@ -86,17 +86,17 @@ pub(crate) struct Args {
     #[arg(short = 'C', value_name = "MB", requires = "write", help_heading = "Files",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) megabytes: Option<u64>,
-    /// A new file after so many seconds, by the packets' times; its name may say when it begins, as
-    /// in cap-%H%M%S.pcapng (strftime(3)), and gets a number behind it when it comes again
+    /// A new file after so many seconds, by the packets' times; its name may contain conversions of
+    /// strftime(3), as in cap-%H%M%S.pcapng, and gets a number behind it when it repeats
     #[arg(short = 'G', value_name = "SECONDS", requires = "write", help_heading = "Files",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) seconds: Option<u64>,
-    /// So many files: with -C the first is written again after the last; with -G the last ends the
-    /// capture
+    /// Number of files: with -C the first is overwritten after the last; with -G the capture ends
+    /// with the last
     #[arg(short = 'W', value_name = "FILES", requires = "write", help_heading = "Files",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) files: Option<u64>,
-    /// Each packet reaches the file at once
+    /// Write each packet to the file at once
     #[arg(short = 'U', help_heading = "Files")]
     pub(super) unbuffered: bool,
 
@@ -131,19 +131,19 @@ pub(crate) struct Args {
     /// Do not verify checksums of IP, TCP and UDP
     #[arg(short = 'K', help_heading = "Lines")]
     pub(super) trusting: bool,
-    /// Look no names up; it never does
+    /// Look up no names, which dump never does
     #[arg(short, action = Count, help_heading = "Lines")]
     pub(super) n: u8,
-    /// Each line is printed at once, also to a pipe
+    /// Print each line at once, also to a pipe
     #[arg(short = 'l', help_heading = "Lines")]
     pub(super) line_buffered: bool,
-    /// Print how many packets there are, and none of them
+    /// Print the number of packets instead of the packets
     #[arg(long = "count", help_heading = "Lines", conflicts_with = "write")]
     pub(super) number_alone: bool,
 }
 
 impl Args {
-    /// When a file of `-w` is full, and how many there may be.
+    /// When a file of `-w` is full, and how many files there may be.
     pub(super) fn rotation(&self) -> Rotation {
         Rotation { megabytes: self.megabytes, seconds: self.seconds, files: self.files }
     }
@@ -153,7 +153,7 @@ impl Args {
         self.directions.as_deref().and_then(Direction::of_option)
     }
 
-    /// What lines look like.
+    /// The style of lines.
     pub(super) fn style(&self) -> Style {
         let hex = |as_what, count: u8| (count > 0).then_some(Hex { as_what, with_link: count > 1 });
         Style {
@@ -169,10 +169,10 @@ impl Args {
         }
     }
 
-    /// May it be so?
+    /// Checks that clap cannot make.
     ///
     /// # Errors
-    /// [`crate::Usage`] for what clap cannot see: files of `-w` that cannot be called so.
+    /// [`crate::Usage`]: too many `-t`, `-W` without `-C` or `-G`, or an impossible name for `-w`.
     pub(super) fn check(&self) -> Result<()> {
         if self.times > 5 {
             bail!(Usage(
@@ -189,7 +189,7 @@ impl Args {
     }
 }
 
-/// The snapshot length that is meant: of 0, as tcpdump has it, the longest there is.
+/// The snapshot length for `-s`: 0 stands for the maximum, as with tcpdump.
 fn all(snaplen: u32) -> u32 {
     if snaplen == 0 { bpf::SNAPLEN_MAX } else { snaplen }
 }

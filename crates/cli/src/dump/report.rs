@@ -1,8 +1,8 @@
-//! What `dump` prints beside the packets: where it listens, what it came to, the filter's code,
-//! the interfaces there are.
+//! What `dump` prints beside the packets: the source, the summary, the filter's code, the list of
+//! interfaces.
 //!
-//! Called by: `dump.rs`. `lines` prints packets, `stamp` their times, `interfaces` what `-D` lists.
-//! Packets go to standard output, everything about the capture to standard error.
+//! Called by: `dump.rs`. `lines` prints packets, `stamp` their times, `interfaces` the list of
+//! `-D`. Packets go to standard output, messages about the capture to standard error.
 
 mod interfaces;
 mod lines;
@@ -21,7 +21,7 @@ use crate::{Outcome, output};
 pub(super) use interfaces::print as interfaces;
 pub(super) use lines::Lines;
 
-/// Names of link types, as libpcap has them.
+/// Names of link types, as in libpcap.
 const LINKS: [(u32, &str); 16] = [
     (0, "NULL (BSD loopback)"),
     (1, "EN10MB (Ethernet)"),
@@ -41,7 +41,7 @@ const LINKS: [(u32, &str); 16] = [
     (276, "LINUX_SLL2 (Linux cooked v2)"),
 ];
 
-/// What a link type is called.
+/// The name of a link type.
 pub(super) fn link_name(link: Link) -> String {
     match LINKS.iter().find(|(number, _)| *number == link.0) {
         Some((_, name)) => (*name).to_owned(),
@@ -49,7 +49,7 @@ pub(super) fn link_name(link: Link) -> String {
     }
 }
 
-/// Where packets come from, before the first.
+/// Print the source of the packets, before the first one.
 pub(super) fn beginning(args: &Args, source: &dyn Source) {
     let ports = source.ports();
     let link = ports.first().map_or(Link::ETHERNET, |port| port.link);
@@ -67,7 +67,7 @@ pub(super) fn beginning(args: &Args, source: &dyn Source) {
     }
 }
 
-/// What a capture came to; of a file, which is all there was, nothing.
+/// Print the summary of a capture; nothing for a file that is read.
 pub(super) fn summary(args: &Args, summary: &Summary) -> Result<()> {
     let Summary { captured, seen, dropped } = summary;
     let packets = |count: u64| if count == 1 { "packet" } else { "packets" };
@@ -86,7 +86,7 @@ pub(super) fn summary(args: &Args, summary: &Summary) -> Result<()> {
     Ok(())
 }
 
-/// `-d`: what the filter is compiled to.
+/// `-d`: print the compiled filter.
 pub(super) fn code(args: &Args, filter: &Wanted) -> Result<Outcome> {
     let link = match (&args.read, &args.interface) {
         (Some(path), _) => Capture::open(path, filter.maker())?.link()?,

@@ -1,7 +1,7 @@
-//! Packets from where they come to where they go, until there are enough.
+//! Moves packets from a source to a sink until there are enough.
 //!
-//! Called by: `dump.rs`. Sources are `file`, `interface` and `process`; `write` is files, and lines
-//! are `report`'s.
+//! Called by: `dump.rs`. The sources are `file`, `interface` and `process`; the sinks are files
+//! (`write`) and lines (`report`).
 
 mod blocks;
 pub(super) mod file;
@@ -33,28 +33,28 @@ use segment::Cutter;
 use sink::Sink;
 use write::{Counted, Port};
 
-/// Packets that the filter lets pass, from wherever they come.
+/// A source of packets that the filter matched.
 pub(crate) trait Source {
-    /// The ports that they come from; more may follow.
+    /// The source's ports; more may be added later.
     fn ports(&self) -> Vec<Port>;
 
-    /// The next one, or why there is none; waits a moment at most.
+    /// The next packet, or why there is none; waits only briefly.
     fn next(&mut self) -> Result<Next>;
 
-    /// What was counted so far, for each port.
+    /// The counts of each port so far.
     fn counted(&mut self) -> Result<Vec<Counted>>;
 }
 
-/// What a source has next.
+/// The result of [`Source::next`].
 pub(crate) enum Next {
     Packet(Packet),
-    /// Nothing yet.
+    /// No packet yet.
     Later,
-    /// Nothing any more.
+    /// No more packets.
     End,
 }
 
-/// What a capture came to.
+/// The counts of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Summary {
     /// Packets that were printed, written or counted.
@@ -63,7 +63,7 @@ pub(super) struct Summary {
     pub(super) dropped: u64,
 }
 
-/// The source that was asked for.
+/// Open the source of the command line.
 pub(super) fn open(args: &Args, filter: &Wanted) -> Result<Box<dyn Source>> {
     if let Some(path) = &args.read {
         return Ok(Box::new(Capture::open(path, filter.maker())?));
@@ -76,12 +76,12 @@ pub(super) fn open(args: &Args, filter: &Wanted) -> Result<Box<dyn Source>> {
     Ok(Box::new(Process::attach(path, args.port.as_deref(), args.snaplen, make)?))
 }
 
-/// Take packets until there are enough, there are no more, or `stop` says so.
+/// Move packets until there are enough or no more, or `stop` is set.
 pub(super) fn run(args: &Args, source: &mut dyn Source, stop: &AtomicBool) -> Result<Summary> {
     let mut sink = Sink::new(args, source.ports())?;
     let taken = take(args, source, stop, &mut sink);
     let counted = source.counted().unwrap_or_default();
-    // Also after an error: what is written is complete.
+    // Finish also after an error, so that the file is complete.
     let finished = sink.finish(&source.ports(), &counted);
     let captured = taken?;
     finished?;
@@ -114,7 +114,7 @@ fn take(args: &Args, source: &mut dyn Source, stop: &AtomicBool, sink: &mut Sink
     Ok(captured)
 }
 
-/// `-Q`. A packet of which the direction is not known passes, as with tcpdump.
+/// `-Q`. As with tcpdump, a packet of unknown direction passes.
 fn is_wanted(args: &Args, packet: &Packet) -> bool {
     match (args.direction(), packet.direction) {
         (None, _) | (_, None) => true,

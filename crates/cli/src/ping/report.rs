@@ -1,6 +1,6 @@
-//! What came of the requests: lines as it comes, a summary at the end, or one JSON document.
+//! The results of the requests: a line for each, a summary at the end, or one JSON document.
 //!
-//! Called by: `run.rs`. The words are those of iputils' ping, which scripts read; times are in
+//! Called by: `run.rs`. The words are those of iputils' ping, which scripts parse; times are in
 //! milliseconds.
 
 use core::net::IpAddr;
@@ -12,7 +12,7 @@ use wirespeed::{Duration, EchoError, Instant, Unreachable};
 
 use crate::output;
 
-/// Replies that the JSON document names one by one; the others are only counted.
+/// Replies listed in the JSON document; further ones are only counted.
 const NAMED_MAX: usize = 10_000;
 
 /// A request that was sent.
@@ -22,7 +22,7 @@ struct Request {
     answered: bool,
 }
 
-/// One reply, as the document has it.
+/// A reply in the document.
 #[derive(Serialize)]
 struct Reply {
     from: IpAddr,
@@ -43,13 +43,13 @@ struct Times {
     squares: f64,
 }
 
-/// Everything so far.
+/// All results so far.
 pub(super) struct Tally {
     host: String,
     address: IpAddr,
     size: u16,
     json: bool,
-    /// By sequence number: 65,536 at most, older ones are written over.
+    /// By sequence number: at most 65,536; older ones are overwritten.
     requests: BTreeMap<u16, Request>,
     transmitted: u64,
     pub(super) received: u64,
@@ -91,13 +91,13 @@ impl Tally {
         })
     }
 
-    /// A request has left.
+    /// A request was sent.
     pub(super) fn sent(&mut self, seq: u16, at: Instant) {
         self.transmitted += 1;
         self.requests.insert(seq, Request { at, answered: false });
     }
 
-    /// Requests of which the end is known.
+    /// Requests that have a result.
     pub(super) fn settled(&self) -> u64 {
         self.received + self.errors
     }
@@ -107,7 +107,7 @@ impl Tally {
         (self.times.count > 0).then(|| Duration::from_nanos((self.times.max * 1e6) as u64))
     }
 
-    /// A reply came.
+    /// A reply arrived.
     pub(super) fn reply(
         &mut self,
         from: IpAddr,
@@ -139,7 +139,7 @@ impl Tally {
         ))
     }
 
-    /// An ICMP error says why there is no reply.
+    /// An ICMP error arrived instead of a reply.
     pub(super) fn error(&mut self, from: IpAddr, seq: u16, error: EchoError) -> Result<()> {
         if let Some(request) = self.requests.get_mut(&seq)
             && !core::mem::replace(&mut request.answered, true)
@@ -160,7 +160,7 @@ impl Tally {
         self.line(&format!("From {from} icmp_seq={seq} {what}"))
     }
 
-    /// The summary, or the document.
+    /// Print the summary, or the document.
     pub(super) fn end(&self, time: Duration) -> Result<()> {
         if self.json {
             return output::out(&self.document(time)?);
@@ -221,7 +221,7 @@ impl Times {
         self.count += 1;
     }
 
-    /// Least, mean, most, and standard deviation.
+    /// Minimum, mean, maximum, and standard deviation.
     fn figures(&self) -> [f64; 4] {
         let n = self.count.max(1) as f64;
         let mean = self.sum / n;
@@ -229,7 +229,7 @@ impl Times {
     }
 }
 
-/// Milliseconds with three digits that say something.
+/// Milliseconds with three significant digits.
 fn shown(ms: f64) -> String {
     match ms {
         ms if ms >= 100.0 => format!("{ms:.0}"),

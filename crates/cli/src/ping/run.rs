@@ -1,4 +1,4 @@
-//! The requests: when each is due, what became of it, and when it is enough.
+//! Sends the requests when they are due, collects the results, and decides when to stop.
 //!
 //! Called by: `ping.rs`.
 
@@ -14,7 +14,7 @@ use crate::clock::Interrupt;
 use crate::output;
 use crate::outside::{self, Outside};
 
-/// Send requests until it is enough; `true` if any was answered.
+/// Send requests until it is time to stop; `true` if any was answered.
 pub(super) fn run(args: &Args) -> Result<bool> {
     let version = match (args.v4, args.v6) {
         (true, _) => Some(IpVersion::V4),
@@ -58,7 +58,7 @@ pub(super) fn run(args: &Args) -> Result<bool> {
     Ok(tally.received > 0)
 }
 
-/// When to ask, and when it is enough.
+/// When to send, and when to stop.
 struct Asker<'a> {
     args: &'a Args,
     address: IpAddr,
@@ -66,7 +66,7 @@ struct Asker<'a> {
     /// When the next request is due.
     next: Instant,
     sent: u64,
-    /// When waiting for answers ends.
+    /// When to stop waiting for answers.
     ends: Instant,
 }
 
@@ -89,7 +89,7 @@ impl Asker<'_> {
         match outside.stack.ping_send(self.socket, self.address, seq, &payload, now) {
             Ok(_) => tally.sent(seq, now),
             Err(UdpError::WouldBlock) => {
-                // The device is full: the request is due still.
+                // The device is full: the request stays due.
                 return Ok(());
             }
             Err(error) => bail!(self.unsendable(error)),
@@ -126,7 +126,7 @@ impl Asker<'_> {
     }
 }
 
-/// Take in what came of requests.
+/// Collect the results of requests.
 fn hear(outside: &mut Outside, socket: PingHandle, tally: &mut Tally) -> Result<()> {
     while let Some(echo) = outside.stack.ping_receive(socket) {
         match echo.outcome {
@@ -140,7 +140,7 @@ fn hear(outside: &mut Outside, socket: PingHandle, tally: &mut Tally) -> Result<
     Ok(())
 }
 
-/// The address of a host: of the version asked for, or else of one that we have an address of.
+/// The address of a host: of the IP version asked for, preferably one that we have an address of.
 fn resolve(host: &str, version: Option<IpVersion>, outside: &outside::Args) -> Result<IpAddr> {
     let ours = |address: &IpAddr| {
         outside.addr.iter().any(|cidr| IpVersion::of(&cidr.addr) == IpVersion::of(address))

@@ -21,7 +21,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1024,
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(super) most: u32,
-    /// Datagrams a second that are answered; what comes beyond is not
+    /// Datagrams answered in a second; further ones get no answer
     #[arg(long, value_name = "N", default_value_t = 1000,
           value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(super) udp_rate: u32,

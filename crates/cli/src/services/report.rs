@@ -1,4 +1,4 @@
-//! What `services` prints: what is served where, and at the end how much that was.
+//! What `services` prints: the services and their ports, and at the end the totals.
 //!
 //! Called by: `services.rs`; `tcp.rs` and `udp.rs` count.
 
@@ -8,22 +8,22 @@ use super::udp::Fate;
 pub(super) const BEGIN: &str = "echo at port 7, discard at 9, daytime at 13, chargen at 19, over \
                                 TCP and UDP; Ctrl-C ends it\n";
 
-/// What was served.
+/// The totals.
 #[derive(Debug, Default)]
 pub(super) struct Moved {
     pub(super) connections: u64,
-    /// Of connections, both ways.
+    /// Over TCP, both directions.
     pub(super) bytes: u64,
     pub(super) datagrams: u64,
     pub(super) answered: u64,
-    /// Not answered: they came from a service's port.
+    /// Not answered because they came from a service's port.
     pub(super) from_services: u64,
-    /// Not answered: there were too many.
+    /// Not answered because of the rate limit.
     pub(super) over_limit: u64,
 }
 
 impl Moved {
-    /// A datagram came.
+    /// Count a datagram.
     pub(super) fn note(&mut self, fate: Fate) {
         self.datagrams += 1;
         match fate {

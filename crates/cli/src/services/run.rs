@@ -24,7 +24,7 @@ pub(super) struct Server {
     pub(super) moved: Moved,
 }
 
-/// Until Ctrl-C, or the device is gone.
+/// Serve until Ctrl-C, or until the device is gone.
 pub(super) fn serve(
     server: &mut Server,
     control: &mut ControlService,
@@ -60,7 +60,7 @@ impl Server {
         Ok(Server { outside, connections, datagrams, moved: Moved::default() })
     }
 
-    /// Take in what came, and do what there is to do; returns how much that was.
+    /// Receive frames and serve; returns how much the stack had to do.
     fn turn(&mut self) -> usize {
         let worked = self.outside.turn();
         let (stack, moved) = (&mut self.outside.stack, &mut self.moved);

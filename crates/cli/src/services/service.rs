@@ -1,11 +1,11 @@
-//! The services themselves: their ports, and what they say.
+//! The services: their ports, and the data that they send.
 //!
 //! Called by: `tcp.rs` and `udp.rs`. RFC 862, RFC 863, RFC 864, RFC 867.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// What is done with what comes.
+/// A service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Service {
     Echo,
@@ -14,11 +14,11 @@ pub(super) enum Service {
     Chargen,
 }
 
-/// Each at its port.
+/// The services by port.
 pub(super) const SERVICES: [(u16, Service); 4] =
     [(7, Service::Echo), (9, Service::Discard), (13, Service::Daytime), (19, Service::Chargen)];
 
-/// The lines of RFC 864: 72 of the 95 printing characters each, beginning one further each time.
+/// The lines of RFC 864: 72 of the 95 printing characters, each line beginning one character later.
 pub(super) fn pattern() -> Vec<u8> {
     let character = |n: usize| b' ' + (n % 95) as u8;
     let line = |from: usize| (from..from + 72).map(character).chain(*b"\r\n");

@@ -1,6 +1,6 @@
-//! Services over TCP: connections are accepted, and each moves what it can in its turn.
+//! Services over TCP: accepts connections and serves each in turn.
 //!
-//! Called by: `run.rs`. A connection holds what it could not write yet, at most `HELD_BYTES`;
+//! Called by: `run.rs`. A connection holds at most `HELD_BYTES` that it could not write yet;
 //! connections beyond `--most` are reset.
 
 use std::collections::HashMap;
@@ -14,11 +14,11 @@ use wirespeed::{CallError, Duration, IpVersion, ListenConfig, ListenerHandle, St
 use super::report::Moved;
 use super::service::{SERVICES, Service, daytime, pattern};
 
-/// Bytes read at a time, and so what a connection may hold of its peer's.
+/// Bytes read at a time, and so the most that a connection holds.
 const HELD_BYTES: usize = 16 << 10;
 /// Bytes moved for one connection before the others have their turn.
 const TURN_BYTES: usize = 256 << 10;
-/// A peer that answers nothing for so long is gone.
+/// A peer that acknowledges nothing for this long is gone.
 const USER_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A connection that is served.
@@ -26,15 +26,15 @@ struct Served {
     service: Service,
     /// Read and not written back yet.
     held: Vec<u8>,
-    /// The next character to generate.
+    /// Position in the pattern of chargen.
     at: usize,
 }
 
-/// All connections, and where they come.
+/// All connections and their listeners.
 pub(super) struct Connections {
     listeners: Vec<(ListenerHandle, Service)>,
     served: HashMap<TcpHandle, Served>,
-    /// Those with more to do than one turn had time for.
+    /// Connections that used up their turn and have more to do.
     busy: Vec<TcpHandle>,
     most: usize,
     room: Vec<u8>,
@@ -75,7 +75,7 @@ impl Connections {
         !self.busy.is_empty()
     }
 
-    /// Go on with those that are busy.
+    /// Serve the busy connections.
     pub(super) fn go_on(&mut self, stack: &mut Stack, moved: &mut Moved) {
         for handle in std::mem::take(&mut self.busy) {
             self.serve(handle, stack, moved);
@@ -106,7 +106,7 @@ impl Connections {
         }
     }
 
-    /// Move what moves of a connection, and close it when it is over.
+    /// Serve a connection, and close it when it is over.
     pub(super) fn serve(&mut self, handle: TcpHandle, stack: &mut Stack, moved: &mut Moved) {
         match self.work(handle, stack, moved) {
             Some(true) => {}
@@ -118,7 +118,8 @@ impl Connections {
         }
     }
 
-    /// Move what moves. `true` if an event will tell of more, `None` if the connection is over.
+    /// Read and write what is possible. `true` if an event will report further work, `false` if
+    /// there is more to do now, `None` if the connection is over.
     fn work(&mut self, handle: TcpHandle, stack: &mut Stack, total: &mut Moved) -> Option<bool> {
         let served = self.served.get_mut(&handle)?;
         let mut turn = 0;
@@ -141,7 +142,7 @@ impl Connections {
             match served.service {
                 Service::Echo => served.held.extend_from_slice(&self.room[..read]),
                 Service::Discard => {}
-                // The time was sent; what the client sends is read, so that closing is no reset.
+                // The time was sent. Read what the client sent, so that closing is no reset.
                 Service::Daytime if read == 0 => return None,
                 Service::Daytime => {}
                 Service::Chargen => match stack.tcp_write(handle, &self.pattern[served.at..]) {

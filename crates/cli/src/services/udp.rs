@@ -1,9 +1,9 @@
-//! Services over UDP. A source address may be forged, so the services must not be of use against
-//! third parties: they do not reply to ports of other services (such a loop never ends), a reply
-//! has at most three times the bytes of its request, and the number of replies a second is limited.
+//! Services over UDP. A source address may be forged, so the services must be useless for attacks
+//! on third parties: they do not reply to ports of other services (such a loop never ends), a reply
+//! has at most three times the bytes of its request, and replies per second are limited.
 //!
-//! Called by: `run.rs`. RFC 862, RFC 863, RFC 864, RFC 867; CERT advisory CA-1996-01 is about the
-//! rest. The factor of three is the limit of RFC 9000 section 8.1 for unvalidated addresses.
+//! Called by: `run.rs`. RFC 862, RFC 863, RFC 864, RFC 867; CERT advisory CA-1996-01 describes the
+//! loops. The factor of three is the limit of RFC 9000 section 8.1 for unvalidated addresses.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -16,7 +16,7 @@ use super::service::{SERVICES, Service, daytime, pattern};
 
 /// Services have ports below this. No client sends from one, so such a request is forged.
 const SERVICES_END: u16 = 1024;
-/// Characters of an answer of chargen (RFC 864).
+/// Characters of a chargen reply (RFC 864).
 const CHARACTERS_MAX: usize = 512;
 /// A reply has at most so many times the bytes of its request, headers included.
 const AMPLIFICATION_MAX: usize = 3;
@@ -28,7 +28,7 @@ pub(super) struct Datagrams {
     pattern: Vec<u8>,
 }
 
-/// What became of a datagram.
+/// What happened to a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Answered,
@@ -43,7 +43,7 @@ pub(super) enum Fate {
 }
 
 impl Datagrams {
-    /// Bind every service at every address of ours, to answer `rate` datagrams a second.
+    /// Bind all services at all our addresses; at most `rate` datagrams a second are answered.
     pub(super) fn bind(
         stack: &mut Stack,
         addresses: impl Iterator<Item = IpAddr>,
@@ -60,7 +60,7 @@ impl Datagrams {
         Ok(Datagrams { sockets, limit: Limiter::new(rate), pattern: pattern() })
     }
 
-    /// Answer what waits at a socket.
+    /// Answer the datagrams of a socket.
     pub(super) fn serve(
         &mut self,
         handle: UdpHandle,
@@ -116,10 +116,10 @@ impl Datagrams {
     }
 }
 
-/// A token bucket: it holds the tokens of one second.
+/// A token bucket that holds one second's tokens.
 struct Limiter {
     rate: u64,
-    /// Tokens, in billionths.
+    /// In billionths of a token.
     left: u64,
     at: Instant,
 }

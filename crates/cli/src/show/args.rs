@@ -42,7 +42,7 @@ pub(crate) struct Args {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Section(Section),
-    /// Everything that is known of connections.
+    /// Connections with all details.
     Tcp,
 }
 
@@ -82,15 +82,15 @@ impl Args {
         }
     }
 
-    /// Are connections to be shown in full?
+    /// Are connections shown in full?
     pub(super) fn is_full(&self) -> bool {
         self.what == Some(What::Tcp)
     }
 
-    /// Which rows to show.
+    /// The filter for rows.
     ///
     /// # Errors
-    /// [`Usage`]: the filter says nothing, or there is nothing to choose from.
+    /// [`Usage`]: the filter is invalid, or the section has nothing to filter.
     pub(super) fn filter(&self) -> Result<Option<Filter>> {
         use Section::{Connections, Sockets};
         let filter = Filter::parse(&self.filter).map_err(|why| Usage(format!("FILTER: {why}")))?;

@@ -14,13 +14,13 @@ use core::net::IpAddr;
 use serde_json::Value;
 use wirespeed::Cidr;
 
-/// What is to be shown.
+/// A filter for connections and sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Filter {
     And(Box<Filter>, Box<Filter>),
     Or(Box<Filter>, Box<Filter>),
     Not(Box<Filter>),
-    /// Names of states, as rows have them.
+    /// Names of states as they appear in rows.
     State(&'static [&'static str]),
     Host(Side, Option<Cidr>, Option<u16>),
     Port(Side, Compare, u16),
@@ -44,17 +44,17 @@ pub(crate) enum Compare {
     GreaterOrEqual,
 }
 
-/// An address, unless it is any, and a port.
+/// An address, or `None` for any, and a port.
 type End = (Option<IpAddr>, u16);
 
-/// What is known of a row.
+/// The fields of a row that filters look at.
 struct Row<'a> {
     state: &'a str,
     local: Option<End>,
     remote: Option<End>,
 }
 
-/// States by the names that ss has for them, and the names in rows.
+/// The states by ss's names, with their names in rows.
 const STATES: [(&str, &[&str]); 19] = [
     ("established", &["ESTABLISHED"]),
     ("syn-sent", &["SYN-SENT"]),
@@ -103,7 +103,7 @@ const CONNECTED: &[&str] = &[
     "LAST-ACK",
     "CLOSING",
 ];
-/// Connected but for SYN-SENT.
+/// Connected without SYN-SENT.
 const SYNCHRONIZED: &[&str] = &[
     "ESTABLISHED",
     "SYN-RECEIVED",
@@ -114,7 +114,7 @@ const SYNCHRONIZED: &[&str] = &[
     "LAST-ACK",
     "CLOSING",
 ];
-/// All that are no buckets.
+/// All states that are not in `bucket`.
 const BIG: &[&str] = &[
     "ESTABLISHED",
     "SYN-SENT",
@@ -129,11 +129,11 @@ const BIG: &[&str] = &[
 ];
 
 impl Filter {
-    /// The filter that some words are; `None` for no words. One word that is an address and a port
-    /// stands for what has it at either end.
+    /// Parse the words of a filter; `None` for no words. A single word ADDRESS:PORT matches either
+    /// end.
     ///
     /// # Errors
-    /// What is not understood, and what would be.
+    /// What is not understood, and what is expected.
     pub(crate) fn parse(words: &[String]) -> Result<Option<Filter>, String> {
         let tokens = tokens(&words.join(" "));
         let mut rest = tokens.as_slice();
@@ -153,9 +153,9 @@ impl Filter {
         }
     }
 
-    /// Is a row of the document to be shown?
+    /// Does the filter match a row of the document?
     pub(crate) fn admits(&self, row: &Value) -> bool {
-        // Sockets have no state of their own: TCP's listen, UDP's are connected or not.
+        // Sockets have no state: TCP sockets listen, UDP sockets are connected or not.
         let state = match (row["state"].as_str(), row["protocol"].as_str()) {
             (Some(state), _) => state,
             (None, Some("tcp")) => "LISTEN",
@@ -217,7 +217,7 @@ impl Compare {
     }
 }
 
-/// Words; parentheses and signs are words of their own wherever they stand.
+/// Split into words. Parentheses and signs are words even without spaces around them.
 fn tokens(text: &str) -> Vec<String> {
     const SIGNS: [char; 8] = ['(', ')', '!', '&', '|', '=', '<', '>'];
     let (mut all, mut word) = (Vec::new(), String::new());
@@ -241,7 +241,7 @@ fn tokens(text: &str) -> Vec<String> {
     all
 }
 
-/// Takes the first word if it is one of these.
+/// Skip the first word if it is one of `words`.
 fn take(rest: &mut &[String], words: &[&str]) -> bool {
     match rest.split_first() {
         Some((first, others)) if words.contains(&first.as_str()) => {
@@ -335,7 +335,7 @@ fn a_port(side: Side, rest: &mut &[String]) -> Result<Filter, String> {
     Ok(Filter::Port(side, compare.unwrap_or(Compare::Equal), port))
 }
 
-/// An address or network, unless it is any, and a port, if one is given.
+/// An address or network, `None` for any, and a port, if one is given.
 fn host(word: &str) -> Option<(Option<Cidr>, Option<u16>)> {
     if let Some(net) = network(word) {
         return Some((Some(net), None));
@@ -361,7 +361,7 @@ fn network(word: &str) -> Option<Cidr> {
     }
 }
 
-/// An end as rows have it: `192.0.2.1:80`, `[::1]:80`, `*:80`.
+/// One end as rows have it: `192.0.2.1:80`, `[::1]:80`, `*:80`.
 fn end(text: &str) -> Option<End> {
     let (address, port) = text.rsplit_once(':')?;
     let address = address.trim_start_matches('[').trim_end_matches(']');

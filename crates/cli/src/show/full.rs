@@ -1,4 +1,4 @@
-//! Connections in full, for people: what `ss -ti` says, with a word for each group.
+//! Connections in full, for people: the fields of `ss -ti`, in named groups.
 //!
 //! Called by: `show.rs`.
 

@@ -1,4 +1,5 @@
-//! The document as JSON, or as tables for people: a list becomes a row each, an object a line each.
+//! The document as JSON, or as tables for people: a list has a line for each row, an object one for
+//! each key.
 //!
 //! Called by: `show.rs`. No colours.
 
@@ -7,7 +8,7 @@ use std::fmt::Write as _;
 use anyhow::{Context, Result};
 use serde_json::{Map, Value};
 
-/// Columns of lists that people see; `--json` has them all.
+/// The columns of tables; `--json` has all.
 const COLUMNS: &[(&str, &[&str])] = &[
     (
         "connections",
@@ -28,12 +29,12 @@ const COLUMNS: &[(&str, &[&str])] = &[
     ("ports", &["port", "link", "mac", "mtu", "tso_max_bytes", "link_up", "addresses", "failure"]),
 ];
 
-/// As it is, with a line end.
+/// As JSON, with a line end.
 pub(super) fn json(document: &Value) -> Result<String> {
     Ok(serde_json::to_string_pretty(document).context("cannot write JSON")? + "\n")
 }
 
-/// For people.
+/// As tables, for people.
 pub(super) fn text(document: &Value) -> String {
     let (program, mut t) = (&document["program"], String::new());
     let _ = writeln!(t, "wirespeed {} (pid {})", plain(&program["command"]), program["pid"]);
@@ -92,7 +93,7 @@ fn list(t: &mut String, section: &str, rows: &[Value]) {
     }
 }
 
-/// A value without quotation marks; `-` for none.
+/// A value without quotation marks; `-` for null.
 pub(super) fn plain(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),

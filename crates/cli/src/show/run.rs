@@ -1,6 +1,6 @@
-//! The questions: the program, then each section of each of its stacks, into one document.
+//! Asks for the program, then for each section of each of its stacks, and makes one document.
 //!
-//! Called by: `show.rs`. The program that runs answers (`control_service.rs`).
+//! Called by: `show.rs`. The running program answers (`control_service.rs`).
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,10 @@ use super::args::Args;
 use super::filter::Filter;
 use crate::running::{Question, Section, TIMEOUT, ask, find};
 
-/// Between two looks at a connection, which tell how fast it delivers.
+/// Time between two looks at a connection, from which its delivery rate is computed.
 const LOOKS_APART: Duration = Duration::from_millis(200);
 
-/// The document of what was asked for.
+/// The document for the command line.
 pub(super) fn document(args: &Args) -> Result<Value> {
     let filter = args.filter()?;
     let path = find(args.socket.as_deref(), args.pid)?;
@@ -59,14 +59,14 @@ pub(super) fn document(args: &Args) -> Result<Value> {
     }))
 }
 
-/// Leave the rows that the filter admits.
+/// Keep the rows that the filter matches.
 fn choose(rows: &mut Value, filter: Option<&Filter>) {
     if let (Some(rows), Some(filter)) = (rows.as_array_mut(), filter) {
         rows.retain(|row| filter.admits(row));
     }
 }
 
-/// Add to each row how many bytes a second it delivered until a later look; null if it is gone.
+/// Add to each row the bytes per second that it delivered until a later look; null if it is gone.
 fn delivery(rows: &mut Value, later: &Value, passed: Duration) {
     for row in rows.as_array_mut().into_iter().flatten() {
         let is_same =
@@ -86,7 +86,7 @@ fn name_of(section: Section) -> String {
     section.to_possible_value().map(|v| v.get_name().to_owned()).unwrap_or_default()
 }
 
-/// All pages of a section: a list, or the one object.
+/// All pages of a section: a list, or a single object.
 fn whole(client: &mut Client, stack: usize, section: Section) -> Result<Value> {
     let (mut rows, mut cursor) = (Vec::new(), 0);
     loop {

@@ -20,13 +20,13 @@ pub(crate) struct Args {
     /// A running wirespeed, by its control socket
     #[arg(long, value_name = "PATH")]
     pub(super) socket: Option<PathBuf>,
-    /// Seconds from one screen to the next
+    /// Seconds between screens
     #[arg(short = 'd', long, value_name = "SECONDS", default_value_t = 1.0)]
     pub(super) delay: f64,
-    /// End after so many screens
+    /// Stop after this many screens
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) count: Option<u64>,
-    /// What stands first in tables; keys change it
+    /// Order of tables; keys change it
     #[arg(long, value_enum, value_name = "ORDER", default_value_t)]
     pub(super) sort: Order,
     /// Print screens as text, one below the other

@@ -1,7 +1,7 @@
-//! What is known of a source besides its packets: of an interface its link, of a running wirespeed
-//! its drops and connections.
+//! Figures other than packet counts: an interface's link; a running wirespeed's drops and
+//! connections.
 //!
-//! Called by: `top.rs`, once a screen.
+//! Called by: `top.rs`, once per screen.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,9 +21,9 @@ pub(super) struct Connection {
     pub(super) rtt_us: Option<u64>,
     pub(super) in_flight: Option<u64>,
     pub(super) retransmits: u64,
-    /// Segments, and bytes of its streams, both ways, so far.
+    /// Segments and stream bytes so far, both directions.
     total: Amount,
-    /// Those since the last look.
+    /// The same since the last look.
     pub(super) moved: Amount,
 }
 
@@ -53,24 +53,24 @@ pub(super) struct Dropped {
     pub(super) now: u64,
 }
 
-/// What was known at the last look.
+/// The values at the last look.
 #[derive(Default)]
 pub(super) struct Before {
     drops: BTreeMap<String, u64>,
     connections: HashMap<(String, String), Amount>,
-    /// There was one.
+    /// There was a last look.
     is_known: bool,
 }
 
-/// Where figures come from besides packets.
+/// The source of the figures.
 pub(super) enum Besides {
     Interface(Interface),
-    /// And its stacks, by their numbers.
+    /// A program, and the numbers of its stacks.
     Process(Box<Contact>, Vec<usize>, Before),
 }
 
 impl Besides {
-    /// The ports' link, since it was asked for last. A program does not say what its devices can.
+    /// The link since the last call. A program does not report the links of its devices.
     pub(super) fn link(&mut self) -> Link {
         match self {
             Besides::Interface(interface) => interface.look(),
@@ -78,7 +78,7 @@ impl Besides {
         }
     }
 
-    /// Drops by name, of all stacks and their devices, and connections; as far as the program
+    /// Drops by name, of all stacks and their devices, and connections, as far as the program
     /// answers.
     pub(super) fn look(&mut self) -> (Vec<Dropped>, Vec<Connection>) {
         let Besides::Process(contact, stacks, before) = self else { return Default::default() };
@@ -93,7 +93,7 @@ impl Besides {
 }
 
 impl Before {
-    /// What came since; at the first look that is nothing.
+    /// The differences since the last look; zero at the first.
     fn note(
         &mut self,
         drops: BTreeMap<String, u64>,
@@ -101,7 +101,7 @@ impl Before {
     ) -> (Vec<Dropped>, Vec<Connection>) {
         for connection in &mut connections {
             let ends = (connection.local.clone(), connection.remote.clone());
-            // One that is new has moved all that since.
+            // All traffic of a connection that is new since the last look counts.
             let unknown = if self.is_known { Amount::default() } else { connection.total };
             let before = self.connections.get(&ends).copied().unwrap_or(unknown);
             connection.moved = connection.total.since(before);
@@ -138,8 +138,8 @@ fn of_stack(
     Some(())
 }
 
-/// A page of a section, an empty one of a stack that has ended. Over a connection that was closed,
-/// because the last screen is long ago, it is asked again.
+/// A page of a section; an empty one if the stack has ended. The program may have closed the
+/// connection since the last screen; then the question is asked again.
 fn page(contact: &mut Contact, stack: usize, section: Section, cursor: u64) -> Option<Answer> {
     let question = Question::Section { stack, section, cursor };
     let closed = |error: &anyhow::Error| {
@@ -160,7 +160,7 @@ fn rows(body: &Value) -> impl Iterator<Item = &Value> {
     body.as_array().into_iter().flatten()
 }
 
-/// Those of a stack or of a device, which may count none.
+/// Add the drops of a stack or of a device, which may count none.
 fn include(drops: &mut BTreeMap<String, u64>, named: &Value) {
     for (name, count) in named.as_object().into_iter().flatten() {
         *drops.entry(name.clone()).or_default() += count.as_u64().unwrap_or(0);

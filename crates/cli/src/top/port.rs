@@ -1,4 +1,4 @@
-//! A port in an interval: what passed, and how much of its link's time that took.
+//! A port in an interval: its traffic, and the share of the link's time that it took.
 //!
 //! Called by: `top.rs`; `besides.rs` asks for links. Source: Linux
 //! `Documentation/ABI/testing/sysfs-class-net` and `sysfs-class-net-statistics`.
@@ -16,17 +16,17 @@ pub(super) struct PortState {
     pub(super) name: String,
     /// Received and sent.
     pub(super) amounts: [Amount; 2],
-    /// The same as the link carries it.
+    /// The same as carried on the link.
     pub(super) on_link: [Amount; 2],
     pub(super) link: Link,
 }
 
-/// What is known of a link in an interval.
+/// The link's state in an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Link {
     /// In bits a second.
     pub(super) rate_bps: Option<u64>,
-    /// One direction at a time.
+    /// Half duplex: one direction at a time.
     pub(super) is_half_duplex: bool,
     pub(super) is_down: bool,
     pub(super) collisions: Option<u64>,
@@ -34,8 +34,8 @@ pub(super) struct Link {
 }
 
 impl PortState {
-    /// How much of the link's time was taken, in percent, by the direction with the most; on half
-    /// duplex by both.
+    /// Percentage of the link's time that was used: by the busier direction, on half duplex by
+    /// both.
     pub(super) fn share(&self, seconds: f64) -> Option<f64> {
         let [received, sent] = self.on_link.map(|amount| amount.bytes);
         let bytes = match self.link.is_half_duplex {
@@ -47,7 +47,7 @@ impl PortState {
     }
 }
 
-/// What the kernel has counted since an interface was made.
+/// The kernel's counts since the interface was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Totals {
     collisions: Option<u64>,
@@ -55,7 +55,7 @@ struct Totals {
 }
 
 impl Totals {
-    /// What came since then. Another interface of that name has counts of its own.
+    /// The difference since `then`; 0 if another interface of that name has smaller counts.
     fn since(self, then: Totals) -> Totals {
         let since = |now: Option<u64>, then: Option<u64>| {
             now.zip(then).map(|(now, then)| now.saturating_sub(then))
@@ -70,7 +70,7 @@ impl Totals {
 /// An interface of this machine.
 pub(super) struct Interface {
     name: String,
-    /// When it was looked at last.
+    /// The counts at the last look.
     before: Totals,
 }
 
@@ -81,7 +81,7 @@ impl Interface {
         interface
     }
 
-    /// Its link since the last look, as far as the system knows.
+    /// The link since the last look, as far as the system knows.
     pub(super) fn look(&mut self) -> Link {
         let now = self.totals();
         let Totals { collisions, errors } = now.since(self.before);
@@ -113,7 +113,7 @@ impl Interface {
         Some(text.trim().to_owned())
     }
 
-    /// What it does not know the kernel calls -1, or refuses to say.
+    /// The kernel reports an unknown value as -1, or refuses to read it.
     fn number(&self, what: &str) -> Option<u64> {
         self.text(what)?.parse().ok()
     }
@@ -123,7 +123,7 @@ impl Interface {
 mod tests {
     use super::*;
 
-    /// Of a link of 10 Mb/s, with so many bytes on it both ways.
+    /// A link of 10 Mb/s with these bytes received and sent.
     fn port(on_link: [u64; 2], is_half_duplex: bool) -> PortState {
         PortState {
             name: "port".to_owned(),

@@ -1,7 +1,7 @@
-//! The screen of `top`: tables of what passed in the last interval.
+//! The screen of `top`: tables of the last interval's traffic.
 //!
-//! Called by: `top.rs`. It is drawn anew each time; what does not fit is left out from below.
-//! `small` draws where there is little room.
+//! Called by: `top.rs`. The whole screen is drawn each time; rows that do not fit are left out at
+//! the bottom. `small` draws small screens.
 
 mod small;
 
@@ -21,7 +21,7 @@ use super::traffic::{Amount, Pair, SIZES, Traffic};
 use super::view::{KEYS, Order, View};
 use small::draw_small;
 
-/// Figures with three places: 12.3 M.
+/// A number with three significant digits: 12.3M.
 fn short(value: f64) -> String {
     let (scaled, unit) = match value {
         v if v >= 1e9 => (v / 1e9, "G"),
@@ -33,7 +33,7 @@ fn short(value: f64) -> String {
     format!("{scaled:.places$}{unit}")
 }
 
-/// An address that is cut off shall not look like another one.
+/// Cut a text to `width`, with a mark, so that a cut address does not look like another one.
 fn fitted(text: String, width: u16) -> String {
     let width = usize::from(width);
     if text.chars().count() <= width {
@@ -58,7 +58,7 @@ fn table<'a>(
         .block(Block::bordered().title(title))
 }
 
-/// A screen with fewer columns or lines than these is drawn by [`draw_small`].
+/// Smaller screens than this are drawn by [`draw_small`].
 const WIDE: (u16, u16) = (104, 32);
 
 /// Draw an interval.
@@ -71,7 +71,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, interval: &Interval, view: &View) {
     }
 }
 
-/// Every table, in frames.
+/// All tables, with borders.
 fn draw_wide(frame: &mut Frame<'_>, interval: &Interval, view: &View) {
     let ports = interval.ports.len() as u16 + 3;
     let connections = (interval.connections.len() as u16 + 3).clamp(3, 14);
@@ -103,7 +103,7 @@ fn draw_wide(frame: &mut Frame<'_>, interval: &Interval, view: &View) {
     frame.render_widget(connection_table(interval, view, bottom), bottom);
 }
 
-/// The keys.
+/// The help screen.
 fn draw_help(frame: &mut Frame<'_>, view: &View) {
     let mut lines = vec![
         Line::from("wirespeed top: keys").bold(),
@@ -114,7 +114,7 @@ fn draw_help(frame: &mut Frame<'_>, view: &View) {
     frame.render_widget(Paragraph::new(lines), frame.area());
 }
 
-/// A screen's characters, a line each and an empty one behind the last.
+/// A screen's characters as lines, with an empty line at the end.
 pub(super) fn text(buffer: &Buffer) -> String {
     let mut text = String::new();
     for y in buffer.area.rows() {
@@ -126,7 +126,7 @@ pub(super) fn text(buffer: &Buffer) -> String {
     text
 }
 
-/// What there is but one figure of.
+/// The line of single figures.
 fn said(interval: &Interval) -> String {
     let share = interval.looked_at as f64 * 100.0 / interval.passed.max(1) as f64;
     let frames =
@@ -142,7 +142,7 @@ fn ports<'a>(interval: &'a Interval, view: &View) -> Vec<&'a PortState> {
     let mut ports: Vec<&PortState> = interval.ports.iter().collect();
     let sum = |port: &PortState, of: fn(&Amount) -> u64| port.amounts.iter().map(of).sum::<u64>();
     match view.order {
-        // They have names already, by which they come.
+        // They come in the order of their names.
         Order::Name => {}
         Order::Frames => ports.sort_by_key(|port| Reverse(sum(port, |amount| amount.frames))),
         _ => ports.sort_by_key(|port| Reverse(sum(port, |amount| amount.bytes))),
@@ -208,7 +208,7 @@ fn protocol_table(interval: &Interval) -> Table<'_> {
     table(" Protocols ", &["name", "frames/s", "b/s"], &[10, 9, 9], rows)
 }
 
-/// Drops in the order of a view: those that happen now first.
+/// Drops in the order of a view; unless that is by name, those with the most now first.
 fn drops<'a>(interval: &'a Interval, view: &View) -> Vec<&'a Dropped> {
     let mut drops: Vec<&Dropped> = interval.drops.iter().collect();
     if view.order != Order::Name {
@@ -226,8 +226,7 @@ fn drop_table<'a>(interval: &'a Interval, view: &View) -> Table<'a> {
     table(" Drops ", &["name", "a second", "so far"], &[18, 8, 6], rows)
 }
 
-/// As many of those that talk as there is room for, in the order of a view; what all others say is
-/// the last row.
+/// The talkers in the order of a view, as many as fit; the last row has the sum of the others.
 fn talker_rows(traffic: &Traffic, view: &View, room: usize) -> Vec<(String, Amount)> {
     let mut all = traffic.talkers();
     match view.order {
@@ -247,7 +246,7 @@ fn talker_rows(traffic: &Traffic, view: &View, room: usize) -> Vec<(String, Amou
     rows
 }
 
-/// Cells of who talks: the pair, frames and bits a second.
+/// The cells of the talkers: the pair, frames and bits a second.
 fn talker_cells(interval: &Interval, view: &View, room: usize) -> Vec<Vec<String>> {
     let row = |(name, amount): (String, Amount)| {
         vec![
@@ -260,7 +259,7 @@ fn talker_cells(interval: &Interval, view: &View, room: usize) -> Vec<Vec<String
 }
 
 fn talker_table(frame: &mut Frame<'_>, interval: &Interval, view: &View, area: Rect) {
-    // The border and the head take three lines.
+    // Border and head take three lines.
     let room = usize::from(area.height.saturating_sub(3));
     let wide = area.width.saturating_sub(22);
     let head = ["between", "frames/s", "b/s"];

@@ -1,6 +1,6 @@
-//! Watching: packets are counted until a screen is due, then everything is asked what it knows.
+//! Counts packets until a screen is due, then collects the other figures.
 //!
-//! Called by: `top.rs`. `traffic` counts packets, `besides` knows the rest.
+//! Called by: `top.rs`. `traffic` counts packets, `besides` has the rest.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use super::view::View;
 use crate::dump::{Next, Process, Source};
 use crate::running::{Contact, Question, find};
 
-/// Bytes of a packet with the addresses and ports, with two tags and IPv6.
+/// Bytes that include addresses and ports, behind two VLAN tags and with IPv6.
 const SNAPLEN: u32 = 96;
 
 /// What a screen shows.
@@ -26,11 +26,11 @@ const SNAPLEN: u32 = 96;
 pub(super) struct Interval {
     pub(super) what: String,
     pub(super) seconds: f64,
-    /// Frames that passed, and those of them that were looked at: the others found no room on
-    /// their way here. All figures are of those that passed.
+    /// Frames that passed, and those of them that were looked at; the others were lost on the way
+    /// here. All figures are scaled to the frames that passed.
     pub(super) passed: u64,
     pub(super) looked_at: u64,
-    /// Context switches in the interval, and the name of the kind that is counted.
+    /// Context switches in the interval, and the name of what [`Counts::woken`] counts.
     pub(super) switches: Option<(&'static str, Counts)>,
     pub(super) ports: Vec<PortState>,
     pub(super) traffic: Traffic,
@@ -38,16 +38,16 @@ pub(super) struct Interval {
     pub(super) connections: Vec<Connection>,
 }
 
-/// Who ended it.
+/// What ended it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// Who watched, or the number of screens that was asked for.
+    /// The user, or the number of screens asked for.
     User,
-    /// What was watched sends no more.
+    /// The source has ended.
     Source,
 }
 
-/// Packets between two looks at the keyboard, while they come without a pause.
+/// Packets between two checks of the keyboard, while they come without a pause.
 const KEYS_EVERY: u32 = 256;
 
 pub(super) struct Top {
@@ -55,17 +55,17 @@ pub(super) struct Top {
     pub(super) what: String,
     of: Of,
     before: Option<Counts>,
-    /// By port, so far: frames that were lost on their way here.
+    /// By port: frames lost on the way here, so far.
     lost: Vec<u64>,
     traffic: Traffic,
     begun: Instant,
 }
 
 impl Top {
-    /// What was asked for, watched from now on.
+    /// Begin to watch what the command line names.
     pub(super) fn new(args: &Args) -> Result<(Top, Box<dyn Source>)> {
         let (source, mut besides, what, of) = watched(args)?;
-        // What was there before is no news.
+        // Take the initial counts.
         besides.look();
         let before = of.counts();
         let (traffic, begun) = (Traffic::default(), Instant::now());
@@ -73,7 +73,7 @@ impl Top {
         Ok((top, source))
     }
 
-    /// Screen after screen, until one of them, Ctrl-C or the source ends it.
+    /// Show screens until `show`, Ctrl-C, a key or the source ends it.
     pub(super) fn run(
         &mut self,
         args: &Args,
@@ -107,7 +107,7 @@ impl Top {
                     break;
                 }
             } else if waits || looks.is_multiple_of(KEYS_EVERY) {
-                // Keys do not wait for the next screen.
+                // Keys take effect before the next screen.
                 match keys.pressed() {
                     Pressed::End => break,
                     Pressed::Keys(pressed) => {
@@ -123,7 +123,7 @@ impl Top {
         Ok(Ended::User)
     }
 
-    /// What passed since the last one.
+    /// The figures since the last interval.
     fn interval(&mut self, source: &mut dyn Source) -> Interval {
         let seconds = self.begun.elapsed().as_secs_f64().max(1e-3);
         self.begun = Instant::now();
@@ -161,7 +161,8 @@ impl Top {
     }
 }
 
-/// What was asked for: its packets, what is known besides, what it is, whose switches count.
+/// What the command line names: its packets, its other figures, its description, and whose context
+/// switches count.
 fn watched(args: &Args) -> Result<(Box<dyn Source>, Besides, String, Of)> {
     let everything = Insn::new(0x06, 0, 0, SNAPLEN);
     if let Some(name) = &args.interface {

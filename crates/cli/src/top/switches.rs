@@ -1,27 +1,27 @@
-//! Switches of context: of a process, whose threads wait and are woken, or of the machine.
+//! Context switches: of a process's threads, or of the whole machine.
 //!
 //! Called by: `top.rs`. Source: proc(5): `/proc/PID/task/TID/status`, `/proc/stat`.
 
 use std::fs;
 
-/// Whose are counted.
+/// What is counted.
 pub(super) enum Of {
     Process(u32),
     Machine,
 }
 
-/// Counts that only grow, as long as no thread ends.
+/// Counts, which only grow unless a thread ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Of a process: how often one of its threads waited, and so was woken. Of the machine:
+    /// Of a process: voluntary switches, each of which ends with a wake-up. Of the machine:
     /// interrupts.
     pub(super) woken: u64,
-    /// Switches of context, those included.
+    /// Context switches, voluntary ones included.
     pub(super) switches: u64,
 }
 
 impl Of {
-    /// So far; None where the system does not tell.
+    /// The counts so far; `None` if the system does not report them.
     pub(super) fn counts(&self) -> Option<Counts> {
         match self {
             Of::Process(pid) => of_process(*pid),
@@ -29,7 +29,7 @@ impl Of {
         }
     }
 
-    /// What [`Counts::woken`] counts, in a word.
+    /// The name of what [`Counts::woken`] counts.
     pub(super) fn woken_by(&self) -> &'static str {
         match self {
             Of::Process(_) => "wake-ups",
@@ -39,7 +39,8 @@ impl Of {
 }
 
 impl Counts {
-    /// What came since then. A thread that ended takes its counts with it.
+    /// The difference since `then`. A thread that ended takes its counts with it, so it may be too
+    /// low.
     pub(super) fn since(self, then: Counts) -> Counts {
         Counts {
             woken: self.woken.saturating_sub(then.woken),
@@ -51,7 +52,7 @@ impl Counts {
 fn of_process(pid: u32) -> Option<Counts> {
     let mut all = Counts::default();
     for thread in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
-        // A thread may be gone since.
+        // The thread may have ended.
         let Ok(status) = fs::read_to_string(thread.path().join("status")) else { continue };
         let waited = number(&status, "voluntary_ctxt_switches:").unwrap_or(0);
         let forced = number(&status, "nonvoluntary_ctxt_switches:").unwrap_or(0);
@@ -65,7 +66,7 @@ fn of_machine(stat: &str) -> Option<Counts> {
     Some(Counts { woken: number(stat, "intr")?, switches: number(stat, "ctxt")? })
 }
 
-/// The first number behind a name at the beginning of a line.
+/// The first number behind `name` at the beginning of a line.
 fn number(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_whitespace().next()?.parse().ok()

@@ -1,4 +1,4 @@
-//! The terminal: keys that end `top`, Ctrl-C, and giving the terminal back as it was.
+//! The terminal: keys that end `top`, Ctrl-C, and restoring the terminal.
 //!
 //! Called by: `top.rs` and `run.rs`.
 
@@ -14,10 +14,10 @@ use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::execute;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// How long a terminal may take to be as it was, when the program is told to end at once.
+/// How long restoring the terminal may take when the program has to end at once.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Set once who watches wants to stop. Who says so twice ends what does not end by itself.
+/// Set by Ctrl-C. A second Ctrl-C exits at once, in case the program hangs.
 pub(super) fn stopped(is_drawn: bool) -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let told = stop.clone();
@@ -33,8 +33,8 @@ pub(super) fn stopped(is_drawn: bool) -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// The terminal as it was, in so far as it takes that: the thread that draws may have standard
-/// output, and wait for a terminal that takes nothing any more.
+/// Restore the terminal within [`TIMEOUT`]. Another thread does it, because the thread that draws
+/// may hold standard output and wait for a terminal that takes nothing any more.
 fn give_back() {
     let (done, is_done) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -44,21 +44,21 @@ fn give_back() {
     let _ = is_done.recv_timeout(TIMEOUT);
 }
 
-/// What was pressed since the last look.
+/// The keys pressed since the last call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Pressed {
-    /// What ends it, or the terminal went away.
+    /// A key that ends `top`, or the terminal is gone.
     End,
-    /// These, perhaps none.
+    /// Other keys, perhaps none.
     Keys(Vec<u8>),
 }
 
-/// Keys that end it: q, Escape by itself, Ctrl-C, which is a key where nothing is cooked.
+/// Keys that end `top`: q, Escape alone, and Ctrl-C, which is a plain key in raw mode.
 fn ends(keys: &[u8]) -> bool {
     keys == [0x1b] || keys.iter().any(|key| matches!(key, b'q' | 0x03))
 }
 
-/// The source of keys: a terminal, which standard input need not be.
+/// The terminal that keys are read from; standard input need not be it.
 pub(super) struct Keys(pub(super) Option<File>);
 
 impl Keys {
@@ -68,8 +68,8 @@ impl Keys {
         Keys(own.map(File::from).or_else(|| File::open("/dev/tty").ok()))
     }
 
-    /// What was pressed. Read here, because a library that waits for whole keys waits for ever for
-    /// those of a terminal that is gone.
+    /// The keys pressed. The terminal is read here, because a library that waits for whole keys
+    /// waits for ever on a terminal that is gone.
     pub(super) fn pressed(&mut self) -> Pressed {
         let mut pressed = Vec::new();
         let Some(terminal) = &mut self.0 else { return Pressed::Keys(pressed) };
@@ -83,7 +83,7 @@ impl Keys {
             match terminal.read(&mut keys) {
                 Ok(0) => return Pressed::End,
                 Ok(count) if ends(&keys[..count]) => return Pressed::End,
-                // An arrow or another key of several bytes is none of ours.
+                // Ignore arrows and other keys of several bytes.
                 Ok(_) if keys[0] == 0x1b => {}
                 Ok(count) => pressed.extend_from_slice(&keys[..count]),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}

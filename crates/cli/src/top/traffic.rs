@@ -1,7 +1,6 @@
-//! What passed in an interval: frames and bytes by port, by size, by protocol, by who talks.
+//! The traffic of an interval: frames and bytes by port, size, protocol, and pair of addresses.
 //!
-//! Called by: `top.rs`. Bounded: who talks is kept for so many pairs at most; the rest counts
-//! together.
+//! Called by: `top.rs`. At most `PAIRS` pairs are kept; others are counted together.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,7 +11,7 @@ use wirespeed::device::vlan::SERVICE_TAG;
 
 use crate::dump::{Direction, Packet};
 
-/// Upper ends of the sizes that are told apart, in bytes; larger ones are super-segments.
+/// The size classes by their upper ends in bytes; larger frames are super-segments.
 pub(super) const SIZES: [(u32, &str); 7] = [
     (64, "to 64"),
     (128, "to 128"),
@@ -23,18 +22,18 @@ pub(super) const SIZES: [(u32, &str); 7] = [
     (u32::MAX, "more"),
 ];
 
-/// Pairs of addresses that are told apart in an interval.
+/// Maximum number of pairs of addresses in an interval.
 const PAIRS: usize = 4096;
 
-/// Bytes that an Ethernet takes for a frame beside those that are seen: preamble and delimiter,
-/// check sequence, gap. IEEE 802.3 sections 3.1.1 and 4.4.2.
+/// Bytes that Ethernet adds to a frame: preamble and delimiter, frame check sequence, gap. IEEE
+/// 802.3 sections 3.1.1 and 4.4.2.
 const FRAMING: u64 = 8 + 4 + 12;
 
-/// Bytes of the shortest frame there, without its check sequence: a shorter one is padded.
+/// Bytes of the shortest Ethernet frame without its frame check sequence; shorter ones are padded.
 const SHORTEST: u64 = 60;
 
-/// Bytes of headers behind the link's, of each segment that a super-segment is cut into. An
-/// estimate: IPv4, and TCP with time stamps.
+/// Bytes of headers behind the link header, for each segment of a super-segment. An estimate: IPv4,
+/// and TCP with timestamps.
 const HEADERS: u64 = 20 + 32;
 
 /// Frames and their bytes.
@@ -55,7 +54,7 @@ impl Amount {
         self.bytes += other.bytes;
     }
 
-    /// What came since then.
+    /// The difference since `then`.
     pub(super) fn since(self, then: Amount) -> Amount {
         Amount {
             frames: self.frames.saturating_sub(then.frames),
@@ -63,7 +62,7 @@ impl Amount {
         }
     }
 
-    /// By its share of `lost` beside `seen`.
+    /// Scale up for `lost` frames beside `seen` ones.
     fn grow(&mut self, seen: u64, lost: u64) {
         let share =
             |n: u64| n + (u128::from(n) * u128::from(lost) / u128::from(seen.max(1))) as u64;
@@ -71,7 +70,7 @@ impl Amount {
     }
 }
 
-/// Two addresses, the lesser first.
+/// Two addresses, the smaller first.
 pub(super) type Pair = (IpAddr, IpAddr);
 
 /// An interval's traffic.
@@ -79,12 +78,12 @@ pub(super) type Pair = (IpAddr, IpAddr);
 pub(super) struct Traffic {
     /// By port, received and sent.
     pub(super) ports: Vec<[Amount; 2]>,
-    /// The same as links carry it.
+    /// The same as carried on links.
     pub(super) links: Vec<[Amount; 2]>,
     pub(super) sizes: [Amount; SIZES.len()],
     pub(super) protocols: HashMap<&'static str, Amount>,
     pub(super) pairs: HashMap<Pair, Amount>,
-    /// Of pairs that found no place.
+    /// Traffic of further pairs.
     pub(super) other_pairs: Amount,
 }
 
@@ -116,7 +115,7 @@ impl Traffic {
         self.ports.iter().flatten().map(|amount| amount.frames).sum()
     }
 
-    /// What was looked at stands for what was `lost` as well, by port: each grows by its share.
+    /// Scale the figures up for frames `lost` by port, in proportion.
     pub(super) fn stand_for(&mut self, lost: &[u64]) {
         let seen = self.frames();
         let ports = self.ports.iter_mut().zip(&mut self.links);
@@ -130,7 +129,7 @@ impl Traffic {
         all.for_each(|amount| amount.grow(seen, lost));
     }
 
-    /// Those with the most bytes, most first.
+    /// The pairs, most bytes first.
     pub(super) fn talkers(&self) -> Vec<(Pair, Amount)> {
         let mut all: Vec<_> = self.pairs.iter().map(|(pair, amount)| (*pair, *amount)).collect();
         all.sort_by_key(|(pair, amount)| (std::cmp::Reverse(amount.bytes), *pair));
@@ -145,9 +144,9 @@ impl Traffic {
     }
 }
 
-/// What a link carries of a packet: a super-segment is cut, and each segment has headers.
+/// What a link carries for a packet. A super-segment is cut, and each segment has headers.
 fn on_link(packet: &Packet) -> Amount {
-    // What `top` watches is of one of the two.
+    // The sources of `top` are Ethernet or IP.
     let link = packet.link.kind().unwrap_or(LinkKind::Ip);
     let (len, headers) = (u64::from(packet.wire_len), link.header_len() as u64 + HEADERS);
     let frames = match u64::from(packet.segment_bytes) {
@@ -163,7 +162,7 @@ fn on_link(packet: &Packet) -> Amount {
     }
 }
 
-/// The protocol of a frame, and its source and destination.
+/// The protocol of a frame, and its pair of addresses.
 fn kind(bytes: &[u8], link: LinkKind) -> (&'static str, Option<Pair>) {
     let (ethertype, packet) = match link {
         LinkKind::Ip => (0, bytes),
@@ -269,7 +268,7 @@ mod tests {
 
     #[test]
     fn the_shortest_frames_that_a_link_can_carry_fill_it() {
-        // As many of this length as 10 Mb/s carry in a second.
+        // The number of such frames that 10 Mb/s carry in a second.
         for (len, most) in [(60, 14_880), (42, 14_880), (1514, 812)] {
             let mut traffic = Traffic::default();
             (0..most).for_each(|_| traffic.add(&packet(1, 2, ipv4::UDP, len)));

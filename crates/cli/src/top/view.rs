@@ -1,10 +1,10 @@
-//! How a screen is looked at: in which order, and whether its help is shown.
+//! How a screen is shown: the order of tables, and the help.
 //!
-//! Called by: `run.rs` with the keys that were pressed; `report.rs` draws by it.
+//! Called by: `run.rs`, with the keys that were pressed; `report.rs` draws accordingly.
 
 use clap::ValueEnum;
 
-/// Which rows come first in tables. A table without that figure is in the order of bytes.
+/// The order of tables. A table that lacks the figure is ordered by bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Order {
     /// Most bits a second.

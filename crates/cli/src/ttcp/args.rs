@@ -1,6 +1,6 @@
-//! The command line of `ttcp`: classic flags where there were any.
+//! The command line of `ttcp`, with the classic flags.
 //!
-//! Called by: clap, then `plan.rs`, which checks what one option alone cannot know.
+//! Called by: clap, then `plan.rs`, which checks options against each other.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use clap::{ArgAction, ArgGroup, ValueEnum};
 use wirespeed::Switch;
 use wirespeed::tcp::{Algorithm, Ecn};
 
-/// The options. `-h` shows those that most people want; the others are hidden there.
+/// The options. `-h` shows the common ones, `--help` all.
 #[derive(clap::Args, Debug)]
 #[command(group(ArgGroup::new("how_much").args(["bytes", "seconds", "file", "writes"])))]
 #[command(group(ArgGroup::new("version").args(["v4", "v6"])))]
@@ -113,7 +113,7 @@ pub(crate) struct Args {
     #[arg(short = 't', value_name = "HOST", conflicts_with = "receive", help_heading = DEVICE)]
     #[arg(conflicts_with_all = ["udp", "threads", "loan", "super_segments"])]
     pub(super) transmit: Option<String>,
-    /// Receive over --dev from whoever connects
+    /// Receive over --dev from the first host that connects
     ///
     /// Into --file if that is given, else to standard output.
     #[arg(short = 'r', conflicts_with_all = ["udp", "threads", "loan", "super_segments"])]
@@ -121,13 +121,13 @@ pub(crate) struct Args {
     pub(super) receive: bool,
     /// A pattern out, nothing in: no standard input and output
     ///
-    /// With -t a pattern is sent instead of standard input, with -r what comes is thrown away
+    /// With -t a pattern is sent instead of standard input, with -r received data is discarded
     /// instead of written to standard output.
     #[arg(short = 's', help_heading = DEVICE)]
     pub(super) source_sink: bool,
     #[command(flatten)]
     pub(super) outside: crate::outside::Args,
-    /// The peer may answer nothing for this long, then the transfer has failed [default: 20]
+    /// Fail when the peer has acknowledged nothing for this long [default: 20]
     #[arg(long, value_name = "S", requires = "dev", value_parser = timeout,
           help_heading = DEVICE, hide_short_help = true)]
     pub(super) user_timeout: Option<f64>,
@@ -224,7 +224,7 @@ impl Cc {
     }
 }
 
-/// The classic letters: small for bits, capital for bytes; powers of 1000, as all rates.
+/// The classic letters: small for bits, capital for bytes; powers of 1000, as for all rates.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 #[value(rename_all = "verbatim")]
 pub(super) enum Format {
@@ -243,7 +243,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// Bytes a second, as ttcp prints it.
+    /// A rate in bytes per second, as ttcp prints it.
     pub(super) fn rate(self, bytes_per_s: f64) -> String {
         let (bits, power, unit) = match self {
             Format::Kbit => (8.0, 1, "Kbit"),
@@ -274,7 +274,7 @@ fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(unit).ok_or_else(|| "that is more than 64 bits can count".to_owned())
 }
 
-/// What `--fault` asks for.
+/// The faults of `--fault`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Faults {
     pub(super) odds: wirespeed::device::fault::Odds,
@@ -313,7 +313,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The loops look up every 50 ms.
+/// At least 0.1 s, because the loops report progress every 50 ms.
 fn interval(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(s) if s == 0.0 || (0.1..=3600.0).contains(&s) => Ok(s),
@@ -321,7 +321,7 @@ fn interval(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Below a second the timers of TCP themselves are in the way.
+/// At least 1 s: TCP's own timers prevent shorter ones.
 fn timeout(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(s) if (1.0..=86_400.0).contains(&s) => Ok(s),
@@ -329,7 +329,7 @@ fn timeout(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Every switch, whether it is on, and what its absence means.
+/// All switches, whether each is on, and what off means.
 pub(super) fn switch_table() -> String {
     let mut table = String::from("Switches; each can be turned off by --switch NAME=off:\n");
     for s in Switch::ALL {

@@ -1,26 +1,26 @@
-//! Where the bytes come from and where they go: a pattern that both ends know, or a file.
+//! The data of a transfer: a pattern that both ends know, or a file.
 //!
 //! Called by: the ends.
 //!
 //! Byte `i` of the pattern stream is byte `i mod PERIOD` of a fixed random block. The receiver
 //! compares the first and last bytes of every read or loaned buffer, 4 KB in every 4 MB, and all of
-//! the first 4 MB, whether bytes are copied to it or loaned: that finds lost, repeated and swapped
-//! segments and costs next to nothing. Files are hashed instead, outside the measured time.
+//! the first 4 MB. That finds lost, repeated and swapped segments at almost no cost. Files are
+//! hashed instead, outside the measured time.
 
 use anyhow::{Result, bail};
 use wirespeed::{Mbuf, Stack};
 
 use super::file::{Hashed, Reader};
 
-/// A prime, so that no segment size divides it and a segment in a wrong place shows.
+/// A prime, so that no segment size divides it and a misplaced segment shows.
 const PERIOD: usize = 65_521;
-/// Bytes compared of every [`SAMPLE_EVERY`], and most that are compared at once.
+/// Bytes compared of every [`SAMPLE_EVERY`], and the most compared at once.
 const SAMPLE: usize = 4096;
-/// Of the first so many all are.
+/// The first so many bytes are all compared.
 const SAMPLE_EVERY: u64 = 4 << 20;
 const PATTERN_READ_BYTES: usize = 128 << 10;
 
-/// The block, and as much of its beginning behind it as one look may need.
+/// The block, followed by its first `look` bytes, so that a comparison need not wrap.
 fn block(look: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut bytes: Vec<u8> = (0..PERIOD)
@@ -37,19 +37,19 @@ fn block(look: usize) -> Vec<u8> {
     bytes
 }
 
-/// What is sent.
+/// The data to send.
 pub(super) enum Source {
     Pattern { block: Vec<u8>, at: usize, left: u64 },
     File(Box<Reader>),
 }
 
 impl Source {
-    /// `limit` bytes of pattern, looked at `unit` bytes at a time.
+    /// `limit` bytes of pattern, peeked up to `unit` bytes at a time.
     pub(super) fn pattern(limit: u64, unit: usize) -> Source {
         Source::Pattern { block: block(unit), at: 0, left: limit }
     }
 
-    /// The next bytes, up to `most`; none at the end, or until [`Source::refill`].
+    /// The next bytes, up to `most`; empty at the end, or until [`Source::refill`].
     #[inline]
     pub(super) fn peek(&self, most: usize) -> &[u8] {
         match self {
@@ -61,7 +61,7 @@ impl Source {
         }
     }
 
-    /// The first `n` of them were taken.
+    /// Remove the first `n` bytes.
     #[inline]
     pub(super) fn advance(&mut self, n: usize) {
         match self {
@@ -73,7 +73,7 @@ impl Source {
         }
     }
 
-    /// Nothing more will come.
+    /// Is there no more data?
     #[inline]
     pub(super) fn finished(&self) -> bool {
         match self {
@@ -82,7 +82,7 @@ impl Source {
         }
     }
 
-    /// The caller has had enough; what was not taken stays untaken.
+    /// End the data here.
     pub(super) fn stop(&mut self) {
         match self {
             Source::Pattern { left, .. } => *left = 0,
@@ -90,13 +90,13 @@ impl Source {
         }
     }
 
-    /// Wants [`Source::refill`].
+    /// Does it need [`Source::refill`]?
     #[inline]
     pub(super) fn is_dry(&self) -> bool {
         matches!(self, Source::File(reader) if reader.is_dry())
     }
 
-    /// Read and hash; takes its time.
+    /// Read and hash; takes time.
     pub(super) fn refill(&mut self) -> Result<()> {
         match self {
             Source::Pattern { .. } => Ok(()),
@@ -104,7 +104,7 @@ impl Source {
         }
     }
 
-    /// The sum of what was sent, of a file.
+    /// The SHA-256 of the file's bytes that were sent.
     pub(super) fn sha256(&mut self) -> Option<String> {
         match self {
             Source::Pattern { .. } => None,
@@ -113,7 +113,7 @@ impl Source {
     }
 }
 
-/// What is received.
+/// The destination of received data.
 pub(super) enum Sink {
     Pattern { checker: Checker, room: Vec<u8> },
     File(Box<Hashed>),
@@ -124,7 +124,7 @@ impl Sink {
         Sink::Pattern { checker: Checker::new(), room: vec![0; PATTERN_READ_BYTES] }
     }
 
-    /// Where the next bytes go; empty until [`Sink::drain`].
+    /// The buffer for the next bytes; empty until [`Sink::drain`].
     #[inline]
     pub(super) fn room(&mut self) -> &mut [u8] {
         match self {
@@ -133,7 +133,7 @@ impl Sink {
         }
     }
 
-    /// `n` bytes were put there.
+    /// `n` bytes were put into the buffer.
     #[inline]
     pub(super) fn filled(&mut self, n: usize) -> Result<()> {
         match self {
@@ -145,7 +145,7 @@ impl Sink {
         }
     }
 
-    /// A loaned buffer came; it is given back here or by [`Sink::drain`].
+    /// Take a loaned buffer; it is given back here or by [`Sink::drain`].
     #[inline]
     pub(super) fn took(&mut self, m: Mbuf, stack: &mut Stack) -> Result<()> {
         match self {
@@ -158,20 +158,20 @@ impl Sink {
         Ok(())
     }
 
-    /// Wants [`Sink::drain`].
+    /// Does it need [`Sink::drain`]?
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         matches!(self, Sink::File(hashed) if hashed.is_full())
     }
 
-    /// Hash what there is; takes its time.
+    /// Hash the received data; takes time.
     pub(super) fn drain(&mut self, stack: &mut Stack) {
         if let Sink::File(hashed) = self {
             hashed.drain(stack);
         }
     }
 
-    /// The sum of what was received, of a file.
+    /// The SHA-256 of the file's bytes that were received.
     pub(super) fn sha256(&mut self) -> Option<String> {
         match self {
             Sink::Pattern { .. } => None,
@@ -180,15 +180,15 @@ impl Sink {
     }
 }
 
-/// Compares what comes with the pattern.
+/// Compares received data with the pattern.
 pub(super) struct Checker {
     block: Vec<u8>,
     position: u64,
-    /// The same in the block.
+    /// `position` modulo `PERIOD`.
     at: usize,
-    /// Where in the stream the next sample is due.
+    /// Where in the stream the next sample begins.
     sample_at: u64,
-    /// Bytes still to be compared of the present one.
+    /// Bytes of the current sample still to be compared.
     sample_left: usize,
 }
 
@@ -198,7 +198,7 @@ impl Checker {
         Checker { block, position: 0, at: 0, sample_at: SAMPLE_EVERY, sample_left: 0 }
     }
 
-    /// The next bytes of the stream.
+    /// Check the next bytes of the stream.
     #[inline]
     pub(super) fn check(&mut self, bytes: &[u8]) -> Result<()> {
         let mut good = self.same_ends(bytes);
@@ -222,7 +222,7 @@ impl Checker {
         Ok(())
     }
 
-    /// Are the first and the last eight bytes what they should be?
+    /// Compare the first and the last eight bytes.
     #[inline]
     fn same_ends(&self, bytes: &[u8]) -> bool {
         let (Some(first), Some(last)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) else {
@@ -234,7 +234,8 @@ impl Checker {
             && self.block[behind..].first_chunk() == Some(last)
     }
 
-    /// Compare part of a sample, or all of it: from somewhere in a large read, whole small ones.
+    /// Compare a part of a sample: somewhere in a large read, or all of small reads until it is
+    /// complete.
     #[cold]
     fn sample(&mut self, bytes: &[u8], end: u64) -> bool {
         if self.sample_left == 0 {
@@ -250,7 +251,7 @@ impl Checker {
         good
     }
 
-    /// Are up to `most` bytes from `at` on what they should be?
+    /// Compare up to `most` bytes from `at` on.
     #[inline]
     fn same(&self, bytes: &[u8], at: usize, most: usize) -> bool {
         let found = &bytes[at..(at + most).min(bytes.len())];

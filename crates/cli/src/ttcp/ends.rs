@@ -1,7 +1,8 @@
-//! The two ends of a TCP transfer, each a stack with one connection, driven a turn at a time:
-//! poll, then write until less is taken than was given; poll, then read until nothing is left.
+//! The two ends of a transfer in memory, each a stack with one connection, driven in turns: the
+//! sender polls, then writes until less is taken than was given; the receiver polls, then reads
+//! until nothing is left.
 //!
-//! Called by: the loops (`run`, `threads`).
+//! Called by: the loops (`one_thread`, `two_threads`).
 
 use anyhow::{Context, Result, anyhow, bail};
 use wirespeed::device::{Doorbell, mem};
@@ -16,14 +17,14 @@ use super::file::{Hashed, Reader};
 use super::plan::{Goal, Plan};
 use super::udp;
 
-/// How a turn went.
+/// The result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// Something was done.
+    /// Some work was done.
     Worked,
     /// There was nothing to do.
     Idle,
-    /// This end is through, and the other one knows.
+    /// This end is done, and the other end knows.
     Done,
 }
 
@@ -35,7 +36,7 @@ pub(super) struct Sender {
     pub(super) source: Source,
     pub(super) bytes: u64,
     pub(super) calls: u64,
-    /// What the connection knew when it was looked at last; it may be gone at the end.
+    /// The connection's statistics at the last look; the connection may be gone at the end.
     pub(super) info: Option<Info>,
 }
 
@@ -52,7 +53,7 @@ pub(super) struct Receiver {
     pub(super) sink: Sink,
     pub(super) bytes: u64,
     pub(super) calls: u64,
-    /// Everything has arrived: the transfer is over, and the connection is taken down.
+    /// All data has arrived: the transfer is over, and the connection is being closed.
     pub(super) finished: bool,
 }
 
@@ -102,7 +103,7 @@ pub(super) fn connected(plan: &Plan) -> Result<(Sender, Receiver)> {
     Ok((sender, receiver))
 }
 
-/// The handshake, in a few microseconds of made-up time: the run's clock begins behind it.
+/// Do the handshake in a few nanoseconds of simulated time; the run's clock begins after it.
 fn connect(plan: &Plan, left: &mut End, right: &mut End) -> Result<(TcpSender, TcpReceiver)> {
     let to = (right.addr, plan.port).into();
     let listen = ListenConfig { tcp: plan.tcp, ..ListenConfig::default() };
@@ -169,19 +170,19 @@ impl Sender {
         })
     }
 
-    /// What the connection knows of its path, or knew when it ended.
+    /// The connection's statistics, or the last ones before it ended.
     pub(super) fn info(&mut self) -> Option<Info> {
         let Sending::Tcp(tcp) = &self.sending else { return None };
         self.info = self.end.stack.tcp_info(tcp.conn).or(self.info);
         self.info
     }
 
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub(super) fn retransmits(&self) -> u64 {
         self.end.stack.counters().of(Counter::TcpRetransmits)
     }
 
-    /// For the message when nothing moves.
+    /// For the error message of a stalled transfer.
     pub(super) fn state(&self) -> String {
         match &self.sending {
             Sending::Tcp(tcp) => format!("{:?}", self.end.stack.tcp_info(tcp.conn)),
@@ -232,12 +233,12 @@ impl Receiver {
         matches!(self.receiving, Receiving::Udp(_))
     }
 
-    /// Hash what has come.
+    /// Hash the received data.
     pub(super) fn drain(&mut self) {
         self.sink.drain(&mut self.end.stack);
     }
 
-    /// For the message when nothing moves.
+    /// For the error message of a stalled transfer.
     pub(super) fn state(&self) -> String {
         match &self.receiving {
             Receiving::Tcp(tcp) => format!("{:?}", self.end.stack.tcp_info(tcp.conn)),
@@ -246,12 +247,12 @@ impl Receiver {
     }
 }
 
-/// A connection that is written to.
+/// The sending end of a TCP connection.
 pub(super) struct TcpSender {
     pub(super) conn: TcpHandle,
     unit: usize,
     loan: bool,
-    /// A filled buffer that was not taken yet.
+    /// A filled buffer that the stack did not take yet.
     held: Option<Loan>,
     shut: bool,
 }
@@ -290,7 +291,7 @@ impl TcpSender {
         Ok((bytes, calls))
     }
 
-    /// The same with buffers of the stack's, filled here.
+    /// The same with buffers loaned by the stack, filled here.
     fn write_loaned(&mut self, end: &mut End, source: &mut Source) -> Result<(u64, u64)> {
         let (mut bytes, mut calls) = (0, 0);
         loop {
@@ -328,14 +329,14 @@ impl TcpSender {
     }
 }
 
-/// A connection that is read from.
+/// The receiving end of a TCP connection.
 pub(super) struct TcpReceiver {
     pub(super) conn: TcpHandle,
     loan: bool,
 }
 
 impl TcpReceiver {
-    /// Read until nothing is left; returns bytes, calls, and whether that was the end.
+    /// Read until nothing is left; returns bytes, calls, and whether the end was reached.
     #[inline]
     fn read(&self, end: &mut End, sink: &mut Sink) -> Result<(u64, u64, bool)> {
         let (mut bytes, mut calls) = (0, 0);
@@ -361,7 +362,8 @@ impl TcpReceiver {
         Ok((bytes, calls, false))
     }
 
-    /// What is only compared is looked at where it lies; what is hashed later is kept.
+    /// The same without copying. A pattern is compared in the stack's buffers; buffers of a file
+    /// are kept to be hashed later.
     fn read_loaned(&self, end: &mut End, sink: &mut Sink) -> Result<(u64, u64, bool)> {
         let (mut bytes, mut calls) = (0, 0);
         if let Sink::Pattern { checker, .. } = sink {

@@ -1,7 +1,7 @@
-//! The bytes of a file: read and hashed at the sending end, hashed at the receiving end. Both
-//! happen in `refill` and `drain`, which the loops call outside the measured time.
+//! The bytes of a file: read and hashed at the sending end, hashed at the receiving end. `refill`
+//! and `drain` do this, and the loops call them outside the measured time.
 //!
-//! Called by: `data.rs`. It knows the stack only to give loaned buffers back.
+//! Called by: `data.rs`. It uses the stack only to give loaned buffers back.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -11,10 +11,10 @@ use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 use wirespeed::{Mbuf, Stack};
 
-/// Read at once: two turns, so that pauses are few; more falls out of the cache between the hash
-/// and the copy, which costs the transfer more.
+/// Bytes read at once, two turns' worth, so that pauses are few. With more, the bytes leave the
+/// cache between hash and copy, which costs the transfer more.
 const CHUNK_BYTES: usize = 128 << 10;
-/// Room for what is received; hashed when half of it is taken.
+/// Buffer for received data; it is hashed when half is used.
 const RECEIVE_BYTES: usize = 256 << 10;
 
 /// The sending end's file.
@@ -22,7 +22,8 @@ pub(super) struct Reader {
     file: File,
     name: String,
     buffer: Vec<u8>,
-    /// Read up to here, sent up to there, and of that hashed.
+    /// The buffer is read up to `end`, and sent up to `sent`. Sent bytes are hashed at the next
+    /// refill.
     end: usize,
     sent: usize,
     ended: bool,
@@ -42,7 +43,7 @@ impl Reader {
             ended: false,
             hash: Sha256::new(),
         };
-        // A directory or a bad disk is found before anything is sent.
+        // Finds a directory or a bad disk before anything is sent.
         reader.refill()?;
         Ok(reader)
     }
@@ -72,7 +73,7 @@ impl Reader {
         self.sent == self.end && !self.ended
     }
 
-    /// Hash what was sent, read what comes next.
+    /// Hash what was sent, and read the next bytes.
     pub(super) fn refill(&mut self) -> Result<()> {
         self.hash.update(&self.buffer[..self.sent]);
         (self.sent, self.end) = (0, 0);
@@ -99,7 +100,7 @@ impl Reader {
     }
 }
 
-/// The receiving end: bytes that wait to be hashed, copied or in loaned buffers.
+/// The receiving end: data that waits to be hashed, copied or in loaned buffers.
 pub(super) struct Hashed {
     buffer: Vec<u8>,
     used: usize,
@@ -135,7 +136,7 @@ impl Hashed {
         self.loaned.push(m);
     }
 
-    /// Half of the room is left, which a turn rarely needs.
+    /// Half of the room is used; a turn rarely needs the other half.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.used.max(self.loaned_bytes) >= RECEIVE_BYTES / 2

@@ -1,5 +1,5 @@
-//! `ttcp -t HOST` and `ttcp -r` over a device: one connection, any TCP at the other end, because
-//! the wire is a plain byte stream. One thread: poll, move what moves, sleep in poll(2).
+//! `ttcp -t HOST` and `ttcp -r` over a device: one connection, with any TCP at the other end,
+//! because the data is a plain byte stream. One thread polls, moves data, and sleeps in poll(2).
 //!
 //! Called by: `run.rs`.
 
@@ -22,17 +22,18 @@ use crate::clock::{Interrupt, Lap, Stopwatch};
 use crate::control_service::ControlService;
 use crate::outside::Outside;
 
-/// Questions whether a silent peer lives, and as many parts of the user timeout between them: the
-/// first comes after one part, and the last has one to be answered in.
+/// Keepalive probes. The user timeout is divided into one part more than that: the first probe
+/// follows one silent part, and the last has one part to be answered in.
 const KEEPALIVE_PROBES: u8 = 3;
-/// How long the peer may take to close once everything was acknowledged.
+/// How long the peer may take to close after it has acknowledged everything.
 const LINGER: Duration = Duration::from_secs(2);
 /// Bytes moved before the stack is polled again.
 const TURN_BYTES: usize = 256 << 10;
-/// Sleep while something beside the device may become ready: standard input, held frames.
+/// Sleep while something other than the device may become ready: standard input, frames held by a
+/// fault.
 const SHORT: Duration = Duration::from_millis(1);
 
-/// The host never answered: perhaps there is none.
+/// The host did not answer; perhaps there is none.
 #[derive(Debug)]
 pub(super) struct NoAnswer(String);
 
@@ -44,7 +45,7 @@ impl std::fmt::Display for NoAnswer {
 
 impl std::error::Error for NoAnswer {}
 
-/// Which way the bytes go.
+/// The direction of the transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Transmit(IpAddr),
@@ -52,7 +53,7 @@ pub(super) enum Role {
 }
 
 impl Role {
-    /// The one that was asked for; `None` for a transfer in memory.
+    /// The role on the command line; `None` for a transfer in memory.
     ///
     /// # Errors
     /// [`Usage`] for a host that is no address.
@@ -64,7 +65,7 @@ impl Role {
     }
 }
 
-/// What came of it.
+/// The result of a transfer.
 pub(super) struct Moved {
     pub(super) bytes: u64,
     pub(super) calls: u64,
@@ -72,11 +73,11 @@ pub(super) struct Moved {
     pub(super) interrupted: bool,
     pub(super) sha256: Option<String>,
     pub(super) intervals: Vec<Interval>,
-    /// What the connection knew of its path.
+    /// The connection's last statistics.
     pub(super) info: Option<Info>,
 }
 
-/// The transfer under way.
+/// A transfer in progress.
 pub(super) struct Transfer<'a> {
     pub(super) outside: Outside,
     plan: &'a Plan,
@@ -117,7 +118,7 @@ impl<'a> Transfer<'a> {
         };
         let clock = self.outside.clock;
         self.control.finish(|| clock.now(), &mut [("outside", &mut self.outside.stack)]);
-        // What was under way ends with how far it came.
+        // An error says how many bytes were moved before.
         let far = |error: anyhow::Error| match self.bytes {
             0 => error,
             bytes => error.context(format!("after {bytes} bytes")),
@@ -159,7 +160,7 @@ impl<'a> Transfer<'a> {
         Ok((watch.lap(), input.sha256()))
     }
 
-    /// Write until nothing more is taken, or a turn's worth.
+    /// Write until no more is taken, at most [`TURN_BYTES`].
     fn write(&mut self, conn: TcpHandle, input: &mut Input) -> Result<()> {
         let mut turn = 0;
         while turn < TURN_BYTES {
@@ -184,7 +185,7 @@ impl<'a> Transfer<'a> {
         Ok(())
     }
 
-    /// Until the peer has acknowledged everything, and closed or had its time for that.
+    /// Wait until the peer has acknowledged everything, and has closed or had time for that.
     fn finish(&mut self, conn: TcpHandle) -> Result<()> {
         let (mut sent_at, mut stop_at) = (None, None);
         let mut room = vec![0; 16 << 10];
@@ -203,7 +204,8 @@ impl<'a> Transfer<'a> {
             if !sent {
                 sent_at = None;
             }
-            // After Ctrl-C what was counted is still delivered, if that is soon done.
+            // After Ctrl-C, counted bytes are still delivered if that takes no longer than
+            // [`LINGER`].
             let stop_at = match self.tick() {
                 true => *stop_at.get_or_insert(now + LINGER),
                 false => Instant::NEVER,
@@ -269,7 +271,7 @@ impl<'a> Transfer<'a> {
         Ok((lap, sha256))
     }
 
-    /// A connection to the host; `None` if interrupted before there was one.
+    /// Connect to the host; `None` if interrupted before the handshake ended.
     fn connect(&mut self, to: SocketAddr) -> Result<Option<TcpHandle>> {
         let now = self.outside.clock.now();
         let config = self.config();
@@ -306,7 +308,7 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    /// The first connection; `None` if interrupted before.
+    /// Accept the first connection; `None` if interrupted before.
     fn accept(&mut self) -> Result<Option<TcpHandle>> {
         let at = SocketAddr::new(unspecified(IpVersion::V4), self.plan.port);
         let listen = ListenConfig { tcp: self.config(), ..ListenConfig::default() };
@@ -345,7 +347,7 @@ impl<'a> Transfer<'a> {
         config
     }
 
-    /// Has Ctrl-C been pressed? Who asks is answered every [`TICK`].
+    /// Has Ctrl-C been pressed? Also polls the control service every [`TICK`].
     fn tick(&mut self) -> bool {
         let now = self.outside.clock.now();
         self.interrupted |= self.interrupt.noted();
@@ -357,7 +359,7 @@ impl<'a> Transfer<'a> {
         self.interrupted
     }
 
-    /// Note what the connection knows, for lines of progress and the report.
+    /// Note the connection's statistics, for progress lines and the report.
     fn observe(&mut self, now: Instant) {
         let Some(conn) = self.conn else { return };
         let stack = &self.outside.stack;
@@ -367,15 +369,15 @@ impl<'a> Transfer<'a> {
     }
 
     fn sleep(&mut self, most: Duration) -> Result<()> {
-        // Frames that a fault holds back are let go by looks at the device.
+        // Polling the device releases frames that a fault holds back.
         let most = if self.plan.fault.is_some() { most.min(SHORT) } else { most };
         let until = self.outside.clock.now() + self.control.look_within(most);
-        // Ctrl-C wakes once: what follows it goes on sleeping.
+        // Only the first Ctrl-C ends a sleep; its descriptor stays readable.
         let interrupt = (!self.interrupted).then(|| self.interrupt.descriptor());
         self.outside.wait(until, interrupt).map(drop)
     }
 
-    /// Why a call failed, with what the device has to say.
+    /// Why a call failed, with the device's own error.
     fn failed(&self, error: CallError) -> String {
         let why = match error {
             CallError::Failed(error) => sentence(error),
@@ -426,7 +428,7 @@ fn unreachable(error: wirespeed::ConnectError) -> String {
     }
 }
 
-/// The host of -t; names are not resolved here.
+/// Parse the host of -t; names are not resolved.
 fn host(text: &str) -> Result<IpAddr> {
     text.parse().map_err(|_| {
         anyhow!(Usage(format!("-t '{text}': expected the address of a host, as 192.0.2.1")))

@@ -1,7 +1,7 @@
-//! Both stacks on one thread, turn about: the shortest way a byte can take.
+//! Runs both stacks on one thread, in turns: the shortest path for a byte.
 //!
-//! Called by: `run.rs`. The clock is read once a turn; one turn in eight is timed in its middle,
-//! which says how the thread's CPU time divides between the ends.
+//! Called by: `run.rs`. The clock is read once a turn. One turn in eight is also timed in its
+//! middle, to divide the thread's CPU time between the ends.
 
 use std::time::Duration as Span;
 
@@ -15,15 +15,15 @@ use super::report::memory::{Cpu, Measured};
 use crate::clock::{self, Clock, Interrupt, Lap, Stopwatch};
 use crate::control_service::ControlService;
 
-/// Between looks at Ctrl-C, progress and whether anything moves.
+/// Time between checks of Ctrl-C, progress and stalls.
 pub(super) const TICK: Duration = Duration::from_millis(50);
-/// Nothing moved for so long: something is broken, and the run ends with what is known.
+/// If nothing moves for this long, something is broken, and the run ends with an error.
 pub(super) const STALL: Duration = Duration::from_secs(20);
 /// Longest sleep of an idle loop.
 const NAP: Duration = Duration::from_millis(2);
 const SPLIT_EVERY: u64 = 8;
 
-/// When to look up from the work.
+/// The checks that interrupt the work.
 struct Ticks {
     next: Instant,
     deadline: Instant,
@@ -38,7 +38,7 @@ struct Split {
     receiver_ns: u64,
 }
 
-/// When sending ends by time.
+/// When sending ends, if the goal is a time.
 pub(super) fn deadline(plan: &Plan, now: Instant) -> Instant {
     match plan.goal {
         Goal::Seconds(s) => now + Duration::from_nanos((s * 1e9) as u64),
@@ -73,10 +73,10 @@ pub(super) fn run(
     measured
 }
 
-/// How the turns went.
+/// The result of the turns.
 struct Ended {
     lap: Lap,
-    /// The sender's part of the CPU time, 0 to 1.
+    /// The sender's share of the CPU time, 0 to 1.
     share: f64,
     interrupted: bool,
 }
@@ -105,7 +105,7 @@ fn turns(
             let mut stacks =
                 [("sender", &mut sender.end.stack), ("receiver", &mut receiver.end.stack)];
             if control.is_watched() {
-                // Who copies packets for others takes that long for his own.
+                // Copying packets for a client counts as time of the transfer.
                 control.poll(now, &mut stacks);
             } else {
                 watch.beside(|| control.poll(now, &mut stacks));
@@ -141,7 +141,7 @@ fn turns(
 }
 
 impl Ticks {
-    /// Does anything move?
+    /// Fail if nothing moves; set the time of the next check.
     fn look(&mut self, now: Instant, sender: &Sender, receiver: &Receiver) -> Result<()> {
         let moved = sender.bytes + receiver.bytes + u64::from(receiver.finished);
         if moved != self.moved {
@@ -155,7 +155,7 @@ impl Ticks {
     }
 }
 
-/// The message when nothing moved for [`STALL`].
+/// The error message when nothing moved for [`STALL`].
 pub(super) fn stalled(sender: &str, receiver: &str) -> String {
     let seconds = STALL.as_secs_f64();
     format!(
@@ -165,14 +165,14 @@ pub(super) fn stalled(sender: &str, receiver: &str) -> String {
 }
 
 impl Split {
-    /// The sender's part of the time, 0 to 1.
+    /// The sender's share of the sampled time, 0 to 1.
     fn sender_share(&self) -> f64 {
         let all = self.sender_ns + self.receiver_ns;
         if all == 0 { 0.5 } else { self.sender_ns as f64 / all as f64 }
     }
 }
 
-/// Neither end can do anything before a timer: sleep until then.
+/// Neither end has work before a timer: sleep until then.
 fn nap(sender: &Sender, receiver: &Receiver, clock: Clock, watch: &mut Stopwatch) {
     let (left, right) = (&sender.end.stack, &receiver.end.stack);
     if left.has_input() || right.has_input() {

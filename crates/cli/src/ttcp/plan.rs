@@ -1,6 +1,6 @@
-//! What a command line means: checked, defaults filled in.
+//! The command line, checked and with defaults filled in.
 //!
-//! Called by: `ttcp.rs`; everything else reads it.
+//! Called by: `ttcp.rs`; all other modules read it.
 
 use std::path::PathBuf;
 
@@ -13,19 +13,19 @@ use wirespeed::{Duration, IpVersion, Limit, Mtu, Switch, Switches};
 use super::args::{self, Args, Faults, Format, OnOff};
 use crate::Usage;
 
-/// Past this a write only costs memory.
+/// A longer write only costs memory.
 const LENGTH_MAX: u64 = 64 << 20;
-/// Windows larger than this cannot be said (RFC 7323 section 2.3).
+/// A larger window cannot be advertised (RFC 7323 section 2.3).
 const SOCKET_BUFFER_MAX: u64 = 1 << 30;
-/// Largest frame a link with segmentation offload takes: an IP packet and an Ethernet header.
+/// Largest frame of a link with segmentation offload: an IP packet and an Ethernet header.
 const SUPER_FRAME_MAX: usize = 65_535 + 14;
-/// The default of -l: the knee, where a larger write gains nothing (docs/perf.md).
+/// The default of -l: the knee, past which larger writes gain nothing (docs/perf.md).
 const KNEE_BYTES: usize = 16 << 10;
 const UDP_QUEUE_BYTES: usize = 1 << 20;
-/// How long a peer may answer nothing before the transfer has failed, in seconds.
+/// Default of `--user-timeout`, in seconds.
 const USER_TIMEOUT_S: f64 = 20.0;
 
-/// How much is to be moved.
+/// How much to move.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Goal {
     Bytes(u64),
@@ -33,7 +33,7 @@ pub(super) enum Goal {
     File(PathBuf),
 }
 
-/// What is to be done.
+/// The settings of a transfer.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) goal: Goal,
@@ -50,13 +50,13 @@ pub(super) struct Plan {
     pub(super) tcp: Config,
     pub(super) udp_queue_bytes: usize,
     pub(super) format: Format,
-    /// Between lines of progress, if it was asked for.
+    /// Time between progress lines, if `-i` is given.
     pub(super) interval: Option<Duration>,
     /// Over a device: no standard input or output.
     pub(super) sources: bool,
-    /// Over a device: what is broken on purpose.
+    /// Over a device: the faults to inject.
     pub(super) fault: Option<Faults>,
-    /// Over a device: how long a peer may answer nothing.
+    /// Over a device: how long the peer may acknowledge nothing.
     pub(super) user_timeout: Duration,
 }
 
@@ -113,7 +113,7 @@ impl Plan {
         })
     }
 
-    /// The wire and the stacks.
+    /// The link and the stacks.
     pub(super) fn pair(&self, seed: [u64; 2]) -> PairConfig {
         let mut pair = PairConfig::new(seed);
         pair.version = self.version;
@@ -129,7 +129,7 @@ impl Plan {
         pair
     }
 
-    /// Are checksums made or verified at all?
+    /// Are checksums computed or verified at all?
     pub(super) fn checksum(&self) -> bool {
         self.switches.on(Switch::ChecksumRx) || self.switches.on(Switch::ChecksumTx)
     }
@@ -141,7 +141,7 @@ impl Plan {
         }
     }
 
-    /// Bytes to be moved, where that is known before.
+    /// Bytes to move, if known beforehand.
     pub(super) fn bytes(&self) -> Option<u64> {
         match &self.goal {
             Goal::Bytes(bytes) => Some(*bytes),

@@ -1,5 +1,5 @@
-//! Lines of progress, as iperf3 has them: what arrived since the last line, how fast, and what was
-//! retransmitted. On standard error, on a terminal by itself, elsewhere where `-i` asks for it.
+//! Progress lines like iperf3's: what arrived since the last line, the rate, and retransmissions.
+//! They go to standard error: always if that is a terminal, otherwise if `-i` asks for them.
 //!
 //! Called by: the loops, a few times a second; the report has the intervals.
 
@@ -25,7 +25,7 @@ pub(super) struct Interval {
     retransmits: u64,
 }
 
-/// What was there at the last line.
+/// The counts at the last line.
 #[derive(Clone, Copy)]
 struct Mark {
     at: Instant,
@@ -57,8 +57,8 @@ impl Progress {
         }
     }
 
-    /// So many bytes have arrived, or were sent, and so many segments were retransmitted. The first
-    /// call begins the first interval.
+    /// Record the bytes that have arrived, or were sent, and the segments retransmitted so far. The
+    /// first call begins the first interval.
     pub(super) fn at(&mut self, now: Instant, bytes: u64, retransmits: u64) {
         let mark = Mark { at: now, bytes, retransmits };
         let Some(began) = self.began else {
@@ -78,7 +78,7 @@ impl Progress {
         }
     }
 
-    /// What there was, for the report; leaves none.
+    /// Take the intervals, for the report.
     pub(super) fn intervals(&mut self) -> Vec<Interval> {
         std::mem::take(&mut self.intervals)
     }

@@ -1,7 +1,7 @@
-//! What `ttcp` prints, for people or as one JSON document: of a transfer in memory (`memory`), or
-//! with a host (`host`), whose figures are of one end.
+//! What `ttcp` prints, for people or as one JSON document: for a transfer in memory (`memory`), or
+//! with a host (`host`), whose figures are of one end only.
 //!
-//! Called by: `ttcp.rs`; `progress` for its units. Lengths are in powers of 1024 and say so (GiB),
+//! Called by: `ttcp.rs`; `progress` for the units. Lengths are in powers of 1024 and say so (GiB),
 //! rates in powers of 1000.
 
 pub(super) mod host;
@@ -42,7 +42,7 @@ fn round_trip(info: Option<&Info>) -> Option<String> {
     Some(format!("{:.3} ms smoothed, {:.3} ms variation", ms(info.srtt), ms(info.rttvar)))
 }
 
-/// The same for programs.
+/// The same as JSON.
 fn round_trip_json(info: Option<&Info>) -> Value {
     match info.filter(|info| info.srtt.as_nanos() > 0) {
         None => Value::Null,

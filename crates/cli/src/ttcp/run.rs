@@ -1,6 +1,6 @@
-//! The transfer that was asked for: which loop moves the bytes, and between what.
+//! Runs the transfer: chooses the loop and the ends.
 //!
-//! Called by: `ttcp.rs`, which prints what comes of it.
+//! Called by: `ttcp.rs`, which prints the result.
 
 use anyhow::{Error, Result, anyhow};
 
@@ -22,7 +22,7 @@ pub(super) fn in_memory(plan: &Plan, interrupt: &Interrupt) -> Result<Measured> 
     }
 }
 
-/// To or from a host: the device with what is asked for around it, then the transfer.
+/// To or from a host: opens the device with its wrappers, then transfers.
 pub(super) fn with_a_host(
     args: &Args,
     plan: &Plan,
@@ -45,7 +45,7 @@ pub(super) fn with_a_host(
     Ok((moved, transfer.outside))
 }
 
-/// The error, with what else to try where the host did not answer.
+/// Add what to try if the host did not answer.
 fn hinted(error: Error, role: host::Role, outside: &outside::Args) -> Error {
     let host::Role::Transmit(host) = role else { return error };
     match outside.hint(host) {

@@ -1,5 +1,5 @@
-//! What goes over a real wire: a file, standard input or a pattern out; a file, standard output or
-//! nothing in. Files and streams are hashed on the way.
+//! The data of a transfer with a host. Sent: a file, standard input or a pattern. Received: into a
+//! file, to standard output, or discarded. Files and streams are hashed on the way.
 //!
 //! Called by: `host.rs`.
 
@@ -18,7 +18,7 @@ use crate::output;
 
 const CHUNK_BYTES: usize = 128 << 10;
 
-/// Where the bytes come from.
+/// The data to send.
 pub(super) enum Input {
     Pattern(Source),
     Stream(Box<Stream>),
@@ -28,7 +28,7 @@ pub(super) enum Input {
 pub(super) struct Stream {
     file: File,
     name: String,
-    /// It is standard input, which may have nothing now and more later.
+    /// It is standard input, which may have no data now and more later.
     waits: bool,
     buffer: Vec<u8>,
     at: usize,
@@ -62,7 +62,7 @@ impl Input {
         })))
     }
 
-    /// The next bytes, up to `most`; none at the end and where there is nothing now.
+    /// The next bytes, up to `most`; empty at the end, or while there is no data.
     pub(super) fn peek(&mut self, most: usize) -> Result<&[u8]> {
         match self {
             Input::Pattern(source) => Ok(source.peek(most)),
@@ -73,7 +73,7 @@ impl Input {
         }
     }
 
-    /// The first `n` of them were taken.
+    /// Remove the first `n` bytes.
     pub(super) fn advance(&mut self, n: usize) {
         match self {
             Input::Pattern(source) => source.advance(n),
@@ -84,7 +84,7 @@ impl Input {
         }
     }
 
-    /// No more than what was taken.
+    /// End the data here.
     pub(super) fn stop(&mut self) {
         match self {
             Input::Pattern(source) => source.stop(),
@@ -99,7 +99,7 @@ impl Input {
         }
     }
 
-    /// May there be nothing now and more later?
+    /// May there be no data now and more later?
     pub(super) fn may_wait(&self) -> bool {
         matches!(self, Input::Stream(stream) if stream.waits)
     }
@@ -133,7 +133,7 @@ impl Stream {
     }
 }
 
-/// Where the bytes go.
+/// The destination of received data.
 pub(super) struct Output {
     file: Option<(File, String)>,
     hash: Option<Sha256>,
@@ -167,7 +167,7 @@ impl Output {
         }
     }
 
-    /// All is there; its sum.
+    /// Flush; returns the SHA-256.
     pub(super) fn close(&mut self) -> Result<Option<String>> {
         if let Some((file, name)) = &mut self.file {
             file.flush().map_err(|e| cannot_write(name, e))?;
@@ -176,8 +176,8 @@ impl Output {
     }
 }
 
-/// The stream itself, not opened anew: it may be a socket, and a file that is appended to keeps its
-/// place.
+/// Duplicate the descriptor instead of opening the stream again: it may be a socket, and a file
+/// keeps its position.
 fn as_file(stream: &impl AsFd) -> std::io::Result<File> {
     stream.as_fd().try_clone_to_owned().map(File::from)
 }

@@ -1,9 +1,9 @@
-//! One stack a thread, each on a core of its own. An idle end looks round for a moment, then
-//! sleeps until its doorbell is rung or a timer is due.
+//! Runs each stack on its own thread, each on its own core. An idle end spins briefly, then sleeps
+//! until its doorbell rings or a timer is due.
 //!
-//! Called by: `run.rs`. The main thread shows progress, hears Ctrl-C, answers `show` (the threads
-//! serve at their mailboxes) and ends a run in which nothing moves. What the threads share is in
-//! [`Shared`]: flags and counts, read at every tick.
+//! Called by: `run.rs`. The main thread shows progress, watches Ctrl-C, answers `show` (the threads
+//! serve their mailboxes) and ends a stalled run. [`Shared`] has the flags and counts that the
+//! threads share and read at every tick.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,13 +23,13 @@ use super::report::memory::{Cpu, Measured};
 use crate::clock::{self, Clock, Interrupt, Lap, Stopwatch};
 use crate::control_service::{ControlService, Mailbox};
 
-/// Looks at an empty ring before going to sleep: about what a wake-up costs.
+/// Looks at an empty ring before going to sleep: about the cost of a wake-up.
 const LOOKS: u32 = 200;
 
 struct Shared {
     clock: Clock,
     start: Barrier,
-    /// Send no more.
+    /// Stop sending.
     stop: AtomicBool,
     /// End at once: nothing moves, or the other end failed.
     abort: AtomicBool,
@@ -41,7 +41,7 @@ struct Shared {
     mailboxes: [Mailbox; 2],
 }
 
-/// What a thread comes back with; without a lap it was aborted.
+/// The result of a thread; no lap if it was aborted.
 struct Finished<T> {
     end: T,
     lap: Option<Lap>,
@@ -56,7 +56,7 @@ pub(super) fn run(
     interrupt: &Interrupt,
 ) -> Result<Measured> {
     let cores = clock::cores(2);
-    // Two threads on one core are better placed by the system.
+    // Unpinned if there is only one core: the system places two threads better.
     let core = |n: usize| (cores.len() == 2).then(|| cores[n]);
     let shared = Shared {
         clock: Clock::start(),
@@ -102,7 +102,7 @@ pub(super) fn run(
     receiver.end.drain();
     let cpu = Cpu { sender_s: sent.cpu_s, receiver_s: received.cpu_s };
     let mut measured = Measured::new(&mut sender.end, &mut receiver.end, received, cpu);
-    // With files the ends wait for each other's hashing: then the busier end is what counts.
+    // With files the ends wait for each other's hashing, so the busier end determines the time.
     measured.transfer_s = match plan.file() {
         Some(_) => sent.busy_s.max(received.busy_s),
         None => received.wall_s,
@@ -113,7 +113,7 @@ pub(super) fn run(
     Ok(measured)
 }
 
-/// What the main thread does meanwhile.
+/// The work of the main thread during the transfer.
 fn attend(
     shared: &Shared,
     progress: &mut Progress,
@@ -152,7 +152,7 @@ impl Shared {
         }
     }
 
-    /// Run one end; if it fails the other one is told.
+    /// Run one end; if it fails, abort the other.
     fn guard<T>(&self, number: usize, end: impl FnOnce() -> Result<T>) -> Result<T> {
         let result = end();
         self.mailboxes[number].close();
@@ -167,7 +167,7 @@ impl Shared {
         self.abort.load(Ordering::Relaxed)
     }
 
-    /// Sleep until there is something for `stack`, unless `urgent`, a tick at most.
+    /// Sleep until `stack` has input, a timer is due or `urgent` is true, for a tick at most.
     fn wait(
         &self,
         stack: &Stack,
@@ -184,7 +184,7 @@ impl Shared {
         bell.arm();
         let now = self.clock.now();
         let due = stack.next_deadline().since(now).min(TICK);
-        // After arming, once more: news that came before would not ring.
+        // Check again after arming: an event before that did not ring.
         if stack.has_input() || due == Duration::ZERO || self.aborted() || urgent() {
             return bell.disarm();
         }
@@ -257,7 +257,7 @@ fn receive(
             }
             shared.mailboxes[1].serve(&mut receiver.end.stack);
         }
-        // Read before the turn: then an idle turn saw everything that was sent.
+        // Loaded before the turn, so that an idle turn has seen everything that was sent.
         let all_sent = shared.sender_done.load(Ordering::Acquire);
         let turn = receiver.turn(now)?;
         receiver.finished |= receiver.is_udp() && all_sent && turn == Turn::Idle;

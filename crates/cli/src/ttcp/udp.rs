@@ -1,9 +1,9 @@
-//! The two ends of a UDP transfer. Nothing is sent again: what does not arrive is counted.
+//! The two ends of a UDP transfer (RFC 768). Nothing is retransmitted; lost datagrams are counted.
 //!
-//! Called by: `ends.rs`, a turn at a time. RFC 768.
+//! Called by: `ends.rs`, a turn at a time.
 //!
-//! A datagram of 8 bytes or more begins with its number, so that lost, repeated and swapped ones
-//! are told apart from wrong ones; the rest is the same in each and is compared in one of 32.
+//! A datagram of 8 bytes or more begins with its number, which distinguishes lost, repeated and
+//! reordered datagrams from wrong ones. The rest is the same in all, and is compared in one of 32.
 
 use anyhow::{Result, anyhow, bail};
 use wirespeed::pair::End;
@@ -13,8 +13,8 @@ use super::data::Source;
 use super::plan::Plan;
 
 const NUMBER_BYTES: usize = 8;
-/// Datagrams sent in a turn at most, in bytes: a receiver on the same thread gets its turn while
-/// they are in the cache.
+/// Bytes of datagrams sent in a turn: a receiver on the same thread gets its turn while they are in
+/// the cache.
 const TURN_BYTES: usize = 64 << 10;
 const SAMPLE_EVERY: u64 = 32;
 
@@ -54,15 +54,15 @@ pub(super) fn bound(plan: &Plan, left: &mut End, right: &mut End) -> Result<(Sen
     Ok((Sender { socket: bind(left)?, to, payload, number: 0 }, receiver))
 }
 
-/// Has the device taken every datagram? What it pushed back waits in the port.
+/// Has the device taken all datagrams? What it pushed back waits in the port.
 pub(super) fn all_left(end: &End) -> bool {
     let counters = end.stack.counters();
     counters.of(Counter::TxFrames) >= counters.of(Counter::UdpOut)
 }
 
 impl Sender {
-    /// Send until the device pushes back or the turn is over; returns bytes and datagrams.
-    /// Only the byte count of `source` matters; a rest smaller than a datagram makes one more.
+    /// Send until the device pushes back or the turn is over; returns bytes and datagrams. Only the
+    /// byte count of `source` matters; a rest smaller than a datagram makes one more.
     #[inline]
     pub(super) fn send(
         &mut self,
@@ -93,7 +93,7 @@ impl Sender {
 }
 
 impl Receiver {
-    /// Take what is there; returns datagrams.
+    /// Receive all pending datagrams; returns how many.
     #[inline]
     pub(super) fn receive(&mut self, end: &mut End) -> Result<u64> {
         let mut datagrams = 0;

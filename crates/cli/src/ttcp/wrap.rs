@@ -1,6 +1,6 @@
-//! What `--fault` and `--capture` put around a device, and what became of them.
+//! The wrappers that `--fault` and `--capture` put around a device.
 //!
-//! Called by: `ttcp.rs`. The capture is next to the wire: it has what was really sent, faults
+//! Called by: `ttcp.rs`. The capture is next to the device, so it has the frames as sent, faults
 //! included.
 
 use std::fs::File;
@@ -14,7 +14,7 @@ use wirespeed::device::fault::{Config, Done, Fault, FaultCounts, Rng};
 use super::args::Faults;
 use crate::clock::since_1970;
 
-/// Handles to what is around the device.
+/// Handles to the wrappers.
 #[derive(Default)]
 pub(super) struct Wrapped {
     faults: Option<FaultCounts>,
@@ -44,12 +44,12 @@ impl Wrapped {
         Ok(device)
     }
 
-    /// What was broken, receiving and sending.
+    /// Counts of the faults, receiving and sending.
     pub(super) fn faults(&self) -> Option<(Done, Done)> {
         self.faults.as_ref().map(|f| (f.rx(), f.tx()))
     }
 
-    /// Frames captured.
+    /// Number of captured frames.
     pub(super) fn captured(&self) -> Option<u64> {
         self.capture.as_ref().map(CaptureStatus::frames)
     }

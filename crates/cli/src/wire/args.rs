@@ -1,7 +1,7 @@
-//! The command line of `wire`: which two devices, and what the way in each direction is like.
+//! The command line of `wire`: two devices, and the impairments of each direction.
 //!
-//! Called by: clap, then `run.rs`. An option stands for both directions, or for one with `ab:` or
-//! `ba:` in front; a direction that is given twice is an error.
+//! Called by: clap, then `run.rs`. An option applies to both directions, or to one with `ab:` or
+//! `ba:` in front; giving it twice for a direction is an error.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -45,14 +45,14 @@ pub(crate) struct Args {
     /// From the end of a packet's transmission to its arrival, one way
     #[arg(long, value_name = "[ab:|ba:]TIME", value_parser = one_way(time))]
     delay: Vec<OneWay<Duration>>,
-    /// Up to so much more, evenly drawn; packets stay in order
+    /// Additional delay, uniform from 0 to TIME; packets stay in order
     #[arg(long, value_name = "[ab:|ba:]TIME", value_parser = one_way(time))]
     jitter: Vec<OneWay<Duration>>,
     /// Packets lost behind the queue, each by itself
     #[arg(long, value_name = "[ab:|ba:]SHARE", value_parser = one_way(share),
           conflicts_with = "burst_loss")]
     loss: Vec<OneWay<f64>>,
-    /// Packets lost in bursts: the chance of each that one begins, and that it ends
+    /// Packets lost in bursts: the chance of each packet to begin a burst, and to end it
     #[arg(long, value_name = "[ab:|ba:]SHARE:SHARE", value_parser = one_way(burst))]
     burst_loss: Vec<OneWay<(f64, f64)>>,
     /// Packets that come late and are overtaken: how many, and how late
@@ -67,16 +67,16 @@ pub(crate) struct Args {
     /// Bytes that may wait to be transmitted [default: 1000000]
     #[arg(long, value_name = "[ab:|ba:]SIZE", value_parser = one_way(bytes))]
     queue: Vec<OneWay<u32>>,
-    /// CoDel (RFC 8289) manages the queue; with ecn it marks who heeds marks
+    /// CoDel (RFC 8289) manages the queue; with ecn it marks packets that can be marked
     #[arg(long, value_name = "[ab:|ba:]drop|ecn", value_parser = one_way(codel))]
     codel: Vec<OneWay<bool>>,
-    /// Longer packets are lost without a word; behind @ the time from which on
+    /// Longer packets are lost without a word; @TIME is when that begins
     #[arg(long, value_name = "[ab:|ba:]BYTES[@TIME]", value_parser = one_way(mtu))]
     mtu: Vec<OneWay<(Mtu, Duration)>>,
     /// Packets of at most so many bytes are exempt: with 100, only data is lost, late or broken
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     exempt: usize,
-    /// The same seed draws the same fates
+    /// Seed of all random choices; the same seed makes the same choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
     /// How to wait for the next packet: sleep is some 50 us late, spin takes a whole core
@@ -89,7 +89,7 @@ pub(crate) struct Args {
     /// Stop after this long [default: at Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(super) time: Option<Duration>,
-    /// Counters so often; 0s: at the end alone
+    /// Time between lines of counters; 0s: at the end alone
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
     pub(super) every: Duration,
     /// Write every frame of the first device to a pcapng file
@@ -103,11 +103,11 @@ pub(crate) struct Args {
     pub(super) json: bool,
 }
 
-/// A device, and where it is.
+/// A device and its network namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct End {
     pub(super) dev: Dev,
-    /// A name under /run/netns; `None` for the namespace that the program runs in.
+    /// A name under /run/netns; `None` for the namespace of this process.
     pub(super) namespace: Option<String>,
 }
 
@@ -135,7 +135,7 @@ impl core::fmt::Display for End {
 }
 
 impl Args {
-    /// Do the options make sense together?
+    /// Check that the options fit together.
     ///
     /// # Errors
     /// [`Usage`]: both ends are one device, or an option is given twice for a direction.
@@ -156,7 +156,7 @@ impl Args {
         once_unless("--mtu", &self.mtu, |(_, one), (_, other)| one != other)
     }
 
-    /// What a direction is like at the beginning.
+    /// The initial settings of a direction.
     pub(super) fn settings(&self, direction: usize) -> Settings {
         let base = Settings::default();
         let (late, late_by) = of(&self.late, direction).unwrap_or((0.0, Duration::ZERO));
@@ -188,13 +188,13 @@ impl Args {
         }
     }
 
-    /// The MTU of a direction so long after the beginning.
+    /// The MTU of a direction, this long after the beginning.
     pub(super) fn mtu_at(&self, direction: usize, after: Duration) -> Option<Mtu> {
         let begun = all_of(&self.mtu, direction).filter(|(_, from)| *from <= after);
         begun.max_by_key(|(_, from)| *from).map(|(mtu, _)| mtu)
     }
 
-    /// When MTUs change, after the beginning.
+    /// When MTUs change, counted from the beginning.
     pub(super) fn changes(&self) -> Vec<Duration> {
         let of_directions = [0, 1].map(|direction| all_of(&self.mtu, direction));
         let mut all: Vec<Duration> =

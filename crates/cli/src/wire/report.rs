@@ -1,5 +1,5 @@
-//! What `wire` prints: counters of the time since the last line, and at the end all of them, with
-//! how late packets were.
+//! What `wire` prints: the counters since the last line, and at the end the totals and the lateness
+//! of packets.
 //!
 //! Called by: `run.rs`.
 
@@ -14,14 +14,14 @@ use wirespeed::{Duration, Instant};
 use super::args::End;
 use crate::output;
 
-/// A pause of the program's own that a measurement over the wire would feel.
+/// Pauses of this program longer than this affect a measurement.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What was said so far.
+/// The state of the report at the last line.
 pub(super) struct Report {
     names: [String; 2],
     json: bool,
-    /// At the last line.
+    /// The time of the last line.
     since: Option<Instant>,
     before: [Carried; 2],
 }
@@ -33,7 +33,7 @@ impl Report {
         Report { names, json, since: None, before: [Carried::default(); 2] }
     }
 
-    /// What passed since the last line.
+    /// Print the counters since the last line.
     pub(super) fn line(&mut self, runner: &Runner) -> Result<()> {
         let now = runner.now();
         let seconds = now.since(self.since.unwrap_or(Instant::ZERO)).as_secs_f64();
@@ -62,7 +62,7 @@ impl Report {
         output::out(&(text + "\n"))
     }
 
-    /// Everything.
+    /// Print the totals.
     pub(super) fn end(&self, runner: &Runner) -> Result<()> {
         let directions = runner.bridge().directions();
         let late = pauses(runner);
@@ -100,12 +100,12 @@ impl Report {
     }
 }
 
-/// Pauses that matter.
+/// Number of pauses longer than [`PAUSE`].
 fn pauses(runner: &Runner) -> u64 {
     runner.pauses().later_than(PAUSE)
 }
 
-/// Packets that did not arrive, whatever the reason.
+/// Packets that did not arrive, for any reason.
 fn lost(carried: &Carried) -> u64 {
     let link = &carried.link;
     link.queue_full + link.codel + link.too_long + link.cut + link.lost + link.overfull

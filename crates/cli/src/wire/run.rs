@@ -1,4 +1,4 @@
-//! The wire at work: devices are opened, the clock is followed, packets are carried.
+//! Runs the link: opens the devices and carries packets in real time.
 //!
 //! Called by: `wire.rs`.
 
@@ -18,12 +18,12 @@ use crate::clock::{Interrupt, since_1970};
 use crate::output;
 use crate::outside::{self, How};
 
-/// Packets that wait and fly take so much memory at most.
+/// Memory limit for packets that are queued or in flight.
 const MEMORY_BYTES: usize = 2 << 30;
-/// Ctrl-C is looked at as often.
+/// Time between checks of Ctrl-C.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Join the devices until it is time; `true` if it was Ctrl-C that said so.
+/// Join the devices until the time is over; `true` if Ctrl-C ended it.
 pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<bool> {
     let mut captures = [None, None];
     let [of_a, of_b] = &mut captures;
@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<bool> {
     Ok(interrupted)
 }
 
-/// Carry packets until it is time; `true` if it was Ctrl-C that said so.
+/// Carry packets until the time is over; `true` if Ctrl-C ended it.
 fn carry(
     args: &Args,
     runner: &mut Runner,
@@ -85,7 +85,7 @@ fn carry(
     }
 }
 
-/// A device, up, in its namespace.
+/// Open a device in its namespace and bring it up.
 fn open(end: &End, offload: bool) -> Result<Box<dyn Device>> {
     let how = How { offload, io_uring: true, bridged: true };
     let make = || outside::open(&end.dev, &how).map(|(device, _)| device);
@@ -99,7 +99,7 @@ fn open(end: &End, offload: bool) -> Result<Box<dyn Device>> {
     opened.with_context(|| format!("cannot use {end}"))
 }
 
-/// The device, with a capture around it if one is wanted.
+/// Wrap a capture around the device if one is asked for.
 fn around(
     device: Box<dyn Device>,
     capture: Option<&Path>,

@@ -1,7 +1,7 @@
-//! The values of `wire`'s options: for both directions or for one, and those of several parts.
+//! The values of `wire`'s options: for both directions or for one, and those with several parts.
 //!
-//! Called by: clap, through `args.rs`. Each error says what would be right. Rates, times, shares
-//! and bytes are read as in tc(8) (`sim::units`).
+//! Called by: clap, through `args.rs`. Each error says what is expected. Rates, times, shares and
+//! sizes are parsed as in tc(8) (`sim::units`).
 
 use link::real::Timing;
 use sim::units::{share, time};
@@ -9,32 +9,32 @@ use wirespeed::{Duration, Mtu};
 
 use crate::Usage;
 
-/// An option for both directions, or for one: 0 is from A to B.
+/// A value for both directions, or for one: 0 is from A to B.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct OneWay<T> {
     direction: Option<usize>,
     value: T,
 }
 
-/// What stands for a direction.
+/// The value for a direction.
 pub(super) fn of<T: Copy>(said: &[OneWay<T>], direction: usize) -> Option<T> {
     all_of(said, direction).next()
 }
 
-/// All that was said of a direction.
+/// All values for a direction.
 pub(super) fn all_of<T: Copy>(said: &[OneWay<T>], direction: usize) -> impl Iterator<Item = T> {
     said.iter().filter(move |s| s.direction.is_none_or(|w| w == direction)).map(|s| s.value)
 }
 
-/// Is each direction given once at most?
+/// Check that an option is given at most once for each direction.
 ///
 /// # Errors
-/// What is given twice, and what may be given instead.
+/// What is given twice, and what to give instead.
 pub(super) fn once<T>(option: &str, said: &[OneWay<T>]) -> Result<(), Usage> {
     once_unless(option, said, |_, _| false)
 }
 
-/// The same where two values may be for one direction if they `differ`.
+/// The same, but two values for a direction are allowed if they `differ`.
 pub(super) fn once_unless<T>(
     option: &str,
     said: &[OneWay<T>],
@@ -63,7 +63,7 @@ pub(super) fn once_unless<T>(
 
 type Parsed<T> = Result<T, String>;
 
-/// `parse`, and what may stand in front.
+/// Parser of a value with an optional direction in front.
 pub(super) fn one_way<T>(
     parse: fn(&str) -> Parsed<T>,
 ) -> impl Fn(&str) -> Parsed<OneWay<T>> + Clone {
@@ -74,7 +74,7 @@ pub(super) fn one_way<T>(
             Some((other, _)) if other.starts_with(|c: char| c.is_alphabetic()) => {
                 return Err(format!("expected ab: or ba: and not {other}:"));
             }
-            // The colon is between parts of the value.
+            // The colon separates parts of the value.
             _ => (None, text),
         };
         Ok(OneWay { direction, value: parse(rest)? })

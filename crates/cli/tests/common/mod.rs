@@ -1,4 +1,4 @@
-//! Runs the program as its users do: a command line in, an exit code and two texts out.
+//! Runs the program as users do: a command line in; an exit code, standard output and error out.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -23,7 +23,7 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A file of `len` bytes that are not all alike, and its sum.
+/// A file of `len` varied bytes, and its SHA-256.
 pub(crate) fn file(name: &str, len: usize) -> (PathBuf, String) {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let bytes: Vec<u8> = (0..len).map(|i| (i * i / 251 + i) as u8).collect();

@@ -1,4 +1,4 @@
-//! `wirespeed dump` beside tcpdump: the same file, the same lines; an interface; filters.
+//! Compares `wirespeed dump` with tcpdump: lines of the same file, interfaces, filters.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ fn place(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// A capture by tcpdump of what passes while the kernel pings us and is refused a connection.
+/// A capture by tcpdump while the kernel pings us and its connection is refused.
 fn recorded(name: &str) -> PathBuf {
     let mut host = Host::new();
     let path = place(name);
@@ -70,16 +70,16 @@ fn recorded(name: &str) -> PathBuf {
     path
 }
 
-/// The flag of an IPv4 fragment that others follow.
+/// The IPv4 flag MF: more fragments follow.
 const MORE: u16 = 0x2000;
 
-/// Ways to print.
+/// The options for output.
 const WAYS: [&str; 19] = [
     "-n", "-e", "-v", "-vv", "-S", "-X", "-XX", "-x", "-xx", "-A", "-AA", "-q", "-t", "-tt",
     "-ttt", "-tttt", "-ttttt", "--number", "-K",
 ];
 
-/// Every way to print, line for line.
+/// All output options, compared line by line.
 fn same_lines() {
     let path = recorded("beside-tcpdump.pcap");
     let path = path.to_str().expect("UTF-8");
@@ -129,7 +129,7 @@ fn interface() {
     assert!(err.contains("4 packets captured") && err.contains("0 packets dropped"), "{err}");
 }
 
-/// A dump of the TAP, and what it says, line by line as it comes.
+/// A dump of the TAP, and a channel with its messages, line by line.
 fn watching() -> (Running, Receiver<String>) {
     let dump = Command::new(env!("CARGO_BIN_EXE_wirespeed"))
         .args(["dump", "-i", TAP])
@@ -152,7 +152,7 @@ fn is_watched() -> bool {
     shown.is_ok_and(|shown| text(&shown).contains("promiscuity 1"))
 }
 
-/// Up until then; and down, where the kernel says nothing of the end.
+/// Delete the interface while it is up, and while it is down, when the kernel reports nothing.
 fn deleted() {
     const TIMEOUT: Duration = Duration::from_secs(20);
     for is_up in [true, false] {
@@ -163,13 +163,13 @@ fn deleted() {
         if is_up {
             assert!(until(TIMEOUT, is_watched), "it does not watch");
         } else {
-            // That it is down is looked at once it listens.
+            // Whether it is down is checked once dump listens.
             let first = match listens.contains("is down") {
                 true => listens,
                 false => said.recv_timeout(TIMEOUT).expect("it says something"),
             };
             assert!(first.contains(&format!("sudo ip link set {TAP} up")), "{first}");
-            // Time enough to say it again and again.
+            // Enough time to repeat the message, which must not happen.
             std::thread::sleep(Duration::from_millis(500));
         }
         assert!(ip(&format!("link delete dev {TAP}")));
@@ -178,19 +178,19 @@ fn deleted() {
         assert!(is_up || !rest.iter().any(|line| line.contains("is down")), "{rest:?}");
         let last = rest.last().expect("it says why");
         assert!(last.starts_with(&format!("error: interface '{TAP}' is not there")), "{rest:?}");
-        // After an error nothing but the error.
+        // After an error only the error is printed.
         assert!(!rest.iter().any(|line| line.contains("captured")), "{rest:?}");
     }
 }
 
-/// All interfaces at once, beside tcpdump: both say when they listen, so neither misses a ping.
+/// All interfaces at once, beside tcpdump. Both report when they listen, so neither misses a ping.
 fn any_interface() {
     let mut host = Host::new();
     let listening = |mut child: Running| {
         let stderr = child.0.stderr.take().expect("piped");
         let mut lines = BufReader::new(stderr).lines().map_while(Result::ok);
         assert!(lines.any(|line| line.starts_with("listening on any")), "it does not listen");
-        // Read on, so that nothing it says is in the way.
+        // Drain the pipe, so that the program never blocks on it.
         let rest = std::thread::spawn(move || lines.for_each(drop));
         (child, rest)
     };
@@ -210,7 +210,7 @@ fn any_interface() {
     let mut lines = |of: &mut Running| -> Vec<String> {
         host.until("four packets", |_| of.0.try_wait().expect("our child").is_some());
         let printed = std::io::read_to_string(of.0.stdout.take().expect("piped"));
-        // The clocks that stamp for two sockets differ by what is between them.
+        // The times of the two sockets differ slightly.
         let without_time = |line: &str| line.split_once(' ').map(|(_, rest)| rest.to_owned());
         printed.expect("text").lines().filter_map(without_time).collect()
     };
@@ -229,7 +229,7 @@ fn wrong_filter() {
     assert!(errors(&output).contains("nowhere0"), "{}", errors(&output));
 }
 
-/// A pcap file of bare IP packets, each with its length on the wire.
+/// A pcap file of raw IP packets, each with its length on the wire.
 fn of_ip(name: &str, packets: &[(&[u8], u32)]) -> String {
     let words = |words: [u32; 4]| words.map(u32::to_le_bytes).concat();
     let mut bytes = [&0xa1b2_c3d4_u32.to_le_bytes()[..], &[2, 0, 4, 0][..]].concat();
@@ -243,7 +243,7 @@ fn of_ip(name: &str, packets: &[(&[u8], u32)]) -> String {
     path.to_str().expect("UTF-8").to_owned()
 }
 
-/// An IPv4 packet of protocol `protocol` whose field of flags and offset is `fragment`.
+/// An IPv4 packet; `fragment` is the field of flags and fragment offset.
 fn v4(protocol: u8, fragment: u16, payload: &[u8]) -> Vec<u8> {
     let [len, fragment] = [20 + payload.len() as u16, fragment].map(u16::to_be_bytes);
     let front = [0x45, 0, len[0], len[1], 0, 7, fragment[0], fragment[1], 64, protocol];
@@ -257,7 +257,7 @@ fn v4(protocol: u8, fragment: u16, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// An IPv6 fragment of a datagram of `protocol`, whose field of offset and flag is `fragment`.
+/// An IPv6 fragment of a datagram of `protocol`; `fragment` is the field of offset and M flag.
 fn v6(protocol: u8, fragment: u16, payload: &[u8]) -> Vec<u8> {
     let [len, fragment] = [8 + payload.len() as u16, fragment].map(u16::to_be_bytes);
     let front = [0x60, 0, 0, 0, len[0], len[1], 44, 64];
@@ -266,7 +266,7 @@ fn v6(protocol: u8, fragment: u16, payload: &[u8]) -> Vec<u8> {
     [&front[..], &host[..], &host[..], &header[..], payload].concat()
 }
 
-/// Fragments, packets that were cut off, and ICMP with a wrong checksum.
+/// Fragments, truncated packets, and ICMP with a wrong checksum.
 fn parts() {
     let echo = [&[8_u8, 0, 1, 2, 0, 17, 0, 1][..], &[7; 1472][..]].concat();
     let echo_v6 = [&[128_u8, 0, 1, 2, 0, 17, 0, 1][..], &[7; 1432][..]].concat();
@@ -287,7 +287,7 @@ fn parts() {
         v6(6, 1, &tcp),
     ];
     let mut packets: Vec<_> = whole.iter().map(|p| (&p[..], p.len() as u32)).collect();
-    // Eight bytes of a ping, and of a segment its header and a little more.
+    // Eight bytes of a ping; a segment's header and little more.
     packets.push((&whole[6][..28], 84));
     packets.push((&whole[5][..50], 1460));
     let path = of_ip("parts.pcap", &packets);
@@ -303,8 +303,8 @@ fn parts() {
     }
 }
 
-/// A file of ours: the filter is compiled for what its packets begin with, and where it matches
-/// none there is a file with none.
+/// A file that dump wrote: the filter is compiled for its link type, and if nothing matches, the
+/// new file has no packets.
 fn own_files() {
     let segment = [0_u8, 80, 0, 80, 0, 0, 0, 9, 0, 0, 0, 5, 0x50, 0x10, 4, 0, 1, 2, 0, 0];
     let packet = v4(6, 0, &segment);

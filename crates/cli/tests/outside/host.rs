@@ -1,4 +1,4 @@
-//! A stack on a TAP whose other end is the kernel of the namespace, polled by the case itself.
+//! A stack on a TAP whose other end is the namespace's kernel; the test case polls it.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant as Monotone};
@@ -10,14 +10,14 @@ use wirespeed::{Instant, PortConfig, Stack, StackConfig};
 /// The kernel's addresses and ours.
 pub(crate) const KERNEL: [&str; 2] = ["192.0.2.1", "2001:db8::1"];
 pub(crate) const OURS: [&str; 2] = ["192.0.2.2", "2001:db8::2"];
-/// The TAP's name: alone in its namespace, it needs no other.
+/// The TAP's name; it is alone in its namespace.
 pub(crate) const TAP: &str = "ws0";
 
 pub(crate) fn addr(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-/// A TAP that stays, with the kernel's addresses: for a program that opens it later.
+/// A persistent TAP with the kernel's addresses, for a program that opens it later.
 pub(crate) fn set_up_tap() {
     assert!(ip(&format!("tuntap add dev {TAP} mode tap vnet_hdr")));
     addresses();
@@ -53,7 +53,7 @@ impl Host {
         Instant::from_nanos(self.started.elapsed().as_nanos() as u64 + 1)
     }
 
-    /// Poll until `done`, or panic: a case that hangs has failed.
+    /// Poll until `done`; panics after 20 s.
     pub(crate) fn until(&mut self, what: &str, mut done: impl FnMut(&mut Host) -> bool) {
         let limit = Monotone::now() + Duration::from_secs(20);
         while !done(self) {

@@ -1,8 +1,8 @@
-//! The stack and the program against the kernel of this machine over a TAP, each case in a network
-//! namespace of its own: neighbours found, echoes, ICMP errors, connections both ways.
+//! The stack and the program against the kernel of this machine over a TAP, each case in its own
+//! network namespace: neighbour discovery, echoes, ICMP errors, connections both ways.
 //!
-//! No harness: a case that lacks something is a skip with its reason (`testbed`). An argument that
-//! is not an option picks cases by part of their name.
+//! There is no harness, so that a case whose needs are not met is skipped with the reason
+//! (`testbed`). An argument that is not an option selects cases by a part of their name.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Echoes: the kernel's ping against our stack, our `wirespeed ping` against the kernel.
+//! Echoes: the kernel's ping against our stack, `wirespeed ping` against the kernel.
 
 use rustix::process::Signal;
 use std::process::{Command, Output, Stdio};

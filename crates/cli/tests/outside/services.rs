@@ -1,5 +1,5 @@
-//! `wirespeed services` as the kernel of a namespace sees them: what they answer, and that they
-//! sleep while nobody asks.
+//! `wirespeed services` and the kernel of a namespace: the replies, and that the program sleeps
+//! while there are no requests.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
@@ -20,7 +20,7 @@ pub(crate) const CASES: &[Case] = &[
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The program, which answers by now.
+/// The program, once it answers.
 fn started() -> Running {
     set_up_tap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_wirespeed"));
@@ -39,7 +39,7 @@ fn connected(host: &str, port: u16) -> Option<TcpStream> {
     Some(stream)
 }
 
-/// What is answered to a datagram from `port`, 0 for any, within the time.
+/// The reply to a datagram from port `from`, 0 for any, within the time.
 fn asked(from: u16, port: u16, to: &str, payload: &[u8], within: Duration) -> Option<Vec<u8>> {
     let to = SocketAddr::new(addr(to), port);
     let own: IpAddr = addr(KERNEL[usize::from(to.is_ipv6())]);
@@ -90,17 +90,17 @@ fn no_loop() {
 fn sleeps() {
     let running = started();
     assert!(asked(0, 7, OURS[0], b"it is there", TIMEOUT).is_some());
-    // What was under way ends.
+    // Let earlier work end.
     sleep(Duration::from_secs(1));
     let before = sleeps_ended(&running);
     sleep(Duration::from_secs(3));
-    // The kernel may say something by itself; a clock would wake it sixty times.
+    // The kernel may send something by itself; a periodic timer would wake it sixty times.
     let woken = sleeps_ended(&running) - before;
     assert!(woken <= 12, "{woken} times");
     assert!(asked(0, 7, OURS[0], b"it is there", TIMEOUT).is_some());
 }
 
-/// How often threads of the program slept.
+/// Number of voluntary context switches of the program's threads.
 fn sleeps_ended(running: &Running) -> u64 {
     let threads = std::fs::read_dir(format!("/proc/{}/task", running.0.id())).expect("it runs");
     let of = |path: std::path::PathBuf| {

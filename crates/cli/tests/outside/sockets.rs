@@ -1,5 +1,5 @@
-//! TCP and UDP between the kernel's sockets and ours over a TAP: neighbours are found on the way,
-//! and closed ports are reported, both ways, IPv4 and IPv6.
+//! TCP and UDP between the kernel's sockets and ours over a TAP, both ways, IPv4 and IPv6;
+//! neighbours are discovered, and closed ports are reported.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};

@@ -1,5 +1,5 @@
-//! `wirespeed wire` between two kernels in namespaces of their own: what the knobs say is what they
-//! see.
+//! `wirespeed wire` between two kernels, each in its own namespace: they observe what the options
+//! say.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -13,7 +13,7 @@ pub(crate) const CASES: &[Case] = &[
     ("a_wire_without_a_second_end_says_what_to_do", &[], what_to_do),
 ];
 
-/// Two hosts, and the wire between them; it ends with this.
+/// Two hosts and the link between them, ended on drop.
 struct Joined {
     wire: Running,
     hosts: [Namespace; 2],
@@ -45,7 +45,7 @@ impl Joined {
     }
 }
 
-/// Milliseconds of each answer.
+/// Milliseconds of each reply.
 fn times(text: &str) -> Vec<f64> {
     let after = text.lines().filter_map(|line| line.split_once("time=").map(|(_, t)| t));
     after.filter_map(|t| t.split_once(' ')?.0.parse().ok()).collect()
@@ -56,7 +56,8 @@ fn delay_and_counters() {
     for to in ["10.9.0.2", "fd09::2"] {
         let (well, text) = joined.ping(&["-n", "-c", "6", "-i", "0.2", to]);
         assert!(well, "{text}");
-        // Never less; the first waits for the neighbour as well, others for a busy machine.
+        // Never less than the delay; the first waits for neighbour discovery, others for a busy
+        // machine.
         let mut times = times(&text);
         times.sort_by(f64::total_cmp);
         assert!(times[0] >= 50.0 && times[times.len() / 2] < 60.0, "{to}: not 50 ms\n{text}");
@@ -74,7 +75,7 @@ fn delay_and_counters() {
 
 fn loss_and_mtu() {
     let joined = joined(&["--loss", "ab:50%", "--mtu", "ba:1200", "--exempt", "90", "--seed", "3"]);
-    // Up to 90 bytes are exempt: neighbours are found.
+    // Up to 90 bytes are exempt, so neighbour discovery works.
     assert!(joined.ping(&["-n", "-c", "1", "10.9.0.2"]).0, "a small packet is exempt");
     let (_, text) =
         joined.ping(&["-n", "-c", "40", "-i", "0.02", "-W", "1", "-s", "500", "10.9.0.2"]);

@@ -1,4 +1,4 @@
-//! A transfer that runs beside a test, and what other programs of ours see of it.
+//! A transfer that runs during a test, and other commands that look at it.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use crate::common::program;
 
-/// A transfer in memory, ended with this, and the folder with its socket, removed with this.
+/// A transfer in memory, and the directory of its socket; both end on drop.
 pub(crate) struct Running {
     child: Child,
     folder: PathBuf,
 }
 
 impl Running {
-    /// On so many threads, for a minute at most.
+    /// With this number of threads, for a minute at most.
     pub(crate) fn start(threads: &str) -> Running {
         Running::with(&["--threads", threads])
     }
@@ -35,7 +35,7 @@ impl Running {
         Running { child: child.expect("the program starts"), folder }
     }
 
-    /// End it at once, as a program ends that is killed.
+    /// Kill it.
     pub(crate) fn kill(&mut self) {
         self.child.kill().expect("it is ours");
         self.child.wait().expect("it is ours");
@@ -45,7 +45,7 @@ impl Running {
         self.child.id().to_string()
     }
 
-    /// Another program of ours that finds this one.
+    /// A command that finds this program.
     pub(crate) fn beside(&self, args: &[&str]) -> Command {
         let mut command = program();
         command.args(args).env("XDG_RUNTIME_DIR", &self.folder);
@@ -56,7 +56,7 @@ impl Running {
         self.beside(args).output().expect("the program starts")
     }
 
-    /// A script in which `$WIRESPEED` is another program of ours that finds this one.
+    /// Run a script in which `$WIRESPEED` is a command that finds this program.
     pub(crate) fn shell(&self, script: &str) -> Output {
         let mut shell = Command::new("sh");
         shell.args(["-c", script]).env("XDG_RUNTIME_DIR", &self.folder);

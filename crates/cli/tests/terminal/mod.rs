@@ -1,4 +1,4 @@
-//! A program of ours on a terminal of its own: what it shows, its keys, and a terminal that goes.
+//! Runs the program on a pseudoterminal: its output, keys, and a terminal that vanishes.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -13,19 +13,19 @@ use rustix::termios::{Winsize, tcsetwinsize};
 /// Its columns and lines.
 const SIZE: Winsize = Winsize { ws_col: 120, ws_row: 40, ws_xpixel: 0, ws_ypixel: 0 };
 
-/// From one look at what happened to the next.
+/// How long one look waits for output.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A terminal and the program on it, which is ended with this.
+/// A terminal and the program on it, which is killed on drop.
 pub(crate) struct Terminal {
-    /// The end of who looks at it; none where it has vanished.
+    /// The user's end; `None` after the terminal vanished.
     user: Option<File>,
     child: Child,
     shown: String,
 }
 
 impl Terminal {
-    /// The program is the first of its session, as under a terminal's window.
+    /// The program leads a session, as in a terminal's window.
     pub(crate) fn new(program: &Command) -> Terminal {
         let mut command = Command::new("setsid");
         command.arg("--ctty").arg(program.get_program()).args(program.get_args());
@@ -42,12 +42,12 @@ impl Terminal {
         Terminal { user: Some(File::from(user)), child, shown: String::new() }
     }
 
-    /// All it has shown so far, with what moves the cursor: words are whole, lines are not.
+    /// All output so far, cursor movements included: words are whole, lines are not.
     pub(crate) fn shown(&self) -> &str {
         &self.shown
     }
 
-    /// Wait until it has shown this.
+    /// Wait until this text was shown.
     pub(crate) fn shows(&mut self, text: &str, timeout: Duration) {
         let begun = Instant::now();
         while !self.shown.contains(text) {
@@ -69,7 +69,7 @@ impl Terminal {
         self.user = None;
     }
 
-    /// Wait until the program has ended: and how, or none where it goes on.
+    /// Wait until the program has ended; its status, or `None` if it goes on.
     pub(crate) fn ends(&mut self, timeout: Duration) -> Option<ExitStatus> {
         let begun = Instant::now();
         while begun.elapsed() < timeout {
@@ -82,14 +82,14 @@ impl Terminal {
         None
     }
 
-    /// Read what came within a short time.
+    /// Read the output of the next [`PAUSE`].
     fn look(&mut self) {
         let Some(user) = &mut self.user else { return std::thread::sleep(PAUSE) };
         let pause = Timespec::try_from(PAUSE).expect("it is short");
         let mut asked = [PollFd::new(&*user, PollFlags::IN)];
         poll(&mut asked, Some(&pause)).expect("it can be waited for");
         if !asked[0].revents().contains(PollFlags::IN) {
-            // Where the program has ended, the wait did not take its time.
+            // If the program has ended, poll(2) returns at once.
             return std::thread::sleep(Duration::from_millis(1));
         }
         let mut bytes = [0; 65_536];

@@ -1,4 +1,4 @@
-//! The cases: what each needs beyond root and a TUN, and what it does.
+//! The cases, with their needs beyond root and TUN.
 
 use serde_json::Value;
 use testbed::{Need, Running};
@@ -22,10 +22,10 @@ pub(crate) const CASES: &[Case] = &[
 
 pub(crate) const DEVICE: &str = "--dev tun:ws0 --addr 10.9.0.2/24 --addr fd09::2/64";
 
-/// socat writes what comes on port 5001 to the file `out`.
+/// socat listens on port 5001 and writes to the file `out`.
 pub(crate) fn sink(fixture: &Fixture, version: u8) -> Running {
     let running = fixture.start(&format!("socat -u TCP{version}-LISTEN:5001,reuseaddr CREATE:out"));
-    // Long enough for it to listen; a SYN before that is refused.
+    // Long enough for it to listen; an earlier SYN would be refused.
     std::thread::sleep(std::time::Duration::from_millis(500));
     running
 }
@@ -86,7 +86,8 @@ fn capture(fixture: &Fixture) {
         .output()
         .expect("it starts");
     let text = String::from_utf8_lossy(&output.stdout);
-    // An interface that only just got its carrier may lose the first SYN: then there are more.
+    // An interface that has just got its carrier may lose the first SYN; then there is more than
+    // one.
     let both = text.contains("[SYN]") && text.contains("[SYN, ACK]");
     assert!(output.status.success() && both, "{text}");
 }
@@ -111,7 +112,7 @@ fn show(fixture: &Fixture) {
     assert!(code == 1 && err.contains("is the program still running"), "{err}");
 }
 
-/// Has the program an io_uring? Its descriptors say so.
+/// Does the program have an io_uring? Looks at its descriptors.
 fn has_ring(tool: &Running) -> bool {
     let descriptors = std::fs::read_dir(format!("/proc/{}/fd", tool.0.id())).expect("it runs");
     let targets = descriptors.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
@@ -125,7 +126,7 @@ fn without_a_ring(fixture: &Fixture) {
     let (code, _, err) = fixture.tool(&line);
     assert!(code == 0 && socat.succeeds(), "{code} {err}");
     assert_eq!(fixture.sum("out"), sum);
-    // Where the kernel forbids it, nobody has one.
+    // If the kernel forbids io_uring, the program has none either way.
     for (how, ring) in [("on", Need::IoUring.is_there()), ("off", false)] {
         let _socat = sink(fixture, 4);
         let line = format!("ttcp -t 10.9.0.1 {DEVICE} -s --seconds 30 --io-uring {how}");

@@ -1,5 +1,5 @@
-//! A network namespace with a TUN, a folder for files, and programs in it; all gone at the end,
-//! however the case ends.
+//! A network namespace with a TUN, a directory for files, and programs in it; all are removed on
+//! drop.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 use testbed::{Namespace, Running};
 
-/// The place.
+/// The namespace and the directory.
 pub(crate) struct Fixture {
     namespace: Namespace,
     pub(crate) folder: PathBuf,
@@ -27,7 +27,7 @@ impl Fixture {
         fixture
     }
 
-    /// `ip` in the namespace.
+    /// Run `ip` in the namespace.
     pub(crate) fn ip(&self, arguments: &str) -> bool {
         self.namespace.ip(arguments)
     }
@@ -36,7 +36,7 @@ impl Fixture {
         self.folder.join(name).display().to_string()
     }
 
-    /// A program in the namespace, `sh` words.
+    /// A command of `sh` in the namespace.
     fn command(&self, words: &str) -> Command {
         let mut command = self.namespace.command("sh");
         command.args(["-c", &format!("exec {words}")]);
@@ -49,7 +49,7 @@ impl Fixture {
         Running(self.command(words).spawn().expect("it starts"))
     }
 
-    /// Run the tool to its end, for a minute at most: code, standard output, standard error.
+    /// Run the tool to its end, for a minute at most: exit code, standard output, standard error.
     pub(crate) fn tool(&self, words: &str) -> (i32, String, String) {
         self.run(&format!("timeout 60 {} {words}", env!("CARGO_BIN_EXE_wirespeed")))
     }
@@ -65,20 +65,20 @@ impl Fixture {
         self.start(&format!("{} {words}", env!("CARGO_BIN_EXE_wirespeed")))
     }
 
-    /// A file of `len` bytes that are not all alike; its sum.
+    /// A file of `len` varied bytes; its SHA-256.
     pub(crate) fn file(&self, name: &str, len: u64) -> String {
         let bytes: Vec<u8> = (0..len).map(|i| (i * i / 251 + i) as u8).collect();
         std::fs::write(self.folder.join(name), bytes).expect("room on the disk");
         self.sum(name)
     }
 
-    /// The sum of a file, once it has stopped growing.
+    /// The SHA-256 of a file.
     pub(crate) fn sum(&self, name: &str) -> String {
         let bytes = std::fs::read(self.folder.join(name)).unwrap_or_default();
         Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
     }
 
-    /// Wait for something, for 20 seconds at most.
+    /// Wait until `what` holds, for 20 s at most.
     pub(crate) fn until(&self, what: impl Fn() -> bool) {
         assert!(testbed::until(Duration::from_secs(20), what), "it did not come about");
     }

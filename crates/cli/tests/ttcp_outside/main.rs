@@ -1,8 +1,8 @@
-//! `ttcp -t` and `-r` against socat and the kernel's TCP over a TUN, each case in a namespace of
-//! its own; `show` on a running one; what goes wrong.
+//! `ttcp -t` and `-r` against socat and the kernel's TCP over a TUN, each case in its own
+//! namespace; `show` of a running transfer; failures.
 //!
-//! No harness: a case that lacks something is a skip with its reason (`testbed`). An argument that
-//! is not an option picks cases by part of their name.
+//! There is no harness, so that a case whose needs are not met is skipped with the reason
+//! (`testbed`). An argument that is not an option selects cases by a part of their name.
 
 #[cfg(target_os = "linux")]
 mod cases;

@@ -1,4 +1,4 @@
-//! Standard input and output of a transfer, in the forms that shells and other programs give them.
+//! Standard input and output of a transfer, in the forms that shells and other programs pass.
 
 use testbed::{Need, Running};
 
@@ -14,7 +14,7 @@ pub(crate) const CASES: &[Case] = &[
 
 const TOOL: &str = env!("CARGO_BIN_EXE_wirespeed");
 
-/// socat sends the file `in`, as soon as there is somebody to take it.
+/// socat sends the file `in`, as soon as it can connect.
 fn source(fixture: &Fixture) -> Running {
     fixture.start("socat -u OPEN:in TCP4:10.9.0.2:5001,retry=50,interval=0.2")
 }
@@ -27,7 +27,7 @@ fn input(fixture: &Fixture) {
     for words in [
         format!("timeout 60 {tool} < in"),
         format!("timeout 60 sh -c 'cat in | {tool}'"),
-        // Both are one socket there, which cannot be opened by a path.
+        // There both are one socket, which cannot be opened by path.
         "timeout 60 socat -u OPEN:in EXEC:'sh tool.sh'".to_owned(),
     ] {
         let mut socat = sink(fixture, 4);
@@ -59,7 +59,7 @@ fn full(fixture: &Fixture) {
         let (code, _, err) = fixture.tool(&format!("ttcp -r {DEVICE} {to}"));
         assert!(code == 1 && err.contains("make room on the disk"), "{to}: {code} {err}");
     }
-    // The transfer is through; what cannot be written is its report.
+    // The transfer succeeds, but its report cannot be written.
     let _socat = sink(fixture, 4);
     let line = format!("ttcp -t 10.9.0.1 {DEVICE} -s --bytes 1K --json > /dev/full");
     let (code, _, err) = fixture.tool(&line);

@@ -1,4 +1,4 @@
-//! What goes wrong during a transfer, and Ctrl-C: how it ends, what is said, what is left behind.
+//! Failures during a transfer, and Ctrl-C: the end, the message, and what is left behind.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -24,7 +24,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|why| panic!("one JSON document, {why}: {text}"))
 }
 
-/// A transfer under way, in which bytes have moved.
+/// A transfer that has moved bytes.
 fn under_way(fixture: &Fixture, words: &str) -> Running {
     let tool = fixture.start_tool(words);
     fixture.until(|| {
@@ -36,7 +36,7 @@ fn under_way(fixture: &Fixture, words: &str) -> Running {
     tool
 }
 
-/// Zeros to us, from whoever is at `address`.
+/// socat sends zeros to us, from the host at `address`.
 fn source(fixture: &Fixture, address: &str) -> Running {
     fixture.start(&format!("socat -u OPEN:/dev/zero TCP4:{address}:5001,retry=50,interval=0.2"))
 }
@@ -54,13 +54,13 @@ fn faults(fixture: &Fixture) {
     assert!(found["faults"]["rx"]["dropped"].as_u64() > Some(0), "{out}");
 }
 
-/// Without its address the kernel takes nothing from us and answers nothing: as if unplugged.
+/// Without its address the kernel accepts nothing from us and answers nothing, as if unplugged.
 fn vanish(fixture: &Fixture) {
     assert!(fixture.ip("addr del 10.9.0.1/24 dev ws0"));
 }
 
 fn ended(tool: Running) -> (i32, String) {
-    // A signal that is not for it: the end comes by itself.
+    // SIGCONT does nothing to it: the program ends by itself.
     let (code, _, err) = tool.end_by(Signal::CONT);
     (code, err)
 }
@@ -84,7 +84,7 @@ fn receiver(fixture: &Fixture) {
 }
 
 fn connect(fixture: &Fixture) {
-    // No interface of this host has it, and TUN asks no neighbour.
+    // No interface of this host has the address, and TUN has no neighbour discovery.
     let line = format!("ttcp -t 10.9.0.77 {DEVICE} -s --bytes 1K --user-timeout 1");
     let (code, _, err) = fixture.tool(&line);
     assert!(code == 1 && err.contains("the host does not answer"), "{code} {err}");
@@ -111,7 +111,7 @@ fn ours(fixture: &Fixture) {
     fixture.until(|| fixture.run("ip link show dev ws0").1.contains("LOWER_UP"));
     let (code, _, err) = fixture.tool(&format!("ping -c 1 {DEVICE} 10.9.0.1"));
     assert!(code == 2 && err.contains("in use by another program"), "{code} {err}");
-    // What is no TUN is not ours to open, and least of all to delete.
+    // An interface that is not a TUN must not be opened, and not suggested for deletion.
     let (code, _, err) = fixture.tool("ping -c 1 --dev tun:lo --addr 10.9.0.2/24 10.9.0.1");
     assert!(code == 2 && err.contains("Choose another name"), "{code} {err}");
     assert!(!err.contains("delete"), "{err}");
@@ -133,7 +133,7 @@ fn interrupt_sender(fixture: &Fixture) {
     assert_eq!(code, 130, "{err}");
     let found = json(&out);
     assert_eq!(found["interrupted"], true);
-    // What was counted had been sent whole: the peer has every byte, and the end.
+    // All counted bytes were sent: the peer has every byte, and the FIN.
     assert!(socat.succeeds());
     let len = std::fs::metadata(fixture.folder.join("out")).expect("socat wrote it").len();
     assert_eq!(found["bytes"], len);

@@ -1,6 +1,6 @@
-//! BOOTP and DHCP (RFC 951, 2131, 2132), and names of DHCPv6 (RFC 8415).
+//! BOOTP and DHCP (RFC 951, 2131, 2132), and the message types of DHCPv6 (RFC 8415).
 //!
-//! Called by: `app`. Under `-v` the fields of the header; of the options the message's type.
+//! Called by: `app`. `-v` prints the fields of the header, and of the options the message type.
 
 use crate::data::{Data, Done};
 use crate::print::{Printer, put};

@@ -1,7 +1,7 @@
-//! DNS, over UDP and TCP, and multicast DNS (RFC 1035, 2782, 3596, 6762, 6891 and others).
+//! DNS over UDP and TCP, and multicast DNS (RFC 1035, 2782, 3596, 6762, 6891 and others).
 //!
-//! Called by: `app`, and neighbour discovery, which has names as well. `dns_records` prints what
-//! records hold. Names are followed backwards alone, so that none goes in circles.
+//! Called by: `app`, and neighbour discovery for its domain names. `dns_records` prints the content
+//! of records. Compression pointers are followed only backwards, so that no name loops.
 
 use super::dns_records::{self as records, CLASSES, TYPES};
 use crate::data::{Cut, Data, Done};
@@ -10,7 +10,7 @@ use crate::text::name as name_of;
 
 const HEADER_LEN: usize = 12;
 
-/// Where a name of more characters is not printed further.
+/// A longer name is printed up to here.
 const NAME_CHARS_MAX: usize = 255;
 
 const OPERATIONS: [&str; 16] = [
@@ -59,10 +59,10 @@ const RESULTS: [&str; 24] = [
     " BadCookie",
 ];
 
-/// The type of a record that is an option of the message (RFC 6891).
+/// The record type OPT: options of the message (RFC 6891).
 pub(super) const OPT: u16 = 41;
 
-/// A message behind its length (RFC 1035 section 4.2.2).
+/// A message with its length in front (RFC 1035 section 4.2.2).
 pub(super) fn over_tcp(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "domain";
     if data.len < 2 {
@@ -102,7 +102,7 @@ pub(super) fn over_udp(p: &mut Printer, data: Data<'_>, is_multicast: bool) -> D
     Ok(())
 }
 
-/// A message, and how its classes are read.
+/// A message, and whether its classes are those of multicast DNS.
 #[derive(Clone, Copy)]
 pub(super) struct Message<'a> {
     pub(super) data: Data<'a>,
@@ -193,7 +193,7 @@ impl Message<'_> {
         Ok([at(4)?, at(6)?, at(8)?, at(10)?])
     }
 
-    /// The result in the header, and the bits of it that an option adds.
+    /// The result code of the header, with the upper bits from an OPT record.
     fn result_code(self, flags: u16, counts: [u16; 4]) -> u16 {
         flags & 15 | self.result_bits(counts).unwrap_or(0) << 4
     }
@@ -217,7 +217,7 @@ impl Message<'_> {
         None
     }
 
-    /// A question; where the next begins, `None` if it is cut off.
+    /// Print a question; returns where the next begins, `None` if it is cut off.
     fn question(self, p: &mut Printer, at: usize) -> Option<usize> {
         let end = skip(self.data, at)?;
         self.data.get(end, 4).ok()?;
@@ -234,7 +234,7 @@ impl Message<'_> {
         name(p, self.data, at).map(|at| at + 4)
     }
 
-    /// So many records; where the next begins, `None` if they are cut off.
+    /// Print `count` records; returns where the next begins, `None` if they are cut off.
     fn records(
         self,
         p: &mut Printer,
@@ -254,7 +254,7 @@ impl Message<'_> {
         Ok(Some(at))
     }
 
-    /// The sections that `-vv` shows.
+    /// The sections that only `-vv` shows.
     fn other_sections(
         self,
         p: &mut Printer,
@@ -280,7 +280,7 @@ impl Message<'_> {
     }
 }
 
-/// Where what follows a name begins.
+/// The end of a name, without printing it.
 pub(super) fn skip(data: Data<'_>, at: usize) -> Option<usize> {
     let mut at = at;
     loop {
@@ -296,7 +296,7 @@ pub(super) fn skip(data: Data<'_>, at: usize) -> Option<usize> {
     }
 }
 
-/// Bits of a label that is a string of bits (RFC 2673).
+/// Bits of a bit-string label (RFC 2673).
 fn bit_label_len(data: Data<'_>, at: usize) -> Option<usize> {
     match data.u8(at).ok()? {
         0 => Some(256),
@@ -304,7 +304,7 @@ fn bit_label_len(data: Data<'_>, at: usize) -> Option<usize> {
     }
 }
 
-/// Prints a name; where what follows it begins, `None` if it makes no sense or is cut off.
+/// Print a name; returns where it ends, `None` if it is invalid or cut off.
 pub(crate) fn name(p: &mut Printer, data: Data<'_>, at: usize) -> Option<usize> {
     let (mut at, mut limit, mut end) = (at, at, None);
     let (mut chars, mut is_empty) = (0_usize, true);

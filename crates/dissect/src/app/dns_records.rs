@@ -119,7 +119,7 @@ const DIGESTS: Names = &[(1, "SHA-1"), (2, "SHA-256"), (3, "GOST_R_34.11-94"), (
 
 const NSEC3_DIGESTS: Names = &[(1, "SHA-1")];
 
-/// A record; where the next begins, `None` if it is cut off.
+/// Print a record; returns where the next begins, `None` if it is cut off.
 pub(super) fn print(
     p: &mut Printer,
     message: Message<'_>,
@@ -133,7 +133,7 @@ pub(super) fn print(
     } else {
         dns::skip(data, at)
     };
-    // As tcpdump: nothing is said of a record whose fields are not all here.
+    // As tcpdump: a record whose fixed fields are incomplete ends the output silently.
     let Some(at) = end.filter(|at| data.has(*at, 10)) else { return Ok(Some(data.here())) };
     let (kind, class, ttl) = (data.u16(at)?, data.u16(at + 2)?, data.u32(at + 4)?);
     let class_alone = if message.is_multicast { class & 0x7fff } else { class };
@@ -162,7 +162,7 @@ pub(super) fn print(
     Ok(is_whole.map(|()| at + len))
 }
 
-/// What a record holds; `None` if it is cut off.
+/// The content of a record; `None` if it is cut off.
 fn content(
     p: &mut Printer,
     data: Data<'_>,
@@ -207,7 +207,7 @@ fn content(
     Ok(is_whole)
 }
 
-/// The start of authority, under `-v`.
+/// SOA, under `-v`.
 fn authority(p: &mut Printer, data: Data<'_>, at: usize) -> Option<()> {
     p.out.push(' ');
     let at = dns::name(p, data, at)?;
@@ -220,7 +220,7 @@ fn authority(p: &mut Printer, data: Data<'_>, at: usize) -> Option<()> {
     Some(())
 }
 
-/// A transaction's signature, under `-v` (RFC 8945).
+/// TSIG, under `-v` (RFC 8945).
 fn signature(p: &mut Printer, data: Data<'_>, at: usize) -> Option<()> {
     p.out.push(' ');
     let at = dns::name(p, data, at)? + 6;
@@ -246,7 +246,7 @@ fn strings(p: &mut Printer, data: Data<'_>, at: usize, end: usize) -> Option<()>
     Some(())
 }
 
-/// Part of an address, and the name that has the rest (RFC 2874).
+/// A6: a part of an address, and the name that has the rest (RFC 2874).
 fn prefix(p: &mut Printer, data: Data<'_>, at: usize) -> Result<Option<()>, Cut> {
     let Ok(bits) = data.u8(at) else { return Ok(None) };
     let known = usize::from(bits) / 8;
@@ -266,7 +266,7 @@ fn prefix(p: &mut Printer, data: Data<'_>, at: usize) -> Result<Option<()>, Cut>
     Ok(Some(()))
 }
 
-/// Options of the message; `None` if they are cut off.
+/// The options of a message; `None` if they are cut off.
 fn options(p: &mut Printer, data: Data<'_>) -> Result<Option<()>, Cut> {
     if data.len == 0 {
         return Ok(Some(()));
@@ -328,7 +328,7 @@ fn option(p: &mut Printer, kind: u16, data: Data<'_>) -> Result<(), Cut> {
     Ok(())
 }
 
-/// The network of a client (RFC 7871 section 6).
+/// The client subnet (RFC 7871 section 6).
 fn subnet(data: Data<'_>) -> Option<String> {
     let (family, len, scope) = (data.u16(0).ok()?, data.u8(2).ok()?, data.u8(3).ok()?);
     let bits = match family {

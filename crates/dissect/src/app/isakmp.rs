@@ -1,6 +1,6 @@
-//! IKE, both versions, by the kind of exchange and who began it (RFC 2408, 7296).
+//! IKE, both versions: the kind of exchange, and its initiator (RFC 2408, 7296).
 //!
-//! Called by: `app`, `tunnels`. What the payloads hold is not printed.
+//! Called by: `app`, `tunnels`. The payloads are not printed.
 
 use core::net::IpAddr;
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use crate::text::{Names, name};
 
 const HEADER_LEN: usize = 28;
 
-/// Exchanges whose first message is remembered, to tell who answers.
+/// Maximum exchanges whose initiator is remembered, to distinguish it from the responder.
 const INITIATORS_MAX: usize = 20;
 
 const EXCHANGES: Names = &[
@@ -30,7 +30,7 @@ const EXCHANGES: Names = &[
     (37, "inf2"),
 ];
 
-/// Who began which exchange: its cookie, from whom, to whom.
+/// The initiators of exchanges: cookie, source, destination.
 #[derive(Default)]
 pub(crate) struct Initiators(VecDeque<(u64, IpAddr, IpAddr)>);
 

@@ -1,6 +1,6 @@
-//! What UDP and TCP carry, by port.
+//! The application protocols over UDP and TCP, chosen by port.
 //!
-//! Called by: `transport`. A port of which nothing is known is a length.
+//! Called by: `transport`. For an unknown port only the length is printed.
 
 mod bfd;
 mod dhcp;
@@ -20,8 +20,8 @@ use crate::print::{Printer, put};
 pub(crate) use isakmp::Initiators;
 use text_protocols as text;
 
-/// A datagram's data; `length` is what the UDP header says. As with tcpdump, the first line that
-/// fits one of the ports decides.
+/// The data of a datagram; `length` is that of the UDP header. As in tcpdump, the first match of
+/// either port decides.
 pub(crate) fn over_udp(
     p: &mut Printer,
     data: Data<'_>,
@@ -62,7 +62,7 @@ pub(crate) fn over_udp(
     }
 }
 
-/// NFS is known by what its port says and by the direction of the call.
+/// Whether the datagram is NFS and was printed. NFS is not decoded, so it never is.
 pub(crate) fn nfs_over_udp(
     _p: &mut Printer,
     _data: Data<'_>,
@@ -71,7 +71,7 @@ pub(crate) fn nfs_over_udp(
     Ok(false)
 }
 
-/// A segment's data.
+/// The data of a segment.
 pub(crate) fn over_tcp(p: &mut Printer, data: Data<'_>, (from, to): (u16, u16)) -> Done {
     let is = |port: u16| from == port || to == port;
     let of_text = |p: &mut Printer, protocol| {
@@ -82,7 +82,7 @@ pub(crate) fn over_tcp(p: &mut Printer, data: Data<'_>, (from, to): (u16, u16)) 
         () if is(25) => of_text(p, &text::SMTP),
         () if is(43) => of_text(p, &text::WHOIS),
         () if is(179) => {
-            // Its messages go on over segments; that it is one is what can be said.
+            // BGP messages span segments, so only the name is printed.
             p.out.push_str(": BGP");
             Ok(())
         }

@@ -1,4 +1,4 @@
-//! NTP, and under `-v` the fields of a time message (RFC 5905).
+//! NTP; `-v` prints the fields of a time message (RFC 5905).
 //!
 //! Called by: `app`.
 
@@ -19,7 +19,7 @@ const MODES: Names = &[
 
 const LEAPS: Names = &[(0x00, ""), (0x40, "+1s"), (0x80, "-1s"), (0xc0, "clock unsynchronized")];
 
-/// Bytes of a time message without keys.
+/// Bytes of a time message without authentication.
 const TIME_LEN: usize = 48;
 
 pub(super) fn print(p: &mut Printer, data: Data<'_>) -> Done {

@@ -1,6 +1,6 @@
-//! OpenFlow: the header of each message of a segment (versions 1.0 to 1.3).
+//! OpenFlow: the header of each message in a segment; message names of versions 1.0 and 1.3.
 //!
-//! Called by: `app`. What the messages hold is not printed.
+//! Called by: `app`. The content of messages is not printed.
 
 use crate::data::{Cut, Data, Done};
 use crate::print::{Printer, put};
@@ -80,7 +80,7 @@ pub(super) fn print(p: &mut Printer, data: Data<'_>) -> Done {
             p.invalid();
             return if rest.here() < rest.len { Err(Cut) } else { Ok(()) };
         }
-        // What goes on in another segment is not looked for.
+        // The rest of the message is in another segment, and is not followed.
         if length > rest.len {
             rest.get(0, length)?;
             break;
@@ -91,7 +91,7 @@ pub(super) fn print(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// Type, length and number; `None` if the segment ends in the middle of it.
+/// Type, length and transaction id; `None` if the segment ends within them.
 fn header(p: &mut Printer, data: Data<'_>, version: u8) -> Result<Option<usize>, Cut> {
     let ends = |p: &mut Printer| {
         p.out.push_str(" (end of TCP payload)");

@@ -1,12 +1,12 @@
-//! Protocols whose requests and answers are lines of text: HTTP, RTSP, SIP, FTP, SMTP, WHOIS, SSH's
-//! greeting.
+//! Protocols with requests and answers in lines of text: HTTP, RTSP, SIP, FTP, SMTP, WHOIS, and
+//! SSH's greeting.
 //!
-//! Called by: `app`. Without `-v` the first line is printed, with it all lines.
+//! Called by: `app`. The first line is printed; with `-v` all lines.
 
 use crate::data::{Cut, Data, Done};
 use crate::print::{Printer, put};
 
-/// Characters of a word that may be a command.
+/// Longest word that may be a command.
 const WORD_MAX: usize = 128;
 
 const HTTP_COMMANDS: &[&str] = &[
@@ -84,7 +84,8 @@ const SIP_COMMANDS: &[&str] = &[
     "PUBLISH",
 ];
 
-/// A protocol; its commands, if what is no command and no answer is the rest of one.
+/// A protocol. With `commands`, data that begins with neither a command nor an answer continues an
+/// earlier message, and is not printed.
 pub(super) struct Protocol {
     name: &'static str,
     title: &'static str,
@@ -123,7 +124,7 @@ pub(super) fn print(p: &mut Printer, data: Data<'_>, protocol: &Protocol) -> Don
     Ok(())
 }
 
-/// A command, or an answer, whose second word is a number of three digits.
+/// Does it begin with a command, or with an answer, whose second word is a number of three digits?
 fn begins(data: Data<'_>, commands: &[&str]) -> bool {
     let Some((first, next)) = word(data, 0) else { return false };
     let is_command = commands.iter().any(|command| command.as_bytes().eq_ignore_ascii_case(first));
@@ -139,7 +140,7 @@ fn word(data: Data<'_>, at: usize) -> Option<(&[u8], usize)> {
     let rest = data.bounded().bytes.get(at..)?;
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
     let len = rest.iter().position(is_space);
-    // A word that goes on behind what was captured is none.
+    // A word that is not complete in the capture does not count.
     let len = match len {
         Some(len) => len,
         None if data.here() < data.len => return None,
@@ -153,7 +154,8 @@ fn word(data: Data<'_>, at: usize) -> Option<(&[u8], usize)> {
     Some((word, at + len + spaces))
 }
 
-/// A line of printable text, after `before`; where the next begins, `None` if it is none.
+/// Print a line of printable text after `before`; returns where the next line begins, `None` if it
+/// is no text.
 fn line(p: &mut Printer, data: Data<'_>, at: usize, before: &str) -> Result<Option<usize>, Cut> {
     let mut end = at;
     while end < data.len {
@@ -171,7 +173,7 @@ fn line(p: &mut Printer, data: Data<'_>, at: usize, before: &str) -> Result<Opti
             _ => return Ok(None),
         }
     }
-    // All of it is text, and its end is in another packet.
+    // All of it is text, and the line ends in another packet.
     text(p, data, at, end, before);
     p.cut();
     Ok(None)

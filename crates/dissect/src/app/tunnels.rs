@@ -1,4 +1,4 @@
-//! Tunnels over UDP: VXLAN (RFC 7348) and its kin OTV and GPE, Geneve (RFC 8926), ESP (RFC 3948).
+//! Tunnels over UDP: VXLAN (RFC 7348), OTV, VXLAN-GPE, Geneve (RFC 8926), ESP (RFC 3948).
 //!
 //! Called by: `app`.
 
@@ -23,7 +23,7 @@ const GENEVE_FLAGS: Names = &[
     (0x01, "R6"),
 ];
 
-/// A virtual network's frame, on a line of its own.
+/// VXLAN; the inner frame is on a line of its own.
 pub(super) fn vxlan(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "vxlan";
     p.out.push_str("VXLAN");
@@ -38,7 +38,7 @@ pub(super) fn vxlan(p: &mut Printer, data: Data<'_>) -> Done {
     p.deeper(|p| link::ethernet(p, data.skip(HEADER_LEN))).map(drop)
 }
 
-/// The same between the sites of one network.
+/// OTV: the same between the sites of one network.
 pub(super) fn otv(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "otv";
     p.out.push_str("OTV, ");
@@ -54,7 +54,7 @@ pub(super) fn otv(p: &mut Printer, data: Data<'_>) -> Done {
     p.deeper(|p| link::ethernet(p, data.skip(HEADER_LEN))).map(drop)
 }
 
-/// The same for any protocol.
+/// VXLAN-GPE: the same for any protocol.
 pub(super) fn vxlan_gpe(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "vxlan_gpe";
     p.out.push_str("VXLAN-GPE, ");
@@ -134,7 +134,7 @@ pub(super) fn geneve(p: &mut Printer, data: Data<'_>) -> Done {
     })
 }
 
-/// ESP, IKE, or a byte that keeps a translator's entry.
+/// ESP, IKE, or a byte that keeps a NAT entry alive.
 pub(super) fn esp(p: &mut Printer, data: Data<'_>, carrier: &Carrier) -> Done {
     p.protocol = "isakmp_rfc3948";
     if data.len < 1 {

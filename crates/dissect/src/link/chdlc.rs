@@ -1,4 +1,4 @@
-//! Cisco's HDLC, and SLARP, which asks for addresses on it (LINKTYPE_C_HDLC).
+//! Cisco HDLC, and SLARP, its address resolution (LINKTYPE_C_HDLC).
 //!
 //! Called by: `link`, `ppp`.
 
@@ -11,7 +11,7 @@ use crate::text::{Names, name};
 
 const HEADER_LEN: usize = 4;
 
-/// Lengths of SLARP, without the time that the link is up and with it.
+/// Bytes of SLARP, without and with the link's uptime.
 const SLARP_LEN_MIN: usize = 14;
 const SLARP_LEN_MAX: usize = 18;
 
@@ -40,7 +40,7 @@ pub(super) fn print(p: &mut Printer, data: Data<'_>) -> Result<usize, Cut> {
                 p.cut();
                 return Ok(data.here());
             }
-            // A byte may stand before the protocol's number.
+            // A pad byte may precede the protocol's number.
             let has_pad = matches!(rest.u8(1)?, 0x81..=0x83);
             crate::local::osi(p, rest.skip(usize::from(has_pad)))?;
         }

@@ -1,4 +1,4 @@
-//! Ethernet frames, their tags, and 802.3 (IEEE 802.3, 802.1Q, 802.1ad).
+//! Ethernet frames, VLAN tags, and 802.3 frames (IEEE 802.3, 802.1Q, 802.1ad).
 //!
 //! Called by: `link`, and tunnels that carry frames.
 
@@ -9,13 +9,13 @@ use crate::print::{Printer, put};
 
 const HEADER_LEN: usize = 14;
 
-/// The largest number that is a length and no type.
+/// The largest value of the field that is a length and not a type.
 pub(super) const LENGTH_MAX: u16 = 1500;
 
-/// LLC in a frame of any length (Alteon).
+/// LLC in a jumbo frame (Alteon).
 const JUMBO: u16 = 0x8870;
 
-/// Types of tags.
+/// Ethertypes of VLAN tags.
 const TAGS: [u16; 4] = [0x8100, 0x9100, 0x9200, 0x88a8];
 
 pub(crate) fn print(p: &mut Printer, data: Data<'_>) -> Result<usize, Cut> {
@@ -36,7 +36,7 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>) -> Result<usize, Cut> {
     behind_addresses(p, data, (src, dst))
 }
 
-/// From the type on, behind tags.
+/// From the type field on, which may follow tags.
 fn behind_addresses(
     p: &mut Printer,
     data: Data<'_>,

@@ -1,13 +1,13 @@
-//! Which dissector takes what an Ethernet type stands for.
+//! Chooses the dissector for an Ethertype.
 //!
-//! Called by: link layers, and tunnels that name their content so.
+//! Called by: link layers, and tunnels whose content has an Ethertype.
 
 use super::{Ends, ppp, pppoe};
 use crate::data::{Cut, Data};
 use crate::print::Printer;
 use crate::{local, net};
 
-/// False if nothing is known of the type.
+/// False for an unknown type.
 pub(crate) fn print(
     p: &mut Printer,
     kind: u16,

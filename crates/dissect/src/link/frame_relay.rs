@@ -1,4 +1,4 @@
-//! Frame relay: the address of Q.922, and what it carries by its network layer identifier
+//! Frame relay: the Q.922 address, and the content, chosen by its network layer protocol identifier
 //! (RFC 2427, LINKTYPE_FRELAY).
 //!
 //! Called by: `link`; `arp`, for addresses.
@@ -21,7 +21,7 @@ const FLAGS: Names = &[
     (0x0000_0002, "sdlcore"),
 ];
 
-/// Identifiers of network layers (ISO/IEC TR 9577).
+/// Network layer protocol identifiers (ISO/IEC TR 9577).
 pub(crate) const NLPIDS: Names = &[
     (0x08, "Q.933"),
     (0x80, "SNAP"),
@@ -42,7 +42,7 @@ struct Address {
     flags: u32,
 }
 
-/// `None` if it has more bytes than there may be.
+/// `None` if it is longer than allowed.
 fn address(data: Data<'_>) -> Result<Option<Address>, Cut> {
     let data = data.bounded();
     let first = data.u8(0)?;
@@ -134,7 +134,7 @@ pub(super) fn print(p: &mut Printer, data: Data<'_>) -> Result<usize, Cut> {
     behind(p, data, &address)
 }
 
-/// Behind the control field: a pad byte, the identifier, and what it stands for.
+/// After the address: the control field, a pad byte, the identifier, and the content.
 fn behind(p: &mut Printer, data: Data<'_>, address: &Address) -> Result<usize, Cut> {
     let at = address.len;
     if !data.has(at + 1, 1) || data.len < at + 2 {

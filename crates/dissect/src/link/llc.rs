@@ -1,4 +1,4 @@
-//! Logical link control (IEEE 802.2), and behind it SNAP, which names protocols of an organisation.
+//! Logical link control (IEEE 802.2), and SNAP, which identifies protocols by organisation.
 //!
 //! Called by: link layers whose frames have no type.
 
@@ -38,7 +38,7 @@ const FLAGS: Names = &[
 
 const SUPERVISORY: Names = &[(0, "Receiver Ready"), (1, "Receiver not Ready"), (2, "Reject")];
 
-/// Returns how long the header is.
+/// Returns the length of the header.
 pub(super) fn print(p: &mut Printer, data: Data<'_>, ends: Ends<'_>) -> Result<usize, Cut> {
     p.protocol = "llc";
     let is_short = |count| data.here() < count || data.len < count;
@@ -118,7 +118,7 @@ fn addresses(p: &mut Printer, (to, from): (u8, u8), ends: Ends<'_>) {
     }
 }
 
-/// The control field of what is not looked into; is there something to be shown in hex?
+/// Print the control field of an unknown protocol; true if the content should be shown in hex.
 fn unknown(
     p: &mut Printer,
     rest: Data<'_>,
@@ -166,8 +166,7 @@ fn unknown(
     Ok(true)
 }
 
-/// False if nothing is known of the protocol, after its name. `pad` bytes stand before bridged
-/// frames.
+/// False for an unknown protocol, whose name is printed. `pad` bytes precede bridged frames.
 pub(crate) fn snap(
     p: &mut Printer,
     data: Data<'_>,
@@ -221,7 +220,7 @@ pub(crate) fn snap(
     Ok(false)
 }
 
-/// What an organisation's protocol numbers are called.
+/// The names of an organisation's protocols.
 fn names_of(oui: u32) -> Names {
     match oui {
         0x000000 | 0x0000f8 | 0x080007 => ETHERTYPES,

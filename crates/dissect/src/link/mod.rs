@@ -1,7 +1,7 @@
-//! Link layers: what a packet of a capture begins with, by the capture's link type.
+//! Link layers, chosen by the capture's link type.
 //!
-//! Called by: the printer. Each returns how long the link header is. A link type of which nothing
-//! is known is printed in hex, and the file is read to its end.
+//! Called by: the printer. Each returns the length of the link header. Packets of an unknown link
+//! type are printed in hex.
 
 mod chdlc;
 mod ether;
@@ -22,16 +22,16 @@ pub(crate) use ethertype::print as ethertype;
 pub(crate) use frame_relay::{NLPIDS, dlci_text};
 pub(crate) use ppp::print as ppp;
 
-/// Source and destination of a frame, where it has them.
+/// Source and destination of a frame, if it has them.
 pub(crate) type Ends<'a> = Option<(Mac<'a>, Mac<'a>)>;
 
-/// Is anything known of this link type (LINKTYPE_)?
+/// Is this link type (LINKTYPE_) decoded?
 #[must_use]
 pub fn is_decoded(link: u32) -> bool {
     matches!(link, 0 | 1 | 9 | 12 | 14 | 50 | 51 | 101 | 104 | 107 | 108 | 113 | 228 | 229 | 276)
 }
 
-/// A whole packet.
+/// Print a whole packet.
 pub(crate) fn print(p: &mut Printer, link: u32, data: Data<'_>) -> Result<usize, Cut> {
     match link {
         0 | 108 => null::print(p, data),
@@ -60,7 +60,7 @@ pub(crate) fn print(p: &mut Printer, link: u32, data: Data<'_>) -> Result<usize,
     }
 }
 
-/// The tag of a VLAN (IEEE 802.1Q).
+/// A VLAN tag (IEEE 802.1Q).
 fn tag(p: &mut Printer, tag: u16) {
     let eligible = if tag & 0x1000 != 0 { ", DEI" } else { "" };
     put!(p, "vlan {}, p {}{eligible}, ", tag & 0xfff, tag >> 13);

@@ -1,4 +1,4 @@
-//! The loopback interface of BSD: an address family in front (LINKTYPE_NULL, LINKTYPE_LOOP).
+//! BSD's loopback interface: an address family, then the packet (LINKTYPE_NULL, LINKTYPE_LOOP).
 //!
 //! Called by: `link`.
 
@@ -22,7 +22,7 @@ const FAMILIES: Names = &[
 
 pub(super) fn print(p: &mut Printer, data: Data<'_>) -> Result<usize, Cut> {
     p.protocol = "null";
-    // In the byte order of the machine that captured it: no family needs the upper bytes.
+    // The byte order is that of the capturing machine. All families fit into the lower half.
     let family = match data.u32_le(0)? {
         family if family & 0xffff_0000 != 0 => family.swap_bytes(),
         family => family,

@@ -1,5 +1,5 @@
-//! PPP: with and without HDLC's address and escapes; control protocols by their codes (RFC 1661,
-//! 1662, LINKTYPE_PPP, LINKTYPE_PPP_HDLC).
+//! PPP with and without HDLC's address field and escapes; of control protocols only the codes (RFC
+//! 1661, 1662, LINKTYPE_PPP, LINKTYPE_PPP_HDLC).
 //!
 //! Called by: `link`, tunnels.
 
@@ -79,7 +79,7 @@ const CODES: Names = &[
 const CHAP: Names = &[(1, "Challenge"), (2, "Response"), (3, "Success"), (4, "Fail")];
 const PAP: Names = &[(1, "Auth-Req"), (2, "Auth-ACK"), (3, "Auth-NACK")];
 
-/// A packet of a capture.
+/// A packet of LINKTYPE_PPP.
 pub(super) fn of_interface(p: &mut Printer, data: Data<'_>) -> Result<usize, Cut> {
     p.protocol = "ppp";
     if data.here() < 4 {
@@ -111,7 +111,7 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>) -> Result<usize, Cut> {
         p.cut();
         return Ok(0);
     }
-    // An odd byte is a protocol by itself (RFC 1661 section 6.5).
+    // An odd first byte is a compressed protocol field (RFC 1661 section 6.5).
     let first = data.u8(at)?;
     let (protocol, len) = if first % 2 == 1 { (first.into(), 1) } else { (data.u16(at)?, 2) };
     at += len;
@@ -127,11 +127,11 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>) -> Result<usize, Cut> {
     Ok(at)
 }
 
-/// What `protocol` carries, from `at` on.
+/// The content of `protocol`, from `at` on.
 fn content(p: &mut Printer, protocol: u16, data: Data<'_>, at: usize) -> Done {
     let rest = data.skip(at);
     match protocol {
-        // Half of a flag: the rest has escapes.
+        // The first byte was a flag: the rest is escaped.
         0x7e00..=0x7eff => {
             let from = data.skip(at.saturating_sub(1));
             escaped(p, Data::new(from.bytes, rest.len))
@@ -156,7 +156,7 @@ fn content(p: &mut Printer, protocol: u16, data: Data<'_>, at: usize) -> Done {
     }
 }
 
-/// A control protocol; its options are not looked at.
+/// A control protocol; its options are not printed.
 fn control(p: &mut Printer, protocol: u16, data: Data<'_>) -> Done {
     let what = name(PROTOCOLS, protocol, "unknown ctrl-proto (0x{04x})");
     put!(p, "{what}, ");
@@ -187,7 +187,7 @@ fn multilink(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// Who it is (RFC 1994, 1334).
+/// CHAP and PAP (RFC 1994, 1334).
 fn authentication(p: &mut Printer, data: Data<'_>, (what, codes): (&str, Names)) -> Done {
     if data.here() < 1 {
         put!(p, "[|{}]", what.to_lowercase());
@@ -231,7 +231,7 @@ fn authentication(p: &mut Printer, data: Data<'_>, (what, codes): (&str, Names))
     Ok(())
 }
 
-/// With escapes (RFC 1662 section 4.2).
+/// Content with escapes (RFC 1662 section 4.2).
 fn escaped(p: &mut Printer, data: Data<'_>) -> Done {
     let mut plain = Vec::with_capacity(data.here());
     let mut bytes = data.bytes.iter();
@@ -270,7 +270,7 @@ fn escaped(p: &mut Printer, data: Data<'_>) -> Done {
     p.deeper(|p| content(p, protocol, data, at))
 }
 
-/// Over a serial line, in PPP's framing or in Cisco's.
+/// A packet of LINKTYPE_PPP_HDLC, in PPP's framing or in Cisco's.
 pub(super) fn serial(p: &mut Printer, data: Data<'_>) -> Result<usize, Cut> {
     p.protocol = "ppp_hdlc";
     let is_cisco = matches!(data.u8(0), Ok(0x0f | 0x8f));

@@ -1,6 +1,6 @@
-//! PPP over Ethernet: discovery with its tags, and sessions (RFC 2516).
+//! PPP over Ethernet (RFC 2516): discovery with its tags, and sessions.
 //!
-//! Called by: `link`, Ethernet types.
+//! Called by: `link`, and for its Ethertypes.
 
 use super::ppp::print as ppp;
 use crate::data::{Cut, Data};
@@ -79,7 +79,7 @@ pub(super) fn print(p: &mut Printer, data: Data<'_>) -> Result<usize, Cut> {
     Ok(HEADER_LEN)
 }
 
-/// Text, if more than half of it is.
+/// Printed as text if more than half of it is text.
 fn tag(p: &mut Printer, what: &str, value: &[u8]) {
     let shown = &value[..value.len().min(TAG_CHARS_MAX)];
     let is_text = |byte: &u8| (b' '..=b'~').contains(byte);

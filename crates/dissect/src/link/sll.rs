@@ -1,4 +1,5 @@
-//! Linux cooked mode, both versions: what is captured from `any` (LINKTYPE_LINUX_SLL, SLL2).
+//! Linux cooked mode, both versions, the link type of captures from `any` (LINKTYPE_LINUX_SLL,
+//! SLL2).
 //!
 //! Called by: `link`.
 
@@ -9,7 +10,7 @@ use crate::names::{ETHERTYPES, ethertype_name};
 use crate::print::{Printer, put};
 use crate::text::{Names, find, name};
 
-/// Instead of a type: IPX without LLC, and LLC.
+/// Values of the type field that are no Ethertypes: IPX without LLC, and LLC.
 const P_802_3: u16 = 1;
 const P_802_2: u16 = 4;
 
@@ -30,7 +31,7 @@ pub(super) fn version_2(p: &mut Printer, data: Data<'_>) -> Result<usize, Cut> {
     const HEADER_LEN: usize = 20;
     p.protocol = "sll2";
     data.get(0, HEADER_LEN)?;
-    // The interface's name is known where it was captured.
+    // The interface's name is known only where it was captured.
     put!(p, "{:5} {:3} ", "?", name(DIRECTIONS, data.u8(10)?, "?"));
     if p.style.link {
         header_2(p, data, data.len)?;
@@ -72,7 +73,7 @@ fn kind_text(p: &mut Printer, kind: u16, len: usize) {
     put!(p, ", length {len}: ");
 }
 
-/// Behind the header, and tags.
+/// The content, behind VLAN tags if there are any.
 fn behind(
     p: &mut Printer,
     data: Data<'_>,

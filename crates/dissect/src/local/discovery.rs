@@ -1,6 +1,6 @@
-//! Neighbours that introduce themselves: LLDP (IEEE 802.1AB), and Cisco's CDP, DTP and UDLD.
+//! Discovery protocols: LLDP (IEEE 802.1AB), and Cisco's CDP, DTP and UDLD.
 //!
-//! Called by: `link`. Without `-v` they are lines of a name; the other fields are not printed.
+//! Called by: `link`. Without `-v` little more than the device's name is printed.
 
 use crate::data::{Cut, Data, Done};
 use crate::hex;
@@ -51,7 +51,7 @@ pub(crate) fn lldp(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// Fields of CDP with a bounded length, by their type: bytes at least and at most.
+/// CDP fields with a bounded length, by type: minimum and maximum bytes.
 const CDP_LENGTHS: [(u16, usize, usize); 10] = [
     (0x04, 4, 4),
     (0x0a, 2, 2),
@@ -65,7 +65,7 @@ const CDP_LENGTHS: [(u16, usize, usize); 10] = [
     (0x16, 4, usize::MAX),
 ];
 
-/// Cisco's discovery protocol.
+/// CDP.
 fn cdp(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "cdp";
     if data.len < 4 {
@@ -103,7 +103,7 @@ fn cdp(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// The name of the device; of the other fields tcpdump shows the bytes, and so do we.
+/// The device's name as text; other fields in hex, as in tcpdump.
 fn cdp_field(p: &mut Printer, kind: u16, value: Data<'_>, len: usize) -> Done {
     if p.is_verbose() {
         let plural = if len == 1 { "" } else { "s" };
@@ -122,7 +122,7 @@ fn cdp_field(p: &mut Printer, kind: u16, value: Data<'_>, len: usize) -> Done {
     Ok(())
 }
 
-/// Trunks that find out what the other end speaks.
+/// DTP, which negotiates trunks.
 fn dtp(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "dtp";
     if data.len < 1 {
@@ -148,7 +148,7 @@ const UDLD_FLAGS: Names = &[
     (0x80, "MBZ-7"),
 ];
 
-/// Links that work in one direction alone are found.
+/// UDLD, which detects unidirectional links.
 fn udld(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "udld";
     if data.len < 4 {
@@ -163,7 +163,7 @@ fn udld(p: &mut Printer, data: Data<'_>) -> Done {
     if data.here() < data.len { Err(Cut) } else { Ok(()) }
 }
 
-/// Cisco's protocols behind SNAP; false if nothing is known of this one.
+/// Cisco's protocols over SNAP; false for an unknown one.
 pub(crate) fn cisco(p: &mut Printer, pid: u16, data: Data<'_>) -> Result<bool, Cut> {
     match pid {
         0x2000 => cdp(p, data)?,

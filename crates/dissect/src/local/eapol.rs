@@ -1,4 +1,4 @@
-//! EAP over a LAN, and what an EAP packet asks for (IEEE 802.1X, RFC 3748).
+//! EAP over LAN, and the type of an EAP packet (IEEE 802.1X, RFC 3748).
 //!
 //! Called by: `link::ethertype`.
 

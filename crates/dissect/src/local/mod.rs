@@ -1,4 +1,4 @@
-//! Protocols of one link: what bridges, switches, clocks and neighbours say to each other.
+//! Protocols of a single link, between bridges, switches, clocks and neighbours.
 //!
 //! Called by: `link`, and tunnels that carry them.
 

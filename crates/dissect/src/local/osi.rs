@@ -1,5 +1,5 @@
-//! OSI's network layers, by their identifier: IS-IS (ISO 10589) by the kind of message and who
-//! sends it; the others by name.
+//! OSI network layers, chosen by their identifier: IS-IS (ISO 10589) with the kind of message and
+//! its sender, others by name.
 //!
 //! Called by: link layers, GRE, MPLS.
 
@@ -60,7 +60,7 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// An identifier: four digits, a point; from the seventh byte on each after a point or a dash.
+/// A system, LAN or LSP identifier in IS-IS notation.
 fn id_text(bytes: &[u8]) -> String {
     let mut text = String::new();
     for (at, byte) in bytes.iter().enumerate() {
@@ -74,7 +74,7 @@ fn id_text(bytes: &[u8]) -> String {
     text
 }
 
-/// False if it makes no sense, and its bytes are to be shown.
+/// False if it is invalid and should be shown in hex.
 fn is_is(p: &mut Printer, data: Data<'_>) -> Result<bool, Cut> {
     p.protocol = "isis";
     if !data.has(0, COMMON_LEN) || data.len < COMMON_LEN {
@@ -120,7 +120,7 @@ fn is_is(p: &mut Printer, data: Data<'_>) -> Result<bool, Cut> {
 }
 
 fn message(p: &mut Printer, data: Data<'_>, kind: u8, fixed: usize) -> Result<bool, Cut> {
-    // How long the header is, and what is said when it is not so long.
+    // The length of the header, and how tcpdump reports a wrong one.
     let (len, wrong) = match kind {
         15 | 16 => (27, (27, ", ")),
         17 => (20, (20, ", ")),

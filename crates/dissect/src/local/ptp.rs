@@ -73,7 +73,7 @@ fn version_2(p: &mut Printer, data: Data<'_>, first: u8) -> Done {
     put!(p, ", v1 compat : {compatible}, msg type : {}", name(MESSAGES, kind, "Reserved"));
     put!(p, ", length : {}", data.u16(2)?);
     put!(p, ", domain : {}, reserved1 : {}", data.u8(4)?, data.u8(5)?);
-    // As with tcpdump, bits that are unknown are so together alone.
+    // As in tcpdump, the unknown bits are printed only if all of them are set.
     put!(p, ", Flags [{}]", bits(FLAGS, data.u16(6)?, ", ", "none"));
     put!(p, ", NS correction : {}", long(data, 8)?);
     put!(p, ", sub NS correction : {}", data.u16(14)?);
@@ -117,7 +117,7 @@ fn port(p: &mut Printer, data: Data<'_>, at: usize) -> Done {
     Ok(())
 }
 
-/// A clock that wants to be everybody's.
+/// An announcement: a clock that offers itself as master.
 fn announcement(p: &mut Printer, data: Data<'_>) -> Done {
     put!(p, ", originTimeStamp : {} seconds", long(data, 0)?);
     put!(p, " {} nanoseconds", data.u32(6)?);

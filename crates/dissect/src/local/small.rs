@@ -1,5 +1,5 @@
-//! Link protocols of a line: slow protocols (IEEE 802.3 annex 57A), ATA over Ethernet, and the
-//! loopback that tests a station.
+//! Small link protocols: slow protocols (IEEE 802.3 annex 57A), ATA over Ethernet, and Ethernet's
+//! loopback test.
 //!
 //! Called by: `link::ethertype`.
 
@@ -10,7 +10,7 @@ use crate::text::{Names, bits, name};
 
 const SLOW: Names = &[(1, "LACP"), (2, "MARKER"), (3, "OAM")];
 
-/// Link aggregation and what else is slow.
+/// Slow protocols, link aggregation among them.
 pub(crate) fn slow(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "slow";
     let too_short = |p: &mut Printer| {
@@ -61,7 +61,7 @@ const AOE_COMMANDS: Names = &[
     (3, "Reserve/Release"),
 ];
 
-/// Disks; the arguments of commands are not printed.
+/// ATA over Ethernet; the arguments of commands are not printed.
 pub(crate) fn aoe(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "aoe";
     put!(p, "AoE length {}", data.len);

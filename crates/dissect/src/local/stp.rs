@@ -1,4 +1,4 @@
-//! Spanning trees: what bridges tell each other (IEEE 802.1D, 802.1w, 802.1s, 802.1aq).
+//! Spanning tree protocols (IEEE 802.1D, 802.1w, 802.1s, 802.1aq).
 //!
 //! Called by: `link::llc`.
 
@@ -21,13 +21,13 @@ const FLAGS: Names = &[
 
 const ROLES: Names = &[(0, "Unknown"), (1, "Alternate"), (2, "Root"), (3, "Designated")];
 
-/// Bytes of a message with the length of its first version, which is always 0.
+/// Bytes of a message up to the version 1 length, which is always 0.
 const HEADER_LEN: usize = 36;
 
-/// Bytes of a message of several trees, without any tree.
+/// Bytes of an MSTP message without instances.
 const MULTIPLE_LEN_MIN: usize = 102;
 
-/// Bytes of the part that knows shortest paths.
+/// Bytes of the part for shortest path bridging.
 const SHORTEST_LEN_MIN: usize = 87;
 
 pub(crate) fn print(p: &mut Printer, data: Data<'_>) -> Done {
@@ -68,7 +68,7 @@ fn role(flags: u8) -> String {
     name(ROLES, flags >> 2 & 3, "Unknown")
 }
 
-/// Times in front of a message's end, in seconds.
+/// The timers at the end of the header, in seconds.
 fn times(p: &mut Printer, data: Data<'_>) -> Done {
     let seconds = |at| data.u16(at).map(|time| f64::from(time) / 256.0);
     let (age, most, hello, delay) = (seconds(27)?, seconds(29)?, seconds(31)?, seconds(33)?);

@@ -1,11 +1,11 @@
 //! The authentication header (RFC 4302).
 //!
-//! Called by: `demux`, which goes on behind it.
+//! Called by: `demux`, which continues behind it.
 
 use crate::data::{Cut, Data};
 use crate::print::{Printer, put};
 
-/// The fixed part before the integrity check value.
+/// Bytes before the integrity check value.
 const HEADER_LEN: usize = 12;
 
 /// Returns the header's length.

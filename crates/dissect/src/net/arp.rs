@@ -1,5 +1,5 @@
-//! ARP and its kin, over links with addresses of any length, and over ATM (RFC 826, 903, 2390,
-//! 2225).
+//! ARP, RARP and inverse ARP, with hardware addresses of any length, and over ATM (RFC 826, 903,
+//! 2390, 2225).
 //!
 //! Called by: `link`.
 
@@ -32,10 +32,10 @@ const HARDWARE: Names = &[
 const ATM: u16 = 19;
 const FRAME_RELAY: u16 = 15;
 const IPV4: u16 = 0x0800;
-/// Trailers, which carry IPv4 addresses as well (RFC 893).
+/// Trailers, which also carry IPv4 addresses (RFC 893).
 const TRAIL: u16 = 0x1000;
 
-/// A protocol address, where it is one of IPv4.
+/// A protocol address, if it is one of IPv4.
 fn protocol_address(data: Data<'_>, at: usize, (protocol, len): (u16, u8)) -> Result<String, Cut> {
     Ok(match (protocol, len) {
         (IPV4 | TRAIL, 4) => data.v4(at)?.to_string(),
@@ -44,7 +44,7 @@ fn protocol_address(data: Data<'_>, at: usize, (protocol, len): (u16, u8)) -> Re
     })
 }
 
-/// A hardware address; one of frame relay is a DLCI.
+/// A hardware address; in frame relay it is a DLCI.
 fn hardware_address(data: Data<'_>, at: usize, len: u8, kind: u16) -> Result<String, Cut> {
     let bytes = data.get(at, usize::from(len))?;
     if kind == FRAME_RELAY && len > 0 {
@@ -102,7 +102,7 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// Addresses of ATM and their subaddresses have lengths of their own.
+/// In ATM, addresses and subaddresses each have their own length.
 fn atm(p: &mut Printer, data: Data<'_>) -> Done {
     data.get(0, 12)?;
     let (kind, protocol, operation) = (data.u16(0)?, data.u16(2)?, data.u16(6)?);

@@ -1,4 +1,4 @@
-//! Which dissector takes what IP carries, by its protocol number.
+//! Chooses the dissector for an IP protocol number.
 //!
 //! Called by: `ip`, `ip6`.
 
@@ -60,7 +60,7 @@ pub(crate) fn print(p: &mut Printer, protocol: u8, data: Data<'_>, ip_: &Carrier
     }
 }
 
-/// Encrypted (RFC 4303): nobody has the key.
+/// ESP (RFC 4303), which is encrypted.
 pub(crate) fn esp(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "esp";
     if data.here() <= 8 {
@@ -71,14 +71,14 @@ pub(crate) fn esp(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// Compressed (RFC 3173).
+/// IPComp (RFC 3173).
 fn compressed(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "ipcomp";
     put!(p, "IPComp(cpi=0x{:04x})", data.u16(2)?);
     Ok(())
 }
 
-/// A protocol that belongs to the other version of IP.
+/// A protocol of the other IP version.
 fn other_version(p: &mut Printer, protocol: u8, version: &str) -> Done {
     put!(p, "[{} requires {version}]", name(IP_PROTOCOLS, protocol, "unknown"));
     p.invalid();

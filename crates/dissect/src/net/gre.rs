@@ -1,4 +1,4 @@
-//! Generic routing encapsulation, and the one of PPTP (RFC 2784, 2890, 1701, 2637).
+//! Generic routing encapsulation, and PPTP's version of it (RFC 2784, 2890, 1701, 2637).
 //!
 //! Called by: `demux`.
 
@@ -25,7 +25,7 @@ const FLAGS: Names = &[
     (0x0080, "ack present"),
 ];
 
-/// A cursor over fields that may be missing from the packet; then nothing follows.
+/// A cursor over the optional fields; a read past the end is [`Cut`].
 struct Fields<'a> {
     rest: Data<'a>,
 }

@@ -1,5 +1,5 @@
-//! ICMP messages, and under `-v` the packet that an error is about and its extensions (RFC 792,
-//! 950, 1256, 4884, 4950).
+//! ICMP messages; with `-v` also the packet quoted in an error, and extensions (RFC 792, 950, 1256,
+//! 4884, 4950).
 //!
 //! Called by: `demux`.
 
@@ -13,10 +13,10 @@ use crate::text::{Names, name};
 
 const CHECKSUM_AT: usize = 2;
 
-/// Where the packet that an error is about begins.
+/// Offset of the packet quoted in an error.
 const QUOTE_AT: usize = 8;
 
-/// Where extensions begin at the earliest (RFC 4884 section 5.5).
+/// Smallest offset of extensions (RFC 4884 section 5.5).
 const EXTENSIONS_AT: usize = 136;
 
 const KINDS: Names = &[
@@ -31,7 +31,7 @@ const KINDS: Names = &[
     (17, "address mask request"),
 ];
 
-/// What follows the address where something is unreachable, by the code.
+/// The text after the address of a destination unreachable message, by code.
 const UNREACHABLE: Names = &[
     (5, " unreachable - source route failed"),
     (6, " unreachable - unknown"),
@@ -79,7 +79,7 @@ pub(super) fn print(p: &mut Printer, data: Data<'_>, carrier: &Carrier) -> Done 
     Ok(())
 }
 
-/// What a message says; `None` if what it is about is cut off.
+/// The text of a message; `None` if the quoted packet is cut off.
 fn message(data: Data<'_>, kind: u8, code: u8) -> Result<Option<String>, Cut> {
     Ok(Some(match kind {
         0 | 8 => {
@@ -155,7 +155,7 @@ fn unreachable(data: Data<'_>, code: u8) -> Result<String, Cut> {
     })
 }
 
-/// Routers and how much they are preferred (RFC 1256).
+/// Routers and their preference (RFC 1256).
 fn router_advertisement(data: Data<'_>) -> Result<String, Cut> {
     data.get(4, 4)?;
     let lifetime = data.u16(6)?;
@@ -178,20 +178,20 @@ fn router_advertisement(data: Data<'_>) -> Result<String, Cut> {
     Ok(text)
 }
 
-/// Milliseconds since midnight.
+/// A time of day from milliseconds since midnight.
 fn milliseconds(time: u32) -> String {
     let seconds = time / 1000;
     let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
     format!("{hours:02}:{minutes:02}:{:02}.{:03}", seconds % 60, time % 1000)
 }
 
-/// What RFC 4884 adds behind the packet that an error is about.
+/// Extensions behind the quoted packet (RFC 4884).
 fn extensions(p: &mut Printer, data: Data<'_>) -> Done {
     let here = data.skip(EXTENSIONS_AT);
     data.get(0, EXTENSIONS_AT + 4)?;
     let whole = here.get(0, data.len - EXTENSIONS_AT).ok();
     let sum = whole.and_then(|whole| Checksum::of(whole, CHECKSUM_AT, Sum::ZERO));
-    // Not all senders give the length: then a checksum that is right shows that they are there.
+    // Not all senders set the length. Then a right checksum shows that there are extensions.
     if data.u8(5)? == 0 && sum.is_some_and(|sum| !sum.is_right) {
         return Ok(());
     }

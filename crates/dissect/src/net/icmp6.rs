@@ -1,5 +1,5 @@
-//! ICMPv6 messages (RFC 4443), and those of other protocols that are ICMPv6 messages: neighbour
-//! discovery (RFC 4861), multicast listeners (RFC 2710, 3810), mobility (RFC 6275), RPL (RFC 6550).
+//! ICMPv6 messages (RFC 4443), and protocols that consist of them: neighbour discovery (RFC 4861),
+//! multicast listener discovery (RFC 2710, 3810), mobility (RFC 6275), RPL (RFC 6550).
 //!
 //! Called by: `demux`. `nd` prints options, `mld` groups.
 
@@ -11,7 +11,7 @@ use crate::text::{Names, bits, name};
 
 const CHECKSUM_AT: usize = 2;
 
-/// Where the packet that an error is about begins.
+/// Offset of the packet quoted in an error.
 const QUOTE_AT: usize = 8;
 
 const KINDS: Names = &[
@@ -168,7 +168,7 @@ fn unreachable(p: &mut Printer, data: Data<'_>, code: u8) -> Result<bool, Cut> {
     Ok(true)
 }
 
-/// Protocol and destination port of a packet that an error is about.
+/// Protocol and destination port of the packet quoted in an error.
 fn quoted_port(packet: Data<'_>) -> Option<(u8, u16)> {
     let (mut next, mut at) = (packet.u8(6).ok()?, 40);
     while at < packet.here() {
@@ -201,7 +201,7 @@ fn error(p: &mut Printer, data: Data<'_>, kind: u8, code: u8) -> Result<bool, Cu
     Ok(true)
 }
 
-/// Neighbour discovery; its options under `-v`.
+/// Neighbour discovery; options with `-v`.
 fn neighbour(p: &mut Printer, data: Data<'_>, kind: u8) -> Result<bool, Cut> {
     let header_len = match kind {
         133 => 8,
@@ -239,7 +239,7 @@ fn neighbour(p: &mut Printer, data: Data<'_>, kind: u8) -> Result<bool, Cut> {
     Ok(!is_cut)
 }
 
-/// Home agents, and prefixes of a home network.
+/// Home agents, and the prefixes of a home network.
 fn mobility(p: &mut Printer, data: Data<'_>, kind: u8) -> Result<bool, Cut> {
     match kind {
         144 | 146 => put!(p, ", id 0x{:04x}", data.u16(4)?),

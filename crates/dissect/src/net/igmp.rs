@@ -12,7 +12,7 @@ use crate::text::{Names, duration, name};
 const RECORDS: Names =
     &[(1, "is_in"), (2, "is_ex"), (3, "to_in"), (4, "to_ex"), (5, "allow"), (6, "block")];
 
-/// Messages of PIM version 1, which are messages of IGMP.
+/// Messages of PIM version 1, which is carried in IGMP.
 const PIM_1: Names = &[
     (0, "Query"),
     (1, "Register"),

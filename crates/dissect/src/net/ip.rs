@@ -1,6 +1,6 @@
-//! IPv4: the header (RFC 791), its options, and what it carries.
+//! IPv4: the header (RFC 791) and its options.
 //!
-//! Called by: `link`, tunnels, ICMP errors. What is behind the header goes to `demux`.
+//! Called by: `link`, tunnels, ICMP errors. `demux` prints the payload.
 
 use core::net::IpAddr;
 
@@ -14,7 +14,7 @@ use crate::text::{Names, bits, name};
 
 const HEADER_LEN: usize = 20;
 
-/// Where the checksum of the header lies.
+/// Offset of the header checksum.
 const CHECKSUM_AT: usize = 10;
 
 const FLAGS: Names = &[(0x2000, "+"), (0x4000, "DF"), (0x8000, "rsvd")];
@@ -33,12 +33,12 @@ const OPTIONS: Names = &[
     (82, "traceroute"),
 ];
 
-/// Protocols that have ports, and print the addresses themselves.
+/// Protocols with ports, which print the addresses themselves.
 pub(super) fn has_ports(protocol: u8) -> bool {
     matches!(protocol, 6 | 17 | 33 | 132)
 }
 
-/// A packet of the version that it says it is.
+/// A packet of either version, by its version field.
 pub(crate) fn either(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "ipn";
     if data.len < 1 {
@@ -90,7 +90,7 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>) -> Done {
             put!(p, "bad-len {total}");
             return Ok(());
         }
-        // A segment on its way to a card that cuts it.
+        // Linux writes a total length of 0 into a super-segment that the interface is to cut.
         total = data.len;
     }
     let packet = data.within(total);
@@ -100,7 +100,7 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>) -> Done {
     payload(p, packet, header_len)
 }
 
-/// The fields of the header; `None` if options were cut off, and the rest is not looked at.
+/// The fields of the header; `None` if the options were cut off, and the rest is not printed.
 fn verbose(p: &mut Printer, packet: Data<'_>, header_len: usize) -> Result<Option<()>, Cut> {
     let tos = packet.u8(1)?;
     let ecn = ["", ",ECT(1)", ",ECT(0)", ",CE"][usize::from(tos & 3)];
@@ -166,7 +166,7 @@ fn payload(p: &mut Printer, packet: Data<'_>, header_len: usize) -> Done {
     p.deeper(|p| demux(p, protocol, packet.skip(header_len), &carrier))
 }
 
-/// Where a source route ends, which is what checksums cover (RFC 1122 section 4.2.3.8).
+/// The last address of a source route, which checksums cover (RFC 1122 section 4.2.3.8).
 fn last_hop(packet: Data<'_>, header_len: usize) -> Option<core::net::Ipv4Addr> {
     let mut at = HEADER_LEN;
     while at < header_len {
@@ -186,7 +186,7 @@ fn last_hop(packet: Data<'_>, header_len: usize) -> Option<core::net::Ipv4Addr> 
     None
 }
 
-/// Options, with commas between; `None` where one was cut off.
+/// Options, separated by commas; `None` if one was cut off.
 fn options_of(p: &mut Printer, options: Data<'_>, len: usize) -> Result<Option<()>, Cut> {
     let mut at = 0;
     while at < len {

@@ -1,6 +1,6 @@
-//! IPv6: the header (RFC 8200), and the walk through what follows it to what it carries.
+//! IPv6: the header (RFC 8200), and the walk through extension headers to the payload.
 //!
-//! Called by: `link`, tunnels. `ip6_extensions` prints extension headers, `demux` what comes last.
+//! Called by: `link`, tunnels. `ip6_extensions` prints extension headers, `demux` the payload.
 
 use core::net::IpAddr;
 
@@ -63,7 +63,7 @@ fn verbose(p: &mut Printer, data: Data<'_>, next: u8, payload_len: usize) -> Don
     Ok(())
 }
 
-/// From header to header. `len` is what is left of the packet, its header included.
+/// Walk from header to header. `len` is the length of the packet, its header included.
 fn walk(p: &mut Printer, data: Data<'_>, first: u8, (payload_len, len): (usize, usize)) -> Done {
     let (src, dst) = (data.v6(8)?, data.v6(24)?);
     let packet = data.within(len);
@@ -71,7 +71,7 @@ fn walk(p: &mut Printer, data: Data<'_>, first: u8, (payload_len, len): (usize, 
     let (mut next, mut before) = (first, None);
     let (mut at, mut is_fragment) = (HEADER_LEN, false);
     let mut previous = 0;
-    // As tcpdump: what begins behind the end is looked at, and says itself that nothing is there.
+    // As in tcpdump, a header beyond the end is still visited, and prints that it is cut off.
     while previous < packet.here() {
         if len < at {
             p.cut();
@@ -135,7 +135,7 @@ fn walk(p: &mut Printer, data: Data<'_>, first: u8, (payload_len, len): (usize, 
     Ok(())
 }
 
-/// What comes last, as long as the headers say; `None` if that is more than there is.
+/// The payload, with the length that the headers give; `None` if that is inconsistent.
 fn payload<'a>(
     p: &mut Printer,
     data: Data<'a>,
@@ -155,7 +155,7 @@ fn payload<'a>(
             put!(p, "truncated-ip6 - {} bytes missing!", total - data.len);
         }
     } else if jumbo.payload_len == 0 {
-        // Nothing is carried: where would an extension header have come from?
+        // A payload length of 0 is inconsistent with extension headers.
         if has_extensions {
             p.cut();
             return Ok(None);

@@ -1,22 +1,22 @@
 //! IPv6 extension headers: hop-by-hop and destination options, fragments, routing (RFC 8200, 2675,
 //! 6275, 8754).
 //!
-//! Called by: `ip6`, which walks from one to the next. Each returns its length, or `None` where
-//! nothing is to be looked at behind it.
+//! Called by: `ip6`, which walks from one to the next. Each returns its length, or `None` if
+//! nothing behind it can be printed.
 
 use core::net::Ipv6Addr;
 
 use crate::data::{Cut, Data, Done};
 use crate::print::{Printer, put};
 
-/// The payload length, which an option may give where the header's field is too small for it.
+/// The payload length, from the header or, if its field is too small, from an option.
 #[derive(Clone, Copy)]
 pub(super) struct Jumbo {
     pub(super) payload_len: usize,
     pub(super) is_found: bool,
 }
 
-/// Why hop-by-hop options may not stand behind this header.
+/// Why hop-by-hop options may not follow this header.
 pub(super) fn misplaced(before: Option<u8>) -> Option<&'static str> {
     match before {
         None => None,
@@ -101,7 +101,7 @@ fn options(p: &mut Printer, data: Data<'_>, mut jumbo: Option<&mut Jumbo>) -> Do
     Ok(())
 }
 
-/// Takes the length that a jumbo option gives, if it may give one (RFC 2675 section 3).
+/// Use the length of a jumbo option, if that is allowed (RFC 2675 section 3).
 fn jumbo_option(len: u32, jumbo: Option<&mut Jumbo>, has_jumbo: &mut bool) -> String {
     if *has_jumbo {
         return format!("(jumbo: {len} - already seen) ");
@@ -136,7 +136,7 @@ fn sub_options(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// `left` is what follows the header, by the length of the packet.
+/// `left` is the length behind the header.
 pub(super) fn fragment(p: &mut Printer, data: Data<'_>, left: usize) -> Result<Option<usize>, Cut> {
     p.protocol = "frag6";
     let offset = data.u16(2)? & 0xfff8;
@@ -196,7 +196,7 @@ pub(super) fn routing(p: &mut Printer, data: Data<'_>) -> Result<Option<usize>, 
     Ok(Some((len + 1) * 8))
 }
 
-/// The destination behind a routing header, which checksums cover (RFC 8200 section 8.1).
+/// The final destination of a routing header, which checksums cover (RFC 8200 section 8.1).
 pub(super) fn last_hop(packet: Data<'_>, first: u8) -> Option<Ipv6Addr> {
     let (mut next, mut at) = (first, 40);
     loop {

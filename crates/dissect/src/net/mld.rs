@@ -9,7 +9,7 @@ use crate::text::{Names, name};
 const RECORDS: Names =
     &[(1, "is_in"), (2, "is_ex"), (3, "to_in"), (4, "to_ex"), (5, "allow"), (6, "block")];
 
-/// A group, and how long its listeners may wait with the answer.
+/// A group, and the maximum response delay.
 pub(super) fn group(p: &mut Printer, data: Data<'_>) -> Done {
     if data.has(0, 24) {
         put!(p, "max resp delay: {} addr: {}", data.u16(4)?, data.v6(8)?);
@@ -17,7 +17,7 @@ pub(super) fn group(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
-/// A number of three bits of exponent and some of mantissa, if its first bit is set.
+/// A number with three bits of exponent and a mantissa, if its first bit is set.
 fn unpacked(code: u32, mantissa_bits: u32) -> u32 {
     if code >> (mantissa_bits + 3) == 0 {
         return code;

@@ -1,5 +1,5 @@
-//! What Ethernet and its kin carry: IP of both versions, ARP, MPLS, and the protocols that IP
-//! carries beside those of `transport`.
+//! The network layer: IP of both versions, ARP, MPLS, and the protocols over IP other than those of
+//! `transport`.
 //!
 //! Called by: `link`, and tunnels.
 
@@ -34,33 +34,33 @@ pub(crate) use ip6::print as ip6;
 pub(crate) use mpls::print as mpls;
 pub(crate) use redundancy::hsrp;
 
-/// The IP header above a payload.
+/// The IP header of a payload.
 #[derive(Clone, Copy)]
 pub(crate) struct Carrier {
     pub(crate) src: IpAddr,
-    /// As it stands in the header.
+    /// The destination in the header.
     pub(crate) dst: IpAddr,
-    /// Behind routing headers, which checksums know.
+    /// The final destination of a source route or routing header, which checksums cover.
     pub(crate) last: IpAddr,
-    /// The protocol that the IP header itself names; extension headers may stand between.
+    /// The protocol that the IP header names; extension headers may follow it.
     pub(crate) protocol: u8,
-    /// A part of a datagram.
+    /// It is a fragment.
     pub(crate) is_fragment: bool,
     /// TTL or hop limit.
     pub(crate) hops: u8,
 }
 
-/// A checksum field, judged.
+/// A checksum field, and whether it is right.
 #[derive(Clone, Copy)]
 pub(crate) struct Checksum {
     pub(crate) has: u16,
     pub(crate) ought: u16,
-    /// By the sum of everything, to which the two zeros of one's complement are one.
+    /// According to the sum over everything, so that both zeros of ones' complement are right.
     pub(crate) is_right: bool,
 }
 
 impl Checksum {
-    /// Of bytes whose field is at `at`, with the sum of a pseudo-header.
+    /// Check the field at `at`, with the sum of a pseudo-header.
     pub(crate) fn of(bytes: &[u8], at: usize, pseudo: Sum) -> Option<Checksum> {
         let has = u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?);
         let sum = pseudo.plus(Ladder::best().sum(bytes));
@@ -79,8 +79,8 @@ impl Carrier {
         (address(self.src), address(self.dst))
     }
 
-    /// The checksum field at `at` of a payload of `len` bytes that has the pseudo-header; `None`
-    /// where not all that it covers is here.
+    /// Check the field at `at` of a payload with a pseudo-header; `None` if not all of it was
+    /// captured.
     pub(crate) fn checksum(&self, protocol: u8, data: Data<'_>, at: usize) -> Option<Checksum> {
         let bytes = data.get(0, data.len).ok()?;
         let length = Sum::of_be16(u16::try_from(data.len & 0xffff).ok()?)
@@ -102,7 +102,7 @@ pub(crate) fn address(address: IpAddr) -> String {
     }
 }
 
-/// The same of the 16 bytes of one.
+/// The same for an IPv6 address.
 pub(crate) fn v6(address: Ipv6Addr) -> crate::data::V6 {
     crate::data::V6(address)
 }

@@ -1,12 +1,12 @@
-//! MPLS: a stack of labels, and what is behind the last (RFC 3032, 3270).
+//! MPLS: the label stack, and the content (RFC 3032, 3270).
 //!
-//! Called by: Ethernet types, PPP, HDLC, UDP.
+//! Called by: Ethertypes, PPP, HDLC, UDP.
 
 use super::{ip, ip6};
 use crate::data::{Data, Done};
 use crate::print::{Printer, put};
 
-/// Labels that mean something by themselves.
+/// Reserved labels.
 const RESERVED: [&str; 16] = [
     "IPv4 explicit NULL",
     "router alert",
@@ -58,7 +58,7 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>) -> Done {
         0 | 3 => 0x45,
         2 => 0x60,
         _ if rest.len < 1 => return Ok(()),
-        // Nothing names what is carried; its first byte shows it.
+        // No field names the content; its first byte identifies it.
         _ => rest.u8(0)?,
     };
     if matches!(first, 0x45..=0x4f | 0x60..=0x6f | 0x81..=0x83) {

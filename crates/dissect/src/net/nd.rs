@@ -26,7 +26,7 @@ const OPTIONS: Names = &[
 
 const PREFIX_FLAGS: Names = &[(0x80, "onlink"), (0x40, "auto"), (0x20, "router")];
 
-/// How much a router is preferred (RFC 4191 section 2.1).
+/// The preference of a router (RFC 4191 section 2.1).
 pub(super) fn preference(flags: u8) -> &'static str {
     ["medium", "high", "rsv", "low"][usize::from(flags >> 3 & 3)]
 }
@@ -35,7 +35,7 @@ fn lifetime(seconds: u32) -> String {
     if seconds == u32::MAX { "infinity".to_owned() } else { format!("{seconds}s") }
 }
 
-/// A line for each option; `None` if the last one is cut off.
+/// Print a line for each option; `None` if the last one is cut off.
 pub(super) fn options(p: &mut Printer, data: Data<'_>) -> Result<Option<()>, Cut> {
     let mut at = 0;
     while at < data.here() {

@@ -1,5 +1,4 @@
-//! Routers that stand in for each other: VRRP, both versions of it in use (RFC 3768, 5798), and
-//! HSRP (RFC 2281).
+//! Router redundancy: VRRP, versions 2 and 3 (RFC 3768, 5798), and HSRP (RFC 2281).
 //!
 //! Called by: `demux`; `app` for HSRP, which is over UDP.
 

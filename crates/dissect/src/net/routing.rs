@@ -1,7 +1,7 @@
-//! Routing protocols over IP, by the names and lengths of their messages: OSPF (RFC 2328, 5340),
-//! PIM (RFC 7761), EIGRP (RFC 7868), RSVP (RFC 2205), EGP and IGRP.
+//! Routing protocols over IP, with the names and lengths of their messages: OSPF (RFC 2328, 5340),
+//! PIM (RFC 7761), EIGRP (RFC 7868), and RSVP (RFC 2205).
 //!
-//! Called by: `demux`. What the messages hold is not printed, also not under `-v`.
+//! Called by: `demux`. The content of messages is not printed, even with `-v`.
 
 use crate::data::{Data, Done};
 use crate::print::{Printer, put};
@@ -15,7 +15,7 @@ const OSPF: Names = &[
     (5, "LS-Ack"),
 ];
 
-/// An OSPF packet's authentication by MD5, and the bytes that this adds behind it.
+/// The value for MD5 authentication, and the bytes of the digest behind the packet.
 const OSPF_MD5: u16 = 2;
 const OSPF_MD5_LEN: usize = 16;
 
@@ -55,7 +55,7 @@ const RSVP: Names = &[
 pub(super) fn ospf(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "ospf2";
     let is_signed = data.u16(14)? == OSPF_MD5;
-    // As tcpdump: what such a packet lacks comes out as a length below zero.
+    // As in tcpdump, a packet shorter than the digest gets a length that wrapped around.
     let len = if is_signed { data.len.wrapping_sub(OSPF_MD5_LEN) as u32 } else { data.len as u32 };
     let what = name(OSPF, data.u8(1)?, "unknown LS-type {}");
     put!(p, "OSPFv{}, {what}, length {len}", data.u8(0)?);

@@ -1,6 +1,6 @@
 //! RPL, the routing protocol of lossy networks (RFC 6550).
 //!
-//! Called by: `icmp6`. Options of its messages are not printed.
+//! Called by: `icmp6`. Options are not printed.
 
 use crate::data::{Data, Done};
 use crate::print::{Printer, put};

@@ -1,31 +1,31 @@
-//! The first sequence numbers of each connection, so that those behind are printed from 1 on.
+//! The initial sequence numbers of connections, for relative sequence numbers.
 //!
-//! Called by: `tcp`. Bounded: a flood of connections makes it forget.
+//! Called by: `tcp`. Bounded; many connections make it forget earlier ones.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-/// Connections that are remembered; with more, all are forgotten, and numbers are long again once.
+/// Maximum number of connections. When it is reached, all are forgotten, and numbers begin anew.
 const MOST: usize = 1 << 14;
 
-/// What to take from the numbers of a segment.
+/// The bases that are subtracted from a segment's numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Base {
-    /// From its sequence number.
+    /// For its sequence number.
     pub(super) seq: u32,
-    /// From its acknowledgment number, and those of its SACK blocks.
+    /// For its acknowledgment number, and its SACK blocks.
     pub(super) ack: u32,
 }
 
-/// Both ends of a connection, the lesser first.
+/// Both ends of a connection, the smaller first.
 type Key = (SocketAddr, SocketAddr);
 
 #[derive(Default)]
 pub(crate) struct Flows(HashMap<Key, Base>);
 
 impl Flows {
-    /// What to take from a segment's numbers, and from those of its SACK blocks; of the first
-    /// segment of a connection nothing is taken but from the latter.
+    /// The bases of a segment, and the base of its SACK blocks. For the first segment of a
+    /// connection only the latter is not zero.
     pub(super) fn base(
         &mut self,
         (from, to): (SocketAddr, SocketAddr),

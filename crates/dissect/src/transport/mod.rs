@@ -1,6 +1,6 @@
-//! TCP, UDP and SCTP; what they carry is in `app`.
+//! TCP, UDP and SCTP; `app` prints their payload.
 //!
-//! Called by: `net`, for what IP carries.
+//! Called by: `net`.
 
 mod flows;
 mod mptcp;
@@ -17,7 +17,8 @@ pub(crate) use udp::print as udp;
 use crate::net::Carrier;
 use crate::print::{Printer, put};
 
-/// From whom to whom: addresses, unless they stand in front of an extension header, and ports.
+/// Source and destination: addresses, unless an extension header already has them in front, and
+/// ports.
 pub(crate) fn ends(p: &mut Printer, carrier: &Carrier, protocol: u8, ports: Option<(u16, u16)>) {
     let (from, to) = carrier.ends();
     match ports {

@@ -1,6 +1,6 @@
-//! SCTP: chunks, one after the other (RFC 9260).
+//! SCTP: its chunks (RFC 9260).
 //!
-//! Called by: `net::demux`. What chunks of data hold is named, and not looked at.
+//! Called by: `net::demux`. The protocol of data chunks is named but not dissected.
 
 use crate::data::{Cut, Data, Done};
 use crate::net::Carrier;
@@ -30,7 +30,7 @@ const CHUNKS: Names = &[
     (0xc2, "REL CTRL ACK"),
 ];
 
-/// What data is of.
+/// Payload protocols of data chunks.
 const PAYLOADS: Names = &[
     (1, "ISDN Q.921"),
     (2, "M2UA"),
@@ -95,7 +95,7 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>, carrier: &Carrier) -> Done 
     Ok(())
 }
 
-/// A chunk; what follows it, `None` if nothing can.
+/// Print a chunk; returns the data behind it, `None` if there is none.
 fn chunk<'a>(
     p: &mut Printer,
     rest: Data<'a>,

@@ -1,6 +1,6 @@
-//! TCP segments: flags, numbers, and whose data they carry (RFC 9293).
+//! TCP segments: flags, numbers, and the payload (RFC 9293).
 //!
-//! Called by: `net::demux`. `tcp_options` prints options, `app` data by port.
+//! Called by: `net::demux`. `tcp_options` prints options, `app` the payload by port.
 
 use std::net::SocketAddr;
 
@@ -33,7 +33,7 @@ const LETTERS: [(u8, char); 8] = [
     (0x80, 'W'),
 ];
 
-/// Bytes of the text in a reset that are printed.
+/// Bytes of a reset's text that are printed.
 const RESET_BYTES_MAX: usize = 30;
 
 pub(crate) fn print(p: &mut Printer, data: Data<'_>, carrier: &Carrier) -> Done {
@@ -106,8 +106,8 @@ fn letters(flags: u8) -> String {
     if set.is_empty() { "none".to_owned() } else { set }
 }
 
-/// What to take from its numbers. As tcpdump: a segment without ACK knows one end's numbers alone,
-/// and begins nothing.
+/// The bases for relative numbers. As in tcpdump, a segment without ACK gets none and begins no
+/// flow.
 fn bases(
     p: &mut Printer,
     data: Data<'_>,
@@ -152,7 +152,7 @@ fn numbers(p: &mut Printer, data: Data<'_>, flags: u8, len: u32, bases: Bases) -
     Ok(())
 }
 
-/// A reset may say why (RFC 9293 section 3.5.3).
+/// The text of a reset (RFC 9293 section 3.5.3).
 fn reset_text(p: &mut Printer, data: Data<'_>) {
     p.out.push_str(if data.has(0, data.len) { " [RST" } else { " [!RST" });
     if data.len > RESET_BYTES_MAX {

@@ -1,4 +1,4 @@
-//! TCP options, each with what it says (RFC 9293, 7323, 2018, 7413, 8684, 5925 and others).
+//! TCP options with their content (RFC 9293, 7323, 2018, 7413, 8684, 5925 and others).
 //!
 //! Called by: `tcp`. `mptcp` prints those of Multipath TCP.
 
@@ -29,10 +29,10 @@ const NAMES: Names = &[
     (254, "exp"),
 ];
 
-/// Bytes of a signature (RFC 2385).
+/// Bytes of an MD5 signature (RFC 2385).
 const SIGNATURE_LEN: usize = 16;
 
-/// What to take from the numbers of a segment.
+/// The bases that are subtracted from a segment's numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bases {
     pub(super) seq: u32,
@@ -43,19 +43,19 @@ pub(super) struct Bases {
 /// The options of a segment.
 pub(super) struct Options<'a> {
     pub(super) data: Data<'a>,
-    /// By the header's length.
+    /// According to the header length.
     pub(super) len: usize,
     pub(super) flags: u8,
 }
 
-/// How an option came out.
+/// The result of an option.
 enum Found {
-    /// Of its content so many bytes were printed.
+    /// This many bytes of its content were printed.
     Printed(usize),
     Bad,
 }
 
-/// Prints them; false if they were cut off or made no sense, and nothing follows.
+/// Print the options; false if they were cut off or invalid, and nothing follows.
 pub(super) fn print(
     p: &mut Printer,
     options: &Options<'_>,
@@ -76,7 +76,7 @@ pub(super) fn print(
             let content = (at + 2).min(at + len);
             match option(p, options, segment, (kind, content, len), bases) {
                 Err(Cut) => {
-                    // What is cut off ends the line, as with tcpdump.
+                    // As in tcpdump, an option that is cut off ends the line.
                     p.cut();
                     p.out.push_str(if is_first { "" } else { ">" });
                     return Ok(false);
@@ -101,7 +101,7 @@ pub(super) fn print(
     Ok(true)
 }
 
-/// The content of one option, which begins at `at`.
+/// The content of an option, which begins at `at`.
 fn option(
     p: &mut Printer,
     options: &Options<'_>,
@@ -161,7 +161,7 @@ fn option(
     Ok(Found::Printed(needed))
 }
 
-/// Cookies, experiments, and what nobody knows.
+/// Fast Open cookies, experiments, and unknown options.
 fn of_any_length(p: &mut Printer, kind: u8, data: Data<'_>, len: usize) -> Result<Found, Cut> {
     match kind {
         34 => {
@@ -216,7 +216,7 @@ fn authentication(p: &mut Printer, data: Data<'_>, len: usize) -> Result<Found, 
     Ok(Found::Printed(len))
 }
 
-/// A cookie, or that one is asked for (RFC 7413 section 4.1.1).
+/// A cookie, or the request for one (RFC 7413 section 4.1.1).
 fn fast_open(p: &mut Printer, data: Data<'_>) -> Result<(), Cut> {
     match data.len {
         0 => p.out.push_str(" cookiereq"),

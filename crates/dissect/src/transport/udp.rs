@@ -1,6 +1,6 @@
-//! UDP datagrams: lengths, the checksum, and whose data they carry (RFC 768, 2675).
+//! UDP datagrams: length, checksum, and the payload (RFC 768, 2675).
 //!
-//! Called by: `net::demux`. What a port stands for is in `app`.
+//! Called by: `net::demux`. `app` prints the payload by port.
 
 use super::ends;
 use crate::app;
@@ -29,7 +29,7 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>, carrier: &Carrier) -> Done 
         p.cut();
         return Ok(());
     };
-    // A jumbogram has no length of its own.
+    // The length field of a jumbogram is 0.
     let is_jumbo = length == 0 && data.len > 65_535;
     let length = if is_jumbo { data.len } else { usize::from(length) };
     if length < HEADER_LEN {
@@ -55,7 +55,7 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>, carrier: &Carrier) -> Done 
     app::over_udp(p, payload, ports, length - HEADER_LEN, carrier)
 }
 
-/// Of IPv4, `-v` says nothing about it, as with tcpdump.
+/// As in tcpdump, a single `-v` does not check it for IPv4.
 fn checksum(p: &mut Printer, data: Data<'_>, len: usize, carrier: &Carrier) -> Done {
     let is_v6 = carrier.is_v6();
     if !is_v6 && p.style.verbose < 2 {

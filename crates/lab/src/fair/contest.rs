@@ -1,7 +1,7 @@
-//! A contest: flows behind one queue, when each begins, and what came of it.
+//! A contest: flows that share a queue, when each begins, and the outcome.
 //!
-//! Called by: `fair`, `real::shared`, benchmarks. The model of the path is `sim::goodput`'s, in
-//! both clocks.
+//! Called by: `fair`, `real::shared`, benchmarks. In virtual and real time the path is the model of
+//! `sim::goodput`.
 
 use base::Duration;
 use device::fault::Rng;
@@ -9,49 +9,49 @@ use link::Counts;
 use sim::goodput::Goodput;
 use tcp::cc::Algorithm;
 
-/// Whose TCP sends.
+/// The sender's TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// This stack's.
+    /// This stack.
     Ours,
-    /// This machine's kernel's.
+    /// This machine's kernel.
     Linux,
 }
 
-/// One of the flows.
+/// A flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Whose it is.
+    /// The sender's TCP.
     pub whose: Whose,
     /// Its congestion control.
     pub algorithm: Algorithm,
-    /// When it begins, but for a part of a round trip that the seed draws.
+    /// When it begins; the seed adds a part of a round trip.
     pub at: Duration,
 }
 
 /// Flows, and the path that they share.
 #[derive(Clone, Debug)]
 pub struct Contest {
-    /// Rate, delay, queue, seed; its length counts from when the last flow begins.
+    /// Rate, delay, queue, seed; its length counts from the beginning of the last flow.
     pub path: Goodput,
-    /// Who shares it.
+    /// The flows.
     pub flows: Vec<Flow>,
-    /// From one look at what was received to the next.
+    /// Time between two looks at the received bytes.
     pub every: Duration,
 }
 
-/// What came of it.
+/// The outcome of a contest.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Bits a second of each flow from when the last one begins.
+    /// Bits a second of each flow, from the beginning of the last one.
     pub flows_bps: Vec<f64>,
     /// End of each interval in seconds, and bits a second of each flow in it.
     pub rates: Vec<(f64, Vec<f64>)>,
-    /// What the bottleneck did.
+    /// The counts of the bottleneck.
     pub bottleneck: Counts,
     /// In real time: the longest pause of the bridge, in milliseconds.
     pub pause_ms: f64,
-    /// In real time: runs before this one that were void.
+    /// In real time: runs that were discarded before this one.
     pub void: u32,
 }
 
@@ -61,8 +61,8 @@ impl Contest {
         self.flows.iter().map(|flow| flow.at).max().unwrap_or(Duration::ZERO)
     }
 
-    /// When each flow begins, with what the seed draws: flows of one moment begin within a round
-    /// trip, in either order.
+    /// When each flow begins. The seed spreads flows of the same time over a round trip, in either
+    /// order.
     pub fn starts(&self) -> Vec<Duration> {
         let mut rng = Rng::new(self.path.seed);
         let rtt_ns = 2 * self.path.delay.as_nanos() as usize;
@@ -70,18 +70,18 @@ impl Contest {
         self.flows.iter().map(|flow| flow.at + part()).collect()
     }
 
-    /// When to look at what was received: the last look is the end.
+    /// When to look at the received bytes; the last look is the end.
     pub fn looks(&self) -> impl Iterator<Item = Duration> {
         let (from, every) = (self.from().as_nanos(), self.every.as_nanos().max(1));
         let end = from + self.path.length.as_nanos();
-        // The moment from which it counts is one of them.
+        // `from`, where the measurement begins, is one of the looks.
         let first = from % every;
         let moments = (u64::from(first == 0)..).map(move |n| first + n * every);
         let inner = moments.take_while(move |&at| at < end);
         inner.chain([end]).map(Duration::from_nanos)
     }
 
-    /// What came of it, by the bytes that were received at each of the looks.
+    /// The outcome, from the bytes received by each look.
     pub fn outcome(&self, looks: &[(f64, Vec<u64>)], bottleneck: Counts) -> Outcome {
         let from = self.from().as_secs_f64();
         let rate = |a: &(f64, Vec<u64>), b: &(f64, Vec<u64>)| -> Vec<f64> {
@@ -110,7 +110,7 @@ impl Outcome {
         }
     }
 
-    /// The larger over the smaller.
+    /// The larger of [`Outcome::ratio`] and its inverse.
     pub fn imbalance(&self) -> f64 {
         self.ratio().max(1.0 / self.ratio().max(1e-9))
     }

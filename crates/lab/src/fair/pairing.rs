@@ -1,4 +1,4 @@
-//! What the command line says of flows and of the path that they share.
+//! The flows and their path on the command line.
 //!
 //! Called by: `fair`.
 
@@ -10,18 +10,18 @@ use tcp::cc::Algorithm;
 use super::{Contest, Flow, Whose};
 use crate::wan::grid::{self, Path};
 
-/// Flows that begin one after the other, and whose they are.
+/// Flows in the order in which they begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pairing {
     pub(super) flows: Vec<(Whose, Algorithm)>,
 }
 
-/// Flows of a pairing at most.
+/// Maximum number of flows in a pairing.
 const FLOWS_MAX: usize = 8;
-/// Rates in the document and the picture are means of so much time.
+/// The interval of rates in document and plot.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Which pairings, over which path.
+/// The pairings, and their path.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Flows and their path")]
 pub(crate) struct Choice {
@@ -75,7 +75,7 @@ fn flow(text: &str) -> Result<(Whose, Algorithm), String> {
     }
 }
 
-/// As on the command line: Linux's reno repairs with SACK, as our newreno.
+/// As on the command line. Linux's reno recovers with SACK, as our newreno does.
 pub(super) fn name(whose: Whose, algorithm: Algorithm) -> String {
     match (whose, algorithm) {
         (Whose::Ours, algorithm) => algorithm.name().to_owned(),
@@ -84,7 +84,7 @@ pub(super) fn name(whose: Whose, algorithm: Algorithm) -> String {
     }
 }
 
-/// The pairs that say something where none is chosen.
+/// The default pairs.
 const OURS: &[&str] =
     &["cubic+cubic", "cubic+newreno", "cubic+bbr", "newreno+newreno", "newreno+bbr", "bbr+bbr"];
 const WITH_LINUX: &[&str] = &[
@@ -110,8 +110,7 @@ impl Pairing {
 }
 
 impl Choice {
-    /// Those of the command line; without any, all that say something; with `--quick` and Linux,
-    /// two.
+    /// The pairings of the command line, or the default ones; with `--quick` and Linux two of them.
     pub(super) fn pairings(&self, quick: bool) -> Vec<Pairing> {
         if !self.pairs.is_empty() {
             return self.pairs.clone();

@@ -1,4 +1,4 @@
-//! Which pairings a command line means, when flows begin, what counts, and how ours share.
+//! Pairings of a command line, starts of flows, goodput, and how our flows share a queue.
 
 use base::Duration;
 use clap::{CommandFactory, FromArgMatches, Parser};

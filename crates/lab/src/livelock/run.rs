@@ -1,4 +1,4 @@
-//! One load: who sends, who receives, and what is counted.
+//! One load: the sender, the receiver, and the counts.
 //!
 //! Called by: `livelock.rs`.
 
@@ -21,47 +21,47 @@ use crate::Error;
 
 const PORT: u16 = 5001;
 
-/// Payload of a datagram.
+/// Bytes of payload of a datagram.
 const BYTES: usize = 64;
 
-/// Most frames that the sender hands over at once.
+/// Maximum number of frames that the sender hands over at once.
 const AT_ONCE: usize = 32;
 
-/// What is offered.
+/// A load.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// Datagrams a second.
     pub pps: f64,
-    /// What the application does with each.
+    /// How long the application works on each.
     pub work: Duration,
-    /// For so long.
+    /// Length of the run.
     pub seconds: f64,
 }
 
-/// What came of it.
+/// The outcome of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     /// Datagrams put on the link.
     pub offered: u64,
-    /// Datagrams that the application had.
+    /// Datagrams that reached the application.
     pub delivered: u64,
     /// Wall time of the receiver.
     pub seconds: f64,
-    /// Part of that in which the application worked.
+    /// The fraction of that in which the application worked.
     pub application_share: f64,
-    /// Lost in the interface's ring.
+    /// Dropped in the interface's ring.
     pub lost_in_ring: u64,
-    /// Lost behind it, by the stack.
+    /// Dropped later, by the stack.
     pub lost_later: u64,
 }
 
 impl Outcome {
-    /// Datagrams a second that were put on the link.
+    /// Datagrams put on the link in a second.
     pub fn offered_pps(&self) -> f64 {
         if self.seconds > 0.0 { self.offered as f64 / self.seconds } else { 0.0 }
     }
 
-    /// Datagrams a second that the application had.
+    /// Datagrams that reached the application in a second.
     pub fn delivered_pps(&self) -> f64 {
         if self.seconds > 0.0 { self.delivered as f64 / self.seconds } else { 0.0 }
     }
@@ -79,7 +79,7 @@ fn instant(clock: Clock) -> Instant {
     Instant::from_nanos(clock.elapsed().as_nanos() as u64 + 1)
 }
 
-/// Offer a load and see.
+/// Offer a load and measure.
 ///
 /// # Errors
 /// A link or a socket that could not be made.
@@ -113,8 +113,8 @@ pub fn measure(load: &Load) -> Result<Outcome, Error> {
     })
 }
 
-/// A frame with a datagram of 64 bytes, as the first end of a pair would send it to the second:
-/// what it sends over a wire without a reader.
+/// A frame with a datagram of 64 bytes, as the first end of a pair sends it to the second. It is
+/// taken from a link whose other end has no stack.
 pub fn datagram(config: &PairConfig, to: SocketAddr) -> Option<Vec<u8>> {
     let (inside, mut wire) = device::mem::pair(&device::mem::Config::default());
     let mut client = end(config, inside, 1);
@@ -128,7 +128,7 @@ pub fn datagram(config: &PairConfig, to: SocketAddr) -> Option<Vec<u8>> {
     burst.first().map(|frame| frame.as_slice().to_vec())
 }
 
-/// The sender's thread: frames at the load's rate; returns how many were taken.
+/// The sender's thread: sends frames at the load's rate; returns how many the link took.
 fn offer(mut nic: Nic, frame: &[u8], load: &Load, clock: Clock) -> u64 {
     let (mut pool, mut burst) = (Pool::new(64 << 20), Burst::new());
     let begun = clock.elapsed();
@@ -146,13 +146,13 @@ fn offer(mut nic: Nic, frame: &[u8], load: &Load, clock: Clock) -> u64 {
             burst.push(frame);
         }
         offered += nic.tx_burst(&mut pool, &mut burst) as u64;
-        // A full ring is the link's limit; what it did not take is offered again.
+        // A full ring is the link's limit; the rest is offered again.
         burst.drain(..).for_each(|frame| pool.free(frame));
         pool.collect();
     }
 }
 
-/// The receiver's thread: the stack, then the application with all that came.
+/// The receiver's thread: polls the stack, then the application handles all that arrived.
 fn receive(
     stack: &mut Stack,
     socket: UdpHandle,
@@ -199,7 +199,7 @@ fn receive(
     Outcome { delivered, seconds, application_share, ..Outcome::default() }
 }
 
-/// What the application does: so many steps over the datagram's bytes.
+/// The application's work: `steps` steps of computation.
 fn spin(steps: u64, bytes: &[u8]) -> u64 {
     let mut state = bytes.first().copied().map_or(1, u64::from);
     for _ in 0..steps {
@@ -208,7 +208,7 @@ fn spin(steps: u64, bytes: &[u8]) -> u64 {
     state
 }
 
-/// Steps that take so long on this machine, now.
+/// The number of steps that take this long on this machine now.
 fn spins_for(work: Duration) -> u64 {
     const TRIED: u64 = 200_000;
     let begun = Clock::now();

@@ -1,4 +1,4 @@
-//! A load that the sender could not offer is not said to have been offered.
+//! A load that the sender could not offer is not reported as offered.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! Dots with their spread: panels side by side, in each a row for each thing that varies, in each
-//! row a lane for each series, the value beside it in figures.
+//! Dots with their spread: panels side by side, each with named rows, each row with a lane for each
+//! series; the value is printed beside it.
 //!
 //! Called by: `plot`.
 
@@ -10,24 +10,24 @@ use super::{tick, tick_label};
 use crate::Error;
 use crate::report::Span;
 
-/// What is to be seen. Values are 0 or more; the axis ends at 1 or at the greatest.
+/// The data. Values are 0 or more; the axis ends at 1 or at the largest.
 #[derive(Clone, Debug)]
 pub struct Dots {
-    /// What is shown.
+    /// The title.
     pub title: String,
-    /// How it was taken.
+    /// How the values were measured.
     pub subtitle: String,
-    /// The value and its unit.
+    /// The quantity and its unit.
     pub axis: String,
-    /// What the names of rows are.
+    /// What the rows are.
     pub row_title: String,
-    /// Rows of every panel.
+    /// The rows of each panel.
     pub rows: Vec<String>,
-    /// Lanes of every row.
+    /// The lanes of each row.
     pub series: Vec<String>,
     /// The panels.
     pub panels: Vec<Panel>,
-    /// Whose values are quoted.
+    /// The source of the quoted values.
     pub quoted: String,
 }
 
@@ -40,16 +40,16 @@ pub struct Panel {
     pub points: Vec<Point>,
 }
 
-/// One value.
+/// A value.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
     /// Index of its row.
     pub row: usize,
     /// Index of its series.
     pub series: usize,
-    /// Median, least and most; `None` if it was not measured.
+    /// Median, minimum and maximum; `None` if it was not measured.
     pub span: Option<Span>,
-    /// A published or foreign value for the same.
+    /// A published value for the same.
     pub quoted: Option<f64>,
 }
 
@@ -62,15 +62,15 @@ const ROW_GAP: i32 = 10;
 const PANEL_HEAD: i32 = 44;
 const PANEL_FOOT: i32 = 58;
 const FOOT: i32 = 30;
-/// Between panels, and for the figures at the right of each.
+/// Space between panels, and for the figures at the right of each.
 const GUTTER: i32 = 24;
 const FIGURES: i32 = 46;
-/// Panels in a line.
+/// Panels side by side.
 const ABREAST: usize = 3;
 
-/// Where things are.
+/// The computed layout.
 struct Layout {
-    /// Left of the panels, for the names of rows.
+    /// Width left of the panels, for the names of rows.
     names: i32,
     panel_width: i32,
     row_height: i32,
@@ -83,7 +83,7 @@ impl Dots {
     fn layout(&self) -> Layout {
         let longest = self.rows.iter().chain([&self.row_title]).map(|name| name.chars().count());
         let names = (longest.max().unwrap_or(0) as i32 * 8 + 16).min(260);
-        // Four stand as two and two.
+        // Four panels are placed two by two.
         let abreast = if self.panels.len() == 4 { 2 } else { self.panels.len().clamp(1, ABREAST) };
         let room = WIDTH - 2 * EDGE - names - GUTTER * (abreast as i32 - 1);
         let row_height = self.series.len() as i32 * LANE + ROW_GAP;
@@ -100,7 +100,7 @@ impl Dots {
         }
     }
 
-    /// The picture; `foot` stands below it.
+    /// The plot; `foot` is printed below it.
     pub(super) fn svg(&self, foot: &str) -> Result<String, Error> {
         let layout = self.layout();
         let lines = self.panels.len().div_ceil(layout.abreast).max(1) as i32;

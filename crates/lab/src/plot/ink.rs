@@ -1,7 +1,6 @@
-//! A sheet to draw on: text, lines, boxes and marks in pixels from the upper left corner.
+//! A sheet to draw on: text, lines, boxes and marks, in pixels from the upper left corner.
 //!
-//! Called by: the kinds of picture. Text is placed by its anchor, so that no font has to be
-//! measured.
+//! Called by: the kinds of plot. Text is placed by its anchor, so that no font has to be measured.
 
 use plotters::backend::SVGBackend;
 use plotters::coord::Shift;
@@ -12,13 +11,13 @@ use plotters::style::{Color, FontDesc, FontFamily, FontStyle, IntoTextStyle, RGB
 
 use crate::Error;
 
-/// Dark text, lesser text, lines of the grid, every other row.
+/// Text, secondary text, grid lines, every other row.
 pub(super) const BLACK: RGBColor = RGBColor(0x1f, 0x24, 0x28);
 pub(super) const GREY: RGBColor = RGBColor(0x5f, 0x68, 0x70);
 pub(super) const LIGHT: RGBColor = RGBColor(0xd5, 0xda, 0xde);
 pub(super) const BAND: RGBColor = RGBColor(0xf4, 0xf6, 0xf8);
 
-/// Colours that people who see few of them can tell apart (Okabe and Ito, 2008).
+/// Colours that people with colour blindness can tell apart (Okabe and Ito, 2008).
 pub(super) const SERIES: &[RGBColor] = &[
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xe6, 0x9f, 0x00),
@@ -29,7 +28,7 @@ pub(super) const SERIES: &[RGBColor] = &[
     RGBColor(0x60, 0x60, 0x60),
 ];
 
-/// Where a text stands to its point.
+/// The side of a text at which its point is.
 #[derive(Clone, Copy)]
 pub(super) enum Anchor {
     Left,
@@ -56,12 +55,12 @@ impl<'a> Ink<'a> {
         Ok(Ink { area })
     }
 
-    /// Nothing more comes.
+    /// Finish the drawing.
     pub(super) fn finish(self) -> Drawn {
         self.area.present().map_err(failed)
     }
 
-    /// Text, its middle at the height of the point.
+    /// Text, vertically centred on the point.
     pub(super) fn text(
         &self,
         words: &str,
@@ -73,7 +72,7 @@ impl<'a> Ink<'a> {
         self.styled(words, at, size, colour, anchor, FontStyle::Normal)
     }
 
-    /// The same in bold, from the left.
+    /// The same in bold, anchored left.
     pub(super) fn bold(&self, words: &str, at: (i32, i32), size: i32) -> Drawn {
         self.styled(words, at, size, BLACK, Anchor::Left, FontStyle::Bold)
     }
@@ -119,7 +118,7 @@ impl<'a> Ink<'a> {
         self.area.draw(&Circle::new(at, radius, colour.filled())).map_err(failed)
     }
 
-    /// The outline of a diamond; what it stands on stays visible.
+    /// The outline of a diamond; what is below it stays visible.
     pub(super) fn diamond(&self, (x, y): (i32, i32), radius: i32, colour: RGBColor) -> Drawn {
         let corners = [(x - radius, y), (x, y - radius), (x + radius, y), (x, y + radius)];
         let around = corners.iter().copied().chain([corners[0], corners[1]]);
@@ -128,7 +127,7 @@ impl<'a> Ink<'a> {
     }
 }
 
-/// The same colour, dark enough for text.
+/// A darker shade of the colour, for text.
 pub(super) fn for_text(colour: RGBColor) -> RGBColor {
     let darker = |part: u8| (u32::from(part) * 7 / 10) as u8;
     RGBColor(darker(colour.0), darker(colour.1), darker(colour.2))

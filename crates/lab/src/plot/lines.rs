@@ -1,4 +1,5 @@
-//! Lines over time: strips below each other, in each a line for each series, on one pair of axes.
+//! Lines over time: strips one below the other, each with a line for each series, all with the same
+//! axes.
 //!
 //! Called by: `plot`.
 
@@ -8,16 +9,16 @@ use super::ink::{Anchor, BLACK, GREY, Ink, LIGHT, SERIES, for_text};
 use super::{tick, tick_label};
 use crate::Error;
 
-/// What is to be seen. Values are 0 or more.
+/// The data. Values are 0 or more.
 #[derive(Clone, Debug)]
 pub struct Lines {
-    /// What is shown.
+    /// The title.
     pub title: String,
-    /// How it was taken.
+    /// How the values were measured.
     pub subtitle: String,
-    /// Unit of the axis from left to right.
+    /// Unit of the horizontal axis.
     pub across: String,
-    /// Unit of the axis upwards.
+    /// Unit of the vertical axis.
     pub up: String,
     /// The strips.
     pub strips: Vec<Strip>,
@@ -35,7 +36,7 @@ pub struct Strip {
 /// One line.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// Whose it is.
+    /// Its name.
     pub name: String,
     /// From left to right.
     pub points: Vec<(f64, f64)>,
@@ -52,7 +53,7 @@ const STRIP_FOOT: i32 = 34;
 const FOOT: i32 = 36;
 
 impl Lines {
-    /// The picture; `foot` stands below it.
+    /// The plot; `foot` is printed below it.
     pub(super) fn svg(&self, foot: &str) -> Result<String, Error> {
         let each = STRIP_HEAD + STRIP + STRIP_FOOT;
         let height = HEAD + each * self.strips.len().max(1) as i32 + FOOT;
@@ -85,7 +86,7 @@ impl Lines {
             let label = if value == 0.0 { format!("0 {}", self.across) } else { label };
             ink.text(&label, (x, bottom + 13), 12, GREY, Anchor::Centre)?;
         }
-        // Strips are low: every other line is enough.
+        // Strips are low: every other grid line is enough.
         for (value, label) in steps(max.1).into_iter().step_by(2) {
             let (_, y) = at((0.0, value));
             ink.line((left, y), (right, y), 1, LIGHT, 1.0)?;
@@ -110,7 +111,7 @@ impl Lines {
     }
 }
 
-/// Values of the lines of a grid, and what to write beside them.
+/// The values of grid lines, with their labels.
 fn steps(max: f64) -> Vec<(f64, String)> {
     let step = tick(max);
     let count = (max / step + 0.001) as i32;

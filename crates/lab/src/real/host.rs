@@ -1,7 +1,7 @@
-//! The two kinds of hosts: Linux in a network namespace behind a TAP, and our stack behind a wire
-//! in memory; both with an end of that for the bridge.
+//! The two kinds of hosts: Linux in a network namespace behind a TAP, and our stack behind a link
+//! in memory. Each comes with the other end of its link, for the bridge.
 //!
-//! Called by: `real`. Namespaces are gone with their host, however the run ends.
+//! Called by: `real`. A namespace is gone with its host, however the run ends.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -22,14 +22,14 @@ use tcp::cc::Algorithm;
 use super::{LOOK, address, drain, failed, fill, linux_name};
 use crate::Error;
 
-/// Frames that a TAP's queue takes: what a sender does not space must not be lost there.
+/// Queue length of a TAP in frames: bursts of a sender without pacing must not be lost there.
 const TAP_QUEUE: u32 = 20_000;
 
-/// Either's connection.
+/// A connection of either kind.
 pub(super) trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}
 
-/// Nothing could be moved for a while.
+/// The error of a call that ran into its time-out.
 pub(super) fn is_pause(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
@@ -46,14 +46,14 @@ enum Kind {
     Ours(Net, Option<DriverThread>),
 }
 
-/// A listener of either.
+/// A listener of either kind.
 pub(super) enum Listener {
     Linux(TcpListener),
     Ours(blocking::TcpListener),
 }
 
-/// A network namespace of our own making. Its name is given up at once: it is gone with this, or
-/// with this process, however that ends.
+/// A new network namespace. Its name is removed at once, so that the namespace is gone with this
+/// value, or with the process.
 fn new_namespace() -> Result<Namespace, Error> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -85,7 +85,7 @@ fn ip(arguments: &[&str]) -> Result<(), Error> {
 }
 
 impl Host {
-    /// Host number 1 or 2, with its end for the bridge.
+    /// Host number 1 or 2, and the other end of its link, for the bridge.
     pub(super) fn new(
         number: u8,
         ours: bool,
@@ -120,7 +120,7 @@ impl Host {
         }
     }
 
-    /// Take a connection for each of `counts`, and read from them until it is over.
+    /// Accept a connection for each of `counts`, and read from them until `over`.
     pub(super) fn serve(&self, listener: Listener, counts: &[AtomicU64], over: &AtomicBool) {
         let accept = || -> io::Result<Box<dyn Stream>> {
             match &listener {
@@ -151,9 +151,9 @@ impl Host {
         });
     }
 
-    /// Connect, and write until it is over.
+    /// Connect, and write until `over`.
     pub(super) fn send(&self, to: SocketAddr, over: &AtomicBool) {
-        // A flow that cannot begin brings nothing, and that is said of the run.
+        // If the connect fails, the flow delivers nothing, and the run reports that.
         if let Ok(stream) = self.connect(to) {
             fill(stream, over);
         }
@@ -193,7 +193,7 @@ impl Drop for Host {
         if let Kind::Ours(_, driver) = &mut self.kind
             && let Some(driver) = driver.take()
         {
-            // A driver that panicked has said so.
+            // A driver that panicked has printed its message.
             let _ = driver.stop();
         }
     }

@@ -1,9 +1,10 @@
-//! Several senders, Linux or ours, behind one queue, in real time; one sink of Linux behind it.
+//! Several senders, Linux or ours, share one queue in real time; behind it is one sink of Linux.
 //!
 //! Called by: `fair`, benchmarks. `host` has the two kinds of hosts. Linux only, and needs root.
 //!
-//! Each sender is a host of its own behind a device of its own; the bridge's side that they share
-//! is the bottleneck. The sink is Linux for all of them: two receivers would differ in their ACKs.
+//! Each sender is a host with its own device; the side of the bridge that they share is the
+//! bottleneck. The sink is Linux for all flows, because two kinds of receivers would differ in
+//! their ACKs.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,14 +20,14 @@ use super::{LOOK, MEMORY_BYTES, PORT, carry, failed};
 use crate::Error;
 use crate::fair::{Contest, Outcome, Whose};
 
-/// A run is void if the bridge paused for a longer part of the round-trip time than one in this:
-/// the queues of these paths hold half of one at least, and flows do not notice a shorter pause.
+/// A run is void if the bridge paused for more than the round-trip time divided by this. A queue
+/// holds half of one at least, so flows do not notice a shorter pause.
 const PAUSE_OF_RTT: f64 = 4.0;
 
-/// One run, repeated if the bridge paused in it, `again` times at most; `None` if `stop` says so.
+/// One run, repeated at most `again` times if the bridge paused in it; `None` if it was stopped.
 ///
 /// # Errors
-/// No hosts can be had, or a connection fails.
+/// The hosts cannot be made, or a flow received nothing.
 pub fn measure(
     contest: &Contest,
     again: u32,
@@ -63,7 +64,7 @@ fn once(contest: &Contest, stop: &(dyn Fn() -> bool + Sync)) -> Result<Option<Ou
     let received: Vec<AtomicU64> = contest.flows.iter().map(|_| AtomicU64::new(0)).collect();
     thread::scope(|scope| {
         let carrier = scope.spawn(|| carry(bridge, &over));
-        // Whatever goes wrong, the carrier is told to end before the scope waits for it.
+        // Even after an error, `over` is set before the scope waits for the carrier.
         let looks = (|| {
             let starts = contest.starts();
             let ports = PORT..;
@@ -97,7 +98,7 @@ fn once(contest: &Contest, stop: &(dyn Fn() -> bool + Sync)) -> Result<Option<Ou
     })
 }
 
-/// What each flow had brought, time after time until the contest is over.
+/// The bytes of each flow at each look, until the contest is over.
 fn watch(
     contest: &Contest,
     received: &[AtomicU64],

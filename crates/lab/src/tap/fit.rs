@@ -1,9 +1,8 @@
-//! A straight line through points by least squares, and how far its ends may be off.
+//! A straight line fitted by least squares, with confidence intervals.
 //!
-//! Called by: `tap.rs`. Source: any book of statistics; the intervals are those of Student's t with
-//! so many degrees of freedom.
+//! Called by: `tap.rs`. Source: any textbook of statistics; the intervals are Student's t.
 
-/// Of the intervals: in so many of all cases what was sought is inside.
+/// The confidence of the intervals.
 pub(super) const CONFIDENCE: f64 = 0.95;
 
 /// Two-sided 95 % points of Student's t by degrees of freedom, from 1 on; beyond the last, 1.96.
@@ -16,18 +15,18 @@ const STUDENT_95: [f64; 30] = [
 /// y = intercept + slope * x, each with half the width of its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
-    /// y where x is zero.
+    /// y at x = 0.
     pub intercept: f64,
-    /// It may be off by so much.
+    /// Half the width of its interval.
     pub intercept_off: f64,
-    /// y for each x.
+    /// The change of y for each x.
     pub slope: f64,
-    /// It may be off by so much.
+    /// Half the width of its interval.
     pub slope_off: f64,
 }
 
 impl Line {
-    /// Through these; `None` for fewer than three points, or all at one x.
+    /// Fit to these points; `None` for fewer than three points, or all at one x.
     pub(crate) fn through(points: &[(f64, f64)]) -> Option<Line> {
         let n = points.len() as f64;
         if points.len() < 3 {

@@ -1,8 +1,8 @@
-//! The other way of tapping, as a model: packets as messages that go from queue to queue.
+//! The STREAMS way of tapping, as a model: packets are messages that go from queue to queue.
 //!
 //! Called by: `tap.rs` alone; nothing else in wirespeed works like this. Sources: UNIX System V
-//! Release 4, Programmer's Guide: STREAMS; the network interface tap of SunOS 4, which it follows
-//! in its steps:
+//! Release 4, Programmer's Guide: STREAMS; the network interface tap of SunOS 4, whose steps it
+//! follows:
 //!
 //! 1. The driver asks for a message: a data block of six fields that describes a buffer, a message
 //!    block of six that points at it, and the buffer, each from an allocator of its own. The newer
@@ -10,18 +10,18 @@
 //! 2. It copies the packet into the buffer, because modules upstream may change it.
 //! 3. It puts the message to the next queue, by that queue's put procedure, which it finds at run
 //!    time.
-//! 4. The put procedure looks at the message's type to find out why it was called, runs the filter
-//!    and frees the message, or links it to the queue of the stream's head.
+//! 4. The put procedure checks the message's type, runs the filter and frees the message, or links
+//!    it to the queue of the stream's head.
 //!
-//! With one processor, as SunOS 4 had, nothing is locked; with several, as in System V Release 4
-//! MP and Solaris 2, allocators and queues are. Both are modelled ([`Processors`]).
+//! With one processor, as SunOS 4 had, nothing is locked; with several, as in System V Release 4 MP
+//! and Solaris 2, allocators and queues are. Both are modelled ([`Processors`]).
 
 use std::cell::RefCell;
 use std::sync::{Mutex, PoisonError};
 
 use bpf::{Filter, Packet};
 
-/// What a message is: STREAMS' types, of which a tap sees one.
+/// The type of a message; a tap sees data only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 #[expect(dead_code, reason = "a tap sees data alone, and asks every time")]
@@ -33,7 +33,7 @@ enum Kind {
     Flush = 0x86,
 }
 
-/// A data block: what is known of a buffer.
+/// A data block: describes a buffer.
 #[derive(Default)]
 #[expect(dead_code, reason = "written for each packet, as it is there")]
 struct DataBlock {
@@ -45,7 +45,7 @@ struct DataBlock {
     class: u8,
 }
 
-/// A message block: what of a data block is meant.
+/// A message block: the part of a data block that the message consists of.
 #[derive(Default)]
 #[expect(dead_code, reason = "written for each packet, as it is there")]
 struct MessageBlock {
@@ -57,7 +57,7 @@ struct MessageBlock {
     data: Option<Box<DataBlock>>,
 }
 
-/// All of one message, for the variant that takes it at once; the buffer stays with it.
+/// The blocks of a message in one allocation; the buffer stays with it.
 #[derive(Default)]
 #[expect(dead_code, reason = "written for each packet, as it is there")]
 struct Whole {
@@ -65,25 +65,25 @@ struct Whole {
     data: DataBlock,
 }
 
-/// How messages are made.
+/// How messages are allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Allocation {
-    /// Each block by itself.
+    /// Each block separately.
     Apart,
-    /// One for all.
+    /// All blocks in one allocation.
     Together,
 }
 
 /// How many processors may be in the stream at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Processors {
-    /// One: interrupts are kept out, which costs next to nothing here.
+    /// One: only interrupts are blocked, which costs next to nothing and is not modelled.
     One,
     /// Several: a lock for each allocator and each queue.
     Several,
 }
 
-/// Something that more than one may want at a time.
+/// State shared by several processors.
 enum Shared<T> {
     Alone(RefCell<T>),
     Locked(Mutex<T>),
@@ -123,7 +123,7 @@ impl<T: Default> Cache<T> {
     }
 }
 
-/// Buffers by the power of two that they hold.
+/// Size classes of buffers, by power of two.
 const CLASSES: usize = 17;
 
 fn class_of(len: usize) -> usize {
@@ -153,7 +153,7 @@ impl Allocators {
         free.unwrap_or_else(|| Vec::with_capacity(1 << class))
     }
 
-    /// Three allocations, each block written.
+    /// Three allocations; each block is written.
     fn apart(&self, len: usize) -> Message {
         let class = class_of(len);
         let mut data = self.data.take();
@@ -163,7 +163,7 @@ impl Allocators {
         Message::Apart(message)
     }
 
-    /// One allocation: blocks and buffer lie side by side, and are written the same way.
+    /// One allocation for the blocks, with its buffer kept; written the same way.
     fn together(&self, len: usize) -> Message {
         let class = class_of(len);
         let mut whole = self.wholes[class].take();
@@ -207,7 +207,7 @@ fn message_block(len: usize) -> MessageBlock {
     MessageBlock { write_at: len as u32, ..MessageBlock::default() }
 }
 
-/// A message on its way.
+/// A message in transit.
 enum Message {
     Apart(Box<MessageBlock>),
     Together(Box<Whole>),
@@ -229,17 +229,17 @@ impl Message {
     }
 }
 
-/// A put procedure, found at run time in the queue.
+/// A put procedure, which the queue determines at run time.
 type Put = fn(&Stream, &mut Queue, Message);
 
-/// A queue of the stream: a module, or its head.
+/// A queue: of a module, or of the stream's head.
 struct Queue {
     put: Put,
     waiting: Vec<Message>,
     flushed: u64,
 }
 
-/// A stream: the driver below, the filter's module, the head where a reader would wait.
+/// A stream: the driver, the filter's module, and the head, where a reader would wait.
 pub(super) struct Stream {
     allocators: Allocators,
     filter: Filter,
@@ -258,7 +258,7 @@ impl Stream {
         }
     }
 
-    /// The driver has a packet.
+    /// The driver intercepts a packet.
     pub(super) fn intercept(&self, packet: &[u8], allocation: Allocation) {
         let mut message = match allocation {
             Allocation::Apart => self.allocators.apart(packet.len()),
@@ -274,7 +274,7 @@ impl Stream {
         queue.with(|queue| (queue.put)(self, queue, message));
     }
 
-    /// The reader frees all that waits; returns how many bytes of packets that were.
+    /// The reader frees all waiting messages; returns the bytes of their packets.
     pub(super) fn read_all(&self) -> usize {
         self.head.with(|head| {
             let mut bytes = 0;
@@ -307,13 +307,13 @@ fn filter_put(stream: &Stream, queue: &mut Queue, message: Message) {
     }
 }
 
-/// The stream head's queue, from which readers take it.
+/// The put procedure of the stream's head, where readers take messages.
 fn head_put(_: &Stream, queue: &mut Queue, message: Message) {
     queue.waiting.push(message);
 }
 
-/// Bytes touched to describe a packet before its own are: the blocks, and the places in the free
-/// lists that they came from.
+/// Bytes touched to describe a packet, apart from its own: the blocks, and the free-list entries
+/// that they came from.
 pub(super) const fn describing_bytes(allocation: Allocation) -> usize {
     let blocks = size_of::<DataBlock>() + size_of::<MessageBlock>();
     let free = match allocation {

@@ -1,4 +1,4 @@
-//! The grid: paths, what is wrong with them, congestion controls, and which of all that is run.
+//! The grid: paths, impairments, congestion controls, and the part of it that is run.
 //!
 //! Called by: `wan`.
 
@@ -12,18 +12,18 @@ use tcp::cc::Algorithm;
 use crate::Error;
 use crate::table::{bytes, three};
 
-/// A path, and the flows on it.
+/// A path, and the number of flows on it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Path {
     pub(crate) rate_bps: u64,
     /// One way.
     pub(crate) delay: Duration,
-    /// The bottleneck's queue in products of rate and round trip.
+    /// The bottleneck's queue in bandwidth-delay products.
     pub(crate) queue_bdp: f64,
     pub(crate) flows: usize,
 }
 
-/// What is wrong with data behind the queue. Shares run from 0 to 1.
+/// What happens to data behind the queue. Shares are from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Impairment {
     Clean,
@@ -31,7 +31,7 @@ pub(super) enum Impairment {
     Late(f64, Duration),
 }
 
-/// One cell: what is measured once a seed.
+/// A cell, which is measured once per seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cell {
     pub(super) path: Path,
@@ -39,20 +39,20 @@ pub(super) struct Cell {
     pub(super) cc: Algorithm,
 }
 
-/// The default paths: a slow line, a long one with a queue of the
-/// usual size, a longer and fatter one with a queue that is too short.
+/// The default paths (rate, one-way delay in ms, queue in BDP): a slow one, a long one with a queue
+/// of the usual size, and a faster one with a queue that is too short.
 const PATHS: &[(u64, u64, f64)] =
     &[(20_000_000, 20, 1.0), (100_000_000, 50, 1.0), (200_000_000, 50, 0.25)];
-/// The one path of a quick look.
+/// The path with `--quick`.
 const QUICK: &[(u64, u64, f64)] = &[(100_000_000, 50, 1.0)];
 
 const LOSS: &[f64] = &[0.0001, 0.001, 0.01];
 const LATE: &[(f64, u64)] = &[(0.01, 10), (0.01, 40)];
 
-/// Bytes that a queue may be asked to hold: the world has to have memory for it.
+/// Maximum bytes of a queue, to bound memory.
 const QUEUE_BYTES_MAX: f64 = 1e9;
 
-/// Which part of the grid.
+/// The part of the grid to run.
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "Part of the grid (lists: A,B,C; values as tc(8) has them)")]
 pub(crate) struct Choice {
@@ -119,7 +119,7 @@ pub(crate) fn algorithm(text: &str) -> Result<Algorithm, String> {
 }
 
 impl Choice {
-    /// The cells, path by path and impairment by impairment.
+    /// The cells, ordered by path, then by impairment.
     pub(super) fn cells(&self, quick: bool) -> Result<Vec<Cell>, Error> {
         let mut cells = Vec::new();
         let cc = if self.cc.is_empty() { Algorithm::ALL.to_vec() } else { self.cc.clone() };
@@ -136,7 +136,7 @@ impl Choice {
         Ok(cells)
     }
 
-    /// Those of the command line, all combinations; without any, [`PATHS`].
+    /// All combinations of the command line's values; without any, [`PATHS`].
     fn paths(&self, quick: bool) -> Result<Vec<Path>, Error> {
         let flows = self.flows as usize;
         if self.rate.is_empty() && self.delay.is_empty() && self.queue_bdp.is_empty() {
@@ -176,7 +176,7 @@ impl Choice {
         Ok(paths)
     }
 
-    /// Those of the command line; without any, all.
+    /// The impairments of the command line; without any, all.
     fn impairments(&self, quick: bool) -> Vec<Impairment> {
         let loss = |&share: &f64| match share {
             0.0 => Impairment::Clean,
@@ -246,14 +246,14 @@ impl Impairment {
         if let Impairment::Loss(share) = *self { share } else { 0.0 }
     }
 
-    /// Share, and how late.
+    /// The share of late packets, and how late they are.
     pub(super) fn late(&self) -> (f64, Duration) {
         if let Impairment::Late(share, by) = *self { (share, by) } else { (0.0, Duration::ZERO) }
     }
 }
 
 impl Cell {
-    /// What the simulator takes.
+    /// The simulator's settings.
     pub(super) fn goodput(&self, seconds: u64, seed: u64) -> Goodput {
         let mut path = Goodput::new(self.path.rate_bps, self.path.delay);
         path.queue_bytes = path.bdp_bytes(self.path.queue_bdp);

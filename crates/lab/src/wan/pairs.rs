@@ -1,6 +1,6 @@
-//! `lab wan --peer kernel`: each cell in real time, in pairs: Linux at both ends, ours at one, ours
-//! at both, one after the other with the same seed. What counts is the ratio within a pair: what
-//! the machine does to one it does to the other.
+//! `lab wan --peer kernel`: runs each cell in real time with Linux at both ends, ours at one, and
+//! ours at both, one after the other with the same seed. The ratio within such a pair counts,
+//! because the machine affects all of them alike.
 //!
 //! Called by: `wan`. `real` makes a run.
 
@@ -12,11 +12,11 @@ use crate::real::{Ends, Outcome, linux_has, measure};
 use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::{Error, Run};
 
-/// Length of a run in seconds, and with `--quick`.
+/// Length of a run in seconds, usually and with `--quick`.
 const SECONDS: (u64, u64) = (20, 5);
-/// Pairs of a cell, and of one where packets are lost or late; with `--quick`, one.
+/// Pairs of a cell: of a clean one, and of one with loss or lateness; one with `--quick`.
 const PAIRS: (u64, u64) = (6, 10);
-/// Faster paths ask more of the machine in real time than it has.
+/// Faster paths in real time are too much for the machine.
 const RATE_MAX_BPS: u64 = 200_000_000;
 
 const COLUMNS: &[Column] = &[
@@ -44,7 +44,7 @@ struct Pair<'a> {
     outcomes: Vec<Outcome>,
 }
 
-/// Measure the cells that Linux knows.
+/// Measure the cells that Linux supports.
 pub(super) fn run(options: &Options, cells: &[Cell], run: &Run<'_>) -> Result<Report, Error> {
     if run.common.plot.is_some() {
         let what = "there is no picture of --peer kernel: leave --plot out";

@@ -1,32 +1,32 @@
-//! Linux on some of the same cells: figures that were measured once, and are only quoted here.
+//! Figures of Linux on some of the same cells, measured once and only quoted here.
 //!
 //! Called by: `wan`, for a column beside ours.
 
 use super::grid::{Cell, Impairment};
 
-/// How they were taken; goes with every table that quotes them.
+/// How they were measured; printed with every table that quotes them.
 pub(super) const NOTE: &str = "Linux: version 6.18, quoted, not run now. Measured once between \
      two TAPs joined by an emulator in real time: 60 s with the start-up, 1500-byte frames, no \
      GSO, medians of five seeds, share of rate x 1448/1500 as here. Its 'reno' repairs with SACK \
      and stands beside our newreno; its BBR is version 1. A dash: not measured.";
 
-/// Seconds of their runs: a run of another length is no match.
+/// Length of their runs in seconds; figures of other lengths are not comparable.
 pub(super) const SECONDS: u64 = 60;
 
-/// What is wrong, as the key of the table.
+/// The impairment, as a key of the table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wrong {
     Nothing,
     /// Parts per million.
     Lost(u32),
-    /// One in a hundred, by milliseconds.
+    /// One packet in a hundred late, by milliseconds.
     Late(u64),
 }
 
-/// Rate in Mb/s, round trip in ms, queue in kB, flows, what is wrong; CUBIC, BBR, Reno.
+/// Rate in Mb/s, round trip in ms, queue in kB, flows, impairment; shares of CUBIC, BBR, Reno.
 type Line = (u64, u64, u64, usize, Wrong, [f64; 3]);
 
-/// What a share of one at 100 Mb/s is, in Mb/s of payload.
+/// The goodput of share 1 at 100 Mb/s, in Mb/s.
 const FULL: f64 = 100.0 * 1448.0 / 1500.0;
 
 const LINES: &[Line] = &[

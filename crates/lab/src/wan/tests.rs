@@ -1,4 +1,4 @@
-//! One cell by number, which cells a command line means, and the shapes of what comes out.
+//! Cells of a command line, the figures of one cell, and the form of document, table and plot.
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use serde_json::Value;
@@ -96,10 +96,10 @@ fn figures_of_linux_stand_beside_the_cells_they_were_taken_on() {
     assert_eq!(published::linux(&cells("--rate 100Mbit --loss 0 --cc cubic")[0], 30), None);
 }
 
-/// CUBIC on a clean path of 20 Mb/s and 40 ms with a queue of one product: it fills it. A sender
-/// that never grew its window of ten segments would reach 0.145, and no flow reaches more than 1.
-/// With one packet in a hundred lost, RFC 9438's response function (the Reno-friendly region) says
-/// 15 segments or so a round trip: 0.2 of this path.
+/// CUBIC fills a clean path of 20 Mb/s and 40 ms with a queue of one BDP. A sender that never grew
+/// its initial window of ten segments would reach 0.145, and no flow reaches more than 1. With one
+/// packet in a hundred lost, RFC 9438's response function (the Reno-friendly region) gives about 15
+/// segments a round trip: 0.2 of this path.
 #[test]
 fn cubic_fills_a_clean_path_and_follows_the_response_function_on_a_lossy_one() {
     let line = "--rate 20Mbit --delay 20ms --loss 0,1% --cc cubic --seconds 30 --seeds 3 --jobs 2";
@@ -131,7 +131,7 @@ fn the_document_has_the_shape_of_all_experiments() {
         assert_eq!(row["seeds"], 2);
     }
     assert_eq!(found["units"]["rate_bps"], "bit/s");
-    // The same seeds give the same figures, on as many threads as may be.
+    // The same seeds give the same figures with any number of threads.
     let again = document(&format!("{line} --jobs 3"), &|| false);
     assert_eq!(found["samples"], again["samples"]);
 }
@@ -173,7 +173,7 @@ fn the_table_and_the_plot_say_what_the_document_says() {
     for says in ["10 Mb/s, 10 ms round trip", "1 % lost", "newreno", "goodput", "wirespeed"] {
         assert!(plot.contains(says), "{says}: {plot}");
     }
-    // Each cell's median stands in the table and in the picture.
+    // Table and plot show the median of each cell.
     let found = document(&line.replace("--plot", "--out"), &|| false);
     std::fs::remove_file(&path).expect("the document went there");
     for row in found["rows"].as_array().expect("rows") {

@@ -19,7 +19,8 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// Bind; an unspecified address is every address of ours, port 0 any that is free.
+    /// Bind. An unspecified address stands for all addresses of the stack, port 0 for any free
+    /// port.
     ///
     /// # Errors
     /// As `std::net::UdpSocket::bind`.
@@ -28,7 +29,7 @@ impl UdpSocket {
         Ok(UdpSocket { socket, mode: BlockingMode::default() })
     }
 
-    /// Wait for a datagram: how many bytes of it were copied, and who sent it.
+    /// Wait for a datagram; returns the number of bytes copied, and the sender.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] after the time-out.
@@ -37,7 +38,7 @@ impl UdpSocket {
         self.mode.read(shared, self.socket.readiness(), self.socket.look_receive(into))
     }
 
-    /// [`UdpSocket::recv_from`] of the peer.
+    /// [`UdpSocket::recv_from`] on a connected socket.
     ///
     /// # Errors
     /// [`io::ErrorKind::NotConnected`].
@@ -46,7 +47,7 @@ impl UdpSocket {
         Ok(self.recv_from(into)?.0)
     }
 
-    /// [`UdpSocket::recv_from`], but the datagram stays.
+    /// [`UdpSocket::recv_from`] that leaves the datagram in the queue.
     ///
     /// # Errors
     /// As `recv_from`.
@@ -55,16 +56,16 @@ impl UdpSocket {
         self.mode.read(shared, self.socket.readiness(), self.socket.look_peek(into))
     }
 
-    /// Send a datagram, whole; waits while the device is full.
+    /// Send one datagram; waits while the device is full.
     ///
     /// # Errors
-    /// Unreachable, or longer than the link takes.
+    /// Unreachable, or longer than the link's MTU allows.
     pub fn send_to(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
         let shared = self.socket.net().shared();
         self.mode.write(shared, Readiness::Room, self.socket.look_send(data, to))
     }
 
-    /// [`UdpSocket::send_to`] the peer.
+    /// [`UdpSocket::send_to`] to the connected peer.
     ///
     /// # Errors
     /// [`io::ErrorKind::NotConnected`].
@@ -72,7 +73,7 @@ impl UdpSocket {
         self.send_to(data, self.socket.peer_addr()?)
     }
 
-    /// How long a receive waits at most; `None` is without end.
+    /// The longest time that a receive waits; `None` is no limit.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for zero.
@@ -80,7 +81,7 @@ impl UdpSocket {
         set(&self.mode.read_timeout_ns, timeout)
     }
 
-    /// How long a send waits at most; `None` is without end.
+    /// The longest time that a send waits; `None` is no limit.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for zero.
@@ -88,7 +89,7 @@ impl UdpSocket {
         set(&self.mode.write_timeout_ns, timeout)
     }
 
-    /// Do not wait at all.
+    /// Make the socket nonblocking, or blocking again.
     ///
     /// # Errors
     /// None today.

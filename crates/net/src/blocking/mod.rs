@@ -1,6 +1,7 @@
-//! Sockets for threads: the calls of `std::net`, time-outs and kinds of errors included.
+//! Sockets for threads: the calls of `std::net`, with its time-outs and kinds of errors.
 //!
-//! Called by: programs. A call that has to wait drives the stack meanwhile, if its driver sleeps.
+//! Called by: programs. While a call waits and the driver sleeps, the calling thread drives the
+//! stack.
 
 mod datagrams;
 mod stream;
@@ -21,7 +22,7 @@ use crate::{error, wait};
 /// How long a socket's calls wait.
 #[derive(Default)]
 struct BlockingMode {
-    /// Nanoseconds; 0 is without end.
+    /// Nanoseconds; 0 is no limit.
     read_timeout_ns: AtomicU64,
     write_timeout_ns: AtomicU64,
     nonblocking: AtomicBool,

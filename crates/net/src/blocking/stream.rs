@@ -20,7 +20,7 @@ use crate::{Net, Received, TcpSocket, error, wait};
 pub struct TcpStream(Arc<Open>);
 
 struct Open {
-    /// Taken by `into_async` alone.
+    /// `None` only after `into_async` took it.
     stream: Option<crate::TcpStream>,
     mode: BlockingMode,
 }
@@ -32,14 +32,14 @@ impl Open {
 }
 
 impl Drop for Open {
-    /// Lingers if that is set; an error can no longer be reported.
+    /// Waits if SO_LINGER is set; errors cannot be reported from here.
     fn drop(&mut self) {
         let Some(stream) = &self.stream else { return };
         let Ok(Some(time)) = stream.linger() else { return };
         if time.is_zero() || self.mode.nonblocking.load(Ordering::Relaxed) {
             return;
         }
-        // What is unread makes closing a reset, and nothing is sent after that.
+        // With unread data, closing resets the connection, and nothing is sent after that.
         let handle = stream.handle();
         let unread = |inner: &mut Inner| inner.stack.tcp_readable(handle).is_some_and(|r| r.0 > 0);
         if stream.now(unread).unwrap_or(true) || stream.close_writing().is_err() {
@@ -94,16 +94,16 @@ impl TcpStream {
         Ok(stream.into())
     }
 
-    /// The stream for tasks, if this is the only handle; or itself.
+    /// The stream for tasks, if this is the only handle.
     ///
     /// # Errors
-    /// Itself, if there are clones.
+    /// This stream, if there are clones.
     pub fn into_async(self) -> Result<crate::TcpStream, TcpStream> {
         let mut open = Arc::try_unwrap(self.0).map_err(TcpStream)?;
         Ok(open.stream.take().expect("it is taken together with its last handle"))
     }
 
-    /// Another handle of the same connection, time-outs included.
+    /// Another handle of the same connection; both share its time-outs.
     ///
     /// # Errors
     /// None today.
@@ -111,7 +111,7 @@ impl TcpStream {
         Ok(TcpStream(self.0.clone()))
     }
 
-    /// How long a read waits at most; `None` is without end.
+    /// The longest time that a read waits; `None` is no limit.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for zero.
@@ -119,7 +119,7 @@ impl TcpStream {
         set(&self.0.mode.read_timeout_ns, timeout)
     }
 
-    /// How long a write waits at most; `None` is without end.
+    /// The longest time that a write waits; `None` is no limit.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidInput`] for zero.
@@ -143,7 +143,8 @@ impl TcpStream {
         Ok(value(&self.0.mode.write_timeout_ns))
     }
 
-    /// Do not wait at all: what cannot be done now is [`io::ErrorKind::WouldBlock`].
+    /// Make the socket nonblocking, or blocking again. A call on a nonblocking socket that would
+    /// have to wait returns [`io::ErrorKind::WouldBlock`].
     ///
     /// # Errors
     /// None today.
@@ -152,7 +153,7 @@ impl TcpStream {
         Ok(())
     }
 
-    /// Close one direction, or both. After `Write` the peer reads the end.
+    /// Shut down one direction, or both. After `Write` the peer reads the end of the stream.
     ///
     /// # Errors
     /// [`io::ErrorKind::NotConnected`] when the connection is over.
@@ -160,7 +161,7 @@ impl TcpStream {
         self.shut_down(how)
     }
 
-    /// Wait for data, copy it, and leave it to be read.
+    /// Wait for data and copy it; it stays in the receive buffer.
     ///
     /// # Errors
     /// As `read`.
@@ -169,7 +170,7 @@ impl TcpStream {
         self.reading(|inner| inner.poll_peek(handle, into))
     }
 
-    /// Wait for data, and take the buffer it is in; `None` is the peer's end.
+    /// Wait for data, and take the buffer that holds it; `None` is the end of the stream.
     ///
     /// # Errors
     /// As `read`.
@@ -221,8 +222,8 @@ impl Read for &TcpStream {
 }
 
 impl Write for &TcpStream {
-    /// As from the kernel, a blocking write takes everything; a time-out, or not waiting, may make
-    /// it less.
+    /// A blocking write takes all of `data`, as the kernel's does. After a time-out, or on a
+    /// nonblocking socket, it may take less.
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         let handle = self.handle();
         let mut done = 0;
@@ -287,14 +288,15 @@ impl Write for TcpStream {
     }
 }
 
-/// A port that is listened on, for threads.
+/// A TCP listener, for threads.
 pub struct TcpListener {
     listener: crate::TcpListener,
     mode: BlockingMode,
 }
 
 impl TcpListener {
-    /// Listen; an unspecified address is every address of ours, port 0 any that is free.
+    /// Listen. An unspecified address stands for all addresses of the stack, port 0 for any free
+    /// port.
     ///
     /// # Errors
     /// As `std::net::TcpListener::bind`.
@@ -313,7 +315,7 @@ impl TcpListener {
         Ok((stream.into(), remote))
     }
 
-    /// Do not wait at all.
+    /// Make the listener nonblocking, or blocking again.
     ///
     /// # Errors
     /// None today.
@@ -322,7 +324,7 @@ impl TcpListener {
         Ok(())
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     ///
     /// # Errors
     /// None today.

@@ -1,4 +1,4 @@
-//! Two stacks joined by a wire in memory, each with sockets, and the count of what they hold.
+//! Two stacks with sockets, joined by a link in memory, and the count of what they hold.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::net::SocketAddr;
@@ -9,14 +9,14 @@ use stack::Stack;
 use stack::pair::{PairConfig, pair};
 use wirespeed_net::{Driver, DriverThread, Net};
 
-/// Long enough for anything that is going to happen on a busy machine.
+/// A time limit that suffices on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
-/// Two ends: the client's stack and the server's.
+/// Two stacks, the client's and the server's.
 pub(crate) struct Ends {
     pub(crate) client: Net,
     pub(crate) server: Net,
-    /// An address of the server, with a port that nobody has.
+    /// An address of the server with a port that is free.
     pub(crate) to: SocketAddr,
 }
 
@@ -40,7 +40,7 @@ impl Ends {
         (ends, [a.spawn_thread().expect("a thread"), b.spawn_thread().expect("a thread")])
     }
 
-    /// Driven by tasks of the runtime that we are in.
+    /// Driven by tasks of the current runtime.
     pub(crate) fn tasks() -> Ends {
         let (ends, drivers) = Ends::undriven(|_| {});
         for driver in drivers {
@@ -55,7 +55,7 @@ impl Ends {
         (Ends { client, server, to }, [a, b])
     }
 
-    /// Connections and buffers of both stacks.
+    /// Number of connections and buffers of both stacks.
     pub(crate) fn held(&self) -> [usize; 4] {
         let count = |net: &Net| {
             net.with_stack(|s| (s.connection_count(), s.pool().outstanding())).expect("driven")
@@ -73,7 +73,7 @@ impl Ends {
         }
     }
 
-    /// The same for tasks.
+    /// [`Ends::wait_empty`] for tasks.
     pub(crate) async fn drained(&self) {
         let end = Instant::now() + SOON;
         while self.held() != [0; 4] {
@@ -83,12 +83,12 @@ impl Ends {
     }
 }
 
-/// Bytes that show where they belong.
+/// Bytes that depend on their position.
 pub(crate) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + i / 251 + i / 65_521) as u8).collect()
 }
 
-/// The runtimes that a test for tasks is run on.
+/// Run a test for tasks on each kind of runtime.
 pub(crate) fn on_each_runtime<F: Future<Output = ()>>(test: impl Fn() -> F) {
     let current = tokio::runtime::Builder::new_current_thread().enable_all().build();
     current.expect("a runtime").block_on(async {

@@ -1,5 +1,5 @@
-//! A server, an honest client with a stack of its own, and a hundred thousand strangers without
-//! one, all behind one device of the server.
+//! A server, an honest client with a stack, and up to a hundred thousand strangers made of raw
+//! segments, all behind one device of the server.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
@@ -17,28 +17,28 @@ use crate::segment::{ACK, RST, SYN, Segment};
 pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
-/// The sequence number of every stranger's SYN.
+/// The initial sequence number of all strangers.
 const ISS: u32 = 1_000;
 
-/// What strangers do when they are answered.
+/// What strangers do after a SYN-ACK.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// Nothing: the third segment of the handshake never comes.
+    /// Nothing: the third segment of the handshake is never sent.
     Silent,
-    /// Open, send one byte, and wait.
+    /// Open the connection, send one byte, and wait.
     Slow,
 }
 
-/// What strangers have heard.
+/// What strangers have received.
 #[derive(Default)]
 pub(crate) struct Heard {
     pub(crate) syn_acks: AtomicUsize,
     pub(crate) resets: AtomicUsize,
-    /// By number: its SYN was answered.
+    /// By number: true if its SYN was answered.
     answered: Vec<AtomicBool>,
 }
 
-/// All of them, and the threads that carry frames between them.
+/// The stacks, and the threads that carry frames between them and the strangers.
 pub(crate) struct Fixture {
     pub(crate) server: Net,
     pub(crate) client: Net,
@@ -70,7 +70,7 @@ fn number_of(at: SocketAddrV4) -> usize {
     u32::from_be_bytes([0, a.wrapping_sub(16), b, c]) as usize
 }
 
-/// Take what `from` sends until it is closed.
+/// Receive what `from` sends until it is closed.
 fn carry(from: Arc<End>, mut each: impl FnMut(&[u8]) + Send + 'static) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut room = vec![0; 2_000];
@@ -85,7 +85,7 @@ fn carry(from: Arc<End>, mut each: impl FnMut(&[u8]) + Send + 'static) -> JoinHa
 }
 
 impl Fixture {
-    /// `strangers` is how many there will be.
+    /// `strangers` is their number.
     pub(crate) fn new(
         strangers: usize,
         manner: Manner,
@@ -101,7 +101,7 @@ impl Fixture {
         let from_server = carry(wire.clone(), move |packet| {
             let Some(segment) = Segment::of(packet) else { return };
             if *segment.dst.ip() == CLIENT {
-                // A full queue loses what does not fit, as a switch would.
+                // A full queue drops the packet, as a switch would.
                 let _ = to_client.try_send(packet);
             } else if let Some(answer) = hears.answer(&segment, manner) {
                 let _ = to_server.send(&answer);
@@ -121,8 +121,8 @@ impl Fixture {
         }
     }
 
-    /// A SYN from each stranger to `port`, as fast as the server takes them. Those of the numbers
-    /// that were answered before stay silent.
+    /// Send a SYN from each stranger to `port`, as fast as the server takes them, except from those
+    /// that were answered already.
     pub(crate) fn flood(&self, port: u16) {
         for n in 0..self.heard.answered.len() {
             if !self.heard.answered[n].load(Ordering::Relaxed) {
@@ -133,21 +133,21 @@ impl Fixture {
         }
     }
 
-    /// How many strangers there are.
+    /// The number of strangers.
     pub(crate) fn strangers(&self) -> usize {
         self.heard.answered.len()
     }
 
-    /// How many strangers' SYNs were answered with a SYN-ACK.
+    /// The number of strangers whose SYN was answered with a SYN-ACK.
     pub(crate) fn answered(&self) -> usize {
         self.heard.answered.iter().filter(|a| a.load(Ordering::Relaxed)).count()
     }
 
-    /// Every stranger resets what it has.
+    /// Send a RST from every stranger.
     pub(crate) fn reset_all(&self, port: u16) {
         for n in 0..self.heard.answered.len() {
             let dst = SocketAddrV4::new(SERVER, port);
-            // Behind the one byte of the slow.
+            // After the one byte of a slow stranger.
             let seq = ISS + 2;
             let reset = Segment { src: stranger(n), dst, seq, ack: 0, flags: RST };
             self.wire.send(&reset.packet(&[])).expect("the server is there");
@@ -159,7 +159,7 @@ impl Fixture {
         SocketAddr::new(SERVER.into(), port)
     }
 
-    /// End all threads.
+    /// Stop all threads.
     pub(crate) fn end(self) {
         for driver in self.drivers {
             driver.stop().expect("no panic");

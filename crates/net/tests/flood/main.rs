@@ -1,6 +1,6 @@
-//! A hundred thousand strangers who connect and are refused, leave their handshake half open, or
-//! open and are slow: memory stays within the limits, every refusal has a name and a count, and an
-//! honest client of the same listener, or forwarder, is served.
+//! A hundred thousand strangers that connect and are refused, leave their handshake half-open, or
+//! open a connection and are slow. Memory stays within the limits, every refusal is counted by
+//! name, and an honest client of the same listener or forwarder is served.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -23,7 +23,7 @@ use wirespeed_net::{Forwarder, Net, TcpListener, TcpStream, blocking};
 
 const STRANGERS: usize = 100_000;
 const PORT: u16 = 7;
-/// Half-open connections that the listener and the forwarder may have.
+/// Limit on half-open connections of the listener and the forwarder.
 const BACKLOG: usize = 1024;
 /// The server's buffers, in bytes.
 const MBUF_BYTES: usize = 16 << 20;
@@ -48,7 +48,7 @@ fn serve_listener(runtime: &Runtime, net: &Net, at: SocketAddr) {
     });
 }
 
-/// Complete what wants `PORT`, refuse the others.
+/// Complete requests for `PORT`, refuse all others.
 fn serve_forwarder(runtime: &Runtime, net: &Net) {
     let forwarder = Forwarder::new(net, Default::default(), BACKLOG).expect("the first");
     runtime.spawn(async move {
@@ -73,7 +73,7 @@ fn ask(net: &Net, at: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
-/// What an honest client met while it asked again and again.
+/// The results of an honest client that asks repeatedly.
 #[derive(Debug, Default)]
 struct Honest {
     served: usize,
@@ -96,7 +96,7 @@ impl Honest {
     }
 }
 
-/// The most of each that was ever seen.
+/// Poll snapshots until `over`; the maximum of each value.
 fn most_until(net: &Net, over: &AtomicBool) -> Snapshot {
     let mut most = Snapshot::default();
     while !over.load(Ordering::Relaxed) {
@@ -109,7 +109,7 @@ fn most_until(net: &Net, over: &AtomicBool) -> Snapshot {
     most
 }
 
-/// Flood `port` while an honest client asks at `PORT` and the server is watched.
+/// Flood `port` while an honest client asks at `PORT` and the server's maxima are recorded.
 fn under_flood(fixture: &Fixture, port: u16, rounds: usize) -> (Honest, Snapshot) {
     let over = AtomicBool::new(false);
     let at = fixture.at(PORT);
@@ -126,7 +126,8 @@ fn under_flood(fixture: &Fixture, port: u16, rounds: usize) -> (Honest, Snapshot
     })
 }
 
-/// Nobody floods any more: served at the first try, as soon as a SYN or two are sent again.
+/// After the flood a request is served at the first try, possibly after a SYN retransmission or
+/// two.
 fn served_afterwards(fixture: &Fixture) {
     ask(&fixture.client, fixture.at(PORT)).expect("served after the flood");
 }
@@ -139,7 +140,7 @@ fn counted(fixture: &Fixture, counter: Counter) -> usize {
     fixture.server.with_stack(|stack| stack.counters().of(counter)).expect("driven") as usize
 }
 
-/// Wait until the server has taken in what the wire holds.
+/// Wait until `so` holds, that is, until the server has processed what the link holds.
 fn settled(fixture: &Fixture, so: impl Fn(&Fixture) -> bool) {
     let end = Instant::now() + SOON;
     while !so(fixture) {
@@ -170,7 +171,7 @@ fn refused_by_a_stack_without_that_listener() {
     serve_listener(&runtime, &fixture.server, fixture.at(PORT));
     let (honest, most) = under_flood(&fixture, 9, 1);
     println!("{honest:?} {most:?}");
-    // An honest peer that had to wait may have asked once more for what is over.
+    // An honest client that had to wait may have retransmitted to a connection that is over.
     settled(&fixture, |fixture| drops(fixture, DropReason::TcpNoSocket) >= STRANGERS);
     let hits = |stack: &mut stack::Stack| stack.budget().hits(Limit::ResetsPerSecond);
     let unanswered = fixture.server.with_stack(hits).expect("driven") as usize;
@@ -190,7 +191,7 @@ fn refused_by_a_forwarder() {
     serve_forwarder(&runtime, &fixture.server);
     let (honest, most) = under_flood(&fixture, 9, 1);
     println!("{honest:?} {most:?}");
-    // Each SYN was refused by its user, or found no room for its record.
+    // Each SYN was refused by the program, or its record found no room.
     let hits = |stack: &mut stack::Stack| stack.budget().hits(Limit::ResetsPerSecond);
     settled(&fixture, |fixture| {
         let unanswered = fixture.server.with_stack(hits).expect("driven") as usize;
@@ -242,7 +243,7 @@ fn half_open_at_a_forwarder() {
     fixture.end();
 }
 
-/// All are let in: each is a connection with a task that waits for the rest.
+/// All are let in: each is a connection with a task that waits for the rest of its request.
 #[test]
 fn slow_at_a_listener() {
     let runtime = runtime();
@@ -267,8 +268,8 @@ fn slow_at_a_forwarder() {
     fixture.end();
 }
 
-/// Peers that gave way to others, or whose cookie came back when those that wait to be accepted had
-/// all places, and who send nothing that would bring it again.
+/// Strangers whose half-open connection was replaced by another, or whose cookie came back while
+/// the accept queue was full. They send nothing that would bring the cookie again.
 fn late(fixture: &Fixture) -> usize {
     counted(fixture, Counter::TcpHalfOpenReplaced) + counted(fixture, Counter::TcpCookiesLate)
 }
@@ -286,7 +287,7 @@ fn slow(fixture: &Fixture) {
         assert!(rounds < 100, "{} are open", fixture.answered());
     }
     assert!(served > 4 * failed, "{served} were served in {rounds} rounds, {failed} were not");
-    // But for those that were too late on a busy machine.
+    // All but those that were too late on a busy machine.
     settled(fixture, |fixture| {
         let open = fixture.server.with_stack(|s| s.connection_count()).expect("driven");
         open + late(fixture) >= strangers
@@ -298,7 +299,7 @@ fn slow(fixture: &Fixture) {
     println!("{held} buffers held, {pool} bytes of buffers, {late} were late");
     assert!(late < strangers / 2, "{late} found no place");
     assert!(held < 1000, "{held} buffers are held for readers who have read");
-    // They leave: so does everything of theirs.
+    // They reset; all their state goes.
     fixture.reset_all(PORT);
     settled(fixture, |fixture| {
         fixture.server.with_stack(|s| s.connection_count()).expect("driven") < 10
@@ -306,8 +307,8 @@ fn slow(fixture: &Fixture) {
     served_afterwards(fixture);
 }
 
-/// The limit on connections is reached by the slow: newcomers are refused by name, and served again
-/// as soon as the program lets the slow go.
+/// Slow strangers reach the limit on connections. Newcomers are refused by name, and are served
+/// again as soon as the program drops the slow ones.
 #[test]
 fn slow_up_to_the_limit_of_connections() {
     let runtime = runtime();
@@ -318,7 +319,7 @@ fn slow_up_to_the_limit_of_connections() {
     let listener = TcpListener::bind(&fixture.server, fixture.at(PORT)).expect("free");
     runtime.spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            // Who is too slow is reset: a FIN would wait for its acknowledgement.
+            // A slow stranger is reset; a FIN would wait for its acknowledgment.
             stream.set_linger(Some(Duration::ZERO)).expect("driven");
             tokio::spawn(tokio::time::timeout(Duration::from_secs(2), serve(stream)));
         }

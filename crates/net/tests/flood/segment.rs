@@ -1,5 +1,4 @@
-//! IPv4 packets with a TCP segment in them, written and read byte by byte: what strangers send who
-//! have no stack of their own.
+//! IPv4 packets with a TCP segment, built and parsed by hand, for peers that have no stack.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -9,7 +8,7 @@ pub(crate) const SYN: u8 = 2;
 pub(crate) const RST: u8 = 4;
 pub(crate) const ACK: u8 = 16;
 
-/// What stands in the packet.
+/// The fields that the tests use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment {
     pub(crate) src: SocketAddrV4,
@@ -32,7 +31,7 @@ fn checksum(mut sum: u32) -> [u8; 2] {
 }
 
 impl Segment {
-    /// The packet, with this payload.
+    /// The packet, with `payload`.
     pub(crate) fn packet(&self, payload: &[u8]) -> Vec<u8> {
         let len = (40 + payload.len()) as u16;
         let mut out = vec![0; 40];
@@ -58,7 +57,7 @@ impl Segment {
         out
     }
 
-    /// Read one back; `None` for what is not TCP over IPv4.
+    /// Parse a packet; `None` if it is not TCP over IPv4.
     pub(crate) fn of(packet: &[u8]) -> Option<Segment> {
         if packet.len() < 40 || packet[0] != 0x45 || packet[9] != 6 {
             return None;

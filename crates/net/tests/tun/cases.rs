@@ -1,4 +1,5 @@
-//! Conversations with the kernel: from threads, from tasks, with a second port in memory, and none.
+//! Conversations with the kernel: from threads, from tasks, with a second port in memory; and an
+//! idle stack.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -129,7 +130,7 @@ fn idle() {
             let mut stream = TcpStream::connect(&net, at).await.expect("it listens");
             let _peer = listener.accept().expect("ours");
             stream.write_all(b"hello").await.expect("open");
-            // IPv6's router solicitations and delayed ACKs are over by then, or few.
+            // By then IPv6's router solicitations and delayed ACKs are over, or rare.
             tokio::time::sleep(Duration::from_millis(1500)).await;
             let (before, began) = (processor_time(), Instant::now());
             tokio::time::sleep(Duration::from_secs(2)).await;
@@ -167,8 +168,8 @@ fn ping_pong() {
     });
 }
 
-/// What the kernel's sockets say of the packets they get.
-/// RFC 9293 MUST-48, SHLD-21, SHLD-22, MUST-49.
+/// Checks IP headers as the kernel's raw sockets receive them. RFC 9293 MUST-48, SHLD-21, SHLD-22,
+/// MUST-49.
 fn ip_header() {
     let (net, _driver) = Net::spawn_thread(stack().0).expect("a thread");
     let raw = socket2::Socket::new(
@@ -212,7 +213,7 @@ fn ip_header() {
     ours.set_tos(4).expect("valid");
     ours.try_send_to(b"x", SocketAddr::new(KERNEL, 9)).expect("room");
     assert_eq!(next(&udp), (4, 3));
-    // A listener's connections have its settings from the SYN-ACK on.
+    // Accepted connections have their listener's settings, from the SYN-ACK on.
     let at = SocketAddr::new(OURS, 80);
     let listener = TcpSocket::new(&net).bind(at).set_ttl(5).expect("valid").listen(1);
     let _listener: TcpListener = listener.expect("free");
@@ -230,7 +231,7 @@ fn linger() {
     stream.write_all(&pattern(40_000)).expect("room");
     let stats = |net: &Net| net.with_stack(|s| s.connection_count()).expect("driven");
     drop(stream);
-    // The kernel has it all: the drop waited for its acknowledgements.
+    // The kernel has all the data: the drop waited for the acknowledgments.
     peer.set_nonblocking(true).expect("open");
     let mut got = vec![0; 300_000];
     let mut done = 0;
@@ -242,7 +243,7 @@ fn linger() {
         }
     }
     assert!(got[..done] == pattern(40_000));
-    // And with nobody who acknowledges, it waits no longer than that.
+    // Without acknowledgments the drop waits no longer than the linger time.
     let mut stream = blocking::TcpStream::connect_timeout(&net, at, SOON).expect("it listens");
     let _peer = listener.accept().expect("ours");
     stream.set_linger(Some(Duration::from_millis(20))).expect("open");

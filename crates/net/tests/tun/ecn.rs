@@ -1,6 +1,6 @@
-//! Explicit congestion notification with the kernel as the peer, and a wire that marks. Not every
-//! kernel has a queue discipline that marks, so the wire does: every so many ECN-capable frames,
-//! each way. What the kernel thinks of it, its own counters say.
+//! Explicit congestion notification with the kernel as the peer. Not every kernel has a queue
+//! discipline that marks, so a device wrapper marks every twelfth ECN-capable frame in each
+//! direction. The kernel's own counters show what it made of the marks.
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -25,10 +25,10 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 const BYTES: usize = 8_000_000;
-/// Every so many ECN-capable frames one is marked.
+/// One of so many ECN-capable frames is marked.
 const EVERY: u64 = 12;
 
-/// A device on a wire that marks.
+/// A TUN device that marks frames.
 struct Marking {
     device: Tap,
     seen: [u64; 2],
@@ -36,7 +36,7 @@ struct Marking {
 }
 
 impl Marking {
-    /// Mark a frame of the TUN, if its turn has come; IPv4 alone. The header is the frame's own.
+    /// Mark an IPv4 frame if its turn has come, and fix its header checksum.
     fn pass(&mut self, sending: usize, frame: &mut Mbuf) {
         let bytes = frame.as_slice();
         if bytes.len() < 20 || bytes[0] != 0x45 || !matches!(bytes[1] & 3, 1 | 2) {
@@ -96,8 +96,8 @@ impl Device for Marking {
     }
 }
 
-/// A stack on such a wire, in a namespace whose kernel has this setting; marks made so far of what
-/// came and of what was sent.
+/// A stack over such a device, in a namespace whose kernel has this `tcp_ecn`; and the number of
+/// marked frames, received and sent.
 fn stack(tcp_ecn: u8) -> (Stack, Arc<[AtomicU64; 2]>) {
     let set = std::fs::write("/proc/sys/net/ipv4/tcp_ecn", tcp_ecn.to_string());
     set.expect("root sets it in a namespace of its own");
@@ -109,7 +109,7 @@ fn stack(tcp_ecn: u8) -> (Stack, Arc<[AtomicU64; 2]>) {
     (stack, marked)
 }
 
-/// A counter of the kernel's, of this namespace: `TcpExt InCEPkts` for instance.
+/// A counter of the kernel in this namespace, for instance `IpExt: InCEPkts`.
 fn kernel_count(group: &str, name: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/net/netstat").expect("procfs");
     let mut lines = text.lines().filter(|line| line.starts_with(group));
@@ -118,7 +118,7 @@ fn kernel_count(group: &str, name: &str) -> u64 {
     values.split(' ').nth(place).and_then(|v| v.parse().ok()).expect("a number")
 }
 
-/// Bytes to the kernel and back; what our connection says at the end.
+/// Send bytes to the kernel and back; our connection's statistics at the end.
 fn there_and_back(net: &Net, ecn: Ecn) -> tcp::Info {
     let (listener, at) = kernel_listener();
     let data = pattern(BYTES);
@@ -146,11 +146,11 @@ fn we_ask() {
     let info = there_and_back(&net, Ecn::On);
     let [came, sent] = [0, 1].map(|n| marked[n].load(Ordering::Relaxed));
     assert!(info.ecn && came > 0 && sent > 0, "{came} and {sent} marks, {info:?}");
-    // The kernel got our marks, echoed them, and heard CWR: else every ACK would echo.
+    // The kernel received our marks, echoed them, and saw CWR; without CWR every ACK would echo.
     assert!(kernel_count("IpExt:", "InCEPkts") >= sent);
     assert!(info.ecn_reductions > 0, "{info:?}");
     assert!(u64::from(info.ecn_reductions) <= sent, "{sent} marks, {info:?}");
-    // We got the kernel's, each once.
+    // We received each of the kernel's marks once.
     assert_eq!(u64::from(info.ce_marks), came, "{info:?}");
     assert_eq!(info.retransmits, 0, "nothing was lost: {info:?}");
 }

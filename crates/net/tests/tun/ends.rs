@@ -1,5 +1,4 @@
-//! A stack over a TUN interface whose other end is the kernel, and one over a wire in memory beside
-//! it; bytes that show where they belong.
+//! A stack over a TUN interface whose other end is the kernel; kernel sockets; test data.
 
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -38,7 +37,7 @@ pub(crate) fn stack() -> (Stack, PortId) {
     (stack, port)
 }
 
-/// A listener of the kernel's.
+/// A TCP listener of the kernel.
 pub(crate) fn kernel_listener() -> (std::net::TcpListener, SocketAddr) {
     let listener = std::net::TcpListener::bind((KERNEL, 0)).expect("the kernel's address");
     let at = listener.local_addr().expect("it listens");
@@ -49,19 +48,19 @@ pub(crate) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + i / 251 + i / 65_521) as u8).collect()
 }
 
-/// Read until the end, and compare.
+/// Read to the end, and compare.
 pub(crate) fn assert_reads(from: &mut impl Read, expected: &[u8]) {
     let mut got = Vec::new();
     from.read_to_end(&mut got).expect("until the end");
     assert!(got == expected, "{} bytes of {}", got.len(), expected.len());
 }
 
-/// Run `ip` in this thread's namespace; it must be content.
+/// Run `ip` in this thread's namespace; it must succeed.
 pub(crate) fn ip(arguments: &str) {
     assert!(testbed::ip(arguments), "ip {arguments}");
 }
 
-/// Of the whole process.
+/// Processor time of the whole process.
 pub(crate) fn processor_time() -> Duration {
     let t = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(t.tv_sec as u64, t.tv_nsec as u32)

@@ -1,5 +1,5 @@
-//! Devices that disappear under their connections: each fails with the device's reason, the driver
-//! does not spin, and another device takes the place.
+//! Devices that disappear under their connections: each connection fails with the device's reason,
+//! the driver does not spin, and another device can replace the old one.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -24,8 +24,8 @@ pub(crate) const CASES: &[Case] = &[
     ("ports_replaced_for_ever_take_no_memory", &[], again_and_again),
 ];
 
-/// The driver of a stack with a dead device sleeps, as soon as what ended with the device is put
-/// away and the stacks of earlier cases, which share this process, have ended.
+/// The driver of a stack with a dead device sleeps, once the device's connections are cleaned up
+/// and the stacks of earlier cases, which share this process, have ended.
 fn assert_asleep() {
     let mut shares = Vec::new();
     while shares.len() < 10 {
@@ -40,7 +40,7 @@ fn assert_asleep() {
     panic!("percent of a core with a dead device, in ten seconds: {shares:.1?}");
 }
 
-/// A transfer over `net` to the kernel that works.
+/// A transfer over `net` to the kernel succeeds.
 fn assert_works(net: &Net) {
     let (listener, at) = kernel_listener();
     let data = pattern(100_000);
@@ -61,7 +61,7 @@ fn deleted() {
     let (_other_peer, _) = listener.accept().expect("ours");
     let waiting = thread::spawn(move || idle.read(&mut [0]));
     let writing = thread::spawn(move || {
-        // The kernel's end is not read: the write waits in the middle of it.
+        // The kernel's end is not read, so the write blocks midway.
         stream.write_all(&pattern(64 << 20)).map(|()| stream)
     });
     thread::sleep(Duration::from_millis(300));
@@ -140,7 +140,7 @@ fn removed() {
     let error = reading.join().expect("no panic").expect_err("its port was removed");
     assert_eq!(error.kind(), ErrorKind::NetworkDown, "{error}");
     assert_eq!(net.remove_port(port).err().map(|e| e.kind()), Some(ErrorKind::NotFound));
-    // The device lives, and its descriptor is readable: nobody is to sleep there any more.
+    // The device lives on, and its descriptor is readable: no thread may wait on it any more.
     let _ = std::net::UdpSocket::bind("0.0.0.0:0").expect("free").send_to(b"x", (OURS, 9));
     assert_asleep();
     let addresses = vec![cidr(OURS)];

@@ -1,9 +1,9 @@
-//! Sockets over TUN and TAP against the kernel of this machine, each case in a network namespace
-//! of its own: drivers that sleep at descriptors, devices that disappear, options as packets have
-//! them.
+//! Sockets over TUN and TAP against the kernel of this machine, each case in its own network
+//! namespace: drivers that sleep on descriptors, devices that disappear, options as they appear in
+//! packets.
 //!
-//! No harness: a case that lacks something is a skip with its reason (`testbed`). An argument that
-//! is not an option picks cases by part of their name.
+//! There is no harness, so that a case whose needs are not met is skipped with the reason
+//! (`testbed`). An argument that is not an option selects cases by a part of their name.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! A path that is narrower than its ends: the kernel routes between our TUN interface and a host in
-//! another namespace, over a link whose MTU neither end knows. RFC 1191, RFC 8201.
+//! Path MTU discovery (RFC 1191, RFC 8201): the kernel routes between our TUN interface and a host
+//! in another namespace, over a link whose MTU is smaller than either end's.
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpListener};
@@ -18,10 +18,11 @@ pub(crate) const CASES: &[Case] = &[
     ("a_path_with_a_narrow_link_is_found_and_carries_a_transfer_v6", &[], v6),
 ];
 
-/// The least that IPv6 allows (RFC 8200 section 5).
+/// The smallest MTU that IPv6 allows (RFC 8200 section 5).
 const NARROW_MTU: usize = 1280;
 
-/// Our network and the host's: their prefix length, and in each the router's address and the end's.
+/// Our network and the host's: prefix length, and in each network the router's and the end's
+/// address.
 struct Plan {
     prefix_len: u8,
     near: [&'static str; 2],
@@ -40,8 +41,8 @@ fn v6() {
     transfers(&Plan { prefix_len: 64, near: ["fd77::1", "fd77::2"], far: ["fd78::1", "fd78::2"] });
 }
 
-/// The host's namespace, behind this one, which routes: our side of the link takes less than the
-/// host's does.
+/// The host's namespace. This namespace routes to it; the MTU of our side of the link is the small
+/// one.
 fn host(plan: &Plan) -> Namespace {
     let host = Namespace::new().expect("root may");
     let Plan { prefix_len, near: [router, _], far: [gateway, address] } = plan;

@@ -1,4 +1,4 @@
-//! Urgent data between ours and the kernel: each finds the other's mark where it is.
+//! Urgent data between our stack and the kernel: each end finds the mark where the other set it.
 
 use std::io::{Read, Write};
 use std::thread;
@@ -55,7 +55,7 @@ fn to_kernel() {
     ours.write_all(b"behind").expect("open");
     let mut into = [0; 64];
     let mut got = Vec::new();
-    // A read of the kernel's ends at the mark.
+    // A read of the kernel ends at the mark.
     while got != b"beforenow" {
         let n = theirs.read(&mut into).expect("data");
         got.extend_from_slice(&into[..n]);

@@ -1,6 +1,6 @@
-//! The calls that move bytes: `read` to `recvmsg`, `write` to `sendmsg`, `splice`.
+//! The calls that move data: `read` to `recvmsg`, `write` to `sendmsg`, `splice`.
 //!
-//! Called by: packetdrill, through `interface.rs`. The contract is that of `entry/mod.rs`.
+//! Called by: packetdrill, through `interface.rs`. The safety contract is that of `entry/mod.rs`.
 
 use core::ffi::{c_int, c_uint, c_void};
 use core::net::SocketAddr;
@@ -15,28 +15,28 @@ use crate::packetdrill::transfer::Found;
 use crate::packetdrill::world::{State, World};
 use crate::packetdrill::{Call, address, transfer};
 
-/// Bytes that one call moves at most.
+/// Maximum bytes that one call moves.
 const CALL_MAX: usize = 1 << 30;
 /// `UIO_MAXIOV`.
 const PIECES_MAX: usize = 1024;
-/// What one `splice` moves at most: a pipe's room.
+/// Maximum bytes that one `splice` moves: the capacity of a pipe.
 const SPLICE_MAX: usize = 65_536;
 
-/// Is there anything, `count` values of it? Null with a count is `EFAULT`, as scripts expect.
+/// Whether there are values to access. A null pointer with a count is `EFAULT`, as scripts expect.
 fn is_any(is_null: bool, count: usize) -> Call<bool> {
     if is_null && count > 0 { Err(Errno::FAULT) } else { Ok(count > 0) }
 }
 
-/// What the caller has in memory: `count` values to read.
+/// `count` values in the caller's memory, for reading.
 unsafe fn values<'a, T>(at: *const T, count: usize) -> Call<&'a [T]> {
     if !is_any(at.is_null(), count)? {
         return Ok(&[]);
     }
-    // SAFETY: the caller has `count` values there and leaves them alone during the call.
+    // SAFETY: the caller has `count` values there and does not change them during the call.
     Ok(unsafe { core::slice::from_raw_parts(at, count) })
 }
 
-/// The same to write to.
+/// `count` values in the caller's memory, for writing.
 pub(super) unsafe fn room<'a, T>(at: *mut T, count: usize) -> Call<&'a mut [T]> {
     if !is_any(at.is_null(), count)? {
         return Ok(&mut []);
@@ -45,19 +45,19 @@ pub(super) unsafe fn room<'a, T>(at: *mut T, count: usize) -> Call<&'a mut [T]> 
     Ok(unsafe { core::slice::from_raw_parts_mut(at, count) })
 }
 
-/// The caller's bytes to read from.
+/// The caller's bytes, for reading.
 pub(super) unsafe fn input<'a>(bytes: *const c_void, len: usize) -> Call<&'a [u8]> {
     // SAFETY: as `values`.
     unsafe { values(bytes.cast::<u8>(), len.min(CALL_MAX)) }
 }
 
-/// The caller's room to write to.
+/// The caller's buffer, for writing.
 unsafe fn output<'a>(bytes: *mut c_void, len: usize) -> Call<&'a mut [u8]> {
     // SAFETY: as `room`.
     unsafe { room(bytes.cast::<u8>(), len.min(CALL_MAX)) }
 }
 
-/// The pieces of an iovec array.
+/// The elements of an iovec array.
 unsafe fn pieces<'a>(iov: *const iovec, count: usize) -> Call<&'a [iovec]> {
     if count > PIECES_MAX && !iov.is_null() {
         return Err(Errno::INVAL);
@@ -66,13 +66,13 @@ unsafe fn pieces<'a>(iov: *const iovec, count: usize) -> Call<&'a [iovec]> {
     unsafe { values(iov, count) }
 }
 
-/// Read as `read` and its kin do.
+/// Common part of `read` and its variants: wait until there is data.
 fn take(world: &World, fd: c_int, into: &mut [u8], flags: c_int) -> Call<Found> {
     let wait = |state: &State| state.wait_mode(fd, flags);
     world.wait(wait, |state| transfer::read(state, fd, into, flags))
 }
 
-/// Write as `write` and its kin do.
+/// Common part of `write` and its variants: wait until everything is queued.
 fn put(
     world: &World,
     fd: c_int,
@@ -160,13 +160,13 @@ pub(crate) unsafe extern "C" fn recvmsg(
     if let Ok(found) = found {
         msg.msg_flags = if found.truncated { MSG_TRUNC } else { 0 };
         msg.msg_flags |= if found.copied.is_some() { MSG_ERRQUEUE } else { 0 };
-        // SAFETY: `msg_name` and `msg_control` have the room that the structure says.
+        // SAFETY: `msg_name` and `msg_control` have the room that the structure states.
         unsafe { tell(world, fd, msg, &found) };
     }
     answer(found.map(|found| found.bytes))
 }
 
-/// Read into several pieces at once.
+/// Read into several buffers (`readv`, `recvmsg`).
 unsafe fn scatter(world: &World, fd: c_int, iov: &[iovec], flags: c_int) -> Call<Found> {
     let len = iov.iter().map(|piece| piece.iov_len).fold(0, usize::saturating_add);
     let mut whole = vec![0; len.min(1 << 24)];
@@ -174,14 +174,14 @@ unsafe fn scatter(world: &World, fd: c_int, iov: &[iovec], flags: c_int) -> Call
     let mut rest = &whole[..found.bytes];
     for piece in iov {
         let n = piece.iov_len.min(rest.len());
-        // SAFETY: the caller has the room that the piece says.
+        // SAFETY: the caller has the room that `piece` states.
         unsafe { output(piece.iov_base, n)? }.copy_from_slice(&rest[..n]);
         rest = &rest[n..];
     }
     Ok(found)
 }
 
-/// The address and the control messages of a `recvmsg`.
+/// Store the address and the control messages of a `recvmsg`.
 unsafe fn tell(world: &World, fd: c_int, msg: &mut msghdr, found: &Found) {
     match found.from {
         Some(from) if !msg.msg_name.is_null() => {
@@ -194,10 +194,11 @@ unsafe fn tell(world: &World, fd: c_int, msg: &mut msghdr, found: &Found) {
     let (level, kind, data) = if let Some((from, to)) = found.copied {
         let v6 = world.domain(fd) == libc::AF_INET6;
         let (level, kind) = if v6 { (41, libc::IPV6_RECVERR) } else { (0, libc::IP_RECVERR) };
-        // `struct sock_extended_err`: no error, origin and code as of `MSG_ZEROCOPY` and a copy.
+        // `struct sock_extended_err`: no error; origin and code of a `MSG_ZEROCOPY` call that was
+        // copied.
         let words = [0u32.to_ne_bytes(), [ORIGIN_ZEROCOPY, 0, COPIED, 0]];
         let numbers = [from.to_ne_bytes(), to.to_ne_bytes()];
-        // And behind it an unspecified address.
+        // An unspecified address follows it.
         let mut data = [words, numbers].concat().concat();
         data.resize(data.len() + if v6 { 28 } else { 16 }, 0);
         (level, kind, data)
@@ -207,7 +208,7 @@ unsafe fn tell(world: &World, fd: c_int, msg: &mut msghdr, found: &Found) {
         msg.msg_controllen = 0;
         return;
     };
-    // SAFETY: the caller has as much room as the structure says.
+    // SAFETY: the caller has as much room as the structure states.
     unsafe { control_message(msg, level, kind, &data) };
 }
 
@@ -215,15 +216,16 @@ unsafe fn tell(world: &World, fd: c_int, msg: &mut msghdr, found: &Found) {
 const ORIGIN_ZEROCOPY: u8 = 5;
 const COPIED: u8 = 1;
 
-/// The one control message that there is, if it fits.
+/// Store the only control message, if it fits.
 unsafe fn control_message(msg: &mut msghdr, level: c_int, kind: c_int, data: &[u8]) {
-    // SAFETY: plain arithmetic.
+    // SAFETY: the macro is plain arithmetic.
     let room = unsafe { libc::CMSG_SPACE(data.len() as c_uint) } as usize;
     if msg.msg_controllen < room {
         msg.msg_controllen = 0;
         return;
     }
-    // SAFETY: there is room for one header and the data, so the first header is inside of it.
+    // SAFETY: there is room for one header and the data, so the first header lies within the
+    // buffer.
     unsafe {
         let header = libc::CMSG_FIRSTHDR(msg);
         if !header.is_null() {
@@ -269,7 +271,7 @@ pub(crate) unsafe extern "C" fn sendto(
 ) -> ssize_t {
     // SAFETY: the contract of `entry/mod.rs`.
     let (world, bytes) = unsafe { (world(data), input(bytes, len)) };
-    // SAFETY: as above; null is looked for.
+    // SAFETY: as above; `read` checks for null.
     let to = unsafe { address::read(addr, addr_len) }.ok();
     answer(bytes.and_then(|bytes| put(world, fd, bytes, flags, to)))
 }
@@ -298,7 +300,7 @@ pub(crate) unsafe extern "C" fn sendmsg(
     }
     // SAFETY: the contract of `entry/mod.rs`.
     let (world, msg) = unsafe { (world(data), &*msg) };
-    // SAFETY: as above; null is looked for.
+    // SAFETY: as above; `read` checks for null.
     let to = unsafe { address::read(msg.msg_name.cast(), msg.msg_namelen) }.ok();
     // SAFETY: as above.
     let iov = unsafe { pieces(msg.msg_iov, msg.msg_iovlen) };
@@ -307,11 +309,11 @@ pub(crate) unsafe extern "C" fn sendmsg(
     answer(whole.and_then(|bytes| put(world, fd, &bytes, flags, to)))
 }
 
-/// Several pieces as one.
+/// Join several buffers (`writev`, `sendmsg`).
 unsafe fn gather(iov: &[iovec]) -> Call<Vec<u8>> {
     let mut whole = Vec::new();
     for piece in iov {
-        // SAFETY: the caller has the bytes that the piece says.
+        // SAFETY: the caller has the bytes that `piece` states.
         whole.extend_from_slice(unsafe { input(piece.iov_base, piece.iov_len)? });
         if whole.len() > CALL_MAX {
             return Err(Errno::INVAL);
@@ -320,7 +322,8 @@ unsafe fn gather(iov: &[iovec]) -> Call<Vec<u8>> {
     Ok(whole)
 }
 
-/// From a socket into a pipe, through a buffer: bytes arrive, which is what scripts look at.
+/// Between a socket and a pipe, in either direction, through a buffer. Scripts only check that the
+/// bytes arrive.
 pub(crate) unsafe extern "C" fn splice(
     data: Data,
     from: c_int,
@@ -335,7 +338,7 @@ pub(crate) unsafe extern "C" fn splice(
     let mut bytes = vec![0; len.min(SPLICE_MAX)];
     let moved = if world.has(from) {
         take(world, from, &mut bytes, 0).and_then(|found| {
-            // SAFETY: a descriptor of the caller's, open during the call.
+            // SAFETY: a descriptor of the caller, open during the call.
             let pipe = unsafe { BorrowedFd::borrow_raw(to) };
             rustix::io::write(pipe, &bytes[..found.bytes])
         })

@@ -1,13 +1,14 @@
-//! The functions behind the pointers: C's arguments become slices and numbers, results become what
-//! C returns, errors the caller's `errno`.
+//! The functions behind the pointers. They turn C's arguments into slices and numbers, results into
+//! C's return values, and errors into the caller's `errno`.
 //!
-//! Called by: packetdrill, through `interface.rs`. Nothing here panics: a panic in a function of C
-//! linkage would end the program without a word.
+//! Called by: packetdrill, through `interface.rs`. Nothing here panics: a panic in a function with
+//! C linkage would abort the program.
 //!
 //! # Safety
-//! All of these have one contract, that of the interface: `userdata` is the one that
-//! `packetdrill_interface_init` gave, not yet freed, and other pointers are what the call of the
-//! same name in C takes. Null is looked for wherever a script can bring it.
+//! All of these functions have one contract, that of the interface: `userdata` is the pointer that
+//! `packetdrill_interface_init` returned and is not yet freed, and the other pointers are those
+//! that the C call of the same name takes. Wherever a script can pass null, the function checks for
+//! it.
 #![allow(unsafe_code)]
 #![allow(clippy::missing_safety_doc, reason = "one contract, at the head of the file")]
 
@@ -26,16 +27,16 @@ use rustix::io::Errno;
 use super::world::{State, Wait, World};
 use super::{Call, address, control, options, served, socket};
 
-/// What stands for the interface's `userdata`.
+/// The interface's `userdata`.
 pub(super) type Data = *mut c_void;
 
-/// The world behind `userdata`.
+/// The world that `userdata` points to.
 unsafe fn world<'a>(data: Data) -> &'a World {
-    // SAFETY: the contract of this file: a `World` that lives until `free`.
+    // SAFETY: the contract of this file: `data` is a `World` that lives until `free`.
     unsafe { &*data.cast::<World>() }
 }
 
-/// What C returns, with the caller's `errno` set for an error.
+/// The C return value. An error sets the caller's `errno`.
 fn answer<T: TryInto<R>, R: From<i8>>(outcome: Call<T>) -> R {
     let errno = match outcome {
         Ok(value) => match value.try_into() {
@@ -48,17 +49,17 @@ fn answer<T: TryInto<R>, R: From<i8>>(outcome: Call<T>) -> R {
     R::from(-1)
 }
 
-/// Nothing, or an error.
+/// 0, or -1 with `errno` set.
 fn done(outcome: Call<()>) -> c_int {
     answer(outcome.map(|()| 0))
 }
 
 fn set_errno(errno: Errno) {
-    // SAFETY: libc's place for the calling thread's `errno` is always there.
+    // SAFETY: libc always has an `errno` for the calling thread.
     unsafe { *libc::__errno_location() = errno.raw_os_error() };
 }
 
-/// A wait of C's kind: milliseconds, forever if negative.
+/// The wait for a C timeout in milliseconds; a negative one waits forever.
 fn within(timeout_ms: c_int) -> impl FnOnce(&State) -> Wait {
     move |state| match u64::try_from(timeout_ms) {
         Err(_) => Wait::Forever,
@@ -164,7 +165,7 @@ pub(super) unsafe extern "C" fn ioctl(
         if into.is_null() {
             return Err(Errno::FAULT);
         }
-        // SAFETY: the requests that are answered take a pointer to an int.
+        // SAFETY: the requests that succeed take a pointer to an int.
         unsafe { into.write(value) };
         Ok(())
     }))
@@ -197,7 +198,7 @@ pub(super) unsafe extern "C" fn getsockopt(
     done(outcome.and_then(|bytes| unsafe { give(&bytes, value, len) }))
 }
 
-/// Copy an option's value out, as much as fits, and say how much that was.
+/// Copy as much of an option's value as fits to the caller, and set `len` to the bytes copied.
 pub(super) unsafe fn give(bytes: &[u8], value: *mut c_void, len: *mut socklen_t) -> Call<()> {
     if value.is_null() || len.is_null() {
         return Err(Errno::FAULT);
@@ -228,10 +229,10 @@ pub(super) unsafe extern "C" fn pipe(data: Data, ends: *mut c_int) -> c_int {
     if ends.is_null() {
         return done(Err(Errno::FAULT));
     }
-    // Real descriptors, which packetdrill itself reads, writes and closes.
+    // These are real descriptors: packetdrill itself reads, writes and closes them.
     done(rustix::pipe::pipe().map(|(read, write)| {
         use std::os::fd::IntoRawFd;
-        // SAFETY: the call takes room for two numbers.
+        // SAFETY: the caller has room for two numbers.
         unsafe {
             ends.write(read.into_raw_fd());
             ends.add(1).write(write.into_raw_fd());

@@ -1,6 +1,6 @@
 //! The calls that wait for sockets, packets and time.
 //!
-//! Called by: packetdrill, through `interface.rs`. The contract is that of `entry/mod.rs`.
+//! Called by: packetdrill, through `interface.rs`. The safety contract is that of `entry/mod.rs`.
 
 use core::ffi::{c_int, c_longlong, c_uint, c_void};
 
@@ -13,7 +13,7 @@ use super::{answer, done, input, room, within, world};
 use crate::packetdrill::file::{Epoll, File};
 use crate::packetdrill::{epoll, ready};
 
-/// Descriptors that one call looks at, at most.
+/// Maximum descriptors of one `poll`.
 const WATCHED_MAX: usize = 4096;
 
 pub(crate) unsafe extern "C" fn poll(
@@ -32,7 +32,7 @@ pub(crate) unsafe extern "C" fn poll(
     answer(none_in_time(outcome))
 }
 
-/// Nothing before the time was over is no error.
+/// A timeout is not an error but a count of 0.
 fn none_in_time(outcome: crate::packetdrill::Call<usize>) -> crate::packetdrill::Call<usize> {
     match outcome {
         Err(Errno::AGAIN) => Ok(0),
@@ -80,7 +80,7 @@ pub(crate) unsafe extern "C" fn epoll_wait(
     if let Ok(found) = &found {
         for (index, &(events_found, word)) in found.iter().enumerate() {
             let event = epoll_event { events: events_found, u64: word };
-            // SAFETY: the caller has room for `most`, and no more were found.
+            // SAFETY: the caller has room for `most` events, and `wait` returns at most that many.
             unsafe { events.add(index).write_unaligned(event) };
         }
     }
@@ -97,7 +97,7 @@ pub(crate) unsafe extern "C" fn netdev_send(
     done(packet.and_then(|packet| world.netdev_send(packet)))
 }
 
-/// No packet, ever, is a length of 0.
+/// A length of 0 means that no packet will ever come.
 pub(crate) unsafe extern "C" fn netdev_receive(
     data: Data,
     packet: *mut c_void,

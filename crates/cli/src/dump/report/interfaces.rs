@@ -1,6 +1,6 @@
 //! `-D`: the interfaces of this machine, as tcpdump lists them, or as JSON.
 //!
-//! Called by: `report.rs`. What the kernel says of them is in /sys/class/net.
+//! Called by: `report.rs`. Source: /sys/class/net.
 
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -15,7 +15,7 @@ const UP: u32 = 0x1;
 const LOOPBACK: u32 = 0x8;
 const RUNNING: u32 = 0x40;
 
-/// An interface, and what the kernel says of it.
+/// An interface, as the kernel describes it.
 struct Interface {
     name: String,
     flags: u32,
@@ -26,7 +26,7 @@ struct Interface {
 /// List them.
 pub(in crate::dump) fn print(as_json: bool) -> Result<Outcome> {
     let mut all = read()?;
-    // Those that can be watched first, loopback behind the others.
+    // Interfaces that are up first, loopback behind the others.
     all.sort_by_key(|i| (i.flags & UP == 0, i.flags & LOOPBACK != 0, i.name.clone()));
     let text = if as_json { document(&all) } else { lines(&all) };
     output::out(&text)?;
@@ -43,7 +43,7 @@ fn read() -> Result<Vec<Interface>> {
             text.trim().to_owned()
         };
         let flags = u32::from_str_radix(word("flags").trim_start_matches("0x"), 16);
-        // What is no interface has none.
+        // A file that is not an interface has no flags.
         let Ok(flags) = flags else { continue };
         let name = entry.file_name().to_string_lossy().into_owned();
         all.push(Interface { name, flags, state: word("operstate") });

@@ -1,5 +1,5 @@
-//! Packets as lines: the time, where it was seen if there are several places, and what the
-//! dissector says of it.
+//! Packets as lines: the time, with several interfaces the interface and direction, and the text of
+//! the dissector.
 //!
 //! Called by: the sink. Crate `dissect` has the protocols.
 
@@ -17,7 +17,7 @@ use crate::dump::run::write::Port;
 pub(in crate::dump) struct Lines {
     stamps: Stamps,
     printer: Printer,
-    /// Names of the ports that packets come from, where a line is to say it.
+    /// Names of the ports, if lines show them.
     ports: Vec<String>,
 }
 
@@ -28,7 +28,7 @@ impl Lines {
         Lines { stamps: Stamps::new(args.times), printer: Printer::new(args.style()), ports }
     }
 
-    /// A packet's line, or lines, with the newline at the end.
+    /// Append a packet's line or lines, each with its newline.
     pub(in crate::dump) fn print(&mut self, packet: &Packet, into: &mut String) {
         let mut before = self.stamps.text(packet.time_ns);
         if let Some(port) = self.ports.get(packet.port) {
@@ -39,7 +39,7 @@ impl Lines {
     }
 }
 
-/// As tcpdump has it for `any`: what comes for many says for how many.
+/// The direction as tcpdump shows it for `any`: B for broadcast, M for multicast.
 fn direction(packet: &Packet) -> &'static str {
     let to = if packet.link == Link::ETHERNET { packet.bytes.first_chunk::<6>() } else { None };
     match (packet.direction, to) {

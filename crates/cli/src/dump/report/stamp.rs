@@ -1,22 +1,22 @@
-//! Times in front of lines, in the five ways of `-t`.
+//! Times in front of lines, in the formats of `-t`.
 //!
-//! Called by: `lines`. tcpdump's clock ends in 2038: of a later time it says that it cannot be
-//! told, and so do we, for who compares.
+//! Called by: `lines`. From 2^31 seconds after 1970, in 2038, tcpdump prints an error instead of
+//! the time, and so does `dump`, so that their outputs can be compared.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Seconds since 1970 that are told.
+/// The first second since 1970 that is not printed.
 const SECONDS_MAX: u64 = 1 << 31;
 
-/// Says when packets came.
+/// Formats the times of packets.
 pub(super) struct Stamps {
     /// How often `-t` was given.
     kind: u8,
     zone: TimeZone,
-    /// The packet that others are told from.
+    /// The time that `-ttt` and `-ttttt` count from.
     reference_ns: Option<u64>,
 }
 
@@ -25,7 +25,7 @@ impl Stamps {
         Stamps { kind, zone: TimeZone::system(), reference_ns: None }
     }
 
-    /// A time, with a space behind it; nothing for `-t`.
+    /// A time with a space behind it; empty for `-t`.
     pub(super) fn text(&mut self, time_ns: u64) -> String {
         match self.kind {
             1 => String::new(),
@@ -36,14 +36,14 @@ impl Stamps {
         }
     }
 
-    /// Since the first packet, or since the one before.
+    /// The time since the first packet, or since the previous one.
     fn since(&mut self, time_ns: u64) -> String {
         let reference_ns = *self.reference_ns.get_or_insert(time_ns);
         if self.kind == 3 {
             self.reference_ns = Some(time_ns);
         }
         let sign = if time_ns < reference_ns { "-" } else { " " };
-        // Microseconds are taken from each other, as with tcpdump.
+        // tcpdump subtracts microseconds.
         let between_us = (time_ns / 1_000).abs_diff(reference_ns / 1_000);
         format!("{sign}{}", of_day(between_us * 1_000, &TimeZone::UTC, false))
     }
@@ -53,7 +53,7 @@ fn micros(time_ns: u64) -> u64 {
     time_ns % SECOND_NS / 1_000
 }
 
-/// Hours to microseconds of the day, as the clock of this zone shows it.
+/// The time of day in `zone`, to microseconds.
 fn of_day(time_ns: u64, zone: &TimeZone, with_date: bool) -> String {
     let stamp = Timestamp::from_nanosecond(i128::from(time_ns));
     let (Ok(stamp), true) = (stamp, time_ns / SECOND_NS < SECONDS_MAX) else {

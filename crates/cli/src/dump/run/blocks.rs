@@ -1,21 +1,21 @@
-//! Blocks on their way to a file, of which there are whole ones alone at any time, also when the
-//! disk is full.
+//! Buffers the blocks of a file so that the file always ends with a whole block, even when the disk
+//! is full.
 //!
-//! Called by: `write.rs`, which says where a block ends.
+//! Called by: `write.rs`, which marks the end of each block.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Seek, SeekFrom, Stdout, Write};
 
-/// Bytes that wait for the next write, at least.
+/// Buffered bytes that trigger a write.
 const ROOM: usize = 256 << 10;
 
-/// Where they go.
+/// Where the blocks go.
 pub(super) enum To {
     Stdout(Stdout),
     File(File),
 }
 
-/// What waits, and where each block in it ends.
+/// The buffered bytes, and where each block in them ends.
 pub(super) struct Blocks {
     to: To,
     waiting: Vec<u8>,
@@ -28,19 +28,19 @@ impl Blocks {
         Blocks { to, waiting: Vec::with_capacity(2 * ROOM), ends: Vec::new(), written: 0 }
     }
 
-    /// Bytes so far, those that wait included.
+    /// Bytes so far, buffered ones included.
     pub(super) fn bytes(&self) -> u64 {
         self.written + self.waiting.len() as u64
     }
 
-    /// A block is complete.
+    /// Mark the end of a block.
     pub(super) fn end_block(&mut self) -> io::Result<()> {
         self.ends.push(self.waiting.len());
         if self.waiting.len() >= ROOM { self.hand_over() } else { Ok(()) }
     }
 
-    /// All that waits goes to the system. What does not go is forgotten, and a block that went in
-    /// part is taken back.
+    /// Write all buffered bytes. After a failure the rest is discarded, and a partly written block
+    /// is removed from the file.
     pub(super) fn hand_over(&mut self) -> io::Result<()> {
         let mut done = 0;
         while let Some(left) = self.waiting.get(done..).filter(|left| !left.is_empty()) {
@@ -56,7 +56,7 @@ impl Blocks {
                     self.written += whole.unwrap_or(0) as u64;
                     self.forget();
                     if let To::File(file) = &mut self.to {
-                        // A device cannot be cut, and keeps nothing.
+                        // Fails for a device, which keeps no bytes anyway.
                         let cut = file.set_len(self.written);
                         let _ = cut.and_then(|()| file.seek(SeekFrom::Start(self.written)));
                     }
@@ -84,7 +84,7 @@ impl Write for Blocks {
         Ok(bytes.len())
     }
 
-    /// Nothing: [`Blocks::hand_over`] writes, and knows where blocks end.
+    /// Does nothing: [`Blocks::hand_over`] writes, because it knows where blocks end.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -1,10 +1,10 @@
-//! Captures in files, pcap or pcapng, of any byte order and resolution of time.
+//! Captures in files, pcap or pcapng, of any byte order and time resolution.
 //!
-//! Called by: `run.rs`, for `-r`. `sections` reads pcapng. A file that ends in the middle of a
-//! packet gives all before it, and then says so.
+//! Called by: `run.rs`, for `-r`. `sections` reads pcapng. Of a file that ends within a packet, all
+//! packets before it are read, then an error is returned.
 //!
-//! A pcap file is read as it is: programs write snapshot lengths of 0, records that are longer than
-//! those, and times with more microseconds than a second has.
+//! The header of a pcap file is not trusted, because programs write snapshot lengths of 0, records
+//! longer than the snapshot length, and times with more microseconds than a second has.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -22,34 +22,34 @@ use super::sections::{Bytes, Sections};
 use super::write::{Counted, Port};
 use super::{Next, Source};
 
-/// Packets that the filter refuses in a row before Ctrl-C is looked at.
+/// Packets in a row that the filter may reject before Ctrl-C is checked.
 const LOOKS: u32 = 4096;
 
-/// The block that a pcapng file begins with, the same in both byte orders.
+/// The type of the block that a pcapng file begins with, the same in both byte orders.
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
-/// Bytes of the longest block that is read: whatever a length says, memory for more is not taken.
+/// Bytes of the longest block that is read; no length in a file makes the program allocate more.
 const BLOCK_BYTES_MAX: usize = 8 << 20;
 
-/// A file that is read.
+/// A capture file.
 pub(in crate::dump) struct Capture {
     name: String,
     kind: Kind,
     /// Packets read so far.
     count: u64,
     filters: Filters,
-    /// For each port that had a packet, and those before it.
+    /// By port, up to the last one that had a packet.
     counted: Vec<Counted>,
 }
 
-/// The filter as each kind of link wants it, made when its first packet comes.
+/// The filters by link type, each compiled when its first packet comes.
 struct Filters {
     make: Box<dyn Fn(Link) -> Result<Filter>>,
     made: BTreeMap<Link, Filter>,
 }
 
 impl Filters {
-    /// How many bytes to keep of a packet; 0 for none of it.
+    /// How many bytes to keep of a packet; 0 if the filter rejects it.
     fn run(&mut self, packet: &Packet) -> Result<u32> {
         let filter = match self.made.entry(packet.link) {
             Entry::Occupied(made) => made.into_mut(),
@@ -78,7 +78,7 @@ impl Capture {
         Capture::of(name, opened, make)
     }
 
-    /// What `opened` has.
+    /// Read a capture from `opened`.
     fn of(
         name: String,
         opened: Box<dyn Read>,
@@ -100,8 +100,7 @@ impl Capture {
         Ok(Capture { name, kind, count: 0, filters, counted: Vec::new() })
     }
 
-    /// What the packets of the first port begin with, before any is read; `None` if the file has no
-    /// port.
+    /// The link type of the first port, before any packet is read; `None` if the file has no port.
     pub(in crate::dump) fn link(&mut self) -> Result<Option<Link>> {
         let damaged = damaged(&self.name, self.count);
         match &mut self.kind {
@@ -110,7 +109,7 @@ impl Capture {
         }
     }
 
-    /// The next packet, whatever it is; `None` at the end.
+    /// The next packet, before the filter; `None` at the end.
     fn read(&mut self) -> Result<Option<Packet>> {
         let damaged = damaged(&self.name, self.count);
         let packet = match &mut self.kind {
@@ -120,7 +119,7 @@ impl Capture {
                     PcapTsResolution::NanoSecond => 1,
                 };
                 match reader.next_raw_packet().transpose().with_context(&damaged)? {
-                    // No packet of a file is longer, says libpcap as well: it is no length.
+                    // libpcap accepts no longer packet either; the length is corrupt.
                     Some(record) if record.incl_len > bpf::SNAPLEN_MAX => {
                         bail!("{}: a packet of {} bytes", damaged(), record.incl_len)
                     }
@@ -166,7 +165,7 @@ impl Source for Capture {
     }
 }
 
-/// What to say where a file cannot be read any further, and what to do.
+/// The message when a file cannot be read any further.
 fn damaged(name: &str, count: u64) -> impl Fn() -> String {
     move || {
         format!(
@@ -176,7 +175,7 @@ fn damaged(name: &str, count: u64) -> impl Fn() -> String {
     }
 }
 
-/// A packet as it stands in a pcap file, of which nothing is believed but where it ends.
+/// A packet of a pcap record. Only the record's length is trusted.
 fn of_record(record: &RawPcapPacket<'_>, unit_ns: u64, link: Link) -> Packet {
     Packet {
         time_ns: u64::from(record.ts_sec) * 1_000_000_000 + u64::from(record.ts_frac) * unit_ns,

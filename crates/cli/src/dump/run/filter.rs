@@ -1,7 +1,7 @@
-//! The filter that was asked for, compiled for what packets begin with.
+//! The filter of the command line, compiled for a link type.
 //!
-//! Called by: `run.rs`, `report.rs` for `-d`. Without a text nothing is needed; a text is compiled
-//! by libpcap, which is loaded then.
+//! Called by: `run.rs`, and `report.rs` for `-d`. libpcap compiles the text; it is loaded only if
+//! there is one.
 
 use anyhow::{Context, Result};
 use bpf::{Filter, Insn, Libpcap, Program};
@@ -10,10 +10,10 @@ use wirespeed::LinkKind;
 use super::packet::Link;
 use crate::dump::args::Args;
 
-/// The opcode that returns a constant: how many bytes to keep.
+/// The opcode that returns a constant, here the number of bytes to keep.
 const RETURN: u16 = 0x06;
 
-/// A filter's text, and how many bytes to keep of what it lets pass.
+/// A filter's text, and how many bytes to keep of a packet that it matches.
 #[derive(Clone)]
 pub(crate) struct Wanted {
     text: String,
@@ -21,8 +21,8 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// By the command line; `-F` is a file with the text, and then the command line's is ignored,
-    /// as with tcpdump.
+    /// From the command line. With `-F` the text is a file's, and the command line's is ignored, as
+    /// with tcpdump.
     pub(crate) fn of(args: &Args) -> Result<Wanted> {
         let text = match &args.filter_file {
             Some(path) => {
@@ -34,7 +34,7 @@ impl Wanted {
         Ok(Wanted { text: text.trim().to_owned(), snaplen: args.snaplen })
     }
 
-    /// The instructions for packets of this kind.
+    /// The instructions for packets of this link type.
     pub(crate) fn compile(&self, link: Link) -> Result<Vec<Insn>> {
         if self.text.is_empty() {
             return Ok(vec![Insn::new(RETURN, 0, 0, self.snaplen)]);
@@ -42,7 +42,7 @@ impl Wanted {
         Ok(Libpcap::load()?.compile(&self.text, link.dlt(), self.snaplen)?)
     }
 
-    /// Makes the filter.
+    /// A function that compiles the filter for a link type.
     pub(crate) fn maker(&self) -> impl Fn(Link) -> Result<Filter> + use<> {
         let wanted = self.clone();
         move |link| {
@@ -51,7 +51,7 @@ impl Wanted {
         }
     }
 
-    /// The same for what interfaces have.
+    /// The same for the link kind of an interface.
     pub(crate) fn maker_of_kind(&self) -> impl Fn(LinkKind) -> Result<Filter> + use<> {
         let make = self.maker();
         move |kind| make(Link::from(kind))

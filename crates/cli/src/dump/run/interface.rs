@@ -1,6 +1,6 @@
-//! Interfaces of this machine as a source, on systems where that goes.
+//! Interfaces of this machine as a source, on Linux.
 //!
-//! Called by: `run.rs`, for `-i`; `report.rs`; `top`. `watch` does it, on Linux.
+//! Called by: `run.rs`, for `-i`; `report.rs`; `top`. `watch` does the work.
 
 use anyhow::Result;
 use bpf::Filter;
@@ -8,7 +8,7 @@ use wirespeed::LinkKind;
 
 use super::Source;
 
-/// The name of all interfaces.
+/// The name that stands for all interfaces.
 pub(in crate::dump) const ANY: &str = "any";
 
 /// Packets of an interface, or of [`ANY`]; `make` compiles the filter.

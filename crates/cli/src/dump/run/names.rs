@@ -1,8 +1,8 @@
-//! What the files of `-w` are called.
+//! The names of the files of `-w`.
 //!
-//! Called by: `write.rs`, for each file, and `args`, which asks beforehand whether that goes. With
-//! `-G` the time stands where the name has conversions of strftime(3), as tcpdump has it; a name
-//! that was there in this run gets a number behind it.
+//! Called by: `write.rs`, for each file, and `args`, which checks the name beforehand. With `-G`
+//! conversions of strftime(3) in the name are replaced by the time, as in tcpdump; a name that was
+//! used before in this run gets a number behind it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,44 +14,44 @@ use jiff::tz::TimeZone;
 
 use crate::Usage;
 
-/// Names that are remembered. Those of more files have their date in them, or come again sooner.
+/// Names that are remembered. With more files, names either contain the date or repeat sooner.
 const NAMES_MAX: usize = 1 << 17;
 
-/// When a file is full.
+/// When a file is full, and how many files there may be.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rotation {
     /// Millions of bytes.
     pub(crate) megabytes: Option<u64>,
     /// Seconds, by the packets' times.
     pub(crate) seconds: Option<u64>,
-    /// How many files there are at most.
+    /// Maximum number of files.
     pub(crate) files: Option<u64>,
 }
 
 /// The names so far.
 pub(in crate::dump) struct Names {
     path: PathBuf,
-    /// Where its conversions are to be replaced, the zone of the time.
+    /// The time zone for conversions, if the name has any that are replaced.
     zone: Option<TimeZone>,
-    /// What each name so far gets behind it when it comes again.
+    /// By name, the number that it gets when it is used again.
     used: HashMap<PathBuf, u64>,
     current: PathBuf,
     limit: Limit,
-    /// Files that were begun.
+    /// Number of files begun.
     begun: u64,
 }
 
-/// What becomes of `-W`.
+/// The meaning of `-W`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Limit {
     None,
-    /// By size: after so many files the first is written again. Numbers have as many digits as the
-    /// last.
+    /// With `-C`: after this many files the first is overwritten. All numbers have as many digits
+    /// as the last one's.
     Ring {
         files: u64,
         digits: usize,
     },
-    /// By time: so many files, and then no more.
+    /// With `-G`: no more files after this many.
     Last(u64),
 }
 
@@ -70,7 +70,8 @@ impl Limit {
 
 impl Names {
     /// # Errors
-    /// [`Usage`]: standard output cannot be several files; or `-G`, and no time can be told so.
+    /// [`Usage`]: standard output cannot be several files; or, with `-G`, the name is no valid
+    /// format.
     pub(in crate::dump) fn new(path: &Path, rotation: Rotation) -> Result<Names> {
         let is_one = rotation.megabytes.is_none() && rotation.seconds.is_none();
         if path.as_os_str() == "-" && !is_one {
@@ -84,7 +85,7 @@ impl Names {
         let current = path.to_owned();
         let (path_, limit) = (path.to_owned(), Limit::of(rotation));
         let names = Names { path: path_, zone, used: HashMap::new(), current, limit, begun: 0 };
-        // Said now, and not when the first file is full.
+        // Report it now, not when the first file is full.
         if let Err(why) = names.at(0) {
             bail!(Usage(format!(
                 "-w {}: with -G this has the time in it as strftime(3) writes it, where %% is a \
@@ -95,17 +96,17 @@ impl Names {
         Ok(names)
     }
 
-    /// The name of the last file that was begun.
+    /// The name of the current file.
     pub(super) fn current(&self) -> &Path {
         &self.current
     }
 
-    /// No file may follow the current one.
+    /// Is the current file the last one?
     pub(super) fn is_last(&self) -> bool {
         matches!(self.limit, Limit::Last(files) if self.begun >= files)
     }
 
-    /// The name of a file that begins at this time.
+    /// The name of a file that begins at `time_ns`.
     pub(super) fn next(&mut self, time_ns: u64) -> Result<&Path> {
         let first = self.at(time_ns)?;
         self.begun += 1;
@@ -119,7 +120,7 @@ impl Names {
         let mut number = self.used.get(&first).copied().unwrap_or(0);
         self.current = numbered(&first, number);
         if self.zone.is_some() {
-            // A number may have made the name of another time.
+            // The name with a number may be the name of another time.
             while self.used.contains_key(&self.current) {
                 number += 1;
                 self.current = numbered(&first, number);
@@ -133,7 +134,7 @@ impl Names {
         Ok(&self.current)
     }
 
-    /// The name with this time in it.
+    /// The name for this time.
     fn at(&self, time_ns: u64) -> Result<PathBuf> {
         let Some(zone) = &self.zone else { return Ok(self.path.clone()) };
         let time = Timestamp::from_nanosecond(i128::from(time_ns))?.to_zoned(zone.clone());
@@ -141,7 +142,7 @@ impl Names {
     }
 }
 
-/// The first of a name has it as it is.
+/// The number 0 is not appended.
 fn numbered(name: &Path, number: u64) -> PathBuf {
     let mut name = name.as_os_str().to_owned();
     if number > 0 {

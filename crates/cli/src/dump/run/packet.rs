@@ -1,29 +1,29 @@
-//! A packet on its way from where it was seen to where it is written or printed.
+//! A captured packet.
 //!
-//! Called by: sources make it, lines and files read it.
+//! Called by: sources make packets; lines and files read them.
 
 use wirespeed::LinkKind;
 
-/// What packets begin with, by its number in capture files (LINKTYPE_).
+/// A link type, by its number in capture files (LINKTYPE_).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Link(pub(crate) u32);
 
-/// Bits of a number in a file that is a link type; those above say how long a checksum behind each
-/// packet is.
+/// The bits of a file's link-type field that hold the type; the bits above give the length of a
+/// frame check sequence.
 const LINK_BITS: u32 = 0x03ff_ffff;
 
 impl Link {
     /// Ethernet.
     pub(crate) const ETHERNET: Link = Link(1);
-    /// Bare IP of either version.
+    /// Raw IP of either version.
     pub(crate) const RAW: Link = Link(101);
 
-    /// As the header of a file has it.
+    /// From the link-type field of a file.
     pub(crate) fn of_file(number: u32) -> Link {
         Link(number & LINK_BITS)
     }
 
-    /// What the stack calls it, if it knows it.
+    /// The stack's name for it, if it has one.
     pub(crate) fn kind(self) -> Option<LinkKind> {
         match self.0 {
             1 => Some(LinkKind::Ethernet),
@@ -32,7 +32,7 @@ impl Link {
         }
     }
 
-    /// libpcap's number for it (DLT_), which is another for a few.
+    /// libpcap's number (DLT_), which differs for a few types.
     pub(crate) fn dlt(self) -> i32 {
         match self.0 {
             100 => 11,
@@ -54,7 +54,7 @@ impl From<LinkKind> for Link {
     }
 }
 
-/// Which way it went, as far as is known.
+/// The packet's direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     In,
@@ -64,17 +64,17 @@ pub(crate) enum Direction {
 /// A packet that was captured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Packet {
-    /// Since 1970, in UTC.
+    /// Nanoseconds since 1970, UTC.
     pub(crate) time_ns: u64,
-    /// What it begins with.
+    /// Its link type.
     pub(crate) link: Link,
-    /// Which of its source's ports saw it, counted from 0.
+    /// The port of the source that saw it, from 0.
     pub(crate) port: usize,
     pub(crate) direction: Option<Direction>,
     /// Its length on the wire, in bytes.
     pub(crate) wire_len: u32,
-    /// For a super-segment, the payload bytes of each segment it is cut into; else 0.
+    /// For a super-segment, the payload bytes of each segment that it is to be cut into; else 0.
     pub(crate) segment_bytes: u16,
-    /// What was kept of it.
+    /// The captured bytes.
     pub(crate) bytes: Vec<u8>,
 }

@@ -1,7 +1,7 @@
-//! Packets that pass the ports of a running wirespeed, asked for at its control socket.
+//! Packets at the ports of a running wirespeed, requested over its control socket.
 //!
-//! Called by: `run.rs`, unless a file or an interface is named. The filter is compiled here, and
-//! looked at and run there; what comes over are the packets that matched.
+//! Called by: `run.rs`, unless a file or an interface is named. The filter is compiled here; the
+//! other program validates and runs it, and sends only the packets that matched.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,11 +19,10 @@ use super::{Next, Source, now_ns};
 use crate::running::{Contact, Kept, Question, Refusal, Refused, Section, has_ended};
 use crate::{Usage, output};
 
-/// Time between two questions, when nothing came.
+/// Time between two requests when there were no packets.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Questions in a row without an answer, each for as long as an answer may take, after which it is
-/// given up.
+/// Failed requests in a row, each after the time that an answer may take, before giving up.
 const TRIES: u32 = 6;
 
 /// A tap in the other program.
@@ -33,31 +32,31 @@ struct Remote {
     insns: Vec<(u16, u8, u8, u32)>,
     tap: u64,
     port: Port,
-    /// Packets of this tap that came.
+    /// Packets received from this tap.
     received: u64,
-    /// Of this tap, and of those before it that lapsed.
+    /// Counts of this tap and of lapsed ones before it, and of those before it alone.
     counted: Counted,
     before: Counted,
-    /// What passed before is here, in nanoseconds since 1970.
+    /// All packets before this time have been received; nanoseconds since 1970.
     known_ns: u64,
     /// Its stack has ended.
     is_over: bool,
 }
 
-/// A running program.
+/// A running program and the taps in it.
 pub(crate) struct Process {
     contact: Contact,
     snaplen: u32,
     taps: Vec<Remote>,
     queue: Queue,
     failures: u32,
-    /// Nothing more will come, and why.
+    /// `Some` if no more packets will come, with the reason.
     ended: Option<Result<()>>,
 }
 
 impl Process {
-    /// Watch `only` this port, or every port of every stack, of the program at a control socket;
-    /// `make` compiles the filter.
+    /// Tap the port `only`, or all ports of all stacks, of the program at a control socket; `make`
+    /// compiles the filter.
     pub(crate) fn attach(
         socket: PathBuf,
         only: Option<&str>,
@@ -67,7 +66,7 @@ impl Process {
         let mut contact = Contact::open(socket)?;
         let program = contact.ask(&Question::Program)?.program;
         let program = program.context("the program does not say what it is")?;
-        // From here on what was added is removed, should anything fail.
+        // Made now, so that its drop removes the taps if anything fails.
         let mut process = Process {
             contact,
             snaplen,
@@ -115,8 +114,8 @@ impl Process {
         Ok(process)
     }
 
-    /// What all taps have kept, as far as no tap can have anything earlier; also what came before
-    /// something failed.
+    /// Collect the packets of all taps and release those that no tap can precede; after an error,
+    /// those collected before it.
     fn fetch(&mut self) -> Result<()> {
         let mut result = Ok(());
         for (number, remote) in self.taps.iter_mut().enumerate().filter(|(_, r)| !r.is_over) {
@@ -135,7 +134,7 @@ impl Process {
         result
     }
 
-    /// Fetch, and see whether that was the last time.
+    /// Collect packets, and check whether that was the last time.
     fn look(&mut self) {
         match self.fetch() {
             Ok(()) => self.failures = 0,
@@ -157,19 +156,19 @@ impl Process {
 }
 
 impl Remote {
-    /// Have the program watch the port.
+    /// Add the tap.
     fn add(&mut self, contact: &mut Contact, snaplen: u32) -> Result<()> {
         let (stack, port, insns) = (self.stack, self.number, self.insns.clone());
         let answer = contact.ask(&Question::Tap { stack, port, insns, snaplen })?;
         let tap = answer.body["tap"].as_u64();
         self.tap = tap.context("the program gives no number for the tap")?;
         (self.before, self.received) = (self.counted, 0);
-        // The tap before it had nothing that did not come.
+        // All packets of the previous tap have been received.
         self.known_ns = now_ns();
         Ok(())
     }
 
-    /// What it has kept; the time of the last packet, if there is one.
+    /// Collect the tap's packets; returns the time of the last one.
     fn fetch(
         &mut self,
         contact: &mut Contact,
@@ -196,7 +195,7 @@ impl Remote {
                 bytes: record.bytes.to_vec(),
             });
         }
-        // With nothing left there, what matched and did not come was in an answer that got lost.
+        // If the tap is empty, packets that matched but were not received were in a lost answer.
         let missing = kept.matched.saturating_sub(self.received);
         let dropped = if bytes.is_empty() { kept.dropped.max(missing) } else { kept.dropped };
         self.counted = Counted {
@@ -207,13 +206,13 @@ impl Remote {
         Ok(last_ns)
     }
 
-    /// What to do about a question that was not answered.
+    /// Handle the refusal of a request.
     fn answer_to(&mut self, error: Error, contact: &mut Contact, snaplen: u32) -> Result<()> {
         match error.downcast_ref::<Refused>().map(|refused| refused.refusal) {
             Some(Refusal::Gone) => self.is_over = true,
-            // Its packets wait for the next time.
+            // The tap keeps its packets until the next request.
             Some(Refusal::Busy) => {}
-            // Its lease expired, for instance because we were stopped.
+            // The lease expired, for instance because this process was stopped.
             Some(Refusal::Lapsed) => {
                 output::err(&format!(
                     "{}: nobody asked for its packets for 10 s, so that it was not watched any \
@@ -250,7 +249,7 @@ impl Source for Process {
         }
         match self.ended.take() {
             Some(ended) => {
-                // Asked once more, it says so once more.
+                // The next call returns the end.
                 self.ended = Some(Ok(()));
                 ended.map(|()| Next::End)
             }
@@ -267,7 +266,7 @@ impl Source for Process {
 }
 
 impl Drop for Process {
-    /// End the lease; a program that is gone need not be notified.
+    /// Remove the taps, unless the program is gone.
     fn drop(&mut self) {
         for remote in self.taps.iter().filter(|remote| !remote.is_over) {
             let (stack, tap) = (remote.stack, remote.tap);

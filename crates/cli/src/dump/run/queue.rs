@@ -1,20 +1,20 @@
-//! Packets of several ports, put in the order of their times.
+//! Sorts the packets of several ports by time.
 //!
-//! Called by: `process`. A packet is held back until no port can have an earlier one. What is held
-//! is bounded, in packets and in bytes: past that, a port that does not answer is not waited for,
-//! and packets come out of order.
+//! Called by: `process`. A packet is held until no port can have an earlier one. The held packets
+//! are bounded in number and bytes; past that they are released out of order, without waiting for a
+//! port that does not answer.
 
 use std::collections::VecDeque;
 
 use super::packet::Packet;
 
-/// Packets that are held back at most.
+/// Maximum number of held packets.
 pub(super) const HELD_PACKETS_MAX: usize = 100_000;
 
-/// Bytes of packets that are held back at most.
+/// Maximum bytes of held packets.
 pub(super) const HELD_BYTES_MAX: usize = 64 << 20;
 
-/// What waits for others, and what may come out.
+/// The held packets, and those ready to be taken.
 #[derive(Default)]
 pub(super) struct Queue {
     held: Vec<Packet>,
@@ -23,13 +23,13 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// A packet that came.
+    /// Add a packet.
     pub(super) fn push(&mut self, packet: Packet) {
         self.held_bytes += packet.bytes.len();
         self.held.push(packet);
     }
 
-    /// Nothing comes any more that is earlier than this; what is not later may come out.
+    /// No packet before `horizon_ns` will come any more: release those up to it.
     pub(super) fn advance(&mut self, horizon_ns: u64) {
         self.held.sort_by_key(|packet| packet.time_ns);
         let is_full = self.held.len() > HELD_PACKETS_MAX || self.held_bytes > HELD_BYTES_MAX;
@@ -43,7 +43,7 @@ impl Queue {
         }
     }
 
-    /// The next packet, if it may come out.
+    /// The next packet that is ready.
     pub(super) fn pop(&mut self) -> Option<Packet> {
         self.ready.pop_front()
     }

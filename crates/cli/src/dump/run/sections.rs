@@ -1,11 +1,9 @@
-//! The sections of a pcapng file: their interfaces as ports, counted through the whole file, and
-//! their packets.
+//! The sections of a pcapng file. Their interfaces become ports, numbered through the whole file.
 //!
-//! Called by: `file.rs`. A section counts its interfaces from 0 on, so files that were joined by
-//! `cat` have each number twice: the ports that are known when a section begins come before its
-//! own.
+//! Called by: `file.rs`. Each section numbers its interfaces from 0, so the numbers repeat in files
+//! joined by `cat`. The ports of a section are therefore numbered after those of earlier sections.
 //!
-//! Source: draft-ietf-opsawg-pcapng; the obsolete Packet Block is in there.
+//! Source: draft-ietf-opsawg-pcapng, the obsolete Packet Block included.
 
 use std::borrow::Cow;
 use std::io::BufRead;
@@ -22,33 +20,33 @@ use pcap_file::pcapng::{Block, PcapNgReader};
 use super::packet::{Direction, Link, Packet};
 use super::write::Port;
 
-/// Interfaces of a file at most, of all its sections.
+/// Maximum number of interfaces in a file, all sections together.
 const PORTS_MAX: usize = 1 << 16;
 
-/// Bit 0 and 1 of `epb_flags` and `pack_flags`.
+/// The direction in `epb_flags` and `pack_flags`: bits 0 and 1.
 const DIRECTION: u32 = 3;
 
-/// Where files come from.
+/// The bytes of a file.
 pub(super) type Bytes = Box<dyn BufRead>;
 
 /// A pcapng file.
 pub(super) struct Sections {
     reader: PcapNgReader<Bytes>,
-    /// The file's, for interfaces that have none.
+    /// The file's name, for interfaces without one.
     name: String,
     ports: Vec<Port>,
-    /// Ports of the sections before this one.
+    /// Number of ports of earlier sections.
     base: usize,
 }
 
-/// What a block was.
+/// The kind of a block.
 enum Found {
     Packet(Packet),
     Other,
     End,
 }
 
-/// A packet as one of three kinds of block has it.
+/// The packet of a block, of any of the three block types that hold one.
 struct Seen<'a> {
     interface: u32,
     time: Duration,
@@ -67,8 +65,8 @@ impl Sections {
         &self.ports
     }
 
-    /// What packets of the first port begin with, read as far as that takes; `None` if the file
-    /// has no port. `damaged` says where it cannot be read.
+    /// The link type of the first port; reads as far as necessary. `None` if the file has no port.
+    /// `damaged` makes the error's text.
     pub(super) fn link(&mut self, damaged: impl Fn() -> String) -> Result<Option<Link>> {
         while self.ports.is_empty() {
             if matches!(self.block(&damaged)?, Found::End) {
@@ -78,7 +76,7 @@ impl Sections {
         Ok(self.ports.first().map(|port| port.link))
     }
 
-    /// The next packet; `None` at the end. `damaged` says where the file cannot be read.
+    /// The next packet; `None` at the end. `damaged` makes the error's text.
     pub(super) fn packet(&mut self, damaged: impl Fn() -> String) -> Result<Option<Packet>> {
         loop {
             match self.block(&damaged)? {
@@ -126,7 +124,7 @@ impl Sections {
     }
 }
 
-/// The packet in a block, if it is of a kind that has one.
+/// The packet of a block; `None` for other blocks.
 fn seen(block: Block<'_>) -> Option<Seen<'_>> {
     Some(match block {
         Block::EnhancedPacket(packet) => Seen {
@@ -143,7 +141,7 @@ fn seen(block: Block<'_>) -> Option<Seen<'_>> {
             wire_len: packet.original_len,
             data: packet.data,
         },
-        // It has neither a time nor a direction, and is of the section's first interface.
+        // It has neither time nor direction, and belongs to the section's first interface.
         Block::SimplePacket(packet) => Seen {
             interface: 0,
             time: Duration::ZERO,

@@ -1,13 +1,13 @@
-//! Super-segments cut into the packets that go on the wire (`--segment`).
+//! Cuts super-segments into the packets that go on the wire (`--segment`).
 //!
-//! Called by: `run.rs`, for each packet. A super-segment of which not all was kept cannot be cut,
-//! and passes as it is.
+//! Called by: `run.rs`, for each packet. A super-segment that was captured in part cannot be cut,
+//! and passes unchanged.
 
 use wirespeed::Pool;
 
 use super::packet::Packet;
 
-/// Bytes of buffers: of one super-segment and its parts.
+/// Bytes of buffers: enough for one super-segment and its parts.
 const POOL_BYTES: usize = 16 << 20;
 
 /// Cuts packets.
@@ -18,7 +18,7 @@ impl Cutter {
         Cutter(Pool::new(POOL_BYTES))
     }
 
-    /// The packets that this one is on the wire, in order.
+    /// The packets that go on the wire for this one, in order.
     pub(crate) fn cut(&mut self, packet: Packet) -> Vec<Packet> {
         let is_whole = packet.bytes.len() == packet.wire_len as usize;
         let frame =

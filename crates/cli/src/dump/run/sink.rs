@@ -1,4 +1,4 @@
-//! Where packets go: to lines, to files, or to a number.
+//! The sink of packets: lines, files, or a count.
 //!
 //! Called by: `run.rs`.
 
@@ -13,10 +13,10 @@ use crate::dump::args::Args;
 use crate::dump::report::Lines;
 use crate::output;
 
-/// Bytes of lines that wait for the next write, where nobody watches them come.
+/// Buffered bytes of lines that trigger a write, unless lines are printed at once.
 const LINES_BYTES: usize = 64 << 10;
 
-/// Where they go.
+/// Where packets go.
 pub(super) enum Sink {
     Lines(Box<Buffered>),
     File(Box<Writer>),
@@ -24,7 +24,7 @@ pub(super) enum Sink {
     Number,
 }
 
-/// Lines on their way to standard output.
+/// Lines, buffered for standard output.
 pub(super) struct Buffered {
     lines: Lines,
     waiting: String,
@@ -32,7 +32,7 @@ pub(super) struct Buffered {
 }
 
 impl Buffered {
-    /// False once nobody reads what is printed.
+    /// Write the buffered lines; false once nobody reads standard output.
     fn hand_over(&mut self) -> Result<bool> {
         let is_read = self.waiting.is_empty() || output::read_by_someone(&self.waiting)?;
         self.waiting.clear();
@@ -43,7 +43,7 @@ impl Buffered {
 impl Sink {
     pub(super) fn new(args: &Args, ports: Vec<Port>) -> Result<Sink> {
         if let Some(path) = &args.write {
-            // What is read has times of its own.
+            // With `-r` the packets' own times count.
             let begins_ns = args.read.is_none().then(now_ns);
             let (snaplen, unbuffered) = (args.snaplen, args.unbuffered);
             let rotation = args.rotation();
@@ -58,7 +58,7 @@ impl Sink {
         Ok(Sink::Lines(Box::new(Buffered { lines, waiting: String::new(), at_once })))
     }
 
-    /// False if no more packets are wanted: nobody reads what is printed, or all files of `-W` are
+    /// False if no more packets are wanted: nobody reads standard output, or all files of `-W` are
     /// full.
     pub(super) fn take(&mut self, source: &mut dyn Source, packet: &Packet) -> Result<bool> {
         match self {
@@ -77,7 +77,7 @@ impl Sink {
         }
     }
 
-    /// Nothing comes: what is there need not wait.
+    /// No packets come: write what is buffered.
     pub(super) fn idle(&mut self) -> Result<()> {
         match self {
             Sink::Lines(to) => to.hand_over().map(drop),

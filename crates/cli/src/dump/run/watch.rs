@@ -1,10 +1,11 @@
-//! Packets of interfaces of this machine, both ways.
+//! Packets of interfaces of this machine, both directions.
 //!
-//! Called by: `interface.rs`. A frame is filtered where the kernel put it, and copied if it
-//! matches; a checksum that was left to the device is finished in the copy, as on the wire.
+//! Called by: `interface.rs`. The filter runs on the frame in the kernel's ring; a match is copied.
+//! A checksum that was left to the device is filled in in the copy, as on the wire.
 //!
-//! An interface that is down is waited for, unlike by tcpdump: a link that flaps ends no capture.
-//! One that is deleted ends it, after the packets that passed before, unless others are watched.
+//! Unlike tcpdump, it waits for an interface that is down, so that a link that flaps does not end
+//! the capture. An interface that is deleted ends it, after its last packets, unless others are
+//! watched.
 
 use std::time::Duration;
 
@@ -22,24 +23,24 @@ use super::write::{Counted, Port};
 use super::{Next, Source};
 use crate::output;
 
-/// How long a wait takes at most, so that Ctrl-C is heard.
+/// Longest wait, so that Ctrl-C is noticed.
 const WAIT: Duration = Duration::from_millis(100);
 
-/// Names of all interfaces that this process can see, one a line.
+/// The interfaces that this process can see, one per line.
 const TABLE: &str = "/proc/net/dev";
 
-/// Frames that the filter may reject in a row before Ctrl-C is heard.
+/// Frames in a row that the filter may reject before Ctrl-C is checked.
 const IN_A_ROW: usize = 4096;
 
-/// An interface.
+/// A watched interface.
 struct Interface {
     name: String,
     watch: Watch,
     filter: Filter,
     counted: Counted,
-    /// Why no frames come, when it was looked at last.
+    /// At the last check: why no frames come.
     trouble: Option<PacketError>,
-    /// It is gone, and all that it had has been taken.
+    /// It is gone, and all its frames have been taken.
     is_over: bool,
 }
 
@@ -52,7 +53,8 @@ impl Interface {
         Ok(Interface { name, watch, filter, counted, trouble: None, is_over: false })
     }
 
-    /// The next frame that the filter lets pass, as that of port `number`, if one is there.
+    /// The next frame that the filter matches, as a packet of port `number`; `None` if there is
+    /// none now.
     fn take(&mut self, number: usize) -> Option<Packet> {
         let (filter, counted, link) = (&self.filter, &mut self.counted, self.watch.link());
         for _ in 0..IN_A_ROW {
@@ -74,13 +76,13 @@ impl Interface {
         None
     }
 
-    /// After a wait in which nothing came; `is_wrong` if the kernel says so. An error once it is
-    /// gone, and what passed before has come.
+    /// Check the interface after a wait without frames; `is_wrong` if poll(2) reported an error.
+    /// Fails once it is gone and its last frames have been taken.
     fn look(&mut self, is_wrong: bool) -> Result<(), PacketError> {
         match &self.trouble {
-            // What passed before has come during the wait, at the latest.
+            // Its last frames arrived during the wait, at the latest.
             Some(gone @ PacketError::Gone { .. }) if !self.watch.is_ready() => Err(gone.clone()),
-            // That an interface which is down is deleted, the kernel does not say: it is asked.
+            // The kernel does not report that an interface that is down is deleted, so ask.
             was if is_wrong || was.is_some() => {
                 let now = self.watch.trouble();
                 if let (None, Some(down @ PacketError::Down { .. })) = (was, &now) {
@@ -94,22 +96,23 @@ impl Interface {
     }
 }
 
-/// A line would tear a screen of ours, which shows by itself that an interface is down.
+/// Print a message, unless `top` draws the screen: a line would disturb it, and it shows the state
+/// itself.
 fn told(what: &str) {
     if !is_raw_mode_enabled().unwrap_or(false) {
         output::err(what);
     }
 }
 
-/// One or several interfaces, watched at the same time.
+/// One or several interfaces, watched together.
 pub(super) struct Interfaces {
     each: Vec<Interface>,
-    /// Of each the packet that comes next, until it is the earliest.
+    /// By interface, the next packet, held until it is the earliest of all.
     next: Vec<Option<Packet>>,
 }
 
 impl Interfaces {
-    /// Begin to watch the one of this name, [`ANY`] for all that are up; `make` compiles the
+    /// Begin to watch the interface of this name, [`ANY`] for all that are up; `make` compiles the
     /// filter.
     pub(super) fn open(
         name: &str,
@@ -123,13 +126,14 @@ impl Interfaces {
         Ok(Interfaces { each, next })
     }
 
-    /// Wait for a frame of one of them. One that is gone ends the capture if it was the only one.
+    /// Wait for a frame of any interface. An interface that is gone ends the capture if it was the
+    /// only one.
     fn idle(&mut self) -> Result<Next> {
         let mut open: Vec<_> = self.each.iter_mut().filter(|one| !one.is_over).collect();
         let watched: Vec<_> = open.iter().map(|one| one.watch.as_fd()).collect();
         let mut asked: Vec<_> = watched.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
         let most = Timespec { tv_sec: 0, tv_nsec: i64::from(WAIT.subsec_nanos()) };
-        // Ended early or not: the rings are looked at.
+        // Even if poll(2) was interrupted, the interfaces are checked.
         let is_told = poll(&mut asked, Some(&most)).is_ok();
         let is_wrong = |fd: &PollFd<'_>| is_told && fd.revents().contains(PollFlags::ERR);
         let wrong: Vec<bool> = asked.iter().map(is_wrong).collect();
@@ -147,7 +151,7 @@ impl Interfaces {
     }
 }
 
-/// All interfaces that are up and whose links we speak.
+/// All interfaces that are up and whose link type is supported.
 fn all(make: impl Fn(LinkKind) -> Result<Filter>) -> Result<Vec<Interface>> {
     let table = std::fs::read_to_string(TABLE).with_context(|| format!("cannot read {TABLE}"))?;
     let names = table.lines().filter_map(|line| Some(line.split_once(':')?.0.trim()));
@@ -184,7 +188,7 @@ impl Source for Interfaces {
         let earliest = self.next.iter_mut().filter(|next| next.is_some());
         match earliest.min_by_key(|next| next.as_ref().map(|packet| packet.time_ns)) {
             Some(next) => Ok(next.take().map_or(Next::Later, Next::Packet)),
-            // The filter let nothing pass, but there is more to look at.
+            // The filter rejected frames so far, but there are more.
             None if self.each.iter().any(|one| one.watch.is_ready()) => Ok(Next::Later),
             None => self.idle(),
         }
@@ -214,7 +218,7 @@ fn copied(seen: &Seen<'_>, keep: usize, link: LinkKind, port: usize, wire_len: u
     }
 }
 
-/// The checksum that the device would write.
+/// Write the checksum that the device would write.
 fn finish(bytes: &mut [u8], seen: &Seen<'_>) {
     let Some((start, field)) = seen.unfinished else { return };
     if bytes.len() < seen.wire_len {

@@ -1,11 +1,11 @@
-//! Packets to pcapng files: one, or one after the other by size or by time.
+//! Writes packets to pcapng files: one, or one after another by size or time.
 //!
-//! Called by: the sink, for `-w`. Where writing fails, what was written stays readable: `blocks`
-//! sees to it. `names` says what files are called.
+//! Called by: the sink, for `-w`. After a failed write the file stays readable (`blocks`). `names`
+//! names the files.
 //!
 //! Source: draft-ietf-opsawg-pcapng. Each port is an interface with its name; a packet has its
-//! direction and its time in nanoseconds; at the end of each file, what was seen, matched and lost
-//! since the capture began.
+//! direction and its time in nanoseconds. Statistics at the end of each file count the packets
+//! seen, matched and lost since the capture began.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -30,7 +30,7 @@ use super::names::{Names, Rotation};
 use super::packet::{Direction, Link, Packet};
 use crate::output::what_to_do;
 
-/// A million bytes, of which `-C` says how many, as that of tcpdump.
+/// The unit of `-C`, as in tcpdump.
 const MILLION: u64 = 1_000_000;
 
 /// A port that packets come from.
@@ -40,36 +40,36 @@ pub(crate) struct Port {
     pub(crate) link: Link,
 }
 
-/// What a source has counted for a port.
+/// The counts of a port.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counted {
     /// Packets shown to the filter.
     pub(crate) seen: u64,
     /// Packets that it matched.
     pub(crate) matched: u64,
-    /// Matched packets that were lost for want of room.
+    /// Matched packets that were lost because buffers were full.
     pub(crate) dropped: u64,
 }
 
-/// The files that packets go to.
+/// The current file, and how to begin the next.
 pub(crate) struct Writer {
     names: Names,
     rotation: Rotation,
     ports: Vec<Port>,
     snaplen: u32,
     unbuffered: bool,
-    /// The one that is written. There is none yet where the first packet gives it its name.
+    /// `None` before the first packet, if its time determines the file's name.
     file: Option<PcapNgWriter<Blocks>>,
-    /// The time of its first packet.
+    /// The time of the file's first packet.
     begun_ns: Option<u64>,
 }
 
 impl Writer {
-    /// Begin the first file, at `begins_ns`; `-` is standard output. Without that time, a file that
-    /// is called by its time begins with its first packet.
+    /// Begin the first file, at `begins_ns`; `-` is standard output. If `begins_ns` is `None` and
+    /// files rotate by time, the first packet begins the first file.
     ///
     /// # Errors
-    /// What the system says, with what to do; [`crate::Usage`] for a name that makes no sense.
+    /// The system's error, with what to do; [`crate::Usage`] for an impossible name.
     pub(crate) fn new(
         path: &Path,
         rotation: Rotation,
@@ -91,7 +91,7 @@ impl Writer {
         &self.ports
     }
 
-    /// Ports that the source has found since; those known stay.
+    /// Add the ports that the source has found since; known ports keep their numbers.
     pub(crate) fn add_ports(&mut self, ports: &[Port]) -> Result<()> {
         for port in ports.get(self.ports.len()..).unwrap_or_default() {
             if let Some(file) = &mut self.file {
@@ -102,8 +102,8 @@ impl Writer {
         Ok(())
     }
 
-    /// A packet, if there may be another file where it needs one: false if all of `-W` are full.
-    /// `counted` says what was counted for each port, if a file ends before it.
+    /// Write a packet, in a new file if the current one is full; false if all files of `-W` are
+    /// full. `counted` returns the counts of each port, for the end of a file.
     pub(crate) fn write(
         &mut self,
         packet: &Packet,
@@ -126,14 +126,14 @@ impl Writer {
         Ok(true)
     }
 
-    /// Everything so far reaches the file.
+    /// Write all buffered blocks.
     pub(crate) fn flush(&mut self) -> Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
         file.get_mut().hand_over().map_err(helped).with_context(|| self.failed())
     }
 
-    /// The end of the last file, at this time: the source's ports, also those that had no packet,
-    /// and what was counted for each.
+    /// End the last file at `time_ns`, with all ports of the source, also those without packets,
+    /// and the counts of each.
     pub(crate) fn finish(
         mut self,
         ports: &[Port],
@@ -141,24 +141,24 @@ impl Writer {
         time_ns: u64,
     ) -> Result<()> {
         self.add_ports(ports)?;
-        // Of no packets at all there is a file as well.
+        // Make a file even if there were no packets.
         self.file(time_ns)?;
         self.end(counted, time_ns)
     }
 
-    /// Enough bytes are in the file.
+    /// Has the file reached its maximum size?
     fn is_full(&self) -> bool {
         let most = self.rotation.megabytes.map(|millions| millions.saturating_mul(MILLION));
         let bytes = self.file.as_ref().map_or(0, |file| file.get_ref().bytes());
         most.is_some_and(|most| bytes >= most)
     }
 
-    /// The file is as old as it may get.
+    /// Has the file reached its maximum age?
     fn is_over(&self, age_ns: u64) -> bool {
         self.rotation.seconds.is_some_and(|s| age_ns >= s.saturating_mul(1_000_000_000))
     }
 
-    /// What was counted for each port until now, and then all of it reaches the file.
+    /// Write the counts of each port, and all buffered blocks.
     fn end(&mut self, counted: &[Counted], time_ns: u64) -> Result<()> {
         let ports = self.ports.len();
         for (interface_id, counted) in (0..).zip(counted.iter().take(ports)) {
@@ -177,7 +177,7 @@ impl Writer {
         self.flush()
     }
 
-    /// The file that is written, begun at this time if there is none.
+    /// The current file; begins one at `time_ns` if there is none.
     fn file(&mut self, time_ns: u64) -> Result<&mut PcapNgWriter<Blocks>> {
         let file = match self.file.take() {
             Some(file) => file,
@@ -211,13 +211,13 @@ fn begin(path: &Path, ports: &[Port], snaplen: u32) -> Result<PcapNgWriter<Block
     begun().with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// With what to do about it.
+/// The error with what to do.
 fn helped(error: io::Error) -> anyhow::Error {
     let help = what_to_do(&error);
     anyhow!("{error}{help}")
 }
 
-/// A block, whole.
+/// Write a whole block.
 fn put<'a>(file: &mut PcapNgWriter<Blocks>, block: impl PcapNgBlock<'a>) -> Result<()> {
     file.write_pcapng_block(block)?;
     file.get_mut().end_block().map_err(helped)

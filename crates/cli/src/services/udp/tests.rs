@@ -5,7 +5,7 @@ use super::*;
 
 const NOW: Instant = Instant::from_nanos(1_000_000_000);
 
-/// Who asks, and the services at the other end.
+/// A client, and the services at the other end.
 struct World {
     asker: End,
     server: End,
@@ -22,7 +22,7 @@ impl World {
         World { asker, server, datagrams, moved: Moved::default() }
     }
 
-    /// What comes back to `port` for a payload sent from there to a service.
+    /// Send `payload` from `port` to a service; the reply, if there is one.
     fn ask(&mut self, port: u16, service: u16, payload: &[u8], now: Instant) -> Option<Vec<u8>> {
         let at = SocketAddr::new(self.asker.addr, port);
         let socket = self.asker.stack.udp_bind(at, Owner::program()).expect("the port is free");

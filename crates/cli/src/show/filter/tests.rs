@@ -6,7 +6,7 @@ fn parse(text: &str) -> Result<Option<Filter>, String> {
     Filter::parse(&[text.to_owned()])
 }
 
-/// Which of some rows a filter admits, by their numbers.
+/// The numbers of the rows that a filter matches.
 fn admitted(text: &str) -> Vec<usize> {
     let rows = [
         json!({ "state": "ESTABLISHED", "local": "192.0.2.1:80", "remote": "10.1.2.3:40000" }),

@@ -1,7 +1,7 @@
-//! The screen where there is little room: tables without frames, the columns that say most.
+//! The layout for small screens: tables without borders, with the most important columns.
 //!
-//! Called by: `report.rs`. At 60 by 15 there are ports, who talks, drops and connections; what is
-//! not there, sizes and protocols, needs a larger screen.
+//! Called by: `report.rs`. 60 by 15 characters have room for ports, talkers, drops and connections;
+//! sizes and protocols need a larger screen.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -13,7 +13,7 @@ use super::super::run::Interval;
 use super::super::view::View;
 use super::{connections, drops, fitted, known, ports, rtt, short, talker_cells};
 
-/// Lines of tables at most, heads included: connections have what is left.
+/// Maximum lines of tables, heads included; connections get the rest.
 const PORTS: u16 = 3;
 const TALKERS: u16 = 4;
 const DROPS: u16 = 3;
@@ -69,7 +69,7 @@ fn port_rows(frame: &mut Frame<'_>, interval: &Interval, view: &View, area: Rect
 fn connection_rows(frame: &mut Frame<'_>, interval: &Interval, view: &View, area: Rect) {
     let rows = connections(interval, view).into_iter().map(|c| {
         let per_s = short(c.moved.bytes as f64 * 8.0 / interval.seconds);
-        // As ss has it: there is no room for the long word.
+        // ss's name: there is no room for the long one.
         let state = if c.state == "ESTABLISHED" { "ESTAB".to_owned() } else { c.state.clone() };
         vec![c.local.clone(), c.remote.clone(), state, per_s, rtt(c), known(Some(c.retransmits))]
     });
@@ -78,7 +78,7 @@ fn connection_rows(frame: &mut Frame<'_>, interval: &Interval, view: &View, area
     rest(frame, &head, &[ends, ends, 6, 6, 6, 4], rows.collect(), area);
 }
 
-/// A table without a frame, as long as there is room.
+/// Draw a table without borders, as far as there is room.
 fn rest(frame: &mut Frame<'_>, head: &[&str], widths: &[u16], rows: Vec<Vec<String>>, area: Rect) {
     let head = head.iter().map(|name| Cell::from((*name).to_owned()));
     let head = Row::new(head).style(Style::new().dim().underlined());

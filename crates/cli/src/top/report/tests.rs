@@ -81,7 +81,7 @@ fn screen(columns: u16, lines: u16, view: View) -> Vec<String> {
     text(terminal.backend().buffer()).lines().map(str::to_owned).collect()
 }
 
-/// The first line that has this.
+/// The first line that contains this.
 fn line_of(lines: &[String], what: &str) -> usize {
     let found = lines.iter().position(|line| line.contains(what));
     found.unwrap_or_else(|| panic!("no {what} in {lines:#?}"))

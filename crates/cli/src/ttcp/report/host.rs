@@ -1,4 +1,4 @@
-//! What came of a transfer to or from a host: the classic closing lines, or one JSON document with
+//! The report of a transfer to or from a host: the classic closing lines, or one JSON document with
 //! the keys of a transfer in memory. A figure that only the other end knows is null.
 //!
 //! Called by: `ttcp.rs`.
@@ -16,7 +16,7 @@ use super::super::plan::Plan;
 use super::super::wrap::Wrapped;
 use super::{lengths, rate, ratio, round_trip, round_trip_json};
 
-/// All there is to tell.
+/// All that the report needs.
 pub(in crate::ttcp) struct Found<'a> {
     pub(in crate::ttcp) plan: &'a Plan,
     pub(in crate::ttcp) role: Role,
@@ -90,7 +90,7 @@ impl Found<'_> {
         Ok(text)
     }
 
-    /// For people.
+    /// The report for people.
     pub(in crate::ttcp) fn text(&self) -> String {
         let (m, s, mut t) = (self.moved, self.moved.lap.wall_s, String::new());
         let end = if self.sends() { "t" } else { "r" };
@@ -107,7 +107,7 @@ impl Found<'_> {
             rate(ratio(m.bytes as f64 * 8.0, s))
         );
         if self.sends() {
-            // Of what came to us again the other end knows.
+            // Only the sender knows what was retransmitted.
             let _ =
                 write!(t, ", {} retransmits", self.stack.counters().of(Counter::TcpRetransmits));
         }

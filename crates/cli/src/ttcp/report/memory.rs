@@ -1,8 +1,9 @@
-//! What came of it: for people with the classic closing lines, or as one JSON document.
+//! The report of a transfer in memory: for people with the classic closing lines, or as one JSON
+//! document.
 //!
 //! Called by: the loops make a [`Measured`], `ttcp.rs` prints it. `ns_per_segment` and
-//! `gbit_per_cpu_s` are CPU time of both ends together; `gbit_per_s` is by the time of the
-//! transfer, in which files and hashes do not count.
+//! `gbit_per_cpu_s` are based on the CPU time of both ends together, `gbit_per_s` on the time of
+//! the transfer, without files and hashes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -32,7 +33,7 @@ pub(in crate::ttcp) struct Measured {
     pub(in crate::ttcp) pinned: bool,
     pub(in crate::ttcp) interrupted: bool,
     pub(in crate::ttcp) intervals: Vec<Interval>,
-    /// What the sender's connection knew of its path.
+    /// The statistics of the sender's connection.
     info: Option<Info>,
     lap: Lap,
     cpu: Cpu,
@@ -51,7 +52,7 @@ pub(in crate::ttcp) struct Measured {
 }
 
 impl Measured {
-    /// Collect what both ends know.
+    /// Collect the figures of both ends.
     pub(in crate::ttcp) fn new(
         sender: &mut Sender,
         receiver: &mut Receiver,
@@ -91,7 +92,7 @@ impl Measured {
         }
     }
 
-    /// Did everything that was sent arrive as it was, and was everything sent?
+    /// Check that everything that was sent arrived unchanged.
     pub(in crate::ttcp) fn check_whole(&self, plan: &Plan) -> Result<()> {
         if plan.udp {
             return Ok(());
@@ -194,7 +195,7 @@ struct Settings<'a> {
     file: Option<String>,
 }
 
-/// What [`Measured::transfer_s`] is the time of.
+/// The meaning of [`Measured::transfer_s`].
 fn transfer_is(plan: &Plan) -> &'static str {
     match (plan.file(), plan.threads) {
         (None, _) => "first write to last byte read",
@@ -351,7 +352,7 @@ fn figures(t: &mut String, plan: &Plan, m: &Measured) -> std::fmt::Result {
     Ok(())
 }
 
-/// As ttcp has closed since 1984.
+/// The closing lines of ttcp since 1984.
 fn closing(t: &mut String, plan: &Plan, m: &Measured) -> std::fmt::Result {
     for (end, bytes, calls) in [("t", m.sent, m.writes), ("r", m.received, m.reads)] {
         let s = m.transfer_s;

@@ -1,4 +1,4 @@
-//! Files made by hand, as other programs write them and as nobody should.
+//! Reads files made by hand: valid ones, as other programs write them, and damaged ones.
 
 use std::borrow::Cow;
 use std::io::Cursor;
@@ -19,7 +19,7 @@ use super::*;
 const MICRO: u32 = 0xa1b2_c3d4;
 const NANO: u32 = 0xa1b2_3c4d;
 
-/// A record of a pcap file: seconds, their fraction, bytes here, bytes there were.
+/// A record of a pcap file: seconds, fraction, captured length, original length; then the data.
 type Record = ([u32; 4], Vec<u8>);
 
 /// A pcap file in the byte order of `order`.
@@ -42,7 +42,7 @@ fn open(bytes: Vec<u8>) -> Capture {
     Capture::of("made".to_owned(), Box::new(Cursor::new(bytes)), keep_all).expect("a capture")
 }
 
-/// The packets of a capture, and what is said if they end before the file does.
+/// The packets of a capture, and the error if there is one.
 fn read(capture: &mut Capture) -> (Vec<Packet>, Option<String>) {
     let mut packets = Vec::new();
     loop {
@@ -55,7 +55,7 @@ fn read(capture: &mut Capture) -> (Vec<Packet>, Option<String>) {
     }
 }
 
-/// A section with these interfaces and a packet of each, `tag` in front of it.
+/// A section with these interfaces, and for each a packet of 20 bytes `tag`.
 fn section(interfaces: &[(&'static str, DataLink)], tag: u8) -> Vec<u8> {
     let mut writer = PcapNgWriter::new(Vec::new()).expect("memory");
     for (name, linktype) in interfaces {

@@ -1,4 +1,4 @@
-//! Files that are written and read back: which there are, and what stands at their ends.
+//! Writes files and reads them back: which files there are, and the statistics at their ends.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use pcap_file::pcapng::{Block, PcapNgReader};
 
 use super::*;
 
-/// A folder that goes with it.
+/// A directory that is removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -27,7 +27,8 @@ impl Folder {
         names
     }
 
-    /// What is in a file: its interfaces, its packets, and packets lost by each statistic.
+    /// The content of a file: number of interfaces, number of packets, packets lost by each
+    /// statistic.
     fn content(&self, name: &str) -> (usize, usize, Vec<u64>) {
         let file = File::open(self.0.join(name)).expect("it was written");
         let mut reader = PcapNgReader::new(file).expect("a section");
