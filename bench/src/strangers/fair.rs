@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context, Result, anyhow};
 use base::Duration;
-use lab::fair::{Contest, Flow, Outcome, Whose};
+use lab::contest::{Contest, Flow, Outcome, Whose};
 use lab::real::shared::measure;
 use sim::goodput::Goodput;
 use tcp::cc::Algorithm;

@@ -5,7 +5,6 @@
 //! Called by: the lab. `contest` has the flows and their path, `pairing` parses them from the
 //! command line, `real::shared` runs them in real time.
 
-mod contest;
 mod pairing;
 #[cfg(test)]
 mod tests;
@@ -14,8 +13,7 @@ use base::Instant;
 use clap::{ArgMatches, FromArgMatches};
 use serde_json::{Value, json};
 
-pub use contest::{Contest, Flow, Outcome, Whose};
-
+use crate::contest::{Contest, Flow, Outcome, Whose};
 use crate::plot::{Lines, Plot, Series, Strip};
 use crate::report::{Column, Format, Report, Span, column, missing};
 use crate::{Error, Run};

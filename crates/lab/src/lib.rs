@@ -7,6 +7,7 @@
 //! A new experiment is a module with options and a function from [`Run`] to [`Report`], and an
 //! entry in [`EXPERIMENTS`]. docs/lab.md is the user's guide.
 
+pub mod contest;
 mod envelope;
 pub mod fair;
 mod keep;

@@ -18,7 +18,7 @@ use sim::goodput::ways;
 use super::host::Host;
 use super::{LOOK, MEMORY_BYTES, PORT, carry, failed};
 use crate::Error;
-use crate::fair::{Contest, Outcome, Whose};
+use crate::contest::{Contest, Outcome, Whose};
 
 /// A run is void if the bridge paused for more than the round-trip time divided by this. A queue
 /// holds half of one at least, so flows do not notice a shorter pause.
