@@ -25,7 +25,7 @@ use crate::interface;
 pub(super) const RECEIVE: u32 = 2048;
 pub(super) const TRANSMIT: u32 = 1024;
 
-/// Frames in the shared memory: one for each ring entry, and `RECEIVE` more that programs may hold.
+/// Frames in the shared memory: enough for the rings, and `RECEIVE` more for programs to hold.
 pub(super) const FRAMES: u32 = 2 * RECEIVE + TRANSMIT;
 
 /// Headroom that the kernel keeps in front of each received frame, in bytes.
