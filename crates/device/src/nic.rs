@@ -6,8 +6,8 @@
 //!
 //! [`crate::mem`] passes frames at once; here they take as long as on a link. Nothing runs between
 //! two calls: each call computes what has happened up to the clock's current time (`wire.rs`), and
-//! the result does not depend on when calls are made. So it is exact in virtual time, and two
-//! threads see what hardware would have shown them. An interrupt is a time that is known in advance
+//! queries do not affect the outcome. So it is exact in virtual time, and two threads see what
+//! hardware would have shown them. An interrupt is a time that is known in advance
 //! ([`Device::wakes_at`]), or the other end rings the doorbell.
 //!
 //! A transmit ring of one descriptor models a driver that waits for each frame before it offers the
