@@ -59,7 +59,7 @@ pub struct Carried {
     pub frames_in: u64,
     /// Bytes of the packets that the receiving side's devices took, link headers included.
     pub bytes_out: u64,
-    /// Frames lost in [`cut`]: not TCP or UDP over IP, or no memory.
+    /// Frames and segments lost in [`cut()`]: not TCP or UDP over IP, or no memory.
     pub uncut: u64,
 }
 
