@@ -79,7 +79,7 @@ fn words<const N: usize>(fd: impl AsFd, option: c_int) -> Result<[u32; N]> {
     let mut len = size_of_val(&words) as libc::socklen_t;
     let fd = fd.as_fd().as_raw_fd();
     // SAFETY: the descriptor is borrowed, hence open; the kernel writes at most `len` bytes, which
-    // `words` has, and any bits are words.
+    // `words` has, and any bit pattern is valid for them.
     let result = unsafe {
         let to = words.as_mut_ptr().cast();
         libc::getsockopt(fd, libc::SOL_PACKET, option, to, &raw mut len)
@@ -122,8 +122,8 @@ pub(super) fn bound_to(fd: impl AsFd) -> Result<c_int> {
     let mut address: libc::sockaddr_ll = unsafe { core::mem::zeroed() };
     let mut len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
     let fd = fd.as_fd().as_raw_fd();
-    // SAFETY: the descriptor is open; the kernel writes at most `len` bytes into `address`, which
-    // any bits are one of.
+    // SAFETY: the descriptor is open; the kernel writes at most `len` bytes into `address`, for
+    // which any bit pattern is valid.
     done(unsafe { libc::getsockname(fd, (&raw mut address).cast(), &raw mut len) })?;
     let known = len as usize >= offset_of!(libc::sockaddr_ll, sll_hatype);
     Ok(if known { address.sll_ifindex } else { -1 })

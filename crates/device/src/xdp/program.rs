@@ -64,8 +64,8 @@ fn number(fd: &OwnedFd) -> u32 {
 /// bpf(2). What the attribute points at must live until it returns.
 fn bpf(command: c_int, attr: &Attr) -> Result<c_long> {
     let len = size_of::<Attr>();
-    // SAFETY: the kernel reads `len` bytes of `attr`, which are its own; what pointers in it refer
-    // to are locals of the callers below, alive for the call and only read.
+    // SAFETY: the kernel reads `len` bytes, which `attr` has; pointers in it refer to locals of the
+    // callers below, which are alive for the call and only read.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, (&raw const *attr), len) };
     if result >= 0 {
         return Ok(result);
