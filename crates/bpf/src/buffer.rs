@@ -1,39 +1,38 @@
-//! A tap's buffer: packets one behind the other, each with what a capture file wants to know.
+//! A tap's buffer: packets one after the other, each with the fields that a capture file needs.
 //!
-//! Called by: `tap.rs`, which fills it, and its reader. It has its room from the start and never
-//! grows.
+//! Called by: `tap.rs`, which fills it, and its reader. It is allocated once and never grows.
 
 use base::WallTime;
 
 use crate::packet::Packet;
 use crate::shown::{Direction, Shown};
 
-/// Bytes in front of each packet: time, lengths captured and on the wire, segment, direction.
+/// Bytes of a record's header: time, captured length, wire length, segment bytes, direction.
 pub const RECORD_HEADER_BYTES: usize = 8 + 4 + 4 + 2 + 2;
 
-/// Packets that were kept, in their order.
+/// Captured packets, in order.
 #[derive(Debug)]
 pub struct Buffer {
     bytes: Box<[u8]>,
     len: usize,
 }
 
-/// A packet that was kept.
+/// A captured packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// When it was seen.
+    /// When it was received or sent.
     pub time: WallTime,
-    /// Which way it went.
+    /// Received or sent.
     pub direction: Direction,
     /// Its length on the wire, bytes.
     pub wire_len: u32,
     /// For a super-segment, the payload bytes of each segment; else 0.
     pub segment_bytes: u16,
-    /// What was kept of it.
+    /// Its captured bytes.
     pub bytes: &'a [u8],
 }
 
-/// Bytes that a packet of which `captured` are kept takes.
+/// Bytes of a record with `captured` bytes of a packet.
 pub(crate) const fn record_len(captured: usize) -> usize {
     RECORD_HEADER_BYTES + captured
 }
@@ -51,27 +50,27 @@ impl Buffer {
         self.len = 0;
     }
 
-    /// Where the next record goes.
+    /// The end of the records, where the next one goes.
     pub(crate) fn end(&self) -> usize {
         self.len
     }
 
-    /// After records were appended.
+    /// Set the end, after records were appended.
     pub(crate) fn set_end(&mut self, end: usize) {
         self.len = end;
     }
 
-    /// All its room, for [`record`].
+    /// The whole buffer, for [`record`].
     pub(crate) fn room_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
-    /// Is nothing in it?
+    /// Is it empty?
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// All of it, for [`records`] somewhere else.
+    /// The bytes of all records, for [`records`].
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
@@ -82,8 +81,8 @@ impl Buffer {
     }
 }
 
-/// Put the first `captured` bytes of a packet behind `end`; the copy, and where the next record
-/// goes, or None if there is no room.
+/// Write a record with the first `captured` bytes of a packet at `end`. Returns the copy and the
+/// end of the record, or `None` if there is no room.
 #[inline(always)]
 pub(crate) fn record<'r>(
     room: &'r mut [u8],
@@ -94,7 +93,7 @@ pub(crate) fn record<'r>(
     let packet: &Packet<'_> = &shown.packet;
     let then = end + record_len(captured);
     let (header, copy) = room.get_mut(end..then)?.split_first_chunk_mut::<RECORD_HEADER_BYTES>()?;
-    // A snapshot length fits: `tap::SNAPLEN_MAX`. One write, of what is in registers.
+    // `captured` is at most `tap::SNAPLEN_MAX`, so both lengths fit one 64-bit write.
     let lengths = captured as u64 | u64::from(packet.wire_len) << 32;
     let is_out = shown.direction == Direction::Out;
     let rest = u32::from(shown.segment_bytes) | u32::from(is_out) << 16;
@@ -105,7 +104,7 @@ pub(crate) fn record<'r>(
     Some((copy, then))
 }
 
-/// The packets in the bytes of a [`Buffer`], as far as they make sense.
+/// The packets in the bytes of a [`Buffer`], up to the first invalid record.
 pub fn records(bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
     let mut left = bytes;
     core::iter::from_fn(move || {

@@ -1,23 +1,23 @@
-//! A program made ready to run the fastest way there is here.
+//! Runs a program the fastest way available: as machine code, or by the interpreter.
 //!
-//! Called by: taps and captures. Whether it is machine code makes no difference but to time.
+//! Called by: taps and captures. The results are the same either way.
 
 use crate::packet::Packet;
 use crate::program::Program;
 
-/// A filter: machine code where the feature `jit` and the machine allow it, else interpreted.
+/// A filter: machine code if the feature `jit` and the machine allow it, else interpreted.
 #[derive(Debug)]
 pub struct Filter {
     program: Program,
-    /// What it says of any packet, if it looks at none.
+    /// Its result, if that is the same for every packet.
     always: Option<u32>,
     #[cfg(all(feature = "jit", unix, target_arch = "x86_64"))]
     code: Option<crate::jit::Code>,
 }
 
 impl Filter {
-    /// Compile a program. Where the system gives no memory that can be executed, the interpreter
-    /// runs it: [`Filter::is_compiled`] tells.
+    /// Compile a program. If the system grants no executable memory, the interpreter runs it; see
+    /// [`Filter::is_compiled`].
     pub fn new(program: Program) -> Filter {
         #[cfg(all(feature = "jit", unix, target_arch = "x86_64"))]
         let code = crate::jit::compile(program.insns()).ok();
@@ -29,7 +29,7 @@ impl Filter {
         }
     }
 
-    /// How many bytes of any packet to keep, if it looks at none.
+    /// How many bytes to keep, if that is the same for every packet.
     pub fn always(&self) -> Option<u32> {
         self.always
     }
@@ -42,7 +42,7 @@ impl Filter {
         return false;
     }
 
-    /// How many bytes of the packet to keep, at most; 0 is no match. Equals [`Program::run`].
+    /// The maximum number of bytes to keep of the packet; 0 is no match. Equals [`Program::run`].
     #[inline]
     pub fn run(&self, packet: &Packet<'_>) -> u32 {
         if let Some(keep) = self.always {
@@ -52,12 +52,12 @@ impl Filter {
         if let Some(code) = &self.code {
             match code.run(packet.head, packet.wire_len) {
                 Some(keep) => return keep,
-                // It read past the head. That is rare, so the interpreter begins again.
+                // It read past the head. That is rare, so the interpreter starts over.
                 None if packet.has_rest() => {}
                 None => return 0,
             }
         }
-        // A copy, so that a packet that does not come here stays in registers.
+        // A copy, so that on the other paths the packet stays in registers.
         self.program.run(&{ *packet })
     }
 

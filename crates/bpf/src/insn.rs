@@ -1,13 +1,13 @@
-//! Instructions of the classic BPF machine: how they are written, and what they mean.
+//! Instructions of the classic BPF machine: their encoding and their meaning.
 //!
 //! Called by: everything in this crate. Source: McCanne and Jacobson, "The BSD Packet Filter"
-//! (1993), and the opcodes of pcap/bpf.h, MOD and XOR among them.
+//! (1993), and the opcodes of pcap/bpf.h, including MOD and XOR.
 
-/// An instruction as the kernel (`sock_filter`) and libpcap (`bpf_insn`) write it: 8 bytes.
+/// An instruction in the format of the kernel (`sock_filter`) and libpcap (`bpf_insn`): 8 bytes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Insn {
-    /// Class, size, mode, operation and operand in one.
+    /// The opcode: class, size, mode, operation and operand.
     pub code: u16,
     /// Instructions to skip if a condition holds.
     pub jt: u8,
@@ -19,7 +19,7 @@ pub struct Insn {
 
 const _: () = assert!(size_of::<Insn>() == 8);
 
-/// How much a load takes; more than a byte is big-endian.
+/// The size of a load; halves and words are big-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     /// 1 byte.
@@ -31,7 +31,7 @@ pub enum Size {
 }
 
 impl Size {
-    /// In bytes.
+    /// The size in bytes.
     pub const fn bytes(self) -> u32 {
         match self {
             Size::Byte => 1,
@@ -75,7 +75,7 @@ pub enum AluOp {
     Rsh,
 }
 
-/// What a conditional jump asks of the accumulator; all comparisons are unsigned.
+/// The condition of a jump, on the accumulator; all comparisons are unsigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// Equal.
@@ -93,7 +93,7 @@ pub enum Condition {
 pub enum Op {
     /// A = packet at k.
     LdAbs(Size),
-    /// A = packet at X + k, which does not wrap.
+    /// A = packet at X + k; the sum does not wrap.
     LdInd(Size),
     /// A = length on the wire.
     LdLen,
@@ -132,7 +132,7 @@ pub enum Op {
 }
 
 impl Insn {
-    /// The four fields in their order.
+    /// An instruction from its four fields, in order.
     pub const fn new(code: u16, jt: u8, jf: u8, k: u32) -> Insn {
         Insn { code, jt, jf, k }
     }
@@ -142,8 +142,8 @@ impl Insn {
         Insn { code: op.code(), jt, jf, k }
     }
 
-    /// What may run after it, the instruction at `at` of a program whose jumps were checked, and
-    /// which does `op`.
+    /// The instructions that may run after this one, which is at `at` in a validated program and
+    /// does `op`.
     pub(crate) fn followers(self, op: Op, at: usize) -> [Option<usize>; 2] {
         match op {
             Op::RetK | Op::RetA => [None, None],
@@ -155,7 +155,7 @@ impl Insn {
         }
     }
 
-    /// What it does; None if the machine has no such opcode.
+    /// The operation; `None` if the opcode is unknown.
     pub const fn op(self) -> Option<Op> {
         Some(match self.code {
             0x00 => Op::LdImm,

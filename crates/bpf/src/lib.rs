@@ -1,12 +1,11 @@
-//! Packet filters, the classic BPF machine, and taps that keep what matches.
+//! Packet filters, the classic BPF machine, and taps that keep matching packets.
 //!
-//! [`Insn`] is an instruction as the kernel and libpcap write it. [`Program`] is a list of them
-//! that was looked at once and can be run on anything. [`Filter`] runs one the fastest way there
-//! is here: as machine code with the feature `jit`, else by the interpreter. With the feature
-//! `libpcap`, [`Libpcap`] turns filter text into instructions. A [`Tap`] is a filter with buffers
-//! for what matched.
+//! [`Insn`] is an instruction in the format of the kernel and libpcap. [`Program`] is a validated
+//! list of them, safe to run on any packet. [`Filter`] runs a program as machine code with the
+//! feature `jit`, else by the interpreter. With the feature `libpcap`, [`Libpcap`] compiles filter
+//! text to instructions. A [`Tap`] is a filter with buffers for the packets that matched.
 //!
-//! Called by: the driver's edge, captures.
+//! Called by: the stack's ports (`stack/taps.rs`), captures.
 //!
 //! ```
 //! use bpf::{Filter, Insn, Packet, Program};
@@ -25,7 +24,7 @@
 //! # Ok::<(), bpf::Refusal>(())
 //! ```
 
-// What the tests share calls the crate by its name, also from within.
+// The code that unit and integration tests share uses the crate by its name.
 #[cfg(test)]
 extern crate self as bpf;
 

@@ -1,9 +1,9 @@
-//! libpcap, loaded at run time: it turns filter text into instructions, and its own interpreter
-//! is what ours is compared with.
+//! libpcap, loaded at run time: it compiles filter text to instructions, and its interpreter is the
+//! reference for ours.
 //!
-//! Called by: programs that take filter text from a user; tests and benches. Nothing needs it to be
-//! there at build time. The functions and structures are those of pcap/pcap.h and pcap/bpf.h,
-//! which have kept their shapes since version 1.0.
+//! Called by: programs that take filter text from a user; tests and benches. It is not needed at
+//! build time. The functions and structures are those of pcap/pcap.h and pcap/bpf.h, which have not
+//! changed since version 1.0.
 
 #![allow(unsafe_code, reason = "functions of C")]
 
@@ -17,14 +17,14 @@ use crate::insn::Insn;
 use crate::packet::Packet;
 use crate::validate::INSNS_MAX;
 
-/// What its parser says of a text, whatever is wrong with it.
+/// The message of its parser for any syntax error.
 const SYNTAX_ERROR: &str = "syntax error";
 
-/// A word that is wrong wherever it stands, which libpcap says as soon as it comes to it: it looks
-/// like an Ethernet address and is none.
+/// A word that is an error anywhere, which libpcap reports as soon as it reads it: it looks like an
+/// Ethernet address but is not one.
 const WRONG: &str = "1:1:";
 
-/// Link types by their numbers (`DLT_` of pcap/dlt.h).
+/// Link types (`DLT_` of pcap/dlt.h).
 pub mod linktype {
     /// Ethernet.
     pub const ETHERNET: i32 = 1;
@@ -32,7 +32,7 @@ pub mod linktype {
     pub const RAW_IP: i32 = 12;
 }
 
-/// Names under which it is found: with its version, as the package has it.
+/// File names of the library, with the version, as in packages.
 const NAMES: [&str; 2] = ["libpcap.so.0.8", "libpcap.so.1"];
 
 /// `struct bpf_program`.
@@ -50,7 +50,7 @@ struct RawHeader {
     wire: u32,
 }
 
-/// `struct timeval`, which no filter looks at.
+/// `struct timeval`, which filters ignore.
 #[repr(C)]
 #[derive(Default)]
 struct RawTime {
@@ -69,10 +69,10 @@ type Interpret = unsafe extern "C" fn(*const Insn, *const u8, c_uint, c_uint) ->
 type Image = unsafe extern "C" fn(*const Insn, c_int) -> *const c_char;
 type Version = unsafe extern "C" fn() -> *const c_char;
 
-/// Held while something of the library's own is in use, which all calls of a process share.
+/// Held while a call uses global state of the library.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// The library, with what is used of it.
+/// The library, with the functions that are used.
 #[derive(Debug)]
 pub struct Libpcap {
     open_dead: OpenDead,
@@ -84,14 +84,14 @@ pub struct Libpcap {
     interpret: Interpret,
     image: Image,
     version: Version,
-    /// Last, so that it is the last to go.
+    /// Last, so that it is dropped last.
     _library: Library,
 }
 
-/// Why there are no instructions.
+/// Why filter text cannot be compiled.
 #[derive(Debug, thiserror::Error)]
 pub enum LibpcapError {
-    /// The library is not here, or not as expected.
+    /// The library is not installed, or lacks a function.
     #[error(
         "filter text needs libpcap, which cannot be loaded ({0}); install it (Debian package \
          libpcap0.8), or give the filter as instructions"
@@ -100,16 +100,16 @@ pub enum LibpcapError {
     /// libpcap refuses the text.
     #[error("the filter '{text}' does not compile: {message}{}", shown(*.position))]
     Refused {
-        /// What was to be compiled.
+        /// The filter text.
         text: String,
-        /// libpcap's words.
+        /// libpcap's message.
         message: String,
-        /// The byte of the text where the word begins that those words quote, or for a syntax
-        /// error the word that the parser cannot go on with: the end of the text, if there must
-        /// be more. Words end at spaces and parentheses. `None` where libpcap's words name none.
+        /// The byte of the text where the wrong word begins: the word that the message quotes, or
+        /// for a syntax error the word at which the parser stops; the end of the text, if more must
+        /// follow. Words end at spaces and parentheses. `None` if the message quotes no word.
         position: Option<usize>,
     },
-    /// The text holds a NUL, or there is no memory.
+    /// The text contains a NUL, or libpcap is out of memory.
     #[error("{0}")]
     Unusable(&'static str),
 }
@@ -119,15 +119,14 @@ fn shown(position: Option<usize>) -> String {
 }
 
 impl Libpcap {
-    /// Load it.
+    /// Load the library.
     ///
     /// # Errors
-    /// It is not here, or lacks a function.
+    /// It is not installed, or lacks a function.
     pub fn load() -> Result<Libpcap, LibpcapError> {
         let mut why = String::new();
         for name in NAMES {
-            // SAFETY: loading runs the library's initialisers; libpcap has none that do anything
-            // but register.
+            // SAFETY: loading runs the library's initialisers; those of libpcap only register.
             match unsafe { Library::new(name) } {
                 Ok(library) => {
                     return Libpcap::with(library)
@@ -159,17 +158,17 @@ impl Libpcap {
         }
     }
 
-    /// What it calls itself, with its version.
+    /// Its name and version.
     pub fn version(&self) -> String {
         // SAFETY: it returns a string that is never freed.
         unsafe { string((self.version)()) }
     }
 
-    /// Instructions for filter text in tcpdump's language (pcap-filter(7)), optimised. A match
-    /// keeps `snaplen` bytes. Names of hosts may be looked up, which may take a while.
+    /// Compile filter text in tcpdump's language (pcap-filter(7)) to optimised instructions. A
+    /// match keeps `snaplen` bytes. This may resolve host names, which may take a while.
     ///
     /// # Errors
-    /// The text does not compile; libpcap's words, and where.
+    /// The text does not compile: libpcap's message, and the position.
     pub fn compile(
         &self,
         text: &str,
@@ -188,9 +187,10 @@ impl Libpcap {
         Err(LibpcapError::Refused { text: text.to_owned(), message, position })
     }
 
-    /// Where the parser cannot go on, which a syntax error does not tell. It takes word by word,
-    /// and whatever is wrong with a word that it comes to, it says instead. So a word that is wrong
-    /// in itself is put in place of the rest: where it is complained of, all before it is in order.
+    /// Find the word at which the parser stops, which the message of a syntax error does not tell.
+    /// The parser reads word by word and reports a word that is wrong in itself before any syntax
+    /// error. So replace the rest of the text by such a word: if libpcap reports that word, the
+    /// text before it is valid.
     fn stopped_at(&self, text: &str, linktype: i32, snaplen: u32) -> Option<usize> {
         let comes_to = |&at: &usize| {
             let (before, _) = text.split_at(at);
@@ -202,7 +202,7 @@ impl Libpcap {
         begins.get(passed.checked_sub(1)?).copied()
     }
 
-    /// Have libpcap compile it: instructions, or its words.
+    /// Have libpcap compile the text; returns the instructions, or its message.
     fn attempt(
         &self,
         text: &str,
@@ -213,16 +213,16 @@ impl Libpcap {
             .map_err(|_| LibpcapError::Unusable("the filter holds a NUL; leave it out"))?;
         let snaplen = c_int::try_from(snaplen).unwrap_or(c_int::MAX);
         let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: `handle` is used only where it is not null and closed once; `raw` is freed once
-        // where compiling filled it in; `c_text` lives through the call; the message is copied
-        // before the handle that owns it goes.
+        // SAFETY: `handle` is used only if it is not null, and closed once; `raw` is freed once, if
+        // compiling filled it in; `c_text` outlives the call; the message is copied before the
+        // handle that owns it is closed.
         unsafe {
             let handle = (self.open_dead)(linktype, snaplen);
             if handle.is_null() {
                 return Err(LibpcapError::Unusable("libpcap has no memory for a filter"));
             }
             let mut raw = RawProgram { len: 0, insns: core::ptr::null_mut() };
-            // Optimised; the netmask, which only `ip broadcast` asks for, is not known.
+            // Optimised; the netmask, which only `ip broadcast` needs, is unknown.
             let code = (self.compile)(handle, &mut raw, c_text.as_ptr(), 1, u32::MAX);
             let result = if code == 0 {
                 let insns = copied(&raw);
@@ -236,7 +236,7 @@ impl Libpcap {
         }
     }
 
-    /// What libpcap's interpreter says of a packet in one piece: the answer that ours must give.
+    /// Run libpcap's interpreter on a packet in one piece: the reference for ours.
     pub fn offline_filter(&self, program: &crate::Program, packet: &[u8], wire_len: u32) -> u32 {
         let raw = RawProgram {
             len: program.insns().len() as c_uint,
@@ -244,12 +244,13 @@ impl Libpcap {
         };
         let captured = packet.len() as u32;
         let header = RawHeader { time: RawTime::default(), captured, wire: wire_len };
-        // SAFETY: the program was checked, so the interpreter stays inside it and ends; it reads
-        // `captured` bytes of the packet at most, and writes to nothing.
+        // SAFETY: the program was validated, so the interpreter stays inside it and ends; it reads
+        // at most `captured` bytes of the packet, and writes nothing.
         unsafe { (self.offline)(&raw, &header, packet.as_ptr()) as u32 }
     }
 
-    /// The same of a packet's head, by `bpf_filter`, which the above calls: for measuring it.
+    /// Run `bpf_filter`, which [`Libpcap::offline_filter`] calls, on a packet's head: for
+    /// benchmarks.
     #[inline]
     pub fn interpret(&self, program: &crate::Program, packet: &Packet<'_>) -> u32 {
         let (insns, bytes) = (program.insns().as_ptr(), packet.head);
@@ -257,16 +258,16 @@ impl Libpcap {
         unsafe { (self.interpret)(insns, bytes.as_ptr(), packet.wire_len, bytes.len() as c_uint) }
     }
 
-    /// An instruction as tcpdump prints it.
+    /// An instruction in the format of `tcpdump -d`.
     pub fn image(&self, insn: Insn, number: usize) -> String {
         let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: it reads one instruction, and returns a string of its own that stays until the
-        // next call; it is copied before that.
+        // SAFETY: it reads one instruction, and returns a static string that is valid until the
+        // next call; it is copied before that, under the lock.
         unsafe { string((self.image)(&insn, number as c_int)) }
     }
 }
 
-/// The instructions of a program that libpcap made.
+/// Copy the instructions of a program that libpcap made.
 ///
 /// # Safety
 /// `raw` has been filled in and not been freed.
@@ -275,23 +276,23 @@ unsafe fn copied(raw: &RawProgram) -> Vec<Insn> {
     if raw.insns.is_null() {
         return Vec::new();
     }
-    // SAFETY: it holds `raw.len` instructions, says the caller.
+    // SAFETY: it holds `raw.len` instructions, by this function's contract.
     unsafe { core::slice::from_raw_parts(raw.insns, len) }.to_vec()
 }
 
-/// A copy of a string of C; empty for null.
+/// Copy a C string; empty for null.
 ///
 /// # Safety
-/// It is null, or ends in a NUL and stays until this returns.
+/// It is null, or ends in a NUL and is valid until this returns.
 unsafe fn string(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();
     }
-    // SAFETY: the caller says so.
+    // SAFETY: by this function's contract.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// Where in the text the word is that a message quotes: as a word of its own, if it is one.
+/// Find the word that a message quotes in the text, preferably as a word of its own.
 fn quoted(text: &str, message: &str) -> Option<usize> {
     let mut parts = message.split(['\'', '"']);
     let word = parts.nth(1).filter(|word| !word.is_empty())?;
@@ -307,8 +308,8 @@ fn quoted(text: &str, message: &str) -> Option<usize> {
     apart.or_else(|| text.find(word))
 }
 
-/// Where the words of a filter begin, and where it ends. Spaces and parentheses always end what
-/// libpcap takes as one; what else does depends on what it is.
+/// The offsets where the words of a filter begin, and its end. Spaces and parentheses end any token
+/// of libpcap; which other characters do depends on the token.
 fn begins_of_words(text: &str) -> Vec<usize> {
     const PARENTHESES: [char; 2] = ['(', ')'];
     let mut begins = Vec::new();
@@ -334,7 +335,7 @@ mod tests {
             ("tcp and port p", "unknown port 'p'", Some(13)),
             ("host ab and port b", "unknown port 'b'", Some(17)),
             ("(port b)", "unknown port 'b'", Some(6)),
-            // Nowhere by itself: the first is better than none.
+            // Nowhere a word of its own: the first match is better than none.
             ("udp or tcp", "what is 'p'?", Some(2)),
             ("udp", "what is 'x'?", None),
             ("udp", "what is ''?", None),

@@ -1,12 +1,12 @@
-//! Checked instructions as the interpreter wants them: a load and the comparison behind it are one
-//! step, and all comparisons are one kind.
+//! Lowers validated instructions to steps for the interpreter: a load and the comparison after it
+//! become one step, and all comparisons become range checks.
 //!
-//! Called by: `program.rs`. Step n begins where instruction n does, so that a jump into the middle
-//! of a pair finds the second half still there, and jump targets need no analysis.
+//! Called by: `program.rs`. Step n begins at instruction n. So a jump into the middle of a pair
+//! finds the second instruction as a step of its own, and jump targets need no analysis.
 
 use crate::insn::{Condition, Insn, Op, Operand, Size};
 
-/// What the interpreter does at once.
+/// One step of the interpreter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
     /// Two instructions: a load, and a comparison with a constant.
@@ -18,44 +18,44 @@ pub(crate) enum Step {
 /// A load, and a comparison with a constant: A = packet at `offset`, or at X + `offset`; then a
 /// jump unless A is in a range.
 ///
-/// Whatever the size of the load, four bytes are taken where there are as many, and the range is
-/// one of what they make: A is their upper end. So there is one kind of step, and nothing to
-/// choose. The way to a match is mostly without jumps: the next step is the next one, whose place
-/// the interpreter knows without reading it from here.
+/// A load of any size reads four bytes, if there are as many; A is their upper bits, and the range
+/// applies to all four bytes. So there is one kind of step, without a branch on the size. Inside
+/// the range execution falls through, as it mostly does on the path to a match: the interpreter
+/// knows the next step without reading it from here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair {
     pub(crate) size: Size,
-    /// Bits of the four bytes below A.
+    /// The number of bits below A in the four bytes.
     pub(crate) shift: u8,
     /// The step to go to from outside the range.
     pub(crate) jump: u16,
     pub(crate) offset: u32,
     /// All ones if X is added to the offset, else 0.
     pub(crate) x_mask: u32,
-    /// The range: the four bytes & mask are `first` to `first + span`, on the circle of 2^32.
+    /// The range: the four bytes & `mask` are in `first` to `first + span`, modulo 2^32.
     pub(crate) mask: u32,
     pub(crate) first: u32,
     pub(crate) span: u32,
 }
 
-/// An instruction with its targets made wide.
+/// A single instruction, with jump targets as step numbers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct One {
     pub(crate) op: Op,
-    /// The step that a jump leads to; if it is conditional, where it holds.
+    /// The target of a jump; of a conditional jump, if the condition holds.
     pub(crate) jump: u16,
-    /// Where it does not hold.
+    /// The target if the condition does not hold.
     pub(crate) otherwise: u16,
     pub(crate) k: u32,
 }
 
 const _: () = assert!(size_of::<Step>() <= 28);
 
-/// Steps of instructions that were checked; `ops` says what each does.
+/// Lower validated instructions; `ops` are their operations.
 pub(crate) fn lower(insns: &[Insn], ops: &[Op]) -> Box<[Step]> {
     let step = |at: usize| {
         pair(at, insns, ops).map(Step::Pair).unwrap_or_else(|| {
-            // A program has 4096 instructions at most; what returns goes nowhere.
+            // A program has at most 4,096 instructions. A return has no target; 0 is unused.
             let to = insns[at].followers(ops[at], at).map(|to| to.unwrap_or(0) as u16);
             Step::One(One { op: ops[at], jump: to[0], otherwise: to[1], k: insns[at].k })
         })
@@ -75,29 +75,29 @@ fn pair(at: usize, insns: &[Insn], ops: &[Op]) -> Option<Pair> {
     let (goes_on_if_it_holds, jump) = way(at + 1, insn)?;
     let shift = 32 - 8 * size.bytes();
     let (k, all) = (insn.k << shift, u32::MAX << shift);
-    // A constant that no A reaches has no place among four bytes.
+    // A constant that exceeds the load's size cannot be shifted into the four bytes.
     let is_reached = condition == Condition::Set || k >> shift == insn.k;
     let (mask, first, span) = match condition {
         _ if !is_reached => return None,
         Condition::Eq => (all, k, 0),
         Condition::Ge => (all, k, u32::MAX - k),
         Condition::Gt => (all, k.checked_add(1)?, u32::MAX - 1 - k),
-        // From 1 up.
+        // Any bit set: from 1 up.
         Condition::Set => (k, 1, u32::MAX - 1),
     };
     let (first, span) = if goes_on_if_it_holds {
         (first, span)
     } else {
-        // The other side of the circle; there is none if this side is all of it.
+        // The complement of the range; there is none if the range is everything.
         (first.wrapping_add(span).wrapping_add(1), (u32::MAX - 1).checked_sub(span)?)
     };
     Some(Pair { size, shift: shift as u8, jump, offset, x_mask, mask, first, span })
 }
 
-/// Does a conditional jump go on to the next instruction if the condition holds, and where does it
-/// go otherwise? None if neither goes on.
+/// Whether a conditional jump falls through if the condition holds, and its target otherwise;
+/// `None` if neither outcome falls through.
 fn way(at: usize, insn: Insn) -> Option<(bool, u16)> {
-    // A program has 4096 instructions at most.
+    // A program has at most 4,096 instructions.
     let to = |skip: u8| (at + 1 + usize::from(skip)) as u16;
     match (insn.jt, insn.jf) {
         (0, jf) => Some((true, to(jf))),

@@ -1,6 +1,6 @@
-//! A packet as a filter sees it: bytes in one piece or two, and the length it had on the wire.
+//! The input of a filter: a packet's bytes in one piece or two, and its length on the wire.
 //!
-//! Called by: code that runs a filter; `vm.rs` and the compiler's doorway read it.
+//! Called by: code that runs a filter; `vm.rs` and `filter.rs` read it.
 
 /// A packet, borrowed.
 #[derive(Clone, Copy, Debug)]
@@ -11,27 +11,27 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// All of a packet; longer than 2^32 - 1 bytes, its length reads as that.
+    /// A whole packet; a length above 2^32 - 1 bytes reads as 2^32 - 1.
     pub fn whole(bytes: &'a [u8]) -> Packet<'a> {
         Packet::cut(bytes, u32::try_from(bytes.len()).unwrap_or(u32::MAX))
     }
 
-    /// The beginning of a packet that had `wire_len` bytes.
+    /// The first bytes of a packet that had `wire_len` bytes.
     pub fn cut(bytes: &'a [u8], wire_len: u32) -> Packet<'a> {
         Packet { head: bytes, rest: &[], wire_len }
     }
 
-    /// A packet in two pieces. What is in `head` is found faster.
+    /// A packet in two pieces. Loads from `head` are faster.
     pub fn in_two(head: &'a [u8], rest: &'a [u8], wire_len: u32) -> Packet<'a> {
         Packet { head, rest, wire_len }
     }
 
-    /// Bytes that can be read.
+    /// The number of bytes that can be read.
     pub fn captured_bytes(&self) -> usize {
         self.head.len() + self.rest.len()
     }
 
-    /// Copy its beginning to `out`, which is no longer than what can be read.
+    /// Copy its first bytes to `out`, which is no longer than [`Packet::captured_bytes`].
     #[inline(always)]
     pub(crate) fn copy_to(&self, out: &mut [u8]) {
         match self.head.get(..out.len()) {
@@ -54,14 +54,14 @@ impl<'a> Packet<'a> {
         !self.rest.is_empty()
     }
 
-    /// N bytes at `offset` that are all in the head.
+    /// N bytes at `offset`; `None` unless all are in the head.
     #[inline(always)]
     pub(crate) fn in_head<const N: usize>(&self, offset: u64) -> Option<[u8; N]> {
         let at = usize::try_from(offset).ok()?;
         self.head.get(at..at.checked_add(N)?)?.try_into().ok()
     }
 
-    /// N bytes at `offset`; None if the packet ends before.
+    /// N bytes at `offset`; `None` if the packet ends before.
     #[inline(always)]
     pub(crate) fn bytes<const N: usize>(&self, offset: u64) -> Option<[u8; N]> {
         let at = usize::try_from(offset).ok()?;
@@ -71,7 +71,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Bytes that are not all in the head.
+    /// N bytes at `at` that are not all in the head.
     #[cold]
     #[inline(never)]
     fn beyond<const N: usize>(&self, at: usize) -> Option<[u8; N]> {

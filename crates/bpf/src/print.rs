@@ -1,13 +1,13 @@
-//! Programs for people and for C: what `tcpdump -d`, `-dd` and `-ddd` print.
+//! Prints programs in the formats of `tcpdump -d`, `-dd` and `-ddd`.
 //!
-//! Called by: programs that print a filter. Prints refused programs too: an unknown opcode is
+//! Called by: programs that print a filter. Invalid programs print too: an unknown opcode is
 //! `unimp`.
 
 use core::fmt;
 
 use crate::insn::{AluOp, Condition, Insn, Op, Operand, Size};
 
-/// Instructions to be shown: `{}` as `tcpdump -d` does, a line each.
+/// Instructions to print; `{}` prints one per line, as `tcpdump -d` does.
 #[derive(Clone, Copy, Debug)]
 pub struct Listing<'a>(pub &'a [Insn]);
 
@@ -47,7 +47,7 @@ fn target(number: usize, skip: u8) -> usize {
 
 fn words(number: usize, insn: Insn) -> (&'static str, String) {
     let k = insn.k;
-    // Offsets and amounts are shown as C shows an int.
+    // Offsets and amounts are printed as a C int.
     let signed = k as i32;
     let load = |size: Size| match size {
         Size::Word => "ld",

@@ -1,12 +1,12 @@
-//! A packet as it is shown to taps: its bytes, which way it goes, and when.
+//! A packet as it is shown to taps: its bytes, its direction and the time.
 //!
-//! Called by: the driver's edge, which makes it; taps and their buffers read it.
+//! Called by: the stack's ports, which make it; taps and their buffers read it.
 
 use base::WallTime;
 
 use crate::packet::Packet;
 
-/// Which way a packet went.
+/// The direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// It was received.
@@ -20,10 +20,10 @@ pub enum Direction {
 pub struct Shown<'a> {
     /// Its bytes, borrowed.
     pub packet: Packet<'a>,
-    /// Which way it goes.
+    /// Received or sent.
     pub direction: Direction,
-    /// When.
+    /// When it was received or sent.
     pub time: WallTime,
-    /// For a super-segment, the payload bytes of each segment it will be cut into; else 0.
+    /// For a super-segment, the payload bytes of each of its segments; else 0.
     pub segment_bytes: u16,
 }

@@ -1,32 +1,32 @@
-//! A tap: packets that match a filter are copied, as far as asked for, into buffers for a reader.
+//! A tap: copies packets that match a filter, up to the snapshot length, into buffers for a reader.
 //!
-//! Called by: the driver's edge, which shows each packet before anyone may change it, and a reader,
-//! who takes full buffers away and gives them back. A tap belongs to one thread; a reader on
-//! another thread moves whole buffers there.
+//! Called by: the stack's ports, which show each packet before it is changed, and a reader, which
+//! takes full buffers and gives them back. A tap belongs to one thread; a reader on another thread
+//! moves whole buffers there.
 //!
 //! Buffers have BSD's names: the store buffer is being filled, the hold buffer is full and waits
-//! for the reader, free ones are next. There are three, so that each has one while the reader has
-//! one. Where the reader is too slow, packets are dropped and counted; nothing waits for it.
-//! Counters: [`Counters`].
+//! for the reader, free ones are next. There are three: one of each kind, or one with the reader.
+//! If the reader is too slow, packets are dropped and counted; nothing waits for it. Counters:
+//! [`Counters`].
 
 use crate::buffer::{Buffer, record, record_len};
 use crate::filter::Filter;
 use crate::packet::Packet;
 use crate::shown::{Direction, Shown};
 
-/// Bytes of a buffer at most.
+/// Maximum size of a buffer in bytes.
 pub const BUFFER_BYTES_MAX: usize = 64 << 20;
-/// Bytes kept of a packet at most, as in tcpdump.
+/// Maximum snapshot length in bytes, as in tcpdump.
 pub const SNAPLEN_MAX: u32 = 262_144;
 
-/// What a tap is to do.
+/// The settings of a tap.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Bytes of each of the three buffers.
     pub buffer_bytes: usize,
-    /// Bytes kept of a packet at most; the filter may ask for fewer.
+    /// Snapshot length: the maximum bytes kept of a packet. The filter may keep fewer.
     pub snaplen: u32,
-    /// One direction alone.
+    /// Show only packets of this direction.
     pub only: Option<Direction>,
 }
 
@@ -37,36 +37,36 @@ impl Default for Settings {
     }
 }
 
-/// Settings that make no tap.
+/// Why settings are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TapError {
-    /// A buffer too large, or too small for one packet.
+    /// The buffer is too large, or too small for one packet.
     #[error("a tap's buffer of {has} bytes; use {least} (a packet and its header) to {most}")]
     BufferBytes {
-        /// What was asked for.
+        /// The requested size.
         has: usize,
         /// Room for one record of the snapshot length.
         least: usize,
         /// [`BUFFER_BYTES_MAX`].
         most: usize,
     },
-    /// A snapshot length out of range.
+    /// The snapshot length is out of range.
     #[error("a snapshot length of {0} bytes; use 1 to {SNAPLEN_MAX}")]
     Snaplen(u32),
 }
 
-/// What became of the packets that a tap was shown.
+/// The counters of a tap, in packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Shown, of the directions asked for.
+    /// Shown, of the requested direction.
     pub seen: u64,
     /// Matched by the filter.
     pub matched: u64,
-    /// Matched, and not kept: both buffers were full.
+    /// Matched, but dropped: no buffer had room.
     pub dropped: u64,
 }
 
-/// A filter, and what matched it.
+/// A filter, with buffers of the packets that matched.
 #[derive(Debug)]
 pub struct Tap {
     filter: Filter,
@@ -77,11 +77,11 @@ pub struct Tap {
     free: Vec<Buffer>,
 }
 
-/// Buffers of a tap, those with the reader among them.
+/// Buffers of a tap, including those with the reader.
 const BUFFERS: usize = 3;
 
 impl Tap {
-    /// A tap with its three buffers.
+    /// Make a tap with its three buffers.
     ///
     /// # Errors
     /// A setting is out of range.
@@ -103,15 +103,15 @@ impl Tap {
         })
     }
 
-    /// Look at packets in their order: of those that match copy what is asked for, and let `amend`
-    /// finish the copy. It gets what came with the packet.
+    /// Filter packets in order, copy those that match, and call `amend` with the value that came
+    /// with the packet, to finish the copy.
     #[inline]
     pub fn see<'a, T>(
         &mut self,
         packets: impl IntoIterator<Item = (Shown<'a>, T)>,
         amend: impl FnMut(T, &mut [u8]),
     ) {
-        // A loop for each, so that a tap that takes everything asks nothing.
+        // One loop for each case, so that a tap of all packets runs no filter.
         match self.filter.always() {
             Some(keep) => self.look(packets, amend, |_, _| keep),
             None => self.look(packets, amend, |filter, packet| filter.run(packet)),
@@ -125,8 +125,8 @@ impl Tap {
         mut amend: impl FnMut(T, &mut [u8]),
         keep: impl Fn(&Filter, &Packet<'_>) -> u32,
     ) {
-        // All of it from packet to packet in registers: whatever is in memory, the compiler has to
-        // take for changed by each copy.
+        // Local variables, so that the state stays in registers from packet to packet: the compiler
+        // has to assume that each copy changes what is in memory.
         let Settings { only, snaplen, .. } = self.settings;
         let (mut counters, mut end) = (self.counters, self.store.end());
         let mut room = self.store.room_mut();
@@ -162,8 +162,8 @@ impl Tap {
         self.counters = counters;
     }
 
-    /// The store buffer becomes the hold buffer, the free one is filled from now on. False if there
-    /// is none or the reader has not taken the last.
+    /// Make the store buffer the hold buffer, and fill a free one from now on. `false` if there is
+    /// no free one, or the reader has not taken the hold buffer.
     #[cold]
     #[inline(never)]
     fn turn(&mut self) -> bool {
@@ -175,8 +175,8 @@ impl Tap {
         true
     }
 
-    /// What waits for the reader: a full buffer, or what there is. None if there is nothing, or if
-    /// the reader has all other buffers: what is not given back is missing from then on.
+    /// Take the hold buffer, or else the store buffer as it is. `None` if both are empty, or if the
+    /// reader has all other buffers: the tap does not replace a buffer that is not given back.
     pub fn take(&mut self) -> Option<Buffer> {
         if self.hold.is_none() && !self.store.is_empty() {
             self.turn();
@@ -184,7 +184,8 @@ impl Tap {
         self.hold.take()
     }
 
-    /// A buffer that was taken, for use again. One too many, or of another size, is let go.
+    /// Give a taken buffer back, to be used again. An extra one, or one of another size, is
+    /// dropped.
     pub fn give_back(&mut self, mut buffer: Buffer) {
         let here = 1 + usize::from(self.hold.is_some()) + self.free.len();
         if here < BUFFERS && buffer.room() == self.settings.buffer_bytes {
@@ -193,7 +194,7 @@ impl Tap {
         }
     }
 
-    /// Seen, matched, dropped.
+    /// The counters so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }

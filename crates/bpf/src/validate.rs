@@ -1,13 +1,13 @@
-//! Which programs may run, and why another may not.
+//! The validator: decides which programs may run.
 //!
-//! Called by: `program.rs`. What passes is trusted by the interpreter and by the compiler: every
-//! opcode is known, every jump is forward and inside, so it ends; M is written before it is read,
-//! on every path; no constant divides by zero. The rules are those of libpcap's validator and
-//! Linux's, the stricter of each.
+//! Called by: `program.rs`. The interpreter and the compiler trust a program that passes: every
+//! opcode is known; every jump is forward and inside the program, so it ends; M is written before
+//! it is read, on every path; no division is by a constant 0. Each rule is the stricter one of
+//! libpcap and Linux.
 
 use crate::insn::{AluOp, Insn, Op, Operand};
 
-/// Instructions of a program at most (`BPF_MAXINSNS`).
+/// Maximum number of instructions of a program (`BPF_MAXINSNS`).
 pub const INSNS_MAX: usize = 4096;
 /// Words of scratch memory (`BPF_MEMWORDS`).
 pub const SCRATCH_WORDS: u32 = 16;
@@ -16,7 +16,7 @@ pub const SCRATCH_WORDS: u32 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the filter is refused: instruction {at}: {reason}")]
 pub struct Refusal {
-    /// The instruction, counted from 0 as `tcpdump -d` does.
+    /// The instruction, numbered from 0 as in `tcpdump -d`.
     pub at: usize,
     /// What is wrong with it.
     pub reason: Reason,
@@ -25,16 +25,16 @@ pub struct Refusal {
 /// What is wrong with an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    /// A program without instructions.
+    /// The program has no instructions.
     #[error("there is none; a program needs a RET at least")]
     Empty,
-    /// A program of more than [`INSNS_MAX`].
+    /// The program has more than [`INSNS_MAX`] instructions.
     #[error("a program has {INSNS_MAX} instructions at most; this one has {0}")]
     TooLong(usize),
     /// No such opcode.
     #[error("opcode {0:#06x} is unknown")]
     UnknownOpcode(u16),
-    /// A jump past the last instruction, or back.
+    /// A jump past the last instruction, or backwards.
     #[error(
         "it jumps {} instructions on; jumps go forward, to instructions that are there",
         *.0 as i32
@@ -43,18 +43,18 @@ pub enum Reason {
     /// No such word of scratch memory.
     #[error("M[{0}] does not exist; the last is M[15]")]
     ScratchIndex(u32),
-    /// A word of scratch memory that some path has not written.
+    /// A read of a word of scratch memory that some path has not written.
     #[error("M[{0}] is read and not written on every way here")]
     ScratchUnwritten(u32),
     /// Division by the constant 0.
     #[error("it divides by the constant 0")]
     DivisionByZero,
-    /// A program that runs past its end.
+    /// The last instruction is not a return.
     #[error("it is the last and no RET")]
     NoReturn,
 }
 
-/// Every rule over every instruction, in their order; what each does.
+/// Check every rule on every instruction, in order; returns their operations.
 pub(crate) fn check(insns: &[Insn]) -> Result<Vec<Op>, Refusal> {
     let refusal = |at, reason| Err(Refusal { at, reason });
     if insns.is_empty() {
@@ -78,7 +78,7 @@ pub(crate) fn check(insns: &[Insn]) -> Result<Vec<Op>, Refusal> {
     Ok(ops)
 }
 
-/// What can be said of an instruction with `left` behind it, without those.
+/// Check the rules that need only the instruction itself and how many are `left` behind it.
 fn alone(insn: Insn, left: usize) -> Result<Op, Reason> {
     let op = insn.op().ok_or(Reason::UnknownOpcode(insn.code))?;
     let inside = |skip: u32| {
@@ -102,8 +102,9 @@ fn alone(insn: Insn, left: usize) -> Result<Op, Reason> {
     Ok(op)
 }
 
-/// M is written before it is read. A bit for each word: written on every way to an instruction.
-/// Jumps go forward, so one pass sees each way; what is never reached may do what it likes.
+/// Check that M is written before it is read. For each instruction there is a bit per word: written
+/// on every path to it. Jumps go forward, so one pass covers every path; unreachable instructions
+/// are not checked.
 fn scratch(insns: &[Insn], ops: &[Op]) -> Result<(), Refusal> {
     let mut written = vec![u16::MAX; insns.len()];
     written[0] = 0;

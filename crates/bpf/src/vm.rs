@@ -1,7 +1,7 @@
-//! The interpreter. Called by: `Program::run`, with steps of a program that was checked: it ends,
-//! as every step leads forward.
+//! The interpreter.
 //!
-//! It does to the last bit what libpcap's `bpf_filter` does; a test compares them.
+//! Called by: `Program::run`, with the steps of a validated program, which ends because every jump
+//! is forward. Its results are exactly those of libpcap's `bpf_filter`; a test compares them.
 
 use core::hint::cold_path;
 
@@ -9,21 +9,21 @@ use crate::insn::{AluOp, Op, Operand, Size};
 use crate::lower::Step;
 use crate::packet::Packet;
 
-/// Run `steps` over `packet`: bytes to keep, 0 for no match.
+/// Run `steps` over `packet`; returns the bytes to keep, 0 for no match.
 pub(crate) fn run(steps: &[Step], packet: &Packet<'_>) -> u32 {
-    // None is a load outside the packet, or a division by zero.
+    // `None` is a load outside the packet, or a division by zero.
     walk(steps, packet).unwrap_or(0)
 }
 
 fn walk(steps: &[Step], packet: &Packet<'_>) -> Option<u32> {
     let (mut a, mut x) = (0_u32, 0_u32);
-    // A is `a >> shift`: behind a pair hardly anything asks for it.
+    // A is `a >> shift`: the shift is delayed, because after a pair A is rarely used.
     let mut shift = 0_u8;
     let mut m = [0_u32; 16];
     let mut at = 0;
     loop {
         match steps.get(at)? {
-            // Most of what is run, and no indirect jump for each kind of load and comparison.
+            // Most steps are pairs, which need no indirect jump per kind of load and comparison.
             Step::Pair(p) => {
                 let offset = u64::from(x & p.x_mask) + u64::from(p.offset);
                 a = match packet.in_head(offset) {
@@ -37,8 +37,8 @@ fn walk(steps: &[Step], packet: &Packet<'_>) -> Option<u32> {
                 if (a & p.mask).wrapping_sub(p.first) <= p.span {
                     at += 2;
                 } else {
-                    // It may well be taken: it makes this a branch and no choice between two
-                    // numbers, for which the next step would have to wait.
+                    // Not really cold. The hint makes the compiler emit a branch instead of a
+                    // conditional move, for whose result the next step would have to wait.
                     cold_path();
                     at = usize::from(p.jump);
                 }
@@ -85,7 +85,7 @@ fn second(operand: Operand, k: u32, x: u32) -> u32 {
     }
 }
 
-/// A op b, modulo 2^32; None for a division by zero.
+/// `a` op `b`, modulo 2^32; `None` for a division by zero.
 pub(crate) fn calculate(op: AluOp, a: u32, b: u32) -> Option<u32> {
     Some(match op {
         AluOp::Add => a.wrapping_add(b),
@@ -101,7 +101,7 @@ pub(crate) fn calculate(op: AluOp, a: u32, b: u32) -> Option<u32> {
     })
 }
 
-/// Big-endian bytes of the packet; None past its end.
+/// A big-endian value of the packet; `None` past its end.
 #[inline(always)]
 fn load(packet: &Packet<'_>, size: Size, offset: u64) -> Option<u32> {
     match size {

@@ -1,4 +1,5 @@
-//! Which programs are refused and why; what a program does; and that machine code does the same.
+//! Which programs are refused and why; results of programs; machine code compared with the
+//! interpreter.
 
 mod shared;
 
@@ -48,7 +49,7 @@ fn every_rule_refuses_the_program_that_breaks_it() {
         (&[of(Op::LdxMem, 99), RET], (0, Reason::ScratchIndex(99))),
         (&[of(Op::LdMem, 3), RET], (0, Reason::ScratchUnwritten(3))),
         (&[of(Op::St, 3), of(Op::LdxMem, 4), RET], (1, Reason::ScratchUnwritten(4))),
-        // Written on the one way, not on the other.
+        // Written on one path, not on the other.
         (&[LDB, jeq(0, 1), of(Op::St, 0), of(Op::LdMem, 0), RET], (3, Reason::ScratchUnwritten(0))),
         (&[div(AluOp::Div), RET], (0, Reason::DivisionByZero)),
         (&[div(AluOp::Mod), RET], (0, Reason::DivisionByZero)),
@@ -91,11 +92,11 @@ fn what_is_just_within_the_rules_may_run() {
     assert_eq!(run(&both, &[9]), 0);
     let far: Vec<Insn> = [jeq(255, 255)].into_iter().chain([RET; 256]).collect();
     assert_eq!(run(&far, &[]), 7);
-    // Nothing leads to the second instruction: what it reads does not matter.
+    // The second instruction is unreachable: what it reads does not matter.
     assert_eq!(run(&[Insn::of(Op::Ja, 0, 0, 1), Insn::of(Op::LdMem, 0, 0, 1), RET], &[]), 7);
 }
 
-/// Every one of them runs: a jump over nothing, a load and a store among them.
+/// Every instruction of it runs, including a jump over nothing, a load and a store.
 #[test]
 fn the_longest_program_is_run_to_its_end() {
     let of = |op, k| Insn::of(op, 0, 0, k);
@@ -228,7 +229,7 @@ fn machine_code_does_what_the_interpreter_does_on_any_program() {
             matched += u32::from(said != 0);
         }
     }
-    // Answers of both kinds, or the comparison shows nothing.
+    // There must be matches and mismatches, or the comparison shows nothing.
     assert!((6_000..54_000).contains(&matched), "{matched} of 60,000 matched");
 }
 

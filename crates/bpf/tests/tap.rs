@@ -1,4 +1,4 @@
-//! What a tap keeps, what it drops, and what it counts.
+//! Taps: what they keep, drop and count.
 
 use base::WallTime;
 use bpf::{
@@ -6,7 +6,7 @@ use bpf::{
     Shown, Tap, TapError,
 };
 
-/// Matches where the first byte is 1, and keeps `keep` bytes of that.
+/// Matches packets whose first byte is 1, and keeps `keep` bytes.
 fn filter(keep: u32) -> Filter {
     let insns = [
         Insn::new(0x30, 0, 0, 0),
@@ -29,7 +29,7 @@ fn counted(seen: u64, matched: u64, dropped: u64) -> Counters {
     Counters { seen, matched, dropped }
 }
 
-/// Room for two records of 10 bytes, which are 29 with what is in front of them.
+/// Room for two records of 10 bytes, which are 30 bytes each with their headers.
 fn small() -> Settings {
     Settings { buffer_bytes: 60, snaplen: 10, only: None }
 }
@@ -76,17 +76,17 @@ fn the_other_direction_is_not_even_seen() {
 #[test]
 fn a_slow_reader_loses_packets_which_are_counted_and_the_order_stays() {
     let mut tap = Tap::new(filter(10), small()).unwrap();
-    // Two in the hold buffer, two in the store, the rest has no place.
+    // Two in the hold buffer, two in the store buffer, no room for the rest.
     (0..7).for_each(|time| see(&mut tap, &[1; 10], time));
     assert_eq!(tap.counters(), counted(7, 7, 3));
     let first = tap.take().unwrap();
-    // The reader has one; the third is filled.
+    // The reader has one buffer; the third one is filled.
     (7..12).for_each(|time| see(&mut tap, &[1; 10], time));
     assert_eq!(tap.counters(), counted(12, 12, 6));
     let second = tap.take().unwrap();
     let times = |buffer: &bpf::Buffer| buffer.records().map(|r| r.time.0).collect::<Vec<_>>();
     assert_eq!((times(&first), times(&second)), (vec![0, 1], vec![2, 3]));
-    // The reader has all that can be had but the one that is full.
+    // The reader has two buffers; the tap cannot give its last one away.
     assert!(tap.take().is_none());
     tap.give_back(first);
     assert_eq!(times(&tap.take().unwrap()), [7, 8]);
@@ -111,7 +111,7 @@ fn a_burst_is_kept_as_its_packets_one_by_one() {
                 copy[9] = 7;
             });
         }
-        // Two buffers' worth of the six that match.
+        // Four of the six that match: two buffers' worth.
         assert_eq!((tap.counters(), &copied[..]), (counted(9, 6, 2), &[0, 2, 3, 5][..]));
         let kept: Vec<_> = core::iter::from_fn(|| tap.take())
             .flat_map(|buffer| {
@@ -131,12 +131,12 @@ fn a_buffer_that_is_not_missing_is_not_kept() {
     see(&mut tap, &[1; 10], 0);
     let own = tap.take().unwrap();
     tap.give_back(stranger);
-    // Two are left for it to fill: four packets, and not the third buffer's.
+    // The tap has two buffers left to fill, for four packets.
     (0..6).for_each(|time| see(&mut tap, &[1; 10], time));
     assert_eq!(tap.counters().dropped, 2);
     tap.give_back(own);
     assert_eq!(tap.take().unwrap().records().count(), 2);
-    // One of the right size, given to a tap that lacks none.
+    // A buffer of the right size, given to a tap that lacks none.
     let mut full = Tap::new(filter(10), small()).unwrap();
     full.give_back(tap.take().unwrap());
     (0..4).for_each(|time| see(&mut full, &[1; 10], time));

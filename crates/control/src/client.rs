@@ -1,4 +1,4 @@
-//! The client: one request after the other, each with a timeout.
+//! The client: one request at a time, each with a timeout.
 //!
 //! Called by: tools.
 
@@ -63,7 +63,7 @@ impl Client {
     /// Send a request, and wait for the answer.
     ///
     /// # Errors
-    /// [`ControlError`]; the connection is of no use after it.
+    /// [`ControlError`]; the connection cannot be used after it.
     pub fn call(&mut self, request: Message) -> Result<Message, ControlError> {
         let deadline = Instant::now() + self.timeout;
         let mut outgoing = Outgoing::default();
@@ -75,10 +75,10 @@ impl Client {
         }
     }
 
-    /// [`Client::call`] with JSON both ways; descriptors that come are closed.
+    /// [`Client::call`] with JSON both ways; received descriptors are closed.
     ///
     /// # Errors
-    /// [`ControlError`]; [`ControlError::Malformed`] if the answer is not of the kind asked for.
+    /// [`ControlError`]; [`ControlError::Malformed`] if the answer is not an `A`.
     pub fn request<Q: Serialize, A: DeserializeOwned>(
         &mut self,
         question: &Q,
@@ -109,7 +109,7 @@ impl Client {
             match outgoing.send(self.socket.as_fd(), SendFlags::empty()) {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
-                // The server may have said why before it closed.
+                // The server may have sent the reason before it closed.
                 Err(ControlError::Closed) => {
                     return Err(self.receive(deadline).err().unwrap_or(ControlError::Closed));
                 }

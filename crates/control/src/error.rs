@@ -38,13 +38,13 @@ pub enum ControlError {
         /// The socket.
         path: PathBuf,
     },
-    /// The server does not answer this user.
+    /// The server does not admit this user.
     #[error(
         "the program does not answer this user: it answers its own and root. Ask as one of them, \
          with `sudo`"
     )]
     NotAdmitted,
-    /// The server has as many clients as it takes.
+    /// The server has the maximum number of clients.
     #[error(
         "the program has as many clients as it takes (limit control_clients). Close another \
          `wirespeed show`, then try again"
@@ -56,7 +56,7 @@ pub enum ControlError {
          {VERSION}. Use the `wirespeed` that belongs to the running program"
     )]
     Version {
-        /// The other side's.
+        /// The version of the other side.
         theirs: u16,
     },
     /// The other end does not speak this protocol.
@@ -70,20 +70,20 @@ pub enum ControlError {
         /// The limit.
         most: usize,
     },
-    /// Descriptors do not fit the frame or the limit.
+    /// The number of descriptors differs from the header, or exceeds the limit.
     #[error(
         "a message came with {found} descriptors where {declared} were declared and at most \
          {most} are allowed (limit control_descriptors)"
     )]
     Descriptors {
-        /// How many came.
+        /// How many were received.
         found: usize,
-        /// How many its header says.
+        /// How many the header declares.
         declared: usize,
         /// The limit.
         most: usize,
     },
-    /// The bytes are no message.
+    /// The bytes are not a valid message.
     #[error("a message cannot be understood: {why}. Use tools of the same version at both ends")]
     Malformed {
         /// What is wrong.
@@ -101,7 +101,7 @@ pub enum ControlError {
         /// The timeout.
         seconds: u64,
     },
-    /// Another program serves there.
+    /// Another program serves this socket.
     #[error("another program serves {}: choose another path", .path.display())]
     InUse {
         /// The socket.
@@ -116,7 +116,7 @@ pub enum ControlError {
         /// As given.
         path: PathBuf,
     },
-    /// The directory of sockets cannot be used.
+    /// The directory cannot be used for sockets.
     #[error("the directory {} cannot hold control sockets: {why}", .path.display())]
     Directory {
         /// The directory.
@@ -135,7 +135,7 @@ pub enum ControlError {
 }
 
 impl ControlError {
-    /// A refused system call.
+    /// The error of a refused system call.
     pub(crate) fn system(what: &'static str) -> impl FnOnce(rustix::io::Errno) -> ControlError {
         move |errno| ControlError::System { what, source: errno.into() }
     }

@@ -1,7 +1,7 @@
 //! Frames on a stream: a hello, then length, descriptors, payload. Everything received is bounded;
 //! the descriptors of a refused frame are closed.
 //!
-//! Called by: `server.rs` and `client.rs`, with a socket that waits or does not.
+//! Called by: `server.rs` and `client.rs`, with a blocking or a non-blocking socket.
 
 use std::io::IoSlice;
 use std::io::IoSliceMut;
@@ -19,19 +19,18 @@ use crate::ControlError;
 
 /// The version of the protocol.
 pub const VERSION: u16 = 1;
-/// What a hello begins with.
+/// The first bytes of a hello.
 pub const MAGIC: [u8; 8] = *b"wirespd\n";
 
 const HELLO_LEN: usize = 12;
 const HEADER_LEN: usize = 8;
-/// Bytes read from the socket at once: memory grows with what arrived, not with what a header
-/// announces.
+/// Maximum bytes per read: memory grows with the bytes received, not with the length in a header.
 const CHUNK: usize = 64 << 10;
-/// Descriptors that one call can carry; the kernel closes those beyond it. The limit
-/// `control_descriptors` counts up to this.
+/// Maximum descriptors per call; the kernel closes those beyond it. The limit `control_descriptors`
+/// has no effect above this.
 pub const DESCRIPTORS_MAX: usize = 64;
 
-/// What a server's hello says.
+/// The answer in a server's hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Welcome {
@@ -46,9 +45,9 @@ pub enum Welcome {
 /// A request or an answer.
 #[derive(Debug, Default)]
 pub struct Message {
-    /// Its bytes.
+    /// The bytes.
     pub payload: Vec<u8>,
-    /// Its descriptors, close-on-exec.
+    /// The descriptors, close-on-exec.
     pub descriptors: Vec<OwnedFd>,
 }
 
@@ -87,19 +86,19 @@ pub(crate) struct Incoming {
 /// A result of [`Incoming::receive`].
 #[derive(Debug)]
 pub(crate) enum Got {
-    /// The other side's hello, which fits.
+    /// The other side's hello, of the same version, which accepts us.
     Hello,
     /// A whole frame.
     Message(Message),
 }
 
 impl Incoming {
-    /// Has something of a frame or of the hello come, and not all?
+    /// Is a frame incomplete, or has the hello not been received yet?
     pub(crate) fn is_partial(&self) -> bool {
         !self.greeted || !self.buffer.is_empty()
     }
 
-    /// Take what the socket has, up to the end of a frame. `None`: it has no more yet.
+    /// Read from the socket up to the end of a frame. `None`: there are no more bytes yet.
     pub(crate) fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -123,7 +122,7 @@ impl Incoming {
         }
     }
 
-    /// One call; `None` when it would have to wait longer.
+    /// One call of recvmsg(2); `None` if it would block or was interrupted.
     fn read(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -156,7 +155,7 @@ impl Incoming {
         Ok(Some(received.bytes))
     }
 
-    /// Bytes that are missing of what is being received.
+    /// Bytes that are missing of the hello, the header or the payload.
     fn needed(&self, budget: &mut Budget) -> Result<usize, ControlError> {
         let have = self.buffer.len();
         if !self.greeted {
@@ -174,7 +173,7 @@ impl Incoming {
         Ok(HEADER_LEN + bytes - have)
     }
 
-    /// Length of the payload and number of descriptors.
+    /// The length of the payload and the number of descriptors.
     fn header(&self) -> Result<(usize, usize), ControlError> {
         let [a, b, c, d, e, f, 0, 0] = self.buffer[..HEADER_LEN] else {
             return Err(ControlError::Malformed { why: "a reserved field is not zero".to_owned() });
@@ -203,23 +202,23 @@ impl Incoming {
     }
 }
 
-/// Data that a sender has not sent yet.
+/// Data that is not sent yet.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
     bytes: Vec<u8>,
     sent: usize,
-    /// Go with the first byte of `bytes[from..]`.
+    /// They travel with the first byte of `bytes[from..]`.
     descriptors: Vec<OwnedFd>,
     from: usize,
 }
 
 impl Outgoing {
-    /// Bytes as they are: a hello.
+    /// Bytes without a frame header: a hello.
     pub(crate) fn raw(bytes: Vec<u8>) -> Outgoing {
         Outgoing { bytes, ..Outgoing::default() }
     }
 
-    /// Put a frame behind what is there.
+    /// Append a frame.
     pub(crate) fn push(
         &mut self,
         message: Message,
@@ -259,7 +258,7 @@ impl Outgoing {
         flags: SendFlags,
     ) -> Result<bool, ControlError> {
         while !self.is_empty() {
-            // What comes before a frame with descriptors goes by itself.
+            // Bytes before a frame with descriptors are sent by a call of their own.
             let with = self.sent == self.from && !self.descriptors.is_empty();
             let before = self.sent < self.from && !self.descriptors.is_empty();
             let end = if before { self.from } else { self.bytes.len() };

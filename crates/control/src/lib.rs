@@ -1,8 +1,8 @@
-//! The control socket, by which one program queries another that runs a stack. Frames on a Unix
-//! stream socket, with the client's credentials and, if needed, descriptors.
+//! The control socket, by which a tool queries a program that runs a stack: frames on a Unix stream
+//! socket, with the client's credentials and, if needed, descriptors.
 //!
-//! Called by: programs that run a stack ([`Server`]), tools that ask ([`Client`]). A frame's
-//! payload is bytes here, and JSON only in [`Client::request`].
+//! Called by: programs that run a stack ([`Server`]), tools ([`Client`]). A frame's payload is
+//! bytes here, and JSON only in [`Client::request`].
 //!
 //! # The protocol
 //! All integers are big-endian. Each side begins with a hello of 12 bytes: [`frame::MAGIC`], the

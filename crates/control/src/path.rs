@@ -1,8 +1,8 @@
-//! Where control sockets are: `wirespeed/PID.sock` in the user's run-time directory.
+//! The paths of control sockets: `wirespeed/PID.sock` in the user's run-time directory.
 //!
-//! Called by: `server.rs` and programs. The directory is the user's alone (0700); a socket in it is
-//! removed only if no server answers on it. Source: XDG Base Directory Specification
-//! 0.8, file-hierarchy(7).
+//! Called by: `server.rs` and programs. Only the user can access the directory (0700); a socket in
+//! it is removed only if no server answers on it. Source: XDG Base Directory Specification 0.8,
+//! file-hierarchy(7).
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -16,7 +16,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 
 use crate::ControlError;
 
-/// Most sockets examined in a directory.
+/// Maximum directory entries examined.
 const SOCKETS_MAX: usize = 4096;
 
 /// The directory of a user's sockets: below `runtime` (XDG_RUNTIME_DIR) if it is an absolute path,
@@ -48,8 +48,8 @@ pub fn socket(directory: &Path, pid: u32) -> PathBuf {
     directory.join(format!("{pid}.sock"))
 }
 
-/// Processes with a served socket in `directory`, with its path; also those that this user may not
-/// query.
+/// Processes with a live socket in `directory`, and its path; including those that this user may
+/// not query.
 pub fn running(directory: &Path) -> Vec<(u32, PathBuf)> {
     let alive = |path: &Path| !matches!(probe(path), Err(Errno::CONNREFUSED | Errno::NOENT));
     let mut found: Vec<_> = sockets(directory).into_iter().filter(|(_, p)| alive(p)).collect();
@@ -67,7 +67,7 @@ pub fn sweep(directory: &Path) {
 /// Create `directory` if it does not exist, and check that only this user can access it.
 ///
 /// # Errors
-/// [`ControlError::Directory`], with what helps.
+/// [`ControlError::Directory`], with advice.
 pub fn prepare(directory: &Path) -> Result<(), ControlError> {
     let error = |why: String| ControlError::Directory { path: directory.to_owned(), why };
     match DirBuilder::new().mode(0o700).create(directory) {
@@ -93,7 +93,7 @@ pub fn prepare(directory: &Path) -> Result<(), ControlError> {
     Ok(())
 }
 
-/// Remove the socket at `path` if no server answers on it; true if it is gone.
+/// Remove the socket at `path` if no server answers on it; true if it was removed.
 pub(crate) fn remove_dead(path: &Path) -> bool {
     probe(path) == Err(Errno::CONNREFUSED) && std::fs::remove_file(path).is_ok()
 }
@@ -103,7 +103,7 @@ pub(crate) fn address(path: &Path) -> Result<SocketAddrUnix, ControlError> {
     SocketAddrUnix::new(path).map_err(|_| ControlError::PathTooLong { path: path.to_owned() })
 }
 
-/// Does a server answer? Connects without waiting; a full queue counts as an answer.
+/// Try to connect, without blocking: `Ok` if a server listens; a full backlog counts too.
 fn probe(path: &Path) -> Result<(), Errno> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

@@ -9,24 +9,24 @@ use rustix::net::sockopt;
 
 use crate::ControlError;
 
-/// Asks the kernel for the groups of a socket's peer, SO_PEERGROUPS. No library has the call and
-/// this crate has no `unsafe`, so the program passes the function in.
+/// Asks the kernel for the supplementary groups of a socket's peer, SO_PEERGROUPS. No library wraps
+/// the call and this crate has no `unsafe`, so the program passes the function in.
 pub type Groups = fn(BorrowedFd<'_>) -> Option<Vec<u32>>;
 
 /// The other end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its process, as this process's namespace numbers it.
+    /// Its process ID, in this process's PID namespace.
     pub pid: i32,
     /// Its user and all its groups: the primary one first, no group twice.
     pub owner: Owner,
 }
 
 impl Peer {
-    /// Ask the kernel; where `groups` has no answer the primary group is all there is.
+    /// Ask the kernel. If `groups` returns `None`, there is only the primary group.
     ///
     /// # Errors
-    /// [`ControlError::System`]: it is no Unix socket, or not connected.
+    /// [`ControlError::System`]: it is not a Unix socket, or not connected.
     pub fn of(socket: BorrowedFd<'_>, groups: Groups) -> Result<Peer, ControlError> {
         let credentials = sockopt::socket_peercred(socket)
             .map_err(ControlError::system("the kernel does not say who connected"))?;

@@ -27,7 +27,7 @@ const BACKLOG: i32 = 16;
 pub struct Server {
     listener: OwnedFd,
     path: PathBuf,
-    /// Device and inode of the socket, so that no other one is removed.
+    /// Device and inode of the socket, so that only this one is removed.
     identity: Option<(u64, u64)>,
     clients: Vec<Connection>,
     budget: Budget,
@@ -40,7 +40,7 @@ struct Connection {
     peer: Peer,
     incoming: Incoming,
     outgoing: Outgoing,
-    /// When the last byte moved, and when what is under way began.
+    /// When the last request or hello was handled, and when the current frame or answer began.
     moved_at: Instant,
     began_at: Instant,
 }
@@ -51,8 +51,8 @@ pub fn own_user_and_root(owner: &Owner) -> bool {
 }
 
 impl Server {
-    /// Serve at `path`, whose directory exists ([`path::prepare`]). A stale socket there is
-    /// replaced. `admits` decides which users are answered, for example [`own_user_and_root`].
+    /// Serve at `path`, whose directory must exist ([`path::prepare`]). A stale socket there is
+    /// replaced. `admits` decides which users are admitted, for example [`own_user_and_root`].
     ///
     /// # Errors
     /// [`ControlError::InUse`], [`ControlError::PathTooLong`], [`ControlError::System`].
@@ -83,28 +83,28 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it is.
+    /// The path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The limits, and how often each was hit.
+    /// The limits, and their hit counters.
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
 
-    /// For the code that answers, which has a limit here: `control_taps`.
+    /// The limits, for the code that answers: it enforces `control_taps`.
     pub fn budget_mut(&mut self) -> &mut Budget {
         &mut self.budget
     }
 
-    /// Clients there are.
+    /// The number of clients.
     pub fn clients(&self) -> usize {
         self.clients.len()
     }
 
-    /// Take new clients and what the others sent; let `answer` answer each whole request; send.
-    /// Never waits. Returns how many requests were answered.
+    /// Accept clients, receive requests, answer each complete one with `answer`, send. Never
+    /// blocks. Returns how many requests were answered.
     pub fn poll(
         &mut self,
         now: Instant,
@@ -120,7 +120,7 @@ impl Server {
         answered
     }
 
-    /// Is an answer being sent that its client has not received in full?
+    /// Is an answer only partly sent?
     pub fn is_answering(&self) -> bool {
         self.clients.iter().any(|client| !client.outgoing.is_empty())
     }
@@ -135,14 +135,14 @@ impl Server {
         std::iter::once((self.listener.as_fd(), PollFlags::IN)).chain(clients)
     }
 
-    /// When [`Server::poll`] wants to be called even if no descriptor is ready.
+    /// When [`Server::poll`] is due even if no descriptor is ready.
     pub fn next_deadline(&self) -> Instant {
         let deadlines = self.clients.iter().map(|client| client.deadline(&self.budget).0);
         deadlines.min().unwrap_or(Instant::NEVER)
     }
 
     fn accept(&mut self, now: Instant) {
-        // At most the listen backlog: clients that keep connecting do not keep us here.
+        // At most the listen backlog, so that clients that keep connecting do not keep us here.
         for _ in 0..BACKLOG {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let Ok(socket) = accept_with(&self.listener, flags) else { return };
@@ -167,7 +167,7 @@ impl Server {
 }
 
 impl Connection {
-    /// Send what waits, and only then take the next request: no more than one answer waits.
+    /// Send the pending answer, and only then read the next request: at most one answer is pending.
     fn work(
         &mut self,
         now: Instant,
@@ -197,7 +197,7 @@ impl Connection {
         Ok(())
     }
 
-    /// When it is closed if nothing moves, and by which limit.
+    /// When it will be closed if there is no progress, and by which limit.
     fn deadline(&self, budget: &Budget) -> (Instant, Limit) {
         let busy = self.incoming.is_partial() || !self.outgoing.is_empty();
         let (since, limit) = if busy {

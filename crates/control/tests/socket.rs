@@ -1,4 +1,4 @@
-//! The control socket as both sides see it: answers, limits, descriptors, time, strangers.
+//! The control socket from both sides: answers, limits, descriptors, timeouts, other protocols.
 #![cfg(target_os = "linux")]
 
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use wirespeed_control::{Client, ControlError, Message, Peer, Server, frame, path
 
 const TIMEOUT: Span = Span::from_secs(10);
 
-/// A directory of this test's own, gone with it.
+/// A directory for one test, removed when it is dropped.
 struct Fixture(PathBuf);
 
 impl Fixture {
@@ -91,13 +91,13 @@ fn descriptors_go_both_ways_close_on_exec_and_are_closed_when_refused() {
     });
     assert!(matches!(refused, ControlError::Descriptors { .. }), "{refused}");
     let mut text = String::new();
-    // The end comes only when nobody holds the other end any more.
+    // The end of the stream comes only when every copy of the other end is closed.
     far.set_read_timeout(Some(TIMEOUT)).expect("it is open");
     far.read_to_string(&mut text).expect("every copy was closed");
     assert_eq!(text, "through");
 }
 
-/// A client of another kind: raw bytes.
+/// A client that sends raw bytes.
 fn raw(server: &Server) -> UnixStream {
     let stream = UnixStream::connect(server.path()).expect("it listens");
     stream.set_read_timeout(Some(TIMEOUT)).expect("it is open");

@@ -1,8 +1,8 @@
-//! What one frame costs through `mem`: both ends on one thread, and one end a thread.
+//! Measures the cost of one frame through `mem`: both ends on one thread, and one thread per end.
 //!
-//! `cargo run --release -p wirespeed-device --example mem_burst`; pin it with `taskset -c 0,1`.
-//! The one-thread rows never read the data; frames go round and are not allocated again. The
-//! two-thread row allocates, sends, receives and frees: the receiver's frees travel home.
+//! `cargo run --release -p wirespeed-device --example mem_burst`; pin it with `taskset -c 0,1`. The
+//! one-thread rows never read the data, and reuse the frames. The two-thread row allocates, sends,
+//! receives and frees: freed buffers return to the sender's pool.
 
 use std::time::Instant;
 

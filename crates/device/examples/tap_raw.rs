@@ -1,11 +1,10 @@
-//! What the device adds to the system call: frames to and from a TAP by plain `writev` and `readv`,
-//! and through [`Tap`], in turn on one thread.
+//! Measures what the device adds to the system call: frames to and from a TAP by plain `writev` and
+//! `readv`, and through [`Tap`], alternating on one thread.
 //!
-//! As root, in a network namespace of its own:
-//! `cargo build --release -p wirespeed-device --example tap_raw`, then
-//! `unshare -n taskset -c 1 target/release/examples/tap_raw`. Times are CPU time of the thread,
-//! user and system: the kernel drops what is sent here at once (it is for another station), but
-//! copies it first. Ratios of neighbours count, not the figures themselves.
+//! As root, in a network namespace of its own: `cargo build --release -p wirespeed-device --example
+//! tap_raw`, then `unshare -n taskset -c 1 target/release/examples/tap_raw`. Times are CPU time of
+//! the thread, user and system. The kernel copies sent frames and then drops them, because they are
+//! for another station. Compare the two values of a row; the absolute figures say little.
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
@@ -30,7 +29,7 @@ mod linux {
     use wirespeed_device::{Burst, Device};
 
     const ROUNDS: usize = 15;
-    /// Fewer than a TAP's queue holds.
+    /// Fewer frames than a TAP's queue holds.
     const WAITING: usize = 256;
 
     fn cpu_ns() -> i64 {
@@ -43,7 +42,7 @@ mod linux {
         values[values.len() / 2]
     }
 
-    /// Medians of both ways to do a thing `count` times, in ns each.
+    /// Print the medians of both ways, in ns per frame; each call handles `count` frames.
     fn compare(
         what: &str,
         count: usize,
@@ -61,7 +60,7 @@ mod linux {
         println!("{what}: raw {raw:.0} ns, device {ours:.0} ns, in pairs {added:+.0} ns");
     }
 
-    /// A TCP segment for another station, as far as the kernel looks.
+    /// A frame for another station, with the TCP header fields that the kernel reads.
     fn frame(pool: &mut Pool, len: usize, segment_size: u16) -> Option<Mbuf> {
         let mut bytes = vec![0; len];
         bytes[..6].copy_from_slice(&[2, 9, 9, 9, 9, 9]);
@@ -96,7 +95,7 @@ mod linux {
         let ours = || {
             let mut spent = 0;
             for _ in 0..FRAMES / 32 {
-                // The same bytes as for the raw call, as hot in the cache as there.
+                // The same bytes as for the raw call, so they are as hot in the cache.
                 let mut burst: Burst = (0..32).filter_map(|_| pool.share(&mut again)).collect();
                 let start = cpu_ns();
                 assert_eq!(tap.tx_burst(pool, &mut burst), 32);

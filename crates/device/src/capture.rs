@@ -1,15 +1,15 @@
-//! A device that writes every frame to a capture file, both ways, in pcapng.
+//! A wrapper that writes every frame of a device, both ways, to a pcapng file.
 //!
-//! Called by: programs, around any device. Its clock is passed in. Counters:
+//! Called by: programs, around any device; they pass the clock in. Counters:
 //! [`CaptureStatus::frames`]. Source: draft-ietf-opsawg-pcapng.
 //!
-//! Each frame has its direction, and a time in nanoseconds: that of its burst. Frames are written
-//! as they are: one whose checksum the device is to finish has the pseudo-header's sum in its
-//! place, a super-segment is as long as it is, and a comment on the packet says so.
+//! Each frame has its direction and a time in nanoseconds, that of its burst. Frames are written as
+//! they are: if the device is to finish the checksum, the field holds the pseudo-header's sum; a
+//! super-segment is one packet. A comment on the packet says so.
 //!
-//! The traffic goes before the file: where writing fails (a full disk), the capture stops, its
-//! error can be asked for, and frames pass on. Writing is buffered and happens on the thread that
-//! drives the device: give a fast file, or a pipe to a thread.
+//! Traffic has priority: if writing fails (a full disk), the capture stops with an error in
+//! [`CaptureStatus`], and frames still pass. Writes are buffered and happen on the thread that
+//! drives the device: use a fast file, or a pipe to another thread.
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,7 @@ use pcap_file::pcapng::{PcapNgWriteError, PcapNgWriter};
 use crate::wrap::{Tally, pass_sleep, pass_through};
 use crate::{Burst, Device};
 
-/// Bytes gathered before the file is written.
+/// Size of the write buffer in bytes.
 const BUFFER: usize = 256 << 10;
 
 /// Direction bits of `epb_flags`, section 4.3.1.
@@ -41,9 +41,9 @@ const OUTBOUND: u32 = 2;
 /// Why a capture stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureError {
-    /// Frames written before; the last of them may be cut off.
+    /// Frames written before the error; the last of them may be cut off.
     pub frames: u64,
-    /// What writing said.
+    /// The error of the write.
     pub cause: String,
 }
 
@@ -67,17 +67,17 @@ struct Shared {
     error: Mutex<Option<CaptureError>>,
 }
 
-/// How a capture is getting on; on any thread, also when the device is gone.
+/// The state of a capture; usable on any thread, also when the device is gone.
 #[derive(Clone, Debug, Default)]
 pub struct CaptureStatus(Arc<Shared>);
 
 impl CaptureStatus {
-    /// Frames handed to the file; the newest may still be in the buffer.
+    /// Frames written; the newest may still be in the buffer.
     pub fn frames(&self) -> u64 {
         self.0.frames.total()
     }
 
-    /// Why it stopped; `None` while it goes on, and after [`CaptureStatus::stop`].
+    /// Why it stopped; `None` while it runs, and after [`CaptureStatus::stop`].
     pub fn error(&self) -> Option<CaptureError> {
         self.0.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -106,15 +106,15 @@ pub struct Capture<D, W: Write, C> {
     status: CaptureStatus,
     /// Frames at the front of the burst that were pushed back and are written already.
     written: usize,
-    /// There may be bytes in the buffer.
+    /// The buffer may hold bytes.
     unflushed: bool,
 }
 
 impl<D: Device, W: Write + Send, C: FnMut() -> Duration + Send> Capture<D, W, C> {
-    /// `device`, with every frame written to `file`. `clock` gives the time since 1970 in UTC.
+    /// Wrap `device` and write every frame to `file`. `clock` gives the time since 1970 in UTC.
     ///
     /// # Errors
-    /// If the head of the file cannot be written; nothing is captured then.
+    /// If the file's header blocks cannot be written; nothing is captured then.
     pub fn new(device: D, file: W, clock: C) -> Result<(Self, CaptureStatus), CaptureError> {
         let status = CaptureStatus::default();
         let file = begin(file, device.limits().link).map_err(|error| {
@@ -132,7 +132,7 @@ impl<D: Device, W: Write + Send, C: FnMut() -> Duration + Send> Capture<D, W, C>
         Ok((capture, status))
     }
 
-    /// Write these frames, with one time for all.
+    /// Write these frames, all with the same time.
     fn record(&mut self, frames: &[Mbuf], direction: u32) {
         if frames.is_empty() {
             return;
@@ -150,7 +150,7 @@ impl<D: Device, W: Write + Send, C: FnMut() -> Duration + Send> Capture<D, W, C>
         self.unflushed = true;
     }
 
-    /// When nothing else is to do, and at the end.
+    /// Called when no frame was received, and when the capture is stopped.
     fn flush(&mut self) {
         if !core::mem::take(&mut self.unflushed) {
             return;
@@ -170,7 +170,7 @@ impl<D: Device, W: Write + Send, C: FnMut() -> Duration + Send> Capture<D, W, C>
     }
 }
 
-/// Section header and the one interface.
+/// Write the section header and the description of the one interface.
 fn begin<W: Write>(
     file: W,
     link: LinkKind,
@@ -206,7 +206,7 @@ fn block(frame: &Mbuf, timestamp: Duration, direction: u32) -> EnhancedPacketBlo
     }
 }
 
-/// What a reader has to know to make sense of the bytes.
+/// The packet's comment: what a reader has to know about unfinished frames.
 fn comment(frame: &Mbuf) -> Option<Cow<'static, str>> {
     match (frame.has(Flags::CSUM_PARTIAL), frame.segment_size()) {
         (false, 0) => None,
@@ -241,7 +241,7 @@ where
         count
     }
 
-    /// A frame is written when it is first offered: afterwards it belongs to the device.
+    /// Writes each frame when it is first offered, because the device may take it.
     fn tx_burst(&mut self, pool: &mut Pool, from: &mut Burst) -> usize {
         self.end_if_asked();
         let new = from.get(self.written..).unwrap_or_default();
@@ -265,7 +265,7 @@ where
 }
 
 impl<D, W: Write, C> Drop for Capture<D, W, C> {
-    /// The last frames reach the file, or the status says why not.
+    /// Flushes the last frames; the status has the error if that fails.
     fn drop(&mut self) {
         if let Some(file) = &mut self.file
             && let Err(error) = file.get_mut().flush()

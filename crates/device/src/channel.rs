@@ -1,11 +1,11 @@
 //! A device whose other end is plain bytes: `send(&[u8])` and `recv(&mut [u8])`, from any thread,
 //! for code that has frames of its own and does not use mbufs (a VPN, an emulator, a test).
 //!
-//! Called by: programs that bring frames. Limits: frames in each direction ([`Config::depth`]);
+//! Called by: programs that supply frames. Limits: frames in each direction ([`Config::depth`]);
 //! both push back. Counters: [`Device::drops`].
 //!
-//! Each frame is copied once on its way in and once on its way out of the queue, under a lock that
-//! is held for the copies of one call. For speed implement [`Device`], or use [`crate::mem`].
+//! Each frame is copied into the queue and out of it, under a lock that is held for the copies of
+//! one call. For speed implement [`Device`], or use [`crate::mem`].
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -22,11 +22,11 @@ use crate::{Burst, Device, Doorbell, Limits, Offloads};
 /// The settings of both directions of a [`pair`].
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// What frames begin with.
+    /// The kind of link header.
     pub link: LinkKind,
     /// The largest packet, link header not included.
     pub mtu: Mtu,
-    /// Frames in flight each way; at least one.
+    /// Maximum frames in flight each way; at least one.
     pub depth: usize,
 }
 
@@ -42,7 +42,7 @@ impl Default for Config {
 pub enum SendError {
     /// The queue is full: try again, or wait with [`End::send`].
     Full,
-    /// The frame is longer than the MTU and the link header allow; this many bytes would do.
+    /// The frame is longer than the MTU and the link header allow; this is the maximum in bytes.
     TooLong(usize),
     /// The device is gone.
     Closed,
@@ -51,11 +51,11 @@ pub enum SendError {
 /// Why no frame was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecvError {
-    /// There is none (or none came in time).
+    /// There is none, or none came in time.
     Empty,
-    /// The next frame has this many bytes, more than were offered; it stays.
+    /// The next frame has this many bytes, more than the buffer; it stays in the queue.
     TooSmall(usize),
-    /// The device is gone and its last frame was received.
+    /// The device is gone and its last frame has been received.
     Closed,
 }
 
@@ -82,7 +82,7 @@ impl fmt::Display for RecvError {
 impl core::error::Error for SendError {}
 impl core::error::Error for RecvError {}
 
-/// Why no frame passes any more.
+/// The failure after the [`End`] is dropped.
 #[derive(Debug)]
 struct EndGone;
 
@@ -94,7 +94,7 @@ impl fmt::Display for EndGone {
 
 impl core::error::Error for EndGone {}
 
-/// One direction. Vectors go round: at most as many exist as the queue is deep.
+/// One direction. Vectors are reused: there are at most as many as the queue is deep.
 #[derive(Default)]
 struct Frames {
     queue: VecDeque<Vec<u8>>,
@@ -113,12 +113,12 @@ impl Frames {
 #[derive(Default)]
 struct Queue {
     frames: Mutex<Frames>,
-    /// A frame came, room came, or an end went.
+    /// Notified when a frame was put, room was made, or an end was dropped.
     changed: Condvar,
 }
 
 impl Queue {
-    /// Nothing panics while it holds the lock, but a poisoned one must not spread.
+    /// Nothing panics while it holds the lock; if something did, the poisoning would be ignored.
     fn lock(&self) -> MutexGuard<'_, Frames> {
         self.frames.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -137,29 +137,29 @@ struct Shared {
     bell: Doorbell,
 }
 
-/// The end that a stack has.
+/// The stack's end.
 pub struct Channel {
     shared: Arc<Shared>,
     drops: Drops,
-    /// Frames were not taken the last time.
+    /// The last `tx_burst` left frames behind.
     pushed_back: bool,
 }
 
-/// The end that moves bytes. Threads may share it: one sends while another receives.
+/// The program's end. Threads may share it: one sends while another receives.
 pub struct End(Arc<Shared>);
 
-/// A device and the end that feeds it.
+/// Make a device and the end that feeds it.
 ///
 /// # Panics
-/// If it is to hold no frames.
+/// If `config.depth` is 0.
 pub fn pair(config: &Config) -> (Channel, End) {
     pair_with(config, Doorbell::new())
 }
 
-/// [`pair`], with the bell that is rung for the thread that drives the device.
+/// [`pair`], with the doorbell of the thread that drives the device.
 ///
 /// # Panics
-/// If it is to hold no frames.
+/// If `config.depth` is 0.
 pub fn pair_with(config: &Config, bell: Doorbell) -> (Channel, End) {
     assert!(config.depth > 0, "a channel of no frames carries nothing; a depth of 512 is usual");
     let link_header = match config.link {
@@ -230,8 +230,8 @@ impl End {
         Ok(())
     }
 
-    /// Receive a frame from the stack into the front of `buffer`; waits for one. Returns its
-    /// length in bytes.
+    /// Wait for a frame from the stack and copy it into the front of `buffer`. Returns its length
+    /// in bytes.
     ///
     /// # Errors
     /// [`RecvError::TooSmall`], [`RecvError::Closed`].
@@ -280,7 +280,7 @@ impl End {
             held.spare.push(frame);
         }
         if was_full {
-            // A stack that was pushed back may sleep.
+            // A stack that was pushed back may be asleep.
             self.0.bell.ring();
         }
         Ok(len)
@@ -288,7 +288,8 @@ impl End {
 }
 
 impl Channel {
-    /// The bell that is rung when a frame or room has come: for the thread that drives the device.
+    /// The doorbell that is rung when there is a frame or room: for the thread that drives the
+    /// device.
     pub fn waker(&self) -> Doorbell {
         self.shared.bell.clone()
     }
@@ -358,7 +359,7 @@ impl Device for Channel {
         !self.shared.end_gone.load(Ordering::Acquire)
     }
 
-    /// Once what came before the end is received.
+    /// True once the other end is gone and everything it sent is received.
     fn is_gone(&self) -> bool {
         !self.link_up() && !self.rx_ready()
     }
@@ -367,7 +368,7 @@ impl Device for Channel {
         if self.link_up() { None } else { Some(&EndGone) }
     }
 
-    /// Room counts as soon as there is any: what was pushed back is any frame.
+    /// Any room counts as ready after a push back: the limit is in frames, not in bytes.
     fn arm(&mut self, waker: &Waker) -> bool {
         self.shared.bell.arm_waker(waker);
         let ready = self.rx_ready() || (self.pushed_back && self.tx_ready());
@@ -383,9 +384,9 @@ impl Device for Channel {
 }
 
 impl Drop for Channel {
-    /// Waiting threads are woken; frames sent before can still be received.
+    /// Wakes waiting threads; frames sent before can still be received.
     fn drop(&mut self) {
-        // Under the locks, so that no thread checks before and sleeps after.
+        // Under the locks, so that no thread checks the flag before the store and sleeps after it.
         for queue in [&self.shared.to_stack, &self.shared.from_stack] {
             let held = queue.lock();
             self.shared.device_gone.store(true, Ordering::Release);

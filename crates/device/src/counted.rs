@@ -1,7 +1,7 @@
-//! A device with counters: frames, bytes and bursts both ways, readable from any thread.
+//! A wrapper that counts a device's frames, bytes and bursts both ways, readable from any thread.
 //!
 //! Called by: programs, around any device. Counters: [`Totals`]. Bursts that move nothing are not
-//! counted. Cost: one look at each frame's length.
+//! counted. Cost: reading each frame's length.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use mbuf::{Mbuf, Pool};
 use crate::wrap::{Tally, pass_sleep, pass_through};
 use crate::{Burst, Device};
 
-/// What went one way.
+/// Totals of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirectionTotals {
     /// Frames; a super-segment is one.
     pub frames: u64,
-    /// Bytes of them, link header included.
+    /// Their bytes, link headers included.
     pub bytes: u64,
-    /// Calls that moved at least one.
+    /// Calls that moved at least one frame.
     pub bursts: u64,
 }
 
-/// What went both ways so far.
+/// Totals of both directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// From the device to the stack.
     pub rx: DirectionTotals,
-    /// From the stack to the device: frames it took, also those that it could only drop.
+    /// From the stack to the device: frames that it took, including those that it dropped.
     pub tx: DirectionTotals,
 }
 
@@ -57,13 +57,13 @@ impl Tallies {
     }
 }
 
-/// The counters of a [`Counted`]; clones show the same ones, and stay when the device is gone.
+/// The counters of a [`Counted`]; clones share them, and they outlive the device.
 #[derive(Clone, Debug, Default)]
 pub struct Counts(Arc<[Tallies; 2]>);
 
 impl Counts {
-    /// What went both ways so far. Read while the device works, frames and bytes may be a burst
-    /// apart.
+    /// The totals so far. If the device is in use meanwhile, frames and bytes may differ by a
+    /// burst.
     pub fn totals(&self) -> Totals {
         let [rx, tx] = &*self.0;
         Totals { rx: rx.totals(), tx: tx.totals() }
@@ -77,13 +77,13 @@ pub struct Counted<D> {
 }
 
 impl<D: Device> Counted<D> {
-    /// `device`, and the counters to read.
+    /// Wrap `device`; returns the counters too.
     pub fn new(device: D) -> (Counted<D>, Counts) {
         let counts = Counts::default();
         (Counted { device, counts: counts.clone() }, counts)
     }
 
-    /// The device inside.
+    /// The inner device.
     pub fn into_inner(self) -> D {
         self.device
     }

@@ -1,16 +1,16 @@
 //! A fault injector around a device: it drops, duplicates, reorders and corrupts frames, each with
 //! a probability; the same seed and frames give the same faults.
 //!
-//! Called by: tests and experiments, around any device. Counters: [`FaultCounts`]; what it loses is
-//! [`DropReason::FaultInjected`].
+//! Called by: tests and experiments, around any device. Counters: [`FaultCounts`]; dropped frames
+//! are counted as [`DropReason::FaultInjected`].
 //!
 //! A super-segment is one frame here: it is lost as a whole.
 //!
 //! # Corruption
-//! One bit behind the link header is flipped, in a copy: the sender's own bytes stay. A frame with
-//! a checksum that the device was to finish, or vouched for, loses that mark, because a checksum
-//! taken or trusted after the flip would hide it; a super-segment on its way out, which only a
-//! device can finish, is lost instead. ARP, which has no checksum, is exempt.
+//! One bit behind the link header is flipped, in a copy, so that the sender's bytes stay intact.
+//! The copy loses the flags that a device is to finish the checksum or has verified it: a checksum
+//! computed or trusted after the flip would hide the error. An outgoing super-segment, which needs
+//! the device to finish it, is dropped instead. ARP, which has no checksum, is exempt.
 
 use core::task::Waker;
 use std::collections::VecDeque;
@@ -23,39 +23,39 @@ use crate::mitigation::Threshold;
 use crate::wrap::{Tally, copy_of, pass_through};
 use crate::{BURST, Burst, Device};
 
-/// Most frames of one direction that are held back at a time.
+/// Maximum frames of one direction that are held back at a time.
 const HELD_MAX: usize = 32;
 
-/// Probabilities for each frame of one direction, from 0 (never) to 1 (always); what is outside
-/// counts as the nearer end.
+/// Probabilities for each frame of one direction, from 0 (never) to 1 (always); values outside are
+/// clamped.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Odds {
     /// It is lost.
     pub drop: f64,
-    /// It comes twice.
+    /// It is duplicated.
     pub duplicate: f64,
-    /// It is overtaken by later ones.
+    /// It is overtaken by later frames.
     pub reorder: f64,
     /// One bit of it is flipped.
     pub corrupt: f64,
 }
 
-/// What a [`Fault`] does.
+/// The settings of a [`Fault`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// To frames that the stack receives.
+    /// For frames that the stack receives.
     pub rx: Odds,
-    /// To frames that the stack sends.
+    /// For frames that the stack sends.
     pub tx: Odds,
     /// A reordered frame is overtaken by 1 to this many others.
     pub distance: u16,
-    /// It is let go anyway when this many calls of `rx_burst` in a row found no frame to overtake
-    /// it: no frame waits for ever on a wire that fell silent.
+    /// A reordered frame is released after this many calls of `rx_burst` in a row that found no
+    /// frame to overtake it, so that none waits for ever on a silent link.
     pub idle_polls_max: u16,
 }
 
 impl Default for Config {
-    /// No faults; reordered frames, if asked for, by up to 3 places, and 64 idle polls.
+    /// No faults. Reordering is by up to 3 frames and 64 idle polls.
     fn default() -> Config {
         Config { rx: Odds::default(), tx: Odds::default(), distance: 3, idle_polls_max: 64 }
     }
@@ -81,29 +81,29 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `n`, or 0; the bias of at most `n` in 2^64 is none for a test.
+    /// A number below `n`, or 0; the bias of at most `n` in 2^64 is negligible here.
     pub fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.next_u64()) * n as u128) >> 64) as usize
     }
 
-    /// Does what has this probability happen? 53 bits are what a double can tell apart.
+    /// True with this probability. 53 bits are the precision of a double.
     pub fn happens(&mut self, probability: f64) -> bool {
         ((self.next_u64() >> 11) as f64) < probability * (1u64 << 53) as f64
     }
 }
 
-/// What was done to the frames of one direction.
+/// Counts of the faults in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
-    /// Frames that came to the wrapper.
+    /// Frames that reached the wrapper.
     pub seen: u64,
     /// Lost on purpose.
     pub dropped: u64,
-    /// Sent twice.
+    /// Duplicated.
     pub duplicated: u64,
     /// Held back.
     pub reordered: u64,
-    /// With one bit flipped, or lost in place of that.
+    /// With one bit flipped, or dropped instead.
     pub corrupted: u64,
 }
 
@@ -133,18 +133,18 @@ impl Tallies {
 pub struct FaultCounts(Arc<[Tallies; 2]>);
 
 impl FaultCounts {
-    /// What was done to received frames.
+    /// Faults in received frames.
     pub fn rx(&self) -> Done {
         self.0[0].done()
     }
 
-    /// What was done to sent frames.
+    /// Faults in sent frames.
     pub fn tx(&self) -> Done {
         self.0[1].done()
     }
 }
 
-/// One direction: frames that are through, and frames that others are to overtake.
+/// One direction: frames that have passed, and frames held back until others overtake them.
 struct Lane {
     odds: Odds,
     sending: bool,
@@ -158,7 +158,7 @@ impl Lane {
         Lane { odds, sending, through: VecDeque::new(), held: Vec::new(), idle_polls: 0 }
     }
 
-    /// A poll without a frame; after `idle_polls_max` of them nothing is held any more.
+    /// Call for a poll without a frame; after `idle_polls_max` of them all held frames pass.
     fn idle(&mut self, idle_polls_max: u16) {
         if self.held.is_empty() {
             return;
@@ -169,7 +169,7 @@ impl Lane {
         }
     }
 
-    /// One more frame has passed: those that waited for it follow.
+    /// One more frame has passed: release held frames that have been overtaken often enough.
     fn overtaken(&mut self) {
         for (_, left) in &mut self.held {
             *left = left.saturating_sub(1);
@@ -188,14 +188,14 @@ pub struct Fault<D> {
     idle_polls_max: u16,
     rx: Lane,
     tx: Lane,
-    /// Frames that the device inside has pushed back, or that are about to go there.
+    /// Frames that the inner device has pushed back, or that are about to be offered to it.
     leaving: Burst,
     counts: FaultCounts,
     drops: Drops,
 }
 
 impl<D: Device> Fault<D> {
-    /// `device` with the faults of `config`, drawn from `rng`; and the counters to read.
+    /// Wrap `device` with the faults of `config`, drawn from `rng`; returns the counters too.
     pub fn new(device: D, config: &Config, rng: Rng) -> (Fault<D>, FaultCounts) {
         let counts = FaultCounts::default();
         let fault = Fault {
@@ -213,8 +213,8 @@ impl<D: Device> Fault<D> {
         (fault, counts)
     }
 
-    /// Decide what happens to a frame. Five numbers are drawn for each whatever comes of them, so
-    /// that the fate of one does not move the next one's.
+    /// Decide what happens to a frame. Five numbers are drawn for every frame, so that the fate of
+    /// one frame does not shift the numbers of the next.
     fn pass(&mut self, sending: bool, pool: &mut Pool, frame: Mbuf) {
         let lane = if sending { &mut self.tx } else { &mut self.rx };
         let tally = &self.counts.0[usize::from(sending)];
@@ -255,7 +255,7 @@ impl<D: Device> Fault<D> {
         }
     }
 
-    /// Hand on what is through, as far as the device takes it.
+    /// Send frames that have passed, as far as the inner device takes them.
     fn leave(&mut self, pool: &mut Pool) {
         loop {
             while !self.leaving.is_full()
@@ -269,8 +269,8 @@ impl<D: Device> Fault<D> {
         }
     }
 
-    /// Are there frames in here for which it takes a call: those of the stack, and those held back,
-    /// which polls let go?
+    /// Does it hold frames that need another call: received ones, or held-back ones that idle polls
+    /// release?
     fn is_holding(&self) -> bool {
         let held = !self.rx.held.is_empty() || !self.tx.held.is_empty();
         held || !self.rx.through.is_empty()
@@ -282,7 +282,7 @@ impl<D: Device> Fault<D> {
 }
 
 impl Lane {
-    /// The frame goes before those held back, and counts for them.
+    /// A frame passes and overtakes those held back.
     fn overtaken_by(&mut self, frame: Mbuf) {
         self.through.push_back(frame);
         self.overtaken();
@@ -295,8 +295,8 @@ fn may_be_corrupted(frame: &Mbuf, link: LinkKind) -> bool {
     !arp && frame.len() > link.header_len()
 }
 
-/// A copy of the frame with one bit flipped behind the link header; `None` for one that has to be
-/// lost instead, and without memory.
+/// A copy of the frame with one bit flipped behind the link header; `None` if it has to be dropped
+/// instead, or the pool is exhausted.
 fn corrupt(
     frame: &Mbuf,
     sending: bool,
@@ -345,7 +345,7 @@ impl<D: Device> Device for Fault<D> {
         taken
     }
 
-    /// Also while frames are held back: polls are what lets them go.
+    /// True also while frames are held back: polls release them.
     fn rx_ready(&self) -> bool {
         self.is_holding()
             || self.device.rx_ready()
@@ -356,8 +356,8 @@ impl<D: Device> Device for Fault<D> {
         !self.waits_to_leave() || self.device.tx_ready()
     }
 
-    /// Its device knows nothing of the frames in here. It does know of those that wait to leave: it
-    /// pushed them back.
+    /// The inner device does not know of frames held in here. It does know of those that wait to be
+    /// sent: it pushed them back.
     fn arm(&mut self, waker: &Waker) -> bool {
         !self.is_holding() && self.device.arm(waker)
     }
@@ -366,14 +366,14 @@ impl<D: Device> Device for Fault<D> {
         self.device.coalesce(threshold)
     }
 
-    /// What was lost on purpose; what the device inside lost is asked of [`Fault::inner`].
+    /// Injected drops only; the inner device's are in [`Fault::inner`].
     fn drops(&self) -> Option<&Drops> {
         Some(&self.drops)
     }
 }
 
 impl<D> Fault<D> {
-    /// The device inside.
+    /// The inner device.
     pub fn inner(&self) -> &D {
         &self.device
     }

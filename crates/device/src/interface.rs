@@ -1,4 +1,4 @@
-//! What the kernel knows of an interface, asked and set: `ioctl`s that no library wraps, each in a
+//! Reads and sets properties of a kernel interface, by `ioctl`s that no library wraps, each in a
 //! safe function.
 //!
 //! Called by: `tap`, `packet`. Sources: netdevice(7), Linux `uapi/linux/if.h`, `uapi/linux/ipv6.h`.
@@ -13,10 +13,10 @@ use rustix::io::{Errno, Result};
 use rustix::ioctl::{Opcode, Setter, Updater, ioctl};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
-/// Bytes of an interface's name with its closing zero.
+/// Bytes of an interface's name, including its final zero.
 const NAME_LEN: usize = libc::IFNAMSIZ;
 
-/// `struct ifreq`: a name, and 24 bytes that mean what the request says.
+/// `struct ifreq`: a name, and 24 bytes whose meaning depends on the request.
 #[repr(C, align(8))]
 pub(crate) struct IfReq {
     name: [u8; NAME_LEN],
@@ -35,8 +35,10 @@ const _: () = assert!(size_of::<IfReq>() == size_of::<libc::ifreq>());
 const _: () = assert!(size_of::<In6IfReq>() == size_of::<libc::in6_ifreq>());
 
 impl IfReq {
+    /// A request about the interface `name`.
+    ///
     /// # Errors
-    /// `INVAL` for a name that does not fit, `NAMETOOLONG` as the more telling one.
+    /// `NAMETOOLONG` for a name of more than 15 bytes.
     pub(crate) fn named(name: &str) -> Result<IfReq> {
         let mut request = IfReq { name: [0; NAME_LEN], value: [0; 24] };
         if name.len() >= NAME_LEN {
@@ -81,12 +83,12 @@ pub(crate) fn request<const OPCODE: Opcode>(fd: impl AsFd, request: &mut IfReq) 
     unsafe { ioctl(fd, Updater::<OPCODE, IfReq>::new(request)) }
 }
 
-/// The hardware address of the kernel's end, asked of the TAP's own descriptor.
+/// The hardware address of the kernel's end, from the TAP's own descriptor.
 pub(crate) fn mac(fd: impl AsFd) -> Result<MacAddr> {
     hardware(fd, "").map(|(_, mac)| mac)
 }
 
-/// What kind of hardware an interface says it is (`ARPHRD_`), and its address.
+/// The hardware type of an interface (`ARPHRD_`), and its address.
 pub(crate) fn hardware(asked: impl AsFd, name: &str) -> Result<(u16, MacAddr)> {
     let mut req = IfReq::named(name)?;
     request::<{ libc::SIOCGIFHWADDR as Opcode }>(asked, &mut req)?;
@@ -95,7 +97,7 @@ pub(crate) fn hardware(asked: impl AsFd, name: &str) -> Result<(u16, MacAddr)> {
     Ok((u16::from_ne_bytes([req.value[0], req.value[1]]), MacAddr(mac)))
 }
 
-/// The number of an interface.
+/// The index of an interface.
 pub(crate) fn index(asked: impl AsFd, name: &str) -> Result<c_int> {
     let mut req = IfReq::named(name)?;
     request::<{ libc::SIOCGIFINDEX as Opcode }>(asked, &mut req)?;
@@ -109,7 +111,7 @@ pub(crate) fn is_up(asked: impl AsFd, name: &str) -> Result<bool> {
     Ok(c_int::from(req.flags()) & libc::IFF_UP != 0)
 }
 
-/// Give the kernel's end another hardware address.
+/// Set the hardware address of the kernel's end.
 pub(crate) fn set_mac(fd: impl AsFd, mac: MacAddr) -> Result<()> {
     let mut req = IfReq::named("")?;
     req.value[..2].copy_from_slice(&libc::ARPHRD_ETHER.to_ne_bytes());
@@ -117,7 +119,7 @@ pub(crate) fn set_mac(fd: impl AsFd, mac: MacAddr) -> Result<()> {
     request::<{ libc::SIOCSIFHWADDR as Opcode }>(fd, &mut req)
 }
 
-/// A socket to ask about interfaces of this thread's network namespace.
+/// A socket for requests about interfaces in this thread's network namespace.
 pub(crate) fn inquirer(family: AddressFamily) -> Result<OwnedFd> {
     socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
 }
@@ -136,7 +138,7 @@ pub(crate) fn set_mtu(asked: &OwnedFd, name: &str, bytes: usize) -> Result<()> {
     request::<{ libc::SIOCSIFMTU as Opcode }>(asked, &mut req)
 }
 
-/// Set how many frames may wait in an interface's queue.
+/// Set the length of an interface's transmit queue, in frames.
 pub(crate) fn set_queue(asked: &OwnedFd, name: &str, frames: u32) -> Result<()> {
     let mut req = IfReq::named(name)?;
     req.set_int(frames.min(c_int::MAX as u32) as c_int);
@@ -151,7 +153,7 @@ pub(crate) fn set_up(asked: &OwnedFd, name: &str) -> Result<()> {
     request::<{ libc::SIOCSIFFLAGS as Opcode }>(asked, &mut req)
 }
 
-/// Set the IPv4 address of an interface and its network's mask.
+/// Set the IPv4 address and netmask of an interface.
 pub(crate) fn set_v4(asked: &OwnedFd, name: &str, addr: Ipv4Addr, prefix_len: u8) -> Result<()> {
     let mut req = IfReq::named(name)?;
     req.set_v4(addr);

@@ -1,60 +1,60 @@
-//! The interface between a stack and a wire: [`Device`], bursts in and bursts out, with declared
-//! [`Limits`]. Devices: [`mem`], the wire inside a process; [`nic`], one whose wire takes time;
-//! [`channel`], frames as plain bytes for code that knows no mbuf; `tap`, the kernel of this
-//! machine, and `packet`, an interface it has (Linux). Around any of them: [`counted`], [`fault`],
-//! `capture`; [`vlan`] splits one into several ports. [`Doorbell`] wakes sleeping threads.
+//! The interface between a stack and a link: [`Device`], which receives and sends bursts of frames
+//! and declares its [`Limits`]. Devices: [`mem`], a link inside a process; [`nic`], a simulated
+//! interface whose link takes time; [`channel`], frames as byte slices; on Linux `tap`, `packet`,
+//! `xdp` and `vm`. Wrappers around any device: [`counted`], [`fault`], `capture`; [`vlan`] splits a
+//! device into ports. [`Doorbell`] wakes sleeping threads.
 //!
-//! Called by: the stack, once a burst, and driver threads around it. Nothing here knows a protocol
-//! above the link header or reads the time; only [`Doorbell::sleep`] waits.
+//! Called by: the stack, once per burst, and driver threads. Except for offload headers, nothing
+//! here parses a protocol above the link header.
 //!
 //! # Bring your own
 //! A stack runs over anything that implements [`Device`]: six methods are required, the others have
-//! defaults. `crates/wirespeed/examples/bring_your_own.rs` is a whole one, over a socket, with
-//! a stack at each end. Code that does not want to use mbufs takes [`channel::pair`] and moves
-//! byte slices.
+//! defaults. `crates/wirespeed/examples/bring_your_own.rs` is a complete example over a socket,
+//! with a stack at each end. Code without mbufs uses [`channel::pair`] and byte slices.
 //!
 //! ## What a frame is
-//! One [`Mbuf`]: contiguous bytes, link header first where the link kind has one, no preamble and
-//! no frame check sequence. [`Mbuf::as_slice`] has them; [`Pool::copy_of`] makes one.
+//! One [`Mbuf`]: contiguous bytes, with the link header first if the link kind has one, without
+//! preamble and frame check sequence. [`Mbuf::as_slice`] reads the bytes; [`Pool::copy_of`] makes a
+//! frame from bytes.
 //!
 //! ## The contract
-//! 1. **A full queue pushes back.** `tx_burst` takes frames from the front of the burst; what it
-//!    does not take stays, in order, and is offered again. Never drop because of a full queue.
-//! 2. **A frame that can never go** (too long, no other end) is taken, freed and
-//!    counted under a [`base::DropReason`]: otherwise it would block those behind it for ever.
-//! 3. **A frame taken is the device's.** It goes back with [`Pool::free`] once it is sent; plain
-//!    `drop` is right too, and dearer. Its bytes may be shared with the sender's retransmission
-//!    queue: read them, do not write them ([`Mbuf::as_mut_slice`] says no).
-//! 4. **A frame given is the stack's.** It may be another pool's: [`Pool::free`] sends it home. It
-//!    is exclusive: no other code reads or writes its bytes any more.
-//! 5. **No call waits**, for the wire, a lock held for long, or memory: without a buffer a frame is
-//!    dropped and counted ([`base::DropReason::MbufExhausted`]) and the call returns.
-//! 6. **[`Limits`] hold.** They are asked for once, when the port is made.
-//! 7. **Nothing from outside panics.** What comes from the wire may be of any length and content;
-//!    the stack checks it, the device only its own framing.
-//! 8. **The end is quiet.** When the other end is gone, `link_up` is false, `rx_ready` is false,
-//!    `as_fd` is `None` and [`Device::failure`] has the reason: no driver spins on a dead device.
-//!    If it will not come back, [`Device::is_gone`] says so, and its connections fail.
+//! 1. **A full queue pushes back.** `tx_burst` takes frames from the front of the burst; the rest
+//!    stays, in order, and is offered again. A device never drops because of a full queue.
+//! 2. **A frame that can never be sent** (too long, no other end) is taken, freed and counted under
+//!    a [`base::DropReason`]: otherwise it would block the frames behind it for ever.
+//! 3. **A taken frame belongs to the device**, which returns it with [`Pool::free`] once it is
+//!    sent; plain `drop` is correct too, but slower. Its bytes may be shared with the sender's
+//!    retransmission queue: read them, do not write them ([`Mbuf::as_mut_slice`] is `None` then).
+//! 4. **A received frame belongs to the stack.** It may come from another pool: [`Pool::free`]
+//!    returns it there. It is exclusive: no other code reads or writes its bytes any more.
+//! 5. **No call waits** for the link, for a lock that is held for long, or for memory: without a
+//!    buffer a frame is dropped and counted ([`base::DropReason::MbufExhausted`]).
+//! 6. **[`Limits`] are constant.** The stack reads them once, when the port is made.
+//! 7. **No input panics.** A frame from the link may have any length and content; the stack checks
+//!    it, and the device checks only its own framing.
+//! 8. **A dead device is silent.** When the other end is gone, `link_up` and `rx_ready` are false,
+//!    `as_fd` is `None` and [`Device::failure`] has the reason, so that no driver spins. If the
+//!    other end will not come back, [`Device::is_gone`] is true, and the port's connections fail.
 //!
 //! ## Threads
-//! One thread uses a device at a time; it may be another one each time (`Send`, not `Sync`). The
-//! [`Pool`] is that thread's too. What another thread shares with the device is the device's
-//! affair: [`mem`] has rings, [`channel`] a lock.
+//! One thread at a time uses a device, and not always the same one (`Send`, not `Sync`). The
+//! [`Pool`] belongs to that thread too. A device synchronises with the threads at its other end by
+//! itself: [`mem`] has rings, [`channel`] a lock.
 //!
 //! ## Sleeping
-//! A driver that runs out of work asks `rx_ready` of its devices, then sleeps until a descriptor
-//! ([`Device::as_fd`]) is readable, the device wakes it ([`Device::arm`]) or the stack's next
-//! deadline comes. A device with neither is polled; one that [`Device::is_unfinished`] is looked at
-//! beside that.
+//! A driver that runs out of work calls `rx_ready` on its devices, then sleeps until a descriptor
+//! ([`Device::as_fd`]) is readable, a device wakes it ([`Device::arm`]) or the stack's next
+//! deadline comes. A device that has neither is polled at an interval, and so is one that cannot
+//! wake while it [`Device::is_unfinished`].
 //!
 //! ## What a stack expects, and what it does not
-//! - Order is kept as well as the wire keeps it: reordering costs throughput, not correctness.
-//! - Loss, duplication and corruption may happen. With [`Offloads::rx_checksum`] the device vouches
-//!   for frames it flags [`mbuf::Flags::CSUM_VERIFIED`]: they are not verified again.
-//! - The maximum frame is respected by the stack; so is `max_segments`, which is 1 at least. Today
-//!   every frame is one piece and starts anywhere: `min_first_segment` and `alignment` are declared
-//!   for devices to come, and no stack reads them yet.
-//! - Frames for other stations need not be filtered, and group addresses need not be joined.
+//! - Order: as on the link. Reordering costs throughput, not correctness.
+//! - Loss, duplication and corruption may happen. With [`Offloads::rx_checksum`] the stack trusts
+//!   frames that the device flags [`mbuf::Flags::CSUM_VERIFIED`] and does not verify them again.
+//! - The stack respects `max_frame`, and `max_segments`, which is at least 1. Every frame is one
+//!   segment at any address today: `min_first_segment` and `alignment` are for later devices, and
+//!   no stack reads them yet.
+//! - The device need not filter frames for other stations, nor join group addresses.
 //! - The MTU does not change while the device is in use.
 
 #[cfg(feature = "capture")]
@@ -97,132 +97,131 @@ pub use doorbell::Doorbell;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub use peer_groups::peer_groups;
 
-/// Most frames in one call, as Linux takes in one turn of NAPI: past 24 the fixed cost of a call is
-/// small (8 frames: +6 ns each); from 32 to 64 it was 40 instructions a segment and 3 % more.
+/// Maximum frames per call; NAPI's weight in Linux is 64 too. From 24 frames on the fixed cost of a
+/// call is small (with 8 it is 6 ns a frame more); 64 instead of 32 saved 40 instructions a segment
+/// and gained 3 % of throughput.
 pub const BURST: usize = 64;
 
-/// Frames on their way through one call, oldest first.
+/// The frames of one call, oldest first.
 pub type Burst = ArrayVec<Mbuf, BURST>;
 
-/// What a device does so that the stack need not.
+/// Work that a device does instead of the stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offloads {
     /// It finishes the transport checksum of frames flagged [`mbuf::Flags::CSUM_PARTIAL`].
     pub tx_checksum: bool,
     /// It may flag frames [`mbuf::Flags::CSUM_VERIFIED`].
     pub rx_checksum: bool,
-    /// The largest super-segment, headers and payload, that it takes in bytes; 0 for none.
+    /// The largest super-segment that it takes, headers included, in bytes; 0 for none.
     pub tso_max_bytes: usize,
 }
 
-/// What a device takes and gives. Constant while it is in use.
+/// The limits of a device; constant while it is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// What frames begin with.
+    /// The kind of link header.
     pub link: LinkKind,
     /// The largest packet, link header not included.
     pub mtu: Mtu,
     /// The longest frame, link header and two tags included, in bytes.
     pub max_frame: usize,
-    /// The most pieces of memory one frame may lie in; 1: contiguous.
+    /// The most segments of memory that one frame may consist of; 1: contiguous.
     pub max_segments: usize,
-    /// Bytes that the first piece must hold at least, or the whole frame; 0: no demand.
+    /// The first segment holds at least this many bytes, or the whole frame; 0: no requirement.
     pub min_first_segment: usize,
-    /// A frame's first byte must lie on a multiple of this; 1: no demand.
+    /// A frame's address must be a multiple of this; 1: no requirement.
     pub alignment: usize,
     /// Frames that the transmit queue holds.
     pub tx_depth: usize,
-    /// What it does so that the stack need not.
+    /// What it does instead of the stack.
     pub offloads: Offloads,
 }
 
-/// A port: where frames come in and go out, a burst at a time.
+/// A network device: receives and sends frames, one burst per call.
 ///
-/// One thread uses it at a time. A driver that is about to sleep asks `rx_ready` first (or calls
-/// the device's own wait, which does): a device may hold back news for its peer until then.
+/// One thread at a time uses it. A driver that is about to sleep calls `rx_ready` first (or the
+/// device's own wait, which does): a device may delay notifications to its peer until then.
 pub trait Device: Send {
-    /// What it takes and gives.
+    /// Its limits.
     fn limits(&self) -> Limits;
 
-    /// Append received frames to `into`, up to its free room; returns how many.
+    /// Append received frames to `into` while it has room; returns how many.
     fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize;
 
-    /// Take frames from the front of `from`, as many as there is room for; the rest stays.
-    /// Returns how many were taken; a frame that can never go is taken, freed and counted.
+    /// Take frames from the front of `from`, as many as there is room for; the rest stays. Returns
+    /// how many were taken. A frame that can never be sent is taken, freed and counted.
     fn tx_burst(&mut self, pool: &mut Pool, from: &mut Burst) -> usize;
 
     /// Is there anything to receive right now?
     fn rx_ready(&self) -> bool;
 
-    /// Is there room to send: for the frame that was pushed back last, or else for any one?
+    /// Is there room to send: for the frame that was pushed back last, or else for any frame?
     fn tx_ready(&self) -> bool;
 
     /// Is the other end still there?
     fn link_up(&self) -> bool;
 
-    /// Will the other end not come back? A link that is merely down is not gone. The connections
-    /// of a port whose device is gone fail, with [`Device::failure`] as the reason.
+    /// Is the other end gone for good? A link that is merely down is not gone. The connections of a
+    /// port whose device is gone fail, with [`Device::failure`] as the reason.
     fn is_gone(&self) -> bool {
         false
     }
 
-    /// Is there work in here that only goes on when the device is called, while there is nothing to
-    /// receive and no room to wait for: frames that were taken and that the kernel would not send?
-    /// If the device cannot wake, its driver then polls it at an interval, whatever it waits on.
+    /// Is there work that proceeds only when the device is called, although nothing is received and
+    /// no room is awaited: frames that were taken and that the kernel did not send yet, for one? If
+    /// the device cannot wake, its driver then polls it at an interval, whatever else it waits on.
     fn is_unfinished(&self) -> bool {
         false
     }
 
-    /// A descriptor that is readable when there are frames to receive, if the device has one.
-    /// Borrowed anew each time the driver is about to sleep: a device that is gone has none.
+    /// A descriptor that is readable when there are frames to receive, if the device has one. The
+    /// driver borrows it each time before it sleeps: a device that is gone has none.
     #[cfg(unix)]
     fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         None
     }
 
-    /// The tags that frames have on the wire and not here: a port of a trunk puts them in and takes
-    /// them out. Taps show them.
+    /// The VLAN tags that frames have on the wire but not here: a port of a trunk inserts and
+    /// removes them. Taps show them.
     fn tags(&self) -> vlan::Tags {
         vlan::Tags::default()
     }
 
-    /// Why frames do not pass, in a sentence with what to do about it, while `link_up` is false.
+    /// While `link_up` is false: why no frames pass, as a sentence that says what to do about it.
     fn failure(&self) -> Option<&(dyn core::error::Error + 'static)> {
         None
     }
 
-    /// Frames that the receive queue holds; 0 (the default): not known, or the kernel's affair.
-    /// Where bytes are limited, a frame counts for a quarter of a full-size one, as [`mitigation`]
-    /// counts them.
+    /// Capacity of the receive queue in frames; 0 (the default): unknown. If the queue is limited
+    /// in bytes, a frame counts as a quarter of a full-size one, as [`mitigation`] counts.
     fn rx_depth(&self) -> usize {
         0
     }
 
-    /// What was lost in the device, by name, if it counts so.
+    /// The device's drop counters by reason, if it has them.
     fn drops(&self) -> Option<&Drops> {
         None
     }
 
-    /// Ask to be woken, once, when a frame can be received or when there is room for what was
-    /// pushed back. `true`: asked, and nothing is ready now. `false`: something is ready, or (the
-    /// default) the device cannot wake; then its driver has to poll at an interval. An earlier
-    /// waker is replaced. Room counts for frames pushed back before this call alone: who pushes
-    /// later asks again.
+    /// Wake `waker` once, when a frame can be received or when there is room for what was pushed
+    /// back. `true`: armed, and nothing is ready now. `false`: something is ready, or (the default)
+    /// the device cannot wake, and its driver has to poll at an interval. An earlier waker is
+    /// replaced. Only frames pushed back before this call count: after a later push back, arm
+    /// again.
     fn arm(&mut self, waker: &Waker) -> bool {
         let _ = waker;
         false
     }
 
-    /// When there will be what an [`Device::arm`] that was just answered `true` waits for, though
-    /// there is no wake-up: the caller polls at this time. [`Instant::NEVER`] (the default): not
-    /// known.
+    /// After [`Device::arm`] returned `true`: a time at which the device will be ready without
+    /// calling the waker, so the caller polls then. [`Instant::NEVER`] (the default): no such time.
     fn wakes_at(&self) -> Instant {
         Instant::NEVER
     }
 
     /// From the next [`Device::arm`] on, wake for received frames only when `threshold.frames` or
-    /// `threshold.bytes` wait; the caller looks by itself when `threshold.within` is over. `false`
-    /// (the default): it cannot, and wakes for each, if it wakes at all.
+    /// `threshold.bytes` are waiting; the caller polls by itself after `threshold.within`. `false`
+    /// (the default): not supported; if the device wakes, it does so for each frame.
     fn coalesce(&mut self, threshold: Threshold) -> bool {
         let _ = threshold;
         false

@@ -1,12 +1,12 @@
-//! The wire inside a process: two rings of frames between two ends, on one thread or on two.
+//! A link inside a process: two rings of frames between two ends, on one thread or on two.
 //!
 //! Called by: stacks that talk in memory, tests, the simulator. Limits: frames and bytes in flight
-//! each way, and both push back. Counters: [`Mem::refused`], [`Mem::undeliverable`],
-//! [`Mem::wakeups`].
+//! each way; at either limit the device pushes back. Counters: [`Mem::refused`],
+//! [`Mem::undeliverable`], [`Mem::wakeups`].
 //!
-//! Each ring has one producer and one consumer; indices are synchronised once a burst. Bytes in
-//! flight are what the producer sent (its own count) less what the consumer says it took (one
-//! store a burst): no cache line is written by both.
+//! Each ring has one producer and one consumer, which synchronise once per burst. Bytes in flight
+//! are those that the producer sent (its own counter) less those that the consumer took (stored
+//! once per burst), so no cache line is written by both.
 
 mod gather;
 mod transmit;
@@ -24,22 +24,22 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use crate::mitigation::{Threshold, frames_in};
 use crate::{Burst, Device, Doorbell, Limits, Offloads};
 
-/// Bursts taken before the peer is told that there is room, while more wait.
+/// While more frames wait, tell the peer that there is room after this many bursts.
 const BURSTS_PER_ROOM_NEWS: u8 = 4;
 
-/// What both directions of a [`pair`] are like.
+/// The settings of both directions of a [`pair`].
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// What frames begin with.
+    /// The kind of link header.
     pub link: LinkKind,
     /// The largest packet, link header not included.
     pub mtu: Mtu,
-    /// Frames in flight each way; at least one.
+    /// Maximum frames in flight each way; at least one.
     pub depth: usize,
-    /// Bytes in flight each way; one frame alone always passes.
+    /// Maximum bytes in flight each way; a single frame always passes.
     pub depth_bytes: usize,
-    /// What the wire claims to do. Memory does not lie: with `rx_checksum`, a frame whose checksum
-    /// its sender left to the device arrives as verified.
+    /// The declared offloads. Memory does not corrupt frames: with `rx_checksum`, a frame whose
+    /// checksum its sender left to the device arrives as verified.
     pub offloads: Offloads,
 }
 
@@ -76,41 +76,41 @@ impl Config {
     }
 }
 
-/// What one end tells the other. Only that end writes it.
+/// State that one end writes and the other reads.
 #[derive(Default)]
 struct End {
     taken: Line<AtomicU64>,
     rare: Line<Rare>,
 }
 
-/// Two lines, because processors fetch them in pairs.
+/// Aligned to two cache lines, because processors prefetch them in pairs.
 #[derive(Default)]
 #[repr(align(128))]
 struct Line<T>(T);
 
-/// Fields that rarely change: the other end reads them once a burst from its own cache.
+/// Fields that rarely change: the other end reads them once per burst, from its own cache.
 #[derive(Default)]
 struct Rare {
     gone: AtomicBool,
     wants_room: AtomicBool,
-    /// Fewer frames than this are let gather, unless they have so many bytes.
+    /// The wake threshold: this many frames, or `wake_bytes` bytes.
     wake_frames: AtomicU32,
     wake_bytes: AtomicU32,
 }
 
-/// One end of a wire inside the process; see [`pair`].
+/// One end of a link inside the process; see [`pair`].
 pub struct Mem {
     limits: Limits,
     depth_bytes: u64,
     tx: Producer<Mbuf>,
     sent_bytes: u64,
-    /// The peer's `taken` as last read: never more than it is.
+    /// The peer's `taken` as last read: a lower bound.
     taken_seen: Cell<u64>,
     /// Length of the frame that was pushed back last, or 0.
     pushed_back_bytes: u64,
     rx: Consumer<Mbuf>,
     taken_bytes: u64,
-    /// Bursts taken since the peer could last have heard of the room they made.
+    /// Bursts taken since room was last reported to the peer.
     unreported: Cell<u8>,
     here: Arc<End>,
     peer: Arc<End>,
@@ -120,7 +120,7 @@ pub struct Mem {
     undeliverable: u64,
 }
 
-/// Why no frame passes any more.
+/// The failure after the peer is dropped.
 #[derive(Debug)]
 struct PeerGone;
 
@@ -132,19 +132,19 @@ impl core::fmt::Display for PeerGone {
 
 impl core::error::Error for PeerGone {}
 
-/// A wire: what one end sends, the other receives, in order.
+/// Make a link: what one end sends, the other receives, in order.
 ///
 /// # Panics
-/// If it is to hold no frames.
+/// If `config.depth` is 0.
 pub fn pair(config: &Config) -> (Mem, Mem) {
     pair_with(config, Doorbell::new(), Doorbell::new())
 }
 
-/// [`pair`], with the bells that wake the first and the second end: a thread that drives several
-/// devices has one bell for all of them.
+/// [`pair`], with the doorbells that wake the first and the second end: a thread that drives
+/// several devices has one doorbell for all of them.
 ///
 /// # Panics
-/// If it is to hold no frames.
+/// If `config.depth` is 0.
 pub fn pair_with(config: &Config, first: Doorbell, second: Doorbell) -> (Mem, Mem) {
     assert!(config.depth > 0, "a wire of no frames carries nothing; a depth of 1,024 is usual");
     let limits = config.limits();
@@ -173,14 +173,14 @@ pub fn pair_with(config: &Config, first: Doorbell, second: Doorbell) -> (Mem, Me
 }
 
 impl Mem {
-    /// Sleep until a frame arrives, room appears after a push back, the bell is rung, the peer is
-    /// gone or `timeout` has passed. May return early; returns at once when the peer is gone.
+    /// Sleep until a frame arrives, there is room after a push back, the doorbell is rung, the peer
+    /// is gone or `timeout` has passed. May return early; returns at once when the peer is gone.
     pub fn wait(&self, timeout: Option<Duration>) {
         self.wait_unless(timeout, || false);
     }
 
-    /// [`Mem::wait`], unless `ready` says that there is other work. It is asked after the bell is
-    /// armed, so work that is published before [`Mem::waker`] is rung is never missed.
+    /// [`Mem::wait`], unless `ready` returns true for other work. It is called after the doorbell
+    /// is armed, so work that is published before [`Mem::waker`] is rung is never missed.
     pub fn wait_unless(&self, timeout: Option<Duration>, ready: impl FnOnce() -> bool) {
         if self.unreported.get() > 0 {
             self.report_room();
@@ -194,18 +194,18 @@ impl Mem {
         }
     }
 
-    /// The bell that wakes this end, for other threads that have work for it; they want
-    /// [`Mem::wait_unless`].
+    /// The doorbell that wakes this end. Other threads that have work for it ring it; the end then
+    /// sleeps in [`Mem::wait_unless`].
     pub fn waker(&self) -> Doorbell {
         self.bell.clone()
     }
 
-    /// Wake-ups of this end: sent, and suppressed because no thread slept.
+    /// Wake-ups of this end: sent, and suppressed because no thread was asleep.
     pub fn wakeups(&self) -> (u64, u64) {
         self.bell.wakeups()
     }
 
-    /// Frames freed because they were longer than the limits allow.
+    /// Frames freed because they exceeded the limits.
     pub fn refused(&self) -> u64 {
         self.refused
     }
@@ -215,7 +215,7 @@ impl Mem {
         self.undeliverable
     }
 
-    /// Move `count` frames that are there; returns their bytes.
+    /// Move `count` frames, which the ring must have, into `into`; returns their bytes.
     #[inline(always)]
     fn take(&mut self, count: usize, into: &mut Burst) -> u64 {
         let verified = self.limits.offloads.rx_checksum;
@@ -233,7 +233,7 @@ impl Mem {
         bytes
     }
 
-    /// Wake the peer for room, if it waits for it: it sets a flag before it arms its bell.
+    /// Wake the peer if it waits for room: it sets `wants_room` before it arms its doorbell.
     #[inline]
     fn report_room(&self) {
         self.unreported.set(0);
@@ -272,7 +272,7 @@ impl Device for Mem {
             self.free_undeliverable(pool, from);
             return offered;
         }
-        // What was pushed back is tried anew by every call of a busy program.
+        // A busy program offers pushed-back frames again in every call: fail quickly.
         if self.pushed_back_bytes > 0 && self.is_still_pushed_back(from) {
             return 0;
         }
@@ -286,14 +286,14 @@ impl Device for Mem {
             self.remember_push_back(from.first().map(|frame| frame.len().max(1) as u64));
         }
         if sent > 0 {
-            // This also tells of the room made by bursts taken before.
+            // This wake-up also reports the room made by the bursts taken before.
             let made_room = self.unreported.replace(0) > 0;
             self.peer_bell.ring_if(|| self.is_worth_a_wake(made_room));
         }
         offered - from.len()
     }
 
-    /// Also the moment when a peer that waits for room is told, if nothing is left to receive.
+    /// If nothing is left to receive, this also wakes a peer that waits for room.
     #[inline]
     fn rx_ready(&self) -> bool {
         let ready = !self.rx.is_empty();
@@ -314,7 +314,7 @@ impl Device for Mem {
         !self.peer.rare.0.gone.load(Ordering::Acquire)
     }
 
-    /// Once what the peer sent before its end is received.
+    /// True once the peer is gone and everything it sent is received.
     fn is_gone(&self) -> bool {
         !self.link_up() && self.rx.is_empty()
     }
@@ -323,7 +323,7 @@ impl Device for Mem {
         if self.link_up() { None } else { Some(&PeerGone) }
     }
 
-    /// Never refused for want of a peer: from one that is gone nothing comes.
+    /// Arms also when the peer is gone: nothing will come from it.
     fn arm(&mut self, waker: &Waker) -> bool {
         if self.unreported.get() > 0 {
             self.report_room();
@@ -336,7 +336,7 @@ impl Device for Mem {
         !ready
     }
 
-    /// By frames or by bytes, whichever are fewer.
+    /// The smaller of the limits in frames and in bytes.
     fn rx_depth(&self) -> usize {
         let bytes = usize::try_from(self.depth_bytes).unwrap_or(usize::MAX);
         self.limits.tx_depth.min(frames_in(bytes).max(1))
@@ -349,7 +349,7 @@ impl Device for Mem {
 }
 
 impl Drop for Mem {
-    /// Frees what was not received; what this end sent stays there for the peer.
+    /// Frees what was not received; the peer can still receive what this end sent.
     fn drop(&mut self) {
         self.here.rare.0.gone.store(true, Ordering::Release);
         while self.rx.pop().is_ok() {}
@@ -357,7 +357,7 @@ impl Drop for Mem {
     }
 }
 
-/// A wire carries bytes and what the frame asks of the device; the rest is the sender's own.
+/// A link carries bytes and offload requests; other metadata stays with the sender.
 #[inline(always)]
 fn arrive(frame: &mut Mbuf, verified: bool) {
     let cleared =

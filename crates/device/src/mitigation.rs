@@ -1,12 +1,12 @@
-//! Interrupt mitigation: how often the receiver of a device is woken, and what each level means in
-//! frames, bytes and time.
+//! Interrupt mitigation (coalescing): when the receiver of a device is woken, by level, in frames,
+//! bytes and time.
 //!
-//! Called by: ports, each of which keeps a [`Moderation`]; devices that wake by themselves get its
+//! Called by: ports, each of which has a [`Moderation`]; devices that wake by themselves get its
 //! thresholds ([`crate::Device::coalesce`]).
 //!
-//! A wake-up costs microseconds, a frame tens of nanoseconds. While frames come, a receiver lets
-//! some gather before it is woken, and none waits longer than a time; after a silence the first
-//! frame wakes at once, so that a lone request pays nothing.
+//! A wake-up costs microseconds, a frame tens of nanoseconds. While frames arrive, several gather
+//! before the receiver is woken, for a bounded time. After a silence the first frame wakes at once,
+//! so that a lone request is not delayed.
 
 use core::fmt;
 use core::str::FromStr;
@@ -16,46 +16,47 @@ use base::{Duration, Instant};
 /// Bytes of a full-size Ethernet frame: 1,500 and a link header.
 const FULL_SIZE_BYTES: u32 = 1_514;
 
-/// Small frames for each full-size one: a burst of them costs the receiver about as much.
+/// How many small frames cost the receiver about as much as one full-size frame.
 const SMALL_PER_FULL: u32 = 4;
 
-/// Frames that a queue of so many bytes holds, as thresholds count: each a quarter of a full-size
-/// one. So four bursts of a level fit into it by their frames if they do by their bytes.
+/// Capacity in frames of a queue of so many bytes; each frame counts as a quarter of a full-size
+/// one, as in thresholds. So four bursts of a level that fit by bytes also fit by frames.
 pub(crate) const fn frames_in(bytes: usize) -> usize {
     bytes.saturating_mul(SMALL_PER_FULL as usize) / FULL_SIZE_BYTES as usize
 }
 
-/// Twice what two full-size frames take at 1 Gb/s, about.
+/// About twice the time of two full-size frames at 1 Gb/s.
 const LEVEL_1_WITHIN: Duration = Duration::from_micros(50);
 
-/// Bursts of a level that a receive queue must hold: one is handled while the next ones come.
+/// Bursts of a level that a receive queue must hold: the next ones arrive while one is handled.
 const BURSTS_QUEUED: usize = 4;
 
-/// A round trip of fewer of a level's times than these is short: what gathers makes it longer.
+/// A round trip shorter than this many times the level's time is short: coalescing lengthens it.
 const SHORT_ROUND_TRIPS: u64 = 4;
 
-/// How often to be woken.
+/// How often the receiver is woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mitigation {
-    /// By the figures of a level.
+    /// At the thresholds of a level.
     Level(Level),
-    /// By those of the level that suits what comes: one up when its figures are reached, one down
-    /// when not a quarter of them came.
+    /// The level follows the traffic: one up when its threshold was reached, one down when not even
+    /// a quarter of it was.
     Adaptive,
-    /// Never: the driver looks again and again, and keeps its processor.
+    /// Never: the driver polls all the time and keeps its processor busy.
     Poll,
 }
 
-/// 0: each frame wakes. Each step halves the wake-ups, down to one in 32 full-size frames at 5.
+/// A level from 0, where each frame wakes, to 5, where one in 32 full-size frames does. Each step
+/// halves the wake-ups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Level(u8);
 
-/// When a receiver that sleeps is woken: when the first of these is reached.
+/// When a sleeping receiver is woken: as soon as one of these is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Threshold {
-    /// Frames that wait, of any size. Small ones reach this first.
+    /// Waiting frames of any size. Small frames reach this first.
     pub frames: u32,
-    /// Bytes that wait, link headers included. Full-size frames reach this first.
+    /// Waiting bytes, link headers included. Full-size frames reach this first.
     pub bytes: u32,
     /// How long the oldest may wait.
     pub within: Duration,
@@ -80,7 +81,7 @@ impl Level {
         self.0
     }
 
-    /// What wakes at this level:
+    /// The threshold of this level:
     ///
     /// | level | full-size frames (bytes) | small frames | time |
     /// |---|---|---|---|
@@ -119,7 +120,7 @@ impl Default for Mitigation {
 }
 
 impl Mitigation {
-    /// Frames that a receive queue must hold for this: four bursts of its level.
+    /// The least receive queue depth for this setting, in frames: four bursts of its level.
     pub fn least_depth(self) -> usize {
         match self {
             Mitigation::Level(level) => BURSTS_QUEUED * level.threshold().frames as usize,
@@ -139,7 +140,7 @@ impl fmt::Display for Mitigation {
     }
 }
 
-/// It is none of 0 to 5, `adaptive` and `poll`.
+/// The text is not one of 0 to 5, `adaptive` and `poll`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoSuchMitigation;
 
@@ -166,14 +167,14 @@ impl FromStr for Mitigation {
     }
 }
 
-/// What a driver does that has nothing to do.
+/// What a driver without work does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdlePolicy {
-    /// Not at all.
+    /// Poll on; do not sleep.
     Poll,
-    /// Until there is a frame.
+    /// Sleep until there is a frame.
     UntilFrame,
-    /// Until this is reached; its time counts from now.
+    /// Sleep until this threshold is reached; its time counts from now.
     Gather(Threshold),
 }
 
@@ -182,14 +183,14 @@ pub enum IdlePolicy {
 pub struct Moderation {
     setting: Mitigation,
     level: Level,
-    /// Since the driver last rested.
+    /// Frames, and bytes, taken since [`Moderation::idle_policy`] was last called.
     frames: u32,
     bytes: u64,
     took_at: Option<Instant>,
-    /// The shortest round trip of what waits for an answer before more of it leaves; longer than
-    /// any if nothing does.
+    /// The shortest round trip of the connections that cannot send more before an ACK comes;
+    /// [`Duration::MAX`] if there are none.
     awaited: Duration,
-    /// What was taken last was no bulk.
+    /// Less than a quarter of the threshold was taken before the last sleep: no bulk traffic.
     took_few: bool,
 }
 
@@ -209,14 +210,14 @@ impl Default for Moderation {
 }
 
 impl Moderation {
-    /// One with this setting; nothing has come.
+    /// A moderation with this setting and no traffic yet.
     pub fn new(setting: Mitigation) -> Moderation {
         let mut moderation = Moderation::default();
         moderation.set(setting);
         moderation
     }
 
-    /// Another setting, from the next rest on.
+    /// Change the setting; it takes effect at the next [`Moderation::idle_policy`].
     pub fn set(&mut self, setting: Mitigation) {
         self.setting = setting;
         if let Mitigation::Level(level) = setting {
@@ -229,12 +230,12 @@ impl Moderation {
         self.setting
     }
 
-    /// The level that counts now.
+    /// The current level.
     pub fn level(&self) -> Level {
         self.level
     }
 
-    /// Frames were taken from the device.
+    /// Call when frames were taken from the device.
     #[inline(always)]
     pub fn took(&mut self, frames: usize, bytes: u64, now: Instant) {
         self.frames = self.frames.saturating_add(frames as u32);
@@ -243,14 +244,13 @@ impl Moderation {
         self.awaited = Duration::MAX;
     }
 
-    /// Something that is to leave waits for an answer, which came after `round_trip` lately: data
-    /// for the acknowledgment that lets it go.
+    /// Call when data waits for an ACK before it can be sent; recent ACKs took `round_trip`.
     #[inline(always)]
     pub fn awaits(&mut self, round_trip: Duration) {
         self.awaited = self.awaited.min(round_trip);
     }
 
-    /// The driver is about to rest.
+    /// The policy for a driver that has no more work now.
     pub fn idle_policy(&mut self, now: Instant) -> IdlePolicy {
         if self.setting == Mitigation::Poll {
             return IdlePolicy::Poll;
@@ -263,7 +263,7 @@ impl Moderation {
             self.took_few = !self.reached(threshold, 4);
         }
         (self.frames, self.bytes) = (0, 0);
-        // Answers that gather make a short round trip long, and the wire idles meanwhile.
+        // Coalescing ACKs lengthens a short round trip, and the link is idle meanwhile.
         let longest = threshold.within.saturating_mul(SHORT_ROUND_TRIPS);
         if self.took_few && self.awaited < longest {
             return IdlePolicy::UntilFrame;
@@ -281,7 +281,7 @@ impl Moderation {
         }
     }
 
-    /// Did a part of a threshold come since the driver last rested?
+    /// Was 1 / `part` of a threshold reached since the driver was last idle?
     fn reached(&self, threshold: Threshold, part: u32) -> bool {
         self.frames >= threshold.frames / part || self.bytes >= u64::from(threshold.bytes / part)
     }

@@ -1,8 +1,8 @@
-//! Network namespaces that `ip netns` made, for threads to enter: where a TAP is, or a host's
-//! sockets are. Linux only.
+//! Lets threads enter network namespaces that `ip netns` made, for a TAP or sockets there. Linux
+//! only.
 //!
 //! Called by: programs and experiments with a host in a namespace. A thread that enters one stays
-//! there, so [`Namespace::inside`] works on a thread of its own.
+//! there, so [`Namespace::inside`] uses a thread of its own.
 
 use core::fmt;
 use std::fs::File;
@@ -13,17 +13,17 @@ use std::path::Path;
 use rustix::io::Errno;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Where `ip netns` keeps them.
+/// Where `ip netns` keeps namespaces.
 const FOLDER: &str = "/run/netns";
 
 /// Why a namespace could not be entered.
 #[derive(Debug)]
 pub enum NamespaceError {
-    /// There is none of that name.
+    /// There is no namespace of that name.
     Missing(String),
-    /// The system says no.
+    /// The system refused.
     Refused(String, Errno),
-    /// No thread could be had.
+    /// No thread could be started.
     NoThread(io::Error),
 }
 
@@ -47,7 +47,8 @@ impl fmt::Display for NamespaceError {
 
 impl core::error::Error for NamespaceError {}
 
-/// A network namespace that is held: it lives as long as this does, whatever becomes of its name.
+/// A reference to a network namespace: it exists at least as long as this does, even if its name is
+/// removed.
 #[derive(Debug)]
 pub struct Namespace {
     name: String,
@@ -55,7 +56,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// The one of this name.
+    /// Open the namespace of this name.
     ///
     /// # Errors
     /// [`NamespaceError::Missing`].
@@ -68,7 +69,7 @@ impl Namespace {
         Ok(Namespace { name: name.to_owned(), file })
     }
 
-    /// Move this thread into it, for good.
+    /// Move this thread into it; the thread stays there.
     ///
     /// # Errors
     /// [`NamespaceError::Refused`].
@@ -77,7 +78,7 @@ impl Namespace {
             .map_err(|errno| NamespaceError::Refused(self.name.clone(), errno))
     }
 
-    /// Do something in it, on a thread that is gone afterwards.
+    /// Run `what` in it, on a thread that ends afterwards.
     ///
     /// # Errors
     /// [`NamespaceError`].

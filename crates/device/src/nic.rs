@@ -1,19 +1,17 @@
-//! A network interface as its driver sees it, and the wire to the one at the other end: rings of
-//! descriptors, a link with a rate, the gap between frames, padding, and a shared cable's
-//! collisions.
+//! A simulated network interface and its link to a second one: descriptor rings, a link with a
+//! rate, interframe gap, padding, and the collisions of a shared cable.
 //!
 //! Called by: stacks, the lab, tests. Counters: [`Counts`], and the drops `device_ring_full`,
 //! `device_collisions`, `device_link_down`, `device_frame_too_big`, `mbuf_exhausted`.
 //!
-//! [`crate::mem`] hands frames over; here they take the time that they take on a link. Nothing runs
-//! between two calls: each call works out what has happened by its clock's now (`wire.rs`), and
-//! looking changes nothing. So all is exact in virtual time, and two threads see what hardware
-//! would have shown them. An interrupt is a moment that is known in advance
-//! ([`Device::wakes_at`]), or news from the other end, which rings.
+//! [`crate::mem`] passes frames at once; here they take as long as on a link. Nothing runs between
+//! two calls: each call computes what has happened up to the clock's current time (`wire.rs`), and
+//! queries do not affect the outcome. So it is exact in virtual time, and two threads see what
+//! hardware would have shown them. An interrupt is a time that is known in advance
+//! ([`Device::wakes_at`]), or the other end rings the doorbell.
 //!
-//! A transmit ring of one descriptor is the driver that waits for each frame before it offers the
-//! next; with [`Config::service`] it shows what that costs
-//! (`docs/decisions/0052-the-wire-takes-time.md`).
+//! A transmit ring of one descriptor models a driver that waits for each frame before it offers the
+//! next; with [`Config::service`] it shows the cost (`docs/decisions/0052-the-wire-takes-time.md`).
 
 mod cable;
 mod config;
@@ -34,23 +32,23 @@ pub use config::{Config, ConfigError, Duplex};
 pub use counts::Counts;
 use wire::Wire;
 
-/// The shortest frame on an Ethernet, tags included and the check sequence not (IEEE 802.3, 3.2.8).
+/// The shortest Ethernet frame, with tags and without the FCS (IEEE 802.3, 3.2.8).
 const MIN_FRAME: usize = 60;
 
-/// What tells the time: of the same origin as the stack's at this end, and never less than before.
+/// The clock: monotonic, with the same origin as the time of the stack at this end.
 pub type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
 
-/// What both ends share.
+/// The state that both ends share.
 struct Link {
     wire: Mutex<Wire>,
     clock: Clock,
 }
 
 impl Link {
-    /// The wire as it is now, and when that is.
+    /// Lock the wire and compute its state up to now; returns the time too.
     fn now(&self) -> (MutexGuard<'_, Wire>, Instant) {
         let mut wire = self.wire.lock().unwrap_or_else(PoisonError::into_inner);
-        // Under the lock: of two threads the later one has the later time.
+        // Read the clock under the lock: then times increase in the order of the locks.
         let now = (self.clock)();
         wire.serve(now);
         (wire, now)
@@ -65,14 +63,14 @@ pub struct Nic {
     link: Arc<Link>,
     bell: Doorbell,
     peer_bell: Doorbell,
-    /// As told by the last [`Device::arm`].
+    /// Set by the last [`Device::arm`].
     wakes_at: Instant,
     drops: Drops,
-    /// What of the link's counts is in `drops`.
+    /// The part of the link's counts that is in `drops` already.
     reported: Counts,
 }
 
-/// Why no frame passes any more.
+/// The failure after the peer is dropped.
 #[derive(Debug)]
 struct PeerGone;
 
@@ -84,10 +82,10 @@ impl core::fmt::Display for PeerGone {
 
 impl core::error::Error for PeerGone {}
 
-/// Two interfaces and the link between them.
+/// Make two interfaces and the link between them.
 ///
 /// # Errors
-/// No link can be like that; it says why.
+/// The configuration is not a possible link.
 pub fn pair(config: &Config, clock: Clock) -> Result<(Nic, Nic), ConfigError> {
     config.check()?;
     let link = Arc::new(Link { wire: Mutex::new(Wire::new(config)), clock });
@@ -107,16 +105,16 @@ pub fn pair(config: &Config, clock: Clock) -> Result<(Nic, Nic), ConfigError> {
 }
 
 impl Nic {
-    /// What this end has sent and received so far.
+    /// The counts of this end so far.
     pub fn counts(&self) -> Counts {
         let (wire, _) = self.link.now();
         wire.counts(self.side)
     }
 
-    /// Put the front of `from` on the ring; what does not fit stays.
+    /// Put frames from the front of `from` on the transmit ring; the rest stays.
     fn offer(&mut self, pool: &mut Pool, from: &mut Burst) {
         let (mut wire, now) = self.link.now();
-        // Once, unless a frame was dropped and left its descriptor to one behind it.
+        // Repeats only if a frame was dropped, which leaves its descriptor to a later one.
         loop {
             let room = wire.room(self.side).min(from.len());
             if room == 0 {
@@ -143,7 +141,7 @@ impl Nic {
         self.note(counts);
     }
 
-    /// What the link has lost of this end's frames since it was noted last.
+    /// Add to `drops` what the link has counted since the last call.
     fn note(&mut self, counts: Counts) {
         let ring_full = counts.rx_ring_full - self.reported.rx_ring_full;
         let given_up = counts.given_up - self.reported.given_up;
@@ -199,7 +197,7 @@ impl Device for Nic {
         !wire.is_gone(1 - self.side)
     }
 
-    /// Once what the peer sent before its end is received.
+    /// True once the peer is gone and everything it sent is received.
     fn is_gone(&self) -> bool {
         let (wire, _) = self.link.now();
         wire.is_gone(1 - self.side) && !wire.has_more(self.side)
@@ -218,7 +216,7 @@ impl Device for Nic {
     }
 
     fn arm(&mut self, waker: &Waker) -> bool {
-        // First the bell, then the look: what is offered in between rings.
+        // Arm first, then look: a frame that is offered in between rings the doorbell.
         self.bell.arm_waker(waker);
         let (mut wire, now) = self.link.now();
         self.wakes_at = wire.sleep(self.side, now);
@@ -241,7 +239,7 @@ impl Device for Nic {
 }
 
 impl Drop for Nic {
-    /// Frees what was not received; what this end sent reaches the peer.
+    /// Frees what was not received; what this end sent still reaches the peer.
     fn drop(&mut self) {
         let (mut wire, _) = self.link.now();
         wire.leave(self.side);
@@ -250,13 +248,13 @@ impl Drop for Nic {
     }
 }
 
-/// Padded with zeros to the shortest frame, so that old memory does not leak.
+/// Pad to the shortest frame, with zeros so that old memory does not leak.
 fn padded(mut frame: Mbuf, pool: &mut Pool) -> Option<Mbuf> {
     let missing = MIN_FRAME.saturating_sub(frame.len());
     if missing == 0 || frame.append(&[0; MIN_FRAME][..missing]) == missing {
         return Some(frame);
     }
-    // The buffer is shared, or it ends here.
+    // The buffer is shared, or has no room at its end.
     let copy = pool.alloc(MIN_FRAME).map(|mut copy| {
         copy.append(frame.as_slice());
         copy.append(&[0; MIN_FRAME][..MIN_FRAME - copy.len()]);
@@ -266,7 +264,7 @@ fn padded(mut frame: Mbuf, pool: &mut Pool) -> Option<Mbuf> {
     copy
 }
 
-/// A wire carries bytes; notes about them stay with their sender.
+/// A link carries only bytes; metadata stays with the sender.
 fn arrive(frame: &mut Mbuf) {
     frame.clear(
         Flags::SUMMED | Flags::LINK_GROUP | Flags::PUSH | Flags::VLAN | Flags::CSUM_VERIFIED,

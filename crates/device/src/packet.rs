@@ -1,8 +1,8 @@
-//! Packet sockets: a stack of ours on an interface that the kernel has, beside the kernel's own
-//! stack. Linux only.
+//! Packet sockets: a stack on an interface of the kernel, beside the kernel's own stack. Linux
+//! only.
 //!
-//! Called by: the stack, once a burst; programs that open one. Only `vnet.rs` looks into frames, as
-//! far as the offload header needs. Counters: [`Device::drops`], by name. Source: packet(7).
+//! Called by: the stack, once per burst; programs that open one. Only `vnet.rs` parses frames, as
+//! far as the offload header needs. Counters: [`Device::drops`], by reason. Source: packet(7).
 //!
 //! ```no_run
 //! use wirespeed_device::packet::{Config, PacketSocket};
@@ -11,18 +11,18 @@
 //! # Ok::<(), wirespeed_device::packet::PacketError>(())
 //! ```
 //!
-//! The kernel puts frames into a ring that it shares with us ([`Receive`] says how), so receiving
-//! takes no system call; a burst is sent by one. Checksums and cutting are left to the kernel by a
-//! virtio header in front of each frame, both ways. Why so: docs/decisions/0049-packet-sockets.md.
+//! The kernel puts frames into a shared ring ([`Receive`]), so receiving takes no system call; one
+//! system call sends a burst. A virtio header before each frame, both ways, carries checksum and
+//! segmentation offload. The reasons: docs/decisions/0049-packet-sockets.md.
 //!
 //! # When the interface goes
 //! - Down: frames for it are freed and counted as [`DropReason::DeviceLinkDown`], and
 //!   [`Device::link_up`] is false, until it is up again.
-//! - Deleted: the same, until there is one of that name again, which is then used. A queue of a
-//!   group cannot follow: it is gone for good.
+//! - Deleted: the same, until an interface of that name exists again, which is then used. A queue
+//!   of a fanout group cannot be bound again: it is gone for good.
 //!
-//! Meanwhile [`Device::as_fd`] is a descriptor that is readable when interfaces change, so that
-//! whoever sleeps on it wakes up for the return.
+//! Meanwhile [`Device::as_fd`] is a descriptor that is readable when interfaces change, so that a
+//! driver that sleeps on it wakes up when the interface returns.
 
 mod error;
 mod open;
@@ -50,24 +50,24 @@ use state::State;
 use transmit::Sent;
 pub use watch::{Seen, Watch};
 
-/// The largest IP packet, which is also the largest super-segment less its link header.
+/// The largest IP packet, and the largest super-segment without its link header, in bytes.
 const PACKET_MAX: usize = 65_535;
 
-/// The longest frame that comes in: with an Ethernet header and two tags.
+/// The longest received frame: with an Ethernet header and two tags.
 const LONGEST: usize = PACKET_MAX + 14 + 8;
 
-/// Frames that an interface's queue takes, by Linux' default `txqueuelen`; only a hint.
+/// The declared transmit depth: the default `txqueuelen` of Linux; only a hint.
 const DEPTH: usize = 1000;
 
-/// One interface of the kernel's, or one queue of it.
+/// One interface of the kernel, or one queue of it.
 pub struct PacketSocket {
     ring: Ring,
     fd: OwnedFd,
-    /// Readable when interfaces change, while there is trouble.
+    /// A netlink socket, readable when interfaces change; it listens while there is trouble.
     changes: OwnedFd,
     name: String,
     promiscuous: bool,
-    /// It shares its frames with others, and cannot be bound anew.
+    /// It is in a fanout group, and cannot be bound again.
     grouped: bool,
     limits: Limits,
     pushed_back: bool,
@@ -82,8 +82,8 @@ impl PacketSocket {
         &self.name
     }
 
-    /// The interface's hardware address, which frames for it come to: a stack's own, if the kernel
-    /// has no address there. `None` where there is none, or no interface now.
+    /// The interface's hardware address. A stack can use it as its own if the kernel has no IP
+    /// address there. `None` if the link has none, or the interface does not exist now.
     pub fn mac(&self) -> Option<MacAddr> {
         let ethernet = self.limits.link == LinkKind::Ethernet;
         let asked = || interface::hardware(&self.fd, &self.name).ok();
@@ -95,10 +95,10 @@ impl PacketSocket {
         if self.promiscuous { sys::join_promiscuous(&self.fd, index) } else { Ok(()) }
     }
 
-    /// No frame passes: from now on changes are news.
+    /// No frame passes: from now on listen for changes of interfaces.
     fn troubled(&mut self, trouble: PacketError) {
         if self.trouble.is_none() {
-            // Without it the return is seen when something is sent.
+            // If this fails, the next call to send or receive finds out.
             let _ = sys::listen(&self.changes, true);
         }
         self.trouble = Some(trouble);
@@ -108,14 +108,14 @@ impl PacketSocket {
         self.troubled(PacketError::Down { name: self.name.clone() });
     }
 
-    /// What has become of the interface, and use what there is now.
+    /// Find out the state of the interface, and bind to a new one of its name.
     #[cold]
     #[inline(never)]
     fn look(&mut self) {
         if self.is_gone() {
             return;
         }
-        // First whatever there is, then change it: what happens in between is heard of.
+        // Listen first, then look at the state: a change in between leaves a message.
         self.troubled(
             self.trouble.clone().unwrap_or(PacketError::Down { name: self.name.clone() }),
         );
@@ -143,7 +143,7 @@ impl PacketSocket {
         self.trouble = trouble;
     }
 
-    /// The ring was found empty: has the interface gone, did frames find no room?
+    /// The ring is empty: check for an error of the interface, and for lost frames.
     fn emptied(&mut self) {
         if self.trouble.is_none() && sockopt::socket_error(&self.fd) != Ok(Ok(())) {
             self.look();
@@ -175,7 +175,7 @@ impl Device for PacketSocket {
             self.look();
         }
         let before = into.len();
-        // As many looks as there is room, so that frames to be dropped cannot hold us here.
+        // No more frames than there was room, so that dropped frames cannot keep us here.
         for _ in 0..into.remaining_capacity() {
             match self.ring.take(|slot| receive::frame(slot, LONGEST, pool)) {
                 Some(Ok(frame)) => into.push(frame),
@@ -213,7 +213,7 @@ impl Device for PacketSocket {
                     self.pushed_back = true;
                     break;
                 }
-                // It may have come back meanwhile; then the frame is offered once more.
+                // If it is back already, the frame is offered once more.
                 Sent::LinkDown => returns += 1,
             }
         }

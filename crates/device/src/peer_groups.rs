@@ -1,18 +1,18 @@
-//! All groups of the peer of a Unix socket, as they were when it connected: SO_PEERGROUPS.
+//! The supplementary groups of a Unix socket's peer, as they were when it connected: SO_PEERGROUPS.
 //!
-//! Called by: programs, which hand it to the control socket's server. It is here because no library
-//! wraps the call and this crate is the one of those that make such calls. Reading /proc instead
-//! would ask about whoever has that process number by then. Source: socket(7), `sk_getsockopt` of
-//! the kernel: ERANGE says the length it needs.
+//! Called by: programs, which pass it to the control socket's server. It is in this crate because
+//! no library wraps the call, and raw system calls belong here. /proc is no substitute: the process
+//! ID may have been reused. Source: socket(7), and `sk_getsockopt` of the kernel: with ERANGE it
+//! returns the length that it needs.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Linux has no more groups for a process than this (NGROUPS_MAX).
+/// The most groups of a process in Linux (NGROUPS_MAX).
 const GROUPS_MAX: usize = 65_536;
 
-/// The groups of the peer; `None` where the kernel does not say: `socket` is no connected Unix
-/// socket, or Linux is older than 4.13.
+/// The supplementary groups of the peer; `None` if `socket` is not a connected Unix socket, or
+/// Linux is older than 4.13.
 pub fn peer_groups(socket: BorrowedFd<'_>) -> Option<Vec<u32>> {
     let mut groups: Vec<u32> = vec![0; 64];
     loop {
@@ -34,7 +34,8 @@ pub fn peer_groups(socket: BorrowedFd<'_>) -> Option<Vec<u32>> {
             groups.truncate(count);
             return Some(groups);
         }
-        // The kernel wrote the length it needs, or something else is wrong.
+        // ERANGE: the kernel wrote the length that it needs. Any other error leaves no larger
+        // length.
         if count <= groups.len() || count > GROUPS_MAX {
             return None;
         }

@@ -1,7 +1,7 @@
-//! TAP and TUN: the kernel of this machine is the host at the other end of the wire. Linux only.
+//! TAP and TUN: the kernel of this machine is the host at the other end of the link. Linux only.
 //!
-//! Called by: the stack, once a burst; programs that open one. Only `vnet.rs` looks into frames, as
-//! far as the offload header needs. Counters: [`Device::drops`], by name.
+//! Called by: the stack, once per burst; programs that open one. Only `vnet.rs` parses frames, as
+//! far as the offload header needs. Counters: [`Device::drops`], by reason.
 //!
 //! ```no_run
 //! use wirespeed_device::tap::{Config, Setup, Tap};
@@ -12,15 +12,14 @@
 //! # Ok::<(), wirespeed_device::tap::TapError>(())
 //! ```
 //!
-//! A system call reads one frame, and with io_uring writes a burst of them; nothing else is done
-//! for a frame but filling in and reading the offload header. Two buffers wait for the next frame
-//! ([`Tap`] holds them while it lives), so nothing is allocated for a read that finds nothing.
+//! One system call reads one frame; one system call writes a burst with io_uring, else one frame.
+//! [`Tap`] keeps two buffers for the next frame, so a read that finds nothing allocates nothing.
 //!
 //! # When the interface goes
 //! - Down (`ip link set NAME down`): frames for it are freed and counted as
 //!   [`DropReason::DeviceLinkDown`]; [`Device::link_up`] is false until a frame passes again.
-//! - Deleted: the same for good; [`Device::as_fd`] is `None`, because the descriptor is readable
-//!   from then on. [`Device::failure`] has the reason both times.
+//! - Deleted: the same for good; [`Device::as_fd`] is `None`, because the descriptor stays readable
+//!   from then on. [`Device::failure`] has the reason in both cases.
 
 mod configure;
 mod error;
@@ -45,11 +44,11 @@ pub use open::{Config, Declared};
 use receive::{Receiver, Taken};
 use ring::Ring;
 
-/// The largest IP packet, which is also the largest super-segment less its link header.
+/// The largest IP packet, and the largest super-segment without its link header, in bytes.
 const PACKET_MAX: usize = 65_535;
 
-/// Frames that the kernel takes on until it says no: `txqueuelen` of a new TAP. Frames we send do
-/// not wait there, and the number is only a hint.
+/// The declared transmit depth: `txqueuelen` of a new TUN. It is only a hint: frames that we send
+/// do not wait in that queue.
 const DEPTH: usize = 500;
 
 /// One queue of a TAP or TUN interface, or a descriptor that behaves like one.
@@ -60,9 +59,9 @@ pub struct Tap {
     /// Bytes of virtio header in front of each frame; 0 for none.
     header_len: usize,
     receiver: Receiver,
-    /// Several frames by one system call; `None`: not asked for, or not to be had.
+    /// Writes several frames by one system call; `None` if not requested or not available.
     ring: Option<Box<Ring>>,
-    /// The last burst ended because it was full, not because nothing was left.
+    /// The last burst ended because it was full; there may be more frames.
     more: bool,
     pushed_back: bool,
     gone: bool,
@@ -94,19 +93,19 @@ impl Tap {
         &self.name
     }
 
-    /// Are bursts written by one system call? Not where the kernel has or allows no io_uring.
+    /// Are bursts written by one system call? Not if the kernel lacks io_uring or forbids it.
     pub fn uses_io_uring(&self) -> bool {
         self.ring.is_some()
     }
 
-    /// The interface's MTU is another.
+    /// Adapt to a changed MTU of the interface.
     fn set_mtu(&mut self, mtu: Mtu) {
         self.limits = limits(self.limits.link, self.header_len > 0, mtu);
         self.receiver = receiver(&self.limits, self.header_len);
     }
 
-    /// A burst of so many frames was received without an error. An interface that was down is up
-    /// again if one passed, whichever way.
+    /// `count` frames were received without an error. If any were, an interface that was down is up
+    /// again.
     #[inline(always)]
     fn received(&mut self, count: usize) -> usize {
         if count > 0 && self.trouble.is_some() && !self.gone {
@@ -115,7 +114,7 @@ impl Tap {
         count
     }
 
-    /// An error on reading; `AGAIN` is none.
+    /// Handle an error of a read, other than `AGAIN`.
     #[cold]
     #[inline(never)]
     fn not_received(&mut self, errno: Errno) {
@@ -136,7 +135,7 @@ impl Tap {
         self.trouble = Some(TapError::Gone { name: self.name.clone(), errno });
     }
 
-    /// A read found no byte: a socket's peer has closed, or sent an empty datagram.
+    /// A read returned 0 bytes: a socket's peer has closed, or sent an empty datagram.
     #[cold]
     fn empty(&mut self) {
         if self.polled(PollFlags::IN).intersects(PollFlags::HUP | PollFlags::ERR) {
@@ -167,7 +166,7 @@ impl Device for Tap {
             return 0;
         }
         let before = into.len();
-        // As many reads as there is room, so that frames to be dropped cannot hold us here.
+        // No more reads than there was room, so that dropped frames cannot keep us here.
         for _ in 0..into.remaining_capacity() {
             match retried(|| self.receiver.take(self.fd.as_fd(), pool)) {
                 Ok(Taken::Frame(frame)) => into.push(frame),
@@ -187,7 +186,7 @@ impl Device for Tap {
 
     fn tx_burst(&mut self, pool: &mut Pool, from: &mut Burst) -> usize {
         self.pushed_back = false;
-        // One frame costs less by a plain write.
+        // A plain write is cheaper for one frame.
         if from.len() > 1
             && !self.gone
             && let Some(mut ring) = self.ring.take()
@@ -201,7 +200,7 @@ impl Device for Tap {
 
     /// Costs a `poll`, unless the last burst was full.
     fn rx_ready(&self) -> bool {
-        // An error is news too: the next burst finds out.
+        // Any event counts, errors too: the next burst handles them.
         !self.gone && (self.more || !self.polled(PollFlags::IN).is_empty())
     }
 
@@ -254,7 +253,7 @@ fn limits(link: LinkKind, vnet: bool, mtu: Mtu) -> Limits {
 }
 
 fn receiver(limits: &Limits, header_len: usize) -> Receiver {
-    // Two tags more than what we send: the kernel adds them.
+    // 8 bytes for two tags, which the kernel may add to a super-segment.
     let longest = limits.max_frame.max(match header_len {
         0 => 0,
         _ => limits.offloads.tso_max_bytes + 8,
@@ -262,7 +261,7 @@ fn receiver(limits: &Limits, header_len: usize) -> Receiver {
     Receiver::new(longest, header_len)
 }
 
-/// Again, if a signal came in between.
+/// Repeat a call that a signal interrupted.
 #[inline(always)]
 fn retried<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     loop {

@@ -1,8 +1,8 @@
-//! 802.1Q in software: a device that is a trunk, split into ports by VLAN.
+//! 802.1Q in software: splits a device, the trunk, into ports by VLAN.
 //!
 //! Called by: programs, which give each port to a stack. Counters: [`Device::drops`] of each port;
-//! the first one's include what the trunk and its device lost. Source: IEEE 802.1Q-2022 sections
-//! 6.9 and 9.6; 802.1ad for the outer tag.
+//! the first port's include the drops of the trunk and its device. Source: IEEE 802.1Q-2022
+//! sections 6.9 and 9.6; 802.1ad for the outer tag.
 //!
 //! ```
 //! use wirespeed_device::{mem, vlan};
@@ -13,15 +13,15 @@
 //! # Ok::<(), vlan::VlanError>(())
 //! ```
 //!
-//! A port's frames have no tag: it is put in when they leave and taken out when they come. The
-//! priority of a tag stays with its frame ([`mbuf::Mbuf::vlan`]), and a frame that has one leaves
-//! with it. A port is a device, so it can be split again: with [`SERVICE_TAG`] outside and [`TAG`]
-//! inside that is QinQ. Offloads work as without tags; each tag takes 4 bytes of the longest frame,
-//! and of the MTU where the device has no room for it beside a full packet.
+//! A port's frames have no tag: it is inserted on transmit and removed on receive. A received tag's
+//! priority is kept in the mbuf ([`mbuf::Mbuf::vlan`]), and a frame with a priority is sent with
+//! it. A port is a device, so it can be split again: [`SERVICE_TAG`] outside and [`TAG`] inside is
+//! QinQ. Offloads work as without tags. Each tag takes 4 bytes of the longest frame, and of the MTU
+//! if the device has no room for it besides a full packet.
 //!
-//! Ports may be on different threads. Whoever looks for frames first hands out what came for the
-//! others, under a lock, and wakes them. Which port was pushed back is kept here, because a device
-//! remembers that of its last burst alone: who sends next wakes those who wait for room.
+//! Ports may be on different threads. The port that receives first distributes the burst to the
+//! others, under a lock, and wakes them. The trunk remembers which ports were pushed back, because
+//! a device remembers only its last burst: the next port that sends wakes those that wait for room.
 
 mod tag;
 mod trunk;
@@ -37,39 +37,39 @@ use crate::{Burst, Device, Limits};
 pub use tag::{Front, Tags};
 use trunk::{Sleepers, Trunk};
 
-/// The protocol identifier of a customer's tag (802.1Q), the usual one.
+/// The TPID of a customer tag (802.1Q), the usual one.
 pub const TAG: u16 = 0x8100;
 
-/// The protocol identifier of a provider's tag (802.1ad), the outer one of two.
+/// The TPID of a service tag (802.1ad), the outer one of two.
 pub const SERVICE_TAG: u16 = 0x88a8;
 
-/// Bursts between two looks at what the trunk lost; one that finds nothing looks as well.
+/// Bursts between two reads of the trunk's state and drops; an empty burst reads them too.
 const LOOK: u32 = 64;
 
-/// Descriptors that a device may have in its life.
+/// How many different descriptors a device may have over time.
 #[cfg(unix)]
 const DESCRIPTORS: usize = 4;
 
-/// Which frames of a trunk are a port's.
+/// Which frames of a trunk belong to a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Id {
-    /// Those without a tag, and those whose tag has a priority but no VLAN.
+    /// Frames without a tag, and those with a priority tag (VLAN 0).
     Untagged,
-    /// Those of this VLAN, 1 to 4094.
+    /// Frames of this VLAN, 1 to 4094.
     Vlan(u16),
 }
 
-/// Why a device cannot be split so, or why frames do not pass.
+/// Why a device cannot be split, or why frames do not pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum VlanError {
-    /// The device's frames are no Ethernet frames.
+    /// The device's link is not Ethernet.
     NotEthernet,
-    /// 0 means no VLAN and 4095 is reserved; above that there is none.
+    /// Not a VLAN: 0, 4095 (reserved) or above.
     BadId(u16),
     /// Two ports want the same frames.
     Twice(Id),
-    /// The device has no room for a packet of 68 bytes and the tag.
+    /// The device has no room for the tag and a packet of 68 bytes.
     NoRoom,
     /// The trunk's device carries no frames, for this reason.
     Down(String),
@@ -107,21 +107,21 @@ pub struct Port {
     id: Id,
     protocol: u16,
     limits: Limits,
-    /// What this port lost itself, and that with what is the trunk's.
+    /// This port's own drops, and the first port's sum with those of the trunk.
     own: Drops,
     shown: Drops,
     since_look: u32,
     failure: Option<VlanError>,
-    /// Copies of the device's descriptors, beside the numbers they are copies of.
+    /// Duplicates of the device's descriptors, each with the number of the original.
     #[cfg(unix)]
     descriptors: [std::sync::OnceLock<(i32, std::os::fd::OwnedFd)>; DESCRIPTORS],
 }
 
-/// Split `device` into one port for each of `ids`, in their order, by tags that begin with
-/// `protocol`: [`TAG`], [`SERVICE_TAG`], or what else a network uses.
+/// Split `device` into one port for each of `ids`, in their order. `protocol` is the TPID: [`TAG`],
+/// [`SERVICE_TAG`], or another one that the network uses.
 ///
 /// # Errors
-/// [`VlanError`], with the port that cannot be.
+/// [`VlanError`], with the invalid VLAN if there is one.
 pub fn split(device: Box<dyn Device>, protocol: u16, ids: &[Id]) -> Result<Vec<Port>, VlanError> {
     let limits = device.limits();
     if limits.link != LinkKind::Ethernet {
@@ -159,7 +159,7 @@ pub fn split(device: Box<dyn Device>, protocol: u16, ids: &[Id]) -> Result<Vec<P
     Ok(ids.iter().enumerate().map(port).collect())
 }
 
-/// What is left of a device's limits for frames that get a tag.
+/// A device's limits, reduced by the bytes of a tag.
 fn behind_a_tag(limits: &Limits) -> Result<Limits, VlanError> {
     let max_frame = limits.max_frame.saturating_sub(tag::LEN);
     let packet = max_frame.saturating_sub(limits.link.header_len());
@@ -174,19 +174,19 @@ fn locked(trunk: &Mutex<Trunk>) -> MutexGuard<'_, Trunk> {
 }
 
 impl Port {
-    /// Which frames are this port's.
+    /// Which frames belong to this port.
     pub fn id(&self) -> Id {
         self.id
     }
 
-    /// The tag of a frame that leaves: its own priority, or none.
+    /// The TCI of a frame to send, with the frame's priority if it has one; `None` if untagged.
     fn control(&self, frame: &mbuf::Mbuf) -> Option<u16> {
         let Id::Vlan(id) = self.id else { return None };
         let priority = if frame.has(Flags::VLAN) { frame.vlan() & !tag::ID_MASK } else { 0 };
         Some(priority | id)
     }
 
-    /// Keep what the trunk says of itself: others cannot borrow it from behind the lock.
+    /// Copy the trunk's failure and drops, because callers cannot borrow them from behind the lock.
     fn look(&mut self) {
         self.since_look = 0;
         let trunk = locked(&self.trunk);
@@ -211,7 +211,7 @@ impl Device for Port {
         let before = into.len();
         let mut trunk = locked(&self.trunk);
         let mut news = Vec::new();
-        // What waits comes first, and often is enough.
+        // First the queued frames; fetch more only if there is still room.
         for fetched in [false, true] {
             if fetched {
                 news = trunk.fetch(self.number, pool);
@@ -256,7 +256,7 @@ impl Device for Port {
         let others = trunk.offered(self.number, tagged.is_empty());
         drop(trunk);
         others.into_iter().for_each(|port| self.sleepers.wake_one(port));
-        // What was pushed back stays as it was offered.
+        // Pushed-back frames stay as they were offered, without the tag.
         for mut frame in tagged {
             if self.id != Id::Untagged {
                 tag::pop(&mut frame);
@@ -274,7 +274,7 @@ impl Device for Port {
         trunk.waiting(self.number) > 0 || trunk.device.rx_ready()
     }
 
-    /// Also if no wake-up for room will come: then the next burst finds out.
+    /// True also if the device has forgotten that it owes this port room: offer the burst again.
     fn tx_ready(&self) -> bool {
         let trunk = locked(&self.trunk);
         trunk.is_forgotten(self.number) || trunk.device.tx_ready()
@@ -284,7 +284,7 @@ impl Device for Port {
         locked(&self.trunk).device.link_up()
     }
 
-    /// Once what waits for this port is received.
+    /// True once the device is gone and this port's queue is empty.
     fn is_gone(&self) -> bool {
         let trunk = locked(&self.trunk);
         trunk.waiting(self.number) == 0 && trunk.device.is_gone()
@@ -294,7 +294,7 @@ impl Device for Port {
         locked(&self.trunk).device.is_unfinished()
     }
 
-    /// A copy of the device's, because a descriptor cannot be lent from behind a lock.
+    /// A duplicate of the device's descriptor, which cannot be borrowed from behind the lock.
     #[cfg(unix)]
     fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         use std::os::fd::{AsFd, AsRawFd};
@@ -303,7 +303,7 @@ impl Device for Port {
         for slot in &self.descriptors {
             if slot.get().is_none() {
                 let copy = fd.try_clone_to_owned().ok()?;
-                // Only we set it: we hold the lock.
+                // We hold the lock, so nobody else sets it.
                 let _ = slot.set((fd.as_raw_fd(), copy));
             }
             if let Some((number, copy)) = slot.get()
@@ -319,7 +319,7 @@ impl Device for Port {
         self.failure.as_ref().map(|e| e as _)
     }
 
-    /// The trunk's own, and this port's.
+    /// The device's tags, then this port's.
     fn tags(&self) -> Tags {
         let tags = locked(&self.trunk).device.tags();
         match self.id {
@@ -328,7 +328,7 @@ impl Device for Port {
         }
     }
 
-    /// The device's: that of this port in here is longer.
+    /// The device's depth: this port's own queue is longer.
     fn rx_depth(&self) -> usize {
         locked(&self.trunk).device.rx_depth()
     }
@@ -338,14 +338,14 @@ impl Device for Port {
     }
 
     fn arm(&mut self, waker: &Waker) -> bool {
-        // First the waker, then the look: what comes in between wakes it.
+        // Set the waker first, then look: a frame that arrives in between wakes it.
         self.sleepers.set(self.number, Some(waker.clone()));
         let mut trunk = locked(&self.trunk);
         if trunk.waiting(self.number) > 0 || trunk.is_forgotten(self.number) {
             return false;
         }
         let armed = trunk.device.arm(&Waker::from(self.sleepers.clone()));
-        // What it has may be room, which it will not tell of a second time.
+        // The device may have room, which it does not report a second time.
         let others = if armed { Vec::new() } else { trunk.have_room(self.number) };
         drop(trunk);
         others.into_iter().for_each(|port| self.sleepers.wake_one(port));

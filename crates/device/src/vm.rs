@@ -1,8 +1,9 @@
 //! A virtual machine at the other end of a socket, in QEMU's framing: `-netdev stream`, where each
-//! frame has its length in front (32 bits, big-endian), and `-netdev dgram`, a frame a datagram.
+//! frame is preceded by its length (32 bits, big-endian), and `-netdev dgram`, one frame per
+//! datagram.
 //!
-//! Called by: the stack, once a burst; programs that open one. Counters:
-//! [`drops`](crate::Device::drops), by name. Source: QEMU, `docs/system/devices/net.rst`,
+//! Called by: the stack, once per burst; programs that open one. Counters:
+//! [`drops`](crate::Device::drops), by reason. Source: QEMU, `docs/system/devices/net.rst`,
 //! `net/stream.c`.
 //!
 //! ```no_run
@@ -13,19 +14,19 @@
 //! # Ok::<(), wirespeed_device::vm::VmError>(())
 //! ```
 //!
-//! There are no offloads and no link check: a frame arrives as it was sent.
+//! There are no offloads: a frame arrives as it was sent.
 //!
 //! # When the other end goes
 //! - A [`Stream`] that listens: frames for it are freed and counted as
-//!   [`DropReason::DeviceLinkDown`] until the next machine connects, which then has the link.
+//!   [`DropReason::DeviceLinkDown`] until the next machine connects, which then uses the link.
 //! - A [`Stream`] that connected: gone for good.
-//! - A length that no frame has: the stream has lost its step, and the connection is closed.
-//! - A [`Dgram`] is not connected: frames without a receiver are lost and counted.
+//! - An invalid length: the stream is out of sync, and the connection is closed.
+//! - A [`Dgram`] is not connected: frames without a receiver are dropped and counted.
 //!
 //! # Sleeping
-//! [`Device::as_fd`](crate::Device::as_fd) is one descriptor for a port's whole life, whoever
-//! connects. It is readable for frames, for a machine that comes or goes, and when there is room
-//! for what waits, which need not be asked for.
+//! [`Device::as_fd`](crate::Device::as_fd) is one descriptor for a port's whole life, over all
+//! connections. It is readable for frames, when a machine connects or disconnects, and when there
+//! is room for waiting bytes, without the driver asking for that.
 
 mod dgram;
 mod error;
@@ -44,10 +45,10 @@ pub use dgram::Dgram;
 pub use error::VmError;
 pub use stream::Stream;
 
-/// The longest frame that QEMU sends or takes, `NET_BUFSIZE`.
+/// The longest frame that QEMU sends or accepts, `NET_BUFSIZE`.
 const LONGEST: usize = 4096 + 65536;
 
-/// Frames that a socket's buffers hold; only a hint.
+/// The declared transmit depth; only a hint.
 const DEPTH: usize = 256;
 
 fn limits(mtu: Mtu) -> Limits {
@@ -64,12 +65,12 @@ fn limits(mtu: Mtu) -> Limits {
     }
 }
 
-/// Why a frame of this length cannot be received, if so.
+/// The reason to drop a received frame of this length, if any.
 fn refused(len: usize, limits: &Limits) -> Option<DropReason> {
     (len > limits.max_frame).then_some(DropReason::DeviceFrameTooBig)
 }
 
-/// Is one of these events there now, or the end of it?
+/// Is one of these events pending now, or an error or hang-up?
 fn is_ready(fd: &impl AsFd, events: PollFlags) -> bool {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut [PollFd::new(fd, events)], Some(&now)).is_ok_and(|n| n > 0)

@@ -1,17 +1,17 @@
-//! The virtio-net header that stands in front of each frame where the kernel has offloads for us.
+//! The virtio-net header, which precedes each frame where offloads are used with the kernel.
 //!
-//! Called by: `tap` and `packet`. It alone in this crate looks behind the link header, and only for
-//! what the header must say: which IP version, TCP or UDP, and how long the TCP header is. Source:
-//! VIRTIO 1.2 section 5.1.6, Linux `uapi/linux/virtio_net.h`. Fields are in the machine's byte
-//! order, as tun has them by default.
+//! Called by: `tap` and `packet`. Only this file parses frames beyond the link header, for the
+//! fields that it must fill in: IP version, TCP or UDP, and the TCP header's length. Source: VIRTIO
+//! 1.2 section 5.1.6, Linux `uapi/linux/virtio_net.h`. Fields are in native byte order, the default
+//! of tun.
 
 use base::LinkKind;
 use mbuf::{Flags, Mbuf};
 
-/// Bytes of the header as we ask for it.
+/// Bytes of the header that we request.
 pub(crate) const LEN: usize = 10;
 
-/// The most bytes that an adopted descriptor's header may have: with hash report and tunnels.
+/// Maximum bytes of an adopted descriptor's header, which may have a hash report and tunnel fields.
 pub(crate) const LEN_MAX: usize = 32;
 
 const NEEDS_CSUM: u8 = 1;
@@ -22,12 +22,12 @@ const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
 const GSO_ECN: u8 = 0x80;
 
-/// Where the checksum is in a TCP header, RFC 9293 section 3.1, and in a UDP header, RFC 768.
+/// Offset of the checksum in a TCP header (RFC 9293 section 3.1) and in a UDP header (RFC 768).
 const TCP_CHECKSUM_AT: u16 = 16;
 const UDP_CHECKSUM_AT: u16 = 6;
 const UDP: u8 = 17;
 
-/// The frame and its header contradict each other, or ask for an offload that was not negotiated.
+/// Frame and header contradict each other, or need an offload that was not negotiated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Contradiction;
 
@@ -43,15 +43,15 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// What the kernel has to know of a frame that we send.
+    /// The header of a frame that we send.
     ///
     /// # Errors
-    /// A frame whose checksum the device is to finish and that has no transport header where it
-    /// says, or a super-segment that is not TCP or comes with a finished checksum.
+    /// The frame has an unfinished checksum and no transport header at the given offset, or it is a
+    /// super-segment that is not TCP or whose checksum is finished.
     #[inline]
     pub(crate) fn of(frame: &Mbuf, link: LinkKind) -> Result<Header, Contradiction> {
         if !frame.has(Flags::CSUM_PARTIAL) {
-            // Nothing to finish, and then nothing to cut: VIRTIO 1.2 section 5.1.6.2.
+            // Segmentation requires an unfinished checksum: VIRTIO 1.2 section 5.1.6.2.
             return if frame.segment_size() == 0 {
                 Ok(Header::default())
             } else {
@@ -74,7 +74,7 @@ impl Header {
         if frame.segment_size() == 0 {
             return Ok(plain);
         }
-        // Data offset in words, and the flags, of which CWR belongs to the first segment alone.
+        // Data offset in 32-bit words, and the flags; CWR belongs to the first segment only.
         let Some(&[offset, tcp_flags]) = bytes.get(start + 12..start + 14) else {
             return Err(Contradiction);
         };
@@ -90,7 +90,7 @@ impl Header {
         })
     }
 
-    /// The same for a frame with `by` bytes more in front of its transport header.
+    /// The same header for a frame with `by` more bytes before its transport header.
     #[inline]
     pub(crate) fn moved(self, by: u16) -> Header {
         if self.flags & NEEDS_CSUM == 0 {
@@ -99,8 +99,8 @@ impl Header {
         Header { csum_start: self.csum_start.saturating_add(by), ..self }
     }
 
-    /// Where a sum that the device is to finish begins, and where its field is; payload bytes of
-    /// each segment of a super-segment, or 0.
+    /// For an unfinished checksum, the offsets where the sum begins and of its field; and the
+    /// payload bytes of each segment of a super-segment, or 0.
     pub(crate) fn asked(&self) -> (Option<(u16, u16)>, u16) {
         let needs = self.flags & NEEDS_CSUM != 0;
         let sum =
@@ -109,7 +109,7 @@ impl Header {
         (sum, if is_super { self.segment_size } else { 0 })
     }
 
-    /// As bytes, in the order of the struct.
+    /// The header as bytes, in the order of the struct.
     #[inline]
     pub(crate) fn to_bytes(self) -> [u8; LEN] {
         let [h0, h1] = self.header_len.to_ne_bytes();
@@ -119,7 +119,7 @@ impl Header {
         [self.flags, self.gso_type, h0, h1, s0, s1, c0, c1, o0, o1]
     }
 
-    /// From bytes, of which there may be more.
+    /// Parse the first [`LEN`] bytes.
     #[inline]
     pub(crate) fn from_bytes(bytes: &[u8; LEN_MAX]) -> Header {
         let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
@@ -133,12 +133,12 @@ impl Header {
         }
     }
 
-    /// Tell a received frame what its header says. A checksum that the sender left to the device
-    /// never left the machine: the frame counts as verified, and keeps the note of where the
-    /// transport header is for whoever sends it on.
+    /// Set the flags and fields of a received frame from its header. A frame with an unfinished
+    /// checksum never left this machine: it counts as verified, and keeps the transport header's
+    /// offset in case it is forwarded.
     ///
     /// # Errors
-    /// A header that does not fit the frame, or a kind of super-segment that was not asked for.
+    /// The header does not fit the frame, or is of a kind of super-segment that was not requested.
     #[inline]
     pub(crate) fn describe(&self, frame: &mut Mbuf) -> Result<(), Contradiction> {
         if self.flags & NEEDS_CSUM != 0 {
@@ -162,8 +162,8 @@ impl Header {
     }
 }
 
-/// Is the packet IPv6, and what is the protocol behind its IP header? Extension headers hide it,
-/// and are not sent with offloads.
+/// Is the packet IPv6, and its protocol field. Extension headers would hide the transport protocol;
+/// we do not send them with offloads.
 #[inline]
 fn network(frame: &[u8], link: LinkKind) -> Option<(bool, u8)> {
     let mut at = link.header_len();

@@ -1,5 +1,5 @@
-//! What the wrappers share: the methods of [`crate::Device`] that they pass on, counters that other
-//! threads may read, and a copy of a frame with its notes.
+//! Shared parts of the wrappers: the methods of [`crate::Device`] that they forward, counters that
+//! other threads may read, and a copy of a frame with its metadata.
 //!
 //! Called by: `counted`, `fault`, `capture`.
 
@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use mbuf::{Flags, Mbuf, Pool};
 
-/// The methods of `Device` that a wrapper answers with its inner device's word, in `self.device`.
+/// The methods of `Device` that a wrapper forwards to its inner device, `self.device`.
 macro_rules! pass_through {
     () => {
         fn limits(&self) -> $crate::Limits {
@@ -50,8 +50,8 @@ macro_rules! pass_through {
 }
 pub(crate) use pass_through;
 
-/// The rest of them, for a wrapper that holds no frames: its device alone knows what there is, and
-/// whether enough of it has gathered.
+/// The methods for sleeping, for a wrapper that holds no frames back: the inner device knows what
+/// is waiting and whether the threshold is reached.
 macro_rules! pass_sleep {
     () => {
         fn arm(&mut self, waker: &core::task::Waker) -> bool {
@@ -65,12 +65,12 @@ macro_rules! pass_sleep {
 }
 pub(crate) use pass_sleep;
 
-/// A counter that one thread moves and any may read.
+/// A counter that one thread writes and any thread may read.
 #[derive(Debug, Default)]
 pub(crate) struct Tally(AtomicU64);
 
 impl Tally {
-    /// One writer, so no locked instruction is needed.
+    /// There is one writer, so no locked instruction is needed.
     #[inline]
     pub(crate) fn add(&self, n: u64) {
         self.0.store(self.0.load(Ordering::Relaxed) + n, Ordering::Relaxed);
@@ -81,8 +81,8 @@ impl Tally {
     }
 }
 
-/// The same frame in a buffer of its own, with what the device is asked to do and what is known
-/// of it. `None` without memory.
+/// The same frame in a buffer of its own, with its offload requests and other metadata. `None` if
+/// the pool is exhausted.
 pub(crate) fn copy_of(pool: &mut Pool, frame: &Mbuf) -> Option<Mbuf> {
     const KEPT: [u8; 5] =
         [Flags::CSUM_VERIFIED, Flags::CSUM_PARTIAL, Flags::LINK_GROUP, Flags::PUSH, Flags::VLAN];

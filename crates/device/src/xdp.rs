@@ -1,8 +1,8 @@
-//! AF_XDP: frames of an interface's queues straight into memory that the kernel shares with us,
-//! before its own stack sees them. Linux only.
+//! AF_XDP: the kernel puts frames of an interface's queues into memory shared with us, before its
+//! own stack sees them. Linux only.
 //!
-//! Called by: the stack, once a burst; programs that open one. Counters: [`Device::drops`], by
-//! name. Source: Linux `Documentation/networking/af_xdp.rst`.
+//! Called by: the stack, once per burst; programs that open one. Counters: [`Device::drops`], by
+//! reason. Source: Linux `Documentation/networking/af_xdp.rst`.
 //!
 //! ```no_run
 //! use wirespeed_device::xdp::{Config, XdpSocket};
@@ -11,13 +11,11 @@
 //! # Ok::<(), wirespeed_device::xdp::XdpError>(())
 //! ```
 //!
-//! The interface is taken over: what comes to a queue that is open is ours alone. Received frames
-//! are mbufs where the kernel put them ([`mbuf::Frames`]), unless they are short, or programs hold
-//! so many that the kernel would run short: then they are copied. What is sent is copied into the
-//! shared memory.
-//! There are no offloads, either way: frames come as they were on the wire. On a veth nobody was on
-//! a wire, and the kernel at the other end leaves checksums and cutting undone: tell it not to
-//! (`ethtool -K PEER tx off`).
+//! Frames of an open queue go only to us, not to the kernel's stack. Received frames become mbufs
+//! in place ([`mbuf::Frames`]); they are copied if they are short, or if programs hold so many
+//! frames that the kernel could run out. Sent frames are copied into the shared memory. There are
+//! no offloads either way: frames are as on the wire. A veth has no wire, and the kernel at its
+//! other end leaves checksums and segmentation undone: turn that off (`ethtool -K PEER tx off`).
 //!
 //! # When the interface goes
 //! - Down: frames for it are freed and counted as [`DropReason::DeviceLinkDown`], and
@@ -47,26 +45,26 @@ use open::{FRAMES, RECEIVE, TRANSMIT};
 use program::Program;
 use ring::Ring;
 
-/// Calls to send in one burst: the kernel sends 32 frames in each.
+/// Maximum calls to send per burst: the kernel sends 32 frames in each.
 const KICKS: usize = 8;
 
-/// With more frames than these held by programs, of as many as there are besides those in the
-/// rings, received ones are copied.
+/// If programs hold more frames than this, received frames are copied. It is half of the frames
+/// that are in neither the transmit nor the receive ring.
 const HELD: usize = (FRAMES - TRANSMIT - RECEIVE) as usize / 2;
 
-/// Shorter frames are copied always: that costs less than a buffer that goes from hand to hand, of
-/// which a socket might keep a whole one for a few bytes.
+/// Shorter frames are always copied: a copy is cheaper than passing the buffer on, and a sockbuf
+/// would keep a whole buffer for a few bytes.
 const COPIED: u32 = 256;
 
-/// How a received frame's address is put together where frames lie at any address: the frame's in
-/// the lower bits, how far behind it the bytes begin in those above.
+/// With unaligned chunks, the lower bits of a received frame's address are the chunk's address, the
+/// bits above are the offset of its first byte from there.
 const ADDRESS_BITS: u32 = 48;
 
-/// Calls in a row by which the kernel sent nothing, after which its device is given time: a ring
-/// that is merely full has room again sooner, one that is stopped does not.
+/// After this many calls in a row that sent nothing, stop calling at once and leave the retry to
+/// the driver's interval. A ring that is merely full has room sooner; a stopped one does not.
 const FRUITLESS_MAX: u32 = 64;
 
-/// Empty bursts between two looks at what the kernel lost.
+/// Empty bursts between two reads of the kernel's drop counters.
 const LOOK: u32 = 256;
 
 /// One queue of an interface.
@@ -76,23 +74,24 @@ pub struct XdpSocket {
     rx: Ring<XdpDesc>,
     tx: Ring<XdpDesc>,
     fd: OwnedFd,
-    /// To ask about the interface, in its namespace.
+    /// A socket for requests about the interface, in its namespace.
     asked: OwnedFd,
     program: Arc<Program>,
     frames: Frames,
-    /// Frames that were copied, to be filled again.
+    /// Frames that were copied out, for the fill ring.
     emptied: Vec<u64>,
-    /// Where to send from; these frames stay lent.
+    /// Free transmit frames; they stay lent by `frames`.
     free: Vec<u64>,
     name: String,
     index: i32,
     queue: u32,
     limits: Limits,
     pushed_back: bool,
-    /// Calls to send by which nothing was sent, since one by which something was.
+    /// Calls in a row that sent nothing.
     fruitless: u32,
     idle: u32,
-    /// Lost so far, as the kernel counts: not let in, no place in the ring, no frame to fill.
+    /// The kernel's drop counters as last read: `rx_dropped`, `rx_ring_full`,
+    /// `rx_fill_ring_empty_descs`.
     lost: [u64; 3],
     /// Why frames do not pass: [`XdpError::Down`] or [`XdpError::Gone`].
     trouble: Option<XdpError>,
@@ -110,12 +109,13 @@ impl XdpSocket {
         self.queue
     }
 
-    /// The interface's hardware address, which is a stack's own: the kernel hears nothing there.
+    /// The interface's hardware address; a stack uses it as its own, because the kernel's stack
+    /// receives nothing there.
     pub fn mac(&self) -> Option<MacAddr> {
         interface::hardware(&self.asked, &self.name).ok().map(|(_, mac)| mac)
     }
 
-    /// Hand the kernel frames to fill.
+    /// Put free frames on the fill ring.
     fn refill(&mut self) {
         let room = self.fill.room();
         let mut left = room;
@@ -127,12 +127,12 @@ impl XdpSocket {
         }
         self.fill.publish();
         if left < room && self.fill.wants_waking() {
-            // Nothing is received by it; what it says, the next burst finds out.
+            // This receives nothing, it only wakes the kernel; the next burst handles errors.
             let _ = recv(&self.fd, &mut [0u8; 1], RecvFlags::DONTWAIT);
         }
     }
 
-    /// Take back what was sent.
+    /// Take sent frames off the completion ring.
     fn reclaim(&mut self) {
         while let Some(address) = self.completion.take() {
             self.free.push(address);
@@ -140,7 +140,7 @@ impl XdpSocket {
         self.completion.release();
     }
 
-    /// Have the kernel send what is in the ring, if it wants to be told.
+    /// Have the kernel send what is on the transmit ring, if it needs a call for that.
     fn kick(&mut self) {
         for _ in 0..KICKS {
             let left = self.tx.untaken();
@@ -156,7 +156,7 @@ impl XdpSocket {
             self.fruitless = if took { 0 } else { self.fruitless.saturating_add(1) };
             match sent {
                 Ok(_) | Err(Errno::INTR) => {}
-                // One frame was dropped on its way to a full queue.
+                // The device's queue was full, and one frame was dropped.
                 Err(Errno::BUSY) if took => self.drops.count(DropReason::DeviceQueueFull),
                 Err(Errno::AGAIN | Errno::BUSY | Errno::NOBUFS | Errno::NOMEM) => {
                     if !took {
@@ -168,12 +168,12 @@ impl XdpSocket {
         }
     }
 
-    /// Is there something that the kernel has not sent yet?
+    /// Is there a frame on the transmit ring that the kernel has not taken yet?
     fn has_unsent(&self) -> bool {
         self.trouble.is_none() && self.tx.untaken() > 0
     }
 
-    /// What has become of the interface.
+    /// Find out the state of the interface.
     #[cold]
     #[inline(never)]
     fn look(&mut self) {
@@ -192,7 +192,7 @@ impl XdpSocket {
         };
     }
 
-    /// Nothing came: has the interface gone, did the kernel lose frames?
+    /// No frame was received: check for an error of the interface, and for lost frames.
     fn emptied(&mut self) {
         if sockopt::socket_error(&self.fd) != Ok(Ok(())) {
             self.look();
@@ -211,7 +211,7 @@ impl XdpSocket {
         let [refused, no_place, no_frame] =
             core::array::from_fn(|i| now[i].saturating_sub(self.lost[i]));
         self.lost = now;
-        // Not let in: for want of a frame to fill, or because it fits into none.
+        // `rx_dropped` counts frames without a free frame on the fill ring, and frames too long.
         let too_big = refused.saturating_sub(no_frame);
         self.drops.count_many(DropReason::DeviceRingFull, refused - too_big + no_place);
         self.drops.count_many(DropReason::DeviceFrameTooBig, too_big);
@@ -224,14 +224,14 @@ impl XdpSocket {
         let offset = (entry.addr & ((1 << ADDRESS_BITS) - 1)) + (entry.addr >> ADDRESS_BITS);
         let len = entry.len as usize;
         if entry.len >= COPIED && !is_scarce {
-            // SAFETY: the kernel has put it on the ring, and writes to no frame that is not on the
-            // fill ring.
+            // SAFETY: the kernel has put the frame on the receive ring, and writes only to frames
+            // on the fill ring.
             let frame = unsafe { self.frames.filled(offset, len) };
             return Some(frame.ok_or(DropReason::DeviceBadHeader));
         }
         // SAFETY: as above.
         let Some((bytes, begin)) = (unsafe { self.frames.look(offset, len) }) else {
-            // SAFETY: as above. Was it lent at all, it is free now.
+            // SAFETY: as above. If it was lent at all, it is free now.
             drop(unsafe { self.frames.filled(offset, 0) });
             return Some(Err(DropReason::DeviceBadHeader));
         };
@@ -240,11 +240,12 @@ impl XdpSocket {
         Some(copied.map(|(frame, ())| frame).ok_or(DropReason::MbufExhausted))
     }
 
-    /// Copy a frame out and put it on the ring; `false` where there is no room.
+    /// Copy a frame into shared memory and put it on the transmit ring; `false` if there is no
+    /// room.
     #[inline]
     fn put(&mut self, frame: &Mbuf) -> bool {
         let Some(address) = self.free.pop() else { return false };
-        // SAFETY: the kernel has sent what was in it, or never had it: `reclaim`.
+        // SAFETY: the kernel has sent this frame and returned it (`reclaim`), or never had it.
         let room = unsafe { self.frames.room(address, frame.len()) };
         let Some(room) = room else { return false };
         copy(frame.as_slice(), room);
@@ -268,7 +269,7 @@ impl Device for XdpSocket {
         self.frames.collect();
         let is_scarce = self.frames.held() > HELD;
         let mut taken = 0;
-        // As many looks as there is room, so that frames to be dropped cannot hold us here.
+        // No more frames than there was room, so that dropped frames cannot keep us here.
         while taken < room
             && let Some(frame) = self.take(pool, is_scarce)
         {
@@ -284,7 +285,7 @@ impl Device for XdpSocket {
         }
         self.rx.release();
         self.refill();
-        // A frame passed.
+        // A frame was received: the interface is up.
         self.trouble = None;
         into.len() - before
     }
@@ -317,8 +318,8 @@ impl Device for XdpSocket {
     }
 
     fn rx_ready(&self) -> bool {
-        // What could not be sent is tried again at once, if that takes a call of ours and has not
-        // been in vain too often: no busy loop for a device that stalls.
+        // Unsent frames are tried again at once if the kernel needs a call for that, unless too
+        // many calls were fruitless: no busy loop for a stalled device.
         let is_worth_a_call = self.fruitless < FRUITLESS_MAX && self.tx.wants_waking();
         !self.is_gone() && (self.rx.has_entry() || is_worth_a_call && self.has_unsent())
     }
@@ -360,7 +361,7 @@ fn limits(mtu: Mtu) -> Limits {
     Limits {
         link: LinkKind::Ethernet,
         mtu,
-        // With one tag; the kernel refuses a second one on a full packet.
+        // An Ethernet header with one tag; the kernel refuses a second one on a full packet.
         max_frame: mtu.bytes() + 14 + 4,
         max_segments: 1,
         min_first_segment: 0,

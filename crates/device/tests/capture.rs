@@ -1,5 +1,5 @@
-//! Captures: read back frame by frame, stopped, and with a disk that fills up. That tshark opens
-//! them is shown in `tests/tap`, with frames of a TAP.
+//! Captures: read back frame by frame, stopped, and with a full disk. `tests/tap` shows that tshark
+//! opens them, with frames of a TAP.
 #![cfg(all(feature = "capture", not(loom)))]
 
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use wirespeed_device::capture::{Capture, CaptureStatus};
 use wirespeed_device::mem::{self, Mem};
 use wirespeed_device::{Burst, Device};
 
-/// A file in memory that has room for so many bytes.
+/// A file in memory with room for a given number of bytes.
 #[derive(Clone)]
 struct File {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -37,7 +37,7 @@ fn file(room: usize) -> File {
     File { bytes: Arc::default(), room }
 }
 
-/// One nanosecond past a second at the first burst, and a second more for each.
+/// A clock: a full second plus 1 ns for the first burst, one second more for each later one.
 fn clock() -> impl FnMut() -> Duration + Send {
     let mut now = Duration::from_nanos(1_700_000_000_000_000_001);
     move || {
@@ -46,7 +46,7 @@ fn clock() -> impl FnMut() -> Duration + Send {
     }
 }
 
-/// A broadcast frame with a UDP datagram, its lengths right, without checksum.
+/// A broadcast frame with a UDP datagram, with correct lengths and no checksum.
 fn frame(pool: &mut Pool, number: u8) -> Mbuf {
     let mut bytes = vec![0xff; 6];
     bytes.extend([2, 0, 0, 0, 0, 1, 0x08, 0x00]);
@@ -59,7 +59,8 @@ fn frame(pool: &mut Pool, number: u8) -> Mbuf {
     pool.copy_of(&bytes).expect("room")
 }
 
-/// Two out of which one is pushed back and offered again, one in; the status and the file.
+/// Capture two sent frames, one of which is pushed back and offered again, and one received frame.
+/// Returns the status, the file and the number of frames that passed.
 fn captured(room: usize, depth: usize) -> (CaptureStatus, Vec<u8>, u64) {
     let mut pool = Pool::new(1 << 20);
     let (near, mut far): (Mem, Mem) = mem::pair(&mem::Config { depth, ..Default::default() });

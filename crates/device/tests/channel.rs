@@ -1,4 +1,4 @@
-//! Frames as plain bytes: order, limits, both ends gone, threads that wait.
+//! Channels: order, limits, either end dropped, waiting threads.
 #![cfg(not(loom))]
 
 use std::thread;

@@ -1,4 +1,4 @@
-//! Frames that gather in memory before they wake: by count, by bytes, and what wakes in any case.
+//! Coalescing in `mem`: thresholds in frames and bytes, and what wakes in any case.
 #![cfg(not(loom))]
 
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -100,7 +100,7 @@ fn room_and_a_lost_peer_wake_whatever_gathers() {
     take_all(&mut a, &mut pool);
     assert!(!a.rx_ready(), "now it says that there is room");
     assert_eq!(woken.take(), 1);
-    // With a frame of its own as the news.
+    // The notification of room travels with a frame of the peer.
     send(&mut b, &mut pool, 3, 60);
     assert!(b.arm(&woken.clone().into()));
     let mut burst = Burst::new();
@@ -115,8 +115,8 @@ fn room_and_a_lost_peer_wake_whatever_gathers() {
     assert_eq!(woken.take(), 1);
 }
 
-/// Two threads, every level: all frames arrive, and a receiver sleeps no longer than its time and
-/// what the system adds.
+/// Two threads, every level: all frames arrive, and a receiver sleeps no longer than the level's
+/// time plus the latency of the system.
 #[test]
 fn nothing_stays_between_two_threads() {
     const FRAMES: usize = if cfg!(wirespeed_unpooled) { 2_000 } else { 50_000 };

@@ -1,4 +1,4 @@
-//! The doorbell in every interleaving: nobody sleeps while there is news.
+//! The doorbell in every interleaving: no thread sleeps while there is news.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p wirespeed-device --test loom_doorbell --release
 //! --target-dir target/loom`. The ring of frames is modelled by a counter. A lost wake-up shows as
@@ -8,12 +8,12 @@
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use loom::sync::{Condvar, Mutex};
 use loom::thread;
-// Not loom's: that one panics when it is dropped by a panic, and the mutants must unwind.
+// Not loom's `Arc`, which panics when it is dropped during a panic: the mutants must unwind.
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 use wirespeed_device::Doorbell;
 
-/// What the sleeper of every test does: take `total` pieces of news, sleeping between them.
+/// The sleeper of every test: takes `total` pieces of news, sleeping between them.
 fn take_all(news: &AtomicUsize, total: usize, bell: &Doorbell) {
     loop {
         let seen = news.load(Ordering::Acquire);
@@ -89,8 +89,7 @@ fn two_ringers_and_one_sleeper() {
     });
 }
 
-/// As `mem` does for room: the ringer wakes only a sleeper that said, before it armed, that it
-/// wants to be woken for this.
+/// As in `mem` for room: the ringer wakes a sleeper only if that set a flag before it armed.
 #[test]
 fn a_wish_made_before_arming_is_seen() {
     loom::model(|| {
@@ -110,7 +109,7 @@ fn a_wish_made_before_arming_is_seen() {
     });
 }
 
-/// A task and what polls it: woken at any time, polled again after each wake-up.
+/// A task and its executor: woken at any time, polled again after each wake-up.
 struct Task {
     woken: Mutex<bool>,
     changed: Condvar,
@@ -138,7 +137,7 @@ impl Wake for Task {
     }
 }
 
-/// What a driver that is a future does: look, arm with its waker, look again, return.
+/// A driver that is a future: look, arm with the waker, look again, return.
 fn poll_all(news: &AtomicUsize, total: usize, bell: &Doorbell, second_look: bool) {
     let task = Task::new();
     let waker = Waker::from(task.clone());
@@ -213,8 +212,8 @@ fn mutant_without_the_second_look_sleeps_for_ever() {
     });
 }
 
-/// The doorbell with its ringer's step taken apart: a load that orders nothing, behind a fence or
-/// not.
+/// A doorbell whose ringer uses a load instead of the atomic addition, with or without a fence
+/// before it.
 struct Split {
     armed: AtomicBool,
     sleeper: Mutex<()>,
@@ -280,7 +279,7 @@ fn mutant_with_a_plain_load_and_no_fence_loses_a_ring() {
     split(false);
 }
 
-/// As `mem` does for frames that gather: a first piece alone wakes nobody, two together always do.
+/// As in `mem` with coalescing: one frame alone wakes nobody, two always do.
 #[test]
 fn what_has_gathered_between_looking_and_sleeping_is_not_lost() {
     loom::model(|| {
@@ -296,7 +295,7 @@ fn what_has_gathered_between_looking_and_sleeping_is_not_lost() {
                 }
             }
         });
-        // The receiver's new threshold is written before it arms, and both looks go by it.
+        // The receiver writes its new threshold before it arms; both looks use it.
         threshold.store(2, Ordering::Relaxed);
         while frames.load(Ordering::Acquire) < 2 {
             bell.arm();
@@ -310,9 +309,9 @@ fn what_has_gathered_between_looking_and_sleeping_is_not_lost() {
     });
 }
 
-/// As `nic` does: who goes to sleep says until when, under the lock that offers take, and a ringer
-/// rings only if what it offers comes sooner. An arrival is a time; a sleep until it has no timer
-/// here, so one that nobody shortens is a deadlock.
+/// As in `nic`: before it sleeps, the sleeper stores until when, under the lock that offers take,
+/// and a ringer rings only if its frame arrives sooner. There are no timers here, so a sleep that
+/// nobody interrupts is a deadlock.
 fn until(armed_first: bool) {
     const NEVER: usize = usize::MAX;
     #[derive(Default)]
@@ -368,7 +367,7 @@ fn mutant_that_arms_after_it_has_looked_loses_an_arrival() {
     until(false);
 }
 
-/// As a stack's port does: the end of its peer is no frame, so the second look is for both.
+/// As a stack's port does: the end of the peer is not a frame, so the second look checks both.
 fn until_the_end(looks_for_the_end: bool) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);

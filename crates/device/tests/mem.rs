@@ -1,4 +1,4 @@
-//! The wire in memory: order, content, both limits, what is refused, two threads, a lost peer.
+//! `mem`: order, content, both limits, refused frames, two threads, a dropped peer.
 #![cfg(not(loom))]
 
 use core::time::Duration;
@@ -30,8 +30,8 @@ fn pool() -> Pool {
 }
 
 proptest! {
-    /// Any mix of bursts in and out, beside a queue: what is taken comes out, in order, and never
-    /// more is in flight than the limits say, save one frame alone.
+    /// Any mix of bursts in and out, compared with a queue: taken frames come out in order, and no
+    /// more is in flight than the limits allow, except a single frame.
     #[test]
     fn order_content_and_limits(
         depth in 1..70usize,
@@ -163,7 +163,7 @@ fn a_lost_peer_is_seen_and_nothing_leaks() {
 }
 
 /// Both directions at once, sleeping whenever there is nothing to do, with limits small enough to
-/// push back often. A lost wake-up is a test that does not end.
+/// push back often. After a lost wake-up the test does not end.
 #[test]
 fn two_threads_move_a_million_frames() {
     let total: u64 = if FEW { 20_000 } else { 500_000 };
@@ -191,11 +191,11 @@ fn two_threads_move_a_million_frames() {
             if done == 0 && got == 0 && received < total {
                 end.wait(None);
             } else if done == 0 && got == 0 {
-                // All is received: only room can come.
+                // Everything is received: only room can wake it.
                 end.wait(Some(Duration::from_secs(60)));
             }
         }
-        // The last to finish must not find its peer gone with frames on the way.
+        // Wait for our frames to return, so that the peer does not find us gone before.
         while end.link_up() && !pool_home(&mut pool) {
             thread::yield_now();
         }
@@ -303,14 +303,14 @@ fn a_wire_of_no_frames_is_refused() {
     drop(mem::pair(&Config { depth: 0, ..Config::default() }));
 }
 
-/// Whoever lets frames gather is to know of both limits.
+/// A port that coalesces needs the smaller of the two limits.
 #[test]
 fn a_queue_is_as_deep_as_its_frames_and_its_bytes_allow() {
     let depth = |depth, depth_bytes| {
         mem::pair(&Config { depth, depth_bytes, ..Config::default() }).0.rx_depth()
     };
     assert_eq!(depth(100, 1 << 20), 100);
-    // Level 1 lets 3,028 bytes gather, or 8 frames: four times that.
+    // The threshold of level 1 is 3,028 bytes or 8 frames: four times that.
     assert_eq!((depth(100, 12_112), depth(100, 12_111)), (32, 31));
     assert_eq!(depth(100, 0), 1, "one frame alone always passes");
     assert!(mem::pair(&Config::default()).0.rx_depth() >= 512, "every level, by default");

@@ -1,5 +1,5 @@
-//! A virtual machine's socket: the framing that QEMU has, ends that come and go, lengths that are
-//! none, who is woken when, files that are somebody else's.
+//! A virtual machine's socket: QEMU's framing, connections and disconnections, invalid lengths,
+//! wake-ups, paths that other programs own.
 #![cfg(all(not(loom), target_os = "linux"))]
 
 use std::io::{Read, Write};
@@ -46,7 +46,7 @@ fn readable(fd: impl AsFd) -> bool {
     poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&now)).expect("it is open") > 0
 }
 
-/// Would a driver that sleeps be woken?
+/// Would a sleeping driver be woken?
 fn wakes(device: &impl Device) -> bool {
     readable(device.as_fd().expect("it is not gone"))
 }
@@ -57,7 +57,8 @@ fn datagram_socket(path: &Path) -> UnixDatagram {
     socket
 }
 
-/// Fill the queue of the datagram socket at `path`; one socket's buffer may be too small for that.
+/// Fill the queue of the datagram socket at `path`, from several sockets: the buffer of one may be
+/// too small.
 fn fill(path: &Path) {
     loop {
         let other = UnixDatagram::unbound().expect("a socket");
@@ -111,10 +112,10 @@ fn a_machine_that_goes_is_followed_by_the_next() {
         machine.write_all(&framed(&[n; 70])).expect("room");
         assert_eq!(received(&mut port, &mut pool), [vec![n; 70]]);
         assert!(port.link_up());
-        // Half a frame of one machine is none of the next.
+        // Half a frame of one machine does not become part of the next one's stream.
         machine.write_all(&framed(&[n; 70])[..30]).expect("room");
         drop(machine);
-        // First what was sent, then that nothing will be.
+        // The first call reads the bytes, the second one the end of the stream.
         for _ in 0..2 {
             assert!(received(&mut port, &mut pool).is_empty());
         }
@@ -130,7 +131,7 @@ fn every_machine_is_heard_of_at_one_descriptor() {
     let mut port = Stream::listen(&path).expect("a place");
     let lent = port.as_fd().expect("it waits");
     let number = lent.as_raw_fd();
-    // As a driver does it: once, by the number.
+    // Registered as a driver does: once, by the number.
     let driver = epoll::create(CreateFlags::CLOEXEC).expect("a descriptor");
     epoll::add(&driver, lent, EventData::new_u64(0), EventFlags::IN).expect("it can be waited for");
     assert!(!readable(&driver));
@@ -139,7 +140,7 @@ fn every_machine_is_heard_of_at_one_descriptor() {
         assert!(readable(&driver), "machine {n} is there");
         assert!(received(&mut port, &mut pool).is_empty() && port.link_up());
         assert_eq!(port.as_fd().map(|fd| fd.as_raw_fd()), Some(number));
-        // The second and the fourth come while another is there.
+        // The second and the fourth connect while another is connected.
         let next = (n % 2 == 1).then(|| UnixStream::connect(&path).expect("it listens"));
         assert!(!readable(&driver), "nothing is to be done");
         machine.write_all(&framed(&[n; 60])).expect("room");
@@ -163,7 +164,7 @@ fn a_copy_of_the_descriptor_keeps_no_connection_open() {
     let mut machine = UnixStream::connect(&path).expect("it listens");
     assert!(received(&mut trunk, &mut pool).is_empty() && trunk.link_up());
     assert!(!wakes(&trunk), "the trunk has made its copy");
-    // What is no frame: our end closes.
+    // An invalid length: our end closes.
     machine.write_all(&[0; 4]).expect("room");
     assert!(wakes(&trunk));
     assert!(received(&mut trunk, &mut pool).is_empty() && !trunk.link_up());
@@ -193,7 +194,7 @@ fn what_is_no_dead_socket_stays_where_it_is() {
         assert!(said.contains("another program"), "{said}");
     }
     assert!(!first.rx_ready(), "nobody had to connect to find out");
-    // Somebody made room by hand: what is there now is not the first one's to remove.
+    // If somebody removes the path, the first socket must not remove the new one there.
     std::fs::remove_file(&path).expect("it is there");
     let second = Dgram::bind(&path, &place("nobody")).expect("a place");
     assert!(Dgram::bind(&path, &place("nobody")).is_err());
@@ -202,7 +203,7 @@ fn what_is_no_dead_socket_stays_where_it_is() {
     drop(second);
     assert!(!path.exists());
 
-    // The standard library leaves the file.
+    // The standard library does not remove the file.
     drop(UnixListener::bind(&path).expect("a place"));
     drop(Stream::listen(&path).expect("the old one is dead"));
     drop(UnixDatagram::bind(&path).expect("a place"));
@@ -221,7 +222,7 @@ fn a_length_that_no_frame_has_ends_the_connection() {
         assert_eq!(received(&mut port, &mut pool).len(), 1);
         assert!(!port.link_up());
         assert_eq!(dropped(&port, DropReason::DeviceBadHeader), 1);
-        // A frame longer than ours take is skipped, and the next one is found.
+        // A frame longer than our maximum is skipped, and the next one is found.
         let mut machine = UnixStream::connect(&path).expect("it listens");
         machine.write_all(&framed(&vec![2; 5_000])).expect("room");
         machine.write_all(&framed(&[3; 60])).expect("room");
@@ -307,13 +308,13 @@ fn a_receiver_that_is_full_is_waited_for() {
         assert!(port.tx_ready() && wakes(&port), "there is room for one");
         assert_eq!(sent(&mut port, &mut pool, &[&[1; 60], &[2; 60]]), 1);
         assert!(!port.tx_ready() && !wakes(&port));
-        // Frames come in meanwhile.
+        // Frames are received meanwhile.
         machine.send_to(&[3; 60], &ours).expect("room");
         assert!(port.rx_ready() && wakes(&port));
         assert_eq!(received(&mut port, &mut pool), [vec![3; 60]]);
         assert!(!port.tx_ready() && !wakes(&port), "full as before");
     }
-    // Room for which nobody has a use any more does not call again.
+    // Room that nobody needs any more does not wake again.
     machine.recv(&mut room).expect("it is full");
     assert!(wakes(&port) && received(&mut port, &mut pool).is_empty());
     assert!(port.tx_ready() && !wakes(&port));
@@ -331,7 +332,7 @@ fn a_buffer_that_is_full_is_waited_for() {
     let (ours, theirs, mut pool) = (place("b-ours"), place("b-theirs"), Pool::new(1 << 20));
     let mut port = Dgram::bind(&ours, &theirs).expect("a place");
     let machine = datagram_socket(&theirs);
-    // The kernel does not limit the queue of one that is connected to us.
+    // The kernel does not limit the queue of a socket that is connected to ours.
     machine.connect(&ours).expect("it is there");
     let mut taken = 0;
     while sent(&mut port, &mut pool, &[&[1; 1_514]]) == 1 {
@@ -363,7 +364,7 @@ fn a_machine_that_starts_again_is_heard_before_it_is_spoken_to() {
         assert_eq!(received(&mut port, &mut pool), [vec![n; 60]]);
         assert_eq!(sent(&mut port, &mut pool, &[&[n; 70]]), 1);
         assert_eq!(machine.recv(&mut [0; 100]).expect("a frame"), 70);
-        // It is full when it goes.
+        // Its queue is full when it is dropped.
         fill(&theirs);
         assert_eq!(sent(&mut port, &mut pool, &[&[n; 80]]), 0);
         drop(machine);

@@ -1,5 +1,5 @@
-//! Wrappers around the wire in memory: what they count, break and write, and that they pass on
-//! limits and pushed-back frames.
+//! Wrappers around `mem`: counters, faults, captures, and that they forward limits and pushed-back
+//! frames.
 #![cfg(not(loom))]
 
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ fn number(frame: &Mbuf) -> u32 {
     u32::from_be_bytes(frame.as_slice()[14..18].try_into().expect("four bytes"))
 }
 
-/// Send frames 0 to `count` into `device` and take what comes out of the other end, in order.
+/// Send frames 0 to `count` into `device` and return what the other end receives, in order.
 fn through(pool: &mut Pool, device: &mut impl Device, far: &mut Mem, count: u32) -> Vec<Vec<u8>> {
     let (mut burst, mut into, mut out) = (Burst::new(), Burst::new(), Vec::new());
     let mut next = 0;
@@ -67,7 +67,7 @@ fn frames_bytes_and_bursts_are_counted_both_ways() {
     assert_eq!(device.rx_burst(&mut pool, &mut into), 0);
     far.rx_burst(&mut pool, &mut into);
     far.tx_burst(&mut pool, &mut into);
-    // What is there already is not counted again.
+    // Frames that are in the burst already are not counted again.
     into.push(numbered(&mut pool, 9));
     assert_eq!(device.rx_burst(&mut pool, &mut into), 3);
     let expected = DirectionTotals { frames: 3, bytes: 180, bursts: 1 };
@@ -78,7 +78,7 @@ fn frames_bytes_and_bursts_are_counted_both_ways() {
 
 fn faulty(odds: Odds, seed: u64, count: u32) -> (Vec<Vec<u8>>, Done, u64) {
     let mut pool = Pool::new(8 << 20);
-    // A wire that is often full.
+    // A link that is often full.
     let (near, mut far) = mem::pair(&mem::Config { depth: 20, ..Default::default() });
     let config = Config { tx: odds, ..Config::default() };
     let (mut device, counts) = Fault::new(near, &config, Rng::new(seed));
@@ -155,7 +155,7 @@ fn a_received_frame_is_broken_so_that_its_checksum_shows_it() {
     device.rx_burst(&mut pool, &mut burst);
     assert!(!burst[0].has(Flags::CSUM_VERIFIED) && !burst[0].has(Flags::CSUM_PARTIAL));
 
-    // The sender's copy, shared for a retransmission, stays as it is.
+    // The sender's bytes, shared for a retransmission, stay unchanged.
     let mut kept = numbered(&mut pool, 2);
     let sent = pool.share(&mut kept).expect("room");
     let before = kept.as_slice().to_vec();
@@ -205,7 +205,7 @@ impl Wake for Woken {
     }
 }
 
-/// Four frames wake, whatever their size.
+/// With a threshold of four frames, the fourth wakes, whatever the size.
 fn frames_gather(device: &mut impl Device, far: &mut Mem) {
     let mut pool = Pool::new(1 << 20);
     let woken = Arc::new(Woken::default());
@@ -233,7 +233,7 @@ fn frames_gather_behind_a_wrapper_as_they_do_without() {
     frames_gather(&mut Fault::new(near, &Config::default(), Rng::new(1)).0, &mut far);
 }
 
-/// Polls are what lets them go: nobody may sleep until enough others have gathered.
+/// Polls release held-back frames: the driver must not sleep until other frames have gathered.
 #[test]
 fn who_has_frames_held_back_stays_awake_while_others_gather() {
     let mut pool = Pool::new(1 << 20);

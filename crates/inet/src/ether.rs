@@ -1,11 +1,11 @@
-//! Is this frame for us, and what does it carry? RFC 894, RFC 2464.
+//! Checks a frame's Ethernet header: its destination and its EtherType. RFC 894, RFC 2464.
 //!
-//! Called by: `stack/rx.rs`, first of all.
+//! Called by: `stack/rx.rs`, before any other layer.
 
 use base::{DropReason, MacAddr};
 use wire::ether;
 
-/// What a frame carries, by its type.
+/// What a frame carries, by its EtherType.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carries {
     /// An IPv4 packet.
@@ -16,7 +16,8 @@ pub enum Carries {
     Arp,
 }
 
-/// Look at a frame's header: for us (`Ok`, with whether it was sent to a group), or a reason.
+/// Check a frame's header. `Ok` is a frame for `ours`, or for a group address; the `bool` is true
+/// for a group address.
 ///
 /// # Errors
 /// [`DropReason::EtherShort`], [`DropReason::EtherNotForUs`], [`DropReason::EtherTypeUnknown`].

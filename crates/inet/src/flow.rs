@@ -1,17 +1,17 @@
-//! The key of a connection: both addresses and both ports, of either version, as five words.
+//! The key of a flow: both addresses and both ports, IPv4 or IPv6, in five 64-bit words.
 //!
-//! Called by: demultiplexing in the stack, and whatever hashes a flow.
+//! Called by: the stack's demultiplexer, and all code that hashes a flow.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use base::KeyedHash;
 use wire::checksum::Sum;
 
-/// Source and destination of a packet as they stand in its header, in words of memory order:
-/// nothing is swapped that is only compared, hashed or summed. One type for each version, so that
-/// the packet path is compiled for each and neither carries the other's words.
+/// Source and destination of a packet, as words in the header's memory order: they are only
+/// compared, hashed and summed, so no bytes are swapped. There is one type per IP version, so that
+/// the packet path is compiled separately for each.
 pub trait Addrs: Copy {
-    /// The words of a key, ports as they stand in the transport header.
+    /// The flow's key. `raw_ports`: the first four bytes of the transport header, in memory order.
     fn key(self, raw_ports: u32) -> FlowKey;
     /// The sum of both addresses and `rest`.
     fn sum_with(self, rest: u64) -> Sum;
@@ -42,8 +42,8 @@ impl V6Addrs {
     #[inline(always)]
     pub fn of(src: Ipv6Addr, dst: Ipv6Addr) -> V6Addrs {
         let (s, d) = (u128::from_ne_bytes(src.octets()), u128::from_ne_bytes(dst.octets()));
-        // The low half of a native load is the first in memory on a little-endian machine only;
-        // which is which does not matter as long as it is always the same.
+        // The low half is the first in memory on a little-endian machine only. The order does not
+        // matter as long as it is always the same.
         V6Addrs([s as u64, (s >> 64) as u64, d as u64, (d >> 64) as u64])
     }
 
@@ -97,7 +97,7 @@ impl Addrs for V6Addrs {
     }
 }
 
-/// Both addresses and both ports. Two flows are the same exactly if their keys are equal.
+/// Both addresses and both ports. Keys are equal exactly if the flows are the same.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowKey {
     words: [u64; 5],
@@ -110,8 +110,8 @@ impl FlowKey {
     /// A key that no flow has.
     pub const NONE: FlowKey = FlowKey { words: [0; 5] };
 
-    /// The key of a flow, as the packets have it that this end receives. Addresses of two
-    /// versions make a key that no packet has.
+    /// The key of a flow, as in received packets (`remote` is the source). Addresses of different
+    /// versions give [`FlowKey::NONE`].
     pub fn new(local: IpAddr, local_port: u16, remote: IpAddr, remote_port: u16) -> FlowKey {
         let mut ports = [0; 4];
         ports[..2].copy_from_slice(&remote_port.to_be_bytes());
@@ -138,14 +138,13 @@ impl FlowKey {
         SocketAddr::new(ip, self.port(0))
     }
 
-    /// The port that stands at byte `at` of a transport header.
+    /// The port at byte `at` of the transport header.
     fn port(&self, at: usize) -> u16 {
         let ports = ((self.words[1] >> 32) as u32).to_ne_bytes();
         u16::from_be_bytes([ports[at], ports[at + 1]])
     }
 
-    /// Keyed hash: remote hosts choose parts of the key, so they must not be able to predict the
-    /// slot.
+    /// Keyed hash: remote hosts choose parts of the key and must not be able to predict the slot.
     #[inline]
     pub fn hash(&self, secret: &KeyedHash) -> u64 {
         let [a, b, c, d, e] = self.words;
@@ -156,7 +155,8 @@ impl FlowKey {
     #[inline(always)]
     pub fn cheap_hash(&self) -> u64 {
         let [a, b, ..] = self.words;
-        // Ports are in the upper half, and a product does not carry downwards: swap the halves.
+        // The ports are in the upper half. A product carries only upwards, so swap the halves
+        // first.
         let product = u128::from(a ^ b.rotate_left(32)) * 0x9e37_79b9_7f4a_7c15;
         product as u64 ^ (product >> 64) as u64
     }

@@ -1,6 +1,6 @@
-//! ICMP and ICMPv6: what a message means for a host, and the messages a host sends.
+//! ICMP and ICMPv6: parses the messages that a host handles, writes those that it sends.
 //!
-//! Called by: `stack/icmp.rs`, `stack/socket/ping.rs`. The stack has the routes, rate limits and
+//! Called by: `stack/icmp.rs`, `stack/socket/ping.rs`, which have the routes, rate limits and
 //! sockets. RFC 792, RFC 4443, RFC 1122 section 3.2.2, RFC 1191, RFC 8201, RFC 5927.
 
 use core::net::IpAddr;
@@ -18,14 +18,14 @@ const V6_ECHO_REQUEST: u8 = 128;
 const V6_ECHO_REPLY: u8 = 129;
 /// Bytes of type, code, checksum and the four bytes behind them.
 pub const HEADER_LEN: usize = 8;
-/// Bytes of an IPv4 packet with an error in it at most, RFC 1812 section 4.3.2.3.
+/// Maximum size of an IPv4 packet with an ICMP error, in bytes, RFC 1812 section 4.3.2.3.
 const V4_ERROR_MAX: usize = 576;
 /// The same for IPv6, RFC 4443 section 2.4(c).
 const V6_ERROR_MAX: usize = 1280;
-/// A smaller MTU of an IPv4 path is ignored: every host takes 576 bytes (RFC 791), and forged
-/// reports aim at tiny segments (RFC 5927 section 7). Linux has the same minimum.
+/// Minimum path MTU for IPv4; a smaller reported one is raised to it. Every host accepts 576 bytes
+/// (RFC 791), and forged reports try to cause tiny segments (RFC 5927 section 7). As in Linux.
 const V4_MTU_FLOOR: usize = 552;
-/// RFC 1191 section 7.1: the plateaus, for reports without an MTU.
+/// The plateaus of RFC 1191 section 7.1, for reports without an MTU.
 const PLATEAUS: [usize; 8] = [32_000, 17_914, 8_166, 4_352, 2_002, 1_492, 1_006, V4_MTU_FLOOR];
 
 /// Why a packet did not arrive.
@@ -35,7 +35,7 @@ pub enum Unreachable {
     Net,
     /// Its host does not answer.
     Host,
-    /// Its host does not speak the protocol.
+    /// Its host does not support the protocol.
     Protocol,
     /// No socket on the port.
     Port,
@@ -43,7 +43,7 @@ pub enum Unreachable {
     Prohibited,
 }
 
-/// An error about a packet that we sent.
+/// What an error reports about a packet that we sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// It was not delivered.
@@ -58,20 +58,20 @@ pub enum ErrorKind {
 /// What a message means for a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// To be answered.
+    /// An echo request: send the reply.
     EchoRequest,
-    /// An answer to us.
+    /// A reply to a request of ours.
     EchoReply {
         /// Identifier.
         id: u16,
         /// Sequence number.
         seq: u16,
     },
-    /// Something went wrong; the packet is quoted behind the first [`HEADER_LEN`] bytes.
+    /// An error; the packet is quoted behind the first [`HEADER_LEN`] bytes.
     Error(ErrorKind),
 }
 
-/// What an error quotes of the packet that it is about.
+/// The part of a packet that an error message quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quoted<'a> {
     /// Its source; must be an address of ours.
@@ -80,9 +80,9 @@ pub struct Quoted<'a> {
     pub dst: IpAddr,
     /// Its transport protocol.
     pub protocol: u8,
-    /// Bytes of the whole packet, as its header had it.
+    /// Length of the whole packet in bytes, from its IP header.
     pub total_len: usize,
-    /// The first bytes of the transport header: eight at least, or fewer if the router quoted too
+    /// The quoted bytes from the transport header on: at least eight, unless the router quoted too
     /// little.
     pub transport: &'a [u8],
 }
@@ -90,15 +90,15 @@ pub struct Quoted<'a> {
 /// Check a message: checksum, then type.
 ///
 /// # Errors
-/// [`DropReason::IcmpMalformed`] for one that is short or wrongly summed,
+/// [`DropReason::IcmpMalformed`] if it is short or its checksum is wrong,
 /// [`DropReason::IcmpUnhandled`] for messages that a host does not handle: redirects, source quench
-/// (RFC 6633), timestamps, router messages, and what was sent to a group.
+/// (RFC 6633), timestamps, router messages, and messages to a group address.
 pub fn icmp_input<A: Addrs>(ip: &Ip<A>, message: &[u8]) -> Result<Message, DropReason> {
     let message = match (ip.src(), ip.dst()) {
         (IpAddr::V6(src), IpAddr::V6(dst)) => from_v6(&v6::Header::parse(message, src, dst)?),
         _ => from_v4(&v4::Header::parse(message)?),
     };
-    // Never an answer to a group: RFC 1122 section 3.2.2.6 (and Smurf).
+    // An echo request to a group gets no reply: RFC 1122 section 3.2.2.6 (Smurf attack).
     let to_group = match ip.dst() {
         IpAddr::V4(a) => a.is_multicast() || a.is_broadcast(),
         IpAddr::V6(a) => a.is_multicast(),
@@ -116,7 +116,7 @@ fn from_v4(header: &v4::Header) -> Option<Message> {
         v4::Header::Unreachable { code } => Message::Error(match code {
             v4::unreachable::PROTOCOL => ErrorKind::Unreachable(Unreachable::Protocol),
             v4::unreachable::PORT => ErrorKind::Unreachable(Unreachable::Port),
-            // RFC 1122 section 3.2.2.1: networks unreachable, unknown or closed to this service.
+            // RFC 1122 section 3.2.2.1: network unreachable, unknown, or unreachable for this TOS.
             v4::unreachable::NET | 6 | 11 => ErrorKind::Unreachable(Unreachable::Net),
             9 | 10 | v4::unreachable::ADMIN_PROHIBITED => {
                 ErrorKind::Unreachable(Unreachable::Prohibited)
@@ -145,7 +145,7 @@ fn from_v6(header: &v6::Header) -> Option<Message> {
             }
             _ => ErrorKind::Unreachable(Unreachable::Host),
         }),
-        // Unknown next header: there the protocol is not spoken (RFC 4443 section 3.4).
+        // Unrecognized next header: the host does not support the protocol (RFC 4443 section 3.4).
         v6::Header::ParameterProblem { code: 1, .. } => {
             Message::Error(ErrorKind::Unreachable(Unreachable::Protocol))
         }
@@ -156,10 +156,11 @@ fn from_v6(header: &v6::Header) -> Option<Message> {
     })
 }
 
-/// The packet that an error is about: a whole one, or as much of it as was quoted.
+/// Parse the packet that an error quotes, whole or cut off.
 ///
 /// # Errors
-/// [`DropReason::IcmpMalformed`] if it is not one, or a later fragment, which has no ports.
+/// [`DropReason::IcmpMalformed`] if its header is invalid, or if it is a fragment other than the
+/// first, which has no ports.
 pub fn quoted(packet: &[u8], version: IpVersion) -> Result<Quoted<'_>, DropReason> {
     let malformed = |_| DropReason::IcmpMalformed;
     match version {
@@ -177,7 +178,7 @@ pub fn quoted(packet: &[u8], version: IpVersion) -> Result<Quoted<'_>, DropReaso
             let h = ipv6::Header::parse_quoted(packet).map_err(malformed)?;
             let (src, dst) = (IpAddr::V6(h.src), IpAddr::V6(h.dst));
             let total_len = ipv6::HEADER_LEN + usize::from(h.payload_len);
-            // We send no extension headers: what has some was not ours.
+            // We send no extension headers: a packet that has some is not ours.
             let transport = packet.get(ipv6::HEADER_LEN..).unwrap_or_default();
             Ok(Quoted { src, dst, protocol: h.next_header, total_len, transport })
         }
@@ -191,19 +192,20 @@ impl Quoted<'_> {
         Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
     }
 
-    /// The second four bytes: TCP's sequence number; identifier and sequence of an echo.
+    /// The second four bytes: TCP's sequence number, or an echo's identifier and sequence number.
     pub fn second_word(&self) -> Option<u32> {
         self.transport.get(4..8)?.first_chunk().map(|b| u32::from_be_bytes(*b))
     }
 
-    /// The path MTU reported in a message about this packet, or `None` if it is not plausible: not
-    /// smaller than the packet was, or below the minimum of the IP version.
+    /// The path MTU to use after a report about this packet. `None` if the report is not plausible:
+    /// an MTU not smaller than the packet, or below the minimum of the IP version (68 or 1280
+    /// bytes).
     pub fn path_mtu(&self, reported: usize) -> Option<usize> {
         let v4 = self.src.is_ipv4();
         let mtu = match reported {
             0 if v4 => PLATEAUS.iter().copied().find(|&mtu| mtu < self.total_len)?,
             reported if v4 && reported >= 68 => reported.max(V4_MTU_FLOOR),
-            // RFC 8201 section 4: no path is narrower.
+            // RFC 8201 section 4: no IPv6 path has a smaller MTU.
             reported if !v4 && reported >= 1280 => reported,
             _ => return None,
         };
@@ -211,7 +213,7 @@ impl Quoted<'_> {
     }
 }
 
-/// Make an echo request into its reply: the type changes, and the checksum with it.
+/// Turn an echo request into its reply: change the type and update the checksum.
 pub fn make_reply(message: &mut [u8], ipv4: bool) {
     let (request, reply) =
         if ipv4 { (V4_ECHO_REQUEST, V4_ECHO_REPLY) } else { (V6_ECHO_REQUEST, V6_ECHO_REPLY) };
@@ -223,7 +225,7 @@ pub fn make_reply(message: &mut [u8], ipv4: bool) {
     }
 }
 
-/// Write the header of an echo request in front of its data, which is in `message` already.
+/// Write the header of an echo request into `message`, which holds the data already.
 pub fn echo_request(message: &mut [u8], id: u16, seq: u16, src: IpAddr, dst: IpAddr) {
     match (src, dst) {
         (IpAddr::V6(src), IpAddr::V6(dst)) => {
@@ -233,7 +235,7 @@ pub fn echo_request(message: &mut [u8], id: u16, seq: u16, src: IpAddr, dst: IpA
     };
 }
 
-/// How many bytes of a packet that was not delivered an error quotes.
+/// How many bytes of an undelivered packet an error quotes.
 pub fn quote_len(version: IpVersion, packet_len: usize) -> usize {
     let most = match version {
         IpVersion::V4 => V4_ERROR_MAX - ipv4::HEADER_LEN - HEADER_LEN,
@@ -242,14 +244,14 @@ pub fn quote_len(version: IpVersion, packet_len: usize) -> usize {
     packet_len.min(most)
 }
 
-/// Write the header of an error in front of its quotation, which is in `message` already.
+/// Write the header of an error into `message`, which holds the quoted packet already.
 pub fn error(message: &mut [u8], why: Unreachable, src: IpAddr, dst: IpAddr) {
     match (src, dst) {
         (IpAddr::V6(src), IpAddr::V6(dst)) => {
             let header = match why {
                 Unreachable::Port => v6::Header::Unreachable { code: v6::unreachable::PORT },
-                // Byte 6 of an IPv6 header names what comes next; extension headers move it, and
-                // the receiver can count for itself.
+                // Byte 6 is the IPv6 header's next header field. With extension headers the
+                // unrecognized one is further back; we do not compute where.
                 Unreachable::Protocol => v6::Header::ParameterProblem { code: 1, pointer: 6 },
                 Unreachable::Net => v6::Header::Unreachable { code: v6::unreachable::NO_ROUTE },
                 Unreachable::Prohibited => {

@@ -12,7 +12,7 @@ use wire::{ipv4, ipv6};
 use crate::FlowKey;
 use crate::flow::{Addrs, V4Addrs, V6Addrs};
 
-/// The result of checking an IP header, in plain words that stay in registers.
+/// The result of checking an IP header: plain integers, which stay in registers.
 #[derive(Clone, Copy, Debug)]
 pub struct Ip<A> {
     addrs: A,
@@ -28,8 +28,8 @@ pub struct Ip<A> {
     pub ttl: u8,
 }
 
-/// The common IPv4 header: no options, no fragment, no error. `None` is not an error: [`ipv4_any`]
-/// decides.
+/// Parse the common IPv4 header: no options, no fragment, no error. After `None` call
+/// [`ipv4_any`], which finds the error, if there is one.
 #[inline(always)]
 pub fn ipv4_plain(packet: &[u8]) -> Option<Ip<V4Addrs>> {
     let plain = ipv4::Plain::parse(packet)?;
@@ -43,7 +43,7 @@ pub fn ipv4_plain(packet: &[u8]) -> Option<Ip<V4Addrs>> {
     })
 }
 
-/// Check any IPv4 header. Whole packets only: a fragment is refused.
+/// Check any IPv4 header. Fragments are refused.
 ///
 /// # Errors
 /// As [`ipv4::Header::parse`], and [`DropReason::Ipv4Fragment`].
@@ -62,8 +62,8 @@ pub fn ipv4_any(packet: &[u8]) -> Result<Ip<V4Addrs>, DropReason> {
     })
 }
 
-/// The common IPv6 header: TCP or UDP directly behind it. `None` is not an error: [`ipv6_any`]
-/// decides.
+/// Parse the common IPv6 header: TCP, UDP or ICMPv6 follows it directly. After `None` call
+/// [`ipv6_any`], which walks extension headers and finds the error, if there is one.
 #[inline(always)]
 pub fn ipv6_plain(packet: &[u8]) -> Option<Ip<V6Addrs>> {
     let h = ipv6::Header::parse(packet).ok()?;
@@ -106,32 +106,33 @@ impl<A: Addrs> Ip<A> {
         self.addrs.dst()
     }
 
-    /// The key of the flow it belongs to, as the receiving end sees it; the ports as they stand
-    /// in the transport header.
+    /// The key of the packet's flow, from the receiver's side. `raw_ports` are the first four bytes
+    /// of the transport header, in memory order.
     #[inline(always)]
     pub fn flow(&self, raw_ports: u32) -> FlowKey {
         self.addrs.key(raw_ports)
     }
 
-    /// Does it have the mark congestion experienced (RFC 3168 section 5)?
+    /// Is the packet marked CE, congestion experienced (RFC 3168 section 5)?
     #[inline(always)]
     pub fn is_ce(&self) -> bool {
         self.tos & 3 == 3
     }
 
-    /// The sum of the transport header and payload with the pseudo-header, length included
-    /// (RFC 9293 section 3.1, RFC 8200 section 8.1): whole if the checksum is right.
+    /// Add the pseudo-header, length included, to the sum of transport header and payload (RFC 9293
+    /// section 3.1, RFC 8200 section 8.1). [`Sum::is_whole`] of the result: the checksum is
+    /// correct.
     #[inline(always)]
     pub fn with_pseudo_header(&self, transport: Sum) -> Sum {
         let len = Sum::of_be16(self.transport_len as u16);
         let protocol = Sum::of_be16(u16::from(self.protocol));
-        // Three 16-bit sums cannot overflow the word they are added in.
+        // Three 16-bit sums cannot overflow 64 bits.
         let rest = u64::from(len.0) + u64::from(protocol.0) + u64::from(transport.0);
         self.addrs.sum_with(rest)
     }
 }
 
-/// The pseudo-header's sum without the length; addresses of two versions sum to zero.
+/// The pseudo-header's sum without the length; zero if the addresses differ in version.
 #[inline(always)]
 pub fn pseudo_sum(src: IpAddr, dst: IpAddr, protocol: u8) -> Sum {
     match (src, dst) {
@@ -141,12 +142,12 @@ pub fn pseudo_sum(src: IpAddr, dst: IpAddr, protocol: u8) -> Sum {
     }
 }
 
-/// Can this not be a host's address: multicast, broadcast, 0.0.0.0/8, or loopback on a wire?
-/// RFC 1122 section 3.2.1.3, RFC 4291 section 2.7.
+/// Is this source address invalid on a wire: multicast, broadcast, 0.0.0.0/8 or `::`, reserved, or
+/// loopback? RFC 1122 section 3.2.1.3, RFC 4291 section 2.7.
 #[inline]
 pub fn is_martian_source(src: IpAddr) -> bool {
     match src {
-        // From 224 on: multicast, reserved, broadcast.
+        // 224 and above: multicast, reserved, broadcast.
         IpAddr::V4(a) => matches!(a.octets()[0], 0 | 127 | 224..),
         IpAddr::V6(a) => a.is_multicast() || a == Ipv6Addr::LOCALHOST || a.is_unspecified(),
     }

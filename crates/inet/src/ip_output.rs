@@ -1,8 +1,8 @@
-//! Headers in front of a transport segment: a template made once per connection, patched per
-//! packet.
+//! Puts link and IP headers in front of a transport segment, from a template that is made once per
+//! connection and patched per packet.
 //!
-//! Called by: `stack/tx.rs`. RFC 791, 8200; RFC 6864: packets that may not be fragmented need no
-//! identification, so ours carry zero, which reveals nothing.
+//! Called by: `stack/tx.rs`. RFC 791, 8200. Packets with DF set need no identification (RFC 6864),
+//! so ours is zero, which reveals nothing.
 
 use core::net::IpAddr;
 
@@ -12,7 +12,7 @@ use wire::checksum::Sum;
 use wire::tcp::{ChecksumField, Established};
 use wire::{ether, ipv4, ipv6};
 
-/// Link and IP header of one connection, lengths and checksum left open.
+/// Link and IP header of one connection; lengths and checksum are filled in per packet.
 #[derive(Clone, Copy, Debug)]
 pub struct HeaderTemplate {
     bytes: [u8; 56],
@@ -29,7 +29,7 @@ enum Kind {
     Raw(u8),
 }
 
-/// The fields of an IP header beside lengths.
+/// The fields of an IP header, except lengths.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields {
     /// Source address.
@@ -92,7 +92,7 @@ impl HeaderTemplate {
                     dst: v4_or_zero(dst),
                 };
                 header.emit(ip);
-                // Leave length and checksum open: what is left is the sum of the rest.
+                // Length and checksum are zero while the sum of the other fields is taken.
                 ip[2..4].fill(0);
                 ip[10..12].fill(0);
                 sum = wire::checksum::Ladder::Word16.sum(&ip[..ipv4::HEADER_LEN]);
@@ -110,11 +110,12 @@ impl HeaderTemplate {
         HeaderTemplate { bytes, sum, link_len: link_len as u8, kind }
     }
 
-    /// Put the headers in front of a transport segment; a device that is to finish its checksum
-    /// is told where it begins.
+    /// Put the headers in front of a transport segment. If a device is to finish the checksum
+    /// (`CSUM_PARTIAL`), its offset moves by the headers' length.
     ///
     /// # Errors
-    /// [`DropReason::IpTooBig`] for a segment past 65,535 bytes, or without room in front.
+    /// [`DropReason::IpTooBig`] if the length does not fit in 16 bits, or if there is no room in
+    /// front.
     #[inline(always)]
     pub fn prepend(&self, m: &mut Mbuf) -> Result<(), DropReason> {
         let segment_len = m.len();
@@ -147,17 +148,19 @@ impl HeaderTemplate {
         }
     }
 
-    /// Does [`HeaderTemplate::prepend_all`] know headers of this kind?
+    /// Does [`HeaderTemplate::prepend_all`] support this template? It does on Ethernet.
     #[inline(always)]
     pub fn is_usual(&self) -> bool {
         matches!(self.kind, Kind::EthernetV4 | Kind::EthernetV6)
     }
 
-    /// Put all headers in front of a payload: `tcp`, which has timestamps, with a checksum made of
-    /// the sums of payload and pseudo-header, and what [`HeaderTemplate::prepend`] puts there.
+    /// Put link, IP and TCP headers in front of a payload in one step. `tcp` has timestamps; its
+    /// checksum is made from the sums of payload and pseudo-header. Only if
+    /// [`HeaderTemplate::is_usual`].
     ///
     /// # Errors
-    /// [`DropReason::IpTooBig`] without room in front, or past 65,535 bytes.
+    /// [`DropReason::IpTooBig`] if there is no room in front, or the length does not fit in 16
+    /// bits.
     #[inline(always)]
     pub fn prepend_all(
         &self,
@@ -183,7 +186,7 @@ impl HeaderTemplate {
         Ok(())
     }
 
-    /// Traffic class, and TTL or hop limit, of the packets from now on.
+    /// Set traffic class, and TTL or hop limit, of later packets.
     pub fn set_tos_ttl(&mut self, tos: u8, ttl: u8) {
         let at = self.link_len();
         let ip = &mut self.bytes[at..];
@@ -204,15 +207,16 @@ impl HeaderTemplate {
         if ip[0] >> 4 == 6 { (ip[0] << 4 | ip[1] >> 4, ip[7]) } else { (ip[1], ip[8]) }
     }
 
-    /// Say of a packet that [`HeaderTemplate::prepend`] made that it is ECN-capable: ECT(0), RFC
-    /// 3168 section 5. One whose traffic class says so already, or more, stays as it is.
+    /// Set ECT(0) (RFC 3168 section 5) in a packet that [`HeaderTemplate::prepend`] made, unless
+    /// its ECN field is set already.
     #[inline(never)]
     pub fn set_ect(&self, m: &mut Mbuf) {
         let Some(header) = m.headers_mut(self.len()) else { return };
         let Some(ip) = header.get_mut(self.link_len()..) else { return };
         match ip {
             [first, second, ..] if *first >> 4 == 6 => {
-                // Behind the four upper bits of the class: its lowest two.
+                // The second byte begins with the traffic class's lower four bits; ECN is the last
+                // two.
                 *second |= if *second & 0x30 == 0 { 0x20 } else { 0 };
             }
             [_, tos, length_high, length_low, ..] if *tos & 3 == 0 => {
@@ -235,7 +239,7 @@ impl HeaderTemplate {
         }
     }
 
-    /// Never: a template has an IP header at least.
+    /// Always `false`: a template has at least an IP header.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -246,8 +250,8 @@ impl HeaderTemplate {
     }
 }
 
-/// The template's first bytes and the TCP header; gives what is before that, whose lengths are
-/// open, and the bytes behind it.
+/// Write the template and the TCP header in front of `m`. Returns the link and IP headers, whose
+/// lengths are still to be filled in, and the length of the transport segment in bytes.
 #[inline(always)]
 fn all<'m, const IP_END: usize>(
     template: &HeaderTemplate,

@@ -1,8 +1,8 @@
-//! Ethernet, IP, ICMP, UDP, neighbours and routes. No layer here calls another: each takes a
-//! borrowed packet and returns a small value; `stack` joins them.
+//! Ethernet, IP, ICMP, UDP, the neighbour table and the route table. No layer here calls another:
+//! each takes a borrowed packet and returns a small value; the `stack` crate joins them.
 //!
-//! Called by: `stack/rx.rs` and `stack/tx.rs`. It knows no connection, no device and no clock. RFC
-//! 791, 8200, 792, 4443, 768, 826, 4861, 1122.
+//! Called by: `stack/rx.rs` and `stack/tx.rs`. This crate has no connections, devices or clock.
+//! RFC 791, 8200, 792, 4443, 768, 826, 4861, 1122.
 
 pub mod ether;
 pub mod flow;

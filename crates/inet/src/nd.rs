@@ -1,5 +1,5 @@
-//! ARP and neighbour discovery messages. Input: a request to reply to, an advertisement of a
-//! neighbour's address, or neither. Output: the messages that we send.
+//! ARP and neighbour discovery messages. Input yields a request to answer, an advertisement of a
+//! neighbour's address, or neither; output writes the messages that we send.
 //!
 //! Called by: `stack/resolve.rs`. RFC 826 (its reception algorithm), RFC 4861 sections 7.1.1,
 //! 7.1.2, 7.2.3 and 7.2.5, RFC 4862 section 5.4.3 for solicitations from `::`.
@@ -17,15 +17,15 @@ use crate::neighbour::Advertisement;
 pub struct Heard {
     /// A neighbour, its link address, and the kind of advertisement.
     pub news: Option<(IpAddr, MacAddr, Advertisement)>,
-    /// Our address that is solicited.
+    /// The address of ours that is solicited.
     pub asked: Option<IpAddr>,
-    /// Where the reply goes; `None` is to all nodes.
+    /// Where the reply goes; `None` means all nodes.
     pub answer_to: Option<IpAddr>,
     /// Another station uses this address of ours.
     pub conflict: bool,
 }
 
-/// Check an ARP packet; `is_ours` knows our addresses on the port, `mac` is ours.
+/// Check an ARP packet. `mac` is ours; `is_ours` tests for our addresses on the port.
 ///
 /// # Errors
 /// [`DropReason::ArpMalformed`], [`DropReason::ArpNotForUs`].
@@ -58,8 +58,8 @@ pub fn arp_input(
         && advertisement == Advertisement::Unsolicited
         && header.sender_ip != header.target_ip
     {
-        // RFC 826 would update the sender's entry from this as well; that would let anyone change
-        // it.
+        // RFC 826 updates the sender's entry from this packet as well. We do not: any station could
+        // change our entries.
         return Err(DropReason::ArpNotForUs);
     }
     Ok(Heard {
@@ -70,7 +70,7 @@ pub fn arp_input(
     })
 }
 
-/// An ARP packet: a request for `target`, or a reply to it that `sender` is at `mac`.
+/// Write an ARP packet: a request for `target`, or a reply to `target` that `sender` is at `mac`.
 pub fn arp_output(
     operation: arp::Operation,
     (mac, sender): (MacAddr, Ipv4Addr),
@@ -85,7 +85,7 @@ pub fn arp_output(
 /// Check a solicitation or an advertisement whose ICMPv6 checksum is right.
 ///
 /// # Errors
-/// [`DropReason::IcmpMalformed`] for what RFC 4861 sections 7.1.1 and 7.1.2 have us discard,
+/// [`DropReason::IcmpMalformed`] for messages that RFC 4861 sections 7.1.1 and 7.1.2 discard,
 /// [`DropReason::NdNotForUs`] for solicitations of other hosts.
 pub fn nd_input(
     message: &[u8],
@@ -127,7 +127,7 @@ pub fn nd_input(
     }
 }
 
-/// Write a solicitation for `target`; returns how many bytes of `buf` it takes.
+/// Write a solicitation for `target`; returns its length in bytes.
 pub fn solicitation(
     buf: &mut [u8],
     mac: MacAddr,
@@ -138,7 +138,7 @@ pub fn solicitation(
     Header { kind: Kind::Solicitation, target, link_addr: Some(mac) }.emit(buf, src, dst)
 }
 
-/// Write an advertisement of `target`, ours; returns how many bytes of `buf` it takes.
+/// Write an advertisement of `target`, an address of ours; returns its length in bytes.
 pub fn advertisement(
     buf: &mut [u8],
     mac: MacAddr,
@@ -161,7 +161,7 @@ fn is_solicited_node(ip: Ipv6Addr) -> bool {
     ip == solicited_node(ip)
 }
 
-/// All nodes on the link: where the reply to a probe from `::` goes.
+/// The all-nodes address: where the reply to a probe from `::` goes.
 pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 /// Is an ICMPv6 message for [`nd_input`]?

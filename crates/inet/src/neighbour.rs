@@ -1,5 +1,5 @@
-//! The types of the neighbour table. One table (`table.rs`) serves ARP and ND: only the packets
-//! differ, and the stack writes those.
+//! The types of the neighbour table. One table (`table.rs`) serves ARP and ND; the stack writes the
+//! packets, which differ.
 //!
 //! Called by: `stack/resolve.rs`. RFC 4861 section 7.3 (the states, for IPv4 as well) and section
 //! 10 (times).
@@ -22,8 +22,8 @@ pub const TRIES_MAX: u8 = 3;
 pub const REACHABLE: Duration = Duration::from_secs(30);
 /// DELAY_FIRST_PROBE_TIME of RFC 4861 section 10.
 pub const DELAY: Duration = Duration::from_secs(5);
-/// A changed address is not changed again within this time: two stations with the same address
-/// cannot make us rewrite headers for every frame of theirs (Linux: `locktime`).
+/// A link address that changed does not change again for this long, so that two stations with the
+/// same IP address cannot make us rewrite header templates per frame (Linux: `locktime`).
 pub const LOCKED: Duration = Duration::from_secs(1);
 /// A neighbour: the port it is on, and its IP address.
 pub type Key = (u16, IpAddr);
@@ -31,24 +31,24 @@ pub type Key = (u16, IpAddr);
 /// The state of an entry, RFC 4861 section 7.3.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Set by the user: never solicited, never evicted.
+    /// Set by the user: it is never solicited and never evicted.
     Static,
-    /// Solicited; no address is known yet.
+    /// Solicited; no link address is known yet.
     Incomplete,
     /// Confirmed within [`REACHABLE`].
     Reachable,
-    /// Not confirmed of late; used as it is, and verified once it is used.
+    /// Not confirmed recently. Use moves it to [`State::Delay`]; until then nothing is verified.
     Stale,
-    /// Used after it was stale: verified soon.
+    /// Used after it was stale; verified after [`DELAY`] unless something confirms it.
     Delay,
-    /// Being verified, by requests to the known address.
+    /// Being verified by unicast solicitations to the known link address.
     Probe,
 }
 
 /// How a packet advertised a neighbour's link address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advertisement {
-    /// In a request to us: may create an entry, since a reply is about to be sent.
+    /// In a request to us: may create an entry, since we are about to send a reply.
     Request,
     /// In a reply to us.
     Reply {
@@ -67,7 +67,7 @@ pub enum Advertisement {
 pub enum Found {
     /// The link address to use now.
     Known(MacAddr),
-    /// Being resolved: put the packet into the pending queue, or wait.
+    /// Being resolved: enqueue the packet with [`Neighbours::enqueue`], or wait.
     Pending,
     /// The table is full of entries that are in use.
     Full,
@@ -78,14 +78,14 @@ pub enum Found {
 pub enum Action {
     /// Solicit the neighbour's address: by multicast, or at its known link address.
     Solicit(Key, Option<MacAddr>),
-    /// A neighbour is resolved: send its pending queue; waiting connections may go on.
+    /// A neighbour is resolved: send its pending queue and wake connections that wait for it.
     Resolved(Key, MacAddr, VecDeque<Mbuf>),
-    /// A neighbour does not answer, or was evicted: its pending queue is lost.
+    /// A neighbour did not answer, or its entry was removed: drop its pending queue.
     Failed(Key, VecDeque<Mbuf>),
 }
 
 /// The link address of a multicast group or of broadcast, RFC 1112 section 6.4, RFC 2464 section
-/// 7; `None` for one host.
+/// 7; `None` for unicast.
 pub fn group_mac(ip: IpAddr) -> Option<MacAddr> {
     match ip {
         IpAddr::V4(a) if a.is_broadcast() => Some(MacAddr::BROADCAST),

@@ -1,7 +1,7 @@
-//! The route table: longest prefix first, static entries so far.
+//! The route table: static entries, longest prefix match.
 //!
-//! Called by: `stack` when a connection is opened or a datagram sent. The signature of
-//! [`Routes::lookup`] is the one that policy routing needs: it takes source, owner and mark.
+//! Called by: `stack` when a connection is opened or a datagram is sent. [`Routes::lookup`] takes
+//! source, owner and mark too, for policy routing, which does not exist yet.
 
 use core::net::IpAddr;
 
@@ -13,13 +13,13 @@ pub const MAIN_TABLE: u32 = 254;
 /// One route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Destinations it is for.
+    /// The destination prefix.
     pub dest: Cidr,
-    /// The next hop; `None` means that the destination is on the link itself.
+    /// The gateway; `None` if the destination is on the link.
     pub via: Option<IpAddr>,
     /// The port to send on.
     pub port: u16,
-    /// The table it is in.
+    /// The routing table that it belongs to.
     pub table: u32,
 }
 
@@ -32,7 +32,7 @@ pub struct NextHop {
     pub neighbour: IpAddr,
 }
 
-/// Routes, the longest prefixes first.
+/// The routes, sorted by prefix length, longest first.
 #[derive(Debug, Default)]
 pub struct Routes {
     routes: Vec<Route>,
@@ -51,8 +51,8 @@ impl Routes {
         self.routes.retain(|r| r.port != port);
     }
 
-    /// The next hop for a packet of `owner` from `src` to `dst` with `mark`, in `table`; `None`
-    /// is "no route". Source, owner and mark select nothing yet: rules do that.
+    /// The next hop for a packet to `dst` in `table`; `None` if there is no route. Source, owner
+    /// and mark are ignored: there are no policy rules yet.
     pub fn lookup(
         &self,
         dst: IpAddr,

@@ -1,6 +1,6 @@
-//! UDP: header checks on the way in, header and checksum on the way out. RFC 768, RFC 8200 8.1.
+//! UDP: checks the header of a received datagram, writes header and checksum of one to send.
 //!
-//! Called by: `stack`.
+//! Called by: `stack`. RFC 768, RFC 8200 section 8.1.
 
 use base::DropReason;
 use mbuf::Mbuf;
@@ -10,8 +10,8 @@ use wire::udp;
 use crate::Ip;
 use crate::flow::Addrs;
 
-/// Check a datagram: `transport` is header and payload as IP delivered them. Returns the header;
-/// the payload is `transport[8..length]`.
+/// Check a datagram; `transport` is the IP payload, UDP header first. Returns the header; the UDP
+/// payload is `transport[8..length]`.
 ///
 /// # Errors
 /// [`DropReason::UdpShort`], [`DropReason::UdpChecksum`].
@@ -25,7 +25,7 @@ pub fn udp_input<A: Addrs>(
     let length = usize::from(header.length);
     let datagram = transport.get(..length).ok_or(DropReason::UdpShort)?;
     if header.checksum == [0, 0] {
-        // No checksum: allowed over IPv4 alone.
+        // No checksum: IPv4 allows it, IPv6 does not.
         return if ip.src().is_ipv4() { Ok(header) } else { Err(DropReason::UdpChecksum) };
     }
     let pseudo = crate::ip_input::pseudo_sum(ip.src(), ip.dst(), ip.protocol)
@@ -37,10 +37,10 @@ pub fn udp_input<A: Addrs>(
 }
 
 /// Put a UDP header in front of a payload; `pseudo` is the pseudo-header's sum without length.
-/// Without a `ladder` there is no checksum, which IPv6 receivers refuse.
+/// Without a `ladder` the checksum is zero (none), which IPv6 receivers refuse.
 ///
 /// # Errors
-/// [`DropReason::IpTooBig`] past 65,535 bytes, or without room in front.
+/// [`DropReason::IpTooBig`] if the datagram exceeds 65,535 bytes, or there is no room in front.
 pub fn udp_output(
     m: &mut Mbuf,
     ports: (u16, u16),

@@ -1,14 +1,14 @@
-//! Two devices and the model of a link between them, in real time: frames received from one device
-//! are sent to the other when the model says that they arrive. Or two sides with several devices
-//! each ([`side`]), for senders that share one queue.
+//! Joins two devices by the model of a link, in real time: a frame received from one device is sent
+//! to the other when it arrives in the model. Each side may have several devices ([`side`]), for
+//! senders that share one queue.
 //!
 //! Called by: `wirespeed wire`, the lab, tests, from a loop that sleeps until
-//! [`Bridge::next_event`] or a device has something. Its clock is passed in. Counters: [`Carried`].
+//! [`Bridge::next_event`] or a device is ready. The clock is passed in. Counters: [`Carried`].
 //!
-//! A late call changes when packets are delivered, never whether: the model begins each
-//! transmission where the last one ended. But a packet that is received late enters the queue late,
-//! and a long pause drains the queue and then overflows it. So the bridge records how late it was
-//! ([`BridgeDirection::lateness`]); check that after a measurement.
+//! A late call delays packets but loses none: the model begins each transmission where the last one
+//! ended. But a frame that is received late enters the queue late, so a long pause drains the queue
+//! and then overflows it. The bridge records how late it was ([`BridgeDirection::lateness`]): check
+//! that after a measurement.
 
 mod side;
 
@@ -21,15 +21,15 @@ use mbuf::Pool;
 use crate::{Counts, Direction, Lateness, Settings, cut};
 use side::Side;
 
-/// Gives the two directions different random numbers.
+/// XORed into the seed of the second direction.
 const OTHER_SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Devices that cannot be joined.
+/// Why devices cannot be joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mismatch {
-    /// Their frames begin differently.
+    /// Their kinds of link header differ.
     Kinds([LinkKind; 2]),
-    /// There are several at a side, and frames without addresses to tell them apart by.
+    /// A side has several devices, and its frames have no link addresses to tell them apart.
     Shared,
 }
 
@@ -50,16 +50,16 @@ impl fmt::Display for Mismatch {
 
 impl core::error::Error for Mismatch {}
 
-/// Packets that passed from one end to the other, and those that did not.
+/// The counters of a direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Carried {
-    /// What the model did.
+    /// The counters of the model.
     pub link: Counts,
-    /// Frames of the devices at the beginning, super-segments not cut yet.
+    /// Frames received from the sending side's devices; a super-segment is one.
     pub frames_in: u64,
-    /// Bytes of the packets that were handed to the devices at the end, link headers included.
+    /// Bytes of the packets that the receiving side's devices took, link headers included.
     pub bytes_out: u64,
-    /// Frames that could not be segmented or checksummed: no TCP or UDP over IP, or no memory.
+    /// Frames and segments lost in [`cut()`]: not TCP or UDP over IP, or no memory.
     pub uncut: u64,
 }
 
@@ -67,7 +67,7 @@ pub struct Carried {
 pub struct BridgeDirection {
     model: Direction,
     link: LinkKind,
-    /// Packets that have arrived, and wait for a device at the end.
+    /// Packets that have arrived and wait for room in a device.
     waiting: usize,
     frames_in: u64,
     bytes_out: u64,
@@ -88,7 +88,7 @@ impl BridgeDirection {
         }
     }
 
-    /// What passed so far.
+    /// The counters so far.
     pub fn carried(&self) -> Carried {
         Carried {
             link: *self.model.counts(),
@@ -98,7 +98,7 @@ impl BridgeDirection {
         }
     }
 
-    /// How much later than the model said packets were delivered.
+    /// How much later than in the model packets were delivered.
     pub fn lateness(&self) -> &Lateness {
         &self.lateness
     }
@@ -108,7 +108,7 @@ impl BridgeDirection {
         self.model.len() + self.waiting
     }
 
-    /// Take a burst from each device at the beginning; returns how many frames they had.
+    /// Receive a burst from each device of the sending side; returns the number of frames.
     fn take_in(&mut self, from: &mut Side, pool: &mut Pool, now: Instant) -> usize {
         let count = from.take_in(pool, |taken, pool| {
             for frame in taken.drain(..) {
@@ -120,7 +120,8 @@ impl BridgeDirection {
         count
     }
 
-    /// Give what has arrived by `now` to the devices at the end; returns how many packets went.
+    /// Send what has arrived by `now` to the devices of the receiving side; returns the number of
+    /// packets that they took.
     fn hand_out(&mut self, to: &mut Side, pool: &mut Pool, now: Instant) -> usize {
         let mut handed_out = 0;
         loop {
@@ -149,11 +150,11 @@ pub struct Bridge {
 }
 
 impl Bridge {
-    /// `settings` are those of the direction from the first end to the second, and back; the same
-    /// `seed` gives the same results. Packets in queue and in flight take `memory_bytes` at most.
+    /// Join two devices. `settings` are those of the direction from the first to the second, and
+    /// back; the same `seed` gives the same results. Packets take at most `memory_bytes`.
     ///
     /// # Errors
-    /// The two carry different kinds of frames.
+    /// The two have different kinds of link header.
     pub fn new(
         ends: [Box<dyn Device>; 2],
         settings: [Settings; 2],
@@ -163,12 +164,13 @@ impl Bridge {
         Bridge::shared(ends.map(|device| vec![device]), settings, seed, memory_bytes)
     }
 
-    /// The same with several devices at a side: they share the way to the other side, and each gets
-    /// the frames that are for who was heard behind it, or for all. A device is known by its place
-    /// in the first side and then in the second.
+    /// Join two sides with several devices each. Devices of a side share the direction to the other
+    /// side; each gets the frames for stations learned from it, and for groups and unknown
+    /// stations. Devices are numbered from those of the first side on.
     ///
     /// # Errors
-    /// The devices carry different kinds of frames, or several at one side carry no Ethernet.
+    /// The devices have different kinds of link header, or a side has several that are not
+    /// Ethernet.
     pub fn shared(
         sides: [Vec<Box<dyn Device>>; 2],
         settings: [Settings; 2],
@@ -205,12 +207,12 @@ impl Bridge {
         done
     }
 
-    /// When the next packet may arrive; devices announce received frames themselves.
+    /// When the next packet may arrive. Devices wake by themselves for received frames.
     pub fn next_event(&self) -> Instant {
         self.directions[0].model.next_event().min(self.directions[1].model.next_event())
     }
 
-    /// Did this device push packets back? It has to have room before they go.
+    /// Did this device push packets back? They wait until it has room.
     pub fn wants_room(&self, device: usize) -> bool {
         let [a, b] = &self.sides;
         match device.checked_sub(a.len()) {
@@ -219,7 +221,7 @@ impl Bridge {
         }
     }
 
-    /// The way from the first side to the second, and back.
+    /// The direction from the first side to the second, and the one back.
     pub fn directions(&self) -> &[BridgeDirection; 2] {
         &self.directions
     }
@@ -229,12 +231,13 @@ impl Bridge {
         self.sides.iter().flat_map(Side::devices)
     }
 
-    /// The devices, to ask them for a wake-up.
+    /// The devices, to arm them.
     pub fn devices_mut(&mut self) -> impl Iterator<Item = &mut Box<dyn Device>> {
         self.sides.iter_mut().flat_map(Side::devices_mut)
     }
 
-    /// Change the settings of a direction, 0 there and 1 back; packets in flight are not affected.
+    /// Change the settings of a direction, 0 from the first side and 1 back; packets in flight are
+    /// not affected.
     pub fn set_settings(&mut self, direction: usize, settings: Settings, now: Instant) {
         let Bridge { directions, pool, .. } = self;
         if let Some(direction) = directions.get_mut(direction) {

@@ -1,30 +1,31 @@
-//! CoDel, RFC 8289: drops from the head of a queue that has stood for an interval, the faster the
-//! longer it stands.
+//! CoDel, RFC 8289: drops from the head of a queue that has been standing for an interval, at a
+//! rate that grows while it stands.
 //!
-//! Called by: `direction`, for every packet at the head of the queue, at the moment when its
-//! transmission would begin.
+//! Called by: `direction`, for each packet at the head of the queue, when its transmission would
+//! begin.
 
 use base::{Duration, Instant};
 
-/// The largest packet: a queue of no more than one is never too long (section 4.2).
+/// The largest packet: a backlog of one packet or less is never too long (section 4.2).
 const ONE_PACKET: usize = 1_514;
 
 /// State of section 5.2, named as there.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CoDel {
-    /// When the sojourn will have been above the target for an interval; `None` while it is not.
+    /// When the sojourn time will have been above the target for an interval; `None` while it is
+    /// below.
     first_above_time: Option<Instant>,
     drop_next: Instant,
     count: u32,
     last_count: u32,
     dropping: bool,
-    /// The packet behind one that began an episode passes in any case.
+    /// The packet after the one that began an episode always passes.
     pass_next: bool,
 }
 
 impl CoDel {
-    /// Is the packet at the head, which has waited for `sojourn` with `backlog` bytes behind it,
-    /// to be dropped? Section 5.5, one packet a call.
+    /// Whether to drop the packet at the head, which has waited for `sojourn` with `backlog` bytes
+    /// behind it. Section 5.5, one packet per call.
     pub(crate) fn drops(
         &mut self,
         (target, interval): (Duration, Duration),
@@ -51,7 +52,7 @@ impl CoDel {
         }
         self.dropping = true;
         self.pass_next = true;
-        // Soon after the last episode its rate is taken up again.
+        // Soon after the last episode, resume at its drop rate.
         let delta = self.count.saturating_sub(self.last_count);
         let soon = now.since(self.drop_next) < interval.saturating_mul(16);
         self.count = if delta > 1 && soon { delta } else { 1 };
@@ -60,7 +61,7 @@ impl CoDel {
         true
     }
 
-    /// Section 5.4: has the sojourn been above the target for an interval?
+    /// Section 5.4: has the sojourn time been above the target for an interval?
     fn stands(
         &mut self,
         target: Duration,
@@ -83,7 +84,7 @@ impl CoDel {
     }
 }
 
-/// Section 5.3: the distance of drops shrinks with the square root of their number.
+/// Section 5.3: the interval between drops is inversely proportional to the square root of `count`.
 fn control_law(from: Instant, interval: Duration, count: u32) -> Instant {
     let ns = interval.as_nanos() as f64 / f64::from(count.max(1)).sqrt();
     from + Duration::from_nanos(ns as u64)

@@ -1,9 +1,9 @@
-//! The offloads that a network card applies to a frame before the wire: it segments super-segments
-//! (TSO, USO), and finishes checksums that were left to the device.
+//! The transmit offloads of a network card in software: segments super-segments (TSO, USO), and
+//! finishes checksums that were left to the device.
 //!
-//! Called by: code that brings a host's frames to a link, in virtual time or in real. Frames come
-//! from other programs: none makes it panic (fuzz target `cut`). RFC 9293 section 3.1, RFC 791, RFC
-//! 768; FIN and PSH go with the last segment, CWR with the first (RFC 3168 section 6.1.2).
+//! Called by: code that passes a host's frames to a link, in virtual or real time. Frames come from
+//! other programs: none causes a panic (fuzz target `cut`). RFC 9293 section 3.1, RFC 791, RFC 768.
+//! The last segment has FIN and PSH, the first one CWR (RFC 3168 section 6.1.2).
 
 use base::LinkKind;
 use mbuf::{Flags as MbufFlags, Mbuf, Pool};
@@ -11,12 +11,12 @@ use wire::checksum::{Ladder, Sum};
 use wire::tcp::Flags;
 use wire::{ipv4, ipv6, tcp, udp, vlan};
 
-/// Where the data offset is in a TCP header.
+/// The offset of the data offset field in a TCP header.
 const OFFSET_AT: usize = 12;
 
-/// Give the wire packets of `frame` to `out`, in order, with finished checksums. A frame that
-/// cannot be segmented (no TCP or UDP over IP, or no memory) is freed; returns the number of such
-/// frames. VLAN tags stay in front of each packet; padding behind the packet is removed.
+/// Pass the wire packets of `frame` to `out`, in order, with finished checksums; returns how many
+/// were lost. A frame that is not TCP or UDP over IP is lost, and so is each segment for which
+/// there is no memory. Each packet keeps the VLAN tags; padding behind the IP packet is removed.
 pub fn cut(
     frame: Mbuf,
     link: LinkKind,
@@ -53,7 +53,7 @@ struct Cutter<'a> {
     /// Link, IP and transport header.
     headers: &'a [u8],
     payload: &'a [u8],
-    /// Where the IP header begins, and the transport header.
+    /// The offsets of the IP header and of the transport header.
     ip_at: usize,
     at: usize,
     ip: Ip,
@@ -106,7 +106,7 @@ impl<'a> Cutter<'a> {
         lost
     }
 
-    /// The segment with `size` bytes of payload, fewer at the end, from `from` on.
+    /// Make the segment with the `size` bytes of payload from `from` on, fewer at the end.
     fn one(
         &self,
         from: usize,
@@ -129,8 +129,8 @@ impl<'a> Cutter<'a> {
         0
     }
 
-    /// Lengths, identification and checksums of segment `number`, `from` bytes behind the first;
-    /// of TCP also sequence number and flags.
+    /// Set lengths, identification and checksums of segment `number`, whose payload begins at
+    /// `from`; in TCP also sequence number and flags.
     fn fix(&self, bytes: &mut [u8], from: usize, number: u16, is_last: bool) -> Option<()> {
         let (front, segment) = bytes.split_at_mut_checked(self.at)?;
         let header = front.get_mut(self.ip_at..)?;
@@ -138,8 +138,9 @@ impl<'a> Cutter<'a> {
         let fits = match self.ip {
             Ip::V4(ip) => {
                 let total_len = u16::try_from(header.len() + segment.len()).ok()?;
-                // As Linux does: identifications count up. A sender that leaves the field 0, as our
-                // stack does (docs/decisions/0009-following.md), keeps 0: RFC 6864 section 4.1.
+                // Identifications count up, as in Linux. If the sender sets DF and leaves the field
+                // 0, as our stack does (docs/decisions/0009-following.md), it stays 0: RFC 6864
+                // section 4.1.
                 let is_numbered = ip.id != 0 || !ip.dont_fragment;
                 let id = if is_numbered { ip.id.wrapping_add(number) } else { 0 };
                 ipv4::Header { total_len, id, ..ip }.emit(header)
@@ -164,8 +165,8 @@ impl<'a> Cutter<'a> {
     }
 }
 
-/// Write the header of the segment `from` bytes behind the one that `tcp` was of, its checksum
-/// zero; `false` if there is no room for it.
+/// Write the TCP header of the segment whose payload begins at `from`, with a zero checksum;
+/// `false` if there is no room for it.
 fn emit_tcp(mut tcp: tcp::Header, segment: &mut [u8], from: usize, is_last: bool) -> bool {
     tcp.seq += from as u32;
     if !is_last {
@@ -174,7 +175,7 @@ fn emit_tcp(mut tcp: tcp::Header, segment: &mut [u8], from: usize, is_last: bool
     if from > 0 {
         tcp.flags = tcp.flags.without(Flags::CWR);
     }
-    // Reserved bits of this byte are kept as the sender set them; our emitter would clear them.
+    // Keep the reserved bits of this byte, which `emit` would clear.
     let offset = segment.get(OFFSET_AT).copied();
     let fits = tcp.emit(segment);
     if let (Some(byte), Some(offset)) = (segment.get_mut(OFFSET_AT), offset) {

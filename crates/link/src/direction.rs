@@ -20,10 +20,10 @@ use crate::{Aqm, Settings};
 /// The mark ([`Mbuf::mark`]) of a packet with a flipped bit, for observers of arrivals.
 pub const CORRUPTED: u32 = 0xbad;
 
-/// Most packets in flight at a time, however long the delay and without any rate.
+/// Maximum packets in flight, for any delay and rate.
 const FLYING_MAX: usize = 1 << 20;
 
-/// Most lost packets that are kept for an observer.
+/// Maximum lost packets that are kept for an observer.
 const LOST_KEPT: usize = 1 << 12;
 
 /// Why a packet did not arrive.
@@ -31,7 +31,7 @@ const LOST_KEPT: usize = 1 << 12;
 pub enum Why {
     /// The queue was full.
     QueueFull,
-    /// CoDel took it from the head of the queue.
+    /// CoDel dropped it from the head of the queue.
     CoDel,
     /// It was longer than the link's MTU.
     TooLong,
@@ -43,10 +43,10 @@ pub enum Why {
     Overfull,
 }
 
-/// What happened in one direction, in packets.
+/// The counters of one direction, in packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Packets that came to the link.
+    /// Packets that entered the link.
     pub sent: u64,
     /// Packets that arrived, duplicates included.
     pub arrived: u64,
@@ -62,7 +62,7 @@ pub struct Counts {
     pub cut: u64,
     /// Lost behind the queue.
     pub lost: u64,
-    /// Lost because too many were in flight, or for want of memory for a copy.
+    /// Lost because too many were in flight, or there was no memory for a copy.
     pub overfull: u64,
     /// Delivered late.
     pub late: u64,
@@ -70,14 +70,14 @@ pub struct Counts {
     pub duplicated: u64,
     /// Delivered with a flipped bit.
     pub corrupted: u64,
-    /// The largest length of the queue, in bytes.
+    /// The greatest length of the queue, in bytes.
     pub queue_bytes_max: usize,
 }
 
 /// A packet that did not arrive, for an observer.
 #[derive(Debug)]
 pub struct Lost {
-    /// When that was decided.
+    /// When it was lost.
     pub at: Instant,
     /// Why.
     pub why: Why,
@@ -94,13 +94,13 @@ struct Timed {
 #[derive(Default)]
 struct Queue {
     packets: VecDeque<Timed>,
-    /// When the last of them arrives, also of those that were taken out.
+    /// When the last packet arrives, including packets already taken out.
     last: Instant,
 }
 
 impl Queue {
     /// Add a packet behind all others: neither jitter nor changed settings reorder packets. Packets
-    /// that were taken out count too, or the result would depend on how often the caller polls.
+    /// already taken out count too, or the result would depend on how often the caller polls.
     fn push(&mut self, frame: Mbuf, at: Instant) {
         self.last = self.last.max(at);
         self.packets.push_back(Timed { at: self.last, frame });
@@ -119,7 +119,7 @@ pub struct Direction {
     waiting_bytes: usize,
     /// When the transmitter has finished its last packet.
     free_at: Instant,
-    /// The fraction of a nanosecond that the last transmission left over, in 1 / rate.
+    /// The fraction of a nanosecond left over by the last transmission, in units of 1 / rate.
     remainder: u64,
     flying: Queue,
     late: Queue,
@@ -167,12 +167,12 @@ impl Direction {
         self.watched = true;
     }
 
-    /// A packet that was lost since the last call, oldest first, if lost packets are kept.
+    /// The next lost packet, oldest first, if lost packets are kept.
     pub fn next_lost(&mut self) -> Option<Lost> {
         self.lost.pop_front()
     }
 
-    /// What happened so far.
+    /// The counters so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
@@ -191,7 +191,7 @@ impl Direction {
         self.len() == 0
     }
 
-    /// A packet enters at `now`, which does not go back.
+    /// A packet enters the link at `now`, which never decreases.
     pub fn send(&mut self, frame: Mbuf, now: Instant, pool: &mut Pool) {
         self.serve(now, pool);
         self.counts.sent += 1;
@@ -212,11 +212,12 @@ impl Direction {
         self.counts.queue_bytes_max = self.counts.queue_bytes_max.max(self.waiting_bytes);
     }
 
-    /// When [`Direction::receive`] may have something next; it may turn out to be nothing.
+    /// When to call [`Direction::receive`] next; it may return nothing then.
     #[inline]
     pub fn next_event(&self) -> Instant {
         let arrival = self.flying.head().min(self.late.head());
-        // A queued packet cannot overtake one in flight: it is considered when that has arrived.
+        // A queued packet cannot arrive before the ones in flight: it counts only if there are
+        // none.
         match self.waiting.front() {
             Some(waits) if self.flying.packets.is_empty() => {
                 arrival.min(self.free_at.max(waits.at))
@@ -225,9 +226,9 @@ impl Direction {
         }
     }
 
-    /// The next packet that has arrived by `now`, with its moment; call until there is none.
+    /// The next packet that has arrived by `now`, and its arrival time; call until there is none.
     pub fn receive(&mut self, now: Instant, pool: &mut Pool) -> Option<(Mbuf, Instant)> {
-        // First: a packet that is still queued may arrive before a late one.
+        // Serve first: a packet that is still queued may arrive before a late one.
         self.serve(now, pool);
         let arrived = self.arrival(now)?;
         self.counts.arrived += 1;
@@ -273,7 +274,7 @@ impl Direction {
         let Some(rate) = self.settings.rate_bps.filter(|&rate| rate > 0) else {
             return Duration::ZERO;
         };
-        // 65,535 bytes are 5.2e14 here: far from the end of 64 bits. A remainder is below the rate,
+        // 65,535 bytes are 5.2e14 here, which fits 64 bits easily. The remainder is below the rate,
         // which may be any number.
         let ns_by_rate = (bytes as u64 * 8_000_000_000).saturating_add(self.remainder.min(rate));
         self.remainder = ns_by_rate % rate;

@@ -1,15 +1,14 @@
-//! A histogram of how late events were handled.
+//! A histogram of how late events were handled, with two significant figures, from 1 ns to 60 s.
 //!
-//! Called by: the bridge, for each packet it hands out; reports. Two significant figures,
-//! from a nanosecond to a minute.
+//! Called by: the bridge, for each packet that it delivers; reports.
 
 use base::Duration;
 use hdrhistogram::Histogram;
 
-/// Larger values count as this.
+/// The largest value; greater ones count as this.
 const MOST_NS: u64 = 60_000_000_000;
 
-/// The histogram.
+/// A histogram of delays.
 #[derive(Clone, Debug)]
 pub struct Lateness(Histogram<u64>);
 
@@ -41,7 +40,7 @@ impl Lateness {
         self.0.len() - self.0.count_between(0, late.as_nanos())
     }
 
-    /// The latest of all.
+    /// The greatest delay.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.0.max())
     }

@@ -1,18 +1,18 @@
-//! The one model of a path, for the simulator's virtual time and for real time: a queue, a
-//! transmitter with a rate, and then delay, loss, lateness, duplicates, flipped bits.
+//! The model of a path, in virtual time (simulator) and in real time: a queue, a transmitter with a
+//! rate, then delay, loss, late packets, duplicates, bit errors.
 //!
-//! Called by: `sim`; `wirespeed wire` and the lab, by a [`Bridge`] between two devices. It knows
-//! nothing above the link header but the two bits of ECN (`mark.rs`) and what a card does before
-//! its wire (`cut.rs`); `now` is an argument. The model does no I/O: [`Direction::send`] takes a
-//! packet, [`Direction::next_event`] says when to come back, [`Direction::receive`] gives what has
-//! arrived. Counters: [`Counts`]. Sources: RFC 8289 (CoDel), RFC 3168 (ECN), Gilbert 1960 and
+//! Called by: `sim`; `wirespeed wire` and the lab, by a [`Bridge`] between two devices. It parses
+//! nothing above the link header except the ECN field (`mark.rs`) and what offloads need
+//! (`cut.rs`); `now` is an argument. The model does no I/O: [`Direction::send`] takes a packet,
+//! [`Direction::next_event`] is the time of the next call, [`Direction::receive`] returns arrived
+//! packets. Counters: [`Counts`]. Sources: RFC 8289 (CoDel), RFC 3168 (ECN), Gilbert 1960 and
 //! Elliott 1963.
 //!
-//! A link is two directions, each with [`Settings`] of its own. What it carries are wire packets: a
-//! super-segment is segmented ([`cut`]) before. Impairments act behind the queue, in the order
-//! loss, corruption, lateness, duplication; so the transmitter has spent its time on a packet that
-//! is then lost. The same seed, packets and times give the same results, however rarely the caller
-//! polls: each transmission begins where the last one ended, not when the caller polls.
+//! A link is two directions, each with its own [`Settings`]. It carries wire packets:
+//! super-segments are segmented first ([`cut`]). Impairments act behind the queue, in the order
+//! loss, corruption, lateness, duplication; so a lost packet has taken transmission time. The same
+//! seed, packets and times give the same results, however rarely the caller polls: each
+//! transmission begins where the last one ended, not when the caller polls.
 
 mod bridge;
 mod codel;

@@ -1,21 +1,20 @@
-//! ECN marking instead of dropping: sets "congestion experienced" in ECN-capable packets.
+//! ECN marking instead of dropping: sets CE (congestion experienced) in ECN-capable packets.
 //!
-//! Called by: `direction`, where its queue management would drop. It alone in this crate looks
-//! behind the link header, and only at the two bits of RFC 3168 section 5 and the checksum of IPv4
-//! that covers them (updated as RFC 1624 section 3 has it).
+//! Called by: `direction`, where its queue management would drop. It parses only the ECN field (RFC
+//! 3168 section 5), and updates the IPv4 header checksum (RFC 1624 section 3).
 
 use base::LinkKind;
 use mbuf::{Mbuf, Pool};
 
-/// The ECN field: not capable, ECT(1), ECT(0), congestion experienced.
+/// Values of the ECN field: not ECN-capable, and congestion experienced.
 const NOT_ECT: u8 = 0;
 const CE: u8 = 3;
 
-/// Bytes read of an IP header: the minimal IPv4 header.
+/// Bytes of the IP header that are needed: the minimal IPv4 header.
 const HEADER_LEN: usize = 20;
 
-/// Mark a packet if it is ECN-capable; a marked one stays marked. `false`: it is not ECN-capable,
-/// it is no IP, or there is no memory for the copy that a shared header takes.
+/// Mark a packet if it is ECN-capable; a marked one stays marked. `false`: it is not ECN-capable or
+/// not IP, or there is no memory for the copy that a shared header needs.
 pub(crate) fn mark(frame: &mut Mbuf, link: LinkKind, pool: &mut Pool) -> bool {
     let at = link.header_len();
     if !is_ip(frame, link) {
@@ -58,7 +57,7 @@ fn set(ip: &mut [u8]) {
     }
     let before = ip[1];
     ip[1] |= CE;
-    // The word grew by this much, so its complement in the checksum shrinks: HC' = HC - (m' - m).
+    // RFC 1624: HC' = HC - (m' - m), in one's complement arithmetic.
     let checksum = u16::from_be_bytes([ip[10], ip[11]]);
     let (less, borrow) = checksum.overflowing_sub(u16::from(ip[1] - before));
     ip[10..12].copy_from_slice(&(less - u16::from(borrow)).to_be_bytes());

@@ -1,9 +1,9 @@
-//! A bridge in real time: the loop that drives it, and sleeps in ppoll(2) between packets.
+//! Runs a bridge in real time: a loop that sleeps in ppoll(2) between packets.
 //!
 //! Called by: `wirespeed wire`, the lab, benchmarks, each on a thread of its own. Linux only.
 //!
-//! A thread that sleeps wakes some tens of microseconds late, and so is the packet; a thread that
-//! polls needs a core of its own. Either way the error is measured
+//! A sleeping thread wakes some tens of microseconds late, which delays the packet; a polling
+//! thread needs a core of its own. Either way the error is measured
 //! ([`crate::BridgeDirection::lateness`], [`Runner::pauses`]).
 
 use core::fmt;
@@ -30,12 +30,12 @@ pub enum Timing {
     Spin,
 }
 
-/// A device that failed, and why.
+/// A device is gone for good.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gone {
-    /// Its place in the first side and then in the second.
+    /// Its index: devices of the first side, then those of the second.
     pub end: usize,
-    /// What the device says.
+    /// The device's failure, as text.
     pub reason: String,
 }
 
@@ -47,7 +47,7 @@ impl fmt::Display for Gone {
 
 impl core::error::Error for Gone {}
 
-/// Devices without a descriptor wake the thread by this one.
+/// An eventfd, by which devices without a descriptor wake the thread.
 struct Bell(OwnedFd);
 
 impl Wake for Bell {
@@ -56,12 +56,12 @@ impl Wake for Bell {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // It can only fail by being full, and then it has rung.
+        // It fails only if the counter is full, and then it is readable.
         let _ = write(&self.0, &1_u64.to_ne_bytes());
     }
 }
 
-/// Polling interval of a device that can neither wake nor be waited for.
+/// Polling interval of a device that can neither wake nor be waited on.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// A bridge and its clock.
@@ -71,12 +71,12 @@ pub struct Runner {
     epoch: Monotone,
     bell: Arc<Bell>,
     waker: Waker,
-    /// How much later than planned this thread ran.
+    /// How much later than planned the thread ran.
     pauses: Lateness,
 }
 
 impl Runner {
-    /// Run a bridge whose time begins now.
+    /// Make a runner; the bridge's time begins now.
     ///
     /// # Errors
     /// The system has no descriptor left.
@@ -92,29 +92,29 @@ impl Runner {
         now(self.epoch)
     }
 
-    /// What it runs.
+    /// The bridge.
     pub fn bridge(&self) -> &Bridge {
         &self.bridge
     }
 
-    /// The same, to change the settings of its directions.
+    /// The bridge, to change the settings of its directions.
     pub fn bridge_mut(&mut self) -> &mut Bridge {
         &mut self.bridge
     }
 
-    /// How late this thread woke each time it slept until a given time, and how long each turn took
-    /// in which it had something to do.
+    /// How late the thread woke each time that it slept until a given time, and how long each turn
+    /// took that had work.
     pub fn pauses(&self) -> &Lateness {
         &self.pauses
     }
 
-    /// Carry packets until that time. The calling thread's timer slack is set to its minimum, so
-    /// that timers fire on time and not some 50 us later.
+    /// Carry packets until that time. Sets the calling thread's timer slack to its minimum, so that
+    /// timers do not fire some 50 us late.
     ///
     /// # Errors
     /// A device is gone for good.
     pub fn run_until(&mut self, until: Instant) -> Result<(), Gone> {
-        // Where that is refused the error is larger, and measured like any other.
+        // If this is refused, packets are later, which is measured.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let epoch = self.epoch;
         let mut expected = now(epoch);
@@ -148,8 +148,8 @@ impl Runner {
         Ok(())
     }
 
-    /// Wait until a packet is due, a device is readable or writable again, or `until`; returns when
-    /// this thread should have woken.
+    /// Wait until a packet is due, a device is readable or writable again, or `until`; returns the
+    /// time when the thread should have woken.
     fn sleep(&mut self, until: Instant) -> Instant {
         let mut due = self.bridge.next_event().min(until);
         for device in self.bridge.devices_mut() {

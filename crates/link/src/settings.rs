@@ -12,12 +12,12 @@ pub enum Loss {
     Never,
     /// Each packet independently with this probability.
     Random(f64),
-    /// In bursts: two states, each with its own probability of loss, and a chance for each packet
-    /// to go from one to the other (the model of Gilbert, 1960, and Elliott, 1963).
+    /// In bursts: two states, each with its own loss probability, and for each packet a probability
+    /// to change the state (Gilbert, 1960, and Elliott, 1963).
     Burst {
-        /// Chance that the bad state begins.
+        /// Probability that the bad state begins.
         begin: f64,
-        /// Chance that it ends; its mean length is 1 / `end` packets.
+        /// Probability that it ends; its mean length is 1 / `end` packets.
         end: f64,
         /// Loss in the good state.
         good: f64,
@@ -43,7 +43,7 @@ pub enum Aqm {
     },
 }
 
-/// An outage: packets that come to the link or leave its queue in this time are lost.
+/// An outage: packets that enter the link, or end their transmission, in this time are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
     /// When it begins.
@@ -55,36 +55,36 @@ pub struct Outage {
 /// One direction of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Bits a second, of packets without their link header; `None` takes no time at all.
+    /// The rate in bits per second, of packets without link headers; `None` is unlimited.
     pub rate_bps: Option<u64>,
-    /// From the end of the transmission to the arrival.
+    /// The propagation delay, from the end of the transmission to the arrival.
     pub delay: Duration,
-    /// Up to this much is added to `delay`, evenly drawn; order is kept.
+    /// Added to `delay`: uniform from 0 to this, without reordering.
     pub jitter: Duration,
     /// Loss behind the queue.
     pub loss: Loss,
     /// Probability that a packet is delayed and overtaken by later ones (reordering).
     pub late: f64,
-    /// By how much.
+    /// The extra delay of a late packet.
     pub late_by: Duration,
-    /// Probability that a packet comes twice.
+    /// Probability that a packet is duplicated.
     pub duplicate: f64,
     /// Probability that one bit behind the link header is flipped; ARP, which has no checksum, is
     /// exempt.
     pub corrupt: f64,
-    /// Longer packets, link header not counted, are dropped silently.
+    /// Longer packets, link header not counted, are dropped without an ICMP error.
     pub mtu: Mtu,
-    /// Bytes that may wait, without link headers; the packet in transmission is not counted. A
+    /// The queue's limit in bytes, without link headers and without the packet in transmission. A
     /// packet always fits an empty queue.
     pub queue_bytes: usize,
-    /// What manages the queue.
+    /// The queue management.
     pub aqm: Aqm,
     /// Outages.
     pub outages: Vec<Outage>,
     /// Packets of up to this many bytes, link header not counted, are neither lost, late,
     /// duplicated nor corrupted: with 100 only data is impaired, with 0 everything.
     pub exempt_bytes: usize,
-    /// The link kind: what frames begin with.
+    /// The kind of link header.
     pub link: LinkKind,
 }
 

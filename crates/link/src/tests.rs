@@ -31,7 +31,7 @@ fn line() -> Settings {
     Settings { rate_bps: Some(12_000_000), delay: ms(10), ..Settings::default() }
 }
 
-/// Everything that comes, by following `next_event` alone.
+/// All arrivals, polled only at `next_event`.
 fn drain(direction: &mut Direction, pool: &mut Pool) -> Vec<(u32, Instant)> {
     let mut arrived = Vec::new();
     loop {
@@ -66,7 +66,7 @@ fn packets_arrive_one_transmission_apart_and_a_delay_later() {
 
 #[test]
 fn rounding_does_not_add_up() {
-    // 7 Mb/s: 1,714,285.7 ns a packet; 700 packets take 1.2 s to the nanosecond.
+    // 7 Mb/s: 1,714,285.7 ns per packet; 700 packets take exactly 1.2 s.
     let settings = Settings { rate_bps: Some(7_000_000), queue_bytes: 2_000_000, ..line() };
     let (_, arrived) = send_all(settings, 700);
     assert_eq!(arrived.last(), Some(&(699, at(1210))));
@@ -103,7 +103,7 @@ fn it_does_not_matter_when_somebody_looks() {
 
 #[test]
 fn a_full_queue_drops_the_newcomer() {
-    // One in transmission, two waiting.
+    // One packet in transmission, two in the queue.
     let (direction, arrived) = send_all(Settings { queue_bytes: 3000, ..line() }, 6);
     let numbers: Vec<u32> = arrived.iter().map(|a| a.0).collect();
     assert_eq!(numbers, [0, 1, 2]);
@@ -193,7 +193,7 @@ fn nothing_passes_while_the_path_is_cut() {
 
 #[test]
 fn codel_keeps_a_standing_queue_short() {
-    // 20 % more than the line carries, for 20 s.
+    // 20 % more than the rate, for 20 s.
     let aqm = Aqm::CoDel { target: ms(5), interval: ms(100), ecn: false };
     let delays = |aqm| {
         let mut pool = Pool::new(1 << 28);
@@ -228,8 +228,7 @@ fn settings_for_other_frames_do_not_miscount_those_that_wait() {
     assert_eq!(arrived, [(0, at(11)), (1, at(12)), (2, at(13))]);
 }
 
-/// Who took packets in between saw earlier arrivals, and who came late saw late packets before
-/// others that had come before them.
+/// The order and the times of arrivals must not depend on how often the caller polls.
 #[test]
 fn who_looks_more_often_sees_the_same() {
     let settings = Settings { jitter: ms(30), late: 0.3, late_by: ms(8), ..line() };
@@ -261,7 +260,7 @@ fn the_largest_settings_overflow_nothing() {
     let jitter = Settings { jitter: Duration::MAX, ..line() };
     let (direction, _) = send_all(jitter, 3);
     assert_eq!(direction.counts().sent, 3);
-    // Each packet leaves its whole time as a remainder: 40,000 of them pass the end of 64 bits.
+    // The whole time of each packet is left over as a remainder: 40,000 of them exceed 64 bits.
     let fast = Settings { rate_bps: Some(u64::MAX), queue_bytes: usize::MAX, ..line() };
     let mut pool = Pool::new(1 << 20);
     let mut direction = Direction::new(fast, 1);

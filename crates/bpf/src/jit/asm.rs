@@ -1,10 +1,10 @@
-//! Bytes of the machine instructions that filters need, and jumps that are filled in later.
+//! A small assembler: encodes the machine instructions that filters need, and resolves jumps.
 //!
 //! Called by: `emit.rs`. Source: Intel's Software Developer's Manual, volume 2. A is eax, X is ecx,
-//! the packet is at rdi and has rsi bytes, r8d is its length on the wire; rax and rcx never have
-//! their upper halves set. edx, r9, r10 and r11 are for anything.
+//! the packet is at rdi and has rsi bytes, r8d is its length on the wire; the upper halves of rax
+//! and rcx are always zero. edx, r9, r10 and r11 are scratch registers.
 
-/// Condition codes, as they end the opcode of a jump.
+/// Condition codes: the low bits of a conditional jump's opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cc {
     Below = 2,
@@ -29,38 +29,38 @@ impl Cc {
     }
 }
 
-/// A place to jump to.
+/// A jump target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Label {
     /// The code of an instruction of the filter.
     Insn(usize),
     /// Return 0.
     Zero,
-    /// Return that the packet ended too soon.
+    /// Return [`super::PAST_THE_END`].
     PastTheEnd,
 }
 
-/// Code as it grows.
+/// Code under construction.
 #[derive(Debug, Default)]
 pub(super) struct Asm {
     code: Vec<u8>,
-    /// Where four bytes of distance are missing, and where to.
+    /// Where four bytes of distance are still to be filled in, and the target.
     jumps: Vec<(usize, Label)>,
 }
 
 impl Asm {
-    /// Bytes as they are.
+    /// Append bytes.
     pub(super) fn put(&mut self, bytes: &[u8]) {
         self.code.extend_from_slice(bytes);
     }
 
-    /// Bytes, and a constant behind them.
+    /// Append bytes and a 32-bit constant.
     pub(super) fn put32(&mut self, bytes: &[u8], constant: u32) {
         self.put(bytes);
         self.put(&constant.to_le_bytes());
     }
 
-    /// Where the next instruction will be.
+    /// The offset of the next instruction.
     pub(super) fn here(&self) -> usize {
         self.code.len()
     }
@@ -82,7 +82,7 @@ impl Asm {
         self.put(&[0; 4]);
     }
 
-    /// Jump to [`Label::PastTheEnd`] if fewer than `len` bytes are there.
+    /// Jump to [`Label::PastTheEnd`] if the packet has fewer than `len` bytes.
     pub(super) fn need(&mut self, len: u64) {
         match i32::try_from(len) {
             // cmp rsi, len
@@ -97,10 +97,10 @@ impl Asm {
         self.jcc(Cc::Below, Label::PastTheEnd);
     }
 
-    /// The code with every distance filled in; `place` says where a label is.
+    /// The code with every distance filled in; `place` gives the offset of a label.
     pub(super) fn finish(mut self, place: impl Fn(Label) -> usize) -> Vec<u8> {
         for (at, label) in self.jumps {
-            // The distance counts from behind itself. Code is far shorter than 2 GB.
+            // The distance counts from the end of its four bytes. Code is far shorter than 2 GB.
             let distance = place(label).wrapping_sub(at + 4) as u32;
             self.code[at..at + 4].copy_from_slice(&distance.to_le_bytes());
         }

@@ -1,14 +1,15 @@
-//! Where the packet's length must be looked at: rarely, because what every way to a match reads
-//! can be asked for at once.
+//! Decides where the packet's length must be checked. Checks are few, because one check covers all
+//! loads that every path to a match performs.
 //!
-//! Called by: `emit.rs`. A packet that is too short for a load gives 0 whatever came before, for a
-//! program has no effect but its answer. So the first look may ask for the most that each way from
-//! there reads, ways that end in 0 anyhow not counted; behind it, the loads it covers need none.
+//! Called by: `emit.rs`. A packet that is too short for a load gives 0, whatever ran before,
+//! because a program has no effect but its result. So the first check may require as many bytes as
+//! every path from there needs; paths that return 0 anyway do not count. Loads that it covers need
+//! no check of their own.
 
 use crate::insn::{Insn, Op};
 
-/// For each instruction the bytes without which the program surely answers 0 from there on;
-/// [`u64::MAX`] if it does so whatever the packet.
+/// For each instruction, the bytes without which the program returns 0 on every path from there;
+/// [`u64::MAX`] if it returns 0 for any packet.
 pub(super) fn needed(insns: &[Insn], ops: &[Op]) -> Vec<u64> {
     let mut needed = vec![0; insns.len()];
     for at in (0..insns.len()).rev() {
@@ -22,7 +23,7 @@ pub(super) fn needed(insns: &[Insn], ops: &[Op]) -> Vec<u64> {
     needed
 }
 
-/// Where a load at a constant offset ends; 0 for anything else.
+/// The end of a load at a constant offset; 0 for other instructions.
 pub(super) fn reach(insn: Insn, op: Op) -> u64 {
     let size = match op {
         Op::LdAbs(size) => size.bytes(),
@@ -32,8 +33,8 @@ pub(super) fn reach(insn: Insn, op: Op) -> u64 {
     u64::from(insn.k) + u64::from(size)
 }
 
-/// The look at the length that the load at `at` wants, if at least `known` bytes are there: None
-/// if it wants none.
+/// The length to check before a load that ends at `reach`, if at least `known` bytes exist; `None`
+/// if no check is needed.
 pub(super) fn look(needed: u64, reach: u64, known: u64) -> Option<u64> {
     if reach <= known {
         return None;

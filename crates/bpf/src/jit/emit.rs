@@ -1,18 +1,18 @@
-//! Machine code for one instruction after the other.
+//! Emits machine code, instruction by instruction.
 //!
-//! Called by: `jit::compile`. What is in which register is said in `asm.rs`; M is in the 64 bytes
-//! below the stack pointer.
+//! Called by: `jit::compile`. `asm.rs` documents the use of registers; M is in the 64 bytes below
+//! the stack pointer.
 
 use super::asm::{Asm, Cc, Label};
 use super::{PAST_THE_END, bounds};
 use crate::insn::{AluOp, Condition, Insn, Op, Operand, Size};
 
-/// The function that a checked program is.
+/// The machine code of a validated program, as a function.
 pub(super) fn code(insns: &[Insn]) -> Vec<u8> {
     let ops: Vec<Op> = insns.iter().filter_map(|insn| insn.op()).collect();
     assert_eq!(ops.len(), insns.len(), "the program was checked");
     let needed = bounds::needed(insns, &ops);
-    // Bytes that are known to be there, on every way; what stays u64::MAX is never reached.
+    // The packet bytes known to exist, on every path; u64::MAX marks unreachable instructions.
     let mut known = vec![u64::MAX; insns.len()];
     known[0] = 0;
     let mut places = vec![0; insns.len()];
@@ -87,7 +87,7 @@ fn one(asm: &mut Asm, at: usize, insn: Insn, op: Op) {
     }
 }
 
-/// mov or movzx eax, from what `address` says.
+/// mov or movzx eax, without the address bytes, which the caller adds.
 fn load(asm: &mut Asm, size: Size) -> &mut Asm {
     asm.put(match size {
         Size::Word => &[0x8b],
@@ -97,7 +97,7 @@ fn load(asm: &mut Asm, size: Size) -> &mut Asm {
     asm
 }
 
-/// From big-endian: bswap eax; rol ax, 8.
+/// Convert from big-endian: bswap eax; rol ax, 8.
 fn swap(asm: &mut Asm, size: Size) {
     asm.put(match size {
         Size::Word => &[0x0f, 0xc8],
@@ -106,7 +106,7 @@ fn swap(asm: &mut Asm, size: Size) {
     });
 }
 
-/// Constants that fit a displacement, which is signed, with the size of a load added.
+/// Does `k`, plus the size of a load, fit a displacement, which is signed?
 fn is_near(k: u32) -> bool {
     k < i32::MAX as u32 - 8
 }
@@ -124,7 +124,7 @@ fn absolute(asm: &mut Asm, size: Size, k: u32) {
     swap(asm, size);
 }
 
-/// At X + k, as a sum of 64 bits, which does not wrap.
+/// A load at X + k; the sum has 64 bits and does not wrap.
 fn indirect(asm: &mut Asm, size: Size, k: u32) {
     let bytes = size.bytes();
     if is_near(k) {
@@ -208,7 +208,7 @@ fn with_index(asm: &mut Asm, op: AluOp) {
     }
 }
 
-/// Behind a division, which leaves the remainder in edx: mov eax, edx.
+/// After a division, which leaves the remainder in edx: mov eax, edx.
 fn remainder(asm: &mut Asm, op: AluOp) {
     if op == AluOp::Mod {
         asm.put(&[0x89, 0xd0]);

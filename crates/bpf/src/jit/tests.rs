@@ -1,5 +1,5 @@
-//! Machine code reads no byte outside the packet: the page behind it and the page before it
-//! cannot be read at all, so one byte too far ends the test program.
+//! Machine code reads no byte outside the packet: the pages before and after it are inaccessible,
+//! so that a read one byte too far ends the test program.
 
 use core::ptr;
 
@@ -14,14 +14,14 @@ mod shared;
 
 const PAGE: usize = 4096;
 
-/// Two pages that can be written, between two that cannot be touched.
+/// Two writable pages between two inaccessible ones.
 struct Fenced(*mut u8);
 
 impl Fenced {
     fn new() -> Fenced {
         let (flags, prot) = (MapFlags::PRIVATE, ProtFlags::READ | ProtFlags::WRITE);
-        // SAFETY: the system chooses where; then the two outer pages of what it gave, which
-        // nothing refers to, lose every right.
+        // SAFETY: the system chooses a free place; then the two outer pages of it, which nothing
+        // refers to, become inaccessible.
         unsafe {
             let start = mmap_anonymous(ptr::null_mut(), 4 * PAGE, prot, flags).unwrap();
             for page in [0, 3] {
@@ -31,16 +31,16 @@ impl Fenced {
         }
     }
 
-    /// The two pages between.
+    /// The two writable pages.
     fn middle(&mut self) -> &mut [u8] {
-        // SAFETY: they are mapped, zeroed by the system or written since, and borrowed from `self`.
+        // SAFETY: they are mapped, initialised (zeroed by the system), and borrowed from `self`.
         unsafe { core::slice::from_raw_parts_mut(self.0.add(PAGE), 2 * PAGE) }
     }
 }
 
 impl Drop for Fenced {
     fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and what borrowed from it is gone.
+        // SAFETY: the mapping is ours, and no borrow of it is left.
         unsafe { munmap(self.0.cast(), 4 * PAGE).unwrap() };
     }
 }

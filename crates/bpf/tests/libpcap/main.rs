@@ -1,7 +1,7 @@
 //! Interpreter = machine code = libpcap, over filter texts and packets of every kind; and libpcap's
-//! words where a text does not compile.
+//! messages for texts that do not compile.
 //!
-//! No harness: without libpcap each case is a skip that names its package (`testbed`).
+//! No harness: without libpcap each case is skipped, naming its package (`testbed`).
 
 #[cfg(target_os = "linux")]
 mod real;
@@ -52,7 +52,7 @@ fn compiled(libpcap: &Libpcap, text: &str, linktype: i32) -> Filter {
     filter
 }
 
-/// The answer, which all three give.
+/// The result, on which all three must agree.
 fn agreed(libpcap: &Libpcap, text: &str, filter: &Filter, bytes: &[u8], wire_len: u32) -> u32 {
     let packet = Packet::cut(bytes, wire_len);
     let theirs = libpcap.offline_filter(filter.program(), bytes, wire_len);
@@ -75,7 +75,7 @@ fn texts_over_packets() {
         let matched = packets.iter().filter(matches).count();
         both += usize::from((1..PACKETS).contains(&matched));
     }
-    // A filter that takes all or none tells little: most take some.
+    // A filter that matches all packets or none tests little: most must match some.
     assert!(both >= 190, "{both} texts matched some packets and not others");
 }
 
@@ -139,8 +139,8 @@ fn images() {
         assert_eq!(listing.lines().count(), program.insns().len());
         for (number, (insn, ours)) in program.insns().iter().zip(listing.lines()).enumerate() {
             let theirs = libpcap.image(*insn, number);
-            // It has names for offsets that Linux gives a meaning, up from there, and none for
-            // this opcode, which it runs.
+            // libpcap prints names for the offsets from there on, to which Linux gives a meaning;
+            // and it cannot print this opcode, although it runs it.
             if insn.k < 0xffff_f000 && insn.op() != Some(Op::LdxLen) {
                 assert_eq!(ours, theirs);
             }
@@ -161,7 +161,7 @@ fn refusals() {
         ("tcp[13 & 2 != 0", "syntax error", Some(11)),
         ("ip or ip6 é", "syntax error", Some(10)),
         ("tcp and port nosuchport", "unknown port", Some(13)),
-        // A word of its own, and not the end of another.
+        // The quoted word as a word of its own, not as the end of another.
         ("tcp and port p", "unknown port", Some(13)),
         ("tcp[0]/0 = 1", "division by zero", None),
         ("net 1.2.3.4/40", "mask length", None),

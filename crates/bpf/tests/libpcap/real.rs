@@ -1,7 +1,7 @@
-//! Frames that nobody made for a test: what two kernels say to each other over a veth, in TCP, UDP,
-//! ICMP, ARP and what IPv6 has in its place, super-segments and unfinished checksums among them.
+//! Real frames: the traffic of two kernels over a veth, in TCP, UDP, ICMP, ARP and neighbour
+//! discovery, including super-segments and unfinished checksums.
 //!
-//! Called by: `main.rs`. The two hosts are namespaces.
+//! Called by: `main.rs`. The two hosts are network namespaces.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -15,22 +15,22 @@ use testbed::{Namespace, Need, until};
 
 use crate::shared::Frame;
 
-/// Root, who alone makes namespaces and watches.
+/// Root, which is needed to make namespaces and to watch.
 pub(crate) const ROOT: Need = Need::Other(|| {
     let refused = || "needs root and iproute2: `ip netns add` was refused".to_owned();
     Namespace::new().is_none().then(refused)
 });
 
-/// How long something is waited for that must come: only waited out on failure.
+/// The timeout of a wait: it elapses only on failure.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Addresses of the two, of both versions.
+/// The IPv4 and IPv6 addresses of the two hosts.
 const HOSTS: [[&str; 2]; 2] = [["10.77.0.1", "fd77::1"], ["10.77.0.2", "fd77::2"]];
-/// Questions and answers of one TCP connection, and of one UDP socket.
+/// Requests and replies per TCP connection, and per UDP socket.
 const ROUNDS: usize = 60;
 /// Enough for super-segments.
 const BULK_BYTES: usize = 200_000;
 
-/// What passes an end of the veth while the two talk.
+/// The frames at one end of the veth while the two hosts exchange traffic.
 pub(crate) fn frames() -> Vec<Frame> {
     let hosts = [(); 2].map(|()| Namespace::new().expect("root may"));
     let [near, far] = &hosts;
@@ -40,14 +40,14 @@ pub(crate) fn frames() -> Vec<Frame> {
         assert!(host.ip(&format!("addr add {v6}/64 dev {link} nodad")));
         assert!(host.ip(&format!("link set {link} up")));
     }
-    // A little later; meanwhile what is sent is lost.
+    // The links are up a little later; frames sent before are lost.
     assert!(until(PATIENCE, || is_up(near, "va") && is_up(far, "vb")));
     let mut watch = at(near, || Watch::open("va", true).expect("root may watch"));
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         let watching = scope.spawn(|| collect(&mut watch, &is_over));
         let talked = thread::scope(|scope| scope.spawn(|| talk(near, far)).join());
-        // Also if it went wrong, or nobody would end the other.
+        // Also after a panic, or the watching thread would never end.
         is_over.store(true, Ordering::Release);
         let frames = watching.join().expect("it only looks");
         if let Err(panic) = talked {
@@ -62,7 +62,7 @@ fn is_up(host: &Namespace, link: &str) -> bool {
     shown.is_ok_and(|shown| String::from_utf8_lossy(&shown.stdout).contains("state UP"))
 }
 
-/// Do something as this host does it.
+/// Run `what` in the host's namespace.
 fn at<T: Send>(host: &Namespace, what: impl FnOnce() -> T + Send) -> T {
     match host.inside(what) {
         Ok(done) => done,
@@ -77,7 +77,7 @@ fn collect(watch: &mut Watch, is_over: &AtomicBool) -> Vec<Frame> {
     };
     let mut frames = Vec::new();
     loop {
-        // What came before the end is there after it.
+        // Read the flag first: frames that came before it was set are in the ring now.
         let was_over = is_over.load(Ordering::Acquire);
         while let Some(frame) = watch.next(copy) {
             frames.push(frame);
@@ -95,7 +95,7 @@ fn talk(near: &Namespace, far: &Namespace) {
         streams(near, far, theirs);
         datagrams(near, far, ours, theirs);
     }
-    // Who joins a group tells the routers.
+    // Joining a group sends an IGMP report.
     let group = at(near, || UdpSocket::bind("10.77.0.1:0").expect("a port is free"));
     let _ = group.join_multicast_v4(&Ipv4Addr::new(239, 1, 2, 3), &Ipv4Addr::new(10, 77, 0, 1));
     if Need::PING.is_there() {
@@ -103,11 +103,11 @@ fn talk(near: &Namespace, far: &Namespace) {
             let _ = near.command("ping").args(["-n", "-c", "3", "-i", "0.2", to]).output();
         }
     }
-    // A frame is in the ring a millisecond after it passed.
+    // A frame reaches us up to a millisecond after it passed (the block timeout of the ring).
     thread::sleep(Duration::from_millis(100));
 }
 
-/// Short questions and answers, then much at once.
+/// Short requests and replies, then a bulk transfer.
 fn streams(near: &Namespace, far: &Namespace, theirs: IpAddr) {
     let to = SocketAddr::new(theirs, 80);
     let listener = at(far, || TcpListener::bind(to).expect("the port is free"));
@@ -131,7 +131,7 @@ fn streams(near: &Namespace, far: &Namespace, theirs: IpAddr) {
     });
 }
 
-/// Questions and answers, and a question that nobody is there for.
+/// Requests and replies, and a request to a port without a socket.
 fn datagrams(near: &Namespace, far: &Namespace, ours: IpAddr, theirs: IpAddr) {
     let (from, to) = (SocketAddr::new(ours, 40_000), SocketAddr::new(theirs, 53));
     let client = at(near, || UdpSocket::bind(from).expect("the port is free"));
@@ -148,6 +148,6 @@ fn datagrams(near: &Namespace, far: &Namespace, ours: IpAddr, theirs: IpAddr) {
     }
     client.connect(SocketAddr::new(theirs, 9)).expect("there is a way");
     client.send(b"is anybody there?").expect("it is sent");
-    // The answer of ICMP: nobody.
+    // ICMP port unreachable.
     assert!(client.recv(&mut buffer).is_err());
 }

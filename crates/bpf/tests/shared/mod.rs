@@ -1,8 +1,8 @@
-//! What the tests share: numbers from a seed, programs that are valid, packets of every kind.
+//! Shared by the tests: seeded random numbers, valid programs, packets of every kind.
 
 use bpf::{AluOp, Condition, Insn, Op, Operand, Program, Reason, SCRATCH_WORDS, Size};
 
-/// Numbers from a seed (xorshift64*).
+/// A seeded random generator (xorshift64*).
 pub(crate) struct Rng(u64);
 
 impl Rng {
@@ -34,7 +34,7 @@ impl Rng {
         (0..len).map(|_| self.next() as u8).collect()
     }
 
-    /// Mostly small, now and then at the edge of something.
+    /// A constant: mostly small, sometimes a boundary value.
     pub(crate) fn constant(&mut self) -> u32 {
         const EDGES: [u32; 14] = [
             0,
@@ -125,7 +125,7 @@ fn arithmetic(rng: &mut Rng, k: u32) -> Insn {
     let (op, operand) = (rng.pick(&ALU), rng.pick(&OPERANDS));
     let k = match (op, operand) {
         (AluOp::Div | AluOp::Mod, Operand::K) => k.max(1),
-        // What libpcap does with a constant shift of 32 or more is not defined in C.
+        // libpcap's constant shift by 32 or more is undefined behaviour in C.
         (AluOp::Lsh | AluOp::Rsh, Operand::K) => k % 32,
         _ => k,
     };
@@ -148,7 +148,8 @@ const MACS: [[u8; 6]; 5] = [
 const PORTS: [u16; 12] = [20, 22, 53, 67, 80, 443, 500, 1023, 5001, 8080, 40_000, 65_535];
 const PROTOCOLS: [u8; 14] = [6, 6, 6, 6, 17, 17, 17, 1, 58, 2, 47, 50, 89, 132];
 
-/// An Ethernet frame: mostly well formed, of what filters ask for; at times cut, at times noise.
+/// An Ethernet frame: mostly well formed, with fields that filters test; sometimes truncated,
+/// sometimes random bytes.
 pub(crate) fn frame(rng: &mut Rng) -> Frame {
     if rng.one_in(12) {
         let len = rng.below(120) as usize;

@@ -1,8 +1,8 @@
-//! Frames that gather before they wake: what the receiving end asks for, and what the sending end
-//! makes of it.
+//! Coalescing of wake-ups: the receiving end sets a threshold, the sending end wakes when it is
+//! reached.
 //!
-//! Called by: `mem.rs`. The receiver writes its threshold before it arms its bell; a ringer that
-//! finds the bell armed sees it (`docs/decisions/0051-mitigation.md`).
+//! Called by: `mem.rs`. The receiver writes its threshold before it arms its doorbell; a sender
+//! that finds the doorbell armed sees the threshold (`docs/decisions/0051-mitigation.md`).
 
 use core::sync::atomic::Ordering;
 
@@ -16,7 +16,7 @@ impl Mem {
         rare.wake_bytes.store(threshold.bytes, Ordering::Relaxed);
     }
 
-    /// Is there enough for the peer, which sleeps, or is about to?
+    /// Has the threshold of the peer, which sleeps or is about to, been reached?
     #[cold]
     pub(super) fn is_worth_a_wake(&self, made_room: bool) -> bool {
         let peer = &self.peer.rare.0;
@@ -30,7 +30,7 @@ impl Mem {
         waiting >= frames || self.in_flight_bytes() >= bytes
     }
 
-    /// Has enough come for this end to stay awake?
+    /// Has this end's own threshold been reached, so that it must not sleep?
     pub(super) fn has_gathered(&mut self) -> bool {
         let rare = &self.here.rare.0;
         let frames = rare.wake_frames.load(Ordering::Relaxed) as usize;

@@ -1,5 +1,5 @@
-//! The sending half of an end: what fits into the ring and on the wire, and what becomes of frames
-//! that do not.
+//! The transmit half of [`Mem`]: sends the frames that fit into the ring and the byte limit, pushes
+//! back or frees the others.
 //!
 //! Called by: `mem.rs`. Counters: `refused`, `undeliverable`.
 
@@ -12,7 +12,7 @@ use super::Mem;
 use crate::{Burst, Device};
 
 impl Mem {
-    /// Bytes sent that the peer has not taken, as far as is known without asking.
+    /// Bytes sent that the peer has not taken, by the last read of its counter.
     #[inline(always)]
     pub(super) fn in_flight_bytes(&self) -> u64 {
         self.sent_bytes - self.taken_seen.get()
@@ -68,7 +68,7 @@ impl Mem {
         chunk.fill_from_iter(from.drain(..count))
     }
 
-    /// A burst of one has no use for what a chunk of the ring takes to prepare.
+    /// A burst of one frame: `push` costs less than preparing a chunk of the ring.
     #[inline]
     fn send_one(&mut self, from: &mut Burst) -> usize {
         let bytes = from.first().map_or(0, |frame| frame.len() as u64);
@@ -84,12 +84,12 @@ impl Mem {
         1
     }
 
-    /// How many of these frames fit by bytes, as far as is known without asking, and how long those
-    /// are: none behind one that is too long.
+    /// How many of these frames fit by bytes, up to the first one that is too long, and their
+    /// bytes; by the last read of the peer's counter.
     #[inline(always)]
     fn count_fitting(&self, frames: &[Mbuf]) -> (usize, u64) {
         let in_flight = self.in_flight_bytes();
-        // On an empty wire any frame fits.
+        // On an empty link any frame fits.
         let first = frames.first().map_or(0, |frame| frame.len() as u64);
         let least = if in_flight == 0 { first } else { 0 };
         let room = self.depth_bytes.saturating_sub(in_flight).max(least);
@@ -103,14 +103,16 @@ impl Mem {
         (frames.len(), room - left)
     }
 
-    /// Is there no room yet for the first of these, which is no shorter than what was pushed back?
+    /// Does the first of these still not fit? Only a frame at least as long as the pushed-back one
+    /// is judged.
     #[inline(always)]
     pub(super) fn is_still_pushed_back(&self, from: &[Mbuf]) -> bool {
         from.first().is_some_and(|frame| frame.len() as u64 >= self.pushed_back_bytes)
             && !self.tx_ready()
     }
 
-    /// After a burst: what stayed is remembered, so that the peer knows to say when there is room.
+    /// After a burst: remember the length of the first frame that stayed, if any, and tell the peer
+    /// whether to report room.
     #[cold]
     #[inline(never)]
     pub(super) fn remember_push_back(&mut self, first: Option<u64>) {

@@ -1,4 +1,4 @@
-//! The figures of the levels, and what interrupt moderation makes of traffic.
+//! The thresholds of the levels, and how interrupt moderation reacts to traffic.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn at(us: u64) -> Instant {
     Instant::from_nanos(1_000_000_000 + us * 1_000)
 }
 
-/// Frames until the threshold is reached, if all have this many bytes.
+/// Frames of this many bytes that reach the threshold.
 fn frames_to_wake(threshold: Threshold, bytes: u32) -> u32 {
     threshold.frames.min(threshold.bytes.div_ceil(bytes))
 }
@@ -105,7 +105,7 @@ fn adaptive_climbs_with_the_traffic_and_comes_down_with_it() {
     for expected in [4, 3, 2, 1] {
         assert_eq!(level_after(&mut moderation, 1, 60), expected);
     }
-    // Small frames climb by their own figure.
+    // Small frames raise the level by the threshold in frames.
     assert_eq!(level_after(&mut moderation, 8, 8 * 60), 2);
 }
 

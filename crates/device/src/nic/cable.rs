@@ -1,11 +1,12 @@
-//! One cable for both ends: carrier sense, collisions, and who waits how long after one.
+//! One cable for both ends, CSMA/CD: carrier sense, collisions, backoff.
 //!
-//! Called by: `wire.rs`. Counters: collisions, frames given up. IEEE 802.3, clause 4: an end that
-//! hears nothing for a gap begins; one that hears another while it sends jams and stops, and waits
-//! for a random number of slots, from twice as many after each collision of the same frame.
+//! Called by: `wire.rs`. Counters: collisions, frames given up. IEEE 802.3, clause 4: a station
+//! that senses no carrier for a gap begins. If it senses another one while it sends, it jams and
+//! stops, and waits a random number of slots, from a range that doubles with each collision of the
+//! frame.
 //!
-//! What happens is decided once both ends have heard the first bit of it, not before: until then
-//! the other may begin as well. Two ends that wait for the same silence begin together.
+//! A transmission is decided when its first bit has reached the other end: until then the other end
+//! may begin too. Two ends that wait for the same silence begin together.
 
 use base::{Duration, Instant};
 
@@ -14,16 +15,16 @@ use super::counts::Counts;
 use super::transmit::{GAP_BITS, PREAMBLE_BITS, Transmitter, span};
 use crate::fault::Rng;
 
-/// What a station waits a random number of; the shortest frame takes as long.
+/// The slot time, the unit of backoff: as long as the shortest frame.
 pub(super) const SLOT_BITS: u64 = 512;
 
-/// What a station still sends when it hears of a collision, so that the other hears of it.
+/// The jam that a station sends after it detects a collision, so that the other detects it too.
 const JAM_BITS: u64 = 32;
 
-/// Collisions after which a frame is given up.
+/// After this many collisions a frame is given up.
 const ATTEMPTS: u32 = 16;
 
-/// Collisions after which the slots to draw from double no more.
+/// After this many collisions the backoff range stops doubling.
 const DOUBLINGS: u32 = 10;
 
 /// The cable.
@@ -49,7 +50,7 @@ impl Cable {
         }
     }
 
-    /// Decide what both ends have heard of by `now`.
+    /// Decide the transmissions whose first bit has reached the other end by `now`.
     pub(super) fn serve(
         &mut self,
         ends: &mut [Transmitter; 2],

@@ -1,4 +1,4 @@
-//! What a link and the interfaces at its ends are like, and what no link can be.
+//! The settings of a link and the interfaces at its ends, and their validation.
 //!
 //! Called by: code that makes a pair.
 
@@ -10,43 +10,43 @@ use super::cable::SLOT_BITS;
 use super::transmit::span;
 use crate::{Limits, Offloads};
 
-/// The fastest half-duplex link; at a gigabit there is none.
+/// The fastest half-duplex link. Half duplex at 1 Gb/s is not modelled.
 const HALF_DUPLEX_BPS: u64 = 100_000_000;
 
-/// Does each end have a wire of its own to send on?
+/// Full or half duplex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duplex {
-    /// Yes.
+    /// Both ends may send at the same time.
     Full,
-    /// No: both share one, listen before they send and wait a random time after a collision.
+    /// CSMA/CD: both share one cable, listen before they send and back off after a collision.
     Half {
-        /// The same seed draws the same times.
+        /// The seed of the backoff times.
         seed: u64,
     },
 }
 
-/// What both ends of a [`super::pair`] are like. Frames are Ethernet's.
+/// The settings of both ends of a [`super::pair`], which are Ethernet interfaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The largest packet, link header not included.
     pub mtu: Mtu,
-    /// Bits a second.
+    /// The rate in bits per second.
     pub rate_bps: u64,
-    /// How long a bit takes from one end to the other.
+    /// The propagation delay, one way.
     pub delay: Duration,
-    /// Who may send when.
+    /// Full or half duplex.
     pub duplex: Duplex,
     /// Descriptors of the transmit ring; with one, a driver waits for each frame.
     pub tx_ring: usize,
-    /// Descriptors of the receive ring; a frame that finds none free is lost.
+    /// Descriptors of the receive ring; a frame that finds none free is dropped.
     pub rx_ring: usize,
-    /// From the end of a frame until its descriptor takes another: how long the interrupt that
-    /// tells of it waits to be served.
+    /// The time from the end of a sent frame until its descriptor is free: the latency of the
+    /// transmit interrupt.
     pub service: Duration,
 }
 
 impl Default for Config {
-    /// 1 Gb/s both ways at once, no delay, 1,500 bytes, rings of 512, service at once.
+    /// 1 Gb/s full duplex, no delay, 1,500 bytes, rings of 512, no service time.
     fn default() -> Config {
         Config {
             mtu: Mtu::ETHERNET,
@@ -60,19 +60,19 @@ impl Default for Config {
     }
 }
 
-/// Why there is no such link.
+/// Why a link is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigError {
-    /// Nothing would ever pass.
+    /// The rate is 0.
     NoRate,
-    /// A ring of no descriptors.
+    /// A ring has no descriptors.
     NoDescriptors,
-    /// Two stations do not share so fast a cable.
+    /// The rate is too high for half duplex.
     TooFastToShare {
-        /// The rate asked for, in bits a second.
+        /// The requested rate in bits per second.
         rate_bps: u64,
     },
-    /// A collision would be over before both stations could detect it.
+    /// The delay is so long that both stations could miss a collision.
     CableTooLong {
         /// The longest delay at this rate.
         most: Duration,

@@ -1,11 +1,11 @@
-//! What the hardware of an interface counts.
+//! The hardware counters of an interface.
 //!
-//! Called by: `wire.rs` and `cable.rs`, which count; `nic.rs`, whose drops they become.
+//! Called by: `wire.rs` and `cable.rs`, which count; `nic.rs`, which derives its drops from them.
 
-/// What one end of a link has sent and received, as its hardware counts.
+/// The hardware counters of one end of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Frames put on the wire; those that collided are not counted until they pass.
+    /// Frames that reached the other end; a frame that collides counts only once it passes.
     pub tx_frames: u64,
     /// Their bytes, padding included.
     pub tx_bytes: u64,
@@ -13,7 +13,7 @@ pub struct Counts {
     pub rx_frames: u64,
     /// Their bytes, padding included.
     pub rx_bytes: u64,
-    /// Times that a frame of this end met one of the other's on the cable.
+    /// Collisions in which a frame of this end took part.
     pub collisions: u64,
     /// Frames given up after sixteen collisions.
     pub given_up: u64,

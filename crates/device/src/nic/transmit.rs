@@ -1,5 +1,5 @@
-//! The sending half of an interface: frames in its ring, the one on the wire, and when their
-//! descriptors are free again.
+//! The transmit half of an interface: frames in its ring, frames on the wire, and when descriptors
+//! are free again.
 //!
 //! Called by: `wire.rs`, `cable.rs`.
 
@@ -13,22 +13,23 @@ use super::Config;
 /// Preamble and start delimiter, before a frame (IEEE 802.3, 3.2.1).
 pub(super) const PREAMBLE_BITS: u64 = 64;
 
-/// Check sequence, behind it.
+/// Frame check sequence, behind a frame.
 const FCS_BITS: u64 = 32;
 
-/// The least time between two frames: 9.6 us at 10 Mb/s (IEEE 802.3, 4.4.2).
+/// The interframe gap: 9.6 us at 10 Mb/s (IEEE 802.3, 4.4.2).
 pub(super) const GAP_BITS: u64 = 96;
 
-/// Something that ends at a time: a frame that arrives, a descriptor that is free again.
+/// A time, and the bytes of the frame that arrives, or whose descriptor is free, at that time.
 pub(super) type Ending = (Instant, u32);
 
-/// What so many bits take at this rate, in whole nanoseconds.
+/// The time of so many bits at this rate, in whole nanoseconds.
 pub(super) fn span(bits: u64, rate_bps: u64) -> Duration {
     let ns = u128::from(bits) * 1_000_000_000 / u128::from(rate_bps.max(1));
     Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
-/// When bits have left that follow each other without a pause: no rounding adds up.
+/// The time base of back-to-back frames: bits are counted from one start, so that rounding errors
+/// do not add up.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     rate_bps: u64,
@@ -42,7 +43,7 @@ impl Pace {
         self.from + span(self.bits, self.rate_bps)
     }
 
-    /// A frame of so many bytes begins; returns when its last bit has left.
+    /// A frame of so many bytes begins; returns when its last bit is sent.
     fn send(&mut self, begin: Instant, bytes: u32) -> Instant {
         if begin > self.free_at() {
             (self.from, self.bits) = (begin, 0);
@@ -54,28 +55,28 @@ impl Pace {
     }
 }
 
-/// A frame in the ring, and when it was put there.
+/// A frame in the ring, and the time when it was put there.
 struct Offered {
     at: Instant,
     frame: Mbuf,
 }
 
-/// The transmit ring and what has left it.
+/// The transmit ring, and the frames on the wire.
 pub(super) struct Transmitter {
     delay: Duration,
     service: Duration,
     ring: usize,
     waiting: VecDeque<Offered>,
     pace: Pace,
-    /// Not before this time: the other end sends, or there was a collision.
+    /// No frame begins before this time: the other end sends, or there was a collision.
     holds_until: Instant,
     /// Collisions of the frame at the head.
     pub(super) collisions: u32,
-    /// Descriptors of frames that have left, in use until then.
+    /// Descriptors of sent frames, in use until their time.
     served: VecDeque<Ending>,
     /// Descriptors that became free since the last frame was offered.
     freed: VecDeque<Ending>,
-    /// Frames on the wire, by the time of their arrival.
+    /// Frames on the wire, with the time of their arrival.
     pub(super) flying: VecDeque<(Instant, Mbuf)>,
 }
 
@@ -95,18 +96,18 @@ impl Transmitter {
         }
     }
 
-    /// Descriptors that are free.
+    /// The number of free descriptors.
     pub(super) fn room(&self) -> usize {
         self.ring.saturating_sub(self.waiting.len() + self.served.len())
     }
 
-    /// A frame is put into the ring; the caller has asked for room.
+    /// Put a frame into the ring; the caller has checked that there is room.
     pub(super) fn offer(&mut self, frame: Mbuf, at: Instant) {
         self.freed.clear();
         self.waiting.push_back(Offered { at, frame });
     }
 
-    /// When its next frame begins, if there is one and the other end does not send.
+    /// When the next frame begins, if there is one and the other end does not send.
     pub(super) fn next_begin(&self) -> Option<Instant> {
         self.waiting.front().map(|head| self.earliest(&self.pace, head))
     }
@@ -115,7 +116,7 @@ impl Transmitter {
         pace.free_at().max(offered.at).max(self.holds_until)
     }
 
-    /// Its next frame begins, and nothing disturbs it; returns when its last bit has left.
+    /// The next frame begins, without a collision; returns when its last bit is sent.
     pub(super) fn send(&mut self, begin: Instant) -> Instant {
         self.collisions = 0;
         let Some(Offered { frame, .. }) = self.waiting.pop_front() else { return begin };
@@ -126,12 +127,12 @@ impl Transmitter {
         end
     }
 
-    /// It begins no frame before `until`.
+    /// Begin no frame before `until`.
     pub(super) fn hold(&mut self, until: Instant) {
         self.holds_until = self.holds_until.max(until);
     }
 
-    /// Its next frame is given up.
+    /// Give up the next frame.
     pub(super) fn give_up(&mut self, at: Instant) {
         self.collisions = 0;
         if let Some(Offered { frame, .. }) = self.waiting.pop_front() {
@@ -139,14 +140,14 @@ impl Transmitter {
         }
     }
 
-    /// Descriptors whose time has come are free.
+    /// Free the descriptors whose time has come.
     pub(super) fn serve(&mut self, now: Instant) {
         while let Some(ending) = self.served.pop_front_if(|(at, _)| *at <= now) {
             self.freed.push_back(ending);
         }
     }
 
-    /// When the last queued frame will have been sent, if the other end does not send.
+    /// When each queued frame will have been sent, if the other end does not send.
     fn ends(&self) -> impl Iterator<Item = Ending> {
         let mut pace = self.pace;
         self.waiting.iter().map(move |offered| {
@@ -155,20 +156,20 @@ impl Transmitter {
         })
     }
 
-    /// Arrivals at the other end to come.
+    /// Future arrivals at the other end, in order.
     pub(super) fn arrivals(&self) -> impl Iterator<Item = Ending> {
         let flying = self.flying.iter().map(|(at, frame)| (*at, frame.len() as u32));
         flying.chain(self.ends().map(|(end, bytes)| (end + self.delay, bytes)))
     }
 
-    /// Descriptors that are free since the last frame was offered, and that will be.
+    /// Descriptors freed since the last frame was offered, and those that will be, in order.
     pub(super) fn room_made(&self) -> impl Iterator<Item = Ending> {
         let made = self.freed.iter().chain(&self.served).copied();
         made.chain(self.ends().map(|(end, bytes)| (end + self.service, bytes)))
     }
 
-    /// No more descriptors than this need be free before its driver is told: with half of them in
-    /// use the wire is not idle.
+    /// The most free descriptors that a waiting driver needs: it is woken while the other half
+    /// keeps the wire busy.
     pub(super) fn half(&self) -> u32 {
         (self.ring as u32 / 2).max(1)
     }

@@ -2,8 +2,8 @@
 //!
 //! Called by: `nic.rs`, under the link's lock. Counters: [`Counts`] for each end.
 //!
-//! `serve` begins every transmission, hands over every frame and frees every descriptor whose time
-//! has come, each at its own time; what is to come is told by `news_at` without any of it.
+//! `serve` begins every transmission, delivers every frame and frees every descriptor whose time
+//! has come, each at its own time. `news_at` predicts the next event without changing anything.
 
 use std::collections::VecDeque;
 
@@ -16,22 +16,22 @@ use super::transmit::{Ending, Transmitter};
 use super::{Config, Duplex};
 use crate::mitigation::Threshold;
 
-/// The receiving half of an interface.
+/// The receive half of an interface.
 struct Receiver {
     ring: VecDeque<(Instant, Mbuf)>,
     depth: usize,
     threshold: Threshold,
-    /// Its driver sleeps, and would wake by itself at this time.
+    /// Its driver sleeps until this time; [`Instant::ZERO`] if it is awake.
     sleeps_until: Instant,
     wants_room: bool,
     is_gone: bool,
 }
 
-/// Both ends and what is between them.
+/// Both ends and the link between them.
 pub(super) struct Wire {
     transmitters: [Transmitter; 2],
     receivers: [Receiver; 2],
-    /// If both send on one.
+    /// The shared cable in half duplex.
     cable: Option<Cable>,
     counts: [Counts; 2],
 }
@@ -57,7 +57,7 @@ impl Wire {
         }
     }
 
-    /// Let happen what has happened by `now`.
+    /// Compute everything that has happened by `now`.
     pub(super) fn serve(&mut self, now: Instant) {
         match &mut self.cable {
             Some(cable) => cable.serve(&mut self.transmitters, &mut self.counts, now),
@@ -102,7 +102,7 @@ impl Wire {
     /// The next frame that has arrived at `side`.
     pub(super) fn receive(&mut self, side: usize) -> Option<Mbuf> {
         let receiver = &mut self.receivers[side];
-        // Its driver is awake.
+        // The driver is awake.
         receiver.sleeps_until = Instant::ZERO;
         receiver.ring.pop_front().map(|(_, frame)| frame)
     }
@@ -122,12 +122,12 @@ impl Wire {
         self.transmitters[side].room()
     }
 
-    /// A frame of `side`, for which there is room.
+    /// Put a frame on the transmit ring of `side`, which must have room.
     pub(super) fn offer(&mut self, side: usize, frame: Mbuf, now: Instant) {
         self.transmitters[side].offer(frame, now);
     }
 
-    /// Does the driver of `side` wait for room?
+    /// Set whether the driver of `side` waits for room.
     pub(super) fn wants_room(&mut self, side: usize, wants: bool) {
         self.receivers[side].wants_room = wants;
     }
@@ -136,8 +136,8 @@ impl Wire {
         self.receivers[side].threshold = threshold;
     }
 
-    /// The driver of `side` goes to sleep, until this time as far as is known. One that lets frames
-    /// gather looks again after its level's time; only the others need be rung for every frame.
+    /// The driver of `side` goes to sleep; returns the time until which, as far as is known now. A
+    /// driver that coalesces polls again after its level's time.
     pub(super) fn sleep(&mut self, side: usize, now: Instant) -> Instant {
         let threshold = self.receivers[side].threshold;
         let looks =
@@ -147,13 +147,13 @@ impl Wire {
         at
     }
 
-    /// Does the driver of `side` sleep too long, for what has been offered since?
+    /// Has the driver of `side`, which sleeps, to be woken earlier because of frames offered since?
     pub(super) fn has_news_sooner(&self, side: usize) -> bool {
         let until = self.receivers[side].sleeps_until;
         until > Instant::ZERO && self.news_at(side) < until
     }
 
-    /// When enough will have come for the driver of `side`, or enough room be there.
+    /// When the driver of `side` will have enough frames, or enough room if it waits for that.
     fn news_at(&self, side: usize) -> Instant {
         let receiver = &self.receivers[side];
         let ring = receiver.ring.iter().map(|(at, frame)| (*at, frame.len() as u32));
@@ -162,14 +162,14 @@ impl Wire {
         if !receiver.wants_room {
             return received;
         }
-        // Half a ring keeps the wire busy meanwhile: neither bytes nor time matter.
+        // The other half of the ring keeps the wire busy, so bytes and time do not matter.
         let transmitter = &self.transmitters[side];
         let frames = receiver.threshold.frames.min(transmitter.half());
         let enough = Threshold { frames, bytes: u32::MAX, within: Duration::MAX };
         received.min(gathered(transmitter.room_made(), enough))
     }
 
-    /// The end `side` is no more.
+    /// The end `side` was dropped.
     pub(super) fn leave(&mut self, side: usize) {
         self.receivers[side].is_gone = true;
         self.receivers[side].ring.clear();
@@ -184,7 +184,7 @@ impl Wire {
     }
 }
 
-/// When these reach the threshold, each of which has its time, in order.
+/// When `endings`, in order of time, reach the threshold.
 fn gathered(endings: impl Iterator<Item = Ending>, threshold: Threshold) -> Instant {
     let (mut frames, mut bytes) = (0, 0);
     let mut latest = Instant::NEVER;

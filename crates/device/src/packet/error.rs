@@ -1,4 +1,4 @@
-//! What can go wrong with a packet socket, each with what its user can do about it.
+//! The errors of a packet socket, each with advice for the user.
 //!
 //! Called by: the files of `packet`.
 
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PacketError {
-    /// Packet sockets take a privilege.
+    /// Packet sockets need a privilege.
     NoPrivilege,
     /// This kernel has no packet sockets.
     NoDriver,
@@ -25,17 +25,17 @@ pub enum PacketError {
     OtherLink {
         /// The interface.
         name: String,
-        /// What it says it is: `ARPHRD_` in Linux `uapi/linux/if_arp.h`.
+        /// Its hardware type: `ARPHRD_` in Linux `uapi/linux/if_arp.h`.
         kind: u16,
     },
-    /// A ring of this shape cannot be.
+    /// A ring of this shape is impossible.
     BadRing {
         /// What is wrong with it.
         why: &'static str,
     },
     /// A call was refused.
     Refused {
-        /// What was asked.
+        /// The call.
         what: &'static str,
         /// The interface.
         name: String,
@@ -47,12 +47,12 @@ pub enum PacketError {
         /// The interface.
         name: String,
     },
-    /// There is no interface of that name any more; if one comes again, it is used.
+    /// There is no interface of that name any more; if there is one again, it is used.
     Vanished {
         /// The interface.
         name: String,
     },
-    /// The interface is gone, and this socket cannot follow one that comes again.
+    /// The interface is gone, and this socket cannot be bound to a new one.
     Gone {
         /// The interface.
         name: String,
@@ -105,7 +105,7 @@ impl fmt::Display for PacketError {
 
 impl core::error::Error for PacketError {}
 
-/// What a refused call means.
+/// The error for a refused call.
 pub(super) fn refused(what: &'static str, name: &str) -> impl FnOnce(Errno) -> PacketError {
     let name = name.to_owned();
     move |errno| match errno {

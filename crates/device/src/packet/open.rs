@@ -1,4 +1,5 @@
-//! Getting a packet socket: its options, its ring, its interface, in the order the kernel wants.
+//! Opens packet sockets: sets the options, makes the ring and binds, in the order that the kernel
+//! requires.
 //!
 //! Called by: programs, once. Sources: packet(7), Linux `Documentation/networking/packet_mmap.rst`.
 
@@ -13,43 +14,44 @@ use super::ring::{OVERHEAD, Ring, Shape};
 use super::{LONGEST, PacketError, PacketSocket, limits, sys};
 use crate::interface;
 
-/// Memory comes in pages; one of 64 KB is the largest that any machine has.
+/// Blocks of the ring must be whole pages; no machine has pages larger than 64 KB.
 const PAGE: usize = 64 << 10;
 
 /// `ARPHRD_RAWIP` of Linux `uapi/linux/if_arp.h`.
 const RAW_IP: u16 = 519;
 
-/// Frames on their way in an interface's queue, in bytes: 64 super-segments.
+/// The send buffer in bytes: 64 super-segments in the interface's queue.
 const SEND_BYTES: usize = 4 << 20;
 
-/// How frames come from the kernel. Which one, and why: docs/decisions/0049-packet-sockets.md.
+/// How the kernel delivers frames. docs/decisions/0049-packet-sockets.md compares the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receive {
-    /// TPACKET_V2: a slot for each frame, ours at once, of the longest frame's size.
+    /// TPACKET_V2: one slot per frame, as long as the longest frame; we get each frame at once.
     Slots {
-        /// How many, from 2 to 4,096; each takes 70 KB.
+        /// The number of slots, from 2 to 4,096; each takes 70 KB.
         count: usize,
     },
-    /// TPACKET_V3: blocks that hold as many frames as fit, ours when full or after a time.
+    /// TPACKET_V3: blocks with as many frames as fit; we get a block when it is full or after a
+    /// timeout.
     Blocks {
-        /// How many, from 2 to 1,024.
+        /// The number of blocks, from 2 to 1,024.
         count: usize,
-        /// Bytes of each, a multiple of 64 KB from 128 KB to 4 MB.
+        /// Bytes per block: a multiple of 64 KB, from 128 KB to 4 MB.
         bytes: usize,
-        /// How long a frame waits at most for others, in ms, 1 at least.
+        /// The timeout of a block in ms, at least 1: a frame waits no longer for others.
         wait_ms: u32,
     },
 }
 
 impl Default for Receive {
-    /// 512 slots, 36 MB of the kernel's memory: enough for every level of [`crate::mitigation`].
+    /// 512 slots, 36 MB of kernel memory: enough for every level of [`crate::mitigation`].
     fn default() -> Receive {
         Receive::Slots { count: 512 }
     }
 }
 
 impl Receive {
-    /// Blocks of 256 KB, 16 of them, and the shortest wait: for floods of small frames.
+    /// 16 blocks of 256 KB and the shortest timeout: for floods of small frames.
     pub const BLOCKS: Receive = Receive::Blocks { count: 16, bytes: 256 << 10, wait_ms: 1 };
 
     fn shape(self) -> Result<Shape, PacketError> {
@@ -69,7 +71,7 @@ impl Receive {
             Receive::Blocks { wait_ms: 0, .. } => bad("a frame waits 1 ms at least; or use slots"),
             Receive::Slots { count } => {
                 let part_len = (LONGEST + OVERHEAD).next_multiple_of(16);
-                // 14 slots waste less of a run than any number below.
+                // 14 slots per run waste less memory than any smaller number.
                 let parts_a_run = 14.min(count);
                 let run_len = (parts_a_run * part_len).next_multiple_of(PAGE);
                 let runs = count.div_ceil(parts_a_run);
@@ -82,17 +84,17 @@ impl Receive {
     }
 }
 
-/// How the sockets of a group share an interface's frames: packet(7), `PACKET_FANOUT`.
+/// How the sockets of a fanout group share an interface's frames: packet(7), `PACKET_FANOUT`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fanout {
-    /// By flow, both directions of a flow alike.
+    /// By flow; both directions of a flow go to the same socket.
     #[default]
     Hash,
-    /// One after the other.
+    /// Round robin.
     RoundRobin,
-    /// By the processor that took the frame in.
+    /// By the processor that received the frame.
     Cpu,
-    /// To the first, and on to the next when its ring is full.
+    /// To the first socket, and to the next one when its ring is full.
     Rollover,
     /// By the interface's receive queue.
     Queue,
@@ -110,22 +112,22 @@ impl Fanout {
     }
 }
 
-/// What to open.
+/// The interface to open.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The interface's name. It must be there.
+    /// The interface's name. It must exist.
     pub name: String,
-    /// How frames come.
+    /// How the kernel delivers frames.
     pub receive: Receive,
-    /// Leave checksums and cutting of what we send to the kernel. What it gives may be unsummed and
-    /// uncut in any case, and says so.
+    /// Leave checksums and segmentation of sent frames to the kernel. Received frames may have
+    /// unfinished checksums or be super-segments in any case; their virtio header says so.
     pub offload: bool,
-    /// Take frames for other stations as well.
+    /// Receive frames for other stations too.
     pub promiscuous: bool,
 }
 
 impl Config {
-    /// That interface with slots and offloads, not promiscuous.
+    /// The interface `name` with slots and offloads, not promiscuous.
     pub fn of(name: &str) -> Config {
         let (receive, name) = (Receive::default(), name.to_owned());
         Config { name, receive, offload: true, promiscuous: false }
@@ -133,12 +135,12 @@ impl Config {
 }
 
 impl PacketSocket {
-    /// Open an interface. The kernel's own stack keeps hearing its frames too: give it no address
-    /// there that a stack here has. An interface that is down may be opened; it is used when it
-    /// comes up.
+    /// Open an interface. The kernel's own stack receives its frames too, so it must not have an
+    /// address there that a stack of ours has. The interface may be down; it is used when it comes
+    /// up.
     ///
     /// # Errors
-    /// No privilege, no such interface, a link that we do not speak, a ring that cannot be.
+    /// No privilege, no such interface, an unsupported link type, or an invalid ring.
     pub fn open(config: &Config) -> Result<PacketSocket, PacketError> {
         let name = config.name.as_str();
         let fd = sys::socket().map_err(refused("opening a packet socket", name))?;
@@ -147,7 +149,7 @@ impl PacketSocket {
         let mtu = interface::mtu(&fd, name).map_err(refused("the MTU", name))?;
         let mtu = Mtu::new(mtu.min(Mtu::MAX.bytes())).unwrap_or(Mtu::ETHERNET);
         let ring = ring(&fd, name, config.receive, Frames::Received)?;
-        // As much as we may have: the rest of a burst is pushed back.
+        // Without the privilege the buffer is smaller, and the rest of a burst is pushed back.
         let _ = sockopt::set_socket_send_buffer_size_force(&fd, SEND_BYTES)
             .or_else(|_| sockopt::set_socket_send_buffer_size(&fd, SEND_BYTES));
         let changes = sys::listener().map_err(refused("hearing of changes", name))?;
@@ -170,9 +172,9 @@ impl PacketSocket {
         Ok(socket)
     }
 
-    /// Open `count` queues of an interface, one at least, among which the kernel spreads frames:
-    /// for as many stacks, on as many threads. It must be up. Whoever connects from a queue may
-    /// have the answers come to another: listen, or connect from all of them by one stack.
+    /// Open `count` queues of an interface (at least one), over which the kernel spreads frames:
+    /// for as many stacks on as many threads. The interface must be up. If a stack connects from
+    /// one queue, the replies may arrive at another: only listen, or have one stack own all queues.
     ///
     /// # Errors
     /// As [`PacketSocket::open`], and [`PacketError::Down`].
@@ -182,7 +184,7 @@ impl PacketSocket {
         count: usize,
     ) -> Result<Vec<PacketSocket>, PacketError> {
         let mut first = PacketSocket::open(config)?;
-        // The kernel picks a number that no group has.
+        // The kernel picks an unused group ID.
         let unique = libc::PACKET_FANOUT_FLAG_UNIQUEID;
         first.join(0, fanout.kind() | unique)?;
         let asked = sys::fanout(&first.fd);
@@ -207,7 +209,7 @@ impl PacketSocket {
     }
 }
 
-/// What the interface's frames begin with.
+/// The kind of link header of an interface.
 pub(super) fn link(fd: &OwnedFd, name: &str) -> Result<LinkKind, PacketError> {
     let (kind, _) = interface::hardware(fd, name).map_err(refused("the kind", name))?;
     match kind {
@@ -217,24 +219,24 @@ pub(super) fn link(fd: &OwnedFd, name: &str) -> Result<LinkKind, PacketError> {
     }
 }
 
-/// Which frames a socket is to have.
+/// Which frames a socket receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frames {
-    /// What the interface receives.
+    /// Those that the interface receives.
     Received,
-    /// What it sends as well.
+    /// Those that it sends too.
     Both,
 }
 
 impl Frames {
-    /// Each frame that passes an interface, once: what a loopback sends it receives.
+    /// Each frame of an interface, once: a loopback receives all that it sends.
     pub(super) fn all_of(fd: &OwnedFd, name: &str) -> Result<Frames, PacketError> {
         let (kind, _) = interface::hardware(fd, name).map_err(refused("the kind", name))?;
         Ok(if kind == libc::ARPHRD_LOOPBACK { Frames::Received } else { Frames::Both })
     }
 }
 
-/// Give the socket its ring; version and header have to be known before.
+/// Make and map the socket's ring; the kernel needs its version and the virtio header before.
 pub(super) fn ring(
     fd: &OwnedFd,
     name: &str,
@@ -291,7 +293,7 @@ mod tests {
     #[test]
     fn a_ring_knows_how_many_frames_it_holds() {
         for count in [2, 14, 15, 512, 4096] {
-            // A last run has as many slots as the others.
+            // The last run has as many slots as the others.
             let slots = depth(Receive::Slots { count });
             assert!((count..count + 14).contains(&slots), "{slots} for {count}");
         }

@@ -1,10 +1,10 @@
-//! One frame out of the ring, into a buffer of its own.
+//! Copies one frame from the ring into a buffer of its own.
 //!
-//! Called by: `packet.rs`. Counters: none; what it drops it says.
+//! Called by: `packet.rs`. Counters: none; it returns the reason of a drop.
 //!
-//! A frame is copied: its place in the ring goes back at once, and the stack may keep a frame as
-//! long as it likes. A tag that the kernel took out of the frame goes back in, because the wire
-//! had it there: whoever splits a trunk looks for it in the bytes.
+//! The copy lets the kernel reuse the place at once, while the stack keeps the frame as long as it
+//! needs. A VLAN tag that the kernel removed is inserted again, because `vlan` looks for it in the
+//! bytes.
 
 use base::DropReason;
 use mbuf::{Mbuf, Pool, copy};
@@ -12,14 +12,14 @@ use mbuf::{Mbuf, Pool, copy};
 use super::ring::Slot;
 use crate::vnet::Header;
 
-/// Bytes in front of a tag: both hardware addresses. Bytes of a tag.
+/// Bytes before a tag (both hardware addresses), and bytes of a tag.
 pub(super) const ADDRESSES: usize = 12;
 pub(super) const TAG: usize = 4;
 
-/// The frame as an mbuf.
+/// Make an mbuf of a frame in the ring.
 ///
 /// # Errors
-/// Why it is dropped.
+/// The reason why it is dropped.
 #[inline]
 pub(super) fn frame(
     slot: Option<Slot<'_>>,

@@ -1,13 +1,13 @@
-//! The receive ring that the kernel fills and we empty: memory of both, and who owns which part.
+//! The receive ring, which the kernel fills and we empty: shared memory, and who owns which part.
 //!
 //! Called by: `packet.rs`. Source: Linux `uapi/linux/if_packet.h`, and
 //! `Documentation/networking/packet_mmap.rst`.
 //!
-//! A part is a block (TPACKET_V3, any number of frames in it) or a slot (TPACKET_V2, one frame).
-//! Each begins with a status word: the kernel stores `USER` when it has filled the part and does
-//! not touch it until we store `KERNEL`. Nothing of a part is read before the load that saw `USER`
+//! A part is a block (TPACKET_V3, any number of frames) or a slot (TPACKET_V2, one frame). Each
+//! begins with a status word: the kernel stores `USER` when it has filled the part and does not
+//! touch it until we store `KERNEL`. Nothing of a part is read before the load that saw `USER`
 //! (acquire), nor after our store (release): that is the invariant of every `unsafe` here. Offsets
-//! and lengths in it are checked against the part, so a kernel that erred costs a part, no more.
+//! and lengths are checked against the part, so a wrong one from the kernel only loses the part.
 #![allow(unsafe_code)]
 
 use core::ffi::c_void;
@@ -20,26 +20,26 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::vnet;
 
-/// Bytes of the ring's bookkeeping for a frame, at most: its head, the link's address, alignment,
-/// the virtio header. A block has 48 more.
+/// Maximum bytes of a frame's metadata in the ring: header, link address, alignment, virtio header.
+/// A block has 48 more.
 pub(super) const OVERHEAD: usize = 256;
 
-/// Bytes of a frame that counts for one where only bytes are limited: a quarter of a full-size one,
-/// as in `mitigation.rs`.
+/// Bytes per frame in a ring that is limited in bytes: a quarter of a full-size frame, as in
+/// `mitigation.rs`.
 const COUNTED: usize = 1_514_usize.div_ceil(4);
 
-/// What heads are aligned to, `TPACKET_ALIGNMENT`.
+/// The alignment of frame headers, `TPACKET_ALIGNMENT`.
 const ALIGNMENT: usize = 16;
 
-/// Where `sll_pkttype` is in `struct sockaddr_ll`.
+/// The offset of `sll_pkttype` in `struct sockaddr_ll`.
 const PACKET_TYPE: usize = 10;
 
-/// Where the parts of the ring are, and of which kind.
+/// The layout of a ring. A run is a block of the kernel: several slots of TPACKET_V2, or one block
+/// of TPACKET_V3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) blocks: bool,
-    /// Bytes from one part to the next within a run of them, and parts in a run: a run is a block
-    /// of the kernel's, and a block of TPACKET_V3 is one part.
+    /// Bytes from one part to the next within a run.
     pub(super) part_len: usize,
     pub(super) parts_a_run: usize,
     pub(super) run_len: usize,
@@ -47,7 +47,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Frames that such a ring holds.
+    /// Capacity in frames.
     pub(super) const fn depth(&self) -> usize {
         let frames = if self.blocks { self.part_len / (COUNTED + OVERHEAD) } else { 1 };
         frames * self.parts_a_run * self.runs
@@ -56,29 +56,29 @@ impl Shape {
 
 /// A received frame in the ring.
 pub(super) struct Slot<'a> {
-    /// The virtio header in front of it.
+    /// Its virtio header.
     pub(super) header: [u8; vnet::LEN_MAX],
-    /// As much of it as the ring holds.
+    /// Its bytes, as many as the ring holds.
     pub(super) bytes: &'a [u8],
     /// Its length on the wire.
     pub(super) len: usize,
-    /// A tag that the kernel took out: protocol identifier and control information.
+    /// A VLAN tag that the kernel removed: TPID and TCI.
     pub(super) tag: Option<(u16, u16)>,
-    /// When the kernel saw it, in nanoseconds since 1970.
+    /// The kernel's timestamp, in nanoseconds since 1970.
     pub(super) time_ns: u64,
     /// This machine sent it.
     pub(super) is_sent: bool,
 }
 
-/// The mapped memory, and how far it was read.
+/// The mapped memory, and the read position.
 pub(super) struct Ring {
     start: NonNull<u8>,
     shape: Shape,
     current: usize,
-    /// Frames of the current block that were not read yet, and where the next one is in it.
+    /// Unread frames of the current block, and the offset of the next one in it.
     left: u32,
     next: usize,
-    /// Parts emptied since the ring was last found empty: losses take a ring that was full.
+    /// Parts emptied since the ring was last found empty: only a full ring loses frames.
     emptied: usize,
     losing: bool,
 }
@@ -86,7 +86,7 @@ pub(super) struct Ring {
 // SAFETY: the mapping belongs to this value alone, and may be used from any one thread.
 unsafe impl Send for Ring {}
 
-/// The head of a frame, whatever the version.
+/// The metadata of a frame, of either version.
 struct Head {
     status: u32,
     len: usize,
@@ -94,12 +94,12 @@ struct Head {
     mac: usize,
     tag: (u16, u16),
     time: (u32, u32),
-    /// Where the link's address is, `struct sockaddr_ll`.
+    /// The offset of the frame's `struct sockaddr_ll`.
     address: usize,
 }
 
 impl Ring {
-    /// Map the ring of a socket that was given one of this shape.
+    /// Map the ring of a socket, which was made with this shape.
     pub(super) fn map(fd: impl AsFd, shape: Shape) -> Result<Ring> {
         let (len, protection) = (shape.run_len * shape.runs, ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: a new mapping, wherever the kernel has room for it.
@@ -108,7 +108,7 @@ impl Ring {
         Ok(Ring { start, shape, current: 0, left: 0, next: 0, emptied: 0, losing: false })
     }
 
-    /// Frames that it holds.
+    /// Capacity in frames.
     pub(super) fn depth(&self) -> usize {
         self.shape.depth()
     }
@@ -117,7 +117,7 @@ impl Ring {
         self.shape.parts_a_run * self.shape.runs
     }
 
-    /// Where the current part begins.
+    /// The offset of the current part in the mapping.
     #[inline]
     fn at(&self) -> usize {
         let (run, part) = match self.shape.parts_a_run {
@@ -127,7 +127,7 @@ impl Ring {
         run * self.shape.run_len + part * self.shape.part_len
     }
 
-    /// The status word of the current part: behind version and private offset in a block.
+    /// The status word of the current part; in a block it follows version and private offset.
     #[inline]
     fn status(&self) -> &AtomicU32 {
         let at = self.at() + if self.shape.blocks { 8 } else { 0 };
@@ -136,7 +136,7 @@ impl Ring {
         unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(at).cast()) }
     }
 
-    /// A value of the current part, which must be ours; `None` if it is not inside.
+    /// Read a value of the current part, which must be ours; `None` if it is out of bounds.
     #[inline]
     fn read<T: Copy>(&self, offset: usize) -> Option<T> {
         self.range(offset, size_of::<T>())?;
@@ -144,7 +144,7 @@ impl Ring {
         Some(unsafe { self.start.as_ptr().add(self.at() + offset).cast::<T>().read_unaligned() })
     }
 
-    /// Bytes of the current part, which must be ours; `None` if they are not inside.
+    /// Bytes of the current part, which must be ours; `None` if they are out of bounds.
     #[inline]
     fn slice(&self, offset: usize, len: usize) -> Option<&[u8]> {
         self.range(offset, len)?;
@@ -166,17 +166,17 @@ impl Ring {
         self.left > 0 || self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
-    /// Did the kernel perhaps lose frames since this was last asked?
+    /// May the kernel have lost frames since the last call?
     pub(super) fn may_have_lost(&mut self) -> bool {
         core::mem::take(&mut self.losing)
     }
 
-    /// Look at the next frame and give its place back; `None` if there is none. What `look` is
-    /// given is `None` where the kernel's words make no sense.
+    /// Call `look` with the next frame, then give its place back; `None` if there is no frame.
+    /// `look` gets `None` if the frame's metadata is invalid.
     #[inline]
     pub(super) fn take<R>(&mut self, look: impl FnOnce(Option<Slot<'_>>) -> R) -> Option<R> {
         if self.left == 0 && !self.open() {
-            // A full ring was emptied: what came meanwhile found no room.
+            // A full ring was emptied: later frames may have found no room.
             self.losing |= core::mem::take(&mut self.emptied) + 1 >= self.parts();
             return None;
         }
@@ -192,7 +192,7 @@ impl Ring {
         Some(result)
     }
 
-    /// Begin with the current part, if it is ours and has frames.
+    /// Start reading the current part, if it is ours and has frames.
     #[inline]
     fn open(&mut self) -> bool {
         let status = self.status().load(Ordering::Acquire);
@@ -219,8 +219,8 @@ impl Ring {
         self.emptied += 1;
     }
 
-    /// The head of the next frame in a block, and how far it is to the one behind it. Where there
-    /// is none the rest of the block is lost.
+    /// The metadata of the next frame in a block, and the distance to the frame after it. If it is
+    /// out of bounds, the rest of the block is lost.
     #[inline]
     fn head_in_block(&mut self) -> (Option<Head>, usize) {
         let Some(head) = self.read::<libc::tpacket3_hdr>(self.next) else {

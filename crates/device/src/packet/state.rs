@@ -1,7 +1,6 @@
-//! What has become of the interface that a socket is bound to.
+//! The state of the interface that a socket is bound to.
 //!
-//! Called by: `packet.rs` and `watch.rs`, when the kernel says that something has. Source:
-//! packet(7).
+//! Called by: `packet.rs` and `watch.rs`, after the kernel reported a change. Source: packet(7).
 
 use core::ffi::c_int;
 use std::os::fd::OwnedFd;
@@ -11,22 +10,22 @@ use rustix::net::sockopt;
 use super::sys;
 use crate::interface;
 
-/// An interface, as its socket finds it.
+/// The state of an interface, seen from its socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Up,
     Down,
-    /// The socket's is gone; there is another one of its name, of this number.
+    /// The socket's interface is gone; there is another one of its name, with this index.
     Another(c_int),
-    /// There is none of that name.
+    /// There is no interface of that name.
     Missing,
 }
 
 impl State {
-    /// Ask the kernel. The socket's error, which tells of a change, is taken off it: who polls the
-    /// socket sleeps until the next one.
+    /// Ask the kernel. This clears the socket's error, which reported the change, so that a poll of
+    /// the socket sleeps until the next one.
     pub(super) fn of(fd: &OwnedFd, name: &str) -> State {
-        // First the error, then what there is: a change in between leaves an error again.
+        // First clear the error, then look: a change in between leaves an error again.
         let _ = sockopt::socket_error(fd);
         let Ok(index) = interface::index(fd, name) else { return State::Missing };
         if sys::bound_to(fd) != Ok(index) {

@@ -11,19 +11,19 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::io::{Errno, Result, read};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
-/// Every protocol: `ETH_P_ALL` in network byte order, as packet sockets want it.
+/// Every protocol: `ETH_P_ALL` in network byte order, as packet sockets need it.
 const EVERYTHING: u16 = (libc::ETH_P_ALL as u16).to_be();
 
-/// Most messages that are read at once when interfaces change.
+/// Maximum messages that [`drain`] reads.
 const MESSAGES: usize = 64;
 
-/// A socket that hears nothing yet: protocol 0.
+/// A socket that receives nothing yet: protocol 0.
 pub(super) fn socket() -> Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)
 }
 
-/// A socket that will hear of changes of interfaces, in this thread's namespace.
+/// A netlink socket for changes of interfaces in this thread's namespace; see [`listen`].
 pub(super) fn listener() -> Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     // Protocol 0 is NETLINK_ROUTE.
@@ -31,22 +31,22 @@ pub(super) fn listener() -> Result<OwnedFd> {
     // SAFETY: all zeros are a sockaddr_nl.
     let mut address: libc::sockaddr_nl = unsafe { core::mem::zeroed() };
     address.nl_family = libc::AF_NETLINK as u16;
-    // Without a number, which the kernel picks here, a socket hears nothing.
+    // An unbound socket receives nothing; the kernel picks the port ID.
     bind_to(&listener, &address)?;
     Ok(listener)
 }
 
-/// Begin or end to hear of changes.
+/// Start or stop receiving changes of interfaces.
 pub(super) fn listen(listener: impl AsFd, on: bool) -> Result<()> {
     let option = if on { libc::NETLINK_ADD_MEMBERSHIP } else { libc::NETLINK_DROP_MEMBERSHIP };
     set(listener, libc::SOL_NETLINK, option, &libc::RTNLGRP_LINK)
 }
 
-/// Forget what changed so far.
+/// Discard pending messages.
 pub(super) fn drain(listener: impl AsFd) {
     let mut message = [0u8; 64];
     for _ in 0..MESSAGES {
-        // A message too long is cut; one lost for want of room was news as well.
+        // A long message is truncated; ENOBUFS reports messages lost for want of room.
         match read(&listener, &mut message) {
             Ok(_) | Err(Errno::NOBUFS | Errno::INTR) => {}
             Err(_) => return,
@@ -54,12 +54,12 @@ pub(super) fn drain(listener: impl AsFd) {
     }
 }
 
-/// Set an option that takes a number.
+/// Set an option that takes an integer.
 pub(super) fn set_number(fd: impl AsFd, option: c_int, value: c_int) -> Result<()> {
     set(fd, libc::SOL_PACKET, option, &value)
 }
 
-/// Make the receive ring, whose shape `T` says: `tpacket_req` or `tpacket_req3`.
+/// Make the receive ring; `T` is `tpacket_req` or `tpacket_req3`.
 pub(super) fn set_ring<T: Copy>(fd: impl AsFd, shape: &T) -> Result<()> {
     set(fd, libc::SOL_PACKET, libc::PACKET_RX_RING, shape)
 }
@@ -73,13 +73,13 @@ fn set<T: Copy>(fd: impl AsFd, level: c_int, option: c_int, value: &T) -> Result
     done(result)
 }
 
-/// An option that is `N` 32-bit words.
+/// Read an option of `N` 32-bit words.
 fn words<const N: usize>(fd: impl AsFd, option: c_int) -> Result<[u32; N]> {
     let mut words = [0u32; N];
     let mut len = size_of_val(&words) as libc::socklen_t;
     let fd = fd.as_fd().as_raw_fd();
     // SAFETY: the descriptor is borrowed, hence open; the kernel writes at most `len` bytes, which
-    // `words` has, and any bits are words.
+    // `words` has, and any bit pattern is valid for them.
     let result = unsafe {
         let to = words.as_mut_ptr().cast();
         libc::getsockopt(fd, libc::SOL_PACKET, option, to, &raw mut len)
@@ -87,18 +87,18 @@ fn words<const N: usize>(fd: impl AsFd, option: c_int) -> Result<[u32; N]> {
     done(result).map(|()| words)
 }
 
-/// Frames lost in the kernel since the last time this was asked.
+/// Frames lost in the kernel since the last call.
 pub(super) fn lost(fd: impl AsFd) -> Result<u32> {
-    // Packets, drops, and with TPACKET_V3 how often the queue froze.
+    // Packets, drops, and with TPACKET_V3 the freeze count.
     words::<3>(fd, libc::PACKET_STATISTICS).map(|[_, drops, _]| drops)
 }
 
-/// The number of the group that a socket is in.
+/// The ID of a socket's fanout group.
 pub(super) fn fanout(fd: impl AsFd) -> Result<u16> {
     words::<1>(fd, libc::PACKET_FANOUT).map(|[group]| group as u16)
 }
 
-/// Hear and send frames of the interface with this number.
+/// Bind to the interface with this index.
 pub(super) fn bind(fd: impl AsFd, index: c_int) -> Result<()> {
     // SAFETY: all zeros are a sockaddr_ll.
     let mut address: libc::sockaddr_ll = unsafe { core::mem::zeroed() };
@@ -108,7 +108,7 @@ pub(super) fn bind(fd: impl AsFd, index: c_int) -> Result<()> {
     bind_to(fd, &address)
 }
 
-/// bind(2) with an address of whatever family.
+/// bind(2) with an address of any family.
 fn bind_to<T: Copy>(fd: impl AsFd, address: &T) -> Result<()> {
     let len = size_of::<T>() as libc::socklen_t;
     let fd = fd.as_fd().as_raw_fd();
@@ -116,20 +116,20 @@ fn bind_to<T: Copy>(fd: impl AsFd, address: &T) -> Result<()> {
     done(unsafe { libc::bind(fd, (&raw const *address).cast(), len) })
 }
 
-/// The number of the interface that a socket is bound to; negative if that is gone.
+/// The index of the interface that a socket is bound to; negative if that is gone.
 pub(super) fn bound_to(fd: impl AsFd) -> Result<c_int> {
     // SAFETY: all zeros are a sockaddr_ll.
     let mut address: libc::sockaddr_ll = unsafe { core::mem::zeroed() };
     let mut len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
     let fd = fd.as_fd().as_raw_fd();
-    // SAFETY: the descriptor is open; the kernel writes at most `len` bytes into `address`, which
-    // any bits are one of.
+    // SAFETY: the descriptor is open; the kernel writes at most `len` bytes into `address`, for
+    // which any bit pattern is valid.
     done(unsafe { libc::getsockname(fd, (&raw mut address).cast(), &raw mut len) })?;
     let known = len as usize >= offset_of!(libc::sockaddr_ll, sll_hatype);
     Ok(if known { address.sll_ifindex } else { -1 })
 }
 
-/// Hear frames for other stations as well.
+/// Receive frames for other stations too.
 pub(super) fn join_promiscuous(fd: impl AsFd, index: c_int) -> Result<()> {
     let request = libc::packet_mreq {
         mr_ifindex: index,
@@ -140,7 +140,7 @@ pub(super) fn join_promiscuous(fd: impl AsFd, index: c_int) -> Result<()> {
     set(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
-/// Share an interface's frames among the sockets of a group.
+/// Join a fanout group, whose sockets share an interface's frames.
 pub(super) fn join_group(fd: impl AsFd, group: u16, kind_and_flags: c_uint) -> Result<()> {
     set(fd, libc::SOL_PACKET, libc::PACKET_FANOUT, &(u32::from(group) | kind_and_flags << 16))
 }

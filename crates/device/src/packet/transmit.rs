@@ -1,7 +1,7 @@
-//! Frames into the socket: a burst by one system call.
+//! Sends a burst by one system call.
 //!
-//! Called by: `packet.rs`. sendmmsg(2) goes on until a frame is refused and says how far it came;
-//! why, the next call says, for that frame.
+//! Called by: `packet.rs`. sendmmsg(2) stops at a frame that is refused and returns how many it
+//! sent; the next call, which begins with that frame, returns the error.
 
 use std::io::IoSlice;
 
@@ -15,20 +15,20 @@ use super::PacketSocket;
 use crate::BURST;
 use crate::vnet::{self, Header};
 
-/// How a call that sends frames ended.
+/// Why a call that sends frames ended.
 pub(super) enum Sent {
-    /// All of them went.
+    /// All frames were sent, or the next call will tell.
     All,
     /// The kernel has no room for the next one now.
     Full,
-    /// The next one cannot go.
+    /// The next one cannot be sent.
     Dropped(DropReason),
-    /// None goes now.
+    /// The interface is down: none can be sent now.
     LinkDown,
 }
 
 impl PacketSocket {
-    /// Send frames from the front on; how many went, and what about the next one.
+    /// Send frames from the front on; returns how many were sent and why it ended.
     pub(super) fn send(&mut self, frames: &[Mbuf]) -> (usize, Sent) {
         let mut headers = ArrayVec::<[u8; vnet::LEN], BURST>::new();
         let mut ended = Sent::All;
@@ -64,14 +64,14 @@ impl PacketSocket {
         };
         match result {
             Ok(sent) if sent == headers.len() => (sent, ended),
-            // Why the next one stays, the next call says.
+            // The next call returns the error of the next frame.
             Ok(sent) if sent > 0 => (sent, Sent::All),
             Ok(_) => (0, Sent::Full),
             Err(errno) => (0, self.not_sent(errno)),
         }
     }
 
-    /// What stands in front of a frame; the reason if it cannot go.
+    /// The virtio header of a frame, or the reason why it cannot be sent.
     #[inline]
     fn header(&self, frame: &Mbuf) -> Result<[u8; vnet::LEN], DropReason> {
         let len = frame.len();
@@ -83,7 +83,7 @@ impl PacketSocket {
         header.map(Header::to_bytes).map_err(|_| DropReason::DeviceRefused)
     }
 
-    /// What an error on sending means.
+    /// Handle an error of a send.
     #[cold]
     fn not_sent(&mut self, errno: Errno) -> Sent {
         match errno {
@@ -95,7 +95,7 @@ impl PacketSocket {
             Errno::MSGSIZE => Sent::Dropped(DropReason::DeviceFrameTooBig),
             // The interface's own queue was full: the kernel took the frame, and freed it.
             Errno::NOBUFS => Sent::Dropped(DropReason::DeviceQueueFull),
-            // This frame, or this moment's memory: the next one may pass.
+            // This frame was refused, or memory was short: the next one may pass.
             _ => Sent::Dropped(DropReason::DeviceRefused),
         }
     }

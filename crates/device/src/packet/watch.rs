@@ -1,12 +1,12 @@
-//! An interface's frames, received and sent, for who only looks.
+//! Shows an interface's frames, received and sent, to a passive observer.
 //!
 //! Called by: `wirespeed dump` and `top`. Counters: [`Watch::lost`].
 //!
-//! A frame is shown in the ring that the kernel filled, with the kernel's time; who wants to keep
-//! something copies it. What the wire has and the kernel took out, a tag, is in front of it again.
+//! A frame is shown in place, in the kernel's ring, with the kernel's timestamp; the caller copies
+//! what it keeps. A VLAN tag that the kernel removed is in front of the frame again.
 //!
-//! An interface that goes down is watched on, and shown when it is up again. One that is deleted is
-//! gone for good: [`Watch::trouble`] tells which.
+//! A watch survives an interface that goes down and up again. A deleted interface is gone for good.
+//! [`Watch::trouble`] tells which.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -21,33 +21,34 @@ use crate::interface;
 use crate::packet::error::refused;
 use crate::vnet::Header;
 
-/// A frame that passes, borrowed.
+/// A frame of the interface, borrowed from the ring.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
     front: [u8; ADDRESSES + TAG],
     front_len: usize,
-    /// What is behind the front.
+    /// The bytes after [`Seen::front`].
     pub rest: &'a [u8],
-    /// Its length on the wire, in bytes; there may be fewer here.
+    /// Its length on the wire, in bytes; fewer may be captured.
     pub wire_len: usize,
-    /// When the kernel saw it, in nanoseconds since 1970.
+    /// The kernel's timestamp, in nanoseconds since 1970.
     pub time_ns: u64,
     /// This machine sent it.
     pub is_sent: bool,
-    /// Where a checksum that the sender left to its device begins, and where its field is.
+    /// For a checksum that the sender left to its device: the offsets where the sum begins and of
+    /// its field.
     pub unfinished: Option<(u16, u16)>,
     /// Payload bytes of each segment of a super-segment; else 0.
     pub segment_bytes: u16,
 }
 
 impl Seen<'_> {
-    /// Its first bytes, where the kernel took a tag out: both addresses and the tag. Else none.
+    /// If the kernel removed a tag, the first bytes: both addresses and the tag; else empty.
     pub fn front(&self) -> &[u8] {
         self.front.get(..self.front_len).unwrap_or_default()
     }
 }
 
-/// One interface, watched.
+/// A watched interface.
 pub struct Watch {
     ring: Ring,
     fd: OwnedFd,
@@ -57,12 +58,11 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watch an interface; with `promiscuous` it takes frames for other stations as well. It may be
-    /// down. On a loopback interface, which receives all it sends, a frame is shown as received
-    /// alone, once.
+    /// Watch an interface; with `promiscuous` frames for other stations too. It may be down. A
+    /// loopback interface receives all that it sends, so only the received frames are shown.
     ///
     /// # Errors
-    /// No privilege, no such interface, a link that we do not speak.
+    /// No privilege, no such interface, or an unsupported link type.
     pub fn open(name: &str, promiscuous: bool) -> Result<Watch, PacketError> {
         let fd = sys::socket().map_err(refused("opening a packet socket", name))?;
         let index = interface::index(&fd, name).map_err(refused("the number", name))?;
@@ -75,18 +75,18 @@ impl Watch {
         Ok(Watch { ring, fd, name: name.to_owned(), link, lost: 0 })
     }
 
-    /// What its frames begin with.
+    /// The kind of link header.
     pub fn link(&self) -> LinkKind {
         self.link
     }
 
-    /// Readable when there are frames. With an error when the interface goes down or away, until
-    /// [`Watch::trouble`] is asked.
+    /// Readable when there are frames. Has an error pending when the interface goes down or is
+    /// deleted, until [`Watch::trouble`] is called.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// Look at the next frame; `None` if there is none, or none that makes sense.
+    /// Call `look` with the next frame; `None` if there is none, or its metadata is invalid.
     pub fn next<R>(&mut self, look: impl FnOnce(&Seen<'_>) -> R) -> Option<R> {
         self.ring.take(|slot| slot.as_ref().map(|slot| look(&seen(slot)))).flatten()
     }
@@ -96,9 +96,9 @@ impl Watch {
         self.ring.is_ready()
     }
 
-    /// Why no more frames come, now: [`PacketError::Down`] until it is up again,
-    /// [`PacketError::Gone`] for good. An interface that is down when it is deleted leaves no error
-    /// at the descriptor: who was notified of the one asks again for the other.
+    /// Why no frames come now: [`PacketError::Down`] until the interface is up again,
+    /// [`PacketError::Gone`] for good. Deleting an interface that is down leaves no error at the
+    /// descriptor, so after `Down` call this again from time to time.
     pub fn trouble(&self) -> Option<PacketError> {
         let name = || self.name.clone();
         match State::of(&self.fd, &self.name) {
@@ -108,7 +108,7 @@ impl Watch {
         }
     }
 
-    /// Frames that found no room in the ring so far.
+    /// Frames lost so far because the ring was full.
     pub fn lost(&mut self) -> u64 {
         if let Ok(lost) = sys::lost(&self.fd) {
             self.lost += u64::from(lost);

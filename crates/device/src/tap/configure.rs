@@ -1,8 +1,8 @@
-//! Setting up the kernel's end of a TAP or TUN: hardware address, MTU, addresses, up.
+//! Configures the kernel's end of a TAP or TUN: hardware address, MTU, queue, addresses, up.
 //!
-//! Called by: programs, before the stack has the device. The addresses are the kernel's: its end of
-//! the wire is another host. Source: netdevice(7); no netlink, because six old calls do all of
-//! this.
+//! Called by: programs, before the stack has the device. The addresses are the kernel's: it is
+//! another host, at the other end of the link. Source: netdevice(7), whose ioctls suffice without
+//! netlink.
 
 use core::net::IpAddr;
 use std::os::fd::AsFd;
@@ -13,31 +13,30 @@ use rustix::net::AddressFamily;
 use super::{Tap, TapError, error};
 use crate::interface;
 
-/// What to set on the kernel's end. What is `None` stays as it is.
+/// The settings of the kernel's end. `None` leaves a setting as it is.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     /// Hardware address; TAP only.
     pub mac: Option<MacAddr>,
     /// The largest packet, both ways.
     pub mtu: Option<Mtu>,
-    /// Frames that may wait for us in the kernel; more are lost. Linux begins with 1,000 for a TAP
-    /// and 500 for a TUN: where many short ones come at once that is not long.
+    /// Frames that may wait for us in the kernel (`txqueuelen`); more are lost. The default of
+    /// Linux is 1,000 for a TAP and 500 for a TUN, which is short for bursts of small frames.
     pub queue_frames: Option<u32>,
-    /// The kernel's own addresses on this wire: one of IPv4, which replaces the one it had, and
-    /// any number of IPv6.
+    /// The kernel's own addresses on this link: one IPv4 address, which replaces the previous one,
+    /// and any number of IPv6 addresses.
     pub addresses: Vec<Cidr>,
     /// Bring it up.
     pub up: bool,
 }
 
 impl Tap {
-    /// Set up the kernel's end, in the order of [`Setup`]'s fields. It takes CAP_NET_ADMIN, and an
-    /// interface in the network namespace of the calling thread. Call it before a stack has the
-    /// device: [`crate::Device::limits`] change with the MTU.
+    /// Configure the kernel's end, in the order of [`Setup`]'s fields. This needs CAP_NET_ADMIN,
+    /// and the interface in the network namespace of the calling thread. Call it before a stack has
+    /// the device: [`crate::Device::limits`] change with the MTU.
     ///
     /// # Errors
-    /// [`TapError::NoPrivilege`], [`TapError::NotHere`], or [`TapError::Refused`] with what was
-    /// asked.
+    /// [`TapError::NoPrivilege`], [`TapError::NotHere`], or [`TapError::Refused`] with the setting.
     pub fn configure(&mut self, setup: &Setup) -> Result<(), TapError> {
         let name = self.name().to_owned();
         if name.is_empty() {
@@ -81,14 +80,14 @@ impl Tap {
         ethernet.then(|| interface::mac(self.fd.as_fd()).ok()).flatten()
     }
 
-    /// A hardware address for our end: never the kernel's, and the same each time for the same
-    /// interface; `None` where there is no kernel's.
+    /// A hardware address for our end, derived from the kernel's and different from it; `None` if
+    /// the kernel's end has none.
     pub fn our_mac(&self) -> Option<MacAddr> {
         self.kernel_mac().map(beside)
     }
 }
 
-/// Another unicast address, locally administered (IEEE 802 section 8.4).
+/// A different unicast address, locally administered (IEEE 802 section 8.4).
 fn beside(MacAddr([first, b, c, d, e, last]): MacAddr) -> MacAddr {
     MacAddr([first & !1 | 2, b, c, d, e, last ^ 1])
 }

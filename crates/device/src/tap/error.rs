@@ -1,4 +1,4 @@
-//! What can go wrong with a TAP or TUN, each with what its user can do about it.
+//! The errors of a TAP or TUN, each with advice for the user.
 //!
 //! Called by: the files of `tap`.
 
@@ -6,7 +6,7 @@ use core::fmt;
 
 use rustix::io::Errno;
 
-/// Why an interface could not be opened, adopted or set up, or why it does not carry frames.
+/// Why an interface could not be opened, adopted or configured, or why it does not carry frames.
 ///
 /// [`fmt::Display`] gives one sentence for what happened and one with the command that helps.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,9 +16,9 @@ pub enum TapError {
     NoDriver,
     /// `/dev/net/tun` may not be opened for reading and writing.
     OpenDenied,
-    /// Making or joining the interface takes a privilege.
+    /// Creating or joining the interface needs a privilege.
     NoPrivilege {
-        /// The interface; empty where the kernel was to choose.
+        /// The interface; empty if the kernel was to choose.
         name: String,
     },
     /// The name has more than 15 bytes.
@@ -26,7 +26,7 @@ pub enum TapError {
         /// As given.
         name: String,
     },
-    /// The kernel does not take this name with these flags.
+    /// The kernel refuses this name with these flags.
     Mismatch {
         /// As given.
         name: String,
@@ -36,19 +36,19 @@ pub enum TapError {
         /// The interface.
         name: String,
     },
-    /// The descriptor handed in cannot carry frames.
+    /// The adopted descriptor cannot carry frames.
     BadDescriptor {
         /// What is wrong with it.
         why: &'static str,
     },
     /// No interface of that name in this thread's network namespace.
     NotHere {
-        /// The interface; empty for an adopted descriptor that does not say.
+        /// The interface; empty for an adopted descriptor without a name.
         name: String,
     },
     /// A setting was refused.
     Refused {
-        /// What was asked.
+        /// The setting.
         what: String,
         /// The interface.
         name: String,
@@ -60,7 +60,7 @@ pub enum TapError {
         /// The interface.
         name: String,
     },
-    /// The interface, or what was at the other end of the descriptor, is gone for good.
+    /// The interface, or the other end of the descriptor, is gone for good.
     Gone {
         /// The interface.
         name: String,
@@ -146,7 +146,7 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// What a refused opening of `/dev/net/tun` means.
+/// The error for a failed open of `/dev/net/tun`.
 pub(super) fn opening(errno: Errno) -> TapError {
     match errno {
         Errno::ACCESS | Errno::PERM => TapError::OpenDenied,
@@ -155,7 +155,7 @@ pub(super) fn opening(errno: Errno) -> TapError {
     }
 }
 
-/// What a refused TUNSETIFF means.
+/// The error for a failed TUNSETIFF.
 pub(super) fn attaching(name: &str, errno: Errno) -> TapError {
     let name = name.to_owned();
     match errno {
@@ -167,7 +167,7 @@ pub(super) fn attaching(name: &str, errno: Errno) -> TapError {
     }
 }
 
-/// What a refused setting means.
+/// The error for a failed setting.
 pub(super) fn refused(what: &str, name: &str, errno: Errno) -> TapError {
     let name = name.to_owned();
     match errno {

@@ -1,7 +1,7 @@
-//! Getting a TAP or TUN: opened by name, several queues of one, or adopted from outside.
+//! Opens a TAP or TUN by name, opens several queues of one, or adopts a descriptor.
 //!
-//! Called by: programs, once. Sources: the kernel's `Documentation/networking/tuntap.rst`, tun_tap
-//! in `uapi/linux/if_tun.h`.
+//! Called by: programs, once. Sources: the kernel's `Documentation/networking/tuntap.rst`,
+//! `uapi/linux/if_tun.h`.
 
 use core::ffi::c_int;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,20 +15,21 @@ use super::ring::Ring;
 use super::{Tap, TapError, error, sys};
 use crate::{interface, vnet};
 
-/// What to open.
+/// The interface to open.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The interface's name, 15 bytes at most; it is made if it is not there, and then goes with
-    /// its last descriptor. `None`: the kernel chooses, `tap0` or `tun0` and on.
+    /// The interface's name, at most 15 bytes. If it does not exist it is created, and deleted with
+    /// its last descriptor. `None`: the kernel chooses, from `tap0` or `tun0` on.
     pub name: Option<String>,
     /// Ethernet frames (TAP) or bare IP packets (TUN).
     pub link: LinkKind,
-    /// Checksum offload and super-segments both ways, by a virtio header in front of each frame.
+    /// Use checksum offload and super-segments both ways, by a virtio header before each frame.
     pub vnet_hdr: bool,
-    /// Let more queues join: several [`Tap`]s of one interface, the kernel spreads flows.
+    /// Allow several queues: several [`Tap`]s of one interface, over which the kernel spreads
+    /// flows.
     pub multi_queue: bool,
-    /// Write a burst by one system call (io_uring) instead of one a frame. Where the kernel has no
-    /// io_uring, or forbids it, frames go one by one.
+    /// Write a burst by one system call (io_uring) instead of one per frame. If the kernel lacks or
+    /// forbids io_uring, each frame is a write.
     pub io_uring: bool,
 }
 
@@ -45,31 +46,32 @@ impl Default for Config {
     }
 }
 
-/// What a descriptor from outside carries, where it cannot be asked: it is a socket, or asking is
-/// forbidden (Android). What a TAP or TUN says of itself goes before this, except the MTU.
+/// What an adopted descriptor carries, if it cannot be queried: it is a socket, or queries are
+/// forbidden (Android). A TAP or TUN that can be queried overrides this, except the MTU.
 #[derive(Clone, Copy, Debug)]
 pub struct Declared {
-    /// What frames begin with.
+    /// The kind of link header.
     pub link: LinkKind,
-    /// Bytes of virtio header in front of each frame: 0 for none, else 10 to 32.
+    /// Bytes of virtio header before each frame: 0 for none, else 10 to 32.
     pub vnet_header_len: usize,
-    /// The largest packet, link header not included; the device cannot find it out.
+    /// The largest packet, link header not included; a descriptor cannot be queried for it.
     pub mtu: Mtu,
 }
 
 impl Default for Declared {
-    /// Bare IP packets of at most 1,500 bytes without a header: what a VPN service hands out.
+    /// Bare IP packets of at most 1,500 bytes without a virtio header, as VPN services pass them.
     fn default() -> Declared {
         Declared { link: LinkKind::Ip, vnet_header_len: 0, mtu: Mtu::ETHERNET }
     }
 }
 
 impl Tap {
-    /// Open an interface, making it if need be. It is down and without addresses until
-    /// [`Tap::configure`] or another program sets it up.
+    /// Open an interface; create it if it does not exist. It is down and without addresses until
+    /// [`Tap::configure`] or another program configures it.
     ///
     /// # Errors
-    /// No driver, no privilege, a name too long, taken or of another kind.
+    /// No driver, no privilege, or a name that is too long, in use, or of another kind of
+    /// interface.
     pub fn open(config: &Config) -> Result<Tap, TapError> {
         let name = config.name.as_deref().unwrap_or("");
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -91,7 +93,7 @@ impl Tap {
         Ok(tap)
     }
 
-    /// Open `count` queues of one interface, one at least: for as many stacks, on as many threads.
+    /// Open `count` queues of one interface (at least one), for as many stacks on as many threads.
     ///
     /// # Errors
     /// As [`Tap::open`].
@@ -105,13 +107,13 @@ impl Tap {
         Ok(queues)
     }
 
-    /// Take over a descriptor that another program opened and set up: a TAP, a TUN, a macvtap, or a
-    /// datagram or seqpacket socket with one frame in each message. It is asked what it is; where
-    /// it cannot say, `declared` does. It is made non-blocking, for all who share it; nothing else
-    /// of it is changed, so this takes no privilege.
+    /// Adopt a descriptor that another program opened and configured: a TAP, a TUN, a macvtap, or a
+    /// datagram or seqpacket socket with one frame per message. The kernel is asked what it is; if
+    /// that fails, `declared` counts. The descriptor becomes non-blocking, for everyone who shares
+    /// it; nothing else changes, so this needs no privilege.
     ///
     /// # Errors
-    /// [`TapError::BadDescriptor`], with what is wrong.
+    /// [`TapError::BadDescriptor`], with the reason.
     pub fn adopt(fd: OwnedFd, declared: &Declared) -> Result<Tap, TapError> {
         usable(&fd)?;
         let (name, link, header_len) = match sys::iff(&fd) {
@@ -148,8 +150,8 @@ fn iff_flags(config: &Config) -> c_int {
         | when(config.multi_queue, libc::IFF_MULTI_QUEUE)
 }
 
-/// Let the kernel leave checksums and cutting to us: that spares it both. Super-segments of
-/// connections with ECN are asked for too; a kernel that cannot is content without them.
+/// Let the kernel send us frames with unfinished checksums, and super-segments. Super-segments of
+/// connections with ECN are requested too; a kernel that refuses them is asked again without.
 fn ask_for_offloads(fd: impl AsFd) -> Result<(), Errno> {
     let plain = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
     sys::set_offload(&fd, plain | libc::TUN_F_TSO_ECN).or_else(|_| sys::set_offload(&fd, plain))
@@ -160,7 +162,7 @@ fn header_len_of(fd: impl AsFd, declared: &Declared) -> usize {
     sys::vnet_header_len(fd).map_or(fallback, |len| usize::try_from(len).unwrap_or(0))
 }
 
-/// Can frames go in and out of it, one at a time?
+/// Check that the descriptor can carry frames both ways and keeps them apart.
 fn usable(fd: &OwnedFd) -> Result<(), TapError> {
     let flags = fcntl_getfl(fd).map_err(|_| bad("it is not open"))?;
     if flags & OFlags::RWMODE != OFlags::RDWR {

@@ -1,18 +1,19 @@
-//! One frame out of the descriptor, into a buffer that fits it.
+//! Reads one frame from the descriptor into a buffer of suitable size.
 //!
-//! Called by: `tap.rs`. Counters: none; what it drops it says.
+//! Called by: `tap.rs`. Counters: none; it returns the reason of a drop.
 //!
 //! # Which buffer
-//! A frame's length is known only when it was read, and with offloads it may be 40 bytes or 64 KB.
-//! So each read is offered two pieces of memory: a 2 KB buffer, and behind it a buffer that holds
-//! the longest frame, 1,920 bytes into it. Both are kept until a frame fills them.
-//! - Up to 1,920 bytes, the small buffer is the frame: no copy, no waste.
-//! - A long frame lies in the big buffer but for its first 1,920 bytes, which are copied in front
-//!   of the rest, so that it is contiguous: 30 cache lines beside the 1,000 that the kernel wrote.
-//! - Between the two, a frame that a smaller class would hold (16,256 bytes, with offloads) is
-//!   copied into one. That costs a second pass over bytes that the kernel has just brought into
-//!   the cache, and bounds what a socket buffer of short super-segments takes: a buffer past 2 KB
-//!   is always at least a quarter full. Bulk traffic, in full super-segments, never pays it.
+//! A frame's length is known only after the read, and with offloads it may be 40 bytes or 64 KB. So
+//! each read scatters into two buffers: a 2 KB buffer, then a buffer that holds the longest frame,
+//! from byte 1,920 on. Both are kept until a frame uses them.
+//! - A frame of up to 1,920 bytes is the small buffer: no copy, no waste.
+//! - A long frame is the big buffer; its first 1,920 bytes are copied in front of the rest, so that
+//!   it is contiguous: 30 cache lines beside the 1,000 that the kernel wrote.
+//! - In between, a frame that fits a smaller class (up to 16,256 bytes, with offloads) is copied
+//!   into a buffer of that class. That is a second pass over bytes that the kernel has just brought
+//!   into the cache, and bounds the memory of a sockbuf with short super-segments: a buffer larger
+//!   than 2 KB is always at least a quarter full. Full super-segments of bulk traffic are not
+//!   copied.
 
 use std::io::IoSliceMut;
 use std::os::fd::BorrowedFd;
@@ -23,38 +24,39 @@ use rustix::io::{Errno, read, readv};
 
 use crate::vnet::{self, Header};
 
-/// What came of one read.
+/// The result of one read.
 pub(super) enum Taken {
     /// A frame.
     Frame(Mbuf),
-    /// A frame came and went.
+    /// A frame was read and dropped.
     Dropped(DropReason),
-    /// A read of nothing: a closed peer, or a datagram without bytes.
+    /// The read returned 0 bytes: a closed peer, or an empty datagram.
     Empty,
 }
 
-/// Most bytes of the first piece where there is a second.
+/// Bytes of the first buffer, if there is a second.
 const HEAD: usize = Class::K2.capacity();
 
-/// The buffers that wait for the next frame.
+/// The buffers for the next frame.
 pub(super) struct Receiver {
-    /// Bytes of virtio header in front of each frame; 0 for none.
+    /// Bytes of virtio header before each frame; 0 for none.
     header_len: usize,
-    /// The longest frame that is let in, in bytes.
+    /// The longest frame that is accepted, in bytes.
     max_frame: usize,
-    /// Bytes asked of the pool for the first piece, and for the second; 0 for none.
+    /// Bytes to allocate for the first buffer, and for the second; 0 for none.
     head_len: usize,
     big_len: usize,
-    /// The longest frame that is copied out of the second piece, in bytes.
+    /// The longest frame that is copied out of the second buffer, in bytes.
     copy_max: usize,
     head: Option<Mbuf>,
     big: Option<Mbuf>,
 }
 
 impl Receiver {
-    /// For frames of at most `max_frame` bytes behind `header_len` bytes of virtio header.
+    /// A receiver for frames of at most `max_frame` bytes behind `header_len` bytes of virtio
+    /// header.
     pub(super) fn new(max_frame: usize, header_len: usize) -> Receiver {
-        // A byte more than is allowed: a frame that fills it was cut short.
+        // One byte more than is allowed: a frame that fills it was truncated.
         let wanted = (max_frame + 1).min(Class::K64.capacity());
         let (head_len, big_len) = if wanted <= HEAD { (wanted, 0) } else { (HEAD, wanted) };
         let smaller = [Class::K2, Class::K4, Class::K16].map(Class::capacity);
@@ -65,7 +67,7 @@ impl Receiver {
     /// Read one frame.
     ///
     /// # Errors
-    /// Whatever `read` says; `AGAIN` when there is nothing.
+    /// Those of read(2); `AGAIN` when there is no frame.
     #[inline]
     pub(super) fn take(&mut self, fd: BorrowedFd<'_>, pool: &mut Pool) -> Result<Taken, Errno> {
         if self.head.is_none() {
@@ -94,7 +96,7 @@ impl Receiver {
             return Ok(Taken::Dropped(DropReason::DeviceBadHeader));
         };
         if len > self.max_frame || len >= room {
-            // Without the second piece the frame may have been in order.
+            // Without the second buffer even a valid frame is truncated.
             let starved = self.big.is_none() && self.big_len > 0;
             let starved = starved.then_some(DropReason::MbufExhausted);
             return Ok(Taken::Dropped(starved.unwrap_or(DropReason::DeviceFrameTooBig)));
@@ -109,7 +111,7 @@ impl Receiver {
         Ok(Taken::Frame(frame))
     }
 
-    /// The `len` bytes that were just read, in one piece.
+    /// The `len` bytes that were just read, contiguous.
     #[inline]
     fn collect(&mut self, len: usize, pool: &mut Pool) -> Option<Mbuf> {
         let head = self.head.as_mut()?;
@@ -141,9 +143,9 @@ impl Receiver {
     }
 }
 
-/// Without a buffer a frame is read and lost, as a network card would lose it: leaving it with the
-/// kernel would have a driver that sleeps on the descriptor wake up for nothing. A read that is
-/// shorter than the virtio header is refused, and would look as if the TAP were gone.
+/// Without a buffer, read a frame and drop it, as a network card does. If it stayed with the
+/// kernel, a driver that sleeps on the descriptor would wake up for nothing. The read has room for
+/// a virtio header: the kernel refuses a shorter one, which would look as if the TAP were gone.
 #[cold]
 fn discard(fd: BorrowedFd<'_>) -> Result<Taken, Errno> {
     let got = read(fd, &mut [0; vnet::LEN_MAX])?;

@@ -1,9 +1,8 @@
-//! Several writes by one system call: io_uring as a list of calls, and nothing else of it.
+//! Several writes by one system call; io_uring is used only as a list of calls.
 //!
-//! Called by: `tap/transmit.rs`. A frame written by a call of its own lets the kernel run its
-//! receiver before the next one is there: with super-segments that was two changes of thread a
-//! frame. A burst by one call is one: 1.07 to 1.09 of the bulk throughput
-//! (docs/decisions/0023-io-uring-for-writes.md).
+//! Called by: `tap/transmit.rs`. After a write of one frame the kernel may run the receiver before
+//! the next frame is written: 1.55 context switches per super-segment. One call per burst has 1.07
+//! to 1.09 of the bulk throughput per CPU-second (docs/decisions/0023-io-uring-for-writes.md).
 #![allow(unsafe_code)]
 
 use std::io::IoSlice;
@@ -25,21 +24,21 @@ pub(super) struct Ring {
 pub(super) type Results = ArrayVec<Result<usize, Errno>, BURST>;
 
 impl Ring {
-    /// `None` where the kernel has none, or lets us have none (`kernel.io_uring_disabled`,
-    /// seccomp): then there are plain writes.
+    /// `None` if the kernel has no io_uring or forbids it (`kernel.io_uring_disabled`, seccomp):
+    /// then frames are sent by plain writes.
     pub(super) fn new() -> Option<Ring> {
         let ring = IoUring::new(BURST as u32).ok()?;
         Some(Ring { ring, broken: false })
     }
 
-    /// The kernel takes no more calls: a filter of system calls that came later, for one. What is
-    /// in the queue goes when this is dropped.
+    /// The kernel takes no more submissions, because of a later seccomp filter for example. What is
+    /// still queued is discarded when this is dropped.
     pub(super) fn is_broken(&self) -> bool {
         self.broken
     }
 
-    /// Begin all `writes` in order and wait until they have ended; the descriptor does not block.
-    /// What was not begun has `AGAIN`.
+    /// Submit all `writes` in order and wait until they complete; the descriptor is non-blocking.
+    /// The result of a write that was not submitted is `AGAIN`.
     pub(super) fn write(
         &mut self,
         fd: BorrowedFd<'_>,
@@ -53,8 +52,8 @@ impl Ring {
                 .build()
                 .user_data(number as u64);
             // SAFETY: the descriptor, the slices and what they point at outlive this call, which
-            // does not return before each entry that the kernel took in has completed. What it
-            // took not is never submitted: the ring is broken then, and its owner drops it.
+            // does not return before each entry that the kernel took has completed. An entry that
+            // it did not take is never submitted: the ring is broken then, and its owner drops it.
             if unsafe { self.ring.submission().push(&entry) }.is_err() {
                 break;
             }
@@ -78,8 +77,8 @@ impl Ring {
             if let Err(error) = submitted
                 && error.kind() != std::io::ErrorKind::Interrupted
             {
-                // What the kernel took in reads our memory, and ends by itself; what it did not
-                // goes with the ring.
+                // Entries that the kernel took read our memory, so wait for them. If all open
+                // entries are still in the queue, give up; they are dropped with the ring.
                 if self.ring.submission().len() == open {
                     self.broken = true;
                     return;

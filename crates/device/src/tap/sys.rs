@@ -11,8 +11,8 @@ use rustix::ioctl::{IntegerSetter, Opcode, Setter, Updater, ioctl};
 
 use crate::interface::{IfReq, request};
 
-/// Make `fd` a queue of the interface `name` (`%d` stands for a number; empty: the kernel's
-/// choice); returns the name it has.
+/// Make `fd` a queue of the interface `name` (`%d` stands for a number; empty: the kernel chooses);
+/// returns the interface's name.
 pub(super) fn set_iff(fd: impl AsFd, name: &str, flags: c_int) -> Result<String> {
     let mut req = IfReq::named(name)?;
     req.set_flags(flags as c_short);
@@ -27,21 +27,21 @@ pub(super) fn iff(fd: impl AsFd) -> Result<(String, c_int)> {
     Ok((req.name(), c_int::from(req.flags())))
 }
 
-/// Which offloads the kernel's frames may rely on: `TUN_F_` bits.
+/// Set which offloads the kernel may use in frames for us: `TUN_F_` bits.
 pub(super) fn set_offload(fd: impl AsFd, features: c_uint) -> Result<()> {
     const OPCODE: Opcode = libc::TUNSETOFFLOAD as Opcode;
     // SAFETY: TUNSETOFFLOAD takes an integer, no pointer.
     unsafe { ioctl(fd, IntegerSetter::<OPCODE>::new_usize(features as usize)) }
 }
 
-/// Bytes of virtio header in front of each frame.
+/// Set the length of the virtio header before each frame, in bytes.
 pub(super) fn set_vnet_header_len(fd: impl AsFd, len: c_int) -> Result<()> {
     const OPCODE: Opcode = libc::TUNSETVNETHDRSZ as Opcode;
     // SAFETY: TUNSETVNETHDRSZ reads an int.
     unsafe { ioctl(fd, Setter::<OPCODE, c_int>::new(len)) }
 }
 
-/// As [`set_vnet_header_len`] or the program that opened the descriptor set it.
+/// The length of the virtio header before each frame, in bytes.
 pub(super) fn vnet_header_len(fd: impl AsFd) -> Result<c_int> {
     const OPCODE: Opcode = libc::TUNGETVNETHDRSZ as Opcode;
     let mut len = 0;

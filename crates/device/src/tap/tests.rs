@@ -1,4 +1,5 @@
-//! Over a socket pair, which needs no privilege: push back, order, ends, descriptors' headers.
+//! A [`Tap`] over a socket pair, which needs no privilege: push back, order, closed ends, adopted
+//! headers.
 
 use std::os::unix::net::UnixDatagram;
 
@@ -23,7 +24,7 @@ fn a_full_queue_pushes_back_in_order() {
     let mut pool = Pool::new(1 << 20);
     let (ours, theirs) = UnixDatagram::pair().expect("a pair of sockets");
     theirs.set_nonblocking(true).expect("it is open");
-    // The least there is: a few datagrams.
+    // The kernel's minimum: a few datagrams.
     rustix::net::sockopt::set_socket_send_buffer_size(&ours, 1).expect("it is a socket");
     let mut tap = Tap::adopt(ours.into(), &Declared::default()).expect("a datagram socket");
     let mut from = burst(&mut pool, 0..60);
@@ -96,7 +97,7 @@ fn a_closed_peer_is_the_end_with_a_reason() {
     assert_eq!(pool.outstanding(), 0);
 }
 
-/// Not sending, it has no other way to hear that its interface is up again.
+/// A TAP that does not send has no other way to find out that its interface is up again.
 #[test]
 fn a_frame_that_comes_ends_the_trouble_too() {
     let mut pool = Pool::new(1 << 20);

@@ -1,6 +1,6 @@
-//! Frames into the descriptor: one by one, or a burst by one system call.
+//! Writes frames to the descriptor: one by one, or a burst by one system call.
 //!
-//! Called by: `tap.rs`. What io_uring does, `ring.rs` knows.
+//! Called by: `tap.rs`. `ring.rs` has the use of io_uring.
 
 use std::io::IoSlice;
 use std::os::fd::AsFd;
@@ -15,20 +15,20 @@ use super::{Tap, retried};
 use crate::vnet::{self, Header};
 use crate::{BURST, Burst};
 
-/// What became of a frame that was offered to the kernel.
+/// The fate of a frame that was offered to the kernel.
 enum Offered {
     Sent,
     Dropped(DropReason),
     Full,
-    /// No frame passes now.
+    /// The interface is down or gone: no frame passes now.
     LinkDown,
 }
 
-/// A virtio header with the zeros that an adopted descriptor may want behind it.
+/// A virtio header, followed by zeros for adopted descriptors with a longer one.
 type HeaderBytes = [u8; vnet::LEN_MAX];
 
 impl Tap {
-    /// A system call a frame.
+    /// Send with one system call per frame.
     pub(super) fn send_one_by_one(&mut self, pool: &mut Pool, from: &mut Burst) -> usize {
         let mut taken = 0;
         while let Some(frame) = from.get(taken) {
@@ -53,8 +53,8 @@ impl Tap {
         taken
     }
 
-    /// A system call for all of them. A frame that is pushed back (no TUN does that) stays, even
-    /// if one behind it went.
+    /// Send with one system call for all frames. A frame that is pushed back (which a TUN never
+    /// does) stays, even if a later one was sent.
     pub(super) fn send_by_ring(
         &mut self,
         ring: &mut Ring,
@@ -109,7 +109,7 @@ impl Tap {
         self.outcome(result)
     }
 
-    /// What stands in front of a frame; the reason if it cannot go.
+    /// The virtio header of a frame, or the reason why it cannot be sent.
     #[inline]
     fn header(&self, frame: &Mbuf) -> Result<HeaderBytes, DropReason> {
         let mut bytes = [0; vnet::LEN_MAX];
@@ -124,7 +124,7 @@ impl Tap {
         Ok(bytes)
     }
 
-    /// As much of a header as this descriptor wants.
+    /// The part of a header that this descriptor needs.
     #[inline]
     fn used<'a>(&self, header: &'a HeaderBytes) -> &'a [u8] {
         header.get(..self.header_len).unwrap_or(header)
@@ -150,7 +150,7 @@ impl Tap {
         }
     }
 
-    /// What an error on writing means.
+    /// Handle an error of a write.
     #[cold]
     #[inline(never)]
     fn not_sent(&mut self, errno: Errno) -> Offered {
@@ -172,7 +172,7 @@ impl Tap {
                 self.lose(errno);
                 Offered::LinkDown
             }
-            // This frame, or this moment's memory: the next one may pass.
+            // This frame was refused, or memory was short: the next one may pass.
             _ => Offered::Dropped(DropReason::DeviceRefused),
         }
     }

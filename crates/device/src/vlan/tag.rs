@@ -1,34 +1,33 @@
-//! The 4 bytes of a tag, into a frame and out of it.
+//! Finds, inserts and removes the 4 bytes of a VLAN tag.
 //!
 //! Called by: `vlan.rs`, `vlan/trunk.rs`. Source: IEEE 802.1Q section 9.6. `wire::vlan` has the
-//! same header for the stack; a test holds this beside that.
+//! same header for the stack; a test compares the two.
 
 use base::DropReason;
 use mbuf::{Flags, Mbuf, Pool};
 
 use crate::wrap;
 
-/// Bytes in front of a tag: both hardware addresses.
+/// Bytes before a tag: both hardware addresses.
 const ADDRESSES: usize = 12;
-/// Bytes of a tag, its protocol identifier included.
+/// Bytes of a tag, TPID included.
 pub(super) const LEN: usize = 4;
-/// Bits of the control information that are the VLAN identifier; above them are priority and
-/// whether the frame may be dropped first.
+/// The bits of the TCI that are the VLAN identifier; above them are priority (PCP) and DEI.
 pub(super) const ID_MASK: u16 = 0x0fff;
 
-/// Tags that are shown at most: a provider's and a customer's. Of more, the outer ones are.
+/// Maximum tags in [`Tags`]: a service tag and a customer tag. Of more, the outer ones are kept.
 const TAGS_MAX: usize = 2;
 
-/// The tags that a device puts into each frame and takes out again, the outer one first. Who shows
-/// what is on the wire puts them back: [`Tags::front`].
+/// The tags that a device inserts into each frame and removes again, the outer one first. A tap
+/// restores them with [`Tags::front`], to show frames as on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tags {
-    /// Protocol identifier and VLAN of each.
+    /// TPID and VLAN of each.
     tags: [(u16, u16); TAGS_MAX],
     count: usize,
 }
 
-/// The front of a frame as the wire has it: both addresses, and the tags.
+/// The front of a frame as on the wire: both addresses, and the tags.
 #[derive(Clone, Copy, Debug)]
 pub struct Front {
     bytes: [u8; ADDRESSES + TAGS_MAX * LEN],
@@ -36,12 +35,12 @@ pub struct Front {
 }
 
 impl Tags {
-    /// None at all?
+    /// Are there no tags?
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// These, and another one behind them.
+    /// These tags, and another one behind them.
     pub(super) fn and(mut self, protocol: u16, id: u16) -> Tags {
         if let Some(tag) = self.tags.get_mut(self.count) {
             *tag = (protocol, id);
@@ -50,8 +49,8 @@ impl Tags {
         self
     }
 
-    /// What stands in front of the type of `frame` on the wire; its priority is the last tag's.
-    /// `None` of a frame too short for both addresses.
+    /// The bytes before the EtherType of `frame` on the wire; the frame's priority goes into the
+    /// last tag. `None` if the frame is too short for both addresses.
     pub fn front(&self, frame: &Mbuf) -> Option<Front> {
         let addresses: &[u8; ADDRESSES] = frame.as_slice().first_chunk()?;
         let mut front = Front { bytes: [0; ADDRESSES + TAGS_MAX * LEN], len: ADDRESSES };
@@ -80,24 +79,24 @@ impl Front {
         self.len.saturating_sub(ADDRESSES)
     }
 
-    /// What follows them of the frame that they are of.
+    /// The bytes of `frame` that follow the front.
     pub fn rest<'a>(&self, frame: &'a Mbuf) -> &'a [u8] {
         frame.as_slice().get(ADDRESSES..).unwrap_or_default()
     }
 }
 
-/// What stands where the tag would be.
+/// What a frame has where the tag would be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// Another Ethernet type, or a frame too short to have one.
+    /// Another EtherType, or a frame too short to have one.
     Untagged,
-    /// A tag with this control information.
+    /// A tag with this TCI.
     Tag(u16),
-    /// A tag that the frame ends in, or behind which there is no type.
+    /// A truncated tag, or one without an EtherType behind it.
     Cut,
 }
 
-/// Has this frame a tag of this protocol?
+/// Does this frame have a tag with this TPID?
 #[inline]
 pub(super) fn find(bytes: &[u8], protocol: u16) -> Found {
     let [high, low] = protocol.to_be_bytes();
@@ -110,11 +109,11 @@ pub(super) fn find(bytes: &[u8], protocol: u16) -> Found {
     }
 }
 
-/// Put a tag in. The frame's own buffer has room for it, as the stack makes frames; where it has
-/// not, the frame becomes a copy.
+/// Insert a tag, in place if the frame's buffer has headroom, which frames of the stack have; else
+/// in a copy.
 ///
 /// # Errors
-/// A frame too short for a link header, or no memory for a copy; it stays as it was.
+/// The frame is too short for a link header, or the pool is exhausted; the frame is unchanged.
 #[inline]
 pub(super) fn push(
     frame: &mut Mbuf,
@@ -125,7 +124,7 @@ pub(super) fn push(
     if frame.len() < ADDRESSES + 2 {
         return Err(DropReason::EtherShort);
     }
-    // Both conditions before anything is changed.
+    // Check both conditions before anything is changed.
     if frame.headroom() < LEN || frame.headers_mut(ADDRESSES).is_none() {
         let copy = wrap::copy_of(pool, frame).ok_or(DropReason::MbufExhausted)?;
         pool.free(core::mem::replace(frame, copy));
@@ -141,7 +140,7 @@ pub(super) fn push(
     Ok(())
 }
 
-/// Take the tag out again, that [`find`] or [`push`] knows to be there.
+/// Remove the tag, which [`find`] found or [`push`] inserted.
 #[inline]
 pub(super) fn pop(frame: &mut Mbuf) {
     if let Some(head) = frame.headers_mut(ADDRESSES + LEN) {

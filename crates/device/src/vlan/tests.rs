@@ -1,4 +1,4 @@
-//! A trunk in memory, whose other end is looked at by hand; the tag beside the stack's own.
+//! A trunk over `mem`, whose other end the test reads; the tag code compared with the stack's.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
@@ -13,7 +13,7 @@ use crate::{Offloads, mem};
 
 const ADDRESSES: [u8; 12] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
 
-/// A frame of `len` bytes with these tags, then type 0x88b5 and `number` in every byte.
+/// A frame of `len` bytes with these tags, EtherType 0x88b5, then `number` in every byte.
 fn bytes(tags: &[(u16, u16)], number: u8, len: usize) -> Vec<u8> {
     let mut bytes = ADDRESSES.to_vec();
     for (protocol, control) in tags {
@@ -64,7 +64,7 @@ fn each_port_has_its_frames_and_the_rest_is_nobodys() {
         bytes(&[(SERVICE_TAG, 5)], 7, 64),
     ];
     send(&mut peer, &mut pool, &sent);
-    // A tag that the frame ends in, and one without a type behind it.
+    // A truncated tag, and one without an EtherType behind it.
     send(&mut peer, &mut pool, &[sent[0][..15].to_vec(), sent[0][..17].to_vec()]);
     let of_five = receive(&mut ports[0], &mut pool);
     assert_eq!(slices(&of_five), [bytes(&[], 1, 60), bytes(&[], 6, 60)]);
@@ -94,7 +94,7 @@ fn frames_leave_with_the_ports_tag_and_their_own_priority() {
     let got = slices(&receive(&mut peer, &mut pool));
     let wanted = [bytes(&[(TAG, 0xb005)], 1, 64), bytes(&[(TAG, 5)], 2, 64), bytes(&[], 3, 60)];
     assert_eq!(got, wanted);
-    // A frame that is no frame is dropped, by name.
+    // A frame without an EtherType is dropped and counted.
     send(&mut ports[0], &mut pool, &[vec![1; 13]]);
     receive(&mut ports[0], &mut pool);
     assert_eq!(ports[0].drops().map(|d| d.of(DropReason::EtherShort)), Some(1));
@@ -119,7 +119,7 @@ fn the_tag_is_the_one_that_the_stack_reads() {
 }
 
 proptest! {
-    /// Whatever the frame: what is pushed is found, and taken out leaves the frame as it was.
+    /// For any frame: a pushed tag is found, and popping it restores the frame.
     #[test]
     fn what_is_pushed_comes_out_again(
         bytes in collection::vec(any::<u8>(), 0..200),
@@ -226,7 +226,7 @@ fn a_port_that_nobody_empties_loses_its_own_frames_alone() {
     assert_eq!(receive(&mut ports[0], &mut pool).len(), 1);
     receive(&mut ports[0], &mut pool);
     assert_eq!(ports[0].drops().map(|d| d.of(DropReason::DeviceRingFull)), Some(100));
-    // Gone, it gets none, and what waited goes home.
+    // A dropped port gets no frames, and its queued frames are freed.
     drop(ports.pop());
     send(&mut peer, &mut pool, &[bytes(&[(TAG, 6)], 1, 64)]);
     receive(&mut ports[0], &mut pool);
@@ -253,7 +253,7 @@ fn whoever_takes_a_frame_for_a_sleeper_wakes_it() {
         assert!(port.arm(&woken.clone().into()), "memory wakes");
     }
     send(&mut peer, &mut pool, &[bytes(&[(TAG, 6)], 1, 64)]);
-    // Memory holds news back until its sender looks for work.
+    // `mem` delays its notification until the sender calls `rx_ready`.
     assert!(!peer.rx_ready());
     assert_eq!(times(), [1, 1], "the trunk has news, for whom is not known");
     assert!(!ports[1].arm(&woken[1].clone().into()), "there is something");
@@ -264,7 +264,7 @@ fn whoever_takes_a_frame_for_a_sleeper_wakes_it() {
     assert!(ports[1].arm(&woken[1].clone().into()));
 }
 
-/// Two ports on a wire that holds two frames; the first was pushed back.
+/// Two ports on a link that holds two frames; the first port was pushed back.
 fn pushed_back(pool: &mut Pool) -> (Vec<Port>, mem::Mem, Burst) {
     let (ours, theirs) = mem::pair(&mem::Config { depth: 2, ..mem::Config::default() });
     let mut ports = split(Box::new(ours), TAG, &[Id::Vlan(5), Id::Vlan(6)]).expect("a trunk");
@@ -275,7 +275,7 @@ fn pushed_back(pool: &mut Pool) -> (Vec<Port>, mem::Mem, Burst) {
     (ports, theirs, burst)
 }
 
-/// By then its device has forgotten that it owes room to somebody.
+/// By then the device has forgotten the push back of the first port.
 #[test]
 fn a_burst_of_another_port_wakes_who_was_pushed_back() {
     let mut pool = Pool::new(4 << 20);
@@ -298,7 +298,7 @@ fn who_arms_after_a_burst_of_another_port_tries_first() {
     let (mut ports, mut peer, mut burst) = pushed_back(&mut pool);
     let woken = Arc::new(Woken::default());
     receive(&mut peer, &mut pool);
-    // The wire is full again, and remembers nobody.
+    // The link is full again, and the device remembers no push back.
     send(&mut ports[1], &mut pool, &[bytes(&[], 8, 60), bytes(&[], 9, 60)]);
     assert!(!ports[0].arm(&woken.clone().into()) && ports[0].tx_ready());
     assert_eq!(ports[0].tx_burst(&mut pool, &mut burst), 0);

@@ -1,7 +1,8 @@
-//! What the ports of a trunk share: the device, a queue for each, who sleeps, who is owed room.
+//! The state that the ports of a trunk share: the device, a queue per port, the wakers, and which
+//! ports were pushed back.
 //!
-//! Called by: `vlan.rs`, under the trunk's lock. Counters: frames of an unknown VLAN, cut in the
-//! tag, or for a port that does not empty its queue.
+//! Called by: `vlan.rs`, under the trunk's lock. Counters: frames of an unknown VLAN, frames that
+//! end in the tag, frames for a port whose queue is full.
 
 use core::task::Waker;
 use std::collections::VecDeque;
@@ -14,36 +15,36 @@ use mbuf::{Flags, Mbuf, Pool};
 use super::tag::{self, Found};
 use crate::{Burst, Device};
 
-/// Most frames that wait for a port, as many as an interface of Linux has in its queue.
+/// Maximum frames in a port's queue: the default `txqueuelen` of Linux.
 pub(super) const QUEUE: usize = 1000;
 
-/// Who belongs to a VLAN, by its identifier.
+/// The port of each VLAN, by VLAN identifier.
 type Members = [Option<u16>; tag::ID_MASK as usize + 1];
 
-/// A port as the trunk sees it.
+/// The trunk's state of a port.
 #[derive(Default)]
 struct Member {
     waiting: VecDeque<Mbuf>,
-    /// Its last burst was pushed back, in part or whole.
+    /// Its last burst was pushed back, in whole or in part.
     owed: bool,
     closed: bool,
 }
 
-/// The device and who gets its frames.
+/// The device and the ports that get its frames.
 pub(super) struct Trunk {
     pub(super) device: Box<dyn Device>,
     protocol: u16,
     members: Box<Members>,
     untagged: Option<u16>,
     ports: Vec<Member>,
-    /// The last burst, whosesoever, was pushed back: the device remembers it and tells of room. It
-    /// remembers no burst before the last.
+    /// The last burst, of any port, was pushed back: the device remembers it and will report room.
+    /// It remembers no earlier burst.
     remembers: bool,
-    /// What belongs to no port.
+    /// Drops that belong to no port.
     drops: Drops,
 }
 
-/// The sleepers at a trunk's ports: when its device has news all of them look.
+/// The wakers of a trunk's ports: a wake-up from the device wakes all of them.
 #[derive(Default)]
 pub(super) struct Sleepers(Mutex<Vec<Option<Waker>>>);
 
@@ -59,11 +60,11 @@ impl Sleepers {
             }
             core::mem::replace(&mut all[port], waker)
         });
-        // Without the lock: its last reference may run any code.
+        // Dropping the last reference may run any code, so do it without the lock.
         drop(old);
     }
 
-    /// Wake one of them, once.
+    /// Wake one port, once.
     pub(super) fn wake_one(&self, port: usize) {
         if let Some(waker) = self.with(|all| all.get_mut(port).and_then(Option::take)) {
             waker.wake();
@@ -79,7 +80,7 @@ impl Wake for Sleepers {
 }
 
 impl Trunk {
-    /// `ids` are the VLANs of the ports, in order; `None` is untagged.
+    /// `ids` are the VLANs of the ports, in order; `None` means untagged.
     pub(super) fn new(device: Box<dyn Device>, protocol: u16, ids: &[Option<u16>]) -> Trunk {
         let mut members: Box<Members> = Box::new([None; tag::ID_MASK as usize + 1]);
         let mut untagged = None;
@@ -102,8 +103,8 @@ impl Trunk {
         self.ports.get_mut(port)?.waiting.pop_front()
     }
 
-    /// Take a burst from the device and hand it out; the ports other than `port` that got frames
-    /// and had none.
+    /// Receive a burst from the device and distribute it. Returns the ports, other than `port`,
+    /// whose queue was empty before.
     pub(super) fn fetch(&mut self, port: usize, pool: &mut Pool) -> Vec<usize> {
         let (mut burst, mut news) = (Burst::new(), Vec::new());
         self.device.rx_burst(pool, &mut burst);
@@ -130,8 +131,8 @@ impl Trunk {
         news
     }
 
-    /// A burst of a port was offered to the device, and all of it went, or not. Returns the ports
-    /// that are to try again: the device has forgotten that it owes them room.
+    /// Note that a burst of a port was offered to the device, which took `all` of it or not.
+    /// Returns the ports to wake: the device has forgotten that they wait for room.
     pub(super) fn offered(&mut self, port: usize, all: bool) -> Vec<usize> {
         if let Some(member) = self.ports.get_mut(port) {
             member.owed = !all;
@@ -140,12 +141,12 @@ impl Trunk {
         if all && remembered { self.owed_beside(port) } else { Vec::new() }
     }
 
-    /// Was a port pushed back, and its device has forgotten that?
+    /// Was this port pushed back, and has the device forgotten it?
     pub(super) fn is_forgotten(&self, port: usize) -> bool {
         !self.remembers && self.ports.get(port).is_some_and(|member| member.owed)
     }
 
-    /// The ports other than `port` that were pushed back and that may have room now.
+    /// The ports, other than `port`, that were pushed back and that may have room now.
     pub(super) fn have_room(&self, port: usize) -> Vec<usize> {
         let owed = self.owed_beside(port);
         if owed.is_empty() || self.device.tx_ready() { owed } else { Vec::new() }
@@ -156,7 +157,7 @@ impl Trunk {
         all.filter(|(number, member)| member.owed && *number != port).map(|(n, _)| n).collect()
     }
 
-    /// Which port a frame is for, whose tag goes; a tag with no VLAN but a priority is as none.
+    /// Find the port of a frame, and remove the frame's tag. A priority tag counts as untagged.
     fn whose(&self, frame: &mut Mbuf) -> Result<usize, DropReason> {
         let to = match tag::find(frame.as_slice(), self.protocol) {
             Found::Cut => return Err(DropReason::EtherShort),
@@ -179,7 +180,7 @@ impl Trunk {
         if open { Ok(to) } else { Err(DropReason::VlanUnknown) }
     }
 
-    /// A port is gone: discard its frames.
+    /// A port was dropped: discard its frames.
     pub(super) fn close(&mut self, port: usize) {
         if let Some(member) = self.ports.get_mut(port) {
             member.closed = true;
@@ -188,7 +189,7 @@ impl Trunk {
         }
     }
 
-    /// What was lost that belongs to no port: here, and in the device.
+    /// Drops that belong to no port: the trunk's and the device's.
     pub(super) fn drops(&self) -> Drops {
         let mut all = self.drops.clone();
         self.device.drops().into_iter().for_each(|of_device| all.include(of_device));

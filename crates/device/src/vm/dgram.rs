@@ -1,11 +1,11 @@
-//! Frames as datagrams.
+//! One frame per datagram.
 //!
 //! Called by: the stack; programs that open one.
 //!
-//! A frame finds no room where our socket's buffer is full, or the other end's queue, of which only
-//! a connected socket is told. Ours is not one: the kernel would refuse the frames of a machine
-//! that was started again until something was sent to it. So while the queue is full another
-//! socket is connected, which sends nothing.
+//! A frame finds no room if our socket's buffer or the other end's queue is full. Only a connected
+//! socket is notified of room in that queue, and ours is not connected: if it were, the kernel
+//! would refuse the frames of a restarted machine until something was sent to it. So while the
+//! queue is full, a second socket is connected as a probe; it sends nothing.
 
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -22,19 +22,19 @@ use super::name::Name;
 use super::{LONGEST, VmError, is_ready, limits, refused};
 use crate::{Burst, Device, Limits};
 
-/// Whose room a frame waits for that was pushed back.
+/// Where a pushed-back frame waits for room.
 #[derive(Clone, Copy)]
 enum Full {
-    /// Our socket's buffer.
+    /// In our socket's buffer.
     Ours,
-    /// The other end's queue.
+    /// In the other end's queue.
     Theirs,
 }
 
 /// A virtual machine's network over a datagram socket.
 pub struct Dgram {
     socket: UnixDatagram,
-    /// Hears of room in the other end's queue.
+    /// While connected, is notified of room in the other end's queue.
     probe: UnixDatagram,
     remote: PathBuf,
     interest: Interest,
@@ -42,15 +42,15 @@ pub struct Dgram {
     room: Vec<u8>,
     full: Option<Full>,
     drops: Drops,
-    /// Kept for its end.
+    /// Removes the path when dropped.
     _name: Name,
 }
 
 impl Dgram {
-    /// Receive at `local`, which is made, and send to `remote`, which need not be there yet.
+    /// Make a socket at `local`, and send to `remote`, which need not exist yet.
     ///
     /// # Errors
-    /// The socket cannot be made, or something else is there.
+    /// The socket cannot be made, or another file is there.
     pub fn bind(local: &Path, remote: &Path) -> Result<Dgram, VmError> {
         let (socket, name) = Name::bind("receiving at", local, || UnixDatagram::bind(local))?;
         let refused = || VmError::refused("setting up", local);
@@ -71,18 +71,18 @@ impl Dgram {
         })
     }
 
-    /// The largest packet, from now on; both ends have to agree. Before it is given to a stack.
+    /// Set the largest packet; both ends have to agree. Call this before a stack has the device.
     #[must_use]
     pub fn with_mtu(mut self, mtu: Mtu) -> Dgram {
         self.limits = limits(mtu);
         self
     }
 
-    /// A frame found no room: whose, and hear of it. If that cannot be, because the other end has
-    /// gone meanwhile, then the frame is to be offered again at once.
+    /// A frame found no room: find out where, and wait for room there. If that fails, because the
+    /// other end is gone, `full` is `None`, and the frame can be offered again at once.
     fn wait_for_room(&mut self) {
         let waits = if is_ready(&self.socket, PollFlags::OUT) {
-            // Anew each time: there may be another machine at that path.
+            // Connect again each time: there may be another machine at that path.
             let connected = self.probe.connect(&self.remote);
             let waits = connected.and_then(|()| self.interest.add(&self.probe, EventFlags::OUT));
             waits.map(|()| Full::Theirs)
@@ -97,7 +97,7 @@ impl Dgram {
         match self.full.take() {
             Some(Full::Theirs) => self.interest.remove(&self.probe),
             Some(Full::Ours) => {
-                // It is there, so this cannot fail.
+                // The socket is registered, so this cannot fail.
                 let _ = self.interest.change(&self.socket, EventFlags::IN);
             }
             None => {}
@@ -111,12 +111,12 @@ impl Device for Dgram {
     }
 
     fn rx_burst(&mut self, pool: &mut Pool, into: &mut Burst) -> usize {
-        // A driver woken by room may have nothing to send any more: do not wake it again.
+        // A driver woken by room may have nothing to send any more: stop waiting for room.
         if self.full.is_some() && self.tx_ready() {
             self.wait_no_longer();
         }
         let before = into.len();
-        // As many looks as there is room, so that frames to be dropped cannot hold us here.
+        // No more frames than there was room, so that dropped frames cannot keep us here.
         for _ in 0..into.remaining_capacity() {
             let len = match self.socket.recv(&mut self.room) {
                 Ok(len) => len,
@@ -136,7 +136,7 @@ impl Device for Dgram {
 
     fn tx_burst(&mut self, pool: &mut Pool, from: &mut Burst) -> usize {
         if self.full.is_some() && !self.tx_ready() {
-            // Asked at every call of a stack: one system call is enough.
+            // A stack offers frames in every call: one system call is enough to refuse them.
             return 0;
         }
         self.wait_no_longer();
@@ -152,7 +152,7 @@ impl Device for Dgram {
                         self.wait_for_room();
                         break;
                     }
-                    // No receiver: the path is looked up again with the next frame.
+                    // No receiver. The next frame looks up the path again.
                     Err(_) => self.drops.count(DropReason::DeviceLinkDown),
                 }
             }

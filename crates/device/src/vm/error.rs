@@ -1,4 +1,4 @@
-//! What can go wrong with a virtual machine's socket, each with what its user can do about it.
+//! The errors of a virtual machine's socket, each with advice for the user.
 //!
 //! Called by: the files of `vm`.
 
@@ -7,35 +7,35 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Why there is no socket, or why it carries no frames.
+/// Why a socket could not be made, or why it carries no frames.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum VmError {
-    /// A socket could not be made.
+    /// The system refused a call.
     Refused {
         /// What was tried.
         what: &'static str,
         /// Where.
         place: String,
-        /// What the system said.
+        /// The system's error.
         error: Arc<io::Error>,
     },
-    /// Where a socket was to be made there is something else, which stays.
+    /// The path of the socket to be made is a file that is not a socket; it is left alone.
     NotASocket {
         /// Where.
         place: String,
     },
-    /// Where a socket was to be made there is another program's.
+    /// The path of the socket to be made is another program's socket.
     InUse {
         /// Where.
         place: String,
     },
-    /// No client has connected yet, or the last one has gone.
+    /// No machine has connected yet, or the last one has gone.
     Waiting {
         /// Where it listens.
         place: String,
     },
-    /// The other end has closed the connection, or sent what is no frame.
+    /// The other end has closed the connection, or sent an invalid length.
     Gone {
         /// Where it was.
         place: String,

@@ -1,12 +1,13 @@
-//! What a driver sleeps at for the whole life of a port: one epoll instance, which is a descriptor
-//! itself, readable when a socket in it has the news that are waited for.
+//! The descriptor that a driver sleeps on for a port's whole life: an epoll instance, readable when
+//! a socket in it has an awaited event.
 //!
 //! Called by: the files of `vm`.
 //!
-//! A driver knows descriptors by their numbers, and the kernel forgets those that are closed. Lent
-//! themselves, the sockets of two machines would have one number, and the second would not be heard
-//! of. Room is news as well here, without the driver having asked: it cannot know that bytes wait.
-//! And whoever keeps a copy of what is lent, as a trunk does, keeps no connection open.
+//! A driver registers a descriptor by its number, and the kernel drops the registration when it is
+//! closed. If the sockets themselves were lent, a second machine's socket could reuse the number,
+//! and its events would be missed. The epoll instance also reports room, which the driver would not
+//! wait for: it cannot know that bytes are waiting. And a duplicate of it, such as a trunk keeps,
+//! does not keep a connection open.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,7 +17,7 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use super::is_ready;
 
-/// The sockets of a port that are listened to.
+/// The events that a port waits for at its sockets.
 pub(super) struct Interest(OwnedFd);
 
 impl Interest {
@@ -24,24 +25,24 @@ impl Interest {
         epoll::create(CreateFlags::CLOEXEC).map(Interest).map_err(io::Error::from)
     }
 
-    /// Hear of these events at a socket that is not there yet.
+    /// Wait for these events at a new socket.
     pub(super) fn add(&self, socket: &impl AsFd, events: EventFlags) -> io::Result<()> {
         epoll::add(&self.0, socket, EventData::new_u64(0), events).map_err(io::Error::from)
     }
 
-    /// Hear of these events from now on. Those that are there already are news.
+    /// Wait for these events from now on. Pending ones count.
     pub(super) fn change(&self, socket: &impl AsFd, events: EventFlags) -> io::Result<()> {
         epoll::modify(&self.0, socket, EventData::new_u64(0), events).map_err(io::Error::from)
     }
 
-    /// Hear of this socket no more. Closing it is not enough: a child of this process may have it
-    /// for a moment longer.
+    /// Remove a socket. Closing it is not enough: a child of this process may hold it for a moment
+    /// longer.
     pub(super) fn remove(&self, socket: &impl AsFd) {
-        // It fails if the socket is not there, which is what is wanted.
+        // An error means that the socket is not registered, which is what the caller wants.
         let _ = epoll::delete(&self.0, socket);
     }
 
-    /// Are there any of the events that are listened for?
+    /// Is an awaited event pending?
     pub(super) fn has_news(&self) -> bool {
         is_ready(&self.0, PollFlags::IN)
     }

@@ -1,5 +1,5 @@
-//! The name in the file system of a socket of ours: made where nothing is or a dead socket is, and
-//! removed with it. Any other file is left alone.
+//! The path of a socket of ours in the file system: created if it is free or has a dead socket, and
+//! removed with the socket. Any other file is left alone.
 //!
 //! Called by: the files of `vm`.
 
@@ -13,15 +13,15 @@ use rustix::io::Errno;
 
 use super::VmError;
 
-/// A name that is removed when this is dropped, unless another file has replaced it.
+/// A path that is removed when this is dropped, unless another file has replaced it.
 pub(super) struct Name {
     path: PathBuf,
-    /// What tells a file from all others that exist.
+    /// The file's identity: device and inode.
     file: (u64, u64),
 }
 
 impl Name {
-    /// Have `bind` make a socket at `path`; `what` says in an error what was tried.
+    /// Make a socket at `path` with `bind`; `what` describes the attempt in an error.
     pub(super) fn bind<S>(
         what: &'static str,
         path: &Path,
@@ -46,17 +46,17 @@ fn file(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Remove the socket of a program that ended without doing so.
+/// Remove the socket of a program that ended without removing it.
 fn remove_stale(path: &Path) -> Result<(), VmError> {
-    // If it cannot be looked at, then making the socket says why.
+    // If the path cannot be read, making the socket will return the reason.
     let Ok(there) = fs::symlink_metadata(path) else { return Ok(()) };
     let place = || path.display().to_string();
-    // Connecting to a file that is no socket is refused just as with a dead one.
+    // connect(2) fails with the same error for a file that is not a socket as for a dead socket.
     if !there.file_type().is_socket() {
         return Err(VmError::NotASocket { place: place() });
     }
-    // A datagram socket asks, whatever is there: who listens for streams would have to accept one
-    // of those, or let it wait. Linux says to this one that the other is of another type.
+    // Probe with a datagram socket, of whatever type the other one is: a stream listener would have
+    // to accept a stream connection or keep it waiting, but Linux answers this with EPROTOTYPE.
     let asked = UnixDatagram::unbound().and_then(|asker| asker.connect(path));
     let Err(error) = asked else { return Err(VmError::InUse { place: place() }) };
     match Errno::from_io_error(&error) {
@@ -64,7 +64,7 @@ fn remove_stale(path: &Path) -> Result<(), VmError> {
             fs::remove_file(path).map_err(VmError::refused("removing the dead socket at", path))
         }
         Some(Errno::NOENT) => Ok(()),
-        // Of another type, or with a peer of its own.
+        // A live socket of another type, or one that is connected to another peer.
         Some(Errno::PROTOTYPE | Errno::PERM) => Err(VmError::InUse { place: place() }),
         _ => Err(error).map_err(VmError::refused("looking who is at", path)),
     }

@@ -1,11 +1,11 @@
-//! Frames with their length in front over a stream socket.
+//! Frames over a stream socket, each preceded by its length.
 //!
 //! Called by: the stack; programs that open one.
 //!
-//! What came is gathered in one buffer, of which frames are taken whole; what is to go is gathered
-//! in another, and the socket takes of it what it can. Both are bounded: the first by the longest
-//! frame, the second by pushing back. What waits there leaves when the socket has room, for which
-//! the driver is woken (`interest.rs`) and calls `rx_burst`.
+//! Received bytes gather in one buffer, from which whole frames are taken; bytes to send gather in
+//! another, from which the socket takes what it can. Both are bounded: the first by the longest
+//! frame, the second by pushing back. When the socket has room for waiting bytes, the driver is
+//! woken (`interest.rs`) and calls `rx_burst`, which sends them.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -25,29 +25,29 @@ use crate::{Burst, Device, Limits};
 /// Bytes of a length.
 const LENGTH: usize = 4;
 
-/// Bytes that are read at once: several frames.
+/// Bytes per read: several frames.
 const READ: usize = 64 << 10;
 
-/// Bytes that wait for the socket before frames are pushed back.
+/// With this many bytes waiting for the socket, frames are pushed back.
 const WAITING: usize = 256 << 10;
 
 /// A virtual machine's network over a stream socket.
 pub struct Stream {
-    /// Where others connect, if it is this end that waits for them.
+    /// The listening socket, if machines connect to us.
     listener: Option<(UnixListener, Name)>,
     socket: Option<UnixStream>,
-    /// Of the two, who is waited for: machines while there is none, else what comes from it.
+    /// Waits for a connection at the listener, or for bytes at the connection.
     interest: Interest,
-    /// Room in the socket is waited for as well.
+    /// It also waits for room in the socket.
     waits_for_room: bool,
-    /// A client waits to be accepted, and cannot be.
+    /// A waiting connection could not be accepted.
     is_refused: bool,
     path: PathBuf,
     limits: Limits,
-    /// Received; the first `read` bytes of it are done with.
+    /// Received bytes; the first `read` of them are consumed.
     incoming: Vec<u8>,
     read: usize,
-    /// To send; the first `written` bytes of it are sent.
+    /// Bytes to send; the first `written` of them are sent.
     outgoing: Vec<u8>,
     written: usize,
     trouble: Option<VmError>,
@@ -55,10 +55,10 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Connect to a machine that waits (`server=on`).
+    /// Connect to a machine that listens (`server=on`).
     ///
     /// # Errors
-    /// No client waits.
+    /// Nothing listens there, or the socket cannot be set up.
     pub fn connect(path: &Path) -> Result<Stream, VmError> {
         let connected = UnixStream::connect(path);
         let socket = connected.map_err(VmError::refused("connecting to", path))?;
@@ -67,11 +67,11 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Wait for a machine to connect (`server=off`), and for the next one when it has gone. A
-    /// socket without a listener is replaced.
+    /// Listen for a machine to connect (`server=off`), and for the next one when it has gone. A
+    /// dead socket at `path` is replaced.
     ///
     /// # Errors
-    /// The socket cannot be made, or something else is there.
+    /// The socket cannot be made, or another file is there.
     pub fn listen(path: &Path) -> Result<Stream, VmError> {
         let listener = Name::bind("listening at", path, || UnixListener::bind(path))?;
         let mut stream = Stream::new(path, Some(listener))?;
@@ -79,7 +79,7 @@ impl Stream {
         Ok(stream)
     }
 
-    /// The largest packet, from now on; both ends have to agree. Before it is given to a stack.
+    /// Set the largest packet; both ends have to agree. Call this before a stack has the device.
     #[must_use]
     pub fn with_mtu(mut self, mtu: Mtu) -> Stream {
         self.limits = limits(mtu);
@@ -115,7 +115,7 @@ impl Stream {
         socket.set_nonblocking(true).map_err(refused())?;
         self.interest.add(&socket, EventFlags::IN).map_err(refused())?;
         if let Some((listener, _)) = &self.listener {
-            // Other clients wait, and would make the descriptor readable all the time.
+            // Further waiting connections would make the descriptor readable all the time.
             self.interest.change(listener, EventFlags::empty()).map_err(refused())?;
         }
         self.socket = Some(socket);
@@ -129,7 +129,7 @@ impl Stream {
             self.interest.remove(&socket);
         }
         if let Some((listener, _)) = &self.listener {
-            // It is there, so this cannot fail.
+            // The listener is registered, so this cannot fail.
             let _ = self.interest.change(listener, EventFlags::IN);
         }
         (self.waits_for_room, self.is_refused) = (false, false);
@@ -140,7 +140,7 @@ impl Stream {
         self.trouble = Some(self.nobody());
     }
 
-    /// What it is like to have no connection.
+    /// The error while there is no connection.
     fn nobody(&self) -> VmError {
         let place = self.path.display().to_string();
         match self.listener {
@@ -149,7 +149,7 @@ impl Stream {
         }
     }
 
-    /// Has a client connected?
+    /// Accept a waiting connection, if there is one.
     fn accept(&mut self) {
         let Some((listener, _)) = &self.listener else { return };
         let trouble = match listener.accept() {
@@ -157,7 +157,9 @@ impl Stream {
             Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => None,
             Err(error) => Some(VmError::refused("accepting at", &self.path)(error)),
         };
-        // Without a descriptor for it, say, it goes on waiting: that is no news until it works.
+        // If accepting fails (no free file descriptor, for one), the connection stays in the
+        // backlog. Ignore the listener's events until it works: they would wake the driver all the
+        // time.
         let is_refused = trouble.is_some();
         if is_refused != self.is_refused {
             self.is_refused = is_refused;
@@ -171,7 +173,7 @@ impl Stream {
         }
     }
 
-    /// Read what there is, as far as one more frame needs it.
+    /// Read once, at most [`READ`] bytes.
     fn fill(&mut self) {
         let Some(socket) = &mut self.socket else { return };
         self.incoming.drain(..self.read);
@@ -192,12 +194,12 @@ impl Stream {
         }
     }
 
-    /// The next whole frame that was received: where it is.
+    /// The next whole received frame: its offset and length in `incoming`.
     fn frame(&mut self) -> Option<(usize, usize)> {
         let rest = self.incoming.get(self.read..)?;
         let len = u32::from_be_bytes(*rest.first_chunk::<LENGTH>()?) as usize;
         if len == 0 || len > LONGEST {
-            // Whatever comes behind it, no length can be told from a frame any more.
+            // Frame boundaries are lost from here on.
             self.drops.count(DropReason::DeviceBadHeader);
             self.close();
             return None;
@@ -205,7 +207,7 @@ impl Stream {
         (rest.len() >= LENGTH + len).then(|| (self.read + LENGTH, len))
     }
 
-    /// Send what waits, as far as the socket takes it.
+    /// Send waiting bytes, as far as the socket takes them.
     fn flush(&mut self) {
         while let Some(socket) = &mut self.socket
             && self.written < self.outgoing.len()
@@ -222,9 +224,9 @@ impl Stream {
         self.wait_for_room(false);
     }
 
-    /// The socket is full: what it did not take waits. What it took goes once it is no less than
-    /// what has to be moved for that: so moving costs no more than writing did, and the buffer
-    /// never has twice what waits.
+    /// The socket is full: the rest waits. The sent bytes are removed from the buffer once they are
+    /// no fewer than the waiting ones, so that moving costs no more than writing did, and the
+    /// buffer is never twice as long as what waits.
     fn keep_rest(&mut self) {
         if self.written >= self.outgoing.len() - self.written {
             self.outgoing.drain(..self.written);
@@ -306,11 +308,11 @@ impl Device for Stream {
         taken
     }
 
-    /// Room for bytes that wait is something to be called for as well.
+    /// True for any awaited event, including room for waiting bytes.
     fn rx_ready(&self) -> bool {
         let rest = self.incoming.get(self.read..).unwrap_or_default();
         let len = rest.first_chunk::<LENGTH>().map(|len| u32::from_be_bytes(*len) as usize);
-        // A length that no frame has is to be found out, not to be waited for.
+        // With an invalid length there is nothing to wait for: `rx_burst` closes the connection.
         len.is_some_and(|len| len > LONGEST || rest.len() >= LENGTH + len)
             || self.interest.has_news()
     }
@@ -328,7 +330,7 @@ impl Device for Stream {
         self.socket.is_none() && self.listener.is_none()
     }
 
-    /// Who could not be accepted is tried again.
+    /// A connection that could not be accepted is tried again.
     fn is_unfinished(&self) -> bool {
         self.is_refused
     }

@@ -1,10 +1,10 @@
-//! The offload header against bytes written by hand from VIRTIO 1.2 section 5.1.6.
+//! The offload header compared with bytes written by hand after VIRTIO 1.2 section 5.1.6.
 
 use mbuf::Pool;
 
 use super::*;
 
-/// Ethernet, IP and TCP headers as far as this module looks, with 100 bytes of payload.
+/// Ethernet, IP and TCP headers with the fields that this module reads, and 100 bytes of payload.
 fn frame(pool: &mut Pool, v6: bool, protocol: u8, tags: usize) -> Mbuf {
     let mut bytes = vec![0; 12];
     bytes.extend([0x81, 0x00, 0, 1].repeat(tags));

@@ -1,4 +1,4 @@
-//! What can go wrong with an AF_XDP socket, each with what its user can do about it.
+//! The errors of an AF_XDP socket, each with advice for the user.
 //!
 //! Called by: the files of `xdp`.
 
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum XdpError {
-    /// Loading the program and opening the socket take privileges.
+    /// Loading the program and opening the socket need privileges.
     NoPrivilege,
     /// This kernel has no AF_XDP, or no bpf(2).
     NoDriver,
@@ -21,7 +21,7 @@ pub enum XdpError {
         /// As given.
         name: String,
     },
-    /// The interface's frames are no Ethernet frames.
+    /// The interface's link is not Ethernet.
     NotEthernet {
         /// The interface.
         name: String,
@@ -30,15 +30,15 @@ pub enum XdpError {
     MtuTooLarge {
         /// The interface.
         name: String,
-        /// The largest packet that does, in bytes.
+        /// The largest packet that fits, in bytes.
         largest: usize,
     },
-    /// Another program has the interface, or one of the queues.
+    /// Another program uses the interface, or one of the queues.
     Taken {
         /// The interface.
         name: String,
     },
-    /// The interface has no queue of that number, or its driver no such mode.
+    /// The interface has no queue of that number, or its driver does not support the mode.
     NoQueue {
         /// The interface.
         name: String,
@@ -47,7 +47,7 @@ pub enum XdpError {
     },
     /// A call was refused.
     Refused {
-        /// What was asked.
+        /// The call.
         what: &'static str,
         /// The interface.
         name: String,
@@ -118,7 +118,7 @@ impl fmt::Display for XdpError {
 
 impl core::error::Error for XdpError {}
 
-/// What a refused call means.
+/// The error for a refused call.
 pub(super) fn refused(what: &'static str, name: &str) -> impl FnOnce(Errno) -> XdpError {
     let name = name.to_owned();
     move |errno| match errno {

@@ -1,4 +1,4 @@
-//! Getting AF_XDP sockets: memory, rings, the program, the interface's queues.
+//! Opens AF_XDP sockets: makes memory and rings, attaches the program, binds to the queues.
 //!
 //! Called by: programs, once. Source: Linux `Documentation/networking/af_xdp.rst`.
 
@@ -21,23 +21,23 @@ use super::ring::{Mapping, Ring};
 use super::{XdpError, XdpSocket, limits};
 use crate::interface;
 
-/// Frames that may be on their way in, and out: entries of the rings.
+/// Entries of the receive and fill rings, and of the transmit and completion rings.
 pub(super) const RECEIVE: u32 = 2048;
 pub(super) const TRANSMIT: u32 = 1024;
 
-/// Frames there are: as many again as may be on their way in are with the programs.
+/// Frames in the shared memory: enough for the rings, and `RECEIVE` more for programs to hold.
 pub(super) const FRAMES: u32 = 2 * RECEIVE + TRANSMIT;
 
-/// What the kernel keeps for itself in front of each received frame, in bytes.
+/// Headroom that the kernel keeps in front of each received frame, in bytes.
 const KERNELS: usize = 256;
 
 /// A link header with two tags.
 const LINK_MAX: usize = 14 + 8;
 
-/// The kernel wants whole pages; none are larger than this.
+/// The kernel requires whole pages; no machine has pages larger than this.
 const PAGE: usize = 64 << 10;
 
-/// How the frames of the shared memory lie, and how much of each the kernel knows, in bytes.
+/// The layout of the shared memory, and the chunk size that is given to the kernel, in bytes.
 #[derive(Clone, Copy)]
 struct Memory {
     layout: FrameLayout,
@@ -45,12 +45,12 @@ struct Memory {
 }
 
 impl Memory {
-    /// The kernel copies: frames may lie at any address, and so that caches like it.
+    /// For copy mode: chunks may have any address, chosen to spread over cache sets.
     const COPIED: [Memory; 2] = [
         Memory { layout: FrameLayout::of(Class::K2), chunk: 2048 },
         Memory { layout: FrameLayout::of(Class::K4), chunk: 4096 },
     ];
-    /// A device writes: none may cross a page.
+    /// For zero copy, where a device writes: no frame crosses a page.
     const PAGES: [Memory; 1] =
         [Memory { layout: FrameLayout { class: Class::K2, stride: 4096 }, chunk: 4096 }];
 
@@ -58,7 +58,7 @@ impl Memory {
         if config.zero_copy { &Memory::PAGES } else { &Memory::COPIED }
     }
 
-    /// The longest frame of an interface that is received into one, link header left out.
+    /// The largest MTU of an interface whose packets fit into one frame, in bytes.
     fn mtu_max(&self) -> usize {
         self.chunk.min(self.layout.class.stride()) - KERNELS - LINK_MAX
     }
@@ -72,37 +72,38 @@ impl Memory {
     }
 }
 
-/// What to open.
+/// The interface to open.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The interface's name. It must be there, and without an XDP program.
+    /// The interface's name. It must exist and have no XDP program.
     pub name: String,
-    /// Run the program behind the driver even where that could run it: every driver can.
+    /// Use generic XDP, which works with every driver, even if the driver has native XDP.
     pub generic: bool,
-    /// Let the device read and write our memory itself. Untested: no device here can.
+    /// Let the device access our memory itself. Untested, for want of such a device.
     pub zero_copy: bool,
 }
 
 impl Config {
-    /// That interface, the program in the driver where it can, frames copied by the kernel.
+    /// The interface `name`, native XDP if the driver has it, copy mode.
     pub fn of(name: &str) -> Config {
         Config { name: name.to_owned(), generic: false, zero_copy: false }
     }
 }
 
 impl XdpSocket {
-    /// Open queue 0 of an interface. What comes to other queues stays with the kernel.
+    /// Open queue 0 of an interface. Frames of other queues go to the kernel's stack.
     ///
     /// # Errors
-    /// No privilege, no such interface, an unsupported link or MTU, another XDP program.
+    /// No privilege, no such interface, an unsupported link or MTU, or another XDP program.
     pub fn open(config: &Config) -> Result<XdpSocket, XdpError> {
         let mut queues = XdpSocket::open_queues(config, 1)?;
         let none = XdpError::NoQueue { name: config.name.clone(), queue: 0 };
         queues.pop().ok_or(none)
     }
 
-    /// Open the first `count` queues of an interface, one at least: for as many stacks, on as many
-    /// threads. The device spreads flows over them; the program goes with the last of them.
+    /// Open the first `count` queues of an interface (at least one), for as many stacks on as many
+    /// threads. The device spreads flows over them. The XDP program is detached with the last of
+    /// them.
     ///
     /// # Errors
     /// As [`XdpSocket::open`], and [`XdpError::NoQueue`].
@@ -138,7 +139,7 @@ impl XdpSocket {
         (0..count).map(queue).collect()
     }
 
-    /// Give the kernel frames to fill, and have this queue's come to us.
+    /// Fill the fill ring, bind to the queue, and redirect the queue's frames to this socket.
     fn bind(&mut self, index: i32, queue: u32, zero_copy: bool) -> Result<(), XdpError> {
         let name = self.name.clone();
         self.index = index;
@@ -160,11 +161,11 @@ impl XdpSocket {
     }
 }
 
-/// How long a queue may take to become free, and how often it is tried.
+/// How long to wait until a queue is free, and the interval of the tries.
 const TIMEOUT: Duration = Duration::from_secs(2);
 const TRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// The kernel gives a closed socket's queue back some time later, by a worker of its own.
+/// Retry while the queue is busy: the kernel frees the queue of a closed socket later, in a worker.
 fn patiently(mut bind: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno> {
     let start = Instant::now();
     loop {
@@ -208,7 +209,7 @@ fn shared(
         .map_err(refused("making the rings"))?;
     let at = sockopt::xdp_mmap_offsets(&fd).map_err(refused("making the rings"))?;
     let map = "mapping the rings";
-    // Sent from behind the reserved bytes, so that these stay the mbuf's.
+    // Frames are sent from behind the reserved bytes, which stay the mbuf's.
     let lent = (0..TRANSMIT).filter_map(|_| frames.lend());
     let free = lent.map(|offset| offset + Frames::RESERVED as u64).collect();
     Ok(XdpSocket {

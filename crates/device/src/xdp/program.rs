@@ -1,12 +1,12 @@
-//! The XDP program that hands frames to our sockets, by bpf(2): six instructions.
+//! The XDP program that redirects frames to our sockets, loaded by bpf(2): six instructions.
 //!
 //! Called by: `xdp.rs`. Sources: bpf(2), Linux `uapi/linux/bpf.h`, RFC 9669 for the instructions.
-//! It is written out here because a loader of object files needs a compiler to make one
+//! They are assembled here, because an object file would need a BPF compiler to build it
 //! (docs/decisions/0049-packet-sockets.md).
 //!
-//! A frame goes to the socket that the map has for its receive queue; where there is none it goes
-//! on into the kernel's own stack. The program is attached by a link: with the last descriptor
-//! of that it is gone from the interface, however the process ends.
+//! A frame goes to the socket that the map has for its receive queue; without one it goes to the
+//! kernel's own stack. The program is attached by a BPF link: when the link's last descriptor is
+//! closed it is detached, however the process ends.
 #![allow(unsafe_code)]
 
 use core::ffi::{c_int, c_long};
@@ -25,19 +25,19 @@ const ATTACH_XDP: u32 = 37;
 const XDP_FLAGS_SKB_MODE: u32 = 2;
 const XDP_PASS: i32 = 2;
 const FUNC_REDIRECT_MAP: i32 = 51;
-/// Where `struct xdp_md` has the receive queue.
+/// The offset of the receive queue in `struct xdp_md`.
 const RX_QUEUE_INDEX: i16 = 16;
 
-/// Queues that the map has room for.
+/// Entries of the map.
 pub(super) const QUEUES_MAX: u32 = 64;
 
-/// Our program on an interface, until this is dropped.
+/// Our program, attached to an interface until this is dropped.
 pub(super) struct Program {
     map: OwnedFd,
     _link: OwnedFd,
 }
 
-/// `union bpf_attr`, as far as any command here looks.
+/// `union bpf_attr`, as far as the commands here use it.
 #[repr(C, align(8))]
 struct Attr([u8; 72]);
 
@@ -61,11 +61,11 @@ fn number(fd: &OwnedFd) -> u32 {
     fd.as_raw_fd() as u32
 }
 
-/// bpf(2). Whatever the attribute points at must live until it returns.
+/// bpf(2). What the attribute points at must live until it returns.
 fn bpf(command: c_int, attr: &Attr) -> Result<c_long> {
     let len = size_of::<Attr>();
-    // SAFETY: the kernel reads `len` bytes of `attr`, which are its own; what pointers in it refer
-    // to are locals of the callers below, alive for the call and only read.
+    // SAFETY: the kernel reads `len` bytes, which `attr` has; pointers in it refer to locals of the
+    // callers below, which are alive for the call and only read.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, (&raw const *attr), len) };
     if result >= 0 {
         return Ok(result);
@@ -74,10 +74,10 @@ fn bpf(command: c_int, attr: &Attr) -> Result<c_long> {
     Err(raw.map_or(Errno::IO, Errno::from_raw_os_error))
 }
 
-/// A command that makes a descriptor.
+/// Run a command that returns a new descriptor.
 fn made(command: c_int, attr: &Attr) -> Result<OwnedFd> {
     let fd = bpf(command, attr)? as c_int;
-    // SAFETY: these commands return a new descriptor, which is nobody else's.
+    // SAFETY: these commands return a new descriptor, which nobody else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -98,7 +98,7 @@ fn instructions(map: &OwnedFd) -> [[u8; 8]; 6] {
     const EXIT: u8 = 0x95;
     [
         instruction(LOAD_WORD, 2, 1, RX_QUEUE_INDEX, 0),
-        // A constant of 64 bits takes two; source register 1 says that it is a map.
+        // A 64-bit constant takes two instructions; source register 1 marks it as a map.
         instruction(LOAD_MAP, 1, 1, 0, map.as_raw_fd()),
         instruction(0, 0, 0, 0, 0),
         instruction(SET, 3, 0, 0, XDP_PASS),
@@ -108,8 +108,8 @@ fn instructions(map: &OwnedFd) -> [[u8; 8]; 6] {
 }
 
 impl Program {
-    /// Load it and attach it to the interface with this number: in the driver where that can, or
-    /// behind it (`generic`).
+    /// Load the program and attach it to the interface with this index: native XDP if the driver
+    /// has it, or generic XDP.
     pub(super) fn attach(index: c_int, generic: bool) -> Result<Program> {
         let map = Attr::new().with(0, MAP_TYPE_XSKMAP).with(4, 4).with(8, 4).with(12, QUEUES_MAX);
         let map = made(MAP_CREATE, &map)?;
@@ -129,7 +129,7 @@ impl Program {
         Ok(Program { map, _link: made(LINK_CREATE, &link)? })
     }
 
-    /// From now on frames of this queue are this socket's.
+    /// Redirect frames of this queue to this socket.
     pub(super) fn give(&self, queue: u32, socket: impl AsFd) -> Result<()> {
         let value = socket.as_fd().as_raw_fd() as u32;
         let update = Attr::new()

@@ -1,12 +1,13 @@
-//! The four rings that say whose each frame is that an AF_XDP socket shares with the kernel.
+//! The four rings of an AF_XDP socket, which pass the ownership of frames between us and the
+//! kernel.
 //!
 //! Called by: `xdp.rs`. Source: Linux `Documentation/networking/af_xdp.rst`, `uapi/linux/if_xdp.h`.
 //!
-//! A ring has one producer and one consumer. Entries from consumer to producer are the consumer's
-//! to read; the others are the producer's to write. Each side stores its own index (release) after
-//! it is done with an entry and loads the other's (acquire) before it touches one. A frame belongs
-//! to whoever took its address off a ring last. Addresses that the kernel gives are checked all the
-//! same.
+//! A ring has one producer and one consumer. The consumer reads the entries from the consumer index
+//! to the producer index; the producer writes the others. Each side stores its own index (release)
+//! after it is done with an entry, and loads the index of the other side (acquire) before it
+//! touches one. The side that last took a frame's address off a ring owns the frame. Addresses from
+//! the kernel are checked nevertheless.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
@@ -19,18 +20,18 @@ use rustix::io::{Errno, Result};
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use rustix::net::xdp::{XdpRingFlags, XdpRingOffset};
 
-/// A mapping that ends with this.
+/// A memory mapping, unmapped on drop.
 pub(super) struct Mapping {
     start: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: the memory is this value's, and is used by one thread at a time.
+// SAFETY: this value owns the memory, and one thread at a time uses it.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// New memory, on a page. Where a kernel writes, it is to be a mapping: one that still does
-    /// when it ends writes to nobody's memory.
+    /// New page-aligned memory. It is a mapping of its own, so that a kernel that still writes to
+    /// it after it is unmapped does not write to other memory.
     pub(super) fn anonymous(len: usize) -> Result<Mapping> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping, wherever the kernel has room for it.
@@ -40,8 +41,7 @@ impl Mapping {
     }
 }
 
-// SAFETY: it is mapped until it is dropped, and whoever has it gives its address to nobody but the
-// kernel.
+// SAFETY: it is mapped until it is dropped, and its owner gives its address only to the kernel.
 unsafe impl Memory for Mapping {
     fn start(&self) -> NonNull<u8> {
         self.start
@@ -66,15 +66,14 @@ pub(super) struct Ring<T> {
     memory: Mapping,
     offsets: XdpRingOffset,
     size: u32,
-    /// Our own index, and the other side's as last seen.
+    /// Our own index, and the index of the other side as last loaded.
     ours: u32,
     theirs: u32,
     _entries: PhantomData<T>,
 }
 
 impl<T: Copy> Ring<T> {
-    /// Map the ring at `page_offset` of a socket that was told to have `size` entries, a power of
-    /// two.
+    /// Map the ring at `page_offset` of a socket; `size` is its number of entries, a power of two.
     pub(super) fn map(
         fd: impl AsFd,
         page_offset: u64,
@@ -99,7 +98,7 @@ impl<T: Copy> Ring<T> {
 
     fn entry(&self, index: u32) -> *mut T {
         let at = self.offsets.desc as usize + (index & (self.size - 1)) as usize * size_of::<T>();
-        // SAFETY: masked, the index is below the size that was mapped.
+        // SAFETY: the masked index is below the size that was mapped.
         unsafe { self.memory.start.as_ptr().add(at).cast() }
     }
 
@@ -114,19 +113,19 @@ impl<T: Copy> Ring<T> {
         self.ours.wrapping_sub(self.word(self.offsets.consumer).load(Ordering::Acquire))
     }
 
-    /// Producer: write an entry, for which [`Ring::room`] said that there is room.
+    /// Producer: write an entry; [`Ring::room`] must have returned room for it.
     pub(super) fn put(&mut self, entry: T) {
-        // SAFETY: the place is ours (there was room) until `publish`.
+        // SAFETY: the entry is ours (there was room) until `publish`.
         unsafe { self.entry(self.ours).write(entry) };
         self.ours = self.ours.wrapping_add(1);
     }
 
-    /// Producer: hand over what was put.
+    /// Producer: pass the written entries to the kernel.
     pub(super) fn publish(&self) {
         self.word(self.offsets.producer).store(self.ours, Ordering::Release);
     }
 
-    /// Producer: does the kernel want a call before it looks?
+    /// Producer: does the kernel need a call before it reads the ring?
     pub(super) fn wants_waking(&self) -> bool {
         self.offsets.flags.is_none_or(|at| {
             let flags = self.word(at).load(Ordering::Relaxed);
@@ -153,7 +152,7 @@ impl<T: Copy> Ring<T> {
         Some(entry)
     }
 
-    /// Consumer: give back the places of what was taken.
+    /// Consumer: give back the entries that were taken.
     pub(super) fn release(&self) {
         self.word(self.offsets.consumer).store(self.ours, Ordering::Release);
     }

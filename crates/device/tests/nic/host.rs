@@ -1,4 +1,4 @@
-//! Two interfaces, their pools, and a clock that stands still until it is told to go on.
+//! Two interfaces, their pools, and a clock that the test advances.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl Woken {
     }
 }
 
-/// One end, and who sleeps there.
+/// One end, with its pool and its waker.
 pub(crate) struct Host {
     pub(crate) nic: Nic,
     pub(crate) pool: Pool,
@@ -37,7 +37,7 @@ impl Host {
         Host { nic, pool: Pool::new(4 << 20), woken: Arc::default() }
     }
 
-    /// So many frames, each with its number in front; returns how many were taken.
+    /// Send so many frames, each with its number in front; returns how many were taken.
     pub(crate) fn send(&mut self, count: usize, len: usize) -> usize {
         let mut burst = Burst::new();
         for number in 0..count.min(BURST) {
@@ -54,7 +54,7 @@ impl Host {
         taken
     }
 
-    /// What has arrived.
+    /// Receive what has arrived.
     pub(crate) fn receive(&mut self) -> Vec<Vec<u8>> {
         let (mut burst, mut all) = (Burst::new(), Vec::new());
         while self.nic.rx_burst(&mut self.pool, &mut burst) > 0 {
@@ -66,13 +66,13 @@ impl Host {
         all
     }
 
-    /// Go to sleep: when to wake without being woken; `None` if there is something already.
+    /// Arm: the time to wake without being woken; `None` if something is ready already.
     pub(crate) fn sleep(&mut self) -> Option<Instant> {
         self.nic.arm(&self.woken.clone().into()).then(|| self.nic.wakes_at())
     }
 }
 
-/// Two ends and the time.
+/// Two ends and the clock.
 pub(crate) struct Link {
     pub(crate) a: Host,
     pub(crate) b: Host,
@@ -101,8 +101,8 @@ impl Link {
         self.clock.store(at.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Let time pass until nothing more is to come to the second end: when each frame arrived, and
-    /// its first byte.
+    /// Advance time until nothing more will arrive at the second end; returns the arrival time and
+    /// first byte of each frame.
     pub(crate) fn arrivals(&mut self) -> Vec<(Instant, u8)> {
         let mut all = Vec::new();
         loop {
@@ -116,12 +116,12 @@ impl Link {
     }
 }
 
-/// 10 Mb/s, where a bit takes 100 ns.
+/// 10 Mb/s: 100 ns per bit.
 pub(crate) fn ten_megabit() -> Config {
     Config { rate_bps: 10_000_000, ..Config::default() }
 }
 
-/// What a frame of so many bytes takes there, and then the gap.
+/// The time of a frame of so many bytes at 10 Mb/s, without the gap.
 pub(crate) fn frame_ns(len: u64) -> u64 {
     (8 + len + 4) * 800
 }

@@ -1,5 +1,5 @@
-//! An interface with a wire that takes time: gaps, padding, rings, interrupts and collisions, each
-//! to the nanosecond of a clock that the test tells.
+//! The simulated interface: gaps, padding, rings, interrupts and collisions, each to the nanosecond
+//! of a clock that the test sets.
 #![cfg(not(loom))]
 
 mod half;

@@ -1,4 +1,4 @@
-//! Rings and the wire between them: what they hold, what they lose, what a ring of one costs.
+//! Rings and the link between them: capacity, losses, the cost of a ring of one descriptor.
 
 use base::{DropReason, Duration, Instant};
 use wirespeed_device::Device;
@@ -29,7 +29,7 @@ fn at_ten_gigabit_no_rounding_adds_up() {
         assert_eq!(link.a.send(64, 60), 64);
     }
     let (last, _) = *link.arrivals().last().expect("they arrive");
-    // 512 frames of 672 bit times, the last without its gap, at 0.1 ns each.
+    // 512 frames of 672 bit times, the last without its gap, at 0.1 ns per bit.
     assert_eq!(last, start + Duration::from_nanos((512 * 672 - 96) / 10));
 }
 
@@ -114,7 +114,8 @@ fn what_can_never_go_is_counted_and_stops_nobody() {
     assert_eq!(link.a.nic.drops().map(|d| d.of(DropReason::DeviceFrameTooBig)), Some(1));
 }
 
-/// Its descriptor is the next one's: nobody would be notified of room in a ring that is empty.
+/// A dropped frame's descriptor goes to the next frame: nobody would be notified of room in an
+/// empty ring.
 #[test]
 fn behind_a_frame_that_can_never_go_the_next_one_has_its_descriptor() {
     let mut link = Link::new(&Config { tx_ring: 1, ..ten_megabit() });

@@ -1,4 +1,4 @@
-//! Two threads and the machine's clock: every level, every frame arrives in order, and nobody
+//! Two threads and the system clock, at every level: all frames arrive in order, and no thread
 //! sleeps for ever.
 
 use core::time::Duration;
@@ -21,7 +21,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Until it has something for its driver.
+/// Sleep until the interface has something for its driver.
 fn sleep(nic: &mut Nic, waker: &Waker, start: SystemTime) {
     if !nic.arm(waker) {
         return;

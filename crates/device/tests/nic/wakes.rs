@@ -1,4 +1,4 @@
-//! Interrupts: known to the nanosecond in advance, or rung by the other end.
+//! Interrupts: predicted to the nanosecond, or rung by the other end.
 
 use base::{Duration, Instant};
 use proptest::prelude::*;
@@ -83,7 +83,7 @@ fn nobody_is_woken_for_room_who_asked_for_none() {
     assert_eq!(link.a.sleep(), Some(Instant::NEVER));
 }
 
-/// What a run offers, and when it is looked at: nanoseconds since the step before.
+/// A step of a run: send frames, or query an end, so many nanoseconds after the previous step.
 #[derive(Clone, Debug)]
 enum Step {
     Send { from_b: bool, count: usize, len: usize, after_ns: u64 },
@@ -99,7 +99,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Looking changes nothing, full duplex or half: not what arrives, not what collides.
+    /// Queries do not affect arrivals or collisions, in full duplex and half duplex.
     #[test]
     fn looking_changes_nothing(steps in steps(), half in any::<bool>(), seed in any::<u64>()) {
         use wirespeed_device::nic::Duplex;

@@ -9,10 +9,10 @@ use testbed::ip;
 use wirespeed_device::packet::{Config, PacketSocket, Receive};
 use wirespeed_device::{Burst, Device};
 
-/// How long a case waits for what must come: generous, because it is only waited out on failure.
+/// The timeout of a case: generous, because it elapses only on failure.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Marks our frames: the kernel at a veth's end talks of its own accord.
+/// The EtherType of our frames: the kernel sends frames of its own on a veth.
 pub(crate) const OURS: [u8; 2] = [0x88, 0xb5];
 
 /// Both kinds of ring.
@@ -24,8 +24,8 @@ pub(crate) fn veth() {
     up();
 }
 
-/// Bring both ends up, and wait until they carry frames: the kernel does that a little later, and
-/// meanwhile loses what is sent.
+/// Bring both ends up, and wait until they carry frames: until then, which takes the kernel a
+/// moment, sent frames are lost.
 pub(crate) fn up() {
     assert!(ip("link set va up") && ip("link set vb up"));
     let start = Instant::now();
@@ -38,7 +38,7 @@ pub(crate) fn up() {
     }
 }
 
-/// Does a frame get from one to the other? It is sent again until one does.
+/// Wait until a frame passes from one to the other; it is sent again until one does.
 pub(crate) fn passes(from: &mut impl Device, to: &mut impl Device, pool: &mut Pool) {
     let (start, mut burst) = (Instant::now(), Burst::new());
     let mut came = false;
@@ -68,7 +68,7 @@ pub(crate) fn frame(pool: &mut Pool, number: u16, len: usize) -> Mbuf {
     pool.copy_of(&bytes).expect("room for a frame")
 }
 
-/// Send all of them, however often the device pushes back.
+/// Send the whole burst, however often the device pushes back.
 pub(crate) fn send(device: &mut impl Device, pool: &mut Pool, mut burst: Burst) {
     let start = Instant::now();
     while !burst.is_empty() && start.elapsed() < PATIENCE {
@@ -77,7 +77,7 @@ pub(crate) fn send(device: &mut impl Device, pool: &mut Pool, mut burst: Burst) 
     assert!(burst.is_empty(), "{:?}", device.failure());
 }
 
-/// The next `count` frames that `wanted` wants, or those that came in time.
+/// The next `count` frames that `wanted` accepts, or those that came in time.
 pub(crate) fn receive_all(
     device: &mut impl Device,
     pool: &mut Pool,
@@ -95,7 +95,7 @@ pub(crate) fn receive_all(
     got
 }
 
-/// Is it one of [`frame`]'s?
+/// Was it made by [`frame`]?
 pub(crate) fn ours(bytes: &[u8]) -> bool {
     bytes.get(12..14) == Some(&OURS)
 }

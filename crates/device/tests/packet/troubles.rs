@@ -1,4 +1,4 @@
-//! What goes wrong with interfaces, and that each error says what to do.
+//! Failures of interfaces, and that each error says what to do.
 
 use base::DropReason;
 use mbuf::Pool;
@@ -48,7 +48,7 @@ fn refusals() {
 
 fn privilege() {
     veth();
-    // This thread alone gives it up.
+    // Only this thread gives it up.
     let mut sets = capabilities(None).expect("they can be read");
     sets.effective.remove(CapabilitySet::NET_RAW);
     set_capabilities(None, sets).expect("less is always allowed");
@@ -57,14 +57,14 @@ fn privilege() {
     assert!(error.to_string().contains("setcap cap_net_raw+ep"), "{error}");
 }
 
-/// Is the device's descriptor quiet?
+/// Does the device's descriptor have no event?
 fn quiet(device: &impl Device) -> bool {
     let fd = device.as_fd().expect("it has one");
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&now)) == Ok(0)
 }
 
-/// Let it find out what became of the interface.
+/// Let the device find out the state of the interface.
 fn look(device: &mut PacketSocket, pool: &mut Pool) {
     let mut burst = Burst::new();
     device.rx_burst(pool, &mut burst);

@@ -1,4 +1,5 @@
-//! An interface that is watched: what it says of its end, and that a loopback's frames come once.
+//! A watched interface: what it reports when it goes down or is deleted, and that a loopback's
+//! frames are shown once.
 
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ pub(crate) const CASES: &[Case] = &[
     ("a_loopback_shows_each_frame_once", &[], loopback),
 ];
 
-/// Does its descriptor wake who polls it with an error?
+/// Does a poll of its descriptor return an error event?
 fn has_error(watch: &Watch) -> bool {
     let mut asked = [PollFd::from_borrowed_fd(watch.as_fd(), PollFlags::IN)];
     poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).expect("it can be asked");
@@ -67,8 +68,8 @@ fn down_at_first() {
 }
 
 fn loopback() {
-    /// What each datagram is full of, in the order that they are sent. Behind the last one nothing
-    /// is looked at: whatever comes of the others has come by then.
+    /// The fill byte of each datagram, in the order of sending. The last one ends the test: by then
+    /// all others have been shown.
     const SENT: [u8; 6] = [1, 2, 3, 4, 5, 6];
     assert!(ip("link set lo up"));
     let mut watch = Watch::open("lo", true).expect("root may");

@@ -1,4 +1,4 @@
-//! What goes over a packet socket: frames of every size, offloads, tags, groups, bare IP.
+//! Traffic over packet sockets: frames of every size, offloads, tags, groups, bare IP.
 
 use std::net::UdpSocket;
 
@@ -30,7 +30,7 @@ fn sizes() {
     for receive in KINDS {
         let (mut a, mut b) = (open("va", receive), open("vb", receive));
         let mut pool = Pool::new(64 << 20);
-        // More than the rings hold at a time, in parts that they do hold.
+        // More frames in all than the rings hold, in parts that fit.
         for part in 0..8u16 {
             let numbers = part * 20..part * 20 + 20;
             let burst: Burst =
@@ -76,7 +76,8 @@ fn protocols() {
 
 fn outgoing() {
     veth();
-    // The kernel never gives a socket its own frames, but those of another one that leave.
+    // The kernel does not deliver a socket's own sent frames to it, but it does deliver those of
+    // other sockets, unless that is turned off.
     let (mut a, mut beside) = (open("va", KINDS[0]), open("va", KINDS[0]));
     let mut b = open("vb", KINDS[0]);
     let mut pool = Pool::new(16 << 20);
@@ -91,7 +92,7 @@ fn outgoing() {
     }
 }
 
-/// A TCP segment with `len` bytes behind its headers, checksum left to the device, `tags` in front.
+/// A TCP segment with `len` bytes of payload, its checksum left to the device, behind `tags`.
 fn segment(v6: bool, len: usize, tags: &[u8]) -> Vec<u8> {
     let address = |last: u8| match v6 {
         true => format!("fd77::{last}").parse().expect("an address"),
@@ -206,14 +207,14 @@ fn losses() {
             into.drain(..).for_each(|frame| pool.free(frame));
         }
         if let Receive::Slots { .. } = receive {
-            // Known as soon as the full ring is empty, though no frame came since to tell of it.
+            // Counted as soon as the full ring is empty, even if no frame arrived since.
             assert!(dropped(&b, DropReason::DeviceRingFull) >= 296, "{:?}", b.drops());
         }
         while all < 300 && start.elapsed() < crate::pair::PATIENCE {
             b.rx_burst(&mut pool, &mut into);
             seen += into.iter().filter(|frame| ours(frame.as_slice())).count() as u64;
             into.drain(..).for_each(|frame| pool.free(frame));
-            // What the kernel itself says on the wire may be lost as well.
+            // Frames of the kernel's own may be among the lost ones.
             all = seen + dropped(&b, DropReason::DeviceRingFull);
         }
         assert!(all >= 300 && seen < 300, "{receive:?}: {seen} came, {:?}", b.drops());

@@ -1,4 +1,4 @@
-//! AF_XDP sockets on the ends of a veth pair, in copy mode: the only one that a veth has.
+//! AF_XDP sockets on the ends of a veth pair, in copy mode, the only one that a veth has.
 
 use base::DropReason;
 use mbuf::Pool;
@@ -30,7 +30,7 @@ fn open(name: &str, generic: bool) -> XdpSocket {
     XdpSocket::open(&config(name, generic)).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
-/// Frames of every length, against another socket of the kind and against a packet socket.
+/// Frames of every length, to another AF_XDP socket and to a packet socket.
 fn sizes() {
     veth();
     for generic in [true, false] {
@@ -48,7 +48,7 @@ fn sizes() {
     }
 }
 
-/// More frames than the rings hold, in parts that they do hold.
+/// More frames in all than the rings hold, in parts that fit.
 fn every_length(a: &mut impl Device, b: &mut impl Device, pool: &mut Pool) {
     let len = |n: u16| 60 + usize::from(n % 160) * 9;
     for part in 0..150u16 {
@@ -66,7 +66,7 @@ fn every_length(a: &mut impl Device, b: &mut impl Device, pool: &mut Pool) {
     }
 }
 
-/// More frames are kept than there are places in the shared memory, and more come all the same.
+/// The test keeps more frames than the shared memory has, and still receives more.
 fn held() {
     const HELD: u16 = 6_000;
     veth();
@@ -97,7 +97,7 @@ fn queues() {
     assert!(ip(&format!("link add va {queues} type veth peer name vb {queues}")));
     up();
     let mut pool = Pool::new(64 << 20);
-    // Behind the driver, a veth no longer knows which queue it was.
+    // With generic XDP a veth no longer knows the queue, so use native XDP.
     let open = |name| XdpSocket::open_queues(&config(name, false), 4).expect("root may");
     let (mut a, mut b) = (open("va"), open("vb"));
     for (n, queue) in a.iter_mut().enumerate() {
@@ -120,7 +120,7 @@ fn losses() {
         let burst = (0..60).map(|n| frame(&mut pool, part * 60 + n, 100)).collect();
         send(&mut a, &mut pool, burst);
     }
-    // The last of them leave when it is asked again.
+    // The last frames are sent only by further calls.
     let (start, mut into, mut seen) = (std::time::Instant::now(), Burst::new(), 0);
     while seen + dropped(&b, DropReason::DeviceRingFull) + dropped(&a, DropReason::DeviceQueueFull)
         < 3_000
@@ -169,7 +169,7 @@ fn refusals() {
 
 fn privilege() {
     veth();
-    // This thread alone gives them up.
+    // Only this thread gives them up.
     let mut sets = capabilities(None).expect("they can be read");
     sets.effective.remove(CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN);
     sets.effective.remove(CapabilitySet::BPF | CapabilitySet::NET_RAW);

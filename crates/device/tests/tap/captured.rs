@@ -1,4 +1,4 @@
-//! A capture of a TAP's traffic, opened by the program that people open captures with.
+//! A capture of a TAP's traffic, opened with tshark.
 
 use std::fs::File;
 use std::process::Command;
@@ -24,7 +24,7 @@ fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Frames both ways through a capture, with counters outside to compare; then tshark's word.
+/// Frames both ways through a capture, compared with counters around it and with tshark's output.
 fn opens(link: LinkKind) {
     let mut end = End::new(link, true);
     end.echo_both_ways();

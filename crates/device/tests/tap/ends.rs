@@ -1,4 +1,4 @@
-//! The two ends of a test: a [`Tap`] that we drive by hand, and the kernel with its addresses.
+//! The two ends of a test: a [`Tap`] that the test drives, and the kernel with its addresses.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use wirespeed_device::{Burst, Device};
 
 use crate::frames;
 
-/// How long a case waits for what must come: generous, because it is only waited out on failure.
+/// The timeout of a case: generous, because it elapses only on failure.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The kernel's addresses and ours.
@@ -53,7 +53,7 @@ impl End {
         self.tap.limits().link == LinkKind::Ethernet
     }
 
-    /// The frame of a packet, as the link has it.
+    /// The frame of a packet, with a link header on Ethernet.
     pub(crate) fn frame(&mut self, packet: &[u8]) -> Mbuf {
         let bytes = if self.ethernet() {
             let group = packet[0] == 0;
@@ -76,8 +76,8 @@ impl End {
         self.send(frame);
     }
 
-    /// Send a TCP or UDP packet whose checksum is left to the kernel, cut every `size` bytes if
-    /// that is not 0.
+    /// Send a TCP or UDP packet whose checksum is left to the kernel; with `size` not 0 a
+    /// super-segment to be segmented every `size` bytes.
     pub(crate) fn send_partial(&mut self, packet: &[u8], size: u16) {
         let mut frame = self.frame(packet);
         frame.set(Flags::CSUM_PARTIAL);
@@ -94,8 +94,8 @@ impl End {
         self.tap.drops().map_or(0, |drops| drops.of(reason))
     }
 
-    /// The next frame whose packet is `wanted`. The kernel's questions for our link address are
-    /// answered meanwhile; what else it says (router solicitations, reports) is ignored.
+    /// The next frame whose packet is `wanted`. Answers the kernel's requests for our link address
+    /// meanwhile, and ignores its other packets (router solicitations, MLD reports).
     pub(crate) fn receive(&mut self, wanted: impl Fn(&[u8]) -> bool) -> Mbuf {
         let frame = self.receive_within(PATIENCE, wanted);
         frame.unwrap_or_else(|| panic!("nothing of the kind came; lost: {:?}", self.lost()))
@@ -143,7 +143,7 @@ impl End {
         }
     }
 
-    /// Until the kernel's addresses are usable (duplicate address detection is off), echo works.
+    /// Wait until the kernel's addresses are usable: echo requests to both are answered.
     pub(crate) fn echo_both_ways(&mut self) {
         for v6 in [false, true] {
             if self.ethernet() && !v6 {
@@ -169,7 +169,8 @@ impl End {
 
 /// The kernel's end: both addresses, up.
 pub(crate) fn setup() -> Setup {
-    // In this thread's namespace: addresses are not tested for duplicates, and can be used at once.
+    // Turn off duplicate address detection in this thread's namespace, so that addresses are usable
+    // at once.
     for what in ["all", "default", "ws0"] {
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{what}/accept_dad"), "0");
     }

@@ -1,4 +1,4 @@
-//! Frames made by hand, byte by byte, so that nothing of the stack is trusted.
+//! Frames made byte by byte, so that the tests do not depend on the stack.
 
 use std::net::IpAddr;
 
@@ -34,7 +34,7 @@ pub(crate) fn octets(addr: IpAddr) -> Vec<u8> {
     }
 }
 
-/// An IP packet, either version.
+/// An IP packet, of the addresses' version.
 pub(crate) fn packet(src: IpAddr, dst: IpAddr, protocol: u8, payload: &[u8]) -> Vec<u8> {
     let mut p = if src.is_ipv4() {
         let mut p = vec![0x45, 0];
@@ -57,7 +57,7 @@ pub(crate) fn packet(src: IpAddr, dst: IpAddr, protocol: u8, payload: &[u8]) -> 
     p
 }
 
-/// An Ethernet frame with the type of its packet's version, or of ARP.
+/// An Ethernet frame with the EtherType of its packet: IPv4, IPv6 or ARP.
 pub(crate) fn ethernet(dst: [u8; 6], src: [u8; 6], packet: &[u8]) -> Vec<u8> {
     let kind: [u8; 2] = match packet[0] >> 4 {
         4 => [0x08, 0x00],
@@ -67,7 +67,7 @@ pub(crate) fn ethernet(dst: [u8; 6], src: [u8; 6], packet: &[u8]) -> Vec<u8> {
     [&dst, &src, &kind[..], packet].concat()
 }
 
-/// An ARP request or reply (RFC 826) of Ethernet and IPv4.
+/// An ARP request or reply (RFC 826) for Ethernet and IPv4.
 pub(crate) fn arp(operation: u8, sender: ([u8; 6], IpAddr), target: ([u8; 6], IpAddr)) -> Vec<u8> {
     let mut p = vec![0, 1, 8, 0, 6, 4, 0, operation];
     for (mac, addr) in [sender, target] {
@@ -115,7 +115,7 @@ pub(crate) fn datagram(src: (IpAddr, u16), dst: (IpAddr, u16), payload: &[u8]) -
     packet(src.0, dst.0, UDP, &body)
 }
 
-/// A TCP segment without options, checksum left to the device.
+/// A TCP segment, without options except in a SYN; its checksum is left to the device.
 pub(crate) struct Segment {
     pub(crate) src: (IpAddr, u16),
     pub(crate) dst: (IpAddr, u16),
@@ -129,7 +129,7 @@ impl Segment {
         let mut body = [self.src.1, self.dst.1].map(u16::to_be_bytes).concat();
         body.extend(self.seq.to_be_bytes());
         body.extend(self.ack.to_be_bytes());
-        // A SYN says that the window is to be shifted by 7, and has an MSS of 1400.
+        // A SYN has a window scale of 7 and an MSS of 1400.
         let options: &[u8] =
             if self.flags & 2 != 0 { &[2, 4, 0x05, 0x78, 1, 3, 3, 7] } else { &[] };
         body.extend([((20 + options.len()) / 4 * 16) as u8, self.flags, 0xff, 0xff]);

@@ -1,7 +1,7 @@
 //! TAP and TUN against the kernel of this machine, each case in a network namespace of its own.
 //!
-//! No harness: a case that lacks something is a skip with its reason (`testbed`). An argument that
-//! is not an option picks cases by part of their name.
+//! No harness: a case whose needs are not met is skipped with the reason (`testbed`). An argument
+//! that is not an option selects cases by part of their name.
 
 use std::process::ExitCode;
 

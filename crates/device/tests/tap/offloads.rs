@@ -1,5 +1,5 @@
 //! Offloads against the kernel: partial checksums, and TCP in super-segments both ways with a
-//! socket of the kernel's, over a handshake made by hand.
+//! socket of the kernel, over a handshake made by the test.
 
 use core::ffi::c_int;
 use std::io::{Read, Write};
@@ -31,7 +31,7 @@ pub(crate) const CASES: &[Case] = &[
     }),
 ];
 
-/// With Ethernet and without, IPv4 and IPv6.
+/// Run a case with TAP and TUN, IPv4 and IPv6.
 fn both(case: impl Fn(&mut End, bool)) {
     for link in [LinkKind::Ethernet, LinkKind::Ip] {
         let mut end = End::new(link, true);
@@ -113,7 +113,7 @@ fn supers_out(end: &mut End, v6: bool) {
     let mut half = Half::connect(end, v6, port);
     let (mut socket, _) = listener.accept().expect("the handshake is through");
     socket.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout that is not zero");
-    // What the first window of the kernel surely takes, and the largest there is later on.
+    // Sizes that fit the kernel's first window, then the largest super-segment.
     let sizes = [20_000, 40_000, 65_535 - if v6 { 40 } else { 20 } - 20];
     let sent = pattern(sizes.iter().sum());
     let mut at = 0;
@@ -171,7 +171,7 @@ fn supers_in(end: &mut End, v6: bool) {
     assert!(end.pool.outstanding() <= 3, "{} are out", end.pool.outstanding());
 }
 
-/// A TAP from outside, whose virtio headers are longer than those that we ask for.
+/// An adopted TAP whose virtio headers are longer than those that we request.
 fn with_long_headers() -> End {
     const OPCODE: Opcode = libc::TUNSETVNETHDRSZ as Opcode;
     let end = End::new(LinkKind::Ethernet, true);
@@ -186,7 +186,7 @@ fn with_long_headers() -> End {
 fn starved(mut end: End) {
     end.echo_both_ways();
     let (socket, _) = socket(false);
-    // The buffers that wait for the next frame go with the old pool.
+    // The buffers kept for the next frame belong to the old pool.
     let mut end = End::around(end.tap);
     end.pool = mbuf::Pool::new(0);
     let mut burst = wirespeed_device::Burst::new();

@@ -1,4 +1,4 @@
-//! What goes wrong with interfaces, and that each error says what to do.
+//! Failures of interfaces, and that each error says what to do.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
@@ -44,7 +44,7 @@ fn names() {
 }
 
 fn privilege() {
-    // This thread alone gives it up.
+    // Only this thread gives it up.
     let mut sets = capabilities(None).expect("they can be read");
     sets.effective.remove(CapabilitySet::NET_ADMIN);
     set_capabilities(None, sets).expect("less is always allowed");
@@ -125,7 +125,7 @@ fn deleted() {
 fn too_long() {
     let mut end = End::new(LinkKind::Ethernet, false);
     end.echo_both_ways();
-    // Behind our back: the limits say 1,500.
+    // Changed by another program: the limits still say 1,500.
     assert!(ip("link set dev ws0 mtu 9000"));
     let (socket, _) = socket(false);
     socket.send_to(&[1; 5000], (ours(false), 9)).expect("room in the kernel");

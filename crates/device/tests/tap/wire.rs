@@ -1,4 +1,4 @@
-//! Frames both ways: echo, queues, descriptors from outside, a kernel that sends more than is read.
+//! Frames both ways: echo, queues, adopted descriptors, a kernel that sends more than is read.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(crate) const CASES: &[Case] = &[
     ("a_checksum_left_to_the_device_is_finished_by_the_kernel", &[], partial_out),
 ];
 
-/// An UDP socket of the kernel's, on its address.
+/// A UDP socket of the kernel, on its address.
 pub(crate) fn socket(v6: bool) -> (UdpSocket, SocketAddr) {
     let socket = UdpSocket::bind((kernel(v6), 0)).expect("the address is the kernel's");
     socket.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout that is not zero");
@@ -42,7 +42,7 @@ fn adopted() {
         let limits = first.limits();
         let fd = first.as_fd().expect("it is there").try_clone_to_owned().expect("a copy");
         drop(first);
-        // It is asked what it is: a wrong word of ours does no harm.
+        // The kernel is asked for the kind, so a wrong `declared` does no harm.
         let wrong = if link == LinkKind::Ip { LinkKind::Ethernet } else { LinkKind::Ip };
         let declared = Declared { link: wrong, ..Declared::default() };
         let second = Tap::adopt(fd, &declared).expect("a TAP");
@@ -68,7 +68,7 @@ fn settings() {
     let mut end = End::around(end.tap);
     end.echo_both_ways();
     let (socket, _) = socket(false);
-    // One of each kind of buffer: small, copied out of the large one, the large one itself.
+    // One for each path: the small buffer, a copy out of the big one, the big one itself.
     for len in [100, 1_878, 1_879, 3_000, 8_972] {
         let sent: Vec<u8> = (0..len).map(|i| (i * 7 % 251) as u8).collect();
         socket.send_to(&sent, (ours(false), 9)).expect("room in the kernel");
@@ -102,7 +102,7 @@ fn queues() {
     }
 }
 
-/// The kernel queues what fits and drops the rest; nothing of it is memory of ours.
+/// The kernel queues what fits and drops the rest, without using our memory.
 fn flood_in() {
     const FRAMES: usize = 100_000;
     for vnet_hdr in [false, true] {
@@ -111,7 +111,7 @@ fn flood_in() {
         let held = end.pool.held_bytes();
         let (socket, _) = socket(false);
         for _ in 0..FRAMES {
-            // A full queue is an error to some kernels, and silence to others.
+            // With a full queue some kernels return an error, others do not.
             let _ = socket.send_to(&[7; 1000], (ours(false), 9));
         }
         assert!(end.pool.outstanding() <= 2 + 1, "only the buffers that wait are out");
@@ -128,8 +128,9 @@ fn flood_in() {
     }
 }
 
-/// A burst with a frame in it that can never go, an interface that is down, and one that is up
-/// again: whatever the way out, the same frames arrive and the same drops are counted.
+/// A burst with a frame that can never be sent, an interface that is down, and one that is up
+/// again: with plain writes and with io_uring the same frames arrive and the same drops are
+/// counted.
 fn bursts() {
     for vnet_hdr in [false, true] {
         let ways = [true, false].map(|io_uring| by(vnet_hdr, io_uring));
@@ -138,7 +139,7 @@ fn bursts() {
     }
 }
 
-/// What arrived of bursts by one way, and what was dropped.
+/// What arrived of the bursts one way, and what was dropped.
 fn by(vnet_hdr: bool, io_uring: bool) -> (Vec<u8>, Vec<(DropReason, u64)>) {
     let name = Some("ws0".to_owned());
     let config = Config { name, vnet_hdr, io_uring, ..Config::default() };
@@ -155,7 +156,7 @@ fn by(vnet_hdr: bool, io_uring: bool) -> (Vec<u8>, Vec<(DropReason, u64)>) {
             let from = (ours(false), 1000);
             let mut packet = frames::datagram(from, (address.ip(), address.port()), &[number]);
             if !vnet_hdr {
-                // No checksum: nobody would finish it.
+                // No checksum: without a virtio header nobody would finish it.
                 packet[26..28].fill(0);
             }
             let packet = if number == 30 { [&packet[..], &[0; 4000]].concat() } else { packet };
@@ -220,7 +221,7 @@ fn partial_out() {
             let (socket, address) = socket(v6);
             let to = (address.ip(), address.port());
             let packet = frames::datagram((ours(v6), 1000), to, b"finish this");
-            // As it is, the sum is wrong: the kernel drops the first.
+            // The unfinished checksum is wrong as it is: the kernel drops the first frame.
             end.send_packet(&packet);
             end.send_partial(&packet, 0);
             let mut buffer = [0; 100];

@@ -14,18 +14,18 @@ use super::{
     Action, Advertisement, DELAY, Found, Key, LOCKED, REACHABLE, RETRANSMIT, State, TRIES_MAX,
 };
 
-/// Entries examined for one to evict.
+/// How many entries `make_room` examines to find one to evict.
 const CANDIDATES_MAX: usize = 8;
 
 #[derive(Debug)]
 struct Entry {
     state: State,
     mac: MacAddr,
-    /// Of the states with a timer; else [`Instant::NEVER`].
+    /// When the state's timer expires; [`Instant::NEVER`] in states without one.
     deadline: Instant,
     confirmed_at: Instant,
     changed_at: Instant,
-    /// Its key in the order of use.
+    /// Its position in `by_use`.
     used: u64,
     tries: u8,
     pending: VecDeque<Mbuf>,
@@ -35,7 +35,7 @@ struct Entry {
 #[derive(Debug, Default)]
 pub struct Neighbours {
     entries: BTreeMap<Key, Entry>,
-    /// Dynamic entries, the one used longest ago first.
+    /// Dynamic entries, least recently used first.
     by_use: BTreeSet<(u64, Key)>,
     deadlines: BTreeSet<(Instant, Key)>,
     actions: VecDeque<Action>,
@@ -45,7 +45,7 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// Set an entry for good; `false` when the table is at its limit.
+    /// Set a static entry; `false` if the table is full.
     pub fn set(&mut self, port: u16, ip: IpAddr, mac: MacAddr, budget: &mut Budget) -> bool {
         let key = (port, ip);
         if !self.entries.contains_key(&key) && !self.make_room(Instant::ZERO, budget) {
@@ -58,7 +58,7 @@ impl Neighbours {
         true
     }
 
-    /// The link address of a neighbour, to send to it; an unknown one is solicited.
+    /// Look up the link address of a neighbour in order to send to it; solicit it if unknown.
     pub fn resolve(&mut self, key: Key, now: Instant, budget: &mut Budget) -> Found {
         self.uses += 1;
         let used = self.uses;
@@ -85,8 +85,8 @@ impl Neighbours {
         if state == State::Incomplete { Found::Pending } else { Found::Known(mac) }
     }
 
-    /// Put a frame, whose link header lacks the destination, into the pending queue of `key`. At
-    /// the limit the oldest is dropped (RFC 1122 section 2.3.2.2: save the latest).
+    /// Append a frame, whose link header lacks the destination, to the pending queue of `key`. At
+    /// the queue's limit the oldest frame is dropped (RFC 1122 section 2.3.2.2: save the latest).
     ///
     /// # Errors
     /// The frame that is dropped: the oldest, or this one if `key` is not being resolved or the
@@ -145,8 +145,8 @@ impl Neighbours {
                 }
                 true
             }
-            // RFC 4861 section 7.2.5: without the override flag another address only makes it
-            // stale.
+            // RFC 4861 section 7.2.5: without the override flag, a different address only makes a
+            // reachable entry stale.
             _ if !overrides => {
                 if entry.state == State::Reachable {
                     self.enter(key, State::Stale, Instant::NEVER);
@@ -194,7 +194,7 @@ impl Neighbours {
         }
     }
 
-    /// When [`Neighbours::expire`] wants to be called next.
+    /// When [`Neighbours::expire`] is due next.
     pub fn next_deadline(&self) -> Instant {
         self.deadlines.first().map_or(Instant::NEVER, |&(at, _)| at)
     }
@@ -204,7 +204,8 @@ impl Neighbours {
         self.actions.pop_front()
     }
 
-    /// Incremented whenever a link address changes that header templates may have copied.
+    /// A counter, incremented whenever a link address changes that header templates may have
+    /// copied.
     #[inline(always)]
     pub fn changes(&self) -> u64 {
         self.changes
@@ -215,12 +216,12 @@ impl Neighbours {
         self.entries.get(&key).map(|entry| entry.state)
     }
 
-    /// Entries, those being resolved included.
+    /// The number of entries, including those being resolved.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Are there none?
+    /// Is the table empty?
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -244,8 +245,8 @@ impl Neighbours {
         }
     }
 
-    /// Make room for one more entry: below the limit, or by evicting the least recently used entry
-    /// that was not confirmed of late.
+    /// Make room for one more entry: at the limit, evict the least recently used entry that was not
+    /// confirmed within [`REACHABLE`]. `false` if none of the first [`CANDIDATES_MAX`] qualifies.
     fn make_room(&mut self, now: Instant, budget: &mut Budget) -> bool {
         if budget.admits(Limit::Neighbours, self.entries.len()) {
             return true;

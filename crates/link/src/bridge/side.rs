@@ -2,30 +2,30 @@
 //!
 //! Called by: `Bridge`. Counters: [`super::Carried`].
 //!
-//! Where a side has several devices, each frame goes to the one behind which its destination was
-//! last heard, and to all of them if that is a group or unknown, as a learning bridge does it
-//! (IEEE 802.1D section 7.7). They do not hear each other.
+//! If a side has several devices, a frame goes to the device from which its destination was
+//! learned, and to all of them if that is a group or unknown, as in a learning bridge (IEEE 802.1D
+//! section 7.7). Frames are not forwarded between devices of the same side.
 
 use base::MacAddr;
 use device::{Burst, Device};
 use mbuf::{Mbuf, Pool};
 use wire::ether;
 
-/// Addresses that are kept of one device. What is heard from more is sent to all.
+/// Maximum addresses learned per device. Frames to further addresses are flooded.
 const STATIONS_MAX: usize = 64;
 
-/// A device, and what waits for it.
+/// A device, and the packets that wait for it.
 struct End {
     device: Box<dyn Device>,
     arrived: Burst,
-    /// Who was heard behind it.
+    /// The addresses learned from it.
     stations: Vec<MacAddr>,
 }
 
 /// One side.
 pub(super) struct Side {
     ends: Vec<End>,
-    /// The device that is asked first in the next turn.
+    /// The device that is served first in the next turn.
     first: usize,
 }
 
@@ -47,7 +47,7 @@ impl Side {
         self.ends.iter_mut().map(|end| &mut end.device)
     }
 
-    /// Packets that have arrived, and whose device had no room.
+    /// The number of packets that have arrived and whose device had no room.
     pub(super) fn waiting(&self) -> usize {
         self.ends.iter().map(|end| end.arrived.len()).sum()
     }
@@ -57,8 +57,8 @@ impl Side {
         self.ends.get(end).is_some_and(|end| !end.arrived.is_empty())
     }
 
-    /// A burst from each device, each turn another one first: with a queue that is nearly full it
-    /// matters who comes first.
+    /// Receive a burst from each device and pass it to `give`. Each turn begins with another
+    /// device, because the order matters when the queue is nearly full.
     pub(super) fn take_in(
         &mut self,
         pool: &mut Pool,
@@ -78,12 +78,12 @@ impl Side {
         count
     }
 
-    /// Is there room for one more packet, whoever it is for?
+    /// Is there room for one more packet, for any device?
     pub(super) fn has_room(&self) -> bool {
         self.ends.iter().all(|end| !end.arrived.is_full())
     }
 
-    /// A packet has arrived at this side; there is room for it.
+    /// Queue a packet that has arrived at this side for its device, or for all; there must be room.
     pub(super) fn arrive(&mut self, packet: Mbuf, pool: &mut Pool) {
         if let Some(only) = self.destination(&packet) {
             self.ends[only].arrived.push(packet);
@@ -100,7 +100,7 @@ impl Side {
         }
     }
 
-    /// The one device that a packet is for; `None`: all.
+    /// The device that a packet is for; `None` means all.
     fn destination(&self, packet: &Mbuf) -> Option<usize> {
         if self.ends.len() == 1 {
             return Some(0);
@@ -109,7 +109,7 @@ impl Side {
         self.ends.iter().position(|end| end.stations.contains(&to))
     }
 
-    /// Hand the devices what has arrived; returns packets and bytes that went.
+    /// Send queued packets to the devices; returns the packets and bytes that they took.
     pub(super) fn hand_out(&mut self, pool: &mut Pool) -> (usize, u64) {
         let (mut packets, mut bytes) = (0, 0);
         let size = |burst: &Burst| burst.iter().map(|packet| packet.len() as u64).sum::<u64>();
@@ -121,7 +121,7 @@ impl Side {
         (packets, bytes)
     }
 
-    /// The sender of a frame is behind the device that it came from, and behind no other.
+    /// Learn that the sender of a frame is behind the device `from`, and behind no other.
     fn learn(&mut self, from: usize, frame: &Mbuf) {
         let Ok(header) = ether::Header::parse(frame.as_slice()) else { return };
         let station = header.src;

@@ -1,4 +1,4 @@
-//! A bridge between two wires in memory, in virtual time.
+//! A bridge between two `mem` links, in virtual time.
 
 use base::{Duration, LinkKind, Mtu};
 use device::Burst;
@@ -7,7 +7,7 @@ use mbuf::Mbuf;
 
 use super::*;
 
-/// A bridge, and the hosts' ends of its devices.
+/// A bridge, and the hosts' ends of the two links.
 fn joined(settings: [Settings; 2], config: &mem::Config) -> (Bridge, [Mem; 2]) {
     let (a, host_a) = mem::pair(config);
     let (b, host_b) = mem::pair(config);
@@ -32,7 +32,7 @@ fn send(host: &mut Mem, pool: &mut Pool, number: u8) {
     assert_eq!(host.tx_burst(pool, &mut burst), 1, "the wire has room");
 }
 
-/// Numbers of what a host has received.
+/// The numbers of the frames that a host has received.
 fn received(host: &mut Mem, pool: &mut Pool) -> Vec<u8> {
     let mut burst = Burst::new();
     host.rx_burst(pool, &mut burst);
@@ -61,7 +61,7 @@ fn each_way_has_its_own_settings_and_packets_arrive_when_the_model_says() {
     bridge.turn(|| at(2_000));
     assert_eq!(received(&mut a, &mut pool), [3]);
     assert_eq!(bridge.next_event(), at(11_000), "1 ms of transmission, 10 of delay");
-    // A late call delivers late, and the model is not affected.
+    // A late call delivers late, without affecting the model.
     bridge.turn(|| at(11_500));
     assert_eq!(received(&mut b, &mut pool), [1]);
     bridge.turn(|| at(12_000));

@@ -1,4 +1,4 @@
-//! What is cut, field by field, and that no frame, however it lies, does harm.
+//! Segmentation, field by field, and that no malformed frame causes a panic.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -7,14 +7,14 @@ use device::fault::Rng;
 
 use super::*;
 
-/// No tag, a customer's, and a provider's around it.
+/// No tag, a customer tag, and a service tag with a customer tag.
 const TAGS: [&[u8]; 3] = [&[], &[0x81, 0, 0x20, 5], &[0x88, 0xa8, 0, 7, 0x81, 0, 0x20, 5]];
 const SEQ: SeqNumber = SeqNumber(u32::MAX - 1_500);
 const OPTIONS: [u8; 12] = [1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2];
-/// An identification that passes the end of its 16 bits.
+/// An identification that wraps around 16 bits.
 const ID: u16 = 0xfffe;
 
-/// A packet around `transport`; its identification is for IPv4.
+/// A packet around `transport`; IPv4 uses the identification and DF.
 fn packet(v6: bool, protocol: u8, (id, dont_fragment): (u16, bool), transport: &[u8]) -> Vec<u8> {
     let mut header = vec![0; if v6 { ipv6::HEADER_LEN } else { ipv4::HEADER_LEN }];
     let written = if v6 {
@@ -59,7 +59,7 @@ fn counted(bytes: usize) -> impl Iterator<Item = u8> {
     (0..bytes).map(|n| (n % 251) as u8)
 }
 
-/// A segment of `bytes` bytes that says all that the first or the last of several must say alone.
+/// A segment with `bytes` bytes of payload and the flags that only its first or last part may keep.
 fn tcp_segment(bytes: usize) -> Vec<u8> {
     let header = tcp::Header {
         src_port: 1000,
@@ -74,7 +74,7 @@ fn tcp_segment(bytes: usize) -> Vec<u8> {
     let mut segment = vec![0; tcp::HEADER_LEN];
     segment.extend(OPTIONS);
     assert!(header.emit(&mut segment), "it has an encoding");
-    // A bit that is reserved, and the sender's.
+    // A reserved bit that the sender set.
     segment[OFFSET_AT] |= 1;
     segment.extend(counted(bytes));
     segment
@@ -89,7 +89,7 @@ fn datagram(payload: &[u8]) -> Vec<u8> {
     datagram
 }
 
-/// What becomes of a frame with an unfinished checksum, and how many frames were lost.
+/// The packets of a frame with an unfinished checksum, and how many were lost.
 fn cut_up(pool: &mut Pool, bytes: &[u8], size: u16, link: LinkKind) -> (Vec<Vec<u8>>, u64) {
     let mut frame = pool.copy_of(bytes).expect("the pool is large");
     frame.set(MbufFlags::CSUM_PARTIAL);
@@ -103,8 +103,8 @@ fn cut_up(pool: &mut Pool, bytes: &[u8], size: u16, link: LinkKind) -> (Vec<Vec<
     (parts, lost)
 }
 
-/// The identification of a packet, 0 in IPv6, and what it carries; every length and every checksum
-/// of it is right.
+/// Check every length and checksum of a packet; returns its identification, 0 in IPv6, and its IP
+/// payload.
 fn opened(frame: &[u8], link: LinkKind) -> (u16, &[u8]) {
     let packet = &frame[vlan::ip_at(frame, link).expect("IP")..];
     let (id, at, protocol, pseudo) = if packet[0] >> 4 == 4 {
@@ -176,7 +176,7 @@ fn a_super_segment_may_have_one_segment_or_no_payload() {
     }
 }
 
-/// RFC 6864 section 4.1: what may not be fragmented needs no number, and our stack sends none.
+/// RFC 6864 section 4.1: a packet with DF needs no identification, and our stack sends none.
 #[test]
 fn identification_counts_up_unless_the_sender_does_not_number() {
     let mut pool = Pool::new(1 << 22);
@@ -204,7 +204,7 @@ fn datagrams_in_one_piece_are_cut_into_datagrams_with_lengths_of_their_own() {
             assert_eq!((parts.len(), lost), (3, 0));
             let mut got = Vec::new();
             for part in &parts {
-                // Which looks at the length.
+                // `opened` checks the length too.
                 let (_, datagram) = opened(part, LinkKind::Ethernet);
                 got.extend_from_slice(&datagram[udp::HEADER_LEN..]);
             }
@@ -213,7 +213,7 @@ fn datagrams_in_one_piece_are_cut_into_datagrams_with_lengths_of_their_own() {
     }
 }
 
-/// RFC 768: a checksum that comes out zero is sent as all ones, since zero means none.
+/// RFC 768: a checksum that is computed as zero is sent as all ones, since zero means none.
 #[test]
 fn a_udp_checksum_of_zero_is_sent_as_ones() {
     let mut pool = Pool::new(1 << 22);
@@ -221,7 +221,7 @@ fn a_udp_checksum_of_zero_is_sent_as_ones() {
         let with = |word: [u8; 2]| packet(v6, ipv4::UDP, (ID, true), &datagram(&word));
         let (parts, _) = cut_up(&mut pool, &with([0, 0]), 0, LinkKind::Ip);
         let header = udp::Header::parse(opened(&parts[0], LinkKind::Ip).1).expect("UDP");
-        // The checksum of a datagram that holds that of the same one without.
+        // With the datagram's checksum as its payload, the new checksum is computed as zero.
         let (parts, _) = cut_up(&mut pool, &with(header.checksum), 0, LinkKind::Ip);
         let header = udp::Header::parse(opened(&parts[0], LinkKind::Ip).1).expect("UDP");
         assert_eq!(header.checksum, [0xff, 0xff]);
@@ -264,7 +264,7 @@ fn frames_that_lie_are_lost_and_counted() {
         framed(&[], &packet)
     };
     let tags = [0x81_u8, 0, 0, 1].repeat(10);
-    // Four bytes where eight of UDP would be: the header would end behind the frame.
+    // Four bytes instead of a UDP header of eight, which would end behind the frame.
     let short = packet(false, ipv4::UDP, (ID, true), &[0; 4]);
     assert_eq!(framed(&[], &short).len(), 38);
     let long = packet(true, ipv4::UDP, (ID, true), &[0, 1, 0, 2, 0, 9, 0, 0]);
@@ -288,7 +288,7 @@ fn frames_that_lie_are_lost_and_counted() {
     }
 }
 
-/// A frame of which every field may be anything, mostly with an IPv4 checksum that is right.
+/// A frame in which any field may be wrong, mostly with a correct IPv4 checksum.
 fn any_frame(rng: &mut Rng) -> Vec<u8> {
     let protocol = [ipv4::TCP, ipv4::UDP][rng.below(2)];
     let bytes = rng.below(300);
@@ -300,7 +300,7 @@ fn any_frame(rng: &mut Rng) -> Vec<u8> {
     let id = (rng.next_u64() as u16, rng.below(2) == 1);
     let mut packet = packet(v6, protocol, id, &transport);
     for _ in 0..rng.below(4) {
-        // Mostly where headers are.
+        // Mostly in the headers.
         let within = if rng.below(4) > 0 { packet.len().min(60) } else { packet.len() };
         packet[rng.below(within)] = rng.next_u64() as u8;
     }

@@ -1,12 +1,12 @@
-//! What only the inside shows: how many bytes are kept, and that some wait below the limit.
+//! Tests of internal state: how many bytes are buffered, and that bytes below the limit wait.
 
 use super::*;
 
-/// Bytes of a frame here, and of it on the socket.
+/// Bytes of a frame, and bytes of it on the socket.
 const FRAME: usize = 1_000;
 const SENT: usize = LENGTH + FRAME;
 
-/// A port, the machine that has connected to it, and a pool.
+/// A port, a machine that has connected to it, and a pool.
 fn pair(name: &str) -> (Stream, UnixStream, Pool) {
     let name = format!("wsvm-inside-{}-{name}", std::process::id());
     let path = std::env::temp_dir().join(name);
@@ -18,7 +18,7 @@ fn pair(name: &str) -> (Stream, UnixStream, Pool) {
     (port, machine, Pool::new(8 << 20))
 }
 
-/// Send the frame of this number; was it taken?
+/// Send the frame with this number; was it taken?
 fn is_taken(port: &mut Stream, pool: &mut Pool, number: usize) -> bool {
     let mut burst = Burst::new();
     burst.push(pool.copy_of(&[number as u8; FRAME]).expect("memory"));
@@ -27,13 +27,13 @@ fn is_taken(port: &mut Stream, pool: &mut Pool, number: usize) -> bool {
     taken == 1
 }
 
-/// The byte at this place of what the machine gets.
+/// The byte at this offset of the stream that the machine receives.
 fn byte(at: usize) -> u8 {
     let (number, within) = (at / SENT, at % SENT);
     (FRAME as u32).to_be_bytes().get(within).copied().unwrap_or(number as u8)
 }
 
-/// Everything that there is to read, which has to be what comes after `read` bytes.
+/// Read everything available, and check it as the stream after `read` bytes.
 fn read_all(machine: &mut UnixStream, read: &mut usize) {
     let mut room = vec![0; 1 << 20];
     while let Ok(got @ 1..) = machine.read(&mut room) {

@@ -16,7 +16,7 @@ fn line() -> Settings {
 
 struct Hosts {
     bridge: Bridge,
-    /// Two at one side, the sink at the other.
+    /// Two senders at one side, the sink at the other.
     hosts: [Mem; 3],
     pool: Pool,
     now: Instant,
@@ -33,7 +33,7 @@ impl Hosts {
         Hosts { bridge, hosts, pool: Pool::new(1 << 24), now }
     }
 
-    /// A frame of 1,500 bytes and its header, between stations of these numbers.
+    /// Send a frame of 1,500 bytes and a header, between stations with these numbers.
     fn send(&mut self, host: usize, from: u8, to: u8) {
         let mut data = vec![0; 1514];
         let dst = if to == ALL { MacAddr([ALL; 6]) } else { MacAddr([2, 0, 0, 0, 0, to]) };
@@ -50,7 +50,7 @@ impl Hosts {
         self.bridge.turn(|| now);
     }
 
-    /// Senders of the frames that a host has received.
+    /// The senders of the frames that a host has received.
     fn received(&mut self, host: usize) -> Vec<u8> {
         let mut burst = Burst::new();
         self.hosts[host].rx_burst(&mut self.pool, &mut burst);
@@ -64,7 +64,7 @@ impl Hosts {
 fn devices_of_a_side_share_one_queue_and_take_turns_to_be_first() {
     let mut hosts = Hosts::new();
     for _ in 0..2 {
-        // One in transmission, two in the queue: of three each, three are lost.
+        // One packet in transmission, two in the queue: three of the six are lost.
         for _ in 0..3 {
             hosts.send(0, 1, SINK);
             hosts.send(1, 2, SINK);
@@ -82,7 +82,7 @@ fn devices_of_a_side_share_one_queue_and_take_turns_to_be_first() {
         hosts.send(1, 2, SINK);
         hosts.turn_after(0);
         hosts.turn_after(3);
-        // Three turns: the next time the other device is first.
+        // An odd number of turns, so that next time the other device is first.
         hosts.turn_after(0);
         hosts.received(2)
     };
@@ -107,7 +107,7 @@ fn an_answer_goes_to_who_asked_and_a_group_or_a_stranger_to_all() {
     assert_eq!(answered(&mut hosts, 2), [0, 1]);
     assert_eq!(answered(&mut hosts, ALL), [1, 1]);
     assert_eq!(answered(&mut hosts, 7), [1, 1]);
-    // It moved.
+    // The station moved to the other device.
     hosts.send(1, 1, SINK);
     hosts.turn_after(9);
     assert_eq!(answered(&mut hosts, 1), [0, 1]);
