@@ -1,9 +1,9 @@
-//! Goodput of bulk flows over one path in virtual time: what the rows of a bench are made of.
+//! Goodput of bulk flows over one path in virtual time, for the rows of a bench.
 //!
 //! Called by: the program `wirespeed-sim`, benches.
 //!
 //! The path: two hosts, MTU 1500, IPv4 over Ethernet; the rate counts IP packets, headers included
-//! and link headers not. Impairments act on data alone, behind the bottleneck's queue. ACKs come
+//! and link headers not. Impairments act on data only, behind the bottleneck's queue. ACKs come
 //! back at the same rate and delay, through a queue that never fills. Time runs from the first SYN.
 
 use base::{Duration, Instant, IpVersion, Switch};
@@ -24,23 +24,23 @@ use crate::world::World;
 const PACKET: f64 = 1500.0;
 const PAYLOAD: f64 = 1448.0;
 
-/// Longer than a segment without data, shorter than any with much of it.
+/// Longer than any segment without data, shorter than any with much data.
 const EXEMPT_BYTES: usize = 100;
 
-/// A path, and what is to go over it.
+/// A path, and the flows over it.
 #[derive(Clone, Debug)]
 pub struct Goodput {
     /// Bits a second.
     pub rate_bps: u64,
     /// One way; the round trip is twice this.
     pub delay: Duration,
-    /// Bytes of the bottleneck's queue.
+    /// Size of the bottleneck's queue, in bytes.
     pub queue_bytes: usize,
-    /// Its management.
+    /// Management of that queue.
     pub aqm: Aqm,
     /// Virtual time, from the first SYN.
     pub length: Duration,
-    /// What arrives before is not counted.
+    /// Bytes that arrive earlier are not counted.
     pub from: Duration,
     /// Bulk flows that begin within a round trip.
     pub flows: usize,
@@ -83,13 +83,13 @@ impl Goodput {
         path
     }
 
-    /// So many bandwidth-delay products, of the rate and the round trip, in bytes.
+    /// This many bandwidth-delay products, of the rate and the round trip, in bytes.
     pub fn bdp_bytes(&self, share: f64) -> usize {
         (self.rate_bps as f64 / 8.0 * 2.0 * self.delay.as_secs_f64() * share) as usize
     }
 }
 
-/// What came out.
+/// The result.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Goodput of all flows / (rate x 1448 / 1500).
@@ -104,7 +104,7 @@ pub struct Outcome {
     pub timeouts: u64,
     /// Episodes of fast recovery.
     pub fast_recoveries: u64,
-    /// Reductions for marks that were echoed.
+    /// Window reductions for echoed marks.
     pub ecn_reductions: u64,
     /// The bottleneck.
     pub bottleneck: link::Counts,

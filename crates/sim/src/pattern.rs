@@ -5,7 +5,7 @@
 
 use device::fault::Rng;
 
-/// A prime, so that no shift by whole segments or powers of two looks like the right place.
+/// A prime, so that no shift by whole segments or powers of two matches by chance.
 const PERIOD: usize = 65_521;
 
 /// Bytes that repeat after [`PERIOD`]; each stream begins somewhere else in them.

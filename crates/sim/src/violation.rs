@@ -1,4 +1,4 @@
-//! What an oracle, an application or an adversary saw that must not be: a law that did not hold.
+//! A law that did not hold, as an oracle, an application or an adversary saw it.
 //!
 //! Called by: everything that checks a law, and whoever reports the failure of a seed.
 
