@@ -224,7 +224,6 @@ fn a_stale_neighbour_is_checked_when_used_and_forgotten_when_silent() {
 /// Unacknowledged data makes an older neighbour entry doubtful: the neighbour is probed, and the
 /// entry removed if it does not answer.
 /// RFC 9293 MUST-20.
-/// RFC 9293 MUST-20.
 #[test]
 fn time_outs_of_a_connection_have_its_neighbour_checked() {
     let [mut client, mut server] = strangers();
