@@ -104,7 +104,7 @@ fn command(bench: &Bench, script: &Script, sysctls: &Path) -> Command {
     command
 }
 
-/// Its status, or `None` if it had to be ended.
+/// Its exit status, or `None` if it was killed.
 fn wait(child: &mut Child, most: Duration) -> Result<Option<ExitStatus>> {
     let until = Instant::now() + most;
     loop {
@@ -120,7 +120,8 @@ fn wait(child: &mut Child, most: Duration) -> Result<Option<ExitStatus>> {
     }
 }
 
-/// The line that says it: packetdrill's own, or the last of a failed assertion of a code block.
+/// The line with the reason: packetdrill's own, or the last line of a failed assertion of a code
+/// block.
 fn reason(output: &str, status: ExitStatus, script: &Path) -> String {
     let path = script.display().to_string();
     let name = script.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
@@ -143,7 +144,7 @@ fn reason(output: &str, status: ExitStatus, script: &Path) -> String {
     line.chars().take(REASON_MAX).collect()
 }
 
-/// What packetdrill expected and saw, where it says so in two more lines.
+/// The expected and the observed packet, if packetdrill prints them in two more lines.
 fn compared(output: &str) -> Option<String> {
     let after = |word: &str| {
         output.lines().find_map(|l| l.trim().strip_prefix(word).map(|rest| rest.trim().to_owned()))
