@@ -11,7 +11,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::isolate::unshare_network;
 
-/// Moves the calling thread into a namespace for good.
+/// Moves the calling thread into a namespace permanently.
 pub fn enter(namespace: &File) -> Result<()> {
     move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
         .context("entering a network namespace")

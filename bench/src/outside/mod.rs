@@ -185,7 +185,7 @@ fn against_veth(b: &Bench, over_tap: OverTap) -> Result<Figure> {
     )
 }
 
-/// Both ends on one core, so that the kernel's end takes no time of ours; its own time is left out.
+/// Both ends on one core, so that they do not contend for locks; the kernel's time is left out.
 fn against_raw(b: &Bench, over_tap: OverTap, calls: fn(Carried) -> Measurement) -> Result<Figure> {
     let ours = |shape, seconds| Ok(over_tap(b.cores, shape, seconds)?.user_time());
     let on_one_core = shapes(b, true).into_iter().filter(|s| s.placement == Placement::OneCore);

@@ -69,7 +69,7 @@ impl Shape {
 
 /// The cost of one run at our end.
 pub(super) struct Ours {
-    /// Of both ends.
+    /// The figures of both ends together.
     pub(super) both: Measurement,
     /// User time of our thread, seconds.
     pub(super) user_s: f64,

@@ -23,7 +23,7 @@ pub enum Write {
     AwaitOpen,
     /// Wait until this many bytes have been read in all.
     AwaitRead(u64),
-    /// Do nothing for so long.
+    /// Do nothing for this long.
     Sleep(Duration),
     /// Close this half: a FIN follows.
     Finish,
@@ -32,9 +32,9 @@ pub enum Write {
 /// A step of an end's reading half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// So many bytes.
+    /// This many bytes.
     Bytes(u64),
-    /// Read nothing for so long.
+    /// Read nothing for this long.
     Stop(Duration),
     /// Until the peer has closed its half.
     ToEnd,

@@ -112,17 +112,17 @@ pub struct Outcome {
     pub events: u64,
 }
 
-/// A world with two hosts that nothing joins yet, and no oracles.
+/// A world with two unconnected hosts and no oracles.
 pub(crate) fn two_hosts(seed: u64) -> World {
     two_hosts_that(seed, Threshold::EACH, Cost::default())
 }
 
-/// The same, whose devices interrupt so, at such a cost.
+/// The same with these interrupt settings and CPU costs of the devices.
 pub(crate) fn two_hosts_that(seed: u64, interrupt: Threshold, cost: Cost) -> World {
     let mut world = World::new(seed, false, None);
     for number in 0..2 {
         let mut stack = StackConfig::new([seed, number]);
-        // Nothing is corrupted on these paths, and sums would take a quarter of the time.
+        // Nothing is corrupted on these paths, and checksums would take a quarter of the time.
         for switch in [Switch::ChecksumRx, Switch::ChecksumTx] {
             stack.switches = stack.switches.with(switch, false);
         }
@@ -137,7 +137,7 @@ pub(crate) fn two_hosts_that(seed: u64, interrupt: Threshold, cost: Cost) -> Wor
     world
 }
 
-/// What the path is like in each direction: data meets its bottleneck, ACKs its rate and delay.
+/// The settings of each direction: data passes the bottleneck, ACKs only its rate and delay.
 pub fn ways(path: &Goodput) -> (Settings, Settings) {
     let back = Settings {
         rate_bps: Some(path.rate_bps),
@@ -169,19 +169,19 @@ pub fn fairness(flows_bps: &[f64]) -> f64 {
     sum * sum / (squares * flows_bps.len() as f64)
 }
 
-/// A world with the path and its flows, at its beginning.
+/// A world with the path and its flows, at its start.
 pub fn world(path: &Goodput) -> World {
     let mut rng = Rng::new(path.seed);
     let rtt_ns = 2 * path.delay.as_nanos() as usize;
     let flows = (0..path.flows).map(|flow| {
-        // The first SYN begins the time; the others follow within a round trip.
+        // Time starts with the first SYN; the others follow within a round trip.
         let at_ns = if flow == 0 { 0 } else { rng.below(rtt_ns) as u64 };
         (path.algorithm, Instant::from_nanos(at_ns))
     });
     world_of(path, flows)
 }
 
-/// A world with the path and these flows, each with its congestion control and when it begins.
+/// A world with the path and these flows, each with its congestion control and start time.
 pub fn world_of(path: &Goodput, flows: impl Iterator<Item = (Algorithm, Instant)>) -> World {
     let mut world = two_hosts(path.seed);
     let mut port = PortSettings::default();
@@ -226,11 +226,10 @@ pub fn measure(path: &Goodput) -> Result<Outcome, Violation> {
     Ok(outcome(path, &world, &before))
 }
 
-/// Virtual time between two looks at whether to go on: some tens of thousands of packets at most.
+/// Virtual time between two calls of `stop`: some tens of thousands of packets at most.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Run it while nobody says `stop`; `None` if somebody did. What comes out is what [`measure`]
-/// gives.
+/// Like [`measure`], but `None` if `stop` returned true meanwhile.
 ///
 /// # Errors
 /// If the bytes that arrive are not those that were sent.

@@ -10,7 +10,7 @@ use wire::checksum::{Ladder, Sum};
 use wire::ipv4;
 use wire::tcp::{self, Flags, OPTIONS_LEN_MAX, Options};
 
-/// The header fields of a segment beside its ports.
+/// The header fields of a segment besides its ports.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Said {
     /// SEG.SEQ.

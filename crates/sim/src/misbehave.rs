@@ -85,7 +85,7 @@ impl Adversary {
             self.misbehaved += 1;
             let jump = self.rng.below(JUMP_MS_MAX) as u32;
             match self.rng.below(4) {
-                // Forwards for good, so that what follows is not old.
+                // Forwards permanently, so that later timestamps are not old.
                 0 => {
                     self.clock_offset = self.clock_offset.wrapping_add(jump);
                     offset = self.clock_offset;

@@ -28,7 +28,7 @@ pub(crate) struct Leg {
     pub(crate) mtu: usize,
 }
 
-/// What a router did, in packets.
+/// Counts of a router, in packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RouterCounts {
     /// Passed on.

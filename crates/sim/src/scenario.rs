@@ -432,7 +432,7 @@ fn port(link: LinkKind, draw: &mut Draw) -> PortSettings {
     }
 }
 
-/// A direction of a link: half of them clean but for rate, delay and queue.
+/// A direction of a link: half of them have no impairments, only rate, delay and queue.
 fn path(link: LinkKind, recovery: Instant, draw: &mut Draw) -> Settings {
     let rate_bps = draw.happens(0.9).then(|| draw.magnitude(200_000, 1_000_000_000));
     let mut path = Settings {

@@ -35,7 +35,7 @@ const WARM_TURNS: u64 = 8;
 
 /// Bytes that the reader reads before it stops.
 const BEFORE_STOP_BYTES: u64 = 100_000;
-/// How long the window stays shut.
+/// How long the window stays closed.
 const SHUT: Duration = Duration::from_secs(5);
 /// The longest that anything here takes.
 const LATEST: Duration = Duration::from_secs(600);

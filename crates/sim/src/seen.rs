@@ -13,9 +13,9 @@ use wire::{arp, ether, ipv4, ipv6, tcp};
 /// A TCP segment on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Where from.
+    /// The source.
     pub src: SocketAddr,
-    /// Where to.
+    /// The destination.
     pub dst: SocketAddr,
     /// SEG.SEQ.
     pub seq: SeqNumber,

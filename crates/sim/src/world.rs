@@ -77,20 +77,20 @@ pub struct RouterLeg {
     pub there: Settings,
     /// From the router.
     pub back: Settings,
-    /// The longest packet that the router sends this way.
+    /// The MTU of that direction; the router sends no longer packet.
     pub mtu: Mtu,
 }
 
 /// Something that happens to a host or to the network.
 #[derive(Clone, Debug)]
 pub enum ScheduledEvent {
-    /// A host does nothing for so long.
+    /// A host does nothing for this long.
     Pause(usize, Duration),
-    /// A host's clock jumps by so many nanoseconds.
+    /// A host's clock jumps by this many nanoseconds.
     ClockJump(usize, i64),
     /// All the buffers that a host has left are taken.
     Exhaust(usize),
-    /// And gives them back.
+    /// It gets them back.
     Release(usize),
     /// Every link loses its impairments from now on, except this loss.
     Recover(Loss),
@@ -377,18 +377,19 @@ impl World {
         self.end(flow, true).read
     }
 
-    /// What the connecting end of a flow says of itself, while it is open.
+    /// `tcp::Info` of the connecting end of a flow, while it is open.
     pub fn info(&self, flow: usize) -> Option<tcp::Info> {
         let end = self.end(flow, false);
         self.hosts[end.host].stack.tcp_info(end.handle?)
     }
 
-    /// What a direction of a link counted, by its number: they are made in the order of the calls.
+    /// Counts of a direction of a link, by its number: directions are numbered in the order of the
+    /// calls.
     pub fn link_counts(&self, direction: usize) -> &link::Counts {
         self.lanes[direction].model.counts()
     }
 
-    /// What a router did, by its number.
+    /// Counts of a router, by its number.
     pub fn router_counts(&self, router: usize) -> RouterCounts {
         self.routers[router].counts
     }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use compare::{Compared, Example, Share};
 use run::{Ended, Program};
 
-/// What the command line says.
+/// The options of the command line.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// The folder with captures: files whose names end with .pcap, .pcapng, .cap or .dmp
@@ -36,7 +36,7 @@ pub(crate) struct Options {
     /// Only the captures with this in their names
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Only so many captures, the first by name
+    /// Only this many captures, the first by name
     #[arg(long, value_name = "N")]
     first: Option<usize>,
     /// The wirespeed program, instead of one that is built

@@ -24,7 +24,7 @@ const UNPOOLED: &str = "--cfg wirespeed_unpooled";
 /// The minimum time of a target: libFuzzer counts whole seconds.
 const SECONDS_LEAST: u64 = 1;
 
-/// What the command line asks for.
+/// The options of the command line.
 pub(crate) struct Options {
     /// Seconds for all targets together, building not counted.
     pub(crate) seconds: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Options {
     pub(crate) replay: Option<PathBuf>,
 }
 
-/// Where things are.
+/// The folders of a run.
 struct Folders {
     root: PathBuf,
     base: PathBuf,

@@ -92,7 +92,7 @@ impl<'a> Host<'a> {
         Ok(Running { child, shown })
     }
 
-    /// What a program that was started has printed on standard output.
+    /// Standard output of a started program so far.
     pub(super) fn printed(&self, name: &str) -> String {
         std::fs::read_to_string(self.bench.path(&format!("{name}.out"))).unwrap_or_default()
     }

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use run::Outcome;
 use scripts::Script;
 
-/// What the command line says.
+/// The options of the command line.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// The folder with scripts, e.g. packetdrill/gtests/net/tcp

@@ -39,7 +39,7 @@ fn ip_options_are_ignored() {
     assert_eq!((header.flags, header.ack), (Flags::SYN | Flags::ACK, SeqNumber(8)));
 }
 
-/// RFC 6633: nobody sends them any more but those who want connections to be slow.
+/// RFC 6633: only an attacker sends source quenches, to slow connections down.
 /// RFC 9293 MUST-55.
 #[test]
 fn a_source_quench_changes_nothing() {
