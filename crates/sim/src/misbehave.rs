@@ -73,7 +73,7 @@ impl Adversary {
         }
     }
 
-    /// Its clock, and what it echoes; `None` if its peer has sent none.
+    /// Its clock, and the value that it echoes; `None` if its peer has sent none.
     pub(crate) fn timestamps(&mut self, now: Instant) -> Option<Timestamps> {
         let mut echo = self.their_clock?;
         let clock = now.as_millis() as u32;
@@ -90,7 +90,7 @@ impl Adversary {
                     self.clock_offset = self.clock_offset.wrapping_add(jump);
                     offset = self.clock_offset;
                 }
-                // Back, this once.
+                // Back, only this once.
                 1 => offset = offset.wrapping_sub(jump),
                 2 => echo = echo.wrapping_add(jump),
                 _ => echo = [0, echo.wrapping_sub(jump), u32::MAX][self.rng.below(3)],

@@ -389,9 +389,9 @@ impl Scenario {
     }
 }
 
-/// Hosts that reach each other.
+/// A network, with the hosts that reach each other on it.
 struct Network {
-    /// Each with the number of its network.
+    /// The hosts, each with the number of its network.
     hosts: Vec<(usize, u8)>,
     mtu: Mtu,
 }
@@ -400,7 +400,8 @@ fn secs(at: Instant) -> f64 {
     at.since(Instant::ZERO).as_secs_f64()
 }
 
-/// Mostly all on; sometimes each by a coin. Checksums stay: without them corruption is data.
+/// Usually all on; sometimes each is drawn. Checksums stay on: without them corruption would reach
+/// the data.
 fn switches(draw: &mut Draw) -> Switches {
     let mut switches = Switches::default();
     if draw.happens(0.5) {
