@@ -1,8 +1,7 @@
-//! The rows of bench `core`: the table of the spine's issue, letter for letter.
-//! Called by `main.rs`. Each row is a small function: ours from `ours.rs`, theirs from `peers`,
-//! a ratio taken in pairs by `harness.rs`. Unless a row says otherwise a ratio is ours over
-//! theirs in Gb a CPU-second. Peers run with the best of their settings, found once a row
-//! before its pairs and named in its note.
+//! The rows of bench `core`: the table of its issue, word for word. Called by `main.rs`. Each row
+//! is a small function: ours from `ours.rs`, theirs from `peers`, a ratio taken in pairs by
+//! `harness.rs`. Unless a row says otherwise a ratio is ours over theirs in Gb a CPU-second. Peers
+//! run with the best of their settings, found once before a row's pairs and named in its note.
 
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -79,7 +78,7 @@ pub const ROWS: &[Spec] = {
     ]
 };
 
-/// Our bulk with a given shape, as `Bench::ratio` wants it.
+/// Our bulk with a given shape, for `Bench::ratio`.
 fn ours_bulk(shape: Bulk) -> impl FnMut(f64) -> Result<Measurement> {
     move |seconds| ours::bulk(shape, seconds)
 }
@@ -155,7 +154,7 @@ fn super_segments_veth(b: &Bench) -> Result<Figure> {
 }
 
 fn one_big_write(b: &Bench) -> Result<Figure> {
-    // The same memory for both: a megabyte that is written from costs more than a part of it.
+    // The same memory for both: writing from a whole megabyte costs more than from a part of it.
     let shape = Bulk { payload: 1 << 20, ..Bulk::default() };
     let big = ours_bulk(Bulk { write: 1 << 20, ..shape });
     let small = ours_bulk(Bulk { write: 16 << 10, ..shape });
@@ -180,7 +179,7 @@ fn ping_pong_spinning(b: &Bench) -> Result<Figure> {
     against_ping_pong(b, &Waiting::spinning(b.cores))
 }
 
-/// Theirs over ours here: a latency is better when it is lower.
+/// Theirs over ours: a lower latency is better.
 fn against_ping_pong(b: &Bench, candidates: &[Waiting]) -> Result<Figure> {
     ours::ping_pong(64, b.trial_s)?;
     let best = best_of(candidates, 3, Better::Lower, |waiting| {

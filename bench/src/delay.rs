@@ -1,4 +1,4 @@
-//! A path with delay in virtual time: the send-space row needs one, and nothing else of a link.
+//! A path with delay in virtual time for the send-space row, which needs nothing else of a link.
 //! Called by `ours.rs`. Each frame arrives a fixed time after it was sent; nothing is lost.
 
 use std::collections::VecDeque;
@@ -73,11 +73,11 @@ impl Device for Delayed {
     }
 }
 
-/// Virtual time that is measured.
+/// Measured virtual time, in seconds.
 const SECONDS: u64 = 30;
 
-/// A 2,048-byte send buffer into a 32 KB window, 10 ms there and back, ACKs delayed by 200 ms,
-/// no tail loss probes: bytes a second that the receiver's application gets.
+/// A 2,048-byte send buffer into a 32 KB window, a round trip of 10 ms, ACKs delayed by 200 ms, no
+/// tail loss probes: returns the bytes a second that the receiver's application gets.
 pub fn small_sender_bytes_per_s(switches: Switches) -> Result<f64> {
     let clock_ns = Arc::new(AtomicU64::new(1));
     let (there, back): (Line, Line) = Default::default();
@@ -88,7 +88,7 @@ pub fn small_sender_bytes_per_s(switches: Switches) -> Result<f64> {
         incoming: incoming.clone(),
     };
     let mut config = PairConfig::new([3, 4]);
-    // A sender of the estimate's time knew no tail loss probes: one asks for the ACK that is late.
+    // Senders of the estimate's time had no tail loss probes; a probe would draw the delayed ACK.
     config.stack.switches = switches.with(Switch::TailProbe, false);
     let mut client = end(&config, side(&there, &back), 1);
     config.stack.switches = switches;
@@ -133,7 +133,7 @@ pub fn small_sender_bytes_per_s(switches: Switches) -> Result<f64> {
     }
     accepted.context("nobody connected")?;
     let resent = client.stack.counters().of(Counter::TcpRetransmits);
-    // An ACK that is delayed by 200 ms arrives with the first time-out, before that has learned.
+    // An ACK that is delayed by 200 ms arrives with the first time-out, before the RTO has adapted.
     anyhow::ensure!(resent <= 2, "{resent} retransmissions on a path that loses nothing");
     Ok(received as f64 / SECONDS as f64)
 }

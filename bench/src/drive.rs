@@ -1,6 +1,6 @@
-//! Two of our stacks in memory, driven by one thread: the moving part of `ours.rs` and of the
-//! instruction counts. An application at each end, with its own buffer: data is copied in and
-//! copied out. Called by `ours.rs` and `icount.rs`. Knows nothing of rows.
+//! Two of our stacks in memory, driven by one thread, for `ours.rs` and the instruction counts. An
+//! application at each end has its own buffer: data is copied in and copied out. Called by
+//! `ours.rs` and `icount.rs`. It knows no rows.
 
 use std::net::SocketAddr;
 use std::time::Instant as Clock;
@@ -12,7 +12,7 @@ use stack::{Event, ListenConfig, TcpHandle};
 
 use crate::measure;
 
-/// How our stack moves bytes one way: two stacks in memory, polled by the calling thread.
+/// A transfer in one direction: two stacks in memory, polled by the calling thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Bulk {
     /// MTU of the link, IP header included.
@@ -25,7 +25,8 @@ pub struct Bulk {
     pub payload: usize,
     /// The link takes segments of up to 64 KB with a segment size, as a TSO device does.
     pub super_segments: bool,
-    /// The link finishes checksums and has verified those that come, as veth's two ends do.
+    /// The link finishes checksums and has verified those of received frames, as both ends of a
+    /// veth do.
     pub link_checksums: bool,
     /// Connections; each gets one segment a turn if there is more than one.
     pub flows: usize,
@@ -71,7 +72,8 @@ impl Drive {
         let mut config = PairConfig::new([0x1988, 0x1989]);
         config.wire.mtu = Mtu::new(shape.mtu).context("an MTU is 68 to 65535")?;
         if shape.mtu > 9000 || shape.super_segments {
-            // A queue of four or so large segments never runs dry; of 1500-byte ones 64 KB does.
+            // A queue of about four large segments never runs empty; for 1500-byte ones 64 KB is
+            // enough.
             config.wire.depth_bytes = 512 << 10;
         }
         if shape.super_segments {
@@ -133,7 +135,7 @@ impl Drive {
         self.pair_up()
     }
 
-    /// Accept order need not be connect order: match by port.
+    /// Connections may be accepted in another order: match them by port.
     fn pair_up(&mut self) -> Result<()> {
         let mut by_port = std::collections::BTreeMap::new();
         for (c, _) in &self.flows {
@@ -159,15 +161,15 @@ impl Drive {
         self.now = Instant::from_nanos(self.now.as_nanos() + ns);
     }
 
-    /// Both ends take what came.
+    /// Both ends take the received frames.
     #[inline]
     pub fn step(&mut self) {
         self.client.stack.poll(self.now);
         self.server.stack.poll(self.now);
     }
 
-    /// One turn of bulk on the first flow: the sender writes until it is pushed back, the
-    /// receiver reads all there is.
+    /// One turn of bulk on the first flow: the sender writes until it is pushed back, the receiver
+    /// reads everything.
     #[inline]
     pub fn bulk_turn(&mut self) -> Result<()> {
         let (c, s) = self.flows[0];
@@ -186,13 +188,13 @@ impl Drive {
         self.read(s)
     }
 
-    /// Every flow sends one segment in its turn; the receiver reads what its events tell of. The
-    /// wire is handed over a burst at a time, as an event loop does.
+    /// Every flow sends one segment in its turn; the receiver reads where its events say so. The
+    /// wire is handed over a burst at a time, as in an event loop.
     pub fn flows_turn(&mut self, segment: usize) -> Result<()> {
         for first in (0..self.flows.len()).step_by(device::BURST) {
             let last = (first + device::BURST).min(self.flows.len());
             for &(c, _) in &self.flows[first..last] {
-                // A flow that is pushed back has its turn next time; one that died must not hide.
+                // A flow that is pushed back gets its turn next time; a failed one is an error.
                 match self.client.stack.tcp_write(c, &self.data[..segment]) {
                     Ok(_) | Err(stack::CallError::WouldBlock) => {}
                     Err(error) => bail!("write: {error:?}"),
@@ -214,7 +216,7 @@ impl Drive {
         Ok(())
     }
 
-    /// Every flow carries a message and falls silent: delayed ACKs have gone, nothing is in
+    /// Every flow carries a message and goes idle: delayed ACKs have been sent, nothing is in
     /// flight. In virtual time.
     pub fn settle_all(&mut self, size: usize) -> Result<()> {
         const LONGER_THAN_ANY_ACK_DELAY_NS: u64 = 500_000_000;
@@ -271,12 +273,12 @@ impl Drive {
         Ok(())
     }
 
-    /// Segments with data that the server took.
+    /// Data segments that the server received.
     pub fn segments(&self) -> u64 {
         self.server.stack.counters().of(Counter::TcpSegmentsIn)
     }
 
-    /// What went wrong, for a note: retransmissions and drops at both ends.
+    /// Retransmissions and drops at both ends, for a note.
     pub fn troubles(&self) -> u64 {
         let of = |end: &End| {
             end.stack.counters().of(Counter::TcpRetransmits) + end.stack.drops().total()

@@ -1,6 +1,6 @@
-//! What a row is, and how a ratio is taken: in pairs, ours and theirs in turn.
-//! Called by `core.rs`, which says what each row measures, and by `main.rs`, which runs them.
-//! Knows nothing of stacks. DESIGN.md section 7 is the contract of the JSON (`report.rs`).
+//! Rows, and how a ratio is measured: in pairs, ours and theirs in turn. Called by `core.rs`, which
+//! says what each row measures, and by `main.rs`, which runs them. It knows no stacks. `report.rs`
+//! has the shape of the JSON.
 
 use std::cell::OnceCell;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::measure::{Cores, Measurement, median, pin};
 use crate::peers::veth::Veth;
 
-/// Which way is good.
+/// Which direction is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
@@ -21,16 +21,16 @@ pub enum Better {
     Lower,
 }
 
-/// A line of an issue's table, letter for letter, and how to measure it.
+/// A line of an issue's table, word for word, and how to measure it.
 #[derive(Clone, Copy)]
 pub struct Spec {
     /// The text of the line.
     pub case: &'static str,
-    /// Which way is good.
+    /// Which direction is better.
     pub better: Better,
-    /// What the value has to reach.
+    /// The required value.
     pub must: f64,
-    /// What we want it to reach.
+    /// The hoped-for value.
     pub aim: f64,
     /// `x` for a ratio.
     pub unit: &'static str,
@@ -50,7 +50,7 @@ pub const fn spec(
     Spec { case, better, must, aim, unit, run }
 }
 
-/// What measuring a row gave.
+/// The result of measuring a row.
 #[derive(Clone, Debug, Default)]
 pub struct Figure {
     /// The row's value.
@@ -70,11 +70,11 @@ pub struct Row {
     pub value: Option<f64>,
     /// `x` for a ratio.
     pub unit: &'static str,
-    /// What the value has to reach.
+    /// The required value.
     pub must: Option<f64>,
-    /// What we want it to reach.
+    /// The hoped-for value.
     pub aim: Option<f64>,
-    /// Which way is good.
+    /// Which direction is better.
     pub better: Better,
     /// Whether it was measured and reaches `must`.
     pub ok: bool,
@@ -91,19 +91,19 @@ impl Row {
     }
 }
 
-/// How this run measures, and what it found out once and uses again.
+/// How this run measures, and results that are found once and used again.
 pub struct Bench {
-    /// Pairs a ratio: five, or three with `--quick`.
+    /// Pairs for each ratio: 25, or 7 with `--quick`.
     pub pairs: usize,
     /// How long each side of a pair runs.
     pub seconds: f64,
     /// How long each candidate runs while settings are chosen.
     pub trial_s: f64,
-    /// Fewer samples, and shorter: a look, not a result.
+    /// Fewer and shorter samples: not a reliable result.
     pub is_quick: bool,
-    /// Where things run.
+    /// The cores to run on.
     pub cores: Cores,
-    /// What was learned once: see `core.rs`.
+    /// Settings and programs that are found or built once: see `core.rs`.
     pub learned: Learned,
 }
 
@@ -117,15 +117,15 @@ pub struct Learned {
 }
 
 impl Bench {
-    /// The usual shape of a run. Many short pairs rather than a few long ones: a neighbour who
-    /// comes and goes then spoils some of them, and not the median.
+    /// The usual shape of a run. It has many short pairs rather than a few long ones: other load on
+    /// the machine then spoils some of them, and not the median.
     pub fn new(quick: bool) -> Result<Bench> {
         let (pairs, seconds, trial_s) = if quick { (7, 0.2, 0.15) } else { (25, 0.4, 0.4) };
         let cores = Cores::allowed()?;
         Ok(Bench { pairs, seconds, trial_s, is_quick: quick, cores, learned: Learned::default() })
     }
 
-    /// Runs one row. What goes wrong becomes its note.
+    /// Runs one row. An error becomes its note.
     pub fn row(&self, spec: &Spec) -> Row {
         let figure = pin(&[self.cores.first]).and_then(|()| (spec.run)(self));
         let (value, samples, note) = match figure {
@@ -152,8 +152,8 @@ impl Bench {
         }
     }
 
-    /// A ratio, first over second, by `figure` of each. The first runs once before its pairs:
-    /// that warms it up, and says at once if there is nothing to compare.
+    /// A ratio, first over second, by `figure` of each. The first runs once before its pairs: that
+    /// warms it up, and fails at once if it cannot be measured.
     pub fn ratio(
         &self,
         figure: fn(&Measurement) -> Result<f64>,
@@ -163,8 +163,8 @@ impl Bench {
         self.ratio_of(self.pairs, self.seconds, figure, first, second)
     }
 
-    /// [`Bench::ratio`] of two things that are the same but for one setting, and start at once:
-    /// many more and shorter pairs, as what is to be seen is small.
+    /// [`Bench::ratio`] of two sides that differ in one setting and start quickly: many more and
+    /// shorter pairs, because the difference is small.
     pub fn close_ratio(
         &self,
         figure: fn(&Measurement) -> Result<f64>,
@@ -174,8 +174,8 @@ impl Bench {
         self.ratio_of(5 * self.pairs, self.seconds / 5.0, figure, first, second)
     }
 
-    /// [`Bench::close_ratio`] of what lives in a cache, whose speed the machine's neighbours change
-    /// from one second to the next: of a pair of 10 ms both halves see the same, mostly.
+    /// [`Bench::close_ratio`] of work within a cache, whose speed other load on the machine changes
+    /// from one second to the next: both halves of a pair of 10 ms mostly run at the same speed.
     pub fn hot_ratio(
         &self,
         figure: fn(&Measurement) -> Result<f64>,
@@ -241,8 +241,8 @@ pub fn paired(
     Ok(samples)
 }
 
-/// The candidate with the best figure, after `rounds` turns over all of them. Candidates that
-/// fail are passed over; if all fail, the first reason is the error.
+/// The candidate with the best figure, after `rounds` turns over all of them. Candidates that fail
+/// are skipped; if all fail, the first error is returned.
 pub fn best_of<T: Copy + std::fmt::Debug>(
     candidates: &[T],
     rounds: usize,

@@ -1,5 +1,5 @@
-//! How fast a pass over 8 KB that is in the cache goes.
-//! Called by `core.rs` for the checksum rows. Knows the passes only as closures.
+//! Speed of a pass over 8 KB in the cache. Called by `core.rs` for the checksum rows. It knows the
+//! passes only as closures.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use anyhow::Result;
 
 use crate::measure::{Measurement, thread_cpu_s};
 
-/// Bytes a pass: half of the smallest first-level cache there is.
+/// Bytes of a pass: half of the smallest first-level cache.
 pub const BYTES: usize = 8 << 10;
 
-/// Passes between two looks at the clock.
+/// Passes between two readings of the clock.
 const BATCH: u64 = 64;
 
 /// Repeats a pass over `BYTES` bytes for `seconds`. `units` counts passes.

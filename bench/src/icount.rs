@@ -1,6 +1,6 @@
-//! `wirespeed-icount`: cases for `cargo xtask icount`, in virtual time, the same every run.
-//! `list` names them, with the function in which alone is counted after a tab, if there is one;
-//! `CASE N` does N units of one: segments, writes, round trips, ACKs.
+//! `wirespeed-icount`: cases for `cargo xtask icount`, in virtual time, the same in every run.
+//! `list` names them; where only the instructions inside one function count, its name follows after
+//! a tab. `CASE N` does N units of a case: segments, writes, round trips, ACKs.
 
 use anyhow::{Context, Result, bail};
 use base::{Switch, Switches};
@@ -8,10 +8,10 @@ use wirespeed_bench::drive::{Bulk, Drive};
 use wirespeed_bench::outstanding;
 use wirespeed_bench::recorded::{self, Ids, Recording};
 
-/// A name and what does so many units of it.
+/// A name, and the function that does this many units.
 type Case = (&'static str, fn(u64) -> Result<()>);
 
-/// Cases of which what `Outstanding::counted_poll` does is counted.
+/// Cases that count only `Outstanding::counted_poll`.
 const ACKS: &[Case] = &[
     ("ack-100-outstanding", |n| outstanding::acks(100, n)),
     ("ack-100000-outstanding", |n| outstanding::acks(100_000, n)),
@@ -19,7 +19,7 @@ const ACKS: &[Case] = &[
     ("sack-100000-outstanding", |n| outstanding::sacks(100_000, n)),
 ];
 
-/// Cases of which what a receiver does is counted.
+/// Cases that count only the receiver.
 const RECORDED: &[Case] = &[
     ("recorded-linux-v4", |n| recorded(V4, Ids::AsRecorded, n)),
     ("recorded-linux-v4-random-ids", |n| recorded(V4, Ids::Random, n)),
@@ -60,13 +60,13 @@ fn recorded(bytes: &[u8], ids: Ids, n: u64) -> Result<()> {
     recorded::replay(&Recording::parse(bytes)?, ids, n).map(|_| ())
 }
 
-/// As if the sender's GSO were off: the flows alternate at every segment.
+/// As without the sender's GSO: the flows alternate at every segment.
 fn by_segment(n: u64) -> Result<()> {
     let recording = Recording::parse(FLOWS)?.by_segment();
     recorded::replay(&recording, Ids::AsRecorded, n).map(|_| ())
 }
 
-/// Each flow's one segment: written, sent, taken in, read, acknowledged, and that taken in.
+/// One segment of each flow: written, sent, received, read, acknowledged, and the ACK received.
 fn flows(n: u64) -> Result<()> {
     let shape = Bulk { flows: 32, ..Bulk::default() };
     let mut drive = Drive::new(shape, Switches::default(), tcp::Config::default())?;

@@ -1,9 +1,10 @@
-//! wirespeed-bench: wirespeed beside smoltcp, gVisor's netstack and the kernel, in one run.
+//! Benchmarks of wirespeed against smoltcp, gVisor's netstack and the kernel, side by side in one
+//! run.
 //!
 //! `core`, `outside`, `tcp`, `proof`, `devices` and `strangers` (bench `peers`) hold the rows of
-//! these benches, `ours` our side of `core`'s, `peers` the other sides, `harness` how a row is
-//! measured and `report` how it is shown. Nothing here is used by the stack; `cargo xtask bench
-//! NAME` is how people run it.
+//! these benches, `ours` our side of `core`'s, `peers` the other sides. `harness` measures a row
+//! and `report` prints it. The stack uses nothing from here; people run it by `cargo xtask bench
+//! NAME`.
 
 pub mod core;
 pub mod delay;

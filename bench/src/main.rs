@@ -27,7 +27,7 @@ use wirespeed_bench::report::{Machine, Report};
 use wirespeed_bench::strangers;
 use wirespeed_bench::tcp;
 
-/// wirespeed beside its peers, side by side in one run.
+/// wirespeed and its peers, side by side in one run.
 #[derive(Parser)]
 #[command(version)]
 struct Cli {
@@ -39,13 +39,13 @@ struct Cli {
 enum Command {
     /// The main job: TCP between two stacks, against smoltcp, gVisor and the kernel.
     Core(Options),
-    /// The outside world: TAP beside the kernel, sockets for programs, connections.
+    /// Against the outside world: TAP and the kernel, sockets for programs, connections.
     Outside(Options),
     /// Bad networks in virtual time: goodput, recovery, windows, the cost of an ACK.
     Tcp(Options),
-    /// The proof: Linux over our emulated link, ours beside it on bad networks, floods.
+    /// Against Linux: over our emulated link, on bad networks, under floods.
     Proof(Options),
-    /// Devices: filters beside libpcap's, taps, rings, interrupt mitigation, overload.
+    /// Devices: filters against libpcap's, taps, rings, interrupt mitigation, overload.
     Devices(Options),
     /// Peers that are not ours: Linux on the fast path, bottlenecks shared with it, the bytes.
     Peers(Options),

@@ -1,15 +1,15 @@
-//! One measurement, of ours or of a peer, and the means to take it: pinning and CPU clocks.
-//! Every peer module returns these; `core.rs` turns pairs of them into ratios.
-//! Knows nothing of rows or reports. A CPU-second is user plus system time of the threads
-//! that carry the bytes. Softirq work is in it unless the kernel was built to account that
-//! apart (CONFIG_IRQ_TIME_ACCOUNTING), which then flatters the kernel, never us.
+//! One measurement, of ours or of a peer, and the means to take it: pinning and CPU clocks. Every
+//! peer module returns these; `core.rs` turns pairs of them into ratios. It knows no rows or
+//! reports. A CPU-second is user plus system time of the threads that carry the bytes. It includes
+//! softirq work unless the kernel was built to account that separately
+//! (CONFIG_IRQ_TIME_ACCOUNTING), which favours the kernel, never us.
 
 use anyhow::{Context, Result, ensure};
 use nix::time::{ClockId, clock_gettime};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::{Deserialize, Serialize};
 
-/// What one run moved and what it cost.
+/// The bytes of one run and their cost.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Measurement {
     /// Application bytes that arrived.
@@ -18,7 +18,7 @@ pub struct Measurement {
     pub wall_s: f64,
     /// CPU time of both ends, seconds.
     pub cpu_s: f64,
-    /// Segments, writes or round trips: what the case counts. Zero if not counted.
+    /// Segments, writes or round trips, depending on the case. Zero if not counted.
     #[serde(default, alias = "segments")]
     pub units: u64,
     /// Median of one round trip in nanoseconds, for the cases that measure latency.
@@ -83,7 +83,7 @@ pub fn pin(cores: &[usize]) -> Result<()> {
 
 /// CPU time of the calling thread so far, seconds.
 pub fn thread_cpu_s() -> f64 {
-    // It is there since Linux 2.6.12.
+    // It exists since Linux 2.6.12.
     let t = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(|t| (t.tv_sec(), t.tv_nsec()));
     let (s, ns) = t.unwrap_or_default();
     s as f64 + ns as f64 * 1e-9
@@ -101,7 +101,7 @@ pub fn median(samples: &[f64]) -> f64 {
     }
 }
 
-/// The bytes every writer sends: nothing in them repeats within a segment.
+/// The bytes every writer sends: they do not repeat within a segment.
 pub fn pattern(len: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut bytes = Vec::with_capacity(len + 8);

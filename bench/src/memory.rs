@@ -1,5 +1,5 @@
-//! Rows about our own cost: memory of an idle endpoint, instructions of a predicted segment.
-//! Called by `ours.rs`. Both are taken by a fresh process, so that nothing else is in them.
+//! Rows about our own cost: memory of an idle endpoint, instructions of a predicted segment. Called
+//! by `ours.rs`. A fresh process takes each, so that the figures contain nothing else.
 
 use std::path::Path;
 use std::process::Command;
@@ -20,8 +20,9 @@ pub(crate) fn resident_bytes() -> Result<f64> {
     Ok(pages * rustix::param::page_size() as f64)
 }
 
-/// Bytes an idle endpoint takes: what this process grew by while `connections` were opened, each
-/// of which then carried a message each way, over two ends each. Free buffers count as well.
+/// Memory of an idle endpoint, in bytes: the growth of this process while `connections` were
+/// opened, each of which then carried a message in each direction, over two ends each. Free buffers
+/// are included.
 pub fn measure_idle_endpoints(connections: usize) -> Result<f64> {
     let one = Drive::new(Bulk::default(), Switches::default(), tcp::Config::default())?;
     let before = resident_bytes()?;
@@ -54,7 +55,7 @@ pub fn instructions(case: &str) -> Result<f64> {
     instructions_with(case, &[])
 }
 
-/// The same with options of icount's.
+/// The same with options of icount.
 pub fn instructions_with(case: &str, options: &[&str]) -> Result<f64> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("the workspace's folder")?;
     let out = Command::new("cargo")
@@ -63,7 +64,7 @@ pub fn instructions_with(case: &str, options: &[&str]) -> Result<f64> {
         .current_dir(root)
         .output()
         .context("running cargo xtask icount")?;
-    // A count that moved makes icount fail; the row wants the count all the same.
+    // A count that changed makes icount fail; the row uses the count all the same.
     let rows: serde_json::Value = serde_json::from_slice(&out.stdout).map_err(|_| {
         anyhow::anyhow!("icount: {}", String::from_utf8_lossy(&out.stderr).trim().to_owned())
     })?;

@@ -1,5 +1,5 @@
-//! Network namespaces without a name: they live as long as this process holds them and vanish with
-//! it, however it ends, and what is in them too. Nothing of the machine's own network is touched.
+//! Network namespaces without a name: they live as long as this process holds them, and disappear
+//! with their contents when it ends, however it ends. The machine's own network is not touched.
 //! Called by `peers/veth.rs` and `outside`. Needs CAP_SYS_ADMIN and iproute2.
 
 use std::fs::File;
@@ -11,13 +11,13 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::isolate::unshare_network;
 
-/// Moves the calling thread into a namespace for good.
+/// Moves the calling thread into a namespace permanently.
 pub fn enter(namespace: &File) -> Result<()> {
     move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
         .context("entering a network namespace")
 }
 
-/// Moves the calling thread into a namespace of its own and returns what keeps that alive.
+/// Moves the calling thread into a new namespace and returns a file that keeps it alive.
 pub fn enter_new_namespace() -> Result<File> {
     unshare_network().context(
         "making a network namespace needs CAP_SYS_ADMIN: run as root, or in a container \

@@ -1,7 +1,7 @@
-//! Our side of every row: the one file of this crate that knows the stack.
-//! Called by `core.rs`. Each function does what its peer does: real payload from
-//! `measure::pattern`, checksums made and verified, a copy by the application at both ends,
-//! `cpu_s` from `measure::thread_cpu_s` around the loop that moves bytes, set-up left out.
+//! Our side of every row: the one file of this crate that knows the stack. Called by `core.rs`.
+//! Each function does what its peer does: real payload from `measure::pattern`, checksums made and
+//! verified, a copy by the application at both ends. `cpu_s` is taken from `measure::thread_cpu_s`
+//! around the loop that moves bytes, without set-up.
 
 use std::time::Instant as Clock;
 
@@ -12,7 +12,8 @@ use wire::checksum::Ladder;
 use crate::drive::{Bulk, Drive};
 use crate::measure::{self, Measurement};
 
-/// Bulk for `seconds`. `units` counts data segments; `settings` names what is not in `Bulk`.
+/// Bulk for `seconds`. `units` counts data segments; `settings` names settings that are not in
+/// `Bulk`.
 pub fn bulk(shape: Bulk, seconds: f64) -> Result<Measurement> {
     let mut drive = Drive::new(shape, Switches::default(), tcp::Config::default())?;
     let segment = if shape.v6 { 1428 } else { 1448 };
@@ -41,22 +42,22 @@ pub fn bulk(shape: Bulk, seconds: f64) -> Result<Measurement> {
     })
 }
 
-/// Writes of `size` bytes as fast as they go, read at the other end, MTU 65535 as loopback's.
-/// `units` counts writes.
+/// Writes of `size` bytes at full speed, read at the other end, MTU 65535 as on loopback. `units`
+/// counts writes.
 pub fn small_writes(size: usize, seconds: f64) -> Result<Measurement> {
     let shape = Bulk { mtu: 65_535, write: size, ..Bulk::default() };
     let measured = bulk(shape, seconds)?;
     Ok(Measurement { units: measured.bytes / size as u64, ..measured })
 }
 
-/// `size` bytes there and back, both ends polled by one thread. Sets `p50_ns`.
+/// `size` bytes in each direction, both ends polled by one thread. Sets `p50_ns`.
 pub fn ping_pong(size: usize, seconds: f64) -> Result<Measurement> {
     let config = tcp::Config { no_delay: true, ..tcp::Config::default() };
     let mut drive = Drive::new(Bulk::default(), Switches::default(), config)?;
     let (start, cpu) = (Clock::now(), measure::thread_cpu_s());
     let mut samples = Vec::new();
     while start.elapsed().as_secs_f64() < seconds {
-        // One reading of the clock costs a tenth of a round trip: time them by eights.
+        // Reading the clock once costs a tenth of a round trip: time them eight at a time.
         let before = Clock::now();
         for _ in 0..8 {
             drive.tick();
@@ -75,8 +76,8 @@ pub fn ping_pong(size: usize, seconds: f64) -> Result<Measurement> {
     })
 }
 
-/// Bytes of memory an established, idle endpoint takes, with `connections` of them: what a fresh
-/// process's resident memory grew by, free buffers included, over the endpoints (two a connection).
+/// Memory of an established, idle endpoint, in bytes, with `connections` of them: the growth of a
+/// fresh process's resident memory, free buffers included, over the endpoints (two a connection).
 pub fn idle_endpoint_bytes(connections: usize) -> Result<f64> {
     crate::memory::idle_endpoint_bytes(connections)
 }
@@ -91,7 +92,7 @@ pub fn checksum(data: &[u8]) -> Result<u16> {
     Ok(Ladder::best().sum(data).0)
 }
 
-/// The byte-wise checksum every faster one is compared with.
+/// The byte-wise checksum, to which every faster one is compared.
 pub fn checksum_byte_loop(data: &[u8]) -> Result<u16> {
     Ok(Ladder::Byte.sum(data).0)
 }

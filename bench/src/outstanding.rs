@@ -1,7 +1,7 @@
 //! A connection with many segments outstanding, and a peer made by hand that acknowledges them:
-//! what an ACK costs its receiver, and whether that grows with the window.
-//! Called by `icount.rs`, in virtual time. What is counted is [`Outstanding::counted_poll`] alone:
-//! the poll that takes in one ACK. What is sent for it is in it, and nothing waits to be sent.
+//! what an ACK costs its receiver, and whether that grows with the window. Called by `icount.rs`,
+//! in virtual time. Only [`Outstanding::counted_poll`] is counted: the poll that takes one ACK. The
+//! segments sent for it are included; nothing else waits to be sent.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 
@@ -15,18 +15,18 @@ use sim::seen::{self, Seen};
 use stack::{PortConfig, Stack, StackConfig, TcpHandle};
 use wire::tcp::{Flags, Options, SackBlocks, Timestamps};
 
-/// The function in which alone is counted.
+/// The function whose instructions are counted.
 pub const COUNTED: &str = "counted_poll";
 
 /// Payload of a segment with timestamps, MTU 1500.
 const MSS: u32 = 1448;
 /// Segments that an ACK covers, as delayed ACKs do.
 const SEGMENTS_PER_ACK: u32 = 2;
-/// Of so many segments the first is lost.
+/// The first of this many segments is lost.
 const LOST_EVERY: u32 = 10;
 const ROUND_TRIP_NS: u64 = 10_000_000;
 
-/// A sender of ours, and its peer.
+/// Our sender, and its peer.
 pub struct Outstanding {
     stack: Stack,
     handle: TcpHandle,
@@ -35,7 +35,7 @@ pub struct Outstanding {
     now: Instant,
     ours: SocketAddrV4,
     peer: SocketAddrV4,
-    /// What the peer sends next, expects next, and has seen at most.
+    /// The peer's next sequence number, the next one it expects, and the highest it has seen.
     seq: SeqNumber,
     una: SeqNumber,
     nxt: SeqNumber,
@@ -44,10 +44,10 @@ pub struct Outstanding {
 }
 
 impl Outstanding {
-    /// A connection with so many full segments sent and not acknowledged.
+    /// A connection with this many full segments sent and not acknowledged.
     ///
     /// # Errors
-    /// If they cannot be brought on their way.
+    /// If they cannot be sent.
     pub fn new(segments: u32) -> Result<Outstanding> {
         let mem = mem::Config {
             link: LinkKind::Ip,
@@ -58,7 +58,7 @@ impl Outstanding {
         let (inside, wire) = mem::pair(&mem);
         let mut config = StackConfig::new([4, 5]);
         config.budget.set(Limit::MbufBytes, 1 << 30);
-        // What is counted is what an ACK costs, and not what it lets go.
+        // The cost of an ACK is counted, not that of the segments it releases.
         config.switches = config.switches.with(Switch::Pacing, false);
         let mut stack = Stack::new(config);
         let [ours, peer] = [1, 2].map(|n| SocketAddrV4::new([10, 0, 0, n].into(), 9));
@@ -108,7 +108,7 @@ impl Outstanding {
         Ok(())
     }
 
-    /// Round after round, until so many segments are outstanding: the congestion window grows.
+    /// Round after round, until this many segments are outstanding: the congestion window grows.
     fn fill(&mut self, segments: u32) -> Result<()> {
         for _ in 0..200 {
             self.write(segments)?;
@@ -125,7 +125,7 @@ impl Outstanding {
         anyhow::bail!("{out} of {segments} segments are outstanding after 200 round trips")
     }
 
-    /// Write until so many segments are outstanding, or the stack takes no more.
+    /// Write until this many segments are outstanding, or the stack takes no more.
     fn write(&mut self, segments: u32) -> Result<()> {
         loop {
             let out = self.nxt.since(self.una) as u32;
@@ -137,7 +137,7 @@ impl Outstanding {
             };
             self.stack.flush();
             if self.drain().is_none() && wrote == 0 {
-                // What is paced leaves in time.
+                // Paced segments leave with time.
                 self.now += base::Duration::from_nanos(ROUND_TRIP_NS / 10);
                 self.stack.poll(self.now);
                 if self.drain().is_none() {
@@ -147,7 +147,7 @@ impl Outstanding {
         }
     }
 
-    /// Take what the stack has sent; the last segment of it.
+    /// Take the segments that the stack has sent; returns the last.
     fn drain(&mut self) -> Option<Seen> {
         let (mut burst, mut last) = (Burst::new(), None);
         while self.wire.rx_burst(&mut self.pool, &mut burst) > 0 {
@@ -180,7 +180,7 @@ impl Outstanding {
         }
     }
 
-    /// The peer says something.
+    /// The peer sends a segment.
     fn say(&mut self, said: &Said) -> Result<()> {
         let bytes = packet(self.peer, self.ours, said, &[]);
         let frame = self.pool.copy_of(&bytes).context("no memory for an ACK")?;
@@ -191,7 +191,7 @@ impl Outstanding {
         Ok(())
     }
 
-    /// The stack takes in what the peer said.
+    /// The stack takes the peer's segment.
     #[inline(never)]
     pub fn counted_poll(&mut self) {
         self.stack.poll(self.now);
@@ -202,11 +202,11 @@ impl Outstanding {
     }
 }
 
-/// `count` ACKs of two segments each, after each of which two more are sent: the number of
-/// outstanding ones stays as it is.
+/// `count` ACKs of two segments each; after each of them two more are sent, so the number of
+/// outstanding segments stays the same.
 ///
 /// # Errors
-/// If they do not.
+/// If it does not.
 pub fn acks(segments: u32, count: u64) -> Result<()> {
     let mut state = Outstanding::new(segments)?;
     for _ in 0..count {
@@ -221,9 +221,9 @@ pub fn acks(segments: u32, count: u64) -> Result<()> {
     Ok(())
 }
 
-/// `count` ACKs that move nothing and report one segment more, out of a window of which every tenth
-/// is lost; up to four tenths of the window, then everything from the beginning. What the stack
-/// sends again gets lost too.
+/// `count` ACKs that advance nothing and report one segment more, in a window of which every tenth
+/// segment is lost; up to four tenths of the window, then all again from the beginning.
+/// Retransmissions are lost too.
 ///
 /// # Errors
 /// If the state cannot be made.
@@ -240,7 +240,7 @@ pub fn sacks(segments: u32, count: u64) -> Result<()> {
             runs.truncate(run as usize);
             runs.push((left_edge, left_edge + (place + 1) * MSS));
             let mut sack = SackBlocks::EMPTY;
-            // The newest first, then those before it (RFC 2018 section 4).
+            // The newest block first, then those before it (RFC 2018 section 4).
             for &(left_edge, right_edge) in runs.iter().rev().take(3) {
                 sack.push(left_edge, right_edge);
             }

@@ -1,5 +1,6 @@
 //! The table of figures in README.md, made from the rows of bench `core`: `--readme FILE` replaces
-//! what stands between its markers. A row that was not measured keeps no old figure: it is `-`.
+//! the text between its markers. A row that was not measured is shown as `-`, not with an old
+//! figure.
 //!
 //! Called by: `main.rs`.
 
@@ -13,7 +14,7 @@ use crate::report::{Report, short};
 const BEGIN: &str = "<!-- figures: begin -->";
 const END: &str = "<!-- figures: end -->";
 
-/// What is moved, beside whom, the row's case, and what its value counts.
+/// The transfer, the peer, the row's case, and the unit of its value.
 const LINES: &[[&str; 4]] = &[
     ["bulk, MTU 1500, in memory", "smoltcp", "memory MTU 1500 / smoltcp", "times"],
     ["bulk, MTU 1500, in memory", "gVisor netstack", "memory MTU 1500 / gVisor", "times"],
@@ -51,7 +52,7 @@ pub fn table(report: &Report) -> String {
         text.push_str(&format!("| {what} | {beside} | {} {counts} |\n", value(case)));
     }
     let m = &report.machine;
-    // Major and minor: what is behind them is a distributor's.
+    // Major and minor version: the rest is the distributor's.
     let kernel = m.kernel.split('.').take(2).collect::<Vec<_>>().join(".");
     text.push_str(&format!(
         "\nBytes per CPU-second, both ends on one core, checksums on, copies included; \

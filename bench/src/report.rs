@@ -1,6 +1,5 @@
-//! The report: one JSON document for programs, a table for people.
-//! Called by `main.rs`. The shape of the JSON is DESIGN.md section 7, the same for every bench.
-//! Knows rows and the machine, not what was measured.
+//! The report: one JSON document for programs, a table for people. Called by `main.rs`. The JSON
+//! has the same shape for every bench. It knows rows and the machine, not what was measured.
 
 use std::fs;
 use std::io::{self, Write};
@@ -9,20 +8,20 @@ use serde::Serialize;
 
 use crate::harness::{Better, Row};
 
-/// Everything one run says.
+/// The result of one run.
 #[derive(Serialize)]
 pub struct Report {
     /// The bench's name.
     pub bench: &'static str,
     /// The version of this package.
     pub version: &'static str,
-    /// Where and how quietly it ran.
+    /// The machine and its load.
     pub machine: Machine,
-    /// One row a line of the table.
+    /// One row for each line of the table.
     pub rows: Vec<Row>,
 }
 
-/// Where a run took place. Figures without it cannot be compared.
+/// The machine of a run; without it figures cannot be compared.
 #[derive(Serialize)]
 pub struct Machine {
     /// The processor's name.
@@ -38,7 +37,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Reads /proc; what cannot be read is called unknown.
+    /// Reads /proc; an unreadable value is "unknown".
     pub fn now() -> Machine {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let info = read("/proc/cpuinfo");
@@ -65,7 +64,7 @@ impl Report {
         writeln!(out)
     }
 
-    /// Writes the table: value beside must and aim, then what each row has to say.
+    /// Writes the table: value beside must and aim, then the note of each row.
     pub fn table(&self, out: &mut impl Write) -> io::Result<()> {
         let m = &self.machine;
         let [one, five, fifteen] = m.load_average;
@@ -130,7 +129,7 @@ pub(crate) fn short(value: f64) -> String {
     }
 }
 
-/// Text in lines of at most `width` characters, cut between words. At least one line.
+/// Text in lines of at most `width` characters, broken between words. At least one line.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

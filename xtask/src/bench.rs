@@ -1,6 +1,6 @@
-//! `cargo xtask bench NAME`: build the side-by-side benchmarks in release mode and become them.
+//! `cargo xtask bench NAME`: build the benchmarks in release mode and replace this process by one.
 //!
-//! Arguments go through untouched; the caller's directory stays.
+//! Arguments and the current directory are passed on unchanged.
 
 use crate::cargo;
 use anyhow::{Result, anyhow};

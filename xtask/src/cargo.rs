@@ -1,4 +1,4 @@
-//! What cargo knows: where the workspace is, its packages, what each one depends on.
+//! What cargo reports: the workspace, its packages, and their dependencies.
 
 use crate::process;
 use anyhow::{Context, Result};

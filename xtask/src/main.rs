@@ -1,9 +1,9 @@
-//! The one door to the project's checks: `cargo xtask test | tidy | bench | dump-corpus | fuzz |
-//! icount | interop | mutants | packetdrill | picture | rfc | sanitize | sim`.
+//! All checks of the project: `cargo xtask test | tidy | bench | dump-corpus | fuzz | icount |
+//! interop | mutants | packetdrill | picture | rfc | sanitize | sim`.
 //!
 //! Called by: people, `.ci/run`. It imports no crate of the stack: it reads source text, `cargo
-//! metadata` and what programs print. Exit status: 0 all well, 1 something failed, 2 the command
-//! line was wrong.
+//! metadata` and the output of programs. Exit status: 0 success, 1 a failure, 2 a wrong command
+//! line.
 
 mod bench;
 mod cargo;
@@ -66,14 +66,14 @@ enum Command {
         /// Count this case alone, without comparing it
         #[arg(long, value_name = "CASE")]
         case: Option<String>,
-        /// Count a stack that has no place for taps, for what that place costs
+        /// Count a stack built without taps, to measure what they cost
         #[arg(long, requires = "case")]
         untapped: bool,
     },
     /// Worlds of stacks and links in virtual time: `cargo xtask sim --seeds 1000`
     #[command(disable_help_flag = true)]
     Sim {
-        /// What the simulator is told; `--help` lists it
+        /// Arguments of the simulator; `--help` lists them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
@@ -86,7 +86,7 @@ enum Command {
         /// asan, valgrind or loom
         tool: Option<String>,
     },
-    /// Takes each guard of header prediction away and expects a test to fail; takes minutes
+    /// Remove each guard of header prediction in turn and expect a test to fail; takes minutes
     Mutants,
     /// Requirements of docs/rfc against the code and the tests that cite them
     Rfc {
@@ -99,13 +99,13 @@ enum Command {
         /// For all targets together; building is not counted
         #[arg(long, value_name = "N", default_value_t = 60)]
         seconds: u64,
-        /// This target alone; an unknown name lists them
+        /// This target only; an unknown name lists them
         #[arg(long, value_name = "NAME")]
         target: Option<String>,
         /// Targets at a time
         #[arg(long, value_name = "N", default_value_t = 2)]
         jobs: usize,
-        /// Run the input of a finding once and show what it does
+        /// Run the input of a finding once and show the output
         #[arg(long, value_name = "FILE")]
         replay: Option<PathBuf>,
     },
@@ -164,11 +164,11 @@ fn run(command: Command) -> Result<u8> {
     }
 }
 
-/// Run something that counts cases; the last line on standard output is the sum of them.
+/// Run work that counts cases; the last line on standard output is their sum.
 fn close(work: impl FnOnce(&mut Tally) -> Result<()>) -> Result<u8> {
     let mut tally = Tally::default();
     match work(&mut tally) {
-        // A step that could not even start is a failure among the others: the sum still comes.
+        // A step that could not even start is one more failure: the sum is still printed.
         Err(e) if !e.is::<report::Usage>() => tally.fail("xtask", &format!("{e:#}")),
         outcome => outcome?,
     }

@@ -1,7 +1,7 @@
-//! `cargo xtask mutants`: takes each guard of header prediction away, one at a time, in a copy of
-//! the tree, and expects the differential tests to notice.
+//! `cargo xtask mutants`: removes each guard of header prediction, one at a time, in a copy of the
+//! tree, and expects the differential tests to fail.
 //!
-//! Called by: people, when prediction or its tests change; it takes minutes and is no part of
+//! Called by: people, when prediction or its tests change; it takes minutes and is not part of
 //! `test`. The mutants are the table of docs/prediction-mutants.md, so that it cannot go stale.
 
 use crate::cargo::{Metadata, cargo};
@@ -25,7 +25,7 @@ struct Mutant {
     becomes: String,
 }
 
-/// Every mutant is a case: it passes when a test fails.
+/// Every mutant is a case: it passes if a test fails.
 pub(crate) fn run(root: &Path, tally: &mut Tally) -> Result<()> {
     let table = fs::read_to_string(root.join(TABLE)).with_context(|| format!("no {TABLE}"))?;
     let mutants = read(&table)?;
@@ -46,7 +46,8 @@ pub(crate) fn run(root: &Path, tally: &mut Tally) -> Result<()> {
     Ok(())
 }
 
-/// The rows of the table: name, file, text, what it becomes; in code marks, `\|` for `|`.
+/// The rows of the table: name, file, text, replacement; the latter two in backquotes, `\|` for
+/// `|`.
 fn read(table: &str) -> Result<Vec<Mutant>> {
     let mut mutants = Vec::new();
     let rows = table.lines().filter(|l| l.starts_with("| ") && l.contains(".rs |"));
@@ -69,7 +70,7 @@ fn read(table: &str) -> Result<Vec<Mutant>> {
     Ok(mutants)
 }
 
-/// What git knows of the tree, into `copy`; files that did not change keep their time there.
+/// Copy the files that git knows to `copy`; an unchanged file keeps its modification time there.
 fn copy_tree(root: &Path, copy: &Path) -> Result<()> {
     let args = ["ls-files", "--cached", "--others", "--exclude-standard"];
     let listed = process::output(Command::new("git").current_dir(root).args(args))?;

@@ -1,7 +1,7 @@
 //! `cargo xtask picture`: README's pictures, made again from a real run of its two commands.
 //!
-//! Called by: `main.rs`. What `ttcp` prints becomes docs/pictures/ttcp.svg, line by line; `lab wan`
-//! draws its own plot. Both run as README says, so a picture shows what a reader will see.
+//! Called by: `main.rs`. The output of `ttcp` becomes docs/pictures/ttcp.svg, line by line; `lab
+//! wan` draws its own plot. Both run as README says, so a picture shows what a reader will get.
 
 use crate::{cargo, process};
 use anyhow::{Context, Result, ensure};

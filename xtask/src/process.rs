@@ -1,6 +1,6 @@
 //! Running other programs: found on PATH or not, with output kept or passed on, and Ctrl-C.
 //!
-//! The terminal sends Ctrl-C to our children too: they end, we notice, clean up and say so.
+//! The terminal sends Ctrl-C to our children too: they end, and we clean up and report it.
 
 use anyhow::{Context, Result, bail};
 use std::io::{BufRead, BufReader};

@@ -1,5 +1,5 @@
-//! What commands that count cases share: the tally, the elapsed time of each step, and the
-//! closing line `N passed, N failed, N skipped`.
+//! Shared by commands that count cases: the tally, the elapsed time of each step, and the closing
+//! line `N passed, N failed, N skipped`.
 
 use anyhow::Result;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-/// Cases counted so far, with the names of those that need a word at the end.
+/// Cases counted so far, with the names of those reported at the end.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) passed: u64,

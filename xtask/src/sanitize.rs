@@ -1,8 +1,9 @@
-//! `cargo xtask sanitize [asan|valgrind|loom]`: the tests of what is unsafe and of what crosses
-//! threads, under tools that see what a test cannot.
+//! `cargo xtask sanitize [asan|valgrind|loom]`: the tests of code that is unsafe or crosses
+//! threads, under tools that find errors which a test cannot.
 //!
-//! Called by: people and the nightly run. Each package under each tool is a case. Buffers are built
-//! with `--cfg wirespeed_unpooled`, one allocation each, so that a use after free is seen.
+//! Called by: people and the nightly run. Each package under each tool is a case. The build uses
+//! `--cfg wirespeed_unpooled`, one allocation for each buffer, so that a use after free is
+//! detected.
 
 use crate::cargo::{Metadata, cargo};
 use crate::process;
@@ -11,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What can look at the tests.
+/// The tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tool {
     Asan,
@@ -34,7 +35,7 @@ pub(crate) fn choose(name: Option<&str>) -> Result<Vec<Tool>> {
     Ok(chosen)
 }
 
-/// Run every tool that is here.
+/// Run every tool that is installed.
 pub(crate) fn run(root: &Path, tools: &[Tool], tally: &mut Tally) -> Result<()> {
     for tool in tools {
         match tool {
@@ -118,7 +119,7 @@ fn under_valgrind(root: &Path, valgrind: &Path, package: &str, target: &Path) ->
         process::pass_on(
             Command::new(valgrind)
                 .args(["--quiet", "--error-exitcode=9", "--leak-check=full"])
-                // What the test harness keeps for its threads is not ours.
+                // Memory that the test harness keeps for its threads is not a leak of ours.
                 .args(["--errors-for-leak-kinds=definite", "--show-leak-kinds=definite"])
                 .arg(&program)
                 .args(["--quiet", "--test-threads=1"])

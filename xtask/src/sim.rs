@@ -1,6 +1,7 @@
-//! `cargo xtask sim`: build the simulator, fast but with every assertion, and become it.
+//! `cargo xtask sim`: build the simulator, optimised but with every assertion, and replace this
+//! process by it.
 //!
-//! Arguments go through; what is added is the commit, and a place for captures under `target`.
+//! Arguments are passed on, with the commit and a folder for captures under `target` added.
 
 use crate::cargo;
 use anyhow::{Result, anyhow};
@@ -22,7 +23,7 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<u8> {
     Err(anyhow!("cannot start {}: {e}", binary.display()))
 }
 
-/// What is built, for those who read a failure later; a tree that is not git's has no name.
+/// The commit that is built, for the report of a failure; a tree without git has none.
 fn commit(root: &Path) -> String {
     let described = Command::new("git")
         .current_dir(root)

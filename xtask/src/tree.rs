@@ -1,5 +1,5 @@
-//! The project's text files in memory: read once, looked at by every check. Checks are tested
-//! on trees written in the test.
+//! The project's text files in memory: read once, used by every check. Checks are tested on trees
+//! written in the test.
 
 use crate::process;
 use anyhow::{Context, Result};
@@ -51,7 +51,7 @@ impl Tree {
         self.files.range(prefix.clone()..).next().is_some_and(|(p, _)| p.starts_with(&prefix))
     }
 
-    /// Files whose path ends so, in order of path.
+    /// Files whose paths end like this, in order of path.
     pub(crate) fn ending(&self, end: &str) -> impl Iterator<Item = (&str, &str)> {
         self.files
             .iter()

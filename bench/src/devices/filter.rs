@@ -1,6 +1,6 @@
-//! Our packet filters beside libpcap's interpreter, over one packet that matches and is in the
-//! cache. Called by the table. libpcap compiles the text, so that both run the same instructions,
-//! and is called at `bpf_filter`, the innermost function that it exports.
+//! Our packet filters against libpcap's interpreter, over one matching packet in the cache. Called
+//! by the table. libpcap compiles the text, so that both run the same instructions; its side is
+//! `bpf_filter`, the innermost function that it exports.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use crate::measure::{Measurement, thread_cpu_s};
 const TEXT: &str = "tcp and port 80 and host 10.0.0.1";
 const SNAPLEN: u32 = 262_144;
 
-/// Runs between two looks at the clock, which then cost nothing beside them.
+/// Runs between two readings of the clock, whose cost is then negligible.
 const BATCH: u64 = 4096;
 
-/// Both sides of a row, and what they look at.
+/// Both sides of a row, and the packet.
 struct Sides {
     libpcap: Libpcap,
     filter: Filter,
@@ -71,7 +71,7 @@ impl Sides {
     }
 }
 
-/// From a client to port 80 of 10.0.0.1: the filter looks at both ports and both addresses.
+/// From a client to port 80 of 10.0.0.1: the filter compares both ports and both addresses.
 fn request() -> [u8; 64] {
     let mut frame = [0; 64];
     frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);

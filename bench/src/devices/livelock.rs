@@ -1,5 +1,5 @@
-//! A receiver under ten times the load that it can take: `wirespeed lab livelock`'s figures.
-//! Called by `devices`. Medians over rounds of all loads.
+//! A receiver under ten times its capacity: the figures of `wirespeed lab livelock`. Called by
+//! `devices`. Medians over rounds of all loads.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use lab::livelock::{Step, peak_pps, sweep};
 
 use crate::harness::{Bench, Figure};
 
-/// What the application does with a datagram.
+/// The work of the application on each datagram.
 const WORK: Duration = Duration::from_micros(3);
 
 fn steps(b: &Bench) -> Result<Vec<Step>> {

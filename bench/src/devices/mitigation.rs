@@ -1,14 +1,14 @@
-//! What interrupt mitigation buys: bulk between two threads that sleep when they have nothing to
-//! do, at two levels, and how long a flood's datagrams take at the highest.
-//! Called by `devices`. One stack a thread, over interfaces with rings and a link of a rate, on
-//! which frames come one by one as they do from hardware. A wake-up is a return from sleep: by a
-//! ring, or at the time of an interrupt.
+//! The effect of interrupt mitigation: bulk between two threads that sleep when idle, at two
+//! levels, and the latency of a flood's datagrams at the highest level. Called by `devices`. One
+//! stack a thread, over interfaces with rings and a link with a rate, on which frames arrive one by
+//! one as from hardware. A wake-up is a return from sleep: by a doorbell, or at the time of an
+//! interrupt.
 //!
-//! A sleep that is to end with the next frame ends some frames later: by tens of microseconds on a
-//! virtual machine. That gathers frames as well, whatever the level. So wake-ups are counted with
-//! threads that watch the clock instead ([`IdlePolicy::Watch`]); what they cost, with threads that
-//! sleep, on the same link. What that costs the transfer shows where the processor is what limits
-//! it: on a faster link, both threads on one core.
+//! A sleep until the next frame ends some frames later: by tens of microseconds on a virtual
+//! machine. That gathers frames as well, whatever the level. So wake-ups are counted with threads
+//! that watch the clock instead ([`IdlePolicy::Watch`]), and their cost is measured with threads
+//! that sleep, on the same link. The effect on throughput is measured where the processor is the
+//! limit: on a faster link, with both threads on one core.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
@@ -35,24 +35,24 @@ const DATAGRAM: usize = 64;
 
 /// Bits a second of the link on which wake-ups are counted, and of the flood's.
 const LINK_BPS: u64 = 1_000_000_000;
-/// Of the one that keeps a core busy which both threads share.
+/// Bits a second of the link that saturates one core shared by both threads.
 const FAST_LINK_BPS: u64 = 10_000_000_000;
 
-/// Datagrams of a flood whose latency counts, at most.
+/// Datagrams of a flood whose latency is recorded, at most.
 const SAMPLES: usize = 1 << 20;
-/// Those of which a percentile is taken.
+/// Datagrams of which one percentile is taken.
 const WINDOW: usize = 4_096;
 
-/// What a thread does when there is nothing to do.
+/// What a thread does when it is idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum IdlePolicy {
-    /// Its core is free for others.
+    /// It leaves its core to others.
     Sleep,
-    /// It looks at the clock and the bell until one of them says that it is time.
+    /// It polls the clock and the doorbell.
     Watch,
 }
 
-/// A run: what is compared, and over what.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     level: Level,
@@ -61,7 +61,7 @@ struct Run {
     cores: Cores,
 }
 
-/// A thread's bell, and what devices ring it by.
+/// A thread's doorbell, and the waker by which devices ring it.
 struct Sleeper {
     ring: Arc<Ring>,
     waker: Waker,
@@ -83,8 +83,8 @@ impl Wake for Ring {
 }
 
 impl Sleeper {
-    /// For this thread, whose sleep ends when it is to from now on: by itself Linux adds 50 us
-    /// longer, and an interrupt would tell of four frames instead of one.
+    /// For this thread, with exact sleeps: by default Linux adds 50 us of timer slack, and an
+    /// interrupt would report four frames instead of one.
     fn new(clock: Clock, idle: IdlePolicy) -> Result<Sleeper> {
         set_current_timer_slack(NonZeroU64::new(1)).context("setting the timer slack")?;
         let ring = Arc::new(Ring { bell: Doorbell::new(), is_rung: AtomicBool::new(false) });
@@ -96,20 +96,20 @@ impl Sleeper {
         instant(self.clock)
     }
 
-    /// Before the stack is looked at.
+    /// Called before the stack is polled.
     fn arm(&self) {
         self.ring.is_rung.store(false, Ordering::Release);
         self.ring.bell.arm();
     }
 
-    /// Until there is something for `stack`.
+    /// Sleep until there is work for `stack`.
     fn sleep(&mut self, stack: &mut Stack) {
         let until = match stack.arm(&self.waker) {
             Armed::Ready => return self.ring.bell.disarm(),
             Armed::Until(at) => stack.next_deadline().min(at),
             _ => stack.next_deadline(),
         };
-        // Not for ever: the end of a run is told by a flag.
+        // Not for ever: a flag reports the end of a run.
         let until = until.min(self.now() + base::Duration::from_millis(100));
         match self.idle {
             IdlePolicy::Sleep => self.ring.bell.sleep(Some(until.since(self.now()).into())),
@@ -124,7 +124,7 @@ impl Sleeper {
     }
 }
 
-/// Ends the other thread's run however this one's does.
+/// Ends the other thread's run, however this thread ends.
 struct Ending<'a>(&'a AtomicBool);
 
 impl Drop for Ending<'_> {
@@ -133,7 +133,7 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// What threads and interfaces go by.
+/// The time of threads and interfaces.
 fn instant(clock: Clock) -> Instant {
     Instant::from_nanos(clock.elapsed().as_nanos() as u64 + 1)
 }
@@ -150,7 +150,7 @@ fn ends(run: Run, clock: Clock) -> Result<(End, End, SocketAddr)> {
     Ok((client, server, to))
 }
 
-/// Bytes one way for `seconds`; `units` counts wake-ups of both threads.
+/// Bytes in one direction for `seconds`; `units` counts wake-ups of both threads.
 fn bulk(run: Run, seconds: f64) -> Result<Measurement> {
     let clock = Clock::now();
     let (mut client, mut server, to) = ends(run, clock)?;
@@ -220,7 +220,7 @@ fn send(
         client.stack.flush();
         while client.stack.next_event().is_some() {}
         if bytes == 0 {
-            // The handshake does not count.
+            // The handshake is not counted.
             bytes = received.load(Ordering::Relaxed);
             (start, cpu, first) = (Clock::now(), thread_cpu_s(), sleeper.sleeps);
         } else if start.elapsed().as_secs_f64() >= seconds {
@@ -274,7 +274,7 @@ fn highest_to_lowest(
     b.ratio(figure, |seconds| bulk(highest, seconds), |seconds| bulk(lowest, seconds))
 }
 
-/// At level 0, a core for each thread.
+/// At level 0, with a core for each thread.
 fn run(b: &Bench, idle: IdlePolicy) -> Run {
     Run { level: Level::default(), link_bps: LINK_BPS, idle, cores: b.cores }
 }
@@ -293,10 +293,10 @@ pub(super) fn cpu_per_byte(b: &Bench) -> Result<Figure> {
     highest_to_lowest(b, cpu_ns_per_byte, run(b, IdlePolicy::Sleep))
 }
 
-/// Datagrams as fast as they go, each with the time it was written; the 99th percentile of what
-/// they took to the application, in units of the highest level's time bound. It is that of each
-/// few thousand in turn, and of these the median: a host that takes a processor away for 50 ms, as
-/// those of virtual machines do, is in some of them and not in all.
+/// Datagrams at full speed, each with the time at which it was written; the result is the 99th
+/// percentile of their latency to the application, in units of the highest level's time bound. It
+/// is taken of each few thousand in turn, and then the median of these: if the host of a virtual
+/// machine takes a processor away for 50 ms, some of them are affected and not all.
 pub(super) fn flood_latency(b: &Bench) -> Result<Figure> {
     let bound_ns = Level::MAX.threshold().within.as_nanos() as f64;
     let rounds = if b.is_quick { 3 } else { 9 };
@@ -304,7 +304,7 @@ pub(super) fn flood_latency(b: &Bench) -> Result<Figure> {
     for _ in 0..rounds {
         let highest = Run { level: Level::MAX, ..run(b, IdlePolicy::Sleep) };
         let mut latencies = flood(highest, b.seconds)?;
-        // The first few came while the threads began.
+        // The first few were sent while the threads started.
         for window in latencies.chunks_exact_mut(WINDOW).skip(1) {
             let (_, p99_ns, _) = window.select_nth_unstable(WINDOW * 99 / 100);
             samples.push(*p99_ns as f64 / bound_ns);
@@ -319,7 +319,7 @@ pub(super) fn flood_latency(b: &Bench) -> Result<Figure> {
     Ok(Figure { value: crate::measure::median(&samples), samples, note })
 }
 
-/// The latencies of what arrived, in ns.
+/// The latencies of the datagrams that arrived, in ns.
 fn flood(run: Run, seconds: f64) -> Result<Vec<u64>> {
     let clock = Clock::now();
     let (mut client, mut server, to) = ends(run, clock)?;

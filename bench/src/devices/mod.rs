@@ -1,7 +1,6 @@
-//! The rows of bench `devices`: the table of the devices' issue, letter for letter.
-//! Called by `main.rs`. `filter` puts our packet filters beside libpcap's, `mitigation` two levels
-//! of wake-ups side by side, `one_packet` two rings. A row for what is not built yet says so and
-//! has no value.
+//! The rows of bench `devices`: the table of its issue, word for word. Called by `main.rs`.
+//! `filter` compares our packet filters with libpcap's, `mitigation` two levels of wake-ups,
+//! `one_packet` two rings. A row for a feature that is not built yet says so and has no value.
 
 mod filter;
 mod livelock;

@@ -1,7 +1,7 @@
-//! What it costs a driver to offer the next frame only when the last one has left: TCP over a
-//! transmit ring of one descriptor beside one of 512.
-//! Called by `devices`. In virtual time: two whole stacks over two interfaces, and a clock that
-//! goes on to whatever comes next; the same figure on every machine.
+//! The cost of a driver that offers the next frame only when the last one has left: TCP over a
+//! transmit ring of one descriptor against one of 512. Called by `devices`. In virtual time: two
+//! whole stacks over two interfaces, and a clock that advances to the next event; the same figure
+//! on every machine.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use crate::measure::pattern;
 const PORT: u16 = 5001;
 const WRITE: usize = 64 << 10;
 
-/// What the interrupt service of a workstation took when Ethernets became fast.
+/// The interrupt service time of a workstation when Ethernets became fast.
 const SERVICE: Duration = Duration::from_micros(150);
 
 const QUEUED: usize = 512;
 
-/// Virtual time that is measured, after as much to start.
+/// Measured virtual time, after as much for start-up.
 const SPAN: Duration = Duration::from_millis(500);
 
 /// Two ends in virtual time.
@@ -52,7 +52,7 @@ impl World {
         Instant::from_nanos(self.clock.load(Ordering::Relaxed))
     }
 
-    /// To whatever comes next at either end.
+    /// Advance to the next event at either end.
     fn go_on(&mut self) {
         let mut next = Instant::NEVER;
         for end in [&mut self.client, &mut self.server] {

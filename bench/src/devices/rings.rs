@@ -1,8 +1,8 @@
 //! UDP datagrams of 64 bytes to the application, over sockets that share a ring with the kernel,
-//! beside the same ring emptied by a loop that looks at nothing.
-//! Called by `devices`. A veth pair in a namespace of its own: one thread fills the ring through
-//! the other end, then empties it. What the kernel does to bring a frame into the ring it does
-//! while that thread sends; so a row that wants all of it counts the sending too, on both sides.
+//! compared with a loop that only empties the same ring. Called by `devices`. A veth pair in a
+//! namespace of its own: one thread fills the ring through the other end, then empties it. The
+//! kernel brings frames into the ring while that thread sends; so a row about total CPU counts the
+//! sending too, on both sides.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant as Clock};
@@ -23,19 +23,19 @@ use crate::namespace::{enter_new_namespace, ip};
 
 const PORT: u16 = 5001;
 
-/// Frames of a round: they fit into every ring, and are so many that what sending them has cooled
-/// is warm again for most.
+/// Frames of a round: they fit into every ring, and are so many that most of them find the cache
+/// warm again after the sending.
 const ROUND: usize = 1536;
 
-/// A block of AF_PACKET's that is not full becomes ours after a millisecond. AF_XDP's frames are
-/// there at once: a sleep would only cool what a receiver under load has warm.
+/// A block of AF_PACKET that is not full is handed over after a millisecond. AF_XDP's frames are
+/// there at once: a sleep would only cool the cache, which is warm under load.
 const SETTLING: Duration = Duration::from_millis(3);
 
-/// How often a round that is not whole is given that time: the kernel may have put off what brings
-/// frames into the ring, and then does it when this thread sleeps.
+/// How often an incomplete round waits that long: the kernel may have deferred the work that brings
+/// frames into the ring, and does it when this thread sleeps.
 const PATIENCE: usize = 20;
 
-/// Which kind of socket.
+/// The kind of socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Xdp,
@@ -55,7 +55,7 @@ impl Kind {
     }
 }
 
-/// Who empties the ring.
+/// The code that empties the ring.
 enum Receiver {
     /// Frames are taken and given back.
     Bare { device: Box<dyn Device>, pool: Pool },
@@ -104,7 +104,7 @@ impl Receiver {
     }
 }
 
-/// What a datagram took, in ns: emptying alone by the wall, and all CPU of the thread.
+/// The cost of a datagram, in ns: emptying alone by wall time, and all CPU of the thread.
 struct Spent {
     emptying_ns: f64,
     cpu_ns: f64,
@@ -182,12 +182,12 @@ fn in_pairs(
     })
 }
 
-/// Emptying alone: what the stack and the application add to the ring's own loop.
+/// Emptying alone: the time that stack and application add to the plain loop.
 pub(super) fn above_the_ring(b: &Bench) -> Result<Figure> {
     in_pairs(b, Kind::Xdp, |through, bare| through.emptying_ns - bare.emptying_ns)
 }
 
-/// All CPU, the kernel's to bring the frame included.
+/// All CPU, including the kernel's work to bring the frame.
 pub(super) fn total_cpu(b: &Bench) -> Result<Figure> {
     in_pairs(b, Kind::Packet, |through, bare| through.cpu_ns / bare.cpu_ns)
 }

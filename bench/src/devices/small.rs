@@ -1,6 +1,6 @@
-//! Segments of 64 bytes: what it costs a host when all that it gets is small.
-//! Called by `devices`. A link whose MTU leaves room for 64 bytes behind the headers, so that a
-//! bulk transfer is all such segments, for the kernel as for us; bits a CPU-second of both ends.
+//! Segments of 64 bytes: the cost for a host that gets only small ones. Called by `devices`. The
+//! MTU of the link leaves room for 64 bytes behind the headers, so that a bulk transfer has only
+//! such segments, for the kernel as for us; the figure is bits a CPU-second of both ends.
 
 use anyhow::Result;
 

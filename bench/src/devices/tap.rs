@@ -1,6 +1,6 @@
-//! What it costs to show a packet to a tap, beside the model of STREAMS.
-//! And what the hook for taps costs without a tap, in instructions.
-//! Called by `devices`. The first figure is that of `wirespeed lab tap`, repeated.
+//! The cost of passing a packet to a tap, compared with the model of STREAMS, and the cost in
+//! instructions of the hook for taps when there is no tap. Called by `devices`. The first figure is
+//! that of `wirespeed lab tap`, repeated.
 
 use anyhow::{Context, Result, ensure};
 use lab::tap::{Line, Method, lines};
@@ -8,8 +8,8 @@ use lab::tap::{Line, Method, lines};
 use crate::harness::{Bench, Figure};
 use crate::memory::instructions_with;
 
-/// Where the lines through the times by size meet zero bytes, less that of a loop that only copies:
-/// the model's, allocated and freed, over ours.
+/// The intercepts of the lines through the times by size, less that of a loop that only copies: the
+/// model's, allocated and freed, over ours.
 pub(super) fn intercept(b: &Bench) -> Result<Figure> {
     let rounds = if b.is_quick { 15 } else { 101 };
     let (mut samples, mut figures) = (Vec::new(), Vec::new());
@@ -40,7 +40,8 @@ pub(super) fn intercept(b: &Bench) -> Result<Figure> {
 
 const NO_LINE: &str = "no line through the times";
 
-/// Of a predicted segment at both ends: with the hook for taps but no tap, less without the hook.
+/// Instructions of a predicted segment at both ends: with the hook for taps but no tap, less
+/// without the hook.
 pub(super) fn instructions_without_listener(_: &Bench) -> Result<Figure> {
     const CASE: &str = "predicted-segment-1500";
     let with = instructions_with(CASE, &[])?;

@@ -1,6 +1,5 @@
-//! Connections opened and closed, and idle connections.
-//! Called by `outside`; the idle ones are counted in a process of their own (`wirespeed-bench
-//! idle-async`), so that nothing else is in the figures.
+//! Connections opened and closed, and idle connections. Called by `outside`. A separate process
+//! (`wirespeed-bench idle-async`) counts the idle ones, so that nothing else is in the figures.
 
 use std::io::Read;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
@@ -21,7 +20,7 @@ use crate::peers::kernel::{connect, listen};
 /// Connections open at once while they come and go.
 const AT_ONCE: usize = 32;
 
-/// Listening ports: none has more connections in TIME-WAIT than there are local ports.
+/// Listening ports: enough that none runs out of local ports because of TIME-WAIT.
 const PORTS: u16 = 64;
 
 /// Opened, accepted, closed by the client, then by the server: all on one thread, over memory.
@@ -82,7 +81,7 @@ pub(super) fn ours(cores: Cores, seconds: f64) -> Result<Measurement> {
     counted(units, start, thread_cpu_s() - cpu, settings)
 }
 
-/// The same by the kernel over loopback.
+/// The same with the kernel over loopback.
 pub(super) fn kernel(cores: Cores, seconds: f64) -> Result<Measurement> {
     pin(&[cores.first])?;
     let listeners = (0..PORTS)
@@ -125,7 +124,7 @@ struct Idle {
 }
 
 async fn idle(connections: usize) -> Result<Idle> {
-    /// Fewer than the local ports that one address and port can be reached from.
+    /// Fewer than the local ports available for one remote address and port.
     const A_PORT: usize = 20_000;
     let mut config = PairConfig::new([0x1988, 0x1989]);
     config.stack.budget.set(Limit::Connections, connections + 64);
@@ -160,15 +159,15 @@ async fn idle(connections: usize) -> Result<Idle> {
     Ok(Idle { _open: open, _nets: (client, server) })
 }
 
-/// What this process grew by for each endpoint, and the share of a core that it used while nothing
-/// happened: for a process of its own.
+/// The growth of this process for each endpoint, and the share of a core that it used while idle;
+/// to be run in a process of its own.
 pub fn measure_idle(connections: usize) -> Result<(f64, f64)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let one = idle(1).await?;
         let before = resident_bytes()?;
         let many = idle(connections).await?;
-        // Delayed ACKs have gone, timers that look once more have looked.
+        // Delayed ACKs have been sent, and late timers have expired.
         tokio::time::sleep(Duration::from_millis(1500)).await;
         let bytes = (resident_bytes()? - before) / (2 * connections) as f64;
         let (cpu, start) = (process_cpu_s(), Instant::now());
@@ -184,7 +183,7 @@ fn process_cpu_s() -> f64 {
     t.tv_sec as f64 + t.tv_nsec as f64 * 1e-9
 }
 
-/// [`measure_idle`] by a process of its own.
+/// [`measure_idle`] in a process of its own.
 pub(super) fn idle_by_another(connections: usize) -> Result<(f64, f64)> {
     let program = std::env::current_exe().context("finding this program")?;
     let out = Command::new(program)

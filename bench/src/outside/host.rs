@@ -1,5 +1,5 @@
-//! A network namespace with a TAP in it, whose other end is ours: the kernel as the other host.
-//! Called by `tap.rs`. It all vanishes when it is dropped.
+//! A network namespace with a TAP in it, whose other end is ours: the kernel is the other host.
+//! Called by `tap.rs`. Dropping it removes everything.
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -31,18 +31,18 @@ pub(super) struct Host {
 /// Our end: a stack over the TAP.
 pub(super) struct End {
     pub(super) stack: Stack,
-    /// Readable when frames have come.
+    /// Readable when frames have arrived.
     fd: OwnedFd,
     clock: Clock,
-    /// Looks without news since the last with some.
+    /// Polls without frames since the last with some.
     idle_looks: u32,
 }
 
-/// Looks that give the processor to others before a sleep. Who sleeps is woken by the kernel at
-/// the next frame, at the frame's expense; who looks again finds several.
+/// Polls that yield the processor before a sleep. The kernel wakes a sleeper at the next frame,
+/// which costs that frame time; a poll finds several frames.
 const IDLE_LOOKS: u32 = 3;
 
-/// Both ends of a wire; with `offload` it takes checksums and super-segments.
+/// Both ends of a wire; with `offload` it handles checksums and super-segments.
 pub(super) fn wire(offload: bool, mtu: usize) -> Result<(Host, End)> {
     let (namespace, tap) = host_with_tap(offload, mtu)?;
     let fd = tap.as_fd().context("the TAP is gone")?.try_clone_to_owned()?;
@@ -66,7 +66,7 @@ pub(super) fn host_with_tap(offload: bool, mtu: usize) -> Result<(File, Tap)> {
     })
 }
 
-/// Runs `make` in a namespace of its own, which is given back as well.
+/// Runs `make` in a new namespace, and returns both.
 pub(crate) fn in_new_namespace<T: Send>(
     make: impl FnOnce() -> Result<T> + Send,
 ) -> Result<(File, T)> {
@@ -81,11 +81,11 @@ impl End {
         Instant::from_nanos(self.clock.elapsed().as_nanos() as u64 + 1)
     }
 
-    /// One turn of the stack; if it had nothing to do a few times, sleep until a frame or a timer
-    /// comes.
+    /// One turn of the stack; after a few turns without work it sleeps until a frame or a timer.
     pub(super) fn turn(&mut self) -> Result<()> {
         let now = self.now();
-        // What comes after it, the next look finds, or the descriptor that is slept at.
+        // A frame that arrives after this poll is found by the next one, or wakes the sleep on the
+        // descriptor.
         if self.stack.poll(now) > 0 {
             self.idle_looks = 0;
             return Ok(());
@@ -103,7 +103,7 @@ impl End {
     }
 }
 
-/// Where the kernel listens, and where we do.
+/// A socket address of the kernel's or of ours.
 pub(super) fn at(address: Ipv4Addr, port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(address), port)
 }

@@ -1,6 +1,6 @@
-//! The rows of bench `outside`: the table of the outside world's issue, letter for letter.
-//! Called by `main.rs`. `host` and `tap` put our stack beside the kernel's over a TAP, `raw` has
-//! what the system calls cost by themselves, `sockets` and `connections` what programs see.
+//! The rows of bench `outside`: the table of its issue, word for word. Called by `main.rs`. `host`
+//! and `tap` put our stack beside the kernel's over a TAP, `raw` has the cost of the system calls
+//! alone, `sockets` and `connections` measure the sockets of programs.
 
 mod connections;
 pub(crate) mod host;
@@ -145,7 +145,7 @@ pub fn ours(b: &Bench, case: &str, seconds: f64) -> Result<Measurement> {
     }
 }
 
-/// The kernel sends 64 bytes a segment over a TAP, every frame as on a wire; we read.
+/// The kernel sends 64 bytes a segment over a TAP, without offloads; we read.
 pub(crate) fn small_segments(b: &Bench, seconds: f64) -> Result<Measurement> {
     let shape = Shape {
         offload: false,
@@ -185,7 +185,7 @@ fn against_veth(b: &Bench, over_tap: OverTap) -> Result<Figure> {
     )
 }
 
-/// Both ends on one core, so that the kernel's end takes no lock of ours; its time is left out.
+/// Both ends on one core, so that they do not contend for locks; the kernel's time is left out.
 fn against_raw(b: &Bench, over_tap: OverTap, calls: fn(Carried) -> Measurement) -> Result<Figure> {
     let ours = |shape, seconds| Ok(over_tap(b.cores, shape, seconds)?.user_time());
     let on_one_core = shapes(b, true).into_iter().filter(|s| s.placement == Placement::OneCore);

@@ -1,6 +1,5 @@
-//! What the system calls of a TAP cost by themselves: a wire of plain reads and writes between two
-//! hosts, whose kernels' TCP fills it.
-//! Called by `outside`. No stack of ours is in any of this.
+//! The cost of a TAP's system calls alone: a wire of plain reads and writes between two hosts,
+//! whose kernels' TCP fills it. Called by `outside`. No stack of ours is involved.
 
 use std::fs::File;
 use std::net::IpAddr;
@@ -19,11 +18,11 @@ use crate::measure::{Cores, Measurement, pin, thread_cpu_s};
 use crate::namespace::{enter, ip};
 use crate::peers::kernel::{Path, Placement, Settings, transfer};
 
-/// Frames read, and then written, between two looks at the clock, with offloads and without.
+/// Frames read, and then written, between two readings of the clock, with offloads and without.
 const BATCH_64K: usize = 4;
 const BATCH_1500: usize = 64;
 
-/// CPU time of the system calls that carried data one way.
+/// CPU time of the system calls that carried data in one direction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Carried {
     bytes: u64,
@@ -32,7 +31,7 @@ pub(crate) struct Carried {
 }
 
 impl Carried {
-    /// Of the reads, for each 64 KB; `units` counts those.
+    /// Of the reads, per 64 KB; `units` counts those.
     pub(super) fn reads(self) -> Measurement {
         self.calls(self.reads_s, "raw TAP reads of what a kernel's TCP sends")
     }
@@ -62,8 +61,8 @@ pub(crate) struct Wire {
     offload: bool,
 }
 
-/// Two hosts that know each other, 10.95.0.1 and 10.95.0.2, each with a TAP: the namespaces, and
-/// the other ends of the TAPs.
+/// Two hosts that know each other's addresses, 10.95.0.1 and 10.95.0.2, each with a TAP: the
+/// namespaces, and the other ends of the TAPs.
 pub(crate) fn hosts(offload: bool) -> Result<([File; 2], [Tap; 2])> {
     let host = |number: u8| {
         in_new_namespace(move || {
@@ -150,7 +149,7 @@ fn carry(ends: &[OwnedFd; 2], offload: bool, done: &AtomicBool) -> Result<Carrie
     Ok(carried)
 }
 
-/// Read what there is, a batch at most, then write it; returns how many frames.
+/// Read the waiting frames, at most a batch, then write them; returns how many.
 fn relay(
     from: &OwnedFd,
     to: &OwnedFd,
@@ -170,7 +169,7 @@ fn relay(
     let middle = thread_cpu_s();
     for (frame, len) in &frames[..count] {
         match write(to, &frame[..*len]) {
-            // What the other kernel has no room for is lost, as on any wire.
+            // A frame that the other kernel has no room for is lost, as on any wire.
             Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS) => carried.bytes += *len as u64,
             Err(errno) => return Err(errno.into()),
         }

@@ -1,6 +1,6 @@
-//! Sockets of `net` over memory, and the kernel's over loopback doing the same: 64 bytes there and
-//! back by blocking threads and by tasks, bulk by tasks.
-//! Called by `outside`. Two stacks, each with its driver; `TCP_NODELAY` everywhere.
+//! Sockets of `net` over memory, and the kernel's over loopback doing the same: echoes of 64 bytes
+//! by blocking threads and by tasks, bulk by tasks. Called by `outside`. Two stacks, each with its
+//! driver; `TCP_NODELAY` everywhere.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,20 +19,20 @@ use crate::peers::kernel::{Placement, UNIT, connect, listen};
 const PORT: u16 = 7;
 const MESSAGE: usize = 64;
 
-/// Round trips before the first that counts.
+/// Round trips before the first counted one.
 const WARM_UP: usize = 500;
 
-/// Times [`UNIT`] bytes of bulk before the first that counts.
+/// [`UNIT`]s of bulk before the first counted byte.
 const WARM_UP_UNITS: u64 = 128;
 
-/// Bytes of one write of bulk: each is a call that takes the lock and rings the other end's bell.
+/// Bytes of one write of bulk: each is a call that takes the lock and wakes the other end.
 const WRITE: usize = 64 << 10;
 
-/// Bytes of one read of bulk at most: as many as the polled API's reader asks for.
+/// Bytes of one read of bulk at most: as many as the reader of the polled API asks for.
 const READ: usize = 128 << 10;
 
 /// Bytes on the wire at most, in bulk: more than suffices where one loop polls both ends, because
-/// four tasks take turns here, and each should find some work; more still would leave the cache.
+/// four tasks take turns here, and each should find some work. Still more would leave the cache.
 const BULK_DEPTH: usize = 96 << 10;
 
 fn ends() -> (End, End, SocketAddr) {
@@ -45,7 +45,7 @@ fn ends_with(config: &PairConfig) -> (End, End, SocketAddr) {
     (client, server, to)
 }
 
-/// Two threads that block, each on a stack of its own, whose driver is a thread too.
+/// Two blocking threads, each on a stack of its own, whose driver is a thread too.
 pub(super) fn blocking_ping_pong(
     cores: Cores,
     placement: Placement,
@@ -128,10 +128,10 @@ pub(super) fn tokio_echo(seconds: f64) -> Result<Measurement> {
     })
 }
 
-/// Where the kernel's echo may answer.
+/// Where the kernel's echo server may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answers {
-    /// A task of the asking thread's runtime.
+    /// A task of the client's runtime.
     SameThread,
     /// A runtime of its own on the second core.
     OtherCore,
@@ -243,8 +243,8 @@ pub(super) fn tokio_bulk(seconds: f64) -> Result<Measurement> {
     })
 }
 
-/// Write for so long, and close; returns when it began to count, the thread's CPU time then, and
-/// the bytes from then on.
+/// Write for this long, and close; returns when counting began, the thread's CPU time then, and the
+/// bytes from then on.
 async fn write_for(mut stream: TcpStream, seconds: f64) -> Result<(Instant, f64, u64)> {
     let data = pattern(UNIT);
     // Windows open and caches warm before the clock starts, as on the other side.

@@ -1,5 +1,5 @@
-//! Our stack over a TAP, with the kernel's TCP at the other end of the wire.
-//! Called by `outside`. CPU-seconds are those of both ends' threads, as for the kernel's own pairs.
+//! Our stack over a TAP, with the kernel's TCP at the other end of the wire. Called by `outside`.
+//! CPU-seconds are those of both ends' threads, as for the kernel's own pairs.
 
 use std::sync::mpsc;
 use std::thread;
@@ -23,26 +23,26 @@ const PORT: u16 = 5001;
 /// Bytes of one write of ours.
 const WRITE: usize = 16 << 10;
 
-/// How a run goes.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// The TAP has a virtio header: checksums and super-segments are left to it.
+    /// The TAP has a virtio header: it handles checksums and super-segments.
     pub(super) offload: bool,
     /// Where the kernel's end and ours run.
     pub(super) placement: Placement,
-    /// Our socket buffers: what is in flight should still be in the cache when it is copied out.
+    /// Our socket buffers: data in flight should still be in the cache when it is copied out.
     pub(super) buffer_bytes: u32,
     pub(super) data: Data,
     pub(super) mtu: usize,
 }
 
-/// How our end hands data over, and gets it.
+/// How our end passes data to the stack, and gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Data {
     /// By `tcp_write` and `tcp_read`: copied from and to the program's memory.
     Copied,
-    /// In loaned buffers: the program makes what it sends in one, byte by byte, and has what it
-    /// received in another.
+    /// In loaned buffers: the program makes the data in one, byte by byte, and gets received data
+    /// in another.
     Loaned,
 }
 
@@ -67,9 +67,9 @@ impl Shape {
     }
 }
 
-/// What one run cost our end.
+/// The cost of one run at our end.
 pub(super) struct Ours {
-    /// Of both ends.
+    /// The figures of both ends together.
     pub(super) both: Measurement,
     /// User time of our thread, seconds.
     pub(super) user_s: f64,
@@ -84,7 +84,7 @@ impl Ours {
         Measurement { units, settings, ..self.both }
     }
 
-    /// User time for each 64 KB that went by; `units` counts those.
+    /// User time for each 64 KB; `units` counts those.
     pub(super) fn user_time(self) -> Measurement {
         let units = self.both.bytes / (64 << 10);
         Measurement { cpu_s: self.user_s, units, ..self.both }
@@ -141,7 +141,7 @@ pub(super) fn send(cores: Cores, shape: Shape, seconds: f64) -> Result<Ours> {
     })
 }
 
-/// Both ways, one after the other, half the time each: wall time is what counts.
+/// Both directions, one after the other, half the time each; measured by wall time.
 pub(super) fn both_ways(cores: Cores, shape: Shape, seconds: f64) -> Result<Measurement> {
     let there = receive(cores, shape, seconds / 2.0)?.both;
     let back = send(cores, shape, seconds / 2.0)?.both;
@@ -270,7 +270,7 @@ fn write_then_close(mut end: End, shape: Shape, seconds: f64) -> Result<(u64, Sp
     }
 }
 
-/// Takes the oldest received buffer and gives it back; its bytes, 0 at the end.
+/// Takes the oldest received buffer and gives it back; returns its bytes, 0 at the end.
 fn take(end: &mut End, handle: TcpHandle) -> Result<usize, CallError> {
     let Some(buffer) = end.stack.tcp_read_mbuf(handle)? else { return Ok(0) };
     let len = buffer.len();

@@ -1,7 +1,7 @@
-//! gVisor's netstack: a Go program (`bench/gvisor`) built once and run for each measurement.
-//! Called by `core.rs` and by `wirespeed-bench peer gvisor CASE`.
-//! The module's version is pinned in its go.mod; `go build` writes beside our own binary.
-//! The program is pinned by inheritance and ended by its own id if it outlives its time.
+//! gVisor's netstack: a Go program (`bench/gvisor`) built once and run for each measurement. Called
+//! by `core.rs` and by `wirespeed-bench peer gvisor CASE`. The module's version is pinned in its
+//! go.mod; `go build` writes beside our own binary. The program inherits its CPU affinity, and is
+//! killed by its process id if it exceeds its time.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::measure::{Cores, Measurement, pin};
 
-/// What can be tuned from outside. The rest is the program's defaults (see its flags).
+/// Settings that can be tuned from outside. The rest are the program's defaults (see its flags).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// MTU of the link, IP header included.
@@ -27,8 +27,8 @@ pub struct Settings {
     pub buffer: usize,
 }
 
-/// The combinations worth trying at an MTU on these cores. A second processor always cost it
-/// CPU time, so that only its best shapes are tried with two.
+/// The combinations worth trying at an MTU on these cores. A second processor always cost it CPU
+/// time, so only its best shapes are tried with two.
 pub fn candidates(mtu: usize, cores: Cores) -> Vec<Settings> {
     let mut all = Vec::new();
     for kib in [128, 256, 512, 1024] {
@@ -96,7 +96,7 @@ fn version() -> &'static str {
         .trim()
 }
 
-/// Starts a program on the given cores: affinity is inherited from the thread that starts it.
+/// Starts a program on the given cores: it inherits the affinity of the thread that starts it.
 fn spawn_pinned(mut command: Command, cores: Vec<usize>) -> Result<Child> {
     let starter = thread::spawn(move || -> Result<Child> {
         pin(&cores)?;

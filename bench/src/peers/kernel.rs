@@ -56,7 +56,7 @@ impl Placement {
     }
 }
 
-/// What can be tuned from outside.
+/// Settings that can be tuned from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Bytes a write.
@@ -97,7 +97,7 @@ pub struct Path {
     pub name: &'static str,
 }
 
-/// What one end saw.
+/// The result of one end.
 pub struct EndOfTransfer {
     /// Writes, or bytes read.
     pub count: u64,
@@ -133,7 +133,8 @@ pub fn transfer(
         });
         let (wrote, read) = (writer.join(), reader.join());
         let read = read.map_err(|_| anyhow!("the reading thread panicked"))?;
-        // The reader's error first: if it never listened, the writer only says so.
+        // The reader's error first: if it never listened, the writer's error only follows from
+        // that.
         let (read, end) = read?;
         let (wrote, start) = wrote.map_err(|_| anyhow!("the writing thread panicked"))??;
         Ok::<_, anyhow::Error>((wrote, read, (end - start).as_secs_f64()))
@@ -189,15 +190,15 @@ pub fn listen(at: SocketAddr) -> Result<TcpListener> {
 /// A connection with CUBIC, or an error after five seconds.
 pub fn connect(to: SocketAddr) -> Result<TcpStream> {
     let socket = cubic_socket(to)?;
-    // It bounds a connect as well.
+    // The send timeout bounds a connect as well.
     sockopt::set_socket_timeout(&socket, Timeout::Send, Some(Duration::from_secs(5)))?;
     net::connect(&socket, &to).with_context(|| format!("connecting to {to}"))?;
     sockopt::set_socket_timeout(&socket, Timeout::Send, None)?;
     Ok(TcpStream::from(socket))
 }
 
-/// CUBIC from before the connection is there: a machine whose default is BBR would go on pacing
-/// with CUBIC too, and a paced sender is not the kernel at its best.
+/// CUBIC is set before the connection exists: a machine whose default is BBR would keep pacing
+/// under CUBIC too, and a paced sender is not the kernel at its best.
 fn cubic_socket(at: SocketAddr) -> Result<OwnedFd> {
     let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)
@@ -207,7 +208,7 @@ fn cubic_socket(at: SocketAddr) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Writes until the time is up, then says so to the reader. Counts writes.
+/// Writes until the time is up, then closes its half. Counts writes.
 pub fn write_for(
     mut stream: TcpStream,
     settings: Settings,

@@ -1,7 +1,7 @@
-//! The kernel's TCP over loopback, 64 bytes there and back: the median round trip.
-//! Called by `core.rs` and by `wirespeed-bench peer kernel CASE`.
-//! TCP_NODELAY and CUBIC at both ends. Blocking: two threads, on one core or two. Spinning:
-//! sockets that never block, polled by two threads on two cores or by one thread alone.
+//! The kernel's TCP over loopback, 64 bytes in each direction: the median round trip. Called by
+//! `core.rs` and by `wirespeed-bench peer kernel CASE`. TCP_NODELAY and CUBIC at both ends.
+//! Blocking: two threads, on one core or two. Spinning: sockets that never block, polled by two
+//! threads on two cores or by one thread alone.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

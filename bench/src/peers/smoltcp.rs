@@ -20,7 +20,7 @@ use smoltcp::wire::{EthernetAddress, HardwareAddress, IpAddress, IpCidr};
 use super::kernel::UNIT;
 use crate::measure::{Measurement, pattern, thread_cpu_s};
 
-/// What can be tuned from outside.
+/// Settings that can be tuned from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// MTU of the link, IP header included.
@@ -119,7 +119,7 @@ impl World {
         Err(anyhow!("smoltcp did not connect in 1000 polls"))
     }
 
-    /// One turn of each end, frames carried over after each.
+    /// One turn of each end; frames are carried over after each.
     fn step(&mut self) {
         let micros = self.epoch.elapsed().as_micros() as i64;
         let now = Instant::from_micros(micros);
@@ -205,14 +205,14 @@ impl End {
     }
 }
 
-/// Spent buffers, the last one used first. Each is as long as a full frame for good, so that
-/// a buffer is cleared once in its life and not once a frame.
+/// Free buffers, the last one used first. Each keeps the length of a full frame, so that a buffer
+/// is cleared once in its life and not once a frame.
 type Spare = Rc<RefCell<Vec<Vec<u8>>>>;
 
 /// A buffer and how much of it is the frame.
 type Frame = (Vec<u8>, usize);
 
-/// A device whose frames are moved by hand and whose buffers are used again.
+/// A device whose frames are moved by hand and whose buffers are reused.
 struct Wire {
     tx: VecDeque<Frame>,
     rx: VecDeque<Frame>,

@@ -1,6 +1,6 @@
-//! The kernel's TCP over a veth pair between two network namespaces, GSO and TSO on.
-//! Called by `core.rs` and by `wirespeed-bench peer kernel veth-gso`.
-//! The veth pair goes with its namespaces (`namespace.rs`).
+//! The kernel's TCP over a veth pair between two network namespaces, GSO and TSO on. Called by
+//! `core.rs` and by `wirespeed-bench peer kernel veth-gso`. The veth pair disappears with its
+//! namespaces (`namespace.rs`).
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr};
@@ -25,12 +25,12 @@ pub struct Veth {
     name: &'static str,
 }
 
-/// The pair's MTU, and what its ends leave to each other.
+/// The pair's MTU and offloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// MTU 1500, super-segments and sums left undone.
+    /// MTU 1500, super-segments and checksum offload.
     Offload,
-    /// 64 bytes of payload a packet, with timestamps; everything done as for a wire.
+    /// 64 bytes of payload a packet, with timestamps; no offloads, as for a wire.
     SmallSegments,
 }
 
@@ -50,8 +50,8 @@ impl Veth {
         thread::scope(|scope| {
             let (ready, told) = mpsc::channel::<i32>();
             let (release, released) = mpsc::channel::<()>();
-            // The reader's thread waits in its namespace while the writer's, whose `ip` needs
-            // a process or thread to name it by, pushes one end of the pair into it.
+            // The reader's thread waits in its namespace while the writer's moves one end of the
+            // pair into it: `ip` needs a process or thread id to name the namespace.
             let reader = scope.spawn(move || -> Result<File> {
                 let namespace = enter_new_namespace()?;
                 ready.send(gettid().as_raw_nonzero().get()).context("the other end is gone")?;
@@ -88,7 +88,7 @@ impl Veth {
     }
 }
 
-/// Sums are made, and packets cut, before they go to the device.
+/// Turn offloads off: checksums are made, and packets cut, before they go to the device.
 fn without_offload(name: &str) -> Result<()> {
     let off = ["rx", "off", "tx", "off", "sg", "off", "tso", "off", "gso", "off", "gro", "off"];
     let output = Command::new("ethtool").arg("-K").arg(name).args(off).output();

@@ -1,7 +1,7 @@
-//! A listener of ours behind a TAP, and the kernel at its other end: one program that means it, and
-//! one that sends SYNs from forged addresses as fast as the device takes them.
-//! Called by `proof`. Flood and flow share the device, the stack and this machine's cores; the flow
-//! asks for a rate that the two reach with ease without a flood.
+//! A listener of ours behind a TAP, and the kernel at its other end: one honest program, and one
+//! that sends SYNs from forged addresses as fast as the device takes them. Called by `proof`. Flood
+//! and flow share the device, the stack and this machine's cores; the flow's rate is one that both
+//! ends reach with ease without a flood.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -29,26 +29,26 @@ const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 94, 0, 1);
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 94, 0, 2);
 const OUR_MAC: MacAddr = MacAddr([2, 0, 0, 0x94, 0, 2]);
 const PORT: u16 = 80;
-/// Forged addresses are of a net of their own, behind the kernel.
+/// Forged addresses are in a network of their own, behind the kernel.
 const FORGED: [u8; 2] = [10, 93];
 
-/// Ten milliseconds of the flood: while another thread has our core, nothing is lost.
+/// Ten milliseconds of the flood: nothing is lost while another thread has our core.
 const QUEUE_FRAMES: u32 = 4_000;
 /// Bits a second that the flow asks for.
 const FLOW_BPS: f64 = 1e9;
-/// A connection so often, and how long it may take.
+/// Interval between two connections, and how long each may take.
 const EVERY: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Our stack, the kernel beside it, and what serves.
+/// Our stack, the kernel beside it, and the server.
 struct Fixture {
     namespace: File,
-    /// Where our program runs, stack and server; the rest of the world has the other core.
+    /// The core of our stack and server; everything else has the other core.
     core: usize,
     net: Net,
     driver: Option<net::DriverThread>,
     read: AtomicU64,
-    /// SYNs sent so far: none comes twice.
+    /// SYNs sent so far; each is different.
     syns: AtomicU64,
     over: AtomicBool,
 }
@@ -73,7 +73,7 @@ impl Fixture {
         let via = Some(KERNEL.into());
         let table = stack::route::MAIN_TABLE;
         stack.add_route(stack::Route { dest, via, port: port.0, table });
-        // Threads inherit the cores of their parent.
+        // Threads inherit the affinity of their parent.
         let core = b.cores.second.unwrap_or(b.cores.first);
         pin(&[core])?;
         let spawned = Net::spawn_thread(stack);
@@ -83,7 +83,7 @@ impl Fixture {
         Ok(Fixture { namespace, core, net, driver: Some(driver), read, syns, over })
     }
 
-    /// Accept, and read all that comes.
+    /// Accept connections, and read everything that arrives.
     fn serve(&self) -> Result<()> {
         pin(&[self.core])?;
         let at = SocketAddr::new(OURS.into(), PORT);
@@ -113,7 +113,7 @@ impl Fixture {
         Ok(())
     }
 
-    /// SYNs as fast as they go, until it is over; how many.
+    /// Send SYNs at full speed until the run is over; returns how many.
     fn flood(&self) -> Result<u64> {
         enter(&self.namespace)?;
         let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(255)))
@@ -123,7 +123,7 @@ impl Fixture {
         let mut count = before;
         while !self.over.load(Ordering::Relaxed) {
             for _ in 0..64 {
-                // A full queue is the device's rate.
+                // A full queue limits this to the device's rate.
                 let _ = socket.send_to(&forged_syn(count as u32)?, &to);
                 count += 1;
             }
@@ -132,7 +132,7 @@ impl Fixture {
         Ok(count - before)
     }
 
-    /// Bits a second that the flow brings meanwhile.
+    /// Bits a second of the flow during this time.
     fn flow(&self, seconds: f64) -> Result<f64> {
         enter(&self.namespace)?;
         let mut stream = connect()?;
@@ -142,7 +142,7 @@ impl Fixture {
         let mut written = 0_usize;
         while begun.elapsed().as_secs_f64() < seconds {
             let due = (begun.elapsed().as_secs_f64() * FLOW_BPS / 8.0) as usize;
-            // What it is behind with it makes up for at some twice that rate.
+            // If the flow is behind, it catches up at about twice its rate.
             for _ in 0..4 {
                 if written < due && begun.elapsed().as_secs_f64() < seconds {
                     written += stream.write(&data).unwrap_or(0);
@@ -154,7 +154,7 @@ impl Fixture {
         Ok(read as f64 * 8.0 / begun.elapsed().as_secs_f64())
     }
 
-    /// Connections asked for, and those that were there within [`PATIENCE`].
+    /// Connections requested, and those that were established within [`PATIENCE`].
     fn connections(&self, seconds: f64) -> Result<(u64, u64)> {
         enter(&self.namespace)?;
         let begun = Instant::now();
@@ -170,7 +170,7 @@ impl Fixture {
         Ok((waiting.len() as u64, done as u64))
     }
 
-    /// `what` with a server, and with the flood if there is to be one; what came, and SYNs a
+    /// Run `what` with a server, and with the flood if asked; returns its result, and SYNs a
     /// second.
     fn during<T: Send>(
         &self,
@@ -197,7 +197,7 @@ impl Fixture {
 impl Drop for Fixture {
     fn drop(&mut self) {
         if let Some(driver) = self.driver.take() {
-            // What it has to say it has said.
+            // Its outcome has been reported already.
             let _ = driver.stop();
         }
     }
@@ -265,7 +265,7 @@ pub(super) fn goodput(b: &Bench) -> Result<Figure> {
     Ok(Figure { value: median(&samples), samples, note })
 }
 
-/// Of the connections that are asked for during the flood, those that are made.
+/// The share of connections requested during the flood that are established.
 pub(super) fn connections(b: &Bench) -> Result<Figure> {
     let fixture = Fixture::new(b)?;
     let seconds = if b.is_quick { 2.0 } else { 10.0 };

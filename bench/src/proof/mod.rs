@@ -1,6 +1,6 @@
-//! The rows of bench `proof`: the table of the proof's issue, letter for letter.
-//! Called by `main.rs`. `wire` puts Linux over our emulated link, `flood` a listener of ours under
-//! SYNs that are never completed; the lab has the cells with Linux at the ends.
+//! The rows of bench `proof`: the table of its issue, word for word. Called by `main.rs`. `wire`
+//! puts Linux over our emulated link, `flood` a listener of ours under SYNs that are never
+//! completed; the lab has the cells with Linux at the ends.
 
 mod flood;
 mod wire;
@@ -89,9 +89,9 @@ const CELLS: &[Cell] = &[
 /// Length of a run, pairs of a cell, and pairs of one where packets are lost or late.
 const SECONDS: u64 = 20;
 const PAIRS: (u64, u64) = (6, 10);
-/// The same for a look.
+/// The same for a quick run.
 const QUICK: (u64, (u64, u64)) = (8, (1, 1));
-/// Runs at a time: at these rates a core carries two and more.
+/// Runs at a time: at these rates a core carries two or more.
 const JOBS: usize = 4;
 
 fn path(cell: &Cell, seconds: u64, seed: u64) -> Goodput {
@@ -160,7 +160,7 @@ fn measure_cells(is_quick: bool) -> Result<Ratios> {
     CELLS.iter().map(of).collect()
 }
 
-/// The cell at this place between the worst, 0, and the best, 1.
+/// The cell at this position between the worst, 0, and the best, 1.
 fn of_cells(cells: &Ratios, place: f64) -> Figure {
     let mut sorted = cells.clone();
     sorted.sort_by(|a, b| a.1.total_cmp(&b.1));

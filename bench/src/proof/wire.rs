@@ -1,6 +1,5 @@
-//! Linux over `wirespeed wire`: does it see the rate and the round trip that the knobs say, and how
-//! much passes where the knobs ask for nothing.
-//! Called by `proof`.
+//! Linux over `wirespeed wire`: whether it sees the configured rate and round trip, and the
+//! throughput of a link without impairments. Called by `proof`.
 
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -21,16 +20,16 @@ use crate::outside::wall_gbit_per_s;
 use crate::peers::kernel::{Path, Settings as Kernel, transfer};
 
 const SINK: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(10, 95, 0, 2)), 9);
-/// What a datagram of a full packet carries, and the packet.
+/// The payload of a datagram in a full packet, and the packet, in bytes.
 const PAYLOAD: usize = 1472;
 const PACKET: f64 = 1500.0;
 
 const RATE_BPS: f64 = 100e6;
 const DELAY: Duration = Duration::from_millis(50);
-/// Bytes of memory for what waits and flies.
+/// Bytes of memory for packets that wait or are in flight.
 const MEMORY_BYTES: usize = 1 << 30;
 
-/// Two hosts of Linux, and the link between them.
+/// Two Linux hosts, and the link between them.
 struct Joined {
     hosts: [File; 2],
     runner: Runner,
@@ -45,7 +44,7 @@ impl Joined {
         Ok(Joined { hosts, runner })
     }
 
-    /// Do something while packets are carried, by a thread on `core`.
+    /// Run `what` while a thread on `core` carries packets.
     fn during<T>(&mut self, core: usize, what: impl FnOnce(&[File; 2]) -> Result<T>) -> Result<T> {
         let over = AtomicBool::new(false);
         let Joined { hosts, runner } = self;
@@ -106,7 +105,7 @@ fn rate(hosts: &[File; 2]) -> Result<f64> {
             while socket.recv(&mut into).is_ok() {
                 moments.push(Instant::now());
             }
-            // The first do not wait for one before them.
+            // The first packets find an empty queue.
             let steady = moments.get(200..).unwrap_or_default();
             let [first, .., last] = steady else { return Err(anyhow!("too little arrived")) };
             Ok((steady.len() - 1) as f64 * PACKET * 8.0 / (*last - *first).as_secs_f64())
@@ -117,7 +116,7 @@ fn rate(hosts: &[File; 2]) -> Result<f64> {
             let (begun, data) = (Instant::now(), [0; PAYLOAD]);
             let mut sent = 0;
             while begun.elapsed() < SENT {
-                // A third more than passes.
+                // A third more than the link carries.
                 let due = (begun.elapsed().as_secs_f64() * RATE_BPS * 1.33 / (PACKET * 8.0)) as u64;
                 while sent < due {
                     let _ = socket.send_to(&data, SINK);
@@ -132,7 +131,7 @@ fn rate(hosts: &[File; 2]) -> Result<f64> {
     })
 }
 
-/// Median seconds of a datagram of 64 bytes there and back.
+/// Median round trip of a datagram of 64 bytes, in seconds.
 fn round_trip(hosts: &[File; 2]) -> Result<f64> {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -152,7 +151,7 @@ fn round_trip(hosts: &[File; 2]) -> Result<f64> {
             enter(&hosts[0])?;
             let socket = UdpSocket::bind("10.95.0.1:0")?;
             socket.set_read_timeout(Some(Duration::from_secs(2)))?;
-            // What was sent to find out the rate has passed, and the echo listens.
+            // The packets of the rate measurement have passed, and the echo listens.
             thread::sleep(Duration::from_millis(300));
             let mut trips = Vec::new();
             for _ in 0..15 {
@@ -172,7 +171,7 @@ fn round_trip(hosts: &[File; 2]) -> Result<f64> {
     })
 }
 
-/// The kernel's TCP between two TAPs without offload: over a link that asks for nothing, and over
+/// The kernel's TCP between two TAPs without offload: over a link without impairments, and over
 /// plain reads and writes.
 pub(super) fn against_raw(b: &Bench) -> Result<Figure> {
     let nothing = Settings { queue_bytes: 1 << 30, ..Settings::default() };

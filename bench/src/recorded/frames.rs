@@ -1,5 +1,5 @@
-//! Ethernet frames of a peer that is not ours, put together field by field.
-//! Called by `replay.rs`. Knows nothing of connections.
+//! Ethernet frames of a peer that is not ours, built field by field. Called by `replay.rs`. It
+//! knows no connections.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ pub(super) struct Ends {
     pub(super) macs: [base::MacAddr; 2],
 }
 
-/// What a segment says.
+/// The header fields of a segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Says {
     pub(super) seq: SeqNumber,
@@ -28,7 +28,7 @@ pub(super) struct Says {
     pub(super) id: u16,
 }
 
-/// The whole frame, with right lengths and checksums.
+/// The whole frame, with correct lengths and checksums.
 pub(super) fn frame(ends: &Ends, says: &Says, payload: &[u8]) -> Vec<u8> {
     let mut options = [0; tcp::OPTIONS_LEN_MAX];
     let options_len = says.options.emit(&mut options);
@@ -64,7 +64,7 @@ fn ip_header(ends: &Ends, says: &Says, len: u16) -> (u16, Vec<u8>, Sum) {
             let mut bytes = vec![0; ipv6::HEADER_LEN];
             let header = ipv6::Header {
                 traffic_class: says.tos,
-                // As Linux has one by default.
+                // Linux sets one by default.
                 flow_label: 0x5_1234,
                 payload_len: len,
                 next_header: ipv4::TCP,

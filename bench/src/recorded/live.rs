@@ -1,6 +1,6 @@
-//! Bulk data of Linux over a TAP without offload, to a stack of ours with nothing in between: how
-//! much of it follows, by the stack's own counters.
-//! Called by `strangers/follow.rs`. Needs a network namespace, so CAP_SYS_ADMIN.
+//! Bulk data of Linux over a TAP without offload, directly to a stack of ours: how much of it
+//! follows, by the stack's own counters. Called by `strangers/follow.rs`. Needs a network
+//! namespace, so CAP_SYS_ADMIN.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant as Clock};
@@ -15,18 +15,18 @@ use stack::{ListenConfig, PortConfig, Stack, StackConfig};
 use super::record::{Kind, OUR_MAC, PORT, while_linux_sends};
 use crate::peers::kernel::UNIT;
 
-/// What the counters say.
+/// The stack's counters.
 #[derive(Clone, Copy, Debug)]
 pub struct Live {
-    /// TCP segments received, data all but a few.
+    /// TCP segments received, nearly all with data.
     pub segments: u64,
-    /// Of those, such with the headers of one before.
+    /// Those of them that followed a leader.
     pub followed: u64,
     /// Bursts in which they were read.
     pub bursts: u64,
 }
 
-/// Linux sends for so long.
+/// Let Linux send for this long.
 ///
 /// # Errors
 /// Without a namespace or a TAP, and if next to nothing arrives.

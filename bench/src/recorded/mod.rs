@@ -1,10 +1,9 @@
-//! Bulk data of Linux, recorded at a TAP without offload (`record.rs`) and kept as what its headers
-//! said (`bench/recordings`), so that it can be replayed to a stack of ours (`replay.rs`).
+//! Bulk data of Linux, recorded at a TAP without offload (`record.rs`), kept as header fields
+//! (`bench/recordings`), and replayed to a stack of ours (`replay.rs`).
 //!
 //! Called by `icount.rs` and `main.rs`. A recording is a list of data segments in the order in
-//! which they were read; payloads and what the receiver decides (its numbers, its clock) are made
-//! anew.
-//! `wirespeed-bench record v4|v6|flows FILE` makes one.
+//! which they were read; payloads, and fields that depend on the receiver (its sequence numbers,
+//! its clock), are made anew. `wirespeed-bench record v4|v6|flows FILE` makes one.
 
 mod frames;
 mod live;
@@ -17,16 +16,16 @@ pub use live::{Live, live};
 pub use record::{Kind, record};
 pub use replay::{COUNTED, Ids, replay};
 
-/// What a recorded data segment's headers said.
+/// The header fields of a recorded data segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Which of the recorded connections it is of.
+    /// The number of its connection.
     pub flow: u8,
     /// TCP control bits.
     pub flags: u8,
     /// Traffic class, or type of service.
     pub tos: u8,
-    /// Was it the first of a burst that was read at once?
+    /// Was it the first of a burst?
     pub starts_burst: bool,
     /// Bytes of payload.
     pub len: u16,
@@ -34,7 +33,7 @@ pub struct Segment {
     pub window: u16,
     /// Identification; 0 with IPv6.
     pub id: u16,
-    /// Milliseconds by which the sender's timestamp clock moved since the flow's first segment.
+    /// Milliseconds by which the sender's timestamp clock advanced since the flow's first segment.
     pub value: u16,
     /// The same of our clock, which the segment echoes.
     pub echo: u16,
@@ -59,7 +58,7 @@ impl Recording {
     /// The recording in a file's bytes.
     ///
     /// # Errors
-    /// A sentence if it is none.
+    /// A sentence if it is not one.
     pub fn parse(bytes: &[u8]) -> Result<Recording> {
         let (head, body) = bytes.split_at_checked(6).context("too short for a recording")?;
         ensure!(head.starts_with(MAGIC), "not a recording");
@@ -71,8 +70,8 @@ impl Recording {
         Ok(Recording { v6, flows, segments })
     }
 
-    /// The same segments in the order in which a sender without GSO has them leave: one of each
-    /// flow in turn, as far as they have any.
+    /// The same segments in the order of a sender without GSO: one of each flow in turn, as long as
+    /// it has any.
     pub fn by_segment(&self) -> Recording {
         let mut flows: Vec<_> = (0..self.flows)
             .map(|flow| self.segments.iter().filter(move |s| s.flow == flow).copied())
@@ -84,7 +83,7 @@ impl Recording {
         Recording { segments, ..self.clone() }
     }
 
-    /// What is in it, in a line: how often the flow changes, and what else ends a run.
+    /// A summary in a line: how often the flow changes, and what else ends a run.
     pub fn summary(&self) -> String {
         let pairs = || self.segments.windows(2).map(|pair| (&pair[0], &pair[1]));
         let others = pairs().filter(|(a, b)| a.flow != b.flow).count();

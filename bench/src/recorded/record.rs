@@ -1,7 +1,7 @@
-//! Recording: Linux sends bulk data to a stack of ours over a TAP without offload, and what the
-//! headers of its segments say is noted as they are read.
-//! Called by `main.rs`. Needs a network namespace, so CAP_SYS_ADMIN. A relay stands between TAP and
-//! stack: it sees each burst as the TAP hands it over.
+//! Recording: Linux sends bulk data to a stack of ours over a TAP without offload, and the header
+//! fields of its segments are recorded as they are read. Called by `main.rs`. Needs a network
+//! namespace, so CAP_SYS_ADMIN. A relay between TAP and stack sees each burst as the TAP returns
+//! it.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -27,10 +27,10 @@ use crate::peers::kernel::{self, UNIT};
 
 pub(super) const PORT: u16 = 5001;
 pub(super) const OUR_MAC: MacAddr = MacAddr([2, 0, 0, 0x93, 0, 2]);
-/// Segments before the ones that are kept: slow start is another kind of traffic.
+/// Segments before the recorded ones: slow start is another kind of traffic.
 const SKIPPED: usize = 20_000;
 
-/// What is recorded.
+/// The kind of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// IPv6, or IPv4.
@@ -39,7 +39,7 @@ pub struct Kind {
     pub flows: u8,
 }
 
-/// Record so many data segments.
+/// Record this many data segments.
 ///
 /// # Errors
 /// Without a namespace or a TAP, and if a segment was lost on the way.
@@ -61,7 +61,7 @@ pub(super) fn while_linux_sends<T>(
             scope.spawn(move || -> Result<()> {
                 enter(&namespace)?;
                 let mut stream = connect(to)?;
-                // Nobody answers any more once enough has been received.
+                // The receiver stops answering once it has received enough.
                 stream.set_write_timeout(Some(Duration::from_millis(200)))?;
                 let data = vec![0x5a; UNIT];
                 while !done.load(Ordering::Relaxed) {
@@ -93,8 +93,8 @@ fn connect(to: SocketAddr) -> Result<TcpStream> {
     }
 }
 
-/// Our end, with the relay, until enough has been noted. When it goes, so does the TAP, and the
-/// kernel's ends find out.
+/// Our end, with the relay, until enough has been recorded. When it ends, the TAP is removed, and
+/// the kernel's ends notice that.
 fn receive(kind: Kind, mut tap: Tap, most: usize) -> Result<Recording> {
     let fd = tap.as_fd().context("the TAP is gone")?.try_clone_to_owned()?;
     let (inside, mut wire) = mem::pair(&mem::Config { depth_bytes: 4 << 20, ..Default::default() });
@@ -103,7 +103,7 @@ fn receive(kind: Kind, mut tap: Tap, most: usize) -> Result<Recording> {
     let port = stack.add_port(Box::new(inside), PortConfig { mac: OUR_MAC, addresses });
     let kernel_mac = tap.kernel_mac().context("no link address")?;
     stack.add_neighbour(port, kind.kernel().addr, kernel_mac);
-    // In all no more in flight than the TAP's queue holds: what it drops comes again.
+    // No more in flight than the TAP's queue holds: dropped segments would be retransmitted.
     let tcp = tcp::Config {
         receive_buffer_bytes: (1 << 20) / u32::from(kind.flows),
         receive_buffer_max_bytes: 0,
@@ -145,14 +145,15 @@ fn receive(kind: Kind, mut tap: Tap, most: usize) -> Result<Recording> {
     Ok(Recording { v6: kind.v6, flows: kind.flows, segments: relative(kept) })
 }
 
-/// A segment, and what its timestamps said.
+/// A segment, and its timestamps.
 struct Noted {
     segment: Segment,
     value: u32,
     echo: u32,
 }
 
-/// Note the data segments of a burst. `flows` has each connection's number and what it sends next.
+/// Record the data segments of a burst. `flows` has each connection's number and next sequence
+/// number.
 fn note(
     v6: bool,
     burst: &Burst,
@@ -186,7 +187,7 @@ fn note(
     Ok(())
 }
 
-/// Clocks as what they moved by since each flow's first segment.
+/// Clocks relative to each flow's first segment.
 fn relative(noted: Vec<Noted>) -> Vec<Segment> {
     let mut firsts = HashMap::new();
     let relative = |Noted { segment, value, echo }| {
@@ -220,8 +221,8 @@ impl Kind {
 /// A namespace with a TAP in it, up, with the kernel's address, and our link address known.
 fn host_with_tap(kind: Kind) -> Result<(File, Tap)> {
     in_new_namespace(move || {
-        // An IPv6 address that is tested for duplicates first cannot be used at once. A kernel
-        // without IPv6 has no such files, and says so when the address is set.
+        // An IPv6 address under duplicate address detection cannot be used at once. A kernel
+        // without IPv6 has no such files, and setting the address fails then.
         for what in ["all", "default"] {
             let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{what}/accept_dad"), "0");
         }

@@ -1,6 +1,6 @@
-//! A recording, replayed to a stack of ours that reads all it gets: what a received segment costs.
-//! Called by `icount.rs`, in virtual time. What is counted is [`Receiver::counted_receive`] alone:
-//! a burst is taken in, read, and acknowledged. The frames are made outside of it.
+//! A recording, replayed to a stack of ours that reads everything: the cost of a received segment.
+//! Called by `icount.rs`, in virtual time. Only [`Receiver::counted_receive`] is counted: a burst
+//! is received, read, and acknowledged. The frames are made outside of it.
 
 use std::net::SocketAddr;
 
@@ -18,7 +18,7 @@ use super::frames::{Ends, Says, frame};
 use super::{Recording, Segment};
 use crate::measure;
 
-/// The function in which alone is counted.
+/// The function whose instructions are counted.
 pub const COUNTED: &str = "counted_receive";
 
 const PORT: u16 = 5001;
@@ -40,7 +40,7 @@ pub enum Ids {
 /// One connection of the recording.
 struct Flow {
     ends: Ends,
-    /// What it sends next, and what it has seen of ours.
+    /// Its next sequence number, and the highest of ours that it has seen.
     seq: SeqNumber,
     ack: SeqNumber,
     /// Our clock when it connected, as a timestamp.
@@ -56,7 +56,7 @@ struct Receiver {
 }
 
 impl Receiver {
-    /// Take in what the wire has, read it, answer it.
+    /// Receive the frames on the wire, read the data, answer.
     #[inline(never)]
     fn counted_receive(&mut self) -> Result<()> {
         self.end.stack.poll(self.now);
@@ -87,8 +87,8 @@ struct Replay {
     random: u64,
 }
 
-/// Replay `count` segments, over and over from the recording's beginning, as many in a burst as a
-/// device has to give that is never empty. Returns the share of them that followed.
+/// Replay `count` segments, again and again from the recording's beginning, with bursts as full as
+/// a device that is never empty returns. Returns the share of them that followed.
 ///
 /// # Errors
 /// If one is dropped, or not delivered.
@@ -102,7 +102,7 @@ pub fn replay(recording: &Recording, ids: Ids, count: u64) -> Result<f64> {
     let mut sent = 0;
     let (mut rounds, mut bytes) = (0, 0);
     'all: loop {
-        // The clocks go on where the last round left them.
+        // The clocks continue from the last round.
         let last = |of: fn(&Segment) -> u16| recording.segments.iter().map(of).max().unwrap_or(0);
         let passed = [last(|s| s.value), last(|s| s.echo)].map(|ms| rounds * (u32::from(ms) + 1));
         let mut left = &recording.segments[..];
@@ -110,7 +110,7 @@ pub fn replay(recording: &Recording, ids: Ids, count: u64) -> Result<f64> {
             if sent >= count {
                 break 'all;
             }
-            // The window of a handshake, which has no scale, admits no full burst.
+            // The window of a handshake, which is not scaled, is smaller than a full burst.
             let most = if sent < 4 * BURST as u64 { BURST / 4 } else { BURST };
             let (burst, rest) = left.split_at(most.min(left.len()));
             left = rest;
@@ -165,7 +165,7 @@ impl Replay {
         Ok(replay)
     }
 
-    /// A handshake with the options that Linux has.
+    /// A handshake with Linux's options.
     fn connect(&mut self, v6: bool, flow: u8) -> Result<()> {
         let from = pair::addresses(2)[usize::from(v6)].addr;
         let ends = Ends {
@@ -173,7 +173,7 @@ impl Replay {
             to: (self.receiver.end.addr, PORT),
             macs: [pair::mac(2), pair::mac(1)],
         };
-        // Each passes zero at another time.
+        // Each flow's sequence numbers wrap at another time.
         let seq = SeqNumber(0) - (1 + u32::from(flow)) * 3_000_000;
         let says = Says {
             seq,
@@ -212,7 +212,7 @@ impl Replay {
         Ok(())
     }
 
-    /// The next segment of the recording.
+    /// Send the next segment of the recording.
     fn send(&mut self, segment: &Segment, passed: [u32; 2], ids: Ids) -> Result<()> {
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let id = match ids {
@@ -246,7 +246,7 @@ impl Replay {
         Ok(())
     }
 
-    /// What the stack has sent; the last segment of it.
+    /// Take what the stack has sent; returns the last segment.
     fn take_answers(&mut self) -> Option<Seen> {
         let (mut burst, mut last) = (Burst::new(), None);
         while self.wire.rx_burst(&mut self.pool, &mut burst) > 0 {

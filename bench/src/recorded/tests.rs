@@ -55,7 +55,7 @@ fn recordings_of_linux_follow() {
             assert!(share > least, "{share}: {}", recording.summary());
         }
         let turned = replay(&recording.by_segment(), Ids::AsRecorded, 3000).unwrap();
-        // A burst has four segments of each of sixteen flows; the first leads, and clocks tick.
+        // A burst has four segments of each of sixteen flows; the first leads, and clocks advance.
         assert!(turned > 0.4, "{turned} with flows in turn");
     }
 }

@@ -1,6 +1,6 @@
-//! What the passes over payload cost: alone, in a transfer, loaned, between two cores.
-//! Called by `mod.rs`. `passes` has the three passes without a stack, `ring` two cores that move
-//! bytes and do nothing else, `program` the transfers of `wirespeed ttcp`.
+//! The cost of the passes over payload: alone, in a transfer, with loans, between two cores. Called
+//! by `mod.rs`. `passes` has the three passes without a stack, `ring` two cores that only move
+//! bytes, `program` the transfers of `wirespeed ttcp`.
 
 mod passes;
 mod program;
@@ -90,7 +90,7 @@ fn loans_over_copies(b: &Bench) -> Result<Figure> {
 fn two_threads_over_ring(b: &Bench) -> Result<Figure> {
     let second = b.cores.second.context("two threads need two cores")?;
     let ttcp = Ttcp::built()?;
-    // What is started inherits where this thread may run.
+    // A started program inherits the affinity of this thread.
     pin(&b.cores.both())?;
     b.ratio(
         gbit_per_s,

@@ -43,7 +43,7 @@ pub(super) const ROWS: &[Spec] = {
     ]
 };
 
-/// What a case of icount costs, and for the note what others do.
+/// The instructions of a case of icount, and for the note those of others.
 fn recorded(case: &str, others: &[&str]) -> Result<Figure> {
     let value = instructions(case)?;
     let mut note = "by valgrind; the receiver alone, with its ACKs, where Linux sent".to_owned();

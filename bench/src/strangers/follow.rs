@@ -1,6 +1,6 @@
-//! The share of data segments from Linux over a TAP without offload that are followed.
-//! Called by `mod.rs`. The kernel sends as fast as it can; our end reads all it gets. The counters
-//! are the stack's: `tcp_followed` over `tcp_segments_in`.
+//! The share of data segments from Linux over a TAP without offload that follow a leader. Called by
+//! `mod.rs`. The kernel sends at full speed; our end reads everything. The share is `tcp_followed`
+//! over `tcp_segments_in`.
 
 use anyhow::Result;
 

@@ -1,6 +1,6 @@
-//! Wake-ups of a program that has nothing to do: `wirespeed services` over a TAP of a namespace.
-//! Called by `mod.rs`. The process itself is looked at: voluntary switches of context of all of its
-//! threads (proc(5)), each of which is a sleep that ended.
+//! Wake-ups of an idle program: `wirespeed services` over a TAP in a namespace. Called by `mod.rs`.
+//! The kernel counts voluntary context switches of all threads of the process (proc(5)); each is a
+//! sleep that ended.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::path::PathBuf;
@@ -19,12 +19,13 @@ pub(super) const ROWS: &[Spec] =
 
 const OURS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 97, 0, 2));
 
-/// The kernel asks a neighbour it has used once more after five seconds; then all is quiet.
+/// The kernel probes a neighbour that it has used once more after five seconds; then there is no
+/// traffic.
 const SETTLE: Duration = Duration::from_secs(8);
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The program, ended with this.
+/// The program; dropping this ends it.
 struct Services(Child);
 
 impl Drop for Services {
@@ -49,10 +50,10 @@ fn wakeups(b: &Bench) -> Result<Figure> {
     })
 }
 
-/// By a thread whose namespace ends with it.
+/// Runs in a thread whose namespace ends with it.
 fn measure(program: &PathBuf, rounds: usize, seconds: u64) -> Result<Vec<f64>> {
     let _namespace = enter_new_namespace()?;
-    // Whatever the kernel says by itself is no idleness of ours.
+    // The kernel's own IPv6 packets would wake it.
     std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").context("disable_ipv6")?;
     let mut command = Command::new(program);
     command.args(["services", "--dev", "tap:idle0", "--addr", "10.97.0.2/24"]);
@@ -76,7 +77,7 @@ fn measure(program: &PathBuf, rounds: usize, seconds: u64) -> Result<Vec<f64>> {
     Ok(samples)
 }
 
-/// It is there: daytime over TCP, echo over UDP.
+/// Check that it answers: daytime over TCP, echo over UDP.
 fn answers() -> Result<()> {
     let begun = Instant::now();
     let mut stream = loop {
@@ -97,7 +98,7 @@ fn answers() -> Result<()> {
     Ok(())
 }
 
-/// How often threads of a process slept.
+/// How often the threads of a process slept.
 fn switches(pid: u32) -> Result<u64> {
     let mut all = 0;
     for thread in std::fs::read_dir(format!("/proc/{pid}/task")).context("services have ended")? {

@@ -1,7 +1,7 @@
-//! The rows of bench `peers`: the table of the issue about peers that are not ours, letter for
-//! letter. Called by `main.rs`. `follow` has the share of Linux's segments that take the following
-//! path, `counts` instructions of recorded and of lone segments, `bytes` the passes over payload,
-//! `fair` a bottleneck shared with Linux, `idle` a program with nothing to do.
+//! The rows of bench `peers`: the table of the issue about foreign peers, word for word. Called by
+//! `main.rs`. `follow` has the share of Linux's segments that follow, `counts` instructions of
+//! recorded and of single segments, `bytes` the passes over payload, `fair` a bottleneck shared
+//! with Linux, `idle` an idle program.
 
 mod bytes;
 mod counts;

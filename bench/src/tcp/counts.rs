@@ -1,5 +1,5 @@
-//! Rows of instruction counts: what an ACK costs with a large window over what it costs with a
-//! small one. Called by `mod.rs`. The cases are `icount`'s (`outstanding.rs` makes their state).
+//! Rows of instruction counts: the cost of an ACK with a large window over the cost with a small
+//! one. Called by `mod.rs`. The cases are `icount`'s (`outstanding.rs` makes their state).
 
 use anyhow::{Result, ensure};
 

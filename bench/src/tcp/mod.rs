@@ -1,7 +1,7 @@
-//! The rows of bench `tcp`: the table of the issue about bad networks, letter for letter.
-//! Called by `main.rs`. Virtual time by the simulator (`sim`), with the stack's default
-//! settings; nothing but the last row depends on the machine. `paths` has rows of goodput,
-//! `situations` those where one thing happens, `response` what RFC 9438 expects.
+//! The rows of bench `tcp`: the table of the issue about bad networks, word for word. Called by
+//! `main.rs`. They run in virtual time in the simulator (`sim`), with the stack's default settings;
+//! only the last row depends on the machine. `paths` has rows of goodput, `situations` those with
+//! one scripted event, `response` the expectation of RFC 9438.
 
 mod counts;
 pub(crate) mod paths;

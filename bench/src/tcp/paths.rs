@@ -1,6 +1,6 @@
-//! Goodput over a path, many seeds at a time: the rows of bulk flows.
-//! Called by `mod.rs`. A world runs in one thread; seeds are spread over both cores. The share is
-//! goodput / (rate x 1448/1500), from the first SYN; impairments act on data behind the queue.
+//! Goodput over a path, many seeds at a time: the rows of bulk flows. Called by `mod.rs`. A world
+//! runs in one thread; seeds are distributed over both cores. The share is goodput / (rate x
+//! 1448/1500), from the first SYN; impairments act on data behind the queue.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,13 +35,13 @@ pub(crate) fn path(rate_mbps: u64, rtt_ms: u64, queue_bdp: f64, cc: &'static str
 }
 
 impl Path {
-    /// What arrives from `from` to `to` counts, seconds after the first SYN.
+    /// Count only the bytes that arrive from `from` to `to`, in seconds after the first SYN.
     pub(super) fn seconds(mut self, from: u64, to: u64) -> Path {
         (self.path.from, self.path.length) = (Duration::from_secs(from), Duration::from_secs(to));
         self
     }
 
-    /// So many seeds.
+    /// This many seeds.
     pub(super) fn seeds(mut self, seeds: u64) -> Path {
         self.seeds = seeds;
         self
@@ -53,7 +53,7 @@ impl Path {
         self
     }
 
-    /// One packet in a hundred comes so much later.
+    /// One packet in a hundred is late by this much.
     pub(super) fn late_ms(mut self, ms: u64) -> Path {
         self.path.late = (0.01, Duration::from_millis(ms));
         self
@@ -65,7 +65,7 @@ impl Path {
         self
     }
 
-    /// What the simulator takes.
+    /// The settings of the simulator.
     pub(super) fn into_inner(self) -> Goodput {
         self.path
     }
@@ -133,10 +133,10 @@ fn figure(b: &Bench, path: &Path, of: impl Fn(&Outcome) -> f64) -> Result<Figure
     Ok(Figure { value: median(&samples), samples, note })
 }
 
-/// The law of this name.
+/// The congestion control of this name.
 ///
 /// # Errors
-/// If the stack has none: a row about it is not run, which is no pass.
+/// If the stack has none: its row is not run, which is no pass.
 fn algorithm(name: &str) -> Result<Algorithm> {
     let known = Algorithm::ALL.iter().find(|law| law.name() == name);
     known.copied().ok_or_else(|| anyhow!("not run: no such law: {name}"))

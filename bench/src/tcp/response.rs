@@ -1,5 +1,5 @@
-//! What CUBIC's specification says a flow gets under random loss: the yardstick of the loss rows.
-//! Called by `mod.rs`. Knows no stack: RFC 9438 alone.
+//! The rate that RFC 9438 expects for a flow under random loss: the reference of the loss rows.
+//! Called by `mod.rs`. It knows no stack.
 
 /// Section 4.6: beta_cubic.
 const BETA: f64 = 0.7;
@@ -25,8 +25,8 @@ mod tests {
 
     #[test]
     fn it_gives_the_windows_of_the_rfc() {
-        // The tables of section 5.1 at 0.1 s have 12 and 38 segments for Reno at a loss of 1e-2
-        // and 1e-3, 187 and 1054 for CUBIC with C = 0.4 at 1e-4 and 1e-5: each rules there.
+        // The tables of section 5.1 at 0.1 s have 12 and 38 segments for Reno at a loss of 1e-2 and
+        // 1e-3, 187 and 1054 for CUBIC with C = 0.4 at 1e-4 and 1e-5: each is the larger one there.
         let window = |loss| rfc9438_bps(loss, 0.1, 1.0) * 0.1 / 8.0;
         for (loss, segments) in [(1e-2, 12.25), (1e-3, 38.7), (1e-4, 187.4), (1e-5, 1054.0)] {
             let off = window(loss) / segments - 1.0;
@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn a_shorter_round_trip_is_ruled_by_reno() {
-        // Section 4.3: on short paths Reno-friendly, and then as 1 / RTT.
+        // Section 4.3: short paths are in the Reno-friendly region, where the rate goes as 1 / RTT.
         let ratio = rfc9438_bps(1e-4, 0.005, 1448.0) / rfc9438_bps(1e-4, 0.01, 1448.0);
         assert!((ratio - 2.0).abs() < 1e-9, "{ratio}");
     }

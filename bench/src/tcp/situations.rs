@@ -1,5 +1,5 @@
-//! Rows where one thing happens to one connection, and the one row that a clock measures.
-//! Called by `mod.rs`. From when to when each time runs is said in `sim::scripted`.
+//! Rows with one scripted event on one connection, and the one row that a clock measures. Called by
+//! `mod.rs`. `sim::scripted` says where each time begins and ends.
 
 use std::time::Instant as Clock;
 
@@ -12,7 +12,7 @@ use super::paths::path;
 use crate::harness::{Bench, Figure};
 use crate::measure::median;
 
-/// Seeds of a situation; they differ in little more than sequence numbers.
+/// Seeds of a row; they differ in little more than sequence numbers.
 fn seeds(b: &Bench) -> u64 {
     if b.is_quick { 3 } else { 10 }
 }

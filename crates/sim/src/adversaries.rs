@@ -29,7 +29,7 @@ const PORT: u16 = 9;
 
 /// A connection to an adversary.
 pub struct AdversaryFlow {
-    /// Who connects to it.
+    /// The host that connects to it.
     pub host: usize,
     /// The number of the network between them; no other host is on it.
     pub network: u8,
@@ -39,7 +39,7 @@ pub struct AdversaryFlow {
     pub adversary: AdversarySettings,
     /// Settings of the connection.
     pub config: tcp::Config,
-    /// What the honest end does; should be [`Script::is_graceful`], or the test proves little.
+    /// What the honest end does. It should be [`Script::is_graceful`], or the test proves little.
     pub script: Script,
     /// When it begins.
     pub at: Instant,

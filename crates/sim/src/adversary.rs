@@ -31,7 +31,7 @@ const PIECES_MAX: usize = 1_000;
 /// The settings of an adversary.
 #[derive(Clone, Copy, Debug)]
 pub struct AdversarySettings {
-    /// What it does wrong.
+    /// How it misbehaves.
     pub misbehaviour: Misbehaviour,
     /// From this time on it behaves.
     pub honest_from: Instant,
@@ -49,20 +49,20 @@ pub(crate) struct Adversary {
     peer: Option<SocketAddrV4>,
     /// The numbers of the streams that it writes and reads.
     streams: (u64, u64),
-    /// Of its own first byte, and of its peer's.
+    /// The sequence number of its own first byte, and of its peer's.
     own_first: SeqNumber,
     pub(crate) peer_first: SeqNumber,
-    /// Its own bytes that were acknowledged, its FIN among them at last.
+    /// Its own bytes that were acknowledged, at the end its FIN included.
     acked: u64,
-    /// Pieces of the peer's stream that it holds, by their beginning, and their ends.
+    /// Pieces of the peer's stream that it holds: beginning and end of each.
     pub(crate) pieces: BTreeMap<u64, u64>,
     /// Behind the peer's last byte, once that is known.
     peer_end: Option<u64>,
-    /// The furthest that it has seen of the peer's stream, its FIN included.
+    /// The highest position of the peer's stream that it has seen, the FIN included.
     pub(crate) seen_to: u64,
     /// The peer's last timestamp, if it sends some.
     pub(crate) their_clock: Option<u32>,
-    /// What its own clock is off by, in milliseconds.
+    /// The offset of its own clock, in milliseconds.
     pub(crate) clock_offset: u32,
     /// It neither receives nor sends any more.
     pub(crate) is_gone: bool,
@@ -112,7 +112,7 @@ impl Adversary {
         self.pieces.get(&0).copied().unwrap_or(0)
     }
 
-    /// Bytes of its own that were ever to be sent.
+    /// Bytes of its own stream.
     pub(crate) fn bytes(&self) -> u64 {
         self.settings.bytes
     }
@@ -121,7 +121,7 @@ impl Adversary {
         now < self.settings.honest_from
     }
 
-    /// A segment came as it was sent; what is answered goes to `out`.
+    /// A segment arrived undamaged; answers go to `out`.
     ///
     /// # Errors
     /// If its bytes are not those of the stream.
@@ -169,19 +169,19 @@ impl Adversary {
         Ok(())
     }
 
-    /// It has acknowledged bytes that it lost, and cannot behave from then on.
+    /// It acknowledged bytes that it lost, so it cannot keep to the protocol from now on.
     fn gives_up(&self, now: Instant) -> bool {
         self.settings.misbehaviour.loses_bytes() && !self.misbehaves_at(now)
     }
 
-    /// A probe without data repeats a number that was acknowledged: it wants an answer.
+    /// A probe without data repeats an acknowledged sequence number and asks for an answer.
     fn is_answer_due(&self, seen: &Seen) -> bool {
         seen.len == 0 && i64::from(seen.seq.since(self.peer_first)) < self.seen_to as i64
     }
 
     fn keep(&mut self, seen: &Seen, payload: &[u8], pattern: &Pattern) -> Result<(), Violation> {
         let from = i64::from(seen.seq.since(self.peer_first));
-        // What begins before the stream, as a keepalive may, is nothing to keep.
+        // A segment that begins before the stream, as a keepalive may, is not kept.
         let Ok(from) = u64::try_from(from) else { return Ok(()) };
         let end = from + payload.len() as u64;
         if let Err(right) = pattern.check(self.streams.1, from, payload) {
@@ -208,8 +208,8 @@ impl Adversary {
         Ok(())
     }
 
-    /// All of the peer's stream has arrived; one that acknowledges too much counts what it has
-    /// seen.
+    /// Has all of the peer's stream arrived? An adversary that acknowledges too much counts
+    /// everything that it has seen.
     fn peer_is_done(&self) -> bool {
         let so_far =
             if self.settings.misbehaviour.loses_bytes() { self.seen_to } else { self.received() };
@@ -222,7 +222,7 @@ impl Adversary {
         received + u64::from(self.peer_end == Some(received))
     }
 
-    /// The timer expired: send again what was not acknowledged, with a right or a wrong ACK.
+    /// The timer expired: retransmit the unacknowledged bytes, with a correct or a wrong ACK.
     pub(crate) fn tick(&mut self, pattern: &Pattern, now: Instant, out: &mut Vec<Vec<u8>>) {
         self.is_gone |= self.gives_up(now);
         self.wake = if self.is_gone { Instant::NEVER } else { now + TICK };
@@ -233,7 +233,7 @@ impl Adversary {
         self.answer(self.received(), now, out);
     }
 
-    /// One segment of its own, or its FIN, from what was not acknowledged.
+    /// Send one segment of its own unacknowledged bytes, or its FIN.
     fn send(&mut self, pattern: &Pattern, now: Instant, out: &mut Vec<Vec<u8>>) {
         let left = self.bytes().saturating_sub(self.acked).min(SEGMENT_BYTES);
         let is_fin = left == 0 && self.acked == self.bytes() && self.peer_is_done();

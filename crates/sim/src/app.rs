@@ -17,13 +17,13 @@ use crate::violation::Violation;
 /// A step of an end's writing half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
-    /// So many bytes, as fast as they are taken.
+    /// This many bytes, as fast as they are taken.
     Bytes(u64),
-    /// Wait until the handshake is done, as a program does whose `connect` waits.
+    /// Wait until the handshake is done, like a program with a blocking `connect`.
     AwaitOpen,
     /// Wait until this many bytes have been read in all.
     AwaitRead(u64),
-    /// Do nothing for so long.
+    /// Do nothing for this long.
     Sleep(Duration),
     /// Close this half: a FIN follows.
     Finish,
@@ -32,9 +32,9 @@ pub enum Write {
 /// A step of an end's reading half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// So many bytes.
+    /// This many bytes.
     Bytes(u64),
-    /// Read nothing for so long.
+    /// Read nothing for this long.
     Stop(Duration),
     /// Until the peer has closed its half.
     ToEnd,
@@ -43,7 +43,7 @@ pub enum Read {
 /// What an end does once both lists are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
-    /// Let go; what is queued is still sent.
+    /// Close the socket; queued bytes are still sent.
     Close,
     /// Reset the connection.
     Abort,
@@ -61,8 +61,8 @@ pub struct Script {
 }
 
 impl Script {
-    /// Does it close its half, read the peer's to its end, and only then let go? If both ends do,
-    /// every byte has to arrive.
+    /// Does it close its half, read the peer's to its end, and only then close the socket? If both
+    /// ends do, every byte has to arrive.
     pub fn is_graceful(&self) -> bool {
         self.writes.last() == Some(&Write::Finish)
             && self.reads.last() == Some(&Read::ToEnd)
@@ -79,14 +79,14 @@ pub(crate) enum Opening {
     Accept(ListenerHandle),
 }
 
-/// Where an end stands.
+/// The state of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Not begun, or no client has connected.
     Waiting,
     /// It has a connection.
     Open,
-    /// It is done; the error, if it did not end by its own will.
+    /// It is over, with the error if the application did not end it.
     Ended(Option<Error>),
 }
 
@@ -105,9 +105,9 @@ pub struct Endpoint {
     pub(crate) phase: Phase,
     /// The handshake was done.
     pub(crate) was_open: bool,
-    /// Something may be possible that was not.
+    /// The stack may be able to do more than at the last call.
     pub(crate) ready: bool,
-    /// When it goes on by itself, by its host's clock.
+    /// When its own wait ends, by its host's clock.
     pub(crate) wake: Instant,
     /// Bytes written and read so far.
     pub(crate) written: u64,
@@ -184,7 +184,7 @@ impl Endpoint {
         matches!(self.opening, Opening::Accept(own) if own == listener)
     }
 
-    /// Does it wait by its own will?
+    /// Is it waiting because its script says so?
     pub(crate) fn is_asleep(&self) -> bool {
         self.wake != Instant::NEVER
     }
@@ -203,7 +203,7 @@ impl Endpoint {
         }
         let Some(handle) = self.handle else { return Ok(false) };
         let mut outcome = Ok(());
-        // Reading first: an answer may wait for it. Then what writing waited for may be there.
+        // Read first: a reply may depend on it, and a write may wait for what was read.
         loop {
             let before = self.steps_done;
             outcome = outcome.and(self.read_some(stack, handle, pattern, now)?);

@@ -2,9 +2,9 @@
 //! arrives or comes back.
 //!
 //! Called by: `world` to make one, `events` in its hosts' turns.
-//! Laws (oracle `datagrams`): what arrives was sent, at every byte; no more often than a network
-//! that duplicates can make it; and of the messages sent over a whole network one arrives. RFC 768,
-//! RFC 792, RFC 4443.
+//! Laws (oracle `datagrams`): every byte that arrives was sent; a message arrives no more often
+//! than a network with duplicates can make it; after the recovery at least one message arrives.
+//! RFC 768, RFC 792, RFC 4443.
 
 use core::net::SocketAddr;
 
@@ -19,7 +19,7 @@ use crate::violation::Violation;
 /// What is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// UDP datagrams; the other host only takes them.
+    /// UDP datagrams; the other host only receives them.
     Datagrams,
     /// Echo requests; the other host's stack answers.
     Echoes,
@@ -40,7 +40,8 @@ pub struct BackgroundSettings {
     pub every: Duration,
     /// The longest of them, in bytes of payload; at least 8.
     pub bytes_max: usize,
-    /// From now on the network is whole: what is sent then has to arrive, if this is set.
+    /// From this time on the network has recovered: if it is set, messages sent from then on have
+    /// to arrive.
     pub must_arrive_from: Option<Instant>,
     /// Sizes are drawn from this.
     pub seed: u64,
@@ -50,7 +51,8 @@ pub struct BackgroundSettings {
 const FIRST_STREAM: u64 = 1 << 20;
 /// A message begins with its number, which identifies it.
 const NUMBER_BYTES: usize = 8;
-/// A message arrives at most so often: twice over each of four directions, two there and two back.
+/// A message arrives at most this often: it may be doubled in each of four directions, two there
+/// and two back.
 const COPIES_MAX: u64 = 16;
 
 #[derive(Clone, Copy, Debug)]
@@ -65,13 +67,13 @@ pub(crate) struct BackgroundFlow {
     stream: u64,
     socket: Option<Socket>,
     rng: Rng,
-    /// When the next message goes, by its host's clock.
+    /// When the next message is sent, by its host's clock.
     pub(crate) next: Instant,
     left: u32,
     /// Messages that the stack took, and those that arrived or were answered.
     pub(crate) sent: u64,
     pub(crate) arrived: u64,
-    /// Those that had to arrive.
+    /// Messages that had to arrive, and those of them that did.
     sent_whole: u64,
     arrived_whole: u64,
     /// The number of the first of them, when it was sent, and the last.
@@ -144,7 +146,8 @@ impl BackgroundFlow {
                 stack.ping_send(own, to, number as u16, &message, now).is_ok()
             }
         };
-        // A stack without memory, or with a full device, refuses: the number is used again.
+        // A stack without memory, or with a full device, refuses the message; its number is used
+        // again.
         self.sent += u64::from(is_taken);
         if is_taken && self.settings.must_arrive_from.is_some_and(|from| world_now >= from) {
             self.first_whole.get_or_insert((number, world_now));
@@ -200,11 +203,11 @@ impl BackgroundFlow {
         Ok(())
     }
 
-    /// All is over: close the sockets, and say whether what had to arrive did.
+    /// Everything is over: close the sockets, and check that the messages that had to arrive did.
     ///
     /// # Errors
-    /// If nothing came of a dozen messages over a whole network, sent over five seconds or more: in
-    /// less all may have waited for one neighbour's answer, or met a ring that was full just then.
+    /// If none of a dozen messages arrived after the recovery, sent over five seconds or more. In
+    /// less time all of them may have waited for one neighbour, or found a full ring.
     pub(crate) fn close(&mut self, number: usize, hosts: &mut [Host]) -> Result<(), Violation> {
         let (from, to) = self.settings.hosts;
         match self.socket.take() {

@@ -10,7 +10,7 @@ use crate::seen;
 use crate::world::World;
 
 impl World {
-    /// A hub passes a frame on: to the one it is for, or to all others.
+    /// A hub passes a frame to the port it is addressed to, or to all others.
     pub(crate) fn forward(&mut self, hub: usize, came_by: usize, frame: Mbuf) {
         let to = ether::Header::parse(frame.as_slice()).map(|header| header.dst);
         let mut takers = [0; 8];

@@ -14,7 +14,7 @@ pub(crate) struct EventQueue {
 }
 
 impl EventQueue {
-    /// One more source, with nothing to do.
+    /// Add a source with nothing to do.
     pub(crate) fn add(&mut self) -> usize {
         self.times.push(Instant::NEVER);
         self.times.len() - 1
@@ -26,7 +26,7 @@ impl EventQueue {
         self.times[source] = at;
     }
 
-    /// Set the time of a source, unless it is due before.
+    /// Set the time of a source, unless it is due earlier.
     #[inline]
     pub(crate) fn no_later(&mut self, source: usize, at: Instant) {
         self.times[source] = self.times[source].min(at);

@@ -1,5 +1,4 @@
-//! A connection between two applications of a world: its number and its ends, and what it is made
-//! with.
+//! A connection between two applications of a world: its number, its ends, and its settings.
 //!
 //! Called by: `world`, scenarios, the oracles.
 
@@ -20,12 +19,12 @@ pub struct Flow {
     pub is_graceful: bool,
 }
 
-/// What a flow is made with.
+/// The settings of a flow.
 #[derive(Clone, Debug)]
 pub struct FlowSettings {
     /// The hosts that connect and accept.
     pub hosts: (usize, usize),
-    /// The number of the network that the one that accepts is on.
+    /// The number of the accepting host's network.
     pub network: u8,
     /// The version of IP.
     pub version: IpVersion,

@@ -1,9 +1,9 @@
-//! Goodput of bulk flows over one path in virtual time: what the rows of a bench are made of.
+//! Goodput of bulk flows over one path in virtual time, for the rows of a bench.
 //!
 //! Called by: the program `wirespeed-sim`, benches.
 //!
 //! The path: two hosts, MTU 1500, IPv4 over Ethernet; the rate counts IP packets, headers included
-//! and link headers not. Impairments act on data alone, behind the bottleneck's queue. ACKs come
+//! and link headers not. Impairments act on data only, behind the bottleneck's queue. ACKs come
 //! back at the same rate and delay, through a queue that never fills. Time runs from the first SYN.
 
 use base::{Duration, Instant, IpVersion, Switch};
@@ -24,23 +24,23 @@ use crate::world::World;
 const PACKET: f64 = 1500.0;
 const PAYLOAD: f64 = 1448.0;
 
-/// Longer than a segment without data, shorter than any with much of it.
+/// Longer than any segment without data, shorter than any with much data.
 const EXEMPT_BYTES: usize = 100;
 
-/// A path, and what is to go over it.
+/// A path, and the flows over it.
 #[derive(Clone, Debug)]
 pub struct Goodput {
     /// Bits a second.
     pub rate_bps: u64,
     /// One way; the round trip is twice this.
     pub delay: Duration,
-    /// Bytes of the bottleneck's queue.
+    /// Size of the bottleneck's queue, in bytes.
     pub queue_bytes: usize,
-    /// Its management.
+    /// Management of that queue.
     pub aqm: Aqm,
     /// Virtual time, from the first SYN.
     pub length: Duration,
-    /// What arrives before is not counted.
+    /// Bytes that arrive earlier are not counted.
     pub from: Duration,
     /// Bulk flows that begin within a round trip.
     pub flows: usize,
@@ -83,13 +83,13 @@ impl Goodput {
         path
     }
 
-    /// So many bandwidth-delay products, of the rate and the round trip, in bytes.
+    /// This many bandwidth-delay products, of the rate and the round trip, in bytes.
     pub fn bdp_bytes(&self, share: f64) -> usize {
         (self.rate_bps as f64 / 8.0 * 2.0 * self.delay.as_secs_f64() * share) as usize
     }
 }
 
-/// What came out.
+/// The result.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Goodput of all flows / (rate x 1448 / 1500).
@@ -104,7 +104,7 @@ pub struct Outcome {
     pub timeouts: u64,
     /// Episodes of fast recovery.
     pub fast_recoveries: u64,
-    /// Reductions for marks that were echoed.
+    /// Window reductions for echoed marks.
     pub ecn_reductions: u64,
     /// The bottleneck.
     pub bottleneck: link::Counts,
@@ -112,17 +112,17 @@ pub struct Outcome {
     pub events: u64,
 }
 
-/// A world with two hosts that nothing joins yet, and no oracles.
+/// A world with two unconnected hosts and no oracles.
 pub(crate) fn two_hosts(seed: u64) -> World {
     two_hosts_that(seed, Threshold::EACH, Cost::default())
 }
 
-/// The same, whose devices interrupt so, at such a cost.
+/// The same with these interrupt settings and CPU costs of the devices.
 pub(crate) fn two_hosts_that(seed: u64, interrupt: Threshold, cost: Cost) -> World {
     let mut world = World::new(seed, false, None);
     for number in 0..2 {
         let mut stack = StackConfig::new([seed, number]);
-        // Nothing is corrupted on these paths, and sums would take a quarter of the time.
+        // Nothing is corrupted on these paths, and checksums would take a quarter of the time.
         for switch in [Switch::ChecksumRx, Switch::ChecksumTx] {
             stack.switches = stack.switches.with(switch, false);
         }
@@ -137,7 +137,7 @@ pub(crate) fn two_hosts_that(seed: u64, interrupt: Threshold, cost: Cost) -> Wor
     world
 }
 
-/// What the path is like in each direction: data meets its bottleneck, ACKs its rate and delay.
+/// The settings of each direction: data passes the bottleneck, ACKs only its rate and delay.
 pub fn ways(path: &Goodput) -> (Settings, Settings) {
     let back = Settings {
         rate_bps: Some(path.rate_bps),
@@ -169,19 +169,19 @@ pub fn fairness(flows_bps: &[f64]) -> f64 {
     sum * sum / (squares * flows_bps.len() as f64)
 }
 
-/// A world with the path and its flows, at its beginning.
+/// A world with the path and its flows, at its start.
 pub fn world(path: &Goodput) -> World {
     let mut rng = Rng::new(path.seed);
     let rtt_ns = 2 * path.delay.as_nanos() as usize;
     let flows = (0..path.flows).map(|flow| {
-        // The first SYN begins the time; the others follow within a round trip.
+        // Time starts with the first SYN; the others follow within a round trip.
         let at_ns = if flow == 0 { 0 } else { rng.below(rtt_ns) as u64 };
         (path.algorithm, Instant::from_nanos(at_ns))
     });
     world_of(path, flows)
 }
 
-/// A world with the path and these flows, each with its congestion control and when it begins.
+/// A world with the path and these flows, each with its congestion control and start time.
 pub fn world_of(path: &Goodput, flows: impl Iterator<Item = (Algorithm, Instant)>) -> World {
     let mut world = two_hosts(path.seed);
     let mut port = PortSettings::default();
@@ -226,11 +226,10 @@ pub fn measure(path: &Goodput) -> Result<Outcome, Violation> {
     Ok(outcome(path, &world, &before))
 }
 
-/// Virtual time between two looks at whether to go on: some tens of thousands of packets at most.
+/// Virtual time between two calls of `stop`: some tens of thousands of packets at most.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Run it while nobody says `stop`; `None` if somebody did. What comes out is what [`measure`]
-/// gives.
+/// Like [`measure`], but `None` if `stop` returned true meanwhile.
 ///
 /// # Errors
 /// If the bytes that arrive are not those that were sent.

@@ -10,7 +10,7 @@ use wire::checksum::{Ladder, Sum};
 use wire::ipv4;
 use wire::tcp::{self, Flags, OPTIONS_LEN_MAX, Options};
 
-/// The header fields of a segment beside its ports.
+/// The header fields of a segment besides its ports.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Said {
     /// SEG.SEQ.
@@ -25,7 +25,7 @@ pub struct Said {
     pub options: Options,
 }
 
-/// The packet that says it, with right lengths and checksums; empty if the payload is longer than
+/// The packet with these fields, correct lengths and checksums; empty if the payload is longer than
 /// an IPv4 packet can be.
 pub fn packet(from: SocketAddrV4, to: SocketAddrV4, said: &Said, payload: &[u8]) -> Vec<u8> {
     let mut options = [0; OPTIONS_LEN_MAX];

@@ -129,7 +129,7 @@ pub(crate) struct Host {
     first_at: Instant,
     /// Times that it was polled for some.
     pub(crate) interrupts: u64,
-    /// What receiving has taken of its processor.
+    /// CPU time that receiving has taken.
     pub(crate) busy: Duration,
     /// Times in a row that it asked to be woken at once.
     pub(crate) spins: u32,
@@ -176,7 +176,8 @@ impl Host {
         self.stack.add_port(wrap(inside), config)
     }
 
-    /// What the stack has sent through a port, as wire packets, each to `out`; how many frames.
+    /// Take the packets that the stack has sent through a port, as on the wire, and pass each to
+    /// `out`; returns their number.
     pub(crate) fn sent(
         &mut self,
         port: usize,
@@ -246,7 +247,7 @@ impl Host {
         (self.delivered > 0).then_some(self.first_at + wait)
     }
 
-    /// Its processor is busy with so many frames.
+    /// The CPU is busy with this many received frames.
     pub(crate) fn spend(&mut self, frames: usize, now: Instant) {
         let Cost { interrupt, frame } = self.settings.cost;
         if frames > 0 && self.settings.cost != Cost::default() {
@@ -256,7 +257,7 @@ impl Host {
         }
     }
 
-    /// It is polled for what has come: how many frames.
+    /// The stack is polled for the delivered frames; returns their number.
     pub(crate) fn take_delivered(&mut self) -> usize {
         self.interrupts += u64::from(self.delivered > 0);
         self.delivered_bytes = 0;

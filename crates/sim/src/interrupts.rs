@@ -18,10 +18,10 @@ use crate::world::World;
 /// Payload of a full-size segment with timestamps, in bytes.
 pub const SEGMENT_BYTES: u64 = 1_448;
 
-/// How exactly the end of a transfer is found.
+/// The resolution of the end of a transfer.
 const TICK: Duration = Duration::from_micros(1);
 
-/// Longer than any transfer takes that is not lost.
+/// Longer than any transfer without loss takes.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// The settings of the transfer.
@@ -29,7 +29,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 pub struct Transfer {
     /// When the devices of both hosts interrupt.
     pub interrupt: Threshold,
-    /// What that takes of the processor.
+    /// The CPU time of an interrupt and of a frame.
     pub cost: Cost,
     /// Bits a second, of IP packets.
     pub rate_bps: u64,
@@ -50,7 +50,7 @@ pub struct Outcome {
     pub interrupts: u64,
     /// Frames that it received.
     pub frames: u64,
-    /// What that has taken of its processor.
+    /// CPU time of the receiver.
     pub busy: Duration,
 }
 

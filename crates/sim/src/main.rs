@@ -90,7 +90,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What was built; the starting program sets it.
+/// The commit that was built; the program that starts this one sets it.
 fn commit() -> String {
     std::env::var("WIRESPEED_COMMIT").unwrap_or_else(|_| "unknown".to_owned())
 }

@@ -8,7 +8,7 @@ use wire::tcp::{SackBlocks, Timestamps};
 use crate::adversary::Adversary;
 use crate::misbehaviour::Misbehaviour;
 
-/// Bytes that are lied about at a time: two full segments.
+/// Bytes of one false report: two full segments.
 const STEP: u32 = 2 * 1448;
 /// Parts of a divided ACK.
 const PARTS_MAX: u64 = 64;
@@ -18,7 +18,7 @@ const JUMP_MS_MAX: usize = 20_000;
 const SILENT_FROM_BYTES: u64 = 5_000;
 
 impl Adversary {
-    /// Acknowledge what is there; `before` was there before this segment came.
+    /// Acknowledge the received bytes; `before` is what was received before this segment.
     pub(crate) fn answer(&mut self, before: u64, now: Instant, out: &mut Vec<Vec<u8>>) {
         let misbehaviour = self.settings.misbehaviour;
         if misbehaviour == Misbehaviour::Silence && self.received() >= SILENT_FROM_BYTES {
@@ -30,7 +30,8 @@ impl Adversary {
         said.options.sack = self.blocks();
         let misbehaves_now = self.misbehaves_at(now) && self.rng.happens(0.5);
         if misbehaviour == Misbehaviour::OptimisticAcks {
-            // Gaps that it has denied once are never filled: this goes on until it falls silent.
+            // A gap whose bytes it has acknowledged is never filled: this goes on until it falls
+            // silent.
             let most = if misbehaves_now { 4 * STEP as usize } else { 1 };
             let ahead = self.rng.below(most) as u32;
             self.misbehaved += u64::from(misbehaves_now);
@@ -72,7 +73,7 @@ impl Adversary {
         }
     }
 
-    /// Its clock, and what it echoes; `None` if its peer has sent none.
+    /// Its clock, and the value that it echoes; `None` if its peer has sent none.
     pub(crate) fn timestamps(&mut self, now: Instant) -> Option<Timestamps> {
         let mut echo = self.their_clock?;
         let clock = now.as_millis() as u32;
@@ -84,12 +85,12 @@ impl Adversary {
             self.misbehaved += 1;
             let jump = self.rng.below(JUMP_MS_MAX) as u32;
             match self.rng.below(4) {
-                // Forwards for good, so that what follows is not old.
+                // Forwards permanently, so that later timestamps are not old.
                 0 => {
                     self.clock_offset = self.clock_offset.wrapping_add(jump);
                     offset = self.clock_offset;
                 }
-                // Back, this once.
+                // Back, only this once.
                 1 => offset = offset.wrapping_sub(jump),
                 2 => echo = echo.wrapping_add(jump),
                 _ => echo = [0, echo.wrapping_sub(jump), u32::MAX][self.rng.below(3)],
@@ -98,7 +99,7 @@ impl Adversary {
         Some(Timestamps { value: clock.wrapping_add(offset), echo })
     }
 
-    /// What it holds out of order, the first three pieces: the truth.
+    /// The first three pieces that it holds out of order: a correct report.
     fn blocks(&self) -> SackBlocks {
         let mut sack = SackBlocks::EMPTY;
         for (&from, &end) in self.pieces.iter().filter(|(from, _)| **from > 0).take(3) {

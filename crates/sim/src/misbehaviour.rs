@@ -1,37 +1,37 @@
-//! What an adversary can do wrong, a line each; how it does that is in `misbehave.rs`.
+//! The misbehaviours of an adversary, a line each; `misbehave.rs` carries them out.
 //!
-//! Called by: scenarios and `adversary`. RFC 9293 (windows), RFC 2018 (SACK, and section 8: what
-//! was reported may be thrown away), RFC 2883 (DSACK), RFC 7323 (timestamps); attacks on the
-//! sender: Savage and others, "TCP congestion control with a misbehaving receiver", 1999.
+//! Called by: scenarios and `adversary`. RFC 9293 (windows), RFC 2018 (SACK, and section 8: a
+//! receiver may discard data that it reported), RFC 2883 (DSACK), RFC 7323 (timestamps); attacks on
+//! the sender: Savage and others, "TCP congestion control with a misbehaving receiver", 1999.
 
-/// What an adversary does wrong, half of the time.
+/// How an adversary misbehaves, half of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Misbehaviour {
-    /// Nothing: to compare with.
+    /// Not at all: for comparison.
     Nothing,
-    /// Each ACK comes as up to 64, a few bytes each.
+    /// It splits each ACK into up to 64, of a few bytes each.
     DividedAcks,
-    /// It acknowledges what has not come, and what was never sent.
+    /// It acknowledges data that has not arrived, or was never sent.
     OptimisticAcks,
     /// SACK blocks outside the window, on both sides of it.
     SackOutside,
-    /// SACK blocks that overlap, of what has not come.
+    /// Overlapping SACK blocks of data that has not arrived.
     SackOverlapping,
     /// SACK blocks whose ends are exchanged or equal.
     SackInverted,
-    /// SACK blocks of what was never sent.
+    /// SACK blocks of data that was never sent.
     SackNeverSent,
-    /// It throws away what it has reported.
+    /// It discards data that it has reported in SACK blocks.
     Reneging,
-    /// Its window is shut, or nearly, or open, from ACK to ACK.
+    /// Its window is zero, small, or open, and changes from ACK to ACK.
     Windows,
     /// It takes segments of one byte.
     TinyMss,
-    /// Its clock jumps forwards and back, and it echoes what it was never told.
+    /// Its clock jumps forwards and back, and it echoes timestamps that were never sent.
     Timestamps,
     /// It reports duplicates that it never got.
     Dsack,
-    /// It says nothing any more once it has some of the stream.
+    /// It sends nothing any more once it has received some of the stream.
     Silence,
 }
 
@@ -53,12 +53,13 @@ impl Misbehaviour {
         Misbehaviour::Silence,
     ];
 
-    /// Whether its peer cannot know that bytes are missing: no stream arrives whole then.
+    /// Does it acknowledge bytes that are missing, so that its peer cannot know? No stream arrives
+    /// whole then.
     pub const fn loses_bytes(self) -> bool {
         matches!(self, Misbehaviour::OptimisticAcks)
     }
 
-    /// Whether everything arrives all the same, once it tells the truth.
+    /// Does everything arrive all the same, once it keeps to the protocol?
     pub const fn is_survived(self) -> bool {
         !matches!(self, Misbehaviour::OptimisticAcks | Misbehaviour::Silence)
     }

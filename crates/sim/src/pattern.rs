@@ -5,7 +5,7 @@
 
 use device::fault::Rng;
 
-/// A prime, so that no shift by whole segments or powers of two looks like the right place.
+/// A prime, so that no shift by whole segments or powers of two matches by chance.
 const PERIOD: usize = 65_521;
 
 /// Bytes that repeat after [`PERIOD`]; each stream begins somewhere else in them.
@@ -22,7 +22,7 @@ impl Pattern {
         Pattern { bytes }
     }
 
-    /// What a stream has at `position`: at most `most` bytes, at least one if `most` is not 0.
+    /// The bytes of a stream at `position`: at most `most`, at least one if `most` is not 0.
     pub(crate) fn at(&self, stream: u64, position: u64, most: usize) -> &[u8] {
         let period = PERIOD as u64;
         let from = (stream.wrapping_mul(7_919) % period + position % period) % period;

@@ -13,9 +13,9 @@ use wire::{icmp, icmpv6, ipv4, ipv6};
 /// The last part of a router's address on each of its networks.
 const NUMBER: u8 = 254;
 const HOPS: u8 = 64;
-/// Of a packet that was too long, an IPv4 router quotes the header and eight bytes at least.
+/// An IPv4 router quotes at least the header and eight bytes of a packet that is too long.
 const QUOTE_BYTES: usize = 28;
-/// An IPv6 router quotes as much as fits the least MTU.
+/// An IPv6 router quotes as much as fits the minimum MTU.
 const QUOTE_V6_BYTES: usize = 1280 - ipv6::HEADER_LEN - icmpv6::HEADER_LEN;
 
 /// One of its networks.
@@ -28,7 +28,7 @@ pub(crate) struct Leg {
     pub(crate) mtu: usize,
 }
 
-/// What a router did, in packets.
+/// Counts of a router, in packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RouterCounts {
     /// Passed on.
@@ -61,11 +61,11 @@ fn v6(network: u8) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, 0, network.into(), 0, 0, 0, NUMBER.into())
 }
 
-/// What is to be sent on, and where to.
+/// A packet to send on, and its direction.
 pub(crate) struct Onward {
     pub(crate) out: usize,
     pub(crate) packet: Vec<u8>,
-    /// It is the packet itself, and not an ICMP error about it.
+    /// It is the packet itself, not an ICMP error about it.
     pub(crate) is_forwarded: bool,
 }
 
@@ -98,7 +98,7 @@ impl Router {
         }
     }
 
-    /// Where a sound packet goes next.
+    /// The next leg of a well-formed packet.
     fn route(&self, packet: &[u8]) -> Option<Leg> {
         let (network, is_own) = match packet.first()? >> 4 {
             4 => {
@@ -116,7 +116,7 @@ impl Router {
     }
 }
 
-/// One hop less; `false` if there is none left.
+/// Decrement the hop limit; `false` if none is left.
 fn hop(packet: &mut [u8]) -> bool {
     if packet.first().is_some_and(|b| b >> 4 == 4) {
         return ipv4::decrement_ttl(packet).is_some_and(|left| left > 0);

@@ -28,7 +28,7 @@ pub struct Verdict {
     pub events: u64,
 }
 
-/// What a replay shows beside its verdict.
+/// The result of a replay.
 #[derive(Clone, Debug)]
 pub struct Replay {
     /// The verdict.
@@ -94,13 +94,14 @@ pub struct Campaign {
     pub first: u64,
     /// How many, over all shards.
     pub seeds: u64,
-    /// This part of so many: seeds are dealt out in turn.
+    /// This shard of how many: shards take seeds in turn.
     pub shard: (u64, u64),
     /// Threads.
     pub jobs: usize,
 }
 
-/// Run many seeds; those that failed, in order. `each` hears of every verdict, from any thread.
+/// Run many seeds; returns those that failed, in order. `each` is called with every verdict, from
+/// any thread.
 pub fn campaign(campaign: &Campaign, each: impl Fn(&Verdict) + Sync) -> Vec<Verdict> {
     let (index, count) = campaign.shard;
     let next = AtomicU64::new(campaign.first + index);

@@ -1,10 +1,10 @@
 //! What a seed draws: hosts, links, impairments, applications, scheduled events.
 //!
 //! Called by: `run`. A line of `plan` says what was drawn, for the report of a failure. After any
-//! change here every seed draws something else: a seed is only valid with its commit.
+//! change here every seed draws another world: a seed is only valid with its commit.
 //!
-//! At `recovery` everything that is wrong with the network ends, but for a little loss in half of
-//! the worlds; from then on connections have to move.
+//! At `recovery` all impairments of the network end, except for a little loss in half of the
+//! worlds; from then on connections have to make progress.
 
 use core::net::SocketAddr;
 
@@ -31,10 +31,10 @@ use crate::world::{RouterLeg, ScheduledEvent, World, address};
 const NEVER_ENOUGH: Threshold =
     Threshold { frames: u32::MAX, bytes: u32::MAX, within: Duration::ZERO };
 
-/// Longer than the longest wait that is legitimate: twice the longest time-out, of 120 s, and more.
+/// Longer than the longest legitimate wait: more than twice the longest time-out of 120 s.
 const BOUND: Duration = Duration::from_secs(260);
 
-/// No seed's connections take longer. An hour is not enough today: without timestamps each hole of
+/// No world's connections take longer. An hour is not enough today: without timestamps each hole of
 /// a recovery by time-out may cost 120 s.
 const LATEST: Duration = Duration::from_secs(5 * 3600);
 
@@ -128,7 +128,7 @@ impl Scenario {
             stack.budget.set(Limit::MbufBytes, draw.range(4, 16) as usize * (1 << 20));
         }
         let clock = match draw.range(0, 3) {
-            // Shortly before the 32 bits of milliseconds, and of timestamps, are through.
+            // Shortly before the 32 bits of milliseconds, and of timestamps, wrap.
             0 => Duration::from_millis((1 << 32) - draw.range(1, 20_000)),
             1 => Duration::from_millis((1 << 31) - draw.range(1, 20_000)),
             _ => Duration::from_millis(draw.range(1, 1 << 20)),
@@ -155,7 +155,8 @@ impl Scenario {
         self.world.add_host(settings);
     }
 
-    /// Point to point, or all on one hub; each network with its hosts, link kind and least MTU.
+    /// Point to point, or all on one hub; returns each network with its hosts, link kind and
+    /// minimum MTU.
     fn links(&mut self, hosts: usize, recovery: Instant, draw: &mut Draw) -> Vec<Network> {
         let introduced = draw.happens(0.7);
         if draw.happens(0.15) {
@@ -258,7 +259,7 @@ impl Scenario {
             let mut config = (scripts::config(draw), scripts::config(draw));
             let is_graceful = scripts.0.is_graceful() && scripts.1.is_graceful();
             if !is_graceful {
-                // A reset may be lost; then only a keepalive finds out.
+                // A reset may be lost; then only keepalive detects it.
                 scripts::keep_alive(&mut config.0);
                 scripts::keep_alive(&mut config.1);
             }
@@ -300,9 +301,9 @@ impl Scenario {
                 to: SocketAddr::new(ip, BACKGROUND_PORT + number),
                 messages: draw.range(1, 300) as u32,
                 every: Duration::from_millis(draw.magnitude(1, 1_000)),
-                // The longest headers are IPv6's, and eight bytes.
+                // The longest headers are IPv6's 40 bytes and eight bytes of UDP or ICMP.
                 bytes_max: draw.range(8, mtu.bytes() as u64 - 48) as usize,
-                // Hosts that pause when all is whole have gone on by then.
+                // Hosts that pause at the recovery have resumed by then.
                 must_arrive_from: Some(recovery + Duration::from_secs(20)),
                 seed: draw.0.next_u64(),
             };
@@ -326,7 +327,7 @@ impl Scenario {
                 scripts::keep_alive(&mut config);
                 config.user_timeout = Some(Duration::from_secs(60));
             }
-            // A segment of one byte costs what others cost.
+            // A segment of one byte costs as much work as a full one.
             let most = if misbehaviour == Misbehaviour::TinyMss { 3_000 } else { 300_000 };
             let script = Script {
                 writes: vec![Write::Bytes(draw.magnitude(1, most)), Write::Finish],
@@ -388,9 +389,9 @@ impl Scenario {
     }
 }
 
-/// Hosts that reach each other.
+/// A network, with the hosts that reach each other on it.
 struct Network {
-    /// Each with the number of its network.
+    /// The hosts, each with the number of its network.
     hosts: Vec<(usize, u8)>,
     mtu: Mtu,
 }
@@ -399,7 +400,8 @@ fn secs(at: Instant) -> f64 {
     at.since(Instant::ZERO).as_secs_f64()
 }
 
-/// Mostly all on; sometimes each by a coin. Checksums stay: without them corruption is data.
+/// Usually all on; sometimes each is drawn. Checksums stay on: without them corruption would reach
+/// the data.
 fn switches(draw: &mut Draw) -> Switches {
     let mut switches = Switches::default();
     if draw.happens(0.5) {
@@ -431,7 +433,7 @@ fn port(link: LinkKind, draw: &mut Draw) -> PortSettings {
     }
 }
 
-/// A direction of a link: half of them clean but for rate, delay and queue.
+/// A direction of a link: half of them have no impairments, only rate, delay and queue.
 fn path(link: LinkKind, recovery: Instant, draw: &mut Draw) -> Settings {
     let rate_bps = draw.happens(0.9).then(|| draw.magnitude(200_000, 1_000_000_000));
     let mut path = Settings {

@@ -1,8 +1,8 @@
 //! Scripted situations in virtual time: one lost segment at the tail, a window that closes and
 //! opens. They use the stack's default settings unless said otherwise.
 //!
-//! Called by: benches, tests. The path of all of them: 100 Mb/s, 40 ms there and back, nothing else
-//! wrong with it.
+//! Called by: benches, tests. The path is the same for all: 100 Mb/s, round trip 40 ms, no
+//! impairments.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use crate::host::PortSettings;
 use crate::violation::Violation;
 use crate::world::World;
 
-/// There and back.
+/// The round trip.
 pub const RTT: Duration = Duration::from_millis(40);
 
 const ONE_WAY: Duration = Duration::from_millis(20);
@@ -27,17 +27,17 @@ const RATE_BPS: u64 = 100_000_000;
 const THERE: usize = 0;
 const BACK: usize = 1;
 
-/// A request, and what is answered to it.
+/// Sizes of the request and of the reply.
 const REQUEST_BYTES: u64 = 200;
 const REPLY_BYTES: u64 = 20 << 10;
-/// Exchanges before the one that counts: the connection is warm.
+/// Exchanges before the measured one, to warm the connection up.
 const WARM_TURNS: u64 = 8;
 
-/// What a reader reads before it stops.
+/// Bytes that the reader reads before it stops.
 const BEFORE_STOP_BYTES: u64 = 100_000;
-/// How long the window stays shut.
+/// How long the window stays closed.
 const SHUT: Duration = Duration::from_secs(5);
-/// Nothing here takes longer.
+/// The longest that anything here takes.
 const LATEST: Duration = Duration::from_secs(600);
 
 /// The result of a lost tail.
@@ -45,19 +45,19 @@ const LATEST: Duration = Duration::from_secs(600);
 pub struct Tail {
     /// From the request's first byte into the socket until the reply's last byte was read.
     pub completion: Duration,
-    /// The longest that the reader, which is the sender's peer, holds an ACK back.
+    /// The longest time that the reader, the sender's peer, delays an ACK.
     pub ack_delay: Duration,
 }
 
 /// A request on a warm connection, whose reply of 20 KB loses its last segment, once.
 ///
-/// Nagle's algorithm is off at both ends, as programs have it that ask and reply: with it the last
-/// segment would wait for an ACK before it could get lost. Eight exchanges without a loss come
-/// before, one upon the other. Time runs from the client's write of the ninth request (which is the
-/// moment when it has read the eighth reply) until it has read the last byte of the ninth reply.
+/// Nagle's algorithm is off at both ends, as in programs that exchange requests and replies: with
+/// it the last segment would wait for an ACK before it could be lost. Eight exchanges without a
+/// loss come first. Time runs from the client's write of the ninth request (at once after it has
+/// read the eighth reply) until it has read the last byte of the ninth reply.
 ///
 /// # Errors
-/// If streams differ, or the segment was never sent, or never came.
+/// If the streams differ, or the segment was never sent, or never arrived.
 pub fn tail_loss(seed: u64) -> Result<Tail, Violation> {
     let config = tcp::Config { no_delay: true, ..tcp::Config::default() };
     let (mut client, mut server) = (vec![Write::AwaitOpen], Vec::new());
@@ -77,7 +77,7 @@ pub fn tail_loss(seed: u64) -> Result<Tail, Violation> {
             }
             let end = *first_byte.get_or_insert(seen.seq) + end_offset;
             let is_tail = seen.seq.lt(end) && (seen.seq + seen.len).ge(end);
-            // Once: what is sent again passes.
+            // Drop it once; its retransmission passes.
             !is_tail || core::mem::replace(&mut is_spent, true)
         }),
     );
@@ -103,23 +103,24 @@ pub struct Resumed {
     pub probe_interval: Duration,
 }
 
-/// Bulk data; the reader stops, its window is shut for five seconds (from the moment when the
-/// sender has learned of it), and opens as the reader goes on and takes all that waits at once.
+/// Bulk data; the reader stops, and its window is closed for five seconds (counted from when the
+/// sender learns of it). Then the reader goes on, reads everything that waits at once, and the
+/// window opens.
 ///
 /// # Errors
-/// If streams differ, or the window was never shut, or nothing was sent again.
+/// If the streams differ, or the window was never closed, or nothing was sent again.
 pub fn window_opened(seed: u64) -> Result<Resumed, Violation> {
     let shut = learn(seed)?;
     resume(seed, shut.stop_at, shut.at + SHUT, false)
 }
 
 /// The same, but the window opens at the worst moment, a millisecond after a probe was answered,
-/// and every segment of the reader from then on is lost until the next probe is sent: nothing tells
-/// the sender but its own probe's answer. The first probe that is sent when the window has been
-/// shut for five seconds is the one that is answered in vain.
+/// and every segment of the reader from then on is lost until the next probe is sent. So the sender
+/// learns of it only from the answer to its own probe. The probe whose answer still shows a closed
+/// window is the first one that is sent five seconds after the window closed.
 ///
 /// # Errors
-/// If streams differ, or the window was never shut, or nothing was sent again.
+/// If the streams differ, or the window was never closed, or nothing was sent again.
 pub fn update_lost(seed: u64) -> Result<Resumed, Violation> {
     let shut = learn(seed)?;
     let Some(&probe) = shut.probes.iter().find(|&&at| at >= shut.at + SHUT) else {
@@ -129,17 +130,17 @@ pub fn update_lost(seed: u64) -> Result<Resumed, Violation> {
     resume(seed, shut.stop_at, answered, true)
 }
 
-/// How it goes while the reader does not go on.
+/// The run of a reader that never resumes.
 struct Shut {
     /// When the reader stops.
     stop_at: Instant,
-    /// When the sender has learned that the window is shut.
+    /// When the sender has learned that the window is closed.
     at: Instant,
-    /// When it sent something from then on.
+    /// When it sent each segment from then on.
     probes: Vec<Instant>,
 }
 
-/// The moments of the segments that a direction saw.
+/// The times of the segments in a direction.
 type Moments = Rc<RefCell<Vec<Instant>>>;
 
 fn stopping(seed: u64, stop: Duration) -> Result<(World, Moments), Violation> {
@@ -248,7 +249,7 @@ mod tests {
     #[test]
     fn the_tail_is_lost_once_and_comes_all_the_same() {
         let tail = tail_loss(1).expect("one segment is lost");
-        // Request, reply, and at least a round trip to see what is missing.
+        // Request, reply, and at least one round trip to detect the loss.
         assert!(tail.completion > RTT + RTT, "{tail:?}");
         assert!(tail.completion < Duration::from_secs(3), "{tail:?}");
     }

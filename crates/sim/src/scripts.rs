@@ -34,7 +34,7 @@ fn graceful(writes: Vec<Write>, reads: Vec<Read>) -> Script {
     script
 }
 
-/// Sometimes with pauses between.
+/// Sends, sometimes with pauses between.
 fn sender(draw: &mut Draw) -> Script {
     let mut writes = vec![Write::Bytes(bytes(draw))];
     while draw.happens(0.3) && writes.len() < 8 {
@@ -44,14 +44,14 @@ fn sender(draw: &mut Draw) -> Script {
     graceful(writes, vec![])
 }
 
-/// Reads to the end, sometimes with stops: long enough for the window to shut.
+/// Reads to the end, sometimes with stops long enough for the window to close.
 fn receiver(draw: &mut Draw) -> Script {
     let mut reads = Vec::new();
     while draw.happens(0.5) && reads.len() < 8 {
         reads.push(Read::Bytes(bytes(draw) / 4 + 1));
         reads.push(Read::Stop(Duration::from_millis(draw.magnitude(10, 20_000))));
     }
-    // A half that is closed at once, or only after the peer's.
+    // The other half is closed at once, or only after the peer's first byte.
     let writes = if draw.happens(0.5) { vec![Write::AwaitRead(1)] } else { vec![] };
     graceful(writes, reads)
 }
@@ -97,7 +97,7 @@ pub(crate) fn config(draw: &mut Draw) -> Config {
         if draw.happens(0.5) {
             config.set_fixed_buffers(receive, send);
         } else {
-            // Tuned, from a beginning that may be small to an end that may be near.
+            // Tuned: from an initial size that may be small to a maximum that may be close to it.
             (config.receive_buffer_bytes, config.send_buffer_bytes) = (receive, send);
             config.receive_buffer_max_bytes = draw.magnitude(65_536, 1 << 30) as u32;
             config.send_buffer_max_bytes = draw.magnitude(65_536, 1 << 30) as u32;
@@ -122,7 +122,7 @@ pub(crate) fn keep_alive(config: &mut Config) {
     config.keepalive_probes_max = 9;
 }
 
-/// In short, for people.
+/// A short description.
 pub(crate) fn describe(script: &Script, config: &Config) -> String {
     let mut text = String::new();
     for (index, step) in script.writes.iter().enumerate() {

@@ -13,9 +13,9 @@ use wire::{arp, ether, ipv4, ipv6, tcp};
 /// A TCP segment on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// Where from.
+    /// The source.
     pub src: SocketAddr,
-    /// Where to.
+    /// The destination.
     pub dst: SocketAddr,
     /// SEG.SEQ.
     pub seq: SeqNumber,
@@ -27,7 +27,7 @@ pub struct Seen {
     pub window: u16,
     /// Bytes of payload.
     pub len: u32,
-    /// The shift offered, in a SYN.
+    /// The window scale offered in a SYN.
     pub window_scale: Option<WindowScale>,
     /// Selective acknowledgements.
     pub sack: SackBlocks,
@@ -58,7 +58,7 @@ impl fmt::Display for Seen {
     }
 }
 
-/// The packet behind a frame's link header, and its kind; `None` if it is no IP.
+/// The packet behind a frame's link header; `None` if it is not IP.
 pub(crate) fn packet(frame: &[u8], link: LinkKind) -> Option<&[u8]> {
     match link {
         LinkKind::Ip => Some(frame),
@@ -104,8 +104,8 @@ pub fn segment(frame: &[u8], link: LinkKind) -> Option<Seen> {
     })
 }
 
-/// Is the checksum of the segment in a frame right? No checksum covers some bits, such as the hop
-/// limit of IPv6: a receiver rightly takes a segment in which one of them was flipped.
+/// Is the checksum of the segment in a frame right? Some bits, such as the hop limit of IPv6, have
+/// no checksum: a receiver rightly accepts a segment in which one of them was flipped.
 pub(crate) fn verifies(frame: &[u8], link: LinkKind) -> bool {
     let Some(packet) = packet(frame, link) else { return false };
     let (pseudo, bytes) = if packet.first().is_some_and(|b| b >> 4 == 4) {
@@ -122,7 +122,7 @@ pub(crate) fn verifies(frame: &[u8], link: LinkKind) -> bool {
     pseudo.plus(length).plus(Ladder::best().sum(bytes)).is_whole()
 }
 
-/// A line about any frame, for people.
+/// A line about any frame, for a trace.
 pub(crate) fn describe(frame: &[u8], link: LinkKind) -> String {
     if let Some(seen) = segment(frame, link) {
         return seen.to_string();

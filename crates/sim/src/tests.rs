@@ -1,4 +1,4 @@
-//! Fixed seeds; that a replay is the same to the byte; that each law can fail.
+//! Fixed seeds hold every law; a replay is the same to the byte; each law can fail.
 
 mod ecn;
 mod interrupts;
@@ -264,14 +264,14 @@ fn messages_that_never_arrive_are_found() {
 fn super_segments_reach_the_wire_in_pieces() {
     let mut path = Goodput::new(10_000_000, Duration::from_millis(5));
     path.length = Duration::from_secs(2);
-    // No more in flight than the queue takes: nothing is lost and sent again.
+    // No more in flight than the queue holds: nothing is lost and sent again.
     path.queue_bytes = 200_000;
     path.buffer_bytes = Some(65_536);
     let plain = measure(&path).expect("streams are whole");
     path.tso_max_bytes = 65_535;
     let with = measure(&path).expect("streams are whole");
     assert!(with.share > 0.8 && plain.share > 0.8, "{} {}", with.share, plain.share);
-    // As many packets a byte: what passed the link were segments, not what the stack sent.
+    // As many packets per byte: the link carried segments, not super-segments.
     let packets = |o: &crate::goodput::Outcome| o.bottleneck.arrived as f64 / o.flows_bps[0];
     assert!((packets(&with) / packets(&plain) - 1.0).abs() < 0.02);
 }

@@ -15,14 +15,14 @@ use device::Device;
 use device::capture::Capture;
 use device::mem::Mem;
 
-/// Rows and captures of one run; clones are the same, so that they outlive a panic.
+/// Rows and captures of one run. Clones share them, so that they survive a panic.
 #[derive(Clone, Debug)]
 pub struct Trace {
     now_ns: Arc<AtomicU64>,
     rows: Arc<Mutex<VecDeque<String>>>,
     rows_max: usize,
     captures: Option<PathBuf>,
-    /// What could not be done: a capture file that cannot be made.
+    /// Capture files that could not be made.
     trouble: Arc<Mutex<Vec<String>>>,
 }
 
@@ -79,7 +79,7 @@ impl Trace {
             Ok((capture, _)) => Box::new(capture),
             Err(error) => {
                 lock(&self.trouble).push(format!("{}: {error}", path.display()));
-                // The device went into the attempt; a dead one in its place shows at once.
+                // The device was consumed by the attempt; return one whose peer is gone.
                 Box::new(device::mem::pair(&device::mem::Config::default()).0)
             }
         }

@@ -1,15 +1,15 @@
-//! What an oracle, an application or an adversary saw that must not be: a law that did not hold.
+//! A law that did not hold, as an oracle, an application or an adversary saw it.
 //!
-//! Called by: everything that checks a law, and whoever reports the failure of a seed.
+//! Called by: everything that checks a law, and the report of a failed seed.
 
 use core::fmt;
 
 /// A law that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which law.
+    /// The name of the law.
     pub oracle: &'static str,
-    /// What was seen.
+    /// The observation.
     pub what: String,
 }
 

@@ -1,7 +1,8 @@
 //! A world: hosts, links and applications in virtual time, from one seed.
 //!
-//! Called by: `scenario`, `goodput`, tests. How it runs is in `events.rs`. The order of calls:
-//! hosts, what joins them, flows, then [`World::run_until`] and [`World::run_to_end`].
+//! Called by: `scenario`, `goodput`, tests. How it runs is in `events.rs`. Add hosts, then links,
+//! hubs or routers between them, then flows; then call [`World::run_until`] and
+//! [`World::run_to_end`].
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::collections::VecDeque;
@@ -55,7 +56,7 @@ pub(crate) struct Lane {
     pub(crate) dropped_by_hook: u64,
 }
 
-/// A hub's port: who is behind it, and the directions to and from them.
+/// A hub's port: the link address behind it, and the directions to and from it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HubPort {
     pub(crate) mac: MacAddr,
@@ -76,22 +77,22 @@ pub struct RouterLeg {
     pub there: Settings,
     /// From the router.
     pub back: Settings,
-    /// The longest packet that the router sends this way.
+    /// The MTU of that direction; the router sends no longer packet.
     pub mtu: Mtu,
 }
 
 /// Something that happens to a host or to the network.
 #[derive(Clone, Debug)]
 pub enum ScheduledEvent {
-    /// A host does nothing for so long.
+    /// A host does nothing for this long.
     Pause(usize, Duration),
-    /// A host's clock jumps by so many nanoseconds.
+    /// A host's clock jumps by this many nanoseconds.
     ClockJump(usize, i64),
     /// All the buffers that a host has left are taken.
     Exhaust(usize),
-    /// And gives them back.
+    /// It gets them back.
     Release(usize),
-    /// Every link is good from now on, but for this loss.
+    /// Every link loses its impairments from now on, except this loss.
     Recover(Loss),
 }
 
@@ -120,7 +121,7 @@ pub struct World {
     pub(crate) liveness: Liveness,
     pub(crate) trace: Option<Trace>,
     pub(crate) clock_jumped: Vec<bool>,
-    /// A number that tells runs apart: of every frame that was sent.
+    /// A hash over every frame that was sent, to compare two runs.
     pub(crate) digest: u64,
     /// Events handled so far.
     pub(crate) events: u64,
@@ -128,7 +129,7 @@ pub struct World {
 }
 
 impl World {
-    /// An empty world. `oracles`: the laws are looked at, which takes time.
+    /// An empty world. With `oracles` the laws are checked, which takes time.
     pub fn new(seed: u64, oracles: bool, trace: Option<Trace>) -> World {
         let mut event_queue = EventQueue::default();
         let (scheduled_source, check_source) = (event_queue.add(), event_queue.add());
@@ -181,8 +182,9 @@ impl World {
         self.lanes.len() - 1
     }
 
-    /// Join two hosts by a link of their own: network `network`. The first link leads from
-    /// the first host to the second. Both know each other's link addresses if `introduced`.
+    /// Join two hosts by a link of their own: network `network`. The first settings are for the
+    /// direction from the first host to the second. If `introduced`, both know each other's link
+    /// addresses.
     pub fn join(
         &mut self,
         network: u8,
@@ -330,7 +332,7 @@ impl World {
         )
     }
 
-    /// Something that will happen. In order of time.
+    /// Schedule an event; events are kept in order of time.
     pub fn schedule(&mut self, at: Instant, what: ScheduledEvent) {
         let place = self.scheduled_events.partition_point(|(other, _)| *other <= at);
         self.scheduled_events.insert(place, (at, what));
@@ -365,7 +367,7 @@ impl World {
         self.hosts[host].interrupts
     }
 
-    /// What receiving has taken of a host's processor.
+    /// CPU time that a host has spent on receiving.
     pub fn busy(&self, host: usize) -> Duration {
         self.hosts[host].busy
     }
@@ -375,18 +377,19 @@ impl World {
         self.end(flow, true).read
     }
 
-    /// What the connecting end of a flow says of itself, while it is open.
+    /// `tcp::Info` of the connecting end of a flow, while it is open.
     pub fn info(&self, flow: usize) -> Option<tcp::Info> {
         let end = self.end(flow, false);
         self.hosts[end.host].stack.tcp_info(end.handle?)
     }
 
-    /// What a direction of a link counted, by its number: they are made in the order of the calls.
+    /// Counts of a direction of a link, by its number: directions are numbered in the order of the
+    /// calls.
     pub fn link_counts(&self, direction: usize) -> &link::Counts {
         self.lanes[direction].model.counts()
     }
 
-    /// What a router did, by its number.
+    /// Counts of a router, by its number.
     pub fn router_counts(&self, router: usize) -> RouterCounts {
         self.routers[router].counts
     }

@@ -1,34 +1,34 @@
 //! Two outputs of the same capture, packet by packet and line by line.
 //!
-//! Called by: `dump_corpus/mod.rs`. A packet begins with its number, which `--number` prints; its
-//! lines are compared in their order, so that a line too many spoils no other packet.
+//! Called by: `dump_corpus/mod.rs`. A packet begins with its number, which `--number` prints. Its
+//! lines are compared in their order, so that an extra line affects no other packet.
 
-/// How many lines of tcpdump's ours prints as well.
+/// How many of tcpdump's lines `dump` prints too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Share {
     pub(super) equal: u64,
     pub(super) lines: u64,
 }
 
-/// A line that differs, in both words.
+/// A line that differs, in both versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Example {
     pub(super) theirs: String,
     pub(super) ours: String,
 }
 
-/// What a comparison came to.
+/// The result of a comparison.
 #[derive(Debug)]
 pub(super) struct Compared {
     pub(super) share: Share,
-    /// Each line that differs, after what kind it is.
+    /// Each line that differs, with its kind.
     pub(super) differences: Vec<(String, Example)>,
 }
 
 /// Characters of a line that are shown.
 const SHOWN_MAX: usize = 160;
 
-/// Characters of a line that say of which kind it is.
+/// Characters of a line that identify its kind.
 const KIND_MAX: usize = 28;
 
 pub(super) fn compare(theirs: &str, ours: &str) -> Compared {
@@ -54,7 +54,7 @@ pub(super) fn compare(theirs: &str, ours: &str) -> Compared {
 /// The lines of each packet.
 fn packets(text: &str) -> Vec<Vec<&str>> {
     let mut packets: Vec<Vec<&str>> = Vec::new();
-    // A carriage return is a character like others.
+    // A carriage return does not end a line.
     for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
         match packets.last_mut() {
             Some(packet) if !is_first(line) => packet.push(line),
@@ -64,7 +64,7 @@ fn packets(text: &str) -> Vec<Vec<&str>> {
     if text.is_empty() { Vec::new() } else { packets }
 }
 
-/// A number in five places, and two spaces.
+/// A number of five columns, and two spaces.
 fn is_first(line: &str) -> bool {
     let digits = line.trim_start_matches(' ');
     let spaces = line.len() - digits.len();
@@ -77,7 +77,7 @@ fn shown(line: &str) -> String {
     line.chars().take(SHOWN_MAX).collect()
 }
 
-/// What a packet is, without its number, its time, and the numbers in it.
+/// The kind of a packet: its first words without number, time and digits.
 fn kind(first: &str, is_behind: bool) -> String {
     let words = first.trim_start_matches([' ', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']);
     let rest = words.split_once(' ').map_or(words, |(_, rest)| rest);

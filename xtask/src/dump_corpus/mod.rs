@@ -1,8 +1,8 @@
-//! `cargo xtask dump-corpus DIR`: every capture below a folder, by tcpdump and by `wirespeed dump`
-//! with the same flags; how many lines are the same, and which differ.
+//! `cargo xtask dump-corpus DIR`: runs tcpdump and `wirespeed dump` with the same flags over every
+//! capture below a folder, and reports how many lines are equal, and which differ.
 //!
 //! Called by: `main.rs`. `run` runs a program over a capture, `compare` compares two outputs. A
-//! capture is a case: it fails if ours crashes or does not end, not because a line differs. The
+//! capture is a case: it fails if `dump` crashes or does not end, not because a line differs. The
 //! captures are the user's; docs/dump.md says where to find many.
 
 mod compare;
@@ -19,7 +19,7 @@ use std::time::Duration;
 use compare::{Compared, Example, Share};
 use run::{Ended, Program};
 
-/// What the command line says.
+/// The options of the command line.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// The folder with captures: files whose names end with .pcap, .pcapng, .cap or .dmp
@@ -36,7 +36,7 @@ pub(crate) struct Options {
     /// Only the captures with this in their names
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Only so many captures, the first by name
+    /// Only this many captures, the first by name
     #[arg(long, value_name = "N")]
     first: Option<usize>,
     /// The wirespeed program, instead of one that is built
@@ -53,14 +53,14 @@ pub(crate) struct Options {
     verbose: bool,
 }
 
-/// What all captures came to.
+/// The sum over all captures.
 #[derive(Default)]
 struct Total {
     captures: usize,
     share: Share,
-    /// Captures of which ours prints no packet though tcpdump does.
+    /// Captures of which `dump` prints no packet though tcpdump does.
     unread: Vec<String>,
-    /// Kinds of lines that differ: how many, and the first of them in both words.
+    /// Kinds of lines that differ: how many, and the first of them in both versions.
     kinds: BTreeMap<String, (u64, Example)>,
 }
 

@@ -1,7 +1,7 @@
-//! A program over a capture: what it prints, and how it ends.
+//! Runs a program over a capture: its output, and how it ended.
 //!
 //! Called by: `dump_corpus/mod.rs`. A program that panics or ends by a signal has crashed; one that
-//! says that it cannot read a file has not.
+//! reports that it cannot read a file has not.
 
 use crate::process;
 use anyhow::{Context, Result};
@@ -28,7 +28,7 @@ pub(super) enum Ended {
     ByItself,
     /// By a panic or a signal.
     Crashed(String),
-    /// Not within its time.
+    /// Killed after its time.
     Never,
 }
 
@@ -44,7 +44,7 @@ impl Program {
         Program { command, flags, limit }
     }
 
-    /// What it prints of a capture, in UTC.
+    /// Its output for a capture, in UTC.
     pub(super) fn over(&self, capture: &Path) -> Result<(String, Ended)> {
         let mut command = Command::new(&self.command);
         command.args(&self.flags).arg("-r").arg(capture).env("TZ", "UTC0").stdin(Stdio::null());
@@ -52,7 +52,7 @@ impl Program {
         let name = self.command.display();
         let mut child = command.spawn().with_context(|| format!("cannot run {name}"))?;
         let mut out = child.stdout.take().context("it is piped")?;
-        // Read while it runs: a pipe that is full would hold it up.
+        // Read while it runs: a full pipe would block it.
         let reader = std::thread::spawn(move || {
             let mut printed = Vec::new();
             out.read_to_end(&mut printed).map(|_| printed)

@@ -1,5 +1,5 @@
 //! `cargo xtask fuzz`: builds the targets of fuzz/ with cargo-fuzz and a sanitizer, makes their
-//! seeds, runs each for its share of the time, two at once, and stops at the first finding.
+//! seeds, runs each for its share of the time, two at a time, and stops at the first finding.
 //!
 //! Called by: people and the nightly run. It reads the names of the targets in fuzz/Cargo.toml, and
 //! parses what libFuzzer prints. Everything it writes is below target/fuzz: the corpus of each
@@ -21,22 +21,22 @@ use outcome::Outcome;
 const HOST: &str = "x86_64-unknown-linux-gnu";
 /// Buffers are an allocation each, so that a use after free is seen.
 const UNPOOLED: &str = "--cfg wirespeed_unpooled";
-/// Less than this is no time for a target: libFuzzer counts whole seconds.
+/// The minimum time of a target: libFuzzer counts whole seconds.
 const SECONDS_LEAST: u64 = 1;
 
-/// What the command line asks for.
+/// The options of the command line.
 pub(crate) struct Options {
-    /// Seconds that all targets together may take, building not counted.
+    /// Seconds for all targets together, building not counted.
     pub(crate) seconds: u64,
-    /// This target alone.
+    /// This target only.
     pub(crate) target: Option<String>,
     /// Targets at a time.
     pub(crate) jobs: usize,
-    /// Run this file, and nothing else.
+    /// Replay this file, and do nothing else.
     pub(crate) replay: Option<PathBuf>,
 }
 
-/// Where things are.
+/// The folders of a run.
 struct Folders {
     root: PathBuf,
     base: PathBuf,
@@ -49,7 +49,7 @@ impl Folders {
         Folders { root: root.to_owned(), base: target.join("fuzz") }
     }
 
-    /// Of a target, or of all: `corpus`, `seeds`, `findings`, `logs`.
+    /// The folder of a target, or of all: `corpus`, `seeds`, `findings`, `logs`.
     fn folder(&self, kind: &str, target: &str) -> PathBuf {
         self.base.join(kind).join(target)
     }
@@ -58,13 +58,13 @@ impl Folders {
         self.base.join("build").join(HOST).join("release").join(target)
     }
 
-    /// As people type it: relative to the workspace.
+    /// The path relative to the workspace.
     fn shown(&self, path: &Path) -> String {
         path.strip_prefix(&self.root).unwrap_or(path).display().to_string()
     }
 }
 
-/// Each target is a case: it passes when its time runs out without a finding.
+/// Each target is a case: it passes if its time runs out without a finding.
 pub(crate) fn run(root: &Path, options: &Options, tally: &mut Tally) -> Result<()> {
     let folders = Folders::new(root);
     let targets = targets(&std::fs::read_to_string(root.join("fuzz/Cargo.toml"))?)?;
@@ -149,13 +149,13 @@ fn choose(targets: &[String], options: &Options) -> Result<Vec<String>> {
     }
 }
 
-/// Seconds for each of `count` targets, `jobs` at a time, of `seconds` in all.
+/// Seconds for each of `count` targets, `jobs` at a time, within `seconds` in all.
 fn share(seconds: u64, count: usize, jobs: usize) -> u64 {
     let rounds = count.div_ceil(jobs.max(1)).max(1) as u64;
     (seconds / rounds).max(SECONDS_LEAST)
 }
 
-/// What has to be installed before anything can be fuzzed here.
+/// What has to be installed for fuzzing on this machine.
 fn missing() -> Option<String> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         return Some("an x86-64 Linux".to_owned());
@@ -171,7 +171,7 @@ fn missing() -> Option<String> {
     (!lacks.is_empty()).then(|| lacks.join("; "))
 }
 
-/// On PATH, or where cargo installs programs and looks for them itself.
+/// Is it on PATH, or where cargo installs and finds programs?
 fn has_cargo_fuzz() -> bool {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home =
@@ -196,7 +196,7 @@ fn build(folders: &Folders, chosen: &[String]) -> Result<()> {
     process::pass_on(&mut command)
 }
 
-/// What our own stacks say to each other, anew each time: the code may have changed.
+/// Traffic between our own stacks, made anew each time: the code may have changed.
 fn seeds(folders: &Folders) -> Result<()> {
     let folder = folders.base.join("seeds");
     if folder.exists() {
@@ -213,7 +213,7 @@ fn seeds(folders: &Folders) -> Result<()> {
     process::pass_on(&mut command)
 }
 
-/// One input, with all that the program prints.
+/// Run one input, with all output of the program.
 fn replay(folders: &Folders, target: &str, file: &Path, tally: &mut Tally) -> Result<()> {
     let file =
         std::fs::canonicalize(file).with_context(|| format!("cannot read {}", file.display()))?;

@@ -1,4 +1,4 @@
-//! What libFuzzer says at the end of a run, and the table made of it.
+//! The output of libFuzzer at the end of a run, and the table made of it.
 //!
 //! Called by: `work.rs` and `mod.rs`. The lines read are those of LLVM's libFuzzer documentation:
 //! `#RUNS KIND cov: N ...` as it goes on, `Test unit written to FILE` for a finding,
@@ -20,11 +20,11 @@ pub(super) struct Outcome {
     pub(super) coverage: u64,
     pub(super) seconds: f64,
     pub(super) finding: Option<Finding>,
-    /// Its time was cut short for a reason that is not its own.
+    /// It was stopped early, not because of its own result.
     pub(super) stopped: bool,
 }
 
-/// Something did not hold.
+/// A failed property.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Finding {
     /// The input, if libFuzzer wrote one.
@@ -34,7 +34,7 @@ pub(super) struct Finding {
 }
 
 impl Outcome {
-    /// One that did not get its turn.
+    /// A target that was not started.
     pub(super) fn not_begun(target: &str) -> Outcome {
         let (runs, coverage, seconds) = (0, 0, 0.0);
         let target = target.to_owned();
@@ -42,7 +42,7 @@ impl Outcome {
     }
 }
 
-/// Read a log; `fine` says that the program ended as it should, or because we ended it.
+/// Read a log; `fine` says that the program ended normally, or because we ended it.
 pub(super) fn read(target: &str, log: &str, fine: bool, time: Duration) -> Outcome {
     let progress = log.lines().rev().find_map(progress);
     let total = log
@@ -70,7 +70,7 @@ fn progress(line: &str) -> Option<(u64, u64)> {
 fn finding(log: &str) -> Finding {
     let written = log.lines().find_map(|line| line.split("Test unit written to ").nth(1));
     let lines: Vec<_> = log.lines().collect();
-    // A panic's own words, or what the sanitizer says, come before pages of other things.
+    // A panic message, or the sanitizer's report, comes before pages of other output.
     let speaks = |line: &&str| line.contains("panicked at") || line.contains("ERROR: ");
     let first = lines.iter().position(speaks).unwrap_or(0);
     let first = if first == 0 { lines.len().saturating_sub(LINES_SHOWN) } else { first };

@@ -1,4 +1,4 @@
-//! What is decided before and after a target runs: names, shares of time, logs, the table.
+//! The code before and after a target's run: names, shares of time, logs, the table.
 
 use super::outcome::{self, Outcome};
 use super::*;

@@ -1,7 +1,7 @@
 //! Running fuzz targets, a few at a time, until their time is over or one finds something.
 //!
-//! Called by: `mod.rs`. A target is a program of its own; its output goes to a log, so that what
-//! two of them print does not mix, and only its last words are read.
+//! Called by: `mod.rs`. A target is a program of its own; its output goes to a log, so that the
+//! outputs of two targets do not mix. Only the end of the log is read.
 
 use super::Folders;
 use super::outcome::{self, Outcome};
@@ -15,18 +15,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often a running target is looked at.
+/// How often a running target is checked.
 const LOOK: Duration = Duration::from_millis(100);
-/// One input may take so many seconds; more is a finding.
+/// One input may take this many seconds; more is a finding.
 const INPUT_SECONDS: u32 = 20;
-/// And one program so many megabytes.
+/// And one program this many megabytes.
 const MEMORY_MB: u32 = 2_048;
-/// The longest input, in bytes: what a parser or a script needs to get everywhere.
+/// The longest input, in bytes: enough for a parser or a script to reach all code.
 const INPUT_BYTES: u32 = 8_192;
-/// A program that does not end by itself after its time has this long.
+/// Extra time for a program that does not end by itself.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// What all targets of one command share.
+/// Shared by all targets of one command.
 pub(super) struct Job<'a> {
     pub(super) folders: &'a Folders,
     pub(super) time: Duration,
@@ -59,8 +59,8 @@ impl Drop for Scratch {
 }
 
 impl Job<'_> {
-    /// Run them all, `jobs` at a time; the outcomes in the order of `targets`. After a finding
-    /// nothing new begins, and what runs is ended.
+    /// Run all targets, `jobs` at a time; returns the outcomes in the order of `targets`. After a
+    /// finding no further target starts, and the running ones are ended.
     pub(super) fn run(&self, targets: &[String], jobs: usize) -> Result<Vec<Outcome>> {
         let queue = Mutex::new(targets.iter().enumerate().collect::<VecDeque<_>>());
         let done = Mutex::new(Vec::new());
@@ -135,8 +135,8 @@ impl Job<'_> {
     }
 }
 
-/// Wait for its end; end it when `most` has passed, another has found something, or Ctrl-C. Returns
-/// whether we ended it for a reason that is not its own.
+/// Wait for its end; end it when `most` has passed, another target has a finding, or after Ctrl-C.
+/// Returns whether we ended it for a reason other than its own result.
 fn wait(mut child: Child, most: Duration, stop: &AtomicBool) -> Result<(ExitStatus, bool)> {
     let started = Instant::now();
     loop {
@@ -145,7 +145,7 @@ fn wait(mut child: Child, most: Duration, stop: &AtomicBool) -> Result<(ExitStat
         }
         let over = stop.load(Ordering::SeqCst) || process::interrupted();
         if over || started.elapsed() > most {
-            // It may have ended just now: there is nothing to kill then.
+            // It may have ended just now: then there is nothing to kill.
             child.kill().unwrap_or(());
             return Ok((child.wait()?, over));
         }

@@ -1,6 +1,6 @@
-//! The committed counts, and what differs from them by more than one part in a hundred.
+//! The committed counts, and the differences of more than one percent.
 //!
-//! A fall fails too: the baseline then promises less than the code keeps, and hides the next rise.
+//! A decrease fails too: the baseline would then hide the next increase.
 
 use super::Row;
 use anyhow::{Context, Result};
@@ -25,7 +25,7 @@ pub(super) fn write(path: &Path, rows: &[Row]) -> Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// A sentence for each case that moved, came or went.
+/// A sentence for each case that changed, appeared or disappeared.
 pub(super) fn compare(baseline: &[Row], now: &[Row]) -> Vec<String> {
     let of =
         |rows: &[Row], case: &str| rows.iter().find(|r| r.case == case).map(|r| r.instructions);

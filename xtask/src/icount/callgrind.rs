@@ -1,7 +1,7 @@
-//! Reads a callgrind.out file: the instructions of the whole run, and those spent in byte passes.
+//! Reads a callgrind.out file: the instructions of the whole run, and those of byte passes.
 //!
-//! Source: the Callgrind Format Specification of the valgrind manual. Only what the tool writes
-//! with one event (`Ir`) and line positions is understood; anything else is an error.
+//! Source: the Callgrind Format Specification of the valgrind manual. Only files with one event
+//! (`Ir`) and line positions are understood; anything else is an error.
 
 use anyhow::{Context, Result, ensure};
 use std::collections::HashMap;
@@ -56,8 +56,8 @@ impl State {
             self.call = true;
         } else if line.starts_with(|c: char| c.is_ascii_digit() || "+-*".contains(c)) {
             let cost = line.split_whitespace().nth(1).unwrap_or("0").parse::<u64>()?;
-            // A byte pass owns its own instructions and those of what it calls; what another
-            // byte pass costs is counted there.
+            // A byte pass owns its own instructions and those of the functions it calls, except of
+            // other byte passes, which are counted there.
             let called = std::mem::take(&mut self.call);
             if self.inside && !(called && self.callee) {
                 self.byte_passes += cost;

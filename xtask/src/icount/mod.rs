@@ -3,9 +3,9 @@
 //! `wirespeed-icount list` names the cases; `wirespeed-icount CASE N` does N units of one. Each is
 //! run under callgrind twice, and the difference of the counts over the difference of the units is
 //! the cost of one unit: start-up and set-up cancel out. Functions whose symbol contains
-//! `bytepass_` (out of line, so that they have a symbol) are what it costs to touch the payload;
-//! a case that has any is reported without them, and once more with them. Where `list` names a
-//! function behind a case, after a tab, what is done inside that function alone is counted.
+//! `bytepass_` (out of line, so that they have a symbol) touch the payload. A case that has any is
+//! reported without them, and once more with them. Where `list` names a function after a case,
+//! separated by a tab, only the instructions inside that function are counted.
 
 mod baseline;
 mod callgrind;
@@ -23,7 +23,8 @@ struct Row {
     instructions: f64,
 }
 
-/// Units in the shorter and the longer run of a case. Even the shorter is past every warm-up.
+/// Units in the shorter and the longer run of a case. Even the shorter one is longer than every
+/// warm-up.
 const UNITS: (u64, u64) = (4_096, 36_864);
 const BASELINE: &str = "docs/icount-baseline.json";
 
@@ -62,7 +63,7 @@ pub(crate) fn run(
         rows.iter().for_each(|row| println!("{:>12.1}  {}", row.instructions, row.case));
     }
     if only.is_some() {
-        // One case says nothing of the others, which the baseline holds as well.
+        // One case does not cover the others in the baseline.
         return Ok(0);
     }
     check(&root.join(BASELINE), &rows, bless)
@@ -96,7 +97,7 @@ fn count(binary: &Path, case: &str, within: Option<&str>) -> Result<Vec<Row>> {
 }
 
 fn rows(case: &str, short: Counts, long: Counts, units: u64) -> Vec<Row> {
-    // To a tenth: the counts are whole, the average over units need not be.
+    // Rounded to a tenth: the counts are whole, the average over units need not be.
     let per_unit = |short: u64, long: u64| {
         let difference = long as f64 - short as f64;
         (difference / units as f64 * 10.0).round() / 10.0

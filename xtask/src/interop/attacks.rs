@@ -1,10 +1,11 @@
-//! Suite `attacks`: the attacks of docs/attacks.md, fired by the tools that people fire them with
-//! at a stack on a TAP, while a peer that keeps the rules moves data beside them.
+//! Suite `attacks`: the attacks of docs/attacks.md, run by the tools that people use, against a
+//! stack on a TAP, while a well-behaved peer moves data.
 //!
-//! A command of its own, `cargo xtask interop attacks`, and no part of `cargo xtask test`: it takes
-//! minutes. Each case prints `attack | expected | seen`. It passes if ours still runs, resident
-//! memory is bounded, the peer got back what it sent, the answers are the expected ones, and what
-//! was dropped is counted by name. Everything is in a namespace of its own; counts are bounded.
+//! It is a command of its own, `cargo xtask interop attacks`, and not part of `cargo xtask test`:
+//! it takes minutes. Each case prints `attack | expected | seen`. It passes if `services` still
+//! runs, resident memory is bounded, the peer got all its bytes back, the answers are the expected
+//! ones, and every drop is counted by name. Everything runs in a namespace of its own; packet
+//! counts are bounded.
 
 mod scene;
 mod sweeps;
@@ -27,11 +28,11 @@ const BY_NMAP: &[Need] = &[Need::Root, TUN, IP, PING, Need::File(PYTHON), NMAP];
 const BY_THC: &[Need] = &[Need::Root, TUN, IP, PING, Need::File(PYTHON), THC];
 const BY_DSNIFF: &[Need] = &[Need::Root, TUN, IP, PING, Need::File(PYTHON), DSNIFF];
 
-/// What is fired.
+/// The program that attacks.
 enum Shot {
-    /// An attack of attacker.py, which says itself whether it is content.
+    /// An attack of attacker.py, which checks the result itself.
     Python(&'static str),
-    /// A tool with its words, and for how many seconds at most.
+    /// A tool with its arguments, and its maximum run time in seconds.
     Tool(&'static str, u64),
 }
 
@@ -39,9 +40,9 @@ struct Attack {
     name: &'static str,
     expected: &'static str,
     shots: &'static [Shot],
-    /// What must have been counted: drops and counters, alternatives joined by `|`.
+    /// Drops and counters that must have grown, alternatives joined by `|`.
     counted: &'static [&'static str],
-    /// What must not have been.
+    /// Those that must not have grown.
     never: &'static [&'static str],
 }
 

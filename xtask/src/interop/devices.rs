@@ -1,6 +1,7 @@
-//! Suite `devices`: a real file over each kind of port but the TAP, which has a suite of its own.
+//! Suite `devices`: a real file over each kind of port except the TAP, which has a suite of its
+//! own.
 //!
-//! Two hosts, a veth pair between them: `va` is ours, `vb` the kernel's or another stack's.
+//! Two hosts with a veth pair between them: `va` is ours, `vb` the kernel's or another stack's.
 
 use super::host::Host;
 use super::outside::{IP, SHA256SUM, SOCAT, same, shown, sum_of};
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// Bytes of the file.
 const FILE: usize = 100_000_000;
-/// Bytes of the file where nothing cuts or sums for us.
+/// Bytes of the file where no device cuts or sums for us.
 pub(super) const SMALL_FILE: usize = 30_000_000;
 
 /// Long enough on a busy machine.
@@ -19,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 const ETHTOOL: Need = Need::Program { program: "ethtool", package: "ethtool" };
 const XDP: &[Need] = &[Need::Root, IP, SOCAT, SHA256SUM, ETHTOOL];
-/// How long there is no way out.
+/// How long the interface is missing.
 const ABSENCE: Duration = Duration::from_millis(400);
 
 const TRANSFER: &[Need] = &[Need::Root, IP, SOCAT, SHA256SUM];
@@ -57,14 +58,14 @@ pub(super) const CASES: &[Case] = &[
     super::dump::OF_A_TRUNK,
 ];
 
-/// The two hosts, joined. `va` has no address of the kernel's.
+/// The two hosts, joined. The kernel has no address on `va`.
 pub(super) fn hosts(bench: &Workbench) -> Result<(Host<'_>, Host<'_>)> {
     let (ours, theirs) = (Host::without_tap(bench)?, Host::without_tap(bench)?);
     join(&ours, &theirs)?;
     Ok((ours, theirs))
 }
 
-/// Both ends have the same hardware addresses each time.
+/// Both ends always have the same hardware addresses.
 pub(super) fn join(ours: &Host<'_>, theirs: &Host<'_>) -> Result<()> {
     let (va, vb) = ("va address 02:00:00:00:00:0a", "vb address 02:00:00:00:00:0b");
     ours.ip(&format!("link add {va} type veth peer name {vb} netns {}", theirs.name()))?;
@@ -72,8 +73,8 @@ pub(super) fn join(ours: &Host<'_>, theirs: &Host<'_>) -> Result<()> {
     theirs.ip("link set vb up")
 }
 
-/// Give the kernel's end its address. XDP sees frames before their checksums are finished:
-/// then the kernel is to do that itself.
+/// Give the kernel's end its address. XDP sees frames before their checksums are finished, so the
+/// kernel has to finish them itself.
 pub(super) fn kernel(bench: &Workbench, theirs: &Host<'_>, dev: &str) -> Result<()> {
     theirs.ip("addr add 10.9.0.1/24 dev vb")?;
     if dev.starts_with("xdp:") {
@@ -118,8 +119,8 @@ fn to_kernel(bench: &Workbench, dev: &str, bytes: usize) -> Result<()> {
     same(&sum_of(bench, &sent)?, &sum_of(bench, &received)?)
 }
 
-/// The file leaves in three parts, the second and third while there is no way out: the transfer
-/// goes on when the interface is there again, under whatever number.
+/// The file is sent in three parts, the second and third while the interface is missing: the
+/// transfer continues when the interface exists again, under any index.
 fn flap(bench: &Workbench) -> Result<()> {
     let (sent, received) = (bench.file("sent", SMALL_FILE)?, bench.path("received"));
     let (ours, theirs) = hosts(bench)?;
@@ -165,7 +166,7 @@ fn flap(bench: &Workbench) -> Result<()> {
     same(&sum_of(bench, &sent)?, &sum_of(bench, &received)?)
 }
 
-/// One tag with offloads, two without: both ways of making a frame.
+/// One tag with offloads, two without: both ways to build a frame.
 fn trunk(bench: &Workbench) -> Result<()> {
     let sent = bench.file("sent", SMALL_FILE)?;
     let sum = sum_of(bench, &sent)?;

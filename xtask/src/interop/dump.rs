@@ -1,5 +1,5 @@
-//! Cases of the suite `devices`: what `wirespeed dump` writes of real transfers, in the eyes of
-//! tshark and tcpdump.
+//! Cases of the suite `devices`: tshark and tcpdump read the captures that `wirespeed dump` writes
+//! of real transfers.
 
 use super::devices::{hosts, ttcp};
 use super::host::Host;
@@ -17,8 +17,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Packets of a capture.
 const COUNT: usize = 3000;
 
-/// What no packet of a capture may be. A checksum that was not verified is no better than a bad
-/// one: 1 is good, 0 bad, and 2 and more that nobody looked.
+/// No packet of a capture may match this. An unverified checksum is as bad as a wrong one: 1 is
+/// good, 0 bad, and 2 or more not verified.
 const WRONG: &str = "_ws.malformed || _ws.expert.severity == \"Error\" || \
                      (ip && !(ip.checksum.status == 1)) || (tcp && !(tcp.checksum.status == 1))";
 
@@ -66,7 +66,7 @@ fn of_a_process(bench: &Workbench) -> Result<()> {
     Ok(())
 }
 
-/// How many packets were captured, or dropped, by the lines that close a capture.
+/// How many packets were captured, or dropped, according to the closing lines of a capture.
 pub(super) fn counted(closing: &str, what: &str) -> Result<u64> {
     let end = format!(" packets {what}");
     let count = closing.lines().find_map(|line| Some(line.split_once(&end)?.0));
@@ -74,7 +74,7 @@ pub(super) fn counted(closing: &str, what: &str) -> Result<u64> {
     count.parse::<u64>().with_context(|| format!("no count of packets {what}: {closing}"))
 }
 
-/// A line for each packet of the capture, here as there.
+/// Both outputs have the same line for each packet of the capture.
 fn same_lines(ours: &str, theirs: &str) -> Result<()> {
     let (here, there) = (ours.lines().count(), theirs.lines().count());
     ensure!(here == COUNT && there == COUNT, "ours prints {here} lines, tcpdump {there}");
@@ -84,7 +84,7 @@ fn same_lines(ours: &str, theirs: &str) -> Result<()> {
     Ok(())
 }
 
-/// Nothing malformed, no error in the eyes of a dissector, every checksum verified and good.
+/// Nothing is malformed, no dissector reports an error, every checksum is verified and good.
 fn content(bench: &Workbench, path: &str) -> Result<()> {
     let shows = ["frame.number", "tcp.checksum.status", "ip.checksum.status", "_ws.expert.message"];
     let shows = shows.into_iter().flat_map(|field| ["-e", field]);
@@ -97,8 +97,8 @@ fn content(bench: &Workbench, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// What tshark prints of a capture, checksums verified; it may say who runs it, and no more. What
-/// ttcp sends has no meaning, so that no dissector is to guess at it.
+/// What tshark prints of a capture, with checksums verified. It may only warn about running as
+/// root. ttcp's bytes have no meaning, so dissectors must not guess at them.
 fn tshark(bench: &Workbench, path: &str, options: &[&str]) -> Result<String> {
     let mut tshark = Command::new("tshark");
     tshark.args(["-r", path, "-d", "tcp.port==5001,data"]);

@@ -1,6 +1,7 @@
-//! Case of the suite `devices`: ours as a virtual machine's network card, passt the program that
-//! machines of QEMU talk to. It speaks QEMU's framing on a socket and hands connections to the
-//! kernel, so that a file goes through an implementation of the framing that is not ours.
+//! Case of the suite `devices`: our stack as a virtual machine's network card, with passt, the
+//! program that QEMU machines connect to. passt speaks QEMU's framing on a socket and passes
+//! connections to the kernel, so a file goes through an implementation of the framing that is not
+//! ours.
 
 use super::devices::{SMALL_FILE, ttcp};
 use super::host::{Host, Running};
@@ -38,7 +39,7 @@ fn both_ways(bench: &Workbench) -> Result<()> {
     same(&sum, &from_kernel(bench, &host, shown(&sent)?)?)
 }
 
-/// Which waits for ours at a socket, and that socket's path as a device.
+/// Start passt, which listens on a socket; returns it and the socket's path as a device.
 fn passt(bench: &Workbench, host: &Host<'_>, args: &[&str]) -> Result<(Running, String)> {
     let socket = bench.path("vm.sock");
     let _ = std::fs::remove_file(&socket);
@@ -53,7 +54,7 @@ fn passt(bench: &Workbench, host: &Host<'_>, args: &[&str]) -> Result<(Running, 
     Ok((passt, format!("vm:{}", shown(&socket)?)))
 }
 
-/// The guest's gateway is the host's loopback; the digest of what arrives there.
+/// The guest's gateway is the host's loopback; returns the digest of the received file.
 fn to_kernel(bench: &Workbench, host: &Host<'_>, sent: &str) -> Result<String> {
     let received = bench.path("received");
     let to = format!("CREATE:{}", shown(&received)?);
@@ -67,9 +68,9 @@ fn to_kernel(bench: &Workbench, host: &Host<'_>, sent: &str) -> Result<String> {
     sum_of(bench, &received)
 }
 
-/// passt takes the host's port 5001 and connects to the guest's; the digest of what arrives there.
-/// It knows no guest that has not spoken first. So the guest is a kernel, which asks for an echo,
-/// and `wirespeed wire` is its card's cable.
+/// passt accepts on the host's port 5001 and connects to the guest's; returns the digest of the
+/// received file. passt knows no guest before the guest has sent something. So the guest is a
+/// kernel, which sends a ping first, and `wirespeed wire` connects its card.
 fn from_kernel(bench: &Workbench, host: &Host<'_>, sent: &str) -> Result<String> {
     let guest = Host::without_tap(bench)?;
     host.ip(&format!("link add vc type veth peer name vd netns {}", guest.name()))?;

@@ -1,5 +1,5 @@
 //! A host for our stack to talk to: a network namespace, mostly with a TAP in it, and programs that
-//! run there. All of it goes when it is dropped, however a case ends.
+//! run there. Dropping it removes all of it, however a case ends.
 
 use super::Workbench;
 use crate::process;
@@ -14,7 +14,7 @@ pub(super) struct Host<'a> {
     namespace: String,
 }
 
-/// What our end is called, for every command of ours.
+/// The device and addresses of our stack, for every `wirespeed` command.
 pub(super) const OURS: [&str; 6] =
     ["--dev", "tap:ws0", "--addr", "10.9.0.2/24", "--addr", "fd09::2/64"];
 
@@ -39,7 +39,7 @@ impl<'a> Host<'a> {
         Ok(host)
     }
 
-    /// The namespace alone.
+    /// Only the namespace.
     pub(super) fn without_tap(bench: &'a Workbench) -> Result<Host<'a>> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -50,7 +50,7 @@ impl<'a> Host<'a> {
         Ok(host)
     }
 
-    /// What the namespace is called.
+    /// The name of the namespace.
     pub(super) fn name(&self) -> &str {
         &self.namespace
     }
@@ -92,7 +92,7 @@ impl<'a> Host<'a> {
         Ok(Running { child, shown })
     }
 
-    /// What a program that was started has printed on standard output.
+    /// Standard output of a started program so far.
     pub(super) fn printed(&self, name: &str) -> String {
         std::fs::read_to_string(self.bench.path(&format!("{name}.out"))).unwrap_or_default()
     }
@@ -107,7 +107,7 @@ impl<'a> Host<'a> {
         self.until(listening).map(drop)
     }
 
-    /// Try again until `command` succeeds, for ten seconds; each time it has thirty.
+    /// Repeat `command` until it succeeds, for ten seconds; each try may take thirty.
     pub(super) fn until(&self, mut command: impl FnMut() -> Result<Command>) -> Result<String> {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
@@ -140,7 +140,7 @@ impl Running {
         Ok(self.child.try_wait()?.is_none())
     }
 
-    /// Wait for its end, whatever that is; past `limit` it is killed.
+    /// Wait for its end, whatever the exit status; after `limit` it is killed.
     pub(super) fn for_at_most(mut self, limit: Duration) -> Result<()> {
         let deadline = Instant::now() + limit;
         while self.is_alive()? && Instant::now() < deadline && !process::interrupted() {

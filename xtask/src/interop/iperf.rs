@@ -1,10 +1,10 @@
 //! iperf3 at both ends, our stack and its proxy between them.
 //!
-//! Called by: the suite `outside`. iperf3's ends talk over a connection of their own before a byte
-//! is measured, so bytes alone do for neither of them: a real client speaks to a real server
-//! through the program `proxy`. The client's namespace has one way out, our TUN; whatever comes in
-//! there, to any destination, the proxy takes and connects onward from the server's namespace. UDP
-//! is not carried by the proxy, and iperf3's own (`-u`) is therefore not asked for.
+//! Called by: the suite `outside`. iperf3's ends exchange data over a control connection before
+//! they measure, so a discard or chargen service is not enough: a real client talks to a real
+//! server through the program `proxy`. The client's namespace has one default route, our TUN. The
+//! proxy accepts every connection that arrives there, to any destination, and connects onward from
+//! the server's namespace. The proxy does not carry UDP, so iperf3's `-u` is not used.
 
 use super::host::{Host, Running};
 use super::{Case, Need, Workbench};
@@ -30,10 +30,10 @@ pub(super) const IPV6: Case =
 struct Version {
     name: &'static str,
     flag: &'static str,
-    /// Of the kernel and of our stack, at the ends of the TUN.
+    /// Addresses of the kernel and of our stack, at the ends of the TUN.
     kernel: &'static str,
     ours: &'static str,
-    /// Of the server, in a network that neither is in.
+    /// Address of the server, in a network of its own.
     server: &'static str,
 }
 
@@ -52,9 +52,9 @@ const V6: Version = Version {
     server: "2001:db8:5::5",
 };
 
-/// How long each way is measured, in seconds.
+/// How long each direction is measured, in seconds.
 const SECONDS: &str = "3";
-/// Fewer bytes than that in so long is a connection that stands still.
+/// A connection with fewer bytes than this in that time has stalled.
 const BYTES_MIN: f64 = 1e6;
 
 fn run(bench: &Workbench, version: Version) -> Result<()> {
@@ -81,7 +81,8 @@ fn run(bench: &Workbench, version: Version) -> Result<()> {
     Ok(())
 }
 
-/// The proxy in the namespace of `far`, and its TUN in that of `near`, where it is the way out.
+/// The proxy in the namespace of `far`, and its TUN in that of `near`, where it is the default
+/// route.
 fn proxy<'a>(
     bench: &Workbench,
     near: &Host<'a>,
@@ -92,7 +93,8 @@ fn proxy<'a>(
     let mut proxy = far.command(program.to_str().context("a path that is no text")?);
     proxy.args(["--dev", "wsx", "--kernel", version.kernel, "--ours", version.ours]);
     let running = far.start("proxy", &mut proxy)?;
-    // It opens the interface where it is; a descriptor stays open wherever that is moved.
+    // The program opens the interface in its own namespace; the descriptor stays open when the
+    // interface is moved.
     far.until(|| {
         let mut carrying = Command::new("grep");
         carrying.args(["-q", "carrying"]).arg(bench.path("proxy.out"));
@@ -104,14 +106,14 @@ fn proxy<'a>(
         "link set wsx up",
         &format!("route add default via {} dev wsx", version.ours),
     ] {
-        // What cannot be doubled over IPv4 has no such word.
+        // IPv4 has no duplicate address detection, so `nodad` is left out.
         let line = if version.flag == "-4" { line.replace(" nodad", "") } else { line.to_owned() };
         near.ip(&format!("{} {line}", version.flag))?;
     }
     Ok(running)
 }
 
-/// The rate at the receiving end in Gb/s, of a run in which both ends agree and bytes moved.
+/// The rate at the receiving end in Gb/s; an error unless both ends agree and bytes moved.
 fn moved(text: &str) -> Result<f64> {
     let report: Value = serde_json::from_str(text).context("iperf3 -J printed no JSON")?;
     if let Some(error) = report.get("error") {

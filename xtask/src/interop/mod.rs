@@ -24,11 +24,11 @@ use std::path::Path;
 use std::process::Command;
 pub(crate) use workbench::Workbench;
 
-/// One test against the world outside.
+/// One test against another program.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) needs: &'static [Need],
-    /// An error is a failure and says what was seen and what was expected.
+    /// An error is a failure; its text gives the observed and the expected result.
     pub(crate) run: fn(&Workbench) -> Result<()>,
 }
 
@@ -36,11 +36,11 @@ pub(crate) struct Case {
 pub(crate) struct Suite {
     pub(crate) name: &'static str,
     pub(crate) cases: &'static [Case],
-    /// Run only where it is asked for by its name: it takes minutes.
+    /// Run only when named: it takes minutes.
     pub(crate) apart: bool,
 }
 
-/// The suite of that name, or all that are not apart.
+/// The suite of that name, or all that need not be named.
 pub(crate) fn choose(name: Option<&str>) -> Result<Vec<&'static Suite>> {
     let chosen: Vec<_> =
         suites::SUITES.iter().filter(|s| name.map_or(!s.apart, |name| name == s.name)).collect();
@@ -122,7 +122,7 @@ fn install(packages: &[&str]) -> Result<()> {
         command
     };
     if let Err(e) = process::pass_on(apt().args(["update", "-qq"])) {
-        // One unreachable mirror need not matter: whether it does, the next command says.
+        // One unreachable mirror may not matter: the next command shows that.
         eprintln!("warning: {e:#}");
     }
     process::pass_on(apt().args(["install", "-y", "-qq", "--no-install-recommends"]).args(packages))

@@ -1,4 +1,4 @@
-//! What a case needs, whether it is here, and which Debian package brings it.
+//! The needs of a case, whether they are met, and which Debian package provides each.
 
 use super::Suite;
 use crate::process;
@@ -18,7 +18,7 @@ pub(crate) enum Need {
 }
 
 impl Need {
-    /// The words for what is missing; None when it is there.
+    /// A text that says what is missing; `None` if nothing is.
     pub(super) fn missing(&self, root: &Path) -> Option<String> {
         match self {
             Need::Program { program, package } => process::find(program)
@@ -50,7 +50,7 @@ pub(super) fn packages(suites: &[&Suite]) -> Vec<&'static str> {
     packages
 }
 
-/// Is a library in one of the folders of the system's, or in a folder of an architecture there?
+/// Is a library in one of the system's folders, or in a folder of an architecture there?
 fn has_library(file: &str) -> bool {
     ["/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib"].iter().any(|folder| {
         let below = std::fs::read_dir(folder).into_iter().flatten().flatten();

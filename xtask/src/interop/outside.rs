@@ -17,9 +17,9 @@ const CURL: Need = Need::Program { program: "curl", package: "curl" };
 const NGINX: Need = Need::Program { program: "nginx", package: "nginx-light" };
 pub(super) const SHA256SUM: Need = Need::Program { program: "sha256sum", package: "coreutils" };
 
-/// Bytes of the file that goes each way.
+/// Bytes of the file that is sent in each direction.
 const FILE: usize = 1_000_000_000;
-/// Bytes of the file that goes through a wire with faults.
+/// Bytes of the file that is sent over a wire with faults.
 const SMALL_FILE: usize = 10_000_000;
 
 /// Long enough for a gigabyte on a busy machine.
@@ -76,7 +76,7 @@ pub(super) const CASES: &[Case] = &[
 /// The addresses of a version of IP as socat and we write them.
 #[derive(Clone, Copy)]
 struct Version {
-    /// How socat says that it connects, and listens.
+    /// socat's words to connect and to listen.
     connect: &'static str,
     listen: &'static str,
     kernel: &'static str,
@@ -107,7 +107,7 @@ fn to_socat(bench: &Workbench, version: Version) -> Result<()> {
     send(bench, version, FILE, &[], |_| Ok(()))
 }
 
-/// 1 % of what is corrupted is left to the checksums, 10 % of what is lost to the timers.
+/// 1 % of frames are corrupted, for the checksums; 10 % are lost, for the timers.
 fn faults(bench: &Workbench) -> Result<()> {
     let faults = ["--fault", "drop=0.1,reorder=0.05,corrupt=0.01,seed=7", "--offload", "off"];
     send(bench, V4, SMALL_FILE, &faults, |_| Ok(()))
@@ -172,8 +172,8 @@ fn pings(bench: &Workbench) -> Result<()> {
     Ok(())
 }
 
-/// The examples' own cases, each in a namespace: a skip among them is a failure here, where all
-/// that they need is there.
+/// The examples' own cases, each in a namespace: a skip among them is a failure here, because their
+/// needs are met.
 fn examples(bench: &Workbench) -> Result<()> {
     let mut cases = Command::new("cargo");
     cases.args(["test", "-p", "wirespeed-examples", "--test", "real_peers"]);

@@ -1,9 +1,9 @@
-//! Suite `soak`: five minutes of small frames as fast as they come, with the interface taken away
-//! in the middle.
+//! Suite `soak`: five minutes of small frames at full rate, with the interface removed in the
+//! middle.
 //!
-//! A command of its own, `cargo xtask interop soak`, and no part of `cargo xtask test`. It passes
-//! if echoes come back whole and pings are answered before, during and after, ours still runs, and
-//! its memory has not grown.
+//! It is a command of its own, `cargo xtask interop soak`, and not part of `cargo xtask test`. It
+//! passes if echoes come back whole and pings are answered before, during and after, `services`
+//! still runs, and its memory has not grown.
 
 use super::devices::{hosts, join, kernel};
 use super::host::{Host, Running};
@@ -22,15 +22,15 @@ pub(super) const CASES: &[Case] = &[Case {
     run: soak,
 }];
 
-/// How long all of it takes.
+/// Length of the whole test.
 const LENGTH: Duration = Duration::from_secs(300);
-/// Between two looks.
+/// Interval between two checks.
 const LOOK: Duration = Duration::from_secs(15);
-/// How long there is no interface.
+/// How long the interface is missing.
 const ABSENCE: Duration = Duration::from_secs(2);
-/// An echo among the flood takes no longer.
+/// The longest time that an echo in the flood may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Pings at each look, and how many of them come back at least: the ring overflows now and then.
+/// Pings at each check, and how many of them must come back: the ring overflows now and then.
 const PINGS: u32 = 20;
 const ANSWERED: u32 = 10;
 /// Bytes of an echo.
@@ -57,7 +57,7 @@ fn echo(bench: &Workbench, theirs: &Host<'_>) -> Result<()> {
     bench.run(command.args(["-c", &script]), PATIENCE).map(drop).context("an echo")
 }
 
-/// Pings amid the flood, whose datagrams draw ICMP errors: how many were answered.
+/// Pings during the flood, whose datagrams draw ICMP errors; returns how many were answered.
 fn pings(bench: &Workbench, theirs: &Host<'_>) -> Result<u32> {
     let mut ping = theirs.command("ping");
     ping.args(["-q", "-i", "0.05", "-W", "1", "-c", &PINGS.to_string(), "10.9.0.2"]);
@@ -128,7 +128,7 @@ fn soak(bench: &Workbench) -> Result<()> {
     Ok(())
 }
 
-/// Frames that ours has taken in, by its own word.
+/// Frames that our stack has received, as it reports.
 fn received(bench: &Workbench, ours: &Host<'_>, services: &Running) -> Result<u64> {
     let mut show = ours.command(shown(&bench.wirespeed()?)?);
     show.args(["show", "--json", "--pid", &services.id().to_string()]);

@@ -1,6 +1,6 @@
 //! The registry of interop suites: a suite is a line here and a function per case.
 //!
-//! A case names what it needs; what is missing makes it a skip that says so.
+//! A case names its needs; a missing one makes the case a skip that names it.
 
 use super::{Case, Need, Suite, Workbench, attacks, devices, outside, soak, tcp};
 use anyhow::{Context, Result, ensure};
@@ -36,7 +36,7 @@ const BPF: &[Case] = &[Case {
     run: filters,
 }];
 
-/// The crate's own cases: a skip among them is a failure here, where all that they need is there.
+/// The crate's own cases: a skip among them is a failure here, because their needs are met.
 fn filters(bench: &Workbench) -> Result<()> {
     let mut cases = Command::new("cargo");
     let features = ["--features", "jit,libpcap", "--test", "libpcap"];
@@ -46,7 +46,7 @@ fn filters(bench: &Workbench) -> Result<()> {
     Ok(())
 }
 
-/// 64 MB through two stacks in one process; both ends' sums equal what coreutils says.
+/// 64 MB through two stacks in one process; the checksums of both ends equal that of coreutils.
 fn ttcp_file(bench: &Workbench) -> Result<()> {
     let limit = Duration::from_secs(60);
     let file = bench.file("file", 64 << 20)?;

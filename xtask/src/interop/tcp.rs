@@ -1,5 +1,5 @@
-//! Suite `tcp`: Linux and ours over `wirespeed wire`, which loses packets, brings them late, breaks
-//! them, and from a moment on swallows the long ones. What arrives is what was sent.
+//! Suite `tcp`: Linux and our stack over `wirespeed wire`, which loses, delays and corrupts
+//! packets, and after a second drops long ones silently. The received bytes equal the sent ones.
 
 use super::host::{Host, Running};
 use super::outside::{IP, SHA256SUM, SOCAT, TRANSFER, TUN, same, shown, sum_of};
@@ -11,8 +11,8 @@ use std::time::Duration;
 const FILE: usize = 10_000_000;
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// 0.5 % lost, 1 % ten milliseconds late, 0.1 % broken; a second after the beginning nothing over
-/// 1,280 bytes passes any more, and no ICMP error reports it.
+/// 0.5 % lost, 1 % ten milliseconds late, 0.1 % corrupted; after a second no packet over 1,280
+/// bytes passes any more, and no ICMP error reports it.
 const TROUBLE: [&str; 12] = [
     "--delay",
     "5ms",
@@ -57,9 +57,9 @@ pub(super) const CASES: &[Case] = &[
 /// How socat writes the addresses of a version of IP.
 struct Version {
     tcp: &'static str,
-    /// Of the hosts at both ends of the wire.
+    /// Addresses of the hosts at both ends of the wire.
     ends: [&'static str; 2],
-    /// Of ours behind the first, plain and for socat.
+    /// Addresses of our stack behind the first host, plain and for socat.
     ours: [&'static str; 2],
 }
 
@@ -73,13 +73,13 @@ fn both(bench: &Workbench, run: fn(&Workbench, &Version) -> Result<()>) -> Resul
     run(bench, &V6).context("IPv6")
 }
 
-/// Two hosts and the wire, which ends with this.
+/// Two hosts and the wire between them; dropping this ends the wire.
 struct Joined<'a> {
     hosts: [Host<'a>; 2],
     _wire: Running,
 }
 
-/// The first host is a router as well where it has a TAP for ours.
+/// If our stack is behind a TAP of the first host, that host is a router as well.
 fn joined<'a>(bench: &'a Workbench, with_ours: bool) -> Result<Joined<'a>> {
     let first = if with_ours { Host::new(bench)? } else { Host::without_tap(bench)? };
     let hosts = [first, Host::without_tap(bench)?];
@@ -92,7 +92,7 @@ fn joined<'a>(bench: &'a Workbench, with_ours: bool) -> Result<Joined<'a>> {
         host.until(|| Ok(ip_of(host, "link show dev w0")))?;
         host.ip(&format!("addr add 10.8.0.{number}/24 dev w0"))?;
         host.ip(&format!("addr add fd08::{number}/64 dev w0 nodad"))?;
-        // No ICMP error reports to Linux that the MTU shrank: it has to find out.
+        // No ICMP error reports to Linux that the MTU shrank: it has to probe.
         sysctl(bench, host, "ipv4/tcp_mtu_probing")?;
     }
     if with_ours {
@@ -111,7 +111,7 @@ fn ip_of(host: &Host<'_>, words: &str) -> std::process::Command {
     command
 }
 
-/// Turn something on in a host's kernel.
+/// Set a sysctl of a host's kernel to 1.
 fn sysctl(bench: &Workbench, host: &Host<'_>, name: &str) -> Result<()> {
     let mut command = host.command("sh");
     command.args(["-c", &format!("echo 1 > /proc/sys/net/{name}")]);
@@ -134,7 +134,7 @@ fn linux_to_linux(bench: &Workbench, version: &Version) -> Result<()> {
     Ok(())
 }
 
-/// socat that writes what it gets into `received`.
+/// A socat that writes what it receives into `received`.
 fn listen(bench: &Workbench, host: &Host<'_>, version: &Version) -> Result<Running> {
     let into = format!("CREATE:{}", shown(&bench.path("received"))?);
     let mut socat = host.command("socat");

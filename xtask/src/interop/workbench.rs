@@ -1,5 +1,5 @@
-//! What every interop case works with: a folder of its own that goes when it ends, our binary,
-//! and a way to run a program with a time limit.
+//! Shared by all interop cases: a folder that is removed at the end, our binary, and a function
+//! that runs a program with a time limit.
 
 use crate::{cargo, process};
 use anyhow::{Context, Result, bail};
@@ -79,8 +79,7 @@ impl Workbench {
         self.run_both(command, limit).map(|(printed, _)| printed)
     }
 
-    /// The same, with what it said on standard error beside it: there a program that succeeds may
-    /// still complain.
+    /// The same, with the text on standard error: a program that succeeds may still complain there.
     pub(super) fn run_both(
         &self,
         command: &mut Command,

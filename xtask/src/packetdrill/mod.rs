@@ -2,8 +2,8 @@
 //!
 //! Called by: `main.rs`. packetdrill loads the shared object of `crates/capi` and compares. Each
 //! script runs in a network namespace of its own, under a time limit, as many at once as there are
-//! processors. Scripts and packetdrill are GPL and not ours: README of this command in
-//! docs/packetdrill.md says how to get both.
+//! processors. Scripts and packetdrill are GPL and not part of this project; docs/packetdrill.md
+//! says how to get both.
 
 mod notes;
 mod run;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use run::Outcome;
 use scripts::Script;
 
-/// What the command line says.
+/// The options of the command line.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
     /// The folder with scripts, e.g. packetdrill/gtests/net/tcp
@@ -47,7 +47,7 @@ pub(crate) struct Options {
     verbose: bool,
 }
 
-/// What all scripts of a run share.
+/// Shared by all scripts of a run.
 pub(crate) struct Bench {
     packetdrill: PathBuf,
     object: PathBuf,
@@ -85,7 +85,7 @@ pub(crate) fn run(root: &Path, options: Options, tally: &mut Tally) -> Result<()
     })
 }
 
-/// What no script can run without.
+/// What every script needs.
 fn missing() -> Option<String> {
     if !process::is_root() {
         return Some("root, for network namespaces".to_owned());
@@ -106,7 +106,7 @@ fn program(dir: &Path, named: Option<&Path>) -> Result<PathBuf> {
     )
 }
 
-/// Build the shared object and say where it is.
+/// Build the shared object and return its path.
 fn object(root: &Path) -> Result<PathBuf> {
     let metadata = cargo::Metadata::read(root)?;
     process::pass_on(cargo::cargo(root).args(["build", "-p", "wirespeed-capi"]))?;

@@ -1,9 +1,10 @@
-//! Why a script of google's suite need not pass here: what it asks for is Linux's own, not TCP's.
+//! Why a script of google's suite may fail here: it expects behaviour specific to Linux, not to
+//! TCP.
 //!
-//! Called by: `packetdrill/mod.rs`, for the line of a script that fails. A note excuses nothing:
-//! the script still counts as failed.
+//! Called by: `packetdrill/mod.rs`, for the line of a script that fails. The script still counts as
+//! failed.
 
-/// Part of a script's name, and what it encodes; the first that fits counts.
+/// Part of a script's name, and what it expects; the first match counts.
 const NOTES: &[(&str, &str)] = &[
     ("cubic/cubic-bulk-166k", "Linux's HyStart and buffer sizes; ours is HyStart++, RFC 9406"),
     ("cubic/cubic-hystart", "when Linux's HyStart ends slow start; ours is HyStart++, RFC 9406"),
@@ -49,7 +50,7 @@ const NOTES: &[(&str, &str)] = &[
     ("icmp-before-accept", "counters of Linux's, by `nstat`"),
 ];
 
-/// What is known of a script.
+/// The note about a script.
 pub(crate) fn note(name: &str) -> Option<&'static str> {
     NOTES.iter().find(|(script, _)| name.contains(script)).map(|&(_, why)| why)
 }

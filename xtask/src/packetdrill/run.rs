@@ -1,4 +1,4 @@
-//! One script: its command line, its time limit, and what its output comes to.
+//! One script: its command line, its time limit, and the result from its output.
 //!
 //! Called by: `packetdrill/mod.rs`, from several threads.
 
@@ -11,12 +11,12 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// What became of a script.
+/// The outcome of a script.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// Exit status 0.
     Passed,
-    /// Another one, or no end in time; in one line, and all that was said.
+    /// Another exit status, or a time-out: the reason in one line, and all output.
     Failed { reason: String, output: String },
     /// Something was missing.
     NotRun(String),
@@ -45,7 +45,7 @@ fn attempt(bench: &Bench, script: &Script, worker: usize) -> Result<Outcome> {
     let mut child = command.spawn().context("cannot run unshare")?;
     let pid = child.id();
     let ended = wait(&mut child, Duration::from_secs(bench.options.timeout));
-    // What `set_sysctls.py` leaves behind.
+    // Left behind by `set_sysctls.py`.
     let _ = fs::remove_file(format!("/tmp/sysctl_restore_{pid}.sh"));
     let output = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
     Ok(match ended? {
@@ -58,12 +58,13 @@ fn attempt(bench: &Bench, script: &Script, worker: usize) -> Result<Outcome> {
     })
 }
 
-/// packetdrill in a namespace of its own, as its child: what is waited for is packetdrill itself.
+/// packetdrill in a namespace of its own, as a direct child: the process waited for is packetdrill
+/// itself.
 fn command(bench: &Bench, script: &Script, sysctls: &Path) -> Command {
     let options = &bench.options;
     let mut command = Command::new("unshare");
     command.arg("-n");
-    // Time is virtual: a real-time priority would only disturb others.
+    // Time is virtual: a real-time priority would only disturb other processes.
     if process::find("setpriv").is_some() {
         command.args(["setpriv", "--bounding-set", "-sys_nice", "--inh-caps", "-sys_nice"]);
     }
@@ -103,7 +104,7 @@ fn command(bench: &Bench, script: &Script, sysctls: &Path) -> Command {
     command
 }
 
-/// Its status, or `None` if it had to be ended.
+/// Its exit status, or `None` if it was killed.
 fn wait(child: &mut Child, most: Duration) -> Result<Option<ExitStatus>> {
     let until = Instant::now() + most;
     loop {
@@ -119,7 +120,8 @@ fn wait(child: &mut Child, most: Duration) -> Result<Option<ExitStatus>> {
     }
 }
 
-/// The line that says it: packetdrill's own, or the last of a failed assertion of a code block.
+/// The line with the reason: packetdrill's own, or the last line of a failed assertion of a code
+/// block.
 fn reason(output: &str, status: ExitStatus, script: &Path) -> String {
     let path = script.display().to_string();
     let name = script.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
@@ -142,7 +144,7 @@ fn reason(output: &str, status: ExitStatus, script: &Path) -> String {
     line.chars().take(REASON_MAX).collect()
 }
 
-/// What packetdrill expected and saw, where it says so in two more lines.
+/// The expected and the observed packet, if packetdrill prints them in two more lines.
 fn compared(output: &str) -> Option<String> {
     let after = |word: &str| {
         output.lines().find_map(|l| l.trim().strip_prefix(word).map(|rest| rest.trim().to_owned()))

@@ -1,4 +1,4 @@
-//! The scripts below a folder, and what each says on its first lines.
+//! The scripts below a folder, and the options on their first lines.
 //!
 //! Called by: `packetdrill/mod.rs`.
 
@@ -9,17 +9,18 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(crate) struct Script {
     pub(crate) path: PathBuf,
-    /// Its path below the folder that was asked for, without `.pkt`.
+    /// Its path below the given folder, without `.pkt`.
     pub(crate) name: String,
-    /// The folder in that.
+    /// The folder part of `name`.
     pub(crate) folder: String,
-    /// Addresses of ours that it asks for (`--local_ip`).
+    /// Our addresses that it asks for (`--local_ip`).
     pub(crate) locals: Vec<String>,
-    /// The IP version that it asks for by itself (`--ip_version`).
+    /// The IP version that it asks for itself (`--ip_version`).
     pub(crate) version: Option<Version>,
 }
 
-/// What `--ip_version` can say. IPv4 through IPv6 sockets (`ipv4-mapped-ipv6`) is IPv4 on the wire.
+/// The values of `--ip_version`. IPv4 through IPv6 sockets (`ipv4-mapped-ipv6`) is IPv4 on the
+/// wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version {
     V4,
@@ -42,7 +43,7 @@ pub(crate) fn below(dir: &Path) -> Result<Vec<Script>> {
         for entry in entries {
             let entry = entry?;
             let path = entry.path();
-            // Links to folders may lead in circles.
+            // Links to folders may form a cycle, so only real folders are followed.
             if entry.file_type()?.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|e| e == "pkt") {

@@ -1,4 +1,4 @@
-//! What scripts find on PATH and beside them: a `sysctl` that writes down what it is told, for the
+//! Programs that scripts find on PATH and beside them: a `sysctl` that records its settings for the
 //! shared object to read, and programs that would change a kernel's device and here do nothing.
 //!
 //! Called by: `packetdrill/mod.rs` and `run.rs`.
@@ -8,13 +8,14 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// Its settings, one a line, go to the file that the environment names.
+/// Appends its settings, one a line, to the file that the environment names.
 const SYSCTL: &str = "#!/bin/sh\n\
     for word in \"$@\"; do\n\
     case \"$word\" in *=*) printf '%s\\n' \"$word\" >> \"$WIRESPEED_SYSCTLS\" ;; esac\n\
     done\n";
 
-/// The same for paths below /proc/sys; scripts run what it leaves behind as their last command.
+/// The same for paths below /proc/sys; scripts run the file that it leaves behind as their last
+/// command.
 const SET_SYSCTLS: &str = "#!/bin/sh\n\
     sysctl \"$@\"\n\
     restore=/tmp/sysctl_restore_${PACKETDRILL_PID}.sh\n\
@@ -29,7 +30,7 @@ const ETHTOOL: &str = "#!/bin/sh\n\
     shift 2\n\
     done\n";
 
-/// `grep` in /proc/net/tcp looks into what the shared object writes instead.
+/// `grep` in /proc/net/tcp reads the file that the shared object writes instead.
 const GREP: &str = "#!/bin/sh\n\
     for word in \"$@\"; do\n\
     shift\n\
@@ -41,10 +42,10 @@ const GREP: &str = "#!/bin/sh\n\
 
 const NOTHING: &str = "#!/bin/sh\nexit 0\n";
 
-/// A folder for all of it, removed at the end.
+/// A folder for all of these, removed at the end.
 pub(crate) struct Tools {
     root: PathBuf,
-    /// The folder with scripts, and the one that its relative paths are taken from.
+    /// The folder against which paths of scripts are taken.
     base: PathBuf,
 }
 
@@ -67,18 +68,18 @@ impl Tools {
         Ok(tools)
     }
 
-    /// What comes first on PATH.
+    /// The folder that comes first on PATH.
     pub(crate) fn path(&self) -> PathBuf {
         self.root.join("bin")
     }
 
-    /// Where a worker's `sysctl` writes.
+    /// The file that a worker's `sysctl` writes.
     pub(crate) fn sysctls(&self, worker: usize) -> PathBuf {
         self.root.join(format!("sysctls-{worker}"))
     }
 
-    /// The folder to run a script of `folder` in. Shell commands of the script find there what lies
-    /// beside it (`defaults.sh`) and in `../common`, but for `set_sysctls.py`, which is ours.
+    /// The folder to run a script of `folder` in. Shell commands of the script find there the files
+    /// beside it (`defaults.sh`) and those in `../common`, except `set_sysctls.py`, which is ours.
     pub(crate) fn stage(&self, folder: &Path) -> Result<PathBuf> {
         let inside = folder.strip_prefix(&self.base).unwrap_or(Path::new("scripts"));
         let stage = self.root.join("stage").join(inside);
@@ -106,7 +107,7 @@ impl Tools {
         if to.is_dir() {
             return Ok(());
         }
-        // Made aside and moved into place: two workers may be at it.
+        // Made under another name and renamed: two workers may do this at once.
         let aside = to.with_file_name(format!("common-{:?}", std::thread::current().id()));
         fs::create_dir_all(&aside)?;
         for entry in fs::read_dir(from)? {

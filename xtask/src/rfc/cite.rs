@@ -1,13 +1,13 @@
 //! Citations in comments: `RFC 9293 MUST-58`, `RFC 5681 3.2-b`, several after commas or `and`.
 //!
 //! Called by: `mod.rs`, for each Rust file under crates/. A citation counts as one in a test if it
-//! stands in a file of tests, in an item under `#[cfg(test)]`, or in a crate that is there to test
+//! is in a file of tests, in an item under `#[cfg(test)]`, or in a crate that exists to test
 //! others.
 
 use super::requirements::is_id;
 use crate::tidy::source::{Source, is_test, item_end, krate};
 
-/// Crates that are there to test others: their laws and worlds count as tests.
+/// Crates that exist to test others: their laws and worlds count as tests.
 const TEST_CRATES: &[&str] = &["sim", "testbed"];
 
 /// One requirement cited at one place.
@@ -36,8 +36,8 @@ pub(super) fn find(source: &Source) -> Vec<Citation> {
     found
 }
 
-/// The words of each comment with their lines; lines that follow each other are one comment, so
-/// that a citation may be broken.
+/// The words of each comment with their line numbers; consecutive lines are one comment, so that a
+/// citation may be wrapped.
 fn comments(text: &str) -> Vec<Vec<(usize, &str)>> {
     let mut all = Vec::new();
     let mut running: Vec<(usize, &str)> = Vec::new();

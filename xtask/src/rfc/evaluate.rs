@@ -5,7 +5,7 @@
 use super::cite::Citation;
 use super::requirements::{Document, Level, Requirement, Trouble};
 
-/// How many requirements of one level stand how.
+/// The number of requirements of one level in each standing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Count {
     pub(super) cited: usize,
@@ -19,14 +19,14 @@ impl Count {
     }
 }
 
-/// Of one document, or of all. What an RFC merely allows is not counted.
+/// Of one document, or of all. Requirements that an RFC only permits (MAY) are not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) must: Count,
     pub(super) should: Count,
 }
 
-/// What came out.
+/// The result.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
     /// In the order of the documents.
@@ -98,7 +98,7 @@ fn add(counts: &mut Counts, level: Level, standing: &Standing) {
     }
 }
 
-/// Citations of what no file lists.
+/// Citations that no file lists.
 fn unknown(documents: &[Document], citations: &[Citation]) -> Vec<Trouble> {
     let is_listed = |c: &&Citation| {
         let of = documents.iter().find(|d| d.rfc == c.rfc);

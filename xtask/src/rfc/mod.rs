@@ -1,8 +1,8 @@
 //! `cargo xtask rfc`: are the requirements that docs/rfc claims done in code and shown by a test?
 //!
-//! Called by: people, and `cargo xtask test`. Reads docs/rfc/*.toml and the comments under
-//! crates/; knows nothing of what the requirements mean. A MUST is one case: it passes if it is
-//! cited in code and in a test, or if it has an exception with a reason.
+//! Called by: people, and `cargo xtask test`. Reads docs/rfc/*.toml and the comments under crates/.
+//! It does not interpret the requirements. A MUST is one case: it passes if it is cited in code and
+//! in a test, or if it has an exception with a reason.
 
 mod cite;
 mod evaluate;
@@ -43,7 +43,7 @@ pub(crate) fn run(root: &Path, list: bool, tally: &mut Tally) -> Result<()> {
     })
 }
 
-/// One line a document and one for all: what is cited, excepted, missing.
+/// One line a document and one for all: counts of cited, excepted and missing.
 fn table(documents: &[Document], verdict: &Verdict) -> String {
     let head = "          MUST  cited  excepted  missing   SHOULD  cited  excepted  missing\n";
     let mut text = head.to_owned();
@@ -71,7 +71,7 @@ fn line(name: &str, counts: &Counts, title: &str) -> String {
     format!("{}\n", line.trim_end())
 }
 
-/// Every requirement with the places that cite it, for those who want to read along.
+/// Every requirement with the places that cite it.
 fn listed(documents: &[Document], citations: &[Citation]) -> String {
     let mut text = String::new();
     for document in documents {

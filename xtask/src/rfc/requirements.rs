@@ -1,7 +1,7 @@
-//! What docs/rfc claims: one TOML file for each RFC, an entry for each requirement.
+//! The requirements of docs/rfc: one TOML file for each RFC, an entry for each requirement.
 //!
-//! Called by: `mod.rs`. The form is described in docs/rfc/README.md; what breaks it is a trouble
-//! that says what to write instead.
+//! Called by: `mod.rs`. docs/rfc/README.md describes the form; a violation is a trouble that says
+//! what to write instead.
 
 use crate::tree::Tree;
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 const FOLDER: &str = "docs/rfc/";
 
-/// How strongly the RFC asks.
+/// The level of a requirement.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 pub(super) enum Level {
     #[serde(rename = "MUST")]
@@ -42,10 +42,10 @@ impl Level {
 pub(super) struct Requirement {
     /// The RFC's own number (`MUST-58`), or its section and a letter (`3.2-b`).
     pub(super) id: String,
-    /// Where the RFC says it; left out where the id begins with it.
+    /// The section of the RFC; left out where the id begins with it.
     section: Option<String>,
     pub(super) level: Level,
-    /// What it asks, in our own words.
+    /// The requirement, in our own words.
     pub(super) text: String,
     /// Why it is not done, or cannot be shown by a test.
     pub(super) exception: Option<String>,
@@ -72,7 +72,7 @@ pub(super) struct Document {
     pub(super) requirements: Vec<Requirement>,
 }
 
-/// Something to fix, and where.
+/// Something to fix, and its place.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Trouble {
     pub(super) place: String,
@@ -85,7 +85,7 @@ impl Trouble {
     }
 }
 
-/// All documents, in the order of their numbers, and what is wrong with their files.
+/// All documents, in the order of their numbers, and the errors in their files.
 pub(super) fn read(tree: &Tree) -> (Vec<Document>, Vec<Trouble>) {
     let (mut documents, mut troubles) = (Vec::new(), Vec::new());
     for (path, text) in tree.ending(".toml").filter(|(path, _)| path.starts_with(FOLDER)) {

@@ -1,7 +1,7 @@
 //! Reads what Rust's test programs print and adds it up: passed, failed, ignored.
 //!
-//! A program that dies without its `test result:` line counts as one failure, and so does a
-//! `cargo test` that fails although every program was content (it did not compile).
+//! A program that dies without its `test result:` line counts as one failure, and so does a `cargo
+//! test` that fails although every program passed (it did not compile).
 
 use crate::report::Tally;
 
@@ -19,7 +19,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Take a line; true if a person wants to see it.
+    /// Take a line; returns whether to print it.
     pub(super) fn take(&mut self, line: &str) -> bool {
         if line.starts_with("running ") && (line.ends_with(" tests") || line.ends_with(" test")) {
             self.died += u64::from(self.open);
@@ -67,7 +67,7 @@ impl Reader {
         }
     }
 
-    /// Everything was read; `succeeded` is cargo's own verdict on `command`.
+    /// Everything was read; `succeeded` is the exit status of `command`.
     pub(super) fn finish(self, succeeded: bool, command: &str, tally: &mut Tally) {
         tally.passed += self.passed;
         for name in &self.failed {

@@ -1,7 +1,7 @@
 //! `cargo xtask test`: format, clippy, tidy, rfc, every test of the workspace, loom, interop.
 //!
-//! Called by: people and `.ci/run`. Each step says how long it took; nothing stops at the first
-//! failure, so that one run shows all failures.
+//! Called by: people and `.ci/run`. Each step prints its elapsed time; a failure does not stop the
+//! others, so that one run shows all failures.
 
 mod libtest;
 
@@ -48,7 +48,7 @@ pub(crate) fn run(root: &Path, install: bool, tally: &mut Tally) -> Result<()> {
     interop::run(root, &suites, None, false, tally)
 }
 
-/// The workspace of fuzz/, which is no part of the other: its style, and every target on its seeds.
+/// The separate workspace of fuzz/: its style, and every target on its seeds.
 fn fuzz_targets(root: &Path, tally: &mut Tally) -> Result<()> {
     let manifest = ["--manifest-path", "fuzz/Cargo.toml"];
     let target = Metadata::read(root)?.target_directory.join("fuzz").join("plain");
@@ -91,7 +91,7 @@ pub(crate) fn loom(root: &Path, tally: &mut Tally) -> Result<()> {
                     .arg("--target-dir")
                     .arg(metadata.target_directory.join("loom"))
                     .env("RUSTFLAGS", "--cfg loom")
-                    // Exploring takes a second; optimising fully would take minutes.
+                    // Exploring takes a second; full optimisation would take minutes.
                     .env("CARGO_PROFILE_RELEASE_LTO", "off")
                     .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
                     .env("CARGO_PROFILE_RELEASE_DEBUG", "false")

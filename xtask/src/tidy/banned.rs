@@ -1,6 +1,6 @@
-//! What library code does not use, and what it uses instead. Test code is free of most of it.
+//! Items that library code must not use, and their replacements. Most bans do not apply to tests.
 //!
-//! A line of the table is a text that must not occur, where, and its replacement.
+//! A row of the table is a banned text, its scope, and what to use instead.
 
 use super::source::{Source, has_word};
 use super::{Finding, Project};
@@ -10,7 +10,7 @@ use super::{Finding, Project};
 enum Scope {
     /// All code, tests included.
     All,
-    /// Code that is no test, outside programs.
+    /// Code outside tests and programs.
     Libraries,
     /// Crates that get time and randomness as arguments.
     Deterministic,
@@ -44,7 +44,7 @@ const ASYNC: &[&str] = &[
     "bench",
     "examples",
 ];
-/// Crates that are programs, or the `main` of some: they print, and they end.
+/// Crates that are programs, or the `main` of some: they may print and exit.
 const PROGRAMS: &[&str] = &["cli", "bench", "examples", "xtask", "lab", "fuzz", "testbed"];
 
 const BANS: &[(&str, Scope, &str)] = &[

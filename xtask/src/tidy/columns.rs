@@ -9,7 +9,7 @@ pub(super) fn check(project: &Project) -> Vec<Finding> {
     for source in &project.sources {
         for (index, line) in source.text.lines().enumerate() {
             let columns = line.chars().count();
-            // An address cannot be broken.
+            // A URL cannot be broken.
             if columns > MAX_COLUMNS && !line.contains("://") {
                 let what = format!("{columns} columns, {MAX_COLUMNS} allowed");
                 let key = "columns";

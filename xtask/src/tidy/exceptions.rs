@@ -1,7 +1,7 @@
-//! The exceptions to tidy's rules. Each names the check, the file, the key that the finding
-//! carries (a function, a pattern, a package) and why the rule gives way there.
+//! The exceptions to tidy's rules. Each names the check, the file, the key of the finding (a
+//! function, a pattern, a package) and the reason.
 //!
-//! An exception that no finding needs any more is itself a finding.
+//! An exception that no finding needs is itself a finding.
 
 use super::Finding;
 

@@ -1,13 +1,13 @@
 //! The import law: which crate may import which. No layer imports a layer.
 //!
-//! Checked against the manifests as cargo reads them; dev-dependencies are free, because a test
-//! may join what the code keeps apart. ARCHITECTURE.md shows the same table to people, and is
-//! checked to be the same.
+//! The manifests are checked as cargo reads them. Dev-dependencies are free, because a test may
+//! join layers that the code keeps apart. ARCHITECTURE.md has the same table for people, and is
+//! checked to be equal.
 
 use super::source::krate;
 use super::{Finding, Project};
 
-/// What a crate may import of ours.
+/// Which of our crates a crate may import.
 enum May {
     Only(&'static [&'static str]),
     Everything,
@@ -19,7 +19,7 @@ const LAYERS: &[&str] = &["base", "mbuf", "wire", "bpf", "tcp", "inet", "device"
 const SIMULATED: &[&str] =
     &["base", "mbuf", "wire", "bpf", "tcp", "inet", "device", "stack", "link"];
 
-/// Folder under crates/ (or at the root), and its right-hand column.
+/// Folder under crates/ (or at the root), and the crates it may import.
 const LAW: &[(&str, May)] = &[
     ("base", Only(&[])),
     ("mbuf", Only(&["base"])),
@@ -50,7 +50,7 @@ const LAW: &[(&str, May)] = &[
     ("xtask", Only(&[])),
 ];
 
-/// Crates that take nothing from outside either: core alone.
+/// Crates without outside dependencies either: core alone.
 const CORE_ONLY: &[&str] = &["base"];
 
 pub(super) fn check(project: &Project) -> Vec<Finding> {
@@ -84,7 +84,8 @@ pub(super) fn check(project: &Project) -> Vec<Finding> {
 
 const MAP: &str = "ARCHITECTURE.md";
 
-/// The table people read says the same: a row for each crate of the law, the right column equal.
+/// Checks that the table in ARCHITECTURE.md has a row for each crate of the law, with the same
+/// imports.
 pub(super) fn documented(text: &str) -> Vec<Finding> {
     let rows: Vec<(usize, Vec<&str>)> = text
         .lines()
@@ -117,7 +118,7 @@ pub(super) fn documented(text: &str) -> Vec<Finding> {
     findings
 }
 
-/// Does importing our own package `name` break the law? What, and what to do.
+/// Does importing our own package `name` break the law? Returns what is wrong and the remedy.
 fn ours(folder: &str, may: &May, name: &str) -> Option<(String, String)> {
     let target = name.strip_prefix("wirespeed-").unwrap_or(name);
     match may {

@@ -18,7 +18,7 @@ pub(super) struct Licences {
     pub(super) exceptions: Vec<Allowed>,
 }
 
-/// A licence allowed to one package alone.
+/// A licence allowed for one package only.
 #[derive(Deserialize)]
 pub(super) struct Allowed {
     #[serde(rename = "crate", alias = "name")]

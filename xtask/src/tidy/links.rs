@@ -1,4 +1,4 @@
-//! Links between the project's documents lead somewhere.
+//! Links between the project's documents point to existing files.
 
 use super::{Finding, Project};
 

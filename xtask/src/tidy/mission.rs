@@ -1,10 +1,10 @@
-//! docs/mission.md holds every line of the mission, each with the command that shows it, the test
-//! that guards it and the figure reached, or the issue that will bring them. No line is dropped.
+//! docs/mission.md has every line of the mission, each with the command that shows it, the test
+//! that guards it and the figure reached, or the issue that will add them. No line is dropped.
 
 use super::{Finding, Project};
 
 const PATH: &str = "docs/mission.md";
-/// How many lines each of the five background documents gave.
+/// The number of lines from each of the five background documents.
 const LINES: &[(usize, usize)] = &[(0, 26), (1, 9), (2, 11), (3, 14), (4, 6)];
 const COLUMNS: &[&str] = &["id", "line", "issue", "command", "test", "figure"];
 

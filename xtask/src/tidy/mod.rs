@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: the project's rules as checks over its sources, one module a rule.
 //!
-//! A check is a function from what was read to findings; a finding says where and what to do.
-//! An exception is a line in `exceptions.rs` with its reason.
+//! A check is a function from the project to findings; a finding says where and what to do. An
+//! exception is a line in `exceptions.rs` with its reason.
 
 mod banned;
 mod columns;
@@ -27,7 +27,7 @@ use anyhow::Result;
 use source::Source;
 use std::path::Path;
 
-/// What a check looks at.
+/// The input of a check.
 pub(crate) struct Project {
     tree: Tree,
     sources: Vec<Source>,
@@ -50,7 +50,7 @@ pub(crate) struct Finding {
     key: String,
     what: String,
     remedy: String,
-    /// A warning is printed and fails nothing.
+    /// A warning is printed but does not fail.
     warning: bool,
 }
 

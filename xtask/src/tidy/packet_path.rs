@@ -1,10 +1,10 @@
 //! Files that every packet passes through: no dynamic dispatch, no allocation, no formatting, no
-//! lock. The rules of the path are plain calls with values in registers.
+//! lock.
 
 use super::source::has_word;
 use super::{Finding, Project};
 
-/// The path, in the order a packet meets it.
+/// The files of the path, in the order in which a packet meets them.
 const FILES: &[&str] = &[
     "crates/stack/src/rx.rs",
     "crates/stack/src/tx.rs",
@@ -27,7 +27,7 @@ const FILES: &[&str] = &[
     "crates/stack/src/stamp.rs",
 ];
 
-/// What must not be there, and what to use instead.
+/// Banned words, and what to use instead.
 const WORDS: &[(&str, &str)] = &[
     ("dyn", "dispatch once a burst in the joining file, by enum or generics"),
     ("Box", "keep it in the connection or the table, made when that is made"),
@@ -57,7 +57,7 @@ pub(super) fn check(project: &Project) -> Vec<Finding> {
     findings
 }
 
-/// A file of a crate that exists but is not where the list says: the list guards nothing there.
+/// A listed file that does not exist although its crate does: the list then checks nothing there.
 fn gone(project: &Project, path: &str) -> Option<Finding> {
     let (folder, _) = path.rsplit_once('/')?;
     project.tree.has_folder(folder).then(|| {

@@ -1,4 +1,4 @@
-//! Files stay readable in one sitting: a warning past 600 lines, a failure past 1000.
+//! Files stay short: a warning past 600 lines, a failure past 1000.
 
 use super::{Finding, Project};
 

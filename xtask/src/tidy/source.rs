@@ -1,4 +1,4 @@
-//! Rust source as checks want it: text without comments and literals, with test code apart.
+//! Rust source for the checks: text without comments and literals, with test code separated.
 //!
 //! A small lexer, not a parser: it knows comments, strings, raw strings, character literals and
 //! braces. That is enough on code that rustfmt has laid out.

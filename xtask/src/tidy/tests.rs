@@ -37,7 +37,7 @@ fn package(folder: &str, dependencies: &[(&str, Option<&str>, bool)]) -> Project
     project
 }
 
-/// What is found, as `line key`.
+/// The findings, as `line key`.
 fn found(findings: &[Finding]) -> Vec<String> {
     findings.iter().map(|f| format!("{} {}", f.line, f.key)).collect()
 }
@@ -71,7 +71,7 @@ fn an_item_ends_at_its_brace_or_semicolon() {
     assert_eq!(item_end(&["mod tests;", "x"], 0), 0);
 }
 
-/// What the manifests break of the import law; these projects have no map to compare.
+/// Findings about the manifests only; these projects have no table to compare.
 fn law(project: &Project) -> Vec<Finding> {
     imports::check(project).into_iter().filter(|f| f.path != "ARCHITECTURE.md").collect()
 }
@@ -241,7 +241,7 @@ fn the_packet_path_has_no_allocation() {
     let findings = packet_path::check(&project(&[("crates/stack/src/rx.rs", text)]));
     let failures: Vec<Finding> = findings.iter().filter(|f| !f.warning).cloned().collect();
     assert_eq!(found(&failures), ["2 dyn", "2 Vec", "3 vec!", "3 format!"]);
-    // tx.rs is on the list, its folder exists, and it does not.
+    // tx.rs is on the list and its folder exists, but the file does not.
     assert!(findings.iter().any(|f| f.warning && f.key.ends_with("tx.rs")));
 }
 

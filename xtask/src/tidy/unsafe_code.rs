@@ -1,6 +1,6 @@
-//! `unsafe` only where the house allows it: buffers, devices, the SIMD sums, the filter compiler
-//! and the door to libpcap, the C interface. Tests of other crates are held to it too, and every
-//! manifest takes the lint.
+//! `unsafe` is allowed only in buffers, devices, the SIMD sums, the filter compiler, the calls of
+//! libpcap, and the C interface. Tests of other crates are checked too, and every manifest must
+//! take the lint.
 
 use super::source::has_word;
 use super::{Finding, Project};

@@ -1,9 +1,9 @@
 //! The three passes over a segment's bytes without a stack: copied in with a sum, summed, copied
 //! out. Called by `bytes.rs`.
 //!
-//! Buffers lie as packet buffers do, and order and memory are those of the transfer of the row
-//! `memory MTU 1500`: what the wire holds is written, then all of it verified with its headers,
-//! then all of it read, from and to 128 KB of an application at either end.
+//! Buffers are laid out like packet buffers, and order and memory are those of the transfer of the
+//! row `memory MTU 1500`: a wireful of segments is written, then all of it is verified with its
+//! headers, then all of it is read, from and to 128 KB of an application at either end.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::measure::{Measurement, pattern, thread_cpu_s};
 const SEGMENT: usize = 1448;
 /// A TCP header with timestamps, which is summed with its payload.
 const HEADER: usize = 32;
-/// Of a packet buffer of 2 KB: its stride, and where its payload begins.
+/// The stride of a packet buffer of 2 KB, and the offset of its payload.
 const STRIDE: usize = 33 * 64;
 const PAYLOAD_AT: usize = 64 + 128;
 /// Segments that the wire in memory holds: 256 KB of frames of 1514 bytes.
@@ -26,7 +26,7 @@ const UNIT: usize = (256 << 10) / 1514;
 const APPLICATION: usize = (128 << 10) / SEGMENT;
 const LINE: usize = 64;
 
-/// Who makes the passes.
+/// The implementation of the passes.
 pub(super) struct Kernels {
     ladder: Ladder,
     copy: fn(&[u8], &mut [u8]),
@@ -34,12 +34,12 @@ pub(super) struct Kernels {
 }
 
 impl Kernels {
-    /// What the stack does on this machine.
+    /// The stack's choice on this machine.
     pub(super) fn ours() -> Kernels {
         Kernels { ladder: Ladder::best(), copy: mbuf::copy, name: "ours" }
     }
 
-    /// Sums by AVX2, and the copy by the C library: what the stack did before it had others.
+    /// Sums by AVX2, and the copy by the C library: the stack's former choice.
     pub(super) fn avx2() -> Result<Kernels> {
         ensure!(Ladder::available().any(|rung| rung == Ladder::Avx2), "needs AVX2");
         let copy = |from: &[u8], to: &mut [u8]| to.copy_from_slice(from);
@@ -68,7 +68,7 @@ impl Passes {
         }
     }
 
-    /// For so long; `units` counts segments.
+    /// Run for this long; `units` counts segments.
     pub(super) fn run(&mut self, seconds: f64) -> Measurement {
         const ROUNDS_A_LOOK: u64 = 4;
         let limit = Duration::from_secs_f64(seconds);

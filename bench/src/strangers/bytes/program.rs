@@ -1,4 +1,4 @@
-//! `wirespeed ttcp`, built as users build it, and what its document says. Called by `bytes.rs`.
+//! `wirespeed ttcp`, built as users build it, and its JSON document. Called by `bytes.rs`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::measure::Measurement;
 /// The program.
 pub(super) struct Ttcp(PathBuf);
 
-/// What is read of its document.
+/// The fields that are read.
 #[derive(Deserialize)]
 struct Document {
     bytes: u64,
@@ -34,7 +34,7 @@ impl Ttcp {
         Ok(Ttcp(program.with_file_name("wirespeed")))
     }
 
-    /// A transfer of so many seconds with these options.
+    /// A transfer of this many seconds with these options.
     pub(super) fn run(&self, options: &[&str], seconds: f64) -> Result<Measurement> {
         let out = Command::new(&self.0)
             .args(["ttcp", "--json", "--seconds", &seconds.to_string()])

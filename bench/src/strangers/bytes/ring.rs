@@ -1,10 +1,11 @@
-//! What two cores can move through a ring when they do nothing else: one copies from its
-//! application's memory into buffers, the other out of them into its own. Called by `bytes.rs`.
+//! The rate at which two cores can move bytes through a ring when they do nothing else: one copies
+//! from its application's memory into buffers, the other out of them into its own. Called by
+//! `bytes.rs`.
 //!
-//! As in a transfer over the wire in memory, segments of 1448 bytes lie in buffers of 2 KB, 256 KB
-//! of them are on the way at most, bursts are of 64, and buffers that were used come back to be
-//! used again. No sums, no headers, no window: what this reaches is what lines cost that go from
-//! one core's cache to the other's, and back to be written again.
+//! As in a transfer over the wire in memory, segments of 1448 bytes are in buffers of 2 KB, at most
+//! 256 KB of them are in flight, bursts are of 64, and used buffers return to the writer. There are
+//! no sums, no headers and no window: the result shows the cost of cache lines that go from one
+//! core to the other and back.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -16,17 +17,17 @@ use crate::measure::{Measurement, pattern, pin};
 
 const SEGMENT: usize = 1448;
 const BURST: usize = 64;
-/// Segments on the way at most: 256 KB.
+/// Segments in flight at most: 256 KB.
 const WINDOW: usize = (256 << 10) / SEGMENT;
 /// Bytes of the application's memory at either end.
 const APPLICATION: usize = 128 << 10;
 
-/// A buffer whose payload begins a cache line, an odd number of lines long, like those of packets.
+/// A buffer whose payload begins at a cache line, an odd number of lines long, like packet buffers.
 #[repr(align(64))]
 struct Buffer([u8; 33 * 64]);
 
-/// For so long, the writer on the first of these cores and the reader on the second. `units` counts
-/// segments.
+/// Run for this long, the writer on the first of these cores and the reader on the second. `units`
+/// counts segments.
 pub(super) fn run([writer, reader]: [usize; 2], seconds: f64) -> Result<Measurement> {
     let (mut free_home, free) = RingBuffer::new(WINDOW);
     for _ in 0..WINDOW {
@@ -85,13 +86,13 @@ fn write(
     sent
 }
 
-/// Empty buffers until the other end is gone and nothing is left; returns how many, and in which
+/// Empty buffers until the other end is gone and nothing is left; returns how many, and in what
 /// time.
 fn read(mut filled: Consumer<Box<Buffer>>, mut free: Producer<Box<Buffer>>) -> (u64, f64) {
     let mut into = vec![0; APPLICATION];
     let (start, mut received) = (Instant::now(), 0);
     loop {
-        // Before the look: what was sent last is seen then.
+        // Checked before the read, so that the last buffers are not missed.
         let is_over = filled.is_abandoned();
         match filled.read_chunk(BURST.min(filled.slots())) {
             Ok(buffers) if !buffers.is_empty() => {
@@ -109,7 +110,7 @@ fn read(mut filled: Consumer<Box<Buffer>>, mut free: Producer<Box<Buffer>>) -> (
     (received, start.elapsed().as_secs_f64())
 }
 
-/// All at once, so that the other end sees a burst; returns how many.
+/// Push all at once, so that the other end sees a burst; returns how many.
 fn push(
     ring: &mut Producer<Box<Buffer>>,
     count: usize,

@@ -3,11 +3,11 @@
 //! 4.10).
 //!
 //! Called by: the oracles, after each step of a host. RFC 5681 section 3.1, with the estimate of
-//! bytes in flight of RFC 6675 ("pipe"). The window may shrink below what is in flight, and
+//! bytes in flight of RFC 6675 ("pipe"). The window may shrink below the bytes in flight, and
 //! segments deemed lost or delivered may turn out not to be. So a connection is checked when it
 //! sent something, undid no reduction, had no time-out, sent no probe, and has more in flight than
 //! at the last check. Without SACK the bytes in flight are an estimate: a duplicate ACK may be for
-//! another segment than it is counted for.
+//! another segment than the one it is counted for.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ struct Last {
     /// Bytes sent for the first time, and segments sent again.
     sent: (u64, u32),
     cwnd: u64,
-    /// Reductions taken back, time-outs, and probes, which may be beyond the window.
+    /// Undone reductions, time-outs, and probes, which may be beyond the window.
     turns: (u32, u32, u32),
 }
 
@@ -28,8 +28,8 @@ struct Last {
 #[derive(Debug, Default)]
 pub(crate) struct Cwnd {
     last: BTreeMap<usize, Last>,
-    /// The largest segment size of each so far: a path that becomes narrower leaves the window,
-    /// which counts bytes, as it is.
+    /// The largest segment size of each so far: when a path becomes narrower, the window, which
+    /// counts bytes, does not change.
     largest_mss: BTreeMap<usize, u64>,
 }
 
@@ -39,7 +39,7 @@ impl Cwnd {
         // RFC 6928 section 2: ten segments, 14,600 bytes or two segments; four to spare.
         let mss = self.largest_mss.entry(look.index).or_default();
         *mss = (*mss).max(info.snd_mss as u64);
-        // BBR counts what is SACKed as well.
+        // BBR also counts SACKed bytes.
         let sacked = if info.algorithm == "bbr" { u64::from(info.in_flight) } else { 0 };
         let grown = 14_600.max(2 * *mss) + info.bytes_acked + sacked + 4 * *mss;
         if info.cwnd > grown {
@@ -59,10 +59,10 @@ impl Cwnd {
             .last
             .insert(look.index, Last { pipe, cwnd: info.cwnd, sent, turns })
             .unwrap_or_default();
-        // What is sent is whole segments, a probe may be one more; SYN and FIN take a byte each. It
+        // Whole segments are sent, a probe may be one more, and SYN and FIN take a byte each. They
         // may have been sent before the window was reduced.
         let most = info.cwnd.max(before.cwnd) + 2 * info.snd_mss as u64 + 2;
-        // One retransmission leaves whatever the window says.
+        // One retransmission is sent whatever the window is.
         let has_sent = sent.0 != before.sent.0 || sent.1 > before.sent.1 + 1;
         let judged = has_sent && turns == before.turns;
         if judged && pipe > before.pipe && u64::from(pipe) > most {

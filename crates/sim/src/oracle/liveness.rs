@@ -17,10 +17,10 @@ struct Last {
     at: Instant,
 }
 
-/// The bound, and what was seen of each connection.
+/// The bound, and the last progress of each connection.
 #[derive(Debug)]
 pub(crate) struct Liveness {
-    /// No bound holds before the network is whole.
+    /// No bound holds before the network has recovered.
     from: Instant,
     bound: Duration,
     last: Vec<Last>,

@@ -1,4 +1,4 @@
-//! What an oracle looks at, and how it names an end in a message.
+//! The input of an oracle, and the text about an end in a message.
 //!
 //! Called by: the oracles.
 

@@ -59,7 +59,7 @@ impl Oracles {
         memory::check_connection(look)
     }
 
-    /// The same for what belongs to no connection.
+    /// The same for a host's state that belongs to no connection.
     pub(crate) fn stepped_host(
         &mut self,
         host: &Host,

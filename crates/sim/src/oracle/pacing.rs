@@ -1,9 +1,9 @@
-//! Pacing: data leaves no faster than the connection says that it sends, but for a burst.
+//! Pacing: a connection sends no faster than its pacing rate, except for a burst.
 //!
 //! Called by: the oracles, with each segment that a host sends and after each step of a host.
 //! The law: in any interval a connection sends no more bytes of payload than its pacing rate times
-//! the interval and a burst; a leaky bucket says the same of all intervals at once. A connection
-//! that names no rate, because its way is short, is not looked at.
+//! the interval, and a burst. A leaky bucket checks all intervals at once. A connection without a
+//! pacing rate, because its round trip is short, is not checked.
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
@@ -14,10 +14,10 @@ use super::look::Look;
 use crate::seen::Seen;
 use crate::violation::Violation;
 
-/// What may leave at once: a super-segment, and what was released with it.
+/// What may leave at once: a super-segment, and the frames released with it.
 const BURST_BYTES: f64 = (2 * 65_536) as f64;
-/// And what is due in this time, in seconds: departures share a quantum of a quarter of it, and a
-/// tick of the timer wheel may pass before more is made.
+/// And what is due in this time, in seconds: departures are rounded to a quarter of it, and a tick
+/// of the timer wheel may pass before more segments are made.
 const TICK: f64 = (1u64 << 20) as f64 / 1e9;
 
 /// A bucket that fills with what is sent and leaks at the pacing rate.
@@ -29,9 +29,9 @@ struct Bucket {
     peak: f64,
     level: f64,
     at: Instant,
-    /// What came in since the last step.
+    /// Bytes sent since the last step.
     fresh: f64,
-    /// Where the stream ended at the last step, in bytes.
+    /// The end of the stream at the last step, in bytes.
     sent: u64,
 }
 
@@ -47,11 +47,11 @@ impl Bucket {
         self.at = now;
     }
 
-    /// A step is over: the stream is acknowledged up to `acked` and sent up to `sent`, and goes on
-    /// at `rate`. Returns the bytes above what may be there; zero if all is well.
+    /// A step is over: the stream is acknowledged up to `acked` and sent up to `sent`, and `rate`
+    /// applies from now on. Returns the bytes above the allowed level; zero if there are none.
     fn step(&mut self, acked: u64, sent: u64, rate: f64) -> f64 {
         if acked >= self.sent {
-            // Nothing was on its way for a moment: what follows is a burst of its own.
+            // Nothing was in flight for a moment: what follows is a new burst.
             self.level = self.level.min(self.fresh);
         }
         self.peak = self.peak.max(rate);
@@ -98,7 +98,7 @@ impl Pacing {
 mod tests {
     use super::*;
 
-    /// A byte each 1,000 ns; something is always on its way.
+    /// A byte each 1,000 ns; something is always in flight.
     fn over(sends: impl IntoIterator<Item = (u64, u32)>) -> f64 {
         let (mut bucket, mut sent, mut most) = (Bucket::default(), 0, 0.0f64);
         bucket.step(0, 1, 1e6);

@@ -2,7 +2,7 @@
 //! gracefully.
 //!
 //! Called by: the oracles, once every connection has ended. The bytes were compared when they were
-//! read; what is left is how many there were, and how both ends ended.
+//! read; this file checks how many there were, and how both ends ended.
 
 use super::look::story;
 use crate::app::{Endpoint, Phase};

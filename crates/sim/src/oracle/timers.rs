@@ -1,5 +1,5 @@
-//! Timers are sane: what is in flight has a deadline, time-outs are within their bounds, no round
-//! trip is shorter than the path.
+//! Timers are sane: data in flight has a deadline, time-outs are within their bounds, no round trip
+//! is shorter than the path.
 //!
 //! Called by: the oracles, after each step of a host. RFC 6298 sections 2.3 to 2.5.
 
@@ -8,7 +8,7 @@ use base::Instant;
 use super::look::Look;
 use crate::violation::Violation;
 
-/// State-free so far.
+/// No state so far.
 #[derive(Debug, Default)]
 pub(crate) struct Timers;
 

@@ -14,14 +14,14 @@ use wire::tcp::Flags;
 use crate::seen::Seen;
 use crate::violation::Violation;
 
-/// What is known of what one end of a connection sends.
+/// What one end of a connection has offered.
 #[derive(Clone, Copy, Debug, Default)]
 struct Side {
     /// From its SYN.
     offered_scale: Option<WindowScale>,
     /// The furthest right edge it has offered.
     edge: Option<SeqNumber>,
-    /// The furthest right edge that its offers brought to the other end.
+    /// The furthest right edge that the other end has received.
     arrived_edge: Option<SeqNumber>,
 }
 
@@ -48,7 +48,7 @@ impl Window {
         Ok(())
     }
 
-    /// Note a segment of an adversary without checking it.
+    /// Record a segment of an adversary without checking it.
     pub(crate) fn reported(&mut self, seen: &Seen) {
         if seen.flags.contains(Flags::SYN) {
             let side = self.sides.entry((seen.src, seen.dst)).or_default();
@@ -67,7 +67,8 @@ impl Window {
         if !seen.flags.contains(Flags::ACK) || seen.flags.contains(Flags::RST) {
             return None;
         }
-        // Scaled if both SYNs said so, and never in a SYN itself (RFC 7323 section 2.2).
+        // The field is scaled if both SYNs had the option, and never in a SYN itself (RFC 7323
+        // section 2.2).
         let scale =
             |src, dst| self.sides.get(&(src, dst)).and_then(|side: &Side| side.offered_scale);
         let scale = match (scale(seen.src, seen.dst), scale(seen.dst, seen.src)) {

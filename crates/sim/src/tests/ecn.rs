@@ -1,4 +1,4 @@
-//! Explicit congestion notification over the model of a path: a queue that marks loses nothing and
+//! Explicit congestion notification over the model of a path: a marking queue loses nothing and
 //! carries as much.
 
 use link::Aqm;
@@ -24,8 +24,9 @@ fn codel_that_marks_loses_nothing_and_carries_as_much() {
         (Algorithm::Cubic, 1, false, 0.01),
         (Algorithm::Cubic, 1, true, 0.01),
         (Algorithm::Cubic, 4, false, 0.01),
-        // It climbs back for some forty round trips, and begins half of one later: the peer echoes
-        // until CWR is there, and no echo makes a window grow (RFC 3168 section 6.1.2).
+        // NewReno climbs back for some forty round trips, and begins half a round trip later: the
+        // peer echoes until CWR arrives, and the window does not grow meanwhile (RFC 3168 section
+        // 6.1.2).
         (Algorithm::NewReno, 1, false, 0.04),
     ] {
         let drops = codel(algorithm, flows, false, tso);
@@ -36,12 +37,13 @@ fn codel_that_marks_loses_nothing_and_carries_as_much() {
         assert_eq!((marks.bottleneck.codel, marks.bottleneck.queue_full), (0, 0), "{case}");
         assert_eq!((marks.retransmits, marks.timeouts, marks.fast_recoveries), (0, 0, 0), "{case}");
         assert!(marks.share > drops.share - less, "{case}");
-        // It is the same law: the queue stays as short.
+        // It is the same AQM: the queue stays as short.
         assert!(marks.bottleneck.queue_bytes_max <= 2 * drops.bottleneck.queue_bytes_max, "{case}");
     }
 }
 
-/// Who did not ask is dropped as ever, and so is who would not slow down.
+/// Packets of a flow that did not ask for ECN are dropped, and so are those of BBR, which would not
+/// slow down.
 #[test]
 fn codel_that_marks_drops_what_is_not_capable() {
     let bbr = codel(Algorithm::Bbr, 1, true, false);

@@ -1,11 +1,11 @@
-//! Interrupt mitigation in virtual time: how often a receiver is interrupted at each level, and
-//! what that does to a transfer's time.
+//! Interrupt mitigation in virtual time: how often a receiver is interrupted at each level, and the
+//! effect on the time of a transfer.
 
 use super::*;
 use crate::interrupts::{Outcome, SEGMENT_BYTES, Transfer, measure};
 use device::mitigation::Level;
 
-/// So many full-size frames at 1 Gb/s.
+/// A transfer of this many full-size frames at 1 Gb/s.
 fn transfer(level: u8, frames: u64, cost: Cost) -> Outcome {
     let transfer = Transfer {
         interrupt: Level::new(level).expect("a level").threshold(),
@@ -29,7 +29,7 @@ fn each_level_halves_the_interrupts_of_bulk() {
             (0.85..1.1).contains(&(frames_each / expected)),
             "level {level}: {frames_each:.1} frames an interrupt"
         );
-        // The wire takes 120 ms; waiting for company costs a bulk transfer next to nothing.
+        // The wire takes 120 ms; coalescing costs a bulk transfer next to nothing.
         assert!(outcome.time < Duration::from_millis(130), "level {level}: {outcome:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! Paths that carry less than the sender's link: a router that tells, one that tells late, and
-//! black holes (RFC 1191, RFC 8201, RFC 4821).
+//! Paths with a smaller MTU than the sender's link: a router that reports it, one that reports it
+//! late, and black holes (RFC 1191, RFC 8201, RFC 4821).
 
 use tcp::MtuProbing;
 
@@ -7,7 +7,7 @@ use super::*;
 
 const BYTES: u64 = 3_000_000;
 
-/// Two hosts behind a router whose way to the second takes 1,000 bytes (1,300 with IPv6).
+/// Two hosts behind a router whose link to the second has an MTU of 1,000 bytes (1,300 with IPv6).
 fn routed(version: IpVersion, reports_from: Instant, mtu_probing: MtuProbing) -> World {
     let mut world = World::new(1, true, None);
     let hosts = (host(&mut world, 0), host(&mut world, 1));
@@ -31,7 +31,7 @@ fn routed(version: IpVersion, reports_from: Instant, mtu_probing: MtuProbing) ->
     world
 }
 
-/// Seconds until all has arrived; then the rest of the world's time, under every law.
+/// Seconds until all bytes have arrived; then runs the world to its end, under every law.
 fn seconds(world: &mut World) -> f64 {
     let latest = Instant::ZERO + Duration::from_secs(3000);
     let all = world.run_until_that(latest, |world| world.received(0) == BYTES);
@@ -64,8 +64,8 @@ fn a_black_hole_is_left_once_the_router_tells() {
     }
 }
 
-/// Time-outs find the hole, the first segments that fit it leave it, and larger ones are tried
-/// until the path is full.
+/// Time-outs find the black hole, the first segments that fit leave it, and larger ones are tried
+/// until the path MTU is reached.
 #[test]
 fn a_black_hole_that_never_tells_is_found() {
     for (version, fits) in [(IpVersion::V4, 1_000 - 52), (IpVersion::V6, 1_300 - 72)] {

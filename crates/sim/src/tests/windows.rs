@@ -1,10 +1,10 @@
-//! Windows that follow the path, and windows that are shut: what a sender sees of its peer's.
+//! Windows that follow the path, and closed windows, as the sender sees them.
 
 use super::*;
 use crate::goodput;
 
-/// With default settings the peer's window is never what holds the sender back: neither in slow
-/// start nor with a whole queue behind the bandwidth-delay product.
+/// With default settings the peer's window never limits the sender: neither in slow start nor with
+/// a full queue behind the bandwidth-delay product.
 #[track_caller]
 fn the_window_stays_ahead(rate_bps: u64, delay_ms: u64, length_ms: u64) {
     let path = Goodput::new(rate_bps, Duration::from_millis(delay_ms));
@@ -37,7 +37,8 @@ fn receive_auto_tuning_stays_ahead_at_10_gb_and_20_ms() {
     the_window_stays_ahead(10_000_000_000, 10, 400);
 }
 
-/// A sender, and a reader that stops for 5 s behind a buffer of 64 KB; what comes back may be cut.
+/// A sender, and a reader that stops for 5 s behind a buffer of 64 KB; the direction back may have
+/// an outage.
 fn stopped_reader(cut: Option<Outage>) -> World {
     let mut config = tcp::Config::default();
     config.set_fixed_buffers(BUFFER as u32, 1 << 20);
@@ -56,12 +57,12 @@ fn stopped_reader(cut: Option<Outage>) -> World {
 }
 
 const BUFFER: u64 = 65_536;
-/// Bytes that are read before the stop.
+/// Bytes read before the stop.
 const READ: u64 = 100_000;
-/// Of `path()`, and of a full packet on it and back, in milliseconds.
+/// Round trip of `path()` with a full packet on it, in milliseconds.
 const RTT_MS: f64 = 21.3;
 
-/// Runs until more than `bytes` have been read; the time in milliseconds.
+/// Run until more than `bytes` have been read; returns the time in milliseconds.
 fn until_read(world: &mut World, bytes: u64) -> f64 {
     let mut us = world.now().as_nanos() / 1000;
     while world.received(0) <= bytes {
@@ -71,7 +72,7 @@ fn until_read(world: &mut World, bytes: u64) -> f64 {
     us as f64 / 1000.0
 }
 
-/// RFC 9293 section 3.8.6.1: first after a time-out, then after twice as long each time.
+/// RFC 9293 section 3.8.6.1: the first probe after a time-out, then after twice as long each time.
 #[test]
 fn a_zero_window_is_probed_and_left_within_a_round_trip_of_its_update() {
     let mut world = stopped_reader(None);
@@ -102,11 +103,11 @@ fn a_zero_window_whose_update_is_lost_is_left_within_a_probe_interval() {
     end(&mut world).expect("every law holds");
 }
 
-/// The send buffer grows with cwnd: with little behind it the wire would run dry between ACKs.
+/// The send buffer grows with cwnd: with a small one the wire would run dry between ACKs.
 #[test]
 fn send_auto_tuning_keeps_the_wire_full() {
     let mut path = Goodput::new(1_000_000_000, Duration::from_millis(25));
-    // No loss: what is measured is the writer.
+    // No loss: the writer is measured.
     path.queue_bytes = 1 << 30;
     (path.from, path.length) = (Duration::from_millis(1_500), Duration::from_millis(2_000));
     let outcome = measure(&path).expect("streams are whole");

@@ -1,4 +1,4 @@
-//! Which checksum rung a stack takes: the best, one that was asked for, and what switches make of
+//! Which checksum rung a stack takes: the best one or the configured one, and how switches change
 //! it.
 
 use base::{Switch, Switches};

@@ -1,5 +1,5 @@
-//! What hostile and differential tests share: a stack whose wire the test holds at the other end,
-//! raw frames written byte by byte, and a small generator of random numbers.
+//! Shared by hostile and differential tests: a stack whose wire the test holds at the other end,
+//! raw frames written byte by byte, and a small random number generator.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -25,7 +25,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// From 0 up to, not including, `n`.
+    /// From 0 to `n`, `n` excluded.
     pub(super) fn below(&mut self, n: u32) -> u32 {
         (self.next() >> 32) as u32 % n.max(1)
     }
@@ -39,7 +39,7 @@ impl Rng {
     }
 }
 
-/// A TCP segment as it stands on the wire.
+/// A TCP segment as it is on the wire.
 #[derive(Clone, Debug)]
 pub(super) struct Tcp {
     pub(super) ports: (u16, u16),
@@ -54,7 +54,7 @@ pub(super) struct Tcp {
 }
 
 impl Tcp {
-    /// The segment's bytes, summed for these addresses.
+    /// The segment's bytes, with the checksum for these addresses.
     pub(super) fn bytes(&self, src: IpAddr, dst: IpAddr) -> Vec<u8> {
         let header_len = 20 + self.options.len();
         let mut out = vec![0; header_len];
@@ -83,7 +83,7 @@ pub(super) fn transport_sum(src: IpAddr, dst: IpAddr, protocol: u8, bytes: &[u8]
         .plus(Ladder::Word64.sum(bytes))
 }
 
-/// The timestamps option as every stack writes it.
+/// The timestamps option with the usual padding.
 pub(super) fn timestamps_option(value: u32, echo: u32) -> Vec<u8> {
     let mut out = vec![1, 1, 8, 10];
     out.extend_from_slice(&value.to_be_bytes());
@@ -91,7 +91,7 @@ pub(super) fn timestamps_option(value: u32, echo: u32) -> Vec<u8> {
     out
 }
 
-/// A stack, number 1, and the other end of its wire in the test's hands, number 2.
+/// A stack (end 1), and the other end of its wire, which the test holds (end 2).
 pub(super) struct Bench {
     pub(super) stack: Stack,
     pub(super) wire: mem::Mem,
@@ -109,7 +109,7 @@ impl Bench {
         Bench { stack: end.stack, wire, pool, ours: end.addr, theirs }
     }
 
-    /// The same, but nobody has told the stack who its neighbours are.
+    /// The same, without configured neighbours.
     pub(super) fn among_strangers(config: &PairConfig) -> Bench {
         let (left, wire) = mem::pair(&config.wire);
         let mut stack = Stack::new(config.stack.clone());
@@ -120,7 +120,7 @@ impl Bench {
         Bench { stack, wire, pool: Pool::new(256 << 20), ours, theirs }
     }
 
-    /// Poll, and take what was sent.
+    /// Poll, and return the frames that were sent.
     pub(super) fn poll(&mut self, now: Instant) -> Vec<Vec<u8>> {
         self.stack.poll(now);
         self.sent()
@@ -139,7 +139,7 @@ impl Bench {
         self.frame(wire::ipv4::TCP, &segment.bytes(self.theirs, self.ours))
     }
 
-    /// Put frames on the wire; `false` if it had no room for one.
+    /// Put a frame on the wire; `false` if it had no room.
     pub(super) fn inject(&mut self, frame: &[u8]) -> bool {
         let mut burst = Burst::new();
         burst.push(self.pool.copy_of(frame).expect("the peer's pool is large"));
@@ -147,7 +147,7 @@ impl Bench {
         burst.is_empty()
     }
 
-    /// Everything the stack has sent, with what waits in its burst.
+    /// Everything the stack has sent, including what waits in its burst.
     pub(super) fn sent(&mut self) -> Vec<Vec<u8>> {
         self.stack.flush();
         let mut frames = Vec::new();
@@ -165,7 +165,7 @@ impl Bench {
         }
     }
 
-    /// Inject, poll, and take what was sent in answer.
+    /// Inject a frame, poll, and return the frames sent in answer.
     pub(super) fn exchange(&mut self, frame: &[u8], now: Instant) -> Vec<Vec<u8>> {
         assert!(self.inject(frame));
         self.stack.poll(now);
@@ -192,7 +192,7 @@ pub(super) fn frame_between(src: IpAddr, dst: IpAddr, protocol: u8, transport: &
     })
 }
 
-/// Congestion experienced, as a router on the way would put it (RFC 3168 section 5).
+/// Set CE (congestion experienced), as a router on the path does (RFC 3168 section 5).
 pub(super) fn mark(frame: &mut [u8]) {
     if frame[14] >> 4 == 6 {
         frame[15] |= 0x30;
@@ -216,7 +216,7 @@ pub(super) fn number(frame: &mut [u8], id: u16) {
 }
 
 thread_local! {
-    /// Where frames are put together: a pool a frame would cost half a megabyte of zeros.
+    /// Frames are built here: a pool for each frame would have to zero half a megabyte.
     static POOL: core::cell::RefCell<Pool> = core::cell::RefCell::new(Pool::new(1 << 20));
 }
 

@@ -1,5 +1,5 @@
-//! Ports over devices that cannot wake, that end, that stand, that are shallow: how their driver
-//! idles, and what is reported of them.
+//! Ports over devices that cannot wake, that end, that stop transmitting, that have short queues:
+//! how their driver idles, and what is reported.
 
 use core::any::Any;
 use core::error::Error;
@@ -34,14 +34,14 @@ fn level(n: u8) -> Mitigation {
     Mitigation::Level(Level::new(n).expect("a level"))
 }
 
-/// A device that cannot wake, as those of the kernel: its frames are datagrams.
+/// A device that cannot wake, like those of the kernel: its frames are datagrams.
 struct Mute {
     socket: UnixDatagram,
     has_descriptor: bool,
     is_unfinished: bool,
 }
 
-/// One with a descriptor, and who sends to it.
+/// Such a device with a descriptor, and the socket that sends to it.
 fn mute() -> (Mute, UnixDatagram) {
     let (socket, other) = UnixDatagram::pair().expect("a pair of sockets");
     socket.set_nonblocking(true).expect("it is open");
@@ -90,7 +90,7 @@ impl Device for Mute {
     }
 }
 
-/// A device whose other end goes between the last look and the sleep.
+/// A device whose peer goes away between the last check and the sleep.
 struct Leaving {
     device: Box<dyn Device>,
     peer: Option<Box<dyn Any + Send>>,
@@ -198,7 +198,7 @@ fn a_frame_that_will_come_keeps_nobody_from_a_device_that_tells_of_none() {
     assert_eq!(stack.arm(Waker::noop()), Armed::Until(soon));
 }
 
-/// Else a stopped queue would keep its driver, and its processor.
+/// Otherwise a stopped queue would keep its driver, and its processor, busy.
 #[test]
 fn an_unfinished_device_is_looked_at_and_not_spun_for() {
     let (device, _other) = mute();
@@ -209,7 +209,8 @@ fn an_unfinished_device_is_looked_at_and_not_spun_for() {
     assert_eq!(awaited(&stack).len(), 1, "frames are heard of all the same");
 }
 
-/// Else who waits for room on one port would wait for the other's, which may never come.
+/// Otherwise a task that waits for room on one port would wait for room on the other, which may
+/// never come.
 #[test]
 fn a_port_that_stands_hides_no_other_ones_room() {
     let one = mem::Config { depth: 1, ..mem::Config::default() };

@@ -1,4 +1,4 @@
-//! Links between the frames of a burst: against the plain way, frame by frame.
+//! Links between the frames of a burst, compared with a search frame by frame.
 
 use base::IpVersion;
 use device::Burst;
@@ -9,7 +9,7 @@ use super::craft::{Rng, Tcp, frame_between};
 use crate::flows::{Flows, ports};
 use crate::pair::addresses;
 
-/// A frame of a flow, or one that stops every flow.
+/// A frame of a flow, or one that ends the links of every flow.
 fn frame(pool: &mut Pool, rng: &mut Rng, version: IpVersion) -> Mbuf {
     let [src, dst] = [2, 1].map(|end| addresses(end)[usize::from(version == IpVersion::V6)].addr);
     let segment = Tcp {

@@ -1,4 +1,5 @@
-//! Who follows a leader: peers that number their packets, push where they like, and alternate.
+//! Which segments follow a leader: peers that number their packets, set PSH anywhere, and
+//! alternate.
 
 use base::{Counter, DropReason, Instant, IpVersion, SeqNumber};
 use wire::tcp::Flags;
@@ -9,7 +10,7 @@ use crate::pair::PairConfig;
 
 const LEN: usize = 1_000;
 
-/// A stack with some connections, and what the peer of each sends next.
+/// A stack with some connections, and the next segment of each peer.
 struct Test {
     bench: Bench,
     now: Instant,
@@ -56,7 +57,7 @@ impl Test {
         self.next.push(Tcp { payload: vec![5; LEN], ..ack });
     }
 
-    /// The next segment of a flow; `change` may make another frame of it.
+    /// Send the next segment of a flow; `change` may modify the frame.
     fn send(&mut self, flow: usize, change: impl Fn(&mut Vec<u8>)) {
         let mut frame = self.bench.tcp_frame(&self.next[flow]);
         change(&mut frame);
@@ -64,7 +65,7 @@ impl Test {
         assert!(self.bench.inject(&frame));
     }
 
-    /// How many of what was sent followed.
+    /// Poll; returns how many segments followed.
     fn followed(&mut self) -> u64 {
         let of = |bench: &Bench| bench.stack.counters().of(Counter::TcpFollowed);
         let before = of(&self.bench);
@@ -91,7 +92,7 @@ fn numbered_packets_follow_whatever_their_numbers() {
     assert_eq!(test.followed(), 2, "those that have no number follow as before");
 }
 
-/// 65,536 numbers, the two zeros of one's-complement sums among them: each header verifies.
+/// 65,536 identifications, including both one's-complement zeros: each header verifies.
 #[test]
 fn no_number_of_a_sound_header_is_dropped() {
     let mut test = Test::new(IpVersion::V4, 1);
@@ -107,7 +108,7 @@ fn no_number_of_a_sound_header_is_dropped() {
     assert_eq!(test.bench.stack.drops().total(), 0);
 }
 
-/// Either field alone, and both so that they do not add up.
+/// Either field is changed alone, and both so that their sum differs.
 #[test]
 fn a_number_that_does_not_add_up_is_dropped_by_name_as_alone() {
     for (burst, at) in [(true, 18), (true, 19), (true, 24), (true, 25), (false, 18), (false, 25)] {
@@ -163,7 +164,7 @@ fn flows_that_alternate_find_their_leaders() {
             test.send(n % 8, |frame| number(frame, 100 + n as u16));
         }
         assert_eq!(test.followed(), 32, "{version:?}");
-        // A damaged one is dropped, and what is behind it in its flow waits for it.
+        // A damaged segment is dropped, and those behind it in its flow wait for it.
         for n in 0..12 {
             test.send(n % 2, |frame| {
                 if n == 4 {

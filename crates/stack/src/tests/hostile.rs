@@ -1,5 +1,5 @@
 //! Bad input on every layer: nothing panics, nothing leaks, every frame that was not delivered is
-//! under exactly one reason, every answer that a stranger can cause is rate-limited.
+//! counted under exactly one reason, every answer that a stranger can cause is rate-limited.
 
 mod attacks;
 mod bytes;
@@ -19,7 +19,7 @@ use crate::{ListenConfig, TcpHandle};
 
 pub(super) const NOW: Instant = Instant::from_nanos(5_000_000_000);
 
-/// A stack that listens and has one connection: its handle, and what the peer sends next.
+/// A stack that listens and has one connection: its handle, and the peer's next segment.
 fn established(config: &PairConfig, tcp: tcp::Config) -> (Bench, TcpHandle, Tcp) {
     let mut bench = Bench::new(config);
     let local = bench.listen_at(80);
@@ -31,7 +31,7 @@ fn established(config: &PairConfig, tcp: tcp::Config) -> (Bench, TcpHandle, Tcp)
     (bench, handle, next)
 }
 
-/// Open a connection from `port` without options: the peer's next segment.
+/// Open a connection from `port` without options; returns the peer's next segment.
 fn handshake(bench: &mut Bench, port: u16, now: Instant) -> Tcp {
     let syn = syn(port);
     let frame = bench.tcp_frame(&syn);
@@ -57,10 +57,10 @@ fn syn(port: u16) -> Tcp {
     }
 }
 
-/// Give one frame to the stack and settle its account: it was dropped under exactly one reason, or
-/// it was delivered: to TCP, to a UDP socket, to who finds neighbours, or answered as an echo
-/// request. Summed over frames: frames in == delivered + dropped. An answer that found no way out
-/// is a second packet with a reason of its own.
+/// Give one frame to the stack and check its counters: it was dropped under exactly one reason, or
+/// delivered to TCP, to a UDP socket or to neighbour discovery, or answered as an echo request.
+/// Summed over frames: frames in == delivered + dropped. An answer that could not be sent is a
+/// second packet with a reason of its own.
 fn account(bench: &mut Bench, frame: &[u8], now: Instant) -> Vec<Vec<u8>> {
     let totals = |bench: &Bench| {
         let (counters, drops) = (bench.stack.counters(), bench.stack.drops());
@@ -98,7 +98,7 @@ fn account(bench: &mut Bench, frame: &[u8], now: Instant) -> Vec<Vec<u8>> {
     sent
 }
 
-/// Close everything; no buffer of either pool is out afterwards.
+/// Close everything; afterwards no buffer of either pool is in use.
 fn nothing_is_left(bench: &mut Bench, handles: &[TcpHandle], mut now: Instant) {
     for &handle in handles {
         bench.stack.tcp_abort(handle);

@@ -1,5 +1,5 @@
-//! ICMP errors in and out, echoes, and what a forged message cannot do. RFC 792, RFC 4443, RFC 1122
-//! sections 3.2.2 and 4.2.3.9, RFC 1191, RFC 8201, RFC 5927.
+//! ICMP errors in both directions, echoes, and the limits of forged messages. RFC 792, RFC 4443,
+//! RFC 1122 sections 3.2.2 and 4.2.3.9, RFC 1191, RFC 8201, RFC 5927.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -19,7 +19,7 @@ pub(super) fn bench(version: IpVersion) -> Bench {
     Bench::new(&PairConfig { version, ..PairConfig::new([8, 9]) })
 }
 
-/// What an error is about, for either version.
+/// The kind of an error, for either version.
 #[derive(Clone, Copy)]
 pub(super) enum What {
     Unreachable(Unreachable),
@@ -54,7 +54,7 @@ pub(super) fn connect(bench: &mut Bench) -> (TcpHandle, Vec<u8>) {
     (handle, bench.sent().remove(0))
 }
 
-/// A connection that is open, with `bytes` in flight: the frames that carry them.
+/// Open a connection with `bytes` in flight; returns it and the frames that carry them.
 pub(super) fn in_flight(bench: &mut Bench, bytes: usize) -> (TcpHandle, Vec<Vec<u8>>) {
     let (handle, syn) = connect(bench);
     let (header, _) = parse_tcp(&syn).expect("SYN");
@@ -133,7 +133,7 @@ fn an_error_about_what_is_not_in_flight_is_a_forgery() {
     packet[20] ^= 1;
     tell(&mut bench, &packet, What::Unreachable(Unreachable::Port), NOW);
     assert_eq!(bench.stack.drops().of(DropReason::IcmpErrorNoMatch), 1);
-    // Not from an address of ours, and too short to name a segment.
+    // Not from an address of ours; then too short to name a segment.
     packet[15] ^= 1;
     tell(&mut bench, &packet, What::Unreachable(Unreachable::Port), NOW);
     assert_eq!(bench.stack.drops().of(DropReason::IcmpErrorNoMatch), 2);
@@ -142,8 +142,8 @@ fn an_error_about_what_is_not_in_flight_is_a_forgery() {
     assert_eq!(error_of(&bench, handle), None);
 }
 
-/// RFC 1191 section 6.5: the lost segment goes again at once, in the new size, and what follows
-/// has it too; no window shrinks.
+/// RFC 1191 section 6.5: the lost segment is retransmitted at once in the new size, and later
+/// segments have it too; no window shrinks.
 #[test]
 fn a_narrower_path_has_its_segments_cut_and_sent_again_at_once() {
     for version in BOTH {
@@ -165,14 +165,14 @@ fn a_narrower_path_has_its_segments_cut_and_sent_again_at_once() {
         let info = bench.stack.tcp_info(handle).expect("there");
         assert_eq!(info.cwnd, cwnd);
         assert_eq!(bench.stack.counters().of(Counter::PathMtuLowered), 1);
-        // The same again tells nothing new.
+        // The same message again changes nothing.
         tell(&mut bench, &sent[0][14..], What::TooBig(1_300), NOW);
         assert_eq!(bench.stack.drops().of(DropReason::IcmpErrorIgnored), 1);
     }
 }
 
-/// A connection over a path that large segments have passed, with one more in flight: it, what the
-/// peer sends next, and the frame.
+/// A connection over a path that large segments have passed, with one more in flight; returns it,
+/// the peer's next segment and the frame in flight.
 fn proved(version: IpVersion) -> (Bench, TcpHandle, Tcp, Vec<u8>) {
     let mut config = PairConfig { version, ..PairConfig::new([8, 9]) };
     config.stack.switches = config.stack.switches.with(base::Switch::Pacing, false);
@@ -214,7 +214,7 @@ fn proved(version: IpVersion) -> (Bench, TcpHandle, Tcp, Vec<u8>) {
     (bench, handle, ack, segment)
 }
 
-/// RFC 5927 section 7.2: large segments have passed, and do so still.
+/// RFC 5927 section 7.2: large segments have passed, and still do.
 #[test]
 fn a_path_that_large_segments_pass_is_not_narrowed_by_a_word() {
     for version in BOTH {
@@ -224,7 +224,7 @@ fn a_path_that_large_segments_pass_is_not_narrowed_by_a_word() {
         assert_eq!(tell(&mut bench, &segment[14..], What::TooBig(1_300), now).len(), 0);
         assert_eq!(bench.stack.counters().of(Counter::PathMtuDoubted), 1);
         assert_eq!(bench.stack.tcp_info(handle).expect("open").snd_mss, size);
-        // It arrives: who said it did not is forgotten, whatever is lost later.
+        // It arrives: the message is forgotten, whatever is lost later.
         let frame = bench.tcp_frame(&ack);
         bench.exchange(&frame, now);
         assert!(bench.stack.tcp_write(handle, &[7; 1_400]).is_ok());
@@ -237,7 +237,7 @@ fn a_path_that_large_segments_pass_is_not_narrowed_by_a_word() {
     }
 }
 
-/// RFC 5927 section 7.2: the path did become narrower.
+/// RFC 5927 section 7.2: the path really became narrower.
 #[test]
 fn a_path_that_became_narrower_is_believed_once_a_large_segment_is_missing() {
     for version in BOTH {
@@ -245,7 +245,7 @@ fn a_path_that_became_narrower_is_believed_once_a_large_segment_is_missing() {
         let now = bench.stack.now();
         tell(&mut bench, &segment[14..], What::TooBig(1_300), now);
         let mut sent = Vec::new();
-        // The first time-out, and no more: after more it would be a black hole.
+        // The first time-out and no more: after more it would count as a black hole.
         for after in 1..4 {
             sent.extend(bench.poll(now + Duration::from_millis(100 * after)));
         }
@@ -269,10 +269,11 @@ fn icmp_forged_path_mtu() {
         tell(&mut bench4, packet, What::TooBig(mtu), NOW);
     }
     assert_eq!(bench4.stack.drops().of(DropReason::IcmpErrorIgnored), 3);
-    // A router of before 1990 says nothing: the next plateau below (RFC 1191 section 7.1).
+    // A router of before 1990 sends no MTU: the next lower plateau is used (RFC 1191 section 7.1).
     let again = tell(&mut bench4, packet, What::TooBig(0), NOW);
     assert_eq!(parse_tcp(&again[0]).expect("TCP").1.len(), 1_492 - 40);
-    // A path of 68 bytes would make headers of everything: 552 is as far as we follow.
+    // With a path of 68 bytes packets would be nearly all headers: 552 is the minimum that is
+    // believed.
     let again = tell(&mut bench4, packet, What::TooBig(68), NOW);
     assert_eq!(parse_tcp(&again[0]).expect("TCP").1.len(), 552 - 40);
 
@@ -320,7 +321,7 @@ fn groups_errors_and_impossible_hosts_draw_no_error() {
     let mut to_all = frame("192.0.2.2", "192.0.2.1");
     to_all[..6].fill(0xff);
     assert!(bench.exchange(&to_all, NOW).is_empty());
-    // An error about nothing of ours is not answered with another one.
+    // An error about a packet that is not ours draws no error in return.
     let (_, syn) = connect(&mut bench);
     let mut packet = syn[14..].to_vec();
     packet[20] ^= 1;
@@ -355,7 +356,7 @@ fn a_udp_socket_is_told_that_nobody_is_there() {
         assert_eq!(bench.stack.next_event(), Some(Event::Udp(socket)));
         let told = bench.stack.udp_take_error(socket);
         assert_eq!(told, Some((remote, Unreachable::Port)));
-        // About somebody else than its peer it is not told.
+        // The socket gets no error about a host that is not its peer.
         let mut packet = sent[0][14..].to_vec();
         let ip = if version == IpVersion::V4 { 20 } else { 40 };
         packet[ip + 3] ^= 1;

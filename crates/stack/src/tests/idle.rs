@@ -21,13 +21,13 @@ impl Wake for Woken {
 }
 
 impl Woken {
-    /// So far.
+    /// The number of wake-ups so far.
     pub(super) fn times(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Two ends, of which the second takes UDP on a port and counts its wake-ups.
+/// Two ends, of which the second counts its wake-ups.
 struct Test {
     sender: End,
     receiver: End,
@@ -43,7 +43,7 @@ impl Test {
         Test { sender, receiver, woken, now: Instant::from_nanos(5_000_000_000) }
     }
 
-    /// So many datagrams to a port where nobody is: what becomes of them is not looked at.
+    /// Send this many datagrams to a port without a socket; their fate is not checked.
     fn send(&mut self, count: usize, bytes: usize) {
         let local = core::net::SocketAddr::new(self.sender.addr, 0);
         let socket = self.sender.stack.udp_bind(local, Owner::program()).expect("free");
@@ -129,7 +129,8 @@ fn a_queue_that_is_too_shallow_is_refused_with_both_figures() {
     assert_eq!(nobody, Err(MitigationError::NoPort));
 }
 
-/// Level 5 with a device that cannot count: nobody is armed, and the port is looked at in time.
+/// Level 5 with a device that cannot count frames: it is not armed, and the port is polled after
+/// the level's time.
 #[test]
 fn a_device_that_cannot_count_is_looked_at_in_time() {
     let (device, end_of_it) = device::channel::pair(&device::channel::Config::default());

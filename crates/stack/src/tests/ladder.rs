@@ -1,9 +1,9 @@
-//! Ladder tests: one real stack; the other end of the wire is the script, a line a segment.
+//! Ladder tests: one real stack; the script is the other end of the wire, a line for each segment.
 //!
 //! A script says `t.send(seg().seq(1).ack(1).data(1000))`, `t.expect(seg().seq(1).ack(1001))`,
 //! `t.silence(ms)` and makes user calls in between. Time is virtual. An expectation that fails
 //! prints the segment wanted, the segment seen and the ladder so far. Each test is named after the
-//! noun that it shows.
+//! feature that it shows.
 
 mod acks;
 mod buffers;
@@ -45,16 +45,16 @@ use crate::{Event, ListenConfig, ListenerHandle, TcpHandle};
 use seg::{Seg, seg, syn, syn_ack};
 use wire_end::WireEnd;
 
-/// The script's port; the stack listens on 80 and connects from what it draws.
+/// The script's port; the stack listens on 80 and connects from a random port.
 const PEER_PORT: u16 = 4000;
 const LISTEN_PORT: u16 = 80;
 
-/// What a ladder starts from: no options, MTU 1500, an MSS of 1000 from the peer.
+/// The start of a ladder: no options, MTU 1500, an MSS of 1000 from the peer.
 struct Setup {
     pair: PairConfig,
     tcp: tcp::Config,
     backlog: usize,
-    /// What the peer's SYN says.
+    /// The peer's SYN.
     syn: Seg,
     /// The handshake's round trip in milliseconds.
     rtt: u64,
@@ -100,7 +100,7 @@ impl Setup {
         self
     }
 
-    /// Over a long way, not paced: `pacing.rs` is about that.
+    /// A long path without pacing, which `pacing.rs` tests.
     fn rtt(mut self, ms: u64) -> Setup {
         self.rtt = ms;
         self.off(Switch::Pacing)
@@ -125,7 +125,7 @@ impl Setup {
         Ladder::new(self)
     }
 
-    /// A connection that the peer opened, accepted.
+    /// A connection that the peer opened and the stack's user accepted.
     fn established(self) -> Ladder {
         let mut t = self.ladder();
         t.listen();
@@ -135,7 +135,7 @@ impl Setup {
     }
 }
 
-/// The script's side of things.
+/// The script's end of the connection.
 struct Ladder {
     end: End,
     wire: WireEnd,
@@ -147,7 +147,7 @@ struct Ladder {
     seen: VecDeque<(Instant, Seg)>,
     events: Vec<Event>,
     log: Vec<String>,
-    /// Window field of lines that do not say one.
+    /// Window field of lines that set none.
     win: u16,
     written: usize,
     read: usize,
@@ -194,7 +194,7 @@ impl Ladder {
         self.poll();
     }
 
-    /// The next segment seen is this one.
+    /// The next segment is this one.
     #[track_caller]
     fn expect(&mut self, wanted: Seg) -> Seg {
         match self.seen.pop_front() {
@@ -204,7 +204,7 @@ impl Ladder {
         }
     }
 
-    /// Nothing (more) was seen.
+    /// No (more) segments were sent.
     #[track_caller]
     fn nothing(&mut self) {
         if let Some((_, seen)) = self.seen.pop_front() {
@@ -212,7 +212,7 @@ impl Ladder {
         }
     }
 
-    /// Nothing is seen for so long.
+    /// No segment is sent for this long.
     #[track_caller]
     fn silence(&mut self, ms: u64) {
         self.nothing();
@@ -225,7 +225,7 @@ impl Ladder {
         self.run_until(self.now + Duration::from_millis(ms), false);
     }
 
-    /// Nothing for `ms`, then, by at most three ticks of the wheel later, this.
+    /// No segment for `ms`, then this one, at most three ticks of the wheel later.
     #[track_caller]
     fn expect_after(&mut self, ms: u64, wanted: Seg) -> Seg {
         self.nothing();
@@ -239,7 +239,7 @@ impl Ladder {
         seen
     }
 
-    /// All that was seen and not expected yet.
+    /// All segments that were sent and not expected yet.
     fn take_seen(&mut self) -> Vec<Seg> {
         self.seen.drain(..).map(|(_, s)| s).collect()
     }
@@ -343,7 +343,7 @@ impl Ladder {
         self.collect();
     }
 
-    /// Write through a loaned buffer, which is sent as it was filled.
+    /// Write through a loaned buffer, which is sent as one segment.
     fn write_loaned(&mut self, len: usize) {
         let (mut m, _) = self.end.stack.tcp_alloc(self.h()).expect("buffers");
         assert_eq!(m.append(&wire_end::stream(self.written, len)), len);
@@ -389,7 +389,7 @@ impl Ladder {
         self.collect();
     }
 
-    // What it looks like inside.
+    // State of the connection and the stack.
 
     #[track_caller]
     fn info(&self) -> Info {
@@ -404,7 +404,7 @@ impl Ladder {
         }
     }
 
-    /// No connection, no record, no buffer is left.
+    /// No connection, TIME-WAIT record or buffer is left.
     #[track_caller]
     fn all_gone(&mut self) {
         assert_eq!(self.end.stack.connection_count(), 0);

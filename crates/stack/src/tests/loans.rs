@@ -1,4 +1,4 @@
-//! Loaned buffers: filled in every way there is, sent, and looked at where they arrive.
+//! Loaned buffers: filled by every method, sent, and inspected where they arrive.
 
 use core::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use tcp::usrreq::CallError;
 use crate::pair::{End, PairConfig, pair};
 use crate::{ListenConfig, Loan, TcpHandle};
 
-/// Two ends, connected; checksums are made and verified.
+/// Two connected ends; checksums are made and verified.
 fn connected(switches: Switches) -> (End, TcpHandle, End, TcpHandle, Instant) {
     let mut config = PairConfig::new([7, 9]);
     config.stack.switches = switches;
@@ -27,12 +27,12 @@ fn connected(switches: Switches) -> (End, TcpHandle, End, TcpHandle, Instant) {
     (client, c, server, s, now)
 }
 
-/// Fill a loan with the next bytes, in a way of its own.
+/// Fill a loan with the next bytes, by the method that `way` selects.
 fn filled(mut loan: Loan, data: &[u8], way: usize) -> (Loan, usize) {
     let most = data.len().min(loan.room());
     let (first, rest) = data[..most].split_at(most * (way % 7) / 7);
     let n = match way % 4 {
-        // Two pieces, the second mostly at an odd place.
+        // Two pieces, the second mostly at an odd offset.
         0 => loan.append(first) + loan.append(rest),
         1 => loan.append(first) + loan.fill(|to| copied(rest, to)),
         2 => loan.fill(|to| copied(first, to)) + loan.append(rest),
@@ -100,7 +100,7 @@ fn bytes_of_loans_arrive_however_they_were_put_there() {
     }
 }
 
-/// One by one they would all be runs of one segment, each with headers of its own making.
+/// One by one they would all be runs of one segment, each with headers made for it alone.
 #[test]
 fn loans_wait_for_company_until_there_is_a_run_or_a_poll() {
     let (mut client, c, mut server, s, now) = connected(Switches::default());

@@ -1,4 +1,5 @@
-//! Bulk over rings and a wire that takes time, between hosts that sleep: exact to the nanosecond.
+//! Bulk over rings and a link with transmission time, between hosts that sleep: exact to the
+//! nanosecond.
 
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -14,20 +15,20 @@ use super::idle::Woken;
 use crate::pair::{End, PairConfig, end};
 use crate::{Armed, ListenConfig, TcpHandle};
 
-/// What came of a transfer.
+/// The result of a transfer.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     bytes: u64,
-    /// Of both hosts.
+    /// Sum of both hosts.
     wakeups: u64,
 }
 
-/// One way for 50 ms at a level, over a link of so many bits a second.
+/// A transfer in one direction for 50 ms at a level, over a link of this many bits a second.
 fn bulk(level: u8, rate_bps: u64) -> Outcome {
     bulk_over(level, rate_bps, |nic| nic)
 }
 
-/// The same with something around the interfaces.
+/// The same with a wrapper around the interfaces.
 fn bulk_over<D: Device + 'static>(
     level: u8,
     rate_bps: u64,
@@ -102,8 +103,8 @@ fn read_all(host: &mut End, stream: Option<TcpHandle>) -> u64 {
     bytes
 }
 
-/// The round trip of a fast link is far shorter than level 5's time: acknowledgments that gathered
-/// would leave the wire idle.
+/// The round trip of a fast link is far shorter than level 5's time: if ACKs gathered, the wire
+/// would be idle.
 #[test]
 fn an_awaited_acknowledgment_does_not_wait_for_others() {
     for rate_gbps in [1, 10, 40] {
@@ -115,7 +116,7 @@ fn an_awaited_acknowledgment_does_not_wait_for_others() {
     }
 }
 
-/// The interface behind a wrapper counts as well, and wakes as rarely.
+/// An interface behind a wrapper counts frames as well, and wakes as rarely.
 #[test]
 fn a_level_holds_behind_a_wrapper() {
     for level in [0, 3, 5] {

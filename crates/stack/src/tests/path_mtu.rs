@@ -1,5 +1,5 @@
 //! Path MTUs by destination: learnt from messages, shared by connections, forgotten with age, and
-//! what a stranger cannot do to them. RFC 1191, RFC 8201, RFC 5927 section 7.
+//! safe from strangers. RFC 1191, RFC 8201, RFC 5927 section 7.
 
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -22,8 +22,8 @@ fn largest(frames: &[Vec<u8>]) -> usize {
     frames.iter().filter_map(|f| parse_tcp(f)).map(|(_, payload)| payload.len()).max().unwrap_or(0)
 }
 
-/// RFC 1191 section 5.2 and RFC 8201 section 5.2: what one connection is told holds for the next,
-/// which still says in its SYN what it takes itself.
+/// RFC 1191 section 5.2 and RFC 8201 section 5.2: a path MTU that one connection learns holds for
+/// the next, whose SYN still announces its own MSS.
 #[test]
 fn rfc_1191_and_8201_a_path_is_remembered_for_the_next_connection() {
     for version in BOTH {
@@ -94,8 +94,8 @@ fn datagrams_and_echoes_are_no_larger_than_the_path_takes() {
     }
 }
 
-/// A message about a datagram has nothing in it that a stranger does not know: it holds for the
-/// socket that sent it, and for nobody else.
+/// A message about a datagram contains nothing that a stranger could not know: it holds only for
+/// the socket that sent the datagram.
 #[test]
 fn a_datagram_that_was_too_big_concerns_its_socket_alone() {
     for version in BOTH {
@@ -122,7 +122,7 @@ fn a_datagram_that_was_too_big_concerns_its_socket_alone() {
 fn a_forged_message_teaches_nothing() {
     let mut bench = bench(IpVersion::V4);
     let (_, sent) = in_flight(&mut bench, 4_000);
-    // Another sequence number, another port, larger than what was sent, no MTU at all.
+    // Another sequence number, another port, an MTU larger than the packet, no MTU at all.
     let mut packet = sent[0][14..].to_vec();
     packet[20 + 4] ^= 0x80;
     tell(&mut bench, &packet, What::TooBig(1_300), NOW);
@@ -131,7 +131,7 @@ fn a_forged_message_teaches_nothing() {
     tell(&mut bench, &sent[0][14..], What::TooBig(1_500), NOW);
     tell(&mut bench, &sent[0][14..], What::TooBig(40), NOW);
     assert_eq!(path(&bench), None);
-    // Below the floor: the floor.
+    // Below the minimum: the minimum is used.
     tell(&mut bench, &sent[0][14..], What::TooBig(68), NOW);
     assert_eq!(path(&bench), Some(552));
 }
@@ -147,20 +147,20 @@ fn messages_about_many_paths_do_not_grow_memory() {
     let at = |n: u32| Instant::ZERO + Duration::from_millis(u64::from(n) + 1);
     for n in 0..10_000 {
         paths.learn(host(n), mtu, at(n), &mut budget);
-        // The same again takes no second place.
+        // The same destination again takes no second entry.
         paths.learn(host(n), mtu, at(n), &mut budget);
         assert!(paths.len() <= most);
     }
     assert_eq!(budget.hits(Limit::PathMtus), 10_000 - most as u64);
     assert!(paths.known(host(9_900), at(9_999)).is_some());
     assert!(paths.known(host(9_899), at(9_999)).is_none());
-    // What is old goes without being asked for.
+    // Old entries expire without being looked up.
     paths.learn(host(0), mtu, at(9_999) + Duration::from_secs(601), &mut budget);
     assert_eq!(paths.len(), 1);
 }
 
-/// A peer that has a connection may say that its path is narrow, again and again: so often in a
-/// second, and nothing grows.
+/// A peer of a connection may report a narrow path again and again: the rate is limited, and
+/// nothing grows.
 #[test]
 fn a_flood_of_messages_about_one_connection_is_bounded() {
     let mut bench = bench(IpVersion::V4);

@@ -1,4 +1,4 @@
-//! Ports that are given to those who ask for none: drawn, so that none tells of another (RFC 6056).
+//! Ephemeral ports are drawn at random, so that one does not reveal another (RFC 6056).
 
 use core::net::SocketAddr;
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ fn connect(end: &mut End, remote: SocketAddr) -> Result<(TcpHandle, u16), Connec
     Ok((handle, local.port()))
 }
 
-/// Ports of connections to one destination, of every second of them to another.
+/// Ports of connections to one destination; if `elsewhere`, every second one is to another.
 fn ports(seed: u64, elsewhere: bool) -> Vec<u16> {
     let (mut end, other) = pair(&PairConfig::new([seed, 2]));
     let next = |n: u16| {
@@ -27,14 +27,14 @@ fn ports(seed: u64, elsewhere: bool) -> Vec<u16> {
     (0..400).map(next).collect()
 }
 
-/// Who sees one port, his own connection's for instance, knows neither the next nor the one before,
-/// to the same destination or to another.
+/// An observer of one port, his own connection's for instance, can predict neither the next nor the
+/// one before, to the same destination or to another.
 #[test]
 fn no_port_tells_of_its_neighbour() {
     for elsewhere in [false, true] {
         let drawn = ports(1, elsewhere);
         let near = |pair: &&[u16]| pair[0].abs_diff(pair[1]) < 100;
-        // By chance there are 400 * 200 / 28232, which is 3.
+        // The number expected by chance is 400 * 200 / 28232, which is 3.
         let count = drawn.windows(2).filter(near).count();
         assert!(count <= 12, "{count} of 400 are near the one before: {drawn:?}");
         let steps: BTreeSet<_> = drawn.windows(2).map(|p| p[1].wrapping_sub(p[0])).collect();
@@ -42,14 +42,14 @@ fn no_port_tells_of_its_neighbour() {
         let halves = drawn.iter().filter(|&&port| port < 46_884).count();
         assert!((140..=260).contains(&halves), "{halves} of 400 in the lower half");
         assert!(drawn.iter().all(|port| EPHEMERAL_PORTS.contains(port)));
-        // Another secret, other ports.
+        // Another secret gives other ports.
         let others = ports(7, elsewhere);
         let same = drawn.iter().zip(&others).filter(|(a, b)| a == b).count();
         assert!(same <= 3, "{same} are the same");
     }
 }
 
-/// Each is tried once: the last free port is found.
+/// Each port is tried once: the last free port is found.
 #[test]
 fn all_ports_are_tried() {
     let (mut end, _) = pair(&PairConfig::new([1, 2]));

@@ -1,4 +1,4 @@
-//! Prediction on equals prediction off: two copies of one stack, one crafted peer, random traffic.
+//! Prediction on and off are equal: two copies of one stack, one crafted peer, random traffic.
 
 mod guards;
 mod traffic;

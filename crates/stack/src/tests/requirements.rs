@@ -1,4 +1,4 @@
-//! Requirements of RFC 9293 about IP and ICMP that no other test of a whole stack shows.
+//! Requirements of RFC 9293 about IP and ICMP that no other test of a whole stack covers.
 
 use base::{DropReason, SeqNumber};
 use wire::tcp::Flags;
@@ -20,7 +20,7 @@ fn syn() -> Tcp {
     }
 }
 
-/// A SYN whose IP header has a router alert (RFC 2113) is a SYN as any other.
+/// A SYN whose IP header has a router alert (RFC 2113) is handled like any other.
 /// RFC 9293 MUST-50.
 #[test]
 fn ip_options_are_ignored() {
@@ -39,7 +39,7 @@ fn ip_options_are_ignored() {
     assert_eq!((header.flags, header.ack), (Flags::SYN | Flags::ACK, SeqNumber(8)));
 }
 
-/// RFC 6633: nobody sends them any more but those who want connections to be slow.
+/// RFC 6633: only an attacker sends source quenches, to slow connections down.
 /// RFC 9293 MUST-55.
 #[test]
 fn a_source_quench_changes_nothing() {
@@ -56,7 +56,7 @@ fn a_source_quench_changes_nothing() {
     assert_eq!(bench.stack.drops().of(DropReason::IcmpUnhandled), 1);
 }
 
-/// A SYN in a frame to everybody, whatever its IP header says (RFC 1122 section 3.3.6).
+/// A SYN in a broadcast frame, whatever its IP header says (RFC 1122 section 3.3.6).
 /// RFC 9293 MUST-57.
 #[test]
 fn a_syn_in_a_broadcast_frame_is_dropped_in_silence() {

@@ -1,5 +1,5 @@
-//! Neighbours found by ARP and ND: two stacks that were told nothing, and a stack whose wire the
-//! test holds. RFC 826, RFC 4861, RFC 1122 sections 2.3.2.1 and 2.3.2.2.
+//! Neighbours found by ARP and ND: two stacks without configured neighbours, and a stack whose wire
+//! the test holds. RFC 826, RFC 4861, RFC 1122 sections 2.3.2.1 and 2.3.2.2.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -45,7 +45,7 @@ fn connect(stack: &mut Stack, to: IpAddr, now: Instant) -> TcpHandle {
     stack.tcp_connect(to, None, &tcp::Config::default(), Owner::program(), now).expect("routed")
 }
 
-/// An ARP packet from end 2 in its frame.
+/// A frame with an ARP packet from end 2.
 fn arp_frame(operation: Operation, sender: (MacAddr, Ipv4Addr), target: Ipv4Addr) -> Vec<u8> {
     let mut frame = vec![0; 14];
     let (dst, ethertype) = (pair::mac(1), wire::ether::ARP);
@@ -54,7 +54,7 @@ fn arp_frame(operation: Operation, sender: (MacAddr, Ipv4Addr), target: Ipv4Addr
     frame
 }
 
-/// A solicitation (`to` is ours) or advertisement from end 2.
+/// A frame with a solicitation (for our address) or an advertisement from end 2.
 fn nd_frame(bytes: &[u8], src: Ipv6Addr, dst: Ipv6Addr, hop_limit: u8) -> Vec<u8> {
     let mut frame = super::craft::frame_between(src.into(), dst.into(), 58, bytes);
     frame[14 + 7] = hop_limit;
@@ -95,7 +95,7 @@ fn a_connection_finds_its_neighbour_both_ways() {
         assert_eq!(client.tcp_info(handle).expect("there").retransmits, 0);
         assert_eq!(client.neighbour_state(PORT, to), Some(State::Reachable));
         let ours = pair::addresses(1)[end].addr;
-        // The server learnt who asked; it has not asked for itself.
+        // The server learnt the client's address from its request; it has not sent a request.
         assert_eq!(server.neighbour_state(PORT, ours), Some(State::Delay));
         assert_eq!(server.counters().of(Counter::NeighbourSolicitations), 0);
     }
@@ -199,8 +199,8 @@ fn solicitations_are_answered_if_they_prove_to_come_from_the_link() {
     assert_eq!(bench.stack.neighbour_state(PORT, bench.theirs), Some(State::Stale));
 }
 
-/// A used entry that is stale is asked about after five seconds, at its own address; without an
-/// answer it goes, and what is sent next asks everybody.
+/// A stale entry that is used is probed at its own address after five seconds. Without an answer it
+/// is removed, and the next packet causes a multicast or broadcast request.
 #[test]
 fn a_stale_neighbour_is_checked_when_used_and_forgotten_when_silent() {
     let mut bench = Bench::among_strangers(&of(IpVersion::V4));
@@ -221,8 +221,8 @@ fn a_stale_neighbour_is_checked_when_used_and_forgotten_when_silent() {
     assert_eq!(bench.sent()[0][..6], MacAddr::BROADCAST.0);
 }
 
-/// Data that nobody acknowledges casts a doubt on the neighbour that was right a minute ago: it is
-/// asked, and forgotten if it does not answer.
+/// Unacknowledged data makes an older neighbour entry doubtful: the neighbour is probed, and the
+/// entry removed if it does not answer.
 /// RFC 9293 MUST-20.
 #[test]
 fn time_outs_of_a_connection_have_its_neighbour_checked() {
@@ -249,7 +249,8 @@ fn time_outs_of_a_connection_have_its_neighbour_checked() {
     assert_eq!(client.neighbour_state(PORT, to), None);
 }
 
-/// The neighbour moves to another station, and says so: open connections follow.
+/// The neighbour's address moves to another station, and it advertises that: open connections
+/// follow.
 #[test]
 fn connections_follow_a_neighbour_that_moves() {
     let mut bench = Bench::among_strangers(&of(IpVersion::V4));
@@ -260,7 +261,7 @@ fn connections_follow_a_neighbour_that_moves() {
     let syn = bench.exchange(&reply, NOW).pop().expect("SYN");
     assert_eq!(syn[..6], pair::mac(2).0);
     let moved = arp_frame(Operation::Request, (pair::mac(9), theirs), theirs);
-    // Within a second of the last change nobody is believed.
+    // Within a second of the last change no change is believed.
     bench.exchange(&moved, after(500));
     let syn = bench.poll(after(1_100)).pop().expect("SYN again");
     assert_eq!(syn[..6], pair::mac(2).0);
@@ -300,8 +301,8 @@ fn groups_and_broadcasts_ask_nobody() {
     assert!(bench.stack.neighbours.is_empty());
 }
 
-/// Requests and solicitations from random addresses, and packets that draw answers to random
-/// hosts: the table, what is held and what is sent stay within their limits.
+/// Requests and solicitations from random addresses, and packets that draw answers to random hosts:
+/// the table, the pending queues and the sent packets stay within their limits.
 #[test]
 fn floods_are_bounded() {
     let mut config = of(IpVersion::V4);
@@ -317,7 +318,7 @@ fn floods_are_bounded() {
         let frame = if n % 2 == 0 {
             arp_frame(Operation::Request, (pair::mac(2), host), v4(bench.ours))
         } else {
-            // A stray ACK, which draws a RST to an address that has to be found.
+            // A stray ACK, which draws a RST to an address that has to be resolved.
             let stray = super::craft::Tcp {
                 ports: (n as u16, 80),
                 seq: base::SeqNumber(1),
@@ -343,7 +344,7 @@ fn floods_are_bounded() {
     }
     assert!(questions <= 30 && answers <= 40, "{questions}, {answers}");
     assert!(bench.stack.budget().hits(Limit::Neighbours) > 0);
-    // Later everything that was asked for has failed, and nothing is left of it.
+    // Later every solicitation has failed, and no state is left.
     (0..40).for_each(|n| drop(bench.poll(after(n * 250))));
     assert_eq!(bench.stack.neighbours.pending(), 0);
     assert_eq!(bench.stack.pool().outstanding(), 0);

@@ -1,4 +1,4 @@
-//! Taps at the driver's edge: what they see, when, and that nobody else notices.
+//! Taps at the driver's edge: what they capture, when, and that traffic is not affected.
 
 use core::net::{IpAddr, SocketAddr};
 use std::collections::HashSet;
@@ -28,12 +28,12 @@ fn tap_of(insns: &[Insn], only: Option<Direction>) -> Tap {
     Tap::new(Filter::new(program), settings).expect("settings in range")
 }
 
-/// Keeps so many bytes of every frame.
+/// A tap that keeps this many bytes of every frame.
 fn tap(snaplen: u32, only: Option<Direction>) -> Tap {
     tap_of(&[Insn::new(0x06, 0, 0, snaplen)], only)
 }
 
-/// Keeps frames of one Ethernet type that are sent.
+/// A tap that keeps sent frames of one EtherType.
 fn tap_of_type(ethertype: u16) -> Tap {
     let insns = [
         Insn::new(0x28, 0, 0, 12),
@@ -75,7 +75,7 @@ impl Test {
     }
 
     fn settle(&mut self) {
-        // Longer than an ACK is delayed.
+        // Longer than a delayed ACK.
         for _ in 0..20 {
             self.now += Duration::from_millis(20);
             self.client.stack.poll(self.now);
@@ -83,7 +83,7 @@ impl Test {
         }
     }
 
-    /// A tap at the sending end, its clock set now.
+    /// Add a tap at the sending end, its clock set now.
     fn watch(&mut self, tap: Tap) -> TapId {
         let port = self.client.port;
         self.client.stack.add_tap(port, tap, WALL).expect("the port is there")
@@ -104,7 +104,7 @@ impl Test {
     }
 }
 
-/// Is the transport checksum of this frame right, over all that it carries?
+/// Is the transport checksum of this frame right over its whole payload?
 fn is_whole(frame: &[u8], link: LinkKind) -> bool {
     let packet = &frame[vlan::ip_at(frame, link).expect("IP")..];
     if packet[0] >> 4 == 4 {
@@ -163,7 +163,7 @@ fn what_the_device_would_finish_is_finished_in_the_copy_alone() {
     }
 }
 
-/// A frame for end 1 whose checksum is left to the device, and where its transport begins.
+/// A frame for end 1 whose checksum is left to the device, and the offset of its transport header.
 fn unfinished(
     (version, link): (IpVersion, LinkKind),
     tags: &[u8],
@@ -189,7 +189,7 @@ fn field_of(protocol: u8) -> usize {
     if protocol == ipv4::TCP { tcp::CHECKSUM_OFFSET } else { udp::CHECKSUM_OFFSET }
 }
 
-/// What a tap keeps of a frame that a device brings and whose checksum is not finished.
+/// The tap's copy of a received frame whose checksum is not finished.
 fn shown(link: LinkKind, frame: &[u8], start: usize) -> Vec<u8> {
     let mut config = PairConfig::new([1, 2]);
     (config.wire.offloads, config.wire.link) = (ALL, link);
@@ -256,14 +256,14 @@ fn datagram(bytes: usize) -> Vec<u8> {
     datagram
 }
 
-/// RFC 768: a checksum that comes out zero is sent as all ones.
+/// RFC 768: a UDP checksum of zero is sent as all ones.
 #[test]
 fn a_udp_checksum_of_zero_is_shown_as_ones() {
     for (version, link) in VERSIONS.into_iter().flat_map(|v| LINKS.map(|link| (v, link))) {
         let field = udp::CHECKSUM_OFFSET;
         let (frame, start) = unfinished((version, link), &[], ipv4::UDP, datagram(2));
         let kept = shown(link, &frame, start);
-        // What holds the checksum of the same without it sums to zero.
+        // If the payload is the checksum of the same datagram without it, the sum is zero.
         let mut transport = datagram(2);
         let checksum = &kept[start + field..start + field + 2];
         transport[udp::HEADER_LEN..].copy_from_slice(checksum);
@@ -274,7 +274,7 @@ fn a_udp_checksum_of_zero_is_shown_as_ones() {
     }
 }
 
-/// What is in a frame, and what it asks of the device.
+/// A frame's bytes, and its offload requests.
 type Carried = (Vec<u8>, bool, u16, u16);
 
 fn pass(from: &mut mem::Mem, to: &mut mem::Mem, pool: &mut Pool, frames: &mut Vec<Carried>) {

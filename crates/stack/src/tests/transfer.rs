@@ -8,7 +8,7 @@ use tcp::usrreq::CallError;
 use crate::pair::{PairConfig, pair};
 use crate::{Event, ListenConfig};
 
-/// Move `len` bytes one way in virtual time; the received bytes, and the ends for inspection.
+/// Move `len` bytes in one direction in virtual time, and check them at the receiver.
 fn transfer(config: &PairConfig, len: usize) {
     let (mut client, mut server) = pair(config);
     let mut now = Instant::from_nanos(1_000_000);
@@ -85,8 +85,8 @@ fn bytes_arrive_whole_at_every_mtu_and_version() {
     }
 }
 
-/// A sender may have no buffers but those that its peer has just read: whoever polls a stack until
-/// `has_input` says no, and then sleeps, keeps none of them.
+/// A sender may have no buffers but those that its peer has just read: a driver that polls a stack
+/// until `has_input` is false, and then sleeps, keeps none of them.
 #[test]
 fn who_sleeps_holds_no_buffers_of_its_peer() {
     let (mut client, mut server) = pair(&PairConfig::new([5, 6]));
@@ -115,12 +115,12 @@ fn who_sleeps_holds_no_buffers_of_its_peer() {
         }
         client.stack.poll(now);
         assert_eq!(client.stack.tcp_read(c, &mut buf), Ok(1));
-        // One byte of the server's is out, its own; nothing of the client's is.
+        // One byte of the server's is in use, its own; none of the client's is.
         assert_eq!(client.stack.pool().outstanding(), 0, "after {len} bytes");
     }
 }
 
-/// A user who loans buffers is held back like one who copies: by the send buffer.
+/// Loaned writes are limited by the send buffer, like copies.
 #[test]
 fn loaned_buffers_fill_the_send_buffer_and_no_more() {
     let (mut client, mut server) = pair(&PairConfig::new([7, 9]));
@@ -149,7 +149,7 @@ fn loaned_buffers_fill_the_send_buffer_and_no_more() {
             }
         }
     }
-    // Nobody reads: what the peer's buffer holds has left ours.
+    // Nobody reads: bytes in the peer's receive buffer have left our send buffer.
     let most = (config.send_buffer_bytes + config.receive_buffer_bytes) as usize + 1448;
     assert!((500_000..=most).contains(&taken), "{taken} bytes were taken");
 }

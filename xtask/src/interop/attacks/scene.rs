@@ -1,5 +1,5 @@
-//! Where attacks are fired: ours at one end of a TAP, the attacker and a peer that keeps the rules
-//! at the other, and what is looked at before and afterwards.
+//! The setting of an attack: our stack at one end of a TAP, the attacker and a well-behaved peer at
+//! the other, and the checks before and afterwards.
 //!
 //! Called by: the suite `attacks`.
 
@@ -10,16 +10,16 @@ use serde_json::Value;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Debian's own, which sees Debian's scapy, whatever else is on PATH.
+/// Debian's Python, which finds Debian's scapy, whatever else is on PATH.
 pub(super) const PYTHON: &str = "/usr/bin/python3";
 const PROGRAM: &str = "xtask/src/interop/attacks/attacker.py";
-/// Resident memory may grow by this much under an attack, in KB: the peer's own buffers and what
-/// limits admit of a stranger's.
+/// Resident memory may grow by this much under an attack, in KB: the peer's own buffers and the
+/// memory that limits allow to strangers.
 const GROWTH_KB: u64 = 64 << 10;
-/// The peer's last round, connections included, and no less than it takes to give up.
+/// Time for the peer's last round, connections included; no less than it needs to give up.
 const LAST_ROUND: Duration = Duration::from_secs(25);
 
-/// An attack's surroundings.
+/// The programs around an attack.
 pub(super) struct Scene<'a> {
     bench: &'a Workbench,
     pub(super) host: Host<'a>,
@@ -29,7 +29,7 @@ pub(super) struct Scene<'a> {
     rss_kb: u64,
 }
 
-/// What was seen afterwards.
+/// The state before and after an attack.
 pub(super) struct Seen {
     before: Value,
     after: Value,
@@ -37,7 +37,7 @@ pub(super) struct Seen {
 }
 
 impl<'a> Scene<'a> {
-    /// Everything runs, and the peer has had its first round.
+    /// Start everything, and wait for the peer's first round.
     pub(super) fn new(bench: &'a Workbench) -> Result<Scene<'a>> {
         let host = Host::new(bench)?;
         std::fs::create_dir_all(bench.path("run"))?;
@@ -64,24 +64,25 @@ impl<'a> Scene<'a> {
         Ok(scene)
     }
 
-    /// Where the peer says which connection is its own.
+    /// The file in which the peer writes which connection is its own.
     fn state(&self) -> std::path::PathBuf {
         self.bench.path("peer.json")
     }
 
-    /// An attack of the Python program: the line it printed. It must be content with what it saw.
+    /// Run an attack of the Python program; returns the line it printed. It must report success.
     pub(super) fn python(&self, name: &str) -> Result<String> {
         let mut attack = self.host.command(PYTHON);
         attack.arg(self.bench.root().join(PROGRAM)).arg(name).arg(self.state());
         let ran = self.bench.run(&mut attack, Duration::from_secs(40));
-        // What it saw is on its standard output, also where it is not content.
+        // The result is on its standard output, also if the attack failed.
         let line = std::fs::read_to_string(self.bench.path("stdout")).unwrap_or_default();
         let line = line.trim().to_owned();
         ran.with_context(|| format!("{name} saw: {line}"))?;
         Ok(line)
     }
 
-    /// A tool, until it ends or for so many seconds; its exit status says nothing. What it printed.
+    /// Run a tool until it ends or for this many seconds, whatever its exit status; returns its
+    /// output.
     pub(super) fn tool(&self, words: &str, seconds: u64) -> Result<String> {
         let mut words = words.split(' ');
         let mut tool = self.host.command(words.next().unwrap_or_default());
@@ -109,8 +110,8 @@ impl<'a> Scene<'a> {
         line.trim().trim_end_matches(" kB").parse().context("VmRSS is no number")
     }
 
-    /// The attack is over: ours runs, in little more memory than before, and everything that the
-    /// peer sent came back to it.
+    /// The attack is over: `services` runs, with little more memory than before, and the peer got
+    /// all its bytes back.
     pub(super) fn end(mut self) -> Result<Seen> {
         std::fs::write(self.bench.path("stop"), "")?;
         let peer = self.peer.take().context("the peer is there once")?;
@@ -132,7 +133,7 @@ impl<'a> Scene<'a> {
 }
 
 impl Seen {
-    /// How much more of this drop, counter or limit's hits there is.
+    /// The growth of this drop, counter or count of limit hits.
     pub(super) fn grown(&self, name: &str) -> u64 {
         let of = |stack: &Value| {
             ["drops", "counters"]
@@ -143,8 +144,7 @@ impl Seen {
         of(&self.after) - of(&self.before)
     }
 
-    /// What was counted by these names, of which each must have been hit; one of several where
-    /// they are joined by `|`.
+    /// The growth of these names, each of which must have grown; of names joined by `|`, one must.
     pub(super) fn counted(&self, names: &[&str]) -> Result<String> {
         let mut told = Vec::new();
         for alternatives in names {
@@ -159,7 +159,7 @@ impl Seen {
         Ok(told.join(", "))
     }
 
-    /// Everything that was dropped meanwhile.
+    /// Everything that was dropped during the attack.
     pub(super) fn drops(&self) -> String {
         let Some(Value::Object(drops)) = self.after.get("drops") else { return String::new() };
         let grown = drops.keys().map(|name| (name, self.grown(name))).filter(|(_, n)| *n > 0);

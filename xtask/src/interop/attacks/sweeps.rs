@@ -1,4 +1,4 @@
-//! nmap: what it finds open by every kind of probe, and what its measurements say of our sequence
+//! nmap: the ports that each kind of probe finds open, and nmap's measurements of our sequence
 //! numbers and identifications.
 //!
 //! Called by: the suite `attacks`.
@@ -10,12 +10,12 @@ use anyhow::{Context, Result, ensure};
 /// The ports of `wirespeed services`, among closed ones.
 const PORTS: &str = "1-30,80,443,5001,8080";
 const OPEN: [&str; 4] = ["7/tcp", "9/tcp", "13/tcp", "19/tcp"];
-/// nmap's index of how hard sequence numbers are to foretell, which it calls good luck from 256 on;
-/// what it measures of a keyed hash and a clock is never much below.
+/// nmap's index of sequence number predictability; from 256 on it says "good luck". The value for a
+/// keyed hash and a clock is never much below.
 const INDEX_LEAST: u32 = 200;
 
-/// A kind of probe, and what nmap must report of an open port and of a closed one; an empty
-/// word for nothing at all.
+/// A kind of probe, and what nmap must report of an open port and of a closed one; empty for no
+/// report.
 const SCANS: [(&str, &str, &str); 5] = [
     ("-sS", "open", "closed"),
     ("-sA", "unfiltered", "unfiltered"),
@@ -69,7 +69,7 @@ fn nmap(scene: &Scene<'_>, scan: &str, ports: &str) -> Result<String> {
     Ok(printed)
 }
 
-/// What nmap says of a port; where many are alike it says so of all of them at once.
+/// nmap's state of a port; many ports with the same state share one line.
 fn state_of<'a>(printed: &'a str, port: &str) -> Option<&'a str> {
     let line = printed.lines().find(|line| line.split_whitespace().next() == Some(port));
     match line {
@@ -83,11 +83,11 @@ fn state_of<'a>(printed: &'a str, port: &str) -> Option<&'a str> {
     }
 }
 
-/// nmap's SEQ line, and whether it is as it should be.
+/// nmap's SEQ line, after checking its values.
 fn sequence(printed: &str) -> Result<String> {
     let at = printed.find("SEQ(").context("nmap -O printed no SEQ line")?;
     let line = printed[at..].split(')').next().unwrap_or_default();
-    // Long lines are broken behind OS:.
+    // Long lines are wrapped after OS:.
     let line = line.replace("\nOS:", "") + ")";
     let field = |name: &str| {
         let fields = line.trim_start_matches("SEQ(").trim_end_matches(')').split('%');
@@ -99,7 +99,7 @@ fn sequence(printed: &str) -> Result<String> {
     let index = field("SP").context("no SP")?;
     let index = u32::from_str_radix(&index, 16).context("SP is no number")?;
     ensure!(index >= INDEX_LEAST, "nmap could foretell sequence numbers: {line}");
-    // II is there if nmap's odd echo requests were answered.
+    // II is present if nmap's unusual echo requests were answered.
     for (name, kind) in [("TI", field("TI")), ("II", field("II").or(Some("Z".to_owned())))] {
         ensure!(kind.as_deref() == Some("Z"), "{name} is {kind:?}, not zero: {line}");
     }

@@ -1,6 +1,5 @@
-//! One test for each TCP attack that has a name, called after it; docs/attacks.md is the list. Each
-//! asserts what is answered, that the drop is counted by its name, that memory stays bounded, and
-//! that a connection beside the one under attack notices nothing.
+//! One test for each named TCP attack, with its name; docs/attacks.md is the list. Each asserts the
+//! answer, the named drop, that memory stays bounded, and that a second connection is not affected.
 
 mod blind;
 mod closes;
@@ -18,7 +17,7 @@ use crate::pair::PairConfig;
 use crate::tests::craft::{Bench, Tcp, parse_tcp, timestamps_option};
 use crate::{ListenConfig, ListenerHandle, TcpHandle};
 
-/// The port of who is attacked, and of who is not.
+/// The port of the attacked connection's peer, and that of the other connection's.
 const VICTIM: u16 = 2_000;
 const BESIDE: u16 = 3_000;
 
@@ -27,12 +26,12 @@ const MSS: [u8; 4] = [2, 4, 0x05, 0xb4];
 /// MSS 1460 and selective acknowledgements.
 const SACK: [u8; 8] = [2, 4, 0x05, 0xb4, 4, 2, 1, 1];
 
-/// A stack with a connection that is attacked and one that must notice nothing.
+/// A stack with a connection that is attacked and one that must not be affected.
 struct Scene {
     bench: Bench,
     listener: ListenerHandle,
     victim: TcpHandle,
-    /// What the victim's peer sends next.
+    /// The next segment of the victim's peer.
     next: Tcp,
     beside: TcpHandle,
     beside_next: Tcp,
@@ -40,7 +39,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// The victim's peer opens with these options in its SYN, and every setting is the default.
+    /// The victim's peer opens with these options in its SYN; every setting is the default.
     fn new(options: &[u8]) -> Scene {
         Scene::with(&PairConfig::new([41, 42]), tcp::Config::default(), options)
     }
@@ -56,15 +55,15 @@ impl Scene {
         Scene { bench, listener, victim, next, beside, beside_next, now: NOW }
     }
 
-    /// Give the stack a segment: what it sent in answer, to anybody. The segment is delivered or
-    /// dropped under one reason, never both.
+    /// Give the stack a segment; returns the frames that it sent to anybody in answer. The segment
+    /// is delivered or dropped under one reason, never both.
     fn give(&mut self, segment: &Tcp) -> Vec<(Header, Vec<u8>)> {
         let frame = self.bench.tcp_frame(segment);
         parsed(&account(&mut self.bench, &frame, self.now))
     }
 
-    /// Give a segment that the victim must answer with one bare ACK, which tells where it is and
-    /// nothing else.
+    /// Give a segment that the victim must answer with one bare ACK, which only states its own
+    /// position.
     #[track_caller]
     fn is_challenged(&mut self, segment: &Tcp) {
         let answers = self.give(segment);
@@ -72,7 +71,7 @@ impl Scene {
         let (header, payload) = &answers[0];
         assert_eq!((header.flags, header.ack), (Flags::ACK, self.next.seq), "{segment:?}");
         assert_eq!((header.seq, payload.len()), (self.next.ack, 0));
-        // A limit of answers a second is not what these tests are about.
+        // Let the limit of answers a second recover: these tests are not about it.
         self.pass(1_001);
     }
 
@@ -81,7 +80,7 @@ impl Scene {
         assert!(self.give(segment).is_empty(), "{segment:?}");
     }
 
-    /// Time goes by; what the stack sent meanwhile.
+    /// Let time pass; returns what the stack sent meanwhile.
     fn pass(&mut self, ms: u64) -> Vec<(Header, Vec<u8>)> {
         self.now += Duration::from_millis(ms);
         parsed(&self.bench.poll(self.now))
@@ -101,7 +100,7 @@ impl Scene {
         buffers * mbuf::Class::K2.stride()
     }
 
-    /// The victim writes as much as it may: how much that was.
+    /// Write as much as the connection takes; returns the number of bytes.
     fn write(&mut self, handle: TcpHandle, most: usize) -> usize {
         let data = vec![0x55; most];
         let mut taken = 0;
@@ -114,13 +113,13 @@ impl Scene {
         taken
     }
 
-    /// What was sent, waiting in bursts included.
+    /// Everything that was sent, including what waits in bursts.
     fn sent(&mut self) -> Vec<(Header, Vec<u8>)> {
         self.bench.stack.flush();
         parsed(&self.bench.sent())
     }
 
-    /// The connection beside moves 500 bytes each way.
+    /// The second connection moves 500 bytes in each direction.
     #[track_caller]
     fn beside_goes_on(&mut self) {
         let mut request = self.beside_next.clone();
@@ -141,7 +140,7 @@ impl Scene {
         self.bench.exchange(&frame, self.now);
     }
 
-    /// The victim is as alive as the connection beside it.
+    /// The victim works like the second connection.
     #[track_caller]
     fn victim_goes_on(&mut self) {
         assert_eq!(self.state(), tcp::State::Established);
@@ -153,7 +152,7 @@ impl Scene {
         assert_eq!(&into[..9], b"the truth");
     }
 
-    /// The attack is over: the connection beside goes on, and afterwards nothing is left of all.
+    /// The attack is over: the second connection works, and afterwards no state is left.
     #[track_caller]
     fn end(mut self) {
         self.beside_goes_on();
@@ -161,7 +160,7 @@ impl Scene {
     }
 }
 
-/// Open a connection from `port` with these options and window: the peer's next segment.
+/// Open a connection from `port` with these options and window; returns the peer's next segment.
 fn open(bench: &mut Bench, port: u16, window: u16, options: &[u8], now: Instant) -> Tcp {
     let syn = Tcp { options: options.to_vec(), window, ..syn(port) };
     let frame = bench.tcp_frame(&syn);

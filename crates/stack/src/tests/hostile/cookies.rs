@@ -1,4 +1,4 @@
-//! SYN floods, and what cookies make of them.
+//! SYN floods, and the cookies that answer them.
 
 use base::{Counter, DropReason, Duration, Instant, SeqNumber, Switch};
 use wire::tcp::{Flags, Options};
@@ -10,7 +10,7 @@ use crate::{ListenConfig, ListenerHandle};
 
 const BACKLOG: usize = 8;
 
-/// A stack with a listener whose backlog is full of SYNs that nobody completes.
+/// A stack with a listener whose backlog is full of SYNs that are never completed.
 fn flooded(config: &PairConfig) -> (Bench, ListenerHandle) {
     let mut bench = Bench::new(config);
     let local = bench.listen_at(80);
@@ -32,7 +32,7 @@ fn offered(ts: u32) -> Vec<u8> {
     options
 }
 
-/// A SYN from `port` and its answer: the ACK that the peer sends next, and what the SYN-ACK said.
+/// A SYN from `port` and its answer: returns the peer's next ACK, and the options of the SYN-ACK.
 fn answered(bench: &mut Bench, open: &Tcp) -> (Tcp, Options) {
     let frame = bench.tcp_frame(open);
     let answer = bench.exchange(&frame, NOW);
@@ -59,7 +59,7 @@ fn syn_flood() {
         assert_eq!(bench.stack.connection_count(), BACKLOG);
     }
     assert_eq!(bench.stack.counters().of(Counter::TcpCookiesSent), 20_000);
-    // In the middle of it somebody means it.
+    // In the middle of the flood a real client connects.
     let open = Tcp { options: offered(77), ..syn(9) };
     let (ack, said) = answered(&mut bench, &open);
     assert_eq!((said.mss, said.sack_permitted), (Some(1460), true));
@@ -74,14 +74,14 @@ fn syn_flood() {
         let flags = parse_tcp(frame).expect("TCP").0.flags;
         !flags.contains(Flags::SYN) && !flags.contains(Flags::RST)
     }));
-    // Windows of the peer are scaled by what its SYN said.
+    // The peer's windows are scaled as its SYN offered.
     let info = bench.stack.tcp_info(handle).expect("open");
     assert_eq!(info.snd_wnd, 60_000 << 7);
     assert_eq!(bench.stack.counters().of(Counter::TcpCookiesAccepted), 1);
     nothing_is_left(&mut bench, &[handle], NOW);
 }
 
-/// SYNs that nobody means, in bursts as full as they can be; how many of them were answered.
+/// A flood of SYNs, in bursts as full as possible; returns how many were answered.
 fn burst_of_syns(bench: &mut Bench, numbers: core::ops::Range<u16>, now: Instant) -> usize {
     let mut answered = 0;
     for n in numbers {
@@ -94,7 +94,7 @@ fn burst_of_syns(bench: &mut Bench, numbers: core::ops::Range<u16>, now: Instant
     answered
 }
 
-/// More than can be taken: who comes again is answered, and nobody else.
+/// More than the stack can take: only a repeated SYN is answered.
 #[test]
 fn syn_flood_that_overruns_the_device() {
     for repeated in [true, false] {
@@ -109,7 +109,7 @@ fn syn_flood_that_overruns_the_device() {
         }
         assert!(dropped > 3000 && answered_of_flood < 2000, "{dropped} {answered_of_flood}");
         assert!(bench.stack.is_overrun);
-        // Somebody means it, at first in vain.
+        // A real client sends its SYN, at first without an answer.
         let frame = bench.tcp_frame(&syn(9));
         assert!(bench.inject(&frame));
         burst_of_syns(&mut bench, 6000..12_000, NOW);
@@ -117,7 +117,7 @@ fn syn_flood_that_overruns_the_device() {
         assert!(!bench.sent().iter().any(of_nine));
         let later = NOW + Duration::from_secs(1);
         assert!(bench.inject(&frame));
-        // A turn takes so many bursts and leaves the rest.
+        // One poll takes a limited number of bursts and leaves the rest.
         for _ in 0..10 {
             bench.stack.poll(later);
         }
@@ -128,7 +128,7 @@ fn syn_flood_that_overruns_the_device() {
         let frame = bench.tcp_frame(&Tcp { seq, ack, flags: Flags::ACK, ..syn(9) });
         bench.exchange(&frame, later);
         let handle = bench.stack.tcp_accept(listener).expect("its cookie was good");
-        // With the flood over, the first SYN is answered again.
+        // After the flood the first SYN is answered again.
         assert!(!bench.stack.is_overrun);
         answered(&mut bench, &syn(10));
         nothing_is_left(&mut bench, &[handle], later);
@@ -137,7 +137,7 @@ fn syn_flood_that_overruns_the_device() {
 
 #[test]
 fn syn_cookie_bypass_and_ack_flood() {
-    // Who never sent a cookie takes none.
+    // A stack that never sent a cookie accepts none.
     let mut bench = Bench::new(&PairConfig::new([5, 6]));
     let local = bench.listen_at(80);
     bench.stack.tcp_listen(local, ListenConfig::default()).expect("free");
@@ -156,7 +156,7 @@ fn syn_cookie_bypass_and_ack_flood() {
     };
     assert!(refused(&mut bench, &guess(1, 1)));
     assert_eq!(bench.stack.counters().of(Counter::TcpCookiesRefused), 0);
-    // Who did takes its own alone.
+    // One that did accepts only its own.
     let (mut bench, listener) = flooded(&PairConfig::new([5, 6]));
     let (ack, _) = answered(&mut bench, &syn(9));
     for n in 0..50_000 {
@@ -188,14 +188,14 @@ fn a_cookie_promises_no_place_that_is_taken() {
     }
     assert_eq!(bench.stack.drops().of(DropReason::TcpBacklogFull), 1);
     assert_eq!(bench.stack.counters().of(Counter::TcpCookiesLate), 1);
-    // Now the program is what is slow: nothing more is promised.
+    // Now the program is slow: no more cookies are sent.
     let sent = bench.stack.counters().of(Counter::TcpCookiesSent);
     let frame = bench.tcp_frame(&syn(99));
     bench.exchange(&frame, NOW);
     assert_eq!(bench.stack.counters().of(Counter::TcpCookiesSent), sent);
     let mut handles: Vec<_> = core::iter::from_fn(|| bench.stack.tcp_accept(listener)).collect();
     assert_eq!(handles.len(), 2 * BACKLOG);
-    // The one that found no place comes again with its next segment.
+    // The connection that found no room comes again with its next segment.
     let frame = bench.tcp_frame(&acks[2 * BACKLOG]);
     bench.exchange(&frame, NOW + Duration::from_secs(1));
     handles.extend(bench.stack.tcp_accept(listener));

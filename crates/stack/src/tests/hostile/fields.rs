@@ -45,7 +45,7 @@ fn valid(bench: &Bench, next: &Tcp, rng: &mut Rng) -> Vec<u8> {
     }
 }
 
-/// Change up to three bytes of a header, cut the frame or make it longer.
+/// Change up to three bytes of a header, truncate the frame or make it longer.
 fn mutate(frame: &mut Vec<u8>, rng: &mut Rng) {
     for _ in 0..rng.below(4) {
         let at = rng.below(frame.len().min(100) as u32) as usize;
@@ -63,7 +63,7 @@ fn mutate(frame: &mut Vec<u8>, rng: &mut Rng) {
     }
 }
 
-/// Make the IPv4 checksum right again, so that what is behind it is reached.
+/// Correct the IPv4 checksum, so that later checks are reached.
 fn fix_checksums(frame: &mut [u8]) {
     if let Some(header) = frame.get_mut(14..34)
         && header[0] == 0x45
@@ -80,7 +80,7 @@ fn mutated_frames(version: IpVersion) {
         let mut rng = Rng(seed);
         let mut config = PairConfig::new([seed, 2]);
         config.version = version;
-        // Nothing is summed in half of them, so that lies get further in.
+        // Half of the runs verify no checksums, so that bad values get past them.
         let sums = rng.one_in(2);
         config.stack.switches = config.stack.switches.with(base::Switch::ChecksumRx, sums);
         let (mut bench, handle, next) = established(&config, tcp::Config::default());
@@ -124,7 +124,7 @@ fn a_mutated_frame_is_delivered_or_dropped_under_one_reason_v6() {
     mutated_frames(IpVersion::V6);
 }
 
-/// One bad segment to an established connection and the reason it must be dropped under.
+/// Give one bad segment to an established connection, and check the reason of its drop.
 fn refused(change: impl FnOnce(&mut Tcp), reason: DropReason) {
     let (mut bench, handle, mut next) =
         established(&PairConfig::new([3, 4]), tcp::Config::default());

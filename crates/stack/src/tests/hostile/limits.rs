@@ -32,7 +32,7 @@ fn half_open_connections_are_bounded_and_time_out() {
     assert_eq!(bench.stack.listeners.half_open.count(), 50);
     assert_eq!(bench.stack.drops().of(DropReason::TcpConnectionLimit), 450);
     assert_eq!(bench.stack.budget().hits(Limit::HalfOpen), 450);
-    // Later each is overdue, and gives way.
+    // Later each of them is overdue, and gives way.
     for port in 501..=600 {
         let frame = bench.tcp_frame(&syn(port));
         bench.exchange(&frame, NOW + Duration::from_millis(20 * u64::from(port - 500)));
@@ -43,8 +43,8 @@ fn half_open_connections_are_bounded_and_time_out() {
     assert_eq!(bench.stack.listeners.half_open.count(), 0);
 }
 
-/// Of the SYNs that nobody completes, those that are overdue give way; a peer that answers is
-/// served, and what waits to be accepted keeps its place.
+/// Overdue half-open connections give way; a peer that answers is served, and connections waiting
+/// to be accepted keep their entries.
 #[test]
 fn a_listener_whose_backlog_is_full_of_half_open_connections_serves() {
     let mut bench = Bench::new(&without_cookies());
@@ -59,13 +59,13 @@ fn a_listener_whose_backlog_is_full_of_half_open_connections_serves() {
             bench.exchange(&frame, now);
             assert!(bench.stack.connection_count() <= 20);
         }
-        // A crowd that came at once is let in up to the backlog, and nobody is pushed out of it.
+        // A crowd that comes at once is let in up to the backlog, and none of it is evicted.
         let frame = bench.tcp_frame(&syn(honest));
         assert_eq!(bench.exchange(&frame, now).len(), 0, "{honest}");
         now += Duration::from_millis(10);
         handshake(&mut bench, honest, now);
     }
-    // All that wait are open: now a newcomer is refused whenever it comes.
+    // All entries are open connections now: a newcomer is refused, however much later it comes.
     let before = bench.stack.drops().of(DropReason::TcpBacklogFull);
     let frame = bench.tcp_frame(&syn(9_999));
     now += Duration::from_secs(1);
@@ -78,7 +78,7 @@ fn a_listener_whose_backlog_is_full_of_half_open_connections_serves() {
     nothing_is_left(&mut bench, &handles, now);
 }
 
-/// On a slow path a half-open connection keeps its place for longer, but not for ever.
+/// On a slow path a half-open connection keeps its entry for longer, but not for ever.
 #[test]
 fn how_long_a_half_open_connection_keeps_its_place_is_learned() {
     let mut bench = Bench::new(&without_cookies());
@@ -103,8 +103,8 @@ fn how_long_a_half_open_connection_keeps_its_place_is_learned() {
     nothing_is_left(&mut bench, &[handle], ms(700));
 }
 
-/// Peers that open and reset leave nothing behind, whatever their number; nor does what waits for a
-/// forwarder that nobody asks.
+/// Peers that open and reset leave no state behind, whatever their number; nor do requests to a
+/// forwarder whose user never takes them.
 #[test]
 fn connections_opened_and_reset_for_ever_take_no_memory() {
     let mut bench = Bench::new(&PairConfig::new([5, 6]));
@@ -154,7 +154,7 @@ fn each_kind_of_answer_has_a_rate_limit_of_its_own() {
     config.stack.budget.set(Limit::EchoRepliesPerSecond, 10);
     let mut bench = Bench::new(&config);
     let stray = bench.tcp_frame(&Tcp { flags: Flags::ACK, ..syn(7) });
-    // A datagram to a port of nobody's, its checksum 0 for none.
+    // A datagram to a closed port, with checksum 0 for none.
     let datagram = bench.frame(17, &[0, 7, 0, 9, 0, 8, 0, 0]);
     let mut echo = vec![8, 0, 0, 0, 0, 0, 0, 0];
     let sum = wire::checksum::Ladder::Word64.sum(&echo);
@@ -162,8 +162,8 @@ fn each_kind_of_answer_has_a_rate_limit_of_its_own() {
     let echo = bench.frame(1, &echo);
     for second in 1..=2 {
         let now = NOW + Duration::from_secs(second);
-        // A flood of one kind leaves the answers to the others: a host that is flooded at a closed
-        // port still answers who pings it.
+        // A flood of one kind leaves the answers to the others: a host flooded at a closed port
+        // still answers pings.
         for (frame, limit) in [(&stray, 20), (&datagram, 30), (&echo, 10)] {
             let replies: usize = (0..100).map(|_| bench.exchange(frame, now).len()).sum();
             assert_eq!(replies, limit);
@@ -206,8 +206,8 @@ fn answers_to_lies_are_rate_limited_for_each_connection() {
     nothing_is_left(&mut bench, &[handle], NOW);
 }
 
-/// CVE-2016-5696: somebody off the path asks on a connection of his own how many challenge ACKs
-/// are left after he provoked another's. He must learn nothing.
+/// CVE-2016-5696: an off-path attacker counts on a connection of his own how many challenge ACKs
+/// are left after he provoked another connection's. He must learn nothing.
 #[test]
 fn challenge_acks_of_one_connection_do_not_show_on_another() {
     let config = config(Limit::ChallengeAcksPerSecond, 10);
@@ -230,8 +230,8 @@ fn challenge_acks_of_one_connection_do_not_show_on_another() {
     nothing_is_left(&mut bench, &[handle, second], NOW);
 }
 
-/// How many a second admits is drawn, for each connection and second: who counts the answers does
-/// not know whether another's segments used some of them.
+/// The number that a second admits is drawn, for each connection and second: an attacker who counts
+/// the answers does not know whether another's segments used some of them.
 #[test]
 fn the_number_of_challenge_acks_in_a_second_tells_nothing() {
     let (mut bench, handle, first) = established(&PairConfig::new([5, 6]), tcp::Config::default());
@@ -259,7 +259,8 @@ fn the_number_of_challenge_acks_in_a_second_tells_nothing() {
     nothing_is_left(&mut bench, &[handle, other], NOW + Duration::from_secs(60));
 }
 
-/// Open from `port`, close from our side first: a record in TIME-WAIT.
+/// Open from `port` and close from our side first; returns the peer's segment for the record in
+/// TIME-WAIT.
 fn into_time_wait(bench: &mut Bench, port: u16, listener: crate::ListenerHandle) -> Tcp {
     let mut next = handshake(bench, port, NOW);
     let handle = bench.stack.tcp_accept(listener).expect("established");
@@ -271,7 +272,8 @@ fn into_time_wait(bench: &mut Bench, port: u16, listener: crate::ListenerHandle)
     next
 }
 
-/// A stranger who knows one pair of ends gets two answers a second, and shows nothing elsewhere.
+/// A stranger who knows one pair of endpoints gets two answers a second, and other records are not
+/// affected.
 #[test]
 fn answers_from_time_wait_are_rate_limited_for_each_record() {
     let mut bench = Bench::new(&PairConfig::new([5, 6]));
@@ -302,7 +304,7 @@ fn time_wait_records_are_bounded_whatever_becomes_of_the_oldest() {
             let next = into_time_wait(&mut bench, port, listener);
             assert!(bench.stack.time_wait_count() <= 10, "round {round} port {port}");
             if port % 3 == 0 {
-                // A newer SYN takes the record away; the queue of expiries still names it.
+                // A newer SYN removes the record; the queue of expiries still names it.
                 let reopen = Tcp { seq: next.seq + 70_000, ..syn(port) };
                 let frame = bench.tcp_frame(&reopen);
                 bench.exchange(&frame, NOW);
@@ -316,7 +318,7 @@ fn time_wait_records_are_bounded_whatever_becomes_of_the_oldest() {
     nothing_is_left(&mut bench, &[], NOW);
 }
 
-/// An attacker that reopens one record for ever must not make the queue of expiries grow.
+/// An attacker that reopens one record again and again must not make the queue of expiries grow.
 #[test]
 fn reopening_a_time_wait_record_keeps_few_places_in_the_queue() {
     let mut bench = Bench::new(&PairConfig::new([5, 6]));
@@ -354,7 +356,7 @@ fn the_wheel_keeps_few_entries_for_a_connection_with_a_far_deadline() {
         let frame = bench.tcp_frame(&next);
         bench.exchange(&frame, now);
         next.seq += 1;
-        // The delayed ACK comes due each time.
+        // The delayed ACK expires each time.
         now += Duration::from_millis(60);
         bench.stack.poll(now);
         bench.sent();

@@ -4,7 +4,7 @@ use super::{NOW, established, nothing_is_left};
 use crate::pair::PairConfig;
 use crate::tests::craft::{Bench, Tcp};
 
-/// Give the peer's one-byte segments at these offsets to a stack that does not read.
+/// Give the peer's one-byte segments at these offsets to a stack whose user does not read.
 fn one_byte_segments(bench: &mut Bench, next: &Tcp, offsets: impl Iterator<Item = u32>) {
     for offset in offsets {
         let segment = Tcp { seq: next.seq + offset, payload: vec![offset as u8], ..next.clone() };
@@ -13,7 +13,7 @@ fn one_byte_segments(bench: &mut Bench, next: &Tcp, offsets: impl Iterator<Item 
     }
 }
 
-/// Buffers that the stack holds, of the peer's and of its own, in bytes.
+/// Bytes of the buffers that the stack holds, the peer's and its own.
 fn held_bytes(bench: &mut Bench) -> usize {
     let buffers = bench.peers_buffers_out() + bench.stack.pool().outstanding();
     buffers * mbuf::Class::K2.stride()
@@ -51,8 +51,8 @@ fn one_byte_segments_out_of_order_do_not_hold_a_buffer_each() {
     nothing_is_left(&mut bench, &[handle], NOW);
 }
 
-/// Every second byte: nothing can be joined, so the number of pieces is bounded by what the
-/// window may cost.
+/// Every second byte: nothing can be merged, so the number of pieces is bounded by the memory that
+/// the window may cost.
 #[test]
 fn segment_smack_cve_2018_5390() {
     for receive_buffer_bytes in [4_000, 65_000, 512 * 1024] {
@@ -75,7 +75,7 @@ fn segment_smack_cve_2018_5390() {
     }
 }
 
-/// Between two stacks the sender's buffers are what a small segment holds.
+/// Between two stacks a small segment holds the sender's buffer.
 #[test]
 fn small_writes_of_another_stack_do_not_hold_its_buffers() {
     use crate::pair::pair;

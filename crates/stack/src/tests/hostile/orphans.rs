@@ -1,5 +1,5 @@
-//! Connections that their program has closed and whose peers do not let go: they are bounded, and
-//! end by themselves sooner than others.
+//! Connections that their program has closed and whose peers never finish: their number is bounded,
+//! and they end sooner than others.
 
 use core::net::SocketAddr;
 
@@ -50,7 +50,7 @@ fn at_the_limit_of_orphans_the_one_that_waited_longest_is_reset() {
     assert_eq!(bench.stack.orphans.count(), 0);
 }
 
-/// Who takes what was queued keeps its place, however old it is.
+/// An orphan whose peer takes its queued data keeps its entry, however old it is.
 #[test]
 fn an_orphan_that_gets_on_is_not_reset_for_one_that_does_not() {
     let (mut bench, listener) = bench(2);
@@ -83,7 +83,7 @@ fn without_room_for_orphans_closing_resets() {
     assert_eq!((bench.stack.connection_count(), bench.stack.orphans.count()), (0, 0));
 }
 
-/// Connections that end as they should leave no count behind.
+/// Connections that close normally are subtracted from the count.
 #[test]
 fn orphans_that_end_are_counted_out() {
     let (mut bench, listener) = bench(3);
@@ -103,8 +103,9 @@ fn orphans_that_end_are_counted_out() {
     nothing_is_left(&mut bench, &[], now);
 }
 
-/// Whoever guesses the SYN-ACK that never left, for want of its link address, opens a connection
-/// that can send nothing at all: it ends like one whose segments are not answered.
+/// An attacker who guesses the ISN of a SYN-ACK that never left, because its link address was
+/// unknown, opens a connection that can send nothing: it ends like one whose segments are not
+/// answered.
 #[test]
 fn an_orphan_that_never_had_a_link_address_ends() {
     let config = PairConfig::new([7, 9]);

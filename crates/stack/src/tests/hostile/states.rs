@@ -18,8 +18,8 @@ const STATES: [State; 8] = [
     State::TimeWait,
 ];
 
-/// A connection in `state`, with data to read, data early and data to send wherever it can have
-/// some.
+/// A connection in `state`, with data to read, out-of-order data and data to send wherever the
+/// state allows it.
 fn in_state(state: State) -> (Bench, TcpHandle) {
     let config = PairConfig::new([11, 12]);
     if state == State::SynSent {
@@ -143,7 +143,7 @@ fn a_listener_removed_with_half_open_and_waiting_connections_leaks_nothing() {
     }
     bench.stack.tcp_unlisten(listener);
     assert_eq!(bench.sent().len(), 2, "a RST for each that waited");
-    // One half-open connection is completed too late, one is reset, the others time out.
+    // One handshake is completed too late, one half-open connection is reset, the others time out.
     finish_late(&mut bench, 200, NOW);
     let reset = Tcp { flags: Flags::RST, seq: syn(201).seq + 1, ..syn(201) };
     let frame = bench.tcp_frame(&reset);

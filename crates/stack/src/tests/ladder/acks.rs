@@ -1,11 +1,11 @@
-//! When an ACK goes out: delayed ACKs (RFC 5681 section 4.2) and the send-space estimate.
+//! When an ACK is sent: delayed ACKs (RFC 5681 section 4.2) and the send-space estimate.
 
 use super::*;
 
-/// Without the send-space estimate, so that plain RFC 5681 shows.
+/// Without the send-space estimate, to test plain RFC 5681.
 fn delaying() -> Ladder {
     let mut t = Setup::plain().off(Switch::SendSpace).established();
-    // A first full-sized segment tells what full-sized is.
+    // The first full-sized segment sets the full size.
     t.send(seg().data(1000));
     t.pass(45);
     t.expect(seg().ack(1001));
@@ -51,13 +51,13 @@ fn ack_is_immediate_out_of_order_and_when_a_gap_fills() {
     t.expect(seg().ack(1001));
     t.send(seg().seq(2101).data(100));
     t.expect(seg().ack(1001));
-    // Part of the gap fills, from its front: the gap is still there.
+    // The front part of the gap is filled: a gap is still there.
     t.send(seg().seq(1001).data(1000));
     t.expect(seg().ack(2201));
     t.read(2200);
 }
 
-/// RFC 5681 section 4.2: also when only a part of the gap fills.
+/// RFC 5681 section 4.2: also when only a part of the gap is filled.
 /// RFC 5681 4.2-c.
 #[test]
 fn ack_is_immediate_when_a_part_of_a_gap_fills() {
@@ -78,17 +78,17 @@ fn ack_is_immediate_for_a_duplicate() {
     t.read(1100);
 }
 
-/// The peer's buffer holds two 700-byte segments' worth: after them it waits for us.
+/// The peer's buffer holds two 700-byte segments: after them it waits for an ACK.
 #[test]
 fn send_space_estimate_acks_what_the_peer_can_send_at_most() {
     let mut t = Setup::plain().established();
     t.send(seg().data(700));
     t.expect(seg().ack(701));
     assert_eq!(t.info().send_space_bytes, 700);
-    // All that it ever sent between ACKs is here: no delay.
+    // As much has arrived as the peer ever sent between two ACKs: no delay.
     t.send(seg().data(700));
     t.expect(seg().ack(1401));
-    // Less than that waits.
+    // Less than that is delayed.
     t.send(seg().data(300));
     t.expect_after(40, seg().ack(1701));
 }
@@ -102,7 +102,7 @@ fn send_space_estimate_switched_off_waits() {
     t.expect_after(40, seg().ack(1401));
 }
 
-/// A peer that sends a segment now and then is not waiting for each ACK: found out by the ninth.
+/// A peer that sends a segment now and then does not wait for each ACK: detected by the ninth.
 #[test]
 fn send_space_estimate_is_put_to_the_test() {
     let mut t = Setup::plain().established();
@@ -115,7 +115,7 @@ fn send_space_estimate_is_put_to_the_test() {
     t.send(seg().data(1000));
     t.expect(seg().ack(10_001));
     assert_eq!(t.info().send_space_bytes, 2000);
-    // From now on every second one.
+    // From now on an ACK for every second one.
     t.send(seg().data(1000));
     t.nothing();
     t.send(seg().data(1000));
@@ -184,10 +184,10 @@ fn sack_blocks_out_most_recent_first_and_joined() {
     t.expect(seg().ack(1).sack(&[(2001, 2101), (1001, 1101)]));
     t.send(seg().seq(3001).data(100));
     t.expect(seg().ack(1).sack(&[(3001, 3101), (2001, 2101), (1001, 1101)]));
-    // One grows: it comes first.
+    // A block that grows comes first.
     t.send(seg().seq(2101).data(100));
     t.expect(seg().ack(1).sack(&[(2001, 2201), (3001, 3101), (1001, 1101)]));
-    // Two join.
+    // Two blocks merge.
     t.send(seg().seq(1101).data(900));
     t.expect(seg().ack(1).sack(&[(1001, 2201), (3001, 3101)]));
     // Delivered blocks are not reported any more.
@@ -225,7 +225,7 @@ fn no_sack_blocks_to_a_peer_that_does_not_take_them() {
     t.expect(seg().ack(1).sack(&[]));
 }
 
-/// The limit on segments that wait (CVE-2018-5390) is a count, named when hit.
+/// The limit on held segments (CVE-2018-5390) is a count, and its hits are counted.
 #[test]
 fn reassembly_has_a_limit() {
     let mut t = Setup::plain().limit(Limit::ReassemblySegments, 3).established();
@@ -239,7 +239,7 @@ fn reassembly_has_a_limit() {
     t.expect(seg().ack(150));
 }
 
-/// Whoever comes first stays, but a piece wholly inside a later one is replaced by it.
+/// The first data to arrive is kept, but a piece wholly inside a later one is replaced by it.
 #[test]
 fn overlap_with_different_data_is_deterministic() {
     let mut t = Setup::plain().established();

@@ -5,7 +5,7 @@ use super::*;
 
 const K64: usize = 65_536;
 
-/// Buffers that begin with 64 KB and may become 4 MB; scaled windows, no timestamps.
+/// Buffers that start at 64 KB and may grow to 4 MB; scaled windows, no timestamps.
 fn setup() -> Setup {
     Setup::plain().ws(7).off(Switch::Pacing).tcp(|c| {
         (c.receive_buffer_bytes, c.receive_buffer_max_bytes) = (65_536, 4 << 20);
@@ -25,7 +25,7 @@ fn opened(setup: Setup) -> Ladder {
     t
 }
 
-/// The peer sends so many segments of 1000 bytes, which are read at once: 8 in a millisecond.
+/// The peer sends this many segments of 1000 bytes, which are read at once: 8 in a millisecond.
 fn deliver(t: &mut Ladder, segments: usize) {
     for i in 1..=segments {
         t.send(seg().data(1000));
@@ -44,7 +44,7 @@ fn reserved(t: &Ladder) -> usize {
     t.end.stack.budget().reserved(Limit::ReceiveBufferBytes)
 }
 
-/// The right edges that were offered, none before the other.
+/// Checks that no offered right edge is before an earlier one; returns the last.
 #[track_caller]
 fn last_edge(t: &mut Ladder, mut edge: i64) -> i64 {
     let shift =
@@ -60,7 +60,7 @@ fn last_edge(t: &mut Ladder, mut edge: i64) -> i64 {
 #[test]
 fn receive_auto_tuning_doubles_a_buffer_whose_quarter_came_within_a_round_trip() {
     let mut t = opened(setup());
-    // The first quarter says nothing: nobody knows how long it took.
+    // The first quarter starts the measurement: the time that it took is unknown.
     deliver(&mut t, 17);
     assert_eq!(buffer(&t), K64);
     t.pass(15);
@@ -83,7 +83,7 @@ fn receive_auto_tuning_leaves_a_buffer_that_is_large_enough() {
     assert_eq!((buffer(&t), reserved(&t)), (K64, 0));
 }
 
-/// What comes fast and is read slowly needs no larger buffer, though each read takes all of it.
+/// Fast arrival with a slow reader needs no larger buffer, though each read takes everything.
 #[test]
 fn receive_auto_tuning_waits_for_the_reader() {
     let mut t = opened(setup());
@@ -97,7 +97,7 @@ fn receive_auto_tuning_waits_for_the_reader() {
     assert_eq!(buffer(&t), K64);
 }
 
-/// A reader that lags by more than half of the buffer has no use for a larger one.
+/// A reader that lags by more than half of the buffer gets no larger one.
 #[test]
 fn receive_auto_tuning_waits_for_a_reader_that_lags() {
     for (lag, grows) in [(40, false), (20, true)] {
@@ -108,8 +108,8 @@ fn receive_auto_tuning_waits_for_a_reader_that_lags() {
     }
 }
 
-/// The echo tells of a path that became longer: each segment was let go by an ACK 100 ms ago, and
-/// a quarter comes in 80 ms.
+/// The echo shows that the path became longer: each segment was released by an ACK 100 ms ago, and
+/// a quarter of the buffer arrives in 80 ms.
 #[test]
 fn receive_auto_tuning_follows_a_round_trip_that_grows() {
     for (rtt_ms, grows) in [(100, true), (60, false)] {
@@ -139,7 +139,7 @@ fn a_buffer_that_was_set_is_not_tuned() {
     let mut t = opened(setup().tcp(|c| c.set_fixed_buffers(65_536, 65_536)));
     deliver(&mut t, 100);
     assert_eq!((buffer(&t), t.info().send_buffer_bytes, reserved(&t)), (K64, K64, 0));
-    // Set while it is open: what tuning had added goes back.
+    // Set on an open connection: bytes that tuning added are returned.
     let mut t = opened(setup());
     deliver(&mut t, 200);
     assert!(buffer(&t) > 2 * K64 && reserved(&t) > 0);
@@ -155,7 +155,7 @@ fn receive_auto_tuning_ends_at_the_largest_buffer() {
     assert_eq!(buffer(&t), 200_000);
 }
 
-/// The budget is the stack's, not the connection's; what is over gives its part back.
+/// The budget is the stack's, not the connection's; a connection that ends returns its part.
 #[test]
 fn the_budget_bounds_what_tuning_adds_to_receive_buffers() {
     let mut t = opened(setup().limit(Limit::ReceiveBufferBytes, 3 * K64));
@@ -164,13 +164,13 @@ fn the_budget_bounds_what_tuning_adds_to_receive_buffers() {
     assert!(t.hits(Limit::ReceiveBufferBytes) > 0);
     t.abort();
     assert_eq!(reserved(&t), 0);
-    // Half of the buffers that there are is the most, whatever the limit says.
+    // Half of all buffers is the maximum, whatever the limit is.
     let mut t = opened(setup().limit(Limit::MbufBytes, 2 << 20));
     deliver(&mut t, 2000);
     assert_eq!(buffer(&t), 1 << 20);
 }
 
-/// Under memory pressure: as data is read the edge stands still until the window has come down.
+/// Under memory pressure the edge stands still while data is read, until the window has come down.
 #[test]
 fn shrinking_a_window_takes_nothing_back() {
     let mut t = opened(setup().limit(Limit::MbufBytes, 8 << 20));
@@ -191,13 +191,13 @@ fn shrinking_a_window_takes_nothing_back() {
     }
     assert_eq!((buffer(&t), reserved(&t)), (K64, 0));
     assert!(t.info().rcv_wnd as usize <= K64, "{}", t.info().rcv_wnd);
-    // And up again when there is memory.
+    // It grows again when there is memory.
     withheld.into_iter().for_each(|m| t.end.stack.pool().free(m));
     deliver(&mut t, 300);
     assert!(buffer(&t) >= 4 * K64, "{}", buffer(&t));
 }
 
-/// What goes is sent and acknowledged at once, until the window is as large, or does not grow.
+/// Send and acknowledge data at once, until the window has this size, or stops growing.
 fn with_cwnd(t: &mut Ladder, bytes: u64) {
     for _ in 0..30 {
         if t.info().cwnd >= bytes {
@@ -228,7 +228,7 @@ fn send_auto_tuning_keeps_room_for_three_congestion_windows() {
     with_cwnd(&mut t, 600_000);
     let info = t.info();
     assert!(info.send_buffer_bytes as u64 >= 3 * info.cwnd, "{}", info.send_buffer_bytes);
-    // A window in flight, and behind it what waits: the wire stays full until the writer is back.
+    // A window in flight, and unsent data behind it: the wire stays full until the writer returns.
     let queued = fill(&mut t);
     let info = t.info();
     assert!(info.in_flight as u64 + 2000 > info.cwnd, "{} of {}", info.in_flight, info.cwnd);
@@ -260,15 +260,15 @@ fn the_budget_bounds_what_send_buffers_grow_to() {
     let queued = fill(&mut t);
     assert!((K64..1 << 20).contains(&queued), "{queued}");
     assert!(t.hits(Limit::SendBufferBytes) > 0);
-    // Whoever is refused is told when there is room.
+    // A writer that was refused is notified when there is room.
     t.events.clear();
     let all = t.wire.stack_next;
     t.send(seg().ack(all));
     assert!(!t.events.is_empty());
 }
 
-/// A reader that takes a few bytes at a time opens a shut window once, by a unit of its scale at
-/// least: less would be another zero on the wire.
+/// A reader that takes a few bytes at a time opens a closed window once, by at least a unit of its
+/// scale: less would be another zero on the wire.
 #[test]
 fn a_shut_window_is_not_opened_by_less_than_a_unit() {
     let mut t = opened(setup().tcp(|c| c.receive_buffer_max_bytes = 1 << 28));

@@ -1,9 +1,10 @@
-//! The congestion window as it shows on the wire: initial window, slow start, avoidance, idle.
+//! The congestion window, observed on the wire: initial window, slow start, congestion avoidance,
+//! idle.
 
 use super::*;
 use tcp::cc::Algorithm;
 
-/// Bytes that leave, without ACKs, of all that can be written.
+/// Write as much as possible; returns the bytes that leave without ACKs.
 fn flood(t: &mut Ladder) -> usize {
     loop {
         let data = wire_end::stream(t.written, 10_000);
@@ -51,7 +52,7 @@ fn slow_start_doubles_the_window_each_round() {
     }
 }
 
-/// The window does not grow while the user, not it, is what limits (RFC 9293, 7661).
+/// The window does not grow while the user, not the window, is the limit (RFC 9293, 7661).
 /// RFC 9438 5.8-a.
 #[test]
 fn a_window_that_is_not_used_does_not_grow() {
@@ -64,7 +65,7 @@ fn a_window_that_is_not_used_does_not_grow() {
     assert_eq!(t.info().cwnd, 10_000);
 }
 
-/// A loss, then rounds of 10 ms: the bytes that leave in each.
+/// A loss, then rounds of 10 ms: the bytes sent in each.
 fn after_a_loss(algorithm: Algorithm, rounds: usize) -> Vec<u64> {
     let mut t = Setup::plain().sack().tcp(|c| c.algorithm = algorithm).established();
     flood(&mut t);
@@ -107,7 +108,7 @@ fn cubic_grows_like_reno_at_small_windows() {
     assert!((2200..3000).contains(&gained), "{windows:?}");
 }
 
-/// RFC 5681 section 4.1: after a silence longer than a time-out, the initial window at most.
+/// RFC 5681 section 4.1: after an idle time longer than a time-out, at most the initial window.
 /// RFC 5681 4.1-a.
 #[test]
 fn restart_after_idle() {

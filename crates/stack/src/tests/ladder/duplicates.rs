@@ -1,16 +1,16 @@
-//! Answers to what came before or lies outside the window: a retransmission always gets its ACK,
-//! everything else at most so many a second, and challenge ACKs (RFC 5961) are counted apart.
+//! ACKs for old segments and segments outside the window: a retransmission always gets its ACK, the
+//! others are limited per second, and challenge ACKs (RFC 5961) are counted apart.
 
 use super::seg::{bare, rst};
 use super::*;
 use wire::tcp::Flags;
 
-/// A probe of a silent peer: nothing, just before the window.
+/// A keepalive probe: an empty segment just before the window.
 fn probe(next: i64) -> Seg {
     seg().seq(next - 1)
 }
 
-/// Our ACK was lost, again and again: the peer must hear it, or it gives the connection up.
+/// Our ACK was lost, again and again: the peer must get one, or it gives the connection up.
 #[test]
 fn retransmissions_are_always_acked() {
     let mut t = Setup::plain().established();
@@ -30,7 +30,7 @@ fn retransmissions_are_always_acked() {
     assert_eq!(t.drops(DropReason::TcpDuplicate), 600);
 }
 
-/// The ACK that ends the handshake was lost.
+/// The last ACK of the handshake was lost.
 #[test]
 fn retransmissions_of_a_syn_ack_are_always_acked() {
     let mut t = Setup::plain().ladder();
@@ -43,7 +43,8 @@ fn retransmissions_of_a_syn_ack_are_always_acked() {
     assert_eq!(t.count(Counter::TcpChallengeAcks), 0);
 }
 
-/// Only where the peer's SYN was: anywhere else it is a lie, however recent the place.
+/// Only at the sequence number of the peer's SYN: anywhere else it is forged, however recent the
+/// number.
 #[test]
 fn syn_acks_elsewhere_are_challenged() {
     let mut t = Setup::plain().limit(Limit::ChallengeAcksPerSecond, 3).established();
@@ -58,7 +59,7 @@ fn syn_acks_elsewhere_are_challenged() {
     assert_eq!(t.drops(DropReason::TcpChallengeLimited), 10 - answers);
 }
 
-/// PAWS drops it, but it is still the answer that is missing (RFC 7323 section 5.3, R1).
+/// PAWS drops it, but the peer still lacks our ACK (RFC 7323 section 5.3, R1).
 #[test]
 fn retransmissions_with_an_old_timestamp_are_always_acked() {
     let mut t = Setup::plain().ts().established();
@@ -71,7 +72,7 @@ fn retransmissions_with_an_old_timestamp_are_always_acked() {
     assert_eq!(t.drops(DropReason::TcpPaws), 300);
 }
 
-/// What no peer of this connection can have sent before is no retransmission, text or not.
+/// A segment that the peer cannot have sent before is no retransmission, with text or without.
 #[test]
 fn out_of_window_segments_draw_two_acks_a_second() {
     let before = seg().seq(-100).data(50);
@@ -89,7 +90,7 @@ fn out_of_window_segments_draw_two_acks_a_second() {
     }
 }
 
-/// What lies further back than a window was acknowledged, and the peer knows: it sent past it.
+/// A segment from before the last window was acknowledged, and the peer knows: it sent past it.
 #[test]
 fn out_of_window_segments_are_those_from_before_the_last_window() {
     let mut t = Setup::plain().tcp(|c| c.receive_buffer_bytes = 2000).established();
@@ -122,7 +123,7 @@ fn out_of_window_segments_with_an_old_timestamp_draw_two_acks_a_second() {
     assert_eq!(t.count(Counter::TcpChallengeAcks), 0);
 }
 
-/// A flood of either kind leaves the other kind its answers.
+/// A flood of either kind does not use up the answers of the other.
 #[test]
 fn challenges_and_answers_to_duplicates_do_not_starve_each_other() {
     let mut t = Setup::plain().limit(Limit::ChallengeAcksPerSecond, 3).established();

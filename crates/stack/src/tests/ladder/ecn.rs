@@ -1,5 +1,5 @@
-//! Explicit congestion notification, RFC 3168: who agrees to it, what leaves with ECT, what a mark
-//! and its echo do.
+//! Explicit congestion notification, RFC 3168: the negotiation, which segments leave with ECT, the
+//! effect of a mark and of its echo.
 
 use super::*;
 use tcp::Ecn;
@@ -50,7 +50,7 @@ fn a_peer_that_does_not_ask_gets_none() {
     assert!(!t.info().ecn);
     t.write(1000);
     t.expect(seg().seq(1).data(1000).not_ect());
-    // Neither does one whose SYN has half of it.
+    // Nor does one whose SYN has only one of the two flags.
     for half in [syn().ece(), syn().cwr()] {
         let mut t = Setup::plain().ladder();
         t.listen();
@@ -76,13 +76,13 @@ fn our_syn_does_not_ask_by_default() {
     let mut t = Setup::plain().ladder();
     t.connect();
     t.expect(syn());
-    // What was not asked for cannot be granted.
+    // An answer cannot grant ECN without a request.
     t.send(syn_ack().mss(1000).ece());
     t.expect(seg().seq(1).ack(1));
     assert!(!t.info().ecn);
 }
 
-/// A peer, or what stands before it, that reflects reserved bits has both (section 6.1.1).
+/// A peer, or a middlebox, that reflects reserved bits sets both (section 6.1.1).
 #[test]
 fn a_syn_ack_without_ece_or_with_cwr_refuses() {
     for answer in [syn_ack(), syn_ack().ece().cwr(), syn_ack().cwr()] {
@@ -108,7 +108,7 @@ fn a_syn_sent_again_asks_for_nothing() {
     assert!(!t.info().ecn);
 }
 
-/// Section 6.1.1: who received a SYN without it sends no ECT; marks it echoes all the same.
+/// Section 6.1.1: after a SYN without ECN it sends no ECT; it still echoes marks.
 #[test]
 fn a_peer_whose_second_syn_does_not_ask_is_sent_no_ect() {
     let mut t = Setup::plain().ladder();
@@ -128,7 +128,7 @@ fn a_peer_whose_second_syn_does_not_ask_is_sent_no_ect() {
 #[test]
 fn new_data_leaves_with_ect_and_nothing_else_does() {
     let mut t = agreed(Setup::plain().sack());
-    // A run: the first is made, the others are stamped.
+    // A run: the first segment is made, the others are stamped.
     t.write(5000);
     for i in 0..5 {
         t.expect(seg().seq(1 + i * 1000).data(1000).ect());
@@ -170,9 +170,9 @@ fn a_mark_is_echoed_until_cwr_comes() {
     t.send(seg().seq(1).ack(1).data(100).ect());
     t.nothing();
     t.send(seg().seq(101).ack(1).data(100).ce());
-    // At once, whatever the delayed ACK says.
+    // At once, without a delayed ACK.
     t.expect(seg().ack(201).ece().not_ect());
-    // Data bears it as well, and so does each ACK.
+    // Data carries it as well, and so does each ACK.
     t.write(1000);
     t.expect(seg().seq(1).ack(201).data(1000).ece().ect());
     t.send(seg().seq(201).ack(1001).data(1000).ect());
@@ -182,7 +182,7 @@ fn a_mark_is_echoed_until_cwr_comes() {
     }
     t.send(seg().seq(2201).ack(1001).data(100).cwr().ect());
     t.expect(seg().ack(2301));
-    // A mark on the very segment that brings CWR is another one.
+    // A mark on the very segment with CWR is a new one.
     t.send(seg().seq(2301).ack(1001).data(100).cwr().ce());
     t.expect(seg().ack(2401).ece());
     t.send(seg().seq(2401).ack(1001).data(100).cwr().ect());
@@ -191,7 +191,7 @@ fn a_mark_is_echoed_until_cwr_comes() {
     t.read(2500);
 }
 
-/// Section 6.1.5: outside the window it may be anybody's; on an ACK there is nothing to slow down.
+/// Section 6.1.5: outside the window a mark may be forged; an ACK has nothing to slow down.
 #[test]
 fn a_mark_outside_the_window_or_without_data_is_none() {
     let mut t = agreed(Setup::plain());
@@ -206,7 +206,8 @@ fn a_mark_outside_the_window_or_without_data_is_none() {
     assert_eq!(t.info().ce_marks, 0);
 }
 
-/// A mark in the middle of a burst: those around it are predicted and followed, it is not.
+/// A mark in the middle of a burst: the segments around it are predicted and followed, the marked
+/// one is not.
 #[test]
 fn a_mark_within_a_burst_is_seen() {
     let mut t = agreed(Setup::plain());
@@ -226,7 +227,7 @@ fn one_reduction_for_a_window() {
     t.write(30_000);
     assert_eq!(t.take_seen().len(), 10);
     t.send(seg().ack(1001).ece());
-    // CUBIC's 0.7, no growth by that ACK, and nothing until the pipe is below it.
+    // CUBIC's 0.7, no growth by that ACK, and nothing is sent until the pipe is below it.
     assert_eq!((t.info().cwnd, t.info().ssthresh), (7000, 7000));
     t.nothing();
     for i in 2..4 {
@@ -235,16 +236,17 @@ fn one_reduction_for_a_window() {
     }
     t.send(seg().ack(4001).ece());
     t.expect(seg().seq(10_001).data(1000).cwr().ect());
-    // Said once.
+    // CWR is sent once.
     t.send(seg().ack(6001).ece());
     t.expect(seg().seq(11_001).data(1000).ect());
     t.expect(seg().seq(12_001).data(1000).ect());
-    // All of the marked window: its echo goes on until CWR is there, which this does not cover.
+    // This ACK covers all of the marked window. The echo goes on until CWR arrives, which it does
+    // not cover.
     t.send(seg().ack(10_001).ece());
     t.take_seen();
     assert_eq!((t.info().cwnd, t.info().ecn_reductions), (7000, 1));
     assert_eq!(t.count(Counter::TcpEcnReductions), 1);
-    // Behind CWR an echo is of another mark.
+    // After CWR an echo is of another mark.
     t.send(seg().ack(12_001).ece());
     assert_eq!(t.info().ecn_reductions, 2);
     assert!(t.info().cwnd < 7000);
@@ -265,7 +267,8 @@ fn a_loss_in_a_marked_window_does_not_count_again() {
     assert_eq!((t.info().fast_recoveries, t.info().ecn_reductions), (1, 1));
 }
 
-/// And a mark in a window that lost something; CWR tells of the loss (section 6.1.2).
+/// A mark in a window that had a loss does not reduce it again; CWR reports the loss
+/// (section 6.1.2).
 #[test]
 fn a_mark_in_a_window_that_lost_does_not_count_again() {
     let mut t = agreed(Setup::plain().sack().off(Switch::Pacing));
@@ -280,7 +283,7 @@ fn a_mark_in_a_window_that_lost_does_not_count_again() {
     t.expect(seg().seq(11_001).data(1000).ect());
 }
 
-/// CWR belongs to one segment: a device that cuts puts it on the first.
+/// CWR belongs to one segment: a device that cuts sets it on the first.
 #[test]
 fn a_super_segment_says_cwr_once() {
     let mut setup = Setup::plain().off(Switch::Pacing);
@@ -309,7 +312,7 @@ fn bbr_echoes_marks_and_asks_for_none() {
     assert_eq!(t.info().ecn_reductions, 0);
 }
 
-/// The checksum of the IPv4 header is right, and IPv6 has no other: `wire_end` looks at both.
+/// The IPv4 header checksum is right, and IPv6 has none: `wire_end` checks both.
 #[test]
 fn ect_over_ipv6() {
     let mut setup = Setup::plain();

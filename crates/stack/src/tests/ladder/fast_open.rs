@@ -1,5 +1,5 @@
-//! TCP Fast Open (RFC 7413): cookies asked for, given and used; what a listener does with SYNs that
-//! carry data, and a connect whose SYN is lost.
+//! TCP Fast Open (RFC 7413): cookies requested, given and used; a listener with SYNs that carry
+//! data, and a connect whose SYN is lost.
 
 use super::seg::rst;
 use super::*;
@@ -8,7 +8,7 @@ use crate::{FastConnect, FastOpenConfig};
 use tcp::Events;
 use wire::tcp::Flags;
 
-/// Of the cookies here, what a request for one looks like.
+/// The empty cookie that requests one.
 const REQUEST: &[u8] = &[];
 
 impl Ladder {
@@ -22,7 +22,7 @@ impl Ladder {
         self.end.stack.tcp_set_fast_open(listener, fast_open).expect("listens");
     }
 
-    /// Have a cookie made, by a handshake that is reset.
+    /// Get a cookie from the stack, by a handshake that is then reset.
     fn ask(&mut self) -> Vec<u8> {
         self.send(syn().mss(1000).fast_open(REQUEST));
         let answer = self.expect(syn_ack());
@@ -31,7 +31,7 @@ impl Ladder {
         answer.fast_open.expect("a cookie")
     }
 
-    /// Connect with `len` bytes; returns how many the SYN takes.
+    /// Connect with `len` bytes; returns how many of them the SYN carries.
     fn fast_connect(&mut self, len: usize) -> usize {
         let connect = FastConnect {
             remote: SocketAddr::new(self.wire.addr, LISTEN_PORT),
@@ -53,7 +53,7 @@ impl Ladder {
         carried
     }
 
-    /// A handshake that brings us the peer's cookie and its MSS, over again.
+    /// A completed handshake that gives the stack the peer's cookie and MSS.
     fn learn(&mut self, cookie: &[u8]) {
         assert_eq!(self.fast_connect(10), 0, "without a cookie the SYN carries nothing");
         self.expect(syn().fast_open(REQUEST));
@@ -64,7 +64,7 @@ impl Ladder {
     }
 }
 
-/// The neighbour's neighbour.
+/// The next address.
 fn another(addr: core::net::IpAddr) -> core::net::IpAddr {
     let core::net::IpAddr::V4(ip) = addr else { panic!("ladders are of version 4") };
     core::net::Ipv4Addr::from_bits(ip.to_bits() + 1).into()
@@ -78,7 +78,7 @@ fn cookie_asked_for_given_and_used_with_data() {
     assert_eq!(cookie.len(), 8);
     t.send(syn().mss(1000).fast_open(&cookie).data(100));
     t.expect(syn_ack().ack(101));
-    // It is the program's before the handshake is done, and may answer.
+    // The program gets the data before the handshake is done, and may answer.
     t.accept();
     t.state(State::SynReceived);
     t.read(100);
@@ -104,7 +104,7 @@ fn what_was_sent_behind_a_syn_ack_goes_again() {
     t.accept();
     t.write(300);
     t.expect(seg().seq(1).ack(101).data(300));
-    // Until the handshake is done the SYN-ACK alone is repeated, without the option.
+    // Until the handshake is done only the SYN-ACK is retransmitted, without the option.
     let again = t.expect_after(1000, syn_ack().ack(101));
     assert_eq!(again.fast_open, None);
     t.send(seg().seq(101).ack(1));
@@ -122,7 +122,7 @@ fn a_bad_cookie_falls_back() {
     let mut bad = good.clone();
     bad[3] ^= 1;
     t.send(syn().mss(1000).fast_open(&bad).data(100));
-    // The right one comes with the answer.
+    // The right cookie comes with the answer.
     let answer = t.expect(syn_ack().ack(1));
     assert_eq!(answer.fast_open, Some(good));
     assert_eq!(t.end.stack.tcp_accept(t.listener.expect("listens")), None);
@@ -154,7 +154,7 @@ fn a_full_queue_falls_back() {
     t.end.stack.tcp_abort(at);
     t.pass(0);
     t.take_seen();
-    // But not by a reset, which a victim may have sent: that keeps its place for a minute.
+    // But not after a reset, which a victim may have sent: that keeps its entry for a minute.
     second(&mut t, PEER_PORT + 2);
     t.expect(syn_ack().ack(1));
     t.pass(61_000);
@@ -207,7 +207,7 @@ fn fast_open_is_off_by_default() {
     assert_eq!(t.expect(syn()).fast_open, None);
 }
 
-/// Google's scripts have these from Linux: the same key makes the same cookies.
+/// Google's scripts have these cookies of Linux: the same key makes the same cookies.
 #[test]
 fn cookies_are_those_of_linux() {
     let mut key = [0; 16];
@@ -256,7 +256,7 @@ fn a_close_before_the_handshake_is_done() {
 fn a_connect_with_the_first_data() {
     let mut t = Setup::plain().ladder();
     t.learn(b"abcdef");
-    // Options have their room: 1000 less 40.
+    // Options take their room: 1000 less 40.
     assert_eq!(t.fast_connect(5000), 960);
     t.expect(syn().fast_open(b"abcdef").data(960));
     t.state(State::SynSent);
@@ -286,14 +286,14 @@ fn data_that_the_syn_ack_does_not_take_goes_again_at_once() {
     assert_eq!(t.info().in_flight, 0);
     assert!(!t.info().syn_data);
     assert_eq!(t.count(Counter::TcpFastOpenNotTaken), 1);
-    // A part of it likewise.
+    // The same for a part of it.
     assert_eq!(t.fast_connect(600), 600);
     t.expect(syn().data(600));
     t.send(syn_ack().ack(201).mss(300));
     t.expect(seg().seq(201).ack(1).data(300));
     t.send(seg().seq(1).ack(501));
     t.expect(seg().seq(501).ack(1).data(100));
-    // More than was sent is a lie.
+    // An ACK of more than was sent is invalid.
     assert_eq!(t.fast_connect(600), 600);
     t.expect(syn().data(600));
     t.send(syn_ack().ack(602).mss(1000));
@@ -315,7 +315,7 @@ fn a_syn_with_data_that_is_lost_goes_again_without() {
         t.abort();
         t.take_seen();
     }
-    // Twice in a row: such SYNs vanish on this path, so for some minutes there are none.
+    // Twice in a row: such SYNs are lost on this path, so for some minutes none is sent.
     assert_eq!(t.fast_connect(600), 0);
     assert_eq!(t.expect(syn()).fast_open, None);
     t.abort();
@@ -338,7 +338,7 @@ fn cookies_of_peers_are_remembered_within_a_limit() {
     assert_eq!(t.hits(Limit::FastOpenPeers), 1);
 }
 
-/// Ours goes again as the answer to theirs, without its data: that waits for the handshake.
+/// Our SYN is repeated as the answer to theirs, without its data, which waits for the handshake.
 #[test]
 fn syns_with_data_that_cross() {
     let mut t = Setup::plain().ladder();
@@ -354,7 +354,8 @@ fn syns_with_data_that_cross() {
     assert_eq!((t.info().in_flight, t.info().unsent), (0, 0));
 }
 
-/// Whoever holds a good cookie, or guesses, opens no more than the listener and the stack admit.
+/// A peer with a good cookie, or a guessed one, opens no more connections than listener and stack
+/// admit.
 #[test]
 fn a_flood_of_syns_with_data_is_bounded() {
     let mut config = PairConfig::new([5, 6]);

@@ -1,4 +1,5 @@
-//! Losses found and repaired: SACK in (RFC 2018, 6675) and NewReno without it (RFC 5681, 6582).
+//! Losses detected and repaired: received SACKs (RFC 2018, 6675) and NewReno without them
+//! (RFC 5681, 6582).
 
 use super::*;
 
@@ -25,7 +26,8 @@ fn fast_retransmit_after_three_duplicate_acks() {
     assert_eq!(t.info().timeouts, 0);
 }
 
-/// RFC 5681 section 2: with data, with another window, or with nothing in flight it is none.
+/// RFC 5681 section 2: an ACK with data, with another window, or with nothing in flight is no
+/// duplicate.
 #[test]
 fn what_is_not_a_duplicate_ack() {
     let mut t = flying(Setup::plain(), 10);
@@ -51,20 +53,20 @@ fn newreno_partial_ack_retransmits_the_next_hole_and_a_full_ack_ends_it() {
         t.send(seg().ack(1));
     }
     t.expect(seg().seq(1).data(1000));
-    // 1 and 4 were lost: the ACK goes up to 3001, which is a partial one.
+    // Segments 1 and 4 were lost: the ACK goes up to 3001, which is a partial one.
     t.send(seg().ack(3001));
     t.expect(seg().seq(3001).data(1000));
     t.nothing();
     t.send(seg().ack(10_001));
     assert_eq!(t.info().fast_recoveries, 1);
     assert_eq!(t.info().in_flight, 0);
-    // CUBIC's 0.7 of the ten that were in flight.
+    // 0.7 (CUBIC) of the ten that were in flight.
     assert_eq!(t.info().cwnd, 7000);
     assert_eq!(t.info().ssthresh, 7000);
 }
 
-/// Each duplicate ACK says that a segment has left: the first two let new data go (RFC 3042), the
-/// later ones once the pipe is below the reduced window, one segment for each at most.
+/// Each duplicate ACK reports that a segment has left the network: the first two release new data
+/// (RFC 3042), the later ones once the pipe is below the reduced window, at most one segment each.
 /// RFC 5681 3.2-f.
 #[test]
 fn newreno_window_inflation_and_its_limit() {
@@ -77,7 +79,7 @@ fn newreno_window_inflation_and_its_limit() {
     t.expect(seg().seq(11_001).data(1000));
     t.send(seg().ack(1));
     t.expect(seg().seq(1).data(1000));
-    // In the pipe: 12 less 3; cwnd is 7, of the ten that were out before the two.
+    // The pipe is 12 less 3; cwnd is 7, of the ten that were in flight before the two.
     assert_eq!(t.info().cwnd, 7000);
     t.send(seg().ack(1));
     t.send(seg().ack(1));
@@ -89,17 +91,17 @@ fn newreno_window_inflation_and_its_limit() {
         t.expect(seg().seq(13_001 + i * 1000).data(1000));
         t.nothing();
     }
-    // Eleven of the twelve can have arrived: more repeat what is known.
+    // Eleven of the twelve can have arrived: further ACKs report nothing new.
     for _ in 0..20 {
         t.send(seg().ack(1));
         t.nothing();
     }
-    // The full ACK deflates: the window is the threshold.
+    // The full ACK deflates the window to the threshold.
     t.send(seg().ack(12_001));
     assert_eq!((t.info().cwnd, t.info().ssthresh), (7000, 7000));
 }
 
-/// Duplicates without end: no more segments can have left than were sent, less the lost one.
+/// Endless duplicates: no more segments can have left than were sent, less the lost one.
 #[test]
 fn newreno_inflation_is_limited_to_what_was_sent() {
     let mut t = flying(Setup::plain().off(Switch::Prr), 4);
@@ -108,14 +110,14 @@ fn newreno_inflation_is_limited_to_what_was_sent() {
     }
     t.expect(seg().seq(1).data(1000));
     assert_eq!(t.info().cwnd, 2800);
-    // One is in the pipe, and 2.8 may be.
+    // One is in the pipe, and 2.8 are allowed.
     t.write(5000);
     t.expect(seg().seq(4001).data(1000));
     t.nothing();
 }
 
-/// 4.3BSD Tahoe: a loss means slow start from the first segment that is missing, over all that was
-/// in flight, and one collapse, however many holes there are.
+/// 4.3BSD Tahoe: a loss means slow start from the first missing segment, over everything in flight,
+/// and one reduction, however many holes there are.
 #[test]
 fn tahoe_sends_all_again_from_a_window_of_one_segment() {
     let mut t = flying(Setup::plain().tcp(|c| c.algorithm = tcp::cc::Algorithm::Tahoe), 10);
@@ -125,7 +127,7 @@ fn tahoe_sends_all_again_from_a_window_of_one_segment() {
     t.expect(seg().seq(1).data(1000));
     t.nothing();
     assert_eq!((t.info().cwnd, t.info().ssthresh), (1000, 5000));
-    // Slow start counts bytes: three segments' worth arrived, so four may be on their way.
+    // Slow start counts bytes: three segments arrived, so four may be in flight.
     t.send(seg().ack(3001));
     for seq in [3001, 4001, 5001, 6001] {
         t.expect(seg().seq(seq).data(1000));
@@ -134,8 +136,8 @@ fn tahoe_sends_all_again_from_a_window_of_one_segment() {
     assert_eq!(t.info().fast_recoveries, 1);
 }
 
-/// 4.3BSD Reno: half the window, and the first ACK of new data ends the repair; the next hole is
-/// found by three duplicates of its own.
+/// 4.3BSD Reno: half the window, and the first ACK of new data ends the repair; the next hole needs
+/// three duplicates of its own.
 #[test]
 fn reno_ends_a_repair_with_the_first_new_ack() {
     let mut t = flying(Setup::plain().tcp(|c| c.algorithm = tcp::cc::Algorithm::Reno), 10);
@@ -219,14 +221,15 @@ fn sack_in_several_holes() {
     assert_eq!(t.info().in_flight, 1000);
 }
 
-/// RFC 6675: what goes is what "pipe" leaves of the window.
+/// RFC 6675: cwnd less "pipe" may be sent.
 /// RFC 6675 4-b.
 #[test]
 fn sack_in_pipe_limits_what_is_sent() {
     let mut t = flying(Setup::plain().sack().off(Switch::Prr), 10);
     t.write(10_000);
     t.nothing();
-    // Six lost, then four SACKed: pipe is 0 after the judgement, cwnd 7: six holes and one new.
+    // Six lost, then four SACKed: pipe is 0 after the loss detection, cwnd 7: six holes and one new
+    // segment.
     t.send(seg().ack(1).sack(&[(6001, 10_001)]));
     let sent: Vec<_> = t.take_seen().iter().filter_map(|s| s.seq).collect();
     // 5001 has four SACKed behind it like the others.
@@ -247,12 +250,12 @@ fn sack_in_nonsense_is_ignored() {
     }
     t.nothing();
     assert_eq!(t.info().fast_recoveries, 0);
-    // And none of it is believed later: what makes sense still does.
+    // Nor is any of it believed later: valid blocks still work.
     t.send(seg().ack(1).sack(&[(1001, 4001)]));
     t.expect(seg().seq(1).data(1000));
 }
 
-/// A peer that never agreed sends SACK blocks: they mean nothing.
+/// A peer that did not agree to SACK sends blocks: they are ignored.
 #[test]
 fn sack_in_without_agreement_is_ignored() {
     let mut t = flying(Setup::plain(), 10);
@@ -261,7 +264,7 @@ fn sack_in_without_agreement_is_ignored() {
     assert_eq!(t.info().fast_recoveries, 0);
 }
 
-/// Blocks that cut segments in two.
+/// Blocks whose edges are inside segments.
 #[test]
 fn sack_in_with_borders_inside_segments() {
     let mut t = flying(Setup::plain().sack(), 10);
@@ -269,15 +272,15 @@ fn sack_in_with_borders_inside_segments() {
     t.expect(seg().seq(1).data(500));
     t.nothing();
     t.send(seg().ack(7501));
-    // Nothing is known of the last 2500.
+    // Nothing was reported about the last 2500.
     t.nothing();
     t.send(seg().ack(10_001));
     assert_eq!(t.info().in_flight, 0);
     assert_eq!(t.info().bytes_acked, 10_000);
 }
 
-/// RFC 2018 section 8: a peer that holds the very next byte and does not acknowledge it has thrown
-/// it away; after a time-out nothing that it SACKed is trusted any more.
+/// RFC 2018 section 8: a peer that has the very next byte and does not acknowledge it has reneged;
+/// after a time-out none of its SACKs is trusted any more.
 /// RFC 2018 5-b, 8-a.
 #[test]
 fn sack_in_is_cleared_by_a_time_out_of_a_peer_that_reneged() {
@@ -296,7 +299,7 @@ fn sack_in_is_cleared_by_a_time_out_of_a_peer_that_reneged() {
     assert_eq!(t.info().in_flight, 0);
 }
 
-/// A peer that is to be believed holds what it SACKed: only the holes go after a time-out.
+/// A peer that has not reneged holds what it SACKed: only the holes are sent after a time-out.
 /// RFC 8985 6.3-a.
 #[test]
 fn sack_in_survives_a_time_out() {
@@ -312,7 +315,7 @@ fn sack_in_survives_a_time_out() {
     assert_eq!(t.info().retransmits, 3);
 }
 
-/// The retransmission is lost as well: the timer finds it.
+/// The retransmission is lost as well: the timer detects it.
 #[test]
 fn a_lost_retransmission_is_found_by_the_timer() {
     let mut t = flying(Setup::plain().sack(), 10);

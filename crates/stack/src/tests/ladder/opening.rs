@@ -1,4 +1,4 @@
-//! Opening: active, passive, simultaneous, and what a listener and its backlog do.
+//! Opening: active, passive, simultaneous, and the listener's backlog.
 
 use super::seg::{bare, rst};
 use super::*;
@@ -76,7 +76,7 @@ fn syn_ack_again_for_a_repeated_syn() {
     t.expect(syn_ack());
 }
 
-/// The data on a SYN is not kept and not acknowledged; the peer sends it again.
+/// Data on a SYN is not kept and not acknowledged; the peer sends it again.
 #[test]
 fn data_on_a_syn_is_sent_again() {
     let mut t = Setup::plain().ladder();
@@ -130,7 +130,7 @@ fn syn_sent_refused() {
     let mut t = Setup::plain().ladder();
     t.connect();
     t.expect(syn());
-    // Without an ACK nobody knows whose it is.
+    // A RST without an ACK cannot be matched.
     t.send(rst().seq(0));
     t.state(State::SynSent);
     assert_eq!(t.drops(DropReason::TcpBadRst), 1);
@@ -225,7 +225,7 @@ fn a_syn_with_fin_opens_nothing() {
     t.send(syn().fin());
     t.nothing();
     assert_eq!(t.drops(DropReason::TcpListenSynFin), 1);
-    // The port is open all the same.
+    // The port still accepts connections.
     t.handshake();
 }
 
@@ -259,7 +259,7 @@ fn unlisten_resets_what_nobody_accepted() {
     t.all_gone();
 }
 
-/// A user learns of a connection by `Accept`; what it has to tell comes when it has the handle.
+/// A user learns of a connection by `Accept`; its events follow when it has the handle.
 #[test]
 fn events_of_a_connection_wait_until_it_is_accepted() {
     let mut t = Setup::plain().ladder();
@@ -269,7 +269,7 @@ fn events_of_a_connection_wait_until_it_is_accepted() {
     t.pass(100);
     let listener = t.listener.expect("listening");
     assert_eq!(t.events, [Event::Accept(listener)]);
-    // No poll in between: a user that sleeps until something comes must hear of it now.
+    // No poll in between: a user that sleeps until an event must be notified now.
     let handle = t.end.stack.tcp_accept(listener).expect("waiting");
     let due = Events(Events::CONNECTED | Events::READABLE | Events::WRITABLE);
     assert_eq!(t.end.stack.next_event(), Some(Event::Tcp(handle, due)));

@@ -1,4 +1,4 @@
-//! Options of SYNs and what they agree on: MSS, window scale, timestamps and PAWS.
+//! Options of SYNs and their negotiation: MSS, window scale, timestamps and PAWS.
 
 use super::seg::{NONE, rst};
 use super::*;
@@ -44,7 +44,7 @@ fn mss_is_offered_from_the_mtu_and_never_exceeded() {
     }
 }
 
-/// A peer cannot make us send headers only (CVE-2019-11479); Linux's floor is the same.
+/// A peer cannot make us send headers only (CVE-2019-11479); Linux has the same minimum.
 #[test]
 fn a_tiny_mss_is_raised_to_the_floor() {
     for mss in [0, 1, 47, 48] {
@@ -57,9 +57,7 @@ fn a_tiny_mss_is_raised_to_the_floor() {
     }
 }
 
-/// RFC 6691: options come out of the MSS, not on top of it.
-/// RFC 9293 MUST-16.
-/// As many systems are set up: no smaller than what every host takes (RFC 9293 section 3.7.1).
+/// A minimum MSS as many systems set it: 536, which every host takes (RFC 9293 section 3.7.1).
 #[test]
 fn the_floor_of_the_mss_can_be_raised() {
     let mut setup = Setup::plain().tcp(|c| c.mss_min = 536);
@@ -67,13 +65,13 @@ fn the_floor_of_the_mss_can_be_raised() {
     let mut t = setup.established();
     t.write(600);
     t.expect(seg().data(536));
-    // Never beyond what we take ourselves, nor what the link carries.
+    // Never beyond our own MSS, nor the link's.
     let mut setup = Setup::plain().tcp(|c| (c.mss_min, c.mss_max) = (2000, 700));
     setup.syn = syn().win(65_535).mss(1);
     let mut t = setup.established();
     t.write(800);
     t.expect(seg().data(700));
-    // A peer behind a narrow link that says so, and a floor below it.
+    // A peer behind a narrow link that announces it, and a lower minimum.
     let mut setup = Setup::plain().tcp(|c| c.mss_min = 0);
     setup.syn = syn().win(65_535).mss(1);
     let mut t = setup.established();
@@ -81,6 +79,8 @@ fn the_floor_of_the_mss_can_be_raised() {
     t.expect(seg().data(48));
 }
 
+/// RFC 6691: options are subtracted from the MSS, not added to it.
+/// RFC 9293 MUST-16.
 #[test]
 fn options_are_taken_off_the_mss() {
     let mut setup = Setup::plain().ts();
@@ -180,8 +180,8 @@ fn timestamps_absent_at_the_peer() {
     t.expect(seg().data(1000).no_ts());
 }
 
-/// RFC 7323 section 4.3: while ACKs are held back the oldest timestamp is echoed, so that the
-/// delay is in the measurement.
+/// RFC 7323 section 4.3: while ACKs are delayed the oldest timestamp is echoed, so that the
+/// measurement includes the delay.
 /// RFC 7323 4.3-a, 4.3-b.
 #[test]
 fn the_timestamp_echoed_is_of_the_segment_that_spans_the_last_ack() {
@@ -191,7 +191,7 @@ fn the_timestamp_echoed_is_of_the_segment_that_spans_the_last_ack() {
     t.pass(45);
     let ack = t.expect(seg().ack(201));
     assert_eq!(ack.ts.expect("timestamps").1, 7000);
-    // A hole: what is behind it must not be echoed.
+    // A hole: the timestamp of a segment behind it must not be echoed.
     t.send(seg().seq(301).data(100).ts(7100, 0));
     let ack = t.expect(seg().ack(201));
     assert_eq!(ack.ts.expect("timestamps").1, 7000);
@@ -216,7 +216,7 @@ fn paws_drops_an_old_timestamp_and_acks() {
     t.expect(seg().ack(2001));
 }
 
-/// A retransmission has overtaken what was sent before it: data that is late and no more.
+/// A retransmission has overtaken segments sent before it: the data is late, not old.
 #[test]
 fn paws_lets_late_data_in() {
     let mut t = Setup::plain().ts().established();
@@ -231,7 +231,7 @@ fn paws_lets_late_data_in() {
     assert_eq!(t.drops(DropReason::TcpPaws), 0);
 }
 
-/// Timestamps wrap: the comparison is on a circle.
+/// Timestamps wrap: the comparison is modulo 2^32.
 /// RFC 7323 5.3-b.
 #[test]
 fn paws_over_the_wrap_of_the_timestamp_clock() {
@@ -251,7 +251,7 @@ fn paws_over_the_wrap_of_the_timestamp_clock() {
     assert_eq!(t.drops(DropReason::TcpPaws), 1);
 }
 
-/// RFC 7323 section 5.5: after 24 days of silence TS.Recent says nothing any more.
+/// RFC 7323 section 5.5: after 24 days of silence TS.Recent is invalid.
 /// RFC 7323 5.5-a.
 #[test]
 fn paws_forgets_after_24_days_of_silence() {
@@ -269,7 +269,7 @@ fn paws_forgets_after_24_days_of_silence() {
     assert_eq!(t.drops(DropReason::TcpPaws), 1);
 }
 
-/// RFC 7323 section 5.2: a RST has no timestamp or an old one, and counts all the same.
+/// RFC 7323 section 5.2: a RST without a timestamp or with an old one is accepted.
 /// RFC 7323 5.2-a.
 #[test]
 fn paws_exempts_rst() {
@@ -284,7 +284,8 @@ fn paws_exempts_rst() {
     }
 }
 
-/// RFC 7323 section 3.2: once agreed, a segment without the option is dropped in silence.
+/// RFC 7323 section 3.2: once timestamps are agreed, a segment without the option is dropped
+/// silently.
 /// RFC 7323 3.2-c, 3.2-d.
 #[test]
 fn a_missing_timestamp_is_dropped() {

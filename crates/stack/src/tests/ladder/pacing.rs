@@ -1,10 +1,10 @@
-//! Departure times as they show on the wire: a window spread over a round trip, what the switch
-//! does, and what becomes of waiting frames when their connection or their port goes.
+//! Departure times, observed on the wire: a window spread over a round trip, the switch, and
+//! waiting frames whose connection or port goes away.
 
 use super::*;
 
-/// An open connection whose round trip is `rtt` ms, its first window of ten segments acknowledged:
-/// twenty may be in flight.
+/// An open connection whose round trip is `rtt` ms. Its first window of ten segments is
+/// acknowledged, so twenty may be in flight.
 fn far_away(setup: Setup, rtt: u64) -> Ladder {
     let mut t = setup.ladder();
     t.listen();
@@ -20,7 +20,7 @@ fn far_away(setup: Setup, rtt: u64) -> Ladder {
     t
 }
 
-/// When each segment was seen, in milliseconds from now on, while `ms` pass.
+/// When each segment was sent, in milliseconds from now on, while `ms` pass.
 fn departures(t: &mut Ladder, ms: u64) -> Vec<u64> {
     let from = t.now;
     t.pass(ms);
@@ -33,7 +33,7 @@ fn pacing_spreads_a_window_over_half_a_round_trip_in_slow_start() {
     assert_eq!(t.info().pacing_rate, 2 * 20_000 * 10, "two windows a round trip");
     let at = departures(&mut t, 99);
     assert_eq!(at.len(), 20);
-    // A segment takes 2.5 ms; departures are rounded by a quarter of one.
+    // A segment takes 2.5 ms; departures are rounded to about a quarter of a millisecond.
     for (i, ms) in at.iter().enumerate() {
         let exact = i as u64 * 5 / 2;
         assert!((exact.saturating_sub(1)..=exact + 1).contains(ms), "{at:?}");
@@ -59,7 +59,7 @@ fn pacing_off_sends_a_window_at_once() {
     assert_eq!(t.take_seen().len(), 20);
 }
 
-/// A way too short for the wheel's ticks.
+/// A round trip too short for the timer wheel's ticks.
 #[test]
 fn pacing_leaves_short_ways_alone() {
     let mut t = Setup::plain().established();
@@ -75,7 +75,8 @@ fn pacing_spreads_what_is_sent_again() {
     let mut t = far_away(Setup::plain(), 100);
     t.pass(99);
     t.take_seen();
-    // Nothing comes back: after the time-out, slow start again, and each window is spread.
+    // Nothing is acknowledged: after the time-out slow start begins again, and each window is
+    // spread.
     t.pass(300);
     let first = t.take_seen();
     assert_eq!(first.len(), 1);
@@ -85,7 +86,8 @@ fn pacing_spreads_what_is_sent_again() {
     assert!(at.windows(2).all(|w| w[1] > w[0]), "{at:?}");
 }
 
-/// What was handed out was sent: it leaves, the RST behind it, and no buffer stays.
+/// Frames in the release queue count as sent: they leave, the RST behind them, and no buffer is
+/// left.
 #[test]
 fn pacing_lets_frames_of_an_aborted_connection_leave_in_order() {
     let mut t = far_away(Setup::plain(), 20);
@@ -115,7 +117,7 @@ fn pacing_frames_of_a_port_that_goes_are_counted_and_freed() {
     t.all_gone();
 }
 
-/// A full release queue delays nobody and loses nothing: what is more leaves at once.
+/// A full release queue delays nothing and loses nothing: further frames leave at once.
 #[test]
 fn pacing_queue_full_lets_the_rest_leave_at_once() {
     let mut t = far_away(Setup::plain().limit(Limit::PacedFrames, 0), 20);
@@ -125,8 +127,8 @@ fn pacing_queue_full_lets_the_rest_leave_at_once() {
     assert_eq!(t.end.stack.release.len(), 0);
 }
 
-/// RFC 7661: a window that was proved outlives a pause, since it makes no burst; after five minutes
-/// of not being used it is halved.
+/// RFC 7661: a validated window outlives a pause, since pacing prevents a burst; after five minutes
+/// without use it is halved.
 #[test]
 fn pacing_keeps_the_window_over_a_pause() {
     let mut t = far_away(Setup::plain(), 100);
@@ -146,12 +148,12 @@ fn pacing_keeps_the_window_over_a_pause() {
     }
 }
 
-/// Beyond slow start, twenty segments in flight, and the clock has waited for its ACKs.
+/// Beyond slow start, with twenty segments in flight and a departure clock that lags.
 fn beyond_slow_start() -> Ladder {
     let mut t = far_away(Setup::plain(), 100);
     t.pass(99);
     t.take_seen();
-    // Three duplicates end slow start; the retransmission repairs it.
+    // Three duplicates end slow start; the retransmission repairs the loss.
     for _ in 0..3 {
         t.send(seg().ack(10_001));
     }
@@ -163,8 +165,9 @@ fn beyond_slow_start() -> Ladder {
     t
 }
 
-/// What an ordinary ACK frees leaves with it, as from a host that does not pace: spread, it would
-/// find room in a full queue where the other's bursts find none. More than that is spread.
+/// Segments that an ordinary ACK frees leave with it, as from a host that does not pace: if they
+/// were spread, they would find room in a full queue where the other flow's bursts find none. More
+/// segments than that are spread.
 #[test]
 fn pacing_lets_what_an_ack_frees_leave_with_it_and_spreads_more() {
     let mut t = beyond_slow_start();

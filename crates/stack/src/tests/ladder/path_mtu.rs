@@ -1,11 +1,11 @@
-//! Paths that carry less than the link does and do not say so: black holes, and how larger segments
-//! are tried (RFC 2923, RFC 4821; what routers say is in `tests/path_mtu.rs`).
+//! Paths with a smaller MTU than the link that send no ICMP error: black holes, and the search for
+//! larger segments (RFC 2923, RFC 4821). Errors from routers are in `tests/path_mtu.rs`.
 
 use tcp::MtuProbing;
 
 use super::*;
 
-/// What a large segment holds over IPv4 without options, and the first resort.
+/// The payload of a full segment over IPv4 without options, and of one that fits BASE_PLPMTU.
 const FULL: usize = 1460;
 const BASE: usize = 1160;
 
@@ -16,12 +16,12 @@ fn setup(version: IpVersion) -> Setup {
     setup
 }
 
-/// The peer behind a path that swallows segments of more than `most` bytes: what arrived, as ranges
-/// in order. It acknowledges every segment, by SACK where it has to.
+/// The peer behind a path that drops segments of more than `most` bytes; `got` are the received
+/// ranges in order. It acknowledges every segment, by SACK where needed.
 struct Narrow {
     most: usize,
     got: Vec<(i64, i64)>,
-    /// Sizes of what was swallowed, in turn.
+    /// Sizes of the dropped segments, in order.
     swallowed: Vec<usize>,
 }
 
@@ -43,7 +43,7 @@ impl Narrow {
         self.got = joined;
     }
 
-    /// Answer what was seen, `ms` later; `false` if there was nothing.
+    /// Answer the sent segments `ms` later; `false` if there were none.
     fn answer(&mut self, t: &mut Ladder, ms: u64) -> bool {
         let seen = t.take_seen();
         t.pass(ms);
@@ -102,8 +102,8 @@ fn out_of_the_hole(setup: Setup, most: usize) -> (Ladder, Narrow) {
     (t, path)
 }
 
-/// A time-out proves nothing; the third sending of the same segment goes in parts that nearly every
-/// path carries.
+/// One time-out proves nothing; the third transmission of the same segment is sent in parts that
+/// nearly every path carries.
 /// RFC 4821 7.7-a.
 #[test]
 fn a_black_hole_is_found_by_time_outs_in_a_row() {
@@ -131,7 +131,7 @@ fn a_black_hole_is_found_by_time_outs_in_a_row() {
     }
 }
 
-/// Smaller segments pass, so that no time-out comes: the lost retransmission is found by them.
+/// Small segments arrive, so there is no time-out: the lost retransmission is detected by them.
 #[test]
 fn a_black_hole_is_found_while_small_segments_pass() {
     let mut t = setup(IpVersion::V4).tcp(|c| c.no_delay = true).established();
@@ -146,7 +146,7 @@ fn a_black_hole_is_found_while_small_segments_pass() {
     assert!(path.swallowed.len() <= 3, "{:?}", path.swallowed);
 }
 
-/// Large segments behind the one that is missing go on arriving: its size is not to blame.
+/// Large segments behind the missing one still arrive: its size is not the cause.
 #[test]
 fn losses_among_large_segments_are_no_black_hole() {
     let mut t = setup(IpVersion::V4).established();
@@ -163,7 +163,7 @@ fn losses_among_large_segments_are_no_black_hole() {
     assert_eq!(t.count(Counter::PathBlackHoles), 0);
 }
 
-/// What arrived before the path became narrower hides that only once.
+/// Large segments that arrived before the path became narrower hide that only once.
 #[test]
 fn large_segments_that_arrived_before_the_hole_opened_do_not_hide_it() {
     let mut t = setup(IpVersion::V4).established();
@@ -178,7 +178,7 @@ fn large_segments_that_arrived_before_the_hole_opened_do_not_hide_it() {
     assert_eq!(t.count(Counter::PathBlackHoles), 1);
 }
 
-/// Off: nothing but what routers say makes segments smaller.
+/// Off: only reports of routers make segments smaller.
 #[test]
 fn probing_off_leaves_a_black_hole_alone() {
     let mut t = setup(IpVersion::V4).tcp(|c| c.mtu_probing = MtuProbing::Off).established();
@@ -197,8 +197,8 @@ fn segments_as_small_as_every_host_takes_are_the_last_resort() {
     assert!((900 - 16..=900).contains(&size), "{size}");
 }
 
-/// RFC 4821 section 7: what the path carries is found from below, with the data of the stream, one
-/// segment at a time, and a probe that is lost costs no window.
+/// RFC 4821 section 7: the path MTU is searched from below, with data of the stream, one segment at
+/// a time, and a lost probe does not reduce the window.
 /// RFC 4821 7.5-a, 7.6-a, 7.6-b.
 #[test]
 fn probes_find_what_the_path_carries_and_their_loss_reduces_nothing() {
@@ -215,15 +215,14 @@ fn probes_find_what_the_path_carries_and_their_loss_reduces_nothing() {
         assert!(info.cwnd > before.cwnd && info.ssthresh >= before.ssthresh);
         assert_eq!(t.count(Counter::PathBlackHoles), 1);
         assert!(t.count(Counter::PathMtuRaised) >= 1);
-        // And the next connection begins with it.
+        // And the next connection starts with it.
         let headers = if version == IpVersion::V4 { 40 } else { 60 };
         let known = t.end.stack.path_mtu(t.wire.addr).expect("known");
         assert_eq!(known.bytes(), info.snd_mss + headers);
     }
 }
 
-/// It was no black hole, only a time in which nothing arrived: the first probe is as large as
-/// segments ever were.
+/// It was no black hole, only an outage: the first probe is as large as segments were before.
 #[test]
 fn a_false_alarm_is_over_with_the_first_probe() {
     let (mut t, mut path) = out_of_the_hole(setup(IpVersion::V4), 1200);
@@ -235,7 +234,7 @@ fn a_false_alarm_is_over_with_the_first_probe() {
     assert_eq!(path.swallowed, []);
 }
 
-/// Ten minutes after the search ended it begins anew: the path may have become wider.
+/// Ten minutes after the search ended it starts again: the path may have become wider.
 /// RFC 4821 7.3-a.
 #[test]
 fn ageing_has_larger_segments_tried_again() {
@@ -249,7 +248,7 @@ fn ageing_has_larger_segments_tried_again() {
     assert_eq!(t.info().snd_mss, FULL);
 }
 
-/// Always: every connection begins small and looks for more.
+/// Always: every connection starts small and probes for more.
 #[test]
 fn probing_always_begins_with_what_nearly_every_path_carries() {
     let mut t = setup(IpVersion::V4).tcp(|c| c.mtu_probing = MtuProbing::Always).established();
@@ -263,7 +262,7 @@ fn probing_always_begins_with_what_nearly_every_path_carries() {
     assert_eq!(t.count(Counter::PathBlackHoles), 0);
 }
 
-/// Without SACK a black hole is left all the same; larger segments are not tried.
+/// Without SACK a black hole is left all the same, but larger segments are not tried.
 #[test]
 fn without_sack_a_black_hole_is_left_for_good() {
     let mut setup = Setup::plain().rtt(20);

@@ -1,9 +1,9 @@
-//! Persist: a shut window probed, more and more slowly, until it opens; and keepalive.
+//! Persist: a zero window is probed with backoff until it opens; and keepalive.
 
 use super::*;
 use tcp::Error;
 
-/// A connection whose peer has shut its window with 2000 bytes unsent.
+/// A connection whose peer has closed its window with 2000 bytes unsent.
 fn shut() -> Ladder {
     let mut t = Setup::plain().peer_window(2000).established();
     t.write(4000);
@@ -13,8 +13,8 @@ fn shut() -> Ladder {
     t
 }
 
-/// The probe has no data: it is a segment from before the window, which must be answered
-/// (RFC 9293 section 3.10.7.4); Linux and Windows probe like this, BSD with a byte of data.
+/// The probe has no data: it is a segment from before the window, which must be answered (RFC 9293
+/// section 3.10.7.4). Linux and Windows probe like this, BSD with a byte of data.
 /// RFC 9293 MUST-36, SHLD-29, SHLD-30.
 #[test]
 fn persist_probes_a_shut_window_with_backoff() {
@@ -88,7 +88,7 @@ fn a_probe_of_our_shut_window_is_answered() {
     t.expect(seg().ack(1001).win(1000));
 }
 
-/// ACKs count even while our window is shut (RFC 9293 section 3.10.7.4).
+/// ACKs are processed even while our window is zero (RFC 9293 section 3.10.7.4).
 #[test]
 fn acks_are_taken_while_our_window_is_shut() {
     let mut t = Setup::plain().tcp(|c| c.receive_buffer_bytes = 1000).established();
@@ -100,7 +100,7 @@ fn acks_are_taken_while_our_window_is_shut() {
     assert_eq!(t.info().bytes_acked, 500);
 }
 
-/// RFC 9293 section 3.8.6.1: data in flight when the window shuts is sent again as long as the
+/// RFC 9293 section 3.8.6.1: data in flight when the window closes is retransmitted as long as the
 /// peer answers, however often.
 /// RFC 9293 SHLD-16, SHLD-17, MUST-35.
 #[test]
@@ -116,7 +116,7 @@ fn a_peer_that_shuts_its_window_on_data_in_flight_is_not_given_up() {
     t.state(State::Established);
 }
 
-/// The timer of the small window must not fire for the data that the large one let go.
+/// The timer of the small window must not fire for data that the large window released.
 #[test]
 fn data_sent_when_a_small_window_grows_gets_a_whole_time_out() {
     let mut t = Setup::plain().peer_window(4000).established();
@@ -155,7 +155,7 @@ fn keepalive_probes_after_idle_and_is_answered() {
         t.expect_after(60_000, seg().seq(0).ack(1));
         t.send(seg().ack(1));
     }
-    // Data is a sign of life as well.
+    // Data also shows that the peer is alive.
     t.pass(50_000);
     t.send(seg().data(10));
     t.pass(50);
@@ -177,7 +177,7 @@ fn keepalive_gives_up_with_a_rst_and_an_error() {
     t.all_gone();
 }
 
-/// The other side of it: a probe is answered.
+/// The receiving side: a probe is answered.
 #[test]
 fn a_keepalive_probe_is_answered() {
     let mut t = Setup::plain().established();

@@ -1,9 +1,9 @@
 //! Recovery by time: RACK and its reordering window, tail loss probes, Proportional Rate Reduction,
-//! what was for nothing and is taken back (RFC 8985, 9937, 3522, 2883, 5682, 3042).
+//! undo of spurious reductions (RFC 8985, 9937, 3522, 2883, 5682, 3042).
 
 use super::*;
 
-/// A connection over 40 ms with SACK, and `n` segments of 1000 bytes in flight for 40 ms.
+/// A connection over 40 ms with SACK, and `n` segments of 1000 bytes, sent 40 ms ago.
 fn flying(setup: Setup, n: usize) -> Ladder {
     let mut t = setup.rtt(40).established();
     t.write(n * 1000);
@@ -16,7 +16,7 @@ fn flying(setup: Setup, n: usize) -> Ladder {
 #[test]
 fn rack_finds_a_loss_by_the_clock_before_three_segments_have_passed_it() {
     let mut t = flying(Setup::plain().sack(), 3);
-    // One behind it arrived: a quarter of the round trip later it is lost.
+    // One segment behind it arrived: a quarter of the round trip later it counts as lost.
     t.send(seg().ack(1).sack(&[(1001, 2001)]));
     t.expect_after(10, seg().seq(1).data(1000));
     assert_eq!((t.info().fast_recoveries, t.info().timeouts), (1, 0));
@@ -34,7 +34,7 @@ fn rack_finds_a_lost_retransmission() {
     let new: Vec<_> = t.take_seen().iter().filter_map(|s| s.seq).collect();
     assert_eq!(new, [10_001], "seven on the way");
     t.pass(40);
-    // What was sent with and behind it arrived, it did not.
+    // Segments sent with it and after it arrived, it did not.
     t.send(seg().ack(1).sack(&[(1001, 11_001)]));
     let sent = t.take_seen();
     assert!(!sent.iter().any(|s| s.seq == Some(1)), "sent at the same time: wait");
@@ -44,8 +44,8 @@ fn rack_finds_a_lost_retransmission() {
     assert_eq!(t.info().timeouts, 0);
 }
 
-/// Reordering that was seen: three segments that overtook another prove nothing any more, a
-/// quarter of the round trip does, and more of them after each repair that was for nothing.
+/// After reordering was seen, three segments that overtook another prove nothing any more. A
+/// quarter of the round trip does, and more of it after each spurious repair.
 /// RFC 8985 4-c, 6.2-a.
 #[test]
 fn reordering_widens_the_window_in_which_segments_may_be_late() {
@@ -53,18 +53,18 @@ fn reordering_widens_the_window_in_which_segments_may_be_late() {
     t.send(seg().ack(1).sack(&[(1001, 2001)]));
     t.pass(2);
     t.send(seg().ack(2001));
-    // The first came late, and all know it now.
+    // The first segment came late, which shows reordering.
     t.send(seg().ack(2001).sack(&[(3001, 7001)]));
     t.nothing();
     t.expect_after(8, seg().seq(2001).data(1000));
-    // It was on its way all the same.
+    // The segment had only been late.
     t.send(seg().ack(7001));
     t.take_seen();
     t.send(seg().ack(7001).sack(&[(2001, 3001)]));
     assert_eq!(t.info().undone, 1);
     t.pass(20);
     t.send(seg().ack(7001).sack(&[(8001, 10_001)]));
-    // Half a round trip now.
+    // Now half a round trip.
     t.expect_after(19, seg().seq(7001).data(1000));
 }
 
@@ -73,11 +73,11 @@ fn reordering_widens_the_window_in_which_segments_may_be_late() {
 fn tail_loss_probe_repeats_the_last_segment() {
     let mut t = flying(Setup::plain().sack(), 4);
     t.send(seg().ack(3001));
-    // A lone segment: the peer may keep its ACK back.
+    // A single segment: the peer may delay its ACK.
     t.expect_after(125, seg().seq(3001).data(1000));
     assert_eq!((t.info().tail_probes, t.info().timeouts), (1, 0));
     let cwnd = t.info().cwnd;
-    // The peer got it once only: it was a loss, of which congestion control hears.
+    // The peer received it only once: it was a loss, and congestion control is notified.
     t.send(seg().ack(4001));
     t.write(1000);
     t.expect(seg().seq(4001).data(1000));
@@ -107,7 +107,8 @@ fn tail_loss_probe_sends_what_is_new_if_there_is_any() {
     t.nothing();
     t.expect_after(40, seg().seq(10_001).data(1000));
     assert_eq!((t.info().tail_probes, t.info().retransmits), (1, 0));
-    // Ten lost: the answer to the probe tells, and all go again without a time-out.
+    // Ten were lost: the answer to the probe shows it, and all are retransmitted without a
+    // time-out.
     t.pass(40);
     t.send(seg().ack(1).sack(&[(10_001, 11_001)]));
     t.expect(seg().seq(1).data(1000));
@@ -125,7 +126,7 @@ fn a_time_out_follows_a_tail_loss_probe_without_answer() {
     assert_eq!((t.info().tail_probes, t.info().timeouts), (1, 1));
 }
 
-/// Seven segments go for ten that arrive, from the first ACK to the last.
+/// Seven segments are sent for ten that arrive, from the first ACK to the last.
 /// RFC 9937 6.1-a, 6.2-a.
 #[test]
 fn prr_spreads_a_reduction_over_the_round_trip() {
@@ -147,7 +148,7 @@ fn prr_spreads_a_reduction_over_the_round_trip() {
     assert_eq!(t.info().cwnd, 7000);
 }
 
-/// The first duplicate ACKs let new data go, within the peer's window and beyond cwnd (RFC 3042).
+/// The first duplicate ACKs release new data, within the peer's window and beyond cwnd (RFC 3042).
 /// RFC 5681 3.2-b, 3.2-c.
 #[test]
 fn limited_transmit_with_sack_and_without() {
@@ -165,7 +166,8 @@ fn limited_transmit_with_sack_and_without() {
     }
 }
 
-/// A segment 30 ms late is sent again for nothing; the echo of its timestamp tells (RFC 3522).
+/// A segment 30 ms late is retransmitted for nothing; the echo of its timestamp shows it
+/// (RFC 3522).
 #[test]
 fn eifel_takes_a_reduction_back() {
     let mut t = Setup::plain().sack().ts().rtt(40).established();
@@ -180,7 +182,7 @@ fn eifel_takes_a_reduction_back() {
     t.wire.last_ts = first;
     t.send(seg().ack(5001));
     assert_eq!((t.info().cwnd, t.info().ssthresh, t.info().undone), (cwnd, u64::MAX, 1));
-    // And had it been the retransmission that arrived, it would not have been.
+    // If the retransmission had arrived first, the repair would not be spurious.
     let mut t = Setup::plain().sack().ts().rtt(40).established();
     t.write(10_000);
     t.take_seen();
@@ -193,7 +195,8 @@ fn eifel_takes_a_reduction_back() {
     assert_eq!((t.info().ssthresh, t.info().undone), (7000, 0));
 }
 
-/// Both sendings arrived, says the peer, of all that was sent again (RFC 3708).
+/// The peer reports that both transmissions arrived, for everything that was retransmitted
+/// (RFC 3708).
 #[test]
 fn d_sacks_take_a_reduction_back_once_all_is_explained() {
     let mut t = flying(Setup::plain().sack(), 10);
@@ -209,8 +212,8 @@ fn d_sacks_take_a_reduction_back_once_all_is_explained() {
     assert_eq!(t.info().cwnd, 10_000);
 }
 
-/// A delay of half a second, without timestamps: the ACKs of the first sendings come after the
-/// time-out, and new data shows that nothing was lost (RFC 5682).
+/// A delay of half a second, without timestamps: the ACKs of the first transmissions arrive after
+/// the time-out, and new data shows that nothing was lost (RFC 5682).
 /// RFC 5682 3.1-a, 3.1-c, 3.1-d.
 #[test]
 fn f_rto_takes_a_time_out_back() {
@@ -228,7 +231,7 @@ fn f_rto_takes_a_time_out_back() {
     assert_eq!(t.info().retransmits, 1);
 }
 
-/// The same, and the losses were real: the next ACK is a duplicate, so everything goes again.
+/// The same with real losses: the next ACK is a duplicate, so everything is retransmitted.
 /// RFC 5682 3.1-b.
 #[test]
 fn f_rto_believes_a_genuine_time_out() {
@@ -243,7 +246,7 @@ fn f_rto_believes_a_genuine_time_out() {
     assert_eq!((t.info().undone, t.info().ssthresh), (0, 7000));
 }
 
-/// What we receive twice we report, before what we hold out of order (RFC 2883 section 4).
+/// Duplicate data is reported first, before data held out of order (RFC 2883 section 4).
 /// RFC 2883 4-a, 4-b.
 #[test]
 fn d_sack_out() {
@@ -254,13 +257,13 @@ fn d_sack_out() {
     t.expect(seg().ack(2001));
     t.send(seg().seq(1).data(1000));
     t.expect(seg().ack(2001).sack(&[(1, 1001)]));
-    // Once.
+    // It is reported once.
     t.send(seg().seq(3001).data(1000));
     t.expect(seg().ack(2001).sack(&[(3001, 4001)]));
     // Above the ACK: inside the block that follows.
     t.send(seg().seq(3001).data(1000));
     t.expect(seg().ack(2001).sack(&[(3001, 4001), (3001, 4001)]));
-    // Half new.
+    // Half of it is new.
     t.send(seg().seq(1001).data(1400));
     t.expect(seg().ack(2401).sack(&[(1001, 2001), (3001, 4001)]));
 }

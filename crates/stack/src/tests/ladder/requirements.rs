@@ -1,4 +1,4 @@
-//! Requirements of RFC 9293 that no other ladder shows: options, opens, PSH, keepalive.
+//! Requirements of RFC 9293 that no other ladder covers: options, opens, PSH, keepalive.
 
 use super::seg::{NONE, rst};
 use super::*;
@@ -9,7 +9,7 @@ use wire::tcp::Flags;
 
 use crate::ConnectError;
 
-/// Kinds that nobody knows, on data, on a FIN, on a RST; and an MSS where none belongs.
+/// Unknown option kinds on data, on a FIN, on a RST; and an MSS where it does not belong.
 /// RFC 9293 MUST-5, MUST-6.
 #[test]
 fn an_option_may_come_in_any_segment() {
@@ -70,8 +70,8 @@ fn with_keepalive() -> Ladder {
     Setup::plain().tcp(change).established()
 }
 
-/// What is in flight asks by being sent again; a peer that answers none of it is given up by the
-/// rules for that, and not by keepalive's.
+/// Data in flight is retransmitted, which probes the peer. A peer that answers none of it is given
+/// up by the rules for retransmissions, not by keepalive.
 /// RFC 9293 MUST-26.
 #[test]
 fn keepalive_is_silent_while_data_is_in_flight() {
@@ -120,7 +120,8 @@ fn a_port_of_a_connection_that_opens_can_be_listened_on() {
     let (local, _) = t.end.stack.tcp_addresses(t.h()).expect("there");
     let listening =
         t.end.stack.tcp_listen(local, ListenConfig::default()).expect("no listener yet");
-    // Another peer's SYN finds it, and its connection in SYN-RECEIVED is in nobody's way either.
+    // Another peer's SYN finds the listener, and its connection in SYN-RECEIVED blocks no other
+    // call.
     t.wire.ports.0 = PEER_PORT;
     t.send(syn().mss(1000));
     t.expect(syn_ack());
@@ -144,7 +145,7 @@ fn a_local_address_is_chosen_or_named_and_stays() {
         t.handle = Some(opened.expect("routed"));
         let (local, _) = t.end.stack.tcp_addresses(t.h()).expect("there");
         assert_eq!(local.ip(), wanted);
-        // Whatever the stack sends from here on is summed with this address.
+        // From here on the stack's segments are summed with this address.
         t.wire.ports = (LISTEN_PORT, local.port());
         t.wire.stack_addr = wanted;
         t.collect();
@@ -175,7 +176,7 @@ fn an_open_to_what_is_no_host_fails() {
     t.all_gone();
 }
 
-/// Three segments and a small one, which leaves without a further word, and alone has PSH.
+/// Three segments and a small one, which is sent at once; only it has PSH.
 /// RFC 9293 MUST-60, MUST-61, SHLD-27.
 #[test]
 fn what_was_written_last_is_pushed() {
@@ -190,7 +191,7 @@ fn what_was_written_last_is_pushed() {
     assert_eq!(pushed(&mut t), [true]);
 }
 
-/// Data, ACKs, SACKs, what is sent again, a FIN.
+/// Data, ACKs, SACKs, retransmissions, a FIN.
 /// RFC 7323 3.2-a.
 #[test]
 fn timestamps_are_in_every_segment_once_agreed() {
@@ -229,7 +230,7 @@ fn the_echo_of_a_first_syn_is_zero() {
     assert_eq!(first.ts.map(|(_, echo)| echo), Some(0));
 }
 
-/// An echo from long ago, in data that acknowledges nothing and in a duplicate ACK.
+/// An old echo, in data that acknowledges nothing and in a duplicate ACK.
 /// RFC 7323 4.1-a.
 #[test]
 fn an_echo_without_a_new_ack_measures_nothing() {
@@ -244,8 +245,8 @@ fn an_echo_without_a_new_ack_measures_nothing() {
     assert_eq!((t.info().srtt, t.info().rttvar), before);
 }
 
-/// What is lost again while a time-out is repaired belongs to it: no reduction of its own, until
-/// all is acknowledged that was sent by then.
+/// Segments lost again while a time-out is repaired belong to its episode: no second reduction
+/// until everything is acknowledged that was sent by then.
 /// RFC 6675 5.1-a. RFC 6582 3.2-e.
 #[test]
 fn a_time_out_is_one_episode_until_all_is_acknowledged() {
@@ -262,13 +263,13 @@ fn a_time_out_is_one_episode_until_all_is_acknowledged() {
     t.expect(seg().seq(3001).data(1000));
     t.expect(seg().seq(4001).data(1000));
     t.pass(20);
-    // The one at 2001 is lost once more: what was sent after it has arrived.
+    // The segment at 2001 is lost once more: segments sent after it have arrived.
     t.send(seg().ack(2001).sack(&[(3001, 5001)]));
     t.expect(seg().seq(2001).data(1000));
     assert_eq!((t.info().fast_recoveries, t.info().ssthresh), (0, threshold));
 }
 
-/// A SYN without options is answered without those that need two.
+/// A SYN-ACK has no option that needs both ends if the SYN had none.
 /// RFC 7323 2.2-a, 3.2-e. RFC 2018 2-a.
 #[test]
 fn a_syn_ack_offers_only_what_the_syn_did() {
@@ -280,7 +281,7 @@ fn a_syn_ack_offers_only_what_the_syn_did() {
     t.expect(syn_ack().no_ts().sack_ok(false).ws(NONE));
 }
 
-/// The peer's window was larger once: an ACK as old as that window is no stranger's.
+/// The peer's window was larger once: an ACK as old as that window is acceptable.
 /// RFC 5961 5.2-b.
 #[test]
 fn the_largest_window_ever_is_the_measure_of_an_old_ack() {
@@ -292,7 +293,8 @@ fn the_largest_window_ever_is_the_measure_of_an_old_ack() {
     assert_eq!(t.drops(DropReason::TcpAckTooOld), 1);
 }
 
-/// Three segments have passed the first, and nothing was ever reordered: no patience at all.
+/// Three segments have overtaken the first, and nothing was ever reordered: the reordering window
+/// is zero.
 /// RFC 8985 6.2-c.
 #[test]
 fn without_reordering_three_segments_that_passed_are_proof() {
@@ -306,8 +308,8 @@ fn without_reordering_three_segments_that_passed_are_proof() {
     t.expect(seg().seq(1).data(1000));
 }
 
-/// A D-SACK above the ACK: the block behind it holds it. With one below, all that went again had
-/// arrived the first time.
+/// A D-SACK above the ACK, inside the block behind it. With one below the ACK, everything that was
+/// retransmitted had arrived the first time.
 /// RFC 2883 4-c.
 #[test]
 fn a_d_sack_inside_a_larger_block_counts() {
@@ -323,8 +325,8 @@ fn a_d_sack_inside_a_larger_block_counts() {
     assert_eq!(t.info().undone, 1);
 }
 
-/// A segment that fills the first gap and more, and one that lies across what is held: the first
-/// run of bytes that came twice is reported, not the whole segment.
+/// A segment that fills the first gap and more, and one that overlaps held data: the first run of
+/// duplicate bytes is reported, not the whole segment.
 /// RFC 2883 4.2-a.
 #[test]
 fn a_d_sack_reports_the_bytes_that_were_held() {
@@ -348,13 +350,13 @@ fn a_d_sack_reports_the_bytes_that_were_held() {
     t.expect(seg().ack(6461).sack(&[(6501, 8001)]));
     t.send(seg().seq(6461).data(1460));
     t.expect(seg().ack(8001).sack(&[(6501, 7921)]));
-    // Nothing new came twice: no block is left to report.
+    // No new duplicates: no block is left to report.
     t.send(seg().seq(8001).data(1460));
     t.send(seg().seq(9461).data(1460));
     t.expect(seg().ack(10_921).sack(&[]));
 }
 
-/// A probe of the path goes only with three segments behind it, whose SACKs would tell of its loss.
+/// A path MTU probe is sent only with three segments behind it, whose SACKs would report its loss.
 /// RFC 4821 7.4-a.
 #[test]
 fn a_larger_segment_is_tried_only_with_others_behind_it() {
@@ -385,7 +387,7 @@ fn no_more_goes_again_than_the_window_admits() {
     assert_eq!(again, [1, 1001, 2001, 3001, 4001]);
 }
 
-/// A RST in SYN-RECEIVED: who opened actively is refused; a listener hears nothing.
+/// A RST in SYN-RECEIVED: an active open is refused; a listener is not notified.
 /// RFC 9293 MUST-11.
 #[test]
 fn a_reset_in_syn_received_refuses_an_active_open_alone() {

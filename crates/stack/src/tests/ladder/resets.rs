@@ -1,4 +1,5 @@
-//! RST rules, challenge ACKs and their limit (RFC 5961), what is nobody's, and keyed ISNs.
+//! RST rules, challenge ACKs and their limit (RFC 5961), segments without a connection, and keyed
+//! ISNs.
 
 use super::seg::{bare, rst};
 use super::*;
@@ -38,7 +39,7 @@ fn resets_for_nobody_are_rate_limited() {
         t.send(seg().seq(5).ack(1234));
     }
     assert_eq!(t.take_seen().len(), 3);
-    // Each is dropped for what it was; how many of them drew no RST, the limit says.
+    // Each is dropped under its own reason; the limit counts those that drew no RST.
     assert_eq!(t.drops(DropReason::TcpNoSocket), 10);
     assert_eq!(t.hits(Limit::ResetsPerSecond), 7);
     assert_eq!(t.count(Counter::TcpResetsOut), 3);
@@ -80,7 +81,7 @@ fn an_exact_rst_closes() {
     assert_eq!(t.drops(DropReason::TcpRst), 1);
 }
 
-/// What comes with a RST is its reason in words at best (RFC 9293 section 3.10.7.4).
+/// The data of a RST is at best a reason in text (RFC 9293 section 3.10.7.4).
 /// RFC 9293 SHLD-2.
 #[test]
 fn data_on_a_rst_is_not_delivered() {
@@ -139,8 +140,8 @@ fn a_syn_on_an_established_connection_is_challenged() {
     assert_eq!(t.count(Counter::TcpChallengeAcks), 5);
 }
 
-/// RFC 9293 would go back to LISTEN for a SYN in the window of SYN-RECEIVED; it is challenged
-/// like any other, since otherwise a stranger could undo half-open connections (RFC 5961).
+/// RFC 9293 would go back to LISTEN for a SYN in the window of SYN-RECEIVED. It is challenged like
+/// any other: otherwise a stranger could close half-open connections (RFC 5961).
 #[test]
 fn a_syn_in_the_window_of_syn_received_is_challenged() {
     let mut t = Setup::plain().ladder();
@@ -175,7 +176,7 @@ fn an_ack_older_than_the_largest_window_is_challenged() {
     assert_eq!(t.info().bytes_received, 10);
 }
 
-/// Whatever would be challenged is dropped under one name once the limit is reached.
+/// Every segment that would be challenged is dropped under one name once the limit is reached.
 /// RFC 5961 7-a, 7-b.
 #[test]
 fn challenge_acks_are_rate_limited() {
@@ -222,7 +223,7 @@ fn a_segment_outside_the_window_draws_an_ack() {
     assert_eq!(t.drops(DropReason::TcpDuplicate), 1);
 }
 
-/// RFC 6093: the urgent byte stays where it is, whatever the pointer says.
+/// RFC 6093: the urgent byte stays in the stream, whatever the pointer is.
 #[test]
 fn urgent_data_stays_in_the_stream() {
     let mut t = Setup::plain().established();
@@ -260,7 +261,8 @@ fn keyed_isn_differs_by_tuple_and_by_secret() {
     assert_ne!(isn_at(&mut t, [1, 3], 7, 8_000), a);
 }
 
-/// 10,000 tuples at one instant: no two alike, no step that repeats, every bit half ones.
+/// 10,000 tuples at one time: no two ISNs are equal, no difference repeats, each bit is set in half
+/// of them.
 /// RFC 6528 3-b.
 #[test]
 fn number_jack_predictable_isn() {
@@ -280,7 +282,7 @@ fn number_jack_predictable_isn() {
     }
 }
 
-/// The stack uses it: the SYN-ACK of a tuple carries its ISN, another tuple's another.
+/// The stack uses it: the SYN-ACK carries the ISN of its tuple, and another tuple's differs.
 /// RFC 6528 3-a.
 #[test]
 fn keyed_isn_is_what_a_syn_ack_carries() {

@@ -1,25 +1,25 @@
 //! One line of a ladder: a segment to send or to expect, in relative sequence numbers.
 //!
-//! `seq` counts from the initial number of whoever sends the segment (its SYN is 0, its first
-//! byte 1), `ack` and SACK blocks from the other side's. What a line does not say is filled in
-//! when it is sent and not looked at when it is expected; but flags (PSH aside) and length count
-//! always.
+//! `seq` counts from the sender's initial sequence number (its SYN is 0, its first byte 1), `ack`
+//! and SACK blocks from the other side's. A field that a line does not set is filled in when the
+//! line is sent and ignored when it is expected; but flags (except PSH) and length are always
+//! compared.
 
 use core::fmt;
 
 use wire::tcp::Flags;
 
-/// As a window scale: expect none.
+/// As a window scale: expect no option.
 pub(super) const NONE: u8 = 99;
 
-/// A segment in words.
+/// A segment as a line describes it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seg {
     pub(super) flags: u8,
     pub(super) seq: Option<i64>,
     pub(super) ack: Option<i64>,
     pub(super) len: usize,
-    /// The field as it stands in the header, not scaled.
+    /// The field as in the header, not scaled.
     pub(super) win: Option<u16>,
     pub(super) urgent: u16,
     pub(super) mss: Option<u16>,
@@ -34,22 +34,22 @@ pub(super) struct Seg {
     pub(super) sacks: Option<Vec<(i64, i64)>>,
     /// Segment size of a super-segment.
     pub(super) size: Option<u16>,
-    /// Option bytes as they are, instead of all others.
+    /// Raw option bytes, instead of all others.
     pub(super) raw_options: Option<Vec<u8>>,
     /// The ECN field of the IP header: 2 is ECT(0), 3 is CE (RFC 3168).
     pub(super) ecn: Option<u8>,
-    /// The cookie of a Fast Open option; empty where it asks for one.
+    /// The cookie of a Fast Open option; empty to request one.
     pub(super) fast_open: Option<Vec<u8>>,
-    /// Payload bytes that are not the stream's.
+    /// Fill the payload with this byte instead of the stream's.
     pub(super) fill: Option<u8>,
 }
 
-/// An empty line; a plain one has an ACK flag.
+/// A plain line: only an ACK flag.
 pub(super) fn seg() -> Seg {
     Seg { flags: Flags::ACK.0, ..Seg::default() }
 }
 
-/// A segment with these flags alone.
+/// A segment with only these flags.
 pub(super) fn bare(flags: Flags) -> Seg {
     Seg { flags: flags.0, ..Seg::default() }
 }
@@ -113,7 +113,7 @@ impl Seg {
         self.ecn = Some(2);
         self
     }
-    /// Marked on its way.
+    /// Marked by a router.
     pub(super) fn ce(mut self) -> Seg {
         self.ecn = Some(3);
         self
@@ -208,7 +208,7 @@ impl Seg {
     }
 }
 
-/// As tcpdump would put it.
+/// In the form of tcpdump.
 impl fmt::Display for Seg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = [(Flags::SYN, "S"), (Flags::FIN, "F"), (Flags::RST, "R"), (Flags::PSH, "P")];

@@ -1,4 +1,4 @@
-//! Closing: every state of RFC 9293 figure 5 after ESTABLISHED, reached and left.
+//! Closing: every state of RFC 9293 figure 5 after ESTABLISHED, entered and left.
 
 use super::seg::rst;
 use super::*;
@@ -133,7 +133,7 @@ fn fin_is_retransmitted_in_fin_wait_1_and_last_ack() {
     t.all_gone();
 }
 
-/// Linux's tcp_fin_timeout; RFC 9293 has no such limit, but nobody can read any more.
+/// Linux's tcp_fin_timeout; RFC 9293 has no such limit, but no user can read any more.
 #[test]
 fn fin_wait_2_ends_when_nobody_can_read() {
     let mut t = Setup::plain().established();
@@ -147,7 +147,7 @@ fn fin_wait_2_ends_when_nobody_can_read() {
     t.nothing();
 }
 
-/// Fewer tries once nobody waits for what comes of them: tcp_orphan_retries of Linux.
+/// Fewer retries once the user has closed: tcp_orphan_retries of Linux.
 #[test]
 fn who_was_closed_is_given_up_sooner() {
     for (closes, tries) in [(false, 5), (true, 2)] {
@@ -165,8 +165,8 @@ fn who_was_closed_is_given_up_sooner() {
     }
 }
 
-/// A peer that answers and takes nothing holds an orphan for so long and no longer: with data
-/// queued behind its window, and with data in flight when it shut it.
+/// A peer that answers and takes nothing keeps an orphan only for a limited time: with data queued
+/// behind its window, and with data in flight when it closed it.
 #[test]
 fn a_shut_window_does_not_hold_for_ever_what_was_closed() {
     for written in [1000, 2000] {
@@ -202,7 +202,7 @@ fn a_fin_out_of_order_waits_for_the_data_before_it() {
     assert_eq!(t.read_result(), Ok(0));
 }
 
-/// A peer that sends past its own FIN lies; prediction must not stay off for ever.
+/// A peer that sends past its own FIN breaks the protocol; prediction must not stay off for ever.
 #[test]
 fn a_fin_that_data_passed_is_forgotten() {
     let mut t = Setup::plain().established();

@@ -1,4 +1,4 @@
-//! Statistics: what `Info` and the counters say is what happened.
+//! Statistics: `Info` and the counters agree with the events.
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn info_agrees_with_what_happened() {
     assert_eq!((info.rcv_mss, info.send_space_bytes), (700, 700));
     assert_eq!((info.retransmits, info.timeouts, info.fast_recoveries), (0, 0, 0));
     assert_eq!((info.duplicate_acks, info.out_of_order), (0, 1));
-    // The ACK of the handshake and three; SYN-ACK, four with data, two ACKs.
+    // In: the ACK of the handshake and three more. Out: SYN-ACK, four with data, two ACKs.
     assert_eq!((info.segments_in, info.segments_out), (4, 7));
     assert!(info.min_rtt <= info.srtt && info.srtt.as_millis() <= 50);
 }
@@ -80,7 +80,7 @@ fn a_wrong_checksum_is_dropped_and_counted() {
     assert_eq!(t.drops(DropReason::TcpChecksum), 1);
 }
 
-/// A connection's memory is its own state only: 10,000 share one block of settings.
+/// A connection's memory holds only its own state: 10,000 connections share one block of settings.
 #[test]
 fn connections_share_the_settings_of_their_listener() {
     let mut t = Setup::plain().established();

@@ -1,8 +1,8 @@
-//! Super-segments: on a wire that cuts them itself one unit of up to 64 KB goes down whole.
+//! Super-segments: a device that cuts them gets one unit of up to 64 KB.
 
 use super::*;
 
-/// A wire that takes super-segments, SACK, and a window that holds two.
+/// A device that takes super-segments, SACK, and a window that holds two.
 fn setup() -> Setup {
     let mut setup = Setup::plain().sack().ws(2);
     setup.pair.wire.offloads.tso_max_bytes = 65_535;
@@ -10,7 +10,7 @@ fn setup() -> Setup {
     setup
 }
 
-/// cwnd is opened to `segments` by slow start.
+/// Open cwnd to `segments` by slow start.
 fn opened(setup: Setup, segments: u64) -> Ladder {
     let mut t = setup.established();
     while t.info().cwnd < segments * 1000 {
@@ -64,7 +64,7 @@ fn super_segment_waits_for_more_than_a_sliver_of_window() {
     t.write(50_000);
     t.expect(seg().seq(1).data(10_000).size(1000));
     t.send(seg().ack(1001));
-    // Room for two of eleven, nine in flight: their ACKs will bring more.
+    // Room for two of eleven, nine in flight: their ACKs will free more.
     t.nothing();
     t.send(seg().ack(4001));
     t.expect(seg().seq(10_001).data(8000).size(1000));
@@ -89,7 +89,7 @@ fn partial_ack_inside_a_super_segment() {
     t.send(seg().ack(3501));
     assert_eq!(t.info().in_flight, 6500);
     let rto = t.info().rto.as_millis();
-    // What is left goes again, a segment at first.
+    // The rest is retransmitted, a single segment first.
     t.expect_after(rto, seg().seq(3501).data(1000).size(0));
     t.send(seg().ack(10_001));
     assert_eq!(t.info().in_flight, 0);
@@ -126,7 +126,7 @@ fn super_segment_retransmitted_after_a_time_out_in_pieces() {
     t.silence(100_000);
 }
 
-/// The lost bytes that an ACK inside a piece covers are not missed later.
+/// Lost bytes that an ACK inside a piece covers are not counted as lost later.
 #[test]
 fn partial_ack_inside_a_lost_super_segment() {
     let mut t = setup().off(Switch::TailProbe).established();

@@ -1,10 +1,10 @@
-//! TIME-WAIT: a small record that answers what is late, and nothing else.
+//! TIME-WAIT: a small record that answers late segments, and does nothing else.
 
 use super::seg::rst;
 use super::*;
 use base::Limit;
 
-/// Through an active close into TIME-WAIT.
+/// An active close into TIME-WAIT.
 fn time_wait(setup: Setup) -> Ladder {
     let mut t = setup.established();
     t.close();
@@ -40,7 +40,7 @@ fn a_late_segment_is_answered_and_the_wait_starts_anew() {
     t.all_gone();
 }
 
-/// Docs/decisions/0014: what is outside the window draws two ACKs a second, here as elsewhere.
+/// Decision 0014: segments outside the window draw two ACKs a second, here as elsewhere.
 #[test]
 fn answers_are_limited() {
     let mut t = time_wait(Setup::plain());
@@ -51,14 +51,14 @@ fn answers_are_limited() {
             }
         }
         assert_eq!(t.take_seen().len(), 2);
-        // Each has one name, answered or not.
+        // Each is dropped under one name, answered or not.
         assert_eq!(t.drops(DropReason::TcpTimeWait), second * 12);
         assert_eq!(t.hits(Limit::OutOfWindowAcksPerSecond), second * 10);
         t.pass(1000);
     }
 }
 
-/// The peer waits twice as long after each FIN of its own that was not acknowledged.
+/// The peer doubles its time-out after each FIN that was not acknowledged.
 #[test]
 fn a_fin_that_comes_again_is_always_answered() {
     let mut t = time_wait(Setup::plain());
@@ -70,12 +70,12 @@ fn a_fin_that_comes_again_is_always_answered() {
         t.send(seg().fin().seq(1).ack(2));
         t.expect(seg().seq(2).ack(2));
     }
-    // One that is elsewhere is no FIN of this connection.
+    // A FIN at another sequence number is not this connection's.
     t.send(seg().fin().seq(9).ack(2));
     t.nothing();
 }
 
-/// RFC 9293 section 3.10.7.4: nothing else may keep a record alive, however often it comes.
+/// RFC 9293 section 3.10.7.4: nothing else may extend TIME-WAIT, however often it comes.
 #[test]
 fn only_a_fin_that_comes_again_starts_the_wait_anew() {
     let mut t = time_wait(Setup::plain());
@@ -86,7 +86,7 @@ fn only_a_fin_that_comes_again_starts_the_wait_anew() {
     t.all_gone();
 }
 
-/// Two ends that disagree about where they are: each answers the other's ACK with one.
+/// Two desynchronised ends: each answers the other's ACK with one.
 #[test]
 fn a_loop_of_acks_between_two_ends_in_time_wait_dies() {
     let mut t = time_wait(Setup::plain());
@@ -137,7 +137,8 @@ fn a_plain_ack_in_time_wait_is_ignored() {
     t.nothing();
 }
 
-/// RFC 9293 section 3.10.7.4 and RFC 1122 4.2.2.13: the new ISN must lie behind what was used.
+/// RFC 9293 section 3.10.7.4 and RFC 1122 4.2.2.13: the new ISN must be behind the sequence numbers
+/// used.
 #[test]
 fn a_newer_syn_reopens() {
     let mut t = time_wait(Setup::plain());
@@ -152,7 +153,7 @@ fn a_newer_syn_reopens() {
     t.state(State::Established);
 }
 
-/// More was sent than the clock of RFC 6528 has ticked: 100 KB in no time.
+/// More was sent than the clock of RFC 6528 has advanced: 100 KB in no time.
 /// RFC 1122 4.2.2.13-a.
 #[test]
 fn the_isn_of_a_reopened_connection_is_behind_all_that_was_sent() {
@@ -181,7 +182,7 @@ fn an_older_syn_does_not_reopen() {
     assert_eq!(t.end.stack.time_wait_count(), 1);
 }
 
-/// RFC 6191: with timestamps, the timestamp says which is newer.
+/// RFC 6191: with timestamps, the timestamp decides which is newer.
 /// RFC 9293 SHLD-4.
 #[test]
 fn a_syn_with_a_newer_timestamp_reopens_whatever_its_sequence_number() {
@@ -211,13 +212,13 @@ fn the_limit_drops_the_oldest_record() {
     }
     assert_eq!(t.end.stack.time_wait_count(), 3);
     assert_eq!(t.end.stack.budget().hits(Limit::TimeWait), 2);
-    // The first is forgotten: its FIN is answered by RST now (the listener's).
+    // The first record is forgotten: its FIN is now answered with a RST (the listener's).
     t.wire.ports.0 = 1;
     t.send(seg().fin().seq(1).ack(2));
     t.expect(rst().seq(2));
 }
 
-/// A record that was reopened leaves its place in the order behind: the limit holds all the same.
+/// A reopened record leaves its old entry in the queue of expiries: the limit holds all the same.
 #[test]
 fn the_limit_holds_after_a_record_was_reopened() {
     let mut setup = Setup::plain();
@@ -240,7 +241,7 @@ fn the_limit_holds_after_a_record_was_reopened() {
     }
 }
 
-/// The user still holds the socket; keepalive must not speak for a connection that is over.
+/// The user still holds the socket; keepalive must not send for a connection that is over.
 #[test]
 fn keepalive_is_silent_in_time_wait() {
     let mut t =

@@ -1,9 +1,9 @@
-//! RFC 6298: the time-out before and after measurements, backoff, Karn, and giving up.
+//! RFC 6298: the time-out before and after measurements, backoff, Karn's rule, and giving up.
 
 use super::*;
 use tcp::Error;
 
-/// Wait for the next segment, whenever it comes; how long that was, in ms.
+/// Wait for the next segment; returns the time in ms.
 #[track_caller]
 fn wait_for(t: &mut Ladder, wanted: Seg) -> u64 {
     t.nothing();
@@ -13,7 +13,7 @@ fn wait_for(t: &mut Ladder, wanted: Seg) -> u64 {
     t.now.since(from).as_millis()
 }
 
-/// Two ticks of the wheel late at most, never early.
+/// At most two ticks of the wheel late, never early.
 #[track_caller]
 fn about(waited: u64, wanted: u64) {
     assert!((wanted..=wanted + 3).contains(&waited), "{waited} for {wanted}");
@@ -51,7 +51,7 @@ fn syn_ack_is_retransmitted_and_given_up() {
     }
 }
 
-/// A SYN-ACK too: the backoff ends at the longest time-out.
+/// For a SYN-ACK too the backoff ends at the longest time-out.
 /// RFC 6298 2-e.
 #[test]
 fn no_timeout_is_longer_than_the_longest() {
@@ -105,7 +105,7 @@ fn rto_follows_the_measured_round_trip() {
     assert_eq!(t.info().rto.as_millis(), 1390);
 }
 
-/// Ours, where RFC 6298 rule 2.4 SHOULD have 1 s: the variance term is at least 200 ms.
+/// Where RFC 6298 rule 2.4 SHOULD have 1 s: our variance term is at least 200 ms.
 #[test]
 fn rto_min_of_200_ms() {
     let mut t = Setup::plain().established();
@@ -138,8 +138,8 @@ fn backoff_doubles_up_to_the_maximum_and_the_connection_is_given_up() {
     t.all_gone();
 }
 
-/// Karn: an ACK of what was sent twice measures nothing, and the backoff stays until an ACK of
-/// what was sent once (RFC 6298 section 5, last paragraph).
+/// Karn: an ACK of retransmitted data measures nothing, and the backoff stays until an ACK of data
+/// that was sent once (RFC 6298 section 5, last paragraph).
 /// RFC 9293 MUST-18. RFC 6298 3-a.
 #[test]
 fn karn_keeps_the_backoff_until_a_clean_measurement() {
@@ -160,7 +160,7 @@ fn karn_keeps_the_backoff_until_a_clean_measurement() {
     assert!(t.info().rto.as_millis() < 300, "a clean measurement ends it");
 }
 
-/// Whoever waits for an answer may do something better meanwhile: told once in a row.
+/// The user is notified once of a series of time-outs, and may act on it.
 /// RFC 9293 SHLD-9.
 #[test]
 fn the_user_is_told_when_nobody_answers() {
@@ -181,7 +181,7 @@ fn the_user_is_told_when_nobody_answers() {
     assert_eq!(told(&mut t), 1);
 }
 
-/// The retries that give up are those of one piece of data: progress starts the count anew.
+/// The retries that give up are those of one piece of data: progress restarts the count.
 #[test]
 fn retries_are_counted_anew_after_progress() {
     let mut t = Setup::plain().tcp(|c| c.retries_max = 3).established();
@@ -195,7 +195,7 @@ fn retries_are_counted_anew_after_progress() {
     }
 }
 
-/// With timestamps the echo tells which sending was acknowledged (RFC 7323 section 4.1).
+/// With timestamps the echo shows which transmission was acknowledged (RFC 7323 section 4.1).
 /// RFC 6298 3-a.
 #[test]
 fn timestamps_measure_what_was_retransmitted() {
@@ -211,7 +211,7 @@ fn timestamps_measure_what_was_retransmitted() {
     assert!(t.info().rto.as_millis() < 400);
 }
 
-/// Rules 5.2 and 5.3: each ACK of new data starts the timer anew, the last one stops it.
+/// Rules 5.2 and 5.3: each ACK of new data restarts the timer, the last one stops it.
 /// RFC 6298 5-a, 5-b.
 #[test]
 fn the_timer_starts_anew_with_each_ack_and_stops_with_the_last() {

@@ -1,4 +1,4 @@
-//! A long write goes down in units: the first is on its way while the last is still to be copied.
+//! A long write is sent in units: the first leaves before the last is copied.
 
 use base::{Counter, Switch};
 use device::BURST;
@@ -7,8 +7,8 @@ use super::*;
 
 const LONG: usize = 1_000_000;
 
-/// A window, a buffer and a wire that hold several long writes. What may wait unsent is left as it
-/// is, 64 KB or a sixteenth of the window.
+/// A window, a buffer and a device that hold several long writes. The limit of unsent bytes is the
+/// default, 64 KB or a sixteenth of the window.
 fn setup() -> Setup {
     let mut setup = Setup::plain().ws(6).tcp(|c| c.send_buffer_bytes = 4_000_000);
     setup.pair.wire.depth = 4096;
@@ -33,7 +33,7 @@ fn opened(setup: Setup) -> Ladder {
     t
 }
 
-/// One call; nothing is flushed or polled afterwards.
+/// One call, without a flush or poll afterwards.
 fn write_what_goes(t: &mut Ladder, len: usize) -> usize {
     let data = wire_end::stream(t.written, len);
     let taken = t.end.stack.tcp_write(t.h(), &data).unwrap_or(0);
@@ -41,8 +41,8 @@ fn write_what_goes(t: &mut Ladder, len: usize) -> usize {
     taken
 }
 
-/// 80 KB at most wait unsent, so that a write that takes 1 MB has sent all but these before it
-/// copied the last: the device has had them, by full bursts, when the call returns.
+/// At most 80 KB wait unsent, so a write that takes 1 MB has sent the rest before it copied the
+/// last unit: the device has had it, in full bursts, when the call returns.
 #[test]
 fn the_first_unit_of_a_long_write_leaves_before_the_last_is_copied() {
     let mut t = opened(setup());
@@ -61,7 +61,7 @@ fn the_first_unit_of_a_long_write_leaves_before_the_last_is_copied() {
     }
 }
 
-/// Without units a write is copied whole, as far as may wait, before anything leaves.
+/// Without units a write is copied whole, up to the limit of unsent bytes, before anything leaves.
 #[test]
 fn without_units_a_long_write_is_cut_at_what_may_wait() {
     let mut t = opened(setup());

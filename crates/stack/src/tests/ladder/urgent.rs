@@ -1,5 +1,5 @@
-//! Urgent data: announced until it is acknowledged, a mark in the stream that reads end at, and
-//! pointers that say what cannot be.
+//! Urgent data: announced until it is acknowledged, a mark in the stream at which reads end, and
+//! invalid pointers.
 
 use super::*;
 use tcp::Events;
@@ -37,11 +37,11 @@ fn an_urgent_byte_leaves_at_once_with_a_pointer_behind_it() {
     let mut t = Setup::plain().established();
     t.write(1000);
     t.expect(seg().seq(1).data(1000));
-    // Nagle's algorithm would keep it: something is in flight.
+    // Nagle's algorithm would hold it: data is in flight.
     write_urgent(&mut t, 3);
     expect_urgent(&mut t, seg().seq(1001).data(3).urg(3));
     t.send(seg().ack(1004));
-    // It has arrived: nothing says so any more.
+    // It is acknowledged: segments carry no URG any more.
     t.write(10);
     t.expect(seg().seq(1004).data(10));
 }
@@ -57,7 +57,7 @@ fn each_segment_up_to_the_urgent_byte_says_so_and_none_behind_it() {
     t.write(1000);
     t.expect(seg().seq(2501).data(1000));
     t.send(seg().ack(1001));
-    // What is sent again says it again.
+    // A retransmission carries it again.
     let rto = t.info().rto.as_millis();
     expect_urgent_after(&mut t, rto, seg().seq(1001).data(1000).urg(1500));
 }
@@ -69,12 +69,12 @@ fn expect_urgent_after(t: &mut Ladder, ms: u64, wanted: Seg) {
     assert_eq!(seen.urgent, pointer, "{seen}");
 }
 
-/// RFC 9293 MUST-31: further away than the header's field can say, it is said later.
+/// RFC 9293 MUST-31: a pointer that does not fit the field is sent later.
 #[test]
 fn a_pointer_that_does_not_fit_waits_until_it_does() {
     let mut t = Setup::plain().ws(2).off(Switch::Pacing).established();
     write_urgent(&mut t, 70_000);
-    // What left while it was being written did not know.
+    // Segments that left while the data was being written do not announce it.
     let mut sent: i64 = t.take_seen().iter().map(|s| s.len as i64).sum();
     assert!(sent <= 10_000, "{sent}");
     t.send(seg().ack(1001));
@@ -99,7 +99,7 @@ fn a_shut_window_does_not_keep_urgency_back() {
     t.send(seg().ack(1001).win(0));
     write_urgent(&mut t, 1);
     expect_urgent(&mut t, seg().seq(1001).urg(1));
-    // Window probes say it too, from before the window.
+    // Window probes carry it too, from before the window.
     let rto = t.info().rto.as_millis();
     expect_urgent_after(&mut t, rto, seg().seq(1000).urg(2));
     t.send(seg().ack(1001).win(1000));
@@ -140,7 +140,7 @@ fn a_reader_hears_of_urgent_data_before_it_gets_there() {
     assert_eq!(mark(&t), (0, false));
 }
 
-/// RFC 9293 MUST-32: told again when the pointer moves on, and only then.
+/// RFC 9293 MUST-32: notified again when the pointer moves on, and only then.
 #[test]
 fn a_pointer_that_moves_on_is_told_again() {
     let mut t = Setup::plain().established();
@@ -149,7 +149,7 @@ fn a_pointer_that_moves_on_is_told_again() {
         assert_eq!(told(&mut t), tells, "{pointer}");
     }
     assert_eq!(mark(&t), (400, false));
-    // The last two bytes: what was urgent before them is so no more.
+    // The last two bytes: the bytes before them are no longer urgent.
     t.read(398);
     assert_eq!(mark(&t), (2, false));
     t.read(1);
@@ -169,27 +169,27 @@ fn loaned_buffers_end_at_the_mark() {
     assert_eq!(mark(&t), (0, false));
 }
 
-/// Pointers of URGENT/11 and its like: they are numbers, and harmless.
+/// Pointers as in URGENT/11: they are only numbers, and harmless.
 #[test]
 fn hostile_pointers_do_nothing() {
     let mut t = Setup::plain().established();
-    // Of nothing: no mark.
+    // A pointer of zero sets no mark.
     t.send(seg().urg(0));
     t.send(seg().data(10).urg(0));
     assert_eq!((told(&mut t), mark(&t)), (0, (0, false)));
-    // Far beyond the window, of a segment without data.
+    // A pointer far beyond the window, on a segment without data.
     t.send(seg().seq(11).urg(65_535));
     assert_eq!((told(&mut t), mark(&t)), (1, (65_545, false)));
-    // Of a segment outside the window: not looked at.
+    // On a segment outside the window the pointer is ignored.
     t.send(seg().seq(1_000_000).urg(65_535));
     t.take_seen();
     assert_eq!(told(&mut t), 0);
-    // With a SYN it is challenged, whatever it says.
+    // With a SYN the segment is challenged.
     t.send(seg().seq(11).and_syn().urg(7));
     t.take_seen();
     assert_eq!(told(&mut t), 0);
     t.read(10);
-    // With the end: urgent data ends there as well, wherever the pointer is.
+    // With a FIN urgent data ends at the end of the stream, wherever the pointer is.
     t.send(seg().seq(11).data(20).fin().urg(60_000));
     assert_eq!(mark(&t), (20, false));
     let mut into = [0; 100];
@@ -199,8 +199,9 @@ fn hostile_pointers_do_nothing() {
     assert_eq!(mark(&t), (0, false));
 }
 
-/// The mark is a place in the stream, not a sequence number: it is not met again 4 GB later, and a
-/// pointer across the end of the numbers is like any other (the script's wrap after 2 KB).
+/// The mark is a position in the stream, not a sequence number: it does not appear again 4 GB
+/// later, and a pointer across the wrap of sequence numbers is like any other (the script's wrap
+/// after 2 KB).
 #[test]
 fn a_mark_across_the_wrap_of_sequence_numbers() {
     let mut t = Setup::plain().established();

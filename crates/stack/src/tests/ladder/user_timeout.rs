@@ -3,14 +3,14 @@
 use super::*;
 use tcp::Error;
 
-/// A connection whose SYN said `theirs`, and ours `ours`, in seconds.
+/// A connection whose SYNs offered `theirs` and `ours`, in seconds.
 fn with_option(ours: Option<u64>, theirs: Option<u32>) -> Ladder {
     let mut setup = Setup::plain().tcp(|c| c.user_timeout_option = ours.map(Duration::from_secs));
     setup.syn.uto = theirs;
     setup.established()
 }
 
-/// Seconds until data that nobody acknowledges ends the connection.
+/// Seconds until unacknowledged data ends the connection.
 fn seconds_until_abort(t: &mut Ladder) -> u64 {
     t.write(10);
     let from = t.now;
@@ -48,7 +48,7 @@ fn nothing_is_told_or_adopted_unless_it_is_asked_for() {
     assert_eq!(t.expect(syn_ack()).uto, None);
 }
 
-/// What the user has set is his.
+/// The peer cannot change a value that the user has set.
 #[test]
 fn a_time_out_that_was_set_is_not_changed_by_the_peer() {
     let set = |c: &mut tcp::Config| {

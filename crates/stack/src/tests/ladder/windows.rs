@@ -1,4 +1,5 @@
-//! Windows and small segments: Nagle, silly windows on both sides, and a window that never shrinks.
+//! Windows and small segments: Nagle, silly-window avoidance on both sides, and a window that never
+//! shrinks.
 
 use super::*;
 
@@ -56,7 +57,7 @@ fn sender_sws_avoidance_sends_no_tiny_segment_into_a_tiny_window() {
     t.expect(seg().seq(4001).data(1000));
 }
 
-/// The same section: half of the largest window ever seen is worth a segment.
+/// The same section: half of the largest window ever offered is worth a segment.
 #[test]
 fn sender_sws_avoidance_sends_half_of_the_largest_window() {
     let mut t = Setup::plain().peer_window(800).established();
@@ -64,15 +65,15 @@ fn sender_sws_avoidance_sends_half_of_the_largest_window() {
     t.expect(seg().seq(1).data(800));
     t.send(seg().ack(801).win(399));
     t.nothing();
-    // The rest of the unit of 1000 that was cut goes as a segment of its own.
+    // The rest of the unit of 1000 that was cut is sent as a segment of its own.
     t.send(seg().ack(801).win(400));
     t.expect(seg().seq(801).data(200));
     t.send(seg().ack(1001).win(400));
     t.expect(seg().seq(1001).data(400));
 }
 
-/// The same section, the override: after a time-out what fits goes, or two ends with different
-/// ideas of a worthwhile window would wait for ever.
+/// The same section, the override: after a time-out as much is sent as fits, or two ends with
+/// different ideas of a worthwhile window would wait for ever.
 /// RFC 9293 MUST-38. RFC 1122 4.2.3.4-a.
 #[test]
 fn sender_sws_override_timeout() {
@@ -112,7 +113,7 @@ fn receiver_sws_avoidance_offers_no_small_steps() {
     t.expect(seg().ack(10_001).win(4500));
 }
 
-/// With a shift of zero the right edge never moves back, whatever is read or comes.
+/// With a shift of zero the right edge never moves back, whatever is read or received.
 /// RFC 9293 SHLD-14.
 #[test]
 fn window_never_shrunk() {
@@ -138,8 +139,8 @@ fn window_never_shrunk() {
 }
 
 /// With a shift the field is rounded down: the edge on the wire may move back by less than one
-/// unit, as RFC 7323 section 2.4 has it and 4.4BSD did; what was offered is still accepted.
-/// Rounding up instead would let segments of a byte push the edge on without end.
+/// unit, as in RFC 7323 section 2.4 and 4.4BSD. All data that was offered room is accepted.
+/// Rounding up instead would let segments of a byte move the edge on without end.
 #[test]
 fn tiny_segments_cannot_push_the_window_past_the_buffer() {
     let mut t = Setup::plain().ws(0).tcp(|c| c.receive_buffer_bytes = 1 << 20).established();
@@ -188,8 +189,8 @@ fn an_old_segment_does_not_change_the_window() {
     assert_eq!(t.info().snd_wnd, 8000);
 }
 
-/// A window pulled back under what is in flight (SHLD-14 says a peer should not): nothing new
-/// goes, what is lost goes again.
+/// A window that shrinks below the bytes in flight (SHLD-14 says a peer should not do that): no new
+/// data is sent, lost data is retransmitted.
 /// RFC 9293 MUST-34, SHLD-15. RFC 7323 2.4-a.
 #[test]
 fn a_window_that_the_peer_shrinks_is_survived() {
@@ -203,9 +204,9 @@ fn a_window_that_the_peer_shrinks_is_survived() {
     t.expect(seg().seq(5001).data(1000));
 }
 
-/// The peer repeats an early segment, and acknowledges with it: what it offers there counts, though
-/// a later segment set the window before (SND.WL1). Counted from the new SND.UNA the old window
-/// would reach beyond anything that was ever offered.
+/// The peer repeats an early segment, and acknowledges new data with it: its window is taken,
+/// though a later segment set the window before (SND.WL1). Counted from the new SND.UNA the old
+/// window would extend beyond anything that was offered.
 #[test]
 fn the_window_of_a_retransmission_that_acknowledges_more_counts() {
     for predict in [true, false] {
@@ -221,8 +222,8 @@ fn the_window_of_a_retransmission_that_acknowledges_more_counts() {
     }
 }
 
-/// A short segment in the middle of many (a loaned buffer that was not full) takes its part of
-/// the window: those behind it stay inside.
+/// A short segment among full ones (a loaned buffer that was not full) takes its part of the
+/// window: those behind it stay inside.
 #[test]
 fn a_short_segment_among_full_ones_counts_against_the_window() {
     let mut t = Setup::plain().peer_window(1000).established();

@@ -1,4 +1,5 @@
-//! The script's end of the wire: lines into frames, frames into lines, checksums both ways.
+//! The script's end of the wire: lines into frames, frames into lines, checksums in both
+//! directions.
 
 use core::net::IpAddr;
 
@@ -32,16 +33,16 @@ pub(super) struct WireEnd {
     pub(super) ports: (u16, u16),
     /// Our initial sequence number.
     pub(super) isn: SeqNumber,
-    /// The stack's, once its SYN was seen.
+    /// The stack's initial sequence number, once its SYN was seen.
     pub(super) stack_isn: SeqNumber,
-    /// What lines say that do not: the next sequence number and the last one seen, relative.
+    /// Defaults of lines: the next sequence number and the last one seen, relative.
     pub(super) next_seq: i64,
     pub(super) stack_next: i64,
     /// Timestamps were agreed; the last TSval seen.
     pub(super) timestamps: bool,
     pub(super) last_ts: u32,
     syn_had_ts: bool,
-    /// Checksums are wrong.
+    /// Send wrong checksums.
     pub(super) corrupt: bool,
 }
 
@@ -74,7 +75,7 @@ impl WireEnd {
         (1000 + now.as_millis()) as u32
     }
 
-    /// Fill in what a line does not say.
+    /// Fill in the fields that a line does not set.
     pub(super) fn complete(&mut self, line: &Seg, win: u16, now: Instant) -> Seg {
         let mut s = line.clone();
         s.seq.get_or_insert(self.next_seq);
@@ -94,7 +95,7 @@ impl WireEnd {
         s
     }
 
-    /// What comes next is another connection's, with this initial sequence number.
+    /// The next segments are another connection's, with this initial sequence number.
     pub(super) fn new_connection(&mut self, isn: u32) {
         self.isn = SeqNumber(isn);
         (self.next_seq, self.stack_next) = (0, 0);
@@ -157,7 +158,7 @@ impl WireEnd {
         options.emit(area)
     }
 
-    /// Sum of a segment with its pseudo-header.
+    /// Checksum of a segment with its pseudo-header.
     fn sum(&self, segment: &[u8]) -> Sum {
         pseudo_sum(self.addr, self.stack_addr, ipv4::TCP)
             .plus(Sum::of_be16(segment.len() as u16))

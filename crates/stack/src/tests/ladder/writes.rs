@@ -1,12 +1,12 @@
-//! What writers say of their bytes (more follows, a record ends, nothing waits), what goes with
-//! PSH, and what super-segments wait for.
+//! Flags of a write (more follows, a record ends, nothing waits), segments with PSH, and the
+//! waiting of super-segments.
 
 use wire::tcp::Flags;
 
 use super::*;
 use crate::Follows;
 
-/// A wire that takes super-segments of two.
+/// A device that takes super-segments of two segments.
 fn pairs() -> Setup {
     let mut setup = Setup::plain().ws(2).off(Switch::Pacing).tcp(|c| {
         c.super_segments_max = 2;
@@ -92,7 +92,7 @@ fn a_record_shares_no_segment_with_the_next() {
     let mut t = pairs().established();
     part(&mut t, 400, Follows::Anything);
     assert_eq!(seen(&mut t), [(400, true)]);
-    // Nagle holds these together, but for the border of a record.
+    // Nagle holds these together, except at the end of a record.
     part(&mut t, 300, Follows::Record);
     part(&mut t, 300, Follows::Record);
     part(&mut t, 100, Follows::Anything);

@@ -1,4 +1,4 @@
-//! Random traffic for the twins: mostly what a decent peer sends, often with one thing wrong.
+//! Random traffic for the twins: mostly that of a correct peer, often with one thing wrong.
 
 use base::{Counter, Duration, Instant, IpVersion, Limit, Mtu, SeqNumber, Switch};
 use wire::tcp::Flags;
@@ -17,7 +17,7 @@ mod users;
 pub(super) struct Seen {
     pub(super) predicted: u64,
     pub(super) followed: u64,
-    /// Of those, with other flows' frames in between.
+    /// Those of them that had other flows' frames in between.
     pub(super) followed_apart: u64,
     pub(super) stamped: u64,
     pub(super) refused_alone: [u64; GUARDS.len()],
@@ -103,7 +103,7 @@ impl Traffic {
         }
     }
 
-    /// Something happens, and both stacks show the same.
+    /// Take one random step; both stacks must show the same.
     pub(super) fn step(&mut self) {
         match self.peer.is_some() {
             false => self.open(),
@@ -117,7 +117,7 @@ impl Traffic {
         let events = self.twins.compare(&self.handles, drain);
         for event in events {
             if let Event::Accept(listener) = event {
-                // A stray SYN may have opened one.
+                // A stray SYN may have opened a connection.
                 let stray = self.twins.call("accept", |stack| stack.tcp_accept(listener));
                 self.handles.extend(stray);
             }
@@ -138,7 +138,7 @@ impl Traffic {
         self.twins.poll();
     }
 
-    /// A new connection, by the peer or by us, to be established within this step.
+    /// Open a connection, from the peer or from us, and establish it within this step.
     fn open(&mut self) {
         self.next_port += 1;
         let passive = !self.rng.one_in(4);
@@ -213,7 +213,7 @@ impl Traffic {
         (self.twins.now.as_millis() as u32).wrapping_add(self.clock_offset)
     }
 
-    /// A connection that is over gets some late segments; then the next is opened.
+    /// A closed connection gets some late segments; then the next one is opened.
     fn forget_the_dead(&mut self) {
         let Some(peer) = &mut self.peer else { return };
         let open = self.twins.on.stack.connections.get(peer.handle).filter(|p| p.in_table);
@@ -234,7 +234,7 @@ impl Traffic {
         self.handles.retain(|h| *h != handle);
     }
 
-    /// Note which guards refuse a segment that is about to be given to both.
+    /// Record which guards refuse a segment that both are about to get.
     fn note(&mut self, segment: &Tcp, ce: bool, handle: TcpHandle) -> Option<bool> {
         let ports = self.peer.as_ref()?.ports;
         let pcb = self.twins.on.stack.connections.get(handle).filter(|p| p.in_table)?;
@@ -254,7 +254,7 @@ impl Traffic {
         self.twins.on.stack.counters().of(Counter::TcpPredicted)
     }
 
-    /// Everything is closed; nothing is left over on either side.
+    /// Close everything; no state is left on either side.
     pub(super) fn finish(mut self) -> Seen {
         self.seen.predicted = self.predicted();
         self.seen.followed = self.twins.on.stack.counters().of(Counter::TcpFollowed);
@@ -265,7 +265,7 @@ impl Traffic {
         }
         let listener = self.twins.listener;
         self.twins.call("unlisten", |stack| stack.tcp_unlisten(listener));
-        // Half-open ones time out, orphans probe for a while.
+        // Half-open connections time out, orphans probe for a while.
         for _ in 0..60 {
             self.twins.compare(&[], true);
             if self.twins.on.stack.connection_count() == 0 {
@@ -274,8 +274,8 @@ impl Traffic {
             self.twins.now += Duration::from_secs(30);
             self.twins.poll();
         }
-        // What waited for its departure and what a short ring pushed back leaves; a burst's end
-        // sends the peer's buffers home.
+        // Frames that wait for their departure or were pushed back by a short ring leave; the end
+        // of a burst returns the peer's buffers.
         for _ in 0..8 * device::BURST {
             self.twins.now += Duration::from_millis(1);
             self.twins.poll();
@@ -290,8 +290,8 @@ impl Traffic {
     }
 }
 
-/// When the first connection's SYN comes, so that our sequence numbers soon pass zero: the ISN's
-/// clock is moved there (RFC 6528: a tick is 4 us).
+/// When the first connection's SYN comes: the ISN's clock is moved there, so that our sequence
+/// numbers soon wrap (RFC 6528: a tick is 4 us).
 fn start(rng: &mut Rng, twins: &Twins, port: u16) -> Instant {
     let bench = &twins.on;
     let secret = &bench.stack.core.secret;

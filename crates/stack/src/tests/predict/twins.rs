@@ -1,4 +1,4 @@
-//! Two copies of one stack, fed the same; whatever they show is compared after every step.
+//! Two copies of one stack with the same input; their visible state is compared after every step.
 
 use base::{Counter, Instant, Owner, Switch};
 
@@ -6,7 +6,7 @@ use crate::pair::PairConfig;
 use crate::tests::craft::Bench;
 use crate::{Event, ListenConfig, ListenerHandle, Stack, TcpHandle};
 
-/// Counters of which way a segment took: those differ, and nothing else may.
+/// Counters of the path that a segment took: only those may differ.
 const HOW_FOUND: [Counter; 5] = [
     Counter::TcpPredicted,
     Counter::TcpFollowed,
@@ -20,7 +20,7 @@ pub(super) struct Twins {
     pub(super) off: Bench,
     pub(super) listener: ListenerHandle,
     pub(super) now: Instant,
-    /// Whatever the steps did, for the message of a failure.
+    /// The steps so far, for the message of a failure.
     pub(super) log: Vec<String>,
     pub(super) seed: u64,
 }
@@ -42,7 +42,7 @@ impl Twins {
         Twins { on, off, listener, now, log: Vec::new(), seed: 0 }
     }
 
-    /// The same call to both; their answers must be the same.
+    /// Make the same call on both; the results must be the same.
     pub(super) fn call<R: PartialEq + core::fmt::Debug>(
         &mut self,
         what: &str,
@@ -63,7 +63,7 @@ impl Twins {
         self.call("connect", connect)
     }
 
-    /// The same frame to both; `false` if the wire was full.
+    /// Give the same frame to both; `false` if the wire was full.
     pub(super) fn inject(&mut self, frame: &[u8]) -> bool {
         let (on, off) = (self.on.inject(frame), self.off.inject(frame));
         assert_eq!(on, off);
@@ -75,8 +75,8 @@ impl Twins {
         self.call("", |stack| stack.poll(now));
     }
 
-    /// Compare all that can be seen of both; gives the events. With `drain`, also take what was
-    /// sent from the wire.
+    /// Compare all visible state of both; returns the events. With `drain`, also take the sent
+    /// frames from the wire.
     pub(super) fn compare(&mut self, handles: &[TcpHandle], drain: bool) -> Vec<Event> {
         if drain {
             let (on, off) = (self.on.sent(), self.off.sent());

@@ -1,4 +1,4 @@
-//! Attacks of somebody who is not on the path and guesses: RFC 5961, RFC 7323 section 5.
+//! Attacks by guessing from off the path: RFC 5961, RFC 7323 section 5.
 
 use base::{Counter, DropReason, Limit, SeqNumber};
 use tcp::State;
@@ -24,7 +24,7 @@ fn blind_rst() {
         s.is_ignored(&guess);
     }
     assert_eq!(s.dropped(DropReason::TcpOutOfWindow), 5);
-    // All of the sequence space in steps of a window: one guess falls into it, none is exact.
+    // All of the sequence space in steps of a window: one guess is in the window, none is exact.
     let challenges = s.bench.stack.counters().of(Counter::TcpChallengeAcks);
     for n in 0..u32::MAX / window {
         let frame = s.bench.tcp_frame(&rst(&s, 7 + n * window));
@@ -32,7 +32,7 @@ fn blind_rst() {
     }
     assert_eq!(s.bench.stack.counters().of(Counter::TcpChallengeAcks), challenges + 1);
     s.victim_goes_on();
-    // The peer's own is exact.
+    // The peer's own RST is exact.
     let own = rst(&s, 0);
     s.is_ignored(&own);
     assert_eq!((s.state(), s.dropped(DropReason::TcpRst)), (State::Closed, 1));
@@ -46,7 +46,7 @@ fn blind_syn() {
     let guesses = [0, 1, 30_000, 1 << 31, u32::MAX, 0_u32.wrapping_sub(100_000)];
     for flags in [Flags::SYN, Flags::SYN | Flags::ACK] {
         for by in guesses {
-            // What the peer itself would repeat is another matter.
+            // A SYN-ACK that the peer itself could repeat is another case.
             let again = flags.contains(Flags::ACK) && by == u32::MAX;
             let guess = Tcp { flags, seq: s.next.seq + by, ..s.next.clone() };
             if !again {
@@ -81,7 +81,7 @@ fn blind_data_injection() {
     }
     let refused = s.dropped(DropReason::TcpAckUnsent) + s.dropped(DropReason::TcpAckTooOld);
     assert_eq!(refused, 12);
-    // Of acknowledgements over all of the space only those of the last window are believed.
+    // Of ACK numbers over the whole space only those of the last window are believed.
     let step = 1 << 20;
     for n in 0..1 << 12 {
         let frame = s.bench.tcp_frame(&lie(&s, 10_000, 500_000 + n * step));
@@ -94,7 +94,7 @@ fn blind_data_injection() {
 }
 
 /// A stranger on the same host counts on a connection of his own how many challenge ACKs are left
-/// after another's was provoked: as many as ever. RFC 5961 7-a, 7-b.
+/// after he provoked another's: as many as before. RFC 5961 7-a, 7-b.
 #[test]
 fn cve_2016_5696() {
     let mut s = Scene::new(&MSS);
@@ -134,11 +134,12 @@ fn tsval_paws_stale() {
         s.is_challenged(&guess);
     }
     assert_eq!(s.dropped(DropReason::TcpPaws), 2);
-    // Once agreed, what comes without is no segment of this connection.
+    // Once timestamps are agreed, a segment without them is not of this connection.
     let bare = Tcp { options: Vec::new(), payload: b"a lie".to_vec(), ..s.next.clone() };
     s.is_ignored(&bare);
     assert_eq!(s.dropped(DropReason::TcpPaws), 3);
-    // A far future in what is refused teaches nothing: the truth is still believed.
+    // A far future timestamp in a refused segment is not recorded: the peer's segments are still
+    // accepted.
     for by in [1 << 30, 1 << 31] {
         let mut guess = at(&s, 1_000_000 + (1 << 30));
         guess.seq += by;
@@ -148,15 +149,16 @@ fn tsval_paws_stale() {
         s.give(&guess);
     }
     s.victim_goes_on();
-    // A RST need not have one (RFC 7323 section 5.2), but has to be exact all the same.
+    // A RST needs no timestamp (RFC 7323 section 5.2), but its sequence number has to be exact all
+    // the same.
     let near = Tcp { flags: Flags::RST, seq: s.next.seq + 1, ..bare.clone() };
     s.is_challenged(&near);
     assert_eq!((s.dropped(DropReason::TcpBadRst), s.state()), (1, State::Established));
     s.end();
 }
 
-/// The attacker's own connection beside must not be told by an answer where the victim is: what is
-/// sent to it is about itself alone, whatever it sends.
+/// The attacker's own connection must not receive an answer that reveals the victim's state:
+/// whatever he sends on it, the answers are about that connection only.
 #[test]
 fn answers_go_to_whom_they_are_about() {
     let mut s = Scene::new(&MSS);

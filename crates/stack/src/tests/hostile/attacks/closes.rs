@@ -1,5 +1,5 @@
-//! Peers that never finish a close: FIN-WAIT-2, CLOSE-WAIT, LAST-ACK and TIME-WAIT by the
-//! thousand. RFC 9293 section 3.6, RFC 1122 section 4.2.2.20, RFC 1337, RFC 6191.
+//! Peers that never finish a close: FIN-WAIT-2, CLOSE-WAIT, LAST-ACK and TIME-WAIT in large
+//! numbers. RFC 9293 section 3.6, RFC 1122 section 4.2.2.20, RFC 1337, RFC 6191.
 
 use base::{DropReason, Duration, Limit};
 use tcp::State;
@@ -12,7 +12,7 @@ use crate::tests::craft::Tcp;
 
 const CROWD: u16 = 500;
 
-/// A crowd of connections, each with its handle and what its peer sends next.
+/// A crowd of connections, each with its handle and the next segment of its peer.
 fn crowd(s: &mut Scene) -> Vec<(TcpHandle, Tcp)> {
     let mut crowd = Vec::new();
     for n in 0..CROWD {
@@ -32,7 +32,8 @@ fn fin_wait_2_close_wait_time_wait_exhaustion() {
     let mut config = PairConfig::new([41, 42]);
     config.stack.budget.set(Limit::TimeWait, 100);
     let mut s = Scene::with(&config, tcp::Config::default(), &MSS);
-    // FIN-WAIT-2: our FIN is acknowledged, the peer's never comes. Nobody can read: a minute.
+    // FIN-WAIT-2: our FIN is acknowledged, the peer's never comes. The user cannot read: it lasts a
+    // minute.
     for (handle, next) in crowd(&mut s) {
         s.bench.stack.tcp_close(handle);
         exchange(&mut s, &Tcp { ack: next.ack + 1, ..next });
@@ -44,7 +45,7 @@ fn fin_wait_2_close_wait_time_wait_exhaustion() {
     }
     assert_eq!((s.bench.stack.connection_count(), s.bench.stack.time_wait_count()), (2, 0));
     s.beside_goes_on();
-    // CLOSE-WAIT lasts as long as our program likes; then LAST-ACK, whose FIN nobody answers.
+    // CLOSE-WAIT lasts as long as our program likes; then LAST-ACK, whose FIN is not answered.
     let waiting = crowd(&mut s);
     for (_, next) in &waiting {
         exchange(&mut s, &Tcp { flags: Flags::FIN | Flags::ACK, ..next.clone() });
@@ -63,7 +64,7 @@ fn fin_wait_2_close_wait_time_wait_exhaustion() {
     }
     assert_eq!(s.bench.stack.connection_count(), 2);
     s.beside_goes_on();
-    // TIME-WAIT by the hundred: records of some words, bounded, and connections go on.
+    // Hundreds of TIME-WAIT states: small records, bounded, and connections go on.
     for (handle, next) in crowd(&mut s) {
         s.bench.stack.tcp_close(handle);
         let fin = Tcp { ack: next.ack + 1, flags: Flags::FIN | Flags::ACK, ..next };
@@ -76,8 +77,8 @@ fn fin_wait_2_close_wait_time_wait_exhaustion() {
     s.end();
 }
 
-/// RFC 1337: old segments must not end the wait before its time, whatever they are; only a SYN that
-/// is newer takes the record's place (RFC 6191).
+/// RFC 1337: old segments must not end TIME-WAIT early; only a newer SYN replaces the record
+/// (RFC 6191).
 #[test]
 fn time_wait_assassination() {
     let mut s = Scene::new(&MSS);
@@ -94,7 +95,7 @@ fn time_wait_assassination() {
         }
     }
     assert_eq!(s.dropped(DropReason::TcpTimeWait), 10);
-    // Old data, an old SYN, an ACK of what we never sent: answered, and the record stays.
+    // Old data, an old SYN, an ACK of data we never sent: answered, and the record stays.
     let old = [
         Tcp { seq: end - 500, flags: Flags::ACK, payload: vec![1; 20], ..fin.clone() },
         Tcp { seq: end - 500, flags: Flags::SYN, ..fin.clone() },

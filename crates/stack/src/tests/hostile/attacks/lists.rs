@@ -1,5 +1,5 @@
-//! What a peer may make us keep lists of: holes in what it acknowledges, segments as small as it
-//! asks for. CVE-2019-11477 to 11479; small segments out of order (CVE-2018-5390) are in memory.rs.
+//! Lists that a peer can make us keep: holes in its SACKs, very small segments. CVE-2019-11477 to
+//! 11479; small segments out of order (CVE-2018-5390) are in memory.rs.
 
 use base::{Counter, DropReason, Limit};
 use wire::tcp::Flags;
@@ -8,7 +8,7 @@ use super::{MSS, SACK, Scene, open, parsed};
 use crate::pair::PairConfig;
 use crate::tests::craft::{Tcp, timestamps_option};
 
-/// An ACK from the victim's peer with up to four blocks, as offsets from what was acknowledged.
+/// An ACK from the victim's peer with up to four SACK blocks, as offsets from SND.UNA.
 fn sacks(s: &Scene, blocks: &[(u32, u32)]) -> Tcp {
     let mut options = vec![1, 1, 5, 2 + 8 * blocks.len() as u8];
     for &(left, right) in blocks {
@@ -19,7 +19,7 @@ fn sacks(s: &Scene, blocks: &[(u32, u32)]) -> Tcp {
     Tcp { options, ..s.next.clone() }
 }
 
-/// The victim's congestion window as far open as the peer's: what is in flight, in bytes.
+/// Open the victim's congestion window to the peer's window; returns the bytes in flight.
 fn all_in_flight(s: &mut Scene) -> u32 {
     for _ in 0..60 {
         s.write(s.victim, 65_000);
@@ -33,7 +33,7 @@ fn all_in_flight(s: &mut Scene) -> u32 {
             s.next.ack = s.next.ack - in_flight;
             return in_flight;
         }
-        // What this lets go is acknowledged in the next round.
+        // The segments sent now are acknowledged in the next round.
         let frame = s.bench.tcp_frame(&s.next.clone());
         for (header, payload) in parsed(&s.bench.exchange(&frame, s.now)) {
             s.next.ack = s.next.ack.max(header.seq + payload.len() as u32);
@@ -42,8 +42,8 @@ fn all_in_flight(s: &mut Scene) -> u32 {
     panic!("the window never opened");
 }
 
-/// CVE-2019-11477: segments of next to nothing, every second one SACKed, then a time-out. Linux
-/// joined what it sent again until a counter of 16 bits ran over.
+/// CVE-2019-11477: tiny segments, every second one SACKed, then a time-out. Linux merged
+/// retransmitted segments until a 16-bit counter overflowed.
 #[test]
 fn sack_panic_cve_2019_11477() {
     let tiny = [2, 4, 0, 8, 4, 2, 1, 1];
@@ -63,7 +63,7 @@ fn sack_panic_cve_2019_11477() {
             assert!(header.dst_port != s.next.ports.0 || payload.len() <= mss as usize);
         }
     }
-    // The peer takes it all at last.
+    // At last the peer takes everything.
     let end = s.next.ack + flight;
     s.next.ack = end;
     let all = s.next.clone();
@@ -73,8 +73,8 @@ fn sack_panic_cve_2019_11477() {
     s.end();
 }
 
-/// CVE-2019-11478: holes without end, reported again and again. What is kept of them is bounded,
-/// and a block that was heard of before costs nothing more.
+/// CVE-2019-11478: holes without end, reported again and again. The list of them is bounded, and a
+/// repeated block costs nothing more.
 #[test]
 fn sack_slowness_cve_2019_11478() {
     let mut config = PairConfig::new([41, 42]);
@@ -82,7 +82,7 @@ fn sack_slowness_cve_2019_11478() {
     let mut s = Scene::with(&config, tcp::Config::default(), &SACK);
     let flight = all_in_flight(&mut s);
     let held = s.held_bytes();
-    // Every second byte, from the far end towards us, so that nothing joins.
+    // Every second byte, from the far end towards us, so that no blocks merge.
     for n in (1..5_000).rev() {
         let segment = sacks(&s, &[(2 * n + 1, 2 * n + 2)]);
         s.give(&segment);
@@ -91,9 +91,9 @@ fn sack_slowness_cve_2019_11478() {
     assert_eq!(hits, 4_999 - 50);
     let info = s.bench.stack.tcp_info(s.victim).expect("open");
     assert_eq!(info.sacked_bytes, 50);
-    // Retransmissions are no copies: memory does not grow with holes.
+    // Retransmissions are not copies: memory does not grow with holes.
     assert!(s.held_bytes() <= held + 64 * 1024, "{held} bytes became {}", s.held_bytes());
-    // Blocks of what was never sent, or turned round, are nonsense.
+    // Blocks of data that was never sent, and reversed blocks, are ignored.
     for (left, right) in [(flight, flight + 1), (1 << 31, 5), (9, 3), (0, 0)] {
         let segment = sacks(&s, &[(left, right)]);
         s.give(&segment);
@@ -106,8 +106,8 @@ fn sack_slowness_cve_2019_11478() {
     s.end();
 }
 
-/// CVE-2019-11479: who asks for segments of 8 bytes gets some with 36 at least, and cannot have a
-/// send buffer's worth of them held in buffers of 2 KB each. RFC 9293 MUST-15, MUST-16.
+/// CVE-2019-11479: a peer that asks for segments of 8 bytes gets at least 36, and cannot make a
+/// send buffer's worth of them occupy buffers of 2 KB each. RFC 9293 MUST-15, MUST-16.
 #[test]
 fn tiny_mss_cve_2019_11479() {
     for asked in [0, 1, 8, 48] {
@@ -117,7 +117,7 @@ fn tiny_mss_cve_2019_11479() {
         let taken = s.write(s.victim, 4 << 20);
         assert!(taken > 3_000, "{taken}");
         let sent = s.sent();
-        // The last may be what a window had room for.
+        // The last segment may be what fitted into the window.
         let full = sent.iter().rev().skip(1).filter(|(h, _)| h.dst_port == s.next.ports.0);
         assert!(full.clone().count() > 3 && full.clone().all(|(_, p)| p.len() >= 36), "{asked}");
         let held = s.held_bytes() - before;
@@ -128,8 +128,8 @@ fn tiny_mss_cve_2019_11479() {
     }
 }
 
-/// Many such connections at once, whose peers take nothing: what they hold stays within a part of
-/// the budget each, and the connection beside still has buffers.
+/// Many such connections at once, whose peers take nothing: each holds only a part of the budget,
+/// and the second connection still has buffers.
 #[test]
 fn tiny_mss_of_a_crowd() {
     let mut s = Scene::new(&MSS);

@@ -1,5 +1,5 @@
-//! Headers that contradict themselves: URGENT/11, AMNESIA:33, Ripple20. RFC 9293 sections 3.1 and
-//! 3.2, RFC 6093, RFC 791, RFC 2003.
+//! Inconsistent headers: URGENT/11, AMNESIA:33, Ripple20. RFC 9293 sections 3.1 and 3.2, RFC 6093,
+//! RFC 791, RFC 2003.
 
 use base::{DropReason, IpVersion};
 use tcp::State;
@@ -9,9 +9,9 @@ use super::{MSS, NOW, Scene, account, parsed, syn};
 use crate::pair::PairConfig;
 use crate::tests::craft::Tcp;
 
-/// URGENT/11 (CVE-2019-12255 and others): urgent pointers of zero, behind the segment, round the
-/// sequence space, on SYN and FIN. Nothing is read that was not sent, and never more than was asked
-/// for.
+/// URGENT/11 (CVE-2019-12255 and others): urgent pointers of zero, behind the segment, around the
+/// sequence space, on SYN and FIN. A read returns only bytes that were sent, and never more than
+/// was asked for.
 #[test]
 fn urgent_11() {
     let urg = Flags::ACK | Flags::URG;
@@ -22,7 +22,7 @@ fn urgent_11() {
             let lie = Tcp { flags, urgent: pointer, payload: text.to_vec(), ..s.next.clone() };
             s.give(&lie);
             s.next.seq += 10 + u32::from(flags.contains(Flags::FIN));
-            // The next moves the pointer again, back and without data.
+            // The next segment moves the pointer again, back and without data.
             let bare = Tcp { flags: urg, urgent: 0xffff - pointer, ..s.next.clone() };
             s.give(&bare);
             let mut into = [0xee; 64];
@@ -31,7 +31,7 @@ fn urgent_11() {
                 assert!(n <= 4 && into[4..].iter().all(|&b| b == 0xee), "past what was asked for");
                 read.extend_from_slice(&into[..n]);
             }
-            // All of it in order; a stack may take the urgent byte out of the stream.
+            // The bytes are in order; a stack may take the urgent byte out of the stream.
             let mut rest = text.iter();
             assert!(read.iter().all(|byte| rest.any(|t| t == byte)), "{pointer}: {read:?}");
             assert!(read.len() >= 9, "{pointer}: {read:?}");
@@ -53,7 +53,7 @@ fn urgent_11() {
             s.is_challenged(&again);
         }
     }
-    // Urgent data where there is no room: a pointer is no way around the window.
+    // Urgent data where there is no room: the pointer does not extend the window.
     let mut tcp = tcp::Config::default();
     tcp.set_fixed_buffers(2_000, 2_000);
     let mut small = Scene::with(&PairConfig::new([1, 2]), tcp, &MSS);
@@ -71,8 +71,8 @@ fn urgent_11() {
 }
 
 /// AMNESIA:33 (CVE-2020-17437 to 17440, 13987 and others): every kind of option with every length,
-/// at every place, also behind the end of the header. Parsing ends, and the segment is delivered or
-/// dropped as one with bad options.
+/// at every position, also behind the end of the header. Parsing ends, and the segment is delivered
+/// or dropped as one with bad options.
 #[test]
 fn amnesia_33() {
     let mut s = Scene::new(&MSS);
@@ -110,9 +110,9 @@ fn amnesia_33() {
     s.end();
 }
 
-/// Ripple20 (CVE-2020-11896 and others): lengths of IP and of the frame that disagree, packets
-/// inside packets. Bytes behind the packet are padding and never read; what claims more than came
-/// is dropped.
+/// Ripple20 (CVE-2020-11896 and others): lengths of IP and of the frame that disagree, encapsulated
+/// packets. Bytes behind the packet are padding and never read; a packet whose length exceeds the
+/// frame is dropped.
 #[test]
 fn ripple20() {
     for version in [IpVersion::V4, IpVersion::V6] {
@@ -124,7 +124,7 @@ fn ripple20() {
             IpVersion::V4 => DropReason::Ipv4TotalLength,
             IpVersion::V6 => DropReason::Ipv6PayloadLength,
         };
-        // Claims of more than came, up to the largest there is.
+        // Lengths of more than arrived, up to the largest possible.
         let real = (good.len() - 14 - ip_header(version)) as u16;
         let mut lies = 0;
         for more in [1, 2, 40, 1_000, 30_000, 65_535 - 40 - real] {
@@ -133,19 +133,19 @@ fn ripple20() {
             lies += 1;
             assert_eq!(s.dropped(reason), lies);
         }
-        // Claims of less cut the segment: its checksum is no longer right, or its header not whole.
+        // A smaller length truncates the segment: its checksum is wrong, or its header incomplete.
         for less in 1..=real {
             let frame = claiming(&good, version, real - less);
             account(&mut s.bench, &frame, NOW);
         }
         assert_eq!(s.bench.stack.tcp_readable(s.victim), Some((0, false)));
-        // IPv4 in IPv4, IPv6 in IPv4 and so on: nobody here takes packets out of packets.
+        // IPv4 in IPv4, IPv6 in IPv4 and so on: nothing here decapsulates packets.
         for protocol in [4, 41, 47, 50, 51, 94] {
             let inner = s.bench.frame(protocol, &good[14..]);
             account(&mut s.bench, &inner, NOW);
         }
         assert_eq!(s.bench.stack.tcp_readable(s.victim), Some((0, false)));
-        // Behind a whole packet anything may stand.
+        // Behind a whole packet any bytes may follow.
         let mut padded = good.clone();
         padded.extend([0xaa; 200]);
         let answers = account(&mut s.bench, &padded, NOW);
@@ -160,7 +160,7 @@ fn ip_header(version: IpVersion) -> usize {
     if version == IpVersion::V4 { 20 } else { 40 }
 }
 
-/// The frame with an IP header that claims `len` bytes behind it, its checksum made right.
+/// The frame with an IP header that claims `len` bytes behind it, its checksum corrected.
 fn claiming(frame: &[u8], version: IpVersion, len: u16) -> Vec<u8> {
     let mut frame = frame.to_vec();
     if version == IpVersion::V6 {

@@ -1,4 +1,4 @@
-//! Addresses that no host can have, and our own as somebody else's. RFC 1122 section 3.2.1.3,
+//! Impossible source addresses, and our own address as a source. RFC 1122 section 3.2.1.3,
 //! RFC 6890, RFC 9293 MUST-57, MUST-63.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,7 +11,7 @@ use crate::ListenConfig;
 use crate::pair::PairConfig;
 use crate::tests::craft::{Bench, Tcp, frame_between};
 
-/// A segment with its source the same as its destination: answered, it would be answered for ever.
+/// A segment whose source equals its destination: an answer would be answered for ever.
 #[test]
 fn land() {
     for version in [IpVersion::V4, IpVersion::V6] {
@@ -46,9 +46,9 @@ fn v6(text: &str) -> IpAddr {
     IpAddr::V6(text.parse::<Ipv6Addr>().expect("an address"))
 }
 
-/// Sources that no host has, among them the network's own broadcast addresses of either form, and
-/// destinations that are not one host: dropped, counted, never answered, also where a forwarder
-/// takes any destination.
+/// Impossible sources, among them both forms of the network's broadcast address, and destinations
+/// that are not one host: dropped, counted, never answered, also where a forwarder takes any
+/// destination.
 /// RFC 9293 MUST-63, MUST-57.
 #[test]
 fn martians() {
@@ -97,7 +97,7 @@ fn martians_of(version: IpVersion, sources: &[IpAddr], groups: &[IpAddr]) {
     s.end();
 }
 
-/// Echo requests and datagrams to or from broadcast addresses: an answer would be the storm
+/// Echo requests and datagrams to or from broadcast addresses: an answer would cause a storm
 /// (RFC 1122 section 3.2.2.6, RFC 2644).
 #[test]
 fn smurf_and_fraggle() {

@@ -1,5 +1,5 @@
-//! What a peer could foretell of other connections: ports and IP identifications. Initial sequence
-//! numbers are in the ladders (`number_jack_predictable_isn`). RFC 6056, RFC 6864.
+//! Values that a peer could predict about other connections: ports and IP identifications. Initial
+//! sequence numbers are in the ladders (`number_jack_predictable_isn`). RFC 6056, RFC 6864.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::pair::PairConfig;
 use crate::tests::craft::Bench;
 use crate::tests::icmp::{What, tell};
 
-/// The ports of `count` connections, by turns to the attacker's host and to another.
+/// The ports of `count` connections to the attacker's host and as many to another, in turn.
 fn ports_drawn(seed: u64, count: usize) -> [Vec<u16>; 2] {
     let mut bench = Bench::new(&PairConfig::new([seed, 99]));
     let other = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 77));
@@ -31,7 +31,8 @@ fn ports_drawn(seed: u64, count: usize) -> [Vec<u16>; 2] {
     drawn
 }
 
-/// RFC 6056: who is connected to does not learn from it the port of a connection to somebody else.
+/// RFC 6056: a peer does not learn from its own connection the port of a connection to another
+/// host.
 #[test]
 fn ephemeral_port_prediction() {
     let mut first = BTreeSet::new();
@@ -45,13 +46,13 @@ fn ephemeral_port_prediction() {
         first.insert(his[0]);
         apart.insert(others[0].wrapping_sub(his[0]));
     }
-    // Of 28,232 ports and distances 200 draws are hardly ever alike.
+    // Among 28,232 ports and distances 200 draws are hardly ever equal.
     assert!(first.len() > HOSTS - 10, "{} first ports", first.len());
     assert!(apart.len() > HOSTS - 10, "{} distances", apart.len());
 }
 
-/// RFC 6864 section 4.1: a packet that may not be fragmented needs no identification; ours have
-/// zero, so that nobody can count what others are sent, as an idle scan does.
+/// RFC 6864 section 4.1: a packet that may not be fragmented needs no identification. Ours is zero,
+/// so that nobody can count packets to others, as an idle scan does.
 #[test]
 fn ip_id_prediction() {
     let mut s = Scene::new(&MSS);

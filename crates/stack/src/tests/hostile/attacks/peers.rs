@@ -1,4 +1,4 @@
-//! Peers that keep the rules of the handshake and none behind it: windows that stay shut, ACKs that
+//! Peers that complete the handshake and then break the rules: windows that stay closed, ACKs that
 //! promise or repeat too much, windows of a byte. RFC 5681, RFC 3465, RFC 6429, RFC 9293 3.8.6.
 
 use base::{DropReason, Duration, Limit};
@@ -11,7 +11,7 @@ use crate::tests::craft::Tcp;
 /// Bytes of payload that a stack with a peer of MSS 1460 sends in a segment.
 const SEGMENT: u32 = 1_460;
 
-/// The victim's first flight: how many bytes.
+/// Send the victim's first flight; returns its number of bytes.
 fn first_flight(s: &mut Scene) -> u32 {
     s.write(s.victim, 1 << 20);
     let sent: usize = s.sent().iter().map(|(_, payload)| payload.len()).sum();
@@ -19,7 +19,7 @@ fn first_flight(s: &mut Scene) -> u32 {
     sent as u32
 }
 
-/// ACKs of what was never sent move nothing and are answered with where we are.
+/// ACKs of data never sent change nothing and are answered with our position.
 #[test]
 fn optimistic_ack() {
     let mut s = Scene::new(&MSS);
@@ -39,7 +39,7 @@ fn optimistic_ack() {
     s.end();
 }
 
-/// RFC 3465: a window grows by the bytes that are acknowledged, whatever the number of ACKs.
+/// RFC 3465: a window grows by the acknowledged bytes, whatever the number of ACKs.
 #[test]
 fn ack_division() {
     let window_after = |ack_every: u32| {
@@ -62,8 +62,8 @@ fn ack_division() {
     }
 }
 
-/// Duplicate ACKs without end: each says that a segment has arrived, but no more can have than were
-/// sent. RFC 5681 section 3.2 step 4.
+/// Duplicate ACKs without end: each reports that a segment has arrived, but no more can have
+/// arrived than were sent. RFC 5681 section 3.2 step 4.
 #[test]
 fn dup_ack_spoof() {
     for options in [&MSS[..], &super::SACK] {
@@ -78,7 +78,7 @@ fn dup_ack_spoof() {
                 sent += payload.len() as u32;
             }
         }
-        // The first flight again at most, and as much that is new.
+        // At most the first flight again, and as much new data.
         assert!(sent <= 2 * flight + 2 * SEGMENT, "{sent} bytes for nothing, {flight} in flight");
         let info = s.bench.stack.tcp_info(s.victim).expect("open");
         assert!(info.cwnd <= u64::from(2 * flight), "{} of {flight} bytes", info.cwnd);
@@ -86,10 +86,10 @@ fn dup_ack_spoof() {
     }
 }
 
-/// Peers that open, ask, and shut their windows for good. Some answer every probe (sockstress):
-/// RFC 9293 section 3.8.6.1 has their connections live on, at the cost of a probe now and then.
-/// Others are silent (Netkill): the user timeout ends theirs. What is held is bounded, the
-/// connection beside goes on, and a program that lets go of a connection is rid of it.
+/// Peers that open, send a request, and close their windows for good. Some answer every probe
+/// (sockstress): RFC 9293 section 3.8.6.1 keeps their connections alive, at the cost of occasional
+/// probes. Others are silent (Netkill): the user timeout ends theirs. Memory is bounded, the second
+/// connection goes on, and a program that closes such a connection gets rid of it.
 #[test]
 fn sockstress_zero_window_netkill() {
     const PEERS: u16 = 60;
@@ -114,7 +114,7 @@ fn sockstress_zero_window_netkill() {
             let Some((_, next)) = peers.get(usize::from(header.dst_port) - 10_000) else {
                 continue;
             };
-            // The first half are sockstress's.
+            // The first half are sockstress peers.
             if header.dst_port < 10_000 + PEERS / 2 {
                 probes += 1;
                 let still_shut = s.bench.tcp_frame(&next.clone());
@@ -131,12 +131,12 @@ fn sockstress_zero_window_netkill() {
         assert_eq!(gone, (State::Closed, Some(tcp::Error::TimedOut)));
         s.bench.stack.tcp_close(*handle);
     }
-    // A probe a minute or so each, once it has backed off.
+    // About a probe a minute each, once it has backed off.
     assert!(probes < 60 * sockstress.len(), "{probes}");
     for (handle, _) in sockstress {
         s.bench.stack.tcp_close(*handle);
     }
-    // They still answer; nobody listens any more.
+    // They still answer; our program has closed its sockets.
     for _ in 0..4_000 {
         for (header, _) in s.pass(1_000) {
             if let Some((_, next)) = peers.get(usize::from(header.dst_port.max(10_000)) - 10_000) {
@@ -149,8 +149,8 @@ fn sockstress_zero_window_netkill() {
     s.end();
 }
 
-/// A peer that offers a byte at a time is sent no segment of a byte for each (RFC 9293 section
-/// 3.8.6.2.1), and a reader that takes a byte at a time offers none (3.8.6.2.2).
+/// A peer that offers a byte at a time is not sent a segment for each (RFC 9293 section 3.8.6.2.1),
+/// and a reader that takes a byte at a time offers none (3.8.6.2.2).
 #[test]
 fn silly_window_and_tiny_receive_buffer() {
     let mut s = Scene::new(&MSS);
@@ -195,7 +195,7 @@ fn silly_window_and_tiny_receive_buffer() {
     s.end();
 }
 
-/// A crowd of connections that never says a word costs no buffer each.
+/// A crowd of idle connections holds no buffers.
 #[test]
 fn silent_connections_hold_no_buffers() {
     let mut s = Scene::new(&MSS);

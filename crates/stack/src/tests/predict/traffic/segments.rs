@@ -1,4 +1,4 @@
-//! What the peer sends: the expected segment, or that with one thing changed.
+//! The peer's segments: the expected one, or that with one thing changed.
 
 use base::SeqNumber;
 use tcp::Tcb;
@@ -9,13 +9,13 @@ use super::Traffic;
 use crate::tests::craft::{Tcp, mark, number, timestamps_option};
 
 impl Traffic {
-    /// One segment or a burst of them.
+    /// Send one segment or a burst of them.
     pub(super) fn segments(&mut self) {
         let Some(mut segment) = self.expected() else { return };
         let Some(handle) = self.peer.as_ref().map(|p| p.handle) else { return };
         let count = if self.rng.one_in(4) { 2 + self.rng.below(5) } else { 1 };
         let train = self.rng.one_in(2);
-        // Linux numbers its packets, others draw numbers; some have flows that alternate.
+        // Linux numbers its packets, others draw random numbers; in some bursts flows alternate.
         let numbered = self.rng.one_in(2);
         let mut id = self.rng.next() as u16;
         let alternating = train && count > 1 && self.rng.one_in(3);
@@ -56,7 +56,7 @@ impl Traffic {
                 *last ^= 0x55;
             }
             if count > 1 && len == 0 {
-                // As long as a frame must be whose headers may lead others: padded by the link.
+                // Padded by the link to the length that a leader's frame must have.
                 frame.resize(frame.len().max(120), 0);
             }
             self.twins.inject(&frame);
@@ -79,7 +79,7 @@ impl Traffic {
         }
     }
 
-    /// A frame of another flow, or of something else, between two of the peer's.
+    /// Inject a frame of another flow or protocol between two of the peer's.
     fn stray(&mut self, segment: &Tcp) {
         if self.rng.one_in(10) {
             self.twins.log.push("a datagram between".to_owned());
@@ -99,7 +99,7 @@ impl Traffic {
         self.twins.on.stack.counters().of(base::Counter::TcpFollowed)
     }
 
-    /// What a decent peer would send now.
+    /// The segment that a correct peer would send now.
     fn expected(&mut self) -> Option<Tcp> {
         let peer = self.peer.as_mut()?;
         if self.rng.one_in(12) {
@@ -109,7 +109,7 @@ impl Traffic {
         let options = self.timestamps(timestamps);
         let handle = self.peer.as_ref()?.handle;
         let Some(pcb) = self.twins.on.stack.connections.get(handle) else {
-            // It is over: something late.
+            // The connection is over: a late segment.
             let (seq, ack) = (self.peer.as_ref()?.irs + 1, self.peer.as_ref()?.iss + 1);
             let (flags, payload) = (Flags::ACK, vec![7; self.rng.below(3) as usize]);
             return Some(Tcp { ports, seq, ack, flags, window, urgent: 0, options, payload });
@@ -127,7 +127,7 @@ impl Traffic {
         Some(Tcp { ports, seq, ack, flags: Flags::ACK, window, urgent: 0, options, payload })
     }
 
-    /// Change one thing; its name.
+    /// Change one thing; returns its name.
     fn change(&mut self, s: &mut Tcp) -> &'static str {
         match self.rng.below(21) {
             0 => self.set(s, Flags::SYN, "SYN"),
@@ -245,7 +245,7 @@ impl Traffic {
                 "duplicate ACK"
             }
             6 => {
-                // Past the window's edge, where that is near.
+                // Past the right edge of the window, if that is near.
                 s.payload = text(s.seq, (window + 1 + self.rng.below(20)).min(1_200));
                 "too long"
             }
@@ -262,7 +262,7 @@ impl Traffic {
     }
 }
 
-/// Make it another host's frame, another protocol's, or a packet of another one.
+/// Make it a frame for another host, of another protocol, or with another kind of packet.
 fn mislead(frame: &mut [u8], how: u32) -> &'static str {
     match how {
         0 => {
@@ -280,13 +280,13 @@ fn mislead(frame: &mut [u8], how: u32) -> &'static str {
     }
 }
 
-/// UDP's number, with checksums as right as they were.
+/// Set UDP's protocol number, and update both checksums.
 fn other_protocol(frame: &mut [u8]) {
     let [tcp, udp] = [wire::ipv4::TCP, wire::ipv4::UDP].map(u16::from).map(Sum::of_be16);
     let is_v6 = frame[14] >> 4 == 6;
     let (protocol_at, sum_at) = if is_v6 { (14 + 6, 14 + 40 + 16) } else { (14 + 9, 14 + 20 + 16) };
     frame[protocol_at] = wire::ipv4::UDP;
-    // The protocol stands in the pseudo-header, and in the second half of a word of IPv4's header.
+    // The protocol is in the pseudo-header, and in the second half of a word of IPv4's header.
     let mut update = |at: usize| {
         let field = Sum::updated([frame[at], frame[at + 1]], tcp, udp);
         frame[at..at + 2].copy_from_slice(&field);
@@ -297,7 +297,7 @@ fn other_protocol(frame: &mut [u8]) {
     }
 }
 
-/// The stream's bytes from `seq` on: the same whoever sends them, and whenever.
+/// The stream's bytes from `seq` on: the same for every sender, at any time.
 fn text(seq: SeqNumber, len: u32) -> Vec<u8> {
     (0..len).map(|i| (seq + i).0.wrapping_mul(0x9e37_79b1).to_be_bytes()[0]).collect()
 }
