@@ -195,7 +195,8 @@ impl Stack {
     /// Set a permanent link address of a neighbour: it is never solicited, and packets cannot
     /// change it. `false` when the table is full.
     pub fn add_neighbour(&mut self, port: PortId, ip: IpAddr, mac: MacAddr) -> bool {
-        let set = self.neighbours.set(port.0, ip, mac, &mut self.core.cx.budget);
+        let set =
+            self.neighbours.set((port.0, ip), mac, self.core.cx.now, &mut self.core.cx.budget);
         resolve::act(self);
         set
     }

@@ -46,9 +46,8 @@ pub struct Neighbours {
 
 impl Neighbours {
     /// Set a static entry; `false` if the table is full.
-    pub fn set(&mut self, port: u16, ip: IpAddr, mac: MacAddr, budget: &mut Budget) -> bool {
-        let key = (port, ip);
-        if !self.entries.contains_key(&key) && !self.make_room(Instant::ZERO, budget) {
+    pub fn set(&mut self, key: Key, mac: MacAddr, now: Instant, budget: &mut Budget) -> bool {
+        if !self.entries.contains_key(&key) && !self.make_room(now, budget) {
             return false;
         }
         let pending = self.take_out(&key).map(|entry| entry.pending).unwrap_or_default();

@@ -20,7 +20,7 @@ const RISE_DIVISOR: u32 = 8;
 const SAMPLES: u16 = 8;
 /// A round is judged in up to this many parts. The RFC judges it once, at its first eight samples.
 /// Those were sent when the window was half of its present size, and it doubles again before the
-/// next round is judged. Decision 0029.
+/// next round is judged. Decision 0031.
 const PARTS: u16 = 8;
 /// CSS_GROWTH_DIVISOR: how much slower conservative slow start (CSS) grows.
 const SLOWER: u64 = 4;
