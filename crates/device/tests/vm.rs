@@ -260,6 +260,25 @@ fn a_machine_that_does_not_read_pushes_back_and_loses_nothing() {
 }
 
 #[test]
+fn frames_that_a_machine_leaves_behind_are_counted() {
+    let (path, mut pool) = (place("left"), Pool::new(8 << 20));
+    let mut port = Stream::listen(&path).expect("a place");
+    let mut machine = UnixStream::connect(&path).expect("it listens");
+    let mut taken = 0;
+    while sent(&mut port, &mut pool, &[&[7; 1_000]]) > 0 {
+        taken += 1;
+    }
+    // What the socket holds has left; the machine reads one frame of it and a half.
+    machine.read_exact(&mut [0; 1_506]).expect("bytes");
+    let held = rustix::io::ioctl_fionread(&machine).expect("a socket");
+    drop(machine);
+    received(&mut port, &mut pool);
+    let whole = (1_506 + held) / 1_004;
+    assert_eq!(dropped(&port, DropReason::DeviceLinkDown), taken - whole);
+    assert!(taken > whole);
+}
+
+#[test]
 fn who_connected_is_gone_with_the_other_end() {
     let (path, mut pool) = (place("server"), Pool::new(1 << 20));
     assert!(Stream::connect(&path).err().is_some_and(|e| e.to_string().contains("connecting to")));

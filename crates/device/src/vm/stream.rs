@@ -7,6 +7,7 @@
 //! frame, the second by pushing back. When the socket has room for waiting bytes, the driver is
 //! woken (`interest.rs`) and calls `rx_burst`, which sends them.
 
+use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -50,6 +51,9 @@ pub struct Stream {
     /// Bytes to send; the first `written` of them are sent.
     outgoing: Vec<u8>,
     written: usize,
+    /// Bytes of each frame that is not sent whole, and how many of the first one's are sent.
+    unsent: VecDeque<usize>,
+    sent_of_first: usize,
     trouble: Option<VmError>,
     drops: Drops,
 }
@@ -105,6 +109,8 @@ impl Stream {
             read: 0,
             outgoing: Vec::new(),
             written: 0,
+            unsent: VecDeque::new(),
+            sent_of_first: 0,
             trouble: None,
             drops: Drops::default(),
         })
@@ -137,6 +143,9 @@ impl Stream {
         self.read = 0;
         self.outgoing.clear();
         self.written = 0;
+        self.drops.count_many(DropReason::DeviceLinkDown, self.unsent.len() as u64);
+        self.unsent.clear();
+        self.sent_of_first = 0;
         self.trouble = Some(self.nobody());
     }
 
@@ -213,7 +222,7 @@ impl Stream {
             && self.written < self.outgoing.len()
         {
             match socket.write(&self.outgoing[self.written..]) {
-                Ok(n) if n > 0 => self.written += n,
+                Ok(n) if n > 0 => self.sent(n),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return self.keep_rest(),
                 _ => return self.close(),
@@ -222,6 +231,17 @@ impl Stream {
         self.outgoing.clear();
         self.written = 0;
         self.wait_for_room(false);
+    }
+
+    fn sent(&mut self, bytes: usize) {
+        self.written += bytes;
+        self.sent_of_first += bytes;
+        while let Some(&first) = self.unsent.front()
+            && first <= self.sent_of_first
+        {
+            self.sent_of_first -= first;
+            self.unsent.pop_front();
+        }
     }
 
     /// The socket is full: the rest waits. The sent bytes are removed from the buffer once they are
@@ -300,6 +320,7 @@ impl Device for Stream {
             } else {
                 self.outgoing.extend_from_slice(&(frame.len() as u32).to_be_bytes());
                 self.outgoing.extend_from_slice(frame.as_slice());
+                self.unsent.push_back(LENGTH + frame.len());
             }
             taken += 1;
         }
