@@ -51,11 +51,13 @@ pub fn hard_error(tcb: &mut Tcb, error: Error) {
     }
 }
 
-/// The next hop to the peer does not answer. This ends a connection in its handshake: it is no
-/// message that could be forged, and nothing was sent.
+/// The next hop to the peer does not answer, which no message could have forged. This ends a
+/// connection in SYN-SENT, and one in SYN-RECEIVED whose SYN-ACK was never sent: its peer may not
+/// exist. After a SYN-ACK was sent the peer may hold the connection for established.
 pub fn host_unreachable(tcb: &mut Tcb) {
     match tcb.state {
-        State::SynSent | State::SynReceived => tcb.fail(Error::HostUnreachable),
+        State::SynSent => tcb.fail(Error::HostUnreachable),
+        State::SynReceived if tcb.stats.segments_out == 0 => tcb.fail(Error::HostUnreachable),
         _ => soft_error(tcb, Error::HostUnreachable),
     }
 }
