@@ -249,6 +249,32 @@ fn time_outs_of_a_connection_have_its_neighbour_checked() {
     assert_eq!(client.neighbour_state(PORT, to), None);
 }
 
+/// A peer that was sent a SYN-ACK and is silent for 25 s finds its connection: it may hold it for
+/// established.
+#[test]
+fn a_silent_neighbour_does_not_end_a_handshake_that_was_answered() {
+    let [mut client, mut server] = strangers();
+    let to = pair::addresses(2)[V4].addr;
+    server.tcp_listen(SocketAddr::new(to, 80), ListenConfig::default()).expect("free");
+    let handle = connect(&mut client, to, NOW);
+    client.poll(NOW);
+    server.poll(NOW);
+    client.poll(NOW);
+    server.poll(NOW);
+    let from = pair::addresses(1)[V4].addr;
+    assert!(server.neighbour_state(PORT, from).is_some());
+    for tenth in 1..=250 {
+        server.poll(after(tenth * 100));
+    }
+    assert!(server.counters().of(Counter::NeighbourFailures) > 0, "it was asked in vain");
+    for tenth in 251..=500 {
+        client.poll(after(tenth * 100));
+        server.poll(after(tenth * 100));
+    }
+    let read = client.tcp_read(handle, &mut [0; 8]);
+    assert_eq!(read, Err(crate::CallError::WouldBlock), "no reset came");
+}
+
 /// The neighbour's address moves to another station, and it advertises that: open connections
 /// follow.
 #[test]
