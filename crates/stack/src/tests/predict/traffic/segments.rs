@@ -219,7 +219,7 @@ impl Traffic {
         let Some(tcb) = self.tcb() else { return "unchanged" };
         let (una, nxt, window) = (tcb.snd_una, tcb.snd_nxt, tcb.rcv_wnd());
         let len = s.payload.len() as u32;
-        match self.rng.below(8) {
+        match self.rng.below(9) {
             0 => {
                 let back = self.rng.pick(&[1, 50, 1_000, 1 << 30]);
                 s.seq = s.seq - back;
@@ -248,6 +248,12 @@ impl Traffic {
                 // Past the right edge of the window, if that is near.
                 s.payload = text(s.seq, (window + 1 + self.rng.below(20)).min(1_200));
                 "too long"
+            }
+            7 => {
+                // It overtook data: the windows of segments before it are old news.
+                s.seq += self.rng.pick(&[1, 50, window]).min(window);
+                (s.payload, s.window) = (Vec::new(), self.rng.pick(&[40, 700, 30_000]));
+                "early, another window"
             }
             _ => {
                 s.window = self.rng.pick(&[1, 40, 700, 65_535]);
