@@ -245,6 +245,36 @@ fn both_zeros_of_ones_complement_are_right() {
     }
 }
 
+#[test]
+fn a_packet_of_dccp_says_what_it_is_and_what_it_acknowledges() {
+    let mut reset = vec![0x13, 0x89, 0, 80, 7, 0, 0, 0, 7 << 1 | 1, 0, 0, 0, 0, 0, 0, 1];
+    let dots = "IP 192.0.2.1.5001 > 192.0.2.2.80: DCCP";
+    reset.extend([0, 0, 0, 1, 0, 0, 0, 2, 1, 0, 0, 0]);
+    let said = format!("{dots} DCCP-Reset (code=closed) (ack=4294967298)");
+    assert_eq!(line(0, &v4(33, &reset)), said);
+    let request = [0x13, 0x89, 0, 80, 4, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 42];
+    assert_eq!(line(0, &v4(33, &request)), format!("{dots} DCCP-Request (service=42)"));
+    assert!(line(0, &v4(33, &request[..14])).ends_with("DCCP-Request  [length 14 < 16] (invalid)"));
+}
+
+#[test]
+fn what_nobody_understands_behind_snap_is_in_hex_with_its_header() {
+    let frame =
+        [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0, 10][..], &[0xaa, 0xaa, 3, 0, 0, 12, 0, 3, 7, 7]]
+            .concat();
+    let mut printer = Printer::new(Style::default());
+    let frame = Frame { link: 1, bytes: &frame, wire_len: frame.len() as u32 };
+    let text = printer.text(frame, "");
+    assert!(text.contains(" length 2: \n\t0x0000:  aaaa 0300 000c 0003 0707 "), "{text}");
+}
+
+#[test]
+fn a_message_of_rsvp_has_its_length() {
+    let hello = [0x10, 20, 0, 0, 64, 0, 0, 8];
+    let said = "IP 192.0.2.1 > 192.0.2.2: RSVPv1 Hello Message, length: 8";
+    assert_eq!(line(0, &v4(46, &hello)), said);
+}
+
 /// Malformed frames: wrong lengths, headers beyond the end, truncated anywhere.
 #[test]
 fn any_bytes_are_printed_and_lines_are_bounded() {

@@ -1,7 +1,8 @@
-//! TCP, UDP and SCTP; what they carry is in `app`.
+//! TCP, UDP, SCTP and DCCP; what they carry is in `app`.
 //!
 //! Called by: `net`, for what IP carries.
 
+mod dccp;
 mod flows;
 mod mptcp;
 mod sctp;
@@ -9,6 +10,7 @@ mod tcp;
 mod tcp_options;
 mod udp;
 
+pub(crate) use dccp::print as dccp;
 pub(crate) use flows::Flows;
 pub(crate) use sctp::print as sctp;
 pub(crate) use tcp::print as tcp;
