@@ -193,17 +193,15 @@ fn babel_tlvs(p: &mut Printer, data: Data<'_>) -> Result<bool, Cut> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::printed_by;
 
     #[test]
     fn babel_is_the_names_of_what_is_in_it() {
         let hello = [4, 6, 0, 0, 0, 1, 0, 100];
         let update = [8, 10, 1, 0xc0, 24, 0, 0, 1, 0, 1, 0, 96];
         let bytes = [&[42, 2, 0, 21][..], &hello, &update, &[0], &[16, 2, 7, 7]].concat();
-        let mut p = Printer::default();
-        assert_eq!(babel(&mut p, Data::new(&bytes, bytes.len())), Ok(()));
-        assert_eq!(p.out, "babel 2 (21) hello update/prefix/id pad1 | mac");
-        let mut p = Printer::default();
-        assert_eq!(babel(&mut p, Data::new(&[42, 2, 0, 2, 4, 9], 6)), Ok(()));
-        assert_eq!(p.out, "babel 2 (2) (invalid)");
+        let printed = |bytes: &[u8]| printed_by(babel, 0, bytes).0;
+        assert_eq!(printed(&bytes), "babel 2 (21) hello update/prefix/id pad1 | mac");
+        assert_eq!(printed(&[42, 2, 0, 2, 4, 9]), "babel 2 (2) (invalid)");
     }
 }

@@ -12,6 +12,7 @@ mod isakmp;
 mod ntp;
 mod openflow;
 mod rip;
+mod syslog;
 mod text_protocols;
 mod tunnels;
 
@@ -37,6 +38,7 @@ pub(crate) fn over_udp(
         () if is(5353) => dns::over_udp(p, data, true),
         () if is(68) || is(67) => dhcp::print(p, data),
         () if is(500) => isakmp::print(p, data, carrier),
+        () if is(514) => syslog::print(p, data),
         () if is(520) => rip::print(p, data),
         () if is(4500) => tunnels::esp(p, data, carrier),
         () if is(7500) || is(8500) => isakmp::print(p, data, carrier),

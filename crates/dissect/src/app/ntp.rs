@@ -189,12 +189,10 @@ fn date(secs: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::print::Style;
+    use crate::tests::printed_by;
 
     fn printed(bytes: &[u8]) -> String {
-        let mut p = Printer::new(Style { verbose: 1, ..Style::default() });
-        assert_eq!(print(&mut p, Data::new(bytes, bytes.len())), Ok(()));
-        p.out
+        printed_by(print, 1, bytes).0
     }
 
     #[test]

@@ -139,12 +139,12 @@ fn authentication(p: &mut Printer, data: Data<'_>) -> Result<usize, crate::data:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::print::Style;
+    use crate::tests::printed_by;
 
     fn printed(verbose: u8, bytes: &[u8]) -> String {
-        let mut p = Printer::new(Style { verbose, ..Style::default() });
-        assert_eq!(print(&mut p, Data::new(bytes, bytes.len())), Ok(()));
-        p.out
+        let (text, done) = printed_by(print, verbose, bytes);
+        assert_eq!(done, Ok(()));
+        text
     }
 
     #[test]

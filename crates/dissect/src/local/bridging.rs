@@ -135,11 +135,10 @@ fn channels(p: &mut Printer, body: Data<'_>) -> Done {
 mod tests {
     use super::*;
     use crate::data::Cut;
+    use crate::tests::printed_by;
 
     fn printed(kind: u8, bytes: &[u8]) -> (String, Done) {
-        let mut p = Printer::default();
-        let done = print(&mut p, kind, Data::new(bytes, bytes.len()));
-        (p.out, done)
+        printed_by(|p, body| print(p, kind, body), 1, bytes)
     }
 
     #[test]

@@ -291,7 +291,7 @@ pub(crate) fn cisco(p: &mut Printer, pid: u16, data: Data<'_>) -> Result<bool, C
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::print::Style;
+    use crate::tests::printed_by;
 
     #[test]
     fn fields_of_cdp_are_named_and_each_printed_as_what_it_is() {
@@ -302,8 +302,6 @@ mod tests {
             &[0, 11, 0, 5, 1, 0, 10, 0, 6, 0, 7, 0, 26, 0, 6, 0xab, 0xcd],
         ]
         .concat();
-        let mut p = Printer::new(Style { verbose: 1, ..Style::default() });
-        assert_eq!(cdp(&mut p, Data::new(&bytes, bytes.len())), Ok(()));
         let lines = [
             "CDPv2, ttl: 180s, checksum: 0x0000 (unverified), length 59",
             "Device-ID (0x01), value length: 2 bytes: 'S1'",
@@ -314,15 +312,14 @@ mod tests {
             "Native VLAN ID (0x0a), value length: 2 bytes: 7",
             "unknown field type (0x1a), value length: 2 bytes: \n\t  0x0000:  abcd",
         ];
-        assert_eq!(p.out, lines.join("\n\t"));
+        assert_eq!(printed_by(cdp, 1, &bytes), (lines.join("\n\t"), Ok(())));
     }
 
     #[test]
     fn addresses_end_where_the_field_does() {
-        let mut p = Printer::default();
         // Four billion addresses, of which there is room for one.
         let bytes = [255, 255, 255, 255, 1, 1, 0xcc, 0, 4, 192, 0, 2, 1];
-        assert_eq!(cdp_addresses(&mut p, Data::new(&bytes, bytes.len())), Ok(()));
-        assert_eq!(p.out, "IPv4 (4294967295) 192.0.2.1  (not enough space for PT+PL)");
+        let said = "IPv4 (4294967295) 192.0.2.1  (not enough space for PT+PL)";
+        assert_eq!(printed_by(cdp_addresses, 0, &bytes), (said.to_owned(), Ok(())));
     }
 }

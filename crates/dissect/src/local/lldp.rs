@@ -343,12 +343,10 @@ const MAU: [&str; 41] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::print::Style;
+    use crate::tests::printed_by;
 
     fn printed(verbose: u8, bytes: &[u8]) -> (String, Done) {
-        let mut p = Printer::new(Style { verbose, ..Style::default() });
-        let done = lldp(&mut p, Data::new(bytes, bytes.len()));
-        (p.out, done)
+        printed_by(lldp, verbose, bytes)
     }
 
     #[test]

@@ -1,12 +1,10 @@
 //! Options made by hand; the words are tcpdump's.
 
 use super::*;
-use crate::print::Style;
+use crate::tests::printed_by;
 
 fn printed(bytes: &[u8]) -> (String, Done) {
-    let mut p = Printer::new(Style { verbose: 1, ..Style::default() });
-    let done = print(&mut p, Data::new(bytes, bytes.len()));
-    (p.out, done)
+    printed_by(print, 1, bytes)
 }
 
 #[test]
