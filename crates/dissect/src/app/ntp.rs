@@ -238,8 +238,8 @@ mod tests {
     #[test]
     fn a_control_message_says_what_it_is() {
         let bytes = [0x16, 0xa2, 0, 7, 6, 24, 0, 3, 0, 0, 0, 2, b'a', b'b'];
-        let said = ", Response, OK, More, OpCode=2\n\tSequence=7, Status=0x618, Assoc.=3, Offset=0, \
-                    Count=2\n\tTO-BE-DONE: data not interpreted";
+        let said = ", Response, OK, More, OpCode=2\n\tSequence=7, Status=0x618, Assoc.=3, \
+                    Offset=0, Count=2\n\tTO-BE-DONE: data not interpreted";
         assert!(printed(&bytes).ends_with(said), "{}", printed(&bytes));
         assert!(printed(&bytes[..13]).ends_with("Count=2 (invalid)"));
     }

@@ -21,7 +21,7 @@ enum As {
     Milliwatts,
     Mtu,
     Byte,
-    Place,
+    Location,
     /// It has a name and no more.
     Nothing,
 }
@@ -51,7 +51,7 @@ const CDP_FIELDS: [(u16, &str, As, usize, usize); 21] = [
     (0x14, "System Name", As::Text, 0, ANY),
     (0x15, "System Object ID (not decoded)", As::Nothing, 0, ANY),
     (0x16, "Management Addresses", As::Addresses, 4, ANY),
-    (0x17, "Physical Location", As::Place, 1, ANY),
+    (0x17, "Physical Location", As::Location, 1, ANY),
 ];
 
 const CDP_CAPABILITIES: Names = &[
@@ -172,7 +172,7 @@ fn cdp_value(p: &mut Printer, shape: As, value: Data<'_>) -> Done {
         }
         As::Mtu => put!(p, "{} bytes", value.u32(0)?),
         As::Byte => put!(p, "0x{:02x}", value.u8(0)?),
-        As::Place => {
+        As::Location => {
             put!(p, "0x{:02x}", value.u8(0)?);
             if len > 1 {
                 p.out.push('/');

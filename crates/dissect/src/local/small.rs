@@ -229,7 +229,8 @@ mod tests {
         let lines = [
             "LACPv1, length 41",
             "Actor Information TLV (0x01), length 20",
-            "  System 02:00:00:00:00:01, System Priority 32768, Key 13, Port 22, Port Priority 32768",
+            "  System 02:00:00:00:00:01, System Priority 32768, Key 13, Port 22, \
+             Port Priority 32768",
             "  State Flags [Activity, Aggregation, Synchronization, Collecting, Distributing]",
             "Collector Information TLV (0x03), length 16",
             "  Max Delay 32768",
