@@ -79,7 +79,7 @@ fn find<'a>(all: &'a Command, path: &[String]) -> Result<&'a Command> {
     })
 }
 
-/// The page of a command. The notes behind its options keep their line breaks.
+/// The page of a command.
 fn page(command: &Command) -> Result<String> {
     let mut text = Vec::new();
     let name = command.get_display_name().unwrap_or("wirespeed").to_owned();
@@ -87,10 +87,12 @@ fn page(command: &Command) -> Result<String> {
     let bare = command.clone().after_help(Resettable::Reset).after_long_help(Resettable::Reset);
     // clap_mangen leaves out the text of options that -h hides.
     let bare = bare.mut_args(|arg| arg.hide_short_help(false));
+    let usage = bare.clone().render_usage().to_string();
     let man = Man::new(bare).title(name.to_uppercase()).manual("wirespeed");
     let man = man.source(concat!("wirespeed ", env!("WIRESPEED_VERSION")));
     man.render(&mut text).context("cannot make the page")?;
-    let mut page = String::from_utf8(text).context("the page is no text")?;
+    let page = String::from_utf8(text).context("the page is no text")?;
+    let mut page = with_synopsis(&page, usage.trim_start_matches("Usage: "));
     if let Some(notes) = notes {
         page += &section("NOTES", &notes);
     }
@@ -100,15 +102,45 @@ fn page(command: &Command) -> Result<String> {
     Ok(page)
 }
 
-/// A section of preformatted lines.
+/// The page with the line of the help: clap_mangen's names options without their values.
+fn with_synopsis(page: &str, usage: &str) -> String {
+    const TITLE: &str = ".SH SYNOPSIS\n";
+    let whole = page.split_once(TITLE).and_then(|(before, rest)| {
+        let (_, after) = rest.split_once("\n.SH ")?;
+        Some(format!("{before}{TITLE}{}\n.SH {after}", escaped(usage)))
+    });
+    whole.unwrap_or_else(|| page.to_owned())
+}
+
+/// A line that is no roff request.
+fn escaped(line: &str) -> String {
+    let line = line.replace('\\', "\\e").replace('-', "\\-");
+    if line.starts_with(['.', '\'']) { format!("\\&{line}") } else { line }
+}
+
+/// A section: sentences are filled, examples and columns keep their lines.
 fn section(title: &str, text: &str) -> String {
-    let line = |line: &str| {
-        let line = line.replace('\\', "\\e").replace('-', "\\-");
-        // Such a line would be a roff request.
-        if line.starts_with(['.', '\'']) { format!("\\&{line}") } else { line }
-    };
-    let lines: Vec<String> = text.lines().map(line).collect();
-    format!(".SH \"{title}\"\n.nf\n{}\n.fi\n", lines.join("\n"))
+    let mut roff = format!(".SH \"{title}\"\n");
+    let mut was_kept = false;
+    for line in text.lines() {
+        if line.is_empty() {
+            roff += ".PP\n";
+            continue;
+        }
+        let is_kept = line.starts_with(' ') || line.contains("  ");
+        match (was_kept, is_kept) {
+            (false, true) => roff += ".nf\n",
+            (true, false) => roff += ".fi\n",
+            _ => {}
+        }
+        was_kept = is_kept;
+        roff += &escaped(line);
+        roff.push('\n');
+    }
+    if was_kept {
+        roff += ".fi\n";
+    }
+    roff
 }
 
 /// Write a page for each visible command; returns how many.
@@ -124,4 +156,25 @@ fn cannot_write(path: &Path) -> String {
     let missing = path.parent().is_some_and(|dir| !dir.exists());
     let what_to_do = if missing { " (make the directory first: `mkdir -p`)" } else { "" };
     format!("cannot write {}{what_to_do}", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_are_filled_and_examples_keep_their_lines() {
+        let text = "One sentence,\nwith -x.\n\nAn example:\n  first\n  second\nA:  column\nEnd";
+        let roff = ".SH \"NOTES\"\nOne sentence,\nwith \\-x.\n.PP\nAn example:\n.nf\n  first\n  \
+                    second\nA:  column\n.fi\nEnd\n";
+        assert_eq!(section("NOTES", text), roff);
+    }
+
+    #[test]
+    fn the_synopsis_is_that_of_the_help() {
+        let all = built();
+        let dump = page(find(&all, &["dump".to_owned()]).expect("a tool")).expect("a page");
+        let synopsis = "\n.SH SYNOPSIS\nwirespeed dump [OPTIONS] [FILTER]...\n.SH DESCRIPTION\n";
+        assert!(dump.contains(synopsis), "{dump}");
+    }
 }

@@ -125,6 +125,17 @@ fn line(verbose: u8, bytes: &[u8]) -> String {
     cut(verbose, bytes, bytes.len())
 }
 
+/// What a dissector prints of bytes that are its own.
+pub(crate) fn printed_by(
+    dissect: impl FnOnce(&mut Printer, data::Data<'_>) -> data::Done,
+    verbose: u8,
+    bytes: &[u8],
+) -> (String, data::Done) {
+    let mut p = Printer::new(Style { verbose, ..Style::default() });
+    let done = dissect(&mut p, data::Data::new(bytes, bytes.len()));
+    (p.out, done)
+}
+
 #[test]
 fn the_first_fragment_of_a_ping_is_the_request_and_the_others_are_numbers() {
     let message = echo_request(3000);
@@ -244,6 +255,54 @@ fn both_zeros_of_ones_complement_are_right() {
         let shown = line(1, &v4(ipv4::TCP, &segment));
         assert!(shown.contains(" (correct), ack 5, "), "{shown}");
     }
+}
+
+#[test]
+fn a_packet_of_dccp_says_what_it_is_and_what_it_acknowledges() {
+    let mut reset = vec![0x13, 0x89, 0, 80, 7, 0, 0, 0, 7 << 1 | 1, 0, 0, 0, 0, 0, 0, 1];
+    let dots = "IP 192.0.2.1.5001 > 192.0.2.2.80: DCCP";
+    reset.extend([0, 0, 0, 1, 0, 0, 0, 2, 1, 0, 0, 0]);
+    let said = format!("{dots} DCCP-Reset (code=closed) (ack=4294967298)");
+    assert_eq!(line(0, &v4(33, &reset)), said);
+    let request = [0x13, 0x89, 0, 80, 4, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 42];
+    assert_eq!(line(0, &v4(33, &request)), format!("{dots} DCCP-Request (service=42)"));
+    assert!(line(0, &v4(33, &request[..14])).ends_with("DCCP-Request  [length 14 < 16] (invalid)"));
+}
+
+#[test]
+fn what_nobody_understands_behind_snap_is_in_hex_with_its_header() {
+    let frame =
+        [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0, 10][..], &[0xaa, 0xaa, 3, 0, 0, 12, 0, 3, 7, 7]]
+            .concat();
+    let mut printer = Printer::new(Style::default());
+    let frame = Frame { link: 1, bytes: &frame, wire_len: frame.len() as u32 };
+    let text = printer.text(frame, "");
+    assert!(text.contains(" length 2: \n\t0x0000:  aaaa 0300 000c 0003 0707 "), "{text}");
+}
+
+#[test]
+fn reports_of_groups_name_their_sources_in_both_versions_of_ip() {
+    let v3 = [&[0x22, 0, 0, 0, 0, 0, 0, 1, 6, 0, 0, 1, 239, 1, 2, 3][..], &[192, 0, 2, 9]].concat();
+    let said = "igmp v3 report, 1 group record(s)";
+    assert!(line(0, &v4(2, &v3)).ends_with(said));
+    let shown = line(1, &v4(2, &v3));
+    assert!(shown.contains(&format!("{said} [gaddr 239.1.2.3 block, 1 source(s)]")), "{shown}");
+    let shown = line(2, &v4(2, &v3));
+    assert!(shown.contains("[gaddr 239.1.2.3 block { 192.0.2.9 }]"), "{shown}");
+    let shown = line(1, &v4(2, &v3[..16]));
+    assert!(shown.contains("block [invalid number of sources 1]"), "{shown}");
+    let group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 5).octets();
+    let v2 = [&[143, 0, 0, 0, 0, 0, 0, 1, 4, 0, 0, 1][..], &group, &FROM_6.octets()].concat();
+    let shown = line(2, &v6(58, &v2));
+    let said = "1 group record(s) [gaddr ff02::5 to_ex { 2001:db8::1 }]";
+    assert!(shown.ends_with(said), "{shown}");
+}
+
+#[test]
+fn a_message_of_rsvp_has_its_length() {
+    let hello = [0x10, 20, 0, 0, 64, 0, 0, 8];
+    let said = "IP 192.0.2.1 > 192.0.2.2: RSVPv1 Hello Message, length: 8";
+    assert_eq!(line(0, &v4(46, &hello)), said);
 }
 
 /// Malformed frames: wrong lengths, headers beyond the end, truncated anywhere.

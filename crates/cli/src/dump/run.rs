@@ -9,6 +9,7 @@ pub(super) mod filter;
 pub(super) mod interface;
 pub(super) mod names;
 pub(super) mod packet;
+mod pause;
 pub(super) mod process;
 mod queue;
 mod sections;

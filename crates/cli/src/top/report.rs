@@ -128,9 +128,11 @@ pub(super) fn text(buffer: &Buffer) -> String {
 
 /// The line of single figures.
 fn said(interval: &Interval) -> String {
-    let share = interval.looked_at as f64 * 100.0 / interval.passed.max(1) as f64;
-    let frames =
-        format!("{} frames, {share:.3} % of them looked at", short(interval.passed as f64));
+    let mut frames = format!("{} frames/s", short(interval.passed as f64 / interval.seconds));
+    if interval.looked_at < interval.passed {
+        let share = interval.looked_at as f64 * 100.0 / interval.passed as f64;
+        frames += &format!(", {share:.3} % of them looked at");
+    }
     let Some((woken_by, counts)) = interval.switches else { return frames };
     let [woken, switches] =
         [counts.woken, counts.switches].map(|n| short(n as f64 / interval.seconds));

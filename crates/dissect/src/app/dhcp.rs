@@ -1,7 +1,9 @@
 //! BOOTP and DHCP (RFC 951, 2131, 2132), and the message types of DHCPv6 (RFC 8415).
 //!
-//! Called by: `app`. `-v` prints the fields of the header, and of the options the message type.
+//! Called by: `app`. `-v` prints the fields of the header and the options; of DHCPv6 the kind of
+//! message and its number.
 
+use super::dhcp_options;
 use crate::data::{Data, Done};
 use crate::print::{Printer, put};
 use crate::text::{Names, bits, name};
@@ -11,17 +13,6 @@ const OPERATIONS: Names = &[(1, "Request"), (2, "Reply")];
 const FLAGS: Names = &[(0x8000, "Broadcast")];
 
 const COOKIE: u32 = 0x6382_5363;
-
-const MESSAGES: Names = &[
-    (1, "Discover"),
-    (2, "Offer"),
-    (3, "Request"),
-    (4, "Decline"),
-    (5, "ACK"),
-    (6, "NACK"),
-    (7, "Release"),
-    (8, "Inform"),
-];
 
 pub(super) fn print(p: &mut Printer, data: Data<'_>) -> Done {
     p.protocol = "bootp";
@@ -94,22 +85,7 @@ fn options(p: &mut Printer, data: Data<'_>) -> Done {
         return Ok(());
     }
     put!(p, "\n\t  Vendor-rfc1048 Extensions\n\t    Magic Cookie 0x{cookie:08x}");
-    let mut rest = data.skip(240);
-    while let Ok(kind) = rest.u8(0) {
-        let len = match kind {
-            0 | 255 => 0,
-            _ => usize::from(rest.u8(1)?),
-        };
-        if kind == 255 {
-            break;
-        }
-        if kind == 53 && len == 1 {
-            let what = name(MESSAGES, rest.u8(2)?, "Unknown ({})");
-            put!(p, "\n\t    DHCP-Message (53), length 1: {what}");
-        }
-        rest = rest.skip(if kind == 0 { 1 } else { 2 + len });
-    }
-    Ok(())
+    dhcp_options::print(p, data.skip(240))
 }
 
 const MESSAGES_6: Names = &[

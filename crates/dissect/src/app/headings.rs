@@ -1,5 +1,5 @@
 //! Protocols over UDP of which little more than the kind of message is printed: RADIUS (RFC 2865,
-//! 5176), sFlow version 5, the lawful interception header of Broadcom's chips.
+//! 5176), sFlow version 5, the lawful interception header of Broadcom's chips, Babel (RFC 8966).
 //!
 //! Called by: `app`.
 
@@ -93,4 +93,115 @@ pub(super) fn interception(p: &mut Printer, data: Data<'_>) -> Done {
     put!(p, ", pkt-subtype {}", name(TAGS, word >> 22 & 7, "unknown"));
     put!(p, ", li-id {}", word & 0x3f_ffff);
     if data.here() < data.len { Err(Cut) } else { Ok(()) }
+}
+
+const BABEL_HEADER_LEN: usize = 4;
+
+/// What follows another without a length.
+const BABEL_PAD_1: u8 = 0;
+const BABEL_UPDATE: u8 = 8;
+
+/// TLVs of Babel: without `-v`, and with it.
+const BABEL: [(u8, &str, &str); 17] = [
+    (BABEL_PAD_1, "pad1", "Pad 1"),
+    (1, "padN", "Pad"),
+    (2, "ack-req", "Acknowledgment Request"),
+    (3, "ack", "Acknowledgment"),
+    (4, "hello", "Hello"),
+    (5, "ihu", "IHU"),
+    (6, "router-id", "Router Id"),
+    (7, "nh", "Next Hop"),
+    (BABEL_UPDATE, "update", "Update"),
+    (9, "route-request", "Route Request"),
+    (10, "seqno-request", "Seqno Request"),
+    (11, "tspc", "TS/PC"),
+    (12, "hmac", "HMAC"),
+    (16, "mac", "MAC"),
+    (17, "pc", "PC"),
+    (18, "challenge_request", "Challenge Request"),
+    (19, "challenge_reply", "Challenge Reply"),
+];
+
+/// The names of what a packet holds, and of what is behind its end.
+pub(super) fn babel(p: &mut Printer, data: Data<'_>) -> Done {
+    p.protocol = "babel";
+    p.out.push_str("babel");
+    data.get(0, BABEL_HEADER_LEN)?;
+    match (data.u8(0)?, data.u8(1)?) {
+        (42, 2) => {}
+        (42, version) => {
+            put!(p, " {version} unknown version");
+            return Ok(());
+        }
+        _ => {
+            p.out.push_str(" invalid header");
+            return Ok(());
+        }
+    }
+    let len = usize::from(data.u16(2)?);
+    put!(p, " 2 ({len})");
+    let body = data.skip(BABEL_HEADER_LEN);
+    if body.len < len {
+        p.invalid();
+        return Ok(());
+    }
+    let is_valid = babel_tlvs(p, body.within(len))?;
+    if is_valid && body.len > len {
+        p.out.push_str(if p.is_verbose() { "\n\t----" } else { " |" });
+        babel_tlvs(p, body.skip(len))?;
+    }
+    Ok(())
+}
+
+/// False if one is longer than its packet, which has been said.
+fn babel_tlvs(p: &mut Printer, data: Data<'_>) -> Result<bool, Cut> {
+    let mut rest = data;
+    while rest.len > 0 {
+        let kind = rest.u8(0)?;
+        let len = match (kind, rest.len) {
+            (BABEL_PAD_1, _) => 1,
+            (_, 1) => 2,
+            _ => 2 + usize::from(rest.u8(1)?),
+        };
+        if rest.len < len {
+            p.invalid();
+            return Ok(false);
+        }
+        rest.get(0, len)?;
+        let known = BABEL.iter().find(|(known, ..)| *known == kind);
+        match (p.is_verbose(), known) {
+            (false, Some((_, what, _))) => put!(p, " {what}"),
+            (false, None) => p.out.push_str(" unknown"),
+            (true, Some((_, _, what))) => put!(p, "\n\t{what}"),
+            (true, None) => put!(p, "\n\tUnknown message type {kind}"),
+        }
+        if kind == BABEL_UPDATE {
+            if len < 12 {
+                p.invalid();
+                return Ok(false);
+            }
+            let flags = rest.u8(3)?;
+            p.out.push_str(if flags & 0x80 != 0 { "/prefix" } else { "" });
+            p.out.push_str(if flags & 0x40 != 0 { "/id" } else { "" });
+            p.out.push_str(if flags & 0x3f != 0 { "/unknown" } else { "" });
+        }
+        rest = rest.skip(len);
+    }
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::printed_by;
+
+    #[test]
+    fn babel_is_the_names_of_what_is_in_it() {
+        let hello = [4, 6, 0, 0, 0, 1, 0, 100];
+        let update = [8, 10, 1, 0xc0, 24, 0, 0, 1, 0, 1, 0, 96];
+        let bytes = [&[42, 2, 0, 21][..], &hello, &update, &[0], &[16, 2, 7, 7]].concat();
+        let printed = |bytes: &[u8]| printed_by(babel, 0, bytes).0;
+        assert_eq!(printed(&bytes), "babel 2 (21) hello update/prefix/id pad1 | mac");
+        assert_eq!(printed(&[42, 2, 0, 2, 4, 9]), "babel 2 (2) (invalid)");
+    }
 }

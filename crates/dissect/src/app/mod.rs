@@ -4,12 +4,15 @@
 
 mod bfd;
 mod dhcp;
+mod dhcp_options;
 pub(crate) mod dns;
 mod dns_records;
 mod headings;
 mod isakmp;
 mod ntp;
 mod openflow;
+mod rip;
+mod syslog;
 mod text_protocols;
 mod tunnels;
 
@@ -35,11 +38,14 @@ pub(crate) fn over_udp(
         () if is(5353) => dns::over_udp(p, data, true),
         () if is(68) || is(67) => dhcp::print(p, data),
         () if is(500) => isakmp::print(p, data, carrier),
+        () if is(514) => syslog::print(p, data),
+        () if is(520) => rip::print(p, data),
         () if is(4500) => tunnels::esp(p, data, carrier),
         () if is(7500) || is(8500) => isakmp::print(p, data, carrier),
         () if is(123) => ntp::print(p, data),
         () if is(546) || is(547) => dhcp::version_6(p, data),
         () if [1645, 1812, 1646, 1813, 1700, 3799].into_iter().any(is) => headings::radius(p, data),
+        () if is(6696) || is(6697) => headings::babel(p, data),
         () if to == 1985 => net::hsrp(p, data),
         () if from == 49_152 => headings::interception(p, data),
         () if matches!(to, 3784 | 4784 | 6784 | 3785) => bfd::print(p, data, to),

@@ -67,7 +67,7 @@ pub(super) fn print(p: &mut Printer, data: Data<'_>, ends: Ends<'_>) -> Result<u
         match to {
             SNAP => {
                 if !p.deeper(|p| snap(p, rest, ends, 2))? {
-                    p.unknown(rest.bytes.get(5..).unwrap_or_default());
+                    p.unknown(data.bytes);
                 }
                 return Ok(len + 5);
             }
@@ -90,7 +90,8 @@ pub(super) fn print(p: &mut Printer, data: Data<'_>, ends: Ends<'_>) -> Result<u
         addresses(p, (to, from), ends);
     }
     if unknown(p, rest, ssap, control, len, is_unnumbered)? {
-        p.unknown(rest.bytes);
+        // With the header that is not understood.
+        p.unknown(data.bytes);
     }
     Ok(len)
 }

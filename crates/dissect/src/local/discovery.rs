@@ -1,4 +1,4 @@
-//! Discovery protocols: LLDP (IEEE 802.1AB), and Cisco's CDP, DTP and UDLD.
+//! Cisco's protocols between neighbours: CDP (discovery), DTP (trunks) and UDLD.
 //!
 //! Called by: `link`. Without `-v` little more than the device's name is printed.
 
@@ -7,62 +7,61 @@ use crate::hex;
 use crate::print::{Printer, put};
 use crate::text::{Names, bits, name};
 
-const LLDP_FIELDS: Names = &[
-    (0, "End"),
-    (1, "Chassis ID"),
-    (2, "Port ID"),
-    (3, "Time to Live"),
-    (4, "Port Description"),
-    (5, "System Name"),
-    (6, "System Description"),
-    (7, "System Capabilities"),
-    (8, "Management Address"),
-    (127, "Organization specific"),
-];
-
-pub(crate) fn lldp(p: &mut Printer, data: Data<'_>) -> Done {
-    p.protocol = "lldp";
-    put!(p, "LLDP, length {}", data.len);
-    let mut rest = data;
-    while rest.len >= 2 {
-        if !rest.has(0, 2) {
-            p.cut();
-            return Ok(());
-        }
-        let word = rest.u16(0)?;
-        let (kind, len) = (word >> 9, usize::from(word & 0x1ff));
-        rest = rest.skip(2);
-        if p.is_verbose() {
-            put!(p, "\n\t{} TLV ({kind}), length {len}", name(LLDP_FIELDS, kind, "Unknown"));
-        }
-        if kind == 0 || len == 0 {
-            break;
-        }
-        if !rest.has(0, len) || rest.len < len {
-            p.cut();
-            return Ok(());
-        }
-        if kind == 5 {
-            p.out.push_str(": ");
-            p.chars_padded(rest.get(0, len)?);
-        }
-        rest = rest.skip(len);
-    }
-    Ok(())
+/// How a field of CDP is printed under `-v`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum As {
+    Text,
+    Lines,
+    Addresses,
+    Prefixes,
+    Capabilities,
+    Number,
+    Duplex,
+    Voice,
+    Milliwatts,
+    Mtu,
+    Byte,
+    Location,
+    /// It has a name and no more.
+    Nothing,
 }
 
-/// CDP fields with a bounded length, by type: minimum and maximum bytes.
-const CDP_LENGTHS: [(u16, usize, usize); 10] = [
-    (0x04, 4, 4),
-    (0x0a, 2, 2),
-    (0x0b, 1, 1),
-    (0x0e, 3, 3),
-    (0x0f, 2, 3),
-    (0x10, 1, 3),
-    (0x11, 4, 4),
-    (0x12, 1, 1),
-    (0x13, 1, 1),
-    (0x16, 4, usize::MAX),
+const ANY: usize = usize::MAX;
+
+/// Fields of CDP: type, name, how they are printed, bytes at least and at most.
+#[rustfmt::skip]
+const CDP_FIELDS: [(u16, &str, As, usize, usize); 21] = [
+    (0x01, "Device-ID", As::Text, 0, ANY),
+    (0x02, "Address", As::Addresses, 0, ANY),
+    (0x03, "Port-ID", As::Text, 0, ANY),
+    (0x04, "Capability", As::Capabilities, 4, 4),
+    (0x05, "Version String", As::Lines, 0, ANY),
+    (0x06, "Platform", As::Text, 0, ANY),
+    (0x07, "Prefixes", As::Prefixes, 0, ANY),
+    (0x08, "Protocol-Hello option", As::Nothing, 0, ANY),
+    (0x09, "VTP Management Domain", As::Text, 0, ANY),
+    (0x0a, "Native VLAN ID", As::Number, 2, 2),
+    (0x0b, "Duplex", As::Duplex, 1, 1),
+    (0x0e, "ATA-186 VoIP VLAN assignment", As::Voice, 3, 3),
+    (0x0f, "ATA-186 VoIP VLAN request", As::Voice, 2, 3),
+    (0x10, "power consumption", As::Milliwatts, 1, 3),
+    (0x11, "MTU", As::Mtu, 4, 4),
+    (0x12, "AVVID trust bitmap", As::Byte, 1, 1),
+    (0x13, "AVVID untrusted ports CoS", As::Byte, 1, 1),
+    (0x14, "System Name", As::Text, 0, ANY),
+    (0x15, "System Object ID (not decoded)", As::Nothing, 0, ANY),
+    (0x16, "Management Addresses", As::Addresses, 4, ANY),
+    (0x17, "Physical Location", As::Location, 1, ANY),
+];
+
+const CDP_CAPABILITIES: Names = &[
+    (0x01, "Router"),
+    (0x02, "Transparent Bridge"),
+    (0x04, "Source Route Bridge"),
+    (0x08, "L2 Switch"),
+    (0x10, "L3 capable"),
+    (0x20, "IGMP snooping"),
+    (0x40, "L1 capable"),
 ];
 
 /// CDP.
@@ -88,7 +87,12 @@ fn cdp(p: &mut Printer, data: Data<'_>) -> Done {
         let (kind, len) = (rest.u16(0)?, usize::from(rest.u16(2)?));
         if len < 4 || len > rest.len {
             match len {
-                0..4 => put!(p, ", field 0x{kind:02x} TLV length {len} too short"),
+                0..4 if p.is_verbose() => {
+                    let plural = if len == 1 { "" } else { "s" };
+                    put!(p, "\n\t{} (0x{kind:02x})", cdp_name(kind));
+                    put!(p, ", TLV length: {len} byte{plural} (too short)");
+                }
+                0..4 => put!(p, ", {} TLV length {len} too short", cdp_name(kind)),
                 _ => put!(p, " (TLV length {len} > {})", rest.len),
             }
             p.invalid();
@@ -103,22 +107,131 @@ fn cdp(p: &mut Printer, data: Data<'_>) -> Done {
     Ok(())
 }
 
+fn cdp_name(kind: u16) -> &'static str {
+    let known = CDP_FIELDS.iter().find(|(known, ..)| *known == kind);
+    known.map_or("unknown field type", |(_, what, ..)| what)
+}
+
 /// The device's name as text; other fields in hex, as in tcpdump.
 fn cdp_field(p: &mut Printer, kind: u16, value: Data<'_>, len: usize) -> Done {
     if p.is_verbose() {
         let plural = if len == 1 { "" } else { "s" };
-        put!(p, "\n\tfield 0x{kind:02x}, value length: {len} byte{plural}: ");
+        put!(p, "\n\t{} (0x{kind:02x}), value length: {len} byte{plural}: ", cdp_name(kind));
     }
-    let bounds = CDP_LENGTHS.iter().find(|(known, ..)| *known == kind);
-    if bounds.is_some_and(|(_, least, most)| !(*least..=*most).contains(&len)) {
-        p.out.push_str(" (malformed TLV)");
-    } else if kind == 1 {
-        p.out.push_str(if p.is_verbose() { "'" } else { ", Device-ID '" });
-        p.chars_of(value, 0, len)?;
-        p.out.push('\'');
-        return Ok(());
+    let known = CDP_FIELDS.iter().find(|(known, ..)| *known == kind);
+    match known {
+        Some((.., least, most)) if !(*least..=*most).contains(&len) => {
+            p.out.push_str(" (malformed TLV)");
+        }
+        Some((_, _, shape, ..)) if p.is_verbose() => {
+            return cdp_value(p, *shape, value.within(len));
+        }
+        Some((1, ..)) => {
+            p.out.push_str(", Device-ID ");
+            return cdp_value(p, As::Text, value.within(len));
+        }
+        _ => {}
     }
     hex::only_indented(&mut p.out, "\n\t  ", value.get(0, len)?);
+    Ok(())
+}
+
+fn cdp_value(p: &mut Printer, shape: As, value: Data<'_>) -> Done {
+    let len = value.len;
+    match shape {
+        As::Text => {
+            p.out.push('\'');
+            p.chars_of(value, 0, len)?;
+            p.out.push('\'');
+        }
+        As::Lines => {
+            for line in value.get(0, len)?.split(|byte| *byte == b'\n') {
+                p.out.push_str("\n\t  ");
+                p.chars(line);
+            }
+        }
+        As::Addresses => cdp_addresses(p, value)?,
+        As::Prefixes if !len.is_multiple_of(5) => put!(p, " [length {len} is not a multiple of 5]"),
+        As::Prefixes => {
+            put!(p, " IPv4 Prefixes ({}):", len / 5);
+            for at in (0..len).step_by(5) {
+                put!(p, " {}/{}", value.v4(at)?, value.u8(at + 4)?);
+            }
+        }
+        As::Capabilities => {
+            let set = value.u32(0)?;
+            put!(p, "(0x{set:08x}): {}", bits(CDP_CAPABILITIES, set, ", ", "none"));
+        }
+        As::Number => put!(p, "{}", value.u16(0)?),
+        As::Duplex => p.out.push_str(if value.u8(0)? != 0 { "full" } else { "half" }),
+        As::Voice if len == 2 => put!(p, "unknown 0x{:04x}", value.u16(0)?),
+        As::Voice => put!(p, "app {}, vlan {}", value.u8(0)?, value.u16(1)?),
+        As::Milliwatts => {
+            let power = value.get(0, len)?.iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte));
+            put!(p, "{:.2}W", f64::from(power) / 1_000.0);
+        }
+        As::Mtu => put!(p, "{} bytes", value.u32(0)?),
+        As::Byte => put!(p, "0x{:02x}", value.u8(0)?),
+        As::Location => {
+            put!(p, "0x{:02x}", value.u8(0)?);
+            if len > 1 {
+                p.out.push('/');
+                p.chars_of(value, 1, len - 1)?;
+            }
+        }
+        As::Nothing => {
+            value.get(0, len)?;
+        }
+    }
+    Ok(())
+}
+
+/// Addresses, each after the protocol it belongs to: IPv4 by its NLPID, IPv6 by LLC and SNAP.
+fn cdp_addresses(p: &mut Printer, value: Data<'_>) -> Done {
+    const IPV4: [u8; 3] = [1, 1, 0xcc];
+    const IPV6: [u8; 10] = [2, 8, 0xaa, 0xaa, 3, 0, 0, 0, 0x86, 0xdd];
+    if value.len < 4 {
+        p.out.push_str(" (not enough space for num)");
+        return Ok(());
+    }
+    let mut rest = value.skip(4);
+    for left in (1..=value.u32(0)?).rev() {
+        if rest.len < 2 {
+            p.out.push_str(" (not enough space for PT+PL)");
+            return Ok(());
+        }
+        let protocol_len = usize::from(rest.u8(1)?);
+        if rest.len < protocol_len + 4 {
+            p.out.push_str(" (not enough space for P+AL)");
+            return Ok(());
+        }
+        let (protocol, len) = (rest.get(0, 2 + protocol_len)?, rest.u16(2 + protocol_len)?);
+        rest = rest.skip(protocol_len + 4);
+        let is_too_long = rest.len < usize::from(len);
+        match (protocol, len) {
+            (known, 4) if known == IPV4 && !is_too_long => put!(p, "IPv4 ({left}) {}", rest.v4(0)?),
+            (known, 16) if known == IPV6 && !is_too_long => {
+                put!(p, "IPv6 ({left}) {}", rest.v6(0)?);
+            }
+            _ => {
+                put!(p, "pt=0x{:02x}, pl={protocol_len}, pb=", protocol[0]);
+                protocol[2..].iter().for_each(|byte| put!(p, " {byte:02x}"));
+                put!(p, ", al={len}, a=");
+                if !is_too_long {
+                    rest.get(0, len.into())?.iter().for_each(|byte| put!(p, " {byte:02x}"));
+                }
+            }
+        }
+        if is_too_long {
+            p.out.push_str(" (not enough space for A)");
+            return Ok(());
+        }
+        rest = rest.skip(len.into());
+        p.out.push_str(if left > 1 { " " } else { "" });
+    }
+    if rest.len > 0 {
+        put!(p, " ({} bytes of stray data)", rest.len);
+    }
     Ok(())
 }
 
@@ -173,4 +286,40 @@ pub(crate) fn cisco(p: &mut Printer, pid: u16, data: Data<'_>) -> Result<bool, C
         _ => return Ok(false),
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::printed_by;
+
+    #[test]
+    fn fields_of_cdp_are_named_and_each_printed_as_what_it_is() {
+        let bytes = [
+            &[2, 180, 0, 0, 0, 1, 0, 6, b'S', b'1'][..],
+            &[0, 2, 0, 17, 0, 0, 0, 1, 1, 1, 0xcc, 0, 4, 192, 0, 2, 1],
+            &[0, 5, 0, 7, b'a', b'\n', b'b', 0, 4, 0, 8, 0, 0, 0, 0x28],
+            &[0, 11, 0, 5, 1, 0, 10, 0, 6, 0, 7, 0, 26, 0, 6, 0xab, 0xcd],
+        ]
+        .concat();
+        let lines = [
+            "CDPv2, ttl: 180s, checksum: 0x0000 (unverified), length 59",
+            "Device-ID (0x01), value length: 2 bytes: 'S1'",
+            "Address (0x02), value length: 13 bytes: IPv4 (1) 192.0.2.1",
+            "Version String (0x05), value length: 3 bytes: \n\t  a\n\t  b",
+            "Capability (0x04), value length: 4 bytes: (0x00000028): L2 Switch, IGMP snooping",
+            "Duplex (0x0b), value length: 1 byte: full",
+            "Native VLAN ID (0x0a), value length: 2 bytes: 7",
+            "unknown field type (0x1a), value length: 2 bytes: \n\t  0x0000:  abcd",
+        ];
+        assert_eq!(printed_by(cdp, 1, &bytes), (lines.join("\n\t"), Ok(())));
+    }
+
+    #[test]
+    fn addresses_end_where_the_field_does() {
+        // Four billion addresses, of which there is room for one.
+        let bytes = [255, 255, 255, 255, 1, 1, 0xcc, 0, 4, 192, 0, 2, 1];
+        let said = "IPv4 (4294967295) 192.0.2.1  (not enough space for PT+PL)";
+        assert_eq!(printed_by(cdp_addresses, 0, &bytes), (said.to_owned(), Ok(())));
+    }
 }

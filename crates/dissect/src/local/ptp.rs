@@ -94,8 +94,8 @@ fn version_2(p: &mut Printer, data: Data<'_>, first: u8) -> Done {
         0xc => port(p, body, 0),
         0xd => {
             port(p, body, 0)?;
-            put!(p, ", , start boundary hops  {}, , boundary hops  {}", body.u8(10)?, body.u8(10)?);
-            put!(p, ", , flags  0x{:x}, , reserved  0x{:x}", body.u8(10)?, body.u8(10)?);
+            put!(p, ", , start boundary hops  {}, , boundary hops  {}", body.u8(10)?, body.u8(11)?);
+            put!(p, ", , flags  0x{:x}, , reserved  0x{:x}", body.u8(12)?, body.u8(13)?);
             Ok(())
         }
         _ => Ok(()),

@@ -30,7 +30,12 @@ pub(crate) fn slow(p: &mut Printer, data: Data<'_>) -> Done {
     match kind {
         1 | 2 if data.len < 2 => return too_short(p),
         1 | 2 => match data.u8(1)? {
-            1 => put!(p, "{what}v1, length {}", data.len),
+            1 => {
+                put!(p, "{what}v1, length {}", data.len);
+                if p.is_verbose() {
+                    aggregation(p, kind, data.skip(2))?;
+                }
+            }
             version => put!(p, "{what} version {version} packet not supported"),
         },
         _ => {
@@ -39,6 +44,80 @@ pub(crate) fn slow(p: &mut Printer, data: Data<'_>) -> Done {
                 hex::only_indented(&mut p.out, "\n\t", data.bounded().bytes);
             }
         }
+    }
+    Ok(())
+}
+
+const AGGREGATION: Names = &[
+    (0x100, "Terminator"),
+    (0x101, "Actor Information"),
+    (0x102, "Partner Information"),
+    (0x103, "Collector Information"),
+    (0x200, "Terminator"),
+    (0x201, "Marker Information"),
+];
+
+const STATE: Names = &[
+    (0x01, "Activity"),
+    (0x02, "Timeout"),
+    (0x04, "Aggregation"),
+    (0x08, "Synchronization"),
+    (0x10, "Collecting"),
+    (0x20, "Distributing"),
+    (0x40, "Default"),
+    (0x80, "Expired"),
+];
+
+/// TLVs of LACP and of markers (IEEE 802.1AX, section 6.4.2.3 and 6.5.3.3).
+fn aggregation(p: &mut Printer, protocol: u8, data: Data<'_>) -> Done {
+    let mut rest = data;
+    while rest.len > 0 {
+        if rest.len < 2 {
+            p.out.push_str("\n\t\t packet is too short");
+            return Ok(());
+        }
+        let (kind, len) = (rest.u8(0)?, usize::from(rest.u8(1)?));
+        let which = u16::from(protocol) << 8 | u16::from(kind);
+        put!(p, "\n\t{} TLV (0x{kind:02x}), length {len}", name(AGGREGATION, which, "Unknown"));
+        if kind == 0 {
+            break;
+        }
+        if len < 2 {
+            p.out.push_str("\n\t    ERROR: illegal length - should be >= 2");
+            break;
+        }
+        if rest.len < len {
+            p.out.push_str("\n\t\t packet is too short");
+            break;
+        }
+        let value = Data::new(rest.get(2, len - 2)?, len - 2);
+        let ought = match which {
+            0x101 | 0x102 => 20,
+            0x103 | 0x201 => 16,
+            _ => len,
+        };
+        match which {
+            _ if len != ought => put!(p, "\n\t    ERROR: illegal length - should be {ought}"),
+            0x101 | 0x102 => {
+                put!(p, "\n\t  System {}, System Priority {}", value.mac(2)?, value.u16(0)?);
+                put!(p, ", Key {}, Port {}", value.u16(8)?, value.u16(12)?);
+                put!(p, ", Port Priority {}", value.u16(10)?);
+                put!(p, "\n\t  State Flags [{}]", bits(STATE, value.u8(14)?, ", ", "none"));
+            }
+            0x103 => put!(p, "\n\t  Max Delay {}", value.u16(0)?),
+            0x201 => {
+                put!(p, "\n\t  Request System {}, Request Port {}", value.mac(2)?, value.u16(0)?);
+                put!(p, ", Request Transaction ID 0x{:08x}", value.u32(8)?);
+            }
+            _ if p.style.verbose == 1 => {
+                hex::only_indented(&mut p.out, "\n\t  ", value.bytes);
+            }
+            _ => {}
+        }
+        if p.style.verbose > 1 {
+            hex::only_indented(&mut p.out, "\n\t  ", value.bytes);
+        }
+        rest = rest.skip(len);
     }
     Ok(())
 }
@@ -136,4 +215,29 @@ pub(crate) fn loopback(p: &mut Printer, data: Data<'_>) -> Done {
     }
     put!(p, ", data ({} octets)", body.len - len);
     body.get(0, body.len).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::printed_by;
+
+    #[test]
+    fn both_ends_of_an_aggregation_say_how_they_are() {
+        let end = [0x80, 0, 2, 0, 0, 0, 0, 1, 0, 13, 0x80, 0, 0, 22, 0x3d, 0, 0, 0];
+        let bytes = [&[1, 1, 1, 20][..], &end, &[3, 16, 0x80], &[0; 13], &[0, 0, 7]].concat();
+        let lines = [
+            "LACPv1, length 41",
+            "Actor Information TLV (0x01), length 20",
+            "  System 02:00:00:00:00:01, System Priority 32768, Key 13, Port 22, \
+             Port Priority 32768",
+            "  State Flags [Activity, Aggregation, Synchronization, Collecting, Distributing]",
+            "Collector Information TLV (0x03), length 16",
+            "  Max Delay 32768",
+            "Terminator TLV (0x00), length 0",
+        ];
+        assert_eq!(printed_by(slow, 1, &bytes), (lines.join("\n\t"), Ok(())));
+        let (text, _) = printed_by(slow, 1, &[1, 1, 3, 4, 5, 6]);
+        assert!(text.ends_with("length 4\n\t    ERROR: illegal length - should be 16"), "{text}");
+    }
 }

@@ -22,6 +22,7 @@ pub(crate) fn print(p: &mut Printer, protocol: u8, data: Data<'_>, ip_: &Carrier
         4 => ip(p, data),
         6 => transport::tcp(p, data, ip_),
         17 => transport::udp(p, data, ip_),
+        33 => transport::dccp(p, data, ip_),
         41 => ip6(p, data),
         46 => routing::rsvp(p, data),
         47 => gre::print(p, data),

@@ -5,7 +5,7 @@
 use wire::checksum::Sum;
 
 use super::Checksum;
-use crate::data::{Data, Done};
+use crate::data::{Cut, Data, Done};
 use crate::print::{Printer, put};
 use crate::text::{Names, duration, name};
 
@@ -107,14 +107,8 @@ fn query_3(p: &mut Printer, data: Data<'_>) -> Done {
     if count > 0 {
         if data.len < 12 + count * 4 {
             p.out.push_str(" [invalid number of sources]");
-        } else if p.style.verbose > 1 {
-            p.out.push_str(" {");
-            for source in 0..count {
-                put!(p, " {}", data.v4(12 + source * 4)?);
-            }
-            p.out.push_str(" }");
         } else {
-            put!(p, ", {count} source(s)");
+            sources::<4>(p, data.skip(12), count)?;
         }
     }
     p.out.push(']');
@@ -127,37 +121,58 @@ fn report(p: &mut Printer, data: Data<'_>) -> Done {
         put!(p, " [invalid len {}]", data.len);
         return Ok(());
     }
+    group_records::<4>(p, data, " [v3-report-#{}]")
+}
+
+/// What a report says of each group, with addresses of `LEN` bytes: 4 in IGMP (RFC 3376, section
+/// 4.2), 16 in MLD (RFC 3810, section 5.2).
+pub(super) fn group_records<const LEN: usize>(
+    p: &mut Printer,
+    data: Data<'_>,
+    unknown: &str,
+) -> Done {
     let count = data.u16(6)?;
     put!(p, ", {count} group record(s)");
     if !p.is_verbose() {
         return Ok(());
     }
-    let mut at = 8;
+    let mut rest = data.skip(8);
     for _ in 0..count {
-        if data.len < at + 8 {
+        if rest.len < 4 + LEN {
             p.out.push_str(" [invalid number of groups]");
             return Ok(());
         }
-        put!(p, " [gaddr {}", data.v4(at + 4)?);
-        put!(p, " {}", name(RECORDS, data.u8(at)?, " [v3-report-#{}]"));
-        let sources = usize::from(data.u16(at + 2)?);
-        if data.len < at + 8 + sources * 4 {
-            put!(p, " [invalid number of sources {sources}]");
+        put!(p, " [gaddr {}", address::<LEN>(rest, 4)?);
+        put!(p, " {}", name(RECORDS, rest.u8(0)?, unknown));
+        let count = usize::from(rest.u16(2)?);
+        rest = rest.skip(4 + LEN);
+        if rest.len < count * LEN {
+            put!(p, " [invalid number of sources {count}]");
             return Ok(());
         }
-        if p.style.verbose == 1 {
-            put!(p, ", {sources} source(s)");
-        } else {
-            p.out.push_str(" {");
-            for source in 0..sources {
-                put!(p, " {}", data.v4(at + 8 + source * 4)?);
-            }
-            p.out.push_str(" }");
-        }
-        at += 8 + sources * 4;
+        sources::<LEN>(p, rest, count)?;
+        rest = rest.skip(count * LEN);
         p.out.push(']');
     }
     Ok(())
+}
+
+/// How many sources there are, and under `-vv` which.
+pub(super) fn sources<const LEN: usize>(p: &mut Printer, data: Data<'_>, count: usize) -> Done {
+    if p.style.verbose < 2 {
+        put!(p, ", {count} source(s)");
+        return Ok(());
+    }
+    p.out.push_str(" {");
+    for source in 0..count {
+        put!(p, " {}", address::<LEN>(data, source * LEN)?);
+    }
+    p.out.push_str(" }");
+    Ok(())
+}
+
+fn address<const LEN: usize>(data: Data<'_>, at: usize) -> Result<String, Cut> {
+    Ok(if LEN == 4 { data.v4(at)?.to_string() } else { data.v6(at)?.to_string() })
 }
 
 fn trace(p: &mut Printer, what: &str, data: Data<'_>) -> Done {

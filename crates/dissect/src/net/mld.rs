@@ -2,12 +2,9 @@
 //!
 //! Called by: `icmp6`.
 
+use super::igmp;
 use crate::data::{Data, Done};
 use crate::print::{Printer, put};
-use crate::text::{Names, name};
-
-const RECORDS: Names =
-    &[(1, "is_in"), (2, "is_ex"), (3, "to_in"), (4, "to_ex"), (5, "allow"), (6, "block")];
 
 /// A group, and the maximum response delay.
 pub(super) fn group(p: &mut Printer, data: Data<'_>) -> Done {
@@ -46,14 +43,8 @@ pub(super) fn query(p: &mut Printer, data: Data<'_>) -> Done {
     if count > 0 {
         if data.len < 28 + count * 16 {
             p.out.push_str(" [invalid number of sources]");
-        } else if p.style.verbose > 1 {
-            p.out.push_str(" {");
-            for source in 0..count {
-                put!(p, " {}", data.v6(28 + source * 16)?);
-            }
-            p.out.push_str(" }");
         } else {
-            put!(p, ", {count} source(s)");
+            igmp::sources::<16>(p, data.skip(28), count)?;
         }
     }
     p.out.push(']');
@@ -65,35 +56,5 @@ pub(super) fn report(p: &mut Printer, data: Data<'_>) -> Done {
         put!(p, " [invalid len {}]", data.len);
         return Ok(());
     }
-    let count = data.u16(6)?;
-    put!(p, ", {count} group record(s)");
-    if !p.is_verbose() {
-        return Ok(());
-    }
-    let mut at = 8;
-    for _ in 0..count {
-        if data.len < at + 20 {
-            p.out.push_str(" [invalid number of groups]");
-            return Ok(());
-        }
-        put!(p, " [gaddr {}", data.v6(at + 4)?);
-        put!(p, " {}", name(RECORDS, data.u8(at)?, " [v2-report-#{}]"));
-        let sources = usize::from(data.u16(at + 2)?);
-        if data.len < at + 20 + sources * 16 {
-            put!(p, " [invalid number of sources {sources}]");
-            return Ok(());
-        }
-        if p.style.verbose == 1 {
-            put!(p, ", {sources} source(s)");
-        } else {
-            p.out.push_str(" {");
-            for source in 0..sources {
-                put!(p, " {}", data.v6(at + 20 + source * 16)?);
-            }
-            p.out.push_str(" }");
-        }
-        at += 20 + sources * 16;
-        p.out.push(']');
-    }
-    Ok(())
+    igmp::group_records::<16>(p, data, " [v2-report-#{}]")
 }

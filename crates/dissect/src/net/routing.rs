@@ -145,6 +145,6 @@ pub(super) fn rsvp(p: &mut Printer, data: Data<'_>) -> Done {
         put!(p, "RSVP version {version} packet not supported");
         return Ok(());
     }
-    put!(p, "RSVPv1 {} Message, length {}", name(RSVP, kind, "unknown ({})"), data.len);
+    put!(p, "RSVPv1 {} Message, length: {}", name(RSVP, kind, "unknown ({})"), data.len);
     Ok(())
 }

@@ -1,7 +1,8 @@
-//! TCP, UDP and SCTP; `app` prints their payload.
+//! TCP, UDP, SCTP and DCCP; `app` prints their payload.
 //!
 //! Called by: `net`.
 
+mod dccp;
 mod flows;
 mod mptcp;
 mod sctp;
@@ -9,6 +10,7 @@ mod tcp;
 mod tcp_options;
 mod udp;
 
+pub(crate) use dccp::print as dccp;
 pub(crate) use flows::Flows;
 pub(crate) use sctp::print as sctp;
 pub(crate) use tcp::print as tcp;

@@ -4,7 +4,7 @@
 //! other program validates and runs it, and sends only the packets that matched.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::Instant;
 
 use anyhow::{Context, Error, Result, bail};
 use base64::Engine;
@@ -13,14 +13,12 @@ use bpf::{Insn, records};
 use wirespeed::LinkKind;
 
 use super::packet::{Direction, Packet};
+use super::pause::Pause;
 use super::queue::Queue;
 use super::write::{Counted, Port};
 use super::{Next, Source, now_ns};
 use crate::running::{Contact, Kept, Question, Refusal, Refused, Section, has_ended};
 use crate::{Usage, output};
-
-/// Time between two requests when there were no packets.
-const PAUSE: Duration = Duration::from_millis(10);
 
 /// Failed requests in a row, each after the time that an answer may take, before giving up.
 const TRIES: u32 = 6;
@@ -49,6 +47,7 @@ pub(crate) struct Process {
     snaplen: u32,
     taps: Vec<Remote>,
     queue: Queue,
+    pause: Pause,
     failures: u32,
     /// `Some` if no more packets will come, with the reason.
     ended: Option<Result<()>>,
@@ -72,6 +71,7 @@ impl Process {
             snaplen,
             taps: Vec::new(),
             queue: Queue::default(),
+            pause: Pause::default(),
             failures: 0,
             ended: None,
         };
@@ -136,7 +136,11 @@ impl Process {
 
     /// Collect packets, and check whether that was the last time.
     fn look(&mut self) {
-        match self.fetch() {
+        let received = |taps: &[Remote]| taps.iter().map(|remote| remote.received).sum::<u64>();
+        let before = received(&self.taps);
+        let fetched = self.fetch();
+        self.pause.asked(Instant::now(), received(&self.taps) != before);
+        match fetched {
             Ok(()) => self.failures = 0,
             Err(error) if has_ended(&error) => self.ended = Some(Ok(())),
             Err(error) => {
@@ -241,6 +245,10 @@ impl Source for Process {
     fn next(&mut self) -> Result<Next> {
         let mut packet = self.queue.pop();
         if packet.is_none() && self.ended.is_none() {
+            if let Some(left) = self.pause.left(Instant::now()) {
+                std::thread::sleep(left);
+                return Ok(Next::Later);
+            }
             self.look();
             packet = self.queue.pop();
         }
@@ -253,10 +261,7 @@ impl Source for Process {
                 self.ended = Some(Ok(()));
                 ended.map(|()| Next::End)
             }
-            None => {
-                std::thread::sleep(PAUSE);
-                Ok(Next::Later)
-            }
+            None => Ok(Next::Later),
         }
     }
 

@@ -101,6 +101,16 @@ fn sixty_by_fifteen_has_ports_talkers_drops_and_connections() {
 }
 
 #[test]
+fn how_much_was_looked_at_is_said_where_it_was_not_all() {
+    let mut interval = interval();
+    assert_eq!(said(&interval), "45 frames/s");
+    interval.passed = 90;
+    assert_eq!(said(&interval), "90 frames/s, 50.000 % of them looked at");
+    (interval.passed, interval.looked_at) = (0, 0);
+    assert_eq!(said(&interval), "0 frames/s");
+}
+
+#[test]
 fn every_table_is_there_where_there_is_room() {
     let lines = screen(120, 40, View::default());
     for table in ["Ports", "Sizes", "Protocols", "Drops", "Who talks", "Connections"] {
