@@ -16,7 +16,7 @@ mod syslog;
 mod text_protocols;
 mod tunnels;
 
-use crate::data::{Cut, Data, Done};
+use crate::data::{Data, Done};
 use crate::local;
 use crate::net::{self, Carrier};
 use crate::print::{Printer, put};
@@ -66,15 +66,6 @@ pub(crate) fn over_udp(
             Ok(())
         }
     }
-}
-
-/// Whether the datagram is NFS and was printed. NFS is not decoded, so it never is.
-pub(crate) fn nfs_over_udp(
-    _p: &mut Printer,
-    _data: Data<'_>,
-    _ports: (u16, u16),
-) -> Result<bool, Cut> {
-    Ok(false)
 }
 
 /// The data of a segment.

@@ -42,9 +42,6 @@ pub(crate) fn print(p: &mut Printer, data: Data<'_>, carrier: &Carrier) -> Done 
     }
     let len = data.len.min(length) - HEADER_LEN;
     let payload = Data::new(data.skip(HEADER_LEN).bytes, len);
-    if !p.style.quiet && app::nfs_over_udp(p, payload, ports)? {
-        return Ok(());
-    }
     if p.is_verbose() && !p.style.trusting && !carrier.is_fragment {
         checksum(p, data, len + HEADER_LEN, carrier)?;
     }
