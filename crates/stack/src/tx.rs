@@ -106,11 +106,11 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
         pcb = again;
     }
     let core = &mut stack.core;
-    if is_resolved && output::is_quiet(&mut pcb.tcb, &core.cx) {
+    let Some(port) = stack.ports.get_mut(pcb.port) else { return };
+    if is_resolved && !port.is_full() && output::is_quiet(&mut pcb.tcb, &core.cx) {
         tell(pcb, handle, &mut stack.ready);
         return set_timer(pcb, handle, &mut stack.wheel, core.cx.now);
     }
-    let Some(port) = stack.ports.get_mut(pcb.port) else { return };
     let mut run = Run::default();
     let is_sent = is_resolved && !output::has_many(&pcb.tcb) && alone(pcb, port, core);
     if is_resolved && !is_sent {
