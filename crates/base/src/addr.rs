@@ -51,6 +51,15 @@ impl MacAddr {
     /// The broadcast address, all ones.
     pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
 
+    /// Are they the same? Cheaper than `==` where both are in memory.
+    #[inline(always)]
+    pub const fn is(self, other: MacAddr) -> bool {
+        let ([a, b, c, d, e, f], [k, l, m, n, o, p]) = (self.0, other.0);
+        let first = u32::from_ne_bytes([a, b, c, d]) ^ u32::from_ne_bytes([k, l, m, n]);
+        let rest = u16::from_ne_bytes([e, f]) ^ u16::from_ne_bytes([o, p]);
+        first | rest as u32 == 0
+    }
+
     /// Broadcast or multicast: the group bit of the first byte (IEEE 802.3 section 3.2.3).
     #[inline]
     pub const fn is_group(self) -> bool {

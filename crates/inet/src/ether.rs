@@ -24,7 +24,7 @@ pub enum Carries {
 #[inline(always)]
 pub fn ether_input(frame: &[u8], ours: MacAddr) -> Result<(Carries, bool), DropReason> {
     let header = ether::Header::parse(frame)?;
-    if header.dst != ours {
+    if !header.dst.is(ours) {
         return to_group(&header).map(|carries| (carries, true));
     }
     what_it_carries(header.ethertype).map(|carries| (carries, false))

@@ -102,6 +102,17 @@ impl MbufQueue {
         Some(Mbuf { header, _owns: PhantomData })
     }
 
+    /// Take the only one, if it is that and has at most `len` bytes.
+    #[inline(always)]
+    pub fn take_only(&mut self, len: usize) -> Option<Mbuf> {
+        if self.count != 1 || self.bytes() > len {
+            return None;
+        }
+        let header = self.head.take()?;
+        (self.tail, self.count, self.bytes) = (None, 0, 0);
+        Some(Mbuf { header, _owns: PhantomData })
+    }
+
     /// Pass the data of each mbuf from the front on to `use_up`, until that returns `false`, and
     /// free the mbufs for which it returned `true`.
     #[inline(always)]

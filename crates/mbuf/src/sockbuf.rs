@@ -105,6 +105,22 @@ impl SockBuf {
         wanted - left + part
     }
 
+    /// Is one mbuf of at most `len` bytes all there is?
+    #[inline(always)]
+    pub fn is_one(&self, len: usize) -> bool {
+        self.queue.count() == 1 && self.queue.bytes() <= len
+    }
+
+    /// [`SockBuf::read`] where [`SockBuf::is_one`]; `None` changes nothing.
+    #[inline(always)]
+    pub fn read_one(&mut self, into: &mut [u8], pool: &mut Pool) -> Option<usize> {
+        let m = self.queue.take_only(into.len())?;
+        let n = m.len();
+        bytepass_copy(m.as_slice(), &mut into[..n]);
+        pool.free(m);
+        Some(n)
+    }
+
     /// Copy the first part of an mbuf that does not fit whole.
     #[inline]
     fn read_part(&mut self, into: &mut [u8]) -> usize {

@@ -119,6 +119,7 @@ impl Connections {
         self.pcbs.iter().map(|(handle, pcb)| (handle, &**pcb))
     }
 
+    #[inline(always)]
     pub(crate) fn get(&self, handle: TcpHandle) -> Option<&Pcb> {
         self.pcbs.get(handle).map(|b| &**b)
     }
@@ -127,40 +128,34 @@ impl Connections {
     #[inline(always)]
     pub(crate) fn find(
         &mut self,
-        key: &FlowKey,
+        key: FlowKey,
         secret: &KeyedHash,
         switches: Switches,
         counters: &mut Counters,
     ) -> Option<(TcpHandle, &mut Pcb)> {
-        let cached = if switches.on(Switch::FlowCache) { self.cached(key) } else { None };
-        let handle = match cached {
-            Some(handle) => {
-                counters.add(Counter::DemuxHit, 1);
-                handle
-            }
-            None => {
-                counters.add(Counter::DemuxMiss, 1);
-                self.look_up_and_cache(key, secret)?
-            }
+        let cached = if switches.on(Switch::FlowCache) { self.cache.get(&key) } else { None };
+        let is_it = |pcb: &Pcb| pcb.in_table && pcb.key == key;
+        let Some(handle) = cached.filter(|handle| self.get(*handle).is_some_and(is_it)) else {
+            counters.add(Counter::DemuxMiss, 1);
+            return self.look_up_and_cache(key, secret);
         };
-        let pcb = &mut **self.pcbs.get_mut(handle)?;
+        counters.add(Counter::DemuxHit, 1);
+        let pcb = self.get_mut(handle)?;
         mbuf::prefetch(pcb);
         Some((handle, pcb))
     }
 
-    #[inline(always)]
-    fn cached(&self, key: &FlowKey) -> Option<TcpHandle> {
-        let is_it = |handle: &TcpHandle| {
-            self.pcbs.get(*handle).is_some_and(|pcb| pcb.in_table && pcb.key == *key)
-        };
-        self.cache.get(key).into_iter().flatten().find(is_it)
-    }
-
     #[inline(never)]
-    fn look_up_and_cache(&mut self, key: &FlowKey, secret: &KeyedHash) -> Option<TcpHandle> {
-        let handle = self.lookup(key, secret)?;
-        self.cache.put(key, handle);
-        Some(handle)
+    fn look_up_and_cache(
+        &mut self,
+        key: FlowKey,
+        secret: &KeyedHash,
+    ) -> Option<(TcpHandle, &mut Pcb)> {
+        let handle = self.lookup(&key, secret)?;
+        self.cache.put(&key, handle);
+        let pcb = self.get_mut(handle)?;
+        mbuf::prefetch(pcb);
+        Some((handle, pcb))
     }
 
     /// The connection of a key, past the cache.

@@ -33,11 +33,13 @@ impl Default for FlowCache {
 }
 
 impl FlowCache {
-    /// Connections that a segment with this key may be of.
+    /// The connection that a segment with this key is probably of.
     #[inline(always)]
-    pub(crate) fn get(&self, key: &FlowKey) -> [Option<TcpHandle>; 2] {
+    pub(crate) fn get(&self, key: &FlowKey) -> Option<TcpHandle> {
         let (set, tag) = place(key);
-        self.sets.get(set).map_or([None; 2], |set| set.map(|e| (e.tag == tag).then_some(e.handle)))
+        let [first, second] = self.sets.get(set)?;
+        let entry = if first.tag == tag { first } else { second };
+        (entry.tag == tag).then_some(entry.handle)
     }
 
     /// Segments with this key are of that connection; the older of two others loses its place.

@@ -82,7 +82,7 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
         }
         bytes += m.len() as u64;
         one(stack, &intake, leads, m);
-        if let Some(handle) = stack.leader.handle.take() {
+        if leads && let Some(handle) = stack.leader.handle.take() {
             bytes += followers(stack, handle, &mut frames);
         }
     }
@@ -289,7 +289,7 @@ fn segment<A: Addrs>(
     core.cx.counters.add(Counter::TcpSegmentsIn, 1);
     let key = ip.flow(ports);
     let Some((handle, pcb)) =
-        stack.connections.find(&key, &core.secret, core.cx.switches, &mut core.cx.counters)
+        stack.connections.find(key, &core.secret, core.cx.switches, &mut core.cx.counters)
     else {
         m.keep(at, len);
         return no_connection::input(stack, ip, m);

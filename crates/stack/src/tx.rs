@@ -5,6 +5,7 @@
 //! back: the segment stays with TCP, the connection with its port, until there is room.
 
 use core::net::SocketAddr;
+use std::collections::VecDeque;
 
 use base::{Counter, DropReason, Instant, IpVersion, Limit, SeqNumber, Switch};
 use inet::Ip;
@@ -106,10 +107,13 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     }
     let core = &mut stack.core;
     let Some(port) = stack.ports.get_mut(pcb.port) else { return };
+    if is_resolved && !port.is_full() && output::is_quiet(&mut pcb.tcb, &core.cx) {
+        tell(pcb, handle, &mut stack.ready);
+        return set_timer(pcb, handle, &mut stack.wheel, core.cx.now);
+    }
     let mut run = Run::default();
-    let tries = is_resolved && core.cx.switches.on(Switch::Alone) && pcb.template.is_usual();
-    let is_sent = tries && !port.is_full() && alone(pcb, &mut run, port, core);
-    if !is_sent && is_resolved {
+    let is_sent = is_resolved && !output::has_many(&pcb.tcb) && alone(pcb, port, core);
+    if is_resolved && !is_sent {
         segments(pcb, handle, &mut run, port, &mut stack.release, core);
     } else if !is_resolved {
         // Without a link address its segments stay unmade, and its timers run.
@@ -120,11 +124,8 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     {
         port.moderation.awaits(round_trip);
     }
-    output::close(&mut pcb.tcb, &run, &mut core.cx);
-    if pcb.tcb.events.0 != 0 && !pcb.ready && pcb.listener.is_none() {
-        pcb.ready = true;
-        stack.ready.push_back(Event::Tcp(handle, tcp::Events::default()));
-    }
+    output::close(&mut pcb.tcb, run.segments(), &mut core.cx);
+    tell(pcb, handle, &mut stack.ready);
     let path_news = pcb.tcb.has_path_news();
     set_timer(pcb, handle, &mut stack.wheel, core.cx.now);
     let over = matches!(pcb.tcb.state, State::Closed | State::TimeWait) && !pcb.blocked;
@@ -168,18 +169,30 @@ fn segments(
     }
 }
 
-/// Send what one connection has, if that is nothing or one segment like most; if not, nothing is
-/// changed.
+/// Send what one connection has, if that is one segment like most; if not, nothing is changed.
 #[inline(always)]
-fn alone(pcb: &mut Pcb, run: &mut Run, port: &mut Port, core: &mut Core) -> bool {
-    let Some(all) = output::alone(&mut pcb.tcb, run, &mut core.cx) else { return false };
-    let Some(mut alone) = all else { return true };
+fn alone(pcb: &mut Pcb, port: &mut Port, core: &mut Core) -> bool {
+    let tries = core.cx.switches.on(Switch::Alone) && pcb.template.is_usual();
+    if !tries || port.is_full() {
+        return false;
+    }
+    let Some(mut alone) = output::alone(&mut pcb.tcb, &mut core.cx) else { return false };
     let Alone { m, header, payload, pseudo } = &mut alone;
     match pcb.template.prepend_all(m, header, *pseudo, *payload) {
         Ok(()) => port.push(alone.m),
         Err(reason) => core.drops.count(reason),
     }
+    output::close(&mut pcb.tcb, 1, &mut core.cx);
     true
+}
+
+/// The user is to know of events, unless an earlier one still waits for him.
+#[inline(always)]
+fn tell(pcb: &mut Pcb, handle: TcpHandle, ready: &mut VecDeque<Event>) {
+    if pcb.tcb.events.0 != 0 && !pcb.ready && pcb.listener.is_none() {
+        pcb.ready = true;
+        ready.push_back(Event::Tcp(handle, tcp::Events::default()));
+    }
 }
 
 /// The wheel is to know of the first deadline.

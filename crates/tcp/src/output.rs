@@ -8,7 +8,7 @@ mod alone;
 mod rare;
 mod run;
 
-pub use alone::{Alone, alone};
+pub use alone::{Alone, alone, has_many};
 pub use rare::hold_back;
 pub(crate) use rare::{has_more, resend, send_part};
 pub use run::{Run, admits_front, admitted, last_payload, others};
@@ -28,8 +28,8 @@ use crate::{Cx, pacing, recovery, urgent};
 use run::room;
 
 /// The next segment of `tcb`, with its TCP header and checksum. `None` if there is nothing (more)
-/// to send, or no buffer for it; without a buffer `Todo::OUTPUT` stays set. One `run` is used until
-/// `None` and then passed to [`close`]; nothing else may change `tcb` in between.
+/// to send, or no buffer for it; without a buffer `Todo::OUTPUT` stays set. One `run` serves until
+/// `None` and then its count to [`close`]; nothing else may change `tcb` in between.
 #[inline(always)]
 pub fn next(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Mbuf> {
     run.len = 0;
@@ -53,6 +53,20 @@ pub fn is_idle(tcb: &mut Tcb) -> bool {
     idle
 }
 
+/// Is there nothing to send now, as when the first of two segments has come? An ACK may be owed: its
+/// timer runs then. No news of the path either, and more may come.
+#[inline(always)]
+pub fn is_quiet(tcb: &mut Tcb, cx: &Cx) -> bool {
+    let quiet = nothing_left(tcb)
+        && tcb.state == State::Established
+        && !tcb.has_path_news()
+        && !ack_is_due(tcb, cx);
+    if quiet {
+        tcb.todo.clear(Todo::OUTPUT);
+    }
+    quiet
+}
+
 /// No data, FIN, retransmission or special segment; at most an ACK.
 #[inline(always)]
 fn nothing_left(tcb: &Tcb) -> bool {
@@ -70,9 +84,9 @@ pub fn awaits_ack(tcb: &Tcb) -> Option<Duration> {
 
 /// Count the segments of a finished run.
 #[inline(always)]
-pub fn close(tcb: &mut Tcb, run: &Run, cx: &mut Cx) {
-    tcb.stats.segments_out = tcb.stats.segments_out.wrapping_add(run.segments);
-    cx.counters.add(Counter::TcpSegmentsOut, u64::from(run.segments));
+pub fn close(tcb: &mut Tcb, segments: u32, cx: &mut Cx) {
+    tcb.stats.segments_out = tcb.stats.segments_out.wrapping_add(segments);
+    cx.counters.add(Counter::TcpSegmentsOut, u64::from(segments));
 }
 
 /// One segment, in this order of preference: special, retransmission, data, FIN, ACK.

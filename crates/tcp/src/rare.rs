@@ -25,6 +25,14 @@ impl<T: Clean> Default for Rare<T> {
     }
 }
 
+impl<T> Rare<T> {
+    /// It, if it was ever written.
+    #[inline(always)]
+    pub(crate) fn written(&self) -> Option<&T> {
+        self.0.as_deref()
+    }
+}
+
 impl<T: Clean> Deref for Rare<T> {
     type Target = T;
 

@@ -42,6 +42,7 @@ pub fn connect(config: &Arc<Config>, opening: &Opening, cx: &mut Cx) -> Tcb {
 ///
 /// # Errors
 /// [`CallError::WouldBlock`] if there is no room; an event reports when there is.
+#[inline(always)]
 pub fn write(tcb: &mut Tcb, data: &[u8], cx: &mut Cx) -> Result<usize, CallError> {
     let room =
         if has_room(tcb, data.len()) { data.len() } else { write_room(tcb, cx)?.min(data.len()) };
@@ -58,6 +59,26 @@ pub fn write(tcb: &mut Tcb, data: &[u8], cx: &mut Cx) -> Result<usize, CallError
     }
     tcb.todo.set(Todo::OUTPUT);
     Ok(taken)
+}
+
+/// Is data of `len` bytes a segment at most, with room for all of it and nothing waiting before it?
+#[inline(always)]
+pub fn is_alone(tcb: &Tcb, len: usize) -> bool {
+    (1..=tcb.snd_mss.bytes()).contains(&len) && tcb.sendq.unsent_count() == 0 && has_room(tcb, len)
+}
+
+/// [`write`] for data that [`is_alone`].
+///
+/// # Errors
+/// [`CallError::WouldBlock`] without a buffer; an event tells when there is one.
+#[inline(never)]
+pub fn write_alone(tcb: &mut Tcb, data: &[u8], cx: &mut Cx) -> Result<usize, CallError> {
+    if tcb.sendq.append_alone(data, sums(tcb, cx), &mut cx.pool).is_none() {
+        no_memory(tcb, cx);
+        return Err(CallError::WouldBlock);
+    }
+    tcb.todo.set(Todo::OUTPUT);
+    Ok(data.len())
 }
 
 /// The pool has no buffers for a write. If nothing is in flight whose ACK would let the writer try
@@ -121,7 +142,7 @@ pub fn writable(tcb: &mut Tcb, cx: &mut Cx) -> Result<usize, CallError> {
 #[inline(always)]
 fn has_room(tcb: &Tcb, len: usize) -> bool {
     let ahead = tcb.sendq.unsent_bytes() + len;
-    tcb.may_send()
+    tcb.state == State::Established
         && tcb.snd_mss.bytes() >= send_tuning::SMALL_BYTES
         && !tcb.marks.has(Marks::SHUT_WRITE)
         && ahead <= tcb.config.unsent_limit_bytes as usize
@@ -177,6 +198,7 @@ pub fn sums(tcb: &Tcb, cx: &Cx) -> Option<(Ladder, bool)> {
 ///
 /// # Errors
 /// [`CallError::WouldBlock`] if there is no data yet.
+#[inline(never)]
 pub fn read(tcb: &mut Tcb, into: &mut [u8], cx: &mut Cx) -> Result<usize, CallError> {
     let mut into = into;
     if tcb.marks.has(Marks::URGENT) {
@@ -187,6 +209,26 @@ pub fn read(tcb: &mut Tcb, into: &mut [u8], cx: &mut Cx) -> Result<usize, CallEr
     if n == 0 && !into.is_empty() {
         return nothing_to_read(tcb);
     }
+    tuning::after_read(tcb, cx);
+    window_may_open(tcb);
+    Ok(n)
+}
+
+/// Is one buffer of `len` bytes at most all that waits to be read?
+#[inline(always)]
+pub fn is_one_buffer(tcb: &Tcb, len: usize) -> bool {
+    tcb.receive.is_one(len) && !tcb.marks.has(Marks::URGENT)
+}
+
+/// [`read`] where [`is_one_buffer`].
+///
+/// # Errors
+/// As of [`read`].
+#[inline(never)]
+pub fn read_alone(tcb: &mut Tcb, into: &mut [u8], cx: &mut Cx) -> Result<usize, CallError> {
+    let Some(n) = tcb.receive.read_one(into, &mut cx.pool) else {
+        return nothing_to_read(tcb);
+    };
     tuning::after_read(tcb, cx);
     window_may_open(tcb);
     Ok(n)
@@ -280,6 +322,10 @@ fn window_may_open(tcb: &mut Tcb) {
     let limit = (tcb.receive.limit_bytes() as u32).min(most);
     let gain = (tcb.receive.space() as u32).min(most).saturating_sub(tcb.rcv_wnd());
     let two_segments = 2 * u32::from(tcb.rcv_mss);
+    if gain < two_segments.min(limit / 2) {
+        // As after most reads: less than any of what is asked for below.
+        return;
+    }
     let worth_it = (gain >= two_segments && gain >= limit / 4) || gain >= limit / 2;
     // A gain of less than one unit of the window scale does not open a window.
     let unit = tcb.rcv_wscale.unscale(1);

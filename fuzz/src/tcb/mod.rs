@@ -254,7 +254,7 @@ impl Bench {
             count += 1;
             assert!(count < VISIT_MAX, "a connection that sends for ever");
         }
-        output::close(&mut self.tcb, &run, &mut self.cx);
+        output::close(&mut self.tcb, run.segments(), &mut self.cx);
         let events = self.tcb.events.take();
         if events.0 != 0 {
             self.note(|| format!("events {:#x}", events.0));

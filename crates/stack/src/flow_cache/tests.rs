@@ -20,10 +20,10 @@ fn a_thousand_flows_have_their_places() {
         for (key, handle) in &keys {
             cache.put(key, *handle);
         }
-        let found = keys.iter().filter(|(k, h)| cache.get(k).contains(&Some(*h))).count();
+        let found = keys.iter().filter(|(k, h)| cache.get(k) == Some(*h)).count();
         assert!(found >= 950, "{found} of 1000 in {SETS} sets of two");
         let ghosts = (0..1000u16)
-            .filter(|i| cache.get(&FlowKey::new(addr, 81, addr, 40_000 + i)) != [None; 2])
+            .filter(|i| cache.get(&FlowKey::new(addr, 81, addr, 40_000 + i)).is_some())
             .count();
         assert_eq!(ghosts, 0, "other flows have other tags");
     }

@@ -24,10 +24,11 @@ use core::net::SocketAddr;
 
 use base::Owner;
 use device::BURST;
-use tcp::Info;
 use tcp::output;
 use tcp::usrreq::{self, CallError};
+use tcp::{Info, Todo};
 
+use crate::connections::Pcb;
 use crate::{Stack, TcpHandle, tx};
 
 /// What is copied before headers are made and the first burst may leave; the unsent limit of a
@@ -42,6 +43,18 @@ impl Stack {
     /// [`CallError`].
     #[inline]
     pub fn tcp_write(&mut self, handle: TcpHandle, data: &[u8]) -> Result<usize, CallError> {
+        let is_alone = |pcb: &Pcb| usrreq::is_alone(&pcb.tcb, data.len());
+        if self.connections.get(handle).is_some_and(is_alone)
+            && let Some(pcb) = self.connections.get_dirty(handle)
+        {
+            return usrreq::write_alone(&mut pcb.tcb, data, &mut self.core.cx);
+        }
+        self.write_units(handle, data)
+    }
+
+    /// What is more than a segment, or has something waiting before it.
+    #[inline(never)]
+    fn write_units(&mut self, handle: TcpHandle, data: &[u8]) -> Result<usize, CallError> {
         let mut written = 0;
         let units = self.core.cx.switches.on(base::Switch::WriteUnits);
         loop {
@@ -76,8 +89,15 @@ impl Stack {
     #[inline]
     pub fn tcp_read(&mut self, handle: TcpHandle, into: &mut [u8]) -> Result<usize, CallError> {
         let Some(pcb) = self.connections.get_mut(handle) else { return Err(CallError::Closed) };
-        let n = usrreq::read(&mut pcb.tcb, into, &mut self.core.cx)?;
-        self.connections.after_read(handle);
+        let n = if usrreq::is_one_buffer(&pcb.tcb, into.len()) {
+            usrreq::read_alone(&mut pcb.tcb, into, &mut self.core.cx)?
+        } else {
+            usrreq::read(&mut pcb.tcb, into, &mut self.core.cx)?
+        };
+        // A window update leaves with the next burst.
+        if pcb.tcb.todo.has(Todo::ACK_NOW) {
+            self.connections.mark_dirty(handle);
+        }
         Ok(n)
     }
 

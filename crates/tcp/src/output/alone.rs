@@ -9,12 +9,14 @@ use mbuf::{Flags as MbufFlags, Mbuf};
 use wire::checksum::Sum;
 use wire::tcp::{Established, Flags, Timestamps};
 
-use super::{Run, ack_is_due, ack_went_out, go, nothing_left, room, sent_something, share_or_copy};
+use super::{ack_is_due, ack_went_out, go, room, sent_something, share_or_copy};
 use crate::Cx;
 use crate::header::offer_window;
 use crate::marks::{EcnBits, Marks, Todo};
 use crate::pacing;
+use crate::receive::blocks::ReceivedBlocks;
 use crate::sendq::Piece;
+use crate::state::State;
 use crate::tcb::Tcb;
 
 /// A segment whose headers are not written yet.
@@ -29,32 +31,32 @@ pub struct Alone {
     pub pseudo: Sum,
 }
 
-/// Send what `tcb` has to send, if that is one ordinary segment or nothing. `Some(None)`: there is
-/// nothing to send. `None`: not decided here, use [`super::next`].
+/// Is there more than one segment's data to send?
 #[inline(always)]
-pub fn alone(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Option<Alone>> {
-    if tcb.sendq.unsent_count() > 1 {
-        return None;
-    }
-    const UNUSUAL: u16 = Marks::SHUT_WRITE | Marks::FIN_SENT | Marks::PATH_SEARCH | Marks::CORK;
+pub fn has_many(tcb: &Tcb) -> bool {
+    tcb.sendq.unsent_count() > 1
+}
+
+/// All that `tcb` has to send, if it is one segment and nothing about it is unusual: it is sent
+/// now. `None` says nothing: ask [`super::next`].
+#[inline(always)]
+pub fn alone(tcb: &mut Tcb, cx: &mut Cx) -> Option<Alone> {
+    const UNUSUAL: u16 =
+        Marks::SHUT_WRITE | Marks::FIN_SENT | Marks::PATH_SEARCH | Marks::PATH_NEWS | Marks::CORK;
     let usual = tcb.marks.0 & (UNUSUAL | Marks::TIMESTAMPS) == Marks::TIMESTAMPS
         && tcb.trouble == 0
         && !tcb.todo.has(!(Todo::OUTPUT | Todo::ACK_NOW))
         && !tcb.ecn.has(EcnBits::SENDS | EcnBits::ECHO | EcnBits::CWR_DUE)
-        && tcb.sack_blocks.nothing_to_report()
+        && tcb.sack_blocks.written().is_none_or(ReceivedBlocks::nothing_to_report)
         && tcb.makes_checksums(cx)
-        && tcb.may_send()
+        && tcb.state == State::Established
         && !pacing::applies(tcb, cx);
     if !usual {
         return None;
     }
     let (m, seq, flags, payload) = match tcb.sendq.unsent_count() {
         1 if tcb.todo.has(Todo::OUTPUT) => data(tcb, cx)?,
-        0 if nothing_left(tcb) => {
-            if !ack_is_due(tcb, cx) {
-                tcb.todo.clear(Todo::OUTPUT);
-                return Some(None);
-            }
+        0 if ack_is_due(tcb, cx) => {
             let m = cx.pool.alloc(0)?;
             cx.counters.add(Counter::TcpAcksOut, 1);
             (m, tcb.snd_nxt, Flags::ACK, Sum::ZERO)
@@ -71,8 +73,7 @@ pub fn alone(tcb: &mut Tcb, run: &mut Run, cx: &mut Cx) -> Option<Option<Alone>>
     };
     ack_went_out(tcb);
     tcb.todo.clear(Todo::OUTPUT);
-    run.segments = 1;
-    Some(Some(Alone { m, header, payload, pseudo: tcb.pseudo_sum }))
+    Some(Alone { m, header, payload, pseudo: tcb.pseudo_sum })
 }
 
 /// The one unsent piece, if the windows and Nagle admit it whole.

@@ -20,6 +20,12 @@ pub struct Run {
 }
 
 impl Run {
+    /// How many segments went so far.
+    #[inline(always)]
+    pub fn segments(&self) -> u32 {
+        self.segments
+    }
+
     /// May [`others`] follow the last segment from `next`?
     #[inline(always)]
     pub fn goes_on(&self) -> bool {

@@ -38,6 +38,21 @@ impl SendQueue {
         taken
     }
 
+    /// [`SendQueue::append`] for a piece that no other waits before; `None` without a buffer.
+    #[inline(always)]
+    pub(crate) fn append_alone(
+        &mut self,
+        data: &[u8],
+        sums: Option<(Ladder, bool)>,
+        pool: &mut Pool,
+    ) -> Option<()> {
+        let len = data.len() as u32;
+        let m = filled(data, Class::for_len(data.len())?, sums, pool)?;
+        self.pieces.push_back(Piece::waiting(Some(m), len));
+        self.unsent_bytes += len;
+        Some(())
+    }
+
     /// Cut whole units off `data`, all but the last unit or partial unit. Returns how many bytes
     /// they are.
     #[inline(never)]
