@@ -107,12 +107,14 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
     }
     let core = &mut stack.core;
     let Some(port) = stack.ports.get_mut(pcb.port) else { return };
-    if is_resolved && !port.is_full() && output::is_quiet(&mut pcb.tcb, &core.cx) {
-        tell(pcb, handle, &mut stack.ready);
+    let has_few = is_resolved && !output::has_many(&pcb.tcb);
+    let may_be_quiet = has_few && core.cx.switches.on(Switch::Alone) && !port.is_full();
+    if may_be_quiet && output::is_quiet(&mut pcb.tcb, &core.cx) {
+        notify(pcb, handle, &mut stack.ready);
         return set_timer(pcb, handle, &mut stack.wheel, core.cx.now);
     }
     let mut run = Run::default();
-    let is_sent = is_resolved && !output::has_many(&pcb.tcb) && alone(pcb, port, core);
+    let is_sent = has_few && alone(pcb, port, core);
     if is_resolved && !is_sent {
         segments(pcb, handle, &mut run, port, &mut stack.release, core);
     } else if !is_resolved {
@@ -125,7 +127,7 @@ fn connection(stack: &mut Stack, handle: TcpHandle) {
         port.moderation.awaits(round_trip);
     }
     output::close(&mut pcb.tcb, run.segments(), &mut core.cx);
-    tell(pcb, handle, &mut stack.ready);
+    notify(pcb, handle, &mut stack.ready);
     let path_news = pcb.tcb.has_path_news();
     set_timer(pcb, handle, &mut stack.wheel, core.cx.now);
     let over = matches!(pcb.tcb.state, State::Closed | State::TimeWait) && !pcb.blocked;
@@ -169,7 +171,7 @@ fn segments(
     }
 }
 
-/// Send what one connection has, if that is one segment like most; if not, nothing is changed.
+/// Send what one connection has, if that is one ordinary segment; if not, nothing is changed.
 #[inline(always)]
 fn alone(pcb: &mut Pcb, port: &mut Port, core: &mut Core) -> bool {
     let tries = core.cx.switches.on(Switch::Alone) && pcb.template.is_usual();
@@ -186,9 +188,9 @@ fn alone(pcb: &mut Pcb, port: &mut Port, core: &mut Core) -> bool {
     true
 }
 
-/// The user is to know of events, unless an earlier one still waits for him.
+/// Queue the connection's events for the user, unless an earlier one is still queued.
 #[inline(always)]
-fn tell(pcb: &mut Pcb, handle: TcpHandle, ready: &mut VecDeque<Event>) {
+fn notify(pcb: &mut Pcb, handle: TcpHandle, ready: &mut VecDeque<Event>) {
     if pcb.tcb.events.0 != 0 && !pcb.ready && pcb.listener.is_none() {
         pcb.ready = true;
         ready.push_back(Event::Tcp(handle, tcp::Events::default()));

@@ -53,8 +53,8 @@ pub fn is_idle(tcb: &mut Tcb) -> bool {
     idle
 }
 
-/// Is there nothing to send now, as when the first of two segments has come? An ACK may be owed: its
-/// timer runs then. No news of the path either, and more may come.
+/// Is there nothing to send and nothing to report now, as after the first of two segments? If an
+/// ACK is owed, its timer runs.
 #[inline(always)]
 pub fn is_quiet(tcb: &mut Tcb, cx: &Cx) -> bool {
     let quiet = nothing_left(tcb)

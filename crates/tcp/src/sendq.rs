@@ -51,6 +51,12 @@ impl Piece {
         self.marks & mark != 0
     }
 
+    /// Sent once, with payload alone.
+    #[inline(always)]
+    fn is_ordinary(&self) -> bool {
+        self.marks & !Piece::PUSH == 0
+    }
+
     /// Sequence space: payload and FIN.
     #[inline(always)]
     pub(crate) fn space(&self) -> u32 {
@@ -195,23 +201,41 @@ impl SendQueue {
     /// Remove everything before `ack`. Returns when the newest removed piece that was sent only
     /// once was sent.
     /// RFC 2018 8-a.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn acknowledge(&mut self, ack: SeqNumber, pool: &mut Pool) -> Option<Instant> {
-        let mut newest = None;
-        if self.sent == 1
-            && let Some(piece) = self.pieces.get_mut(0)
-            && piece.end() == ack
-            && piece.marks & !Piece::PUSH == 0
-        {
-            // Everything in flight: request-response traffic with one segment at a time.
-            newest = Some(piece.sent_at);
-            self.sent = 0;
-            if let Some(m) = piece.mbuf.take() {
-                pool.free(m);
-            }
-            self.pieces.drop_front(1);
-            return newest;
+        match self.sent {
+            0..=2 => self.acknowledge_few(ack, pool),
+            _ => self.acknowledge_many(ack, pool),
         }
+    }
+
+    /// The short steps where all in flight is acknowledged and sent once, one piece or two: traffic
+    /// of one segment at a time, of which every second brings an ACK.
+    #[inline(never)]
+    fn acknowledge_few(&mut self, ack: SeqNumber, pool: &mut Pool) -> Option<Instant> {
+        let count = self.sent as usize;
+        let last = self.pieces.get(count.wrapping_sub(1))?;
+        let newest = last.sent_at;
+        let is_first_ordinary = self.pieces.get(0).is_some_and(Piece::is_ordinary);
+        if last.end() != ack || !last.is_ordinary() || !is_first_ordinary {
+            return self.acknowledge_many(ack, pool);
+        }
+        if let Some(m) = self.pieces.get_mut(0).and_then(|piece| piece.mbuf.take()) {
+            pool.free(m);
+        }
+        if count > 1
+            && let Some(m) = self.pieces.get_mut(1).and_then(|piece| piece.mbuf.take())
+        {
+            pool.free(m);
+        }
+        self.sent = 0;
+        self.pieces.drop_front(count);
+        Some(newest)
+    }
+
+    #[inline(never)]
+    fn acknowledge_many(&mut self, ack: SeqNumber, pool: &mut Pool) -> Option<Instant> {
+        let mut newest = None;
         while self.sent > 0 {
             let run = self.pieces.run_mut(0, self.sent as usize);
             let whole = covered(run, ack);

@@ -37,8 +37,8 @@ pub fn has_many(tcb: &Tcb) -> bool {
     tcb.sendq.unsent_count() > 1
 }
 
-/// All that `tcb` has to send, if it is one segment and nothing about it is unusual: it is sent
-/// now. `None` says nothing: ask [`super::next`].
+/// Send what `tcb` has to send, if that is one ordinary segment. `None`: nothing is changed, use
+/// [`super::next`].
 #[inline(always)]
 pub fn alone(tcb: &mut Tcb, cx: &mut Cx) -> Option<Alone> {
     const UNUSUAL: u16 =
