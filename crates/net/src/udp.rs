@@ -232,10 +232,10 @@ impl UdpSocket {
         self.attempt(self.look_receive(into))
     }
 
-    /// Send a datagram, whole; waits while the device is full.
+    /// Send a datagram, whole, in fragments if the path carries less; waits while the device is full.
     ///
     /// # Errors
-    /// Unreachable, or longer than the link takes (the system's EMSGSIZE).
+    /// Unreachable, or longer than an IP packet can be (the system's EMSGSIZE).
     pub async fn send_to(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
         wait(self.net.shared(), Readiness::Room, self.look_send(data, to)).await
     }
@@ -251,7 +251,7 @@ impl UdpSocket {
     /// Send if there is room.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`], unreachable, or longer than the link takes.
+    /// [`io::ErrorKind::WouldBlock`], unreachable, or longer than an IP packet can be.
     pub fn try_send_to(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
         self.attempt(self.look_send(data, to))
     }
