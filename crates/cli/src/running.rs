@@ -27,6 +27,7 @@ pub(crate) enum Section {
     Sockets,
     Neighbours,
     Routes,
+    Frag,
     Drops,
     Counters,
     Limits,

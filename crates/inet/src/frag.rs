@@ -25,6 +25,7 @@ use mbuf::Mbuf;
 
 /// An incomplete datagram is dropped so long after its first fragment arrived: RFC 8200 section
 /// 4.5, and the least of what RFC 1122 section 3.3.2 recommends.
+/// RFC 1122 3.3.2-a.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What an ICMPv6 Parameter Problem is to say about a fragment (RFC 8200 section 4.5).

@@ -1,10 +1,10 @@
 //! Identifications of fragmented datagrams: not to be predicted, and not repeated soon.
 //!
 //! Called by: `stack/frag/output.rs`, for each datagram that it cuts. Packets that are not cut have
-//! none (RFC 6864 section 4.1). A flow's identifications are a permutation of the whole space, keyed
-//! by the secret and the flow, of a counter that some flows share: none comes again before the
-//! counter has gone round, and whoever sees those of one flow learns nothing of another's. RFC 6864
-//! section 4.3 (IPv4), RFC 7739 section 5 (IPv6).
+//! none (RFC 6864 section 4.1). A flow's identifications are a permutation of the whole space,
+//! keyed by the secret and the flow, of a counter that some flows share: none comes again before
+//! the counter has gone round, and whoever sees those of one flow learns nothing of another's. RFC
+//! 6864 section 4.3 (IPv4), RFC 7739 section 5 (IPv6).
 
 use core::net::{IpAddr, Ipv6Addr};
 

@@ -232,7 +232,8 @@ impl UdpSocket {
         self.attempt(self.look_receive(into))
     }
 
-    /// Send a datagram, whole, in fragments if the path carries less; waits while the device is full.
+    /// Send a datagram, in fragments if the path carries no packet that large; waits while the
+    /// device is full.
     ///
     /// # Errors
     /// Unreachable, or longer than an IP packet can be (the system's EMSGSIZE).

@@ -15,13 +15,14 @@ use inet::flow::Addrs;
 use inet::frag::{Datagram, Refused};
 use inet::icmp::Report;
 use inet::ip_input::{Part, ipv4_any, ipv6_any};
-use mbuf::{Flags, Mbuf};
+use mbuf::{Class, Flags, Mbuf};
 use tcp::Fate;
 use wire::{icmpv6, ipv4, ipv6};
 
 use crate::{Stack, icmp, local, rx};
 
 /// A fragment; `at` is where its IP header begins.
+/// RFC 1122 3.3.2-c.
 #[cold]
 pub(crate) fn input<A: Addrs>(
     stack: &mut Stack,
@@ -39,8 +40,8 @@ pub(crate) fn input<A: Addrs>(
     let core = &mut stack.core;
     core.cx.counters.add(Counter::FragmentsIn, 1);
     m.keep(at, (ip.transport_at + ip.transport_len) as usize);
-    if !core.cx.pool.owns(&m) {
-        // A stranger shall not keep a device's buffers for a minute.
+    // A stranger shall not keep a device's buffers for a minute, nor large ones for little data.
+    if !core.cx.pool.owns(&m) || m.tailroom() > m.len() + Class::K2.capacity() {
         m = own_copy(stack, &m)?;
     }
     let core = &mut stack.core;
@@ -103,7 +104,8 @@ fn refuse_nd<A: Addrs>(ip: &Ip<A>, m: &Mbuf, at: usize) -> Fate {
 }
 
 /// An IPv6 packet with extension headers that is no fragment of several: an atomic one is a packet
-/// by itself (RFC 6946 section 4), but not for neighbour discovery.
+/// by itself, but not for neighbour discovery.
+/// RFC 6946 4-a.
 pub(crate) fn check_atomic<A: Addrs>(ip: &Ip<A>, m: &Mbuf, at: usize) -> Fate {
     let packet = m.as_slice().get(at..).unwrap_or_default();
     match ipv6::has_fragment_header(packet) {

@@ -172,7 +172,7 @@ pub fn upper_layer(payload: &[u8], next_header: u8) -> Result<(u8, usize), DropR
 }
 
 /// Does `data`, which begins with a `next_header`, hold all extension headers and the whole header
-/// of TCP, UDP or ICMPv6 behind them? The first fragment of a datagram must (RFC 7112 section 4).
+/// of TCP, UDP or ICMPv6 behind them? The first fragment of a datagram must (RFC 7112 section 5).
 /// Only lengths are looked at: [`upper_layer`] checks what the headers say.
 pub fn has_all_headers(data: &[u8], mut next_header: u8) -> bool {
     let mut at = 0;

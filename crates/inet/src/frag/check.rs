@@ -47,7 +47,7 @@ pub(super) fn fragment<A: Addrs>(
         true => ipv6::has_all_headers(data, ip.protocol),
         false => ipv6::has_transport_header(data, ip.protocol),
     };
-    // RFC 7112 4-a, RFC 8200 4.5-f.
+    // RFC 7112 5-a, RFC 8200 4.5-f.
     if part.begin == 0 && !has_headers {
         return Err((DropReason::FragmentHeaders, problem(3, 0)));
     }

@@ -17,6 +17,8 @@ impl Datagram {
     /// # Errors
     /// [`DropReason::MbufExhausted`]; [`DropReason::FragmentTooBig`] if the first fragment's
     /// headers make it longer than a length field can say.
+    ///
+    /// RFC 8200 4.5-b.
     pub fn join(self, pool: &mut Pool) -> Result<Mbuf, DropReason> {
         let joined = self.copied(pool);
         pool.free_all(self.pieces.into_iter().map(|piece| piece.m));

@@ -204,6 +204,21 @@ fn a_write_of_8_kb_leaves_as_six_fragments_back_to_back() {
     }
 }
 
+/// A burst that is too full for all fragments leaves before them.
+#[test]
+fn fragments_have_a_burst_of_their_own_if_need_be() {
+    let mut bench = bench(IpVersion::V4);
+    let (udp, remote) = socket(&mut bench);
+    for _ in 0..60 {
+        bench.stack.udp_send(udp, remote, b"before", NOW).expect("sent");
+    }
+    assert_eq!(bench.stack.counters().of(Counter::TxFrames), 0, "they wait for a flush");
+    bench.stack.udp_send(udp, remote, &pattern(8_192), NOW).expect("sent");
+    assert_eq!(bench.stack.counters().of(Counter::TxFrames), 60);
+    assert_eq!(bench.sent().len(), 66);
+    assert_eq!(bench.stack.counters().of(Counter::TxBursts), 2);
+}
+
 /// Whole until its neighbour's link address is known, although the pending queue holds three
 /// packets.
 #[test]

@@ -9,7 +9,7 @@ fn cut(begin: usize, more: bool, len: usize) -> Cut {
     Cut { begin, more, data: pattern(len) }
 }
 
-/// RFC 8200 4.5-d, RFC 8200 4.5-e, RFC 8200 4.5-f, RFC 7112 4-a.
+/// RFC 8200 4.5-d, RFC 8200 4.5-e, RFC 8200 4.5-f, RFC 7112 5-a.
 #[test]
 fn a_fragment_that_is_wrong_by_itself_is_refused() {
     let v6_says = |code, pointer| Some(Problem { code, pointer });
@@ -65,7 +65,7 @@ fn a_fragment_that_is_wrong_by_itself_is_refused() {
 }
 
 /// The first fragment must hold extension headers as well.
-/// RFC 7112 4-a.
+/// RFC 7112 5-a.
 #[test]
 fn a_chain_of_headers_that_ends_behind_the_first_fragment_is_refused() {
     let options = |next: u8, units: u8| {
