@@ -21,6 +21,10 @@ use wire::{icmpv6, ipv4, ipv6};
 
 use crate::{Stack, icmp, local, rx};
 
+/// While less is held, buffers of others are held as they are: a datagram of 64 KB that arrives
+/// without a gap is copied once, when it is complete.
+const LENT_BYTES: usize = 128 << 10;
+
 /// A fragment; `at` is where its IP header begins.
 /// RFC 1122 3.3.2-c.
 #[cold]
@@ -41,7 +45,8 @@ pub(crate) fn input<A: Addrs>(
     core.cx.counters.add(Counter::FragmentsIn, 1);
     m.keep(at, (ip.transport_at + ip.transport_len) as usize);
     // A stranger shall not keep a device's buffers for a minute, nor large ones for little data.
-    if !core.cx.pool.owns(&m) || m.tailroom() > m.len() + Class::K2.capacity() {
+    let is_lent = !core.cx.pool.owns(&m) && stack.frags.bytes() >= LENT_BYTES;
+    if is_lent || m.tailroom() > m.len() + Class::K2.capacity() {
         m = own_copy(stack, &m)?;
     }
     let core = &mut stack.core;

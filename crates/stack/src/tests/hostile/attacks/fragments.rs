@@ -74,6 +74,7 @@ fn fragment_smack_cve_2018_5391_and_rose() {
         let bytes = s.bench.stack.frags.bytes();
         assert!(bytes <= s.bench.stack.budget().of(Limit::FragmentBytesPerSource), "{bytes}");
         assert!(s.held_bytes() < 8 << 20);
+        assert!(s.bench.peers_buffers_out() < 80, "the device has its buffers back");
         // Rose: the first and the last of the largest, nothing between.
         let ends = |id| {
             let last = fragment(&whole, id, 65_000, &pattern(100), false);
