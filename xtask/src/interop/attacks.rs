@@ -142,8 +142,8 @@ attacks! {
     BY_THC "atk6-implementation6": "no harm",
         ["ipv6_extension_header"], not [],
         [Tool("atk6-implementation6 -p ws0 fd09::2", 8)];
-    BY_THC "atk6-fragmentation6": "no harm",
-        ["ipv6_extension_header|ip_protocol_unknown"], not [],
+    BY_THC "atk6-fragmentation6": "overlaps dropped whole",
+        ["fragment_overlap"], not [],
         [Tool("atk6-fragmentation6 -p -n 1 ws0 fd09::2", 6)];
     BY_THC "atk6-randicmp6": "no harm",
         ["icmp_unhandled"], not [], [Tool("atk6-randicmp6 -p ws0 fd09::2", 5)];

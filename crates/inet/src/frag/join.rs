@@ -40,9 +40,10 @@ impl Datagram {
         let length = u16::try_from(length).map_err(|_| DropReason::FragmentTooBig)?;
         let mut m = pool.alloc(kept + self.data_len()).ok_or(DropReason::MbufExhausted)?;
         m.append(&headers[..kept]);
-        self.pieces.iter().for_each(|piece| {
-            m.append(piece.data());
-        });
+        for piece in &self.pieces {
+            let data = piece.data();
+            m.put(data.len(), |to| mbuf::copy(data, to)).ok_or(DropReason::MbufExhausted)?;
+        }
         if let Some(header) = m.headers_mut(kept) {
             match is_v6 {
                 true => repair_v6(header, &headers[kept..], length, self.is_ce()),
