@@ -56,6 +56,17 @@ limits! {
     SackRanges "sack_ranges" 16_384
         "ranges of a connection's data that the peer holds out of order";
     UdpQueueBytes "udp_queue_bytes" 262_144 "bytes waiting in one UDP socket";
+    FragmentBytes "fragment_bytes" 4_194_304
+        "bytes of buffers that fragments of incomplete datagrams hold; the oldest datagram is \
+         evicted";
+    FragmentBytesPerSource "fragment_bytes_per_source" 1_048_576
+        "the same for one source: an IPv4 address, or an IPv6 network of 64 bits";
+    FragmentDatagrams "fragment_datagrams" 1_024
+        "incomplete datagrams; the oldest is evicted";
+    FragmentDatagramsPerSource "fragment_datagrams_per_source" 128
+        "the same for one source";
+    FragmentsPerDatagram "fragments_per_datagram" 256
+        "fragments of one datagram; a datagram of more is dropped";
     NeighbourQueue "neighbour_queue" 3
         "packets in the pending queue of one neighbour; the oldest is dropped";
     NeighbourQueueTotal "neighbour_queue_total" 512

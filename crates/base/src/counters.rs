@@ -72,6 +72,11 @@ counters! {
     TcpResetsOut "tcp_resets_out" "RSTs sent";
     DemuxHit "demux_hit" "segments whose connection was in the flow cache";
     DemuxMiss "demux_miss" "segments whose connection had to be looked up";
+    FragmentsIn "fragments_in" "fragments received for this host";
+    FragmentsJoined "fragments_joined" "fragments received that became part of a datagram";
+    DatagramsReassembled "datagrams_reassembled" "datagrams reassembled from fragments";
+    DatagramsFragmented "datagrams_fragmented" "datagrams sent in fragments";
+    FragmentsOut "fragments_out" "fragments sent";
     UdpIn "udp_in" "UDP datagrams delivered";
     UdpOut "udp_out" "UDP datagrams sent";
     IcmpEchoReplies "icmp_echo_replies" "echo requests answered";

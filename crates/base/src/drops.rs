@@ -35,6 +35,7 @@ drop_reasons! {
     ArpUnsolicited "arp_unsolicited" "ARP reply without a request";
     NdNotForUs "nd_not_for_us" "neighbour solicitation for another host's address";
     NdUnsolicited "nd_unsolicited" "neighbour advertisement without a solicitation";
+    NdFragmented "nd_fragmented" "neighbour discovery message in fragments (RFC 6980)";
     NeighbourRateLimited "neighbour_rate_limited"
         "ARP or ND request or reply suppressed by the rate limit";
     NeighbourConflict "neighbour_conflict" "another station uses our address";
@@ -45,19 +46,31 @@ drop_reasons! {
     Ipv4HeaderLength "ipv4_header_length" "header length below 20 or past the packet";
     Ipv4TotalLength "ipv4_total_length" "total length below the header's or past the frame";
     Ipv4Checksum "ipv4_checksum" "IPv4 header checksum wrong";
-    Ipv4Fragment "ipv4_fragment" "fragment, and reassembly is off";
     Ipv4SourceRoute "ipv4_source_route" "source route option (RFC 7126)";
     Ipv4Options "ipv4_options" "options malformed";
     Ipv6Short "ipv6_short" "IPv6 packet shorter than its header";
     Ipv6Version "ipv6_version" "version field is not 6";
     Ipv6PayloadLength "ipv6_payload_length" "payload length past the frame";
     Ipv6ExtensionHeader "ipv6_extension_header" "extension header that is not supported";
+    FragmentMalformed "fragment_malformed"
+        "fragment without data, or not the last and no multiple of 8 bytes";
+    FragmentTooBig "fragment_too_big" "fragment that ends past 65,535 bytes (ping of death)";
+    FragmentHeaders "fragment_headers" "first fragment without all headers (RFC 7112, RFC 1858)";
+    FragmentOverlap "fragment_overlap" "fragments of a datagram in which two overlap (RFC 5722)";
+    FragmentContradiction "fragment_contradiction"
+        "fragments of a datagram that disagree about its end or its ECN field";
+    FragmentDuplicate "fragment_duplicate" "copy of a fragment that is held";
+    FragmentLimit "fragment_limit" "fragments of a datagram that has too many";
+    FragmentOfDropped "fragment_of_dropped" "fragment of a datagram that was dropped before";
+    FragmentEvicted "fragment_evicted" "fragments of the oldest datagrams, evicted at a limit";
+    FragmentTimeout "fragment_timeout" "fragments of a datagram that was not complete in time";
     IpMartianSource "ip_martian_source" "source that cannot be a host on this link";
     IpNotForUs "ip_not_for_us" "destination is not ours and forwarding is off";
     IpProtocolUnknown "ip_protocol_unknown" "no handler for the protocol";
     IpNoRoute "ip_no_route" "no route to the destination";
     IpNoNeighbour "ip_no_neighbour" "next hop does not answer: no link address";
-    IpTooBig "ip_too_big" "larger than the link's MTU and not to be fragmented";
+    IpTooBig "ip_too_big"
+        "larger than an IP packet can be, or than the MTU and not to be fragmented";
     IcmpMalformed "icmp_malformed" "ICMP message short or with a wrong checksum";
     IcmpUnhandled "icmp_unhandled" "ICMP type that is not handled";
     IcmpRateLimited "icmp_rate_limited"

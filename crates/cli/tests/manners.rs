@@ -21,7 +21,7 @@ fn a_bad_command_line_says_what_to_do_and_exits_with_2() {
         (&["ttcp", "--seconds", "-1"], "--help"),
         (&["ttcp", "--threads", "3"], "1..=2"),
         (&["ttcp", "-l", "0"], "64 MB"),
-        (&["ttcp", "-u", "-l", "1473"], "1472"),
+        (&["ttcp", "-u", "-l", "65508"], "65507"),
         (&["ttcp", "-u", "--file", "x"], "cannot be used with"),
         (&["ttcp", "--switch", "warp=off"], "fused-sum"),
         (&["ttcp", "--switch", "predict"], "NAME=off"),

@@ -149,6 +149,9 @@ fn datagrams_that_arrive_and_those_lost_add_up() {
         &["--bytes", "20M"][..],
         &["--bytes", "20M", "-6", "--mtu", "65535"],
         &["--bytes", "1M", "-l", "4"],
+        // In fragments.
+        &["--bytes", "20M", "-l", "8K"],
+        &["--bytes", "20M", "-6", "-l", "65527"],
         &["--bytes", "20M", "--threads", "2"],
         &["--bytes", "1001", "-l", "1000"],
         &["--bytes", "0"],

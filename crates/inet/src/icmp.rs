@@ -11,6 +11,7 @@ use wire::{icmp as v4, icmpv6 as v6, ipv4, ipv6};
 
 use crate::Ip;
 use crate::flow::Addrs;
+use crate::frag::Problem;
 
 const V4_ECHO_REQUEST: u8 = 8;
 const V4_ECHO_REPLY: u8 = 0;
@@ -178,9 +179,17 @@ pub fn quoted(packet: &[u8], version: IpVersion) -> Result<Quoted<'_>, DropReaso
             let h = ipv6::Header::parse_quoted(packet).map_err(malformed)?;
             let (src, dst) = (IpAddr::V6(h.src), IpAddr::V6(h.dst));
             let total_len = ipv6::HEADER_LEN + usize::from(h.payload_len);
-            // We send no extension headers: a packet that has some is not ours.
             let transport = packet.get(ipv6::HEADER_LEN..).unwrap_or_default();
-            Ok(Quoted { src, dst, protocol: h.next_header, total_len, transport })
+            // Fragment headers are all that we send: what has others was not ours.
+            if h.next_header != ipv6::FRAGMENT {
+                return Ok(Quoted { src, dst, protocol: h.next_header, total_len, transport });
+            }
+            let fragment = ipv6::Fragment::parse(transport).map_err(malformed)?;
+            if fragment.fragment_offset != 0 {
+                return Err(DropReason::IcmpMalformed);
+            }
+            let transport = transport.get(ipv6::Fragment::LEN..).unwrap_or_default();
+            Ok(Quoted { src, dst, protocol: fragment.next_header, total_len, transport })
         }
     }
 }
@@ -242,6 +251,38 @@ pub fn quote_len(version: IpVersion, packet_len: usize) -> usize {
         IpVersion::V6 => V6_ERROR_MAX - ipv6::HEADER_LEN - HEADER_LEN,
     };
     packet_len.min(most)
+}
+
+/// An error that a host sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// The packet was not delivered.
+    Unreachable(Unreachable),
+    /// The other fragments of its datagram did not come in time.
+    ReassemblyTime,
+    /// The fragment is wrong; over IPv6 alone.
+    Problem(Problem),
+}
+
+/// Write the header of a report in front of its quotation, which is in `message` already.
+pub fn report(message: &mut [u8], what: Report, src: IpAddr, dst: IpAddr) {
+    /// Fragment reassembly time exceeded, in both versions.
+    const IN_REASSEMBLY: u8 = 1;
+    match (what, src, dst) {
+        (Report::Unreachable(why), ..) => error(message, why, src, dst),
+        (Report::ReassemblyTime, IpAddr::V6(src), IpAddr::V6(dst)) => {
+            v6::Header::TimeExceeded { code: IN_REASSEMBLY }.emit(message, src, dst);
+        }
+        (Report::ReassemblyTime, ..) => {
+            v4::Header::TimeExceeded { code: IN_REASSEMBLY }.emit(message);
+        }
+        (Report::Problem(Problem { code, pointer }), IpAddr::V6(src), IpAddr::V6(dst)) => {
+            v6::Header::ParameterProblem { code, pointer }.emit(message, src, dst);
+        }
+        (Report::Problem(Problem { code, pointer }), ..) => {
+            v4::Header::ParameterProblem { code, pointer: pointer as u8 }.emit(message);
+        }
+    }
 }
 
 /// Write the header of an error into `message`, which holds the quoted packet already.

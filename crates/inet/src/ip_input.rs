@@ -43,23 +43,35 @@ pub fn ipv4_plain(packet: &[u8]) -> Option<Ip<V4Addrs>> {
     })
 }
 
-/// Check any IPv4 header. Fragments are refused.
+/// Which part of a datagram a fragment carries; `transport_at` and `transport_len` of its [`Ip`]
+/// are those of its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Identification: 16 bits over IPv4, 32 over IPv6.
+    pub id: u32,
+    /// Offset of its data in the datagram, in bytes, a multiple of 8.
+    pub begin: u32,
+    /// Not the last.
+    pub more: bool,
+}
+
+/// Check any IPv4 header; with its [`Part`] if the packet is a fragment.
 ///
 /// # Errors
-/// As [`ipv4::Header::parse`], and [`DropReason::Ipv4Fragment`].
-pub fn ipv4_any(packet: &[u8]) -> Result<Ip<V4Addrs>, DropReason> {
+/// As [`ipv4::Header::parse`].
+pub fn ipv4_any(packet: &[u8]) -> Result<(Ip<V4Addrs>, Option<Part>), DropReason> {
     let h = ipv4::Header::parse(packet)?;
-    if h.is_fragment() {
-        return Err(DropReason::Ipv4Fragment);
-    }
-    Ok(Ip {
+    let ip = Ip {
         addrs: V4Addrs::of(h.src, h.dst),
         transport_at: h.header_len as u32,
         transport_len: u32::from(h.total_len) - h.header_len as u32,
         protocol: h.protocol,
         tos: h.tos,
         ttl: h.ttl,
-    })
+    };
+    let begin = u32::from(h.fragment_offset);
+    let part = Part { id: u32::from(h.id), begin, more: h.more_fragments };
+    Ok((ip, h.is_fragment().then_some(part)))
 }
 
 /// Parse the common IPv6 header: TCP, UDP or ICMPv6 follows it directly. After `None` call
@@ -71,16 +83,23 @@ pub fn ipv6_plain(packet: &[u8]) -> Option<Ip<V6Addrs>> {
     plain.then(|| with_upper_layer(&h, h.next_header, 0))
 }
 
-/// Check any IPv6 header and walk its extension headers.
+/// Check any IPv6 header and walk its extension headers; with its [`Part`] if the packet is a
+/// fragment, whose protocol is the next header of its fragment header.
 ///
 /// # Errors
 /// As [`ipv6::Header::parse`] and [`ipv6::upper_layer`].
-pub fn ipv6_any(packet: &[u8]) -> Result<Ip<V6Addrs>, DropReason> {
+pub fn ipv6_any(packet: &[u8]) -> Result<(Ip<V6Addrs>, Option<Part>), DropReason> {
     let h = ipv6::Header::parse(packet)?;
     let end = ipv6::HEADER_LEN + usize::from(h.payload_len);
     let payload = packet.get(ipv6::HEADER_LEN..end).unwrap_or_default();
     let (protocol, offset) = ipv6::upper_layer(payload, h.next_header)?;
-    Ok(with_upper_layer(&h, protocol, offset))
+    if protocol != ipv6::FRAGMENT {
+        return Ok((with_upper_layer(&h, protocol, offset), None));
+    }
+    let fragment = ipv6::Fragment::parse(payload.get(offset..).unwrap_or_default())?;
+    let ip = with_upper_layer(&h, fragment.next_header, offset + ipv6::Fragment::LEN);
+    let begin = u32::from(fragment.fragment_offset);
+    Ok((ip, Some(Part { id: fragment.id, begin, more: fragment.more_fragments })))
 }
 
 #[inline(always)]

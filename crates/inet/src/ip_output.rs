@@ -244,6 +244,11 @@ impl HeaderTemplate {
         false
     }
 
+    /// Link and IP header, lengths and checksum left open.
+    pub fn headers(&self) -> &[u8] {
+        &self.bytes[..self.len()]
+    }
+
     /// Bytes of link header.
     pub fn link_len(&self) -> usize {
         usize::from(self.link_len)

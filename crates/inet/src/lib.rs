@@ -6,7 +6,9 @@
 
 pub mod ether;
 pub mod flow;
+pub mod frag;
 pub mod icmp;
+pub mod ident;
 pub mod ip_input;
 pub mod ip_output;
 pub mod nd;
@@ -15,6 +17,8 @@ pub mod route;
 pub mod udp;
 
 pub use flow::FlowKey;
+pub use frag::Fragments;
+pub use ident::Identifications;
 pub use ip_input::Ip;
 pub use ip_output::HeaderTemplate;
 pub use neighbour::Neighbours;

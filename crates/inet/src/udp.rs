@@ -47,15 +47,30 @@ pub fn udp_output(
     pseudo: Sum,
     ladder: Option<Ladder>,
 ) -> Result<(), DropReason> {
-    let length = u16::try_from(m.len() + udp::HEADER_LEN).map_err(|_| DropReason::IpTooBig)?;
-    let payload = ladder.map_or(Sum::ZERO, |ladder| ladder.sum(m.as_slice()));
-    let buf = m.prepend(udp::HEADER_LEN).ok_or(DropReason::IpTooBig)?;
-    let mut header = udp::Header { src_port: ports.0, dst_port: ports.1, length, checksum: [0, 0] };
-    header.emit(buf);
-    if let Some(ladder) = ladder {
-        let sum = pseudo.plus(Sum::of_be16(length)).plus(ladder.sum(buf)).plus(payload);
-        header.checksum = udp::checksum_field(sum);
-        header.emit(buf);
-    }
+    let header = header_for(m.as_slice(), ports, pseudo, ladder)?;
+    m.prepend(udp::HEADER_LEN).ok_or(DropReason::IpTooBig)?.copy_from_slice(&header);
     Ok(())
+}
+
+/// The UDP header of a payload that is elsewhere; arguments as of [`udp_output`].
+///
+/// # Errors
+/// [`DropReason::IpTooBig`] past 65,535 bytes.
+pub fn header_for(
+    payload: &[u8],
+    ports: (u16, u16),
+    pseudo: Sum,
+    ladder: Option<Ladder>,
+) -> Result<[u8; udp::HEADER_LEN], DropReason> {
+    let length = payload.len() + udp::HEADER_LEN;
+    let length = u16::try_from(length).map_err(|_| DropReason::IpTooBig)?;
+    let mut bytes = [0; udp::HEADER_LEN];
+    let mut header = udp::Header { src_port: ports.0, dst_port: ports.1, length, checksum: [0, 0] };
+    header.emit(&mut bytes);
+    if let Some(ladder) = ladder {
+        let sum = pseudo.plus(Sum::of_be16(length)).plus(ladder.sum(&bytes));
+        header.checksum = udp::checksum_field(sum.plus(ladder.sum(payload)));
+        header.emit(&mut bytes);
+    }
+    Ok(bytes)
 }

@@ -234,10 +234,11 @@ impl UdpSocket {
         self.attempt(self.look_receive(into))
     }
 
-    /// Send one datagram; waits while the device is full.
+    /// Send a datagram, in fragments if the path carries no packet that large; waits while the
+    /// device is full.
     ///
     /// # Errors
-    /// Unreachable, or longer than the link's MTU allows (the system's EMSGSIZE).
+    /// Unreachable, or longer than an IP packet can be (the system's EMSGSIZE).
     pub async fn send_to(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
         wait(self.net.shared(), Readiness::Room, self.look_send(data, to)).await
     }
@@ -253,7 +254,7 @@ impl UdpSocket {
     /// Send without waiting.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`], unreachable, or longer than the link's MTU allows.
+    /// [`io::ErrorKind::WouldBlock`], unreachable, or longer than an IP packet can be.
     pub fn try_send_to(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
         self.attempt(self.look_send(data, to))
     }

@@ -240,7 +240,7 @@ fn datagrams() {
             server.send_to(&buf[..len], from).await.unwrap();
             assert_eq!(client.recv_from(&mut buf).await.unwrap(), (100, ends.to));
         }
-        let too_long = client.send_to(&[0; 2000], ends.to).await.unwrap_err();
+        let too_long = client.send_to(&[0; 65_508], ends.to).await.unwrap_err();
         // The same error as the kernel's, with the number of this system.
         let kernel = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let theirs = kernel.send_to(&[0; 65_508], kernel.local_addr().unwrap()).unwrap_err();

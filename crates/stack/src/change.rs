@@ -65,6 +65,7 @@ impl Stack {
         let device = self.ports.remove(id)?;
         self.routes.forget_port(id.0);
         self.neighbours.forget_port(id.0);
+        self.frags.forget_port(id.0, &mut self.core.drops);
         resolve::act(self);
         Some(device)
     }

@@ -9,7 +9,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use base::{Counter, DropReason, IpVersion, Limit, Mss, Mtu, Owner, SeqNumber};
 use inet::flow::Addrs;
-use inet::icmp::{self, ErrorKind, Message, Quoted, Unreachable};
+use inet::icmp::{self, ErrorKind, Message, Quoted, Report, Unreachable};
 use inet::ip_input::is_martian_source;
 use inet::{FlowKey, Ip};
 use mbuf::{Flags as MbufFlags, Mbuf};
@@ -161,9 +161,8 @@ fn tcp_error(why: Unreachable) -> tcp::Error {
     }
 }
 
-/// Send port or protocol unreachable to the sender of a packet, whole in `m` from `at` on; within
-/// the rate limit, and never in answer to a group, an error, or who cannot be a host (RFC 1122
-/// section 3.2.2, RFC 4443 section 2.4(e)). The packet's own drop has been named by who calls this.
+/// Send port or protocol unreachable to the sender of a packet, whole in `m` from `at` on. The
+/// packet's own drop has been named by who calls this.
 #[cold]
 pub(crate) fn refuse<A: Addrs>(
     stack: &mut Stack,
@@ -172,17 +171,31 @@ pub(crate) fn refuse<A: Addrs>(
     at: usize,
     why: Unreachable,
 ) {
-    let to_group = stack.ports.get(m.in_port()).is_none_or(|port| port.local.is_group(ip.dst()));
-    if to_group || m.has(MbufFlags::LINK_GROUP) || is_martian_source(ip.src()) {
+    let packet_len = ip.transport_at as usize + ip.transport_len as usize;
+    let packet = m.as_slice().get(at..at + packet_len).unwrap_or_default();
+    report(stack, m, packet, (ip.dst(), ip.src()), Report::Unreachable(why));
+}
+
+/// Send an error about `packet`, which came in `m`, from its destination to its source; within the
+/// rate limit, and never in answer to a group, an error, or who cannot be a host (RFC 1122 section
+/// 3.2.2, RFC 4443 section 2.4(e)).
+#[cold]
+pub(crate) fn report(
+    stack: &mut Stack,
+    m: &Mbuf,
+    packet: &[u8],
+    (src, dst): (IpAddr, IpAddr),
+    what: Report,
+) {
+    let to_group = stack.ports.get(m.in_port()).is_none_or(|port| port.local.is_group(src));
+    if to_group || m.has(MbufFlags::LINK_GROUP) || is_martian_source(dst) {
         return;
     }
     let core = &mut stack.core;
     if !stack.icmp_errors.admits(Limit::IcmpErrorsPerSecond, core.cx.now, &mut core.cx.budget) {
         return;
     }
-    let version = IpVersion::of(&ip.src());
-    let packet_len = ip.transport_at as usize + ip.transport_len as usize;
-    let packet = m.as_slice().get(at..at + packet_len).unwrap_or_default();
+    let version = IpVersion::of(&src);
     let quote = &packet[..icmp::quote_len(version, packet.len())];
     let Some(mut answer) = core.cx.pool.copy_of(quote) else {
         return core.drops.count(DropReason::MbufExhausted);
@@ -191,10 +204,10 @@ pub(crate) fn refuse<A: Addrs>(
         return core.drops.count(DropReason::MbufExhausted);
     }
     if let Some(message) = answer.as_mut_slice() {
-        icmp::error(message, why, ip.dst(), ip.src());
+        icmp::report(message, what, src, dst);
     }
     let protocol = if version == IpVersion::V4 { ipv4::ICMP } else { ipv6::ICMPV6 };
-    let (local, remote) = (SocketAddr::new(ip.dst(), 0), SocketAddr::new(ip.src(), 0));
+    let (local, remote) = (SocketAddr::new(src, 0), SocketAddr::new(dst, 0));
     let settings = IpSettings::default();
     let sent = resolve::route(stack, local, remote, protocol, &Owner::program(), settings)
         .and_then(|egress| resolve::send(stack, &egress, answer));

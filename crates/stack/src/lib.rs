@@ -16,6 +16,7 @@ mod event;
 mod flow_cache;
 mod flows;
 mod follow;
+mod frag;
 mod icmp;
 mod idle;
 #[cfg(feature = "internals")]
@@ -68,7 +69,7 @@ use base::{
 };
 use core::net::IpAddr;
 use device::Device;
-use inet::{Neighbours, Routes};
+use inet::{Fragments, Identifications, Neighbours, Routes};
 use mbuf::Pool;
 use wire::checksum::Ladder;
 
@@ -114,6 +115,8 @@ pub struct Stack {
     pub(crate) routes: Routes,
     pub(crate) neighbours: Neighbours,
     pub(crate) resolving: resolve::Resolving,
+    pub(crate) frags: Fragments,
+    pub(crate) ids: Identifications,
     pub(crate) pings: socket::ping::PingSockets,
     pub(crate) wheel: Wheel,
     pub(crate) release: Release,
@@ -170,6 +173,8 @@ impl Stack {
             routes: Routes::default(),
             neighbours: Neighbours::default(),
             resolving: resolve::Resolving::default(),
+            frags: Fragments::default(),
+            ids: Identifications::default(),
             pings: socket::ping::PingSockets::default(),
             wheel: Wheel::default(),
             release: Release::default(),
@@ -230,6 +235,10 @@ impl Stack {
             resolve::expire(self);
             work += 1;
         }
+        if self.frags.next_deadline() <= self.core.cx.now {
+            frag::expire(self);
+            work += 1;
+        }
         tx::resume_blocked(self);
         tx::run(self);
         if work == 0 {
@@ -262,6 +271,7 @@ impl Stack {
     /// When [`Stack::poll`] wants to be called even if no frame comes.
     pub fn next_deadline(&self) -> Instant {
         let timers = self.wheel.next_deadline().min(self.connections.next_time_wait());
+        let timers = timers.min(self.frags.next_deadline());
         timers.min(self.release.next_departure()).min(self.neighbours.next_deadline())
     }
 

@@ -22,7 +22,7 @@ use wire::{arp, ether, ipv6};
 use crate::connections::Pcb;
 use crate::port::Port;
 use crate::socket::passive;
-use crate::{IpSettings, Stack, TcpHandle, icmp, tx};
+use crate::{IpSettings, Stack, TcpHandle, frag, icmp, tx};
 
 /// Waiting connections, and the rate limits of solicitations and advertisements.
 #[derive(Default)]
@@ -175,7 +175,7 @@ pub(crate) fn act(stack: &mut Stack) {
                     if let Some(dst) = frame.as_mut_slice().and_then(|b| b.get_mut(..6)) {
                         dst.copy_from_slice(&mac.0);
                     }
-                    tx::put(stack, key.0, frame);
+                    frag::output::put(stack, key.0, frame);
                 }
                 for handle in stack.resolving.waiting.remove(&key).unwrap_or_default() {
                     if let Some(pcb) = stack.connections.get_mut(handle) {

@@ -23,7 +23,7 @@ use crate::flows::Frames;
 use crate::follow::{self, At, Behind};
 use crate::local::for_us;
 use crate::socket::{passive, udp};
-use crate::{Stack, TcpHandle, icmp, no_connection, resolve, tx};
+use crate::{Stack, TcpHandle, frag, icmp, no_connection, resolve, tx};
 
 /// Bursts taken from one port before the others get their turn.
 const BURSTS_MAX: usize = 8;
@@ -220,19 +220,26 @@ fn frame(stack: &mut Stack, link: LinkKind, mac: MacAddr, following: bool, mut m
 /// RFC 9293 MUST-50.
 #[inline(never)]
 fn other_ipv4(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
-    let ip = ipv4_any(&m.as_slice()[at..])?;
-    transport(stack, ip, m, at)
+    match ipv4_any(&m.as_slice()[at..])? {
+        (ip, None) => transport(stack, ip, m, at),
+        (ip, Some(part)) => frag::input(stack, ip, part, m, at),
+    }
 }
 
 #[inline(never)]
 fn other_ipv6(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
-    let ip = ipv6_any(&m.as_slice()[at..])?;
-    transport(stack, ip, m, at)
+    match ipv6_any(&m.as_slice()[at..])? {
+        (ip, None) => {
+            frag::check_atomic(&ip, &m, at)?;
+            transport(stack, ip, m, at)
+        }
+        (ip, Some(part)) => frag::input(stack, ip, part, m, at),
+    }
 }
 
 /// What is not plain TCP. `at` is where the IP header begins.
 #[inline(never)]
-fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at: usize) -> Fate {
+pub(crate) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at: usize) -> Fate {
     if ip.protocol == ipv4::TCP {
         return segment(stack, ip, m, at, false);
     }

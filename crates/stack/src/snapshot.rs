@@ -41,6 +41,21 @@ pub struct Snapshot {
     pub drops: u64,
 }
 
+/// What is held of incomplete datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FragmentsRow {
+    /// Datagrams, those included that were dropped and whose later fragments are refused.
+    pub datagrams: usize,
+    /// Fragments held.
+    pub fragments: usize,
+    /// Bytes of their buffers.
+    pub bytes: usize,
+    /// Sources that they are from: IPv4 addresses, IPv6 networks of 64 bits.
+    pub sources: usize,
+    /// Until the oldest datagram's time is up; `None` without any.
+    pub next_timeout: Option<Duration>,
+}
+
 /// One port.
 #[derive(Clone, Debug)]
 pub struct PortRow {
@@ -140,6 +155,18 @@ impl Stack {
             sockets: self.listeners.len() + self.udp.len(),
             pool_bytes: self.core.cx.pool.held_bytes(),
             drops: self.core.drops.total(),
+        }
+    }
+
+    /// What is held of incomplete datagrams, now.
+    pub fn fragments(&self) -> FragmentsRow {
+        let deadline = self.frags.next_deadline();
+        FragmentsRow {
+            datagrams: self.frags.len(),
+            fragments: self.frags.held(),
+            bytes: self.frags.bytes(),
+            sources: self.frags.sources(),
+            next_timeout: (!self.frags.is_empty()).then(|| deadline.since(self.core.cx.now)),
         }
     }
 

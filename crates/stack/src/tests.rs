@@ -6,6 +6,7 @@ mod craft;
 mod devices;
 mod flows;
 mod follow;
+mod frag;
 mod hostile;
 mod icmp;
 mod idle;

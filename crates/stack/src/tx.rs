@@ -23,7 +23,7 @@ use crate::port::Port;
 use crate::release::Release;
 use crate::stamp::Stamp;
 use crate::timers::Wheel;
-use crate::{Core, IpSettings, Stack, TcpHandle, path_mtu, resolve};
+use crate::{Core, IpSettings, Stack, TcpHandle, frag, path_mtu, resolve};
 
 /// Let every connection on the dirty list send what it has, then hand the bursts to the devices.
 pub(crate) fn run(stack: &mut Stack) {
@@ -440,11 +440,14 @@ pub(crate) fn echo_reply<A: Addrs>(
     let remote = SocketAddr::new(ip.src(), 0);
     let owner = base::Owner::program();
     let egress = resolve::route(stack, local, remote, ip.protocol, &owner, IpSettings::default())?;
-    let mut m = stack.core.cx.pool.copy_of(request.as_slice()).ok_or(DropReason::MbufExhausted)?;
-    if let Some(message) = m.as_mut_slice() {
-        inet::icmp::make_reply(message, IpVersion::of(&ip.src()) == IpVersion::V4);
-    }
-    resolve::send(stack, &egress, m)?;
+    let port = stack.ports.get(egress.port).ok_or(DropReason::TxNoPort)?;
+    let most = stack.path_mtus.mtu(ip.src(), port.limits.mtu, stack.core.cx.now);
+    let Some((header, data)) = request.as_slice().split_first_chunk() else {
+        return Err(DropReason::IcmpMalformed);
+    };
+    let mut header: [u8; inet::icmp::HEADER_LEN] = *header;
+    inet::icmp::make_reply(&mut header, IpVersion::of(&ip.src()) == IpVersion::V4);
+    frag::output::send(stack, &egress, &header, data, most)?;
     stack.core.cx.counters.add(Counter::IcmpEchoReplies, 1);
     Ok(())
 }

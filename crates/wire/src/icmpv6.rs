@@ -26,6 +26,11 @@ pub mod unreachable {
     pub const PORT: u8 = 4;
 }
 
+/// Is this the type of a neighbour discovery message, RFC 4861 section 4?
+pub const fn is_neighbour_discovery(kind: u8) -> bool {
+    matches!(kind, 133..=137)
+}
+
 /// A message by type. `parse` never returns [`Header::Other`] for a type and code that have a
 /// variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

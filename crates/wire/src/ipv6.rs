@@ -171,6 +171,54 @@ pub fn upper_layer(payload: &[u8], next_header: u8) -> Result<(u8, usize), DropR
     }
 }
 
+/// Does `data`, which begins with a `next_header`, hold all extension headers and the whole header
+/// of TCP, UDP or ICMPv6 behind them? The first fragment of a datagram must (RFC 7112 section 5).
+/// Only lengths are looked at: [`upper_layer`] checks what the headers say.
+pub fn has_all_headers(data: &[u8], mut next_header: u8) -> bool {
+    let mut at = 0;
+    for _ in 0..=EXTENSION_HEADERS_MAX {
+        let rest = data.get(at..).unwrap_or_default();
+        let len = match (next_header, rest) {
+            (FRAGMENT, _) => Fragment::LEN,
+            (HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS, [_, units, ..]) => {
+                (usize::from(*units) + 1) * 8
+            }
+            (HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS, _) => return false,
+            (protocol, rest) => return has_transport_header(rest, protocol),
+        };
+        match rest.get(..len) {
+            Some([next, ..]) => next_header = *next,
+            _ => return false,
+        }
+        at += len;
+    }
+    true
+}
+
+/// Has `packet`, whose headers [`upper_layer`] admitted, a fragment header among them?
+pub fn has_fragment_header(packet: &[u8]) -> bool {
+    let Ok(header) = Header::parse_quoted(packet) else { return false };
+    let (mut next_header, mut at) = (header.next_header, HEADER_LEN);
+    while let (HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS, Some(&[next, units])) =
+        (next_header, packet.get(at..at + 2))
+    {
+        next_header = next;
+        at += (usize::from(units) + 1) * 8;
+    }
+    next_header == FRAGMENT
+}
+
+/// Does `data` hold the whole header of `protocol`? Of a protocol that is unknown here, always.
+pub fn has_transport_header(data: &[u8], protocol: u8) -> bool {
+    match protocol {
+        crate::ipv4::TCP => {
+            data.get(12).is_some_and(|b| data.len() >= usize::from(b >> 4).max(5) * 4)
+        }
+        crate::ipv4::UDP | crate::ipv4::ICMP | ICMPV6 => data.len() >= 8,
+        _ => true,
+    }
+}
+
 #[cold]
 fn walk(payload: &[u8], mut next_header: u8) -> Result<(u8, usize), DropReason> {
     const REFUSED: DropReason = DropReason::Ipv6ExtensionHeader;

@@ -89,8 +89,8 @@ attacks! {
     BY_HPING "loose source route": "dropped, never answered",
         ["ipv4_source_route"], not [],
         [Tool("hping3 -n -q -I ws0 -S -p 7 --lsrr 10.9.0.1 -i u1000 -c 200 10.9.0.2", 5)];
-    BY_HPING "fragment flood": "dropped, nothing held",
-        ["ipv4_fragment"], not [],
+    BY_HPING "fragment flood": "held within limits, the oldest evicted",
+        ["fragments_in", "fragment_evicted|fragment_timeout"], not ["mbuf_exhausted"],
         [Tool("hping3 -n -q -I ws0 -1 -x -d 1000 -i u100 -c 5000 --rand-source 10.9.0.2", 5)];
     BY_HPING "smurf and fraggle by hping3": "no answer to everybody",
         ["icmp_unhandled|ip_not_for_us|udp_no_socket"], not ["icmp_echo_replies"],
@@ -125,8 +125,8 @@ attacks! {
         ["icmp_error_out_of_window"], not ["path_mtu_lowered"], [Python("icmp_forged")];
     BY_SCAPY "ICMP redirect, timestamp, mask": "no answer",
         ["icmp_unhandled"], not [], [Python("icmp_other")];
-    BY_SCAPY "overlapping, tiny and oversized fragments": "dropped, nothing held",
-        ["ipv4_fragment"], not [], [Python("fragments")];
+    BY_SCAPY "overlapping, tiny and oversized fragments": "dropped by name",
+        ["fragment_overlap", "fragment_too_big", "fragment_headers"], not [], [Python("fragments")];
     BY_SCAPY "scapy's fuzz()": "delivered or dropped by name",
         ["tcp_no_socket|tcp_listen_ack|tcp_options"], not [], [Python("fuzz")];
     BY_SCAPY "IPv6 routing header 0, chains, fragments": "dropped",
@@ -143,8 +143,8 @@ attacks! {
     BY_THC "atk6-implementation6": "no harm",
         ["ipv6_extension_header"], not [],
         [Tool("atk6-implementation6 -p ws0 fd09::2", 8)];
-    BY_THC "atk6-fragmentation6": "no harm",
-        ["ipv6_extension_header|ip_protocol_unknown"], not [],
+    BY_THC "atk6-fragmentation6": "overlaps dropped whole",
+        ["fragment_overlap"], not [],
         [Tool("atk6-fragmentation6 -p -n 1 ws0 fd09::2", 6)];
     BY_THC "atk6-randicmp6": "no harm",
         ["icmp_unhandled"], not [], [Tool("atk6-randicmp6 -p ws0 fd09::2", 5)];

@@ -7,7 +7,9 @@ use core::net::IpAddr;
 use serde_json::{Value, json};
 use wirespeed::snapshot::{ConnectionRow, Page, PortRow, SocketRow};
 use wirespeed::tcp::Repair;
-use wirespeed::{Budget, Instant, Limit, LinkKind, MacAddr, Route, Stack, Switch};
+use wirespeed::{
+    Budget, Counter, DropReason, Instant, Limit, LinkKind, MacAddr, Route, Stack, Switch,
+};
 
 /// A page's rows, and where the next page begins.
 pub(super) fn page<T>(page: Page<T>, row: impl Fn(&T) -> Value) -> (Value, Option<u64>) {
@@ -173,6 +175,33 @@ pub(super) fn route(r: &Route) -> Value {
         "port": r.port,
         "table": r.table,
     })
+}
+
+/// What is held of incomplete datagrams, then what was counted of fragments, all of it in one
+/// object.
+pub(super) fn fragments(stack: &Stack) -> Value {
+    let held = stack.fragments();
+    let mut all = json!({
+        "datagrams_held": held.datagrams,
+        "fragments_held": held.fragments,
+        "bytes_held": held.bytes,
+        "sources": held.sources,
+        "next_timeout_ms": held.next_timeout.map(wirespeed::Duration::as_millis),
+    });
+    let counters = [
+        Counter::FragmentsIn,
+        Counter::FragmentsJoined,
+        Counter::DatagramsReassembled,
+        Counter::DatagramsFragmented,
+        Counter::FragmentsOut,
+    ];
+    let counted = counters.map(|c| (c.name().to_owned(), json!(stack.counters().of(c))));
+    let drops = DropReason::ALL.iter().filter(|reason| reason.name().starts_with("fragment_"));
+    let dropped = drops.map(|&r| (r.name().to_owned(), json!(stack.drops().of(r))));
+    if let Some(all) = all.as_object_mut() {
+        all.extend(counted.into_iter().chain(dropped));
+    }
+    all
 }
 
 /// The stack's limits, with the `control_` ones taken from the control socket.

@@ -6,8 +6,9 @@ use wirespeed::Duration;
 
 use crate::outside;
 
-/// The largest payload of an echo request, in bytes: an IPv4 packet less its headers.
-const PAYLOAD_MAX: i64 = 65_507;
+/// The largest payload of an echo request, in bytes: over IPv6, whose header does not count. An
+/// IPv4 packet holds 20 less.
+const PAYLOAD_MAX: i64 = 65_527;
 
 /// The options.
 #[derive(clap::Args, Debug)]

@@ -115,7 +115,7 @@ impl Asker<'_> {
                 format!("none of our addresses is of {address}'s version: give another --addr A/B")
             }
             UdpError::Unsendable(DropReason::IpTooBig) => format!(
-                "{} bytes are more than one packet of this device carries: ask with a smaller -s",
+                "{} bytes are more than an IPv4 packet holds (65507): ask with a smaller -s",
                 self.args.size
             ),
             UdpError::Unsendable(reason) => {

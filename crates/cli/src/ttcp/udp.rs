@@ -57,7 +57,8 @@ pub(super) fn bound(plan: &Plan, left: &mut End, right: &mut End) -> Result<(Sen
 /// Has the device taken all datagrams? What it pushed back waits in the port.
 pub(super) fn all_left(end: &End) -> bool {
     let counters = end.stack.counters();
-    counters.of(Counter::TxFrames) >= counters.of(Counter::UdpOut)
+    let made = counters.of(Counter::UdpOut) + counters.of(Counter::FragmentsOut);
+    counters.of(Counter::TxFrames) + counters.of(Counter::DatagramsFragmented) >= made
 }
 
 impl Sender {

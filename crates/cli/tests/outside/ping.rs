@@ -17,8 +17,9 @@ pub(crate) const CASES: &[Case] = &[
 
 fn the_kernel_pings_us() {
     let mut host = Host::new();
-    for ours in OURS {
-        let command = ["-n", "-c", "3", "-i", "0.2", "-W", "5", ours];
+    for (ours, size) in OURS.iter().flat_map(|ours| [(ours, "56"), (ours, "3000"), (ours, "65000")])
+    {
+        let command = ["-n", "-c", "3", "-i", "0.2", "-W", "5", "-s", size, ours];
         let mut ping = Command::new("ping")
             .args(command)
             .stdout(Stdio::null())
@@ -48,11 +49,17 @@ fn text(output: &Output) -> String {
 
 fn we_ping_the_kernel() {
     set_up_tap();
-    for (option, kernel) in [("-4", KERNEL[0]), ("-6", KERNEL[1])] {
-        let output = wirespeed_ping(&[option, "-c", "3", "-i", "0.1", "-s", "1000", kernel]);
+    // The last two in fragments.
+    let sizes = [1_000, 3_000, 65_000];
+    for (option, kernel, size) in
+        sizes.iter().flat_map(|size| [("-4", KERNEL[0], size), ("-6", KERNEL[1], size)])
+    {
+        let arguments = [option, "-c", "3", "-i", "0.1", "-s", &size.to_string(), kernel];
+        let output = wirespeed_ping(&arguments);
         let text = text(&output);
         assert_eq!(output.status.code(), Some(0), "{text}{output:?}");
-        assert!(text.contains(&format!("1008 bytes from {kernel}: icmp_seq=3 ttl=64")), "{text}");
+        let last = format!("{} bytes from {kernel}: icmp_seq=3 ttl=64", size + 8);
+        assert!(text.contains(&last), "{text}");
         assert!(text.contains("3 packets transmitted, 3 received, 0% packet loss"), "{text}");
         assert!(text.contains("rtt min/avg/max/mdev = "), "{text}");
     }
@@ -75,7 +82,7 @@ fn cannot_be_tried() {
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     assert!(errors(&["-c", "1", "198.51.100.1"]).contains("--via GATEWAY"));
-    assert!(errors(&["-c", "1", "-s", "1473", KERNEL[0]]).contains("smaller -s"));
+    assert!(errors(&["-c", "1", "-s", "65508", KERNEL[0]]).contains("smaller -s"));
     assert!(errors(&["-c", "1", "--via", "198.51.100.1", KERNEL[0]]).contains("networks"));
     assert!(errors(&["-c", "0", KERNEL[0]]).contains("--help"));
 }

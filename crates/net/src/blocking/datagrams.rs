@@ -59,7 +59,7 @@ impl UdpSocket {
     /// Send one datagram; waits while the device is full.
     ///
     /// # Errors
-    /// Unreachable, or longer than the link's MTU allows.
+    /// Unreachable, or longer than an IP packet can be.
     pub fn send_to(&self, data: &[u8], to: SocketAddr) -> io::Result<usize> {
         let shared = self.socket.net().shared();
         self.mode.write(shared, Readiness::Room, self.socket.look_send(data, to))

@@ -14,6 +14,8 @@ mod ecn;
 #[cfg(target_os = "linux")]
 mod ends;
 #[cfg(target_os = "linux")]
+mod frag;
+#[cfg(target_os = "linux")]
 mod gone;
 #[cfg(target_os = "linux")]
 mod narrow;
@@ -23,7 +25,7 @@ mod urgent;
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
     let cases: &[&[testbed::Case]] =
-        &[cases::CASES, ecn::CASES, gone::CASES, narrow::CASES, urgent::CASES];
+        &[cases::CASES, ecn::CASES, frag::CASES, gone::CASES, narrow::CASES, urgent::CASES];
     #[cfg(not(target_os = "linux"))]
     let cases: &[&[testbed::Case]] = &[];
     testbed::in_namespaces(cases)

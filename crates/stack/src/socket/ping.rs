@@ -18,7 +18,7 @@ use tcp::Fate;
 use wire::{ipv4, ipv6};
 
 use crate::event::Event;
-use crate::{IpSettings, Stack, UdpError, resolve};
+use crate::{IpSettings, Stack, UdpError, frag, resolve};
 
 new_key_type! {
     /// An echo socket.
@@ -171,10 +171,11 @@ impl Stack {
     }
 
     /// Send an echo request with sequence number `seq` and `payload`; returns our address that it
-    /// was sent from. [`Event::Ping`] tells when something came of it.
+    /// was sent from. One that is larger than the path is known to carry leaves in fragments.
+    /// [`Event::Ping`] tells when something came of it.
     ///
     /// # Errors
-    /// [`UdpError`]: no route, larger than the MTU of link or path, or the device is full.
+    /// [`UdpError`]: no route, larger than an IP packet can be, or the device is full.
     pub fn ping_send(
         &mut self,
         handle: PingHandle,
@@ -187,9 +188,9 @@ impl Stack {
         let socket = self.pings.slots.get(handle).ok_or(UdpError::Closed)?;
         let (id, owner) = (socket.id, socket.owner.clone());
         let local = self.udp_source(remote, &owner)?;
-        let (protocol, ip_len) = match IpVersion::of(&remote) {
-            IpVersion::V4 => (ipv4::ICMP, ipv4::HEADER_LEN),
-            IpVersion::V6 => (ipv6::ICMPV6, ipv6::HEADER_LEN),
+        let protocol = match IpVersion::of(&remote) {
+            IpVersion::V4 => ipv4::ICMP,
+            IpVersion::V6 => ipv6::ICMPV6,
         };
         let ends = (SocketAddr::new(local, 0), SocketAddr::new(remote, 0));
         let egress = resolve::route(self, ends.0, ends.1, protocol, &owner, IpSettings::default())
@@ -197,9 +198,8 @@ impl Stack {
         let core = &mut self.core;
         let port =
             self.ports.get_mut(egress.port).ok_or(UdpError::Unsendable(DropReason::TxNoPort))?;
-        if ip_len + icmp::HEADER_LEN + payload.len()
-            > self.path_mtus.mtu(remote, port.limits.mtu, core.cx.now).bytes()
-        {
+        let most = self.path_mtus.mtu(remote, port.limits.mtu, core.cx.now);
+        if icmp::HEADER_LEN + payload.len() > frag::output::transport_max(remote) {
             return Err(UdpError::Unsendable(DropReason::IpTooBig));
         }
         if !port.has_room(&mut core.cx) {
@@ -209,7 +209,9 @@ impl Stack {
         let mut m = core.cx.pool.copy_of(payload).ok_or(exhausted)?;
         m.prepend(icmp::HEADER_LEN).ok_or(exhausted)?;
         icmp::echo_request(m.as_mut_slice().ok_or(exhausted)?, id, seq, local, remote);
-        resolve::send(self, &egress, m).map_err(UdpError::Unsendable)?;
+        let sent = frag::output::send(self, &egress, &[], m.as_slice(), most);
+        self.core.cx.pool.free(m);
+        sent.map_err(UdpError::Unsendable)?;
         self.core.cx.counters.add(Counter::IcmpEchoRequests, 1);
         Ok(local)
     }

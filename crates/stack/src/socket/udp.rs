@@ -17,7 +17,7 @@ use wire::ipv4;
 
 use crate::event::Event;
 use crate::snapshot::SocketRow;
-use crate::{Core, IpSettings, Stack, icmp, local, resolve};
+use crate::{Core, IpSettings, Stack, frag, icmp, local, resolve};
 
 new_key_type! {
     /// A UDP socket.
@@ -271,11 +271,12 @@ impl Stack {
         Some(datagram)
     }
 
-    /// Send a datagram, whole or not at all: IPv4 packets, too, are never cut on their way (RFC
-    /// 8900 says why fragmentation is fragile).
+    /// Send a datagram, up to 65,507 bytes over IPv4 and 65,527 over IPv6. One that is larger than
+    /// the path is known to carry leaves in fragments; any other may not be fragmented by routers
+    /// (RFC 8900 says why fragmentation is fragile).
     ///
     /// # Errors
-    /// [`UdpError`]; [`DropReason::IpTooBig`] also if the path is known to carry less.
+    /// [`UdpError`]; [`DropReason::IpTooBig`] past that, or for a broadcast beyond the MTU.
     pub fn udp_send(
         &mut self,
         handle: UdpHandle,
@@ -301,19 +302,26 @@ impl Stack {
         let path = self.path_mtus.mtu(remote.ip(), port.limits.mtu, core.cx.now);
         let told = narrow.filter(|&(ip, _, until)| ip == remote.ip() && core.cx.now < until);
         let most = told.map_or(path, |(_, mtu, _)| mtu.min(path));
-        if ip_len + wire::udp::HEADER_LEN + payload.len() > most.bytes() {
+        let len = wire::udp::HEADER_LEN + payload.len();
+        if len > frag::output::transport_max(remote.ip()) {
             return Err(UdpError::Unsendable(DropReason::IpTooBig));
         }
         if !port.has_room(&mut core.cx) {
             return Err(UdpError::WouldBlock);
         }
-        let mut m =
-            core.cx.pool.copy_of(payload).ok_or(UdpError::Unsendable(DropReason::MbufExhausted))?;
         let pseudo = inet::ip_input::pseudo_sum(local_ip, remote.ip(), ipv4::UDP);
         let ladder = core.cx.switches.on(Switch::ChecksumTx).then_some(core.cx.ladder);
-        inet::udp::udp_output(&mut m, (local_port, remote.port()), pseudo, ladder)
-            .and_then(|()| resolve::send(self, &egress, m))
-            .map_err(UdpError::Unsendable)?;
+        let ports = (local_port, remote.port());
+        let sent = if ip_len + len > most.bytes() {
+            inet::udp::header_for(payload, ports, pseudo, ladder)
+                .and_then(|header| frag::output::send(self, &egress, &header, payload, most))
+        } else {
+            let exhausted = UdpError::Unsendable(DropReason::MbufExhausted);
+            let mut m = core.cx.pool.copy_of(payload).ok_or(exhausted)?;
+            inet::udp::udp_output(&mut m, ports, pseudo, ladder)
+                .and_then(|()| resolve::send(self, &egress, m))
+        };
+        sent.map_err(UdpError::Unsendable)?;
         self.core.cx.counters.add(Counter::UdpOut, 1);
         Ok(())
     }

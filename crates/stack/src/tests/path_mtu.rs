@@ -3,11 +3,10 @@
 
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use base::{Counter, DropReason, Duration, Instant, IpVersion, Limit, Mtu, Owner};
+use base::{Counter, Duration, Instant, IpVersion, Limit, Mtu, Owner};
 
 use super::craft::{Bench, parse_tcp};
 use super::icmp::{BOTH, NOW, What, bench, connect, in_flight, tell};
-use crate::UdpError;
 use crate::path_mtu::PathMtus;
 
 fn headers(version: IpVersion) -> usize {
@@ -84,14 +83,20 @@ fn datagrams_and_echoes_are_no_larger_than_the_path_takes() {
         let (_, sent) = in_flight(&mut bench, 4_000);
         tell(&mut bench, &sent[0][14..], What::TooBig(1_300), NOW);
         let most = 1_300 - headers(version) + 20 - 8;
-        let too_big = Err(UdpError::Unsendable(DropReason::IpTooBig));
-        let stack = &mut bench.stack;
-        assert_eq!(stack.udp_send(udp, remote, &vec![1; most], NOW), Ok(()));
-        assert_eq!(stack.udp_send(udp, remote, &vec![1; most + 1], NOW), too_big);
-        assert!(stack.ping_send(ping, remote.ip(), 1, &vec![1; most], NOW).is_ok());
-        let refused = stack.ping_send(ping, remote.ip(), 1, &vec![1; most + 1], NOW);
-        assert_eq!(refused.map(drop), too_big);
+        for (len, frames) in [(most, 1), (most + 1, 2)] {
+            assert_eq!(bench.stack.udp_send(udp, remote, &vec![1; len], NOW), Ok(()));
+            assert_eq!(sizes(&mut bench, 1_300), frames);
+            assert!(bench.stack.ping_send(ping, remote.ip(), 1, &vec![1; len], NOW).is_ok());
+            assert_eq!(sizes(&mut bench, 1_300), frames);
+        }
     }
+}
+
+/// How many frames were sent, none of them with a packet of more than `most` bytes.
+fn sizes(bench: &mut Bench, most: usize) -> usize {
+    let sent = bench.sent();
+    assert!(sent.iter().all(|frame| frame.len() <= 14 + most));
+    sent.len()
 }
 
 /// A message about a datagram contains nothing that a stranger could not know: it holds only for
@@ -108,13 +113,17 @@ fn a_datagram_that_was_too_big_concerns_its_socket_alone() {
         bench.stack.udp_send(udp, remote, &[1; 1_400], NOW).expect("sent");
         let sent = bench.sent();
         tell(&mut bench, &sent[0][14..], What::TooBig(1_300), NOW);
-        let too_big = Err(UdpError::Unsendable(DropReason::IpTooBig));
-        assert_eq!(bench.stack.udp_send(udp, remote, &[1; 1_400], NOW), too_big);
-        assert_eq!(bench.stack.udp_send(udp, remote, &[1; 1_200], NOW), Ok(()));
-        assert_eq!(bench.stack.udp_send(other, remote, &[1; 1_400], NOW), Ok(()));
-        assert_eq!(path(&bench), None);
         let later = NOW + Duration::from_secs(601);
-        assert_eq!(bench.stack.udp_send(udp, remote, &[1; 1_400], later), Ok(()));
+        for (socket, len, at, frames) in [
+            (udp, 1_400, NOW, 2),
+            (udp, 1_200, NOW, 1),
+            (other, 1_400, NOW, 1),
+            (udp, 1_400, later, 1),
+        ] {
+            assert_eq!(bench.stack.udp_send(socket, remote, &vec![1; len], at), Ok(()));
+            assert_eq!(sizes(&mut bench, if frames == 2 { 1_300 } else { 1_500 }), frames);
+        }
+        assert_eq!(path(&bench), None);
     }
 }
 

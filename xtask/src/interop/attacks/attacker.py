@@ -336,7 +336,7 @@ def fragments(wire, _):
     packets = []
     for n in range(100):
         # Overlapping (teardrop), past 65535 (ping of death), tiny (RFC 1858), never finished (Rose).
-        packets += [IP(src=KERNEL, dst=OURS, id=n, flags="MF", proto=17) / bytes(36),
+        packets += [IP(src=KERNEL, dst=OURS, id=n, flags="MF", proto=17) / bytes(40),
                     IP(src=KERNEL, dst=OURS, id=n, frag=3, proto=17) / bytes(4),
                     IP(src=KERNEL, dst=OURS, id=n, frag=8189, proto=1) / bytes(1_000),
                     IP(src=KERNEL, dst=OURS, id=n, flags="MF", proto=6) / bytes(8),

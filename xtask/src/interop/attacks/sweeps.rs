@@ -49,7 +49,7 @@ pub(super) fn run(bench: &Workbench) -> Result<()> {
     let system = nmap(&scene, "-O -d -v", "7,9,80,81")?;
     let sequence = sequence(&system)?;
     let seen = scene.end()?;
-    let counted = seen.counted(&["tcp_checksum", "ipv4_fragment", "tcp_no_socket"])?;
+    let counted = seen.counted(&["tcp_checksum", "fragments_in", "tcp_no_socket"])?;
     let identification = scripts.lines().find(|line| line.contains("ipidseq")).unwrap_or_default();
     let spoken = protocols.lines().filter(|line| line.contains(" open ")).count();
     println!(

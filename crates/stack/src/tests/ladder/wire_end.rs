@@ -184,9 +184,9 @@ impl WireEnd {
     fn parse(&mut self, m: &Mbuf) -> Seg {
         let packet = m.as_slice();
         let place = if packet[0] >> 4 == 6 {
-            ipv6_any(packet).map(|ip| (ip.transport_at, ip.transport_len, ip.tos))
+            ipv6_any(packet).map(|(ip, _)| (ip.transport_at, ip.transport_len, ip.tos))
         } else {
-            ipv4_any(packet).map(|ip| (ip.transport_at, ip.transport_len, ip.tos))
+            ipv4_any(packet).map(|(ip, _)| (ip.transport_at, ip.transport_len, ip.tos))
         };
         let (at, len, tos) = place.expect("a sound IP header");
         let segment = &packet[at as usize..(at + len) as usize];

@@ -1,0 +1,156 @@
+//! One incomplete datagram: its fragments in order, without overlaps.
+//!
+//! Called by: `table.rs`. Fragments that contradict each other condemn the datagram: it holds
+//! nothing any more, and takes nothing until its time is up (RFC 5722 section 4).
+
+use base::{DropReason, Instant};
+use mbuf::Mbuf;
+
+/// Bytes of an mbuf's header, which are charged with its buffer.
+const HEADER: usize = 64;
+
+/// The fragments of one datagram that have arrived.
+#[derive(Debug)]
+pub struct Datagram {
+    /// Counts up by datagram: lower is older.
+    pub(super) serial: u64,
+    pub(super) expires: Instant,
+    /// By offset; no two overlap.
+    pub(super) pieces: Vec<Piece>,
+    /// Bytes of buffers held.
+    pub(super) cost: usize,
+    /// Bytes of data in `pieces`.
+    data_len: u32,
+    /// Bytes of data in all, known from the last fragment.
+    total: Option<u32>,
+    /// Bit n: a fragment had n in its ECN field.
+    ecn_seen: u8,
+    /// Takes nothing any more.
+    pub(super) is_condemned: bool,
+}
+
+/// A fragment: `m` begins with its IP header and ends with its data.
+#[derive(Debug)]
+pub(super) struct Piece {
+    /// Offset of its data in the datagram.
+    pub(super) begin: u32,
+    /// Offset of its data in `m`.
+    pub(super) data_at: u32,
+    /// Not the last.
+    pub(super) more: bool,
+    pub(super) m: Mbuf,
+}
+
+impl Piece {
+    pub(super) fn data(&self) -> &[u8] {
+        self.m.as_slice().get(self.data_at as usize..).unwrap_or_default()
+    }
+
+    fn end(&self) -> u32 {
+        self.begin + self.data().len() as u32
+    }
+
+    /// Bytes of memory that it keeps from others.
+    pub(super) fn cost(&self) -> usize {
+        HEADER + self.m.headroom() + self.m.len() + self.m.tailroom()
+    }
+}
+
+/// Why a fragment was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// It is held already; the others stay.
+    Duplicate,
+    /// The whole datagram is to be dropped.
+    Datagram(DropReason),
+}
+
+impl Datagram {
+    pub(super) fn new(serial: u64, expires: Instant) -> Datagram {
+        Datagram {
+            serial,
+            expires,
+            pieces: Vec::new(),
+            cost: 0,
+            data_len: 0,
+            total: None,
+            ecn_seen: 0,
+            is_condemned: false,
+        }
+    }
+
+    /// Take a fragment with ECN field `ecn`, if there are fewer than `most`; `true`: it was the
+    /// last that was missing.
+    pub(super) fn insert(&mut self, piece: Piece, ecn: u8, most: usize) -> Result<bool, Fault> {
+        let (begin, end) = (piece.begin, piece.end());
+        // Most arrive in order: behind all others.
+        let at = match self.pieces.last() {
+            Some(last) if last.begin >= begin => self.pieces.partition_point(|p| p.begin < begin),
+            _ => self.pieces.len(),
+        };
+        let next = self.pieces.get(at);
+        if next
+            .is_some_and(|p| p.begin == begin && p.more == piece.more && p.data() == piece.data())
+        {
+            return Err(Fault::Duplicate);
+        }
+        let before = at.checked_sub(1).and_then(|i| self.pieces.get(i));
+        // RFC 5722 4-a, RFC 8200 4.5-g.
+        if before.is_some_and(|p| p.end() > begin) || next.is_some_and(|p| p.begin < end) {
+            return Err(Fault::Datagram(DropReason::FragmentOverlap));
+        }
+        // Nothing may be behind the last fragment, and there is but one.
+        let contradicts = match (self.total, piece.more) {
+            (Some(total), true) => end >= total,
+            (Some(_), false) => true,
+            (None, true) => false,
+            (None, false) => next.is_some(),
+        };
+        // RFC 3168 section 5.3: a mark must not be lost, and not be made of a sender that does not
+        // speak ECN.
+        let ecn_seen = self.ecn_seen | 1 << (ecn & 3);
+        if contradicts || ecn_seen & 0b1001 == 0b1001 {
+            return Err(Fault::Datagram(DropReason::FragmentContradiction));
+        }
+        if self.pieces.len() >= most {
+            return Err(Fault::Datagram(DropReason::FragmentLimit));
+        }
+        if !piece.more {
+            self.total = Some(end);
+        }
+        self.ecn_seen = ecn_seen;
+        self.data_len += end - begin;
+        self.cost += piece.cost();
+        self.pieces.insert(at, piece);
+        Ok(Some(self.data_len) == self.total)
+    }
+
+    /// Drop what is held and take nothing any more; returns how many fragments that were.
+    pub(super) fn condemn(&mut self) -> u64 {
+        let count = self.pieces.len() as u64;
+        self.pieces = Vec::new();
+        self.cost = 0;
+        self.is_condemned = true;
+        count
+    }
+
+    /// Fragments held.
+    pub fn len(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Is none held?
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// Bytes of data, once all are there.
+    pub(super) fn data_len(&self) -> usize {
+        self.data_len as usize
+    }
+
+    /// Did a fragment have the mark congestion experienced?
+    pub(super) fn is_ce(&self) -> bool {
+        self.ecn_seen & 0b1000 != 0
+    }
+}

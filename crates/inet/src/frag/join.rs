@@ -1,0 +1,91 @@
+//! A complete datagram from its fragments: the headers of the first, the data of all.
+//!
+//! Called by: `stack/frag.rs`, whose receive path then takes the packet as if it had come whole.
+//! RFC 791 section 3.2, RFC 8200 section 4.5.
+
+use base::DropReason;
+use mbuf::{Flags, Mbuf, Pool};
+use wire::checksum::Ladder;
+use wire::{ipv4, ipv6};
+
+use super::datagram::Datagram;
+
+impl Datagram {
+    /// The packet: its IP header, without fragment header, and the data, copied once. Its flags
+    /// say nothing about checksums; it is of a link-level broadcast if one of its fragments was.
+    ///
+    /// # Errors
+    /// [`DropReason::MbufExhausted`]; [`DropReason::FragmentTooBig`] if the first fragment's
+    /// headers make it longer than a length field can say.
+    ///
+    /// RFC 8200 4.5-b.
+    pub fn join(self, pool: &mut Pool) -> Result<Mbuf, DropReason> {
+        let joined = self.copied(pool);
+        pool.free_all(self.pieces.into_iter().map(|piece| piece.m));
+        joined
+    }
+
+    fn copied(&self, pool: &mut Pool) -> Result<Mbuf, DropReason> {
+        let first = self.pieces.first().ok_or(DropReason::FragmentMalformed)?;
+        let headers = first.m.as_slice().get(..first.data_at as usize).unwrap_or_default();
+        let is_v6 = headers.first().is_some_and(|b| b >> 4 == 6);
+        let (kept, counted) = match is_v6 {
+            true => {
+                let kept = headers.len().saturating_sub(ipv6::Fragment::LEN);
+                (kept, kept.saturating_sub(ipv6::HEADER_LEN))
+            }
+            false => (headers.len(), headers.len()),
+        };
+        let length = counted + self.data_len();
+        let length = u16::try_from(length).map_err(|_| DropReason::FragmentTooBig)?;
+        let mut m = pool.alloc(kept + self.data_len()).ok_or(DropReason::MbufExhausted)?;
+        m.append(&headers[..kept]);
+        for piece in &self.pieces {
+            let data = piece.data();
+            m.put(data.len(), |to| mbuf::copy(data, to)).ok_or(DropReason::MbufExhausted)?;
+        }
+        if let Some(header) = m.headers_mut(kept) {
+            match is_v6 {
+                true => repair_v6(header, &headers[kept..], length, self.is_ce()),
+                false => repair_v4(header, length, self.is_ce()),
+            }
+        }
+        m.set_in_port(first.m.in_port());
+        if self.pieces.iter().any(|piece| piece.m.has(Flags::LINK_GROUP)) {
+            m.set(Flags::LINK_GROUP);
+        }
+        Ok(m)
+    }
+}
+
+/// The header of a whole datagram of `length` bytes.
+fn repair_v4(header: &mut [u8], length: u16, is_ce: bool) {
+    let Some((b, _)) = header.split_first_chunk_mut::<{ ipv4::HEADER_LEN }>() else { return };
+    b[1] |= if is_ce { 3 } else { 0 };
+    b[2..4].copy_from_slice(&length.to_be_bytes());
+    b[6..8].fill(0);
+    b[10..12].fill(0);
+    let field = Ladder::Word16.sum(header).field();
+    header[10..12].copy_from_slice(&field);
+}
+
+/// The header of a whole datagram of `length` bytes; what named the fragment header names what
+/// that did.
+fn repair_v6(headers: &mut [u8], fragment: &[u8], length: u16, is_ce: bool) {
+    let next = fragment.first().copied().unwrap_or(ipv6::NO_NEXT);
+    let Some((b, extensions)) = headers.split_first_chunk_mut::<{ ipv6::HEADER_LEN }>() else {
+        return;
+    };
+    b[1] |= if is_ce { 0x30 } else { 0 };
+    b[4..6].copy_from_slice(&length.to_be_bytes());
+    // The last of the headers before the fragment header, whose lengths were checked.
+    let (mut at, mut last) = (0, None);
+    while let Some(&[_, units]) = extensions.get(at..at + 2) {
+        last = Some(at);
+        at += (usize::from(units) + 1) * 8;
+    }
+    match last.and_then(|at| extensions.get_mut(at)) {
+        Some(names_next) => *names_next = next,
+        None => b[6] = next,
+    }
+}

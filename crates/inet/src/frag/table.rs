@@ -1,0 +1,255 @@
+//! All incomplete datagrams of a stack, by source and by age, within limits.
+//!
+//! Called by: `stack/frag.rs`. Strangers choose the keys, so that everything is in ordered trees.
+//! A limit that is reached evicts the oldest datagram: of the source if it is the source's limit.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use core::net::{IpAddr, Ipv6Addr};
+
+use base::{Budget, DropReason, Drops, Instant, Limit};
+use mbuf::Mbuf;
+
+use super::datagram::{Datagram, Fault, Piece};
+use super::{Expired, Refused, TIMEOUT, check};
+use crate::Ip;
+use crate::flow::Addrs;
+use crate::ip_input::Part;
+
+/// What the fragments of a datagram have in common; of IPv6 not the protocol (RFC 8200 section
+/// 4.5). Fragments that arrive by different ports are different datagrams'.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    src: IpAddr,
+    dst: IpAddr,
+    protocol: u8,
+    id: u32,
+    port: u16,
+}
+
+/// What a source has in the table.
+#[derive(Debug, Default)]
+struct Used {
+    bytes: usize,
+    /// The serials of its datagrams.
+    serials: BTreeSet<u64>,
+}
+
+/// The table.
+#[derive(Debug, Default)]
+pub struct Fragments {
+    datagrams: BTreeMap<Key, Datagram>,
+    /// The keys, oldest first.
+    order: BTreeMap<u64, Key>,
+    sources: BTreeMap<IpAddr, Used>,
+    bytes: usize,
+    next_serial: u64,
+}
+
+/// The source that a limit is for: a host of IPv6 can have any address of its 64-bit network.
+fn source_of(src: IpAddr) -> IpAddr {
+    match src {
+        IpAddr::V4(_) => src,
+        IpAddr::V6(a) => IpAddr::V6(Ipv6Addr::from_bits(a.to_bits() >> 64 << 64)),
+    }
+}
+
+impl Fragments {
+    /// Datagrams, those included that hold nothing because they were dropped.
+    pub fn len(&self) -> usize {
+        self.datagrams.len()
+    }
+
+    /// Are there none?
+    pub fn is_empty(&self) -> bool {
+        self.datagrams.is_empty()
+    }
+
+    /// Bytes of buffers held.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Fragments held.
+    pub fn held(&self) -> usize {
+        self.datagrams.values().map(Datagram::len).sum()
+    }
+
+    /// Sources with a datagram.
+    pub fn sources(&self) -> usize {
+        self.sources.len()
+    }
+
+    /// When [`Fragments::expire`] has something to do.
+    pub fn next_deadline(&self) -> Instant {
+        let oldest = self.order.first_key_value().and_then(|(_, key)| self.datagrams.get(key));
+        oldest.map_or(Instant::NEVER, |datagram| datagram.expires)
+    }
+
+    /// Take a fragment; `m` begins with its IP header and ends with its data. `Some`: the datagram
+    /// is complete. Fragments that are dropped with it are counted in `drops`, itself by the
+    /// caller.
+    ///
+    /// # Errors
+    /// The fragment was not taken.
+    pub fn insert<A: Addrs>(
+        &mut self,
+        ip: &Ip<A>,
+        part: Part,
+        m: Mbuf,
+        now: Instant,
+        budget: &mut Budget,
+        drops: &mut Drops,
+    ) -> Result<Option<Datagram>, Refused> {
+        if let Err((reason, problem)) = check::fragment(ip, &part, m.as_slice()) {
+            return Err(Refused { reason, report: problem.map(|problem| (problem, m)) });
+        }
+        let (src, dst) = (ip.src(), ip.dst());
+        let protocol = if src.is_ipv4() { ip.protocol } else { 0 };
+        let key = Key { src, dst, protocol, id: part.id, port: m.in_port() };
+        let piece = Piece { begin: part.begin, data_at: ip.transport_at, more: part.more, m };
+        let fits = match self.datagrams.get(&key) {
+            Some(datagram) if datagram.is_condemned => {
+                return Err(Refused::silent(DropReason::FragmentOfDropped));
+            }
+            Some(_) => true,
+            None => self.add(key, now, budget, drops),
+        };
+        if !fits || !self.make_room(key, piece.cost(), budget, drops) {
+            return Err(Refused::silent(DropReason::FragmentEvicted));
+        }
+        self.put_in(key, piece, ip.tos, budget, drops)
+    }
+
+    fn put_in(
+        &mut self,
+        key: Key,
+        piece: Piece,
+        tos: u8,
+        budget: &mut Budget,
+        drops: &mut Drops,
+    ) -> Result<Option<Datagram>, Refused> {
+        let refused = Refused::silent;
+        let most = budget.of(Limit::FragmentsPerDatagram);
+        let evicted = DropReason::FragmentEvicted;
+        let datagram = self.datagrams.get_mut(&key).ok_or_else(|| refused(evicted))?;
+        let before = datagram.cost;
+        let taken = datagram.insert(piece, tos & 3, most);
+        if let Err(Fault::Datagram(reason)) = taken {
+            if reason == DropReason::FragmentLimit {
+                budget.admits(Limit::FragmentsPerDatagram, usize::MAX);
+            }
+            drops.count_many(reason, datagram.condemn());
+        }
+        let after = datagram.cost;
+        if let Some(used) = self.sources.get_mut(&source_of(key.src)) {
+            used.bytes = used.bytes + after - before;
+        }
+        self.bytes = self.bytes + after - before;
+        match taken {
+            Ok(true) => Ok(self.remove(&key)),
+            Ok(false) => Ok(None),
+            Err(Fault::Duplicate) => Err(refused(DropReason::FragmentDuplicate)),
+            Err(Fault::Datagram(reason)) => Err(refused(reason)),
+        }
+    }
+
+    /// An entry for a new datagram, in the place of the oldest if need be; `false` if the limits
+    /// admit none at all.
+    fn add(&mut self, key: Key, now: Instant, budget: &mut Budget, drops: &mut Drops) -> bool {
+        let source = source_of(key.src);
+        loop {
+            let used = self.sources.get(&source);
+            let count = used.map_or(0, |used| used.serials.len());
+            if budget.admits(Limit::FragmentDatagramsPerSource, count) {
+                break;
+            }
+            let oldest = used.and_then(|used| used.serials.first().copied());
+            if !self.evict(oldest, drops) {
+                return false;
+            }
+        }
+        while !budget.admits(Limit::FragmentDatagrams, self.datagrams.len()) {
+            if !self.evict(self.order.keys().next().copied(), drops) {
+                return false;
+            }
+        }
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        self.datagrams.insert(key, Datagram::new(serial, now + TIMEOUT));
+        self.order.insert(serial, key);
+        self.sources.entry(source).or_default().serials.insert(serial);
+        true
+    }
+
+    /// Room for `cost` more bytes of `key`, for which older datagrams go, and this one in the end;
+    /// then `false`.
+    fn make_room(&mut self, key: Key, cost: usize, budget: &mut Budget, drops: &mut Drops) -> bool {
+        let own = self.datagrams.get(&key).map(|datagram| datagram.serial);
+        loop {
+            let Some(used) = self.sources.get(&source_of(key.src)) else { return false };
+            let exceeds = |limit: Limit, bytes: usize| bytes + cost > budget.of(limit);
+            let (limit, oldest) = if exceeds(Limit::FragmentBytesPerSource, used.bytes) {
+                let mut others = used.serials.iter().filter(|&&serial| Some(serial) != own);
+                (Limit::FragmentBytesPerSource, others.next().copied())
+            } else if exceeds(Limit::FragmentBytes, self.bytes) {
+                let mut others = self.order.keys().filter(|&&serial| Some(serial) != own);
+                (Limit::FragmentBytes, others.next().copied())
+            } else {
+                return true;
+            };
+            budget.admits(limit, usize::MAX);
+            if oldest.is_none() {
+                self.evict(own, drops);
+                return false;
+            }
+            self.evict(oldest, drops);
+        }
+    }
+
+    /// Drop a datagram; `false` if there is none.
+    fn evict(&mut self, serial: Option<u64>, drops: &mut Drops) -> bool {
+        let key = serial.and_then(|serial| self.order.get(&serial).copied());
+        let Some(datagram) = key.and_then(|key| self.remove(&key)) else { return false };
+        drops.count_many(DropReason::FragmentEvicted, datagram.len() as u64);
+        true
+    }
+
+    fn remove(&mut self, key: &Key) -> Option<Datagram> {
+        let datagram = self.datagrams.remove(key)?;
+        self.order.remove(&datagram.serial);
+        self.bytes -= datagram.cost;
+        let source = source_of(key.src);
+        if let Some(used) = self.sources.get_mut(&source) {
+            used.bytes -= datagram.cost;
+            used.serials.remove(&datagram.serial);
+            if used.serials.is_empty() {
+                self.sources.remove(&source);
+            }
+        }
+        Some(datagram)
+    }
+
+    /// Take out the oldest datagram whose time is up at `now`, its fragments counted; `None` if
+    /// there is none.
+    pub fn expire(&mut self, now: Instant, drops: &mut Drops) -> Option<Expired> {
+        let (_, &key) = self.order.first_key_value()?;
+        if self.datagrams.get(&key)?.expires > now {
+            return None;
+        }
+        let mut datagram = self.remove(&key)?;
+        drops.count_many(DropReason::FragmentTimeout, datagram.len() as u64);
+        let has_first = datagram.pieces.first().is_some_and(|piece| piece.begin == 0);
+        let first = has_first.then(|| datagram.pieces.swap_remove(0).m);
+        Some(Expired { first })
+    }
+
+    /// Drop the datagrams of a port that goes: another may get its number.
+    pub fn forget_port(&mut self, port: u16, drops: &mut Drops) {
+        let of_port = self.order.iter().filter(|(_, key)| key.port == port);
+        let serials: Vec<u64> = of_port.map(|(&serial, _)| serial).collect();
+        for serial in serials {
+            self.evict(Some(serial), drops);
+        }
+    }
+}

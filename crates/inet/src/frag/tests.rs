@@ -1,0 +1,149 @@
+//! Reassembly by itself: any partition in any order, forged fragments, limits, and the account of
+//! every fragment.
+
+mod limits;
+mod partitions;
+mod refusals;
+
+use core::net::IpAddr;
+
+use base::{Budget, DropReason, Drops, Instant, LinkKind, MacAddr};
+use mbuf::{Mbuf, Pool};
+use wire::{ipv4, ipv6};
+
+use super::{FragmentHeader, Fragments, Problem};
+use crate::HeaderTemplate;
+use crate::ip_input::{ipv4_any, ipv6_any};
+use crate::ip_output::Fields;
+
+const NOW: Instant = Instant::from_nanos(1_000_000_000);
+
+/// A fragment to be: its place, whether others follow, and its data.
+#[derive(Clone, Debug)]
+struct Cut {
+    begin: usize,
+    more: bool,
+    data: Vec<u8>,
+}
+
+/// A datagram's data: a UDP header's worth of bytes and more, no two stretches of which are alike.
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 7 + i / 251) as u8).collect()
+}
+
+/// `data` cut at these places.
+fn cut_at(data: &[u8], places: &[usize]) -> Vec<Cut> {
+    let ends: Vec<usize> = places.iter().copied().chain([data.len()]).collect();
+    let begins = [0].into_iter().chain(places.iter().copied());
+    begins
+        .zip(&ends)
+        .map(|(begin, &end)| Cut { begin, more: end < data.len(), data: data[begin..end].to_vec() })
+        .collect()
+}
+
+fn template(src: &str, dst: &str) -> HeaderTemplate {
+    let [src, dst]: [IpAddr; 2] = [src, dst].map(|a| a.parse().expect("an address"));
+    let fields = Fields { src, dst, protocol: ipv4::UDP, tos: 0, ttl: 64 };
+    HeaderTemplate::new(LinkKind::Ip, MacAddr::default(), MacAddr::default(), &fields)
+}
+
+/// The IP packet of a fragment.
+fn packet(v6: bool, id: u32, cut: &Cut) -> Vec<u8> {
+    let template = match v6 {
+        true => template("2001:db8::2", "2001:db8::1"),
+        false => template("192.0.2.2", "192.0.2.1"),
+    };
+    packet_of(&template, id, cut)
+}
+
+fn packet_of(template: &HeaderTemplate, id: u32, cut: &Cut) -> Vec<u8> {
+    let mut header = FragmentHeader::new(template.headers(), 0).expect("plain headers");
+    header.set_id(id);
+    let mut bytes = vec![0; header.header_len()];
+    assert!(header.write(&mut bytes, cut.begin, cut.data.len(), cut.more));
+    bytes.extend_from_slice(&cut.data);
+    bytes
+}
+
+/// What becomes of fragments.
+struct Host {
+    pool: Pool,
+    frags: Fragments,
+    budget: Budget,
+    drops: Drops,
+    /// Fragments given, and those that became datagrams.
+    given: u64,
+    joined: u64,
+}
+
+impl Host {
+    fn new() -> Host {
+        Host {
+            pool: Pool::new(64 << 20),
+            frags: Fragments::default(),
+            budget: Budget::default(),
+            drops: Drops::default(),
+            given: 0,
+            joined: 0,
+        }
+    }
+
+    /// Give a packet that is a fragment; the datagram, if it is complete.
+    fn give(
+        &mut self,
+        packet: &[u8],
+        now: Instant,
+    ) -> Result<Option<Vec<u8>>, (DropReason, Option<Problem>)> {
+        let m = self.pool.copy_of(packet).expect("the pool is large");
+        self.given += 1;
+        let (budget, drops) = (&mut self.budget, &mut self.drops);
+        let taken = if packet[0] >> 4 == 4 {
+            let (ip, part) = ipv4_any(packet).expect("a header");
+            self.frags.insert(&ip, part.expect("a fragment"), m, now, budget, drops)
+        } else {
+            let (ip, part) = ipv6_any(packet).expect("headers");
+            self.frags.insert(&ip, part.expect("a fragment"), m, now, budget, drops)
+        };
+        let outcome = match taken {
+            Ok(None) => Ok(None),
+            Ok(Some(datagram)) => {
+                self.joined += datagram.len() as u64;
+                let m: Mbuf = datagram.join(&mut self.pool).expect("memory");
+                Ok(Some(m.as_slice().to_vec()))
+            }
+            Err(refused) => {
+                self.drops.count(refused.reason);
+                Err((refused.reason, refused.report.map(|(problem, _)| problem)))
+            }
+        };
+        self.settle();
+        outcome
+    }
+
+    /// Every fragment is in a datagram, dropped under one reason, or held; memory is that of those
+    /// held, within the limits.
+    fn settle(&mut self) {
+        let held = self.frags.held();
+        assert_eq!(self.given, self.joined + self.drops.total() + held as u64);
+        assert_eq!(self.pool.outstanding(), held);
+        let sum: usize = self.frags.bytes();
+        assert!(sum <= self.budget.of(base::Limit::FragmentBytes));
+        assert!(sum >= held * 2_048 && (sum == 0) == (held == 0), "{sum} bytes for {held}");
+    }
+}
+
+/// The data of a datagram that was joined, whose headers say nothing of fragments.
+fn data_of(datagram: &[u8]) -> Vec<u8> {
+    if datagram[0] >> 4 == 4 {
+        let (ip, part) = ipv4_any(datagram).expect("a header with its checksum");
+        assert_eq!(
+            (part, ip.protocol, datagram.len()),
+            (None, ipv4::UDP, 20 + ip.transport_len as usize)
+        );
+        return datagram[20..].to_vec();
+    }
+    let (ip, part) = ipv6_any(datagram).expect("a header");
+    assert_eq!((part, ip.protocol), (None, ipv4::UDP));
+    assert_eq!(datagram.len(), ipv6::HEADER_LEN + ip.transport_len as usize);
+    datagram[ipv6::HEADER_LEN..].to_vec()
+}

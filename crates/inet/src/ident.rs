@@ -1,0 +1,111 @@
+//! Identifications of fragmented datagrams: not to be predicted, and not repeated soon.
+//!
+//! Called by: `stack/frag/output.rs`, for each datagram that it cuts. Packets that are not cut have
+//! none (RFC 6864 section 4.1). A flow's identifications are a permutation of the whole space,
+//! keyed by the secret and the flow, of a counter that some flows share: none comes again before
+//! the counter has gone round, and whoever sees those of one flow learns nothing of another's. RFC
+//! 6864 section 4.3 (IPv4), RFC 7739 section 5 (IPv6).
+
+use core::net::{IpAddr, Ipv6Addr};
+
+use base::KeyedHash;
+
+/// Counters; flows that share one only make it count faster.
+const COUNTERS: usize = 1024;
+/// Rounds of the Feistel network: four make a pseudo-random permutation (Luby and Rackoff, 1988).
+const ROUNDS: u64 = 4;
+
+/// The counters of a stack.
+#[derive(Debug)]
+pub struct Identifications {
+    counters: Vec<u32>,
+}
+
+impl Default for Identifications {
+    fn default() -> Identifications {
+        Identifications { counters: vec![0; COUNTERS] }
+    }
+}
+
+impl Identifications {
+    /// The identification of the next datagram from `src` to `dst`: 16 bits for IPv4, where each
+    /// `protocol` has its own, 32 for IPv6.
+    pub fn next(&mut self, secret: &KeyedHash, src: IpAddr, dst: IpAddr, protocol: u8) -> u32 {
+        let is_v4 = dst.is_ipv4();
+        let tag = if is_v4 { 0x0400 | u64::from(protocol) } else { 0x0600 };
+        let ([a, b], [c, d]) = (words(src), words(dst));
+        let flow = secret.hash([0x6964_656e_7469_6679, tag, a, b, c, d]);
+        let counter = &mut self.counters[flow as usize % COUNTERS];
+        *counter = counter.wrapping_add(1);
+        permuted(secret, flow, *counter, if is_v4 { 8 } else { 16 })
+    }
+}
+
+/// A permutation of the numbers of `2 * half_bits` bits, another one for each flow.
+fn permuted(secret: &KeyedHash, flow: u64, counter: u32, half_bits: u32) -> u32 {
+    let mask = (1 << half_bits) - 1;
+    let (mut left, mut right) = (counter >> half_bits & mask, counter & mask);
+    for round in 0..ROUNDS {
+        let mixed = secret.hash([flow, round << 32 | u64::from(right)]) as u32 & mask;
+        (left, right) = (right, left ^ mixed);
+    }
+    left << half_bits | right
+}
+
+fn words(addr: IpAddr) -> [u64; 2] {
+    let addr: Ipv6Addr = match addr {
+        IpAddr::V4(a) => a.to_ipv6_mapped(),
+        IpAddr::V6(a) => a,
+    };
+    let bits = addr.to_bits();
+    [(bits >> 64) as u64, bits as u64]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const SECRET: KeyedHash = KeyedHash::new(17, 71);
+
+    fn drawn(ids: &mut Identifications, dst: &str, protocol: u8, count: usize) -> Vec<u32> {
+        let dst: IpAddr = dst.parse().expect("an address");
+        let src = if dst.is_ipv4() { "192.0.2.1" } else { "2001:db8::1" };
+        let src = src.parse().expect("an address");
+        (0..count).map(|_| ids.next(&SECRET, src, dst, protocol)).collect()
+    }
+
+    /// RFC 6864 4.3-a.
+    #[test]
+    fn no_identification_of_a_flow_comes_twice_before_all_were_used() {
+        let mut ids = Identifications::default();
+        let all = drawn(&mut ids, "192.0.2.2", 17, 65_536);
+        assert!(all.iter().all(|&id| id <= 0xffff));
+        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), 65_536);
+        assert_eq!(drawn(&mut ids, "192.0.2.2", 17, 3), all[..3], "round again");
+        let v6 = drawn(&mut ids, "2001:db8::2", 17, 200_000);
+        assert_eq!(v6.iter().collect::<BTreeSet<_>>().len(), v6.len());
+        assert!(v6.iter().any(|&id| id > 1 << 31));
+    }
+
+    /// RFC 7739 section 3: an attacker who knows the last one, or those of his own flow, does not
+    /// know the next.
+    #[test]
+    fn identifications_are_not_predictable() {
+        let mut ids = Identifications::default();
+        for dst in ["192.0.2.2", "2001:db8::2"] {
+            let first = drawn(&mut ids, dst, 17, 1_000);
+            let steps: BTreeSet<u32> = first.windows(2).map(|w| w[1].wrapping_sub(w[0])).collect();
+            assert!(steps.len() > 950, "{} different steps", steps.len());
+        }
+        // The same counters for another destination, protocol and secret.
+        let fresh =
+            |dst: &str, protocol| drawn(&mut Identifications::default(), dst, protocol, 1_000);
+        let here = fresh("192.0.2.2", 17);
+        for other in [fresh("192.0.2.3", 17), fresh("192.0.2.2", 1)] {
+            let alike = here.iter().zip(&other).filter(|(a, b)| a == b).count();
+            assert!(alike < 10, "{alike} alike");
+        }
+    }
+}

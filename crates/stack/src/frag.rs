@@ -1,0 +1,144 @@
+//! Received fragments: kept until their datagram is complete, which then goes on as if it had come
+//! whole.
+//!
+//! Called by: `rx.rs` for each fragment, `Stack::poll` when a datagram's time is up; `output.rs`
+//! makes those that are sent. The table is `inet::frag`. RFC 1122 section 3.3.2, RFC 8200 section
+//! 4.5, RFC 6980.
+
+pub(crate) mod output;
+
+use core::net::IpAddr;
+
+use base::{Counter, DropReason};
+use inet::Ip;
+use inet::flow::Addrs;
+use inet::frag::{Datagram, Refused};
+use inet::icmp::Report;
+use inet::ip_input::{Part, ipv4_any, ipv6_any};
+use mbuf::{Class, Flags, Mbuf};
+use tcp::Fate;
+use wire::{icmpv6, ipv4, ipv6};
+
+use crate::{Stack, icmp, local, rx};
+
+/// While less is held, buffers of others are held as they are: a datagram of 64 KB that arrives
+/// without a gap is copied once, when it is complete.
+const LENT_BYTES: usize = 128 << 10;
+
+/// A fragment; `at` is where its IP header begins.
+/// RFC 1122 3.3.2-c.
+#[cold]
+pub(crate) fn input<A: Addrs>(
+    stack: &mut Stack,
+    ip: Ip<A>,
+    part: Part,
+    mut m: Mbuf,
+    at: usize,
+) -> Fate {
+    match local::for_us_or_group(stack, &ip, &m) {
+        Err(DropReason::IpNotForUs) if stack.listeners.takes_anything() => {
+            local::for_any_host(stack, &ip, &m)?;
+        }
+        other => other?,
+    }
+    let core = &mut stack.core;
+    core.cx.counters.add(Counter::FragmentsIn, 1);
+    m.keep(at, (ip.transport_at + ip.transport_len) as usize);
+    // A stranger shall not keep a device's buffers for a minute, nor large ones for little data.
+    let is_lent = !core.cx.pool.owns(&m) && stack.frags.bytes() >= LENT_BYTES;
+    if is_lent || m.tailroom() > m.len() + Class::K2.capacity() {
+        m = own_copy(stack, &m)?;
+    }
+    let core = &mut stack.core;
+    let (budget, drops) = (&mut core.cx.budget, &mut core.drops);
+    match stack.frags.insert(&ip, part, m, core.cx.now, budget, drops) {
+        Ok(None) => Ok(()),
+        Ok(Some(datagram)) => complete(stack, datagram),
+        Err(Refused { reason, report }) => {
+            if let Some((problem, m)) = report {
+                let ends = (ip.dst(), ip.src());
+                icmp::report(stack, &m, m.as_slice(), ends, Report::Problem(problem));
+            }
+            Err(reason)
+        }
+    }
+}
+
+fn own_copy(stack: &mut Stack, m: &Mbuf) -> Result<Mbuf, DropReason> {
+    let mut copy = stack.core.cx.pool.copy_of(m.as_slice()).ok_or(DropReason::MbufExhausted)?;
+    copy.set_in_port(m.in_port());
+    copy.set(if m.has(Flags::LINK_GROUP) { Flags::LINK_GROUP } else { 0 });
+    Ok(copy)
+}
+
+/// All fragments of a datagram are there.
+fn complete(stack: &mut Stack, datagram: Datagram) -> Fate {
+    let core = &mut stack.core;
+    let count = datagram.len() as u64;
+    let m = datagram.join(&mut core.cx.pool).inspect_err(|&reason| {
+        // The last is counted by who brought it.
+        core.drops.count_many(reason, count.saturating_sub(1));
+    })?;
+    core.cx.counters.add(Counter::FragmentsJoined, count);
+    core.cx.counters.add(Counter::DatagramsReassembled, 1);
+    if m.as_slice().first().is_some_and(|b| b >> 4 == 4) {
+        let (ip, _) = ipv4_any(m.as_slice())?;
+        return rx::transport(stack, ip, m, 0);
+    }
+    match ipv6_any(m.as_slice())? {
+        (ip, None) => {
+            refuse_nd(&ip, &m, 0)?;
+            rx::transport(stack, ip, m, 0)
+        }
+        // Fragments of a fragment: nobody has a use for them.
+        (_, Some(_)) => Err(DropReason::Ipv6ExtensionHeader),
+    }
+}
+
+/// Refuse a neighbour discovery message; it came in fragments, or in one with a fragment header.
+///
+/// # Errors
+/// [`DropReason::NdFragmented`].
+fn refuse_nd<A: Addrs>(ip: &Ip<A>, m: &Mbuf, at: usize) -> Fate {
+    let kind = m.as_slice().get(at + ip.transport_at as usize).copied();
+    // RFC 6980 5-a.
+    if ip.protocol == ipv6::ICMPV6 && kind.is_some_and(icmpv6::is_neighbour_discovery) {
+        return Err(DropReason::NdFragmented);
+    }
+    Ok(())
+}
+
+/// An IPv6 packet with extension headers that is no fragment of several: an atomic one is a packet
+/// by itself, but not for neighbour discovery.
+/// RFC 6946 4-a.
+pub(crate) fn check_atomic<A: Addrs>(ip: &Ip<A>, m: &Mbuf, at: usize) -> Fate {
+    let packet = m.as_slice().get(at..).unwrap_or_default();
+    match ipv6::has_fragment_header(packet) {
+        true => refuse_nd(ip, m, at),
+        false => Ok(()),
+    }
+}
+
+/// Drop datagrams whose time is up, and tell those senders whose first fragment arrived.
+#[cold]
+pub(crate) fn expire(stack: &mut Stack) {
+    let now = stack.core.cx.now;
+    while let Some(expired) = stack.frags.expire(now, &mut stack.core.drops) {
+        // RFC 1122 3.3.2-b, RFC 8200 4.5-c.
+        let Some(first) = expired.first else { continue };
+        if let Some(ends) = ends(first.as_slice()) {
+            icmp::report(stack, &first, first.as_slice(), ends, Report::ReassemblyTime);
+        }
+        stack.core.cx.pool.free(first);
+    }
+}
+
+/// Who received a packet and who sent it.
+fn ends(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
+    if packet.first()? >> 4 == 4 {
+        let h = ipv4::Header::parse_quoted(packet).ok()?;
+        return Some((h.dst.into(), h.src.into()));
+    }
+    let h = ipv6::Header::parse_quoted(packet).ok()?;
+    Some((h.dst.into(), h.src.into()))
+}
