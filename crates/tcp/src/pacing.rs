@@ -26,10 +26,12 @@ const TICK: Duration = Duration::from_nanos(1 << 20);
 const AHEAD: Duration = Duration::from_nanos(2 << 20);
 
 /// Beyond slow start, a connection that has sent less than its rate may send this many segments at
-/// once, or what its rate carries in this time if that is more. So the segments that an ACK frees
-/// leave with it, as they do without pacing; only more than that is spread. Decision 0056.
+/// once, or what its rate carries in this time if that is more, up to so many bytes. So the segments
+/// that an ACK frees leave with it, as they do without pacing; only more than that is spread.
+/// Decision 0056.
 const MAXBURST_SEGMENTS: u64 = 4;
-const MAXBURST_TIME: Duration = Duration::from_millis(2);
+const MAXBURST_MS: u64 = 2;
+const MAXBURST_BYTES: u64 = 64 << 10;
 
 /// Pacing state of one connection.
 #[derive(Clone, Copy, Debug, Default)]
@@ -127,20 +129,21 @@ pub(crate) fn sent(tcb: &mut Tcb, m: &mut Mbuf, departure: Instant, before: u32,
     tcb.pacing.burst_bytes = tcb.pacing.burst_bytes.saturating_sub(len as u32);
     if rate > 0 && !at_once {
         let takes = |bytes: u64| Duration::from_nanos(bytes * 1_000_000_000 / rate);
-        let earliest = cx.now - maxburst(tcb, takes);
+        let earliest = cx.now - takes(maxburst_bytes(tcb, rate));
         tcb.pacing.next = tcb.pacing.next.max(earliest) + takes(len);
     }
 }
 
-/// How long unused rate is kept: what it carries in that time may leave at once. Not at all in slow
-/// start, where an ACK frees twice what it acknowledges and a burst would build a queue, nor with
-/// BBR, whose rate is the limit.
+/// How many bytes of unused rate may leave at once, at `rate` bytes a second. None in slow start,
+/// where an ACK frees twice what it acknowledges and a burst would build a queue. None with BBR,
+/// whose rate is the limit.
 #[inline(always)]
-fn maxburst(tcb: &Tcb, takes: impl Fn(u64) -> Duration) -> Duration {
-    match tcb.cc.in_slow_start() || tcb.cc.watches_all() {
-        true => Duration::ZERO,
-        false => takes(MAXBURST_SEGMENTS * tcb.snd_mss.bytes() as u64).max(MAXBURST_TIME),
+fn maxburst_bytes(tcb: &Tcb, rate: u64) -> u64 {
+    if tcb.cc.in_slow_start() || tcb.cc.watches_all() {
+        return 0;
     }
+    let least = MAXBURST_SEGMENTS * tcb.snd_mss.bytes() as u64;
+    least.max((rate * MAXBURST_MS / 1_000).min(MAXBURST_BYTES))
 }
 
 /// Paced segments leave between ACKs: report room to the writer now, or the queue runs empty.

@@ -43,7 +43,7 @@ fn what_interrupts_cost_is_saved() {
     let share = |of: &Outcome| of.busy.as_nanos() as f64 / of.time.as_nanos() as f64;
     assert!(share(&each) > 0.95 && share(&gathered) < 0.2, "{each:?} {gathered:?}");
     let longer = gathered.time.as_nanos() as f64 / each.time.as_nanos() as f64;
-    assert!(longer < 1.05, "{each:?} {gathered:?}");
+    assert!(longer < 1.06, "{each:?} {gathered:?}");
 }
 
 #[test]
