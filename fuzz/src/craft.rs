@@ -183,6 +183,14 @@ pub(crate) struct Sent {
     pub(crate) tcp: Option<(Header, Options, u32)>,
 }
 
+/// Is a packet that we sent part of a datagram?
+fn is_fragment(packet: &[u8]) -> bool {
+    match packet[0] >> 4 {
+        4 => u16::from_be_bytes([packet[6], packet[7]]) & 0x3fff != 0,
+        _ => packet[6] == ipv6::FRAGMENT,
+    }
+}
+
 /// Take a frame of ours apart; ARP is `None`.
 ///
 /// # Panics
@@ -210,6 +218,10 @@ pub(crate) fn sent(frame: &[u8], link: LinkKind) -> Option<Sent> {
         assert_eq!(header + transport.len(), whole, "its length is what it says");
         (src, dst, protocol, transport.to_vec())
     };
+    if is_fragment(&packet) {
+        // Its checksum is that of the whole datagram.
+        return None;
+    }
     let len = Sum::of_be16(transport.len() as u16);
     let sum = Ladder::Byte.sum(&transport);
     let whole = match protocol {
