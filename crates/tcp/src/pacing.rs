@@ -26,9 +26,9 @@ const TICK: Duration = Duration::from_nanos(1 << 20);
 const AHEAD: Duration = Duration::from_nanos(2 << 20);
 
 /// Beyond slow start, a connection that has sent less than its rate may send this many segments at
-/// once, or what its rate carries in this time if that is more, up to so many bytes. So the segments
-/// that an ACK frees leave with it, as they do without pacing; only more than that is spread.
-/// Decision 0056.
+/// once, or what its rate carries in this time if that is more, up to so many bytes. So the
+/// segments that an ACK frees leave with it, as they do without pacing; only more than that is
+/// spread. Decision 0056.
 const MAXBURST_SEGMENTS: u64 = 4;
 const MAXBURST_MS: u64 = 2;
 const MAXBURST_BYTES: u64 = 64 << 10;

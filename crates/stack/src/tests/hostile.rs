@@ -59,8 +59,8 @@ fn syn(port: u16) -> Tcp {
 
 /// Give one frame to the stack and check its counters: it was dropped under exactly one reason, or
 /// delivered to TCP, to a UDP socket or to neighbour discovery, or answered as an echo request.
-/// Summed over frames: frames in == delivered + dropped + fragments held. An answer that could not be sent is a
-/// second packet with a reason of its own.
+/// Summed over frames: frames in == delivered + dropped + fragments held. An answer that could not
+/// be sent is a second packet with a reason of its own.
 fn account(bench: &mut Bench, frame: &[u8], now: Instant) -> Vec<Vec<u8>> {
     let totals = |bench: &Bench| {
         let (counters, drops) = (bench.stack.counters(), bench.stack.drops());
