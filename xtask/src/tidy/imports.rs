@@ -31,7 +31,7 @@ const LAW: &[(&str, May)] = &[
     ("stack", Only(LAYERS)),
     ("link", Only(&["base", "mbuf", "wire", "device"])),
     ("sim", Only(SIMULATED)),
-    ("net", Only(&["base", "mbuf", "tcp", "device", "stack", "host"])),
+    ("net", Only(&["base", "mbuf", "tcp", "device", "stack"])),
     ("control", Only(&["base"])),
     ("dissect", Only(&["base", "wire"])),
     ("capi", Only(&["base", "mbuf", "tcp", "device", "stack"])),

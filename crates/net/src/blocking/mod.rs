@@ -4,11 +4,9 @@
 //! stack.
 
 mod datagrams;
-mod names;
 mod stream;
 
 pub use datagrams::UdpSocket;
-pub use names::lookup_host;
 pub use stream::{TcpListener, TcpStream};
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,0 @@
-//! The program of the fuzz target `dns`.
-#![cfg_attr(fuzzing, no_main)]
-
-wirespeed_fuzz::target!("dns");
