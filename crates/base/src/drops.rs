@@ -120,6 +120,10 @@ drop_reasons! {
     TcpReceiveFull "tcp_receive_full" "receive buffer is full";
     TcpTimeWait "tcp_time_wait" "segment for a connection in TIME-WAIT";
     TcpChallengeLimited "tcp_challenge_limited" "challenge ACK suppressed by the rate limit";
+    DnsMalformed "dns_malformed" "DNS answer that is no DNS message";
+    DnsNotAsked "dns_not_asked"
+        "DNS answer whose source, id or question is not that of the query (RFC 5452)";
+    DnsCase "dns_case" "DNS answer that repeats the question in other letter cases";
     MbufExhausted "mbuf_exhausted" "no buffer left under the memory budget";
     TxFull "tx_full" "reply that is not repeated, while the device was full";
     TxNoPort "tx_no_port" "the port to send on is gone";
