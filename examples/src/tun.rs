@@ -9,9 +9,6 @@ use wirespeed::base::Cidr;
 use wirespeed::device::tap::{Config, Setup, Tap};
 use wirespeed::{LinkKind, PortConfig, PortId, Route, Stack, StackConfig};
 
-/// The table of routes that is asked first.
-const MAIN_TABLE: u32 = 254;
-
 /// The options that say which interface, and who we are on it.
 #[derive(clap::Args)]
 pub struct Interface {
@@ -56,6 +53,6 @@ pub fn stack(name: &str, kernel: Cidr, ours: IpAddr) -> Result<(Stack, PortId)> 
     let port = stack.add_port(Box::new(tap), PortConfig { addresses, ..PortConfig::default() });
     let anywhere = if ours.is_ipv4() { "0.0.0.0/0" } else { "::/0" };
     let dest = anywhere.parse().context("a network that is everything")?;
-    stack.add_route(Route { dest, via: Some(kernel.addr), port: port.0, table: MAIN_TABLE });
+    stack.add_route(Route::new(dest, Some(kernel.addr), port.0));
     Ok((stack, port))
 }

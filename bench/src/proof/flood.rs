@@ -71,8 +71,7 @@ impl Fixture {
         let forged = format!("{}.{}.0.0/16", FORGED[0], FORGED[1]);
         let dest = forged.parse().map_err(|e| anyhow!("{e:?}"))?;
         let via = Some(KERNEL.into());
-        let table = stack::route::MAIN_TABLE;
-        stack.add_route(stack::Route { dest, via, port: port.0, table });
+        stack.add_route(stack::Route::new(dest, via, port.0));
         // Threads inherit the affinity of their parent.
         let core = b.cores.second.unwrap_or(b.cores.first);
         pin(&[core])?;

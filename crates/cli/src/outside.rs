@@ -253,8 +253,7 @@ impl Outside {
             stack.set_mitigation(port, mitigation).map_err(|why| Usage(why.to_string()))?;
         }
         for &gateway in &args.via {
-            let (any, table) = (everywhere(gateway), wirespeed::MAIN_TABLE);
-            stack.add_route(Route { dest: any, via: Some(gateway), port: port.0, table });
+            stack.add_route(Route::new(everywhere(gateway), Some(gateway), port.0));
         }
         Ok(Outside { stack, port, clock })
     }

@@ -4,6 +4,7 @@
 //! Called by: `stack/rx.rs` and `stack/tx.rs`. This crate has no connections, devices or clock.
 //! RFC 791, 8200, 792, 4443, 768, 826, 4861, 1122.
 
+pub mod address;
 pub mod ether;
 pub mod flow;
 pub mod frag;
@@ -14,15 +15,17 @@ pub mod ip_output;
 pub mod nd;
 pub mod neighbour;
 pub mod route;
+pub mod select;
 pub mod udp;
 
+pub use address::{Address, AddressState, Origin};
 pub use flow::FlowKey;
 pub use frag::Fragments;
 pub use ident::Identifications;
 pub use ip_input::Ip;
 pub use ip_output::HeaderTemplate;
 pub use neighbour::Neighbours;
-pub use route::{NextHop, Route, Routes};
+pub use route::{NextHop, Route, RouteOrigin, Routes};
 
 #[cfg(test)]
 mod tests;

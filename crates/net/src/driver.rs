@@ -266,7 +266,6 @@ impl Driver {
     fn turn(&self, waker: &Waker) -> Turn {
         let Ok(mut call) = self.shared.call() else { return Turn::Done };
         let now = call.stack.now();
-        call.mine = None;
         call.turn(now, waker)
     }
 }

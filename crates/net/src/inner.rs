@@ -109,7 +109,7 @@ impl Shared {
         if inner.driver.gone {
             return Err(error::driver_gone());
         }
-        Ok(Call { shared: self, inner: Some(inner), mine: None, knows_time: false })
+        Ok(Call { shared: self, inner: Some(inner), knows_time: false })
     }
 
     /// The driver has ended: all waiting calls and all later ones fail.
@@ -126,7 +126,7 @@ impl Shared {
         room.take_into(wakers);
         wakers.extend(core::mem::take(alarms).into_values());
         wakers.extend(driver.background.take());
-        drop(Call { shared: self, inner: Some(inner), mine: None, knows_time: true });
+        drop(Call { shared: self, inner: Some(inner), knows_time: true });
     }
 }
 
@@ -137,8 +137,6 @@ const WAKE_BATCH: usize = 16;
 pub(crate) struct Call<'a> {
     shared: &'a Shared,
     inner: Option<MutexGuard<'a, Inner>>,
-    /// The caller's own waker, which need not be woken.
-    pub(crate) mine: Option<&'a Waker>,
     /// The stack has the current time.
     knows_time: bool,
 }
@@ -187,11 +185,7 @@ impl Drop for Call<'_> {
             let trash = core::mem::take(&mut inner.trash);
             drop(inner);
             drop(trash);
-            for waker in batch {
-                if self.mine.is_none_or(|mine| !mine.will_wake(&waker)) {
-                    waker.wake();
-                }
-            }
+            batch.into_iter().for_each(Waker::wake);
             if !more {
                 return;
             }
@@ -251,6 +245,12 @@ impl Inner {
     /// Wake `waker` after the lock is released.
     pub(crate) fn wake(&mut self, waker: Waker) {
         self.wakers.push(waker);
+    }
+
+    /// Do not wake `own`, a thread that is about to look at what it would be woken for.
+    pub(crate) fn forget_own(&mut self, own: &Waker) {
+        let Inner { wakers, trash, .. } = self;
+        trash.extend(wakers.extract_if(.., |waker| waker.will_wake(own)));
     }
 
     /// Drop `waker` after the lock is released.

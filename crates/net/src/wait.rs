@@ -66,7 +66,6 @@ impl Waiter<'_> {
         let (mut sleep_until, mut at) = (until, None);
         {
             let mut call = self.shared.call()?;
-            call.mine = Some(self.bell.waker());
             // A waiting thread drives the stack if the driver sleeps and no other thread drives.
             if !self.drives && !call.driver.caller_drives {
                 self.drives = call.driver.asleep_until.is_some();
@@ -75,6 +74,8 @@ impl Waiter<'_> {
             if self.drives {
                 let now = self.shared.now();
                 call.drive(now);
+                // `look` sees what that reported. What the end of this call reports, it does not.
+                call.forget_own(self.bell.waker());
             }
             if let Poll::Ready(answer) = look(&mut call) {
                 self.bell.disarm();
@@ -206,3 +207,6 @@ impl Drop for Alarm<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,7 +18,7 @@ fn route_everything(client: &Net, via: SocketAddr) {
     client
         .with_stack(|stack| {
             let dest = Cidr { addr: "0.0.0.0".parse().unwrap(), prefix_len: 0 };
-            let route = inet::Route { dest, via: Some(via.ip()), port: 0, table: 254 };
+            let route = inet::Route::new(dest, Some(via.ip()), 0);
             assert!(stack.add_neighbour(PortId(0), via.ip(), MacAddr([2, 0, 0, 0, 0, 2])));
             stack.add_route(route);
         })

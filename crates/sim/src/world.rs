@@ -11,7 +11,6 @@ use base::{Cidr, Duration, Instant, IpVersion, LinkKind, MacAddr, Mtu};
 use device::fault::Rng;
 use link::{Direction, Loss, Settings};
 use mbuf::Pool;
-use stack::route::MAIN_TABLE;
 use stack::{ListenConfig, ListenError, PortConfig, PortId, Route, Stack};
 
 use crate::adversary::AttachedAdversary;
@@ -240,12 +239,9 @@ impl World {
             let port = self.attach(leg.network, leg.host, &port, from, &[]);
             for other in members.iter().filter(|other| other.network != leg.network) {
                 for version in [IpVersion::V4, IpVersion::V6] {
-                    self.hosts[leg.host].stack.add_route(Route {
-                        dest: address(other.network, other.host, version),
-                        via: Some(router::address(leg.network, version == IpVersion::V4)),
-                        port: port.0,
-                        table: MAIN_TABLE,
-                    });
+                    let dest = address(other.network, other.host, version);
+                    let via = router::address(leg.network, version == IpVersion::V4);
+                    self.hosts[leg.host].stack.add_route(Route::new(dest, Some(via), port.0));
                 }
             }
             legs.push(Leg { network: leg.network, out, mtu: leg.mtu.bytes() });

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::{Counter, DropReason, IpVersion, Mss, Mtu};
 use device::Device;
-use inet::Route;
+use inet::{Route, RouteOrigin};
 use tcp::{path, usrreq};
 
 use crate::socket::passive;
@@ -46,12 +46,7 @@ impl Stack {
     pub fn add_port(&mut self, device: Box<dyn Device>, config: PortConfig) -> PortId {
         let id = self.ports.add(device, &config);
         for &cidr in &config.addresses {
-            self.routes.add(Route {
-                dest: cidr,
-                via: None,
-                port: id.0,
-                table: inet::route::MAIN_TABLE,
-            });
+            self.add_route(Route::new(cidr, None, id.0).with_origin(RouteOrigin::Connected));
         }
         id
     }
@@ -164,6 +159,17 @@ impl Stack {
         }
         // Report their events, and remove orphans.
         tx::output(self);
+    }
+
+    /// An address is ours no more: what its connections would send is from nobody.
+    #[cold]
+    pub(crate) fn fail_connections_from(&mut self, id: PortId, ip: core::net::IpAddr) {
+        self.ports.note_failure(id, Arc::from("its address was removed, or is no longer valid"));
+        for handle in self.connections.of_port(id.0) {
+            if self.connections.get(handle).is_some_and(|pcb| pcb.key.local().ip() == ip) {
+                self.fail_connection(handle);
+            }
+        }
     }
 
     fn fail_connection(&mut self, handle: TcpHandle) {

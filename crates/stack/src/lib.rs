@@ -9,6 +9,7 @@
 //! Published (copied into each shard when it changes, never locked): routes, neighbours,
 //! switches, limits. Today there is one shard and its owner sets them directly.
 
+mod addresses;
 mod change;
 mod config;
 mod connections;
@@ -36,12 +37,14 @@ mod taps;
 mod timers;
 mod tx;
 
+pub use addresses::AddressError;
 pub use change::ReplaceError;
 pub use config::{IpSettings, PortConfig, StackConfig};
 pub use connections::TcpHandle;
 pub use event::Event;
 pub use idle::{Armed, Awaited, MitigationError};
-pub use inet::Route;
+pub use inet::address::{Address, AddressState, Origin};
+pub use inet::{Route, RouteOrigin};
 pub use port::PortId;
 pub use socket::fast_open::FastConnect;
 pub use socket::forward::RequestHandle;
@@ -113,6 +116,7 @@ pub struct Stack {
     pub(crate) udp: UdpSockets,
     pub(crate) orphans: socket::orphans::Orphans,
     pub(crate) routes: Routes,
+    pub(crate) lifetimes: addresses::Lifetimes,
     pub(crate) neighbours: Neighbours,
     pub(crate) resolving: resolve::Resolving,
     pub(crate) frags: Fragments,
@@ -171,6 +175,7 @@ impl Stack {
             udp: UdpSockets::default(),
             orphans: socket::orphans::Orphans::default(),
             routes: Routes::default(),
+            lifetimes: addresses::Lifetimes::default(),
             neighbours: Neighbours::default(),
             resolving: resolve::Resolving::default(),
             frags: Fragments::default(),
@@ -211,11 +216,6 @@ impl Stack {
         self.neighbours.state((port.0, ip))
     }
 
-    /// Add a route.
-    pub fn add_route(&mut self, route: Route) {
-        self.routes.add(route);
-    }
-
     /// Take in what came, act on what is due, send what is to be sent. Returns how many frames
     /// and timers were handled: 0 means that there was nothing to do.
     pub fn poll(&mut self, now: Instant) -> usize {
@@ -237,6 +237,10 @@ impl Stack {
         }
         if self.frags.next_deadline() <= self.core.cx.now {
             frag::expire(self);
+            work += 1;
+        }
+        if self.lifetimes.next_deadline() <= self.core.cx.now {
+            addresses::expire(self);
             work += 1;
         }
         tx::resume_blocked(self);
@@ -271,7 +275,7 @@ impl Stack {
     /// When [`Stack::poll`] wants to be called even if no frame comes.
     pub fn next_deadline(&self) -> Instant {
         let timers = self.wheel.next_deadline().min(self.connections.next_time_wait());
-        let timers = timers.min(self.frags.next_deadline());
+        let timers = timers.min(self.frags.next_deadline()).min(self.lifetimes.next_deadline());
         timers.min(self.release.next_departure()).min(self.neighbours.next_deadline())
     }
 

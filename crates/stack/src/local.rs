@@ -42,7 +42,7 @@ impl LocalV4 {
 }
 
 impl LocalAddrs {
-    pub(crate) fn new(addresses: &[Cidr]) -> LocalAddrs {
+    pub(crate) fn new(addresses: impl Iterator<Item = Cidr>) -> LocalAddrs {
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
         for cidr in addresses {
             match cidr.addr {
@@ -126,7 +126,7 @@ mod tests {
 
     fn of(addresses: &[&str]) -> LocalAddrs {
         let parsed: Vec<Cidr> = addresses.iter().map(|a| a.parse().expect("a network")).collect();
-        LocalAddrs::new(&parsed)
+        LocalAddrs::new(parsed.into_iter())
     }
 
     fn ip(addr: &str) -> IpAddr {

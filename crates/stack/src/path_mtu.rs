@@ -40,6 +40,11 @@ impl PathMtus {
         self.changes
     }
 
+    /// Addresses or routes changed: paths may be other ones.
+    pub(crate) fn note_change(&mut self) {
+        self.changes += 1;
+    }
+
     /// Destinations in it.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
@@ -91,8 +96,8 @@ impl Stack {
         self.path_mtus.known(dst, self.core.cx.now).map(|(mtu, _)| mtu)
     }
 
-    /// Grows whenever something was learnt that may change how connections send: of neighbours or
-    /// of paths.
+    /// Grows whenever something was learnt that may change how connections send: of neighbours, of
+    /// paths, of routes and addresses.
     #[inline(always)]
     pub(crate) fn changes(&self) -> u64 {
         self.neighbours.changes() + self.path_mtus.changes()

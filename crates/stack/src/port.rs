@@ -2,15 +2,15 @@
 //!
 //! Devices of different kinds live side by side: the call through `dyn Device` is once a burst.
 
-use core::net::IpAddr;
 use core::task::Waker;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use base::{Cidr, Counter, Duration, Instant, IpVersion, MacAddr, Mss};
+use base::{Counter, Duration, Instant, IpVersion, MacAddr, Mss};
 use bpf::Direction;
 use device::mitigation::{IdlePolicy, Mitigation, Moderation, Threshold};
 use device::{Burst, Device, Limits};
+use inet::Address;
 use mbuf::{Mbuf, Pool};
 use tcp::Cx;
 
@@ -31,7 +31,7 @@ pub(crate) struct Port {
     pub(crate) device: Box<dyn Device>,
     pub(crate) limits: Limits,
     pub(crate) mac: MacAddr,
-    pub(crate) addresses: Vec<Cidr>,
+    pub(crate) addresses: Vec<Address>,
     /// The same, as packets ask for them.
     pub(crate) local: LocalAddrs,
     tx: Burst,
@@ -250,11 +250,6 @@ impl Port {
         !self.blocked.is_empty() || !self.tx.is_empty()
     }
 
-    /// Our address of a version, for packets that leave here.
-    pub(crate) fn address(&self, version: IpVersion) -> Option<IpAddr> {
-        self.addresses.iter().map(|c| c.addr).find(|a| IpVersion::of(a) == version)
-    }
-
     /// The MSS to offer.
     pub(crate) fn mss(&self, version: IpVersion) -> Mss {
         Mss::for_mtu(self.limits.mtu, version)
@@ -300,8 +295,8 @@ impl Ports {
             device,
             limits,
             mac: config.mac,
-            addresses: config.addresses.clone(),
-            local: LocalAddrs::new(&config.addresses),
+            addresses: config.addresses.iter().copied().map(Address::fixed).collect(),
+            local: LocalAddrs::new(config.addresses.iter().copied()),
             tx: Burst::new(),
             tx_bytes: 0,
             held: VecDeque::new(),

@@ -14,6 +14,7 @@ use base::{Counter, DropReason, Limit, LinkKind, MacAddr, PerSecond};
 use inet::flow::Addrs;
 use inet::ip_output::Fields;
 use inet::neighbour::{Action, Advertisement, Found, Key, group_mac};
+use inet::select::is_link_scoped;
 use inet::{HeaderTemplate, Ip, nd};
 use mbuf::Mbuf;
 use tcp::Fate;
@@ -22,7 +23,7 @@ use wire::{arp, ether, ipv6};
 use crate::connections::Pcb;
 use crate::port::Port;
 use crate::socket::passive;
-use crate::{IpSettings, Stack, TcpHandle, frag, icmp, tx};
+use crate::{IpSettings, PortId, Stack, TcpHandle, addresses, frag, icmp, tx};
 
 /// Waiting connections, and the rate limits of solicitations and advertisements.
 #[derive(Default)]
@@ -50,10 +51,7 @@ pub(crate) fn route(
     owner: &base::Owner,
     settings: IpSettings,
 ) -> Result<Egress, DropReason> {
-    let hop = stack
-        .routes
-        .lookup(remote.ip(), Some(local.ip()), owner, 0, inet::route::MAIN_TABLE)
-        .ok_or(DropReason::IpNoRoute)?;
+    let hop = addresses::next_hop(stack, Some(local.ip()), remote, owner)?;
     let found = link_address(stack, hop.port, hop.neighbour, remote.ip())?;
     let port = stack.ports.get(hop.port).ok_or(DropReason::TxNoPort)?;
     if port.gone {
@@ -127,7 +125,7 @@ pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
     let ip = IpSettings { tos, ttl };
     // Read before the solicitation: an answer that it draws counts as a change.
     let changes = stack.changes();
-    let egress = route(stack, local, remote, wire::ipv4::TCP, &owner, ip);
+    let egress = route(stack, local, scoped(remote, port), wire::ipv4::TCP, &owner, ip);
     let Some(pcb) = stack.connections.get_mut(handle) else { return false };
     match egress {
         // Another port may have another MTU: those connections stay where they are.
@@ -146,6 +144,17 @@ pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
     // One that had a link address goes on with it: if it is wrong, TCP's own timers find out.
     pcb.seen = if pcb.is_resolved { changes } else { Pcb::NEVER_SEEN };
     pcb.is_resolved
+}
+
+/// A link-local address with the link that it is on; flows are looked up without it.
+fn scoped(remote: SocketAddr, port: u16) -> SocketAddr {
+    match remote {
+        SocketAddr::V6(mut to) if is_link_scoped(remote.ip()) => {
+            to.set_scope_id(PortId(port).scope_id());
+            SocketAddr::V6(to)
+        }
+        other => other,
+    }
 }
 
 fn wait(stack: &mut Stack, key: Key, handle: TcpHandle) {
@@ -380,13 +389,12 @@ impl Port {
     /// Is it on a network of ours here, or a link-local address, which always is?
     fn is_on_link(&self, ip: IpAddr) -> bool {
         let link_local = matches!(ip, IpAddr::V6(a) if a.is_unicast_link_local());
-        link_local || self.addresses.iter().any(|cidr| cidr.contains(ip))
+        link_local || self.addresses.iter().any(|a| a.cidr.contains(ip))
     }
 
-    /// Our address to ask for `target` from: one of its network, or any of its version.
+    /// Our address to ask for `target` from.
     fn address_towards(&self, target: IpAddr) -> Option<IpAddr> {
-        let near = self.addresses.iter().find(|cidr| cidr.contains(target)).map(|cidr| cidr.addr);
-        near.or_else(|| self.address(base::IpVersion::of(&target)))
+        inet::select::source(self.addresses.iter(), target, target)
     }
 
     /// Are neighbour discovery messages to this address ours to read?
@@ -395,6 +403,6 @@ impl Port {
             IpAddr::V6(a) => a == dst || nd::solicited_node(a) == dst,
             IpAddr::V4(_) => false,
         };
-        dst == nd::ALL_NODES || self.addresses.iter().any(|cidr| ours(cidr.addr))
+        dst == nd::ALL_NODES || self.addresses.iter().any(|a| ours(a.ip()))
     }
 }

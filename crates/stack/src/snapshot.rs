@@ -6,8 +6,8 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use base::{Cidr, Drops, Duration, LinkKind, MacAddr};
-use inet::Route;
+use base::{Drops, Duration, LinkKind, MacAddr};
+use inet::{Address, Route};
 use slotmap::Key;
 use tcp::Info;
 
@@ -68,7 +68,7 @@ pub struct PortRow {
     /// The largest packet in bytes.
     pub mtu_bytes: usize,
     /// Our addresses.
-    pub addresses: Vec<Cidr>,
+    pub addresses: Vec<Address>,
     /// The largest super-segment in bytes, 0 for none.
     pub tso_max_bytes: usize,
     /// Is the other end there?

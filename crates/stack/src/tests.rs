@@ -1,5 +1,6 @@
 //! Tests of whole stacks: transfers, ladders, hostile bytes, prediction on against off.
 
+mod addresses;
 mod checksums;
 mod craft;
 #[cfg(unix)]

@@ -69,8 +69,7 @@ impl Profile {
         let port = stack.add_port(device, config);
         for any in [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)] {
             if let Some(dest) = Cidr::new(any, 0) {
-                let table = stack::route::MAIN_TABLE;
-                stack.add_route(Route { dest, via: None, port: port.0, table });
+                stack.add_route(Route::new(dest, None, port.0));
             }
         }
         // Scripts state when each segment leaves, and few of them expect pacing.

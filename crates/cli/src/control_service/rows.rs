@@ -40,7 +40,7 @@ pub(super) fn port(p: &PortRow) -> Value {
         "link": if ethernet { "ethernet" } else { "ip" },
         "mac": ethernet.then(|| p.mac.to_string()),
         "mtu": p.mtu_bytes,
-        "addresses": p.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "addresses": p.addresses.iter().map(|a| a.cidr.to_string()).collect::<Vec<_>>(),
         "tso_max_bytes": p.tso_max_bytes,
         "link_up": p.link_up,
         "failure": p.failure,

@@ -7,7 +7,7 @@ use std::thread;
 
 use base::{Cidr, Counter, Limit, LinkKind};
 use device::tap::{Config, Setup, Tap};
-use stack::{PortConfig, Route, Stack, StackConfig, route};
+use stack::{PortConfig, Route, Stack, StackConfig};
 use testbed::{Case, Namespace};
 use wirespeed_net::{Net, blocking};
 
@@ -81,7 +81,7 @@ fn stack(plan: &Plan) -> Stack {
     let port = stack.add_port(Box::new(tap), PortConfig { addresses, ..PortConfig::default() });
     let far = plan.far[0].parse().expect("an address");
     let dest = cidr(far, plan.prefix_len);
-    stack.add_route(Route { dest, via: Some(router), port: port.0, table: route::MAIN_TABLE });
+    stack.add_route(Route::new(dest, Some(router), port.0));
     stack
 }
 

@@ -332,7 +332,7 @@ impl Stack {
     pub fn fast_open_knows(&self, remote: SocketAddr, local: Option<SocketAddr>) -> bool {
         let local = match local {
             Some(local) if !local.ip().is_unspecified() => Ok(local.ip()),
-            _ => self.source_address(remote.ip(), &Owner::program()),
+            _ => crate::addresses::source(self, remote, &Owner::program()),
         };
         let now = self.core.cx.now;
         local.is_ok_and(|local| self.fast_open.known((local, remote.ip()), now).is_some())

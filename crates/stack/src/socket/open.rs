@@ -14,6 +14,7 @@ use tcp::Opening;
 use tcp::usrreq;
 use wire::ipv4;
 
+use crate::addresses::{self, NoSource};
 use crate::connections::Pcb;
 use crate::resolve::{self, Egress};
 use crate::socket::half_open::HalfOpen;
@@ -40,6 +41,15 @@ pub enum ListenError {
     AddressInUse,
     /// The limit on sockets is reached.
     LimitReached,
+}
+
+impl From<NoSource> for ConnectError {
+    fn from(why: NoSource) -> ConnectError {
+        match why {
+            NoSource::Unreachable(reason) => ConnectError::Unreachable(reason),
+            NoSource::NoAddress => ConnectError::NoAddress,
+        }
+    }
 }
 
 impl Stack {
@@ -102,7 +112,7 @@ impl Stack {
         let local_ip = match local {
             // RFC 9293 MUST-43.
             Some(a) if !a.ip().is_unspecified() => a.ip(),
-            _ => self.source_address(remote.ip(), owner)?,
+            _ => addresses::source(self, remote, owner)?,
         };
         let local = self.local_port(local_ip, local.map_or(0, |a| a.port()), remote)?;
         Ok((local, self.shared_config(config)))
@@ -120,21 +130,6 @@ impl Stack {
     /// RFC 9293 MUST-46.
     fn is_no_host(&self, ip: IpAddr) -> bool {
         ip.is_unspecified() || ip.is_multicast() || self.ports.iter().any(|p| p.local.is_group(ip))
-    }
-
-    /// RFC 9293 MUST-44.
-    pub(crate) fn source_address(
-        &self,
-        remote: IpAddr,
-        owner: &Owner,
-    ) -> Result<IpAddr, ConnectError> {
-        let hop = self
-            .routes
-            .lookup(remote, None, owner, 0, inet::route::MAIN_TABLE)
-            .ok_or(ConnectError::Unreachable(DropReason::IpNoRoute))?;
-        let port =
-            self.ports.get(hop.port).ok_or(ConnectError::Unreachable(DropReason::TxNoPort))?;
-        port.address(IpVersion::of(&remote)).ok_or(ConnectError::NoAddress)
     }
 
     /// The port asked for, or a free one, drawn.

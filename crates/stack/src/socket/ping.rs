@@ -18,7 +18,7 @@ use tcp::Fate;
 use wire::{ipv4, ipv6};
 
 use crate::event::Event;
-use crate::{IpSettings, Stack, UdpError, frag, resolve};
+use crate::{IpSettings, Stack, UdpError, addresses, frag, resolve};
 
 new_key_type! {
     /// An echo socket.
@@ -187,7 +187,7 @@ impl Stack {
         self.core.set_now(now);
         let socket = self.pings.slots.get(handle).ok_or(UdpError::Closed)?;
         let (id, owner) = (socket.id, socket.owner.clone());
-        let local = self.udp_source(remote, &owner)?;
+        let local = addresses::source(self, SocketAddr::new(remote, 0), &owner)?;
         let protocol = match IpVersion::of(&remote) {
             IpVersion::V4 => ipv4::ICMP,
             IpVersion::V6 => ipv6::ICMPV6,

@@ -15,6 +15,7 @@ use slotmap::{SlotMap, new_key_type};
 use tcp::Fate;
 use wire::ipv4;
 
+use crate::addresses::{self, NoSource};
 use crate::event::Event;
 use crate::snapshot::SocketRow;
 use crate::{Core, IpSettings, Stack, frag, icmp, local, resolve};
@@ -49,6 +50,15 @@ pub enum UdpError {
     WouldBlock,
     /// The datagram cannot be sent: the named reason.
     Unsendable(DropReason),
+}
+
+impl From<NoSource> for UdpError {
+    fn from(why: NoSource) -> UdpError {
+        match why {
+            NoSource::Unreachable(reason) => UdpError::Unsendable(reason),
+            NoSource::NoAddress => UdpError::NoAddress,
+        }
+    }
 }
 
 struct Socket {
@@ -290,7 +300,7 @@ impl Stack {
         let (local_port, narrow) = (socket.local.1, socket.narrow);
         let local_ip = match socket.local.0 {
             Some(ip) => ip,
-            None => self.udp_source(remote.ip(), &owner)?,
+            None => addresses::source(self, remote, &owner)?,
         };
         let local = SocketAddr::new(local_ip, local_port);
         let egress = resolve::route(self, local, remote, ipv4::UDP, &owner, settings)
@@ -331,17 +341,6 @@ impl Stack {
     /// Such a message can be forged: a hint, no proof.
     pub fn udp_take_error(&mut self, handle: UdpHandle) -> Option<(SocketAddr, Unreachable)> {
         self.udp.slots.get_mut(handle)?.trouble.take()
-    }
-
-    pub(crate) fn udp_source(&self, remote: IpAddr, owner: &Owner) -> Result<IpAddr, UdpError> {
-        let hop = self
-            .routes
-            .lookup(remote, None, owner, 0, inet::route::MAIN_TABLE)
-            .ok_or(UdpError::Unsendable(DropReason::IpNoRoute))?;
-        self.ports
-            .get(hop.port)
-            .and_then(|p| p.address(base::IpVersion::of(&remote)))
-            .ok_or(UdpError::NoAddress)
     }
 
     /// Close a UDP socket; what it had not read is gone.

@@ -314,7 +314,7 @@ fn groups_and_broadcasts_ask_nobody() {
     let local = SocketAddr::new(bench.ours, 9);
     let socket = bench.stack.udp_bind(local, Owner::program()).expect("free");
     let any = "0.0.0.0/0".parse().expect("a network");
-    bench.stack.add_route(inet::Route { dest: any, via: None, port: 0, table: 254 });
+    bench.stack.add_route(inet::Route::new(any, None, 0));
     for (to, mac) in [
         ("224.129.2.3", MacAddr([1, 0, 0x5e, 1, 2, 3])),
         ("255.255.255.255", MacAddr::BROADCAST),

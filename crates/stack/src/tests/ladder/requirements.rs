@@ -136,7 +136,7 @@ fn a_local_address_is_chosen_or_named_and_stays() {
     let mut t = Setup::plain().ladder();
     let other = IpAddr::from([192, 0, 2, 77]);
     let port = t.end.stack.ports.get_mut(0).expect("the only one");
-    port.addresses.push(Cidr { addr: other, prefix_len: 24 });
+    port.addresses.push(inet::Address::fixed(Cidr { addr: other, prefix_len: 24 }));
     let (ours, remote) = (t.end.addr, SocketAddr::new(t.wire.addr, LISTEN_PORT));
     for (asked, wanted) in [(None, ours), (Some(other), other)] {
         let local = asked.map(|ip| SocketAddr::new(ip, 0));

@@ -1,0 +1,115 @@
+//! An address of ours on a port: its network, its state and its lifetimes.
+//!
+//! Called by: `stack/addresses.rs`, and `select.rs`, which picks one as the source of a packet. RFC
+//! 4862 sections 2 and 5.5.4 (the states and the lifetimes, for IPv4 as well), RFC 5227 (an IPv4
+//! address is tentative too).
+
+use core::fmt;
+use core::net::IpAddr;
+
+use base::{Cidr, Instant};
+
+/// What an address may be used for, RFC 4862 section 2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressState {
+    /// Being checked for duplicates: it is the source and the destination of nothing else.
+    Tentative,
+    /// To be used without restriction.
+    Preferred,
+    /// Valid, but new communication should use another address.
+    Deprecated,
+    /// Another host has it: it is not used.
+    Duplicated,
+}
+
+/// How an address came to be ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Set by the user.
+    Static,
+    /// A lease of a DHCP server (RFC 2131, RFC 8415).
+    Dhcp,
+    /// Link-local, made by the stack (RFC 3927, RFC 4862 section 5.3).
+    LinkLocal,
+    /// From a router's prefix, stable on this network (RFC 7217).
+    Stable,
+    /// From a router's prefix, changed from time to time (RFC 8981).
+    Temporary,
+}
+
+/// An address of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The address with the length of its network's prefix.
+    pub cidr: Cidr,
+    /// What it may be used for.
+    pub state: AddressState,
+    /// Where it is from.
+    pub origin: Origin,
+    /// From then on it is deprecated; [`Instant::NEVER`]: not at all.
+    pub preferred_until: Instant,
+    /// From then on it is not ours; [`Instant::NEVER`]: it stays.
+    pub valid_until: Instant,
+}
+
+impl Address {
+    /// An address that the user sets: preferred at once and for ever.
+    pub fn fixed(cidr: Cidr) -> Address {
+        Address {
+            cidr,
+            state: AddressState::Preferred,
+            origin: Origin::Static,
+            preferred_until: Instant::NEVER,
+            valid_until: Instant::NEVER,
+        }
+    }
+
+    /// The address itself.
+    #[inline]
+    pub fn ip(&self) -> IpAddr {
+        self.cidr.addr
+    }
+
+    /// May packets be from it and to it?
+    #[inline]
+    pub fn is_usable(&self) -> bool {
+        matches!(self.state, AddressState::Preferred | AddressState::Deprecated)
+    }
+}
+
+impl AddressState {
+    /// The name in output, as `ip address` has it where it has one.
+    pub const fn name(self) -> &'static str {
+        match self {
+            AddressState::Tentative => "tentative",
+            AddressState::Preferred => "preferred",
+            AddressState::Deprecated => "deprecated",
+            AddressState::Duplicated => "dadfailed",
+        }
+    }
+}
+
+impl Origin {
+    /// The name in output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Origin::Static => "static",
+            Origin::Dhcp => "dhcp",
+            Origin::LinkLocal => "link-local",
+            Origin::Stable => "stable-privacy",
+            Origin::Temporary => "temporary",
+        }
+    }
+}
+
+impl fmt::Display for AddressState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

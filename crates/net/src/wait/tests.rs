@@ -1,0 +1,41 @@
+//! A thread that waits is woken by what its own call reports.
+
+use core::net::SocketAddr;
+use core::task::Poll;
+use std::time::{Duration, Instant};
+
+use base::Owner;
+use stack::IpSettings;
+use stack::pair::{PairConfig, pair};
+
+use super::block_on;
+use crate::inner::Shared;
+use crate::waiting::Readiness;
+
+/// What a call sends at its end may report something to the thread that is about to sleep: paced
+/// output tells a writer of room. Here it is the end of the connection.
+#[test]
+fn what_the_end_of_a_waiting_call_reports_is_not_missed() {
+    let (client, server) = pair(&PairConfig::new([7, 8]));
+    let shared = Shared::new(client.stack);
+    let remote = SocketAddr::new(server.addr, 9);
+    let (owner, ip) = (Owner::program(), IpSettings::default());
+    let mut call = shared.call().expect("a driver that is not gone");
+    let handle = call.connect(remote, None, &tcp::Config::default(), owner, ip).expect("a route");
+    drop(call);
+    let until = Instant::now() + Duration::from_secs(5);
+    let mut looks = 0;
+    let answer = block_on(&shared, Readiness::Read(handle), Some(until), |inner| {
+        looks += 1;
+        match looks {
+            1 => Poll::Pending,
+            2 => {
+                let port = inner.stack.port_ids()[0];
+                inner.stack.remove_port(port).expect("the pair's port");
+                Poll::Pending
+            }
+            _ => Poll::Ready(Ok(())),
+        }
+    });
+    assert_eq!(answer.expect("no error"), Some(()), "it slept on");
+}

@@ -1,0 +1,250 @@
+//! Addresses of ours while the stack runs: added, deprecated, removed; and which of them a packet
+//! is from.
+//!
+//! Called by: programs; `open.rs`, `udp.rs` and `ping.rs` for sockets that are bound to no address;
+//! `Stack::poll` when a lifetime ends. RFC 4862 section 5.5.4, RFC 6724, RFC 9293 MUST-44. Limit:
+//! `addresses`.
+
+use core::fmt;
+use core::net::{IpAddr, SocketAddr};
+
+use base::{Cidr, DropReason, Instant, Limit, Owner};
+use inet::select::{self, is_link_scoped};
+use inet::{Address, AddressState, NextHop, Route, RouteOrigin};
+
+use crate::local::LocalAddrs;
+use crate::port::Port;
+use crate::{PortId, Stack, tx};
+
+/// Why an address was not added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressError {
+    /// There is no such port.
+    NoPort,
+    /// No host can have it: multicast, broadcast, loopback or unspecified.
+    NotAHost,
+    /// The port has as many as the limit `addresses` allows.
+    LimitReached,
+}
+
+impl fmt::Display for AddressError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            AddressError::NoPort => "there is no such port: add one",
+            AddressError::NotAHost => {
+                "no host can have this address: give one that is not multicast, broadcast, \
+                 loopback or unspecified"
+            }
+            AddressError::LimitReached => {
+                "the port has as many addresses as the limit `addresses` allows: remove one, or \
+                 raise the limit"
+            }
+        })
+    }
+}
+
+impl core::error::Error for AddressError {}
+
+/// Why no source address was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoSource {
+    /// Nothing can be sent to the destination, for the named reason.
+    Unreachable(DropReason),
+    /// No usable address of the destination's version on the port.
+    NoAddress,
+}
+
+/// When an address or a route has to be looked at next.
+pub(crate) struct Lifetimes {
+    deadline: Instant,
+}
+
+impl Default for Lifetimes {
+    fn default() -> Lifetimes {
+        Lifetimes { deadline: Instant::NEVER }
+    }
+}
+
+impl Lifetimes {
+    #[inline(always)]
+    pub(crate) fn next_deadline(&self) -> Instant {
+        self.deadline
+    }
+}
+
+impl PortId {
+    /// The scope identifier of this port's link (RFC 4007 section 6), as in `fe80::1%1`; 0 stands
+    /// for no link in particular.
+    pub const fn scope_id(self) -> u32 {
+        self.0 as u32 + 1
+    }
+
+    /// The port of a scope identifier.
+    pub const fn of_scope(scope_id: u32) -> Option<PortId> {
+        match scope_id.checked_sub(1) {
+            Some(number) if number <= u16::MAX as u32 => Some(PortId(number as u16)),
+            _ => None,
+        }
+    }
+}
+
+/// The next hop of a packet to `remote`: the link that its scope identifier names, or a route.
+pub(crate) fn next_hop(
+    stack: &Stack,
+    local: Option<IpAddr>,
+    remote: SocketAddr,
+    owner: &Owner,
+) -> Result<NextHop, DropReason> {
+    if let SocketAddr::V6(to) = remote
+        && to.scope_id() != 0
+        && is_link_scoped(remote.ip())
+    {
+        let port = PortId::of_scope(to.scope_id()).ok_or(DropReason::TxNoPort)?;
+        return Ok(NextHop { port: port.0, neighbour: remote.ip(), mtu: None });
+    }
+    let table = inet::route::MAIN_TABLE;
+    stack.routes.lookup(remote.ip(), local, owner, 0, table).ok_or(DropReason::IpNoRoute)
+}
+
+/// The address that packets to `remote` are from, if their socket is bound to none.
+/// RFC 9293 MUST-44.
+pub(crate) fn source(stack: &Stack, remote: SocketAddr, owner: &Owner) -> Result<IpAddr, NoSource> {
+    let hop = next_hop(stack, None, remote, owner).map_err(NoSource::Unreachable)?;
+    let port = stack.ports.get(hop.port).ok_or(NoSource::Unreachable(DropReason::TxNoPort))?;
+    select::source(port.addresses.iter(), remote.ip(), hop.neighbour).ok_or(NoSource::NoAddress)
+}
+
+/// Act on addresses and routes whose time has come.
+#[cold]
+pub(crate) fn expire(stack: &mut Stack) {
+    let now = stack.core.cx.now;
+    let mut gone = Vec::new();
+    for port in stack.ports.iter_mut() {
+        for address in &mut port.addresses {
+            if address.valid_until <= now {
+                gone.push((port.id, address.ip()));
+            } else if address.preferred_until <= now && address.state == AddressState::Preferred {
+                address.state = AddressState::Deprecated;
+            }
+        }
+    }
+    for (port, ip) in gone {
+        stack.remove_address(port, ip);
+    }
+    if stack.routes.remove(|route| route.expires <= now) > 0 {
+        stack.path_mtus.note_change();
+    }
+    look_ahead(stack);
+}
+
+/// Find out anew when [`expire`] is due.
+fn look_ahead(stack: &mut Stack) {
+    let next = |a: &Address| match a.state {
+        AddressState::Preferred => a.preferred_until.min(a.valid_until),
+        _ => a.valid_until,
+    };
+    let addresses = stack.ports.iter().flat_map(|port| port.addresses.iter().map(next));
+    let first = addresses.min().unwrap_or(Instant::NEVER);
+    stack.lifetimes.deadline = first.min(stack.routes.next_deadline());
+}
+
+impl Port {
+    /// Its addresses changed: packets are compared with the new ones from now on.
+    pub(crate) fn refresh_local(&mut self) {
+        let usable = self.addresses.iter().filter(|a| a.is_usable()).map(|a| a.cidr);
+        self.local = LocalAddrs::new(usable);
+    }
+}
+
+impl Stack {
+    /// Add an address to a port, or change the one that is there; its network becomes a route. A
+    /// tentative one is not used before it is added again as preferred.
+    ///
+    /// # Errors
+    /// [`AddressError`].
+    pub fn add_address(&mut self, id: PortId, address: Address) -> Result<(), AddressError> {
+        let ip = address.ip();
+        let port = self.ports.get_mut(id.0).ok_or(AddressError::NoPort)?;
+        let network = LocalAddrs::new([address.cidr].into_iter());
+        if inet::ip_input::is_martian_source(ip) || network.is_group(ip) {
+            return Err(AddressError::NotAHost);
+        }
+        if let Some(old) = port.addresses.iter_mut().find(|a| a.ip() == ip) {
+            let (network, usable) = (old.cidr.network(), address.is_usable());
+            *old = address;
+            port.refresh_local();
+            if network != address.cidr.network() || !usable {
+                self.forget_network(id, network);
+            }
+        } else {
+            let budget = &mut self.core.cx.budget;
+            if !budget.admits(Limit::Addresses, port.addresses.len()) {
+                return Err(AddressError::LimitReached);
+            }
+            port.addresses.push(address);
+            port.refresh_local();
+        }
+        if address.is_usable() {
+            let route = Route::new(address.cidr, None, id.0).with_origin(RouteOrigin::Connected);
+            self.routes.add(route);
+        }
+        self.addresses_changed();
+        Ok(())
+    }
+
+    /// Remove an address of ours; connections from it fail with [`tcp::Error::NetworkDown`].
+    /// `false` if the port does not have it.
+    pub fn remove_address(&mut self, id: PortId, ip: IpAddr) -> bool {
+        let Some(port) = self.ports.get_mut(id.0) else { return false };
+        let Some(at) = port.addresses.iter().position(|a| a.ip() == ip) else { return false };
+        let network = port.addresses.remove(at).cidr.network();
+        port.refresh_local();
+        self.forget_network(id, network);
+        self.fail_connections_from(id, ip);
+        self.addresses_changed();
+        tx::output(self);
+        true
+    }
+
+    /// The addresses of a port.
+    pub fn addresses(&self, id: PortId) -> &[Address] {
+        self.ports.get(id.0).map_or(&[], |port| &port.addresses)
+    }
+
+    /// The address that packets to `remote` are from unless their socket is bound to one; `None` if
+    /// nothing can be sent there. For [`inet::select::order_destinations`].
+    pub fn source_for(&self, remote: SocketAddr) -> Option<IpAddr> {
+        source(self, remote, &Owner::program()).ok()
+    }
+
+    /// The route of a network is gone with the last usable address in it.
+    fn forget_network(&mut self, id: PortId, network: Cidr) {
+        let Some(port) = self.ports.get(id.0) else { return };
+        let mut usable = port.addresses.iter().filter(|a| a.is_usable());
+        if !usable.any(|a| a.cidr.network() == network) {
+            self.routes.remove(|r| {
+                r.origin == RouteOrigin::Connected && r.port == id.0 && r.dest == network
+            });
+        }
+    }
+
+    /// Connections look their paths up again, and what expires is found anew.
+    pub(crate) fn addresses_changed(&mut self) {
+        self.path_mtus.note_change();
+        look_ahead(self);
+    }
+
+    /// Add a route; one for the same destination over the same port is replaced.
+    pub fn add_route(&mut self, route: Route) {
+        self.routes.add(route);
+        self.addresses_changed();
+    }
+
+    /// Remove the routes to `dest` over `port`; returns how many. Connections go by what is left.
+    pub fn remove_route(&mut self, dest: Cidr, port: PortId) -> usize {
+        let dest = dest.network();
+        let removed = self.routes.remove(|r| r.dest == dest && r.port == port.0);
+        self.addresses_changed();
+        removed
+    }
+}
