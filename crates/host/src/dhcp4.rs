@@ -79,7 +79,7 @@ pub fn client_id(iaid: u32, duid: &[u8]) -> Vec<u8> {
 pub enum ConfigError {
     /// The client identifier has not 2 to 255 bytes.
     ClientId,
-    /// The host name is not a name of letters, digits, hyphens and dots, or is longer than 63 bytes.
+    /// The host name is no name of letters, digits, hyphens and dots, or is longer than 63 bytes.
     Hostname,
     /// The remembered address cannot be a host's.
     Remembered,

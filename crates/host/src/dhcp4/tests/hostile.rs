@@ -308,7 +308,10 @@ proptest! {
                     let option = DhcpOption::Unknown(UnknownOption::new(code.into(), data));
                     let _ = client.receive(now, &ack_with(&last, option).to_vec().unwrap());
                 }
-                Event::Wait => world.now = world.now.max(client.deadline().min(now + Duration::from_secs(1 << 20))),
+                Event::Wait => {
+                    let most = now + Duration::from_secs(1 << 20);
+                    world.now = now.max(client.deadline().min(most));
+                }
                 Event::Later(ms) => world.now += Duration::from_millis(u64::from(ms)),
                 Event::Probed(conflict) => client.probed(now, conflict),
                 Event::LinkUp => client.link_up(now),
