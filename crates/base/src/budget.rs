@@ -93,6 +93,9 @@ limits! {
         "ACKs in a second for segments out of window that are no retransmissions, or late in \
          TIME-WAIT";
     ResetsPerSecond "resets_per_second" 10_000 "RSTs for no connection sent in a second";
+    DhcpMessageBytes "dhcp_message_bytes" 4_096 "bytes of a DHCP message that is received";
+    DhcpListEntries "dhcp_list_entries" 32
+        "routes, DNS servers or search domains taken from a DHCP message, of each";
     ControlClients "control_clients" 16 "connections to a control socket";
     ControlFrameBytes "control_frame_bytes" 1_048_576 "bytes of a message on a control socket";
     ControlDescriptors "control_descriptors" 16

@@ -86,6 +86,14 @@ drop_reasons! {
     UdpNoSocket "udp_no_socket" "no socket on that UDP port";
     UdpNotPeer "udp_not_peer" "datagram from an address that the UDP socket is not connected to";
     UdpQueueFull "udp_queue_full" "receive queue of the UDP socket is full";
+    DhcpMalformed "dhcp_malformed"
+        "DHCP message that is short or long, or whose options contradict its length";
+    DhcpNotForUs "dhcp_not_for_us" "DHCP message for another client or of another transaction";
+    DhcpUnexpected "dhcp_unexpected" "DHCP message that the client's state does not wait for";
+    DhcpOtherServer "dhcp_other_server" "DHCP message of a server that was not selected";
+    DhcpUnusable "dhcp_unusable"
+        "DHCP offer or reply without an address, mask and lifetime that a host can use";
+    DhcpRefused "dhcp_refused" "DHCPv6 reply whose status refuses what was asked for";
     TcpShort "tcp_short" "TCP segment shorter than its header";
     TcpDataOffset "tcp_data_offset" "data offset below 20 bytes or past the segment";
     TcpOptions "tcp_options" "TCP options malformed";
