@@ -76,6 +76,8 @@ limits! {
     AdvertisementsPerSecond "advertisements_per_second" 1_000
         "ARP replies and neighbour advertisements sent in a second";
     Neighbours "neighbours" 4_096 "neighbour entries";
+    OtherBroadcasters "other_broadcasters" 16
+        "neighbours that broadcast to another address and are remembered; the oldest is evicted";
     IcmpErrorsPerSecond "icmp_errors_per_second" 1_000 "ICMP errors sent in a second";
     EchoRepliesPerSecond "echo_replies_per_second" 1_000 "ICMP echo replies sent in a second";
     PathChangesPerSecond "path_changes_per_second" 1_000

@@ -6,6 +6,7 @@
 
 pub mod ether;
 pub mod flow;
+pub mod forward;
 pub mod frag;
 pub mod icmp;
 pub mod ident;

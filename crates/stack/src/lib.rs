@@ -9,6 +9,7 @@
 //! Published (copied into each shard when it changes, never locked): routes, neighbours,
 //! switches, limits. Today there is one shard and its owner sets them directly.
 
+mod broadcast;
 mod change;
 mod config;
 mod connections;
@@ -16,6 +17,7 @@ mod event;
 mod flow_cache;
 mod flows;
 mod follow;
+mod forward;
 mod frag;
 mod icmp;
 mod idle;
@@ -36,12 +38,14 @@ mod taps;
 mod timers;
 mod tx;
 
+pub use broadcast::OtherBroadcaster;
 pub use change::ReplaceError;
 pub use config::{IpSettings, PortConfig, StackConfig};
 pub use connections::TcpHandle;
 pub use event::Event;
 pub use idle::{Armed, Awaited, MitigationError};
 pub use inet::Route;
+pub use local::BroadcastForm;
 pub use port::PortId;
 pub use socket::fast_open::FastConnect;
 pub use socket::forward::RequestHandle;
@@ -115,6 +119,8 @@ pub struct Stack {
     pub(crate) routes: Routes,
     pub(crate) neighbours: Neighbours,
     pub(crate) resolving: resolve::Resolving,
+    pub(crate) forwarding: forward::Forwarding,
+    pub(crate) other_broadcasters: broadcast::OtherBroadcasters,
     pub(crate) frags: Fragments,
     pub(crate) ids: Identifications,
     pub(crate) pings: socket::ping::PingSockets,
@@ -173,6 +179,8 @@ impl Stack {
             routes: Routes::default(),
             neighbours: Neighbours::default(),
             resolving: resolve::Resolving::default(),
+            forwarding: forward::Forwarding::default(),
+            other_broadcasters: broadcast::OtherBroadcasters::default(),
             frags: Fragments::default(),
             ids: Identifications::default(),
             pings: socket::ping::PingSockets::default(),
