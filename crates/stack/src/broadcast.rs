@@ -1,5 +1,5 @@
-//! Link-level broadcasts and multicasts: what comes by one is checked before anything else reads it,
-//! and neighbours whose broadcast address differs from ours are remembered by name.
+//! Link-level broadcasts and multicasts: what comes by one is checked before anything else reads
+//! it, and neighbours whose broadcast address differs from ours are remembered by name.
 //!
 //! Called by: `rx.rs`, for frames to a group address alone. Nothing that came so is forwarded,
 //! answered with an ICMP error, or makes us ask by ARP. RFC 1122 sections 3.2.2 and 3.3.6. Limits:

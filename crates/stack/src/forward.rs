@@ -1,10 +1,10 @@
 //! Forwarding, plain: what is not for this host goes to its next hop, or is dropped by name and
 //! reported to its source. Off by default.
 //!
-//! Called by: `rx.rs`, once a burst if it is on, so that a host pays nothing for it. Never forwarded:
-//! what came by a link-level broadcast or multicast, source-routed or link-local packets, limited
-//! and, unless switched on, directed broadcasts. RFC 1812 sections 4.3, 5.2 and 5.3, RFC 2644, RFC
-//! 8200 section 5. Counter: `forwarded`. Errors are limited by `icmp_errors_per_second`.
+//! Called by: `rx.rs`, once a burst if it is on, so that a host pays nothing for it. Never
+//! forwarded: what came by a link-level broadcast or multicast, source-routed or link-local
+//! packets, limited and, unless switched on, directed broadcasts. RFC 1812 sections 4.3, 5.2 and
+//! 5.3, RFC 2644, RFC 8200 section 5. Counter: `forwarded`. Limit: `icmp_errors_per_second`.
 
 use core::net::{IpAddr, Ipv4Addr};
 
@@ -26,19 +26,24 @@ pub(crate) struct Forwarding {
     directed_broadcasts: bool,
 }
 
-/// Forward what of a burst is not for this host, and leave the rest in it, in order.
+/// Forward what of a burst is not for this host, and leave the rest in it, in order. Returns how
+/// many bytes were taken out.
 #[inline(never)]
 pub(crate) fn divert(
     stack: &mut Stack,
     port_id: u16,
     (link, mac): (LinkKind, MacAddr),
     frames: &mut Burst,
-) {
+) -> u64 {
+    let mut bytes = 0;
     for m in core::mem::take(frames) {
-        if let Some(m) = take(stack, port_id, (link, mac), m) {
-            frames.push(m);
+        let len = m.len() as u64;
+        match take(stack, port_id, (link, mac), m) {
+            Some(m) => frames.push(m),
+            None => bytes += len,
         }
     }
+    bytes
 }
 
 /// One frame: returned if the host's path is to have it, which also names what is wrong with it.
@@ -61,7 +66,6 @@ fn take(
     if is_for_host || stack.listeners.takes_anything() {
         return Some(m);
     }
-    stack.core.cx.counters.add(Counter::RxBytes, m.len() as u64);
     m.set_in_port(port_id);
     let elsewhere = stack.ports.iter().find(|port| port.local.is_ours(dst)).map(|port| port.id);
     let fate = match elsewhere {

@@ -61,8 +61,9 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
         port.taps.show(Direction::In, &frames, on_wire, stack.core.cx.now);
     }
     let link = (port.limits.link, port.mac);
+    let mut bytes = 0;
     if stack.forwarding.on {
-        forward::divert(stack, port_id, link, &mut frames);
+        bytes = forward::divert(stack, port_id, link, &mut frames);
     }
     let switches = stack.core.cx.switches;
     // An ACK between two segments would move Last.ACK.sent, and TS.Recent with the second.
@@ -72,7 +73,6 @@ fn burst(stack: &mut Stack, port_id: u16) -> usize {
     let mut apart = following && switches.on(Switch::FollowApart);
     // The next is at the end, from where it is taken without moving the others.
     frames.reverse();
-    let mut bytes = 0;
     while let Some(m) = frames.pop() {
         let next = frames.last().filter(|_| following);
         let leads = next.is_some_and(|next| follow::may_follow(&m, next, intake.link.header_len()));

@@ -1,11 +1,11 @@
 //! A model of a host as of 1984 (4.2BSD and systems made from it), as far as broadcasts go: it
 //! knows one form of broadcast address, and forwards what it takes for somebody else's.
 //!
-//! Called by: `cases.rs`. The faults are those that RFC 1122 sections 2.3.2.1, 3.2.2 and 3.3.6 forbid
-//! today: a packet that came by a link-level broadcast is forwarded; its destination is asked for by
-//! ARP, once for each packet; it goes out again to all stations, since the link layer knows both
-//! forms of broadcast where the IP layer knows one; its source is sent redirects and errors. The
-//! transmit queue is 4.2BSD's: 50 frames.
+//! Called by: `cases.rs`. The faults are those that RFC 1122 sections 2.3.2.1, 3.2.2 and 3.3.6
+//! forbid today: a packet that came by a link-level broadcast is forwarded; its destination is
+//! asked for by ARP, once for each packet; it goes out again to all stations, since the link layer
+//! knows both forms of broadcast where the IP layer knows one; its source is sent redirects and
+//! errors. The transmit queue is 4.2BSD's: 50 frames.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -81,8 +81,11 @@ impl Legacy {
         }
     }
 
-    /// Send a datagram to port `port` of `dst`.
-    pub(super) fn send(&mut self, dst: Ipv4Addr, port: u16, payload: &[u8]) {
+    /// Send a datagram to port `port` of `dst`; `false` if the transmit queue is full.
+    pub(super) fn send(&mut self, dst: Ipv4Addr, port: u16, payload: &[u8]) -> bool {
+        if self.queue.len() >= QUEUE_MAX {
+            return false;
+        }
         let mut datagram = vec![0; udp::HEADER_LEN];
         datagram.extend_from_slice(payload);
         let length = datagram.len() as u16;
@@ -93,6 +96,7 @@ impl Legacy {
         datagram[6..8].copy_from_slice(&udp::checksum_field(sum));
         let packet = self.packet(dst, ipv4::UDP, &datagram);
         self.output(dst, packet, false);
+        true
     }
 
     fn packet(&mut self, dst: Ipv4Addr, protocol: u8, payload: &[u8]) -> Vec<u8> {
@@ -241,8 +245,8 @@ impl Station for Legacy {
 
     fn run(&mut self, now: Instant) {
         while let Some((port, payload)) = self.clock.next(now) {
-            self.send(self.form.address(self.addr), port, payload);
-            self.originals += 1;
+            let is_sent = self.send(self.form.address(self.addr), port, payload);
+            self.originals += u64::from(is_sent);
         }
     }
 

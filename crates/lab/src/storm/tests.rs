@@ -30,7 +30,7 @@ fn nothing_of_a_storm_crosses_our_router_and_a_unicast_does() {
     let behind = behind_router(&settings());
     assert!(behind.storming_frames >= 5_000, "{behind:?}");
     assert_eq!(behind.storm.frames, 0, "{behind:?}");
-    assert!(behind.unicasts.1 > 0, "{behind:?}");
+    assert!(behind.unicasts.0 == 10 && behind.unicasts.1 > 0, "{behind:?}");
 }
 
 #[test]

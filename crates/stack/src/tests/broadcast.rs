@@ -109,6 +109,11 @@ fn a_socket_broadcasts_only_with_permission() {
         assert_eq!(bench.stack.udp_send(udp, to, b"x", NOW), Ok(()));
         assert_eq!(bench.sent()[0][..6], [0xff; 6], "{to}");
     }
+    let ping = bench.stack.ping_open(Owner::program()).expect("room");
+    for to in forms {
+        let asked = bench.stack.ping_send(ping, to.ip(), 1, b"x", NOW);
+        assert_eq!(asked, Err(UdpError::Broadcast), "{to}");
+    }
     // The old form of "all" is no destination: RFC 1122 section 3.2.1.3.
     let any = "0.0.0.0/0".parse().expect("a network");
     bench.stack.add_route(inet::Route { dest: any, via: None, port: 0, table: 254 });
@@ -135,9 +140,9 @@ fn nobody_is_asked_for_or_believed_to_have_a_broadcast_address() {
         assert_eq!(bench.stack.udp_send(udp, to, b"x", NOW), refused);
     }
     let ours = v4(bench.ours);
-    for liar in ["192.0.2.255", "192.0.2.0"] {
+    for claimed in ["192.0.2.255", "192.0.2.0"] {
         for operation in [Operation::Request, Operation::Reply] {
-            let sender = (pair::mac(2), v4(addr(liar)));
+            let sender = (pair::mac(2), v4(addr(claimed)));
             let mut frame = vec![0; 14];
             let ethertype = wire::ether::ARP;
             wire::ether::Header { dst: pair::mac(1), src: sender.0, ethertype }.emit(&mut frame);
