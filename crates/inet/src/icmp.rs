@@ -264,7 +264,7 @@ pub enum Report {
     Problem(Problem),
     /// A router: the packet had no hop left.
     HopLimit,
-    /// A router: the packet is larger than the next link's MTU, in bytes, and may not be fragmented.
+    /// A router: the packet is larger than the next link's MTU, in bytes, and may not be cut.
     TooBig(usize),
 }
 

@@ -113,8 +113,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
         name: "storm",
         summary: "A broadcast among hosts that disagree about the broadcast address",
         question: "How many frames come of a broadcast where half of the hosts take another \
-                   address for it: among hosts as of 1984, among ours, behind a router of ours, and \
-                   for a bystander?",
+                   address for it: among hosts as of 1984, among ours, behind a router of ours, \
+                   and for a bystander?",
         takes: &["first_seed"],
         options: <storm::Options as clap::Args>::augment_args,
         run: storm::run,

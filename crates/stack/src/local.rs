@@ -65,10 +65,12 @@ impl LocalV4 {
 
     /// May hosts of this network, or of a larger one around it, broadcast to `to`?
     fn may_broadcast_to(&self, to: u32) -> bool {
+        // No network around another is larger than those of class A.
         let fits = |len: u32| {
             let host = u32::MAX >> len;
             let part = to & host;
-            host & self.host == self.host
+            (len >= 8 || host == self.host)
+                && host & self.host == self.host
                 && (self.addr ^ to) & !host == 0
                 && (part == 0 || part == host)
         };

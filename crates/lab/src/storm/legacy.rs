@@ -222,7 +222,7 @@ impl Legacy {
         }
         let mut message = vec![0; icmp::HEADER_LEN];
         message.extend_from_slice(packet.get(..28).unwrap_or(packet));
-        let rest = header.dst.octets();
+        let rest = if kind == REDIRECT.0 { header.dst.octets() } else { [0; 4] };
         icmp::Header::Other { kind, code, rest }.emit(&mut message);
         let packet = self.packet(header.src, ipv4::ICMP, &message);
         self.output(header.src, packet, false);

@@ -126,14 +126,6 @@ impl Ours {
         self.stack.neighbours_page(0, ENTRIES_MAX).rows.len()
     }
 
-    /// Send a datagram to one host.
-    pub(super) fn send(&mut self, to: Ipv4Addr, now: Instant) {
-        if let Some(&socket) = self.sockets.first() {
-            // One that cannot be sent does not arrive, which is what is looked at.
-            let _ = self.stack.udp_send(socket, SocketAddr::new(to.into(), PORTS[0]), b"x", now);
-        }
-    }
-
     fn programs(&mut self, now: Instant) {
         while let Some((port, payload)) = self.clock.next(now) {
             let program = PORTS.iter().position(|&other| other == port);

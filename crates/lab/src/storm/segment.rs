@@ -125,8 +125,8 @@ impl<S: Station> World<S> {
         let World { now, stations, wires } = self;
         for wire in wires.iter_mut().filter(|wire| wire.frame.is_none()) {
             let count = wire.members.len();
-            let places = (0..count).map(|n| (wire.turn + n) % count);
-            let next = places.into_iter().find_map(|place| {
+            let mut places = (0..count).map(|n| (wire.turn + n) % count);
+            let next = places.find_map(|place| {
                 let (station, port) = wire.members[place];
                 Some((place, stations[station].next_frame(port)?))
             });
