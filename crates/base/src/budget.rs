@@ -77,6 +77,8 @@ limits! {
         "ARP replies and neighbour advertisements sent in a second";
     Neighbours "neighbours" 4_096 "neighbour entries";
     Addresses "addresses" 64 "addresses of a port";
+    OtherBroadcasters "other_broadcasters" 16
+        "neighbours that broadcast to another address and are remembered; the oldest is evicted";
     IcmpErrorsPerSecond "icmp_errors_per_second" 1_000 "ICMP errors sent in a second";
     EchoRepliesPerSecond "echo_replies_per_second" 1_000 "ICMP echo replies sent in a second";
     PathChangesPerSecond "path_changes_per_second" 1_000

@@ -84,6 +84,9 @@ counters! {
     IcmpEchoRepliesIn "icmp_echo_replies_in" "echo replies delivered to a socket";
     IcmpErrorsIn "icmp_errors_in" "ICMP errors reported to a connection or a socket";
     IcmpErrorsOut "icmp_errors_out" "ICMP errors sent";
+    BroadcastsOtherForm "broadcasts_other_form"
+        "link-level broadcasts to an IP address that is not this port's broadcast address";
+    Forwarded "forwarded" "packets forwarded";
     ArpIn "arp_in" "ARP packets received and used";
     NdIn "nd_in" "neighbour discovery messages received and used";
     NeighbourSolicitations "neighbour_solicitations" "ARP requests and solicitations sent";

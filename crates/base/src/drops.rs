@@ -65,6 +65,18 @@ drop_reasons! {
     FragmentEvicted "fragment_evicted" "fragments of the oldest datagrams, evicted at a limit";
     FragmentTimeout "fragment_timeout" "fragments of a datagram that was not complete in time";
     IpMartianSource "ip_martian_source" "source that cannot be a host on this link";
+    IpMartianDestination "ip_martian_destination"
+        "destination that no packet may be sent or forwarded to";
+    IpLinkBroadcast "ip_link_broadcast"
+        "unicast destination in a link-level broadcast or multicast (RFC 1122 section 3.3.6)";
+    IpLinkLocal "ip_link_local" "packet to forward from or to a link-local address";
+    IpDirectedBroadcast "ip_directed_broadcast"
+        "broadcast to another network while directed broadcasts are off (RFC 2644)";
+    IpHopLimit "ip_hop_limit" "packet to forward that has no hop left";
+    IpSuperSegment "ip_super_segment"
+        "super-segment to forward; open the port that receives it without offloads";
+    IpBroadcastNextHop "ip_broadcast_next_hop"
+        "next hop that is a broadcast or multicast address, which no neighbour has";
     IpNotForUs "ip_not_for_us" "destination is not ours and forwarding is off";
     IpProtocolUnknown "ip_protocol_unknown" "no handler for the protocol";
     IpNoRoute "ip_no_route" "no route to the destination";

@@ -7,6 +7,7 @@
 pub mod address;
 pub mod ether;
 pub mod flow;
+pub mod forward;
 pub mod frag;
 pub mod icmp;
 pub mod ident;

@@ -194,6 +194,10 @@ pub(crate) fn udp(error: UdpError) -> Error {
         UdpError::Closed => aborted(),
         UdpError::NoAddress => no_address(),
         UdpError::WouldBlock => would_block(),
+        UdpError::Broadcast => Error::new(
+            ErrorKind::PermissionDenied,
+            "the destination is a broadcast address: call set_broadcast(true) first",
+        ),
         UdpError::Unsendable(reason) => unreachable(reason),
     }
 }

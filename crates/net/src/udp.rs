@@ -137,6 +137,15 @@ impl UdpSocket {
         }
     }
 
+    /// Let it send to broadcast addresses (SO_BROADCAST), which it may not at first.
+    ///
+    /// # Errors
+    /// The driver is gone.
+    pub fn set_broadcast(&self, on: bool) -> io::Result<()> {
+        let mut call = self.net.shared().call()?;
+        call.stack.udp_set_broadcast(self.handle, on).map_err(error::udp)
+    }
+
     /// TTL or hop limit of sent datagrams (IP_TTL, IPV6_UNICAST_HOPS).
     ///
     /// # Errors

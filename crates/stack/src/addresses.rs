@@ -152,7 +152,7 @@ impl Port {
     /// Its addresses changed: packets are compared with the new ones from now on.
     pub(crate) fn refresh_local(&mut self) {
         let usable = self.addresses.iter().filter(|a| a.is_usable()).map(|a| a.cidr);
-        self.local = LocalAddrs::new(usable);
+        self.local = LocalAddrs::new(usable).with_broadcasts_of(&self.local);
     }
 }
 

@@ -187,8 +187,9 @@ pub(crate) fn report(
     (src, dst): (IpAddr, IpAddr),
     what: Report,
 ) {
-    let to_group = stack.ports.get(m.in_port()).is_none_or(|port| port.local.is_group(src));
-    if to_group || m.has(MbufFlags::LINK_GROUP) || is_martian_source(dst) {
+    let port = stack.ports.get(m.in_port());
+    let by_group = port.is_none_or(|port| port.local.is_group(src) || port.local.is_group(dst));
+    if by_group || m.has(MbufFlags::LINK_GROUP) || is_martian_source(dst) {
         return;
     }
     let core = &mut stack.core;

@@ -10,6 +10,7 @@
 //! switches, limits. Today there is one shard and its owner sets them directly.
 
 mod addresses;
+mod broadcast;
 mod change;
 mod config;
 mod connections;
@@ -17,6 +18,7 @@ mod event;
 mod flow_cache;
 mod flows;
 mod follow;
+mod forward;
 mod frag;
 mod icmp;
 mod idle;
@@ -38,6 +40,7 @@ mod timers;
 mod tx;
 
 pub use addresses::AddressError;
+pub use broadcast::OtherBroadcaster;
 pub use change::ReplaceError;
 pub use config::{IpSettings, PortConfig, StackConfig};
 pub use connections::TcpHandle;
@@ -45,6 +48,7 @@ pub use event::Event;
 pub use idle::{Armed, Awaited, MitigationError};
 pub use inet::address::{Address, AddressState, Origin};
 pub use inet::{Route, RouteOrigin};
+pub use local::BroadcastForm;
 pub use port::PortId;
 pub use socket::fast_open::FastConnect;
 pub use socket::forward::RequestHandle;
@@ -119,6 +123,8 @@ pub struct Stack {
     pub(crate) lifetimes: addresses::Lifetimes,
     pub(crate) neighbours: Neighbours,
     pub(crate) resolving: resolve::Resolving,
+    pub(crate) forwarding: forward::Forwarding,
+    pub(crate) other_broadcasters: broadcast::OtherBroadcasters,
     pub(crate) frags: Fragments,
     pub(crate) ids: Identifications,
     pub(crate) pings: socket::ping::PingSockets,
@@ -178,6 +184,8 @@ impl Stack {
             lifetimes: addresses::Lifetimes::default(),
             neighbours: Neighbours::default(),
             resolving: resolve::Resolving::default(),
+            forwarding: forward::Forwarding::default(),
+            other_broadcasters: broadcast::OtherBroadcasters::default(),
             frags: Fragments::default(),
             ids: Identifications::default(),
             pings: socket::ping::PingSockets::default(),

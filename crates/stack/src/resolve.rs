@@ -23,7 +23,7 @@ use wire::{arp, ether, ipv6};
 use crate::connections::Pcb;
 use crate::port::Port;
 use crate::socket::passive;
-use crate::{IpSettings, PortId, Stack, TcpHandle, addresses, frag, icmp, tx};
+use crate::{IpSettings, PortId, Stack, TcpHandle, addresses, forward, frag, icmp, tx};
 
 /// Waiting connections, and the rate limits of solicitations and advertisements.
 #[derive(Default)]
@@ -40,6 +40,8 @@ pub(crate) struct Egress {
     pub(crate) template: HeaderTemplate,
     /// The template has the neighbour's link address; else packets go to the pending queue.
     pub(crate) is_complete: bool,
+    /// The destination is an IPv4 broadcast address.
+    pub(crate) is_broadcast: bool,
 }
 
 /// The headers for packets from `local` to `remote`, and the port they leave by.
@@ -51,6 +53,10 @@ pub(crate) fn route(
     owner: &base::Owner,
     settings: IpSettings,
 ) -> Result<Egress, DropReason> {
+    if remote.ip().is_unspecified() {
+        // RFC 1122 section 3.2.1.3: it must not be sent, except as a source.
+        return Err(DropReason::IpMartianDestination);
+    }
     let hop = addresses::next_hop(stack, Some(local.ip()), remote, owner)?;
     let found = link_address(stack, hop.port, hop.neighbour, remote.ip())?;
     let port = stack.ports.get(hop.port).ok_or(DropReason::TxNoPort)?;
@@ -61,12 +67,13 @@ pub(crate) fn route(
     let fields = Fields { src: local.ip(), dst: remote.ip(), protocol, tos, ttl };
     let mac = found.unwrap_or_default();
     let template = HeaderTemplate::new(port.limits.link, port.mac, mac, &fields);
+    let is_broadcast = matches!(remote.ip(), IpAddr::V4(dst) if port.local.is_broadcast(dst));
     let (port, is_complete) = (hop.port, found.is_some());
-    Ok(Egress { port, neighbour: hop.neighbour, template, is_complete })
+    Ok(Egress { port, neighbour: hop.neighbour, template, is_complete, is_broadcast })
 }
 
 /// The link address for packets to `dst` by next hop `neighbour`; `None` while it is resolved.
-fn link_address(
+pub(crate) fn link_address(
     stack: &mut Stack,
     port_id: u16,
     neighbour: IpAddr,
@@ -76,9 +83,13 @@ fn link_address(
     if port.limits.link == LinkKind::Ip {
         return Ok(Some(MacAddr::default()));
     }
+    // RFC 1122 3.3.6-c.
     if port.local.is_group(dst) {
         // A broadcast address of the network goes to the link broadcast address (RFC 1122, 3.3.6).
         return Ok(Some(group_mac(dst).unwrap_or(MacAddr::BROADCAST)));
+    }
+    if port.local.is_group(neighbour) {
+        return Err(DropReason::IpBroadcastNextHop);
     }
     let core = &mut stack.core;
     let found = stack.neighbours.resolve((port_id, neighbour), core.cx.now, &mut core.cx.budget);
@@ -208,6 +219,7 @@ fn failed(stack: &mut Stack, key: Key, pending: std::collections::VecDeque<Mbuf>
             stack,
             frame.as_slice().get(ether::HEADER_LEN..).unwrap_or_default(),
         );
+        forward::unreachable(stack, &frame);
         stack.core.cx.pool.free(frame);
     }
     for handle in stack.resolving.waiting.remove(&key).unwrap_or_default() {
@@ -231,6 +243,10 @@ fn solicit(stack: &mut Stack, (port_id, target): Key, to: Option<MacAddr>) {
         return core.drops.count(DropReason::NeighbourRateLimited);
     }
     let Some(port) = stack.ports.get(port_id) else { return };
+    // A known neighbour whose address has become a broadcast address since.
+    if port.local.is_group(target) {
+        return;
+    }
     let Some(source) = port.address_towards(target) else { return };
     let mac = port.mac;
     let sent = match (source, target) {
@@ -357,7 +373,9 @@ fn advertise(
     let fields = Fields { src: ours.into(), dst, protocol: ipv6::ICMPV6, tos: 0, ttl: 255 };
     let template = HeaderTemplate::new(link, own, mac.unwrap_or_default(), &fields);
     let m = stack.core.cx.pool.copy_of(&bytes[..len]).ok_or(DropReason::MbufExhausted)?;
-    let egress = Egress { port: port_id, neighbour: dst, template, is_complete: mac.is_some() };
+    let is_complete = mac.is_some();
+    let egress =
+        Egress { port: port_id, neighbour: dst, template, is_complete, is_broadcast: false };
     send(stack, &egress, m)
 }
 
@@ -373,7 +391,11 @@ fn may_answer(stack: &mut Stack) -> Fate {
 /// Give what was heard to the table, if the neighbour can be on this link at all.
 fn learn(stack: &mut Stack, port_id: u16, heard: &nd::Heard) -> bool {
     let Some((ip, mac, advertisement)) = heard.news else { return false };
-    let on_link = stack.ports.get(port_id).is_some_and(|port| port.is_on_link(ip));
+    let Some(port) = stack.ports.get(port_id).filter(|port| !port.local.is_group(ip)) else {
+        // Who says that he has a broadcast address wants all packets to it for himself.
+        return false;
+    };
+    let on_link = port.is_on_link(ip);
     // Who is on none of our networks may be a neighbour by a route of ours: then we asked first.
     if advertisement == Advertisement::Request && !on_link {
         return false;

@@ -1,12 +1,14 @@
 //! Tests of whole stacks: transfers, ladders, hostile bytes, prediction on against off.
 
 mod addresses;
+mod broadcast;
 mod checksums;
 mod craft;
 #[cfg(unix)]
 mod devices;
 mod flows;
 mod follow;
+mod forward;
 mod frag;
 mod hostile;
 mod icmp;

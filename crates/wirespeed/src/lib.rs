@@ -122,8 +122,8 @@ pub use stack::pair;
 struct Readme;
 pub use stack::snapshot;
 pub use stack::{
-    Armed, Awaited, CallError, ConnectError, Datagram, Echo, EchoError, Event, FastConnect,
-    FastOpenConfig, IpSettings, ListenConfig, ListenError, ListenerHandle, Loan, MitigationError,
-    PingHandle, PortConfig, PortId, ReplaceError, Route, Stack, StackConfig, TapId, TcpHandle,
-    UdpError, UdpHandle, Unreachable, route::MAIN_TABLE,
+    Armed, Awaited, BroadcastForm, CallError, ConnectError, Datagram, Echo, EchoError, Event,
+    FastConnect, FastOpenConfig, IpSettings, ListenConfig, ListenError, ListenerHandle, Loan,
+    MitigationError, OtherBroadcaster, PingHandle, PortConfig, PortId, ReplaceError, Route, Stack,
+    StackConfig, TapId, TcpHandle, UdpError, UdpHandle, Unreachable, route::MAIN_TABLE,
 };

@@ -35,6 +35,7 @@ pub(super) fn udp_error(error: UdpError) -> Errno {
         UdpError::LimitReached => Errno::NOBUFS,
         UdpError::WouldBlock => Errno::AGAIN,
         UdpError::NoAddress => Errno::ADDRNOTAVAIL,
+        UdpError::Broadcast => Errno::ACCESS,
         UdpError::Unsendable(base::DropReason::IpTooBig) => Errno::MSGSIZE,
         UdpError::Unsendable(_) => Errno::NETUNREACH,
         UdpError::Closed => Errno::BADF,

@@ -118,6 +118,9 @@ impl Asker<'_> {
                 "{} bytes are more than an IPv4 packet holds (65507): ask with a smaller -s",
                 self.args.size
             ),
+            UdpError::Broadcast => {
+                format!("{address} is a broadcast address: ask one host")
+            }
             UdpError::Unsendable(reason) => {
                 format!("cannot send to {address}: {}", reason.meaning())
             }

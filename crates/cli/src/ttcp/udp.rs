@@ -83,6 +83,9 @@ impl Sender {
             match end.stack.udp_send(self.socket, self.to, &self.payload, now) {
                 Ok(()) => {}
                 Err(UdpError::WouldBlock) => break,
+                Err(UdpError::Broadcast) => {
+                    bail!("{} is a broadcast address: send to one host", self.to.ip())
+                }
                 Err(error) => bail!("cannot send a datagram: {error:?}"),
             }
             source.advance(left);

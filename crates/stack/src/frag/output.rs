@@ -68,9 +68,11 @@ fn too_large(stack: &Stack, port_id: u16, frame: &Mbuf) -> Option<(FragmentHeade
     let is_v6 = bytes.get(link_len)? >> 4 == 6;
     let at = link_len + if is_v6 { ipv6::HEADER_LEN } else { ipv4::HEADER_LEN };
     let headers = FragmentHeader::new(bytes.get(..at)?, link_len)?;
-    let (_, dst, _) = headers.flow();
+    let (src, dst, _) = headers.flow();
     let most = stack.path_mtus.mtu(dst, port.limits.mtu, stack.core.cx.now);
-    (bytes.len() - link_len > most.bytes()).then_some((headers, most, at))
+    // What is forwarded fits its port, and is not ours to cut for what we know of its path.
+    let is_ours = || stack.has_address(src);
+    (bytes.len() - link_len > most.bytes() && is_ours()).then_some((headers, most, at))
 }
 
 /// Send a datagram, whose bytes are in two pieces, in fragments of packets of at most `most` bytes.

@@ -175,7 +175,8 @@ impl Stack {
     /// [`Event::Ping`] tells when something came of it.
     ///
     /// # Errors
-    /// [`UdpError`]: no route, larger than an IP packet can be, or the device is full.
+    /// [`UdpError`]: no route, a broadcast address, larger than an IP packet can be, or the device
+    /// is full.
     pub fn ping_send(
         &mut self,
         handle: PingHandle,
@@ -195,6 +196,10 @@ impl Stack {
         let ends = (SocketAddr::new(local, 0), SocketAddr::new(remote, 0));
         let egress = resolve::route(self, ends.0, ends.1, protocol, &owner, IpSettings::default())
             .map_err(UdpError::Unsendable)?;
+        // Nobody should answer (RFC 1122 section 3.2.2.6), and all have to read it.
+        if egress.is_broadcast {
+            return Err(UdpError::Broadcast);
+        }
         let core = &mut self.core;
         let port =
             self.ports.get_mut(egress.port).ok_or(UdpError::Unsendable(DropReason::TxNoPort))?;

@@ -48,6 +48,8 @@ pub enum UdpError {
     NoAddress,
     /// The device is full; poll and try again.
     WouldBlock,
+    /// The destination is a broadcast address: call [`Stack::udp_set_broadcast`] first.
+    Broadcast,
     /// The datagram cannot be sent: the named reason.
     Unsendable(DropReason),
 }
@@ -67,6 +69,8 @@ struct Socket {
     peer: Option<SocketAddr>,
     owner: Owner,
     ip: IpSettings,
+    /// It may send to broadcast addresses.
+    may_broadcast: bool,
     queue: VecDeque<Datagram>,
     queued_bytes: usize,
     /// The last ICMP error about a datagram sent from here, and its destination.
@@ -106,6 +110,12 @@ impl UdpSockets {
         let found = exact.or_else(|| self.by_local.get(&(to.port(), None))).copied();
         self.last = found.map(|handle| (to, handle));
         found
+    }
+
+    /// Is any socket bound to this port?
+    pub(crate) fn has_port(&self, port: u16) -> bool {
+        let first = self.by_local.range((port, None)..).next();
+        first.is_some_and(|(&(bound, _), _)| bound == port)
     }
 
     /// A datagram from `local` did not reach `remote`: note it for the socket it may have come
@@ -266,7 +276,9 @@ impl Stack {
         }
         let (ip, queue, queued_bytes) = (IpSettings::default(), VecDeque::new(), 0);
         let (peer, trouble, narrow) = (None, None, None);
-        let socket = Socket { local, peer, owner, ip, queue, queued_bytes, trouble, narrow };
+        let may_broadcast = false;
+        let socket =
+            Socket { local, peer, owner, ip, may_broadcast, queue, queued_bytes, trouble, narrow };
         let handle = self.udp.slots.insert(socket);
         self.udp.by_local.insert((local.1, local.0), handle);
         self.udp.last = None;
@@ -297,7 +309,8 @@ impl Stack {
         self.core.set_now(now);
         let socket = self.udp.slots.get(handle).ok_or(UdpError::Closed)?;
         let (owner, settings) = (socket.owner.clone(), socket.ip);
-        let (local_port, narrow) = (socket.local.1, socket.narrow);
+        let (local_port, narrow, may_broadcast) =
+            (socket.local.1, socket.narrow, socket.may_broadcast);
         let local_ip = match socket.local.0 {
             Some(ip) => ip,
             None => addresses::source(self, remote, &owner)?,
@@ -305,6 +318,9 @@ impl Stack {
         let local = SocketAddr::new(local_ip, local_port);
         let egress = resolve::route(self, local, remote, ipv4::UDP, &owner, settings)
             .map_err(UdpError::Unsendable)?;
+        if egress.is_broadcast && !may_broadcast {
+            return Err(UdpError::Broadcast);
+        }
         let core = &mut self.core;
         let port =
             self.ports.get_mut(egress.port).ok_or(UdpError::Unsendable(DropReason::TxNoPort))?;
@@ -333,6 +349,18 @@ impl Stack {
         };
         sent.map_err(UdpError::Unsendable)?;
         self.core.cx.counters.add(Counter::UdpOut, 1);
+        Ok(())
+    }
+
+    /// Let a socket send to broadcast addresses, or not. As in BSD (SO_BROADCAST) it may not until
+    /// asked: a program that is given such an address by mistake shall not reach every host.
+    /// Multicast is no broadcast, and receiving needs no permission.
+    ///
+    /// # Errors
+    /// [`UdpError::Closed`].
+    pub fn udp_set_broadcast(&mut self, handle: UdpHandle, on: bool) -> Result<(), UdpError> {
+        let socket = self.udp.slots.get_mut(handle).ok_or(UdpError::Closed)?;
+        socket.may_broadcast = on;
         Ok(())
     }
 

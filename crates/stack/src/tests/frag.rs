@@ -299,6 +299,7 @@ fn a_device_that_is_full_gets_a_datagram_whole_or_not_at_all() {
 fn a_broadcast_is_not_fragmented_and_a_multicast_is() {
     let mut bench = bench(IpVersion::V4);
     let (udp, _) = socket(&mut bench);
+    bench.stack.udp_set_broadcast(udp, true).expect("open");
     let to = |addr: &str| SocketAddr::new(addr.parse().expect("an address"), 7);
     let too_big = Err(UdpError::Unsendable(DropReason::IpTooBig));
     for addr in ["192.0.2.255", "192.0.2.0"] {
