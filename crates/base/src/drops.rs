@@ -122,6 +122,8 @@ drop_reasons! {
     TcpChallengeLimited "tcp_challenge_limited" "challenge ACK suppressed by the rate limit";
     MbufExhausted "mbuf_exhausted" "no buffer left under the memory budget";
     TxFull "tx_full" "reply that is not repeated, while the device was full";
+    TxGapFull "tx_gap_full"
+        "datagram to a destination with a gap between frames, for whose gaps too many wait already";
     TxNoPort "tx_no_port" "the port to send on is gone";
     DeviceLinkDown "device_link_down" "the other end of the link is gone";
     DeviceFrameTooBig "device_frame_too_big" "frame larger than the device's limit";

@@ -24,6 +24,7 @@ pub mod internals;
 mod local;
 mod no_connection;
 pub mod pair;
+mod pace;
 mod path_mtu;
 mod port;
 mod release;
@@ -42,6 +43,7 @@ pub use connections::TcpHandle;
 pub use event::Event;
 pub use idle::{Armed, Awaited, MitigationError};
 pub use inet::Route;
+pub use pace::{GAP_MAX, GapError};
 pub use port::PortId;
 pub use socket::fast_open::FastConnect;
 pub use socket::forward::RequestHandle;
@@ -120,6 +122,7 @@ pub struct Stack {
     pub(crate) pings: socket::ping::PingSockets,
     pub(crate) wheel: Wheel,
     pub(crate) release: Release,
+    pub(crate) pace: pace::Pace,
     pub(crate) ready: VecDeque<Event>,
     pub(crate) resets: PerSecond,
     pub(crate) icmp_errors: PerSecond,
@@ -178,6 +181,7 @@ impl Stack {
             pings: socket::ping::PingSockets::default(),
             wheel: Wheel::default(),
             release: Release::default(),
+            pace: pace::Pace::default(),
             ready: VecDeque::new(),
             resets: PerSecond::default(),
             icmp_errors: PerSecond::default(),
@@ -272,7 +276,8 @@ impl Stack {
     pub fn next_deadline(&self) -> Instant {
         let timers = self.wheel.next_deadline().min(self.connections.next_time_wait());
         let timers = timers.min(self.frags.next_deadline());
-        timers.min(self.release.next_departure()).min(self.neighbours.next_deadline())
+        let frames = self.release.next_departure().min(self.pace.next_departure());
+        timers.min(frames).min(self.neighbours.next_deadline())
     }
 
     /// The time of the last call.

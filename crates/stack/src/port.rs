@@ -153,6 +153,11 @@ impl Port {
         self.tx.remaining_capacity()
     }
 
+    /// Does nothing wait to leave?
+    pub(crate) fn is_clear(&self) -> bool {
+        self.tx.is_empty() && self.held.is_empty()
+    }
+
     /// Does the outgoing burst take no more as it is?
     #[inline(always)]
     pub(crate) fn is_full(&self) -> bool {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::{ArgAction, ArgGroup, ValueEnum};
-use wirespeed::Switch;
+use wirespeed::{Duration, GAP_MAX, Switch};
 use wirespeed::tcp::{Algorithm, Ecn};
 
 /// The options. `-h` shows the common ones, `--help` all.
@@ -49,6 +49,12 @@ pub(crate) struct Args {
     #[arg(short = 'u', long = "udp", conflicts_with_all = ["file", "loan", "super_segments", "cc"],
           help_heading = PROTOCOL)]
     pub(super) udp: bool,
+    /// Let frames to the receiver leave so far apart, start to start: 60us, 0.5ms
+    ///
+    /// For receivers that lose frames which come one right behind the other.
+    #[arg(long, value_name = "TIME", requires = "udp", value_parser = gap,
+          help_heading = PROTOCOL, hide_short_help = true)]
+    pub(super) gap: Option<Duration>,
     /// IPv4 (the default)
     #[arg(short = '4', help_heading = PROTOCOL, hide_short_help = true)]
     pub(super) v4: bool,
@@ -313,6 +319,23 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+/// `60us`: a time with its unit, up to the longest gap.
+fn gap(text: &str) -> Result<Duration, String> {
+    let expected = || "expected a time from 0 to 1 s with its unit: ns, us, ms or s".to_owned();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit_ns = match &text[digits.len()..] {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        _ => return Err(expected()),
+    };
+    let ns = digits.parse::<f64>().map_err(|_| expected())? * unit_ns;
+    // No number, and what is no number, compare as false.
+    let fits = (0.0..=GAP_MAX.as_nanos() as f64).contains(&ns);
+    if fits { Ok(Duration::from_nanos(ns as u64)) } else { Err(expected()) }
+}
+
 /// At least 0.1 s, because the loops report progress every 50 ms.
 fn interval(text: &str) -> Result<f64, String> {
     match text.parse() {
@@ -353,6 +376,18 @@ mod tests {
         assert_eq!(size("2GB"), Ok(2_000_000_000));
         for bad in ["", "K", "-1", "1T", "1.5M", "18446744073709551615K"] {
             assert!(size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn gaps_have_units() {
+        for (text, ns) in
+            [("60us", 60_000), ("0us", 0), ("0.5ms", 500_000), ("1s", 1_000_000_000), ("7ns", 7)]
+        {
+            assert_eq!(gap(text), Ok(Duration::from_nanos(ns)), "{text}");
+        }
+        for bad in ["", "60", "us", "-1us", "1.1s", "nans", "infs", "60 us", "1m", "60µs"] {
+            assert!(gap(bad).is_err(), "{bad}");
         }
     }
 

@@ -202,9 +202,10 @@ impl Stack {
         if icmp::HEADER_LEN + payload.len() > frag::output::transport_max(remote) {
             return Err(UdpError::Unsendable(DropReason::IpTooBig));
         }
-        if !port.has_room(&mut core.cx) {
+        if !self.has_room_for(egress.port, remote) {
             return Err(UdpError::WouldBlock);
         }
+        let core = &mut self.core;
         let exhausted = UdpError::Unsendable(DropReason::MbufExhausted);
         let mut m = core.cx.pool.copy_of(payload).ok_or(exhausted)?;
         m.prepend(icmp::HEADER_LEN).ok_or(exhausted)?;
