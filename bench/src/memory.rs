@@ -24,7 +24,8 @@ pub(crate) fn resident_bytes() -> Result<f64> {
 /// opened, each of which then carried a message in each direction, over two ends each. Free buffers
 /// are included. With `v6` they are IPv6's.
 pub fn measure_idle_endpoints(connections: usize, v6: bool) -> Result<f64> {
-    let one = Drive::new(Bulk { v6, ..Bulk::default() }, Switches::default(), tcp::Config::default())?;
+    let one = Bulk { v6, ..Bulk::default() };
+    let one = Drive::new(one, Switches::default(), tcp::Config::default())?;
     let before = resident_bytes()?;
     let shape = Bulk { flows: connections, v6, ..Bulk::default() };
     let mut drive = Drive::new(shape, Switches::default(), tcp::Config::default())?;

@@ -1,7 +1,7 @@
 //! The kernel as the receiver of UDP: recvmmsg over a veth pair, with its softirq. Called by
-//! `receive`. A namespace of its own; one thread sends frames into one end by AF_PACKET, so that the
-//! softirq of the other end runs in its system calls, and then reads. What sending alone costs is
-//! measured over an interface that throws frames away, and subtracted.
+//! `receive`. A namespace of its own; one thread sends frames into one end by AF_PACKET, so that
+//! the softirq of the other end runs in its system calls, and then reads. What sending alone costs
+//! is measured over an interface that throws frames away, and subtracted.
 
 use std::io::IoSliceMut;
 use std::net::{SocketAddr, UdpSocket};
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use device::packet::{self, PacketSocket};
 use device::{Burst, Device};
 use mbuf::Pool;
-use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn, recvmmsg};
+use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg};
 use rustix::net::sockopt;
 use stack::pair::{addresses, mac};
 
@@ -110,7 +110,7 @@ impl Receiver {
     /// Read a round.
     fn read(&self, buffers: &mut [[u8; 128]]) -> Result<u64> {
         let (mut count, mut looks) = (0, 0);
-        let mut headers = MultiHeaders::<SockaddrIn>::preallocate(CALL, None);
+        let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(CALL, None);
         while count < ROUND as u64 {
             let mut slices: Vec<_> =
                 buffers.iter_mut().map(|buffer| [IoSliceMut::new(buffer)]).collect();

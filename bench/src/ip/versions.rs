@@ -38,7 +38,8 @@ fn bulk(b: &Bench, shape: Bulk) -> Result<Figure> {
 
 /// Less is better: IPv4 over IPv6.
 fn ping_pong(b: &Bench) -> Result<Figure> {
-    let over = |v6| move |seconds| ours::ping_pong_over(Bulk { v6, ..Bulk::default() }, 64, seconds);
+    let shape = |v6| Bulk { v6, ..Bulk::default() };
+    let over = |v6| move |seconds| ours::ping_pong_over(shape(v6), 64, seconds);
     b.close_ratio(Measurement::p50_ns, over(false), over(true))
 }
 

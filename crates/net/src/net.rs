@@ -12,8 +12,8 @@ use core::time::Duration;
 use base::{Cidr, Limit, Owner};
 use device::Device;
 use stack::{
-    FastConnect, GapError, IpSettings, ListenConfig, ListenError, ListenerHandle, PortConfig, PortId, Stack,
-    TcpHandle,
+    FastConnect, GapError, IpSettings, ListenConfig, ListenError, ListenerHandle, PortConfig,
+    PortId, Stack, TcpHandle,
 };
 
 use crate::driver::{Driver, DriverThread};

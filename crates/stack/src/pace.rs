@@ -15,7 +15,7 @@ use mbuf::{Mbuf, Pool};
 use tcp::Fate;
 use wire::{ether, ipv4, ipv6};
 
-use crate::Stack;
+use crate::{Stack, UdpError};
 
 /// The longest gap. What is longer would keep buffers for minutes.
 pub const GAP_MAX: Duration = Duration::from_secs(1);
@@ -48,13 +48,24 @@ impl core::error::Error for GapError {}
 type Key = (u16, IpAddr);
 
 /// What has left for one destination, and what waits.
-struct Line {
+struct Queue {
     gap: Duration,
     /// No frame may leave before.
     next: Instant,
+    /// How many frames its port has pushed with the last frame: that may wait there for others.
+    position: u64,
+    /// The last frame had not left when the next one was due.
+    is_late: bool,
     frames: VecDeque<Mbuf>,
     /// A sender was pushed back and waits for room.
     is_awaited: bool,
+}
+
+/// What has no room for a datagram.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Full {
+    Queue,
+    Table,
 }
 
 /// The gaps, and the frames that wait for one.
@@ -63,12 +74,12 @@ pub(crate) struct Pace {
     /// The longest prefix first.
     gaps: Vec<(Cidr, Duration)>,
     // Strangers choose the keys, by what is answered: a tree has no bad ones.
-    lines: BTreeMap<Key, Line>,
+    queues: BTreeMap<Key, Queue>,
     /// Those with frames, by when their next one may leave.
     due: BTreeSet<(Instant, Key)>,
     /// Lines that are awaited.
     awaited: usize,
-    /// An awaited line has room again since this was asked last.
+    /// An awaited queue has room again since this was asked last.
     found_room: bool,
 }
 
@@ -107,47 +118,55 @@ impl Pace {
         }
         // Who waits already waits no longer than the new gap.
         let gaps = &self.gaps;
-        for (&key, line) in &mut self.lines {
-            line.gap = gap_of(gaps, key.1).unwrap_or_default();
-            let next = line.next.min(now + line.gap);
-            if self.due.remove(&(line.next, key)) {
+        for (&key, queue) in &mut self.queues {
+            queue.gap = gap_of(gaps, key.1).unwrap_or_default();
+            let next = queue.next.min(now + queue.gap);
+            if self.due.remove(&(queue.next, key)) {
                 self.due.insert((next, key));
             }
-            line.next = next;
+            queue.next = next;
         }
         Ok(())
     }
 
-    /// May another datagram be queued for `key`? If not, its sender is told when it may.
-    fn has_room(&mut self, key: Key, now: Instant, budget: &mut Budget) -> bool {
-        let Some(line) = self.lines.get_mut(&key) else { return self.has_place(now, budget) };
-        let has_room = budget.admits(Limit::GapQueue, line.frames.len());
-        if !has_room && !core::mem::replace(&mut line.is_awaited, true) {
-            self.awaited += 1;
+    /// May another datagram be queued for `key`? To one whose queue is full there may be later.
+    fn admit(&mut self, key: Key, now: Instant, budget: &mut Budget) -> Result<(), Full> {
+        if let Some(queue) = self.queues.get(&key) {
+            // A datagram may always wait for the gap, whatever the limit.
+            let len = queue.frames.len();
+            let has_room = len == 0 || budget.admits(Limit::GapQueue, len);
+            return if has_room { Ok(()) } else { Err(Full::Queue) };
         }
-        has_room
+        let limit = Limit::GapDestinations;
+        if self.queues.len() >= budget.of(limit) {
+            // Those whose gap is over are as good as none.
+            self.queues.retain(|_, queue| !queue.frames.is_empty() || queue.next > now);
+        }
+        if budget.admits(limit, self.queues.len()) { Ok(()) } else { Err(Full::Table) }
     }
 
-    /// Is there room for one more line? Those that are as good as none go first.
-    fn has_place(&mut self, now: Instant, budget: &mut Budget) -> bool {
-        let limit = Limit::GapDestinations;
-        if self.lines.len() >= budget.of(limit) {
-            self.lines.retain(|_, line| !line.frames.is_empty() || line.next > now);
+    /// Somebody waits for room in the queue of `key`.
+    fn await_room(&mut self, key: Key) {
+        if let Some(queue) = self.queues.get_mut(&key)
+            && !core::mem::replace(&mut queue.is_awaited, true)
+        {
+            self.awaited += 1;
         }
-        budget.admits(limit, self.lines.len())
     }
 
     fn push(&mut self, key: Key, gap: Duration, frame: Mbuf) {
-        let line = self.lines.entry(key).or_insert_with(|| Line {
+        let queue = self.queues.entry(key).or_insert_with(|| Queue {
             gap,
             next: Instant::ZERO,
+            position: 0,
+            is_late: false,
             frames: VecDeque::new(),
             is_awaited: false,
         });
-        if line.frames.is_empty() {
-            self.due.insert((line.next, key));
+        if queue.frames.is_empty() {
+            self.due.insert((queue.next, key));
         }
-        line.frames.push_back(frame);
+        queue.frames.push_back(frame);
     }
 
     /// The destination whose next frame may leave at `now`.
@@ -161,17 +180,33 @@ impl Pace {
         self.due.first().map_or(Instant::NEVER, |&(at, _)| at)
     }
 
-    /// The next frame of `key` leaves at `now`, or, if the device `takes` none, is due a gap later.
-    fn pop(&mut self, key: Key, now: Instant, takes: bool, queue_max: usize) -> Option<Mbuf> {
-        let line = self.lines.get_mut(&key)?;
-        self.due.remove(&(line.next, key));
-        let frame = if takes { line.frames.pop_front() } else { None };
-        line.next = now + line.gap.max(Duration::from_nanos(u64::from(!takes)));
-        if !line.frames.is_empty() {
-            self.due.insert((line.next, key));
+    /// May the next frame of `key`, which is due, leave at `now`, when its port `has_room` and the
+    /// device has `taken` frames? If not, it is due a gap later.
+    fn may_leave(&mut self, key: Key, now: Instant, has_room: bool, taken: u64) -> bool {
+        let Some(queue) = self.queues.get_mut(&key) else { return false };
+        let has_left = queue.position <= taken;
+        // When a late one left is not known: the gap begins now.
+        if has_room && has_left && !queue.is_late {
+            return true;
         }
-        if line.is_awaited && line.frames.len() <= queue_max / 2 {
-            line.is_awaited = false;
+        queue.is_late = !has_left;
+        self.due.remove(&(queue.next, key));
+        queue.next = now + queue.gap.max(Duration::from_nanos(1));
+        self.due.insert((queue.next, key));
+        false
+    }
+
+    /// The next frame of `key` leaves at `now`, as the port's `position`th.
+    fn pop(&mut self, key: Key, now: Instant, position: u64, queue_max: usize) -> Option<Mbuf> {
+        let queue = self.queues.get_mut(&key)?;
+        self.due.remove(&(queue.next, key));
+        let frame = queue.frames.pop_front();
+        (queue.next, queue.position) = (now + queue.gap, position);
+        if !queue.frames.is_empty() {
+            self.due.insert((queue.next, key));
+        }
+        if queue.is_awaited && queue.frames.len() <= queue_max / 2 {
+            queue.is_awaited = false;
             self.awaited -= 1;
             self.found_room = true;
         }
@@ -191,21 +226,21 @@ impl Pace {
     /// Frames that wait.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
-        self.lines.values().map(|line| line.frames.len()).sum()
+        self.queues.values().map(|queue| queue.frames.len()).sum()
     }
 
     /// Nothing leaves by this port any more. Returns how many frames were thrown away.
     pub(crate) fn forget_port(&mut self, port: u16, pool: &mut Pool) -> u64 {
         let mut count = 0;
         self.due.retain(|(_, key)| key.0 != port);
-        self.lines.retain(|key, line| {
+        self.queues.retain(|key, queue| {
             if key.0 != port {
                 return true;
             }
-            count += line.frames.len() as u64;
-            line.frames.drain(..).for_each(|frame| pool.free(frame));
-            self.awaited -= usize::from(line.is_awaited);
-            self.found_room |= line.is_awaited;
+            count += queue.frames.len() as u64;
+            queue.frames.drain(..).for_each(|frame| pool.free(frame));
+            self.awaited -= usize::from(queue.is_awaited);
+            self.found_room |= queue.is_awaited;
             false
         });
         count
@@ -242,13 +277,25 @@ impl Stack {
         self.pace.gap(dst)
     }
 
-    /// May another datagram to `dst` be sent by a port?
-    pub(crate) fn has_room_for(&mut self, port_id: u16, dst: IpAddr) -> bool {
+    /// May a socket send another datagram to `dst` by this port?
+    ///
+    /// # Errors
+    /// [`UdpError::WouldBlock`]; [`DropReason::TxGapFull`] if frames are on the way to as many
+    /// other destinations with a gap as limit `gap_destinations` admits.
+    pub(crate) fn check_room(&mut self, port_id: u16, dst: IpAddr) -> Result<(), UdpError> {
         let cx = &mut self.core.cx;
-        if self.pace.is_on() && self.pace.gap(dst).is_some() {
-            return self.pace.has_room((port_id, dst), cx.now, &mut cx.budget);
+        if !self.pace.is_on() || self.pace.gap(dst).is_none() {
+            let has_room = self.ports.get_mut(port_id).is_some_and(|port| port.has_room(cx));
+            return if has_room { Ok(()) } else { Err(UdpError::WouldBlock) };
         }
-        self.ports.get_mut(port_id).is_some_and(|port| port.has_room(cx))
+        match self.pace.admit((port_id, dst), cx.now, &mut cx.budget) {
+            Ok(()) => Ok(()),
+            Err(Full::Table) => Err(UdpError::Unsendable(DropReason::TxGapFull)),
+            Err(Full::Queue) => {
+                self.pace.await_room((port_id, dst));
+                Err(UdpError::WouldBlock)
+            }
+        }
     }
 }
 
@@ -256,15 +303,13 @@ impl Stack {
 ///
 /// # Errors
 /// [`DropReason::TxGapFull`].
-pub(crate) fn queue(
+pub(crate) fn enqueue(
     stack: &mut Stack,
     (port_id, dst, gap): (u16, IpAddr, Duration),
     frames: impl IntoIterator<Item = Mbuf>,
 ) -> Fate {
     let (key, cx) = ((port_id, dst), &mut stack.core.cx);
-    if !stack.pace.has_room(key, cx.now, &mut cx.budget) {
-        return Err(DropReason::TxGapFull);
-    }
+    stack.pace.admit(key, cx.now, &mut cx.budget).map_err(|_| DropReason::TxGapFull)?;
     for frame in frames {
         stack.pace.push(key, gap, frame);
     }
@@ -280,7 +325,7 @@ pub(crate) fn take(stack: &mut Stack, port_id: u16, frame: Mbuf) -> Option<Mbuf>
     let Some((dst, gap)) = dst.and_then(|dst| Some((dst, stack.pace.gap(dst)?))) else {
         return Some(frame);
     };
-    if let Err(reason) = queue(stack, (port_id, dst, gap), [frame]) {
+    if let Err(reason) = enqueue(stack, (port_id, dst, gap), [frame]) {
         stack.core.drops.count(reason);
     }
     None
@@ -305,8 +350,8 @@ fn destination(link: LinkKind, frame: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// Send the frames whose time has come, each at once: a frame that waited in a burst would leave
-/// closer to the next.
+/// Send the frames whose time has come, each at once: one that waited for a burst to be full would
+/// leave closer to the next. One that the device does not take now waits behind others, by itself.
 #[cold]
 pub(crate) fn release(stack: &mut Stack) {
     let core = &mut stack.core;
@@ -317,10 +362,12 @@ pub(crate) fn release(stack: &mut Stack) {
             core.drops.count_many(DropReason::TxNoPort, count);
             continue;
         };
-        // Behind others that the device does not take now, it would leave at any time.
         port.flush(&mut core.cx);
-        let takes = port.is_clear();
-        if let Some(frame) = stack.pace.pop(key, now, takes, most) {
+        let has_room = port.has_room(&mut core.cx);
+        if !stack.pace.may_leave(key, now, has_room, port.taken()) {
+            continue;
+        }
+        if let Some(frame) = stack.pace.pop(key, now, port.pushed() + 1, most) {
             port.push(frame);
             port.flush(&mut core.cx);
         }

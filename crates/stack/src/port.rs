@@ -37,6 +37,8 @@ pub(crate) struct Port {
     tx: Burst,
     /// Bytes put into `tx` since the last flush.
     tx_bytes: u64,
+    /// Frames that the device has taken, and those lost with an earlier one.
+    taken: u64,
     /// Frames of the release queue whose time came while `tx` was full; empty unless it is.
     held: VecDeque<Mbuf>,
     /// Connections that the device pushed back.
@@ -74,6 +76,7 @@ impl Port {
         let was_full = self.tx.is_full();
         let taken = self.device.tx_burst(&mut cx.pool, &mut self.tx);
         self.found_room |= was_full && taken > 0;
+        self.taken += taken as u64;
         self.shown = self.shown.saturating_sub(taken);
         let counters = &mut cx.counters;
         counters.add(Counter::TxFrames, taken as u64);
@@ -153,9 +156,14 @@ impl Port {
         self.tx.remaining_capacity()
     }
 
-    /// Does nothing wait to leave?
-    pub(crate) fn is_clear(&self) -> bool {
-        self.tx.is_empty() && self.held.is_empty()
+    /// Frames that have left: all that were pushed when [`Port::pushed`] was as many.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Frames pushed so far.
+    pub(crate) fn pushed(&self) -> u64 {
+        self.taken + self.tx.len() as u64
     }
 
     /// Does the outgoing burst take no more as it is?
@@ -309,6 +317,7 @@ impl Ports {
             local: LocalAddrs::new(&config.addresses),
             tx: Burst::new(),
             tx_bytes: 0,
+            taken: 0,
             held: VecDeque::new(),
             blocked: Vec::new(),
             taps: Taps::default(),
@@ -341,6 +350,7 @@ impl Ports {
         port.refused_since = None;
         port.shown = 0;
         port.tx_bytes = 0;
+        port.taken += port.tx.len() as u64;
         port.tx.drain(..).for_each(|frame| pool.free(frame));
         let old = core::mem::replace(&mut port.device, device);
         self.epoch += 1;

@@ -166,7 +166,7 @@ fn fragments(
     let frames = cut(&mut core.cx.pool, &headers, payload, most)?;
     if let Some(gap) = stack.pace.gap(dst) {
         let count = frames.len() as u64;
-        pace::queue(stack, (port_id, dst, gap), frames)?;
+        pace::enqueue(stack, (port_id, dst, gap), frames)?;
         count_fragments(&mut stack.core.cx, count);
         return Ok(());
     }

@@ -306,9 +306,7 @@ impl Stack {
         if len > frag::output::transport_max(remote.ip()) {
             return Err(UdpError::Unsendable(DropReason::IpTooBig));
         }
-        if !self.has_room_for(egress.port, remote.ip()) {
-            return Err(UdpError::WouldBlock);
-        }
+        self.check_room(egress.port, remote.ip())?;
         let core = &mut self.core;
         let pseudo = inet::ip_input::pseudo_sum(local_ip, remote.ip(), ipv4::UDP);
         let ladder = core.cx.switches.on(Switch::ChecksumTx).then_some(core.cx.ladder);

@@ -229,6 +229,31 @@ fn a_full_queue_pushes_back_whole_datagrams() {
     assert_eq!((bench.stack.drops().total(), bench.stack.pool().outstanding()), (1, 0));
 }
 
+/// Frames of others that always wait in the port do not keep out those with a gap.
+#[test]
+fn a_busy_port_lets_frames_with_a_gap_pass() {
+    let wire = mem::Config { depth: 64, ..mem::Config::default() };
+    let mut bench = Bench::new(&PairConfig { wire, ..PairConfig::new([5, 6]) });
+    bench.stack.set_burst_gap(host(&bench), Some(GAP)).expect("few gaps");
+    let (udp, remote) = socket(&mut bench);
+    let port = bench.stack.port_ids()[0];
+    let other = SocketAddr::from(([192, 0, 2, 9], 7));
+    assert!(bench.stack.add_neighbour(port, other.ip(), crate::pair::mac(2)));
+    for _ in 0..10 {
+        bench.stack.udp_send(udp, remote, &pattern(500), NOW).expect("queued");
+    }
+    let (mut now, mut arrived) = (NOW, 0);
+    for _ in 0..100 {
+        while bench.stack.udp_send(udp, other, &pattern(100), now).is_ok() {}
+        let slow = |frame: &&Vec<u8>| frame[33] == 2;
+        let more = bench.poll(now).iter().filter(slow).count();
+        assert!(more <= 1);
+        arrived += more;
+        now += GAP;
+    }
+    assert_eq!(arrived, 10);
+}
+
 /// A device that takes nothing does not turn gaps into a burst when it takes something again.
 #[test]
 fn a_full_device_does_not_gather_frames() {
@@ -244,12 +269,15 @@ fn a_full_device_does_not_gather_frames() {
         bench.stack.poll(now);
     }
     // Nobody took them: one waits in the port, the others where they were.
-    let taken = bench.sent().len();
-    assert_eq!(taken + bench.stack.pace.waiting(), total);
-    assert_eq!(bench.sent().len(), 0);
-    let mut frames = taken;
+    let mut frames = bench.sent().len();
+    assert_eq!((frames, frames + 1 + bench.stack.pace.waiting()), (4, total));
+    // It leaves alone, at whatever time there is room, and the next has its gap behind that.
+    now += Duration::from_millis(1);
+    frames += bench.poll(now).len();
+    assert_eq!(frames, 5);
     while bench.stack.next_deadline() != Instant::NEVER {
-        let now = bench.stack.next_deadline();
+        assert!(bench.stack.next_deadline() >= now + GAP);
+        now = bench.stack.next_deadline();
         let more = bench.poll(now).len();
         assert!(more <= 1);
         frames += more;
@@ -291,7 +319,8 @@ fn destinations_with_a_gap_are_bounded() {
     for host in 10..18 {
         assert_eq!(send(&mut bench, host, NOW), Ok(()));
     }
-    assert_eq!(send(&mut bench, 18, NOW), Err(UdpError::WouldBlock));
+    let full = Err(UdpError::Unsendable(DropReason::TxGapFull));
+    assert_eq!(send(&mut bench, 18, NOW), full);
     assert_eq!(send(&mut bench, 18, NOW + GAP), Ok(()));
     assert_eq!(bench.sent().len(), 9);
 }
