@@ -52,7 +52,7 @@ struct Queue {
     gap: Duration,
     /// No frame may leave before.
     next: Instant,
-    /// How many frames its port has pushed with the last frame: that may wait there for others.
+    /// The number of the last frame among its port's: it may wait there behind others.
     position: u64,
     /// The last frame had not left when the next one was due.
     is_late: bool,
@@ -180,13 +180,13 @@ impl Pace {
         self.due.first().map_or(Instant::NEVER, |&(at, _)| at)
     }
 
-    /// May the next frame of `key`, which is due, leave at `now`, when its port `has_room` and the
-    /// device has `taken` frames? If not, it is due a gap later.
-    fn may_leave(&mut self, key: Key, now: Instant, has_room: bool, taken: u64) -> bool {
+    /// May the next frame of `key`, which is due, go to its port at `now`, when the device has
+    /// `taken` so many? Not while the one before waits there: then it is due a gap later.
+    fn may_leave(&mut self, key: Key, now: Instant, taken: u64) -> bool {
         let Some(queue) = self.queues.get_mut(&key) else { return false };
         let has_left = queue.position <= taken;
         // When a late one left is not known: the gap begins now.
-        if has_room && has_left && !queue.is_late {
+        if has_left && !queue.is_late {
             return true;
         }
         queue.is_late = !has_left;
@@ -196,7 +196,7 @@ impl Pace {
         false
     }
 
-    /// The next frame of `key` leaves at `now`, as the port's `position`th.
+    /// The next frame of `key` goes to its port at `now`, as the `position`th there.
     fn pop(&mut self, key: Key, now: Instant, position: u64, queue_max: usize) -> Option<Mbuf> {
         let queue = self.queues.get_mut(&key)?;
         self.due.remove(&(queue.next, key));
@@ -363,12 +363,11 @@ pub(crate) fn release(stack: &mut Stack) {
             continue;
         };
         port.flush(&mut core.cx);
-        let has_room = port.has_room(&mut core.cx);
-        if !stack.pace.may_leave(key, now, has_room, port.taken()) {
+        if !stack.pace.may_leave(key, now, port.taken()) {
             continue;
         }
-        if let Some(frame) = stack.pace.pop(key, now, port.pushed() + 1, most) {
-            port.push(frame);
+        if let Some(frame) = stack.pace.pop(key, now, port.offered() + 1, most) {
+            port.push_or_hold(frame, &mut core.cx);
             port.flush(&mut core.cx);
         }
     }

@@ -115,7 +115,8 @@ impl Port {
     }
 
     /// Put a frame into the outgoing burst that no connection holds back any more: without room it
-    /// waits here. There are as many at most as the release queue takes.
+    /// waits here. There are as many at most as the release queue takes, and one for each
+    /// destination with a gap.
     pub(crate) fn push_or_hold(&mut self, frame: Mbuf, cx: &mut Cx) {
         if self.held.is_empty() && self.has_room(cx) {
             self.push(frame);
@@ -156,14 +157,15 @@ impl Port {
         self.tx.remaining_capacity()
     }
 
-    /// Frames that have left: all that were pushed when [`Port::pushed`] was as many.
+    /// Frames that have left: a frame is one of them if [`Port::offered`] was no more when it
+    /// had been offered.
     pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Frames pushed so far.
-    pub(crate) fn pushed(&self) -> u64 {
-        self.taken + self.tx.len() as u64
+    /// Frames that came to this port, those that wait here included: they leave in their order.
+    pub(crate) fn offered(&self) -> u64 {
+        self.taken + (self.tx.len() + self.held.len()) as u64
     }
 
     /// Does the outgoing burst take no more as it is?
