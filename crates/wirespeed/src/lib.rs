@@ -123,7 +123,7 @@ struct Readme;
 pub use stack::snapshot;
 pub use stack::{
     Armed, Awaited, CallError, ConnectError, Datagram, Echo, EchoError, Event, FastConnect,
-    FastOpenConfig, GAP_MAX, GapError, IpSettings, ListenConfig, ListenError, ListenerHandle, Loan, MitigationError,
-    PingHandle, PortConfig, PortId, ReplaceError, Route, Stack, StackConfig, TapId, TcpHandle,
-    UdpError, UdpHandle, Unreachable, route::MAIN_TABLE,
+    FastOpenConfig, GAP_MAX, GapError, IpSettings, ListenConfig, ListenError, ListenerHandle, Loan,
+    MitigationError, PingHandle, PortConfig, PortId, ReplaceError, Route, Stack, StackConfig,
+    TapId, TcpHandle, UdpError, UdpHandle, Unreachable, route::MAIN_TABLE,
 };

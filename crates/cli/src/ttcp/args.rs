@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::{ArgAction, ArgGroup, ValueEnum};
-use wirespeed::{Duration, GAP_MAX, Switch};
 use wirespeed::tcp::{Algorithm, Ecn};
+use wirespeed::{Duration, GAP_MAX, Switch};
 
 /// The options. `-h` shows the common ones, `--help` all.
 #[derive(clap::Args, Debug)]

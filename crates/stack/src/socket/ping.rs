@@ -183,7 +183,8 @@ impl Stack {
                 break id;
             }
         };
-        let handle = self.pings.slots.insert(Socket { id, owner, queue: VecDeque::new(), narrow: None });
+        let handle =
+            self.pings.slots.insert(Socket { id, owner, queue: VecDeque::new(), narrow: None });
         self.pings.by_id.insert(id, handle);
         Ok(handle)
     }
