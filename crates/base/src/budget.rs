@@ -88,6 +88,12 @@ limits! {
     PingReplies "ping_replies" 256 "echo replies waiting in one echo socket";
     PacedFrames "paced_frames" 65_536
         "frames that wait for their departure time; more are sent at once";
+    BurstGaps "burst_gaps" 64 "networks whose frames leave with a gap between them";
+    GapDestinations "gap_destinations" 1_024
+        "destinations with a gap that frames are on the way to at the same time";
+    GapQueue "gap_queue" 256
+        "frames that wait for the gaps of one destination; then sockets that send there are pushed \
+         back";
     ChallengeAcksPerSecond "challenge_acks_per_second" 100
         "challenge ACKs a connection sends in a second; the bound is random between half of it \
          and all";

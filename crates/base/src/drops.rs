@@ -146,6 +146,8 @@ drop_reasons! {
     DnsCase "dns_case" "DNS answer that repeats the question in other letter cases";
     MbufExhausted "mbuf_exhausted" "no buffer left under the memory budget";
     TxFull "tx_full" "reply that is not repeated, while the device was full";
+    TxGapFull "tx_gap_full"
+        "datagram to a destination with a gap between frames while too many wait for gaps";
     TxNoPort "tx_no_port" "the port to send on is gone";
     DeviceLinkDown "device_link_down" "the other end of the link is gone";
     DeviceFrameTooBig "device_frame_too_big" "frame larger than the device's limit";

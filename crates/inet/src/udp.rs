@@ -62,14 +62,27 @@ pub fn header_for(
     pseudo: Sum,
     ladder: Option<Ladder>,
 ) -> Result<[u8; udp::HEADER_LEN], DropReason> {
-    let length = payload.len() + udp::HEADER_LEN;
-    let length = u16::try_from(length).map_err(|_| DropReason::IpTooBig)?;
+    header_for_sum(payload.len(), ports, ladder.map(|ladder| pseudo.plus(ladder.sum(payload))))
+}
+
+/// The UDP header of a payload of `len` bytes; `sum` is that of the payload and of the
+/// pseudo-header without length, or `None` for no checksum.
+///
+/// # Errors
+/// [`DropReason::IpTooBig`] past 65,535 bytes.
+pub fn header_for_sum(
+    len: usize,
+    ports: (u16, u16),
+    sum: Option<Sum>,
+) -> Result<[u8; udp::HEADER_LEN], DropReason> {
+    let length = u16::try_from(len + udp::HEADER_LEN).map_err(|_| DropReason::IpTooBig)?;
     let mut bytes = [0; udp::HEADER_LEN];
     let mut header = udp::Header { src_port: ports.0, dst_port: ports.1, length, checksum: [0, 0] };
     header.emit(&mut bytes);
-    if let Some(ladder) = ladder {
-        let sum = pseudo.plus(Sum::of_be16(length)).plus(ladder.sum(&bytes));
-        header.checksum = udp::checksum_field(sum.plus(ladder.sum(payload)));
+    if let Some(sum) = sum {
+        // Source, destination, length, and the length of the pseudo-header once more.
+        let [src, dst, length] = [ports.0, ports.1, length].map(Sum::of_be16);
+        header.checksum = udp::checksum_field(sum.plus(src).plus(dst).plus(length).plus(length));
         header.emit(&mut bytes);
     }
     Ok(bytes)

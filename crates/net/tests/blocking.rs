@@ -289,3 +289,32 @@ fn a_datagram_to_a_closed_port_is_refused_at_the_next_call() {
     drop(client);
     ends.wait_empty();
 }
+
+/// A gap holds back the thread that writes faster, not what it writes.
+#[test]
+fn a_gap_between_frames_pushes_the_sender_back() {
+    const GAP: Duration = Duration::from_micros(20);
+    let ends = Ends::threads();
+    let host = base::Cidr::new(ends.to.ip(), 32).unwrap();
+    let too_long = ends.client.set_burst_gap(host, Some(Duration::MAX)).unwrap_err();
+    assert_eq!(too_long.kind(), ErrorKind::InvalidInput);
+    assert!(too_long.to_string().contains("shorter"), "{too_long}");
+    ends.client.set_burst_gap(host, Some(GAP)).unwrap();
+    let server = UdpSocket::bind(&ends.server, ends.to).unwrap();
+    let client = UdpSocket::bind(&ends.client, SocketAddr::from(([0, 0, 0, 0], 0))).unwrap();
+    let begun = std::time::Instant::now();
+    let sender = thread::spawn({
+        let to = ends.to;
+        move || (0..100).for_each(|_| assert_eq!(client.send_to(&[7; 8192], to).unwrap(), 8192))
+    });
+    server.set_read_timeout(Some(SOON)).unwrap();
+    let mut buf = [0; 8192];
+    for _ in 0..100 {
+        assert_eq!(server.recv(&mut buf).unwrap(), 8192);
+    }
+    // 600 frames; with more time between them if the machine is busy, never with less.
+    assert!(begun.elapsed() >= 599 * GAP);
+    sender.join().unwrap();
+    drop(server);
+    ends.wait_empty();
+}

@@ -121,6 +121,7 @@ impl Stack {
     fn forget_waiting(&mut self, id: PortId) {
         let core = &mut self.core;
         let mut count = self.release.forget_port(id.0, &mut core.cx.pool);
+        count += self.pace.forget_port(id.0, &mut core.cx.pool);
         if let Some(port) = self.ports.get_mut(id.0) {
             count += port.drop_held(&mut core.cx.pool);
         }

@@ -26,6 +26,7 @@ mod idle;
 pub mod internals;
 mod local;
 mod no_connection;
+mod pace;
 pub mod pair;
 mod path_mtu;
 mod port;
@@ -49,6 +50,7 @@ pub use idle::{Armed, Awaited, MitigationError};
 pub use inet::address::{Address, AddressState, Origin};
 pub use inet::{Route, RouteOrigin};
 pub use local::BroadcastForm;
+pub use pace::{GAP_MAX, GapError};
 pub use port::PortId;
 pub use socket::fast_open::FastConnect;
 pub use socket::forward::RequestHandle;
@@ -130,6 +132,7 @@ pub struct Stack {
     pub(crate) pings: socket::ping::PingSockets,
     pub(crate) wheel: Wheel,
     pub(crate) release: Release,
+    pub(crate) pace: pace::Pace,
     pub(crate) ready: VecDeque<Event>,
     pub(crate) resets: PerSecond,
     pub(crate) icmp_errors: PerSecond,
@@ -191,6 +194,7 @@ impl Stack {
             pings: socket::ping::PingSockets::default(),
             wheel: Wheel::default(),
             release: Release::default(),
+            pace: pace::Pace::default(),
             ready: VecDeque::new(),
             resets: PerSecond::default(),
             icmp_errors: PerSecond::default(),
@@ -284,7 +288,8 @@ impl Stack {
     pub fn next_deadline(&self) -> Instant {
         let timers = self.wheel.next_deadline().min(self.connections.next_time_wait());
         let timers = timers.min(self.frags.next_deadline()).min(self.lifetimes.next_deadline());
-        timers.min(self.release.next_departure()).min(self.neighbours.next_deadline())
+        let frames = self.release.next_departure().min(self.pace.next_departure());
+        timers.min(frames).min(self.neighbours.next_deadline())
     }
 
     /// The time of the last call.

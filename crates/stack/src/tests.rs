@@ -16,6 +16,7 @@ mod idle;
 mod ladder;
 mod loans;
 mod mitigation;
+mod pace;
 mod path_mtu;
 mod ports;
 mod predict;

@@ -122,8 +122,9 @@ pub use stack::pair;
 struct Readme;
 pub use stack::snapshot;
 pub use stack::{
-    Armed, Awaited, BroadcastForm, CallError, ConnectError, Datagram, Echo, EchoError, Event,
-    FastConnect, FastOpenConfig, IpSettings, ListenConfig, ListenError, ListenerHandle, Loan,
-    MitigationError, OtherBroadcaster, PingHandle, PortConfig, PortId, ReplaceError, Route, Stack,
-    StackConfig, TapId, TcpHandle, UdpError, UdpHandle, Unreachable, route::MAIN_TABLE,
+    Address, AddressError, AddressState, Armed, Awaited, BroadcastForm, CallError, ConnectError,
+    Datagram, Echo, EchoError, Event, FastConnect, FastOpenConfig, GAP_MAX, GapError, IpSettings,
+    ListenConfig, ListenError, ListenerHandle, Loan, MitigationError, Origin, OtherBroadcaster,
+    PingHandle, PortConfig, PortId, ReplaceError, Route, RouteOrigin, Stack, StackConfig, TapId,
+    TcpHandle, UdpError, UdpHandle, Unreachable, route::MAIN_TABLE,
 };

@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use core::net::{IpAddr, SocketAddr};
 
-use base::{Counter, DropReason, Instant, IpVersion, Limit, Owner};
+use base::{Counter, DropReason, Instant, IpVersion, Limit, Mtu, Owner};
 use inet::Ip;
 use inet::flow::Addrs;
 use inet::icmp::{self, ErrorKind, Quoted, Unreachable};
 use mbuf::{Mbuf, Pool};
 use slotmap::{SlotMap, new_key_type};
-use tcp::Fate;
+use tcp::{Fate, path};
 use wire::{ipv4, ipv6};
 
 use crate::event::Event;
@@ -54,6 +54,9 @@ struct Socket {
     id: u16,
     owner: Owner,
     queue: VecDeque<Echo>,
+    /// The path MTU reported last, and until when it is used. It cannot be verified, so only this
+    /// socket uses it.
+    narrow: Option<(IpAddr, Mtu, Instant)>,
 }
 
 /// All echo sockets of a shard.
@@ -65,6 +68,14 @@ pub(crate) struct PingSockets {
 }
 
 impl PingSockets {
+    /// The largest packet to `remote` that `id` may send now is of `mtu` bytes, until `until`.
+    fn too_big(&mut self, id: u16, remote: IpAddr, mtu: Mtu, until: Instant) {
+        let handle = self.by_id.get(&id);
+        if let Some(socket) = handle.and_then(|&handle| self.slots.get_mut(handle)) {
+            socket.narrow = Some((remote, mtu, until));
+        }
+    }
+
     /// Queue what came for `id`; returns its socket, and whether its queue was empty before.
     fn deliver(
         &mut self,
@@ -119,6 +130,13 @@ pub(crate) fn failed(
         return Err(DropReason::IcmpErrorNoMatch);
     }
     let (id, seq) = ((word >> 16) as u16, word as u16);
+    // The next request leaves in fragments that fit (RFC 8201 section 4).
+    if let ErrorKind::TooBig(mtu) = reported
+        && let Some(mtu) = quoted.path_mtu(mtu).and_then(Mtu::new)
+    {
+        let until = stack.core.cx.now + path::LIFE;
+        stack.pings.too_big(id, quoted.dst, mtu, until);
+    }
     let outcome = Err(match reported {
         ErrorKind::Unreachable(why) => EchoError::Unreachable(why),
         ErrorKind::TooBig(mtu) => EchoError::TooBig(mtu),
@@ -165,7 +183,8 @@ impl Stack {
                 break id;
             }
         };
-        let handle = self.pings.slots.insert(Socket { id, owner, queue: VecDeque::new() });
+        let handle =
+            self.pings.slots.insert(Socket { id, owner, queue: VecDeque::new(), narrow: None });
         self.pings.by_id.insert(id, handle);
         Ok(handle)
     }
@@ -187,7 +206,7 @@ impl Stack {
     ) -> Result<IpAddr, UdpError> {
         self.core.set_now(now);
         let socket = self.pings.slots.get(handle).ok_or(UdpError::Closed)?;
-        let (id, owner) = (socket.id, socket.owner.clone());
+        let (id, owner, narrow) = (socket.id, socket.owner.clone(), socket.narrow);
         let local = addresses::source(self, SocketAddr::new(remote, 0), &owner)?;
         let protocol = match IpVersion::of(&remote) {
             IpVersion::V4 => ipv4::ICMP,
@@ -203,13 +222,14 @@ impl Stack {
         let core = &mut self.core;
         let port =
             self.ports.get_mut(egress.port).ok_or(UdpError::Unsendable(DropReason::TxNoPort))?;
-        let most = self.path_mtus.mtu(remote, port.limits.mtu, core.cx.now);
+        let path = self.path_mtus.mtu(remote, port.limits.mtu, core.cx.now);
+        let told = narrow.filter(|&(ip, _, until)| ip == remote && core.cx.now < until);
+        let most = told.map_or(path, |(_, mtu, _)| mtu.min(path));
         if icmp::HEADER_LEN + payload.len() > frag::output::transport_max(remote) {
             return Err(UdpError::Unsendable(DropReason::IpTooBig));
         }
-        if !port.has_room(&mut core.cx) {
-            return Err(UdpError::WouldBlock);
-        }
+        self.check_room(egress.port, remote)?;
+        let core = &mut self.core;
         let exhausted = UdpError::Unsendable(DropReason::MbufExhausted);
         let mut m = core.cx.pool.copy_of(payload).ok_or(exhausted)?;
         m.prepend(icmp::HEADER_LEN).ok_or(exhausted)?;

@@ -332,15 +332,13 @@ impl Stack {
         if len > frag::output::transport_max(remote.ip()) {
             return Err(UdpError::Unsendable(DropReason::IpTooBig));
         }
-        if !port.has_room(&mut core.cx) {
-            return Err(UdpError::WouldBlock);
-        }
+        self.check_room(egress.port, remote.ip())?;
+        let core = &mut self.core;
         let pseudo = inet::ip_input::pseudo_sum(local_ip, remote.ip(), ipv4::UDP);
         let ladder = core.cx.switches.on(Switch::ChecksumTx).then_some(core.cx.ladder);
         let ports = (local_port, remote.port());
         let sent = if ip_len + len > most.bytes() {
-            inet::udp::header_for(payload, ports, pseudo, ladder)
-                .and_then(|header| frag::output::send(self, &egress, &header, payload, most))
+            frag::output::send_udp(self, &egress, (ports, pseudo, ladder), payload, most)
         } else {
             let exhausted = UdpError::Unsendable(DropReason::MbufExhausted);
             let mut m = core.cx.pool.copy_of(payload).ok_or(exhausted)?;

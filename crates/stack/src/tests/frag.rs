@@ -325,3 +325,32 @@ fn fragments_follow_the_path_mtu_that_a_router_reports() {
     assert_eq!(frames.len(), 7);
     assert!(frames.iter().all(|frame| frame.len() <= 14 + 1_300 && part(frame).is_some()));
 }
+
+/// The same of echo requests, whole ones and the first of several fragments.
+#[test]
+fn large_pings_follow_the_path_mtu_that_a_router_reports() {
+    for (version, size, count) in
+        [(IpVersion::V6, 1_400, 2), (IpVersion::V6, 4_000, 4), (IpVersion::V4, 1_400, 2)]
+    {
+        let mut bench = bench(version);
+        let theirs = bench.theirs;
+        let socket = bench.stack.ping_open(Owner::program()).expect("a socket");
+        let ping = |bench: &mut Bench, seq, now| {
+            bench.stack.ping_send(socket, theirs, seq, &pattern(size), now).expect("sent");
+            bench.sent()
+        };
+        let frames = ping(&mut bench, 1, NOW);
+        tell(&mut bench, &frames[0][14..], What::TooBig(1_300), NOW);
+        let echo = bench.stack.ping_receive(socket).expect("told");
+        assert!(matches!(echo.outcome, Err(crate::EchoError::TooBig(1_300))));
+        let frames = ping(&mut bench, 2, NOW);
+        assert_eq!(frames.len(), count, "{size} bytes");
+        assert!(frames.iter().all(|frame| frame.len() <= 14 + 1_300));
+        // Another socket was not told, and after ten minutes nobody is.
+        let other = bench.stack.ping_open(Owner::program()).expect("a socket");
+        bench.stack.ping_send(other, theirs, 1, &pattern(1_400), NOW).expect("sent");
+        assert_eq!(bench.sent().len(), 1);
+        let later = NOW + tcp::path::LIFE;
+        assert!(ping(&mut bench, 3, later).len() < count);
+    }
+}
