@@ -4,6 +4,7 @@
 //! Called by: `stack/rx.rs` and `stack/tx.rs`. This crate has no connections, devices or clock.
 //! RFC 791, 8200, 792, 4443, 768, 826, 4861, 1122.
 
+pub mod dplpmtud;
 pub mod ether;
 pub mod flow;
 pub mod frag;
