@@ -36,11 +36,13 @@ pub struct NextHop {
 #[derive(Debug, Default)]
 pub struct Routes {
     routes: Vec<Route>,
+    changes: u64,
 }
 
 impl Routes {
     /// Add a route; one for the same destination and table is replaced.
     pub fn add(&mut self, route: Route) {
+        self.changes += 1;
         self.routes.retain(|r| r.dest != route.dest || r.table != route.table);
         let at = self.routes.partition_point(|r| r.dest.prefix_len >= route.dest.prefix_len);
         self.routes.insert(at, route);
@@ -48,7 +50,14 @@ impl Routes {
 
     /// Remove every route over a port that is gone.
     pub fn forget_port(&mut self, port: u16) {
+        self.changes += 1;
         self.routes.retain(|r| r.port != port);
+    }
+
+    /// How often anything was changed. What was looked up before a change is to be looked up anew.
+    #[inline(always)]
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// The next hop for a packet to `dst` in `table`; `None` if there is no route. Source, owner

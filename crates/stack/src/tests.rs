@@ -20,3 +20,4 @@ mod requirements;
 mod resolve;
 mod taps;
 mod transfer;
+mod udp;

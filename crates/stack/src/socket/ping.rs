@@ -18,7 +18,7 @@ use tcp::Fate;
 use wire::{ipv4, ipv6};
 
 use crate::event::Event;
-use crate::{IpSettings, Stack, UdpError, frag, resolve};
+use crate::{IpSettings, MtuDiscovery, Stack, UdpError, frag, resolve};
 
 new_key_type! {
     /// An echo socket.
@@ -53,6 +53,7 @@ pub enum EchoError {
 struct Socket {
     id: u16,
     owner: Owner,
+    mtu_discovery: MtuDiscovery,
     queue: VecDeque<Echo>,
 }
 
@@ -165,13 +166,28 @@ impl Stack {
                 break id;
             }
         };
-        let handle = self.pings.slots.insert(Socket { id, owner, queue: VecDeque::new() });
+        let (mtu_discovery, queue) = (MtuDiscovery::default(), VecDeque::new());
+        let handle = self.pings.slots.insert(Socket { id, owner, mtu_discovery, queue });
         self.pings.by_id.insert(id, handle);
         Ok(handle)
     }
 
+    /// What becomes of requests that are larger than the path is known to carry.
+    ///
+    /// # Errors
+    /// [`UdpError::Closed`].
+    pub fn ping_set_mtu_discovery(
+        &mut self,
+        handle: PingHandle,
+        discovery: MtuDiscovery,
+    ) -> Result<(), UdpError> {
+        self.pings.slots.get_mut(handle).ok_or(UdpError::Closed)?.mtu_discovery = discovery;
+        Ok(())
+    }
+
     /// Send an echo request with sequence number `seq` and `payload`; returns our address that it
-    /// was sent from. One that is larger than the path is known to carry leaves in fragments.
+    /// was sent from. One that is larger than the path is known to carry leaves in fragments, unless
+    /// [`Stack::ping_set_mtu_discovery`] says otherwise.
     /// [`Event::Ping`] tells when something came of it.
     ///
     /// # Errors
@@ -186,7 +202,7 @@ impl Stack {
     ) -> Result<IpAddr, UdpError> {
         self.core.set_now(now);
         let socket = self.pings.slots.get(handle).ok_or(UdpError::Closed)?;
-        let (id, owner) = (socket.id, socket.owner.clone());
+        let (id, owner, discovery) = (socket.id, socket.owner.clone(), socket.mtu_discovery);
         let local = self.udp_source(remote, &owner)?;
         let protocol = match IpVersion::of(&remote) {
             IpVersion::V4 => ipv4::ICMP,
@@ -198,7 +214,14 @@ impl Stack {
         let core = &mut self.core;
         let port =
             self.ports.get_mut(egress.port).ok_or(UdpError::Unsendable(DropReason::TxNoPort))?;
-        let most = self.path_mtus.mtu(remote, port.limits.mtu, core.cx.now);
+        let mut most = self.path_mtus.mtu(remote, port.limits.mtu, core.cx.now);
+        if discovery == MtuDiscovery::Probe {
+            most = port.limits.mtu;
+        }
+        let headers_len = egress.template.len() - egress.template.link_len() + icmp::HEADER_LEN;
+        if discovery != MtuDiscovery::Want && headers_len + payload.len() > most.bytes() {
+            return Err(UdpError::TooBig(most));
+        }
         if icmp::HEADER_LEN + payload.len() > frag::output::transport_max(remote) {
             return Err(UdpError::Unsendable(DropReason::IpTooBig));
         }
