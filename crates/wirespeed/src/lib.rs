@@ -122,8 +122,9 @@ pub use stack::pair;
 struct Readme;
 pub use stack::snapshot;
 pub use stack::{
-    Armed, Awaited, CallError, ConnectError, Datagram, Echo, EchoError, Event, FastConnect,
-    FastOpenConfig, IpSettings, ListenConfig, ListenError, ListenerHandle, Loan, MitigationError,
-    PingHandle, PortConfig, PortId, ReplaceError, Route, Stack, StackConfig, TapId, TcpHandle,
-    UdpError, UdpHandle, Unreachable, route::MAIN_TABLE,
+    Armed, Awaited, CallError, ConnectError, Datagram, Echo, EchoError, ErrorKind, Event,
+    FastConnect, FastOpenConfig, IpSettings, ListenConfig, ListenError, ListenerHandle, Loan,
+    MitigationError, MtuDiscovery, PingHandle, PortConfig, PortId, ReplaceError, Route, Stack,
+    StackConfig, TapId, TcpHandle, UdpError, UdpErrorReport, UdpHandle, UdpOptions, UdpReceived,
+    Unreachable, dplpmtud, route::MAIN_TABLE,
 };
