@@ -88,7 +88,8 @@ drop_reasons! {
     UdpNoSocket "udp_no_socket" "no socket on that UDP port";
     UdpNotPeer "udp_not_peer" "datagram from an address that the UDP socket is not connected to";
     UdpQueueFull "udp_queue_full" "receive queue of the UDP socket is full";
-    UdpErrorQueueFull "udp_error_queue_full" "ICMP error for a UDP socket whose error queue is full";
+    UdpErrorQueueFull "udp_error_queue_full"
+        "ICMP error for a UDP socket whose error queue is full";
     TcpShort "tcp_short" "TCP segment shorter than its header";
     TcpDataOffset "tcp_data_offset" "data offset below 20 bytes or past the segment";
     TcpOptions "tcp_options" "TCP options malformed";
