@@ -23,7 +23,7 @@ struct Recent {
     key: FlowKey,
     /// It was received there, for an address of that port.
     in_port: u16,
-    /// The ports' epoch at that time.
+    /// [`crate::Stack::flow_epoch`] at that time.
     epoch: u64,
     handle: UdpHandle,
 }
@@ -74,7 +74,7 @@ impl UdpSockets {
     }
 
     /// The socket that took the last datagram, if this one has the same flow and came by the same
-    /// port, which has not changed since: then it is for an address of ours as well.
+    /// port, and no address has changed since: then it is for one of ours as well.
     #[inline(always)]
     pub(super) fn recent(&self, key: &FlowKey, in_port: u16, epoch: u64) -> Option<UdpHandle> {
         let recent = &self.recent;

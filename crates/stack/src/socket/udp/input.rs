@@ -21,7 +21,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: us
     let (begin, len) = (at + ip.transport_at as usize, ip.transport_len as usize);
     let bytes = m.as_slice().get(begin..begin + len).unwrap_or_default();
     let key = bytes.first_chunk().map_or(FlowKey::NONE, |b| ip.flow(u32::from_ne_bytes(*b)));
-    let epoch = stack.ports.epoch();
+    let epoch = stack.flow_epoch();
     let found = match stack.core.cx.switches.on(Switch::FlowCache) {
         true => stack.udp.recent(&key, m.in_port(), epoch),
         false => None,
@@ -64,7 +64,7 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: us
 fn note_flow(stack: &mut Stack, key: FlowKey, handle: UdpHandle, m: &Mbuf, to: SocketAddr) {
     let is_ours = stack.ports.get(m.in_port()).is_some_and(|port| port.local.is_ours(to.ip()));
     if is_ours {
-        stack.udp.note_recent(key, m.in_port(), stack.ports.epoch(), handle);
+        stack.udp.note_recent(key, m.in_port(), stack.flow_epoch(), handle);
     }
 }
 

@@ -194,7 +194,7 @@ impl Stack {
 
     /// What a flow was found with has changed when this has.
     #[inline(always)]
-    fn flow_epoch(&self) -> u64 {
+    pub(super) fn flow_epoch(&self) -> u64 {
         // All of them only grow.
         self.changes() + self.ports.epoch() + self.routes.changes()
     }
