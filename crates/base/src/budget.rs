@@ -56,6 +56,7 @@ limits! {
     SackRanges "sack_ranges" 16_384
         "ranges of a connection's data that the peer holds out of order";
     UdpQueueBytes "udp_queue_bytes" 262_144 "bytes waiting in one UDP socket";
+    UdpErrors "udp_errors" 64 "errors of the network waiting in one UDP socket with an error queue";
     FragmentBytes "fragment_bytes" 4_194_304
         "bytes of buffers that fragments of incomplete datagrams hold; the oldest datagram is \
          evicted";

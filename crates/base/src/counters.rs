@@ -79,6 +79,14 @@ counters! {
     FragmentsOut "fragments_out" "fragments sent";
     UdpIn "udp_in" "UDP datagrams delivered";
     UdpOut "udp_out" "UDP datagrams sent";
+    UdpSegments "udp_segments"
+        "UDP datagrams sent with the headers of another one of the same call";
+    UdpCoalesced "udp_coalesced" "UDP datagrams received behind another one in the same read";
+    UdpZeroChecksumIn "udp_zero_checksum_in"
+        "UDP datagrams over IPv6 delivered without a checksum (RFC 6935)";
+    UdpZeroChecksumOut "udp_zero_checksum_out"
+        "UDP datagrams sent without a checksum, as their socket asked";
+    UdpErrorsQueued "udp_errors_queued" "errors put into the error queue of a UDP socket";
     IcmpEchoReplies "icmp_echo_replies" "echo requests answered";
     IcmpEchoRequests "icmp_echo_requests" "echo requests sent";
     IcmpEchoRepliesIn "icmp_echo_replies_in" "echo replies delivered to a socket";

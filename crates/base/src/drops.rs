@@ -94,7 +94,9 @@ drop_reasons! {
     IcmpEchoNoSocket "icmp_echo_no_socket" "echo reply that no socket waits for";
     IcmpEchoQueueFull "icmp_echo_queue_full" "receive queue of the echo socket is full";
     UdpShort "udp_short" "UDP datagram shorter than its header or its length field";
-    UdpChecksum "udp_checksum" "UDP checksum wrong or, over IPv6, absent";
+    UdpChecksum "udp_checksum" "UDP checksum wrong";
+    UdpZeroChecksum "udp_zero_checksum"
+        "UDP over IPv6 without a checksum, to a socket that does not take that (RFC 6935)";
     UdpNoSocket "udp_no_socket" "no socket on that UDP port";
     UdpNotPeer "udp_not_peer" "datagram from an address that the UDP socket is not connected to";
     UdpQueueFull "udp_queue_full" "receive queue of the UDP socket is full";
@@ -106,6 +108,8 @@ drop_reasons! {
     DhcpUnusable "dhcp_unusable"
         "DHCP offer or reply without an address, mask and lifetime that a host can use";
     DhcpRefused "dhcp_refused" "DHCPv6 reply whose status refuses what was asked for";
+    UdpErrorQueueFull "udp_error_queue_full"
+        "ICMP error for a UDP socket whose error queue is full";
     TcpShort "tcp_short" "TCP segment shorter than its header";
     TcpDataOffset "tcp_data_offset" "data offset below 20 bytes or past the segment";
     TcpOptions "tcp_options" "TCP options malformed";

@@ -5,6 +5,7 @@
 //! RFC 791, 8200, 792, 4443, 768, 826, 4861, 1122.
 
 pub mod address;
+pub mod dplpmtud;
 pub mod ether;
 pub mod flow;
 pub mod forward;

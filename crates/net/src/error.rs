@@ -198,6 +198,11 @@ pub(crate) fn udp(error: UdpError) -> Error {
             ErrorKind::PermissionDenied,
             "the destination is a broadcast address: call set_broadcast(true) first",
         ),
+        UdpError::TooBig(_) => unreachable(DropReason::IpTooBig),
+        UdpError::InvalidSegments => Error::new(
+            ErrorKind::InvalidInput,
+            "segments have a byte at least, and a call has 64 of them and 65,535 bytes at most",
+        ),
         UdpError::Unsendable(reason) => unreachable(reason),
     }
 }

@@ -60,12 +60,17 @@ pub use socket::open::{ConnectError, ListenError};
 pub use socket::options::Follows;
 pub use socket::ping::{Echo, EchoError, PingHandle};
 pub use socket::ports::EPHEMERAL_PORTS;
-pub use socket::udp::{Datagram, UdpError, UdpHandle};
+pub use socket::udp::{
+    Datagram, MtuDiscovery, SEGMENTS_MAX, UdpError, UdpErrorReport, UdpHandle, UdpOptions,
+    UdpReceived,
+};
 pub use taps::TapId;
 pub use tcp::usrreq::CallError;
 
+/// Finding out what a path carries above UDP (RFC 8899).
+pub use inet::dplpmtud;
 /// Why a packet did not arrive.
-pub use inet::icmp::Unreachable;
+pub use inet::icmp::{ErrorKind, Unreachable};
 /// Routes, as [`Stack::add_route`] takes them.
 pub use inet::route;
 

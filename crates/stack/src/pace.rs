@@ -268,6 +268,8 @@ impl Stack {
         }
         let cx = &mut self.core.cx;
         self.pace.set(to, gap, cx.now, &mut cx.budget)?;
+        // Sockets remember whether frames of their flow have a gap.
+        self.path_mtus.note_change();
         release(self);
         Ok(())
     }

@@ -34,6 +34,7 @@ pub(crate) struct Resolving {
 }
 
 /// How packets of one kind leave: by which port, to which neighbour, under which headers.
+#[derive(Clone)]
 pub(crate) struct Egress {
     pub(crate) port: u16,
     pub(crate) neighbour: IpAddr,

@@ -253,7 +253,7 @@ pub(crate) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at:
     }
     let (from, len) = (at + ip.transport_at as usize, ip.transport_len as usize);
     match ip.protocol {
-        ipv4::UDP => udp::input(stack, &ip, m, at),
+        ipv4::UDP => udp::input::input(stack, &ip, m, at),
         // Each version has its own: the other's number means nothing in it.
         ipv4::ICMP if ip.src().is_ipv4() => {
             for_us(stack, &ip, &m)?;

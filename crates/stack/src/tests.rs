@@ -24,3 +24,4 @@ mod requirements;
 mod resolve;
 mod taps;
 mod transfer;
+mod udp;

@@ -123,8 +123,9 @@ struct Readme;
 pub use stack::snapshot;
 pub use stack::{
     Address, AddressError, AddressState, Armed, Awaited, BroadcastForm, CallError, ConnectError,
-    Datagram, Echo, EchoError, Event, FastConnect, FastOpenConfig, GAP_MAX, GapError, IpSettings,
-    ListenConfig, ListenError, ListenerHandle, Loan, MitigationError, Origin, OtherBroadcaster,
-    PingHandle, PortConfig, PortId, ReplaceError, Route, RouteOrigin, Stack, StackConfig, TapId,
-    TcpHandle, UdpError, UdpHandle, Unreachable, route::MAIN_TABLE,
+    Datagram, Echo, EchoError, ErrorKind, Event, FastConnect, FastOpenConfig, GAP_MAX, GapError,
+    IpSettings, ListenConfig, ListenError, ListenerHandle, Loan, MitigationError, MtuDiscovery,
+    Origin, OtherBroadcaster, PingHandle, PortConfig, PortId, ReplaceError, Route, RouteOrigin,
+    Stack, StackConfig, TapId, TcpHandle, UdpError, UdpErrorReport, UdpHandle, UdpOptions,
+    UdpReceived, Unreachable, dplpmtud, route::MAIN_TABLE,
 };

@@ -10,6 +10,8 @@ use std::process::ExitCode;
 #[cfg(target_os = "linux")]
 mod cases;
 #[cfg(target_os = "linux")]
+mod datagrams;
+#[cfg(target_os = "linux")]
 mod ecn;
 #[cfg(target_os = "linux")]
 mod ends;
@@ -24,8 +26,15 @@ mod urgent;
 
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
-    let cases: &[&[testbed::Case]] =
-        &[cases::CASES, ecn::CASES, frag::CASES, gone::CASES, narrow::CASES, urgent::CASES];
+    let cases: &[&[testbed::Case]] = &[
+        cases::CASES,
+        datagrams::CASES,
+        ecn::CASES,
+        frag::CASES,
+        gone::CASES,
+        narrow::CASES,
+        urgent::CASES,
+    ];
     #[cfg(not(target_os = "linux"))]
     let cases: &[&[testbed::Case]] = &[];
     testbed::in_namespaces(cases)

@@ -11,7 +11,7 @@ use inet::frag::FragmentHeader;
 use mbuf::{Mbuf, Pool};
 use tcp::Fate;
 use wire::checksum::{Ladder, Sum};
-use wire::{ipv4, ipv6};
+use wire::{ipv4, ipv6, udp};
 
 use crate::resolve::{self, Egress};
 use crate::{Stack, pace, tx};
@@ -38,24 +38,25 @@ pub(crate) fn send(
     send_made(stack, egress, &Payload { header, data, ladder: None, finish: &|_, _| {} }, most)
 }
 
-/// [`send`] of a UDP datagram from port `ports.0` to port `ports.1`; `pseudo` is the sum of its
-/// pseudo-header without the length. With a `ladder` its checksum is made while its data is copied.
+/// [`send`] of a UDP datagram from port `ports.0` to port `ports.1`; `flow` is
+/// `inet::udp::flow_sum`. With a `ladder` its checksum is made while its data is copied.
 ///
 /// # Errors
 /// As [`send`].
 pub(crate) fn send_udp(
     stack: &mut Stack,
     egress: &Egress,
-    (ports, pseudo, ladder): ((u16, u16), Sum, Option<Ladder>),
+    (ports, flow, ladder): ((u16, u16), Sum, Option<Ladder>),
     data: &[u8],
     most: Mtu,
 ) -> Fate {
-    let header = inet::udp::header_for_sum(data.len(), ports, None)?;
+    if udp::HEADER_LEN + data.len() > transport_max(egress.neighbour) {
+        return Err(DropReason::IpTooBig);
+    }
+    let header = inet::udp::header(ports, data.len(), flow, None);
     let finish = |header: &mut [u8], data_sum: Sum| {
-        let sum = ladder.map(|_| pseudo.plus(data_sum));
-        if let Ok(bytes) = inet::udp::header_for_sum(data.len(), ports, sum) {
-            header.copy_from_slice(&bytes);
-        }
+        let sum = ladder.map(|_| data_sum);
+        header.copy_from_slice(&inet::udp::header(ports, data.len(), flow, sum));
     };
     send_made(stack, egress, &Payload { header: &header, data, ladder, finish: &finish }, most)
 }

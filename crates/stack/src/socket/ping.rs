@@ -18,7 +18,7 @@ use tcp::{Fate, path};
 use wire::{ipv4, ipv6};
 
 use crate::event::Event;
-use crate::{IpSettings, Stack, UdpError, addresses, frag, resolve};
+use crate::{IpSettings, MtuDiscovery, Stack, UdpError, addresses, frag, resolve};
 
 new_key_type! {
     /// An echo socket.
@@ -53,6 +53,7 @@ pub enum EchoError {
 struct Socket {
     id: u16,
     owner: Owner,
+    mtu_discovery: MtuDiscovery,
     queue: VecDeque<Echo>,
     /// The path MTU reported last, and until when it is used. It cannot be verified, so only this
     /// socket uses it.
@@ -183,14 +184,29 @@ impl Stack {
                 break id;
             }
         };
-        let handle =
-            self.pings.slots.insert(Socket { id, owner, queue: VecDeque::new(), narrow: None });
+        let (mtu_discovery, queue) = (MtuDiscovery::default(), VecDeque::new());
+        let socket = Socket { id, owner, mtu_discovery, queue, narrow: None };
+        let handle = self.pings.slots.insert(socket);
         self.pings.by_id.insert(id, handle);
         Ok(handle)
     }
 
+    /// What becomes of requests that are larger than the path is known to carry.
+    ///
+    /// # Errors
+    /// [`UdpError::Closed`].
+    pub fn ping_set_mtu_discovery(
+        &mut self,
+        handle: PingHandle,
+        discovery: MtuDiscovery,
+    ) -> Result<(), UdpError> {
+        self.pings.slots.get_mut(handle).ok_or(UdpError::Closed)?.mtu_discovery = discovery;
+        Ok(())
+    }
+
     /// Send an echo request with sequence number `seq` and `payload`; returns our address that it
-    /// was sent from. One that is larger than the path is known to carry leaves in fragments.
+    /// was sent from. One that is larger than the path is known to carry leaves in fragments, unless
+    /// [`Stack::ping_set_mtu_discovery`] says otherwise.
     /// [`Event::Ping`] tells when something came of it.
     ///
     /// # Errors
@@ -206,7 +222,8 @@ impl Stack {
     ) -> Result<IpAddr, UdpError> {
         self.core.set_now(now);
         let socket = self.pings.slots.get(handle).ok_or(UdpError::Closed)?;
-        let (id, owner, narrow) = (socket.id, socket.owner.clone(), socket.narrow);
+        let (id, owner) = (socket.id, socket.owner.clone());
+        let (narrow, discovery) = (socket.narrow, socket.mtu_discovery);
         let local = addresses::source(self, SocketAddr::new(remote, 0), &owner)?;
         let protocol = match IpVersion::of(&remote) {
             IpVersion::V4 => ipv4::ICMP,
@@ -224,7 +241,14 @@ impl Stack {
             self.ports.get_mut(egress.port).ok_or(UdpError::Unsendable(DropReason::TxNoPort))?;
         let path = self.path_mtus.mtu(remote, port.limits.mtu, core.cx.now);
         let told = narrow.filter(|&(ip, _, until)| ip == remote && core.cx.now < until);
-        let most = told.map_or(path, |(_, mtu, _)| mtu.min(path));
+        let mut most = told.map_or(path, |(_, mtu, _)| mtu.min(path));
+        if discovery == MtuDiscovery::Probe {
+            most = port.limits.mtu;
+        }
+        let headers_len = egress.template.len() - egress.template.link_len() + icmp::HEADER_LEN;
+        if discovery != MtuDiscovery::Want && headers_len + payload.len() > most.bytes() {
+            return Err(UdpError::TooBig(most));
+        }
         if icmp::HEADER_LEN + payload.len() > frag::output::transport_max(remote) {
             return Err(UdpError::Unsendable(DropReason::IpTooBig));
         }

@@ -56,9 +56,10 @@ pub(super) fn fragment(frame: &[u8], id: u32, begin: usize, data: &[u8], more: b
 
 /// A UDP datagram from end 2 in a frame, its checksum right.
 pub(super) fn udp_frame(bench: &Bench, ports: (u16, u16), payload: &[u8]) -> Vec<u8> {
-    let pseudo = inet::ip_input::pseudo_sum(bench.theirs, bench.ours, ipv4::UDP);
-    let ladder = Some(wire::checksum::Ladder::Word64);
-    let header = inet::udp::header_for(payload, ports, pseudo, ladder).expect("not too long");
+    let (from, to) = (SocketAddr::new(bench.theirs, ports.0), SocketAddr::new(bench.ours, ports.1));
+    let sum = wire::checksum::Ladder::Word64.sum(payload);
+    let flow = inet::udp::flow_sum(from, to);
+    let header = inet::udp::header(ports, payload.len(), flow, Some(sum));
     bench.frame(ipv4::UDP, &[&header[..], payload].concat())
 }
 
