@@ -186,7 +186,7 @@ fn anything_may_be_said_to_it() {
         let mut discovery = Dplpmtud::new(config);
         let mut now = START;
         for _ in 0..500 {
-            now = now + Duration::from_millis(random(4_000) as u64);
+            now += Duration::from_millis(random(4_000) as u64);
             let size = random(config.max + 100);
             match random(9) {
                 0 => discovery.start(now),

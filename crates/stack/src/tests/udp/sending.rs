@@ -36,7 +36,7 @@ fn sent_frames(version: IpVersion, seed: u64, cache: bool) -> Vec<(String, Vec<V
     let (port, theirs) = (bench.stack.port_ids()[0], bench.theirs);
     let mut log = Vec::new();
     for _ in 0..300 {
-        now = now + Duration::from_millis(random.below(400).into());
+        now += Duration::from_millis(random.below(400).into());
         let mut said = String::new();
         match random.below(16) {
             0 => bench.stack.udp_ip_mut(socket).expect("open").ttl = random.next() as u8,
@@ -224,7 +224,7 @@ fn a_program_finds_out_what_its_path_carries() {
             discovery.start(now);
             while let Some(size) = discovery.next_probe(now) {
                 probes += 1;
-                now = now + Duration::from_millis(30);
+                now += Duration::from_millis(30);
                 let sent = bench.stack.udp_send_probe(socket, to, &vec![7; size], now);
                 assert_eq!(sent, Ok(()));
                 let frame = bench.sent().remove(0);
