@@ -8,6 +8,8 @@
 use std::process::ExitCode;
 
 #[cfg(target_os = "linux")]
+mod autoconf;
+#[cfg(target_os = "linux")]
 mod cases;
 #[cfg(target_os = "linux")]
 mod ecn;
@@ -24,8 +26,15 @@ mod urgent;
 
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
-    let cases: &[&[testbed::Case]] =
-        &[cases::CASES, ecn::CASES, frag::CASES, gone::CASES, narrow::CASES, urgent::CASES];
+    let cases: &[&[testbed::Case]] = &[
+        autoconf::CASES,
+        cases::CASES,
+        ecn::CASES,
+        frag::CASES,
+        gone::CASES,
+        narrow::CASES,
+        urgent::CASES,
+    ];
     #[cfg(not(target_os = "linux"))]
     let cases: &[&[testbed::Case]] = &[];
     testbed::in_namespaces(cases)
