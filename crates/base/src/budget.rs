@@ -92,7 +92,8 @@ limits! {
     NameServers "name_servers" 8 "name servers of a port that routers advertise";
     SearchDomains "search_domains" 8 "search domains of a port that routers advertise";
     RouterAdvertisementsPerSecond "router_advertisements_per_second" 100
-        "router advertisements processed in a second";
+        "router advertisements of a port processed in a second: of routers that are known, and as \
+         many of others";
     Redirects "redirects" 256
         "routes that were learnt from redirects; the first to expire is evicted";
     IcmpErrorsPerSecond "icmp_errors_per_second" 1_000 "ICMP errors sent in a second";
