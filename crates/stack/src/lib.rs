@@ -10,11 +10,13 @@
 //! switches, limits. Today there is one shard and its owner sets them directly.
 
 mod addresses;
+mod autoconf;
 mod broadcast;
 mod change;
 mod config;
 mod connections;
 mod event;
+mod extension;
 mod flow_cache;
 mod flows;
 mod follow;
@@ -25,6 +27,7 @@ mod idle;
 #[cfg(feature = "internals")]
 pub mod internals;
 mod local;
+mod nd;
 mod no_connection;
 mod pace;
 pub mod pair;
@@ -41,6 +44,7 @@ mod timers;
 mod tx;
 
 pub use addresses::AddressError;
+pub use autoconf::{AutoConfig, AutoconfError, AutoconfStatus, Progress};
 pub use broadcast::OtherBroadcaster;
 pub use change::ReplaceError;
 pub use config::{IpSettings, PortConfig, StackConfig};
@@ -48,6 +52,8 @@ pub use connections::TcpHandle;
 pub use event::Event;
 pub use idle::{Armed, Awaited, MitigationError};
 pub use inet::address::{Address, AddressState, Origin};
+pub use inet::router::Router;
+pub use inet::slaac::Identifiers;
 pub use inet::{Route, RouteOrigin};
 pub use local::BroadcastForm;
 pub use pace::{GAP_MAX, GapError};
@@ -128,6 +134,7 @@ pub struct Stack {
     pub(crate) orphans: socket::orphans::Orphans,
     pub(crate) routes: Routes,
     pub(crate) lifetimes: addresses::Lifetimes,
+    pub(crate) autoconf: autoconf::Autoconf,
     pub(crate) neighbours: Neighbours,
     pub(crate) resolving: resolve::Resolving,
     pub(crate) forwarding: forward::Forwarding,
@@ -190,6 +197,7 @@ impl Stack {
             orphans: socket::orphans::Orphans::default(),
             routes: Routes::default(),
             lifetimes: addresses::Lifetimes::default(),
+            autoconf: autoconf::Autoconf::default(),
             neighbours: Neighbours::default(),
             resolving: resolve::Resolving::default(),
             forwarding: forward::Forwarding::default(),

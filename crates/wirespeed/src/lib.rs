@@ -122,10 +122,11 @@ pub use stack::pair;
 struct Readme;
 pub use stack::snapshot;
 pub use stack::{
-    Address, AddressError, AddressState, Armed, Awaited, BroadcastForm, CallError, ConnectError,
-    Datagram, Echo, EchoError, ErrorKind, Event, FastConnect, FastOpenConfig, GAP_MAX, GapError,
-    IpSettings, ListenConfig, ListenError, ListenerHandle, Loan, MitigationError, MtuDiscovery,
-    Origin, OtherBroadcaster, PingHandle, PortConfig, PortId, ReplaceError, Route, RouteOrigin,
-    Stack, StackConfig, TapId, TcpHandle, UdpError, UdpErrorReport, UdpHandle, UdpOptions,
-    UdpReceived, Unreachable, dplpmtud, route::MAIN_TABLE,
+    Address, AddressError, AddressState, Armed, AutoConfig, AutoconfError, AutoconfStatus, Awaited,
+    BroadcastForm, CallError, ConnectError, Datagram, Echo, EchoError, ErrorKind, Event,
+    FastConnect, FastOpenConfig, GAP_MAX, GapError, Identifiers, IpSettings, ListenConfig,
+    ListenError, ListenerHandle, Loan, MitigationError, MtuDiscovery, Origin, OtherBroadcaster,
+    PingHandle, PortConfig, PortId, Progress, ReplaceError, Route, RouteOrigin, Router, Stack,
+    StackConfig, TapId, TcpHandle, UdpError, UdpErrorReport, UdpHandle, UdpOptions, UdpReceived,
+    Unreachable, dplpmtud, route::MAIN_TABLE,
 };
