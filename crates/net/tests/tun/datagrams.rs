@@ -68,7 +68,7 @@ fn refused(plan: &Plan) {
     let code = if plan.kernel().is_ipv4() { (3, 3) } else { (1, 4) };
     assert_eq!((error.icmp, error.from, error.remote), (Some(code), plan.kernel(), closed));
     assert_eq!((&error.payload[..], error.payload_len), (&b"hello"[..], 5));
-    // Nobody is told of what nobody asked for.
+    // Who did not ask for reports gets none.
     let plain = our_socket(&net, plan, UdpOptions::default());
     plain.send_to(b"hello", closed).expect("sent");
     thread::sleep(Duration::from_millis(50));

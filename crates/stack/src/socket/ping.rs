@@ -205,9 +205,9 @@ impl Stack {
     }
 
     /// Send an echo request with sequence number `seq` and `payload`; returns our address that it
-    /// was sent from. One that is larger than the path is known to carry leaves in fragments, unless
-    /// [`Stack::ping_set_mtu_discovery`] says otherwise.
-    /// [`Event::Ping`] tells when something came of it.
+    /// was sent from. One that is larger than the path is known to carry leaves in fragments,
+    /// unless [`Stack::ping_set_mtu_discovery`] says otherwise. [`Event::Ping`] tells when
+    /// something came of it.
     ///
     /// # Errors
     /// [`UdpError`]: no route, a broadcast address, larger than an IP packet can be, or the device

@@ -68,7 +68,7 @@ fn sent_frames(version: IpVersion, seed: u64, cache: bool) -> Vec<(String, Vec<V
     log
 }
 
-/// A neighbour that is used is verified, however seldom its flow is looked up: RFC 4861 section
+/// A neighbour that is used is verified, however rarely its flow is looked up: RFC 4861 section
 /// 7.3.3.
 #[test]
 fn a_flow_does_not_keep_a_silent_neighbour() {
