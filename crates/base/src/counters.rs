@@ -79,6 +79,11 @@ counters! {
     FragmentsOut "fragments_out" "fragments sent";
     UdpIn "udp_in" "UDP datagrams delivered";
     UdpOut "udp_out" "UDP datagrams sent";
+    GroupQueriesIn "group_queries_in" "IGMP and MLD queries received and used";
+    GroupReportsIn "group_reports_in" "IGMP and MLD reports of other hosts received and used";
+    GroupReportsOut "group_reports_out" "IGMP and MLD messages sent";
+    GroupDatagramsIn "group_datagrams_in" "UDP datagrams to groups, however many sockets took them";
+    GroupLooped "group_looped" "UDP datagrams to groups that came back to sockets of this host";
     IcmpEchoReplies "icmp_echo_replies" "echo requests answered";
     IcmpEchoRequests "icmp_echo_requests" "echo requests sent";
     IcmpEchoRepliesIn "icmp_echo_replies_in" "echo replies delivered to a socket";

@@ -3,6 +3,8 @@
 //! Called by: programs. A receive into a short buffer drops the rest of the datagram, as in `std`.
 //! A send waits while the device is full.
 
+mod groups;
+
 use core::net::SocketAddr;
 use core::task::{Context, Poll};
 use std::io;
@@ -29,14 +31,14 @@ pub struct UdpSocket {
 
 impl UdpSocket {
     /// Bind. An unspecified address stands for all addresses of the stack, port 0 for any free
-    /// port.
+    /// port. Several sockets may be bound to the address of a group, which they are still to join.
     ///
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], a limit.
     pub fn bind(net: &Net, mut local: SocketAddr) -> io::Result<UdpSocket> {
         let handle = {
             let mut call = net.shared().call()?;
-            call.check_address(Some(local))?;
+            call.check_address(Some(local).filter(|a| !a.ip().is_multicast()))?;
             let any = local.port() == 0;
             let mut tries = 0;
             let mut ports = call.stack.ports_to_try();

@@ -14,7 +14,7 @@ use inet::{Address, AddressState, NextHop, Route, RouteOrigin};
 
 use crate::local::LocalAddrs;
 use crate::port::Port;
-use crate::{PortId, Stack, tx};
+use crate::{PortId, Stack, groups, tx};
 
 /// Why an address was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,6 +188,7 @@ impl Stack {
             let route = Route::new(address.cidr, None, id.0).with_origin(RouteOrigin::Connected);
             self.routes.add(route);
         }
+        groups::addresses_changed(self, id);
         self.addresses_changed();
         Ok(())
     }
@@ -200,6 +201,7 @@ impl Stack {
         let network = port.addresses.remove(at).cidr.network();
         port.refresh_local();
         self.forget_network(id, network);
+        groups::addresses_changed(self, id);
         self.fail_connections_from(id, ip);
         self.addresses_changed();
         tx::output(self);

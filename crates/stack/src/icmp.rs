@@ -187,6 +187,7 @@ pub(crate) fn report(
     (src, dst): (IpAddr, IpAddr),
     what: Report,
 ) {
+    // RFC 1112 7.2-c.
     let to_group = stack.ports.get(m.in_port()).is_none_or(|port| port.local.is_group(src));
     if to_group || m.has(MbufFlags::LINK_GROUP) || is_martian_source(dst) {
         return;

@@ -18,6 +18,7 @@ mod flow_cache;
 mod flows;
 mod follow;
 mod frag;
+mod groups;
 mod icmp;
 mod idle;
 #[cfg(feature = "internals")]
@@ -42,8 +43,11 @@ pub use change::ReplaceError;
 pub use config::{IpSettings, PortConfig, StackConfig};
 pub use connections::TcpHandle;
 pub use event::Event;
+pub use groups::{GroupError, GroupRow, MulticastOptions, SourceChange};
 pub use idle::{Armed, Awaited, MitigationError};
 pub use inet::address::{Address, AddressState, Origin};
+/// The sources of a group that are wanted.
+pub use inet::group::{Filter as SourceFilter, Mode as FilterMode};
 pub use inet::{Route, RouteOrigin};
 pub use port::PortId;
 pub use socket::fast_open::FastConnect;
@@ -120,6 +124,7 @@ pub struct Stack {
     pub(crate) neighbours: Neighbours,
     pub(crate) resolving: resolve::Resolving,
     pub(crate) frags: Fragments,
+    pub(crate) groups: groups::Groups,
     pub(crate) ids: Identifications,
     pub(crate) pings: socket::ping::PingSockets,
     pub(crate) wheel: Wheel,
@@ -179,6 +184,7 @@ impl Stack {
             neighbours: Neighbours::default(),
             resolving: resolve::Resolving::default(),
             frags: Fragments::default(),
+            groups: groups::Groups::new(KeyedHash::new(k0, k1), config.solicited_node_reports),
             ids: Identifications::default(),
             pings: socket::ping::PingSockets::default(),
             wheel: Wheel::default(),
@@ -243,6 +249,10 @@ impl Stack {
             addresses::expire(self);
             work += 1;
         }
+        if self.groups.next_deadline() <= self.core.cx.now {
+            groups::expire(self);
+            work += 1;
+        }
         tx::resume_blocked(self);
         tx::run(self);
         if work == 0 {
@@ -276,6 +286,7 @@ impl Stack {
     pub fn next_deadline(&self) -> Instant {
         let timers = self.wheel.next_deadline().min(self.connections.next_time_wait());
         let timers = timers.min(self.frags.next_deadline()).min(self.lifetimes.next_deadline());
+        let timers = timers.min(self.groups.next_deadline());
         timers.min(self.release.next_departure()).min(self.neighbours.next_deadline())
     }
 

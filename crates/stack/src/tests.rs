@@ -8,6 +8,7 @@ mod devices;
 mod flows;
 mod follow;
 mod frag;
+mod groups;
 mod hostile;
 mod icmp;
 mod idle;

@@ -123,7 +123,8 @@ struct Readme;
 pub use stack::snapshot;
 pub use stack::{
     Armed, Awaited, CallError, ConnectError, Datagram, Echo, EchoError, Event, FastConnect,
-    FastOpenConfig, IpSettings, ListenConfig, ListenError, ListenerHandle, Loan, MitigationError,
-    PingHandle, PortConfig, PortId, ReplaceError, Route, Stack, StackConfig, TapId, TcpHandle,
+    FastOpenConfig, FilterMode, GroupError, GroupRow, IpSettings, ListenConfig, ListenError,
+    ListenerHandle, Loan, MitigationError, MulticastOptions, PingHandle, PortConfig, PortId,
+    ReplaceError, Route, SourceChange, SourceFilter, Stack, StackConfig, TapId, TcpHandle,
     UdpError, UdpHandle, Unreachable, route::MAIN_TABLE,
 };

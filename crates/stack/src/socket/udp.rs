@@ -18,7 +18,7 @@ use wire::ipv4;
 use crate::addresses::{self, NoSource};
 use crate::event::Event;
 use crate::snapshot::SocketRow;
-use crate::{Core, IpSettings, Stack, frag, icmp, local, resolve};
+use crate::{Core, IpSettings, Stack, frag, groups, icmp, local, resolve};
 
 new_key_type! {
     /// A UDP socket.
@@ -211,6 +211,22 @@ impl UdpSockets {
         self.slots.get(handle)?.queue.front()
     }
 
+    /// The sockets that are bound to this port and to no address.
+    pub(crate) fn unbound_at(&self, port: u16) -> impl Iterator<Item = UdpHandle> {
+        self.by_local.get(&(port, None)).copied().into_iter()
+    }
+
+    /// Does a socket take datagrams from this sender?
+    pub(crate) fn takes_from(&self, handle: UdpHandle, from: SocketAddr) -> bool {
+        self.slots.get(handle).is_some_and(|socket| socket.peer.is_none_or(|peer| peer == from))
+    }
+
+    /// Where a socket is bound, and the traffic class of what it sends.
+    pub(crate) fn sender(&self, handle: UdpHandle) -> Option<(Option<IpAddr>, u16, u8)> {
+        let socket = self.slots.get(handle)?;
+        Some((socket.local.0, socket.local.1, socket.ip.tos))
+    }
+
     /// What the IP header of a socket's datagrams says.
     pub(crate) fn ip_mut(&mut self, handle: UdpHandle) -> Option<&mut IpSettings> {
         self.slots.get_mut(handle).map(|socket| &mut socket.ip)
@@ -236,6 +252,10 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: us
     let header = inet::udp::udp_input(ip, bytes, verify, stack.core.cx.ladder)?;
     let from = SocketAddr::new(ip.src(), header.src_port);
     let to = SocketAddr::new(ip.dst(), header.dst_port);
+    if to.ip().is_multicast() {
+        m.keep(begin + wire::udp::HEADER_LEN, usize::from(header.length) - wire::udp::HEADER_LEN);
+        return groups::deliver(stack, (from, to), m.in_port(), m);
+    }
     let Some(handle) = stack.udp.bound(to) else {
         // Quotes the packet, so that it has to be whole still (RFC 1122 section 4.1.3.1).
         icmp::refuse(stack, ip, &m, at, Unreachable::Port);
@@ -250,7 +270,8 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: us
 }
 
 impl Stack {
-    /// Bind a UDP socket; an unspecified address means every address of ours.
+    /// Bind a UDP socket; an unspecified address means every address of ours. Several may be bound
+    /// to the address of a group, which they are still to join.
     ///
     /// # Errors
     /// [`UdpError::AddressInUse`], [`UdpError::LimitReached`].
@@ -261,15 +282,22 @@ impl Stack {
         }
         let ip = (!local.ip().is_unspecified()).then_some(local.ip());
         let local = (ip, local.port());
-        if self.udp.by_local.contains_key(&(local.1, local.0)) {
+        let group = ip.filter(IpAddr::is_multicast);
+        if group.is_none() && self.udp.by_local.contains_key(&(local.1, local.0)) {
             return Err(UdpError::AddressInUse);
         }
         let (ip, queue, queued_bytes) = (IpSettings::default(), VecDeque::new(), 0);
         let (peer, trouble, narrow) = (None, None, None);
         let socket = Socket { local, peer, owner, ip, queue, queued_bytes, trouble, narrow };
         let handle = self.udp.slots.insert(socket);
-        self.udp.by_local.insert((local.1, local.0), handle);
-        self.udp.last = None;
+        match group {
+            // Each of its sockets gets a copy.
+            Some(group) => self.groups.bind(handle, group, local.1),
+            None => {
+                self.udp.by_local.insert((local.1, local.0), handle);
+                self.udp.last = None;
+            }
+        }
         Ok(handle)
     }
 
@@ -295,12 +323,15 @@ impl Stack {
         now: Instant,
     ) -> Result<(), UdpError> {
         self.core.set_now(now);
+        if remote.ip().is_multicast() {
+            return groups::send(self, handle, remote, payload);
+        }
         let socket = self.udp.slots.get(handle).ok_or(UdpError::Closed)?;
         let (owner, settings) = (socket.owner.clone(), socket.ip);
         let (local_port, narrow) = (socket.local.1, socket.narrow);
         let local_ip = match socket.local.0 {
-            Some(ip) => ip,
-            None => addresses::source(self, remote, &owner)?,
+            Some(ip) if !ip.is_multicast() => ip,
+            _ => addresses::source(self, remote, &owner)?,
         };
         let local = SocketAddr::new(local_ip, local_port);
         let egress = resolve::route(self, local, remote, ipv4::UDP, &owner, settings)
@@ -345,6 +376,7 @@ impl Stack {
 
     /// Close a UDP socket; what it had not read is gone.
     pub fn udp_close(&mut self, handle: UdpHandle) {
+        self.udp_leave_all(handle);
         self.udp.close(handle, &mut self.core.cx.pool);
     }
 }
