@@ -108,6 +108,7 @@ fn a_group_that_nobody_joined_is_not_received() {
         bench.exchange(&frame, NOW);
         assert_eq!(drops(&bench, DropReason::GroupNotJoined), 2);
         assert_eq!(received(&mut bench, socket), [] as [Vec<u8>; 0]);
+        bench.stack.settle();
         assert_eq!(bench.peers_buffers_out(), 0);
     }
 }
