@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::process::{Child, Command, Stdio};
 
-use base::{Cidr, Counter, Limit};
+use base::{Cidr, Counter, Limit, MacAddr};
 use device::tap::{Config, Setup, Tap};
 use stack::{PortConfig, PortId, SourceFilter, Stack, StackConfig};
 use testbed::{Case, Need};
@@ -42,7 +42,8 @@ fn net(tap: Tap) -> (Net, DriverThread) {
     let mut stack = Stack::new(config);
     let cidr = |ip: IpAddr, prefix_len| Cidr::new(ip, prefix_len).expect("a prefix");
     let addresses = vec![cidr(OURS_V4.into(), 24), cidr(OURS_V6.into(), 64)];
-    stack.add_port(Box::new(tap), PortConfig { addresses, ..PortConfig::default() });
+    // A bridge drops what has no source.
+    stack.add_port(Box::new(tap), PortConfig { mac: MacAddr([2, 0, 0, 0, 0, 2]), addresses });
     Net::spawn_thread(stack).expect("a thread")
 }
 
@@ -183,18 +184,30 @@ fn tshark(packets: usize) -> Child {
 fn reports() {
     let tap = tap();
     ip(&format!("addr add {KERNEL_V4}/24 dev ws0"));
-    let child = tshark(8);
+    let mut child = tshark(12);
     let (net, driver) = net(tap);
     let ours = socket(&net, (Ipv4Addr::UNSPECIFIED, 5_300).into());
     ours.join_multicast_v4(GROUP_V4, OURS_V4).expect("joined");
     ours.join_multicast_v6(&GROUP_V6, PortId(0).scope_id()).expect("joined");
-    let sources = (1..=50).map(|n| IpAddr::from([10, 79, 1, n]));
-    let filter = SourceFilter::exclude(sources);
-    ours.set_source_filter(PortId(0), GROUP_V4.into(), filter).expect("set");
+    // It says that it captures before it does: joins and leaves go on until it has seen enough.
+    let (mut is_member, group, mut n) = (true, IpAddr::V4(GROUP_V4), 0);
+    let change = || {
+        match is_member {
+            true => ours.leave_multicast_v6(&GROUP_V6, PortId(0).scope_id()).expect("left"),
+            false => ours.join_multicast_v6(&GROUP_V6, PortId(0).scope_id()).expect("joined"),
+        }
+        is_member = !is_member;
+        n = (n + 1) % 100;
+        let filter = SourceFilter::exclude((1..=n).map(|n| IpAddr::from([10, 79, 1, n])));
+        ours.set_source_filter(PortId(0), group, filter).expect("set");
+        child.try_wait().expect("a child").is_some()
+    };
+    assert!(testbed::until(SOON, change), "tshark ends");
     let output = child.wait_with_output().expect("it ends");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     println!("{}", text.trim());
-    assert!(text.lines().count() >= 6, "{text}");
+    assert!(text.contains("0x22") && text.contains("143"), "{text}");
+    assert_eq!(text.lines().count(), 12, "{text}");
     for line in text.lines() {
         // Type, checksum good (1), no remark.
         assert!(line == "0x22,,1,,," || line == ",143,,1,,", "{line}");
