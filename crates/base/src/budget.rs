@@ -99,6 +99,12 @@ limits! {
          many of others";
     Redirects "redirects" 256
         "routes that were learnt from redirects; the first to expire is evicted";
+    GroupsPerPort "groups_per_port" 1_024 "multicast groups that a port receives";
+    MembershipsPerSocket "memberships_per_socket" 128 "multicast groups that one socket has joined";
+    SourcesPerGroup "sources_per_group" 128
+        "sources in the filter of a multicast group; a port whose sockets name more asks for all";
+    GroupReportsPerSecond "group_reports_per_second" 100
+        "IGMP and MLD messages sent in a second; more are sent later";
     IcmpErrorsPerSecond "icmp_errors_per_second" 1_000 "ICMP errors sent in a second";
     EchoRepliesPerSecond "echo_replies_per_second" 1_000 "ICMP echo replies sent in a second";
     PathChangesPerSecond "path_changes_per_second" 1_000

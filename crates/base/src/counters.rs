@@ -87,6 +87,11 @@ counters! {
     UdpZeroChecksumOut "udp_zero_checksum_out"
         "UDP datagrams sent without a checksum, as their socket asked";
     UdpErrorsQueued "udp_errors_queued" "errors put into the error queue of a UDP socket";
+    GroupQueriesIn "group_queries_in" "IGMP and MLD queries received and used";
+    GroupReportsIn "group_reports_in" "IGMP and MLD reports of other hosts received and used";
+    GroupReportsOut "group_reports_out" "IGMP and MLD messages sent";
+    GroupDatagramsIn "group_datagrams_in" "UDP datagrams to groups, however many sockets took them";
+    GroupLooped "group_looped" "UDP datagrams to groups that came back to sockets of this host";
     IcmpEchoReplies "icmp_echo_replies" "echo requests answered";
     IcmpEchoRequests "icmp_echo_requests" "echo requests sent";
     IcmpEchoRepliesIn "icmp_echo_replies_in" "echo replies delivered to a socket";

@@ -111,6 +111,12 @@ drop_reasons! {
     IcmpErrorIgnored "icmp_error_ignored" "ICMP error that changes nothing, or is not plausible";
     IcmpEchoNoSocket "icmp_echo_no_socket" "echo reply that no socket waits for";
     IcmpEchoQueueFull "icmp_echo_queue_full" "receive queue of the echo socket is full";
+    GroupMalformed "group_malformed"
+        "IGMP or MLD message short, with a wrong checksum, or not from this link";
+    GroupUnhandled "group_unhandled" "IGMP or MLD message that says nothing to this host";
+    GroupNotJoined "group_not_joined" "packet to a multicast group that nobody here has joined";
+    GroupFiltered "group_filtered"
+        "datagram to a group from a source that no socket on its UDP port takes";
     UdpShort "udp_short" "UDP datagram shorter than its header or its length field";
     UdpChecksum "udp_checksum" "UDP checksum wrong";
     UdpZeroChecksum "udp_zero_checksum"

@@ -6,7 +6,7 @@
 use std::io::{Error, ErrorKind};
 
 use base::DropReason;
-use stack::{ConnectError, ListenError, ReplaceError, UdpError, Unreachable};
+use stack::{ConnectError, GroupError, ListenError, ReplaceError, UdpError, Unreachable};
 use tcp::Error as TcpError;
 
 /// A connection that ended.
@@ -184,6 +184,25 @@ pub(crate) fn listen(error: ListenError) -> Error {
         ListenError::AddressInUse => address_in_use(),
         ListenError::LimitReached => limit("sockets"),
     }
+}
+
+/// A membership that was not changed.
+pub(crate) fn group(error: GroupError) -> Error {
+    let kind = match error {
+        GroupError::Closed => return aborted(),
+        GroupError::LimitReached(name) => return limit(name.name()),
+        GroupError::AlreadyMember => ErrorKind::AddrInUse,
+        GroupError::NoPort | GroupError::NotAMember => ErrorKind::AddrNotAvailable,
+        GroupError::NotAGroup | GroupError::NotASource | GroupError::OtherMode => {
+            ErrorKind::InvalidInput
+        }
+    };
+    Error::new(kind, error)
+}
+
+/// A TTL that no packet can have.
+pub(crate) fn ttl_too_large() -> Error {
+    Error::new(ErrorKind::InvalidInput, "a TTL is 255 at most")
 }
 
 /// A UDP call that failed.

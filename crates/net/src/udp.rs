@@ -3,6 +3,7 @@
 //! Called by: programs. A receive into a short buffer drops the rest of the datagram, as in `std`.
 //! A send waits while the device is full.
 
+mod groups;
 mod many;
 mod options;
 
@@ -28,13 +29,13 @@ pub struct UdpSocket {
 
 impl UdpSocket {
     /// Bind. An unspecified address stands for all addresses of the stack, port 0 for any free
-    /// port.
+    /// port. Several sockets may be bound to the address of a group, which they are still to join.
     ///
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`], [`io::ErrorKind::AddrNotAvailable`], a limit.
     pub fn bind(net: &Net, mut local: SocketAddr) -> io::Result<UdpSocket> {
         let mut call = net.shared().call()?;
-        call.check_address(Some(local))?;
+        call.check_address(Some(local).filter(|a| !a.ip().is_multicast()))?;
         let owner = call.owner.clone();
         let handle = call.stack.udp_bind(local, owner).map_err(error::udp)?;
         local.set_port(call.stack.udp_local(handle).map_or(0, |(_, port)| port));

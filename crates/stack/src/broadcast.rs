@@ -116,7 +116,8 @@ fn drop_unwanted<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf, at: usize) -> Fa
         ipv4::UDP => {
             let ports = m.as_slice().get(at + ip.transport_at as usize..).unwrap_or_default();
             let &[_, _, a, b, ..] = ports else { return Err(DropReason::UdpShort) };
-            let has_socket = stack.udp.has_port(u16::from_be_bytes([a, b]));
+            let port = u16::from_be_bytes([a, b]);
+            let has_socket = stack.udp.has_port(port) || stack.groups.has_port(port);
             if has_socket { Ok(()) } else { Err(DropReason::UdpNoSocket) }
         }
         _ => Ok(()),

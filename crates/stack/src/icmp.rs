@@ -173,6 +173,7 @@ pub(crate) fn report(
     (src, dst): (IpAddr, IpAddr),
     what: Report,
 ) {
+    // RFC 1112 7.2-c.
     let port = stack.ports.get(m.in_port());
     let by_group = port.is_none_or(|port| port.local.is_group(src) || port.local.is_group(dst));
     if !by_group && !m.has(MbufFlags::LINK_GROUP) {

@@ -22,6 +22,7 @@ mod flows;
 mod follow;
 mod forward;
 mod frag;
+mod groups;
 mod icmp;
 mod idle;
 #[cfg(feature = "internals")]
@@ -50,8 +51,11 @@ pub use change::ReplaceError;
 pub use config::{IpSettings, PortConfig, StackConfig};
 pub use connections::TcpHandle;
 pub use event::Event;
+pub use groups::{GroupError, GroupRow, MulticastOptions, SourceChange};
 pub use idle::{Armed, Awaited, MitigationError};
 pub use inet::address::{Address, AddressState, Origin};
+/// The sources of a group that are wanted.
+pub use inet::group::{Filter as SourceFilter, Mode as FilterMode};
 pub use inet::router::Router;
 pub use inet::slaac::Identifiers;
 pub use inet::{Route, RouteOrigin};
@@ -140,6 +144,7 @@ pub struct Stack {
     pub(crate) forwarding: forward::Forwarding,
     pub(crate) other_broadcasters: broadcast::OtherBroadcasters,
     pub(crate) frags: Fragments,
+    pub(crate) groups: groups::Groups,
     pub(crate) ids: Identifications,
     pub(crate) pings: socket::ping::PingSockets,
     pub(crate) wheel: Wheel,
@@ -203,6 +208,7 @@ impl Stack {
             forwarding: forward::Forwarding::default(),
             other_broadcasters: broadcast::OtherBroadcasters::default(),
             frags: Fragments::default(),
+            groups: groups::Groups::new(KeyedHash::new(k0, k1), config.solicited_node_reports),
             ids: Identifications::default(),
             pings: socket::ping::PingSockets::default(),
             wheel: Wheel::default(),
@@ -268,6 +274,10 @@ impl Stack {
             addresses::expire(self);
             work += 1;
         }
+        if self.groups.next_deadline() <= self.core.cx.now {
+            groups::expire(self);
+            work += 1;
+        }
         tx::resume_blocked(self);
         tx::run(self);
         if work == 0 {
@@ -301,6 +311,7 @@ impl Stack {
     pub fn next_deadline(&self) -> Instant {
         let timers = self.wheel.next_deadline().min(self.connections.next_time_wait());
         let timers = timers.min(self.frags.next_deadline()).min(self.lifetimes.next_deadline());
+        let timers = timers.min(self.groups.next_deadline());
         let frames = self.release.next_departure().min(self.pace.next_departure());
         timers.min(frames).min(self.neighbours.next_deadline())
     }

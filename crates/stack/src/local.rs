@@ -179,7 +179,8 @@ pub(crate) fn for_us<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     }
 }
 
-/// As [`for_us`], or addressed to a group or to all on a link: RFC 1122 section 4.1.3.6.
+/// As [`for_us`], or addressed to a group that the port receives or to all on a link: RFC 1122
+/// section 4.1.3.6.
 pub(crate) fn for_us_or_group<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     let port = stack.ports.get(m.in_port()).ok_or(DropReason::IpNotForUs)?;
     if port.local.is_ours(ip.dst()) {
@@ -189,10 +190,14 @@ pub(crate) fn for_us_or_group<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> 
             Err(DropReason::IpMartianSource)
         };
     }
+    // RFC 1112 7.2-b, 7.2-d.
     match port.local.is_group(ip.dst()) {
         // From a broadcast address an answer would go to all.
         true if is_martian_source(ip.src()) || port.local.is_group(ip.src()) => {
             Err(DropReason::IpMartianSource)
+        }
+        true if ip.dst().is_multicast() && !stack.groups.are_received(port, ip.dst()) => {
+            Err(DropReason::GroupNotJoined)
         }
         true => Ok(()),
         false => for_us(stack, ip, m),

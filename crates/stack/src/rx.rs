@@ -25,7 +25,8 @@ use crate::follow::{self, At, Behind};
 use crate::local::for_us;
 use crate::socket::{passive, udp};
 use crate::{
-    Stack, TcpHandle, broadcast, extension, forward, frag, icmp, nd, no_connection, resolve, tx,
+    Stack, TcpHandle, broadcast, extension, forward, frag, groups, icmp, nd, no_connection,
+    resolve, tx,
 };
 
 /// Bursts taken from one port before the others get their turn.
@@ -263,7 +264,11 @@ pub(crate) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at:
             m.keep(from, len);
             icmp::input(stack, &ip, m)
         }
+        ipv4::IGMP if ip.src().is_ipv4() => groups::message(stack, &ip, &m, at),
         ipv6::ICMPV6 if ip.src().is_ipv6() => {
+            if groups::is_mld(&m, from) {
+                return groups::message(stack, &ip, &m, at);
+            }
             m.keep(from, len);
             // Neighbour discovery is multicast and may have the unspecified source.
             if m.as_slice().first().is_some_and(|&kind| is_neighbour_discovery(kind)) {

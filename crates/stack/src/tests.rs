@@ -11,6 +11,7 @@ mod flows;
 mod follow;
 mod forward;
 mod frag;
+mod groups;
 mod hostile;
 mod icmp;
 mod idle;

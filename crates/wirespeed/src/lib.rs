@@ -124,9 +124,10 @@ pub use stack::snapshot;
 pub use stack::{
     Address, AddressError, AddressState, Armed, AutoConfig, AutoconfError, AutoconfStatus, Awaited,
     BroadcastForm, CallError, ConnectError, Datagram, Echo, EchoError, ErrorKind, Event,
-    FastConnect, FastOpenConfig, GAP_MAX, GapError, Identifiers, IpSettings, ListenConfig,
-    ListenError, ListenerHandle, Loan, MitigationError, MtuDiscovery, Origin, OtherBroadcaster,
-    PingHandle, PortConfig, PortId, Progress, ReplaceError, Route, RouteOrigin, Router, Stack,
-    StackConfig, TapId, TcpHandle, UdpError, UdpErrorReport, UdpHandle, UdpOptions, UdpReceived,
-    Unreachable, dplpmtud, route::MAIN_TABLE,
+    FastConnect, FastOpenConfig, FilterMode, GAP_MAX, GapError, GroupError, GroupRow, Identifiers,
+    IpSettings, ListenConfig, ListenError, ListenerHandle, Loan, MitigationError, MtuDiscovery,
+    MulticastOptions, Origin, OtherBroadcaster, PingHandle, PortConfig, PortId, Progress,
+    ReplaceError, Route, RouteOrigin, Router, SourceChange, SourceFilter, Stack, StackConfig,
+    TapId, TcpHandle, UdpError, UdpErrorReport, UdpHandle, UdpOptions, UdpReceived, Unreachable,
+    dplpmtud, route::MAIN_TABLE,
 };

@@ -22,6 +22,8 @@ mod frag;
 #[cfg(target_os = "linux")]
 mod gone;
 #[cfg(target_os = "linux")]
+mod groups;
+#[cfg(target_os = "linux")]
 mod narrow;
 #[cfg(target_os = "linux")]
 mod urgent;
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         ecn::CASES,
         frag::CASES,
         gone::CASES,
+        groups::CASES,
         narrow::CASES,
         urgent::CASES,
     ];

@@ -35,7 +35,8 @@ struct Router {
 
 impl Router {
     fn new(mtu: usize) -> Router {
-        let mut stack = Stack::new(StackConfig::new([5, 6]));
+        let config = StackConfig::new([5, 6]);
+        let mut stack = Stack::new(StackConfig { solicited_node_reports: false, ..config });
         let networks =
             [["192.0.2.1/24", "2001:db8:1::1/64"], ["198.51.100.1/24", "2001:db8:2::1/64"]];
         let mtus = [Mtu::ETHERNET, Mtu::new(mtu).expect("an MTU")];

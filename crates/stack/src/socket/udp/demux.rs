@@ -28,6 +28,14 @@ struct Recent {
     handle: UdpHandle,
 }
 
+/// What a socket says of the datagrams that it sends.
+pub(crate) struct Sender {
+    pub(crate) ip: Option<IpAddr>,
+    pub(crate) port: u16,
+    pub(crate) tos: u8,
+    pub(crate) without_checksum: bool,
+}
+
 /// All UDP sockets of a shard.
 pub(crate) struct UdpSockets {
     slots: SlotMap<UdpHandle, Socket>,
@@ -140,6 +148,36 @@ impl UdpSockets {
         alone == Some(port) || paired
     }
 
+    /// The sockets that are bound to this port and to no address.
+    pub(crate) fn unbound_at(&self, port: u16) -> impl Iterator<Item = UdpHandle> {
+        let alone = self.by_local.get(&(port, None)).copied();
+        // One that is connected since is among the pairs.
+        self.pairs((port, None)).chain(
+            alone.filter(|&handle| {
+                self.slots.get(handle).is_some_and(|socket| socket.peer.is_none())
+            }),
+        )
+    }
+
+    /// Does a socket take datagrams from this sender?
+    pub(crate) fn takes_from(&self, handle: UdpHandle, from: SocketAddr) -> bool {
+        self.slots.get(handle).is_some_and(|socket| socket.peer.is_none_or(|peer| peer == from))
+    }
+
+    /// Is it a socket that is open?
+    pub(crate) fn is_open(&self, handle: UdpHandle) -> bool {
+        self.slots.contains_key(handle)
+    }
+
+    /// Where a socket is bound, the traffic class of what it sends, and whether that has a
+    /// checksum.
+    pub(crate) fn sender(&self, handle: UdpHandle) -> Option<Sender> {
+        let socket = self.slots.get(handle)?;
+        let (ip, port) = socket.local;
+        let without_checksum = socket.options.no_checksum;
+        Some(Sender { ip, port, tos: socket.ip.tos, without_checksum })
+    }
+
     /// Is a socket bound to just this?
     pub(super) fn is_bound(&self, ip: Option<IpAddr>, port: u16) -> bool {
         self.by_local.contains_key(&(port, ip)) || self.pairs((port, ip)).next().is_some()
@@ -193,6 +231,11 @@ impl UdpSockets {
         };
         self.forget_found();
         handle
+    }
+
+    /// A socket that is found by its group's address alone, and shares that with others.
+    pub(super) fn insert_apart(&mut self, socket: Socket) -> UdpHandle {
+        self.slots.insert(socket)
     }
 
     pub(super) fn remove(&mut self, handle: UdpHandle) -> Option<Socket> {

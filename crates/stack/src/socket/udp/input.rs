@@ -14,7 +14,7 @@ use tcp::Fate;
 
 use super::{Datagram, UdpHandle};
 use crate::event::Event;
-use crate::{Stack, icmp, local};
+use crate::{Stack, groups, icmp, local};
 
 /// A UDP datagram; `at` is where the IP header begins.
 pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: usize) -> Fate {
@@ -35,6 +35,13 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, mut m: Mbuf, at: us
     let from = SocketAddr::new(ip.src(), header.src_port);
     let to = SocketAddr::new(ip.dst(), header.dst_port);
     let without_checksum = header.checksum == [0, 0] && from.is_ipv6();
+    if to.ip().is_multicast() {
+        let header_len = wire::udp::HEADER_LEN;
+        m.keep(begin + header_len, usize::from(header.length) - header_len);
+        let in_port = m.in_port();
+        let datagram = Datagram { from, to, payload: m };
+        return groups::deliver(stack, in_port, datagram, without_checksum);
+    }
     let handle = match found {
         Some(handle) => handle,
         None => match stack.udp.find(to, from) {
@@ -70,7 +77,7 @@ fn note_flow(stack: &mut Stack, key: FlowKey, handle: UdpHandle, m: &Mbuf, to: S
 
 /// Put a datagram into its socket's queue; who waits hears of the first.
 #[inline(always)]
-fn deliver(
+pub(crate) fn deliver(
     stack: &mut Stack,
     handle: UdpHandle,
     datagram: Datagram,

@@ -20,7 +20,7 @@ use base::{DropReason, Limit, Mtu, Owner};
 use mbuf::Mbuf;
 use slotmap::new_key_type;
 
-pub(crate) use demux::UdpSockets;
+pub(crate) use demux::{Sender, UdpSockets};
 pub use errors::UdpErrorReport;
 pub use options::{MtuDiscovery, UdpOptions};
 pub use receive::UdpReceived;
@@ -120,23 +120,32 @@ impl Socket {
 
 impl Stack {
     /// Bind a UDP socket; an unspecified address means every address of ours, port 0 any ephemeral
-    /// port that is free (RFC 6056): [`Stack::udp_local`] tells which.
+    /// port that is free (RFC 6056): [`Stack::udp_local`] tells which. Several may be bound to the
+    /// address of a group, which they are still to join.
     ///
     /// # Errors
     /// [`UdpError::AddressInUse`], [`UdpError::LimitReached`].
     pub fn udp_bind(&mut self, local: SocketAddr, owner: Owner) -> Result<UdpHandle, UdpError> {
         self.udp_admit()?;
         let ip = (!local.ip().is_unspecified()).then_some(local.ip());
+        let group = ip.filter(IpAddr::is_multicast);
         let port = match local.port() {
             0 => {
                 let mut ports = self.ports_to_try();
                 let free = ports.find(|&port| !self.udp.is_port_used(ip, port));
                 free.ok_or(UdpError::AddressInUse)?
             }
-            port if self.udp.is_bound(ip, port) => return Err(UdpError::AddressInUse),
+            port if group.is_none() && self.udp.is_bound(ip, port) => {
+                return Err(UdpError::AddressInUse);
+            }
             port => port,
         };
-        Ok(self.udp.insert(Socket::new((ip, port), None, owner)))
+        let socket = Socket::new((ip, port), None, owner);
+        let Some(group) = group else { return Ok(self.udp.insert(socket)) };
+        // Each of its sockets gets a copy.
+        let handle = self.udp.insert_apart(socket);
+        self.groups.bind(handle, group, port);
+        Ok(handle)
     }
 
     /// Bind a UDP socket that is connected to `peer` from the beginning. Its local address may be
@@ -198,6 +207,7 @@ impl Stack {
 
     /// Close a UDP socket; what it had not read is gone.
     pub fn udp_close(&mut self, handle: UdpHandle) {
+        self.udp_leave_all(handle);
         if let Some(socket) = self.udp.remove(handle) {
             let pool = &mut self.core.cx.pool;
             socket.queue.into_iter().for_each(|datagram| pool.free(datagram.payload));

@@ -8,7 +8,7 @@ use core::net::SocketAddr;
 use base::{Counter, DropReason, Instant, Switch};
 use wire::udp;
 
-use super::send::{NO_BUFFER, NO_PORT, copied, count, room, send};
+use super::send::{NO_BUFFER, NO_PORT, copied, count, room};
 use super::{UdpError, UdpHandle};
 use crate::Stack;
 
@@ -45,6 +45,9 @@ impl Stack {
         if !fits {
             return Err(UdpError::InvalidSegments);
         }
+        if remote.ip().is_multicast() {
+            return self.udp_send_parts(handle, remote, payload, segment_size, 0);
+        }
         self.udp_flow_to(handle, None, remote)?;
         let socket = self.udp.get(handle).ok_or(UdpError::Closed)?;
         let flow = socket.flow.as_deref().ok_or(UdpError::Closed)?;
@@ -62,9 +65,22 @@ impl Stack {
                 Err(error) => return Err(error),
             }
         }
+        self.udp_send_parts(handle, remote, payload, segment_size, sent)
+    }
+
+    /// Send what is behind the first `sent` bytes, one datagram after the other; returns how many
+    /// bytes were sent, those included.
+    fn udp_send_parts(
+        &mut self,
+        handle: UdpHandle,
+        remote: SocketAddr,
+        payload: &[u8],
+        segment_size: usize,
+        mut sent: usize,
+    ) -> Result<usize, UdpError> {
         while sent < payload.len() || payload.is_empty() {
             let end = payload.len().min(sent + segment_size);
-            match send(self, handle, &payload[sent..end], None) {
+            match self.udp_send_one(handle, None, remote, &payload[sent..end]) {
                 Ok(()) => sent = end,
                 Err(error) if sent == 0 => return Err(error),
                 Err(_) => break,

@@ -15,7 +15,7 @@ use wire::{ipv4, udp};
 use super::{MtuDiscovery, UdpError, UdpHandle};
 use crate::port::Port;
 use crate::resolve::{self, Egress};
-use crate::{Core, Stack, addresses, frag};
+use crate::{Core, Stack, addresses, frag, groups};
 
 /// So long is a flow used before it is looked up again: neighbours are verified while they are
 /// used (RFC 4861 section 7.3), and routes and path MTUs expire.
@@ -109,8 +109,7 @@ impl Stack {
         now: Instant,
     ) -> Result<(), UdpError> {
         self.core.set_now(now);
-        self.udp_flow_to(handle, None, remote)?;
-        send(self, handle, payload, None)
+        self.udp_send_one(handle, None, remote, payload)
     }
 
     /// [`Stack::udp_send`] from this address of ours, such as the one that a datagram was sent to
@@ -131,8 +130,7 @@ impl Stack {
         if bound.is_some_and(|ip| ip != local) || !self.has_address(local) {
             return Err(UdpError::NoAddress);
         }
-        self.udp_flow_to(handle, Some(local), remote)?;
-        send(self, handle, payload, None)
+        self.udp_send_one(handle, Some(local), remote, payload)
     }
 
     /// Send a probe of the path's MTU: as with [`MtuDiscovery::Probe`], whatever the socket's
@@ -167,14 +165,29 @@ impl Stack {
     ) -> Result<usize, UdpError> {
         self.core.set_now(now);
         for (count, &(remote, payload)) in datagrams.iter().enumerate() {
-            let flow = self.udp_flow_to(handle, None, remote).map(|_| ());
-            match flow.and_then(|()| send(self, handle, payload, None)) {
+            match self.udp_send_one(handle, None, remote, payload) {
                 Ok(()) => {}
                 Err(error) if count == 0 => return Err(error),
                 Err(_) => return Ok(count),
             }
         }
         Ok(datagrams.len())
+    }
+
+    /// Send a datagram, from `local` if it is given: to a group by its members' port.
+    #[inline(always)]
+    pub(super) fn udp_send_one(
+        &mut self,
+        handle: UdpHandle,
+        local: Option<IpAddr>,
+        remote: SocketAddr,
+        payload: &[u8],
+    ) -> Result<(), UdpError> {
+        if remote.ip().is_multicast() {
+            return groups::send(self, handle, remote, payload);
+        }
+        self.udp_flow_to(handle, local, remote)?;
+        send(self, handle, payload, None)
     }
 
     /// Find how datagrams of a socket leave for `remote`; it is the socket's flow from here on.
@@ -187,7 +200,7 @@ impl Stack {
     ) -> Result<&Flow, UdpError> {
         let (epoch, now) = (self.flow_epoch(), self.core.cx.now);
         let socket = self.udp.get(handle).ok_or(UdpError::Closed)?;
-        let asked = from.or(socket.local.0);
+        let asked = from.or(socket.local.0.filter(|ip| !ip.is_multicast()));
         let is_known = |flow: &Flow| {
             let same = flow.remote == remote && flow.asked == asked;
             same && flow.epoch == epoch && now < flow.until

@@ -112,7 +112,8 @@ fn fragments_that_are_not_for_us_are_not_kept() {
         ("192.0.2.2", "192.0.2.9", Some(DropReason::IpNotForUs)),
         ("127.0.0.1", "192.0.2.1", Some(DropReason::IpMartianSource)),
         ("192.0.2.1", "192.0.2.1", Some(DropReason::IpMartianSource)),
-        ("192.0.2.2", "224.0.0.5", None),
+        ("192.0.2.2", "224.0.0.5", Some(DropReason::GroupNotJoined)),
+        ("192.0.2.2", "224.0.0.1", None),
         ("192.0.2.2", "192.0.2.255", None),
     ] {
         let mut bench = bench(IpVersion::V4);
