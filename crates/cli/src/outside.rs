@@ -53,8 +53,8 @@ pub(crate) struct Args {
     pub(crate) vlan: Option<Tags>,
     /// Our address and network, as 192.0.2.2/24, or auto; repeatable
     ///
-    /// auto makes IPv6 addresses as routers on the link advertise (SLAAC), and waits until they have
-    /// been checked for duplicates.
+    /// auto makes IPv6 addresses as routers on the link advertise (SLAAC), and waits until they
+    /// have been checked for duplicates.
     #[arg(long, value_name = "A/B|auto", requires = "dev")]
     pub(crate) addr: Vec<Addr>,
     /// Gateway to other networks, one a version of IP

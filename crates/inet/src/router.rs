@@ -1,9 +1,9 @@
 //! What the routers of one link advertise: default routers, prefixes on the link, routes, name
 //! servers, and settings of the link, each with its lifetime.
 //!
-//! Called by: `stack/autoconf/router.rs`, which turns it into routes and addresses. RFC 4861 section
-//! 6.3, RFC 4191 section 3 (a host of type C), RFC 8106 section 5.3. Limits: `routers`, `prefixes`,
-//! `advertised_routes`, `name_servers`, `search_domains`.
+//! Called by: `stack/autoconf/router.rs`, which turns it into routes and addresses. RFC 4861
+//! section 6.3, RFC 4191 section 3 (a host of type C), RFC 8106 section 5.3. Limits: `routers`,
+//! `prefixes`, `advertised_routes`, `name_servers`, `search_domains`.
 
 use core::net::{IpAddr, Ipv6Addr};
 
@@ -135,27 +135,34 @@ impl Routers {
                         self.learn_route(route, now, budget);
                     }
                 }
-                NdOption::Rdnss { lifetime_s, servers } => {
-                    for server in servers.chunks_exact(16) {
-                        let octets: [u8; 16] = core::array::from_fn(|i| server[i]);
-                        let ip = Ipv6Addr::from(octets);
-                        if !ip.is_multicast() && !ip.is_unspecified() && !ip.is_loopback() {
-                            let until = until(now, lifetime_s);
-                            keep(&mut self.servers, ip, until, now, Limit::NameServers, budget);
-                        }
-                    }
-                }
-                NdOption::Dnssl { lifetime_s, domains } => {
-                    for name in domains.iter() {
-                        let until = until(now, lifetime_s);
-                        keep(&mut self.domains, name, until, now, Limit::SearchDomains, budget);
-                    }
-                }
-                _ => {}
+                option => self.learn_names(option, now, budget),
             }
         }
         self.learn_router(from, default, now, budget);
         autonomous
+    }
+
+    /// RFC 8106 5.3.1-a.
+    fn learn_names(&mut self, option: NdOption<'_>, now: Instant, budget: &mut Budget) {
+        match option {
+            NdOption::Rdnss { lifetime_s, servers } => {
+                for server in servers.chunks_exact(16) {
+                    let octets: [u8; 16] = core::array::from_fn(|i| server[i]);
+                    let ip = Ipv6Addr::from(octets);
+                    if !ip.is_multicast() && !ip.is_unspecified() && !ip.is_loopback() {
+                        let until = until(now, lifetime_s);
+                        keep(&mut self.servers, ip, until, now, Limit::NameServers, budget);
+                    }
+                }
+            }
+            NdOption::Dnssl { lifetime_s, domains } => {
+                for name in domains.iter() {
+                    let until = until(now, lifetime_s);
+                    keep(&mut self.domains, name, until, now, Limit::SearchDomains, budget);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// RFC 4861 6.3.4-b: what the sender does not say stays as it is.
@@ -319,8 +326,8 @@ impl Routers {
     }
 }
 
-/// Keep `item` until `expires`; at the limit the one that expires first gives way, if that is before
-/// the new one.
+/// Keep `item` until `expires`; at the limit the one that expires first gives way, if that is
+/// before the new one.
 /// RFC 8106 5.3.1-a.
 fn keep<T: PartialEq>(
     list: &mut Vec<(T, Instant)>,

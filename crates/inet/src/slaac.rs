@@ -50,6 +50,7 @@ pub fn eui64(mac: MacAddr) -> u64 {
 
 /// The identifier of RFC 7217 for a prefix, the port's link address being Net_Iface; `counter` is
 /// DAD_Counter, the number of identifiers that turned out to be another host's.
+/// RFC 7217 5-a.
 pub fn stable(secret: &KeyedHash, prefix: Ipv6Addr, mac: MacAddr, counter: u8) -> u64 {
     const TAG: u64 = u64::from_be_bytes(*b"RFC 7217");
     let high = (prefix.to_bits() >> 64) as u64;
@@ -63,6 +64,7 @@ pub fn random(draw: impl FnMut(u64) -> u64) -> u64 {
     first_free(draw)
 }
 
+/// RFC 7217 5-b.
 fn first_free(mut candidate: impl FnMut(u64) -> u64) -> u64 {
     // One in 2^57 is reserved: whoever meets a hundred in a row has no random numbers.
     (0..100).map(&mut candidate).find(|&id| !is_reserved(id)).unwrap_or(1 << 32)

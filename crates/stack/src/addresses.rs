@@ -115,6 +115,7 @@ pub(crate) fn source(stack: &Stack, remote: SocketAddr, owner: &Owner) -> Result
 }
 
 /// Act on addresses and routes whose time has come.
+/// RFC 4862 5.5.4-a.
 #[cold]
 pub(crate) fn expire(stack: &mut Stack) {
     autoconf::expire(stack);

@@ -1,5 +1,5 @@
-//! Received neighbour discovery: solicitations are answered, advertisements learnt, what routers say
-//! goes to `autoconf`.
+//! Received neighbour discovery: solicitations are answered, advertisements learnt, what routers
+//! say goes to `autoconf`.
 //!
 //! Called by: `rx.rs` for ICMPv6 messages of types 133 to 137. RFC 4861 sections 6.1, 7.1, 7.2 and
 //! 8.1. Every message must have a hop limit of 255: no router has forwarded it.

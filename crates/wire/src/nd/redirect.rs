@@ -1,7 +1,7 @@
 //! Redirects.
 //!
-//! Called by: `inet::redirect`, which checks the sender and the addresses. RFC 4861 sections 4.5 and
-//! 8.1.
+//! Called by: `inet::redirect`, which checks the sender and the addresses. RFC 4861 sections 4.5
+//! and 8.1.
 
 use base::{DropReason, MacAddr};
 use core::net::Ipv6Addr;

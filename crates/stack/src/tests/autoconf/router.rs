@@ -1,4 +1,5 @@
-//! Routers: solicited, heard, preferred, silent. RFC 4861 section 6.3, RFC 7559, RFC 4191, RFC 8106.
+//! Routers: solicited, heard, preferred, silent. RFC 4861 section 6.3, RFC 7559, RFC 4191, RFC
+//! 8106.
 
 use base::{Counter, Mtu, Owner};
 
