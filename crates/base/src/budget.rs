@@ -56,6 +56,7 @@ limits! {
     SackRanges "sack_ranges" 16_384
         "ranges of a connection's data that the peer holds out of order";
     UdpQueueBytes "udp_queue_bytes" 262_144 "bytes waiting in one UDP socket";
+    UdpErrors "udp_errors" 64 "errors of the network waiting in one UDP socket with an error queue";
     FragmentBytes "fragment_bytes" 4_194_304
         "bytes of buffers that fragments of incomplete datagrams hold; the oldest datagram is \
          evicted";
@@ -67,6 +68,11 @@ limits! {
         "the same for one source";
     FragmentsPerDatagram "fragments_per_datagram" 256
         "fragments of one datagram; a datagram of more is dropped";
+    ExtensionHeaders "extension_headers" 8 "extension headers of an IPv6 packet";
+    ExtensionHeaderBytes "extension_header_bytes" 1_280
+        "bytes of all extension headers of an IPv6 packet";
+    ExtensionOptions "extension_options" 8
+        "unknown options that are skipped in one IPv6 extension header";
     NeighbourQueue "neighbour_queue" 3
         "packets in the pending queue of one neighbour; the oldest is dropped";
     NeighbourQueueTotal "neighbour_queue_total" 512
@@ -77,6 +83,22 @@ limits! {
         "ARP replies and neighbour advertisements sent in a second";
     Neighbours "neighbours" 4_096 "neighbour entries";
     Addresses "addresses" 64 "addresses of a port";
+    OtherBroadcasters "other_broadcasters" 16
+        "neighbours that broadcast to another address and are remembered; the oldest is evicted";
+    TemporaryAddresses "temporary_addresses" 4 "temporary addresses of one prefix (RFC 8981)";
+    Routers "routers" 8 "default routers of a port that were learnt from advertisements";
+    Prefixes "prefixes" 8
+        "prefixes of a port that were learnt from router advertisements: on the link, and for \
+         addresses";
+    AdvertisedRoutes "advertised_routes" 16
+        "routes of a port that were learnt from router advertisements (RFC 4191)";
+    NameServers "name_servers" 8 "name servers of a port that routers advertise";
+    SearchDomains "search_domains" 8 "search domains of a port that routers advertise";
+    RouterAdvertisementsPerSecond "router_advertisements_per_second" 100
+        "router advertisements of a port processed in a second: of routers that are known, and as \
+         many of others";
+    Redirects "redirects" 256
+        "routes that were learnt from redirects; the first to expire is evicted";
     GroupsPerPort "groups_per_port" 1_024 "multicast groups that a port receives";
     MembershipsPerSocket "memberships_per_socket" 128 "multicast groups that one socket has joined";
     SourcesPerGroup "sources_per_group" 128
@@ -92,6 +114,12 @@ limits! {
     PingReplies "ping_replies" 256 "echo replies waiting in one echo socket";
     PacedFrames "paced_frames" 65_536
         "frames that wait for their departure time; more are sent at once";
+    BurstGaps "burst_gaps" 64 "networks whose frames leave with a gap between them";
+    GapDestinations "gap_destinations" 1_024
+        "destinations with a gap that frames are on the way to at the same time";
+    GapQueue "gap_queue" 256
+        "frames that wait for the gaps of one destination; then sockets that send there are pushed \
+         back";
     ChallengeAcksPerSecond "challenge_acks_per_second" 100
         "challenge ACKs a connection sends in a second; the bound is random between half of it \
          and all";
@@ -99,6 +127,9 @@ limits! {
         "ACKs in a second for segments out of window that are no retransmissions, or late in \
          TIME-WAIT";
     ResetsPerSecond "resets_per_second" 10_000 "RSTs for no connection sent in a second";
+    DhcpMessageBytes "dhcp_message_bytes" 4_096 "bytes of a DHCP message that is received";
+    DhcpListEntries "dhcp_list_entries" 32
+        "routes, DNS servers or search domains taken from a DHCP message, of each";
     ControlClients "control_clients" 16 "connections to a control socket";
     ControlFrameBytes "control_frame_bytes" 1_048_576 "bytes of a message on a control socket";
     ControlDescriptors "control_descriptors" 16

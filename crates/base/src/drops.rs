@@ -36,6 +36,18 @@ drop_reasons! {
     NdNotForUs "nd_not_for_us" "neighbour solicitation for another host's address";
     NdUnsolicited "nd_unsolicited" "neighbour advertisement without a solicitation";
     NdFragmented "nd_fragmented" "neighbour discovery message in fragments (RFC 6980)";
+    NdTentative "nd_tentative"
+        "neighbour solicitation for an address of ours that is being checked for duplicates";
+    NdLooped "nd_looped" "our own solicitation, looped back (RFC 7527)";
+    NdNoLinkAddress "nd_no_link_address"
+        "neighbour discovery on a port without link addresses";
+    RaNotFromLink "ra_not_from_link"
+        "router advertisement that is not from a router on the link (hop limit, source)";
+    RaIgnored "ra_ignored" "router advertisement to a port that is not autoconfigured";
+    RaRateLimited "ra_rate_limited" "router advertisement beyond the rate limit";
+    RedirectRefused "redirect_refused"
+        "redirect that is not from the current first hop, or not plausible";
+    RedirectIgnored "redirect_ignored" "redirect while packets are forwarded";
     NeighbourRateLimited "neighbour_rate_limited"
         "ARP or ND request or reply suppressed by the rate limit";
     NeighbourConflict "neighbour_conflict" "another station uses our address";
@@ -51,7 +63,13 @@ drop_reasons! {
     Ipv6Short "ipv6_short" "IPv6 packet shorter than its header";
     Ipv6Version "ipv6_version" "version field is not 6";
     Ipv6PayloadLength "ipv6_payload_length" "payload length past the frame";
-    Ipv6ExtensionHeader "ipv6_extension_header" "extension header that is not supported";
+    Ipv6ExtensionHeader "ipv6_extension_header"
+        "extension header that is cut off, or a fragment inside of a fragment";
+    Ipv6HeaderChain "ipv6_header_chain"
+        "extension headers in excess of a limit, or hop-by-hop options that are not first";
+    Ipv6Option "ipv6_option" "unknown option that must not be skipped (RFC 8200 section 4.2)";
+    Ipv6RoutingHeader "ipv6_routing_header" "routing header with segments left (RFC 5095)";
+    Ipv6NoNextHeader "ipv6_no_next_header" "packet with no upper-layer header (next header 59)";
     FragmentMalformed "fragment_malformed"
         "fragment without data, or not the last and no multiple of 8 bytes";
     FragmentTooBig "fragment_too_big" "fragment that ends past 65,535 bytes (ping of death)";
@@ -65,6 +83,18 @@ drop_reasons! {
     FragmentEvicted "fragment_evicted" "fragments of the oldest datagrams, evicted at a limit";
     FragmentTimeout "fragment_timeout" "fragments of a datagram that was not complete in time";
     IpMartianSource "ip_martian_source" "source that cannot be a host on this link";
+    IpMartianDestination "ip_martian_destination"
+        "destination that no packet may be sent or forwarded to";
+    IpLinkBroadcast "ip_link_broadcast"
+        "unicast destination in a link-level broadcast or multicast (RFC 1122 section 3.3.6)";
+    IpLinkLocal "ip_link_local" "packet to forward from or to a link-local address";
+    IpDirectedBroadcast "ip_directed_broadcast"
+        "broadcast to another network while directed broadcasts are off (RFC 2644)";
+    IpHopLimit "ip_hop_limit" "packet to forward that has no hop left";
+    IpSuperSegment "ip_super_segment"
+        "super-segment to forward; open the port that receives it without offloads";
+    IpBroadcastNextHop "ip_broadcast_next_hop"
+        "next hop that is a broadcast or multicast address, which no neighbour has";
     IpNotForUs "ip_not_for_us" "destination is not ours and forwarding is off";
     IpProtocolUnknown "ip_protocol_unknown" "no handler for the protocol";
     IpNoRoute "ip_no_route" "no route to the destination";
@@ -88,10 +118,22 @@ drop_reasons! {
     GroupFiltered "group_filtered"
         "datagram to a group from a source that no socket on its UDP port takes";
     UdpShort "udp_short" "UDP datagram shorter than its header or its length field";
-    UdpChecksum "udp_checksum" "UDP checksum wrong or, over IPv6, absent";
+    UdpChecksum "udp_checksum" "UDP checksum wrong";
+    UdpZeroChecksum "udp_zero_checksum"
+        "UDP over IPv6 without a checksum, to a socket that does not take that (RFC 6935)";
     UdpNoSocket "udp_no_socket" "no socket on that UDP port";
     UdpNotPeer "udp_not_peer" "datagram from an address that the UDP socket is not connected to";
     UdpQueueFull "udp_queue_full" "receive queue of the UDP socket is full";
+    DhcpMalformed "dhcp_malformed"
+        "DHCP message that is short or long, or whose options contradict its length";
+    DhcpNotForUs "dhcp_not_for_us" "DHCP message for another client or of another transaction";
+    DhcpUnexpected "dhcp_unexpected" "DHCP message that the client's state does not wait for";
+    DhcpOtherServer "dhcp_other_server" "DHCP message of a server that was not selected";
+    DhcpUnusable "dhcp_unusable"
+        "DHCP offer or reply without an address, mask and lifetime that a host can use";
+    DhcpRefused "dhcp_refused" "DHCPv6 reply whose status refuses what was asked for";
+    UdpErrorQueueFull "udp_error_queue_full"
+        "ICMP error for a UDP socket whose error queue is full";
     TcpShort "tcp_short" "TCP segment shorter than its header";
     TcpDataOffset "tcp_data_offset" "data offset below 20 bytes or past the segment";
     TcpOptions "tcp_options" "TCP options malformed";
@@ -126,8 +168,14 @@ drop_reasons! {
     TcpReceiveFull "tcp_receive_full" "receive buffer is full";
     TcpTimeWait "tcp_time_wait" "segment for a connection in TIME-WAIT";
     TcpChallengeLimited "tcp_challenge_limited" "challenge ACK suppressed by the rate limit";
+    DnsMalformed "dns_malformed" "DNS answer that is no DNS message";
+    DnsNotAsked "dns_not_asked"
+        "DNS answer whose source, id or question is not that of the query (RFC 5452)";
+    DnsCase "dns_case" "DNS answer that repeats the question in other letter cases";
     MbufExhausted "mbuf_exhausted" "no buffer left under the memory budget";
     TxFull "tx_full" "reply that is not repeated, while the device was full";
+    TxGapFull "tx_gap_full"
+        "datagram to a destination with a gap between frames while too many wait for gaps";
     TxNoPort "tx_no_port" "the port to send on is gone";
     DeviceLinkDown "device_link_down" "the other end of the link is gone";
     DeviceFrameTooBig "device_frame_too_big" "frame larger than the device's limit";

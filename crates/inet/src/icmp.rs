@@ -245,6 +245,7 @@ pub fn echo_request(message: &mut [u8], id: u16, seq: u16, src: IpAddr, dst: IpA
 }
 
 /// How many bytes of an undelivered packet an error quotes.
+/// RFC 4443 2.4-c.
 pub fn quote_len(version: IpVersion, packet_len: usize) -> usize {
     let most = match version {
         IpVersion::V4 => V4_ERROR_MAX - ipv4::HEADER_LEN - HEADER_LEN,
@@ -253,7 +254,7 @@ pub fn quote_len(version: IpVersion, packet_len: usize) -> usize {
     packet_len.min(most)
 }
 
-/// An error that a host sends.
+/// An error that a host or a router sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {
     /// The packet was not delivered.
@@ -262,14 +263,33 @@ pub enum Report {
     ReassemblyTime,
     /// The fragment is wrong; over IPv6 alone.
     Problem(Problem),
+    /// A router: the packet had no hop left.
+    HopLimit,
+    /// A router: the packet is larger than the next link's MTU, in bytes, and may not be cut.
+    TooBig(usize),
 }
 
 /// Write the header of a report in front of its quotation, which is in `message` already.
 pub fn report(message: &mut [u8], what: Report, src: IpAddr, dst: IpAddr) {
     /// Fragment reassembly time exceeded, in both versions.
     const IN_REASSEMBLY: u8 = 1;
+    /// Hop limit exceeded in transit.
+    const IN_TRANSIT: u8 = 0;
     match (what, src, dst) {
         (Report::Unreachable(why), ..) => error(message, why, src, dst),
+        (Report::HopLimit, IpAddr::V6(src), IpAddr::V6(dst)) => {
+            v6::Header::TimeExceeded { code: IN_TRANSIT }.emit(message, src, dst);
+        }
+        (Report::HopLimit, ..) => {
+            v4::Header::TimeExceeded { code: IN_TRANSIT }.emit(message);
+        }
+        (Report::TooBig(mtu), IpAddr::V6(src), IpAddr::V6(dst)) => {
+            v6::Header::PacketTooBig { mtu: mtu as u32 }.emit(message, src, dst);
+        }
+        (Report::TooBig(mtu), ..) => {
+            let mtu = mtu.min(usize::from(u16::MAX)) as u16;
+            v4::Header::FragmentationNeeded { mtu }.emit(message);
+        }
         (Report::ReassemblyTime, IpAddr::V6(src), IpAddr::V6(dst)) => {
             v6::Header::TimeExceeded { code: IN_REASSEMBLY }.emit(message, src, dst);
         }
@@ -291,9 +311,11 @@ pub fn error(message: &mut [u8], why: Unreachable, src: IpAddr, dst: IpAddr) {
         (IpAddr::V6(src), IpAddr::V6(dst)) => {
             let header = match why {
                 Unreachable::Port => v6::Header::Unreachable { code: v6::unreachable::PORT },
-                // Byte 6 is the IPv6 header's next header field. With extension headers the
-                // unrecognized one is further back; we do not compute where.
-                Unreachable::Protocol => v6::Header::ParameterProblem { code: 1, pointer: 6 },
+                Unreachable::Protocol => {
+                    let packet = message.get(HEADER_LEN..).unwrap_or_default();
+                    let pointer = ipv6::last_header(packet).map_or(6, |(.., named_at)| named_at);
+                    v6::Header::ParameterProblem { code: 1, pointer: pointer as u32 }
+                }
                 Unreachable::Net => v6::Header::Unreachable { code: v6::unreachable::NO_ROUTE },
                 Unreachable::Prohibited => {
                     v6::Header::Unreachable { code: v6::unreachable::ADMIN_PROHIBITED }

@@ -5,8 +5,11 @@
 //! RFC 791, 8200, 792, 4443, 768, 826, 3376, 3810, 4861, 1122.
 
 pub mod address;
+pub mod dad;
+pub mod dplpmtud;
 pub mod ether;
 pub mod flow;
+pub mod forward;
 pub mod frag;
 pub mod group;
 pub mod icmp;
@@ -15,8 +18,12 @@ pub mod ip_input;
 pub mod ip_output;
 pub mod nd;
 pub mod neighbour;
+pub mod redirect;
 pub mod route;
+pub mod router;
 pub mod select;
+pub mod slaac;
+pub mod solicit;
 pub mod udp;
 
 pub use address::{Address, AddressState, Origin};

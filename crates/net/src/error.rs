@@ -213,6 +213,15 @@ pub(crate) fn udp(error: UdpError) -> Error {
         UdpError::Closed => aborted(),
         UdpError::NoAddress => no_address(),
         UdpError::WouldBlock => would_block(),
+        UdpError::Broadcast => Error::new(
+            ErrorKind::PermissionDenied,
+            "the destination is a broadcast address: call set_broadcast(true) first",
+        ),
+        UdpError::TooBig(_) => unreachable(DropReason::IpTooBig),
+        UdpError::InvalidSegments => Error::new(
+            ErrorKind::InvalidInput,
+            "segments have a byte at least, and a call has 64 of them and 65,535 bytes at most",
+        ),
         UdpError::Unsendable(reason) => unreachable(reason),
     }
 }

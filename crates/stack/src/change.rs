@@ -62,8 +62,10 @@ impl Stack {
         self.routes.forget_port(id.0);
         self.groups.forget_port(id.0);
         self.neighbours.forget_port(id.0);
+        self.autoconf.forget_port(id);
         self.frags.forget_port(id.0, &mut self.core.drops);
         resolve::act(self);
+        self.addresses_changed();
         Some(device)
     }
 
@@ -123,6 +125,7 @@ impl Stack {
     fn forget_waiting(&mut self, id: PortId) {
         let core = &mut self.core;
         let mut count = self.release.forget_port(id.0, &mut core.cx.pool);
+        count += self.pace.forget_port(id.0, &mut core.cx.pool);
         if let Some(port) = self.ports.get_mut(id.0) {
             count += port.drop_held(&mut core.cx.pool);
         }

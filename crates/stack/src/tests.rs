@@ -1,12 +1,15 @@
 //! Tests of whole stacks: transfers, ladders, hostile bytes, prediction on against off.
 
 mod addresses;
+mod autoconf;
+mod broadcast;
 mod checksums;
 mod craft;
 #[cfg(unix)]
 mod devices;
 mod flows;
 mod follow;
+mod forward;
 mod frag;
 mod groups;
 mod hostile;
@@ -15,6 +18,7 @@ mod idle;
 mod ladder;
 mod loans;
 mod mitigation;
+mod pace;
 mod path_mtu;
 mod ports;
 mod predict;
@@ -22,3 +26,4 @@ mod requirements;
 mod resolve;
 mod taps;
 mod transfer;
+mod udp;

@@ -122,9 +122,12 @@ pub use stack::pair;
 struct Readme;
 pub use stack::snapshot;
 pub use stack::{
-    Armed, Awaited, CallError, ConnectError, Datagram, Echo, EchoError, Event, FastConnect,
-    FastOpenConfig, FilterMode, GroupError, GroupRow, IpSettings, ListenConfig, ListenError,
-    ListenerHandle, Loan, MitigationError, MulticastOptions, PingHandle, PortConfig, PortId,
-    ReplaceError, Route, SourceChange, SourceFilter, Stack, StackConfig, TapId, TcpHandle,
-    UdpError, UdpHandle, Unreachable, route::MAIN_TABLE,
+    Address, AddressError, AddressState, Armed, AutoConfig, AutoconfError, AutoconfStatus, Awaited,
+    BroadcastForm, CallError, ConnectError, Datagram, Echo, EchoError, ErrorKind, Event,
+    FastConnect, FastOpenConfig, FilterMode, GAP_MAX, GapError, GroupError, GroupRow, Identifiers,
+    IpSettings, ListenConfig, ListenError, ListenerHandle, Loan, MitigationError, MtuDiscovery,
+    MulticastOptions, Origin, OtherBroadcaster, PingHandle, PortConfig, PortId, Progress,
+    ReplaceError, Route, RouteOrigin, Router, SourceChange, SourceFilter, Stack, StackConfig,
+    TapId, TcpHandle, UdpError, UdpErrorReport, UdpHandle, UdpOptions, UdpReceived, Unreachable,
+    dplpmtud, route::MAIN_TABLE,
 };

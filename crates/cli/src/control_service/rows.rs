@@ -28,6 +28,10 @@ pub(super) fn stack(stack: &Stack) -> Value {
         "pool_bytes": s.pool_bytes,
         "drops": s.drops,
         "checksums": stack.checksums(),
+        "forwarding": stack.forwarding(),
+        // Lines: neighbours whose broadcast address is not ours.
+        "other_broadcasters":
+            stack.other_broadcasters().iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
 }
 

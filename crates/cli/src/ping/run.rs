@@ -12,7 +12,7 @@ use super::args::Args;
 use super::report::Tally;
 use crate::clock::Interrupt;
 use crate::output;
-use crate::outside::{self, Outside};
+use crate::outside::Outside;
 
 /// Send requests until it is time to stop; `true` if any was answered.
 pub(super) fn run(args: &Args) -> Result<bool> {
@@ -23,10 +23,13 @@ pub(super) fn run(args: &Args) -> Result<bool> {
     };
     let interrupt = Interrupt::install()?;
     let mut outside = Outside::open(&args.outside)?;
-    let address = resolve(&args.host, version, &args.outside)?;
+    let address = resolve(&args.host, version, &outside.addresses())?;
     args.outside.check_host(address)?;
+    outside.check_host(address)?;
     let socket = outside.stack.ping_open(Owner::program());
     let socket = socket.map_err(|error| anyhow!("no echo socket can be had: {error:?}"))?;
+    let hint = outside.stack.ping_set_mtu_discovery(socket, args.hint.discovery());
+    hint.map_err(|error| anyhow!("the echo socket is gone: {error:?}"))?;
     let mut tally = Tally::new(&args.host, address, args.size, args.json);
     tally.begin()?;
     let started = outside.clock.now();
@@ -118,6 +121,13 @@ impl Asker<'_> {
                 "{} bytes are more than an IPv4 packet holds (65507): ask with a smaller -s",
                 self.args.size
             ),
+            UdpError::Broadcast => {
+                format!("{address} is a broadcast address: ask one host")
+            }
+            UdpError::TooBig(mtu) => format!(
+                "message too long, mtu={}: ask with a smaller -s, or for fragments with -M want",
+                mtu.bytes()
+            ),
             UdpError::Unsendable(reason) => {
                 format!("cannot send to {address}: {}", reason.meaning())
             }
@@ -141,10 +151,8 @@ fn hear(outside: &mut Outside, socket: PingHandle, tally: &mut Tally) -> Result<
 }
 
 /// The address of a host: of the IP version asked for, preferably one that we have an address of.
-fn resolve(host: &str, version: Option<IpVersion>, outside: &outside::Args) -> Result<IpAddr> {
-    let ours = |address: &IpAddr| {
-        outside.addr.iter().any(|cidr| IpVersion::of(&cidr.addr) == IpVersion::of(address))
-    };
+fn resolve(host: &str, version: Option<IpVersion>, own: &[IpAddr]) -> Result<IpAddr> {
+    let ours = |address: &IpAddr| own.iter().any(|ip| ip.is_ipv4() == address.is_ipv4());
     let addresses = (host, 0)
         .to_socket_addrs()
         .with_context(|| format!("'{host}' is no address, and no name that the system knows"))?;

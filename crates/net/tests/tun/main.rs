@@ -8,7 +8,11 @@
 use std::process::ExitCode;
 
 #[cfg(target_os = "linux")]
+mod autoconf;
+#[cfg(target_os = "linux")]
 mod cases;
+#[cfg(target_os = "linux")]
+mod datagrams;
 #[cfg(target_os = "linux")]
 mod ecn;
 #[cfg(target_os = "linux")]
@@ -27,7 +31,9 @@ mod urgent;
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
     let cases: &[&[testbed::Case]] = &[
+        autoconf::CASES,
         cases::CASES,
+        datagrams::CASES,
         ecn::CASES,
         frag::CASES,
         gone::CASES,

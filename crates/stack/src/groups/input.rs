@@ -15,8 +15,8 @@ use tcp::Fate;
 use wire::group::Message;
 use wire::{icmpv6, ipv4, ipv6, mld};
 
-use crate::Stack;
-use crate::event::Event;
+use crate::socket::udp;
+use crate::{Datagram, Stack};
 
 /// Is this ICMPv6 message, which begins at `at`, one of MLD?
 pub(crate) fn is_mld(m: &Mbuf, at: usize) -> bool {
@@ -68,26 +68,30 @@ pub(crate) fn message<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf, at: usi
     Ok(())
 }
 
-/// A datagram to a group that came by the port `in_port`, its payload being all of `m`. What each
-/// socket misses is counted as a drop; the reason that is returned is that of the last.
+/// A datagram to a group that came by the port `in_port`. What each socket misses is counted as a
+/// drop; the reason that is returned is that of the last.
 /// RFC 1112 7.2-b, RFC 3376 3.2-c.
 pub(crate) fn deliver(
     stack: &mut Stack,
-    (from, to): (SocketAddr, SocketAddr),
     in_port: u16,
-    mut m: Mbuf,
+    mut datagram: Datagram,
+    without_checksum: bool,
 ) -> Fate {
+    let (from, to) = (datagram.from, datagram.to);
     stack.core.cx.counters.add(Counter::GroupDatagramsIn, 1);
     let mut takers = core::mem::take(&mut stack.groups.takers);
     let found = find_takers(stack, (from, to), in_port, &mut takers);
     let mut fate = found;
     while let Some(handle) = takers.pop() {
         if takers.is_empty() {
-            fate = enqueue(stack, handle, (from, to), m);
+            fate = udp::input::deliver(stack, handle, datagram, without_checksum);
             break;
         }
-        let copied = match stack.core.cx.pool.share(&mut m) {
-            Some(copy) => enqueue(stack, handle, (from, to), copy),
+        let copied = match stack.core.cx.pool.share(&mut datagram.payload) {
+            Some(payload) => {
+                let copy = Datagram { from, to, payload };
+                udp::input::deliver(stack, handle, copy, without_checksum)
+            }
             None => Err(DropReason::MbufExhausted),
         };
         if let Err(reason) = copied {
@@ -96,18 +100,6 @@ pub(crate) fn deliver(
     }
     stack.groups.takers = takers;
     fate
-}
-
-fn enqueue(
-    stack: &mut Stack,
-    handle: crate::UdpHandle,
-    ends: (SocketAddr, SocketAddr),
-    m: Mbuf,
-) -> Fate {
-    if stack.udp.deliver(handle, ends, m, &mut stack.core)? {
-        stack.ready.push_back(Event::Udp(handle));
-    }
-    Ok(())
 }
 
 /// The sockets that take a datagram: bound to no address, or to the group's, and joined.

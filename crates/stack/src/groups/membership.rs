@@ -12,7 +12,7 @@ use inet::group::{Filter, Mode};
 use inet::ip_input::is_martian_source;
 
 use super::Groups;
-use crate::socket::udp::UdpHandle;
+use crate::socket::udp::{Sender, UdpHandle};
 use crate::{PortId, Stack, tx};
 
 /// Why a membership was not changed.
@@ -137,6 +137,13 @@ impl SocketGroups {
 
 impl Groups {
     /// A socket is bound to a group's address: it shares that and the UDP port with others.
+    /// Is any socket bound to a group's address at this UDP port?
+    pub(crate) fn has_port(&self, udp_port: u16) -> bool {
+        let lowest = IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED);
+        let first = self.bound.range((udp_port, lowest)..).next();
+        first.is_some_and(|(&(port, _), _)| port == udp_port)
+    }
+
     pub(crate) fn bind(&mut self, handle: UdpHandle, group: IpAddr, udp_port: u16) {
         self.bound.entry((udp_port, group)).or_default().push(handle);
     }
@@ -247,7 +254,9 @@ impl Stack {
         group: IpAddr,
         filter: &Filter,
     ) -> Result<(), GroupError> {
-        self.udp.ip_mut(handle).ok_or(GroupError::Closed)?;
+        if !self.udp.is_open(handle) {
+            return Err(GroupError::Closed);
+        }
         if !group.is_multicast() {
             return Err(GroupError::NotAGroup);
         }
@@ -311,7 +320,9 @@ impl Stack {
         handle: UdpHandle,
         options: MulticastOptions,
     ) -> Result<(), GroupError> {
-        self.udp.ip_mut(handle).ok_or(GroupError::Closed)?;
+        if !self.udp.is_open(handle) {
+            return Err(GroupError::Closed);
+        }
         if options.port.is_some_and(|port| self.ports.get(port.0).is_none()) {
             return Err(GroupError::NoPort);
         }
@@ -335,7 +346,7 @@ impl Stack {
 
     /// A socket is about to be closed: it leaves its groups.
     pub(crate) fn udp_leave_all(&mut self, handle: UdpHandle) {
-        if let Some((Some(group), udp_port, _)) = self.udp.sender(handle)
+        if let Some(Sender { ip: Some(group), port: udp_port, .. }) = self.udp.sender(handle)
             && let Some(bound) = self.groups.bound.get_mut(&(udp_port, group))
         {
             bound.retain(|&other| other != handle);

@@ -13,7 +13,7 @@ use wire::ipv4;
 
 use super::membership::MulticastOptions;
 use crate::resolve::Egress;
-use crate::{PortId, Stack, UdpError, UdpHandle, addresses, frag};
+use crate::{Datagram, PortId, Stack, UdpError, UdpHandle, addresses, frag};
 
 /// The port that a datagram leaves by: that of the option, of the scope identifier, of the bound
 /// address, of the route, or the only one.
@@ -56,9 +56,9 @@ pub(crate) fn send(
     remote: SocketAddr,
     payload: &[u8],
 ) -> Result<(), UdpError> {
-    let (bound, local_port, tos) = stack.udp.sender(handle).ok_or(UdpError::Closed)?;
+    let sender = stack.udp.sender(handle).ok_or(UdpError::Closed)?;
     let options = stack.udp_multicast_options(handle);
-    let bound = bound.filter(|ip| !ip.is_multicast());
+    let bound = sender.ip.filter(|ip| !ip.is_multicast());
     let id = egress_port(stack, options, bound, remote).map_err(UdpError::Unsendable)?;
     let no_port = UdpError::Unsendable(DropReason::TxNoPort);
     let port = stack.ports.get_mut(id.0).ok_or(no_port)?;
@@ -66,7 +66,7 @@ pub(crate) fn send(
         Some(ip) => Some(ip).filter(|ip| ip.is_ipv4() == remote.is_ipv4()),
         None => inet::select::source(port.addresses.iter(), remote.ip(), remote.ip()),
     };
-    let from = SocketAddr::new(source.ok_or(UdpError::NoAddress)?, local_port);
+    let from = SocketAddr::new(source.ok_or(UdpError::NoAddress)?, sender.port);
     let (src, dst) = (from.ip(), remote.ip());
     if wire::udp::HEADER_LEN + payload.len() > frag::output::transport_max(dst) {
         return Err(UdpError::Unsendable(DropReason::IpTooBig));
@@ -77,20 +77,19 @@ pub(crate) fn send(
         if port.gone {
             return Err(UdpError::Unsendable(DropReason::DeviceLinkDown));
         }
-        if !port.has_room(&mut stack.core.cx) {
-            return Err(UdpError::WouldBlock);
-        }
         let mac = group_mac(dst).unwrap_or_default();
-        let fields = Fields { src, dst, protocol: ipv4::UDP, tos, ttl: options.hops };
+        let (tos, ttl) = (sender.tos, options.hops);
+        let fields = Fields { src, dst, protocol: ipv4::UDP, tos, ttl };
         let template = HeaderTemplate::new(port.limits.link, port.mac, mac, &fields);
         let most = port.limits.mtu;
-        let egress = Egress { port: id.0, neighbour: dst, template, is_complete: true };
+        let (is_complete, is_broadcast) = (true, false);
+        let egress = Egress { port: id.0, neighbour: dst, template, is_complete, is_broadcast };
+        stack.check_room(id.0, dst)?;
         let cx = &stack.core.cx;
-        let ladder = cx.switches.on(Switch::ChecksumTx).then_some(cx.ladder);
-        let pseudo = inet::ip_input::pseudo_sum(src, dst, ipv4::UDP);
-        let ports = (from.port(), remote.port());
-        inet::udp::header_for(payload, ports, pseudo, ladder)
-            .and_then(|header| frag::output::send(stack, &egress, &header, payload, most))
+        let summing = !sender.without_checksum && cx.switches.on(Switch::ChecksumTx);
+        let ladder = summing.then_some(cx.ladder);
+        let (ports, flow) = ((from.port(), remote.port()), inet::udp::flow_sum(from, remote));
+        frag::output::send_udp(stack, &egress, (ports, flow, ladder), payload, most)
             .map_err(UdpError::Unsendable)?;
     }
     stack.core.cx.counters.add(Counter::UdpOut, 1);
@@ -104,7 +103,10 @@ pub(crate) fn send(
 /// A copy for the sockets of this host. What they do not take is no error of the sender.
 fn loop_back(stack: &mut Stack, ends: (SocketAddr, SocketAddr), port: PortId, payload: &[u8]) {
     let copied = match stack.core.cx.pool.copy_of(payload) {
-        Some(m) => super::deliver(stack, ends, port.0, m),
+        Some(payload) => {
+            let datagram = Datagram { from: ends.0, to: ends.1, payload };
+            super::deliver(stack, port.0, datagram, false)
+        }
         None => Err(DropReason::MbufExhausted),
     };
     match copied {

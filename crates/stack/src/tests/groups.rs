@@ -38,9 +38,9 @@ pub(super) fn bind(bench: &mut Bench, to: SocketAddr) -> UdpHandle {
 
 /// A datagram from `src` to UDP port 9 of a group, in a frame.
 fn datagram(src: IpAddr, group: IpAddr, payload: &[u8]) -> Vec<u8> {
-    let pseudo = inet::ip_input::pseudo_sum(src, group, ipv4::UDP);
-    let ladder = Some(wire::checksum::Ladder::Word64);
-    let header = inet::udp::header_for(payload, (7, 9), pseudo, ladder).expect("short");
+    let flow = inet::udp::flow_sum(SocketAddr::new(src, 7), SocketAddr::new(group, 9));
+    let sum = wire::checksum::Ladder::Word64.sum(payload);
+    let header = inet::udp::header((7, 9), payload.len(), flow, Some(sum));
     frame_between(src, group, ipv4::UDP, &[&header[..], payload].concat())
 }
 

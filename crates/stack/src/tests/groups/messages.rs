@@ -213,8 +213,10 @@ fn solicited_node_groups_of_addresses_are_reported() {
     let link_local: Cidr = "fe80::aa:bbcc/64".parse().expect("a network");
     let tentative = Address { state: AddressState::Tentative, ..Address::fixed(link_local) };
     bench.stack.add_address(PORT, tentative).expect("added");
-    let frames = run(&mut bench, after(10_000));
-    assert!(frames.iter().all(|(_, f)| f[22..38] == [0; 16]), "from :: while it is tentative");
+    let mut frames = run(&mut bench, after(10_000));
+    // Reports have a hop-by-hop header; the question whether anybody has the address has none.
+    frames.retain(|(_, f)| f[20] == 0);
+    assert!(frames[0].1[22..38] == [0; 16], "from :: while it is tentative");
     let new = ip("ff02::1:ffaa:bbcc");
     assert_eq!(kinds(frames), [(RecordKind::ToExclude, new); 2]);
     bench.stack.add_address(PORT, Address::fixed(link_local)).expect("preferred");

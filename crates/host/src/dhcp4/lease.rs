@@ -1,0 +1,155 @@
+//! What a server offers, checked: a lease is made of it, or the reason why it is of no use.
+//!
+//! Called by: `client.rs`, for each offer and acknowledgment. Everything here comes from whoever
+//! answers on the link. An address, mask or time that no host could use makes the whole message
+//! useless; a wrong value of another option makes the option absent. RFC 2132, RFC 3442.
+
+use core::net::{IpAddr, Ipv4Addr};
+
+use base::{Budget, Cidr, DropReason, Duration, Limit};
+
+use super::message::{Received, code};
+use super::{Config, Lease, Route};
+use crate::names::{self, Compression};
+
+/// The lease time that means for ever (RFC 2131 section 3.3).
+const INFINITE: u32 = u32::MAX;
+/// Shorter leases are refused, and so is a T1 before that: each renewal costs two messages.
+const SECONDS_MIN: u32 = 10;
+const RENEW_SECONDS_MIN: u32 = 5;
+/// What every host must accept (RFC 791); an MTU below would be an attack on throughput.
+const MTU_MIN: u16 = 576;
+
+/// The lease that a message offers.
+pub(super) fn read(
+    message: &Received<'_>,
+    config: &Config,
+    budget: &mut Budget,
+) -> Result<Lease, DropReason> {
+    checked(message, config, budget).ok_or(DropReason::DhcpUnusable)
+}
+
+fn checked(message: &Received<'_>, config: &Config, budget: &mut Budget) -> Option<Lease> {
+    let options = &message.options;
+    let address = message.yiaddr;
+    // RFC 2131 table 3: offers and acknowledgments have these two.
+    let server = options.address(code::SERVER_ID).filter(|&server| is_host(server))?;
+    let seconds = options.seconds(code::LEASE_TIME).filter(|&s| s >= SECONDS_MIN)?;
+    let prefix_len = prefix_len(message)?;
+    if !is_host(address) || address.is_link_local() || is_edge(address, prefix_len) {
+        return None;
+    }
+    let (renew, rebind) = times(seconds, options.seconds(code::T1), options.seconds(code::T2));
+    let mtu = options.array(code::MTU).map(u16::from_be_bytes);
+    let mut dns_servers = options.addresses(code::DNS_SERVER);
+    dns_servers.retain(|&server| is_host(server));
+    Some(Lease {
+        address,
+        prefix_len,
+        server,
+        routes: limited(routes(message, address), budget),
+        dns_servers: limited(dns_servers, budget),
+        search: search(message, budget),
+        mtu: mtu.filter(|mtu| (MTU_MIN..=config.mtu_max).contains(mtu)),
+        valid: (seconds != INFINITE).then(|| Duration::from_secs(u64::from(seconds))),
+        renew: Duration::from_secs(u64::from(renew)),
+        rebind: Duration::from_secs(u64::from(rebind)),
+    })
+}
+
+/// T1 and T2 in seconds.
+fn times(lease: u32, t1: Option<u32>, t2: Option<u32>) -> (u32, u32) {
+    if lease == INFINITE {
+        return (INFINITE, INFINITE);
+    }
+    // RFC 2131 4.4.5-b, 4.4.5-c: 0.5 and 0.875 of the lease, unless the server says otherwise and
+    // its times are in order: T1 is before T2, T2 is before the end.
+    let (half, late) = (lease / 2, lease - lease / 8);
+    let t2 = t2.filter(|&t2| t2 < lease && t2 > RENEW_SECONDS_MIN).unwrap_or(late);
+    let t1 = t1.filter(|&t1| t1 < t2 && t1 >= RENEW_SECONDS_MIN).unwrap_or(half.min(t2 - 1));
+    (t1, t2)
+}
+
+/// The mask's length; without a mask that of the address's class (RFC 950 section 2).
+fn prefix_len(message: &Received<'_>) -> Option<u8> {
+    let Some(value) = message.options.value(code::SUBNET_MASK) else {
+        return Some(match message.yiaddr.octets()[0] {
+            0..=127 => 8,
+            128..=191 => 16,
+            _ => 24,
+        });
+    };
+    let mask = u32::from_be_bytes(value.try_into().ok()?);
+    let is_contiguous = mask.leading_ones() + mask.trailing_zeros() == 32;
+    (mask != 0 && is_contiguous).then_some(mask.leading_ones() as u8)
+}
+
+/// Could a host of the Internet have this address (RFC 6890)?
+pub(super) fn is_host(address: Ipv4Addr) -> bool {
+    let first = address.octets()[0];
+    first != 0 && first < 224 && !address.is_loopback()
+}
+
+/// The first or last address of a subnet in which these are the network and its broadcast.
+fn is_edge(address: Ipv4Addr, prefix_len: u8) -> bool {
+    let hosts = u32::MAX.checked_shr(u32::from(prefix_len)).unwrap_or(0);
+    let host = address.to_bits() & hosts;
+    prefix_len < 31 && (host == 0 || host == hosts)
+}
+
+/// Option 121; only if it is absent or malformed, routers.
+fn routes(message: &Received<'_>, own: Ipv4Addr) -> Vec<Route> {
+    // RFC 3442 1-a: with classless routes, the router option is ignored.
+    let classless = message.options.value(code::CLASSLESS_ROUTES);
+    if let Some(routes) = classless.and_then(|value| classless_routes(&value)) {
+        return routes;
+    }
+    let routers = message.options.addresses(code::ROUTER).into_iter();
+    let usable = routers.filter(|&router| is_host(router) && router != own);
+    usable.filter_map(|router| route(Ipv4Addr::UNSPECIFIED, 0, router)).collect()
+}
+
+/// RFC 3442: a prefix length, as many bytes of the network as it needs, a router.
+fn classless_routes(mut value: &[u8]) -> Option<Vec<Route>> {
+    let mut routes = Vec::new();
+    while let [prefix_len, rest @ ..] = value {
+        let needed = usize::from(prefix_len.div_ceil(8));
+        let mut network = [0; 4];
+        network.get_mut(..needed)?.copy_from_slice(rest.get(..needed)?);
+        let (router, rest) = rest.get(needed..)?.split_first_chunk::<4>()?;
+        routes.extend(route(network.into(), *prefix_len, (*router).into()));
+        value = rest;
+    }
+    (!routes.is_empty()).then_some(routes)
+}
+
+/// RFC 3442 1-b: bits of the network beyond the prefix are cleared; router 0.0.0.0 is the link.
+fn route(network: Ipv4Addr, prefix_len: u8, router: Ipv4Addr) -> Option<Route> {
+    let destination = Cidr::new(IpAddr::V4(network), prefix_len)?.network();
+    let gateway = Some(router).filter(|router| !router.is_unspecified());
+    let is_usable = gateway.is_none_or(is_host);
+    is_usable.then_some(Route { destination, gateway })
+}
+
+fn search(message: &Received<'_>, budget: &mut Budget) -> Vec<String> {
+    let most = budget.of(Limit::DhcpListEntries);
+    let list = message.options.value(code::DOMAIN_SEARCH);
+    // One more than the limit, so that `limited` counts a list that is too long.
+    let names =
+        list.and_then(|list| names::read_list(&list, Compression::Allowed, most.saturating_add(1)));
+    if let Some(names) = names.filter(|names| !names.is_empty()) {
+        return limited(names, budget);
+    }
+    let domain = message.options.value(code::DOMAIN_NAME);
+    domain.and_then(|name| names::from_text(&name)).into_iter().collect()
+}
+
+/// The first entries of a list, up to the limit.
+fn limited<T>(mut list: Vec<T>, budget: &mut Budget) -> Vec<T> {
+    let most = budget.of(Limit::DhcpListEntries);
+    if list.len() > most {
+        budget.admits(Limit::DhcpListEntries, list.len());
+        list.truncate(most);
+    }
+    list
+}

@@ -1,0 +1,265 @@
+//! DHCPv4 messages: sent ones are made, received ones are checked and their options found.
+//!
+//! Called by: `client.rs` and `lease.rs`. RFC 2131 section 2 (the fixed fields), RFC 2132 (options
+//! and their lengths), RFC 3396 (an option in several pieces). A received message whose options do
+//! not fill their fields exactly is no message: nothing of it is used.
+
+use core::net::Ipv4Addr;
+
+use base::MacAddr;
+
+use super::Config;
+
+/// The fields before `sname` and `file`, those two, and the magic cookie.
+const FIXED_BYTES: usize = 44;
+const SNAME_BYTES: usize = 64;
+const FILE_BYTES: usize = 128;
+const OPTIONS_AT: usize = FIXED_BYTES + SNAME_BYTES + FILE_BYTES + COOKIE.len();
+const COOKIE: [u8; 4] = [99, 130, 83, 99];
+/// BOOTP's 64 bytes of vendor data: relays and servers drop messages below that (RFC 1542 section
+/// 2.1).
+const SENT_BYTES_MIN: usize = 300;
+
+const REQUEST: u8 = 1;
+const REPLY: u8 = 2;
+const ETHERNET: u8 = 1;
+const BROADCAST: u16 = 0x8000;
+
+/// Option codes (RFC 2132, RFC 3397, RFC 3442).
+pub(super) mod code {
+    pub(crate) const PAD: u8 = 0;
+    pub(crate) const SUBNET_MASK: u8 = 1;
+    pub(crate) const ROUTER: u8 = 3;
+    pub(crate) const DNS_SERVER: u8 = 6;
+    pub(crate) const HOSTNAME: u8 = 12;
+    pub(crate) const DOMAIN_NAME: u8 = 15;
+    pub(crate) const MTU: u8 = 26;
+    pub(crate) const REQUESTED_ADDRESS: u8 = 50;
+    pub(crate) const LEASE_TIME: u8 = 51;
+    pub(crate) const OVERLOAD: u8 = 52;
+    pub(crate) const MESSAGE_TYPE: u8 = 53;
+    pub(crate) const SERVER_ID: u8 = 54;
+    pub(crate) const PARAMETERS: u8 = 55;
+    pub(crate) const MAX_MESSAGE: u8 = 57;
+    pub(crate) const T1: u8 = 58;
+    pub(crate) const T2: u8 = 59;
+    pub(crate) const CLIENT_ID: u8 = 61;
+    pub(crate) const DOMAIN_SEARCH: u8 = 119;
+    pub(crate) const CLASSLESS_ROUTES: u8 = 121;
+    pub(crate) const END: u8 = 255;
+}
+
+/// What is asked of the server. RFC 3442: classless routes come before routers.
+const PARAMETERS: &[u8] = &[
+    code::SUBNET_MASK,
+    code::CLASSLESS_ROUTES,
+    code::ROUTER,
+    code::DNS_SERVER,
+    code::DOMAIN_NAME,
+    code::DOMAIN_SEARCH,
+    code::MTU,
+    code::LEASE_TIME,
+    code::T1,
+    code::T2,
+];
+
+/// Messages that a client sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Sent {
+    Discover = 1,
+    Request = 3,
+    Decline = 4,
+    Release = 7,
+}
+
+/// Messages that a server sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Offer,
+    Ack,
+    Nak,
+}
+
+/// A message to send; what varies of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outgoing {
+    pub(super) kind: Sent,
+    pub(super) xid: u32,
+    /// Seconds since the exchange began.
+    pub(super) secs: u16,
+    /// The address in use, or unspecified.
+    pub(super) ciaddr: Ipv4Addr,
+    pub(super) requested: Option<Ipv4Addr>,
+    pub(super) server: Option<Ipv4Addr>,
+}
+
+impl Outgoing {
+    /// The bytes. RFC 2131 4.4.1-e (table 5: which fields and options each message has).
+    pub(super) fn emit(&self, config: &Config) -> Vec<u8> {
+        let asks = matches!(self.kind, Sent::Discover | Sent::Request);
+        let mut bytes = vec![REQUEST, ETHERNET, 6, 0];
+        bytes.extend(self.xid.to_be_bytes());
+        bytes.extend(self.secs.to_be_bytes());
+        // RFC 2131 4.1-c: the flag is for clients without an address.
+        let broadcast = asks && config.broadcast && self.ciaddr.is_unspecified();
+        bytes.extend((if broadcast { BROADCAST } else { 0 }).to_be_bytes());
+        bytes.extend(self.ciaddr.octets());
+        bytes.extend([0; 12]);
+        bytes.extend(config.hardware.0);
+        bytes.resize(FIXED_BYTES + SNAME_BYTES + FILE_BYTES, 0);
+        bytes.extend(COOKIE);
+        let mut option = |code: u8, value: &[u8]| {
+            // Values are of fixed length but for two, whose length `Client::new` checks.
+            debug_assert!(value.len() <= 255, "option {code} of {} bytes", value.len());
+            bytes.extend([code, value.len() as u8]);
+            bytes.extend(value);
+        };
+        option(code::MESSAGE_TYPE, &[self.kind as u8]);
+        option(code::CLIENT_ID, &config.client_id);
+        if let Some(address) = self.requested {
+            option(code::REQUESTED_ADDRESS, &address.octets());
+        }
+        if let Some(server) = self.server {
+            option(code::SERVER_ID, &server.octets());
+        }
+        if asks {
+            option(code::MAX_MESSAGE, &config.mtu_max.to_be_bytes());
+            option(code::PARAMETERS, PARAMETERS);
+            if let Some(name) = &config.hostname {
+                option(code::HOSTNAME, name.as_bytes());
+            }
+        }
+        bytes.push(code::END);
+        bytes.resize(bytes.len().max(SENT_BYTES_MIN), code::PAD);
+        bytes
+    }
+}
+
+/// A received message, checked as far as it can be without knowing what was asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Received<'a> {
+    pub(super) kind: Kind,
+    pub(super) xid: u32,
+    /// The address that the server gives.
+    pub(super) yiaddr: Ipv4Addr,
+    pub(super) hardware: MacAddr,
+    pub(super) options: Options<'a>,
+}
+
+impl<'a> Received<'a> {
+    /// A reply over Ethernet with the magic cookie, options in order, and a message type of a
+    /// server; `None` if it is anything else.
+    pub(super) fn parse(bytes: &'a [u8]) -> Option<Received<'a>> {
+        let [op, htype, hlen, _, ..] = *bytes else { return None };
+        if (op, htype, hlen) != (REPLY, ETHERNET, 6) {
+            return None;
+        }
+        let cookie = bytes.get(OPTIONS_AT - COOKIE.len()..OPTIONS_AT)?;
+        if cookie != COOKIE {
+            return None;
+        }
+        let options = Options::find(bytes)?;
+        let kind = match options.array::<1>(code::MESSAGE_TYPE)? {
+            [2] => Kind::Offer,
+            [5] => Kind::Ack,
+            [6] => Kind::Nak,
+            _ => return None,
+        };
+        let xid = u32::from_be_bytes(*bytes.get(4..8)?.first_chunk()?);
+        let yiaddr = Ipv4Addr::from(*bytes.get(16..20)?.first_chunk::<4>()?);
+        let hardware = MacAddr(*bytes.get(28..34)?.first_chunk()?);
+        Some(Received { kind, xid, yiaddr, hardware, options })
+    }
+}
+
+/// The options of a message: of the options field, and of `file` and `sname` if they are
+/// overloaded, in this order (RFC 2131 section 4.1, RFC 3396 section 5).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Options<'a> {
+    fields: [&'a [u8]; 3],
+}
+
+impl<'a> Options<'a> {
+    fn find(bytes: &'a [u8]) -> Option<Options<'a>> {
+        let sname = bytes.get(FIXED_BYTES..FIXED_BYTES + SNAME_BYTES)?;
+        let file = bytes.get(FIXED_BYTES + SNAME_BYTES..OPTIONS_AT - COOKIE.len())?;
+        let unused: &[u8] = &[code::END];
+        let field = bytes.get(OPTIONS_AT..).filter(|field| is_whole(field))?;
+        let mut options = Options { fields: [field, unused, unused] };
+        // RFC 2131 4.1-d.
+        if let Some(overload) = options.value(code::OVERLOAD) {
+            options.fields = match overload[..] {
+                [1] => [field, file, unused],
+                [2] => [field, unused, sname],
+                [3] => [field, file, sname],
+                _ => return None,
+            };
+        }
+        options.fields.iter().all(|field| is_whole(field)).then_some(options)
+    }
+
+    /// The value of an option, its pieces joined (RFC 3396 section 7); `None` if it is absent.
+    pub(super) fn value(&self, code: u8) -> Option<Vec<u8>> {
+        let fields = self.fields.iter().flat_map(|field| Walk { rest: field });
+        let pieces = fields.filter(|&(found, _)| found == code).map(|(_, value)| value);
+        pieces.fold(None, |joined, piece| {
+            let mut joined: Vec<u8> = joined.unwrap_or_default();
+            joined.extend(piece);
+            Some(joined)
+        })
+    }
+
+    /// The value of an option of exactly `N` bytes.
+    pub(super) fn array<const N: usize>(&self, code: u8) -> Option<[u8; N]> {
+        self.value(code)?.try_into().ok()
+    }
+
+    /// An option that is one address.
+    pub(super) fn address(&self, code: u8) -> Option<Ipv4Addr> {
+        self.array::<4>(code).map(Ipv4Addr::from)
+    }
+
+    /// An option that is a time in seconds.
+    pub(super) fn seconds(&self, code: u8) -> Option<u32> {
+        self.array(code).map(u32::from_be_bytes)
+    }
+
+    /// An option that is a list of addresses; empty if its length is no multiple of four.
+    pub(super) fn addresses(&self, code: u8) -> Vec<Ipv4Addr> {
+        let value = self.value(code).unwrap_or_default();
+        let (addresses, rest) = value.as_chunks::<4>();
+        let whole = if rest.is_empty() { addresses } else { &[] };
+        whole.iter().map(|&octets| Ipv4Addr::from(octets)).collect()
+    }
+}
+
+/// Code and value of each option of a field, up to its end or to one that is longer than the field.
+struct Walk<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Walk<'a> {
+    type Item = (u8, &'a [u8]);
+
+    fn next(&mut self) -> Option<(u8, &'a [u8])> {
+        while let [code::PAD, rest @ ..] = self.rest {
+            self.rest = rest;
+        }
+        let [code, length, rest @ ..] = self.rest else { return None };
+        if *code == code::END {
+            return None;
+        }
+        let (value, rest) = rest.split_at_checked(usize::from(*length))?;
+        self.rest = rest;
+        Some((*code, value))
+    }
+}
+
+/// Does a field have an end option, after options that are not longer than the field? A message
+/// that was cut between two options has none (RFC 2131 section 4.1).
+fn is_whole(field: &[u8]) -> bool {
+    let mut walk = Walk { rest: field };
+    walk.by_ref().for_each(drop);
+    matches!(walk.rest, [code::END, ..])
+}

@@ -1,0 +1,255 @@
+//! One question until it has an answer: which server, by UDP or TCP, when to give up
+//! (resolv.conf(5); RFC 5452 for what an answer must match, RFC 7766 for TCP).
+//!
+//! Called by: `lookup.rs`. Each try has a new id, a new source port and new letter cases. Drops:
+//! `DnsMalformed`, `DnsNotAsked`, `DnsCase`.
+
+use core::net::SocketAddr;
+
+use base::{DropReason, Instant};
+
+use super::limits::{FIRST_TIMEOUT, SERVERS_MAX, WRONG_MAX};
+use super::message::{self, Answer, Kind, Mismatch, Question, Reply};
+use super::name::DomainName;
+use super::resolver::Resolver;
+
+/// Send this, where to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Send {
+    /// A datagram, from a source port that was not used before; the socket of the same question
+    /// that was used before is no longer needed.
+    Udp(SocketAddr, Vec<u8>),
+    /// Bytes, over a new TCP connection.
+    Tcp(SocketAddr, Vec<u8>),
+}
+
+/// Why no server answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// Some server did not answer in time.
+    TimedOut,
+    /// All servers cannot or will not answer.
+    Failed,
+}
+
+/// `None`: the question goes on.
+pub(super) type Outcome = Option<Result<Answer, Failure>>;
+
+pub(super) struct Exchange {
+    name: DomainName,
+    kind: Kind,
+    /// The server of this try, by its index.
+    at: usize,
+    round: u32,
+    /// Servers that have failed and are not asked again.
+    failed: [bool; SERVERS_MAX],
+    question: Question,
+    by_tcp: bool,
+    /// This try has EDNS.
+    edns: bool,
+    /// This server did not understand EDNS a moment ago.
+    plain: bool,
+    /// Someone guesses at answers: no more UDP.
+    tcp_only: bool,
+    wrong: u32,
+    /// What came over TCP.
+    stream: Vec<u8>,
+    pub(super) deadline: Instant,
+    pub(super) send: Option<Send>,
+    timed_out: bool,
+}
+
+impl Exchange {
+    /// Ask the first server, of which there must be one.
+    pub(super) fn new(r: &mut Resolver, name: DomainName, kind: Kind, now: Instant) -> Exchange {
+        let mut exchange = Exchange {
+            question: Question { id: 0, name: Vec::new(), kind },
+            name,
+            kind,
+            at: 0,
+            round: 0,
+            failed: [false; SERVERS_MAX],
+            by_tcp: false,
+            edns: false,
+            plain: false,
+            tcp_only: r.config.tcp_only,
+            wrong: 0,
+            stream: Vec::new(),
+            deadline: Instant::NEVER,
+            send: None,
+            timed_out: false,
+        };
+        exchange.ask(r, now);
+        exchange
+    }
+
+    pub(super) fn name(&self) -> &DomainName {
+        &self.name
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Ask the server `at`.
+    fn ask(&mut self, r: &mut Resolver, now: Instant) {
+        self.ask_by(r, self.tcp_only, now);
+    }
+
+    fn ask_by(&mut self, r: &mut Resolver, by_tcp: bool, now: Instant) {
+        let Some(server) = r.servers.get(self.at) else {
+            // Another resolver with fewer servers was passed in: go on with its first.
+            self.deadline = now;
+            return;
+        };
+        let (to, changes_case) = (server.address, server.changes_case);
+        self.edns = r.config.edns && !server.no_edns && !self.plain;
+        self.by_tcp = by_tcp;
+        self.stream.clear();
+        self.question.id = r.draw() as u16;
+        self.question.name = match changes_case {
+            true => self.name.wire().to_vec(),
+            false => r.mixed_case(&self.name),
+        };
+        let message = message::query(&self.question, self.edns);
+        let mut timeout = r.config.timeout;
+        self.send = Some(if by_tcp {
+            r.counts.tcp_queries += 1;
+            let mut bytes = (message.len() as u16).to_be_bytes().to_vec();
+            bytes.extend(message);
+            Send::Tcp(to, bytes)
+        } else {
+            r.counts.udp_queries += 1;
+            if self.round + 1 < r.config.attempts {
+                timeout = timeout.min(FIRST_TIMEOUT);
+            }
+            Send::Udp(to, message)
+        });
+        self.deadline = now + timeout;
+    }
+
+    /// Go on to the next server that has not failed.
+    fn ask_next(&mut self, r: &mut Resolver, now: Instant) -> Outcome {
+        self.plain = false;
+        let count = r.servers.len();
+        if (0..count).all(|i| self.failed[i]) {
+            let why = if self.timed_out { Failure::TimedOut } else { Failure::Failed };
+            return Some(Err(why));
+        }
+        loop {
+            self.at += 1;
+            if self.at >= count {
+                (self.at, self.round) = (0, self.round + 1);
+                if self.round >= r.config.attempts.max(1) {
+                    return Some(Err(Failure::TimedOut));
+                }
+            }
+            if !self.failed[self.at] {
+                self.ask(r, now);
+                return None;
+            }
+        }
+    }
+
+    /// The server cannot answer, or cannot be reached.
+    pub(super) fn server_failed(&mut self, r: &mut Resolver, now: Instant) -> Outcome {
+        r.counts.failures += 1;
+        self.failed[self.at] = true;
+        self.ask_next(r, now)
+    }
+
+    /// The deadline has come.
+    pub(super) fn expired(&mut self, r: &mut Resolver, now: Instant) -> Outcome {
+        r.counts.timeouts += 1;
+        self.timed_out = true;
+        // By TCP a server has had all its time; a lost datagram is sent again.
+        self.failed[self.at] |= self.by_tcp;
+        self.ask_next(r, now)
+    }
+
+    /// A datagram came to the socket of this try.
+    pub(super) fn datagram(
+        &mut self,
+        r: &mut Resolver,
+        from: SocketAddr,
+        bytes: &[u8],
+        now: Instant,
+    ) -> Outcome {
+        if self.by_tcp {
+            return None;
+        }
+        let read = match r.servers.get(self.at) {
+            Some(server) if server.address == from => message::reply(&self.question, bytes),
+            _ => Err(Mismatch::OtherQuestion),
+        };
+        let reason = match read {
+            Ok((reply, true)) => return self.take(r, reply, now),
+            // Either forged, or a server that does not keep the case: TCP will show it.
+            Ok((_, false)) => DropReason::DnsCase,
+            Err(Mismatch::Malformed) => DropReason::DnsMalformed,
+            Err(Mismatch::OtherQuestion) => DropReason::DnsNotAsked,
+        };
+        r.drop_message(reason);
+        self.wrong += 1;
+        if self.wrong > WRONG_MAX {
+            r.counts.guessed += 1;
+            self.tcp_only = true;
+        }
+        if self.tcp_only || reason == DropReason::DnsCase {
+            self.ask_by(r, true, now);
+        }
+        None
+    }
+
+    /// Bytes came over the connection of this try.
+    pub(super) fn bytes(&mut self, r: &mut Resolver, bytes: &[u8], now: Instant) -> Outcome {
+        if !self.by_tcp {
+            return None;
+        }
+        // At most a message and the length in front of it.
+        let room = (2 + usize::from(u16::MAX)).saturating_sub(self.stream.len());
+        self.stream.extend(&bytes[..bytes.len().min(room)]);
+        let (length, rest) = self.stream.split_first_chunk::<2>()?;
+        let message = rest.get(..u16::from_be_bytes(*length).into())?;
+        let reason = match message::reply(&self.question, message) {
+            Ok((Reply::Truncated, _)) | Err(Mismatch::Malformed) => DropReason::DnsMalformed,
+            Ok((reply, same_case)) => {
+                // Who answers over TCP is the server.
+                if let Some(server) = r.servers.get_mut(self.at) {
+                    server.changes_case |= !same_case;
+                }
+                return self.take(r, reply, now);
+            }
+            Err(Mismatch::OtherQuestion) => DropReason::DnsNotAsked,
+        };
+        r.drop_message(reason);
+        self.server_failed(r, now)
+    }
+
+    /// A message that matches the question.
+    fn take(&mut self, r: &mut Resolver, reply: Reply, now: Instant) -> Outcome {
+        match reply {
+            Reply::Answer(answer) => {
+                r.counts.answers += 1;
+                // It is remembered now that an answer shows that the server does understand the
+                // rest: not because of one datagram that says so.
+                if let Some(server) = r.servers.get_mut(self.at) {
+                    server.no_edns |= self.plain;
+                }
+                Some(Ok(answer))
+            }
+            Reply::Truncated => {
+                r.counts.truncated += 1;
+                self.ask_by(r, true, now);
+                None
+            }
+            Reply::NotUnderstood if self.edns => {
+                r.counts.edns_fallbacks += 1;
+                self.plain = true;
+                self.ask_by(r, self.by_tcp, now);
+                None
+            }
+            Reply::NotUnderstood | Reply::Failed => self.server_failed(r, now),
+        }
+    }
+}

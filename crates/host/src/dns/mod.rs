@@ -1,0 +1,36 @@
+//! A DNS stub resolver (RFC 1035, RFC 1123 section 6.1): the addresses of hosts, asked from
+//! recursive servers.
+//!
+//! Called by: whoever has sockets. Nothing here does I/O or reads a clock. A [`Resolver`] is made
+//! once; [`Resolver::lookup`] begins a [`Lookup`], for which its owner
+//! 1. does each [`Lookup::next_action`] until there is none;
+//! 2. ends when there is a [`Lookup::outcome`];
+//! 3. waits for its sockets and for [`Lookup::deadline`], passes what comes to
+//!    [`Lookup::on_datagram`], [`Lookup::on_bytes`], [`Lookup::on_failure`] or
+//!    [`Lookup::on_deadline`], and begins again at 1.
+//!
+//! Addresses come in the order of the answers, IPv6 first; RFC 6724 is for the caller. Limits:
+//! [`limits`]. Decisions: docs/decisions/0065-dns.md.
+
+mod cache;
+mod config;
+mod error;
+mod exchange;
+mod hosts;
+pub mod limits;
+mod lookup;
+mod message;
+mod name;
+mod resolver;
+
+pub use config::{Config, Note, PORT};
+pub use error::LookupError;
+pub use exchange::Send;
+pub use hosts::Hosts;
+pub use lookup::{Action, Families, Lookup};
+pub use message::Kind;
+pub use name::NameError;
+pub use resolver::{Counts, Resolver};
+
+#[cfg(test)]
+mod tests;

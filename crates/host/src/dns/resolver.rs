@@ -1,0 +1,137 @@
+//! [`Resolver`]: what all lookups of a host share: settings, hosts table, cache, what was learnt
+//! about the servers, counters, and the generator of what a forger has to guess.
+//!
+//! Called by: programs and `net`, which start lookups; `lookup.rs`, `exchange.rs`.
+
+use core::net::SocketAddr;
+
+use base::{DropReason, Drops, Instant, KeyedHash};
+
+use super::cache::Cache;
+use super::config::Config;
+use super::hosts::Hosts;
+use super::limits::{SEARCH_MAX, SERVERS_MAX};
+use super::lookup::{Families, Lookup};
+use super::name::DomainName;
+
+/// How often what happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Questions sent by UDP, repetitions included.
+    pub udp_queries: u64,
+    /// Questions sent by TCP.
+    pub tcp_queries: u64,
+    /// Answers accepted.
+    pub answers: u64,
+    /// Questions answered from the cache.
+    pub cache_hits: u64,
+    /// Tries that ended without an answer in time.
+    pub timeouts: u64,
+    /// Answers that did not fit into a datagram.
+    pub truncated: u64,
+    /// Questions repeated without EDNS.
+    pub edns_fallbacks: u64,
+    /// Answers by which a server cannot or will not answer, or that are malformed.
+    pub failures: u64,
+    /// Questions moved to TCP because too many datagrams were no answers to them.
+    pub guessed: u64,
+}
+
+/// A server, and what was learnt about it.
+pub(super) struct Server {
+    pub(super) address: SocketAddr,
+    /// It does not understand EDNS.
+    pub(super) no_edns: bool,
+    /// It answers with the question's letters in another case; shown by TCP.
+    pub(super) changes_case: bool,
+}
+
+/// What the lookups of a host share.
+pub struct Resolver {
+    pub(super) config: Config,
+    pub(super) hosts: Hosts,
+    pub(super) search: Vec<DomainName>,
+    pub(super) servers: Vec<Server>,
+    pub(super) cache: Cache,
+    pub(super) counts: Counts,
+    drops: Drops,
+    secret: KeyedHash,
+    drawn: u64,
+}
+
+impl Resolver {
+    /// A resolver. `secret` must be random: who knows it can forge answers.
+    pub fn new(config: Config, hosts: Hosts, secret: [u64; 2]) -> Resolver {
+        let server = |&address| Server { address, no_edns: false, changes_case: false };
+        let domains = config.search.iter().filter_map(|text| DomainName::parse(text).ok());
+        Resolver {
+            search: domains.take(SEARCH_MAX).collect(),
+            servers: config.servers.iter().take(SERVERS_MAX).map(server).collect(),
+            cache: Cache::new(config.cache_entries),
+            config,
+            hosts,
+            counts: Counts::default(),
+            drops: Drops::default(),
+            secret: KeyedHash::new(secret[0], secret[1]),
+            drawn: 0,
+        }
+    }
+
+    /// Begin to look up the addresses of a host: a name, or an address in text form.
+    pub fn lookup(&mut self, host: &str, families: Families, now: Instant) -> Lookup {
+        Lookup::new(self, host, families, now)
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// How often what happened.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Messages that were dropped, by reason.
+    pub fn drops(&self) -> &Drops {
+        &self.drops
+    }
+
+    /// Answers in the cache.
+    pub fn cached(&self) -> usize {
+        self.cache.len()
+    }
+
+    /// Forget all answers.
+    pub fn clear_cache(&mut self) {
+        self.cache.clear();
+    }
+
+    pub(super) fn drop_message(&mut self, reason: DropReason) {
+        self.drops.count(reason);
+    }
+
+    /// 64 bits that nobody without the secret can predict.
+    pub(super) fn draw(&mut self) -> u64 {
+        self.drawn += 1;
+        self.secret.hash_2_4([self.drawn])
+    }
+
+    /// `name` with each letter in upper or lower case at random: about as many more bits to guess
+    /// as it has letters (draft-vixie-dnsext-dns0x20).
+    pub(super) fn mixed_case(&mut self, name: &DomainName) -> Vec<u8> {
+        let mut wire = name.wire().to_vec();
+        let (mut bits, mut left) = (0, 0);
+        // A length byte is 63 at most and so never a letter.
+        for byte in wire.iter_mut().filter(|byte| byte.is_ascii_lowercase()) {
+            if left == 0 {
+                (bits, left) = (self.draw(), 64);
+            }
+            if bits & 1 == 1 {
+                byte.make_ascii_uppercase();
+            }
+            (bits, left) = (bits >> 1, left - 1);
+        }
+        wire
+    }
+}

@@ -1,0 +1,11 @@
+//! What a host runs beside its stack: protocols by which it learns names and addresses.
+//!
+//! Called by: `net` and programs, which bring the sockets. Nothing here does I/O, reads a clock or
+//! draws a random number: time and secrets are arguments, and what has to be sent is returned.
+
+pub mod dhcp4;
+pub mod dhcp6;
+pub mod dns;
+
+mod names;
+mod random;
