@@ -326,6 +326,10 @@ fn the_port_is_that_of_the_option_the_scope_the_address_or_the_route() {
     let bound = bind(&mut bench, SocketAddr::new(ip("198.51.100.1"), 9));
     bench.stack.udp_send(bound, v4, b"x", NOW).expect("sent");
     assert_eq!(bench.sent().len(), 0, "by the port of its address");
+    let from = ip("198.51.100.1");
+    bench.stack.udp_set_multicast_options(socket, MulticastOptions::default()).expect("open");
+    bench.stack.udp_send_from(socket, from, v4, b"x", NOW).expect("sent");
+    assert_eq!(bench.sent().len(), 0, "by the port of the address that it is from");
     // A membership is of a port.
     bench.stack.udp_join(socket, other, v4.ip()).expect("joined");
     bench.exchange(&datagram(ip("192.0.2.2"), v4.ip(), b"x"), NOW);
