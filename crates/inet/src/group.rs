@@ -1,5 +1,5 @@
-//! Multicast groups as a host has them: which sources of which groups a port receives, and what
-//! routers are told of it by IGMP and MLD.
+//! Multicast groups as a host has them: which sources of which groups a port receives, and what is
+//! reported of it by IGMP and MLD.
 //!
 //! Called by: `stack/groups`. `filter.rs` is what sockets want and how it is merged, `host.rs` the
 //! state machine of one port and IP version, `changes.rs` what is still to be reported of a change,
@@ -38,7 +38,7 @@ pub fn is_all_nodes(group: IpAddr) -> bool {
     }
 }
 
-/// Are routers and switches told of members of this group? Not of all nodes, nor of groups that
+/// Are members of this group reported to routers and switches? Not of all nodes, nor of groups that
 /// stay within a host (scope 1) or have no scope (0).
 /// RFC 3376 5-a, RFC 3810 6-a.
 pub fn is_reported(group: IpAddr) -> bool {

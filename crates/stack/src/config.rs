@@ -15,9 +15,9 @@ pub struct StackConfig {
     pub budget: Budget,
     /// The checksum rung; `None` is the best there is.
     pub ladder: Option<Ladder>,
-    /// Report the solicited-node groups of IPv6 addresses by MLD (RFC 3810 section 6): switches that
-    /// look at reports forward neighbour discovery to nobody else. Off where the wire has neither
-    /// switch nor router.
+    /// Report the solicited-node groups of IPv6 addresses by MLD (RFC 3810 section 6): switches
+    /// that look at reports forward neighbour discovery to nobody else. Off where the wire has
+    /// neither switch nor router.
     pub solicited_node_reports: bool,
 }
 

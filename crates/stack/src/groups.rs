@@ -2,9 +2,9 @@
 //!
 //! Called by: `Stack::poll` when a message is due, `local.rs` for each packet to a group,
 //! `addresses.rs` when addresses change. `membership.rs` is what sockets join, `input.rs` what
-//! arrives, `output.rs` what sockets send to groups. The state machines are `inet::group`. RFC 1112,
-//! RFC 3376, RFC 3810, RFC 4291 section 2.8. Limits: `groups_per_port`, `memberships_per_socket`,
-//! `sources_per_group`, `group_reports_per_second`.
+//! arrives, `output.rs` what sockets send to groups. The state machines are `inet::group`. RFC
+//! 1112, RFC 3376, RFC 3810, RFC 4291 section 2.8. Limits: `groups_per_port`,
+//! `memberships_per_socket`, `sources_per_group`, `group_reports_per_second`.
 
 mod input;
 mod membership;
@@ -178,29 +178,32 @@ pub(crate) fn addresses_changed(stack: &mut Stack, id: PortId) {
 /// Send the messages that are due, as many as a second may have.
 #[cold]
 pub(crate) fn expire(stack: &mut Stack) {
-    let now = stack.core.cx.now;
     let ids: Vec<u16> = stack.groups.ports.keys().copied().collect();
-    'all: for id in ids {
-        for version in [IpVersion::V4, IpVersion::V6] {
-            loop {
-                let Some(groups) = stack.groups.ports.get_mut(&id) else { break };
-                let host = groups.host_mut(version);
-                host.expire(now);
-                if host.next_deadline() > now {
-                    break;
-                }
-                let (limit, core) = (Limit::GroupReportsPerSecond, &mut stack.core);
-                if !stack.groups.reports.admits(limit, now, &mut core.cx.budget) {
-                    let second = Duration::from_secs(1).as_nanos();
-                    let next = (now.as_nanos() / second + 1) * second;
-                    stack.groups.not_before = Instant::from_nanos(next);
-                    break 'all;
-                }
-                report(stack, id, version);
-            }
-        }
-    }
+    let both = |id| [(id, IpVersion::V4), (id, IpVersion::V6)];
+    // Beyond the limit all wait for the next second.
+    let _ = ids.into_iter().flat_map(both).all(|(id, version)| reports(stack, id, version));
     stack.groups.look_ahead();
+}
+
+/// Those of one port and version; `false` at the limit.
+fn reports(stack: &mut Stack, id: u16, version: IpVersion) -> bool {
+    let now = stack.core.cx.now;
+    while let Some(groups) = stack.groups.ports.get_mut(&id) {
+        let host = groups.host_mut(version);
+        host.expire(now);
+        if host.next_deadline() > now {
+            break;
+        }
+        let budget = &mut stack.core.cx.budget;
+        if !stack.groups.reports.admits(Limit::GroupReportsPerSecond, now, budget) {
+            let second = Duration::from_secs(1).as_nanos();
+            let next = (now.as_nanos() / second).saturating_add(1).saturating_mul(second);
+            stack.groups.not_before = Instant::from_nanos(next);
+            return false;
+        }
+        report(stack, id, version);
+    }
+    true
 }
 
 /// Send one message.

@@ -11,9 +11,9 @@
 //!   cannot fail: `[header_len..total_len]` of an IPv4 packet, `[header_len..]` of a TCP segment,
 //!   `[8..length]` of a UDP datagram, `[40..40 + payload_len]` of an IPv6 packet.
 //! - Bytes past those lengths are link padding: cut the slice before parsing the next header.
-//! - `ipv4`, `icmp`, `icmpv6` and `igmp` verify their checksum in `parse`. `tcp` and `udp` do not, because
-//!   the caller may have the sum already (from a device or a fused copy). The caller verifies with
-//!   [`checksum::Ladder`], and must not trust any header field before.
+//! - `ipv4`, `icmp`, `icmpv6` and `igmp` verify their checksum in `parse`. `tcp` and `udp` do not,
+//!   because the caller may have the sum already (from a device or a fused copy). The caller
+//!   verifies with [`checksum::Ladder`], and must not trust any header field before.
 //! - `ipv4::Header::parse` also walks options, so an accepted packet has none that must be refused.
 //!   `tcp::Options::parse` is a separate call, because prediction needs only
 //!   [`tcp::timestamps_only`].

@@ -136,7 +136,6 @@ impl SocketGroups {
 }
 
 impl Groups {
-    /// A socket is bound to a group's address: it shares that and the UDP port with others.
     /// Is any socket bound to a group's address at this UDP port?
     pub(crate) fn has_port(&self, udp_port: u16) -> bool {
         let lowest = IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED);
@@ -144,6 +143,7 @@ impl Groups {
         first.is_some_and(|(&(port, _), _)| port == udp_port)
     }
 
+    /// A socket is bound to a group's address: it shares that and the UDP port with others.
     pub(crate) fn bind(&mut self, handle: UdpHandle, group: IpAddr, udp_port: u16) {
         self.bound.entry((udp_port, group)).or_default().push(handle);
     }

@@ -46,19 +46,20 @@ pub(super) fn egress_port(
     }
 }
 
-/// Send a datagram to a group.
+/// Send a datagram to a group, from `local` if it is given.
 ///
 /// # Errors
 /// As [`Stack::udp_send`].
 pub(crate) fn send(
     stack: &mut Stack,
     handle: UdpHandle,
+    local: Option<IpAddr>,
     remote: SocketAddr,
     payload: &[u8],
 ) -> Result<(), UdpError> {
     let sender = stack.udp.sender(handle).ok_or(UdpError::Closed)?;
     let options = stack.udp_multicast_options(handle);
-    let bound = sender.ip.filter(|ip| !ip.is_multicast());
+    let bound = local.or(sender.ip.filter(|ip| !ip.is_multicast()));
     let id = egress_port(stack, options, bound, remote).map_err(UdpError::Unsendable)?;
     let no_port = UdpError::Unsendable(DropReason::TxNoPort);
     let port = stack.ports.get_mut(id.0).ok_or(no_port)?;

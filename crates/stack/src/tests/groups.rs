@@ -1,5 +1,5 @@
-//! Multicast over whole stacks: what is received, what is sent, and what routers are told. RFC 1112,
-//! RFC 3376, RFC 3810, RFC 3678. `messages.rs` has the queries.
+//! Multicast over whole stacks: what is received, what is sent, and what routers are told. RFC
+//! 1112, RFC 3376, RFC 3810, RFC 3678. `messages.rs` has the queries.
 
 mod messages;
 
@@ -85,7 +85,7 @@ pub(super) fn records(frame: &[u8]) -> Vec<(RecordKind, IpAddr, Vec<IpAddr>)> {
     records.iter().map(|r| (r.kind, r.group, r.sources.iter().collect())).collect()
 }
 
-/// RFC 1112 7.2-b, 7.1-a, 7.1-b.
+/// RFC 1112 7.2-b, 7.2-d, 7.1-a, 7.1-b.
 #[test]
 fn a_group_that_nobody_joined_is_not_received() {
     for version in BOTH {
@@ -98,11 +98,14 @@ fn a_group_that_nobody_joined_is_not_received() {
         assert_eq!(bench.stack.udp_join(socket, PORT, group), Ok(()));
         assert_eq!(bench.stack.udp_join(socket, PORT, group), Err(GroupError::AlreadyMember));
         bench.exchange(&frame, NOW);
-        let datagram = bench.stack.udp_receive(socket).expect("delivered");
-        assert_eq!(datagram.to, SocketAddr::new(group, 9));
-        assert_eq!(datagram.from, SocketAddr::new(theirs, 7));
-        assert_eq!(datagram.payload.as_slice(), b"hello");
-        bench.stack.give_back(datagram.payload);
+        let heard = bench.stack.udp_receive(socket).expect("delivered");
+        assert_eq!(heard.to, SocketAddr::new(group, 9));
+        assert_eq!(heard.from, SocketAddr::new(theirs, 7));
+        assert_eq!(heard.payload.as_slice(), b"hello");
+        bench.stack.give_back(heard.payload);
+        let all_nodes = ip(if version == IpVersion::V4 { "224.0.0.1" } else { "ff02::1" });
+        bench.exchange(&datagram(all_nodes, group, b"from a group"), NOW);
+        assert_eq!(drops(&bench, DropReason::IpMartianSource), 1);
         assert_eq!(bench.stack.udp_leave(socket, PORT, group), Ok(()));
         assert_eq!(bench.stack.udp_leave(socket, PORT, group), Err(GroupError::NotAMember));
         bench.exchange(&frame, NOW);
@@ -323,6 +326,10 @@ fn the_port_is_that_of_the_option_the_scope_the_address_or_the_route() {
     let bound = bind(&mut bench, SocketAddr::new(ip("198.51.100.1"), 9));
     bench.stack.udp_send(bound, v4, b"x", NOW).expect("sent");
     assert_eq!(bench.sent().len(), 0, "by the port of its address");
+    let from = ip("198.51.100.1");
+    bench.stack.udp_set_multicast_options(socket, MulticastOptions::default()).expect("open");
+    bench.stack.udp_send_from(socket, from, v4, b"x", NOW).expect("sent");
+    assert_eq!(bench.sent().len(), 0, "by the port of the address that it is from");
     // A membership is of a port.
     bench.stack.udp_join(socket, other, v4.ip()).expect("joined");
     bench.exchange(&datagram(ip("192.0.2.2"), v4.ip(), b"x"), NOW);
@@ -368,6 +375,7 @@ fn groups_sources_and_memberships_are_limited() {
     let gone = stack.udp_join(UdpHandle::default(), PORT, group(1));
     assert_eq!(gone, Err(GroupError::Closed));
     assert_eq!(stack.udp_join(a, PORT, ip("192.0.2.9")), Err(GroupError::NotAGroup));
-    assert!(full.expect_err("full").to_string().contains("sources_per_group"));
+    let text = GroupError::LimitReached(Limit::SourcesPerGroup).to_string();
+    assert!(text.contains("sources_per_group"), "{text}");
     assert_eq!(bench.stack.budget().hits(Limit::GroupsPerPort), 1);
 }

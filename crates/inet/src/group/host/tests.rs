@@ -208,7 +208,7 @@ fn queries_about_sources_are_answered_for_those() {
     let both = record("IsInclude", group, &[a, b]);
     assert_eq!(answer(Filter::include([s, t, u]), &[&[a], &[b]]), [both], "added up");
     let whole = record("IsInclude", group, &[a, b]);
-    assert_eq!(answer(Filter::include([s, t]), &[&[a], &[]]), [whole.clone()], "all win");
+    assert_eq!(answer(Filter::include([s, t]), &[&[a], &[]]), vec![whole.clone()], "all win");
     assert_eq!(answer(Filter::include([s, t]), &[&[], &[a]]), [whole], "in either order");
 }
 

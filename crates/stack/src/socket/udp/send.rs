@@ -127,6 +127,7 @@ impl Stack {
     ) -> Result<(), UdpError> {
         self.core.set_now(now);
         let bound = self.udp.get(handle).ok_or(UdpError::Closed)?.local.0;
+        let bound = bound.filter(|ip| !ip.is_multicast());
         if bound.is_some_and(|ip| ip != local) || !self.has_address(local) {
             return Err(UdpError::NoAddress);
         }
@@ -184,7 +185,7 @@ impl Stack {
         payload: &[u8],
     ) -> Result<(), UdpError> {
         if remote.ip().is_multicast() {
-            return groups::send(self, handle, remote, payload);
+            return groups::send(self, handle, local, remote, payload);
         }
         self.udp_flow_to(handle, local, remote)?;
         send(self, handle, payload, None)
