@@ -82,6 +82,7 @@ limits! {
     AdvertisementsPerSecond "advertisements_per_second" 1_000
         "ARP replies and neighbour advertisements sent in a second";
     Neighbours "neighbours" 4_096 "neighbour entries";
+    NeighbourMtus "neighbour_mtus" 4_096 "neighbours whose MTU was set";
     Addresses "addresses" 64 "addresses of a port";
     OtherBroadcasters "other_broadcasters" 16
         "neighbours that broadcast to another address and are remembered; the oldest is evicted";
@@ -105,10 +106,13 @@ limits! {
         "sources in the filter of a multicast group; a port whose sockets name more asks for all";
     GroupReportsPerSecond "group_reports_per_second" 100
         "IGMP and MLD messages sent in a second; more are sent later";
-    IcmpErrorsPerSecond "icmp_errors_per_second" 1_000 "ICMP errors sent in a second";
+    IcmpErrorsPerSecond "icmp_errors_per_second" 1_000
+        "ICMP errors sent in a second; the bound is random between half of it and all";
+    IcmpErrorsPerDestination "icmp_errors_per_destination" 100
+        "ICMP errors sent in a second to one host, an IPv6 network of 64 bits being one";
     EchoRepliesPerSecond "echo_replies_per_second" 1_000 "ICMP echo replies sent in a second";
     PathChangesPerSecond "path_changes_per_second" 1_000
-        "path MTU reports processed in a second";
+        "path MTU reports and redirects processed in a second";
     PathMtus "path_mtus" 4_096 "destinations whose path MTU is remembered; the oldest is evicted";
     PingSockets "ping_sockets" 64 "echo sockets";
     PingReplies "ping_replies" 256 "echo replies waiting in one echo socket";

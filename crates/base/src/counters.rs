@@ -109,6 +109,8 @@ counters! {
     RouterSolicitations "router_solicitations" "router solicitations sent";
     RouterAdvertisements "router_advertisements" "router advertisements received and used";
     Redirects "redirects" "redirects received and followed";
+    AddressProbes "address_probes" "ARP probes sent for addresses of ours (RFC 5227)";
+    AddressConflicts "address_conflicts" "times another host used or wanted an address of ours";
     NeighbourFailures "neighbour_failures" "neighbours that did not answer, or were evicted";
     PathMtuLowered "path_mtu_lowered" "connections whose segment size was lowered to the path MTU";
     PathMtuDoubted "path_mtu_doubted"

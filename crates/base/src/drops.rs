@@ -104,7 +104,7 @@ drop_reasons! {
     IcmpMalformed "icmp_malformed" "ICMP message short or with a wrong checksum";
     IcmpUnhandled "icmp_unhandled" "ICMP type that is not handled";
     IcmpRateLimited "icmp_rate_limited"
-        "echo request or path MTU report beyond its rate limit";
+        "echo request, path MTU report or redirect beyond its rate limit";
     IcmpErrorNoMatch "icmp_error_no_match" "ICMP error that quotes no packet of ours";
     IcmpErrorOutOfWindow "icmp_error_out_of_window"
         "ICMP error about a TCP segment that is not in flight (RFC 5927)";

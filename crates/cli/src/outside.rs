@@ -22,7 +22,7 @@ use wirespeed::device::tap::{Config, Setup, Tap, TapError};
 use wirespeed::device::xdp::{self, XdpSocket};
 use wirespeed::device::{vlan, vm};
 use wirespeed::{
-    Armed, Cidr, Device, Duration, Instant, IpVersion, LinkKind, MacAddr, PortConfig, PortId,
+    Armed, Cidr, Device, Duration, Instant, IpVersion, LinkKind, MacAddr, Mtu, PortConfig, PortId,
     Route, Stack, StackConfig, Switches,
 };
 
@@ -60,6 +60,10 @@ pub(crate) struct Args {
     /// Gateway to other networks, one a version of IP
     #[arg(long, value_name = "GATEWAY", requires = "dev")]
     pub(crate) via: Vec<IpAddr>,
+    /// The largest packet to send to a neighbour whose MTU is not the device's, as 192.0.2.9=1500;
+    /// repeatable
+    #[arg(long, value_name = "ADDRESS=BYTES", requires = "dev", hide_short_help = true)]
+    pub(crate) neigh_mtu: Vec<NeighbourMtu>,
     /// How often the device wakes us: a level, 0 for each frame to 5 for the fewest wake-ups,
     /// adaptive, or poll [default: 0]
     #[arg(long, value_name = "0-5|adaptive|poll", requires = "dev", hide_short_help = true)]
@@ -108,6 +112,25 @@ impl FromStr for Dev {
             return Err("the device needs a name behind the colon, as in tap:ws0");
         }
         Ok(Dev { kind, name: name.to_owned() })
+    }
+}
+
+/// The MTU of a neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NeighbourMtu {
+    ip: IpAddr,
+    mtu: Mtu,
+}
+
+impl FromStr for NeighbourMtu {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<NeighbourMtu, Self::Err> {
+        let (ip, mtu) = text.split_once('=').ok_or("give ADDRESS=BYTES, as 192.0.2.9=1500")?;
+        let ip = ip.parse().map_err(|_| "before = there has to be an address, as 192.0.2.9")?;
+        let mtu = mtu.parse().ok().and_then(Mtu::new);
+        let mtu = mtu.ok_or("an MTU is a number of bytes from 68 to 65535")?;
+        Ok(NeighbourMtu { ip, mtu })
     }
 }
 
@@ -275,6 +298,10 @@ impl Outside {
         let port = stack.add_port(device, PortConfig { mac, addresses: args.fixed().collect() });
         if let Some(mitigation) = args.mitigation {
             stack.set_mitigation(port, mitigation).map_err(|why| Usage(why.to_string()))?;
+        }
+        for &NeighbourMtu { ip, mtu } in &args.neigh_mtu {
+            let set = stack.set_neighbour_mtu(port, ip, Some(mtu));
+            set.map_err(|why| Usage(format!("--neigh-mtu {ip}: {why}")))?;
         }
         for &gateway in &args.via {
             stack.add_route(Route::new(everywhere(gateway), Some(gateway), port.0));
@@ -456,6 +483,7 @@ mod tests {
             dev: Some(Dev { kind: Kind::Tap(LinkKind::Ethernet), name: "ws0".to_owned() }),
             addr: addr.iter().map(|a| a.parse().expect("a network, or auto")).collect(),
             vlan: None,
+            neigh_mtu: Vec::new(),
             mitigation: None,
             via: via.iter().map(|a| a.parse().expect("an address")).collect(),
         }
@@ -471,6 +499,19 @@ mod tests {
         assert_eq!((dev.kind, dev.name.as_str()), (Kind::Packet, "eth0"));
         for bad in ["", "tap", "tap:", "eth:0", "ws0"] {
             assert!(bad.parse::<Dev>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_neighbours_mtu_has_an_address_and_a_size() {
+        let given: NeighbourMtu = "192.0.2.9=1500".parse().expect("both");
+        assert_eq!((given.ip.to_string(), given.mtu), ("192.0.2.9".to_owned(), Mtu::ETHERNET));
+        assert!("2001:db8::1=65535".parse::<NeighbourMtu>().is_ok());
+        for bad in ["", "=", "192.0.2.9", "192.0.2.9=", "=1500", "x=1500", "192.0.2.9=67"] {
+            assert!(bad.parse::<NeighbourMtu>().is_err(), "{bad}");
+        }
+        for bad in ["192.0.2.9=65536", "192.0.2.9=1500=1", "192.0.2.9=-1", "192.0.2.9=1500 "] {
+            assert!(bad.parse::<NeighbourMtu>().is_err(), "{bad}");
         }
     }
 

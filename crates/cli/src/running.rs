@@ -24,7 +24,11 @@ pub(crate) enum Section {
     Ports,
     Connections,
     Sockets,
+    #[value(alias = "addr")]
+    Addresses,
+    #[value(alias = "neigh")]
     Neighbours,
+    #[value(alias = "route")]
     Routes,
     Groups,
     Frag,

@@ -70,6 +70,11 @@ pub enum Message {
     },
     /// An error; the packet is quoted behind the first [`HEADER_LEN`] bytes.
     Error(ErrorKind),
+    /// A gateway names a better first hop for the destination of the packet that it quotes.
+    Redirect {
+        /// That first hop.
+        gateway: IpAddr,
+    },
 }
 
 /// The part of a packet that an error message quotes.
@@ -92,8 +97,9 @@ pub struct Quoted<'a> {
 ///
 /// # Errors
 /// [`DropReason::IcmpMalformed`] if it is short or its checksum is wrong,
-/// [`DropReason::IcmpUnhandled`] for messages that a host does not handle: redirects, source quench
-/// (RFC 6633), timestamps, router messages, and messages to a group address.
+/// [`DropReason::IcmpUnhandled`] for messages that a host does not handle: source quench (RFC
+/// 6633), timestamps, information and address mask messages (RFC 6918), router messages, and
+/// messages to a group address.
 pub fn icmp_input<A: Addrs>(ip: &Ip<A>, message: &[u8]) -> Result<Message, DropReason> {
     let message = match (ip.src(), ip.dst()) {
         (IpAddr::V6(src), IpAddr::V6(dst)) => from_v6(&v6::Header::parse(message, src, dst)?),
@@ -127,7 +133,10 @@ fn from_v4(header: &v4::Header) -> Option<Message> {
         v4::Header::TimeExceeded { .. } | v4::Header::ParameterProblem { .. } => {
             Message::Error(ErrorKind::Transient)
         }
+        // RFC 1122 3.2.2.2-b: one for a network holds for the host alone.
+        v4::Header::Redirect { gateway, .. } => Message::Redirect { gateway: gateway.into() },
         // RFC 9293 MUST-55.
+        // RFC 1122 3.2.2-a, 3.2.2.9-a.
         v4::Header::Other { .. } => return None,
     })
 }
@@ -261,7 +270,7 @@ pub enum Report {
     Unreachable(Unreachable),
     /// The other fragments of its datagram did not come in time.
     ReassemblyTime,
-    /// The fragment is wrong; over IPv6 alone.
+    /// A field of the packet is wrong.
     Problem(Problem),
     /// A router: the packet had no hop left.
     HopLimit,

@@ -4,6 +4,7 @@
 //! Called by: `stack/rx.rs` and `stack/tx.rs`. This crate has no connections, devices or clock.
 //! RFC 791, 8200, 792, 4443, 768, 826, 3376, 3810, 4861, 1122.
 
+pub mod acd;
 pub mod address;
 pub mod dad;
 pub mod dplpmtud;

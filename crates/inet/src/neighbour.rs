@@ -9,7 +9,7 @@ mod table;
 use core::net::IpAddr;
 use std::collections::VecDeque;
 
-use base::{Duration, MacAddr};
+use base::{Duration, Instant, MacAddr};
 use mbuf::Mbuf;
 
 pub use table::Neighbours;
@@ -43,6 +43,35 @@ pub enum State {
     Delay,
     /// Being verified by unicast solicitations to the known link address.
     Probe,
+}
+
+impl State {
+    /// The name in output, as `ip neighbour` has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            State::Static => "PERMANENT",
+            State::Incomplete => "INCOMPLETE",
+            State::Reachable => "REACHABLE",
+            State::Stale => "STALE",
+            State::Delay => "DELAY",
+            State::Probe => "PROBE",
+        }
+    }
+}
+
+/// An entry as it is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The port that the neighbour is on.
+    pub port: u16,
+    /// Its IP address.
+    pub ip: IpAddr,
+    /// Its link address, once that is known.
+    pub mac: Option<MacAddr>,
+    /// The state of the entry.
+    pub state: State,
+    /// When a solicited reply confirmed it last.
+    pub confirmed_at: Option<Instant>,
 }
 
 /// How a packet advertised a neighbour's link address.

@@ -148,6 +148,7 @@ impl Routes {
         self.remove(|r| r.port == port);
     }
 
+    /// RFC 1122 3.3.1.1-a.
     /// The next hop for a packet to `dst` in `table`; `None` if there is no route. Source, owner
     /// and mark are ignored: there are no policy rules yet.
     pub fn lookup(

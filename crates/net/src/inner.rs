@@ -234,7 +234,7 @@ impl Inner {
                     }
                 }
                 // Echo sockets belong to the polled API.
-                Event::Ping(_) | Event::OtherBroadcast(_) => {}
+                Event::Ping(_) | Event::OtherBroadcast(_) | Event::Address(_) => {}
             }
         }
         if !self.room.is_empty() && (self.stack.found_room() || !self.stack.is_pushed_back()) {

@@ -14,7 +14,7 @@ use inet::{Address, AddressState, NextHop, Route, RouteOrigin};
 
 use crate::local::LocalAddrs;
 use crate::port::Port;
-use crate::{PortId, Stack, autoconf, groups, tx};
+use crate::{PortId, Stack, acd, autoconf, groups, tx};
 
 /// Why an address was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +120,9 @@ pub(crate) fn source(stack: &Stack, remote: SocketAddr, owner: &Owner) -> Result
 pub(crate) fn expire(stack: &mut Stack) {
     autoconf::expire(stack);
     let now = stack.core.cx.now;
+    if stack.acd.next_deadline() <= now {
+        acd::expire(stack);
+    }
     let mut gone = Vec::new();
     for port in stack.ports.iter_mut() {
         for address in &mut port.addresses {
@@ -146,7 +149,8 @@ fn look_ahead(stack: &mut Stack) {
         _ => a.valid_until,
     };
     let addresses = stack.ports.iter().flat_map(|port| port.addresses.iter().map(next));
-    let first = addresses.min().unwrap_or(Instant::NEVER).min(stack.autoconf.next_deadline());
+    let first = addresses.min().unwrap_or(Instant::NEVER);
+    let first = first.min(stack.autoconf.next_deadline()).min(stack.acd.next_deadline());
     stack.lifetimes.deadline = first.min(stack.routes.next_deadline());
 }
 
@@ -160,10 +164,10 @@ impl Port {
 
 impl Stack {
     /// Add an address to a port, or change the one that is there; its network becomes a route. A
-    /// tentative one is not used before it is added again as preferred. The stack does that for
-    /// IPv6: it checks the address for duplicates (RFC 4862 section 5.4), which takes up to two
-    /// seconds and ends with [`AddressState::Preferred`] or [`AddressState::Duplicated`]. On a port
-    /// without link addresses there is nobody to ask, and the address is preferred at once.
+    /// tentative one is not used before it is preferred: the stack asks whether another host has
+    /// it, for up to two seconds for IPv6 (RFC 4862 section 5.4) and seven for IPv4 (RFC 5227),
+    /// and then it is [`AddressState::Preferred`] or [`AddressState::Duplicated`]. On a port
+    /// without link addresses there is nobody to ask.
     ///
     /// # Errors
     /// [`AddressError`].
@@ -203,6 +207,7 @@ impl Stack {
             self.routes.add(route);
         }
         groups::addresses_changed(self, id);
+        acd::added(self, id, &address);
         self.addresses_changed();
         Ok(())
     }
@@ -215,6 +220,7 @@ impl Stack {
         let network = port.addresses.remove(at).cidr.network();
         self.autoconf.dad.forget((id.0, ip));
         port.refresh_local();
+        acd::removed(self, id, ip);
         self.forget_network(id, network);
         groups::addresses_changed(self, id);
         self.fail_connections_from(id, ip);

@@ -6,13 +6,16 @@
 use core::fmt;
 use std::sync::Arc;
 
-use base::{Counter, DropReason, IpVersion, Mss, Mtu};
+use base::{Counter, DropReason, IpVersion, Mss, Owner};
 use device::Device;
 use inet::{Route, RouteOrigin};
 use tcp::{path, usrreq};
 
 use crate::socket::passive;
-use crate::{MitigationError, PortConfig, PortId, Stack, TcpHandle, groups, port, resolve, tx};
+use crate::{
+    MitigationError, PortConfig, PortId, Stack, TcpHandle, addresses, groups, mtu, port, resolve,
+    tx,
+};
 
 /// Why a port keeps the device that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +64,8 @@ impl Stack {
         let device = self.ports.remove(id)?;
         self.routes.forget_port(id.0);
         self.groups.forget_port(id.0);
+        self.neighbour_mtus.forget_port(id.0);
+        self.acd.forget_port(id.0);
         self.neighbours.forget_port(id.0);
         self.autoconf.forget_port(id);
         self.frags.forget_port(id.0, &mut self.core.drops);
@@ -102,7 +107,10 @@ impl Stack {
         self.forget_waiting(id);
         let old = self.ports.replace(id, device, &mut self.core.cx.pool);
         if narrower {
-            self.narrow_connections(id, limits.mtu);
+            self.narrow_connections(id);
+        } else {
+            // Those that an earlier device narrowed.
+            self.path_mtus.note_change();
         }
         // What the old device pushed back has its turn at once.
         tx::resume_blocked(self);
@@ -188,7 +196,7 @@ impl Stack {
     /// A port's frames are smaller from now on. Segments in flight that would not fit any more are
     /// sent again in parts, as for a path that turned out to be narrower.
     #[cold]
-    fn narrow_connections(&mut self, id: PortId, mtu: Mtu) {
+    fn narrow_connections(&mut self, id: PortId) {
         let why = "its port's new device takes smaller frames than were being agreed: try again";
         for handle in self.connections.of_port(id.0) {
             let Some(pcb) = self.connections.get_mut(handle) else { continue };
@@ -197,8 +205,17 @@ impl Stack {
                 self.fail_connection(handle);
                 continue;
             }
-            let mss = Mss::for_mtu(mtu, IpVersion::of(&pcb.key.remote().ip()));
-            if path::narrower_link(&mut pcb.tcb, mss, self.core.cx.now) {
+            let remote = pcb.key.remote();
+            let (src, version) = (pcb.key.local().ip(), IpVersion::of(&remote.ip()));
+            let remote = resolve::scoped(remote, id.0);
+            let hop = addresses::next_hop(self, Some(src), remote, &Owner::program()).ok();
+            let hop = hop.filter(|hop| hop.port == id.0);
+            let link = hop.and_then(|hop| mtu::of_hop(self, &hop));
+            // Without a route there is the port.
+            let link = link.or_else(|| Some(self.ports.get(id.0)?.limits.mtu));
+            let Some((mtu, pcb)) = link.zip(self.connections.get_mut(handle)) else { continue };
+            let mss = Mss::for_mtu(mtu, version);
+            if path::link_carries(&mut pcb.tcb, mss, self.core.cx.now) {
                 self.core.cx.counters.add(Counter::PathMtuLowered, 1);
             }
             self.connections.mark_dirty(handle);

@@ -18,4 +18,7 @@ pub enum Event {
     /// A neighbour at this port broadcasts to another address than the port does: see
     /// [`crate::Stack::other_broadcasters`]. Once a minute at most, for all ports.
     OtherBroadcast(PortId),
+    /// The state of one of a port's addresses changed by itself: a tentative one is ours, or
+    /// another host has it. [`crate::Stack::addresses`] says what they are now.
+    Address(PortId),
 }

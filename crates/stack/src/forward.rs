@@ -17,7 +17,7 @@ use mbuf::{Flags, Mbuf};
 use tcp::Fate;
 use wire::ether;
 
-use crate::{Stack, icmp, resolve, rx, tx};
+use crate::{Stack, icmp, mtu, resolve, rx, tx};
 
 /// What a stack forwards.
 #[derive(Clone, Copy, Debug, Default)]
@@ -120,7 +120,7 @@ fn forward(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
     if port.gone {
         return Err(DropReason::DeviceLinkDown);
     }
-    let mtu = port.limits.mtu;
+    let mtu = mtu::of_hop(stack, &hop).ok_or(DropReason::TxNoPort)?;
     if transit.len > mtu.bytes() && !transit.may_fragment {
         report(stack, &m, packet, &transit, Report::TooBig(mtu.bytes()));
         return Err(DropReason::IpTooBig);

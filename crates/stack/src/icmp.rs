@@ -9,6 +9,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use base::{Counter, DropReason, IpVersion, Limit, Mss, Mtu, Owner, SeqNumber};
 use inet::flow::Addrs;
+use inet::frag::Problem;
 use inet::icmp::{self, ErrorKind, Message, Quoted, Report, Unreachable};
 use inet::ip_input::is_martian_source;
 use inet::{FlowKey, Ip};
@@ -17,8 +18,9 @@ use tcp::Fate;
 use tcp::path;
 use wire::{ipv4, ipv6};
 
+use crate::port::Port;
 use crate::socket::{passive, ping, udp};
-use crate::{IpSettings, Stack, resolve};
+use crate::{IpSettings, Stack, redirect, resolve};
 
 /// Who reports an error.
 #[derive(Clone, Copy)]
@@ -37,20 +39,30 @@ pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: Mbuf) -> Fate {
     match icmp::icmp_input(ip, m.as_slice())? {
         Message::EchoRequest => crate::tx::echo_reply(stack, ip, &m),
         Message::EchoReply { id, seq } => ping::reply(stack, ip, (id, seq), m),
+        Message::Redirect { gateway } => {
+            let quoted = quoted_of_ours(stack, ip, &m)?;
+            redirect::input(stack, (m.in_port(), ip.src()), gateway, &quoted)
+        }
         Message::Error(reported) => {
-            let packet = m.as_slice().get(icmp::HEADER_LEN..).unwrap_or_default();
-            let quoted = icmp::quoted(packet, IpVersion::of(&ip.src()))?;
-            let sent_by_us =
-                stack.ports.get(m.in_port()).is_some_and(|p| p.local.is_ours(quoted.src));
-            if !sent_by_us {
-                return Err(DropReason::IcmpErrorNoMatch);
-            }
+            let quoted = quoted_of_ours(stack, ip, &m)?;
             let icmp = m.as_slice().first_chunk().map(|&[kind, code]| (kind, code));
             error_about(stack, &quoted, reported, Source { from: ip.src(), icmp })?;
             stack.core.cx.counters.add(Counter::IcmpErrorsIn, 1);
             Ok(())
         }
     }
+}
+
+/// The packet that the message `m` quotes, if it is from an address of the port that `m` came by.
+fn quoted_of_ours<'m, A: Addrs>(
+    stack: &Stack,
+    ip: &Ip<A>,
+    m: &'m Mbuf,
+) -> Result<Quoted<'m>, DropReason> {
+    let packet = m.as_slice().get(icmp::HEADER_LEN..).unwrap_or_default();
+    let quoted = icmp::quoted(packet, IpVersion::of(&ip.src()))?;
+    let sent_by_us = stack.ports.get(m.in_port()).is_some_and(|p| p.local.is_ours(quoted.src));
+    if sent_by_us { Ok(quoted) } else { Err(DropReason::IcmpErrorNoMatch) }
 }
 
 /// The next hop of a packet of ours does not answer: notify its sender, if it was not TCP, whose
@@ -70,6 +82,7 @@ pub(crate) fn host_unreachable(stack: &mut Stack, packet: &[u8]) {
     }
 }
 
+/// RFC 1122 3.2.2.1-b.
 fn error_about(
     stack: &mut Stack,
     quoted: &Quoted<'_>,
@@ -148,6 +161,7 @@ fn tcp_error(why: Unreachable) -> tcp::Error {
 /// Send port or protocol unreachable to the sender of a packet, whole in `m` from `at` on. The
 /// packet's own drop has been named by who calls this.
 /// RFC 4443 3.1-a, RFC 8200 4-a.
+/// RFC 1122 3.2.2.1-a.
 #[cold]
 pub(crate) fn refuse<A: Addrs>(
     stack: &mut Stack,
@@ -161,10 +175,35 @@ pub(crate) fn refuse<A: Addrs>(
     report(stack, m, packet, (ip.dst(), ip.src()), Report::Unreachable(why));
 }
 
+/// An IPv4 packet, at `at` in `m`, has malformed options: point its sender at the first of them. No
+/// error is sent about ICMP, which may be an error itself, nor about later fragments.
+/// RFC 1122 3.2.2.5-a.
+#[cold]
+pub(crate) fn malformed_options(stack: &mut Stack, m: &Mbuf, at: usize) {
+    let packet = m.as_slice().get(at..).unwrap_or_default();
+    let (Some(pointer), Ok(h)) =
+        (ipv4::malformed_option(packet), ipv4::Header::parse_quoted(packet))
+    else {
+        return;
+    };
+    let (src, dst) = (IpAddr::V4(h.src), IpAddr::V4(h.dst));
+    let for_us = |port: &Port| port.local.is_ours(dst) && port.local.may_send(src);
+    if h.protocol == ipv4::ICMP
+        || h.fragment_offset != 0
+        || !stack.ports.get(m.in_port()).is_some_and(for_us)
+    {
+        return;
+    }
+    let packet = packet.get(..usize::from(h.total_len)).unwrap_or(packet);
+    let problem = Problem { code: 0, pointer: pointer as u32 };
+    report(stack, m, packet, (dst, src), Report::Problem(problem));
+}
+
 /// Send an error about `packet`, which came in `m`, from its destination to its source; within the
 /// rate limit, and never in answer to a group, an error, or who cannot be a host (RFC 1122 section
 /// 3.2.2, RFC 4443 section 2.4(e)).
 /// RFC 4443 2.4-e.
+/// RFC 1122 3.2.2-b, 3.2.2-c.
 #[cold]
 pub(crate) fn report(
     stack: &mut Stack,
@@ -194,7 +233,7 @@ pub(crate) fn report_from(
         return;
     }
     let core = &mut stack.core;
-    if !stack.icmp_errors.admits(Limit::IcmpErrorsPerSecond, core.cx.now, &mut core.cx.budget) {
+    if !stack.icmp_errors.admits(dst, core) {
         return;
     }
     let version = IpVersion::of(&src);

@@ -9,12 +9,14 @@
 //! Published (copied into each shard when it changes, never locked): routes, neighbours,
 //! switches, limits. Today there is one shard and its owner sets them directly.
 
+mod acd;
 mod addresses;
 mod autoconf;
 mod broadcast;
 mod change;
 mod config;
 mod connections;
+mod error_limit;
 mod event;
 mod extension;
 mod flow_cache;
@@ -28,12 +30,14 @@ mod idle;
 #[cfg(feature = "internals")]
 pub mod internals;
 mod local;
+mod mtu;
 mod nd;
 mod no_connection;
 mod pace;
 pub mod pair;
 mod path_mtu;
 mod port;
+mod redirect;
 mod release;
 mod resolve;
 mod rx;
@@ -60,6 +64,7 @@ pub use inet::router::Router;
 pub use inet::slaac::Identifiers;
 pub use inet::{Route, RouteOrigin};
 pub use local::BroadcastForm;
+pub use mtu::MtuError;
 pub use pace::{GAP_MAX, GapError};
 pub use port::PortId;
 pub use socket::fast_open::FastConnect;
@@ -139,6 +144,7 @@ pub struct Stack {
     pub(crate) routes: Routes,
     pub(crate) lifetimes: addresses::Lifetimes,
     pub(crate) autoconf: autoconf::Autoconf,
+    pub(crate) acd: acd::Acd,
     pub(crate) neighbours: Neighbours,
     pub(crate) resolving: resolve::Resolving,
     pub(crate) forwarding: forward::Forwarding,
@@ -152,10 +158,11 @@ pub struct Stack {
     pub(crate) pace: pace::Pace,
     pub(crate) ready: VecDeque<Event>,
     pub(crate) resets: PerSecond,
-    pub(crate) icmp_errors: PerSecond,
+    pub(crate) icmp_errors: error_limit::ErrorLimit,
     pub(crate) echo_replies: PerSecond,
     pub(crate) path_changes: PerSecond,
     pub(crate) path_mtus: path_mtu::PathMtus,
+    pub(crate) neighbour_mtus: mtu::NeighbourMtus,
     /// So long may ACKs bring back cookies.
     pub(crate) cookies_until: Instant,
     pub(crate) repeated: socket::repeated::Repeated,
@@ -203,6 +210,7 @@ impl Stack {
             routes: Routes::default(),
             lifetimes: addresses::Lifetimes::default(),
             autoconf: autoconf::Autoconf::default(),
+            acd: acd::Acd::default(),
             neighbours: Neighbours::default(),
             resolving: resolve::Resolving::default(),
             forwarding: forward::Forwarding::default(),
@@ -216,10 +224,11 @@ impl Stack {
             pace: pace::Pace::default(),
             ready: VecDeque::new(),
             resets: PerSecond::default(),
-            icmp_errors: PerSecond::default(),
+            icmp_errors: error_limit::ErrorLimit::default(),
             echo_replies: PerSecond::default(),
             path_changes: PerSecond::default(),
             path_mtus: path_mtu::PathMtus::default(),
+            neighbour_mtus: mtu::NeighbourMtus::default(),
             cookies_until: socket::cookies::NO_COOKIES,
             repeated: socket::repeated::Repeated::default(),
             is_overrun: false,

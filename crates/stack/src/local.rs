@@ -171,6 +171,7 @@ impl LocalAddrs {
 
 /// Is a packet addressed to this host, by an address that a host can have?
 /// RFC 9293 MUST-63.
+/// RFC 1122 3.2.1.3-a, 3.2.1.3-b.
 pub(crate) fn for_us<A: Addrs>(stack: &Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     match stack.ports.get(m.in_port()) {
         Some(port) if !port.local.may_send(ip.src()) => Err(DropReason::IpMartianSource),

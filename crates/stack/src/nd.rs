@@ -103,7 +103,7 @@ fn advertise(stack: &mut Stack, port_id: u16, ours: Ipv6Addr, heard: &nd::Heard)
     let dst = IpAddr::V6(to);
     let known = heard.news.map(|(_, mac, _)| mac).or_else(|| group_mac(dst));
     let port = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
-    let (link, own) = (port.limits.link, port.mac);
+    let (link, own, mtu) = (port.limits.link, port.mac, port.limits.mtu);
     let mut bytes = [0; wire::nd::LEN_MAX];
     let len = nd::advertisement(&mut bytes, own, to, ours).unwrap_or(0);
     if let Some(mac) = known {
@@ -116,7 +116,7 @@ fn advertise(stack: &mut Stack, port_id: u16, ours: Ipv6Addr, heard: &nd::Heard)
     let m = stack.core.cx.pool.copy_of(&bytes[..len]).ok_or(DropReason::MbufExhausted)?;
     let is_complete = mac.is_some();
     let egress =
-        Egress { port: port_id, neighbour: dst, template, is_complete, is_broadcast: false };
+        Egress { port: port_id, neighbour: dst, mtu, template, is_complete, is_broadcast: false };
     resolve::send(stack, &egress, m)
 }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use core::net::{IpAddr, SocketAddr};
 
-use base::{Counter, DropReason, Limit, LinkKind, MacAddr, PerSecond};
+use base::{Counter, DropReason, IpVersion, Limit, LinkKind, MacAddr, Mss, Mtu, PerSecond};
 use inet::ip_output::Fields;
 use inet::neighbour::{Action, Advertisement, Found, Key, group_mac};
 use inet::select::is_link_scoped;
@@ -22,7 +22,10 @@ use wire::{arp, ether, ipv6};
 use crate::connections::Pcb;
 use crate::port::Port;
 use crate::socket::passive;
-use crate::{IpSettings, PortId, Stack, TcpHandle, addresses, autoconf, forward, frag, icmp, tx};
+use crate::{
+    IpSettings, PortId, Stack, TcpHandle, acd, addresses, autoconf, forward, frag, icmp, mtu,
+    redirect, tx,
+};
 
 /// Waiting connections, and the rate limits of solicitations and advertisements.
 #[derive(Default)]
@@ -39,6 +42,8 @@ pub(crate) struct Resolving {
 pub(crate) struct Egress {
     pub(crate) port: u16,
     pub(crate) neighbour: IpAddr,
+    /// The largest packet that port, route and neighbour take; the path may take less.
+    pub(crate) mtu: Mtu,
     pub(crate) template: HeaderTemplate,
     /// The template has the neighbour's link address; else packets go to the pending queue.
     pub(crate) is_complete: bool,
@@ -70,8 +75,9 @@ pub(crate) fn route(
     let mac = found.unwrap_or_default();
     let template = HeaderTemplate::new(port.limits.link, port.mac, mac, &fields);
     let is_broadcast = matches!(remote.ip(), IpAddr::V4(dst) if port.local.is_broadcast(dst));
+    let mtu = mtu::of_hop(stack, &hop).ok_or(DropReason::TxNoPort)?;
     let (port, is_complete) = (hop.port, found.is_some());
-    Ok(Egress { port, neighbour: hop.neighbour, template, is_complete, is_broadcast })
+    Ok(Egress { port, neighbour: hop.neighbour, mtu, template, is_complete, is_broadcast })
 }
 
 /// The link address for packets to `dst` by next hop `neighbour`; `None` while it is resolved.
@@ -143,6 +149,10 @@ pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
     match egress {
         // Another port may have another MTU: those connections stay where they are.
         Ok(egress) if egress.port == port => {
+            let mss = Mss::for_mtu(egress.mtu, IpVersion::of(&remote.ip()));
+            if tcp::path::link_carries(&mut pcb.tcb, mss, stack.core.cx.now) {
+                stack.core.cx.counters.add(Counter::PathMtuLowered, 1);
+            }
             if egress.is_complete {
                 pcb.template = egress.template;
                 pcb.is_resolved = true;
@@ -160,7 +170,7 @@ pub(crate) fn refresh(stack: &mut Stack, handle: TcpHandle) -> bool {
 }
 
 /// A link-local address with the link that it is on; flows are looked up without it.
-fn scoped(remote: SocketAddr, port: u16) -> SocketAddr {
+pub(crate) fn scoped(remote: SocketAddr, port: u16) -> SocketAddr {
     match remote {
         SocketAddr::V6(mut to) if is_link_scoped(remote.ip()) => {
             to.set_scope_id(PortId(port).scope_id());
@@ -200,7 +210,7 @@ pub(crate) fn act(stack: &mut Stack) {
                     if let Some(dst) = frame.as_mut_slice().and_then(|b| b.get_mut(..6)) {
                         dst.copy_from_slice(&mac.0);
                     }
-                    frag::output::put(stack, key.0, frame);
+                    frag::output::put(stack, key, frame);
                 }
                 for handle in stack.resolving.waiting.remove(&key).unwrap_or_default() {
                     if let Some(pcb) = stack.connections.get_mut(handle) {
@@ -218,6 +228,7 @@ pub(crate) fn act(stack: &mut Stack) {
 #[cold]
 fn failed(stack: &mut Stack, key: Key, pending: std::collections::VecDeque<Mbuf>) {
     stack.core.cx.counters.add(Counter::NeighbourFailures, 1);
+    redirect::forget_gateway(stack, key);
     for frame in pending {
         stack.core.drops.count(DropReason::IpNoNeighbour);
         icmp::host_unreachable(
@@ -289,8 +300,12 @@ fn solicit(stack: &mut Stack, (port_id, target): Key, to: Option<MacAddr>) {
     }
 }
 
-fn send_arp(stack: &mut Stack, port_id: u16, dst: MacAddr, packet: &[u8]) -> Fate {
+/// Send an ARP packet; from a link-local address by broadcast, so that conflicts are noticed.
+/// RFC 3927 2.5-a.
+pub(crate) fn send_arp(stack: &mut Stack, port_id: u16, dst: MacAddr, packet: &[u8]) -> Fate {
     let src = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?.mac;
+    let is_link_local = arp::Header::parse(packet).is_ok_and(|h| h.sender_ip.is_link_local());
+    let dst = if is_link_local { MacAddr::BROADCAST } else { dst };
     let mut m = stack.core.cx.pool.copy_of(packet).ok_or(DropReason::MbufExhausted)?;
     let header = m.prepend(ether::HEADER_LEN).ok_or(DropReason::IpTooBig)?;
     ether::Header { dst, src, ethertype: ether::ARP }.emit(header);
@@ -316,11 +331,17 @@ pub(crate) fn send_nd(
 }
 
 /// An ARP packet behind its Ethernet header.
+/// RFC 826 2-c, 2-d, 2-e.
 #[cold]
 pub(crate) fn arp_in(stack: &mut Stack, m: &Mbuf) -> Fate {
     let packet = m.as_slice().get(ether::HEADER_LEN..).unwrap_or_default();
+    acd::heard(stack, m.in_port(), packet)?;
     let port = stack.ports.get(m.in_port()).ok_or(DropReason::TxNoPort)?;
     let heard = nd::arp_input(packet, port.mac, |ip| port.local.is_ours(ip))?;
+    if heard.conflict {
+        acd::in_use(stack, m.in_port(), arp::Header::parse(packet)?.sender_ip);
+        return Err(DropReason::NeighbourConflict);
+    }
     let useful = learn(stack, m.in_port(), &heard);
     if let Some(IpAddr::V4(ours)) = heard.asked {
         let header = arp::Header::parse(packet)?;
@@ -330,8 +351,6 @@ pub(crate) fn arp_in(stack: &mut Stack, m: &Mbuf) -> Fate {
         let bytes = nd::arp_output(arp::Operation::Reply, (mac, ours), asker);
         send_arp(stack, m.in_port(), asker.0, &bytes)?;
         stack.core.cx.counters.add(Counter::NeighbourAdvertisements, 1);
-    } else if heard.conflict {
-        return Err(DropReason::NeighbourConflict);
     } else if !useful {
         return Err(DropReason::ArpUnsolicited);
     }
@@ -368,7 +387,7 @@ pub(crate) fn learn(stack: &mut Stack, port_id: u16, heard: &nd::Heard) -> bool 
 
 /// Is it on a network of the port, by an address of ours or by what routers say, or a link-local
 /// address, which always is?
-fn is_on_link(stack: &Stack, port_id: u16, ip: IpAddr) -> bool {
+pub(crate) fn is_on_link(stack: &Stack, port_id: u16, ip: IpAddr) -> bool {
     let link_local = matches!(ip, IpAddr::V6(a) if a.is_unicast_link_local());
     let Some(port) = stack.ports.get(port_id).filter(|_| !link_local) else { return link_local };
     port.addresses.iter().any(|a| a.implies_network() && a.cidr.contains(ip))

@@ -228,9 +228,15 @@ fn frame(stack: &mut Stack, link: LinkKind, mac: MacAddr, following: bool, m: Mb
 /// RFC 9293 MUST-50.
 #[inline(never)]
 pub(crate) fn other_ipv4(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
-    match ipv4_any(&m.as_slice()[at..])? {
-        (ip, None) => transport(stack, ip, m, at),
-        (ip, Some(part)) => frag::input(stack, ip, part, m, at),
+    match ipv4_any(&m.as_slice()[at..]) {
+        Ok((ip, None)) => transport(stack, ip, m, at),
+        Ok((ip, Some(part))) => frag::input(stack, ip, part, m, at),
+        Err(reason) => {
+            if reason == DropReason::Ipv4Options {
+                icmp::malformed_options(stack, &m, at);
+            }
+            Err(reason)
+        }
     }
 }
 

@@ -6,7 +6,8 @@
 
 use core::net::{IpAddr, SocketAddr};
 
-use base::{Drops, Duration, LinkKind, MacAddr};
+use base::{Drops, Duration, LinkKind, MacAddr, Mtu};
+use inet::neighbour::{Row, State};
 use inet::{Address, Route};
 use slotmap::Key;
 use tcp::Info;
@@ -132,6 +133,32 @@ pub enum SocketRow {
     },
 }
 
+/// One of a port's addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressRow {
+    /// The port.
+    pub port: PortId,
+    /// The address.
+    pub address: Address,
+}
+
+/// One neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NeighbourRow {
+    /// The port that it is on.
+    pub port: PortId,
+    /// Its IP address.
+    pub ip: IpAddr,
+    /// Its link address; `None` while it is resolved.
+    pub mac: Option<MacAddr>,
+    /// How sure that is.
+    pub state: State,
+    /// The largest packet to send to it.
+    pub mtu: Mtu,
+    /// Since it was confirmed last; `None` if it never was.
+    pub confirmed: Option<Duration>,
+}
+
 /// The rows behind `cursor` of a table in which they are numbered in order.
 fn page<T>(rows: impl Iterator<Item = (u64, T)>, cursor: u64, most: usize) -> Page<T> {
     let mut rows = rows.skip_while(|&(number, _)| number < cursor).peekable();
@@ -223,10 +250,30 @@ impl Stack {
         page(listeners.chain(datagrams), cursor, most)
     }
 
-    /// Neighbours: port, address, link address; begin with `cursor` 0. At most `most` rows, one at
-    /// least.
-    pub fn neighbours_page(&self, cursor: u64, most: usize) -> Page<(u16, IpAddr, MacAddr)> {
-        page((0..).zip(self.neighbours.iter()), cursor, most)
+    /// Addresses of all ports; begin with `cursor` 0. At most `most` rows, one at least.
+    pub fn addresses_page(&self, cursor: u64, most: usize) -> Page<AddressRow> {
+        let rows = self.ports.iter().flat_map(|port| {
+            port.addresses.iter().map(|&address| AddressRow { port: port.id, address })
+        });
+        page((0..).zip(rows), cursor, most)
+    }
+
+    /// Neighbours; begin with `cursor` 0. At most `most` rows, one at least.
+    pub fn neighbours_page(&self, cursor: u64, most: usize) -> Page<NeighbourRow> {
+        let now = self.core.cx.now;
+        let row = |row: Row| {
+            let port = PortId(row.port);
+            NeighbourRow {
+                port,
+                ip: row.ip,
+                mac: row.mac,
+                state: row.state,
+                mtu: self.neighbour_mtu(port, row.ip).unwrap_or(Mtu::MIN_V4),
+                confirmed: row.confirmed_at.map(|at| now.since(at)),
+            }
+        };
+        let Page { rows, next } = page((0..).zip(self.neighbours.rows()), cursor, most);
+        Page { rows: rows.into_iter().map(row).collect(), next }
     }
 
     /// The groups that ports receive because a socket has joined them, or because they belong to an

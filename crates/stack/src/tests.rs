@@ -1,5 +1,6 @@
 //! Tests of whole stacks: transfers, ladders, hostile bytes, prediction on against off.
 
+mod acd;
 mod addresses;
 mod autoconf;
 mod broadcast;
@@ -12,16 +13,20 @@ mod follow;
 mod forward;
 mod frag;
 mod groups;
+mod host;
 mod hostile;
 mod icmp;
 mod idle;
+mod ipv4_options;
 mod ladder;
 mod loans;
 mod mitigation;
+mod mtu;
 mod pace;
 mod path_mtu;
 mod ports;
 mod predict;
+mod redirect;
 mod requirements;
 mod resolve;
 mod taps;

@@ -436,6 +436,7 @@ pub(crate) fn bare_segment_over(
 /// Answer an echo request, within the rate limit; not that of ICMP errors, or a flood to a closed
 /// port would make a host look dead to who pings it.
 /// RFC 4443 4.2-a.
+/// RFC 1122 3.2.2.6-a, 3.2.2.6-b.
 pub(crate) fn echo_reply<A: Addrs>(
     stack: &mut Stack,
     ip: &Ip<A>,
@@ -449,8 +450,7 @@ pub(crate) fn echo_reply<A: Addrs>(
     let remote = SocketAddr::new(ip.src(), 0);
     let owner = base::Owner::program();
     let egress = resolve::route(stack, local, remote, ip.protocol, &owner, IpSettings::default())?;
-    let port = stack.ports.get(egress.port).ok_or(DropReason::TxNoPort)?;
-    let most = stack.path_mtus.mtu(ip.src(), port.limits.mtu, stack.core.cx.now);
+    let most = stack.path_mtus.mtu(ip.src(), egress.mtu, stack.core.cx.now);
     let Some((header, data)) = request.as_slice().split_first_chunk() else {
         return Err(DropReason::IcmpMalformed);
     };

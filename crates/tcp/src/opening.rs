@@ -10,6 +10,9 @@ use wire::checksum::Sum;
 pub struct Opening {
     /// The MSS to offer: the port's MTU less the fixed headers.
     pub mss: Mss,
+    /// The MSS that fits what our link, the route and the neighbour carry, which may be less than
+    /// the port receives.
+    pub link_mss: Mss,
     /// The known path MTU, if any: the MSS that fits it, and when that knowledge expires.
     pub path: Option<(Mss, Instant)>,
     /// The MSS of a peer that offers none: the IP version's default, RFC 9293 MUST-15.

@@ -133,7 +133,11 @@ pub struct Tcb {
     pub(crate) advertised_mss: Mss,
     /// The MSS of a peer whose SYN has no MSS option.
     pub(crate) default_mss: Mss,
+    /// The MSS that fits what our link, the route and the neighbour carry.
+    pub(crate) link_mss: Mss,
     /// The largest payload that both ends accept in one segment, in bytes.
+    pub(crate) agreed_most: u16,
+    /// The largest payload of a segment, in bytes, that both ends accept and our link carries.
     pub(crate) path_most: u16,
     /// Why the connection ended.
     pub error: Option<Error>,
@@ -158,6 +162,14 @@ fn largest_scale(config: &Config) -> WindowScale {
     WindowScale::for_window(most as usize)
 }
 
+fn first_marks(config: &Config) -> Marks {
+    let mut marks = Marks::default();
+    if config.no_delay {
+        marks.set(Marks::NO_DELAY);
+    }
+    marks
+}
+
 fn known_path(opening: &Opening) -> Rare<PathMtu> {
     let mut path: Rare<PathMtu> = Rare::default();
     if opening.path.is_some() {
@@ -178,17 +190,13 @@ impl Tcb {
 
     /// A connection in CLOSED, which `usrreq::connect` or `handshake::passive_open` then starts.
     pub(crate) fn new(config: &Arc<Config>, opening: &Opening) -> Tcb {
-        let mut marks = Marks::default();
-        if config.no_delay {
-            marks.set(Marks::NO_DELAY);
-        }
         let mut cc = Cc::new(config.algorithm);
         cc.grow_when_half_used(config.growth_when_half_used);
         let mss = Mss(opening.mss.0.min(config.mss_max.max(MSS_FLOOR as u16)));
         Tcb {
             state: State::Closed,
             todo: Todo::default(),
-            marks,
+            marks: first_marks(config),
             snd_wscale: WindowScale::default(),
             rcv_wscale: largest_scale(config),
             snd_mss: mss,
@@ -238,6 +246,8 @@ impl Tcb {
             syn_sent_at: Instant::ZERO,
             advertised_mss: mss,
             default_mss: opening.default_mss,
+            link_mss: opening.link_mss,
+            agreed_most: 0,
             path_most: 0,
             error: None,
             rare: Rare::default(),

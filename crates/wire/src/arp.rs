@@ -47,6 +47,7 @@ impl Header {
     ///
     /// # Errors
     /// [`DropReason::ArpMalformed`] if short, not IPv4 over Ethernet, or of an unknown operation.
+    /// RFC 826 2-a.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Header, DropReason> {
         let b = bytes.first_chunk::<HEADER_LEN>().ok_or(DropReason::ArpMalformed)?;

@@ -4,6 +4,8 @@
 //! `ipv4::Header::parse_quoted`). RFC 792, RFC 1122 section 3.2.2, RFC 1191 section 4 (the MTU in
 //! "fragmentation needed").
 
+use core::net::Ipv4Addr;
+
 use base::DropReason;
 
 use crate::bytes::{be16, put};
@@ -56,6 +58,13 @@ pub enum Header {
         /// MTU of the next hop in bytes; 0 from routers older than RFC 1191.
         mtu: u16,
     },
+    /// Type 5, codes 0 to 3: for a network or a host, perhaps with a type of service.
+    Redirect {
+        /// 0: network; 1: host; 2 and 3: the same with a type of service.
+        code: u8,
+        /// The gateway to use.
+        gateway: Ipv4Addr,
+    },
     /// Type 11.
     TimeExceeded {
         /// 0: in transit; 1: in reassembly.
@@ -95,6 +104,7 @@ impl Header {
             (0, 0) => Header::EchoReply { id: be16(b, 4), seq: be16(b, 6) },
             (3, 4) => Header::FragmentationNeeded { mtu: be16(b, 6) },
             (3, code) => Header::Unreachable { code },
+            (5, 0..=3) => Header::Redirect { code, gateway: Ipv4Addr::from(rest) },
             (11, code) => Header::TimeExceeded { code },
             (12, code) => Header::ParameterProblem { code, pointer: rest[0] },
             (kind, code) => Header::Other { kind, code, rest },
@@ -124,6 +134,7 @@ impl Header {
             Header::EchoReply { id, seq } => (0, 0, pair(id, seq)),
             Header::FragmentationNeeded { mtu } => (3, 4, pair(0, mtu)),
             Header::Unreachable { code } => (3, code, [0; 4]),
+            Header::Redirect { code, gateway } => (5, code, gateway.octets()),
             Header::TimeExceeded { code } => (11, code, [0; 4]),
             Header::ParameterProblem { code, pointer } => (12, code, [pointer, 0, 0, 0]),
             Header::Other { kind, code, rest } => (kind, code, rest),
@@ -137,6 +148,7 @@ impl Header {
             self,
             Header::Unreachable { .. }
                 | Header::FragmentationNeeded { .. }
+                | Header::Redirect { .. }
                 | Header::TimeExceeded { .. }
                 | Header::ParameterProblem { .. }
                 | Header::Other { kind: 4 | 5, .. }

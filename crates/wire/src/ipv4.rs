@@ -66,6 +66,8 @@ impl Header {
     /// In this order: [`DropReason::Ipv4Short`], [`DropReason::Ipv4Version`],
     /// [`DropReason::Ipv4HeaderLength`], [`DropReason::Ipv4TotalLength`],
     /// [`DropReason::Ipv4Checksum`], [`DropReason::Ipv4SourceRoute`], [`DropReason::Ipv4Options`].
+    /// RFC 791 3.1-a, 3.1-b, 3.1-c.
+    /// RFC 1122 3.2.1.1-a, 3.2.1.2-a, 3.2.1.7-a.
     #[inline]
     pub fn parse(packet: &[u8]) -> Result<Header, DropReason> {
         let b = packet.first_chunk::<HEADER_LEN>().ok_or(DropReason::Ipv4Short)?;
@@ -246,26 +248,45 @@ pub fn decrement_ttl(packet: &mut [u8]) -> Option<u8> {
 /// Check checksum and options of a header longer than 20 bytes.
 #[cold]
 fn check_options(header: &[u8]) -> Result<(), DropReason> {
+    if !checksum::sum_short(header).is_whole() {
+        return Err(DropReason::Ipv4Checksum);
+    }
+    walk_options(header).map_err(|(reason, _)| reason)
+}
+
+/// The offset in the header, in bytes, of the first option that is malformed, for a report to the
+/// sender (RFC 1122 section 3.2.2.5). `None` if there is none before the options end.
+pub fn malformed_option(packet: &[u8]) -> Option<usize> {
+    let h = Header::parse_quoted(packet).ok()?;
+    match walk_options(packet.get(..h.header_len)?) {
+        Err((DropReason::Ipv4Options, at)) => Some(at),
+        _ => None,
+    }
+}
+
+/// Walk the options; each step moves on by one byte at least, to the header's end at most. An
+/// option that must be refused is returned with its offset in the header.
+/// RFC 1122 3.2.1.8-b, 3.2.1.8-c.
+/// RFC 791 3.1-d.
+fn walk_options(header: &[u8]) -> Result<(), (DropReason, usize)> {
     const END: u8 = 0;
     const NOP: u8 = 1;
     const LSRR: u8 = 131;
     const SSRR: u8 = 137;
-    if !checksum::sum_short(header).is_whole() {
-        return Err(DropReason::Ipv4Checksum);
-    }
-    let mut options = header.get(HEADER_LEN..).unwrap_or_default();
-    while let [kind, rest @ ..] = options {
-        match *kind {
+    let mut at = HEADER_LEN;
+    while let Some(&kind) = header.get(at) {
+        match kind {
             END => return Ok(()),
-            NOP => options = rest,
-            // RFC 7126 sections 4.3 and 4.4: drop by default.
-            LSRR | SSRR => return Err(DropReason::Ipv4SourceRoute),
+            NOP => at += 1,
+            // RFC 7126 sections 4.3 and 4.4: drop by default, whatever its length and pointer are.
+            LSRR | SSRR => return Err((DropReason::Ipv4SourceRoute, at)),
+            // All others are skipped: record route, timestamp and security mean nothing here.
             _ => {
-                let len = usize::from(*rest.first().ok_or(DropReason::Ipv4Options)?);
-                if len < 2 {
-                    return Err(DropReason::Ipv4Options);
+                let len = header.get(at + 1).map_or(0, |&len| usize::from(len));
+                if len < 2 || at + len > header.len() {
+                    return Err((DropReason::Ipv4Options, at));
                 }
-                options = options.get(len..).ok_or(DropReason::Ipv4Options)?;
+                at += len;
             }
         }
     }

@@ -126,7 +126,7 @@ pub use stack::{
     BroadcastForm, CallError, ConnectError, Datagram, Echo, EchoError, ErrorKind, Event,
     FastConnect, FastOpenConfig, FilterMode, GAP_MAX, GapError, GroupError, GroupRow, Identifiers,
     IpSettings, ListenConfig, ListenError, ListenerHandle, Loan, MitigationError, MtuDiscovery,
-    MulticastOptions, Origin, OtherBroadcaster, PingHandle, PortConfig, PortId, Progress,
+    MtuError, MulticastOptions, Origin, OtherBroadcaster, PingHandle, PortConfig, PortId, Progress,
     ReplaceError, Route, RouteOrigin, Router, SourceChange, SourceFilter, Stack, StackConfig,
     TapId, TcpHandle, UdpError, UdpErrorReport, UdpHandle, UdpOptions, UdpReceived, Unreachable,
     dplpmtud, route::MAIN_TABLE,

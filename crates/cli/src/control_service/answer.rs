@@ -38,11 +38,17 @@ fn page(stack: &Stack, section: Section, cursor: u64, control: &Budget) -> Answe
             rows::page(stack.connections_page(cursor, PAGE_ROWS), row)
         }
         Section::Sockets => rows::page(stack.sockets_page(cursor, PAGE_ROWS), rows::socket),
-        Section::Neighbours => {
-            let row = |(port, address, mac): &_| rows::neighbour(*port, address, mac);
-            rows::page(stack.neighbours_page(cursor, PAGE_ROWS), row)
+        Section::Addresses => {
+            let row = |a: &_| rows::address(a, stack.now());
+            rows::page(stack.addresses_page(cursor, PAGE_ROWS), row)
         }
-        Section::Routes => rows::page(stack.routes_page(cursor, PAGE_ROWS), rows::route),
+        Section::Neighbours => {
+            rows::page(stack.neighbours_page(cursor, PAGE_ROWS), rows::neighbour)
+        }
+        Section::Routes => {
+            let row = |r: &_| rows::route(r, stack.now());
+            rows::page(stack.routes_page(cursor, PAGE_ROWS), row)
+        }
         Section::Groups => rows::page(stack.groups_page(cursor, PAGE_ROWS), rows::group),
         Section::Frag => (rows::fragments(stack), None),
         Section::Drops => {

@@ -5,10 +5,10 @@
 use core::net::IpAddr;
 
 use serde_json::{Value, json};
-use wirespeed::snapshot::{ConnectionRow, Page, PortRow, SocketRow};
+use wirespeed::snapshot::{AddressRow, ConnectionRow, NeighbourRow, Page, PortRow, SocketRow};
 use wirespeed::tcp::Repair;
 use wirespeed::{
-    Budget, Counter, DropReason, FilterMode, GroupRow, Instant, Limit, LinkKind, MacAddr, Route,
+    Address, Budget, Counter, DropReason, FilterMode, GroupRow, Instant, Limit, LinkKind, Route,
     Stack, Switch,
 };
 
@@ -169,16 +169,45 @@ pub(super) fn socket(s: &SocketRow) -> Value {
     }
 }
 
-pub(super) fn neighbour(port: u16, address: &IpAddr, mac: &MacAddr) -> Value {
-    json!({ "port": port, "address": address.to_string(), "mac": mac.to_string() })
+/// An address; `now` is the stack's time, from which lifetimes are counted.
+pub(super) fn address(row: &AddressRow, now: Instant) -> Value {
+    let Address { cidr, state, origin, preferred_until, valid_until } = row.address;
+    json!({
+        "port": row.port.0,
+        "address": cidr.to_string(),
+        "state": state.name(),
+        "origin": origin.name(),
+        "preferred_ms": left(preferred_until, now),
+        "valid_ms": left(valid_until, now),
+    })
 }
 
-pub(super) fn route(r: &Route) -> Value {
+/// Milliseconds until then; null for ever.
+fn left(until: Instant, now: Instant) -> Option<u64> {
+    (until != Instant::NEVER).then(|| until.since(now).as_millis())
+}
+
+pub(super) fn neighbour(row: &NeighbourRow) -> Value {
+    json!({
+        "port": row.port.0,
+        "address": row.ip.to_string(),
+        "mac": row.mac.map(|mac| mac.to_string()),
+        "state": row.state.name(),
+        "mtu": row.mtu.bytes(),
+        "confirmed_ms": row.confirmed.map(wirespeed::Duration::as_millis),
+    })
+}
+
+/// A route; `now` is the stack's time, from which its end is counted.
+pub(super) fn route(r: &Route, now: Instant) -> Value {
     json!({
         "destination": r.dest.network().to_string(),
         "via": r.via.map(|via| via.to_string()),
         "port": r.port,
         "table": r.table,
+        "mtu": r.mtu.map(wirespeed::Mtu::bytes),
+        "origin": r.origin.name(),
+        "expires_ms": left(r.expires, now),
     })
 }
 

@@ -20,7 +20,9 @@ FILTER chooses connections and sockets as in ss(8), joined by and, or, not, ( ):
   wirespeed show connections state established dport = :80
   wirespeed show connections 'dst 10.0.0.0/8 or ( state fin-wait-1 and sport = :22 )'
   wirespeed show tcp 192.0.2.1:5001    all there is to know of a connection, by one of its ends
-  wirespeed show tcp state established")]
+  wirespeed show tcp state established
+
+addr, neigh and route are short for addresses, neighbours and routes.")]
 pub(crate) struct Args {
     /// What to show [default: all but tcp]
     pub(super) what: Option<What>,
@@ -54,6 +56,7 @@ impl ValueEnum for What {
             What::Section(Section::Ports),
             What::Section(Section::Connections),
             What::Section(Section::Sockets),
+            What::Section(Section::Addresses),
             What::Section(Section::Neighbours),
             What::Section(Section::Routes),
             What::Section(Section::Groups),

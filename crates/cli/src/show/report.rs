@@ -26,6 +26,9 @@ const COLUMNS: &[(&str, &[&str])] = &[
             "retransmits",
         ],
     ),
+    ("addresses", &["port", "address", "state", "origin", "valid_ms", "preferred_ms"]),
+    ("neighbours", &["port", "address", "mac", "state", "mtu", "confirmed_ms"]),
+    ("routes", &["destination", "via", "port", "mtu", "origin", "expires_ms", "table"]),
     ("ports", &["port", "link", "mac", "mtu", "tso_max_bytes", "link_up", "addresses", "failure"]),
 ];
 

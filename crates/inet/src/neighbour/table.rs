@@ -4,14 +4,13 @@
 //! RFC 4861 section 7.3, RFC 1122 sections 2.3.2.1 and 2.3.2.2. Limits: `neighbours`,
 //! `neighbour_queue`, `neighbour_queue_total`.
 
-use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use base::{Budget, Duration, Instant, Limit, MacAddr};
 use mbuf::Mbuf;
 
 use super::{
-    Action, Advertisement, DELAY, Found, Key, LOCKED, REACHABLE, RETRANSMIT, State, TRIES_MAX,
+    Action, Advertisement, DELAY, Found, Key, LOCKED, REACHABLE, RETRANSMIT, Row, State, TRIES_MAX,
 };
 
 /// How many entries `make_room` examines to find one to evict.
@@ -245,10 +244,15 @@ impl Neighbours {
         self.pending
     }
 
-    /// Every entry whose link address is known: port, address, link address.
-    pub fn iter(&self) -> impl Iterator<Item = (u16, IpAddr, MacAddr)> {
-        let known = self.entries.iter().filter(|(_, entry)| entry.state != State::Incomplete);
-        known.map(|(&(port, ip), entry)| (port, ip, entry.mac))
+    /// Every entry as it is shown.
+    pub fn rows(&self) -> impl Iterator<Item = Row> {
+        self.entries.iter().map(|(&(port, ip), entry)| Row {
+            port,
+            ip,
+            mac: (entry.state != State::Incomplete).then_some(entry.mac),
+            state: entry.state,
+            confirmed_at: (entry.confirmed_at != Instant::ZERO).then_some(entry.confirmed_at),
+        })
     }
 
     /// How long neighbours of a port are reachable after they were confirmed, and the time between

@@ -118,12 +118,12 @@ impl Ours {
     /// Is the link address of this neighbour known to be `mac`?
     pub(super) fn knows(&self, neighbour: Ipv4Addr, mac: MacAddr) -> bool {
         let rows = self.stack.neighbours_page(0, ENTRIES_MAX).rows;
-        rows.contains(&(0, IpAddr::V4(neighbour), mac))
+        rows.iter().any(|row| row.ip == IpAddr::V4(neighbour) && row.mac == Some(mac))
     }
 
     /// Neighbours in its table whose link address is known.
     pub(super) fn neighbours(&self) -> usize {
-        self.stack.neighbours_page(0, ENTRIES_MAX).rows.len()
+        self.stack.neighbours_page(0, ENTRIES_MAX).rows.iter().filter(|r| r.mac.is_some()).count()
     }
 
     fn programs(&mut self, now: Instant) {

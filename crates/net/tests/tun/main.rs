@@ -23,6 +23,7 @@ mod frag;
 mod gone;
 #[cfg(target_os = "linux")]
 mod groups;
+mod link;
 #[cfg(target_os = "linux")]
 mod narrow;
 #[cfg(target_os = "linux")]
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         frag::CASES,
         gone::CASES,
         groups::CASES,
+        link::CASES,
         narrow::CASES,
         urgent::CASES,
     ];

@@ -15,11 +15,6 @@ use tcp::Fate;
 
 use crate::{Stack, nd};
 
-/// Does this stack forward packets? Then it follows no redirects (RFC 4861 section 8.3).
-fn is_forwarding(_stack: &Stack) -> bool {
-    false
-}
-
 /// A redirect, all that is left of `m`, whose checksum is right.
 ///
 /// # Errors
@@ -28,7 +23,8 @@ fn is_forwarding(_stack: &Stack) -> bool {
 pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
     let IpAddr::V6(src) = ip.src() else { return Err(DropReason::IcmpMalformed) };
     let redirect = redirect_input(m.as_slice(), src, ip.ttl)?;
-    if is_forwarding(stack) {
+    // A router follows none (RFC 4861 section 8.3).
+    if stack.forwarding.on {
         return Err(DropReason::RedirectIgnored);
     }
     let (target, dst) = (IpAddr::V6(redirect.target), IpAddr::V6(redirect.destination));

@@ -8,13 +8,14 @@ use core::net::IpAddr;
 
 use base::{Counter, DropReason, Mtu};
 use inet::frag::FragmentHeader;
+use inet::neighbour::Key;
 use mbuf::{Mbuf, Pool};
 use tcp::Fate;
 use wire::checksum::{Ladder, Sum};
 use wire::{ipv4, ipv6, udp};
 
 use crate::resolve::{self, Egress};
-use crate::{Stack, pace, tx};
+use crate::{Stack, mtu, pace, tx};
 
 /// Bytes of transport header and data in the largest datagram to `dst`.
 pub(crate) fn transport_max(dst: IpAddr) -> usize {
@@ -119,9 +120,10 @@ fn send_made(stack: &mut Stack, egress: &Egress, payload: &Payload<'_>, most: Mt
     fragments(stack, egress.port, headers, payload, most)
 }
 
-/// Put a finished frame that waited for a link address into its port's burst.
-pub(crate) fn put(stack: &mut Stack, port_id: u16, frame: Mbuf) {
-    let Some((headers, most, at)) = too_large(stack, port_id, &frame) else {
+/// Put a finished frame that waited for the link address of `neighbour` into its port's burst.
+pub(crate) fn put(stack: &mut Stack, neighbour: Key, frame: Mbuf) {
+    let port_id = neighbour.0;
+    let Some((headers, most, at)) = too_large(stack, neighbour, &frame) else {
         return tx::put(stack, port_id, frame);
     };
     let data = frame.as_slice().get(at..).unwrap_or_default();
@@ -134,15 +136,16 @@ pub(crate) fn put(stack: &mut Stack, port_id: u16, frame: Mbuf) {
 
 /// The headers of the fragments of a frame that its path does not carry whole, the MTU of that,
 /// and where the frame's data begins.
-fn too_large(stack: &Stack, port_id: u16, frame: &Mbuf) -> Option<(FragmentHeader, Mtu, usize)> {
-    let port = stack.ports.get(port_id)?;
+fn too_large(stack: &Stack, neighbour: Key, frame: &Mbuf) -> Option<(FragmentHeader, Mtu, usize)> {
+    let port = stack.ports.get(neighbour.0)?;
     let link_len = port.limits.link.header_len();
     let bytes = frame.as_slice();
     let is_v6 = bytes.get(link_len)? >> 4 == 6;
     let at = link_len + if is_v6 { ipv6::HEADER_LEN } else { ipv4::HEADER_LEN };
     let headers = FragmentHeader::new(bytes.get(..at)?, link_len)?;
     let (src, dst, _) = headers.flow();
-    let most = stack.path_mtus.mtu(dst, port.limits.mtu, stack.core.cx.now);
+    let link = mtu::of_neighbour(stack, neighbour, src, dst);
+    let most = stack.path_mtus.mtu(dst, link, stack.core.cx.now);
     // What is forwarded fits its port, and is not ours to cut for what we know of its path.
     let is_ours = || stack.has_address(src);
     (bytes.len() - link_len > most.bytes() && is_ours()).then_some((headers, most, at))

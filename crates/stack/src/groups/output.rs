@@ -84,7 +84,8 @@ pub(crate) fn send(
         let template = HeaderTemplate::new(port.limits.link, port.mac, mac, &fields);
         let most = port.limits.mtu;
         let (is_complete, is_broadcast) = (true, false);
-        let egress = Egress { port: id.0, neighbour: dst, template, is_complete, is_broadcast };
+        let egress =
+            Egress { port: id.0, neighbour: dst, mtu: most, template, is_complete, is_broadcast };
         stack.check_room(id.0, dst)?;
         let cx = &stack.core.cx;
         let summing = !sender.without_checksum && cx.switches.on(Switch::ChecksumTx);

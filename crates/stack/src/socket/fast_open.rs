@@ -310,7 +310,7 @@ impl Stack {
             .open((local, *remote), owner.clone(), *ip, None, |opening, cx| match says {
                 Some((option, mss)) => {
                     let path = opening.path.map_or(Mss(u16::MAX), |(mss, _)| mss);
-                    let most = opening.mss.0.min(path.0).min(config.mss_max).min(mss);
+                    let most = opening.link_mss.0.min(path.0).min(config.mss_max).min(mss);
                     let fits = first.len().min(usize::from(most).saturating_sub(OPTIONS_ROOM));
                     let tcb = fast_open::connect(&config, opening, option, &first[..fits], cx);
                     // Nothing, if there was no buffer for it.

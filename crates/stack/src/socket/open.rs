@@ -162,7 +162,7 @@ impl Stack {
     ) -> Result<TcpHandle, DropReason> {
         // Looked at again before anything is sent if it changes, or is not known yet.
         let changes = self.changes();
-        let Egress { port: port_id, template, is_complete, .. } =
+        let Egress { port: port_id, mtu, template, is_complete, .. } =
             // RFC 9293 MUST-45.
             resolve::route(self, local, remote, ipv4::TCP, &owner, ip)?;
         let port = self.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
@@ -172,6 +172,7 @@ impl Stack {
         let opening = Opening {
             // RFC 9293 MUST-67, SHLD-6.
             mss: port.mss(version),
+            link_mss: Mss::for_mtu(mtu, version),
             path: self
                 .path_mtus
                 .known(remote.ip(), self.core.cx.now)

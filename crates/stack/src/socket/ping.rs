@@ -77,6 +77,11 @@ impl PingSockets {
         }
     }
 
+    /// Is there a socket with this identifier?
+    pub(crate) fn has_id(&self, id: u16) -> bool {
+        self.by_id.contains_key(&id)
+    }
+
     /// Queue what came for `id`; returns its socket, and whether its queue was empty before.
     fn deliver(
         &mut self,
@@ -236,14 +241,12 @@ impl Stack {
         if egress.is_broadcast {
             return Err(UdpError::Broadcast);
         }
-        let core = &mut self.core;
-        let port =
-            self.ports.get_mut(egress.port).ok_or(UdpError::Unsendable(DropReason::TxNoPort))?;
-        let path = self.path_mtus.mtu(remote, port.limits.mtu, core.cx.now);
-        let told = narrow.filter(|&(ip, _, until)| ip == remote && core.cx.now < until);
+        let now = self.core.cx.now;
+        let path = self.path_mtus.mtu(remote, egress.mtu, now);
+        let told = narrow.filter(|&(ip, _, until)| ip == remote && now < until);
         let mut most = told.map_or(path, |(_, mtu, _)| mtu.min(path));
         if discovery == MtuDiscovery::Probe {
-            most = port.limits.mtu;
+            most = egress.mtu;
         }
         let headers_len = egress.template.len() - egress.template.link_len() + icmp::HEADER_LEN;
         if discovery != MtuDiscovery::Want && headers_len + payload.len() > most.bytes() {

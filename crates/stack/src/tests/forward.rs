@@ -255,11 +255,11 @@ fn the_source_is_told_what_became_of_its_packet() {
     }
 }
 
-/// A flood without hops draws as many errors as the limit admits.
+/// A flood without hops draws as many errors as the limit for one destination admits.
 #[test]
 fn errors_are_rate_limited() {
     let mut router = Router::new(1_500);
-    let most = router.stack.budget().of(base::Limit::IcmpErrorsPerSecond);
+    let most = router.stack.budget().of(base::Limit::IcmpErrorsPerDestination);
     let mut told = 0;
     for _ in 0..most + 500 {
         told += router.exchange(&frame(A, B, 1, b"x"))[0].len();

@@ -284,6 +284,7 @@ fn icmp_forged_path_mtu() {
 }
 
 /// RFC 4443 2.2-a, 3.1-a.
+/// RFC 1122 3.2.2-b, 3.2.2.1-a.
 #[test]
 fn a_datagram_to_a_closed_port_draws_an_error_that_quotes_it() {
     for version in BOTH {
@@ -303,6 +304,7 @@ fn a_datagram_to_a_closed_port_draws_an_error_that_quotes_it() {
     }
 }
 
+/// RFC 1122 3.2.2-c.
 #[test]
 fn groups_errors_and_impossible_hosts_draw_no_error() {
     let mut bench = bench(IpVersion::V4);
@@ -343,6 +345,7 @@ fn an_unknown_protocol_draws_an_error() {
     }
 }
 
+/// RFC 1122 3.2.2.1-b.
 #[test]
 fn a_udp_socket_is_told_that_nobody_is_there() {
     for version in BOTH {

@@ -155,6 +155,7 @@ fn datagrams_to_nobody_are_dropped_by_name_and_their_sender_is_told() {
     assert_eq!(bench.stack.pool().outstanding(), 0);
 }
 
+/// RFC 826 2-c, 2-d.
 #[test]
 fn requests_for_our_address_are_answered_and_others_are_not() {
     let mut bench = Bench::among_strangers(&of(IpVersion::V4));
@@ -379,4 +380,63 @@ fn floods_are_bounded() {
     (0..40).for_each(|n| drop(bench.poll(after(n * 250))));
     assert_eq!(bench.stack.neighbours.pending(), 0);
     assert_eq!(bench.stack.pool().outstanding(), 0);
+}
+
+/// RFC 826 2-e.
+#[test]
+fn no_entry_is_made_from_an_unsolicited_reply() {
+    let mut bench = Bench::among_strangers(&of(IpVersion::V4));
+    let (ours, other) = (v4(bench.ours), Ipv4Addr::new(192, 0, 2, 77));
+    for frame in [
+        arp_frame(Operation::Reply, (pair::mac(9), other), ours),
+        arp_frame(Operation::Reply, (pair::mac(9), other), other),
+        arp_frame(Operation::Reply, (pair::mac(9), other), Ipv4Addr::new(192, 0, 2, 78)),
+        arp_frame(Operation::Request, (pair::mac(9), other), other),
+        arp_frame(Operation::Request, (pair::mac(9), other), Ipv4Addr::new(192, 0, 2, 78)),
+    ] {
+        assert!(bench.exchange(&frame, NOW).is_empty());
+        assert_eq!(bench.stack.neighbours.len(), 0);
+    }
+    assert_eq!(bench.stack.drops().total(), 5);
+}
+
+/// A station that claims to be every host of the network, the first hop among them, and one that
+/// claims ten thousand link addresses: entries in use change once a second at most, the user's
+/// never, and the table stays within its limit.
+#[test]
+fn arp_spoof_and_cache_flood_are_bounded() {
+    let mut config = of(IpVersion::V4);
+    config.stack.budget.set(Limit::Neighbours, 32);
+    let mut bench = Bench::among_strangers(&config);
+    let (ours, theirs) = (v4(bench.ours), v4(bench.theirs));
+    let fixed = Ipv4Addr::new(192, 0, 2, 3);
+    bench.stack.add_neighbour(PORT, fixed.into(), pair::mac(3));
+    let peer = bench.theirs;
+    connect(&mut bench.stack, peer, NOW);
+    let reply = arp_frame(Operation::Reply, (pair::mac(2), theirs), ours);
+    bench.exchange(&reply, NOW);
+    let mac_of = |bench: &Bench, ip: Ipv4Addr| {
+        bench.stack.neighbours.rows().find(|row| row.ip == IpAddr::V4(ip)).and_then(|row| row.mac)
+    };
+    let (mut rng, mut changes, mut last) = (Rng(4), 0, mac_of(&bench, theirs));
+    for n in 0..10_000u64 {
+        let station = MacAddr([2, 1, 1, (n >> 16) as u8, (n >> 8) as u8, n as u8]);
+        let near = Ipv4Addr::new(192, 0, 2, 4 + rng.below(200) as u8);
+        let any = Ipv4Addr::from_bits(rng.next() as u32);
+        let claimed = rng.pick(&[theirs, fixed, near, any]);
+        let operation = rng.pick(&[Operation::Request, Operation::Reply]);
+        let target = rng.pick(&[ours, claimed, theirs]);
+        let frame = arp_frame(operation, (station, claimed), target);
+        // Ten seconds for all of them.
+        bench.exchange(&frame, after(n));
+        assert!(bench.stack.neighbours.len() <= 32);
+        // An entry that was evicted and learnt anew may have changed, too.
+        let now = mac_of(&bench, theirs).or(last);
+        changes += u32::from(now != last);
+        last = now;
+    }
+    // Once a second, and once more for each eviction.
+    assert!((1..=15).contains(&changes), "{changes} changes in ten seconds");
+    assert_eq!(mac_of(&bench, fixed), Some(pair::mac(3)));
+    assert!(bench.stack.neighbours.pending() <= 3);
 }

@@ -128,15 +128,45 @@ pub fn learnt(tcb: &mut Tcb, mss: Mss, now: Instant) -> bool {
     payload_of(tcb, mss) < tcb.snd_mss.0 && too_big(tcb, mss, now)
 }
 
-/// The MTU of our own port was reduced.
-pub fn narrower_link(tcb: &mut Tcb, mss: Mss, now: Instant) -> bool {
-    tcb.path_most = tcb.path_most.min(payload_of(tcb, mss));
+/// Our link, the route and the neighbour carry segments of `mss` bytes from now on, options not
+/// counted. Smaller segments are sent at once, and those in flight are retransmitted. Larger ones
+/// are sent at once if the link was what bounded them; if the path did, they are tried. `true` if
+/// segments became smaller.
+pub fn link_carries(tcb: &mut Tcb, mss: Mss, now: Instant) -> bool {
+    if mss == tcb.link_mss {
+        return false;
+    }
+    tcb.link_mss = mss;
+    if tcb.agreed_most == 0 {
+        // The handshake takes it into account.
+        return false;
+    }
+    let before = tcb.path_most;
+    tcb.path_most = link_most(tcb);
+    if !tcb.state.is_synchronised() {
+        tcb.snd_mss = tcb.snd_mss.min(Mss(tcb.path_most));
+        return false;
+    }
     tcb.path.forget_bounds();
-    too_big(tcb, mss, now)
+    if tcb.path_most > before {
+        if tcb.snd_mss.0 == before {
+            set_size(tcb, tcb.path_most);
+        } else {
+            probe::search_from(tcb, now);
+        }
+    }
+    tcb.path_most < tcb.snd_mss.0 && too_big(tcb, mss, now)
+}
+
+/// The largest payload that both ends accept and our link carries.
+fn link_most(tcb: &Tcb) -> u16 {
+    tcb.agreed_most.min(payload_of(tcb, tcb.link_mss))
 }
 
 /// The handshake negotiated `most` bytes of payload: returns the size to begin with.
 pub(crate) fn agreed(tcb: &mut Tcb, most: u16, now: Instant) -> Mss {
+    tcb.agreed_most = most;
+    let most = link_most(tcb);
     tcb.path_most = most;
     let (size, search) = match tcb.path.known {
         Some((mss, until)) => (payload_of(tcb, mss).min(most), until),

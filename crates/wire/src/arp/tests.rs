@@ -33,6 +33,7 @@ proptest! {
         prop_assert_ne!(Header::parse(&out), Ok(header));
     }
 
+    /// RFC 826 2-a.
     #[test]
     fn parse_is_total(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
         if let Ok(header) = Header::parse(&bytes) {

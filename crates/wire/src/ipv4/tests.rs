@@ -44,6 +44,8 @@ fn with_options(options: &[u8]) -> Vec<u8> {
     packet
 }
 
+/// RFC 791 3.1-a, 3.1-b, 3.1-c.
+/// RFC 1122 3.2.1.1-a, 3.2.1.2-a.
 #[test]
 fn every_reason_to_drop() {
     let packet = good();
@@ -66,6 +68,7 @@ fn every_reason_to_drop() {
     assert_eq!(Header::parse(&packet), Err(DropReason::Ipv4Checksum));
 }
 
+/// RFC 791 3.1-d.
 #[test]
 fn options() {
     let parse = |options: &[u8]| Header::parse(&with_options(options)).map(|h| h.header_len);

@@ -141,6 +141,11 @@ impl UdpSockets {
         Err(reason)
     }
 
+    /// May a socket have sent a datagram from `local` to `remote`?
+    pub(crate) fn may_have_sent(&self, local: SocketAddr, remote: SocketAddr) -> bool {
+        self.look_up(local, remote).is_ok()
+    }
+
     /// Is any socket bound to this port?
     pub(crate) fn has_port(&self, port: u16) -> bool {
         let alone = self.by_local.range((port, None)..).next().map(|(&(port, _), _)| port);

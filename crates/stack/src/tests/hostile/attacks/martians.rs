@@ -50,6 +50,7 @@ fn v6(text: &str) -> IpAddr {
 /// that are not one host: dropped, counted, never answered, also where a forwarder takes any
 /// destination.
 /// RFC 9293 MUST-63, MUST-57.
+/// RFC 1122 3.2.1.3-b.
 #[test]
 fn martians() {
     let sources4 = [

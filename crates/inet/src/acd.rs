@@ -1,0 +1,126 @@
+//! IPv4 address conflict detection: when to probe for an address, when it is ours, when to announce
+//! and to defend it.
+//!
+//! Called by: `stack/acd.rs`, which has the addresses and writes the packets. Time and randomness
+//! are passed in. RFC 5227 sections 1.1 (the constants), 2.1, 2.3 and 2.4; RFC 3927 sections 2.1,
+//! 2.2 and 9, whose constants are the same.
+
+use core::net::Ipv4Addr;
+
+use base::{Duration, Instant};
+
+/// The first probe is sent within this time, so that hosts that start together do not collide.
+pub const PROBE_WAIT: Duration = Duration::from_secs(1);
+/// Probes.
+pub const PROBE_NUM: u8 = 3;
+/// Least time between two probes.
+pub const PROBE_MIN: Duration = Duration::from_secs(1);
+/// Most time between two probes.
+pub const PROBE_MAX: Duration = Duration::from_secs(2);
+/// From the last probe to the first announcement.
+pub const ANNOUNCE_WAIT: Duration = Duration::from_secs(2);
+/// Announcements.
+pub const ANNOUNCE_NUM: u8 = 2;
+/// Between two announcements.
+pub const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(2);
+/// After so many conflicts candidates are tried at a lower rate.
+pub const MAX_CONFLICTS: u32 = 10;
+/// That rate: one candidate in this time.
+pub const RATE_LIMIT_INTERVAL: Duration = Duration::from_secs(60);
+/// An address is defended at most once in this time.
+pub const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
+
+/// What is due for an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Send a probe.
+    Probe,
+    /// Nobody objected: the address is ours. Announce it.
+    Use,
+    /// Announce it once more.
+    Announce,
+}
+
+/// An address that is being claimed: probes, a wait, announcements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Check {
+    due: Instant,
+    probes: u8,
+    announcements: u8,
+}
+
+impl Check {
+    /// Begin; `random` is any number.
+    /// RFC 5227 2.1.1-a.
+    pub fn new(now: Instant, random: u64) -> Check {
+        Check { due: now + within(PROBE_WAIT, random), probes: 0, announcements: 0 }
+    }
+
+    /// When [`Check::step`] is due.
+    pub fn due(&self) -> Instant {
+        self.due
+    }
+
+    /// Is the address not ours yet?
+    pub fn is_probing(&self) -> bool {
+        self.announcements == 0
+    }
+
+    /// Was the last announcement sent?
+    pub fn is_done(&self) -> bool {
+        self.announcements >= ANNOUNCE_NUM
+    }
+
+    /// What to do, if it is time; `random` is any number.
+    /// RFC 5227 2.1.1-a, 2.1.1-c, 2.3-a.
+    pub fn step(&mut self, now: Instant, random: u64) -> Option<Step> {
+        if now < self.due || self.is_done() {
+            return None;
+        }
+        if self.probes < PROBE_NUM {
+            self.probes += 1;
+            let spread = PROBE_MIN + within(PROBE_MAX.saturating_sub(PROBE_MIN), random);
+            self.due = now + if self.probes < PROBE_NUM { spread } else { ANNOUNCE_WAIT };
+            return Some(Step::Probe);
+        }
+        self.announcements += 1;
+        self.due = if self.is_done() { Instant::NEVER } else { now + ANNOUNCE_INTERVAL };
+        Some(if self.announcements == 1 { Step::Use } else { Step::Announce })
+    }
+}
+
+/// A part of `most`, as `random` says.
+fn within(most: Duration, random: u64) -> Duration {
+    Duration::from_nanos(random % most.as_nanos().max(1))
+}
+
+/// The last conflict about an address in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Defence {
+    last: Option<Instant>,
+}
+
+impl Defence {
+    /// Another host uses the address. `true`: it is the first conflict in [`DEFEND_INTERVAL`], and
+    /// one announcement defends the address; `false`: none may be sent, and an address that is not
+    /// to be kept at any price is given up.
+    /// RFC 5227 2.4-b, 2.4-c.
+    pub fn conflict(&mut self, now: Instant) -> bool {
+        if self.last.is_some_and(|last| now.since(last) < DEFEND_INTERVAL) {
+            return false;
+        }
+        self.last = Some(now);
+        true
+    }
+}
+
+/// A link-local address to try, drawn from 169.254.1.0 to 169.254.254.255; `random` is any number.
+/// RFC 3927 2.1-a.
+pub fn link_local_candidate(random: u64) -> Ipv4Addr {
+    const FIRST: u32 = 0xa9fe_0100;
+    const COUNT: u64 = 254 * 256;
+    Ipv4Addr::from_bits(FIRST + (random % COUNT) as u32)
+}
+
+#[cfg(test)]
+mod tests;

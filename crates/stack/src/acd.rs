@@ -1,0 +1,279 @@
+//! IPv4 address conflict detection and link-local addresses: a tentative address is probed before
+//! it is used, and an address in use is defended.
+//!
+//! Called by: `addresses.rs` when addresses come, go or time passes; `resolve.rs` with every ARP
+//! packet; programs that ask for a link-local address. When is in `inet/acd.rs`. RFC 5227, RFC 3927
+//! section 2. Counters: `address_conflicts`, `address_probes`; drop reason: `neighbour_conflict`.
+//! State is bounded by the limit `addresses` of each port.
+
+use core::net::{IpAddr, Ipv4Addr};
+use std::collections::BTreeMap;
+
+use base::{Cidr, Counter, DropReason, Instant, LinkKind, MacAddr};
+use inet::acd::{Check, Defence, MAX_CONFLICTS, RATE_LIMIT_INTERVAL, Step, link_local_candidate};
+use inet::nd;
+use tcp::Fate;
+use wire::arp;
+
+use crate::{Address, AddressError, AddressState, Event, Origin, PortId, Stack, resolve};
+
+/// An address of ours: its port, and itself.
+type Key = (u16, Ipv4Addr);
+
+/// What is done about conflicts.
+#[derive(Default)]
+pub(crate) struct Acd {
+    checks: BTreeMap<Key, Check>,
+    defences: BTreeMap<Key, Defence>,
+    /// By port.
+    link_local: BTreeMap<u16, LinkLocal>,
+    /// Random numbers drawn so far.
+    drawn: u64,
+}
+
+/// The search for a link-local address on a port.
+struct LinkLocal {
+    /// The number of the candidate.
+    attempt: u64,
+    /// Conflicts since an address was last claimed.
+    conflicts: u32,
+    /// The candidate, or the address.
+    ip: Option<Ipv4Addr>,
+    /// When the next one is tried; [`Instant::NEVER`] while there is one.
+    next_at: Instant,
+}
+
+impl Acd {
+    /// When [`expire`] is due.
+    pub(crate) fn next_deadline(&self) -> Instant {
+        let checks = self.checks.values().map(Check::due);
+        let searches = self.link_local.values().map(|search| search.next_at);
+        checks.chain(searches).min().unwrap_or(Instant::NEVER)
+    }
+
+    pub(crate) fn forget_port(&mut self, port: u16) {
+        self.checks.retain(|key, _| key.0 != port);
+        self.defences.retain(|key, _| key.0 != port);
+        self.link_local.remove(&port);
+    }
+}
+
+fn draw(stack: &mut Stack) -> u64 {
+    stack.acd.drawn += 1;
+    stack.core.secret.hash([0x6163_6421, stack.acd.drawn])
+}
+
+/// An address was added or changed. One that is tentative is probed, if its link has ARP; where
+/// there is none, nobody can object.
+pub(crate) fn added(stack: &mut Stack, id: PortId, address: &Address) {
+    let IpAddr::V4(ip) = address.ip() else { return };
+    stack.acd.checks.remove(&(id.0, ip));
+    if address.state != AddressState::Tentative {
+        return;
+    }
+    if stack.link_kind(id) != Some(LinkKind::Ethernet) {
+        return won(stack, (id.0, ip));
+    }
+    let random = draw(stack);
+    stack.acd.checks.insert((id.0, ip), Check::new(stack.core.cx.now, random));
+}
+
+/// An address is ours no more.
+pub(crate) fn removed(stack: &mut Stack, id: PortId, ip: IpAddr) {
+    let IpAddr::V4(ip) = ip else { return };
+    stack.acd.checks.remove(&(id.0, ip));
+    stack.acd.defences.remove(&(id.0, ip));
+    if stack.acd.link_local.get(&id.0).is_some_and(|search| search.ip == Some(ip)) {
+        stack.acd.link_local.remove(&id.0);
+    }
+}
+
+/// Carry out what is due.
+pub(crate) fn expire(stack: &mut Stack) {
+    let now = stack.core.cx.now;
+    let due: Vec<Key> =
+        stack.acd.checks.iter().filter(|(_, c)| c.due() <= now).map(|(key, _)| *key).collect();
+    for key in due {
+        let random = draw(stack);
+        let Some(check) = stack.acd.checks.get_mut(&key) else { continue };
+        let step = check.step(now, random);
+        if check.is_done() {
+            stack.acd.checks.remove(&key);
+        }
+        match step {
+            Some(Step::Probe) => {
+                stack.core.cx.counters.add(Counter::AddressProbes, 1);
+                send(stack, key, Ipv4Addr::UNSPECIFIED);
+            }
+            Some(Step::Use) => {
+                won(stack, key);
+                send(stack, key, key.1);
+            }
+            Some(Step::Announce) => send(stack, key, key.1),
+            None => {}
+        }
+    }
+    let mut searching: Vec<u16> = Vec::new();
+    searching.extend(stack.acd.link_local.iter().filter(|(_, s)| s.next_at <= now).map(|(p, _)| p));
+    for port in searching {
+        try_next(stack, port);
+    }
+}
+
+/// Broadcast a request for one of our addresses: a probe if the sender is 0.0.0.0, an announcement
+/// if it is the address itself.
+/// RFC 5227 2.1.1-b, 2.3-b.
+fn send(stack: &mut Stack, (port_id, ip): Key, sender: Ipv4Addr) {
+    let Some(port) = stack.ports.get(port_id) else { return };
+    let (mac, target) = (port.mac, (MacAddr::default(), ip));
+    let bytes = nd::arp_output(arp::Operation::Request, (mac, sender), target);
+    if let Err(reason) = resolve::send_arp(stack, port_id, MacAddr::BROADCAST, &bytes) {
+        stack.core.drops.count(reason);
+    }
+}
+
+/// Nobody objected.
+fn won(stack: &mut Stack, (port, ip): Key) {
+    if let Some(search) = stack.acd.link_local.get_mut(&port).filter(|s| s.ip == Some(ip)) {
+        search.conflicts = 0;
+    }
+    stack.set_address_state(PortId(port), ip.into(), AddressState::Preferred);
+}
+
+/// An ARP packet came by a port: does its sender have, or want, an address that we are probing for?
+///
+/// # Errors
+/// [`DropReason::NeighbourConflict`]: it does, and the address is not ours.
+/// RFC 5227 2.1.1-d, 2.1.1-e.
+pub(crate) fn heard(stack: &mut Stack, port_id: u16, packet: &[u8]) -> Fate {
+    if stack.acd.checks.is_empty() {
+        return Ok(());
+    }
+    let header = arp::Header::parse(packet)?;
+    let own = stack.ports.get(port_id).is_some_and(|port| port.mac == header.sender_mac);
+    let is_probe = header.sender_ip.is_unspecified() && header.operation == arp::Operation::Request;
+    let wanted = if is_probe { header.target_ip } else { header.sender_ip };
+    let check = stack.acd.checks.get(&(port_id, wanted)).filter(|check| check.is_probing());
+    if own || check.is_none() {
+        return Ok(());
+    }
+    lost(stack, (port_id, wanted));
+    Err(DropReason::NeighbourConflict)
+}
+
+/// Another host uses `ip`, an address of ours in use: defend it once; after a second conflict soon
+/// after give it up, unless the user has set it.
+/// RFC 5227 2.4-a, 2.4-b, 2.4-c.
+pub(crate) fn in_use(stack: &mut Stack, port_id: u16, ip: Ipv4Addr) {
+    let key = (port_id, ip);
+    let Some(port) = stack.ports.get(port_id) else { return };
+    let Some(address) = port.addresses.iter().find(|a| a.ip() == ip) else { return };
+    let is_kept = address.origin == Origin::Static;
+    stack.core.cx.counters.add(Counter::AddressConflicts, 1);
+    let now = stack.core.cx.now;
+    if stack.acd.defences.entry(key).or_default().conflict(now) {
+        send(stack, key, ip);
+    } else if !is_kept {
+        stack.acd.defences.remove(&key);
+        lost(stack, key);
+    }
+}
+
+/// An address is another host's. The search for a link-local address goes on with the next one.
+fn lost(stack: &mut Stack, key: Key) {
+    let (port, ip) = (PortId(key.0), IpAddr::V4(key.1));
+    stack.core.cx.counters.add(Counter::AddressConflicts, 1);
+    stack.acd.checks.remove(&key);
+    let now = stack.core.cx.now;
+    let Some(search) = stack.acd.link_local.get_mut(&key.0).filter(|s| s.ip == Some(key.1)) else {
+        return stack.set_address_state(port, ip, AddressState::Duplicated);
+    };
+    search.ip = None;
+    search.conflicts = search.conflicts.saturating_add(1);
+    // RFC 3927 2.2.1-b.
+    let is_slow = search.conflicts >= MAX_CONFLICTS;
+    search.next_at = if is_slow { now + RATE_LIMIT_INTERVAL } else { now };
+    stack.remove_address(port, ip);
+    stack.note_address_event(port);
+    stack.addresses_changed();
+}
+
+/// Try another link-local address.
+/// RFC 3927 2.2.1-a.
+fn try_next(stack: &mut Stack, port_id: u16) {
+    let Some(port) = stack.ports.get(port_id) else { return };
+    let [a, b, c, d, e, f] = port.mac.0;
+    let mac = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
+    let Some(search) = stack.acd.link_local.get_mut(&port_id) else { return };
+    search.attempt += 1;
+    // RFC 3927 2.1-b.
+    let ip = link_local_candidate(stack.core.secret.hash([0x6c69_6e6b, mac, search.attempt]));
+    (search.ip, search.next_at) = (Some(ip), Instant::NEVER);
+    let address = Address {
+        state: AddressState::Tentative,
+        origin: Origin::LinkLocal,
+        ..Address::fixed(Cidr { addr: ip.into(), prefix_len: 16 })
+    };
+    if stack.add_address(PortId(port_id), address).is_err() {
+        // No room for it: the search ends, and begins anew when it is asked for again.
+        stack.acd.link_local.remove(&port_id);
+    }
+}
+
+impl Stack {
+    /// Give a port an IPv4 link-local address (RFC 3927): candidates drawn from 169.254.0.0/16 are
+    /// probed until one is free, and another one is found if a host turns out to use it. Where
+    /// there are no conflicts, it is ours within seven seconds; [`Event::Address`] tells.
+    ///
+    /// # Errors
+    /// [`AddressError`].
+    pub fn add_link_local_v4(&mut self, id: PortId) -> Result<(), AddressError> {
+        self.ports.get(id.0).ok_or(AddressError::NoPort)?;
+        if self.acd.link_local.contains_key(&id.0) {
+            return Ok(());
+        }
+        let search = LinkLocal { attempt: 0, conflicts: 0, ip: None, next_at: Instant::NEVER };
+        self.acd.link_local.insert(id.0, search);
+        try_next(self, id.0);
+        match self.acd.link_local.contains_key(&id.0) {
+            true => Ok(()),
+            false => Err(AddressError::LimitReached),
+        }
+    }
+
+    /// End what [`Stack::add_link_local_v4`] began; the address, if there is one, is removed.
+    pub fn remove_link_local_v4(&mut self, id: PortId) {
+        if let Some(ip) = self.acd.link_local.remove(&id.0).and_then(|search| search.ip) {
+            self.remove_address(id, ip.into());
+        }
+    }
+
+    /// Report a change of a port's addresses, once until the user has taken it.
+    fn note_address_event(&mut self, id: PortId) {
+        let event = Event::Address(id);
+        if self.ready.back() != Some(&event) {
+            self.ready.push_back(event);
+        }
+    }
+
+    /// The state of an address changed by itself.
+    fn set_address_state(&mut self, id: PortId, ip: IpAddr, state: AddressState) {
+        let found = self.addresses(id).iter().find(|a| a.ip() == ip).copied();
+        let Some(address) = found else { return };
+        let check = match ip {
+            IpAddr::V4(ip) => self.acd.checks.get(&(id.0, ip)).copied(),
+            IpAddr::V6(_) => None,
+        };
+        // It is there, so that it can be replaced.
+        let _ = self.add_address(id, Address { state, ..address });
+        if state == AddressState::Duplicated {
+            self.fail_connections_from(id, ip);
+        }
+        // Announcements are still to come.
+        if let (IpAddr::V4(ip), Some(check)) = (ip, check) {
+            self.acd.checks.insert((id.0, ip), check);
+        }
+        self.note_address_event(id);
+        self.addresses_changed();
+    }
+}

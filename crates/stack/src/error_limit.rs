@@ -1,0 +1,46 @@
+//! How many ICMP errors are sent: a bucket for each destination, then one for all.
+//!
+//! Called by: `icmp.rs`. RFC 1122 section 3.2.2, RFC 1812 section 4.3.2.8, RFC 4443 section 2.4(f).
+//! Limits: `icmp_errors_per_destination`, `icmp_errors_per_second`.
+//!
+//! Destinations share a fixed number of buckets by a keyed hash, so that one that draws errors
+//! without end takes few others' share, and nobody can choose whose. The limit for all is drawn
+//! anew each second: with a known one, a peer could count by its own errors how many others drew,
+//! and so find an open UDP port (CVE-2020-25705). Linux draws it, too.
+
+use core::net::IpAddr;
+
+use base::{Limit, PerSecond};
+
+use crate::Core;
+
+const BUCKETS: usize = 256;
+
+/// What was used of both limits in this second.
+pub(crate) struct ErrorLimit {
+    buckets: Box<[PerSecond; BUCKETS]>,
+    all: PerSecond,
+}
+
+impl Default for ErrorLimit {
+    fn default() -> ErrorLimit {
+        ErrorLimit { buckets: Box::new([PerSecond::default(); BUCKETS]), all: PerSecond::default() }
+    }
+}
+
+impl ErrorLimit {
+    /// May an error be sent to `dst` now? If not, the hit of the limit is counted.
+    pub(crate) fn admits(&mut self, dst: IpAddr, core: &mut Core) -> bool {
+        let (now, secret) = (core.cx.now, core.secret);
+        // A host has a whole IPv6 network of 64 bits to send from.
+        let key = match dst {
+            IpAddr::V4(a) => u64::from(a.to_bits()),
+            IpAddr::V6(a) => (a.to_bits() >> 64) as u64,
+        };
+        let bucket = &mut self.buckets[secret.hash([0x6572_726f, key]) as usize % BUCKETS];
+        let budget = &mut core.cx.budget;
+        let draw = |second| secret.hash([0x6963_6d70, second]);
+        bucket.admits(Limit::IcmpErrorsPerDestination, now, budget)
+            && self.all.admits_drawn(Limit::IcmpErrorsPerSecond, now, budget, draw)
+    }
+}

@@ -1,0 +1,114 @@
+//! Redirects: a gateway names a better first hop for a destination, which gets a route of its own
+//! for ten minutes.
+//!
+//! Called by: `icmp.rs` with a redirect, `resolve.rs` when a gateway does not answer. Anybody on
+//! the link can forge one, so it has to come from the first hop in use, quote a packet that we may
+//! just have sent there, and name a neighbour. RFC 792, RFC 1122 sections 3.2.2.2 and 3.3.1.2.
+//! Limits: `redirects`, `path_changes_per_second`; drop reason: `redirect_refused`.
+
+use core::net::{IpAddr, SocketAddr};
+
+use base::{Cidr, Counter, DropReason, Duration, Limit, Owner, SeqNumber};
+use inet::icmp::Quoted;
+use inet::neighbour::Key;
+use inet::{FlowKey, Route, RouteOrigin};
+use tcp::Fate;
+use wire::ipv4;
+
+use crate::{Stack, addresses, resolve};
+
+/// So long a redirect is followed. RFC 1122 section 3.3.1.3 leaves it open; Linux forgets routes of
+/// its kind after as long.
+const LIFE: Duration = Duration::from_secs(600);
+
+/// A redirect came by `port` from `from`: packets like the one it quotes are to go by `gateway`.
+/// RFC 1122 3.2.2.2-c.
+pub(crate) fn input(
+    stack: &mut Stack,
+    (port, from): Key,
+    gateway: IpAddr,
+    quoted: &Quoted<'_>,
+) -> Fate {
+    // A router chooses its routes itself (RFC 1812 section 5.2.7.2).
+    if stack.forwarding.on {
+        return Err(DropReason::RedirectIgnored);
+    }
+    let (src, remote) = (quoted.src, SocketAddr::new(quoted.dst, 0));
+    let hop = addresses::next_hop(stack, Some(src), remote, &Owner::program());
+    let is_first_hop = hop.is_ok_and(|hop| (hop.port, hop.neighbour) == (port, from));
+    if !is_first_hop || from == quoted.dst || !may_be_gateway(stack, port, gateway) {
+        return Err(DropReason::RedirectRefused);
+    }
+    if !may_be_ours(stack, quoted)? {
+        return Err(DropReason::IcmpErrorNoMatch);
+    }
+    let core = &mut stack.core;
+    if !stack.path_changes.admits(Limit::PathChangesPerSecond, core.cx.now, &mut core.cx.budget) {
+        return Err(DropReason::IcmpRateLimited);
+    }
+    follow(stack, port, quoted.dst, gateway)
+}
+
+/// Is it another host on one of our networks there?
+/// RFC 1122 3.2.2.2-c.
+fn may_be_gateway(stack: &Stack, port: u16, gateway: IpAddr) -> bool {
+    resolve::is_on_link(stack, port, gateway)
+        && stack.ports.get(port).is_some_and(|port| port.local.may_send(gateway))
+}
+
+/// May the quoted packet be one of those that we sent last? A segment has to be of a connection,
+/// near what is in flight; a datagram or an echo request of a socket.
+fn may_be_ours(stack: &mut Stack, quoted: &Quoted<'_>) -> Result<bool, DropReason> {
+    let second_word = || quoted.second_word().ok_or(DropReason::IcmpMalformed);
+    Ok(match quoted.protocol {
+        ipv4::TCP => {
+            let (local, remote) = quoted.ports().ok_or(DropReason::IcmpMalformed)?;
+            let seq = SeqNumber(second_word()?);
+            let key = FlowKey::new(quoted.src, local, quoted.dst, remote);
+            let handle = stack.connections.lookup(&key, &stack.core.secret);
+            let pcb = handle.and_then(|handle| stack.connections.get(handle));
+            // An ACK without data is at SND.NXT.
+            pcb.is_some_and(|pcb| pcb.tcb.snd_una.le(seq) && seq.le(pcb.tcb.snd_nxt))
+        }
+        ipv4::UDP => {
+            let (local, remote) = quoted.ports().ok_or(DropReason::IcmpMalformed)?;
+            let local = SocketAddr::new(quoted.src, local);
+            stack.udp.may_have_sent(local, SocketAddr::new(quoted.dst, remote))
+        }
+        ipv4::ICMP => stack.pings.has_id((second_word()? >> 16) as u16),
+        _ => false,
+    })
+}
+
+/// Packets to `dst` go by `gateway` for a while. A host route of anybody else's stays as it is.
+/// RFC 1122 3.2.2.2-d.
+fn follow(stack: &mut Stack, port: u16, dst: IpAddr, gateway: IpAddr) -> Fate {
+    let dest = Cidr { addr: dst, prefix_len: if dst.is_ipv4() { 32 } else { 128 } };
+    let of_redirect = |route: &&Route| route.origin == RouteOrigin::Redirect;
+    if stack.routes.iter().any(|r| r.dest == dest && !of_redirect(&r)) {
+        return Err(DropReason::RedirectRefused);
+    }
+    let is_known = stack.routes.iter().any(|r| r.dest == dest && r.port == port);
+    let held = stack.routes.iter().filter(of_redirect).count();
+    if !is_known && !stack.core.cx.budget.admits(Limit::Redirects, held) {
+        let oldest = stack.routes.iter().filter(of_redirect).min_by_key(|r| r.expires).cloned();
+        let Some(oldest) = oldest else { return Err(DropReason::RedirectRefused) };
+        stack.routes.remove(|r| *r == oldest);
+    }
+    let route = Route::new(dest, Some(gateway), port).with_origin(RouteOrigin::Redirect);
+    stack.add_route(Route { expires: stack.core.cx.now + LIFE, ..route });
+    stack.core.cx.counters.add(Counter::Redirects, 1);
+    Ok(())
+}
+
+/// A neighbour does not answer: what was redirected to it goes by the first hop that it went by
+/// before (RFC 1122 section 3.3.1.4).
+/// RFC 1122 3.3.1.4-a.
+pub(crate) fn forget_gateway(stack: &mut Stack, (port, gateway): Key) {
+    let is_by_it = |route: &Route| {
+        route.origin == RouteOrigin::Redirect && route.port == port && route.via == Some(gateway)
+    };
+    if stack.routes.remove(is_by_it) > 0 {
+        stack.addresses_changed();
+    }
+}
