@@ -23,6 +23,7 @@ pub mod blocking;
 mod calls;
 #[cfg(target_os = "linux")]
 mod descriptors;
+pub mod dns;
 mod driver;
 mod driver_state;
 mod error;

@@ -9,13 +9,15 @@ mod cases;
 #[cfg(target_os = "linux")]
 mod fixture;
 #[cfg(target_os = "linux")]
+mod names;
+#[cfg(target_os = "linux")]
 mod streams;
 #[cfg(target_os = "linux")]
 mod trouble;
 
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {
-    let cases = [cases::CASES, streams::CASES, trouble::CASES];
+    let cases = [cases::CASES, names::CASES, streams::CASES, trouble::CASES];
     testbed::run(&cases, |case| case(&fixture::Fixture::new()))
 }
 

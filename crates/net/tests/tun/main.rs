@@ -18,14 +18,23 @@ mod frag;
 #[cfg(target_os = "linux")]
 mod gone;
 #[cfg(target_os = "linux")]
+mod names;
+#[cfg(target_os = "linux")]
 mod narrow;
 #[cfg(target_os = "linux")]
 mod urgent;
 
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
-    let cases: &[&[testbed::Case]] =
-        &[cases::CASES, ecn::CASES, frag::CASES, gone::CASES, narrow::CASES, urgent::CASES];
+    let cases: &[&[testbed::Case]] = &[
+        cases::CASES,
+        ecn::CASES,
+        frag::CASES,
+        gone::CASES,
+        names::CASES,
+        narrow::CASES,
+        urgent::CASES,
+    ];
     #[cfg(not(target_os = "linux"))]
     let cases: &[&[testbed::Case]] = &[];
     testbed::in_namespaces(cases)

@@ -1,0 +1,189 @@
+//! Names of hosts on the command line: the option `--dns ADDR`, the system's resolv.conf and hosts
+//! files, and the lookup over the stack's own sockets.
+//!
+//! Called by: `ping`, and `ttcp` to hosts, once their device is open.
+
+use core::net::{IpAddr, SocketAddr};
+use core::task::Poll;
+use std::io::Read;
+
+use anyhow::{Result, anyhow, bail};
+use wirespeed::IpVersion;
+use wirespeed::net::dns::{
+    Config, Families, Hosts, LookupError, PORT, Resolver, StackLookup, limits,
+};
+
+use crate::clock::Interrupt;
+use crate::outside::{self, Outside};
+use crate::{Usage, output};
+
+const RESOLV_CONF: &str = "/etc/resolv.conf";
+const HOSTS: &str = "/etc/hosts";
+/// Bytes read of these files.
+const FILE_MAX: u64 = 1 << 20;
+/// Sets the resolver's secret apart from what else the stack's seed determines.
+const PURPOSE: u64 = 53;
+
+/// The options that say whom to ask for names.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[group(id = "names", multiple = true)]
+#[command(next_help_heading = outside::HEADING)]
+pub(crate) struct Args {
+    /// Name server to ask, repeatable [default: those of /etc/resolv.conf]
+    ///
+    /// The stack itself asks, over --dev. Names of /etc/hosts are known without asking.
+    #[arg(long, value_name = "ADDR", requires = "dev", value_parser = server)]
+    pub(crate) dns: Vec<SocketAddr>,
+}
+
+fn server(text: &str) -> Result<SocketAddr, &'static str> {
+    let plain = |_| text.parse::<IpAddr>().map(|address| SocketAddr::new(address, PORT));
+    text.parse::<SocketAddr>().or_else(plain).map_err(|_| "expected an address, as 192.0.2.53")
+}
+
+impl Args {
+    /// The settings of the resolver, from the options and the text of resolv.conf.
+    ///
+    /// # Errors
+    /// [`Usage`]: too many servers, or only servers that the stack cannot reach.
+    fn config(&self, resolv_conf: &str) -> Result<Config> {
+        let (mut config, _) = Config::from_resolv_conf(resolv_conf);
+        if !self.dns.is_empty() {
+            if self.dns.len() > limits::SERVERS_MAX {
+                let most = limits::SERVERS_MAX;
+                bail!(Usage(format!(
+                    "--dns is given {} times, {most} is the most",
+                    self.dns.len()
+                )));
+            }
+            config.servers.clone_from(&self.dns);
+            return Ok(config);
+        }
+        let (local, servers): (Vec<_>, Vec<_>) =
+            config.servers.iter().copied().partition(|server| server.ip().is_loopback());
+        if let (Some(local), true) = (local.first(), servers.is_empty()) {
+            bail!(Usage(format!(
+                "the name server in {RESOLV_CONF} is {}, which only this machine's kernel reaches: \
+                 name another, --dns ADDR",
+                local.ip()
+            )));
+        }
+        config.servers = servers;
+        Ok(config)
+    }
+}
+
+/// The text of a file of the system; a file that cannot be read is as good as an empty one.
+fn text(path: &str) -> String {
+    let mut bytes = Vec::new();
+    if let Ok(file) = std::fs::File::open(path) {
+        let _ = file.take(FILE_MAX).read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The address of a host, given as a name or an address: of the version of IP asked for,
+/// preferably one that we have an address of. `None` after Ctrl-C.
+///
+/// # Errors
+/// [`Usage`] without a server to ask; [`LookupError`], with the option that may help.
+pub(crate) fn resolve(
+    outside: &mut Outside,
+    args: (&outside::Args, &Args),
+    host: &str,
+    version: Option<IpVersion>,
+    interrupt: &Interrupt,
+) -> Result<Option<IpAddr>> {
+    let addresses = if let Ok(address) = host.parse::<IpAddr>() {
+        vec![address]
+    } else {
+        let (hosts, _) = Hosts::from_text(&text(HOSTS));
+        let config = args.1.config(&text(RESOLV_CONF))?;
+        match look_up(outside, config, hosts, host, interrupt)? {
+            None => return Ok(None),
+            Some(Ok(addresses)) => addresses,
+            Some(Err(error)) => return Err(helped(error, args.1)),
+        }
+    };
+    let of = |address: &&IpAddr| version.is_none_or(|v| IpVersion::of(*address) == v);
+    let wanted: Vec<IpAddr> = addresses.iter().filter(of).copied().collect();
+    let ours = |address: &&IpAddr| {
+        args.0.addr.iter().any(|cidr| IpVersion::of(&cidr.addr) == IpVersion::of(*address))
+    };
+    let Some(&address) = wanted.iter().find(ours).or(wanted.first()) else {
+        let version = if version == Some(IpVersion::V4) { "IPv4 (-4)" } else { "IPv6 (-6)" };
+        bail!("'{}' has no address of {version}: ask without that option", output::plain(host));
+    };
+    args.0.check_host(address)?;
+    Ok(Some(address))
+}
+
+/// Ask over the stack until there is an outcome; `None` after Ctrl-C.
+fn look_up(
+    outside: &mut Outside,
+    config: Config,
+    hosts: Hosts,
+    host: &str,
+    interrupt: &Interrupt,
+) -> Result<Option<Result<Vec<IpAddr>, LookupError>>> {
+    let mut resolver = Resolver::new(config, hosts, outside.stack.derived_secret(PURPOSE));
+    let lookup = resolver.lookup(host, Families::Both, outside.clock.now());
+    let mut lookup = StackLookup::new(lookup);
+    loop {
+        let worked = outside.turn();
+        // No other socket is open yet.
+        while outside.stack.next_event().is_some() {}
+        let now = outside.clock.now();
+        if let Poll::Ready(outcome) = lookup.turn(&mut outside.stack, &mut resolver, now) {
+            return Ok(Some(outcome));
+        }
+        if interrupt.noted() {
+            lookup.close(&mut outside.stack);
+            return Ok(None);
+        }
+        if worked == 0 && !outside.stack.has_input() {
+            outside.wait(lookup.deadline(), [interrupt.descriptor()])?;
+        }
+    }
+}
+
+/// The error, with the option that may help.
+fn helped(error: LookupError, args: &Args) -> anyhow::Error {
+    match error {
+        LookupError::Name(..) => anyhow!(Usage(error.to_string())),
+        LookupError::NoServers(_) => anyhow!(Usage(format!("{error} (--dns ADDR)"))),
+        LookupError::TimedOut(_) | LookupError::Failed(_) if args.dns.is_empty() => {
+            anyhow!("{error}. The servers are those of {RESOLV_CONF}; --dns ADDR asks another")
+        }
+        error => anyhow!(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_an_address_with_or_without_a_port() {
+        assert_eq!(server("192.0.2.53"), Ok("192.0.2.53:53".parse().expect("an address")));
+        assert_eq!(server("2001:db8::53"), Ok("[2001:db8::53]:53".parse().expect("an address")));
+        assert_eq!(server("192.0.2.53:5353"), Ok("192.0.2.53:5353".parse().expect("an address")));
+        assert!(server("dns.example").is_err());
+    }
+
+    #[test]
+    fn servers_are_those_of_the_option_or_of_the_file() {
+        let server = |last: u8| SocketAddr::new(IpAddr::from([192, 0, 2, last]), 53);
+        let args = |dns: &[SocketAddr]| Args { dns: dns.to_vec() };
+        let file = "nameserver 127.0.0.53\nnameserver 192.0.2.1\nsearch example\n";
+        let config = args(&[]).config(file).expect("one is left");
+        assert_eq!(config.servers, [server(1)]);
+        assert_eq!(config.search, ["example"]);
+        let config = args(&[server(2)]).config(file).expect("one");
+        assert_eq!((config.servers, config.search), (vec![server(2)], vec!["example".to_owned()]));
+        let error = args(&[]).config("nameserver 127.0.0.53\n").expect_err("nothing to reach");
+        assert!(error.is::<Usage>() && error.to_string().contains("--dns ADDR"), "{error}");
+        assert!(args(&[server(1); 4]).config("").is_err_and(|error| error.is::<Usage>()));
+        assert!(args(&[]).config("").expect("none").servers.is_empty());
+    }
+}
