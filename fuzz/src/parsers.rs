@@ -162,6 +162,16 @@ fn icmpv6_message(message: &[u8], src: Ipv6Addr, dst: Ipv6Addr) {
         let len = found.emit(&mut buf, src, dst).expect("room for the longest");
         assert!(icmpv6::Header::parse(&buf[..len], src, dst).is_ok());
         assert_eq!(nd::Header::parse(&buf[..len]), Ok(found));
+        let _ = nd::Header::nonce(message);
+    }
+    let _ = nd::Redirect::parse(message);
+    if let Ok(found) = nd::RouterAdvertisement::parse(message) {
+        let options = found.options.iter().inspect(|option| {
+            if let nd::NdOption::Dnssl { domains, .. } = option {
+                assert!(domains.iter().all(|name| (1..=253).contains(&name.len())));
+            }
+        });
+        assert!(options.count() <= 64);
     }
 }
 

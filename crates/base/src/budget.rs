@@ -67,6 +67,11 @@ limits! {
         "the same for one source";
     FragmentsPerDatagram "fragments_per_datagram" 256
         "fragments of one datagram; a datagram of more is dropped";
+    ExtensionHeaders "extension_headers" 8 "extension headers of an IPv6 packet";
+    ExtensionHeaderBytes "extension_header_bytes" 1_280
+        "bytes of all extension headers of an IPv6 packet";
+    ExtensionOptions "extension_options" 8
+        "unknown options that are skipped in one IPv6 extension header";
     NeighbourQueue "neighbour_queue" 3
         "packets in the pending queue of one neighbour; the oldest is dropped";
     NeighbourQueueTotal "neighbour_queue_total" 512
@@ -77,6 +82,19 @@ limits! {
         "ARP replies and neighbour advertisements sent in a second";
     Neighbours "neighbours" 4_096 "neighbour entries";
     Addresses "addresses" 64 "addresses of a port";
+    TemporaryAddresses "temporary_addresses" 4 "temporary addresses of one prefix (RFC 8981)";
+    Routers "routers" 8 "default routers of a port that were learnt from advertisements";
+    Prefixes "prefixes" 8
+        "prefixes of a port that were learnt from router advertisements: on the link, and for \
+         addresses";
+    AdvertisedRoutes "advertised_routes" 16
+        "routes of a port that were learnt from router advertisements (RFC 4191)";
+    NameServers "name_servers" 8 "name servers of a port that routers advertise";
+    SearchDomains "search_domains" 8 "search domains of a port that routers advertise";
+    RouterAdvertisementsPerSecond "router_advertisements_per_second" 100
+        "router advertisements processed in a second";
+    Redirects "redirects" 256
+        "routes that were learnt from redirects; the first to expire is evicted";
     IcmpErrorsPerSecond "icmp_errors_per_second" 1_000 "ICMP errors sent in a second";
     EchoRepliesPerSecond "echo_replies_per_second" 1_000 "ICMP echo replies sent in a second";
     PathChangesPerSecond "path_changes_per_second" 1_000

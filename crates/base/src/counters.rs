@@ -88,6 +88,11 @@ counters! {
     NdIn "nd_in" "neighbour discovery messages received and used";
     NeighbourSolicitations "neighbour_solicitations" "ARP requests and solicitations sent";
     NeighbourAdvertisements "neighbour_advertisements" "ARP replies and advertisements sent";
+    DadProbes "dad_probes" "solicitations sent to check an address for duplicates";
+    DadDuplicates "dad_duplicates" "addresses of ours that another host turned out to have";
+    RouterSolicitations "router_solicitations" "router solicitations sent";
+    RouterAdvertisements "router_advertisements" "router advertisements received and used";
+    Redirects "redirects" "redirects received and followed";
     NeighbourFailures "neighbour_failures" "neighbours that did not answer, or were evicted";
     PathMtuLowered "path_mtu_lowered" "connections whose segment size was lowered to the path MTU";
     PathMtuDoubted "path_mtu_doubted"

@@ -36,6 +36,18 @@ drop_reasons! {
     NdNotForUs "nd_not_for_us" "neighbour solicitation for another host's address";
     NdUnsolicited "nd_unsolicited" "neighbour advertisement without a solicitation";
     NdFragmented "nd_fragmented" "neighbour discovery message in fragments (RFC 6980)";
+    NdTentative "nd_tentative"
+        "neighbour solicitation for an address of ours that is being checked for duplicates";
+    NdLooped "nd_looped" "our own solicitation, looped back (RFC 7527)";
+    NdNoLinkAddress "nd_no_link_address"
+        "neighbour discovery on a port without link addresses";
+    RaNotFromLink "ra_not_from_link"
+        "router advertisement that is not from a router on the link (hop limit, source)";
+    RaIgnored "ra_ignored" "router advertisement to a port that is not autoconfigured";
+    RaRateLimited "ra_rate_limited" "router advertisement beyond the rate limit";
+    RedirectRefused "redirect_refused"
+        "redirect that is not from the current first hop, or not plausible";
+    RedirectIgnored "redirect_ignored" "redirect while packets are forwarded";
     NeighbourRateLimited "neighbour_rate_limited"
         "ARP or ND request or reply suppressed by the rate limit";
     NeighbourConflict "neighbour_conflict" "another station uses our address";
@@ -51,7 +63,13 @@ drop_reasons! {
     Ipv6Short "ipv6_short" "IPv6 packet shorter than its header";
     Ipv6Version "ipv6_version" "version field is not 6";
     Ipv6PayloadLength "ipv6_payload_length" "payload length past the frame";
-    Ipv6ExtensionHeader "ipv6_extension_header" "extension header that is not supported";
+    Ipv6ExtensionHeader "ipv6_extension_header"
+        "extension header that is cut off, or a fragment inside of a fragment";
+    Ipv6HeaderChain "ipv6_header_chain"
+        "extension headers in excess of a limit, or hop-by-hop options that are not first";
+    Ipv6Option "ipv6_option" "unknown option that must not be skipped (RFC 8200 section 4.2)";
+    Ipv6RoutingHeader "ipv6_routing_header" "routing header with segments left (RFC 5095)";
+    Ipv6NoNextHeader "ipv6_no_next_header" "packet with no upper-layer header (next header 59)";
     FragmentMalformed "fragment_malformed"
         "fragment without data, or not the last and no multiple of 8 bytes";
     FragmentTooBig "fragment_too_big" "fragment that ends past 65,535 bytes (ping of death)";

@@ -107,14 +107,14 @@ pub(crate) fn resolve(
     };
     let of = |address: &&IpAddr| version.is_none_or(|v| IpVersion::of(*address) == v);
     let wanted: Vec<IpAddr> = addresses.iter().filter(of).copied().collect();
-    let ours = |address: &&IpAddr| {
-        args.0.addr.iter().any(|cidr| IpVersion::of(&cidr.addr) == IpVersion::of(*address))
-    };
+    let own = outside.addresses();
+    let ours = |address: &&IpAddr| own.iter().any(|ip| ip.is_ipv4() == address.is_ipv4());
     let Some(&address) = wanted.iter().find(ours).or(wanted.first()) else {
         let version = if version == Some(IpVersion::V4) { "IPv4 (-4)" } else { "IPv6 (-6)" };
         bail!("'{}' has no address of {version}: ask without that option", output::plain(host));
     };
     args.0.check_host(address)?;
+    outside.check_host(address)?;
     Ok(Some(address))
 }
 

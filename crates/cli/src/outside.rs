@@ -4,6 +4,11 @@
 //! Called by: `ping`, `services`, and `ttcp` to and from hosts; `wire` opens devices. The user
 //! configures the kernel's end of the device (`ip addr add ... dev NAME`).
 
+mod addr;
+mod auto;
+
+pub(crate) use addr::Addr;
+
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::BorrowedFd;
 use std::str::FromStr;
@@ -46,9 +51,12 @@ pub(crate) struct Args {
     /// Our VLAN on the device: ID for one 802.1Q tag, OUTER.ID for an 802.1ad tag around it
     #[arg(long, value_name = "[OUTER.]ID", requires = "dev", hide_short_help = true)]
     pub(crate) vlan: Option<Tags>,
-    /// Our address and network, as 192.0.2.2/24; repeatable
-    #[arg(long, value_name = "A/B", requires = "dev")]
-    pub(crate) addr: Vec<Cidr>,
+    /// Our address and network, as 192.0.2.2/24, or auto; repeatable
+    ///
+    /// auto makes IPv6 addresses as routers on the link advertise (SLAAC), and waits until they have
+    /// been checked for duplicates.
+    #[arg(long, value_name = "A/B|auto", requires = "dev")]
+    pub(crate) addr: Vec<Addr>,
     /// Gateway to other networks, one a version of IP
     #[arg(long, value_name = "GATEWAY", requires = "dev")]
     pub(crate) via: Vec<IpAddr>,
@@ -154,10 +162,14 @@ impl Args {
             );
         };
         if self.addr.is_empty() {
-            return usage("our end needs an address: --addr A/B, as in 192.0.2.2/24".to_owned());
+            return usage(
+                "our end needs an address: --addr A/B, as in 192.0.2.2/24, or --addr auto for IPv6"
+                    .to_owned(),
+            );
         }
         for gateway in &self.via {
-            if !self.addr.iter().any(|cidr| cidr.contains(*gateway)) {
+            let is_auto = gateway.is_ipv6() && self.is_auto();
+            if !is_auto && !self.fixed().any(|cidr| cidr.contains(*gateway)) {
                 return usage(format!(
                     "gateway {gateway} is on none of our networks; give an --addr A/B beside it"
                 ));
@@ -166,12 +178,24 @@ impl Args {
         Ok(dev)
     }
 
+    /// The addresses that are given.
+    fn fixed(&self) -> impl Iterator<Item = Cidr> {
+        self.addr.iter().filter_map(|addr| match addr {
+            Addr::Fixed(cidr) => Some(*cidr),
+            Addr::Auto => None,
+        })
+    }
+
+    fn is_auto(&self) -> bool {
+        self.addr.contains(&Addr::Auto)
+    }
+
     /// Check that `host` is not this stack, whose packets to itself never reach the device.
     ///
     /// # Errors
     /// [`Usage`] for one of our own addresses.
     pub(crate) fn check_host(&self, host: IpAddr) -> Result<()> {
-        if self.addr.iter().any(|cidr| cidr.addr == host) {
+        if self.fixed().any(|cidr| cidr.addr == host) {
             bail!(Usage(format!(
                 "{host} is our own --addr, and nothing sent to it leaves: give the other end's"
             )));
@@ -181,7 +205,7 @@ impl Args {
 
     /// What to try if `host`, on one of our networks, does not answer.
     pub(crate) fn hint(&self, host: IpAddr) -> Option<String> {
-        let (dev, net) = (self.dev.as_ref()?, self.addr.iter().find(|cidr| cidr.contains(host))?);
+        let (dev, net) = (self.dev.as_ref()?, self.fixed().find(|cidr| cidr.contains(host))?);
         if !matches!(dev.kind, Kind::Tap(_)) {
             // This machine is not the other end.
             return None;
@@ -248,14 +272,38 @@ impl Outside {
             Some(tags) => tags.port_of(device)?,
             None => device,
         };
-        let port = stack.add_port(device, PortConfig { mac, addresses: args.addr.clone() });
+        let port = stack.add_port(device, PortConfig { mac, addresses: args.fixed().collect() });
         if let Some(mitigation) = args.mitigation {
             stack.set_mitigation(port, mitigation).map_err(|why| Usage(why.to_string()))?;
         }
         for &gateway in &args.via {
             stack.add_route(Route::new(everywhere(gateway), Some(gateway), port.0));
         }
-        Ok(Outside { stack, port, clock })
+        let mut outside = Outside { stack, port, clock };
+        if args.is_auto() {
+            auto::configure(&mut outside)?;
+        }
+        Ok(outside)
+    }
+
+    /// Our addresses on the device that can be used now.
+    pub(crate) fn addresses(&self) -> Vec<IpAddr> {
+        let all = self.stack.addresses(self.port).iter();
+        all.filter(|address| address.is_usable()).map(|address| address.ip()).collect()
+    }
+
+    /// As [`Args::check_host`], with the addresses that were made.
+    ///
+    /// # Errors
+    /// [`Usage`] for one of our own addresses.
+    pub(crate) fn check_host(&self, host: IpAddr) -> Result<()> {
+        if self.stack.has_address(host) {
+            bail!(Usage(format!(
+                "{host} is an address of our own, and nothing sent to it leaves: give the other \
+                 end's"
+            )));
+        }
+        Ok(())
     }
 
     /// Receive and send what is pending; returns the amount of work.
@@ -406,7 +454,7 @@ mod tests {
     fn args(addr: &[&str], via: &[&str]) -> Args {
         Args {
             dev: Some(Dev { kind: Kind::Tap(LinkKind::Ethernet), name: "ws0".to_owned() }),
-            addr: addr.iter().map(|a| a.parse().expect("a network")).collect(),
+            addr: addr.iter().map(|a| a.parse().expect("a network, or auto")).collect(),
             vlan: None,
             mitigation: None,
             via: via.iter().map(|a| a.parse().expect("an address")).collect(),
@@ -454,5 +502,8 @@ mod tests {
         assert!(args(&[], &[]).check().is_err());
         assert!(args(&["192.0.2.2/24"], &["198.51.100.1"]).check().is_err());
         assert!(args(&["192.0.2.2/24"], &["192.0.2.1"]).check().is_ok());
+        assert!(args(&["auto"], &[]).check().is_ok());
+        assert!(args(&["auto"], &["fe80::1"]).check().is_ok());
+        assert!(args(&["auto"], &["192.0.2.1"]).check().is_err(), "auto is IPv6");
     }
 }

@@ -70,6 +70,13 @@ impl Address {
         self.cidr.addr
     }
 
+    /// Are the other addresses with its prefix on the link? Of an address made from a router's
+    /// prefix that follows from what the router says (RFC 5942 section 4).
+    #[inline]
+    pub fn implies_network(&self) -> bool {
+        !matches!(self.origin, Origin::Stable | Origin::Temporary)
+    }
+
     /// May packets be from it and to it?
     #[inline]
     pub fn is_usable(&self) -> bool {

@@ -245,6 +245,7 @@ pub fn echo_request(message: &mut [u8], id: u16, seq: u16, src: IpAddr, dst: IpA
 }
 
 /// How many bytes of an undelivered packet an error quotes.
+/// RFC 4443 2.4-c.
 pub fn quote_len(version: IpVersion, packet_len: usize) -> usize {
     let most = match version {
         IpVersion::V4 => V4_ERROR_MAX - ipv4::HEADER_LEN - HEADER_LEN,
@@ -291,9 +292,11 @@ pub fn error(message: &mut [u8], why: Unreachable, src: IpAddr, dst: IpAddr) {
         (IpAddr::V6(src), IpAddr::V6(dst)) => {
             let header = match why {
                 Unreachable::Port => v6::Header::Unreachable { code: v6::unreachable::PORT },
-                // Byte 6 is the IPv6 header's next header field. With extension headers the
-                // unrecognized one is further back; we do not compute where.
-                Unreachable::Protocol => v6::Header::ParameterProblem { code: 1, pointer: 6 },
+                Unreachable::Protocol => {
+                    let packet = message.get(HEADER_LEN..).unwrap_or_default();
+                    let pointer = ipv6::last_header(packet).map_or(6, |(.., named_at)| named_at);
+                    v6::Header::ParameterProblem { code: 1, pointer: pointer as u32 }
+                }
                 Unreachable::Net => v6::Header::Unreachable { code: v6::unreachable::NO_ROUTE },
                 Unreachable::Prohibited => {
                     v6::Header::Unreachable { code: v6::unreachable::ADMIN_PROHIBITED }

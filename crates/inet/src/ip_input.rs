@@ -75,7 +75,7 @@ pub fn ipv4_any(packet: &[u8]) -> Result<(Ip<V4Addrs>, Option<Part>), DropReason
 }
 
 /// Parse the common IPv6 header: TCP, UDP or ICMPv6 follows it directly. After `None` call
-/// [`ipv6_any`], which walks extension headers and finds the error, if there is one.
+/// [`ipv6_within`], which walks extension headers and finds the error, if there is one.
 #[inline(always)]
 pub fn ipv6_plain(packet: &[u8]) -> Option<Ip<V6Addrs>> {
     let h = ipv6::Header::parse(packet).ok()?;
@@ -83,23 +83,35 @@ pub fn ipv6_plain(packet: &[u8]) -> Option<Ip<V6Addrs>> {
     plain.then(|| with_upper_layer(&h, h.next_header, 0))
 }
 
-/// Check any IPv6 header and walk its extension headers; with its [`Part`] if the packet is a
-/// fragment, whose protocol is the next header of its fragment header.
+/// Check any IPv6 header and walk its extension headers within `limits`; with its [`Part`] if the
+/// packet is a fragment, whose protocol is the next header of its fragment header.
 ///
 /// # Errors
-/// As [`ipv6::Header::parse`] and [`ipv6::upper_layer`].
-pub fn ipv6_any(packet: &[u8]) -> Result<(Ip<V6Addrs>, Option<Part>), DropReason> {
-    let h = ipv6::Header::parse(packet)?;
+/// As [`ipv6::Header::parse`] and [`ipv6::chain`].
+pub fn ipv6_within(
+    packet: &[u8],
+    limits: &ipv6::ChainLimits,
+) -> Result<(Ip<V6Addrs>, Option<Part>), ipv6::Refused> {
+    let h = ipv6::Header::parse(packet).map_err(ipv6::Refused::silent)?;
     let end = ipv6::HEADER_LEN + usize::from(h.payload_len);
     let payload = packet.get(ipv6::HEADER_LEN..end).unwrap_or_default();
-    let (protocol, offset) = ipv6::upper_layer(payload, h.next_header)?;
+    let (protocol, offset) = ipv6::chain(payload, h.next_header, limits)?;
     if protocol != ipv6::FRAGMENT {
         return Ok((with_upper_layer(&h, protocol, offset), None));
     }
-    let fragment = ipv6::Fragment::parse(payload.get(offset..).unwrap_or_default())?;
+    let rest = payload.get(offset..).unwrap_or_default();
+    let fragment = ipv6::Fragment::parse(rest).map_err(ipv6::Refused::silent)?;
     let ip = with_upper_layer(&h, fragment.next_header, offset + ipv6::Fragment::LEN);
     let begin = u32::from(fragment.fragment_offset);
     Ok((ip, Some(Part { id: fragment.id, begin, more: fragment.more_fragments })))
+}
+
+/// [`ipv6_within`] the default limits.
+///
+/// # Errors
+/// The reason of [`ipv6_within`].
+pub fn ipv6_any(packet: &[u8]) -> Result<(Ip<V6Addrs>, Option<Part>), DropReason> {
+    ipv6_within(packet, &ipv6::ChainLimits::default()).map_err(|refused| refused.reason)
 }
 
 #[inline(always)]
@@ -163,6 +175,7 @@ pub fn pseudo_sum(src: IpAddr, dst: IpAddr, protocol: u8) -> Sum {
 
 /// Is this source address invalid on a wire: multicast, broadcast, 0.0.0.0/8 or `::`, reserved, or
 /// loopback? RFC 1122 section 3.2.1.3, RFC 4291 section 2.7.
+/// RFC 4291 2.5.2-a, 2.5.3-a, 2.7-a.
 #[inline]
 pub fn is_martian_source(src: IpAddr) -> bool {
     match src {

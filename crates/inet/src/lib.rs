@@ -5,6 +5,7 @@
 //! RFC 791, 8200, 792, 4443, 768, 826, 4861, 1122.
 
 pub mod address;
+pub mod dad;
 pub mod ether;
 pub mod flow;
 pub mod frag;
@@ -14,8 +15,12 @@ pub mod ip_input;
 pub mod ip_output;
 pub mod nd;
 pub mod neighbour;
+pub mod redirect;
 pub mod route;
+pub mod router;
 pub mod select;
+pub mod slaac;
+pub mod solicit;
 pub mod udp;
 
 pub use address::{Address, AddressState, Origin};

@@ -87,6 +87,7 @@ pub fn arp_output(
 /// # Errors
 /// [`DropReason::IcmpMalformed`] for messages that RFC 4861 sections 7.1.1 and 7.1.2 discard,
 /// [`DropReason::NdNotForUs`] for solicitations of other hosts.
+/// RFC 4861 7.1-a.
 pub fn nd_input(
     message: &[u8],
     (src, dst, hop_limit): (Ipv6Addr, Ipv6Addr, u8),

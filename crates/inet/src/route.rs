@@ -111,6 +111,31 @@ impl Routes {
         self.routes.insert(at, route);
     }
 
+    /// Add a route unless another origin has one for the same destination and table over the same
+    /// port. `true` if packets may go another way: one that only expires later is no change.
+    pub fn renew(&mut self, route: Route) -> bool {
+        let dest = route.dest.network();
+        let route = Route { dest, ..route };
+        match self.routes.iter_mut().find(|r| r.is_like(&route)) {
+            Some(old) if old.origin != route.origin => false,
+            Some(old) => {
+                let is_same = old.via == route.via && old.mtu == route.mtu;
+                *old = route;
+                !is_same
+            }
+            None => {
+                self.add(route);
+                true
+            }
+        }
+    }
+
+    /// Does the first route to `dst` over `port` say that it is on the link?
+    pub fn is_on_link(&self, port: u16, dst: IpAddr) -> bool {
+        let mut of_port = self.routes.iter().filter(|r| r.port == port && r.dest.contains(dst));
+        of_port.next().is_some_and(|r| r.via.is_none())
+    }
+
     /// Remove the routes that `is_unwanted` selects; returns how many.
     pub fn remove(&mut self, is_unwanted: impl Fn(&Route) -> bool) -> usize {
         let before = self.routes.len();

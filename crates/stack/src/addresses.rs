@@ -8,13 +8,13 @@
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 
-use base::{Cidr, DropReason, Instant, Limit, Owner};
+use base::{Cidr, DropReason, Instant, Limit, LinkKind, Owner};
 use inet::select::{self, is_link_scoped};
 use inet::{Address, AddressState, NextHop, Route, RouteOrigin};
 
 use crate::local::LocalAddrs;
 use crate::port::Port;
-use crate::{PortId, Stack, tx};
+use crate::{PortId, Stack, autoconf, tx};
 
 /// Why an address was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +117,7 @@ pub(crate) fn source(stack: &Stack, remote: SocketAddr, owner: &Owner) -> Result
 /// Act on addresses and routes whose time has come.
 #[cold]
 pub(crate) fn expire(stack: &mut Stack) {
+    autoconf::expire(stack);
     let now = stack.core.cx.now;
     let mut gone = Vec::new();
     for port in stack.ports.iter_mut() {
@@ -144,7 +145,7 @@ fn look_ahead(stack: &mut Stack) {
         _ => a.valid_until,
     };
     let addresses = stack.ports.iter().flat_map(|port| port.addresses.iter().map(next));
-    let first = addresses.min().unwrap_or(Instant::NEVER);
+    let first = addresses.min().unwrap_or(Instant::NEVER).min(stack.autoconf.next_deadline());
     stack.lifetimes.deadline = first.min(stack.routes.next_deadline());
 }
 
@@ -158,13 +159,20 @@ impl Port {
 
 impl Stack {
     /// Add an address to a port, or change the one that is there; its network becomes a route. A
-    /// tentative one is not used before it is added again as preferred.
+    /// tentative one is not used before it is added again as preferred. The stack does that for
+    /// IPv6: it checks the address for duplicates (RFC 4862 section 5.4), which takes up to two
+    /// seconds and ends with [`AddressState::Preferred`] or [`AddressState::Duplicated`]. On a port
+    /// without link addresses there is nobody to ask, and the address is preferred at once.
     ///
     /// # Errors
     /// [`AddressError`].
-    pub fn add_address(&mut self, id: PortId, address: Address) -> Result<(), AddressError> {
+    pub fn add_address(&mut self, id: PortId, mut address: Address) -> Result<(), AddressError> {
         let ip = address.ip();
         let port = self.ports.get_mut(id.0).ok_or(AddressError::NoPort)?;
+        let is_checked = ip.is_ipv6() && address.state == AddressState::Tentative;
+        if is_checked && port.limits.link == LinkKind::Ip {
+            address.state = AddressState::Preferred;
+        }
         let network = LocalAddrs::new([address.cidr].into_iter());
         if inet::ip_input::is_martian_source(ip) || network.is_group(ip) {
             return Err(AddressError::NotAHost);
@@ -184,7 +192,12 @@ impl Stack {
             port.addresses.push(address);
             port.refresh_local();
         }
-        if address.is_usable() {
+        if address.state == AddressState::Tentative && is_checked {
+            autoconf::dad::begin(self, id, ip);
+        } else {
+            self.autoconf.dad.forget((id.0, ip));
+        }
+        if address.is_usable() && address.implies_network() {
             let route = Route::new(address.cidr, None, id.0).with_origin(RouteOrigin::Connected);
             self.routes.add(route);
         }
@@ -198,6 +211,7 @@ impl Stack {
         let Some(port) = self.ports.get_mut(id.0) else { return false };
         let Some(at) = port.addresses.iter().position(|a| a.ip() == ip) else { return false };
         let network = port.addresses.remove(at).cidr.network();
+        self.autoconf.dad.forget((id.0, ip));
         port.refresh_local();
         self.forget_network(id, network);
         self.fail_connections_from(id, ip);
@@ -220,12 +234,17 @@ impl Stack {
     /// The route of a network is gone with the last usable address in it.
     fn forget_network(&mut self, id: PortId, network: Cidr) {
         let Some(port) = self.ports.get(id.0) else { return };
-        let mut usable = port.addresses.iter().filter(|a| a.is_usable());
+        let mut usable = port.addresses.iter().filter(|a| a.is_usable() && a.implies_network());
         if !usable.any(|a| a.cidr.network() == network) {
             self.routes.remove(|r| {
                 r.origin == RouteOrigin::Connected && r.port == id.0 && r.dest == network
             });
         }
+    }
+
+    /// What expires is found anew.
+    pub(crate) fn look_ahead(&mut self) {
+        look_ahead(self);
     }
 
     /// Connections look their paths up again, and what expires is found anew.

@@ -60,8 +60,10 @@ impl Stack {
         let device = self.ports.remove(id)?;
         self.routes.forget_port(id.0);
         self.neighbours.forget_port(id.0);
+        self.autoconf.forget_port(id);
         self.frags.forget_port(id.0, &mut self.core.drops);
         resolve::act(self);
+        self.addresses_changed();
         Some(device)
     }
 

@@ -14,12 +14,12 @@ use inet::Ip;
 use inet::flow::Addrs;
 use inet::frag::{Datagram, Refused};
 use inet::icmp::Report;
-use inet::ip_input::{Part, ipv4_any, ipv6_any};
+use inet::ip_input::{Part, ipv4_any};
 use mbuf::{Class, Flags, Mbuf};
 use tcp::Fate;
 use wire::{icmpv6, ipv4, ipv6};
 
-use crate::{Stack, icmp, local, rx};
+use crate::{Stack, extension, icmp, local, rx};
 
 /// While less is held, buffers of others are held as they are: a datagram of 64 KB that arrives
 /// without a gap is copied once, when it is complete.
@@ -85,7 +85,7 @@ fn complete(stack: &mut Stack, datagram: Datagram) -> Fate {
         let (ip, _) = ipv4_any(m.as_slice())?;
         return rx::transport(stack, ip, m, 0);
     }
-    match ipv6_any(m.as_slice())? {
+    match extension::walk(stack, &m, 0)? {
         (ip, None) => {
             refuse_nd(&ip, &m, 0)?;
             rx::transport(stack, ip, m, 0)

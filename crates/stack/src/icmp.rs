@@ -163,6 +163,7 @@ fn tcp_error(why: Unreachable) -> tcp::Error {
 
 /// Send port or protocol unreachable to the sender of a packet, whole in `m` from `at` on. The
 /// packet's own drop has been named by who calls this.
+/// RFC 4443 3.1-a, RFC 8200 4-a.
 #[cold]
 pub(crate) fn refuse<A: Addrs>(
     stack: &mut Stack,
@@ -179,6 +180,7 @@ pub(crate) fn refuse<A: Addrs>(
 /// Send an error about `packet`, which came in `m`, from its destination to its source; within the
 /// rate limit, and never in answer to a group, an error, or who cannot be a host (RFC 1122 section
 /// 3.2.2, RFC 4443 section 2.4(e)).
+/// RFC 4443 2.4-e.
 #[cold]
 pub(crate) fn report(
     stack: &mut Stack,
@@ -188,7 +190,21 @@ pub(crate) fn report(
     what: Report,
 ) {
     let to_group = stack.ports.get(m.in_port()).is_none_or(|port| port.local.is_group(src));
-    if to_group || m.has(MbufFlags::LINK_GROUP) || is_martian_source(dst) {
+    if !to_group && !m.has(MbufFlags::LINK_GROUP) {
+        report_from(stack, packet, (src, dst), what);
+    }
+}
+
+/// [`report`] about a packet that may have been for a group, from `src`, an address of ours.
+/// RFC 4443 2.2-a, 2.4-f.
+#[cold]
+pub(crate) fn report_from(
+    stack: &mut Stack,
+    packet: &[u8],
+    (src, dst): (IpAddr, IpAddr),
+    what: Report,
+) {
+    if is_martian_source(dst) {
         return;
     }
     let core = &mut stack.core;

@@ -10,10 +10,12 @@
 //! switches, limits. Today there is one shard and its owner sets them directly.
 
 mod addresses;
+mod autoconf;
 mod change;
 mod config;
 mod connections;
 mod event;
+mod extension;
 mod flow_cache;
 mod flows;
 mod follow;
@@ -23,6 +25,7 @@ mod idle;
 #[cfg(feature = "internals")]
 pub mod internals;
 mod local;
+mod nd;
 mod no_connection;
 pub mod pair;
 mod path_mtu;
@@ -38,12 +41,15 @@ mod timers;
 mod tx;
 
 pub use addresses::AddressError;
+pub use autoconf::{AutoConfig, AutoconfError, AutoconfStatus, Progress};
 pub use change::ReplaceError;
 pub use config::{IpSettings, PortConfig, StackConfig};
 pub use connections::TcpHandle;
 pub use event::Event;
 pub use idle::{Armed, Awaited, MitigationError};
 pub use inet::address::{Address, AddressState, Origin};
+pub use inet::router::Router;
+pub use inet::slaac::Identifiers;
 pub use inet::{Route, RouteOrigin};
 pub use port::PortId;
 pub use socket::fast_open::FastConnect;
@@ -117,6 +123,7 @@ pub struct Stack {
     pub(crate) orphans: socket::orphans::Orphans,
     pub(crate) routes: Routes,
     pub(crate) lifetimes: addresses::Lifetimes,
+    pub(crate) autoconf: autoconf::Autoconf,
     pub(crate) neighbours: Neighbours,
     pub(crate) resolving: resolve::Resolving,
     pub(crate) frags: Fragments,
@@ -176,6 +183,7 @@ impl Stack {
             orphans: socket::orphans::Orphans::default(),
             routes: Routes::default(),
             lifetimes: addresses::Lifetimes::default(),
+            autoconf: autoconf::Autoconf::default(),
             neighbours: Neighbours::default(),
             resolving: resolve::Resolving::default(),
             frags: Fragments::default(),

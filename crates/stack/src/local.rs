@@ -158,6 +158,7 @@ mod tests {
         assert!(all.is_group(ip("0.0.0.0")) && !all.is_group(ip("9.9.9.9")));
     }
 
+    /// RFC 4291 2.5.2-a, 2.5.3-a, 2.7-a.
     #[test]
     fn a_sender_is_another_host() {
         let ours = of(&["192.0.2.130/25", "192.0.2.1/32", "2001:db8::1/64"]);

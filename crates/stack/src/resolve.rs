@@ -1,5 +1,5 @@
-//! Next-hop resolution: joins routes and neighbours, handles received ARP and ND, sends
-//! solicitations and advertisements, and keeps what waits for a link address.
+//! Next-hop resolution: joins routes and neighbours, handles received ARP (`nd.rs` has neighbour
+//! discovery), sends solicitations, and keeps what waits for a link address.
 //!
 //! Called by: `tx.rs` for every new header template, `rx.rs` for what arrives, `Stack::poll` when a
 //! neighbour is due. A connection that never had a link address waits, marked, its segments
@@ -11,11 +11,10 @@ use std::collections::BTreeMap;
 use core::net::{IpAddr, SocketAddr};
 
 use base::{Counter, DropReason, Limit, LinkKind, MacAddr, PerSecond};
-use inet::flow::Addrs;
 use inet::ip_output::Fields;
 use inet::neighbour::{Action, Advertisement, Found, Key, group_mac};
 use inet::select::is_link_scoped;
-use inet::{HeaderTemplate, Ip, nd};
+use inet::{HeaderTemplate, nd};
 use mbuf::Mbuf;
 use tcp::Fate;
 use wire::{arp, ether, ipv6};
@@ -23,7 +22,7 @@ use wire::{arp, ether, ipv6};
 use crate::connections::Pcb;
 use crate::port::Port;
 use crate::socket::passive;
-use crate::{IpSettings, PortId, Stack, TcpHandle, addresses, frag, icmp, tx};
+use crate::{IpSettings, PortId, Stack, TcpHandle, addresses, autoconf, frag, icmp, tx};
 
 /// Waiting connections, and the rate limits of solicitations and advertisements.
 #[derive(Default)]
@@ -31,6 +30,8 @@ pub(crate) struct Resolving {
     waiting: BTreeMap<Key, Vec<TcpHandle>>,
     solicitations: PerSecond,
     advertisements: PerSecond,
+    /// Neighbours that fail now did not answer; at other times their entries were evicted.
+    is_expiring: bool,
 }
 
 /// How packets of one kind leave: by which port, to which neighbour, under which headers.
@@ -66,7 +67,7 @@ pub(crate) fn route(
 }
 
 /// The link address for packets to `dst` by next hop `neighbour`; `None` while it is resolved.
-fn link_address(
+pub(crate) fn link_address(
     stack: &mut Stack,
     port_id: u16,
     neighbour: IpAddr,
@@ -171,7 +172,9 @@ fn wait(stack: &mut Stack, key: Key, handle: TcpHandle) {
 #[cold]
 pub(crate) fn expire(stack: &mut Stack) {
     stack.neighbours.expire(stack.core.cx.now);
+    stack.resolving.is_expiring = true;
     act(stack);
+    stack.resolving.is_expiring = false;
 }
 
 /// Carry out the actions of the neighbour table.
@@ -180,6 +183,7 @@ pub(crate) fn act(stack: &mut Stack) {
         match action {
             Action::Solicit(key, to) => solicit(stack, key, to),
             Action::Resolved(key, mac, pending) => {
+                autoconf::router::set_silent(stack, key, false);
                 for mut frame in pending {
                     if let Some(dst) = frame.as_mut_slice().and_then(|b| b.get_mut(..6)) {
                         dst.copy_from_slice(&mac.0);
@@ -220,15 +224,28 @@ fn failed(stack: &mut Stack, key: Key, pending: std::collections::VecDeque<Mbuf>
         }
         stack.connections.mark_dirty(handle);
     }
+    if stack.resolving.is_expiring {
+        autoconf::redirect::forget_target(stack, key);
+        autoconf::router::set_silent(stack, key, true);
+    }
+}
+
+/// # Errors
+/// [`DropReason::NeighbourRateLimited`].
+pub(crate) fn may_solicit(stack: &mut Stack) -> Fate {
+    let core = &mut stack.core;
+    let limit = Limit::SolicitationsPerSecond;
+    match stack.resolving.solicitations.admits(limit, core.cx.now, &mut core.cx.budget) {
+        true => Ok(()),
+        false => Err(DropReason::NeighbourRateLimited),
+    }
 }
 
 /// Solicit a neighbour's link address, by multicast or at its known address.
 #[cold]
 fn solicit(stack: &mut Stack, (port_id, target): Key, to: Option<MacAddr>) {
-    let core = &mut stack.core;
-    let limit = Limit::SolicitationsPerSecond;
-    if !stack.resolving.solicitations.admits(limit, core.cx.now, &mut core.cx.budget) {
-        return core.drops.count(DropReason::NeighbourRateLimited);
+    if let Err(reason) = may_solicit(stack) {
+        return stack.core.drops.count(reason);
     }
     let Some(port) = stack.ports.get(port_id) else { return };
     let Some(source) = port.address_towards(target) else { return };
@@ -264,7 +281,8 @@ fn send_arp(stack: &mut Stack, port_id: u16, dst: MacAddr, packet: &[u8]) -> Fat
     Ok(())
 }
 
-fn send_nd(
+/// Send a neighbour discovery message.
+pub(crate) fn send_nd(
     stack: &mut Stack,
     port_id: u16,
     mac: MacAddr,
@@ -304,64 +322,7 @@ pub(crate) fn arp_in(stack: &mut Stack, m: &Mbuf) -> Fate {
     Ok(())
 }
 
-/// A neighbour solicitation or advertisement; its message is all that is left of `m`.
-#[cold]
-pub(crate) fn nd_in<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
-    let (IpAddr::V6(src), IpAddr::V6(dst)) = (ip.src(), ip.dst()) else {
-        return Err(DropReason::IcmpMalformed);
-    };
-    let message = m.as_slice();
-    wire::icmpv6::Header::parse(message, src, dst)?;
-    let port = stack.ports.get(m.in_port()).ok_or(DropReason::TxNoPort)?;
-    if !port.takes_nd(dst) {
-        return Err(DropReason::IpNotForUs);
-    }
-    let heard = nd::nd_input(message, (src, dst, ip.ttl), |ip| port.local.is_ours(ip))?;
-    let useful = learn(stack, m.in_port(), &heard);
-    if let Some(IpAddr::V6(ours)) = heard.asked {
-        may_answer(stack)?;
-        advertise(stack, m.in_port(), ours, &heard)?;
-        stack.core.cx.counters.add(Counter::NeighbourAdvertisements, 1);
-    } else if heard.conflict {
-        return Err(DropReason::NeighbourConflict);
-    } else if !useful {
-        return Err(DropReason::NdUnsolicited);
-    }
-    stack.core.cx.counters.add(Counter::NdIn, 1);
-    Ok(())
-}
-
-/// Advertise `ours` to the sender of a solicitation, or to all nodes if that was `::` (RFC 4861,
-/// 7.2.4).
-fn advertise(
-    stack: &mut Stack,
-    port_id: u16,
-    ours: core::net::Ipv6Addr,
-    heard: &nd::Heard,
-) -> Fate {
-    let to = match heard.answer_to {
-        Some(IpAddr::V6(asker)) => asker,
-        _ => nd::ALL_NODES,
-    };
-    let dst = IpAddr::V6(to);
-    let known = heard.news.map(|(_, mac, _)| mac).or_else(|| group_mac(dst));
-    let port = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
-    let (link, own) = (port.limits.link, port.mac);
-    let mut bytes = [0; wire::nd::LEN_MAX];
-    let len = nd::advertisement(&mut bytes, own, to, ours).unwrap_or(0);
-    if let Some(mac) = known {
-        return send_nd(stack, port_id, mac, (ours.into(), dst), &bytes[..len]);
-    }
-    // A question without the asker's link address: that has to be found first.
-    let mac = link_address(stack, port_id, dst, dst)?;
-    let fields = Fields { src: ours.into(), dst, protocol: ipv6::ICMPV6, tos: 0, ttl: 255 };
-    let template = HeaderTemplate::new(link, own, mac.unwrap_or_default(), &fields);
-    let m = stack.core.cx.pool.copy_of(&bytes[..len]).ok_or(DropReason::MbufExhausted)?;
-    let egress = Egress { port: port_id, neighbour: dst, template, is_complete: mac.is_some() };
-    send(stack, &egress, m)
-}
-
-fn may_answer(stack: &mut Stack) -> Fate {
+pub(crate) fn may_answer(stack: &mut Stack) -> Fate {
     let core = &mut stack.core;
     let limit = Limit::AdvertisementsPerSecond;
     match stack.resolving.advertisements.admits(limit, core.cx.now, &mut core.cx.budget) {
@@ -371,11 +332,10 @@ fn may_answer(stack: &mut Stack) -> Fate {
 }
 
 /// Give what was heard to the table, if the neighbour can be on this link at all.
-fn learn(stack: &mut Stack, port_id: u16, heard: &nd::Heard) -> bool {
+pub(crate) fn learn(stack: &mut Stack, port_id: u16, heard: &nd::Heard) -> bool {
     let Some((ip, mac, advertisement)) = heard.news else { return false };
-    let on_link = stack.ports.get(port_id).is_some_and(|port| port.is_on_link(ip));
     // Who is on none of our networks may be a neighbour by a route of ours: then we asked first.
-    if advertisement == Advertisement::Request && !on_link {
+    if advertisement == Advertisement::Request && !is_on_link(stack, port_id, ip) {
         return false;
     }
     let core = &mut stack.core;
@@ -385,24 +345,18 @@ fn learn(stack: &mut Stack, port_id: u16, heard: &nd::Heard) -> bool {
     useful
 }
 
-impl Port {
-    /// Is it on a network of ours here, or a link-local address, which always is?
-    fn is_on_link(&self, ip: IpAddr) -> bool {
-        let link_local = matches!(ip, IpAddr::V6(a) if a.is_unicast_link_local());
-        link_local || self.addresses.iter().any(|a| a.cidr.contains(ip))
-    }
+/// Is it on a network of the port, by an address of ours or by what routers say, or a link-local
+/// address, which always is?
+fn is_on_link(stack: &Stack, port_id: u16, ip: IpAddr) -> bool {
+    let link_local = matches!(ip, IpAddr::V6(a) if a.is_unicast_link_local());
+    let Some(port) = stack.ports.get(port_id).filter(|_| !link_local) else { return link_local };
+    port.addresses.iter().any(|a| a.implies_network() && a.cidr.contains(ip))
+        || stack.routes.is_on_link(port_id, ip)
+}
 
+impl Port {
     /// Our address to ask for `target` from.
     fn address_towards(&self, target: IpAddr) -> Option<IpAddr> {
         inet::select::source(self.addresses.iter(), target, target)
-    }
-
-    /// Are neighbour discovery messages to this address ours to read?
-    fn takes_nd(&self, dst: core::net::Ipv6Addr) -> bool {
-        let ours = |addr: IpAddr| match addr {
-            IpAddr::V6(a) => a == dst || nd::solicited_node(a) == dst,
-            IpAddr::V4(_) => false,
-        };
-        dst == nd::ALL_NODES || self.addresses.iter().any(|a| ours(a.ip()))
     }
 }

@@ -11,19 +11,20 @@ use inet::Ip;
 use inet::ether::{Carries, ether_input};
 use inet::flow::Addrs;
 use inet::icmp::Unreachable;
-use inet::ip_input::{ipv4_any, ipv4_plain, ipv6_any, ipv6_plain};
+use inet::ip_input::{ipv4_any, ipv4_plain, ipv6_plain};
 use mbuf::{Flags as MbufFlags, Mbuf};
 use tcp::predict;
 use tcp::{Fate, Segment};
 use wire::checksum::{Ladder, Sum};
+use wire::icmpv6::is_neighbour_discovery;
 use wire::tcp::{Flags, HEADER_LEN, Header, Options, Timestamps, timestamps_only};
-use wire::{ipv4, ipv6, nd};
+use wire::{ipv4, ipv6};
 
 use crate::flows::Frames;
 use crate::follow::{self, At, Behind};
 use crate::local::for_us;
 use crate::socket::{passive, udp};
-use crate::{Stack, TcpHandle, frag, icmp, no_connection, resolve, tx};
+use crate::{Stack, TcpHandle, extension, frag, icmp, nd, no_connection, resolve, tx};
 
 /// Bursts taken from one port before the others get their turn.
 const BURSTS_MAX: usize = 8;
@@ -228,7 +229,7 @@ fn other_ipv4(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
 
 #[inline(never)]
 fn other_ipv6(stack: &mut Stack, m: Mbuf, at: usize) -> Fate {
-    match ipv6_any(&m.as_slice()[at..])? {
+    match extension::walk(stack, &m, at)? {
         (ip, None) => {
             frag::check_atomic(&ip, &m, at)?;
             transport(stack, ip, m, at)
@@ -255,11 +256,16 @@ pub(crate) fn transport<A: Addrs>(stack: &mut Stack, ip: Ip<A>, mut m: Mbuf, at:
         ipv6::ICMPV6 if ip.src().is_ipv6() => {
             m.keep(from, len);
             // Neighbour discovery is multicast and may have the unspecified source.
-            if matches!(m.as_slice().first(), Some(&(nd::SOLICITATION | nd::ADVERTISEMENT))) {
-                return resolve::nd_in(stack, &ip, &m);
+            if m.as_slice().first().is_some_and(|&kind| is_neighbour_discovery(kind)) {
+                return nd::input(stack, &ip, &m);
             }
             for_us(stack, &ip, &m)?;
             icmp::input(stack, &ip, m)
+        }
+        // RFC 8200 4.7-a.
+        ipv6::NO_NEXT if ip.src().is_ipv6() => {
+            for_us(stack, &ip, &m)?;
+            Err(DropReason::Ipv6NoNextHeader)
         }
         _ => {
             for_us(stack, &ip, &m)?;

@@ -1,6 +1,7 @@
 //! Tests of whole stacks: transfers, ladders, hostile bytes, prediction on against off.
 
 mod addresses;
+mod autoconf;
 mod checksums;
 mod craft;
 #[cfg(unix)]

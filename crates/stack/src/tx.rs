@@ -427,6 +427,7 @@ pub(crate) fn bare_segment_over(
 
 /// Answer an echo request, within the rate limit; not that of ICMP errors, or a flood to a closed
 /// port would make a host look dead to who pings it.
+/// RFC 4443 4.2-a.
 pub(crate) fn echo_reply<A: Addrs>(
     stack: &mut Stack,
     ip: &Ip<A>,

@@ -25,6 +25,8 @@ impl Need {
     pub const NGINX: Need = Need::Program("nginx", "nginx-light");
     /// ping of iputils.
     pub const PING: Need = Need::Program("ping", "iputils-ping");
+    /// radvd, which advertises IPv6 prefixes.
+    pub const RADVD: Need = Need::Program("radvd", "radvd");
     /// setpriv, which runs a program with fewer privileges.
     pub const SETPRIV: Need = Need::Program("setpriv", "util-linux");
     /// socat.

@@ -26,6 +26,9 @@ pub mod unreachable {
     pub const PORT: u8 = 4;
 }
 
+/// The type of a redirect, RFC 4861 section 4.5.
+pub const REDIRECT: u8 = 137;
+
 /// Is this the type of a neighbour discovery message, RFC 4861 section 4?
 pub const fn is_neighbour_discovery(kind: u8) -> bool {
     matches!(kind, 133..=137)
@@ -141,7 +144,7 @@ impl Header {
     pub const fn is_error(&self) -> bool {
         match self {
             Header::EchoRequest { .. } | Header::EchoReply { .. } => false,
-            Header::Other { kind, .. } => *kind < 128 || *kind == 137,
+            Header::Other { kind, .. } => *kind < 128 || *kind == REDIRECT,
             _ => true,
         }
     }

@@ -1,7 +1,12 @@
-//! The IPv6 header, and the walk over extension headers to the upper-layer header.
+//! The IPv6 header and the fragment header; `extension.rs` walks over the others.
 //!
 //! Called by: `inet::ip_input`, `inet::ip_output`, and `inet::icmp` for quoted headers. RFC 8200
-//! sections 3 and 4, RFC 5095 (type 0 routing headers), RFC 6946 (atomic fragments).
+//! sections 3 and 4.5.
+
+mod extension;
+
+pub use extension::{ChainLimits, Problem, Refused, chain, upper_layer};
+pub use extension::{has_all_headers, has_fragment_header, last_header};
 
 use base::DropReason;
 use core::net::Ipv6Addr;
@@ -10,8 +15,6 @@ use crate::bytes::{array, be16, be32, put};
 
 /// Bytes of the header.
 pub const HEADER_LEN: usize = 40;
-/// Maximum number of extension headers in a packet (RFC 8504 section 5.3 allows a limit).
-pub const EXTENSION_HEADERS_MAX: usize = 8;
 
 /// Next header: hop-by-hop options.
 pub const HOP_BY_HOP: u8 = 0;
@@ -152,62 +155,6 @@ impl Fragment {
     }
 }
 
-/// Find the upper-layer protocol behind the extension headers, and its offset in `payload` (the
-/// bytes after the IPv6 header, cut to `payload_len`). `next_header` is that of the IPv6 header.
-///
-/// A real fragment is returned as ([`FRAGMENT`], offset of the fragment header) for reassembly; an
-/// atomic one (RFC 6946) is walked through. [`NO_NEXT`], ESP and AH are returned like protocols.
-///
-/// # Errors
-/// [`DropReason::Ipv6ExtensionHeader`]: a header past the end, more than [`EXTENSION_HEADERS_MAX`],
-/// hop-by-hop options not in first place (RFC 8200 section 4.1), an unknown option that must not be
-/// skipped (section 4.2), a routing header with segments left, or any routing header of type 0,
-/// which RFC 5095 permits to skip if no segments are left.
-#[inline]
-pub fn upper_layer(payload: &[u8], next_header: u8) -> Result<(u8, usize), DropReason> {
-    match next_header {
-        HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION_OPTIONS => walk(payload, next_header),
-        protocol => Ok((protocol, 0)),
-    }
-}
-
-/// Does `data`, which begins with a `next_header`, hold all extension headers and the whole header
-/// of TCP, UDP or ICMPv6 behind them? The first fragment of a datagram must (RFC 7112 section 5).
-/// Only lengths are looked at: [`upper_layer`] checks what the headers say.
-pub fn has_all_headers(data: &[u8], mut next_header: u8) -> bool {
-    let mut at = 0;
-    for _ in 0..=EXTENSION_HEADERS_MAX {
-        let rest = data.get(at..).unwrap_or_default();
-        let len = match (next_header, rest) {
-            (FRAGMENT, _) => Fragment::LEN,
-            (HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS, [_, units, ..]) => {
-                (usize::from(*units) + 1) * 8
-            }
-            (HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS, _) => return false,
-            (protocol, rest) => return has_transport_header(rest, protocol),
-        };
-        match rest.get(..len) {
-            Some([next, ..]) => next_header = *next,
-            _ => return false,
-        }
-        at += len;
-    }
-    true
-}
-
-/// Has `packet`, whose headers [`upper_layer`] admitted, a fragment header among them?
-pub fn has_fragment_header(packet: &[u8]) -> bool {
-    let Ok(header) = Header::parse_quoted(packet) else { return false };
-    let (mut next_header, mut at) = (header.next_header, HEADER_LEN);
-    while let (HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS, Some(&[next, units])) =
-        (next_header, packet.get(at..at + 2))
-    {
-        next_header = next;
-        at += (usize::from(units) + 1) * 8;
-    }
-    next_header == FRAGMENT
-}
-
 /// Does `data` hold the whole header of `protocol`? Of a protocol that is unknown here, always.
 pub fn has_transport_header(data: &[u8], protocol: u8) -> bool {
     match protocol {
@@ -217,64 +164,6 @@ pub fn has_transport_header(data: &[u8], protocol: u8) -> bool {
         crate::ipv4::UDP | crate::ipv4::ICMP | ICMPV6 => data.len() >= 8,
         _ => true,
     }
-}
-
-#[cold]
-fn walk(payload: &[u8], mut next_header: u8) -> Result<(u8, usize), DropReason> {
-    const REFUSED: DropReason = DropReason::Ipv6ExtensionHeader;
-    let mut at = 0;
-    for place in 0..EXTENSION_HEADERS_MAX {
-        let rest = payload.get(at..).ok_or(REFUSED)?;
-        match next_header {
-            FRAGMENT => {
-                let fragment = Fragment::parse(rest)?;
-                if fragment.more_fragments || fragment.fragment_offset != 0 {
-                    return Ok((FRAGMENT, at));
-                }
-                next_header = fragment.next_header;
-                at += Fragment::LEN;
-                continue;
-            }
-            HOP_BY_HOP if place > 0 => return Err(REFUSED),
-            HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS => {}
-            protocol => return Ok((protocol, at)),
-        }
-        let [next, units, ..] = *rest else { return Err(REFUSED) };
-        let len = (usize::from(units) + 1) * 8;
-        let body = rest.get(2..len).ok_or(REFUSED)?;
-        if next_header == ROUTING {
-            let [kind, segments_left, ..] = *body else { return Err(REFUSED) };
-            if kind == 0 || segments_left != 0 {
-                return Err(REFUSED);
-            }
-        } else {
-            check_options(body)?;
-        }
-        next_header = next;
-        at += len;
-    }
-    match next_header {
-        HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION_OPTIONS => Err(REFUSED),
-        protocol => Ok((protocol, at)),
-    }
-}
-
-/// Check the options of a hop-by-hop or destination options header, RFC 8200 section 4.2.
-fn check_options(mut options: &[u8]) -> Result<(), DropReason> {
-    const PAD1: u8 = 0;
-    while let [kind, rest @ ..] = options {
-        if *kind == PAD1 {
-            options = rest;
-            continue;
-        }
-        // The two highest bits say how to treat an unknown option: 00 skips it.
-        if kind >> 6 != 0 {
-            return Err(DropReason::Ipv6ExtensionHeader);
-        }
-        let [len, data @ ..] = rest else { return Err(DropReason::Ipv6ExtensionHeader) };
-        options = data.get(usize::from(*len)..).ok_or(DropReason::Ipv6ExtensionHeader)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,7 +1,16 @@
-//! Neighbour solicitations and advertisements, which replace ARP in IPv6.
+//! Neighbour solicitations and advertisements, which replace ARP in IPv6; `router.rs` has what
+//! hosts and routers say to each other, `redirect.rs` redirects, `option.rs` the options of all.
 //!
 //! Called by: `inet::nd`, which checks the hop limit (255) and the addresses. RFC 4861 sections
 //! 4.3, 4.4, 4.6, 7.1.1 and 7.1.2; RFC 4862 section 5.4 for DAD (source `::`).
+
+mod option;
+mod redirect;
+mod router;
+
+pub use option::{Domains, NdOption, NdOptions, Nonce, Preference, Prefix};
+pub use redirect::Redirect;
+pub use router::{RouterAdvertisement, router_solicitation};
 
 use base::{DropReason, MacAddr};
 use core::net::Ipv6Addr;
@@ -20,7 +29,15 @@ pub const SOLICITATION: u8 = 135;
 /// ICMPv6 type of a neighbour advertisement.
 pub const ADVERTISEMENT: u8 = 136;
 
-/// Maximum number of options in a message (RFC 4861 names no limit).
+/// ICMPv6 type of a router solicitation.
+pub const ROUTER_SOLICITATION: u8 = 133;
+/// ICMPv6 type of a router advertisement.
+pub const ROUTER_ADVERTISEMENT: u8 = 134;
+/// ICMPv6 type of a redirect.
+pub const REDIRECT: u8 = icmpv6::REDIRECT;
+
+/// Maximum number of options in a solicitation, advertisement or redirect (RFC 4861 names no
+/// limit).
 const OPTIONS_MAX: usize = 16;
 
 const SOURCE_LINK_ADDR: u8 = 1;
@@ -84,7 +101,35 @@ impl Header {
         if target.is_multicast() {
             return Err(DropReason::IcmpMalformed);
         }
-        Ok(Header { kind, target, link_addr: link_addr(options, wanted)? })
+        let options = NdOptions::parse(options, OPTIONS_MAX)?;
+        Ok(Header { kind, target, link_addr: options.link_addr(wanted) })
+    }
+
+    /// The nonce of a message that [`Header::parse`] accepted, RFC 7527 section 4.1.
+    pub fn nonce(message: &[u8]) -> Option<Nonce> {
+        let options = NdOptions::parse(message.get(HEADER_LEN..)?, OPTIONS_MAX).ok()?;
+        options.iter().find_map(|option| match option {
+            NdOption::Nonce(nonce) => Some(nonce),
+            _ => None,
+        })
+    }
+
+    /// Write a solicitation for duplicate address detection, from `::`, with a nonce; returns its
+    /// length, 32 bytes, or `None`, with nothing written, if `buf` is shorter. RFC 4862 section
+    /// 5.4.2, RFC 7527 section 4.1.
+    pub fn emit_probe(
+        buf: &mut [u8],
+        target: Ipv6Addr,
+        group: Ipv6Addr,
+        nonce: Nonce,
+    ) -> Option<usize> {
+        let message = buf.first_chunk_mut::<LEN_MAX>()?;
+        put(message, 0, [SOLICITATION, 0, 0, 0, 0, 0, 0, 0]);
+        put(message, 8, target.octets());
+        put(message, HEADER_LEN, [option::NONCE, 1]);
+        put(message, HEADER_LEN + 2, nonce);
+        set_checksum(message, Ipv6Addr::UNSPECIFIED, group);
+        Some(LEN_MAX)
     }
 
     /// Write the message with its checksum to the start of `buf` and return its length, 24 or 32
@@ -108,33 +153,17 @@ impl Header {
             put(option, 0, [option_kind, 1]);
             put(option, 2, mac.0);
         }
-        let field = icmpv6::pseudo(src, dst, len).plus(Ladder::best().sum(message)).field();
-        put(message.first_chunk_mut::<4>()?, 2, field);
+        set_checksum(message, src, dst);
         Some(len)
     }
 }
 
-/// The link-layer address option of kind `wanted`; others are skipped by their length.
-fn link_addr(mut options: &[u8], wanted: u8) -> Result<Option<MacAddr>, DropReason> {
-    let mut found = None;
-    for _ in 0..OPTIONS_MAX {
-        let [kind, units, ..] = *options else {
-            // A single byte left over is malformed.
-            return if options.is_empty() { Ok(found) } else { Err(DropReason::IcmpMalformed) };
-        };
-        let len = usize::from(units) * 8;
-        let option = options.get(..len).ok_or(DropReason::IcmpMalformed)?;
-        if len == 0 {
-            return Err(DropReason::IcmpMalformed);
-        }
-        if kind == wanted
-            && let Ok(b) = <&[u8; 8]>::try_from(option)
-        {
-            found = Some(MacAddr(array(b, 2)));
-        }
-        options = options.get(len..).unwrap_or_default();
+/// Set the checksum of a message whose checksum field is zero.
+fn set_checksum(message: &mut [u8], src: Ipv6Addr, dst: Ipv6Addr) {
+    let field = icmpv6::pseudo(src, dst, message.len()).plus(Ladder::best().sum(message)).field();
+    if let Some(b) = message.first_chunk_mut::<4>() {
+        put(b, 2, field);
     }
-    if options.is_empty() { Ok(found) } else { Err(DropReason::IcmpMalformed) }
 }
 
 #[cfg(test)]

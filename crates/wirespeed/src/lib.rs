@@ -122,8 +122,9 @@ pub use stack::pair;
 struct Readme;
 pub use stack::snapshot;
 pub use stack::{
-    Armed, Awaited, CallError, ConnectError, Datagram, Echo, EchoError, Event, FastConnect,
-    FastOpenConfig, IpSettings, ListenConfig, ListenError, ListenerHandle, Loan, MitigationError,
-    PingHandle, PortConfig, PortId, ReplaceError, Route, Stack, StackConfig, TapId, TcpHandle,
-    UdpError, UdpHandle, Unreachable, route::MAIN_TABLE,
+    Address, AddressError, AddressState, Armed, AutoConfig, AutoconfError, AutoconfStatus, Awaited,
+    CallError, ConnectError, Datagram, Echo, EchoError, Event, FastConnect, FastOpenConfig,
+    Identifiers, IpSettings, ListenConfig, ListenError, ListenerHandle, Loan, MitigationError,
+    Origin, PingHandle, PortConfig, PortId, Progress, ReplaceError, Route, Router, Stack,
+    StackConfig, TapId, TcpHandle, UdpError, UdpHandle, Unreachable, route::MAIN_TABLE,
 };

@@ -53,10 +53,10 @@ pub(super) fn serve(
 impl Server {
     pub(super) fn open(args: &Args) -> Result<Server> {
         let mut outside = Outside::open(&args.outside)?;
+        let addresses = outside.addresses();
         let stack = &mut outside.stack;
         let connections = Connections::listen(stack, args.most as usize)?;
-        let addresses = args.outside.addr.iter().map(|cidr| cidr.addr);
-        let datagrams = Datagrams::bind(stack, addresses, args.udp_rate)?;
+        let datagrams = Datagrams::bind(stack, addresses.into_iter(), args.udp_rate)?;
         Ok(Server { outside, connections, datagrams, moved: Moved::default() })
     }
 

@@ -7,7 +7,7 @@
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use base::{Budget, Instant, Limit, MacAddr};
+use base::{Budget, Duration, Instant, Limit, MacAddr};
 use mbuf::Mbuf;
 
 use super::{
@@ -42,6 +42,8 @@ pub struct Neighbours {
     uses: u64,
     pending: usize,
     changes: u64,
+    /// Ports whose routers want other times: reachable, between solicitations.
+    times: Vec<(u16, Duration, Duration)>,
 }
 
 impl Neighbours {
@@ -61,6 +63,7 @@ impl Neighbours {
     pub fn resolve(&mut self, key: Key, now: Instant, budget: &mut Budget) -> Found {
         self.uses += 1;
         let used = self.uses;
+        let (reachable, _) = self.times(key.0);
         let Some(entry) = self.entries.get_mut(&key) else {
             if !self.make_room(now, budget) {
                 return Found::Full;
@@ -77,7 +80,7 @@ impl Neighbours {
         entry.used = used;
         self.by_use.insert((used, key));
         let (state, mac) = (entry.state, entry.mac);
-        let expired = now.since(entry.confirmed_at) >= REACHABLE;
+        let expired = now.since(entry.confirmed_at) >= reachable;
         if state == State::Stale || (state == State::Reachable && expired) {
             self.enter(key, State::Delay, now + DELAY);
         }
@@ -90,6 +93,7 @@ impl Neighbours {
     /// # Errors
     /// The frame that is dropped: the oldest, or this one if `key` is not being resolved or the
     /// limit of all pending queues is reached.
+    /// RFC 4861 7.2.2-a.
     pub fn enqueue(&mut self, key: Key, frame: Mbuf, budget: &mut Budget) -> Result<(), Mbuf> {
         let asked = |e: &&mut Entry| e.state == State::Incomplete;
         let Some(entry) = self.entries.get_mut(&key).filter(asked) else { return Err(frame) };
@@ -236,8 +240,26 @@ impl Neighbours {
         known.map(|(&(port, ip), entry)| (port, ip, entry.mac))
     }
 
+    /// How long neighbours of a port are reachable after they were confirmed, and the time between
+    /// solicitations, in place of [`REACHABLE`] and [`RETRANSMIT`] (RFC 4861 section 6.3.4).
+    pub fn set_times(&mut self, port: u16, reachable: Duration, retransmit: Duration) {
+        self.forget_times(port);
+        self.times.push((port, reachable, retransmit));
+    }
+
+    /// The times of a port are [`REACHABLE`] and [`RETRANSMIT`] again.
+    pub fn forget_times(&mut self, port: u16) {
+        self.times.retain(|&(p, ..)| p != port);
+    }
+
+    fn times(&self, port: u16) -> (Duration, Duration) {
+        let found = self.times.iter().find(|&&(p, ..)| p == port);
+        found.map_or((REACHABLE, RETRANSMIT), |&(_, reachable, retransmit)| (reachable, retransmit))
+    }
+
     /// Remove the entries of a port that is gone; their pending queues are dropped.
     pub fn forget_port(&mut self, port: u16) {
+        self.forget_times(port);
         let keys: Vec<Key> = self.entries.keys().copied().filter(|&(p, _)| p == port).collect();
         for key in keys {
             self.fail(key);
@@ -279,7 +301,8 @@ impl Neighbours {
         let to = (state == State::Probe).then_some(entry.mac);
         self.actions.push_back(Action::Solicit(key, to));
         let tries = entry.tries;
-        self.enter(key, state, now + RETRANSMIT);
+        let (_, retransmit) = self.times(key.0);
+        self.enter(key, state, now + retransmit);
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.tries = tries;
         }

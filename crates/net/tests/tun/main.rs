@@ -8,6 +8,8 @@
 use std::process::ExitCode;
 
 #[cfg(target_os = "linux")]
+mod autoconf;
+#[cfg(target_os = "linux")]
 mod cases;
 #[cfg(target_os = "linux")]
 mod ecn;
@@ -27,6 +29,7 @@ mod urgent;
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
     let cases: &[&[testbed::Case]] = &[
+        autoconf::CASES,
         cases::CASES,
         ecn::CASES,
         frag::CASES,

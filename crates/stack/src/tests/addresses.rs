@@ -32,6 +32,7 @@ fn source_of(frame: &[u8]) -> IpAddr {
     }
 }
 
+/// RFC 4443 4.2-a.
 #[test]
 fn an_address_added_is_answered_and_one_removed_is_not() {
     for (version, new) in [(IpVersion::V4, "192.0.2.77/24"), (IpVersion::V6, "2001:db8::77/64")] {
@@ -73,7 +74,7 @@ fn lifetimes_end() {
     let mut bench = bench(IpVersion::V6);
     let old = cidr("2001:db8:5::77/64");
     let address = Address {
-        origin: Origin::Stable,
+        origin: Origin::Dhcp,
         preferred_until: NOW + Duration::from_secs(10),
         valid_until: NOW + Duration::from_secs(20),
         ..Address::fixed(old)

@@ -283,6 +283,7 @@ fn icmp_forged_path_mtu() {
     assert_eq!(bench6.stack.drops().of(DropReason::IcmpErrorIgnored), 1);
 }
 
+/// RFC 4443 2.2-a, 3.1-a.
 #[test]
 fn a_datagram_to_a_closed_port_draws_an_error_that_quotes_it() {
     for version in BOTH {

@@ -101,6 +101,7 @@ fn a_connection_finds_its_neighbour_both_ways() {
     }
 }
 
+/// RFC 4861 7.2.2-a.
 #[test]
 fn a_connect_to_nobody_ends_after_three_questions_as_host_unreachable() {
     for version in [IpVersion::V4, IpVersion::V6] {
@@ -180,6 +181,7 @@ fn requests_for_our_address_are_answered_and_others_are_not() {
     assert_eq!(bench.stack.drops().of(DropReason::NeighbourConflict), 1);
 }
 
+/// RFC 4861 7.1-a, 7.2.4-a; RFC 4291 2.7.1-a.
 #[test]
 fn solicitations_are_answered_if_they_prove_to_come_from_the_link() {
     let mut bench = Bench::among_strangers(&of(IpVersion::V6));

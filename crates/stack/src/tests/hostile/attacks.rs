@@ -3,6 +3,7 @@
 
 mod blind;
 mod closes;
+mod extension;
 mod fragments;
 mod lists;
 mod malformed;

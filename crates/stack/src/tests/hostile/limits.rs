@@ -147,6 +147,7 @@ fn requests_that_a_forwarder_never_asks_for_take_no_memory() {
     nothing_is_left(&mut bench, &[], now);
 }
 
+/// RFC 4443 2.4-f.
 #[test]
 fn each_kind_of_answer_has_a_rate_limit_of_its_own() {
     let mut config = config(Limit::ResetsPerSecond, 20);

@@ -1,0 +1,115 @@
+//! Duplicate address detection: a tentative IPv6 address is asked for before it is used.
+//!
+//! Called by: `addresses.rs` for an address that is added as tentative, `nd.rs` for messages about
+//! one, `autoconf::expire` when a probe or its answer is due. RFC 4862 section 5.4, RFC 7527.
+//! Limits: `addresses`, `solicitations_per_second`; counters: `dad_probes`, `dad_duplicates`.
+
+use core::net::{IpAddr, Ipv6Addr};
+
+use base::{Counter, DropReason, Duration};
+use inet::dad::{DELAY_MAX, Due};
+use inet::flow::Addrs;
+use inet::neighbour::{Key, RETRANSMIT, group_mac};
+use inet::{AddressState, Ip, nd};
+use mbuf::Mbuf;
+use tcp::Fate;
+use wire::nd::{Header, Nonce};
+
+use super::slaac;
+use crate::{PortId, Stack, resolve};
+
+/// Begin to check an address that was added as tentative; it must be looked ahead afterwards.
+/// RFC 4862 5.4-a, 5.4.2-b.
+pub(crate) fn begin(stack: &mut Stack, id: PortId, ip: IpAddr) {
+    let delay = super::draw(stack) % DELAY_MAX.as_nanos();
+    let [_, _, nonce @ ..] = super::draw(stack).to_be_bytes();
+    let at = stack.core.cx.now + Duration::from_nanos(delay);
+    stack.autoconf.dad.begin((id.0, ip), at, nonce);
+}
+
+pub(super) fn expire(stack: &mut Stack) {
+    let now = stack.core.cx.now;
+    while let Some(due) = stack.autoconf.dad.next(now, RETRANSMIT) {
+        match due {
+            Due::Probe(key, nonce) => {
+                if let Err(reason) = probe(stack, key, nonce) {
+                    stack.core.drops.count(reason);
+                    stack.autoconf.dad.postpone(key, now + RETRANSMIT);
+                }
+            }
+            Due::Passed(key) => passed(stack, key),
+        }
+    }
+}
+
+/// RFC 4862 5.4.2-a.
+fn probe(stack: &mut Stack, (port, ip): Key, nonce: Nonce) -> Fate {
+    let IpAddr::V6(target) = ip else { return Ok(()) };
+    resolve::may_solicit(stack)?;
+    let group = nd::solicited_node(target);
+    let mut bytes = [0; wire::nd::LEN_MAX];
+    let len = Header::emit_probe(&mut bytes, target, group, nonce).unwrap_or(0);
+    let mac = group_mac(group.into()).unwrap_or_default();
+    let ends = (Ipv6Addr::UNSPECIFIED.into(), group.into());
+    resolve::send_nd(stack, port, mac, ends, &bytes[..len])?;
+    stack.core.cx.counters.add(Counter::DadProbes, 1);
+    Ok(())
+}
+
+/// Nobody answered.
+fn passed(stack: &mut Stack, (port, ip): Key) {
+    let (id, now) = (PortId(port), stack.core.cx.now);
+    let Some(mut address) = stack.addresses(id).iter().find(|a| a.ip() == ip).copied() else {
+        return;
+    };
+    address.state = match address.preferred_until <= now {
+        true => AddressState::Deprecated,
+        false => AddressState::Preferred,
+    };
+    // It is there and changes: no limit refuses it.
+    if stack.add_address(id, address).is_ok() {
+        slaac::passed(stack, id, &address);
+    }
+}
+
+/// A message about `target`, an address of ours that is being checked.
+///
+/// # Errors
+/// [`DropReason::NdTentative`] for those who want to know our link address (RFC 4862 section
+/// 5.4.3), [`DropReason::NdLooped`], and [`DropReason::NeighbourConflict`] for the address of
+/// another host; those of [`nd::nd_input`].
+/// RFC 4862 5.4.3-a, 5.4.3-b, 5.4.4-a.
+pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf, target: Ipv6Addr) -> Fate {
+    let (IpAddr::V6(src), IpAddr::V6(dst)) = (ip.src(), ip.dst()) else {
+        return Err(DropReason::IcmpMalformed);
+    };
+    let message = m.as_slice();
+    let heard = nd::nd_input(message, (src, dst, ip.ttl), |ip| ip == IpAddr::V6(target))?;
+    let key = (m.in_port(), IpAddr::V6(target));
+    if !heard.conflict {
+        if heard.answer_to.is_some() {
+            return Err(DropReason::NdTentative);
+        }
+        if stack.autoconf.dad.is_own(key, Header::nonce(message)) {
+            return Err(DropReason::NdLooped);
+        }
+    }
+    duplicate(stack, key);
+    Err(DropReason::NeighbourConflict)
+}
+
+/// Another host has the address, or is about to.
+/// RFC 4862 5.4.5-a, 5.4.5-b.
+fn duplicate(stack: &mut Stack, (port, ip): Key) {
+    let id = PortId(port);
+    stack.autoconf.dad.forget((port, ip));
+    stack.core.cx.counters.add(Counter::DadDuplicates, 1);
+    let Some(mut address) = stack.addresses(id).iter().find(|a| a.ip() == ip).copied() else {
+        return;
+    };
+    address.state = AddressState::Duplicated;
+    // It is there and changes: no limit refuses it.
+    let _ = stack.add_address(id, address);
+    slaac::duplicate(stack, id, &address);
+    stack.addresses_changed();
+}

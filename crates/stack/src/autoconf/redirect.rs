@@ -1,0 +1,88 @@
+//! Redirects: packets to a destination go to a better first hop, for a while.
+//!
+//! Called by: `nd.rs`; `resolve.rs` when a neighbour does not answer. RFC 4861 section 8. Limit:
+//! `redirects`; counter: `redirects`.
+
+use core::net::IpAddr;
+
+use base::{Cidr, Counter, DropReason, Limit, Owner};
+use inet::flow::Addrs;
+use inet::neighbour::{Advertisement, Key};
+use inet::redirect::{LIFE, redirect_input};
+use inet::{Ip, Route, RouteOrigin, route};
+use mbuf::Mbuf;
+use tcp::Fate;
+
+use crate::{Stack, nd};
+
+/// Does this stack forward packets? Then it follows no redirects (RFC 4861 section 8.3).
+fn is_forwarding(_stack: &Stack) -> bool {
+    false
+}
+
+/// A redirect, all that is left of `m`, whose checksum is right.
+///
+/// # Errors
+/// [`DropReason::RedirectRefused`], [`DropReason::RedirectIgnored`], [`DropReason::IcmpMalformed`].
+/// RFC 4861 8.1-a, 8.1-b, 8.3-a.
+pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
+    let IpAddr::V6(src) = ip.src() else { return Err(DropReason::IcmpMalformed) };
+    let redirect = redirect_input(m.as_slice(), src, ip.ttl)?;
+    if is_forwarding(stack) {
+        return Err(DropReason::RedirectIgnored);
+    }
+    let (target, dst) = (IpAddr::V6(redirect.target), IpAddr::V6(redirect.destination));
+    let port = stack.ports.get(m.in_port()).ok_or(DropReason::TxNoPort)?;
+    let is_ours = port.local.is_ours(target) || port.local.is_ours(dst);
+    let table = route::MAIN_TABLE;
+    let hop = stack.routes.lookup(dst, None, &Owner::program(), 0, table);
+    let is_first_hop = hop.is_some_and(|hop| hop.port == m.in_port() && hop.neighbour == ip.src());
+    if is_ours || !is_first_hop {
+        return Err(DropReason::RedirectRefused);
+    }
+    let via = (target != dst).then_some(target);
+    let dest = Cidr { addr: dst, prefix_len: 128 };
+    let route = Route {
+        expires: stack.core.cx.now + LIFE,
+        mtu: hop.and_then(|hop| hop.mtu),
+        ..Route::new(dest, via, m.in_port()).with_origin(RouteOrigin::Redirect)
+    };
+    make_room(stack, dest);
+    if !stack.routes.renew(route) {
+        return Err(DropReason::RedirectRefused);
+    }
+    if let Some(mac) = redirect.link_addr {
+        nd::learn_at(stack, (m.in_port(), target), mac, Advertisement::Request);
+    }
+    stack.addresses_changed();
+    stack.core.cx.counters.add(Counter::Redirects, 1);
+    stack.core.cx.counters.add(Counter::NdIn, 1);
+    Ok(())
+}
+
+/// At the limit the redirect that expires first gives way.
+fn make_room(stack: &mut Stack, dest: Cidr) {
+    let redirects = || stack.routes.iter().filter(|r| r.origin == RouteOrigin::Redirect);
+    if redirects().any(|r| r.dest == dest) {
+        return;
+    }
+    let used = redirects().count();
+    let first = redirects().min_by_key(|r| r.expires).map(|r| (r.dest, r.port));
+    if !stack.core.cx.budget.admits(Limit::Redirects, used) {
+        stack
+            .routes
+            .remove(|r| r.origin == RouteOrigin::Redirect && Some((r.dest, r.port)) == first);
+    }
+}
+
+/// A neighbour does not answer: what was redirected to it goes to the router again.
+/// RFC 4861 7.3.3-a.
+pub(crate) fn forget_target(stack: &mut Stack, (port, ip): Key) {
+    let removed = stack.routes.remove(|r| {
+        let to = r.via.unwrap_or(r.dest.addr);
+        r.origin == RouteOrigin::Redirect && r.port == port && to == ip
+    });
+    if removed > 0 {
+        stack.addresses_changed();
+    }
+}

@@ -1,0 +1,166 @@
+//! Routers: solicited until one answers, and heard; what they say becomes routes.
+//!
+//! Called by: `autoconf.rs` when something is due, `nd.rs` for advertisements, `resolve.rs` for
+//! neighbours that answer or do not. RFC 4861 section 6.3, RFC 7559, RFC 4191, RFC 8106. Limits:
+//! `router_advertisements_per_second`, and those of `inet::router`.
+
+use core::net::{IpAddr, Ipv6Addr};
+
+use base::{Counter, DropReason, Duration, Instant, Limit};
+use inet::flow::Addrs;
+use inet::neighbour::{Advertisement, Key, REACHABLE, RETRANSMIT, group_mac};
+use inet::router::advertisement_input;
+use inet::solicit::{DELAY_MAX, Solicit};
+use inet::{Ip, RouteOrigin};
+use mbuf::Mbuf;
+use tcp::Fate;
+use wire::nd::router_solicitation;
+
+use super::{Progress, slaac};
+use crate::{PortId, Stack, nd, resolve};
+
+/// All routers of a link, RFC 4291 section 2.7.1.
+const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
+
+/// The port has a link-local address: solicit routers from `at` on.
+pub(super) fn begin(stack: &mut Stack, id: PortId, at: Instant) {
+    if let Some(conf) = stack.autoconf.port(id)
+        && conf.progress == Progress::Checking
+    {
+        conf.progress = Progress::Soliciting;
+        conf.solicit = Some(Solicit::starting(at));
+    }
+}
+
+/// As [`begin`], after a random delay: nothing was delayed yet.
+/// RFC 4861 6.3.7-b.
+pub(super) fn begin_later(stack: &mut Stack, id: PortId) {
+    let delay = super::draw(stack) % DELAY_MAX.as_nanos();
+    begin(stack, id, stack.core.cx.now + Duration::from_nanos(delay));
+}
+
+pub(super) fn expire(stack: &mut Stack, id: PortId) {
+    let now = stack.core.cx.now;
+    let random = super::draw(stack);
+    let Some(conf) = stack.autoconf.port(id) else { return };
+    conf.routers.expire(now);
+    let is_due = conf.solicit.is_some_and(|solicit| solicit.due() <= now);
+    if is_due && let Some(solicit) = &mut conf.solicit {
+        solicit.sent(now, random);
+    }
+    install(stack, id);
+    if is_due && let Err(reason) = solicit(stack, id) {
+        stack.core.drops.count(reason);
+    }
+}
+
+/// RFC 4861 6.3.7-a.
+fn solicit(stack: &mut Stack, id: PortId) -> Fate {
+    let port = stack.ports.get(id.0).ok_or(DropReason::TxNoPort)?;
+    let dst = IpAddr::V6(ALL_ROUTERS);
+    let Some(IpAddr::V6(src)) = inet::select::source(port.addresses.iter(), dst, dst) else {
+        return Ok(());
+    };
+    let mut bytes = [0; 16];
+    let len = router_solicitation(&mut bytes, port.mac, src, ALL_ROUTERS).unwrap_or(0);
+    let mac = group_mac(dst).unwrap_or_default();
+    resolve::send_nd(stack, id.0, mac, (src.into(), dst), &bytes[..len])?;
+    stack.core.cx.counters.add(Counter::RouterSolicitations, 1);
+    Ok(())
+}
+
+/// A router advertisement, all that is left of `m`, whose checksum is right.
+///
+/// # Errors
+/// [`DropReason::RaNotFromLink`], [`DropReason::RaIgnored`], [`DropReason::RaRateLimited`],
+/// [`DropReason::IcmpMalformed`].
+/// RFC 4861 6.1.2-a, 6.3.4-a.
+pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
+    let IpAddr::V6(from) = ip.src() else { return Err(DropReason::IcmpMalformed) };
+    let ra = advertisement_input(m.as_slice(), from, ip.ttl)?;
+    let id = PortId(m.in_port());
+    let link = stack.ports.get(id.0).ok_or(DropReason::TxNoPort)?.limits.mtu;
+    let core = &mut stack.core;
+    let now = core.cx.now;
+    let autoconf = &mut stack.autoconf;
+    let Some(conf) = autoconf.ports.get_mut(&id.0).filter(|c| c.progress != Progress::Duplicate)
+    else {
+        return Err(DropReason::RaIgnored);
+    };
+    let limit = Limit::RouterAdvertisementsPerSecond;
+    if !autoconf.advertisements.admits(limit, now, &mut core.cx.budget) {
+        return Err(DropReason::RaRateLimited);
+    }
+    let prefixes = conf.routers.learn(from, &ra, link, now, &mut core.cx.budget);
+    // RFC 7559 2-b: an answer of no default router does not end it.
+    if ra.lifetime_s != 0 {
+        conf.solicit = None;
+        conf.progress = match conf.progress {
+            Progress::Soliciting => Progress::Routed,
+            other => other,
+        };
+    }
+    core.cx.counters.add(Counter::RouterAdvertisements, 1);
+    core.cx.counters.add(Counter::NdIn, 1);
+    set_times(stack, id);
+    // RFC 4861 6.3.4-e.
+    if let Some(mac) = ra.link_addr().filter(|mac| !mac.is_group()) {
+        nd::learn_at(stack, (id.0, IpAddr::V6(from)), mac, Advertisement::Request);
+    }
+    slaac::take(stack, id, &prefixes);
+    install(stack, id);
+    stack.look_ahead();
+    Ok(())
+}
+
+/// The neighbours of a port are reachable for as long as routers say, give or take a half, and are
+/// solicited as often.
+/// RFC 4861 6.3.4-b.
+fn set_times(stack: &mut Stack, id: PortId) {
+    let random = super::draw(stack);
+    let Some(conf) = stack.autoconf.port(id) else { return };
+    let (reachable, retransmit) = (conf.routers.reachable, conf.routers.retransmit);
+    if reachable.is_none() && retransmit.is_none() {
+        return;
+    }
+    let base = reachable.unwrap_or(REACHABLE).as_nanos();
+    let reachable = Duration::from_nanos(base / 2 + random % (base + 1));
+    stack.neighbours.set_times(id.0, reachable, retransmit.unwrap_or(RETRANSMIT));
+}
+
+/// Make the routes of a port those that follow from what its routers said; a route of the user's
+/// for the same destination stays.
+fn install(stack: &mut Stack, id: PortId) {
+    let Some(conf) = stack.autoconf.port(id) else { return };
+    let wished = conf.routers.routes(id.0);
+    let removed = stack.routes.remove(|r| {
+        let own = r.origin == RouteOrigin::Advertised && r.port == id.0;
+        own && !wished.iter().any(|w| w.dest == r.dest)
+    });
+    let renew = |changed, route| stack.routes.renew(route) | changed;
+    if wished.into_iter().fold(removed > 0, renew) {
+        stack.path_mtus.note_change();
+    }
+}
+
+/// A neighbour answers, or did not: if it is a router, others go before it.
+/// RFC 4861 6.3.6-a, 7.3.3-a.
+pub(crate) fn set_silent(stack: &mut Stack, (port, ip): Key, is_silent: bool) {
+    let (id, IpAddr::V6(router)) = (PortId(port), ip) else { return };
+    let Some(conf) = stack.autoconf.port(id) else { return };
+    if conf.routers.set_silent(router, is_silent) {
+        install(stack, id);
+        stack.look_ahead();
+    }
+}
+
+/// A neighbour says that it is no router.
+/// RFC 4861 7.2.5-b.
+pub(crate) fn is_no_router(stack: &mut Stack, (port, ip): Key) {
+    let (id, IpAddr::V6(router)) = (PortId(port), ip) else { return };
+    let Some(conf) = stack.autoconf.port(id) else { return };
+    if conf.routers.forget_router(router) {
+        install(stack, id);
+        stack.look_ahead();
+    }
+}

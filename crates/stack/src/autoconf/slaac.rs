@@ -1,0 +1,218 @@
+//! Addresses that a port makes itself: link-local, and of the prefixes that routers advertise.
+//!
+//! Called by: `autoconf.rs`, `router.rs` for each advertisement, `dad.rs` for a duplicate. RFC 4862
+//! sections 5.3 and 5.5, RFC 7217. Limits: `prefixes`, `addresses`.
+
+use core::net::{IpAddr, Ipv6Addr};
+
+use base::{Cidr, Instant, Limit};
+use inet::slaac::{self, Identifiers, PREFIX_LEN, TRIES_MAX, valid_until};
+use inet::{Address, AddressState, Origin};
+use wire::nd::Prefix;
+
+use super::temporary::{self, Temporaries};
+use super::{AutoconfError, Progress, router};
+use crate::{AddressError, PortId, Stack};
+
+/// A prefix that a port has addresses of.
+pub(super) struct Autonomous {
+    /// Of 64 bits, the others zero.
+    pub(super) prefix: Ipv6Addr,
+    /// Until when addresses of it are preferred, and valid.
+    pub(super) preferred_until: Instant,
+    pub(super) valid_until: Instant,
+    /// Identifiers that turned out to be another host's.
+    duplicates: u8,
+    pub(super) temporaries: Temporaries,
+}
+
+impl Autonomous {
+    pub(super) fn next_deadline(&self) -> Instant {
+        self.valid_until.min(self.temporaries.regenerate_at())
+    }
+}
+
+/// The address of `ip` in its network of 64 bits, still to be checked.
+pub(super) fn tentative(
+    ip: Ipv6Addr,
+    origin: Origin,
+    (preferred, valid): (Instant, Instant),
+) -> Address {
+    let cidr = Cidr { addr: IpAddr::V6(ip), prefix_len: PREFIX_LEN };
+    Address {
+        cidr,
+        state: AddressState::Tentative,
+        origin,
+        preferred_until: preferred,
+        valid_until: valid,
+    }
+}
+
+/// Is it link-local, and in use?
+fn is_link_local(address: &Address) -> bool {
+    address.is_usable() && matches!(address.ip(), IpAddr::V6(ip) if ip.is_unicast_link_local())
+}
+
+/// Make the next link-local address, or go on with one that the user gave.
+/// RFC 4862 5.3-a.
+pub(super) fn make_link_local(stack: &mut Stack, id: PortId) -> Result<(), AutoconfError> {
+    const LINK_LOCAL: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0);
+    if stack.addresses(id).iter().any(is_link_local) {
+        router::begin_later(stack, id);
+        return Ok(());
+    }
+    let counter = stack.autoconf.port(id).map_or(0, |conf| conf.duplicates);
+    let Some(ip) = stable(stack, id, LINK_LOCAL, counter) else { return Ok(()) };
+    let address = tentative(ip, Origin::LinkLocal, (Instant::NEVER, Instant::NEVER));
+    stack.add_address(id, address).map_err(|why| match why {
+        AddressError::NoPort => AutoconfError::NoPort,
+        AddressError::NotAHost | AddressError::LimitReached => AutoconfError::LimitReached,
+    })
+}
+
+/// The address of a prefix whose identifier does not change.
+fn stable(stack: &mut Stack, id: PortId, prefix: Ipv6Addr, counter: u8) -> Option<Ipv6Addr> {
+    let mac = stack.ports.get(id.0)?.mac;
+    let conf = stack.autoconf.port(id)?;
+    let identifier = match conf.config.identifiers {
+        Identifiers::StablePrivacy => slaac::stable(&conf.secret, prefix, mac, counter),
+        Identifiers::Eui64 => slaac::eui64(mac),
+    };
+    Some(slaac::address(prefix, identifier))
+}
+
+/// Make and renew addresses of advertised prefixes.
+/// RFC 4862 5.5.3-d, 5.5.3-e.
+pub(super) fn take(stack: &mut Stack, id: PortId, prefixes: &[Prefix]) {
+    let now = stack.core.cx.now;
+    for one in prefixes.iter().filter(|p| p.prefix_len == PREFIX_LEN) {
+        let prefix = slaac::address(one.prefix, 0);
+        let advertised = (slaac::until(now, one.preferred_s), slaac::until(now, one.valid_s));
+        let Some(conf) = stack.autoconf.ports.get_mut(&id.0) else { return };
+        if let Some(known) = conf.prefixes.iter_mut().find(|known| known.prefix == prefix) {
+            known.preferred_until = advertised.0;
+            known.valid_until = valid_until(known.valid_until, advertised.1, now);
+            renew(stack, id, prefix, advertised);
+            continue;
+        }
+        let used = conf.prefixes.len();
+        if one.valid_s == 0 || !stack.core.cx.budget.admits(Limit::Prefixes, used) {
+            continue;
+        }
+        conf.prefixes.push(Autonomous {
+            prefix,
+            preferred_until: advertised.0,
+            valid_until: advertised.1,
+            duplicates: 0,
+            temporaries: Temporaries::default(),
+        });
+        make_stable(stack, id, prefix);
+        temporary::make(stack, id, prefix);
+    }
+}
+
+/// Make the address of a prefix; nothing if the port has it, or has too many.
+fn make_stable(stack: &mut Stack, id: PortId, prefix: Ipv6Addr) {
+    let Some(known) = known(stack, id, prefix) else { return };
+    let (lifetimes, counter) = ((known.preferred_until, known.valid_until), known.duplicates);
+    let Some(ip) = stable(stack, id, prefix, counter) else { return };
+    if stack.addresses(id).iter().all(|a| a.ip() != IpAddr::V6(ip)) {
+        // What the limit refuses has been counted by it.
+        let _ = stack.add_address(id, tentative(ip, Origin::Stable, lifetimes));
+    }
+}
+
+/// What the port has of a prefix.
+fn known(stack: &mut Stack, id: PortId, prefix: Ipv6Addr) -> Option<&mut Autonomous> {
+    stack.autoconf.port(id)?.prefixes.iter_mut().find(|known| known.prefix == prefix)
+}
+
+/// The addresses of a prefix get new lifetimes; temporary ones no longer than they were meant for.
+/// RFC 4862 5.5.3-e, RFC 8981 3.4-a.
+fn renew(stack: &mut Stack, id: PortId, prefix: Ipv6Addr, (preferred, valid): (Instant, Instant)) {
+    let now = stack.core.cx.now;
+    let Some(port) = stack.ports.get_mut(id.0) else { return };
+    let conf = stack.autoconf.ports.get_mut(&id.0);
+    let known = conf.and_then(|conf| conf.prefixes.iter_mut().find(|k| k.prefix == prefix));
+    let Some(known) = known else { return };
+    for address in &mut port.addresses {
+        let IpAddr::V6(ip) = address.ip() else { continue };
+        if slaac::address(ip, 0) != prefix {
+            continue;
+        }
+        let most = match address.origin {
+            Origin::Stable => (Instant::NEVER, Instant::NEVER),
+            Origin::Temporary => known.temporaries.most(ip),
+            _ => continue,
+        };
+        address.preferred_until = preferred.min(most.0);
+        address.valid_until = valid_until(address.valid_until, valid, now).min(most.1);
+        if address.state == AddressState::Deprecated && address.preferred_until > now {
+            address.state = AddressState::Preferred;
+        }
+    }
+    let preferred = |ip| port.addresses.iter().find(|a| a.ip() == IpAddr::V6(ip));
+    known.temporaries.reschedule(|ip| preferred(ip).map(|a| a.preferred_until));
+}
+
+/// Forget prefixes that are no longer valid, and make temporary addresses where it is time to.
+pub(super) fn expire(stack: &mut Stack, id: PortId) {
+    let now = stack.core.cx.now;
+    let Some(conf) = stack.autoconf.port(id) else { return };
+    conf.prefixes.retain(|known| known.valid_until > now);
+    let is_due = |known: &&Autonomous| known.temporaries.regenerate_at() <= now;
+    let due: Vec<Ipv6Addr> = conf.prefixes.iter().filter(is_due).map(|k| k.prefix).collect();
+    for prefix in due {
+        temporary::make(stack, id, prefix);
+    }
+}
+
+/// An address passed.
+pub(super) fn passed(stack: &mut Stack, id: PortId, address: &Address) {
+    match (address.origin, address.ip()) {
+        (Origin::LinkLocal, _) => router::begin(stack, id, Instant::ZERO),
+        (Origin::Temporary, IpAddr::V6(ip)) => {
+            if let Some(known) = known(stack, id, slaac::address(ip, 0)) {
+                known.temporaries.passed();
+            }
+        }
+        _ => {}
+    }
+}
+
+/// An address turned out to be another host's: try the next identifier, three in all.
+/// RFC 4862 5.4.5-b, RFC 7217 6-a.
+pub(super) fn duplicate(stack: &mut Stack, id: PortId, address: &Address) {
+    let IpAddr::V6(ip) = address.ip() else { return };
+    let prefix = slaac::address(ip, 0);
+    let Some(conf) = stack.autoconf.port(id) else { return };
+    let can_change = conf.config.identifiers == Identifiers::StablePrivacy;
+    match address.origin {
+        Origin::LinkLocal => {
+            conf.duplicates += 1;
+            if can_change && conf.duplicates < TRIES_MAX {
+                stack.remove_address(id, address.ip());
+                // There was room for the one that went.
+                let _ = make_link_local(stack, id);
+            } else {
+                conf.progress = Progress::Duplicate;
+            }
+        }
+        Origin::Stable => {
+            let Some(known) = known(stack, id, prefix) else { return };
+            known.duplicates += 1;
+            if can_change && known.duplicates < TRIES_MAX {
+                stack.remove_address(id, address.ip());
+                make_stable(stack, id, prefix);
+            }
+        }
+        Origin::Temporary => {
+            stack.remove_address(id, address.ip());
+            let Some(known) = known(stack, id, prefix) else { return };
+            if known.temporaries.duplicate(ip) {
+                temporary::make(stack, id, prefix);
+            }
+        }
+        Origin::Static | Origin::Dhcp => {}
+    }
+}

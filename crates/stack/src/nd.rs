@@ -1,0 +1,125 @@
+//! Received neighbour discovery: solicitations are answered, advertisements learnt, what routers say
+//! goes to `autoconf`.
+//!
+//! Called by: `rx.rs` for ICMPv6 messages of types 133 to 137. RFC 4861 sections 6.1, 7.1, 7.2 and
+//! 8.1. Every message must have a hop limit of 255: no router has forwarded it.
+
+use core::net::{IpAddr, Ipv6Addr};
+
+use base::{Counter, DropReason, LinkKind, MacAddr};
+use inet::flow::Addrs;
+use inet::ip_output::Fields;
+use inet::neighbour::{Advertisement, Key, group_mac};
+use inet::{HeaderTemplate, Ip, nd};
+use mbuf::Mbuf;
+use tcp::Fate;
+use wire::nd::{ADVERTISEMENT, Header, Kind, REDIRECT, ROUTER_ADVERTISEMENT, SOLICITATION};
+use wire::{icmpv6, ipv6};
+
+use crate::port::Port;
+use crate::resolve::Egress;
+use crate::{Stack, autoconf, resolve};
+
+/// A neighbour discovery message, all that is left of `m`.
+#[cold]
+pub(crate) fn input<A: Addrs>(stack: &mut Stack, ip: &Ip<A>, m: &Mbuf) -> Fate {
+    let (IpAddr::V6(src), IpAddr::V6(dst)) = (ip.src(), ip.dst()) else {
+        return Err(DropReason::IcmpMalformed);
+    };
+    let message = m.as_slice();
+    icmpv6::Header::parse(message, src, dst)?;
+    let port = stack.ports.get(m.in_port()).ok_or(DropReason::TxNoPort)?;
+    if port.limits.link != LinkKind::Ethernet {
+        return Err(DropReason::NdNoLinkAddress);
+    }
+    if !port.takes_nd(dst) {
+        return Err(DropReason::IpNotForUs);
+    }
+    if port.local.is_ours(ip.src()) {
+        return Err(DropReason::NdLooped);
+    }
+    match message.first() {
+        Some(&(SOLICITATION | ADVERTISEMENT)) => neighbour(stack, ip, m, (src, dst)),
+        Some(&ROUTER_ADVERTISEMENT) => autoconf::router::input(stack, ip, m),
+        Some(&REDIRECT) => autoconf::redirect::input(stack, ip, m),
+        // Router solicitations: we are none.
+        _ => Err(DropReason::IcmpUnhandled),
+    }
+}
+
+/// A neighbour solicitation or advertisement.
+/// RFC 4861 7.2.5-a.
+fn neighbour<A: Addrs>(
+    stack: &mut Stack,
+    ip: &Ip<A>,
+    m: &Mbuf,
+    (src, dst): (Ipv6Addr, Ipv6Addr),
+) -> Fate {
+    let message = m.as_slice();
+    let header = Header::parse(message)?;
+    let key = (m.in_port(), IpAddr::V6(header.target));
+    if stack.autoconf.dad.is_checking(key) {
+        return autoconf::dad::input(stack, ip, m, header.target);
+    }
+    let port = stack.ports.get(m.in_port()).ok_or(DropReason::TxNoPort)?;
+    let heard = nd::nd_input(message, (src, dst, ip.ttl), |ip| port.local.is_ours(ip))?;
+    let useful = resolve::learn(stack, m.in_port(), &heard);
+    if let Some(IpAddr::V6(ours)) = heard.asked {
+        resolve::may_answer(stack)?;
+        advertise(stack, m.in_port(), ours, &heard)?;
+        stack.core.cx.counters.add(Counter::NeighbourAdvertisements, 1);
+    } else if heard.conflict {
+        return Err(DropReason::NeighbourConflict);
+    } else if !useful {
+        return Err(DropReason::NdUnsolicited);
+    } else if matches!(header.kind, Kind::Advertisement { router: false, .. }) {
+        autoconf::router::is_no_router(stack, key);
+    }
+    stack.core.cx.counters.add(Counter::NdIn, 1);
+    Ok(())
+}
+
+/// What a router says of a link address, its own or another's.
+pub(crate) fn learn_at(stack: &mut Stack, key: Key, mac: MacAddr, how: Advertisement) {
+    let core = &mut stack.core;
+    stack.neighbours.learn(key, mac, how, core.cx.now, &mut core.cx.budget);
+    resolve::act(stack);
+}
+
+/// Advertise `ours` to the sender of a solicitation, or to all nodes if that was `::` (RFC 4861,
+/// 7.2.4).
+/// RFC 4861 7.2.4-a.
+fn advertise(stack: &mut Stack, port_id: u16, ours: Ipv6Addr, heard: &nd::Heard) -> Fate {
+    let to = match heard.answer_to {
+        Some(IpAddr::V6(asker)) => asker,
+        _ => nd::ALL_NODES,
+    };
+    let dst = IpAddr::V6(to);
+    let known = heard.news.map(|(_, mac, _)| mac).or_else(|| group_mac(dst));
+    let port = stack.ports.get(port_id).ok_or(DropReason::TxNoPort)?;
+    let (link, own) = (port.limits.link, port.mac);
+    let mut bytes = [0; wire::nd::LEN_MAX];
+    let len = nd::advertisement(&mut bytes, own, to, ours).unwrap_or(0);
+    if let Some(mac) = known {
+        return resolve::send_nd(stack, port_id, mac, (ours.into(), dst), &bytes[..len]);
+    }
+    // A question without the asker's link address: that has to be found first.
+    let mac = resolve::link_address(stack, port_id, dst, dst)?;
+    let fields = Fields { src: ours.into(), dst, protocol: ipv6::ICMPV6, tos: 0, ttl: 255 };
+    let template = HeaderTemplate::new(link, own, mac.unwrap_or_default(), &fields);
+    let m = stack.core.cx.pool.copy_of(&bytes[..len]).ok_or(DropReason::MbufExhausted)?;
+    let egress = Egress { port: port_id, neighbour: dst, template, is_complete: mac.is_some() };
+    resolve::send(stack, &egress, m)
+}
+
+impl Port {
+    /// Are neighbour discovery messages to this address ours to read?
+    /// RFC 4291 2.7.1-a.
+    fn takes_nd(&self, dst: Ipv6Addr) -> bool {
+        let ours = |addr: IpAddr| match addr {
+            IpAddr::V6(a) => a == dst || nd::solicited_node(a) == dst,
+            IpAddr::V4(_) => false,
+        };
+        dst == nd::ALL_NODES || self.addresses.iter().any(|a| ours(a.ip()))
+    }
+}

@@ -1,0 +1,243 @@
+//! The options of neighbour discovery messages, as a bounded list.
+//!
+//! Called by: the messages of this folder, and `inet` for those of a router advertisement. RFC 4861
+//! section 4.6, RFC 4191 section 2.3 (routes), RFC 8106 section 5 (name servers, search domains),
+//! RFC 7527 section 4.1 (nonces). An option that is not understood, or whose fields contradict its
+//! length, is [`NdOption::Other`]: it is skipped, and does not spoil the others (RFC 4861 section
+//! 6.1.2).
+
+use base::{DropReason, MacAddr};
+use core::net::Ipv6Addr;
+
+use super::{SOURCE_LINK_ADDR, TARGET_LINK_ADDR};
+use crate::bytes::{array, be32};
+
+const PREFIX: u8 = 3;
+const MTU: u8 = 5;
+pub(super) const NONCE: u8 = 14;
+const ROUTE: u8 = 24;
+const RDNSS: u8 = 25;
+const DNSSL: u8 = 31;
+
+/// The random number that tells our own solicitation, looped back, from another host's.
+pub type Nonce = [u8; 6];
+
+/// The preference of a router or a route, RFC 4191 section 2.1; a greater one is preferred.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Preference {
+    /// 11.
+    Low,
+    /// 00, and the reserved value 10 of a router.
+    #[default]
+    Medium,
+    /// 01.
+    High,
+}
+
+impl Preference {
+    /// Of the two bits on the wire; `None` for the reserved value.
+    pub(super) const fn of_bits(bits: u8) -> Option<Preference> {
+        match bits & 3 {
+            0 => Some(Preference::Medium),
+            1 => Some(Preference::High),
+            3 => Some(Preference::Low),
+            _ => None,
+        }
+    }
+}
+
+/// A prefix information option, RFC 4861 section 4.6.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    /// The prefix; bits behind its length are as they came.
+    pub prefix: Ipv6Addr,
+    /// 0 to 128.
+    pub prefix_len: u8,
+    /// Addresses with the prefix are on the link (L).
+    pub on_link: bool,
+    /// Hosts may make themselves addresses of it (A).
+    pub autonomous: bool,
+    /// Seconds; all ones: for ever.
+    pub valid_s: u32,
+    /// Seconds; all ones: for ever.
+    pub preferred_s: u32,
+}
+
+/// One option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NdOption<'a> {
+    /// The link address of the sender.
+    SourceLinkAddr(MacAddr),
+    /// The link address of the target.
+    TargetLinkAddr(MacAddr),
+    /// A prefix.
+    Prefix(Prefix),
+    /// The MTU of the link in bytes.
+    Mtu(u32),
+    /// RFC 7527.
+    Nonce(Nonce),
+    /// A route, RFC 4191 section 2.3.
+    Route {
+        /// The destination prefix; bits behind its length are as they came.
+        prefix: Ipv6Addr,
+        /// 0 to 128.
+        prefix_len: u8,
+        /// Of the route.
+        preference: Preference,
+        /// Seconds; all ones: for ever.
+        lifetime_s: u32,
+    },
+    /// Recursive name servers, RFC 8106 section 5.1: 16 bytes each.
+    Rdnss {
+        /// Seconds; all ones: for ever.
+        lifetime_s: u32,
+        /// The addresses.
+        servers: &'a [u8],
+    },
+    /// Search domains, RFC 8106 section 5.2.
+    Dnssl {
+        /// Seconds; all ones: for ever.
+        lifetime_s: u32,
+        /// The names.
+        domains: Domains<'a>,
+    },
+    /// Not understood here.
+    Other,
+}
+
+/// The options of a message whose lengths have been checked.
+#[derive(Clone, Copy, Debug)]
+pub struct NdOptions<'a>(&'a [u8]);
+
+impl<'a> NdOptions<'a> {
+    /// Check the lengths of the options that fill `bytes`, `most` of them at most.
+    ///
+    /// # Errors
+    /// [`DropReason::IcmpMalformed`]: an option of length 0, one past the end, or too many.
+    pub fn parse(bytes: &'a [u8], most: usize) -> Result<NdOptions<'a>, DropReason> {
+        let mut rest = bytes;
+        for _ in 0..most {
+            let Some((_, behind)) = split(rest) else { break };
+            rest = behind;
+        }
+        // What is left is malformed, or one too many.
+        if rest.is_empty() { Ok(NdOptions(bytes)) } else { Err(DropReason::IcmpMalformed) }
+    }
+
+    /// The options in their order.
+    pub fn iter(&self) -> impl Iterator<Item = NdOption<'a>> {
+        let mut rest = self.0;
+        core::iter::from_fn(move || {
+            let (option, behind) = split(rest)?;
+            rest = behind;
+            Some(parse(option).unwrap_or(NdOption::Other))
+        })
+    }
+
+    /// The link-layer address option of kind `wanted`; the last one if repeated.
+    pub(super) fn link_addr(&self, wanted: u8) -> Option<MacAddr> {
+        let address = |option| match option {
+            NdOption::SourceLinkAddr(mac) if wanted == SOURCE_LINK_ADDR => Some(mac),
+            NdOption::TargetLinkAddr(mac) if wanted == TARGET_LINK_ADDR => Some(mac),
+            _ => None,
+        };
+        self.iter().filter_map(address).last()
+    }
+}
+
+/// The first option and what is behind it; `None` at the end, or if it has no valid length.
+fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let len = usize::from(*bytes.get(1)?) * 8;
+    if len == 0 { None } else { bytes.split_at_checked(len) }
+}
+
+/// `option` has 8 bytes at least, and a multiple of 8.
+fn parse(option: &[u8]) -> Option<NdOption<'_>> {
+    let head = option.first_chunk::<8>()?;
+    let is_short = option.len() == 8;
+    Some(match head[0] {
+        SOURCE_LINK_ADDR if is_short => NdOption::SourceLinkAddr(MacAddr(array(head, 2))),
+        TARGET_LINK_ADDR if is_short => NdOption::TargetLinkAddr(MacAddr(array(head, 2))),
+        MTU if is_short => NdOption::Mtu(be32(head, 4)),
+        NONCE if is_short => NdOption::Nonce(array(head, 2)),
+        PREFIX => prefix(option.try_into().ok()?)?,
+        ROUTE => route(option, head)?,
+        RDNSS if option.len() > 8 && option.len() % 16 == 8 => {
+            NdOption::Rdnss { lifetime_s: be32(head, 4), servers: &option[8..] }
+        }
+        DNSSL if !is_short => {
+            NdOption::Dnssl { lifetime_s: be32(head, 4), domains: Domains(&option[8..]) }
+        }
+        _ => return None,
+    })
+}
+
+fn prefix(b: &[u8; 32]) -> Option<NdOption<'static>> {
+    let (prefix_len, flags) = (b[2], b[3]);
+    (prefix_len <= 128).then(|| {
+        NdOption::Prefix(Prefix {
+            prefix: Ipv6Addr::from(array::<_, 16>(b, 16)),
+            prefix_len,
+            on_link: flags & 0x80 != 0,
+            autonomous: flags & 0x40 != 0,
+            valid_s: be32(b, 4),
+            preferred_s: be32(b, 8),
+        })
+    })
+}
+
+/// The prefix field has 0, 8 or 16 bytes, and as many at least as the length needs.
+fn route<'a>(option: &[u8], head: &[u8; 8]) -> Option<NdOption<'a>> {
+    let (prefix_len, field) = (head[2], option.get(8..)?);
+    if prefix_len > 128 || field.len() > 16 || usize::from(prefix_len) > field.len() * 8 {
+        return None;
+    }
+    let mut octets = [0; 16];
+    octets.get_mut(..field.len())?.copy_from_slice(field);
+    // RFC 4191 section 2.3: a route with the reserved preference is ignored.
+    let preference = Preference::of_bits(head[3] >> 3)?;
+    let lifetime_s = be32(head, 4);
+    Some(NdOption::Route { prefix: Ipv6Addr::from(octets), prefix_len, preference, lifetime_s })
+}
+
+/// Names as RFC 1035 section 3.1 writes them, without compression, padded with zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Domains<'a>(&'a [u8]);
+
+/// RFC 1035 section 2.3.4, in bytes.
+const LABEL_MAX: usize = 63;
+/// Of the text, without the dot at its end.
+const NAME_MAX: usize = 253;
+
+impl<'a> Domains<'a> {
+    /// The names as text, in lower case; a name that no host can have ends the list.
+    pub fn iter(&self) -> impl Iterator<Item = String> {
+        let mut rest = self.0;
+        core::iter::from_fn(move || {
+            let (name, behind) = domain(rest)?;
+            rest = behind;
+            Some(name)
+        })
+    }
+}
+
+fn domain(mut bytes: &[u8]) -> Option<(String, &[u8])> {
+    let mut name = String::new();
+    loop {
+        let (&len, behind) = bytes.split_first()?;
+        let len = usize::from(len);
+        if len == 0 {
+            return (!name.is_empty()).then_some((name, behind));
+        }
+        let (label, behind) = behind.split_at_checked(len)?;
+        let is_good = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
+        if len > LABEL_MAX || !label.iter().all(is_good) || name.len() + 1 + len > NAME_MAX {
+            return None;
+        }
+        if !name.is_empty() {
+            name.push('.');
+        }
+        name.extend(label.iter().map(|b| char::from(b.to_ascii_lowercase())));
+        bytes = behind;
+    }
+}
