@@ -29,9 +29,10 @@ const PURPOSE: u64 = 53;
 #[group(id = "names", multiple = true)]
 #[command(next_help_heading = outside::HEADING)]
 pub(crate) struct Args {
-    /// Name server to ask, repeatable [default: those of /etc/resolv.conf]
+    /// Name server to ask, repeatable [default: those of the network, or of resolv.conf]
     ///
-    /// The stack itself asks, over --dev. Names of /etc/hosts are known without asking.
+    /// The stack itself asks, over --dev: servers that --addr dhcp or auto has found, else those of
+    /// /etc/resolv.conf. Names of /etc/hosts are known without asking.
     #[arg(long, value_name = "ADDR", requires = "dev", value_parser = server)]
     pub(crate) dns: Vec<SocketAddr>,
 }
@@ -42,35 +43,34 @@ fn server(text: &str) -> Result<SocketAddr, &'static str> {
 }
 
 impl Args {
-    /// The settings of the resolver, from the options and the text of resolv.conf.
+    /// The settings of the resolver: the servers of the options, else those that the network told
+    /// us of, `told`, else those of resolv.conf that the stack can reach.
     ///
     /// # Errors
-    /// [`Usage`]: too many servers, or only servers that the stack cannot reach.
-    fn config(&self, resolv_conf: &str) -> Result<Config> {
+    /// [`Usage`]: too many servers.
+    fn config(&self, told: Told, resolv_conf: &str) -> Result<Config> {
         let (mut config, _) = Config::from_resolv_conf(resolv_conf);
+        if self.dns.len() > limits::SERVERS_MAX {
+            let (count, most) = (self.dns.len(), limits::SERVERS_MAX);
+            bail!(Usage(format!("--dns is given {count} times, {most} is the most")));
+        }
+        if !told.servers.is_empty() {
+            config.servers = told.servers;
+            config.search = told.search;
+        }
         if !self.dns.is_empty() {
-            if self.dns.len() > limits::SERVERS_MAX {
-                let most = limits::SERVERS_MAX;
-                bail!(Usage(format!(
-                    "--dns is given {} times, {most} is the most",
-                    self.dns.len()
-                )));
-            }
             config.servers.clone_from(&self.dns);
-            return Ok(config);
         }
-        let (local, servers): (Vec<_>, Vec<_>) =
-            config.servers.iter().copied().partition(|server| server.ip().is_loopback());
-        if let (Some(local), true) = (local.first(), servers.is_empty()) {
-            bail!(Usage(format!(
-                "the name server in {RESOLV_CONF} is {}, which only this machine's kernel reaches: \
-                 name another, --dns ADDR",
-                local.ip()
-            )));
-        }
-        config.servers = servers;
+        config.servers.retain(|server| !server.ip().is_loopback());
+        config.servers.truncate(limits::SERVERS_MAX);
         Ok(config)
     }
+}
+
+/// What a DHCP server or routers told us of.
+struct Told {
+    servers: Vec<SocketAddr>,
+    search: Vec<String>,
 }
 
 /// The text of a file of the system; a file that cannot be read is as good as an empty one.
@@ -98,7 +98,8 @@ pub(crate) fn resolve(
         vec![address]
     } else {
         let (hosts, _) = Hosts::from_text(&text(HOSTS));
-        let config = args.1.config(&text(RESOLV_CONF))?;
+        let told = Told { servers: outside.dns_servers(PORT), search: outside.dns_search() };
+        let config = args.1.config(told, &text(RESOLV_CONF))?;
         match look_up(outside, config, hosts, host, interrupt)? {
             None => return Ok(None),
             Some(Ok(addresses)) => addresses,
@@ -151,10 +152,14 @@ fn look_up(
 fn helped(error: LookupError, args: &Args) -> anyhow::Error {
     match error {
         LookupError::Name(..) => anyhow!(Usage(error.to_string())),
-        LookupError::NoServers(_) => anyhow!(Usage(format!("{error} (--dns ADDR)"))),
-        LookupError::TimedOut(_) | LookupError::Failed(_) if args.dns.is_empty() => {
-            anyhow!("{error}. The servers are those of {RESOLV_CONF}; --dns ADDR asks another")
-        }
+        LookupError::NoServers(_) => anyhow!(Usage(format!(
+            "{error}: give one by --dns ADDR (those of {RESOLV_CONF} are used if they are not this \
+             machine's own)"
+        ))),
+        LookupError::TimedOut(_) | LookupError::Failed(_) if args.dns.is_empty() => anyhow!(
+            "{error}. The servers are those of the network or of {RESOLV_CONF}; --dns ADDR asks \
+             another"
+        ),
         error => anyhow!(error),
     }
 }
@@ -172,18 +177,27 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_those_of_the_option_or_of_the_file() {
+    fn servers_are_those_of_the_option_or_of_the_network_or_of_the_file() {
         let server = |last: u8| SocketAddr::new(IpAddr::from([192, 0, 2, last]), 53);
         let args = |dns: &[SocketAddr]| Args { dns: dns.to_vec() };
+        let told = |servers: &[SocketAddr]| Told {
+            servers: servers.to_vec(),
+            search: servers.iter().map(|_| "mill.example".to_owned()).collect(),
+        };
         let file = "nameserver 127.0.0.53\nnameserver 192.0.2.1\nsearch example\n";
-        let config = args(&[]).config(file).expect("one is left");
-        assert_eq!(config.servers, [server(1)]);
-        assert_eq!(config.search, ["example"]);
-        let config = args(&[server(2)]).config(file).expect("one");
-        assert_eq!((config.servers, config.search), (vec![server(2)], vec!["example".to_owned()]));
-        let error = args(&[]).config("nameserver 127.0.0.53\n").expect_err("nothing to reach");
-        assert!(error.is::<Usage>() && error.to_string().contains("--dns ADDR"), "{error}");
-        assert!(args(&[server(1); 4]).config("").is_err_and(|error| error.is::<Usage>()));
-        assert!(args(&[]).config("").expect("none").servers.is_empty());
+        let config = args(&[]).config(told(&[]), file).expect("one is left");
+        assert_eq!((config.servers, config.search), (vec![server(1)], vec!["example".to_owned()]));
+        let config = args(&[]).config(told(&[server(3)]), file).expect("one");
+        assert_eq!(config.servers, [server(3)]);
+        assert_eq!(config.search, ["mill.example"]);
+        let config = args(&[server(2)]).config(told(&[server(3)]), file).expect("one");
+        assert_eq!(config.servers, [server(2)]);
+        assert_eq!(config.search, ["mill.example"], "the network's");
+        let config = args(&[]).config(told(&[]), "nameserver 127.0.0.53\n").expect("none");
+        assert!(config.servers.is_empty(), "the kernel alone reaches it");
+        let many = args(&[server(1); 4]).config(told(&[]), "");
+        assert!(many.is_err_and(|error| error.is::<Usage>()));
+        let many = args(&[]).config(told(&[server(1); 4]), "").expect("the first");
+        assert_eq!(many.servers.len(), limits::SERVERS_MAX);
     }
 }

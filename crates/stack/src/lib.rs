@@ -48,6 +48,7 @@ pub use connections::TcpHandle;
 pub use event::Event;
 pub use idle::{Armed, Awaited, MitigationError};
 pub use inet::address::{Address, AddressState, Origin};
+pub use inet::neighbour::State as NeighbourState;
 pub use inet::router::Router;
 pub use inet::slaac::Identifiers;
 pub use inet::{Route, RouteOrigin};
@@ -220,7 +221,7 @@ impl Stack {
     }
 
     /// What is known of a neighbour, and how surely; `None` for nothing.
-    pub fn neighbour_state(&self, port: PortId, ip: IpAddr) -> Option<inet::neighbour::State> {
+    pub fn neighbour_state(&self, port: PortId, ip: IpAddr) -> Option<NeighbourState> {
         self.neighbours.state((port.0, ip))
     }
 

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod autoconf;
+mod broadcast;
 mod checksums;
 mod craft;
 #[cfg(unix)]

@@ -19,7 +19,7 @@ pub enum Need {
 impl Need {
     /// curl.
     pub const CURL: Need = Need::Program("curl", "curl");
-    /// dnsmasq, a server for names.
+    /// dnsmasq, a server of DHCP and DNS.
     pub const DNSMASQ: Need = Need::Program("dnsmasq", "dnsmasq-base");
     /// nginx.
     pub const NGINX: Need = Need::Program("nginx", "nginx-light");

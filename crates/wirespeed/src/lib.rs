@@ -79,8 +79,8 @@
 /// Sequence numbers, time, units, addresses, owners, drops, counters, switches and limits.
 pub use base;
 pub use base::{
-    Budget, Cidr, Counter, Counters, DropReason, Drops, Duration, Instant, IpVersion, Limit,
-    LinkKind, MacAddr, Mss, Mtu, Owner, Switch, Switches, WallTime,
+    Budget, Cidr, Counter, Counters, DropReason, Drops, Duration, Instant, IpVersion, KeyedHash,
+    Limit, LinkKind, MacAddr, Mss, Mtu, Owner, Switch, Switches, WallTime,
 };
 
 pub use mbuf::{Mbuf, Pool};
@@ -125,6 +125,6 @@ pub use stack::{
     Address, AddressError, AddressState, Armed, AutoConfig, AutoconfError, AutoconfStatus, Awaited,
     CallError, ConnectError, Datagram, Echo, EchoError, Event, FastConnect, FastOpenConfig,
     Identifiers, IpSettings, ListenConfig, ListenError, ListenerHandle, Loan, MitigationError,
-    Origin, PingHandle, PortConfig, PortId, Progress, ReplaceError, Route, Router, Stack,
+    NeighbourState, Origin, PingHandle, PortConfig, PortId, Progress, ReplaceError, Route, Router, Stack,
     StackConfig, TapId, TcpHandle, UdpError, UdpHandle, Unreachable, route::MAIN_TABLE,
 };

@@ -12,6 +12,10 @@ mod autoconf;
 #[cfg(target_os = "linux")]
 mod cases;
 #[cfg(target_os = "linux")]
+mod dhcp;
+#[cfg(target_os = "linux")]
+mod dhcp6;
+#[cfg(target_os = "linux")]
 mod ecn;
 #[cfg(target_os = "linux")]
 mod ends;
@@ -31,6 +35,8 @@ fn main() -> ExitCode {
     let cases: &[&[testbed::Case]] = &[
         autoconf::CASES,
         cases::CASES,
+        dhcp::CASES,
+        dhcp6::CASES,
         ecn::CASES,
         frag::CASES,
         gone::CASES,

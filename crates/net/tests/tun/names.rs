@@ -24,7 +24,8 @@ fn dnsmasq() -> Running {
     command.args(["--keep-in-foreground", "--conf-file=/dev/null", "--no-resolv", "--no-hosts"]);
     command.args(["--pid-file=", "--user=root", "--log-facility=-", "--bind-interfaces"]);
     command.arg(format!("--listen-address={KERNEL}"));
-    command.args(["--local=/test/", "--local-ttl=60"]);
+    // Names without a dot do not exist; of other names it says that it cannot tell.
+    command.args(["--local=/test/", "--local-ttl=60", "--domain-needed"]);
     command.arg("--host-record=www.test,192.0.2.80,2001:db8::80");
     command.arg(format!("--host-record=kernel.test,{KERNEL}"));
     command.args(["--cname=alias.test,www.test", "--cname=two.test,alias.test"]);
@@ -63,8 +64,12 @@ fn names() {
     assert_eq!(many.len(), limits::ADDRESSES_MAX);
     let after = net.with_resolver(|r| *r.counts()).expect("it runs");
     assert_eq!((after.truncated, after.tcp_queries), (1, 1), "{after:?}");
-    for (name, text) in [("no.test", "there is no host"), ("no-such", "there is no host")] {
-        let error = blocking::lookup_host(&net, name).expect_err("it does not exist");
+    for (name, text) in [
+        ("no.test", "there is no host"),
+        ("no-such", "there is no host"),
+        ("www.example", "no name server can answer"),
+    ] {
+        let error = blocking::lookup_host(&net, name).expect_err("it is not found");
         assert!(error.to_string().contains(text), "{name}: {error}");
     }
     let families = wirespeed_net::dns::Families::V6;

@@ -211,6 +211,11 @@ impl UdpSockets {
         self.slots.get(handle)?.queue.front()
     }
 
+    /// The port that a socket is bound to.
+    pub(crate) fn local_port(&self, handle: UdpHandle) -> Option<u16> {
+        self.slots.get(handle).map(|socket| socket.local.1)
+    }
+
     /// What the IP header of a socket's datagrams says.
     pub(crate) fn ip_mut(&mut self, handle: UdpHandle) -> Option<&mut IpSettings> {
         self.slots.get_mut(handle).map(|socket| &mut socket.ip)
